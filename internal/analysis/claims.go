@@ -1,0 +1,107 @@
+// Package analysis turns records into claims: effects, intervals, verdicts,
+// warnings. It is pure: numbers in, numbers out.
+package analysis
+
+import "github.com/tarelab/tare/internal/sample"
+
+// Verdict is what a comparison may claim.
+type Verdict string
+
+// The verdicts.
+const (
+	Differs      Verdict = "differs"      // the 95 % interval excludes 1, the adjusted test agrees, and the effect exceeds the margin
+	Equivalent   Verdict = "equivalent"   // the 90 % interval lies inside the margin
+	Inconclusive Verdict = "inconclusive" // neither; or the noise floor is larger than the effect
+	Refused      Verdict = "refused"      // the machine was too noisy, or the control failed
+)
+
+// Interval is a confidence interval; Low <= High.
+type Interval struct {
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Level  float64 `json:"level"`  // coverage: 0.95
+	Method string  `json:"method"` // "BCa", "order-statistic", "none" (too few blocks)
+}
+
+// Summary describes one cell's samples of one metric.
+type Summary struct {
+	N        int      `json:"n"`
+	Failed   int      `json:"failed"`
+	Median   float64  `json:"median"`
+	Mean     float64  `json:"mean"`
+	Min      float64  `json:"min"`
+	Max      float64  `json:"max"`
+	P90      float64  `json:"p90"`
+	P99      *float64 `json:"p99,omitempty"` // only from 100 samples on
+	MAD      float64  `json:"mad"`           // median absolute deviation, unscaled
+	Outliers int      `json:"outliers"`      // beyond 3.5 in the modified z-score (Iglewicz and Hoaglin 1993); flagged, never removed
+	Interval Interval `json:"interval"`      // of the median
+}
+
+// Effect is one cell against its group's control, for one metric.
+type Effect struct {
+	Ratio      float64  `json:"ratio"`             // median over blocks of value/control within the block
+	Interval   Interval `json:"interval"`          // 95 % of Ratio
+	Interval90 Interval `json:"interval90"`        // for equivalence
+	P          float64  `json:"p"`                 // exact sign-flip test, two-sided
+	PAdjusted  float64  `json:"pAdjusted"`         // Holm over the table's cells
+	Blocks     int      `json:"blocks"`            // pairs used
+	Minimum    float64  `json:"minimumDetectable"` // smallest ratio-1 that these blocks could have shown with power 0.8
+	Verdict    Verdict  `json:"verdict"`
+	Why        string   `json:"why"` // one sentence: which rule gave the verdict
+}
+
+// Row is one cell of a table.
+type Row struct {
+	Cell    string          `json:"cell"`
+	Target  string          `json:"target"`
+	Label   string          `json:"label"` // as shown: "runc", "host (A/A)"
+	Control bool            `json:"control"`
+	AA      bool            `json:"aa"`
+	Summary Summary         `json:"summary"`
+	Cold    *float64        `json:"cold,omitempty"`    // the first trial's value, reported apart
+	Effect  *Effect         `json:"effect,omitempty"`  // nil for the control and where nothing can be compared
+	Samples []float64       `json:"samples"`           // in block order, every one (reports may thin them and must say so)
+	Failure *sample.Failure `json:"failure,omitempty"` // the first one, where trials failed
+}
+
+// Table is one group and metric: the unit of Holm's correction.
+type Table struct {
+	Group    string        `json:"group"`
+	Workload string        `json:"workload"`
+	Metric   sample.Metric `json:"metric"`
+	Primary  bool          `json:"primary"` // the metric that the price list shows for this group
+	Noise    float64       `json:"noise"`   // noise floor: half-width on the log scale of the A/A pair's 95 % interval, as a ratio-1; 0 when unknown
+	Rows     []Row         `json:"rows"`
+}
+
+// Step is one rung of a ladder.
+type Step struct {
+	From, To string   // targets
+	Median   float64  `json:"median"`   // of To, in the metric's unit
+	Delta    float64  `json:"delta"`    // median(To) - median(From); deltas telescope to the total
+	Interval Interval `json:"interval"` // of Delta, from one joint bootstrap over blocks
+}
+
+// Ladder is a chain of steps whose deltas sum to Total.
+type Ladder struct {
+	Group        string        `json:"group"`
+	Metric       sample.Metric `json:"metric"`
+	Base         string        `json:"base"` // the first target
+	BaseMedian   float64       `json:"baseMedian"`
+	BaseInterval Interval      `json:"baseInterval"`
+	Steps        []Step        `json:"steps"`
+	Total        float64       `json:"total"` // median(last) = BaseMedian + sum of Deltas
+}
+
+// Claims is all that can be said of one run, or of several compared.
+type Claims struct {
+	Tables   []Table  `json:"tables"`
+	Ladders  []Ladder `json:"ladders,omitempty"`
+	Warnings []string `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do
+	Alpha    float64  `json:"alpha"`
+	Margin   float64  `json:"margin"`
+	Failures int      `json:"failures"` // failed trials
+	Trials   int      `json:"trials"`   // finished trials
+	Planned  int      `json:"planned"`
+}

@@ -1,0 +1,22 @@
+// Package hostinfo gathers facts of the machine, each proven by use.
+package hostinfo
+
+// Host is the machine a run was made on, as far as it can change a result.
+type Host struct {
+	Hostname       string            `json:"hostname"`
+	OS             string            `json:"os"`                    // PRETTY_NAME of /etc/os-release
+	Kernel         string            `json:"kernel"`                // uname -r
+	KernelBuild    string            `json:"kernelBuild"`           // uname -v
+	Arch           string            `json:"arch"`                  // GOARCH
+	CPU            string            `json:"cpu"`                   // model name; Loongson's cpuinfo keys are known
+	CPUs           int               `json:"cpus"`                  // online
+	Cores          int               `json:"cores"`                 // physical cores among them, 0 = unknown
+	Memory         int64             `json:"memory"`                // bytes
+	Governor       string            `json:"governor"`              // of cpu0, "" = no cpufreq
+	Mitigations    map[string]string `json:"mitigations,omitempty"` // /sys/devices/system/cpu/vulnerabilities
+	Virtualization string            `json:"virtualization"`        // "none", or the hypervisor's name
+	Cgroup         string            `json:"cgroup"`                // "v1", "hybrid" or "v2"
+	Clocksource    string            `json:"clocksource"`
+	BootID         string            `json:"bootID"`
+	Root           bool              `json:"root"` // measured as root
+}

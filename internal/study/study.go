@@ -1,0 +1,80 @@
+// Package study says WHAT is measured: it parses, defaults and validates a
+// study (YAML) and expands its factors into cells. It is pure: no files, no
+// clock; the built-in studies reach it as bytes.
+package study
+
+import (
+	"strings"
+	"time"
+)
+
+// Study is one experiment: a question, its factors and its rules.
+type Study struct {
+	ID       string `yaml:"id"`       // lower case, digits and dashes
+	Title    string `yaml:"title"`    // one line
+	Question string `yaml:"question"` // what the study answers, one or two sentences
+	// Targets are names of drivers, or "all" for every driver that works here.
+	Targets []string `yaml:"targets"`
+	// Optional targets are left out silently-but-listed where they cannot run;
+	// a target in Targets that cannot run is an error unless it came from "all".
+	Optional  []string      `yaml:"optional,omitempty"`
+	Workloads []Workload    `yaml:"workloads"`
+	Limits    []Limits      `yaml:"limits,omitempty"`    // factor; default one level without limits
+	Copies    []int         `yaml:"copies,omitempty"`    // factor: instances at once per trial; default [1]
+	Control   string        `yaml:"control,omitempty"`   // target that ratios refer to; default "host"
+	AA        *bool         `yaml:"aa,omitempty"`        // run the control twice a block, to know the noise floor; default true
+	Blocks    int           `yaml:"blocks,omitempty"`    // complete blocks; default 12
+	Margin    float64       `yaml:"margin,omitempty"`    // equivalence margin as a fraction; default 0.02
+	Alpha     float64       `yaml:"alpha,omitempty"`     // family-wise error of a table; default 0.05
+	Timeout   time.Duration `yaml:"timeout,omitempty"`   // of one trial; default 60 s
+	View      View          `yaml:"view,omitempty"`      // how the report shows it; default price-list
+	Published string        `yaml:"published,omitempty"` // id under published/ that is shown beside
+}
+
+// View is the kind of page that a study gets.
+type View string
+
+// The views.
+const (
+	ViewPriceList View = "price-list" // ratios to the control per workload and metric
+	ViewLadder    View = "ladder"     // differences between neighbouring targets, telescoping
+)
+
+// Workload is one payload with its parameters.
+type Workload struct {
+	Name    string            `yaml:"name"`              // unique in the study; default the kind
+	Kind    string            `yaml:"kind"`              // a registered workload: "start", "command", "sysbench-cpu", ...
+	Params  map[string]string `yaml:"params,omitempty"`  // the workload validates them
+	Args    []string          `yaml:"args,omitempty"`    // kind "command": argv
+	Prepare []string          `yaml:"prepare,omitempty"` // argv run on the host before each trial, outside the clock
+	Env     map[string]string `yaml:"env,omitempty"`
+	Metrics []string          `yaml:"metrics,omitempty"` // those shown first; default the workload's own order
+}
+
+// Limits is one level of the resource factor.
+type Limits struct {
+	CPUs   float64 `yaml:"cpus,omitempty"`   // CPU time per wall time
+	CPUSet string  `yaml:"cpuset,omitempty"` // as "0-1"
+	Memory int64   `yaml:"memory,omitempty"` // bytes; YAML takes "512MiB" (as written by the parser)
+	Pids   int64   `yaml:"pids,omitempty"`
+}
+
+// Cell is one combination of the factors' levels: the thing that is repeated.
+type Cell struct {
+	ID       string `json:"id"` // "host/start", "runc/start", "host~aa/start": unique, stable, readable
+	Target   string `json:"target"`
+	Workload string `json:"workload"` // Workload.Name
+	Limits   Limits `json:"limits"`
+	Copies   int    `json:"copies"`
+	// Group names the comparison that the cell belongs to: all cells of a group
+	// differ only in their target, so a group holds exactly one control.
+	Group   string `json:"group"`
+	Control bool   `json:"control,omitempty"` // the group's control
+	AA      bool   `json:"aa,omitempty"`      // the control's twin: same target, measured only for the noise floor
+}
+
+// AATarget is how an A/A twin of a target is shown.
+func AATarget(target string) string { return target + " (A/A)" }
+
+// CellID builds a cell's id from its levels.
+func CellID(levels ...string) string { return strings.Join(levels, "/") }

@@ -1,0 +1,170 @@
+// Package target is the seam between the laboratory and the places where a
+// workload can run: the vocabulary (Spec, Watch, Exit, Facts), the two
+// interfaces that every place implements, and the errors that say whose fault
+// a failure is. Drivers live in one sub-package per family; only target/all
+// names them.
+package target
+
+import (
+	"context"
+	"os"
+	"time"
+)
+
+// Driver is one place where a payload can run ("host", "runc", "qemu/microvm").
+// All methods are safe for concurrent use.
+type Driver interface {
+	// Name is the driver's name in studies and reports: lower case, a variant
+	// after a slash.
+	Name() string
+	// Properties are the driver's fixed quirks, as data.
+	Properties() Properties
+	// Check proves by use that the driver works on this machine: it runs a
+	// payload and sees its exit code come back. It returns a CannotError where
+	// the machine lacks something, naming it and what to install.
+	Check(ctx context.Context) (Facts, error)
+	// Prepare does all work that lies outside the clock. dir is an existing
+	// empty directory for the instance alone; the caller removes it after Close.
+	Prepare(ctx context.Context, spec Spec, dir string) (Instance, error)
+}
+
+// Instance is one payload, prepared, then started once.
+type Instance interface {
+	// Watch lists what probes may read. It is valid from Prepare on; PIDs may
+	// be 0 until Start has returned.
+	Watch() []Watch
+	// Start is the timed edge: it asks for the payload's start and returns as
+	// soon as the request is made. mark reports phases that the driver alone
+	// can see (a VMM's readiness, a kernel's first line); the caller stamps
+	// them. Cancelling ctx ends the payload and all that belongs to it.
+	Start(ctx context.Context, stdio Stdio, mark func(Phase)) error
+	// Wait blocks until the payload has ended and returns how. It returns as
+	// early as it can: tearing down is Close's work. When ctx is cancelled the
+	// payload is killed and Wait returns ctx.Err() within 2 seconds.
+	Wait(ctx context.Context) (Exit, error)
+	// Close ends what still runs and removes all that Prepare and Start made.
+	// It is idempotent and works after a failed Start.
+	Close() error
+}
+
+// Phase names a moment in a trial's life.
+type Phase string
+
+// The phases that every target has; families add their own.
+const (
+	PhaseRequest Phase = "request" // Start was called
+	PhaseActed   Phase = "acted"   // the payload's own process acted inside the target
+	PhaseExit    Phase = "exit"    // the payload had ended, as seen from outside
+)
+
+// Spec is what a target is asked to run.
+type Spec struct {
+	ID     string   // unique on the machine, made of [a-z0-9-], starts with Label
+	Rootfs string   // absolute path of the shared root file system; drivers never write to it, the payload's writes go to a private overlay
+	Args   []string // argv; Args[0] is an absolute path inside Rootfs
+	Env    []string // KEY=VALUE, complete: nothing is inherited
+	Cwd    string   // absolute inside Rootfs; "" means "/"
+	User   User     // zero value: root inside the target
+	Limits Limits   // zero value: none
+	Mounts []Mount  // host files or directories that the payload shares
+	// Cgroup is the instance's cgroup, relative to the root of each hierarchy
+	// ("tare/<run>/<id>"), or "" where cgroups cannot be used. The caller has
+	// made it and removes it. All processes of the instance are put below it:
+	// the payload into Cgroup/payload, the runtime's own into Cgroup/runtime.
+	Cgroup string
+}
+
+// Label is the prefix of everything that tare makes on a machine: cgroups,
+// container ids, namespaces, mounts' source names. Sweeping goes by it alone.
+const Label = "tare"
+
+// User is the identity of the payload inside the target.
+type User struct {
+	UID, GID uint32
+}
+
+// Mount is a bind mount from the host.
+type Mount struct {
+	Source   string // absolute path on the host
+	Target   string // absolute path in the root file system; made when missing
+	ReadOnly bool
+}
+
+// Limits bound a payload's resources; a zero field is no limit.
+type Limits struct {
+	CPUs   float64 // CPU time per wall time, as a CFS quota (2.5 = two and a half CPUs)
+	CPUSet string  // list of CPUs ("0-1"), cpuset's syntax
+	Memory int64   // bytes
+	Pids   int64   // processes and threads
+}
+
+// Stdio are the payload's standard streams. Stdin nil is /dev/null. The driver
+// hands them over byte-exact and closes none of them.
+type Stdio struct {
+	Stdin, Stdout, Stderr *os.File
+}
+
+// Role says who a watched process or cgroup works for.
+type Role string
+
+// The roles that costs are split by.
+const (
+	RolePayload Role = "payload" // the container's own processes
+	RoleRuntime Role = "runtime" // the OCI runtime, shim or VMM that belongs to this instance
+	RoleClient  Role = "client"  // a command-line client
+	RoleDaemon  Role = "daemon"  // an engine shared by instances
+)
+
+// Watch is something that a probe may read.
+type Watch struct {
+	Role   Role
+	PID    int    // on the host; 0 while unknown
+	Cgroup string // relative to each hierarchy's root; "" when none
+}
+
+// Exit is how a payload ended.
+type Exit struct {
+	Code   int    // exit code; meaningless when Signal != 0
+	Signal int    // the signal that killed it, else 0
+	Usage  *Usage // of the payload and what it waited for; nil where the target cannot tell
+}
+
+// Usage is resource use as getrusage(2) counts it.
+type Usage struct {
+	User, System        time.Duration
+	MaxRSS              int64 // bytes
+	MinorFaults         int64
+	MajorFaults         int64
+	VoluntarySwitches   int64
+	InvoluntarySwitches int64
+}
+
+// Facts are what Check found out.
+type Facts struct {
+	Version string            // of the runtime, VMM or engine, as it says itself
+	Path    string            // of its binary or socket
+	Digest  string            // sha256 of the binary, "" where there is none
+	Notes   map[string]string // further facts: "platform": "systrap", "accel": "tcg"
+}
+
+// Properties are a driver's quirks that tests and plans must know.
+type Properties struct {
+	Family      string        // "host", "native", "oci", "engine", "vm"
+	NeedsRoot   bool          // cannot run without root at all
+	Isolated    bool          // has a PID namespace of its own
+	MaxParallel int           // instances that the contract suite starts at once (at least 4)
+	StreamBytes int64         // bytes that the contract suite pushes through stdout (at least 8 MiB)
+	ExactSignal bool          // Exit.Signal is known (else a signal appears as Code 128+n)
+	StartTime   time.Duration // rough time of one start, for time-outs and plans
+	Order       int           // place in lists and ladders, lower is nearer to the host
+}
+
+// Lab is what drivers get from the laboratory: where things are.
+type Lab struct {
+	LaunchPath string   // the static launcher (guest/launch.c) on the host
+	MarkPath   string   // the static mark helper (guest/mark.c) on the host
+	TestRootfs string   // a small root file system (busybox and /.tare/mark) for Check
+	RunDir     string   // a directory for private state (runtime roots, sockets) of this process
+	ToolDirs   []string // directories searched for runtimes before PATH
+	Root       bool     // effective user is root
+}
