@@ -37,7 +37,7 @@ type Instance interface {
 	// soon as the request is made. mark reports phases that the driver alone
 	// can see (a VMM's readiness, a kernel's first line); the caller stamps
 	// them. Cancelling ctx ends the payload and all that belongs to it.
-	Start(ctx context.Context, stdio Stdio, mark func(Phase)) error
+	Start(ctx context.Context, mark func(Phase)) error
 	// Wait blocks until the payload has ended and returns how. It returns as
 	// early as it can: tearing down is Close's work. When ctx is cancelled the
 	// payload is killed and Wait returns ctx.Err() within 2 seconds.
@@ -67,6 +67,7 @@ type Spec struct {
 	User   User     // zero value: root inside the target
 	Limits Limits   // zero value: none
 	Mounts []Mount  // host files or directories that the payload shares
+	Stdio  Stdio    // the payload's standard streams; known before the clock starts, so that handing them over costs nothing inside it
 	// Cgroup is the instance's cgroup, relative to the root of each hierarchy
 	// ("tare/<run>/<id>"), or "" where cgroups cannot be used. The caller has
 	// made it and removes it. All processes of the instance are put below it:
