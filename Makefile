@@ -1,0 +1,47 @@
+# The two commands: `make weigh` does the main job, `make test` runs all tests.
+# Both install what the machine lacks (scripts/setup.sh says what and where).
+
+cache   := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tare
+version := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+export ZIG := $(cache)/zig-0.17.0/ziglang/zig
+export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
+
+.PHONY: weigh build test quick bench lint tools setup-build guest web clean
+
+weigh: ## the main job: the price list of this machine, and its HTML report
+	scripts/setup.sh weigh
+	$(MAKE) --no-print-directory build
+	bin/tare run survey
+
+build: setup-build guest web ## bin/tare alone
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(version)' -o bin/tare ./cmd/tare
+
+setup-build:
+	scripts/setup.sh build
+
+guest:
+	$(MAKE) --no-print-directory -C guest
+
+web:
+	$(MAKE) --no-print-directory -C web
+
+test: ## everything that CI runs
+	scripts/setup.sh test
+	$(MAKE) --no-print-directory build lint
+	scripts/test.sh
+
+quick: build ## the tests that need neither root nor runtimes; under a minute once built
+	go test -short ./...
+
+lint:
+	$(cache)/tools/golangci-lint-v2.12.2 run
+
+bench: build ## the performance bars, as a table
+	scripts/setup.sh weigh
+	go run ./bench
+
+tools: ## runsc, and youki where cargo is installed
+	scripts/setup.sh tools
+
+clean:
+	rm -rf bin dist guest/bin/linux_* web/dist web/node_modules

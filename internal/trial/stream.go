@@ -1,0 +1,107 @@
+package trial
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"time"
+)
+
+// Mark is what guest/mark.c writes to standard output, once, before it becomes
+// the payload. It is stripped from the stream.
+const Mark = "\x00tare:acted\x00"
+
+// keepBytes is how much of a stream is kept for the workload's parser and for
+// messages; the rest is read, counted and dropped.
+const keepBytes = 16 << 20
+
+// stream reads one of the payload's output streams to its end.
+type stream struct {
+	read, write *os.File
+	marked      bool // a leading Mark is expected: stamp and strip it
+
+	done  chan struct{}
+	acted Stamp // when the Mark arrived; 0 when it never did
+	kept  bytes.Buffer
+	total int64 // bytes without the Mark
+	err   error
+}
+
+func newStream(marked bool) (*stream, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	return &stream{read: r, write: w, marked: marked, done: make(chan struct{})}, nil
+}
+
+// collect reads until every writer has closed. It runs in its own goroutine
+// from before the clock starts, so that the first byte finds it waiting.
+func (s *stream) collect() {
+	defer close(s.done)
+	buf := make([]byte, 64<<10)
+	var head []byte
+	for {
+		n, err := s.read.Read(buf)
+		now := Now()
+		data := buf[:n]
+		if s.marked {
+			head = append(head, data...)
+			data = s.takeMark(head, now, err != nil)
+			if s.marked {
+				data = nil
+			}
+		}
+		s.keep(data)
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
+				s.err = err
+			}
+			return
+		}
+	}
+}
+
+// takeMark looks for the Mark at the start of head. It clears s.marked when
+// the question is settled, and returns what belongs to the payload.
+func (s *stream) takeMark(head []byte, now Stamp, last bool) []byte {
+	if len(head) < len(Mark) && !last && bytes.HasPrefix([]byte(Mark), head) {
+		return nil
+	}
+	s.marked = false
+	rest, found := bytes.CutPrefix(head, []byte(Mark))
+	if found {
+		s.acted = now
+	}
+	return rest
+}
+
+func (s *stream) keep(data []byte) {
+	s.total += int64(len(data))
+	if room := keepBytes - s.kept.Len(); room > 0 {
+		s.kept.Write(data[:min(len(data), room)])
+	}
+}
+
+// drain closes our end for writing and waits for the reader. A process that
+// outlives the payload may hold the stream open: after grace it is cut off and
+// drain reports false.
+func (s *stream) drain(grace time.Duration) bool {
+	s.write.Close()
+	select {
+	case <-s.done:
+		s.read.Close()
+		return true
+	case <-time.After(grace):
+		s.read.Close()
+		<-s.done
+		return false
+	}
+}
+
+// tail is the end of what was kept, for messages: at most n bytes.
+func (s *stream) tail(n int) string {
+	b := s.kept.Bytes()
+	return string(bytes.TrimSpace(b[max(0, len(b)-n):]))
+}
