@@ -77,7 +77,8 @@ type Table struct {
 
 // Step is one rung of a ladder.
 type Step struct {
-	From, To string   // targets
+	From     string   `json:"from"`     // target
+	To       string   `json:"to"`       // target
 	Median   float64  `json:"median"`   // of To, in the metric's unit
 	Delta    float64  `json:"delta"`    // median(To) - median(From); deltas telescope to the total
 	Interval Interval `json:"interval"` // of Delta, from one joint bootstrap over blocks

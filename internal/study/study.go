@@ -10,25 +10,25 @@ import (
 
 // Study is one experiment: a question, its factors and its rules.
 type Study struct {
-	ID       string `yaml:"id"`       // lower case, digits and dashes
-	Title    string `yaml:"title"`    // one line
-	Question string `yaml:"question"` // what the study answers, one or two sentences
+	ID       string `yaml:"id" json:"id"`             // lower case, digits and dashes
+	Title    string `yaml:"title" json:"title"`       // one line
+	Question string `yaml:"question" json:"question"` // what the study answers, one or two sentences
 	// Targets are names of drivers, or "all" for every driver that works here.
-	Targets []string `yaml:"targets"`
+	Targets []string `yaml:"targets" json:"targets"`
 	// Optional targets are left out silently-but-listed where they cannot run;
 	// a target in Targets that cannot run is an error unless it came from "all".
-	Optional  []string      `yaml:"optional,omitempty"`
-	Workloads []Workload    `yaml:"workloads"`
-	Limits    []Limits      `yaml:"limits,omitempty"`    // factor; default one level without limits
-	Copies    []int         `yaml:"copies,omitempty"`    // factor: instances at once per trial; default [1]
-	Control   string        `yaml:"control,omitempty"`   // target that ratios refer to; default "host"
-	AA        *bool         `yaml:"aa,omitempty"`        // run the control twice a block, to know the noise floor; default true
-	Blocks    int           `yaml:"blocks,omitempty"`    // complete blocks; default 12
-	Margin    float64       `yaml:"margin,omitempty"`    // equivalence margin as a fraction; default 0.02
-	Alpha     float64       `yaml:"alpha,omitempty"`     // family-wise error of a table; default 0.05
-	Timeout   time.Duration `yaml:"timeout,omitempty"`   // of one trial; default 60 s
-	View      View          `yaml:"view,omitempty"`      // how the report shows it; default price-list
-	Published string        `yaml:"published,omitempty"` // id under published/ that is shown beside
+	Optional  []string      `yaml:"optional,omitempty" json:"optional,omitempty"`
+	Workloads []Workload    `yaml:"workloads" json:"workloads"`
+	Limits    []Limits      `yaml:"limits,omitempty" json:"limits,omitempty"`       // factor; default one level without limits
+	Copies    []int         `yaml:"copies,omitempty" json:"copies,omitempty"`       // factor: instances at once per trial; default [1]
+	Control   string        `yaml:"control,omitempty" json:"control,omitempty"`     // target that ratios refer to; default "host"
+	AA        *bool         `yaml:"aa,omitempty" json:"aa,omitempty"`               // run the control twice a block, to know the noise floor; default true
+	Blocks    int           `yaml:"blocks,omitempty" json:"blocks,omitempty"`       // complete blocks; default 12
+	Margin    float64       `yaml:"margin,omitempty" json:"margin,omitempty"`       // equivalence margin as a fraction; default 0.02
+	Alpha     float64       `yaml:"alpha,omitempty" json:"alpha,omitempty"`         // family-wise error of a table; default 0.05
+	Timeout   time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`     // of one trial; default 60 s
+	View      View          `yaml:"view,omitempty" json:"view,omitempty"`           // how the report shows it; default price-list
+	Published string        `yaml:"published,omitempty" json:"published,omitempty"` // id under published/ that is shown beside
 }
 
 // View is the kind of page that a study gets.
@@ -42,21 +42,21 @@ const (
 
 // Workload is one payload with its parameters.
 type Workload struct {
-	Name    string            `yaml:"name"`              // unique in the study; default the kind
-	Kind    string            `yaml:"kind"`              // a registered workload: "start", "command", "sysbench-cpu", ...
-	Params  map[string]string `yaml:"params,omitempty"`  // the workload validates them
-	Args    []string          `yaml:"args,omitempty"`    // kind "command": argv
-	Prepare []string          `yaml:"prepare,omitempty"` // argv run on the host before each trial, outside the clock
-	Env     map[string]string `yaml:"env,omitempty"`
-	Metrics []string          `yaml:"metrics,omitempty"` // those shown first; default the workload's own order
+	Name    string            `yaml:"name" json:"name"`                           // unique in the study; default the kind
+	Kind    string            `yaml:"kind" json:"kind"`                           // a registered workload: "start", "command", "sysbench-cpu", ...
+	Params  map[string]string `yaml:"params,omitempty" json:"params,omitempty"`   // the workload validates them
+	Args    []string          `yaml:"args,omitempty" json:"args,omitempty"`       // kind "command": argv
+	Prepare []string          `yaml:"prepare,omitempty" json:"prepare,omitempty"` // argv run on the host before each trial, outside the clock
+	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
+	Metrics []string          `yaml:"metrics,omitempty" json:"metrics,omitempty"` // those shown first; default the workload's own order
 }
 
 // Limits is one level of the resource factor.
 type Limits struct {
-	CPUs   float64 `yaml:"cpus,omitempty"`   // CPU time per wall time
-	CPUSet string  `yaml:"cpuset,omitempty"` // as "0-1"
-	Memory int64   `yaml:"memory,omitempty"` // bytes; YAML takes "512MiB" (as written by the parser)
-	Pids   int64   `yaml:"pids,omitempty"`
+	CPUs   float64 `yaml:"cpus,omitempty" json:"cpus,omitempty"`     // CPU time per wall time
+	CPUSet string  `yaml:"cpuset,omitempty" json:"cpuset,omitempty"` // as "0-1"
+	Memory int64   `yaml:"memory,omitempty" json:"memory,omitempty"` // bytes; YAML takes "512MiB" (as written by the parser)
+	Pids   int64   `yaml:"pids,omitempty" json:"pids,omitempty"`
 }
 
 // Cell is one combination of the factors' levels: the thing that is repeated.

@@ -142,10 +142,10 @@ type Usage struct {
 
 // Facts are what Check found out.
 type Facts struct {
-	Version string            // of the runtime, VMM or engine, as it says itself
-	Path    string            // of its binary or socket
-	Digest  string            // sha256 of the binary, "" where there is none
-	Notes   map[string]string // further facts: "platform": "systrap", "accel": "tcg"
+	Version string            `json:"version"`          // of the runtime, VMM or engine, as it says itself
+	Path    string            `json:"path"`             // of its binary or socket
+	Digest  string            `json:"digest,omitempty"` // sha256 of the binary, "" where there is none
+	Notes   map[string]string `json:"notes,omitempty"`  // further facts: "platform": "systrap", "accel": "tcg"
 }
 
 // Properties are a driver's quirks that tests and plans must know.
