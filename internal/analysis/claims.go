@@ -36,6 +36,18 @@ type Summary struct {
 	MAD      float64  `json:"mad"`           // median absolute deviation, unscaled
 	Outliers int      `json:"outliers"`      // beyond 3.5 in the modified z-score (Iglewicz and Hoaglin 1993); flagged, never removed
 	Interval Interval `json:"interval"`      // of the median
+	// Copies describes the single copies' values where a trial ran several at
+	// once; everything above counts a trial with the mean of its copies.
+	Copies *Copies `json:"copies,omitempty"`
+}
+
+// Copies is the distribution over all single copies of a cell's trials.
+type Copies struct {
+	N      int      `json:"n"`
+	Median float64  `json:"median"`
+	P90    float64  `json:"p90"`
+	P99    *float64 `json:"p99,omitempty"` // only from 100 on
+	Max    float64  `json:"max"`
 }
 
 // Effect is one cell against its group's control, for one metric.
@@ -49,6 +61,16 @@ type Effect struct {
 	Minimum    float64  `json:"minimumDetectable"` // smallest ratio-1 that these blocks could have shown with power 0.8
 	Verdict    Verdict  `json:"verdict"`
 	Why        string   `json:"why"` // one sentence: which rule gave the verdict
+	// Difference stands in for the ratio where there is none, because the
+	// control's values are zero or negative: then Ratio is 0 and both Intervals
+	// have the method "none". A report must not show such a Ratio.
+	Difference *Difference `json:"difference,omitempty"`
+}
+
+// Difference is one cell minus its control within the block, in the metric's unit.
+type Difference struct {
+	Median   float64  `json:"median"`
+	Interval Interval `json:"interval"` // 95 % of Median
 }
 
 // Row is one cell of a table.
@@ -95,14 +117,43 @@ type Ladder struct {
 	Total        float64       `json:"total"` // median(last) = BaseMedian + sum of Deltas
 }
 
+// Change is one cell in two runs.
+type Change struct {
+	Cell    string   `json:"cell"`
+	Target  string   `json:"target"`
+	Label   string   `json:"label"`
+	Control bool     `json:"control"`
+	AA      bool     `json:"aa"`
+	A       Summary  `json:"a"`
+	B       Summary  `json:"b"`
+	Raw     float64  `json:"raw"`         // median(B)/median(A), the machine's own change included; 0 = there is no ratio
+	RawSpan Interval `json:"rawInterval"` // of Raw, from an unpaired bootstrap over blocks
+	// Effect is the change of the cell's ratio to its own run's control: what is
+	// left when the machine's change is divided out. nil for the control and
+	// where a run lacks the cell.
+	Effect *Effect `json:"effect,omitempty"`
+}
+
+// Comparison is one group and metric in two runs, A (before) and B (after).
+type Comparison struct {
+	Group    string        `json:"group"`
+	Workload string        `json:"workload"`
+	Metric   sample.Metric `json:"metric"`
+	Primary  bool          `json:"primary"`
+	Noise    float64       `json:"noise"` // noise floor between the runs, as a ratio-1
+	Rows     []Change      `json:"rows"`
+}
+
 // Claims is all that can be said of one run, or of several compared.
 type Claims struct {
-	Tables   []Table  `json:"tables"`
-	Ladders  []Ladder `json:"ladders,omitempty"`
-	Warnings []string `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do
-	Alpha    float64  `json:"alpha"`
-	Margin   float64  `json:"margin"`
-	Failures int      `json:"failures"` // failed trials
-	Trials   int      `json:"trials"`   // finished trials
-	Planned  int      `json:"planned"`
+	Tables  []Table  `json:"tables"`
+	Ladders []Ladder `json:"ladders,omitempty"`
+	// Comparisons is filled by Compare only.
+	Comparisons []Comparison `json:"comparisons,omitempty"`
+	Warnings    []string     `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do
+	Alpha       float64      `json:"alpha"`
+	Margin      float64      `json:"margin"`
+	Failures    int          `json:"failures"` // failed trials
+	Trials      int          `json:"trials"`   // finished trials
+	Planned     int          `json:"planned"`
 }

@@ -1,0 +1,267 @@
+package analysis
+
+import (
+	"math"
+	"sort"
+	"strings"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// Data holds the numbers of one run by column: per cell the blocks of its
+// finished trials, and per metric one float64 for each of them. A million
+// trials of 12 metrics take about 100 MiB. Fill it from one goroutine, in the
+// order of the records; do not change it while Analyze runs, nor while the
+// Claims are in use (their samples may share its memory).
+type Data struct {
+	cells    map[string]*column
+	hint     int // expected trials of one cell
+	trials   int
+	failures int
+}
+
+// column is what one cell has given.
+type column struct {
+	blocks  []int32 // of the trials that gave samples, in order of arrival
+	metrics map[string]*series
+	cold    map[string]float64 // means over copies of the trial before the blocks
+	trials  int                // finished, the cold one and the failed ones included
+	failed  int
+	failure *sample.Failure // the first
+	notes   notes
+	bad     int // values that were NaN or infinite: dropped
+}
+
+// series is one metric of one cell.
+type series struct {
+	values []float64 // as column.blocks, NaN where a trial lacked it; may end earlier
+	copies []float64 // every copy's value, only where a trial ran several; arrival order
+}
+
+// NewData makes an empty Data for a run of these cells. trials is the length of
+// the plan (an estimate is fine; 0 if unknown): columns are allocated once for
+// it, so that a large run does not pay for growing them.
+func NewData(cells []study.Cell, trials int) *Data {
+	return &Data{
+		cells: make(map[string]*column, len(cells)),
+		hint:  trials/max(1, len(cells)) + 1,
+	}
+}
+
+// Add takes one record. It copies what it keeps (except the failure).
+func (d *Data) Add(r *sample.Record) {
+	t := d.Trial([]byte(r.Cell), r.Block)
+	for name, values := range r.Values {
+		t.Value([]byte(name), values...)
+	}
+	for _, w := range r.Warnings {
+		t.Warn(w)
+	}
+	if r.Failure != nil {
+		t.Fail(r.Failure)
+	}
+}
+
+// Trial is one record while it is being added: the way in for a reader that
+// streams records and does not want to build a sample.Record for each. Its
+// methods may come in any order; a trial that failed keeps no values.
+type Trial struct {
+	data   *Data
+	column *column
+	block  int32
+	stored bool // the column has a row for it
+	failed bool
+}
+
+// Trial begins a record of a cell; block -1 is the cold trial. The slice is not
+// kept, and the lookup allocates only for a cell's first trial.
+func (d *Data) Trial(cell []byte, block int) Trial {
+	c := d.cells[string(cell)]
+	if c == nil {
+		c = &column{metrics: map[string]*series{}, cold: map[string]float64{}}
+		d.cells[string(cell)] = c
+	}
+	c.trials++
+	d.trials++
+	return Trial{data: d, column: c, block: int32(block)}
+}
+
+// Value stores the numbers of one metric, one per copy. In the analysis the
+// trial counts with their mean (the block is the unit of inference, its copies
+// are not independent); the single copies are described apart. A number that is
+// not finite is dropped, and Analyze warns of it.
+func (t *Trial) Value(metric []byte, copies ...float64) {
+	mean, n := finiteMean(copies)
+	t.column.bad += len(copies) - n
+	switch {
+	case t.failed || n == 0:
+	case t.block < 0:
+		t.column.cold[string(metric)] = mean
+	default:
+		t.store(metric, mean, copies)
+	}
+}
+
+func (t *Trial) store(metric []byte, mean float64, copies []float64) {
+	c := t.column
+	if !t.stored {
+		if c.blocks == nil {
+			c.blocks = make([]int32, 0, t.data.hint)
+		}
+		c.blocks = append(c.blocks, t.block)
+		t.stored = true
+	}
+	s := c.metrics[string(metric)]
+	if s == nil {
+		s = &series{values: make([]float64, 0, t.data.hint)}
+		c.metrics[string(metric)] = s
+	}
+	s.pad(len(c.blocks) - 1)
+	s.values = append(s.values[:len(c.blocks)-1], mean)
+	if len(copies) > 1 {
+		s.copies = append(s.copies, copies...)
+	}
+}
+
+// Warn notes a warning of the record. Warnings of a kind are counted; the text
+// before the first colon is the kind.
+func (t *Trial) Warn(text string) { t.column.notes.add(text) }
+
+// Fail says that the trial gave no sample, and takes back what Value stored.
+func (t *Trial) Fail(f *sample.Failure) {
+	if t.failed {
+		return
+	}
+	c := t.column
+	t.failed = true
+	c.failed++
+	t.data.failures++
+	if c.failure == nil {
+		c.failure = f
+	}
+	if t.block < 0 {
+		clear(c.cold)
+	}
+	if !t.stored {
+		return
+	}
+	last := len(c.blocks) - 1
+	c.blocks = c.blocks[:last]
+	for _, s := range c.metrics {
+		s.values = s.values[:min(len(s.values), last)]
+	}
+}
+
+// pad fills a series up to n values with NaN, for the trials that lacked it.
+func (s *series) pad(n int) {
+	for len(s.values) < n {
+		s.values = append(s.values, math.NaN())
+	}
+}
+
+func finiteMean(x []float64) (mean float64, n int) {
+	for _, v := range x {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			n++
+			mean += (v - mean) / float64(n)
+		}
+	}
+	return mean, n
+}
+
+// notes counts warnings by their kind and keeps the first of each.
+type notes []note
+
+type note struct {
+	kind, first string
+	count       int
+}
+
+func (n *notes) add(text string) {
+	kind, _, _ := strings.Cut(text, ":")
+	for i := range *n {
+		if (*n)[i].kind == kind {
+			(*n)[i].count++
+			return
+		}
+	}
+	if len(*n) < maxKinds {
+		*n = append(*n, note{kind, text, 1})
+		return
+	}
+	(*n)[maxKinds-1].count++ // texts without a kind: the last slot stands for the rest
+}
+
+// maxKinds bounds what a cell remembers of its warnings.
+const maxKinds = 32
+
+// blockSeries is one metric of one cell with one value per block, by block.
+type blockSeries struct {
+	blocks []int32
+	values []float64
+}
+
+// series returns a metric of a cell: blocks ascending, one value each (the mean
+// where a block holds the cell more than once), without the missing ones. It
+// shares the column's memory when nothing had to be moved.
+func (c *column) series(metric string) blockSeries {
+	if c == nil || c.metrics[metric] == nil {
+		return blockSeries{}
+	}
+	values := c.metrics[metric].values
+	b := blockSeries{c.blocks[:len(values)], values}
+	if !b.regular() {
+		b = b.tidy()
+	}
+	return b
+}
+
+func (b blockSeries) regular() bool {
+	for i, v := range b.values {
+		if math.IsNaN(v) || i > 0 && b.blocks[i] <= b.blocks[i-1] {
+			return false
+		}
+	}
+	return true
+}
+
+func (b blockSeries) tidy() blockSeries {
+	order := make([]int, 0, len(b.values))
+	for i, v := range b.values {
+		if !math.IsNaN(v) {
+			order = append(order, i)
+		}
+	}
+	sort.SliceStable(order, func(i, j int) bool { return b.blocks[order[i]] < b.blocks[order[j]] })
+	out := blockSeries{make([]int32, 0, len(order)), make([]float64, 0, len(order))}
+	in := 0 // values in the last block so far
+	for _, i := range order {
+		last := len(out.blocks) - 1
+		if last >= 0 && out.blocks[last] == b.blocks[i] {
+			in++
+			out.values[last] += (b.values[i] - out.values[last]) / float64(in)
+			continue
+		}
+		in = 1
+		out.blocks = append(out.blocks, b.blocks[i])
+		out.values = append(out.values, b.values[i])
+	}
+	return out
+}
+
+// pairs calls f for each block that both series have.
+func pairs(a, b blockSeries, f func(block int32, x, y float64)) {
+	for i, j := 0, 0; i < len(a.blocks) && j < len(b.blocks); {
+		switch {
+		case a.blocks[i] < b.blocks[j]:
+			i++
+		case a.blocks[i] > b.blocks[j]:
+			j++
+		default:
+			f(a.blocks[i], a.values[i], b.values[j])
+			i++
+			j++
+		}
+	}
+}
