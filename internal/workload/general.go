@@ -1,0 +1,37 @@
+package workload
+
+import "github.com/tarelab/tare/internal/sample"
+
+// Names of the general metrics, which the trial loop and the probes record for
+// every workload.
+const (
+	Ready               = "ready"
+	Wall                = "wall"
+	Run                 = "run"
+	CPUUser             = "cpu-user"
+	CPUSystem           = "cpu-system"
+	PeakMemory          = "peak-memory"
+	VoluntarySwitches   = "voluntary-switches"
+	InvoluntarySwitches = "involuntary-switches"
+	MinorFaults         = "minor-faults"
+	MajorFaults         = "major-faults"
+)
+
+// General is the metrics of every workload, in the order of display. Times are
+// of the host's CLOCK_MONOTONIC. CPU and memory cover all that belongs to the
+// instance (payload and runtime); switches and faults cover the payload and
+// the children that it waited for, as getrusage(2) counts them.
+func General() []sample.Metric {
+	return []sample.Metric{
+		{Name: Ready, Unit: sample.Seconds, Better: sample.Lower, Help: "from the request to start until the payload's own process acted inside the target"},
+		{Name: Wall, Unit: sample.Seconds, Better: sample.Lower, Help: "from the request to start until the payload had ended, as seen from outside"},
+		{Name: Run, Unit: sample.Seconds, Better: sample.Lower, Help: "from the payload's first act until it had ended, as seen from outside"},
+		{Name: CPUUser, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time in user mode of the payload and of the runtime that belongs to it"},
+		{Name: CPUSystem, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time in the kernel of the payload and of the runtime that belongs to it"},
+		{Name: PeakMemory, Unit: sample.Bytes, Better: sample.Lower, Help: "largest memory use of the instance at one moment, as its cgroup counts it"},
+		{Name: VoluntarySwitches, Unit: sample.Count, Better: sample.Lower, Help: "times that the payload gave up the CPU to wait"},
+		{Name: InvoluntarySwitches, Unit: sample.Count, Better: sample.Lower, Help: "times that the kernel took the CPU from the payload"},
+		{Name: MinorFaults, Unit: sample.Count, Better: sample.Lower, Help: "page faults of the payload that needed no I/O"},
+		{Name: MajorFaults, Unit: sample.Count, Better: sample.Lower, Help: "page faults of the payload that needed I/O"},
+	}
+}

@@ -1,0 +1,97 @@
+package workload
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// iperf3 sends TCP over the target's own loopback: the network stack that the
+// layer brings, without a link. Server and client are one payload.
+type iperf3 struct{}
+
+func (iperf3) Kind() string { return "iperf3" }
+func (iperf3) Help() string {
+	return "iperf3: TCP over the target's own loopback, for a fixed time"
+}
+
+func (iperf3) Params() []Param {
+	return []Param{
+		wholeSeconds(),
+		{Name: "streams", Type: Integer, Default: "1", Help: "connections at once", Min: 1, Max: 128},
+		{Name: "length", Type: Size, Default: "128KiB", Help: "bytes of one write", Min: 1, Max: 1 << 20},
+	}
+}
+
+func (iperf3) Metrics() []sample.Metric {
+	return []sample.Metric{
+		{Name: "throughput", Unit: sample.BitsPerSecond, Better: sample.Higher, Help: "bits that arrived a second"},
+		{Name: "retransmits", Unit: sample.Count, Better: sample.Lower, Help: "TCP segments sent again"},
+	}
+}
+
+// iperf3Script starts the server for one test, then the client as soon as the
+// server listens: a refused connection is tried again for 5 s, any other
+// failure ends the payload. The port goes by the shell's PID, so that copies
+// that share a network namespace do not meet; in a PID namespace of its own it
+// is always the same.
+const iperf3Script = `port=$((10240 + $$ % 20000))
+iperf3 -s -1 -p "$port" >/dev/null 2>&1 &
+server=$!
+tries=0
+until report=$(iperf3 -c 127.0.0.1 -p "$port" -J "$@"); do
+	case $report in *'onnection refused'*) ;; *) tries=500 ;; esac
+	tries=$((tries + 1))
+	if [ $tries -ge 500 ]; then kill $server 2>/dev/null; printf '%s\n' "$report"; exit 1; fi
+	usleep 10000
+done
+printf '%s\n' "$report"
+wait $server`
+
+func (iperf3) Command(v Values, _ []string) (Command, error) {
+	return Command{
+		Args: []string{shellPath, "-c", iperf3Script, "iperf3",
+			"-t", strconv.FormatInt(int64(v.Duration("time").Seconds()), 10),
+			"-P", strconv.FormatInt(v.Int("streams"), 10),
+			"-l", strconv.FormatInt(v.Bytes("length"), 10)},
+		Env:   []string{shellSearch},
+		Needs: []string{"busybox", "iperf3"},
+	}, nil
+}
+
+// iperf3Report is the part of iperf 3's JSON report that is read.
+type iperf3Report struct {
+	Error string `json:"error"`
+	End   struct {
+		Sent *struct {
+			Retransmits *int64 `json:"retransmits"`
+		} `json:"sum_sent"`
+		Received *struct {
+			BitsPerSecond float64 `json:"bits_per_second"`
+		} `json:"sum_received"`
+	} `json:"end"`
+}
+
+func (iperf3) Parse(stdout []byte) ([]sample.Value, error) {
+	var report iperf3Report
+	if err := json.Unmarshal(jsonObject(stdout), &report); err != nil {
+		return nil, fmt.Errorf("iperf3's report is not JSON: %w", err)
+	}
+	if report.Error != "" {
+		return nil, fmt.Errorf("iperf3 failed: %s", report.Error)
+	}
+	if report.End.Received == nil || report.End.Sent == nil {
+		return nil, fmt.Errorf("iperf3's report has no sums at its end: the test did not finish")
+	}
+	values := []sample.Value{{Metric: "throughput", Value: report.End.Received.BitsPerSecond}}
+	// Only a kernel with TCP_INFO's counters tells retransmits.
+	if r := report.End.Sent.Retransmits; r != nil {
+		values = append(values, sample.Value{Metric: "retransmits", Value: float64(*r)})
+	}
+	if values[0].Value <= 0 {
+		return nil, fmt.Errorf("iperf3 received nothing")
+	}
+	return checked(values)
+}

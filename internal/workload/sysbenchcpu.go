@@ -1,0 +1,47 @@
+package workload
+
+import (
+	"regexp"
+	"strconv"
+
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// sysbenchCPU counts primes: user-mode arithmetic that hardly enters the
+// kernel, so a difference between targets is one of scheduling or throttling.
+type sysbenchCPU struct{}
+
+func (sysbenchCPU) Kind() string { return "sysbench-cpu" }
+func (sysbenchCPU) Help() string {
+	return "sysbench cpu: prime numbers by trial division, for a fixed time"
+}
+
+func (sysbenchCPU) Params() []Param {
+	return []Param{
+		wholeSeconds(),
+		threads(),
+		{Name: "max-prime", Type: Integer, Default: "10000", Help: "each event tests all numbers up to this", Min: 3, Max: 1 << 30},
+	}
+}
+
+func (sysbenchCPU) Metrics() []sample.Metric {
+	return []sample.Metric{
+		{Name: "events", Unit: sample.PerSecond, Better: sample.Higher, Help: "events finished a second, by sysbench's own clock"},
+		latencyMean(), latencyP95(), latencyMax(),
+	}
+}
+
+func (sysbenchCPU) Command(v Values, _ []string) (Command, error) {
+	args := append(sysbenchArgs("cpu", v), "--cpu-max-prime="+strconv.FormatInt(v.Int("max-prime"), 10), "run")
+	return Command{Args: args, Needs: []string{"sysbench"}}, nil
+}
+
+var sysbenchCPUSpeed = regexp.MustCompile(`(?m)^\s+events per second:\s+([0-9.]+)$`)
+
+func (sysbenchCPU) Parse(stdout []byte) ([]sample.Value, error) {
+	return parseSysbench(stdout, []quantity{
+		{"events", sysbenchCPUSpeed, 1},
+		{"latency-p95", sysbenchP95, 1e-3},
+		{"latency-max", sysbenchMax, 1e-3},
+	})
+}

@@ -1,0 +1,140 @@
+// Package workload says what a payload runs and what its output means: one
+// file per workload, each the maker of a command line and the parser of what
+// that command prints. It knows nothing of targets, and it reads no clock.
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agext/levenshtein"
+
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// Workload is one kind of payload. Implementations hold no state.
+type Workload interface {
+	// Kind is the workload's name in studies: lower case and dashes.
+	Kind() string
+	// Help says in one sentence what runs and what it tells.
+	Help() string
+	// Params are the parameters that a study may set, in the order of help.
+	Params() []Param
+	// Metrics are those that Parse gives, the primary one first; nil where the
+	// workload prints nothing of its own.
+	Metrics() []sample.Metric
+	// Command is the payload's command line for checked parameters and, for
+	// workloads that take one, the user's argv.
+	Command(v Values, argv []string) (Command, error)
+	// Parse reads the payload's whole standard output. It gives the metrics of
+	// Metrics in base units, each once, the primary one always, one that this
+	// program or kernel cannot tell not at all; or an error that names what was
+	// not found. It never panics and never guesses.
+	Parse(stdout []byte) ([]sample.Value, error)
+}
+
+// Command is what is run inside a target.
+type Command struct {
+	// Args is the argv; Args[0] is an absolute path in the workbench image, or
+	// a bare name for the user's own command. Empty: the mark alone.
+	Args []string
+	// Env is what the command needs beside the laboratory's environment.
+	Env []string
+	// Needs are the programs of the workbench image that Args uses, by name.
+	Needs []string
+}
+
+// All is every workload, in the order of help.
+func All() []Workload {
+	return []Workload{
+		start{},
+		command{},
+		sysbenchCPU{},
+		sysbenchMemory{},
+		sysbenchFileIO{},
+		fio{},
+		iperf3{},
+	}
+}
+
+// ByKind finds a workload; the error of an unknown kind names the nearest.
+func ByKind(kind string) (Workload, error) {
+	all := All()
+	for _, w := range all {
+		if w.Kind() == kind {
+			return w, nil
+		}
+	}
+	names := make([]string, len(all))
+	for i, w := range all {
+		names[i] = w.Kind()
+	}
+	return nil, fmt.Errorf("unknown workload %q%s", kind, hint(kind, names))
+}
+
+// Job is one workload with its parameters settled: all that a trial needs.
+type Job struct {
+	Kind string
+	Command
+	// Metrics are all metrics that a trial of this job may record, the primary
+	// one first: the workload's own, then the general ones.
+	Metrics []sample.Metric
+	// Parse is the workload's parser. Where it is nil, nothing is to be parsed.
+	Parse func(stdout []byte) ([]sample.Value, error)
+}
+
+// Resolve checks a study's workload and makes its job. params may be nil; argv
+// is the user's command, and only kind "command" takes one.
+func Resolve(kind string, params map[string]string, argv []string) (Job, error) {
+	w, err := ByKind(kind)
+	if err != nil {
+		return Job{}, err
+	}
+	if len(argv) > 0 && kind != KindCommand {
+		return Job{}, fmt.Errorf("workload %q takes no args: they are for kind %q", kind, KindCommand)
+	}
+	values, err := Check(w.Params(), params)
+	if err != nil {
+		return Job{}, fmt.Errorf("workload %q: %w", kind, err)
+	}
+	cmd, err := w.Command(values, argv)
+	if err != nil {
+		return Job{}, fmt.Errorf("workload %q: %w", kind, err)
+	}
+	job := Job{Kind: kind, Command: cmd, Metrics: withGeneral(w)}
+	if len(w.Metrics()) > 0 {
+		job.Parse = w.Parse
+	}
+	return job, nil
+}
+
+// withGeneral lists a workload's metrics and then the general ones. Where the
+// workload has none of its own, the primary metric is the time to ready for
+// the bare start and the wall time for anything else.
+func withGeneral(w Workload) []sample.Metric {
+	general := General()
+	if w.Kind() != KindStart {
+		i := slices.IndexFunc(general, func(m sample.Metric) bool { return m.Name == Wall })
+		wall := general[i]
+		general = slices.Insert(slices.Delete(general, i, i+1), 0, wall)
+	}
+	return append(slices.Clone(w.Metrics()), general...)
+}
+
+// hint is " (did you mean ...?)" or the list of what there is.
+func hint(name string, known []string) string {
+	best, distance := "", 3
+	for _, k := range known {
+		if d := levenshtein.Distance(name, k, nil); d < distance {
+			best, distance = k, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf(" (did you mean %q?)", best)
+	}
+	if len(known) == 0 {
+		return " (there are none)"
+	}
+	return fmt.Sprintf(" (there are: %s)", strings.Join(known, ", "))
+}
