@@ -1,6 +1,9 @@
 package analysis
 
 import (
+	"runtime"
+	"sync"
+
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -19,4 +22,154 @@ type Input struct {
 	// Primary names, by workload, the metric that the price list shows; without
 	// an entry it is the first of Metrics that has numbers.
 	Primary map[string]string
+}
+
+// defaults fills what a caller may leave out.
+func (in Input) defaults() Input {
+	if in.Alpha == 0 {
+		in.Alpha = 0.05
+	}
+	if in.Margin == 0 {
+		in.Margin = 0.02
+	}
+	if in.Data == nil {
+		in.Data = NewData(nil, 0)
+	}
+	return in
+}
+
+// Analyze says all that can be said of one run. The same Input gives the same
+// Claims. It uses all CPUs that the process may.
+func Analyze(in Input) Claims {
+	in = in.defaults()
+	jobs := in.jobs()
+	results := make([]result, len(jobs))
+	each(len(jobs), func(i int) { results[i] = in.table(jobs[i]) })
+	claims := Claims{
+		Tables:   make([]Table, 0, len(jobs)),
+		Alpha:    in.Alpha,
+		Margin:   in.Margin,
+		Failures: in.Data.failures,
+		Trials:   in.Data.trials,
+		Planned:  in.Planned,
+	}
+	for _, r := range results {
+		claims.Tables = append(claims.Tables, r.table)
+		claims.Warnings = append(claims.Warnings, r.warnings...)
+		if r.ladder != nil {
+			claims.Ladders = append(claims.Ladders, *r.ladder)
+		}
+	}
+	claims.Warnings = append(in.runWarnings(claims), claims.Warnings...)
+	return claims
+}
+
+// each calls f for 0..n-1, on all CPUs.
+func each(n int, f func(i int)) {
+	var wait sync.WaitGroup
+	next := make(chan int)
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wait.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+}
+
+// group is the cells that differ only in their target.
+type group struct {
+	name    string
+	cells   []study.Cell
+	control int // index into cells, -1 = none
+	aa      int
+}
+
+// groups keeps the order in which groups and cells appear.
+func groups(cells []study.Cell) []group {
+	var out []group
+	at := map[string]int{}
+	for _, c := range cells {
+		i, ok := at[c.Group]
+		if !ok {
+			i = len(out)
+			at[c.Group] = i
+			out = append(out, group{name: c.Group, control: -1, aa: -1})
+		}
+		g := &out[i]
+		switch {
+		case c.AA:
+			g.aa = len(g.cells)
+		case c.Control:
+			g.control = len(g.cells)
+		}
+		g.cells = append(g.cells, c)
+	}
+	return out
+}
+
+// job is one table to make.
+type job struct {
+	group   group
+	metric  sample.Metric
+	primary bool
+}
+
+type result struct {
+	table    Table
+	ladder   *Ladder
+	warnings []string
+}
+
+// jobs lists the tables: each group's metrics that any of its cells has given.
+// A group whose trials all failed keeps its first metric, to show the failures.
+func (in Input) jobs() []job {
+	var jobs []job
+	for _, g := range groups(in.Cells) {
+		workload := g.cells[0].Workload
+		first := len(jobs)
+		for _, m := range in.Metrics[workload] {
+			if in.measured(g, m.Name) {
+				jobs = append(jobs, job{group: g, metric: m})
+			}
+		}
+		if len(jobs) == first && len(in.Metrics[workload]) > 0 {
+			jobs = append(jobs, job{group: g, metric: in.Metrics[workload][0]})
+		}
+		markPrimary(jobs[first:], in.Primary[workload])
+	}
+	return jobs
+}
+
+func markPrimary(jobs []job, name string) {
+	if len(jobs) == 0 {
+		return
+	}
+	for i := range jobs {
+		if jobs[i].metric.Name == name {
+			jobs[i].primary = true
+			return
+		}
+	}
+	jobs[0].primary = true
+}
+
+func (in Input) measured(g group, metric string) bool {
+	for _, c := range g.cells {
+		if in.Data.has(c.ID, metric) {
+			return true
+		}
+	}
+	return false
+}
+
+// has says whether a cell gave any number of a metric.
+func (d *Data) has(cell, metric string) bool {
+	c := d.cells[cell]
+	return c != nil && c.metrics[metric] != nil && len(c.metrics[metric].values) > 0
 }

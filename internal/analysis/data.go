@@ -180,17 +180,21 @@ type note struct {
 
 func (n *notes) add(text string) {
 	kind, _, _ := strings.Cut(text, ":")
+	n.merge(note{kind, text, 1})
+}
+
+func (n *notes) merge(more note) {
 	for i := range *n {
-		if (*n)[i].kind == kind {
-			(*n)[i].count++
+		if (*n)[i].kind == more.kind {
+			(*n)[i].count += more.count
 			return
 		}
 	}
-	if len(*n) < maxKinds {
-		*n = append(*n, note{kind, text, 1})
+	if len(*n) == maxKinds { // texts without a kind: the last slot stands for the rest
+		(*n)[maxKinds-1].count += more.count
 		return
 	}
-	(*n)[maxKinds-1].count++ // texts without a kind: the last slot stands for the rest
+	*n = append(*n, more)
 }
 
 // maxKinds bounds what a cell remembers of its warnings.

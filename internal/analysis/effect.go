@@ -1,0 +1,103 @@
+package analysis
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// compared is one row's effect on the way to its verdict.
+type compared struct {
+	effect  *Effect
+	logs    bool    // the effect is a ratio, its interval lies around log-ratios
+	same    bool    // every pair is identical
+	note    string  // what the reader must know about how the effect was had
+	width   float64 // half-width of the 95 % interval on the log scale, 0 = unknown
+	scatter float64 // of the log-ratios
+}
+
+// compare pairs a cell with its control by block.
+func compare(cell, control blockSeries, rng *rand.Rand) *compared {
+	var x, y []float64
+	x, y = make([]float64, 0, len(cell.values)), make([]float64, 0, len(cell.values))
+	positive, same := true, true
+	pairs(cell, control, func(_ int32, v, c float64) {
+		x, y = append(x, v), append(y, c)
+		positive = positive && v > 0 && c > 0
+		same = same && v == c
+	})
+	switch {
+	case len(x) == 0:
+		return &compared{effect: &Effect{Interval: none(0), Interval90: none(0), P: 1}}
+	case same:
+		return identical(len(x))
+	case positive:
+		for i := range x {
+			x[i] = math.Log(x[i] / y[i])
+		}
+		return byRatio(sorted(x), rng)
+	}
+	return byDifference(x, y, rng)
+}
+
+// identical is the effect of arms that agree in every pair, zeros included.
+func identical(n int) *compared {
+	e := &Effect{Ratio: 1, P: 1, Blocks: n, Interval: none(1), Interval90: none(1)}
+	if n >= MinimumBlocks {
+		e.Interval = Interval{Low: 1, High: 1, Level: 0.95, Method: MethodOrder}
+		e.Interval90 = Interval{Low: 1, High: 1, Level: 0.90, Method: MethodOrder}
+	}
+	return &compared{effect: e, logs: true, same: true}
+}
+
+// byRatio takes ascending log-ratios.
+func byRatio(logs []float64, rng *rand.Rand) *compared {
+	c := &compared{logs: true, scatter: scatter(logs)}
+	spans := medianIntervals(logs, rng, 0.95, 0.90)
+	if spans[0].Method != MethodNone {
+		c.width = (spans[0].High - spans[0].Low) / 2
+	}
+	c.effect = &Effect{
+		Ratio:      math.Exp(median(logs)),
+		Interval:   exponential(spans[0]),
+		Interval90: exponential(spans[1]),
+		P:          signFlipSorted(logs),
+		Blocks:     len(logs),
+	}
+	return c
+}
+
+// byDifference is for values that have no logarithm. With a positive typical
+// control the differences are put over it: that is a ratio again, though not of
+// the same block. With a control of zero there is none, and the effect is the
+// difference in the metric's own unit.
+func byDifference(x, y []float64, rng *rand.Rand) *compared {
+	for i := range x {
+		x[i] -= y[i]
+	}
+	scale := median(sorted(y))
+	differences := sorted(x)
+	spans := medianIntervals(differences, rng, 0.95, 0.90)
+	e := &Effect{P: signFlipSorted(differences), Blocks: len(x)}
+	at := median(differences)
+	if scale > 0 && at > -scale && spans[0].Low > -scale && spans[1].Low > -scale {
+		e.Ratio, e.Interval, e.Interval90 = 1+at/scale, overControl(spans[0], scale), overControl(spans[1], scale)
+		c := &compared{effect: e, logs: true, note: "Some values are zero or negative, so the ratio is the difference over the control's median. "}
+		if e.Interval.Method != MethodNone {
+			c.width = math.Log(e.Interval.High/e.Interval.Low) / 2
+		}
+		return c
+	}
+	e.Interval, e.Interval90 = none(0), none(0)
+	e.Difference = &Difference{Median: at, Interval: spans[0]}
+	return &compared{effect: e, note: "The control's values are zero or negative, so there is a difference but no ratio, and no margin applies. "}
+}
+
+func overControl(i Interval, scale float64) Interval {
+	i.Low, i.High = 1+i.Low/scale, 1+i.High/scale
+	return i
+}
+
+func exponential(i Interval) Interval {
+	i.Low, i.High = math.Exp(i.Low), math.Exp(i.High)
+	return i
+}

@@ -1,0 +1,175 @@
+package analysis
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// The methods an Interval names.
+const (
+	MethodBCa       = "BCa"
+	MethodOrder     = "order-statistic"
+	MethodBootstrap = "bootstrap"
+	MethodNone      = "none"
+)
+
+const (
+	// resamples of a bootstrap. Efron and Tibshirani (1993, §14.3) ask for 1,000
+	// at least for BCa limits; 4,000 keep the limits' own noise below 5 % of the
+	// interval's width.
+	resamples = 4000
+	// bootstrapFrom is the number of blocks from which the bootstrap is trusted;
+	// below, the order-statistic interval is exact.
+	bootstrapFrom = 12
+	// MinimumBlocks is the number of blocks below which no 95 % interval of a
+	// median exists: with n blocks the widest one covers 1 - 2^(1-n).
+	MinimumBlocks = 6
+)
+
+var normal = distuv.UnitNormal
+
+// none is the interval of something that has too few blocks.
+func none(at float64) Interval { return Interval{Low: at, High: at, Method: MethodNone} }
+
+// medianIntervals gives the intervals of the median of ascending numbers, one
+// for each level: exact below 12 numbers, BCa from there on.
+func medianIntervals(x []float64, rng *rand.Rand, levels ...float64) []Interval {
+	out := make([]Interval, len(levels))
+	if len(x) < bootstrapFrom {
+		for i, level := range levels {
+			out[i] = orderInterval(x, level)
+		}
+		return out
+	}
+	draws := medianDraws(x, rng)
+	acceleration := medianAcceleration(x)
+	for i, level := range levels {
+		out[i] = bcaInterval(median(x), draws, acceleration, level)
+	}
+	return out
+}
+
+// orderInterval is the distribution-free interval of the median between two
+// order statistics (Hettmansperger and McKean, Robust Nonparametric Statistical
+// Methods, §1.3): x(k) to x(n+1-k) covers 1 - 2 P(Bin(n, 1/2) < k). It takes
+// the largest k that still covers the level, so it covers at least that.
+func orderInterval(x []float64, level float64) Interval {
+	n := len(x)
+	if n == 0 {
+		return none(0)
+	}
+	k, tail, term := 0, 0.0, math.Pow(0.5, float64(n)) // term = P(Bin = k)
+	for 1-2*(tail+term) >= level-1e-12 {
+		tail += term
+		term *= float64(n-k) / float64(k+1)
+		k++
+	}
+	if k == 0 {
+		return none(median(x))
+	}
+	return Interval{Low: x[k-1], High: x[n-k], Level: level, Method: MethodOrder}
+}
+
+// medianDraws returns the ascending medians of resamples drawn with replacement
+// from ascending numbers. It draws each resample's middle order statistics
+// instead of its members: the order statistics of n uniform numbers are Beta
+// distributed, and the resample's k-th value is x at n times the k-th uniform.
+// That is the bootstrap distribution itself, at a cost that does not grow with n.
+func medianDraws(x []float64, rng *rand.Rand) []float64 {
+	n := len(x)
+	low := (n + 1) / 2 // rank of the middle, the lower one of two
+	beta := distuv.Beta{Alpha: float64(low), Beta: float64(n + 1 - low), Src: rng}
+	pick := func(u float64) float64 { return x[min(int(u*float64(n)), n-1)] }
+	draws := make([]float64, resamples)
+	for i := range draws {
+		u := beta.Rand()
+		draws[i] = pick(u)
+		if n%2 == 0 {
+			next := u + (1-u)*(1-math.Pow(rng.Float64(), 1/float64(n-low)))
+			draws[i] += (pick(next) - draws[i]) / 2
+		}
+	}
+	slices.Sort(draws)
+	return draws
+}
+
+// medianAcceleration is BCa's acceleration from the jackknife of the median.
+// Leaving out a number below, at or above the middle leaves one of three
+// medians, so the sums have three terms; for an even count they cancel.
+func medianAcceleration(x []float64) float64 {
+	n := len(x)
+	if n%2 == 0 {
+		return 0
+	}
+	m := n / 2
+	without := []float64{(x[m] + x[m+1]) / 2, (x[m-1] + x[m+1]) / 2, (x[m-1] + x[m]) / 2}
+	return acceleration(without, []float64{float64(m), 1, float64(m)})
+}
+
+// acceleration is sum d^3 / (6 (sum d^2)^1.5), d = mean - value, of jackknife
+// values with their weights (Efron 1987, eq. 6.6; nil weights are ones).
+func acceleration(jackknife, weights []float64) float64 {
+	weight := func(i int) float64 {
+		if weights == nil {
+			return 1
+		}
+		return weights[i]
+	}
+	var sum, total, square, cube float64
+	for i, v := range jackknife {
+		sum += weight(i) * v
+		total += weight(i)
+	}
+	for i, v := range jackknife {
+		d := sum/total - v
+		square += weight(i) * d * d
+		cube += weight(i) * d * d * d
+	}
+	if square == 0 {
+		return 0
+	}
+	return cube / (6 * math.Pow(square, 1.5))
+}
+
+// bcaInterval is the bias-corrected and accelerated interval (Efron, Better
+// Bootstrap Confidence Intervals, JASA 82, 1987) from ascending bootstrap draws.
+// Draws equal to the estimate count half: a median's draws have many.
+func bcaInterval(estimate float64, draws []float64, a, level float64) Interval {
+	below, _ := slices.BinarySearch(draws, estimate)
+	to, _ := slices.BinarySearch(draws, math.Nextafter(estimate, math.Inf(1)))
+	b := float64(len(draws))
+	share := (float64(below) + float64(to-below)/2) / b
+	share = min(max(share, 0.5/b), 1-0.5/b)
+	z0 := normal.Quantile(share)
+	limit := func(p float64) float64 {
+		z := z0 + normal.Quantile(p)
+		return quantile(draws, normal.CDF(z0+z/(1-a*z)))
+	}
+	return Interval{Low: limit((1 - level) / 2), High: limit((1 + level) / 2), Level: level, Method: MethodBCa}
+}
+
+// expandedInterval is the percentile interval of ascending draws, its
+// percentiles moved outwards so that it is as wide as a t interval where the
+// percentile one is as wide as a z interval with the divisor n (Hesterberg,
+// What Teachers Should Know About the Bootstrap, 2015, §3.3). n is the number
+// of independent blocks.
+func expandedInterval(draws []float64, n int, level float64) Interval {
+	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile((1 + level) / 2)
+	tail := normal.CDF(-t * math.Sqrt(float64(n)/float64(n-1)))
+	return Interval{Low: quantile(draws, tail), High: quantile(draws, 1-tail), Level: level, Method: MethodBootstrap}
+}
+
+// source gives the random numbers of one subject: the same seed and names give
+// the same numbers, whatever else is analysed and in which order.
+func source(seed uint64, names ...string) *rand.Rand {
+	h := fnv.New64a()
+	for _, name := range names {
+		h.Write([]byte(name)) //nolint:errcheck // hash.Hash never fails, by its contract
+		h.Write([]byte{0})    //nolint:errcheck // as above
+	}
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}

@@ -1,0 +1,163 @@
+package analysis
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// ladderBlocks is how many blocks a resample of a ladder draws at most. From
+// larger runs it draws that many (the m out of n bootstrap: Bickel, Götze and
+// van Zwet, Statistica Sinica 7, 1997) and the deviations are scaled by
+// sqrt(m/n), which keeps the cost of a large run bounded.
+const ladderBlocks = 400
+
+// ladderResamples is smaller than resamples, as every one takes a median of
+// every level.
+const ladderResamples = 2000
+
+// ladder makes the chain of a group's cells, in their order, without the A/A
+// twin. Only blocks that hold every level count, so that the steps sum to the
+// total and one resample of blocks moves all levels together. Levels without
+// numbers are left out. nil when fewer than two levels or one block remain.
+func (in Input) ladder(j job) *Ladder {
+	var names []string
+	var levels []blockSeries
+	for _, cell := range j.group.cells {
+		s := in.Data.cells[cell.ID].series(j.metric.Name)
+		if !cell.AA && 2*len(s.values) >= in.Blocks && len(s.values) > 0 {
+			names = append(names, cell.Target)
+			levels = append(levels, s)
+		}
+	}
+	values := complete(levels)
+	if len(levels) < 2 || len(values[0]) == 0 {
+		return nil
+	}
+	l := &Ladder{Group: j.group.name, Metric: j.metric, Base: names[0]}
+	medians := make([]float64, len(values))
+	for i := range values {
+		medians[i] = median(sorted(values[i]))
+	}
+	spans := ladderIntervals(values, medians, source(in.Seed, "ladder", j.group.name, j.metric.Name))
+	l.BaseMedian, l.BaseInterval, l.Total = medians[0], spans[0], medians[len(medians)-1]
+	for i := 1; i < len(medians); i++ {
+		l.Steps = append(l.Steps, Step{
+			From: names[i-1], To: names[i],
+			Median: medians[i], Delta: medians[i] - medians[i-1], Interval: spans[i],
+		})
+	}
+	return l
+}
+
+// complete keeps the blocks that every series has: one row of values a series.
+func complete(levels []blockSeries) [][]float64 {
+	if len(levels) == 0 {
+		return nil
+	}
+	common := levels[0]
+	for _, l := range levels[1:] {
+		var both blockSeries
+		pairs(common, l, func(block int32, x, _ float64) {
+			both.blocks, both.values = append(both.blocks, block), append(both.values, x)
+		})
+		common = both
+	}
+	out := make([][]float64, len(levels))
+	for i, l := range levels {
+		out[i] = make([]float64, 0, len(common.blocks))
+		pairs(l, common, func(_ int32, x, _ float64) { out[i] = append(out[i], x) })
+	}
+	return out
+}
+
+// ladderIntervals gives the interval of the first level's median and of each
+// step, from one joint bootstrap over blocks.
+func ladderIntervals(values [][]float64, medians []float64, rng *rand.Rand) []Interval {
+	n := len(values[0])
+	out := make([]Interval, len(values))
+	steps := func(m []float64, i int) float64 {
+		if i == 0 {
+			return m[0]
+		}
+		return m[i] - m[i-1]
+	}
+	if n < MinimumBlocks {
+		for i := range out {
+			out[i] = none(steps(medians, i))
+		}
+		return out
+	}
+	draws := make([][]float64, len(values))
+	m := min(n, ladderBlocks)
+	shrink := math.Sqrt(float64(m) / float64(n))
+	jointMedians(values, m, ladderResamples, rng, func(drawn []float64) {
+		for i := range drawn {
+			at := steps(medians, i)
+			draws[i] = append(draws[i], at+shrink*(steps(drawn, i)-at))
+		}
+	})
+	for i := range draws {
+		slices.Sort(draws[i])
+		out[i] = expandedInterval(draws[i], n, 0.95)
+	}
+	return out
+}
+
+// jointMedians draws m blocks with replacement, the same for every level, and
+// hands out the levels' medians, b times.
+func jointMedians(values [][]float64, m, b int, rng *rand.Rand, use func(medians []float64)) {
+	picks := make([]int, m)
+	scratch, drawn := make([]float64, m), make([]float64, len(values))
+	for range b {
+		for k := range picks {
+			picks[k] = rng.IntN(len(values[0]))
+		}
+		for i := range values {
+			for k, block := range picks {
+				scratch[k] = values[i][block]
+			}
+			drawn[i] = selectMedian(scratch)
+		}
+		use(drawn)
+	}
+}
+
+// selectMedian is the median of unordered numbers; it reorders them.
+func selectMedian(x []float64) float64 {
+	middle := len(x) / 2
+	selectRank(x, middle)
+	if len(x)%2 == 1 {
+		return x[middle]
+	}
+	return (slices.Max(x[:middle]) + x[middle]) / 2
+}
+
+// selectRank puts the k-th smallest number at x[k], smaller ones before it and
+// larger ones after it (Hoare's FIND, CACM 4, 1961).
+func selectRank(x []float64, k int) {
+	low, high := 0, len(x)-1
+	for low < high {
+		pivot := x[k]
+		i, j := low, high
+		for i <= j {
+			for x[i] < pivot {
+				i++
+			}
+			for x[j] > pivot {
+				j--
+			}
+			if i <= j {
+				x[i], x[j] = x[j], x[i]
+				i++
+				j--
+			}
+		}
+		if j < k {
+			low = i
+		}
+		if k < i {
+			high = j
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tarelab/tare/internal/study"
+)
+
+// table makes one table: the rows, then the effects, and last the verdicts,
+// because these depend on the whole table (Holm, noise floor, refusal).
+func (in Input) table(j job) result {
+	t := Table{Group: j.group.name, Workload: j.group.cells[0].Workload, Metric: j.metric, Primary: j.primary}
+	var control blockSeries
+	if j.group.control >= 0 {
+		control = in.Data.cells[j.group.cells[j.group.control].ID].series(j.metric.Name)
+	}
+	var effects []*compared // of the rows, nil where there is none
+	aa := -1                // the A/A pair's row
+	for _, cell := range j.group.cells {
+		column := in.Data.cells[cell.ID]
+		if column == nil || !in.Data.has(cell.ID, j.metric.Name) && len(column.blocks) > 0 {
+			continue // not run, or run without this metric
+		}
+		series := column.series(j.metric.Name)
+		var effect *compared
+		if !cell.Control && len(series.values) > 0 && j.group.control >= 0 {
+			effect = compare(series, control, source(in.Seed, "effect", cell.ID, j.metric.Name))
+		}
+		if cell.AA {
+			aa = len(t.Rows)
+		}
+		t.Rows = append(t.Rows, in.row(cell, column, series, j.metric.Name, effect))
+		effects = append(effects, effect)
+	}
+	r := result{table: t}
+	in.verdicts(&r, j, control, effects, aa)
+	if in.View == study.ViewLadder {
+		r.ladder = in.ladder(j)
+	}
+	return r
+}
+
+func (in Input) row(cell study.Cell, c *column, s blockSeries, metric string, effect *compared) Row {
+	row := Row{
+		Cell: cell.ID, Target: cell.Target, Label: label(cell), Control: cell.Control, AA: cell.AA,
+		Summary: summarize(s.values, source(in.Seed, "summary", cell.ID, metric)),
+		Samples: s.values,
+		Failure: c.failure,
+	}
+	row.Summary.Failed = c.failed
+	if m := c.metrics[metric]; m != nil {
+		row.Summary.Copies = summarizeCopies(m.copies)
+	}
+	if row.Samples == nil {
+		row.Samples = []float64{}
+	}
+	if cold, ok := c.cold[metric]; ok {
+		row.Cold = &cold
+	}
+	if effect != nil {
+		row.Effect = effect.effect
+	}
+	return row
+}
+
+func label(cell study.Cell) string {
+	if cell.AA {
+		return study.AATarget(cell.Target)
+	}
+	return cell.Target
+}
+
+// verdicts judges every effect of a table.
+func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compared, aa int) {
+	present := slices.DeleteFunc(slices.Clone(effects), func(c *compared) bool { return c == nil })
+	p := make([]float64, len(present))
+	for i, c := range present {
+		p[i] = c.effect.P
+	}
+	for i, adjusted := range Holm(p) {
+		present[i].effect.PAdjusted = adjusted
+	}
+	rule := rules{alpha: in.Alpha, margin: in.Margin, cells: len(present)}
+	rule.refused = in.controlFailed(j.group)
+	drift, disturbed := in.drift(j, control), in.disturbed(j.group)
+	r.warnings = append(r.warnings, drift.warning)
+	if rule.refused == "" {
+		rule.refused = firstOf(disturbed, drift.refusal)
+	}
+	if aa >= 0 && effects[aa] != nil {
+		rule.judge(effects[aa])
+		rule.noise = effects[aa].width
+		r.table.Noise = math.Expm1(rule.noise)
+		if rule.refused == "" && effects[aa].effect.Verdict == Differs {
+			rule.refused = fmt.Sprintf("The control differs from its own twin by %s: the machine, not the target, made the difference. Measure again when it is quiet.",
+				effectSize(effects[aa].effect.Ratio))
+		}
+	}
+	for i, c := range effects {
+		if c != nil && i != aa {
+			rule.judge(c)
+		}
+	}
+	r.warnings = slices.DeleteFunc(r.warnings, func(s string) bool { return s == "" })
+}
+
+func firstOf(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}

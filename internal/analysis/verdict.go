@@ -1,0 +1,150 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+)
+
+// rules are what one table's verdicts follow.
+type rules struct {
+	alpha   float64
+	margin  float64
+	cells   int     // compared in the table
+	noise   float64 // floor, log scale; 0 = unknown
+	refused string  // why the table's claims are refused; "" = they are not
+}
+
+// judge gives the effect its verdict and the sentence that says by which rule.
+// The order matters: a refusal beats all; a verdict is never had from the noise
+// floor alone, it can only be lost to it.
+func (r rules) judge(c *compared) {
+	e := c.effect
+	e.Minimum = minimumDetectable(c.scatter, e.Blocks, r.alpha/float64(max(1, r.cells)), r.margin)
+	var why string
+	switch {
+	case r.refused != "":
+		e.Verdict, why = Refused, r.refused
+	case e.Blocks < MinimumBlocks:
+		e.Verdict = Inconclusive
+		why = fmt.Sprintf("%s no 95 %% interval, which needs %d; %d suffice for the %d compared cells of this table.",
+			blocksGive(e.Blocks), MinimumBlocks, PlanBlocks(r.alpha, r.cells), r.cells)
+	case c.same:
+		e.Verdict, why = Equivalent, fmt.Sprintf("Both arms are identical in all %d blocks.", e.Blocks)
+	case !c.logs:
+		e.Verdict, why = r.judgeDifference(e)
+	default:
+		e.Verdict, why = r.judgeRatio(e)
+	}
+	e.Why = c.note + why
+}
+
+func blocksGive(n int) string {
+	if n == 1 {
+		return "1 complete block gives"
+	}
+	return fmt.Sprintf("%d complete blocks give", n)
+}
+
+func (r rules) judgeRatio(e *Effect) (Verdict, string) {
+	size := math.Abs(math.Log(e.Ratio))
+	margin := math.Log1p(r.margin)
+	excludes := e.Interval.Low > 1 || e.Interval.High < 1
+	inside := math.Log(e.Interval90.Low) >= -margin && math.Log(e.Interval90.High) <= margin
+	floor := ""
+	if r.noise > 0 {
+		floor = fmt.Sprintf("the noise floor of %s", percent(math.Expm1(r.noise)))
+	}
+	switch {
+	case excludes && e.PAdjusted <= r.alpha && size > margin && size > r.noise:
+		return Differs, fmt.Sprintf("The 95 %% interval excludes 1, the adjusted p is %s, and the effect of %s exceeds the margin of %s%s.",
+			pValue(e.PAdjusted), effectSize(e.Ratio), percent(r.margin), and(floor))
+	case excludes && e.PAdjusted <= r.alpha && size > margin:
+		return Inconclusive, fmt.Sprintf("The 95 %% interval excludes 1, but the effect of %s does not exceed %s: the control differs as much from its own twin. Measure on a quieter machine or take more blocks.",
+			effectSize(e.Ratio), floor)
+	case inside && r.noise <= margin:
+		return Equivalent, fmt.Sprintf("The 90 %% interval lies inside the margin of ±%s.", percent(r.margin))
+	case inside:
+		return Inconclusive, fmt.Sprintf("The 90 %% interval lies inside the margin of ±%s, but %s does not: the control and its own twin are not shown to be equal. Take more blocks.",
+			percent(r.margin), floor)
+	case excludes && size > margin:
+		return Inconclusive, fmt.Sprintf("The 95 %% interval excludes 1, but the p-value, adjusted for %s of this table, is %s, above %g; %s.",
+			comparedCells(r.cells), pValue(e.PAdjusted), r.alpha, r.enough(e.Blocks))
+	case excludes:
+		return Inconclusive, fmt.Sprintf("The effect of %s is within the margin of ±%s, but its 90 %% interval reaches out of it. Take more blocks.",
+			effectSize(e.Ratio), percent(r.margin))
+	}
+	return Inconclusive, fmt.Sprintf("The 95 %% interval contains 1 and the 90 %% interval reaches out of the margin of ±%s: these blocks show neither a difference nor its absence%s.",
+		percent(r.margin), detectable(e.Minimum))
+}
+
+// judgeDifference has no margin to hold an effect against: it may say that
+// there is a difference, never that there is none.
+func (r rules) judgeDifference(e *Effect) (Verdict, string) {
+	span := e.Difference.Interval
+	switch {
+	case (span.Low > 0 || span.High < 0) && e.PAdjusted <= r.alpha:
+		return Differs, fmt.Sprintf("The 95 %% interval of the difference excludes 0 and the adjusted p is %s.", pValue(e.PAdjusted))
+	case span.Low > 0 || span.High < 0:
+		return Inconclusive, fmt.Sprintf("The 95 %% interval of the difference excludes 0, but the p-value, adjusted for %s of this table, is %s, above %g; %s.",
+			comparedCells(r.cells), pValue(e.PAdjusted), r.alpha, r.enough(e.Blocks))
+	}
+	return Inconclusive, "The 95 % interval of the difference contains 0."
+}
+
+func comparedCells(n int) string {
+	if n == 1 {
+		return "the one compared cell"
+	}
+	return fmt.Sprintf("the %d compared cells", n)
+}
+
+// enough says what number of blocks would do.
+func (r rules) enough(blocks int) string {
+	if need := PlanBlocks(r.alpha, r.cells); blocks < need {
+		return fmt.Sprintf("%d blocks cannot do better than %s, %d suffice", blocks, pValue(math.Pow(2, float64(1-blocks))*float64(r.cells)), need)
+	}
+	return "take more blocks"
+}
+
+func and(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " and " + text
+}
+
+func detectable(minimum float64) string {
+	if minimum <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (an effect of %s or more would probably have shown)", percent(minimum))
+}
+
+// percent writes a fraction with two significant digits: 0.0213 as "2.1 %".
+func percent(f float64) string {
+	switch f = math.Abs(f) * 100; {
+	case f >= 9.95:
+		return fmt.Sprintf("%.0f %%", f)
+	case f >= 0.995:
+		return fmt.Sprintf("%.2g %%", f)
+	}
+	return fmt.Sprintf("%.1g %%", f)
+}
+
+// effectSize writes a ratio as a change: "+12 %" up to a doubling, "×3.4" beyond.
+func effectSize(ratio float64) string {
+	switch {
+	case ratio >= 2 || ratio <= 0.5:
+		return fmt.Sprintf("×%.3g", ratio)
+	case ratio >= 1:
+		return "+" + percent(ratio-1)
+	}
+	return "−" + percent(1-ratio)
+}
+
+func pValue(p float64) string {
+	if p < 0.0001 {
+		return "below 0.0001"
+	}
+	return fmt.Sprintf("%.2g", p)
+}
