@@ -3,32 +3,34 @@
 // clock; the built-in studies reach it as bytes.
 package study
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Study is one experiment: a question, its factors and its rules.
 type Study struct {
 	ID       string `yaml:"id" json:"id"`             // lower case, digits and dashes
 	Title    string `yaml:"title" json:"title"`       // one line
 	Question string `yaml:"question" json:"question"` // what the study answers, one or two sentences
-	// Targets are names of drivers, or "all" for every driver that works here.
+	// Targets are names of drivers, or "all" for every driver that works here
+	// (variants, whose names hold a slash, are named one by one). Their order is
+	// the report's; a ladder's rungs are in this order.
 	Targets []string `yaml:"targets" json:"targets"`
-	// Optional targets are left out silently-but-listed where they cannot run;
-	// a target in Targets that cannot run is an error unless it came from "all".
+	// Optional targets may be missing: they are left out, and listed as left
+	// out. One that stands in Targets too keeps its place there; the others
+	// follow at the end. A target that is neither optional nor from "all" must run.
 	Optional  []string      `yaml:"optional,omitempty" json:"optional,omitempty"`
 	Workloads []Workload    `yaml:"workloads" json:"workloads"`
-	Limits    []Limits      `yaml:"limits,omitempty" json:"limits,omitempty"`       // factor; default one level without limits
-	Copies    []int         `yaml:"copies,omitempty" json:"copies,omitempty"`       // factor: instances at once per trial; default [1]
-	Control   string        `yaml:"control,omitempty" json:"control,omitempty"`     // target that ratios refer to; default "host"
-	AA        *bool         `yaml:"aa,omitempty" json:"aa,omitempty"`               // run the control twice a block, to know the noise floor; default true
-	Blocks    int           `yaml:"blocks,omitempty" json:"blocks,omitempty"`       // complete blocks; default 12
-	Margin    float64       `yaml:"margin,omitempty" json:"margin,omitempty"`       // equivalence margin as a fraction; default 0.02
-	Alpha     float64       `yaml:"alpha,omitempty" json:"alpha,omitempty"`         // family-wise error of a table; default 0.05
-	Timeout   time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`     // of one trial; default 60 s
-	View      View          `yaml:"view,omitempty" json:"view,omitempty"`           // how the report shows it; default price-list
-	Published string        `yaml:"published,omitempty" json:"published,omitempty"` // id under published/ that is shown beside
+	Limits    []Limits      `yaml:"limits,omitempty" json:"limits,omitempty"`                 // factor; default one level without limits
+	Copies    []int         `yaml:"copies,omitempty" json:"copies,omitempty"`                 // factor: instances at once per trial; default [1]
+	Control   string        `yaml:"control,omitempty" json:"control,omitempty"`               // target that ratios refer to; default "host"
+	AA        *bool         `yaml:"aa,omitempty" json:"aa,omitempty"`                         // run the control twice a block, to know the noise floor; default true
+	Blocks    int           `yaml:"blocks,omitempty" json:"blocks,omitempty"`                 // complete blocks; default 12
+	Margin    float64       `yaml:"margin,omitempty" json:"margin,omitempty" as:"fraction"`   // equivalence margin as a fraction; default 0.02
+	Alpha     float64       `yaml:"alpha,omitempty" json:"alpha,omitempty" as:"fraction"`     // family-wise error of a table; default 0.05
+	Timeout   time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty" as:"duration"` // of one trial; default 60 s
+	View      View          `yaml:"view,omitempty" json:"view,omitempty"`                     // how the report shows it; default price-list
+	Published string        `yaml:"published,omitempty" json:"published,omitempty"`           // id under published/ that is shown beside
+
+	src *source // where the values were written; nil for a study made by a program
 }
 
 // View is the kind of page that a study gets.
@@ -53,9 +55,9 @@ type Workload struct {
 
 // Limits is one level of the resource factor.
 type Limits struct {
-	CPUs   float64 `yaml:"cpus,omitempty" json:"cpus,omitempty"`     // CPU time per wall time
-	CPUSet string  `yaml:"cpuset,omitempty" json:"cpuset,omitempty"` // as "0-1"
-	Memory int64   `yaml:"memory,omitempty" json:"memory,omitempty"` // bytes; YAML takes "512MiB" (as written by the parser)
+	CPUs   float64 `yaml:"cpus,omitempty" json:"cpus,omitempty"`               // CPU time per wall time
+	CPUSet string  `yaml:"cpuset,omitempty" json:"cpuset,omitempty"`           // as "0-1"
+	Memory int64   `yaml:"memory,omitempty" json:"memory,omitempty" as:"size"` // bytes; YAML takes "512MiB" (ParseSize)
 	Pids   int64   `yaml:"pids,omitempty" json:"pids,omitempty"`
 }
 
@@ -75,6 +77,3 @@ type Cell struct {
 
 // AATarget is how an A/A twin of a target is shown.
 func AATarget(target string) string { return target + " (A/A)" }
-
-// CellID builds a cell's id from its levels.
-func CellID(levels ...string) string { return strings.Join(levels, "/") }

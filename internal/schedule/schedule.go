@@ -1,0 +1,63 @@
+// Package schedule says WHEN each cell is measured: it puts cells and blocks
+// into a seeded random order. It is pure: the same seed gives the same order on
+// every machine, so that a broken run resumes with the plan it began with.
+package schedule
+
+import (
+	"math/rand/v2"
+
+	"github.com/tarelab/tare/internal/study"
+)
+
+// Cold is the block of the trials that precede the blocks: one of each cell,
+// reported apart, because it pays for caches that later trials find filled.
+const Cold = -1
+
+// Trial is one place in the plan.
+type Trial struct {
+	Seq   int // position in the plan, from 0: the trial's identity
+	Block int // 0..blocks-1, or Cold
+	Cell  int // index into the cells
+}
+
+// Plan orders the trials: first a cold trial of every cell, then the blocks.
+// Each block holds every cell once, in an order of its own, drawn uniformly:
+// whatever drifts on the machine then meets all cells alike (a randomized
+// complete block design). Cells of different groups interleave.
+func Plan(cells []study.Cell, blocks int, seed uint64) []Trial {
+	// PCG's stream is part of Go's compatibility promise; the second word is
+	// its golden-ratio increment, so that seed 0 is as good as any.
+	random := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
+	plan := make([]Trial, 0, len(cells)*(blocks+1))
+	for block := Cold; block < blocks; block++ {
+		for _, cell := range order(random, len(cells)) {
+			plan = append(plan, Trial{Seq: len(plan), Block: block, Cell: cell})
+		}
+	}
+	return plan
+}
+
+// order draws a permutation of 0..n-1 (Fisher and Yates, as in Durstenfeld
+// 1964). It is written out because the promise of Go's library covers the
+// generator's stream, not what Shuffle makes of it, and a resumed run needs
+// the same order from another build.
+func order(random *rand.Rand, n int) []int {
+	p := make([]int, n)
+	for i := range p {
+		j := int(below(random, uint64(i+1)))
+		p[i] = p[j]
+		p[j] = i
+	}
+	return p
+}
+
+// below draws uniformly from 0..n-1, n > 0: values from the incomplete last
+// stretch of the generator's range are drawn again, so that none is favoured.
+func below(random *rand.Rand, n uint64) uint64 {
+	skip := -n % n // 2^64 mod n
+	for {
+		if v := random.Uint64(); v >= skip {
+			return v % n
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package schedule
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/tarelab/tare/internal/study"
+)
+
+func TestEveryBlockIsComplete(t *testing.T) {
+	const cells, blocks = 7, 40
+	plan := Plan(make([]study.Cell, cells), blocks, 1)
+	if len(plan) != cells*(blocks+1) {
+		t.Fatalf("%d trials, want %d", len(plan), cells*(blocks+1))
+	}
+	for i, trial := range plan {
+		if want := i/cells - 1; trial.Seq != i || trial.Block != want {
+			t.Fatalf("trial %d is %+v, want block %d", i, trial, want)
+		}
+	}
+	for block := range slices.Chunk(plan, cells) {
+		seen := map[int]bool{}
+		for _, trial := range block {
+			seen[trial.Cell] = true
+		}
+		if len(seen) != cells {
+			t.Errorf("block %d holds cells %v", block[0].Block, seen)
+		}
+	}
+}
+
+func TestSeedDecidesTheOrder(t *testing.T) {
+	cells := make([]study.Cell, 5)
+	if !slices.Equal(Plan(cells, 20, 9), Plan(cells, 20, 9)) {
+		t.Error("the same seed gave two orders")
+	}
+	if slices.Equal(Plan(cells, 20, 9), Plan(cells, 20, 10)) {
+		t.Error("two seeds gave the same order")
+	}
+}
+
+// A resumed run relies on this order on every machine and with every build: if
+// the test fails, the schedule has changed and the store's schema must too.
+func TestGoldenOrder(t *testing.T) {
+	var got []int
+	for _, trial := range Plan(make([]study.Cell, 6), 2, 2026) {
+		got = append(got, trial.Cell)
+	}
+	want := []int{2, 5, 1, 0, 3, 4, 4, 1, 0, 2, 5, 3, 5, 0, 3, 2, 1, 4}
+	if !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+}
+
+// Every cell must be as likely in every position: a chi-square test of the
+// table cell x position. Rows and columns of a permutation's table are fixed,
+// hence (n-1)^2 degrees of freedom and the factor (n-1)/n. The seed is fixed,
+// so the test is not random; it fails for a shuffle with a bias of a percent.
+func TestPositionsAreUniform(t *testing.T) {
+	const n, blocks = 8, 40_000
+	statistic := chiSquare(Plan(make([]study.Cell, n), blocks, 42), n, blocks)
+	if p := (distuv.ChiSquared{K: (n - 1) * (n - 1)}).Survival(statistic); p < 0.001 {
+		t.Errorf("chi-square %.1f, p = %.2g: positions are not uniform", statistic, p)
+	}
+}
+
+// The test above can fail: the well-known wrong shuffle is found out.
+func TestBiasedShuffleIsFound(t *testing.T) {
+	const n, blocks = 8, 40_000
+	random := rand.New(rand.NewPCG(1, 2))
+	plan := make([]Trial, n, n*(blocks+1))
+	for range blocks {
+		p := make([]int, n)
+		for i := range p {
+			p[i] = i
+		}
+		for i := range p {
+			j := random.IntN(n) // the mistake: not from the rest alone
+			p[i], p[j] = p[j], p[i]
+		}
+		for _, cell := range p {
+			plan = append(plan, Trial{Cell: cell})
+		}
+	}
+	statistic := chiSquare(plan, n, blocks)
+	if p := (distuv.ChiSquared{K: (n - 1) * (n - 1)}).Survival(statistic); p > 0.001 {
+		t.Errorf("chi-square %.1f, p = %.2g: the biased shuffle was not found", statistic, p)
+	}
+}
+
+// chiSquare compares how often each cell stood in each position with blocks/n.
+func chiSquare(plan []Trial, n, blocks int) float64 {
+	counts := make([]float64, n*n)
+	for i, trial := range plan[n:] { // without the cold trials
+		counts[trial.Cell*n+i%n]++
+	}
+	expected, sum := float64(blocks)/float64(n), 0.0
+	for _, c := range counts {
+		sum += (c - expected) * (c - expected) / expected
+	}
+	return sum * float64(n-1) / float64(n)
+}
+
+func TestNothingToPlan(t *testing.T) {
+	if plan := Plan(nil, 5, 1); len(plan) != 0 {
+		t.Errorf("no cells gave %d trials", len(plan))
+	}
+}

@@ -1,0 +1,246 @@
+package study
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Defaults of a study's rules.
+const (
+	DefaultControl = "host"
+	DefaultBlocks  = 12               // where the exact interval of the median gives way to the bootstrap
+	DefaultMargin  = 0.02             // as a fraction
+	DefaultAlpha   = 0.05             // family-wise, of a table
+	DefaultTimeout = 60 * time.Second // of one trial
+)
+
+// All stands in Targets for every driver that works on the machine.
+const All = "all"
+
+// Bounds of a plan. They are far above what a machine can measure in a day, and
+// keep a mistyped study from filling the memory.
+const (
+	maxBlocks = 1_000_000
+	maxCopies = 4096
+	maxCells  = 10_000
+	maxTrials = 10_000_000
+)
+
+// Known are the names that a study may use on this build of tare.
+type Known struct {
+	Targets []string // of drivers
+	Kinds   []string // of workloads
+}
+
+// WithDefaults fills in what a study leaves open.
+func (s Study) WithDefaults() Study {
+	if s.ID == "" && s.src != nil {
+		s.ID = s.src.stem()
+	}
+	s.Title = or(s.Title, s.ID)
+	s.Control = or(s.Control, DefaultControl)
+	s.Blocks = or(s.Blocks, DefaultBlocks)
+	s.Margin = or(s.Margin, DefaultMargin)
+	s.Alpha = or(s.Alpha, DefaultAlpha)
+	s.Timeout = or(s.Timeout, DefaultTimeout)
+	s.View = or(s.View, ViewPriceList)
+	if s.AA == nil {
+		yes := true
+		s.AA = &yes
+	}
+	s.Workloads = slices.Clone(s.Workloads)
+	for i, w := range s.Workloads {
+		s.Workloads[i].Name = or(w.Name, w.Kind)
+	}
+	return s
+}
+
+func or[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
+
+// stem is the file's name without directories and ".yaml".
+func (s *source) stem() string {
+	name := s.name[strings.LastIndexByte(s.name, '/')+1:]
+	return strings.TrimSuffix(strings.TrimSuffix(name, ".yaml"), ".yml")
+}
+
+// Validate checks a study, with its defaults filled in, against the names that
+// this build knows. The error is an *Error with every problem found, with line
+// and column where the study was parsed.
+func (s Study) Validate(known Known) error {
+	c := &checker{src: s.src}
+	c.problems = s.check()
+	targets := append([]string{All}, known.Targets...)
+	for i, t := range s.Targets {
+		c.known(fmt.Sprintf("targets[%d]", i), "target", t, targets)
+	}
+	for i, t := range s.Optional {
+		c.known(fmt.Sprintf("optional[%d]", i), "target", t, known.Targets)
+	}
+	c.known("control", "target", s.Control, known.Targets)
+	for i, w := range s.Workloads {
+		if w.Kind != "" {
+			c.known(fmt.Sprintf("workloads[%d].kind", i), "workload", w.Kind, known.Kinds)
+		}
+	}
+	return s.src.report("study "+s.ID, c.problems)
+}
+
+// check finds what is wrong with a study in itself.
+func (s Study) check() []Problem {
+	c := &checker{src: s.src}
+	c.name("id", s.ID)
+	c.targets(s)
+	c.workloads(s.Workloads)
+	c.limits(s.Limits)
+	c.copies(s.Copies)
+	c.rules(s)
+	c.size(s)
+	return c.problems
+}
+
+type checker struct {
+	src      *source
+	problems []Problem
+}
+
+func (c *checker) fail(key, format string, args ...any) {
+	c.problems = append(c.problems, c.src.problem(key, fmt.Sprintf(format, args...)))
+}
+
+func (c *checker) known(key, what, name string, known []string) {
+	if !slices.Contains(known, name) {
+		c.fail(key, "%s", unknown(what, name, known))
+	}
+}
+
+var (
+	// A name becomes part of cells' ids, of files and of cgroups.
+	plain = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,63}$`)
+	// cpuset(7), list format without the stride.
+	cpuList = regexp.MustCompile(`^[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*$`)
+)
+
+func (c *checker) name(key, name string) {
+	if !plain.MatchString(name) {
+		c.fail(key, "%q is no name: use lower-case letters, digits, dashes and dots, at most 64, beginning with a letter or digit", name)
+	}
+}
+
+func (c *checker) targets(s Study) {
+	if len(s.Targets)+len(s.Optional) == 0 {
+		c.fail("targets", "the plan is empty: name at least one target, or all")
+	}
+	c.distinct("targets", s.Targets)
+	c.distinct("optional", s.Optional)
+	if slices.Contains(s.Optional, s.Control) {
+		c.fail("control", "the control %q cannot be optional: every ratio refers to it", s.Control)
+	}
+}
+
+func (c *checker) distinct(key string, names []string) {
+	for i, name := range names {
+		at := fmt.Sprintf("%s[%d]", key, i)
+		switch {
+		case name == "":
+			c.fail(at, "is empty")
+		case slices.Contains(names[:i], name):
+			c.fail(at, "%q stands twice", name)
+		}
+	}
+}
+
+func (c *checker) workloads(workloads []Workload) {
+	if len(workloads) == 0 {
+		c.fail("workloads", "the plan is empty: name at least one workload")
+	}
+	seen := map[string]bool{}
+	for i, w := range workloads {
+		at := fmt.Sprintf("workloads[%d]", i)
+		if w.Kind == "" {
+			c.fail(at+".kind", "a workload needs its kind")
+			continue
+		}
+		c.name(at+".name", w.Name)
+		if seen[w.Name] {
+			c.fail(at+".name", "a second workload is named %q: give each a name of its own", w.Name)
+		}
+		seen[w.Name] = true
+		c.distinct(at+".metrics", w.Metrics)
+		for name := range w.Env {
+			if name == "" || strings.ContainsAny(name, "=\x00") {
+				c.fail(at+".env."+name, "%q is no name of an environment variable", name)
+			}
+		}
+	}
+}
+
+func (c *checker) limits(limits []Limits) {
+	for i, l := range limits {
+		at := fmt.Sprintf("limits[%d]", i)
+		if l.CPUs < 0 {
+			c.fail(at+".cpus", "%g is negative", l.CPUs)
+		}
+		if l.Memory < 0 {
+			c.fail(at+".memory", "%d is negative", l.Memory)
+		}
+		if l.Pids < 0 {
+			c.fail(at+".pids", "%d is negative", l.Pids)
+		}
+		if l.CPUSet != "" && !cpuList.MatchString(l.CPUSet) {
+			c.fail(at+".cpuset", "%q is no list of CPUs: write it as 0-1 or 0,2", l.CPUSet)
+		}
+		if slices.Contains(limits[:i], l) {
+			c.fail(at, "the same limits stand twice")
+		}
+	}
+}
+
+func (c *checker) copies(copies []int) {
+	for i, n := range copies {
+		at := fmt.Sprintf("copies[%d]", i)
+		if n < 1 || n > maxCopies {
+			c.fail(at, "%d copies: between 1 and %d can run at once", n, maxCopies)
+		}
+		if slices.Contains(copies[:i], n) {
+			c.fail(at, "%d stands twice", n)
+		}
+	}
+}
+
+func (c *checker) rules(s Study) {
+	if s.Blocks < 1 || s.Blocks > maxBlocks {
+		c.fail("blocks", "%d blocks: a study needs at least 1 and at most %d", s.Blocks, maxBlocks)
+	}
+	if !(s.Margin > 0 && s.Margin < 1) {
+		c.fail("margin", "%g is not between 0 and 1", s.Margin)
+	}
+	if !(s.Alpha > 0 && s.Alpha <= 0.5) {
+		c.fail("alpha", "%g is not between 0 and 0.5", s.Alpha)
+	}
+	if s.Timeout <= 0 {
+		c.fail("timeout", "%s is not above zero", s.Timeout)
+	}
+	if views := []string{string(ViewPriceList), string(ViewLadder)}; !slices.Contains(views, string(s.View)) {
+		c.fail("view", "%s", unknown("view", string(s.View), views))
+	}
+}
+
+// size bounds the plan that Expand and the schedule would make.
+func (c *checker) size(s Study) {
+	cells := (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Workloads))
+	cells *= max(1, len(s.Limits)) * max(1, len(s.Copies))
+	if cells > maxCells {
+		c.fail("", "the factors give about %d cells: at most %d can be planned; leave out levels", cells, maxCells)
+	} else if trials := cells * (s.Blocks + 1); trials > maxTrials {
+		c.fail("blocks", "the plan would have about %d trials: at most %d can be planned", trials, maxTrials)
+	}
+}

@@ -1,0 +1,122 @@
+package study
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// LeftOut is a target that the study names and the machine does not have.
+type LeftOut struct {
+	Target   string
+	Optional bool // the study allows it; else it must not start
+}
+
+// Expand turns the study's factors into cells: target x workload x limits x
+// copies, with one control in each group and, unless AA is off, its twin.
+// available are the drivers that work here, in the order in which "all" shows
+// them. Cells stand group by group, the control first, then its twin, then the
+// other targets in the study's order. A study's control is measured even when
+// its targets do not name it. The study must be valid.
+func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
+	targets, left := s.resolve(available)
+	var cells []Cell
+	for _, w := range s.Workloads {
+		for _, l := range orOne(s.Limits, Limits{}) {
+			for _, n := range orOne(s.Copies, 1) {
+				cells = append(cells, s.group(targets, Cell{Workload: w.Name, Limits: l, Copies: n})...)
+			}
+		}
+	}
+	return cells, left
+}
+
+func orOne[T any](levels []T, one T) []T {
+	if len(levels) == 0 {
+		return []T{one}
+	}
+	return levels
+}
+
+// resolve lists the targets to measure: the control first, "all" replaced,
+// what is not available taken out.
+func (s Study) resolve(available []string) (targets []string, left []LeftOut) {
+	add := func(name string) {
+		if slices.Contains(targets, name) {
+			return
+		}
+		if slices.Contains(available, name) {
+			targets = append(targets, name)
+			return
+		}
+		l := LeftOut{name, slices.Contains(s.Optional, name)}
+		if !slices.Contains(left, l) {
+			left = append(left, l)
+		}
+	}
+	add(s.Control)
+	for _, name := range append(slices.Clone(s.Targets), s.Optional...) {
+		if name != All {
+			add(name)
+			continue
+		}
+		for _, a := range available {
+			if !strings.Contains(a, "/") {
+				add(a)
+			}
+		}
+	}
+	return targets, left
+}
+
+// group makes the cells that differ from the given one in their target alone.
+func (s Study) group(targets []string, cell Cell) []Cell {
+	cell.Group = cell.Workload + suffix(cell.Limits, cell.Copies)
+	var cells []Cell
+	for _, t := range targets {
+		c := cell
+		c.Target, c.ID = t, t+"/"+c.Group
+		c.Control = t == s.Control
+		cells = append(cells, c)
+		if c.Control && (s.AA == nil || *s.AA) {
+			c.Control, c.AA, c.ID = false, true, t+"~aa/"+c.Group
+			cells = append(cells, c)
+		}
+	}
+	return cells
+}
+
+// suffix names the levels of limits and copies in a cell's id: "+cpus=2+x4",
+// nothing for the levels that a study has by default. A name holds no "+", so
+// that ids stay unique.
+func suffix(l Limits, copies int) string {
+	var b strings.Builder
+	if l.CPUs > 0 {
+		b.WriteString("+cpus=" + strconv.FormatFloat(l.CPUs, 'g', -1, 64))
+	}
+	if l.CPUSet != "" {
+		b.WriteString("+cpuset=" + l.CPUSet)
+	}
+	if l.Memory > 0 {
+		b.WriteString("+memory=" + FormatSize(l.Memory))
+	}
+	if l.Pids > 0 {
+		fmt.Fprintf(&b, "+pids=%d", l.Pids)
+	}
+	if copies > 1 {
+		fmt.Fprintf(&b, "+x%d", copies)
+	}
+	return b.String()
+}
+
+// FormatSize writes bytes in the largest power of 1024 that divides them, so
+// that ParseSize reads the same number back.
+func FormatSize(bytes int64) string {
+	for _, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
+		if factor := int64(sizeUnits[unit]); bytes >= factor && bytes%factor == 0 {
+			return fmt.Sprintf("%d%s", bytes/factor, unit)
+		}
+	}
+	return fmt.Sprintf("%dB", bytes)
+}
