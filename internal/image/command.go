@@ -1,0 +1,306 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/agext/levenshtein"
+)
+
+// maxScripts is how many scripts may be each other's interpreter (the kernel
+// stops at five: fs/exec.c, exec_binprm).
+const maxScripts = 5
+
+// scriptLine is how much of a script's first line the kernel reads
+// (include/uapi/linux/binfmts.h, BINPRM_BUF_SIZE).
+const scriptLine = 256
+
+// Command gives the workbench with a command of this machine in it: argv0 is
+// looked up along search, as a shell would, and comes with its libraries, or
+// as a script with its interpreter. It returns the root and the command's
+// absolute path in it, which is the same as on the machine.
+func (s Store) Command(ctx context.Context, argv0, search string) (*Root, string, error) {
+	p, err := locate(argv0, search)
+	if err != nil {
+		return nil, "", err
+	}
+	base, found, err := workbench(ctx, s.Guest)
+	if err != nil {
+		return nil, "", err
+	}
+	extra := tree{}
+	c := closure{tree: extra, linker: newLinker(extra), search: search}
+	if err := c.add(p, 0); err != nil {
+		return nil, "", err
+	}
+	r, err := s.keep(ctx, layersOf(base, extra.without(base)))
+	if err != nil {
+		return nil, "", fmt.Errorf("root for %s: %w", argv0, err)
+	}
+	r.Tools = found
+	r.Notes = append(r.Notes, c.notes...)
+	return r, p, nil
+}
+
+// locate finds a command on this machine and says why it cannot be run.
+func locate(argv0, search string) (string, error) {
+	if argv0 == "" {
+		return "", errors.New("the command is empty")
+	}
+	if !strings.Contains(argv0, "/") {
+		p, err := lookPath(argv0, search)
+		if err != nil {
+			return "", fmt.Errorf("the command %q is not in PATH%s", argv0, nearest(argv0, search))
+		}
+		return p, mountedOver(p)
+	}
+	p, err := filepath.Abs(argv0)
+	if err != nil {
+		return "", fmt.Errorf("command %s: %w", argv0, err)
+	}
+	info, err := os.Stat(p)
+	switch {
+	case notExist(err):
+		return "", fmt.Errorf("the command %s does not exist%s", argv0, nearest(path.Base(p), path.Dir(p)))
+	case err != nil:
+		return "", fmt.Errorf("command %s: %w", argv0, err)
+	case info.IsDir():
+		return "", fmt.Errorf("%s is a directory, not a command", argv0)
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is not a file that can be run (%s)", argv0, info.Mode().Type())
+	case info.Mode()&0o111 == 0:
+		return "", fmt.Errorf("%s is not executable (chmod +x %s)", argv0, argv0)
+	}
+	return p, mountedOver(p)
+}
+
+// mountedOver refuses a command that a target's own mounts would hide.
+func mountedOver(p string) error {
+	for _, dir := range []string{"/dev", "/proc", "/sys"} {
+		if strings.HasPrefix(p, dir+"/") {
+			return fmt.Errorf("%s lies below %s, where every target mounts its own: copy the command elsewhere", p, dir)
+		}
+	}
+	return nil
+}
+
+// nearest is a hint at the executable whose name is most like the given one.
+func nearest(name, search string) string {
+	best, distance := "", 3
+	for _, dir := range strings.Split(search, ":") {
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			continue // a directory of PATH need not exist
+		}
+		for _, f := range files {
+			d := levenshtein.Distance(name, f.Name(), nil)
+			if d >= distance || d >= len(name) {
+				continue
+			}
+			if _, err := lookPath(f.Name(), dir); err == nil {
+				best, distance = f.Name(), d
+			}
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %s?)", best)
+}
+
+// closure collects all that a command needs.
+type closure struct {
+	tree   tree
+	linker *linker
+	search string
+	notes  []string
+}
+
+// add puts one program or script with what it needs into the tree.
+func (c *closure) add(p string, depth int) error {
+	if depth > maxScripts {
+		return fmt.Errorf("%s: more than %d scripts are each other's interpreter", p, maxScripts)
+	}
+	head, err := readHead(p)
+	if err != nil {
+		return err
+	}
+	switch {
+	case isELF(head):
+		return c.program(p)
+	case strings.HasPrefix(string(head), "#!"):
+		return c.script(p, string(head), depth)
+	}
+	return fmt.Errorf("%s is neither a program (ELF) nor a script that names its interpreter in its first line (#!)", p)
+}
+
+func readHead(p string) ([]byte, error) {
+	f, err := os.Open(p)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, scriptLine)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	return head[:n], nil
+}
+
+func (c *closure) program(p string) error {
+	o, err := readObject(p)
+	if err != nil {
+		return err
+	}
+	if err := checkMachine(o); err != nil {
+		return err
+	}
+	if _, err := c.tree.host(p); err != nil {
+		return err
+	}
+	if err := c.linker.program(o); err != nil {
+		return err
+	}
+	return c.standardLibrary(p)
+}
+
+func (c *closure) script(p, head string, depth int) error {
+	interp, args, err := shebang(head)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p, err)
+	}
+	if _, err := c.tree.host(p); err != nil {
+		return err
+	}
+	c.notes = append(c.notes, fmt.Sprintf("%s is a script: of what it calls, only its interpreter %s and the workbench's programs are in the root", p, interp))
+	if err := runnable(interp); err != nil {
+		return fmt.Errorf("%s is a script whose interpreter %s %w", p, interp, err)
+	}
+	if err := c.add(interp, depth+1); err != nil {
+		return fmt.Errorf("interpreter of %s: %w", p, err)
+	}
+	name := envCommand(interp, args)
+	if name == "" {
+		return nil
+	}
+	real, err := lookPath(name, c.search)
+	if err != nil {
+		return fmt.Errorf("%s is a script whose interpreter %s is not in PATH%s", p, name, nearest(name, c.search))
+	}
+	if err := c.add(real, depth+1); err != nil {
+		return fmt.Errorf("interpreter of %s: %w", p, err)
+	}
+	return nil
+}
+
+// runnable says why an interpreter cannot be one: its text follows "whose
+// interpreter X".
+func runnable(p string) error {
+	info, err := os.Stat(p)
+	switch {
+	case notExist(err):
+		return errors.New("does not exist")
+	case err != nil:
+		return fmt.Errorf("cannot be read: %w", err)
+	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+		return errors.New("is not an executable file")
+	}
+	return nil
+}
+
+// shebang splits a script's first line as the kernel does: the interpreter,
+// then at most one argument.
+func shebang(head string) (interp, args string, err error) {
+	line, _, whole := strings.Cut(strings.TrimPrefix(head, "#!"), "\n")
+	if !whole && len(head) == scriptLine {
+		return "", "", fmt.Errorf("its first line is longer than the %d bytes that the kernel reads", scriptLine)
+	}
+	line = strings.Trim(line, " \t\r")
+	interp, args, _ = strings.Cut(strings.ReplaceAll(line, "\t", " "), " ")
+	if !path.IsAbs(interp) {
+		return "", "", fmt.Errorf("its interpreter %q is not an absolute path", interp)
+	}
+	return interp, strings.TrimSpace(args), nil
+}
+
+// envCommand is the program that "#!/usr/bin/env [-S] [NAME=VALUE] X" means,
+// "" for other interpreters.
+func envCommand(interp, args string) string {
+	if path.Base(interp) != "env" {
+		return ""
+	}
+	fields := strings.Fields(strings.TrimPrefix(args, "-S"))
+	for _, f := range fields {
+		if !strings.HasPrefix(f, "-") && !strings.Contains(f, "=") {
+			return f
+		}
+	}
+	return ""
+}
+
+// standardLibrary adds the files without which an interpreter does not start:
+// its own library, which no ELF header names.
+func (c *closure) standardLibrary(p string) error {
+	real, err := realPath(p)
+	if err != nil {
+		return err
+	}
+	for _, pattern := range libraryPatterns(path.Base(real), path.Dir(path.Dir(real))) {
+		dirs, err := filepath.Glob(pattern)
+		if err != nil {
+			return fmt.Errorf("library of %s: %w", p, err)
+		}
+		for _, dir := range dirs {
+			if err := c.tree.hostTree(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("library of %s: %w", p, err)
+			}
+			if err := c.modules(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// modules adds the libraries that an interpreter's extension modules need.
+func (c *closure) modules(dir string) error {
+	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || path.Ext(p) != ".so" {
+			return err
+		}
+		o, err := readObject(p)
+		if err != nil {
+			return nil // named .so and not ELF: the interpreter will pass it over as well
+		}
+		if err := c.linker.program(o); err != nil {
+			c.notes = append(c.notes, "an extension module cannot be loaded: "+err.Error())
+		}
+		return nil
+	})
+}
+
+// libraryPatterns are where interpreters keep their own library, by the name
+// of their binary.
+func libraryPatterns(base, prefix string) []string {
+	switch {
+	case strings.HasPrefix(base, "python3"):
+		version := strings.TrimSuffix(base, "t") // free-threaded builds
+		return []string{path.Join(prefix, "lib", version)}
+	case strings.HasPrefix(base, "perl"):
+		return []string{
+			path.Join(prefix, "lib/*/perl-base"), path.Join(prefix, "lib/*/perl/5.*"),
+			path.Join(prefix, "share/perl/5.*"), path.Join(prefix, "lib/perl5"), path.Join(prefix, "share/perl5"),
+		}
+	case strings.HasPrefix(base, "ruby"):
+		return []string{path.Join(prefix, "lib/ruby"), path.Join(prefix, "lib/*/ruby")}
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+// Package image makes the roots that payloads run in: the workbench image,
+// assembled from programs of this machine, a user's image or directory, and a
+// workbench with a user's command. Images are content-addressed and cached.
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/target"
+)
+
+// Store is the cache of images: one directory an image, named by the digest of
+// its manifest, with the image layout in oci/ and the unpacked root in
+// rootfs/. Processes share it: a lock orders those that write, and an image in
+// use is locked against removal. A killed process leaves only a directory
+// tmp-*, which the next one removes.
+type Store struct {
+	Dir   string            // <state>/images; made when missing
+	Guest map[string][]byte // guest binaries by absolute path, put into every root ("/.tare/mark")
+}
+
+// Root is a root file system to run payloads in. Nobody writes to it.
+type Root struct {
+	Dir    string // absolute path
+	Digest string // of the image's manifest, "sha256:..."; of a user's directory "stat:..." (names, sizes, times)
+	Layout string // the OCI image layout; "" for a user's directory
+	// Mounts must be part of every Spec that uses the root: the guest binaries,
+	// where they could not be put into the root itself.
+	Mounts []target.Mount
+	Config v1.Config // of a user's image: its command, environment, directory
+	Tools  []Tool    // of the workbench, those without a Path are not installed
+	Notes  []string  // what the reader should know of the root
+
+	release func() error
+}
+
+// Close lets go of the root. The cache keeps the image.
+func (r *Root) Close() error {
+	if r == nil || r.release == nil {
+		return nil
+	}
+	release := r.release
+	r.release = nil
+	return release()
+}
+
+// Lacks gives those of names that the workbench does not have.
+func (r *Root) Lacks(names []string) []Tool {
+	var missing []Tool
+	for _, n := range names {
+		for _, t := range r.Tools {
+			if t.Name == n && t.Path == "" {
+				missing = append(missing, t)
+			}
+		}
+	}
+	return missing
+}
+
+// Workbench gives the workbench image: the programs that are installed here,
+// with their libraries, and the guest binaries.
+func (s Store) Workbench(ctx context.Context) (*Root, error) {
+	base, found, err := workbench(ctx, s.Guest)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.keep(ctx, layersOf(base))
+	if err != nil {
+		return nil, fmt.Errorf("workbench image: %w", err)
+	}
+	r.Tools = found
+	return r, nil
+}
+
+// layersOf makes an image of trees, one layer each; empty ones are passed over.
+func layersOf(trees ...tree) func(tmp string) (v1.Image, error) {
+	return func(tmp string) (v1.Image, error) {
+		var layers []v1.Layer
+		for i, t := range trees {
+			if len(t) == 0 {
+				continue
+			}
+			l, err := writeLayer(t, filepath.Join(tmp, fmt.Sprintf("layer-%d.tar", i)))
+			if err != nil {
+				return nil, err
+			}
+			layers = append(layers, l)
+		}
+		return makeImage(layers...)
+	}
+}
+
+// keep gives the root of the image that build makes, from the cache where it
+// is there already. build gets a directory for its files.
+func (s Store) keep(ctx context.Context, build func(tmp string) (v1.Image, error)) (*Root, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := s.sweep(); err != nil {
+		return nil, err
+	}
+	tmp, err := os.MkdirTemp(s.Dir, "tmp-")
+	if err != nil {
+		return nil, err
+	}
+	defer removeTree(tmp)
+	img, err := build(tmp)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		return nil, err
+	}
+	final := filepath.Join(s.Dir, digest.Hex)
+	var notes []string
+	if _, err := os.Lstat(final); errors.Is(err, fs.ErrNotExist) {
+		if notes, err = s.install(ctx, img, tmp, final); err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	r, err := use(final, digest.String())
+	if err != nil {
+		return nil, err
+	}
+	r.Notes = notes
+	if c, err := img.ConfigFile(); err == nil {
+		r.Config = c.Config
+	}
+	return r, nil
+}
+
+// install writes and unpacks an image beside its final place, then renames it
+// there: it is there whole or not at all.
+func (s Store) install(ctx context.Context, img v1.Image, tmp, final string) ([]string, error) {
+	whole := filepath.Join(tmp, "whole")
+	rootfs := filepath.Join(whole, "rootfs")
+	if err := os.MkdirAll(rootfs, 0o755); err != nil {
+		return nil, err
+	}
+	at, err := layout.Write(filepath.Join(whole, "oci"), empty.Index)
+	if err != nil {
+		return nil, fmt.Errorf("image layout: %w", err)
+	}
+	if err := at.AppendImage(img); err != nil {
+		return nil, fmt.Errorf("image layout: %w", err)
+	}
+	notes, err := unpack(ctx, img, rootfs)
+	if err != nil {
+		return nil, fmt.Errorf("unpacking: %w", err)
+	}
+	if err := syncTree(whole); err != nil {
+		return nil, err
+	}
+	return notes, os.Rename(whole, final)
+}
+
+// syncTree puts a directory's file system on disk, so that a crash of the
+// machine cannot leave a renamed directory with empty files in it.
+func syncTree(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := unix.Syncfs(int(d.Fd())); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return nil
+}
+
+// use opens an image of the cache and guards it against Prune.
+func use(dir, digest string) (*Root, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(d.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		d.Close()
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	now := time.Now() // of last use, for Prune; no measurement
+	if err := os.Chtimes(dir, now, now); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return &Root{Dir: filepath.Join(dir, "rootfs"), Digest: digest, Layout: filepath.Join(dir, "oci"), release: d.Close}, nil
+}
+
+// Prune removes the images that no process uses and none has used for age.
+// It returns how many.
+func (s Store) Prune(ctx context.Context, age time.Duration) (removed int, err error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	if err := s.sweep(); err != nil {
+		return 0, err
+	}
+	images, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, i := range images {
+		info, err := i.Info()
+		if err != nil || !i.IsDir() || time.Since(info.ModTime()) < age {
+			continue
+		}
+		gone, err := pruneOne(filepath.Join(s.Dir, i.Name()))
+		if err != nil {
+			return removed, err
+		}
+		if gone {
+			removed++
+		}
+	}
+	return removed, nil
+}
+
+// pruneOne removes an image unless a process holds it.
+func pruneOne(dir string) (bool, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return false, err
+	}
+	defer d.Close()
+	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return false, nil // in use
+	}
+	doomed := filepath.Join(filepath.Dir(dir), "tmp-"+filepath.Base(dir))
+	if err := os.Rename(dir, doomed); err != nil {
+		return false, err
+	}
+	return true, removeTree(doomed)
+}
+
+// lock makes the store's directory and waits for its lock, which the kernel
+// releases when the holder dies.
+func (s Store) lock(ctx context.Context) (unlock func(), err error) {
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("image store: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(s.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("image store: %w", err)
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock of %s: %w", s.Dir, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// sweep removes what killed processes left. The caller holds the lock, so no
+// living process owns any of it.
+func (s Store) sweep() error {
+	left, err := filepath.Glob(filepath.Join(s.Dir, "tmp-*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range left {
+		if err := removeTree(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeTree removes a directory even where, as a plain user's unpacked image
+// may have them, some directories in it forbid writing.
+func removeTree(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	walk := func(p string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			return os.Chmod(p, 0o700)
+		}
+		return err
+	}
+	if err := filepath.WalkDir(dir, walk); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}

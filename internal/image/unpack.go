@@ -1,0 +1,404 @@
+package image
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of what is unpacked: an archive is input from strangers, and a
+// kilobyte of it can claim exabytes.
+const (
+	maxEntries = 4 << 20
+	spareBytes = 256 << 20 // of the file system, which are left free
+)
+
+// Whiteouts of OCI image layers (image-spec, layer.md).
+const (
+	whiteout = ".wh."
+	opaque   = ".wh..wh..opq"
+)
+
+// unpacker writes layers into one directory. Every path goes through os.Root,
+// so nothing can be written outside, and every link is resolved as if the
+// directory were the root already.
+type unpacker struct {
+	ctx     context.Context
+	root    *os.Root
+	chown   bool                   // owners are kept; needs root
+	budget  int64                  // bytes that may still be written
+	entries int                    // seen so far
+	modes   map[string]fs.FileMode // of directories, set at the end
+	mine    map[string]bool        // paths that the current layer has written
+	dropped map[string]int         // kinds of entries that were left out, with their numbers
+}
+
+// unpack writes an image's layers, lowest first, into an existing directory.
+// It returns notes on what was left out: device nodes and pipes are (a target
+// makes its own /dev), and set-user-id bits are cleared, because the directory
+// lies on the host.
+func unpack(ctx context.Context, img v1.Image, dir string) (notes []string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	budget, err := freeBytes(dir)
+	if err != nil {
+		return nil, err
+	}
+	u := &unpacker{ctx: ctx, root: root, chown: os.Geteuid() == 0, budget: budget, modes: map[string]fs.FileMode{}, dropped: map[string]int{}}
+	layers, err := img.Layers()
+	if err != nil {
+		return nil, fmt.Errorf("image manifest: %w", err)
+	}
+	for i, l := range layers {
+		if err := u.layer(l); err != nil {
+			return nil, fmt.Errorf("layer %d of %d: %w", i+1, len(layers), err)
+		}
+	}
+	if err := u.finish(); err != nil {
+		return nil, err
+	}
+	return u.notes(), nil
+}
+
+// freeBytes is what may be written to dir's file system.
+func freeBytes(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	return int64(st.Bavail)*st.Bsize - spareBytes, nil
+}
+
+// layer applies one layer and checks that its contents have the digest that
+// the image's config promises.
+func (u *unpacker) layer(l v1.Layer) error {
+	want, err := l.DiffID()
+	if err != nil {
+		return err
+	}
+	stream, err := l.Uncompressed()
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	sum := sha256.New()
+	contents := io.TeeReader(stream, sum)
+	if err := u.archive(contents); err != nil {
+		return err
+	}
+	if _, err := io.Copy(sum, stream); err != nil { // the padding behind the archive's end
+		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != want.Hex {
+		return fmt.Errorf("its contents have the digest sha256:%s, and the image's config says %s: the image is damaged", got, want)
+	}
+	return nil
+}
+
+// archive applies a tar stream.
+func (u *unpacker) archive(r io.Reader) error {
+	u.mine = map[string]bool{}
+	in := tar.NewReader(r)
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading its archive: %w", err)
+		}
+		if err := u.ctx.Err(); err != nil {
+			return err
+		}
+		if u.entries++; u.entries > maxEntries {
+			return fmt.Errorf("more than %d files", maxEntries)
+		}
+		if err := u.entry(h, in); err != nil {
+			return fmt.Errorf("entry %q: %w", h.Name, err)
+		}
+	}
+}
+
+func (u *unpacker) entry(h *tar.Header, contents io.Reader) error {
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return nil
+	}
+	if slices.Contains(strings.Split(h.Name, "/"), "..") {
+		return errors.New("the path leads outside the image")
+	}
+	dir, base := path.Split(path.Clean("/" + h.Name))
+	parent, err := u.resolve(dir)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(base, whiteout) {
+		return u.hide(parent, base)
+	}
+	at := path.Join(parent, base) // "." for the root itself
+	if base == "" {
+		at = "."
+	}
+	u.own(at)
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return u.dir(at, h)
+	case tar.TypeReg:
+		return u.file(at, h, contents)
+	case tar.TypeSymlink:
+		return u.symlink(at, h)
+	case tar.TypeLink:
+		return u.link(at, h)
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		u.dropped["device nodes and pipes"]++
+		return nil
+	}
+	return fmt.Errorf("it is of the unknown type %q", h.Typeflag)
+}
+
+// own notes that the current layer has written a path and so needs the
+// directories above it: a whiteout of the same layer spares them.
+func (u *unpacker) own(at string) {
+	for ; at != "." && !u.mine[at]; at = path.Dir(at) {
+		u.mine[at] = true
+	}
+}
+
+// resolve follows a directory's links as if the root were "/", makes what is
+// missing, and gives a path that holds no link.
+func (u *unpacker) resolve(dir string) (string, error) {
+	rest := strings.Split(strings.Trim(path.Clean(dir), "/"), "/")
+	at, links := ".", 0
+	for len(rest) > 0 {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			at = path.Dir(at) // the parent of the root is the root
+			continue
+		}
+		next := path.Join(at, part)
+		info, err := u.root.Lstat(next)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err := u.root.Mkdir(next, 0o755); err != nil {
+				return "", err
+			}
+			at = next
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = next // if this is a file, what is made below it fails
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", fmt.Errorf("more than %d symbolic links", maxLinks)
+		}
+		target, err := u.root.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if path.IsAbs(target) {
+			at = "."
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return at, nil
+}
+
+// hide carries out a whiteout: it removes what lower layers brought.
+func (u *unpacker) hide(parent, base string) error {
+	if base == opaque {
+		return u.hideAll(parent)
+	}
+	victim := strings.TrimPrefix(base, whiteout)
+	if victim == "" || victim == "." || victim == ".." {
+		return errors.New("a whiteout without a name")
+	}
+	return u.hideOne(path.Join(parent, victim))
+}
+
+func (u *unpacker) hideOne(at string) error {
+	if u.mine[at] {
+		return u.hideAll(at)
+	}
+	u.forget(at)
+	return u.root.RemoveAll(at)
+}
+
+// hideAll empties a directory, but for what the current layer wrote.
+func (u *unpacker) hideAll(at string) error {
+	info, err := u.root.Lstat(at)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	names, err := fs.ReadDir(u.root.FS(), at)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := u.hideOne(path.Join(at, n.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget drops the modes of directories that are removed.
+func (u *unpacker) forget(at string) {
+	for p := range u.modes {
+		if p == at || strings.HasPrefix(p, at+"/") {
+			delete(u.modes, p)
+		}
+	}
+}
+
+// clear makes room for something that replaces what is there.
+func (u *unpacker) clear(at string) error {
+	if at == "." {
+		return errors.New("it would replace the root directory")
+	}
+	u.forget(at)
+	return u.root.RemoveAll(at)
+}
+
+func (u *unpacker) dir(at string, h *tar.Header) error {
+	info, err := u.root.Lstat(at)
+	if err == nil && !info.IsDir() {
+		if err := u.clear(at); err != nil {
+			return err
+		}
+		err = fs.ErrNotExist
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = u.root.Mkdir(at, 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	u.modes[at] = u.mode(h)
+	return u.owner(at, h)
+}
+
+// mode is an entry's permissions as they are set on the host.
+func (u *unpacker) mode(h *tar.Header) fs.FileMode {
+	m := h.FileInfo().Mode()
+	if m&(fs.ModeSetuid|fs.ModeSetgid) != 0 && h.Typeflag == tar.TypeReg {
+		u.dropped["set-user-id bits"]++
+	}
+	return m.Perm() | m&fs.ModeSticky
+}
+
+func (u *unpacker) owner(at string, h *tar.Header) error {
+	if !u.chown || h.Uid == 0 && h.Gid == 0 {
+		return nil
+	}
+	return u.root.Lchown(at, h.Uid, h.Gid)
+}
+
+func (u *unpacker) file(at string, h *tar.Header, contents io.Reader) error {
+	if u.budget -= h.Size; h.Size < 0 || u.budget < 0 {
+		return fmt.Errorf("its %d bytes do not fit: the file system would have less than %d bytes left", h.Size, int64(spareBytes))
+	}
+	if err := u.clear(at); err != nil {
+		return err
+	}
+	f, err := u.root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, contents)
+	if err == nil {
+		err = f.Chmod(u.mode(h))
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	if err := u.owner(at, h); err != nil {
+		return err
+	}
+	return u.root.Chtimes(at, h.ModTime, h.ModTime)
+}
+
+func (u *unpacker) symlink(at string, h *tar.Header) error {
+	if err := u.clear(at); err != nil {
+		return err
+	}
+	if err := u.root.Symlink(h.Linkname, at); err != nil {
+		return err
+	}
+	return u.owner(at, h)
+}
+
+func (u *unpacker) link(at string, h *tar.Header) error {
+	if slices.Contains(strings.Split(h.Linkname, "/"), "..") {
+		return fmt.Errorf("its link to %q leads outside the image", h.Linkname)
+	}
+	dir, base := path.Split(path.Clean("/" + h.Linkname))
+	parent, err := u.resolve(dir)
+	if err != nil {
+		return err
+	}
+	target := path.Join(parent, base)
+	if target == at {
+		return errors.New("it is a link to itself")
+	}
+	if err := u.clear(at); err != nil {
+		return err
+	}
+	return u.root.Link(target, at)
+}
+
+// finish sets the directories' permissions: last and deepest first, because
+// one without write permission takes no more files.
+func (u *unpacker) finish() error {
+	dirs := sortedNames(u.modes)
+	slices.Reverse(dirs)
+	for _, d := range dirs {
+		if err := u.root.Chmod(d, u.modes[d]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *unpacker) notes() []string {
+	var notes []string
+	for _, kind := range sortedNames(u.dropped) {
+		notes = append(notes, fmt.Sprintf("left out of the root: %d %s", u.dropped[kind], kind))
+	}
+	return notes
+}
+
+func sortedNames[T any](m map[string]T) []string {
+	names := make([]string, 0, len(m))
+	for n := range m {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}

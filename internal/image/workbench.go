@@ -1,0 +1,137 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"strings"
+)
+
+// Tool is one program of the workbench.
+type Tool struct {
+	Name    string // as it is called
+	Path    string // on this machine; "" when it is not installed
+	Package string // of Debian and its kin, which brings it
+}
+
+// tools are the workbench's programs. busybox is first: the others need
+// nothing of it, but payloads of several processes need its shell.
+func tools() []Tool {
+	return []Tool{
+		{Name: "busybox", Package: "busybox-static"},
+		{Name: "sysbench", Package: "sysbench"},
+		{Name: "fio", Package: "fio"},
+		{Name: "iperf3", Package: "iperf3"},
+	}
+}
+
+// searchPath is where the workbench's programs are looked for: a user's PATH
+// often lacks the sbin directories.
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// workbench makes the tree of the workbench image: the tools that are
+// installed with their libraries, a minimal /etc, and the guest binaries.
+func workbench(ctx context.Context, guest map[string][]byte) (tree, []Tool, error) {
+	t := skeleton()
+	found := tools()
+	link := newLinker(t)
+	for i := range found {
+		p, err := lookPath(found[i].Name, searchPath)
+		if notExist(err) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := addProgram(t, link, p); err != nil {
+			return nil, nil, fmt.Errorf("workbench image: %w", err)
+		}
+		t.symlink(path.Join("/usr/bin", found[i].Name), p)
+		found[i].Path = p
+	}
+	if box := found[0].Path; box != "" {
+		if err := applets(ctx, t, box); err != nil {
+			return nil, nil, err
+		}
+	}
+	addGuest(t, guest)
+	return t, found, nil
+}
+
+// addGuest puts the guest binaries, executable, at their paths.
+func addGuest(t tree, guest map[string][]byte) {
+	for p, b := range guest {
+		t.put(p, 0o755, string(b))
+	}
+}
+
+// skeleton is what a root needs beside programs. Directories that are links on
+// this machine (/bin on most) are the same links here, so that the paths of
+// programs and libraries mean the same.
+func skeleton() tree {
+	t := tree{}
+	for _, dir := range []string{"/bin", "/sbin", "/lib", "/usr/bin", "/usr/sbin", "/usr/lib"} {
+		if _, err := t.host(dir); err != nil {
+			t.dir(dir, 0o755)
+		}
+	}
+	for _, dir := range []string{"/proc", "/sys", "/dev", "/run", "/etc", "/var/tmp"} {
+		t.dir(dir, 0o755)
+	}
+	t.dir("/root", 0o700)
+	t.dir("/tmp", 0o777|fs.ModeSticky)
+	t.put("/etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
+	t.put("/etc/group", 0o644, "root:x:0:\nnogroup:x:65534:\n")
+	t.put("/etc/hosts", 0o644, "127.0.0.1\tlocalhost\n::1\tlocalhost\n")
+	t.put("/etc/resolv.conf", 0o644, "")
+	t.put("/etc/nsswitch.conf", 0o644, "passwd: files\ngroup: files\nhosts: files dns\n")
+	return t
+}
+
+// applets links busybox's applets to it, at the paths that it names itself and
+// in /bin, where no other program stands.
+func applets(ctx context.Context, t tree, box string) error {
+	out, err := exec.CommandContext(ctx, box, "--list-full").Output()
+	if err != nil {
+		return fmt.Errorf("%s --list-full: %w", box, err)
+	}
+	for _, applet := range strings.Fields(string(out)) {
+		dir, err := t.host(path.Join("/", path.Dir(applet)))
+		if err != nil {
+			dir = path.Join("/", path.Dir(applet))
+		}
+		t.symlink(path.Join(dir, path.Base(applet)), box)
+	}
+	return nil
+}
+
+// addProgram puts a program and its libraries into the tree.
+func addProgram(t tree, link *linker, p string) error {
+	if _, err := t.host(p); err != nil {
+		return err
+	}
+	o, err := readObject(p)
+	if err != nil {
+		return err
+	}
+	return link.program(o)
+}
+
+// lookPath finds an executable file along a PATH. Its error is fs.ErrNotExist
+// where there is none.
+func lookPath(name, search string) (string, error) {
+	for _, dir := range strings.Split(search, ":") {
+		if dir == "" || !path.IsAbs(dir) {
+			continue // the current directory in PATH is a trap, not a place
+		}
+		p := path.Join(dir, name)
+		info, err := os.Stat(p)
+		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+}
