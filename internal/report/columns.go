@@ -1,0 +1,172 @@
+package report
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// column is one column of a price list, for the terminal and for Markdown.
+type column struct {
+	head  string
+	right bool // numbers stand right
+	point bool // numbers stand with their points below each other
+	// expendable columns are dropped when the terminal is narrow, the highest
+	// number first; 0 stays.
+	expendable int
+	cell       func(shownRow) string
+}
+
+// priceColumns are the columns of a primary table.
+func priceColumns(t shownTable) []column {
+	columns := []column{
+		{head: "target", cell: func(r shownRow) string { return r.claim.Label }},
+		{head: strings.TrimSuffix("median "+t.Unit, " "), right: true, point: true, cell: func(r shownRow) string { return r.Median.Value }},
+		{head: level(t), right: true, expendable: 3, cell: func(r shownRow) string { return r.Median.interval() }},
+		{head: "ratio", right: true, point: true, cell: ratioCell},
+		{head: "ratio's 95 %", right: true, expendable: 2, cell: func(r shownRow) string { return r.Ratio.interval() }},
+		{head: "verdict", cell: verdictCell},
+		{head: "n", right: true, expendable: 4, cell: func(r shownRow) string { return strconv.Itoa(r.claim.Summary.N) }},
+		{head: "failed", right: true, expendable: 1, cell: failedCell},
+		{head: strings.TrimSuffix("cold "+t.Unit, " "), right: true, point: true, expendable: 5, cell: func(r shownRow) string { return r.Cold }},
+	}
+	return slices.DeleteFunc(columns, func(c column) bool { return c.expendable > 0 && empty(c, t.Rows) })
+}
+
+// level heads the column of the median's interval, with its coverage.
+func level(t shownTable) string {
+	for _, r := range t.Rows {
+		if i := r.claim.Summary.Interval; known(i) && i.Level > 0 {
+			return "median's " + percent(i.Level)
+		}
+	}
+	return "median's interval"
+}
+
+// empty reports whether a column says nothing in any row.
+func empty(c column, rows []shownRow) bool {
+	return !slices.ContainsFunc(rows, func(r shownRow) bool { return c.cell(r) != "" })
+}
+
+func failedCell(r shownRow) string {
+	if r.claim.Summary.Failed == 0 {
+		return ""
+	}
+	return strconv.Itoa(r.claim.Summary.Failed)
+}
+
+func ratioCell(r shownRow) string {
+	if r.claim.Control {
+		return "1"
+	}
+	return r.Ratio.Value
+}
+
+// verdictCell is the verdict with the direction of a shown difference.
+func verdictCell(r shownRow) string {
+	if r.Effect == "" {
+		return r.Verdict
+	}
+	return r.Verdict + " (" + r.Effect + ")"
+}
+
+// alignPoints pads numbers on the right so that right-aligned they stand with
+// their decimal points below each other.
+func alignPoints(cells []string) {
+	most := 0
+	for _, c := range cells {
+		most = max(most, fraction(c))
+	}
+	for i, c := range cells {
+		cells[i] = c + strings.Repeat(" ", most-fraction(c))
+	}
+}
+
+// fraction is the width of a number's point and decimals.
+func fraction(s string) int {
+	if at := strings.IndexByte(s, '.'); at >= 0 {
+		return len(s) - at
+	}
+	return 0
+}
+
+// briefCell is a secondary metric in one cell: the median, and the ratio with
+// the verdict's sign.
+func briefCell(t shownTable, r shownRow) string {
+	if r.claim.Summary.N == 0 || r.claim.Control || r.claim.Effect == nil {
+		return r.Median.Value
+	}
+	return r.Median.Value + " ×" + r.Ratio.Value + sign(r.Verdict)
+}
+
+// sign is a verdict in one character; legend explains them.
+func sign(verdict string) string {
+	return map[string]string{"differs": "*", "equivalent": "=", "inconclusive": "?", "refused": "!"}[verdict]
+}
+
+const legend = "× ratio to the control: * differs, = equivalent, ? inconclusive, ! refused"
+
+// brief is the table of a group's secondary metrics: rows are targets, columns
+// are metrics.
+func brief(g group) (head []string, rows [][]string) {
+	head = []string{"target"}
+	at := map[string]int{}
+	for _, t := range g.secondary {
+		head = append(head, strings.TrimSuffix(t.claim.Metric.Name+" "+t.Unit, " "))
+		for _, r := range t.Rows {
+			if _, ok := at[r.claim.Cell]; !ok {
+				at[r.claim.Cell] = len(rows)
+				rows = append(rows, append([]string{r.claim.Label}, make([]string, len(g.secondary))...))
+			}
+		}
+	}
+	for i, t := range g.secondary {
+		for _, r := range t.Rows {
+			rows[at[r.claim.Cell]][i+1] = briefCell(t, r)
+		}
+	}
+	return head, rows
+}
+
+// resolution says what a table could have shown: its noise floor and the
+// smallest effects that its blocks could detect.
+func resolution(t shownTable) string {
+	var parts []string
+	if t.claim.Noise > 0 {
+		parts = append(parts, "A/A noise floor "+percent(t.claim.Noise))
+	}
+	low, high := 0.0, 0.0
+	for _, r := range t.Rows {
+		if r.claim.Effect == nil || r.claim.AA || !(r.claim.Effect.Minimum > 0) {
+			continue
+		}
+		if m := r.claim.Effect.Minimum; low == 0 || m < low {
+			low = m
+		}
+		high = max(high, r.claim.Effect.Minimum)
+	}
+	switch {
+	case low == 0:
+	case percent(low) == percent(high):
+		parts = append(parts, "smallest detectable effect "+percent(low))
+	default:
+		parts = append(parts, "smallest detectable effect "+percent(low)+" to "+percent(high))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// failureLine says what failed, whose fault it is, and why.
+func failureLine(f failed) string {
+	s := f.Cell + ": " + strconv.Itoa(f.Failed) + " of " + strconv.Itoa(f.Of) + " trials failed"
+	if f.Failure == nil {
+		return s
+	}
+	s += ", first in " + f.Failure.Phase + " (the " + string(f.Failure.Fault) + "'s fault"
+	if f.Failure.ExitCode != nil {
+		s += ", exit code " + strconv.Itoa(*f.Failure.ExitCode)
+	}
+	if f.Failure.Signal != 0 {
+		s += ", signal " + strconv.Itoa(f.Failure.Signal)
+	}
+	return s + "): " + f.Failure.Message
+}

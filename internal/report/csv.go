@@ -1,0 +1,109 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// csvHeader names the columns of the CSV format; new ones are appended, none
+// is renamed.
+var csvHeader = []string{
+	"run", "group", "workload", "metric", "unit", "better", "primary",
+	"cell", "target", "label", "control", "aa", "n", "failed",
+	"median", "median_low", "median_high", "median_level", "median_method",
+	"mean", "min", "max", "p90", "p99", "mad", "outliers", "cold",
+	"ratio", "ratio_low", "ratio_high", "ratio90_low", "ratio90_high",
+	"p", "p_adjusted", "blocks", "minimum_detectable", "noise", "verdict", "why",
+}
+
+// CSV writes one line per cell and metric (tidy, long form), all numbers in
+// base units (seconds, bytes, counts), empty where a number does not exist.
+func CSV(w io.Writer, in Input) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(csvHeader); err != nil {
+		return fmt.Errorf("write CSV: %w", err)
+	}
+	for i := range in.Claims.Tables {
+		t := &in.Claims.Tables[i]
+		for j := range t.Rows {
+			if err := out.Write(csvLine(in.Manifest.ID, t, &t.Rows[j])); err != nil {
+				return fmt.Errorf("write CSV: %w", err)
+			}
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write CSV: %w", err)
+	}
+	return nil
+}
+
+func csvLine(run string, t *analysis.Table, r *analysis.Row) []string {
+	line := []string{
+		run, t.Group, t.Workload, t.Metric.Name, string(t.Metric.Unit), string(t.Metric.Better), strconv.FormatBool(t.Primary),
+		r.Cell, r.Target, r.Label, strconv.FormatBool(r.Control), strconv.FormatBool(r.AA),
+		strconv.Itoa(r.Summary.N), strconv.Itoa(r.Summary.Failed),
+	}
+	line = append(line, csvSummary(r)...)
+	line = append(line, csvEffect(r.Effect)...)
+	noise := ""
+	if t.Noise > 0 {
+		noise = csvNumber(t.Noise)
+	}
+	why := ""
+	if r.Effect != nil {
+		why = r.Effect.Why
+	}
+	return append(line, noise, verdictWord(r), why)
+}
+
+func csvSummary(r *analysis.Row) []string {
+	s := r.Summary
+	if s.N == 0 {
+		return append(make([]string, 12), csvOptional(r.Cold))
+	}
+	low, high, level := "", "", ""
+	if known(s.Interval) {
+		low, high, level = csvNumber(s.Interval.Low), csvNumber(s.Interval.High), csvNumber(s.Interval.Level)
+	}
+	return []string{
+		csvNumber(s.Median), low, high, level, s.Interval.Method,
+		csvNumber(s.Mean), csvNumber(s.Min), csvNumber(s.Max), csvNumber(s.P90), csvOptional(s.P99),
+		csvNumber(s.MAD), strconv.Itoa(s.Outliers), csvOptional(r.Cold),
+	}
+}
+
+func csvEffect(e *analysis.Effect) []string {
+	if e == nil {
+		return make([]string, 9)
+	}
+	bounds := func(i analysis.Interval) []string {
+		if !known(i) {
+			return []string{"", ""}
+		}
+		return []string{csvNumber(i.Low), csvNumber(i.High)}
+	}
+	out := append([]string{csvNumber(e.Ratio)}, bounds(e.Interval)...)
+	out = append(out, bounds(e.Interval90)...)
+	return append(out, csvNumber(e.P), csvNumber(e.PAdjusted), strconv.Itoa(e.Blocks), csvNumber(e.Minimum))
+}
+
+// csvNumber prints the shortest decimal that reads back as the same number.
+func csvNumber(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+func csvOptional(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return csvNumber(*v)
+}

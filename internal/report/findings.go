@@ -1,0 +1,158 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// findings says in plain words what the claims show: one sentence or two for
+// each primary table and ladder, then what limits them.
+func findings(v view) []string {
+	var out []string
+	for _, g := range v.groups {
+		if v.hasLadder(g.name) {
+			continue // the ladder says it shorter
+		}
+		for _, t := range g.primary {
+			out = append(out, tableFinding(t)...)
+		}
+	}
+	for _, l := range v.ladders {
+		out = append(out, ladderFinding(l)...)
+	}
+	out = append(out, noiseFinding(v)...)
+	return append(out, trialFinding(v)...)
+}
+
+func (v view) hasLadder(group string) bool {
+	return slices.ContainsFunc(v.ladders, func(l shownLadder) bool { return l.claim.Group == group })
+}
+
+// tableFinding reads one price list: who costs, who gains, who is the same.
+func tableFinding(t shownTable) []string {
+	control := slices.IndexFunc(t.Rows, func(r shownRow) bool { return r.claim.Control })
+	if control < 0 || t.Rows[control].claim.Summary.N == 0 {
+		return []string{fmt.Sprintf("%s (%s): the control gave no sample, so nothing can be compared.", t.claim.Group, t.claim.Metric.Name)}
+	}
+	c := t.Rows[control]
+	head := fmt.Sprintf("%s (%s): %s %s %s", t.claim.Group, t.claim.Metric.Name, c.claim.Label,
+		verb(t.claim.Metric.Better), withUnit(c.Median.Value, t.Unit))
+	parts := append([]string{head}, verdictParts(t, c.claim.Label)...)
+	return []string{strings.Join(parts, "; ") + "."}
+}
+
+func verb(b sample.Better) string {
+	if b == sample.Higher {
+		return "reaches"
+	}
+	return "takes"
+}
+
+func verdictParts(t shownTable, control string) []string {
+	rows := compared(t)
+	pick := func(keep func(shownRow) bool, name func(shownRow) string) string {
+		var names []string
+		for _, r := range rows {
+			if keep(r) {
+				names = append(names, name(r))
+			}
+		}
+		return enumerate(names)
+	}
+	plain := func(r shownRow) string { return r.claim.Label }
+	times := func(r shownRow) string { return r.claim.Label + " ×" + r.Ratio.Value }
+	is := func(word string) func(shownRow) bool { return func(r shownRow) bool { return r.Verdict == word } }
+	effect := func(e string) func(shownRow) bool { return func(r shownRow) bool { return r.Effect == e } }
+	var out []string
+	for _, p := range []struct{ before, names, after string }{
+		{"worse: ", pick(effect("cost"), times), ""},
+		{"better: ", pick(effect("gain"), times), ""},
+		{"different: ", pick(func(r shownRow) bool { return r.Verdict == string(analysis.Differs) && r.Effect == "" }, times), ""},
+		{"equivalent to " + control + " within the margin: ", pick(is(string(analysis.Equivalent)), plain), ""},
+		{"undecided: ", pick(is(string(analysis.Inconclusive)), plain), ""},
+		{"refused: ", pick(is(string(analysis.Refused)), plain), ""},
+		{"failed: ", pick(is("failed"), plain), ""},
+	} {
+		if p.names != "" {
+			out = append(out, p.before+p.names+p.after)
+		}
+	}
+	return out
+}
+
+// compared lists a table's rows that findings speak of, the nearest to the
+// control first.
+func compared(t shownTable) []shownRow {
+	rows := slices.DeleteFunc(slices.Clone(t.Rows), func(r shownRow) bool { return r.claim.Control || r.claim.AA })
+	slices.SortStableFunc(rows, func(a, b shownRow) int { return cmp.Compare(distance(a), distance(b)) })
+	return rows
+}
+
+// distance is how far a row lies from the control, on the log scale.
+func distance(r shownRow) float64 {
+	if r.claim.Effect == nil || r.claim.Effect.Ratio <= 0 {
+		return math.Inf(1)
+	}
+	return math.Abs(math.Log(r.claim.Effect.Ratio))
+}
+
+func enumerate(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// ladderFinding names the whole and the dearest step.
+func ladderFinding(l shownLadder) []string {
+	steps := l.claim.Steps
+	if len(steps) == 0 {
+		return nil
+	}
+	dearest := 0
+	for i, s := range steps {
+		if s.Delta > steps[dearest].Delta {
+			dearest = i
+		}
+	}
+	last := len(steps) - 1
+	return []string{fmt.Sprintf("Ladder %s: from %s (%s) to %s (%s) in %s; the dearest is %s with %s.",
+		l.claim.Group, l.claim.Base, withUnit(l.Base.Value, l.Total.Unit),
+		steps[last].To, withUnit(l.Steps[last].Level, l.Total.Unit), count(len(steps), "step"),
+		steps[dearest].To, withUnit(l.Steps[dearest].Delta.Value, l.Delta.Unit))}
+}
+
+// noiseFinding says how well identical targets agreed.
+func noiseFinding(v view) []string {
+	worst, where := 0.0, ""
+	for _, g := range v.groups {
+		for _, t := range g.primary {
+			if t.claim.Noise > worst {
+				worst, where = t.claim.Noise, t.claim.Group
+			}
+		}
+	}
+	if where == "" {
+		return []string{"The control was not run twice, so the noise floor is unknown."}
+	}
+	return []string{fmt.Sprintf("The control measured against itself agrees within %s or better (worst: %s).", percent(worst), where)}
+}
+
+// trialFinding says what is missing from the plan.
+func trialFinding(v view) []string {
+	var out []string
+	c := v.in.Claims
+	if c.Trials < c.Planned {
+		out = append(out, fmt.Sprintf("The run is incomplete: %d of %d trials.", c.Trials, c.Planned))
+	}
+	if c.Failures > 0 {
+		out = append(out, fmt.Sprintf("%s failed; failures are listed and never counted as samples.", count(c.Failures, "trial")))
+	}
+	return out
+}

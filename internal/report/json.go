@@ -1,0 +1,72 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/store"
+)
+
+// The identity of the JSON format. Version grows when a field is renamed or
+// changes its meaning; new fields do not change it.
+const (
+	jsonFormat  = "tare-report"
+	jsonVersion = 1
+)
+
+// document is the JSON format: all that is known, in base units.
+type document struct {
+	Format   string          `json:"format"`   // always "tare-report"
+	Version  int             `json:"version"`  // of this format
+	Findings []string        `json:"findings"` // the claims in plain words
+	Manifest store.Manifest  `json:"manifest"` // the run: study, plan, machine, targets
+	Claims   analysis.Claims `json:"claims"`   // tables, ladders, warnings; every sample included
+}
+
+func newDocument(v view) document {
+	return document{Format: jsonFormat, Version: jsonVersion, Findings: v.findings, Manifest: v.in.Manifest, Claims: v.in.Claims}
+}
+
+// JSON writes the complete report: manifest and claims with every sample, all
+// numbers in base units, durations in seconds, null where a number is not
+// finite. FORMATS.md documents the fields. It streams: a large run needs no
+// memory beyond the claims themselves.
+func JSON(w io.Writer, in Input) error {
+	if err := json.MarshalWrite(w, newDocument(newView(in)), jsonOptions(), jsontext.WithIndent(" ")); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}
+
+// jsonOptions: sorted keys give the same bytes for the same claims; outputs of
+// programs (stderr) need not be valid UTF-8; a duration is a number of seconds.
+func jsonOptions() json.Options {
+	return json.JoinOptions(
+		json.Deterministic(true),
+		jsontext.AllowInvalidUTF8(true),
+		json.WithMarshalers(json.JoinMarshalers(
+			json.MarshalToFunc(writeFloat),
+			json.MarshalToFunc(writeDuration),
+		)),
+	)
+}
+
+func writeFloat(e *jsontext.Encoder, v float64) error {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return e.WriteToken(jsontext.Null)
+	}
+	return e.WriteToken(jsontext.Float(v))
+}
+
+func writeDuration(e *jsontext.Encoder, d time.Duration) error {
+	return e.WriteToken(jsontext.Float(d.Seconds()))
+}

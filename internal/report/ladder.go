@@ -1,0 +1,91 @@
+package report
+
+import (
+	"math"
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// logSpan is the ratio of the largest to the smallest level from which on a
+// linear axis would hide the small steps.
+const logSpan = 20
+
+func showLadder(l *analysis.Ladder) shownLadder {
+	levels := []float64{l.BaseMedian}
+	var deltas []float64
+	for _, s := range l.Steps {
+		levels, deltas = append(levels, s.Median), append(deltas, s.Delta)
+	}
+	out := shownLadder{claim: l, Delta: deltaScale(l.Metric.Unit, deltas), Total: scaleFor(l.Metric.Unit, levels)}
+	out.Base = out.Total.show(l.BaseMedian, l.BaseInterval)
+	for _, s := range l.Steps {
+		out.Steps = append(out.Steps, shownStep{
+			Delta: signed(out.Delta.show(s.Delta, s.Interval)),
+			Level: out.Total.show(s.Median, s.Interval).Value,
+		})
+	}
+	sizes := sizesOf(levels)
+	out.Log = len(sizes) == len(levels) && sizes[len(sizes)-1] > logSpan*sizes[0]
+	return out
+}
+
+// deltaScale is microseconds for times, whatever their size: steps of one
+// ladder are compared with those of another.
+func deltaScale(unit sample.Unit, deltas []float64) scale {
+	if unit == sample.Seconds {
+		return scale{1e-6, "µs"}
+	}
+	return scaleFor(unit, deltas)
+}
+
+// signed puts a plus before a value that is not negative, and a true minus
+// before one that is.
+func signed(n shownNumber) shownNumber {
+	if n.Value != missing && !strings.HasPrefix(n.Value, "-") {
+		n.Value = "+" + n.Value
+	}
+	return n
+}
+
+// bar draws the stretch between two levels as text of the given width, on the
+// ladder's axis; a step down is drawn lighter.
+func (l shownLadder) bar(from, to float64, width int) string {
+	low, high := l.extent()
+	at := func(v float64) int {
+		return int(math.Round(l.position(v, low, high) * float64(width)))
+	}
+	a, b, ink := at(from), at(to), "█"
+	if b < a {
+		a, b, ink = b, a, "░"
+	}
+	if b == a {
+		b, ink = a+1, "▏"
+	}
+	return strings.Repeat(" ", a) + strings.Repeat(ink, b-a)
+}
+
+// extent is the range of the ladder's axis: from 0, or on a log axis from
+// below the smallest level.
+func (l shownLadder) extent() (low, high float64) {
+	low, high = l.claim.BaseMedian, l.claim.BaseMedian
+	for _, s := range l.claim.Steps {
+		low, high = min(low, s.Median), max(high, s.Median)
+	}
+	if l.Log {
+		return low * 0.8, high
+	}
+	return min(low, 0), high
+}
+
+// position is where a value lies in [low, high], as 0 to 1.
+func (l shownLadder) position(v, low, high float64) float64 {
+	if l.Log {
+		v, low, high = math.Log(v), math.Log(low), math.Log(high)
+	}
+	if high <= low {
+		return 0
+	}
+	return (v - low) / (high - low)
+}

@@ -1,0 +1,104 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Markdown writes the report as GitHub-flavoured Markdown.
+func Markdown(w io.Writer, in Input) error {
+	b := bufio.NewWriter(w)
+	markdown(b, newView(in))
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("write Markdown: %w", err)
+	}
+	return nil
+}
+
+func markdown(w *bufio.Writer, v view) {
+	s := v.in.Manifest.Study
+	fmt.Fprintf(w, "# %s\n\n%s\n\n", escapeMarkdown(s.Title), escapeMarkdown(s.Question))
+	markdownList(w, "Warnings", v.in.Claims.Warnings)
+	markdownList(w, "Findings", v.findings)
+	if v.isLadder() {
+		markdownLadders(w, v)
+	}
+	for _, g := range v.groups {
+		markdownGroup(w, g)
+	}
+	if !v.isLadder() {
+		markdownLadders(w, v)
+	}
+	markdownList(w, "Failed trials", lines(v.failures, failureLine))
+	markdownList(w, "Left out", lines(v.leftOut, func(f fact) string { return f.Name + ": " + f.Value }))
+	markdownList(w, "The run", lines(v.facts, func(f fact) string { return f.Name + ": " + f.Value }))
+}
+
+func markdownList(w *bufio.Writer, heading string, items []string) {
+	if len(items) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "## %s\n\n", heading)
+	for _, i := range items {
+		fmt.Fprintf(w, "- %s\n", escapeMarkdown(i))
+	}
+	fmt.Fprintln(w)
+}
+
+func markdownGroup(w *bufio.Writer, g group) {
+	fmt.Fprintf(w, "## %s\n\n", escapeMarkdown(g.name))
+	for _, t := range g.primary {
+		fmt.Fprintf(w, "### %s\n\n", escapeMarkdown(t.Title))
+		if t.claim.Metric.Help != "" {
+			fmt.Fprintf(w, "%s\n\n", escapeMarkdown(t.claim.Metric.Help))
+		}
+		grid := newGrid()
+		for _, c := range priceColumns(t) {
+			grid.column(c.head, c.right, lines(t.Rows, func(r shownRow) string { return escapeMarkdown(c.cell(r)) }))
+		}
+		fmt.Fprintf(w, "%s\n\n", grid.writer().RenderMarkdown())
+		if s := resolution(t); s != "" {
+			fmt.Fprintf(w, "%s\n\n", s)
+		}
+	}
+	if len(g.secondary) == 0 {
+		return
+	}
+	head, rows := brief(g)
+	grid := newGrid()
+	for i, h := range head {
+		grid.column(h, i > 0, lines(rows, func(r []string) string { return escapeMarkdown(r[i]) }))
+	}
+	fmt.Fprintf(w, "%s\n\n%s\n\n", grid.writer().RenderMarkdown(), escapeMarkdown(legend))
+}
+
+func markdownLadders(w *bufio.Writer, v view) {
+	for _, l := range v.ladders {
+		fmt.Fprintf(w, "## Ladder %s: %s\n\n", escapeMarkdown(l.claim.Group), escapeMarkdown(l.claim.Metric.Name))
+		steps, deltas, intervals, levels := []string{escapeMarkdown(l.claim.Base)}, []string{""}, []string{""}, []string{l.Base.Value}
+		for i, s := range l.claim.Steps {
+			steps = append(steps, escapeMarkdown(s.To))
+			deltas = append(deltas, l.Steps[i].Delta.Value)
+			intervals = append(intervals, escapeMarkdown(l.Steps[i].Delta.interval()))
+			levels = append(levels, l.Steps[i].Level)
+		}
+		grid := newGrid()
+		grid.column("step", false, steps)
+		grid.column("delta "+l.Delta.Unit, true, deltas)
+		grid.column("95 % interval", true, intervals)
+		grid.column("total "+l.Total.Unit, true, levels)
+		fmt.Fprintf(w, "%s\n\n", grid.writer().RenderMarkdown())
+	}
+}
+
+// escapeMarkdown keeps a text from being read as markup; tables escape "|"
+// themselves.
+func escapeMarkdown(s string) string {
+	return markdownEscaper.Replace(clean(s))
+}
+
+var markdownEscaper = strings.NewReplacer(
+	`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "<", "&lt;", ">", "&gt;", "[", `\[`, "]", `\]`, "&", "&amp;",
+)

@@ -1,0 +1,83 @@
+// Package report turns claims into something to read: a price list on a
+// terminal, Markdown, tidy CSV, complete JSON, and one self-contained HTML
+// page. It is pure: it reads no file and no clock, so the same claims give the
+// same bytes. The page's source is in web/ and is embedded after it was built.
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/store"
+)
+
+// Input is what a report is made of: the run's manifest and what the analysis
+// claims about its records.
+type Input struct {
+	Manifest store.Manifest
+	Claims   analysis.Claims
+}
+
+// Format names a way to write a report.
+type Format string
+
+// The formats.
+const (
+	FormatText     Format = "text" // for a terminal or a pipe
+	FormatMarkdown Format = "md"   // for an issue or a wiki
+	FormatCSV      Format = "csv"  // one line per cell and metric, base units
+	FormatJSON     Format = "json" // everything, every sample included
+	FormatHTML     Format = "html" // one self-contained page
+)
+
+// Formats lists the formats in the order of display.
+func Formats() []Format {
+	return []Format{FormatText, FormatMarkdown, FormatCSV, FormatJSON, FormatHTML}
+}
+
+// Options say how the text format looks; the other formats ignore them.
+type Options struct {
+	Width int  // columns of the terminal; 0 = as wide as it needs
+	Color bool // colour the verdicts with ANSI escapes
+}
+
+// Write writes the report in the given format. It fails on an unknown format,
+// on an error of w, and for HTML where the page was not built into the binary.
+func Write(w io.Writer, format Format, in Input, o Options) error {
+	switch format {
+	case FormatText:
+		return Text(w, in, o)
+	case FormatMarkdown:
+		return Markdown(w, in)
+	case FormatCSV:
+		return CSV(w, in)
+	case FormatJSON:
+		return JSON(w, in)
+	case FormatHTML:
+		return HTML(w, in)
+	}
+	return fmt.Errorf("report: no format %q: take one of %s", format, formatList())
+}
+
+func formatList() string {
+	names := make([]string, 0, len(Formats()))
+	for _, f := range Formats() {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
+}
+
+// ParseFormat reads a format's name; "markdown" and "txt" are understood too.
+func ParseFormat(name string) (Format, error) {
+	aliases := map[string]Format{"markdown": FormatMarkdown, "txt": FormatText}
+	if f, ok := aliases[name]; ok {
+		return f, nil
+	}
+	if f := Format(name); slices.Contains(Formats(), f) {
+		return f, nil
+	}
+	return "", fmt.Errorf("no report format %q: take one of %s", name, formatList())
+}

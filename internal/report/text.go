@@ -1,0 +1,379 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// Text writes the report for a terminal or a pipe. Where the terminal is
+// narrow, the least needed columns are left out and named.
+func Text(w io.Writer, in Input, o Options) error {
+	b := bufio.NewWriter(w)
+	p := printer{w: b, Options: o}
+	p.report(newView(in))
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+// printer lays a view out as text. Its writer keeps the first error.
+type printer struct {
+	w *bufio.Writer
+	Options
+	dropped []string // columns that did not fit
+}
+
+func (p *printer) report(v view) {
+	p.header(v)
+	p.list("Warnings", "! ", v.in.Claims.Warnings)
+	p.list("Findings", "", v.findings)
+	if v.isLadder() {
+		p.ladders(v)
+	}
+	for _, g := range v.groups {
+		for _, t := range g.primary {
+			p.price(g, t)
+		}
+		p.secondary(g)
+	}
+	if !v.isLadder() {
+		p.ladders(v)
+	}
+	p.list("Failed trials", "", lines(v.failures, failureLine))
+	p.list("Left out", "", lines(v.leftOut, func(f fact) string { return f.Name + ": " + f.Value }))
+	p.footer(v)
+}
+
+func lines[T any](items []T, line func(T) string) []string {
+	out := make([]string, 0, len(items))
+	for _, i := range items {
+		out = append(out, line(i))
+	}
+	return out
+}
+
+// clean makes control characters visible and keeps a text on one line, so that
+// what programs and files put into a text cannot command the terminal.
+func clean(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteByte(' ')
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029':
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func (p *printer) header(v view) {
+	s := v.in.Manifest.Study
+	fmt.Fprintln(p.w, p.bold(clean(s.Title)))
+	p.wrapped("", "", s.Question)
+	fmt.Fprintln(p.w)
+	for _, f := range v.facts {
+		p.wrapped(fmt.Sprintf("%-9s", f.Name), strings.Repeat(" ", 9), f.Value)
+	}
+}
+
+// list prints paragraphs below a heading; nothing when there is none.
+func (p *printer) list(heading, mark string, items []string) {
+	if len(items) == 0 {
+		return
+	}
+	p.heading(heading)
+	for _, i := range items {
+		p.wrapped(mark, strings.Repeat(" ", len(mark)), i)
+	}
+}
+
+func (p *printer) heading(s string) {
+	fmt.Fprintf(p.w, "\n%s\n", p.bold(clean(s)))
+}
+
+// wrapped prints a paragraph with a hanging indent, wrapped at the width.
+func (p *printer) wrapped(first, rest, s string) {
+	s = clean(s)
+	if p.Width > 0 {
+		s = text.WrapSoft(s, max(p.Width-len(rest), 20))
+	}
+	for i, l := range strings.Split(s, "\n") {
+		indent := rest
+		if i == 0 {
+			indent = first
+		}
+		fmt.Fprintln(p.w, strings.TrimRight(indent+l, " "))
+	}
+}
+
+// price prints one primary table.
+func (p *printer) price(g group, t shownTable) {
+	p.heading(g.name + ": " + t.Title)
+	if t.claim.Metric.Help != "" {
+		p.wrapped("", "", t.claim.Metric.Help)
+	}
+	columns := priceColumns(t)
+	out := p.renderPrice(columns, t)
+	for p.tooWide(out) {
+		at := expendable(columns)
+		if at < 0 {
+			break
+		}
+		p.drop(strings.TrimSuffix(columns[at].head, " "+t.Unit))
+		columns = slices.Delete(columns, at, at+1)
+		out = p.renderPrice(columns, t)
+	}
+	fmt.Fprintln(p.w, out)
+	if s := resolution(t); s != "" {
+		p.wrapped("", "", s)
+	}
+}
+
+// expendable finds the column that is missed least; -1 when all must stay.
+func expendable(columns []column) int {
+	at := -1
+	for i, c := range columns {
+		if c.expendable > 0 && (at < 0 || c.expendable > columns[at].expendable) {
+			at = i
+		}
+	}
+	return at
+}
+
+func (p *printer) drop(head string) {
+	if !slices.Contains(p.dropped, head) {
+		p.dropped = append(p.dropped, head)
+	}
+}
+
+func (p *printer) renderPrice(columns []column, t shownTable) string {
+	grid := newGrid()
+	for _, c := range columns {
+		cells := p.fit(lines(t.Rows, c.cell))
+		if c.point {
+			alignPoints(cells)
+		}
+		if c.head == "verdict" {
+			p.paint(cells, t.Rows)
+		}
+		grid.column(c.head, c.right, cells)
+	}
+	return grid.render()
+}
+
+// fit cleans the cells of a column and cuts names that would take more than a
+// third of the terminal.
+func (p *printer) fit(cells []string) []string {
+	for i, c := range cells {
+		cells[i] = clean(c)
+		if p.Width > 0 {
+			cells[i] = text.Snip(cells[i], max(p.Width/3, 16), "…")
+		}
+	}
+	return cells
+}
+
+// secondary prints a group's other metrics, as many beside each other as fit.
+func (p *printer) secondary(g group) {
+	if len(g.secondary) == 0 {
+		return
+	}
+	head, rows := brief(g)
+	fmt.Fprintln(p.w)
+	for at := 1; at < len(head); {
+		n := p.fitting(head, rows, at)
+		fmt.Fprintln(p.w, p.renderBrief(head, rows, at, at+n))
+		at += n
+	}
+}
+
+// fitting is how many metrics from at on fit beside each other; at least one.
+func (p *printer) fitting(head []string, rows [][]string, at int) int {
+	n := len(head) - at
+	for n > 1 && p.tooWide(p.renderBrief(head, rows, at, at+n)) {
+		n--
+	}
+	return n
+}
+
+func (p *printer) renderBrief(head []string, rows [][]string, from, to int) string {
+	grid := newGrid()
+	pick := func(i int) []string {
+		return p.fit(lines(rows, func(r []string) string { return r[i] }))
+	}
+	grid.column(head[0], false, pick(0))
+	for i := from; i < to; i++ {
+		grid.column(head[i], true, pick(i))
+	}
+	return grid.render()
+}
+
+// The bar of a ladder's text is as wide as the terminal allows, within these.
+const (
+	barLeast = 10
+	barMost  = 40
+)
+
+func (p *printer) ladders(v view) {
+	for _, l := range v.ladders {
+		axis := "linear axis"
+		if l.Log {
+			axis = "log axis"
+		}
+		p.heading("Ladder " + l.claim.Group + ": " + l.claim.Metric.Name + ", each step on its own (bars: " + axis + ")")
+		width := barMost
+		out := p.renderLadder(l, width)
+		for width > barLeast && p.tooWide(out) {
+			width--
+			out = p.renderLadder(l, width)
+		}
+		fmt.Fprintln(p.w, out)
+	}
+}
+
+func (p *printer) renderLadder(l shownLadder, width int) string {
+	steps, deltas, intervals := []string{l.claim.Base}, []string{""}, []string{""}
+	levels, bars := []string{l.Base.Value}, []string{l.bar(first(l), l.claim.BaseMedian, width)}
+	before := l.claim.BaseMedian
+	for i, s := range l.claim.Steps {
+		steps = append(steps, "+ "+s.To)
+		deltas = append(deltas, l.Steps[i].Delta.Value)
+		intervals = append(intervals, l.Steps[i].Delta.interval())
+		levels = append(levels, l.Steps[i].Level)
+		bars = append(bars, l.bar(before, s.Median, width))
+		before = s.Median
+	}
+	alignPoints(deltas)
+	alignPoints(levels)
+	grid := newGrid()
+	grid.column("step", false, p.fit(steps))
+	grid.column("delta "+l.Delta.Unit, true, deltas)
+	grid.column("95 % interval", true, intervals)
+	grid.column("total "+l.Total.Unit, true, levels)
+	grid.column("", false, bars)
+	return grid.render()
+}
+
+// first is where the base's own bar begins: the axis' low end.
+func first(l shownLadder) float64 {
+	low, _ := l.extent()
+	return low
+}
+
+func (p *printer) footer(v view) {
+	fmt.Fprintln(p.w)
+	if len(p.dropped) > 0 {
+		p.wrapped("", "", fmt.Sprintf("Left out at %d columns: %s.", p.Width, strings.Join(p.dropped, ", ")))
+	}
+	if slices.ContainsFunc(v.groups, func(g group) bool { return len(g.secondary) > 0 }) {
+		p.wrapped("", "", legend+".")
+	}
+}
+
+// tooWide reports whether any line exceeds the terminal.
+func (p *printer) tooWide(block string) bool {
+	return p.Width > 0 && text.LongestLineLen(block) > p.Width
+}
+
+// ANSI escapes (ECMA-48): bold, and colours that terminals' themes adapt.
+const (
+	sgrBold   = "\x1b[1m"
+	sgrRed    = "\x1b[31m"
+	sgrGreen  = "\x1b[32m"
+	sgrYellow = "\x1b[33m"
+	sgrBlue   = "\x1b[34m"
+	sgrReset  = "\x1b[0m"
+)
+
+func (p *printer) bold(s string) string {
+	if !p.Color {
+		return s
+	}
+	return sgrBold + s + sgrReset
+}
+
+// paint colours a column of verdicts.
+func (p *printer) paint(cells []string, rows []shownRow) {
+	if !p.Color {
+		return
+	}
+	for i, r := range rows {
+		if c := verdictColor(r); c != "" {
+			cells[i] = c + cells[i] + sgrReset
+		}
+	}
+}
+
+func verdictColor(r shownRow) string {
+	switch {
+	case r.Effect == "gain":
+		return sgrBlue
+	case r.Verdict == "differs", r.Verdict == "failed":
+		return sgrRed
+	case r.Verdict == "equivalent":
+		return sgrGreen
+	case r.Verdict == "inconclusive", r.Verdict == "refused":
+		return sgrYellow
+	}
+	return ""
+}
+
+// grid is a plain table: two blanks between columns, one rule below the head.
+type grid struct {
+	head    table.Row
+	rows    []table.Row
+	configs []table.ColumnConfig
+}
+
+func newGrid() *grid { return &grid{} }
+
+// column adds a column with its cells.
+func (g *grid) column(head string, right bool, cells []string) {
+	g.head = append(g.head, head)
+	c := table.ColumnConfig{Number: len(g.head), AlignHeader: text.AlignLeft}
+	if right {
+		c.Align, c.AlignHeader = text.AlignRight, text.AlignRight
+	}
+	g.configs = append(g.configs, c)
+	if g.rows == nil {
+		g.rows = make([]table.Row, len(cells))
+	}
+	for i := range cells {
+		g.rows[i] = append(g.rows[i], cells[i])
+	}
+}
+
+// writer is the table in go-pretty's form.
+func (g *grid) writer() table.Writer {
+	t := table.NewWriter()
+	t.AppendHeader(g.head)
+	t.AppendRows(g.rows)
+	t.SetColumnConfigs(g.configs)
+	return t
+}
+
+func (g *grid) render() string {
+	t := g.writer()
+	s := table.StyleLight
+	s.Options = table.Options{SeparateHeader: true, SeparateColumns: true}
+	s.Format.Header = text.FormatDefault
+	s.Box.MiddleVertical, s.Box.MiddleSeparator = " ", "─"
+	s.Box.PaddingLeft, s.Box.PaddingRight = "", " "
+	t.SetStyle(s)
+	out := strings.Split(t.Render(), "\n")
+	for i, l := range out {
+		out[i] = strings.TrimRight(l, " ")
+	}
+	return strings.Join(out, "\n")
+}

@@ -1,0 +1,275 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docker/go-units"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// view is a report before it has a format: the same words and digits go to the
+// terminal, to Markdown and to the page.
+type view struct {
+	in       Input
+	facts    []fact
+	findings []string
+	groups   []group
+	ladders  []shownLadder
+	leftOut  []fact
+	failures []failed
+}
+
+// fact is a name with its value.
+type fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// group is one comparison: what is in it differs only in the target.
+type group struct {
+	name      string
+	primary   []shownTable
+	secondary []shownTable
+}
+
+// shownTable is a table in its display unit, with rows parallel to the claim's.
+type shownTable struct {
+	claim *analysis.Table
+	scale
+	Title string     `json:"title"` // "ready, ms, lower is better"
+	Rows  []shownRow `json:"rows"`
+}
+
+// shownRow is one row as people read it.
+type shownRow struct {
+	claim   *analysis.Row
+	Median  shownNumber `json:"median"`
+	Ratio   shownNumber `json:"ratio"`
+	Cold    string      `json:"cold"`
+	Verdict string      `json:"verdict"` // a verdict, "control", "failed" or "no verdict"
+	Effect  string      `json:"effect"`  // "cost", "gain", or "" where nothing was shown to differ
+}
+
+// shownLadder is a ladder in its display units.
+type shownLadder struct {
+	claim *analysis.Ladder
+	Base  shownNumber `json:"base"`
+	Steps []shownStep `json:"steps"`
+	Delta scale       `json:"delta"` // of the steps
+	Total scale       `json:"total"` // of the levels
+	Log   bool        `json:"log"`   // the levels span so much that only a log axis shows all steps
+}
+
+// shownStep is one step of a ladder.
+type shownStep struct {
+	Delta shownNumber `json:"delta"` // with its sign
+	Level string      `json:"level"` // the median after this step
+}
+
+// failed is a cell of which trials failed.
+type failed struct {
+	Cell    string          `json:"cell"`
+	Label   string          `json:"label"`
+	Group   string          `json:"group"`
+	Failed  int             `json:"failed"`
+	Of      int             `json:"of"`
+	Failure *sample.Failure `json:"failure,omitempty"` // the first
+}
+
+func newView(in Input) view {
+	v := view{in: in, facts: facts(in), leftOut: leftOut(in)}
+	for i := range in.Claims.Tables {
+		v.add(showTable(&in.Claims.Tables[i]))
+	}
+	for i := range in.Claims.Ladders {
+		v.ladders = append(v.ladders, showLadder(&in.Claims.Ladders[i]))
+	}
+	v.failures = failures(in.Claims.Tables)
+	v.findings = findings(v)
+	return v
+}
+
+// add puts a table into its group; groups keep the order of the claims.
+func (v *view) add(t shownTable) {
+	at := slices.IndexFunc(v.groups, func(g group) bool { return g.name == t.claim.Group })
+	if at < 0 {
+		v.groups = append(v.groups, group{name: t.claim.Group})
+		at = len(v.groups) - 1
+	}
+	g := &v.groups[at]
+	if t.claim.Primary {
+		g.primary = append(g.primary, t)
+		return
+	}
+	g.secondary = append(g.secondary, t)
+}
+
+func showTable(t *analysis.Table) shownTable {
+	medians := make([]float64, 0, len(t.Rows))
+	for _, r := range t.Rows {
+		if r.Summary.N > 0 {
+			medians = append(medians, r.Summary.Median)
+		}
+	}
+	s := shownTable{claim: t, scale: scaleFor(t.Metric.Unit, medians)}
+	s.Title = tableTitle(t.Metric, s.Unit)
+	for i := range t.Rows {
+		s.Rows = append(s.Rows, s.showRow(&t.Rows[i]))
+	}
+	return s
+}
+
+func tableTitle(m sample.Metric, unit string) string {
+	title := m.Name
+	if unit != "" {
+		title += ", " + unit
+	}
+	if m.Better != "" {
+		title += ", " + string(m.Better) + " is better"
+	}
+	return title
+}
+
+func (t shownTable) showRow(r *analysis.Row) shownRow {
+	row := shownRow{claim: r, Median: shownNumber{Value: missing}, Ratio: shownNumber{Value: missing}}
+	if r.Summary.N > 0 {
+		row.Median = t.show(r.Summary.Median, r.Summary.Interval)
+	}
+	if r.Cold != nil {
+		v := *r.Cold / t.Factor
+		row.Cold = number(v, max(decimals(v, math.NaN()), 0))
+	}
+	if r.Effect != nil {
+		row.Ratio = scale{1, ""}.show(r.Effect.Ratio, r.Effect.Interval)
+		row.Effect = direction(t.claim.Metric.Better, r.Effect)
+	}
+	row.Verdict = verdictWord(r)
+	return row
+}
+
+// verdictWord names what can be said of a row.
+func verdictWord(r *analysis.Row) string {
+	switch {
+	case r.Summary.N == 0 && r.Summary.Failed > 0:
+		return "failed"
+	case r.Control:
+		return "control"
+	case r.Effect == nil:
+		return "no verdict"
+	}
+	return string(r.Effect.Verdict)
+}
+
+// direction says whether a shown difference costs or gains.
+func direction(better sample.Better, e *analysis.Effect) string {
+	switch {
+	case e.Verdict != analysis.Differs || better == "":
+		return ""
+	case (better == sample.Lower) == (e.Ratio > 1):
+		return "cost"
+	}
+	return "gain"
+}
+
+// failures lists the cells of which trials failed, each once.
+func failures(tables []analysis.Table) []failed {
+	var all []failed
+	seen := map[string]bool{}
+	for _, t := range tables {
+		for _, r := range t.Rows {
+			if r.Summary.Failed == 0 || seen[r.Cell] {
+				continue
+			}
+			seen[r.Cell] = true
+			all = append(all, failed{r.Cell, r.Label, t.Group, r.Summary.Failed, r.Summary.Failed + r.Summary.N, r.Failure})
+		}
+	}
+	return all
+}
+
+func leftOut(in Input) []fact {
+	var out []fact
+	for name, why := range in.Manifest.LeftOut {
+		out = append(out, fact{name, why})
+	}
+	slices.SortFunc(out, func(a, b fact) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// facts are the header of every report.
+func facts(in Input) []fact {
+	m, c := in.Manifest, in.Claims
+	return []fact{
+		{"run", fmt.Sprintf("%s, tare %s, %s", m.ID, m.Tool, m.Created.UTC().Format("2006-01-02 15:04 UTC"))},
+		{"command", strings.Join(m.Command, " ")},
+		{"trials", trials(c)},
+		{"plan", plan(in)},
+		{"machine", machine(in)},
+		{"system", system(in)},
+		{"image", orMissing(m.Image)},
+	}
+}
+
+func trials(c analysis.Claims) string {
+	s := fmt.Sprintf("%d of %d", c.Trials, c.Planned)
+	if c.Failures > 0 {
+		s += fmt.Sprintf(", %d failed", c.Failures)
+	}
+	return s
+}
+
+func plan(in Input) string {
+	return fmt.Sprintf("%d blocks, seed %d, margin %s, alpha %s",
+		in.Manifest.Study.Blocks, in.Manifest.Seed, percent(in.Claims.Margin), percent(in.Claims.Alpha))
+}
+
+func machine(in Input) string {
+	h := in.Manifest.Host
+	parts := []string{h.CPU, count(h.CPUs, "CPU")}
+	if h.Cores > 0 {
+		parts = append(parts, count(h.Cores, "core"))
+	}
+	parts = append(parts, units.CustomSize("%.4g %s", float64(h.Memory), 1024, []string{"B", "KiB", "MiB", "GiB", "TiB"}), h.Arch, "virtualization "+orMissing(h.Virtualization))
+	return join(parts)
+}
+
+func system(in Input) string {
+	h := in.Manifest.Host
+	governor := "no cpufreq"
+	if h.Governor != "" {
+		governor = "governor " + h.Governor
+	}
+	as := "as a user"
+	if h.Root {
+		as = "as root"
+	}
+	return join([]string{h.OS, "Linux " + h.Kernel, "cgroup " + h.Cgroup, governor, "clock " + h.Clocksource, as})
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+func join(parts []string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+}
+
+func orMissing(s string) string {
+	if s == "" {
+		return missing
+	}
+	return s
+}
+
+// isLadder reports whether the study asks for the ladder's view.
+func (v view) isLadder() bool { return v.in.Manifest.Study.View == study.ViewLadder }
