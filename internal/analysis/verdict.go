@@ -12,6 +12,32 @@ type rules struct {
 	cells   int     // compared in the table
 	noise   float64 // floor, log scale; 0 = unknown
 	refused string  // why the table's claims are refused; "" = they are not
+	runs    bool    // the effects are changes between two runs
+}
+
+// need is the number of blocks that suffices for a verdict.
+func (r rules) need() int {
+	if r.runs {
+		return planRuns(r.alpha, r.cells)
+	}
+	return PlanBlocks(r.alpha, r.cells)
+}
+
+// smallest is the smallest adjusted p-value that n blocks allow.
+func (r rules) smallest(n int) float64 {
+	p := math.Pow(2, float64(1-n))
+	if r.runs {
+		p = 2 / math.Exp(lchoose(2*n, n))
+	}
+	return min(1, p*float64(r.cells))
+}
+
+func (r rules) detectable(c *compared) float64 {
+	f := minimumDetectable
+	if r.runs {
+		f = detectableShift
+	}
+	return f(c.scatter, c.effect.Blocks, r.alpha/float64(max(1, r.cells)), r.margin)
 }
 
 // judge gives the effect its verdict and the sentence that says by which rule.
@@ -19,17 +45,18 @@ type rules struct {
 // floor alone, it can only be lost to it.
 func (r rules) judge(c *compared) {
 	e := c.effect
-	e.Minimum = minimumDetectable(c.scatter, e.Blocks, r.alpha/float64(max(1, r.cells)), r.margin)
+	e.Minimum = r.detectable(c)
 	var why string
 	switch {
 	case r.refused != "":
 		e.Verdict, why = Refused, r.refused
-	case e.Blocks < MinimumBlocks:
+	case !c.has95():
 		e.Verdict = Inconclusive
-		why = fmt.Sprintf("%s no 95 %% interval, which needs %d; %d suffice for the %d compared cells of this table.",
-			blocksGive(e.Blocks), MinimumBlocks, PlanBlocks(r.alpha, r.cells), r.cells)
+		why = fmt.Sprintf("%s no 95 %% interval; %d suffice for %s of this table.", blocksGive(e.Blocks), r.need(), comparedCells(r.cells))
 	case c.same:
 		e.Verdict, why = Equivalent, fmt.Sprintf("Both arms are identical in all %d blocks.", e.Blocks)
+	case !c.logs && e.Difference == nil:
+		e.Verdict, why = Inconclusive, "Some values are zero or negative, so the runs have no ratio: compare their medians."
 	case !c.logs:
 		e.Verdict, why = r.judgeDifference(e)
 	default:
@@ -43,6 +70,19 @@ func blocksGive(n int) string {
 		return "1 complete block gives"
 	}
 	return fmt.Sprintf("%d complete blocks give", n)
+}
+
+// has95 says whether there were blocks enough for an interval. A change between
+// runs that has no ratio has none either, and is no matter of blocks.
+func (c *compared) has95() bool {
+	switch e := c.effect; {
+	case e.Difference != nil:
+		return e.Difference.Interval.Method != MethodNone
+	case c.logs:
+		return e.Interval.Method != MethodNone
+	default:
+		return e.Blocks >= MinimumBlocks
+	}
 }
 
 func (r rules) judgeRatio(e *Effect) (Verdict, string) {
@@ -100,8 +140,8 @@ func comparedCells(n int) string {
 
 // enough says what number of blocks would do.
 func (r rules) enough(blocks int) string {
-	if need := PlanBlocks(r.alpha, r.cells); blocks < need {
-		return fmt.Sprintf("%d blocks cannot do better than %s, %d suffice", blocks, pValue(math.Pow(2, float64(1-blocks))*float64(r.cells)), need)
+	if need := r.need(); blocks < need {
+		return fmt.Sprintf("%d blocks cannot do better than %s, %d suffice", blocks, pValue(r.smallest(blocks)), need)
 	}
 	return "take more blocks"
 }

@@ -1,0 +1,349 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/tarelab/tare/internal/study"
+)
+
+// Compare says what changed from run a (before) to run b (after) in the cells
+// and metrics that both have. Blocks of two runs are not pairs, so each run
+// first becomes its cells' ratios to its own control, block by block, and the
+// effect is the ratio of these ratios: what the whole machine did between the
+// runs is divided out. It assumes that the blocks of a run are independent,
+// and that a target follows the machine as the control does; because that last
+// assumption is only roughly true, the control's own change is part of the
+// noise floor. Alpha, Margin, Primary and Seed are taken from a.
+func Compare(a, b Input) Claims {
+	a, b = a.defaults(), b.defaults()
+	b.Alpha, b.Margin = a.Alpha, a.Margin
+	other := map[string]group{}
+	for _, g := range groups(b.Cells) {
+		other[g.name] = g
+	}
+	var jobs []job
+	for _, j := range a.jobs() {
+		if g, ok := other[j.group.name]; ok && b.measured(g, j.metric.Name) {
+			jobs = append(jobs, j)
+		}
+	}
+	results := make([]comparison, len(jobs))
+	each(len(jobs), func(i int) {
+		results[i] = comparison{a: a, b: b, job: jobs[i], other: other[jobs[i].group.name]}
+		results[i].make()
+	})
+	claims := Claims{
+		Alpha: a.Alpha, Margin: a.Margin,
+		Failures: a.Data.failures + b.Data.failures,
+		Trials:   a.Data.trials + b.Data.trials,
+		Planned:  a.Planned + b.Planned,
+	}
+	for _, r := range results {
+		if len(r.out.Rows) > 0 {
+			claims.Comparisons = append(claims.Comparisons, r.out)
+		}
+		claims.Warnings = append(claims.Warnings, r.warnings...)
+	}
+	return claims
+}
+
+// comparison is one table of two runs in the making.
+type comparison struct {
+	a, b     Input
+	job      job   // of a
+	other    group // the same of b
+	out      Comparison
+	warnings []string
+}
+
+func (c *comparison) make() {
+	c.out = Comparison{Group: c.job.group.name, Workload: c.job.group.cells[0].Workload, Metric: c.job.metric, Primary: c.job.primary}
+	var effects []*compared
+	aa := -1
+	for _, cell := range c.job.group.cells {
+		if !slices.ContainsFunc(c.other.cells, func(o study.Cell) bool { return o.ID == cell.ID }) {
+			continue
+		}
+		row, effect := c.change(cell)
+		if row.A.N == 0 || row.B.N == 0 {
+			continue
+		}
+		if cell.AA {
+			aa = len(effects)
+		}
+		c.out.Rows = append(c.out.Rows, row)
+		effects = append(effects, effect)
+	}
+	c.verdicts(effects, aa)
+}
+
+// change is one row: the medians as they are, and the effect relative to the
+// controls.
+func (c *comparison) change(cell study.Cell) (Change, *compared) {
+	name := c.job.metric.Name
+	a, b := c.a.Data.cells[cell.ID].series(name), c.b.Data.cells[cell.ID].series(name)
+	rng := source(c.a.Seed, "change", cell.ID, name)
+	row := Change{
+		Cell: cell.ID, Target: cell.Target, Label: label(cell), Control: cell.Control, AA: cell.AA,
+		A: summarize(a.values, rng), B: summarize(b.values, rng), RawSpan: none(0),
+	}
+	if row.A.N == 0 || row.B.N == 0 {
+		return row, nil
+	}
+	if la, lb := logs(a.values), logs(b.values); la != nil && lb != nil {
+		s := shift(sorted(la), sorted(lb), rng)
+		row.Raw, row.RawSpan = math.Exp(s.at), exponential(s.span95)
+	}
+	if cell.Control || c.job.group.control < 0 || c.other.control < 0 {
+		return row, nil
+	}
+	effect := c.relative(a, b, rng)
+	row.Effect = effect.effect
+	return row, effect
+}
+
+// relative compares the ratios to each run's own control.
+func (c *comparison) relative(a, b blockSeries, rng *rand.Rand) *compared {
+	name := c.job.metric.Name
+	x, okA := logRatios(a, c.a.Data.cells[c.job.group.cells[c.job.group.control].ID].series(name))
+	y, okB := logRatios(b, c.b.Data.cells[c.other.cells[c.other.control].ID].series(name))
+	n := min(len(x), len(y))
+	e := &Effect{P: 1, Blocks: n, Interval: none(0), Interval90: none(0)}
+	out := &compared{effect: e}
+	switch {
+	case n == 0:
+		return out
+	case !okA || !okB:
+		out.same = allEqual(a.values, b.values)
+		if out.same {
+			return identical(min(len(a.values), len(b.values)))
+		}
+		return out
+	}
+	s := shift(sorted(x), sorted(y), rng)
+	out.logs = true
+	out.scatter = math.Hypot(scatter(sorted(x)), scatter(sorted(y)))
+	out.width = (s.span95.High - s.span95.Low) / 2
+	e.Ratio, e.Interval, e.Interval90 = math.Exp(s.at), exponential(s.span95), exponential(s.span90)
+	e.P = RankSum(x, y)
+	return out
+}
+
+// logRatios pairs by block; ok is false when a value has no logarithm.
+func logRatios(cell, control blockSeries) (out []float64, ok bool) {
+	ok = true
+	pairs(cell, control, func(_ int32, v, c float64) {
+		if v > 0 && c > 0 {
+			out = append(out, math.Log(v/c))
+			return
+		}
+		out, ok = append(out, 0), false
+	})
+	return out, ok
+}
+
+// logs returns nil where a value has no logarithm.
+func logs(values []float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		if v <= 0 {
+			return nil
+		}
+		out[i] = math.Log(v)
+	}
+	return out
+}
+
+func allEqual(a, b []float64) bool {
+	return slices.Max(a) == slices.Min(a) && slices.Max(b) == slices.Min(b) && a[0] == b[0]
+}
+
+// shifted is the difference of two medians with its intervals.
+type shifted struct {
+	at             float64
+	span95, span90 Interval
+}
+
+// shift is median(b) - median(a) of ascending independent samples. From 12
+// blocks on its interval is an unpaired bootstrap: each run's blocks are drawn
+// for themselves. Below, it is the difference of two order-statistic intervals
+// that cover sqrt(level) each, so both cover together; that is exact and wide,
+// and needs 7 blocks.
+func shift(a, b []float64, rng *rand.Rand) shifted {
+	s := shifted{at: median(b) - median(a)}
+	n := min(len(a), len(b))
+	if n < bootstrapFrom {
+		s.span95, s.span90 = orderShift(a, b, s.at, 0.95), orderShift(a, b, s.at, 0.90)
+		return s
+	}
+	x, y := medianDraws(a, rng), medianDraws(b, rng)
+	rng.Shuffle(len(x), func(i, j int) { x[i], x[j] = x[j], x[i] })
+	for i := range y {
+		y[i] -= x[i]
+	}
+	slices.Sort(y)
+	s.span95, s.span90 = expandedInterval(y, n, 0.95), expandedInterval(y, n, 0.90)
+	return s
+}
+
+func orderShift(a, b []float64, at, level float64) Interval {
+	x, y := orderInterval(a, math.Sqrt(level)), orderInterval(b, math.Sqrt(level))
+	if x.Method == MethodNone || y.Method == MethodNone {
+		return none(at)
+	}
+	return Interval{Low: y.Low - x.High, High: y.High - x.Low, Level: level, Method: MethodOrder}
+}
+
+// exactRankSum is the number of values in both samples up to which the
+// permutation distribution is enumerated.
+const exactRankSum = 64
+
+// RankSum is the p-value, two-sided, of the permutation test on rank sums of
+// two independent samples (Wilcoxon 1945; Mann and Whitney 1947; ties by
+// midranks): exact up to 64 values together, its normal limit above.
+func RankSum(x, y []float64) float64 {
+	if len(x) == 0 || len(y) == 0 {
+		return 1
+	}
+	ranks := midranks(slices.Concat(x, y))
+	n, total := len(ranks), float64(len(ranks)+1)
+	sum, squares := 0.0, 0.0
+	for i, r := range ranks {
+		if i < len(x) {
+			sum += r
+		}
+		squares += (r - total/2) * (r - total/2)
+	}
+	distance := math.Abs(sum - float64(len(x))*total/2)
+	if n <= exactRankSum {
+		return exactRankSumP(ranks, len(x), distance)
+	}
+	variance := float64(len(x)) * float64(len(y)) / float64(n*(n-1)) * squares
+	if variance == 0 {
+		return 1
+	}
+	return math.Erfc(distance / math.Sqrt(2*variance))
+}
+
+// exactRankSumP counts, by size and doubled sum, the subsets of the ranks: p is
+// the share of those of size k at least that far from the centre.
+func exactRankSumP(ranks []float64, k int, distance float64) float64 {
+	most := 0
+	for _, r := range ranks {
+		most += int(2 * r)
+	}
+	count := make([][]float64, k+1)
+	for i := range count {
+		count[i] = make([]float64, most+1)
+	}
+	count[0][0] = 1
+	for _, r := range ranks {
+		d := int(2 * r)
+		for size := k; size > 0; size-- {
+			for s := most; s >= d; s-- {
+				count[size][s] += count[size-1][s-d]
+			}
+		}
+	}
+	far, all := 0.0, 0.0
+	centre := float64(k * (len(ranks) + 1)) // of the doubled sum
+	for s, c := range count[k] {
+		all += c
+		if math.Abs(float64(s)-centre) >= 2*distance-1e-9 {
+			far += c
+		}
+	}
+	return far / all
+}
+
+// planRuns is PlanBlocks for two runs of n blocks each: the smallest p-value of
+// the rank-sum test is 2 / C(2n, n).
+func planRuns(alpha float64, m int) int {
+	n := MinimumBlocks + 1 // of the exact interval: sqrt(0.95) from each run
+	for 2/math.Exp(lchoose(2*n, n)) > alpha/float64(max(1, m)) {
+		n++
+	}
+	return n
+}
+
+func lchoose(n, k int) float64 {
+	a, _ := math.Lgamma(float64(n + 1))
+	b, _ := math.Lgamma(float64(k + 1))
+	c, _ := math.Lgamma(float64(n - k + 1))
+	return a - b - c
+}
+
+// verdicts judges a comparison's rows: the A/A pair's first, as its width is a
+// part of the others' noise floor.
+func (c *comparison) verdicts(effects []*compared, aa int) {
+	var present []*compared
+	var p []float64
+	for _, e := range effects {
+		if e != nil {
+			present, p = append(present, e), append(p, e.effect.P)
+		}
+	}
+	for i, adjusted := range Holm(p) {
+		present[i].effect.PAdjusted = adjusted
+	}
+	moved := c.controlShift()
+	rule := rules{alpha: c.a.Alpha, margin: c.a.Margin, cells: len(present), runs: true, noise: math.Abs(moved)}
+	rule.refused = c.refusal(moved)
+	if aa >= 0 && effects[aa] != nil {
+		rule.judge(effects[aa])
+		rule.noise = max(rule.noise, effects[aa].width)
+		if e := effects[aa].effect; rule.refused == "" && e.Verdict == Differs {
+			rule.refused = fmt.Sprintf("Between the runs the control's twin changed by %s against the control: the machine, not the target, made the difference. Measure both runs again, close to each other.", effectSize(e.Ratio))
+		}
+	}
+	c.out.Noise = math.Expm1(rule.noise)
+	for i, e := range effects {
+		if e != nil && i != aa {
+			rule.judge(e)
+		}
+	}
+}
+
+// controlShift is the log of the control's change between the runs.
+func (c *comparison) controlShift() float64 {
+	for _, row := range c.out.Rows {
+		if row.Control && row.Raw > 0 {
+			return math.Log(row.Raw)
+		}
+	}
+	return 0
+}
+
+// refusal says why nothing is claimed about the two runs.
+func (c *comparison) refusal(moved float64) string {
+	for _, run := range []struct {
+		in Input
+		g  group
+	}{{c.a, c.job.group}, {c.b, c.other}} {
+		if why := firstOf(run.in.controlFailed(run.g), run.in.disturbed(run.g)); why != "" {
+			return why
+		}
+	}
+	if math.Expm1(math.Abs(moved)) >= driftRefused {
+		return fmt.Sprintf("The control itself changed by %s between the runs, more than %s: the machine was not the same. Measure both in one interleaved run.",
+			effectSize(math.Exp(moved)), percent(driftRefused))
+	}
+	return ""
+}
+
+// detectableShift is minimumDetectable for two runs of n blocks each, whose
+// log-ratios scatter by s together: Welch's degrees of freedom are 2n-2 for
+// like runs.
+func detectableShift(s float64, n int, alpha, margin float64) float64 {
+	if n < MinimumBlocks+1 {
+		return 0
+	}
+	t := distuv.StudentsT{Sigma: 1, Nu: float64(2*n - 2)}
+	se := s * math.Sqrt(math.Pi/2/float64(n))
+	return math.Expm1(max(t.Quantile(1-alpha/2)*se, math.Log1p(margin)) + t.Quantile(power)*se)
+}

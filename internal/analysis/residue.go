@@ -1,0 +1,77 @@
+package analysis
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Provenance is what two runs must share for their numbers to be compared. An
+// empty field is not known and not compared.
+type Provenance struct {
+	Run         string // how the run is named in a warning
+	Kernel      string // release and build
+	CPU         string // model
+	CPUs        string // online
+	Memory      string
+	Governor    string
+	Clocksource string
+	Host        string // name, or the hypervisor's where it is a guest
+	Image       string // digest of the workbench
+	Tool        string // tare's version
+	Mitigations map[string]string
+	Targets     map[string]string // version by target
+}
+
+// Residue lists what differs between the surroundings of two runs, one sentence
+// each, with what to do. Runs with residue can be compared, but a difference
+// may be the residue's; they must never be averaged.
+func Residue(a, b Provenance) []string {
+	var out []string
+	differ := func(what, x, y, advice string) {
+		if x != "" && y != "" && x != y {
+			out = append(out, fmt.Sprintf("%s and %s differ in %s: %s against %s; %s", a.Run, b.Run, what, x, y, advice))
+		}
+	}
+	const machine = "a difference may be the machine's: measure both on one machine"
+	differ("kernel", a.Kernel, b.Kernel, "a difference may be the kernel's: boot the same one, or ask about the kernel on purpose")
+	differ("CPU model", a.CPU, b.CPU, machine)
+	differ("number of CPUs", a.CPUs, b.CPUs, machine)
+	differ("memory size", a.Memory, b.Memory, machine)
+	differ("host", a.Host, b.Host, machine)
+	differ("frequency governor", a.Governor, b.Governor, "set the same governor for both")
+	differ("clock source", a.Clocksource, b.Clocksource, "set the same clock source for both")
+	differ("workbench image", a.Image, b.Image, "the same bits did not run: measure both with one image")
+	differ("version of tare", a.Tool, b.Tool, "measure both with one version")
+	differMaps("mitigation", a.Mitigations, b.Mitigations, "boot with the same mitigations", differ)
+	differMaps("version of", a.Targets, b.Targets, "a difference may be the version's, which is fine if that is the question", differ)
+	return out
+}
+
+// differMaps compares the keys that both know, and names those one lacks.
+func differMaps(what string, x, y map[string]string, advice string, differ func(what, x, y, advice string)) {
+	if len(x) == 0 || len(y) == 0 {
+		return
+	}
+	keys := slices.Collect(maps.Keys(x))
+	for key := range y {
+		if _, ok := x[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		if what == "version of" && (x[key] == "" || y[key] == "") {
+			continue // measured in one run only: its cells are not compared
+		}
+		differ(strings.TrimSpace(what+" "+key), orAbsent(x[key]), orAbsent(y[key]), advice)
+	}
+}
+
+func orAbsent(s string) string {
+	if s == "" {
+		return "absent"
+	}
+	return s
+}
