@@ -1,0 +1,131 @@
+/* A start barrier over one shared page. The page is a file that all crews have
+ * mounted, so it works across containers; a crew alone uses anonymous memory.
+ *
+ * Waiting sleeps in a futex with a short time-out instead of spinning: a copy
+ * that spins would hold a CPU that the last arrival may need, and a futex does
+ * not reach across kernels that are emulated (gVisor), where the time-out
+ * makes it a poll. Nobody polls once the windows have begun. */
+#define _GNU_SOURCE
+#include "unix.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WAITING = 0, RELEASED = 1, ABORTED = 2 };
+enum { PAGE = 4096, POLL_NS = 1000000 };
+
+struct shared {
+	_Atomic uint32_t arrived;
+	_Atomic uint32_t state;
+	_Atomic uint32_t parties; /* as the first arrival understood it */
+};
+
+struct barrier {
+	struct shared *page;
+	uint32_t parties;
+	const char *name;
+};
+
+static struct shared *map_page(const char *file)
+{
+	int flags = MAP_SHARED, fd = -1;
+	if (file == NULL) {
+		flags |= MAP_ANONYMOUS;
+	} else {
+		struct stat st;
+		if ((fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0)
+			die_errno("barrier %s cannot be opened for writing", file);
+		if (fstat(fd, &st) != 0)
+			die_errno("barrier %s cannot be read", file);
+		/* Growing is the same for everyone who does it at once: zeroes. */
+		if (st.st_size < PAGE && ftruncate(fd, PAGE) != 0)
+			die_errno("barrier %s cannot be made one page long", file);
+	}
+	void *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, flags, fd, 0);
+	if (p == MAP_FAILED)
+		die_errno("barrier %s cannot be mapped", file ? file : "(anonymous)");
+	if (fd >= 0 && close(fd) != 0)
+		die_errno("barrier %s cannot be closed", file);
+	return p;
+}
+
+struct barrier *barrier_open(const char *file, int parties)
+{
+	struct barrier *b = malloc(sizeof *b);
+	if (b == NULL)
+		die_errno("no memory for the barrier");
+	*b = (struct barrier){map_page(file), (uint32_t)parties, file ? file : "of the crew"};
+	return b;
+}
+
+static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *t)
+{
+#ifdef SYS_futex_time64
+	/* 32-bit systems with 64-bit time_t; none of ours so far. */
+	if (sizeof(long) == 4)
+		return syscall(SYS_futex_time64, word, op, value, t, NULL, 0);
+#endif
+	return syscall(SYS_futex, word, op, value, t, NULL, 0);
+}
+
+static void move_on(struct shared *page, uint32_t state)
+{
+	uint32_t waiting = WAITING;
+	if (atomic_compare_exchange_strong(&page->state, &waiting, state)
+	    && futex(&page->state, FUTEX_WAKE, INT_MAX, NULL) < 0)
+		die_errno("barrier: the others cannot be woken");
+}
+
+static void arrive(struct barrier *b)
+{
+	struct shared *p = b->page;
+	uint32_t agreed = 0;
+	if (!atomic_compare_exchange_strong(&p->parties, &agreed, b->parties) && agreed != b->parties) {
+		move_on(p, ABORTED);
+		die(EXIT_BARRIER, "barrier %s: %u parties expected here, %u by an earlier arrival; give all the same --parties",
+		    b->name, b->parties, agreed);
+	}
+	uint32_t n = atomic_fetch_add(&p->arrived, 1) + 1;
+	if (n > b->parties)
+		die(EXIT_BARRIER, "barrier %s: arrival %u of %u; use a fresh file for every run", b->name, n, b->parties);
+	if (n == b->parties)
+		move_on(p, RELEASED);
+}
+
+/* Ends the process when the others do not come. */
+void barrier_wait(struct barrier *b, double seconds)
+{
+	const struct timespec poll = {0, POLL_NS};
+	uint64_t deadline = now() + (uint64_t)(seconds * 1e9);
+	arrive(b);
+	uint32_t state;
+	while ((state = atomic_load(&b->page->state)) == WAITING) {
+		if (now() > deadline)
+			die(EXIT_BARRIER, "barrier %s: %u of %u copies arrived within %g s", b->name,
+			    atomic_load(&b->page->arrived), b->parties, seconds);
+		if (futex(&b->page->state, FUTEX_WAIT, WAITING, &poll) < 0
+		    && errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT)
+			die_errno("barrier %s: waiting failed", b->name);
+	}
+	if (state != RELEASED)
+		die(EXIT_BARRIER, "barrier %s: another copy failed before the start", b->name);
+}
+
+/* Lets those who wait fail at once; without effect after the release. */
+void barrier_abort(struct barrier *b) { move_on(b->page, ABORTED); }
+
+/* Unmaps the page: a mapping more would weigh on every fork in the window. */
+void barrier_close(struct barrier *b)
+{
+	if (munmap(b->page, PAGE) != 0)
+		die_errno("barrier cannot be unmapped");
+	free(b);
+}

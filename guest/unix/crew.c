@@ -1,0 +1,285 @@
+/* The crew: a parent that starts the copies, collects their outcomes, and ends
+ * everything that belongs to them on an error, a time-out or a signal. */
+#define _GNU_SOURCE
+#include "unix.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+struct crew {
+	const struct options *opt;
+	const struct test *test;
+	struct barrier *barrier;
+	char scratch[PATH_MAX];
+	char program[PATH_MAX];
+	pid_t *pid; /* 0 once reaped; each copy leads a process group of its own */
+	int left;   /* copies not reaped */
+	int got;    /* outcomes printed */
+	int code;   /* of the run so far */
+	int pipe[2];
+	sigset_t waiting; /* signals let in while the parent waits */
+};
+
+static volatile sig_atomic_t caught;
+
+static void on_signal(int s)
+{
+	if (s != SIGCHLD)
+		caught = s;
+}
+
+/* Signals reach the parent only inside ppoll, so none is lost between a test
+ * and a wait. Handlers are installed also because PID 1 ignores the defaults. */
+static void catch_signals(struct crew *c)
+{
+	static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD};
+	struct sigaction act = {.sa_handler = on_signal};
+	sigset_t block;
+	sigemptyset(&block);
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		sigaddset(&block, all[i]);
+		if (sigaction(all[i], &act, NULL) != 0)
+			die_errno("signal %d cannot be handled", all[i]);
+	}
+	if (sigprocmask(SIG_BLOCK, &block, &c->waiting) != 0)
+		die_errno("signals cannot be blocked");
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		sigdelset(&c->waiting, all[i]);
+}
+
+static void restore_signals(void)
+{
+	static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD};
+	sigset_t none;
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		signal(all[i], SIG_DFL);
+	sigemptyset(&none);
+	if (sigprocmask(SIG_SETMASK, &none, NULL) != 0)
+		die_errno("signals cannot be unblocked");
+}
+
+/* The program's own path, without /proc: the kernel hands it to every process. */
+static void find_program(char out[PATH_MAX])
+{
+	const char *name = (const char *)getauxval(AT_EXECFN);
+	if (name == NULL)
+		die(EXIT_BROKEN, "the program's own path is not in the auxiliary vector");
+	if (realpath(name, out) == NULL)
+		die_errno("the program's own path %s cannot be resolved", name);
+}
+
+/* The work directory: all copies of a crew share it, as UnixBench's do. */
+static void enter_scratch(struct crew *c)
+{
+	char base[PATH_MAX];
+	if (realpath(c->opt->dir, base) == NULL)
+		die_errno("--dir %s", c->opt->dir);
+	if (snprintf(c->scratch, sizeof c->scratch, "%s/unix-XXXXXX", base) >= (int)sizeof c->scratch)
+		die(EXIT_USAGE, "--dir %s: too long", base);
+	if (mkdtemp(c->scratch) == NULL)
+		die_errno("a work directory cannot be made in %s", base);
+	if (chdir(c->scratch) != 0)
+		die_errno("work directory %s cannot be entered", c->scratch);
+}
+
+/* Files only: no test makes a directory in it. */
+static int remove_scratch(const char *path)
+{
+	DIR *d = opendir(".");
+	struct dirent *e;
+	while (d && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && unlink(e->d_name) != 0 && errno != ENOENT)
+			complain("%s/%s cannot be removed: %s", path, e->d_name, strerror(errno));
+	if (d)
+		closedir(d);
+	if (chdir("/") == 0 && rmdir(path) == 0)
+		return EXIT_RAN;
+	complain("work directory %s cannot be removed: %s", path, strerror(errno));
+	return EXIT_BROKEN;
+}
+
+static noreturn void be_copy(struct crew *c, int i, pid_t parent)
+{
+	struct run r = {.opt = c->opt, .test = c->test, .report = c->pipe[1], .program = c->program, .scratch = c->scratch};
+	before_death = NULL;
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+		die_errno("copy %d cannot be bound to its parent's life", i);
+	if (getppid() != parent)
+		_exit(EXIT_BROKEN); /* the parent died before the line above */
+	restore_signals();
+	if (close(c->pipe[0]) != 0)
+		die_errno("copy %d: pipe cannot be closed", i);
+	if (!r.test->replace && fcntl(r.report, F_SETFD, FD_CLOEXEC) != 0)
+		die_errno("copy %d: pipe cannot be kept from programs", i);
+	r.out.copy = i;
+	if (r.test->setup)
+		r.test->setup(&r);
+	barrier_wait(c->barrier, c->opt->barrier_seconds);
+	barrier_close(c->barrier);
+	timed_window(&r);
+	hand_in(&r);
+	_exit(EXIT_RAN);
+}
+
+static void start_copies(struct crew *c)
+{
+	pid_t self = getpid();
+	for (int i = 0; i < c->opt->copies; i++) {
+		pid_t p = fork();
+		if (p == 0) {
+			setpgid(0, 0); /* the parent does it too; whoever comes first */
+			be_copy(c, i, self);
+		}
+		if (p < 0) {
+			complain("copy %d of %d cannot be started: %s", i, c->opt->copies, strerror(errno));
+			c->code = EXIT_BROKEN;
+			barrier_abort(c->barrier);
+			break;
+		}
+		setpgid(p, p);
+		c->pid[i] = p;
+		c->left++;
+	}
+	if (close(c->pipe[1]) != 0)
+		die_errno("pipe cannot be closed");
+}
+
+/* The whole process group: also what a copy's own children started. */
+static void kill_copies(struct crew *c)
+{
+	for (int i = 0; i < c->opt->copies; i++)
+		if (c->pid[i] > 0 && kill(-c->pid[i], SIGKILL) != 0)
+			kill(c->pid[i], SIGKILL);
+}
+
+static void ended(struct crew *c, int copy, int status)
+{
+	c->pid[copy] = 0;
+	c->left--;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_RAN)
+		return;
+	barrier_abort(c->barrier);
+	if (WIFSIGNALED(status) && c->code == 0)
+		complain("%s: copy %d was killed by signal %d", c->opt->name, copy, WTERMSIG(status));
+	if (c->code == 0)
+		c->code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_BROKEN;
+}
+
+static int copy_of(const struct crew *c, pid_t p)
+{
+	for (int i = 0; i < c->opt->copies; i++)
+		if (c->pid[i] == p)
+			return i;
+	return -1;
+}
+
+/* Takes every process that has ended; strangers too, for PID 1 inherits them. */
+static void reap(struct crew *c)
+{
+	siginfo_t info = {0};
+	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
+		int copy = copy_of(c, info.si_pid), status;
+		if (copy >= 0)
+			kill(-info.si_pid, SIGKILL); /* what it left behind; not yet reaped, so the group is still its own */
+		if (waitpid(info.si_pid, &status, 0) < 0)
+			die_errno("an ended process cannot be reaped");
+		if (copy >= 0)
+			ended(c, copy, status);
+		info.si_pid = 0;
+	}
+}
+
+static void take_outcomes(struct crew *c)
+{
+	struct outcome o;
+	ssize_t n;
+	while ((n = read(c->pipe[0], &o, sizeof o)) == (ssize_t)sizeof o) {
+		if (!o.ok)
+			continue;
+		print_outcome(c->opt, c->test, &o);
+		c->got++;
+	}
+}
+
+/* Waits until every copy has ended; past the deadline or after a signal it
+ * ends them itself. */
+static void attend(struct crew *c)
+{
+	uint64_t deadline = now() + (uint64_t)((c->opt->barrier_seconds + c->opt->timeout) * 1e9);
+	while (c->left > 0) {
+		uint64_t t = now();
+		if (caught && c->code != 128 + caught) {
+			c->code = 128 + caught;
+			kill_copies(c);
+		} else if (t > deadline && c->code != EXIT_TIMEOUT) {
+			complain("%s: not done %g s after the start; ended", c->opt->name, c->opt->timeout);
+			c->code = EXIT_TIMEOUT;
+			kill_copies(c);
+		}
+		struct timespec wait = {1, 0};
+		struct pollfd p = {.fd = c->pipe[0], .events = POLLIN};
+		if (deadline > t && deadline - t < 1000000000u)
+			wait = (struct timespec){0, (long)(deadline - t)};
+		if (ppoll(&p, 1, &wait, &c->waiting) < 0 && errno != EINTR)
+			die_errno("waiting for the copies failed");
+		take_outcomes(c);
+		reap(c);
+		if (p.revents & POLLHUP && !(p.revents & POLLIN))
+			nanosleep(&(struct timespec){0, 1000000}, NULL); /* all have handed in and are about to end */
+	}
+	take_outcomes(c);
+}
+
+static struct crew c; /* one a process; static for leave() */
+
+static void leave(void)
+{
+	before_death = NULL;
+	kill_copies(&c);
+	remove_scratch(c.scratch);
+}
+
+int crew_run(const struct options *o, const struct test *t)
+{
+	c.opt = o;
+	c.test = t;
+	if ((c.pid = calloc((size_t)o->copies, sizeof *c.pid)) == NULL)
+		die_errno("no memory for %d copies", o->copies);
+	/* Orphans of a copy come to us, so that none outlives the run. */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+		die_errno("orphans cannot be taken over");
+	find_program(c.program);
+	c.barrier = barrier_open(o->barrier, o->parties);
+	if (pipe(c.pipe) != 0 || fcntl(c.pipe[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(c.pipe[0], F_SETFD, FD_CLOEXEC) != 0)
+		die_errno("no pipe for the outcomes");
+	catch_signals(&c);
+	enter_scratch(&c);
+	before_death = leave;
+	if (t->prepare)
+		t->prepare(o);
+	start_copies(&c);
+	attend(&c);
+	if (c.code == 0 && t->after)
+		t->after(o);
+	before_death = NULL;
+	int removed = remove_scratch(c.scratch);
+	if (c.code == 0)
+		c.code = removed;
+	if (c.code == 0 && c.got != o->copies) {
+		complain("%s: %d of %d copies gave an outcome", o->name, c.got, o->copies);
+		c.code = EXIT_BROKEN;
+	}
+	return c.code;
+}

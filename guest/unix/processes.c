@@ -1,0 +1,86 @@
+/* process-creation: fork a child that ends at once, and wait for it.
+ * execl: a program that replaces itself by itself, over and over. */
+#define _GNU_SOURCE
+#include "unix.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void spawn_loop(struct run *r, uint64_t n)
+{
+	(void)r;
+	for (uint64_t i = 0; i < n; i++) {
+		int status;
+		pid_t p = fork();
+		if (p == 0)
+			_exit(0);
+		if (p < 0)
+			die_errno("process-creation: fork failed");
+		if (wait(&status) != p)
+			die_errno("process-creation: child cannot be waited for");
+		if (status != 0)
+			die(EXIT_BROKEN, "process-creation: child ended with wait status 0x%x", status);
+	}
+}
+
+/* What the next image must know travels in its arguments: there is no other
+ * state in this test. Order: program, "execl-next", then these. */
+enum { STEP = 2, LIMIT_NS, LIMIT_COUNT, START, CPU, REPORT, COPY, ARGC };
+enum { DIGITS = 24 };
+
+static void next_image(const char *program, uint64_t step, char *limit_ns, char *limit_count,
+                       char *start, char *cpu, char *report, char *copy)
+{
+	char count[DIGITS];
+	snprintf(count, sizeof count, "%llu", (unsigned long long)step);
+	execl(program, program, "execl-next", count, limit_ns, limit_count, start, cpu, report, copy, (char *)NULL);
+	die_errno("execl: image %s of %s cannot be executed", count, program);
+}
+
+void execl_replace(struct run *r)
+{
+	char ns[DIGITS], limit[DIGITS], start[DIGITS], cpu[DIGITS], report[DIGITS], copy[DIGITS];
+	snprintf(ns, sizeof ns, "%llu", (unsigned long long)(r->opt->seconds * 1e9));
+	snprintf(limit, sizeof limit, "%llu", (unsigned long long)r->opt->count);
+	snprintf(report, sizeof report, "%d", r->report);
+	snprintf(copy, sizeof copy, "%d", r->out.copy);
+	snprintf(cpu, sizeof cpu, "%.9f", cpu_seconds());
+	snprintf(start, sizeof start, "%llu", (unsigned long long)now());
+	next_image(r->program, 1, ns, limit, start, cpu, report, copy);
+}
+
+static uint64_t arg(char **argv, int i)
+{
+	char *end;
+	unsigned long long v = strtoull(argv[i], &end, 10);
+	if (*argv[i] == 0 || *end)
+		die(EXIT_BROKEN, "execl: argument %d arrived as \"%s\"", i, argv[i]);
+	return v;
+}
+
+static int execl_end(char **argv, uint64_t step, uint64_t end)
+{
+	static const struct options o = {.name = "execl"};
+	struct run r = {.opt = &o, .report = (int)arg(argv, REPORT)};
+	r.out = (struct outcome){.copy = (int32_t)arg(argv, COPY), .ok = 1, .count = step,
+		.start = arg(argv, START), .end = end, .cpu = cpu_seconds() - strtod(argv[CPU], NULL)};
+	r.out.value = (double)step / ((double)(end - r.out.start) / 1e9);
+	hand_in(&r);
+	return EXIT_RAN;
+}
+
+/* One of the images: ends the window or starts the next image. */
+int execl_resume(int argc, char **argv)
+{
+	if (argc != ARGC)
+		die(EXIT_BROKEN, "execl: %d arguments arrived, %d were sent", argc, ARGC);
+	uint64_t step = arg(argv, STEP), limit = arg(argv, LIMIT_COUNT), t = now();
+	if (limit ? step >= limit : t - arg(argv, START) >= arg(argv, LIMIT_NS))
+		return execl_end(argv, step, t);
+	next_image(argv[0], step + 1, argv[LIMIT_NS], argv[LIMIT_COUNT], argv[START], argv[CPU],
+		argv[REPORT], argv[COPY]);
+	return EXIT_BROKEN;
+}

@@ -1,0 +1,153 @@
+/* unix: the Unix workloads, one subcommand per test, in one static program.
+ *
+ * Each test does what the test of the same name in UnixBench 5.1.3 does, so
+ * that its score can be put beside published ones; the code is our own. The
+ * definitions and their sources are in docs/unix-index.md.
+ *
+ * A run is a crew of --copies processes. Each prepares, meets the others at
+ * a barrier, works through a timed window and hands one outcome to the parent,
+ * which prints it as one line of JSON.
+ */
+#ifndef TARE_UNIX_H
+#define TARE_UNIX_H
+
+#include <limits.h>
+#include <stdint.h>
+#include <stdnoreturn.h>
+
+/* Exit codes of the program. A signal that ended the run gives 128+signal. */
+enum {
+	EXIT_RAN = 0,     /* every copy has printed its line */
+	EXIT_BROKEN = 1,  /* a copy failed: the reason is on stderr */
+	EXIT_USAGE = 2,   /* the command line is wrong */
+	EXIT_BARRIER = 3, /* the others did not arrive in time, or one of them failed */
+	EXIT_TIMEOUT = 4, /* the window did not end within --timeout */
+};
+
+/* What was asked for; the same in every copy. */
+struct options {
+	const char *name;    /* as it stands in the output: "shell-8" */
+	double seconds;      /* length of the window; 0 when count rules */
+	uint64_t count;      /* iterations to do; 0 when seconds rule */
+	int copies;
+	const char *dir;     /* where the work directory is made */
+	const char *barrier; /* file, or NULL: the crew alone */
+	int parties;         /* copies that meet at the barrier, over all crews */
+	double barrier_seconds;
+	double timeout;      /* of the whole run, from the barrier on */
+	const char *shell;
+	const char *variant; /* "" is the test's own default */
+	int own;             /* 1: each copy has its own files (as UnixBench 6), 0: shared (as 5.1.3) */
+	long buffer;         /* file-copy: bytes per read and write */
+	long blocks;         /* file-copy: size of the file in KiB */
+	int scripts;         /* shell: scripts at once */
+};
+
+/* What one copy found out. */
+struct outcome {
+	int32_t copy;
+	int32_t ok; /* 1: measured and checked */
+	uint64_t count;
+	uint64_t start, end; /* CLOCK_MONOTONIC, ns */
+	double cpu;          /* seconds of this copy and its children within the window */
+	double value;        /* in the test's unit, by wall time */
+	double cpu_value;    /* the same by CPU time; 0 where a test has none */
+	double section[8];   /* whetstone: CPU seconds of each section */
+};
+
+/* One copy at work. */
+struct run {
+	const struct options *opt;
+	const struct test *test;
+	struct outcome out;
+	int report;            /* descriptor that takes the outcome */
+	const char *program;   /* absolute path of this program, for execl */
+	const char *scratch;   /* the crew's work directory, also the cwd */
+	union {
+		int fd[4];
+		struct {
+			int to, from;
+			int slave;
+		} pipes;
+	};
+};
+
+/* One test. loop is the timed part; every other hook lies outside the clock
+ * and may be NULL. All hooks end the process with die() when they fail. */
+struct test {
+	const char *name;
+	const char *unit;
+	double seconds;                               /* UnixBench's own length */
+	uint64_t least_batch;                         /* ns: a batch is at least this long, so that its own timers do not weigh; 0 = none */
+	void (*plan)(const struct options *);         /* checks the options, in the parent */
+	void (*prepare)(const struct options *);      /* once, in the work directory, before the copies */
+	void (*setup)(struct run *);                  /* in the copy, before the barrier */
+	void (*loop)(struct run *, uint64_t n);       /* n iterations */
+	void (*finish)(struct run *);                 /* after the window: end helpers, check results */
+	void (*after)(const struct options *);        /* once, in the parent, when all copies have ended well */
+	double (*value)(struct run *, double seconds); /* NULL: count / seconds */
+	void (*replace)(struct run *);                /* instead of loop: a test that replaces its process */
+};
+
+extern const struct test tests[];
+
+/* tests.c */
+const struct test *find_test(const char *name, struct options *o);
+
+/* clock.c: all times in ns, or seconds where double */
+uint64_t now(void);
+double cpu_seconds(void);      /* this process and its reaped children */
+double own_cpu_seconds(void);  /* this process alone */
+
+/* window.c */
+void timed_window(struct run *);
+void hand_in(struct run *);
+
+/* barrier.c */
+struct barrier;
+struct barrier *barrier_open(const char *file, int parties);
+void barrier_wait(struct barrier *, double seconds);
+void barrier_abort(struct barrier *);
+void barrier_close(struct barrier *);
+
+/* crew.c */
+int crew_run(const struct options *, const struct test *);
+
+/* report.c */
+noreturn void die(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+noreturn void die_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));
+extern void (*before_death)(void); /* what die must do first, or NULL */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void print_outcome(const struct options *, const struct test *, const struct outcome *);
+
+/* the tests' hooks */
+void dhrystone_loop(struct run *, uint64_t n);
+void whetstone_plan(const struct options *);
+void whetstone_setup(struct run *);
+void whetstone_loop(struct run *, uint64_t n);
+double whetstone_value(struct run *, double seconds);
+void syscall_plan(const struct options *);
+void syscall_setup(struct run *);
+void syscall_loop(struct run *, uint64_t n);
+void pipe_setup(struct run *);
+void pipe_loop(struct run *, uint64_t n);
+void pipe_finish(struct run *);
+void switch_setup(struct run *);
+void switch_loop(struct run *, uint64_t n);
+void switch_finish(struct run *);
+void spawn_loop(struct run *, uint64_t n);
+void execl_replace(struct run *);
+int execl_resume(int argc, char **argv);
+void copy_plan(const struct options *);
+void copy_setup(struct run *);
+void copy_loop(struct run *, uint64_t n);
+void copy_finish(struct run *);
+double copy_value(struct run *, double seconds);
+void shell_plan(const struct options *);
+void shell_prepare(const struct options *);
+void shell_setup(struct run *);
+void shell_loop(struct run *, uint64_t n);
+void shell_after(const struct options *);
+double shell_value(struct run *, double seconds);
+
+#endif

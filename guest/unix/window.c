@@ -1,0 +1,98 @@
+/* The timed window: batches of iterations, with the clock read between them.
+ *
+ * A batch grows until it takes a thousandth of the window, at most 1 ms, so
+ * reading the clock (tens of ns; a microsecond where it is a system call)
+ * stays below 0.1 % of the run without a signal that could interrupt a system
+ * call in the middle of an iteration. Value and window are what really passed. */
+#include "unix.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+static uint64_t batch_length(const struct run *r)
+{
+	uint64_t ns = r->opt->count ? 1000000u : (uint64_t)(r->opt->seconds * 1e6);
+	if (ns > 1000000u)
+		ns = 1000000u;
+	if (ns < r->test->least_batch)
+		ns = r->test->least_batch;
+	return ns;
+}
+
+/* Size of the next batch after one of n iterations that took some ns. */
+static uint64_t next_batch(uint64_t n, uint64_t took, uint64_t wanted, uint64_t left)
+{
+	if (took == 0)
+		took = 1;
+	double each = (double)took / (double)n;
+	double fits = (double)left / each;
+	double next = (double)n;
+	if (took < wanted)
+		next *= 2;
+	else if (took > 2 * wanted)
+		next = (double)wanted / each; /* also after a preemption: it grows again */
+	if (next > fits)
+		next = fits;
+	if (next > 1e9)
+		next = 1e9;
+	return next < 1 ? 1 : (uint64_t)next;
+}
+
+static uint64_t until_deadline(struct run *r, uint64_t wanted)
+{
+	uint64_t length = (uint64_t)(r->opt->seconds * 1e9), n = 1, last = r->out.start;
+	for (;;) {
+		r->test->loop(r, n);
+		r->out.count += n;
+		uint64_t t = now();
+		if (t - r->out.start >= length)
+			return t;
+		n = next_batch(n, t - last, wanted, length - (t - r->out.start));
+		last = t;
+	}
+}
+
+static uint64_t until_count(struct run *r, uint64_t wanted)
+{
+	uint64_t n = 1, last = r->out.start, t = last;
+	while (r->out.count < r->opt->count) {
+		uint64_t rest = r->opt->count - r->out.count;
+		if (n > rest)
+			n = rest;
+		r->test->loop(r, n);
+		r->out.count += n;
+		t = now();
+		n = next_batch(n, t - last, wanted, UINT64_MAX);
+		last = t;
+	}
+	return t;
+}
+
+void timed_window(struct run *r)
+{
+	if (r->test->replace) {
+		r->test->replace(r); /* does not come back: its last image hands in */
+		die(EXIT_BROKEN, "%s: came back from its own replacement", r->opt->name);
+	}
+	uint64_t wanted = batch_length(r);
+	double cpu = cpu_seconds();
+	r->out.start = now();
+	r->out.end = r->opt->count ? until_count(r, wanted) : until_deadline(r, wanted);
+	if (r->test->finish)
+		r->test->finish(r);
+	r->out.cpu = cpu_seconds() - cpu;
+	double seconds = (double)(r->out.end - r->out.start) / 1e9;
+	r->out.value = r->test->value ? r->test->value(r, seconds) : (double)r->out.count / seconds;
+	r->out.ok = 1;
+}
+
+/* Smaller than PIPE_BUF: the outcomes of several copies do not mix. */
+void hand_in(struct run *r)
+{
+	ssize_t n;
+	do
+		n = write(r->report, &r->out, sizeof r->out);
+	while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)sizeof r->out)
+		die_errno("%s: the outcome cannot be handed to the parent", r->opt->name);
+}
