@@ -1,0 +1,211 @@
+package analysis
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Level is one level of a scaling study: a concurrency or a size, with one
+// value per block. All levels of a fit hold the same blocks in the same order.
+type Level struct {
+	N      float64
+	Values []float64
+}
+
+// Estimate is a number with its interval.
+type Estimate struct {
+	Value    float64  `json:"value"`
+	Interval Interval `json:"interval"`
+}
+
+// USL is a fit of the Universal Scalability Law to throughput over concurrency,
+//
+//	X(N) = Rate N / (1 + Serial (N-1) + Crosstalk N (N-1))
+//
+// (Gunther, Guerrilla Capacity Planning, 2007). Serial is the share of the work
+// that must wait its turn, Crosstalk the cost of keeping pairs coherent.
+type USL struct {
+	Rate      Estimate `json:"rate"` // throughput of one, in the metric's unit
+	Serial    Estimate `json:"serial"`
+	Crosstalk Estimate `json:"crosstalk"`
+	// Knee is the concurrency of the highest throughput, sqrt((1-Serial)/Crosstalk);
+	// nil when the fit has no crosstalk and so no knee. Where only some
+	// replicates have a knee the interval is theirs: read it with KneeShare.
+	Knee      *Estimate `json:"knee,omitempty"`
+	KneeShare float64   `json:"kneeShare"` // share of the bootstrap replicates that have a knee
+	Error     float64   `json:"error"`     // largest relative deviation of a level's median from the fit
+}
+
+// scalingResamples of a fit: every replicate is a fit of its own.
+const scalingResamples = 2000
+
+// FitUSL fits the law to the medians of the levels' throughput, again for every
+// bootstrap replicate over blocks. It needs three concurrencies or more, and
+// intervals need 6 blocks.
+func FitUSL(levels []Level, seed uint64) (USL, error) {
+	n, values, err := scalingInput(levels)
+	if err != nil {
+		return USL{}, fmt.Errorf("fit the scalability law: %w", err)
+	}
+	at, err := solveUSL(n, mediansOf(values))
+	if err != nil {
+		return USL{}, fmt.Errorf("fit the scalability law: %w", err)
+	}
+	fit := USL{Rate: exact(at.rate), Serial: exact(at.serial), Crosstalk: exact(at.crosstalk)}
+	for i, m := range mediansOf(values) {
+		fit.Error = max(fit.Error, math.Abs(m/at.throughput(n[i])-1))
+	}
+	if knee, ok := at.knee(); ok {
+		e := exact(knee)
+		fit.Knee = &e
+	}
+	blocks := len(values[0])
+	if blocks < MinimumBlocks {
+		return fit, nil
+	}
+	fit.intervals(n, values, blocks, seed)
+	return fit, nil
+}
+
+func (fit *USL) intervals(n []float64, values [][]float64, blocks int, seed uint64) {
+	var rates, serials, crosstalks, knees []float64
+	rng := source(seed, "usl")
+	jointMedians(values, blocks, scalingResamples, rng, func(m []float64) {
+		p, err := solveUSL(n, m)
+		if err != nil {
+			return
+		}
+		rates, serials, crosstalks = append(rates, p.rate), append(serials, p.serial), append(crosstalks, p.crosstalk)
+		if knee, ok := p.knee(); ok {
+			knees = append(knees, knee)
+		}
+	})
+	fit.Rate.Interval = spanOf(rates, blocks)
+	fit.Serial.Interval = spanOf(serials, blocks)
+	fit.Crosstalk.Interval = spanOf(crosstalks, blocks)
+	fit.KneeShare = float64(len(knees)) / scalingResamples
+	if fit.Knee != nil {
+		fit.Knee.Interval = spanOf(knees, blocks)
+	}
+}
+
+func exact(v float64) Estimate { return Estimate{Value: v, Interval: none(v)} }
+
+func spanOf(draws []float64, blocks int) Interval {
+	if len(draws) == 0 {
+		return none(0)
+	}
+	slices.Sort(draws)
+	return expandedInterval(draws, blocks, 0.95)
+}
+
+// scalingInput checks the levels and orders them by N.
+func scalingInput(levels []Level) (n []float64, values [][]float64, err error) {
+	levels = slices.Clone(levels)
+	slices.SortFunc(levels, func(a, b Level) int {
+		switch {
+		case a.N < b.N:
+			return -1
+		case a.N > b.N:
+			return 1
+		}
+		return 0
+	})
+	for i, l := range levels {
+		if l.N <= 0 || len(l.Values) == 0 || len(l.Values) != len(levels[0].Values) {
+			return nil, nil, fmt.Errorf("level %g has %d values: every level needs a positive size and the same blocks", l.N, len(l.Values))
+		}
+		if i > 0 && l.N == levels[i-1].N {
+			return nil, nil, fmt.Errorf("level %g is given twice", l.N)
+		}
+		if slices.Min(l.Values) <= 0 {
+			return nil, nil, fmt.Errorf("level %g has a value that is zero or negative: no law of scaling holds for it", l.N)
+		}
+		n, values = append(n, l.N), append(values, l.Values)
+	}
+	if len(n) < 3 {
+		return nil, nil, fmt.Errorf("%d levels are too few: measure 3 or more", len(n))
+	}
+	return n, values, nil
+}
+
+func mediansOf(values [][]float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = median(sorted(v))
+	}
+	return out
+}
+
+// uslPoint is one solution of the law.
+type uslPoint struct{ rate, serial, crosstalk float64 }
+
+func (p uslPoint) throughput(n float64) float64 {
+	return p.rate * n / (1 + p.serial*(n-1) + p.crosstalk*n*(n-1))
+}
+
+func (p uslPoint) knee() (float64, bool) {
+	if p.crosstalk <= 0 || p.serial >= 1 {
+		return 0, false
+	}
+	return math.Sqrt((1 - p.serial) / p.crosstalk), true
+}
+
+// solveUSL uses that N/X is linear in 1/rate, serial/rate and crosstalk/rate:
+// weighted least squares of the relative error, with serial and crosstalk not
+// negative. Of the four choices of which of them is held at zero, the best
+// feasible one is the constrained optimum, so there is no starting value and no
+// local minimum.
+func solveUSL(n, x []float64) (uslPoint, error) {
+	best, found, least := uslPoint{}, false, math.Inf(1)
+	for _, terms := range [][]int{{0, 1, 2}, {0, 1}, {0, 2}, {0}} {
+		coefficients, loss, ok := solveTerms(n, x, terms)
+		if !ok || loss >= least {
+			continue
+		}
+		p := uslPoint{rate: 1 / coefficients[0], serial: coefficients[1] / coefficients[0], crosstalk: coefficients[2] / coefficients[0]}
+		best, found, least = p, true, loss
+	}
+	if !found {
+		return best, errors.New("no rate above zero fits these throughputs")
+	}
+	return best, nil
+}
+
+// solveTerms solves for some of the terms 1, N-1, N(N-1); ok is false when a
+// coefficient comes out negative, or the rate's not positive.
+func solveTerms(n, x []float64, terms []int) (coefficients [3]float64, loss float64, ok bool) {
+	term := func(k int, n float64) float64 { return [3]float64{1, n - 1, n * (n - 1)}[k] }
+	largest := [3]float64{1, 1, 1} // columns are scaled to 1 for the solver
+	for _, v := range n {
+		for k := range largest {
+			largest[k] = max(largest[k], math.Abs(term(k, v)))
+		}
+	}
+	a, ones := mat.NewDense(len(n), len(terms), nil), mat.NewVecDense(len(n), nil)
+	for i := range n {
+		for c, k := range terms {
+			a.Set(i, c, term(k, n[i])/largest[k]*x[i]/n[i])
+		}
+		ones.SetVec(i, 1)
+	}
+	var solution, fitted mat.VecDense
+	if err := solution.SolveVec(a, ones); err != nil {
+		return coefficients, 0, false // singular: another choice of terms will do
+	}
+	for c, k := range terms {
+		coefficients[k] = solution.AtVec(c) / largest[k]
+		if coefficients[k] < 0 {
+			return coefficients, 0, false
+		}
+	}
+	fitted.MulVec(a, &solution)
+	for i := range n {
+		loss += (fitted.AtVec(i) - 1) * (fitted.AtVec(i) - 1)
+	}
+	return coefficients, loss, coefficients[0] > 0
+}
