@@ -29,35 +29,35 @@ type entry struct {
 // tree is a file system in the making: paths without the leading slash.
 type tree map[string]entry
 
-// name is the key of an absolute path.
-func name(p string) string { return strings.TrimPrefix(path.Clean("/"+p), "/") }
+// key is the tree's name of an absolute path.
+func key(p string) string { return strings.TrimPrefix(path.Clean("/"+p), "/") }
 
 // dir adds a directory and its parents where they are missing.
 func (t tree) dir(p string, perm fs.FileMode) {
-	key := name(p)
-	if key == "" {
+	k := key(p)
+	if k == "" {
 		return
 	}
-	if _, there := t[key]; there {
+	if _, there := t[k]; there {
 		return
 	}
-	t.dir(path.Dir("/"+key), 0o755)
-	t[key] = entry{mode: fs.ModeDir | perm}
+	t.dir(path.Dir("/"+k), 0o755)
+	t[k] = entry{mode: fs.ModeDir | perm}
 }
 
 // put adds a file with the given contents.
 func (t tree) put(p string, perm fs.FileMode, data string) {
 	t.dir(path.Dir(p), 0o755)
-	t[name(p)] = entry{mode: perm, data: data}
+	t[key(p)] = entry{mode: perm, data: data}
 }
 
 // symlink adds a symbolic link unless the path is taken.
 func (t tree) symlink(p, target string) {
-	if _, there := t[name(p)]; there {
+	if _, there := t[key(p)]; there {
 		return
 	}
 	t.dir(path.Dir(p), 0o755)
-	t[name(p)] = entry{mode: fs.ModeSymlink | 0o777, link: target}
+	t[key(p)] = entry{mode: fs.ModeSymlink | 0o777, link: target}
 }
 
 // host copies one path of the machine into the tree, at the same place, with
@@ -85,7 +85,7 @@ func (t tree) host(p string) (real string, err error) {
 		if err != nil {
 			return "", err
 		}
-		t[name(next)] = entry{mode: fs.ModeSymlink | 0o777, link: target}
+		t[key(next)] = entry{mode: fs.ModeSymlink | 0o777, link: target}
 		if !path.IsAbs(target) {
 			target = path.Join(at, target)
 		}
@@ -108,7 +108,7 @@ func (t tree) copy(p string, info fs.FileInfo) {
 		if info.Mode()&0o111 != 0 {
 			perm = 0o755
 		}
-		t[name(p)] = entry{mode: perm, source: p}
+		t[key(p)] = entry{mode: perm, source: p}
 	}
 }
 

@@ -50,16 +50,11 @@ type unpacker struct {
 // makes its own /dev), and set-user-id bits are cleared, because the directory
 // lies on the host.
 func unpack(ctx context.Context, img v1.Image, dir string) (notes []string, err error) {
-	root, err := os.OpenRoot(dir)
+	u, err := newUnpacker(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	budget, err := freeBytes(dir)
-	if err != nil {
-		return nil, err
-	}
-	u := &unpacker{ctx: ctx, root: root, chown: os.Geteuid() == 0, budget: budget, modes: map[string]fs.FileMode{}, dropped: map[string]int{}}
+	defer u.root.Close()
 	layers, err := img.Layers()
 	if err != nil {
 		return nil, fmt.Errorf("image manifest: %w", err)
@@ -73,6 +68,18 @@ func unpack(ctx context.Context, img v1.Image, dir string) (notes []string, err 
 		return nil, err
 	}
 	return u.notes(), nil
+}
+
+func newUnpacker(ctx context.Context, dir string) (*unpacker, error) {
+	budget, err := freeBytes(dir)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &unpacker{ctx: ctx, root: root, chown: os.Geteuid() == 0, budget: budget, modes: map[string]fs.FileMode{}, dropped: map[string]int{}}, nil
 }
 
 // freeBytes is what may be written to dir's file system.
@@ -181,47 +188,7 @@ func (u *unpacker) own(at string) {
 // resolve follows a directory's links as if the root were "/", makes what is
 // missing, and gives a path that holds no link.
 func (u *unpacker) resolve(dir string) (string, error) {
-	rest := strings.Split(strings.Trim(path.Clean(dir), "/"), "/")
-	at, links := ".", 0
-	for len(rest) > 0 {
-		part := rest[0]
-		rest = rest[1:]
-		switch part {
-		case "", ".":
-			continue
-		case "..":
-			at = path.Dir(at) // the parent of the root is the root
-			continue
-		}
-		next := path.Join(at, part)
-		info, err := u.root.Lstat(next)
-		if errors.Is(err, fs.ErrNotExist) {
-			if err := u.root.Mkdir(next, 0o755); err != nil {
-				return "", err
-			}
-			at = next
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			at = next // if this is a file, what is made below it fails
-			continue
-		}
-		if links++; links > maxLinks {
-			return "", fmt.Errorf("more than %d symbolic links", maxLinks)
-		}
-		target, err := u.root.Readlink(next)
-		if err != nil {
-			return "", err
-		}
-		if path.IsAbs(target) {
-			at = "."
-		}
-		rest = append(strings.Split(target, "/"), rest...)
-	}
-	return at, nil
+	return inRoot(u.root, dir, func(missing string) error { return u.root.Mkdir(missing, 0o755) })
 }
 
 // hide carries out a whiteout: it removes what lower layers brought.

@@ -99,6 +99,9 @@ func applets(ctx context.Context, t tree, box string) error {
 		return fmt.Errorf("%s --list-full: %w", box, err)
 	}
 	for _, applet := range strings.Fields(string(out)) {
+		if applet == "linuxrc" { // the init of an old kind of initrd, in the root directory
+			continue
+		}
 		dir, err := t.host(path.Join("/", path.Dir(applet)))
 		if err != nil {
 			dir = path.Join("/", path.Dir(applet))

@@ -1,0 +1,184 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/target"
+)
+
+// FromDir gives a user's root file system, used as it is and never written to. The
+// guest binaries must be in it for a run: scratch is an existing empty
+// directory of the caller, in which they are put, and where root's rights and
+// the file system allow it, scratch/root becomes a read-only overlay of both
+// (mount source "tare"), which Close removes. Otherwise the result's Mounts
+// bring the guest binaries into each instance, and a note says so.
+func (s Store) FromDir(ctx context.Context, dir, scratch string) (*Root, error) {
+	real, err := rootDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := statDigest(ctx, real)
+	if err != nil {
+		return nil, fmt.Errorf("rootfs %s: %w", dir, err)
+	}
+	r := &Root{Dir: real, Digest: digest}
+	guest := filepath.Join(scratch, "guest")
+	if err := writeGuest(s.Guest, guest); err != nil {
+		return nil, fmt.Errorf("guest binaries: %w", err)
+	}
+	at := filepath.Join(scratch, "root")
+	err = merge(guest, real, at)
+	if err == nil {
+		r.Dir = at
+		r.release = func() error { return unmerge(at) }
+		return r, nil
+	}
+	for _, top := range topDirs(s.Guest) {
+		r.Mounts = append(r.Mounts, target.Mount{Source: filepath.Join(guest, top), Target: "/" + top, ReadOnly: true})
+	}
+	r.Notes = append(r.Notes, fmt.Sprintf("the guest binaries are bind-mounted into each instance, because no overlay could be made of %s: %v", dir, err))
+	return r, nil
+}
+
+// rootDir checks a user's --rootfs and gives its real path.
+func rootDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("rootfs %s: %w", dir, err)
+	}
+	real, err := realPath(abs)
+	if err != nil {
+		return "", fmt.Errorf("rootfs: %w", err)
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return "", fmt.Errorf("rootfs: %w", err)
+	}
+	if !info.IsDir() {
+		return "", fmt.Errorf("rootfs %s is a file, not a directory (for an image use --image)", dir)
+	}
+	return real, nil
+}
+
+// writeGuest lays the guest binaries out below dir.
+func writeGuest(guest map[string][]byte, dir string) error {
+	for p, b := range guest {
+		file := filepath.Join(dir, p)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, b, 0o755); err != nil {
+			return err
+		}
+	}
+	return os.MkdirAll(dir, 0o755)
+}
+
+// topDirs are the first path elements of the guest binaries.
+func topDirs(guest map[string][]byte) []string {
+	tops := map[string]bool{}
+	for p := range guest {
+		top, _, _ := strings.Cut(key(p), "/")
+		tops[top] = true
+	}
+	return sortedNames(tops)
+}
+
+// merge mounts a read-only overlay of upper over lower.
+func merge(upper, lower, at string) error {
+	if os.Geteuid() != 0 {
+		return errors.New("a mount needs root")
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(lower, &st); err != nil {
+		return err
+	}
+	if st.Type == unix.OVERLAYFS_SUPER_MAGIC {
+		// An instance puts its own overlay on top, and the kernel stacks two
+		// (include/linux/fs.h, FILESYSTEM_MAX_STACK_DEPTH).
+		return errors.New("it lies on an overlay already")
+	}
+	if err := os.Mkdir(at, 0o755); err != nil {
+		return err
+	}
+	options := "lowerdir=" + escapeLower(upper) + ":" + escapeLower(lower)
+	if err := unix.Mount(target.Label, at, "overlay", unix.MS_RDONLY, options); err != nil {
+		return errors.Join(fmt.Errorf("mount overlay: %w", err), os.Remove(at))
+	}
+	if err := unix.Mount("", at, "", unix.MS_PRIVATE, ""); err != nil {
+		return errors.Join(fmt.Errorf("make the overlay private: %w", err), unmerge(at))
+	}
+	return nil
+}
+
+// escapeLower protects what separates directories and options (kernel,
+// Documentation/filesystems/overlayfs.rst).
+func escapeLower(p string) string {
+	return strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`).Replace(p)
+}
+
+// unmerge removes the overlay. An instance that was killed may hold it for a
+// moment yet: then it goes with its last user.
+func unmerge(at string) error {
+	err := unix.Unmount(at, unix.UMOUNT_NOFOLLOW)
+	if errors.Is(err, unix.EBUSY) {
+		err = unix.Unmount(at, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
+	}
+	if err != nil {
+		return fmt.Errorf("unmount %s: %w", at, err)
+	}
+	return os.Remove(at)
+}
+
+// statDigest names the state of a directory tree without reading its files:
+// paths, types, permissions, sizes, times and link targets. Two runs on the
+// same digest used the same tree, unless somebody forged times.
+func statDigest(ctx context.Context, dir string) (string, error) {
+	sum := sha256.New()
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if errors.Is(err, fs.ErrPermission) && d != nil {
+				fmt.Fprintf(sum, "%q unreadable\n", p)
+				return nil
+			}
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed a moment ago
+		}
+		if err != nil {
+			return err
+		}
+		size := info.Size()
+		if info.IsDir() {
+			size = 0 // depends on the directory's history
+		}
+		link := ""
+		if info.Mode()&fs.ModeSymlink != 0 {
+			if link, err = os.Readlink(p); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(sum, "%q %v %d %d %q\n", path.Clean(strings.TrimPrefix(p, dir)), info.Mode(), size, info.ModTime().UnixNano(), link)
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return "stat:" + hex.EncodeToString(sum.Sum(nil)), nil
+}
