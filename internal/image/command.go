@@ -22,31 +22,33 @@ const maxScripts = 5
 // (include/uapi/linux/binfmts.h, BINPRM_BUF_SIZE).
 const scriptLine = 256
 
-// Command gives the workbench with a command of this machine in it: argv0 is
-// looked up along search, as a shell would, and comes with its libraries, or
-// as a script with its interpreter. It returns the root and the command's
-// absolute path in it, which is the same as on the machine.
-func (s Store) Command(ctx context.Context, argv0, search string) (*Root, string, error) {
-	p, err := locate(argv0, search)
-	if err != nil {
-		return nil, "", err
-	}
-	base, found, err := workbench(ctx, s.Guest)
-	if err != nil {
-		return nil, "", err
-	}
+// ForCommands gives the workbench with commands of this machine in it. Each
+// name is looked up along PATH as a shell would, a path with a slash from the
+// current directory, and comes with its libraries, or as a script with its
+// interpreter. The commands stand at the same paths as on the machine: LookPath
+// with the same name tells them. Commands that the workbench has already change
+// nothing, and without any the result is the workbench itself.
+func (s *Store) ForCommands(ctx context.Context, bench Root, names []string) (Root, error) {
 	extra := tree{}
-	c := closure{tree: extra, linker: newLinker(extra), search: search}
-	if err := c.add(p, 0); err != nil {
-		return nil, "", err
+	c := closure{tree: extra, linker: newLinker(extra), search: os.Getenv("PATH")}
+	commands := map[string]string{}
+	for _, n := range names {
+		p, err := locate(n, c.search)
+		if err != nil {
+			return Root{}, err
+		}
+		if err := c.add(p, 0); err != nil {
+			return Root{}, err
+		}
+		commands[n] = p
 	}
-	r, err := s.keep(ctx, layersOf(base, extra.without(base)))
+	r, err := s.keep(ctx, layersOf(bench.base, extra.without(bench.base)))
 	if err != nil {
-		return nil, "", fmt.Errorf("root for %s: %w", argv0, err)
+		return Root{}, fmt.Errorf("root for %s: %w", strings.Join(names, ", "), err)
 	}
-	r.Tools = found
+	r.Tools, r.base, r.guest, r.commands = bench.Tools, bench.base, bench.guest, commands
 	r.Notes = append(r.Notes, c.notes...)
-	return r, p, nil
+	return r, nil
 }
 
 // locate finds a command on this machine and says why it cannot be run.

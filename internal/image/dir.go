@@ -11,44 +11,58 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/target"
 )
 
-// FromDir gives a user's root file system, used as it is and never written to. The
-// guest binaries must be in it for a run: scratch is an existing empty
-// directory of the caller, in which they are put, and where root's rights and
-// the file system allow it, scratch/root becomes a read-only overlay of both
-// (mount source "tare"), which Close removes. Otherwise the result's Mounts
-// bring the guest binaries into each instance, and a note says so.
-func (s Store) FromDir(ctx context.Context, dir, scratch string) (*Root, error) {
+// Directory gives a user's root file system, used as it is and never written
+// to. bench's guest binaries must be in it for a run: they are put into a new
+// directory below scratch, and where root's rights and the file system allow
+// it, a read-only overlay of both (mount source "tare") becomes the root, which
+// Close removes. Otherwise the result's Mounts bring the guest binaries into
+// each instance, and a note says so.
+func (s *Store) Directory(ctx context.Context, dir string, bench Root, scratch string) (Root, error) {
 	real, err := rootDir(dir)
 	if err != nil {
-		return nil, err
+		return Root{}, err
 	}
 	digest, err := statDigest(ctx, real)
 	if err != nil {
-		return nil, fmt.Errorf("rootfs %s: %w", dir, err)
+		return Root{}, fmt.Errorf("rootfs %s: %w", dir, err)
 	}
-	r := &Root{Dir: real, Digest: digest}
-	guest := filepath.Join(scratch, "guest")
-	if err := writeGuest(s.Guest, guest); err != nil {
-		return nil, fmt.Errorf("guest binaries: %w", err)
+	r := Root{Rootfs: real, Digest: digest, guest: bench.guest}
+	own, err := os.MkdirTemp(scratch, "rootfs-")
+	if err != nil {
+		return Root{}, fmt.Errorf("rootfs: %w", err)
 	}
-	at := filepath.Join(scratch, "root")
-	err = merge(guest, real, at)
-	if err == nil {
-		r.Dir = at
-		r.release = func() error { return unmerge(at) }
+	r.release = sync.OnceValue(func() error { return os.RemoveAll(own) })
+	guest := filepath.Join(own, "guest")
+	if err := writeGuest(bench.guest, guest); err != nil {
+		return Root{}, errors.Join(fmt.Errorf("guest binaries: %w", err), r.Close())
+	}
+	at := filepath.Join(own, "root")
+	if err = merge(guest, real, at); err == nil {
+		r.Rootfs = at
+		r.release = sync.OnceValue(func() error { return unmergeAll(at, own) })
 		return r, nil
 	}
-	for _, top := range topDirs(s.Guest) {
+	for _, top := range topDirs(bench.guest) {
 		r.Mounts = append(r.Mounts, target.Mount{Source: filepath.Join(guest, top), Target: "/" + top, ReadOnly: true})
 	}
 	r.Notes = append(r.Notes, fmt.Sprintf("the guest binaries are bind-mounted into each instance, because no overlay could be made of %s: %v", dir, err))
 	return r, nil
+}
+
+// unmergeAll ends the overlay, then removes the directory that held it; while
+// the overlay stands nothing may be removed.
+func unmergeAll(at, own string) error {
+	if err := unmerge(at); err != nil {
+		return err
+	}
+	return os.RemoveAll(own)
 }
 
 // rootDir checks a user's --rootfs and gives its real path.

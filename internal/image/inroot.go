@@ -62,12 +62,15 @@ func inRoot(root *os.Root, p string, make func(missing string) error) (string, e
 }
 
 // LookPath finds a command inside the root: a bare name along search, a path
-// as it is. It returns an absolute path for Spec.Args[0], or an error that says
+// as it is; what ForCommands was given, where it stands. It returns an absolute path for Spec.Args[0], or an error that says
 // why the command cannot be run there.
-func (r *Root) LookPath(argv0, search string) (string, error) {
-	root, err := os.OpenRoot(r.Dir)
+func (r Root) LookPath(argv0, search string) (string, error) {
+	if p, ok := r.commands[argv0]; ok {
+		return p, nil
+	}
+	root, err := os.OpenRoot(r.Rootfs)
 	if err != nil {
-		return "", fmt.Errorf("root %s: %w", r.Dir, err)
+		return "", fmt.Errorf("root %s: %w", r.Rootfs, err)
 	}
 	defer root.Close()
 	if strings.Contains(argv0, "/") {
@@ -84,27 +87,27 @@ func (r *Root) LookPath(argv0, search string) (string, error) {
 			return p, r.executable(root, p)
 		}
 	}
-	return "", fmt.Errorf("the command %q is not in the root %s (searched: %s)", argv0, r.Dir, search)
+	return "", fmt.Errorf("the command %q is not in the root %s (searched: %s)", argv0, r.Rootfs, search)
 }
 
 // executable says why a file of the root cannot be run.
-func (r *Root) executable(root *os.Root, p string) error {
+func (r Root) executable(root *os.Root, p string) error {
 	at, err := inRoot(root, p, nil)
 	if err != nil {
-		return fmt.Errorf("the command %s is not in the root %s: %w", p, r.Dir, err)
+		return fmt.Errorf("the command %s is not in the root %s: %w", p, r.Rootfs, err)
 	}
 	info, err := root.Lstat(at)
 	switch {
 	case err != nil:
-		return fmt.Errorf("command %s in %s: %w", p, r.Dir, err)
+		return fmt.Errorf("command %s in %s: %w", p, r.Rootfs, err)
 	case info.IsDir():
-		return fmt.Errorf("%s is a directory in the root %s, not a command", p, r.Dir)
+		return fmt.Errorf("%s is a directory in the root %s, not a command", p, r.Rootfs)
 	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
-		return fmt.Errorf("%s is not an executable file in the root %s", p, r.Dir)
+		return fmt.Errorf("%s is not an executable file in the root %s", p, r.Rootfs)
 	}
 	f, err := root.Open(at)
 	if err != nil {
-		return fmt.Errorf("command %s in %s: %w", p, r.Dir, err)
+		return fmt.Errorf("command %s in %s: %w", p, r.Rootfs, err)
 	}
 	defer f.Close()
 	return runsHere(root, f, p)

@@ -25,19 +25,19 @@ import (
 // annotations.md).
 const refName = "org.opencontainers.image.ref.name"
 
-// FromImage gives the root of a user's image: an OCI image layout (a directory, or
+// Import gives the root of a user's image: an OCI image layout (a directory, or
 // a tar of one) or what docker save writes, each also gzipped. ref is its path;
 // ":TAG" behind it chooses one of several images. Of a multi-platform image
-// the one for this machine is taken. The guest binaries are a layer on top, so
+// the one for this machine is taken. bench's guest binaries are a layer on top, so
 // Digest is not the image's own, which stands in Notes.
-func (s Store) FromImage(ctx context.Context, ref string) (*Root, error) {
+func (s *Store) Import(ctx context.Context, ref string, bench Root) (Root, error) {
 	file, tag, err := splitRef(ref)
 	if err != nil {
-		return nil, err
+		return Root{}, err
 	}
 	var own string
 	r, err := s.keep(ctx, func(tmp string) (v1.Image, error) {
-		img, err := s.open(ctx, file, tag, tmp)
+		img, err := open(ctx, file, tag, tmp)
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +50,7 @@ func (s Store) FromImage(ctx context.Context, ref string) (*Root, error) {
 		}
 		own = digest.String()
 		guest := tree{}
-		addGuest(guest, s.Guest)
+		addGuest(guest, bench.guest)
 		layer, err := writeLayer(guest, filepath.Join(tmp, "guest.tar"))
 		if err != nil {
 			return nil, err
@@ -58,8 +58,9 @@ func (s Store) FromImage(ctx context.Context, ref string) (*Root, error) {
 		return mutate.Append(img, mutate.Addendum{Layer: layer})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("image %s: %w", ref, err)
+		return Root{}, fmt.Errorf("image %s: %w", ref, err)
 	}
+	r.guest = bench.guest
 	r.Notes = append(r.Notes, fmt.Sprintf("%s has the digest %s of its own", ref, own))
 	return r, nil
 }
@@ -79,7 +80,7 @@ func splitRef(ref string) (file, tag string, err error) {
 }
 
 // open finds out what kind of image a path is.
-func (s Store) open(ctx context.Context, file, tag, tmp string) (v1.Image, error) {
+func open(ctx context.Context, file, tag, tmp string) (v1.Image, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -25,61 +27,64 @@ import (
 // rootfs/. Processes share it: a lock orders those that write, and an image in
 // use is locked against removal. A killed process leaves only a directory
 // tmp-*, which the next one removes.
-type Store struct {
-	Dir   string            // <state>/images; made when missing
-	Guest map[string][]byte // guest binaries by absolute path, put into every root ("/.tare/mark")
-}
+type Store struct{ dir string }
+
+// NewStore is the cache below tare's state directory; it is made when needed.
+func NewStore(stateDir string) *Store { return &Store{filepath.Join(stateDir, "images")} }
 
 // Root is a root file system to run payloads in. Nobody writes to it.
 type Root struct {
-	Dir    string // absolute path
+	Rootfs string // absolute path of the directory
 	Digest string // of the image's manifest, "sha256:..."; of a user's directory "stat:..." (names, sizes, times)
-	Layout string // the OCI image layout; "" for a user's directory
+	Layout string // the OCI image layout on disk; "" for a user's directory
 	// Mounts must be part of every Spec that uses the root: the guest binaries,
-	// where they could not be put into the root itself.
+	// where they could not be put into the root itself. Mostly empty.
 	Mounts []target.Mount
 	Config v1.Config // of a user's image: its command, environment, directory
-	Tools  []Tool    // of the workbench, those without a Path are not installed
+	Tools  []Tool    // of the workbench; those without a Path are not installed
 	Notes  []string  // what the reader should know of the root
 
-	release func() error
+	commands map[string]string // of ForCommands: as given -> absolute path in the root
+	base     tree              // of the workbench
+	guest    map[string][]byte // guest binaries by absolute path in the root
+	release  func() error
 }
 
-// Close lets go of the root. The cache keeps the image.
-func (r *Root) Close() error {
-	if r == nil || r.release == nil {
+// Close lets go of the root: it ends the overlay of a user's directory, and
+// the cache may remove an image that nobody else uses. It is idempotent, and
+// the zero Root may be closed.
+func (r Root) Close() error {
+	if r.release == nil {
 		return nil
 	}
-	release := r.release
-	r.release = nil
-	return release()
+	return r.release()
 }
 
-// Lacks gives those of names that the workbench does not have.
-func (r *Root) Lacks(names []string) []Tool {
+// Lacks gives the tools among names that the workbench has not, because they
+// are not installed here.
+func (r Root) Lacks(names []string) []Tool {
 	var missing []Tool
-	for _, n := range names {
-		for _, t := range r.Tools {
-			if t.Name == n && t.Path == "" {
-				missing = append(missing, t)
-			}
+	for _, t := range r.Tools {
+		if t.Path == "" && slices.Contains(names, t.Name) {
+			missing = append(missing, t)
 		}
 	}
 	return missing
 }
 
 // Workbench gives the workbench image: the programs that are installed here,
-// with their libraries, and the guest binaries.
-func (s Store) Workbench(ctx context.Context) (*Root, error) {
-	base, found, err := workbench(ctx, s.Guest)
+// with their libraries, and guest, the guest binaries by their absolute path
+// in the root ("/.tare/mark").
+func (s *Store) Workbench(ctx context.Context, guest map[string][]byte) (Root, error) {
+	base, found, err := workbench(ctx, guest)
 	if err != nil {
-		return nil, err
+		return Root{}, err
 	}
 	r, err := s.keep(ctx, layersOf(base))
 	if err != nil {
-		return nil, fmt.Errorf("workbench image: %w", err)
+		return Root{}, fmt.Errorf("workbench image: %w", err)
 	}
-	r.Tools = found
+	r.Tools, r.base, r.guest = found, base, guest
 	return r, nil
 }
 
@@ -103,40 +108,40 @@ func layersOf(trees ...tree) func(tmp string) (v1.Image, error) {
 
 // keep gives the root of the image that build makes, from the cache where it
 // is there already. build gets a directory for its files.
-func (s Store) keep(ctx context.Context, build func(tmp string) (v1.Image, error)) (*Root, error) {
+func (s *Store) keep(ctx context.Context, build func(tmp string) (v1.Image, error)) (Root, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
-		return nil, err
+		return Root{}, err
 	}
 	defer unlock()
 	if err := s.sweep(); err != nil {
-		return nil, err
+		return Root{}, err
 	}
-	tmp, err := os.MkdirTemp(s.Dir, "tmp-")
+	tmp, err := os.MkdirTemp(s.dir, "tmp-")
 	if err != nil {
-		return nil, err
+		return Root{}, err
 	}
 	defer removeTree(tmp)
 	img, err := build(tmp)
 	if err != nil {
-		return nil, err
+		return Root{}, err
 	}
 	digest, err := img.Digest()
 	if err != nil {
-		return nil, err
+		return Root{}, err
 	}
-	final := filepath.Join(s.Dir, digest.Hex)
+	final := filepath.Join(s.dir, digest.Hex)
 	var notes []string
 	if _, err := os.Lstat(final); errors.Is(err, fs.ErrNotExist) {
 		if notes, err = s.install(ctx, img, tmp, final); err != nil {
-			return nil, err
+			return Root{}, err
 		}
 	} else if err != nil {
-		return nil, err
+		return Root{}, err
 	}
 	r, err := use(final, digest.String())
 	if err != nil {
-		return nil, err
+		return Root{}, err
 	}
 	r.Notes = notes
 	if c, err := img.ConfigFile(); err == nil {
@@ -147,7 +152,7 @@ func (s Store) keep(ctx context.Context, build func(tmp string) (v1.Image, error
 
 // install writes and unpacks an image beside its final place, then renames it
 // there: it is there whole or not at all.
-func (s Store) install(ctx context.Context, img v1.Image, tmp, final string) ([]string, error) {
+func (s *Store) install(ctx context.Context, img v1.Image, tmp, final string) ([]string, error) {
 	whole := filepath.Join(tmp, "whole")
 	rootfs := filepath.Join(whole, "rootfs")
 	if err := os.MkdirAll(rootfs, 0o755); err != nil {
@@ -185,26 +190,26 @@ func syncTree(dir string) error {
 }
 
 // use opens an image of the cache and guards it against Prune.
-func use(dir, digest string) (*Root, error) {
+func use(dir, digest string) (Root, error) {
 	d, err := os.Open(dir)
 	if err != nil {
-		return nil, err
+		return Root{}, err
 	}
 	if err := unix.Flock(int(d.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
 		d.Close()
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
+		return Root{}, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	now := time.Now() // of last use, for Prune; no measurement
 	if err := os.Chtimes(dir, now, now); err != nil {
 		d.Close()
-		return nil, err
+		return Root{}, err
 	}
-	return &Root{Dir: filepath.Join(dir, "rootfs"), Digest: digest, Layout: filepath.Join(dir, "oci"), release: d.Close}, nil
+	return Root{Rootfs: filepath.Join(dir, "rootfs"), Digest: digest, Layout: filepath.Join(dir, "oci"), release: sync.OnceValue(d.Close)}, nil
 }
 
 // Prune removes the images that no process uses and none has used for age.
 // It returns how many.
-func (s Store) Prune(ctx context.Context, age time.Duration) (removed int, err error) {
+func (s *Store) Prune(ctx context.Context, age time.Duration) (removed int, err error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return 0, err
@@ -213,7 +218,7 @@ func (s Store) Prune(ctx context.Context, age time.Duration) (removed int, err e
 	if err := s.sweep(); err != nil {
 		return 0, err
 	}
-	images, err := os.ReadDir(s.Dir)
+	images, err := os.ReadDir(s.dir)
 	if err != nil {
 		return 0, err
 	}
@@ -222,7 +227,7 @@ func (s Store) Prune(ctx context.Context, age time.Duration) (removed int, err e
 		if err != nil || !i.IsDir() || time.Since(info.ModTime()) < age {
 			continue
 		}
-		gone, err := pruneOne(filepath.Join(s.Dir, i.Name()))
+		gone, err := pruneOne(filepath.Join(s.dir, i.Name()))
 		if err != nil {
 			return removed, err
 		}
@@ -252,11 +257,11 @@ func pruneOne(dir string) (bool, error) {
 
 // lock makes the store's directory and waits for its lock, which the kernel
 // releases when the holder dies.
-func (s Store) lock(ctx context.Context) (unlock func(), err error) {
-	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("image store: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(s.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("image store: %w", err)
 	}
@@ -267,7 +272,7 @@ func (s Store) lock(ctx context.Context) (unlock func(), err error) {
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			f.Close()
-			return nil, fmt.Errorf("lock of %s: %w", s.Dir, err)
+			return nil, fmt.Errorf("lock of %s: %w", s.dir, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -280,8 +285,8 @@ func (s Store) lock(ctx context.Context) (unlock func(), err error) {
 
 // sweep removes what killed processes left. The caller holds the lock, so no
 // living process owns any of it.
-func (s Store) sweep() error {
-	left, err := filepath.Glob(filepath.Join(s.Dir, "tmp-*"))
+func (s *Store) sweep() error {
+	left, err := filepath.Glob(filepath.Join(s.dir, "tmp-*"))
 	if err != nil {
 		return err
 	}
