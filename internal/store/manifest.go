@@ -27,8 +27,7 @@ type Manifest struct {
 	Host        hostinfo.Host              `json:"host"`
 	Targets     map[string]target.Facts    `json:"targets"`               // by driver name
 	LeftOut     map[string]string          `json:"leftOut,omitempty"`     // target -> why it was not measured
-	Image       string                     `json:"image"`                 // digest of the workbench image
-	Images      map[string]string          `json:"images"`                // workload -> digest of the image it ran in, the same on every target
+	Image       string                     `json:"image"`                 // digest of the image that every cell ran in
 	Rootfs      string                     `json:"rootfs,omitempty"`      // the user's own root file system, "" for the workbench
 	ImageSource string                     `json:"imageSource,omitempty"` // the user's own image, "" for the workbench
 	Pilot       map[string]Pilot           `json:"pilot,omitempty"`       // by group: what was foreseen before the first trial
