@@ -201,11 +201,11 @@ func orderShift(a, b []float64, at, level float64) Interval {
 
 // exactRankSum is the number of values in both samples up to which the
 // permutation distribution is enumerated.
-const exactRankSum = 64
+const exactRankSum = 48
 
 // RankSum is the p-value, two-sided, of the permutation test on rank sums of
 // two independent samples (Wilcoxon 1945; Mann and Whitney 1947; ties by
-// midranks): exact up to 64 values together, its normal limit above.
+// midranks): exact up to 48 values together, its normal limit above.
 func RankSum(x, y []float64) float64 {
 	if len(x) == 0 || len(y) == 0 {
 		return 1
@@ -230,7 +230,7 @@ func RankSum(x, y []float64) float64 {
 	return math.Erfc(distance / math.Sqrt(2*variance))
 }
 
-// exactRankSumP counts, by size and doubled sum, the subsets of the ranks: p is
+// exactRankSumP counts the subsets of the ranks by size and doubled sum: p is
 // the share of those of size k at least that far from the centre.
 func exactRankSumP(ranks []float64, k int, distance float64) float64 {
 	most := 0
@@ -242,11 +242,14 @@ func exactRankSumP(ranks []float64, k int, distance float64) float64 {
 		count[i] = make([]float64, most+1)
 	}
 	count[0][0] = 1
-	for _, r := range ranks {
+	reach := 0
+	for i, r := range ranks {
 		d := int(2 * r)
-		for size := k; size > 0; size-- {
-			for s := most; s >= d; s-- {
-				count[size][s] += count[size-1][s-d]
+		reach += d
+		for size := min(k, i+1); size > 0; size-- {
+			to, from := count[size][d:reach+1], count[size-1]
+			for s := range to {
+				to[s] += from[s]
 			}
 		}
 	}
@@ -337,13 +340,19 @@ func (c *comparison) refusal(moved float64) string {
 }
 
 // detectableShift is minimumDetectable for two runs of n blocks each, whose
-// log-ratios scatter by s together: Welch's degrees of freedom are 2n-2 for
-// like runs.
+// log-ratios scatter by s together (the root of the sum of squares); like runs
+// have 2n-2 degrees of freedom.
 func detectableShift(s float64, n int, alpha, margin float64) float64 {
-	if n < MinimumBlocks+1 {
+	if n <= MinimumBlocks {
 		return 0
 	}
 	t := distuv.StudentsT{Sigma: 1, Nu: float64(2*n - 2)}
 	se := s * math.Sqrt(math.Pi/2/float64(n))
-	return math.Expm1(max(t.Quantile(1-alpha/2)*se, math.Log1p(margin)) + t.Quantile(power)*se)
+	half := t.Quantile(0.975) * se
+	if n < bootstrapFrom { // two runs' half-widths, each of s/sqrt(2)
+		half = math.Sqrt2 * s * normalScore(n+1-orderRank(n, math.Sqrt(0.95)), n)
+	}
+	interval := half + t.Quantile(hurdlePower)*se
+	test := (t.Quantile(1-alpha/2) + t.Quantile(hurdlePower)) * s * math.Sqrt(math.Pi/3/float64(n))
+	return math.Expm1(max(interval, test, sizeHurdle(t, se, half, margin)))
 }

@@ -54,24 +54,29 @@ func medianIntervals(x []float64, rng *rand.Rand, levels ...float64) []Interval 
 }
 
 // orderInterval is the distribution-free interval of the median between two
-// order statistics (Hettmansperger and McKean, Robust Nonparametric Statistical
-// Methods, §1.3): x(k) to x(n+1-k) covers 1 - 2 P(Bin(n, 1/2) < k). It takes
-// the largest k that still covers the level, so it covers at least that.
+// order statistics, x(k) to x(n+1-k) (Hettmansperger and McKean, Robust
+// Nonparametric Statistical Methods, 2011, §1.3). It covers at least the level.
 func orderInterval(x []float64, level float64) Interval {
-	n := len(x)
-	if n == 0 {
+	if len(x) == 0 {
 		return none(0)
 	}
+	k := orderRank(len(x), level)
+	if k == 0 {
+		return none(median(x))
+	}
+	return Interval{Low: x[k-1], High: x[len(x)-k], Level: level, Method: MethodOrder}
+}
+
+// orderRank is the largest k for which x(k) to x(n+1-k) still covers the level,
+// 1 - 2 P(Bin(n, 1/2) < k); 0 when not even the extremes do.
+func orderRank(n int, level float64) int {
 	k, tail, term := 0, 0.0, math.Pow(0.5, float64(n)) // term = P(Bin = k)
-	for 1-2*(tail+term) >= level-1e-12 {
+	for 1-2*(tail+term) >= level {
 		tail += term
 		term *= float64(n-k) / float64(k+1)
 		k++
 	}
-	if k == 0 {
-		return none(median(x))
-	}
-	return Interval{Low: x[k-1], High: x[n-k], Level: level, Method: MethodOrder}
+	return k
 }
 
 // medianDraws returns the ascending medians of resamples drawn with replacement

@@ -7,9 +7,6 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// power is the chance with which a minimum detectable effect is detected.
-const power = 0.8
-
 // PlanBlocks is the number of blocks that suffices for a verdict in a table of
 // m compared cells: the smallest p-value of n blocks, 2^(1-n), must reach
 // alpha/m, which Holm asks of the smallest of m. Never below MinimumBlocks.
@@ -45,17 +42,24 @@ func CheckPlan(blocks int, alpha float64, m int) error {
 }
 
 // MinimumDetectable is the smallest effect, as a ratio-1, that n blocks give
-// the verdict "differs" with a chance of 0.8, when their log-ratios scatter as
-// the given ones do (of a pilot, or of the run itself) and the p-value has to
-// reach alpha (already divided by the number of cells). It is the sample size
-// formula of a two-sided t test (Lachin, Controlled Clinical Trials 2, 1981),
+// the verdict "differs" with a chance of 0.8 or more, when their log-ratios
+// scatter as the given ones do (of a pilot, or of the run itself) and the
+// p-value has to reach alpha (already divided by the number of cells). It is 0
+// when nothing can be said: fewer than 2 log-ratios, or n too small for alpha.
 //
-//	(t(1-alpha/2, n-1) + t(0.8, n-1)) s / sqrt(n) sqrt(pi/2),
+// The verdict has two hurdles: evidence (interval and test) and size (margin
+// and noise floor). Each is given a chance of 0.9, so that by Bonferroni's
+// inequality both are taken with at least 0.8. For normal log-ratios of
+// standard deviation s, estimated from the MAD, the sample size formula of a t
+// test (Lachin, Controlled Clinical Trials 2, 1981) gives them as
 //
-// with the scatter s from the MAD, so that single outliers do not spoil it, and
-// sqrt(pi/2) for the median in place of the mean. As the estimate has to exceed
-// the margin too, the result is never below margin + t(0.8) SE. It is 0 when
-// nothing can be said: fewer than 2 log-ratios, or n too small for alpha.
+//	interval  (t(0.975) + t(0.9)) SE           SE = s sqrt(pi/2 / n), of a median
+//	test      (t(1-alpha/2) + t(0.9)) s sqrt(pi/3 / n), of the signed ranks
+//	margin    log(1+margin) + t(0.9) SE
+//	floor     H + t(0.9) hypot(SE, 0.3 H)      H = half-width of the A/A interval
+//
+// with t of n-1 degrees of freedom. Below 12 blocks the interval's hurdle is
+// exact: so many blocks must agree in sign as its order statistics ask for.
 func MinimumDetectable(logRatios []float64, n int, alpha, margin float64) float64 {
 	if len(logRatios) < 2 {
 		return 0
@@ -63,14 +67,53 @@ func MinimumDetectable(logRatios []float64, n int, alpha, margin float64) float6
 	return minimumDetectable(scatter(sorted(logRatios)), n, alpha, margin)
 }
 
+// hurdlePower is the chance given to each of two hurdles; 0.8 is left for both.
+const hurdlePower = 0.9
+
 func minimumDetectable(s float64, n int, alpha, margin float64) float64 {
 	if n < MinimumBlocks || math.Pow(2, float64(1-n)) > alpha {
 		return 0
 	}
 	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}
 	se := s * math.Sqrt(math.Pi/2/float64(n))
-	again := t.Quantile(power) * se
-	return math.Expm1(max(t.Quantile(1-alpha/2)*se, math.Log1p(margin)) + again)
+	half := t.Quantile(0.975) * se
+	interval := half + t.Quantile(hurdlePower)*se
+	if n < bootstrapFrom {
+		k := orderRank(n, 0.95)
+		half = s * normalScore(n+1-k, n)
+		interval = s * normal.Quantile(agreement(n, k))
+	}
+	test := (t.Quantile(1-alpha/2) + t.Quantile(hurdlePower)) * s * math.Sqrt(math.Pi/3/float64(n))
+	return math.Expm1(max(interval, test, sizeHurdle(t, se, half, margin)))
+}
+
+// sizeHurdle is what an effect must be to exceed the margin and the noise floor.
+func sizeHurdle(t distuv.StudentsT, se, half, margin float64) float64 {
+	const floorSpread = 0.3 // of the floor itself, which comes from as few blocks
+	again := t.Quantile(hurdlePower)
+	return max(math.Log1p(margin)+again*se, half+again*math.Hypot(se, floorSpread*half))
+}
+
+// normalScore is the expected i-th of n standard normal numbers in order
+// (Blom, Statistical Estimates and Transformed Beta-Variables, 1958).
+func normalScore(i, n int) float64 {
+	return normal.Quantile((float64(i) - 0.375) / (float64(n) + 0.25))
+}
+
+// agreement is the chance that one block's effect must have of showing the
+// right sign, for at most k-1 of n blocks to show the wrong one with a chance of
+// hurdlePower.
+func agreement(n, k int) float64 {
+	low, high := 0.5, 1.0
+	for range 50 {
+		q := (low + high) / 2
+		if (distuv.Binomial{N: float64(n), P: 1 - q}).CDF(float64(k-1)) < hurdlePower {
+			low = q
+		} else {
+			high = q
+		}
+	}
+	return high
 }
 
 // scatter estimates the standard deviation of ascending numbers from their MAD,
