@@ -8,6 +8,7 @@ const (
 	Ready               = "ready"
 	Wall                = "wall"
 	Run                 = "run"
+	CPU                 = "cpu"
 	CPUUser             = "cpu-user"
 	CPUSystem           = "cpu-system"
 	PeakMemory          = "peak-memory"
@@ -26,8 +27,9 @@ func General() []sample.Metric {
 		{Name: Ready, Unit: sample.Seconds, Better: sample.Lower, Help: "from the request to start until the payload's own process acted inside the target"},
 		{Name: Wall, Unit: sample.Seconds, Better: sample.Lower, Help: "from the request to start until the payload had ended, as seen from outside"},
 		{Name: Run, Unit: sample.Seconds, Better: sample.Lower, Help: "from the payload's first act until it had ended, as seen from outside"},
-		{Name: CPUUser, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time in user mode of the payload and of the runtime that belongs to it"},
-		{Name: CPUSystem, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time in the kernel of the payload and of the runtime that belongs to it"},
+		{Name: CPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of the payload and of the runtime that belongs to it"},
+		{Name: CPUUser, Unit: sample.Seconds, Better: sample.Lower, Help: "the part of it in user mode, as the kernel's ticks tell: coarse below 0.1 s"},
+		{Name: CPUSystem, Unit: sample.Seconds, Better: sample.Lower, Help: "the part of it in the kernel, as the kernel's ticks tell: coarse below 0.1 s"},
 		{Name: PeakMemory, Unit: sample.Bytes, Better: sample.Lower, Help: "largest memory use of the instance at one moment, as its cgroup counts it"},
 		{Name: VoluntarySwitches, Unit: sample.Count, Better: sample.Lower, Help: "times that the payload gave up the CPU to wait"},
 		{Name: InvoluntarySwitches, Unit: sample.Count, Better: sample.Lower, Help: "times that the kernel took the CPU from the payload"},

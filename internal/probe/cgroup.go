@@ -1,0 +1,184 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// Cgroup reads the CPU time and the peak memory of the instances' cgroups. It
+// gives the general metrics cpu, cpu-user, cpu-system and peak-memory over all
+// instances of the trial, without shared daemons, and the same per role.
+//
+// Where no cgroup can be read it gives nothing. Peak memory holds the page
+// cache that the instance was first to touch, as the kernel charges it.
+type Cgroup struct{}
+
+// Begin notes what the cgroups used so far and forgets their peaks.
+func (Cgroup) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
+	h, err := findHierarchies()
+	if err != nil {
+		return nil, fmt.Errorf("cgroup probe: %w", err)
+	}
+	var cpus []cpuMeter
+	for _, w := range distinct(on) {
+		before, _, err := h.cpu(w.Cgroup)
+		if err != nil {
+			return nil, fmt.Errorf("cgroup probe: %w", err)
+		}
+		cpus = append(cpus, cpuMeter{role: w.Role, cgroup: w.Cgroup, before: before})
+	}
+	peaks, err := h.armPeaks(on)
+	if err != nil {
+		return nil, fmt.Errorf("cgroup probe: %w", err)
+	}
+	return func() ([]sample.Value, error) {
+		values, err := h.readCPU(cpus)
+		if err == nil {
+			var memory []sample.Value
+			memory, err = readPeaks(peaks)
+			values = append(values, memory...)
+		}
+		for _, p := range peaks {
+			p.close()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cgroup probe: %w", err)
+		}
+		return values, nil
+	}, nil
+}
+
+// distinct drops watches without a cgroup and those whose cgroup lies inside
+// another's of the same role or is the same: nothing may be counted twice.
+func distinct(on []target.Watch) []target.Watch {
+	var out []target.Watch
+	for i, w := range on {
+		covered := w.Cgroup == ""
+		for j, other := range on {
+			inside := strings.HasPrefix(w.Cgroup+"/", strings.TrimSuffix(other.Cgroup, "/")+"/")
+			same := path.Clean(w.Cgroup) == path.Clean(other.Cgroup)
+			if i != j && other.Cgroup != "" && inside && (!same || j < i) {
+				covered = true
+			}
+		}
+		if !covered {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// cpuMeter is one cgroup whose CPU time is read.
+type cpuMeter struct {
+	role   target.Role
+	cgroup string
+	before cpuTime
+}
+
+var roleCPU = map[target.Role]string{
+	target.RolePayload: PayloadCPU, target.RoleRuntime: RuntimeCPU,
+	target.RoleClient: ClientCPU, target.RoleDaemon: DaemonCPU,
+}
+
+// readCPU gives the CPU time since Begin.
+func (h hierarchies) readCPU(meters []cpuMeter) ([]sample.Value, error) {
+	var total cpuTime
+	found := false
+	roles := map[target.Role]float64{}
+	for _, m := range meters {
+		after, ok, err := h.cpu(m.cgroup)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		used := after.sub(m.before)
+		roles[m.role] += used.total
+		if m.role != target.RoleDaemon {
+			found = true
+			total = total.add(used)
+		}
+	}
+	var values []sample.Value
+	if found {
+		user, system := total.split()
+		values = append(values,
+			sample.Value{Metric: "cpu", Value: total.total},
+			sample.Value{Metric: "cpu-user", Value: user},
+			sample.Value{Metric: "cpu-system", Value: system})
+	}
+	for _, r := range []target.Role{target.RolePayload, target.RoleRuntime, target.RoleClient, target.RoleDaemon} {
+		if used, ok := roles[r]; ok {
+			values = append(values, sample.Value{Metric: roleCPU[r], Value: used})
+		}
+	}
+	return values, nil
+}
+
+// armPeaks opens the peaks of the watched cgroups and of the instances that
+// they belong to. A peak of a sum is not the sum of peaks: payload and runtime
+// of one instance have a common parent, and that one's peak is the instance's.
+func (h hierarchies) armPeaks(on []target.Watch) (peaks []peak, err error) {
+	metrics := map[string]string{} // by cgroup
+	for _, w := range distinct(on) {
+		switch w.Role {
+		case target.RolePayload:
+			metrics[w.Cgroup] = PayloadPeak
+		case target.RoleRuntime:
+			metrics[w.Cgroup] = RuntimePeak
+		case target.RoleDaemon, target.RoleClient:
+			continue
+		}
+		metrics[instanceOf(w.Cgroup)] = "peak-memory"
+	}
+	for cgroup, metric := range metrics {
+		p, ok, err := h.armPeak(cgroup, metric)
+		if err != nil {
+			for _, p := range peaks {
+				p.close()
+			}
+			return nil, err
+		}
+		if ok {
+			peaks = append(peaks, p)
+		}
+	}
+	return peaks, nil
+}
+
+// instanceOf is the cgroup of the whole instance, whose children payload and
+// runtime may be (target.Spec.Cgroup).
+func instanceOf(cgroup string) string {
+	for dir := cgroup; dir != "." && dir != "/"; dir = path.Dir(dir) {
+		if base := path.Base(dir); base == "payload" || base == "runtime" {
+			return path.Dir(dir)
+		}
+	}
+	return cgroup
+}
+
+func readPeaks(peaks []peak) ([]sample.Value, error) {
+	sums := map[string]float64{}
+	for _, p := range peaks {
+		n, ok, err := p.read()
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			sums[p.metric] += n
+		}
+	}
+	var values []sample.Value
+	for _, m := range []string{"peak-memory", PayloadPeak, RuntimePeak} {
+		if n, ok := sums[m]; ok {
+			values = append(values, sample.Value{Metric: m, Value: n})
+		}
+	}
+	return values, nil
+}

@@ -1,0 +1,197 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// hierarchies are where this machine counts CPU time and memory: the mount
+// points of the v1 controllers, and of v2. "" is not mounted.
+type hierarchies struct {
+	cpuacct string // v1
+	memory  string // v1
+	unified string // v2
+}
+
+func findHierarchies() (h hierarchies, err error) {
+	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	if err != nil {
+		return h, fmt.Errorf("cgroup mounts: %w", err)
+	}
+	for _, m := range mounts {
+		options := strings.Split(m.VFSOptions, ",")
+		switch {
+		case m.FSType == "cgroup2":
+			h.unified = m.Mountpoint
+		case slices.Contains(options, "cpuacct"):
+			h.cpuacct = m.Mountpoint
+		case slices.Contains(options, "memory"):
+			h.memory = m.Mountpoint
+		}
+	}
+	return h, nil
+}
+
+// cpuTime is CPU time in seconds. total is exact; ticks are what the kernel's
+// timer ticks saw, which only tell the split.
+type cpuTime struct{ total, userTicks, systemTicks float64 }
+
+func (t cpuTime) sub(o cpuTime) cpuTime {
+	return cpuTime{t.total - o.total, t.userTicks - o.userTicks, t.systemTicks - o.systemTicks}
+}
+
+func (t cpuTime) add(o cpuTime) cpuTime {
+	return cpuTime{t.total + o.total, t.userTicks + o.userTicks, t.systemTicks + o.systemTicks}
+}
+
+// split divides the exact total as the ticks fell, as the kernel does for
+// getrusage(2) (kernel/sched/cputime.c, cputime_adjust).
+func (t cpuTime) split() (user, system float64) {
+	if t.systemTicks <= 0 {
+		return t.total, 0
+	}
+	if t.userTicks <= 0 {
+		return 0, t.total
+	}
+	system = t.total * t.systemTicks / (t.userTicks + t.systemTicks)
+	return t.total - system, system
+}
+
+// cpu reads the CPU time of a cgroup with its children, those removed already
+// included. ok is false where no hierarchy has the cgroup.
+func (h hierarchies) cpu(cgroup string) (t cpuTime, ok bool, err error) {
+	if h.cpuacct != "" {
+		t, err = cpuV1(filepath.Join(h.cpuacct, cgroup))
+	} else if h.unified != "" {
+		t, err = cpuV2(filepath.Join(h.unified, cgroup))
+	} else {
+		return t, false, nil
+	}
+	if gone(err) {
+		return cpuTime{}, false, nil
+	}
+	return t, err == nil, err
+}
+
+// gone reports that a cgroup does not exist, or has been removed while its
+// file was open.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
+
+// cpuV1 reads cpuacct's files, in nanoseconds (kernel,
+// Documentation/admin-guide/cgroup-v1/cpuacct.rst).
+func cpuV1(dir string) (t cpuTime, err error) {
+	for file, to := range map[string]*float64{"cpuacct.usage": &t.total, "cpuacct.usage_user": &t.userTicks, "cpuacct.usage_sys": &t.systemTicks} {
+		n, err := readNumber(filepath.Join(dir, file))
+		if err != nil {
+			return t, err
+		}
+		*to = n * 1e-9
+	}
+	return t, nil
+}
+
+// cpuV2 reads cpu.stat, in microseconds (kernel,
+// Documentation/admin-guide/cgroup-v2.rst).
+func cpuV2(dir string) (t cpuTime, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, "cpu.stat"))
+	if err != nil {
+		return t, err
+	}
+	fields := map[string]*float64{"usage_usec": &t.total, "user_usec": &t.userTicks, "system_usec": &t.systemTicks}
+	seen := 0
+	for line := range strings.Lines(string(b)) {
+		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
+		to, wanted := fields[name]
+		if !wanted {
+			continue
+		}
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil {
+			return t, fmt.Errorf("%s/cpu.stat: %s is %q", dir, name, number)
+		}
+		*to = n * 1e-6
+		seen++
+	}
+	if seen != len(fields) {
+		return t, fmt.Errorf("%s/cpu.stat has not all of usage_usec, user_usec, system_usec", dir)
+	}
+	return t, nil
+}
+
+func readNumber(file string) (float64, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseFloat(strings.TrimSpace(string(b)), 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %q is not a number", file, b)
+	}
+	return n, nil
+}
+
+// peak is the open file of a cgroup's memory peak. It stays open, because v2
+// keeps the peak since a reset per open file.
+type peak struct {
+	metric string
+	file   *os.File
+}
+
+// armPeak opens a cgroup's peak and resets it. ok is false where the machine
+// or the cgroup has none.
+func (h hierarchies) armPeak(cgroup, metric string) (p peak, ok bool, err error) {
+	file := ""
+	switch {
+	case h.memory != "":
+		file = filepath.Join(h.memory, cgroup, "memory.max_usage_in_bytes")
+	case h.unified != "":
+		file = filepath.Join(h.unified, cgroup, "memory.peak")
+	default:
+		return p, false, nil
+	}
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrPermission) { // memory.peak cannot be written before Linux 6.12
+		f, err = os.Open(file)
+	} else if err == nil {
+		// Best effort: the group is new, so without a reset its peak is only
+		// that of the preparation, a megabyte or less.
+		_, _ = f.WriteString("0")
+	}
+	if gone(err) {
+		return p, false, nil
+	}
+	if err != nil {
+		return p, false, err
+	}
+	return peak{metric, f}, true, nil
+}
+
+func (p peak) read() (n float64, ok bool, err error) {
+	if _, err := p.file.Seek(0, io.SeekStart); err != nil {
+		return 0, false, err
+	}
+	b, err := io.ReadAll(io.LimitReader(p.file, 64))
+	if gone(err) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	n, err = strconv.ParseFloat(strings.TrimSpace(string(b)), 64)
+	if err != nil {
+		return 0, false, fmt.Errorf("%s: %q is not a number", p.file.Name(), b)
+	}
+	return n, true, nil
+}
+
+func (p peak) close() { p.file.Close() }

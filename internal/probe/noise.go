@@ -1,0 +1,60 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// Noise reads what else went on on the machine during the trial: time stolen
+// by the hypervisor, and time in which tasks waited for CPUs or I/O. What the
+// payload itself waits for is in it too, so it is compared between trials of
+// the same cell. Where the kernel does not tell, the value is left out.
+type Noise struct{}
+
+// Begin notes the counters.
+func (Noise) Begin(context.Context, []target.Watch) (func() ([]sample.Value, error), error) {
+	before, err := readNoise()
+	if err != nil {
+		return nil, fmt.Errorf("noise probe: %w", err)
+	}
+	return func() ([]sample.Value, error) {
+		after, err := readNoise()
+		if err != nil {
+			return nil, fmt.Errorf("noise probe: %w", err)
+		}
+		var values []sample.Value
+		for _, m := range []string{Steal, CPUPressure, IOPressure} {
+			b, ok := before[m]
+			a, still := after[m]
+			if ok && still {
+				values = append(values, sample.Value{Metric: m, Value: max(0, a-b)})
+			}
+		}
+		return values, nil
+	}, nil
+}
+
+// readNoise gives the machine's counters in seconds.
+func readNoise() (map[string]float64, error) {
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return nil, err
+	}
+	stat, err := proc.Stat()
+	if err != nil {
+		return nil, err
+	}
+	noise := map[string]float64{Steal: stat.CPUTotal.Steal}
+	for resource, metric := range map[string]string{"cpu": CPUPressure, "io": IOPressure} {
+		// An error means a kernel without PSI, or with it turned off.
+		if psi, err := proc.PSIStatsForResource(resource); err == nil && psi.Some != nil {
+			noise[metric] = float64(psi.Some.Total) * 1e-6
+		}
+	}
+	return noise, nil
+}

@@ -1,0 +1,286 @@
+package workload
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// Where the root file system holds the Unix workloads, and where the page must
+// be mounted that makes the instances of a trial begin together.
+const (
+	UnixPath    = "/.tare/unix"
+	UnixBarrier = "/.tare/barrier"
+)
+
+// Names of the Unix tests' metrics.
+const (
+	UnixScore    = "score"
+	UnixRate     = "rate"
+	UnixCPUScore = "cpu-score"
+	UnixEvenness = "evenness"
+	UnixOverlap  = "overlap"
+	UnixStart    = "window-start"
+	UnixEnd      = "window-end"
+)
+
+// unixTest is one test of the family: the same program and the same output,
+// another subcommand, baseline and unit. docs/unix-index.md defines them.
+type unixTest struct {
+	name     string        // in the published tables; the kind is "unix-" and this
+	args     []string      // subcommand and options of guest/unix
+	unit     string        // as the program prints it
+	baseline float64       // "George", a SPARCstation 20-61, scores 10 (UnixBench 5.1.3, pgms/index.base)
+	factor   float64       // from unit to the base unit of rate
+	base     sample.Unit   // of rate
+	seconds  time.Duration // one pass of UnixBench 5.1.3 (Run)
+	cpu      bool          // has a rate by CPU time too
+	programs bool          // runs busybox's programs
+	help     string
+}
+
+// unixTests are the tests of the index, in the order of published tables.
+func unixTests() []unixTest {
+	perSecond := unixTest{unit: "lps", factor: 1, base: sample.PerSecond, seconds: 10 * time.Second}
+	kilobytes := unixTest{unit: "KBps", factor: 1024, base: sample.BytesPerSecond, seconds: 30 * time.Second}
+	scripts := unixTest{unit: "lpm", factor: 1. / 60, base: sample.PerSecond, seconds: time.Minute, programs: true}
+	define := func(t unixTest, baseline float64, help, name string, args ...string) unixTest {
+		t.name, t.args, t.baseline, t.help = name, args, baseline, help
+		return t
+	}
+	whetstone := define(perSecond, 55, "floating-point loop mix of Curnow and Wichmann, double precision", "whetstone", "whetstone")
+	whetstone.unit, whetstone.factor, whetstone.cpu = "MWIPS", 1e6, true
+	execl := define(perSecond, 43, "a program that replaces itself, over and over", "execl", "execl")
+	execl.seconds = 30 * time.Second
+	spawn := define(perSecond, 126, "fork a process that ends at once, and wait for it", "process-creation", "process-creation")
+	spawn.seconds = 30 * time.Second
+	return []unixTest{
+		define(perSecond, 116700, "Weicker's Dhrystone 2.1 with register variables: integers and strings", "dhrystone2", "dhrystone2"),
+		whetstone,
+		execl,
+		define(kilobytes, 3960, "copy a file of 2000 KiB in 1024-byte pieces, in the page cache", "file-copy-1024", "file-copy", "--buffer=1024", "--blocks=2000"),
+		define(kilobytes, 1655, "copy a file of 500 KiB in 256-byte pieces, in the page cache", "file-copy-256", "file-copy", "--buffer=256", "--blocks=500"),
+		define(kilobytes, 5800, "copy a file of 8000 KiB in 4096-byte pieces, in the page cache", "file-copy-4096", "file-copy", "--buffer=4096", "--blocks=8000"),
+		define(perSecond, 12440, "one process writes 512 bytes into a pipe and reads them back", "pipe-throughput", "pipe-throughput"),
+		define(perSecond, 4000, "two processes hand a number back and forth through pipes", "pipe-context-switch", "pipe-context-switch"),
+		spawn,
+		define(scripts, 42.4, "a shell script over sort, od, grep, tee, wc and rm", "shell-1", "shell-1"),
+		define(scripts, 6, "eight such scripts at once", "shell-8", "shell-8"),
+		define(perSecond, 15000, "close(dup), getpid, getuid, umask", "syscall", "syscall"),
+	}
+}
+
+// unixWorkloads are the tests as workloads.
+func unixWorkloads() []Workload {
+	tests := unixTests()
+	all := make([]Workload, len(tests))
+	for i, t := range tests {
+		all[i] = t
+	}
+	return all
+}
+
+// Kind is "unix-" and the test's name.
+func (t unixTest) Kind() string { return "unix-" + t.name }
+
+func (t unixTest) Help() string { return t.help }
+
+func (t unixTest) Params() []Param {
+	params := []Param{
+		{Name: "time", Type: Duration, Default: t.seconds.String(), Help: "length of the timed window; default UnixBench's", Min: int64(10 * time.Millisecond), Max: int64(time.Hour)},
+		{Name: "copies", Type: Integer, Default: "1", Help: "copies at once inside the target", Min: 1, Max: 4096},
+		{Name: "files", Type: Choice, Default: "shared", Choices: []string{"shared", "own"}, Help: "whether the copies share their files, as in UnixBench 5.1.3, or have their own, as in 6"},
+		{Name: "barrier", Type: Choice, Default: "none", Choices: []string{"none", "shared"}, Help: "shared: begin together with the trial's other instances, by the page at " + UnixBarrier},
+	}
+	switch t.name {
+	case "syscall":
+		params = append(params, Param{Name: "variant", Type: Choice, Default: "mix", Choices: []string{"mix", "getpid", "close", "exec"}, Help: "which system calls; a score is defined for the mix"})
+	case "whetstone":
+		params = append(params, Param{Name: "variant", Type: Choice, Default: "kept", Choices: []string{"kept", "as-compiled"}, Help: "kept: the compiler cannot leave out statements"})
+	}
+	return params
+}
+
+func (t unixTest) Metrics() []sample.Metric {
+	metrics := []sample.Metric{
+		{Name: UnixScore, Unit: sample.Count, Better: sample.Higher, Help: "10 x rate / rate of the baseline machine; the sum of the copies inside the target"},
+		{Name: UnixRate, Unit: t.base, Better: sample.Higher, Help: "what the test counts, by wall time; the sum of the copies"},
+	}
+	if t.cpu {
+		metrics = append(metrics, sample.Metric{Name: UnixCPUScore, Unit: sample.Count, Better: sample.Higher, Help: "the score by CPU time, as published rows have it"})
+	}
+	return append(metrics,
+		sample.Metric{Name: UnixEvenness, Unit: sample.Count, Better: sample.Higher, Help: "slowest copy by fastest copy inside the target, 0 to 1"},
+		sample.Metric{Name: UnixOverlap, Unit: sample.Count, Better: sample.Higher, Help: "part of the longest copy's window that all copies inside the target shared, 0 to 1"},
+		sample.Metric{Name: UnixStart, Unit: sample.Seconds, Better: sample.Lower, Help: "when the last copy began, on the target's CLOCK_MONOTONIC"},
+		sample.Metric{Name: UnixEnd, Unit: sample.Seconds, Better: sample.Lower, Help: "when the first copy ended, on the same clock"},
+	)
+}
+
+func (t unixTest) Command(v Values, _ []string) (Command, error) {
+	args := append([]string{UnixPath}, t.args...)
+	args = append(args,
+		"--seconds="+strconv.FormatFloat(v.Duration("time").Seconds(), 'g', -1, 64),
+		"--copies="+strconv.FormatInt(v.Int("copies"), 10),
+		"--dir=/tmp")
+	if v.Text("files") == "own" {
+		args = append(args, "--own")
+	}
+	if v.Text("barrier") == "shared" {
+		args = append(args, "--barrier="+UnixBarrier)
+	}
+	if variant, ok := v.texts["variant"]; ok && variant != "mix" && variant != "kept" {
+		args = append(args, "--variant="+variant)
+	}
+	c := Command{Args: args, Env: []string{"PATH=/usr/bin:/bin"}}
+	if t.programs {
+		c.Needs = []string{"busybox"}
+	}
+	return c, nil
+}
+
+// unixLine is one copy's line of output; every field is always there but
+// those of whetstone.
+type unixLine struct {
+	Test     string    `json:"test"`
+	Copy     int       `json:"copy"`
+	Count    uint64    `json:"count"`
+	Seconds  float64   `json:"seconds"`
+	CPU      float64   `json:"cpu_seconds"`
+	Unit     string    `json:"unit"`
+	Value    float64   `json:"value"`
+	CPUValue float64   `json:"cpu_value"`
+	Sections []float64 `json:"sections"`
+	Start    int64     `json:"start"`
+	End      int64     `json:"end"`
+	Check    string    `json:"check"`
+}
+
+// Parse reads one line of JSON per copy.
+func (t unixTest) Parse(stdout []byte) ([]sample.Value, error) {
+	lines, err := t.lines(stdout)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Kind(), err)
+	}
+	var rate, cpu float64
+	least, most := math.Inf(1), 0.
+	for _, l := range lines {
+		rate += l.Value
+		cpu += l.CPUValue
+		least, most = min(least, l.Value), max(most, l.Value)
+	}
+	start, end, overlap := window(lines)
+	values := []sample.Value{
+		{Metric: UnixScore, Value: 10 * rate / t.baseline},
+		{Metric: UnixRate, Value: rate * t.factor},
+		{Metric: UnixEvenness, Value: least / most},
+		{Metric: UnixOverlap, Value: overlap},
+		{Metric: UnixStart, Value: float64(start) / 1e9},
+		{Metric: UnixEnd, Value: float64(end) / 1e9},
+	}
+	if t.cpu {
+		values = append(values, sample.Value{Metric: UnixCPUScore, Value: 10 * cpu / t.baseline})
+	}
+	return checked(values)
+}
+
+// window is the time that all copies shared and its part of the longest one;
+// where they shared none, end is before start and the part is 0.
+func window(lines []unixLine) (start, end int64, overlap float64) {
+	start, end = lines[0].Start, lines[0].End
+	longest := int64(0)
+	for _, l := range lines {
+		start, end, longest = max(start, l.Start), min(end, l.End), max(longest, l.End-l.Start)
+	}
+	return start, end, max(0, float64(end-start)/float64(longest))
+}
+
+func (t unixTest) lines(stdout []byte) ([]unixLine, error) {
+	var lines []unixLine
+	decode := json.NewDecoder(bytes.NewReader(stdout))
+	decode.DisallowUnknownFields()
+	seen := map[int]bool{}
+	for {
+		var l unixLine
+		err := decode.Decode(&l)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d of the output: %w", len(lines)+1, err)
+		}
+		if err := t.sound(l); err != nil {
+			return nil, fmt.Errorf("line %d of the output: %w", len(lines)+1, err)
+		}
+		if seen[l.Copy] {
+			return nil, fmt.Errorf("line %d of the output: copy %d for the second time", len(lines)+1, l.Copy)
+		}
+		seen[l.Copy] = true
+		lines = append(lines, l)
+	}
+	if len(lines) == 0 {
+		return nil, errors.New("no copy has printed its line")
+	}
+	return lines, nil
+}
+
+// sound says what cannot be true in a line.
+func (t unixTest) sound(l unixLine) error {
+	name := l.Test == t.name || (len(l.Test) > len(t.name) && l.Test[:len(t.name)+1] == t.name+"-" && t.hasVariants())
+	switch {
+	case !name:
+		return fmt.Errorf("test %q, not %q", l.Test, t.name)
+	case l.Unit != t.unit:
+		return fmt.Errorf("unit %q, not %q", l.Unit, t.unit)
+	case l.Check != "ok":
+		return fmt.Errorf("check %q, not \"ok\"", l.Check)
+	case l.Count == 0 || l.Value <= 0 || l.End <= l.Start:
+		return fmt.Errorf("nothing was measured: count %d, value %v, window %d to %d", l.Count, l.Value, l.Start, l.End)
+	case t.cpu && l.CPUValue <= 0:
+		return fmt.Errorf("no value by CPU time: %v", l.CPUValue)
+	}
+	return nil
+}
+
+func (t unixTest) hasVariants() bool { return t.name == "syscall" || t.name == "whetstone" }
+
+// unixPage is the length of the barrier's page (guest/unix/barrier.c).
+const unixPage = 4096
+
+// UnixBarrierPage is the content of a fresh page for the barrier at which
+// parties copies meet: the sum of the copies of all instances of a trial.
+// Three 32-bit words of the machine's byte order, then zeroes: how many have
+// arrived, whether they may go, how many are wanted (guest/unix/barrier.c).
+func UnixBarrierPage(parties int) []byte {
+	page := make([]byte, unixPage)
+	binary.NativeEndian.PutUint32(page[8:], uint32(parties))
+	return page
+}
+
+// UnixTestNames are the names of the tests as published tables have them.
+func UnixTestNames() []string {
+	var names []string
+	for _, t := range unixTests() {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+// UnixBaseline is the rate of the baseline machine, in the unit of published
+// tables (lps, KBps, MWIPS, lpm), and that unit; ok is false for other names.
+func UnixBaseline(test string) (rate float64, unit string, ok bool) {
+	for _, t := range unixTests() {
+		if t.name == test {
+			return t.baseline, t.unit, true
+		}
+	}
+	return 0, "", false
+}
