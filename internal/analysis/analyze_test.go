@@ -205,8 +205,8 @@ func TestPromisedEffectIsFound(t *testing.T) {
 				}
 			}
 			t.Logf("%d blocks: %d of 200", blocks, found)
-			if found < 150 { // 0.8 less two standard errors of 200 trials, rounded
-				t.Errorf("with %d blocks %d of 200 runs found an effect of %g, want 150", blocks, found, c.added)
+			if found < 160 {
+				t.Errorf("with %d blocks %d of 200 runs found an effect of %g, want 160", blocks, found, c.added)
 			}
 		})
 	}

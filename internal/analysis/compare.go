@@ -348,11 +348,10 @@ func detectableShift(s float64, n int, alpha, margin float64) float64 {
 	}
 	t := distuv.StudentsT{Sigma: 1, Nu: float64(2*n - 2)}
 	se := s * math.Sqrt(math.Pi/2/float64(n))
-	half := t.Quantile(0.975) * se
+	half := expanded(n, 0.95) * se
 	if n < bootstrapFrom { // two runs' half-widths, each of s/sqrt(2)
 		half = math.Sqrt2 * s * normalScore(n+1-orderRank(n, math.Sqrt(0.95)), n)
 	}
-	interval := half + t.Quantile(hurdlePower)*se
 	test := (t.Quantile(1-alpha/2) + t.Quantile(hurdlePower)) * s * math.Sqrt(math.Pi/3/float64(n))
-	return math.Expm1(max(interval, test, sizeHurdle(t, se, half, margin)))
+	return math.Expm1(max(test, widthHurdle(t, se, half, margin)))
 }

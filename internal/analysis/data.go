@@ -120,7 +120,7 @@ func (t *Trial) store(metric []byte, mean float64, copies []float64) {
 	s.pad(len(c.blocks) - 1)
 	s.values = append(s.values[:len(c.blocks)-1], mean)
 	if len(copies) > 1 {
-		s.copies = append(s.copies, copies...)
+		s.copies = appendFinite(s.copies, copies)
 	}
 }
 
@@ -160,14 +160,25 @@ func (s *series) pad(n int) {
 	}
 }
 
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
 func finiteMean(x []float64) (mean float64, n int) {
 	for _, v := range x {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		if finite(v) {
 			n++
 			mean += (v - mean) / float64(n)
 		}
 	}
 	return mean, n
+}
+
+func appendFinite(to, x []float64) []float64 {
+	for _, v := range x {
+		if finite(v) {
+			to = append(to, v)
+		}
+	}
+	return to
 }
 
 // notes counts warnings by their kind and keeps the first of each.

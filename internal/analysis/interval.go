@@ -48,7 +48,8 @@ func medianIntervals(x []float64, rng *rand.Rand, levels ...float64) []Interval 
 	draws := medianDraws(x, rng)
 	acceleration := medianAcceleration(x)
 	for i, level := range levels {
-		out[i] = bcaInterval(median(x), draws, acceleration, level)
+		out[i] = bcaInterval(median(x), draws, acceleration, expanded(len(x), level))
+		out[i].Level = level
 	}
 	return out
 }
@@ -142,29 +143,35 @@ func acceleration(jackknife, weights []float64) float64 {
 
 // bcaInterval is the bias-corrected and accelerated interval (Efron, Better
 // Bootstrap Confidence Intervals, JASA 82, 1987) from ascending bootstrap draws.
-// Draws equal to the estimate count half: a median's draws have many.
-func bcaInterval(estimate float64, draws []float64, a, level float64) Interval {
+// Draws equal to the estimate count half: a median's draws have many. score is
+// the normal score of the upper limit, 1.96 for the textbook's 95 % interval.
+func bcaInterval(estimate float64, draws []float64, a, score float64) Interval {
 	below, _ := slices.BinarySearch(draws, estimate)
 	to, _ := slices.BinarySearch(draws, math.Nextafter(estimate, math.Inf(1)))
 	b := float64(len(draws))
 	share := (float64(below) + float64(to-below)/2) / b
 	share = min(max(share, 0.5/b), 1-0.5/b)
 	z0 := normal.Quantile(share)
-	limit := func(p float64) float64 {
-		z := z0 + normal.Quantile(p)
+	limit := func(score float64) float64 {
+		z := z0 + score
 		return quantile(draws, normal.CDF(z0+z/(1-a*z)))
 	}
-	return Interval{Low: limit((1 - level) / 2), High: limit((1 + level) / 2), Level: level, Method: MethodBCa}
+	return Interval{Low: limit(-score), High: limit(score), Level: 2*normal.CDF(score) - 1, Method: MethodBCa}
 }
 
-// expandedInterval is the percentile interval of ascending draws, its
-// percentiles moved outwards so that it is as wide as a t interval where the
-// percentile one is as wide as a z interval with the divisor n (Hesterberg,
-// What Teachers Should Know About the Bootstrap, 2015, §3.3). n is the number
-// of independent blocks.
-func expandedInterval(draws []float64, n int, level float64) Interval {
+// expanded is the normal score at which a bootstrap of n blocks has to be read
+// for a level. A resample scatters too little, by sqrt((n-1)/n), and a normal
+// score ignores that the scatter is estimated: this one makes up for both
+// (Hesterberg, What Teachers Should Know About the Bootstrap, The American
+// Statistician 69, 2015, "expanded percentile"). It matters below 30 blocks.
+func expanded(n int, level float64) float64 {
 	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile((1 + level) / 2)
-	tail := normal.CDF(-t * math.Sqrt(float64(n)/float64(n-1)))
+	return t * math.Sqrt(float64(n)/float64(n-1))
+}
+
+// expandedInterval is the percentile interval of ascending draws of n blocks.
+func expandedInterval(draws []float64, n int, level float64) Interval {
+	tail := normal.CDF(-expanded(n, level))
 	return Interval{Low: quantile(draws, tail), High: quantile(draws, 1-tail), Level: level, Method: MethodBootstrap}
 }
 

@@ -53,13 +53,14 @@ func CheckPlan(blocks int, alpha float64, m int) error {
 // standard deviation s, estimated from the MAD, the sample size formula of a t
 // test (Lachin, Controlled Clinical Trials 2, 1981) gives them as
 //
-//	interval  (t(0.975) + t(0.9)) SE           SE = s sqrt(pi/2 / n), of a median
-//	test      (t(1-alpha/2) + t(0.9)) s sqrt(pi/3 / n), of the signed ranks
-//	margin    log(1+margin) + t(0.9) SE
-//	floor     H + t(0.9) hypot(SE, 0.3 H)      H = half-width of the A/A interval
+//	interval, noise floor  H + t(0.9) hypot(SE, 0.3 H)
+//	test                   (t(1-alpha/2) + t(0.9)) s sqrt(pi/3 / n), of signed ranks
+//	margin                 log(1+margin) + t(0.9) SE
 //
-// with t of n-1 degrees of freedom. Below 12 blocks the interval's hurdle is
-// exact: so many blocks must agree in sign as its order statistics ask for.
+// with t of n-1 degrees of freedom, SE = s sqrt(pi/2 / n) of a median, and H the
+// half-width of a 95 % interval, the cell's or the A/A pair's, itself uncertain
+// by some 0.3. Below 12 blocks the interval's hurdle is exact besides: so many
+// blocks must agree in sign as its order statistics ask for.
 func MinimumDetectable(logRatios []float64, n int, alpha, margin float64) float64 {
 	if len(logRatios) < 2 {
 		return 0
@@ -76,19 +77,19 @@ func minimumDetectable(s float64, n int, alpha, margin float64) float64 {
 	}
 	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}
 	se := s * math.Sqrt(math.Pi/2/float64(n))
-	half := t.Quantile(0.975) * se
-	interval := half + t.Quantile(hurdlePower)*se
+	half, signs := expanded(n, 0.95)*se, 0.0
 	if n < bootstrapFrom {
 		k := orderRank(n, 0.95)
 		half = s * normalScore(n+1-k, n)
-		interval = s * normal.Quantile(agreement(n, k))
+		signs = s * normal.Quantile(agreement(n, k))
 	}
 	test := (t.Quantile(1-alpha/2) + t.Quantile(hurdlePower)) * s * math.Sqrt(math.Pi/3/float64(n))
-	return math.Expm1(max(interval, test, sizeHurdle(t, se, half, margin)))
+	return math.Expm1(max(signs, test, widthHurdle(t, se, half, margin)))
 }
 
-// sizeHurdle is what an effect must be to exceed the margin and the noise floor.
-func sizeHurdle(t distuv.StudentsT, se, half, margin float64) float64 {
+// widthHurdle is what an effect must be to exceed the margin, the noise floor
+// and its own interval's reach.
+func widthHurdle(t distuv.StudentsT, se, half, margin float64) float64 {
 	const floorSpread = 0.3 // of the floor itself, which comes from as few blocks
 	again := t.Quantile(hurdlePower)
 	return max(math.Log1p(margin)+again*se, half+again*math.Hypot(se, floorSpread*half))

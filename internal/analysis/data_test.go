@@ -1,0 +1,97 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/sample"
+)
+
+func record(block int, values map[string][]float64) *sample.Record {
+	return &sample.Record{Cell: "c", Block: block, Values: values}
+}
+
+func TestSeriesIsOneValuePerBlock(t *testing.T) {
+	d := NewData(nil, 0)
+	d.Add(record(-1, map[string][]float64{"wall": {9}}))
+	d.Add(record(0, map[string][]float64{"wall": {1}, "late": {10}}))
+	d.Add(record(1, map[string][]float64{"wall": {2, 4}}))
+	d.Add(record(3, map[string][]float64{"wall": {4}, "late": {13}}))
+	d.Add(record(2, map[string][]float64{"wall": {3}}))              // a resumed run may be out of order
+	d.Add(record(3, map[string][]float64{"wall": {8}}))              // twice in a block
+	d.Add(record(4, map[string][]float64{"wall": {math.NaN()}}))     // nothing usable
+	d.Add(record(5, map[string][]float64{"wall": {math.Inf(1), 7}})) // half usable
+	c := d.cells["c"]
+	for name, want := range map[string]blockSeries{
+		"wall":    {[]int32{0, 1, 2, 3, 5}, []float64{1, 3, 3, 6, 7}},
+		"late":    {[]int32{0, 3}, []float64{10, 13}},
+		"unknown": {},
+	} {
+		if got := c.series(name); !slices.Equal(got.blocks, want.blocks) || !slices.Equal(got.values, want.values) {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	if c.cold["wall"] != 9 || c.bad != 2 || d.trials != 8 {
+		t.Errorf("cold %v, bad %d, trials %d; want 9, 2, 8", c.cold, c.bad, d.trials)
+	}
+	if got := c.metrics["wall"].copies; !slices.Equal(got, []float64{2, 4, 7}) {
+		t.Errorf("copies %v", got)
+	}
+}
+
+// A failure takes back the values of its trial, in whichever order they came.
+func TestFailureKeepsNoValue(t *testing.T) {
+	d := NewData(nil, 0)
+	d.Add(record(0, map[string][]float64{"wall": {1}}))
+	first := &sample.Failure{Message: "first"}
+	after := d.Trial([]byte("c"), 1)
+	after.Value([]byte("wall"), 2)
+	after.Fail(first)
+	before := d.Trial([]byte("c"), 2)
+	before.Fail(&sample.Failure{Message: "second"})
+	before.Value([]byte("wall"), 3)
+	d.Add(record(3, map[string][]float64{"wall": {4}}))
+	c := d.cells["c"]
+	if got := c.series("wall"); !slices.Equal(got.values, []float64{1, 4}) || !slices.Equal(got.blocks, []int32{0, 3}) {
+		t.Errorf("%+v, want blocks 0 and 3", got)
+	}
+	if c.failed != 2 || c.failure != first || d.failures != 2 {
+		t.Errorf("%d failures, first %+v", c.failed, c.failure)
+	}
+}
+
+func TestNotesCountByKind(t *testing.T) {
+	var n notes
+	for range 3 {
+		n.add("steal: 12 %")
+	}
+	n.add("steal: 14 %")
+	if len(n) != 1 || n[0].count != 4 || n[0].first != "steal: 12 %" || !n[0].isNoise() {
+		t.Errorf("%+v", n)
+	}
+	for i := range 100 {
+		n.add(strings.Repeat("x", i))
+	}
+	total := 0
+	for _, k := range n {
+		total += k.count
+	}
+	if len(n) != maxKinds || total != 104 {
+		t.Errorf("%d kinds of %d warnings, want %d of 104", len(n), total, maxKinds)
+	}
+}
+
+func TestTrialDoesNotAllocate(t *testing.T) {
+	d := NewData(nil, 10_000)
+	cell, metric := []byte("c"), []byte("wall")
+	block := 0
+	if n := testing.AllocsPerRun(1000, func() {
+		trial := d.Trial(cell, block)
+		trial.Value(metric, 1)
+		block++
+	}); n > 0 {
+		t.Errorf("%g allocations a trial, want 0", n)
+	}
+}
