@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -25,7 +24,7 @@ enum { PAGE = 4096, POLL_NS = 1000000 };
 struct shared {
 	_Atomic uint32_t arrived;
 	_Atomic uint32_t state;
-	_Atomic uint32_t parties; /* as the first arrival understood it */
+	_Atomic uint32_t parties; /* by who made the file, else by the first arrival */
 };
 
 struct barrier {
@@ -59,10 +58,11 @@ static struct shared *map_page(const char *file)
 
 struct barrier *barrier_open(const char *file, int parties)
 {
-	struct barrier *b = malloc(sizeof *b);
-	if (b == NULL)
-		die_errno("no memory for the barrier");
+	static struct barrier one; /* no heap: its mappings would weigh on every fork in the window */
+	struct barrier *b = &one;
 	*b = (struct barrier){map_page(file), (uint32_t)parties, file ? file : "of the crew"};
+	if (parties == 0 && (b->parties = atomic_load(&b->page->parties)) == 0)
+		die(EXIT_USAGE, "barrier %s does not say how many copies meet there; give --parties", b->name);
 	return b;
 }
 
@@ -127,5 +127,4 @@ void barrier_close(struct barrier *b)
 {
 	if (munmap(b->page, PAGE) != 0)
 		die_errno("barrier cannot be unmapped");
-	free(b);
 }

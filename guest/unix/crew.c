@@ -22,8 +22,9 @@ struct crew {
 	const struct options *opt;
 	const struct test *test;
 	struct barrier *barrier;
-	char scratch[PATH_MAX];
-	char program[PATH_MAX];
+	int base;           /* descriptor of --dir */
+	char scratch[16];   /* the work directory's name in it */
+	const char *program;
 	pid_t *pid; /* 0 once reaped; each copy leads a process group of its own */
 	int left;   /* copies not reaped */
 	int got;    /* outcomes printed */
@@ -70,49 +71,60 @@ static void restore_signals(void)
 		die_errno("signals cannot be unblocked");
 }
 
-/* The program's own path, without /proc: the kernel hands it to every process. */
-static void find_program(char out[PATH_MAX])
+/* The program's own path, without /proc: the kernel hands it to every process.
+ * A relative one is completed before the directory changes. */
+static void find_program(struct crew *c)
 {
 	const char *name = (const char *)getauxval(AT_EXECFN);
+	c->program = name;
 	if (name == NULL)
 		die(EXIT_BROKEN, "the program's own path is not in the auxiliary vector");
-	if (realpath(name, out) == NULL)
-		die_errno("the program's own path %s cannot be resolved", name);
+	if (*name == '/')
+		return;
+	char *joined = pages(PATH_MAX);
+	if (getcwd(joined, PATH_MAX) == NULL)
+		die_errno("the working directory has no name");
+	size_t n = strlen(joined);
+	if (n + 1 + strlen(name) >= PATH_MAX)
+		die(EXIT_USAGE, "the program's path %s/%s is too long", joined, name);
+	joined[n] = '/';
+	memcpy(joined + n + 1, name, strlen(name) + 1);
+	c->program = joined;
 }
 
-/* The work directory: all copies of a crew share it, as UnixBench's do. */
+/* The work directory: all copies of a crew share it, as UnixBench's do. Paths
+ * are kept relative, for a buffer of PATH_MAX on the stack stays resident and
+ * every fork in a window would copy its pages. */
 static void enter_scratch(struct crew *c)
 {
-	char base[PATH_MAX];
-	if (realpath(c->opt->dir, base) == NULL)
+	strcpy(c->scratch, "unix-XXXXXX");
+	if ((c->base = open(c->opt->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 || fchdir(c->base) != 0)
 		die_errno("--dir %s", c->opt->dir);
-	if (snprintf(c->scratch, sizeof c->scratch, "%s/unix-XXXXXX", base) >= (int)sizeof c->scratch)
-		die(EXIT_USAGE, "--dir %s: too long", base);
 	if (mkdtemp(c->scratch) == NULL)
-		die_errno("a work directory cannot be made in %s", base);
+		die_errno("a work directory cannot be made in %s", c->opt->dir);
 	if (chdir(c->scratch) != 0)
-		die_errno("work directory %s cannot be entered", c->scratch);
+		die_errno("work directory %s/%s cannot be entered", c->opt->dir, c->scratch);
 }
 
 /* Files only: no test makes a directory in it. */
-static int remove_scratch(const char *path)
+static int remove_scratch(struct crew *c)
 {
 	DIR *d = opendir(".");
 	struct dirent *e;
 	while (d && (e = readdir(d)))
 		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && unlink(e->d_name) != 0 && errno != ENOENT)
-			complain("%s/%s cannot be removed: %s", path, e->d_name, strerror(errno));
+			complain("%s/%s cannot be removed: %s", c->scratch, e->d_name, strerror(errno));
 	if (d)
 		closedir(d);
-	if (chdir("/") == 0 && rmdir(path) == 0)
+	if (fchdir(c->base) == 0 && rmdir(c->scratch) == 0)
 		return EXIT_RAN;
-	complain("work directory %s cannot be removed: %s", path, strerror(errno));
+	complain("work directory %s/%s cannot be removed: %s", c->opt->dir, c->scratch, strerror(errno));
 	return EXIT_BROKEN;
 }
 
 static noreturn void be_copy(struct crew *c, int i, pid_t parent)
 {
-	struct run r = {.opt = c->opt, .test = c->test, .report = c->pipe[1], .program = c->program, .scratch = c->scratch};
+	struct run r = {.opt = c->opt, .test = c->test, .report = c->pipe[1], .program = c->program};
 	before_death = NULL;
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
 		die_errno("copy %d cannot be bound to its parent's life", i);
@@ -248,19 +260,18 @@ static void leave(void)
 {
 	before_death = NULL;
 	kill_copies(&c);
-	remove_scratch(c.scratch);
+	remove_scratch(&c);
 }
 
 int crew_run(const struct options *o, const struct test *t)
 {
 	c.opt = o;
 	c.test = t;
-	if ((c.pid = calloc((size_t)o->copies, sizeof *c.pid)) == NULL)
-		die_errno("no memory for %d copies", o->copies);
+	c.pid = pages(MOST_COPIES * sizeof *c.pid);
 	/* Orphans of a copy come to us, so that none outlives the run. */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		die_errno("orphans cannot be taken over");
-	find_program(c.program);
+	find_program(&c);
 	c.barrier = barrier_open(o->barrier, o->parties);
 	if (pipe(c.pipe) != 0 || fcntl(c.pipe[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(c.pipe[0], F_SETFD, FD_CLOEXEC) != 0)
 		die_errno("no pipe for the outcomes");
@@ -274,7 +285,7 @@ int crew_run(const struct options *o, const struct test *t)
 	if (c.code == 0 && t->after)
 		t->after(o);
 	before_death = NULL;
-	int removed = remove_scratch(c.scratch);
+	int removed = remove_scratch(&c);
 	if (c.code == 0)
 		c.code = removed;
 	if (c.code == 0 && c.got != o->copies) {

@@ -8,8 +8,8 @@
 struct record *ptr_glob, *next_ptr_glob;
 int int_glob, bool_glob;
 char ch_1_glob, ch_2_glob;
-array1 arr_1_glob;
-array2 arr_2_glob;
+int *arr_1_glob;       /* array1 */
+int (*arr_2_glob)[50]; /* array2; both outside the program's data, see pages() */
 
 static struct record records[2];
 
@@ -68,8 +68,8 @@ static void reset(void)
 {
 	next_ptr_glob = &records[0];
 	ptr_glob = &records[1];
-	memset(arr_1_glob, 0, sizeof arr_1_glob);
-	memset(arr_2_glob, 0, sizeof arr_2_glob);
+	memset(arr_1_glob, 0, sizeof(array1));
+	memset(arr_2_glob, 0, sizeof(array2));
 	*ptr_glob = (struct record){.next = next_ptr_glob, .discr = IDENT_1};
 	ptr_glob->variant.one.kind = IDENT_3;
 	ptr_glob->variant.one.number = 40;
@@ -94,6 +94,13 @@ static int locals_ok(int a, int b, int c, enum ident kind, const char *one, cons
 	return a == 5 && b == 13 && c == 7 && kind == IDENT_2
 		&& strcmp(one, "DHRYSTONE PROGRAM, 1'ST STRING") == 0
 		&& strcmp(two, "DHRYSTONE PROGRAM, 2'ND STRING") == 0;
+}
+
+void dhrystone_setup(struct run *r)
+{
+	(void)r;
+	arr_1_glob = pages(sizeof(array1));
+	arr_2_glob = pages(sizeof(array2));
 }
 
 void dhrystone_loop(struct run *r, uint64_t n)

@@ -18,7 +18,7 @@
 
 enum { MOST = 8192 }; /* UnixBench's limit for a buffer */
 
-static char buffer[MOST];
+static char *buffer;
 
 void copy_plan(const struct options *o)
 {
@@ -36,7 +36,7 @@ static int open_file(const char *stem, const struct run *r)
 	snprintf(name, sizeof name, "%s-%d", stem, r->opt->own ? r->out.copy : 0);
 	int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
-		die_errno("file-copy: %s/%s cannot be opened", r->scratch, name);
+		die_errno("file-copy: %s cannot be opened", name);
 	return fd;
 }
 
@@ -70,6 +70,7 @@ static void verify(int fd, long size, const char *which)
 
 void copy_setup(struct run *r)
 {
+	buffer = pages(MOST);
 	r->fd[0] = open_file("source", r);
 	r->fd[1] = open_file("target", r);
 	fill_source(r->fd[0], r->opt);

@@ -17,7 +17,7 @@ static const char usage[] =
 	"  --copies N           copies at once (default 1)\n"
 	"  --dir DIR            where temporary files go (default .)\n"
 	"  --barrier FILE       start together with other crews that share FILE\n"
-	"  --parties N          copies that meet there, over all crews (default: --copies)\n"
+	"  --parties N          copies that meet there, over all crews (default: what FILE says)\n"
 	"  --barrier-timeout S  how long to wait for them (default 60)\n"
 	"  --timeout S          end the run S seconds after the start (default 3 x seconds + 60;\n"
 	"                       3600 with --count)\n"
@@ -62,7 +62,7 @@ static void take(struct options *o, int c)
 	switch (c) {
 	case SECONDS: o->seconds = number("seconds", 0.01, 86400); break;
 	case COUNT: o->count = whole("count", 1, 1e15); break;
-	case COPIES: o->copies = (int)whole("copies", 1, 4096); break;
+	case COPIES: o->copies = (int)whole("copies", 1, MOST_COPIES); break;
 	case DIR_: o->dir = optarg; break;
 	case BARRIER: o->barrier = optarg; break;
 	case PARTIES: o->parties = (int)whole("parties", 1, 1e6); break;
@@ -86,9 +86,9 @@ static void complete(struct options *o, const struct test *t)
 		o->seconds = t->seconds;
 	if (o->timeout == 0)
 		o->timeout = o->count ? 3600 : 3 * o->seconds + 60;
-	if (o->parties == 0)
+	if (o->parties == 0 && o->barrier == NULL)
 		o->parties = o->copies;
-	if (o->parties < o->copies)
+	if (o->parties && o->parties < o->copies)
 		die(EXIT_USAGE, "--parties %d: fewer than --copies %d", o->parties, o->copies);
 	if (o->parties > o->copies && o->barrier == NULL)
 		die(EXIT_USAGE, "--parties %d: needs --barrier FILE, where the others arrive", o->parties);

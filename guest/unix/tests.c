@@ -7,7 +7,7 @@
 
 /* Window lengths are those of UnixBench's Run script. */
 const struct test tests[] = {
-	{.name = "dhrystone2", .unit = "lps", .seconds = 10, .loop = dhrystone_loop},
+	{.name = "dhrystone2", .unit = "lps", .seconds = 10, .setup = dhrystone_setup, .loop = dhrystone_loop},
 	{.name = "whetstone", .unit = "MWIPS", .seconds = 10, .least_batch = 20000000, /* 32 clock reads a batch */
 	 .plan = whetstone_plan, .setup = whetstone_setup, .loop = whetstone_loop, .value = whetstone_value},
 	{.name = "execl", .unit = "lps", .seconds = 30, .replace = execl_replace},

@@ -12,6 +12,7 @@
 #define TARE_UNIX_H
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdnoreturn.h>
 
@@ -24,6 +25,8 @@ enum {
 	EXIT_TIMEOUT = 4, /* the window did not end within --timeout */
 };
 
+enum { MOST_COPIES = 4096 };
+
 /* What was asked for; the same in every copy. */
 struct options {
 	const char *name;    /* as it stands in the output: "shell-8" */
@@ -32,7 +35,7 @@ struct options {
 	int copies;
 	const char *dir;     /* where the work directory is made */
 	const char *barrier; /* file, or NULL: the crew alone */
-	int parties;         /* copies that meet at the barrier, over all crews */
+	int parties;         /* copies that meet at the barrier, over all crews; 0: the barrier's page says it */
 	double barrier_seconds;
 	double timeout;      /* of the whole run, from the barrier on */
 	const char *shell;
@@ -55,14 +58,13 @@ struct outcome {
 	double section[8];   /* whetstone: CPU seconds of each section */
 };
 
-/* One copy at work. */
+/* One copy at work; its working directory is the crew's own. */
 struct run {
 	const struct options *opt;
 	const struct test *test;
 	struct outcome out;
 	int report;            /* descriptor that takes the outcome */
 	const char *program;   /* absolute path of this program, for execl */
-	const char *scratch;   /* the crew's work directory, also the cwd */
 	union {
 		int fd[4];
 		struct {
@@ -99,6 +101,9 @@ uint64_t now(void);
 double cpu_seconds(void);      /* this process and its reaped children */
 double own_cpu_seconds(void);  /* this process alone */
 
+/* pages.c */
+void *pages(size_t size);
+
 /* window.c */
 void timed_window(struct run *);
 void hand_in(struct run *);
@@ -121,6 +126,7 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void print_outcome(const struct options *, const struct test *, const struct outcome *);
 
 /* the tests' hooks */
+void dhrystone_setup(struct run *);
 void dhrystone_loop(struct run *, uint64_t n);
 void whetstone_plan(const struct options *);
 void whetstone_setup(struct run *);
