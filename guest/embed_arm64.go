@@ -1,0 +1,6 @@
+package guest
+
+import "embed"
+
+//go:embed all:bin/linux_arm64
+var bin embed.FS

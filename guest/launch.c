@@ -1,0 +1,573 @@
+//go:build ignore
+
+/*
+ * launch: the launcher on the host's side.
+ *
+ *     launch -pre STEP... -go STEP... -child STEP...
+ *            {-spawn|-reap} CLONEFLAGS INTO PIDFILE -- CMD ARG...
+ *
+ * It is started before the clock with the payload's standard streams as 0-2,
+ * does the steps of -pre, reports "ready" and blocks. One byte on descriptor 3
+ * is the timed edge: it does the steps of -go, clones with CLONEFLAGS (into the
+ * cgroup v2 directory INTO unless ""), and the new process does the steps of
+ * -child and executes CMD.
+ *
+ * -spawn: the new process is a child of the launcher's parent (CLONE_PARENT), so
+ * that its exit reaches the laboratory in one hop. -reap: CMD is an OCI runtime;
+ * the launcher waits for it, reads the container's pid from PIDFILE, becomes
+ * its parent as the nearest subreaper, and waits for it.
+ *
+ * Reports, lines on descriptor 4:
+ *     ready
+ *     error ERRNO PID STEP WHAT    a step failed, in the child PID unless 0
+ *     pid PID                      the payload runs
+ *     runtime|payload STATUS UTIME_US STIME_US MAXRSS_KB MINFLT MAJFLT NVCSW NIVCSW
+ *     lost TEXT                    the runtime ended well, and left no container
+ *
+ * A 'k' on descriptor 3 kills what runs; end of file kills it and ends the
+ * launcher: a laboratory that was killed leaves no payload behind.
+ *
+ * The child shares the launcher's memory until execve (CLONE_VM|CLONE_VFORK),
+ * on a stack of its own: no page table is copied inside the clock, and a step's
+ * failure needs no pipe to be told.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clone3.h"
+
+enum { GO = 3, REPORT = 4, MAX_STEPS = 512 };
+
+/* What went wrong; the child writes it into the memory that it shares. */
+static struct {
+	const char *volatile step;
+	const char *volatile what;
+	volatile int err;
+} failure;
+
+static int fail(const char *step, const char *what) {
+	failure.err = errno;
+	failure.what = what;
+	failure.step = step;
+	return -1;
+}
+
+static unsigned long number(const char *s) { return strtoul(s, NULL, 10); }
+
+static const char *opt(const char *s) { return *s ? s : NULL; }
+
+/* put writes text to a file that exists, in one write, as kernel files want. */
+static int put(const char *file, const char *text, size_t len) {
+	int fd = open(file, O_WRONLY | O_CLOEXEC), err = 0;
+
+	if (fd < 0)
+		return -1;
+	if (write(fd, text, len) != (ssize_t)len)
+		err = errno ? errno : EIO;
+	close(fd);
+	errno = err;
+	return err ? -1 : 0;
+}
+
+/* ---- steps: one function each, with its arguments as text ---- */
+
+static int do_write(char **a) { return put(a[0], a[1], strlen(a[1])); }
+
+static int do_join(char **a) {
+	char file[4096];
+
+	if (snprintf(file, sizeof file, "%s/cgroup.procs", a[0]) >= (int)sizeof file) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	return put(file, "0", 1);
+}
+
+static int do_unshare(char **a) { return unshare(number(a[0])); }
+
+static int do_maps(char **a) {
+	if (put("/proc/self/setgroups", "deny", 4) && errno != ENOENT)
+		return -1;
+	if (put("/proc/self/uid_map", a[0], strlen(a[0])))
+		return -1;
+	return put("/proc/self/gid_map", a[1], strlen(a[1]));
+}
+
+static int do_mount(char **a) {
+	return mount(opt(a[0]), a[1], opt(a[2]), number(a[3]), opt(a[4]));
+}
+
+/* bindro: a bind mount becomes read-only by a second call, which must repeat
+ * the flags that a user namespace has locked. */
+static int do_bindro(char **a) {
+	unsigned long flags = MS_BIND | MS_REMOUNT | MS_RDONLY;
+
+	if (!mount(NULL, a[0], NULL, flags, NULL))
+		return 0;
+	return mount(NULL, a[0], NULL, flags | MS_NOSUID | MS_NODEV, NULL);
+}
+
+static int do_umount(char **a) { return umount2(a[0], number(a[1])); }
+
+static int do_mkdir(char **a) {
+	return mkdir(a[0], number(a[1])) && errno != EEXIST ? -1 : 0;
+}
+
+static int do_touch(char **a) {
+	int fd = open(a[0], O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int do_mknod(char **a) { return mknod(a[0], S_IFCHR | number(a[1]), number(a[2])); }
+
+static int do_symlink(char **a) { return symlink(a[0], a[1]); }
+
+static int do_chroot(char **a) { return chroot(a[0]) || chdir("/") ? -1 : 0; }
+
+/* pivot: with "." for both, the old root is stacked on the new one, and one
+ * umount takes it away; pivot_root(2) describes it. */
+static int do_pivot(char **a) {
+	if (chdir(a[0]) || syscall(SYS_pivot_root, ".", ".") || umount2(".", MNT_DETACH))
+		return -1;
+	return chdir("/");
+}
+
+static int do_chdir(char **a) { return chdir(a[0]); }
+
+static int do_hostname(char **a) { return sethostname(a[0], strlen(a[0])); }
+
+static int do_loopback(char **a) {
+	struct ifreq r = { .ifr_name = "lo" };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ok;
+
+	(void)a;
+	if (fd < 0)
+		return -1;
+	r.ifr_flags = IFF_UP | IFF_RUNNING;
+	ok = ioctl(fd, SIOCSIFFLAGS, &r);
+	close(fd);
+	return ok;
+}
+
+static int do_setsid(char **a) {
+	(void)a;
+	return setsid() < 0 ? -1 : 0;
+}
+
+/* Raw calls: the library's would try to tell other threads, of which the child
+ * that borrows the launcher's memory has none. */
+static int do_ids(char **a) {
+	unsigned long uid = number(a[0]), gid = number(a[1]);
+
+	/* A user namespace without privilege denies setgroups: then there are none
+	 * that count. */
+	if (syscall(SYS_setgroups, 0UL, NULL) && errno != EPERM)
+		return -1;
+	if (syscall(SYS_setresgid, gid, gid, gid))
+		return -1;
+	return syscall(SYS_setresuid, uid, uid, uid);
+}
+
+static int do_bound(char **a) {
+	unsigned long long keep = strtoull(a[0], NULL, 10);
+
+	for (int cap = 0; cap < 64; cap++) {
+		if (keep >> cap & 1)
+			continue;
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0))
+			return errno == EINVAL ? 0 : -1; /* past the last one */
+	}
+	return 0;
+}
+
+static int do_caps(char **a) {
+	unsigned long long keep = strtoull(a[0], NULL, 10);
+	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &head, data))
+		return -1;
+	for (int i = 0; i < 2; i++) {
+		data[i].permitted &= (uint32_t)(keep >> 32 * i);
+		data[i].effective = data[i].permitted;
+		data[i].inheritable = 0;
+	}
+	return syscall(SYS_capset, &head, data);
+}
+
+static int do_nnp(char **a) {
+	(void)a;
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+static struct sock_filter program[BPF_MAXINSNS];
+static struct sock_fprog filter = { 0, program };
+
+/* The file is read while the steps are parsed, before the clock. */
+static int read_seccomp(char **a) {
+	int fd = open(a[0], O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, program, sizeof program);
+
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0 || n % sizeof program[0]) {
+		errno = n < 0 ? errno : EINVAL;
+		return -1;
+	}
+	filter.len = n / sizeof program[0];
+	return 0;
+}
+
+static int do_seccomp(char **a) {
+	(void)a;
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter);
+}
+
+static const struct kind {
+	const char *name;
+	int nargs;
+	int what; /* which argument an error names; -1 none */
+	int (*run)(char **);
+	int (*load)(char **); /* done when parsed */
+} kinds[] = {
+	{ "write", 2, 0, do_write, NULL },
+	{ "join", 1, 0, do_join, NULL },
+	{ "unshare", 1, -1, do_unshare, NULL },
+	{ "maps", 2, -1, do_maps, NULL },
+	{ "mount", 5, 1, do_mount, NULL },
+	{ "bindro", 1, 0, do_bindro, NULL },
+	{ "umount", 2, 0, do_umount, NULL },
+	{ "mkdir", 2, 0, do_mkdir, NULL },
+	{ "touch", 1, 0, do_touch, NULL },
+	{ "mknod", 3, 0, do_mknod, NULL },
+	{ "symlink", 2, 1, do_symlink, NULL },
+	{ "chroot", 1, 0, do_chroot, NULL },
+	{ "pivot_root", 1, 0, do_pivot, NULL },
+	{ "chdir", 1, 0, do_chdir, NULL },
+	{ "hostname", 1, 0, do_hostname, NULL },
+	{ "loopback", 0, -1, do_loopback, NULL },
+	{ "setsid", 0, -1, do_setsid, NULL },
+	{ "ids", 2, -1, do_ids, NULL },
+	{ "bound", 1, -1, do_bound, NULL },
+	{ "caps", 1, -1, do_caps, NULL },
+	{ "no_new_privs", 0, -1, do_nnp, NULL },
+	{ "seccomp", 1, 0, do_seccomp, read_seccomp },
+};
+
+struct step {
+	const struct kind *kind;
+	char **args;
+};
+
+static struct step table[MAX_STEPS];
+static int used;
+
+/* ends marks the end of each phase in the table. */
+enum { PRE, IN_GO, CHILD, PHASES };
+static int ends[PHASES];
+
+static int run_phase(int phase) {
+	for (int i = phase ? ends[phase - 1] : 0; i < ends[phase]; i++) {
+		const struct kind *k = table[i].kind;
+		if (k->run(table[i].args))
+			return fail(k->name, k->what < 0 ? "" : table[i].args[k->what]);
+	}
+	return 0;
+}
+
+/* ---- the command line ---- */
+
+static struct {
+	int reap;
+	unsigned long flags;
+	const char *into, *pidfile;
+	char **argv;
+} job;
+
+static int bad_usage(const char *word) {
+	errno = EINVAL;
+	return fail("arguments", word ? word : "(end)");
+}
+
+static int parse_step(char ***at) {
+	char **a = *at;
+
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		const struct kind *k = &kinds[i];
+		if (strcmp(k->name, *a) != 0)
+			continue;
+		for (int n = 1; n <= k->nargs; n++)
+			if (!a[n])
+				return bad_usage(NULL);
+		if (used == MAX_STEPS)
+			return bad_usage("too many steps");
+		if (k->load && k->load(a + 1))
+			return fail(k->name, a[1]);
+		table[used++] = (struct step){ k, a + 1 };
+		*at = a + 1 + k->nargs;
+		return 0;
+	}
+	return bad_usage(*a);
+}
+
+static int parse(char **a) {
+	static const char *const flags[PHASES] = { "-pre", "-go", "-child" };
+
+	for (int phase = 0; phase < PHASES; phase++) {
+		if (!*a || strcmp(*a, flags[phase]) != 0)
+			return bad_usage(*a);
+		for (a++; *a && **a != '-';)
+			if (parse_step(&a))
+				return -1;
+		ends[phase] = used;
+	}
+	if (!*a || !a[1] || !a[2] || !a[3] || !a[4] || strcmp(a[4], "--") != 0 || !a[5])
+		return bad_usage(*a);
+	job.reap = strcmp(*a, "-reap") == 0;
+	job.flags = number(a[1]);
+	job.into = a[2];
+	job.pidfile = a[3];
+	job.argv = a + 5;
+	return 0;
+}
+
+/* ---- reports ---- */
+
+static void report(const char *line, int len) {
+	/* Nobody listens any more: the laboratory died. Descriptor 3 says so too,
+	 * and the caller's next look there ends the launcher. */
+	if (write(REPORT, line, len) < 0)
+		failure.err = errno;
+}
+
+static void report_failure(int pid) {
+	char line[4200];
+	int n = snprintf(line, sizeof line, "error %d %d %s %s\n", failure.err, pid, failure.step, failure.what);
+
+	if (n >= (int)sizeof line) {
+		n = sizeof line;
+		line[n - 1] = '\n';
+	}
+	report(line, n);
+}
+
+static long long micros(struct timeval t) { return t.tv_sec * 1000000LL + t.tv_usec; }
+
+static void report_exit(const char *who, int status, const struct rusage *u) {
+	char line[256];
+	int n = snprintf(line, sizeof line, "%s %d %lld %lld %ld %ld %ld %ld %ld\n", who, status, micros(u->ru_utime),
+		micros(u->ru_stime), u->ru_maxrss, u->ru_minflt, u->ru_majflt, u->ru_nvcsw, u->ru_nivcsw);
+	report(line, n);
+}
+
+static void report_pid(int pid) {
+	char line[32];
+	report(line, snprintf(line, sizeof line, "pid %d\n", pid));
+}
+
+/* ---- the start ---- */
+
+extern char **environ;
+
+static int child(void *unused) {
+	(void)unused;
+	if (run_phase(CHILD) == 0) {
+		execve(job.argv[0], job.argv, environ);
+		fail("exec", job.argv[0]);
+	}
+	_exit(127);
+}
+
+static char stack[65536] __attribute__((aligned(16)));
+
+/* start clones and returns the child's pid, after its execve or its failure. */
+static int start(void) {
+	struct clone3_args args = {
+		.flags = job.flags | CLONE_VM | CLONE_VFORK | (job.reap ? 0 : CLONE_PARENT),
+		.exit_signal = job.reap ? SIGCHLD : 0, /* CLONE_PARENT: as the launcher's own */
+		.stack = (uintptr_t)stack,
+		.stack_size = sizeof stack,
+	};
+	int into = -1;
+
+	if (*job.into) {
+		into = open(job.into, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (into < 0)
+			return fail("cgroup", job.into);
+		args.flags |= CLONE_INTO_CGROUP_;
+		args.cgroup = into;
+	}
+	long pid = clone3_run(&args, child, NULL);
+	/* Sandboxes older than clone3 refuse it with ENOSYS. */
+	if (pid == -ENOSYS && into < 0)
+		pid = clone(child, stack + sizeof stack, args.flags | (job.reap ? SIGCHLD : 0), NULL);
+	else if (pid < 0)
+		errno = -pid;
+	if (into >= 0)
+		close(into);
+	return pid < 0 ? fail("clone", job.into) : (int)pid;
+}
+
+/* ---- waiting ---- */
+
+/*
+ * guard waits until the process behind pidfd has ended, or for ever when done is
+ * not asked for; it kills the process when it is told to. It returns 0 when it
+ * has ended, 1 at end of file on descriptor 3.
+ */
+static int guard(int pidfd, int done) {
+	struct pollfd p[2] = { { GO, POLLIN, 0 }, { done ? pidfd : -1, POLLIN, 0 } };
+	char c;
+
+	for (;;) {
+		if (poll(p, 2, -1) < 0)
+			continue; /* EINTR: nothing else can happen to two open descriptors */
+		if (p[0].revents) {
+			ssize_t n = read(GO, &c, 1);
+			if (n == 0 || c == 'k')
+				syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+			if (n == 0)
+				return 1;
+		}
+		if (p[1].revents)
+			return 0;
+	}
+}
+
+/* reap_one guards pid, then reaps it. It returns 1 where the launcher must end. */
+static int reap_one(int pid, int *status, struct rusage *u) {
+	int pidfd = syscall(SYS_pidfd_open, pid, 0), eof;
+
+	if (pidfd < 0)
+		return fail("pidfd_open", "");
+	fcntl(pidfd, F_SETFD, FD_CLOEXEC);
+	eof = guard(pidfd, 1);
+	close(pidfd);
+	while (wait4(pid, status, 0, u) < 0)
+		if (errno != EINTR)
+			return fail("wait", "");
+	return eof;
+}
+
+static int read_pid(const char *file) {
+	char text[32] = "";
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+	if (fd >= 0)
+		close(fd);
+	return n <= 0 ? -1 : atoi(text);
+}
+
+static void report_lost(const char *why) {
+	char line[4200];
+	int n = snprintf(line, sizeof line, "lost %s %s\n", why, job.pidfile);
+	report(line, n < (int)sizeof line ? n : (int)sizeof line);
+}
+
+static int reap(int runtime) {
+	struct rusage u;
+	int status, gone = reap_one(runtime, &status, &u);
+
+	if (gone < 0) {
+		report_failure(0);
+		return 1;
+	}
+	report_exit("runtime", status, &u);
+	if (gone || status)
+		return gone;
+	int pid = read_pid(job.pidfile);
+	if (pid <= 0) {
+		report_lost("left no pid in");
+		return 0;
+	}
+	/* Ask before promising: a container that is not ours is never reaped. */
+	if (waitid(P_PID, pid, &(siginfo_t){ 0 }, WEXITED | WNOHANG | WNOWAIT)) {
+		report_lost("left a container that is not its child, in");
+		return 0;
+	}
+	report_pid(pid);
+	gone = reap_one(pid, &status, &u);
+	if (gone < 0)
+		report_failure(0);
+	else
+		report_exit("payload", status, &u);
+	return gone != 0;
+}
+
+static int spawn(int pid) {
+	int pidfd = syscall(SYS_pidfd_open, pid, 0);
+
+	report_pid(pid);
+	/* The laboratory reaps it. Tearing this launcher down would run beside the
+	 * payload and be charged to its cgroup: stay until told. */
+	while (guard(pidfd, 0) == 0)
+		;
+	return 0;
+}
+
+static int wait_for_end(void) {
+	char c;
+	while (read(GO, &c, 1) != 0)
+		;
+	return 0;
+}
+
+static int hygiene(void) {
+	umask(022);
+	if (fcntl(GO, F_SETFD, FD_CLOEXEC) || fcntl(REPORT, F_SETFD, FD_CLOEXEC))
+		return fail("descriptors", "3 and 4");
+	/* A kernel before 5.11 has no such flag; the laboratory opens all of its
+	 * descriptors close-on-exec anyway. */
+	syscall(SYS_close_range, 3U, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */);
+	return 0;
+}
+
+int main(int argc, char **argv) {
+	char c;
+	int pid;
+
+	(void)argc;
+	if (hygiene() || parse(argv + 1) || (job.reap && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) || run_phase(PRE)) {
+		if (!failure.step)
+			fail("subreaper", "");
+		report_failure(0);
+		return 1;
+	}
+	report("ready\n", 6);
+	if (read(GO, &c, 1) != 1 || c != 'g')
+		return 0; /* ended, or killed before the start */
+	if (run_phase(IN_GO) || (pid = start()) < 0) {
+		report_failure(0);
+		return wait_for_end();
+	}
+	if (failure.step) {
+		if (job.reap)
+			waitpid(pid, NULL, 0);
+		report_failure(job.reap ? 0 : pid);
+		return wait_for_end();
+	}
+	return job.reap ? reap(pid) || wait_for_end() : spawn(pid);
+}

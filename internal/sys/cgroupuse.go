@@ -1,0 +1,306 @@
+package sys
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Setting is one file of one group, and what to write there.
+type Setting struct {
+	File, Text string
+}
+
+// Bounds limit a group; a zero field is no limit. Units as target.Limits.
+type Bounds struct {
+	CPUs   float64 // CPU time per wall time
+	CPUSet string
+	Memory int64 // bytes
+	Pids   int64
+}
+
+// period is the CFS period: the kernel's default, long enough that a quota of a
+// tenth of a CPU is not below the kernel's 1 ms minimum.
+const period = 100 * time.Millisecond
+
+// Settings are the writes that put bounds on the group rel. It fails where no
+// writable tree has the controller that a bound needs.
+func (h Hierarchies) Settings(rel string, b Bounds) ([]Setting, error) {
+	quota := strconv.FormatInt(int64(b.CPUs*float64(period/time.Microsecond)), 10)
+	per := strconv.FormatInt(int64(period/time.Microsecond), 10)
+	memory, pids := strconv.FormatInt(b.Memory, 10), strconv.FormatInt(b.Pids, 10)
+	var out []Setting
+	for _, want := range []struct {
+		asked      bool
+		controller string
+		v1, v2     []Setting
+	}{
+		{b.CPUs > 0, "cpu", []Setting{{"cpu.cfs_period_us", per}, {"cpu.cfs_quota_us", quota}}, []Setting{{"cpu.max", quota + " " + per}}},
+		{b.CPUSet != "", "cpuset", []Setting{{"cpuset.cpus", b.CPUSet}}, []Setting{{"cpuset.cpus", b.CPUSet}}},
+		{b.Memory > 0, "memory", []Setting{{"memory.limit_in_bytes", memory}}, []Setting{{"memory.max", memory}}},
+		{b.Pids > 0, "pids", []Setting{{"pids.max", pids}}, []Setting{{"pids.max", pids}}},
+	} {
+		if !want.asked {
+			continue
+		}
+		tree, ok := h.With(want.controller)
+		if !ok {
+			return nil, fmt.Errorf("a limit needs the cgroup controller %q, which is in no tree that this user may write", want.controller)
+		}
+		files := want.v1
+		if tree.Version == 2 {
+			files = want.v2
+		}
+		for _, s := range files {
+			out = append(out, Setting{filepath.Join(tree.Dir(rel), s.File), s.Text})
+		}
+	}
+	return out, nil
+}
+
+// Apply writes the bounds of the existing group rel.
+func (h Hierarchies) Apply(rel string, b Bounds) error {
+	settings, err := h.Settings(rel, b)
+	if err != nil {
+		return err
+	}
+	for _, s := range settings {
+		if err := os.WriteFile(s.File, []byte(s.Text), 0); err != nil {
+			return fmt.Errorf("limit %s to %q: %w", s.File, s.Text, err)
+		}
+	}
+	return nil
+}
+
+// Join moves the process pid into the group rel of every writable tree.
+func (h Hierarchies) Join(rel string, pid int) error {
+	for _, dir := range h.Dirs(rel) {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+			return fmt.Errorf("move process %d to cgroup %s: %w", pid, dir, err)
+		}
+	}
+	return nil
+}
+
+// PIDs are the processes in the group rel and below it, in any tree.
+func (h Hierarchies) PIDs(rel string) ([]int, error) {
+	var pids []int
+	for _, top := range h.Dirs(rel) {
+		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				var more []int
+				more, err = pidsIn(path)
+				pids = append(pids, more...)
+			}
+			return ignoreGone(err)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list the processes of cgroup %s: %w", rel, err)
+		}
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids), nil
+}
+
+func pidsIn(dir string) ([]int, error) {
+	f, err := os.Open(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var pids []int
+	for s := bufio.NewScanner(f); s.Scan(); {
+		pid, err := strconv.Atoi(s.Text())
+		if err != nil {
+			return nil, fmt.Errorf("%s/cgroup.procs: %w", dir, err)
+		}
+		if pid > 0 { // 0 is a process outside our PID namespace
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// ignoreGone forgives a group that went away while it was looked at.
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return err
+}
+
+// Kill ends every process in the group rel and below it with SIGKILL, and
+// returns when none is left, or after a deadline of 5 seconds with an error that
+// names the survivors. A group that is not there is no error.
+func (h Hierarchies) Kill(rel string) error {
+	if one, ok := h.Unified(); ok {
+		// One write where the kernel has it (5.14); the loop below finds the rest.
+		_ = os.WriteFile(filepath.Join(one.Dir(rel), "cgroup.kill"), []byte("1"), 0)
+	}
+	pause := 100 * time.Microsecond
+	for deadline := time.Now().Add(5 * time.Second); ; {
+		pids, err := h.PIDs(rel)
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		for _, pid := range pids {
+			if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH {
+				return fmt.Errorf("kill process %d of cgroup %s: %w", pid, rel, err)
+			}
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("processes %v of cgroup %s survive SIGKILL", pids, rel)
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 20*time.Millisecond)
+	}
+}
+
+// Remove removes the group rel and all below it in every tree; processes in
+// there must have ended. A group that is not there is no error.
+func (h Hierarchies) Remove(rel string) error {
+	var errs []error
+	for _, top := range h.Dirs(rel) {
+		errs = append(errs, removeTree(top))
+	}
+	return errors.Join(errs...)
+}
+
+func removeTree(top string) error {
+	var dirs []string
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return ignoreGone(err)
+	})
+	if err != nil {
+		return fmt.Errorf("look through cgroup %s: %w", top, err)
+	}
+	for _, dir := range slices.Backward(dirs) {
+		if err := removeGroup(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeGroup removes one group. A process that has just been reaped may hold
+// it for a moment longer: the kernel says EBUSY until it is through.
+func removeGroup(dir string) error {
+	pause := 100 * time.Microsecond
+	for deadline := time.Now().Add(2 * time.Second); ; {
+		err := unix.Rmdir(dir)
+		if err == nil || err == unix.ENOENT {
+			return nil
+		}
+		if err != unix.EBUSY || time.Now().After(deadline) {
+			return fmt.Errorf("remove cgroup %s: %w", dir, err)
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 20*time.Millisecond)
+	}
+}
+
+// Accounts are what a group has used, from its beginning.
+type Accounts struct {
+	User, System   time.Duration // CPU time, with the groups below
+	MemoryPeak     int64         // bytes; -1 where no tree tells
+	Throttled      time.Duration // held back by a CPU quota
+	ThrottleEvents int64
+	HasCPU         bool // a tree tells CPU time
+}
+
+// Accounts reads the group rel.
+func (h Hierarchies) Accounts(rel string) (Accounts, error) {
+	a := Accounts{MemoryPeak: -1}
+	if err := h.readCPU(rel, &a); err != nil {
+		return a, fmt.Errorf("read the CPU time of cgroup %s: %w", rel, err)
+	}
+	tree, ok := h.With("memory")
+	if !ok {
+		return a, nil
+	}
+	file := "memory.peak"
+	if tree.Version == 1 {
+		file = "memory.max_usage_in_bytes"
+	}
+	peak, err := readInt(filepath.Join(tree.Dir(rel), file))
+	if errors.Is(err, fs.ErrNotExist) && tree.Version == 2 {
+		return a, nil // memory.peak came with 5.19
+	}
+	if err != nil {
+		return a, fmt.Errorf("read the peak memory of cgroup %s: %w", rel, err)
+	}
+	a.MemoryPeak = peak
+	return a, nil
+}
+
+func (h Hierarchies) readCPU(rel string, a *Accounts) error {
+	if tree, ok := h.With("cpuacct"); ok {
+		user, err := readInt(filepath.Join(tree.Dir(rel), "cpuacct.usage_user"))
+		if err != nil {
+			return err
+		}
+		system, err := readInt(filepath.Join(tree.Dir(rel), "cpuacct.usage_sys"))
+		if err != nil {
+			return err
+		}
+		a.User, a.System, a.HasCPU = time.Duration(user), time.Duration(system), true
+		if tree, ok := h.With("cpu"); ok && tree.Version == 1 {
+			stat, err := readStat(filepath.Join(tree.Dir(rel), "cpu.stat"))
+			a.Throttled, a.ThrottleEvents = time.Duration(stat["throttled_time"]), stat["nr_throttled"]
+			return err
+		}
+		return nil
+	}
+	tree, ok := h.Unified()
+	if !ok {
+		return nil
+	}
+	// v2 counts CPU time in every group, with the controller or without.
+	stat, err := readStat(filepath.Join(tree.Dir(rel), "cpu.stat"))
+	micro := func(key string) time.Duration { return time.Duration(stat[key]) * time.Microsecond }
+	a.User, a.System, a.Throttled = micro("user_usec"), micro("system_usec"), micro("throttled_usec")
+	a.ThrottleEvents, a.HasCPU = stat["nr_throttled"], err == nil
+	return err
+}
+
+func readInt(file string) (int64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", file, err)
+	}
+	return n, nil
+}
+
+// readStat reads a file of "key number" lines.
+func readStat(file string) (map[string]int64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	stat := map[string]int64{}
+	for line := range strings.Lines(string(text)) {
+		key, number, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		stat[key] = n
+	}
+	return stat, nil
+}
