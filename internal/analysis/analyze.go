@@ -88,13 +88,16 @@ type group struct {
 	cells   []study.Cell
 	control int // index into cells, -1 = none
 	aa      int
+	// What the machine's noise means for the whole group.
+	refusal  string
+	warnings []string
 }
 
 // groups keeps the order in which groups and cells appear.
-func groups(cells []study.Cell) []group {
+func (in Input) groups() []group {
 	var out []group
 	at := map[string]int{}
-	for _, c := range cells {
+	for _, c := range in.Cells {
 		i, ok := at[c.Group]
 		if !ok {
 			i = len(out)
@@ -109,6 +112,10 @@ func groups(cells []study.Cell) []group {
 			g.control = len(g.cells)
 		}
 		g.cells = append(g.cells, c)
+	}
+	for i := range out {
+		out[i].refusal, out[i].warnings = in.noisy(out[i])
+		out[i].refusal = firstOf(in.controlFailed(out[i]), out[i].refusal)
 	}
 	return out
 }
@@ -130,7 +137,7 @@ type result struct {
 // A group whose trials all failed keeps its first metric, to show the failures.
 func (in Input) jobs() []job {
 	var jobs []job
-	for _, g := range groups(in.Cells) {
+	for _, g := range in.groups() {
 		workload := g.cells[0].Workload
 		first := len(jobs)
 		for _, m := range in.Metrics[workload] {

@@ -278,6 +278,14 @@ func TestRefusals(t *testing.T) {
 				r.Warnings = []string{"note: something else"}
 			}
 		}},
+		{"steal as a metric", "The hypervisor stole 120 s of CPU time in 600 s of trials, more than 10 %", func(r *sample.Record) {
+			r.Values["wall"][0] = 10
+			r.Values["steal"] = []float64{2}
+		}},
+		{"pressure as a metric", "Cpu pressure was present in 75 % of the trials' time, but only in 0 % of it in the quietest quarter", func(r *sample.Record) {
+			r.Values["wall"][0] = 10
+			r.Values["cpu-pressure"] = []float64{10 * b2f(r.Block >= 5)}
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := rowOf(t, Analyze(edit(20, c.change)), "runc").Effect
@@ -344,6 +352,17 @@ func TestValuesWithoutLogarithm(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Pressure that the payload makes by itself, in every trial, refuses nothing.
+func TestOwnPressureIsNoNoise(t *testing.T) {
+	claims := Analyze(edit(20, func(r *sample.Record) {
+		r.Values["wall"][0] *= 1000
+		r.Values["cpu-pressure"] = []float64{r.Values["wall"][0]}
+	}))
+	if e := rowOf(t, claims, "runc").Effect; e.Verdict != Equivalent {
+		t.Errorf("%s: %s; want equivalent", e.Verdict, e.Why)
+	}
 }
 
 // A run of one cell that always failed still shows the failure.

@@ -23,7 +23,7 @@ func Compare(a, b Input) Claims {
 	a, b = a.defaults(), b.defaults()
 	b.Alpha, b.Margin = a.Alpha, a.Margin
 	other := map[string]group{}
-	for _, g := range groups(b.Cells) {
+	for _, g := range b.groups() {
 		other[g.name] = g
 	}
 	var jobs []job
@@ -47,18 +47,16 @@ func Compare(a, b Input) Claims {
 		if len(r.out.Rows) > 0 {
 			claims.Comparisons = append(claims.Comparisons, r.out)
 		}
-		claims.Warnings = append(claims.Warnings, r.warnings...)
 	}
 	return claims
 }
 
 // comparison is one table of two runs in the making.
 type comparison struct {
-	a, b     Input
-	job      job   // of a
-	other    group // the same of b
-	out      Comparison
-	warnings []string
+	a, b  Input
+	job   job   // of a
+	other group // the same of b
+	out   Comparison
 }
 
 func (c *comparison) make() {
@@ -324,13 +322,8 @@ func (c *comparison) controlShift() float64 {
 
 // refusal says why nothing is claimed about the two runs.
 func (c *comparison) refusal(moved float64) string {
-	for _, run := range []struct {
-		in Input
-		g  group
-	}{{c.a, c.job.group}, {c.b, c.other}} {
-		if why := firstOf(run.in.controlFailed(run.g), run.in.disturbed(run.g)); why != "" {
-			return why
-		}
+	if why := firstOf(c.job.group.refusal, c.other.refusal); why != "" {
+		return why
 	}
 	if math.Expm1(math.Abs(moved)) >= driftRefused {
 		return fmt.Sprintf("The control itself changed by %s between the runs, more than %s: the machine was not the same. Measure both in one interleaved run.",

@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -15,7 +16,22 @@ const (
 	driftWarned     = 0.05 // from which it is told
 	driftP          = 0.01 // p-value that makes a change a trend
 	disturbedShare  = 0.25 // share of a group's trials that may carry a warning of noise
+	stealRefused    = 0.10 // stolen CPU time per wall time from which nothing is claimed
+	stealWarned     = 0.02
+	stealWall       = 1.0  // seconds of trials below which steal, counted in steps of 10 ms, says nothing
+	pressureRefused = 0.50 // time under pressure, above that of the quietest quarter, as a share of wall time
+	pressureWarned  = 0.20
+	pressureWall    = 10.0 // seconds a quarter: the kernel brings its totals up to date every 2 s only
 )
+
+// Names of the metrics that measure noise and the time they belong to, all in
+// seconds per trial.
+const (
+	wallMetric  = "wall"
+	stealMetric = "steal"
+)
+
+var pressureMetrics = []string{"cpu-pressure", "io-pressure"}
 
 // noiseKinds begin the warnings of a record that say that the machine was
 // disturbed from outside.
@@ -72,31 +88,112 @@ func (in Input) disturbed(g group) string {
 		noisy, trials, percent(disturbedShare), strings.TrimRight(example, "."))
 }
 
-type drifted struct{ refusal, warning string }
+// isNoiseMetric says that a metric is the machine's, not the cell's: that it
+// drifts is no news of the control.
+func isNoiseMetric(name string) bool {
+	return name == stealMetric || slices.Contains(pressureMetrics, name)
+}
+
+// stolen judges the CPU time that the hypervisor took during a group's trials.
+func (in Input) stolen(g group) finding {
+	wall, steal := in.sums(g, stealMetric, 0, math.MaxInt32)
+	share := steal / wall
+	what := fmt.Sprintf("the hypervisor stole %.3g s of CPU time in %.3g s of trials", steal, wall)
+	switch {
+	case wall < stealWall || share < stealWarned:
+		return finding{}
+	case share < stealRefused:
+		return finding{warning: g.name + ": " + what + "; intervals are wider for it"}
+	}
+	return finding{refusal: capital(what) + fmt.Sprintf(", more than %s. Measure again when its other guests are quiet.", percent(stealRefused))}
+}
+
+// pressed judges the time in which tasks waited for a CPU or for I/O. What the
+// payload waits for by itself it does in every quarter of the run, so only the
+// excess over the quietest one is noise; noise that is always there cancels in
+// the ratios.
+func (in Input) pressed(g group, metric string) finding {
+	least, wall, pressure := math.Inf(1), 0.0, 0.0
+	for quarter := range 4 {
+		w, p := in.sums(g, metric, quarter*in.Blocks/4, (quarter+1)*in.Blocks/4)
+		if w < pressureWall {
+			return finding{}
+		}
+		least, wall, pressure = min(least, p/w), wall+w, pressure+p
+	}
+	excess := pressure/wall - least
+	what := fmt.Sprintf("%s was present in %s of the trials' time, but only in %s of it in the quietest quarter of the run",
+		strings.ReplaceAll(metric, "-", " "), percent(pressure/wall), percent(least))
+	switch {
+	case excess < pressureWarned:
+		return finding{}
+	case excess < pressureRefused:
+		return finding{warning: g.name + ": " + what + "; something else was running"}
+	}
+	return finding{refusal: capital(what) + ". Measure again when nothing else runs."}
+}
+
+// sums adds up the wall time of a group's single-copy trials in some blocks,
+// and a metric of the same trials.
+func (in Input) sums(g group, metric string, from, to int) (wall, sum float64) {
+	for _, cell := range g.cells {
+		c := in.Data.cells[cell.ID]
+		if cell.Copies > 1 {
+			continue
+		}
+		pairs(c.series(wallMetric), c.series(metric), func(block int32, w, v float64) {
+			if int(block) >= from && int(block) < to {
+				wall, sum = wall+w, sum+v
+			}
+		})
+	}
+	return wall, sum
+}
+
+// noisy gathers what the machine's noise means for a group.
+func (in Input) noisy(g group) (refusal string, warnings []string) {
+	refusal = in.disturbed(g)
+	found := []finding{in.stolen(g)}
+	for _, m := range pressureMetrics {
+		found = append(found, in.pressed(g, m))
+	}
+	for _, d := range found {
+		refusal = firstOf(refusal, d.refusal)
+		if d.warning != "" {
+			warnings = append(warnings, d.warning)
+		}
+	}
+	return refusal, warnings
+}
+
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+// finding is a finding about the machine: neither text, or one of them.
+type finding struct{ refusal, warning string }
 
 // drift looks for a trend of the control over the run: Spearman's rank
 // correlation with time for its existence, the last third's median over the
 // first third's for its size. Ratios inside a block cancel a drift that all
 // cells share, so a small one is only told.
-func (in Input) drift(j job, control blockSeries) drifted {
+func (in Input) drift(j job, control blockSeries) finding {
 	n := len(control.values)
 	if n < bootstrapFrom {
-		return drifted{}
+		return finding{}
 	}
 	first, last := median(sorted(control.values[:n/3])), median(sorted(control.values[n-n/3:]))
 	if first <= 0 || last <= 0 {
-		return drifted{}
+		return finding{}
 	}
 	ratio := last / first
 	size := math.Expm1(math.Abs(math.Log(ratio)))
 	if size < max(driftWarned, in.Margin) || trend(control.values) > driftP {
-		return drifted{}
+		return finding{}
 	}
 	what := fmt.Sprintf("the control's %s drifted by %s from the first third of the run to the last", j.metric.Name, effectSize(ratio))
 	if size >= driftRefused {
-		return drifted{refusal: strings.ToUpper(what[:1]) + what[1:] + fmt.Sprintf(", more than %s. Measure again when the machine is steady.", percent(driftRefused))}
+		return finding{refusal: capital(what) + fmt.Sprintf(", more than %s. Measure again when the machine is steady.", percent(driftRefused))}
 	}
-	return drifted{warning: j.group.name + ": " + what + "; ratios inside a block cancel what all cells share, medians and differences do not"}
+	return finding{warning: j.group.name + ": " + what + "; ratios inside a block cancel what all cells share, medians and differences do not"}
 }
 
 // trend is the p-value, two-sided, of Spearman's rank correlation between

@@ -83,11 +83,13 @@ func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compa
 		present[i].effect.PAdjusted = adjusted
 	}
 	rule := rules{alpha: in.Alpha, margin: in.Margin, cells: len(present)}
-	rule.refused = in.controlFailed(j.group)
-	drift, disturbed := in.drift(j, control), in.disturbed(j.group)
-	r.warnings = append(r.warnings, drift.warning)
-	if rule.refused == "" {
-		rule.refused = firstOf(disturbed, drift.refusal)
+	drift := in.drift(j, control)
+	rule.refused = firstOf(j.group.refusal, drift.refusal)
+	if j.primary { // the group's, so told once
+		r.warnings = append(r.warnings, j.group.warnings...)
+	}
+	if !isNoiseMetric(j.metric.Name) {
+		r.warnings = append(r.warnings, drift.warning)
 	}
 	if aa >= 0 && effects[aa] != nil {
 		rule.judge(effects[aa])
