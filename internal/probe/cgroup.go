@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -20,24 +21,24 @@ type Cgroup struct{}
 
 // Begin notes what the cgroups used so far and forgets their peaks.
 func (Cgroup) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
-	h, err := findHierarchies()
+	h, err := sys.Cgroups()
 	if err != nil {
 		return nil, fmt.Errorf("cgroup probe: %w", err)
 	}
 	var cpus []cpuMeter
 	for _, w := range distinct(on) {
-		before, _, err := h.cpu(w.Cgroup)
+		before, _, err := readCPU(h, w.Cgroup)
 		if err != nil {
 			return nil, fmt.Errorf("cgroup probe: %w", err)
 		}
 		cpus = append(cpus, cpuMeter{role: w.Role, cgroup: w.Cgroup, before: before})
 	}
-	peaks, err := h.armPeaks(on)
+	peaks, err := armPeaks(h, on)
 	if err != nil {
 		return nil, fmt.Errorf("cgroup probe: %w", err)
 	}
 	return func() ([]sample.Value, error) {
-		values, err := h.readCPU(cpus)
+		values, err := readCPUs(h, cpus)
 		if err == nil {
 			var memory []sample.Value
 			memory, err = readPeaks(peaks)
@@ -53,8 +54,8 @@ func (Cgroup) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Valu
 	}, nil
 }
 
-// distinct drops watches without a cgroup and those whose cgroup lies inside
-// another's of the same role or is the same: nothing may be counted twice.
+// distinct drops watches without a cgroup, and those whose cgroup is another's
+// or lies inside it: nothing may be counted twice.
 func distinct(on []target.Watch) []target.Watch {
 	var out []target.Watch
 	for i, w := range on {
@@ -85,13 +86,13 @@ var roleCPU = map[target.Role]string{
 	target.RoleClient: ClientCPU, target.RoleDaemon: DaemonCPU,
 }
 
-// readCPU gives the CPU time since Begin.
-func (h hierarchies) readCPU(meters []cpuMeter) ([]sample.Value, error) {
+// readCPUs gives the CPU time since Begin.
+func readCPUs(h sys.Hierarchies, meters []cpuMeter) ([]sample.Value, error) {
 	var total cpuTime
 	found := false
 	roles := map[target.Role]float64{}
 	for _, m := range meters {
-		after, ok, err := h.cpu(m.cgroup)
+		after, ok, err := readCPU(h, m.cgroup)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +125,7 @@ func (h hierarchies) readCPU(meters []cpuMeter) ([]sample.Value, error) {
 // armPeaks opens the peaks of the watched cgroups and of the instances that
 // they belong to. A peak of a sum is not the sum of peaks: payload and runtime
 // of one instance have a common parent, and that one's peak is the instance's.
-func (h hierarchies) armPeaks(on []target.Watch) (peaks []peak, err error) {
+func armPeaks(h sys.Hierarchies, on []target.Watch) (peaks []peak, err error) {
 	metrics := map[string]string{} // by cgroup
 	for _, w := range distinct(on) {
 		switch w.Role {
@@ -138,7 +139,7 @@ func (h hierarchies) armPeaks(on []target.Watch) (peaks []peak, err error) {
 		metrics[instanceOf(w.Cgroup)] = "peak-memory"
 	}
 	for cgroup, metric := range metrics {
-		p, ok, err := h.armPeak(cgroup, metric)
+		p, ok, err := armPeak(h, cgroup, metric)
 		if err != nil {
 			for _, p := range peaks {
 				p.close()

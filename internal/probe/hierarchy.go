@@ -7,40 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sys"
 )
-
-// hierarchies are where this machine counts CPU time and memory: the mount
-// points of the v1 controllers, and of v2. "" is not mounted.
-type hierarchies struct {
-	cpuacct string // v1
-	memory  string // v1
-	unified string // v2
-}
-
-func findHierarchies() (h hierarchies, err error) {
-	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
-	if err != nil {
-		return h, fmt.Errorf("cgroup mounts: %w", err)
-	}
-	for _, m := range mounts {
-		options := strings.Split(m.VFSOptions, ",")
-		switch {
-		case m.FSType == "cgroup2":
-			h.unified = m.Mountpoint
-		case slices.Contains(options, "cpuacct"):
-			h.cpuacct = m.Mountpoint
-		case slices.Contains(options, "memory"):
-			h.memory = m.Mountpoint
-		}
-	}
-	return h, nil
-}
 
 // cpuTime is CPU time in seconds. total is exact; ticks are what the kernel's
 // timer ticks saw, which only tell the split.
@@ -67,13 +40,13 @@ func (t cpuTime) split() (user, system float64) {
 	return t.total - system, system
 }
 
-// cpu reads the CPU time of a cgroup with its children, those removed already
+// readCPU reads the CPU time of a cgroup with its children, those removed already
 // included. ok is false where no hierarchy has the cgroup.
-func (h hierarchies) cpu(cgroup string) (t cpuTime, ok bool, err error) {
-	if h.cpuacct != "" {
-		t, err = cpuV1(filepath.Join(h.cpuacct, cgroup))
-	} else if h.unified != "" {
-		t, err = cpuV2(filepath.Join(h.unified, cgroup))
+func readCPU(h sys.Hierarchies, cgroup string) (t cpuTime, ok bool, err error) {
+	if tree, ok := h.With("cpuacct"); ok {
+		t, err = cpuV1(tree.Dir(cgroup))
+	} else if tree, ok := h.Unified(); ok {
+		t, err = cpuV2(tree.Dir(cgroup)) // counts CPU time without the controller, too
 	} else {
 		return t, false, nil
 	}
@@ -149,15 +122,14 @@ type peak struct {
 
 // armPeak opens a cgroup's peak and resets it. ok is false where the machine
 // or the cgroup has none.
-func (h hierarchies) armPeak(cgroup, metric string) (p peak, ok bool, err error) {
-	file := ""
-	switch {
-	case h.memory != "":
-		file = filepath.Join(h.memory, cgroup, "memory.max_usage_in_bytes")
-	case h.unified != "":
-		file = filepath.Join(h.unified, cgroup, "memory.peak")
-	default:
+func armPeak(h sys.Hierarchies, cgroup, metric string) (p peak, ok bool, err error) {
+	tree, ok := h.With("memory")
+	if !ok {
 		return p, false, nil
+	}
+	file := filepath.Join(tree.Dir(cgroup), "memory.peak")
+	if tree.Version == 1 {
+		file = filepath.Join(tree.Dir(cgroup), "memory.max_usage_in_bytes")
 	}
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrPermission) { // memory.peak cannot be written before Linux 6.12

@@ -1,0 +1,206 @@
+package probe
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// group makes an instance's cgroup with its children and removes it at the end.
+func group(t *testing.T) (sys.Hierarchies, string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("this test makes cgroups: run it as root")
+	}
+	h, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rel := fmt.Sprintf("tare/probe-test-%d", os.Getpid())
+	for _, g := range []string{rel, rel + "/payload", rel + "/runtime"} {
+		if err := h.Make(g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if err := h.Remove(rel); err != nil {
+			t.Error(err)
+		}
+		for _, top := range h.Dirs("tare") {
+			_ = os.Remove(top) // another process may have groups there
+		}
+	})
+	return h, rel
+}
+
+// inside runs a script in a group and returns the CPU seconds that it took.
+func inside(t *testing.T, h sys.Hierarchies, rel, script string) float64 {
+	t.Helper()
+	enter := ""
+	for _, dir := range h.Dirs(rel) {
+		enter += "echo $$ > " + filepath.Join(dir, "cgroup.procs") + "; "
+	}
+	c := exec.Command("/bin/sh", "-ec", enter+script)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds()
+}
+
+func toMap(values []sample.Value) map[string]float64 {
+	m := map[string]float64{}
+	for _, v := range values {
+		m[v.Metric] += v.Value
+	}
+	return m
+}
+
+func TestCgroupCounts(t *testing.T) {
+	h, rel := group(t)
+	inside(t, h, rel+"/payload", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done") // before Begin: must not count
+	end, err := Cgroup{}.Begin(t.Context(), []target.Watch{
+		{Role: target.RolePayload, Cgroup: rel + "/payload"},
+		{Role: target.RoleRuntime, Cgroup: rel + "/runtime"},
+		{Role: target.RoleRuntime, Cgroup: rel + "/runtime"}, // twice: must count once
+		{Role: target.RoleDaemon, Cgroup: "no/such/group"},
+		{Role: target.RoleClient},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload := inside(t, h, rel+"/payload", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; dd if=/dev/zero of=/dev/null bs=32M count=2 2>/dev/null")
+	runtime := inside(t, h, rel+"/runtime", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; dd if=/dev/zero of=/dev/null bs=8M count=2 2>/dev/null")
+	values, err := end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := toMap(values)
+	near := func(metric string, want, tolerance float64) {
+		t.Helper()
+		if v, ok := got[metric]; !ok || math.Abs(v-want) > tolerance {
+			t.Errorf("%s is %v, want %v +- %v", metric, v, want, tolerance)
+		}
+	}
+	// rusage counts the shell's own start before it enters the group.
+	near(PayloadCPU, payload, 0.02+payload/10)
+	near(RuntimeCPU, runtime, 0.02+runtime/10)
+	near("cpu", got[PayloadCPU]+got[RuntimeCPU], 1e-9)
+	near("cpu", got["cpu-user"]+got["cpu-system"], 1e-9)
+	near(PayloadPeak, 34<<20, 4<<20)
+	near(RuntimePeak, 10<<20, 4<<20)
+	near("peak-memory", got[PayloadPeak], 4<<20) // one after the other: not the sum
+	if _, there := got[DaemonCPU]; there {
+		t.Error("a cgroup that does not exist gave a value")
+	}
+}
+
+func TestWithoutCgroupsThereIsNothing(t *testing.T) {
+	end, err := Cgroup{}.Begin(t.Context(), []target.Watch{{Role: target.RolePayload, PID: os.Getpid()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if values, err := end(); err != nil || len(values) != 0 {
+		t.Errorf("%v, %v", values, err)
+	}
+}
+
+func TestDistinct(t *testing.T) {
+	w := func(role target.Role, cgroup string) target.Watch { return target.Watch{Role: role, Cgroup: cgroup} }
+	on := []target.Watch{
+		w("runtime", "a/runtime"), w("payload", "a/payload"), w("payload", "a/payload/inner"),
+		w("payload", "a/payload2"), w("runtime", "a/runtime/"), w("client", ""),
+	}
+	want := []target.Watch{on[0], on[1], on[3]}
+	if diff := cmp.Diff(want, distinct(on)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestInstanceOf(t *testing.T) {
+	for in, want := range map[string]string{
+		"tare/run/id/payload":       "tare/run/id",
+		"tare/run/id/payload/inner": "tare/run/id",
+		"tare/run/id/runtime":       "tare/run/id",
+		"system.slice/docker":       "system.slice/docker",
+	} {
+		if got := instanceOf(in); got != want {
+			t.Errorf("instanceOf(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestSplitKeepsTheTotal(t *testing.T) {
+	for _, c := range []struct{ in, want cpuTime }{
+		{cpuTime{1, 3, 1}, cpuTime{0, 0.75, 0.25}},
+		{cpuTime{1, 0, 0}, cpuTime{0, 1, 0}},
+		{cpuTime{1, 0, 4}, cpuTime{0, 0, 1}},
+		{cpuTime{1, 4, 0}, cpuTime{0, 1, 0}},
+	} {
+		if user, system := c.in.split(); user != c.want.userTicks || system != c.want.systemTicks {
+			t.Errorf("%+v: %v and %v", c.in, user, system)
+		}
+	}
+}
+
+func TestCPUV2(t *testing.T) {
+	dir := t.TempDir()
+	write := func(text string) {
+		if err := os.WriteFile(filepath.Join(dir, "cpu.stat"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("usage_usec 3000000\nuser_usec 2000000\nsystem_usec 1000000\nnr_periods 0\n")
+	if got, err := cpuV2(dir); err != nil || got != (cpuTime{3, 2, 1}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, broken := range []string{"", "usage_usec x\nuser_usec 1\nsystem_usec 1\n", "usage_usec 1\n"} {
+		write(broken)
+		if _, err := cpuV2(dir); err == nil {
+			t.Errorf("%q was taken", broken)
+		}
+	}
+}
+
+func TestNoise(t *testing.T) {
+	end, err := Noise{}.Begin(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := toMap(values)
+	if v, ok := got[Steal]; !ok || v < 0 || v > 1 {
+		t.Errorf("steal is %v", v)
+	}
+	if _, err := os.Stat("/proc/pressure/cpu"); err == nil {
+		if _, ok := got[CPUPressure]; !ok {
+			t.Error("the kernel has PSI and the probe gave none")
+		}
+	}
+}
+
+// Every metric that a probe gives must be defined, here or as a general one.
+func TestMetricsAreDefined(t *testing.T) {
+	known := map[string]bool{}
+	for _, m := range Metrics() {
+		if known[m.Name] || m.Unit == "" || m.Better == "" || m.Help == "" {
+			t.Errorf("%+v is defined twice or not wholly", m)
+		}
+		known[m.Name] = true
+	}
+	for _, name := range roleCPU {
+		if !known[name] {
+			t.Errorf("%s is not defined", name)
+		}
+	}
+}
