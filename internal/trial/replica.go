@@ -56,7 +56,7 @@ func newReplica(ctx context.Context, r *Runner, job Job, id string) (*replica, e
 	}
 	spec.Stdio = target.Stdio{Stdin: job.Spec.Stdio.Stdin, Stdout: c.stdout.write, Stderr: c.stderr.write}
 	c.grouped = true
-	if spec.Cgroup, err = r.Groups.Make(id, spec.Limits); err != nil {
+	if spec.Cgroup, err = r.Groups.Make(id); err != nil {
 		return c, target.Labf("cgroup of the instance: %w", err)
 	}
 	c.instance, err = job.Driver.Prepare(ctx, spec, c.dir)

@@ -30,9 +30,10 @@ type Sink interface {
 
 // Groups makes the cgroups that instances are put into.
 type Groups interface {
-	// Make makes the group of one instance with its limits and returns its
-	// name relative to each hierarchy's root, "" where cgroups cannot be used.
-	Make(id string, limits target.Limits) (string, error)
+	// Make makes the group of one instance, with one each for its payload and
+	// its runtime below it, and returns its name relative to each hierarchy's
+	// root, "" where cgroups cannot be used. Limits are the driver's to set.
+	Make(id string) (string, error)
 	// Remove ends what is left in the group and removes it.
 	Remove(id string) error
 }
@@ -131,6 +132,7 @@ func (t *running) timed(ctx context.Context) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, t.job.Timeout)
 	defer cancel()
+	began := Now()
 	errs := make([]error, len(t.copies))
 	if len(t.copies) == 1 { // the common case needs no other thread in the timed path
 		errs[0] = t.copies[0].run(bounded)
@@ -141,6 +143,7 @@ func (t *running) timed(ctx context.Context) error {
 		}
 		all.Wait()
 	}
+	elapsed := Now().Sub(began)
 	probed, probeErr := end()
 	for _, c := range t.copies {
 		t.warnings = append(t.warnings, c.drain()...)
@@ -154,7 +157,11 @@ func (t *running) timed(ctx context.Context) error {
 	if probeErr != nil {
 		return phased{"wait", target.Labf("probe: %w", probeErr)}
 	}
-	return t.evaluate(probed)
+	if err := t.evaluate(probed); err != nil {
+		return err
+	}
+	t.warnings = append(t.warnings, disturbed(t.values, elapsed)...)
+	return nil
 }
 
 // beginProbes arms the probes in order; the returned function ends them in the

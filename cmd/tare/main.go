@@ -1,0 +1,25 @@
+// Command tare weighs isolation on Linux: the same workload on the host, in a
+// bare container and in OCI runtimes, with what each layer costs and how sure
+// that is.
+package main
+
+import (
+	"os"
+
+	"github.com/tarelab/tare/internal/cli"
+	"github.com/tarelab/tare/internal/target/all"
+)
+
+// version is set by the linker (-X main.version).
+var version = "devel"
+
+func main() {
+	os.Exit(cli.Main(cli.Env{
+		Args:    os.Args[1:],
+		Getenv:  os.Getenv,
+		Stdout:  os.Stdout,
+		Stderr:  os.Stderr,
+		Drivers: all.Drivers,
+		Version: version,
+	}))
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// checked is what tare check found, as --json prints it.
+type checked struct {
+	Host    hostinfo.Host   `json:"host"`
+	Facts   []hostinfo.Fact `json:"facts"`
+	Targets []checkedTarget `json:"targets"`
+}
+
+type checkedTarget struct {
+	lab.Finding
+	Works  bool   `json:"works"`
+	Why    string `json:"why,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func checkCommand(env *Env) *cobra.Command {
+	var asJSON, fresh bool
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Show what can be weighed here, each line proven by use",
+		Long: `check proves each target by running a payload in it and seeing its exit code
+come back, and each fact of the machine by using it. It works as any user and
+says which facts need root. Proofs are kept until the next boot or a change of
+the binary.`,
+		Args: exactArgs(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			laboratory, err := lab.Open(env.config(c))
+			if err != nil {
+				return err
+			}
+			found := checked{Host: hostinfo.Gather(), Facts: hostinfo.Probe(c.Context())}
+			for _, f := range laboratory.Check(c.Context(), laboratory.Drivers(), fresh) {
+				t := checkedTarget{Finding: f, Works: f.Err == nil}
+				var cannot *target.CannotError
+				if errors.As(f.Err, &cannot) {
+					t.Why, t.Remedy = cannot.Lacks, cannot.Remedy
+				} else if f.Err != nil {
+					t.Why = f.Err.Error()
+				}
+				found.Targets = append(found.Targets, t)
+			}
+			if err := errors.Join(laboratory.Close(), c.Context().Err()); err != nil {
+				return err
+			}
+			if asJSON {
+				return env.printJSON(found)
+			}
+			env.printCheck(found)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	c.Flags().BoolVar(&fresh, "fresh", false, "prove everything anew")
+	return c
+}
+
+func (env *Env) printCheck(found checked) {
+	h := found.Host
+	fmt.Fprintf(env.Stdout, "%s, %s, kernel %s, cgroup %s, %d CPUs\n\n", h.CPU, h.OS, h.Kernel, h.Cgroup, h.CPUs)
+	t := env.table("target", "", "version", "note")
+	for _, r := range found.Targets {
+		t.AppendRow([]any{r.Target, yes(r.Works), r.Facts.Version, note(r)})
+	}
+	t.Render()
+	fmt.Fprintln(env.Stdout)
+	t = env.table("fact", "", "value", "note")
+	for _, f := range found.Facts {
+		t.AppendRow([]any{f.Name, yes(f.OK), f.Value, joinNote(f.Why, f.Remedy)})
+	}
+	t.Render()
+}
+
+func yes(ok bool) string {
+	if ok {
+		return "yes"
+	}
+	return "no"
+}
+
+func note(r checkedTarget) string {
+	if !r.Works {
+		return joinNote(r.Why, r.Remedy)
+	}
+	s := ""
+	for _, k := range sortedNames(r.Facts.Notes) {
+		if s != "" {
+			s += ", "
+		}
+		s += k + " " + r.Facts.Notes[k]
+	}
+	return s
+}
+
+func joinNote(why, remedy string) string {
+	if why != "" && remedy != "" {
+		return why + "; " + remedy
+	}
+	return why + remedy
+}

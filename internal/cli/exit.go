@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// The exit codes, as the help shows them. This is the only table.
+const (
+	exitOK           = 0
+	exitLaboratory   = 1
+	exitUsage        = 2
+	exitTarget       = 3
+	exitCannot       = 4
+	exitRefused      = 5
+	exitDiffers      = 6
+	exitInconclusive = 7
+	exitInterrupted  = 130
+)
+
+const exitHelp = `Exit codes:
+  0    done; with --gate: every comparison is equivalent
+  1    the laboratory failed: tare or this machine, not what was weighed
+  2    bad usage or bad input; nothing was run
+  3    a target or its payload failed; the report names it
+  4    what was asked for cannot run here: needs root, or something is missing
+  5    with --gate: refused, the machine was too noisy or a control failed
+  6    with --gate: a target differs from the control
+  7    with --gate: inconclusive, more blocks or a quieter machine are needed
+  130  interrupted; what was measured is kept, tare resume goes on
+`
+
+// usageError is bad input: nothing was run.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+// failedTrials says that some trials failed by their target's fault.
+type failedTrials struct{ message string }
+
+func (f failedTrials) Error() string { return f.message }
+
+// gateError is a verdict that --gate turns into an exit code.
+type gateError struct{ verdict analysis.Verdict }
+
+func (g gateError) Error() string { return "gate: " + string(g.verdict) }
+
+func exitCode(err error) int {
+	var (
+		usage  usageError
+		input  *lab.InputError
+		failed failedTrials
+		cannot *target.CannotError
+		gate   gateError
+	)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &usage), errors.As(err, &input):
+		return exitUsage
+	case errors.As(err, &failed):
+		return exitTarget
+	case errors.As(err, &cannot):
+		return exitCannot
+	case errors.As(err, &gate):
+		return map[analysis.Verdict]int{
+			analysis.Refused: exitRefused, analysis.Differs: exitDiffers, analysis.Inconclusive: exitInconclusive,
+		}[gate.verdict]
+	default:
+		return exitLaboratory
+	}
+}

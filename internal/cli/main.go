@@ -1,0 +1,129 @@
+// Package cli is the command line: one file per verb, flags to options, and
+// the only place that writes to standard output. It owns the outside world
+// (arguments, environment, streams, signals) through Env, so that the whole of
+// it is tested in-process.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// Env is the outside world, as main hands it in.
+type Env struct {
+	Args           []string                         // without the program's name
+	Getenv         func(string) string              // of the environment
+	Stdout, Stderr io.Writer                        // a terminal is recognised when it is an *os.File
+	Drivers        func(target.Lab) []target.Driver // the explicit list of targets
+	Version        string                           // of this build
+}
+
+// Main runs the command line and returns the exit code.
+func Main(env Env) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	root := newRoot(&env)
+	root.SetArgs(env.Args)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !errors.As(err, new(gateError)) {
+		fmt.Fprintln(env.Stderr, "tare:", strings.TrimSpace(err.Error()))
+	}
+	return exitCode(err)
+}
+
+func newRoot(env *Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tare",
+		Short: "Weigh isolation: what a container, a runtime or an engine costs on this machine",
+		Long: `tare runs the same workload on the host, in a bare container and in OCI
+runtimes, and says what each layer costs, how sure that is, and why.
+
+Measuring needs root for most targets; check, report, studies and help do not.
+
+` + exitHelp,
+		Example: `  tare check                               what can be weighed here
+  tare run survey                          the price list of this machine
+  tare weigh -- sysbench cpu --time=1 run  any command, on every layer found
+  tare run ladder                          what each step of isolation costs
+  tare report last --format html -o r.html`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w\nsee: %s --help", err, c.CommandPath())}
+	})
+	root.PersistentFlags().String("state", "", "directory for runs and images (default $TARE_STATE, else /var/lib/tare for root, else ~/.local/state/tare)")
+	root.AddCommand(
+		checkCommand(env), weighCommand(env), runCommand(env), resumeCommand(env), reportCommand(env),
+		studiesCommand(env), runsCommand(env), sweepCommand(env), versionCommand(env),
+	)
+	return root
+}
+
+// config is the laboratory's configuration, from flags and environment.
+func (env *Env) config(c *cobra.Command) lab.Config {
+	state, _ := c.Flags().GetString("state") // the flag is defined on the root: the error cannot occur
+	if state == "" {
+		state = env.Getenv("TARE_STATE")
+	}
+	if state == "" && os.Geteuid() == 0 {
+		state = "/var/lib/tare"
+	}
+	if state == "" {
+		base := env.Getenv("XDG_STATE_HOME")
+		if base == "" {
+			base = filepath.Join(env.Getenv("HOME"), ".local", "state")
+		}
+		state = filepath.Join(base, "tare")
+	}
+	cache := env.Getenv("XDG_CACHE_HOME")
+	if cache == "" {
+		cache = filepath.Join(env.Getenv("HOME"), ".cache")
+	}
+	tools := filepath.Join(cache, "tare", "tools")
+	return lab.Config{
+		StateDir: state,
+		ToolDirs: []string{tools, filepath.Join(tools, "youki", "bin")},
+		Version:  env.Version,
+		Command:  append([]string{"tare"}, env.Args...),
+		Drivers:  env.Drivers,
+	}
+}
+
+// width is the terminal's number of columns, 0 when stdout is no terminal.
+func (env *Env) width() int {
+	f, ok := env.Stdout.(*os.File)
+	if !ok {
+		return 0
+	}
+	w, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return w
+}
+
+// exactArgs is cobra.ExactArgs with our exit code and the usage line.
+func exactArgs(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := cobra.ExactArgs(n)(c, args); err != nil {
+			return usageError{fmt.Errorf("%w\nusage: %s", err, c.UseLine())}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/report"
+	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// measure runs a study from the plan to the report.
+func (env *Env) measure(c *cobra.Command, st study.Study, f *measureFlags) error {
+	if err := f.apply(c, &st); err != nil {
+		return usageError{err}
+	}
+	laboratory, err := lab.Open(env.config(c))
+	if err != nil {
+		return err
+	}
+	plan, err := laboratory.Plan(c.Context(), st, f.options(c))
+	if err != nil {
+		return errors.Join(err, laboratory.Close())
+	}
+	return env.carryOut(c, laboratory, plan, f)
+}
+
+// carryOut measures what a plan still lacks, closes the laboratory and reports
+// what there is, interrupted or not.
+func (env *Env) carryOut(c *cobra.Command, laboratory *lab.Lab, plan *lab.Plan, f *measureFlags) error {
+	env.announce(plan)
+	view := env.newProgress(plan)
+	measured := laboratory.Measure(c.Context(), plan, view.update)
+	view.stop()
+	if err := errors.Join(measured, laboratory.Close()); err != nil && !errors.Is(measured, context.Canceled) {
+		return err
+	}
+	if measured != nil {
+		fmt.Fprintf(env.Stderr, "interrupted; go on with: tare resume %s\n", plan.Manifest.ID)
+	}
+	verdict, err := env.show(plan.Run, f)
+	return errors.Join(measured, err, verdict)
+}
+
+// announce says what will be measured and how long that takes.
+func (env *Env) announce(plan *lab.Plan) {
+	m := plan.Manifest
+	fmt.Fprintf(env.Stderr, "%s: %d trials in %d blocks, about %s; run %s\n",
+		m.Study.Title, m.Trials, m.Study.Blocks, plan.Estimate.Round(time.Second), m.ID)
+	for _, name := range sortedNames(m.LeftOut) {
+		fmt.Fprintf(env.Stderr, "left out: %s\n", m.LeftOut[name])
+	}
+	for _, note := range plan.Notes {
+		fmt.Fprintln(env.Stderr, "note:", note)
+	}
+}
+
+// show prints a run's report and writes its page. Its first result is the
+// error that stands for failed trials or, with --gate, for the verdicts.
+func (env *Env) show(run *store.Run, f *measureFlags) (verdict, err error) {
+	in, err := lab.Report(run)
+	if err != nil {
+		return nil, err
+	}
+	page := f.html
+	if page == "" {
+		page = filepath.Join(run.Dir(), "report.html")
+	}
+	if err := writeFile(page, func(w io.Writer) error { return report.HTML(w, in) }); err != nil {
+		return nil, err
+	}
+	if f.json {
+		err = report.JSON(env.Stdout, in)
+	} else {
+		err = report.Text(env.Stdout, in, env.textOptions())
+	}
+	fmt.Fprintf(env.Stderr, "\nreport: %s\n", page)
+	return outcome(in.Claims, f.gate), err
+}
+
+// outcome is the error that claims stand for.
+func outcome(claims analysis.Claims, gate bool) error {
+	if claims.Failures > 0 {
+		return failedTrials{fmt.Sprintf("%d of %d trials failed; the report names them", claims.Failures, claims.Trials)}
+	}
+	if !gate {
+		return nil
+	}
+	var verdicts []analysis.Verdict
+	for _, t := range claims.Tables {
+		for _, r := range t.Rows {
+			if t.Primary && r.Effect != nil && !r.AA {
+				verdicts = append(verdicts, r.Effect.Verdict)
+			}
+		}
+	}
+	for _, worst := range []analysis.Verdict{analysis.Refused, analysis.Differs, analysis.Inconclusive} {
+		if slices.Contains(verdicts, worst) {
+			return gateError{worst}
+		}
+	}
+	return nil
+}
+
+// writeFile writes through a temporary name, so that a report is whole or absent.
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return usageError{fmt.Errorf("report file: %w", err)}
+	}
+	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("report file %s: %w", path, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// terminal reports whether a stream is a terminal.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

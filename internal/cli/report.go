@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/report"
+	"github.com/tarelab/tare/internal/store"
+)
+
+func reportCommand(env *Env) *cobra.Command {
+	var format, output string
+	c := &cobra.Command{
+		Use:   "report RUN [RUN]",
+		Short: "Show a run, or two runs of the same study compared",
+		Long: `report shows what a run says. RUN is a run's id, the start of one, a run's
+directory, or "last". With two runs the second is compared with the first, cell
+by cell, each scaled to its own control; facts in which the machines differ are
+listed, never averaged away.`,
+		Example: `  tare report last
+  tare report last --format html -o report.html
+  tare report 20261121-0815-survey last`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return usageError{fmt.Errorf("report takes one run, or two to compare; tare runs lists them")}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			kind, err := report.ParseFormat(format)
+			if err != nil {
+				return usageError{err}
+			}
+			in, err := env.reportInput(c, args)
+			if err != nil {
+				return err
+			}
+			if output != "" {
+				return writeFile(output, func(w io.Writer) error { return report.Write(w, kind, in, report.Options{}) })
+			}
+			return report.Write(env.Stdout, kind, in, env.textOptions())
+		},
+	}
+	c.Flags().StringVarP(&format, "format", "f", "text", "text, md, csv, json or html")
+	c.Flags().StringVarP(&output, "output", "o", "", "write to this file instead of standard output")
+	return c
+}
+
+func (env *Env) reportInput(c *cobra.Command, names []string) (report.Input, error) {
+	runs, err := env.openRuns(c, names)
+	if err != nil {
+		return report.Input{}, err
+	}
+	if len(runs) == 1 {
+		return lab.Report(runs[0])
+	}
+	return lab.Compare(runs[0], runs[1])
+}
+
+// openRuns opens runs by what the user calls them.
+func (env *Env) openRuns(c *cobra.Command, names []string) ([]*store.Run, error) {
+	root := env.config(c).StateDir
+	runs := make([]*store.Run, len(names))
+	for i, name := range names {
+		dir, err := store.Resolve(root, name)
+		if err == nil {
+			runs[i], err = store.Open(dir)
+		}
+		if err != nil {
+			return nil, usageError{err}
+		}
+	}
+	return runs, nil
+}
+
+func (env *Env) textOptions() report.Options {
+	return report.Options{Width: env.width(), Color: terminal(env.Stdout) && env.Getenv("NO_COLOR") == ""}
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/studies"
+)
+
+func runCommand(env *Env) *cobra.Command {
+	var f measureFlags
+	var on []string
+	c := &cobra.Command{
+		Use:   "run STUDY",
+		Short: "Run a study: a built-in one by name, or a YAML file",
+		Long: `run measures a study and shows its report. STUDY is the name of a built-in study
+(tare studies) or a YAML file; docs/studies.md has the schema.`,
+		Example: `  tare run survey
+  tare run ladder --blocks 50
+  tare run ./mine.yaml --html mine.html`,
+		Args: exactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			st, err := loadStudy(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			if len(on) > 0 {
+				st.Targets, st.Optional = on, nil
+			}
+			return env.measure(c, st, &f)
+		},
+	}
+	f.define(c.Flags())
+	c.Flags().StringSliceVar(&on, "on", nil, "targets instead of the study's own")
+	return c
+}
+
+func resumeCommand(env *Env) *cobra.Command {
+	var f measureFlags
+	c := &cobra.Command{
+		Use:   "resume RUN",
+		Short: "Go on with a run that was interrupted or killed",
+		Long: `resume measures what a run still lacks: the same cells in the same order, no
+trial twice. A record that was cut off by a kill is measured again.`,
+		Example: "  tare resume last",
+		Args:    exactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			runs, err := env.openRuns(c, args)
+			if err != nil {
+				return err
+			}
+			laboratory, err := lab.Open(env.config(c))
+			if err != nil {
+				return err
+			}
+			plan, err := laboratory.Resume(c.Context(), runs[0])
+			if err != nil {
+				return errors.Join(err, laboratory.Close())
+			}
+			return env.carryOut(c, laboratory, plan, &f)
+		},
+	}
+	c.Flags().BoolVar(&f.json, "json", false, "print the whole report as JSON")
+	c.Flags().StringVar(&f.html, "html", "", "write the HTML report to this file (default: into the run's directory)")
+	return c
+}
+
+// loadStudy reads a built-in study by name, or a file.
+func loadStudy(name string) (study.Study, error) {
+	if !strings.ContainsAny(name, "/.") {
+		data, err := studies.Read(name)
+		if err != nil {
+			return study.Study{}, err
+		}
+		return study.Parse(name+".yaml", data)
+	}
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return study.Study{}, fmt.Errorf("study %s: no such file (built in are: %s)", name, strings.Join(studies.Names(), ", "))
+	}
+	if err != nil {
+		return study.Study{}, fmt.Errorf("study: %w", err)
+	}
+	return study.Parse(name, data)
+}
+
+func studiesCommand(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "studies [NAME]",
+		Short: "List the built-in studies, or print one to copy and edit",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				data, err := studies.Read(args[0])
+				if err != nil {
+					return usageError{err}
+				}
+				_, err = env.Stdout.Write(data)
+				return err
+			}
+			t := env.table("study", "what it answers")
+			for _, name := range studies.Names() {
+				st, err := loadStudy(name)
+				if err != nil {
+					return err
+				}
+				t.AppendRow([]any{name, st.Question})
+			}
+			t.Render()
+			return nil
+		},
+	}
+}

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/store"
+)
+
+func runsCommand(env *Env) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "runs",
+		Short: "List the runs that are kept",
+		Args:  exactArgs(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			runs, err := store.List(env.config(c).StateDir)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return env.printJSON(runs)
+			}
+			if len(runs) == 0 {
+				fmt.Fprintln(env.Stdout, "no runs yet; make one with: tare run survey")
+				return nil
+			}
+			t := env.table("run", "study", "made", "trials", "")
+			for _, r := range runs {
+				state := "complete"
+				if r.Done < r.Trials {
+					state = "go on with: tare resume " + r.ID
+				}
+				t.AppendRow(table.Row{r.ID, r.Study, r.Created.Local().Format(time.DateTime), fmt.Sprintf("%d of %d", r.Done, r.Trials), state})
+			}
+			t.Render()
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return c
+}
+
+// table is a plain table on standard output.
+func (env *Env) table(header ...any) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(env.Stdout)
+	t.SetStyle(table.StyleDefault)
+	t.Style().Options = table.OptionsNoBordersAndSeparators
+	t.Style().Format.Header = 0
+	t.AppendHeader(header)
+	return t
+}

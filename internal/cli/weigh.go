@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// weighFlags are the options of tare weigh.
+type weighFlags struct {
+	measureFlags
+	on      []string
+	prepare string
+	env     []string
+	cpus    float64
+	cpuset  string
+	memory  string
+	pids    int64
+	copies  int
+	margin  string
+}
+
+func weighCommand(env *Env) *cobra.Command {
+	var f weighFlags
+	c := &cobra.Command{
+		Use:   "weigh [flags] -- CMD [ARG...]",
+		Short: "Weigh a command on every layer found",
+		Long: `weigh runs CMD on the host and on each target in interleaved blocks, and shows
+what each layer costs against the host: wall and CPU time, peak memory, time to
+ready, switches and faults, each with an interval and a verdict.
+
+Without --rootfs or --image, CMD is looked up on this machine and put with the
+shared libraries it needs into a temporary workbench root, so that the same bits
+run everywhere. A CMD that ends with a code other than 0 is a failure, and no
+sample.`,
+		Example: `  tare weigh -- sysbench cpu --time=1 run
+  tare weigh --on host,native,runc --blocks 20 -- sh -c 'sort /etc/passwd'
+  tare weigh --memory 256MiB --cpus 1 -- fio --name=x --size=16m --rw=randread
+  tare weigh --rootfs ./rootfs --env LANG=C -- /app/server --selftest`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 || args[0] == "" {
+				return usageError{errors.New("which command? Give it after --, as in: tare weigh -- sysbench cpu --time=1 run")}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			st, err := f.study(args)
+			if err != nil {
+				return usageError{err}
+			}
+			return env.measure(c, st, &f.measureFlags)
+		},
+	}
+	flags := c.Flags()
+	flags.SetInterspersed(false)
+	flags.StringSliceVar(&f.on, "on", nil, "targets, by name (default: every one that works here; see tare check)")
+	flags.StringVar(&f.prepare, "prepare", "", "shell command run on the host before each trial, outside the clock")
+	flags.StringArrayVar(&f.env, "env", nil, "environment of CMD, KEY=VALUE (repeatable)")
+	flags.Float64Var(&f.cpus, "cpus", 0, "CPU time per wall time (2.5 is two and a half CPUs)")
+	flags.StringVar(&f.cpuset, "cpuset", "", "CPUs to run on, as 0-1,4")
+	flags.StringVar(&f.memory, "memory", "", "memory limit, as 512MiB")
+	flags.Int64Var(&f.pids, "pids", 0, "limit of processes and threads")
+	flags.IntVar(&f.copies, "copies", 1, "instances started at once in each trial")
+	flags.StringVar(&f.margin, "margin", "", "equivalence margin, as 2% (default 2%)")
+	f.measureFlags.define(flags)
+	flags.StringVar(&f.rootfs, "rootfs", "", "run CMD in this root file system (a directory; never written to)")
+	flags.StringVar(&f.image, "image", "", "run CMD in this image (OCI layout, or a tar of one or of docker save)")
+	return c
+}
+
+// study turns the flags into a study of one workload.
+func (f *weighFlags) study(args []string) (study.Study, error) {
+	limits, err := f.limits()
+	if err != nil {
+		return study.Study{}, err
+	}
+	environment, err := keyValues(f.env)
+	if err != nil {
+		return study.Study{}, err
+	}
+	if f.rootfs != "" && f.image != "" {
+		return study.Study{}, errors.New("--rootfs and --image exclude each other: give one of them")
+	}
+	if f.copies < 1 {
+		return study.Study{}, fmt.Errorf("--copies %d: must be at least 1", f.copies)
+	}
+	st := study.Study{
+		ID:        "weigh",
+		Title:     "What isolation costs: " + strings.Join(args, " "),
+		Question:  "What does each layer cost this command, against the host?",
+		Targets:   f.on,
+		Workloads: []study.Workload{{Name: filepath.Base(args[0]), Kind: "command", Args: args, Env: environment}},
+		Limits:    []study.Limits{limits},
+		Copies:    []int{f.copies},
+	}
+	if len(f.on) == 0 {
+		st.Targets = []string{study.All}
+	}
+	if f.prepare != "" {
+		st.Workloads[0].Prepare = []string{"/bin/sh", "-c", f.prepare}
+	}
+	if f.margin != "" {
+		if st.Margin, err = study.ParseFraction(f.margin); err != nil {
+			return study.Study{}, fmt.Errorf("--margin %s: %w", f.margin, err)
+		}
+	}
+	return st, nil
+}
+
+func (f *weighFlags) limits() (study.Limits, error) {
+	l := study.Limits{CPUs: f.cpus, CPUSet: f.cpuset, Pids: f.pids}
+	if f.cpus < 0 || f.pids < 0 {
+		return l, errors.New("--cpus and --pids must not be negative")
+	}
+	if f.memory != "" {
+		n, err := units.RAMInBytes(f.memory)
+		if err != nil || n <= 0 {
+			return l, fmt.Errorf("--memory %s: want a size such as 512MiB", f.memory)
+		}
+		l.Memory = n
+	}
+	return l, nil
+}
+
+func keyValues(pairs []string) (map[string]string, error) {
+	m := map[string]string{}
+	for _, p := range pairs {
+		k, v, ok := strings.Cut(p, "=")
+		if !ok || k == "" {
+			return nil, fmt.Errorf("--env %s: want KEY=VALUE", p)
+		}
+		m[k] = v
+	}
+	return m, nil
+}
+
+// measureFlags are the options of every verb that measures.
+type measureFlags struct {
+	blocks  int
+	seed    uint64
+	timeout time.Duration
+	noAA    bool
+	gate    bool
+	json    bool
+	html    string
+	rootfs  string
+	image   string
+}
+
+func (f *measureFlags) define(flags *pflag.FlagSet) {
+	flags.IntVar(&f.blocks, "blocks", 0, "complete blocks, each holding every target once (default: the study's, else 12)")
+	flags.Uint64Var(&f.seed, "seed", 0, "seed of the order of trials (default: drawn, and recorded)")
+	flags.DurationVar(&f.timeout, "timeout", 0, "of one trial (default: the study's, else 1m)")
+	flags.BoolVar(&f.noAA, "no-aa", false, "leave out the control's twin (then the noise floor is unknown)")
+	flags.BoolVar(&f.gate, "gate", false, "let the exit code tell the verdict")
+	flags.BoolVar(&f.json, "json", false, "print the whole report as JSON")
+	flags.StringVar(&f.html, "html", "", "write the HTML report to this file (default: into the run's directory)")
+}
+
+// apply overrides a study's own rules by flags.
+func (f *measureFlags) apply(c *cobra.Command, st *study.Study) error {
+	if c.Flags().Changed("blocks") {
+		if f.blocks < 1 {
+			return fmt.Errorf("--blocks %d: must be at least 1", f.blocks)
+		}
+		st.Blocks = f.blocks
+	}
+	if c.Flags().Changed("timeout") {
+		if f.timeout <= 0 {
+			return fmt.Errorf("--timeout %v: must be positive", f.timeout)
+		}
+		st.Timeout = f.timeout
+	}
+	if f.noAA {
+		no := false
+		st.AA = &no
+	}
+	return nil
+}
+
+// options are what the laboratory needs beside the study.
+func (f *measureFlags) options(c *cobra.Command) lab.Options {
+	o := lab.Options{Rootfs: f.rootfs, Image: f.image}
+	if c.Flags().Changed("seed") {
+		o.Seed = &f.seed
+	}
+	return o
+}
+
+// sortedNames lists a map's keys in order.
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

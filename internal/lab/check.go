@@ -1,0 +1,124 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// checkTimeout bounds one driver's proof.
+const checkTimeout = 30 * time.Second
+
+// Finding is what a driver's check said.
+type Finding struct {
+	Target string       `json:"target"`
+	Facts  target.Facts `json:"facts"`
+	Cached bool         `json:"cached,omitempty"` // proven earlier since this boot, by the same binary
+	Err    error        `json:"-"`
+}
+
+// cached is a proof that is kept: it holds for the same binary, the same boot
+// and the same tare.
+type cached struct {
+	Facts target.Facts `json:"facts"`
+	Tool  string       `json:"tool"`
+	Boot  string       `json:"boot"`
+	Root  bool         `json:"root"`
+}
+
+// Check proves the drivers, in parallel, and keeps what succeeded; a driver
+// that failed is proven anew each time. With fresh, nothing kept is used.
+func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []Finding {
+	boot := hostinfo.Gather().BootID
+	tool, err := fileDigest("/proc/self/exe")
+	if err != nil {
+		fresh = true
+	}
+	known := l.readChecks()
+	findings := make([]Finding, len(drivers))
+	var all sync.WaitGroup
+	for i, d := range drivers {
+		c, ok := known[d.Name()]
+		if !fresh && ok && c.Tool == tool && c.Boot == boot && c.Root == l.Target.Root && sameBinary(c.Facts) {
+			findings[i] = Finding{Target: d.Name(), Facts: c.Facts, Cached: true}
+			continue
+		}
+		all.Go(func() {
+			bounded, cancel := context.WithTimeout(ctx, checkTimeout)
+			defer cancel()
+			facts, err := d.Check(bounded)
+			findings[i] = Finding{Target: d.Name(), Facts: facts, Err: err}
+		})
+	}
+	all.Wait()
+	for _, f := range findings {
+		if f.Err == nil {
+			known[f.Target] = cached{Facts: f.Facts, Tool: tool, Boot: boot, Root: l.Target.Root}
+		} else {
+			delete(known, f.Target)
+		}
+	}
+	l.writeChecks(known)
+	return findings
+}
+
+func (l *Lab) checksFile() string { return filepath.Join(l.config.StateDir, "checks.json") }
+
+// readChecks reads the kept proofs. A file that cannot be read is as good as
+// none: everything is proven again.
+func (l *Lab) readChecks() map[string]cached {
+	known := map[string]cached{}
+	data, err := os.ReadFile(l.checksFile())
+	if err != nil || json.Unmarshal(data, &known) != nil || known == nil {
+		return map[string]cached{}
+	}
+	return known
+}
+
+// writeChecks keeps proofs. It is a cache: where it cannot be written (another
+// user's state directory), the next check takes longer and nothing is lost.
+func (l *Lab) writeChecks(known map[string]cached) {
+	data, err := json.MarshalIndent(known, "", "\t")
+	if err != nil {
+		return
+	}
+	temporary := l.checksFile() + "." + l.session.name
+	if os.WriteFile(temporary, data, 0o644) == nil && os.Rename(temporary, l.checksFile()) == nil {
+		return
+	}
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
+		l.notes = append(l.notes, "the cache of checks could not be written: "+err.Error())
+	}
+}
+
+func sameBinary(f target.Facts) bool {
+	if f.Path == "" || f.Digest == "" {
+		return true // a target without a binary of its own: tare's digest covers it
+	}
+	digest, err := fileDigest(f.Path)
+	return err == nil && digest == f.Digest
+}
+
+func fileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("digest of %s: %w", path, err)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}

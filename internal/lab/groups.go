@@ -1,0 +1,48 @@
+package lab
+
+import (
+	"errors"
+	"path"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// groups makes and removes the cgroups of a session's instances.
+type groups struct {
+	trees   sys.Hierarchies
+	session string
+}
+
+// groupName is the cgroup of a session, relative to each hierarchy's root.
+func groupName(session string) string { return path.Join(target.Label, session) }
+
+func newGroups(session string) (*groups, error) {
+	trees, err := sys.Cgroups()
+	return &groups{trees: trees, session: groupName(session)}, err
+}
+
+// Make makes the group of one instance, with one each for its payload and its
+// runtime below it.
+func (g *groups) Make(id string) (string, error) {
+	if !g.trees.Usable() {
+		return "", nil
+	}
+	name := path.Join(g.session, id)
+	return name, errors.Join(g.trees.Make(path.Join(name, "payload")), g.trees.Make(path.Join(name, "runtime")))
+}
+
+// Remove ends what is left in an instance's group and removes it.
+func (g *groups) Remove(id string) error {
+	return removeGroup(g.trees, path.Join(g.session, id))
+}
+
+// close removes the session's own group.
+func (g *groups) close() error { return removeGroup(g.trees, g.session) }
+
+func removeGroup(trees sys.Hierarchies, name string) error {
+	if !trees.Usable() {
+		return nil
+	}
+	return errors.Join(trees.Kill(name), trees.Remove(name))
+}

@@ -1,0 +1,130 @@
+// Package lab composes the laboratory: it opens a session on the machine,
+// makes the workbench image, proves the targets, turns a study into a plan,
+// carries the plan out, and turns a run into a report's input. It decides
+// nothing that a room of its own decides; it wires the rooms together.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/tarelab/tare/guest"
+	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// Config is what the laboratory needs of the outside world.
+type Config struct {
+	StateDir string   // runs, images and sessions are kept here
+	ToolDirs []string // searched for runtimes before PATH
+	Version  string   // of tare
+	Command  []string // argv, for the record
+	Drivers  func(target.Lab) []target.Driver
+}
+
+// InputError is bad input: nothing was run.
+type InputError struct{ Err error }
+
+func (e *InputError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *InputError) Unwrap() error { return e.Err }
+
+// Lab is an open laboratory: one session on this machine.
+type Lab struct {
+	Target target.Lab // what drivers were given
+
+	config  Config
+	session *session
+	groups  *groups
+	images  *image.Store
+	bench   image.Root   // the workbench
+	roots   []image.Root // closed at the end
+	drivers []target.Driver
+	notes   []string // what the user should know
+}
+
+// Open sweeps what dead sessions left, and opens one. Close ends it.
+func Open(ctx context.Context, config Config) (*Lab, error) {
+	if _, err := Sweep(config.StateDir); err != nil {
+		return nil, fmt.Errorf("sweeping what an earlier run left: %w", err)
+	}
+	s, err := newSession(config.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lab{config: config, session: s}
+	if err := l.open(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func (l *Lab) open(ctx context.Context) error {
+	bin := filepath.Join(l.session.dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		return fmt.Errorf("session: %w", err)
+	}
+	if err := guest.Extract(bin); err != nil {
+		return fmt.Errorf("helpers: %w", err)
+	}
+	binaries, err := inRootfs()
+	if err != nil {
+		return fmt.Errorf("helpers: %w", err)
+	}
+	l.images = image.NewStore(l.config.StateDir)
+	if l.bench, err = l.images.Workbench(ctx, binaries); err != nil {
+		return fmt.Errorf("workbench image: %w", err)
+	}
+	l.roots = append(l.roots, l.bench)
+	if l.groups, err = newGroups(l.session.name); err != nil {
+		return fmt.Errorf("cgroups: %w", err)
+	}
+	l.Target = target.Lab{
+		LaunchPath: filepath.Join(bin, "launch"),
+		MarkPath:   filepath.Join(bin, "mark"),
+		TestRootfs: l.bench.Rootfs,
+		RunDir:     filepath.Join(l.session.dir, "run"),
+		ToolDirs:   l.config.ToolDirs,
+		Root:       os.Geteuid() == 0,
+	}
+	if err := os.MkdirAll(l.Target.RunDir, 0o700); err != nil {
+		return fmt.Errorf("session: %w", err)
+	}
+	l.drivers = l.config.Drivers(l.Target)
+	return nil
+}
+
+// Drivers are all targets that this build of tare knows, nearest to the host first.
+func (l *Lab) Drivers() []target.Driver { return l.drivers }
+
+// Notes are what the user should know of the laboratory itself.
+func (l *Lab) Notes() []string { return l.notes }
+
+// Close removes all that the session made on the machine. Runs and images stay.
+func (l *Lab) Close() error {
+	var errs []error
+	for _, r := range l.roots {
+		errs = append(errs, r.Close())
+	}
+	if l.groups != nil {
+		errs = append(errs, l.groups.close())
+	}
+	return errors.Join(append(errs, l.session.remove())...)
+}
+
+// inRootfs are the guest programs that stand in every rootfs, by their paths.
+func inRootfs() (map[string][]byte, error) {
+	programs := map[string][]byte{}
+	for _, name := range []string{guest.Mark, guest.Unix} {
+		data, err := guest.Read(name)
+		if err != nil {
+			return nil, err
+		}
+		programs["/.tare/"+name] = data
+	}
+	return programs, nil
+}

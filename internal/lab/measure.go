@@ -1,0 +1,179 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/probe"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/schedule"
+	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/trial"
+)
+
+// Event is a step of a measurement, for who watches it.
+type Event struct {
+	Trial       schedule.Trial
+	Cell        study.Cell
+	Record      *sample.Record // nil when the trial begins
+	Done, Total int            // trials of the run
+	Blocks      int
+	Left        time.Duration // estimated
+}
+
+// Measure carries out what the plan still lacks, in its order. When ctx is
+// cancelled the trial under way is given up, and Measure returns ctx.Err().
+func (l *Lab) Measure(ctx context.Context, p *Plan, observe func(Event)) error {
+	defer p.Run.Close()
+	runner := l.runner(p.Run)
+	done := p.Run.Done()
+	pace := newPace(p)
+	for _, t := range p.trials {
+		if done[t.Seq] {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e := Event{
+			Trial: t, Cell: p.Manifest.Cells[t.Cell], Total: len(p.trials), Blocks: p.Manifest.Study.Blocks,
+			Done: len(done), Left: pace.left(p.trials, done),
+		}
+		observe(e)
+		began := trial.Now()
+		record, err := runner.Run(ctx, p.job(t))
+		if err != nil {
+			return err
+		}
+		pace.learn(e.Cell.ID, trial.Now().Sub(began))
+		done[t.Seq] = true
+		e.Record, e.Done, e.Left = &record, len(done), pace.left(p.trials, done)
+		observe(e)
+	}
+	return nil
+}
+
+func (l *Lab) runner(sink trial.Sink) *trial.Runner {
+	return &trial.Runner{
+		RunID:  l.session.name,
+		Dir:    filepath.Join(l.session.dir, "instances"),
+		Groups: l.groups,
+		Probes: []trial.Probe{probe.Cgroup{}, probe.Noise{}},
+		Sink:   sink,
+	}
+}
+
+// pilotTrials of each group's control tell how much the machine scatters.
+const pilotTrials = 4
+
+// discard keeps no records: a pilot's trials are no samples.
+type discard struct{}
+
+func (discard) Append(sample.Record) error { return nil }
+
+// pilot runs each group's control a few times. From their scatter it says how
+// small an effect the planned blocks can show, and from their length how long
+// the run takes.
+func (l *Lab) pilot(ctx context.Context, p *Plan) error {
+	runner := l.runner(discard{})
+	p.Manifest.Pilot = map[string]store.Pilot{}
+	for i, c := range p.Manifest.Cells {
+		if !c.Control {
+			continue
+		}
+		var logs []float64
+		began := trial.Now()
+		for n := range pilotTrials {
+			job := p.job(schedule.Trial{Seq: len(p.trials) + n, Block: schedule.Cold, Cell: i})
+			record, err := runner.Run(ctx, job)
+			if err != nil {
+				return err
+			}
+			if record.Failure != nil {
+				// The run will show it as what it is; a pilot has nothing to add.
+				p.Notes = append(p.Notes, fmt.Sprintf("the pilot of %s failed: %s", c.ID, record.Failure.Message))
+				break
+			}
+			if v := record.Values[p.Primary(c).Name]; n > 0 && len(v) > 0 && v[0] > 0 { // the first is cold
+				logs = append(logs, math.Log(v[0]))
+			}
+		}
+		pilot := store.Pilot{Trial: trial.Now().Sub(began) / pilotTrials}
+		if len(logs) > 1 {
+			pilot.MinimumDetectable = analysis.MinimumDetectable(pairs(logs), p.Manifest.Study.Blocks, p.Manifest.Study.Alpha, p.Manifest.Study.Margin)
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: %d blocks can show an effect of %.1f %% in %s (from a pilot of %d)",
+				c.Group, p.Manifest.Study.Blocks, 100*pilot.MinimumDetectable, p.Primary(c).Name, len(logs)))
+		}
+		p.Manifest.Pilot[c.Group] = pilot
+	}
+	p.Estimate = time.Duration(len(p.trials)) * p.perTrial()
+	return nil
+}
+
+// pairs are the log-ratios of all pairs of a pilot's trials: two trials of the
+// same cell are an A/A pair.
+func pairs(logs []float64) []float64 {
+	var out []float64
+	for i := range logs {
+		for j := range i {
+			out = append(out, logs[i]-logs[j])
+		}
+	}
+	return out
+}
+
+// perTrial is a rough length of a trial before any was made: the control's,
+// and on top each target's own start.
+func (p *Plan) perTrial() time.Duration {
+	var sum time.Duration
+	for _, c := range p.Manifest.Cells {
+		sum += p.Manifest.Pilot[c.Group].Trial + 2*p.drivers[c.Target].Properties().StartTime
+	}
+	return sum / time.Duration(max(1, len(p.Manifest.Cells)))
+}
+
+// pace estimates the time that is left from the trials made so far.
+type pace struct {
+	cells map[string]*meanTime
+	guess time.Duration // for cells without a trial yet
+	plan  *Plan
+}
+
+type meanTime struct {
+	total time.Duration
+	n     int
+}
+
+func newPace(p *Plan) *pace {
+	return &pace{cells: map[string]*meanTime{}, guess: p.perTrial(), plan: p}
+}
+
+func (a *pace) learn(cell string, took time.Duration) {
+	m := a.cells[cell]
+	if m == nil {
+		m = &meanTime{}
+		a.cells[cell] = m
+	}
+	m.total += took
+	m.n++
+}
+
+func (a *pace) left(trials []schedule.Trial, done map[int]bool) time.Duration {
+	var left time.Duration
+	for _, t := range trials {
+		if done[t.Seq] {
+			continue
+		}
+		if m := a.cells[a.plan.Manifest.Cells[t.Cell].ID]; m != nil {
+			left += m.total / time.Duration(m.n)
+		} else {
+			left += a.guess
+		}
+	}
+	return left
+}

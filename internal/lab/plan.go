@@ -1,0 +1,333 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/probe"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/schedule"
+	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/trial"
+	"github.com/tarelab/tare/internal/workload"
+)
+
+// Options of a plan, beside the study.
+type Options struct {
+	Seed   *uint64 // of the order; nil: drawn
+	Rootfs string  // a directory to run in, instead of the workbench
+	Image  string  // an image to run in: OCI layout, or a tar
+}
+
+// Plan is a run that is ready to be measured, or to go on.
+type Plan struct {
+	Run      *store.Run
+	Manifest store.Manifest
+	Notes    []string      // what the user should know before it starts
+	Estimate time.Duration // of what is still to be done
+
+	trials  []schedule.Trial // of the whole run; those that are done are skipped
+	drivers map[string]target.Driver
+	jobs    map[string]workload.Job // by the workload's name in the study
+	root    image.Root
+}
+
+// Primary is the metric that a cell's workload is judged by.
+func (p *Plan) Primary(c study.Cell) sample.Metric { return p.Manifest.Metrics[c.Workload][0] }
+
+// Plan checks a study against this machine and makes its run. Nothing has been
+// measured when it returns, except the pilot that tells how small an effect the
+// blocks can show.
+func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error) {
+	st = st.WithDefaults()
+	if err := st.Validate(l.known()); err != nil {
+		return nil, &InputError{err}
+	}
+	p := &Plan{Manifest: store.Manifest{
+		Tool: l.config.Version, Command: l.config.Command, Created: time.Now().UTC(),
+		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(),
+	}}
+	if o.Seed != nil {
+		p.Manifest.Seed = *o.Seed
+	}
+	if err := l.resolve(ctx, p, o); err != nil {
+		return nil, err
+	}
+	m := &p.Manifest
+	p.trials = schedule.Plan(m.Cells, st.Blocks, m.Seed)
+	m.Trials = len(p.trials)
+	p.promise()
+	if err := l.pilot(ctx, p); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.Run, err = store.Create(l.config.StateDir, *m); err != nil {
+		return nil, err
+	}
+	p.Manifest = p.Run.Manifest()
+	return p, nil
+}
+
+// Resume makes the plan of a run that was broken off. The image and the targets
+// must be what they were.
+func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
+	m := ref.Manifest()
+	p := &Plan{Manifest: m}
+	o := Options{Rootfs: m.Rootfs, Image: m.ImageSource}
+	if err := l.resolve(ctx, p, o); err != nil {
+		return nil, err
+	}
+	if err := sameGround(m, p.Manifest); err != nil {
+		return nil, err
+	}
+	p.Manifest = m
+	p.trials = schedule.Plan(m.Cells, m.Study.Blocks, m.Seed)
+	var err error
+	if p.Run, err = store.Resume(ref.Dir()); err != nil {
+		return nil, err
+	}
+	p.Notes = append(p.Notes, p.Run.Notes()...)
+	p.Estimate = time.Duration(m.Trials-len(p.Run.Done())) * p.perTrial()
+	return p, nil
+}
+
+// sameGround refuses to go on with a run on another ground than it began on.
+func sameGround(before, now store.Manifest) error {
+	if before.Image != now.Image {
+		return &InputError{fmt.Errorf("the image is %s now and was %s: the programs on this machine have changed, so the run cannot go on; start it anew", now.Image, before.Image)}
+	}
+	if before.Host.Kernel != now.Host.Kernel {
+		return &InputError{fmt.Errorf("the kernel is %s now and was %s: the run cannot go on; start it anew", now.Host.Kernel, before.Host.Kernel)}
+	}
+	for name, facts := range before.Targets {
+		if got, ok := now.Targets[name]; !ok || got.Digest != facts.Digest {
+			return &InputError{fmt.Errorf("target %s is not what it was when the run began (%s): start it anew", name, facts.Version)}
+		}
+	}
+	return nil
+}
+
+func (l *Lab) known() study.Known {
+	known := study.Known{}
+	for _, d := range l.drivers {
+		known.Targets = append(known.Targets, d.Name())
+	}
+	for _, w := range workload.All() {
+		known.Kinds = append(known.Kinds, w.Kind())
+	}
+	return known
+}
+
+// resolve fills in what the study means on this machine: targets, jobs, image,
+// cells.
+func (l *Lab) resolve(ctx context.Context, p *Plan, o Options) error {
+	p.Manifest.Host = hostinfo.Gather()
+	if err := p.settleJobs(); err != nil {
+		return err
+	}
+	if err := l.settleRoot(ctx, p, o); err != nil {
+		return err
+	}
+	return l.settleTargets(ctx, p)
+}
+
+func (p *Plan) settleJobs() error {
+	p.jobs = map[string]workload.Job{}
+	p.Manifest.Metrics = map[string][]sample.Metric{}
+	for _, w := range p.Manifest.Study.Workloads {
+		job, err := workload.Resolve(w.Kind, w.Params, w.Args)
+		if err != nil {
+			return &InputError{fmt.Errorf("workload %s: %w", w.Name, err)}
+		}
+		p.jobs[w.Name] = job
+		p.Manifest.Metrics[w.Name] = firstShown(append(job.Metrics, probe.Metrics()...), w.Metrics)
+	}
+	return nil
+}
+
+// firstShown puts the metrics that the study names first.
+func firstShown(all []sample.Metric, names []string) []sample.Metric {
+	ordered := slices.Clone(all)
+	slices.SortStableFunc(ordered, func(a, b sample.Metric) int {
+		return rank(names, a.Name) - rank(names, b.Name)
+	})
+	return ordered
+}
+
+func rank(names []string, name string) int {
+	if i := slices.Index(names, name); i >= 0 {
+		return i
+	}
+	return len(names)
+}
+
+// settleRoot finds the one root file system that all cells run in: the user's
+// own, or the workbench with the study's commands in it.
+func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
+	root, err := l.openRoot(ctx, p, o)
+	if err != nil {
+		return &InputError{err}
+	}
+	l.roots = append(l.roots, root)
+	p.root, p.Notes = root, append(p.Notes, root.Notes...)
+	p.Manifest.Image, p.Manifest.Rootfs, p.Manifest.ImageSource = root.Digest, o.Rootfs, o.Image
+	for name, job := range p.jobs {
+		if missing := root.Lacks(job.Needs); len(missing) > 0 && o == (Options{Seed: o.Seed}) {
+			return &InputError{fmt.Errorf("workload %s: %s is not installed: apt-get install %s", name, missing[0].Name, missing[0].Package)}
+		}
+		if len(job.Args) == 0 {
+			continue
+		}
+		if job.Args[0], err = root.LookPath(job.Args[0], searchPath); err != nil {
+			return &InputError{fmt.Errorf("workload %s: %w", name, err)}
+		}
+	}
+	return nil
+}
+
+func (l *Lab) openRoot(ctx context.Context, p *Plan, o Options) (image.Root, error) {
+	switch {
+	case o.Rootfs != "":
+		scratch := filepath.Join(l.session.dir, "rootfs")
+		if err := os.MkdirAll(scratch, 0o755); err != nil {
+			return image.Root{}, fmt.Errorf("session: %w", err)
+		}
+		return l.images.Directory(ctx, o.Rootfs, l.bench, scratch)
+	case o.Image != "":
+		return l.images.Import(ctx, o.Image, l.bench)
+	}
+	return l.images.ForCommands(ctx, l.bench, p.commands())
+}
+
+// commands are the programs that the study's own commands name.
+func (p *Plan) commands() []string {
+	var names []string
+	for _, job := range p.jobs {
+		if job.Kind == workload.KindCommand {
+			names = append(names, job.Args[0])
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// settleTargets proves the study's targets and expands its cells over those
+// that work.
+func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
+	m := &p.Manifest
+	m.Targets, m.LeftOut, p.drivers = map[string]target.Facts{}, map[string]string{}, map[string]target.Driver{}
+	wanted := slices.DeleteFunc(slices.Clone(l.drivers), func(d target.Driver) bool { return !m.Study.Wants(d.Name()) })
+	var working []string
+	broken := map[string]error{}
+	for i, f := range l.Check(ctx, wanted, false) {
+		if f.Err != nil {
+			broken[f.Target] = f.Err
+			continue
+		}
+		working = append(working, f.Target)
+		m.Targets[f.Target] = f.Facts
+		p.drivers[f.Target] = wanted[i]
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	cells, left := m.Study.Expand(working)
+	for _, out := range left {
+		if err := broken[out.Target]; !out.Optional {
+			return errors.Join(fmt.Errorf("target %s: %w", out.Target, err))
+		}
+		m.LeftOut[out.Target] = broken[out.Target].Error()
+	}
+	m.Cells = cells
+	return nil
+}
+
+// promise says how many blocks a verdict takes, where these do not suffice.
+func (p *Plan) promise() {
+	groups := map[string]int{}
+	for _, c := range p.Manifest.Cells {
+		if !c.Control {
+			groups[c.Group]++
+		}
+	}
+	if len(groups) == 0 {
+		return
+	}
+	m := slices.Max(slices.Collect(maps.Values(groups)))
+	if err := analysis.CheckPlan(p.Manifest.Study.Blocks, p.Manifest.Study.Alpha, m); err != nil {
+		p.Notes = append(p.Notes, err.Error())
+	}
+}
+
+// job makes one trial's job.
+func (p *Plan) job(t schedule.Trial) trial.Job {
+	c := p.Manifest.Cells[t.Cell]
+	i := slices.IndexFunc(p.Manifest.Study.Workloads, func(w study.Workload) bool { return w.Name == c.Workload })
+	w, j := p.Manifest.Study.Workloads[i], p.jobs[c.Workload]
+	return trial.Job{
+		Seq: t.Seq, Block: t.Block, Cell: c.ID,
+		Driver: p.drivers[c.Target],
+		Spec: target.Spec{
+			Rootfs: p.root.Rootfs,
+			Mounts: p.root.Mounts,
+			Args:   j.Args,
+			Env:    environment(j.Env, w.Env),
+			Limits: target.Limits(c.Limits),
+		},
+		Copies:  c.Copies,
+		Prepare: hostCommand(w.Prepare),
+		Parse:   j.Parse,
+		Timeout: p.Manifest.Study.Timeout,
+	}
+}
+
+// searchPath is the payload's PATH.
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// baseEnvironment is what every payload sees, and all that it sees beside the
+// study's own: nothing is inherited from tare's.
+var baseEnvironment = []string{
+	"PATH=" + searchPath, "HOME=/root", "LANG=C.UTF-8", "TERM=dumb",
+}
+
+func environment(job []string, own map[string]string) []string {
+	env := map[string]string{}
+	for _, pair := range append(slices.Clone(baseEnvironment), job...) {
+		k, v, _ := strings.Cut(pair, "=")
+		env[k] = v
+	}
+	maps.Copy(env, own)
+	pairs := make([]string, 0, len(env))
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		pairs = append(pairs, k+"="+env[k])
+	}
+	return pairs
+}
+
+// hostCommand runs a study's prepare command on the host; nil for none.
+func hostCommand(argv []string) func(context.Context) error {
+	if len(argv) == 0 {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(string(out[max(0, len(out)-500):])))
+		}
+		return nil
+	}
+}

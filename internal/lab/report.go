@@ -1,0 +1,66 @@
+package lab
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/docker/go-units"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/report"
+	"github.com/tarelab/tare/internal/store"
+)
+
+// Report makes a run's report out of its records.
+func Report(run *store.Run) (report.Input, error) {
+	in, err := input(run)
+	if err != nil {
+		return report.Input{}, err
+	}
+	return report.Input{Manifest: run.Manifest(), Claims: analysis.Analyze(in)}, nil
+}
+
+// Compare says what changed from run a to run b, and in what their
+// surroundings differ.
+func Compare(a, b *store.Run) (report.Input, error) {
+	before, err := input(a)
+	if err != nil {
+		return report.Input{}, err
+	}
+	after, err := input(b)
+	if err != nil {
+		return report.Input{}, err
+	}
+	claims := analysis.Compare(before, after)
+	if len(claims.Comparisons) == 0 {
+		return report.Input{}, &InputError{fmt.Errorf("runs %s (study %s) and %s (study %s) have no cell in common: compare two runs of one study",
+			a.Manifest().ID, a.Manifest().Study.ID, b.Manifest().ID, b.Manifest().Study.ID)}
+	}
+	claims.Warnings = append(analysis.Residue(provenance(a.Manifest()), provenance(b.Manifest())), claims.Warnings...)
+	return report.Input{Manifest: a.Manifest(), Claims: claims}, nil
+}
+
+func input(run *store.Run) (analysis.Input, error) {
+	data, err := run.Load()
+	if err != nil {
+		return analysis.Input{}, err
+	}
+	m := run.Manifest()
+	return analysis.Input{
+		Cells: m.Cells, Metrics: m.Metrics, Data: data,
+		Alpha: m.Study.Alpha, Margin: m.Study.Margin, Blocks: m.Study.Blocks, Planned: m.Trials,
+		View: m.Study.View, Seed: m.Seed,
+	}, nil
+}
+
+func provenance(m store.Manifest) analysis.Provenance {
+	p := analysis.Provenance{
+		Run: m.ID, Kernel: m.Host.Kernel + " " + m.Host.KernelBuild, CPU: m.Host.CPU, CPUs: strconv.Itoa(m.Host.CPUs),
+		Memory: units.BytesSize(float64(m.Host.Memory)), Governor: m.Host.Governor, Clocksource: m.Host.Clocksource,
+		Host: m.Host.Hostname, Image: m.Image, Tool: m.Tool, Mitigations: m.Host.Mitigations, Targets: map[string]string{},
+	}
+	for name, facts := range m.Targets {
+		p.Targets[name] = facts.Version
+	}
+	return p
+}

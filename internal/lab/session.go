@@ -1,0 +1,93 @@
+package lab
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// session is what one process of tare makes on a machine while it measures: a
+// directory, and below the same name cgroups and instances. It is locked while
+// its process lives; one that can be locked by another is a dead process's.
+type session struct {
+	name string // [a-z0-9], part of every label
+	dir  string // <state>/sessions/<name>
+	lock *os.File
+}
+
+func sessionsDir(state string) string { return filepath.Join(state, "sessions") }
+
+// newSession makes and locks a session of this process.
+func newSession(state string) (*session, error) {
+	for range 8 { // a sweeper may take a directory for a dead one's before it is locked
+		var random [4]byte
+		if _, err := rand.Read(random[:]); err != nil {
+			return nil, fmt.Errorf("session name: %w", err)
+		}
+		s := &session{name: "s" + hex.EncodeToString(random[:])}
+		s.dir = filepath.Join(sessionsDir(state), s.name)
+		if err := os.MkdirAll(s.dir, 0o755); err != nil {
+			return nil, fmt.Errorf("state directory: %w (choose another with --state)", err)
+		}
+		err := s.tryLock()
+		if err == nil {
+			return s, nil
+		}
+		if !errors.Is(err, errSessionAlive) && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("no session could be locked below %s", sessionsDir(state))
+}
+
+// errSessionAlive says that a session's process still runs.
+var errSessionAlive = errors.New("its process still runs")
+
+func (s *session) tryLock() error {
+	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("session lock: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return errSessionAlive
+		}
+		return fmt.Errorf("session lock: %w", err)
+	}
+	s.lock = f
+	return nil
+}
+
+// remove deletes the session's directory and gives up its lock.
+func (s *session) remove() error {
+	err := os.RemoveAll(s.dir)
+	return errors.Join(err, s.lock.Close())
+}
+
+// deadSessions are those whose processes have ended without removing them. Each
+// comes locked, so that two sweepers do not meet in one.
+func deadSessions(state string) ([]*session, error) {
+	entries, err := os.ReadDir(sessionsDir(state))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sessions: %w", err)
+	}
+	var dead []*session
+	for _, e := range entries {
+		s := &session{name: e.Name(), dir: filepath.Join(sessionsDir(state), e.Name())}
+		if err := s.tryLock(); err == nil {
+			dead = append(dead, s)
+		} else if !errors.Is(err, errSessionAlive) && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
+			return dead, err
+		}
+	}
+	return dead, nil
+}

@@ -1,0 +1,54 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tarelab/tare/internal/sys"
+)
+
+// Sweep ends and removes what sessions whose processes have ended left: the
+// processes in their cgroups and the cgroups, the mounts below their
+// directories, and the directories. It says what it did, a line each.
+func Sweep(stateDir string) ([]string, error) {
+	dead, err := deadSessions(stateDir)
+	errs := []error{err}
+	var swept []string
+	for _, s := range dead {
+		did, err := s.sweep()
+		swept = append(swept, did...)
+		errs = append(errs, err)
+	}
+	return swept, errors.Join(errs...)
+}
+
+// sweep cleans up after one dead session. What it holds the lock of is removed
+// last, so that an error leaves it for the next sweep.
+func (s *session) sweep() ([]string, error) {
+	var did []string
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return did, errors.Join(err, s.lock.Close())
+	}
+	left, err := trees.PIDs(groupName(s.name))
+	if err == nil {
+		err = removeGroup(trees, groupName(s.name))
+	}
+	if err != nil {
+		return did, errors.Join(fmt.Errorf("cgroups of session %s: %w", s.name, err), s.lock.Close())
+	}
+	if len(left) > 0 {
+		did = append(did, fmt.Sprintf("session %s: ended %d processes", s.name, len(left)))
+	}
+	unmounted, err := sys.UnmountBelow(s.dir)
+	if err != nil {
+		return did, errors.Join(fmt.Errorf("mounts of session %s: %w", s.name, err), s.lock.Close())
+	}
+	for _, m := range unmounted {
+		did = append(did, fmt.Sprintf("session %s: unmounted %s", s.name, m))
+	}
+	if err := s.remove(); err != nil {
+		return did, fmt.Errorf("directory of session %s: %w", s.name, err)
+	}
+	return append(did, fmt.Sprintf("session %s: removed %s", s.name, s.dir)), nil
+}
