@@ -42,7 +42,8 @@ func (in Input) defaults() Input {
 // Claims. It uses all CPUs that the process may.
 func Analyze(in Input) Claims {
 	in = in.defaults()
-	jobs := in.jobs()
+	groups := in.groups()
+	jobs := in.jobs(groups)
 	results := make([]result, len(jobs))
 	each(len(jobs), func(i int) { results[i] = in.table(jobs[i]) })
 	claims := Claims{
@@ -60,7 +61,7 @@ func Analyze(in Input) Claims {
 			claims.Ladders = append(claims.Ladders, *r.ladder)
 		}
 	}
-	claims.Warnings = append(in.runWarnings(claims), claims.Warnings...)
+	claims.Warnings = append(in.runWarnings(claims, groups), claims.Warnings...)
 	return claims
 }
 
@@ -135,9 +136,9 @@ type result struct {
 
 // jobs lists the tables: each group's metrics that any of its cells has given.
 // A group whose trials all failed keeps its first metric, to show the failures.
-func (in Input) jobs() []job {
+func (in Input) jobs(groups []group) []job {
 	var jobs []job
-	for _, g := range in.groups() {
+	for _, g := range groups {
 		workload := g.cells[0].Workload
 		first := len(jobs)
 		for _, m := range in.Metrics[workload] {

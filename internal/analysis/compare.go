@@ -22,12 +22,13 @@ import (
 func Compare(a, b Input) Claims {
 	a, b = a.defaults(), b.defaults()
 	b.Alpha, b.Margin = a.Alpha, a.Margin
+	before, after := run{a, a.groups()}, run{b, b.groups()}
 	other := map[string]group{}
-	for _, g := range b.groups() {
+	for _, g := range after.groups {
 		other[g.name] = g
 	}
 	var jobs []job
-	for _, j := range a.jobs() {
+	for _, j := range a.jobs(before.groups) {
 		if g, ok := other[j.group.name]; ok && b.measured(g, j.metric.Name) {
 			jobs = append(jobs, j)
 		}
@@ -48,7 +49,26 @@ func Compare(a, b Input) Claims {
 			claims.Comparisons = append(claims.Comparisons, r.out)
 		}
 	}
+	claims.Warnings = append(before.surroundings("before"), after.surroundings("after")...)
 	return claims
+}
+
+// run is an input with its groups.
+type run struct {
+	Input
+	groups []group
+}
+
+// surroundings is what must be known of one run of two.
+func (r run) surroundings(name string) []string {
+	texts := r.noteWarnings()
+	for _, g := range r.groups {
+		texts = append(texts, g.warnings...)
+	}
+	for i := range texts {
+		texts[i] = name + ": " + texts[i]
+	}
+	return texts
 }
 
 // comparison is one table of two runs in the making.

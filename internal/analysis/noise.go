@@ -233,7 +233,7 @@ func pearsonOfRanks(ranks []float64) float64 {
 }
 
 // runWarnings are those that concern the run as a whole.
-func (in Input) runWarnings(claims Claims) []string {
+func (in Input) runWarnings(claims Claims, groups []group) []string {
 	var out []string
 	if in.Planned > claims.Trials {
 		out = append(out, fmt.Sprintf("the run is incomplete: %d of %d planned trials; finish it with `tare resume`", claims.Trials, in.Planned))
@@ -250,6 +250,11 @@ func (in Input) runWarnings(claims Claims) []string {
 	}
 	if need := PlanBlocks(in.Alpha, most); most > 0 && in.Blocks > 0 && in.Blocks < need {
 		out = append(out, (&TooFewBlocks{Blocks: in.Blocks, Need: need, Cells: most, Alpha: in.Alpha}).Error())
+	}
+	for _, g := range groups {
+		if g.control >= 0 && g.aa < 0 && len(g.cells) > 1 {
+			out = append(out, g.name+": the control has no A/A twin, so the noise floor is not known; set `aa: true` in the study")
+		}
 	}
 	return append(out, in.noteWarnings()...)
 }
