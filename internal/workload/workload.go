@@ -47,7 +47,7 @@ type Command struct {
 
 // All is every workload, in the order of help.
 func All() []Workload {
-	return []Workload{
+	return append([]Workload{
 		start{},
 		command{},
 		sysbenchCPU{},
@@ -55,7 +55,7 @@ func All() []Workload {
 		sysbenchFileIO{},
 		fio{},
 		iperf3{},
-	}
+	}, unixWorkloads()...)
 }
 
 // ByKind finds a workload; the error of an unknown kind names the nearest.
