@@ -1,15 +1,75 @@
 package targettest
 
 import (
+	"fmt"
+	"os"
+	"slices"
 	"time"
 
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
 
-func makeCgroup(id string, limits target.Limits) (string, error) { return "", nil }
+// makeCgroup makes the instance's group with its limits, as the laboratory
+// does; "" where this user may not.
+func makeCgroup(id string, limits target.Limits) (string, error) {
+	trees, err := sys.Cgroups()
+	if err != nil || !trees.Usable() {
+		return "", err
+	}
+	rel := target.Label + "/" + id
+	if err := trees.Make(rel); err != nil {
+		return "", err
+	}
+	return rel, trees.Apply(rel, sys.Bounds{CPUs: limits.CPUs, CPUSet: limits.CPUSet, Memory: limits.Memory, Pids: limits.Pids})
+}
 
-func (s *suite) removeCgroup(rel string) error { return nil }
+// removeCgroup removes the group after Close, which must have ended every
+// process in it.
+func (s *suite) removeCgroup(rel string) error {
+	if rel == "" {
+		return nil
+	}
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return err
+	}
+	pids, err := trees.PIDs(rel)
+	if err != nil {
+		return err
+	}
+	if len(pids) > 0 {
+		err = fmt.Errorf("after Close, processes run in the instance's cgroup: %s", describe(pids[0]))
+		if kerr := trees.Kill(rel); kerr != nil {
+			return fmt.Errorf("%w, and: %w", err, kerr)
+		}
+	}
+	if rerr := trees.Remove(rel); rerr != nil {
+		return rerr
+	}
+	return err
+}
 
-func cgroupExists(rel string) error { return nil }
+func cgroupExists(rel string) error {
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(trees.Dirs(rel), func(dir string) bool { _, err := os.Stat(dir); return err == nil }) {
+		return fmt.Errorf("%s exists in no hierarchy", rel)
+	}
+	return nil
+}
 
-func cpuTime(rel string) (time.Duration, error) { return 0, lackf("no cgroups yet") }
+// cpuTime is what the instance's group has used.
+func cpuTime(rel string) (time.Duration, error) {
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return 0, err
+	}
+	a, err := trees.Accounts(rel)
+	if err == nil && !a.HasCPU {
+		err = lackf("no cgroup hierarchy counts CPU time")
+	}
+	return a.User + a.System, err
+}

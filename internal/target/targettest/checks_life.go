@@ -232,6 +232,6 @@ func checkCloseRunning(ctx context.Context, s *suite) error {
 // checkLeftovers runs a payload whose children outlive it, in a session of
 // their own and deaf to signals. Close must find them.
 func checkLeftovers(ctx context.Context, s *suite) error {
-	o := s.run(ctx, sh(`for i in 1 2 3; do setsid sh -c 'trap "" TERM HUP; exec sleep 300' >&- 2>&- <&- & done; sleep 0.05; exit 5`))
+	o := s.run(ctx, sh(`for i in 1 2 3; do setsid sh -c 'trap "" TERM HUP; exec sleep 300' >/tmp/left 2>&1 </data/pattern & done; sleep 0.05; exit 5`))
 	return o.ended(5)
 }

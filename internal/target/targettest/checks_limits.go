@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
 
 // limitable says why limits cannot be checked here.
 func limitable() error {
-	if os.Geteuid() != 0 {
-		return lackf("cgroups need root")
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return err
+	}
+	if !trees.Usable() {
+		return lackf("this user may not make cgroups")
 	}
 	return nil
 }

@@ -117,6 +117,16 @@ func checkIsolated(ctx context.Context, s *suite) error {
 	return nil
 }
 
+// checkDevices looks for what ordinary programs take for granted.
+func checkDevices(ctx context.Context, s *suite) error {
+	o := s.run(ctx, sh(`for d in null zero random urandom; do [ -c /dev/$d ] || { echo "/dev/$d" >&2; exit 1; }; done
+[ "$(cat /proc/self/comm)" = cat ] && [ -d /sys/kernel ] && head -c 4 /dev/urandom >/dev/null`))
+	if err := o.ok(); err != nil {
+		return fmt.Errorf("a device, /proc or /sys is missing: %w", err)
+	}
+	return nil
+}
+
 // checkDescriptors sees that the payload has no descriptor besides its three
 // streams: one of the laboratory's would let it hold pipes open, or worse.
 func checkDescriptors(ctx context.Context, s *suite) error {

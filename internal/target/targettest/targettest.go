@@ -61,6 +61,7 @@ func checks() []check {
 		{"stdin", checkStdin},
 		{"no stdin", checkNoStdin},
 		{"process ids", checkIsolated},
+		{"devices and proc", checkDevices},
 		{"mounts", checkMounts},
 		{"rootfs is not written to", checkRootfs},
 		{"memory limit", checkMemory},

@@ -62,6 +62,9 @@ func TestChecksCanFail(t *testing.T) {
 		t.Fatal("the broken drivers run real payloads by chroot: run this test as root")
 	}
 	lab := New(t)
+	if err := syscall.Mknod(filepath.Join(lab.TestRootfs, "dev/null"), syscall.S_IFCHR|0o666, 1<<8|3); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		broken  string
 		check   string
@@ -90,6 +93,7 @@ func TestChecksCanFail(t *testing.T) {
 		{"ignores stdin", "stdin", withSpec(func(s *target.Spec) { s.Stdio.Stdin = nil })},
 		{"never acts", "marks in order", spoilStdout(func(string) string { return "" })},
 		{"ignores mounts", "mounts", fake.Exec},
+		{"provides no devices", "devices and proc", fake.Exec},
 		{"writes to the rootfs", "rootfs is not written to", fake.Exec},
 		{"ignores the memory limit", "memory limit", fake.Exec},
 		{"ignores the pids limit", "pids limit", fake.Exec},
