@@ -132,7 +132,6 @@ func (t *running) timed(ctx context.Context) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, t.job.Timeout)
 	defer cancel()
-	began := Now()
 	errs := make([]error, len(t.copies))
 	if len(t.copies) == 1 { // the common case needs no other thread in the timed path
 		errs[0] = t.copies[0].run(bounded)
@@ -143,7 +142,6 @@ func (t *running) timed(ctx context.Context) error {
 		}
 		all.Wait()
 	}
-	elapsed := Now().Sub(began)
 	probed, probeErr := end()
 	for _, c := range t.copies {
 		t.warnings = append(t.warnings, c.drain()...)
@@ -157,11 +155,7 @@ func (t *running) timed(ctx context.Context) error {
 	if probeErr != nil {
 		return phased{"wait", target.Labf("probe: %w", probeErr)}
 	}
-	if err := t.evaluate(probed); err != nil {
-		return err
-	}
-	t.warnings = append(t.warnings, disturbed(t.values, elapsed)...)
-	return nil
+	return t.evaluate(probed)
 }
 
 // beginProbes arms the probes in order; the returned function ends them in the
