@@ -262,7 +262,7 @@ func TestUnixProgramRefusals(t *testing.T) {
 		{"no such directory", []string{"execl", "--dir", "/nonexistent"}, 1, "/nonexistent"},
 		{"no such shell", []string{"shell-1", "--shell", "/nonexistent"}, 1, "/nonexistent"},
 		{"variant", []string{"syscall", "--variant", "all"}, 2, "mix, getpid"},
-		{"buffer", []string{"file-copy", "--buffer", "1000"}, 2, "--buffer 1000"},
+		{"buffer", []string{"file-copy", "--buffer", "1001"}, 2, "--buffer 1001"},
 		{"alone at the barrier", []string{"execl", "--barrier", page, "--parties", "2", "--barrier-timeout", "0.2"}, 3, "1 of 2"},
 		{"page without parties", []string{"execl", "--barrier", empty}, 2, "--parties"},
 		{"does not end", []string{"process-creation", "--count", "1e12", "--timeout", "0.2", "--barrier-timeout", "0.1"}, 4, "not done"},
