@@ -1,0 +1,54 @@
+package sys
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// RemoveCgroups kills what runs in the group rel and below it, in every tree,
+// and removes them. It returns the number of processes that it found there.
+func RemoveCgroups(rel string) (killed int, err error) {
+	h, err := Cgroups()
+	if err != nil {
+		return 0, err
+	}
+	pids, err := h.PIDs(rel)
+	if err != nil {
+		return 0, err
+	}
+	if slices.Contains(pids, os.Getpid()) {
+		return 0, fmt.Errorf("remove cgroup %s: tare itself runs in it", rel)
+	}
+	if len(pids) > 0 {
+		if err := h.Kill(rel); err != nil {
+			return 0, err
+		}
+	}
+	return len(pids), h.Remove(rel)
+}
+
+// CgroupsBelow names the groups directly below rel in any tree, for sweeping by
+// label: those of sessions that have died.
+func CgroupsBelow(rel string) ([]string, error) {
+	h, err := Cgroups()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, dir := range h.Dirs(rel) {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				names = append(names, filepath.Join(rel, e.Name()))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}

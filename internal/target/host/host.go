@@ -1,0 +1,124 @@
+// Package host is the control of every experiment: the payload runs on the host
+// itself, by chroot into the same root file system, in no namespace. What the
+// other targets need (cgroup, overlay, launcher) it has too, all of it made
+// before the clock starts.
+package host
+
+import (
+	"context"
+	"errors"
+	"path"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/launch"
+)
+
+// New returns the driver.
+func New(lab target.Lab) target.Driver { return &host{lab} }
+
+type host struct{ lab target.Lab }
+
+func (h *host) Name() string { return "host" }
+
+func (h *host) Properties() target.Properties {
+	return target.Properties{Family: "host", MaxParallel: 50, StreamBytes: 64 << 20, ExactSignal: true,
+		StartTime: 500 * time.Microsecond, Order: 0}
+}
+
+func (h *host) Check(ctx context.Context) (target.Facts, error) {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return target.Facts{}, target.Labf("uname: %w", err)
+	}
+	facts := target.Facts{Version: unix.ByteSliceToString(name.Release[:]), Path: "/", Notes: map[string]string{"root": "chroot"}}
+	if !h.lab.Root {
+		facts.Notes["root"] = "chroot in a user and mount namespace (not root)"
+	}
+	err := launch.Prove(ctx, h, h.lab.TestRootfs, h.lab.RunDir)
+	var step *launch.Error
+	if errors.As(err, &step) && !h.lab.Root {
+		return facts, &target.CannotError{Target: h.Name(), Lacks: "user namespaces: " + err.Error(),
+			Remedy: "run as root, or allow unprivileged user namespaces"}
+	}
+	return facts, err
+}
+
+func (h *host) Prepare(ctx context.Context, spec target.Spec, dir string) (target.Instance, error) {
+	inst := &launch.Instance{Cgroup: spec.Cgroup}
+	cfg := launch.Config{Launcher: h.lab.LaunchPath, Args: spec.Args, Env: spec.Env, Stdio: spec.Stdio}
+	err := h.enter(spec, &cfg)
+	if err == nil {
+		err = h.root(spec, dir, &cfg, inst)
+	}
+	if err == nil {
+		inst.Process, err = launch.New(ctx, cfg)
+	}
+	if err != nil {
+		return nil, errors.Join(err, cleanup(inst))
+	}
+	return inst, nil
+}
+
+func cleanup(inst *launch.Instance) error {
+	var errs []error
+	for _, f := range inst.Cleanup {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
+// enter puts the launcher into the payload's cgroup, where its child is born.
+func (h *host) enter(spec target.Spec, cfg *launch.Config) error {
+	groups, err := launch.Groups(spec.Cgroup)
+	if err != nil {
+		return target.Labf("cgroup: %w", err)
+	}
+	if spec.Limits != (target.Limits{}) && spec.Cgroup == "" {
+		return &target.CannotError{Target: h.Name(), Lacks: "a cgroup for the limits", Remedy: "run as root"}
+	}
+	if spec.Cgroup == "" {
+		return nil
+	}
+	cfg.Cgroup = path.Join(spec.Cgroup, string(target.RolePayload))
+	return groups.Apply(cfg.Cgroup, launch.Bounds(spec.Limits, 1)) // the launcher is one of them
+}
+
+// root makes the launcher's root: mounts in the host's namespace, as root; else
+// in one that the launcher makes for itself.
+func (h *host) root(spec target.Spec, dir string, cfg *launch.Config, inst *launch.Instance) error {
+	fs, err := launch.NewRootfs(spec, dir, !h.lab.Root)
+	if err != nil {
+		return err
+	}
+	if h.lab.Root {
+		inst.Cleanup = append(inst.Cleanup, func() error { return sys.Unmount(fs.Dir) })
+	} else {
+		cfg.Pre = launch.UserNamespace(spec.User)
+	}
+	inst.Cleanup = append(inst.Cleanup, fs.Clean)
+	shared, err := fs.Shared(fs.Dir)
+	if err != nil {
+		return err
+	}
+	mounts, err := fs.Mounts(fs.Dir)
+	if err != nil {
+		return err
+	}
+	// Private before anything is mounted below, so that it reaches no other
+	// namespace, and taking it away takes nothing from the host.
+	cfg.Pre = append(cfg.Pre, fs.Overlay(), launch.Mount("", fs.Dir, "", unix.MS_PRIVATE, ""))
+	cfg.Pre = append(cfg.Pre, shared...)
+	cfg.Pre = append(cfg.Pre, mounts...)
+	cfg.Pre = append(cfg.Pre, launch.Chroot(fs.Dir))
+	if spec.Cwd != "" {
+		cfg.Pre = append(cfg.Pre, launch.Chdir(spec.Cwd))
+	}
+	if h.lab.Root {
+		cfg.Pre = append(cfg.Pre, launch.IDs(spec.User.UID, spec.User.GID))
+	}
+	return nil
+}

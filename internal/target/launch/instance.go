@@ -1,0 +1,92 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"path"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// Instance is a target.Instance whose payload is tare's own child: what host
+// and native have in common.
+type Instance struct {
+	Process *Process
+	Cgroup  string         // the Spec's; "" for none
+	Runtime bool           // the launcher has Cgroup/runtime for itself
+	Cleanup []func() error // run by Close after all processes have ended, in order
+
+	stop func() bool // takes the kill on Start's context back
+}
+
+// Watch is the payload, and the launcher where it has a cgroup of its own.
+func (i *Instance) Watch() []target.Watch {
+	payload := target.Watch{Role: target.RolePayload, PID: i.Process.PID()}
+	if i.Cgroup != "" {
+		payload.Cgroup = path.Join(i.Cgroup, string(target.RolePayload))
+	}
+	watch := []target.Watch{payload}
+	if i.Runtime {
+		watch = append(watch, target.Watch{Role: target.RoleRuntime, PID: i.Process.LauncherPID(),
+			Cgroup: path.Join(i.Cgroup, string(target.RoleRuntime))})
+	}
+	return watch
+}
+
+// Start is one write to the launcher's pipe.
+func (i *Instance) Start(ctx context.Context, _ func(target.Phase)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := i.Process.Go()
+	i.stop = context.AfterFunc(ctx, func() { _ = i.Process.Kill() }) // Close reports what does not die
+	return err
+}
+
+// Wait waits for the payload.
+func (i *Instance) Wait(ctx context.Context) (target.Exit, error) {
+	r, err := i.Process.Wait(ctx)
+	return r.Payload, err
+}
+
+// Close ends the payload, all that it has left in its cgroup, and the launcher.
+func (i *Instance) Close() error {
+	if i.stop != nil {
+		i.stop()
+	}
+	errs := []error{i.Process.Close()}
+	if i.Cgroup != "" {
+		groups, err := sys.Cgroups()
+		if err == nil {
+			err = groups.Kill(i.Cgroup)
+		}
+		errs = append(errs, err)
+	}
+	for _, f := range i.Cleanup {
+		errs = append(errs, f())
+	}
+	i.Cleanup = nil
+	return errors.Join(errs...)
+}
+
+// Groups makes Cgroup/payload and Cgroup/runtime of a Spec where they are
+// missing; it returns the trees.
+func Groups(cgroup string) (sys.Hierarchies, error) {
+	groups, err := sys.Cgroups()
+	if err != nil || cgroup == "" {
+		return groups, err
+	}
+	return groups, errors.Join(groups.Make(path.Join(cgroup, string(target.RolePayload))),
+		groups.Make(path.Join(cgroup, string(target.RoleRuntime))))
+}
+
+// Bounds translates a Spec's limits; extra processes of the laboratory's own
+// that live in the payload's group are not charged to its limit.
+func Bounds(l target.Limits, extra int64) sys.Bounds {
+	b := sys.Bounds{CPUs: l.CPUs, CPUSet: l.CPUSet, Memory: l.Memory, Pids: l.Pids}
+	if b.Pids > 0 {
+		b.Pids += extra
+	}
+	return b
+}
