@@ -365,6 +365,54 @@ func TestOwnPressureIsNoNoise(t *testing.T) {
 	}
 }
 
+// The cold trial stands apart, and copies count as one trial with their mean.
+func TestColdAndCopies(t *testing.T) {
+	in := edit(8, func(r *sample.Record) { r.Values["wall"] = []float64{1, 3} })
+	in.Data.Add(&sample.Record{Block: -1, Cell: "runc/w", Values: map[string][]float64{"wall": {50}}})
+	row := rowOf(t, Analyze(in), "runc")
+	if row.Cold == nil || *row.Cold != 50 || row.Summary.Max != 2 || row.Summary.N != 8 {
+		t.Errorf("%+v: want 8 trials of 2, and 50 apart", row)
+	}
+	if c := row.Summary.Copies; c == nil || c.N != 16 || c.Median != 2 || c.Max != 3 || c.P99 != nil {
+		t.Errorf("copies %+v, want 16 around 2 without a p99", c)
+	}
+}
+
+// What a run must be told about as a whole.
+func TestRunWarnings(t *testing.T) {
+	in := edit(5, func(r *sample.Record) {
+		if r.Block == 0 {
+			r.Warnings = []string{"stream: stdout was cut off"}
+			r.Values["odd"] = []float64{math.NaN()}
+		}
+	})
+	in.Planned = 100
+	in.Cells[1].AA = false
+	all := strings.Join(Analyze(in).Warnings, "\n")
+	for _, want := range []string{
+		"15 of 100 planned trials", "5 blocks cannot give a verdict on 2 compared cells", "use 7 blocks",
+		"no A/A twin", "stream: stdout was cut off (3 of 15 trials", "3 values were not finite",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in:\n%s", want, all)
+		}
+	}
+}
+
+// A level that mostly failed leaves the ladder, and does not take it along.
+func TestLadderLeavesOutAFailingLevel(t *testing.T) {
+	in := edit(12, func(r *sample.Record) {
+		if r.Cell == "runc/w" && r.Block > 2 {
+			r.Failure = &sample.Failure{Message: "exit 1"}
+		}
+	})
+	in.View, in.Cells[1].AA = study.ViewLadder, false
+	claims := Analyze(in)
+	if len(claims.Ladders) != 1 || len(claims.Ladders[0].Steps) != 1 {
+		t.Fatalf("%+v, want one step", claims.Ladders)
+	}
+}
+
 // A run of one cell that always failed still shows the failure.
 func TestFailuresAreShown(t *testing.T) {
 	in := edit(8, func(r *sample.Record) {

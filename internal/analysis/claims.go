@@ -10,7 +10,7 @@ type Verdict string
 // The verdicts.
 const (
 	Differs      Verdict = "differs"      // the 95 % interval excludes 1, the adjusted test agrees, and the effect exceeds the margin
-	Equivalent   Verdict = "equivalent"   // the 90 % interval lies inside the margin
+	Equivalent   Verdict = "equivalent"   // the 90 % interval and the noise floor lie inside the margin
 	Inconclusive Verdict = "inconclusive" // neither; or the noise floor is larger than the effect
 	Refused      Verdict = "refused"      // the machine was too noisy, or the control failed
 )
@@ -20,7 +20,7 @@ type Interval struct {
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
 	Level  float64 `json:"level"`  // coverage: 0.95
-	Method string  `json:"method"` // "BCa", "order-statistic", "none" (too few blocks)
+	Method string  `json:"method"` // one of the Method constants: "BCa", "order-statistic", "bootstrap", "none" (too few blocks; then Low = High)
 }
 
 // Summary describes one cell's samples of one metric.
@@ -55,10 +55,10 @@ type Effect struct {
 	Ratio      float64  `json:"ratio"`             // median over blocks of value/control within the block
 	Interval   Interval `json:"interval"`          // 95 % of Ratio
 	Interval90 Interval `json:"interval90"`        // for equivalence
-	P          float64  `json:"p"`                 // exact sign-flip test, two-sided
+	P          float64  `json:"p"`                 // SignFlip, two-sided; between two runs RankSum
 	PAdjusted  float64  `json:"pAdjusted"`         // Holm over the table's cells
 	Blocks     int      `json:"blocks"`            // pairs used
-	Minimum    float64  `json:"minimumDetectable"` // smallest ratio-1 that these blocks could have shown with power 0.8
+	Minimum    float64  `json:"minimumDetectable"` // smallest ratio-1 that these blocks show with a chance of 0.8, see MinimumDetectable; 0 = not known
 	Verdict    Verdict  `json:"verdict"`
 	Why        string   `json:"why"` // one sentence: which rule gave the verdict
 	// Difference stands in for the ratio where there is none, because the

@@ -180,8 +180,7 @@ func expandedInterval(draws []float64, n int, level float64) Interval {
 func source(seed uint64, names ...string) *rand.Rand {
 	h := fnv.New64a()
 	for _, name := range names {
-		h.Write([]byte(name)) //nolint:errcheck // hash.Hash never fails, by its contract
-		h.Write([]byte{0})    //nolint:errcheck // as above
+		_, _ = h.Write(append([]byte(name), 0)) // a hash.Hash never fails, by its contract
 	}
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }

@@ -18,14 +18,20 @@ const ladderResamples = 2000
 
 // ladder makes the chain of a group's cells, in their order, without the A/A
 // twin. Only blocks that hold every level count, so that the steps sum to the
-// total and one resample of blocks moves all levels together. Levels without
-// numbers are left out. nil when fewer than two levels or one block remain.
+// total and one resample of blocks moves all levels together. Levels with less
+// than half of the blocks that the fullest one has are left out, so that one
+// failing level does not take the others' blocks away. nil when fewer than two
+// levels or one block remain.
 func (in Input) ladder(j job) *Ladder {
 	var names []string
 	var levels []blockSeries
+	most := 0
+	for _, cell := range j.group.cells {
+		most = max(most, len(in.Data.cells[cell.ID].series(j.metric.Name).values))
+	}
 	for _, cell := range j.group.cells {
 		s := in.Data.cells[cell.ID].series(j.metric.Name)
-		if !cell.AA && 2*len(s.values) >= in.Blocks && len(s.values) > 0 {
+		if !cell.AA && 2*len(s.values) >= most && len(s.values) > 0 {
 			names = append(names, cell.Target)
 			levels = append(levels, s)
 		}
