@@ -3,6 +3,12 @@
 package store
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/tarelab/tare/internal/hostinfo"
@@ -41,4 +47,90 @@ type Pilot struct {
 	// MinimumDetectable is the smallest effect (a ratio minus 1) in the primary
 	// metric that the planned blocks can show; 0 when the pilot could not tell.
 	MinimumDetectable float64 `json:"minimumDetectable,omitempty"`
+}
+
+// maxTrials bounds what a reader makes room for, ten times what a study may plan.
+const maxTrials = 100_000_000
+
+// Files of a run directory.
+const (
+	manifestFile = "manifest.json"
+	recordsFile  = "records.jsonl"
+	lockFile     = "lock"
+)
+
+// writeManifest puts the manifest in place whole or not at all: readers see
+// the directory as a run from the rename on.
+func writeManifest(dir string, m Manifest) error {
+	data, err := json.MarshalIndent(m, "", "\t")
+	if err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	f, err := os.CreateTemp(dir, "."+manifestFile+".*")
+	if err != nil {
+		return full(err)
+	}
+	_, err = f.Write(append(data, '\n'))
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, manifestFile))
+	}
+	if err != nil {
+		return full(errors.Join(err, os.Remove(f.Name())))
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return full(errors.Join(d.Sync(), d.Close()))
+}
+
+func readManifest(dir string) (Manifest, error) {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Manifest{}, fmt.Errorf("%s: no such run: %w", dir, ErrNotRun)
+	case err != nil:
+		return Manifest{}, fmt.Errorf("run: %w", err)
+	case !info.IsDir():
+		return Manifest{}, fmt.Errorf("%s is a file, and a run is a directory: %w", dir, ErrNotRun)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Manifest{}, fmt.Errorf("%s holds no %s: %w", dir, manifestFile, ErrNotRun)
+	}
+	if err != nil {
+		return Manifest{}, fmt.Errorf("run %s: %w", dir, err)
+	}
+	return decodeManifest(dir, data)
+}
+
+func decodeManifest(dir string, data []byte) (Manifest, error) {
+	var version struct {
+		Schema int `json:"schema"`
+	}
+	// The schema comes first and alone: a newer manifest may hold what this
+	// build cannot decode.
+	if err := json.Unmarshal(data, &version); err != nil {
+		return Manifest{}, fmt.Errorf("%s: %s is damaged: %w", dir, manifestFile, err)
+	}
+	switch {
+	case version.Schema > SchemaVersion:
+		return Manifest{}, fmt.Errorf("%s was made by a newer tare: its schema is %d and this build knows up to %d: %w", dir, version.Schema, SchemaVersion, ErrNewer)
+	case version.Schema < 1:
+		return Manifest{}, fmt.Errorf("%s: %s names no schema: %w", dir, manifestFile, ErrNotRun)
+	}
+	var m Manifest
+	if err := json.Unmarshal(data, &m); err != nil {
+		return Manifest{}, fmt.Errorf("%s: %s is damaged: %w", dir, manifestFile, err)
+	}
+	if m.Trials < 0 || m.Trials > maxTrials {
+		return Manifest{}, fmt.Errorf("%s: %s is damaged: %d trials", dir, manifestFile, m.Trials)
+	}
+	return m, nil
 }

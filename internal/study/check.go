@@ -17,8 +17,8 @@ const (
 	DefaultTimeout = 60 * time.Second // of one trial
 )
 
-// All stands in Targets for every driver that works on the machine.
-const All = "all"
+// AllTargets stands in Targets for every driver that works on the machine.
+const AllTargets = "all"
 
 // Bounds of a plan. They are far above what a machine can measure in a day, and
 // keep a mistyped study from filling the memory.
@@ -78,7 +78,7 @@ func (s *source) stem() string {
 func (s Study) Validate(known Known) error {
 	c := &checker{src: s.src}
 	c.problems = s.check()
-	targets := append([]string{All}, known.Targets...)
+	targets := append([]string{AllTargets}, known.Targets...)
 	for i, t := range s.Targets {
 		c.known(fmt.Sprintf("targets[%d]", i), "target", t, targets)
 	}
@@ -97,7 +97,9 @@ func (s Study) Validate(known Known) error {
 // check finds what is wrong with a study in itself.
 func (s Study) check() []Problem {
 	c := &checker{src: s.src}
-	c.name("id", s.ID)
+	if !plain.MatchString(s.ID) {
+		c.fail("id", "%q is no id: use lower-case letters, digits and dashes, at most 64, beginning with a letter or digit", s.ID)
+	}
 	c.targets(s)
 	c.workloads(s.Workloads)
 	c.limits(s.Limits)
@@ -123,17 +125,13 @@ func (c *checker) known(key, what, name string, known []string) {
 }
 
 var (
-	// A name becomes part of cells' ids, of files and of cgroups.
-	plain = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,63}$`)
+	// A study's id becomes part of its runs' names, of files and of cgroups.
+	plain = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+	// A workload's name becomes part of cells' ids, where / + and ~ part the levels.
+	level = regexp.MustCompile(`^[^/+~\s\pC]{1,64}$`)
 	// cpuset(7), list format without the stride.
 	cpuList = regexp.MustCompile(`^[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*$`)
 )
-
-func (c *checker) name(key, name string) {
-	if !plain.MatchString(name) {
-		c.fail(key, "%q is no name: use lower-case letters, digits, dashes and dots, at most 64, beginning with a letter or digit", name)
-	}
-}
 
 func (c *checker) targets(s Study) {
 	if len(s.Targets)+len(s.Optional) == 0 {
@@ -169,7 +167,9 @@ func (c *checker) workloads(workloads []Workload) {
 			c.fail(at+".kind", "a workload needs its kind")
 			continue
 		}
-		c.name(at+".name", w.Name)
+		if !level.MatchString(w.Name) {
+			c.fail(at+".name", "%q is no name of a workload: use at most 64 characters without blanks, slashes, + and ~", w.Name)
+		}
 		if seen[w.Name] {
 			c.fail(at+".name", "a second workload is named %q: give each a name of its own", w.Name)
 		}

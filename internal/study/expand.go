@@ -57,7 +57,7 @@ func (s Study) resolve(available []string) (targets []string, left []LeftOut) {
 	}
 	add(s.Control)
 	for _, name := range append(slices.Clone(s.Targets), s.Optional...) {
-		if name != All {
+		if name != AllTargets {
 			add(name)
 			continue
 		}
@@ -119,4 +119,13 @@ func FormatSize(bytes int64) string {
 		}
 	}
 	return fmt.Sprintf("%dB", bytes)
+}
+
+// Wants reports whether the study asks for a target, by name or by "all", so
+// that it is worth finding out whether the target works.
+func (s Study) Wants(name string) bool {
+	if name == s.Control || slices.Contains(s.Targets, name) || slices.Contains(s.Optional, name) {
+		return true
+	}
+	return slices.Contains(s.Targets, AllTargets) && !strings.Contains(name, "/")
 }

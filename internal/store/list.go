@@ -1,0 +1,130 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Summary is one run in a list.
+type Summary struct {
+	ID      string    `json:"id"`
+	Dir     string    `json:"dir"`
+	Study   string    `json:"study"`
+	Created time.Time `json:"created"`
+	Done    int       `json:"done"`              // records on disk
+	Trials  int       `json:"trials"`            // of the plan
+	Live    bool      `json:"live,omitempty"`    // a process is writing it
+	Problem string    `json:"problem,omitempty"` // why it cannot be read, "" when it can
+}
+
+// List gives the runs under root, the oldest first. A directory that is no
+// readable run is listed with its Problem, unless a process is just making it.
+// A store that does not exist yet has no runs.
+func List(root string) ([]Summary, error) {
+	base := filepath.Join(root, "runs")
+	entries, err := os.ReadDir(base)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	var runs []Summary
+	for _, e := range entries {
+		s := summary(filepath.Join(base, e.Name()))
+		if s.Problem == "" || !s.Live {
+			runs = append(runs, s)
+		}
+	}
+	slices.SortStableFunc(runs, func(a, b Summary) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID))
+	})
+	return runs, nil
+}
+
+func summary(dir string) Summary {
+	s := Summary{ID: filepath.Base(dir), Dir: dir, Live: live(dir)}
+	m, err := readManifest(dir)
+	if err == nil {
+		s.Study, s.Created, s.Trials = m.Study.ID, m.Created, m.Trials
+		s.Done, err = countLines(filepath.Join(dir, recordsFile))
+	}
+	if err != nil {
+		s.Problem = err.Error()
+	}
+	return s
+}
+
+func countLines(path string) (int, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	buffer, lines := make([]byte, 1<<18), 0
+	for {
+		n, err := f.Read(buffer)
+		lines += bytes.Count(buffer[:n], []byte{'\n'})
+		if errors.Is(err, io.EOF) {
+			return lines, nil
+		}
+		if err != nil {
+			return lines, err
+		}
+	}
+}
+
+// Resolve finds the directory of a run by what people call it: "last", its id,
+// the beginning of one id only, or a path.
+func Resolve(root, name string) (string, error) {
+	if strings.ContainsRune(name, filepath.Separator) || name == "." || name == ".." {
+		return filepath.Clean(name), nil
+	}
+	runs, err := List(root)
+	if err != nil {
+		return "", err
+	}
+	if name == "last" {
+		return last(root, runs)
+	}
+	var found []string
+	for _, r := range runs {
+		if r.ID == name {
+			return r.Dir, nil
+		}
+		if name != "" && strings.HasPrefix(r.ID, name) {
+			found = append(found, r.ID)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return filepath.Join(root, "runs", found[0]), nil
+	case 0:
+		if _, err := os.Stat(filepath.Join(name, manifestFile)); name != "" && err == nil {
+			return name, nil
+		}
+		return "", fmt.Errorf("no run %q in %s: tare runs lists them: %w", name, root, ErrNotRun)
+	}
+	return "", fmt.Errorf("%q begins the ids of %d runs: %s: give more of it", name, len(found), strings.Join(found, ", "))
+}
+
+func last(root string, runs []Summary) (string, error) {
+	for _, r := range slices.Backward(runs) {
+		if r.Problem == "" {
+			return r.Dir, nil
+		}
+	}
+	return "", fmt.Errorf("no run in %s yet: %w", root, ErrNotRun)
+}

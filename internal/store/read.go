@@ -1,0 +1,231 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// batchBytes is how much text one batch decodes: large against the cost of
+// handing it over, small against the memory of a report.
+const batchBytes = 1 << 20
+
+// maxLine bounds a record: what is longer was not written by Append.
+const maxLine = 64 << 20
+
+// Load reads all records into columns, decoding on all CPUs. The order of the
+// file decides, not the CPUs', so that a report is the same every time. A last
+// line that is still being written, or was cut short, is left out. The error
+// wraps ErrCorrupt and names the line where the records are damaged.
+func (r *Run) Load() (*analysis.Data, error) {
+	data := analysis.NewData(r.manifest.Cells, r.manifest.Trials)
+	_, err := r.each(func(t *trialLine) error {
+		if t.full != nil {
+			data.Add(t.full)
+			return nil
+		}
+		trial := data.Trial(t.cell, t.block)
+		for _, m := range t.metrics {
+			trial.Value(m.name, m.values...)
+		}
+		for _, w := range t.warnings {
+			trial.Warn(string(w))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// errStop ends a walk early; it reaches nobody.
+var errStop = errors.New("stop")
+
+// Records walks the records in the order of the file. The last element carries
+// the error, if there is one; Load is the fast way to read a large run.
+func (r *Run) Records() iter.Seq2[sample.Record, error] {
+	return func(yield func(sample.Record, error) bool) {
+		_, err := r.each(func(t *trialLine) error {
+			if !yield(t.record(), nil) {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			yield(sample.Record{}, err)
+		}
+	}
+}
+
+// each calls f for every record in the order of the file, after checking that
+// it belongs to the plan and stands there once. It returns the length of the
+// whole lines.
+func (r *Run) each(f func(*trialLine) error) (whole int64, err error) {
+	path := filepath.Join(r.dir, recordsFile)
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // killed, or not yet there, between the directory and its first record
+	}
+	if err != nil {
+		return 0, fmt.Errorf("records: %w", err)
+	}
+	defer file.Close()
+	check := newCheck(r.manifest)
+	number := 0
+	err = batches(file, func(b *batch) error {
+		for i := range b.lines {
+			number++
+			t := &b.lines[i]
+			if err := check.place(t.seq, t.block, t.cell); err != nil {
+				return fmt.Errorf("%s:%d: %w: %w", path, number, ErrCorrupt, err)
+			}
+			check.seen[t.seq] = true
+			if err := f(t); err != nil {
+				return err
+			}
+		}
+		if b.err != nil {
+			return fmt.Errorf("%s:%d: %w: %w", path, number+1, ErrCorrupt, b.err)
+		}
+		whole += int64(len(b.text))
+		return nil
+	})
+	return whole, err
+}
+
+// check knows which records a run may hold.
+type check struct {
+	cells map[string]bool
+	seen  []bool // by Seq
+}
+
+func newCheck(m Manifest) *check {
+	c := &check{cells: make(map[string]bool, len(m.Cells)), seen: make([]bool, m.Trials)}
+	for _, cell := range m.Cells {
+		c.cells[cell.ID] = true
+	}
+	return c
+}
+
+// place refuses a record that has no place in the plan, or whose place is taken.
+func (c *check) place(seq, block int, cell []byte) error {
+	switch {
+	case seq < 0 || seq >= len(c.seen):
+		return fmt.Errorf("record %d is not in the plan, which has %d trials", seq, len(c.seen))
+	case c.seen[seq]:
+		return fmt.Errorf("record %d is there already", seq)
+	case block < -1 || block > math.MaxInt32:
+		return fmt.Errorf("record %d is of block %d, which no plan has", seq, block)
+	case !c.cells[string(cell)]:
+		return fmt.Errorf("record %d is of cell %q, which is not in the manifest", seq, cell)
+	}
+	return nil
+}
+
+// pipeline decodes a file in stretches of whole lines on all CPUs and hands
+// them on in the file's order.
+type pipeline struct {
+	free        chan *batch // to be used again: their number bounds the memory
+	todo, order chan job    // every job is sent to both
+	quit        chan struct{}
+	err         error // of reading; valid once order is closed
+}
+
+type job struct {
+	batch *batch
+	ready chan struct{} // closed when the batch is decoded
+}
+
+// batches calls f with each stretch of a file. A last line without its end is
+// left out.
+func batches(file io.Reader, f func(*batch) error) error {
+	workers := runtime.GOMAXPROCS(0)
+	n := 2 * workers
+	p := &pipeline{
+		free: make(chan *batch, n), todo: make(chan job, n), order: make(chan job, n),
+		quit: make(chan struct{}),
+	}
+	for range n {
+		p.free <- new(batch)
+	}
+	for range workers {
+		go p.decode()
+	}
+	go p.read(file)
+	var err error
+	for j := range p.order {
+		<-j.ready
+		if err == nil {
+			if err = f(j.batch); err != nil {
+				close(p.quit)
+			}
+		}
+		p.free <- j.batch
+	}
+	return errors.Join(err, p.err)
+}
+
+func (p *pipeline) decode() {
+	for j := range p.todo {
+		j.batch.decode()
+		close(j.ready)
+	}
+}
+
+// read ends with the file, at an error, or when nobody wants more.
+func (p *pipeline) read(file io.Reader) {
+	defer close(p.order)
+	defer close(p.todo)
+	var tail []byte
+	for more := true; more; {
+		var b *batch
+		select {
+		case b = <-p.free:
+		case <-p.quit:
+			return
+		}
+		if tail, more, p.err = b.fill(file, tail); p.err != nil {
+			return
+		}
+		j := job{b, make(chan struct{})}
+		p.todo <- j
+		p.order <- j
+	}
+}
+
+// fill reads the next stretch behind the tail of the one before, and gives the
+// tail that begins a line without ending it.
+func (b *batch) fill(file io.Reader, before []byte) (tail []byte, more bool, err error) {
+	b.text = append(b.text[:0], before...)
+	for {
+		n := len(b.text)
+		b.text = slices.Grow(b.text, batchBytes)[:n+batchBytes]
+		got, err := io.ReadFull(file, b.text[n:])
+		b.text = b.text[:n+got]
+		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !ended {
+			return nil, false, fmt.Errorf("records: %w", err)
+		}
+		end := bytes.LastIndexByte(b.text, '\n') + 1
+		if end > 0 || ended {
+			tail = bytes.Clone(b.text[end:])
+			b.text = b.text[:end]
+			return tail, !ended, nil
+		}
+		if len(b.text) > maxLine {
+			return nil, false, fmt.Errorf("%w: a line is longer than %d MiB", ErrCorrupt, maxLine>>20)
+		}
+	}
+}
