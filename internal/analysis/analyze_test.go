@@ -365,6 +365,44 @@ func TestOwnPressureIsNoNoise(t *testing.T) {
 	}
 }
 
+// Whatever a parser hands over, the claims can be written as JSON, and Low is
+// never above High.
+func TestAbsurdValues(t *testing.T) {
+	absurd := []float64{0, math.Copysign(0, -1), 1, -1, 5e-324, 1e99, -1e99, 1e308, math.Inf(1), math.NaN(), 3, 3, 3}
+	ordered := func(what string, i Interval) {
+		if i.Low > i.High {
+			t.Errorf("%s: %+v", what, i)
+		}
+	}
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 77))
+		palette := make([]float64, 1+r.IntN(4))
+		for i := range palette {
+			palette[i] = absurd[r.IntN(len(absurd))]
+		}
+		draw := func() Input {
+			in := edit(1+r.IntN(20), func(rec *sample.Record) { rec.Values["wall"][0] = palette[r.IntN(len(palette))] })
+			in.View = study.ViewLadder
+			return in
+		}
+		one, two := Analyze(draw()), Compare(draw(), draw())
+		for _, claims := range []Claims{one, two} {
+			if _, err := json.Marshal(claims); err != nil {
+				t.Fatalf("seed %d, %v: %v", seed, palette, err)
+			}
+		}
+		for _, row := range one.Tables[0].Rows {
+			ordered("summary", row.Summary.Interval)
+			if row.Effect != nil {
+				ordered("effect", row.Effect.Interval)
+				if row.Effect.Verdict == "" || row.Effect.Why == "" {
+					t.Errorf("seed %d: no verdict in %+v", seed, row.Effect)
+				}
+			}
+		}
+	}
+}
+
 // The cold trial stands apart, and copies count as one trial with their mean.
 func TestColdAndCopies(t *testing.T) {
 	in := edit(8, func(r *sample.Record) { r.Values["wall"] = []float64{1, 3} })

@@ -115,7 +115,7 @@ func (c *comparison) change(cell study.Cell) (Change, *compared) {
 	}
 	if la, lb := logs(a.values), logs(b.values); la != nil && lb != nil {
 		s := shift(sorted(la), sorted(lb), rng)
-		row.Raw, row.RawSpan = math.Exp(s.at), exponential(s.span95)
+		row.Raw, row.RawSpan = ratioOf(s.at), exponential(s.span95)
 	}
 	if cell.Control || c.job.group.control < 0 || c.other.control < 0 {
 		return row, nil
@@ -147,7 +147,7 @@ func (c *comparison) relative(a, b blockSeries, rng *rand.Rand) *compared {
 	out.logs = true
 	out.scatter = math.Hypot(scatter(sorted(x)), scatter(sorted(y)))
 	out.width = (s.span95.High - s.span95.Low) / 2
-	e.Ratio, e.Interval, e.Interval90 = math.Exp(s.at), exponential(s.span95), exponential(s.span90)
+	e.Ratio, e.Interval, e.Interval90 = ratioOf(s.at), exponential(s.span95), exponential(s.span90)
 	e.P = RankSum(x, y)
 	return out
 }
@@ -157,7 +157,7 @@ func logRatios(cell, control blockSeries) (out []float64, ok bool) {
 	ok = true
 	pairs(cell, control, func(_ int32, v, c float64) {
 		if v > 0 && c > 0 {
-			out = append(out, math.Log(v/c))
+			out = append(out, math.Log(v)-math.Log(c))
 			return
 		}
 		out, ok = append(out, 0), false
@@ -322,7 +322,7 @@ func (c *comparison) verdicts(effects []*compared, aa int) {
 			rule.refused = fmt.Sprintf("Between the runs the control's twin changed by %s against the control: the machine, not the target, made the difference. Measure both runs again, close to each other.", effectSize(e.Ratio))
 		}
 	}
-	c.out.Noise = math.Expm1(rule.noise)
+	c.out.Noise = atRatio(rule.noise)
 	for i, e := range effects {
 		if e != nil && i != aa {
 			rule.judge(e)
@@ -366,5 +366,5 @@ func detectableShift(s float64, n int, alpha, margin float64) float64 {
 		half = math.Sqrt2 * s * normalScore(n+1-orderRank(n, math.Sqrt(0.95)), n)
 	}
 	test := (t.Quantile(1-alpha/2) + t.Quantile(hurdlePower)) * s * math.Sqrt(math.Pi/3/float64(n))
-	return math.Expm1(max(test, widthHurdle(t, se, half, margin)))
+	return atRatio(max(test, widthHurdle(t, se, half, margin)))
 }

@@ -90,7 +90,7 @@ func (d *Data) Trial(cell []byte, block int) Trial {
 // Value stores the numbers of one metric, one per copy. In the analysis the
 // trial counts with their mean (the block is the unit of inference, its copies
 // are not independent); the single copies are described apart. A number that is
-// not finite is dropped, and Analyze warns of it.
+// not finite, or beyond 1e100, is dropped, and Analyze warns of it.
 func (t *Trial) Value(metric []byte, copies ...float64) {
 	mean, n := finiteMean(copies)
 	t.column.bad += len(copies) - n
@@ -160,7 +160,11 @@ func (s *series) pad(n int) {
 	}
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+// largest is beyond what any probe can measure; larger numbers are garbage, and
+// their squares and ratios would not be finite.
+const largest = 1e100
+
+func finite(v float64) bool { return math.Abs(v) <= largest } // false for NaN
 
 func finiteMean(x []float64) (mean float64, n int) {
 	for _, v := range x {

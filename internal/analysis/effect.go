@@ -32,7 +32,7 @@ func compare(cell, control blockSeries, rng *rand.Rand) *compared {
 		return identical(len(x))
 	case positive:
 		for i := range x {
-			x[i] = math.Log(x[i] / y[i])
+			x[i] = math.Log(x[i]) - math.Log(y[i]) // the quotient may overflow
 		}
 		return byRatio(sorted(x), rng)
 	}
@@ -57,7 +57,7 @@ func byRatio(logs []float64, rng *rand.Rand) *compared {
 		c.width = (spans[0].High - spans[0].Low) / 2
 	}
 	c.effect = &Effect{
-		Ratio:      math.Exp(median(logs)),
+		Ratio:      ratioOf(median(logs)),
 		Interval:   exponential(spans[0]),
 		Interval90: exponential(spans[1]),
 		P:          signFlipSorted(logs),
@@ -79,7 +79,7 @@ func byDifference(x, y []float64, rng *rand.Rand) *compared {
 	spans := medianIntervals(differences, rng, 0.95, 0.90)
 	e := &Effect{P: signFlipSorted(differences), Blocks: len(x)}
 	at := median(differences)
-	if scale > 0 && at > -scale && spans[0].Low > -scale && spans[1].Low > -scale {
+	if scale > 1/largest && at > -scale && spans[0].Low > -scale && spans[1].Low > -scale {
 		e.Ratio, e.Interval, e.Interval90 = 1+at/scale, overControl(spans[0], scale), overControl(spans[1], scale)
 		c := &compared{effect: e, logs: true, note: "Some values are zero or negative, so the ratio is the difference over the control's median. "}
 		if e.Interval.Method != MethodNone {
@@ -98,6 +98,12 @@ func overControl(i Interval, scale float64) Interval {
 }
 
 func exponential(i Interval) Interval {
-	i.Low, i.High = math.Exp(i.Low), math.Exp(i.High)
+	i.Low, i.High = ratioOf(i.Low), ratioOf(i.High)
 	return i
 }
+
+// largestLog keeps ratios of absurd values finite, so that claims stay JSON.
+const largestLog = 700
+
+// ratioOf turns a log-ratio into a ratio, above 0 and finite.
+func ratioOf(log float64) float64 { return math.Exp(min(max(log, -largestLog), largestLog)) }

@@ -84,8 +84,11 @@ func minimumDetectable(s float64, n int, alpha, margin float64) float64 {
 		signs = s * normal.Quantile(agreement(n, k))
 	}
 	test := (t.Quantile(1-alpha/2) + t.Quantile(hurdlePower)) * s * math.Sqrt(math.Pi/3/float64(n))
-	return math.Expm1(max(signs, test, widthHurdle(t, se, half, margin)))
+	return atRatio(max(signs, test, widthHurdle(t, se, half, margin)))
 }
+
+// atRatio turns a log-ratio into a ratio-1, finite.
+func atRatio(log float64) float64 { return math.Expm1(min(log, largestLog)) }
 
 // widthHurdle is what an effect must be to exceed the margin, the noise floor
 // and its own interval's reach.

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/tarelab/tare/internal/study"
@@ -94,7 +93,7 @@ func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compa
 	if aa >= 0 && effects[aa] != nil {
 		rule.judge(effects[aa])
 		rule.noise = effects[aa].width
-		r.table.Noise = math.Expm1(rule.noise)
+		r.table.Noise = atRatio(rule.noise)
 		if rule.refused == "" && effects[aa].effect.Verdict == Differs {
 			rule.refused = fmt.Sprintf("The control differs from its own twin by %s: the machine, not the target, made the difference. Measure again when it is quiet.",
 				effectSize(effects[aa].effect.Ratio))
