@@ -1,0 +1,195 @@
+package published
+
+import "fmt"
+
+// BridgeNetwork are TCP throughputs on a host, in one container and across
+// containers on one bridge.
+type BridgeNetwork struct {
+	Source `yaml:",inline"`
+	Host   struct {
+		CPU      string `yaml:"cpu"`
+		MemoryGB int    `yaml:"memory_gb"`
+		OS       string `yaml:"os"`
+		Kernel   string `yaml:"kernel"`
+		Docker   string `yaml:"docker"`
+	} `yaml:"host"`
+	Protocol   string                 `yaml:"protocol"`
+	Conditions BridgePlaces[string]   `yaml:"conditions"`
+	Purpose    string                 `yaml:"purpose"`
+	Throughput BridgePlaces[float64]  `yaml:"throughput_gbit_s"` // Gbit/s (10^9 bit)
+	Overhead   BridgeOverhead[string] `yaml:"overhead"`
+	Scaling    struct {
+		Containers string   `yaml:"containers"`
+		Conditions []string `yaml:"conditions"`
+		Loss       string   `yaml:"loss_per_container"`
+	} `yaml:"scaling"`
+}
+
+// BridgePlaces is something known for each place where the two ends were.
+type BridgePlaces[T any] struct {
+	Host           T `yaml:"host"`
+	SameContainer  T `yaml:"same_container"`
+	CrossContainer T `yaml:"cross_container"`
+}
+
+// BridgeOverhead is something known for each place but the host.
+type BridgeOverhead[T any] struct {
+	SameContainer  T `yaml:"same_container"`
+	CrossContainer T `yaml:"cross_container"`
+}
+
+// ConcurrentStart are counters of many `docker run` at once, and a profile of
+// creating and removing cgroups.
+type ConcurrentStart struct {
+	Source `yaml:",inline"`
+	Host   struct {
+		CPUs     int    `yaml:"cpus"`
+		MemoryGB int    `yaml:"memory_gb"`
+		Kernel   string `yaml:"kernel"`
+		OS       string `yaml:"os"`
+	} `yaml:"host"`
+	Method struct {
+		Image        string `yaml:"image"`
+		Threads      int    `yaml:"threads"`
+		Counters     string `yaml:"counters"`
+		CgroupStress string `yaml:"cgroup_stress"`
+	} `yaml:"method"`
+	Starts         []ConcurrentStarts `yaml:"starts"` // by rising number of containers
+	ProfileSamples int                `yaml:"cgroup_profile_samples"`
+	Profile        []ProfileShare     `yaml:"cgroup_profile"`
+	CallTree       struct {
+		Mkdirat struct {
+			Total          float64            `yaml:"total"`
+			FilenameCreate map[string]float64 `yaml:"filename_create"` // by symbol
+			VFSMkdir       map[string]float64 `yaml:"vfs_mkdir"`
+		} `yaml:"do_mkdirat"`
+		Write map[string]float64 `yaml:"libc_write"`
+	} `yaml:"cgroup_call_tree"` // percent of all samples
+	Findings []string `yaml:"findings"`
+}
+
+// ConcurrentStarts is one row: so many containers started at once. Times are
+// wall time in seconds and CPU time in the unit that the name says.
+type ConcurrentStarts struct {
+	Containers      int     `yaml:"containers"`
+	Elapsed         float64 `yaml:"elapsed_s"`
+	Create          float64 `yaml:"create_ms"` // 0: not given
+	TaskClock       float64 `yaml:"task_clock_ms"`
+	ContextSwitches int64   `yaml:"context_switches"`
+	Migrations      int64   `yaml:"migrations"`
+	PageFaults      int64   `yaml:"page_faults"`
+	Cycles          int64   `yaml:"cycles"`
+	Instructions    int64   `yaml:"instructions"`
+	Branches        int64   `yaml:"branches"`
+	BranchMisses    int64   `yaml:"branch_misses"`
+	User            float64 `yaml:"user_s"`
+	System          float64 `yaml:"sys_s"`
+}
+
+// ProfileShare is a function's share of all samples, children included.
+type ProfileShare struct {
+	Symbol  string  `yaml:"symbol"`
+	Percent float64 `yaml:"percent"`
+}
+
+// ContainerVMTrim is the boot of a container host's virtual machine before and
+// after its kernel, initrd and clock were trimmed. Times are in seconds.
+type ContainerVMTrim struct {
+	Source `yaml:",inline"`
+	Method struct {
+		Guest       string            `yaml:"guest"`
+		Host        string            `yaml:"host"`
+		Instruments []string          `yaml:"instruments"`
+		Milestones  map[string]string `yaml:"milestones"` // result -> the line of the boot log that ends it
+		Changes     []string          `yaml:"changes"`
+	} `yaml:"method"`
+	Results  map[string]TrimResult `yaml:"results"` // kernel, initrd, modules, total
+	Phases   []TrimPhase           `yaml:"phases"`
+	Evidence struct {
+		USBLinesBefore int      `yaml:"usb_lines_before"`
+		Subsystems     []string `yaml:"subsystems"`
+	} `yaml:"evidence"`
+	Load struct {
+		WindowMinutes         int     `yaml:"window_min"`
+		PackageCPUPeakPercent float64 `yaml:"package_work_cpu_peak_percent"`
+		LateStartCPUPercent   float64 `yaml:"late_start_cpu_percent"`
+		ReadPeakMBs           float64 `yaml:"disk_read_peak_mb_s"`
+		WritePeakMBs          float64 `yaml:"disk_write_peak_mb_s"`
+	} `yaml:"container_load"`
+	CostliestSteps []TrimStep `yaml:"costliest_steps"` // before trimming
+}
+
+// TrimResult is one milestone.
+type TrimResult struct {
+	Before          float64 `yaml:"before"`
+	After           float64 `yaml:"after"`
+	Speedup         float64 `yaml:"speedup"` // as the source prints it
+	BeforeTable     float64 `yaml:"before_in_table_4_1"`
+	SpeedupOfTables float64 `yaml:"speedup_against_table_4_1"`
+	Note            string  `yaml:"note"`
+}
+
+// TrimPhase is a range of lines of the boot log.
+type TrimPhase struct {
+	Lines   string  `yaml:"lines"`
+	What    string  `yaml:"what"`
+	Seconds float64 `yaml:"seconds"`
+}
+
+// TrimStep is one line of the boot log: a list of three in the file.
+type TrimStep struct {
+	At, Took float64 // seconds since the kernel started, and since the line before
+	Line     string
+}
+
+// UnmarshalYAML reads the list of three.
+func (s *TrimStep) UnmarshalYAML(unmarshal func(any) error) error {
+	var raw []any
+	if err := unmarshal(&raw); err != nil {
+		return err
+	}
+	if len(raw) != 3 {
+		return fmt.Errorf("a step has %d parts, not time, duration and line", len(raw))
+	}
+	at, ok1 := raw[0].(float64)
+	took, ok2 := raw[1].(float64)
+	line, ok3 := raw[2].(string)
+	if !ok1 || !ok2 || !ok3 {
+		return fmt.Errorf("a step is %v, not time, duration and line", raw)
+	}
+	*s = TrimStep{at, took, line}
+	return nil
+}
+
+// StratoVirtQEMU compares two machine monitors on one single-core machine.
+type StratoVirtQEMU struct {
+	Source `yaml:",inline"`
+	Host   struct {
+		CPUs     int    `yaml:"cpus"`
+		Vendor   string `yaml:"vendor"`
+		Platform string `yaml:"platform"`
+	} `yaml:"host"`
+	Method     map[string]string             `yaml:"method"` // measurement -> command
+	Boot       VMMs[[][]float64]             `yaml:"boot_s"` // StratoVirt: kernel, userspace, total; QEMU: kernel, initrd, userspace, total
+	Footprint  VMMs[[][3]int64]              `yaml:"footprint_kb"`
+	CPU        VMMs[[][5]float64]            `yaml:"cpu"`                     // threads, events/s, latency mean, max, p95 in ms
+	Memory     VMMs[[][5]float64]            `yaml:"memory_mib_s"`            // block KiB, sequential twice, random twice
+	IOLatency  VMMs[map[string][][3]float64] `yaml:"fileio_latency_ms"`       // by mode: mean, max, p95
+	Throughput VMMs[map[string][]float64]    `yaml:"fileio_throughput_mib_s"` // by mode
+	IOPS       VMMs[VMMIOPS]                 `yaml:"fileio_iops"`
+	Findings   []string                      `yaml:"findings"`
+}
+
+// VMMs is something known of both.
+type VMMs[T any] struct {
+	StratoVirt T `yaml:"stratovirt"`
+	QEMU       T `yaml:"qemu"`
+}
+
+// VMMIOPS are operations a second: reads, or writes and fsyncs.
+type VMMIOPS struct {
+	RandomRead      []float64    `yaml:"rndrd"`
+	RandomWrite     [][2]float64 `yaml:"rndwr"`
+	SequentialRead  []float64    `yaml:"seqrd"`
+	SequentialWrite [][2]float64 `yaml:"seqwr"`
+}

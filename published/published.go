@@ -1,0 +1,111 @@
+// Package published carries measurements that others have published, as data
+// with their citation, so that a run can be put beside them and their claims
+// recomputed. The files are read strictly: a key that the types below do not
+// know is an error, so that no number is silently left out.
+package published
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/agext/levenshtein"
+	"github.com/goccy/go-yaml"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// Source is what every publication has.
+type Source struct {
+	ID       string `yaml:"id"`       // the file's name without its ending
+	Citation string `yaml:"citation"` // author, title, place, year
+	Question string `yaml:"question"` // what the measurements answer
+}
+
+// Head gives the common part of any publication.
+func (s Source) Head() Source { return s }
+
+// Publication is one of this package's types: *DockerOnLoongson,
+// *ConcurrentStart, *BridgeNetwork, *ContainerVMTrim or *StratoVirtQEMU.
+type Publication interface{ Head() Source }
+
+// A kind makes the empty value that a file is read into.
+var kinds = map[string]func() Publication{
+	"docker-on-loongson": func() Publication { return new(DockerOnLoongson) },
+	"concurrent-start":   func() Publication { return new(ConcurrentStart) },
+	"bridge-network":     func() Publication { return new(BridgeNetwork) },
+	"container-vm-trim":  func() Publication { return new(ContainerVMTrim) },
+	"stratovirt-vs-qemu": func() Publication { return new(StratoVirtQEMU) },
+}
+
+// IDs are the publications there are, sorted.
+func IDs() []string {
+	names, err := fs.Glob(files, "*.yaml") // sorted by name; fails only for a bad pattern
+	if err != nil {
+		panic(err)
+	}
+	for i, n := range names {
+		names[i] = strings.TrimSuffix(n, ".yaml")
+	}
+	return names
+}
+
+// Load reads one publication. The error of an unknown id names the nearest.
+func Load(id string) (Publication, error) {
+	newKind, ok := kinds[id]
+	if !ok {
+		return nil, fmt.Errorf("no published measurements %q%s", id, nearest(id))
+	}
+	data, err := files.ReadFile(id + ".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("published measurements %s: %w", id, err)
+	}
+	p := newKind()
+	if err := yaml.UnmarshalWithOptions(data, p, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("published/%s.yaml: %w", id, err)
+	}
+	if err := check(id, p); err != nil {
+		return nil, fmt.Errorf("published/%s.yaml: %w", id, err)
+	}
+	return p, nil
+}
+
+// LoadAs is Load for a caller that knows the type.
+func LoadAs[P Publication](id string) (P, error) {
+	var none P
+	p, err := Load(id)
+	if err != nil {
+		return none, err
+	}
+	typed, ok := p.(P)
+	if !ok {
+		return none, fmt.Errorf("published measurements %s are a %T, not a %T", id, p, none)
+	}
+	return typed, nil
+}
+
+func nearest(id string) string {
+	best, distance := "", len(id)/2+1
+	for _, known := range IDs() {
+		if d := levenshtein.Distance(id, known, nil); d < distance {
+			best, distance = known, d
+		}
+	}
+	if best == "" {
+		return " (there are: " + strings.Join(IDs(), ", ") + ")"
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
+}
+
+func check(id string, p Publication) error {
+	h := p.Head()
+	if h.ID != id || h.Citation == "" || h.Question == "" {
+		return fmt.Errorf("needs id %q, a citation and a question", id)
+	}
+	if c, ok := p.(interface{ check() error }); ok {
+		return c.check()
+	}
+	return nil
+}

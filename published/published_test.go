@@ -1,0 +1,96 @@
+package published
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+func TestEveryFileLoads(t *testing.T) {
+	ids := IDs()
+	if len(ids) != len(kinds) || len(ids) != 5 {
+		t.Errorf("%d files, %d types", len(ids), len(kinds))
+	}
+	for _, id := range ids {
+		p, err := Load(id)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if p.Head().ID != id {
+			t.Errorf("%s calls itself %s", id, p.Head().ID)
+		}
+	}
+}
+
+// One number of each part, so that a part that is silently not read shows.
+func TestNumbersArrive(t *testing.T) {
+	loongson := must[*DockerOnLoongson](t, "docker-on-loongson")
+	starts := must[*ConcurrentStart](t, "concurrent-start")
+	bridge := must[*BridgeNetwork](t, "bridge-network")
+	trim := must[*ContainerVMTrim](t, "container-vm-trim")
+	vmm := must[*StratoVirtQEMU](t, "stratovirt-vs-qemu")
+	ryzen, err := loongson.Scores("platforms-ncopies", "ryzen5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		what      string
+		got, want float64
+	}{
+		{"table 2, whetstone, 4 containers", loongson.Tables["containers-4cpu-4copies"].Row("whetstone")[4], 798.6},
+		{"table 5, ryzen, dhrystone2", ryzen["dhrystone2"], 8501.4},
+		{"ryzen's threads", float64(loongson.Hosts["ryzen5"].Threads()), 8},
+		{"8 containers, whetstone", loongson.EightContainers.WhetstoneNCopies, 794.5},
+		{"1000 containers, elapsed", starts.Starts[3].Elapsed, 139.449586644},
+		{"2000 containers, cycles", float64(starts.Starts[len(starts.Starts)-1].Cycles), 247774410634},
+		{"osq_lock below filename_create", starts.CallTree.Mkdirat.FilenameCreate["osq_lock"], 22.95},
+		{"across the bridge", bridge.Throughput.CrossContainer, 39.16},
+		{"total after", trim.Results["total"].After, 38.097239},
+		{"costliest step", trim.CostliestSteps[20].Took, 13.844570},
+		{"boot of QEMU", vmm.Boot.QEMU[9][3], 6.389},
+		{"RSS of StratoVirt", float64(vmm.Footprint.StratoVirt[0][1]), 126988},
+		{"random write fsyncs of QEMU", vmm.IOPS.QEMU.RandomWrite[1][1], 9693.21},
+		{"latency of QEMU, seqwr, max", vmm.IOLatency.QEMU["seqwr"][0][1], 25.19},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s: %v, want %v", test.what, test.got, test.want)
+		}
+	}
+}
+
+func must[P Publication](t *testing.T, id string) P {
+	t.Helper()
+	p, err := LoadAs[P](id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestRefusals(t *testing.T) {
+	if _, err := Load("docker-on-longson"); err == nil || !strings.Contains(err.Error(), `"docker-on-loongson"`) {
+		t.Errorf("unknown id: %v", err)
+	}
+	if _, err := LoadAs[*BridgeNetwork]("concurrent-start"); err == nil {
+		t.Error("the wrong type was given")
+	}
+	d := must[*DockerOnLoongson](t, "docker-on-loongson")
+	if _, err := d.Scores("platforms-ncopies", "sparc"); err == nil || !strings.Contains(err.Error(), "ryzen5") {
+		t.Errorf("unknown machine: %v", err)
+	}
+	data, err := files.ReadFile("bridge-network.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalWithOptions(append(data, "extra: 1\n"...), new(BridgeNetwork), yaml.Strict()); err == nil {
+		t.Error("an unknown key was read")
+	}
+	table := d.Tables["platforms-1copy"]
+	table.Syscall = table.Syscall[:3]
+	d.Tables["platforms-1copy"] = table
+	if err := d.check(); err == nil || !strings.Contains(err.Error(), "syscall: 3 scores for 4") {
+		t.Errorf("missing cell: %v", err)
+	}
+}
