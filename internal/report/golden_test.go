@@ -28,7 +28,6 @@ func TestGolden(t *testing.T) {
 		{"survey-color.txt", survey, report.FormatText, report.Options{Color: true}},
 		{"survey.md", survey, report.FormatMarkdown, report.Options{}},
 		{"survey.csv", survey, report.FormatCSV, report.Options{}},
-		{"survey.json", survey, report.FormatJSON, report.Options{}},
 		{"ladder.txt", ladder, report.FormatText, report.Options{Width: 100}},
 		{"ladder.md", ladder, report.FormatMarkdown, report.Options{}},
 		{"hostile.txt", hostile, report.FormatText, report.Options{Width: 100}},

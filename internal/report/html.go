@@ -1,6 +1,114 @@
 package report
 
-import "io"
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
 
-// HTML writes the page.
-func HTML(w io.Writer, in Input) error { return nil }
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// built holds the page that web/ builds. The directory is there without it, so
+// that a checkout compiles before Node has run.
+//
+//go:embed all:page/dist
+var built embed.FS
+
+const (
+	builtPage = "page/dist/report.html"
+	// placeholder stands in the built page where the data belongs, once, as the
+	// content of a script element of type application/json.
+	placeholder = "@@TARE_REPORT_DATA@@"
+)
+
+// ErrNoPage says that this binary was built without the report page.
+var ErrNoPage = errors.New("this binary was built without the report page: build it with `make build`, or take another format")
+
+// page is what the built page reads: the document without samples, and beside
+// each table how it is shown.
+type page struct {
+	document
+	Facts      []fact        `json:"facts"`
+	Shown      []shownTable  `json:"shown"`      // parallel to claims.tables
+	Resolution []string      `json:"resolution"` // parallel to claims.tables
+	Shapes     [][]shape     `json:"shapes"`     // parallel to claims.tables and their rows
+	Ladders    []shownLadder `json:"ladders"`    // parallel to claims.ladders
+	Failures   []failed      `json:"failures"`
+	LeftOut    []fact        `json:"leftOut"`
+	Points     int           `json:"points"`     // samples drawn as dots
+	PointsMost int           `json:"pointsMost"` // the limit of that
+}
+
+// HTML writes one self-contained page: no network access, light and dark, for
+// screens from 360 px and for print. A run of any size gives a page of a few
+// megabytes at most: above 20,000 samples, tables are shown as densities with
+// outliers, and the page says so. It returns ErrNoPage where the binary was
+// built without the page.
+func HTML(w io.Writer, in Input) error {
+	head, tail, err := template()
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(head); err != nil {
+		return fmt.Errorf("write HTML: %w", err)
+	}
+	// Escaping <, >, &, U+2028 and U+2029 keeps data from ending its script element.
+	if err := json.MarshalWrite(w, newPage(in), jsonOptions(), jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true)); err != nil {
+		return fmt.Errorf("write HTML: %w", err)
+	}
+	if _, err := w.Write(tail); err != nil {
+		return fmt.Errorf("write HTML: %w", err)
+	}
+	return nil
+}
+
+// template is the built page, cut where the data belongs.
+func template() (head, tail []byte, err error) {
+	b, err := built.ReadFile(builtPage)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, ErrNoPage
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the embedded report page: %w", err)
+	}
+	if n := bytes.Count(b, []byte(placeholder)); n != 1 {
+		return nil, nil, fmt.Errorf("the embedded report page is broken: %d places for the data, want 1; build web/ anew", n)
+	}
+	head, tail, _ = bytes.Cut(b, []byte(placeholder))
+	return head, tail, nil
+}
+
+func newPage(in Input) page {
+	v := newView(in)
+	p := page{
+		document: newDocument(v), Facts: v.facts, Ladders: v.ladders, Failures: v.failures, LeftOut: v.leftOut,
+		PointsMost: pointsMost,
+	}
+	p.Shapes, p.Points = shapes(in.Claims.Tables)
+	p.Claims.Tables = withoutSamples(in.Claims.Tables)
+	for i := range in.Claims.Tables {
+		t := showTable(&in.Claims.Tables[i])
+		p.Shown = append(p.Shown, t)
+		p.Resolution = append(p.Resolution, resolution(t))
+	}
+	return p
+}
+
+// withoutSamples copies tables: the page holds samples in its shapes.
+func withoutSamples(tables []analysis.Table) []analysis.Table {
+	out := slices.Clone(tables)
+	for i := range out {
+		out[i].Rows = slices.Clone(out[i].Rows)
+		for j := range out[i].Rows {
+			out[i].Rows[j].Samples = nil
+		}
+	}
+	return out
+}

@@ -42,7 +42,7 @@ type group struct {
 // shownTable is a table in its display unit, with rows parallel to the claim's.
 type shownTable struct {
 	claim *analysis.Table
-	scale
+	scale `json:"scale"`
 	Title string     `json:"title"` // "ready, ms, lower is better"
 	Rows  []shownRow `json:"rows"`
 }

@@ -1,0 +1,423 @@
+package report_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/tarelab/tare/internal/report"
+	"github.com/tarelab/tare/internal/report/reporttest"
+)
+
+var shots = flag.String("screenshots", "", "directory that the page tests write screenshots to")
+
+// browser is one headless Chromium for all page tests.
+var browser = sync.OnceValues(func() (context.Context, error) {
+	dir, err := os.MkdirTemp("", "tare-chromium-")
+	if err != nil {
+		return nil, err
+	}
+	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
+	options = append(options,
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.UserDataDir(dir),
+		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+	)
+	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, quit := chromedp.NewContext(alloc)
+	closeBrowser = func() {
+		quit()
+		stop()
+		_ = os.RemoveAll(dir) // a temporary directory: what stays is the system's to sweep
+	}
+	return ctx, chromedp.Run(ctx)
+})
+
+var closeBrowser = func() {}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	closeBrowser()
+	os.Exit(code)
+}
+
+// tab is one open report, with all that the page asked for or complained of.
+type tab struct {
+	t        *testing.T
+	ctx      context.Context
+	mu       sync.Mutex
+	requests []string
+	problems []string
+}
+
+type view struct {
+	width, height int64
+	dark          bool
+}
+
+var desktop = view{width: 1280, height: 900}
+
+// open writes the report to a file, opens it, and waits until it is drawn.
+func open(t *testing.T, in report.Input, v view) *tab {
+	t.Helper()
+	root, err := browser()
+	if err != nil {
+		t.Fatalf("start Chromium (apt-get install chromium): %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(path, render(t, in), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(root)
+	t.Cleanup(cancel)
+	ctx, stop := context.WithTimeout(ctx, 20*time.Second)
+	t.Cleanup(stop)
+	b := &tab{t: t, ctx: ctx}
+	chromedp.ListenTarget(ctx, b.listen)
+	scheme := "light"
+	if v.dark {
+		scheme = "dark"
+	}
+	b.run(
+		network.Enable(), log.Enable(),
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+		chromedp.EmulateViewport(v.width, v.height),
+		chromedp.Navigate("file://"+path),
+		chromedp.WaitReady(`html[data-ready="true"]`, chromedp.ByQuery),
+		chromedp.Sleep(150*time.Millisecond), // one round of the resize observer
+	)
+	return b
+}
+
+func render(t testing.TB, in report.Input) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := report.HTML(&out, in); err != nil {
+		t.Fatalf("%v (npm ci && npm run build in web/)", err)
+	}
+	return out.Bytes()
+}
+
+func (b *tab) listen(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, "data:") {
+			b.requests = append(b.requests, e.Request.URL)
+		}
+	case *runtime.EventExceptionThrown:
+		b.problems = append(b.problems, e.ExceptionDetails.Error())
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning {
+			b.problems = append(b.problems, fmt.Sprintf("console.%s %v", e.Type, e.Args))
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.LevelError {
+			b.problems = append(b.problems, e.Entry.Text)
+		}
+	}
+}
+
+func (b *tab) run(actions ...chromedp.Action) {
+	b.t.Helper()
+	if err := chromedp.Run(b.ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// eval evaluates an expression in the page.
+func eval[T any](b *tab, expression string) T {
+	b.t.Helper()
+	var out T
+	b.run(chromedp.Evaluate(expression, &out))
+	return out
+}
+
+func (b *tab) count(selector string) int {
+	b.t.Helper()
+	return eval[int](b, fmt.Sprintf("document.querySelectorAll(%q).length", selector))
+}
+
+// clean fails the test where the page complained or asked for anything but itself.
+func (b *tab) clean() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.problems) > 0 {
+		b.t.Errorf("the page complains: %q", b.problems)
+	}
+	if len(b.requests) != 1 {
+		b.t.Errorf("the page requests %q, want only itself", b.requests)
+	}
+}
+
+// shoot writes a screenshot of the whole page when the flag asks for it.
+func (b *tab) shoot(name string) {
+	b.t.Helper()
+	if *shots == "" {
+		return
+	}
+	var png []byte
+	b.run(chromedp.FullScreenshot(&png, 100))
+	if err := os.WriteFile(filepath.Join(*shots, name+".png"), png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestPageShowsEveryMark(t *testing.T) {
+	in := reporttest.Survey()
+	b := open(t, in, desktop)
+	b.shoot("survey-light")
+	b.clean()
+	ratios, samples, rows, primary := 0, 0, 0, 0
+	for _, table := range in.Claims.Tables {
+		rows += len(table.Rows)
+		if !table.Primary {
+			continue
+		}
+		primary++
+		for _, r := range table.Rows {
+			samples += len(r.Samples)
+			if r.Effect != nil {
+				ratios++
+			}
+		}
+	}
+	for _, c := range []struct {
+		what, selector string
+		want           int
+	}{
+		{"price lists", "table.forest", primary},
+		{"ratios in price lists", `.forest g[aria-label="ratio"] path`, ratios},
+		{"intervals in price lists", `.forest g[aria-label="interval"] path`, ratios},
+		{"noise floors", `.forest g[aria-label="noise floor"] rect`, primary},
+		{"margins", `.forest g[aria-label="margin"] rect`, primary},
+		{"samples", `.distribution g[aria-label="sample"] circle`, samples},
+		{"rows of the table of all numbers", ".raw tbody tr", rows},
+		{"warnings", ".warnings li", len(in.Claims.Warnings)},
+		{"failed cells", ".failures > li", 2},
+		{"verdicts refused", ".forest .badge.refused", 1},
+	} {
+		if got := b.count(c.selector); got != c.want {
+			t.Errorf("%s: %d, want %d", c.what, got, c.want)
+		}
+	}
+}
+
+func TestPageChartRowsStandBesideTableRows(t *testing.T) {
+	b := open(t, reporttest.Survey(), desktop)
+	// The dot of a row must lie inside that row's box.
+	bad := eval[[]string](b, `[...document.querySelectorAll("table.forest")].flatMap((table) => {
+		const rows = [...table.querySelectorAll("tbody tr")].map((r) => r.getBoundingClientRect());
+		const dots = [...table.querySelectorAll('g[aria-label="ratio"] path')].map((p) => { const r = p.getBoundingClientRect(); return (r.top + r.bottom) / 2; });
+		return dots.filter((y) => !rows.some((r) => Math.abs((r.top + r.bottom) / 2 - y) < 4)).map((y) => table.caption.textContent + " " + y);
+	})`)
+	if len(bad) > 0 {
+		t.Errorf("dots that stand beside no row: %q", bad)
+	}
+}
+
+func TestPageLadder(t *testing.T) {
+	in := reporttest.Ladder()
+	b := open(t, in, desktop)
+	b.shoot("ladder-light")
+	b.clean()
+	steps := len(in.Claims.Ladders[0].Steps)
+	if steps != 14 {
+		t.Fatalf("the synthetic ladder has %d steps, want 14", steps)
+	}
+	if got := b.count(`.ladder g[aria-label="step"] rect`); got != steps+1 {
+		t.Errorf("%d bars, want %d", got, steps+1)
+	}
+	if got := b.count(`.ladder g[aria-label="interval"] path`); got != steps {
+		t.Errorf("%d intervals, want %d", got, steps)
+	}
+	width := `document.querySelector('.ladder g[aria-label="step"] rect:nth-of-type(3)').getBoundingClientRect().width`
+	log := eval[float64](b, width)
+	b.run(chromedp.Click(`.choice label:nth-of-type(2) input`, chromedp.ByQuery))
+	if linear := eval[float64](b, width); linear >= log/2 {
+		t.Errorf("a small step is %.1f px wide on the linear axis and %.1f on the log axis: the choice does nothing", linear, log)
+	}
+}
+
+func TestPageSortsAndFilters(t *testing.T) {
+	b := open(t, reporttest.Survey(), desktop)
+	column := func(name string) string {
+		return fmt.Sprintf(`[...document.querySelectorAll(".raw th button")].find((b) => b.textContent === %q)`, name)
+	}
+	click := func(name string) { b.run(chromedp.Evaluate(column(name)+".click()", nil)) }
+	ns := `[...document.querySelectorAll(".raw tbody tr")].map((r) => Number(r.cells[3].textContent))`
+	click("n")
+	up := eval[[]int](b, ns)
+	click("n")
+	down := eval[[]int](b, ns)
+	for i := 1; i < len(up); i++ {
+		if up[i] < up[i-1] || down[i] > down[i-1] {
+			t.Fatalf("not sorted at %d: up %v, down %v", i, up, down)
+		}
+	}
+	if up[0] == down[0] {
+		t.Fatalf("both directions begin with %d", up[0])
+	}
+	if got := eval[string](b, column("n")+`.parentElement.getAttribute("aria-sort")`); got != "descending" {
+		t.Errorf("aria-sort is %q", got)
+	}
+	b.run(chromedp.SendKeys(`.raw input[type=search]`, "runsc ready differs", chromedp.ByQuery))
+	if got := b.count(".raw tbody tr"); got != 1 {
+		t.Errorf("the filter leaves %d rows, want 1", got)
+	}
+}
+
+func TestPageChoosesMetric(t *testing.T) {
+	b := open(t, reporttest.Survey(), desktop)
+	first := `document.querySelector(".distribution svg").getAttribute("aria-label")`
+	before := eval[string](b, first)
+	b.run(chromedp.Evaluate(`{ const s = document.querySelector(".distribution select"); s.selectedIndex = 4; s.dispatchEvent(new Event("change")); }`, nil))
+	if after := eval[string](b, first); after == before || !strings.Contains(after, "peak-memory") {
+		t.Errorf("choosing a metric turns %q into %q", before, after)
+	}
+	b.clean()
+}
+
+func TestPageDark(t *testing.T) {
+	dark := desktop
+	dark.dark = true
+	b := open(t, reporttest.Survey(), dark)
+	b.shoot("survey-dark")
+	paper := `getComputedStyle(document.body).backgroundColor`
+	if got := eval[string](b, paper); got != "rgb(20, 23, 27)" {
+		t.Errorf("the dark page is %s", got)
+	}
+	b.run(chromedp.Click("button.theme", chromedp.ByQuery))
+	if got := eval[string](b, paper); got != "rgb(255, 255, 255)" {
+		t.Errorf("after the switch to light the page is %s", got)
+	}
+	b.clean()
+}
+
+func TestPageContrast(t *testing.T) {
+	for _, dark := range []bool{false, true} {
+		v := desktop
+		v.dark = dark
+		b := open(t, reporttest.Survey(), v)
+		// WCAG 2.1, 1.4.3: at least 4.5 to 1 between text and paper.
+		low := eval[[]string](b, `(() => {
+			const light = (c) => { const [r, g, b] = c.match(/\d+/g).map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+			const probe = document.body.appendChild(document.createElement("i"));
+			const resolve = (name) => { probe.style.color = "var(--" + name + ")"; return light(getComputedStyle(probe).color); };
+			const papers = [resolve("paper"), resolve("panel")];
+			return ["ink", "muted", "link", "cost", "gain", "differs", "equivalent", "inconclusive", "refused"].flatMap((name) =>
+				papers.map((p) => { const c = resolve(name); return (Math.max(p, c) + 0.05) / (Math.min(p, c) + 0.05); }).filter((r) => r < 4.5).map((r) => name + " " + r.toFixed(2)));
+		})()`)
+		if len(low) > 0 {
+			t.Errorf("dark=%t: too little contrast: %q", dark, low)
+		}
+	}
+}
+
+func TestPageFitsAPhone(t *testing.T) {
+	phone := view{width: 360, height: 740}
+	for name, in := range map[string]report.Input{"survey": reporttest.Survey(), "ladder": reporttest.Ladder(), "hostile": reporttest.Hostile()} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, in, phone)
+			b.shoot(name + "-phone")
+			if got := eval[int](b, "document.documentElement.scrollWidth"); got > 360 {
+				t.Errorf("the page is %d px wide on a screen of 360", got)
+			}
+			if got := eval[float64](b, `Math.min(...[...document.querySelectorAll(".forest td.chart svg")].map((s) => s.getBoundingClientRect().width))`); got < 90 {
+				t.Errorf("the narrowest chart is %.0f px wide", got)
+			}
+			b.clean()
+		})
+	}
+}
+
+func TestPagePrints(t *testing.T) {
+	b := open(t, reporttest.Survey(), desktop)
+	var pdf []byte
+	b.run(chromedp.ActionFunc(func(ctx context.Context) error {
+		data, _, err := page.PrintToPDF().WithPrintBackground(true).WithPaperWidth(8.27).WithPaperHeight(11.69).Do(ctx)
+		pdf = data
+		return err
+	}))
+	if !bytes.HasPrefix(pdf, []byte("%PDF")) {
+		t.Fatalf("no PDF: %.20q", pdf)
+	}
+	if *shots != "" {
+		if err := os.WriteFile(filepath.Join(*shots, "survey.pdf"), pdf, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := eval[bool](b, `document.documentElement.classList.contains("printing")`); got {
+		t.Error("the page stays as it was printed")
+	}
+	b.clean()
+}
+
+func TestPageHostileTextsStayText(t *testing.T) {
+	in := reporttest.Hostile()
+	html := render(t, in)
+	data := html[bytes.Index(html, []byte(`id="tare-data">`))+len(`id="tare-data">`):]
+	data = data[:bytes.Index(data, []byte("</script>"))]
+	for _, bad := range []string{"<", ">", "\u2028"} {
+		if bytes.Contains(data, []byte(bad)) {
+			t.Errorf("the data holds a raw %q", bad)
+		}
+	}
+	b := open(t, in, desktop)
+	b.shoot("hostile-light")
+	b.clean()
+	if got := eval[string](b, `String(window.hacked)`); got != "undefined" {
+		t.Errorf("a hostile text ran: window.hacked = %s", got)
+	}
+	if got := b.count("main script, main img"); got != 0 {
+		t.Errorf("%d elements came out of texts", got)
+	}
+	if got := eval[string](b, `document.querySelector("h1").textContent`); got != in.Manifest.Study.Title {
+		t.Errorf("the title reads %q, want %q", got, in.Manifest.Study.Title)
+	}
+	// The policy itself: a script that is added later must not run either.
+	b.run(chromedp.Evaluate(`{ const s = document.createElement("script"); s.textContent = "window.hacked = 3"; document.body.append(s); }`, nil))
+	if got := eval[string](b, `String(window.hacked)`); got != "undefined" {
+		t.Errorf("the content security policy lets a script in: window.hacked = %s", got)
+	}
+}
+
+func TestPageLargeRun(t *testing.T) {
+	in := reporttest.Large(100_000)
+	b := open(t, in, desktop)
+	b.shoot("large-light")
+	b.clean()
+	if got := b.count(`.distribution g[aria-label="density"] path`); got != 7 {
+		t.Errorf("%d densities, want 7", got)
+	}
+	if note := eval[string](b, `document.querySelector(".distribution .note").textContent`); !strings.Contains(note, "too many") {
+		t.Errorf("the page does not say that it shows densities: %q", note)
+	}
+}
+
+func TestPageKeyboard(t *testing.T) {
+	b := open(t, reporttest.Survey(), desktop)
+	unreachable := eval[int](b, `[...document.querySelectorAll(".scroll, .raw th button, select, input, a")].filter((e) => e.tabIndex < 0).length`)
+	if unreachable != 0 {
+		t.Errorf("%d controls or scrolling parts cannot be reached by keyboard", unreachable)
+	}
+	unnamed := eval[int](b, `[...document.querySelectorAll("svg.plot")].filter((s) => !s.getAttribute("aria-label")).length`)
+	if unnamed != 0 {
+		t.Errorf("%d charts have no name", unnamed)
+	}
+}

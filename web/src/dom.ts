@@ -1,0 +1,52 @@
+// The page's only way to make elements. Children that are strings become text
+// nodes, so no text of a run can become markup.
+
+type Child = Node | string | null | undefined | false;
+type Attributes = Record<string, string | number | boolean | undefined | ((e: Event) => void)>;
+
+export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== undefined && value !== false) element.setAttribute(name, String(value));
+  }
+  for (const child of children) if (child) element.append(child);
+  return element;
+}
+
+let ids = 0;
+
+// section is a titled part of the page, named by its heading.
+export function section(id: string, title: string, ...children: Child[]): HTMLElement {
+  return h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, title), ...children);
+}
+
+// identity gives an id that no other element has.
+export function identity(prefix: string): string {
+  return `${prefix}-${++ids}`;
+}
+
+// drawn calls draw with the element's inner width now and whenever it changes.
+// Drawings that are not fixed in width register here, so that printing can ask
+// for another width.
+const drawings: { element: HTMLElement; draw: (width: number) => void; last: number }[] = [];
+
+export function drawn(element: HTMLElement, draw: (width: number) => void): HTMLElement {
+  const drawing = { element, draw, last: 0 };
+  drawings.push(drawing);
+  observer.observe(element);
+  return element;
+}
+
+const observer = new ResizeObserver(() => redrawAll());
+
+export function redrawAll(force = false): void {
+  for (const d of drawings) {
+    const width = Math.floor(d.element.clientWidth);
+    if (width > 0 && (force || width !== d.last)) {
+      d.last = width;
+      d.draw(width);
+    }
+  }
+}

@@ -1,0 +1,101 @@
+import { h } from "./dom";
+import type { Fact, Failed, Page } from "./types";
+import { allLooks } from "./verdict";
+
+export function definitions(facts: Fact[]): HTMLElement {
+  return h("dl", { class: "facts" }, ...facts.flatMap((f) => [h("dt", {}, f.name), h("dd", {}, f.value)]));
+}
+
+// targets lists what ran, with versions and digests.
+export function targets(page: Page): HTMLElement {
+  const names = Object.keys(page.manifest.targets);
+  const line = (name: string) => {
+    const f = page.manifest.targets[name];
+    const notes = Object.entries(f.notes ?? {}).map(([k, v]) => `${k}: ${v}`).join(", ");
+    return h(
+      "tr",
+      {},
+      h("th", { scope: "row", class: "name", title: name }, name),
+      h("td", {}, f.version || "–"),
+      h("td", { class: "path" }, f.path || "–"),
+      h("td", { class: "path", title: f.digest }, f.digest ? f.digest.replace(/^sha256:/, "").slice(0, 12) : "–"),
+      h("td", {}, notes),
+    );
+  };
+  return h(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": "Targets" },
+    h("table", {}, h("thead", {}, h("tr", {}, ...["target", "version", "path", "sha256", "notes"].map((s) => h("th", { scope: "col" }, s)))), h("tbody", {}, ...names.map(line))),
+  );
+}
+
+export function mitigations(page: Page): HTMLElement | null {
+  const all = Object.entries(page.manifest.host.mitigations ?? {});
+  if (all.length === 0) return null;
+  return h("details", {}, h("summary", {}, `CPU vulnerabilities and mitigations (${all.length})`), definitions(all.map(([name, value]) => ({ name, value }))));
+}
+
+export function failures(all: Failed[]): HTMLElement {
+  return h("ul", { class: "failures" }, ...all.map(failure));
+}
+
+function failure(f: Failed): HTMLElement {
+  const parts = [`${f.failed} of ${f.of} trials failed`];
+  if (f.failure) {
+    parts.push(`first in ${f.failure.phase}, the ${f.failure.fault}’s fault`);
+    if (f.failure.exitCode !== undefined) parts.push(`exit code ${f.failure.exitCode}`);
+    if (f.failure.signal) parts.push(`signal ${f.failure.signal}`);
+  }
+  return h(
+    "li",
+    {},
+    h("strong", {}, f.cell),
+    ` – ${parts.join(", ")}`,
+    f.failure ? h("p", {}, f.failure.message) : null,
+    f.failure?.stderr ? h("pre", { tabindex: 0 }, f.failure.stderr) : null,
+  );
+}
+
+const meanings: Record<string, (page: Page) => string> = {
+  cost: (p) => `differs, for the worse: the 95 % interval excludes 1, the test adjusted for all rows of the table agrees (alpha ${percent(p.claims.alpha)}), and the effect exceeds the margin of ${percent(p.claims.margin)}`,
+  gain: () => "differs, for the better: by the same rules",
+  equivalent: (p) => `equivalent: the 90 % interval lies inside the margin of ±${percent(p.claims.margin)}`,
+  inconclusive: () => "inconclusive: neither was shown, or the noise floor is larger than the effect; more blocks may tell",
+  refused: () => "refused, or failed: the machine was too noisy or a control failed, or no trial gave a sample",
+};
+
+export function legend(page: Page): HTMLElement {
+  return h(
+    "ul",
+    { class: "legend" },
+    ...allLooks().filter((l) => l.name in meanings).map((l) => h("li", {}, h("span", { class: `glyph ${l.name}`, "aria-hidden": "true" }, l.glyph), " ", meanings[l.name](page))),
+  );
+}
+
+export function bands(page: Page): HTMLElement {
+  return h(
+    "p",
+    { class: "note bands" },
+    h("span", { class: "swatch margin", "aria-hidden": "true" }), ` margin ±${percent(page.claims.margin)} `,
+    h("span", { class: "swatch noise", "aria-hidden": "true" }), " noise floor: what the control differs from itself ",
+    h("span", { class: "whisker", "aria-hidden": "true" }), " 95 % interval",
+  );
+}
+
+export function method(page: Page): HTMLElement {
+  const s = page.manifest.study;
+  const p = (text: string) => h("p", {}, text);
+  return h(
+    "div",
+    { class: "prose" },
+    p(`Every target ran the same files. The ${s.blocks ?? "planned"} blocks each hold every target once, in random order (seed ${page.manifest.seed}), with the control among them; one clock outside all targets stamped every mark. The first trial of each cell is reported apart as “cold”.`),
+    p("A ratio is the median over blocks of the target’s value divided by the control’s value in the same block, so that what disturbs a whole block cancels. Intervals come from a bootstrap over blocks, or from order statistics where blocks are few. Tests are exact sign-flip tests, adjusted by Holm’s method over the rows of a table."),
+    p("Outliers are flagged (modified z-score above 3.5), never removed. A failed trial is a finding, never a sample. A number is printed only to the digit that its interval allows."),
+    h("h3", {}, "Verdicts"),
+    legend(page),
+  );
+}
+
+export function percent(v: number): string {
+  return `${Number((100 * v).toPrecision(3))} %`;
+}

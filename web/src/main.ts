@@ -1,0 +1,93 @@
+import "./style.css";
+import { h, redrawAll, section } from "./dom";
+import { distributions } from "./distribution";
+import { bands, definitions, failures, method, mitigations, targets } from "./facts";
+import { forest } from "./forest";
+import { glance } from "./glance";
+import { waterfall } from "./ladder";
+import { raw } from "./raw";
+import { themeButton } from "./theme";
+import type { Entry, Group, Page } from "./types";
+
+const page: Page = JSON.parse(document.getElementById("tare-data")!.textContent!);
+const entries: Entry[] = page.claims.tables.map((claim, i) => ({ claim, shown: page.shown[i], resolution: page.resolution[i], shapes: page.shapes[i] }));
+
+function groups(): Group[] {
+  const all: Group[] = [];
+  for (const entry of entries) {
+    let group = all.find((g) => g.name === entry.claim.group);
+    if (!group) all.push((group = { name: entry.claim.group, primary: [], all: [] }));
+    group.all.push(entry);
+    if (entry.claim.primary) group.primary.push(entry);
+  }
+  return all;
+}
+
+function header(): HTMLElement {
+  const { study, id } = page.manifest;
+  return h(
+    "header",
+    {},
+    h("div", { class: "eyebrow" }, h("span", {}, "tare report ", h("code", {}, id)), themeButton()),
+    h("h1", {}, study.title),
+    h("p", { class: "question" }, study.question),
+    h("p", { class: "findings" }, page.findings.join(" ")),
+    warnings(),
+  );
+}
+
+function warnings(): HTMLElement | null {
+  const all = page.claims.warnings ?? [];
+  if (all.length === 0) return null;
+  return h("aside", { class: "warnings", "aria-label": "Warnings" }, h("h2", {}, all.length === 1 ? "Warning" : "Warnings"), h("ul", {}, ...all.map((w) => h("li", {}, w))));
+}
+
+function prices(all: Group[]): HTMLElement {
+  return section("prices", "Price list", glance(all), bands(page), ...all.flatMap((g) => g.primary.map((e) => forest(page, e))));
+}
+
+function ladders(): HTMLElement | null {
+  const claims = page.claims.ladders ?? [];
+  return claims.length === 0 ? null : section("ladder", "Ladder", ...claims.map((l, i) => waterfall(l, page.ladders[i])));
+}
+
+function troubles(): (HTMLElement | null)[] {
+  return [
+    page.failures?.length ? section("failures", "Failed trials", failures(page.failures)) : null,
+    page.leftOut?.length ? section("left-out", "Left out", definitions(page.leftOut)) : null,
+  ];
+}
+
+function sections(): HTMLElement[] {
+  const all = groups();
+  const priceList = prices(all);
+  const first = page.manifest.study.view === "ladder" ? [ladders(), priceList] : [priceList, ladders()];
+  const rest = [
+    section("distributions", "Distributions", ...all.map((g) => distributions(page, g))),
+    ...troubles(),
+    section("machine", "Machine and targets", definitions(page.facts), mitigations(page), targets(page)),
+    section("method", "Method in short", method(page)),
+    section("numbers", "All numbers", raw(entries)),
+  ];
+  return [...first, ...rest].filter((s): s is HTMLElement => s !== null);
+}
+
+function contents(parts: HTMLElement[]): HTMLElement {
+  return h("nav", { "aria-label": "Contents" }, ...parts.map((s) => h("a", { href: `#${s.id}` }, s.querySelector("h2")!.textContent!)));
+}
+
+// Print has a width of its own: charts are drawn for it before, and drawn back
+// after.
+function printing(on: boolean): void {
+  document.documentElement.classList.toggle("printing", on);
+  for (const d of document.querySelectorAll("details")) if (on) d.open = true;
+  redrawAll(true);
+}
+
+document.title = `${page.manifest.study.title} – tare`;
+const parts = sections();
+document.getElementById("report")!.append(header(), contents(parts), ...parts, h("footer", {}, `Made by tare ${page.manifest.tool} from run ${page.manifest.id}.`));
+redrawAll();
+addEventListener("beforeprint", () => printing(true));
+addEventListener("afterprint", () => printing(false));
+document.documentElement.dataset.ready = "true";

@@ -1,0 +1,61 @@
+import * as d3 from "d3";
+
+// logDomain spans the given ratios with a little room, at least ±least about 1.
+export function logDomain(values: number[], least: number): [number, number] {
+  const positive = values.filter((v) => v > 0 && Number.isFinite(v));
+  const low = Math.min(1 - least, ...positive);
+  const high = Math.max(1 + least, ...positive);
+  const room = Math.pow(high / low, 0.05);
+  return [low / room, high * room];
+}
+
+// ratioTicks are round numbers on a log axis: 1, 2, 5 times powers of ten on a
+// wide one, evenly spaced numbers on a narrow one.
+export function ratioTicks([low, high]: [number, number], width: number): number[] {
+  const most = Math.max(2, Math.floor(width / 52));
+  if (high / low < 3) return d3.ticks(low, high, Math.min(most, 6));
+  for (const steps of [[1, 2, 5], [1, 3], [1]]) {
+    const ticks = decades(low, high, steps);
+    if (ticks.length <= most) return ticks;
+  }
+  const powers = decades(low, high, [1]);
+  const every = Math.ceil(powers.length / most);
+  return powers.filter((v) => Math.round(Math.log10(v)) % every === 0);
+}
+
+function decades(low: number, high: number, steps: number[]): number[] {
+  const out: number[] = [];
+  for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++) {
+    for (const s of steps) {
+      const v = s * Math.pow(10, e);
+      if (v >= low && v <= high) out.push(v);
+    }
+  }
+  return out;
+}
+
+// plain prints a tick without trailing noise: 0.05, 1, 2000.
+export function plain(v: number): string {
+  const magnitude = Math.abs(v);
+  if (magnitude >= 1e5 || (magnitude > 0 && magnitude < 1e-3)) return v.toExponential(0).replace("e+", "e");
+  return String(Number(v.toPrecision(6)));
+}
+
+// swarm gives each point a vertical place in [-0.5, 0.5] so that points that
+// would cover each other stand beside each other; where a column is too full,
+// its points move together.
+export function swarm(pixels: number[], diameter: number, room: number): number[] {
+  const columns = new Map<number, number>();
+  const rank = pixels.map((x) => {
+    const column = Math.round(x / diameter);
+    const n = columns.get(column) ?? 0;
+    columns.set(column, n + 1);
+    return { column, n };
+  });
+  return rank.map(({ column, n }) => {
+    const count = columns.get(column)!;
+    const step = Math.min(diameter, room / Math.max(count, 1)) / room;
+    const side = n % 2 === 0 ? 1 : -1;
+    return side * Math.ceil(n / 2) * step;
+  });
+}

@@ -1,0 +1,206 @@
+// The data that internal/report/html.go writes into the page. Numbers are in
+// base units (seconds, bytes, counts); null stands for a number that is not
+// finite. Texts are untrusted: they reach the page only as text nodes.
+
+export interface Interval {
+  low: number;
+  high: number;
+  level: number;
+  method: string;
+}
+
+export interface Metric {
+  name: string;
+  unit: string;
+  better: string;
+  help?: string;
+}
+
+export interface Summary {
+  n: number;
+  failed: number;
+  median: number;
+  mean: number;
+  min: number;
+  max: number;
+  p90: number;
+  p99?: number;
+  mad: number;
+  outliers: number;
+  interval: Interval;
+}
+
+export interface Effect {
+  ratio: number;
+  interval: Interval;
+  p: number;
+  pAdjusted: number;
+  blocks: number;
+  minimumDetectable: number;
+  verdict: string;
+  why: string;
+}
+
+export interface Row {
+  cell: string;
+  target: string;
+  label: string;
+  control: boolean;
+  aa: boolean;
+  summary: Summary;
+  cold?: number;
+  effect?: Effect;
+}
+
+export interface Table {
+  group: string;
+  workload: string;
+  metric: Metric;
+  primary: boolean;
+  noise: number;
+  rows: Row[];
+}
+
+export interface Step {
+  from: string;
+  to: string;
+  median: number;
+  delta: number;
+  interval: Interval;
+}
+
+export interface Ladder {
+  group: string;
+  metric: Metric;
+  base: string;
+  baseMedian: number;
+  baseInterval: Interval;
+  steps: Step[];
+  total: number;
+}
+
+export interface Fact {
+  name: string;
+  value: string;
+}
+
+export interface ShownNumber {
+  value: string;
+  low?: string;
+  high?: string;
+}
+
+export interface Scale {
+  factor: number;
+  unit: string;
+}
+
+export interface ShownRow {
+  median: ShownNumber;
+  ratio: ShownNumber;
+  cold: string;
+  verdict: string;
+  effect: string;
+}
+
+export interface ShownTable {
+  scale: Scale;
+  title: string;
+  rows: ShownRow[];
+}
+
+export interface ShownLadder {
+  base: ShownNumber;
+  steps: { delta: ShownNumber; level: string }[];
+  delta: Scale;
+  total: Scale;
+  log: boolean;
+}
+
+export interface Density {
+  low: number;
+  high: number;
+  log?: boolean;
+  counts: number[];
+}
+
+export interface Shape {
+  dots?: number[];
+  density?: Density;
+  outliers?: number[];
+  leftOut?: number;
+}
+
+export interface Failure {
+  fault: string;
+  phase: string;
+  message: string;
+  exitCode?: number;
+  signal?: number;
+  stderr?: string;
+}
+
+export interface Failed {
+  cell: string;
+  label: string;
+  group: string;
+  failed: number;
+  of: number;
+  failure?: Failure;
+}
+
+export interface Facts {
+  version: string;
+  path: string;
+  digest?: string;
+  notes?: Record<string, string>;
+}
+
+export interface Page {
+  findings: string[];
+  manifest: {
+    id: string;
+    created: string;
+    tool: string;
+    seed: number;
+    image: string;
+    command: string[];
+    study: { id: string; title: string; question: string; view?: string; blocks?: number; control?: string };
+    host: { mitigations?: Record<string, string> };
+    targets: Record<string, Facts>;
+  };
+  claims: {
+    tables: Table[];
+    ladders?: Ladder[];
+    warnings?: string[];
+    alpha: number;
+    margin: number;
+    failures: number;
+    trials: number;
+    planned: number;
+  };
+  facts: Fact[];
+  shown: ShownTable[];
+  resolution: string[];
+  shapes: Shape[][];
+  ladders: ShownLadder[];
+  failures: Failed[];
+  leftOut: Fact[];
+  points: number;
+  pointsMost: number;
+}
+
+// Entry is one table with all that belongs to it.
+export interface Entry {
+  claim: Table;
+  shown: ShownTable;
+  resolution: string;
+  shapes: Shape[];
+}
+
+// Group is one comparison.
+export interface Group {
+  name: string;
+  primary: Entry[];
+  all: Entry[];
+}
