@@ -1,0 +1,184 @@
+package analysis
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// UnixPasses is one test's score over its passes, reduced in two ways. They
+// answer different questions, so a report shows both with their labels.
+type UnixPasses struct {
+	// UnixBench is what UnixBench 5.1.3 would print: the worst third of the
+	// passes (rounded down) dropped, the geometric mean of the others. It is
+	// there to be compared with published scores, and it is optimistic.
+	UnixBench float64 `json:"unixBench"`
+	Dropped   int     `json:"dropped"` // passes that UnixBench leaves out
+	// All is the geometric mean of all passes, Interval its 95 % interval by
+	// Student's t on the logarithms; from two passes on.
+	All      float64  `json:"all"`
+	Interval Interval `json:"interval"`
+	Passes   int      `json:"passes"`
+}
+
+// ReduceUnixPasses reduces the scores of a test's passes, each above 0.
+func ReduceUnixPasses(scores []float64) (UnixPasses, error) {
+	logs, err := logsOf(scores)
+	if err != nil {
+		return UnixPasses{}, err
+	}
+	slices.Sort(logs)
+	drop := len(logs) / 3
+	r := UnixPasses{
+		UnixBench: math.Exp(stat.Mean(logs[drop:], nil)),
+		Dropped:   drop,
+		All:       math.Exp(stat.Mean(logs, nil)),
+		Passes:    len(logs),
+	}
+	r.Interval = Interval{Low: r.All, High: r.All, Level: 0.95, Method: "none"}
+	if n := float64(len(logs)); n >= 2 {
+		mean, sd := stat.MeanStdDev(logs, nil)
+		half := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.975) * sd / math.Sqrt(n)
+		r.Interval = Interval{Low: math.Exp(mean - half), High: math.Exp(mean + half), Level: 0.95, Method: "Student t on logarithms"}
+	}
+	return r, nil
+}
+
+func logsOf(scores []float64) ([]float64, error) {
+	if len(scores) == 0 {
+		return nil, errors.New("there is no score")
+	}
+	logs := make([]float64, len(scores))
+	for i, s := range scores {
+		if !(s > 0) || math.IsInf(s, 0) {
+			return nil, fmt.Errorf("%v is no score: it must be above 0", s)
+		}
+		logs[i] = math.Log(s)
+	}
+	return logs, nil
+}
+
+// UnixIndex is a number over several tests and the tests it holds: two indexes
+// can only be compared when they hold the same tests.
+type UnixIndex struct {
+	Value float64  `json:"value"` // geometric mean of the scores
+	Tests []string `json:"tests"` // sorted
+}
+
+// NewUnixIndex is the index over the tests that were run, as UnixBench's
+// index is the geometric mean of its tests' scores.
+func NewUnixIndex(scores map[string]float64) (UnixIndex, error) {
+	tests := slices.Sorted(maps.Keys(scores))
+	values := make([]float64, len(tests))
+	for i, t := range tests {
+		values[i] = scores[t]
+	}
+	logs, err := logsOf(values)
+	if err != nil {
+		return UnixIndex{}, fmt.Errorf("index: %w", err)
+	}
+	return UnixIndex{Value: math.Exp(stat.Mean(logs, nil)), Tests: tests}, nil
+}
+
+// Window is a stretch of time on one clock, in seconds.
+type Window struct{ Start, End float64 }
+
+// Overlap is the time that all windows share, by the longest of them: 0 to 1.
+// It says how much of a measurement of several copies was one with all of them
+// at work. It is 0 without a window.
+func Overlap(windows []Window) float64 {
+	if len(windows) == 0 {
+		return 0
+	}
+	shared, longest := windows[0], 0.
+	for _, w := range windows {
+		shared.Start, shared.End = max(shared.Start, w.Start), min(shared.End, w.End)
+		longest = max(longest, w.End-w.Start)
+	}
+	if longest <= 0 {
+		return 0
+	}
+	return max(0, (shared.End-shared.Start)/longest)
+}
+
+// DataN is the published study's value of a cell: the mean over the n
+// containers of a repetition, then over the repetitions.
+func DataN(repetitions [][]float64) (float64, error) {
+	if len(repetitions) == 0 {
+		return 0, errors.New("there is no repetition")
+	}
+	total := 0.
+	for i, containers := range repetitions {
+		if len(containers) == 0 {
+			return 0, fmt.Errorf("repetition %d has no container", i+1)
+		}
+		total += stat.Mean(containers, nil)
+	}
+	return total / float64(len(repetitions)), nil
+}
+
+// Fairness is Jain's index of how evenly containers were served: 1 when all got
+// the same, 1/n when one got everything (Jain, Chiu, Hawe, DEC-TR-301, 1984).
+func Fairness(scores []float64) (float64, error) {
+	sum, squares := 0., 0.
+	for _, s := range scores {
+		if s < 0 {
+			return 0, fmt.Errorf("%v is no score", s)
+		}
+		sum, squares = sum+s, squares+s*s
+	}
+	if squares == 0 {
+		return 0, errors.New("nobody got anything")
+	}
+	return sum * sum / (float64(len(scores)) * squares), nil
+}
+
+// Machine is what two machines' scores are brought to a common measure by.
+type Machine struct {
+	Cores   int     `json:"cores"`   // physical
+	Threads int     `json:"threads"` // hardware threads
+	GHz     float64 `json:"ghz"`     // while running
+}
+
+// MachineRatio is one test on a machine by the same test on another.
+type MachineRatio struct {
+	Test      string  `json:"test"`
+	Ratio     float64 `json:"ratio"`
+	PerCore   float64 `json:"perCore"`   // of scores by cores; 0 where one is not known
+	PerThread float64 `json:"perThread"` // of scores by hardware threads
+	PerGHz    float64 `json:"perGHz"`    // of scores by clock
+}
+
+// CompareMachines sets a's scores against b's, over the tests that both have,
+// in the order of tests. Without a common test it is empty.
+func CompareMachines(tests []string, a, b map[string]float64, of, against Machine) []MachineRatio {
+	var ratios []MachineRatio
+	for _, t := range tests {
+		x, inA := a[t]
+		y, inB := b[t]
+		if !inA || !inB || y <= 0 {
+			continue
+		}
+		r := x / y
+		ratios = append(ratios, MachineRatio{
+			Test: t, Ratio: r,
+			PerCore:   r * by(float64(against.Cores), float64(of.Cores)),
+			PerThread: r * by(float64(against.Threads), float64(of.Threads)),
+			PerGHz:    r * by(against.GHz, of.GHz),
+		})
+	}
+	return ratios
+}
+
+// by is x/y, 0 where one of them is not known.
+func by(x, y float64) float64 {
+	if x <= 0 || y <= 0 {
+		return 0
+	}
+	return x / y
+}

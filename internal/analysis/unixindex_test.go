@@ -1,0 +1,197 @@
+package analysis
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/published"
+)
+
+func same(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	near(t, what, got, want, 1e-9*math.Max(1, math.Abs(want)))
+}
+
+func TestReduceUnixPasses(t *testing.T) {
+	for _, test := range []struct {
+		name           string
+		scores         []float64
+		unixBench, all float64
+		dropped        int
+	}{
+		{"one", []float64{8}, 8, 8, 0},
+		{"two: none dropped", []float64{2, 8}, 4, 4, 0},
+		{"three: the worst dropped", []float64{8, 1, 2}, 4, math.Cbrt(16), 1},
+		{"five: one dropped", []float64{1, 4, 4, 4, 4}, 4, math.Pow(256, 0.2), 1},
+		{"ten: three dropped", []float64{1, 1, 1, 3, 3, 3, 3, 3, 3, 3}, 3, math.Pow(3, 0.7), 3},
+	} {
+		r, err := ReduceUnixPasses(test.scores)
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		same(t, test.name+", UnixBench", r.UnixBench, test.unixBench)
+		same(t, test.name+", all", r.All, test.all)
+		if r.Dropped != test.dropped || r.Passes != len(test.scores) {
+			t.Errorf("%s: %d of %d dropped, want %d of %d", test.name, r.Dropped, r.Passes, test.dropped, len(test.scores))
+		}
+		if r.Interval.Low > r.All || r.Interval.High < r.All {
+			t.Errorf("%s: %v outside its interval %v", test.name, r.All, r.Interval)
+		}
+	}
+	// Two passes a factor e^2 apart: logs -1 and 1, t(1 degree, 0.975) = 12.7062.
+	r, err := ReduceUnixPasses([]float64{math.Exp(-1), math.Exp(1)})
+	if err != nil || math.Abs(math.Log(r.Interval.High)-12.7062) > 1e-4 {
+		t.Errorf("interval %v (%v), want exp(+-12.7062)", r.Interval, err)
+	}
+	for _, bad := range [][]float64{nil, {1, 0}, {1, -2}, {math.NaN()}, {math.Inf(1)}} {
+		if _, err := ReduceUnixPasses(bad); err == nil {
+			t.Errorf("%v was reduced", bad)
+		}
+	}
+}
+
+func TestUnixIndex(t *testing.T) {
+	i, err := NewUnixIndex(map[string]float64{"b": 8, "a": 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "index", i.Value, 4)
+	if strings.Join(i.Tests, " ") != "a b" {
+		t.Errorf("tests %v", i.Tests)
+	}
+	if _, err := NewUnixIndex(nil); err == nil {
+		t.Error("an index over nothing")
+	}
+}
+
+func TestOverlap(t *testing.T) {
+	same(t, "shifted", Overlap([]Window{{0, 10}, {1, 11}}), 0.9)
+	same(t, "apart", Overlap([]Window{{0, 10}, {20, 30}}), 0)
+	same(t, "nothing", Overlap(nil), 0)
+	same(t, "short in long", Overlap([]Window{{0, 10}, {4, 5}}), 0.1)
+}
+
+func TestDataNAndFairness(t *testing.T) {
+	v, err := DataN([][]float64{{1, 3}, {4, 4}, {9, 9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "Data_N", v, 5)
+	if _, err := DataN([][]float64{{1}, {}}); err == nil {
+		t.Error("a repetition without containers")
+	}
+	for _, test := range []struct {
+		scores []float64
+		want   float64
+	}{{[]float64{5, 5, 5}, 1}, {[]float64{6, 0, 0}, 1. / 3}, {[]float64{1, 3}, 0.8}} {
+		f, err := Fairness(test.scores)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "fairness", f, test.want)
+	}
+	if _, err := Fairness([]float64{0, 0}); err == nil {
+		t.Error("fairness of nothing")
+	}
+}
+
+func loongson(t *testing.T) *published.DockerOnLoongson {
+	t.Helper()
+	d, err := published.LoadAs[*published.DockerOnLoongson]("docker-on-loongson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestCompareMachines(t *testing.T) {
+	d := loongson(t)
+	a, err := d.Scores("platforms-ncopies", "loongson-2way")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.Scores("platforms-ncopies", "ryzen5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y := d.Hosts["loongson-2way"], d.Hosts["ryzen5"]
+	ratios := CompareMachines(d.Tests, a, b, Machine{x.Cores, x.Threads(), x.ClockGHz}, Machine{y.Cores, y.Threads(), y.ClockGHz})
+	if len(ratios) != len(d.Tests) {
+		t.Fatalf("%d ratios for %d tests", len(ratios), len(d.Tests))
+	}
+	for test, want := range map[string]float64{"dhrystone2": 63.6, "whetstone": 44.8, "index": 39.4} {
+		for _, r := range ratios {
+			if r.Test == test && math.Abs(100*r.Ratio-want) > 0.05 {
+				t.Errorf("%s: %.2f %%, want %.1f", test, 100*r.Ratio, want)
+			}
+		}
+	}
+	first := ratios[0]
+	same(t, "per core (8 against 4)", first.PerCore, first.Ratio/2)
+	same(t, "per thread (8 against 8)", first.PerThread, first.Ratio)
+	same(t, "per GHz (both 1.45)", first.PerGHz, first.Ratio)
+	unknown := CompareMachines([]string{"index"}, a, b, Machine{}, Machine{Cores: 4})
+	if unknown[0].PerCore != 0 || unknown[0].PerGHz != 0 {
+		t.Errorf("what is not known was computed: %+v", unknown[0])
+	}
+}
+
+func TestLoongsonClaims(t *testing.T) {
+	claims, err := LoongsonClaims(loongson(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []struct {
+		text, computed string
+		verdict        ClaimVerdict
+	}{
+		{"roughly as 1/n on one CPU", "1.0", BorneOut},
+		{"Whetstone does not fall", "797.2 to 801.0", BorneOut},
+		{"With 8 containers", "-0.5 %", BorneOut},
+		{"about 5 % above the host", "-1.4 % (4 CPUs, 4 copies), +10.8 % (1 CPU), +0.5 %", NotBorne},
+		{"whetstone +11.7 %", "+11.70 %", BorneOut},
+		{"dhrystone2 +4.0 %", "+3.99 %", BorneOut},
+		{"index -1.4 %", "-1.43 %", BorneOut},
+		{"process-creation -5.1 %", "-5.05 %", BorneOut},
+		{"process-creation -13.4 %", "-13.44 %", BorneOut},
+		{"63.6 % of the Ryzen's dhrystone2", "63.6 %", BorneOut},
+		{"44.8 % of the Ryzen's whetstone", "44.8 %", BorneOut},
+		{"about 50 %", "39.4 % with n copies, 39.9 % with one", NotBorne},
+		{"Two tables", "pipe-context-switch: a factor of 2.53", NotBorne},
+		{"473.0", "nearest", NotBorne},
+	}
+	if len(claims) != len(want) {
+		t.Fatalf("%d claims, want %d", len(claims), len(want))
+	}
+	for i, w := range want {
+		c := claims[i]
+		if !strings.Contains(c.Text, w.text) || !strings.Contains(c.Computed, w.computed) || c.Verdict != w.verdict {
+			t.Errorf("claim %d: %+v\nwant %q, %q, %q", i, c, w.text, w.computed, w.verdict)
+		}
+	}
+}
+
+// A claim is judged by the cells: with other cells it is judged otherwise.
+func TestLoongsonClaimsFollowTheCells(t *testing.T) {
+	d := loongson(t)
+	table := d.Tables["platforms-ncopies"]
+	table.Dhrystone2[1] = 7000
+	table.Index[1] = 0.5 * table.Index[3]
+	d.Tables["platforms-1copy"].Index[1] = 0.5 * d.Tables["platforms-1copy"].Index[3]
+	d.Tables["containers-4cpu-4copies"].Whetstone[4] = 400
+	claims, err := LoongsonClaims(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range map[int]ClaimVerdict{1: NotBorne, 9: NotBorne, 11: BorneOut} {
+		if claims[i].Verdict != want {
+			t.Errorf("%s is %q after the cells changed: %s", claims[i].Text, claims[i].Verdict, claims[i].Computed)
+		}
+	}
+	delete(d.Tables, "platforms-1copy")
+	if _, err := LoongsonClaims(d); err == nil {
+		t.Error("a missing table went unnoticed")
+	}
+}
