@@ -10,7 +10,9 @@ import (
 
 func same(t *testing.T, what string, got, want float64) {
 	t.Helper()
-	near(t, what, got, want, 1e-9*math.Max(1, math.Abs(want)))
+	if !(math.Abs(got-want) <= 1e-9*math.Max(1, math.Abs(want))) {
+		t.Errorf("%s = %v, want %v", what, got, want)
+	}
 }
 
 func TestReduceUnixPasses(t *testing.T) {
