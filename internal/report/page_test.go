@@ -165,16 +165,26 @@ func (b *tab) clean() {
 	}
 }
 
-// shoot writes a screenshot of the whole page when the flag asks for it.
+// shoot writes screenshots of the whole page, in pieces of two screens, when the
+// flag asks for them.
 func (b *tab) shoot(name string) {
 	b.t.Helper()
 	if *shots == "" {
 		return
 	}
-	var png []byte
-	b.run(chromedp.FullScreenshot(&png, 100))
-	if err := os.WriteFile(filepath.Join(*shots, name+".png"), png, 0o644); err != nil {
-		b.t.Fatal(err)
+	const piece = 1500
+	width, height := eval[float64](b, "innerWidth"), eval[float64](b, "document.documentElement.scrollHeight")
+	for i := 0; float64(i*piece) < height; i++ {
+		var png []byte
+		b.run(chromedp.ActionFunc(func(ctx context.Context) (err error) {
+			png, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).WithClip(&page.Viewport{
+				Y: float64(i * piece), Width: width, Height: min(piece, height-float64(i*piece)), Scale: 1,
+			}).Do(ctx)
+			return err
+		}))
+		if err := os.WriteFile(filepath.Join(*shots, fmt.Sprintf("%s-%d.png", name, i)), png, 0o644); err != nil {
+			b.t.Fatal(err)
+		}
 	}
 }
 
@@ -202,11 +212,11 @@ func TestPageShowsEveryMark(t *testing.T) {
 		want           int
 	}{
 		{"price lists", "table.forest", primary},
-		{"ratios in price lists", `.forest g[aria-label="ratio"] path`, ratios},
-		{"intervals in price lists", `.forest g[aria-label="interval"] path`, ratios},
-		{"noise floors", `.forest g[aria-label="noise floor"] rect`, primary},
-		{"margins", `.forest g[aria-label="margin"] rect`, primary},
-		{"samples", `.distribution g[aria-label="sample"] circle`, samples},
+		{"ratios in price lists", `.forest .m-ratio > *`, ratios},
+		{"intervals in price lists", `.forest .m-interval path`, ratios},
+		{"noise floors", `.forest .m-noise-floor rect`, primary},
+		{"margins", `.forest .m-margin rect`, primary},
+		{"samples", `.distribution .m-sample circle`, samples},
 		{"rows of the table of all numbers", ".raw tbody tr", rows},
 		{"warnings", ".warnings li", len(in.Claims.Warnings)},
 		{"failed cells", ".failures > li", 2},
@@ -222,8 +232,8 @@ func TestPageChartRowsStandBesideTableRows(t *testing.T) {
 	b := open(t, reporttest.Survey(), desktop)
 	// The dot of a row must lie inside that row's box.
 	bad := eval[[]string](b, `[...document.querySelectorAll("table.forest")].flatMap((table) => {
-		const rows = [...table.querySelectorAll("tbody tr")].map((r) => r.getBoundingClientRect());
-		const dots = [...table.querySelectorAll('g[aria-label="ratio"] path')].map((p) => { const r = p.getBoundingClientRect(); return (r.top + r.bottom) / 2; });
+		const rows = [...table.querySelectorAll("tbody tr:not(.axis)")].map((r) => r.getBoundingClientRect());
+		const dots = [...table.querySelectorAll('.m-ratio > *')].map((p) => { const r = p.getBoundingClientRect(); return (r.top + r.bottom) / 2; });
 		return dots.filter((y) => !rows.some((r) => Math.abs((r.top + r.bottom) / 2 - y) < 4)).map((y) => table.caption.textContent + " " + y);
 	})`)
 	if len(bad) > 0 {
@@ -240,13 +250,13 @@ func TestPageLadder(t *testing.T) {
 	if steps != 14 {
 		t.Fatalf("the synthetic ladder has %d steps, want 14", steps)
 	}
-	if got := b.count(`.ladder g[aria-label="step"] rect`); got != steps+1 {
+	if got := b.count(`.ladder .m-step rect`); got != steps+1 {
 		t.Errorf("%d bars, want %d", got, steps+1)
 	}
-	if got := b.count(`.ladder g[aria-label="interval"] path`); got != steps {
+	if got := b.count(`.ladder .m-interval path`); got != steps {
 		t.Errorf("%d intervals, want %d", got, steps)
 	}
-	width := `document.querySelector('.ladder g[aria-label="step"] rect:nth-of-type(3)').getBoundingClientRect().width`
+	width := `document.querySelector('.ladder .m-step rect:nth-of-type(3)').getBoundingClientRect().width`
 	log := eval[float64](b, width)
 	b.run(chromedp.Click(`.choice label:nth-of-type(2) input`, chromedp.ByQuery))
 	if linear := eval[float64](b, width); linear >= log/2 {
@@ -402,7 +412,7 @@ func TestPageLargeRun(t *testing.T) {
 	b := open(t, in, desktop)
 	b.shoot("large-light")
 	b.clean()
-	if got := b.count(`.distribution g[aria-label="density"] path`); got != 7 {
+	if got := b.count(`.distribution .m-density path`); got != 7 {
 		t.Errorf("%d densities, want 7", got)
 	}
 	if note := eval[string](b, `document.querySelector(".distribution .note").textContent`); !strings.Contains(note, "too many") {

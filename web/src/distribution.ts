@@ -79,9 +79,9 @@ function draw(entry: Entry, width: number): Element {
       Plot.gridX(ticks, { stroke: "var(--line)", strokeOpacity: 1 }),
       Plot.axisX(ticks, { tickFormat: plain, tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
       Plot.axisY(d3.range(rows), { tickSize: 0, fontSize: 12.5, fill: "var(--ink)", tickFormat: (i: number) => cut(claim.rows[i].label, clip) }),
-      Plot.rect(medians.filter((m) => m.known), { x1: "low", x2: "high", y1: (m) => m.y - 0.4, y2: (m) => m.y + 0.4, fill: "var(--box)", ariaLabel: "median interval" }),
+      Plot.rect(medians.filter((m) => m.known), { x1: "low", x2: "high", y1: (m) => m.y - 0.4, y2: (m) => m.y + 0.4, fill: "var(--box)", className: "m-median-interval" }),
       ...claim.rows.flatMap((_, y) => rowMarks(entry, y, f, x)),
-      Plot.ruleX(medians, { x: "x", y1: (m) => m.y - 0.4, y2: (m) => m.y + 0.4, stroke: "var(--ink)", strokeWidth: 1.5, ariaLabel: "median" }),
+      Plot.ruleX(medians, { x: "x", y1: (m) => m.y - 0.4, y2: (m) => m.y + 0.4, stroke: "var(--ink)", strokeWidth: 1.5, className: "m-median" }),
     ],
   });
 }
@@ -97,7 +97,7 @@ function rowMarks(entry: Entry, y: number, f: number, x: (v: number) => number):
   const dots: Dot[] = points.map((v, i) => ({ x: v / f, y: y + offsets[i] * 0.8, tip: name(v, i, shape.dots ? "sample" : "outlier") }));
   const marks: Plot.Markish[] = [];
   if (shape.density) marks.push(violin(shape.density, y, f, color));
-  marks.push(Plot.dot(dots, { x: "x", y: "y", r: radius, fill: color, fillOpacity: 0.62, ariaLabel: shape.dots ? "sample" : "outlier", title: "tip", tip: { fill: "var(--panel)", stroke: "var(--line)" } }));
+  marks.push(Plot.dot(dots, { x: "x", y: "y", r: radius, fill: color, fillOpacity: 0.62, className: shape.dots ? "m-sample" : "m-outlier", title: "tip", tip: { fill: "var(--panel)", stroke: "var(--line)" } }));
   return marks;
 }
 
@@ -106,7 +106,7 @@ function violin(d: { low: number; high: number; log?: boolean; counts: number[] 
   const n = d.counts.length;
   const at = (q: number) => (d.log ? d.low * Math.pow(d.high / d.low, q) : d.low + (d.high - d.low) * q) / f;
   const outline = d.counts.flatMap((c, i) => [{ x: at((i + 0.5) / n), half: (0.42 * c) / most }]);
-  return Plot.areaY(outline, { x: "x", y1: (o) => y - o.half, y2: (o) => y + o.half, fill: color, fillOpacity: 0.45, stroke: color, strokeOpacity: 0.8, strokeWidth: 0.8, ariaLabel: "density" });
+  return Plot.areaY(outline, { x: "x", y1: (o) => y - o.half, y2: (o) => y + o.half, fill: color, fillOpacity: 0.45, stroke: color, strokeOpacity: 0.8, strokeWidth: 0.8, className: "m-density" });
 }
 
 function extent(values: number[]): { log: boolean; domain: [number, number] } {

@@ -21,6 +21,8 @@ export function forest(page: Page, entry: Entry): HTMLElement {
   const chart = h("td", { class: "chart", rowspan: claim.rows.length + 1 });
   const body = h("tbody", {});
   claim.rows.forEach((row, i) => body.append(line(row, shown.rows[i], i === 0 ? chart : null)));
+  // The last row is the axis': a cell cannot span from the body into a footer.
+  body.append(h("tr", { class: "axis", "aria-hidden": "true" }, h("td", {}), h("td", {})));
   const some = (test: (r: Row, s: ShownRow) => boolean) => claim.rows.some((r, i) => test(r, shown.rows[i]));
   const table = h(
     "table",
@@ -28,7 +30,6 @@ export function forest(page: Page, entry: Entry): HTMLElement {
     h("caption", { class: "sr-only" }, `${claim.group}: ${shown.title}. Median and ratio to the control for each target.`),
     h("thead", {}, head(shown.scale.unit)),
     body,
-    h("tfoot", { "aria-hidden": "true" }, h("tr", { class: "axis-row" }, h("td", {}), h("td", {}))),
   );
   drawn(chart, (width) => chart.replaceChildren(draw(page, entry, width)));
   return h(
@@ -107,9 +108,9 @@ function draw(page: Page, entry: Entry, width: number): Element {
     x: { type: "log", domain },
     y: { type: "linear", domain: [rows - 0.5, -0.5], range: [rows * rowHeight, 0], axis: null },
     marks: [
-      Plot.rect([0], { x1: clamp(1 - margin), x2: clamp(1 + margin), y1: -0.5, y2: rows - 0.5, fill: "var(--margin)", ariaLabel: "margin" }),
+      Plot.rect([0], { x1: clamp(1 - margin), x2: clamp(1 + margin), y1: -0.5, y2: rows - 0.5, fill: "var(--margin)", className: "m-margin" }),
       claim.noise > 0
-        ? Plot.rect([0], { x1: clamp(1 / (1 + claim.noise)), x2: clamp(1 + claim.noise), y1: -0.5, y2: rows - 0.5, fill: "var(--noise)", ariaLabel: "noise floor" })
+        ? Plot.rect([0], { x1: clamp(1 / (1 + claim.noise)), x2: clamp(1 + claim.noise), y1: -0.5, y2: rows - 0.5, fill: "var(--noise)", className: "m-noise-floor" })
         : null,
       Plot.gridX(ratioTicks(domain, width), { stroke: "var(--line)", strokeOpacity: 1 }),
       Plot.ruleX([1], { stroke: "var(--muted)" }),
@@ -119,11 +120,11 @@ function draw(page: Page, entry: Entry, width: number): Element {
         const color = `var(--${l.name})`;
         return [
           Plot.link(mine.filter((m) => bounds(m.row).length > 0), {
-            x1: (m: Mark) => bounds(m.row)[0], x2: (m: Mark) => bounds(m.row)[1], y1: "y", y2: "y", stroke: color, strokeWidth: 2, ariaLabel: "interval",
+            x1: (m: Mark) => bounds(m.row)[0], x2: (m: Mark) => bounds(m.row)[1], y1: "y", y2: "y", stroke: color, strokeWidth: 2, className: "m-interval",
           }),
           Plot.dot(mine, {
             x: (m: Mark) => m.row.effect!.ratio, y: "y", r: 5, symbol: l.symbol,
-            fill: l.hollow ? "var(--paper)" : color, stroke: color, strokeWidth: l.hollow ? 2 : 0, ariaLabel: "ratio",
+            fill: l.hollow ? "var(--paper)" : color, stroke: color, strokeWidth: l.hollow ? 2 : 0, className: "m-ratio",
             tip: { fill: "var(--panel)", stroke: "var(--line)" }, title: tip,
           }),
         ];

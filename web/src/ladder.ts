@@ -106,10 +106,10 @@ function draw(claim: Ladder, shown: ShownLadder, log: boolean, width: number): E
       Plot.gridX(ticks, { stroke: "var(--line)", strokeOpacity: 1 }),
       Plot.axisX(ticks, { tickFormat: plain, tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
       Plot.axisY({ tickSize: 0, fontSize: 12.5, fill: "var(--ink)", tickFormat: (i: number) => cut(data[i].name, clip) }),
-      Plot.barX(data, { x1: (b: Bar) => at(Math.min(b.from, b.to)), x2: (b: Bar) => at(Math.max(b.from, b.to)), y: (_: Bar, i: number) => i, fill: (b: Bar) => fill[b.kind], ariaLabel: "step", title: "tip", tip: { fill: "var(--panel)", stroke: "var(--line)" } }),
-      Plot.tickX(data, { x: "to", y: (_: Bar, i: number) => i, stroke: "var(--ink)", strokeWidth: 1.2, ariaLabel: "level" }),
+      Plot.barX(data, { x1: (b: Bar) => at(Math.min(b.from, b.to)), x2: (b: Bar) => at(Math.max(b.from, b.to)), y: (_: Bar, i: number) => i, fill: (b: Bar) => fill[b.kind], className: "m-step", title: "tip", tip: { fill: "var(--panel)", stroke: "var(--line)" } }),
+      Plot.tickX(data, { x: "to", y: (_: Bar, i: number) => i, stroke: "var(--ink)", strokeWidth: 1.2, className: "m-level" }),
       Plot.link(data.flatMap((b, i) => (b.low === null ? [] : [{ i, low: at(b.low), high: at(b.high!) }])), {
-        x1: "low", x2: "high", y1: "i", y2: "i", stroke: "var(--ink)", strokeWidth: 1.4, ariaLabel: "interval",
+        x1: "low", x2: "high", y1: "i", y2: "i", stroke: "var(--ink)", strokeWidth: 1.4, className: "m-interval",
       }),
       Plot.text(data, { text: "label", frameAnchor: "right", y: (_: Bar, i: number) => i, dx: right - 4, textAnchor: "end", fontSize: 12, fill: "var(--ink)", fontVariant: "tabular-nums" }),
     ],

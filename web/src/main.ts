@@ -31,9 +31,15 @@ function header(): HTMLElement {
     h("div", { class: "eyebrow" }, h("span", {}, "tare report ", h("code", {}, id)), themeButton()),
     h("h1", {}, study.title),
     h("p", { class: "question" }, study.question),
-    h("p", { class: "findings" }, page.findings.join(" ")),
+    h("ul", { class: "findings", "aria-label": "Findings" }, ...page.findings.map(finding)),
     warnings(),
   );
+}
+
+// finding sets the comparison's name, which comes first, in bold.
+function finding(text: string): HTMLElement {
+  const group = page.claims.tables.find((t) => text.startsWith(`${t.group} (`))?.group ?? "";
+  return h("li", {}, group ? h("strong", {}, group) : null, text.slice(group.length));
 }
 
 function warnings(): HTMLElement | null {
