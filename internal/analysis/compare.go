@@ -147,6 +147,7 @@ func (c *comparison) relative(a, b blockSeries, rng *rand.Rand) *compared {
 	out.logs = true
 	out.scatter = math.Hypot(scatter(sorted(x)), scatter(sorted(y)))
 	out.width = (s.span95.High - s.span95.Low) / 2
+	out.reach = math.Abs(median(sorted(x))) + math.Abs(median(sorted(y)))
 	e.Ratio, e.Interval, e.Interval90 = ratioOf(s.at), exponential(s.span95), exponential(s.span90)
 	e.P = RankSum(x, y)
 	return out
@@ -299,8 +300,10 @@ func lchoose(n, k int) float64 {
 	return a - b - c
 }
 
-// verdicts judges a comparison's rows: the A/A pair's first, as its width is a
-// part of the others' noise floor.
+// verdicts judges a comparison's rows: the A/A pair's first, as it makes the
+// others' noise floor. Twins are one target, so in each run their true ratio is
+// 1: how far each run is off is an error known to happen, which no interval from
+// inside a run covers, and a change no larger than both errors together is none.
 func (c *comparison) verdicts(effects []*compared, aa int) {
 	var present []*compared
 	var p []float64
@@ -316,11 +319,9 @@ func (c *comparison) verdicts(effects []*compared, aa int) {
 	rule := rules{alpha: c.a.Alpha, margin: c.a.Margin, cells: len(present), runs: true, noise: math.Abs(moved)}
 	rule.refused = c.refusal(moved)
 	if aa >= 0 && effects[aa] != nil {
+		rule.noise = max(rule.noise, effects[aa].reach)
 		rule.judge(effects[aa])
-		rule.noise = max(rule.noise, effects[aa].width)
-		if e := effects[aa].effect; rule.refused == "" && e.Verdict == Differs {
-			rule.refused = fmt.Sprintf("Between the runs the control's twin changed by %s against the control: the machine, not the target, made the difference. Measure both runs again, close to each other.", effectSize(e.Ratio))
-		}
+		rule.noise = max(rule.noise, effects[aa].reach+effects[aa].width)
 	}
 	c.out.Noise = atRatio(rule.noise)
 	for i, e := range effects {
@@ -342,7 +343,9 @@ func (c *comparison) controlShift() float64 {
 
 // refusal says why nothing is claimed about the two runs.
 func (c *comparison) refusal(moved float64) string {
-	if why := firstOf(c.job.group.refusal, c.other.refusal); why != "" {
+	name := c.job.metric.Name
+	why := firstOf(c.job.group.refusal, c.other.refusal, c.a.twinsDiffer(c.job.group, name), c.b.twinsDiffer(c.other, name))
+	if why != "" {
 		return why
 	}
 	if math.Expm1(math.Abs(moved)) >= driftRefused {
@@ -350,6 +353,20 @@ func (c *comparison) refusal(moved float64) string {
 			effectSize(math.Exp(moved)), percent(driftRefused))
 	}
 	return ""
+}
+
+// twinsDiffer says why a run's own A/A pair forbids any claim with it.
+func (in Input) twinsDiffer(g group, metric string) string {
+	if g.aa < 0 || g.control < 0 {
+		return ""
+	}
+	twin, control := in.Data.cells[g.cells[g.aa].ID].series(metric), in.Data.cells[g.cells[g.control].ID].series(metric)
+	pair := compare(twin, control, source(in.Seed, "effect", g.cells[g.aa].ID, metric))
+	rules{alpha: in.Alpha / float64(len(g.cells)-1), margin: in.Margin, cells: 1}.judgeAlone(pair)
+	if pair.effect.Verdict != Differs {
+		return ""
+	}
+	return "In one of the runs " + twinsRefusal(pair.effect)
 }
 
 // detectableShift is minimumDetectable for two runs of n blocks each, whose

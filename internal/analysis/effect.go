@@ -13,6 +13,7 @@ type compared struct {
 	note    string  // what the reader must know about how the effect was had
 	width   float64 // half-width of the 95 % interval on the log scale, 0 = unknown
 	scatter float64 // of the log-ratios
+	reach   float64 // between runs: how far the two runs' ratios are from 1 together, log scale
 }
 
 // compare pairs a cell with its control by block.

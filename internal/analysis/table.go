@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/tarelab/tare/internal/study"
@@ -95,8 +94,7 @@ func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compa
 		rule.noise = effects[aa].width
 		r.table.Noise = atRatio(rule.noise)
 		if rule.refused == "" && effects[aa].effect.Verdict == Differs {
-			rule.refused = fmt.Sprintf("The control differs from its own twin by %s: the machine, not the target, made the difference. Measure again when it is quiet.",
-				effectSize(effects[aa].effect.Ratio))
+			rule.refused = capital(twinsRefusal(effects[aa].effect))
 		}
 	}
 	for i, c := range effects {

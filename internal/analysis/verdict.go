@@ -65,6 +65,21 @@ func (r rules) judge(c *compared) {
 	e.Why = c.note + why
 }
 
+// judgeAlone judges an effect that is in no table.
+func (r rules) judgeAlone(c *compared) {
+	c.effect.PAdjusted = c.effect.P
+	r.judge(c)
+}
+
+// twinsRefusal is what an A/A pair that differs means for all other claims.
+func twinsRefusal(e *Effect) string {
+	size := "by " + effectSize(e.Ratio)
+	if e.Difference != nil {
+		size = fmt.Sprintf("by %.3g", e.Difference.Median)
+	}
+	return "the control differs from its own twin " + size + ": the machine, not the target, made the difference. Measure again when it is quiet."
+}
+
 func blocksGive(n int) string {
 	if n == 1 {
 		return "1 complete block gives"
