@@ -1,3 +1,6 @@
+// Package sys is thin code over Linux system calls and its file systems of
+// settings: cgroups of both versions, mounts, and the primitives that find by
+// label what a killed run has left behind.
 package sys
 
 import (

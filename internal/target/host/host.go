@@ -49,7 +49,8 @@ func (h *host) Check(ctx context.Context) (target.Facts, error) {
 
 func (h *host) Prepare(ctx context.Context, spec target.Spec, dir string) (target.Instance, error) {
 	inst := &launch.Instance{Cgroup: spec.Cgroup}
-	cfg := launch.Config{Launcher: h.lab.LaunchPath, Args: spec.Args, Env: spec.Env, Stdio: spec.Stdio}
+	cfg := launch.Config{Launcher: h.lab.LaunchPath, Args: spec.Args, Env: spec.Env, Stdio: spec.Stdio,
+		Child: []launch.Step{launch.Setsid()}} // a session of its own, as every container has
 	err := h.enter(spec, &cfg)
 	if err == nil {
 		err = h.root(spec, dir, &cfg, inst)

@@ -1,9 +1,8 @@
 // Package launch drives guest/launch.c, the one launcher on the host's side:
 // a small static process that is started before the clock, enters its cgroups,
 // sets up all that may be set up early, and then waits for one byte, which is
-// the timed edge. It either starts the payload as tare's own child, so that the
-// exit reaches tare in one hop, or (Reap) starts an OCI runtime, becomes the
-// parent of the container that the runtime leaves behind, and reports how both
+// the timed edge. It starts the payload, or (Reap) an OCI runtime, becomes the
+// parent of the container that the runtime leaves behind, and reports how they
 // ended.
 package launch
 
@@ -36,7 +35,7 @@ type Config struct {
 
 	// Reap starts Args as an OCI runtime: the launcher is a subreaper, waits
 	// for the runtime, reads the container's pid from PidFile and waits for
-	// that too. Else Args is the payload, and tare its parent.
+	// that too. Else Args is the payload.
 	Reap    bool
 	PidFile string // absolute path; with Reap only
 }

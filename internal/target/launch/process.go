@@ -8,8 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,28 +26,23 @@ import (
 // hangs in the kernel takes longer, and is killed then.
 const grace = 2 * time.Second
 
-// Process is one launcher and what it launched. Wait is for one goroutine;
-// the other methods may be called from any.
+// Process is one launcher and what it launched. Close must not run while Wait
+// does; else its methods may be called from any goroutine.
 type Process struct {
-	name    string // base name of Args[0], for errors
-	reap    bool
+	name    string   // base name of Args[0], for errors
+	reap    bool     // Args is an OCI runtime's command
 	goPipe  *os.File // a byte is the timed edge; a second one means kill; EOF means end
 	report  *os.File
 	lines   *bufio.Reader
+	pidPipe int         // read end; -1 when closed
 	starter *os.Process // the launcher
-
-	started sync.Once // guards reading the first reports
-	first   error     // how that went
-	pid     int       // the payload's; 0 when it never came to be
-	pidfd   *os.File  // the payload's, when it is our child
-	runtime *target.Exit
 
 	closed   sync.Once
 	closeErr error
-	mu       sync.Mutex // guards what follows
-	gone     bool       // Go was called
-	reaped   bool       // the payload has been waited for
-	killed   bool
+	pidMu    sync.Mutex // guards pid and pidPipe
+	pid      int        // the payload's, once it has been asked for
+	gone     atomic.Bool
+	killed   atomic.Bool
 }
 
 // New starts a launcher, which enters cfg.Cgroup, does cfg.Pre and waits. It
@@ -105,25 +103,21 @@ func arguments(cfg Config) ([]string, error) {
 	return append(argv, cfg.Args...), nil
 }
 
-// spawn starts the launcher with descriptors 0-2 for the payload, 3 to be told
-// and 4 to report.
+// spawn starts the launcher with descriptors 0-2 for the payload, 3 to be told,
+// and 4 and 5 to report.
 func spawn(cfg Config, argv []string) (*Process, error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
+	var files opened
+	defer files.close()
+	null := files.open(os.OpenFile(os.DevNull, os.O_RDWR, 0))
+	goRead, goWrite := files.pipe()
+	reportRead, reportWrite := files.pipe()
+	var pid [2]int
+	// Not of os.Pipe's kind: Go's poller watches those and would wake up for the
+	// pid, which nobody may ever ask for.
+	if err := errors.Join(files.err, unix.Pipe2(pid[:], unix.O_CLOEXEC)); err != nil {
 		return nil, err
 	}
-	defer null.Close()
-	goRead, goWrite, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer goRead.Close()
-	reportRead, reportWrite, err := os.Pipe()
-	if err != nil {
-		goWrite.Close()
-		return nil, err
-	}
-	defer reportWrite.Close()
+	pidWrite := files.open(os.NewFile(uintptr(pid[1]), "pid"), nil)
 	or := func(f *os.File) *os.File {
 		if f == nil {
 			return null
@@ -136,39 +130,75 @@ func spawn(cfg Config, argv []string) (*Process, error) {
 	}
 	starter, err := os.StartProcess(cfg.Launcher, argv, &os.ProcAttr{
 		Dir: "/", Env: env,
-		Files: []*os.File{or(cfg.Stdio.Stdin), or(cfg.Stdio.Stdout), or(cfg.Stdio.Stderr), goRead, reportWrite},
+		Files: []*os.File{or(cfg.Stdio.Stdin), or(cfg.Stdio.Stdout), or(cfg.Stdio.Stderr), goRead, reportWrite, pidWrite},
 		// A session of its own: a terminal's Ctrl-C is tare's to handle, and the
 		// payload must not die of it first.
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
-		goWrite.Close()
-		reportRead.Close()
-		return nil, err
+		return nil, errors.Join(err, unix.Close(pid[0]))
 	}
-	return &Process{name: filepath.Base(cfg.Args[0]), reap: cfg.Reap, goPipe: goWrite, report: reportRead,
-		lines: bufio.NewReaderSize(reportRead, 512), starter: starter}, nil
+	files.keep(goWrite, reportRead)
+	return &Process{name: filepath.Base(cfg.Args[0]), reap: cfg.Reap, goPipe: goWrite, report: reportRead, pidPipe: pid[0],
+		lines: bufio.NewReaderSize(reportRead, 256), starter: starter}, nil
+}
+
+// opened are files that close together unless kept, and the first error.
+type opened struct {
+	files []*os.File
+	err   error
+}
+
+func (o *opened) open(f *os.File, err error) *os.File {
+	o.err = errors.Join(o.err, err)
+	if err == nil {
+		o.files = append(o.files, f)
+	}
+	return f
+}
+
+func (o *opened) pipe() (r, w *os.File) {
+	r, w, err := os.Pipe()
+	return o.open(r, err), o.open(w, err)
+}
+
+func (o *opened) keep(files ...*os.File) {
+	o.files = slices.DeleteFunc(o.files, func(f *os.File) bool { return slices.Contains(files, f) })
+}
+
+func (o *opened) close() {
+	for _, f := range o.files {
+		f.Close()
+	}
 }
 
 // Go is the timed edge: one write of one byte.
 func (p *Process) Go() error {
-	p.mu.Lock()
-	p.gone = true
-	p.mu.Unlock()
+	p.gone.Store(true)
 	if _, err := p.goPipe.Write([]byte{'g'}); err != nil {
 		return target.Labf("wake the launcher: %w", err)
 	}
 	return nil
 }
 
-// PID is the payload's process id. It waits until the launcher has reported it
-// (with Reap: until the runtime's command has ended), and is 0 before Go and
-// where the launch failed.
+// PID is the payload's process id. It waits until the launcher has started the
+// payload (with Reap: until the runtime's command has ended), and is 0 before Go
+// and where the launch failed.
 func (p *Process) PID() int {
-	p.mu.Lock()
-	gone := p.gone
-	p.mu.Unlock()
-	if !gone || p.await() != nil {
+	p.pidMu.Lock()
+	defer p.pidMu.Unlock()
+	if p.pid != 0 || p.pidPipe < 0 || !p.gone.Load() {
+		return p.pid
+	}
+	var text [32]byte
+	n, err := unix.Read(p.pidPipe, text[:])
+	for err == unix.EINTR {
+		n, err = unix.Read(p.pidPipe, text[:])
+	}
+	if err != nil || n == 0 {
+		return 0 // no payload came to be: Wait says why
+	}
+	if p.pid, err = strconv.Atoi(strings.TrimSpace(string(text[:n]))); err != nil {
 		return 0
 	}
 	return p.pid
@@ -195,69 +225,41 @@ func (p *Process) Wait(ctx context.Context) (Result, error) {
 	return r, err
 }
 
-func (p *Process) wait() (Result, error) {
-	if err := p.await(); err != nil {
-		return Result{Runtime: p.runtime}, err
-	}
-	if !p.reap {
-		exit, err := sys.WaitPidfd(p.pidfd)
-		p.mu.Lock()
-		p.reaped = err == nil
-		p.mu.Unlock()
-		return Result{Payload: exitOf(exit)}, err
-	}
+func (p *Process) wait() (r Result, err error) {
 	line, err := p.read()
+	if err == nil && p.reap {
+		line, err = p.readRuntime(line, &r)
+	}
 	if err != nil {
-		return Result{Runtime: p.runtime}, err
+		return r, err
 	}
-	exit, err := parseExit(line, "payload")
-	return Result{Payload: exit, Runtime: p.runtime}, err
+	r.Payload, err = parseExit(line, "payload")
+	return r, err
 }
 
-// await reads the reports up to the payload's pid, once.
-func (p *Process) await() error {
-	p.started.Do(func() { p.first = p.readStart() })
-	return p.first
-}
-
-func (p *Process) readStart() error {
-	line, err := p.read()
+// readRuntime takes the runtime's report, and returns the one that follows.
+func (p *Process) readRuntime(line string, r *Result) (string, error) {
+	exit, err := parseExit(line, "runtime")
 	if err != nil {
-		return err
+		return "", err
 	}
-	if p.reap {
-		exit, err := parseExit(line, "runtime")
-		if err != nil {
-			return err
+	r.Runtime = &exit
+	failed := func(why string) error {
+		if p.killed.Load() {
+			return ErrKilled
 		}
-		p.runtime = &exit
-		if exit.Code != 0 || exit.Signal != 0 {
-			return p.runtimeError("")
-		}
-		if line, err = p.read(); err != nil {
-			return err
-		}
-		if why, ok := strings.CutPrefix(line, "lost "); ok {
-			return p.runtimeError(why)
-		}
+		return &RuntimeError{Name: p.name, Exit: exit, Reason: why}
 	}
-	if _, err := fmt.Sscanf(line, "pid %d", &p.pid); err != nil {
-		return fmt.Errorf("launcher: unreadable report %q: %w", line, err)
+	if exit.Code != 0 || exit.Signal != 0 {
+		return "", failed("")
 	}
-	if p.reap {
-		return nil
+	if line, err = p.read(); err != nil {
+		return "", err
 	}
-	p.pidfd, err = sys.OpenPidfd(p.pid)
-	return err
-}
-
-func (p *Process) runtimeError(why string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.killed {
-		return ErrKilled
+	if why, ok := strings.CutPrefix(line, "lost "); ok {
+		return "", failed(why)
 	}
-	return &RuntimeError{Name: p.name, Exit: *p.runtime, Reason: why}
+	return line, nil
 }
 
 // read is the next report; one that says that a step failed becomes an Error.
@@ -271,77 +273,64 @@ func (p *Process) read() (string, error) {
 	}
 	line = strings.TrimSuffix(line, "\n")
 	if strings.HasPrefix(line, "error ") {
-		return "", p.stepError(line)
+		return "", stepError(line)
 	}
 	return line, nil
 }
 
-// stepError parses "error ERRNO PID STEP WHAT" and reaps PID, the child that
-// failed, when it is ours.
-func (p *Process) stepError(line string) error {
-	var errno, pid int
-	var step string
-	if _, err := fmt.Sscanf(line, "error %d %d %s", &errno, &pid, &step); err != nil {
+// stepError parses "error ERRNO STEP WHAT".
+func stepError(line string) error {
+	f := strings.SplitN(line, " ", 4)
+	if len(f) < 4 {
+		return fmt.Errorf("launcher: unreadable report %q", line)
+	}
+	errno, err := strconv.Atoi(f[1])
+	if err != nil {
 		return fmt.Errorf("launcher: unreadable report %q: %w", line, err)
 	}
-	if pid > 0 {
-		var status unix.WaitStatus
-		if _, err := unix.Wait4(pid, &status, 0, nil); err != nil && err != unix.ECHILD {
-			return target.Labf("reap the failed child %d: %w", pid, err)
-		}
-	}
-	what := ""
-	if f := strings.SplitN(line, " ", 5); len(f) == 5 {
-		what = f[4]
-	}
-	return &Error{Step: step, What: what, Errno: syscall.Errno(errno)}
+	return &Error{Step: f[2], What: f[3], Errno: syscall.Errno(errno)}
 }
 
 // Kill ends the payload (or the runtime, while it runs) with SIGKILL; Wait
-// returns soon after. What the payload has left in its cgroup is the caller's
-// to kill. Killing what has ended is no error.
+// returns soon after. What the payload has left behind is for Close. Killing
+// what has ended is no error.
 func (p *Process) Kill() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.killed = true
-	if p.reaped {
-		return nil
-	}
+	p.killed.Store(true)
 	// The launcher knows what runs, at every moment; 'k' makes it kill that.
-	if _, err := p.goPipe.Write([]byte{'k'}); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) {
+	_, err := p.goPipe.Write([]byte{'k'})
+	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) {
 		return target.Labf("tell the launcher to kill: %w", err)
 	}
 	return nil
 }
 
-// Close ends and reaps the launcher and what it launched. It is idempotent.
+// Close ends and reaps the launcher, what it launched, and what that has left.
+// It is idempotent.
 func (p *Process) Close() error {
 	p.closed.Do(func() { p.closeErr = p.close() })
 	return p.closeErr
 }
 
 func (p *Process) close() error {
-	p.mu.Lock()
-	gone, reaped := p.gone, p.reaped
-	p.mu.Unlock()
-	p.goPipe.Close() // EOF: the launcher kills what runs, and ends
-	_ = p.report.SetReadDeadline(time.Now().Add(grace))
+	p.goPipe.Close() // EOF: the launcher kills and reaps what there is, and ends
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.starter.Wait()
+		ended <- err
+	}()
 	var err error
-	if gone && !p.reap && !reaped && p.await() == nil {
-		// Ours to reap: the launcher has just been told to kill it.
-		_ = p.pidfd.SetReadDeadline(time.Now().Add(grace))
-		_, err = sys.WaitPidfd(p.pidfd)
+	select {
+	case err = <-ended:
+	case <-time.After(grace):
+		// Something of it hangs in the kernel: what is left is found by cgroup.
+		err = errors.Join(p.starter.Kill(), <-ended)
 	}
-	if _, rest := io.Copy(io.Discard, p.lines); rest != nil {
-		// It hangs in the kernel; what it leaves is found by cgroup and label.
-		err = errors.Join(err, p.starter.Kill())
-	}
-	_, werr := p.starter.Wait()
 	p.report.Close()
-	if p.pidfd != nil {
-		p.pidfd.Close()
-	}
-	return errors.Join(err, werr)
+	p.pidMu.Lock() // after the launcher's end nobody waits in PID
+	defer p.pidMu.Unlock()
+	fd := p.pidPipe
+	p.pidPipe = -1
+	return errors.Join(err, unix.Close(fd))
 }
 
 // parseExit parses "WHO STATUS USER_US SYS_US MAXRSS_KB MINFLT MAJFLT NVCSW NIVCSW".
@@ -364,14 +353,4 @@ func parseExit(line, who string) (target.Exit, error) {
 		exit.Code = ws.ExitStatus()
 	}
 	return exit, nil
-}
-
-// exitOf turns what the kernel says into the seam's words.
-func exitOf(e sys.Exit) target.Exit {
-	u := e.Usage
-	return target.Exit{Code: e.Code, Signal: e.Signal, Usage: &target.Usage{
-		User: time.Duration(u.Utime.Nano()), System: time.Duration(u.Stime.Nano()),
-		MaxRSS: int64(u.Maxrss) << 10, MinorFaults: int64(u.Minflt), MajorFaults: int64(u.Majflt),
-		VoluntarySwitches: int64(u.Nvcsw), InvoluntarySwitches: int64(u.Nivcsw),
-	}}
 }
