@@ -36,7 +36,7 @@ says which facts need root. Proofs are kept until the next boot or a change of
 the binary.`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			laboratory, err := lab.Open(env.config(c))
+			laboratory, err := lab.Open(c.Context(), env.config(c))
 			if err != nil {
 				return err
 			}

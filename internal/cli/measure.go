@@ -25,7 +25,7 @@ func (env *Env) measure(c *cobra.Command, st study.Study, f *measureFlags) error
 	if err := f.apply(c, &st); err != nil {
 		return usageError{err}
 	}
-	laboratory, err := lab.Open(env.config(c))
+	laboratory, err := lab.Open(c.Context(), env.config(c))
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ trial twice. A record that was cut off by a kill is measured again.`,
 			if err != nil {
 				return err
 			}
-			laboratory, err := lab.Open(env.config(c))
+			laboratory, err := lab.Open(c.Context(), env.config(c))
 			if err != nil {
 				return err
 			}

@@ -29,6 +29,7 @@ type weighFlags struct {
 	pids    int64
 	copies  int
 	margin  string
+	control string
 }
 
 func weighCommand(env *Env) *cobra.Command {
@@ -72,6 +73,7 @@ sample.`,
 	flags.StringVar(&f.memory, "memory", "", "memory limit, as 512MiB")
 	flags.Int64Var(&f.pids, "pids", 0, "limit of processes and threads")
 	flags.IntVar(&f.copies, "copies", 1, "instances started at once in each trial")
+	flags.StringVar(&f.control, "control", "", "target that ratios refer to (default host)")
 	flags.StringVar(&f.margin, "margin", "", "equivalence margin, as 2% (default 2%)")
 	f.measureFlags.define(flags)
 	flags.StringVar(&f.rootfs, "rootfs", "", "run CMD in this root file system (a directory; never written to)")
@@ -100,12 +102,13 @@ func (f *weighFlags) study(args []string) (study.Study, error) {
 		Title:     "What isolation costs: " + strings.Join(args, " "),
 		Question:  "What does each layer cost this command, against the host?",
 		Targets:   f.on,
+		Control:   f.control,
 		Workloads: []study.Workload{{Name: filepath.Base(args[0]), Kind: "command", Args: args, Env: environment}},
 		Limits:    []study.Limits{limits},
 		Copies:    []int{f.copies},
 	}
 	if len(f.on) == 0 {
-		st.Targets = []string{study.All}
+		st.Targets = []string{study.AllTargets}
 	}
 	if f.prepare != "" {
 		st.Workloads[0].Prepare = []string{"/bin/sh", "-c", f.prepare}

@@ -34,15 +34,12 @@ func (g *groups) Make(id string) (string, error) {
 
 // Remove ends what is left in an instance's group and removes it.
 func (g *groups) Remove(id string) error {
-	return removeGroup(g.trees, path.Join(g.session, id))
+	_, err := sys.RemoveCgroups(path.Join(g.session, id))
+	return err
 }
 
 // close removes the session's own group.
-func (g *groups) close() error { return removeGroup(g.trees, g.session) }
-
-func removeGroup(trees sys.Hierarchies, name string) error {
-	if !trees.Usable() {
-		return nil
-	}
-	return errors.Join(trees.Kill(name), trees.Remove(name))
+func (g *groups) close() error {
+	_, err := sys.RemoveCgroups(g.session)
+	return err
 }

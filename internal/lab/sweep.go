@@ -26,19 +26,12 @@ func Sweep(stateDir string) ([]string, error) {
 // last, so that an error leaves it for the next sweep.
 func (s *session) sweep() ([]string, error) {
 	var did []string
-	trees, err := sys.Cgroups()
-	if err != nil {
-		return did, errors.Join(err, s.lock.Close())
-	}
-	left, err := trees.PIDs(groupName(s.name))
-	if err == nil {
-		err = removeGroup(trees, groupName(s.name))
-	}
+	killed, err := sys.RemoveCgroups(groupName(s.name))
 	if err != nil {
 		return did, errors.Join(fmt.Errorf("cgroups of session %s: %w", s.name, err), s.lock.Close())
 	}
-	if len(left) > 0 {
-		did = append(did, fmt.Sprintf("session %s: ended %d processes", s.name, len(left)))
+	if killed > 0 {
+		did = append(did, fmt.Sprintf("session %s: ended %d processes", s.name, killed))
 	}
 	unmounted, err := sys.UnmountBelow(s.dir)
 	if err != nil {

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// pairs is how many interleaved pairs a ratio is made of.
+const pairs = 20
+
+// describe shows a bar's ratio with its interval.
+func describe(b analysis.Bar) result {
+	return result{fmt.Sprintf("%.3f [%.3f, %.3f] over %d pairs", b.Ratio, b.Interval.Low, b.Interval.High, b.Pairs), b.Met}
+}
+
+// below judges a number that must not exceed a limit.
+func below(value, limit float64, shown string) (result, error) {
+	if value <= limit {
+		return result{shown, analysis.BarMet}, nil
+	}
+	return result{shown, analysis.BarNotMet}, nil
+}
+
+// nativeFloor pairs tare's native starts with those of the C floor.
+func nativeFloor(ctx context.Context) (result, error) {
+	var ratios []float64
+	for range pairs {
+		c, err := nanoseconds(ctx, floor, "60")
+		if err != nil {
+			return result{}, err
+		}
+		s, err := weigh(ctx, "--on", "native", "--no-aa", "--blocks", "60", "--control", "native", "--", "/.tare/mark")
+		if err != nil {
+			return result{}, err
+		}
+		ready, err := s.samples("native", "ready", false)
+		if err != nil {
+			return result{}, err
+		}
+		ratios = append(ratios, median(ready)/median(c))
+	}
+	return describe(analysis.AtMost(ratios, 1.3)), nil
+}
+
+func nativeAgainstCrun(ctx context.Context) (result, error) {
+	s, err := weigh(ctx, "--on", "native,crun", "--control", "native", "--no-aa", "--blocks", "60", "--", "true")
+	if err != nil {
+		return result{}, err
+	}
+	native, err := s.samples("native", "ready", false)
+	if err != nil {
+		return result{}, err
+	}
+	crun, err := s.samples("crun", "ready", false)
+	if err != nil {
+		return result{}, err
+	}
+	ratios := make([]float64, 0, len(crun))
+	for i := range min(len(crun), len(native)) {
+		ratios = append(ratios, crun[i]/native[i])
+	}
+	return describe(analysis.AtLeast(ratios, 5)), nil
+}
+
+// bias gives the differences of the medians between `tare weigh` on the host
+// and a bare loop in C over the same command, pair by pair.
+func bias(ctx context.Context, n, each int, argv ...string) (differences, bare []float64, err error) {
+	for range n {
+		c, err := nanoseconds(ctx, append([]string{spawn, strconv.Itoa(each)}, argv...)...)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := weigh(ctx, append([]string{"--on", "host", "--no-aa", "--blocks", strconv.Itoa(each), "--"}, argv...)...)
+		if err != nil {
+			return nil, nil, err
+		}
+		wall, err := s.samples("host", "wall", false)
+		if err != nil {
+			return nil, nil, err
+		}
+		differences = append(differences, median(wall)-median(c))
+		bare = append(bare, median(c))
+	}
+	return differences, bare, nil
+}
+
+func hostBias(ctx context.Context) (result, error) {
+	d, bare, err := bias(ctx, pairs, 50, "/bin/true")
+	if err != nil {
+		return result{}, err
+	}
+	slices.Sort(d)
+	shown := fmt.Sprintf("%+.0f µs, quartiles %+.0f to %+.0f, on %.0f µs", 1e6*median(d), 1e6*d[len(d)/4], 1e6*d[3*len(d)/4], 1e6*median(bare))
+	return below(max(median(d), -median(d)), 100e-6, shown)
+}
+
+func hostBiasLong(ctx context.Context) (result, error) {
+	d, bare, err := bias(ctx, 6, 3, "/bin/sleep", "1")
+	if err != nil {
+		return result{}, err
+	}
+	share := median(d) / median(bare)
+	return below(max(share, -share), 0.002, fmt.Sprintf("%+.3f %% of %.3f s", 100*share, median(bare)))
+}
+
+// storm is 16 rounds of 32 runc containers at once, measured once for two bars.
+func storm(ctx context.Context) (usage, error) {
+	return watch(ctx, tare, "weigh", "--on", "runc", "--control", "runc", "--no-aa", "--copies", "32", "--blocks", "16", "--", "true")
+}
+
+func laboratoryCPU(ctx context.Context) (result, error) {
+	u, err := storm(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	share := u.self.Seconds() / u.all.Seconds()
+	return below(share, 0.05, fmt.Sprintf("%.1f %% of %.1f s", 100*share, u.all.Seconds()))
+}
+
+func laboratoryMemory(ctx context.Context) (result, error) {
+	u, err := storm(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	return below(float64(u.peak), 60<<20, mebibytes(u.peak))
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
+
+func reportTime(ctx context.Context) (result, error) {
+	u, err := bigReport(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	return below(u.wall.Seconds(), 3, fmt.Sprintf("%.2f s", u.wall.Seconds()))
+}
+
+func reportMemory(ctx context.Context) (result, error) {
+	u, err := bigReport(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	return below(float64(u.peak), 400<<20, mebibytes(u.peak))
+}
+
+// checkTime proves every target anew.
+func checkTime(ctx context.Context) (result, error) {
+	u, err := watch(ctx, tare, "check", "--fresh")
+	if err != nil {
+		return result{}, err
+	}
+	return below(u.wall.Seconds(), 10, fmt.Sprintf("%.2f s", u.wall.Seconds()))
+}
+
+func helpTime(ctx context.Context) (result, error) {
+	var walls []float64
+	for range pairs {
+		u, err := watch(ctx, tare, "--help")
+		if err != nil {
+			return result{}, err
+		}
+		walls = append(walls, u.wall.Seconds())
+	}
+	return below(median(walls), 0.030, fmt.Sprintf("%.0f ms", 1e3*median(walls)))
+}
+
+// realAA counts how often a machine that is compared with itself seems to differ.
+func realAA(ctx context.Context) (result, error) {
+	const runs = 20
+	differs := 0
+	for range runs {
+		s, err := weigh(ctx, "--on", "host", "--blocks", "12", "--", "sh", "-c", "i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done")
+		if err != nil {
+			return result{}, err
+		}
+		for _, t := range s.Claims.Tables {
+			for _, r := range t.Rows {
+				if t.Primary && r.AA && r.Effect != nil && r.Effect.Verdict == analysis.Differs {
+					differs++
+				}
+			}
+		}
+	}
+	return below(float64(differs)/runs, 0.05, fmt.Sprintf("%d of %d differ", differs, runs))
+}
+
+// spin lets the arm with a PID namespace of its own work 5 % longer: there the
+// shell is process 1. The blocks are as many as the plan says suffice.
+func spin(ctx context.Context) (result, error) {
+	blocks := analysis.PlanBlocks(0.05, 2)
+	for ; blocks <= 96; blocks *= 2 {
+		s, err := weigh(ctx, "--on", "host,native", "--blocks", strconv.Itoa(blocks), "--", "/bin/busybox", "sh", "-c",
+			"n=300000; [ $$ = 1 ] && n=315000; i=0; while [ $i -lt $n ]; do i=$((i+1)); done")
+		if err != nil {
+			return result{}, err
+		}
+		for _, t := range s.Claims.Tables {
+			for _, r := range t.Rows {
+				if !t.Primary || r.Target != "native" || r.Effect == nil {
+					continue
+				}
+				promised := r.Effect.Minimum > 0 && r.Effect.Minimum <= 0.05
+				shown := fmt.Sprintf("%s: ratio %.3f [%.3f, %.3f], %d blocks, detectable %.1f %%", r.Effect.Verdict,
+					r.Effect.Ratio, r.Effect.Interval.Low, r.Effect.Interval.High, blocks, 100*r.Effect.Minimum)
+				switch {
+				case r.Effect.Verdict == analysis.Differs:
+					return result{shown, analysis.BarMet}, nil
+				case promised:
+					return result{shown, analysis.BarNotMet}, nil
+				case r.Effect.Verdict == analysis.Refused:
+					return result{shown, analysis.BarInconclusive}, nil
+				}
+			}
+		}
+	}
+	return result{fmt.Sprintf("the machine is too noisy for 5 %% in %d blocks", blocks/2), analysis.BarInconclusive}, nil
+}
+
+// bigReport makes a run of a million records once, and reports it.
+func bigReport(ctx context.Context) (usage, error) {
+	state, err := os.MkdirTemp("", "tare-bench-")
+	if err != nil {
+		return usage{}, err
+	}
+	defer os.RemoveAll(state)
+	if err := generate(state, 1_000_000); err != nil {
+		return usage{}, err
+	}
+	u, err := watch(ctx, tare, "--state", state, "report", "last")
+	if err == nil && u.wall < time.Millisecond {
+		err = fmt.Errorf("a report in %v cannot have read anything", u.wall)
+	}
+	return u, err
+}

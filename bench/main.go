@@ -1,0 +1,83 @@
+// Command bench measures tare's own bars and prints them as a table. Each is a
+// ratio or a difference from one interleaved run on this machine; none is a
+// timed test. It needs root and a built bin/tare (make bench).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// bar is one promise and how to measure it.
+type bar struct {
+	name    string
+	promise string
+	measure func(context.Context) (result, error)
+}
+
+// result is what a bar's measurement says.
+type result struct {
+	seen string
+	met  analysis.Met
+}
+
+func bars() []bar {
+	return []bar{
+		{"native-floor", "native, all steps: median start at most 1.3 x the same system calls in C", nativeFloor},
+		{"native-crun", "native starts at least 5 x faster than crun", nativeAgainstCrun},
+		{"host-bias", "host: `true` within 100 µs of posix_spawn and wait in C", hostBias},
+		{"host-bias-1s", "host: a 1 s command within 0.2 %", hostBiasLong},
+		{"laboratory-cpu", "500 runc containers, 32 at once: tare's own CPU at most 5 % of all", laboratoryCPU},
+		{"laboratory-memory", "... and its peak memory at most 60 MiB", laboratoryMemory},
+		{"report-time", "report of 1,000,000 records: at most 3 s", reportTime},
+		{"report-memory", "... and at most 400 MiB", reportMemory},
+		{"check", "tare check at most 10 s, nothing cached", checkTime},
+		{"help", "tare --help at most 30 ms", helpTime},
+		{"aa-real", "20 real A/A runs: at most 5 % say differs", realAA},
+		{"spin", "5 % more work in one arm: differs, at the planned number of blocks", spin},
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures the named bars, or all, and fails when one is not met.
+func run(ctx context.Context, names []string) error {
+	if os.Geteuid() != 0 {
+		return errors.New("measuring starts needs root")
+	}
+	t := table.NewWriter()
+	t.SetOutputMirror(os.Stdout)
+	t.AppendHeader(table.Row{"bar", "promise", "measured", ""})
+	var errs []error
+	for _, b := range bars() {
+		if len(names) > 0 && !slices.Contains(names, b.name) {
+			continue
+		}
+		fmt.Fprintln(os.Stderr, "bench:", b.name)
+		r, err := b.measure(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		t.AppendRow(table.Row{b.name, b.promise, r.seen, r.met})
+		if r.met == analysis.BarNotMet {
+			errs = append(errs, fmt.Errorf("%s is not met", b.name))
+		}
+	}
+	t.Render()
+	return errors.Join(errs...)
+}
