@@ -42,9 +42,15 @@ func tableFinding(t shownTable) []string {
 	}
 	c := t.Rows[control]
 	head := fmt.Sprintf("%s (%s): %s %s %s", t.claim.Group, t.claim.Metric.Name, c.claim.Label,
-		verb(t.claim.Metric.Better), withUnit(c.Median.Value, t.Unit))
+		verb(t.claim.Metric.Better), human(t.claim.Metric.Unit, c.claim.Summary.Median, c.claim.Summary.Interval))
 	parts := append([]string{head}, verdictParts(t, c.claim.Label)...)
 	return []string{strings.Join(parts, "; ") + "."}
+}
+
+// human prints a value in the unit that suits it alone.
+func human(unit sample.Unit, v float64, i analysis.Interval) string {
+	s := scaleFor(unit, []float64{v})
+	return withUnit(s.show(v, i).Value, s.Unit)
 }
 
 func verb(b sample.Better) string {
@@ -123,9 +129,9 @@ func ladderFinding(l shownLadder) []string {
 	}
 	last := len(steps) - 1
 	return []string{fmt.Sprintf("Ladder %s: from %s (%s) to %s (%s) in %s; the dearest is %s with %s.",
-		l.claim.Group, l.claim.Base, withUnit(l.Base.Value, l.Total.Unit),
-		steps[last].To, withUnit(l.Steps[last].Level, l.Total.Unit), count(len(steps), "step"),
-		steps[dearest].To, withUnit(l.Steps[dearest].Delta.Value, l.Delta.Unit))}
+		l.claim.Group, l.claim.Base, human(l.claim.Metric.Unit, l.claim.BaseMedian, l.claim.BaseInterval),
+		steps[last].To, human(l.claim.Metric.Unit, steps[last].Median, steps[last].Interval), count(len(steps), "step"),
+		steps[dearest].To, human(l.claim.Metric.Unit, steps[dearest].Delta, steps[dearest].Interval))}
 }
 
 // noiseFinding says how well identical targets agreed.

@@ -372,10 +372,25 @@ func TestPagePrints(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := eval[bool](b, `document.documentElement.classList.contains("printing")`); got {
+	if eval[bool](b, `document.documentElement.classList.contains("printing")`) {
 		t.Error("the page stays as it was printed")
 	}
+	// A4 less the default margins is about 700 px wide: nothing may be cut off.
+	b.run(chromedp.EmulateViewport(700, 1000), emulation.SetEmulatedMedia().WithMedia("print"),
+		chromedp.Evaluate(`dispatchEvent(new Event("beforeprint"))`, nil), chromedp.Sleep(150*time.Millisecond))
+	b.shoot("survey-print")
+	if got := eval[int](b, "document.documentElement.scrollWidth"); got > 700 {
+		t.Errorf("the page is %d px wide on paper of 700", got)
+	}
+	if got := eval[int](b, `[...document.querySelectorAll("nav, .controls, button.theme")].filter((e) => e.offsetParent !== null).length`); got != 0 {
+		t.Errorf("%d controls are printed", got)
+	}
 	b.clean()
+}
+
+// visible is what the page makes of the characters that Hostile uses.
+func visible(s string) string {
+	return strings.NewReplacer("\u2028", `\u2028`, "\u202e", `\u202e`, "\x1b", `\u001b`, "\x00", `\u0000`).Replace(s)
 }
 
 func TestPageHostileTextsStayText(t *testing.T) {
@@ -397,8 +412,8 @@ func TestPageHostileTextsStayText(t *testing.T) {
 	if got := b.count("main script, main img"); got != 0 {
 		t.Errorf("%d elements came out of texts", got)
 	}
-	if got := eval[string](b, `document.querySelector("h1").textContent`); got != in.Manifest.Study.Title {
-		t.Errorf("the title reads %q, want %q", got, in.Manifest.Study.Title)
+	if got := eval[string](b, `document.querySelector("h1").textContent`); got != visible(in.Manifest.Study.Title) {
+		t.Errorf("the title reads %q, want %q", got, visible(in.Manifest.Study.Title))
 	}
 	// The policy itself: a script that is added later must not run either.
 	b.run(chromedp.Evaluate(`{ const s = document.createElement("script"); s.textContent = "window.hacked = 3"; document.body.append(s); }`, nil))

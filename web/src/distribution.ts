@@ -55,12 +55,12 @@ function draw(entry: Entry, width: number): Element {
   const f = shown.scale.factor;
   const rows = claim.rows.length;
   const values = shapes.flatMap((s) => [...(s.dots ?? []), ...(s.outliers ?? []), ...(s.density ? [s.density.low, s.density.high] : [])]).map((v) => v / f);
-  const left = Math.min(Math.max(...claim.rows.map((r) => r.label.length)) * 7 + 14, width * 0.32);
+  const left = Math.min(Math.max(...claim.rows.map((r) => r.label.length)) * 7.2 + 14, width * 0.32);
   const { log, domain } = extent(values);
   const range: [number, number] = [left + 4, width - 14];
   const x = log ? d3.scaleLog(domain, range) : d3.scaleLinear(domain, range);
   const ticks = log ? ratioTicks(domain, range[1] - range[0]) : d3.ticks(domain[0], domain[1], Math.max(2, Math.floor((range[1] - range[0]) / 70)));
-  const clip = Math.floor((left - 10) / 6.6);
+  const clip = Math.floor((left - 12) / 7.6);
   const height = rows * bandHeight + 46;
   const medians = claim.rows.flatMap((r, y) => (r.summary.n > 0 ? [{ y, x: r.summary.median / f, low: r.summary.interval.low / f, high: r.summary.interval.high / f, known: r.summary.interval.method !== "none" && r.summary.interval.method !== "" }] : []));
   return Plot.plot({
@@ -72,12 +72,12 @@ function draw(entry: Entry, width: number): Element {
     marginRight: 14,
     className: "plot",
     ariaLabel: `${claim.group}, ${claim.metric.name}: every sample of each target; the table of all numbers holds their summaries`,
-    x: { type: log ? "log" : "linear", domain, range, label: `${claim.metric.name}${shown.scale.unit ? `, ${shown.scale.unit}` : ""}${log ? " (log axis)" : ""}`, labelArrow: "none" },
+    x: { type: log ? "log" : "linear", domain, range, label: `${claim.metric.name}${shown.scale.unit ? `, ${shown.scale.unit}` : ""}${log ? " (log axis)" : ""}` },
     y: { type: "linear", domain: [rows - 0.5, -0.5], range: [rows * bandHeight + 4, 4], label: null },
     color: { type: "identity" },
     marks: [
       Plot.gridX(ticks, { stroke: "var(--line)", strokeOpacity: 1 }),
-      Plot.axisX(ticks, { tickFormat: plain, tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
+      Plot.axisX(ticks, { text: plain, labelArrow: "none", labelAnchor: "center", tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
       Plot.axisY(d3.range(rows), { tickSize: 0, fontSize: 12.5, fill: "var(--ink)", tickFormat: (i: number) => cut(claim.rows[i].label, clip) }),
       Plot.rect(medians.filter((m) => m.known), { x1: "low", x2: "high", y1: (m) => m.y - 0.4, y2: (m) => m.y + 0.4, fill: "var(--box)", className: "m-median-interval" }),
       ...claim.rows.flatMap((_, y) => rowMarks(entry, y, f, x)),

@@ -15,6 +15,12 @@ export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Att
   return element;
 }
 
+// visible writes control characters and those that turn the direction of text
+// as escapes: a name must not be able to reorder what stands beside it.
+export function visible(s: string): string {
+  return s.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
 let ids = 0;
 
 // section is a titled part of the page, named by its heading.

@@ -1,4 +1,4 @@
-import { h } from "./dom";
+import { h, visible } from "./dom";
 import type { Fact, Failed, Page } from "./types";
 import { allLooks } from "./verdict";
 
@@ -8,14 +8,17 @@ export function definitions(facts: Fact[]): HTMLElement {
 
 // targets lists what ran, with versions and digests.
 export function targets(page: Page): HTMLElement {
-  const names = Object.keys(page.manifest.targets);
+  // In the order of the tables, then what was checked and not measured.
+  const order = page.claims.tables.flatMap((t) => t.rows.map((r) => r.target));
+  const place = (name: string) => (order.includes(visible(name)) ? order.indexOf(visible(name)) : order.length);
+  const names = Object.keys(page.manifest.targets).sort((a, b) => place(a) - place(b));
   const line = (name: string) => {
     const f = page.manifest.targets[name];
-    const notes = Object.entries(f.notes ?? {}).map(([k, v]) => `${k}: ${v}`).join(", ");
+    const notes = Object.entries(f.notes ?? {}).map(([k, v]) => `${visible(k)}: ${v}`).join(", ");
     return h(
       "tr",
       {},
-      h("th", { scope: "row", class: "name", title: name }, name),
+      h("th", { scope: "row", class: "name", title: visible(name) }, visible(name)),
       h("td", {}, f.version || "–"),
       h("td", { class: "path" }, f.path || "–"),
       h("td", { class: "path", title: f.digest }, f.digest ? f.digest.replace(/^sha256:/, "").slice(0, 12) : "–"),
@@ -32,7 +35,7 @@ export function targets(page: Page): HTMLElement {
 export function mitigations(page: Page): HTMLElement | null {
   const all = Object.entries(page.manifest.host.mitigations ?? {});
   if (all.length === 0) return null;
-  return h("details", {}, h("summary", {}, `CPU vulnerabilities and mitigations (${all.length})`), definitions(all.map(([name, value]) => ({ name, value }))));
+  return h("details", {}, h("summary", {}, `CPU vulnerabilities and mitigations (${all.length})`), definitions(all.map(([name, value]) => ({ name: visible(name), value }))));
 }
 
 export function failures(all: Failed[]): HTMLElement {

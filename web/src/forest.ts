@@ -113,8 +113,9 @@ function draw(page: Page, entry: Entry, width: number): Element {
         ? Plot.rect([0], { x1: clamp(1 / (1 + claim.noise)), x2: clamp(1 + claim.noise), y1: -0.5, y2: rows - 0.5, fill: "var(--noise)", className: "m-noise-floor" })
         : null,
       Plot.gridX(ratioTicks(domain, width), { stroke: "var(--line)", strokeOpacity: 1 }),
+      Plot.ruleY(claim.rows.map((_, i) => i + 0.5), { stroke: "var(--line)", insetLeft: -12, insetRight: -12 }),
       Plot.ruleX([1], { stroke: "var(--muted)" }),
-      Plot.axisX(ratioTicks(domain, width), { tickFormat: (v: number) => `×${plain(v)}`, tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)", label: null }),
+      Plot.axisX(ratioTicks(domain, width), { text: (v: number) => `×${plain(v)}`, tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)", label: null }),
       ...allLooks().flatMap((l) => {
         const mine = drawnMarks.filter((m) => look(m.shown) === l);
         const color = `var(--${l.name})`;

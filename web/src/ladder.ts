@@ -69,7 +69,8 @@ function bars(claim: Ladder, shown: ShownLadder): Bar[] {
 }
 
 function unit(value: string, scale: Scale): string {
-  return scale.unit ? `${value} ${scale.unit}` : value;
+  const minus = value.replace(/^-/, "−");
+  return scale.unit ? `${minus} ${scale.unit}` : minus;
 }
 
 function between(n: ShownNumber): string {
@@ -85,10 +86,10 @@ function draw(claim: Ladder, shown: ShownLadder, log: boolean, width: number): E
   const domain: [number, number] = [low, Math.max(...levels) * (canLog ? 1.08 : 1.02)];
   data[0].from = low;
   const at = (v: number) => Math.max(v, low);
-  const left = Math.min(Math.max(...data.map((b) => b.name.length)) * 7 + 14, width * 0.32);
-  const right = Math.min(Math.max(...data.map((b) => b.label.length)) * 6.6 + 12, width * 0.3);
+  const left = Math.min(Math.max(...data.map((b) => b.name.length)) * 7.2 + 14, width * 0.32);
+  const right = Math.min(Math.max(...data.map((b) => b.label.length)) * 7.2 + 14, width * 0.3);
   const names = data.map((_, i) => i);
-  const clip = Math.floor((left - 10) / 6.6);
+  const clip = Math.floor((left - 12) / 7.6);
   const ticks = canLog ? ratioTicks(domain, width - left - right) : d3.ticks(domain[0], domain[1], Math.max(2, Math.floor((width - left - right) / 70)));
   const fill = { base: "var(--muted)", up: "var(--bar)", down: "var(--gain)", unsure: "var(--bar-pale)" };
   return Plot.plot({
@@ -100,11 +101,11 @@ function draw(claim: Ladder, shown: ShownLadder, log: boolean, width: number): E
     marginRight: right,
     className: "plot",
     ariaLabel: `Ladder ${claim.group}: cumulative ${claim.metric.name} after each step; a table follows`,
-    x: { type: canLog ? "log" : "linear", domain, label: `cumulative ${claim.metric.name}, ${shown.total.unit}`, labelArrow: "none" },
+    x: { type: canLog ? "log" : "linear", domain, label: `cumulative ${claim.metric.name}, ${shown.total.unit}` },
     y: { type: "band", domain: names, padding: 0.28, label: null },
     marks: [
       Plot.gridX(ticks, { stroke: "var(--line)", strokeOpacity: 1 }),
-      Plot.axisX(ticks, { tickFormat: plain, tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
+      Plot.axisX(ticks, { text: plain, labelArrow: "none", labelAnchor: "center", tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
       Plot.axisY({ tickSize: 0, fontSize: 12.5, fill: "var(--ink)", tickFormat: (i: number) => cut(data[i].name, clip) }),
       Plot.barX(data, { x1: (b: Bar) => at(Math.min(b.from, b.to)), x2: (b: Bar) => at(Math.max(b.from, b.to)), y: (_: Bar, i: number) => i, fill: (b: Bar) => fill[b.kind], className: "m-step", title: "tip", tip: { fill: "var(--panel)", stroke: "var(--line)" } }),
       Plot.tickX(data, { x: "to", y: (_: Bar, i: number) => i, stroke: "var(--ink)", strokeWidth: 1.2, className: "m-level" }),

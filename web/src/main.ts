@@ -1,5 +1,5 @@
 import "./style.css";
-import { h, redrawAll, section } from "./dom";
+import { h, redrawAll, section, visible } from "./dom";
 import { distributions } from "./distribution";
 import { bands, definitions, failures, method, mitigations, targets } from "./facts";
 import { forest } from "./forest";
@@ -9,7 +9,7 @@ import { raw } from "./raw";
 import { themeButton } from "./theme";
 import type { Entry, Group, Page } from "./types";
 
-const page: Page = JSON.parse(document.getElementById("tare-data")!.textContent!);
+const page: Page = JSON.parse(document.getElementById("tare-data")!.textContent!, (_, v: unknown) => (typeof v === "string" ? visible(v) : v));
 const entries: Entry[] = page.claims.tables.map((claim, i) => ({ claim, shown: page.shown[i], resolution: page.resolution[i], shapes: page.shapes[i] }));
 
 function groups(): Group[] {

@@ -34,11 +34,12 @@ function decades(low: number, high: number, steps: number[]): number[] {
   return out;
 }
 
-// plain prints a tick without trailing noise: 0.05, 1, 2000.
+// plain prints a tick without trailing noise: 0.05, 1, 2000, 100,000.
 export function plain(v: number): string {
   const magnitude = Math.abs(v);
-  if (magnitude >= 1e5 || (magnitude > 0 && magnitude < 1e-3)) return v.toExponential(0).replace("e+", "e");
-  return String(Number(v.toPrecision(6)));
+  if (magnitude >= 1e7 || (magnitude > 0 && magnitude < 1e-3)) return v.toExponential(0).replace("e+", "e");
+  const rounded = Number(v.toPrecision(6));
+  return magnitude >= 1e4 ? rounded.toLocaleString("en") : String(rounded);
 }
 
 // swarm gives each point a vertical place in [-0.5, 0.5] so that points that

@@ -168,10 +168,10 @@ func Hostile() report.Input {
 			f.Message, f.Stderr = attack, "</script>\xff\xfe"+attack
 		}
 	}
-	last := t.Rows[len(t.Rows)-1].Summary
+	last := t.Rows[len(t.Rows)-1]
 	in.Claims.Ladders = []analysis.Ladder{{Group: attack, Metric: t.Metric, Base: "host", BaseMedian: t.Rows[0].Summary.Median,
-		BaseInterval: t.Rows[0].Summary.Interval, Total: last.Median,
-		Steps: []analysis.Step{{From: "host", To: attack, Median: last.Median, Delta: last.Median - t.Rows[0].Summary.Median, Interval: last.Interval}}}}
+		BaseInterval: t.Rows[0].Summary.Interval, Total: last.Summary.Median}}
+	in.Claims.Ladders[0].Steps = []analysis.Step{step(in.Claims.Ladders[0], last, t.Rows[0].Summary)}
 	in.Claims.Warnings = []string{attack}
 	return in.finish()
 }

@@ -1,0 +1,81 @@
+package report
+
+import (
+	"math"
+	"testing"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
+)
+
+func interval(low, high float64) analysis.Interval {
+	return analysis.Interval{Low: low, High: high, Level: 0.95, Method: "BCa"}
+}
+
+func TestShowCutsDigitsByDoubt(t *testing.T) {
+	none := analysis.Interval{Method: "none"}
+	cases := []struct {
+		unit   sample.Unit
+		value  float64
+		i      analysis.Interval
+		want   shownNumber
+		suffix string
+	}{
+		{sample.Seconds, 0.0203, interval(0.0198, 0.0208), shownNumber{"20.3", "19.8", "20.8"}, "ms"},
+		{sample.Seconds, 0.0203, interval(0.015, 0.025), shownNumber{"20", "15", "25"}, "ms"},
+		{sample.Seconds, 123.456, interval(90, 150), shownNumber{"120", "90", "150"}, "s"},
+		{sample.Seconds, 55.123e-6, interval(55.1e-6, 55.2e-6), shownNumber{"55.12", "55.10", "55.20"}, "µs"},
+		{sample.Seconds, 0.0203, none, shownNumber{Value: "20.3"}, "ms"},
+		{sample.Count, 12, interval(12, 12), shownNumber{"12", "12", "12"}, ""},
+		{sample.Count, 12.5, interval(12.5, 12.5), shownNumber{"12.5", "12.5", "12.5"}, ""},
+		{sample.Count, 99999, none, shownNumber{Value: "99999"}, ""},
+		{sample.Bytes, 1 << 20, interval(1<<20, 1<<20), shownNumber{"1", "1", "1"}, "MiB"},
+		{sample.Count, 0, interval(0, 0), shownNumber{"0", "0", "0"}, ""},
+		{sample.Seconds, -0.00004, interval(-0.001, 0.0009), shownNumber{"0", "-1000", "900"}, "µs"},
+		{sample.Seconds, math.NaN(), none, shownNumber{Value: missing}, "ns"},
+		{sample.Seconds, math.Inf(1), none, shownNumber{Value: missing}, "ns"},
+		{"furlong", 3, interval(2, 4), shownNumber{"3", "2", "4"}, "furlong"},
+	}
+	for _, c := range cases {
+		s := scaleFor(c.unit, []float64{c.value})
+		if got := s.show(c.value, c.i); got != c.want || s.Unit != c.suffix {
+			t.Errorf("%v %v %v: got %+v %s, want %+v %s", c.unit, c.value, c.i, got, s.Unit, c.want, c.suffix)
+		}
+	}
+}
+
+func TestScaleIsOneForAColumn(t *testing.T) {
+	cases := []struct {
+		unit   sample.Unit
+		values []float64
+		want   string
+	}{
+		{sample.Seconds, []float64{55e-6, 7e-3, 20e-3, 124e-3}, "ms"},
+		{sample.Seconds, []float64{1e-6, 7e-3, 1}, "µs"}, // 0.001 ms would hide the smallest
+		{sample.Seconds, []float64{0, 2e-3, math.NaN()}, "ms"},
+		{sample.Seconds, nil, "ns"},
+		{sample.BitsPerSecond, []float64{14e9, 18e9}, "Gbit/s"},
+		{sample.BytesPerSecond, []float64{3 << 20}, "MiB/s"},
+		{sample.PerSecond, []float64{2214}, "/s"},
+		{sample.PerSecond, []float64{2.3e6}, "k/s"},
+	}
+	for _, c := range cases {
+		if got := scaleFor(c.unit, c.values).Unit; got != c.want {
+			t.Errorf("%v of %v: got %q, want %q", c.unit, c.values, got, c.want)
+		}
+	}
+}
+
+func TestPercent(t *testing.T) {
+	for v, want := range map[float64]string{0.02: "2 %", 0.0381: "3.8 %", 0.95: "95 %", 0.00123: "0.12 %", 1.5: "150 %", 0: "0 %"} {
+		if got := percent(v); got != want {
+			t.Errorf("percent(%v) = %q, want %q", v, got, want)
+		}
+	}
+}
+
+func TestCleanDisarmsControlCharacters(t *testing.T) {
+	if got, want := clean("a\x1b[31m\nb\u202ec\x00"), `a\u001b[31m b\u202ec\u0000`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,187 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/report"
+	"github.com/tarelab/tare/internal/report/reporttest"
+	"github.com/tarelab/tare/internal/sample"
+)
+
+func TestJSONHoldsEveryClaim(t *testing.T) {
+	in := reporttest.Survey()
+	var out bytes.Buffer
+	if err := report.JSON(&out, in); err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Claims analysis.Claims }
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := in.Claims
+	if d := cmp.Diff(want, got.Claims, cmp.Transformer("nil is empty", func(s []float64) []float64 { return append([]float64{}, s...) })); d != "" {
+		t.Errorf("claims change on their way through JSON (-want +got):\n%s", d)
+	}
+}
+
+func TestJSONOfNumbersThatAreNotFinite(t *testing.T) {
+	in := reporttest.Survey()
+	in.Claims.Tables[0].Rows[2].Effect.Minimum = math.Inf(1)
+	in.Claims.Tables[0].Noise = math.NaN()
+	for _, f := range report.Formats() {
+		var out bytes.Buffer
+		if err := report.Write(&out, f, in, report.Options{}); err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+		if f == report.FormatJSON && !json.Valid(out.Bytes()) {
+			t.Error("not JSON")
+		}
+		if s := out.String(); f != report.FormatHTML && (strings.Contains(s, "NaN") || strings.Contains(s, "Inf")) {
+			t.Errorf("%s shows a number that is none", f)
+		}
+	}
+}
+
+func TestCSVHasOneLinePerCellAndMetric(t *testing.T) {
+	in := reporttest.Hostile()
+	var out bytes.Buffer
+	if err := report.CSV(&out, in); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(&out).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 1 + len(in.Claims.Tables[0].Rows); len(lines) != want {
+		t.Fatalf("%d lines, want %d", len(lines), want)
+	}
+	if got := lines[3][8]; got != in.Claims.Tables[0].Rows[2].Target {
+		t.Errorf("the target reads back as %q", got)
+	}
+}
+
+func TestTextKeepsItsWidth(t *testing.T) {
+	for _, in := range []report.Input{reporttest.Survey(), reporttest.Ladder()} {
+		for _, width := range []int{60, 80, 100, 120, 200} {
+			var out bytes.Buffer
+			if err := report.Text(&out, in, report.Options{Width: width}); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(out.String()) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
+					t.Errorf("%s at %d columns: a line of %d: %s", in.Manifest.Study.ID, width, n, line)
+				}
+			}
+		}
+	}
+}
+
+func TestPlainTextHasNoEscapes(t *testing.T) {
+	for _, in := range []report.Input{reporttest.Survey(), reporttest.Hostile()} {
+		var out bytes.Buffer
+		if err := report.Text(&out, in, report.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out.String(), "\x1b") {
+			t.Error("an escape reaches the pipe")
+		}
+	}
+}
+
+func TestEmptyClaims(t *testing.T) {
+	for _, f := range report.Formats() {
+		if err := report.Write(io.Discard, f, report.Input{}, report.Options{Width: 80}); err != nil {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+}
+
+func TestControlWithoutSamples(t *testing.T) {
+	in := report.Input{Claims: analysis.Claims{Tables: []analysis.Table{{Group: "g", Metric: sample.Metric{Name: "wall", Unit: sample.Seconds}, Primary: true,
+		Rows: []analysis.Row{{Cell: "host/g", Label: "host", Control: true, Summary: analysis.Summary{Failed: 3}}}}}}}
+	var out bytes.Buffer
+	if err := report.Text(&out, in, report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"the control gave no sample", "3 of 3 trials failed"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report does not say %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestFormats(t *testing.T) {
+	for _, f := range report.Formats() {
+		if got, err := report.ParseFormat(string(f)); err != nil || got != f {
+			t.Errorf("ParseFormat(%q) = %q, %v", f, got, err)
+		}
+	}
+	if _, err := report.ParseFormat("pdf"); err == nil || !strings.Contains(err.Error(), "text, md, csv, json, html") {
+		t.Errorf("an unknown format gives %v", err)
+	}
+	if err := report.Write(io.Discard, "pdf", report.Input{}, report.Options{}); err == nil {
+		t.Error("an unknown format is written")
+	}
+}
+
+type full struct{}
+
+var errFull = errors.New("no space left on device")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestWriteErrorsAreReported(t *testing.T) {
+	for _, f := range report.Formats() {
+		if err := report.Write(full{}, f, reporttest.Survey(), report.Options{}); !errors.Is(err, errFull) {
+			t.Errorf("%s on a full disk: %v", f, err)
+		}
+	}
+}
+
+// counter counts bytes and keeps the largest heap it saw.
+type counter struct{ bytes, heap uint64 }
+
+func (c *counter) Write(b []byte) (int, error) {
+	var m runtime.MemStats
+	if c.bytes == 0 || len(b) > 1<<12 {
+		runtime.ReadMemStats(&m)
+		c.heap = max(c.heap, m.HeapAlloc)
+	}
+	c.bytes += uint64(len(b))
+	return len(b), nil
+}
+
+func TestLargeRunStaysSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes a run of a million records")
+	}
+	in := reporttest.Large(1_000_000)
+	runtime.GC()
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var c counter
+	if err := report.HTML(&c, in); err != nil {
+		t.Fatal(err)
+	}
+	if c.bytes > 10<<20 {
+		t.Errorf("the page has %d bytes, want less than 10 MiB", c.bytes)
+	}
+	// The heap before includes the claims themselves, which are the caller's.
+	if c.heap > before.HeapAlloc+100<<20 {
+		t.Errorf("the heap grew by %d MiB, want less than 100", (c.heap-before.HeapAlloc)>>20)
+	}
+	t.Logf("%d bytes, heap grew by %d MiB", c.bytes, (int64(c.heap)-int64(before.HeapAlloc))>>20)
+	runtime.KeepAlive(in)
+}
