@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/agext/levenshtein"
 )
@@ -41,9 +43,9 @@ func (p Problem) show(b *strings.Builder, name string) {
 		fmt.Fprintf(b, ":%d:%d", p.Line, p.Column)
 	}
 	if p.Key != "" {
-		b.WriteString(": " + p.Key)
+		b.WriteString(": " + printable(p.Key))
 	}
-	b.WriteString(": " + p.Message)
+	b.WriteString(": " + printable(p.Message))
 	if p.Text == "" {
 		return
 	}
@@ -125,16 +127,22 @@ func (s *source) problem(key, message string) Problem {
 // clip bounds a source line for display; a column outside it becomes 1.
 func clip(line string, column int) (string, int) {
 	const width = 200
-	runes := []rune(strings.ToValidUTF8(line, "\uFFFD"))
+	runes := []rune(printable(line))
 	if len(runes) > width {
 		runes = append(runes[:width], '…')
 	}
-	for i, r := range runes {
-		if r < ' ' && r != '\t' || r == 0x7f {
-			runes[i] = '\uFFFD' // control characters of a hostile file must not reach a terminal
-		}
-	}
 	return string(runes), min(max(1, column), len(runes)+1)
+}
+
+// printable replaces the control characters of a hostile file, which must not
+// reach a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\t' || r == utf8.RuneError {
+			return utf8.RuneError
+		}
+		return r
+	}, text)
 }
 
 // report sorts problems by place and makes them one error; nil when there is none.

@@ -17,8 +17,8 @@ import (
 // hostile one is refused in well under a second.
 const (
 	maxBytes  = 1 << 20
-	maxTokens = 100_000
-	maxDepth  = 32 // of nested lists and mappings
+	maxTokens = 20_000 // the parser's time grows with the square
+	maxDepth  = 32     // of nested lists and mappings
 )
 
 // Parse reads a study from YAML, fills in the defaults and checks all that can
