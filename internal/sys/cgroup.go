@@ -216,10 +216,8 @@ func (h Hierarchies) Make(rel string) error {
 func (h Hierarchy) makeGroup(rel string) error {
 	at := ""
 	for _, name := range strings.Split(rel, "/") {
-		if h.Version == 2 {
-			if err := h.handDown(at); err != nil {
-				return err
-			}
+		if err := h.HandDown(at); err != nil {
+			return err
 		}
 		at = filepath.Join(at, name)
 		err := os.Mkdir(h.Dir(at), 0o755)
@@ -238,10 +236,13 @@ func (h Hierarchy) makeGroup(rel string) error {
 	return nil
 }
 
-// handDown switches every controller on for the groups below at. One that the
+// HandDown switches every controller on for the groups below at. One that the
 // kernel refuses (hugetlb in use by v1, a busy group of a user) stays off: Limits
-// fails later by name when it is asked for.
-func (h Hierarchy) handDown(at string) error {
+// fails later by name when it is asked for. Version 1 has nothing to hand down.
+func (h Hierarchy) HandDown(at string) error {
+	if h.Version == 1 {
+		return nil
+	}
 	have, err := os.ReadFile(filepath.Join(h.Dir(at), "cgroup.controllers"))
 	if err != nil {
 		return err

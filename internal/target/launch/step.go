@@ -69,7 +69,7 @@ func Join(dir string) Step { return Step{"join", dir} }
 func Chroot(dir string) Step { return Step{"chroot", dir} }
 
 // Pivot makes the mount at dir the root and drops the old one.
-func Pivot(dir string) Step { return Step{"pivot", dir} }
+func Pivot(dir string) Step { return Step{"pivot_root", dir} }
 
 // Chdir is chdir(2).
 func Chdir(dir string) Step { return Step{"chdir", dir} }

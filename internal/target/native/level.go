@@ -1,0 +1,56 @@
+package native
+
+import "golang.org/x/sys/unix"
+
+// level is a rung of the ladder: everything up to it is switched on.
+type level int
+
+// The rungs, each adding one piece of isolation. /proc, /dev and /sys come
+// before the root file system, so that a payload finds them on every rung.
+const (
+	spawn    level = iota // vfork and execve in a chroot that was made before the clock
+	pid                   // PID namespace
+	uts                   // UTS namespace, host name
+	ipc                   // IPC namespace
+	mount                 // mount namespace, made private
+	proc                  // /proc, /dev and /sys of its own
+	rootfs                // overlay mounted and pivot_root, inside the clock
+	net                   // network namespace, lo up
+	cgroup                // a cgroup v2 of its own, born there by CLONE_INTO_CGROUP, and a cgroup namespace
+	cgroupV1              // the same in every v1 hierarchy, by cgroup.procs
+	full                  // no_new_privs, and capabilities dropped to Docker's default set
+	seccomp               // Docker's default seccomp profile
+)
+
+// names are the drivers' names; the floor proper is the one without a suffix.
+var names = map[level]string{
+	spawn: "native/spawn", pid: "native/pid", uts: "native/uts", ipc: "native/ipc", mount: "native/mount",
+	proc: "native/proc", rootfs: "native/rootfs", net: "native/net", cgroup: "native/cgroup",
+	cgroupV1: "native/cgroup-v1", full: "native", seccomp: "native/seccomp",
+}
+
+// cloneFlags are the namespaces that clone3 itself makes. The cgroup namespace
+// is not among them: its root is the cgroup of the moment, which v1 sets later.
+func (l level) cloneFlags() uintptr {
+	var flags uintptr
+	for _, f := range []struct {
+		from level
+		flag uintptr
+	}{{pid, unix.CLONE_NEWPID}, {uts, unix.CLONE_NEWUTS}, {ipc, unix.CLONE_NEWIPC}, {mount, unix.CLONE_NEWNS}, {net, unix.CLONE_NEWNET}} {
+		if l >= f.from {
+			flags |= f.flag
+		}
+	}
+	return flags
+}
+
+// capabilities is Docker's default set: AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER
+// FSETID KILL MKNOD NET_BIND_SERVICE NET_RAW SETFCAP SETGID SETPCAP SETUID
+// SYS_CHROOT (moby, daemon/pkg/oci/caps/defaults.go).
+const capabilities = 1<<unix.CAP_AUDIT_WRITE | 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER |
+	1<<unix.CAP_FSETID | 1<<unix.CAP_KILL | 1<<unix.CAP_MKNOD | 1<<unix.CAP_NET_BIND_SERVICE | 1<<unix.CAP_NET_RAW |
+	1<<unix.CAP_SETFCAP | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_SETUID | 1<<unix.CAP_SYS_CHROOT
+
+// capabilityNames are the same by name; the seccomp profile opens with them.
+var capabilityNames = []string{"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL",
+	"CAP_MKNOD", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"}

@@ -1,0 +1,286 @@
+// Package native is tare's own bare container: the floor of what isolation costs
+// on a machine. One static launcher makes the namespaces, cgroup, mounts and
+// privileges that an OCI runtime would, and nothing else. Each piece is also a
+// driver of its own that has all pieces up to it: the ladder.
+package native
+
+import (
+	"context"
+	"errors"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/launch"
+)
+
+// Drivers returns native and the rungs of its ladder, in the ladder's order.
+// Rungs for cgroups are there where the machine has a tree of that version in
+// which this user may make groups.
+func Drivers(lab target.Lab) []target.Driver {
+	groups, err := sys.Cgroups()
+	var all []target.Driver
+	for l := spawn; l <= seccomp; l++ {
+		_, v2 := groups.Unified()
+		if err != nil || l == cgroup && !v2 || l == cgroupV1 && !hasV1(groups) {
+			continue
+		}
+		all = append(all, &native{lab: lab, level: l})
+	}
+	return all
+}
+
+// New returns the floor itself: all pieces but seccomp.
+func New(lab target.Lab) target.Driver { return &native{lab: lab, level: full} }
+
+func hasV1(groups sys.Hierarchies) bool {
+	return slices.ContainsFunc(groups.All, func(h sys.Hierarchy) bool { return h.Writable && h.Version == 1 })
+}
+
+type native struct {
+	lab   target.Lab
+	level level
+}
+
+func (n *native) Name() string { return names[n.level] }
+
+func (n *native) Properties() target.Properties {
+	return target.Properties{Family: "native", Isolated: n.level >= pid, MaxParallel: 50, StreamBytes: 64 << 20,
+		ExactSignal: true, StartTime: 2 * time.Millisecond, Order: 10 + int(n.level)}
+}
+
+func (n *native) Check(ctx context.Context) (target.Facts, error) {
+	groups, err := sys.Cgroups()
+	if err != nil {
+		return target.Facts{}, target.Labf("%s: %w", n.Name(), err)
+	}
+	facts := target.Facts{Version: "1", Path: n.lab.LaunchPath, Notes: map[string]string{"cgroup": string(groups.Mode)}}
+	if !groups.Usable() {
+		facts.Notes["cgroup"] += ", not writable by this user"
+	}
+	if !n.lab.Root {
+		facts.Notes["user-namespace"] = "the launcher's, made before the clock (not root)"
+	}
+	err = launch.Prove(ctx, n, n.lab.TestRootfs, n.lab.RunDir)
+	var step *launch.Error
+	if errors.As(err, &step) {
+		return facts, &target.CannotError{Target: n.Name(), Lacks: "the kernel refuses " + step.Error(),
+			Remedy: "run as root, or look for this feature in the kernel's configuration"}
+	}
+	return facts, err
+}
+
+func (n *native) Prepare(ctx context.Context, spec target.Spec, dir string) (target.Instance, error) {
+	if spec.Limits != (target.Limits{}) && spec.Cgroup == "" {
+		return nil, &target.CannotError{Target: n.Name(), Lacks: "a cgroup for the limits", Remedy: "run as root"}
+	}
+	inst := &launch.Instance{Cgroup: spec.Cgroup, Runtime: spec.Cgroup != "" && n.level >= cgroup}
+	p := plan{level: n.level, root: n.lab.Root, spec: spec, dir: dir,
+		cfg: launch.Config{Launcher: n.lab.LaunchPath, Args: spec.Args, Env: spec.Env, Stdio: spec.Stdio, Clone: n.level.cloneFlags()}}
+	if err := p.make(); err != nil {
+		return nil, err
+	}
+	inst.Cleanup = append(inst.Cleanup, p.fs.Clean)
+	var err error
+	if inst.Process, err = launch.New(ctx, p.cfg); err != nil {
+		return nil, errors.Join(err, p.fs.Clean())
+	}
+	return inst, nil
+}
+
+// plan collects the steps of one instance.
+type plan struct {
+	level level
+	root  bool
+	spec  target.Spec
+	dir   string
+	fs    *launch.Rootfs
+	cfg   launch.Config
+}
+
+func (p *plan) pre(steps ...launch.Step)   { p.cfg.Pre = append(p.cfg.Pre, steps...) }
+func (p *plan) child(steps ...launch.Step) { p.cfg.Child = append(p.cfg.Child, steps...) }
+
+func (p *plan) make() error {
+	var err error
+	if p.fs, err = launch.NewRootfs(p.spec, p.dir, !p.root); err != nil {
+		return err
+	}
+	if err := p.groups(); err != nil {
+		return err
+	}
+	if !p.root {
+		p.pre(launch.UserNamespace(p.spec.User)...)
+	}
+	if p.level < rootfs {
+		if err := p.rootBefore(); err != nil {
+			return err
+		}
+	}
+	return p.inside()
+}
+
+// groups puts the launcher into Cgroup/payload, where its child is born, or from
+// the rungs of cgroups on into Cgroup/runtime, from where the child goes into a
+// group of its own that is made inside the clock.
+func (p *plan) groups() error {
+	if p.spec.Cgroup == "" {
+		return nil
+	}
+	groups, err := launch.Groups(p.spec.Cgroup)
+	if err != nil {
+		return target.Labf("cgroup: %w", err)
+	}
+	payload, runtime := path.Join(p.spec.Cgroup, string(target.RolePayload)), path.Join(p.spec.Cgroup, string(target.RoleRuntime))
+	var joins []launch.Step
+	for _, tree := range groups.All {
+		if !tree.Writable {
+			continue
+		}
+		if own := tree.Version == 2 && p.level >= cgroup || tree.Version == 1 && p.level >= cgroupV1; !own {
+			joins = append(joins, launch.Join(tree.Dir(payload)))
+			continue
+		}
+		joins = append(joins, launch.Join(tree.Dir(runtime)))
+		if err := p.ownGroup(tree, path.Join(payload, "box")); err != nil {
+			return target.Labf("cgroup: %w", err)
+		}
+	}
+	p.pre(joins...)
+	return groups.Apply(payload, launch.Bounds(p.spec.Limits, p.extra()))
+}
+
+// extra is the number of tare's own processes in the payload's group.
+func (p *plan) extra() int64 {
+	if p.level >= cgroupV1 {
+		return 0
+	}
+	groups, err := sys.Cgroups()
+	if tree, ok := groups.With("pids"); err == nil && ok && tree.Version == 2 && p.level >= cgroup {
+		return 0
+	}
+	return 1
+}
+
+// ownGroup makes the group box inside the clock and the payload a member.
+func (p *plan) ownGroup(tree sys.Hierarchy, box string) error {
+	if err := tree.HandDown(path.Dir(box)); err != nil {
+		return err
+	}
+	p.cfg.Go = append(p.cfg.Go, launch.Mkdir(tree.Dir(box), 0o755))
+	if tree.Version == 2 {
+		p.cfg.Into = tree.Dir(box)
+	} else {
+		p.child(launch.Join(tree.Dir(box)))
+	}
+	return nil
+}
+
+// rootBefore makes the payload's root before the clock, in a mount namespace of
+// the launcher's: for the rungs below that of the root file system.
+func (p *plan) rootBefore() error {
+	if p.root {
+		p.pre(launch.PrivateMounts()...)
+	}
+	p.pre(p.fs.Overlay())
+	if p.level < proc { // the kernel refuses to stack a file system on itself
+		shared, err := p.fs.Shared(p.fs.Dir)
+		if err != nil {
+			return err
+		}
+		p.pre(shared...)
+	}
+	mounts, err := p.fs.Mounts(p.fs.Dir)
+	if err != nil {
+		return err
+	}
+	p.pre(mounts...)
+	p.pre(launch.Chroot(p.fs.Dir))
+	return nil
+}
+
+// inside are the steps of the new process, in the order in which runc does them.
+func (p *plan) inside() error {
+	if p.level >= cgroup && p.spec.Cgroup != "" {
+		p.child(launch.Unshare(unix.CLONE_NEWCGROUP))
+	}
+	p.child(launch.Setsid())
+	if p.level >= net {
+		p.child(launch.Loopback())
+	}
+	if p.level >= mount {
+		if err := p.mounts(); err != nil {
+			return err
+		}
+	}
+	if p.level >= uts {
+		p.child(launch.Hostname(hostname(p.spec.ID)))
+	}
+	if p.spec.Cwd != "" {
+		p.child(launch.Chdir(p.spec.Cwd))
+	}
+	return p.privileges()
+}
+
+// hostname is the id, cut to what the kernel takes.
+func hostname(id string) string { return id[:min(len(id), 64)] }
+
+func (p *plan) mounts() error {
+	p.child(launch.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+	at := "/"
+	if p.level >= rootfs {
+		at = p.fs.Dir
+		p.child(p.fs.Overlay())
+	}
+	if p.level >= proc {
+		own, err := p.fs.Own(at)
+		if err != nil {
+			return err
+		}
+		p.child(own...)
+	}
+	if p.level < rootfs {
+		return nil
+	}
+	mounts, err := p.fs.Mounts(at)
+	if err != nil {
+		return err
+	}
+	p.child(mounts...)
+	p.child(launch.Pivot(at))
+	return nil
+}
+
+// privileges come last: what came before needs them. A user namespace of this
+// user's has one identity, which the payload has already.
+func (p *plan) privileges() error {
+	user := p.spec.User
+	if p.level >= full {
+		p.child(launch.BoundingSet(capabilities))
+	}
+	if p.root {
+		p.child(launch.IDs(user.UID, user.GID))
+	}
+	if p.level < full {
+		return nil
+	}
+	mask := uint64(capabilities)
+	if user.UID != 0 {
+		mask = 0 // the kernel has cleared them with the change of identity
+	}
+	p.child(launch.Capabilities(mask), launch.NoNewPrivs())
+	if p.level < seccomp {
+		return nil
+	}
+	file := filepath.Join(p.dir, "seccomp.bpf")
+	if err := writeProfile(file, capabilityNames); err != nil {
+		return target.Labf("seccomp profile: %w", err)
+	}
+	p.child(launch.Seccomp(file))
+	return nil
+}
