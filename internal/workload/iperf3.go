@@ -33,17 +33,20 @@ func (iperf3) Metrics() []sample.Metric {
 }
 
 // iperf3Script starts the server for one test, then the client as soon as the
-// server listens: a refused connection is tried again for 5 s, any other
-// failure ends the payload. Then the server is ended, not waited for: one that
-// takes its test for a failed one would wait for the next. The port goes by the shell's PID, so that copies
-// that share a network namespace do not meet; in a PID namespace of its own it
-// is always the same.
+// server listens: a refused connection is tried again for 5 s. It goes by the
+// report, because with -J the client of iperf 3.12 ends with code 0 even where
+// it could not connect. Then the server is ended, not waited for: one that takes
+// its test for a failed one would wait for the next. The port goes by the
+// shell's PID, so that copies that share a network namespace do not meet; in a
+// PID namespace of its own it is always the same.
 const iperf3Script = `port=$((10240 + $$ % 20000))
 iperf3 -s -1 -p "$port" >/dev/null 2>&1 &
 server=$!
 tries=0
-until report=$(iperf3 -c 127.0.0.1 -p "$port" -J "$@"); do
-	case $report in *'onnection refused'*) ;; *) tries=500 ;; esac
+while :; do
+	report=$(iperf3 -c 127.0.0.1 -p "$port" -J "$@")
+	code=$?
+	case $report in *'onnection refused'*) ;; *) break ;; esac
 	tries=$((tries + 1))
 	if [ $tries -ge 500 ]; then break; fi
 	usleep 10000
@@ -51,7 +54,7 @@ done
 kill $server 2>/dev/null
 wait $server 2>/dev/null
 printf '%s\n' "$report"
-[ $tries -lt 500 ]`
+exit $code`
 
 func (iperf3) Command(v Values, _ []string) (Command, error) {
 	return Command{
