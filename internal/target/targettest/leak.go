@@ -154,13 +154,18 @@ func parentOf(pid int) int {
 	return ppid
 }
 
-// describe is "pid name (state): command line", "" when the process is gone.
+// describe is "pid name (state): command line", "" when the process is gone. A
+// zombie that the machine's init has adopted is gone: init reaps it in its own
+// time.
 func describe(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
 	}
 	end := bytes.LastIndexByte(stat, ')')
+	if bytes.HasPrefix(stat[end:], []byte(") Z 1 ")) {
+		return ""
+	}
 	command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty for a zombie
 	return fmt.Sprintf("%s %c: %.200q", stat[:end+1], stat[end+2], bytes.ReplaceAll(command, []byte{0}, []byte{' '}))
 }

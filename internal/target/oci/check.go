@@ -1,0 +1,195 @@
+package oci
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// checkCode is the distinctive exit code that the test container must give.
+const checkCode = 42
+
+// checkTimeout bounds the test container.
+const checkTimeout = 15 * time.Second
+
+// Check runs a container, asks the runtime for its state while it runs, and sees
+// its exit code come back.
+func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
+	binary, err := d.ready()
+	if err != nil {
+		return target.Facts{}, err
+	}
+	facts := target.Facts{Path: binary, Notes: map[string]string{}}
+	if facts.Digest, err = fileDigest(binary); err != nil {
+		return target.Facts{}, d.cannot(d.runtime.Remedy, "%v", err)
+	}
+	if facts.Version, err = d.version(ctx, binary); err != nil {
+		return target.Facts{}, d.cannot(d.runtime.Remedy, "%v", err)
+	}
+	if len(d.runtime.Flags) == 2 {
+		facts.Notes[strings.TrimLeft(d.runtime.Flags[0], "-")] = d.runtime.Flags[1]
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	err = d.prove(ctx, binary, facts.Notes)
+	if err == nil || target.IsLab(err) {
+		return facts, err
+	}
+	return facts, d.cannot("", "a test container did not work: %v", err)
+}
+
+// version is what the runtime says of itself: the first line's last word of
+// "runc version 1.1.5+ds1" and its like.
+func (d *Driver) version(ctx context.Context, binary string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, binary, "--version")
+	command.Env = environment()
+	command.WaitDelay = time.Second
+	out, err := command.Output()
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("%s --version did not end within %v", binary, versionTimeout)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s --version: %w", binary, err)
+	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	words := strings.Fields(first)
+	if len(words) < 2 || words[0] != d.runtime.Binary {
+		return "", fmt.Errorf("%s --version printed %.100q, which is no version of %s", binary, first, d.runtime.Binary)
+	}
+	return words[len(words)-1], nil
+}
+
+func fileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("digest of %s: %w", path, err)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// prove runs the test container in a directory and a group of its own.
+func (d *Driver) prove(ctx context.Context, binary string, notes map[string]string) (err error) {
+	var random [4]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return target.Labf("name of the test container: %w", err)
+	}
+	id := fmt.Sprintf("%s-check-%s-%s", target.Label, strings.ReplaceAll(d.runtime.Name, "/", "-"), hex.EncodeToString(random[:]))
+	dir := filepath.Join(d.lab.RunDir, id)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return target.Labf("directory of the test container: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return target.Labf("find the cgroup hierarchies: %w", err)
+	}
+	spec := target.Spec{ID: id, Rootfs: d.lab.TestRootfs, Env: []string{"PATH=/bin"},
+		Args: []string{"/.tare/mark", "--", "/bin/busybox", "sh", "-c", fmt.Sprintf("read x; exit %d", checkCode)}}
+	if d.lab.Root && trees.Usable() {
+		spec.Cgroup = target.Label + "/" + id
+		if err := trees.Make(spec.Cgroup); err != nil {
+			return target.Labf("group of the test container: %w", err)
+		}
+		defer func() { err = errors.Join(err, trees.Remove(spec.Cgroup)) }()
+	}
+	return d.tryContainer(ctx, binary, spec, dir, notes)
+}
+
+// tryContainer runs spec, which ends when its standard input does.
+func (d *Driver) tryContainer(ctx context.Context, binary string, spec target.Spec, dir string, notes map[string]string) (err error) {
+	hold, release, err := os.Pipe()
+	if err != nil {
+		return target.Labf("pipe to the test container: %w", err)
+	}
+	defer hold.Close()
+	defer release.Close()
+	acted, out, err := os.Pipe()
+	if err != nil {
+		return target.Labf("pipe from the test container: %w", err)
+	}
+	defer acted.Close()
+	spec.Stdio = target.Stdio{Stdin: hold, Stdout: out}
+	i, err := d.Prepare(ctx, spec, dir)
+	if err != nil {
+		out.Close()
+		return err
+	}
+	defer func() { err = errors.Join(err, i.Close()) }()
+	err = i.Start(ctx, func(target.Phase) {})
+	out.Close()
+	if err != nil {
+		return err
+	}
+	seen, err := awaitMark(ctx, acted)
+	if err != nil {
+		return err
+	}
+	if seen {
+		if err := d.ask(ctx, binary, spec, dir, notes); err != nil {
+			return err
+		}
+	}
+	release.Close()
+	exit, err := i.Wait(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !seen:
+		return errors.New("its payload never acted")
+	case exit.Code != checkCode || exit.Signal != 0:
+		return fmt.Errorf("its payload ended with exit code %d and signal %d, and should have with code %d", exit.Code, exit.Signal, checkCode)
+	}
+	return nil
+}
+
+// awaitMark reads the mark helper's bytes; an early end means that nothing acted.
+func awaitMark(ctx context.Context, from *os.File) (bool, error) {
+	stop := context.AfterFunc(ctx, func() { _ = from.SetReadDeadline(time.Now()) })
+	defer stop()
+	line, err := bufio.NewReader(from).ReadString('d')
+	if ctx.Err() != nil {
+		return false, fmt.Errorf("its payload did not act: %w", ctx.Err())
+	}
+	return err == nil && strings.HasSuffix(line, "tare:acted"), nil
+}
+
+// ask queries the running container.
+func (d *Driver) ask(ctx context.Context, binary string, spec target.Spec, dir string, notes map[string]string) error {
+	state := home{dir}.state(d.runtime.Name)
+	status, err := d.status(ctx, binary, state, dir, spec.ID)
+	if err != nil {
+		return err
+	}
+	if status.Status != "running" {
+		return fmt.Errorf("it runs, but %s state calls it %q", d.runtime.Binary, status.Status)
+	}
+	if d.runtime.NoStats {
+		return nil
+	}
+	if _, err := d.command(ctx, binary, state, dir, "events", "--stats", spec.ID); err != nil {
+		notes["events"] = "no: " + err.Error()
+	} else {
+		notes["events"] = "yes"
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package oci
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/launch"
+)
+
+// saidLimit bounds what is kept of a runtime's output and quoted of its log.
+const saidLimit = 64 << 10
+
+// command runs one of the runtime's commands, outside the clock, in the
+// surroundings that the runtime needs, and returns its standard output. dir
+// takes its log. A command that outlives ctx is killed.
+func (d *Driver) command(ctx context.Context, binary, state, dir string, args ...string) ([]byte, error) {
+	steps, err := d.surroundings()
+	if err != nil {
+		return nil, err
+	}
+	out, err := os.CreateTemp(dir, "out-")
+	if err != nil {
+		return nil, target.Labf("output of %s: %w", d.runtime.Binary, err)
+	}
+	defer os.Remove(out.Name())
+	defer out.Close()
+	log := out.Name() + ".log"
+	defer os.Remove(log)
+	process, err := launch.New(ctx, launch.Config{
+		Launcher: d.lab.LaunchPath, Env: environment(), Stdio: target.Stdio{Stdout: out, Stderr: out}, Pre: steps,
+		Args: d.arguments(binary, state, log, args...),
+	})
+	if err != nil {
+		return nil, err
+	}
+	result, err := waitFor(ctx, process)
+	if err == nil && (result.Payload.Code != 0 || result.Payload.Signal != 0) {
+		err = &launch.RuntimeError{Name: d.runtime.Binary, Exit: result.Payload}
+	}
+	said, rerr := readSome(out.Name())
+	if err != nil {
+		if message := lastError(log); message != "" {
+			said = []byte(message)
+		}
+		return nil, fmt.Errorf("%s %s: %w: %s", d.runtime.Binary, args[0], err, bytes.TrimSpace(said))
+	}
+	return said, rerr
+}
+
+func waitFor(ctx context.Context, process *launch.Process) (launch.Result, error) {
+	if err := process.Go(); err != nil {
+		return launch.Result{}, errors.Join(err, process.Close())
+	}
+	result, err := process.Wait(ctx)
+	return result, errors.Join(err, process.Close())
+}
+
+func readSome(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, saidLimit))
+}
+
+// forget deletes the container id, killing it if it still runs. One that the
+// runtime does not know is no error.
+func (d *Driver) forget(ctx context.Context, binary, state, dir, id string) error {
+	if _, err := os.Stat(filepath.Join(state, id)); errors.Is(err, os.ErrNotExist) && !d.keepsFiles(state, id) {
+		return nil
+	}
+	_, err := d.command(ctx, binary, state, dir, "delete", "--force", id)
+	return err
+}
+
+// keepsFiles reports whether state holds files of id, as runsc's does, which has
+// no directory for each container.
+func (d *Driver) keepsFiles(state, id string) bool {
+	names, err := filepath.Glob(filepath.Join(state, id+"*"))
+	return err == nil && len(names) > 0
+}
+
+// Status is a container as its runtime's "state" command tells it.
+type Status struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+	PID    int    `json:"pid"`
+}
+
+// status asks the runtime for a container's state.
+func (d *Driver) status(ctx context.Context, binary, state, dir, id string) (Status, error) {
+	out, err := d.command(ctx, binary, state, dir, "state", id)
+	if err != nil {
+		return Status{}, err
+	}
+	var s Status
+	if err := json.Unmarshal(out, &s); err != nil {
+		return s, fmt.Errorf("%s state printed %.200q: %w", d.runtime.Binary, out, err)
+	}
+	return s, nil
+}
+
+// lastError is the last error in a runtime's log, or its last line where no
+// line is an error; "" for an empty log or none.
+func lastError(file string) string {
+	data, err := readSome(file)
+	if err != nil {
+		return ""
+	}
+	message, last := "", ""
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		text, severe := parseLog(line)
+		if severe && text != "" {
+			message = text
+		}
+		if line != "" {
+			last = line
+		}
+	}
+	if message == "" {
+		message = last
+	}
+	return fmt.Sprintf("%.1000s", message)
+}
+
+// parseLog reads one line: {"level":"error","msg":"..."} of runc, crun and
+// runsc, {"level":"ERROR","fields":{"message":"..."}} of youki.
+func parseLog(line string) (text string, severe bool) {
+	var entry struct {
+		Level  string `json:"level"`
+		Msg    string `json:"msg"`
+		Fields struct {
+			Message string `json:"message"`
+			Error   string `json:"err"`
+		} `json:"fields"`
+	}
+	if json.Unmarshal([]byte(line), &entry) != nil {
+		return "", false // garbage is quoted as it stands
+	}
+	text = entry.Msg
+	if text == "" {
+		text = strings.TrimSpace(entry.Fields.Message + " " + entry.Fields.Error)
+	}
+	switch strings.ToLower(entry.Level) {
+	case "error", "fatal", "panic":
+		return text, true
+	}
+	return text, false
+}
+
+// versionTimeout bounds "--version".
+const versionTimeout = 5 * time.Second

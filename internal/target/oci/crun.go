@@ -1,0 +1,11 @@
+package oci
+
+import "time"
+
+// crun is the runtime in C. Release 1.8 refuses hybrid cgroups ("cgroups in
+// hybrid mode not supported, drop all controllers from cgroupv2"), with any
+// cgroup manager.
+func crun() Runtime {
+	return Runtime{Name: "crun", Binary: "crun", Remedy: "apt-get install crun", Rootless: true,
+		HidesUnified: true, NoStats: true, StartTime: 10 * time.Millisecond, Order: 210}
+}

@@ -1,0 +1,203 @@
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/launch"
+)
+
+// instance is one container.
+type instance struct {
+	driver  *Driver
+	binary  string
+	spec    target.Spec
+	home    home
+	process *launch.Process
+
+	mu       sync.Mutex // guards what follows
+	started  bool
+	reported bool // the runtime's command ended well and left a container
+	unhook   func() bool
+	closed   sync.Once
+	closeErr error
+}
+
+func runtimeGroup(spec target.Spec) string { return filepath.Join(spec.Cgroup, "runtime") }
+func payloadGroup(spec target.Spec) string { return filepath.Join(spec.Cgroup, "payload") }
+
+// prepare makes directories, groups and bundle, and starts the launcher. What it
+// made before an error is Close's to remove.
+func (i *instance) prepare(ctx context.Context) error {
+	h, d := i.home, i.driver
+	for _, dir := range []string{h.rootfs(), h.upper(), h.work(), h.state(d.runtime.Name)} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return target.Labf("prepare %s: %w", d.runtime.Name, err)
+		}
+	}
+	if err := d.writeBundle(i.spec, h); err != nil {
+		return target.Labf("write the bundle: %w", err)
+	}
+	group := ""
+	if i.spec.Cgroup != "" {
+		group = runtimeGroup(i.spec)
+		trees, err := sys.Cgroups()
+		if err == nil {
+			err = trees.Make(group)
+		}
+		if err != nil {
+			return target.Labf("group of the runtime: %w", err)
+		}
+	}
+	steps, err := d.surroundings()
+	if err != nil {
+		return err
+	}
+	overlay := sys.Overlay{Lower: i.spec.Rootfs, Upper: h.upper(), Work: h.work()}
+	steps = append(steps, launch.Mount(target.Label, h.rootfs(), "overlay", 0, overlay.Data(!d.lab.Root)))
+	i.process, err = launch.New(ctx, launch.Config{
+		Launcher: d.lab.LaunchPath, Env: environment(), Stdio: i.spec.Stdio, Cgroup: group, Pre: steps,
+		Args: d.arguments(i.binary, h.state(d.runtime.Name), h.log(),
+			"run", "--detach", "--pid-file", h.pidFile(), "--bundle", h.bundle(), i.spec.ID),
+		Reap: true, PidFile: h.pidFile(),
+	})
+	if err != nil {
+		return fmt.Errorf("surroundings of %s: %w", d.runtime.Name, err)
+	}
+	return nil
+}
+
+// watchGrace bounds how long Watch waits for a pid that the runtime is about to
+// report.
+const watchGrace = time.Second
+
+// Watch implements target.Instance. The payload of runsc is the sandbox.
+func (i *instance) Watch() []target.Watch {
+	payload := target.Watch{Role: target.RolePayload}
+	runtime := target.Watch{Role: target.RoleRuntime, PID: i.process.LauncherPID()}
+	if i.spec.Cgroup != "" {
+		payload.Cgroup, runtime.Cgroup = payloadGroup(i.spec), runtimeGroup(i.spec)
+	}
+	i.mu.Lock()
+	started := i.started
+	i.mu.Unlock()
+	if started {
+		pid := make(chan int, 1)
+		go func() { pid <- i.process.PID() }()
+		select {
+		case payload.PID = <-pid:
+		case <-time.After(watchGrace): // a runtime that hangs has no payload to watch
+		}
+	}
+	return []target.Watch{payload, runtime}
+}
+
+// Start implements target.Instance.
+func (i *instance) Start(ctx context.Context, _ func(target.Phase)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	i.mu.Lock()
+	i.started = true
+	i.unhook = context.AfterFunc(ctx, func() {
+		_ = i.process.Kill() // Wait reports what came of it
+	})
+	i.mu.Unlock()
+	return i.process.Go()
+}
+
+// Wait implements target.Instance.
+func (i *instance) Wait(ctx context.Context) (target.Exit, error) {
+	result, err := i.process.Wait(ctx)
+	if err == nil {
+		i.mu.Lock()
+		i.reported = true
+		i.mu.Unlock()
+		return result.Payload, nil
+	}
+	if ctx.Err() != nil {
+		return target.Exit{}, ctx.Err()
+	}
+	return target.Exit{}, i.explain(err)
+}
+
+// explain adds to a runtime's failure what the runtime itself said.
+func (i *instance) explain(err error) error {
+	var failed *launch.RuntimeError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	said := lastError(i.home.log())
+	if said == "" {
+		return fmt.Errorf("%w, and said nothing in its log", err)
+	}
+	return fmt.Errorf("%w: %s", err, said)
+}
+
+// deleteTimeout bounds "delete --force" of a runtime.
+const deleteTimeout = 5 * time.Second
+
+// Close implements target.Instance.
+func (i *instance) Close() error {
+	i.closed.Do(func() { i.closeErr = i.close() })
+	return i.closeErr
+}
+
+func (i *instance) close() error {
+	var errs []error
+	i.mu.Lock()
+	started, reported, unhook := i.started, i.reported, i.unhook
+	i.mu.Unlock()
+	if unhook != nil {
+		unhook()
+	}
+	if i.process != nil {
+		errs = append(errs, i.process.Close())
+	}
+	if started {
+		// A container that never came to be has nothing to delete, and runtimes
+		// differ in what they make of that. What it left is found by its group.
+		if err := i.delete(); err != nil && (reported || errors.Is(err, context.DeadlineExceeded)) {
+			errs = append(errs, err)
+		}
+	}
+	if i.spec.Cgroup != "" {
+		errs = append(errs, i.removeGroups())
+	}
+	return errors.Join(errs...)
+}
+
+// delete asks the runtime to forget the container, if it knows one.
+func (i *instance) delete() error {
+	ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
+	defer cancel()
+	name := i.driver.runtime.Name
+	return i.driver.forget(ctx, i.binary, i.home.state(name), i.home.dir, i.spec.ID)
+}
+
+// removeGroups kills what still runs in the instance's groups and removes those
+// that the runtime and prepare have made; Spec.Cgroup itself is the caller's.
+func (i *instance) removeGroups() error {
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return target.Labf("find the cgroup hierarchies: %w", err)
+	}
+	for _, group := range []string{payloadGroup(i.spec), runtimeGroup(i.spec)} {
+		if err := trees.Kill(group); err != nil {
+			return err
+		}
+		if err := trees.Remove(group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func joinClose(err error, i *instance) error { return errors.Join(err, i.Close()) }

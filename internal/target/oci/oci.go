@@ -1,0 +1,189 @@
+// Package oci is the family of command-line OCI runtimes: runc, crun, youki and
+// runsc behind one driver. What differs between them is data, one small file a
+// runtime. Each instance has a bundle, a state directory and a rootfs overlay of
+// its own, below the directory that it was given.
+package oci
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/launch"
+)
+
+// Runtime is what tare knows of one runtime: its names and its quirks.
+type Runtime struct {
+	Name   string // the driver's
+	Binary string
+	Remedy string // how it is installed
+
+	Flags []string // global flags besides --root and --log
+	// Lacks are namespaces that it does not have or refuses; the bundle asks for
+	// all others.
+	Lacks []specs.LinuxNamespaceType
+
+	// HidesUnified: it refuses to work where cgroup v1 and v2 are mounted
+	// together. There it runs in a mount namespace without the v2 tree.
+	HidesUnified bool
+	// NoStats: it has no "events --stats".
+	NoStats bool
+	// SignalAsCode: a payload that died of signal n ends as code 128+n.
+	SignalAsCode bool
+	// Rootless: it works without root, in a user namespace.
+	Rootless bool
+
+	StartTime time.Duration // rough
+	Order     int
+}
+
+// Runtimes are those that tare knows, the usual one first.
+func Runtimes() []Runtime {
+	return append([]Runtime{runc(), crun(), youki()}, runsc()...)
+}
+
+// Drivers are the drivers of all runtimes.
+func Drivers(lab target.Lab) []target.Driver {
+	var all []target.Driver
+	for _, r := range Runtimes() {
+		all = append(all, New(lab, r))
+	}
+	return all
+}
+
+// Driver runs payloads in one runtime.
+type Driver struct {
+	lab     target.Lab
+	runtime Runtime
+}
+
+// New is the driver of one runtime.
+func New(lab target.Lab, r Runtime) *Driver { return &Driver{lab: lab, runtime: r} }
+
+// Name implements target.Driver.
+func (d *Driver) Name() string { return d.runtime.Name }
+
+// Properties implements target.Driver.
+func (d *Driver) Properties() target.Properties {
+	return target.Properties{
+		Family: "oci", NeedsRoot: !d.runtime.Rootless, Isolated: true, MaxParallel: 50, StreamBytes: 64 << 20,
+		ExactSignal: !d.runtime.SignalAsCode, StartTime: d.runtime.StartTime, Order: d.runtime.Order,
+	}
+}
+
+// cannot is a CannotError of this driver.
+func (d *Driver) cannot(remedy, format string, args ...any) error {
+	return &target.CannotError{Target: d.runtime.Name, Lacks: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// ready finds the runtime's binary, and says what the machine lacks for it.
+func (d *Driver) ready() (path string, err error) {
+	path, err = d.find()
+	if err != nil {
+		return "", d.cannot(d.runtime.Remedy, "%s is not installed", d.runtime.Binary)
+	}
+	if !d.lab.Root && !d.runtime.Rootless {
+		return "", d.cannot("run tare as root", "%s needs root", d.runtime.Binary)
+	}
+	return path, nil
+}
+
+// find looks for the binary in the laboratory's own directories, then in PATH,
+// then where Debian installs it: a user's PATH lacks the sbin directories.
+func (d *Driver) find() (string, error) {
+	for _, dir := range d.lab.ToolDirs {
+		if path := filepath.Join(dir, d.runtime.Binary); unix.Access(path, unix.X_OK) == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(d.runtime.Binary)
+	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin"} {
+		if err == nil {
+			break
+		}
+		path = filepath.Join(dir, d.runtime.Binary)
+		err = unix.Access(path, unix.X_OK)
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
+}
+
+// environment is what runtimes get: a fixed PATH for the helpers that some of
+// them run, and nothing of the user's.
+func environment() []string {
+	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+}
+
+// home are the places of one instance below its directory.
+type home struct{ dir string }
+
+func (h home) bundle() string  { return filepath.Join(h.dir, "bundle") }
+func (h home) rootfs() string  { return filepath.Join(h.dir, "bundle", "rootfs") }
+func (h home) upper() string   { return filepath.Join(h.dir, "upper") }
+func (h home) work() string    { return filepath.Join(h.dir, "work") }
+func (h home) log() string     { return filepath.Join(h.dir, "log.json") }
+func (h home) pidFile() string { return filepath.Join(h.dir, "pid") }
+
+// state is the runtime's --root: its name tells a sweep whose it is.
+func (h home) state(runtime string) string {
+	return filepath.Join(h.dir, stateDir, filepath.FromSlash(runtime))
+}
+
+// stateDir marks a directory of runtimes' states, below an instance's.
+const stateDir = "oci-state"
+
+// surroundings are the steps that put the launcher where the runtime can work:
+// a private mount namespace, and in it no v2 cgroups for one that refuses them.
+func (d *Driver) surroundings() ([]launch.Step, error) {
+	var steps []launch.Step
+	if !d.lab.Root {
+		steps = append(steps, launch.Unshare(unix.CLONE_NEWUSER),
+			launch.Maps(fmt.Sprintf("0 %d 1", os.Geteuid()), fmt.Sprintf("0 %d 1", os.Getegid())))
+	}
+	steps = append(steps, launch.PrivateMounts()...)
+	if !d.runtime.HidesUnified {
+		return steps, nil
+	}
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return nil, target.Labf("find the cgroup hierarchies: %w", err)
+	}
+	if trees.Mode == sys.Hybrid {
+		for _, tree := range trees.All {
+			if tree.Version == 2 {
+				steps = append(steps, launch.Umount(tree.Path))
+			}
+		}
+	}
+	return steps, nil
+}
+
+// arguments are the runtime's global flags for one instance, and a command.
+func (d *Driver) arguments(binary, state, log string, command ...string) []string {
+	args := append([]string{binary, "--root", state, "--log", log, "--log-format", "json"}, d.runtime.Flags...)
+	return append(args, command...)
+}
+
+// Prepare makes the bundle and starts the launcher, which mounts the rootfs and
+// waits.
+func (d *Driver) Prepare(ctx context.Context, spec target.Spec, dir string) (target.Instance, error) {
+	binary, err := d.ready()
+	if err != nil {
+		return nil, err
+	}
+	i := &instance{driver: d, binary: binary, spec: spec, home: home{dir}}
+	if err := i.prepare(ctx); err != nil {
+		return nil, joinClose(err, i)
+	}
+	return i, nil
+}
