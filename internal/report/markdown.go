@@ -1,25 +1,20 @@
 package report
 
 import (
-	"bufio"
-	"fmt"
 	"io"
 	"strings"
 )
 
 // Markdown writes the report as GitHub-flavoured Markdown.
 func Markdown(w io.Writer, in Input) error {
-	b := bufio.NewWriter(w)
-	markdown(b, newView(in))
-	if err := b.Flush(); err != nil {
-		return fmt.Errorf("write Markdown: %w", err)
-	}
-	return nil
+	s := newSink(w)
+	markdown(s, newView(in))
+	return s.flush("Markdown")
 }
 
-func markdown(w *bufio.Writer, v view) {
+func markdown(w sink, v view) {
 	s := v.in.Manifest.Study
-	fmt.Fprintf(w, "# %s\n\n%s\n\n", escapeMarkdown(s.Title), escapeMarkdown(s.Question))
+	w.printf("# %s\n\n%s\n\n", escapeMarkdown(s.Title), escapeMarkdown(s.Question))
 	markdownList(w, "Warnings", v.in.Claims.Warnings)
 	markdownList(w, "Findings", v.findings)
 	if v.isLadder() {
@@ -36,31 +31,31 @@ func markdown(w *bufio.Writer, v view) {
 	markdownList(w, "The run", lines(v.facts, func(f fact) string { return f.Name + ": " + f.Value }))
 }
 
-func markdownList(w *bufio.Writer, heading string, items []string) {
+func markdownList(w sink, heading string, items []string) {
 	if len(items) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "## %s\n\n", heading)
+	w.printf("## %s\n\n", heading)
 	for _, i := range items {
-		fmt.Fprintf(w, "- %s\n", escapeMarkdown(i))
+		w.printf("- %s\n", escapeMarkdown(i))
 	}
-	fmt.Fprintln(w)
+	w.line("")
 }
 
-func markdownGroup(w *bufio.Writer, g group) {
-	fmt.Fprintf(w, "## %s\n\n", escapeMarkdown(g.name))
+func markdownGroup(w sink, g group) {
+	w.printf("## %s\n\n", escapeMarkdown(g.name))
 	for _, t := range g.primary {
-		fmt.Fprintf(w, "### %s\n\n", escapeMarkdown(t.Title))
+		w.printf("### %s\n\n", escapeMarkdown(t.Title))
 		if t.claim.Metric.Help != "" {
-			fmt.Fprintf(w, "%s\n\n", escapeMarkdown(t.claim.Metric.Help))
+			w.printf("%s\n\n", escapeMarkdown(t.claim.Metric.Help))
 		}
 		grid := newGrid()
 		for _, c := range priceColumns(t) {
 			grid.column(c.head, c.right, lines(t.Rows, func(r shownRow) string { return escapeMarkdown(c.cell(r)) }))
 		}
-		fmt.Fprintf(w, "%s\n\n", grid.writer().RenderMarkdown())
+		w.printf("%s\n\n", grid.writer().RenderMarkdown())
 		if s := resolution(t); s != "" {
-			fmt.Fprintf(w, "%s\n\n", s)
+			w.printf("%s\n\n", s)
 		}
 	}
 	if len(g.secondary) == 0 {
@@ -71,12 +66,12 @@ func markdownGroup(w *bufio.Writer, g group) {
 	for i, h := range head {
 		grid.column(h, i > 0, lines(rows, func(r []string) string { return escapeMarkdown(r[i]) }))
 	}
-	fmt.Fprintf(w, "%s\n\n%s\n\n", grid.writer().RenderMarkdown(), escapeMarkdown(legend))
+	w.printf("%s\n\n%s\n\n", grid.writer().RenderMarkdown(), escapeMarkdown(legend))
 }
 
-func markdownLadders(w *bufio.Writer, v view) {
+func markdownLadders(w sink, v view) {
 	for _, l := range v.ladders {
-		fmt.Fprintf(w, "## Ladder %s: %s\n\n", escapeMarkdown(l.claim.Group), escapeMarkdown(l.claim.Metric.Name))
+		w.printf("## Ladder %s: %s\n\n", escapeMarkdown(l.claim.Group), escapeMarkdown(l.claim.Metric.Name))
 		steps, deltas, intervals, levels := []string{escapeMarkdown(l.claim.Base)}, []string{""}, []string{""}, []string{l.Base.Value}
 		for i, s := range l.claim.Steps {
 			steps = append(steps, escapeMarkdown(s.To))
@@ -89,7 +84,7 @@ func markdownLadders(w *bufio.Writer, v view) {
 		grid.column("delta "+l.Delta.Unit, true, deltas)
 		grid.column("95 % interval", true, intervals)
 		grid.column("total "+l.Total.Unit, true, levels)
-		fmt.Fprintf(w, "%s\n\n", grid.writer().RenderMarkdown())
+		w.printf("%s\n\n", grid.writer().RenderMarkdown())
 	}
 }
 

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"slices"
@@ -15,18 +14,14 @@ import (
 // Text writes the report for a terminal or a pipe. Where the terminal is
 // narrow, the least needed columns are left out and named.
 func Text(w io.Writer, in Input, o Options) error {
-	b := bufio.NewWriter(w)
-	p := printer{w: b, Options: o}
+	p := printer{w: newSink(w), Options: o}
 	p.report(newView(in))
-	if err := b.Flush(); err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	return nil
+	return p.w.flush("the report")
 }
 
-// printer lays a view out as text. Its writer keeps the first error.
+// printer lays a view out as text.
 type printer struct {
-	w *bufio.Writer
+	w sink
 	Options
 	dropped []string // columns that did not fit
 }
@@ -79,9 +74,9 @@ func clean(s string) string {
 
 func (p *printer) header(v view) {
 	s := v.in.Manifest.Study
-	fmt.Fprintln(p.w, p.bold(clean(s.Title)))
+	p.w.line(p.bold(clean(s.Title)))
 	p.wrapped("", "", s.Question)
-	fmt.Fprintln(p.w)
+	p.w.line("")
 	for _, f := range v.facts {
 		p.wrapped(fmt.Sprintf("%-9s", f.Name), strings.Repeat(" ", 9), f.Value)
 	}
@@ -99,7 +94,7 @@ func (p *printer) list(heading, mark string, items []string) {
 }
 
 func (p *printer) heading(s string) {
-	fmt.Fprintf(p.w, "\n%s\n", p.bold(clean(s)))
+	p.w.printf("\n%s\n", p.bold(clean(s)))
 }
 
 // wrapped prints a paragraph with a hanging indent, wrapped at the width.
@@ -113,7 +108,7 @@ func (p *printer) wrapped(first, rest, s string) {
 		if i == 0 {
 			indent = first
 		}
-		fmt.Fprintln(p.w, strings.TrimRight(indent+l, " "))
+		p.w.line(strings.TrimRight(indent+l, " "))
 	}
 }
 
@@ -134,7 +129,7 @@ func (p *printer) price(g group, t shownTable) {
 		columns = slices.Delete(columns, at, at+1)
 		out = p.renderPrice(columns, t)
 	}
-	fmt.Fprintln(p.w, out)
+	p.w.line(out)
 	if s := resolution(t); s != "" {
 		p.wrapped("", "", s)
 	}
@@ -190,10 +185,10 @@ func (p *printer) secondary(g group) {
 		return
 	}
 	head, rows := brief(g)
-	fmt.Fprintln(p.w)
+	p.w.line("")
 	for at := 1; at < len(head); {
 		n := p.fitting(head, rows, at)
-		fmt.Fprintln(p.w, p.renderBrief(head, rows, at, at+n))
+		p.w.line(p.renderBrief(head, rows, at, at+n))
 		at += n
 	}
 }
@@ -221,7 +216,7 @@ func (p *printer) renderBrief(head []string, rows [][]string, from, to int) stri
 
 // The bar of a ladder's text is as wide as the terminal allows, within these.
 const (
-	barLeast = 10
+	barLeast = 5
 	barMost  = 40
 )
 
@@ -238,7 +233,7 @@ func (p *printer) ladders(v view) {
 			width--
 			out = p.renderLadder(l, width)
 		}
-		fmt.Fprintln(p.w, out)
+		p.w.line(out)
 	}
 }
 
@@ -272,7 +267,7 @@ func first(l shownLadder) float64 {
 }
 
 func (p *printer) footer(v view) {
-	fmt.Fprintln(p.w)
+	p.w.line("")
 	if len(p.dropped) > 0 {
 		p.wrapped("", "", fmt.Sprintf("Left out at %d columns: %s.", p.Width, strings.Join(p.dropped, ", ")))
 	}

@@ -84,7 +84,8 @@ const (
 
 // decimals says where to cut a number so that it shows no digit that its doubt
 // (the half-width of its interval) makes meaningless: the last digit shown has
-// the decade of the doubt's first digit. Negative results cut before the point.
+// the decade of the doubt's first digit, but its own first digit always stays.
+// Negative results cut before the point.
 // A doubt of 0 is no doubt; NaN is an unknown one.
 func decimals(value, doubt float64) int {
 	first := decade(value)
@@ -120,14 +121,6 @@ func number(v float64, decimals int) string {
 		return strings.TrimPrefix(s, "-")
 	}
 	return s
-}
-
-// doubtOf is the half-width of an interval, NaN where there is none.
-func doubtOf(i analysis.Interval) float64 {
-	if !known(i) {
-		return math.NaN()
-	}
-	return (i.High - i.Low) / 2
 }
 
 // known reports whether an interval was computed at all.

@@ -31,7 +31,7 @@ func TestShowCutsDigitsByDoubt(t *testing.T) {
 		{sample.Count, 99999, none, shownNumber{Value: "99999"}, ""},
 		{sample.Bytes, 1 << 20, interval(1<<20, 1<<20), shownNumber{"1", "1", "1"}, "MiB"},
 		{sample.Count, 0, interval(0, 0), shownNumber{"0", "0", "0"}, ""},
-		{sample.Seconds, -0.00004, interval(-0.001, 0.0009), shownNumber{"0", "-1000", "900"}, "µs"},
+		{sample.Seconds, -0.00004, interval(-0.001, 0.0009), shownNumber{"-40", "-1000", "900"}, "µs"}, // a value keeps its first digit
 		{sample.Seconds, math.NaN(), none, shownNumber{Value: missing}, "ns"},
 		{sample.Seconds, math.Inf(1), none, shownNumber{Value: missing}, "ns"},
 		{"furlong", 3, interval(2, 4), shownNumber{"3", "2", "4"}, "furlong"},

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/report"
@@ -31,7 +32,7 @@ func TestJSONHoldsEveryClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := in.Claims
-	if d := cmp.Diff(want, got.Claims, cmp.Transformer("nil is empty", func(s []float64) []float64 { return append([]float64{}, s...) })); d != "" {
+	if d := cmp.Diff(want, got.Claims, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("claims change on their way through JSON (-want +got):\n%s", d)
 	}
 }

@@ -13,7 +13,12 @@ export function logDomain(values: number[], least: number): [number, number] {
 // wide one, evenly spaced numbers on a narrow one.
 export function ratioTicks([low, high]: [number, number], width: number): number[] {
   const most = Math.max(2, Math.floor(width / 52));
-  if (high / low < 3) return d3.ticks(low, high, Math.min(most, 6));
+  if (high / low < 3) {
+    let n = Math.min(most, 6); // d3 takes the number as a hint
+    let ticks = d3.ticks(low, high, n);
+    while (ticks.length > most && n > 1) ticks = d3.ticks(low, high, --n);
+    return ticks;
+  }
   for (const steps of [[1, 2, 5], [1, 3], [1]]) {
     const ticks = decades(low, high, steps);
     if (ticks.length <= most) return ticks;
