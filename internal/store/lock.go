@@ -61,6 +61,6 @@ func live(dir string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	return errors.Is(flock(f, syscall.LOCK_SH), syscall.EWOULDBLOCK)
 }

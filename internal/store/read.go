@@ -81,7 +81,7 @@ func (r *Run) each(f func(*trialLine) error) (whole int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("records: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // only read
 	check := newCheck(r.manifest)
 	number := 0
 	err = batches(file, func(b *batch) error {

@@ -156,7 +156,7 @@ func (s *scanner) text() []byte {
 	wide := false
 	for i, c := range s.rest {
 		switch {
-		case c == '"' && !(wide && !utf8.Valid(s.rest[:i])):
+		case c == '"' && (!wide || utf8.Valid(s.rest[:i])):
 			t := s.rest[:i:i]
 			s.rest = s.rest[i+1:]
 			return t
