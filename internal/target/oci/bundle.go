@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -60,7 +61,7 @@ func (d *Driver) config(spec target.Spec, h home) *specs.Spec {
 		Mounts:   append(systemMounts(), sharedMounts(spec.Mounts)...),
 		Process: &specs.Process{
 			User: specs.User{UID: spec.User.UID, GID: spec.User.GID},
-			Args: spec.Args, Env: spec.Env, Cwd: cwd,
+			Args: spec.Args, Env: d.environmentOf(spec), Cwd: cwd,
 			Capabilities: capabilitiesOf(spec.User), NoNewPrivileges: true,
 		},
 		Linux: &specs.Linux{
@@ -70,6 +71,16 @@ func (d *Driver) config(spec target.Spec, h home) *specs.Spec {
 			MaskedPaths: maskedPaths, ReadonlyPaths: readonlyPaths,
 		},
 	}
+}
+
+// environmentOf is the payload's environment: the spec's, and what the runtime
+// demands.
+func (d *Driver) environmentOf(spec target.Spec) []string {
+	hasPath := slices.ContainsFunc(spec.Env, func(v string) bool { return strings.HasPrefix(v, "PATH=") })
+	if hasPath || !d.runtime.DemandsPath {
+		return spec.Env
+	}
+	return append(slices.Clone(spec.Env), usualPath)
 }
 
 // cgroupsPath is the payload's own group. Without root there is none, and

@@ -38,6 +38,8 @@ type Runtime struct {
 	NoStats bool
 	// SignalAsCode: a payload that died of signal n ends as code 128+n.
 	SignalAsCode bool
+	// DemandsPath: it refuses an environment without PATH, and gets the usual one.
+	DemandsPath bool
 	// Rootless: it works without root, in a user namespace.
 	Rootless bool
 
@@ -100,28 +102,34 @@ func (d *Driver) ready() (path string, err error) {
 // then where Debian installs it: a user's PATH lacks the sbin directories.
 func (d *Driver) find() (string, error) {
 	for _, dir := range d.lab.ToolDirs {
-		if path := filepath.Join(dir, d.runtime.Binary); unix.Access(path, unix.X_OK) == nil {
+		if path := filepath.Join(dir, d.runtime.Binary); executable(path) {
 			return path, nil
 		}
 	}
-	path, err := exec.LookPath(d.runtime.Binary)
+	if path, err := exec.LookPath(d.runtime.Binary); err == nil {
+		return filepath.Abs(path)
+	}
 	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin"} {
-		if err == nil {
-			break
+		if path := filepath.Join(dir, d.runtime.Binary); executable(path) {
+			return path, nil
 		}
-		path = filepath.Join(dir, d.runtime.Binary)
-		err = unix.Access(path, unix.X_OK)
 	}
-	if err != nil {
-		return "", err
-	}
-	return filepath.Abs(path)
+	return "", exec.ErrNotFound
 }
+
+// executable tells a program from a directory of the same name.
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && unix.Access(path, unix.X_OK) == nil
+}
+
+// usualPath is the PATH of a Docker container.
+const usualPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // environment is what runtimes get: a fixed PATH for the helpers that some of
 // them run, and nothing of the user's.
 func environment() []string {
-	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	return []string{usualPath}
 }
 
 // home are the places of one instance below its directory.

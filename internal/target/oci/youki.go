@@ -4,8 +4,10 @@ import "time"
 
 // youki is the runtime in Rust. Its foreground "run" can wait for ever in
 // sigtimedwait after the container has ended (0.7.0: 2 of 25); tare runs every
-// runtime detached and reaps the container itself, so that wait never happens.
+// runtime detached and reaps the container itself, so that wait never happens. A container
+// without PATH in its environment it refuses ("PATH environment variable is not
+// set").
 func youki() Runtime {
-	return Runtime{Name: "youki", Binary: "youki", Remedy: "make tools",
+	return Runtime{Name: "youki", Binary: "youki", Remedy: "make tools", DemandsPath: true,
 		StartTime: 20 * time.Millisecond, Order: 220}
 }

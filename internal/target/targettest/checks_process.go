@@ -55,21 +55,28 @@ func checkEnvironment(ctx context.Context, s *suite) error {
 	return nil
 }
 
-// checkNothingInherited lets a runtime add HOME, which the OCI runtimes set
-// from /etc/passwd where it is missing, and nothing else.
+// checkNothingInherited lets a runtime add what it must, and nothing of the
+// laboratory's: HOME, which OCI runtimes set from /etc/passwd where it is
+// missing, and a PATH of its own, without which youki refuses to start.
 func checkNothingInherited(ctx context.Context, s *suite) error {
-	const leak = "TARE_TEST_INHERITED"
-	if err := os.Setenv(leak, s.token); err != nil {
+	const leak, dir = "TARE_TEST_INHERITED", "/tare-test-inherited"
+	path := os.Getenv("PATH")
+	if err := errors.Join(os.Setenv(leak, s.token), os.Setenv("PATH", path+":"+dir)); err != nil {
 		return err
 	}
 	defer os.Unsetenv(leak)
+	defer os.Setenv("PATH", path)
 	got, err := s.environment(ctx, []string{"ONLY=this", "TARE_TEST=" + s.token})
 	if err != nil {
 		return err
 	}
+	if strings.Contains(got["PATH"], dir) {
+		return fmt.Errorf("PATH is the laboratory's own: %q", got["PATH"])
+	}
 	delete(got, "HOME")
+	delete(got, "PATH")
 	if want := map[string]string{"ONLY": "this", "TARE_TEST": s.token}; !maps.Equal(got, want) {
-		return fmt.Errorf("environment: got %q, want %q and at most HOME", got, want)
+		return fmt.Errorf("environment: got %q, want %q and at most HOME and PATH", got, want)
 	}
 	return nil
 }

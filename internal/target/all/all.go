@@ -1,0 +1,31 @@
+// Package all is the explicit list of targets: the only place that names
+// families.
+package all
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/host"
+	"github.com/tarelab/tare/internal/target/native"
+	"github.com/tarelab/tare/internal/target/oci"
+)
+
+// Drivers are all targets that this build of tare knows, nearest to the host
+// first. Whether they can run here their Check says.
+func Drivers(lab target.Lab) []target.Driver {
+	all := slices.Concat([]target.Driver{host.New(lab)}, native.Drivers(lab), oci.Drivers(lab))
+	slices.SortStableFunc(all, func(a, b target.Driver) int {
+		return cmp.Compare(a.Properties().Order, b.Properties().Order)
+	})
+	return all
+}
+
+// Sweep ends what targets keep outside of cgroups, mounts and files, for the
+// instances below dir that a killed run has left: the containers that a
+// runtime's own state there tells of. It says what it did, a line each.
+func Sweep(ctx context.Context, lab target.Lab, dir string) ([]string, error) {
+	return oci.Sweep(ctx, lab, dir)
+}

@@ -1,0 +1,99 @@
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/target"
+)
+
+// Left is a container that a killed run has left in a runtime's state.
+type Left struct {
+	Runtime string // driver's name
+	State   string // the runtime's --root
+	ID      string // Spec.ID
+}
+
+// Find lists the containers of ours in the states below dir: by their place in
+// an instance's directory and by tare's label, never another's.
+func Find(dir string) ([]Left, error) {
+	var all []Left
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // gone since it was listed, or never there
+		}
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		switch entry.Name() {
+		case "rootfs", "upper", "work": // payloads' files, however many
+			return filepath.SkipDir
+		case stateDir:
+			found, err := leftIn(path)
+			all = append(all, found...)
+			return errors.Join(err, filepath.SkipDir)
+		}
+		return nil
+	})
+	if err != nil {
+		return all, fmt.Errorf("look for containers below %s: %w", dir, err)
+	}
+	return all, nil
+}
+
+// leftIn reads one directory of states: a directory for each runtime, and in
+// it something named by each container's id.
+func leftIn(dir string) ([]Left, error) {
+	var all []Left
+	var errs []error
+	for _, r := range Runtimes() {
+		state := filepath.Join(dir, filepath.FromSlash(r.Name))
+		entries, err := os.ReadDir(state)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		for _, e := range entries {
+			// runsc keeps files ID_sandbox:ID.state; an id itself has no such signs.
+			id, _, _ := strings.Cut(e.Name(), "_")
+			left := Left{r.Name, state, strings.SplitN(id, ".", 2)[0]}
+			if strings.HasPrefix(id, target.Label+"-") && !slices.Contains(all, left) {
+				all = append(all, left)
+			}
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// Sweep force-deletes the containers that a killed run left below dir, and says
+// which. It must run before dir is removed.
+func Sweep(ctx context.Context, lab target.Lab, dir string) ([]string, error) {
+	left, err := Find(dir)
+	errs := []error{err}
+	var swept []string
+	for _, l := range left {
+		if err := l.remove(ctx, lab); err != nil {
+			errs = append(errs, fmt.Errorf("container %s of %s: %w", l.ID, l.Runtime, err))
+			continue
+		}
+		swept = append(swept, fmt.Sprintf("deleted container %s of %s", l.ID, l.Runtime))
+	}
+	return swept, errors.Join(errs...)
+}
+
+func (l Left) remove(ctx context.Context, lab target.Lab) error {
+	n := slices.IndexFunc(Runtimes(), func(r Runtime) bool { return r.Name == l.Runtime })
+	d := New(lab, Runtimes()[n])
+	binary, err := d.ready()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
+	defer cancel()
+	return d.forget(ctx, binary, l.State, filepath.Dir(l.State), l.ID)
+}
