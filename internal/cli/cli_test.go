@@ -1,0 +1,64 @@
+package cli_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tarelab/tare/internal/cli"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/all"
+	"github.com/tarelab/tare/internal/target/fake"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"tare": func() { os.Exit(tare()) }})
+}
+
+// tare is the real command line with the real targets, and a few scripted ones
+// for faults that real targets do not produce on demand.
+func tare() int {
+	return cli.Main(cli.Env{
+		Args: os.Args[1:], Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, Version: "test",
+		Drivers: func(lab target.Lab) []target.Driver {
+			return append(all.Drivers(lab),
+				scripted("fake/fast", fake.Script{Ready: time.Millisecond, Run: time.Millisecond}),
+				scripted("fake/slow", fake.Script{Ready: time.Millisecond, Run: 30 * time.Millisecond}),
+				scripted("fake/hang", fake.Script{Hang: true}),
+				scripted("fake/broken", fake.Script{StartErr: errors.New("the wheel fell off")}),
+			)
+		},
+	})
+}
+
+func scripted(name string, s fake.Script) target.Driver {
+	return fake.New(name, func(int, target.Spec) fake.Script { return s })
+}
+
+// TestCommandLine runs the scripts of testdata/script: the command line as a
+// user types it, on the real targets of this machine.
+func TestCommandLine(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("the command line is tested on real containers: run this as root")
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Images are content-addressed and shared, as between runs of a real user.
+	images := filepath.Join(t.TempDir(), "images")
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			state := filepath.Join(e.WorkDir, "state")
+			e.Setenv("TARE_STATE", state)
+			e.Setenv("XDG_CACHE_HOME", cache)
+			e.Setenv("HOME", e.WorkDir)
+			return errors.Join(os.MkdirAll(images, 0o755), os.MkdirAll(state, 0o755), os.Symlink(images, filepath.Join(state, "images")))
+		},
+	})
+}
