@@ -55,7 +55,7 @@ function draw(entry: Entry, width: number): Element {
   const f = shown.scale.factor;
   const rows = claim.rows.length;
   const values = shapes.flatMap((s) => [...(s.dots ?? []), ...(s.outliers ?? []), ...(s.density ? [s.density.low, s.density.high] : [])]).map((v) => v / f);
-  const left = Math.min(Math.max(...claim.rows.map((r) => r.label.length)) * 7.2 + 14, width * 0.32);
+  const left = Math.min(Math.max(...claim.rows.map((r) => r.label.length)) * 7.6 + 16, width * 0.32);
   const { log, domain } = extent(values);
   const range: [number, number] = [left + 4, width - 14];
   const x = log ? d3.scaleLog(domain, range) : d3.scaleLinear(domain, range);

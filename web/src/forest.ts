@@ -53,7 +53,7 @@ function head(unit: string): HTMLElement {
     th("ratio", "number"),
     th("95 % interval", "interval wide"),
     th("verdict", "verdict wide"),
-    th("n", "number wide"),
+    th("n", "number wide n-column"),
     th("failed", "number wide failed-column"),
     th(`cold${unit ? ` ${unit}` : ""}`, "number wide cold-column"),
   );
@@ -75,7 +75,7 @@ function line(row: Row, shown: ShownRow, chart: HTMLElement | null): HTMLElement
     ),
     h("td", { class: "interval wide" }, between(shown.ratio)),
     h("td", { class: "verdict wide" }, badge(shown, row.effect?.why)),
-    h("td", { class: "number wide" }, String(row.summary.n)),
+    h("td", { class: "number wide n-column" }, String(row.summary.n)),
     h("td", { class: "number wide failed-column" }, row.summary.failed ? String(row.summary.failed) : ""),
     h("td", { class: "number wide cold-column" }, shown.cold),
   );

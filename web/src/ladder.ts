@@ -86,7 +86,7 @@ function draw(claim: Ladder, shown: ShownLadder, log: boolean, width: number): E
   const domain: [number, number] = [low, Math.max(...levels) * (canLog ? 1.08 : 1.02)];
   data[0].from = low;
   const at = (v: number) => Math.max(v, low);
-  const left = Math.min(Math.max(...data.map((b) => b.name.length)) * 7.2 + 14, width * 0.32);
+  const left = Math.min(Math.max(...data.map((b) => b.name.length)) * 7.6 + 16, width * 0.32);
   const right = Math.min(Math.max(...data.map((b) => b.label.length)) * 7.2 + 14, width * 0.3);
   const names = data.map((_, i) => i);
   const clip = Math.floor((left - 12) / 7.6);

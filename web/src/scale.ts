@@ -12,8 +12,9 @@ export function logDomain(values: number[], least: number): [number, number] {
 // ratioTicks are round numbers on a log axis: 1, 2, 5 times powers of ten on a
 // wide one, evenly spaced numbers on a narrow one.
 export function ratioTicks([low, high]: [number, number], width: number): number[] {
-  const most = Math.max(2, Math.floor(width / 52));
-  if (high / low < 3) {
+  const narrow = high / low < 3;
+  const most = Math.max(2, Math.floor(width / (narrow ? 44 : 52)));
+  if (narrow) {
     let n = Math.min(most, 6); // d3 takes the number as a hint
     let ticks = d3.ticks(low, high, n);
     while (ticks.length > most && n > 1) ticks = d3.ticks(low, high, --n);
