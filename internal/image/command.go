@@ -103,7 +103,7 @@ func nearest(name, search string) string {
 		}
 		for _, f := range files {
 			d := levenshtein.Distance(name, f.Name(), nil)
-			if d >= distance || 3*d >= len(name) { // half a short name is no likeness
+			if d >= distance || 3*d > len(name)+1 { // half a short name is no likeness
 				continue
 			}
 			if _, err := lookPath(f.Name(), dir); err == nil {

@@ -71,7 +71,10 @@ func splitRef(ref string) (file, tag string, err error) {
 	if err == nil {
 		return ref, "", nil
 	}
-	if i := strings.LastIndex(ref, ":"); i > 0 && !strings.Contains(ref[i:], "/") {
+	for i := range ref {
+		if i == 0 || ref[i] != ':' {
+			continue
+		}
 		if _, terr := os.Stat(ref[:i]); terr == nil {
 			return ref[:i], ref[i+1:], nil
 		}
@@ -198,7 +201,7 @@ func fromLayout(dir, tag string) (v1.Image, error) {
 	if err != nil || img != nil {
 		return img, err
 	}
-	if tag != "" {
+	if tag != "" && len(c.platforms) == 0 {
 		return nil, fmt.Errorf("no image is named %q in it; there are: %s", tag, list(c.tags))
 	}
 	return nil, fmt.Errorf("it has no image for linux/%s; there are: %s", runtime.GOARCH, list(c.platforms))

@@ -59,8 +59,15 @@ func unpack(ctx context.Context, img v1.Image, dir string) (notes []string, err 
 	if err != nil {
 		return nil, fmt.Errorf("image manifest: %w", err)
 	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("image config: %w", err)
+	}
+	if len(config.RootFS.DiffIDs) != len(layers) {
+		return nil, fmt.Errorf("the image has %d layers, and its config names %d", len(layers), len(config.RootFS.DiffIDs))
+	}
 	for i, l := range layers {
-		if err := u.layer(l); err != nil {
+		if err := u.layer(l, config.RootFS.DiffIDs[i]); err != nil {
 			return nil, fmt.Errorf("layer %d of %d: %w", i+1, len(layers), err)
 		}
 	}
@@ -93,11 +100,7 @@ func freeBytes(dir string) (int64, error) {
 
 // layer applies one layer and checks that its contents have the digest that
 // the image's config promises.
-func (u *unpacker) layer(l v1.Layer) error {
-	want, err := l.DiffID()
-	if err != nil {
-		return err
-	}
+func (u *unpacker) layer(l v1.Layer, want v1.Hash) error {
 	stream, err := l.Uncompressed()
 	if err != nil {
 		return err
