@@ -12,6 +12,7 @@ interface Line {
 interface Column {
   name: string;
   number: boolean;
+  screen?: boolean; // paper is too narrow for it
   value: (l: Line) => number | string | null; // sorts by it
   show: (l: Line) => string | Node;
 }
@@ -30,16 +31,20 @@ const columns: Column[] = [
   { name: "unit", number: false, value: unit, show: unit },
   { name: "95 % interval", number: true, value: (l) => (l.shown.median.low ? l.row.summary.interval.low : null), show: (l) => (l.shown.median.low ? `${l.shown.median.low} – ${l.shown.median.high}` : "") },
   { name: "min", number: true, value: (l) => (l.row.summary.n ? l.row.summary.min : null), show: (l) => scaled(l, l.row.summary.min) },
-  { name: "p90", number: true, value: (l) => (l.row.summary.n ? l.row.summary.p90 : null), show: (l) => scaled(l, l.row.summary.p90) },
+  { name: "p90", number: true, screen: true, value: (l) => (l.row.summary.n ? l.row.summary.p90 : null), show: (l) => scaled(l, l.row.summary.p90) },
   { name: "max", number: true, value: (l) => (l.row.summary.n ? l.row.summary.max : null), show: (l) => scaled(l, l.row.summary.max) },
-  { name: "outliers", number: true, value: (l) => l.row.summary.outliers, show: (l) => String(l.row.summary.outliers || "") },
+  { name: "outliers", number: true, screen: true, value: (l) => l.row.summary.outliers, show: (l) => String(l.row.summary.outliers || "") },
   { name: "cold", number: true, value: (l) => l.row.cold ?? null, show: (l) => l.shown.cold },
   { name: "ratio", number: true, value: (l) => l.row.effect?.ratio ?? null, show: (l) => (l.row.effect ? l.shown.ratio.value : "") },
   { name: "ratio’s 95 %", number: true, value: (l) => (l.shown.ratio.low ? l.row.effect!.interval.low : null), show: (l) => (l.shown.ratio.low ? `${l.shown.ratio.low} – ${l.shown.ratio.high}` : "") },
   { name: "p (Holm)", number: true, value: (l) => l.row.effect?.pAdjusted ?? null, show: (l) => probability(l.row.effect?.pAdjusted) },
-  { name: "detectable", number: true, value: (l) => l.row.effect?.minimumDetectable ?? null, show: (l) => share(l.row.effect?.minimumDetectable) },
+  { name: "detectable", number: true, screen: true, value: (l) => l.row.effect?.minimumDetectable ?? null, show: (l) => share(l.row.effect?.minimumDetectable) },
   { name: "verdict", number: false, value: (l) => l.shown.verdict, show: (l) => badge(l.shown, l.row.effect?.why) },
 ];
+
+function kind(c: Column): string {
+  return (c.number ? "number" : "text") + (c.screen ? " screen" : "");
+}
 
 function probability(p: number | undefined | null): string {
   if (p === undefined || p === null) return "";
@@ -58,7 +63,7 @@ export function raw(entries: Entry[]): HTMLElement {
   const body = h("tbody", {});
   const status = h("p", { class: "note", role: "status", "aria-live": "polite" });
   const state = { column: -1, down: false, words: [] as string[] };
-  const heads = columns.map((c, i) => h("th", { scope: "col", class: c.number ? "number" : "text" }, h("button", { type: "button", click: () => sortBy(i) }, c.name)));
+  const heads = columns.map((c, i) => h("th", { scope: "col", class: kind(c) }, h("button", { type: "button", click: () => sortBy(i) }, c.name)));
 
   function sortBy(i: number): void {
     state.down = state.column === i ? !state.down : false;
@@ -70,7 +75,7 @@ export function raw(entries: Entry[]): HTMLElement {
   function render(): void {
     const kept = lines.filter((l) => state.words.every((w) => l.text.includes(w)));
     if (state.column >= 0) kept.sort((a, b) => compare(columns[state.column], a, b, state.down));
-    body.replaceChildren(...kept.map((l) => h("tr", {}, ...columns.map((c) => h("td", { class: c.number ? "number" : "text" }, c.show(l))))));
+    body.replaceChildren(...kept.map((l) => h("tr", {}, ...columns.map((c) => h("td", { class: kind(c) }, c.show(l))))));
     status.textContent = `${kept.length} of ${lines.length} rows`;
   }
 
@@ -86,6 +91,7 @@ export function raw(entries: Entry[]): HTMLElement {
     h("p", { class: "controls" }, h("label", { for: id }, "Filter "), filter),
     h("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "All numbers" }, h("table", {}, h("caption", { class: "sr-only" }, "Every cell and metric; headings sort"), h("thead", {}, h("tr", {}, ...heads)), body)),
     status,
+    h("p", { class: "note paper" }, `Not on paper: ${columns.filter((c) => c.screen).map((c) => c.name).join(", ")}.`),
   );
 }
 
