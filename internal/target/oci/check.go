@@ -51,6 +51,9 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 	return facts, d.cannot("", "a test container did not work: %v", err)
 }
 
+// versionTimeout bounds "--version".
+const versionTimeout = 5 * time.Second
+
 // version is what the runtime says of itself: the first line's last word of
 // "runc version 1.1.5+ds1" and its like.
 func (d *Driver) version(ctx context.Context, binary string) (string, error) {
@@ -175,8 +178,8 @@ func awaitMark(ctx context.Context, from *os.File) (bool, error) {
 
 // ask queries the running container.
 func (d *Driver) ask(ctx context.Context, binary string, spec target.Spec, dir string, notes map[string]string) error {
-	state := home{dir}.state(d.runtime.Name)
-	status, err := d.status(ctx, binary, state, dir, spec.ID)
+	h := home{dir}
+	status, err := d.status(ctx, binary, h, spec.ID)
 	if err != nil {
 		return err
 	}
@@ -186,7 +189,7 @@ func (d *Driver) ask(ctx context.Context, binary string, spec target.Spec, dir s
 	if d.runtime.NoStats {
 		return nil
 	}
-	if _, err := d.command(ctx, binary, state, dir, "events", "--stats", spec.ID); err != nil {
+	if _, err := d.command(ctx, binary, h, "events", "--stats", spec.ID); err != nil {
 		notes["events"] = "no: " + err.Error()
 	} else {
 		notes["events"] = "yes"

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/launch"
@@ -20,14 +20,19 @@ import (
 const saidLimit = 64 << 10
 
 // command runs one of the runtime's commands, outside the clock, in the
-// surroundings that the runtime needs, and returns its standard output. dir
-// takes its log. A command that outlives ctx is killed.
-func (d *Driver) command(ctx context.Context, binary, state, dir string, args ...string) ([]byte, error) {
+// surroundings that the runtime needs, and returns its standard output. A
+// command that outlives ctx is killed.
+func (d *Driver) command(ctx context.Context, binary string, h home, args ...string) ([]byte, error) {
 	steps, err := d.surroundings()
 	if err != nil {
 		return nil, err
 	}
-	out, err := os.CreateTemp(dir, "out-")
+	if _, err := os.Stat(h.upper()); err == nil {
+		// runsc looks for a file of its own in the rootfs when it deletes; what
+		// was written there is in the overlay's upper directory.
+		steps = append(steps, launch.Bind(h.upper(), h.rootfs(), false)...)
+	}
+	out, err := os.CreateTemp(h.dir, "out-")
 	if err != nil {
 		return nil, target.Labf("output of %s: %w", d.runtime.Binary, err)
 	}
@@ -37,7 +42,7 @@ func (d *Driver) command(ctx context.Context, binary, state, dir string, args ..
 	defer os.Remove(log)
 	process, err := launch.New(ctx, launch.Config{
 		Launcher: d.lab.LaunchPath, Env: environment(), Stdio: target.Stdio{Stdout: out, Stderr: out}, Pre: steps,
-		Args: d.arguments(binary, state, log, args...),
+		Args: d.arguments(binary, h.state(d.runtime.Name), log, args...),
 	})
 	if err != nil {
 		return nil, err
@@ -74,20 +79,33 @@ func readSome(file string) ([]byte, error) {
 }
 
 // forget deletes the container id, killing it if it still runs. One that the
-// runtime does not know is no error.
-func (d *Driver) forget(ctx context.Context, binary, state, dir, id string) error {
-	if _, err := os.Stat(filepath.Join(state, id)); errors.Is(err, os.ErrNotExist) && !d.keepsFiles(state, id) {
-		return nil
+// runtime's state does not know is no error.
+func (d *Driver) forget(ctx context.Context, binary string, h home, id string) error {
+	known, err := containers(h.state(d.runtime.Name))
+	if err != nil || !slices.Contains(known, id) {
+		return err
 	}
-	_, err := d.command(ctx, binary, state, dir, "delete", "--force", id)
+	_, err = d.command(ctx, binary, h, "delete", "--force", id)
 	return err
 }
 
-// keepsFiles reports whether state holds files of id, as runsc's does, which has
-// no directory for each container.
-func (d *Driver) keepsFiles(state, id string) bool {
-	names, err := filepath.Glob(filepath.Join(state, id+"*"))
-	return err == nil && len(names) > 0
+// containers are the ids that a runtime's state holds something of: a directory
+// ID, or runsc's files ID_sandbox:ID.state and the like.
+func containers(state string) ([]string, error) {
+	entries, err := os.ReadDir(state)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var ids []string
+	for _, e := range entries {
+		// An id has neither of these signs: see target.Spec.ID.
+		id, _, _ := strings.Cut(e.Name(), "_")
+		id, _, _ = strings.Cut(id, ".")
+		if strings.HasPrefix(id, target.Label+"-") && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
 }
 
 // Status is a container as its runtime's "state" command tells it.
@@ -98,8 +116,8 @@ type Status struct {
 }
 
 // status asks the runtime for a container's state.
-func (d *Driver) status(ctx context.Context, binary, state, dir, id string) (Status, error) {
-	out, err := d.command(ctx, binary, state, dir, "state", id)
+func (d *Driver) status(ctx context.Context, binary string, h home, id string) (Status, error) {
+	out, err := d.command(ctx, binary, h, "state", id)
 	if err != nil {
 		return Status{}, err
 	}
@@ -158,6 +176,3 @@ func parseLog(line string) (text string, severe bool) {
 	}
 	return text, false
 }
-
-// versionTimeout bounds "--version".
-const versionTimeout = 5 * time.Second

@@ -178,8 +178,7 @@ func (i *instance) close() error {
 func (i *instance) delete() error {
 	ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
 	defer cancel()
-	name := i.driver.runtime.Name
-	return i.driver.forget(ctx, i.binary, i.home.state(name), i.home.dir, i.spec.ID)
+	return i.driver.forget(ctx, i.binary, i.home, i.spec.ID)
 }
 
 // removeGroups kills what still runs in the instance's groups and removes those

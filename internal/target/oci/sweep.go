@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/tarelab/tare/internal/target"
 )
@@ -16,7 +14,7 @@ import (
 // Left is a container that a killed run has left in a runtime's state.
 type Left struct {
 	Runtime string // driver's name
-	State   string // the runtime's --root
+	Dir     string // the instance's directory
 	ID      string // Spec.ID
 }
 
@@ -35,7 +33,7 @@ func Find(dir string) ([]Left, error) {
 		case "rootfs", "upper", "work": // payloads' files, however many
 			return filepath.SkipDir
 		case stateDir:
-			found, err := leftIn(path)
+			found, err := leftIn(home{filepath.Dir(path)})
 			all = append(all, found...)
 			return errors.Join(err, filepath.SkipDir)
 		}
@@ -47,24 +45,15 @@ func Find(dir string) ([]Left, error) {
 	return all, nil
 }
 
-// leftIn reads one directory of states: a directory for each runtime, and in
-// it something named by each container's id.
-func leftIn(dir string) ([]Left, error) {
+// leftIn reads the states of one instance.
+func leftIn(h home) ([]Left, error) {
 	var all []Left
 	var errs []error
 	for _, r := range Runtimes() {
-		state := filepath.Join(dir, filepath.FromSlash(r.Name))
-		entries, err := os.ReadDir(state)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-		for _, e := range entries {
-			// runsc keeps files ID_sandbox:ID.state; an id itself has no such signs.
-			id, _, _ := strings.Cut(e.Name(), "_")
-			left := Left{r.Name, state, strings.SplitN(id, ".", 2)[0]}
-			if strings.HasPrefix(id, target.Label+"-") && !slices.Contains(all, left) {
-				all = append(all, left)
-			}
+		ids, err := containers(h.state(r.Name))
+		errs = append(errs, err)
+		for _, id := range ids {
+			all = append(all, Left{r.Name, h.dir, id})
 		}
 	}
 	return all, errors.Join(errs...)
@@ -95,5 +84,5 @@ func (l Left) remove(ctx context.Context, lab target.Lab) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
-	return d.forget(ctx, binary, l.State, filepath.Dir(l.State), l.ID)
+	return d.forget(ctx, binary, home{l.Dir}, l.ID)
 }
