@@ -7,6 +7,12 @@ type level int
 
 // The rungs, each adding one piece of isolation. /proc, /dev and /sys come
 // before the root file system, so that a payload finds them on every rung.
+//
+// The cgroup is made in the v2 tree, where the payload is born by
+// CLONE_INTO_CGROUP. Joining v1 hierarchies one by one costs as much as five
+// namespaces, and no machine needs it any more: where there is a v2 tree, the
+// payload is born in the v1 groups, which its launcher has entered before the
+// clock, and what a runtime pays for joining them is a rung above the floor.
 const (
 	spawn    level = iota // vfork and execve in a chroot that was made before the clock
 	pid                   // PID namespace
@@ -16,9 +22,9 @@ const (
 	proc                  // /proc, /dev and /sys of its own
 	rootfs                // overlay mounted and pivot_root, inside the clock
 	net                   // network namespace, lo up
-	cgroup                // a cgroup v2 of its own, born there by CLONE_INTO_CGROUP, and a cgroup namespace
-	cgroupV1              // the same in every v1 hierarchy, by cgroup.procs
-	full                  // no_new_privs, and capabilities dropped to Docker's default set
+	cgroup                // a cgroup of its own, made inside the clock, and a cgroup namespace
+	full                  // no_new_privs, and capabilities dropped to Docker's default set: the floor
+	cgroupV1              // on a hybrid machine: cgroups of its own in the v1 hierarchies too
 	seccomp               // Docker's default seccomp profile
 )
 

@@ -20,14 +20,13 @@ import (
 )
 
 // Drivers returns native and the rungs of its ladder, in the ladder's order.
-// Rungs for cgroups are there where the machine has a tree of that version in
-// which this user may make groups.
+// Rungs for cgroups are there where this user may make groups.
 func Drivers(lab target.Lab) []target.Driver {
 	groups, err := sys.Cgroups()
 	var all []target.Driver
 	for l := spawn; l <= seccomp; l++ {
-		_, v2 := groups.Unified()
-		if err != nil || l == cgroup && !v2 || l == cgroupV1 && !hasV1(groups) {
+		// What is wrong with the cgroups is said by Check.
+		if l == cgroup && (err != nil || !groups.Usable()) || l == cgroupV1 && (err != nil || !both(groups)) {
 			continue
 		}
 		all = append(all, &native{lab: lab, level: l})
@@ -35,11 +34,22 @@ func Drivers(lab target.Lab) []target.Driver {
 	return all
 }
 
-// New returns the floor itself: all pieces but seccomp.
+// New returns the floor itself: all pieces but those that only some runtimes
+// or machines have.
 func New(lab target.Lab) target.Driver { return &native{lab: lab, level: full} }
 
-func hasV1(groups sys.Hierarchies) bool {
-	return slices.ContainsFunc(groups.All, func(h sys.Hierarchy) bool { return h.Writable && h.Version == 1 })
+// both reports a hybrid machine, in whose trees of both versions this user may
+// make groups.
+func both(groups sys.Hierarchies) bool {
+	_, v2 := groups.Unified()
+	return v2 && slices.ContainsFunc(groups.All, func(h sys.Hierarchy) bool { return h.Writable && h.Version == 1 })
+}
+
+// owns reports whether the payload gets a group of its own in tree, made inside
+// the clock; else its launcher enters one before.
+func (l level) owns(groups sys.Hierarchies, tree sys.Hierarchy) bool {
+	_, v2 := groups.Unified()
+	return l >= cgroupV1 || l >= cgroup && (tree.Version == 2 || !v2)
 }
 
 type native struct {
@@ -79,12 +89,13 @@ func (n *native) Prepare(ctx context.Context, spec target.Spec, dir string) (tar
 	if spec.Limits != (target.Limits{}) && spec.Cgroup == "" {
 		return nil, &target.CannotError{Target: n.Name(), Lacks: "a cgroup for the limits", Remedy: "run as root"}
 	}
-	inst := &launch.Instance{Cgroup: spec.Cgroup, Runtime: spec.Cgroup != "" && n.level >= cgroup}
+	inst := &launch.Instance{Cgroup: spec.Cgroup}
 	p := plan{level: n.level, root: n.lab.Root, spec: spec, dir: dir,
 		cfg: launch.Config{Launcher: n.lab.LaunchPath, Args: spec.Args, Env: spec.Env, Stdio: spec.Stdio, Clone: n.level.cloneFlags()}}
 	if err := p.make(); err != nil {
 		return nil, err
 	}
+	inst.Runtime = p.apart
 	inst.Cleanup = append(inst.Cleanup, p.fs.Clean)
 	var err error
 	if inst.Process, err = launch.New(ctx, p.cfg); err != nil {
@@ -101,6 +112,7 @@ type plan struct {
 	dir   string
 	fs    *launch.Rootfs
 	cfg   launch.Config
+	apart bool // no process of tare's is in the payload's group of any tree
 }
 
 func (p *plan) pre(steps ...launch.Step)   { p.cfg.Pre = append(p.cfg.Pre, steps...) }
@@ -137,34 +149,26 @@ func (p *plan) groups() error {
 		return target.Labf("cgroup: %w", err)
 	}
 	payload, runtime := path.Join(p.spec.Cgroup, string(target.RolePayload)), path.Join(p.spec.Cgroup, string(target.RoleRuntime))
-	var joins []launch.Step
+	p.apart = true
+	limits := launch.Bounds(p.spec.Limits, 0)
 	for _, tree := range groups.All {
 		if !tree.Writable {
 			continue
 		}
-		if own := tree.Version == 2 && p.level >= cgroup || tree.Version == 1 && p.level >= cgroupV1; !own {
-			joins = append(joins, launch.Join(tree.Dir(payload)))
+		if !p.level.owns(groups, tree) {
+			p.pre(launch.Join(tree.Dir(payload)))
+			p.apart = false
+			if tree.Has("pids") {
+				limits = launch.Bounds(p.spec.Limits, 1) // the launcher is one of them
+			}
 			continue
 		}
-		joins = append(joins, launch.Join(tree.Dir(runtime)))
+		p.pre(launch.Join(tree.Dir(runtime)))
 		if err := p.ownGroup(tree, path.Join(payload, "box")); err != nil {
 			return target.Labf("cgroup: %w", err)
 		}
 	}
-	p.pre(joins...)
-	return groups.Apply(payload, launch.Bounds(p.spec.Limits, p.extra()))
-}
-
-// extra is the number of tare's own processes in the payload's group.
-func (p *plan) extra() int64 {
-	if p.level >= cgroupV1 {
-		return 0
-	}
-	groups, err := sys.Cgroups()
-	if tree, ok := groups.With("pids"); err == nil && ok && tree.Version == 2 && p.level >= cgroup {
-		return 0
-	}
-	return 1
+	return groups.Apply(payload, limits)
 }
 
 // ownGroup makes the group box inside the clock and the payload a member.
