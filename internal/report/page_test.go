@@ -39,6 +39,7 @@ var browser = sync.OnceValues(func() (context.Context, error) {
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, quit := chromedp.NewContext(alloc)
 	closeBrowser = func() {
+		_ = chromedp.Cancel(ctx) // waits until the browser has ended, so that its directory can go
 		quit()
 		stop()
 		_ = os.RemoveAll(dir) // a temporary directory: what stays is the system's to sweep
@@ -354,6 +355,17 @@ func TestPageFitsAPhone(t *testing.T) {
 			b.clean()
 		})
 	}
+}
+
+func TestPageFitsEveryWidth(t *testing.T) {
+	b := open(t, reporttest.Survey(), desktop)
+	for _, width := range []int64{320, 360, 480, 640, 673, 700, 768, 961, 1024, 1600} {
+		b.run(chromedp.EmulateViewport(width, 800), chromedp.Sleep(100*time.Millisecond))
+		if got := eval[int64](b, "document.documentElement.scrollWidth"); got > width {
+			t.Errorf("the page is %d px wide on a screen of %d", got, width)
+		}
+	}
+	b.clean()
 }
 
 func TestPagePrints(t *testing.T) {
