@@ -30,10 +30,7 @@ func runsCommand(env *Env) *cobra.Command {
 			}
 			t := env.table("run", "study", "made", "trials", "")
 			for _, r := range runs {
-				state := "complete"
-				if r.Done < r.Trials {
-					state = "go on with: tare resume " + r.ID
-				}
+				state := runState(r)
 				t.AppendRow(table.Row{r.ID, r.Study, r.Created.Local().Format(time.DateTime), fmt.Sprintf("%d of %d", r.Done, r.Trials), state})
 			}
 			t.Render()
@@ -42,6 +39,19 @@ func runsCommand(env *Env) *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return c
+}
+
+// runState says what can be done with a run.
+func runState(r store.Summary) string {
+	switch {
+	case r.Problem != "":
+		return "unreadable: " + r.Problem
+	case r.Live:
+		return "being measured"
+	case r.Done < r.Trials:
+		return "go on with: tare resume " + r.ID
+	}
+	return "complete"
 }
 
 // table is a plain table on standard output.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -127,11 +126,10 @@ func (f *weighFlags) limits() (study.Limits, error) {
 		return l, errors.New("--cpus and --pids must not be negative")
 	}
 	if f.memory != "" {
-		n, err := units.RAMInBytes(f.memory)
-		if err != nil || n <= 0 {
-			return l, fmt.Errorf("--memory %s: want a size such as 512MiB", f.memory)
+		var err error
+		if l.Memory, err = study.ParseSize(f.memory); err != nil {
+			return l, fmt.Errorf("--memory %s: %w", f.memory, err)
 		}
-		l.Memory = n
 	}
 	return l, nil
 }

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -154,9 +153,17 @@ func (p *Plan) settleJobs() error {
 			return &InputError{fmt.Errorf("workload %s: %w", w.Name, err)}
 		}
 		p.jobs[w.Name] = job
-		p.Manifest.Metrics[w.Name] = firstShown(append(job.Metrics, probe.Metrics()...), w.Metrics)
+		p.Manifest.Metrics[w.Name] = firstShown(append(job.Metrics, byRole()...), w.Metrics)
 	}
 	return nil
+}
+
+// byRole are the metrics that say who of an instance used what. What probes
+// read of the machine's noise is judged by the analysis, and not shown as a cost.
+func byRole() []sample.Metric {
+	return slices.DeleteFunc(probe.Metrics(), func(m sample.Metric) bool {
+		return !slices.Contains([]string{probe.PayloadCPU, probe.RuntimeCPU, probe.PayloadPeak, probe.RuntimePeak}, m.Name)
+	})
 }
 
 // firstShown puts the metrics that the study names first.
@@ -245,12 +252,14 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	for name, err := range broken {
+		m.LeftOut[name] = err.Error()
+	}
 	cells, left := m.Study.Expand(working)
 	for _, out := range left {
-		if err := broken[out.Target]; !out.Optional {
-			return errors.Join(fmt.Errorf("target %s: %w", out.Target, err))
+		if !out.Optional {
+			return fmt.Errorf("target %s: %w", out.Target, broken[out.Target])
 		}
-		m.LeftOut[out.Target] = broken[out.Target].Error()
 	}
 	m.Cells = cells
 	return nil
