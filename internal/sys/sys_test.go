@@ -1,0 +1,92 @@
+package sys_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sys"
+)
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("needs root: it makes cgroups and mounts")
+	}
+}
+
+// TestCgroupLife makes a group with limits, puts a process there, and sweeps it
+// away by name.
+func TestCgroupLife(t *testing.T) {
+	needRoot(t)
+	h, err := sys.Cgroups()
+	if err != nil || !h.Usable() {
+		t.Fatalf("no usable cgroups: %+v, %v", h, err)
+	}
+	top := fmt.Sprintf("tare/test-sys-%d", os.Getpid())
+	rel := top + "/payload"
+	if err := h.Make(rel); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Apply(rel, sys.Bounds{CPUs: 0.5, CPUSet: "0", Memory: 64 << 20, Pids: 10}); err != nil {
+		t.Error(err)
+	}
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Join(rel, cmd.Process.Pid); err != nil {
+		t.Error(err)
+	}
+	if pids, err := h.PIDs(top); err != nil || len(pids) != 1 || pids[0] != cmd.Process.Pid {
+		t.Errorf("PIDs: %v, %v; want %d", pids, err, cmd.Process.Pid)
+	}
+	if a, err := h.Accounts(rel); err != nil || !a.HasCPU {
+		t.Errorf("Accounts: %+v, %v", a, err)
+	}
+	go cmd.Wait() // the kill below leaves a zombie until then
+	if killed, err := sys.RemoveCgroups(top); err != nil || killed != 1 {
+		t.Errorf("RemoveCgroups: %d, %v", killed, err)
+	}
+	for _, dir := range h.Dirs(top) {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", dir, err)
+		}
+	}
+	if killed, err := sys.RemoveCgroups(top); err != nil || killed != 0 {
+		t.Errorf("removing what is not there: %d, %v", killed, err)
+	}
+}
+
+// TestOverlayNames mounts an overlay whose directories have the characters that
+// overlayfs separates options by, and takes it away by its upper directory.
+func TestOverlayNames(t *testing.T) {
+	needRoot(t)
+	dir := filepath.Join(t.TempDir(), `a,b:c\d`)
+	o := sys.Overlay{Lower: filepath.Join(dir, "lower"), Upper: filepath.Join(dir, "upper"), Work: filepath.Join(dir, "work")}
+	at := filepath.Join(dir, "at")
+	for _, d := range []string{o.Lower, o.Upper, o.Work, at} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mount("tare-test", at, "overlay", 0, o.Data(false)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(at, "f"), nil, 0o644); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(o.Upper, "f")); err != nil {
+		t.Error(err)
+	}
+	if done, err := sys.UnmountBelow(dir); err != nil || len(done) != 1 || done[0] != at {
+		t.Errorf("UnmountBelow: %q, %v", done, err)
+	}
+	if err := sys.Unmount(at); err != nil {
+		t.Errorf("unmounting what is not mounted: %v", err)
+	}
+}
