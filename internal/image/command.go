@@ -42,7 +42,7 @@ func (s *Store) ForCommands(ctx context.Context, bench Root, names []string) (Ro
 		}
 		commands[n] = p
 	}
-	r, err := s.keep(ctx, layersOf(bench.base, extra.without(bench.base)))
+	r, err := s.recipe(ctx, recipe{bench.base, extra.without(bench.base)})
 	if err != nil {
 		return Root{}, fmt.Errorf("root for %s: %w", strings.Join(names, ", "), err)
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -80,30 +81,12 @@ func (s *Store) Workbench(ctx context.Context, guest map[string][]byte) (Root, e
 	if err != nil {
 		return Root{}, err
 	}
-	r, err := s.keep(ctx, layersOf(base))
+	r, err := s.recipe(ctx, recipe{base})
 	if err != nil {
 		return Root{}, fmt.Errorf("workbench image: %w", err)
 	}
 	r.Tools, r.base, r.guest = found, base, guest
 	return r, nil
-}
-
-// layersOf makes an image of trees, one layer each; empty ones are passed over.
-func layersOf(trees ...tree) func(tmp string) (v1.Image, error) {
-	return func(tmp string) (v1.Image, error) {
-		var layers []v1.Layer
-		for i, t := range trees {
-			if len(t) == 0 {
-				continue
-			}
-			l, err := writeLayer(t, filepath.Join(tmp, fmt.Sprintf("layer-%d.tar", i)))
-			if err != nil {
-				return nil, err
-			}
-			layers = append(layers, l)
-		}
-		return makeImage(layers...)
-	}
 }
 
 // keep gives the root of the image that build makes, from the cache where it
@@ -235,7 +218,30 @@ func (s *Store) Prune(ctx context.Context, age time.Duration) (removed int, err 
 			removed++
 		}
 	}
-	return removed, nil
+	return removed, s.pruneNotes()
+}
+
+// pruneNotes removes the notes of images that are gone.
+func (s *Store) pruneNotes() error {
+	notes, err := filepath.Glob(filepath.Join(s.dir, "made-*"))
+	if err != nil {
+		return err
+	}
+	for _, n := range notes {
+		b, err := os.ReadFile(n)
+		if err != nil {
+			return err
+		}
+		if hash, err := v1.NewHash(strings.TrimSpace(string(b))); err == nil {
+			if _, err := os.Stat(filepath.Join(s.dir, hash.Hex)); err == nil {
+				continue
+			}
+		}
+		if err := os.Remove(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pruneOne removes an image unless a process holds it.

@@ -68,6 +68,16 @@ func TestWorkbench(t *testing.T) {
 	if _, err := unpack(t.Context(), img, t.TempDir()); err != nil { // checks digests
 		t.Errorf("the layout cannot be unpacked: %v", err)
 	}
+	if err := os.Remove(filepath.Join(state, "images", "lock")); err != nil {
+		t.Fatal(err)
+	}
+	cached, err := NewStore(state).Workbench(t.Context(), guest)
+	if err != nil || cached.Digest != r.Digest {
+		t.Errorf("from the cache: %s, %v", cached.Digest, err)
+	}
+	if _, err := os.Stat(filepath.Join(state, "images", "lock")); !notExist(err) {
+		t.Error("nothing had changed, and the image was made again")
+	}
 	again, err := NewStore(t.TempDir()).Workbench(t.Context(), guest)
 	if err != nil || again.Digest != r.Digest {
 		t.Errorf("another store gives %s, not %s: %v", again.Digest, r.Digest, err)
@@ -109,7 +119,7 @@ func TestConcurrentStores(t *testing.T) {
 	}
 	group.Wait()
 	left, err := os.ReadDir(filepath.Join(state, "images"))
-	if err != nil || len(left) != 2 { // the image and the lock
+	if err != nil || len(left) != 3 { // the image, the note of how it was made, the lock
 		t.Errorf("the store holds %v, %v", left, err)
 	}
 }
