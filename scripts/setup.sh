@@ -56,7 +56,7 @@ runsc() {
 		cd "$work"
 		go mod init tools >/dev/null 2>&1
 		go get "gvisor.dev/gvisor/runsc@$runsc_version" >/dev/null 2>&1
-		CGO_ENABLED=0 go build -o runsc gvisor.dev/gvisor/runsc
+		CGO_ENABLED=0 go build -ldflags "-X gvisor.dev/gvisor/runsc/version.version=$runsc_version" -o runsc gvisor.dev/gvisor/runsc
 	)
 	mkdir -p "$cache/tools"
 	mv "$work/runsc" "$cache/tools/runsc"

@@ -18,7 +18,7 @@ import (
 )
 
 // checkTimeout bounds one driver's proof.
-const checkTimeout = 30 * time.Second
+const checkTimeout = 8 * time.Second
 
 // Finding is what a driver's check said.
 type Finding struct {
