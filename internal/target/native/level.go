@@ -18,10 +18,10 @@ const (
 	pid                   // PID namespace
 	uts                   // UTS namespace, host name
 	ipc                   // IPC namespace
+	net                   // network namespace, lo up; before the mounts, because a user namespace may mount sysfs only for a network of its own
 	mount                 // mount namespace, made private
 	proc                  // /proc, /dev and /sys of its own
 	rootfs                // overlay mounted and pivot_root, inside the clock
-	net                   // network namespace, lo up
 	cgroup                // a cgroup of its own, made inside the clock, and a cgroup namespace
 	full                  // no_new_privs, and capabilities dropped to Docker's default set: the floor
 	cgroupV1              // on a hybrid machine: cgroups of its own in the v1 hierarchies too
