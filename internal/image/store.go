@@ -182,6 +182,7 @@ func use(dir, digest string) (Root, error) {
 		d.Close()
 		return Root{}, fmt.Errorf("lock %s: %w", dir, err)
 	}
+	// By its name, which fails where Prune came between the open and the lock.
 	now := time.Now() // of last use, for Prune; no measurement
 	if err := os.Chtimes(dir, now, now); err != nil {
 		d.Close()

@@ -1,0 +1,167 @@
+package probe
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// Perf counts events of the instances' cgroups with perf_event_open(2):
+// task-clock, context switches, migrations and page faults, and where the
+// machine has a PMU cycles and instructions. It needs root and cgroup v2
+// mounted (a hybrid machine will do), and gives nothing elsewhere. It opens a
+// counter per event, CPU and cgroup, and each makes a switch between cgroups a
+// little slower: it is for looking closer, not for every trial.
+type Perf struct{}
+
+// events are what is counted, with the factor to the base unit.
+var events = []struct {
+	metric string
+	kind   uint32
+	config uint64
+	factor float64
+}{
+	{TaskClock, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_TASK_CLOCK, 1e-9},
+	{Switches, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CONTEXT_SWITCHES, 1},
+	{Migrations, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_MIGRATIONS, 1},
+	{PageFaults, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS, 1},
+	{Cycles, unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES, 1},
+	{Instructions, unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_INSTRUCTIONS, 1},
+}
+
+// counter is one open event.
+type counter struct {
+	event int // index into events
+	file  *os.File
+}
+
+// Begin opens the counters, which count from then on.
+func (Perf) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
+	none := func() ([]sample.Value, error) { return nil, nil }
+	h, err := sys.Cgroups()
+	if err != nil {
+		return nil, fmt.Errorf("perf probe: %w", err)
+	}
+	tree, ok := h.Unified()
+	if !ok {
+		return none, nil
+	}
+	var open []counter
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return nil, fmt.Errorf("perf probe: %w", err)
+	}
+	for _, w := range distinct(on) {
+		if w.Role == target.RoleDaemon {
+			continue
+		}
+		more, err := openCounters(tree.Dir(w.Cgroup), cpus)
+		open = append(open, more...)
+		if err != nil {
+			closeAll(open)
+			return nil, fmt.Errorf("perf probe: %w", err)
+		}
+	}
+	return func() ([]sample.Value, error) {
+		defer closeAll(open)
+		return readCounters(open)
+	}, nil
+}
+
+// openCounters opens every event that this machine has for one cgroup, on each
+// CPU: an event of a cgroup is bound to one.
+func openCounters(dir string, cpus []int) (open []counter, err error) {
+	group, err := os.Open(dir)
+	if gone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer group.Close()
+	for i, e := range events {
+		for _, cpu := range cpus {
+			attr := unix.PerfEventAttr{Type: e.kind, Config: e.config, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{}))}
+			fd, err := unix.PerfEventOpen(&attr, int(group.Fd()), cpu, -1, unix.PERF_FLAG_PID_CGROUP|unix.PERF_FLAG_FD_CLOEXEC)
+			if cannotCount(err) {
+				break // the event, or counting by cgroup, is not there
+			}
+			if err != nil {
+				return open, fmt.Errorf("perf_event_open for %s on CPU %d: %w", e.metric, cpu, err)
+			}
+			open = append(open, counter{i, os.NewFile(uintptr(fd), e.metric)})
+		}
+	}
+	return open, nil
+}
+
+// onlineCPUs are the numbers of all CPUs, whatever this process may run on.
+func onlineCPUs() ([]int, error) {
+	const file = "/sys/devices/system/cpu/online"
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var cpus []int
+	for part := range strings.SplitSeq(strings.TrimSpace(string(b)), ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
+		}
+		first, err1 := strconv.Atoi(low)
+		last, err2 := strconv.Atoi(high)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for cpu := first; cpu <= last; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}
+
+// cannotCount are the errors of perf_event_open(2) that say that the machine
+// or the user has no such counter.
+func cannotCount(err error) bool {
+	for _, e := range []unix.Errno{unix.ENOENT, unix.EOPNOTSUPP, unix.ENODEV, unix.EINVAL, unix.EACCES, unix.EPERM, unix.ENOSYS} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func readCounters(open []counter) ([]sample.Value, error) {
+	sums := map[int]float64{}
+	for _, c := range open {
+		b := make([]byte, 8)
+		if _, err := c.file.Read(b); err != nil {
+			return nil, fmt.Errorf("perf probe: read %s: %w", c.file.Name(), err)
+		}
+		sums[c.event] += float64(binary.NativeEndian.Uint64(b)) * events[c.event].factor
+	}
+	var values []sample.Value
+	for i, e := range events {
+		if n, ok := sums[i]; ok {
+			values = append(values, sample.Value{Metric: e.metric, Value: n})
+		}
+	}
+	return values, nil
+}
+
+func closeAll(open []counter) {
+	for _, c := range open {
+		c.file.Close()
+	}
+}

@@ -1,0 +1,40 @@
+package probe
+
+import (
+	"testing"
+
+	"github.com/tarelab/tare/internal/target"
+)
+
+func TestPerfCountsACgroup(t *testing.T) {
+	h, rel := group(t)
+	if _, ok := h.Unified(); !ok {
+		t.Skip("cgroup v2 is not mounted: perf counts by its groups alone")
+	}
+	end, err := Perf{}.Begin(t.Context(), []target.Watch{{Role: target.RolePayload, Cgroup: rel + "/payload"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := inside(t, h, rel+"/payload", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
+	inside(t, h, rel+"/runtime", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done") // not watched
+	values, err := end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := toMap(values)
+	if c := got[TaskClock]; c < used/2 || c > used*1.2+0.02 {
+		t.Errorf("task-clock %v, and the payload used %v", c, used)
+	}
+	if got[PageFaults] < 1 || got[Switches] < 0 {
+		t.Errorf("%v", got)
+	}
+	known := map[string]bool{}
+	for _, m := range Metrics() {
+		known[m.Name] = true
+	}
+	for m := range got {
+		if !known[m] {
+			t.Errorf("%s is not defined", m)
+		}
+	}
+}
