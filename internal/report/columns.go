@@ -96,7 +96,7 @@ func briefCell(t shownTable, r shownRow) string {
 	if r.claim.Summary.N == 0 || r.claim.Control || r.claim.Effect == nil {
 		return r.Median.Value
 	}
-	return r.Median.Value + " ×" + r.Ratio.Value + sign(r.Verdict)
+	return r.Median.Value + " " + r.times() + sign(r.Verdict)
 }
 
 // sign is a verdict in one character; legend explains them.
@@ -104,7 +104,7 @@ func sign(verdict string) string {
 	return map[string]string{"differs": "*", "equivalent": "=", "inconclusive": "?", "refused": "!"}[verdict]
 }
 
-const legend = "× ratio to the control: * differs, = equivalent, ? inconclusive, ! refused"
+const legend = "× ratio to the control (Δ difference, where the control is zero): * differs, = equivalent, ? inconclusive, ! refused"
 
 // brief is the table of a group's secondary metrics: rows are targets, columns
 // are metrics.

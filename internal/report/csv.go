@@ -19,6 +19,7 @@ var csvHeader = []string{
 	"mean", "min", "max", "p90", "p99", "mad", "outliers", "cold",
 	"ratio", "ratio_low", "ratio_high", "ratio90_low", "ratio90_high",
 	"p", "p_adjusted", "blocks", "minimum_detectable", "noise", "verdict", "why",
+	"difference", "difference_low", "difference_high",
 }
 
 // CSV writes one line per cell and metric (tidy, long form), all numbers in
@@ -59,7 +60,8 @@ func csvLine(run string, t *analysis.Table, r *analysis.Row) []string {
 	if r.Effect != nil {
 		why = r.Effect.Why
 	}
-	return append(line, noise, verdictWord(r), why)
+	line = append(line, noise, verdictWord(r), why)
+	return append(line, csvDifference(r.Effect)...)
 }
 
 func csvSummary(r *analysis.Row) []string {
@@ -82,15 +84,27 @@ func csvEffect(e *analysis.Effect) []string {
 	if e == nil {
 		return make([]string, 9)
 	}
-	bounds := func(i analysis.Interval) []string {
-		if !known(i) {
-			return []string{"", ""}
-		}
-		return []string{csvNumber(i.Low), csvNumber(i.High)}
+	ratio := csvNumber(e.Ratio)
+	if e.Difference != nil {
+		ratio = "" // there is none: the control is zero
 	}
-	out := append([]string{csvNumber(e.Ratio)}, bounds(e.Interval)...)
-	out = append(out, bounds(e.Interval90)...)
+	out := append([]string{ratio}, csvBounds(e.Interval)...)
+	out = append(out, csvBounds(e.Interval90)...)
 	return append(out, csvNumber(e.P), csvNumber(e.PAdjusted), strconv.Itoa(e.Blocks), csvNumber(e.Minimum))
+}
+
+func csvDifference(e *analysis.Effect) []string {
+	if e == nil || e.Difference == nil {
+		return make([]string, 3)
+	}
+	return append([]string{csvNumber(e.Difference.Median)}, csvBounds(e.Difference.Interval)...)
+}
+
+func csvBounds(i analysis.Interval) []string {
+	if !known(i) {
+		return []string{"", ""}
+	}
+	return []string{csvNumber(i.Low), csvNumber(i.High)}
 }
 
 // csvNumber prints the shortest decimal that reads back as the same number.

@@ -72,7 +72,7 @@ func verdictParts(t shownTable, control string) []string {
 		return enumerate(names)
 	}
 	plain := func(r shownRow) string { return r.claim.Label }
-	times := func(r shownRow) string { return r.claim.Label + " ×" + r.Ratio.Value }
+	times := func(r shownRow) string { return r.claim.Label + " " + r.times() }
 	is := func(word string) func(shownRow) bool { return func(r shownRow) bool { return r.Verdict == word } }
 	effect := func(e string) func(shownRow) bool { return func(r shownRow) bool { return r.Effect == e } }
 	var out []string

@@ -40,10 +40,18 @@ type page struct {
 	Resolution []string      `json:"resolution"` // parallel to claims.tables
 	Shapes     [][]shape     `json:"shapes"`     // parallel to claims.tables and their rows
 	Ladders    []shownLadder `json:"ladders"`    // parallel to claims.ladders
+	Compared   []pageGrid    `json:"compared"`   // parallel to claims.comparisons
 	Failures   []failed      `json:"failures"`
 	LeftOut    []fact        `json:"leftOut"`
 	Points     int           `json:"points"`     // samples drawn as dots
 	PointsMost int           `json:"pointsMost"` // the limit of that
+}
+
+// pageGrid is a table that is ready to be shown.
+type pageGrid struct {
+	Title string     `json:"title"`
+	Head  []string   `json:"head"`
+	Rows  [][]string `json:"rows"`
 }
 
 // HTML writes one self-contained page: no network access, light and dark, for
@@ -93,6 +101,10 @@ func newPage(in Input) page {
 	}
 	p.Shapes, p.Points = shapes(in.Claims.Tables)
 	p.Claims.Tables = withoutSamples(in.Claims.Tables)
+	for _, c := range in.Claims.Comparisons {
+		title, head, rows := comparison(c)
+		p.Compared = append(p.Compared, pageGrid{title, head, rows})
+	}
 	for i := range in.Claims.Tables {
 		t := showTable(&in.Claims.Tables[i])
 		p.Shown = append(p.Shown, t)

@@ -17,6 +17,10 @@ func markdown(w sink, v view) {
 	w.printf("# %s\n\n%s\n\n", escapeMarkdown(s.Title), escapeMarkdown(s.Question))
 	markdownList(w, "Warnings", v.in.Claims.Warnings)
 	markdownList(w, "Findings", v.findings)
+	for _, c := range v.in.Claims.Comparisons {
+		title, head, rows := comparison(c)
+		w.printf("## %s\n\n%s\n\n", escapeMarkdown(title), comparisonGrid(head, rows, escapeMarkdown).writer().RenderMarkdown())
+	}
 	if v.isLadder() {
 		markdownLadders(w, v)
 	}

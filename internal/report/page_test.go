@@ -447,6 +447,14 @@ func TestPageLargeRun(t *testing.T) {
 	}
 }
 
+func TestPageComparesRuns(t *testing.T) {
+	b := open(t, compared(), desktop)
+	b.clean()
+	if got := b.count("#compared tbody tr"); got != 1 {
+		t.Errorf("%d rows compare the runs, want 1", got)
+	}
+}
+
 func TestPageKeyboard(t *testing.T) {
 	b := open(t, reporttest.Survey(), desktop)
 	unreachable := eval[int](b, `[...document.querySelectorAll(".scroll, .raw th button, select, input, a")].filter((e) => e.tabIndex < 0).length`)

@@ -30,6 +30,11 @@ func (p *printer) report(v view) {
 	p.header(v)
 	p.list("Warnings", "! ", v.in.Claims.Warnings)
 	p.list("Findings", "", v.findings)
+	for _, c := range v.in.Claims.Comparisons {
+		title, head, rows := comparison(c)
+		p.heading(title)
+		p.w.line(comparisonGrid(head, rows, clean).render())
+	}
 	if v.isLadder() {
 		p.ladders(v)
 	}

@@ -147,11 +147,30 @@ func (t shownTable) showRow(r *analysis.Row) shownRow {
 		row.Cold = number(v, max(decimals(v, math.NaN()), 0))
 	}
 	if r.Effect != nil {
-		row.Ratio = scale{1, ""}.show(r.Effect.Ratio, r.Effect.Interval)
+		row.Ratio = t.showEffect(r.Effect)
 		row.Effect = direction(t.claim.Metric.Better, r.Effect)
 	}
 	row.Verdict = verdictWord(r)
 	return row
+}
+
+// showEffect is the ratio to the control, or where there is none (a control of
+// zero) the difference in the table's unit, marked by a delta.
+func (t shownTable) showEffect(e *analysis.Effect) shownNumber {
+	if e.Difference == nil {
+		return scale{1, ""}.show(e.Ratio, e.Interval)
+	}
+	n := signed(t.show(e.Difference.Median, e.Difference.Interval))
+	n.Value = "Δ" + n.Value
+	return n
+}
+
+// times writes an effect in running text: "×1.85", or "Δ+12".
+func (r shownRow) times() string {
+	if strings.HasPrefix(r.Ratio.Value, "Δ") {
+		return r.Ratio.Value
+	}
+	return "×" + r.Ratio.Value
 }
 
 // verdictWord names what can be said of a row.
@@ -172,10 +191,18 @@ func direction(better sample.Better, e *analysis.Effect) string {
 	switch {
 	case e.Verdict != analysis.Differs || better == "":
 		return ""
-	case (better == sample.Lower) == (e.Ratio > 1):
+	case (better == sample.Lower) == rises(e):
 		return "cost"
 	}
 	return "gain"
+}
+
+// rises reports whether an effect is an increase.
+func rises(e *analysis.Effect) bool {
+	if e.Difference != nil {
+		return e.Difference.Median > 0
+	}
+	return e.Ratio > 1
 }
 
 // failures lists the cells of which trials failed, each once.

@@ -38,6 +38,27 @@ export function mitigations(page: Page): HTMLElement | null {
   return h("details", {}, h("summary", {}, `CPU vulnerabilities and mitigations (${all.length})`), definitions(all.map(([name, value]) => ({ name: visible(name), value }))));
 }
 
+// compared shows two runs beside each other.
+export function compared(page: Page): HTMLElement[] {
+  return page.compared.flatMap((c) => [
+    h("h3", {}, c.title),
+    h(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": c.title },
+      h(
+        "table",
+        { class: "compared" },
+        h("thead", {}, h("tr", {}, ...c.head.map((s, i) => h("th", { scope: "col", class: side(i, c.head.length) }, s)))),
+        h("tbody", {}, ...c.rows.map((r) => h("tr", {}, ...r.map((s, i) => h(i ? "td" : "th", { class: side(i, r.length), scope: i ? undefined : "row" }, s))))),
+      ),
+    ),
+  ]);
+}
+
+function side(i: number, n: number): string {
+  return i === 0 ? "name" : i < n - 1 ? "number" : "text";
+}
+
 export function failures(all: Failed[]): HTMLElement {
   return h("ul", { class: "failures" }, ...all.map(failure));
 }

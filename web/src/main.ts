@@ -1,7 +1,7 @@
 import "./style.css";
 import { h, redrawAll, section, visible } from "./dom";
 import { distributions } from "./distribution";
-import { bands, definitions, failures, method, mitigations, targets } from "./facts";
+import { bands, compared, definitions, failures, method, mitigations, targets } from "./facts";
 import { forest } from "./forest";
 import { glance } from "./glance";
 import { waterfall } from "./ladder";
@@ -75,7 +75,8 @@ function sections(): HTMLElement[] {
     section("method", "Method in short", method(page)),
     section("numbers", "All numbers", raw(entries)),
   ];
-  return [...first, ...rest].filter((s): s is HTMLElement => s !== null);
+  const change = page.compared?.length ? section("compared", "Two runs compared", ...compared(page)) : null;
+  return [change, ...first, ...rest].filter((s): s is HTMLElement => s !== null);
 }
 
 function contents(parts: HTMLElement[]): HTMLElement {

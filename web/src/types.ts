@@ -184,6 +184,7 @@ export interface Page {
   resolution: string[];
   shapes: Shape[][];
   ladders: ShownLadder[];
+  compared: { title: string; head: string[]; rows: string[][] }[];
   failures: Failed[];
   leftOut: Fact[];
   points: number;

@@ -1,0 +1,58 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// comparison lays out one group and metric of two runs as a table: both
+// medians, what changed in all, and what is left of it once the machine's own
+// change is divided out.
+func comparison(c analysis.Comparison) (title string, head []string, rows [][]string) {
+	var medians []float64
+	for _, r := range c.Rows {
+		medians = append(medians, r.A.Median, r.B.Median)
+	}
+	t := shownTable{scale: scaleFor(c.Metric.Unit, medians)}
+	head = []string{"target", strings.TrimSuffix("A "+t.Unit, " "), strings.TrimSuffix("B "+t.Unit, " "), "B/A", "B/A over control", "95 % interval", "verdict"}
+	for _, r := range c.Rows {
+		rows = append(rows, t.change(c, r))
+	}
+	return c.Group + ": " + tableTitle(c.Metric, t.Unit) + ", A against B", head, rows
+}
+
+func (t shownTable) change(c analysis.Comparison, r analysis.Change) []string {
+	median := func(s analysis.Summary) string {
+		if s.N == 0 {
+			return missing
+		}
+		return t.show(s.Median, s.Interval).Value
+	}
+	raw := missing
+	if r.Raw > 0 {
+		raw = scale{1, ""}.show(r.Raw, r.RawSpan).Value
+	}
+	line := []string{r.Label, median(r.A), median(r.B), raw}
+	switch {
+	case r.Control:
+		return append(line, "", "", "control")
+	case r.Effect == nil:
+		return append(line, missing, "", "no verdict")
+	}
+	n := t.showEffect(r.Effect)
+	verdict := string(r.Effect.Verdict)
+	if d := direction(c.Metric.Better, r.Effect); d != "" {
+		verdict += " (" + d + ")"
+	}
+	return append(line, n.Value, n.interval(), verdict)
+}
+
+// comparisonGrid is the table of a comparison, its cells passed through cell.
+func comparisonGrid(head []string, rows [][]string, cell func(string) string) *grid {
+	g := newGrid()
+	for i, h := range head {
+		g.column(h, i > 0 && i < len(head)-1, lines(rows, func(r []string) string { return cell(r[i]) }))
+	}
+	return g
+}
