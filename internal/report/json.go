@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/store"
@@ -53,6 +54,7 @@ func jsonOptions() json.Options {
 	return json.JoinOptions(
 		json.Deterministic(true),
 		jsontext.AllowInvalidUTF8(true),
+		jsonv1.OmitEmptyWithLegacySemantics(true), // omitempty as in the manifest on disk
 		json.WithMarshalers(json.JoinMarshalers(
 			json.MarshalToFunc(writeFloat),
 			json.MarshalToFunc(writeDuration),
