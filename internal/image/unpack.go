@@ -249,7 +249,15 @@ func (u *unpacker) clear(at string) error {
 	if at == "." {
 		return errors.New("it would replace the root directory")
 	}
-	u.forget(at)
+	info, err := u.root.Lstat(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
+		u.forget(at)
+	}
 	return u.root.RemoveAll(at)
 }
 
