@@ -58,7 +58,7 @@ func (d *Driver) config(spec target.Spec, h home) *specs.Spec {
 		Version:  "1.0.2",
 		Hostname: spec.ID,
 		Root:     &specs.Root{Path: h.rootfs()},
-		Mounts:   append(systemMounts(), sharedMounts(spec.Mounts)...),
+		Mounts:   append(systemMounts(d.lab.Root), sharedMounts(spec.Mounts)...),
 		Process: &specs.Process{
 			User: specs.User{UID: spec.User.UID, GID: spec.User.GID},
 			Args: spec.Args, Env: d.environmentOf(spec), Cwd: cwd,
@@ -110,12 +110,17 @@ func capabilitiesOf(u target.User) *specs.LinuxCapabilities {
 	return &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities, Permitted: capabilities}
 }
 
-// systemMounts are those of a Docker container.
-func systemMounts() []specs.Mount {
+// systemMounts are those of a Docker container. Without root the group tty (5)
+// is not mapped, and devpts refuses it.
+func systemMounts(root bool) []specs.Mount {
+	terminals := []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}
+	if root {
+		terminals = append(terminals, "gid=5")
+	}
 	return []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}},
-		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: terminals},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"ro", "nosuid", "noexec", "nodev"}},
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},

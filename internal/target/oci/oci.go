@@ -32,7 +32,7 @@ type Runtime struct {
 	Lacks []specs.LinuxNamespaceType
 
 	// HidesUnified: it refuses to work where cgroup v1 and v2 are mounted
-	// together. There it runs in a mount namespace without the v2 tree.
+	// together. There its mount namespace has the v2 tree covered.
 	HidesUnified bool
 	// NoStats: it has no "events --stats".
 	NoStats bool
@@ -169,7 +169,10 @@ func (d *Driver) surroundings() ([]launch.Step, error) {
 	if trees.Mode == sys.Hybrid {
 		for _, tree := range trees.All {
 			if tree.Version == 2 {
-				steps = append(steps, launch.Umount(tree.Path))
+				// Covered, not unmounted: a user namespace may not unmount what
+				// it has inherited, and crun makes directories there, which must
+				// not land in the host's file system below the mount.
+				steps = append(steps, launch.Mount(target.Label, tree.Path, "tmpfs", 0, "size=1m,mode=755"))
 			}
 		}
 	}

@@ -1,8 +1,13 @@
 package oci
 
 import (
+	"errors"
+	"os/exec"
+	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/targettest"
 )
 
@@ -10,19 +15,67 @@ import (
 func contract(t *testing.T, name string) {
 	t.Helper()
 	lab := targettest.New(t)
-	for _, r := range Runtimes() {
-		if r.Name != name {
-			continue
-		}
-		missing := r
-		missing.Binary = r.Binary + "-that-is-missing"
-		targettest.Run(t, New(lab, r), targettest.Options{Lab: lab, Missing: New(lab, missing), MissingName: missing.Binary})
-		return
-	}
-	t.Fatalf("no runtime %q", name)
+	r := named(t, name)
+	missing := r
+	missing.Binary = r.Binary + "-that-is-missing"
+	targettest.Run(t, New(lab, r), targettest.Options{Lab: lab, Missing: New(lab, missing), MissingName: missing.Binary})
 }
 
 func TestRunc(t *testing.T)  { contract(t, "runc") }
 func TestCrun(t *testing.T)  { contract(t, "crun") }
-func TestYouki(t *testing.T) { contract(t, "youki") }
 func TestRunsc(t *testing.T) { contract(t, "runsc") }
+
+// TestNothingLiesBelowTheCover looks under the mount of cgroup v2 for what crun
+// would make there if the tree had been unmounted for it instead of covered.
+func TestNothingLiesBelowTheCover(t *testing.T) {
+	trees, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, ok := trees.Unified()
+	if !ok || trees.Mode != sys.Hybrid {
+		t.Skip("the machine's cgroups are not hybrid")
+	}
+	// A private copy of the mounts, without the tree.
+	list := func() string {
+		out, err := exec.Command("unshare", "--mount", "sh", "-c", `umount "$1" && ls -R "$1"`, "sh", tree.Path).CombinedOutput()
+		if err != nil {
+			t.Fatalf("look below %s: %v: %s", tree.Path, err, out)
+		}
+		return string(out)
+	}
+	before := list()
+	if _, err := New(targettest.New(t), crun()).Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := list(); after != before {
+		t.Errorf("below %s there was %q, and there is %q", tree.Path, before, after)
+	}
+}
+
+// TestYouki may skip: it is built only where Rust is.
+func TestYouki(t *testing.T) {
+	if _, err := New(targettest.New(t), youki()).find(); err != nil {
+		t.Skipf("youki is not installed (make tools, with cargo): %v", err)
+	}
+	contract(t, "youki")
+}
+
+// TestPlatforms sees that a platform of runsc either passes its check or says
+// what the machine lacks for it.
+func TestPlatforms(t *testing.T) {
+	for _, name := range []string{"runsc/ptrace", "runsc/kvm"} {
+		t.Run(name, func(t *testing.T) {
+			facts, err := New(targettest.New(t), named(t, name)).Check(t.Context())
+			var cannot *target.CannotError
+			switch {
+			case errors.As(err, &cannot):
+				t.Log(cannot)
+			case err != nil:
+				t.Error(err)
+			case facts.Notes["platform"] == "" || facts.Version == "" || !strings.HasPrefix(facts.Digest, "sha256:"):
+				t.Errorf("facts %+v", facts)
+			}
+		})
+	}
+}

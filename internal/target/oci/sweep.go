@@ -35,7 +35,10 @@ func Find(dir string) ([]Left, error) {
 		case stateDir:
 			found, err := leftIn(home{filepath.Dir(path)})
 			all = append(all, found...)
-			return errors.Join(err, filepath.SkipDir)
+			if err == nil {
+				err = filepath.SkipDir
+			}
+			return err
 		}
 		return nil
 	})
