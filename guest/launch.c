@@ -502,6 +502,38 @@ static void payload(int pid) {
 		report_exit("payload", status, &u);
 }
 
+static int parent_of(int pid) {
+	char file[64], text[512] = "", *end;
+	int fd, parent = -1;
+
+	snprintf(file, sizeof file, "/proc/%d/stat", pid);
+	if ((fd = open(file, O_RDONLY | O_CLOEXEC)) < 0)
+		return -1;
+	/* After the name, which is in parentheses and may hold anything. */
+	if (read(fd, text, sizeof text - 1) > 0 && (end = strrchr(text, ')')))
+		sscanf(end, ") %*c %d", &parent);
+	close(fd);
+	return parent;
+}
+
+/*
+ * adopt waits until pid is a child of the launcher, and returns 0 when it cannot
+ * be. crun forks before it makes the container, and the child ends a little
+ * later than the parent, whose exit was waited for: the container's own parent.
+ */
+static int adopt(int pid) {
+	while (waitid(P_PID, pid, &(siginfo_t){ 0 }, WEXITED | WNOHANG | WNOWAIT)) {
+		struct rusage u;
+		int status, between = parent_of(pid);
+
+		if (between <= 1 || waitid(P_PID, between, &(siginfo_t){ 0 }, WEXITED | WNOHANG | WNOWAIT))
+			return waitid(P_PID, pid, &(siginfo_t){ 0 }, WEXITED | WNOHANG | WNOWAIT) == 0;
+		if (reap_one(between, &status, &u))
+			return 0;
+	}
+	return 1;
+}
+
 /* runtime waits for the OCI runtime's command, then for its container. */
 static void runtime(int pid) {
 	struct rusage u;
@@ -518,7 +550,7 @@ static void runtime(int pid) {
 	if (pid <= 0)
 		report_lost("left no pid in");
 	/* Ask before promising: a container that is not ours is never reaped. */
-	else if (waitid(P_PID, pid, &(siginfo_t){ 0 }, WEXITED | WNOHANG | WNOWAIT))
+	else if (!adopt(pid))
 		report_lost("left a process that is not its descendant in");
 	else
 		payload(pid);
@@ -578,6 +610,14 @@ static int hygiene(void) {
 	return 0;
 }
 
+/* drop_streams leaves the standard streams to the payload alone: who reads them
+ * sees their end with it, and not when the launcher is closed. */
+static void drop_streams(void) {
+	close(0);
+	close(1);
+	close(2);
+}
+
 int main(int argc, char **argv) {
 	char c;
 	int pid;
@@ -592,7 +632,7 @@ int main(int argc, char **argv) {
 		return 0; /* ended, or killed before the start */
 	if (run_phase(IN_GO) || (pid = start()) < 0 || failure.step)
 		report_failure();
-	else if (job.reap)
+	else if (drop_streams(), job.reap)
 		runtime(pid);
 	else
 		payload(pid);

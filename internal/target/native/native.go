@@ -283,7 +283,7 @@ func (p *plan) privileges() error {
 	}
 	file := filepath.Join(p.dir, "seccomp.bpf")
 	if err := writeProfile(file, capabilityNames); err != nil {
-		return target.Labf("seccomp profile: %w", err)
+		return &target.CannotError{Target: names[seccomp], Lacks: "a seccomp profile for this machine: " + err.Error()}
 	}
 	p.child(launch.Seccomp(file))
 	return nil
