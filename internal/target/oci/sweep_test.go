@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tarelab/tare/internal/sys"
@@ -52,6 +53,10 @@ func TestSweep(t *testing.T) {
 			if tries == 10 {
 				t.Fatalf("%s has not started", name)
 			}
+		}
+		// The launcher would end its container with tare; here it dies as well.
+		if err := syscall.Kill(i.(*instance).process.LauncherPID(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
 		}
 		want = append(want, "deleted container "+id+" of "+name)
 	}
