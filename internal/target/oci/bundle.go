@@ -2,6 +2,7 @@ package oci
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -40,7 +42,11 @@ const cfsPeriod = 100_000
 
 // writeBundle writes the config.json of spec into the bundle.
 func (d *Driver) writeBundle(spec target.Spec, h home) error {
-	data, err := json.Marshal(d.config(spec, h))
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return fmt.Errorf("find the cgroup hierarchies: %w", err)
+	}
+	data, err := json.Marshal(d.config(spec, h, cgroupsPath(spec, trees)))
 	if err != nil {
 		return err
 	}
@@ -48,7 +54,7 @@ func (d *Driver) writeBundle(spec target.Spec, h home) error {
 }
 
 // config is spec as the OCI runtime specification says it.
-func (d *Driver) config(spec target.Spec, h home) *specs.Spec {
+func (d *Driver) config(spec target.Spec, h home, group string) *specs.Spec {
 	cwd := spec.Cwd
 	if cwd == "" {
 		cwd = "/"
@@ -65,7 +71,7 @@ func (d *Driver) config(spec target.Spec, h home) *specs.Spec {
 			Capabilities: capabilitiesOf(spec.User), NoNewPrivileges: true,
 		},
 		Linux: &specs.Linux{
-			CgroupsPath: d.cgroupsPath(spec),
+			CgroupsPath: group,
 			Resources:   resources(spec.Limits),
 			Namespaces:  d.namespaces(),
 			MaskedPaths: maskedPaths, ReadonlyPaths: readonlyPaths,
@@ -83,13 +89,17 @@ func (d *Driver) environmentOf(spec target.Spec) []string {
 	return append(slices.Clone(spec.Env), usualPath)
 }
 
-// cgroupsPath is the payload's own group. Without root there is none, and
-// runtimes do without.
-func (d *Driver) cgroupsPath(spec target.Spec) string {
+// cgroupsPath is the payload's own group, below the part of the tree that this
+// user may write. "" where there is none: runtimes do without.
+func cgroupsPath(spec target.Spec, trees sys.Hierarchies) string {
 	if spec.Cgroup == "" {
 		return ""
 	}
-	return "/" + payloadGroup(spec)
+	root := "/"
+	if tree, ok := trees.Unified(); ok && trees.Mode == sys.V2 {
+		root = filepath.Join(root, tree.Root)
+	}
+	return filepath.Join(root, payloadGroup(spec))
 }
 
 func (d *Driver) namespaces() []specs.LinuxNamespace {

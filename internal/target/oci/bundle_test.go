@@ -2,12 +2,14 @@ package oci
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"slices"
 	"testing"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -105,5 +107,29 @@ func TestLastErrorIsTheRuntimesOwn(t *testing.T) {
 	}
 	if got := lastError("/no/such/log"); got != "" {
 		t.Errorf("no log: got %q", got)
+	}
+}
+
+func TestADelegatedGroupIsNamedFromTheTreesRoot(t *testing.T) {
+	spec := target.Spec{ID: "tare-x", Cgroup: "tare/r/x"}
+	own := sys.Hierarchies{Mode: sys.V2, All: []sys.Hierarchy{{Version: 2, Writable: true, Root: "/user.slice/me"}}}
+	if got := cgroupsPath(spec, own); got != "/user.slice/me/tare/r/x/payload" {
+		t.Errorf("group %q", got)
+	}
+}
+
+func TestWithoutRootSomeSpecsAreRefused(t *testing.T) {
+	d := New(target.Lab{}, runc())
+	for name, spec := range map[string]target.Spec{
+		"limits":       {Limits: target.Limits{Memory: 1 << 20}},
+		"another user": {User: target.User{UID: 5}},
+	} {
+		var cannot *target.CannotError
+		if err := d.refuse(spec); !errors.As(err, &cannot) {
+			t.Errorf("%s: got %v, want a CannotError", name, err)
+		}
+	}
+	if err := d.refuse(target.Spec{}); err != nil {
+		t.Error(err)
 	}
 }

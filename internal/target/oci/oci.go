@@ -192,9 +192,24 @@ func (d *Driver) Prepare(ctx context.Context, spec target.Spec, dir string) (tar
 	if err != nil {
 		return nil, err
 	}
+	if err := d.refuse(spec); err != nil {
+		return nil, err
+	}
 	i := &instance{driver: d, binary: binary, spec: spec, home: home{dir}}
 	if err := i.prepare(ctx); err != nil {
 		return nil, joinClose(err, i)
 	}
 	return i, nil
+}
+
+// refuse names what a spec asks for and cannot be had without root: runtimes
+// would drop it silently, or fail in words of their own.
+func (d *Driver) refuse(spec target.Spec) error {
+	switch {
+	case spec.Cgroup == "" && spec.Limits != target.Limits{}:
+		return d.cannot("run tare as root", "%s can limit a payload only in a cgroup, and this user may make none", d.runtime.Binary)
+	case !d.lab.Root && spec.User != target.User{}:
+		return d.cannot("run tare as root", "without root, %s can run a payload only as the container's root", d.runtime.Binary)
+	}
+	return nil
 }
