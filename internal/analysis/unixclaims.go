@@ -1,0 +1,217 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tarelab/tare/published"
+)
+
+// Open is the verdict where the interval reaches across the claim's limits, or
+// there is no interval: the run neither bears the claim out nor refutes it.
+const Open ClaimVerdict = "open"
+
+// HereClaim is a published claim asked of this machine.
+type HereClaim struct {
+	Target   string       `json:"target"`
+	Computed string       `json:"computed"`
+	Verdict  ClaimVerdict `json:"verdict"`
+}
+
+// CheckedClaim is a published claim by its own cells and by this machine's.
+type CheckedClaim struct {
+	PublishedClaim
+	Here []HereClaim `json:"here,omitempty"` // one for each target; none where one machine cannot answer
+}
+
+// checkClaims recomputes the publication's claims, and asks each that one
+// machine can answer of every container target here.
+func checkClaims(u *UnixClaims, d *published.DockerOnLoongson) ([]CheckedClaim, error) {
+	claims, err := LoongsonClaims(d)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]CheckedClaim, len(claims))
+	for i, c := range claims {
+		out[i].PublishedClaim = c
+	}
+	for i, ask := range questions() {
+		for _, target := range u.containerTargets() {
+			if here, ok := ask(u, target); ok {
+				here.Target = target
+				out[i].Here = append(out[i].Here, here)
+			}
+		}
+	}
+	return out, nil
+}
+
+// question asks one claim of a target; ok is false where the run lacks the cells.
+type question func(u *UnixClaims, target string) (here HereClaim, ok bool)
+
+// questions stand in the order of LoongsonClaims, whose later claims concern
+// other machines or the publication itself.
+func questions() []question {
+	return []question{
+		hereFalls, hereWhetstoneStays, hereEightLikeFour, hereAboutFive,
+		hereDiffers(UnixAllN, "whetstone", 0.117), hereDiffers(UnixAllN, "dhrystone2", 0.040),
+		hereDiffers(UnixAllN, unixIndex, -0.014), hereDiffers(UnixAllN, "process-creation", -0.051),
+		hereDiffers(UnixOneCPU, "process-creation", -0.134),
+	}
+}
+
+// containerTargets are the targets that have a host's point, in order.
+func (u *UnixClaims) containerTargets() []string {
+	var out []string
+	for _, c := range u.Curves {
+		if c.At(0) != nil && !slices.Contains(out, c.Target) {
+			out = append(out, c.Target)
+		}
+	}
+	return out
+}
+
+// comparable is a test's curve by the clock that published rows were taken by.
+func (u *UnixClaims) comparable(target, environment, test string) *UnixCurve {
+	if c := u.Curve(target, environment, test, CPUClock); c != nil {
+		return c
+	}
+	return u.Curve(target, environment, test, WallClock)
+}
+
+// within judges an estimate against the limits of a claim.
+func within(e Estimate, low, high float64) ClaimVerdict {
+	switch i := e.Interval; {
+	case i.Method == MethodNone || i.Method == "":
+		return Open
+	case i.Low >= low && i.High <= high:
+		return BorneOut
+	case i.High < low || i.Low > high:
+		return NotBorne
+	}
+	return Open
+}
+
+// together is the verdict on a claim that has to hold in every case.
+func together(verdicts []ClaimVerdict) ClaimVerdict {
+	switch {
+	case slices.Contains(verdicts, NotBorne):
+		return NotBorne
+	case slices.Contains(verdicts, Open):
+		return Open
+	}
+	return BorneOut
+}
+
+func hereFalls(u *UnixClaims, target string) (HereClaim, bool) {
+	var verdicts []ClaimVerdict
+	low, high := math.Inf(1), math.Inf(-1)
+	var lowTest, highTest string
+	for _, test := range u.Tests {
+		c := u.comparable(target, UnixOneCPU, test)
+		if c == nil || c.Law == nil || c.Clock == CPUClock {
+			continue
+		}
+		b := c.Law.Decay
+		verdicts = append(verdicts, within(b, leastOneN, mostOneN))
+		if b.Value < low {
+			low, lowTest = b.Value, test
+		}
+		if b.Value > high {
+			high, highTest = b.Value, test
+		}
+	}
+	return HereClaim{Computed: fmt.Sprintf("b from %.2f (%s) to %.2f (%s)", low, lowTest, high, highTest), Verdict: together(verdicts)}, len(verdicts) > 0
+}
+
+func hereWhetstoneStays(u *UnixClaims, target string) (HereClaim, bool) {
+	c := u.Curve(target, UnixAllN, "whetstone", CPUClock)
+	if c == nil || c.Law == nil {
+		return HereClaim{}, false
+	}
+	var verdicts []ClaimVerdict
+	worst := Estimate{Value: 1}
+	for _, p := range c.Points {
+		if p.N < 2 || p.ToOne == nil {
+			continue
+		}
+		verdicts = append(verdicts, within(*p.ToOne, 0.98, 1.02))
+		if math.Abs(math.Log(p.ToOne.Value)) >= math.Abs(math.Log(worst.Value)) {
+			worst = *p.ToOne
+		}
+	}
+	text := "by CPU time, farthest from one container: " + shownRatio(worst)
+	if w := u.Curve(target, UnixAllN, "whetstone", WallClock); w != nil && w.Law != nil {
+		text += fmt.Sprintf("; by wall time it falls with b = %s", shownPlain(w.Law.Decay))
+	}
+	return HereClaim{Computed: text + "; within 2 % of one container", Verdict: together(verdicts)}, len(verdicts) > 0
+}
+
+func hereEightLikeFour(u *UnixClaims, target string) (HereClaim, bool) {
+	var verdicts []ClaimVerdict
+	text := ""
+	for _, environment := range []string{UnixAllOne, UnixAllN} {
+		c := u.Curve(target, environment, "whetstone", CPUClock)
+		if c == nil || c.At(8) == nil || c.At(4) == nil {
+			continue
+		}
+		r := c.At(8).over(c.At(4))
+		if r == nil {
+			continue
+		}
+		verdicts = append(verdicts, within(*r, 0.98, 1.02))
+		text += fmt.Sprintf("%s in %s; ", shownRatio(*r), environment)
+	}
+	return HereClaim{Computed: text + "within 2 %", Verdict: together(verdicts)}, len(verdicts) > 0
+}
+
+func hereAboutFive(u *UnixClaims, target string) (HereClaim, bool) {
+	var verdicts []ClaimVerdict
+	text := ""
+	for _, environment := range []string{UnixAllN, UnixOneCPU, UnixAllOne} {
+		if r := u.oneToHost(target, environment, unixIndex); r != nil {
+			verdicts = append(verdicts, within(*r, 1.025, 1.075))
+			text += fmt.Sprintf("%s in %s; ", shownRatio(*r), environment)
+		}
+	}
+	return HereClaim{Computed: fmt.Sprintf("index over %d tests: %sabout 5 %% is 2.5 to 7.5 in each", len(u.Tests), text), Verdict: together(verdicts)}, len(verdicts) > 0
+}
+
+// oneToHost is a test in one container against the host, nil where one is missing.
+func (u *UnixClaims) oneToHost(target, environment, test string) *Estimate {
+	c := u.comparable(target, environment, test)
+	if c == nil || c.At(1) == nil {
+		return nil
+	}
+	return c.At(1).ToHost
+}
+
+// hereDiffers asks whether a difference of one container to the host is here
+// what it was there, give or take two percent of the score.
+func hereDiffers(environment, test string, claimed float64) question {
+	return func(u *UnixClaims, target string) (HereClaim, bool) {
+		r := u.oneToHost(target, environment, test)
+		if r == nil {
+			return HereClaim{}, false
+		}
+		return HereClaim{Computed: shownRatio(*r) + "; the same is within 2 points", Verdict: within(*r, 1+claimed-0.02, 1+claimed+0.02)}, true
+	}
+}
+
+// shownRatio is a ratio as a difference in percent with its interval.
+func shownRatio(e Estimate) string {
+	text := signed(e.Value - 1)
+	if e.Interval.Method == MethodNone || e.Interval.Method == "" {
+		return text + " (no interval)"
+	}
+	return fmt.Sprintf("%s [%s, %s]", text, signed(e.Interval.Low-1), signed(e.Interval.High-1))
+}
+
+// shownPlain is a number of about 1 with its interval.
+func shownPlain(e Estimate) string {
+	if e.Interval.Method == MethodNone || e.Interval.Method == "" {
+		return fmt.Sprintf("%.2f (no interval)", e.Value)
+	}
+	return fmt.Sprintf("%.2f [%.2f, %.2f]", e.Value, e.Interval.Low, e.Interval.High)
+}

@@ -1,0 +1,269 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// UnixPlace names an environment for people.
+func UnixPlace(environment string) string {
+	switch environment {
+	case UnixOneCPU:
+		return "one CPU"
+	case UnixAllN:
+		return "all CPUs, a copy for each in every container"
+	case UnixAllOne:
+		return "all CPUs, one copy in each container"
+	case "":
+		return "no limits"
+	}
+	return environment
+}
+
+// unixFindings says what the run shows: what fell, what did not, how fair, how
+// far from 1/n, what a container costs. Every number has its interval. The law
+// is the machine's more than the target's, so it is told in full of the first
+// container target alone.
+func unixFindings(u *UnixClaims) []string {
+	var out []string
+	for i, target := range u.containerTargets() {
+		for j, environment := range u.environments(target) {
+			w := where{u, target, environment}
+			texts := []string{w.indexFalls(), w.fair(), w.costs()}
+			if i == 0 {
+				texts = []string{w.indexFalls(), w.testsFall(), w.bends(), w.overOneN(), w.fair(), w.costs()}
+			}
+			if i == 0 && j == 0 {
+				texts = append(texts, w.clocks())
+			}
+			for _, text := range texts {
+				if text != "" {
+					out = append(out, fmt.Sprintf("%s, %s: %s.", target, UnixPlace(environment), text))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// environments of a target, in order.
+func (u *UnixClaims) environments(target string) []string {
+	var out []string
+	for _, c := range u.Curves {
+		if c.Target == target && !slices.Contains(out, c.Environment) {
+			out = append(out, c.Environment)
+		}
+	}
+	return out
+}
+
+// where is one target in one environment.
+type where struct {
+	u                   *UnixClaims
+	target, environment string
+}
+
+// tests are the curves of tests, without indexes and with both clocks.
+func (w where) tests() []UnixCurve {
+	var out []UnixCurve
+	for _, c := range w.u.Curves {
+		if c.Target == w.target && c.Environment == w.environment && c.Test != unixIndex {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Name is a test with its clock, where that is not the wall's.
+func (c UnixCurve) Name() string {
+	switch {
+	case c.Test == unixIndex && c.Clock == CPUClock:
+		return "index"
+	case c.Test == unixIndex:
+		return "index by wall time, all tests"
+	case c.Clock == CPUClock && c.Test != IndexAsPublished:
+		return c.Test + " (CPU time)"
+	case c.Test == "whetstone":
+		return c.Test + " (wall time)"
+	}
+	return c.Test
+}
+
+func (w where) indexFalls() string {
+	c := w.u.Curve(w.target, w.environment, unixIndex, CPUClock)
+	if c == nil || c.Law == nil {
+		return ""
+	}
+	last := c.At(c.Law.Most)
+	text := fmt.Sprintf("the index over %d tests %s, b = %s: %d containers at once leave each %s of the index of one (1/n would leave %.2f)",
+		len(c.Tests), c.Law.Falls.verb(1), shownPlain(c.Law.Decay), last.N, shownPlain(*last.ToOne), 1/float64(last.N))
+	p := w.u.PublishedCurve(w.environment, unixIndex)
+	if p == nil || p.Law == nil {
+		return text
+	}
+	text += fmt.Sprintf("; published b = %.2f", p.Law.Decay.Value)
+	for n := min(p.Law.Most, last.N); n > 1; n-- {
+		if here, there := c.At(n), p.At(n); here != nil && there != nil {
+			return text + fmt.Sprintf(", in %d containers %.2f (here %s)", n, there.ToOne.Value, shownPlain(*here.ToOne))
+		}
+	}
+	return text
+}
+
+// verb says how n things fall.
+func (f UnixFall) verb(n int) string {
+	switch {
+	case f == FallsNot && n == 1:
+		return "does not fall"
+	case f == FallsNot:
+		return "do not fall"
+	case n == 1:
+		return "falls " + string(f)
+	}
+	return "fall " + string(f)
+}
+
+// testsFall counts the tests by the way they fall.
+func (w where) testsFall() string {
+	var parts []string
+	for _, way := range []UnixFall{FallsNot, FallsSlower, FallsAsOneN, FallsFaster} {
+		var names []string
+		low, high := math.Inf(1), math.Inf(-1)
+		for _, c := range w.tests() {
+			if c.Law == nil || c.Law.Falls != way {
+				continue
+			}
+			names = append(names, c.Name())
+			for _, v := range []float64{c.Law.Decay.Value, c.Law.Decay.Interval.Low, c.Law.Decay.Interval.High} {
+				low, high = min(low, v), max(high, v)
+			}
+		}
+		if len(names) > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s: %s (b and its intervals from %.2f to %.2f)", len(names), way.verb(len(names)), strings.Join(names, ", "), low, high))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// bends names where the curves leave full speed: the median and the extremes.
+func (w where) bends() string {
+	var at []Estimate
+	for _, c := range w.tests() {
+		if c.Law != nil && c.Law.Capacity != nil && c.Clock == WallClock {
+			at = append(at, *c.Law.Capacity)
+		}
+	}
+	if len(at) == 0 {
+		return ""
+	}
+	slices.SortFunc(at, func(a, b Estimate) int {
+		if a.Value < b.Value {
+			return -1
+		}
+		return 1
+	})
+	middle := at[len(at)/2]
+	if middle.Value < 1.2 {
+		return ""
+	}
+	return fmt.Sprintf("the curves bend at %s containers (the middle one of %d tests; they range from %.1f to %.1f): so many run at full speed, and k/n is left from there on",
+		shownPlain(middle), len(at), at[0].Value, at[len(at)-1].Value)
+}
+
+// clocks compares the two clocks of a test that has both.
+func (w where) clocks() string {
+	for _, c := range w.tests() {
+		wall := w.u.Curve(w.target, w.environment, c.Test, WallClock)
+		if c.Clock != CPUClock || c.Law == nil || wall == nil || wall.Law == nil {
+			continue
+		}
+		return fmt.Sprintf("%s by CPU time %s (b = %s), by wall time it %s (b = %s): CPU time stands still while a container waits for a CPU, so a score by it cannot tell that it waits. Published rows of this test can only be by CPU time, and are compared with that",
+			c.Test, c.Law.Falls.verb(1), shownPlain(c.Law.Decay), wall.Law.Falls.verb(1), shownPlain(wall.Law.Decay))
+	}
+	return ""
+}
+
+// overOneN names the test that is farthest from 1/n, by wall time.
+func (w where) overOneN() string {
+	var worst *UnixCurve
+	for _, c := range w.tests() {
+		if c.Law == nil || c.Clock != WallClock {
+			continue
+		}
+		if worst == nil || math.Abs(math.Log(c.Law.OverOneN.Value)) > math.Abs(math.Log(worst.Law.OverOneN.Value)) {
+			worst = &c
+		}
+	}
+	if worst == nil {
+		return ""
+	}
+	text := fmt.Sprintf("farthest from 1/n is %s: %d containers do %s times the work of one", worst.Test, worst.Law.Most, shownPlain(worst.Law.OverOneN))
+	if usl := worst.Law.USL; usl != nil {
+		text += fmt.Sprintf(" (scalability law: serial share %s, crosstalk %s)", shownPlain(usl.Serial), shownSmall(usl.Crosstalk))
+	}
+	return text
+}
+
+func shownSmall(e Estimate) string {
+	if e.Interval.Method == MethodNone || e.Interval.Method == "" {
+		return fmt.Sprintf("%.2g (no interval)", e.Value)
+	}
+	return fmt.Sprintf("%.2g [%.2g, %.2g]", e.Value, e.Interval.Low, e.Interval.High)
+}
+
+// fair names the least fair test and number of containers.
+func (w where) fair() string {
+	var name string
+	var worst UnixPoint
+	overlap := math.Inf(1)
+	for _, c := range w.tests() {
+		if c.Clock != WallClock {
+			continue
+		}
+		for _, p := range c.Points {
+			if p.Spread == nil {
+				continue
+			}
+			if worst.Spread == nil || p.Spread.Slowest < worst.Spread.Slowest {
+				name, worst = c.Test, p
+			}
+			if p.Overlap > 0 {
+				overlap = min(overlap, p.Overlap)
+			}
+		}
+	}
+	if worst.Spread == nil {
+		return ""
+	}
+	text := fmt.Sprintf("the least even is %s in %d containers: in its worst repetition the slowest got %.0f %% of the fastest, Jain's index is %.3f (1 is even)",
+		name, worst.N, 100*worst.Spread.Slowest, worst.Spread.Fairness)
+	if overlap <= 1 {
+		text += fmt.Sprintf("; the containers' timed windows overlapped by %.1f %% or more", 100*overlap)
+	}
+	return text
+}
+
+// costs says what one container costs against the host.
+func (w where) costs() string {
+	index := w.u.oneToHost(w.target, w.environment, unixIndex)
+	if index == nil {
+		return ""
+	}
+	text := fmt.Sprintf("one container against the host: index %s", shownRatio(*index))
+	var name string
+	var worst *Estimate
+	for _, c := range w.tests() {
+		if c.Clock != WallClock || c.At(1) == nil || c.At(1).ToHost == nil {
+			continue
+		}
+		if r := c.At(1).ToHost; worst == nil || math.Abs(math.Log(r.Value)) > math.Abs(math.Log(worst.Value)) {
+			name, worst = c.Test, r
+		}
+	}
+	if worst != nil {
+		text += fmt.Sprintf("; the largest difference is %s, %s", name, shownRatio(*worst))
+	}
+	return text
+}

@@ -1,0 +1,216 @@
+package analysis
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// UnixFall is how a score falls as containers become more.
+type UnixFall string
+
+// The ways. The limits on the exponent are those by which the publication's
+// claim "roughly as 1/n" is judged.
+const (
+	FallsNot    UnixFall = "not at all" // b below 0.05
+	FallsSlower UnixFall = "slower than 1/n"
+	FallsAsOneN UnixFall = "as 1/n" // b from 0.75 to 1.25
+	FallsFaster UnixFall = "faster than 1/n"
+)
+
+const (
+	flatExponent = 0.05
+	leastOneN    = 0.75
+	mostOneN     = 1.25
+)
+
+// UnixLaw is the law behind a fall, over n of 1 and more. Each number is fitted
+// to the mean over repetitions; its interval comes from the fits of the single
+// repetitions by Student's t.
+type UnixLaw struct {
+	Decay Estimate `json:"decay"` // b of score = a/n^b: 0 does not fall, 1 is 1/n
+	Falls UnixFall `json:"falls"`
+	// Capacity is k of score = a min(1, k/n): so many containers run at full
+	// speed, and from there on the curve bends into k/n. nil where the most
+	// containers measured still ran at full speed.
+	Capacity *Estimate `json:"capacity,omitempty"`
+	// USL is fitted to the throughput of all containers together, n times the
+	// score; nil below three numbers of containers. A serial share of 0 is a
+	// score that does not fall, 1 is 1/n; crosstalk is what is lost beyond.
+	USL *USL `json:"usl,omitempty"`
+	// OverOneN is the score at the most containers by what 1/n would leave of
+	// that in one: above 1, the machine does more in all.
+	OverOneN Estimate `json:"overOneN"`
+	Most     int      `json:"most"` // containers, for OverOneN
+}
+
+// unixLaw fits the laws to a curve; nil with fewer than two numbers of containers.
+func unixLaw(c UnixCurve) *UnixLaw {
+	points := slices.DeleteFunc(slices.Clone(c.Points), func(p UnixPoint) bool { return p.N < 1 || len(p.blocks) == 0 })
+	if len(points) < 2 || points[0].N != 1 {
+		return nil
+	}
+	n := make([]float64, len(points))
+	for i, p := range points {
+		n[i] = float64(p.N)
+	}
+	all, single := scoresOf(points)
+	last := points[len(points)-1]
+	l := &UnixLaw{Most: last.N, Decay: repeated(n, all, single, decayOf)}
+	l.Falls = fallOf(l.Decay.Value)
+	if _, bends := capacityOf(n, all); bends {
+		k := repeated(n, all, single, func(n, y []float64) float64 { k, _ := capacityOf(n, y); return k })
+		l.Capacity = &k
+	}
+	l.USL = unixUSL(n, all, single)
+	over := *last.ToOne
+	over.Value, over.Interval = over.Value*n[len(n)-1], scaled(over.Interval, n[len(n)-1])
+	l.OverOneN = over
+	return l
+}
+
+// scoresOf are the scores by n: of the means over repetitions, and of every
+// repetition that has all n.
+func scoresOf(points []UnixPoint) (all []float64, single [][]float64) {
+	for _, p := range points {
+		all = append(all, p.Data.Value)
+	}
+	for _, block := range slices.Sorted(maps.Keys(points[0].blocks)) {
+		var one []float64
+		for _, p := range points {
+			if v, ok := p.blocks[block]; ok {
+				one = append(one, v)
+			}
+		}
+		if len(one) == len(points) {
+			single = append(single, one)
+		}
+	}
+	return all, single
+}
+
+// repeated is a fit with the interval of its fits to single repetitions.
+func repeated(n, all []float64, single [][]float64, fit func(n, y []float64) float64) Estimate {
+	at := fit(n, all)
+	values := make([]float64, len(single))
+	for i, y := range single {
+		values[i] = fit(n, y)
+	}
+	return Estimate{Value: at, Interval: student(at, values)}
+}
+
+func decayOf(n, y []float64) float64 {
+	_, b := line(mapped(n, math.Log), mapped(y, math.Log))
+	return -b
+}
+
+func fallOf(b float64) UnixFall {
+	switch {
+	case b < flatExponent:
+		return FallsNot
+	case b < leastOneN:
+		return FallsSlower
+	case b <= mostOneN:
+		return FallsAsOneN
+	}
+	return FallsFaster
+}
+
+// capacityOf fits log y = log a + log min(1, k/n) by least squares. Between two
+// neighbouring n the loss is quadratic in log a and log k, so the best of every
+// stretch, held inside it, is the best of all. bends is false where no n lies
+// beyond k, or y falls by less than the flat exponent allows.
+func capacityOf(n, y []float64) (k float64, bends bool) {
+	logs := mapped(y, math.Log)
+	least := math.Inf(1)
+	for i := 1; i <= len(n); i++ { // n[:i] at full speed, n[i:] at k/n
+		flat := mean(logs[:i])
+		at := n[len(n)-1]
+		if i < len(n) {
+			at = math.Exp(mean(logs[i:]) + mean(mapped(n[i:], math.Log)) - flat)
+			at = min(max(at, n[i-1]), n[i])
+		}
+		loss := 0.
+		for j := range n {
+			d := logs[j] - flat - math.Log(min(1, at/n[j]))
+			loss += d * d
+		}
+		if loss < least {
+			least, k, bends = loss, at, i < len(n)
+		}
+	}
+	return k, bends && decayOf(n, y) >= flatExponent
+}
+
+// unixUSL fits the throughput of all containers; nil where it cannot.
+func unixUSL(n, all []float64, single [][]float64) *USL {
+	levels := func(y []float64) []Level {
+		out := make([]Level, len(n))
+		for i := range n {
+			out[i] = Level{N: n[i], Values: []float64{n[i] * y[i]}}
+		}
+		return out
+	}
+	fit, err := FitUSL(levels(all), 0)
+	if err != nil {
+		return nil
+	}
+	var rates, serials, crosstalks []float64
+	for _, y := range single {
+		if one, err := FitUSL(levels(y), 0); err == nil {
+			rates, serials, crosstalks = append(rates, one.Rate.Value), append(serials, one.Serial.Value), append(crosstalks, one.Crosstalk.Value)
+		}
+	}
+	fit.Rate.Interval = student(fit.Rate.Value, rates)
+	fit.Serial.Interval = atLeastZero(student(fit.Serial.Value, serials))
+	fit.Crosstalk.Interval = atLeastZero(student(fit.Crosstalk.Value, crosstalks))
+	return &fit
+}
+
+func atLeastZero(i Interval) Interval {
+	i.Low = max(0, i.Low)
+	return i
+}
+
+// student is Student's 95 % interval about an estimate, from its repetitions.
+func student(at float64, values []float64) Interval {
+	half, ok := studentHalf(values)
+	if !ok {
+		return none(at)
+	}
+	return Interval{Low: at - half, High: at + half, Level: 0.95, Method: MethodStudent}
+}
+
+// studentLog is the same for an estimate above 0, from the logarithms.
+func studentLog(at float64, logs []float64) Interval {
+	half, ok := studentHalf(logs)
+	if !ok {
+		return none(at)
+	}
+	return Interval{Low: at * ratioOf(-half), High: at * ratioOf(half), Level: 0.95, Method: MethodStudentLog}
+}
+
+func studentHalf(values []float64) (float64, bool) {
+	n := float64(len(values))
+	if n < 2 {
+		return 0, false
+	}
+	return distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975) * stat.StdDev(values, nil) / math.Sqrt(n), true
+}
+
+func scaled(i Interval, factor float64) Interval {
+	i.Low, i.High = i.Low*factor, i.High*factor
+	return i
+}
+
+func fmtNote(repetitions int) string {
+	text := fmt.Sprintf("Intervals are Student's t at 95 %% over %d repetitions", repetitions)
+	if repetitions < MinimumBlocks {
+		text += fmt.Sprintf(" (%d degrees of freedom, so they are wide): below %d repetitions no interval is free of assumptions, and this one takes the scatter of the logarithms to be normal", repetitions-1, MinimumBlocks)
+	}
+	return text + ". Ratios are taken within a repetition."
+}

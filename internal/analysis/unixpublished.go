@@ -1,0 +1,109 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tarelab/tare/published"
+)
+
+// publishedTables says which table of the publication an environment is.
+func publishedTables() []struct{ environment, containers, platforms string } {
+	return []struct{ environment, containers, platforms string }{
+		{UnixOneCPU, oneCPU, ""},
+		{UnixAllN, all4CPUs, platformN},
+		{UnixAllOne, one4CPUs, platform1},
+	}
+}
+
+// IndexAsPublished is the name of the publication's own index, which holds
+// scores that its tables do not list.
+const IndexAsPublished = "index as published"
+
+// publishedClock is the clock that UnixBench 5.1.3 takes a test by.
+func publishedClock(test string) UnixClock {
+	if test == "whetstone" {
+		return CPUClock
+	}
+	return WallClock
+}
+
+// publishedCurves are the tables over containers as curves, and an index over
+// the given tests recomputed beside the one that was published.
+func publishedCurves(d *published.DockerOnLoongson, tests []string) []UnixCurve {
+	var out []UnixCurve
+	for _, t := range publishedTables() {
+		table := d.Tables[t.containers]
+		var listed []UnixCurve
+		for _, test := range d.Tests {
+			name, clock := test, publishedClock(test)
+			if test == unixIndex {
+				name, clock = IndexAsPublished, CPUClock
+			}
+			c := UnixCurve{Target: table.Host, Environment: t.environment, Test: name, Clock: clock}
+			for i, score := range table.Row(test) {
+				c.Points = append(c.Points, UnixPoint{N: d.Method.Containers[i], blocks: map[int]float64{0: score}})
+			}
+			c.finish()
+			out = append(out, c)
+			if slices.Contains(tests, test) {
+				listed = append(listed, c)
+			}
+		}
+		out = append(out, indexCurve(listed, CPUClock)...)
+	}
+	for i := range out {
+		out[i].Law = unixLaw(out[i])
+	}
+	return out
+}
+
+// platforms are the publication's machines in one container, and this one.
+func platforms(u *UnixClaims, d *published.DockerOnLoongson) ([]UnixPlatform, error) {
+	var out []UnixPlatform
+	for _, t := range publishedTables() {
+		if t.platforms == "" {
+			continue
+		}
+		for _, host := range d.Tables[t.platforms].Hosts {
+			scores, err := d.Scores(t.platforms, host)
+			if err != nil {
+				return nil, err
+			}
+			p := UnixPlatform{Name: host, Environment: t.environment, Scores: map[string]Estimate{}, Tests: u.Tests}
+			total := 0.
+			for _, test := range u.Tests {
+				p.Scores[test] = exact(scores[test])
+				total += math.Log(scores[test])
+			}
+			if len(u.Tests) > 0 {
+				p.Scores[unixIndex] = exact(math.Exp(total / float64(len(u.Tests))))
+			}
+			out = append(out, p)
+		}
+		out = append(out, u.here(t.environment)...)
+	}
+	return out, nil
+}
+
+// here is this machine in one container of the first container target, or on
+// the host where there is none.
+func (u *UnixClaims) here(environment string) []UnixPlatform {
+	target := ""
+	if all := u.containerTargets(); len(all) > 0 {
+		target = all[0]
+	} else if len(u.Curves) > 0 {
+		target = u.Curves[0].Target
+	}
+	p := UnixPlatform{Name: fmt.Sprintf("this machine (%s)", target), Environment: environment, Scores: map[string]Estimate{}, Tests: u.Tests, Here: true}
+	for _, test := range append(slices.Clone(u.Tests), unixIndex) {
+		if c := u.comparable(target, environment, test); c != nil && c.At(1) != nil && len(c.At(1).Repetitions) > 0 {
+			p.Scores[test] = c.At(1).Data
+		}
+	}
+	if len(p.Scores) == 0 {
+		return nil
+	}
+	return []UnixPlatform{p}
+}

@@ -1,0 +1,279 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// law is the truth of a synthetic test: its score in one container, and how
+// much of it each of n containers gets.
+type law struct {
+	score float64
+	share func(n float64) float64
+	cpu   bool // has a score by CPU time, which does not fall
+	host  float64
+}
+
+func oneByN(n float64) float64             { return 1 / n }
+func upTo(k float64) func(float64) float64 { return func(n float64) float64 { return min(1, k/n) } }
+
+// syntheticUnix runs laws: by environment and test, over the host and a
+// container target, with lognormal noise on repetitions and on containers.
+func syntheticUnix(t *testing.T, laws map[string]map[string]law, counts []int, repetitions int, noise, uneven float64) UnixInput {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	in := UnixInput{Published: loongson(t)}
+	for _, environment := range []string{UnixAllN, UnixOneCPU, UnixAllOne} {
+		for _, test := range append(in.Published.Tests, "file-copy-1024") {
+			l, ok := laws[environment][test]
+			if !ok {
+				continue
+			}
+			add := func(target string, n int, control bool, score float64) {
+				c := study.Cell{ID: fmt.Sprintf("%s/%s+%s+x%d", target, test, environment, n), Target: target, Workload: test, Environment: environment, Copies: n, Control: control}
+				in.Cells = append(in.Cells, c)
+				for b := range repetitions {
+					level := score * math.Exp(noise*rng.NormFloat64())
+					r := sample.Record{Seq: len(in.Records), Block: b, Cell: c.ID, Values: map[string][]float64{unixOverlap: {0.99}}}
+					for range n {
+						v := level * math.Exp(uneven*rng.NormFloat64())
+						r.Values[unixScore] = append(r.Values[unixScore], v)
+						if l.cpu {
+							r.Values[unixCPU] = append(r.Values[unixCPU], v/l.share(float64(n)))
+						}
+					}
+					in.Records = append(in.Records, r)
+				}
+			}
+			add("host", 1, true, l.score*l.host)
+			for _, n := range counts {
+				add("box", n, false, l.score*l.share(float64(n)))
+			}
+		}
+	}
+	return in
+}
+
+var laws = map[string]map[string]law{
+	UnixOneCPU: {
+		"dhrystone2":       {1000, oneByN, false, 1},
+		"whetstone":        {500, oneByN, true, 1},
+		"process-creation": {300, func(n float64) float64 { return math.Pow(n, -1.1) }, false, 1.25},
+		"file-copy-1024":   {50, oneByN, false, 1},
+	},
+	UnixAllN: {
+		"dhrystone2": {2000, oneByN, false, 1 / 1.04},
+		"whetstone":  {900, oneByN, true, 1},
+	},
+	UnixAllOne: {
+		"dhrystone2": {1000, upTo(2), false, 1},
+		"whetstone":  {500, upTo(2), true, 1},
+	},
+}
+
+func studied(t *testing.T, in UnixInput) *UnixClaims {
+	t.Helper()
+	u, err := UnixStudy(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// Without noise, every law comes back with its parameters.
+func TestUnixStudyFindsTheLaws(t *testing.T) {
+	u := studied(t, syntheticUnix(t, laws, []int{1, 2, 3, 4, 8}, 3, 0, 0))
+	for _, test := range []struct {
+		environment, test string
+		clock             UnixClock
+		decay             float64
+		falls             UnixFall
+		serial            float64 // -1: not asked
+		capacity          float64 // 0: does not bend
+	}{
+		{UnixOneCPU, "dhrystone2", WallClock, 1, FallsAsOneN, 1, 1},
+		{UnixOneCPU, "whetstone", WallClock, 1, FallsAsOneN, 1, 1},
+		{UnixOneCPU, "whetstone", CPUClock, 0, FallsNot, 0, 0},
+		{UnixOneCPU, "process-creation", WallClock, 1.1, FallsAsOneN, -1, 1},
+		{UnixAllOne, "dhrystone2", WallClock, decayOf([]float64{1, 2, 3, 4, 8}, []float64{1, 1, 2. / 3, 0.5, 0.25}), FallsSlower, -1, 2},
+	} {
+		c := u.Curve("box", test.environment, test.test, test.clock)
+		if c == nil || c.Law == nil {
+			t.Errorf("%s, %s: no law", test.environment, test.test)
+			continue
+		}
+		l := c.Law
+		name := test.environment + " " + c.Name()
+		same(t, name+", b", l.Decay.Value, test.decay)
+		if l.Falls != test.falls {
+			t.Errorf("%s falls %s, want %s", name, l.Falls, test.falls)
+		}
+		if l.USL == nil || test.serial >= 0 && math.Abs(l.USL.Serial.Value-test.serial) > 1e-6 {
+			t.Errorf("%s: USL %+v, want serial %v", name, l.USL, test.serial)
+		}
+		switch {
+		case test.capacity == 0 && l.Capacity != nil:
+			t.Errorf("%s bends at %v, and should not", name, l.Capacity.Value)
+		case test.capacity > 0 && (l.Capacity == nil || test.decay <= 1 && math.Abs(l.Capacity.Value-test.capacity) > 1e-6):
+			t.Errorf("%s bends at %+v, want %v", name, l.Capacity, test.capacity)
+		}
+	}
+}
+
+// The index holds the tests that both have, Whetstone by CPU time; the one by
+// wall time holds all.
+func TestUnixStudyIndexes(t *testing.T) {
+	u := studied(t, syntheticUnix(t, laws, []int{1, 2, 4}, 3, 0, 0))
+	index := u.Curve("box", UnixOneCPU, "index", CPUClock)
+	if got := strings.Join(index.Tests, " "); got != "dhrystone2 whetstone process-creation" {
+		t.Errorf("the index holds %s", got)
+	}
+	same(t, "index of one", index.At(1).Data.Value, math.Cbrt(1000*500*300))
+	same(t, "index of four by that of one", index.At(4).ToOne.Value, math.Cbrt(0.25*1*math.Pow(4, -1.1)))
+	same(t, "index on the host", index.At(0).Data.Value, math.Cbrt(1000*500*300*1.25))
+	wall := u.Curve("box", UnixOneCPU, "index", WallClock)
+	if !slices.Contains(wall.Tests, "file-copy-1024") || len(wall.Tests) != 4 {
+		t.Errorf("the index by wall time holds %v", wall.Tests)
+	}
+	p := u.PublishedCurve(UnixOneCPU, "index")
+	same(t, "published index over the same tests", p.At(4).ToOne.Value,
+		math.Cbrt(244.5/740.0*199.9/199.9*72.8/266.1))
+	same(t, "index as published", u.PublishedCurve(UnixOneCPU, IndexAsPublished).At(4).ToOne.Value, 142.5/444.0)
+}
+
+// Data_N, fairness and intervals of one cell, by hand.
+func TestUnixPointByHand(t *testing.T) {
+	in := UnixInput{Published: loongson(t)}
+	in.Cells = []study.Cell{
+		{ID: "h", Target: "host", Workload: "execl", Copies: 1, Control: true},
+		{ID: "h2", Target: "host", Workload: "execl", Copies: 1, AA: true},
+		{ID: "1", Target: "box", Workload: "execl", Copies: 1}, {ID: "2", Target: "box", Workload: "execl", Copies: 2},
+	}
+	add := func(cell string, block int, scores ...float64) {
+		in.Records = append(in.Records, sample.Record{Cell: cell, Block: block, Values: map[string][]float64{unixScore: scores, unixOverlap: {0.99 - 0.01*float64(block)}}})
+	}
+	add("1", -1, 9999) // cold
+	for b, v := range []float64{100, 110, 120} {
+		add("h", b, v)
+		add("h2", b, 1)
+		add("1", b, v/2)
+		add("2", b, v/8, 3*v/8)
+	}
+	in.Records = append(in.Records, sample.Record{Cell: "2", Block: 3, Failure: &sample.Failure{Message: "died"}})
+	c := studied(t, in).Curve("box", "", "execl", WallClock)
+	two := c.At(2)
+	same(t, "Data_2", two.Data.Value, 110./4)
+	same(t, "fairness", two.Spread.Fairness, 0.8)
+	same(t, "slowest by fastest", two.Spread.Slowest, 1./3)
+	same(t, "overlap", two.Overlap, 0.97)
+	same(t, "to one", two.ToOne.Value, 0.5)
+	same(t, "to the host", c.At(1).ToHost.Value, 0.5)
+	if two.Failed != 1 || len(two.Repetitions) != 3 {
+		t.Errorf("%d failed, %d repetitions", two.Failed, len(two.Repetitions))
+	}
+	// t(2 degrees, 0.975) = 4.302653 times the standard error of the logs.
+	logs := []float64{math.Log(100), math.Log(110), math.Log(120)}
+	m := (logs[0] + logs[1] + logs[2]) / 3
+	sd := math.Sqrt(((logs[0]-m)*(logs[0]-m) + (logs[1]-m)*(logs[1]-m) + (logs[2]-m)*(logs[2]-m)) / 2)
+	want := 110. / 4 * math.Exp(4.302653*sd/math.Sqrt(3))
+	if i := two.Data.Interval; math.Abs(i.High/want-1) > 1e-6 || i.Method != MethodStudentLog {
+		t.Errorf("interval %+v, want up to %v", i, want)
+	}
+	if i := two.ToOne.Interval; math.Abs(i.High-0.5) > 1e-9 {
+		t.Errorf("a ratio that is the same in each repetition has %+v", i)
+	}
+}
+
+// With noise, the intervals hold the truth about as often as they say.
+func TestUnixIntervalsCover(t *testing.T) {
+	one := map[string]map[string]law{UnixOneCPU: {"dhrystone2": {1000, oneByN, false, 1}}}
+	held, runs := 0, 300
+	for i := range runs {
+		rng := rand.New(rand.NewPCG(uint64(i), 7))
+		in := syntheticUnix(t, one, []int{1, 2, 4}, 3, 0, 0)
+		for _, r := range in.Records {
+			noise := math.Exp(0.05 * rng.NormFloat64())
+			for j := range r.Values[unixScore] {
+				r.Values[unixScore][j] *= noise
+			}
+		}
+		b := studied(t, in).Curve("box", UnixOneCPU, "dhrystone2", WallClock).Law.Decay
+		if b.Interval.Low <= 1 && 1 <= b.Interval.High {
+			held++
+		}
+	}
+	if share := float64(held) / float64(runs); share < 0.91 || share > 0.99 {
+		t.Errorf("a 95 %% interval of three repetitions held the truth in %.1f %% of the runs", 100*share)
+	}
+}
+
+func TestUnixClaimsHere(t *testing.T) {
+	u := studied(t, syntheticUnix(t, laws, []int{1, 2, 3, 4, 8}, 3, 1e-4, 1e-4))
+	want := map[int]ClaimVerdict{0: BorneOut, 1: BorneOut, 2: BorneOut, 3: NotBorne, 4: NotBorne, 5: BorneOut, 6: NotBorne, 8: NotBorne}
+	for i, verdict := range want {
+		c := u.Claims[i]
+		if len(c.Here) != 1 || c.Here[0].Verdict != verdict {
+			t.Errorf("%s: here %+v, want %s", c.Text, c.Here, verdict)
+		}
+	}
+	for _, i := range []int{7, 9, 10, 11, 12, 13} { // no process-creation with n copies; two machines
+		if len(u.Claims[i].Here) != 0 {
+			t.Errorf("%s was answered: %+v", u.Claims[i].Text, u.Claims[i].Here)
+		}
+	}
+	// One repetition, or noise as large as the claim, leaves it open.
+	for name, in := range map[string]UnixInput{
+		"one repetition": syntheticUnix(t, laws, []int{1, 2, 3, 4}, 1, 0, 0),
+		"noise":          syntheticUnix(t, laws, []int{1, 2, 3, 4}, 3, 0.2, 0),
+	} {
+		if got := studied(t, in).Claims[5].Here[0]; got.Verdict != Open {
+			t.Errorf("%s: %+v, want open", name, got)
+		}
+	}
+}
+
+func TestUnixFindings(t *testing.T) {
+	u := studied(t, syntheticUnix(t, laws, []int{1, 2, 3, 4, 8}, 3, 0.002, 0.02))
+	all := strings.Join(u.Findings, "\n")
+	for _, want := range []string{
+		"box, one CPU: the index over 3 tests falls",
+		"whetstone by CPU time does not fall (b = ",
+		"CPU time stands still while a container waits",
+		"one container against the host: index ",
+		"the largest difference is process-creation, -",
+		"the curves bend at 2.0",
+		"overlapped by 99.0 %",
+		"Jain's index is 1.000",
+		"4 fall as 1/n: dhrystone2, whetstone (wall time), process-creation, file-copy-1024",
+		"in 4 containers 0.45 (here ",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no finding says %q:\n%s", want, all)
+		}
+	}
+	for _, f := range u.Findings {
+		if strings.Contains(f, "NaN") || strings.Contains(f, "Inf") || strings.Contains(f, "%!") {
+			t.Errorf("unreadable: %s", f)
+		}
+	}
+	if !strings.Contains(u.Note, "2 degrees of freedom") {
+		t.Errorf("note: %s", u.Note)
+	}
+}
+
+func TestUnixStudyWithoutScores(t *testing.T) {
+	in := syntheticUnix(t, laws, []int{1, 2}, 1, 0, 0)
+	for i := range in.Records {
+		in.Records[i].Values, in.Records[i].Failure = nil, &sample.Failure{Message: "no"}
+	}
+	if _, err := UnixStudy(in); err == nil {
+		t.Error("a study without a score")
+	}
+}
