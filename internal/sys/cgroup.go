@@ -55,6 +55,11 @@ func findCgroups() (Hierarchies, error) {
 	}
 	var h Hierarchies
 	for _, m := range mounts {
+		// There is one tree of version 2. Other mounts of it (a chroot's, of
+		// another tare perhaps) may be closed to this user, or gone by now.
+		if m.FSType == "cgroup2" && slices.ContainsFunc(h.All, func(o Hierarchy) bool { return o.Version == 2 }) {
+			continue
+		}
 		one, err := hierarchy(m)
 		if err != nil {
 			return h, err
