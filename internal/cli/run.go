@@ -16,14 +16,18 @@ import (
 
 func runCommand(env *Env) *cobra.Command {
 	var f measureFlags
-	var on []string
+	var choose chooseFlags
 	c := &cobra.Command{
 		Use:   "run STUDY",
 		Short: "Run a study: a built-in one by name, or a YAML file",
 		Long: `run measures a study and shows its report. STUDY is the name of a built-in study
-(tare studies) or a YAML file; docs/studies.md has the schema.`,
+(tare studies) or a YAML file; docs/studies.md has the schema. A study may have
+variants: --quick and --published take those of these names. --tests is another
+word for --workloads, and --containers for --instances.`,
 		Example: `  tare run survey
   tare run ladder --blocks 50
+  tare run docker-on-loongson --quick
+  tare run docker-on-loongson --tests execl,syscall --containers 0..4 --on crun
   tare run ./mine.yaml --html mine.html`,
 		Args: exactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -31,14 +35,14 @@ func runCommand(env *Env) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			if len(on) > 0 {
-				st.Targets, st.Optional = on, nil
+			if st, err = choose.apply(c.Flags(), st); err != nil {
+				return usageError{err}
 			}
 			return env.measure(c, st, &f)
 		},
 	}
 	f.define(c.Flags())
-	c.Flags().StringSliceVar(&on, "on", nil, "targets instead of the study's own")
+	choose.define(c.Flags())
 	return c
 }
 

@@ -71,6 +71,22 @@ func (l *Lab) runner(sink trial.Sink) *trial.Runner {
 // pilotTrials of each group's control tell how much the machine scatters.
 const pilotTrials = 4
 
+// pilotFrom is how many blocks an interval, and so a verdict, takes. With fewer
+// there is no smallest effect to foresee.
+const pilotFrom = 6
+
+// pilotsOf is how many trials of a cell the pilot makes: enough to see their
+// scatter, or one to see how long a trial takes where nobody knows, or none.
+func (p *Plan) pilotsOf(c study.Cell) int {
+	switch {
+	case p.Manifest.Study.Blocks >= pilotFrom:
+		return pilotTrials
+	case p.jobOf(c).Length == 0:
+		return 1
+	}
+	return 0
+}
+
 // discard keeps no records: a pilot's trials are no samples.
 type discard struct{}
 
@@ -83,12 +99,13 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 	runner := l.runner(discard{})
 	p.Manifest.Pilot = map[string]store.Pilot{}
 	for i, c := range p.Manifest.Cells {
-		if !c.Control {
+		trials := p.pilotsOf(c)
+		if !c.Control || trials == 0 {
 			continue
 		}
 		var logs []float64
 		began := trial.Now()
-		for n := range pilotTrials {
+		for n := range trials {
 			job := p.job(schedule.Trial{Seq: len(p.trials) + n, Block: schedule.Cold, Cell: i})
 			record, err := runner.Run(ctx, job)
 			if err != nil {
@@ -103,7 +120,7 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 				logs = append(logs, math.Log(v[0]))
 			}
 		}
-		pilot := store.Pilot{Trial: trial.Now().Sub(began) / pilotTrials}
+		pilot := store.Pilot{Trial: trial.Now().Sub(began) / time.Duration(trials)}
 		if len(logs) > 1 {
 			pilot.MinimumDetectable = analysis.MinimumDetectable(pairs(logs), p.Manifest.Study.Blocks, p.Manifest.Study.Alpha, p.Manifest.Study.Margin)
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: %d blocks can show an effect of %.1f %% in %s (from a pilot of %d)",
@@ -111,7 +128,7 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 		}
 		p.Manifest.Pilot[c.Group] = pilot
 	}
-	p.Estimate = time.Duration(len(p.trials)) * p.perTrial()
+	p.Estimate = newPace(p).left(p.trials, nil)
 	return nil
 }
 
@@ -127,20 +144,28 @@ func pairs(logs []float64) []float64 {
 	return out
 }
 
-// perTrial is a rough length of a trial before any was made: the control's,
-// and on top each target's own start.
-func (p *Plan) perTrial() time.Duration {
-	var sum time.Duration
-	for _, c := range p.Manifest.Cells {
-		sum += p.Manifest.Pilot[c.Group].Trial + 2*p.drivers[c.Target].Properties().StartTime
+// Rough times of an instance outside of its payload, for what a plan tells
+// before it has begun: making and removing its root and groups, and how much
+// of the runtimes' starts and ends is work that instances do one after another.
+const (
+	aroundTrial    = 80 * time.Millisecond
+	aroundInstance = 30 * time.Millisecond
+)
+
+// expected is a rough length of a cell's trial before any was made: the
+// control's in the pilot, or what the payload says of itself, and on top the
+// target's own starts.
+func (p *Plan) expected(c study.Cell) time.Duration {
+	around := time.Duration(c.Copies) * (p.drivers[c.Target].Properties().StartTime + aroundInstance)
+	if pilot := p.Manifest.Pilot[c.Group].Trial; pilot > 0 {
+		return pilot + around
 	}
-	return sum / time.Duration(max(1, len(p.Manifest.Cells)))
+	return p.jobOf(c).Length + aroundTrial + around
 }
 
 // pace estimates the time that is left from the trials made so far.
 type pace struct {
 	cells map[string]*meanTime
-	guess time.Duration // for cells without a trial yet
 	plan  *Plan
 }
 
@@ -149,9 +174,7 @@ type meanTime struct {
 	n     int
 }
 
-func newPace(p *Plan) *pace {
-	return &pace{cells: map[string]*meanTime{}, guess: p.perTrial(), plan: p}
-}
+func newPace(p *Plan) *pace { return &pace{cells: map[string]*meanTime{}, plan: p} }
 
 func (a *pace) learn(cell string, took time.Duration) {
 	m := a.cells[cell]
@@ -169,10 +192,11 @@ func (a *pace) left(trials []schedule.Trial, done map[int]bool) time.Duration {
 		if done[t.Seq] {
 			continue
 		}
-		if m := a.cells[a.plan.Manifest.Cells[t.Cell].ID]; m != nil {
+		c := a.plan.Manifest.Cells[t.Cell]
+		if m := a.cells[c.ID]; m != nil {
 			left += m.total / time.Duration(m.n)
 		} else {
-			left += a.guess
+			left += a.plan.expected(c)
 		}
 	}
 	return left

@@ -41,9 +41,13 @@ type Plan struct {
 
 	trials  []schedule.Trial // of the whole run; those that are done are skipped
 	drivers map[string]target.Driver
-	jobs    map[string]workload.Job // by the workload's name in the study
+	jobs    map[jobKey]workload.Job
+	cpusets map[string]string // as the study asks for them -> as they are on this machine
 	root    image.Root
 }
+
+// jobKey is what a job depends on: a workload of the study and the level's name.
+type jobKey struct{ workload, environment string }
 
 // Primary is the metric that a cell's workload is judged by.
 func (p *Plan) Primary(c study.Cell) sample.Metric { return p.Manifest.Metrics[c.Workload][0] }
@@ -53,6 +57,7 @@ func (p *Plan) Primary(c study.Cell) sample.Metric { return p.Manifest.Metrics[c
 // blocks can show.
 func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error) {
 	st = st.WithDefaults()
+	st.Workloads, st.Variants = st.Measured(), nil // what is recorded is what is measured
 	if err := st.Validate(l.known()); err != nil {
 		return nil, &InputError{err}
 	}
@@ -67,7 +72,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 		return nil, err
 	}
 	m := &p.Manifest
-	p.trials = schedule.Plan(m.Cells, st.Blocks, m.Seed)
+	p.trials = trialsOf(*m)
 	m.Trials = len(p.trials)
 	p.promise()
 	if err := l.pilot(ctx, p); err != nil {
@@ -94,14 +99,24 @@ func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
 		return nil, err
 	}
 	p.Manifest = m
-	p.trials = schedule.Plan(m.Cells, m.Study.Blocks, m.Seed)
+	p.trials = trialsOf(m)
 	var err error
 	if p.Run, err = store.Resume(ref.Dir()); err != nil {
 		return nil, err
 	}
 	p.Notes = append(p.Notes, p.Run.Notes()...)
-	p.Estimate = time.Duration(m.Trials-len(p.Run.Done())) * p.perTrial()
+	p.Estimate = newPace(p).left(p.trials, p.Run.Done())
 	return p, nil
+}
+
+// trialsOf is the order of a run's trials. Runs from before there was a choice
+// have cold trials.
+func trialsOf(m store.Manifest) []schedule.Trial {
+	first := schedule.Cold
+	if m.Study.Cold != nil && !*m.Study.Cold {
+		first = 0
+	}
+	return schedule.PlanFrom(first, m.Cells, m.Study.Blocks, m.Seed)
 }
 
 // sameGround refuses to go on with a run on another ground than it began on.
@@ -141,19 +156,43 @@ func (l *Lab) resolve(ctx context.Context, p *Plan, o Options) error {
 	if err := l.settleRoot(ctx, p, o); err != nil {
 		return err
 	}
-	return l.settleTargets(ctx, p)
+	if err := l.settleTargets(ctx, p); err != nil {
+		return err
+	}
+	return p.checkMemory()
 }
 
+// settleJobs resolves each workload at each level, with the level's limits as
+// they are on this machine.
 func (p *Plan) settleJobs() error {
-	p.jobs = map[string]workload.Job{}
+	allowed, err := allowedCPUs()
+	if err != nil {
+		return err
+	}
+	st := p.Manifest.Study
+	if err := knownParams(st); err != nil {
+		return &InputError{fmt.Errorf("study %s: %w", st.ID, err)}
+	}
+	p.jobs, p.cpusets = map[jobKey]workload.Job{}, map[string]string{}
 	p.Manifest.Metrics = map[string][]sample.Metric{}
-	for _, w := range p.Manifest.Study.Workloads {
-		job, err := workload.Resolve(w.Kind, w.Params, w.Args)
+	levels := st.Limits
+	if len(levels) == 0 {
+		levels = []study.Limits{{}}
+	}
+	for i, l := range levels {
+		settled, cpus, err := settleLevel(l, allowed)
 		if err != nil {
-			return &InputError{fmt.Errorf("workload %s: %w", w.Name, err)}
+			return &InputError{fmt.Errorf("study %s: limits[%d]: %w", st.ID, i, err)}
 		}
-		p.jobs[w.Name] = job
-		p.Manifest.Metrics[w.Name] = firstShown(append(job.Metrics, byRole()...), w.Metrics)
+		p.cpusets[l.CPUSet] = settled.CPUSet
+		for _, w := range st.Workloads {
+			job, err := levelJob(st, w, l, cpus)
+			if err != nil {
+				return &InputError{fmt.Errorf("workload %s: %w", w.Name, err)}
+			}
+			p.jobs[jobKey{w.Name, l.Name}] = job
+			p.Manifest.Metrics[w.Name] = firstShown(append(job.Metrics, byRole()...), w.Metrics)
+		}
 	}
 	return nil
 }
@@ -192,7 +231,8 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 	l.roots = append(l.roots, root)
 	p.root, p.Notes = root, append(p.Notes, root.Notes...)
 	p.Manifest.Image, p.Manifest.Rootfs, p.Manifest.ImageSource = root.Digest, o.Rootfs, o.Image
-	for name, job := range p.jobs {
+	for key, job := range p.jobs {
+		name := key.workload
 		if missing := root.Lacks(job.Needs); len(missing) > 0 && o == (Options{Seed: o.Seed}) {
 			return &InputError{fmt.Errorf("workload %s: %s is not installed: apt-get install %s", name, missing[0].Name, missing[0].Package)}
 		}
@@ -229,7 +269,7 @@ func (p *Plan) commands() []string {
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // settleTargets proves the study's targets and expands its cells over those
@@ -261,6 +301,9 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 			return fmt.Errorf("target %s: %w", out.Target, broken[out.Target])
 		}
 	}
+	for i := range cells {
+		cells[i].Limits.CPUSet = p.cpusets[cells[i].Limits.CPUSet]
+	}
 	m.Cells = cells
 	return nil
 }
@@ -282,11 +325,14 @@ func (p *Plan) promise() {
 	}
 }
 
+// jobOf is what a cell runs.
+func (p *Plan) jobOf(c study.Cell) workload.Job { return p.jobs[jobKey{c.Workload, c.Environment}] }
+
 // job makes one trial's job.
 func (p *Plan) job(t schedule.Trial) trial.Job {
 	c := p.Manifest.Cells[t.Cell]
 	i := slices.IndexFunc(p.Manifest.Study.Workloads, func(w study.Workload) bool { return w.Name == c.Workload })
-	w, j := p.Manifest.Study.Workloads[i], p.jobs[c.Workload]
+	w, j := p.Manifest.Study.Workloads[i], p.jobOf(c)
 	return trial.Job{
 		Seq: t.Seq, Block: t.Block, Cell: c.ID,
 		Driver: p.drivers[c.Target],
@@ -295,12 +341,14 @@ func (p *Plan) job(t schedule.Trial) trial.Job {
 			Mounts: p.root.Mounts,
 			Args:   j.Args,
 			Env:    environment(j.Env, w.Env),
-			Limits: target.Limits(c.Limits),
+			Limits: limitsOf(c.Limits),
 		},
-		Copies:  c.Copies,
-		Prepare: hostCommand(w.Prepare),
-		Parse:   j.Parse,
-		Timeout: p.Manifest.Study.Timeout,
+		Copies:   c.Copies,
+		Prepare:  hostCommand(w.Prepare),
+		Parse:    j.Parse,
+		Timeout:  p.Manifest.Study.Timeout,
+		Shared:   startBarrier(j, c.Copies),
+		Together: j.Together,
 	}
 }
 

@@ -57,6 +57,9 @@ type Failure struct {
 	ExitCode *int   `json:"exitCode,omitempty"` // the payload's, where it ended by itself
 	Signal   int    `json:"signal,omitempty"`   // the signal that ended the payload, else 0
 	Stderr   string `json:"stderr,omitempty"`   // its last lines, at most 2 KiB
+	// Copies are the copies that failed, from 0, the first to end first, where
+	// the trial ran several at once; Message and the others are of the first.
+	Copies []int `json:"copies,omitempty"`
 }
 
 // Record is one finished trial, failed or not. Seq is the trial's position in
@@ -68,7 +71,12 @@ type Record struct {
 	At    int64  `json:"at"`    // start, nanoseconds since the Unix epoch (for people; durations are in Values)
 	// Values holds the numbers of each metric by name, one per copy that ran in
 	// this trial (one number unless the cell runs several copies at once).
-	Values   map[string][]float64 `json:"values,omitempty"`
-	Failure  *Failure             `json:"failure,omitempty"`  // nil when the trial gave samples
-	Warnings []string             `json:"warnings,omitempty"` // what the reader must know: steal, PSI, throttling
+	Values  map[string][]float64 `json:"values,omitempty"`
+	Failure *Failure             `json:"failure,omitempty"` // nil when the trial gave samples
+	// Survivors holds, in a trial that failed, the numbers of the copies that
+	// ended well all the same, in the order of the copies. They are kept to be
+	// read and are no samples: those copies had fewer neighbours, for a part of
+	// the trial, than the cell says.
+	Survivors map[string][]float64 `json:"survivors,omitempty"`
+	Warnings  []string             `json:"warnings,omitempty"` // what the reader must know: steal, PSI, throttling
 }

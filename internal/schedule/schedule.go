@@ -25,11 +25,17 @@ type Trial struct {
 // whatever drifts on the machine then meets all cells alike (a randomized
 // complete block design). Cells of different groups interleave.
 func Plan(cells []study.Cell, blocks int, seed uint64) []Trial {
+	return PlanFrom(Cold, cells, blocks, seed)
+}
+
+// PlanFrom is Plan beginning with block first: Cold, or 0 for a plan without
+// cold trials.
+func PlanFrom(first int, cells []study.Cell, blocks int, seed uint64) []Trial {
 	// PCG's stream is part of Go's compatibility promise; the second word is
 	// its golden-ratio increment, so that seed 0 is as good as any.
 	random := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
 	plan := make([]Trial, 0, len(cells)*(blocks+1))
-	for block := Cold; block < blocks; block++ {
+	for block := first; block < blocks; block++ {
 		for _, cell := range order(random, len(cells)) {
 			plan = append(plan, Trial{Seq: len(plan), Block: block, Cell: cell})
 		}

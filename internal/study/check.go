@@ -51,6 +51,10 @@ func (s Study) WithDefaults() Study {
 		yes := true
 		s.AA = &yes
 	}
+	if s.Cold == nil {
+		yes := true
+		s.Cold = &yes
+	}
 	s.Workloads = slices.Clone(s.Workloads)
 	for i, w := range s.Workloads {
 		s.Workloads[i].Name = or(w.Name, w.Kind)
@@ -86,6 +90,14 @@ func (s Study) Validate(known Known) error {
 		c.known(fmt.Sprintf("optional[%d]", i), "target", t, known.Targets)
 	}
 	c.known("control", "target", s.Control, known.Targets)
+	for name, v := range s.Variants {
+		for i, t := range v.Targets {
+			c.known(fmt.Sprintf("variants.%s.targets[%d]", name, i), "target", t, targets)
+		}
+		for i, t := range v.Optional {
+			c.known(fmt.Sprintf("variants.%s.optional[%d]", name, i), "target", t, known.Targets)
+		}
+	}
 	for i, w := range s.Workloads {
 		if w.Kind != "" {
 			c.known(fmt.Sprintf("workloads[%d].kind", i), "workload", w.Kind, known.Kinds)
@@ -103,9 +115,11 @@ func (s Study) check() []Problem {
 	c.targets(s)
 	c.workloads(s.Workloads)
 	c.limits(s.Limits)
-	c.copies(s.Copies)
+	c.copies("copies", s.Copies)
+	c.copies("control-copies", s.ControlCopies)
 	c.rules(s)
-	c.size(s)
+	c.size("", s)
+	c.variants(s)
 	return c.problems
 }
 
@@ -130,7 +144,7 @@ var (
 	// A workload's name becomes part of cells' ids, where / + and ~ part the levels.
 	level = regexp.MustCompile(`^[^/+~\s\pC]{1,64}$`)
 	// cpuset(7), list format without the stride.
-	cpuList = regexp.MustCompile(`^[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*$`)
+	cpuList = regexp.MustCompile(`^([0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*|first(-[1-9][0-9]{0,4})?)$`)
 )
 
 func (c *checker) targets(s Study) {
@@ -159,6 +173,9 @@ func (c *checker) distinct(key string, names []string) {
 func (c *checker) workloads(workloads []Workload) {
 	if len(workloads) == 0 {
 		c.fail("workloads", "the plan is empty: name at least one workload")
+	}
+	if len(workloads) > 0 && !slices.ContainsFunc(workloads, func(w Workload) bool { return !w.Extra }) {
+		c.fail("workloads", "the plan is empty: every workload is extra, which is off by default")
 	}
 	seen := map[string]bool{}
 	for i, w := range workloads {
@@ -196,17 +213,34 @@ func (c *checker) limits(limits []Limits) {
 			c.fail(at+".pids", "%d is negative", l.Pids)
 		}
 		if l.CPUSet != "" && !cpuList.MatchString(l.CPUSet) {
-			c.fail(at+".cpuset", "%q is no list of CPUs: write it as 0-1 or 0,2", l.CPUSet)
+			c.fail(at+".cpuset", "%q is no list of CPUs: write it as 0-1 or 0,2, or as first or first-4 for so many of the CPUs that are allowed", l.CPUSet)
 		}
-		if slices.Contains(limits[:i], l) {
+		c.levelName(at, l, limits[:i])
+	}
+}
+
+// levelName keeps levels apart: by their names, or by what they limit.
+func (c *checker) levelName(at string, l Limits, before []Limits) {
+	switch {
+	case l.Name == "" && len(l.Params) > 0:
+		c.fail(at+".params", "a level with parameters needs a name, by which its cells are told from others")
+	case l.Name != "" && !level.MatchString(l.Name):
+		c.fail(at+".name", "%q is no name of a level: use at most 64 characters without blanks, slashes, + and ~", l.Name)
+	}
+	for _, b := range before {
+		switch {
+		case b.Name != l.Name:
+		case l.Name != "":
+			c.fail(at+".name", "a second level is named %q: give each a name of its own", l.Name)
+		case suffix(b, 1) == suffix(l, 1):
 			c.fail(at, "the same limits stand twice")
 		}
 	}
 }
 
-func (c *checker) copies(copies []int) {
+func (c *checker) copies(key string, copies []int) {
 	for i, n := range copies {
-		at := fmt.Sprintf("copies[%d]", i)
+		at := fmt.Sprintf("%s[%d]", key, i)
 		if n < 1 || n > maxCopies {
 			c.fail(at, "%d copies: between 1 and %d can run at once", n, maxCopies)
 		}
@@ -234,13 +268,14 @@ func (c *checker) rules(s Study) {
 	}
 }
 
-// size bounds the plan that Expand and the schedule would make.
-func (c *checker) size(s Study) {
+// size bounds the plan that Expand and the schedule would make; at is the place
+// of a variant, "" for the study itself.
+func (c *checker) size(at string, s Study) {
 	cells := (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Workloads))
-	cells *= max(1, len(s.Limits)) * max(1, len(s.Copies))
+	cells *= max(1, len(s.Limits)) * max(1, len(s.Copies)+len(s.ControlCopies))
 	if cells > maxCells {
-		c.fail("", "the factors give about %d cells: at most %d can be planned; leave out levels", cells, maxCells)
+		c.fail(at, "the factors give about %d cells: at most %d can be planned; leave out levels", cells, maxCells)
 	} else if trials := cells * (s.Blocks + 1); trials > maxTrials {
-		c.fail("blocks", "the plan would have about %d trials: at most %d can be planned", trials, maxTrials)
+		c.fail(or(at, "blocks"), "the plan would have about %d trials: at most %d can be planned", trials, maxTrials)
 	}
 }

@@ -23,13 +23,36 @@ func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
 	targets, left := s.resolve(available)
 	var cells []Cell
 	for _, w := range s.Workloads {
+		if w.Extra {
+			continue
+		}
 		for _, l := range orOne(s.Limits, Limits{}) {
-			for _, n := range orOne(s.Copies, 1) {
-				cells = append(cells, s.group(targets, Cell{Workload: w.Name, Limits: l, Copies: n})...)
+			for _, n := range s.levelsOfCopies() {
+				cells = append(cells, s.group(targets, Cell{Workload: w.Name, Environment: l.Name, Limits: l, Copies: n})...)
 			}
 		}
 	}
 	return cells, left
+}
+
+// levelsOfCopies are those of the control and of the others, ascending where
+// the control has some of its own.
+func (s Study) levelsOfCopies() []int {
+	levels := orOne(s.Copies, 1)
+	if len(s.ControlCopies) == 0 {
+		return levels
+	}
+	levels = append(slices.Clone(levels), s.ControlCopies...)
+	slices.Sort(levels)
+	return slices.Compact(levels)
+}
+
+// at says whether a target is measured with n copies.
+func (s Study) at(target string, n int) bool {
+	if target == s.Control && len(s.ControlCopies) > 0 {
+		return slices.Contains(s.ControlCopies, n)
+	}
+	return slices.Contains(orOne(s.Copies, 1), n)
 }
 
 func orOne[T any](levels []T, one T) []T {
@@ -75,6 +98,9 @@ func (s Study) group(targets []string, cell Cell) []Cell {
 	cell.Group = cell.Workload + suffix(cell.Limits, cell.Copies)
 	var cells []Cell
 	for _, t := range targets {
+		if !s.at(t, cell.Copies) {
+			continue
+		}
 		c := cell
 		c.Target, c.ID = t, t+"/"+c.Group
 		c.Control = t == s.Control
@@ -88,10 +114,14 @@ func (s Study) group(targets []string, cell Cell) []Cell {
 }
 
 // suffix names the levels of limits and copies in a cell's id: "+cpus=2+x4",
-// nothing for the levels that a study has by default. A name holds no "+", so
+// or "+1cpu-1copy+x4" where the level has a name; nothing for the levels that a study has by default. A name holds no "+", so
 // that ids stay unique.
 func suffix(l Limits, copies int) string {
 	var b strings.Builder
+	if l.Name != "" {
+		b.WriteString("+" + l.Name)
+		l = Limits{} // the name stands for all of them
+	}
 	if l.CPUs > 0 {
 		b.WriteString("+cpus=" + strconv.FormatFloat(l.CPUs, 'g', -1, 64))
 	}

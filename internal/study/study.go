@@ -17,18 +17,30 @@ type Study struct {
 	// Optional targets may be missing: they are left out, and listed as left
 	// out. One that stands in Targets too keeps its place there; the others
 	// follow at the end. A target that is neither optional nor from "all" must run.
-	Optional  []string      `yaml:"optional,omitempty" json:"optional,omitempty"`
-	Workloads []Workload    `yaml:"workloads" json:"workloads"`
-	Limits    []Limits      `yaml:"limits,omitempty" json:"limits,omitempty"`                 // factor; default one level without limits
-	Copies    []int         `yaml:"copies,omitempty" json:"copies,omitempty"`                 // factor: instances at once per trial; default [1]
-	Control   string        `yaml:"control,omitempty" json:"control,omitempty"`               // target that ratios refer to; default "host"
-	AA        *bool         `yaml:"aa,omitempty" json:"aa,omitempty"`                         // run the control twice a block, to know the noise floor; default true
-	Blocks    int           `yaml:"blocks,omitempty" json:"blocks,omitempty"`                 // complete blocks; default 12
-	Margin    float64       `yaml:"margin,omitempty" json:"margin,omitempty" as:"fraction"`   // equivalence margin as a fraction; default 0.02
-	Alpha     float64       `yaml:"alpha,omitempty" json:"alpha,omitempty" as:"fraction"`     // family-wise error of a table; default 0.05
-	Timeout   time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty" as:"duration"` // of one trial; default 60 s
-	View      View          `yaml:"view,omitempty" json:"view,omitempty"`                     // how the report shows it; default price-list
-	Published string        `yaml:"published,omitempty" json:"published,omitempty"`           // id under published/ that is shown beside
+	Optional  []string   `yaml:"optional,omitempty" json:"optional,omitempty"`
+	Workloads []Workload `yaml:"workloads" json:"workloads"`
+	// Params are parameters of all workloads that have one of that name; a
+	// workload's own stand above them, a level's above those.
+	Params  map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
+	Limits  []Limits          `yaml:"limits,omitempty" json:"limits,omitempty"`   // factor; default one level without limits
+	Copies  []int             `yaml:"copies,omitempty" json:"copies,omitempty"`   // factor: instances at once per trial; default [1]
+	Control string            `yaml:"control,omitempty" json:"control,omitempty"` // target that ratios refer to; default "host"
+	// ControlCopies are the levels of copies at which the control is measured;
+	// default those of Copies. The groups of other levels have no control.
+	ControlCopies []int         `yaml:"control-copies,omitempty" json:"controlCopies,omitempty"`
+	AA            *bool         `yaml:"aa,omitempty" json:"aa,omitempty"`                         // run the control twice a block, to know the noise floor; default true
+	Cold          *bool         `yaml:"cold,omitempty" json:"cold,omitempty"`                     // measure every cell once before the blocks; default true
+	Blocks        int           `yaml:"blocks,omitempty" json:"blocks,omitempty"`                 // complete blocks; default 12
+	Margin        float64       `yaml:"margin,omitempty" json:"margin,omitempty" as:"fraction"`   // equivalence margin as a fraction; default 0.02
+	Alpha         float64       `yaml:"alpha,omitempty" json:"alpha,omitempty" as:"fraction"`     // family-wise error of a table; default 0.05
+	Timeout       time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty" as:"duration"` // of one trial; default 60 s
+	View          View          `yaml:"view,omitempty" json:"view,omitempty"`                     // how the report shows it; default price-list
+	Published     string        `yaml:"published,omitempty" json:"published,omitempty"`           // id under published/ that is shown beside
+	// Variants are other settings of the same study, by name: "quick",
+	// "published". Variant takes one.
+	Variants map[string]Variant `yaml:"variants,omitempty" json:"variants,omitempty"`
+	// Taken is the variant that the study was made by; "" for none.
+	Taken string `json:"variant,omitempty"`
 
 	src *source // where the values were written; nil for a study made by a program
 }
@@ -51,14 +63,37 @@ type Workload struct {
 	Prepare []string          `yaml:"prepare,omitempty" json:"prepare,omitempty"` // argv run on the host before each trial, outside the clock
 	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
 	Metrics []string          `yaml:"metrics,omitempty" json:"metrics,omitempty"` // those shown first; default the workload's own order
+	Extra   bool              `yaml:"extra,omitempty" json:"extra,omitempty"`     // off by default: measured only where it is named (Select)
 }
 
-// Limits is one level of the resource factor.
+// Limits is one level of the resource factor: the environment that an instance
+// gets.
 type Limits struct {
+	Name   string  `yaml:"name,omitempty" json:"name,omitempty"`               // of the level, in ids and reports: "1cpu-1copy"; default made of the limits
 	CPUs   float64 `yaml:"cpus,omitempty" json:"cpus,omitempty"`               // CPU time per wall time
-	CPUSet string  `yaml:"cpuset,omitempty" json:"cpuset,omitempty"`           // as "0-1"
+	CPUSet string  `yaml:"cpuset,omitempty" json:"cpuset,omitempty"`           // as "0-1"; or "first", "first-4": so many of the CPUs that are allowed
 	Memory int64   `yaml:"memory,omitempty" json:"memory,omitempty" as:"size"` // bytes; YAML takes "512MiB" (ParseSize)
 	Pids   int64   `yaml:"pids,omitempty" json:"pids,omitempty"`
+	// Params override workloads' parameters at this level, in those that have
+	// one of that name. For a whole number "cpus" stands for the number of CPUs
+	// that the level may use.
+	Params map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
+}
+
+// Variant is another setting of a study. An absent key leaves the study's.
+type Variant struct {
+	Targets       []string      `yaml:"targets,omitempty" json:"targets,omitempty"`   // instead of the study's targets and optional ones
+	Optional      []string      `yaml:"optional,omitempty" json:"optional,omitempty"` // the same
+	Copies        []int         `yaml:"copies,omitempty" json:"copies,omitempty"`
+	ControlCopies []int         `yaml:"control-copies,omitempty" json:"controlCopies,omitempty"`
+	AA            *bool         `yaml:"aa,omitempty" json:"aa,omitempty"`
+	Cold          *bool         `yaml:"cold,omitempty" json:"cold,omitempty"`
+	Blocks        int           `yaml:"blocks,omitempty" json:"blocks,omitempty"`
+	Timeout       time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty" as:"duration"`
+	// Params are put over the study's, key by key; WorkloadParams over those of
+	// single workloads, by name.
+	Params         map[string]string            `yaml:"params,omitempty" json:"params,omitempty"`
+	WorkloadParams map[string]map[string]string `yaml:"workload-params,omitempty" json:"workloadParams,omitempty"`
 }
 
 // Cell is one combination of the factors' levels: the thing that is repeated.
@@ -66,10 +101,13 @@ type Cell struct {
 	ID       string `json:"id"` // "host/start", "runc/start", "host~aa/start": unique, stable, readable
 	Target   string `json:"target"`
 	Workload string `json:"workload"` // Workload.Name
-	Limits   Limits `json:"limits"`
-	Copies   int    `json:"copies"`
+	// Environment is the name of the level of limits, "" where it has none.
+	Environment string `json:"environment,omitempty"`
+	Limits      Limits `json:"limits"`
+	Copies      int    `json:"copies"` // instances at once
 	// Group names the comparison that the cell belongs to: all cells of a group
-	// differ only in their target, so a group holds exactly one control.
+	// differ only in their target, so a group holds exactly one control, or none
+	// where the study does not measure the control with so many copies.
 	Group   string `json:"group"`
 	Control bool   `json:"control,omitempty"` // the group's control
 	AA      bool   `json:"aa,omitempty"`      // the control's twin: same target, measured only for the noise floor

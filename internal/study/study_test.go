@@ -40,7 +40,7 @@ aa: false
 	if err != nil {
 		t.Fatal(err)
 	}
-	no := false
+	no, yes := false, true
 	want := Study{
 		ID: "demo", Title: "demo", Targets: []string{"host", "runc"}, Optional: []string{"crun"},
 		Workloads: []Workload{
@@ -48,7 +48,7 @@ aa: false
 			{Name: "command", Kind: "command", Args: []string{"sh", "-c", "exit 3"}, Prepare: []string{"sync"}},
 		},
 		Limits: []Limits{{CPUs: 1.5, CPUSet: "0-1", Memory: 512 << 20, Pids: 100}}, Copies: []int{1, 8},
-		Control: "host", AA: &no, Blocks: 20, Margin: 0.03, Alpha: 0.01, Timeout: 90 * time.Second, View: ViewPriceList,
+		Control: "host", AA: &no, Cold: &yes, Blocks: 20, Margin: 0.03, Alpha: 0.01, Timeout: 90 * time.Second, View: ViewPriceList,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Study{})); diff != "" {
 		t.Error(diff)
@@ -244,7 +244,7 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, typ := range []reflect.Type{reflect.TypeFor[Study](), reflect.TypeFor[Workload](), reflect.TypeFor[Limits]()} {
+	for _, typ := range []reflect.Type{reflect.TypeFor[Study](), reflect.TypeFor[Workload](), reflect.TypeFor[Limits](), reflect.TypeFor[Variant]()} {
 		for _, key := range keysOf(typ) {
 			if !strings.Contains(string(doc), "\n| `"+key+"` |") {
 				t.Errorf("docs/studies.md has no row for %s.%s", typ.Name(), key)

@@ -13,6 +13,8 @@ type Stamp int64
 // Sub is the time from earlier to s.
 func (s Stamp) Sub(earlier Stamp) time.Duration { return time.Duration(s - earlier) }
 
+func (s Stamp) seconds() float64 { return float64(s) / 1e9 }
+
 // Now reads the clock. Drivers and workloads never do: a mark means the same
 // everywhere only if one place makes it.
 func Now() Stamp {

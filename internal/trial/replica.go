@@ -87,6 +87,13 @@ func (c *replica) mark(p target.Phase) {
 	}
 }
 
+// ended is when the copy had ended, 0 where it never was started or seen to end.
+func (c *replica) ended() Stamp {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.marks[target.PhaseExit]
+}
+
 // drain waits for the streams' ends; its warnings are for the record.
 func (c *replica) drain() (warnings []string) {
 	for name, s := range map[string]*stream{"standard output": c.stdout, "standard error": c.stderr} {

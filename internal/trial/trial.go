@@ -4,11 +4,13 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,6 +52,22 @@ type Job struct {
 	// Parse turns one copy's standard output into values; nil for none.
 	Parse   func(stdout []byte) ([]sample.Value, error)
 	Timeout time.Duration // of the trial, from the request to the last exit
+	// Shared is a file that all copies have in common; nil for none.
+	Shared *Shared
+	// Together says what only all copies together tell, one value a trial, and
+	// what to warn of. values has one number per copy; from and to bound the
+	// trial on the host's CLOCK_MONOTONIC, in seconds. Nil for none.
+	Together func(from, to float64, values map[string][]float64) ([]sample.Value, []string)
+}
+
+// Shared is a file that is made afresh for a trial, mounted into each of its
+// instances, and removed afterwards.
+type Shared struct {
+	Target  string // absolute path inside the instances
+	Content []byte
+	// Failed is called with the file's path on the host as soon as an instance
+	// has failed, so that others that wait for it there need not; nil for none.
+	Failed func(file string) error
 }
 
 // Runner carries out jobs.
@@ -59,6 +77,9 @@ type Runner struct {
 	Groups Groups
 	Probes []Probe
 	Sink   Sink
+	// Judge says what a trial's values tell against the machine it ran on; its
+	// words become warnings of the record. Nil for none.
+	Judge func(values map[string][]float64) []string
 }
 
 // drainGrace is how long a stream may stay open after the payload's end.
@@ -69,20 +90,20 @@ const drainGrace = 2 * time.Second
 // case nothing is recorded and the trial can be done again.
 func (r *Runner) Run(ctx context.Context, job Job) (sample.Record, error) {
 	record := sample.Record{Seq: job.Seq, Block: job.Block, Cell: job.Cell, At: time.Now().UnixNano()}
-	record.Values, record.Warnings, record.Failure = r.measure(ctx, job)
+	r.measure(ctx, job, &record)
 	if err := ctx.Err(); err != nil {
 		return record, err
-	}
-	if record.Failure != nil {
-		record.Values = nil // a failure is a record, never a sample
 	}
 	return record, r.Sink.Append(record)
 }
 
-func (r *Runner) measure(ctx context.Context, job Job) (map[string][]float64, []string, *sample.Failure) {
+// measure fills in what came of the trial: values or, since a failure is never
+// a sample, a failure.
+func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) {
 	if job.Prepare != nil {
 		if err := job.Prepare(ctx); err != nil {
-			return nil, nil, fail("prepare", target.Labf("the prepare command: %w", err))
+			record.Failure = fail("prepare", target.Labf("the prepare command: %w", err))
+			return
 		}
 	}
 	t := &running{job: job, runner: r}
@@ -90,14 +111,17 @@ func (r *Runner) measure(ctx context.Context, job Job) (map[string][]float64, []
 	if err == nil {
 		err = t.timed(ctx)
 	}
-	failure := t.failure(err)
-	if err := t.close(); err != nil && failure == nil {
-		failure = fail("close", err)
+	record.Failure = t.failure(err)
+	if err := t.close(); err != nil && record.Failure == nil {
+		record.Failure = fail("close", err)
 	}
-	if failure != nil {
-		return nil, t.warnings, failure
+	record.Warnings = t.warnings
+	switch {
+	case record.Failure == nil:
+		record.Values = t.values
+	case len(t.values) > 0:
+		record.Survivors = t.values
 	}
-	return t.values, t.warnings, nil
 }
 
 // running is one trial under way.
@@ -105,12 +129,16 @@ type running struct {
 	job      Job
 	runner   *Runner
 	copies   []*replica
+	shared   string // path of the shared file, "" where there is none
 	values   map[string][]float64
 	warnings []string
 }
 
 func (t *running) prepare(ctx context.Context) error {
 	t.values = map[string][]float64{}
+	if err := t.share(); err != nil {
+		return phased{"prepare", target.Labf("shared file: %w", err)}
+	}
 	for i := range max(1, t.job.Copies) {
 		id := fmt.Sprintf("%s-%s-%d-%d", target.Label, t.runner.RunID, t.job.Seq, i)
 		c, err := newReplica(ctx, t.runner, t.job, id)
@@ -132,30 +160,57 @@ func (t *running) timed(ctx context.Context) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, t.job.Timeout)
 	defer cancel()
+	from := Now()
 	errs := make([]error, len(t.copies))
 	if len(t.copies) == 1 { // the common case needs no other thread in the timed path
-		errs[0] = t.copies[0].run(bounded)
+		errs[0] = t.run(bounded, 0)
 	} else {
 		var all sync.WaitGroup
-		for i, c := range t.copies {
-			all.Go(func() { errs[i] = c.run(bounded) })
+		for i := range t.copies {
+			all.Go(func() { errs[i] = t.run(bounded, i) })
 		}
 		all.Wait()
 	}
+	to := Now()
 	probed, probeErr := end()
 	for _, c := range t.copies {
 		t.warnings = append(t.warnings, c.drain()...)
 	}
-	if err := errors.Join(errs...); err != nil {
-		if ctx.Err() == nil && bounded.Err() != nil {
-			return phased{"wait", fmt.Errorf("the payload had not ended after %v and was killed: give it more with --timeout or the study's timeout", t.job.Timeout)}
-		}
+	if ctx.Err() == nil && bounded.Err() != nil {
+		t.blameTimeout(errs)
+	}
+	if err := t.evaluate(errs); err != nil {
 		return err
 	}
 	if probeErr != nil {
 		return phased{"wait", target.Labf("probe: %w", probeErr)}
 	}
-	return t.evaluate(probed)
+	t.sum(probed)
+	t.together(from, to)
+	return nil
+}
+
+// run is the timed path of one copy. One that fails lets the others, which may
+// wait for it at the shared file, know.
+func (t *running) run(ctx context.Context, i int) error {
+	err := t.copies[i].run(ctx)
+	well := err == nil && t.copies[i].exit.Code == 0 && t.copies[i].exit.Signal == 0
+	if well || t.job.Shared == nil || t.job.Shared.Failed == nil {
+		return err
+	}
+	if told := t.job.Shared.Failed(t.shared); told != nil {
+		return errors.Join(err, phased{"wait", target.Labf("shared file: %w", told)})
+	}
+	return err
+}
+
+// blameTimeout words what ended the copies that were still running.
+func (t *running) blameTimeout(errs []error) {
+	for i, err := range errs {
+		if err != nil {
+			errs[i] = phased{"wait", fmt.Errorf("the payload had not ended after %v and was killed: give it more with --timeout or the study's timeout", t.job.Timeout)}
+		}
+	}
 }
 
 // beginProbes arms the probes in order; the returned function ends them in the
@@ -186,17 +241,57 @@ func (t *running) beginProbes(ctx context.Context) (func() ([]sample.Value, erro
 	return endAll, nil
 }
 
-// evaluate turns marks, usage, probes' readings and outputs into values.
-func (t *running) evaluate(probed []sample.Value) error {
-	for _, c := range t.copies {
-		values, err := c.evaluate(t.job.Parse)
-		if err != nil {
-			return err
+// evaluate turns the copies' marks, usage and outputs into values; errs is how
+// each of them ended. The values of those that ended well are there even when
+// others failed.
+func (t *running) evaluate(errs []error) error {
+	var failed []int
+	for i, c := range t.copies {
+		var values []sample.Value
+		if errs[i] == nil {
+			values, errs[i] = c.evaluate(t.job.Parse)
+		}
+		if errs[i] != nil {
+			failed = append(failed, i)
+			continue
 		}
 		for _, v := range values {
 			t.values[v.Metric] = append(t.values[v.Metric], v.Value)
 		}
 	}
+	switch {
+	case len(failed) == 0:
+		return nil
+	case len(t.copies) == 1:
+		return errs[0]
+	}
+	// The first to end is the likeliest cause of what became of the others.
+	slices.SortStableFunc(failed, func(a, b int) int { return cmp.Compare(t.copies[a].ended(), t.copies[b].ended()) })
+	e := &copiesError{copies: len(t.copies), failed: failed}
+	for _, i := range failed {
+		e.errs = append(e.errs, errs[i])
+	}
+	return e
+}
+
+// copiesError is that some copies of several have failed.
+type copiesError struct {
+	copies int
+	failed []int // the first to end first
+	errs   []error
+}
+
+func (e *copiesError) Error() string {
+	if len(e.failed) == 1 {
+		return fmt.Sprintf("copy %d of %d failed: %v", e.failed[0]+1, e.copies, e.errs[0])
+	}
+	return fmt.Sprintf("%d of %d copies failed, copy %d first: %v", len(e.failed), e.copies, e.failed[0]+1, e.errs[0])
+}
+
+func (e *copiesError) Unwrap() []error { return e.errs }
+
+// sum adds the probes' readings to the values.
+func (t *running) sum(probed []sample.Value) {
 	sums := map[string]float64{}
 	for _, v := range probed {
 		sums[v.Metric] += v.Value
@@ -204,7 +299,20 @@ func (t *running) evaluate(probed []sample.Value) error {
 	for metric, sum := range sums { // a probe sees more than getrusage: it takes precedence
 		t.values[metric] = []float64{sum}
 	}
-	return nil
+}
+
+// together adds what only the whole trial tells.
+func (t *running) together(from, to Stamp) {
+	if t.job.Together != nil {
+		values, warnings := t.job.Together(from.seconds(), to.seconds(), t.values)
+		for _, v := range values {
+			t.values[v.Metric] = []float64{v.Value}
+		}
+		t.warnings = append(t.warnings, warnings...)
+	}
+	if t.runner.Judge != nil {
+		t.warnings = append(t.warnings, t.runner.Judge(t.values)...)
+	}
 }
 
 func (t *running) failure(err error) *sample.Failure {
@@ -224,7 +332,11 @@ func (t *running) failure(err error) *sample.Failure {
 			f.ExitCode = &ended.exit.Code
 		}
 	}
-	for _, c := range t.copies {
+	var several *copiesError
+	if errors.As(err, &several) {
+		f.Copies = several.failed
+	}
+	for _, c := range t.inOrder(f.Copies) {
 		if tail := c.stderr.tail(2 << 10); tail != "" {
 			f.Stderr = tail
 			break
@@ -233,10 +345,47 @@ func (t *running) failure(err error) *sample.Failure {
 	return f
 }
 
+// inOrder are the copies that failed, in that order, or all.
+func (t *running) inOrder(failed []int) []*replica {
+	if len(failed) == 0 {
+		return t.copies
+	}
+	var copies []*replica
+	for _, i := range failed {
+		copies = append(copies, t.copies[i])
+	}
+	return copies
+}
+
+// share makes the file that the copies have in common.
+func (t *running) share() error {
+	if t.job.Shared == nil {
+		return nil
+	}
+	dir, err := makeDir(t.runner.Dir, fmt.Sprintf("%s-%s-%d-shared", target.Label, t.runner.RunID, t.job.Seq))
+	if err != nil {
+		return err
+	}
+	t.shared = filepath.Join(dir, "page")
+	if err := os.WriteFile(t.shared, t.job.Shared.Content, 0o600); err != nil {
+		return err
+	}
+	// A payload need not be root; the umask has no say in this.
+	if err := os.Chmod(t.shared, 0o666); err != nil {
+		return err
+	}
+	mounts := slices.Clone(t.job.Spec.Mounts)
+	t.job.Spec.Mounts = append(mounts, target.Mount{Source: t.shared, Target: t.job.Shared.Target})
+	return nil
+}
+
 func (t *running) close() error {
 	var errs []error
 	for _, c := range t.copies {
 		errs = append(errs, c.close())
+	}
+	if t.shared != "" {
+		errs = append(errs, os.RemoveAll(filepath.Dir(t.shared)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return target.Labf("clean-up: %w", err)

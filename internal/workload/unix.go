@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/tarelab/tare/internal/sample"
 )
@@ -30,7 +33,13 @@ const (
 	UnixOverlap  = "overlap"
 	UnixStart    = "window-start"
 	UnixEnd      = "window-end"
+	// UnixContainersOverlap is of a trial, not of an instance.
+	UnixContainersOverlap = "containers-overlap"
 )
+
+// unixOverlapWanted is the part of their windows that containers should share
+// for a trial to be one with all of them at work.
+const unixOverlapWanted = 0.98
 
 // unixTest is one test of the family: the same program and the same output,
 // another subcommand, baseline and unit. docs/unix-index.md defines them.
@@ -140,11 +149,26 @@ func (t unixTest) Command(v Values, _ []string) (Command, error) {
 	if variant, ok := v.texts["variant"]; ok && variant != "mix" && variant != "kept" {
 		args = append(args, "--variant="+variant)
 	}
-	c := Command{Args: args, Env: []string{"PATH=/usr/bin:/bin"}}
+	c := Command{Args: args, Env: []string{"PATH=/usr/bin:/bin"}, Length: v.Duration("time"), Memory: v.Int("copies") * t.memory()}
 	if t.programs {
 		c.Needs = []string{"busybox"}
 	}
+	if v.Text("barrier") == "shared" {
+		c.Barrier = int(v.Int("copies"))
+	}
 	return c, nil
+}
+
+// memory is what one copy needs at least, in bytes: two processes of one MiB,
+// or a MiB for each program of the scripts that run at once.
+func (t unixTest) memory() int64 {
+	switch t.name {
+	case "shell-1":
+		return 4 << 20
+	case "shell-8":
+		return 32 << 20
+	}
+	return 2 << 20
 }
 
 // unixLine is one copy's line of output; every field is always there but
@@ -263,6 +287,45 @@ func UnixBarrierPage(parties int) []byte {
 	page := make([]byte, unixPage)
 	binary.NativeEndian.PutUint32(page[8:], uint32(parties))
 	return page
+}
+
+// UnixBarrierAbort lets those who wait at the page fail at once; it is without
+// effect once they have been let go. page is the mapped file of
+// UnixBarrierPage, shared with the instances.
+func UnixBarrierAbort(page []byte) {
+	const waiting, aborted = 0, 2 // the second word (guest/unix/barrier.c)
+	atomic.CompareAndSwapUint32((*uint32)(unsafe.Pointer(&page[4])), waiting, aborted)
+}
+
+func containersOverlap() sample.Metric {
+	return sample.Metric{Name: UnixContainersOverlap, Unit: sample.Count, Better: sample.Higher,
+		Help: "part of the longest instance's window that all instances of the trial shared, 0 to 1; should be at least 0.98"}
+}
+
+// unixTogether says how much of their windows the instances shared. Windows
+// that do not lie within the trial are of another clock than the host's, as a
+// target with a kernel of its own has, and cannot be set beside each other.
+func unixTogether(from, to float64, values map[string][]float64) ([]sample.Value, []string) {
+	starts, ends := values[UnixStart], values[UnixEnd]
+	if len(starts) < 2 || len(starts) != len(ends) {
+		return nil, nil
+	}
+	if slices.Min(starts) < from || slices.Max(ends) > to {
+		return nil, []string{"overlap: the containers' windows are not on the host's clock, so it is not known how much of them they shared"}
+	}
+	longest := 0.
+	for i := range starts {
+		longest = max(longest, ends[i]-starts[i])
+	}
+	if longest <= 0 {
+		return nil, []string{"overlap: the copies inside a container shared no window, so it is not known how much the containers shared"}
+	}
+	shared := max(0, (slices.Min(ends)-slices.Max(starts))/longest)
+	v := []sample.Value{{Metric: UnixContainersOverlap, Value: shared}}
+	if shared < unixOverlapWanted {
+		return v, []string{fmt.Sprintf("overlap: the containers shared %.1f %% of their windows, less than %.0f %%: take longer windows (time)", 100*shared, 100*unixOverlapWanted)}
+	}
+	return v, nil
 }
 
 // UnixTestNames are the names of the tests as published tables have them.

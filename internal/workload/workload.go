@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agext/levenshtein"
 
@@ -43,6 +44,15 @@ type Command struct {
 	Env []string
 	// Needs are the programs of the workbench image that Args uses, by name.
 	Needs []string
+	// Length is how long the payload runs at least; 0 where that is not known
+	// beforehand.
+	Length time.Duration
+	// Memory is what the payload needs at least, in bytes; 0 where that is not
+	// known beforehand.
+	Memory int64
+	// Barrier is how many parties of this instance wait for those of the
+	// trial's other instances at the page mounted at UnixBarrier; 0 for none.
+	Barrier int
 }
 
 // All is every workload, in the order of help.
@@ -82,6 +92,11 @@ type Job struct {
 	Metrics []sample.Metric
 	// Parse is the workload's parser. Where it is nil, nothing is to be parsed.
 	Parse func(stdout []byte) ([]sample.Value, error)
+	// Together gives what only all instances of a trial together tell, one value
+	// a trial, and warnings. values has one number per instance, by metric; from
+	// and to bound the trial on the host's CLOCK_MONOTONIC, in seconds. Nil
+	// where there is nothing of the kind.
+	Together func(from, to float64, values map[string][]float64) ([]sample.Value, []string)
 }
 
 // Resolve checks a study's workload and makes its job. params may be nil; argv
@@ -105,6 +120,10 @@ func Resolve(kind string, params map[string]string, argv []string) (Job, error) 
 	job := Job{Kind: kind, Command: cmd, Metrics: withGeneral(w)}
 	if len(w.Metrics()) > 0 {
 		job.Parse = w.Parse
+	}
+	if job.Barrier > 0 {
+		job.Together = unixTogether
+		job.Metrics = slices.Insert(job.Metrics, len(w.Metrics()), containersOverlap())
 	}
 	return job, nil
 }

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tarelab/tare/internal/study"
+)
+
+// chooseFlags take a part of a study, or another setting of it.
+type chooseFlags struct {
+	on           []string
+	quick        bool
+	published    bool
+	variant      string
+	workloads    []string
+	environments []string
+	instances    []string
+	inside       int
+	cpus         int
+}
+
+func (f *chooseFlags) define(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.on, "on", nil, "targets instead of the study's own; the control is measured besides")
+	flags.StringVar(&f.variant, "variant", "", "the study's variant of this name")
+	flags.BoolVar(&f.quick, "quick", false, "the study's variant quick: the shapes, in minutes")
+	flags.BoolVar(&f.published, "published", false, "the study's variant published: as it was done in the publication")
+	flags.StringSliceVar(&f.workloads, "workloads", nil, "workloads (tests) of the study, by name; also those that are off by default")
+	flags.StringSliceVar(&f.environments, "environments", nil, "levels of the study's limits, by name")
+	flags.StringSliceVar(&f.instances, "instances", nil, "instances (containers) at once, as 0..4 or 1,2,8; 0 is the control, which is always measured")
+	flags.IntVar(&f.inside, "copies-inside", 0, "copies in each instance, where the study has one per CPU")
+	flags.IntVar(&f.cpus, "cpus", 0, "CPUs that an instance may use, where the study lets it use all")
+	// The words of studies of containers, for the same flags.
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		switch name {
+		case "tests":
+			name = "workloads"
+		case "containers":
+			name = "instances"
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
+// apply changes a study as the flags say. Every error is bad input.
+func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, error) {
+	st, err := f.vary(st)
+	if err == nil && flags.Changed("workloads") {
+		st, err = st.Select(f.workloads)
+	}
+	if err == nil && flags.Changed("environments") {
+		st, err = st.SelectLimits(f.environments)
+	}
+	if err == nil && flags.Changed("instances") {
+		st.Copies, err = parseCounts(f.instances)
+		if err != nil {
+			err = fmt.Errorf("--instances %s: %w", strings.Join(f.instances, ","), err)
+		} else if len(st.Copies) == 0 { // 0 alone: the control alone
+			st.Targets, st.Optional, st.Copies = []string{or(st.Control, study.DefaultControl)}, nil, []int{1}
+		}
+	}
+	if err == nil && flags.Changed("copies-inside") {
+		st.Limits, err = copiesInside(st.Limits, f.inside)
+	}
+	if err == nil && flags.Changed("cpus") {
+		st.Limits, err = withCPUs(st.Limits, f.cpus)
+	}
+	if err == nil && flags.Changed("on") {
+		if len(f.on) == 0 {
+			return st, errors.New("--on names no target")
+		}
+		st.Targets, st.Optional = f.on, nil
+	}
+	return st, err
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// vary takes the variant that is asked for.
+func (f *chooseFlags) vary(st study.Study) (study.Study, error) {
+	var names []string
+	for name, wanted := range map[string]bool{"quick": f.quick, "published": f.published, f.variant: f.variant != ""} {
+		if wanted {
+			names = append(names, name)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return st, nil
+	case 1:
+		return st.Vary(names[0])
+	}
+	slices.Sort(names)
+	return st, fmt.Errorf("variants %s exclude each other: take one", strings.Join(names, " and "))
+}
+
+// mostCounts bounds a list of counts, which a mistyped range could make endless.
+const mostCounts = 1000
+
+// parseCounts reads numbers and ranges of numbers, 0 left out.
+func parseCounts(items []string) ([]int, error) {
+	var counts []int
+	for _, item := range items {
+		low, high, isRange := strings.Cut(item, "..")
+		a, err := strconv.Atoi(strings.TrimSpace(low))
+		b := a
+		if err == nil && isRange {
+			b, err = strconv.Atoi(strings.TrimSpace(high))
+		}
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%q is no number and no range: write 0..4 or 1,2,8", item)
+		case a < 0 || b < a:
+			return nil, fmt.Errorf("%q is no range that goes up from 0 or more", item)
+		case b-a >= mostCounts:
+			return nil, fmt.Errorf("%q has more than %d numbers", item, mostCounts)
+		}
+		for n := a; n <= b; n++ {
+			counts = append(counts, n)
+		}
+	}
+	if len(counts) == 0 {
+		return nil, errors.New("no number is named: write 0..4 or 1,2,8")
+	}
+	slices.Sort(counts)
+	return slices.DeleteFunc(slices.Compact(counts), func(n int) bool { return n == 0 }), nil
+}
+
+// copiesInside replaces one copy per CPU by a number.
+func copiesInside(levels []study.Limits, n int) ([]study.Limits, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("--copies-inside %d: must be at least 1", n)
+	}
+	return changed(levels, "--copies-inside", "has one copy per CPU", func(l *study.Limits) bool {
+		if l.Params["copies"] != "cpus" {
+			return false
+		}
+		l.Params = maps.Clone(l.Params)
+		l.Params["copies"] = strconv.Itoa(n)
+		return true
+	})
+}
+
+// withCPUs binds the levels that may use all CPUs to so many of them.
+func withCPUs(levels []study.Limits, n int) ([]study.Limits, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("--cpus %d: must be at least 1", n)
+	}
+	if len(levels) == 0 {
+		levels = []study.Limits{{}}
+	}
+	return changed(levels, "--cpus", "lets an instance use all CPUs", func(l *study.Limits) bool {
+		if l.CPUSet != "" || l.CPUs != 0 {
+			return false
+		}
+		l.CPUSet = "first-" + strconv.Itoa(n)
+		return true
+	})
+}
+
+// changed applies a change to the levels that it concerns; there must be one.
+func changed(levels []study.Limits, flag, wanted string, change func(*study.Limits) bool) ([]study.Limits, error) {
+	levels = slices.Clone(levels)
+	any := false
+	for i := range levels {
+		any = change(&levels[i]) || any
+	}
+	if !any {
+		return nil, fmt.Errorf("%s: no environment of the study %s", flag, wanted)
+	}
+	return levels, nil
+}

@@ -1,0 +1,155 @@
+package study
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Vary makes the study that one of its variants describes, with nothing else
+// changed. The result has no variants left, and Taken names the one it is. The
+// error of an unknown name tells the nearest one, or that there is none.
+func (s Study) Vary(name string) (Study, error) {
+	v, ok := s.Variants[name]
+	if !ok {
+		return Study{}, fmt.Errorf("study %s: %s", s.ID, unknown("variant", name, slices.Sorted(maps.Keys(s.Variants))))
+	}
+	if len(v.Targets)+len(v.Optional) > 0 {
+		s.Targets, s.Optional = v.Targets, v.Optional
+	}
+	s.Copies = orAll(v.Copies, s.Copies)
+	s.ControlCopies = orAll(v.ControlCopies, s.ControlCopies)
+	s.AA, s.Cold = or(v.AA, s.AA), or(v.Cold, s.Cold)
+	s.Blocks, s.Timeout = or(v.Blocks, s.Blocks), or(v.Timeout, s.Timeout)
+	s.Params = over(s.Params, v.Params)
+	s.Workloads = slices.Clone(s.Workloads)
+	for i, w := range s.Workloads {
+		s.Workloads[i].Params = over(w.Params, v.WorkloadParams[w.Name])
+	}
+	s.Variants, s.Taken = nil, name
+	return s, nil
+}
+
+func orAll[T any](levels, otherwise []T) []T {
+	if len(levels) == 0 {
+		return otherwise
+	}
+	return levels
+}
+
+// over puts parameters over others; it changes neither.
+func over(below, above map[string]string) map[string]string {
+	if len(above) == 0 {
+		return below
+	}
+	merged := maps.Clone(below)
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	maps.Copy(merged, above)
+	return merged
+}
+
+// Select keeps the named workloads alone, in the study's order; those that are
+// off by default are measured when they are named. The error of an unknown name
+// tells the nearest one.
+func (s Study) Select(names []string) (Study, error) {
+	known := make([]string, len(s.Workloads))
+	for i, w := range s.Workloads {
+		known[i] = w.Name
+	}
+	if err := allKnown("workload", names, known); err != nil {
+		return Study{}, fmt.Errorf("study %s: %w", s.ID, err)
+	}
+	s.Workloads = slices.DeleteFunc(slices.Clone(s.Workloads), func(w Workload) bool { return !slices.Contains(names, w.Name) })
+	for i := range s.Workloads {
+		s.Workloads[i].Extra = false
+	}
+	return s, nil
+}
+
+// SelectLimits keeps the named levels of limits alone, in the study's order.
+// The error of an unknown name tells the nearest one.
+func (s Study) SelectLimits(names []string) (Study, error) {
+	known := make([]string, len(s.Limits))
+	for i, l := range s.Limits {
+		known[i] = l.Name
+	}
+	if err := allKnown("environment", names, slices.DeleteFunc(slices.Clone(known), func(n string) bool { return n == "" })); err != nil {
+		return Study{}, fmt.Errorf("study %s: %w", s.ID, err)
+	}
+	s.Limits = slices.DeleteFunc(slices.Clone(s.Limits), func(l Limits) bool { return !slices.Contains(names, l.Name) })
+	return s, nil
+}
+
+// allKnown words the refusal of the names that are not known, and of none.
+func allKnown(what string, names, known []string) error {
+	var problems []string
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			problems = append(problems, unknown(what, n, known))
+		}
+	}
+	switch {
+	case len(problems) > 0:
+		return fmt.Errorf("%s", strings.Join(problems, "; "))
+	case len(names) == 0:
+		return fmt.Errorf("no %s is named: known are %s", what, strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// Measured are the workloads that are measured: all but those that are off by
+// default.
+func (s Study) Measured() []Workload {
+	return slices.DeleteFunc(slices.Clone(s.Workloads), func(w Workload) bool { return w.Extra })
+}
+
+// ParamsOf are a workload's parameters at a level: the study's that the
+// workload has, then its own, then the level's that it has. has says which
+// names the workload's kind knows.
+func (s Study) ParamsOf(w Workload, l Limits, has func(name string) bool) map[string]string {
+	params := map[string]string{}
+	known := func(from map[string]string) {
+		for name, value := range from {
+			if has(name) {
+				params[name] = value
+			}
+		}
+	}
+	known(s.Params)
+	maps.Copy(params, w.Params)
+	known(l.Params)
+	return params
+}
+
+// variants checks each variant by itself and the plan that it makes.
+func (c *checker) variants(s Study) {
+	for _, name := range slices.Sorted(maps.Keys(s.Variants)) {
+		v, at := s.Variants[name], "variants."+name
+		if !plain.MatchString(name) {
+			c.fail(at, "%q is no name of a variant: use lower-case letters, digits and dashes, at most 64", name)
+		}
+		c.distinct(at+".targets", v.Targets)
+		c.distinct(at+".optional", v.Optional)
+		c.copies(at+".copies", v.Copies)
+		c.copies(at+".control-copies", v.ControlCopies)
+		if slices.Contains(v.Optional, s.Control) {
+			c.fail(at+".optional", "the control %q cannot be optional: every ratio refers to it", s.Control)
+		}
+		if v.Blocks > maxBlocks {
+			c.fail(at+".blocks", "%d blocks: a study has at most %d", v.Blocks, maxBlocks)
+		}
+		names := make([]string, len(s.Workloads))
+		for i, w := range s.Workloads {
+			names[i] = w.Name
+		}
+		for w := range v.WorkloadParams {
+			c.known(at+".workload-params."+w, "workload", w, names)
+		}
+		if varied, err := s.Vary(name); err == nil {
+			c.size(at, varied)
+		}
+	}
+}
