@@ -1,0 +1,259 @@
+// Package loongson proves tare on Loongson CPUs, emulated: Debian's kernels,
+// busybox, runc and crun for mips64el and loong64 under QEMU, and inside them
+// tare check and a measurement over host, native, runc and crun. `make
+// test-loongson` runs it; docs/loongson.md describes it.
+package loongson
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/store"
+)
+
+var (
+	enabled = flag.Bool("loongson", false, "boot the emulated machines; fetches 250 MB of Debian packages the first time")
+	inGuest = flag.String("command", "tare weigh --on host,native,runc,crun --blocks 6 --no-aa -- true", "what the guest measures")
+	targets = flag.String("targets", "host,native,runc,crun", "the targets that the measurement must hold")
+	keep    = flag.String("keep", "", "directory that keeps each machine's console and results")
+	limit   = flag.Duration("limit", 5*time.Minute, "time for one machine, from start to power-off")
+)
+
+func TestLoongson(t *testing.T) {
+	if !*enabled {
+		t.Skip("the emulated machines run by `make test-loongson` (go test ./test/loongson -loongson)")
+	}
+	emulator := packages(t, "emulator")
+	for _, m := range machines {
+		t.Run(m.arch, func(t *testing.T) {
+			dir := m.boot(t, emulator)
+			t.Run("steps", func(t *testing.T) { stepsEnded(t, dir) })
+			t.Run("check", func(t *testing.T) { m.checkIsTrue(t, dir) })
+			t.Run("run", func(t *testing.T) { m.runIsWhole(t, dir) })
+		})
+	}
+}
+
+// packages fetches a set of Debian packages and returns their root.
+func packages(t *testing.T, set string) string {
+	t.Helper()
+	var errs strings.Builder
+	c := exec.Command("./packages.sh", set)
+	c.Stderr = &errs
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("Debian packages for %s: %v\n%s", set, err, &errs)
+	}
+	dir := strings.TrimSpace(string(out))
+	list, err := os.ReadFile(filepath.Join(dir, "packages"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(list)) {
+		for _, name := range []string{"linux-image", "runc", "crun", "busybox", "qemu-system-m", "qemu-efi"} {
+			if strings.HasPrefix(line, name) {
+				t.Log(set, strings.TrimSpace(line))
+			}
+		}
+	}
+	return filepath.Join(dir, "root")
+}
+
+// boot builds tare for the machine, boots it and returns the directory of the
+// results.
+func (m machine) boot(t *testing.T, emulator string) string {
+	t.Helper()
+	root, dir := packages(t, m.arch), t.TempDir()
+	if *keep != "" {
+		dir = filepath.Join(*keep, m.arch)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tare, initrd := filepath.Join(dir, "tare"), filepath.Join(dir, "initrd")
+	buildTare(t, m.arch, tare)
+	writeGuest(t, initrd, root, tare)
+	console, err := os.Create(filepath.Join(dir, "console"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer console.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), *limit)
+	defer cancel()
+	start := time.Now()
+	if err := m.run(ctx, emulator, kernelImage(t, root), initrd, dir, console); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: %s from start to power-off (emulated: no figure of performance)", m.arch, time.Since(start).Round(100*time.Millisecond))
+	return dir
+}
+
+func buildTare(t *testing.T, arch, to string) {
+	t.Helper()
+	c := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=test", "-o", to, "../../cmd/tare")
+	c.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("go build of cmd/tare for %s (after make -C guest ARCH=%s): %v\n%s", arch, arch, err, out)
+	}
+}
+
+func writeGuest(t *testing.T, initrd, root, tare string) {
+	t.Helper()
+	f, err := os.Create(initrd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeInitramfs(f, root, tare, *inGuest); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kernelImage is where Debian's packages put it: in /boot, or since 2026 with
+// its modules.
+func kernelImage(t *testing.T, root string) string {
+	t.Helper()
+	for _, pattern := range []string{"boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) == 1 {
+			return found[0]
+		}
+	}
+	t.Fatalf("no kernel in the packages below %s", root)
+	return ""
+}
+
+func stepsEnded(t *testing.T, dir string) {
+	for _, step := range []string{"version", "check", "run", "report", "sweep"} {
+		read := func(suffix string) string {
+			b, err := os.ReadFile(filepath.Join(dir, step+suffix))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(b)
+		}
+		if code := strings.TrimSpace(read(".code")); code != "0" {
+			t.Errorf("%s: exit code %s in the guest\n%s%s", step, code, read(".err"), tail([]byte(read(".out")), 2000))
+		}
+	}
+}
+
+// checkIsTrue holds what tare check said against what the machine is.
+func (m machine) checkIsTrue(t *testing.T, dir string) {
+	var found struct {
+		Host    hostinfo.Host
+		Facts   []hostinfo.Fact
+		Targets []struct {
+			Target string
+			Works  bool
+			Why    string
+		}
+	}
+	readJSON(t, filepath.Join(dir, "check.out"), &found)
+	m.hostIsRight(t, found.Host)
+	for _, f := range found.Targets {
+		if slices.Contains(strings.Split(*targets, ","), f.Target) && !f.Works {
+			t.Errorf("target %s does not work: %s", f.Target, f.Why)
+		}
+	}
+	for _, f := range found.Facts {
+		t.Logf("%-24s %-5v %s %s", f.Name, f.OK, f.Value, f.Why)
+		if slices.Contains([]string{"cgroup controllers", "cgroups writable", "start inside a cgroup", "namespaces", "overlayfs", "seccomp filters"}, f.Name) && !f.OK {
+			t.Errorf("%s: %s", f.Name, f.Why)
+		}
+	}
+}
+
+func (m machine) hostIsRight(t *testing.T, h hostinfo.Host) {
+	t.Helper()
+	if !strings.HasPrefix(h.CPU, m.cpu) {
+		t.Errorf("CPU: %q, want %q...", h.CPU, m.cpu)
+	}
+	if h.Arch != m.arch || h.Cgroup != "v2" {
+		t.Errorf("arch %s, cgroup %s; want %s, v2", h.Arch, h.Cgroup, m.arch)
+	}
+	if h.Virtualization != "qemu" {
+		t.Errorf("virtualization: %q; the numbers of an emulated machine must say \"qemu\"", h.Virtualization)
+	}
+}
+
+// runIsWhole reads the guest's run directory as any run is read.
+func (m machine) runIsWhole(t *testing.T, dir string) {
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*", "manifest.json"))
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("%d runs in the results, want 1 (%v)", len(runs), err)
+	}
+	run, err := store.Open(filepath.Dir(runs[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	manifest := run.Manifest()
+	m.hostIsRight(t, manifest.Host)
+	for target, why := range manifest.LeftOut {
+		t.Errorf("target %s was left out: %s", target, why)
+	}
+	samples, of := map[string]int{}, map[string]string{}
+	for _, c := range manifest.Cells {
+		of[c.ID] = c.Target
+	}
+	records := 0
+	for r, err := range run.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		records++
+		if failure := problem(r); failure != "" {
+			t.Errorf("record %d of %s: %s", r.Seq, r.Cell, failure)
+			continue
+		}
+		samples[of[r.Cell]]++
+	}
+	if records != manifest.Trials {
+		t.Errorf("%d records of %d trials", records, manifest.Trials)
+	}
+	for target := range strings.SplitSeq(*targets, ",") {
+		if samples[target] == 0 {
+			t.Errorf("no sample of %s", target)
+		}
+	}
+	t.Logf("samples by target: %v", samples)
+}
+
+// problem says what is wrong with a record, "" where nothing is.
+func problem(r sample.Record) string {
+	if r.Failure != nil {
+		return fmt.Sprintf("failed in %s, the %s's fault: %s %s", r.Failure.Phase, r.Failure.Fault, r.Failure.Message, r.Failure.Stderr)
+	}
+	if wall := r.Values["wall"]; len(wall) == 0 || slices.Min(wall) <= 0 {
+		return fmt.Sprintf("wall time %v", wall)
+	}
+	return ""
+}
+
+func readJSON(t *testing.T, file string, to any) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, to); err != nil {
+		t.Fatalf("%s: %v\n%s", file, err, tail(b, 500))
+	}
+}

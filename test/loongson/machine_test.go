@@ -1,0 +1,176 @@
+package loongson
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A machine is one emulated Loongson.
+type machine struct {
+	arch      string   // GOARCH
+	emulator  string   // QEMU's program
+	arguments []string // of the machine, its CPU and firmware; $EMULATOR is the emulator's root
+	append    string   // the kernel's command line
+	cpu       string   // what tare must call its CPU
+}
+
+// machines are those of the test. The MIPS one has a single CPU: with two its
+// clock runs backwards. The LoongArch kernel is an EFI program, and hangs for
+// a while on a keyboard controller that the machine does not have.
+var machines = []machine{
+	{
+		arch: "mips64le", emulator: "qemu-system-mips64el",
+		arguments: []string{"-M", "loongson3-virt", "-cpu", "Loongson-3A1000", "-smp", "1"},
+		append:    "console=ttyS0 panic=-1",
+		cpu:       "ICT Loongson-3",
+	},
+	{
+		arch: "loong64", emulator: "qemu-system-loongarch64",
+		arguments: []string{"-M", "virt", "-cpu", "la464", "-smp", "2", "-bios", "$EMULATOR/usr/share/qemu-efi-loongarch64/QEMU_EFI.fd"},
+		append:    "console=ttyS0 panic=-1 initcall_blacklist=i8042_init",
+		cpu:       "Loongson-3A5000",
+	},
+}
+
+// command is the emulator's command line: the program of the unpacked package,
+// run by the loader and with the libraries that came with it, which need not be
+// this machine's.
+func (m machine) command(ctx context.Context, root, kernel, initrd string) (*exec.Cmd, error) {
+	program := filepath.Join(root, "usr/bin", m.emulator)
+	loader, err := interpreter(program)
+	if err != nil {
+		return nil, err
+	}
+	libraries, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu*"))
+	if err != nil {
+		return nil, err
+	}
+	arguments := []string{"--library-path", strings.Join(libraries, ":"), program, "-L", filepath.Join(root, "usr/share/qemu")}
+	for _, a := range m.arguments {
+		arguments = append(arguments, strings.ReplaceAll(a, "$EMULATOR", root))
+	}
+	arguments = append(arguments, "-m", "2048", "-nodefaults", "-vga", "none", "-display", "none", "-no-reboot",
+		"-serial", "stdio", "-kernel", kernel, "-initrd", initrd, "-append", m.append)
+	c := exec.CommandContext(ctx, filepath.Join(root, loader), arguments...)
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.WaitDelay = 5 * time.Second
+	return c, nil
+}
+
+// interpreter is the loader that a dynamic program asks for.
+func interpreter(program string) (string, error) {
+	f, err := elf.Open(program)
+	if err != nil {
+		return "", fmt.Errorf("the emulator: %w", err)
+	}
+	defer f.Close()
+	section := f.Section(".interp")
+	if section == nil {
+		return "", fmt.Errorf("the emulator %s names no loader", program)
+	}
+	name, err := section.Data()
+	return string(bytes.TrimRight(name, "\x00")), err
+}
+
+// run boots the machine, copies its console to log and returns the directory
+// of results that the guest wrote there, unpacked into dir. It ends when the
+// guest has powered off.
+func (m machine) run(ctx context.Context, root, kernel, initrd, dir string, log io.Writer) error {
+	c, err := m.command(ctx, root, kernel, initrd)
+	if err != nil {
+		return err
+	}
+	var errs, console bytes.Buffer
+	c.Stdout, c.Stderr = io.MultiWriter(&console, log), &errs
+	err = c.Run()
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: the guest did not power off in time; its console ends:\n%s%s", m.emulator, tail(console.Bytes(), 2000), &errs)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", m.emulator, err, &errs)
+	}
+	packed, err := results(&console)
+	if err != nil {
+		return fmt.Errorf("%w; the console ends:\n%s", err, tail(console.Bytes(), 2000))
+	}
+	return unpack(packed, dir)
+}
+
+func tail(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
+
+// results are what the guest's /init prints between two marks, base64, after
+// checking the digest that the first mark names.
+func results(console io.Reader) ([]byte, error) {
+	var text strings.Builder
+	var digest string
+	lines := bufio.NewScanner(console)
+	for lines.Scan() {
+		line := strings.TrimSpace(lines.Text())
+		switch {
+		case strings.HasPrefix(line, "guest: results begin "):
+			digest = strings.TrimPrefix(line, "guest: results begin ")
+		case line == "guest: results end":
+			packed, err := base64.StdEncoding.DecodeString(text.String())
+			if err != nil {
+				return nil, fmt.Errorf("the results on the console are damaged: %w", err)
+			}
+			if sum := sha256.Sum256(packed); hex.EncodeToString(sum[:]) != digest {
+				return nil, fmt.Errorf("the results on the console are damaged: digest %x, and the guest sent %s", sum, digest)
+			}
+			return packed, nil
+		case digest != "":
+			text.WriteString(line)
+		}
+	}
+	return nil, errors.Join(errors.New("no results on the console"), lines.Err())
+}
+
+// unpack writes a gzipped tar of plain files and directories into dir.
+func unpack(packed []byte, dir string) error {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return fmt.Errorf("results: %w", err)
+	}
+	to, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("results: %w", err)
+		}
+		switch h.Typeflag {
+		case tar.TypeDir:
+			err = to.MkdirAll(filepath.Clean(h.Name), 0o755)
+		case tar.TypeReg:
+			var data []byte
+			if data, err = io.ReadAll(r); err == nil {
+				err = to.WriteFile(filepath.Clean(h.Name), data, 0o644)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("results: %s: %w", h.Name, err)
+		}
+	}
+}
