@@ -12,6 +12,7 @@ import (
 type Provenance struct {
 	Run         string // how the run is named in a warning
 	Kernel      string // release and build
+	OS          string // compared between machines only: a run's programs are the image's
 	CPU         string // model
 	CPUs        string // online
 	Memory      string

@@ -59,8 +59,9 @@ func publishedCurves(d *published.DockerOnLoongson, tests []string) []UnixCurve 
 	return out
 }
 
-// platforms are the publication's machines in one container, and this one.
-func platforms(u *UnixClaims, d *published.DockerOnLoongson) ([]UnixPlatform, error) {
+// platforms are the publication's machines in one container, and this one
+// unless it is emulated.
+func platforms(u *UnixClaims, d *published.DockerOnLoongson, emulated string) ([]UnixPlatform, error) {
 	var out []UnixPlatform
 	for _, t := range publishedTables() {
 		if t.platforms == "" {
@@ -82,7 +83,9 @@ func platforms(u *UnixClaims, d *published.DockerOnLoongson) ([]UnixPlatform, er
 			}
 			out = append(out, p)
 		}
-		out = append(out, u.here(t.environment)...)
+		if emulated == "" {
+			out = append(out, u.here(t.environment)...)
+		}
 	}
 	return out, nil
 }

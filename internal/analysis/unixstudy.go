@@ -44,6 +44,9 @@ type UnixInput struct {
 	Cells     []study.Cell    // Workload is the test's published name, Copies the number of containers at once
 	Records   []sample.Record // finished trials in any order; failed ones are counted
 	Published *published.DockerOnLoongson
+	// Emulated says why the CPU is an emulated one; its scores never stand
+	// beside real machines'. "" for a real one.
+	Emulated string
 }
 
 // UnixPoint is one test in n containers at once.
@@ -159,7 +162,7 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 	}
 	u.Published = publishedCurves(in.Published, u.Tests)
 	var err error
-	if u.Platforms, err = platforms(u, in.Published); err != nil {
+	if u.Platforms, err = platforms(u, in.Published, in.Emulated); err != nil {
 		return nil, err
 	}
 	if u.Claims, err = checkClaims(u, in.Published); err != nil {
@@ -167,6 +170,9 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 	}
 	u.Note = intervalNote(u.Repetitions)
 	u.Findings = unixFindings(u)
+	if in.Emulated != "" {
+		u.Findings = append([]string{"This CPU is emulated (" + in.Emulated + "): the scores are the emulator's, show that the tests run, and are no machine's performance."}, u.Findings...)
+	}
 	return u, nil
 }
 

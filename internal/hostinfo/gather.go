@@ -39,6 +39,8 @@ func gather(root string, mounts func(mountinfo.FilterFunc) ([]*mountinfo.Info, e
 		BootID:         readLine(at("/proc/sys/kernel/random/boot_id")),
 		Root:           os.Geteuid() == 0,
 	}
+	h.ClockGHz, h.ClockSource = clock(root)
+	h.Emulated = emulated(cpuinfo, readLine(at("/proc/cmdline")))
 	var u unix.Utsname
 	if err := unix.Uname(&u); err == nil {
 		h.Hostname, h.Kernel, h.KernelBuild = unix.ByteSliceToString(u.Nodename[:]), unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Version[:])

@@ -11,6 +11,9 @@ type Host struct {
 	CPU            string            `json:"cpu"`                   // model name; Loongson's cpuinfo keys are known
 	CPUs           int               `json:"cpus"`                  // online
 	Cores          int               `json:"cores"`                 // physical cores among them, 0 = unknown
+	ClockGHz       float64           `json:"clockGHz,omitempty"`    // of a busy CPU; 0 = unknown
+	ClockSource    string            `json:"clockSource,omitempty"` // how ClockGHz is known: one of the Clock constants
+	Emulated       string            `json:"emulated,omitempty"`    // why the CPU is an emulated one, so that no time means anything; "" = nothing says so
 	Memory         int64             `json:"memory"`                // bytes
 	Governor       string            `json:"governor"`              // of cpu0, "" = no cpufreq
 	Mitigations    map[string]string `json:"mitigations,omitempty"` // /sys/devices/system/cpu/vulnerabilities

@@ -17,7 +17,11 @@ func Report(run *store.Run) (report.Input, error) {
 	if err != nil {
 		return report.Input{}, err
 	}
-	return report.Input{Manifest: run.Manifest(), Claims: analysis.Analyze(in)}, nil
+	claims := analysis.Analyze(in)
+	if claims.Unix, err = unixClaims(run); err != nil {
+		claims.Warnings = append(claims.Warnings, err.Error())
+	}
+	return report.Input{Manifest: run.Manifest(), Claims: claims}, nil
 }
 
 // Compare says what changed from run a to run b, and in what their

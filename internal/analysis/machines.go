@@ -1,0 +1,333 @@
+package analysis
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/published"
+)
+
+// MachineSide is one of two machines that are compared.
+type MachineSide struct {
+	Name        string     `json:"name"`        // as the user gave it
+	Target      string     `json:"target"`      // that the tests ran in, one instance of it
+	Machine     Machine    `json:"machine"`     // zeroes where not known
+	ClockSource string     `json:"clockSource"` // how GHz is known
+	Published   bool       `json:"published"`   // from a publication: one number a test, without its scatter
+	Emulated    string     `json:"emulated,omitempty"`
+	Provenance  Provenance `json:"-"`
+	// Scores are the repetitions of each test, by environment and name; a test
+	// with a score by CPU time too stands there twice.
+	Scores map[string]map[string][]float64 `json:"-"`
+}
+
+// MachineRow is one test of two machines.
+type MachineRow struct {
+	MachineRatio
+	A        float64  `json:"a"`        // score, mean over repetitions
+	B        float64  `json:"b"`        // the same
+	Interval Interval `json:"interval"` // of Ratio
+}
+
+// MachineTable is the tests of two machines in one environment.
+type MachineTable struct {
+	Environment string       `json:"environment"`
+	Tests       []string     `json:"tests"` // that the row "index" holds
+	Rows        []MachineRow `json:"rows"`
+}
+
+// MachineComparison is machine A by machine B.
+type MachineComparison struct {
+	A        MachineSide    `json:"a"`
+	B        MachineSide    `json:"b"`
+	Tables   []MachineTable `json:"tables"`
+	Warnings []string       `json:"warnings,omitempty"`
+	Note     string         `json:"note"` // how the intervals were made
+}
+
+// EmulatedError says that a side's times are an emulator's.
+type EmulatedError struct{ Name, Why string }
+
+// Error says why, and what to do.
+func (e *EmulatedError) Error() string {
+	return fmt.Sprintf("%s ran on an emulated CPU (%s): its scores are the emulator's and say nothing of a machine's speed; compare runs of real machines", e.Name, e.Why)
+}
+
+// PublishedHosts are the machines of docker-on-loongson, in the order of its tables.
+func PublishedHosts(d *published.DockerOnLoongson) []string {
+	return slices.Clone(d.Tables[platformN].Hosts)
+}
+
+// PublishedSide is a machine of docker-on-loongson in one container.
+func PublishedSide(d *published.DockerOnLoongson, host string) (MachineSide, error) {
+	h, ok := d.Hosts[host]
+	if !ok {
+		return MachineSide{}, fmt.Errorf("%s describes no machine %q", d.ID, host)
+	}
+	name := "published:" + d.ID + "/" + host
+	s := MachineSide{
+		Name: name, Target: "one container", Published: true, ClockSource: "as published",
+		Machine:    Machine{Cores: h.Cores, Threads: h.Threads(), GHz: h.ClockGHz},
+		Provenance: Provenance{Run: name, Kernel: h.Kernel, OS: h.OS},
+		Scores:     map[string]map[string][]float64{},
+	}
+	for _, t := range publishedTables() {
+		if t.platforms == "" {
+			continue
+		}
+		scores, err := d.Scores(t.platforms, host)
+		if err != nil {
+			return MachineSide{}, err
+		}
+		s.Scores[t.environment] = map[string][]float64{}
+		for test, v := range scores {
+			if test == unixIndex {
+				test = IndexAsPublished
+			}
+			s.Scores[t.environment][test] = []float64{v}
+		}
+	}
+	return s, nil
+}
+
+// ByWall is the name of a test's score by wall time, where published rows are
+// by CPU time.
+func ByWall(test string) string { return test + " (wall time)" }
+
+// UnixScores are the scores of one target alone, by environment and test, as
+// MachineSide takes them: Whetstone's by CPU time under its own name.
+func UnixScores(in UnixInput, target string) map[string]map[string][]float64 {
+	out := map[string]map[string][]float64{}
+	curves := unixCurves(in)
+	for _, c := range curves {
+		one := c.At(1)
+		if c.Target != target || one == nil || len(one.Repetitions) == 0 {
+			continue
+		}
+		if out[c.Environment] == nil {
+			out[c.Environment] = map[string][]float64{}
+		}
+		name := c.Test
+		if c.Clock == WallClock && find(curves, target, c.Environment, c.Test, CPUClock) != nil {
+			name = ByWall(c.Test)
+		}
+		out[c.Environment][name] = one.Repetitions
+	}
+	return out
+}
+
+// UnixTargets are the targets of a run with a Unix score of one instance, the
+// control last: what a machine is compared by is a container where there is one.
+func UnixTargets(in UnixInput) []string {
+	var out, control []string
+	for _, c := range unixCurves(in) {
+		if c.At(1) == nil || slices.Contains(out, c.Target) || slices.Contains(control, c.Target) {
+			continue
+		}
+		if slices.ContainsFunc(in.Cells, func(cell study.Cell) bool { return cell.Target == c.Target && cell.Control }) {
+			control = append(control, c.Target)
+			continue
+		}
+		out = append(out, c.Target)
+	}
+	return append(out, control...)
+}
+
+// CompareSides sets machine a against b. It refuses emulated sides with an
+// *EmulatedError, and fails where they have no test in common.
+func CompareSides(a, b MachineSide) (MachineComparison, error) {
+	for _, s := range []MachineSide{a, b} {
+		if s.Emulated != "" {
+			return MachineComparison{}, &EmulatedError{s.Name, s.Emulated}
+		}
+	}
+	m := MachineComparison{A: a, B: b, Note: sidesNote(a, b)}
+	for _, environment := range environmentsOf(a, b) {
+		if t := compareTable(a, b, environment); len(t.Rows) > 0 {
+			m.Tables = append(m.Tables, t)
+		}
+	}
+	if len(m.Tables) == 0 {
+		return MachineComparison{}, fmt.Errorf("%s and %s have no Unix test in common: %s against %s", a.Name, b.Name, a.inventory(), b.inventory())
+	}
+	m.Warnings = machineWarnings(a, b)
+	return m, nil
+}
+
+// inventory names what a side holds.
+func (s MachineSide) inventory() string {
+	var parts []string
+	for _, e := range slices.Sorted(maps.Keys(s.Scores)) {
+		parts = append(parts, fmt.Sprintf("%s (%s)", firstOf(e, "no limits"), strings.Join(slices.Sorted(maps.Keys(s.Scores[e])), ", ")))
+	}
+	return firstOf(strings.Join(parts, "; "), "nothing")
+}
+
+// environmentsOf are those of both sides: n copies, one copy, then the others.
+func environmentsOf(a, b MachineSide) []string {
+	var out []string
+	add := func(e string) {
+		_, inA := a.Scores[e]
+		_, inB := b.Scores[e]
+		if inA && inB && !slices.Contains(out, e) {
+			out = append(out, e)
+		}
+	}
+	add(UnixAllN)
+	add(UnixAllOne)
+	for _, e := range slices.Sorted(maps.Keys(a.Scores)) {
+		add(e)
+	}
+	return out
+}
+
+// unixOrder is the order of tests in reports: the published tables', with the
+// file copies where UnixBench has them.
+func unixOrder() []string {
+	return []string{
+		"dhrystone2", "whetstone", ByWall("whetstone"), "execl", "file-copy-1024", "file-copy-256", "file-copy-4096",
+		"pipe-throughput", "pipe-context-switch", "process-creation", "shell-1", "shell-8", "syscall",
+	}
+}
+
+// compareTable compares what both have in one environment, and indexes over it:
+// over the common tests, Whetstone by CPU time, and as published where both are.
+func compareTable(a, b MachineSide, environment string) MachineTable {
+	x, y := maps.Clone(a.Scores[environment]), maps.Clone(b.Scores[environment])
+	var names []string
+	for name := range x {
+		if _, both := y[name]; both {
+			names = append(names, name)
+		}
+	}
+	rank := func(name string) int {
+		if i := slices.Index(unixOrder(), name); i >= 0 {
+			return i
+		}
+		return len(unixOrder())
+	}
+	slices.Sort(names)
+	slices.SortStableFunc(names, func(p, q string) int { return rank(p) - rank(q) })
+	t := MachineTable{Environment: environment}
+	for _, name := range names {
+		if name != IndexAsPublished && !strings.HasSuffix(name, ByWall("")) {
+			t.Tests = append(t.Tests, name)
+		}
+	}
+	order := slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s == IndexAsPublished })
+	if len(t.Tests) > 0 {
+		x[unixIndex], y[unixIndex] = indexOf(x, t.Tests), indexOf(y, t.Tests)
+		order = append(order, unixIndex)
+	}
+	if len(order) < len(names)+1 && slices.Contains(names, IndexAsPublished) {
+		order = append(order, IndexAsPublished)
+	}
+	t.Rows = machineRows(order, x, y, a.Machine, b.Machine, environment)
+	return t
+}
+
+// indexOf are the geometric means over tests, repetition by repetition, as many
+// as the test with the fewest has.
+func indexOf(scores map[string][]float64, tests []string) []float64 {
+	n := math.MaxInt
+	for _, t := range tests {
+		n = min(n, len(scores[t]))
+	}
+	out := make([]float64, n)
+	for i := range out {
+		for _, t := range tests {
+			out[i] += math.Log(scores[t][i]) / float64(len(tests))
+		}
+		out[i] = math.Exp(out[i])
+	}
+	return out
+}
+
+func machineRows(order []string, x, y map[string][]float64, a, b Machine, environment string) []MachineRow {
+	at, against := map[string]float64{}, map[string]float64{}
+	for _, name := range order {
+		at[name], against[name] = mean(x[name]), mean(y[name])
+	}
+	if environment != UnixAllN { // one copy does not use the cores that would divide it
+		a.Cores, a.Threads = 0, 0
+	}
+	var rows []MachineRow
+	for _, r := range CompareMachines(order, at, against, a, b) {
+		rows = append(rows, MachineRow{MachineRatio: r, A: at[r.Test], B: against[r.Test], Interval: welch(r.Ratio, x[r.Test], y[r.Test])})
+	}
+	return rows
+}
+
+// MethodWelch names Welch's t interval of a difference of means of logarithms
+// (Welch, Biometrika 34, 1947). A side with one number counts as exact.
+const MethodWelch = "Welch t on logarithms"
+
+// welch is the interval of a ratio of means, from repetitions that are no pairs.
+func welch(ratio float64, x, y []float64) Interval {
+	var variance, weight float64
+	for _, side := range [][]float64{x, y} {
+		n := float64(len(side))
+		if n < 2 {
+			continue
+		}
+		v := stat.Variance(mapped(side, math.Log), nil) / n
+		variance += v
+		weight += v * v / (n - 1)
+	}
+	if len(x) < 2 && len(y) < 2 {
+		return none(ratio)
+	}
+	half := 0.
+	if variance > 0 {
+		half = distuv.StudentsT{Sigma: 1, Nu: variance * variance / weight}.Quantile(0.975) * math.Sqrt(variance)
+	}
+	return Interval{Low: ratio * ratioOf(-half), High: ratio * ratioOf(half), Level: 0.95, Method: MethodWelch}
+}
+
+func sidesNote(a, b MachineSide) string {
+	text := "Intervals are Welch's t at 95 % on the logarithms of the repetitions"
+	switch {
+	case a.Published && b.Published:
+		text = "Published scores come without their scatter, so there is no interval"
+	case a.Published || b.Published:
+		text += "; the published side comes without its scatter and counts as exact, so they are too narrow"
+	}
+	return text + ". Whetstone is by CPU time, as UnixBench 5.1.3 takes it, unless it says wall time. One copy uses one core, so it is not divided by cores or threads."
+}
+
+// machineWarnings are what differs beside the machines, which differ on purpose.
+func machineWarnings(a, b MachineSide) []string {
+	p, q := a.Provenance, b.Provenance
+	for _, side := range []*Provenance{&p, &q} {
+		side.CPU, side.CPUs, side.Memory, side.Host = "", "", "", ""
+	}
+	out := Residue(p, q)
+	if p.OS != "" && q.OS != "" && p.OS != q.OS {
+		out = append(out, fmt.Sprintf("%s and %s differ in operating system: %s against %s; execl and the shell tests run its programs where it is not the workbench", p.Run, q.Run, p.OS, q.OS))
+	}
+	for _, s := range []MachineSide{a, b} {
+		if s.Published {
+			out = append(out, fmt.Sprintf("%s: compiler, flags and image of the published scores are not known, and they are of UnixBench's own programs", s.Name))
+		}
+		if s.Machine.GHz <= 0 {
+			out = append(out, fmt.Sprintf("%s: the clock is not known, so nothing is divided by it", s.Name))
+		}
+		if s.Machine.Cores <= 0 {
+			out = append(out, fmt.Sprintf("%s: the number of cores is not known, so nothing is divided by it", s.Name))
+		}
+	}
+	if a.ClockSource != b.ClockSource && a.Machine.GHz > 0 && b.Machine.GHz > 0 {
+		out = append(out, fmt.Sprintf("the clocks are known in two ways, %s against %s: the ratio per GHz is as doubtful as the weaker one", a.ClockSource, b.ClockSource))
+	}
+	if a.Target != b.Target && !a.Published && !b.Published {
+		out = append(out, fmt.Sprintf("the tests ran in two targets, %s against %s: choose one with --target", a.Target, b.Target))
+	}
+	return out
+}

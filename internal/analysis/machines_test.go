@@ -1,0 +1,148 @@
+package analysis
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func publishedSide(t *testing.T, host string) MachineSide {
+	t.Helper()
+	s, err := PublishedSide(loongson(t), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (m MachineComparison) row(t *testing.T, environment, test string) MachineRow {
+	t.Helper()
+	for _, table := range m.Tables {
+		for _, r := range table.Rows {
+			if table.Environment == environment && r.Test == test {
+				return r
+			}
+		}
+	}
+	t.Fatalf("no row %s in %s", test, environment)
+	return MachineRow{}
+}
+
+func TestPublishedMachines(t *testing.T) {
+	m, err := CompareSides(publishedSide(t, "loongson-2way"), publishedSide(t, "ryzen5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		environment, test string
+		percent           float64
+	}{
+		{UnixAllN, "dhrystone2", 63.6}, {UnixAllN, "whetstone", 44.8}, {UnixAllN, IndexAsPublished, 39.4},
+		{UnixAllOne, IndexAsPublished, 39.9}, {UnixAllOne, "dhrystone2", 38.3},
+	} {
+		r := m.row(t, want.environment, want.test)
+		if math.Abs(100*r.Ratio-want.percent) > 0.05 {
+			t.Errorf("%s, %s: %.2f %%, want %.1f", want.environment, want.test, 100*r.Ratio, want.percent)
+		}
+		if r.Interval.Method != MethodNone {
+			t.Errorf("%s has an interval out of nothing: %+v", want.test, r.Interval)
+		}
+	}
+	// Index over the nine listed tests, by hand.
+	loongson, ryzen := m.A.Scores[UnixAllN], m.B.Scores[UnixAllN]
+	product := 1.
+	for _, test := range m.Tables[0].Tests {
+		product *= loongson[test][0] / ryzen[test][0]
+	}
+	if len(m.Tables[0].Tests) != 9 {
+		t.Errorf("the index holds %v", m.Tables[0].Tests)
+	}
+	same(t, "index over nine tests", m.row(t, UnixAllN, "index").Ratio, math.Pow(product, 1./9))
+	d := m.row(t, UnixAllN, "dhrystone2")
+	same(t, "per core", d.PerCore, d.Ratio/2)
+	same(t, "per thread", d.PerThread, d.Ratio)
+	same(t, "per GHz", d.PerGHz, d.Ratio)
+	if one := m.row(t, UnixAllOne, "dhrystone2"); one.PerCore != 0 || one.PerThread != 0 || one.PerGHz == 0 {
+		t.Errorf("one copy is divided by cores: %+v", one)
+	}
+	if all := strings.Join(m.Warnings, "\n"); !strings.Contains(all, "differ in kernel") || !strings.Contains(all, "compiler") || strings.Contains(all, "CPU model") {
+		t.Errorf("warnings:\n%s", all)
+	}
+}
+
+func TestRunAgainstPublished(t *testing.T) {
+	in := syntheticUnix(t, laws, []int{1, 2}, 3, 0.01, 0)
+	if got := UnixTargets(in); !slices.Equal(got, []string{"box", "host"}) {
+		t.Errorf("targets %v", got)
+	}
+	here := MachineSide{Name: "here", Target: "box", Machine: Machine{Cores: 1, Threads: 2, GHz: 2.9}, ClockSource: "cycle counter", Scores: UnixScores(in, "box")}
+	m, err := CompareSides(here, publishedSide(t, "loongson-1way"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := m.row(t, UnixAllN, "dhrystone2")
+	if math.Abs(r.Ratio-2000/2929.2) > 0.02 || r.Interval.Method != MethodWelch || r.Interval.Low >= r.Ratio || r.Interval.High <= r.Ratio {
+		t.Errorf("%+v", r)
+	}
+	same(t, "per GHz", r.PerGHz, r.Ratio*1.5/2.9)
+	same(t, "per core", r.PerCore, r.Ratio*4)
+	// Published rows are compared with CPU time; the wall's has no partner there.
+	if got := m.row(t, UnixAllN, "whetstone"); math.Abs(got.Ratio-900/908.1) > 0.02 {
+		t.Errorf("whetstone: %+v", got)
+	}
+	if !strings.Contains(strings.Join(m.Warnings, "\n"), "the clocks are known in two ways") {
+		t.Errorf("warnings: %q", m.Warnings)
+	}
+	both, err := CompareSides(here, here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "a machine by itself, by wall", both.row(t, UnixAllN, ByWall("whetstone")).Ratio, 1)
+}
+
+// Welch's interval by hand: equal variances of the logs, three against three.
+func TestWelch(t *testing.T) {
+	x := []float64{math.Exp(0.9), math.Exp(1), math.Exp(1.1)}
+	y := []float64{math.Exp(-0.1), 1, math.Exp(0.1)}
+	i := welch(math.E, x, y)
+	half := 2.776445 * math.Sqrt(0.01/3+0.01/3) // t(4 degrees, 0.975)
+	if math.Abs(math.Log(i.High)-1-half) > 1e-5 || math.Abs(1-math.Log(i.Low)-half) > 1e-5 {
+		t.Errorf("%+v, want e^(1±%v)", i, half)
+	}
+	one := welch(math.E, x, y[:1])
+	if want := 4.302653 * 0.1 / math.Sqrt(3); math.Abs(math.Log(one.High)-1-want) > 1e-5 {
+		t.Errorf("one side exact: %+v, want e^(1±%v)", one, want)
+	}
+}
+
+func TestEmulatedIsNotCompared(t *testing.T) {
+	a := publishedSide(t, "ryzen5")
+	a.Emulated = "QEMU TCG"
+	var emulated *EmulatedError
+	for _, pair := range [][2]MachineSide{{a, publishedSide(t, "ryzen5")}, {publishedSide(t, "ryzen5"), a}} {
+		if _, err := CompareSides(pair[0], pair[1]); !errors.As(err, &emulated) || !strings.Contains(err.Error(), "QEMU TCG") {
+			t.Errorf("compared: %v", err)
+		}
+	}
+	in := syntheticUnix(t, laws, []int{1, 2}, 3, 0, 0)
+	in.Emulated = "QEMU TCG"
+	u := studied(t, in)
+	if !strings.Contains(u.Findings[0], "emulated (QEMU TCG)") {
+		t.Errorf("first finding: %s", u.Findings[0])
+	}
+	for _, p := range u.Platforms {
+		if p.Here {
+			t.Error("an emulated machine stands beside real ones")
+		}
+	}
+}
+
+func TestNothingInCommon(t *testing.T) {
+	a := MachineSide{Name: "a", Scores: map[string]map[string][]float64{UnixAllN: {"syscall": {1}}}}
+	b := MachineSide{Name: "b", Scores: map[string]map[string][]float64{UnixAllN: {"execl": {1}}}}
+	if _, err := CompareSides(a, b); err == nil || !strings.Contains(err.Error(), "syscall") {
+		t.Errorf("%v", err)
+	}
+}

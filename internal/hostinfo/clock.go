@@ -1,0 +1,137 @@
+package hostinfo
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// How a clock rate is known, the best first.
+const (
+	ClockCounter = "cycle counter" // cycles of a busy thread by the time that it ran: measured
+	ClockCPUFreq = "cpufreq"       // what the driver says while a CPU is busy
+	ClockDMI     = "DMI"           // what the firmware says, nominal
+	ClockCPUInfo = "cpuinfo"       // what the kernel says; in a virtual machine the rate of its time stamps
+)
+
+// clock is the rate of a busy CPU in GHz and how it is known; 0 and "" where
+// nothing tells it.
+func clock(root string) (ghz float64, source string) {
+	at := func(p string) string { return filepath.Join(root, p) }
+	if root == "/" {
+		if ghz, err := countedClock(); err == nil {
+			return ghz, ClockCounter
+		}
+	}
+	if ghz := cpufreqClock(at("/sys/devices/system/cpu")); ghz > 0 {
+		return ghz, ClockCPUFreq
+	}
+	if ghz := dmiClock([]byte(readText(at("/sys/firmware/dmi/tables/DMI")))); ghz > 0 {
+		return ghz, ClockDMI
+	}
+	if mhz, err := strconv.ParseFloat(cpuFields(readText(at("/proc/cpuinfo")))["cpu mhz"], 64); err == nil && mhz > 0 {
+		return mhz / 1e3, ClockCPUInfo
+	}
+	return 0, ""
+}
+
+// countedClock lets the cycle counter count a thread that spins, and divides by
+// the time that the counter ran. It fails where there is no such counter or it
+// may not be used.
+func countedClock() (float64, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	attr := unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CPU_CYCLES,
+		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Read_format: unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+		Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+	}
+	fd, err := unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return 0, fmt.Errorf("perf_event_open: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "perf event")
+	defer f.Close()
+	for range 10 { // some 10 ms: the clock has come up, interrupts weigh little
+		runtime.KeepAlive(spin())
+	}
+	var b [16]byte
+	if _, err := f.Read(b[:]); err != nil {
+		return 0, fmt.Errorf("read of a perf event: %w", err)
+	}
+	cycles, ns := binary.NativeEndian.Uint64(b[:8]), binary.NativeEndian.Uint64(b[8:])
+	if cycles == 0 || ns == 0 {
+		return 0, fmt.Errorf("the counter saw %d cycles in %d ns while the CPU worked", cycles, ns)
+	}
+	return float64(cycles) / float64(ns), nil
+}
+
+// cpufreqClock is the fastest CPU's rate while one is busy.
+func cpufreqClock(dir string) float64 {
+	files, err := filepath.Glob(filepath.Join(dir, "cpu[0-9]*/cpufreq/scaling_cur_freq"))
+	if err != nil || len(files) == 0 {
+		return 0
+	}
+	for range 10 {
+		runtime.KeepAlive(spin())
+	}
+	fastest := 0.
+	for _, f := range files {
+		if khz, err := strconv.ParseFloat(readLine(f), 64); err == nil {
+			fastest = max(fastest, khz/1e6)
+		}
+	}
+	return fastest
+}
+
+// dmiClock is "Current Speed" of the first processor (SMBIOS 3.7, type 4,
+// offset 16h, in MHz).
+func dmiClock(table []byte) float64 {
+	const processor, speed = 4, 0x16
+	for len(table) >= 4 {
+		kind, length := table[0], int(table[1])
+		if length < 4 || length > len(table) {
+			return 0
+		}
+		if kind == processor && length >= speed+2 {
+			if mhz := binary.LittleEndian.Uint16(table[speed:]); mhz > 0 {
+				return float64(mhz) / 1e3
+			}
+		}
+		end := bytes.Index(table[length:], []byte{0, 0}) // of the structure's strings
+		if end < 0 {
+			return 0
+		}
+		table = table[length+end+2:]
+	}
+	return 0
+}
+
+// emulated says why the CPU is an emulated one, "" where nothing tells so: by
+// the name that QEMU gives its TCG; by the virtual Loongson 3A1000, which no
+// hypervisor runs (QEMU, docs/system/target-mips.rst: KVM has the 3A4000); or by
+// "tare.emulated=NAME" on the kernel's command line, for emulators that do not
+// tell.
+func emulated(cpuinfo, cmdline string) string {
+	for word := range strings.FieldsSeq(cmdline) {
+		if name, ok := strings.CutPrefix(word, "tare.emulated="); ok && name != "" {
+			return name + ", by the kernel's command line"
+		}
+	}
+	field := cpuFields(cpuinfo)
+	switch {
+	case strings.Contains(field["model name"], "TCG"):
+		return field["model name"]
+	case strings.Contains(field["machine"], "loongson64v") && strings.Contains(field["cpu model"], "V0.5"):
+		return "QEMU's loongson3-virt with " + strings.Join(strings.Fields(field["cpu model"]), " ")
+	}
+	return ""
+}
