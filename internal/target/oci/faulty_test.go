@@ -3,6 +3,7 @@ package oci
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,8 +66,8 @@ func try(t *testing.T, ctx context.Context, d *Driver) (run, closed error) {
 		_, run = i.Wait(ctx)
 	}
 	closed = i.Close()
-	if again := i.Close(); again != closed && again.Error() != closed.Error() {
-		t.Errorf("second Close: %v", again)
+	if again := i.Close(); fmt.Sprint(again) != fmt.Sprint(closed) {
+		t.Errorf("second Close: %v, after %v", again, closed)
 	}
 	return run, closed
 }

@@ -36,10 +36,10 @@ func checkProperties(_ context.Context, s *suite) error {
 func checkCheck(ctx context.Context, s *suite) error {
 	facts, err := s.driver.Check(ctx)
 	if err != nil {
-		return fmt.Errorf("Check: %w", err)
+		return fmt.Errorf("its Check: %w", err)
 	}
 	if facts.Path != "" && facts.Version == "" {
-		return fmt.Errorf("Check found %s but no version", facts.Path)
+		return fmt.Errorf("its Check found %s but no version", facts.Path)
 	}
 	return nil
 }
@@ -50,21 +50,24 @@ func checkMissing(ctx context.Context, s *suite) error {
 	}
 	_, err := s.opts.Missing.Check(ctx)
 	if err := s.blames(err); err != nil {
-		return fmt.Errorf("Check: %w", err)
+		return fmt.Errorf("its Check: %w", err)
 	}
 	broken := *s
 	broken.driver = s.opts.Missing
 	if err := s.blames(broken.run(ctx, sh("true")).err); err != nil {
-		return fmt.Errorf("Prepare or Start: %w", err)
+		return fmt.Errorf("its Prepare or Start: %w", err)
 	}
 	return nil
 }
 
 // blames says what is wrong with an error that should say that MissingName is missing.
 func (s *suite) blames(err error) error {
+	if err == nil {
+		return errors.New("without its binary it works")
+	}
 	var cannot *target.CannotError
 	if !errors.As(err, &cannot) {
-		return fmt.Errorf("without its binary: got %v, want a CannotError", err)
+		return fmt.Errorf("without its binary: want a CannotError, got: %w", err)
 	}
 	if !strings.Contains(cannot.Lacks, s.opts.MissingName) {
 		return fmt.Errorf("without its binary: %q does not name %q", cannot.Error(), s.opts.MissingName)
@@ -149,12 +152,12 @@ func checkNoPayload(ctx context.Context, s *suite) error {
 	}
 	told := o.stderr
 	if o.err != nil {
-		told += o.err.Error()
+		told += "; " + o.err.Error()
 	} else if o.exit.Code != 126 && o.exit.Code != 127 {
 		return fmt.Errorf("a payload that does not exist ended with %s", exitText(o.exit))
 	}
 	if !strings.Contains(told, missing) {
-		return fmt.Errorf("a payload that does not exist is not named: error %v, standard error %q", o.err, o.stderr)
+		return fmt.Errorf("a payload that does not exist is not named: %.500q", told)
 	}
 	// The mark helper acts first; what it cannot find it says itself.
 	return s.run(ctx, job{args: []string{missing}}).ended(127)

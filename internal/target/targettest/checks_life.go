@@ -63,20 +63,20 @@ func (i *instance) watched(ctx context.Context) error {
 		}
 		if w.PID != 0 {
 			if _, err := os.Stat("/proc/" + strconv.Itoa(w.PID)); err != nil {
-				return fmt.Errorf("Watch names a %s process that does not run: %w", w.Role, err)
+				return fmt.Errorf("its Watch names a %s process that does not run: %w", w.Role, err)
 			}
 		}
 		if w.Cgroup != "" {
 			if err := cgroupExists(w.Cgroup); err != nil {
-				return fmt.Errorf("Watch names a %s cgroup: %w", w.Role, err)
+				return fmt.Errorf("its Watch names a %s cgroup: %w", w.Role, err)
 			}
 		}
 		if w.PID == 0 && w.Cgroup == "" {
-			return fmt.Errorf("Watch names a %s with neither process nor cgroup while it runs", w.Role)
+			return fmt.Errorf("its Watch names a %s with neither process nor cgroup while it runs", w.Role)
 		}
 	}
 	if payloads != 1 {
-		return fmt.Errorf("Watch names %d payloads, want 1", payloads)
+		return fmt.Errorf("its Watch names %d payloads, want 1", payloads)
 	}
 	return nil
 }
@@ -130,11 +130,22 @@ func (i *instance) cancelled(ctx context.Context, arm func(cancel func()) error)
 	stamped := func() { at <- time.Now(); cancel() }
 	err := i.startAnd(ctx, func() error { return arm(stamped) })
 	ended := time.Now()
-	if !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("cancelled: got %v, want the context's error", err)
+	if err := wantCancelled(err); err != nil {
+		return err
 	}
 	if late := ended.Sub(<-at); late > killTime {
 		return fmt.Errorf("cancelled: it took %v to end, more than %v", late, killTime)
+	}
+	return nil
+}
+
+// wantCancelled says what is wrong with an error that should be the context's.
+func wantCancelled(err error) error {
+	switch {
+	case err == nil:
+		return errors.New("cancelled: it ended well, and should have with the context's error")
+	case !errors.Is(err, context.Canceled):
+		return fmt.Errorf("cancelled: want the context's error, got: %w", err)
 	}
 	return nil
 }
@@ -164,8 +175,8 @@ func checkCancelBefore(ctx context.Context, s *suite) error {
 	if cerr := i.close(); cerr != nil {
 		return cerr
 	}
-	if !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("started under a cancelled context: got %v, want the context's error", err)
+	if err := wantCancelled(err); err != nil {
+		return fmt.Errorf("started under a cancelled context: %w", err)
 	}
 	i, err = s.prepare(over, sh("exit 0"))
 	if err != nil {
