@@ -27,7 +27,7 @@ func unixClaims(run *store.Run) (*analysis.UnixClaims, error) {
 	if err != nil {
 		return nil, err
 	}
-	claims, err := analysis.UnixStudy(analysis.UnixInput{Cells: m.Cells, Records: records, Published: d})
+	claims, err := analysis.UnixStudy(analysis.UnixInput{Cells: m.Cells, Records: records, Published: d, Emulated: m.Host.Emulated})
 	if err != nil {
 		return nil, fmt.Errorf("run %s beside %s: %w", m.ID, unixPublished, err)
 	}

@@ -1,0 +1,171 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// MachineFormats are the formats that Machines writes.
+func MachineFormats() []Format { return []Format{FormatText, FormatMarkdown, FormatJSON} }
+
+// Machines writes a comparison of two machines as text, Markdown or JSON.
+func Machines(w io.Writer, format Format, m analysis.MachineComparison, o Options) error {
+	switch format {
+	case FormatText:
+		p := printer{w: newSink(w), Options: o}
+		p.machines(m)
+		return p.w.flush("the comparison")
+	case FormatMarkdown:
+		s := newSink(w)
+		markdownMachines(s, m)
+		return s.flush("the comparison")
+	case FormatJSON:
+		if err := json.MarshalWrite(w, m, jsonOptions(), jsontext.WithIndent(" ")); err != nil {
+			return fmt.Errorf("write JSON: %w", err)
+		}
+		if _, err := io.WriteString(w, "\n"); err != nil {
+			return fmt.Errorf("write JSON: %w", err)
+		}
+		return nil
+	}
+	return fmt.Errorf("two machines compared have no format %q: take text, md or json", format)
+}
+
+func (p *printer) machines(m analysis.MachineComparison) {
+	p.w.line(p.bold(machinesTitle(m)))
+	for _, f := range machineFacts(m) {
+		p.wrapped(fmt.Sprintf("%-3s", f.Name), strings.Repeat(" ", 3), f.Value)
+	}
+	p.list("Warnings", "! ", m.Warnings)
+	for _, t := range m.Tables {
+		p.heading(machineHeading(t))
+		grid := newGrid()
+		for _, c := range machineColumns(t) {
+			cells := c.cells(t)
+			if c.right {
+				alignPoints(cells)
+			}
+			grid.column(c.head, c.right, p.fit(cells))
+		}
+		p.w.line(grid.render())
+		p.wrapped("", "", indexNote(t.Tests))
+	}
+	p.w.line("")
+	p.wrapped("", "", m.Note)
+}
+
+func markdownMachines(w sink, m analysis.MachineComparison) {
+	w.printf("# %s\n\n", escapeMarkdown(machinesTitle(m)))
+	for _, f := range machineFacts(m) {
+		w.printf("- %s: %s\n", f.Name, escapeMarkdown(f.Value))
+	}
+	w.line("")
+	markdownList(w, "Warnings", m.Warnings)
+	for _, t := range m.Tables {
+		w.printf("## %s\n\n", escapeMarkdown(machineHeading(t)))
+		grid := newGrid()
+		for _, c := range machineColumns(t) {
+			grid.column(c.head, c.right, lines(c.cells(t), escapeMarkdown))
+		}
+		w.printf("%s\n\n%s\n\n", grid.writer().RenderMarkdown(), escapeMarkdown(indexNote(t.Tests)))
+	}
+	w.printf("%s\n", escapeMarkdown(m.Note))
+}
+
+func machinesTitle(m analysis.MachineComparison) string {
+	return "A by B: " + m.A.Name + " by " + m.B.Name
+}
+
+// machineFacts describe both sides.
+func machineFacts(m analysis.MachineComparison) []fact {
+	describe := func(s analysis.MachineSide) string {
+		parts := []string{s.Name, "in " + s.Target}
+		if s.Machine.Cores > 0 {
+			parts = append(parts, count(s.Machine.Cores, "core"))
+		}
+		if s.Machine.Threads > 0 {
+			parts = append(parts, count(s.Machine.Threads, "hardware thread"))
+		}
+		return join(append(parts, clockFact(s.Machine.GHz, s.ClockSource)))
+	}
+	return []fact{{"A", describe(m.A)}, {"B", describe(m.B)}}
+}
+
+// clockFact is a clock rate and how it is known; "" where it is not.
+func clockFact(ghz float64, source string) string {
+	if ghz <= 0 {
+		return ""
+	}
+	return strconv.FormatFloat(ghz, 'f', 2, 64) + " GHz (" + source + ")"
+}
+
+func machineHeading(t analysis.MachineTable) string {
+	return capital(analysis.UnixPlace(t.Environment))
+}
+
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func indexNote(tests []string) string {
+	return fmt.Sprintf("index: geometric mean over %s: %s.", count(len(tests), "test"), strings.Join(tests, ", "))
+}
+
+// machineColumn is one column of a comparison.
+type machineColumn struct {
+	head  string
+	right bool
+	cell  func(analysis.MachineRow) string
+}
+
+func (c machineColumn) cells(t analysis.MachineTable) []string { return lines(t.Rows, c.cell) }
+
+// machineColumns leaves out the columns that say nothing.
+func machineColumns(t analysis.MachineTable) []machineColumn {
+	ratio := func(pick func(analysis.MachineRow) float64) func(analysis.MachineRow) string {
+		return func(r analysis.MachineRow) string {
+			if v := pick(r); v > 0 {
+				return percentOf(v)
+			}
+			return ""
+		}
+	}
+	all := []machineColumn{
+		{"test", false, func(r analysis.MachineRow) string { return r.Test }},
+		{"A", true, func(r analysis.MachineRow) string { return number(r.A, 1) }},
+		{"B", true, func(r analysis.MachineRow) string { return number(r.B, 1) }},
+		{"A by B", true, ratio(func(r analysis.MachineRow) float64 { return r.Ratio })},
+		{"95 % interval", true, func(r analysis.MachineRow) string { return percentSpan(r.Interval) }},
+		{"per core", true, ratio(func(r analysis.MachineRow) float64 { return r.PerCore })},
+		{"per thread", true, ratio(func(r analysis.MachineRow) float64 { return r.PerThread })},
+		{"per GHz", true, ratio(func(r analysis.MachineRow) float64 { return r.PerGHz })},
+	}
+	var kept []machineColumn
+	for _, c := range all {
+		if strings.Join(c.cells(t), "") != "" {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// percentOf is a ratio in percent with one decimal, as published claims are.
+func percentOf(ratio float64) string { return number(100*ratio, 1) + " %" }
+
+// percentSpan is an interval of a ratio in percent, "" where there is none.
+func percentSpan(i analysis.Interval) string {
+	if !known(i) {
+		return ""
+	}
+	return "[" + number(100*i.Low, 1) + ", " + number(100*i.High, 1) + "]"
+}
