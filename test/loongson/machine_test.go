@@ -37,13 +37,13 @@ var machines = []machine{
 	{
 		arch: "mips64le", emulator: "qemu-system-mips64el",
 		arguments: []string{"-M", "loongson3-virt", "-cpu", "Loongson-3A1000", "-smp", "1"},
-		append:    "console=ttyS0 panic=-1",
+		append:    "console=ttyS0 panic=-1 tare.emulated=qemu-system-mips64el",
 		cpu:       "ICT Loongson-3",
 	},
 	{
 		arch: "loong64", emulator: "qemu-system-loongarch64",
 		arguments: []string{"-M", "virt", "-cpu", "la464", "-smp", "2", "-bios", "$EMULATOR/usr/share/qemu-efi-loongarch64/QEMU_EFI.fd"},
-		append:    "console=ttyS0 panic=-1 initcall_blacklist=i8042_init",
+		append:    "console=ttyS0 panic=-1 initcall_blacklist=i8042_init tare.emulated=qemu-system-loongarch64",
 		cpu:       "Loongson-3A5000",
 	},
 }
