@@ -5,15 +5,18 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/schedule"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/trial"
+	"github.com/tarelab/tare/internal/workload"
 )
 
 // Event is a step of a measurement, for who watches it.
@@ -65,6 +68,35 @@ func (l *Lab) runner(sink trial.Sink) *trial.Runner {
 		Groups: l.groups,
 		Probes: []trial.Probe{probe.Cgroup{}, probe.Noise{}},
 		Sink:   sink,
+		Judge:  busy(hostinfo.Gather().CPUs),
+	}
+}
+
+// When other processes disturb a trial: from this share of all CPUs' time on.
+// In trials shorter than the second number the kernel's ticks tell too little.
+const (
+	busyShare = 0.25
+	busyWall  = 0.2
+)
+
+// busy warns of trials during which other processes used much of the machine's
+// CPU time: all that was used, less what the instances and their daemons used.
+// Where the instances' own use cannot be read, nothing can be said.
+func busy(cpus int) func(map[string][]float64) []string {
+	return func(values map[string][]float64) []string {
+		all, own, wall := values[probe.MachineCPU], values[workload.CPU], values[workload.Wall]
+		if len(all) == 0 || len(own) == 0 || len(wall) == 0 || slices.Max(wall) < busyWall {
+			return nil
+		}
+		others := all[0] - own[0]
+		for _, daemons := range values[probe.DaemonCPU] {
+			others -= daemons
+		}
+		share := others / (slices.Max(wall) * float64(cpus))
+		if share < busyShare {
+			return nil
+		}
+		return []string{fmt.Sprintf("pressure: other processes used %.0f %% of the machine's CPU time during the trial", 100*share)}
 	}
 }
 

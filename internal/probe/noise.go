@@ -5,15 +5,16 @@ import (
 	"fmt"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/target"
 )
 
 // Noise reads what else went on on the machine during the trial: time stolen
-// by the hypervisor, and time in which tasks waited for CPUs or I/O. What the
-// payload itself waits for is in it too, so it is compared between trials of
-// the same cell. Where the kernel does not tell, the value is left out.
+// by the hypervisor, time in which tasks waited for CPUs or I/O, and what all
+// CPUs did. What the payload itself does and waits for is in it too, so it is
+// compared between trials of the same cell, or with the instances' own. Where the kernel does not tell, the value is left out.
 type Noise struct{}
 
 // Begin notes the counters.
@@ -28,7 +29,7 @@ func (Noise) Begin(context.Context, []target.Watch) (func() ([]sample.Value, err
 			return nil, fmt.Errorf("noise probe: %w", err)
 		}
 		var values []sample.Value
-		for _, m := range []string{Steal, CPUPressure, IOPressure} {
+		for _, m := range []string{Steal, CPUPressure, IOPressure, MachineCPU} {
 			b, ok := before[m]
 			a, still := after[m]
 			if ok && still {
@@ -49,7 +50,15 @@ func readNoise() (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	noise := map[string]float64{Steal: stat.CPUTotal.Steal}
+	own, err := ownCPU()
+	if err != nil {
+		return nil, err
+	}
+	t := stat.CPUTotal
+	noise := map[string]float64{
+		Steal:      t.Steal,
+		MachineCPU: t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ - own, // a guest's time is in User and Nice
+	}
 	for resource, metric := range map[string]string{"cpu": CPUPressure, "io": IOPressure} {
 		// An error means a kernel without PSI, or with it turned off.
 		if psi, err := proc.PSIStatsForResource(resource); err == nil && psi.Some != nil {
@@ -57,4 +66,13 @@ func readNoise() (map[string]float64, error) {
 		}
 	}
 	return noise, nil
+}
+
+// ownCPU is this process's CPU time in seconds.
+func ownCPU() (float64, error) {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0, fmt.Errorf("getrusage: %w", err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9, nil
 }

@@ -17,6 +17,7 @@ const (
 	Steal        = "steal"
 	CPUPressure  = "cpu-pressure"
 	IOPressure   = "io-pressure"
+	MachineCPU   = "machine-cpu"
 	TaskClock    = "task-clock"
 	Migrations   = "migrations"
 	PageFaults   = "page-faults"
@@ -37,6 +38,7 @@ func Metrics() []sample.Metric {
 		{Name: Steal, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time that the hypervisor gave to others during the trial, over all CPUs (steps of 10 ms)"},
 		{Name: CPUPressure, Unit: sample.Seconds, Better: sample.Lower, Help: "time during the trial in which some task of the machine waited for a CPU"},
 		{Name: IOPressure, Unit: sample.Seconds, Better: sample.Lower, Help: "time during the trial in which some task of the machine waited for I/O"},
+		{Name: MachineCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time that all CPUs of the machine spent on anything but tare itself during the trial (steps of 10 ms)"},
 		{Name: TaskClock, Unit: sample.Seconds, Better: sample.Lower, Help: "time that the instances' tasks were on a CPU, by the kernel's perf counter"},
 		{Name: Switches, Unit: sample.Count, Better: sample.Lower, Help: "context switches of the instances' tasks, voluntary or not"},
 		{Name: Migrations, Unit: sample.Count, Better: sample.Lower, Help: "times that a task of the instances moved to another CPU"},
