@@ -60,6 +60,8 @@ Measuring needs root for most targets; check, report, studies and help do not.
   tare run survey                          the price list of this machine
   tare weigh -- sysbench cpu --time=1 run  any command, on every layer found
   tare run ladder                          what each step of isolation costs
+  tare run docker-on-loongson --quick      Unix indexes in 0..N containers
+  tare index                               the Unix index of this machine
   tare report last --format html -o r.html`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -70,7 +72,7 @@ Measuring needs root for most targets; check, report, studies and help do not.
 	root.PersistentFlags().String("state", "", "directory for runs and images (default $TARE_STATE, else /var/lib/tare for root, else ~/.local/state/tare)")
 	root.AddCommand(
 		checkCommand(env), weighCommand(env), runCommand(env), resumeCommand(env), reportCommand(env),
-		compareCommand(env), studiesCommand(env), runsCommand(env), sweepCommand(env), versionCommand(env),
+		compareCommand(env), indexCommand(env), studiesCommand(env), runsCommand(env), sweepCommand(env), versionCommand(env),
 	)
 	return root
 }

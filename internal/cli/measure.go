@@ -33,12 +33,13 @@ func (env *Env) measure(c *cobra.Command, st study.Study, f *measureFlags) error
 	if err != nil {
 		return errors.Join(err, laboratory.Close())
 	}
-	return env.carryOut(c, laboratory, plan, f)
+	return env.carryOut(c, laboratory, plan, func(run *store.Run) (error, error) { return env.show(run, f) })
 }
 
-// carryOut measures what a plan still lacks, closes the laboratory and reports
-// what there is, interrupted or not.
-func (env *Env) carryOut(c *cobra.Command, laboratory *lab.Lab, plan *lab.Plan, f *measureFlags) error {
+// carryOut measures what a plan still lacks, closes the laboratory and shows
+// what there is, interrupted or not. show's first result is the error that
+// stands for what was found.
+func (env *Env) carryOut(c *cobra.Command, laboratory *lab.Lab, plan *lab.Plan, show func(*store.Run) (verdict, err error)) error {
 	env.announce(plan)
 	view := env.newProgress(plan)
 	measured := laboratory.Measure(c.Context(), plan, view.update)
@@ -49,7 +50,7 @@ func (env *Env) carryOut(c *cobra.Command, laboratory *lab.Lab, plan *lab.Plan, 
 	if measured != nil {
 		fmt.Fprintf(env.Stderr, "interrupted; go on with: tare resume %s\n", plan.Manifest.ID)
 	}
-	verdict, err := env.show(plan.Run, f)
+	verdict, err := show(plan.Run)
 	return errors.Join(measured, err, verdict)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/studies"
 )
@@ -68,7 +69,7 @@ trial twice. A record that was cut off by a kill is measured again.`,
 			if err != nil {
 				return errors.Join(err, laboratory.Close())
 			}
-			return env.carryOut(c, laboratory, plan, &f)
+			return env.carryOut(c, laboratory, plan, func(run *store.Run) (error, error) { return env.show(run, &f) })
 		},
 	}
 	c.Flags().BoolVar(&f.json, "json", false, "print the whole report as JSON")
