@@ -6,7 +6,7 @@ version := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
 
-.PHONY: weigh build test quick bench lint tools setup-build guest web clean
+.PHONY: weigh build test quick bench lint tools setup-build guest web dist test-loongson clean
 
 weigh: ## the main job: the price list of this machine, and its HTML report
 	scripts/setup.sh weigh
@@ -43,5 +43,16 @@ bench: build ## the performance bars, as a table
 tools: ## runsc, and youki where cargo is installed
 	scripts/setup.sh tools
 
+dist: setup-build ## tare for every architecture, with checksums and bills of materials, built twice and compared
+	scripts/dist.sh
+	scripts/dist.sh check
+
+# COMMAND is what runs inside; TARGETS are those that its run must hold.
+test-loongson: setup-build web ## tare inside emulated Loongson machines, mips64el and loong64
+	scripts/setup.sh loongson
+	$(MAKE) --no-print-directory -C guest ARCH=mips64le all
+	$(MAKE) --no-print-directory -C guest ARCH=loong64 all
+	go test -count=1 -v ./test/loongson -loongson $(if $(COMMAND),-command '$(COMMAND)') $(if $(TARGETS),-targets '$(TARGETS)')
+
 clean:
-	rm -rf bin dist guest/bin/linux_* web/dist web/node_modules
+	rm -rf bin dist guest/bin/linux_* web/node_modules internal/report/page/dist/report.html

@@ -4,6 +4,7 @@
 #   scripts/setup.sh build    the C cross compiler (the ziglang wheel)
 #   scripts/setup.sh weigh    ... and what the survey weighs
 #   scripts/setup.sh test     ... and what the tests use
+#   scripts/setup.sh loongson what make test-loongson fetches and unpacks packages with
 #   scripts/setup.sh tools    runsc (and youki, where cargo is installed), from source
 #
 # Debian packages are installed by name; everything else goes below
@@ -86,10 +87,13 @@ lint() {
 case "${1:-}" in
 build) zig && node ;;
 weigh) packages runc crun busybox-static sysbench fio iperf3 && zig && node && runsc ;;
+# The emulators and the guests' packages come from test/loongson/packages.sh,
+# which installs nothing on this machine.
+loongson) packages apt dpkg tar xz-utils coreutils debian-archive-keyring && zig && node ;;
 tools) runsc && youki ;;
 test) packages runc crun busybox-static sysbench fio iperf3 chromium && zig && node && runsc && youki && lint ;;
 *)
-	sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

@@ -7,21 +7,70 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/guest"
 )
 
+// commit is set by the linker in a release, which is built without the version
+// control's own stamp: that one differs with the checkout.
+var commit string
+
+// build is what a tare says of itself.
+type build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"` // "" where neither the linker nor go build was told
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+	Go      string `json:"go"`
+	Module  string `json:"module,omitempty"`
+	Guest   string `json:"guest"` // digest of the programs that run inside targets
+}
+
 func versionCommand(env *Env) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:   "version",
 		Short: "Show the build of this tare",
 		Args:  exactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
-			fmt.Fprintf(env.Stdout, "tare %s %s/%s %s\n", env.Version, runtime.GOOS, runtime.GOARCH, runtime.Version())
-			if info, ok := debug.ReadBuildInfo(); ok {
-				fmt.Fprintln(env.Stdout, "module", info.Main.Path)
+			b, err := thisBuild(env.Version)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return env.printJSON(b)
+			}
+			fmt.Fprintf(env.Stdout, "tare %s %s/%s %s\n", b.Version, b.OS, b.Arch, b.Go)
+			for _, line := range [][2]string{{"commit", b.Commit}, {"module", b.Module}, {"guest", b.Guest}} {
+				if line[1] != "" {
+					fmt.Fprintln(env.Stdout, line[0], line[1])
+				}
 			}
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return c
+}
+
+func thisBuild(version string) (build, error) {
+	b := build{Version: version, Commit: commit, OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
+	digest, err := guest.Digest()
+	if err != nil {
+		return b, err
+	}
+	b.Guest = digest
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b, nil
+	}
+	b.Module = info.Main.Path
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && b.Commit == "" {
+			b.Commit = s.Value
+		}
+	}
+	return b, nil
 }
 
 // printJSON writes v as indented JSON.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cavaliergopher/cpio"
 )
@@ -60,7 +61,14 @@ func writeInitramfs(to io.Writer, root, tare, command string) error {
 			return err
 		}
 	}
-	for name, data := range map[string][]byte{"init": init, "usr/bin/tare": binary, "guest/command": []byte(command + "\n"), "etc/passwd": []byte("root:x:0:0:root:/root:/bin/sh\n")} {
+	for name, data := range map[string][]byte{
+		"init": init, "usr/bin/tare": binary,
+		"guest/command":  []byte(command + "\n"),
+		"guest/date":     fmt.Appendln(nil, time.Now().Unix()),
+		"etc/hostname":   []byte("loongson\n"),
+		"etc/os-release": []byte("PRETTY_NAME=\"Debian's kernel and busybox, for a test\"\n"),
+		"etc/passwd":     []byte("root:x:0:0:root:/root:/bin/sh\n"),
+	} {
 		if err := a.file(name, 0o755, data); err != nil {
 			return err
 		}

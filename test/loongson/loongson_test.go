@@ -172,10 +172,19 @@ func (m machine) checkIsTrue(t *testing.T, dir string) {
 			t.Errorf("target %s does not work: %s", f.Target, f.Why)
 		}
 	}
+	facts := map[string]hostinfo.Fact{}
 	for _, f := range found.Facts {
 		t.Logf("%-24s %-5v %s %s", f.Name, f.OK, f.Value, f.Why)
-		if slices.Contains([]string{"cgroup controllers", "cgroups writable", "start inside a cgroup", "namespaces", "overlayfs", "seccomp filters"}, f.Name) && !f.OK {
-			t.Errorf("%s: %s", f.Name, f.Why)
+		facts[f.Name] = f
+	}
+	for name, want := range m.truth {
+		if f, told := facts[name]; !told || f.OK != want {
+			t.Errorf("%s: told %v, is %v; tare says %v: %s%s", name, told, want, f.OK, f.Value, f.Why)
+		}
+	}
+	for _, kind := range []string{"mnt", "pid", "net", "uts", "ipc", "cgroup"} {
+		if !slices.Contains(strings.Fields(facts["namespaces"].Value), kind) {
+			t.Errorf("namespaces: no %s in %q", kind, facts["namespaces"].Value)
 		}
 	}
 }
@@ -188,8 +197,14 @@ func (m machine) hostIsRight(t *testing.T, h hostinfo.Host) {
 	if h.Arch != m.arch || h.Cgroup != "v2" {
 		t.Errorf("arch %s, cgroup %s; want %s, v2", h.Arch, h.Cgroup, m.arch)
 	}
-	if h.Virtualization != "qemu" {
-		t.Errorf("virtualization: %q; the numbers of an emulated machine must say \"qemu\"", h.Virtualization)
+	if !strings.Contains(h.Emulated, m.emulator) {
+		t.Errorf("emulated: %q; the numbers of this machine must be labelled with %s", h.Emulated, m.emulator)
+	}
+	if want := map[string]int{"mips64le": 1, "loong64": 2}[m.arch]; h.CPUs != want {
+		t.Errorf("%d CPUs, want %d", h.CPUs, want)
+	}
+	if h.Memory < 1<<30 || h.Memory > 2<<30 {
+		t.Errorf("memory of %d bytes on a machine with 2 GiB", h.Memory)
 	}
 }
 

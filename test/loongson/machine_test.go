@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,28 +24,44 @@ import (
 
 // A machine is one emulated Loongson.
 type machine struct {
-	arch      string   // GOARCH
-	emulator  string   // QEMU's program
-	arguments []string // of the machine, its CPU and firmware; $EMULATOR is the emulator's root
-	append    string   // the kernel's command line
-	cpu       string   // what tare must call its CPU
+	arch      string          // GOARCH
+	emulator  string          // QEMU's program
+	arguments []string        // of the machine, its CPU and firmware; $EMULATOR is the emulator's root
+	append    string          // the kernel's command line
+	cpu       string          // what tare must call its CPU
+	truth     map[string]bool // what tare check must say, by fact
+}
+
+// truths are what both kernels can do and cannot, by their configuration and
+// their emulator: no PMU, no virtualization extension, pure cgroup v2.
+func truths(differing map[string]bool) map[string]bool {
+	all := map[string]bool{
+		"cgroup controllers": true, "cgroups writable": true, "start inside a cgroup": true, "user namespaces": true,
+		"overlayfs": true, "seccomp filters": true, "perf hardware counters": false, "perf software counters": true,
+		"eBPF": true, "tracepoints": true, "pressure (PSI)": true, "KVM": false,
+	}
+	maps.Copy(all, differing)
+	return all
 }
 
 // machines are those of the test. The MIPS one has a single CPU: with two its
 // clock runs backwards. The LoongArch kernel is an EFI program, and hangs for
-// a while on a keyboard controller that the machine does not have.
+// a while on a keyboard controller that the machine does not have; nothing in it
+// tells an emulated CPU from a real one, so the command line does.
 var machines = []machine{
 	{
 		arch: "mips64le", emulator: "qemu-system-mips64el",
 		arguments: []string{"-M", "loongson3-virt", "-cpu", "Loongson-3A1000", "-smp", "1"},
 		append:    "console=ttyS0 panic=-1 tare.emulated=qemu-system-mips64el",
 		cpu:       "ICT Loongson-3",
+		truth:     truths(map[string]bool{"namespaces": false, "BTF": false}), // MIPS has no time namespaces
 	},
 	{
 		arch: "loong64", emulator: "qemu-system-loongarch64",
 		arguments: []string{"-M", "virt", "-cpu", "la464", "-smp", "2", "-bios", "$EMULATOR/usr/share/qemu-efi-loongarch64/QEMU_EFI.fd"},
 		append:    "console=ttyS0 panic=-1 initcall_blacklist=i8042_init tare.emulated=qemu-system-loongarch64",
 		cpu:       "Loongson-3A5000",
+		truth:     truths(map[string]bool{"namespaces": true}), // whether it has BTF changes with its version
 	},
 }
 

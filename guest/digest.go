@@ -1,0 +1,23 @@
+package guest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// Digest identifies the programs of this build: "sha256:" and the digest of
+// their names and bytes, in the order mark, launch, unix. Builds of one commit
+// for one architecture have the same.
+func Digest() (string, error) {
+	h := sha256.New()
+	for _, name := range []string{Mark, Launch, Unix} {
+		b, err := Read(name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %d\n", name, len(b))
+		h.Write(b)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Builds tare for every architecture, from any of them, into dist/:
+#
+#   scripts/dist.sh          archives, bills of materials and SHA256SUMS
+#   scripts/dist.sh check    builds a second time, from a copy of the tree in
+#                            another directory and with empty caches, and
+#                            compares: the bits must be the same
+#
+# $ARCHITECTURES limits the list (default: amd64 arm64 loong64 mips64le riscv64).
+# $ZIG is the C compiler, as make sets it. Needs go, npm and GNU tar.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+architectures=${ARCHITECTURES:-amd64 arm64 loong64 mips64le riscv64}
+zig=${ZIG:?ZIG names the C compiler; make dist sets it}
+
+fail() {
+	printf 'dist: %s\n' "$*" >&2
+	exit 1
+}
+
+# The copy that is checked has no repository: it is told what it is.
+version=${DIST_VERSION:-$(git describe --tags --always --dirty)}
+commit=${DIST_COMMIT:-$(git rev-parse HEAD)}
+
+archive() { # ARCHITECTURE: dist/tare_VERSION_linux_ARCHITECTURE.tar.gz and its bill
+	local name=tare_${version}_linux_$1
+	local into=$work/$name
+	mkdir -p "$into"
+	GOOS=linux GOARCH=$1 CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+		-ldflags "-s -w -buildid= -X main.version=$version -X github.com/tarelab/tare/internal/cli.commit=$commit" \
+		-o "$into/tare" ./cmd/tare
+	cp LICENSE README.md "$into/"
+	chmod 0755 "$into" "$into/tare"
+	chmod 0644 "$into/LICENSE" "$into/README.md"
+	tar -C "$work" --sort=name --format=gnu --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "$name" | gzip -9 -n >"dist/$name.tar.gz"
+	"$work/sbom" -binary "$into/tare" -version "$version" -zig "$("$zig" version)" -musl "$musl" -lock web/package-lock.json >"dist/$name.cdx.json"
+}
+
+build() {
+	for file in LICENSE README.md; do [ -r "$file" ] || fail "$file is missing: it is part of every archive"; done
+	musl=$(sed -n 's/^#define VERSION "\(.*\)"$/\1/p' "$(dirname "$zig")/lib/libc/musl/src/internal/version.h")
+	[ -n "$musl" ] || fail "$zig does not tell the version of its C library"
+	work=$(mktemp -d)
+	trap 'rm -rf "$work"' EXIT
+	rm -rf dist
+	mkdir dist
+	go build -o "$work/sbom" ./scripts/sbom
+	make --no-print-directory -C web
+	for architecture in $architectures; do
+		make --no-print-directory -C guest "ARCH=$architecture" all
+		archive "$architecture"
+	done
+	(cd dist && sha256sum -- *.tar.gz *.cdx.json >SHA256SUMS)
+	cat dist/SHA256SUMS
+}
+
+check() {
+	[ -r dist/SHA256SUMS ] || fail "there is no dist/ to compare with: run scripts/dist.sh first"
+	local copy
+	copy=$(mktemp -d)
+	trap 'chmod -R u+w "$copy"; rm -rf "$copy"' EXIT
+	mkdir -p "$copy/somewhere/else"
+	git ls-files -z --cached --others --exclude-standard | while IFS= read -rd '' file; do
+		[ ! -e "$file" ] || printf '%s\0' "$file" # a file that is deleted and not yet committed
+	done | tar --null --files-from=- -cf - | tar -x -C "$copy/somewhere/else"
+	DIST_VERSION=$version DIST_COMMIT=$commit ZIG=$zig ARCHITECTURES=$architectures \
+		GOCACHE=$copy/go-cache ZIG_GLOBAL_CACHE_DIR=$copy/zig-cache ZIG_LOCAL_CACHE_DIR=$copy/zig-cache \
+		"$copy/somewhere/else/scripts/dist.sh" >/dev/null
+	diff dist/SHA256SUMS "$copy/somewhere/else/dist/SHA256SUMS" >&2 || fail "the second build differs from the first (< dist/, > the copy)"
+	echo "dist: the same $(wc -l <dist/SHA256SUMS) digests, built in another directory"
+}
+
+case "${1:-build}" in
+build) build ;;
+check) check ;;
+*)
+	sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+	exit 2
+	;;
+esac
