@@ -251,12 +251,26 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 	if need := PlanBlocks(in.Alpha, most); most > 0 && in.Blocks > 0 && in.Blocks < need {
 		out = append(out, (&TooFewBlocks{Blocks: in.Blocks, Need: need, Cells: most, Alpha: in.Alpha}).Error())
 	}
+	return append(append(out, twinless(groups)...), in.noteWarnings()...)
+}
+
+// twinless warns of controls without a twin: by group, or once where no group
+// has one.
+func twinless(groups []group) []string {
+	var out []string
+	twins := 0
 	for _, g := range groups {
-		if g.control >= 0 && g.aa < 0 && len(g.cells) > 1 {
+		switch {
+		case g.aa >= 0:
+			twins++
+		case g.control >= 0 && len(g.cells) > 1:
 			out = append(out, g.name+": the control has no A/A twin, so the noise floor is not known; set `aa: true` in the study")
 		}
 	}
-	return append(out, in.noteWarnings()...)
+	if twins == 0 && len(out) > 1 {
+		return []string{fmt.Sprintf("none of %d controls has an A/A twin, so the noise floor is not known; set `aa: true` in the study", len(out))}
+	}
+	return out
 }
 
 // noteWarnings sums up the records' own warnings, by kind, over the cells.

@@ -48,6 +48,25 @@ func unixFindings(u *UnixClaims) []string {
 	return out
 }
 
+// unixHeadline is the findings in a few sentences: the fall of the index and
+// what a container costs, for the first container target.
+func unixHeadline(u *UnixClaims) []string {
+	targets := u.containerTargets()
+	if len(targets) == 0 {
+		return nil
+	}
+	var out []string
+	for _, environment := range u.environments(targets[0]) {
+		w := where{u, targets[0], environment}
+		for _, text := range []string{w.indexFalls(), w.costs()} {
+			if text != "" {
+				out = append(out, fmt.Sprintf("%s, %s: %s.", targets[0], UnixPlace(environment), text))
+			}
+		}
+	}
+	return out
+}
+
 // environments of a target, in order.
 func (u *UnixClaims) environments(target string) []string {
 	var out []string
@@ -141,10 +160,17 @@ func (w where) testsFall() string {
 			}
 		}
 		if len(names) > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s: %s (b and its intervals from %.2f to %.2f)", len(names), way.verb(len(names)), strings.Join(names, ", "), low, high))
+			parts = append(parts, fmt.Sprintf("%s %s: %s (b and its intervals from %.2f to %.2f)", scoresText(len(names)), way.verb(len(names)), strings.Join(names, ", "), low, high))
 		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+func scoresText(n int) string {
+	if n == 1 {
+		return "1 score"
+	}
+	return fmt.Sprintf("%d scores", n)
 }
 
 // bends names where the curves leave full speed: the median and the extremes.

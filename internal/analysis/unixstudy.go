@@ -114,6 +114,7 @@ type UnixClaims struct {
 	Platforms []UnixPlatform `json:"platforms"`
 	Claims    []CheckedClaim `json:"claims"`
 	Findings  []string       `json:"findings"`
+	Headline  []string       `json:"headline"` // the findings in a few sentences
 	// Tests are the tests that both indexes hold, in published order.
 	Tests       []string `json:"tests"`
 	Repetitions int      `json:"repetitions"` // most of any point
@@ -169,9 +170,10 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 		return nil, err
 	}
 	u.Note = intervalNote(u.Repetitions)
-	u.Findings = unixFindings(u)
+	u.Findings, u.Headline = unixFindings(u), unixHeadline(u)
 	if in.Emulated != "" {
-		u.Findings = append([]string{"This CPU is emulated (" + in.Emulated + "): the scores are the emulator's, show that the tests run, and are no machine's performance."}, u.Findings...)
+		say := []string{"This CPU is emulated (" + in.Emulated + "): the scores are the emulator's, show that the tests run, and are no machine's performance."}
+		u.Findings, u.Headline = slices.Concat(say, u.Findings), slices.Concat(say, u.Headline)
 	}
 	return u, nil
 }

@@ -251,7 +251,7 @@ func TestUnixFindings(t *testing.T) {
 		"the curves bend at 2.0",
 		"overlapped by 99.0 %",
 		"Jain's index is 1.000",
-		"4 fall as 1/n: dhrystone2, whetstone (wall time), process-creation, file-copy-1024",
+		"4 scores fall as 1/n: dhrystone2, whetstone (wall time), process-creation, file-copy-1024",
 		"in 4 containers 0.45 (here ",
 	} {
 		if !strings.Contains(all, want) {

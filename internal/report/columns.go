@@ -93,7 +93,7 @@ func fraction(s string) int {
 // briefCell is a secondary metric in one cell: the median, and the ratio with
 // the verdict's sign.
 func briefCell(t shownTable, r shownRow) string {
-	if r.claim.Summary.N == 0 || r.claim.Control || r.claim.Effect == nil {
+	if r.claim.Summary.N == 0 || r.claim.Control || r.claim.Effect == nil || r.claim.Effect.Blocks == 0 {
 		return r.Median.Value
 	}
 	return r.Median.Value + " " + r.times() + sign(r.Verdict)

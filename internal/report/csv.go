@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/tarelab/tare/internal/analysis"
@@ -26,13 +27,14 @@ var csvHeader = []string{
 // base units (seconds, bytes, counts), empty where a number does not exist.
 func CSV(w io.Writer, in Input) error {
 	out := csv.NewWriter(w)
-	if err := out.Write(csvHeader); err != nil {
+	if err := out.Write(append(slices.Clone(csvHeader), csvUnixHeader...)); err != nil {
 		return fmt.Errorf("write CSV: %w", err)
 	}
 	for i := range in.Claims.Tables {
 		t := &in.Claims.Tables[i]
 		for j := range t.Rows {
-			if err := out.Write(csvLine(in.Manifest.ID, t, &t.Rows[j])); err != nil {
+			line := append(csvLine(in.Manifest.ID, t, &t.Rows[j]), csvUnix(in, t, &t.Rows[j])...)
+			if err := out.Write(line); err != nil {
 				return fmt.Errorf("write CSV: %w", err)
 			}
 		}

@@ -14,6 +14,9 @@ import (
 // findings says in plain words what the claims show: one sentence or two for
 // each primary table and ladder, then what limits them.
 func findings(v view) []string {
+	if u := v.in.Claims.Unix; u != nil {
+		return append(slices.Clone(u.Findings), trialFinding(v)...) // instead of a sentence for each of many groups
+	}
 	var out []string
 	for _, g := range v.groups {
 		if v.hasLadder(g.name) {

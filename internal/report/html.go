@@ -43,8 +43,9 @@ type page struct {
 	Compared   []pageGrid    `json:"compared"`   // parallel to claims.comparisons
 	Failures   []failed      `json:"failures"`
 	LeftOut    []fact        `json:"leftOut"`
-	Points     int           `json:"points"`     // samples drawn as dots
-	PointsMost int           `json:"pointsMost"` // the limit of that
+	Unix       *pageUnix     `json:"unix,omitempty"` // of a run beside the published Unix tests; claims.unix has the numbers
+	Points     int           `json:"points"`         // samples drawn as dots
+	PointsMost int           `json:"pointsMost"`     // the limit of that
 }
 
 // pageGrid is a table that is ready to be shown.
@@ -104,6 +105,10 @@ func newPage(in Input) page {
 	for _, c := range in.Claims.Comparisons {
 		title, head, rows := comparison(c)
 		p.Compared = append(p.Compared, pageGrid{title, head, rows})
+	}
+	if u := in.Claims.Unix; u != nil {
+		p.Unix = newPageUnix(u)
+		p.Findings = append(slices.Clone(u.Headline), trialFinding(v)...)
 	}
 	for i := range in.Claims.Tables {
 		t := showTable(&in.Claims.Tables[i])

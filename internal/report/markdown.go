@@ -21,6 +21,17 @@ func markdown(w sink, v view) {
 		title, head, rows := comparison(c)
 		w.printf("## %s\n\n%s\n\n", escapeMarkdown(title), comparisonGrid(head, rows, escapeMarkdown).writer().RenderMarkdown())
 	}
+	if u := v.in.Claims.Unix; u != nil {
+		markdownUnix(w, u)
+	} else {
+		markdownPrices(w, v)
+	}
+	markdownList(w, "Failed trials", lines(v.failures, failureLine))
+	markdownList(w, "Left out", lines(v.leftOut, func(f fact) string { return f.Name + ": " + f.Value }))
+	markdownList(w, "The run", lines(v.facts, func(f fact) string { return f.Name + ": " + f.Value }))
+}
+
+func markdownPrices(w sink, v view) {
 	if v.isLadder() {
 		markdownLadders(w, v)
 	}
@@ -30,9 +41,6 @@ func markdown(w sink, v view) {
 	if !v.isLadder() {
 		markdownLadders(w, v)
 	}
-	markdownList(w, "Failed trials", lines(v.failures, failureLine))
-	markdownList(w, "Left out", lines(v.leftOut, func(f fact) string { return f.Name + ": " + f.Value }))
-	markdownList(w, "The run", lines(v.facts, func(f fact) string { return f.Name + ": " + f.Value }))
 }
 
 func markdownList(w sink, heading string, items []string) {

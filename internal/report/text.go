@@ -35,6 +35,18 @@ func (p *printer) report(v view) {
 		p.heading(title)
 		p.w.line(comparisonGrid(head, rows, clean).render())
 	}
+	if u := v.in.Claims.Unix; u != nil {
+		p.unix(u)
+	} else {
+		p.prices(v)
+	}
+	p.list("Failed trials", "", lines(v.failures, failureLine))
+	p.list("Left out", "", lines(v.leftOut, func(f fact) string { return f.Name + ": " + f.Value }))
+	p.footer(v)
+}
+
+// prices prints the price lists and ladders in the study's order.
+func (p *printer) prices(v view) {
 	if v.isLadder() {
 		p.ladders(v)
 	}
@@ -47,9 +59,6 @@ func (p *printer) report(v view) {
 	if !v.isLadder() {
 		p.ladders(v)
 	}
-	p.list("Failed trials", "", lines(v.failures, failureLine))
-	p.list("Left out", "", lines(v.leftOut, func(f fact) string { return f.Name + ": " + f.Value }))
-	p.footer(v)
 }
 
 func lines[T any](items []T, line func(T) string) []string {
@@ -276,7 +285,7 @@ func (p *printer) footer(v view) {
 	if len(p.dropped) > 0 {
 		p.wrapped("", "", fmt.Sprintf("Left out at %d columns: %s.", p.Width, strings.Join(p.dropped, ", ")))
 	}
-	if slices.ContainsFunc(v.groups, func(g group) bool { return len(g.secondary) > 0 }) {
+	if v.in.Claims.Unix == nil && slices.ContainsFunc(v.groups, func(g group) bool { return len(g.secondary) > 0 }) {
 		p.wrapped("", "", legend+".")
 	}
 }

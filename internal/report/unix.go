@@ -1,0 +1,357 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// unixGrids are the tables of a run of the Unix tests: the scores, their fall
+// beside the published one, and this machine beside the published machines.
+func unixGrids(u *analysis.UnixClaims) []pageGrid {
+	var out []pageGrid
+	for _, p := range unixPlaces(u) {
+		place := p.target + ", " + analysis.UnixPlace(p.environment)
+		curves := p.curves(u)
+		out = append(out, scoreGrid(place, curves))
+		if slices.ContainsFunc(curves, func(c analysis.UnixCurve) bool { return c.Law != nil }) {
+			out = append(out, fallGrid(u, place, curves))
+		}
+	}
+	return append(out, platformGrids(u)...)
+}
+
+// unixPlace is a target in an environment.
+type unixPlace struct{ target, environment string }
+
+// unixPlaces are those that have curves, in their order. A control stands in
+// the others' tables as n = 0 where there are others.
+func unixPlaces(u *analysis.UnixClaims) []unixPlace {
+	var out, alone []unixPlace
+	for _, c := range u.Curves {
+		p := unixPlace{c.Target, c.Environment}
+		to := &alone
+		if c.At(0) != nil || c.Law != nil {
+			to = &out
+		}
+		if !slices.Contains(*to, p) {
+			*to = append(*to, p)
+		}
+	}
+	if len(out) == 0 {
+		return alone
+	}
+	return out
+}
+
+// curves of a place: the tests, then the indexes.
+func (p unixPlace) curves(u *analysis.UnixClaims) []analysis.UnixCurve {
+	var out []analysis.UnixCurve
+	for _, c := range u.Curves {
+		if c.Target == p.target && c.Environment == p.environment {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// counts are the numbers of containers that any of the curves has.
+func counts(curves []analysis.UnixCurve) []int {
+	var out []int
+	for _, c := range curves {
+		for _, p := range c.Points {
+			if !slices.Contains(out, p.N) {
+				out = append(out, p.N)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func countHead(n int) string {
+	if n == 0 {
+		return "host"
+	}
+	return strconv.Itoa(n)
+}
+
+// scoreGrid is Data_N of each test with half its interval, and the spread.
+func scoreGrid(place string, curves []analysis.UnixCurve) pageGrid {
+	ns := counts(curves)
+	g := pageGrid{Title: place + ": score in each of n containers", Head: append([]string{"test"}, lines(ns, countHead)...)}
+	g.Head = append(g.Head, "evenness")
+	for _, c := range curves {
+		row := []string{c.Name()}
+		for _, n := range ns {
+			row = append(row, scoreCell(c.At(n)))
+		}
+		g.Rows = append(g.Rows, append(row, slowestCell(c)))
+	}
+	return g
+}
+
+func scoreCell(p *analysis.UnixPoint) string {
+	switch {
+	case p == nil:
+		return ""
+	case len(p.Repetitions) == 0:
+		return "failed"
+	}
+	return number(p.Data.Value, max(0, 3-decade(p.Data.Value))) + plusMinus(p.Data)
+}
+
+// plusMinus is half an interval in percent of its number, "" where there is none.
+func plusMinus(e analysis.Estimate) string {
+	if !known(e.Interval) || e.Value <= 0 {
+		return ""
+	}
+	half := 100 * (e.Interval.High - e.Interval.Low) / 2 / e.Value
+	if half < 1 {
+		return " ±" + number(half, 1) + " %"
+	}
+	return " ±" + number(half, 0) + " %"
+}
+
+// slowestCell is the worst spread between containers, and where it was.
+func slowestCell(c analysis.UnixCurve) string {
+	least, at := 2., 0
+	for _, p := range c.Points {
+		if p.Spread != nil && p.Spread.Slowest < least {
+			least, at = p.Spread.Slowest, p.N
+		}
+	}
+	if at == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s (n = %d)", number(least, 2), at)
+}
+
+// fallGrid is each test relative to one container, the published row below the
+// machine's own.
+func fallGrid(u *analysis.UnixClaims, place string, curves []analysis.UnixCurve) pageGrid {
+	ns := slices.DeleteFunc(counts(curves), func(n int) bool { return n < 2 })
+	g := pageGrid{Title: place + ": relative to one container", Head: append([]string{"test"}, lines(ns, strconv.Itoa)...)}
+	g.Head = append(g.Head, "b of 1/n^b", "bends at n", "falls")
+	for _, c := range curves {
+		g.Rows = append(g.Rows, fallRow(c.Name(), ns, c))
+		if p := u.PublishedCurve(c.Environment, c.Test); p != nil && p.Clock == c.Clock {
+			g.Rows = append(g.Rows, fallRow("· published", ns, *p))
+		}
+	}
+	return g
+}
+
+func fallRow(name string, ns []int, c analysis.UnixCurve) []string {
+	row := []string{name}
+	for _, n := range ns {
+		cell := ""
+		if p := c.At(n); p != nil && p.ToOne != nil {
+			cell = number(p.ToOne.Value, 2) + plusMinus(*p.ToOne)
+		}
+		row = append(row, cell)
+	}
+	if c.Law == nil {
+		return append(row, "", "", "")
+	}
+	bend := ""
+	if c.Law.Capacity != nil {
+		bend = spanCell(*c.Law.Capacity, 1)
+	}
+	return append(row, spanCell(c.Law.Decay, 2), bend, string(c.Law.Falls))
+}
+
+func spanCell(e analysis.Estimate, decimals int) string {
+	s := number(e.Value, decimals)
+	if known(e.Interval) {
+		s += " [" + number(e.Interval.Low, decimals) + ", " + number(e.Interval.High, decimals) + "]"
+	}
+	return s
+}
+
+// platformGrids set the machines beside each other, in one container each.
+func platformGrids(u *analysis.UnixClaims) []pageGrid {
+	var out []pageGrid
+	for _, environment := range []string{analysis.UnixAllN, analysis.UnixAllOne} {
+		g := pageGrid{Title: "Machines in one container, " + analysis.UnixPlace(environment), Head: []string{"test"}}
+		var all []analysis.UnixPlatform
+		for _, p := range u.Platforms {
+			if p.Environment == environment {
+				all = append(all, p)
+				g.Head = append(g.Head, p.Name)
+			}
+		}
+		for _, test := range append(slices.Clone(u.Tests), "index") {
+			row := []string{test}
+			for _, p := range all {
+				cell := missing
+				if e, ok := p.Scores[test]; ok {
+					cell = number(e.Value, max(0, 3-decade(e.Value))) + plusMinus(e)
+				}
+				row = append(row, cell)
+			}
+			g.Rows = append(g.Rows, row)
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// unixIndexNote says what the indexes hold.
+func unixIndexNote(u *analysis.UnixClaims) string {
+	return fmt.Sprintf("“index” holds %s: %s, whetstone by CPU time; the published index is recomputed over the same, as its own (“index as published”) holds file copies that the tables do not list. %s ± is half the 95 %% interval; evenness is the slowest container by the fastest in the worst repetition. Source: %s",
+		count(len(u.Tests), "test"), strings.Join(u.Tests, ", "), u.Note, u.Citation)
+}
+
+// claimsGrid is the published claims as a table, a row for each answer.
+func claimsGrid(u *analysis.UnixClaims) pageGrid {
+	g := pageGrid{Title: "The published claims", Head: []string{"claim", "by its own cells", "verdict", "on this machine", "verdict"}}
+	for _, c := range u.Claims {
+		if len(c.Here) == 0 {
+			g.Rows = append(g.Rows, []string{c.Text, c.Computed, string(c.Verdict), "", "not asked"})
+		}
+		for i, here := range c.Here {
+			row := []string{c.Text, c.Computed, string(c.Verdict), here.Target + ": " + here.Computed, string(here.Verdict)}
+			if i > 0 {
+				row[0], row[1], row[2] = "", "", ""
+			}
+			g.Rows = append(g.Rows, row)
+		}
+	}
+	return g
+}
+
+// claimLines are the published claims as paragraphs, for terminals.
+func claimLines(u *analysis.UnixClaims) []string {
+	var out []string
+	for _, c := range u.Claims {
+		text := fmt.Sprintf("[%s] %s %s.", c.Verdict, c.Text, strings.TrimSuffix(c.Computed, "."))
+		for _, here := range c.Here {
+			text += fmt.Sprintf(" Here, in %s [%s]: %s.", here.Target, here.Verdict, here.Computed)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// unixText prints the study's part of a report for a terminal. The price lists
+// of its many groups are left to the other formats.
+func (p *printer) unix(u *analysis.UnixClaims) {
+	for _, g := range unixGrids(u) {
+		p.heading(g.Title)
+		p.w.line(p.unixGrid(g))
+	}
+	p.w.line("")
+	p.wrapped("", "", unixIndexNote(u))
+	p.list("The published claims, by their own cells and on this machine", "", claimLines(u))
+	p.w.line("")
+	p.wrapped("", "", "Every cell and metric: tare report RUN --format csv, json or html.")
+}
+
+// unixGrid renders a table, without its last columns where they do not fit.
+func (p *printer) unixGrid(g pageGrid) string {
+	for {
+		grid := newGrid()
+		for i, head := range g.Head {
+			grid.column(head, i > 0, p.fit(lines(g.Rows, func(r []string) string { return r[i] })))
+		}
+		out := grid.render()
+		if !p.tooWide(out) || len(g.Head) < 3 {
+			return out
+		}
+		last := len(g.Head) - 1
+		p.drop(g.Head[last])
+		g.Head = g.Head[:last]
+	}
+}
+
+func markdownUnix(w sink, u *analysis.UnixClaims) {
+	for _, g := range append(unixGrids(u), claimsGrid(u)) {
+		grid := newGrid()
+		for i, head := range g.Head {
+			grid.column(escapeMarkdown(head), i > 0 && g.Head[0] == "test", lines(g.Rows, func(r []string) string { return escapeMarkdown(r[i]) }))
+		}
+		w.printf("## %s\n\n%s\n\n", escapeMarkdown(g.Title), grid.writer().RenderMarkdown())
+	}
+	w.printf("%s\n\n", escapeMarkdown(unixIndexNote(u)))
+}
+
+// csvUnixHeader names what the CSV has of the Unix tests: empty elsewhere.
+var csvUnixHeader = []string{
+	"environment", "instances", "data_n", "data_n_low", "data_n_high", "fairness", "slowest_by_fastest", "overlap",
+	"to_one", "to_one_low", "to_one_high", "to_control", "to_control_low", "to_control_high", "published_score", "published_to_one",
+}
+
+// csvUnix finds the point that a line of the CSV is of.
+func csvUnix(in Input, t *analysis.Table, r *analysis.Row) []string {
+	out := make([]string, len(csvUnixHeader))
+	i := slices.IndexFunc(in.Manifest.Cells, func(c study.Cell) bool { return c.ID == r.Cell })
+	if i < 0 {
+		return out
+	}
+	cell := in.Manifest.Cells[i]
+	out[0], out[1] = cell.Environment, strconv.Itoa(cell.Copies)
+	clock := map[string]analysis.UnixClock{"score": analysis.WallClock, "cpu-score": analysis.CPUClock}[t.Metric.Name]
+	if u := in.Claims.Unix; u != nil && clock != "" && !cell.AA {
+		csvPoint(out, u, cell, clock)
+	}
+	return out
+}
+
+func csvPoint(out []string, u *analysis.UnixClaims, cell study.Cell, clock analysis.UnixClock) {
+	c := u.Curve(cell.Target, cell.Environment, cell.Workload, clock)
+	if c == nil || c.At(cell.Copies) == nil {
+		return
+	}
+	estimate := func(at int, e *analysis.Estimate) {
+		if e == nil || e.Value == 0 {
+			return
+		}
+		out[at] = csvNumber(e.Value)
+		if known(e.Interval) {
+			out[at+1], out[at+2] = csvNumber(e.Interval.Low), csvNumber(e.Interval.High)
+		}
+	}
+	p := c.At(cell.Copies)
+	estimate(2, &p.Data)
+	if p.Spread != nil {
+		out[5], out[6] = csvNumber(p.Spread.Fairness), csvNumber(p.Spread.Slowest)
+	}
+	if p.Overlap > 0 {
+		out[7] = csvNumber(p.Overlap)
+	}
+	estimate(8, p.ToOne)
+	estimate(11, p.ToHost)
+	n := cell.Copies
+	if cell.Control && n == 1 {
+		n = 0
+	}
+	row := u.PublishedCurve(cell.Environment, cell.Workload)
+	if row == nil || row.Clock != clock || row.At(n) == nil {
+		return
+	}
+	out[14] = csvNumber(row.At(n).Data.Value)
+	if one := row.At(n).ToOne; one != nil {
+		out[15] = csvNumber(one.Value)
+	}
+}
+
+// pageUnix is what the page shows of the Unix tests beside its charts.
+type pageUnix struct {
+	Tables []pageGrid `json:"tables"`
+	Claims pageGrid   `json:"claims"`
+	Note   string     `json:"note"`
+	Places []string   `json:"places"` // of the curves' environments, for people: parallel to claims.unix.curves
+}
+
+func newPageUnix(u *analysis.UnixClaims) *pageUnix {
+	p := &pageUnix{Tables: unixGrids(u), Claims: claimsGrid(u), Note: unixIndexNote(u)}
+	for _, c := range u.Curves {
+		p.Places = append(p.Places, analysis.UnixPlace(c.Environment))
+	}
+	return p
+}
