@@ -4,7 +4,6 @@ package all
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	"github.com/tarelab/tare/internal/target"
@@ -21,11 +20,4 @@ func Drivers(lab target.Lab) []target.Driver {
 		return cmp.Compare(a.Properties().Order, b.Properties().Order)
 	})
 	return all
-}
-
-// Sweep ends what targets keep outside of cgroups, mounts and files, for the
-// instances below dir that a killed run has left: the containers that a
-// runtime's own state there tells of. It says what it did, a line each.
-func Sweep(ctx context.Context, lab target.Lab, dir string) ([]string, error) {
-	return oci.Sweep(ctx, lab, dir)
 }

@@ -105,7 +105,8 @@ func cgroupsPath(spec target.Spec, trees sys.Hierarchies) string {
 func (d *Driver) namespaces() []specs.LinuxNamespace {
 	var all []specs.LinuxNamespace
 	for _, n := range namespaces {
-		if !slices.Contains(d.runtime.Lacks, n) {
+		given := n == specs.NetworkNamespace && d.runtime.LoopbackDown
+		if !given && !slices.Contains(d.runtime.Lacks, n) {
 			all = append(all, specs.LinuxNamespace{Type: n})
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/launch"
@@ -63,7 +65,7 @@ func (i *instance) prepare(ctx context.Context) error {
 	overlay := sys.Overlay{Lower: i.spec.Rootfs, Upper: h.upper(), Work: h.work()}
 	steps = append(steps, launch.Mount(target.Label, h.rootfs(), "overlay", 0, overlay.Data(!d.lab.Root)))
 	i.process, err = launch.New(ctx, launch.Config{
-		Launcher: d.lab.LaunchPath, Env: environment(), Stdio: i.spec.Stdio, Cgroup: group, Pre: steps,
+		Launcher: d.lab.LaunchPath, Env: environment(), Stdio: i.spec.Stdio, Cgroup: group, Pre: steps, Go: d.network(),
 		Args: d.arguments(i.binary, h.state(d.runtime.Name), h.log(),
 			"run", "--detach", "--pid-file", h.pidFile(), "--bundle", h.bundle(), i.spec.ID),
 		Reap: true, PidFile: h.pidFile(),
@@ -72,6 +74,14 @@ func (i *instance) prepare(ctx context.Context) error {
 		return fmt.Errorf("surroundings of %s: %w", d.runtime.Name, err)
 	}
 	return nil
+}
+
+// network makes the network namespace where the runtime does not finish it.
+func (d *Driver) network() []launch.Step {
+	if !d.runtime.LoopbackDown {
+		return nil
+	}
+	return []launch.Step{launch.Unshare(unix.CLONE_NEWNET), launch.Loopback()}
 }
 
 // watchGrace bounds how long Watch waits for a pid that the runtime is about to

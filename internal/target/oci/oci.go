@@ -34,6 +34,10 @@ type Runtime struct {
 	// HidesUnified: it refuses to work where cgroup v1 and v2 are mounted
 	// together. There its mount namespace has the v2 tree covered.
 	HidesUnified bool
+	// LoopbackDown: it leaves the loopback of a new network namespace down. An
+	// engine would hand it one that is up; here the launcher makes it, inside the
+	// clock, so that the namespace's price stays in the start.
+	LoopbackDown bool
 	// NoStats: it has no "events --stats".
 	NoStats bool
 	// SignalAsCode: a payload that died of signal n ends as code 128+n.
