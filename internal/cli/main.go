@@ -107,15 +107,19 @@ func (env *Env) config(c *cobra.Command) lab.Config {
 	}
 }
 
-// width is the terminal's number of columns, 0 when stdout is no terminal.
+// plainWidth is the number of columns where stdout is no terminal: wide tables
+// are split, not left to wrap wherever they are read.
+const plainWidth = 120
+
+// width is the terminal's number of columns.
 func (env *Env) width() int {
 	f, ok := env.Stdout.(*os.File)
 	if !ok {
-		return 0
+		return plainWidth
 	}
 	w, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
-		return 0
+		return plainWidth
 	}
 	return w
 }
