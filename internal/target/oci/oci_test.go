@@ -21,6 +21,17 @@ func contract(t *testing.T, name string) {
 	targettest.Run(t, New(lab, r), targettest.Options{Lab: lab, Missing: New(lab, missing), MissingName: missing.Binary})
 }
 
+func named(t *testing.T, name string) Runtime {
+	t.Helper()
+	for _, r := range Runtimes() {
+		if r.Name == name {
+			return r
+		}
+	}
+	t.Fatalf("no runtime %q", name)
+	return Runtime{}
+}
+
 func TestRunc(t *testing.T)  { contract(t, "runc") }
 func TestCrun(t *testing.T)  { contract(t, "crun") }
 func TestRunsc(t *testing.T) { contract(t, "runsc") }
