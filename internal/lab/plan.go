@@ -191,18 +191,26 @@ func (p *Plan) settleJobs() error {
 				return &InputError{fmt.Errorf("workload %s: %w", w.Name, err)}
 			}
 			p.jobs[jobKey{w.Name, l.Name}] = job
-			p.Manifest.Metrics[w.Name] = firstShown(append(job.Metrics, byRole()...), w.Metrics)
+			p.Manifest.Metrics[w.Name] = firstShown(shown(job.Metrics), w.Metrics)
 		}
 	}
 	return nil
 }
 
-// byRole are the metrics that say who of an instance used what. What probes
-// read of the machine's noise is judged by the analysis, and not shown as a cost.
-func byRole() []sample.Metric {
-	return slices.DeleteFunc(probe.Metrics(), func(m sample.Metric) bool {
-		return !slices.Contains([]string{probe.PayloadCPU, probe.RuntimeCPU, probe.PayloadPeak, probe.RuntimePeak}, m.Name)
-	})
+// shown are the metrics of a report: a workload's own and the general ones, and
+// of the probes' those that say who of an instance used what. Moments on a clock
+// are data for the analysis, and so is what probes read of the machine's noise:
+// neither is a cost.
+func shown(own []sample.Metric) []sample.Metric {
+	roles := []string{probe.PayloadCPU, probe.RuntimeCPU, probe.PayloadPeak, probe.RuntimePeak}
+	moments := []string{workload.UnixStart, workload.UnixEnd}
+	all := slices.DeleteFunc(slices.Clone(own), func(m sample.Metric) bool { return slices.Contains(moments, m.Name) })
+	for _, m := range probe.Metrics() {
+		if slices.Contains(roles, m.Name) {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // firstShown puts the metrics that the study names first.
