@@ -1,17 +1,24 @@
 package studies
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/all"
 	"github.com/tarelab/tare/internal/workload"
 )
 
-// Every built-in study is valid, down to the parameters of its workloads.
+// Every built-in study, and every variant of one, is valid on this build, down
+// to the parameters of its workloads.
 func TestStudiesAreValid(t *testing.T) {
-	known := study.Known{Targets: []string{"host", "native", "runc", "crun", "youki", "runsc",
-		"native/spawn", "native/pid", "native/uts", "native/ipc", "native/mount", "native/rootfs", "native/proc", "native/net", "native/cgroup", "native/cgroup-v1"}}
+	known := study.Known{}
+	for _, d := range all.Drivers(target.Lab{}) {
+		known.Targets = append(known.Targets, d.Name())
+	}
 	for _, w := range workload.All() {
 		known.Kinds = append(known.Kinds, w.Kind())
 	}
@@ -21,9 +28,6 @@ func TestStudiesAreValid(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := study.Parse(name+".yaml", data)
-		if err == nil {
-			err = s.Validate(known)
-		}
 		if err != nil {
 			t.Errorf("%v", err)
 			continue
@@ -31,11 +35,77 @@ func TestStudiesAreValid(t *testing.T) {
 		if s.ID != name || s.Question == "" {
 			t.Errorf("study %s has id %q and question %q", name, s.ID, s.Question)
 		}
-		for _, w := range s.Workloads {
-			if _, err := workload.Resolve(w.Kind, w.Params, w.Args); err != nil {
-				t.Errorf("%s: workload %s: %v", name, w.Name, err)
+		valid(t, s, known)
+		for v := range s.Variants {
+			varied, err := s.Vary(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			valid(t, varied, known)
+		}
+	}
+}
+
+// valid checks the names in a study and resolves its workloads at each level.
+func valid(t *testing.T, s study.Study, known study.Known) {
+	t.Helper()
+	if err := s.Validate(known); err != nil {
+		t.Errorf("%v", err)
+		return
+	}
+	levels := s.Limits
+	if len(levels) == 0 {
+		levels = []study.Limits{{}}
+	}
+	for _, w := range s.Workloads {
+		kind, err := workload.ByKind(w.Kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range levels {
+			params := s.ParamsOf(w, l, func(name string) bool {
+				return slices.ContainsFunc(kind.Params(), func(p workload.Param) bool { return p.Name == name })
+			})
+			for name, value := range params {
+				if value == "cpus" {
+					params[name] = "2"
+				}
+			}
+			if _, err := workload.Resolve(w.Kind, params, w.Args); err != nil {
+				t.Errorf("%s (variant %q): workload %s at level %q: %v", s.ID, s.Taken, w.Name, l.Name, err)
 			}
 		}
+	}
+}
+
+// UnixBench's own durations and the published numbers of containers are offered.
+func TestPublishedVariantIsUnixBench(t *testing.T) {
+	data, err := Read("docker-on-loongson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := study.Parse("docker-on-loongson.yaml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	published, err := s.Vary("published")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range published.Measured() {
+		kind, err := workload.ByKind(w.Kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(kind.Params(), func(p workload.Param) bool { return p.Name == "time" })
+		got := published.ParamsOf(w, study.Limits{}, func(string) bool { return true })["time"]
+		d, err := time.ParseDuration(got)
+		if err != nil || d.String() != kind.Params()[i].Default {
+			t.Errorf("%s runs for %s, in UnixBench for %s", w.Name, got, kind.Params()[i].Default)
+		}
+	}
+	if !slices.Equal(published.Copies, []int{1, 2, 3, 4, 8}) || published.Blocks != 3 {
+		t.Errorf("%v containers, %d repetitions", published.Copies, published.Blocks)
 	}
 }
 

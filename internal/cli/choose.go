@@ -51,6 +51,11 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 // apply changes a study as the flags say. Every error is bad input.
 func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, error) {
 	st, err := f.vary(st)
+	for _, flag := range []string{"workloads", "environments", "instances", "copies-inside", "cpus", "on"} {
+		if flags.Changed(flag) {
+			st = st.Detached()
+		}
+	}
 	if err == nil && flags.Changed("workloads") {
 		st, err = st.Select(f.workloads)
 	}

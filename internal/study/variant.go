@@ -27,8 +27,30 @@ func (s Study) Vary(name string) (Study, error) {
 	for i, w := range s.Workloads {
 		s.Workloads[i].Params = over(w.Params, v.WorkloadParams[w.Name])
 	}
-	s.Variants, s.Taken = nil, name
+	s.Variants, s.Taken, s.src = nil, name, s.src.within("variants."+name+".")
 	return s, nil
+}
+
+// within is a source in which what stands below a prefix stands at the top.
+func (s *source) within(prefix string) *source {
+	if s == nil {
+		return nil
+	}
+	moved := *s
+	moved.at = maps.Clone(s.at)
+	for key, place := range s.at {
+		if top, below := strings.CutPrefix(key, prefix); below {
+			moved.at[top] = place
+		}
+	}
+	return &moved
+}
+
+// Detached is a study that a program has changed: problems are no longer shown
+// where the text once had another value.
+func (s Study) Detached() Study {
+	s.src = nil
+	return s
 }
 
 func orAll[T any](levels, otherwise []T) []T {
@@ -66,7 +88,7 @@ func (s Study) Select(names []string) (Study, error) {
 	for i := range s.Workloads {
 		s.Workloads[i].Extra = false
 	}
-	return s, nil
+	return s.Detached(), nil
 }
 
 // SelectLimits keeps the named levels of limits alone, in the study's order.
@@ -80,7 +102,7 @@ func (s Study) SelectLimits(names []string) (Study, error) {
 		return Study{}, fmt.Errorf("study %s: %w", s.ID, err)
 	}
 	s.Limits = slices.DeleteFunc(slices.Clone(s.Limits), func(l Limits) bool { return !slices.Contains(names, l.Name) })
-	return s, nil
+	return s.Detached(), nil
 }
 
 // allKnown words the refusal of the names that are not known, and of none.

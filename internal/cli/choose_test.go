@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/tarelab/tare/internal/study"
+)
+
+// choose applies flags to the built-in study that has something for all of them.
+func choose(t *testing.T, args ...string) (study.Study, error) {
+	t.Helper()
+	st, err := loadStudy("docker-on-loongson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	var f chooseFlags
+	f.define(flags)
+	if err := flags.Parse(args); err != nil {
+		return st, err
+	}
+	return f.apply(flags, st)
+}
+
+func TestChoose(t *testing.T) {
+	st, err := choose(t, "--quick", "--tests", "execl,memory", "--containers", "0..2,8", "--on", "runc,crun",
+		"--copies-inside", "3", "--cpus", "2", "--environments", "allcpu-ncopies,1cpu-1copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, w := range st.Measured() {
+		names = append(names, w.Name)
+	}
+	if diff := cmp.Diff([]string{"execl", "memory"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]int{1, 2, 8}, st.Copies); diff != "" {
+		t.Error(diff)
+	}
+	if st.Blocks != 1 || st.Taken != "quick" || !slices.Equal(st.Targets, []string{"runc", "crun"}) || st.Optional != nil {
+		t.Errorf("%+v", st)
+	}
+	want := []study.Limits{
+		{Name: "allcpu-ncopies", CPUSet: "first-2", Params: map[string]string{"copies": "3", "threads": "cpus", "jobs": "cpus"}},
+		{Name: "1cpu-1copy", CPUSet: "first", Params: map[string]string{"copies": "1"}},
+	}
+	if diff := cmp.Diff(want, st.Limits); diff != "" {
+		t.Error(diff)
+	}
+	again, err := choose(t, "--workloads", "execl", "--instances", "0")
+	if err != nil || len(again.Measured()) != 1 || !slices.Equal(again.Targets, []string{"host"}) || !slices.Equal(again.Copies, []int{1}) {
+		t.Errorf("%+v, %v: 0 containers are the host alone", again, err)
+	}
+	if plain, err := choose(t); err != nil || plain.Taken != "" || len(plain.Copies) != 5 || plain.Limits[0].Params["copies"] != "cpus" {
+		t.Errorf("%+v, %v: the flags have changed the study that they came from", plain, err)
+	}
+}
+
+func TestChooseRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		"--quick --published":                         "variants published and quick exclude each other",
+		"--variant quik":                              `did you mean "quick"?`,
+		"--tests dhristone2":                          `did you mean "dhrystone2"?`,
+		"--tests execl,dhristone2,zzzzz":              `unknown workload "dhristone2"`,
+		"--environments 1cpu-2copy":                   `did you mean "1cpu-1copy"?`,
+		"--containers 4..1":                           "no range that goes up",
+		"--containers -1":                             "no range that goes up",
+		"--containers one":                            `"one" is no number and no range`,
+		"--containers 1..":                            "is no number and no range",
+		"--containers 0..1000000":                     "more than 1000 numbers",
+		"--copies-inside 0":                           "must be at least 1",
+		"--cpus -1":                                   "must be at least 1",
+		"--cpus 1 --environments 1cpu-1copy":          "no environment of the study lets an instance use all CPUs",
+		"--copies-inside 2 --environments 1cpu-1copy": "no environment of the study has one copy per CPU",
+	} {
+		if _, err := choose(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/target/all"
+)
+
+// runTare runs the command line in a state directory of its own.
+func runTare(t *testing.T, state string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("the host is measured by chroot: run this as root")
+	}
+	var out, diagnostics bytes.Buffer
+	env := Env{Args: args, Stdout: &out, Stderr: &diagnostics, Drivers: all.Drivers, Version: "test",
+		Getenv: func(name string) string { return map[string]string{"TARE_STATE": state}[name] }}
+	code = Main(env)
+	return code, out.String(), diagnostics.String()
+}
+
+func TestIndex(t *testing.T) {
+	state := t.TempDir()
+	code, stdout, stderr := runTare(t, state, "index", "--tests", "whetstone,syscall", "--seconds", "0.1", "--copies", "2", "--passes", "3")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	for _, want := range []string{
+		"1 copy on host", "2 copies on host", "BASELINE         RESULT      INDEX   all passes, 95 % interval",
+		"whetstone (*)          MWIPS         55.0", "syscall                  lps      15000.0", "Index Score",
+		"INDEX as UnixBench 5.1.3 has it: 1 of 3 passes, the worst, left out; over syscall, whetstone", "by CPU time",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	if code, stdout, _ := runTare(t, state, "runs"); code != exitOK || !strings.Contains(stdout, "-index") {
+		t.Errorf("the run is not kept: %s", stdout)
+	}
+}
+
+func TestIndexJSON(t *testing.T) {
+	code, stdout, stderr := runTare(t, t.TempDir(), "index", "--tests", "syscall", "--seconds", "0.1", "--copies", "1", "--passes", "2", "--on", "native", "--json")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	var got shownIndex
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Tables) != 1 || got.Tables[0].Copies != 1 || got.Tables[0].Target != "native" || len(got.Tables[0].Rows) != 1 {
+		t.Fatalf("%+v", got.Tables)
+	}
+	r := got.Tables[0].Rows[0]
+	if r.Passes != 2 || r.All <= 0 || r.Result != r.UnixBench*r.Baseline/10 || got.Tables[0].All.Value != r.All {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestIndexRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		"--tests execll":   `did you mean "execl"?`,
+		"--copies 0":       "--copies 0: must be at least 1",
+		"--copies 100000":  "outside 1 to 4096",
+		"--passes 0":       "--passes 0",
+		"--seconds NaN":    "between 0.01 and 3600",
+		"--seconds 0":      "between 0.01 and 3600",
+		"--on nativ":       `did you mean "native"?`,
+		"--seconds 1 more": "usage: tare index",
+	} {
+		code, _, stderr := runTare(t, t.TempDir(), append([]string{"index"}, strings.Fields(args)...)...)
+		if code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %s", args, code, stderr)
+		}
+	}
+}

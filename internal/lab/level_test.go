@@ -1,0 +1,151 @@
+package lab
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/probe"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/workload"
+)
+
+func TestSettleLevel(t *testing.T) {
+	allowed := []int{2, 3, 5}
+	for _, c := range []struct {
+		level  study.Limits
+		cpuset string
+		cpus   int
+		says   string
+	}{
+		{level: study.Limits{}, cpus: 3},
+		{level: study.Limits{CPUSet: "first"}, cpuset: "2", cpus: 1},
+		{level: study.Limits{CPUSet: "first-3"}, cpuset: "2-3,5", cpus: 3},
+		{level: study.Limits{CPUSet: "5,2-3,3"}, cpuset: "2-3,5", cpus: 3},
+		{level: study.Limits{CPUs: 2.5}, cpus: 3},
+		{level: study.Limits{CPUSet: "first-4"}, says: "4 CPUs are asked for, and there are 3 that may be used (2-3,5)"},
+		{level: study.Limits{CPUSet: "0-2"}, says: "CPU 0-1 may not be used here, only 2-3,5"},
+		{level: study.Limits{CPUSet: "3-2"}, says: "no list of CPUs"},
+		{level: study.Limits{CPUs: 3.5}, says: "3.5 are asked for, and there are 3"},
+	} {
+		got, cpus, err := settleLevel(c.level, allowed)
+		if c.says != "" {
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%+v: error %v, want %q", c.level, err, c.says)
+			}
+			continue
+		}
+		if err != nil || got.CPUSet != c.cpuset || cpus != c.cpus {
+			t.Errorf("%+v: cpuset %q, %d CPUs, %v", c.level, got.CPUSet, cpus, err)
+		}
+	}
+}
+
+func TestAllowedCPUs(t *testing.T) {
+	cpus, err := allowedCPUs()
+	if err != nil || len(cpus) == 0 || !slices.IsSorted(cpus) {
+		t.Fatalf("%v, %v", cpus, err)
+	}
+	status, err := os.ReadFile("/proc/thread-self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "Cpus_allowed_list:\t" + formatCPUs(cpus) + "\n"; !strings.Contains(string(status), want) {
+		t.Errorf("the kernel does not say %q", want)
+	}
+}
+
+func TestLevelJob(t *testing.T) {
+	st := study.Study{Params: map[string]string{"time": "2s", "barrier": "shared"}}
+	w := study.Workload{Name: "x", Kind: "unix-execl"}
+	job, err := levelJob(st, w, study.Limits{Name: "n", Params: map[string]string{"copies": "cpus", "threads": "cpus"}}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(job.Args, "--copies=7") || !slices.Contains(job.Args, "--seconds=2") || job.Barrier != 7 || job.Together == nil || job.Length.Seconds() != 2 {
+		t.Errorf("%+v", job)
+	}
+	shared := startBarrier(job, 3)
+	if page := shared.Content; page[8]+page[11] != 21 || len(page) != 4096 || shared.Target != workload.UnixBarrier {
+		t.Errorf("the page is for %v parties", page[8:12])
+	}
+	alone, err := levelJob(study.Study{}, w, study.Limits{}, 7)
+	if err != nil || alone.Barrier != 0 || startBarrier(alone, 3) != nil || alone.Together != nil {
+		t.Errorf("%+v, %v: no barrier was asked for", alone, err)
+	}
+	if err := knownParams(study.Study{Params: map[string]string{"tmie": "1s"}}); err == nil || !strings.Contains(err.Error(), `did you mean "time"?`) {
+		t.Error(err)
+	}
+	if err := knownParams(study.Study{Limits: []study.Limits{{Params: map[string]string{"zzzzzz": "1"}}}}); err == nil || !strings.Contains(err.Error(), "limits[0].params: no workload has a parameter") {
+		t.Error(err)
+	}
+}
+
+// The page is let go once and for all: those who wait fail, those who run go on.
+func TestAbortBarrier(t *testing.T) {
+	for state, want := range map[byte]byte{0: 2, 1: 1} {
+		file := filepath.Join(t.TempDir(), "page")
+		page := workload.UnixBarrierPage(3)
+		page[4] = state
+		if err := os.WriteFile(file, page, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := abortBarrier(file); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(file)
+		if err != nil || got[4] != want || got[8] != page[8] || len(got) != len(page) {
+			t.Errorf("state %d became %d, %v", state, got[4], err)
+		}
+	}
+	if err := abortBarrier("/nonexistent"); err == nil {
+		t.Error("a page that is not there was let go")
+	}
+}
+
+func TestMemoryIsCheckedBeforeTheStart(t *testing.T) {
+	available, err := availableMemory()
+	if err != nil || available < 1<<20 {
+		t.Fatalf("%d bytes, %v", available, err)
+	}
+	p := &Plan{jobs: map[jobKey]workload.Job{{"x", "n"}: {Command: workload.Command{Memory: 1 << 20}}}}
+	p.Manifest.Cells = []study.Cell{{ID: "runc/x+n+x2", Workload: "x", Environment: "n", Copies: 1}}
+	if err := p.checkMemory(); err != nil {
+		t.Error(err)
+	}
+	p.Manifest.Cells[0].Copies = math.MaxInt32
+	err = p.checkMemory()
+	if err == nil || !strings.Contains(err.Error(), "2147483647 instances x (16MiB of their own + 1MiB for x)") || !strings.Contains(err.Error(), "available") {
+		t.Error(err)
+	}
+}
+
+func TestBusy(t *testing.T) {
+	judge := busy(4)
+	values := func(all, own, wall float64) map[string][]float64 {
+		return map[string][]float64{probe.MachineCPU: {all}, workload.CPU: {own}, workload.Wall: {wall / 2, wall}}
+	}
+	for _, c := range []struct {
+		values map[string][]float64
+		warns  bool
+	}{
+		{values(1, 0.9, 1), false},
+		{values(4, 3.9, 1), false},                                               // all its own work
+		{values(2, 0.9, 1), true},                                                // more than a quarter of four CPUs
+		{values(2, 0.9, 0.1), false},                                             // too short to tell
+		{map[string][]float64{workload.Wall: {1}}, false},                        // nothing was read
+		{map[string][]float64{probe.MachineCPU: {4}, workload.Wall: {1}}, false}, // its own use is not known
+	} {
+		if got := judge(c.values); (len(got) > 0) != c.warns || c.warns && !strings.HasPrefix(got[0], "pressure: other processes used 28 %") {
+			t.Errorf("%v: %q", c.values, got)
+		}
+	}
+	daemon := values(2, 0.9, 1)
+	daemon[probe.DaemonCPU] = []float64{1}
+	if got := judge(daemon); len(got) > 0 {
+		t.Errorf("an engine's daemon is no stranger: %q", got)
+	}
+}

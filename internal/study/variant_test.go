@@ -1,0 +1,167 @@
+package study
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const varied = `
+targets: [host, runc]
+workloads: [{kind: start}, {kind: sysbench-cpu, params: {time: 9s, threads: 2}}, {name: more, kind: start, extra: true}]
+params: {time: 5s, barrier: shared}
+copies: [1, 2, 4]
+control-copies: [1]
+aa: false
+limits: [{name: all, params: {threads: cpus}}, {name: one, cpuset: first}]
+variants:
+  quick: {targets: [native], optional: [runc], copies: [1, 8], blocks: 1, cold: false, timeout: 5s, params: {time: 1s}, workload-params: {sysbench-cpu: {threads: 3}}}
+  long: {blocks: 99}
+`
+
+func parsed(t *testing.T, text string) Study {
+	t.Helper()
+	s, err := Parse("demo.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestVary(t *testing.T) {
+	s := parsed(t, varied)
+	quick, err := s.Vary("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"native"}, quick.Targets); diff != "" || quick.Optional[0] != "runc" {
+		t.Errorf("targets %v and %v", quick.Targets, quick.Optional)
+	}
+	if quick.Blocks != 1 || *quick.Cold || *quick.AA || quick.Timeout != 5*time.Second || quick.Taken != "quick" || quick.Variants != nil {
+		t.Errorf("%+v", quick)
+	}
+	if diff := cmp.Diff(map[string]string{"time": "1s", "barrier": "shared"}, quick.Params); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]string{"time": "9s", "threads": "3"}, quick.Workloads[1].Params); diff != "" {
+		t.Error(diff)
+	}
+	if s.Params["time"] != "5s" || s.Workloads[1].Params["threads"] != "2" || s.Blocks != DefaultBlocks {
+		t.Error("the study itself has changed")
+	}
+	if long, err := s.Vary("long"); err != nil || long.Blocks != 99 || !*long.Cold || len(long.Copies) != 3 {
+		t.Errorf("%+v, %v: what a variant leaves open is the study's", long, err)
+	}
+	if _, err := s.Vary("quik"); err == nil || !strings.Contains(err.Error(), `did you mean "quick"?`) {
+		t.Error(err)
+	}
+}
+
+// What is wrong in a variant is shown where the variant says it.
+func TestVariantProblems(t *testing.T) {
+	for text, want := range map[string]string{
+		"variants: {quick: {blocs: 1}}":                                 `demo.yaml:3:20: variants.quick.blocs: unknown key "blocs": did you mean "blocks"?`,
+		"variants: {quick: {blocks: 0}}":                                "demo.yaml:3:28: variants.quick.blocks: 0 is less than 1",
+		"variants: {quick: {copies: [2, 2]}}":                           "variants.quick.copies[1]: 2 stands twice",
+		"variants: {quick: {control-copies: [5000]}}":                   "between 1 and 4096",
+		"variants: {quick: {targets: [host, host]}}":                    `variants.quick.targets[1]: "host" stands twice`,
+		"variants: {quick: {optional: [host]}}":                         "cannot be optional",
+		"variants: {quick: {timeout: 5}}":                               "variants.quick.timeout",
+		"variants: {quick: {workload-params: {strat: {time: 1s}}}}":     `did you mean "start"?`,
+		"variants: {quick: {workload-params: {start: 1}}}":              "expected keys with values",
+		"variants: {Quick: {blocks: 1}}":                                "is no name of a variant",
+		"variants: {quick: {blocks: 1000000, copies: [1,2,3,4,5,6,7]}}": "variants.quick: the plan would have about",
+		"control-copies: [0]":                                           "control-copies[0]: 0 is less than 1",
+		"limits: [{params: {time: 1s}}]":                                "needs a name",
+		"limits: [{name: a b}]":                                         "is no name of a level",
+		"limits: [{name: a}, {name: a, cpus: 1}]":                       `a second level is named "a"`,
+		"limits: [{cpuset: first-0}]":                                   "is no list of CPUs",
+	} {
+		_, err := Parse("demo.yaml", []byte(minimal+text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := Parse("demo.yaml", []byte("targets: [host]\nworkloads: [{kind: start, extra: true}]")); err == nil || !strings.Contains(err.Error(), "every workload is extra") {
+		t.Error(err)
+	}
+	s := parsed(t, minimal+"variants:\n  quick:\n    targets: [rnuc]\n")
+	if err := s.Validate(known); err == nil || !strings.Contains(err.Error(), "demo.yaml:5:15: variants.quick.targets[0]: unknown target") {
+		t.Error(err)
+	}
+	quick, err := s.Vary("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := quick.Validate(known); err == nil || !strings.Contains(err.Error(), "demo.yaml:5:15: targets[0]: unknown target") {
+		t.Error(err)
+	}
+	if err := quick.Detached().Validate(known); err == nil || !strings.HasPrefix(err.Error(), "study demo: targets[0]:") {
+		t.Error(err)
+	}
+}
+
+func TestExpandEnvironments(t *testing.T) {
+	s := parsed(t, varied)
+	cells, _ := s.Expand([]string{"host", "runc"})
+	var got []string
+	for _, c := range cells {
+		if c.Workload == "start" {
+			got = append(got, c.ID)
+		}
+		if c.Workload == "more" {
+			t.Errorf("%s is off by default", c.ID)
+		}
+		if c.Environment != c.Limits.Name || !strings.Contains(c.Group, "+"+c.Environment) || (c.Copies > 1) != strings.Contains(c.Group, "+x") {
+			t.Errorf("cell %+v", c)
+		}
+	}
+	want := "host/start+all runc/start+all runc/start+all+x2 runc/start+all+x4 host/start+one runc/start+one runc/start+one+x2 runc/start+one+x4"
+	if diff := cmp.Diff(strings.Fields(want), got); diff != "" {
+		t.Error(diff)
+	}
+	s.Copies = []int{3} // the control is measured at its own levels all the same
+	cells, _ = s.Expand([]string{"host", "runc"})
+	if cells[0].ID != "host/start+all" || cells[1].ID != "runc/start+all+x3" {
+		t.Errorf("%+v", cells[:2])
+	}
+}
+
+func TestSelect(t *testing.T) {
+	s := parsed(t, varied)
+	one, err := s.Select([]string{"more", "start"})
+	if err != nil || len(one.Measured()) != 2 || one.Workloads[1].Name != "more" {
+		t.Errorf("%+v, %v", one.Workloads, err)
+	}
+	if len(s.Measured()) != 2 || !s.Workloads[2].Extra {
+		t.Error("the study itself has changed")
+	}
+	for names, want := range map[string]string{"strat": `did you mean "start"?`, "": "known are start, sysbench-cpu, more"} {
+		if _, err := s.Select(strings.Fields(names)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", names, err)
+		}
+	}
+	level, err := s.SelectLimits([]string{"one"})
+	if err != nil || len(level.Limits) != 1 || level.Limits[0].CPUSet != "first" {
+		t.Errorf("%+v, %v", level.Limits, err)
+	}
+	if _, err := s.SelectLimits([]string{"two"}); err == nil || !strings.Contains(err.Error(), "known are all, one") {
+		t.Error(err)
+	}
+}
+
+func TestParamsOf(t *testing.T) {
+	s := parsed(t, varied)
+	has := func(name string) bool { return name == "time" || name == "threads" }
+	got := s.ParamsOf(s.Workloads[1], s.Limits[0], has)
+	if !maps.Equal(got, map[string]string{"time": "9s", "threads": "cpus"}) {
+		t.Errorf("%v: the workload's own above the study's, the level's above both", got)
+	}
+	got = s.ParamsOf(s.Workloads[0], s.Limits[1], has)
+	if !maps.Equal(got, map[string]string{"time": "5s"}) {
+		t.Errorf("%v: a parameter that the workload does not have is not the study's to set", got)
+	}
+}

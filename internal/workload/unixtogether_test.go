@@ -1,0 +1,54 @@
+package workload
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestUnixTogether(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		starts, ends []float64
+		overlap      float64 // -1: not known
+		says         string
+	}{
+		{"one instance", []float64{11}, []float64{12}, -1, ""},
+		{"nothing printed", nil, nil, -1, ""},
+		{"together", []float64{11, 11.01}, []float64{12, 12}, 0.99, ""},
+		{"apart by a little", []float64{11, 11.1}, []float64{12, 12.1}, 0.9, "shared 90.0 % of their windows, less than 98 %"},
+		{"apart", []float64{11, 13}, []float64{12, 14}, 0, "shared 0.0 %"},
+		{"a clock of its own", []float64{11, 0.5}, []float64{12, 1.5}, -1, "not on the host's clock"},
+		{"a clock ahead", []float64{11, 900}, []float64{12, 901}, -1, "not on the host's clock"},
+		{"copies apart inside", []float64{12, 12}, []float64{11, 12}, -1, "shared no window"},
+	} {
+		values, warnings := unixTogether(10, 20, map[string][]float64{UnixStart: c.starts, UnixEnd: c.ends})
+		switch {
+		case c.overlap < 0 && len(values) > 0:
+			t.Errorf("%s: %v, though it cannot be known", c.name, values)
+		case c.overlap >= 0 && (len(values) != 1 || math.Abs(values[0].Value-c.overlap) > 1e-9 || values[0].Metric != UnixContainersOverlap):
+			t.Errorf("%s: %v, want %v", c.name, values, c.overlap)
+		}
+		if got := strings.Join(warnings, "; "); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
+			t.Errorf("%s: warnings %q, want %q", c.name, got, c.says)
+		}
+	}
+}
+
+// Only a job that meets others has a metric over all of them.
+func TestUnixJobWithBarrier(t *testing.T) {
+	job, err := Resolve("unix-whetstone", map[string]string{"barrier": "shared", "copies": "3", "time": "2s"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range job.Metrics {
+		names = append(names, m.Name)
+	}
+	if got := strings.Join(names, " "); !strings.HasPrefix(got, "score ") || !strings.Contains(got, UnixEnd+" "+UnixContainersOverlap+" "+Wall) {
+		t.Errorf("metrics %s", got)
+	}
+	if job.Barrier != 3 || job.Memory != 6<<20 || job.Length.Seconds() != 2 {
+		t.Errorf("%+v", job.Command)
+	}
+}
