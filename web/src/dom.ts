@@ -49,6 +49,8 @@ const observer = new ResizeObserver(() => redrawAll());
 
 export function redrawAll(force = false): void {
   for (const d of drawings) {
+    // What is closed still has a width, and would cost as much to draw.
+    if (d.element.closest("details:not([open])")) continue;
     const width = Math.floor(d.element.clientWidth);
     if (width > 0 && (force || width !== d.last)) {
       d.last = width;

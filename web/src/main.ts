@@ -7,6 +7,7 @@ import { glance } from "./glance";
 import { waterfall } from "./ladder";
 import { raw } from "./raw";
 import { themeButton } from "./theme";
+import { beside } from "./unix";
 import type { Entry, Group, Page } from "./types";
 
 const page: Page = JSON.parse(document.getElementById("tare-data")!.textContent!, (_, v: unknown) => (typeof v === "string" ? visible(v) : v));
@@ -49,7 +50,14 @@ function warnings(): HTMLElement | null {
 }
 
 function prices(all: Group[]): HTMLElement {
-  return section("prices", "Price list", glance(all), bands(page), ...all.flatMap((g) => g.primary.map((e) => forest(page, e))));
+  return section("prices", "Price list", ...folded(`Every comparison, ${all.length} in all`, glance(all), bands(page), ...all.flatMap((g) => g.primary.map((e) => forest(page, e)))));
+}
+
+// folded hides a part that is too long to read through: a study of the Unix
+// tests has a comparison for each test, environment and number of containers.
+// It is drawn when it is opened, and stays closed on paper.
+function folded(what: string, ...parts: (HTMLElement | null)[]): (HTMLElement | null)[] {
+  return page.unix ? [h("details", { class: "bulk", toggle: () => redrawAll() }, h("summary", {}, what), ...parts)] : parts;
 }
 
 function ladders(): HTMLElement | null {
@@ -69,14 +77,14 @@ function sections(): HTMLElement[] {
   const priceList = prices(all);
   const first = page.manifest.study.view === "ladder" ? [ladders(), priceList] : [priceList, ladders()];
   const rest = [
-    section("distributions", "Distributions", ...all.map((g) => distributions(page, g))),
+    section("distributions", "Distributions", ...folded("Every sample", ...all.map((g) => distributions(page, g)))),
     ...troubles(),
     section("machine", "Machine and targets", definitions(page.facts), mitigations(page), targets(page)),
     section("method", "Method in short", method(page)),
     section("numbers", "All numbers", raw(entries)),
   ];
   const change = page.compared?.length ? section("compared", "Two runs compared", ...compared(page)) : null;
-  return [change, ...first, ...rest].filter((s): s is HTMLElement => s !== null);
+  return [beside(page), change, ...first, ...rest].filter((s): s is HTMLElement => s !== null);
 }
 
 function contents(parts: HTMLElement[]): HTMLElement {
@@ -87,7 +95,7 @@ function contents(parts: HTMLElement[]): HTMLElement {
 // after.
 function printing(on: boolean): void {
   document.documentElement.classList.toggle("printing", on);
-  for (const d of document.querySelectorAll("details")) if (on) d.open = true;
+  for (const d of document.querySelectorAll("details")) if (on && !d.classList.contains("bulk")) d.open = true;
   redrawAll(true);
 }
 

@@ -156,6 +156,49 @@ export interface Facts {
   notes?: Record<string, string>;
 }
 
+export interface Estimate {
+  value: number;
+  interval: Interval;
+}
+
+export interface UnixPoint {
+  n: number;
+  data: Estimate;
+  toOne?: Estimate;
+  toHost?: Estimate;
+}
+
+export interface UnixCurve {
+  target: string;
+  environment: string;
+  test: string;
+  clock: "wall" | "cpu";
+  points: UnixPoint[];
+}
+
+export interface UnixPlatform {
+  name: string;
+  environment: string;
+  scores: Record<string, Estimate>;
+  here: boolean;
+}
+
+export interface UnixClaims {
+  curves: UnixCurve[];
+  published: UnixCurve[];
+  platforms: UnixPlatform[];
+  findings: string[];
+  headline: string[];
+  tests: string[];
+}
+
+// Grid is a table that is ready to be shown.
+export interface Grid {
+  title: string;
+  head: string[];
+  rows: string[][];
+}
+
 export interface Page {
   findings: string[];
   manifest: {
@@ -172,6 +215,7 @@ export interface Page {
   claims: {
     tables: Table[];
     ladders?: Ladder[];
+    unix?: UnixClaims;
     warnings?: string[];
     alpha: number;
     margin: number;
@@ -187,6 +231,7 @@ export interface Page {
   compared: { title: string; head: string[]; rows: string[][] }[];
   failures: Failed[];
   leftOut: Fact[];
+  unix?: { tables: Grid[]; claims: Grid; note: string };
   points: number;
   pointsMost: number;
 }
