@@ -104,7 +104,7 @@ func (s *Store) keep(ctx context.Context, build func(tmp string) (v1.Image, erro
 	if err != nil {
 		return Root{}, err
 	}
-	defer removeTree(tmp)
+	defer func() { _ = removeTree(tmp) }() // what stays of an error, the next sweep removes
 	img, err := build(tmp)
 	if err != nil {
 		return Root{}, err

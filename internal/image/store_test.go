@@ -242,7 +242,8 @@ func TestClosureFollowsRunpath(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := in(t, r, prog)
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 42 {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 42 {
 		t.Errorf("%v: %s", err, out)
 	}
 	if err := os.Remove(filepath.Join(dir, "lib/deep/libinner.so.1")); err != nil {

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -32,10 +33,13 @@ type Event struct {
 // Measure carries out what the plan still lacks, in its order. When ctx is
 // cancelled the trial under way is given up, and Measure returns ctx.Err().
 func (l *Lab) Measure(ctx context.Context, p *Plan, observe func(Event)) error {
-	defer p.Run.Close()
+	return errors.Join(l.measure(ctx, p, observe), p.Run.Close())
+}
+
+func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 	runner := l.runner(p.Run)
 	done := p.Run.Done()
-	pace := newPace(p)
+	pace := newPace(p, done)
 	for _, t := range p.trials {
 		if done[t.Seq] {
 			continue
@@ -45,7 +49,7 @@ func (l *Lab) Measure(ctx context.Context, p *Plan, observe func(Event)) error {
 		}
 		e := Event{
 			Trial: t, Cell: p.Manifest.Cells[t.Cell], Total: len(p.trials), Blocks: p.Manifest.Study.Blocks,
-			Done: len(done), Left: pace.left(p.trials, done),
+			Done: len(done), Left: pace.left(),
 		}
 		observe(e)
 		began := trial.Now()
@@ -53,9 +57,9 @@ func (l *Lab) Measure(ctx context.Context, p *Plan, observe func(Event)) error {
 		if err != nil {
 			return err
 		}
-		pace.learn(e.Cell.ID, trial.Now().Sub(began))
+		pace.learn(t.Cell, trial.Now().Sub(began))
 		done[t.Seq] = true
-		e.Record, e.Done, e.Left = &record, len(done), pace.left(p.trials, done)
+		e.Record, e.Done, e.Left = &record, len(done), pace.left()
 		observe(e)
 	}
 	return nil
@@ -197,39 +201,40 @@ func (p *Plan) expected(c study.Cell) time.Duration {
 
 // pace estimates the time that is left from the trials made so far.
 type pace struct {
-	cells map[string]*meanTime
-	plan  *Plan
+	cells []cellPace
+	guess time.Duration // for cells without a trial yet
 }
 
-type meanTime struct {
-	total time.Duration
-	n     int
+type cellPace struct {
+	took time.Duration // by the trials that were made
+	made int
+	left int // trials still to be made
 }
 
-func newPace(p *Plan) *pace { return &pace{cells: map[string]*meanTime{}, plan: p} }
-
-func (a *pace) learn(cell string, took time.Duration) {
-	m := a.cells[cell]
-	if m == nil {
-		m = &meanTime{}
-		a.cells[cell] = m
+func newPace(p *Plan, done map[int]bool) *pace {
+	a := &pace{cells: make([]cellPace, len(p.Manifest.Cells)), guess: p.perTrial()}
+	for _, t := range p.trials {
+		if !done[t.Seq] {
+			a.cells[t.Cell].left++
+		}
 	}
-	m.total += took
-	m.n++
+	return a
 }
 
-func (a *pace) left(trials []schedule.Trial, done map[int]bool) time.Duration {
+func (a *pace) learn(cell int, took time.Duration) {
+	a.cells[cell].took += took
+	a.cells[cell].made++
+	a.cells[cell].left--
+}
+
+func (a *pace) left() time.Duration {
 	var left time.Duration
-	for _, t := range trials {
-		if done[t.Seq] {
-			continue
+	for _, c := range a.cells {
+		mean := a.guess
+		if c.made > 0 {
+			mean = c.took / time.Duration(c.made)
 		}
-		c := a.plan.Manifest.Cells[t.Cell]
-		if m := a.cells[c.ID]; m != nil {
-			left += m.total / time.Duration(m.n)
-		} else {
-			left += a.plan.expected(c)
-		}
+		left += time.Duration(c.left) * mean
 	}
 	return left
 }

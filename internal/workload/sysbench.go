@@ -23,11 +23,10 @@ type quantity struct {
 // Lines of the report of sysbench 1.0 (src/sb_counter.c, src/sysbench.c), the
 // same in every test.
 var (
-	sysbenchTotalTime = regexp.MustCompile(`(?m)^\s+total time:\s+([0-9.]+)s$`)
-	sysbenchEvents    = regexp.MustCompile(`(?m)^\s+total number of events:\s+([0-9]+)$`)
-	sysbenchSum       = regexp.MustCompile(`(?m)^\s+sum:\s+([0-9.]+)$`)
-	sysbenchP95       = regexp.MustCompile(`(?m)^\s+95th percentile:\s+([0-9.]+)$`)
-	sysbenchMax       = regexp.MustCompile(`(?m)^\s+max:\s+([0-9.]+)$`)
+	sysbenchEvents = regexp.MustCompile(`(?m)^\s+total number of events:\s+([0-9]+)$`)
+	sysbenchSum    = regexp.MustCompile(`(?m)^\s+sum:\s+([0-9.]+)$`)
+	sysbenchP95    = regexp.MustCompile(`(?m)^\s+95th percentile:\s+([0-9.]+)$`)
+	sysbenchMax    = regexp.MustCompile(`(?m)^\s+max:\s+([0-9.]+)$`)
 )
 
 // find gives the number of the report's only line that matches.

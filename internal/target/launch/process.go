@@ -192,7 +192,7 @@ func (p *Process) PID() int {
 	}
 	var text [32]byte
 	n, err := unix.Read(p.pidPipe, text[:])
-	for err == unix.EINTR {
+	for errors.Is(err, unix.EINTR) {
 		n, err = unix.Read(p.pidPipe, text[:])
 	}
 	if err != nil || n == 0 {

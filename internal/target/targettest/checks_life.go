@@ -205,7 +205,7 @@ func checkCloseTwice(ctx context.Context, s *suite) error {
 		_, _ = i.wait(ctx) // that it fails is another check's matter
 	}
 	if err := i.close(); err != nil {
-		return fmt.Errorf("Close after a failed start: %w", err)
+		return fmt.Errorf("call Close after a failed start: %w", err)
 	}
 	if err := i.Close(); err != nil {
 		return fmt.Errorf("second Close after a failed start: %w", err)
@@ -235,7 +235,7 @@ func checkCloseRunning(ctx context.Context, s *suite) error {
 	begin := time.Now()
 	err = errors.Join(err, i.close())
 	if took := time.Since(begin); took > 2*killTime {
-		err = errors.Join(err, fmt.Errorf("Close of a running payload took %v", took))
+		err = errors.Join(err, fmt.Errorf("call Close: of a running payload took %v", took))
 	}
 	return err
 }
