@@ -16,12 +16,13 @@ import (
 
 // MachineSide is one of two machines that are compared.
 type MachineSide struct {
-	Name        string     `json:"name"`        // as the user gave it
-	Target      string     `json:"target"`      // that the tests ran in, one instance of it
-	Machine     Machine    `json:"machine"`     // zeroes where not known
-	ClockSource string     `json:"clockSource"` // how GHz is known
-	Published   bool       `json:"published"`   // from a publication: one number a test, without its scatter
-	Emulated    string     `json:"emulated,omitempty"`
+	Name        string     `json:"name"`               // as the user gave it
+	Target      string     `json:"target"`             // that the tests ran in, one instance of it
+	Machine     Machine    `json:"machine"`            // zeroes where not known
+	ClockSource string     `json:"clockSource"`        // how GHz is known
+	Published   bool       `json:"published"`          // from a publication: one number a test, without its scatter
+	Emulated    string     `json:"emulated,omitempty"` // why its times mean nothing
+	Refused     string     `json:"refused,omitempty"`  // why its run carries no claim (UnixRefusal)
 	Provenance  Provenance `json:"-"`
 	// Scores are the repetitions of each test, by environment and name; a test
 	// with a score by CPU time too stands there twice.
@@ -310,9 +311,12 @@ func machineWarnings(a, b MachineSide) []string {
 	}
 	out := Residue(p, q)
 	if p.OS != "" && q.OS != "" && p.OS != q.OS {
-		out = append(out, fmt.Sprintf("%s and %s differ in operating system: %s against %s; execl and the shell tests run its programs where it is not the workbench", p.Run, q.Run, p.OS, q.OS))
+		out = append(out, fmt.Sprintf("%s and %s differ in operating system: %s against %s; published shell tests ran the programs of theirs, runs those of their image", p.Run, q.Run, p.OS, q.OS))
 	}
 	for _, s := range []MachineSide{a, b} {
+		if s.Refused != "" {
+			out = append([]string{fmt.Sprintf("%s is refused: %s. The ratios describe that run, not the machine", s.Name, s.Refused)}, out...)
+		}
 		if s.Published {
 			out = append(out, fmt.Sprintf("%s: compiler, flags and image of the published scores are not known, and they are of UnixBench's own programs", s.Name))
 		}

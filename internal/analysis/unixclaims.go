@@ -12,6 +12,9 @@ import (
 // there is no interval: the run neither bears the claim out nor refutes it.
 const Open ClaimVerdict = "open"
 
+// RefusedHere is the verdict on every claim where the run was disturbed.
+const RefusedHere ClaimVerdict = "refused"
+
 // HereClaim is a published claim asked of this machine.
 type HereClaim struct {
 	Target   string       `json:"target"`
@@ -40,6 +43,9 @@ func checkClaims(u *UnixClaims, d *published.DockerOnLoongson) ([]CheckedClaim, 
 		for _, target := range u.containerTargets() {
 			if here, ok := ask(u, target); ok {
 				here.Target = target
+				if u.Refused != "" {
+					here.Verdict = RefusedHere
+				}
 				out[i].Here = append(out[i].Here, here)
 			}
 		}

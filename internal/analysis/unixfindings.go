@@ -147,7 +147,7 @@ func (f UnixFall) verb(n int) string {
 // testsFall counts the tests by the way they fall.
 func (w where) testsFall() string {
 	var parts []string
-	for _, way := range []UnixFall{FallsNot, FallsSlower, FallsAsOneN, FallsFaster} {
+	for _, way := range []UnixFall{FallsNot, FallsSlower, FallsAsOneN, FallsFaster, FallsSomehow} {
 		var names []string
 		low, high := math.Inf(1), math.Inf(-1)
 		for _, c := range w.tests() {

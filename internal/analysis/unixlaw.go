@@ -16,10 +16,11 @@ type UnixFall string
 // The ways. The limits on the exponent are those by which the publication's
 // claim "roughly as 1/n" is judged.
 const (
-	FallsNot    UnixFall = "not at all" // b below 0.05
-	FallsSlower UnixFall = "slower than 1/n"
-	FallsAsOneN UnixFall = "as 1/n" // b from 0.75 to 1.25
-	FallsFaster UnixFall = "faster than 1/n"
+	FallsNot     UnixFall = "not at all" // b below 0.05
+	FallsSlower  UnixFall = "slower than 1/n"
+	FallsAsOneN  UnixFall = "as 1/n" // b from 0.75 to 1.25
+	FallsFaster  UnixFall = "faster than 1/n"
+	FallsSomehow UnixFall = "in an undecided way" // the interval of b reaches across these limits
 )
 
 const (
@@ -61,7 +62,7 @@ func unixLaw(c UnixCurve) *UnixLaw {
 	all, single := scoresOf(points)
 	last := points[len(points)-1]
 	l := &UnixLaw{Most: last.N, Decay: repeated(n, all, single, decayOf)}
-	l.Falls = fallOf(l.Decay.Value)
+	l.Falls = fallOf(l.Decay)
 	if _, bends := capacityOf(n, all); bends {
 		k := repeated(n, all, single, func(n, y []float64) float64 { k, _ := capacityOf(n, y); return k })
 		l.Capacity = &k
@@ -108,7 +109,19 @@ func decayOf(n, y []float64) float64 {
 	return -b
 }
 
-func fallOf(b float64) UnixFall {
+// fallOf tells the way by an exponent and all of its interval. Without an
+// interval, as published rows are, the number alone decides.
+func fallOf(e Estimate) UnixFall {
+	way := wayOf(e.Value)
+	if i := e.Interval; wayOf(i.Low) != way || wayOf(i.High) != way || way == FallsNot && i.Low <= -flatExponent {
+		if i.Method != MethodNone && i.Method != "" {
+			return FallsSomehow
+		}
+	}
+	return way
+}
+
+func wayOf(b float64) UnixFall {
 	switch {
 	case b < flatExponent:
 		return FallsNot

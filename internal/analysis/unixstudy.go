@@ -2,9 +2,11 @@ package analysis
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
@@ -116,9 +118,12 @@ type UnixClaims struct {
 	Findings  []string       `json:"findings"`
 	Headline  []string       `json:"headline"` // the findings in a few sentences
 	// Tests are the tests that both indexes hold, in published order.
-	Tests       []string `json:"tests"`
-	Repetitions int      `json:"repetitions"` // most of any point
-	Note        string   `json:"note"`        // how the intervals were made
+	Tests []string `json:"tests"`
+	// Refused says why the run carries no claim: the machine was disturbed. The
+	// numbers are there all the same, to be looked at. "" for a quiet run.
+	Refused     string `json:"refused,omitempty"`
+	Repetitions int    `json:"repetitions"` // most of any point
+	Note        string `json:"note"`        // how the intervals were made
 }
 
 // Curve finds a curve of the run, nil where it was not measured.
@@ -148,7 +153,7 @@ func find(curves []UnixCurve, target, environment, test string, clock UnixClock)
 // UnixStudy puts a run of the Unix tests beside the published one. It fails
 // where no cell of the run gave a score, and where the publication lacks a table.
 func UnixStudy(in UnixInput) (*UnixClaims, error) {
-	u := &UnixClaims{Citation: in.Published.Citation}
+	u := &UnixClaims{Citation: in.Published.Citation, Refused: UnixRefusal(in)}
 	u.Curves = unixCurves(in)
 	if len(u.Curves) == 0 {
 		return nil, errors.New("no trial of this run gave a Unix score: see its failures")
@@ -171,11 +176,46 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 	}
 	u.Note = intervalNote(u.Repetitions)
 	u.Findings, u.Headline = unixFindings(u), unixHeadline(u)
+	var first []string
 	if in.Emulated != "" {
-		say := []string{"This CPU is emulated (" + in.Emulated + "): the scores are the emulator's, show that the tests run, and are no machine's performance."}
-		u.Findings, u.Headline = slices.Concat(say, u.Findings), slices.Concat(say, u.Headline)
+		first = append(first, "This CPU is emulated ("+in.Emulated+"): the scores are the emulator's, show that the tests run, and are no machine's performance.")
 	}
+	if u.Refused != "" {
+		first = append(first, "Refused: "+u.Refused+". What follows describes the run and claims nothing of the machine.")
+	}
+	u.Findings, u.Headline = slices.Concat(first, u.Findings), slices.Concat(first, u.Headline)
 	return u, nil
+}
+
+// UnixRefusal says why a run of the Unix tests carries no claim: too many of
+// its trials warn of noise, by the share at which a price list is refused, too.
+// Trials of several instances press the machine themselves and do not count. ""
+// for a quiet run.
+func UnixRefusal(in UnixInput) string {
+	alone := map[string]bool{}
+	for _, c := range in.Cells {
+		alone[c.ID] = c.Copies <= 1
+	}
+	disturbed, trials := 0, 0
+	example := ""
+	for _, r := range in.Records {
+		if !alone[r.Cell] {
+			continue
+		}
+		trials++
+		for _, w := range r.Warnings {
+			kind, _, _ := strings.Cut(w, ":")
+			if (note{kind: kind}).isNoise() {
+				disturbed++
+				example = firstOf(example, w)
+				break
+			}
+		}
+	}
+	if float64(disturbed) <= disturbedShare*float64(trials) {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d trials of one instance were disturbed (first: %s); measure again when the machine is quiet", disturbed, trials, strings.TrimRight(example, "."))
 }
 
 // intervalNote says what the intervals rest on.

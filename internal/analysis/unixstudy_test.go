@@ -239,6 +239,53 @@ func TestUnixClaimsHere(t *testing.T) {
 	}
 }
 
+// A run on a busy machine claims nothing; trials of several instances, which
+// press the machine themselves, do not make it one.
+func TestUnixRefusesABusyMachine(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		warning string
+		alone   bool
+		refused bool
+	}{
+		{"others at work", "pressure: other processes used 60 % of the CPU time", true, true},
+		{"its own containers at work", "pressure: a task waited for a CPU", false, false},
+		{"another warning", "overlap: the containers shared 90 % of their windows", true, false},
+	} {
+		in := syntheticUnix(t, laws, []int{1, 2, 3, 4}, 3, 1e-4, 0)
+		for i := range in.Records {
+			if one := strings.HasSuffix(in.Records[i].Cell, "+x1"); one == test.alone && i%2 == 0 {
+				in.Records[i].Warnings = []string{test.warning}
+			}
+		}
+		u := studied(t, in)
+		if got := u.Claims[0].Here[0].Verdict; (got == RefusedHere) != test.refused || (u.Refused != "") != test.refused {
+			t.Errorf("%s: %s, %q", test.name, got, u.Refused)
+		}
+		if got := strings.HasPrefix(u.Headline[0], "Refused: "); got != test.refused {
+			t.Errorf("%s: the headline begins %q", test.name, u.Headline[0])
+		}
+	}
+}
+
+// An exponent whose interval reaches across a limit is not told as one way.
+func TestUnixFallIsUndecided(t *testing.T) {
+	for _, test := range []struct {
+		value, low, high float64
+		want             UnixFall
+	}{
+		{1, 0.9, 1.1, FallsAsOneN}, {1, 0.7, 1.3, FallsSomehow}, {0.44, -0.54, 1.43, FallsSomehow},
+		{0.01, -0.02, 0.04, FallsNot}, {0.01, -0.2, 0.04, FallsSomehow}, {0.4, 0.3, 0.5, FallsSlower}, {1.5, 1.4, 1.6, FallsFaster},
+	} {
+		if got := fallOf(Estimate{test.value, Interval{Low: test.low, High: test.high, Method: MethodStudent}}); got != test.want {
+			t.Errorf("%v [%v, %v]: %s, want %s", test.value, test.low, test.high, got, test.want)
+		}
+	}
+	if got := fallOf(exact(0.73)); got != FallsSlower {
+		t.Errorf("a number without an interval: %s", got)
+	}
+}
+
 func TestUnixFindings(t *testing.T) {
 	u := studied(t, syntheticUnix(t, laws, []int{1, 2, 3, 4, 8}, 3, 0.002, 0.02))
 	all := strings.Join(u.Findings, "\n")

@@ -81,7 +81,7 @@ func (m *Machine) Side(target string) (analysis.MachineSide, error) {
 	p.OS = h.OS
 	p.Targets = map[string]string{target: p.Targets[target]}
 	return analysis.MachineSide{
-		Name: m.name, Target: target, Emulated: h.Emulated, Provenance: p,
+		Name: m.name, Target: target, Emulated: h.Emulated, Refused: analysis.UnixRefusal(m.in), Provenance: p,
 		Machine: analysis.Machine{Cores: h.Cores, Threads: h.CPUs, GHz: h.ClockGHz}, ClockSource: h.ClockSource,
 		Scores: analysis.UnixScores(m.in, target),
 	}, nil

@@ -261,7 +261,7 @@ function drawMachines(claims: UnixClaims, environment: string, domain: [number, 
   });
 }
 
-const verdictGlyph: Record<string, [string, string]> = { "borne out": ["●", "equivalent"], not: ["✕", "cost"], open: ["○", "inconclusive"], "not asked": ["–", "control"] };
+const verdictGlyph: Record<string, [string, string]> = { "borne out": ["●", "equivalent"], not: ["✕", "cost"], open: ["○", "inconclusive"], refused: ["✕", "refused"], "not asked": ["–", "control"] };
 
 function claimsTable(g: Grid): HTMLElement {
   const cell = (text: string, i: number) => {
