@@ -164,7 +164,7 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 		}
 		p.Manifest.Pilot[c.Group] = pilot
 	}
-	p.Estimate = newPace(p).left(p.trials, nil)
+	p.Estimate = newPace(p, nil).left()
 	return nil
 }
 
@@ -200,19 +200,20 @@ func (p *Plan) expected(c study.Cell) time.Duration {
 }
 
 // pace estimates the time that is left from the trials made so far.
-type pace struct {
-	cells []cellPace
-	guess time.Duration // for cells without a trial yet
-}
+type pace struct{ cells []cellPace }
 
 type cellPace struct {
-	took time.Duration // by the trials that were made
-	made int
-	left int // trials still to be made
+	expected time.Duration // of one trial, before any was made
+	took     time.Duration // by the trials that were made
+	made     int
+	left     int // trials still to be made
 }
 
 func newPace(p *Plan, done map[int]bool) *pace {
-	a := &pace{cells: make([]cellPace, len(p.Manifest.Cells)), guess: p.perTrial()}
+	a := &pace{cells: make([]cellPace, len(p.Manifest.Cells))}
+	for i, c := range p.Manifest.Cells {
+		a.cells[i].expected = p.expected(c)
+	}
 	for _, t := range p.trials {
 		if !done[t.Seq] {
 			a.cells[t.Cell].left++
@@ -230,7 +231,7 @@ func (a *pace) learn(cell int, took time.Duration) {
 func (a *pace) left() time.Duration {
 	var left time.Duration
 	for _, c := range a.cells {
-		mean := a.guess
+		mean := c.expected
 		if c.made > 0 {
 			mean = c.took / time.Duration(c.made)
 		}

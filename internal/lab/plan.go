@@ -105,7 +105,7 @@ func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
 		return nil, err
 	}
 	p.Notes = append(p.Notes, p.Run.Notes()...)
-	p.Estimate = newPace(p).left(p.trials, p.Run.Done())
+	p.Estimate = newPace(p, p.Run.Done()).left()
 	return p, nil
 }
 
