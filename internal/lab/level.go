@@ -183,7 +183,7 @@ func checkNames(where string, params map[string]string, known []string) error {
 const instanceMemory = 16 << 20
 
 // checkMemory refuses cells that need more memory than there is, before the
-// machine starts to swap or to kill.
+// machine starts to swap or to kill, and notes those that are allowed more.
 func (p *Plan) checkMemory() error {
 	available, err := availableMemory()
 	if err != nil {
@@ -194,6 +194,10 @@ func (p *Plan) checkMemory() error {
 		if need := int64(c.Copies) * (instanceMemory + own); need > available {
 			return &InputError{fmt.Errorf("cell %s does not fit into memory: %d instances x (%s of their own + %s for %s) = %s, and %s are available; take fewer instances",
 				c.ID, c.Copies, units.BytesSize(instanceMemory), units.BytesSize(float64(own)), c.Workload, units.BytesSize(float64(need)), units.BytesSize(float64(available)))}
+		}
+		if most := int64(c.Copies) * c.Limits.Memory; most > available && !c.AA {
+			p.Notes = append(p.Notes, fmt.Sprintf("cell %s: %d instances may take %s each, %s in all, and %s are available: if they do, the machine swaps or kills",
+				c.ID, c.Copies, units.BytesSize(float64(c.Limits.Memory)), units.BytesSize(float64(most)), units.BytesSize(float64(available))))
 		}
 	}
 	return nil

@@ -116,6 +116,11 @@ func TestMemoryIsCheckedBeforeTheStart(t *testing.T) {
 	if err := p.checkMemory(); err != nil {
 		t.Error(err)
 	}
+	p.Manifest.Cells[0].Limits.Memory = available/2 + 1<<30
+	p.Manifest.Cells[0].Copies = 2
+	if err := p.checkMemory(); err != nil || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "2 instances may take") {
+		t.Errorf("%v, notes %q: a limit is no need, but worth a word", err, p.Notes)
+	}
 	p.Manifest.Cells[0].Copies = math.MaxInt32
 	err = p.checkMemory()
 	if err == nil || !strings.Contains(err.Error(), "2147483647 instances x (16MiB of their own + 1MiB for x)") || !strings.Contains(err.Error(), "available") {
