@@ -1,9 +1,10 @@
 import * as d3 from "d3";
 
-// logDomain spans the given ratios with a little room, at least ±least about 1.
+// logDomain spans the given ratios with a little room, at least a factor of
+// 1+least to both sides of 1 (a noise floor may exceed 100 %).
 export function logDomain(values: number[], least: number): [number, number] {
   const positive = values.filter((v) => v > 0 && Number.isFinite(v));
-  const low = Math.min(1 - least, ...positive);
+  const low = Math.min(1 / (1 + least), ...positive);
   const high = Math.max(1 + least, ...positive);
   const room = Math.pow(high / low, 0.05);
   return [low / room, high * room];
