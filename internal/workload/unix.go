@@ -323,7 +323,7 @@ func unixTogether(from, to float64, values map[string][]float64) ([]sample.Value
 	shared := max(0, (slices.Min(ends)-slices.Max(starts))/longest)
 	v := []sample.Value{{Metric: UnixContainersOverlap, Value: shared}}
 	if shared < unixOverlapWanted {
-		return v, []string{fmt.Sprintf("overlap: the containers shared %.1f %% of their windows, less than %.0f %%: take longer windows (time)", 100*shared, 100*unixOverlapWanted)}
+		return v, []string{fmt.Sprintf("overlap: the containers shared %.2f %% of their windows, less than %.0f %%: take longer windows (time)", 100*shared, 100*unixOverlapWanted)}
 	}
 	return v, nil
 }
