@@ -34,7 +34,7 @@ func (in Input) table(j job) result {
 	}
 	r := result{table: t}
 	in.verdicts(&r, j, control, effects, aa)
-	if in.View == study.ViewLadder {
+	if in.View == study.ViewLadder && j.primary {
 		r.ladder = in.ladder(j)
 	}
 	return r
