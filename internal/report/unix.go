@@ -203,7 +203,7 @@ func platformGrids(u *analysis.UnixClaims) []pageGrid {
 
 // unixIndexNote says what the indexes hold.
 func unixIndexNote(u *analysis.UnixClaims) string {
-	return fmt.Sprintf("“index” holds %s: %s, whetstone by CPU time; the published index is recomputed over the same, as its own (“index as published”) holds file copies that the tables do not list. %s ± is half the 95 %% interval; evenness is the slowest container by the fastest in the worst repetition. Source: %s",
+	return fmt.Sprintf("“index” holds %s: %s. Whetstone in it is by CPU time; the published index is recomputed over the same, as its own (“index as published”) holds file copies that the tables do not list. %s ± is half the 95 %% interval; evenness is the slowest container by the fastest in the worst repetition. Source: %s",
 		count(len(u.Tests), "test"), strings.Join(u.Tests, ", "), u.Note, u.Citation)
 }
 

@@ -267,6 +267,7 @@ function claimsTable(g: Grid): HTMLElement {
   const cell = (text: string, i: number) => {
     const known = g.head[i] === "verdict" ? verdictGlyph[text] : undefined;
     if (known) return h("td", { class: "verdict" }, h("span", { class: `badge ${known[1]}` }, h("span", { class: "glyph", "aria-hidden": "true" }, known[0]), " ", text));
+    if (g.head[i] === "verdict") return h("td", { class: "verdict" });
     return i === 0 ? h("th", { scope: "row" }, text) : h("td", { "data-head": g.head[i] }, text);
   };
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": g.title },
