@@ -17,8 +17,12 @@ import (
 	"github.com/tarelab/tare/internal/target"
 )
 
-// checkTimeout bounds one driver's proof.
-const checkTimeout = 8 * time.Second
+// checkTimeout bounds one driver's proof, slowCheckTimeout that on an emulated
+// CPU, where a runtime takes seconds for what takes others milliseconds.
+const (
+	checkTimeout     = 8 * time.Second
+	slowCheckTimeout = 40 * time.Second
+)
 
 // Finding is what a driver's check said.
 type Finding struct {
@@ -40,7 +44,11 @@ type cached struct {
 // Check proves the drivers, in parallel, and keeps what succeeded; a driver
 // that failed is proven anew each time. With fresh, nothing kept is used.
 func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []Finding {
-	boot := hostinfo.Gather().BootID
+	host := hostinfo.Gather()
+	boot, timeout := host.BootID, checkTimeout
+	if host.Emulated != "" {
+		timeout = slowCheckTimeout
+	}
 	tool, err := fileDigest("/proc/self/exe")
 	if err != nil {
 		fresh = true
@@ -55,7 +63,7 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 			continue
 		}
 		all.Go(func() {
-			bounded, cancel := context.WithTimeout(ctx, checkTimeout)
+			bounded, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			facts, err := d.Check(bounded)
 			findings[i] = Finding{Target: d.Name(), Facts: facts, Err: err}
