@@ -63,12 +63,22 @@ func write(to io.Writer, binary, version, zig, musl, lock string) error {
 	)
 	slices.SortFunc(components, func(a, b cdx.Component) int { return strings.Compare(a.BOMRef, b.BOMRef) })
 	components = slices.CompactFunc(components, func(a, b cdx.Component) bool { return a.BOMRef == b.BOMRef })
-	main := component(cdx.ComponentTypeApplication, "tare", version, "pkg:golang/"+info.Main.Path+"@"+version, "")
+	main := component(cdx.ComponentTypeApplication, "tare", version, "pkg:golang/"+info.Main.Path+"@"+version+"?goos=linux&goarch="+goarch(info), "")
 	main.Licenses = &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}}
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{Component: &main}
 	bom.Components = &components
 	return cdx.NewBOMEncoder(to, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
+}
+
+// goarch is the architecture that a binary was built for.
+func goarch(info *buildinfo.BuildInfo) string {
+	for _, s := range info.Settings {
+		if s.Key == "GOARCH" {
+			return s.Value
+		}
+	}
+	return ""
 }
 
 func component(kind cdx.ComponentType, name, version, purl, description string) cdx.Component {

@@ -7,6 +7,7 @@ package loongson
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -26,7 +27,7 @@ var (
 	enabled = flag.Bool("loongson", false, "boot the emulated machines; fetches 250 MB of Debian packages the first time")
 	inGuest = flag.String("command", "tare weigh --on host,native,runc,crun --blocks 6 --no-aa -- true", "what the guest measures")
 	targets = flag.String("targets", "host,native,runc,crun", "the targets that the measurement must hold")
-	keep    = flag.String("keep", "", "directory that keeps each machine's console and results")
+	keep    = flag.String("keep", "", "directory that keeps each machine's console and results; its subdirectories mips64le and loong64 are replaced")
 	limit   = flag.Duration("limit", 5*time.Minute, "time for one machine, from start to power-off")
 )
 
@@ -77,7 +78,7 @@ func (m machine) boot(t *testing.T, emulator string) string {
 	root, dir := packages(t, m.arch), t.TempDir()
 	if *keep != "" {
 		dir = filepath.Join(*keep, m.arch)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -105,16 +105,36 @@ func interpreter(program string) (string, error) {
 	return string(bytes.TrimRight(name, "\x00")), err
 }
 
-// run boots the machine, copies its console to log and returns the directory
-// of results that the guest wrote there, unpacked into dir. It ends when the
-// guest has powered off.
+// stamped copies lines, each with the seconds since start before it.
+type stamped struct {
+	to    io.Writer
+	start time.Time
+	part  []byte // of a line that has not ended
+}
+
+func (s *stamped) Write(b []byte) (int, error) {
+	for line := range bytes.Lines(b) {
+		s.part = append(s.part, line...)
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break
+		}
+		if _, err := fmt.Fprintf(s.to, "%6.1f %s", time.Since(s.start).Seconds(), s.part); err != nil {
+			return 0, err
+		}
+		s.part = s.part[:0]
+	}
+	return len(b), nil
+}
+
+// run boots the machine, copies its console to log and unpacks the results that
+// the guest prints there into dir. It ends when the guest has powered off.
 func (m machine) run(ctx context.Context, root, kernel, initrd, dir string, log io.Writer) error {
 	c, err := m.command(ctx, root, kernel, initrd)
 	if err != nil {
 		return err
 	}
 	var errs, console bytes.Buffer
-	c.Stdout, c.Stderr = io.MultiWriter(&console, log), &errs
+	c.Stdout, c.Stderr = io.MultiWriter(&console, &stamped{to: log, start: time.Now()}), &errs
 	err = c.Run()
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: the guest did not power off in time; its console ends:\n%s%s", m.emulator, tail(console.Bytes(), 2000), &errs)
