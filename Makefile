@@ -38,6 +38,7 @@ lint:
 
 bench: build ## the performance bars, as a table
 	scripts/setup.sh weigh
+	$(MAKE) --no-print-directory -C guest bench
 	go run ./bench
 
 tools: ## runsc, and youki where cargo is installed

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // pairs is how many interleaved pairs a ratio is made of.
@@ -27,15 +29,24 @@ func below(value, limit float64, shown string) (result, error) {
 	return result{shown, analysis.BarNotMet}, nil
 }
 
-// nativeFloor pairs tare's native starts with those of the C floor.
-func nativeFloor(ctx context.Context) (result, error) {
+// nativeFloor pairs tare's native starts with those of the C floor, which has
+// the same root file system and makes its cgroups in the same tree.
+func nativeFloor(ctx context.Context) (r result, err error) {
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return result{}, err
+	}
+	group, v2 := "tare/bench", "-"
+	if one, ok := trees.Unified(); ok {
+		v2 = one.Dir(group)
+	}
+	if err := trees.Make(group); err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, trees.Remove(group)) }()
 	var ratios []float64
 	for range pairs {
-		c, err := nanoseconds(ctx, floor, "60")
-		if err != nil {
-			return result{}, err
-		}
-		s, err := weigh(ctx, "--on", "native", "--no-aa", "--blocks", "60", "--control", "native", "--", "/.tare/mark")
+		s, err := report(ctx, "run", "bench/floor.yaml")
 		if err != nil {
 			return result{}, err
 		}
@@ -43,9 +54,22 @@ func nativeFloor(ctx context.Context) (result, error) {
 		if err != nil {
 			return result{}, err
 		}
+		c, err := floorStarts(ctx, s.rootfs(), v2)
+		if err != nil {
+			return result{}, err
+		}
 		ratios = append(ratios, median(ready)/median(c))
 	}
 	return describe(analysis.AtMost(ratios, 1.3)), nil
+}
+
+func floorStarts(ctx context.Context, rootfs, v2 string) ([]float64, error) {
+	scratch, err := os.MkdirTemp("", "tare-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(scratch)
+	return nanoseconds(ctx, floor, "60", rootfs, scratch, v2)
 }
 
 func nativeAgainstCrun(ctx context.Context) (result, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,25 +24,41 @@ const (
 	spawn = "bin/bench/spawn"
 )
 
+// state is where tare keeps its images and the runs of the bars.
+func state() string {
+	if dir := os.Getenv("TARE_STATE"); dir != "" {
+		return dir
+	}
+	return "/var/lib/tare"
+}
+
 // seen is the part of tare's JSON report that the bars read.
 type seen struct {
 	Manifest struct {
-		ID string `json:"id"`
+		Image string `json:"image"`
 	} `json:"manifest"`
 	Claims struct {
 		Tables []analysis.Table `json:"tables"`
 	} `json:"claims"`
 }
 
-// weigh runs tare weigh with these arguments and gives its report.
-func weigh(ctx context.Context, args ...string) (seen, error) {
+// rootfs is the root file system that the run's cells had.
+func (s seen) rootfs() string {
+	return filepath.Join(state(), "images", strings.TrimPrefix(s.Manifest.Image, "sha256:"), "rootfs")
+}
+
+// report runs a verb of tare that measures, and gives its report.
+func report(ctx context.Context, verb string, args ...string) (seen, error) {
 	var out seen
-	text, err := output(ctx, append([]string{tare, "weigh", "--json"}, args...))
+	text, err := output(ctx, append([]string{tare, verb, "--json"}, args...))
 	if err != nil {
 		return out, err
 	}
 	return out, json.Unmarshal(text, &out)
 }
+
+// weigh runs tare weigh with these arguments and gives its report.
+func weigh(ctx context.Context, args ...string) (seen, error) { return report(ctx, "weigh", args...) }
 
 // samples are one target's values of one metric; the A/A twin's with aa.
 func (s seen) samples(target, metric string, aa bool) ([]float64, error) {
