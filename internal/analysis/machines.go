@@ -20,6 +20,8 @@ type MachineSide struct {
 	Target      string     `json:"target"`             // that the tests ran in, one instance of it
 	Machine     Machine    `json:"machine"`            // zeroes where not known
 	ClockSource string     `json:"clockSource"`        // how GHz is known
+	Bare        bool       `json:"bare"`               // the target is the host itself, no container
+	Window      string     `json:"window"`             // length of a test's timed window, "" where it is not one
 	Published   bool       `json:"published"`          // from a publication: one number a test, without its scatter
 	Emulated    string     `json:"emulated,omitempty"` // why its times mean nothing
 	Refused     string     `json:"refused,omitempty"`  // why its run carries no claim (UnixRefusal)
@@ -330,8 +332,30 @@ func machineWarnings(a, b MachineSide) []string {
 	if a.ClockSource != b.ClockSource && a.Machine.GHz > 0 && b.Machine.GHz > 0 {
 		out = append(out, fmt.Sprintf("the clocks are known in two ways, %s against %s: the ratio per GHz is as doubtful as the weaker one", a.ClockSource, b.ClockSource))
 	}
+	out = append(out, conditionWarnings(a, b)...)
 	if a.Target != b.Target && !a.Published && !b.Published {
 		out = append(out, fmt.Sprintf("the tests ran in two targets, %s against %s: choose one with --target", a.Target, b.Target))
+	}
+	return out
+}
+
+// conditionWarnings are what a run did otherwise than the other side.
+func conditionWarnings(a, b MachineSide) []string {
+	var out []string
+	for _, pair := range [][2]MachineSide{{a, b}, {b, a}} {
+		run, other := pair[0], pair[1]
+		if !other.Published || run.Published {
+			continue
+		}
+		if run.Bare {
+			out = append(out, fmt.Sprintf("%s ran on the host, the published scores are of one container: measure in a container, or mind its cost", run.Name))
+		}
+		if run.Window != "" {
+			out = append(out, fmt.Sprintf("%s has windows of %s, UnixBench of 10 to 60 s: whetstone is lower by up to a tenth in short ones, and scores scatter more", run.Name, run.Window))
+		}
+	}
+	if a.Window != "" && b.Window != "" && a.Window != b.Window {
+		out = append(out, fmt.Sprintf("%s has windows of %s and %s of %s: compare windows of one length", a.Name, a.Window, b.Name, b.Window))
 	}
 	return out
 }

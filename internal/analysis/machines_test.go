@@ -95,6 +95,24 @@ func TestRunAgainstPublished(t *testing.T) {
 	if !strings.Contains(strings.Join(m.Warnings, "\n"), "the clocks are known in two ways") {
 		t.Errorf("warnings: %q", m.Warnings)
 	}
+	short, long := here, here
+	short.Window, long.Window, long.Name, long.Bare = "400ms", "10s", "long", true
+	for _, pair := range []struct {
+		a, b MachineSide
+		want string
+	}{
+		{short, long, "windows of 400ms and long of 10s"},
+		{publishedSide(t, "ryzen5"), short, "here has windows of 400ms, UnixBench of 10 to 60 s"},
+		{long, publishedSide(t, "ryzen5"), "long ran on the host"},
+	} {
+		m, err := CompareSides(pair.a, pair.b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := strings.Join(m.Warnings, "\n"); !strings.Contains(all, pair.want) {
+			t.Errorf("no warning says %q:\n%s", pair.want, all)
+		}
+	}
 	both, err := CompareSides(here, here)
 	if err != nil {
 		t.Fatal(err)

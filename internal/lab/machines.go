@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
 )
 
@@ -81,7 +82,8 @@ func (m *Machine) Side(target string) (analysis.MachineSide, error) {
 	p.OS = h.OS
 	p.Targets = map[string]string{target: p.Targets[target]}
 	return analysis.MachineSide{
-		Name: m.name, Target: target, Emulated: h.Emulated, Refused: analysis.UnixRefusal(m.in), Provenance: p,
+		Name: m.name, Target: target, Bare: target == study.DefaultControl, Window: manifest.Study.Params["time"],
+		Emulated: h.Emulated, Refused: analysis.UnixRefusal(m.in), Provenance: p,
 		Machine: analysis.Machine{Cores: h.Cores, Threads: h.CPUs, GHz: h.ClockGHz}, ClockSource: h.ClockSource,
 		Scores: analysis.UnixScores(m.in, target),
 	}, nil
