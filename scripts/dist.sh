@@ -57,7 +57,6 @@ build() {
 
 check() {
 	[ -r dist/SHA256SUMS ] || fail "there is no dist/ to compare with: run scripts/dist.sh first"
-	local copy
 	copy=$(mktemp -d)
 	trap 'chmod -R u+w "$copy"; rm -rf "$copy"' EXIT
 	mkdir -p "$copy/somewhere/else"
