@@ -195,9 +195,9 @@ func (p *Plan) checkMemory() error {
 			return &InputError{fmt.Errorf("cell %s does not fit into memory: %d instances x (%s of their own + %s for %s) = %s, and %s are available; take fewer instances",
 				c.ID, c.Copies, units.BytesSize(instanceMemory), units.BytesSize(float64(own)), c.Workload, units.BytesSize(float64(need)), units.BytesSize(float64(available)))}
 		}
-		if most := int64(c.Copies) * c.Limits.Memory; most > available && !c.AA {
+		if most := float64(c.Copies) * float64(c.Limits.Memory); most > float64(available) && !c.AA {
 			p.Notes = append(p.Notes, fmt.Sprintf("cell %s: %d instances may take %s each, %s in all, and %s are available: if they do, the machine swaps or kills",
-				c.ID, c.Copies, units.BytesSize(float64(c.Limits.Memory)), units.BytesSize(float64(most)), units.BytesSize(float64(available))))
+				c.ID, c.Copies, units.BytesSize(float64(c.Limits.Memory)), units.BytesSize(most), units.BytesSize(float64(available))))
 		}
 	}
 	return nil
