@@ -2,18 +2,15 @@ package lab
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -49,7 +46,7 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 	if host.Emulated != "" {
 		timeout = slowCheckTimeout
 	}
-	tool, err := fileDigest("/proc/self/exe")
+	tool, err := sys.FileDigest("/proc/self/exe")
 	if err != nil {
 		fresh = true
 	}
@@ -114,19 +111,6 @@ func sameBinary(f target.Facts) bool {
 	if f.Path == "" || f.Digest == "" {
 		return true // a target without a binary of its own: tare's digest covers it
 	}
-	digest, err := fileDigest(f.Path)
+	digest, err := sys.FileDigest(f.Path)
 	return err == nil && digest == f.Digest
-}
-
-func fileDigest(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("digest of %s: %w", path, err)
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }

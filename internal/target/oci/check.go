@@ -4,11 +4,9 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,7 +39,7 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 		return target.Facts{}, err
 	}
 	facts := target.Facts{Path: binary, Notes: map[string]string{}}
-	if facts.Digest, err = fileDigest(binary); err != nil {
+	if facts.Digest, err = sys.FileDigest(binary); err != nil {
 		return target.Facts{}, d.cannot(d.runtime.Remedy, "%v", err)
 	}
 	if facts.Version, err = d.version(ctx, binary); err != nil {
@@ -83,19 +81,6 @@ func (d *Driver) version(ctx context.Context, binary string) (string, error) {
 		return "", fmt.Errorf("%s --version printed %.100q, which is no version of %s", binary, first, d.runtime.Binary)
 	}
 	return words[len(words)-1], nil
-}
-
-func fileDigest(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("digest of %s: %w", path, err)
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // prove runs the test container in a directory and a group of its own.
