@@ -27,6 +27,10 @@ type Runtime struct {
 	Remedy string // how it is installed
 
 	Flags []string // global flags besides --root and --log
+	// Groupless are the flags that keep it from making cgroups of its own where
+	// tare can make none: it would put them wherever the user may write, by
+	// names that no sweep knows.
+	Groupless []string
 	// Lacks are namespaces that it does not have or refuses; the bundle asks for
 	// all others.
 	Lacks []specs.LinuxNamespaceType
@@ -186,6 +190,9 @@ func (d *Driver) surroundings() ([]launch.Step, error) {
 // arguments are the runtime's global flags for one instance, and a command.
 func (d *Driver) arguments(binary, state, log string, command ...string) []string {
 	args := append([]string{binary, "--root", state, "--log", log, "--log-format", "json"}, d.runtime.Flags...)
+	if trees, err := sys.Cgroups(); err == nil && !trees.Usable() {
+		args = append(args, d.runtime.Groupless...)
+	}
 	return append(args, command...)
 }
 
