@@ -40,6 +40,7 @@ func TestLoongson(t *testing.T) {
 		t.Run(m.arch, func(t *testing.T) {
 			dir := m.boot(t, emulator)
 			t.Run("steps", func(t *testing.T) { stepsEnded(t, dir) })
+			t.Run("version", func(t *testing.T) { m.versionIsOurs(t, dir) })
 			t.Run("check", func(t *testing.T) { m.checkIsTrue(t, dir) })
 			t.Run("run", func(t *testing.T) { m.runIsWhole(t, dir) })
 		})
@@ -152,6 +153,15 @@ func stepsEnded(t *testing.T, dir string) {
 		if code := strings.TrimSpace(read(".code")); code != "0" {
 			t.Errorf("%s: exit code %s in the guest\n%s%s", step, code, read(".err"), tail([]byte(read(".out")), 2000))
 		}
+	}
+}
+
+// versionIsOurs holds what tare says of its build against what was built.
+func (m machine) versionIsOurs(t *testing.T, dir string) {
+	var build struct{ Version, OS, Arch, Go, Guest string }
+	readJSON(t, filepath.Join(dir, "version.out"), &build)
+	if build.Version != "test" || build.OS != "linux" || build.Arch != m.arch || build.Go == "" || !strings.HasPrefix(build.Guest, "sha256:") {
+		t.Errorf("tare version: %+v", build)
 	}
 }
 
