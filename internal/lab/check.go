@@ -55,7 +55,7 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 	var all sync.WaitGroup
 	for i, d := range drivers {
 		c, ok := known[d.Name()]
-		if !fresh && ok && c.Tool == tool && c.Boot == boot && c.Root == l.Target.Root && sameBinary(c.Facts) {
+		if !fresh && ok && c.Tool == tool && c.Boot == boot && c.Root == l.Target.Root && sameBinary(d, c.Facts) {
 			findings[i] = Finding{Target: d.Name(), Facts: c.Facts, Cached: true}
 			continue
 		}
@@ -107,7 +107,16 @@ func (l *Lab) writeChecks(known map[string]cached) {
 	}
 }
 
-func sameBinary(f target.Facts) bool {
+// located is a driver whose binary is looked up: the proof of one binary says
+// nothing of another that is found first today.
+type located interface{ Locate() (string, error) }
+
+func sameBinary(d target.Driver, f target.Facts) bool {
+	if l, ok := d.(located); ok {
+		if path, err := l.Locate(); err != nil || path != f.Path {
+			return false
+		}
+	}
 	if f.Path == "" || f.Digest == "" {
 		return true // a target without a binary of its own: tare's digest covers it
 	}

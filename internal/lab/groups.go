@@ -40,6 +40,13 @@ func (g *groups) Remove(id string) error {
 
 // close removes the session's own group.
 func (g *groups) close() error {
-	_, err := sys.RemoveCgroups(g.session)
+	_, err := removeGroup(g.session)
 	return err
+}
+
+// removeGroup ends and removes a session's group, and with the last one the
+// group of all sessions. It tells how many processes it found there.
+func removeGroup(name string) (killed int, err error) {
+	killed, err = sys.RemoveCgroups(name)
+	return killed, errors.Join(err, sys.RemoveEmptyCgroup(target.Label))
 }

@@ -49,14 +49,15 @@ type Lab struct {
 
 // Open sweeps what dead sessions left, and opens one. Close ends it.
 func Open(ctx context.Context, config Config) (*Lab, error) {
-	if _, err := Sweep(config.StateDir); err != nil {
-		return nil, fmt.Errorf("sweeping what an earlier run left: %w", err)
-	}
+	_, unswept := Sweep(config.StateDir)
 	s, err := newSession(config.StateDir)
 	if err != nil {
 		return nil, err
 	}
 	l := &Lab{config: config, session: s}
+	if unswept != nil {
+		l.notes = append(l.notes, fmt.Sprintf("what an earlier run left could not be swept: %v", unswept))
+	}
 	if err := l.open(ctx); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

@@ -140,13 +140,14 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 			continue
 		}
 		var logs []float64
-		began := trial.Now()
+		began, made := trial.Now(), 0
 		for n := range trials {
 			job := p.job(schedule.Trial{Seq: len(p.trials) + n, Block: schedule.Cold, Cell: i})
 			record, err := runner.Run(ctx, job)
 			if err != nil {
 				return err
 			}
+			made++
 			if record.Failure != nil {
 				// The run will show it as what it is; a pilot has nothing to add.
 				p.Notes = append(p.Notes, fmt.Sprintf("the pilot of %s failed: %s", c.ID, record.Failure.Message))
@@ -156,7 +157,7 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 				logs = append(logs, math.Log(v[0]))
 			}
 		}
-		pilot := store.Pilot{Trial: trial.Now().Sub(began) / time.Duration(trials)}
+		pilot := store.Pilot{Trial: trial.Now().Sub(began) / time.Duration(made)}
 		if len(logs) > 1 {
 			pilot.MinimumDetectable = analysis.MinimumDetectable(pairs(logs), p.Manifest.Study.Blocks, p.Manifest.Study.Alpha, p.Manifest.Study.Margin)
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: %d blocks can show an effect of %.1f %% in %s (from a pilot of %d)",

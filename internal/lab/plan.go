@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
@@ -61,7 +63,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err := st.Validate(l.known()); err != nil {
 		return nil, &InputError{err}
 	}
-	p := &Plan{Manifest: store.Manifest{
+	p := &Plan{Notes: l.notes, Manifest: store.Manifest{
 		Tool: l.config.Version, Command: l.config.Command, Created: time.Now().UTC(),
 		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(),
 	}}
@@ -352,7 +354,7 @@ func (p *Plan) job(t schedule.Trial) trial.Job {
 			Limits: limitsOf(c.Limits),
 		},
 		Copies:   c.Copies,
-		Prepare:  hostCommand(w.Prepare),
+		Prepare:  hostCommand(w.Prepare, p.Manifest.Study.Timeout),
 		Parse:    j.Parse,
 		Timeout:  p.Manifest.Study.Timeout,
 		Shared:   startBarrier(j, c.Copies),
@@ -383,13 +385,32 @@ func environment(job []string, own map[string]string) []string {
 	return pairs
 }
 
-// hostCommand runs a study's prepare command on the host; nil for none.
-func hostCommand(argv []string) func(context.Context) error {
+// hostCommand runs a study's prepare command on the host, within the trial's
+// time; nil for none.
+func hostCommand(argv []string, timeout time.Duration) func(context.Context) error {
 	if len(argv) == 0 {
 		return nil
 	}
 	return func(ctx context.Context) error {
-		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		// What it started ends with it, in time or out of time: its group is killed.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		cmd.WaitDelay = time.Second
+		out, err := cmd.CombinedOutput()
+		if cmd.Process != nil {
+			if killed := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); killed != nil && !errors.Is(killed, syscall.ESRCH) {
+				err = errors.Join(err, killed)
+			}
+		}
+		if errors.Is(err, exec.ErrWaitDelay) {
+			err = nil // it ended well; what it left running held its output open, and is killed
+		}
+		if ctx.Err() != nil {
+			err = fmt.Errorf("it was killed: %w", context.Cause(ctx))
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(string(out[max(0, len(out)-500):])))
 		}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // session is what one process of tare makes on a machine while it measures: a
@@ -60,13 +62,23 @@ func (s *session) tryLock() error {
 		}
 		return fmt.Errorf("session lock: %w", err)
 	}
+	// A sweeper may have removed the file between its opening and its locking.
+	var locked, named unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &locked)
+	if err == nil {
+		err = unix.Stat(f.Name(), &named)
+	}
+	if err != nil || locked.Ino != named.Ino || locked.Dev != named.Dev {
+		f.Close()
+		return errSessionAlive
+	}
 	s.lock = f
 	return nil
 }
 
 // remove deletes the session's directory and gives up its lock.
 func (s *session) remove() error {
-	err := os.RemoveAll(s.dir)
+	err := sys.RemoveTree(s.dir)
 	return errors.Join(err, s.lock.Close())
 }
 
@@ -82,6 +94,9 @@ func deadSessions(state string) ([]*session, error) {
 	}
 	var dead []*session
 	for _, e := range entries {
+		if !e.IsDir() {
+			continue // not ours
+		}
 		s := &session{name: e.Name(), dir: filepath.Join(sessionsDir(state), e.Name())}
 		if err := s.tryLock(); err == nil {
 			dead = append(dead, s)

@@ -26,7 +26,7 @@ func Sweep(stateDir string) ([]string, error) {
 // last, so that an error leaves it for the next sweep.
 func (s *session) sweep() ([]string, error) {
 	var did []string
-	killed, err := sys.RemoveCgroups(groupName(s.name))
+	killed, err := removeGroup(groupName(s.name))
 	if err != nil {
 		return did, errors.Join(fmt.Errorf("cgroups of session %s: %w", s.name, err), s.lock.Close())
 	}

@@ -211,7 +211,11 @@ func (h Hierarchies) Make(rel string) error {
 		if !one.Writable {
 			continue
 		}
-		if err := one.makeGroup(rel); err != nil {
+		err := one.makeGroup(rel)
+		for tries := 0; errors.Is(err, fs.ErrNotExist) && tries < 3; tries++ {
+			err = one.makeGroup(rel) // another tare has just removed an empty parent
+		}
+		if err != nil {
 			return fmt.Errorf("make cgroup %s: %w", rel, err)
 		}
 	}

@@ -3,6 +3,7 @@ package sys
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ func Unmount(dir string) error {
 // writes below it wherever it is mounted, the innermost first. It returns the
 // mount points, also when some could not be unmounted.
 func UnmountBelow(dir string) ([]string, error) {
-	dir, err := filepath.Abs(dir)
+	dir, err := real(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +68,19 @@ func UnmountBelow(dir string) ([]string, error) {
 	return done, errors.Join(errs...)
 }
 
+// real is a path as the kernel's list of mounts has it: absolute, and without
+// symbolic links where it exists.
+func real(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		return resolved, nil
+	}
+	return dir, nil
+}
+
 func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
 func writesBelow(m *mountinfo.Info, dir string) bool {
@@ -79,4 +93,25 @@ func writesBelow(m *mountinfo.Info, dir string) bool {
 		}
 	}
 	return false
+}
+
+// RemoveTree unmounts what is mounted below dir and removes dir with all that
+// it holds. Where a mount stays it removes nothing: what shines through a mount
+// is not ours to delete.
+func RemoveTree(dir string) error {
+	if _, err := UnmountBelow(dir); err != nil {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	at, err := real(dir)
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	left, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) { return !below(m.Mountpoint, at), false })
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("remove %s: %s is still mounted", dir, left[0].Mountpoint)
+	}
+	return os.RemoveAll(dir)
 }

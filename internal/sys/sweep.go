@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // RemoveCgroups kills what runs in the group rel and below it, in every tree,
@@ -28,6 +30,22 @@ func RemoveCgroups(rel string) (killed int, err error) {
 		}
 	}
 	return len(pids), h.Remove(rel)
+}
+
+// RemoveEmptyCgroup removes the group rel from every tree in which it is empty.
+// Where it is not, others still use it, and it stays.
+func RemoveEmptyCgroup(rel string) error {
+	h, err := Cgroups()
+	if err != nil {
+		return err
+	}
+	for _, dir := range h.Dirs(rel) {
+		err := unix.Rmdir(dir)
+		if err != nil && err != unix.ENOENT && err != unix.EBUSY && err != unix.ENOTEMPTY { //nolint:errorlint // x/sys gives bare errnos
+			return fmt.Errorf("remove cgroup %s: %w", dir, err)
+		}
+	}
+	return nil
 }
 
 // CgroupsBelow names the groups directly below rel in any tree, for sweeping by

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -178,7 +178,7 @@ func (c *replica) close() error {
 		errs = append(errs, c.groups.Remove(c.id))
 	}
 	if c.dir != "" {
-		errs = append(errs, os.RemoveAll(c.dir))
+		errs = append(errs, sys.RemoveTree(c.dir))
 	}
 	return errors.Join(errs...)
 }

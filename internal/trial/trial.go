@@ -90,20 +90,20 @@ const drainGrace = 2 * time.Second
 // case nothing is recorded and the trial can be done again.
 func (r *Runner) Run(ctx context.Context, job Job) (sample.Record, error) {
 	record := sample.Record{Seq: job.Seq, Block: job.Block, Cell: job.Cell, At: time.Now().UnixNano()}
-	r.measure(ctx, job, &record)
+	untidy := r.measure(ctx, job, &record)
 	if err := ctx.Err(); err != nil {
-		return record, err
+		return record, errors.Join(err, untidy)
 	}
 	return record, r.Sink.Append(record)
 }
 
 // measure fills in what came of the trial: values or, since a failure is never
-// a sample, a failure.
-func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) {
+// a sample, a failure. The error is the clean-up's, which the record holds too.
+func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (untidy error) {
 	if job.Prepare != nil {
 		if err := job.Prepare(ctx); err != nil {
 			record.Failure = fail("prepare", target.Labf("the prepare command: %w", err))
-			return
+			return nil
 		}
 	}
 	t := &running{job: job, runner: r}
@@ -112,8 +112,13 @@ func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) {
 		err = t.timed(ctx)
 	}
 	record.Failure = t.failure(err)
-	if err := t.close(); err != nil && record.Failure == nil {
-		record.Failure = fail("close", err)
+	untidy = t.close()
+	switch {
+	case untidy == nil:
+	case record.Failure == nil:
+		record.Failure = fail("close", untidy)
+	default:
+		t.warnings = append(t.warnings, untidy.Error())
 	}
 	record.Warnings = t.warnings
 	switch {
@@ -122,6 +127,7 @@ func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) {
 	case len(t.values) > 0:
 		record.Survivors = t.values
 	}
+	return untidy
 }
 
 // running is one trial under way.
@@ -207,7 +213,7 @@ func (t *running) run(ctx context.Context, i int) error {
 // blameTimeout words what ended the copies that were still running.
 func (t *running) blameTimeout(errs []error) {
 	for i, err := range errs {
-		if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
 			errs[i] = phased{"wait", fmt.Errorf("the payload had not ended after %v and was killed: give it more with --timeout or the study's timeout", t.job.Timeout)}
 		}
 	}

@@ -101,7 +101,14 @@ func (h *host) root(spec target.Spec, dir string, cfg *launch.Config, inst *laun
 		cfg.Pre = launch.UserNamespace(spec.User)
 	}
 	inst.Cleanup = append(inst.Cleanup, fs.Clean)
-	shared, err := fs.Shared(fs.Dir)
+	// As root these mounts stand in the host's own namespace, below a directory
+	// that is removed in the end: nothing of the host's is bound there that
+	// removing or changing it could reach.
+	system := fs.Own
+	if !h.lab.Root {
+		system = fs.Shared // a user namespace may mount no sysfs of its own
+	}
+	shared, err := system(fs.Dir)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -24,7 +25,7 @@ func Prove(ctx context.Context, driver target.Driver, rootfs, dir string) (err e
 	if err != nil {
 		return target.Labf("check %s: %w", driver.Name(), err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, sys.RemoveTree(dir)) }()
 	out, in, err := os.Pipe()
 	if err != nil {
 		return target.Labf("check %s: %w", driver.Name(), err)

@@ -94,7 +94,7 @@ func (d *Driver) prove(ctx context.Context, binary string, notes map[string]stri
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return target.Labf("directory of the test container: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, sys.RemoveTree(dir)) }()
 	trees, err := sys.Cgroups()
 	if err != nil {
 		return target.Labf("find the cgroup hierarchies: %w", err)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -145,7 +146,7 @@ func (i *instance) close() error {
 		errs = append(errs, i.Close())
 	}
 	errs = append(errs, i.drain(), i.suite.removeCgroup(i.spec.Cgroup))
-	if err := os.RemoveAll(i.dir); err != nil {
+	if err := sys.RemoveTree(i.dir); err != nil {
 		errs = append(errs, fmt.Errorf("after Close, the instance's directory cannot be removed: %w", err))
 	}
 	return errors.Join(errs...)
