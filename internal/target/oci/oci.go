@@ -96,12 +96,23 @@ func (d *Driver) cannot(remedy, format string, args ...any) error {
 
 // ready finds the runtime's binary, and says what the machine lacks for it.
 func (d *Driver) ready() (path string, err error) {
-	path, err = d.find()
+	path, err = d.Locate()
 	if err != nil {
-		return "", d.cannot(d.runtime.Remedy, "%s is not installed", d.runtime.Binary)
+		return "", err
 	}
 	if !d.lab.Root && !d.runtime.Rootless {
 		return "", d.cannot("run tare as root", "%s needs root", d.runtime.Binary)
+	}
+	return path, nil
+}
+
+// Locate is the absolute path of the binary that Prepare would run now. It runs
+// nothing, so that a caller can tell by the file whether what an earlier Check
+// found still holds. Where there is none, the error is a target.CannotError.
+func (d *Driver) Locate() (path string, err error) {
+	path, err = d.find()
+	if err != nil {
+		return "", d.cannot(d.runtime.Remedy, "%s is not installed", d.runtime.Binary)
 	}
 	return path, nil
 }

@@ -2,7 +2,9 @@ package oci
 
 import (
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -88,5 +90,29 @@ func TestPlatforms(t *testing.T) {
 				t.Errorf("facts %+v", facts)
 			}
 		})
+	}
+}
+
+// TestLocate sees the laboratory's own directories come before PATH, what is no
+// program passed over, and a CannotError where there is none.
+func TestLocate(t *testing.T) {
+	first, second, path := t.TempDir(), t.TempDir(), t.TempDir()
+	t.Setenv("PATH", path)
+	d := New(target.Lab{ToolDirs: []string{first, second}}, Runtime{Name: "some", Binary: "some-runtime", Remedy: "make some"})
+	var cannot *target.CannotError
+	if got, err := d.Locate(); !errors.As(err, &cannot) || cannot.Remedy != "make some" || got != "" {
+		t.Errorf("without a binary: got %q, %v; want a CannotError with the remedy", got, err)
+	}
+	if err := os.Mkdir(filepath.Join(first, "some-runtime"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{path, second} {
+		want := filepath.Join(dir, "some-runtime")
+		if err := os.WriteFile(want, []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.Locate(); got != want || err != nil {
+			t.Errorf("got %q, %v; want %q", got, err, want)
+		}
 	}
 }
