@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -55,32 +54,6 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 		return facts, err
 	}
 	return facts, d.cannot("", "a test container did not work: %v", err)
-}
-
-// versionTimeout bounds "--version".
-const versionTimeout = 5 * time.Second
-
-// version is what the runtime says of itself: the first line's last word of
-// "runc version 1.1.5+ds1" and its like.
-func (d *Driver) version(ctx context.Context, binary string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
-	defer cancel()
-	command := exec.CommandContext(ctx, binary, "--version")
-	command.Env = environment()
-	command.WaitDelay = time.Second
-	out, err := command.Output()
-	if ctx.Err() != nil {
-		return "", fmt.Errorf("%s --version did not end within %v", binary, versionTimeout)
-	}
-	if err != nil {
-		return "", fmt.Errorf("%s --version: %w", binary, err)
-	}
-	first, _, _ := strings.Cut(string(out), "\n")
-	words := strings.Fields(first)
-	if len(words) < 3 || words[0] != d.runtime.Binary || strings.TrimSuffix(words[1], ":") != "version" {
-		return "", fmt.Errorf("%s --version printed %.100q, which is no version of %s", binary, first, d.runtime.Binary)
-	}
-	return words[len(words)-1], nil
 }
 
 // prove runs the test container in a directory and a group of its own.

@@ -149,3 +149,53 @@ func TestCheckRefusesAnotherProgram(t *testing.T) {
 		t.Errorf("got %v, want one that says that it is no such runtime", err)
 	}
 }
+
+// TestAVersionThatHangsLeavesNothing sees the child of a runtime's wrapper end
+// with it.
+func TestAVersionThatHangsLeavesNothing(t *testing.T) {
+	for name, want := range map[string]string{
+		"faulty-version-hangs":  "did not end in time",
+		"faulty-version-leaves": "left a process behind",
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := faulty(t, name)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			if name == "faulty-version-leaves" {
+				ctx = t.Context()
+			}
+			_, err := d.Check(ctx)
+			var cannot *target.CannotError
+			if !errors.As(err, &cannot) || !strings.Contains(cannot.Lacks, want) {
+				t.Errorf("got %v, want a CannotError with %q", err, want)
+			}
+			pid, err := os.ReadFile(filepath.Join(d.lab.ToolDirs[0], name+".left"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A process that was killed and not yet reaped has no command line.
+			gone := func() bool {
+				line, err := os.ReadFile(filepath.Join("/proc", strings.TrimSpace(string(pid)), "cmdline"))
+				return err != nil || len(line) == 0
+			}
+			for range 100 {
+				if gone() {
+					return
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			t.Errorf("process %s is left", pid)
+		})
+	}
+}
+
+func TestNoVersionIsNotRecordedAsOne(t *testing.T) {
+	d := faulty(t, "faulty-unversioned")
+	binary, err := d.Locate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.version(t.Context(), binary); got != unversioned || err != nil {
+		t.Errorf("got %q, %v; want %q", got, err, unversioned)
+	}
+}

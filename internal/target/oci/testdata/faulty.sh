@@ -3,6 +3,17 @@
 # real one: --root R --log F --log-format json COMMAND ... --pid-file P ... ID
 name=$(basename "$0")
 if [ "$1" = --version ]; then
+	case $name in
+	faulty-version-hangs | faulty-version-leaves)
+		sleep 300 &
+		echo $! >"$0.left"
+		[ $name = faulty-version-leaves ] || wait
+		;;
+	faulty-unversioned)
+		echo "$name version VERSION_MISSING"
+		exit 0
+		;;
+	esac
 	echo "$name version 1.0"
 	exit 0
 fi
