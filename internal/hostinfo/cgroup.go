@@ -1,6 +1,7 @@
 package hostinfo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,64 +11,48 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/moby/sys/mountinfo"
+	"github.com/tarelab/tare/internal/sys"
 )
 
-// v1Controllers are those that the kernel knows (include/linux/cgroup_subsys.h).
-var v1Controllers = []string{"cpuset", "cpu", "cpuacct", "blkio", "memory", "devices", "freezer", "net_cls", "perf_event", "net_prio", "hugetlb", "pids", "rdma", "misc"}
-
-// hierarchies are the mount points of version 1 by controller, and that of
-// version 2, "" where it is not mounted.
-func hierarchies() (one map[string]string, two string, err error) {
-	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
-	if err != nil {
-		return nil, "", fmt.Errorf("cgroup mounts: %w", err)
-	}
-	one = map[string]string{}
-	for _, m := range mounts {
-		if m.FSType == "cgroup2" {
-			two = m.Mountpoint
-			continue
-		}
-		for o := range strings.SplitSeq(m.VFSOptions, ",") {
-			if slices.Contains(v1Controllers, o) {
-				one[o] = m.Mountpoint
-			}
-		}
-	}
-	return one, two, nil
-}
-
 func controllers(context.Context) (string, error) {
-	one, two, err := hierarchies()
+	trees, err := sys.Cgroups()
 	if err != nil {
 		return "", err
 	}
-	var parts []string
-	var there []string
-	if len(one) > 0 {
-		for _, c := range v1Controllers {
-			if one[c] != "" {
-				there = append(there, c)
-			}
-		}
-		parts = append(parts, "v1: "+strings.Join(there, " "))
-	}
-	if two != "" {
-		unified := strings.Fields(readText(filepath.Join(two, "cgroup.controllers")))
-		there = append(there, unified...)
-		if len(unified) == 0 {
-			unified = []string{"none"}
-		}
-		parts = append(parts, "v2: "+strings.Join(unified, " "))
-	}
-	value := strings.Join(parts, "; ")
+	value, there := controllersOf(trees)
 	for _, need := range []string{"cpu", "memory", "pids"} {
 		if !slices.Contains(there, need) {
 			return value, fmt.Errorf("the controller %s is not available", need)
 		}
 	}
 	return value, nil
+}
+
+// controllersOf names the controllers by version, and lists them all. The named
+// trees of version 1 ("name=systemd") have none.
+func controllersOf(trees sys.Hierarchies) (value string, there []string) {
+	var one, two []string
+	unified := false
+	for _, t := range trees.All {
+		if t.Version == 2 {
+			unified, two = true, t.Controllers
+			continue
+		}
+		for _, c := range t.Controllers {
+			if !strings.HasPrefix(c, "name=") {
+				one = append(one, c)
+			}
+		}
+	}
+	slices.Sort(one)
+	var parts []string
+	if len(one) > 0 {
+		parts = append(parts, "v1: "+strings.Join(one, " "))
+	}
+	if unified {
+		parts = append(parts, "v2: "+cmp.Or(strings.Join(two, " "), "none"))
+	}
+	return strings.Join(parts, "; "), slices.Concat(one, two)
 }
 
 // probeGroup is the cgroup that a proof makes and removes; its name is the
@@ -77,26 +62,19 @@ func probeGroup(purpose string) string { return fmt.Sprintf("tare-check-%s-%d", 
 // writableCgroups makes a group in every hierarchy, moves a child into it and
 // removes it.
 func writableCgroups(ctx context.Context) (string, error) {
-	one, two, err := hierarchies()
+	trees, err := sys.Cgroups()
 	if err != nil {
 		return "", err
 	}
-	mounts := map[string]bool{}
-	for _, m := range one {
-		mounts[m] = true
-	}
-	if two != "" {
-		mounts[two] = true
-	}
-	if len(mounts) == 0 {
+	if len(trees.All) == 0 {
 		return "", errors.New("no cgroup hierarchy is mounted")
 	}
-	for m := range mounts {
-		if err := useGroup(ctx, filepath.Join(m, probeGroup("write"))); err != nil {
+	for _, t := range trees.All {
+		if err := useGroup(ctx, t.Dir(probeGroup("write"))); err != nil {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("a process entered a new group in each of %d hierarchies", len(mounts)), nil
+	return fmt.Sprintf("a process entered a new group in each of %d hierarchies", len(trees.All)), nil
 }
 
 func useGroup(ctx context.Context, group string) (err error) {
@@ -123,15 +101,16 @@ func useGroup(ctx context.Context, group string) (err error) {
 // cloneIntoCgroup starts a process inside a version 2 group and lets it tell
 // where it is.
 func cloneIntoCgroup(ctx context.Context) (value string, err error) {
-	_, two, err := hierarchies()
+	trees, err := sys.Cgroups()
 	if err != nil {
 		return "", err
 	}
-	if two == "" {
+	at := slices.IndexFunc(trees.All, func(h sys.Hierarchy) bool { return h.Version == 2 })
+	if at < 0 {
 		return "", errors.New("cgroup v2 is not mounted")
 	}
 	name := probeGroup("clone")
-	group := filepath.Join(two, name)
+	group := trees.All[at].Dir(name)
 	if err := os.Mkdir(group, 0o755); err != nil {
 		return "", err
 	}
