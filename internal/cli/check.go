@@ -51,6 +51,9 @@ the binary.`,
 				}
 				found.Targets = append(found.Targets, t)
 			}
+			for _, note := range laboratory.Notes() {
+				fmt.Fprintln(env.Stderr, "note:", note)
+			}
 			if err := errors.Join(laboratory.Close(), c.Context().Err()); err != nil {
 				return err
 			}

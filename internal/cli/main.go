@@ -35,15 +35,36 @@ type Env struct {
 func Main(env Env) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	out := &output{Writer: env.Stdout}
+	env.Stdout = out
 	root := newRoot(&env)
 	root.SetArgs(env.Args)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	err := root.ExecuteContext(ctx)
-	if err != nil && !errors.As(err, new(gateError)) {
+	err := errors.Join(root.ExecuteContext(ctx), out.err)
+	switch {
+	case err == nil || errors.As(err, new(gateError)):
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(env.Stderr, "tare: interrupted")
+	default:
 		fmt.Fprintln(env.Stderr, "tare:", strings.TrimSpace(err.Error()))
 	}
 	return exitCode(err)
+}
+
+// output is standard output that remembers when it could not be written: a
+// report that is cut short must not end with exit code 0.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if err != nil && o.err == nil {
+		o.err = fmt.Errorf("standard output: %w", err)
+	}
+	return n, err
 }
 
 func newRoot(env *Env) *cobra.Command {
@@ -65,6 +86,11 @@ Measuring needs root for most targets; check, report, studies and help do not.
   tare report last --format html -o r.html`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+
+		SuggestionsMinimumDistance: 2,
+		Args:                       noCommand,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE:          func(c *cobra.Command, _ []string) error { return env.checkPlaces(c) },
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w\nsee: %s --help", err, c.CommandPath())}
@@ -77,11 +103,35 @@ Measuring needs root for most targets; check, report, studies and help do not.
 	return root
 }
 
+// noCommand refuses a verb that is none, and names the nearest.
+func noCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q", args[0])
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		err = fmt.Errorf("%w; did you mean %q?", err, near[0])
+	}
+	return usageError{fmt.Errorf("%w\nsee: tare --help", err)}
+}
+
+// checkPlaces refuses places that would depend on the current directory: a
+// runtime found there would be somebody else's program, run by root.
+func (env *Env) checkPlaces(c *cobra.Command) error {
+	if dir := env.config(c).StateDir; !filepath.IsAbs(dir) {
+		return usageError{fmt.Errorf("the state directory %q is relative because HOME is not set: set HOME, or give an absolute one with --state", dir)}
+	}
+	return nil
+}
+
 // config is the laboratory's configuration, from flags and environment.
 func (env *Env) config(c *cobra.Command) lab.Config {
 	state, _ := c.Flags().GetString("state") // the flag is defined on the root: the error cannot occur
 	if state == "" {
 		state = env.Getenv("TARE_STATE")
+	}
+	if absolute, err := filepath.Abs(state); state != "" && err == nil {
+		state = absolute
 	}
 	if state == "" && os.Geteuid() == 0 {
 		state = "/var/lib/tare"
@@ -97,10 +147,14 @@ func (env *Env) config(c *cobra.Command) lab.Config {
 	if cache == "" {
 		cache = filepath.Join(env.Getenv("HOME"), ".cache")
 	}
-	tools := filepath.Join(cache, "tare", "tools")
+	var tools []string
+	if filepath.IsAbs(cache) {
+		built := filepath.Join(cache, "tare", "tools")
+		tools = []string{built, filepath.Join(built, "youki", "bin")}
+	}
 	return lab.Config{
 		StateDir: state,
-		ToolDirs: []string{tools, filepath.Join(tools, "youki", "bin")},
+		ToolDirs: tools,
 		Version:  env.Version,
 		Command:  append([]string{"tare"}, env.Args...),
 		Drivers:  env.Drivers,
@@ -113,7 +167,7 @@ const plainWidth = 120
 
 // width is the terminal's number of columns.
 func (env *Env) width() int {
-	f, ok := env.Stdout.(*os.File)
+	f, ok := file(env.Stdout)
 	if !ok {
 		return plainWidth
 	}

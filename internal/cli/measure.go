@@ -16,6 +16,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/report"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -44,14 +45,18 @@ func (env *Env) carryOut(c *cobra.Command, laboratory *lab.Lab, plan *lab.Plan, 
 	view := env.newProgress(plan)
 	measured := laboratory.Measure(c.Context(), plan, view.update)
 	view.stop()
-	if err := errors.Join(measured, laboratory.Close()); err != nil && !errors.Is(measured, context.Canceled) {
-		return err
+	untidy := laboratory.Close()
+	if measured != nil && !errors.Is(measured, context.Canceled) {
+		return errors.Join(measured, untidy)
+	}
+	if untidy != nil {
+		fmt.Fprintln(env.Stderr, "tare: clean-up:", untidy)
 	}
 	if measured != nil {
 		fmt.Fprintf(env.Stderr, "interrupted; go on with: tare resume %s\n", plan.Manifest.ID)
 	}
 	verdict, err := show(plan.Run)
-	return errors.Join(measured, err, verdict)
+	return errors.Join(measured, untidy, err, verdict)
 }
 
 // announce says what will be measured and how long that takes.
@@ -78,20 +83,26 @@ func (env *Env) show(run *store.Run, f *measureFlags) (verdict, err error) {
 	if page == "" {
 		page = filepath.Join(run.Dir(), "report.html")
 	}
-	if err := writeFile(page, func(w io.Writer) error { return report.HTML(w, in) }); err != nil {
-		return nil, err
-	}
 	if f.json {
 		err = report.JSON(env.Stdout, in)
 	} else {
 		err = report.Text(env.Stdout, in, env.textOptions())
 	}
+	if err == nil {
+		err = writeFile(page, func(w io.Writer) error { return report.HTML(w, in) })
+	}
+	if err != nil {
+		return nil, err
+	}
 	fmt.Fprintf(env.Stderr, "\nreport: %s\n", page)
-	return outcome(in.Claims, f.gate), err
+	return outcome(in.Claims, f.gate), nil
 }
 
 // outcome is the error that claims stand for.
 func outcome(claims analysis.Claims, gate bool) error {
+	if claims.Failures > 0 && !blamesTarget(claims) {
+		return fmt.Errorf("%d of %d trials failed by the laboratory's fault; the report says how", claims.Failures, claims.Trials)
+	}
 	if claims.Failures > 0 {
 		return failedTrials{fmt.Sprintf("%d of %d trials failed; the report names them", claims.Failures, claims.Trials)}
 	}
@@ -106,6 +117,9 @@ func outcome(claims analysis.Claims, gate bool) error {
 			}
 		}
 	}
+	if len(verdicts) == 0 {
+		return gateError{analysis.Inconclusive} // nothing was compared
+	}
 	for _, worst := range []analysis.Verdict{analysis.Refused, analysis.Differs, analysis.Inconclusive} {
 		if slices.Contains(verdicts, worst) {
 			return gateError{worst}
@@ -114,11 +128,23 @@ func outcome(claims analysis.Claims, gate bool) error {
 	return nil
 }
 
+// blamesTarget says whether any failure was a target's or its payload's.
+func blamesTarget(claims analysis.Claims) bool {
+	for _, t := range claims.Tables {
+		for _, r := range t.Rows {
+			if r.Failure != nil && r.Failure.Fault == sample.FaultTarget {
+				return true
+			}
+		}
+	}
+	return len(claims.Tables) == 0 // without a table nobody is cleared
+}
+
 // writeFile writes through a temporary name, so that a report is whole or absent.
 func writeFile(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		return usageError{fmt.Errorf("report file: %w", err)}
+		return fmt.Errorf("report file: %w", err)
 	}
 	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
 	if err == nil {
@@ -132,6 +158,15 @@ func writeFile(path string, write func(io.Writer) error) error {
 
 // terminal reports whether a stream is a terminal.
 func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := file(w)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// file is the file behind a stream, where it is one.
+func file(w io.Writer) (*os.File, bool) {
+	if o, ok := w.(*output); ok {
+		w = o.Writer
+	}
+	f, ok := w.(*os.File)
+	return f, ok
 }

@@ -100,7 +100,12 @@ func studiesCommand(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "studies [NAME]",
 		Short: "List the built-in studies, or print one to copy and edit",
-		Args:  cobra.MaximumNArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError{fmt.Errorf("studies takes one name at most\nusage: %s", c.UseLine())}
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				data, err := studies.Read(args[0])

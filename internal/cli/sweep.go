@@ -12,9 +12,10 @@ func sweepCommand(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "sweep",
 		Short: "Remove what a killed tare left: processes, cgroups, mounts, files",
-		Long: `sweep ends and removes everything that sessions of tare which no longer run have
-left on this machine: processes, cgroups, mounts and files, by tare's own label
-only. Each measurement starts with the same sweep. Runs and images are kept.`,
+		Long: `sweep ends and removes everything that sessions of this state directory which no
+longer run have left on the machine: processes, cgroups, mounts and files, by
+tare's own label only. Each measurement starts with the same sweep. Runs and
+images are kept. A session of another state directory is swept with --state.`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			swept, err := lab.Sweep(env.config(c).StateDir)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,6 +57,9 @@ sample.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("on") && len(f.on) == 0 {
+				return usageError{errors.New("--on names no target; leave it out for all that work here")}
+			}
 			st, err := f.study(args)
 			if err != nil {
 				return usageError{err}
@@ -122,8 +127,8 @@ func (f *weighFlags) study(args []string) (study.Study, error) {
 
 func (f *weighFlags) limits() (study.Limits, error) {
 	l := study.Limits{CPUs: f.cpus, CPUSet: f.cpuset, Pids: f.pids}
-	if f.cpus < 0 || f.pids < 0 {
-		return l, errors.New("--cpus and --pids must not be negative")
+	if f.cpus < 0 || math.IsNaN(f.cpus) || math.IsInf(f.cpus, 0) || f.pids < 0 {
+		return l, errors.New("--cpus and --pids must be numbers, and not negative")
 	}
 	if f.memory != "" {
 		var err error
@@ -182,6 +187,11 @@ func (f *measureFlags) apply(c *cobra.Command, st *study.Study) error {
 			return fmt.Errorf("--timeout %v: must be positive", f.timeout)
 		}
 		st.Timeout = f.timeout
+	}
+	if dir := filepath.Dir(f.html); f.html != "" {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return fmt.Errorf("--html %s: there is no directory %s", f.html, dir)
+		}
 	}
 	if f.noAA {
 		no := false

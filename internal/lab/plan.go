@@ -63,6 +63,9 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err := st.Validate(l.known()); err != nil {
 		return nil, &InputError{err}
 	}
+	if err := l.canLimit(st); err != nil {
+		return nil, err
+	}
 	p := &Plan{Notes: l.notes, Manifest: store.Manifest{
 		Tool: l.config.Version, Command: l.config.Command, Created: time.Now().UTC(),
 		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(),
@@ -86,6 +89,17 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	}
 	p.Manifest = p.Run.Manifest()
 	return p, nil
+}
+
+// canLimit refuses limits where this user can make no cgroups to set them in.
+func (l *Lab) canLimit(st study.Study) error {
+	for _, level := range st.Limits {
+		limited := level.CPUs > 0 || level.CPUSet != "" || level.Memory > 0 || level.Pids > 0
+		if limited && !l.groups.trees.Usable() {
+			return &target.CannotError{Target: "a target with limits", Lacks: "cgroups that this user may make", Remedy: "run as root, or in a delegated cgroup v2"}
+		}
+	}
+	return nil
 }
 
 // Resume makes the plan of a run that was broken off. The image and the targets

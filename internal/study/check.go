@@ -27,6 +27,8 @@ const (
 	maxCopies = 4096
 	maxCells  = 10_000
 	maxTrials = 10_000_000
+
+	minMemory = 1 << 20 // bytes: a static program with its page tables needs about half
 )
 
 // Known are the names that a study may use on this build of tare.
@@ -208,6 +210,9 @@ func (c *checker) limits(limits []Limits) {
 		}
 		if l.Memory < 0 {
 			c.fail(at+".memory", "%d is negative", l.Memory)
+		}
+		if l.Memory > 0 && l.Memory < minMemory {
+			c.fail(at+".memory", "%s is less than %s, in which no process starts", FormatSize(l.Memory), FormatSize(minMemory))
 		}
 		if l.Pids < 0 {
 			c.fail(at+".pids", "%d is negative", l.Pids)
