@@ -254,6 +254,9 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 	return append(append(out, twinless(groups)...), in.noteWarnings()...)
 }
 
+// twinRemedy is for both ways of leaving the twin out.
+const twinRemedy = "set `aa: true` in the study, or run without `--no-aa`"
+
 // twinless warns of controls without a twin: by group, or once where no group
 // has one.
 func twinless(groups []group) []string {
@@ -264,11 +267,11 @@ func twinless(groups []group) []string {
 		case g.aa >= 0:
 			twins++
 		case g.control >= 0 && len(g.cells) > 1:
-			out = append(out, g.name+": the control has no A/A twin, so the noise floor is not known; set `aa: true` in the study")
+			out = append(out, g.name+": the control has no A/A twin, so the noise floor is not known; "+twinRemedy)
 		}
 	}
 	if twins == 0 && len(out) > 1 {
-		return []string{fmt.Sprintf("none of %d controls has an A/A twin, so the noise floor is not known; set `aa: true` in the study", len(out))}
+		return []string{fmt.Sprintf("none of %d controls has an A/A twin, so the noise floor is not known; %s", len(out), twinRemedy)}
 	}
 	return out
 }

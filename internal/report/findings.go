@@ -137,20 +137,44 @@ func ladderFinding(l shownLadder) []string {
 		steps[dearest].To, human(l.claim.Metric.Unit, steps[dearest].Delta, steps[dearest].Interval))}
 }
 
-// noiseFinding says how well identical targets agreed.
+// noiseFinding says how well identical targets agreed, or why it is not known.
 func noiseFinding(v view) []string {
 	worst, where := 0.0, ""
+	tables, twins, exact := 0, 0, 0
 	for _, g := range v.groups {
+		tables += len(g.primary)
 		for _, t := range g.primary {
 			if t.claim.Noise > worst {
 				worst, where = t.claim.Noise, t.claim.Group
 			}
+			if twin := twinOf(t); twin != nil {
+				twins++
+				if twin.Effect != nil && known(twin.Effect.Interval) {
+					exact++ // where no noise was seen
+				}
+			}
 		}
 	}
-	if where == "" {
+	switch {
+	case where != "":
+		return []string{fmt.Sprintf("The control measured against itself agrees within %s or better (worst: %s).", percent(worst), where)}
+	case tables == 0:
+		return nil // runs compared: each has told of its own
+	case twins == 0:
 		return []string{"The control was not run twice, so the noise floor is unknown."}
+	case exact == 0:
+		return []string{"The control was run twice, but in too few blocks to know the noise floor."}
 	}
-	return []string{fmt.Sprintf("The control measured against itself agrees within %s or better (worst: %s).", percent(worst), where)}
+	return []string{"The control measured against itself agrees exactly."}
+}
+
+// twinOf is the row of the control's A/A twin, nil where there is none.
+func twinOf(t shownTable) *analysis.Row {
+	at := slices.IndexFunc(t.Rows, func(r shownRow) bool { return r.claim.AA })
+	if at < 0 {
+		return nil
+	}
+	return t.Rows[at].claim
 }
 
 // trialFinding says what is missing from the plan.

@@ -1,0 +1,36 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+func TestNoiseFindingTellsWhyItIsUnknown(t *testing.T) {
+	control := analysis.Row{Label: "host", Control: true, Summary: analysis.Summary{N: 2}}
+	twin := func(n int, e *analysis.Effect) analysis.Row {
+		return analysis.Row{Label: "host (A/A)", AA: true, Summary: analysis.Summary{N: n}, Effect: e}
+	}
+	few := &analysis.Effect{Ratio: 1, Interval: analysis.Interval{Low: 1, High: 1, Method: "none"}}
+	for _, c := range []struct {
+		want  string
+		noise float64
+		rows  []analysis.Row
+	}{
+		{"agrees within 2 %", 0.02, []analysis.Row{control, twin(9, &analysis.Effect{Ratio: 1, Interval: interval(0.98, 1.02)})}},
+		{"agrees exactly", 0, []analysis.Row{control, twin(9, &analysis.Effect{Ratio: 1, Interval: interval(1, 1)})}},
+		{"too few blocks to know", 0, []analysis.Row{control, twin(2, few)}},
+		{"too few blocks to know", 0, []analysis.Row{control, twin(2, nil)}},
+		{"was not run twice", 0, []analysis.Row{control}},
+	} {
+		in := Input{Claims: analysis.Claims{Tables: []analysis.Table{{Group: "start", Primary: true, Noise: c.noise, Rows: c.rows}}}}
+		got := strings.Join(noiseFinding(newView(in)), " ")
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%d rows, noise %v: got %q, want %q", len(c.rows), c.noise, got, c.want)
+		}
+	}
+	if got := noiseFinding(newView(Input{})); got != nil {
+		t.Errorf("without tables: %q", got)
+	}
+}
