@@ -44,8 +44,8 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 	if facts.Version, err = d.version(ctx, binary); err != nil {
 		return target.Facts{}, d.cannot(d.runtime.Remedy, "%v", err)
 	}
-	if len(d.runtime.Flags) == 2 {
-		facts.Notes[strings.TrimLeft(d.runtime.Flags[0], "-")] = d.runtime.Flags[1]
+	if d.runtime.Platform != "" {
+		facts.Notes["platform"] = d.runtime.Platform
 	}
 	ctx, cancel := context.WithTimeout(ctx, proofTime(ctx))
 	defer cancel()

@@ -27,6 +27,9 @@ type Runtime struct {
 	Remedy string // how it is installed
 
 	Flags []string // global flags besides --root and --log
+	// Platform is how it catches system calls, where it can choose: a fact of
+	// the report; "" where it has none.
+	Platform string
 	// Groupless are the flags that keep it from making cgroups of its own where
 	// tare can make none: it would put them wherever the user may write, by
 	// names that no sweep knows.

@@ -16,7 +16,7 @@ func runsc() []Runtime {
 			name += "/" + platform
 		}
 		all = append(all, Runtime{Name: name, Binary: "runsc", Remedy: "make tools",
-			Flags: []string{"--platform", platform, "--network", "none"}, SignalAsCode: true,
+			Flags: []string{"--platform", platform, "--network", "none"}, Platform: platform, SignalAsCode: true,
 			StartTime: 200 * time.Millisecond, Order: 230 + n})
 	}
 	return all
