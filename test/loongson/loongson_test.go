@@ -25,7 +25,7 @@ import (
 
 var (
 	enabled = flag.Bool("loongson", false, "boot the emulated machines; fetches 250 MB of Debian packages the first time")
-	inGuest = flag.String("command", "tare weigh --on host,native,runc,crun --blocks 6 --no-aa -- true", "what the guest measures")
+	inGuest = flag.String("command", "tare run docker-on-loongson --quick --containers 0..1 --environments 1cpu-1copy --on host,native,runc,crun", "what the guest measures")
 	targets = flag.String("targets", "host,native,runc,crun", "the targets that the measurement must hold")
 	keep    = flag.String("keep", "", "directory that keeps each machine's console and results; its subdirectories mips64le and loong64 are replaced")
 	limit   = flag.Duration("limit", 5*time.Minute, "time for one machine, from start to power-off")
