@@ -154,19 +154,3 @@ func resolution(t shownTable) string {
 	}
 	return strings.Join(parts, "; ")
 }
-
-// failureLine says what failed, whose fault it is, and why.
-func failureLine(f failed) string {
-	s := f.Cell + ": " + strconv.Itoa(f.Failed) + " of " + strconv.Itoa(f.Of) + " trials failed"
-	if f.Failure == nil {
-		return s
-	}
-	s += ", first in " + f.Failure.Phase + " (the " + string(f.Failure.Fault) + "'s fault"
-	if f.Failure.ExitCode != nil {
-		s += ", exit code " + strconv.Itoa(*f.Failure.ExitCode)
-	}
-	if f.Failure.Signal != 0 {
-		s += ", signal " + strconv.Itoa(f.Failure.Signal)
-	}
-	return s + "): " + f.Failure.Message
-}

@@ -73,16 +73,6 @@ type shownStep struct {
 	Level string      `json:"level"` // the median after this step
 }
 
-// failed is a cell of which trials failed.
-type failed struct {
-	Cell    string          `json:"cell"`
-	Label   string          `json:"label"`
-	Group   string          `json:"group"`
-	Failed  int             `json:"failed"`
-	Of      int             `json:"of"`
-	Failure *sample.Failure `json:"failure,omitempty"` // the first
-}
-
 func newView(in Input) view {
 	v := view{in: in, facts: facts(in), leftOut: leftOut(in)}
 	for i := range in.Claims.Tables {
@@ -91,7 +81,7 @@ func newView(in Input) view {
 	for i := range in.Claims.Ladders {
 		v.ladders = append(v.ladders, showLadder(&in.Claims.Ladders[i]))
 	}
-	v.failures = failures(in.Claims.Tables)
+	v.failures = failures(in.Claims.Tables, in.Manifest.Cells)
 	v.findings = findings(v)
 	return v
 }
@@ -203,22 +193,6 @@ func rises(e *analysis.Effect) bool {
 		return e.Difference.Median > 0
 	}
 	return e.Ratio > 1
-}
-
-// failures lists the cells of which trials failed, each once.
-func failures(tables []analysis.Table) []failed {
-	var all []failed
-	seen := map[string]bool{}
-	for _, t := range tables {
-		for _, r := range t.Rows {
-			if r.Summary.Failed == 0 || seen[r.Cell] {
-				continue
-			}
-			seen[r.Cell] = true
-			all = append(all, failed{r.Cell, r.Label, t.Group, r.Summary.Failed, r.Summary.Failed + r.Summary.N, r.Failure})
-		}
-	}
-	return all
 }
 
 func leftOut(in Input) []fact {

@@ -76,6 +76,7 @@ function failure(f: Failed): HTMLElement {
     h("strong", {}, f.cell),
     ` – ${parts.join(", ")}`,
     f.failure ? h("p", {}, f.failure.message) : null,
+    f.hint ? h("p", {}, f.hint) : null,
     f.failure?.stderr ? h("pre", { tabindex: 0 }, f.failure.stderr) : null,
   );
 }

@@ -147,6 +147,7 @@ export interface Failed {
   failed: number;
   of: number;
   failure?: Failure;
+  hint?: string; // what may have been the cause
 }
 
 export interface Facts {

@@ -1,0 +1,51 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+)
+
+func TestFailureLineTellsTheLastWordsAndTheLimit(t *testing.T) {
+	const limit, words = "the memory limit of 64MiB may have killed it", "its last words"
+	code := func(n int) *int { return &n }
+	for _, c := range []struct {
+		name    string
+		failure sample.Failure
+		memory  int64
+		has     []string
+		lacks   []string
+	}{
+		{"last line", sample.Failure{ExitCode: code(127), Message: "exit code 127", Stderr: "warming up\nsh: sysbnch: not found\n\n"}, 64 << 20,
+			[]string{"exit code 127; its last words: sh: sysbnch: not found"}, []string{"warming", limit}},
+		{"said already", sample.Failure{Message: "exit code 1: no such file", Stderr: "no such file\n"}, 0, nil, []string{words}},
+		{"silent", sample.Failure{Message: "exit code 1", Stderr: " \n"}, 0, nil, []string{words}},
+		{"long", sample.Failure{Message: "exit code 1", Stderr: strings.Repeat("ä", 300)}, 0, []string{strings.Repeat("ä", 200) + "…"}, []string{strings.Repeat("ä", 201)}},
+		{"killed at a limit", sample.Failure{Signal: 9, Message: "killed"}, 64 << 20, []string{"signal 9", limit}, nil},
+		{"killed, as a code", sample.Failure{ExitCode: code(137), Message: "killed"}, 64 << 20, []string{limit}, nil},
+		{"killed without a limit", sample.Failure{Signal: 9, Message: "killed"}, 0, nil, []string{"memory limit"}},
+		{"another signal", sample.Failure{Signal: 11, Message: "killed"}, 64 << 20, nil, []string{"memory limit"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rows := []analysis.Row{{Cell: "runc/start", Summary: analysis.Summary{N: 1, Failed: 2}, Failure: &c.failure}}
+			all := failures([]analysis.Table{{Rows: rows}, {Rows: rows}}, []study.Cell{{ID: "host/start"}, {ID: "runc/start", Limits: study.Limits{Memory: c.memory}}})
+			if len(all) != 1 {
+				t.Fatalf("got %+v, want the cell once", all)
+			}
+			line := failureLine(all[0])
+			for _, s := range c.has {
+				if !strings.Contains(line, s) {
+					t.Errorf("%q lacks %q", line, s)
+				}
+			}
+			for _, s := range c.lacks {
+				if strings.Contains(line, s) {
+					t.Errorf("%q has %q", line, s)
+				}
+			}
+		})
+	}
+}
