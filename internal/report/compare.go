@@ -31,7 +31,7 @@ func (t shownTable) change(c analysis.Comparison, r analysis.Change) []string {
 	}
 	raw := missing
 	if r.Raw > 0 {
-		raw = scale{1, ""}.show(r.Raw, r.RawSpan).Value
+		raw = showRatio(r.Raw, r.RawSpan).Value
 	}
 	line := []string{r.Label, median(r.A), median(r.B), raw}
 	switch {

@@ -153,6 +153,16 @@ func (s scale) show(value float64, i analysis.Interval) shownNumber {
 	return shownNumber{number(v, d), number(low, d), number(high, d)}
 }
 
+// showRatio prints a ratio. Its lower bound always keeps a digit: a bound of 0
+// would speak of a ratio that cannot be.
+func showRatio(value float64, i analysis.Interval) shownNumber {
+	n := scale{1, ""}.show(value, i)
+	if n.Low != "" && i.Low > 0 && strings.Trim(n.Low, "0.") == "" {
+		n.Low = number(i.Low, -decade(i.Low))
+	}
+	return n
+}
+
 // trimmed drops decimals that are zeros: a count of 12 is "12", not "12.000".
 func trimmed(v float64, d int) int {
 	for d > 0 && number(v, d) == number(v, d-1)+zeroTail(d) {

@@ -44,6 +44,26 @@ func TestShowCutsDigitsByDoubt(t *testing.T) {
 	}
 }
 
+func TestARatioIsNeverShownAsZero(t *testing.T) {
+	for _, c := range []struct {
+		value float64
+		i     analysis.Interval
+		want  shownNumber
+	}{
+		{1.2, interval(0.4, 3.3), shownNumber{"1", "0.4", "3"}},
+		{1.2, interval(0.97, 3.3), shownNumber{"1", "1", "3"}},
+		{20, interval(3, 60), shownNumber{"20", "3", "60"}},
+		{0.04, interval(0.0031, 0.09), shownNumber{"0.04", "0.003", "0.09"}},
+		{1.02, interval(1.01, 1.03), shownNumber{"1.02", "1.01", "1.03"}},
+		{1.2, analysis.Interval{Method: "none"}, shownNumber{Value: "1.20"}},
+		{0, interval(0, 0), shownNumber{"0", "0", "0"}}, // a cell whose values are all zero
+	} {
+		if got := showRatio(c.value, c.i); got != c.want {
+			t.Errorf("%v in [%v, %v]: got %+v, want %+v", c.value, c.i.Low, c.i.High, got, c.want)
+		}
+	}
+}
+
 func TestScaleIsOneForAColumn(t *testing.T) {
 	cases := []struct {
 		unit   sample.Unit

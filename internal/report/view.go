@@ -148,7 +148,7 @@ func (t shownTable) showRow(r *analysis.Row) shownRow {
 // zero) the difference in the table's unit, marked by a delta.
 func (t shownTable) showEffect(e *analysis.Effect) shownNumber {
 	if e.Difference == nil {
-		return scale{1, ""}.show(e.Ratio, e.Interval)
+		return showRatio(e.Ratio, e.Interval)
 	}
 	n := signed(t.show(e.Difference.Median, e.Difference.Interval))
 	n.Value = "Δ" + n.Value
