@@ -81,6 +81,11 @@ func skeleton() tree {
 	for _, dir := range []string{"/proc", "/sys", "/dev", "/run", "/etc", "/var/tmp"} {
 		t.dir(dir, 0o755)
 	}
+	// Without the loader's cache every dynamic program would search a dozen
+	// directories that are not there: a cost that the host does not have. What it
+	// names beyond the image's libraries, nobody asks for. A system without one
+	// (musl) needs none.
+	_, _ = t.host("/etc/ld.so.cache") // an error is its absence
 	t.dir("/root", 0o700)
 	t.dir("/tmp", 0o777|fs.ModeSticky)
 	t.put("/etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
