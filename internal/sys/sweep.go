@@ -41,7 +41,7 @@ func RemoveEmptyCgroup(rel string) error {
 	}
 	for _, dir := range h.Dirs(rel) {
 		err := unix.Rmdir(dir)
-		if err != nil && err != unix.ENOENT && err != unix.EBUSY && err != unix.ENOTEMPTY { //nolint:errorlint // x/sys gives bare errnos
+		if err != nil && err != unix.ENOENT && err != unix.EBUSY && err != unix.ENOTEMPTY {
 			return fmt.Errorf("remove cgroup %s: %w", dir, err)
 		}
 	}
