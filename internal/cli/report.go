@@ -23,6 +23,7 @@ listed, never averaged away.`,
 		Example: `  tare report last
   tare report last --format html -o report.html
   tare report 20261121-0815-survey last`,
+		ValidArgsFunction: env.completeRuns,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
 				return usageError{fmt.Errorf("report takes one run, or two to compare; tare runs lists them")}

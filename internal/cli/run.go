@@ -30,6 +30,9 @@ word for --workloads, and --containers for --instances.`,
   tare run docker-on-loongson --quick
   tare run docker-on-loongson --tests execl,syscall --containers 0..4 --on crun
   tare run ./mine.yaml --html mine.html`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return studies.Names(), cobra.ShellCompDirectiveDefault // or a file
+		},
 		Args: exactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			st, err := loadStudy(args[0])
@@ -55,7 +58,9 @@ func resumeCommand(env *Env) *cobra.Command {
 		Long: `resume measures what a run still lacks: the same cells in the same order, no
 trial twice. A record that was cut off by a kill is measured again.`,
 		Example: "  tare resume last",
-		Args:    exactArgs(1),
+
+		ValidArgsFunction: env.completeRuns,
+		Args:              exactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			runs, err := env.openRuns(c, args)
 			if err != nil {

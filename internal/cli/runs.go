@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/tarelab/tare/internal/store"
@@ -62,5 +63,24 @@ func (env *Env) table(header ...any) table.Writer {
 	t.Style().Options = table.OptionsNoBordersAndSeparators
 	t.Style().Format.Header = 0
 	t.AppendHeader(header)
+	// Prose is wrapped within its column, so that the table keeps its shape.
+	columns := make([]table.ColumnConfig, len(header))
+	for i := range columns {
+		columns[i] = table.ColumnConfig{Number: i + 1, WidthMax: max(36, env.width()*2/5), WidthMaxEnforcer: text.WrapSoft}
+	}
+	t.SetColumnConfigs(columns)
 	return t
+}
+
+// completeRuns offers the runs that are kept, and the last one by its name.
+func (env *Env) completeRuns(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	names := []string{"last"}
+	runs, err := store.List(env.config(c).StateDir)
+	if err != nil {
+		return names, cobra.ShellCompDirectiveDefault
+	}
+	for _, r := range runs {
+		names = append(names, r.ID)
+	}
+	return names, cobra.ShellCompDirectiveDefault
 }
