@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/tarelab/tare/internal/cli"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/all"
 	"github.com/tarelab/tare/internal/target/fake"
@@ -54,6 +55,13 @@ func TestCommandLine(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
+			// A script that fails between a kill -9 and its sweep must not have its
+			// directory removed through what is still mounted there.
+			e.Defer(func() {
+				if _, err := sys.UnmountBelow(e.WorkDir); err != nil {
+					t.Errorf("mounts of a script: %v", err)
+				}
+			})
 			state := filepath.Join(e.WorkDir, "state")
 			e.Setenv("TARE_STATE", state)
 			e.Setenv("XDG_CACHE_HOME", cache)
