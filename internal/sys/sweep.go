@@ -1,10 +1,8 @@
 package sys
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -46,27 +44,4 @@ func RemoveEmptyCgroup(rel string) error {
 		}
 	}
 	return nil
-}
-
-// CgroupsBelow names the groups directly below rel in any tree, for sweeping by
-// label: those of sessions that have died.
-func CgroupsBelow(rel string) ([]string, error) {
-	h, err := Cgroups()
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, dir := range h.Dirs(rel) {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-		for _, e := range entries {
-			if e.IsDir() {
-				names = append(names, filepath.Join(rel, e.Name()))
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
 }

@@ -51,8 +51,10 @@ func try(t *testing.T, ctx context.Context, d *Driver) (run, closed error) {
 		if pids, err := trees.PIDs(spec.Cgroup); err != nil || len(pids) > 0 {
 			t.Errorf("processes left after Close: %v, %v", pids, err)
 		}
-		if groups, err := sys.CgroupsBelow(spec.Cgroup); err != nil || len(groups) > 0 {
-			t.Errorf("groups left after Close: %v, %v", groups, err)
+		for _, dir := range trees.Dirs(spec.Cgroup) {
+			if below, err := filepath.Glob(dir + "/*/"); err != nil || len(below) > 0 {
+				t.Errorf("groups left after Close: %v, %v", below, err)
+			}
 		}
 		if _, err := sys.RemoveCgroups(spec.Cgroup); err != nil {
 			t.Error(err)
