@@ -5,7 +5,9 @@ go 1.26.8
 require (
 	charm.land/bubbles/v2 v2.0.0
 	charm.land/bubbletea/v2 v2.0.9
+	github.com/CycloneDX/cyclonedx-go v0.9.3
 	github.com/agext/levenshtein v1.2.3
+	github.com/cavaliergopher/cpio v1.0.1
 	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327
 	github.com/chromedp/chromedp v0.14.1
 	github.com/cilium/ebpf v0.22.0
@@ -31,8 +33,6 @@ require (
 
 require (
 	charm.land/lipgloss/v2 v2.0.6 // indirect
-	github.com/CycloneDX/cyclonedx-go v0.9.3 // indirect
-	github.com/cavaliergopher/cpio v1.0.1 // indirect
 	github.com/charmbracelet/colorprofile v0.4.3 // indirect
 	github.com/charmbracelet/harmonica v0.2.0 // indirect
 	github.com/charmbracelet/ultraviolet v0.0.0-20260811164956-006e29f97886 // indirect
@@ -59,3 +59,5 @@ require (
 	golang.org/x/text v0.41.0 // indirect
 	golang.org/x/tools v0.49.0 // indirect
 )
+
+tool github.com/cilium/ebpf/cmd/bpf2go

@@ -1,0 +1,144 @@
+package ebpf
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// Selection says whose events count.
+type Selection struct {
+	cgroups map[uint64]int // of version 2: id -> depth
+	pids    []int          // these and their descendants
+}
+
+// deepest is how deep a cgroup may lie to be selected (select.h, LEVELS).
+const deepest = 15
+
+// Select selects the processes that a trial's watches name: by cgroup of
+// version 2, the kernel's programs having no way to ask for one of version 1,
+// else by process.
+func Select(on []target.Watch) (Selection, error) {
+	h, err := sys.Cgroups()
+	if err != nil {
+		return Selection{}, err
+	}
+	s := Selection{cgroups: map[uint64]int{}}
+	unified, v2 := h.Unified()
+	for _, w := range on {
+		if w.Cgroup != "" && v2 {
+			ok, err := s.addCgroup(unified.Path, unified.Dir(w.Cgroup))
+			if err != nil {
+				return s, err
+			}
+			if ok {
+				continue
+			}
+		}
+		if w.Cgroup != "" {
+			pids, err := h.PIDs(w.Cgroup)
+			if err != nil {
+				return s, err
+			}
+			s.pids = append(s.pids, pids...)
+		}
+		if w.PID != 0 {
+			s.pids = append(s.pids, w.PID)
+		}
+	}
+	return s, nil
+}
+
+// SelectCgroup selects the processes of a cgroup of version 2 and of those below
+// it, by its directory or by its path below the tree's root.
+func SelectCgroup(dir string) (Selection, error) {
+	h, err := sys.Cgroups()
+	if err != nil {
+		return Selection{}, err
+	}
+	unified, ok := h.Unified()
+	if !ok {
+		return Selection{}, errors.New("no cgroup tree of version 2 is mounted here, and only those can be watched: use --pid")
+	}
+	if !strings.HasPrefix(dir, unified.Path+"/") {
+		dir = filepath.Join(unified.Path, dir)
+	}
+	s := Selection{cgroups: map[uint64]int{}}
+	ok, err = s.addCgroup(unified.Path, dir)
+	if err == nil && !ok {
+		err = fmt.Errorf("there is no cgroup %s", dir)
+	}
+	return s, err
+}
+
+// SelectProcess selects a process and what descends from it from now on.
+func SelectProcess(pid int) (Selection, error) {
+	if err := unix.Kill(pid, 0); err != nil {
+		return Selection{}, fmt.Errorf("process %d: %w", pid, err)
+	}
+	return Selection{pids: []int{pid}}, nil
+}
+
+func (s *Selection) addCgroup(root, dir string) (ok bool, err error) {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cgroup: %w", err)
+	}
+	rel, err := filepath.Rel(root, dir)
+	if err != nil {
+		return false, fmt.Errorf("cgroup %s: %w", dir, err)
+	}
+	depth := strings.Count(rel, "/") + 1
+	if rel == "." || depth > deepest {
+		return false, fmt.Errorf("cgroup %s has depth %d below %s: it must be 1 to %d", dir, depth, root, deepest)
+	}
+	s.cgroups[info.Sys().(*unix.Stat_t).Ino] = depth
+	return true, nil
+}
+
+// constants puts what the programs are compiled with into their specification.
+func (s Selection) constants(spec *ebpf.CollectionSpec) error {
+	var levels uint32
+	for _, depth := range s.cgroups {
+		levels |= 1 << depth
+	}
+	return errors.Join(
+		spec.Variables["cgroup_levels"].Set(levels),
+		spec.Variables["by_process"].Set(truth(len(s.pids) > 0)),
+		spec.Variables["kernel_threads"].Set(uint8(1)),
+	)
+}
+
+func truth(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// fill puts the sets into the programs' maps.
+func (s Selection) fill(cgroups, processes *ebpf.Map) error {
+	for id := range s.cgroups {
+		if err := cgroups.Put(id, uint8(1)); err != nil {
+			return fmt.Errorf("select cgroup %d of %d: %w", id, len(s.cgroups), err)
+		}
+	}
+	for _, pid := range s.pids {
+		if err := processes.Put(uint32(pid), uint8(1)); err != nil {
+			return fmt.Errorf("select process %d: %w", pid, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package ebpf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// session is a set of programs that are attached.
+type session struct {
+	programs []*ebpf.Program
+	links    []io.Closer
+	objects  io.Closer
+	counting io.Closer // the kernel's account of programs' time
+	began    time.Time
+	notes    []string
+}
+
+// cannot says in the user's words why the kernel took no program.
+func cannot(err error) error {
+	c := &target.CannotError{Target: "the lock probe", Lacks: err.Error()}
+	var refused *ebpf.VerifierError
+	switch {
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
+		c.Lacks = "the right to load BPF programs (" + err.Error() + ")"
+		c.Remedy = "run as root with CAP_BPF and CAP_PERFMON; a kernel that is locked down (/sys/kernel/security/lockdown) allows none"
+	case errors.Is(err, fs.ErrNotExist) && !hasBTF():
+		c.Lacks = "the kernel's types: there is no /sys/kernel/btf/vmlinux"
+		c.Remedy = "take a kernel with CONFIG_DEBUG_INFO_BTF"
+	case errors.As(err, &refused):
+		return fmt.Errorf("the kernel's verifier refuses the probe, which is a mistake of tare's: %w", err)
+	case errors.Is(err, ebpf.ErrNotSupported):
+		c.Remedy = "take Linux 5.19 or later, with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF"
+	default:
+		return err
+	}
+	return c
+}
+
+func hasBTF() bool {
+	_, err := os.Stat("/sys/kernel/btf/vmlinux")
+	return err == nil
+}
+
+// load loads programs into objects, a pointer to what bpf2go made.
+func load(spec *ebpf.CollectionSpec, objects any, own Selection) error {
+	// Before Linux 5.11 maps counted against RLIMIT_MEMLOCK.
+	if err := rlimit.RemoveMemlock(); err != nil && !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("locked memory: %w", err)
+	}
+	if err := own.constants(spec); err != nil {
+		return err
+	}
+	if err := spec.LoadAndAssign(objects, nil); err != nil {
+		if !hasBTF() {
+			err = errors.Join(err, fs.ErrNotExist)
+		}
+		return cannot(err)
+	}
+	return nil
+}
+
+// attach attaches tracepoints' programs. On an error nothing stays attached.
+func (s *session) attach(programs ...*ebpf.Program) error {
+	// Without it the programs' cost is unknown, and everything else works.
+	if counting, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)); err == nil {
+		s.counting = counting
+	} else {
+		s.notes = append(s.notes, "the kernel does not count its programs' time: "+err.Error())
+	}
+	for _, p := range programs {
+		l, err := link.AttachTracing(link.TracingOptions{Program: p, AttachType: ebpf.AttachTraceRawTp})
+		if err != nil {
+			return errors.Join(cannot(fmt.Errorf("attach %s: %w", p, err)), s.close())
+		}
+		s.links, s.programs = append(s.links, l), append(s.programs, p)
+	}
+	s.began = time.Now()
+	return nil
+}
+
+// detach ends the recording and fills in what it cost.
+func (s *session) detach(p *profile.Profile) error {
+	p.Elapsed, p.Notes = time.Since(s.began), s.notes
+	var errs []error
+	for _, l := range s.links {
+		errs = append(errs, l.Close())
+	}
+	s.links = nil
+	for _, prog := range s.programs {
+		stats, err := prog.Stats()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("time of %s: %w", prog, err))
+			continue
+		}
+		p.Cost += stats.Runtime
+		lose(p, "events inside the probe itself", stats.RecursionMisses)
+	}
+	return errors.Join(errs...)
+}
+
+func lose(p *profile.Profile, what string, n uint64) {
+	if n == 0 {
+		return
+	}
+	if p.Lost == nil {
+		p.Lost = map[string]uint64{}
+	}
+	p.Lost[what] += n
+}
+
+func (s *session) close() error {
+	var errs []error
+	for _, l := range s.links {
+		errs = append(errs, l.Close())
+	}
+	if s.counting != nil {
+		errs = append(errs, s.counting.Close())
+	}
+	return errors.Join(append(errs, s.objects.Close())...)
+}

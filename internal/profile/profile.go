@@ -1,0 +1,169 @@
+// Package profile is what the kernel did for a trial: who waited for which lock
+// and where, and what ran or slept on which stack. It names locks, sums up and
+// writes the formats that other tools read. It is pure: package probe/ebpf
+// fills profiles in.
+package profile
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Kind is what a task waited for.
+type Kind string
+
+// The kinds of wait: the kernel's kinds of lock, and uninterruptible sleep that
+// is no lock's.
+const (
+	Mutex       Kind = "mutex"
+	RWSem       Kind = "rwsem"
+	PercpuRWSem Kind = "percpu-rwsem"
+	Spinlock    Kind = "spinlock"
+	RWLock      Kind = "rwlock"
+	RTMutex     Kind = "rt-mutex"
+	OtherLock   Kind = "lock"
+	Sleep       Kind = "sleep"
+)
+
+// A Wait sums up the waits for one lock, in one way, on one stack.
+type Wait struct {
+	Kind   Kind   `json:"kind"`
+	Mode   string `json:"mode,omitempty"`   // "read" or "write" where the kind has both
+	Lock   uint64 `json:"lock,omitempty"`   // its address; 0 for sleep
+	Symbol string `json:"symbol,omitempty"` // of the address, where the kernel tells; "mmap_lock" of the task's own
+	Stack  int    `json:"stack"`            // index into Profile.Stacks; -1 where it was lost
+	Kernel bool   `json:"kernel,omitempty"` // a kernel thread waited, for whomever
+	Count  uint64 `json:"count"`
+	Total  time.Duration
+	Most   time.Duration // the longest
+	Times  Histogram     `json:"times"`
+}
+
+// A Sample sums up what was seen on one stack.
+type Sample struct {
+	Off    bool          `json:"off,omitempty"` // off the CPU; else on it
+	Stack  int           `json:"stack"`         // kernel's, index into Profile.Stacks; -1 for none
+	User   int           `json:"user"`          // the program's, the same
+	Comm   string        `json:"comm"`          // the thread's name
+	Kernel bool          `json:"kernel,omitempty"`
+	Count  uint64        `json:"count"`
+	Total  time.Duration `json:"total"`
+}
+
+// Profile is what one probe saw in one trial.
+type Profile struct {
+	Elapsed time.Duration     `json:"elapsed"` // how long the probe was armed
+	Waits   []Wait            `json:"waits,omitempty"`
+	Samples []Sample          `json:"samples,omitempty"`
+	Stacks  [][]string        `json:"stacks"` // functions, innermost first
+	Lost    map[string]uint64 `json:"lost,omitempty"`
+	Notes   []string          `json:"notes,omitempty"`
+	Cost    time.Duration     `json:"cost"` // CPU time of the probe's own programs in the kernel
+}
+
+// Merge adds up the profiles of several trials.
+func Merge(all []Profile) Profile {
+	m := Profile{Lost: map[string]uint64{}}
+	stacks := newInterner(&m.Stacks)
+	waits, samples := map[Wait]int{}, map[Sample]int{}
+	for _, p := range all {
+		m.Elapsed += p.Elapsed
+		m.Cost += p.Cost
+		for what, n := range p.Lost {
+			m.Lost[what] += n
+		}
+		m.Notes = append(m.Notes, p.Notes...)
+		for _, w := range p.Waits {
+			m.addWait(waits, w, stacks.of(p, w.Stack))
+		}
+		for _, s := range p.Samples {
+			s.Stack, s.User = stacks.of(p, s.Stack), stacks.of(p, s.User)
+			m.addSample(samples, s)
+		}
+	}
+	slices.Sort(m.Notes)
+	m.Notes = slices.Compact(m.Notes)
+	return m
+}
+
+func (p *Profile) addWait(seen map[Wait]int, w Wait, stack int) {
+	w.Stack = stack
+	key := w
+	key.Count, key.Total, key.Most, key.Times = 0, 0, 0, Histogram{}
+	at, known := seen[key]
+	if !known {
+		seen[key] = len(p.Waits)
+		p.Waits = append(p.Waits, w)
+		return
+	}
+	sum := &p.Waits[at]
+	sum.Count += w.Count
+	sum.Total += w.Total
+	sum.Most = max(sum.Most, w.Most)
+	sum.Times.Add(w.Times)
+}
+
+func (p *Profile) addSample(seen map[Sample]int, s Sample) {
+	key := s
+	key.Count, key.Total = 0, 0
+	at, known := seen[key]
+	if !known {
+		seen[key] = len(p.Samples)
+		p.Samples = append(p.Samples, s)
+		return
+	}
+	p.Samples[at].Count += s.Count
+	p.Samples[at].Total += s.Total
+}
+
+// interner keeps each stack once.
+type interner struct {
+	at     map[string]int
+	stacks *[][]string
+}
+
+func newInterner(stacks *[][]string) interner { return interner{map[string]int{}, stacks} }
+
+// of is the index of another profile's stack; -1 stays -1.
+func (i interner) of(p Profile, stack int) int {
+	if stack < 0 || stack >= len(p.Stacks) {
+		return -1
+	}
+	frames := p.Stacks[stack]
+	key := joined(frames)
+	at, known := i.at[key]
+	if !known {
+		at = len(*i.stacks)
+		i.at[key] = at
+		*i.stacks = append(*i.stacks, frames)
+	}
+	return at
+}
+
+func joined(frames []string) string {
+	n := 0
+	for _, f := range frames {
+		n += len(f) + 1
+	}
+	b := make([]byte, 0, n)
+	for _, f := range frames {
+		b = append(append(b, f...), 0)
+	}
+	return string(b)
+}
+
+// frames are those of a stack, nil where it was lost.
+func (p Profile) frames(stack int) []string {
+	if stack < 0 || stack >= len(p.Stacks) {
+		return nil
+	}
+	return p.Stacks[stack]
+}
+
+// byTotal sorts the longest first, and by name where that is equal.
+func byTotal[T any](all []T, total func(T) time.Duration, name func(T) string) {
+	slices.SortFunc(all, func(a, b T) int {
+		return cmp.Or(cmp.Compare(total(b), total(a)), cmp.Compare(name(a), name(b)))
+	})
+}

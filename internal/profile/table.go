@@ -1,0 +1,187 @@
+package profile
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Row is one lock, or one reason to sleep, with all waits for it.
+type Row struct {
+	Name string `json:"name"`
+	Kind Kind   `json:"kind"`
+	// Inferred: the name is not the kernel's word but follows from the function
+	// that waits, or from another function that waits at the same address.
+	Inferred bool          `json:"inferred,omitempty"`
+	Locks    int           `json:"locks"`            // how many locks of this name: addresses
+	Kernel   bool          `json:"kernel,omitempty"` // waits of kernel threads, for whomever
+	Waits    uint64        `json:"waits"`
+	Total    time.Duration `json:"total"`
+	P99      time.Duration `json:"p99"` // 0 below 100 waits
+	Most     time.Duration `json:"most"`
+	Places   []Place       `json:"places"` // the longest first
+}
+
+// Place is a function that waits for a row's lock.
+type Place struct {
+	Function string        `json:"function"` // the innermost that is not the lock's own
+	Path     []string      `json:"path"`     // from there outwards, of its longest stack
+	Waits    uint64        `json:"waits"`
+	Total    time.Duration `json:"total"`
+}
+
+// other is the row of waits whose stack and lock were not kept.
+const other = "other"
+
+// quantileFrom is how many waits a p99 takes.
+const quantileFrom = 100
+
+// Table sums up a profile's waits by lock, the longest first. Waits of kernel
+// threads stand in rows of their own.
+func (p Profile) Table() []Row {
+	type id struct {
+		name   string
+		kind   Kind
+		kernel bool
+	}
+	type sum struct {
+		Row
+		times  Histogram
+		locks  map[uint64]bool
+		places map[string]*place
+	}
+	names := p.names()
+	rows := map[id]*sum{}
+	for i, w := range p.Waits {
+		key := id{names[i].lock, w.Kind, w.Kernel}
+		r := rows[key]
+		if r == nil {
+			r = &sum{Row: Row{Name: key.name, Kind: key.kind, Kernel: key.kernel, Inferred: names[i].inferred},
+				locks: map[uint64]bool{}, places: map[string]*place{}}
+			rows[key] = r
+		}
+		r.Waits += w.Count
+		r.Total += w.Total
+		r.Most = max(r.Most, w.Most)
+		r.times.Add(w.Times)
+		if w.Lock != 0 {
+			r.locks[w.Lock] = true
+		}
+		frames := p.frames(w.Stack)
+		addPlace(r.places, frames, w)
+	}
+	var out []Row
+	for _, r := range rows {
+		r.Locks = len(r.locks)
+		if r.Waits >= quantileFrom {
+			r.P99 = min(r.times.Quantile(0.99), r.Most)
+		}
+		r.Places = sorted(r.places)
+		out = append(out, r.Row)
+	}
+	byTotal(out, func(r Row) time.Duration { return r.Total }, func(r Row) string { return r.Name + string(r.Kind) })
+	return out
+}
+
+// place is a Place under way; path is of the longest stack so far.
+type place struct {
+	Place
+	longest time.Duration
+}
+
+func addPlace(places map[string]*place, frames []string, w Wait) {
+	function := taker(frames)
+	if function == "" {
+		function = "(stack lost)"
+	}
+	at := places[function]
+	if at == nil {
+		at = &place{Place: Place{Function: function}}
+		places[function] = at
+	}
+	at.Waits += w.Count
+	at.Total += w.Total
+	if w.Total >= at.longest {
+		at.longest, at.Path = w.Total, outwards(frames)
+	}
+}
+
+// outwards is a stack without the lock's own code.
+func outwards(frames []string) []string {
+	for i, f := range frames {
+		if !hasPrefix(plain(f), ownCode) {
+			return frames[i:]
+		}
+	}
+	return nil
+}
+
+func sorted(places map[string]*place) []Place {
+	var out []Place
+	for p := range maps.Values(places) {
+		out = append(out, p.Place)
+	}
+	byTotal(out, func(p Place) time.Duration { return p.Total }, func(p Place) string { return p.Function })
+	return out
+}
+
+// named is what a wait was for.
+type named struct {
+	lock     string
+	inferred bool
+}
+
+// names names what each wait was for. Where the code that waits is no clue,
+// another stack that waits at the same address may be one: a lock has one
+// address, whoever takes it.
+func (p Profile) names() []named {
+	out := make([]named, len(p.Waits))
+	votes := map[uint64]map[string]time.Duration{}
+	for i, w := range p.Waits {
+		out[i] = p.nameOne(w)
+		if w.Lock != 0 && out[i].lock != "" {
+			if votes[w.Lock] == nil {
+				votes[w.Lock] = map[string]time.Duration{}
+			}
+			votes[w.Lock][out[i].lock] += w.Total + 1
+		}
+	}
+	for i, w := range p.Waits {
+		if best := longest(votes[w.Lock]); best != "" && w.Lock != 0 && w.Symbol == "" {
+			out[i] = named{best, true}
+		}
+		if out[i].lock == "" {
+			out[i] = p.unknown(w)
+		}
+	}
+	return out
+}
+
+func (p Profile) nameOne(w Wait) named {
+	switch {
+	case w.Symbol != "":
+		return named{w.Symbol, false}
+	case w.Lock == 0 && w.Kind != Sleep:
+		return named{other, false}
+	}
+	return named{infer(w.Kind, p.frames(w.Stack)), true}
+}
+
+// unknown names a wait by its place.
+func (p Profile) unknown(w Wait) named {
+	if f := taker(p.frames(w.Stack)); f != "" {
+		return named{"in " + f, true}
+	}
+	return named{other, false}
+}
+
+func longest(votes map[string]time.Duration) string {
+	names := slices.SortedFunc(maps.Keys(votes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(votes[b], votes[a]), cmp.Compare(a, b))
+	})
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
+}

@@ -1,0 +1,67 @@
+package profile
+
+import (
+	"time"
+
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// Names of the metrics of a profile. Those of single locks are in Metrics.
+const (
+	LockWait  = "lock-wait"
+	LockWaits = "lock-waits"
+	SleepWait = "sleep-wait"
+	ProbeTime = "probe-time"
+)
+
+// tracked are the locks of a container's start that have a metric each.
+var tracked = []struct{ metric, lock, help string }{
+	{"wait-cgroup-mutex", "cgroup_mutex", "cgroups are made, joined and removed under it"},
+	{"wait-cgroup-threadgroup", "cgroup_threadgroup_rwsem", "keeps threads from being born while their process changes its cgroup"},
+	{"wait-rtnl", "rtnl_mutex", "all changes to network devices, of all namespaces"},
+	{"wait-pernet", "pernet_ops_rwsem", "network namespaces are made and destroyed under it"},
+	{"wait-namespace-sem", "namespace_sem", "all changes to mounts"},
+	{"wait-directory", "i_rwsem of a directory", "entries of a directory are made and removed under it"},
+	{"wait-rcu", "RCU grace period", "until all CPUs have forgotten what they read"},
+	{"wait-rcu-expedited", "RCU expedited grace period", "the same, hurried"},
+}
+
+// Metrics are what Values gives, with what they mean.
+func Metrics() []sample.Metric {
+	metrics := []sample.Metric{
+		{Name: LockWait, Unit: sample.Seconds, Better: sample.Lower, Help: "time that the trial's threads waited for kernel locks, summed over threads"},
+		{Name: LockWaits, Unit: sample.Count, Better: sample.Lower, Help: "waits of the trial's threads for kernel locks"},
+		{Name: SleepWait, Unit: sample.Seconds, Better: sample.Lower, Help: "time that the trial's threads slept uninterruptibly for anything but a lock, summed over threads"},
+	}
+	for _, t := range tracked {
+		metrics = append(metrics, sample.Metric{Name: t.metric, Unit: sample.Seconds, Better: sample.Lower,
+			Help: "time that threads, the kernel's included, waited for " + t.lock + ": " + t.help})
+	}
+	return append(metrics, sample.Metric{Name: ProbeTime, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of the probe's own programs"})
+}
+
+// Values are the numbers of a profile.
+func (p Profile) Values() []sample.Value {
+	var lock, sleep time.Duration
+	var waits uint64
+	byName := map[string]time.Duration{}
+	for _, r := range p.Table() {
+		byName[r.Name] += r.Total
+		switch {
+		case r.Kernel:
+		case r.Kind == Sleep:
+			sleep += r.Total
+		default:
+			lock += r.Total
+			waits += r.Waits
+		}
+	}
+	values := []sample.Value{
+		{Metric: LockWait, Value: lock.Seconds()}, {Metric: LockWaits, Value: float64(waits)},
+		{Metric: SleepWait, Value: sleep.Seconds()}, {Metric: ProbeTime, Value: p.Cost.Seconds()},
+	}
+	for _, t := range tracked {
+		values = append(values, sample.Value{Metric: t.metric, Value: byName[t.lock].Seconds()})
+	}
+	return values
+}
