@@ -11,6 +11,12 @@ import (
 	"github.com/tarelab/tare/internal/store"
 )
 
+// studyClaims add what single studies say beyond their tables: one line for
+// each study that has something. Each leaves the runs of other studies alone.
+var studyClaims = []func(*store.Run, *analysis.Claims) error{
+	unixClaims,
+}
+
 // Report makes a run's report out of its records.
 func Report(run *store.Run) (report.Input, error) {
 	in, err := input(run)
@@ -18,8 +24,10 @@ func Report(run *store.Run) (report.Input, error) {
 		return report.Input{}, err
 	}
 	claims := analysis.Analyze(in)
-	if claims.Unix, err = unixClaims(run); err != nil {
-		claims.Warnings = append(claims.Warnings, err.Error())
+	for _, claim := range studyClaims {
+		if err := claim(run, &claims); err != nil {
+			claims.Warnings = append(claims.Warnings, err.Error())
+		}
 	}
 	return report.Input{Manifest: run.Manifest(), Claims: claims}, nil
 }

@@ -14,10 +14,13 @@ import (
 // findings says in plain words what the claims show: one sentence or two for
 // each primary table and ladder, then what limits them.
 func findings(v view) []string {
-	if u := v.in.Claims.Unix; u != nil {
-		return append(slices.Clone(u.Findings), trialFinding(v)...) // instead of a sentence for each of many groups
+	if s := v.alone(); s != nil {
+		return append(slices.Clone(s.Findings), trialFinding(v)...) // instead of a sentence for each of many groups
 	}
 	var out []string
+	for _, s := range v.sections {
+		out = append(out, s.Findings...)
+	}
 	for _, g := range v.groups {
 		if v.hasLadder(g.name) {
 			continue // the ladder says it shorter

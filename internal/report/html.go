@@ -40,19 +40,12 @@ type page struct {
 	Resolution []string      `json:"resolution"` // parallel to claims.tables
 	Shapes     [][]shape     `json:"shapes"`     // parallel to claims.tables and their rows
 	Ladders    []shownLadder `json:"ladders"`    // parallel to claims.ladders
-	Compared   []pageGrid    `json:"compared"`   // parallel to claims.comparisons
+	Compared   []shownGrid   `json:"compared"`   // parallel to claims.comparisons
 	Failures   []failed      `json:"failures"`
 	LeftOut    []fact        `json:"leftOut"`
-	Unix       *pageUnix     `json:"unix,omitempty"` // of a run beside the published Unix tests; claims.unix has the numbers
-	Points     int           `json:"points"`         // samples drawn as dots
-	PointsMost int           `json:"pointsMost"`     // the limit of that
-}
-
-// pageGrid is a table that is ready to be shown.
-type pageGrid struct {
-	Title string     `json:"title"`
-	Head  []string   `json:"head"`
-	Rows  [][]string `json:"rows"`
+	Sections   []section     `json:"sections"`   // what the study says beyond its price lists
+	Points     int           `json:"points"`     // samples drawn as dots
+	PointsMost int           `json:"pointsMost"` // the limit of that
 }
 
 // HTML writes one self-contained page: no network access, light and dark, for
@@ -98,17 +91,17 @@ func newPage(in Input) page {
 	v := newView(in)
 	p := page{
 		document: newDocument(v), Facts: v.facts, Ladders: v.ladders, Failures: v.failures, LeftOut: v.leftOut,
+		Sections:   v.sections,
 		PointsMost: pointsMost,
 	}
 	p.Shapes, p.Points = shapes(in.Claims.Tables)
 	p.Claims.Tables = withoutSamples(in.Claims.Tables)
 	for _, c := range in.Claims.Comparisons {
 		title, head, rows := comparison(c)
-		p.Compared = append(p.Compared, pageGrid{title, head, rows})
+		p.Compared = append(p.Compared, shownGrid{Title: title, Head: head, Rows: rows})
 	}
-	if u := in.Claims.Unix; u != nil {
-		p.Unix = newPageUnix(u)
-		p.Findings = append(slices.Clone(u.Headline), trialFinding(v)...)
+	if s := v.alone(); s != nil {
+		p.Findings = append(slices.Clone(s.Headline), trialFinding(v)...)
 	}
 	for i := range in.Claims.Tables {
 		t := showTable(&in.Claims.Tables[i])

@@ -21,9 +21,10 @@ func markdown(w sink, v view) {
 		title, head, rows := comparison(c)
 		w.printf("## %s\n\n%s\n\n", escapeMarkdown(title), comparisonGrid(head, rows, escapeMarkdown).writer().RenderMarkdown())
 	}
-	if u := v.in.Claims.Unix; u != nil {
-		markdownUnix(w, u)
-	} else {
+	for _, s := range v.sections {
+		markdownSection(w, s)
+	}
+	if v.alone() == nil {
 		markdownPrices(w, v)
 	}
 	markdownList(w, "Failed trials", lines(v.failures, failureLine))

@@ -35,9 +35,10 @@ func (p *printer) report(v view) {
 		p.heading(title)
 		p.w.line(comparisonGrid(head, rows, clean).render())
 	}
-	if u := v.in.Claims.Unix; u != nil {
-		p.unix(u)
-	} else {
+	for _, s := range v.sections {
+		p.section(s)
+	}
+	if v.alone() == nil {
 		p.prices(v)
 	}
 	p.list("Failed trials", "", lines(v.failures, failureLine))
@@ -285,7 +286,7 @@ func (p *printer) footer(v view) {
 	if len(p.dropped) > 0 {
 		p.wrapped("", "", fmt.Sprintf("Left out at %d columns: %s.", p.Width, strings.Join(p.dropped, ", ")))
 	}
-	if v.in.Claims.Unix == nil && slices.ContainsFunc(v.groups, func(g group) bool { return len(g.secondary) > 0 }) {
+	if v.alone() == nil && slices.ContainsFunc(v.groups, func(g group) bool { return len(g.secondary) > 0 }) {
 		p.wrapped("", "", legend+".")
 	}
 }

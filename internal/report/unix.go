@@ -10,10 +10,19 @@ import (
 	"github.com/tarelab/tare/internal/study"
 )
 
+// unixSection is the Unix tests beside the publication. The page draws its own
+// figures of them (web/src/unix.ts), out of the claims.
+func unixSection(u *analysis.UnixClaims) section {
+	return section{
+		ID: "docker-on-loongson", Title: "Published beside this machine", Headline: u.Headline, Findings: u.Findings,
+		Tables: unixGrids(u), claims: u.Claims, Claims: claimsGrid(u.Claims), Note: unixIndexNote(u), Alone: true,
+	}
+}
+
 // unixGrids are the tables of a run of the Unix tests: the scores, their fall
 // beside the published one, and this machine beside the published machines.
-func unixGrids(u *analysis.UnixClaims) []pageGrid {
-	var out []pageGrid
+func unixGrids(u *analysis.UnixClaims) []shownGrid {
+	var out []shownGrid
 	for _, p := range unixPlaces(u) {
 		place := p.target + ", " + analysis.UnixPlace(p.environment)
 		curves := p.curves(u)
@@ -81,9 +90,9 @@ func countHead(n int) string {
 }
 
 // scoreGrid is Data_N of each test with half its interval, and the spread.
-func scoreGrid(place string, curves []analysis.UnixCurve) pageGrid {
+func scoreGrid(place string, curves []analysis.UnixCurve) shownGrid {
 	ns := counts(curves)
-	g := pageGrid{Title: place + ": score in each of n containers", Head: append([]string{"test"}, lines(ns, countHead)...)}
+	g := shownGrid{Title: place + ": score in each of n containers", Head: append([]string{"test"}, lines(ns, countHead)...)}
 	g.Head = append(g.Head, "evenness")
 	for _, c := range curves {
 		row := []string{c.Name()}
@@ -133,9 +142,9 @@ func slowestCell(c analysis.UnixCurve) string {
 
 // fallGrid is each test relative to one container, the published row below the
 // machine's own.
-func fallGrid(u *analysis.UnixClaims, place string, curves []analysis.UnixCurve) pageGrid {
+func fallGrid(u *analysis.UnixClaims, place string, curves []analysis.UnixCurve) shownGrid {
 	ns := slices.DeleteFunc(counts(curves), func(n int) bool { return n < 2 })
-	g := pageGrid{Title: place + ": relative to one container", Head: append([]string{"test"}, lines(ns, strconv.Itoa)...)}
+	g := shownGrid{Title: place + ": relative to one container", Head: append([]string{"test"}, lines(ns, strconv.Itoa)...)}
 	g.Head = append(g.Head, "b of 1/n^b", "bends at n", "falls")
 	for _, c := range curves {
 		g.Rows = append(g.Rows, fallRow(c.Name(), ns, c))
@@ -174,10 +183,10 @@ func spanCell(e analysis.Estimate, decimals int) string {
 }
 
 // platformGrids set the machines beside each other, in one container each.
-func platformGrids(u *analysis.UnixClaims) []pageGrid {
-	var out []pageGrid
+func platformGrids(u *analysis.UnixClaims) []shownGrid {
+	var out []shownGrid
 	for _, environment := range []string{analysis.UnixAllN, analysis.UnixAllOne} {
-		g := pageGrid{Title: "Machines in one container, " + analysis.UnixPlace(environment), Head: []string{"test"}}
+		g := shownGrid{Title: "Machines in one container, " + analysis.UnixPlace(environment), Head: []string{"test"}}
 		var all []analysis.UnixPlatform
 		for _, p := range u.Platforms {
 			if p.Environment == environment {
@@ -205,79 +214,6 @@ func platformGrids(u *analysis.UnixClaims) []pageGrid {
 func unixIndexNote(u *analysis.UnixClaims) string {
 	return fmt.Sprintf("“index” holds %s: %s. Whetstone in it is by CPU time; the published index is recomputed over the same, as its own (“index as published”) holds file copies that the tables do not list. %s ± is half the 95 %% interval; evenness is the slowest container by the fastest in the worst repetition. Source: %s",
 		count(len(u.Tests), "test"), strings.Join(u.Tests, ", "), u.Note, u.Citation)
-}
-
-// claimsGrid is the published claims as a table, a row for each answer.
-func claimsGrid(u *analysis.UnixClaims) pageGrid {
-	g := pageGrid{Title: "The published claims", Head: []string{"claim", "by its own cells", "verdict", "on this machine", "verdict"}}
-	for _, c := range u.Claims {
-		if len(c.Here) == 0 {
-			g.Rows = append(g.Rows, []string{c.Text, c.Computed, string(c.Verdict), "", "not asked"})
-		}
-		for i, here := range c.Here {
-			row := []string{c.Text, c.Computed, string(c.Verdict), here.Target + ": " + here.Computed, string(here.Verdict)}
-			if i > 0 {
-				row[0], row[1], row[2] = "", "", ""
-			}
-			g.Rows = append(g.Rows, row)
-		}
-	}
-	return g
-}
-
-// claimLines are the published claims as paragraphs, for terminals.
-func claimLines(u *analysis.UnixClaims) []string {
-	var out []string
-	for _, c := range u.Claims {
-		text := fmt.Sprintf("[%s] %s %s.", c.Verdict, c.Text, strings.TrimSuffix(c.Computed, "."))
-		for _, here := range c.Here {
-			text += fmt.Sprintf(" Here, in %s [%s]: %s.", here.Target, here.Verdict, here.Computed)
-		}
-		out = append(out, text)
-	}
-	return out
-}
-
-// unixText prints the study's part of a report for a terminal. The price lists
-// of its many groups are left to the other formats.
-func (p *printer) unix(u *analysis.UnixClaims) {
-	for _, g := range unixGrids(u) {
-		p.heading(g.Title)
-		p.w.line(p.unixGrid(g))
-	}
-	p.w.line("")
-	p.wrapped("", "", unixIndexNote(u))
-	p.list("The published claims, by their own cells and on this machine", "", claimLines(u))
-	p.w.line("")
-	p.wrapped("", "", "Every cell and metric: tare report RUN --format csv, json or html.")
-}
-
-// unixGrid renders a table, without its last columns where they do not fit.
-func (p *printer) unixGrid(g pageGrid) string {
-	for {
-		grid := newGrid()
-		for i, head := range g.Head {
-			grid.column(head, i > 0, p.fit(lines(g.Rows, func(r []string) string { return r[i] })))
-		}
-		out := grid.render()
-		if !p.tooWide(out) || len(g.Head) < 3 {
-			return out
-		}
-		last := len(g.Head) - 1
-		p.drop(g.Head[last])
-		g.Head = g.Head[:last]
-	}
-}
-
-func markdownUnix(w sink, u *analysis.UnixClaims) {
-	for _, g := range append(unixGrids(u), claimsGrid(u)) {
-		grid := newGrid()
-		for i, head := range g.Head {
-			grid.column(escapeMarkdown(head), i > 0 && g.Head[0] == "test", lines(g.Rows, func(r []string) string { return escapeMarkdown(r[i]) }))
-		}
-		w.printf("## %s\n\n%s\n\n", escapeMarkdown(g.Title), grid.writer().RenderMarkdown())
-	}
-	w.printf("%s\n\n", escapeMarkdown(unixIndexNote(u)))
 }
 
 // csvUnixHeader names what the CSV has of the Unix tests: empty elsewhere.
@@ -338,20 +274,4 @@ func csvPoint(out []string, u *analysis.UnixClaims, cell study.Cell, clock analy
 	if one := row.At(n).ToOne; one != nil {
 		out[15] = csvNumber(one.Value)
 	}
-}
-
-// pageUnix is what the page shows of the Unix tests beside its charts.
-type pageUnix struct {
-	Tables []pageGrid `json:"tables"`
-	Claims pageGrid   `json:"claims"`
-	Note   string     `json:"note"`
-	Places []string   `json:"places"` // of the curves' environments, for people: parallel to claims.unix.curves
-}
-
-func newPageUnix(u *analysis.UnixClaims) *pageUnix {
-	p := &pageUnix{Tables: unixGrids(u), Claims: claimsGrid(u), Note: unixIndexNote(u)}
-	for _, c := range u.Curves {
-		p.Places = append(p.Places, analysis.UnixPlace(c.Environment))
-	}
-	return p
 }

@@ -21,25 +21,25 @@ func TestPagePublishedBesideThisMachine(t *testing.T) {
 		what, selector string
 		want           int
 	}{
-		{"pairs of figures: three environments, and the machines", "#beside .pair", 4},
-		{"figures", "#beside .pair svg.plot", 8},
-		{"rows of claims: one for each answer", "#beside .claims tbody tr", 9*2 + 5},
-		{"claims not borne out by their own cells", "#beside .claims tbody tr > td:nth-of-type(2) .badge.cost", 4},
-		{"machines drawn", "#beside .machines .m-machine", 10},
-		{"lines of 1/n", "#beside .m-one-by-n path", 6},
+		{"pairs of figures: three environments, and the machines", "#docker-on-loongson .pair", 4},
+		{"figures", "#docker-on-loongson .pair svg.plot", 8},
+		{"rows of claims: one for each answer", "#docker-on-loongson .claims tbody tr", 9*2 + 5},
+		{"claims not borne out by their own cells", "#docker-on-loongson .claims tbody tr > td:nth-of-type(2) .badge.cost", 4},
+		{"machines drawn", "#docker-on-loongson .machines .m-machine", 10},
+		{"lines of 1/n", "#docker-on-loongson .m-one-by-n path", 6},
 	} {
 		if got := b.count(c.selector); got != c.want {
 			t.Errorf("%s: %d, want %d", c.what, got, c.want)
 		}
 	}
-	if got := eval[string](b, `document.querySelector("#beside .findings").textContent`); !strings.Contains(got, "CPU time stands still") {
+	if got := eval[string](b, `document.querySelector("#docker-on-loongson .findings").textContent`); !strings.Contains(got, "CPU time stands still") {
 		t.Errorf("the findings lack the clocks: %q", got)
 	}
 	if got, want := b.count("header .findings li"), len(claims.Headline); got != want {
 		t.Errorf("%d headline findings, want %d", got, want)
 	}
 	// Both sides of a pair have one scale: the same ticks at the same heights.
-	bad := eval[[]string](b, `[...document.querySelectorAll("#beside .beside .pair")].flatMap((pair) => {
+	bad := eval[[]string](b, `[...document.querySelectorAll("#docker-on-loongson .beside .pair")].flatMap((pair) => {
 		const ticks = [...pair.querySelectorAll("svg.plot")].map((s) => [...s.querySelectorAll('[aria-label="y-axis tick label"] text')].map((x) => x.textContent).join(" ") + "|" + [...s.querySelectorAll('[aria-label="x-axis tick label"] text')].map((x) => x.textContent).join(" "));
 		return ticks[0] === ticks[1] && ticks[0].length > 5 ? [] : [ticks.join(" / ")];
 	})`)
@@ -51,7 +51,7 @@ func TestPagePublishedBesideThisMachine(t *testing.T) {
 // The published index of nine tests on one CPU is drawn where its cells say.
 func TestPageRedrawsThePublishedCells(t *testing.T) {
 	b := open(t, reporttest.Unix(), desktop)
-	label := eval[string](b, `[...document.querySelectorAll("#beside svg.plot")].map((s) => s.getAttribute("aria-label")).find((s) => s.startsWith("published, loongson-1way, One CPU"))`)
+	label := eval[string](b, `[...document.querySelectorAll("#docker-on-loongson svg.plot")].map((s) => s.getAttribute("aria-label")).find((s) => s.startsWith("published, loongson-1way, One CPU"))`)
 	// Geometric means of the nine rows of table 2, part 2, by their column of one container.
 	if want := "index host: 1.00, 1: 1.00, 2: 0.55, 3: 0.42, 4: 0.32"; !strings.Contains(label, want) {
 		t.Errorf("the published figure says %q, want %q", label, want)
@@ -60,17 +60,17 @@ func TestPageRedrawsThePublishedCells(t *testing.T) {
 
 func TestPageChoosesTestAndTarget(t *testing.T) {
 	b := open(t, reporttest.Unix(), desktop)
-	bold := func() int { return b.count("#beside .m-bold path") }
+	bold := func() int { return b.count("#docker-on-loongson .m-bold path") }
 	before := bold()
 	pick := func(label string, index string) {
-		b.run(evaluate(`{ const s = [...document.querySelectorAll("#beside label.pick")].find((l) => l.textContent.startsWith("` + label + `")).querySelector("select"); s.selectedIndex = ` + index + `; s.dispatchEvent(new Event("change")); }`))
+		b.run(evaluate(`{ const s = [...document.querySelectorAll("#docker-on-loongson label.pick")].find((l) => l.textContent.startsWith("` + label + `")).querySelector("select"); s.selectedIndex = ` + index + `; s.dispatchEvent(new Event("change")); }`))
 	}
 	pick("also", "1")
 	if after := bold(); after != before+6 {
 		t.Errorf("choosing a test turns %d bold lines into %d, want 6 more", before, after)
 	}
 	pick("target", "1")
-	if got := eval[string](b, `document.querySelectorAll("#beside .pair figcaption")[1].textContent`); got != "this machine, crun" {
+	if got := eval[string](b, `document.querySelectorAll("#docker-on-loongson .pair figcaption")[1].textContent`); got != "this machine, crun" {
 		t.Errorf("choosing a target shows %q", got)
 	}
 	b.clean()
@@ -85,7 +85,7 @@ func TestPageUnixFitsPhoneAndPaper(t *testing.T) {
 		if got := eval[int64](b, "document.documentElement.scrollWidth"); got > v.width {
 			t.Errorf("the page is %d px wide on %d", got, v.width)
 		}
-		if got := eval[float64](b, `Math.min(...[...document.querySelectorAll("#beside .pair svg.plot")].map((s) => s.getBoundingClientRect().width))`); got < 200 {
+		if got := eval[float64](b, `Math.min(...[...document.querySelectorAll("#docker-on-loongson .pair svg.plot")].map((s) => s.getBoundingClientRect().width))`); got < 200 {
 			t.Errorf("at %d the narrowest figure is %.0f px wide", v.width, got)
 		}
 		b.clean()
@@ -99,7 +99,7 @@ func TestPageUnixFitsPhoneAndPaper(t *testing.T) {
 	if got := eval[int](b, `[...document.querySelectorAll(".pick, .bulk")].filter((e) => e.offsetParent !== null).length`); got != 0 {
 		t.Errorf("%d controls or folded parts are printed", got)
 	}
-	wide := eval[[]string](b, `[...document.querySelectorAll("#beside table")].filter((e) => e.offsetParent !== null && e.getBoundingClientRect().right > 701).map((e) => e.textContent.slice(0, 40))`)
+	wide := eval[[]string](b, `[...document.querySelectorAll("#docker-on-loongson table")].filter((e) => e.offsetParent !== null && e.getBoundingClientRect().right > 701).map((e) => e.textContent.slice(0, 40))`)
 	if len(wide) > 0 {
 		t.Errorf("tables run off the paper: %q", wide)
 	}
@@ -107,10 +107,10 @@ func TestPageUnixFitsPhoneAndPaper(t *testing.T) {
 
 func TestPageUnixKeyboard(t *testing.T) {
 	b := open(t, reporttest.Unix(), desktop)
-	if got := eval[int](b, `[...document.querySelectorAll("#beside .scroll, #beside select, #beside summary")].filter((e) => e.tabIndex < 0).length`); got != 0 {
+	if got := eval[int](b, `[...document.querySelectorAll("#docker-on-loongson .scroll, #docker-on-loongson select, #docker-on-loongson summary")].filter((e) => e.tabIndex < 0).length`); got != 0 {
 		t.Errorf("%d controls or scrolling parts cannot be reached by keyboard", got)
 	}
-	if got := eval[int](b, `[...document.querySelectorAll("#beside svg.plot")].filter((s) => !s.getAttribute("aria-label")).length`); got != 0 {
+	if got := eval[int](b, `[...document.querySelectorAll("#docker-on-loongson svg.plot")].filter((s) => !s.getAttribute("aria-label")).length`); got != 0 {
 		t.Errorf("%d charts have no name", got)
 	}
 }

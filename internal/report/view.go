@@ -24,6 +24,7 @@ type view struct {
 	ladders  []shownLadder
 	leftOut  []fact
 	failures []failed
+	sections []section
 }
 
 // fact is a name with its value.
@@ -74,7 +75,7 @@ type shownStep struct {
 }
 
 func newView(in Input) view {
-	v := view{in: in, facts: facts(in), leftOut: leftOut(in)}
+	v := view{in: in, facts: facts(in), leftOut: leftOut(in), sections: sections(in.Claims)}
 	for i := range in.Claims.Tables {
 		v.add(showTable(&in.Claims.Tables[i]))
 	}

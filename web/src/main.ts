@@ -7,7 +7,7 @@ import { glance } from "./glance";
 import { waterfall } from "./ladder";
 import { raw } from "./raw";
 import { themeButton } from "./theme";
-import { beside } from "./unix";
+import { study } from "./study";
 import type { Entry, Group, Page } from "./types";
 
 const page: Page = JSON.parse(document.getElementById("tare-data")!.textContent!, (_, v: unknown) => (typeof v === "string" ? visible(v) : v));
@@ -53,11 +53,11 @@ function prices(all: Group[]): HTMLElement {
   return section("prices", "Price list", ...folded(`Every comparison, ${all.length} in all`, glance(all), bands(page), ...all.flatMap((g) => g.primary.map((e) => forest(page, e)))));
 }
 
-// folded hides a part that is too long to read through: a study of the Unix
-// tests has a comparison for each test, environment and number of containers.
+// folded hides a part that is too long to read through: a study may have a
+// comparison for each test, environment and number of containers.
 // It is drawn when it is opened, and stays closed on paper.
 function folded(what: string, ...parts: (HTMLElement | null)[]): (HTMLElement | null)[] {
-  return page.unix ? [h("details", { class: "bulk", toggle: () => redrawAll() }, h("summary", {}, what), ...parts)] : parts;
+  return (page.sections ?? []).some((s) => s.alone) ? [h("details", { class: "bulk", toggle: () => redrawAll() }, h("summary", {}, what), ...parts)] : parts;
 }
 
 function ladders(): HTMLElement | null {
@@ -84,7 +84,7 @@ function sections(): HTMLElement[] {
     section("numbers", "All numbers", raw(entries)),
   ];
   const change = page.compared?.length ? section("compared", "Two runs compared", ...compared(page)) : null;
-  return [beside(page), change, ...first, ...rest].filter((s): s is HTMLElement => s !== null);
+  return [...(page.sections ?? []).map((s) => study(page, s)), change, ...first, ...rest].filter((s): s is HTMLElement => s !== null);
 }
 
 function contents(parts: HTMLElement[]): HTMLElement {

@@ -198,6 +198,65 @@ export interface Grid {
   title: string;
   head: string[];
   rows: string[][];
+  words?: boolean;
+}
+
+export interface Axis {
+  label: string;
+  log?: boolean;
+  zero?: boolean;
+}
+
+export type Look = "measured" | "published" | "fit";
+
+export interface Point {
+  x: number;
+  y: number;
+  low: number;
+  high: number;
+  tip?: string;
+}
+
+export interface Line {
+  name: string;
+  look: Look;
+  points: Point[];
+}
+
+export interface Part {
+  name?: string;
+  value: number;
+}
+
+export interface Bar {
+  name: string;
+  look: Look;
+  parts: Part[];
+  low?: number;
+  high?: number;
+}
+
+// Figure is a chart that a study's file in internal/report describes.
+export interface Figure {
+  title: string;
+  beside?: boolean;
+  x: Axis;
+  y: Axis;
+  lines?: Line[];
+  bars?: Bar[];
+}
+
+// Section is what a study says beyond its price lists.
+export interface Section {
+  id: string;
+  title: string;
+  headline: string[];
+  findings: string[];
+  figures: Figure[];
+  tables: Grid[];
+  claims: Grid;
+  note: string;
+  alone: boolean;
 }
 
 export interface Page {
@@ -229,10 +288,10 @@ export interface Page {
   resolution: string[];
   shapes: Shape[][];
   ladders: ShownLadder[];
-  compared: { title: string; head: string[]; rows: string[][] }[];
+  compared: Grid[];
   failures: Failed[];
   leftOut: Fact[];
-  unix?: { tables: Grid[]; claims: Grid; note: string };
+  sections: Section[];
   points: number;
   pointsMost: number;
 }

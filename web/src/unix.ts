@@ -1,8 +1,8 @@
 import * as Plot from "@observablehq/plot";
 import * as d3 from "d3";
-import { drawn, h, identity, section } from "./dom";
+import { drawn, h, identity } from "./dom";
 import { plain, ratioTicks } from "./scale";
-import type { Estimate, Grid, Page, UnixClaims, UnixCurve, UnixPlatform } from "./types";
+import type { Estimate, Page, UnixClaims, UnixCurve, UnixPlatform } from "./types";
 
 const places = new Map([
   ["1cpu-1copy", "One CPU, one copy in each container"],
@@ -32,28 +32,11 @@ interface Dot {
   tip: string;
 }
 
-// beside is the study's part of the page: the published figures redrawn from
-// their data beside the same figures from this machine.
-export function beside(page: Page): HTMLElement | null {
+// unixFigures are the published figures redrawn from their data beside the same
+// figures from this machine.
+export function unixFigures(page: Page): HTMLElement[] {
   const claims = page.claims.unix;
-  if (!claims || !page.unix) return null;
-  return section(
-    "beside",
-    "Published beside this machine",
-    findings(claims),
-    figures(claims),
-    machines(claims),
-    h("h3", { id: "claims" }, page.unix.claims.title),
-    claimsTable(page.unix.claims),
-    h("p", { class: "note" }, page.unix.note),
-    ...page.unix.tables.map((t) => h("details", {}, h("summary", {}, t.title), grid(t))),
-  );
-}
-
-// findings are grouped by target and environment, which they begin with.
-function findings(claims: UnixClaims): HTMLElement {
-  const first = claims.findings.filter((f) => !claims.headline.includes(f));
-  return h("details", { class: "all-findings", open: first.length <= 8 }, h("summary", {}, `${first.length} more findings: which tests fell and how, how evenly, how far from 1/n`), h("ul", { class: "findings" }, ...first.map((f) => h("li", {}, f))));
+  return claims ? [figures(claims), machines(claims)] : [];
 }
 
 function unique<T>(all: T[]): T[] {
@@ -259,27 +242,4 @@ function drawMachines(claims: UnixClaims, environment: string, domain: [number, 
     ],
     color: { type: "identity" },
   });
-}
-
-const verdictGlyph: Record<string, [string, string]> = { "borne out": ["●", "equivalent"], not: ["✕", "cost"], open: ["○", "inconclusive"], refused: ["✕", "refused"], "not asked": ["–", "control"] };
-
-function claimsTable(g: Grid): HTMLElement {
-  const cell = (text: string, i: number) => {
-    const known = g.head[i] === "verdict" ? verdictGlyph[text] : undefined;
-    if (known) return h("td", { class: "verdict" }, h("span", { class: `badge ${known[1]}` }, h("span", { class: "glyph", "aria-hidden": "true" }, known[0]), " ", text));
-    if (g.head[i] === "verdict") return h("td", { class: "verdict" });
-    return i === 0 ? h("th", { scope: "row" }, text) : h("td", { "data-head": g.head[i] }, text);
-  };
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": g.title },
-    h("table", { class: "claims" },
-      h("thead", {}, h("tr", {}, ...g.head.map((s) => h("th", { scope: "col" }, s)))),
-      h("tbody", {}, ...g.rows.map((r) => h("tr", {}, ...r.map(cell))))));
-}
-
-function grid(g: Grid): HTMLElement {
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": g.title },
-    h("table", { class: "unix" },
-      h("caption", { class: "sr-only" }, g.title),
-      h("thead", {}, h("tr", {}, ...g.head.map((s, i) => h("th", { scope: "col", class: i ? "number" : "name" }, s)))),
-      h("tbody", {}, ...g.rows.map((r) => h("tr", { class: r[0].startsWith("·") ? "published" : undefined }, ...r.map((s, i) => h(i ? "td" : "th", { class: i ? "number" : "name", scope: i ? undefined : "row" }, s)))))));
 }

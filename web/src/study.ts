@@ -1,0 +1,64 @@
+import { figure } from "./figure";
+import { h, section } from "./dom";
+import { unixFigures } from "./unix";
+import type { Figure, Grid, Page, Section } from "./types";
+
+// own are the figures of studies that need more than lines and bars.
+const own: Record<string, (page: Page) => HTMLElement[]> = {
+  "docker-on-loongson": unixFigures,
+};
+
+// study is the part of the page that a study has for itself.
+export function study(page: Page, s: Section): HTMLElement {
+  return section(
+    s.id,
+    s.title,
+    findings(s),
+    ...(own[s.id]?.(page) ?? []),
+    ...rows(s.figures ?? []).map((r) => h("div", { class: r.length > 1 ? "pair" : "alone" }, ...r.map((f) => figure(f, r)))),
+    ...(s.claims.rows?.length ? [h("h3", { id: `${s.id}-claims` }, s.claims.title), claimsTable(s.claims)] : []),
+    s.note ? h("p", { class: "note" }, s.note) : null,
+    ...(s.tables ?? []).map((t) => h("details", { open: !s.alone }, h("summary", {}, t.title), grid(t))),
+  );
+}
+
+// rows puts figures that stand beside the one before into its row.
+function rows(figures: Figure[]): Figure[][] {
+  const out: Figure[][] = [];
+  for (const f of figures) {
+    if (f.beside && out.length) out[out.length - 1].push(f);
+    else out.push([f]);
+  }
+  return out;
+}
+
+// findings are those that the page does not begin with.
+function findings(s: Section): HTMLElement | null {
+  if (!s.alone) return null;
+  const more = s.findings.filter((f) => !s.headline.includes(f));
+  if (more.length === 0) return null;
+  return h("details", { class: "all-findings", open: more.length <= 8 }, h("summary", {}, `${more.length} more findings`), h("ul", { class: "findings" }, ...more.map((f) => h("li", {}, f))));
+}
+
+const verdictGlyph: Record<string, [string, string]> = { "borne out": ["●", "equivalent"], not: ["✕", "cost"], open: ["○", "inconclusive"], refused: ["✕", "refused"], "not asked": ["–", "control"] };
+
+function claimsTable(g: Grid): HTMLElement {
+  const cell = (text: string, i: number) => {
+    const known = g.head[i] === "verdict" ? verdictGlyph[text] : undefined;
+    if (known) return h("td", { class: "verdict" }, h("span", { class: `badge ${known[1]}` }, h("span", { class: "glyph", "aria-hidden": "true" }, known[0]), " ", text));
+    if (g.head[i] === "verdict") return h("td", { class: "verdict" });
+    return i === 0 ? h("th", { scope: "row" }, text) : h("td", { "data-head": g.head[i] }, text);
+  };
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": g.title },
+    h("table", { class: "claims" },
+      h("thead", {}, h("tr", {}, ...g.head.map((s) => h("th", { scope: "col" }, s)))),
+      h("tbody", {}, ...g.rows.map((r) => h("tr", {}, ...r.map(cell))))));
+}
+
+function grid(g: Grid): HTMLElement {
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": g.title },
+    h("table", { class: "grid" },
+      h("caption", { class: "sr-only" }, g.title),
+      h("thead", {}, h("tr", {}, ...g.head.map((s, i) => h("th", { scope: "col", class: i && !g.words ? "number" : "name" }, s)))),
+      h("tbody", {}, ...g.rows.map((r) => h("tr", { class: r[0].startsWith("·") ? "published" : undefined }, ...r.map((s, i) => h(i ? "td" : "th", { class: i && !g.words ? "number" : "name", scope: i ? undefined : "row" }, s)))))));
+}
