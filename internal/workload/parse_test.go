@@ -20,7 +20,7 @@ var captured = []struct {
 	{"sysbench-cpu", "sysbench-cpu.out", map[string]float64{"events": 4449.67, "latency-mean": 1.99003 / 4484}},
 	{"sysbench-memory", "sysbench-memory.out", map[string]float64{"throughput": 29311.49 * (1 << 20), "latency-mean": 0.99033 / 29333}},
 	{"sysbench-fileio", "sysbench-fileio.out", map[string]float64{
-		"operations": 17308.10 + 11538.73 + 1154.87, "read-throughput": 270.44 * (1 << 20), "write-throughput": 180.29 * (1 << 20), "latency-mean": 0.98806 / 30053,
+		"operations": 17308.10 + 11538.73 + 1154.87, "reads": 17308.10, "writes": 11538.73, "fsyncs": 1154.87, "read-throughput": 270.44 * (1 << 20), "write-throughput": 180.29 * (1 << 20), "latency-mean": 0.98806 / 30053,
 	}},
 	{"fio", "fio-randread.json", map[string]float64{"write-throughput": 0}},
 	{"fio", "fio-randrw.json", map[string]float64{

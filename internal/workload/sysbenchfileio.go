@@ -26,6 +26,7 @@ func (sysbenchFileIO) Params() []Param {
 		{Name: "files", Type: Integer, Default: "4", Help: "number of files", Min: 1, Max: 1024},
 		{Name: "block", Type: Size, Default: "16KiB", Help: "bytes of one access", Min: 512, Max: 1 << 30, Step: 512},
 		{Name: "fsync", Type: Integer, Default: "100", Help: "fsync after this many requests, 0 for never", Min: 0, Max: 1 << 30},
+		{Name: "io", Type: Choice, Default: "cached", Help: "whether accesses go through the page cache of the target's kernel, or past it (O_DIRECT, which not every file system has)", Choices: []string{"cached", "direct"}},
 		{Name: "dir", Type: Path, Default: "/tmp/tare-fileio", Help: "where the files are made, inside the target"},
 	}
 }
@@ -33,6 +34,9 @@ func (sysbenchFileIO) Params() []Param {
 func (sysbenchFileIO) Metrics() []sample.Metric {
 	return []sample.Metric{
 		{Name: "operations", Unit: sample.PerSecond, Better: sample.Higher, Help: "reads, writes and fsyncs finished a second"},
+		{Name: "reads", Unit: sample.PerSecond, Better: sample.Higher, Help: "reads finished a second"},
+		{Name: "writes", Unit: sample.PerSecond, Better: sample.Higher, Help: "writes finished a second"},
+		{Name: "fsyncs", Unit: sample.PerSecond, Better: sample.Higher, Help: "fsyncs finished a second"},
 		{Name: "read-throughput", Unit: sample.BytesPerSecond, Better: sample.Higher, Help: "bytes read a second"},
 		{Name: "write-throughput", Unit: sample.BytesPerSecond, Better: sample.Higher, Help: "bytes written a second"},
 		latencyMean(), latencyP95(), latencyMax(),
@@ -55,6 +59,9 @@ func (sysbenchFileIO) Command(v Values, _ []string) (Command, error) {
 		"--file-num="+strconv.FormatInt(v.Int("files"), 10),
 		"--file-block-size="+strconv.FormatInt(v.Bytes("block"), 10),
 		"--file-fsync-freq="+strconv.FormatInt(v.Int("fsync"), 10))
+	if v.Text("io") == "direct" {
+		args = append(args, "--file-extra-flags=direct")
+	}
 	return Command{Args: args, Env: []string{shellSearch}, Needs: []string{"busybox", "sysbench"}}, nil
 }
 
@@ -67,7 +74,7 @@ var (
 )
 
 func (sysbenchFileIO) Parse(stdout []byte) ([]sample.Value, error) {
-	rates, err := findAll(stdout, []quantity{{"operations", fileIOReads, 1}, {"operations", fileIOWrites, 1}, {"operations", fileIOFsyncs, 1}})
+	rates, err := findAll(stdout, []quantity{{"reads", fileIOReads, 1}, {"writes", fileIOWrites, 1}, {"fsyncs", fileIOFsyncs, 1}})
 	if err != nil {
 		return nil, err
 	}
@@ -84,5 +91,5 @@ func (sysbenchFileIO) Parse(stdout []byte) ([]sample.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append([]sample.Value{total}, values...), nil
+	return append(append([]sample.Value{total}, rates...), values...), nil
 }
