@@ -3,19 +3,21 @@
 /*
  * mark: says that the payload acted, then becomes the payload.
  *
- *     mark [-- CMD ARG...]
+ *     mark [-hold | -- CMD ARG...]
  *
  * It writes the twelve bytes NUL "tare:acted" NUL to standard output in one
  * write, then executes CMD, found by PATH, in the same process. The laboratory
  * stamps the write with its own clock and cuts the bytes out of the stream. A
  * container client that has returned proves nothing; a process that has written
- * from inside does.
+ * from inside does. With -hold it then waits, with no file open, until SIGTERM or
+ * SIGKILL ends it.
  *
  * Exit codes as a shell's: 127 CMD not found, 126 found but not executable.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -99,13 +101,31 @@ static void search(char **argv, char **envp) {
 	}
 }
 
+static void leave(int signal) {
+	(void)signal;
+	_exit(0);
+}
+
+/* hold waits for its end. Process 1 of a namespace gets no signal that it does
+ * not handle, so an engine's polite stop needs the handler. */
+static int hold(void) {
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	if (signal(SIGTERM, leave) == SIG_ERR)
+		return 126;
+	for (;;)
+		pause();
+}
+
 int main(int argc, char **argv, char **envp) {
 	if (write(1, acted, sizeof acted) != sizeof acted)
 		return fail(126, "standard output", "cannot be written");
 	if (argc < 2)
 		return 0;
+	if (argc == 2 && strcmp(argv[1], "-hold") == 0)
+		return hold();
 	if (strcmp(argv[1], "--") != 0)
-		return fail(126, argv[1], "usage: mark [-- CMD ARG...]");
+		return fail(126, argv[1], "usage: mark [-hold | -- CMD ARG...]");
 	argv += 2;
 	if (!argv[0])
 		return 0;

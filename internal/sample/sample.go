@@ -60,6 +60,17 @@ type Failure struct {
 	// Copies are the copies that failed, from 0, the first to end first, where
 	// the trial ran several at once; Message and the others are of the first.
 	Copies []int `json:"copies,omitempty"`
+	// Each says of every copy that failed, where several ran, why: copies that
+	// failed alike together, the first to end first.
+	Each []CopiesFailure `json:"each,omitempty"`
+}
+
+// CopiesFailure is why some copies of a trial failed, in the same words.
+type CopiesFailure struct {
+	Fault   Fault  `json:"fault"`
+	Phase   string `json:"phase"`
+	Message string `json:"message"` // "ID" stands for the instance's own id
+	Copies  []int  `json:"copies"`  // from 0
 }
 
 // Record is one finished trial, failed or not. Seq is the trial's position in

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +20,7 @@ const MarkPath = "/.tare/mark"
 // replica is one instance of a trial with its streams and stamps.
 type replica struct {
 	id             string
+	group          string // its cgroup's name among the session's
 	dir            string
 	groups         Groups
 	grouped        bool
@@ -28,12 +30,17 @@ type replica struct {
 
 	mu    sync.Mutex // guards marks: drivers may mark from another goroutine
 	marks map[target.Phase]Stamp
+
+	// Of a copy that is held:
+	release context.CancelFunc // lets it end
+	over    chan struct{}      // closed when it has ended; exit and waitErr are valid then
+	waitErr error
 }
 
 // newReplica makes all that one instance needs outside the clock. On error the
 // replica holds what was made so far, for close to remove.
-func newReplica(ctx context.Context, r *Runner, job Job, id string) (*replica, error) {
-	c := &replica{id: id, groups: r.Groups, marks: map[target.Phase]Stamp{}}
+func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*replica, error) {
+	c := &replica{id: id, group: group, groups: r.Groups, marks: map[target.Phase]Stamp{}}
 	var err error
 	if c.stdout, err = newStream(true); err != nil {
 		return nil, target.Labf("pipe for the payload's output: %w", err)
@@ -50,13 +57,17 @@ func newReplica(ctx context.Context, r *Runner, job Job, id string) (*replica, e
 	}
 	spec := job.Spec
 	spec.ID = id
-	spec.Args = append([]string{MarkPath, "--"}, job.Spec.Args...)
-	if len(job.Spec.Args) == 0 {
-		spec.Args = spec.Args[:1]
+	switch {
+	case job.Hold != nil:
+		spec.Args = []string{MarkPath, "-hold"}
+	case len(job.Spec.Args) == 0:
+		spec.Args = []string{MarkPath}
+	default:
+		spec.Args = append([]string{MarkPath, "--"}, job.Spec.Args...)
 	}
 	spec.Stdio = target.Stdio{Stdin: job.Spec.Stdio.Stdin, Stdout: c.stdout.write, Stderr: c.stderr.write}
 	c.grouped = true
-	if spec.Cgroup, err = r.Groups.Make(id); err != nil {
+	if spec.Cgroup, err = r.Groups.Make(group); err != nil {
 		return c, target.Labf("cgroup of the instance: %w", err)
 	}
 	c.instance, err = job.Driver.Prepare(ctx, spec, c.dir)
@@ -87,12 +98,15 @@ func (c *replica) mark(p target.Phase) {
 	}
 }
 
-// ended is when the copy had ended, 0 where it never was started or seen to end.
-func (c *replica) ended() Stamp {
+// at is when a phase was marked, 0 where it never was.
+func (c *replica) at(p target.Phase) Stamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.marks[target.PhaseExit]
+	return c.marks[p]
 }
+
+// ended is when the copy had ended, 0 where it never was started or seen to end.
+func (c *replica) ended() Stamp { return c.at(target.PhaseExit) }
 
 // drain waits for the streams' ends; its warnings are for the record.
 func (c *replica) drain() (warnings []string) {
@@ -101,12 +115,17 @@ func (c *replica) drain() (warnings []string) {
 			warnings = append(warnings, fmt.Sprintf("a process that outlived the payload held its %s open and was cut off", name))
 		}
 	}
+	c.takeActed()
+	return warnings
+}
+
+// takeActed is called when the stream has settled whether the payload acted.
+func (c *replica) takeActed() {
 	if c.stdout.acted != 0 {
 		c.mu.Lock()
 		c.marks[target.PhaseActed] = c.stdout.acted
 		c.mu.Unlock()
 	}
-	return warnings
 }
 
 // exitError is a payload that ended with a code or a signal.
@@ -120,7 +139,10 @@ func (e *exitError) Error() string {
 }
 
 // evaluate checks how the copy ended and gives its values.
-func (c *replica) evaluate(parse func([]byte) ([]sample.Value, error)) ([]sample.Value, error) {
+func (c *replica) evaluate(job Job) ([]sample.Value, error) {
+	if job.Hold != nil { // it has not ended, and hold saw it act
+		return []sample.Value{{Metric: "ready", Value: c.ready().Seconds()}}, nil
+	}
 	if c.exit.Code != 0 || c.exit.Signal != 0 {
 		return nil, phased{"wait", &exitError{c.exit}}
 	}
@@ -131,51 +153,63 @@ func (c *replica) evaluate(parse func([]byte) ([]sample.Value, error)) ([]sample
 		return nil, phased{"wait", fmt.Errorf("the payload ended with exit code 0 but never acted inside the target: its first output was not the mark of %s", MarkPath)}
 	}
 	values := c.general()
-	if parse == nil {
+	if !job.many() {
+		values = append(values, c.used()...)
+	}
+	if job.Parse == nil {
 		return values, nil
 	}
 	if c.stdout.total > keepBytes {
 		return nil, phased{"parse", fmt.Errorf("the payload printed %d bytes, more than the %d that are kept for the parser", c.stdout.total, int64(keepBytes))}
 	}
-	parsed, err := parse(c.stdout.kept.Bytes())
+	parsed, err := job.Parse(c.stdout.kept.Bytes())
 	if err != nil {
 		return nil, phased{"parse", err}
 	}
 	return append(values, parsed...), nil
 }
 
-// general gives the values that every trial has: those of the marks, and those
-// of getrusage(2) where the target can tell.
+func (c *replica) ready() time.Duration {
+	return c.at(target.PhaseActed).Sub(c.at(target.PhaseRequest))
+}
+
+// general gives the values of the marks, which every trial has.
 func (c *replica) general() []sample.Value {
 	request, acted, exit := c.marks[target.PhaseRequest], c.marks[target.PhaseActed], c.marks[target.PhaseExit]
-	values := []sample.Value{
+	return []sample.Value{
 		{Metric: "ready", Value: acted.Sub(request).Seconds()},
 		{Metric: "wall", Value: exit.Sub(request).Seconds()},
 		{Metric: "run", Value: exit.Sub(acted).Seconds()},
 	}
-	if u := c.exit.Usage; u != nil {
-		values = append(values,
-			sample.Value{Metric: "cpu-user", Value: u.User.Seconds()},
-			sample.Value{Metric: "cpu-system", Value: u.System.Seconds()},
-			sample.Value{Metric: "peak-memory", Value: float64(u.MaxRSS)},
-			sample.Value{Metric: "minor-faults", Value: float64(u.MinorFaults)},
-			sample.Value{Metric: "major-faults", Value: float64(u.MajorFaults)},
-			sample.Value{Metric: "voluntary-switches", Value: float64(u.VoluntarySwitches)},
-			sample.Value{Metric: "involuntary-switches", Value: float64(u.InvoluntarySwitches)},
-		)
+}
+
+// used gives the values of getrusage(2) where the target can tell.
+func (c *replica) used() []sample.Value {
+	u := c.exit.Usage
+	if u == nil {
+		return nil
 	}
-	return values
+	return []sample.Value{
+		{Metric: "cpu-user", Value: u.User.Seconds()},
+		{Metric: "cpu-system", Value: u.System.Seconds()},
+		{Metric: "peak-memory", Value: float64(u.MaxRSS)},
+		{Metric: "minor-faults", Value: float64(u.MinorFaults)},
+		{Metric: "major-faults", Value: float64(u.MajorFaults)},
+		{Metric: "voluntary-switches", Value: float64(u.VoluntarySwitches)},
+		{Metric: "involuntary-switches", Value: float64(u.InvoluntarySwitches)},
+	}
 }
 
 // close removes the instance, its group and its directory.
 func (c *replica) close() error {
 	var errs []error
+	c.letGo()
 	if c.instance != nil {
 		errs = append(errs, c.instance.Close())
 	}
 	c.drain() // after a failed start nobody has; a second time it does nothing
 	if c.grouped {
-		errs = append(errs, c.groups.Remove(c.id))
+		errs = append(errs, c.groups.Remove(c.group))
 	}
 	if c.dir != "" {
 		errs = append(errs, sys.RemoveTree(c.dir))

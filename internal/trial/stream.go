@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -22,25 +23,33 @@ type stream struct {
 	marked      bool // a leading Mark is expected: stamp and strip it
 
 	done  chan struct{}
-	acted Stamp // when the Mark arrived; 0 when it never did
-	kept  bytes.Buffer
-	total int64 // bytes without the Mark
+	seen  chan struct{} // closed when it is settled whether the Mark arrived
+	acted Stamp         // when it did; 0 when it never did. Valid once seen is closed
+	total int64         // bytes without the Mark
 	err   error
+
+	mu   sync.Mutex // guards kept: a message may quote it while the stream is open
+	kept bytes.Buffer
 }
+
+// readBytes is how much of a busy stream is read at once: what a pipe holds.
+const readBytes = 64 << 10
 
 func newStream(marked bool) (*stream, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	return &stream{read: r, write: w, marked: marked, done: make(chan struct{})}, nil
+	return &stream{read: r, write: w, marked: marked, done: make(chan struct{}), seen: make(chan struct{})}, nil
 }
 
 // collect reads until every writer has closed. It runs in its own goroutine
 // from before the clock starts, so that the first byte finds it waiting.
 func (s *stream) collect() {
 	defer close(s.done)
-	buf := make([]byte, 64<<10)
+	// Thousands of streams wait at once and most carry a line: only one that
+	// fills its buffer gets a large one.
+	buf := make([]byte, 256)
 	var head []byte
 	for {
 		n, err := s.read.Read(buf)
@@ -60,6 +69,9 @@ func (s *stream) collect() {
 			}
 			return
 		}
+		if n == len(buf) && n < readBytes {
+			buf = make([]byte, readBytes)
+		}
 	}
 }
 
@@ -74,11 +86,14 @@ func (s *stream) takeMark(head []byte, now Stamp, last bool) []byte {
 	if found {
 		s.acted = now
 	}
+	close(s.seen)
 	return rest
 }
 
 func (s *stream) keep(data []byte) {
 	s.total += int64(len(data))
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if room := keepBytes - s.kept.Len(); room > 0 {
 		s.kept.Write(data[:min(len(data), room)])
 	}
@@ -102,6 +117,8 @@ func (s *stream) drain(grace time.Duration) bool {
 
 // tail is the end of what was kept, for messages: at most n bytes.
 func (s *stream) tail(n int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	b := s.kept.Bytes()
 	return string(bytes.TrimSpace(b[max(0, len(b)-n):]))
 }

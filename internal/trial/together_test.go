@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,8 +22,16 @@ func several(t *testing.T, job trial.Job, script func(n int, spec target.Spec) f
 	t.Helper()
 	dir := t.TempDir()
 	groups, sink := &noGroups{}, &records{}
-	job.Driver = fake.New("fake", script)
-	job.Timeout = 5 * time.Second
+	job.Driver = fake.New("fake", func(_ int, spec target.Spec) fake.Script {
+		n, err := strconv.Atoi(spec.ID[strings.LastIndexByte(spec.ID, '-')+1:]) // copies are prepared in any order
+		if err != nil {
+			t.Error(err)
+		}
+		return script(n, spec)
+	})
+	if job.Timeout == 0 {
+		job.Timeout = 5 * time.Second
+	}
 	r := trial.Runner{RunID: "test", Dir: dir, Groups: groups, Sink: sink, Judge: judge}
 	record, err := r.Run(t.Context(), job)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tarelab/tare/internal/sample"
@@ -46,7 +46,14 @@ type Job struct {
 	Cell       string
 	Driver     target.Driver
 	Spec       target.Spec // without ID, Cgroup and Stdio, which each copy gets
-	Copies     int         // instances started at once; at least 1
+	Copies     int         // instances of the trial; at least 1
+	// Concurrency is at most how many copies are under way at one moment, from
+	// their request to their exit (with Hold: to their act): one that ends makes
+	// room for the next. 0 starts all at once.
+	Concurrency int
+	// Hold keeps each copy alive after its act until all have acted; nil lets
+	// each end by itself.
+	Hold *Hold
 	// Prepare runs on the host before the trial, outside the clock; nil for none.
 	Prepare func(ctx context.Context) error
 	// Parse turns one copy's standard output into values; nil for none.
@@ -112,7 +119,9 @@ func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (u
 		err = t.timed(ctx)
 	}
 	record.Failure = t.failure(err)
+	closing := Now()
 	untidy = t.close()
+	t.removed(Now().Sub(closing))
 	switch {
 	case untidy == nil:
 	case record.Failure == nil:
@@ -135,7 +144,9 @@ type running struct {
 	job      Job
 	runner   *Runner
 	copies   []*replica
+	group    string // of all copies' cgroups where there are many, else ""
 	shared   string // path of the shared file, "" where there is none
+	census   func([]target.Watch) ([]sample.Value, error)
 	values   map[string][]float64
 	warnings []string
 }
@@ -145,14 +156,23 @@ func (t *running) prepare(ctx context.Context) error {
 	if err := t.share(); err != nil {
 		return phased{"prepare", target.Labf("shared file: %w", err)}
 	}
-	for i := range max(1, t.job.Copies) {
+	if err := t.beginHold(); err != nil {
+		return phased{"prepare", target.Labf("census: %w", err)}
+	}
+	made := make([]*replica, max(1, t.job.Copies))
+	errs := make([]error, len(made))
+	make := func(i int) bool {
 		id := fmt.Sprintf("%s-%s-%d-%d", target.Label, t.runner.RunID, t.job.Seq, i)
-		c, err := newReplica(ctx, t.runner, t.job, id)
-		if c != nil {
-			t.copies = append(t.copies, c)
-		}
+		made[i], errs[i] = newReplica(ctx, t.runner, t.job, path.Join(t.group, id), id)
+		return errs[i] == nil
+	}
+	if make(0) { // the first alone: with it comes what they share, such as the groups above theirs
+		inTurn(len(made)-1, t.aside(), func(i int) bool { return make(i + 1) })
+	}
+	t.copies = slices.DeleteFunc(made, func(c *replica) bool { return c == nil })
+	for _, err := range errs {
 		if err != nil {
-			return phased{"prepare", err}
+			return phased{"prepare", err} // of the first copy: the others' may be its consequence
 		}
 	}
 	return nil
@@ -168,19 +188,19 @@ func (t *running) timed(ctx context.Context) error {
 	defer cancel()
 	from := Now()
 	errs := make([]error, len(t.copies))
-	if len(t.copies) == 1 { // the common case needs no other thread in the timed path
-		errs[0] = t.run(bounded, 0)
-	} else {
-		var all sync.WaitGroup
-		for i := range t.copies {
-			all.Go(func() { errs[i] = t.run(bounded, i) })
-		}
-		all.Wait()
-	}
+	inTurn(len(t.copies), t.atOnce(), func(i int) bool {
+		errs[i] = t.run(ctx, bounded, i)
+		return true
+	})
 	to := Now()
 	probed, probeErr := end()
-	for _, c := range t.copies {
-		t.warnings = append(t.warnings, c.drain()...)
+	if t.job.Hold == nil {
+		for _, c := range t.copies {
+			t.warnings = append(t.warnings, c.drain()...)
+		}
+	} else {
+		counted, err := t.count(errs)
+		probed, probeErr = append(probed, counted...), errors.Join(probeErr, err)
 	}
 	if ctx.Err() == nil && bounded.Err() != nil {
 		t.blameTimeout(errs)
@@ -192,14 +212,18 @@ func (t *running) timed(ctx context.Context) error {
 		return phased{"wait", target.Labf("probe: %w", probeErr)}
 	}
 	t.sum(probed)
+	t.span()
 	t.together(from, to)
 	return nil
 }
 
-// run is the timed path of one copy. One that fails lets the others, which may
-// wait for it at the shared file, know.
-func (t *running) run(ctx context.Context, i int) error {
-	err := t.copies[i].run(ctx)
+// run is the timed path of one copy; bounded ends with the trial's time. One
+// that fails lets the others, which may wait for it at the shared file, know.
+func (t *running) run(ctx, bounded context.Context, i int) error {
+	if t.job.Hold != nil {
+		return t.copies[i].hold(ctx, bounded)
+	}
+	err := t.copies[i].run(bounded)
 	well := err == nil && t.copies[i].exit.Code == 0 && t.copies[i].exit.Signal == 0
 	if well || t.job.Shared == nil || t.job.Shared.Failed == nil {
 		return err
@@ -255,7 +279,7 @@ func (t *running) evaluate(errs []error) error {
 	for i, c := range t.copies {
 		var values []sample.Value
 		if errs[i] == nil {
-			values, errs[i] = c.evaluate(t.job.Parse)
+			values, errs[i] = c.evaluate(t.job)
 		}
 		if errs[i] != nil {
 			failed = append(failed, i)
@@ -275,26 +299,10 @@ func (t *running) evaluate(errs []error) error {
 	slices.SortStableFunc(failed, func(a, b int) int { return cmp.Compare(t.copies[a].ended(), t.copies[b].ended()) })
 	e := &copiesError{copies: len(t.copies), failed: failed}
 	for _, i := range failed {
-		e.errs = append(e.errs, errs[i])
+		e.errs, e.ids = append(e.errs, errs[i]), append(e.ids, t.copies[i].id)
 	}
 	return e
 }
-
-// copiesError is that some copies of several have failed.
-type copiesError struct {
-	copies int
-	failed []int // the first to end first
-	errs   []error
-}
-
-func (e *copiesError) Error() string {
-	if len(e.failed) == 1 {
-		return fmt.Sprintf("copy %d of %d failed: %v", e.failed[0]+1, e.copies, e.errs[0])
-	}
-	return fmt.Sprintf("%d of %d copies failed, copy %d first: %v", len(e.failed), e.copies, e.failed[0]+1, e.errs[0])
-}
-
-func (e *copiesError) Unwrap() []error { return e.errs }
 
 // sum adds the probes' readings to the values.
 func (t *running) sum(probed []sample.Value) {
@@ -325,12 +333,7 @@ func (t *running) failure(err error) *sample.Failure {
 	if err == nil {
 		return nil
 	}
-	phase := "wait"
-	var p phased
-	if errors.As(err, &p) {
-		phase = p.phase
-	}
-	f := fail(phase, err)
+	f := fail(phaseOf(err), err)
 	var ended *exitError
 	if errors.As(err, &ended) {
 		f.Signal = ended.exit.Signal
@@ -340,7 +343,7 @@ func (t *running) failure(err error) *sample.Failure {
 	}
 	var several *copiesError
 	if errors.As(err, &several) {
-		f.Copies = several.failed
+		f.Copies, f.Each = several.failed, several.each()
 	}
 	for _, c := range t.inOrder(f.Copies) {
 		if tail := c.stderr.tail(2 << 10); tail != "" {
@@ -386,9 +389,13 @@ func (t *running) share() error {
 }
 
 func (t *running) close() error {
-	var errs []error
-	for _, c := range t.copies {
-		errs = append(errs, c.close())
+	errs := make([]error, len(t.copies), len(t.copies)+2)
+	inTurn(len(t.copies), t.aside(), func(i int) bool {
+		errs[i] = t.copies[i].close()
+		return true
+	})
+	if t.group != "" {
+		errs = append(errs, t.runner.Groups.Remove(t.group))
 	}
 	if t.shared != "" {
 		errs = append(errs, os.RemoveAll(filepath.Dir(t.shared)))
@@ -406,6 +413,15 @@ type phased struct {
 }
 
 func (p phased) Unwrap() error { return p.error }
+
+// phaseOf is the phase of an error that says none: the payload's.
+func phaseOf(err error) string {
+	var p phased
+	if errors.As(err, &p) {
+		return p.phase
+	}
+	return "wait"
+}
 
 func fail(phase string, err error) *sample.Failure {
 	fault := sample.FaultTarget

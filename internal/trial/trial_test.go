@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,10 +17,10 @@ import (
 )
 
 // noGroups stands in where no cgroups are to be made.
-type noGroups struct{ made, removed int }
+type noGroups struct{ made, removed atomic.Int64 }
 
-func (g *noGroups) Make(string) (string, error) { g.made++; return "", nil }
-func (g *noGroups) Remove(string) error         { g.removed++; return nil }
+func (g *noGroups) Make(string) (string, error) { g.made.Add(1); return "", nil }
+func (g *noGroups) Remove(string) error         { g.removed.Add(1); return nil }
 
 // records is a sink in memory.
 type records []sample.Record
@@ -40,8 +41,8 @@ func run(t *testing.T, ctx context.Context, job trial.Job, script fake.Script, p
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if groups.made != groups.removed {
-		t.Errorf("made %d groups, removed %d", groups.made, groups.removed)
+	if made, removed := groups.made.Load(), groups.removed.Load(); made != removed {
+		t.Errorf("made %d groups, removed %d", made, removed)
 	}
 	if (err == nil) != (len(*sink) == 1) {
 		t.Errorf("error %v, but %d records kept", err, len(*sink))

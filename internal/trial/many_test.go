@@ -1,0 +1,137 @@
+package trial_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/fake"
+	"github.com/tarelab/tare/internal/trial"
+)
+
+// Forty copies, four at a time: never more, and four as long as there are any.
+func TestConcurrencyBoundsWhatIsUnderWay(t *testing.T) {
+	var now, most atomic.Int64
+	payload := func(_ context.Context, spec target.Spec) (target.Exit, error) {
+		n := now.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		_, err := spec.Stdio.Stdout.WriteString(trial.Mark)
+		time.Sleep(5 * time.Millisecond)
+		now.Add(-1)
+		return target.Exit{Usage: &target.Usage{}}, err
+	}
+	r := several(t, trial.Job{Copies: 40, Concurrency: 4}, func(int, target.Spec) fake.Script {
+		return fake.Script{Payload: payload}
+	}, nil)
+	if r.Failure != nil {
+		t.Fatalf("%+v", r.Failure)
+	}
+	if most.Load() != 4 {
+		t.Errorf("%d at once", most.Load())
+	}
+	v := r.Values
+	if len(v["ready"]) != 40 || len(v["wall"]) != 40 || len(v["elapsed"]) != 1 || len(v["removal"]) != 1 || v["cpu-user"] != nil {
+		t.Errorf("values %v", v)
+	}
+	// Ten rounds of 5 ms, and no copy takes longer than all of them.
+	if v["elapsed"][0] < 0.050 || v["elapsed"][0] < slices.Max(v["wall"]) || v["removal"][0] <= 0 {
+		t.Errorf("elapsed %v, removal %v", v["elapsed"], v["removal"])
+	}
+}
+
+func TestHoldKeepsAllAlive(t *testing.T) {
+	var alive, counted atomic.Int64
+	hold := &trial.Hold{Begin: func() (func([]target.Watch) ([]sample.Value, error), error) {
+		return func(on []target.Watch) ([]sample.Value, error) {
+			counted.Store(alive.Load())
+			return []sample.Value{{Metric: "watched", Value: float64(len(on))}}, nil
+		}, nil
+	}}
+	payload := func(ctx context.Context, spec target.Spec) (target.Exit, error) {
+		if !slices.Equal(spec.Args, []string{trial.MarkPath, "-hold"}) {
+			t.Errorf("payload %q", spec.Args)
+		}
+		alive.Add(1)
+		defer alive.Add(-1)
+		_, err := spec.Stdio.Stdout.WriteString(trial.Mark)
+		<-ctx.Done()
+		return target.Exit{}, errors.Join(err, ctx.Err())
+	}
+	r := several(t, trial.Job{Copies: 25, Concurrency: 3, Hold: hold}, func(int, target.Spec) fake.Script {
+		return fake.Script{Payload: payload}
+	}, nil)
+	if r.Failure != nil {
+		t.Fatalf("%+v", r.Failure)
+	}
+	if counted.Load() != 25 || alive.Load() != 0 || r.Values["watched"][0] != 25 || len(r.Values["ready"]) != 25 || r.Values["wall"] != nil {
+		t.Errorf("counted %d, alive %d, values %v", counted.Load(), alive.Load(), r.Values)
+	}
+}
+
+func TestHoldFailures(t *testing.T) {
+	tests := map[string]struct {
+		second fake.Script
+		want   string
+	}{
+		"ends early":   {fake.Script{Exit: target.Exit{Code: 3}}, "copy 2 of 3 failed: it ended while it was to be held: the payload ended with exit code 3"},
+		"never acts":   {fake.Script{NoMark: true, Hang: true, Stdout: []byte("hello, no mark here")}, "the payload never acted inside the target"},
+		"cannot":       {fake.Script{StartErr: errors.New("no room")}, "copy 2 of 3 failed: no room"},
+		"dies unsaid":  {fake.Script{NoMark: true, WaitErr: errors.New("it broke")}, "copy 2 of 3 failed: it broke"},
+		"says nothing": {fake.Script{NoMark: true, Hang: true}, "the payload had not ended after"},
+	}
+	// A census that takes its time sees who ends meanwhile.
+	hold := &trial.Hold{Begin: func() (func([]target.Watch) ([]sample.Value, error), error) {
+		return func([]target.Watch) ([]sample.Value, error) { time.Sleep(50 * time.Millisecond); return nil, nil }, nil
+	}}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := several(t, trial.Job{Copies: 3, Concurrency: 3, Hold: hold, Timeout: 2 * time.Second}, func(n int, _ target.Spec) fake.Script {
+				if n == 1 {
+					return test.second
+				}
+				return fake.Script{Hang: true}
+			}, nil)
+			if r.Failure == nil || !strings.Contains(r.Failure.Message, test.want) || !slices.Equal(r.Failure.Copies, []int{1}) {
+				t.Fatalf("failure %+v", r.Failure)
+			}
+			if len(r.Survivors["ready"]) != 2 {
+				t.Errorf("survivors %v", r.Survivors)
+			}
+		})
+	}
+}
+
+// Each copy's failure is told, with whose fault it is; those that fail alike
+// together.
+func TestEachFailureIsTold(t *testing.T) {
+	r := several(t, trial.Job{Copies: 6, Concurrency: 1}, func(n int, spec target.Spec) fake.Script {
+		switch {
+		case n == 5:
+			return fake.Script{StartErr: target.Labf("no pipe")}
+		case n%2 == 1:
+			return fake.Script{StartErr: errors.New(spec.ID + ": no room")}
+		}
+		return fake.Script{}
+	}, nil)
+	if r.Failure == nil || len(r.Failure.Each) != 2 {
+		t.Fatalf("%+v", r.Failure)
+	}
+	a, b := r.Failure.Each[0], r.Failure.Each[1]
+	if a.Fault == sample.FaultLaboratory {
+		a, b = b, a
+	}
+	if a.Message != "ID: no room" || a.Fault != sample.FaultTarget || a.Phase != "start" || len(a.Copies) != 2 ||
+		b.Fault != sample.FaultLaboratory || !slices.Equal(b.Copies, []int{5}) {
+		t.Errorf("%+v", r.Failure.Each)
+	}
+	if len(r.Survivors["ready"]) != 3 {
+		t.Errorf("survivors %v", r.Survivors)
+	}
+}
