@@ -2,8 +2,10 @@ package analysis
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 
+	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -141,13 +143,18 @@ func (in Input) jobs(groups []group) []job {
 	for _, g := range groups {
 		workload := g.cells[0].Workload
 		first := len(jobs)
-		for _, m := range in.Metrics[workload] {
+		metrics := in.Metrics[workload]
+		if g.cells[0].Probe != "" {
+			// Times are those of the trials that nothing watched.
+			metrics = slices.DeleteFunc(profile.Metrics(), func(m sample.Metric) bool { return !in.happened(g, m.Name) })
+		}
+		for _, m := range metrics {
 			if in.measured(g, m.Name) {
 				jobs = append(jobs, job{group: g, metric: m})
 			}
 		}
-		if len(jobs) == first && len(in.Metrics[workload]) > 0 {
-			jobs = append(jobs, job{group: g, metric: in.Metrics[workload][0]})
+		if len(jobs) == first && len(metrics) > 0 {
+			jobs = append(jobs, job{group: g, metric: metrics[0]})
 		}
 		markPrimary(jobs[first:], in.Primary[workload])
 	}
@@ -174,6 +181,13 @@ func (in Input) measured(g group, metric string) bool {
 		}
 	}
 	return false
+}
+
+// happened says whether a metric is anything but 0 anywhere in a group.
+func (in Input) happened(g group, metric string) bool {
+	return slices.ContainsFunc(g.cells, func(c study.Cell) bool {
+		return slices.ContainsFunc(in.Data.cells[c.ID].series(metric).values, func(v float64) bool { return v != 0 })
+	})
 }
 
 // has says whether a cell gave any number of a metric.

@@ -94,7 +94,14 @@ func (env *Env) show(run *store.Run, f *measureFlags) (verdict, err error) {
 	if err != nil {
 		return nil, err
 	}
+	files, err := lab.WriteProfiles(run)
+	if err != nil {
+		return nil, err
+	}
 	fmt.Fprintf(env.Stderr, "\nreport: %s\n", page)
+	for _, file := range files {
+		fmt.Fprintf(env.Stderr, "profile: %s\n", file)
+	}
 	return outcome(in.Claims, f.gate), nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
@@ -136,7 +137,7 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 	p.Manifest.Pilot = map[string]store.Pilot{}
 	for i, c := range p.Manifest.Cells {
 		trials := p.pilotsOf(c)
-		if !c.Control || trials == 0 {
+		if !c.Control || c.Probe != "" || trials == 0 {
 			continue
 		}
 		var logs []float64
@@ -194,7 +195,8 @@ const (
 // target's own starts.
 func (p *Plan) expected(c study.Cell) time.Duration {
 	around := time.Duration(c.Copies) * (p.drivers[c.Target].Properties().StartTime + aroundInstance)
-	if pilot := p.Manifest.Pilot[c.Group].Trial; pilot > 0 {
+	group := strings.TrimSuffix(c.Group, "~"+c.Probe) // the twins' pilot is that of those that nothing watches
+	if pilot := p.Manifest.Pilot[group].Trial; pilot > 0 {
 		return pilot + around
 	}
 	return p.jobOf(c).Length + aroundTrial + around

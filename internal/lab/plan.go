@@ -18,6 +18,8 @@ import (
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/probe"
+	"github.com/tarelab/tare/internal/probe/ebpf"
+	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/schedule"
 	"github.com/tarelab/tare/internal/store"
@@ -64,6 +66,9 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 		return nil, &InputError{err}
 	}
 	if err := l.canLimit(st); err != nil {
+		return nil, err
+	}
+	if err := canWatch(st); err != nil {
 		return nil, err
 	}
 	p := &Plan{Notes: l.notes, Manifest: store.Manifest{
@@ -373,7 +378,19 @@ func (p *Plan) job(t schedule.Trial) trial.Job {
 		Timeout:  p.Manifest.Study.Timeout,
 		Shared:   startBarrier(j, c.Copies),
 		Together: j.Together,
+		Probes:   p.probes(c, t.Seq),
 	}
+}
+
+// probes are those that watch one trial of a cell. What a pilot shows is kept
+// nowhere: it is no trial of the run.
+func (p *Plan) probes(c study.Cell, seq int) []trial.Probe {
+	keep := func(found profile.Profile) error { return p.Run.KeepProfile(seq, found) }
+	switch {
+	case c.Probe == study.ProbeLocks && p.Run != nil:
+		return []trial.Probe{ebpf.Locks{Keep: keep}}
+	}
+	return nil
 }
 
 // searchPath is the payload's PATH.

@@ -28,15 +28,15 @@ const (
 
 // A Wait sums up the waits for one lock, in one way, on one stack.
 type Wait struct {
-	Kind   Kind   `json:"kind"`
-	Mode   string `json:"mode,omitempty"`   // "read" or "write" where the kind has both
-	Lock   uint64 `json:"lock,omitempty"`   // its address; 0 for sleep
-	Symbol string `json:"symbol,omitempty"` // of the address, where the kernel tells; "mmap_lock" of the task's own
-	Stack  int    `json:"stack"`            // index into Profile.Stacks; -1 where it was lost
-	Kernel bool   `json:"kernel,omitempty"` // a kernel thread waited, for whomever
-	Count  uint64 `json:"count"`
-	Total  time.Duration
-	Most   time.Duration // the longest
+	Kind   Kind          `json:"kind"`
+	Mode   string        `json:"mode,omitempty"`   // "read" or "write" where the kind has both
+	Lock   uint64        `json:"lock,omitempty"`   // its address; 0 for sleep
+	Symbol string        `json:"symbol,omitempty"` // of the address, where the kernel tells; "mmap_lock" of the task's own
+	Stack  int           `json:"stack"`            // index into Profile.Stacks; -1 where it was lost
+	Kernel bool          `json:"kernel,omitempty"` // a kernel thread waited, for whomever
+	Count  uint64        `json:"count"`
+	Total  time.Duration `json:"total"`
+	Most   time.Duration `json:"most"` // the longest
 	Times  Histogram     `json:"times"`
 }
 
@@ -162,7 +162,7 @@ func (p Profile) frames(stack int) []string {
 }
 
 // byTotal sorts the longest first, and by name where that is equal.
-func byTotal[T any](all []T, total func(T) time.Duration, name func(T) string) {
+func byTotal[T any](all []T, total func(T) float64, name func(T) string) {
 	slices.SortFunc(all, func(a, b T) int {
 		return cmp.Or(cmp.Compare(total(b), total(a)), cmp.Compare(name(a), name(b)))
 	})

@@ -13,22 +13,22 @@ type Row struct {
 	Kind Kind   `json:"kind"`
 	// Inferred: the name is not the kernel's word but follows from the function
 	// that waits, or from another function that waits at the same address.
-	Inferred bool          `json:"inferred,omitempty"`
-	Locks    int           `json:"locks"`            // how many locks of this name: addresses
-	Kernel   bool          `json:"kernel,omitempty"` // waits of kernel threads, for whomever
-	Waits    uint64        `json:"waits"`
-	Total    time.Duration `json:"total"`
-	P99      time.Duration `json:"p99"` // 0 below 100 waits
-	Most     time.Duration `json:"most"`
-	Places   []Place       `json:"places"` // the longest first
+	Inferred bool    `json:"inferred,omitempty"`
+	Locks    int     `json:"locks"`            // how many locks of this name: addresses
+	Kernel   bool    `json:"kernel,omitempty"` // waits of kernel threads, for whomever
+	Waits    uint64  `json:"waits"`
+	Total    float64 `json:"total"`  // seconds, summed over threads
+	P99      float64 `json:"p99"`    // seconds; 0 below 100 waits
+	Most     float64 `json:"most"`   // seconds
+	Places   []Place `json:"places"` // the longest first
 }
 
 // Place is a function that waits for a row's lock.
 type Place struct {
-	Function string        `json:"function"` // the innermost that is not the lock's own
-	Path     []string      `json:"path"`     // from there outwards, of its longest stack
-	Waits    uint64        `json:"waits"`
-	Total    time.Duration `json:"total"`
+	Function string   `json:"function"` // the innermost that is not the lock's own
+	Path     []string `json:"path"`     // from there outwards, of its longest stack
+	Waits    uint64   `json:"waits"`
+	Total    float64  `json:"total"` // seconds
 }
 
 // other is the row of waits whose stack and lock were not kept.
@@ -62,8 +62,8 @@ func (p Profile) Table() []Row {
 			rows[key] = r
 		}
 		r.Waits += w.Count
-		r.Total += w.Total
-		r.Most = max(r.Most, w.Most)
+		r.Total += w.Total.Seconds()
+		r.Most = max(r.Most, w.Most.Seconds())
 		r.times.Add(w.Times)
 		if w.Lock != 0 {
 			r.locks[w.Lock] = true
@@ -75,12 +75,12 @@ func (p Profile) Table() []Row {
 	for _, r := range rows {
 		r.Locks = len(r.locks)
 		if r.Waits >= quantileFrom {
-			r.P99 = min(r.times.Quantile(0.99), r.Most)
+			r.P99 = min(r.times.Quantile(0.99).Seconds(), r.Most)
 		}
 		r.Places = sorted(r.places)
 		out = append(out, r.Row)
 	}
-	byTotal(out, func(r Row) time.Duration { return r.Total }, func(r Row) string { return r.Name + string(r.Kind) })
+	byTotal(out, func(r Row) float64 { return r.Total }, func(r Row) string { return r.Name + string(r.Kind) })
 	return out
 }
 
@@ -101,7 +101,7 @@ func addPlace(places map[string]*place, frames []string, w Wait) {
 		places[function] = at
 	}
 	at.Waits += w.Count
-	at.Total += w.Total
+	at.Total += w.Total.Seconds()
 	if w.Total >= at.longest {
 		at.longest, at.Path = w.Total, outwards(frames)
 	}
@@ -122,7 +122,7 @@ func sorted(places map[string]*place) []Place {
 	for p := range maps.Values(places) {
 		out = append(out, p.Place)
 	}
-	byTotal(out, func(p Place) time.Duration { return p.Total }, func(p Place) string { return p.Function })
+	byTotal(out, func(p Place) float64 { return p.Total }, func(p Place) string { return p.Function })
 	return out
 }
 

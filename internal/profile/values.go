@@ -1,10 +1,6 @@
 package profile
 
-import (
-	"time"
-
-	"github.com/tarelab/tare/internal/sample"
-)
+import "github.com/tarelab/tare/internal/sample"
 
 // Names of the metrics of a profile. Those of single locks are in Metrics.
 const (
@@ -42,9 +38,9 @@ func Metrics() []sample.Metric {
 
 // Values are the numbers of a profile.
 func (p Profile) Values() []sample.Value {
-	var lock, sleep time.Duration
+	var lock, sleep float64
 	var waits uint64
-	byName := map[string]time.Duration{}
+	byName := map[string]float64{}
 	for _, r := range p.Table() {
 		byName[r.Name] += r.Total
 		switch {
@@ -57,11 +53,11 @@ func (p Profile) Values() []sample.Value {
 		}
 	}
 	values := []sample.Value{
-		{Metric: LockWait, Value: lock.Seconds()}, {Metric: LockWaits, Value: float64(waits)},
-		{Metric: SleepWait, Value: sleep.Seconds()}, {Metric: ProbeTime, Value: p.Cost.Seconds()},
+		{Metric: LockWait, Value: lock}, {Metric: LockWaits, Value: float64(waits)},
+		{Metric: SleepWait, Value: sleep}, {Metric: ProbeTime, Value: p.Cost.Seconds()},
 	}
 	for _, t := range tracked {
-		values = append(values, sample.Value{Metric: t.metric, Value: byName[t.lock].Seconds()})
+		values = append(values, sample.Value{Metric: t.metric, Value: byName[t.lock]})
 	}
 	return values
 }

@@ -268,6 +268,12 @@ func (c *checker) rules(s Study) {
 	if s.Timeout <= 0 {
 		c.fail("timeout", "%s is not above zero", s.Timeout)
 	}
+	c.distinct("probes", s.Probes)
+	for i, p := range s.Probes {
+		if p != "" {
+			c.known(fmt.Sprintf("probes[%d]", i), "probe", p, []string{ProbeLocks, ProbeStacks})
+		}
+	}
 	if views := []string{string(ViewPriceList), string(ViewLadder)}; !slices.Contains(views, string(s.View)) {
 		c.fail("view", "%s", unknown("view", string(s.View), views))
 	}
@@ -277,6 +283,7 @@ func (c *checker) rules(s Study) {
 // of a variant, "" for the study itself.
 func (c *checker) size(at string, s Study) {
 	cells := (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Workloads))
+	cells *= 1 + len(s.Probes)
 	cells *= max(1, len(s.Limits)) * max(1, len(s.Copies)+len(s.ControlCopies))
 	if cells > maxCells {
 		c.fail(at, "the factors give about %d cells: at most %d can be planned; leave out levels", cells, maxCells)

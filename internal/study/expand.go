@@ -28,7 +28,11 @@ func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
 		}
 		for _, l := range orOne(s.Limits, Limits{}) {
 			for _, n := range s.levelsOfCopies() {
-				cells = append(cells, s.group(targets, Cell{Workload: w.Name, Environment: l.Name, Limits: l, Copies: n})...)
+				group := s.group(targets, Cell{Workload: w.Name, Environment: l.Name, Limits: l, Copies: n})
+				cells = append(cells, group...)
+				for _, probe := range s.Probes {
+					cells = append(cells, watched(group, probe)...)
+				}
 			}
 		}
 	}
@@ -109,6 +113,21 @@ func (s Study) group(targets []string, cell Cell) []Cell {
 			c.Control, c.AA, c.ID = false, true, t+"~aa/"+c.Group
 			cells = append(cells, c)
 		}
+	}
+	return cells
+}
+
+// watched are the twins of a group's cells that a probe watches.
+func watched(group []Cell, probe string) []Cell {
+	var cells []Cell
+	for _, c := range group {
+		if c.AA {
+			continue
+		}
+		c.Probe, c.Unwatched = probe, c.ID
+		c.Group += "~" + probe
+		c.ID += "~" + probe
+		cells = append(cells, c)
 	}
 	return cells
 }

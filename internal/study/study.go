@@ -35,7 +35,10 @@ type Study struct {
 	Alpha         float64       `yaml:"alpha,omitempty" json:"alpha,omitempty" as:"fraction"`     // family-wise error of a table; default 0.05
 	Timeout       time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty" as:"duration"` // of one trial; default 60 s
 	View          View          `yaml:"view,omitempty" json:"view,omitempty"`                     // how the report shows it; default price-list
-	Published     string        `yaml:"published,omitempty" json:"published,omitempty"`           // id under published/ that is shown beside
+	// Probes are measured besides: each cell has, for each, a twin that is
+	// watched by it. Times come from the trials that are not watched.
+	Probes    []string `yaml:"probes,omitempty" json:"probes,omitempty"`
+	Published string   `yaml:"published,omitempty" json:"published,omitempty"` // id under published/ that is shown beside
 	// Variants are other settings of the same study, by name: "quick",
 	// "published". Variant takes one.
 	Variants map[string]Variant `yaml:"variants,omitempty" json:"variants,omitempty"`
@@ -111,7 +114,18 @@ type Cell struct {
 	Group   string `json:"group"`
 	Control bool   `json:"control,omitempty"` // the group's control
 	AA      bool   `json:"aa,omitempty"`      // the control's twin: same target, measured only for the noise floor
+	// Probe watches the cell's trials; "" for none. The cell of which it is a
+	// twin has the id Unwatched. The watched cells of a group are a group of
+	// their own.
+	Probe     string `json:"probe,omitempty"`
+	Unwatched string `json:"unwatched,omitempty"`
 }
+
+// The probes that a study may ask for.
+const (
+	ProbeLocks  = "locks"  // waits for kernel locks, and other uninterruptible waits
+	ProbeStacks = "stacks" // what runs, and what sleeps, on which stack
+)
 
 // AATarget is how an A/A twin of a target is shown.
 func AATarget(target string) string { return target + " (A/A)" }

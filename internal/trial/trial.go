@@ -59,6 +59,8 @@ type Job struct {
 	// Parse turns one copy's standard output into values; nil for none.
 	Parse   func(stdout []byte) ([]sample.Value, error)
 	Timeout time.Duration // of the trial, from the request to the last exit
+	// Probes watch this trial, armed after the runner's own.
+	Probes []Probe
 	// Shared is a file that all copies have in common; nil for none.
 	Shared *Shared
 	// Together says what only all copies together tell, one value a trial, and
@@ -260,7 +262,7 @@ func (t *running) beginProbes(ctx context.Context) (func() ([]sample.Value, erro
 		}
 		return values, errors.Join(errs...)
 	}
-	for _, p := range t.runner.Probes {
+	for _, p := range slices.Concat(t.runner.Probes, t.job.Probes) {
 		end, err := p.Begin(ctx, watches)
 		if err != nil {
 			_, endErr := endAll()

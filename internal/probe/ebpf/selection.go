@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -89,7 +88,8 @@ func SelectProcess(pid int) (Selection, error) {
 }
 
 func (s *Selection) addCgroup(root, dir string) (ok bool, err error) {
-	info, err := os.Stat(dir)
+	var info unix.Stat_t
+	err = unix.Stat(dir, &info)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -104,7 +104,7 @@ func (s *Selection) addCgroup(root, dir string) (ok bool, err error) {
 	if rel == "." || depth > deepest {
 		return false, fmt.Errorf("cgroup %s has depth %d below %s: it must be 1 to %d", dir, depth, root, deepest)
 	}
-	s.cgroups[info.Sys().(*unix.Stat_t).Ino] = depth
+	s.cgroups[info.Ino] = depth
 	return true, nil
 }
 

@@ -1,0 +1,84 @@
+package analysis
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// Waits is what a watched cell showed: its locks, its stacks, and what watching
+// cost.
+type Waits struct {
+	Cell    string  `json:"cell"`
+	Target  string  `json:"target"`
+	Group   string  `json:"group"`
+	Probe   string  `json:"probe"`
+	Trials  int     `json:"trials"`
+	Elapsed float64 `json:"elapsed"` // seconds, of all these trials together
+	// Overhead is the wall time of watched trials against those of the same
+	// blocks that nothing watched; nil where there are none.
+	Overhead *Effect           `json:"overhead,omitempty"`
+	Cost     float64           `json:"cost"` // CPU seconds of the probe's programs, in all these trials
+	Rows     []profile.Row     `json:"rows,omitempty"`
+	Flame    profile.Node      `json:"flame"`
+	Lost     map[string]uint64 `json:"lost,omitempty"`
+	Notes    []string          `json:"notes,omitempty"`
+}
+
+// wallTime is the metric that tells how much watching slows down.
+const wallTime = "wall"
+
+// mostOverhead is the share of the elapsed time that watching may cost.
+const mostOverhead = 0.05
+
+// WaitsOf says what the watched cells waited for. profiles holds those of each
+// cell's trials that gave samples.
+func WaitsOf(in Input, profiles map[string][]profile.Profile) (all []Waits, warnings []string) {
+	in = in.defaults()
+	for _, c := range in.Cells {
+		if c.Probe == "" || len(profiles[c.ID]) == 0 {
+			continue
+		}
+		p := profile.Merge(profiles[c.ID])
+		w := Waits{
+			Cell: c.ID, Target: c.Target, Group: c.Group, Probe: c.Probe, Trials: len(profiles[c.ID]),
+			Elapsed: p.Elapsed.Seconds(), Cost: p.Cost.Seconds(),
+			Rows: p.Table(), Flame: p.Flame(), Lost: p.Lost, Notes: p.Notes,
+		}
+		w.Overhead = in.overhead(c)
+		warnings = append(warnings, w.warnings()...)
+		all = append(all, w)
+	}
+	return all, warnings
+}
+
+// WaitsOfOne is a single profile, of what ran already and was not compared.
+func WaitsOfOne(probe, name string, p profile.Profile) Waits {
+	return Waits{Target: name, Probe: probe, Trials: 1, Elapsed: p.Elapsed.Seconds(), Cost: p.Cost.Seconds(),
+		Rows: p.Table(), Flame: p.Flame(), Lost: p.Lost, Notes: p.Notes}
+}
+
+// overhead compares a watched cell with the one of which it is the twin.
+func (in Input) overhead(c study.Cell) *Effect {
+	watched, plain := in.Data.cells[c.ID].series(wallTime), in.Data.cells[c.Unwatched].series(wallTime)
+	rng := rand.New(rand.NewPCG(in.Seed, 0))
+	if e := compare(watched, plain, rng).effect; e.Blocks > 0 && e.Difference == nil {
+		return e
+	}
+	return nil
+}
+
+func (w Waits) warnings() (all []string) {
+	switch e := w.Overhead; {
+	case e == nil:
+		all = append(all, fmt.Sprintf("%s: what watching cost is not known, because no block holds the trial both ways", w.Cell))
+	case e.Interval.Low > 1+mostOverhead:
+		all = append(all, fmt.Sprintf("%s: watching made the trials %.1f %% longer, more than %.0f %%: shares of waits are of the slower trials; times stand in the tables of the trials that nothing watched",
+			w.Cell, 100*(e.Ratio-1), 100*mostOverhead))
+	case e.Interval.High > 1+mostOverhead:
+		all = append(all, fmt.Sprintf("%s: it is not shown that watching cost less than %.0f %% of the elapsed time; more --blocks or a quieter machine would tell", w.Cell, 100*mostOverhead))
+	}
+	return all
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/study"
+)
+
+// watchFlags are the options of tare locks and tare stacks.
+type watchFlags struct {
+	measureFlags
+	on          string
+	concurrency int
+	cgroup      string
+	pid         int
+	duration    time.Duration
+}
+
+// watchBlocks is how many pairs of a watched and an unwatched trial there are
+// unless asked otherwise: enough for an interval of the overhead.
+const watchBlocks = 6
+
+func locksCommand(env *Env) *cobra.Command {
+	return watchCommand(env, study.ProbeLocks, "locks [flags] -- CMD [ARG...]", "Show which kernel locks a command waits for",
+		`locks runs CMD on a target, several times with and as often without a probe in
+the kernel, in turn, and shows what its threads waited for: locks, by name and by
+the function that takes them, and other uninterruptible waits such as RCU grace
+periods. The two kinds of trial tell what watching costs.
+
+With --pid or --cgroup it watches what already runs, until Ctrl-C or --for.
+
+It needs root, Linux 5.19 and a kernel with BTF. Names marked * are inferred:
+docs/locks.md says how.`,
+		`  tare locks -- sh -c 'for i in 1 2 3; do sort /etc/services; done'
+  tare locks --on native --concurrency 32 -- true
+  tare locks --pid 4711 --for 10s`)
+}
+
+func watchCommand(env *Env, probe, use, short, long, example string) *cobra.Command {
+	var f watchFlags
+	c := &cobra.Command{
+		Use: use, Short: short, Long: long, Example: example,
+		Args: func(c *cobra.Command, args []string) error { return f.check(c, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.cgroup != "" || f.pid != 0 {
+				return env.watch(c, probe, &f)
+			}
+			return env.measure(c, f.study(probe, args), &f.measureFlags)
+		},
+	}
+	flags := c.Flags()
+	flags.SetInterspersed(false)
+	flags.StringVar(&f.on, "on", study.DefaultControl, "target, by name (see tare check)")
+	flags.IntVar(&f.concurrency, "concurrency", 1, "instances started at once in each trial")
+	flags.StringVar(&f.cgroup, "cgroup", "", "watch this cgroup of version 2 and those below it, by path")
+	flags.IntVar(&f.pid, "pid", 0, "watch this process and those that it starts")
+	flags.DurationVar(&f.duration, "for", 0, "how long to watch a cgroup or process (default: until Ctrl-C)")
+	f.measureFlags.define(flags)
+	flags.StringVar(&f.rootfs, "rootfs", "", "run CMD in this root file system (a directory; never written to)")
+	flags.StringVar(&f.image, "image", "", "run CMD in this image (OCI layout, or a tar of one or of docker save)")
+	return c
+}
+
+// check refuses what cannot be meant.
+func (f *watchFlags) check(c *cobra.Command, args []string) error {
+	running := f.cgroup != "" || f.pid != 0
+	var err error
+	switch {
+	case f.cgroup != "" && f.pid != 0:
+		err = errors.New("--cgroup and --pid exclude each other")
+	case f.pid < 0:
+		err = fmt.Errorf("--pid %d: must be above 0", f.pid)
+	case running && len(args) > 0:
+		err = errors.New("either a command, or --cgroup or --pid of what already runs")
+	case !running && (len(args) == 0 || args[0] == ""):
+		err = fmt.Errorf("which command? Give it after --, as in: tare %s -- true", c.Name())
+	case f.concurrency < 1:
+		err = fmt.Errorf("--concurrency %d: must be at least 1", f.concurrency)
+	case f.duration < 0 || c.Flags().Changed("for") && (f.duration == 0 || !running):
+		err = errors.New("--for takes a duration above 0, and goes with --cgroup or --pid")
+	case f.rootfs != "" && f.image != "":
+		err = errors.New("--rootfs and --image exclude each other: give one of them")
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// study is the one cell with its watched twin.
+func (f *watchFlags) study(probe string, args []string) study.Study {
+	no := false
+	return study.Study{
+		ID:        probe,
+		Title:     map[string]string{study.ProbeLocks: "What waits in the kernel: ", study.ProbeStacks: "Where the time goes: "}[probe] + strings.Join(args, " "),
+		Question:  "What do the command's threads wait for, and where?",
+		Targets:   []string{f.on},
+		Control:   f.on,
+		Workloads: []study.Workload{{Name: filepath.Base(args[0]), Kind: "command", Args: args}},
+		Copies:    []int{f.concurrency},
+		Probes:    []string{probe},
+		Blocks:    watchBlocks,
+		AA:        &no,
+	}
+}

@@ -1,0 +1,102 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/probe/ebpf"
+	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/schedule"
+	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// recorders begin to record, by the name that studies have for a probe.
+var recorders = map[string]func(ebpf.Selection) (stop func() (profile.Profile, error), err error){
+	study.ProbeLocks: ebpf.RecordLocks,
+}
+
+// canWatch proves that the study's probes work here, before anything is
+// measured. The error is a target.CannotError where this machine or user lacks
+// what they need.
+func canWatch(st study.Study) error {
+	for _, p := range st.Probes {
+		stop, err := recorders[p](ebpf.Selection{})
+		if err != nil {
+			return err
+		}
+		if _, err := stop(); err != nil {
+			return fmt.Errorf("probe %s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// profilesOf are the profiles of a run's watched cells, of the blocks' trials
+// that gave samples.
+func profilesOf(run *store.Run) (map[string][]profile.Profile, error) {
+	watched := map[string]bool{}
+	for _, c := range run.Manifest().Cells {
+		watched[c.ID] = c.Probe != ""
+	}
+	all := map[string][]profile.Profile{}
+	if len(run.Manifest().Study.Probes) == 0 {
+		return all, nil
+	}
+	for r, err := range run.Records() {
+		if err != nil {
+			return nil, err
+		}
+		if !watched[r.Cell] || r.Failure != nil || r.Block == schedule.Cold {
+			continue
+		}
+		p, ok, err := run.Profile(r.Seq)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			all[r.Cell] = append(all[r.Cell], p)
+		}
+	}
+	return all, nil
+}
+
+// WriteProfiles writes what the watched cells showed into the run's directory,
+// as pprof profiles and folded stacks, and returns the files' paths.
+func WriteProfiles(run *store.Run) ([]string, error) {
+	profiles, err := profilesOf(run)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for cell, all := range profiles {
+		stem := filepath.Join(run.Dir(), strings.NewReplacer("/", "-", "~", "-").Replace(cell))
+		written, err := WriteProfile(stem, profile.Merge(all))
+		if err != nil {
+			return files, err
+		}
+		files = append(files, written...)
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// WriteProfile writes a profile to stem.pb.gz, for pprof, and to stem.folded.
+func WriteProfile(stem string, p profile.Profile) ([]string, error) {
+	files := []string{stem + ".pb.gz", stem + ".folded"}
+	for i, write := range []func(io.Writer) error{p.Pprof, p.Folded} {
+		f, err := os.Create(files[i])
+		if err != nil {
+			return nil, fmt.Errorf("profile: %w", err)
+		}
+		if err := errors.Join(write(f), f.Close()); err != nil {
+			return nil, fmt.Errorf("profile %s: %w", files[i], err)
+		}
+	}
+	return files, nil
+}

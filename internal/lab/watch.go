@@ -1,0 +1,84 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/probe/ebpf"
+	"github.com/tarelab/tare/internal/profile"
+)
+
+// Watched is what Watch saw.
+type Watched struct {
+	Claim   analysis.Waits
+	Profile profile.Profile
+}
+
+// Watch watches what already runs, a cgroup of version 2 or a process with its
+// descendants, for so long (0: until ctx is cancelled, which is no error), or
+// until the process has ended.
+func Watch(ctx context.Context, probe, cgroup string, pid int, long time.Duration) (Watched, error) {
+	own, name, err := selected(cgroup, pid)
+	if err != nil {
+		return Watched{}, &InputError{err}
+	}
+	stop, err := recorders[probe](own)
+	if err != nil {
+		return Watched{}, err
+	}
+	waitErr := linger(ctx, pid, long)
+	p, err := stop()
+	if err := errors.Join(err, waitErr); err != nil {
+		return Watched{}, err
+	}
+	return Watched{analysis.WaitsOfOne(probe, name, p), p}, nil
+}
+
+func selected(cgroup string, pid int) (own ebpf.Selection, name string, err error) {
+	if cgroup != "" {
+		own, err = ebpf.SelectCgroup(cgroup)
+		return own, "cgroup " + cgroup, err
+	}
+	own, err = ebpf.SelectProcess(pid)
+	return own, "process " + strconv.Itoa(pid), err
+}
+
+// linger waits for the time, the process's end, or ctx, whichever is first.
+func linger(ctx context.Context, pid int, long time.Duration) error {
+	if long > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, long)
+		defer cancel()
+	}
+	if pid == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("watch process %d: %w", pid, err)
+	}
+	f := os.NewFile(uintptr(fd), "pidfd")
+	defer f.Close()
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for ctx.Err() == nil {
+		n, err := unix.Poll(poll, 100)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("watch process %d: %w", pid, err)
+		}
+		if n > 0 {
+			return nil
+		}
+	}
+	return nil
+}
