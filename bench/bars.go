@@ -92,11 +92,14 @@ func nativeAgainstCrun(ctx context.Context) (result, error) {
 	return describe(analysis.AtLeast(ratios, 5)), nil
 }
 
+// pause is what tare's own work between two short trials takes, in microseconds.
+const pause = "20000"
+
 // bias gives the differences of the medians between `tare weigh` on the host
-// and a bare loop in C over the same command, pair by pair.
+// and a bare loop in C over the same command at the same pace, pair by pair.
 func bias(ctx context.Context, n, each int, argv ...string) (differences, bare []float64, err error) {
 	for range n {
-		c, err := nanoseconds(ctx, append([]string{spawn, strconv.Itoa(each)}, argv...)...)
+		c, err := nanoseconds(ctx, append([]string{spawn, strconv.Itoa(each), pause}, argv...)...)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -149,6 +149,55 @@ static int do_mknod(char **a) { return mknod(a[0], S_IFCHR | number(a[1]), numbe
 
 static int do_symlink(char **a) { return symlink(a[0], a[1]); }
 
+/*
+ * warm: what was made a moment ago knows none of its files yet, and the first to
+ * look one up would pay for the laboratory's own preparation. A file that is not
+ * there is looked up as well, and is no error. O_PATH: nothing is opened, so a
+ * device or a pipe of that name does nothing.
+ */
+static int do_warm(char **a) {
+	/* struct open_how of <linux/openat2.h>, which not every library has. */
+	struct { uint64_t flags, mode, resolve; } how = { O_PATH | O_CLOEXEC, 0, 0x10 /* RESOLVE_IN_ROOT */ };
+	int root = open(a[0], O_PATH | O_DIRECTORY | O_CLOEXEC), fd;
+
+	if (root < 0)
+		return -1;
+	fd = syscall(SYS_openat2, root, a[1], &how, sizeof how);
+	if (fd >= 0)
+		close(fd);
+	return close(root);
+}
+
+/* ---- a rehearsal ---- */
+
+static int nowhere = -1; /* /dev/null, opened while there surely is one */
+
+static int rehearse_child(void *a) {
+	char *argv[] = { *(char **)a, NULL };
+
+	if (dup2(nowhere, 1) >= 0)
+		execve(argv[0], argv, argv + 1);
+	_exit(127);
+}
+
+static char stack[65536] __attribute__((aligned(16)));
+
+/*
+ * rehearse: the first process that is born of a new launcher in a new cgroup
+ * takes longer than the next. It runs a program that does nothing but write to
+ * its standard output, which goes nowhere; what comes of it is of no interest.
+ */
+static int do_rehearse(char **a) {
+	int pid = clone(rehearse_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, a);
+
+	if (pid < 0)
+		return -1;
+	while (waitpid(pid, NULL, 0) < 0)
+		if (errno != EINTR)
+			return -1;
+	return 0;
+}
+
 static int do_chroot(char **a) { return chroot(a[0]) || chdir("/") ? -1 : 0; }
 
 /* pivot: with "." for both, the old root is stacked on the new one, and one
@@ -264,6 +313,8 @@ static const struct kind {
 	{ "mount", 5, 1, do_mount, NULL },
 	{ "bindro", 1, 0, do_bindro, NULL },
 	{ "umount", 2, 0, do_umount, NULL },
+	{ "warm", 2, 0, do_warm, NULL },
+	{ "rehearse", 1, 0, do_rehearse, NULL },
 	{ "mkdir", 2, 0, do_mkdir, NULL },
 	{ "touch", 1, 0, do_touch, NULL },
 	{ "mknod", 3, 0, do_mknod, NULL },
@@ -407,8 +458,6 @@ static int child(void *unused) {
 	}
 	_exit(127);
 }
-
-static char stack[65536] __attribute__((aligned(16)));
 
 /* start clones and returns the child's pid, after its execve or its failure. */
 static int start(void) {
@@ -602,6 +651,7 @@ static int hygiene(void) {
 	/* A kernel before 5.11 has no such flag; the laboratory opens all of its
 	 * descriptors close-on-exec anyway. */
 	syscall(SYS_close_range, 3U, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */);
+	nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	/* Opened now: there may be no /proc after chroot. */
 	snprintf(file, sizeof file, "/proc/self/task/%d/children", getpid());
 	children = open(file, O_RDONLY | O_CLOEXEC);

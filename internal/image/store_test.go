@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -200,6 +201,27 @@ func TestForCommands(t *testing.T) {
 		if err != nil || !strings.Contains(out, c.want) {
 			t.Errorf("%q: %v: %s", c.argv, err, out)
 		}
+	}
+}
+
+func TestOpens(t *testing.T) {
+	script := write(t, filepath.Join(t.TempDir(), "tool"), "#!/usr/bin/env -S bash -e\ntrue\n", 0o755)
+	r, err := NewStore(t.TempDir()).ForCommands(t.Context(), small(), []string{script})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	files, err := r.Opens(script, "/usr/bin:/bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{script, "/usr/bin/env", "/usr/bin/bash", "/ld-", "/libc.so", "/libtinfo.so", "/etc/ld.so.cache"} {
+		if !slices.ContainsFunc(files, func(f string) bool { return strings.Contains(f, want) }) {
+			t.Errorf("no %s among %q", want, files)
+		}
+	}
+	if files, err := r.Opens("/no/such", ""); err != nil || !slices.Equal(files, []string{"/no/such"}) {
+		t.Errorf("a command that is missing: %q, %v", files, err)
 	}
 }
 

@@ -46,7 +46,8 @@ type Plan struct {
 	trials  []schedule.Trial // of the whole run; those that are done are skipped
 	drivers map[string]target.Driver
 	jobs    map[jobKey]workload.Job
-	cpusets map[string]string // as the study asks for them -> as they are on this machine
+	opens   map[jobKey][]string // files that a job's command looks up when it starts
+	cpusets map[string]string   // as the study asks for them -> as they are on this machine
 	root    image.Root
 }
 
@@ -259,6 +260,7 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 	}
 	l.roots = append(l.roots, root)
 	p.root, p.Notes = root, append(p.Notes, root.Notes...)
+	p.opens = map[jobKey][]string{}
 	p.Manifest.Image, p.Manifest.Rootfs, p.Manifest.ImageSource = root.Digest, o.Rootfs, o.Image
 	for key, job := range p.jobs {
 		name := key.workload
@@ -270,6 +272,9 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 		}
 		if job.Args[0], err = root.LookPath(job.Args[0], searchPath); err != nil {
 			return &InputError{fmt.Errorf("workload %s: %w", name, err)}
+		}
+		if p.opens[key], err = root.Opens(job.Args[0], searchPath); err != nil {
+			return fmt.Errorf("root file system: %w", err)
 		}
 	}
 	return nil
@@ -369,6 +374,7 @@ func (p *Plan) job(t schedule.Trial) trial.Job {
 			Rootfs: p.root.Rootfs,
 			Mounts: p.root.Mounts,
 			Args:   j.Args,
+			Opens:  p.opens[jobKey{c.Workload, c.Environment}],
 			Env:    environment(j.Env, w.Env),
 			Limits: limitsOf(c.Limits),
 		},

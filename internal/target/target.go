@@ -66,6 +66,7 @@ type Spec struct {
 	Cwd    string   // absolute inside Rootfs; "" means "/"
 	User   User     // zero value: root inside the target
 	Limits Limits   // zero value: none
+	Opens  []string // files of Rootfs that the payload's start looks up, absolute: a target that makes a root before the clock looks them up there, so that the clock does not time what is new only because the laboratory has just made it
 	Mounts []Mount  // host files or directories that the payload shares
 	Stdio  Stdio    // the payload's standard streams; known before the clock starts, so that handing them over costs nothing inside it
 	// Cgroup is the instance's cgroup, relative to the root of each hierarchy
@@ -74,6 +75,10 @@ type Spec struct {
 	// the payload into Cgroup/payload, the runtime's own into Cgroup/runtime.
 	Cgroup string
 }
+
+// Mark is where the mark helper (guest/mark.c) stands in every root file system:
+// a laboratory's payloads are its arguments.
+const Mark = "/.tare/mark"
 
 // Label is the prefix of everything that tare makes on a machine: cgroups,
 // container ids, namespaces, mounts' source names. Sweeping goes by it alone.

@@ -110,7 +110,7 @@ func (c *replica) hold(ctx, bounded context.Context) error {
 	}
 	c.takeActed()
 	if c.stdout.acted == 0 {
-		return phased{"wait", fmt.Errorf("the payload never acted inside the target: its first output was not the mark of %s", MarkPath)}
+		return phased{"wait", fmt.Errorf("the payload never acted inside the target: its first output was not the mark of %s", target.Mark)}
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func TestHoldKeepsAllAlive(t *testing.T) {
 		}, nil
 	}}
 	payload := func(ctx context.Context, spec target.Spec) (target.Exit, error) {
-		if !slices.Equal(spec.Args, []string{trial.MarkPath, "-hold"}) {
+		if !slices.Equal(spec.Args, []string{target.Mark, "-hold"}) {
 			t.Errorf("payload %q", spec.Args)
 		}
 		alive.Add(1)

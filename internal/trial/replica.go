@@ -14,9 +14,6 @@ import (
 	"github.com/tarelab/tare/internal/target"
 )
 
-// MarkPath is where the mark helper stands in every rootfs.
-const MarkPath = "/.tare/mark"
-
 // replica is one instance of a trial with its streams and stamps.
 type replica struct {
 	id             string
@@ -59,12 +56,13 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 	spec.ID = id
 	switch {
 	case job.Hold != nil:
-		spec.Args = []string{MarkPath, "-hold"}
+		spec.Args = []string{target.Mark, "-hold"}
 	case len(job.Spec.Args) == 0:
-		spec.Args = []string{MarkPath}
+		spec.Args = []string{target.Mark}
 	default:
-		spec.Args = append([]string{MarkPath, "--"}, job.Spec.Args...)
+		spec.Args = append([]string{target.Mark, "--"}, job.Spec.Args...)
 	}
+	spec.Opens = append([]string{target.Mark}, job.Spec.Opens...)
 	spec.Stdio = target.Stdio{Stdin: job.Spec.Stdio.Stdin, Stdout: c.stdout.write, Stderr: c.stderr.write}
 	c.grouped = true
 	if spec.Cgroup, err = r.Groups.Make(group); err != nil {
@@ -150,7 +148,7 @@ func (c *replica) evaluate(job Job) ([]sample.Value, error) {
 		return nil, phased{"wait", target.Labf("reading the payload's output: %w", err)}
 	}
 	if c.marks[target.PhaseActed] == 0 {
-		return nil, phased{"wait", fmt.Errorf("the payload ended with exit code 0 but never acted inside the target: its first output was not the mark of %s", MarkPath)}
+		return nil, phased{"wait", fmt.Errorf("the payload ended with exit code 0 but never acted inside the target: its first output was not the mark of %s", target.Mark)}
 	}
 	values := c.general()
 	if !job.many() {

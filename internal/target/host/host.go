@@ -128,5 +128,6 @@ func (h *host) root(spec target.Spec, dir string, cfg *launch.Config, inst *laun
 	if h.lab.Root {
 		cfg.Pre = append(cfg.Pre, launch.IDs(spec.User.UID, spec.User.GID))
 	}
+	cfg.Pre = append(cfg.Pre, launch.Rehearsal(spec)...)
 	return nil
 }

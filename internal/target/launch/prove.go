@@ -33,7 +33,7 @@ func Prove(ctx context.Context, driver target.Driver, rootfs, dir string) (err e
 	defer out.Close()
 	exit, err := prove(ctx, driver, dir, target.Spec{
 		ID: fmt.Sprintf("%s-check-%d", target.Label, os.Getpid()), Rootfs: rootfs,
-		Args:  []string{"/.tare/mark", "--", "/bin/busybox", "sh", "-c", fmt.Sprintf("exit %d", proofCode)},
+		Args:  []string{target.Mark, "--", "/bin/busybox", "sh", "-c", fmt.Sprintf("exit %d", proofCode)},
 		Env:   []string{"PATH=/bin"},
 		Stdio: target.Stdio{Stdout: in, Stderr: in},
 	})

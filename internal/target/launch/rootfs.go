@@ -142,6 +142,26 @@ func (r *Rootfs) Mounts(at string) ([]Step, error) {
 	return steps, nil
 }
 
+// Warm looks up, below at, the files that the payload's start looks up: an
+// overlay that has just been mounted knows none of them.
+func Warm(at string, spec target.Spec) []Step {
+	var steps []Step
+	for _, file := range spec.Opens {
+		steps = append(steps, lookUp(at, file))
+	}
+	return steps
+}
+
+// Rehearsal, once the launcher's root is the payload's, starts the mark alone,
+// as the payload will be started.
+func Rehearsal(spec target.Spec) []Step {
+	steps := Warm("/", spec)
+	if len(spec.Args) > 0 && spec.Args[0] == target.Mark {
+		steps = append(steps, rehearse(target.Mark))
+	}
+	return steps
+}
+
 // place makes the missing parts of name, an absolute path in the root file
 // system, for a mount to stand on. A symbolic link on the way that leads out of
 // the root file system is an error.

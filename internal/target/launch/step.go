@@ -65,6 +65,15 @@ func Write(file, text string) Step { return Step{"write", file, text} }
 // Join moves the process into the cgroup whose directory is dir.
 func Join(dir string) Step { return Step{"join", dir} }
 
+// lookUp looks a file up below the root directory at, as a process would whose root
+// that is, so that the first lookup in a fresh overlay lies before the clock.
+func lookUp(at, file string) Step { return Step{"warm", at, file} }
+
+// rehearse runs a program without arguments, its standard output thrown away, as
+// the payload will be run: what is slow only the first time then lies before the
+// clock.
+func rehearse(program string) Step { return Step{"rehearse", program} }
+
 // Chroot is chroot(2) followed by chdir("/").
 func Chroot(dir string) Step { return Step{"chroot", dir} }
 

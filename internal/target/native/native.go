@@ -205,6 +205,7 @@ func (p *plan) rootBefore() error {
 	}
 	p.pre(mounts...)
 	p.pre(launch.Chroot(p.fs.Dir))
+	p.pre(launch.Rehearsal(p.spec)...)
 	return nil
 }
 

@@ -73,7 +73,7 @@ func (d *Driver) prove(ctx context.Context, binary string, notes map[string]stri
 		return target.Labf("find the cgroup hierarchies: %w", err)
 	}
 	spec := target.Spec{ID: id, Rootfs: d.lab.TestRootfs, Env: []string{"PATH=/bin"},
-		Args: []string{"/.tare/mark", "--", "/bin/busybox", "sh", "-c", fmt.Sprintf("read x; exit %d", checkCode)}}
+		Args: []string{target.Mark, "--", "/bin/busybox", "sh", "-c", fmt.Sprintf("read x; exit %d", checkCode)}}
 	if d.lab.Root && trees.Usable() {
 		spec.Cgroup = target.Label + "/" + id
 		if err := trees.Make(spec.Cgroup); err != nil {

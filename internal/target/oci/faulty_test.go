@@ -43,7 +43,7 @@ func try(t *testing.T, ctx context.Context, d *Driver) (run, closed error) {
 		t.Fatal(err)
 	}
 	id := target.Label + "-oci-test-" + d.Name()
-	spec := target.Spec{ID: id, Rootfs: d.lab.TestRootfs, Args: []string{"/.tare/mark"}, Cgroup: target.Label + "/" + id}
+	spec := target.Spec{ID: id, Rootfs: d.lab.TestRootfs, Args: []string{target.Mark}, Cgroup: target.Label + "/" + id}
 	if err := trees.Make(spec.Cgroup); err != nil {
 		t.Fatal(err)
 	}

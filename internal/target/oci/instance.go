@@ -64,6 +64,7 @@ func (i *instance) prepare(ctx context.Context) error {
 	}
 	overlay := sys.Overlay{Lower: i.spec.Rootfs, Upper: h.upper(), Work: h.work()}
 	steps = append(steps, launch.Mount(target.Label, h.rootfs(), "overlay", 0, overlay.Data(!d.lab.Root)))
+	steps = append(steps, launch.Warm(h.rootfs(), i.spec)...)
 	i.process, err = launch.New(ctx, launch.Config{
 		Launcher: d.lab.LaunchPath, Env: environment(), Stdio: i.spec.Stdio, Cgroup: group, Pre: steps, Go: d.network(),
 		Args: d.arguments(i.binary, h.state(d.runtime.Name), h.log(),

@@ -75,7 +75,7 @@ func toolDirs() []string {
 
 // Inside the rootfs: the paths that checks use.
 const (
-	markPath    = "/.tare/mark"
+	markPath    = target.Mark
 	busybox     = "/bin/busybox"
 	shell       = "/bin/sh"
 	crashPath   = "/bin/crash"

@@ -1,0 +1,101 @@
+package image
+
+import (
+	"debug/elf"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Opens are the files of the root that the kernel and the dynamic linker look up
+// when the command starts, itself included, as absolute paths: what is to be
+// looked up once before a clock starts. It is a hint, and no proof that the
+// command runs: libraries are sought in the linker's usual directories, and what
+// is missing is passed over.
+func (r Root) Opens(command, search string) ([]string, error) {
+	root, err := os.OpenRoot(r.Rootfs)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	dirs := newLinker(nil).system
+	files := []string{command}
+	dynamic := false
+	for i := 0; i < len(files); i++ {
+		needs, libraries := starts(root, files[i])
+		for _, name := range needs {
+			if name != "" && !strings.Contains(name, "/") { // what env(1) looks up
+				name = inDirs(root, strings.Split(search, ":"), name)
+			}
+			files = appendNew(files, name)
+		}
+		for _, lib := range libraries {
+			dynamic = true
+			files = appendNew(files, inDirs(root, dirs, lib))
+		}
+	}
+	if dynamic { // ld.so(8) looks for both first
+		files = append(files, "/etc/ld.so.preload", "/etc/ld.so.cache")
+	}
+	return files, nil
+}
+
+func appendNew(files []string, name string) []string {
+	if name == "" || slices.Contains(files, name) {
+		return files
+	}
+	return append(files, name)
+}
+
+// inDirs is the first of the directories' files of that name, "" for none.
+func inDirs(root *os.Root, dirs []string, name string) string {
+	for _, dir := range dirs {
+		p := path.Join("/", dir, name)
+		if _, err := inRoot(root, p, nil); err == nil {
+			return p
+		}
+	}
+	return ""
+}
+
+// starts are the programs and the libraries that a file names as what it needs
+// to start.
+func starts(root *os.Root, file string) (programs, libraries []string) {
+	at, err := inRoot(root, file, nil)
+	if err != nil {
+		return nil, nil
+	}
+	f, err := root.Open(at)
+	if err != nil {
+		return nil, nil
+	}
+	defer f.Close()
+	head := make([]byte, scriptLine)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	if head = head[:n]; strings.HasPrefix(string(head), "#!") {
+		interp, args, err := shebang(string(head))
+		if err != nil {
+			return nil, nil
+		}
+		return []string{interp, envCommand(interp, args)}, nil
+	}
+	e, err := elf.NewFile(f)
+	if err != nil {
+		return nil, nil
+	}
+	interp, err := interpreter(e)
+	if err != nil {
+		return nil, nil
+	}
+	libraries, err = e.ImportedLibraries()
+	if err != nil {
+		libraries = nil // a static program, or one without a table of sections
+	}
+	return []string{interp}, libraries
+}
