@@ -98,7 +98,9 @@ Measuring needs root for most targets; check, report, studies and help do not.
 	root.PersistentFlags().String("state", "", "directory for runs and images (default $TARE_STATE, else /var/lib/tare for root, else ~/.local/state/tare)")
 	root.AddCommand(
 		checkCommand(env), weighCommand(env), runCommand(env), resumeCommand(env), reportCommand(env),
-		compareCommand(env), indexCommand(env), locksCommand(env), studiesCommand(env), runsCommand(env), sweepCommand(env), versionCommand(env),
+		compareCommand(env), indexCommand(env), locksCommand(env),
+		bootCommand(env),
+		studiesCommand(env), runsCommand(env), sweepCommand(env), versionCommand(env),
 	)
 	return root
 }

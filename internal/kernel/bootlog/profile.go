@@ -1,0 +1,159 @@
+package bootlog
+
+import (
+	"slices"
+	"time"
+)
+
+// A Profile says where a boot's time went.
+type Profile struct {
+	Boot       *Boot       `json:"-"`
+	Kernel     string      `json:"kernel"`
+	Command    string      `json:"command"`
+	Clock      Clock       `json:"clock"`
+	Lines      int         `json:"lines"`
+	End        float64     `json:"end"` // seconds, of the last line
+	Milestones []Milestone `json:"milestones"`
+	Phases     []Phase     `json:"phases"` // as the published log is cut
+	Steps      []Step      `json:"steps"`  // the costliest first
+	Initcalls  []Initcall  `json:"initcalls"`
+	Probes     []Probe     `json:"probes,omitempty"`
+	Initramfs  *Unpacking  `json:"initramfs,omitempty"`
+	Waits      []RootWait  `json:"waits,omitempty"`
+	Subsystems []Subsystem `json:"subsystems"`
+	Units      []Unit      `json:"units,omitempty"`
+	Chain      []Unit      `json:"chain,omitempty"` // inferred critical chain, the last unit first
+	Modules    []Module    `json:"modules,omitempty"`
+	Symbols    []Symbol    `json:"symbols,omitempty"` // with a kernel tree
+	Warnings   []string    `json:"warnings,omitempty"`
+}
+
+// A Step is the time between a line and the one before it, as the kernel's
+// scripts/show_delta has it. What took it lies between the two.
+type Step struct {
+	At     time.Duration `json:"at"`
+	Took   time.Duration `json:"took"`
+	Line   string        `json:"line"`
+	After  string        `json:"after"`            // the line before
+	While  []string      `json:"while,omitempty"`  // initcalls that were running
+	Source string        `json:"source,omitempty"` // who wrote the line; empty: the kernel
+}
+
+// New takes a boot apart.
+func New(b *Boot) *Profile {
+	p := &Profile{Boot: b, Kernel: b.Kernel, Command: b.Command, Clock: b.Clock, Lines: len(b.Lines), End: b.End().Seconds(), Warnings: slices.Clone(b.Warnings)}
+	p.Initramfs = unpacking(b)
+	p.Initcalls, p.Probes = initcalls(b)
+	settle(p.Initcalls, p.Initramfs)
+	p.Milestones = milestones(b)
+	p.Phases = phases(b, p.Milestones)
+	p.Steps = steps(b, p.Initcalls)
+	p.Waits = rootWaits(b)
+	p.Units, p.Chain = units(b)
+	p.Modules = modules(b, p.Initcalls)
+	p.Subsystems = subsystems(b, p.Initcalls)
+	p.doubt()
+	slices.SortStableFunc(p.Initcalls, func(x, y Initcall) int { return int(y.Own - x.Own) })
+	return p
+}
+
+func (p *Profile) doubt() {
+	if len(p.Initcalls) == 0 {
+		p.Warnings = append(p.Warnings, "no initcalls: boot with initcall_debug ignore_loglevel log_buf_len=4M to have them")
+	}
+	if t := tick(p.Initcalls); t > 0 {
+		p.Warnings = append(p.Warnings, "most initcalls took a multiple of "+t.String()+": they were timed by the timer tick, single durations are that coarse")
+	}
+	for _, c := range p.Initcalls {
+		if !c.Complete {
+			p.Warnings = append(p.Warnings, "initcall "+c.Name+" was called and has not returned: the log ends in it, or it hangs")
+		}
+	}
+}
+
+// steps are the differences of neighbouring lines, the costliest first.
+func steps(b *Boot, calls []Initcall) []Step {
+	var out []Step
+	var before *Line
+	for i := range b.Lines {
+		l := &b.Lines[i]
+		if !l.Timed {
+			continue
+		}
+		if before != nil && l.At > before.At {
+			out = append(out, Step{At: l.At, Took: l.At - before.At, Line: l.Text, After: before.Text, Source: l.Source})
+		}
+		before = l
+	}
+	slices.SortStableFunc(out, func(x, y Step) int { return int(y.Took - x.Took) })
+	for i := range out[:min(len(out), 100)] { // those that anybody looks at
+		out[i].While = running(calls, out[i].At-out[i].Took, out[i].At)
+	}
+	return out
+}
+
+// running are the calls that overlap more than half of a span.
+func running(calls []Initcall, from, to time.Duration) []string {
+	var out []string
+	for _, c := range calls {
+		if min(c.End, to)-max(c.Start, from) > (to-from)/2 {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
+// A Module is a kernel module as the log tells of its start.
+type Module struct {
+	Name string        `json:"name"`
+	At   time.Duration `json:"at"`   // when it was there
+	Took time.Duration `json:"took"` // of its initcalls, without waits; 0 where the log has none
+}
+
+// modules are those that started, in their order.
+func modules(b *Boot, calls []Initcall) []Module {
+	var out []Module
+	index := map[string]int{}
+	for _, c := range calls {
+		if c.Module == "" {
+			continue
+		}
+		i, known := index[c.Module]
+		if !known {
+			i = len(out)
+			index[c.Module] = i
+			out = append(out, Module{Name: c.Module})
+		}
+		out[i].At = max(out[i].At, c.End)
+		out[i].Took += c.Own
+	}
+	for _, l := range b.Lines {
+		if m := moduleLoaded.FindStringSubmatch(l.Text); m != nil && l.Source == "" {
+			if _, known := index[m[1]]; !known {
+				index[m[1]] = len(out)
+				out = append(out, Module{Name: m[1], At: l.At})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(x, y Module) int { return int(x.At - y.At) })
+	return out
+}
+
+// A RootWait is the kernel or init waiting for something, as the log says it.
+type RootWait struct {
+	For  string        `json:"for"`
+	At   time.Duration `json:"at"`
+	Took time.Duration `json:"took"`
+}
+
+// rootWaits are the waits that the kernel announces: for the root device and
+// for all devices to be found. They end at the next line.
+func rootWaits(b *Boot) []RootWait {
+	var out []RootWait
+	for i, l := range b.Lines[:max(len(b.Lines)-1, 0)] {
+		if m := announcedWait.FindString(l.Text); m != "" && l.Source == "" && l.Timed {
+			out = append(out, RootWait{For: l.Text, At: l.At, Took: max(b.Lines[i+1].At-l.At, 0)})
+		}
+	}
+	return out
+}

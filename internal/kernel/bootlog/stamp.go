@@ -1,0 +1,213 @@
+package bootlog
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// entry is a line of the file with all stamps that it carries.
+type entry struct {
+	number  int
+	text    string
+	source  string
+	unit    string
+	boot    string // journald's id of the boot
+	stamps  map[Clock]time.Duration
+	newBoot bool // a line that separates boots and says nothing else
+}
+
+// The prefixes that logs put before a line's text. They nest: a syslog line
+// holds a kernel stamp, a captured console line holds both.
+var (
+	escape     = regexp.MustCompile("\x1b(\\[[0-9;?=]*[@-~]|[()][A-Z0-9]|[=>c])|[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f]")
+	priority   = regexp.MustCompile(`^<\d{1,3}>`)
+	decoded    = regexp.MustCompile(`^(kern|user|daemon|syslog|auth|authpriv|cron|local\d) *:(emerg|alert|crit|err|warn|notice|info|debug) *: `)
+	kmsg       = regexp.MustCompile(`^\d+,\d+,(\d+),[^;]*;`)
+	grabserial = regexp.MustCompile(`^\[(\d+\.\d+) \d+\.\d+\] ?`)
+	printk     = regexp.MustCompile(`\[ *(\d{1,9}\.\d{6})(?: <[ \d.]+>)?\](?:\[ *[TC]\d+\])? ?`)
+	anyDate    = `(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)`
+	syslog     = regexp.MustCompile(`^(` + anyDate + `) (\S+) ([^\s:\[]+)(?:\[\d+\])?: `)
+	isoDmesg   = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:?\d\d) `)
+	ctime      = regexp.MustCompile(`^\[([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?`)
+	relative   = regexp.MustCompile(`^\[ +[+<] *\d+\.\d+>?\] `)
+	separator  = regexp.MustCompile(`^-- (Boot [0-9a-f]{32}|Reboot) --$`)
+	remark     = regexp.MustCompile(`^-- (Logs|Journal) begin`)
+	monotonic  = regexp.MustCompile(`^\[ *(\d+\.\d{6})\] (\S+) ([^\s:\[]+)(?:\[\d+\])?: `)
+	clockForms = []string{time.ANSIC, "Jan _2 15:04:05", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05", "2006-01-02 15:04:05"}
+)
+
+// read takes the prefixes off a line. The host is the machine's name where the
+// log is journalctl's short-monotonic, which looks like printk's otherwise.
+// A console mixes writers: what stands after a second stamp is a line of its own.
+func read(number int, line, host string) []entry {
+	line = strings.TrimRight(escape.ReplaceAllString(line, ""), "\r\n \t")
+	if separator.MatchString(line) {
+		return []entry{{number: number, newBoot: true}}
+	}
+	if line == "" || remark.MatchString(line) {
+		return nil
+	}
+	if strings.HasPrefix(line, "{") {
+		if e, ok := readJSON(number, line); ok {
+			return []entry{e}
+		}
+	}
+	e := entry{number: number, stamps: map[Clock]time.Duration{}}
+	line = e.prefixes(line, host)
+	return e.split(line)
+}
+
+// prefixes takes off all but printk's own stamp.
+func (e *entry) prefixes(line, host string) string {
+	if m := grabserial.FindStringSubmatch(line); m != nil {
+		e.stamps[Host] = seconds(m[1])
+		line = line[len(m[0]):]
+	}
+	if m := syslog.FindStringSubmatch(line); m != nil {
+		if at, ok := wallTime(m[1]); ok {
+			e.stamps[Wall], e.source = at, m[3]
+			line = line[len(m[0]):]
+		}
+	}
+	for _, form := range []*regexp.Regexp{isoDmesg, ctime} {
+		if m := form.FindStringSubmatch(line); m != nil {
+			if at, ok := wallTime(m[1]); ok {
+				e.stamps[Wall] = at
+				line = line[len(m[0]):]
+			}
+		}
+	}
+	line = priority.ReplaceAllString(line, "")
+	line = decoded.ReplaceAllString(line, "")
+	if m := kmsg.FindStringSubmatch(line); m != nil {
+		if us, err := strconv.ParseInt(m[1], 10, 64); err == nil {
+			e.stamps[Kernel] = time.Duration(us) * time.Microsecond
+			line = line[len(m[0]):]
+		}
+	}
+	if m := monotonic.FindStringSubmatch(line); m != nil && host != "" && m[2] == host {
+		e.stamps[Journal], e.source = seconds(m[1]), m[3]
+		line = line[len(m[0]):]
+	}
+	if e.source == "kernel" {
+		e.source = ""
+	}
+	return line
+}
+
+// split takes off printk's stamps, of which a console's line may hold several.
+func (e *entry) split(line string) []entry {
+	var out []entry
+	add := func(text string, at *time.Duration) {
+		one := *e
+		one.text = text
+		if at != nil {
+			one.stamps = map[Clock]time.Duration{Kernel: *at}
+			for c, t := range e.stamps {
+				if c != Kernel {
+					one.stamps[c] = t
+				}
+			}
+		}
+		one.writer()
+		out = append(out, one)
+	}
+	places := printk.FindAllStringSubmatchIndex(line, -1)
+	if len(places) == 0 {
+		add(line, nil)
+		return out
+	}
+	if before := strings.TrimSpace(line[:places[0][0]]); before != "" {
+		add(before, nil)
+	}
+	for i, p := range places {
+		end := len(line)
+		if i+1 < len(places) {
+			end = places[i+1][0]
+		}
+		at := seconds(line[p[2]:p[3]])
+		add(strings.TrimRight(line[p[1]:end], " "), &at)
+	}
+	return out
+}
+
+// kmsgWriter is a program that writes to the kernel's log.
+var kmsgWriter = regexp.MustCompile(`^(systemd[\w-]*|dracut[\w-]*|dockerd|containerd|udevd)\[\d+\]: `)
+
+// writer tells who wrote a line that came through the kernel's log.
+func (e *entry) writer() {
+	if m := kmsgWriter.FindStringSubmatch(e.text); m != nil && e.source == "" {
+		e.source, e.text = m[1], e.text[len(m[0]):]
+	}
+}
+
+// seconds reads digits with six or more decimals; the form is checked already.
+func seconds(s string) time.Duration {
+	whole, fraction, _ := strings.Cut(s, ".")
+	w, err := strconv.ParseInt(whole, 10, 32)
+	if err != nil {
+		return 0
+	}
+	f, err := strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(w)*time.Second + time.Duration(f)
+}
+
+// wallTime reads a time of day as a duration since an arbitrary day.
+func wallTime(s string) (time.Duration, bool) {
+	for _, form := range clockForms {
+		if t, err := time.Parse(form, strings.Replace(s, ",", ".", 1)); err == nil {
+			return t.Sub(time.Date(t.Year(), 1, 1, 0, 0, 0, 0, time.UTC)), true
+		}
+	}
+	return 0, false
+}
+
+// journalEntry are the fields of journalctl -o json that matter here.
+type journalEntry struct {
+	Message    any    `json:"MESSAGE"` // a text, or bytes where it is no UTF-8
+	Monotonic  string `json:"__MONOTONIC_TIMESTAMP"`
+	Source     string `json:"_SOURCE_MONOTONIC_TIMESTAMP"`
+	Boot       string `json:"_BOOT_ID"`
+	Transport  string `json:"_TRANSPORT"`
+	Identifier string `json:"SYSLOG_IDENTIFIER"`
+	Unit       string `json:"UNIT"`
+}
+
+func readJSON(number int, line string) (entry, bool) {
+	var j journalEntry
+	if json.Unmarshal([]byte(line), &j) != nil || j.Monotonic == "" {
+		return entry{}, false
+	}
+	stamp := j.Monotonic // the time of arrival; the kernel's own is better for its lines
+	if j.Transport == "kernel" && j.Source != "" {
+		stamp = j.Source
+	}
+	us, err := strconv.ParseInt(stamp, 10, 64)
+	if err != nil {
+		return entry{}, false
+	}
+	e := entry{number: number, boot: j.Boot, unit: j.Unit, stamps: map[Clock]time.Duration{Journal: time.Duration(us) * time.Microsecond}}
+	switch m := j.Message.(type) {
+	case string:
+		e.text = m
+	case []any: // one number a byte
+		raw := make([]byte, 0, len(m))
+		for _, b := range m {
+			if n, ok := b.(float64); ok {
+				raw = append(raw, byte(n))
+			}
+		}
+		e.text = string(raw)
+	}
+	e.text = strings.TrimRight(escape.ReplaceAllString(e.text, ""), "\r\n \t")
+	if j.Transport != "kernel" {
+		e.source = j.Identifier
+	}
+	return e, true
+}
