@@ -1,6 +1,6 @@
 // Package guest carries the static programs of this folder inside tare: mark,
-// which says that a payload acted; launch, the launcher on the host's side; and
-// unix, the Unix workloads. Each build embeds its own architecture's; `make -C
+// which says that a payload acted; launch, the launcher on the host's side; init,
+// the first process of a virtual machine; and unix, the Unix workloads. Each build embeds its own architecture's; `make -C
 // guest` builds them.
 package guest
 
@@ -18,6 +18,7 @@ import (
 const (
 	Mark   = "mark"
 	Launch = "launch"
+	Init   = "init"
 	Unix   = "unix"
 )
 

@@ -66,6 +66,7 @@ the binary.`,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	c.Flags().BoolVar(&fresh, "fresh", false, "prove everything anew")
+	guestFlags(c.Flags())
 	return c
 }
 

@@ -150,13 +150,17 @@ func (env *Env) config(c *cobra.Command) lab.Config {
 		cache = filepath.Join(env.Getenv("HOME"), ".cache")
 	}
 	var tools []string
+	kept := ""
 	if filepath.IsAbs(cache) {
+		kept = filepath.Join(cache, "tare")
 		built := filepath.Join(cache, "tare", "tools")
 		tools = []string{built, filepath.Join(built, "youki", "bin")}
 	}
 	return lab.Config{
 		StateDir: state,
 		ToolDirs: tools,
+		CacheDir: kept,
+		Guest:    guestOf(c.Flags()),
 		Version:  env.Version,
 		Command:  append([]string{"tare"}, env.Args...),
 		Drivers:  env.Drivers,

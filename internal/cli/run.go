@@ -47,6 +47,7 @@ word for --workloads, and --containers for --instances.`,
 	}
 	f.define(c.Flags())
 	choose.define(c.Flags())
+	guestFlags(c.Flags())
 	return c
 }
 
@@ -79,6 +80,7 @@ trial twice. A record that was cut off by a kill is measured again.`,
 	}
 	c.Flags().BoolVar(&f.json, "json", false, "print the whole report as JSON")
 	c.Flags().StringVar(&f.html, "html", "", "write the HTML report to this file (default: into the run's directory)")
+	guestFlags(c.Flags())
 	return c
 }
 

@@ -80,6 +80,7 @@ sample.`,
 	flags.StringVar(&f.control, "control", "", "target that ratios refer to (default host)")
 	flags.StringVar(&f.margin, "margin", "", "equivalence margin, as 2% (default 2%)")
 	f.measureFlags.define(flags)
+	guestFlags(flags)
 	flags.StringVar(&f.rootfs, "rootfs", "", "run CMD in this root file system (a directory; never written to)")
 	flags.StringVar(&f.image, "image", "", "run CMD in this image (OCI layout, or a tar of one or of docker save)")
 	return c

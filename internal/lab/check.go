@@ -21,6 +21,11 @@ const (
 	slowCheckTimeout = 40 * time.Second
 )
 
+// startsPerCheck is the time that a proof gets beside that, in starts of its
+// target: a virtual machine boots twice, on a machine that is busy with the
+// other proofs.
+const startsPerCheck = 20
+
 // Finding is what a driver's check said.
 type Finding struct {
 	Target string       `json:"target"`
@@ -36,6 +41,7 @@ type cached struct {
 	Tool  string       `json:"tool"`
 	Boot  string       `json:"boot"`
 	Root  bool         `json:"root"`
+	Guest target.Guest `json:"guest"`
 }
 
 // Check proves the drivers, in parallel, and keeps what succeeded; a driver
@@ -55,12 +61,12 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 	var all sync.WaitGroup
 	for i, d := range drivers {
 		c, ok := known[d.Name()]
-		if !fresh && ok && c.Tool == tool && c.Boot == boot && c.Root == l.Target.Root && sameBinary(d, c.Facts) {
+		if !fresh && ok && c.Tool == tool && c.Boot == boot && c.Root == l.Target.Root && c.Guest == l.Target.Guest && sameBinary(d, c.Facts) {
 			findings[i] = Finding{Target: d.Name(), Facts: c.Facts, Cached: true}
 			continue
 		}
 		all.Go(func() {
-			bounded, cancel := context.WithTimeout(ctx, timeout)
+			bounded, cancel := context.WithTimeout(ctx, timeout+startsPerCheck*d.Properties().StartTime)
 			defer cancel()
 			facts, err := d.Check(bounded)
 			findings[i] = Finding{Target: d.Name(), Facts: facts, Err: err}
@@ -69,7 +75,7 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 	all.Wait()
 	for _, f := range findings {
 		if f.Err == nil {
-			known[f.Target] = cached{Facts: f.Facts, Tool: tool, Boot: boot, Root: l.Target.Root}
+			known[f.Target] = cached{Facts: f.Facts, Tool: tool, Boot: boot, Root: l.Target.Root, Guest: l.Target.Guest}
 		} else {
 			delete(known, f.Target)
 		}

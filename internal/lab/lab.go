@@ -20,6 +20,8 @@ import (
 type Config struct {
 	StateDir string   // runs, images and sessions are kept here
 	ToolDirs []string // searched for runtimes before PATH
+	CacheDir string   // kernels and guests' files are kept here; "" for nowhere
+	Guest    target.Guest
 	Version  string   // of tare
 	Command  []string // argv, for the record
 	Drivers  func(target.Lab) []target.Driver
@@ -87,10 +89,13 @@ func (l *Lab) open(ctx context.Context) error {
 	l.Target = target.Lab{
 		LaunchPath: filepath.Join(bin, "launch"),
 		MarkPath:   filepath.Join(bin, "mark"),
+		InitPath:   filepath.Join(bin, "init"),
 		TestRootfs: l.bench.Rootfs,
 		RunDir:     filepath.Join(l.session.dir, "run"),
 		ToolDirs:   l.config.ToolDirs,
 		Root:       os.Geteuid() == 0,
+		CacheDir:   l.config.CacheDir,
+		Guest:      l.config.Guest,
 	}
 	if err := os.MkdirAll(l.Target.RunDir, 0o700); err != nil {
 		return fmt.Errorf("session: %w", err)

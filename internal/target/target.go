@@ -54,7 +54,8 @@ type Phase string
 const (
 	PhaseRequest Phase = "request" // Start was called
 	PhaseActed   Phase = "acted"   // the payload's own process acted inside the target
-	PhaseExit    Phase = "exit"    // the payload had ended, as seen from outside
+	PhaseExit    Phase = "exit"    // the payload had ended, as seen from outside; a driver whose Wait goes on marks it itself
+	PhaseOff     Phase = "off"     // the machine around the payload had powered off: the only phase that may follow exit
 )
 
 // Spec is what a target is asked to run.
@@ -169,8 +170,20 @@ type Properties struct {
 type Lab struct {
 	LaunchPath string   // the static launcher (guest/launch.c) on the host
 	MarkPath   string   // the static mark helper (guest/mark.c) on the host
+	InitPath   string   // the first process of guests (guest/init.c) on the host
 	TestRootfs string   // a small root file system (busybox and /.tare/mark) for Check
 	RunDir     string   // a directory for private state (runtime roots, sockets) of this process
 	ToolDirs   []string // directories searched for runtimes before PATH
 	Root       bool     // effective user is root
+	CacheDir   string   // what is kept between processes: kernels, initial file systems of guests
+	Guest      Guest    // what the user asks of virtual machines
+}
+
+// Guest is what the user asks of virtual machines; the zero value leaves all of
+// it to tare.
+type Guest struct {
+	Kernel string // path of a kernel; "" is the distribution's
+	Append string // further kernel parameters
+	Memory int64  // bytes, where a payload has no limit; 0 is tare's default
+	Disk   bool   // the root is a read-only disk under an overlay, instead of an initramfs
 }

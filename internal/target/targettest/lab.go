@@ -31,9 +31,11 @@ func New(t *testing.T) target.Lab {
 	lab := target.Lab{
 		LaunchPath: filepath.Join(bin, "launch"),
 		MarkPath:   filepath.Join(bin, "mark"),
+		InitPath:   filepath.Join(bin, "init"),
 		TestRootfs: filepath.Join(dir, "rootfs"),
 		RunDir:     filepath.Join(dir, "run"),
 		ToolDirs:   toolDirs(),
+		CacheDir:   cacheDir(),
 		Root:       os.Geteuid() == 0,
 	}
 	for _, path := range []string{lab.LaunchPath, lab.MarkPath} {
@@ -63,13 +65,23 @@ func guestBinaries() (string, error) {
 	return "", errors.New("no go.mod above the test's directory: run the tests inside the checkout")
 }
 
-// toolDirs is where `make tools` puts what it builds.
-func toolDirs() []string {
+// cacheDir is tare's own: what was fetched once serves every test. "" without a
+// home directory.
+func cacheDir() string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return nil // no home directory: only PATH is left
+		return ""
 	}
-	tools := filepath.Join(cache, "tare", "tools")
+	return filepath.Join(cache, "tare")
+}
+
+// toolDirs is where `make tools` puts what it builds.
+func toolDirs() []string {
+	cache := cacheDir()
+	if cache == "" {
+		return nil // only PATH is left
+	}
+	tools := filepath.Join(cache, "tools")
 	return []string{tools, filepath.Join(tools, "youki", "bin")}
 }
 

@@ -1,0 +1,630 @@
+//go:build ignore
+
+/*
+ * init: the first process of a guest.
+ *
+ * It makes a guest out of a kernel and the workbench image: mounts, modules,
+ * links, then one channel to the host, over which it is told what to run and
+ * carries the payload's streams. When the payload has ended it says how, and
+ * powers the machine off.
+ *
+ * The kernel's command line comes as environment (parameters without a dot that
+ * the kernel does not know):
+ *     tare_channel=WAY[,WAY...]  ways to the host, the first that opens is taken:
+ *         vsock:PORT             a connection to PORT of the host
+ *         port:NAME              the virtio-serial port of that name
+ *         tty:/dev/ttyS1         a serial port of its own
+ *     tare_root=/dev/vda         the root is that disk (ext4, read-only) under an
+ *                                overlay in memory; without it, the initramfs
+ * /.tare/modules lists the kernel modules to load, a file a line.
+ *
+ * The channel carries frames: one byte of kind, the length of what follows as
+ * four bytes, little-endian, and that many bytes. No frame is longer than MOST.
+ *
+ *     guest -> host
+ *     H  hello: "1" and a line feed, then the way that was taken
+ *     O, E  standard output, standard error
+ *     W  room for so many bytes of standard input (u32)
+ *     X  the payload ended: its wait status (u32); all its output came before
+ *     F  it could not be run: what failed, as text
+ *     host -> guest
+ *     R  run, once: texts, each ended by NUL: uid, gid, most processes (0: any),
+ *        "1" for standard input or "0" for none, number of arguments, number of
+ *        variables, directory, the arguments, the variables
+ *     I  standard input; an empty one is its end. Never more than W allowed.
+ *     Q  power off
+ *
+ * What it prints on the console starts with "tare: "; "tare: init" is its first
+ * act.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <net/if.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/vm_sockets.h>
+
+enum { MOST = 4 << 20, PIECE = 64 << 10, TTY_ROOM = 1 << 10, PATIENCE_MS = 3000 };
+
+static void say(const char *what, const char *object, int err) {
+	char line[512];
+	int n = snprintf(line, sizeof line, err ? "tare: %s %s: %s\n" : "tare: %s%s\n", what, object, strerror(err));
+
+	/* Without a console nobody listens, and nothing depends on it. */
+	if (write(2, line, n < (int)sizeof line ? n : (int)sizeof line) < 0)
+		errno = 0;
+}
+
+static void power_off(void) {
+	reboot(RB_POWER_OFF);
+	say("power off", "", errno);
+	for (;;)
+		pause();
+}
+
+static void die(const char *what, const char *object) {
+	say(what, object, errno);
+	power_off();
+}
+
+/* ---- the machine ---- */
+
+static void place(const char *kind, const char *dir, unsigned long flags, const char *data) {
+	mkdir(dir, 0755);
+	if (mount(kind, dir, kind, flags, data))
+		say("mount", dir, errno);
+}
+
+static void mounts(void) {
+	const unsigned long safe = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+
+	if (mount("devtmpfs", "/dev", "devtmpfs", MS_NOSUID, "mode=755"))
+		say("mount", "/dev", errno);
+	place("proc", "/proc", safe, NULL);
+	place("sysfs", "/sys", safe, NULL);
+}
+
+/* furnish makes what programs expect of a system beside the three. */
+static void furnish(void) {
+	const unsigned long safe = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+	static const char *const links[][2] = {
+		{ "/proc/self/fd", "/dev/fd" }, { "/proc/self/fd/0", "/dev/stdin" },
+		{ "/proc/self/fd/1", "/dev/stdout" }, { "/proc/self/fd/2", "/dev/stderr" },
+	};
+
+	for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+		if (symlink(links[i][0], links[i][1]) && errno != EEXIST)
+			say("link", links[i][1], errno);
+	place("devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC, "ptmxmode=0666,mode=0620,gid=5");
+	place("tmpfs", "/dev/shm", safe, "mode=1777");
+	place("cgroup2", "/sys/fs/cgroup", safe, NULL);
+}
+
+static void load(const char *file) {
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) && errno != EEXIST))
+		say("module", file, errno);
+	if (fd >= 0)
+		close(fd);
+	unlink(file); /* its memory is the payload's */
+}
+
+static void modules(void) {
+	char line[512];
+	FILE *list = fopen("/.tare/modules", "re");
+
+	if (!list)
+		return; /* a kernel that needs none */
+	while (fgets(line, sizeof line, list)) {
+		line[strcspn(line, "\n")] = 0;
+		load(line);
+	}
+	fclose(list);
+}
+
+static void links_up(void) {
+	struct if_nameindex *all = if_nameindex();
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	for (struct if_nameindex *i = all; fd >= 0 && i && i->if_index; i++) {
+		struct ifreq r = { 0 };
+		strncpy(r.ifr_name, i->if_name, sizeof r.ifr_name - 1);
+		r.ifr_flags = IFF_UP | IFF_RUNNING;
+		if (ioctl(fd, SIOCSIFFLAGS, &r))
+			say("link", i->if_name, errno);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (all)
+		if_freenameindex(all);
+}
+
+static void nap(void) {
+	struct timespec t = { 0, 300 * 1000 };
+
+	nanosleep(&t, NULL);
+}
+
+static long milliseconds(void) {
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000L + t.tv_nsec / 1000000;
+}
+
+/* disk_root puts an overlay in memory over a disk in the place of the root. */
+static void disk_root(const char *device) {
+	long until = milliseconds() + PATIENCE_MS;
+
+	mkdir("/lower", 0755);
+	mkdir("/new", 0755);
+	while (mount(device, "/lower", "ext4", MS_RDONLY, NULL)) {
+		if (errno != ENOENT || milliseconds() > until)
+			die("mount the root", device);
+		nap();
+	}
+	place("tmpfs", "/memory", 0, "mode=755");
+	mkdir("/memory/upper", 0755);
+	mkdir("/memory/work", 0755);
+	if (mount("overlay", "/new", "overlay", 0, "lowerdir=/lower,upperdir=/memory/upper,workdir=/memory/work"))
+		die("mount", "overlay");
+	for (const char *const *dir = (const char *const[]){ "/dev", "/proc", "/sys", NULL }; *dir; dir++) {
+		char to[32];
+		snprintf(to, sizeof to, "/new%s", *dir);
+		mkdir(to, 0755);
+		if (mount(*dir, to, NULL, MS_MOVE, NULL))
+			die("move", *dir);
+	}
+	if (chdir("/new") || mount(".", "/", NULL, MS_MOVE, NULL) || chroot(".") || chdir("/"))
+		die("change the root to", device);
+}
+
+/* ---- the channel ---- */
+
+static int channel = -1;
+static uint32_t room = PIECE; /* of standard input that may be on its way */
+
+static int by_vsock(const char *port) {
+	struct sockaddr_vm to = { .svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_HOST, .svm_port = strtoul(port, NULL, 10) };
+	int fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to)) {
+		int err = errno;
+		close(fd);
+		errno = err;
+		return -1;
+	}
+	return fd;
+}
+
+/* by_port opens the virtio-serial port of that name; its node's number is the
+ * machine's affair. */
+static int by_port(const char *name) {
+	char file[64], text[64];
+
+	for (int device = 0; device < 4; device++)
+		for (int port = 0; port < 8; port++) {
+			snprintf(file, sizeof file, "/sys/class/virtio-ports/vport%dp%d/name", device, port);
+			int fd = open(file, O_RDONLY | O_CLOEXEC);
+			if (fd < 0)
+				continue;
+			ssize_t n = read(fd, text, sizeof text - 1);
+			close(fd);
+			text[n < 0 ? 0 : n] = 0;
+			text[strcspn(text, "\n")] = 0;
+			if (strcmp(text, name) != 0)
+				continue;
+			snprintf(file, sizeof file, "/dev/vport%dp%d", device, port);
+			return open(file, O_RDWR | O_CLOEXEC);
+		}
+	errno = ENOENT;
+	return -1;
+}
+
+static int by_tty(const char *file) {
+	struct termios t;
+	int fd = open(file, O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0 || tcgetattr(fd, &t))
+		return -1;
+	cfmakeraw(&t);
+	t.c_cflag |= CLOCAL | CREAD;
+	cfsetspeed(&t, B115200);
+	if (tcsetattr(fd, TCSANOW, &t))
+		return -1;
+	room = TTY_ROOM; /* the port has no flow control, and a small buffer */
+	return fd;
+}
+
+static int by(const char *way) {
+	static const struct {
+		const char *name;
+		int (*open)(const char *);
+	} ways[] = { { "vsock:", by_vsock }, { "port:", by_port }, { "tty:", by_tty } };
+
+	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+		if (strncmp(way, ways[i].name, strlen(ways[i].name)) == 0)
+			return ways[i].open(way + strlen(ways[i].name));
+	errno = EINVAL;
+	return -1;
+}
+
+/* connect_host tries each way, in order, for a while: devices appear in their
+ * own time. Only after that the next one is worth trying. */
+static const char *connect_host(char *ways) {
+	for (char *way = strtok(ways, ","); way; way = strtok(NULL, ",")) {
+		long until = milliseconds() + PATIENCE_MS;
+		while ((channel = by(way)) < 0 && milliseconds() < until)
+			nap();
+		if (channel >= 0)
+			return way;
+		say("channel", way, errno);
+	}
+	return NULL;
+}
+
+static void put_all(const char *data, size_t len) {
+	while (len) {
+		ssize_t n = write(channel, data, len);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n <= 0)
+			die("write to", "the channel");
+		data += n;
+		len -= n;
+	}
+}
+
+static void send_frame(char kind, const void *data, uint32_t len) {
+	static char frame[5 + PIECE];
+
+	frame[0] = kind;
+	for (int i = 0; i < 4; i++)
+		frame[1 + i] = (char)(len >> 8 * i);
+	memcpy(frame + 5, data, len);
+	put_all(frame, 5 + len);
+}
+
+static void send_number(char kind, uint32_t n) {
+	unsigned char text[4] = { n, n >> 8, n >> 16, n >> 24 };
+
+	send_frame(kind, text, sizeof text);
+}
+
+static void get_all(char *data, size_t len) {
+	while (len) {
+		ssize_t n = read(channel, data, len);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n <= 0)
+			die("read from", "the channel");
+		data += n;
+		len -= n;
+	}
+}
+
+/* receive reads one frame into a buffer of its own, NUL behind it. */
+static char receive(char **data, uint32_t *len) {
+	unsigned char head[5];
+
+	get_all((char *)head, sizeof head);
+	*len = head[1] | head[2] << 8 | head[3] << 16 | (uint32_t)head[4] << 24;
+	errno = EBADMSG;
+	if (*len > MOST || !(*data = malloc(*len + 1)))
+		die("a frame of", "the channel");
+	get_all(*data, *len);
+	(*data)[*len] = 0;
+	return (char)head[0];
+}
+
+/* ---- the payload ---- */
+
+static struct {
+	unsigned long uid, gid, processes;
+	int input;
+	char *cwd, **argv, **envp;
+} job;
+
+static void parse(char *at, char *end) {
+	char *text[7];
+	unsigned long n[2];
+
+	for (int i = 0; i < 7; i++) {
+		if (at >= end)
+			die("the request", "");
+		text[i] = at;
+		at += strlen(at) + 1;
+	}
+	job.uid = strtoul(text[0], NULL, 10);
+	job.gid = strtoul(text[1], NULL, 10);
+	job.processes = strtoul(text[2], NULL, 10);
+	job.input = *text[3] == '1';
+	job.cwd = text[6];
+	for (int list = 0; list < 2; list++) {
+		n[list] = strtoul(text[4 + list], NULL, 10);
+		char **v = n[list] > MOST ? NULL : calloc(n[list] + 1, sizeof *v);
+		if (!v)
+			die("the request", "");
+		for (unsigned long i = 0; i < n[list]; i++) {
+			if (at >= end)
+				die("the request", "");
+			v[i] = at;
+			at += strlen(at) + 1;
+		}
+		if (list)
+			job.envp = v;
+		else
+			job.argv = v;
+	}
+}
+
+static int put_text(const char *file, const char *text) {
+	int fd = open(file, O_WRONLY | O_CLOEXEC);
+	int bad = fd < 0 || write(fd, text, strlen(text)) < 0;
+
+	if (fd >= 0)
+		close(fd);
+	return bad ? -1 : 0;
+}
+
+/* few puts this process into a group that holds only so many. */
+static int few(unsigned long processes) {
+	char text[32];
+
+	snprintf(text, sizeof text, "%lu", processes);
+	if (put_text("/sys/fs/cgroup/cgroup.subtree_control", "+pids"))
+		return -1;
+	if (mkdir("/sys/fs/cgroup/payload", 0755) && errno != EEXIST)
+		return -1;
+	return put_text("/sys/fs/cgroup/payload/pids.max", text) || put_text("/sys/fs/cgroup/payload/cgroup.procs", "0") ? -1 : 0;
+}
+
+static void become(int in, int out, int err, int tell) {
+	const char *what = "limit processes";
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	setsid();
+	if (job.processes && few(job.processes))
+		goto failed;
+	what = "standard streams";
+	if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
+		goto failed;
+	what = job.cwd;
+	if (*job.cwd && chdir(job.cwd))
+		goto failed;
+	what = "identity";
+	if (setgroups(0, NULL) || setresgid(job.gid, job.gid, job.gid) || setresuid(job.uid, job.uid, job.uid))
+		goto failed;
+	what = job.argv[0] ? job.argv[0] : "an empty command";
+	if (job.argv[0])
+		execve(job.argv[0], job.argv, job.envp);
+	else
+		errno = EINVAL;
+failed:
+	dprintf(tell, "%s: %s", what, strerror(errno));
+	_exit(127);
+}
+
+static pid_t payload;
+static int to_payload = -1, from_payload[2] = { -1, -1 }; /* output, errors */
+
+static void start(void) {
+	int in[2], out[2], err[2], tell[2];
+	static char why[1024];
+
+	if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC) || pipe2(tell, O_CLOEXEC))
+		die("pipe", "");
+	if (job.input) {
+		if (pipe2(in, O_CLOEXEC))
+			die("pipe", "");
+		to_payload = in[1];
+		fcntl(to_payload, F_SETFL, O_NONBLOCK);
+	} else if ((in[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0) {
+		die("open", "/dev/null");
+	}
+	payload = fork();
+	if (payload < 0)
+		die("fork", "");
+	if (!payload)
+		become(in[0], out[1], err[1], tell[1]);
+	close(in[0]);
+	close(out[1]);
+	close(err[1]);
+	close(tell[1]);
+	ssize_t n = read(tell[0], why, sizeof why);
+	close(tell[0]);
+	if (n > 0)
+		send_frame('F', why, n);
+	from_payload[0] = out[0];
+	from_payload[1] = err[0];
+	fcntl(out[0], F_SETFL, O_NONBLOCK);
+	fcntl(err[0], F_SETFL, O_NONBLOCK);
+}
+
+/* forward passes on what there is of one stream; it is 0 at its end. */
+static int forward(int stream) {
+	static char piece[PIECE];
+	ssize_t n = read(from_payload[stream], piece, sizeof piece);
+
+	if (n > 0)
+		send_frame("OE"[stream], piece, n);
+	else if (n == 0) {
+		close(from_payload[stream]);
+		from_payload[stream] = -1;
+	}
+	return n > 0;
+}
+
+static char *input;
+static uint32_t input_len, input_at;
+static int input_ended;
+
+static void end_input(void) {
+	if (to_payload >= 0)
+		close(to_payload);
+	to_payload = -1;
+}
+
+/* feed gives the payload what came for it; a payload that reads no more is no
+ * failure. */
+static void feed(void) {
+	ssize_t n = write(to_payload, input + input_at, input_len - input_at);
+
+	if (n < 0 && errno == EAGAIN)
+		return;
+	if (n < 0)
+		end_input();
+	input_at += n < 0 ? 0 : n;
+	if (n >= 0 && input_at < input_len)
+		return;
+	free(input);
+	input = NULL;
+	if (input_ended)
+		end_input();
+	else if (to_payload >= 0)
+		send_number('W', room);
+}
+
+static void told(void) {
+	char *data;
+	uint32_t len;
+
+	switch (receive(&data, &len)) {
+	case 'I':
+		if (len && to_payload >= 0) {
+			input = data;
+			input_len = len;
+			input_at = 0;
+			return;
+		}
+		input_ended = len == 0;
+		if (input_ended && !input)
+			end_input();
+		break;
+	case 'Q':
+		power_off();
+	}
+	free(data);
+}
+
+/* reap waits for whoever ended, and says whether the payload has. */
+static int reap(int *status) {
+	int ended = 0, s;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &s, WNOHANG)) > 0)
+		if (pid == payload) {
+			*status = s;
+			ended = 1;
+		}
+	return ended;
+}
+
+/* drain passes on what a payload that ended has left in a pipe, and not what
+ * others go on writing there. */
+static void drain(int stream) {
+	int left = 0;
+
+	while (from_payload[stream] >= 0 && !ioctl(from_payload[stream], FIONREAD, &left) && left > 0) {
+		static int allowed[2] = { MOST, MOST };
+		if ((allowed[stream] -= PIECE) < 0 || !forward(stream))
+			return;
+	}
+}
+
+static void carry(int signals) {
+	struct signalfd_siginfo info;
+	int status = 0, ended = 0;
+
+	if (job.input)
+		send_number('W', room);
+	while (!ended) {
+		struct pollfd on[] = {
+			{ channel, POLLIN, 0 },
+			{ signals, POLLIN, 0 },
+			{ from_payload[0], POLLIN, 0 },
+			{ from_payload[1], POLLIN, 0 },
+			{ input ? to_payload : -1, POLLOUT, 0 },
+		};
+		if (poll(on, sizeof on / sizeof *on, -1) < 0)
+			continue;
+		if (on[1].revents && read(signals, &info, sizeof info) > 0)
+			ended = reap(&status);
+		for (int stream = 0; stream < 2; stream++)
+			if (on[2 + stream].revents)
+				forward(stream);
+		if (on[4].revents)
+			feed();
+		if (on[0].revents)
+			told();
+	}
+	for (int stream = 0; stream < 2; stream++)
+		drain(stream);
+	send_number('X', status);
+}
+
+/* ---- */
+
+static int children(void) {
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+int main(void) {
+	const char *root = getenv("tare_root"), *ways = getenv("tare_channel"), *way;
+	char hello[128], *data;
+	uint32_t len;
+	int signals;
+
+	say("init", "", 0);
+	mounts();
+	modules();
+	if (root)
+		disk_root(root);
+	way = connect_host(strdup(ways ? ways : ""));
+	if (!way)
+		die("no channel to the host:", ways ? ways : "none named");
+	send_frame('H', hello, snprintf(hello, sizeof hello, "1\n%s", way));
+	links_up();
+	furnish();
+	signals = children();
+	if (signals < 0)
+		die("signalfd", "");
+	char kind = receive(&data, &len);
+	if (kind == 'R') {
+		parse(data, data + len);
+		start();
+		carry(signals);
+		kind = receive(&data, &len);
+	}
+	if (kind != 'Q') {
+		errno = EBADMSG;
+		say("unexpected frame, powering off", "", 0);
+	}
+	power_off();
+}

@@ -1,0 +1,178 @@
+package image
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/cavaliergopher/cpio"
+)
+
+// File is what stands in a guest beside the image: a program, a kernel module.
+type File struct {
+	Path string // absolute, in the guest; the directories above it are made
+	Mode fs.FileMode
+	Data []byte
+}
+
+// Initramfs writes the tree below root, and extra files after it, as an
+// initramfs: an uncompressed cpio archive in the format "newc"
+// (Documentation/driver-api/early-userspace/buffer-format.rst in Linux), which
+// a kernel unpacks as fast as it can copy. Owners, modes and links are kept;
+// what is neither file, directory, link nor device is left out. root "" writes
+// the extra files alone.
+func Initramfs(ctx context.Context, to io.Writer, root string, extra []File) error {
+	buffered := bufio.NewWriterSize(to, 1<<20)
+	w := &newc{out: cpio.NewWriter(buffered), made: map[string]bool{}}
+	if root != "" {
+		if err := w.tree(ctx, root); err != nil {
+			return fmt.Errorf("initramfs of %s: %w", root, err)
+		}
+	}
+	for _, f := range extra {
+		if err := w.file(f); err != nil {
+			return fmt.Errorf("initramfs: %s: %w", f.Path, err)
+		}
+	}
+	return errors.Join(w.out.Close(), buffered.Flush())
+}
+
+// newc is an initramfs that is being written.
+type newc struct {
+	out  *cpio.Writer
+	made map[string]bool // directories, by their names in the archive
+}
+
+func (w *newc) tree(ctx context.Context, root string) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err = errors.Join(err, ctx.Err()); err != nil || path == root {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		return w.entry(name, path, d)
+	})
+}
+
+func (w *newc) entry(name, path string, d fs.DirEntry) error {
+	info, err := d.Info()
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("%s has no owner", path)
+	}
+	h := &cpio.Header{Name: name, Mode: cpio.FileMode(st.Mode), Uid: int(st.Uid), Guid: int(st.Gid), ModTime: info.ModTime()}
+	switch {
+	case info.IsDir():
+		w.made[name] = true
+		return w.out.WriteHeader(h)
+	case info.Mode()&fs.ModeSymlink != 0:
+		if h.Linkname, err = os.Readlink(path); err != nil {
+			return err
+		}
+		return w.link(h)
+	case info.Mode().IsRegular():
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		h.Size = info.Size()
+		if err := w.out.WriteHeader(h); err != nil {
+			return err
+		}
+		_, err = io.CopyN(w.out, f, h.Size)
+		return err
+	}
+	return nil
+}
+
+// link writes a symbolic link, whose contents are its text.
+func (w *newc) link(h *cpio.Header) error {
+	text := h.Linkname
+	h.Linkname, h.Size = "", int64(len(text))
+	if err := w.out.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w.out, text)
+	return err
+}
+
+// file writes an extra file, and the directories that it lacks.
+func (w *newc) file(f File) error {
+	name := filepath.Clean(f.Path)[1:]
+	for i, c := range name {
+		if dir := name[:i]; c == '/' && !w.made[dir] {
+			w.made[dir] = true
+			if err := w.out.WriteHeader(&cpio.Header{Name: dir, Mode: cpio.TypeDir | 0o755}); err != nil {
+				return err
+			}
+		}
+	}
+	err := w.out.WriteHeader(&cpio.Header{Name: name, Mode: cpio.TypeReg | cpio.FileMode(f.Mode.Perm()), Size: int64(len(f.Data))})
+	if err != nil {
+		return err
+	}
+	_, err = w.out.Write(f.Data)
+	return err
+}
+
+// ext4Slack is room for what the file system needs itself, beside a quarter of
+// the files' size.
+const ext4Slack = 16 << 20
+
+// Ext4 makes file, an ext4 file system that holds the tree below root. It takes
+// mke2fs (the package e2fsprogs), and no root.
+func Ext4(ctx context.Context, file, root string) error {
+	size, err := treeSize(root)
+	if err != nil {
+		return fmt.Errorf("ext4 of %s: %w", root, err)
+	}
+	mke2fs, err := lookPath("mke2fs", searchPath)
+	if err != nil {
+		return fmt.Errorf("ext4 of %s: mke2fs is not installed (apt-get install e2fsprogs): %w", root, err)
+	}
+	blocks := (size + size/4 + ext4Slack) >> 10
+	// Without a journal: nobody will write to it.
+	out, err := exec.CommandContext(ctx, mke2fs, "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", root, file,
+		strconv.FormatInt(blocks, 10)+"k").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ext4 of %s: mke2fs: %w: %.500s", root, err, out)
+	}
+	return nil
+}
+
+// treeSize is what the files below root take, in blocks of 4 KiB.
+func treeSize(root string) (int64, error) {
+	var sum int64
+	err := filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		sum += (info.Size() + 4095) &^ 4095
+		return nil
+	})
+	return sum, err
+}
+
+// Fingerprint names the state of a directory without reading its files, as
+// Root.Digest does for a user's directory: "stat:" and 64 hexadecimal digits.
+func Fingerprint(ctx context.Context, dir string) (string, error) {
+	return statDigest(ctx, dir)
+}

@@ -1,0 +1,362 @@
+package vm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/vmm"
+)
+
+// home keeps what guests are made of, between instances and between processes:
+// kernels, initial file systems by digest, and what was proven of KVM.
+type home struct {
+	lab target.Lab
+	dir string
+
+	kernels sync.Mutex // one fetch at a time
+	stock   *vmm.Stock
+	builds  sync.Mutex // guards prints, and one build at a time
+	prints  map[string]string
+	proofs  sync.Mutex // guards proven, and one proof at a time
+	proven  map[string]proof
+}
+
+func newHome(lab target.Lab) *home {
+	return &home{lab: lab, dir: filepath.Join(lab.CacheDir, "guests"), prints: map[string]string{}, proven: map[string]proof{}}
+}
+
+// guestKernel is a kernel, and where its modules are.
+type guestKernel struct {
+	kernel  vmm.Kernel
+	modules string // directory; "" where the kernel has all that it needs built in
+	wanted  []string
+	source  string // the package that it came from
+}
+
+// kernelFor gives the user's kernel, or the distribution's, in a format for d.
+func (h *home) kernelFor(ctx context.Context, d *Driver) (guestKernel, error) {
+	g := guestKernel{wanted: d.vmm.Modules}
+	if h.lab.CacheDir == "" {
+		return g, d.cannot("set HOME or XDG_CACHE_HOME", "there is no directory to keep kernels and guests' files in")
+	}
+	kernels := filepath.Join(h.dir, "kernels")
+	var original vmm.Kernel
+	if file := h.lab.Guest.Kernel; file != "" {
+		k, err := vmm.Inspect(file)
+		if err != nil {
+			return g, d.cannot("give another --kernel", "%v", err)
+		}
+		original, g.modules = k, vmm.ModulesOf(filepath.Dir(filepath.Dir(file)), k.Version)
+		if g.modules == "" {
+			g.modules = vmm.ModulesOf("/", k.Version)
+		}
+	} else {
+		s, err := h.stockKernel(ctx, kernels)
+		if err != nil {
+			return g, err
+		}
+		original, g.modules, g.source = s.Kernel, s.Modules, s.Package
+	}
+	k, err := d.vmm.Kernel(ctx, original, kernels)
+	if err != nil {
+		return g, d.cannot("give another --kernel", "%v", err)
+	}
+	g.kernel = k
+	return g, nil
+}
+
+func (h *home) stockKernel(ctx context.Context, dir string) (vmm.Stock, error) {
+	h.kernels.Lock()
+	defer h.kernels.Unlock()
+	if h.stock != nil {
+		return *h.stock, nil
+	}
+	s, err := vmm.StockKernel(ctx, dir)
+	var none *vmm.NoKernelError
+	if errors.As(err, &none) {
+		return s, &target.CannotError{Target: "vm", Lacks: none.Error(), Remedy: "give one with --kernel"}
+	}
+	if err == nil {
+		h.stock = &s
+	}
+	return s, err
+}
+
+// root gives a machine its root: an initramfs with all of rootfs, or a disk and
+// a small initramfs that mounts it.
+func (h *home) root(ctx context.Context, g guestKernel, rootfs string, m *vmm.Machine) error {
+	h.builds.Lock()
+	defer h.builds.Unlock()
+	name, ok := h.prints[rootfs]
+	if !ok {
+		var err error
+		if name, err = image.Fingerprint(ctx, rootfs); err != nil {
+			return target.Labf("root file system: %w", err)
+		}
+		h.prints[rootfs] = name
+	}
+	m.Append = parameters(m.Append)
+	from := rootfs
+	if h.lab.Guest.Disk {
+		disk, err := h.kept(name+".ext4", func(file string) error { return image.Ext4(ctx, file, rootfs) })
+		if err != nil {
+			return target.Labf("%w", err)
+		}
+		m.Disks = append(m.Disks, vmm.Disk{Path: disk, ReadOnly: true})
+		m.Append = append(m.Append, "tare_root=/dev/vda")
+		g.wanted = append(slices.Clone(g.wanted), "overlay", "ext4")
+		from, name = "", ""
+	}
+	var err error
+	m.Initrd, err = h.initramfs(ctx, g, from, name)
+	return err
+}
+
+// parameters are every guest's: messages from "notice" on, because a serial
+// port takes its time for each letter, the agent as the first process, and no
+// second life after a panic.
+func parameters(more []string) []string {
+	return append([]string{"loglevel=6", "panic=-1", "rdinit=/.tare/init"}, more...)
+}
+
+// initramfs is the agent with the modules that it loads, on top of rootfs.
+func (h *home) initramfs(ctx context.Context, g guestKernel, rootfs, name string) (string, error) {
+	agent, err := os.ReadFile(h.lab.InitPath)
+	if err != nil {
+		return "", target.Labf("the guest's agent: %w", err)
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s %s %v %x", name, g.kernel.Digest, g.wanted, sha256.Sum256(agent))
+	return h.kept(hex.EncodeToString(sum.Sum(nil))+".cpio", func(file string) error {
+		extra, err := g.files(ctx, agent)
+		if err != nil {
+			return err
+		}
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
+		if err != nil {
+			return target.Labf("initramfs: %w", err)
+		}
+		return errors.Join(image.Initramfs(ctx, f, rootfs, extra), f.Close())
+	})
+}
+
+// files are the agent, and the modules with their list.
+func (g guestKernel) files(ctx context.Context, agent []byte) ([]image.File, error) {
+	files := []image.File{{Path: "/.tare/init", Mode: 0o755, Data: agent}}
+	if g.modules == "" {
+		return files, nil
+	}
+	modules, _, err := vmm.Modules(ctx, g.modules, g.wanted)
+	if err != nil {
+		return nil, target.Labf("%w", err)
+	}
+	var list strings.Builder
+	for _, m := range modules {
+		path := "/.tare/module/" + m.Name + ".ko"
+		fmt.Fprintln(&list, path)
+		files = append(files, image.File{Path: path, Mode: 0o644, Data: m.Data})
+	}
+	return append(files, image.File{Path: "/.tare/modules", Mode: 0o644, Data: []byte(list.String())}), nil
+}
+
+// unused is how long a kept file stays without use.
+const unused = 14 * 24 * time.Hour
+
+// kept gives the file of that name, made by build where it is not there. It is
+// there whole or not at all.
+func (h *home) kept(as string, build func(file string) error) (string, error) {
+	dir := filepath.Join(h.dir, "roots")
+	file := filepath.Join(dir, strings.ReplaceAll(as, ":", "-"))
+	now := time.Now() // of last use; no measurement
+	if os.Chtimes(file, now, now) == nil {
+		return file, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", target.Labf("keep guests' files: %w", err)
+	}
+	if err := sweep(dir); err != nil {
+		return "", target.Labf("keep guests' files: %w", err)
+	}
+	tmp, err := os.CreateTemp(dir, "tmp-")
+	if err != nil {
+		return "", target.Labf("keep guests' files: %w", err)
+	}
+	tmp.Close()
+	defer os.Remove(tmp.Name())
+	if err := build(tmp.Name()); err != nil {
+		return "", err
+	}
+	if err := errors.Join(os.Chmod(tmp.Name(), 0o644), os.Rename(tmp.Name(), file)); err != nil {
+		return "", target.Labf("keep guests' files: %w", err)
+	}
+	return file, nil
+}
+
+// sweep removes what nobody has used for long, and what killed processes left.
+func sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			continue // another process has removed it
+		}
+		age := time.Since(info.ModTime())
+		if age > unused || age > time.Hour && strings.HasPrefix(e.Name(), "tmp-") {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// proof is what was found of KVM with one VMM and one kernel.
+type proof struct {
+	Accel vmm.Accel `json:"accel"`
+	Why   string    `json:"why,omitempty"` // why not KVM
+}
+
+// acceleration is KVM where a guest was seen to boot with it since this boot of
+// the host; else TCG, with the reason, or a CannotError for a VMM without it.
+func (h *home) acceleration(ctx context.Context, d *Driver, path string, g guestKernel) (vmm.Accel, string, error) {
+	p, err := h.proof(ctx, d, path, g)
+	if err != nil {
+		return "", "", err
+	}
+	if p.Accel == vmm.KVM || d.vmm.Emulates {
+		return p.Accel, p.Why, nil
+	}
+	return "", p.Why, d.cannot("a machine whose KVM runs guests: bare metal, or nested virtualization", "%s needs KVM: %s", d.vmm.Binary, p.Why)
+}
+
+func (h *home) proof(ctx context.Context, d *Driver, path string, g guestKernel) (proof, error) {
+	if why := deviceLacks(); why != "" {
+		return proof{vmm.TCG, why}, nil // told at once, and may change at any time
+	}
+	h.proofs.Lock()
+	defer h.proofs.Unlock()
+	key, err := proofKey(path, g.kernel.Digest)
+	if err != nil {
+		return proof{}, target.Labf("acceleration: %w", err)
+	}
+	if p, ok := h.proven[key]; ok {
+		return p, nil
+	}
+	file := filepath.Join(h.dir, "kvm", key+".json")
+	var p proof
+	if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &p) == nil && p.Accel != "" {
+		h.proven[key] = p
+		return p, nil
+	}
+	if p, err = h.prove(ctx, d, path, g); err != nil {
+		return p, err
+	}
+	h.proven[key] = p
+	text, err := json.Marshal(p)
+	if err == nil {
+		err = errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644))
+	}
+	if err != nil {
+		return p, target.Labf("keep the proof of KVM: %w", err)
+	}
+	return p, nil
+}
+
+// proofKey names a proof by all that it holds for.
+func proofKey(path, kernel string) (string, error) {
+	program, err := sys.FileDigest(path)
+	if err != nil {
+		return "", err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(fmt.Append(boot, program, kernel, os.Geteuid()))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// deviceLacks says why /dev/kvm cannot be opened, "" where it can.
+func deviceLacks() string {
+	fd, err := unix.Open("/dev/kvm", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	switch {
+	case err == nil:
+		_ = unix.Close(fd) // nothing was written
+		return ""
+	case errors.Is(err, unix.ENOENT):
+		return "/dev/kvm is not there (modprobe kvm_intel or kvm_amd; inside a VM, nested virtualization)"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return "this user may not open /dev/kvm (join the group kvm)"
+	}
+	return "/dev/kvm: " + err.Error()
+}
+
+// proofPatience is what a small guest may take on a CPU that runs it: a second
+// would do, and a busy machine gets several.
+var proofPatience = map[vmm.Mark]time.Duration{
+	vmm.MarkReady: 5 * time.Second, vmm.MarkFirstByte: 3 * time.Second, vmm.MarkKernel: 2 * time.Second,
+	vmm.MarkInit: 10 * time.Second, vmm.MarkAgent: 5 * time.Second,
+}
+
+// prove boots a guest without a root of its own under KVM and waits for the
+// agent's hello: a kernel, a first process and its system calls have then run.
+func (h *home) prove(ctx context.Context, d *Driver, path string, g guestKernel) (proof, error) {
+	initrd, err := h.initramfs(ctx, g, "", "")
+	if err != nil {
+		return proof{}, err
+	}
+	dir, err := os.MkdirTemp(h.lab.RunDir, target.Label+"-kvm-")
+	if err != nil {
+		return proof{}, target.Labf("prove KVM: %w", err)
+	}
+	defer func() { err = errors.Join(err, sys.RemoveTree(dir)) }()
+	m, err := vmm.New(ctx, vmm.Config{
+		VMM: d.vmm, Path: path, Dir: dir, Launcher: h.lab.LaunchPath, Patience: proofPatience, Mark: func(vmm.Mark) {},
+		Machine: vmm.Machine{Kernel: g.kernel, Initrd: initrd, Append: parameters(nil), CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true},
+	})
+	if err != nil {
+		return proof{}, err
+	}
+	i := &instance{driver: d, vm: m, mark: func(target.Phase) {}}
+	failed := m.Start()
+	if failed == nil {
+		stop := context.AfterFunc(ctx, func() { _ = m.Kill() })
+		defer stop()
+		_, failed = i.meet()
+	}
+	why := ""
+	if failed != nil {
+		why = "a stock kernel does not reach user mode under KVM here: " + firstLine(m.Explain(failed))
+	}
+	if err := errors.Join(ctx.Err(), i.Close()); err != nil {
+		return proof{}, err
+	}
+	if failed != nil {
+		return proof{vmm.TCG, why}, nil
+	}
+	return proof{Accel: vmm.KVM}, nil
+}
+
+// firstLine is an error without the console's lines.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return strings.TrimSuffix(line, ", and the console ends:")
+}

@@ -1,0 +1,291 @@
+package vm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/vmm"
+)
+
+func payloadGroup(spec target.Spec) string {
+	if spec.Cgroup == "" {
+		return ""
+	}
+	return path.Join(spec.Cgroup, string(target.RolePayload))
+}
+
+// instance is one guest with its payload.
+type instance struct {
+	driver  *Driver
+	spec    target.Spec
+	request []byte
+	vm      *vmm.VM
+	input   *feeder
+	stdout  outlet
+	stderr  outlet
+	mark    func(target.Phase)
+
+	stop    func() bool
+	talking sync.WaitGroup
+	result  chan result
+	once    sync.Once
+	err     error
+}
+
+// result is how the payload went.
+type result struct {
+	exit target.Exit
+	err  error
+}
+
+func newInstance(ctx context.Context, d *Driver, path string, m vmm.Machine, spec target.Spec, dir string) (*instance, error) {
+	i := &instance{driver: d, spec: spec, result: make(chan result, 1)}
+	err := i.open(ctx, vmm.Config{VMM: d.vmm, Path: path, Machine: m, Dir: dir, Launcher: d.lab.LaunchPath, Cgroup: payloadGroup(spec),
+		Mark: func(at vmm.Mark) { i.mark(target.Phase(at)) }})
+	if err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	return i, nil
+}
+
+func (i *instance) open(ctx context.Context, config vmm.Config) error {
+	var err error
+	if i.request, err = request(i.spec); err != nil {
+		return err
+	}
+	if i.stdout.to, err = own(i.spec.Stdio.Stdout); err != nil {
+		return target.Labf("standard output: %w", err)
+	}
+	if i.stderr.to, err = own(i.spec.Stdio.Stderr); err != nil {
+		return target.Labf("standard error: %w", err)
+	}
+	if i.input, err = newFeeder(i.spec.Stdio.Stdin); err != nil {
+		return target.Labf("standard input: %w", err)
+	}
+	i.vm, err = vmm.New(ctx, config)
+	return err
+}
+
+// Watch implements target.Instance. The VMM is the payload's process on the
+// host: the guest's memory is its memory.
+func (i *instance) Watch() []target.Watch {
+	return []target.Watch{{Role: target.RolePayload, PID: i.vm.PID(), Cgroup: payloadGroup(i.spec)}}
+}
+
+// Start implements target.Instance.
+func (i *instance) Start(ctx context.Context, mark func(target.Phase)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	i.mark = mark
+	if err := i.vm.Start(); err != nil {
+		return err
+	}
+	i.stop = context.AfterFunc(ctx, i.kill)
+	i.talking.Go(func() {
+		exit, err := i.talk()
+		i.result <- result{exit, err}
+	})
+	return nil
+}
+
+// kill ends the guest, whatever it does.
+func (i *instance) kill() {
+	_ = i.vm.Kill() // Close reports what does not die
+	i.stdout.interrupt()
+	i.stderr.interrupt()
+}
+
+// Wait implements target.Instance.
+func (i *instance) Wait(ctx context.Context) (target.Exit, error) {
+	stop := context.AfterFunc(ctx, i.kill)
+	defer stop()
+	r := <-i.result
+	i.result <- r // for whoever waits again
+	if r.err != nil {
+		return target.Exit{}, guestError(ctx, i.vm, r.err)
+	}
+	return r.exit, nil
+}
+
+// errEnded is that the VMM has ended before it should: the machine knows why.
+var errEnded = errors.New("the guest ended before its payload")
+
+// talk is the whole conversation with a guest.
+func (i *instance) talk() (target.Exit, error) {
+	a, err := i.meet()
+	if err != nil {
+		return target.Exit{}, err
+	}
+	i.vm.Marked(vmm.MarkAgent)
+	if err := a.send(frameRun, i.request); err != nil {
+		return target.Exit{}, i.lost(err)
+	}
+	if i.input != nil {
+		i.input.start(a)
+	}
+	exit, err := i.carry(a)
+	if err != nil {
+		return exit, i.lost(err)
+	}
+	i.mark(target.PhaseExit)
+	return exit, i.powerOff(a)
+}
+
+// meet waits for the agent's hello on one of the channels.
+func (i *instance) meet() (*agent, error) {
+	type met struct {
+		agent *agent
+		err   error
+	}
+	found := make(chan met, 2) // as many as any machine has channels
+	for {
+		select {
+		case conn := <-i.vm.Channels():
+			i.talking.Go(func() {
+				a, err := greet(conn)
+				found <- met{a, err}
+			})
+		case m := <-found:
+			if m.err == nil {
+				return m.agent, nil
+			}
+			if !isGone(m.err) {
+				return nil, m.err
+			} // the machine's end, or the channel that the agent did not take
+		case err := <-i.vm.Failed():
+			return nil, err
+		case <-i.vm.Ended():
+			return nil, errEnded
+		}
+	}
+}
+
+// carry passes the payload's streams on until it has ended. A machine that
+// fails meanwhile ends the conversation.
+func (i *instance) carry(a *agent) (target.Exit, error) {
+	done := make(chan struct{})
+	defer close(done)
+	failed := make(chan error, 1)
+	i.talking.Go(func() {
+		select {
+		case err := <-i.vm.Failed():
+			failed <- err
+			_ = a.conn.SetReadDeadline(time.Now())
+		case <-done:
+		}
+	})
+	for {
+		kind, data, err := a.receive()
+		if err != nil {
+			select {
+			case err = <-failed:
+			default:
+			}
+			return target.Exit{}, err
+		}
+		switch kind {
+		case frameOutput:
+			err = i.stdout.write(data)
+		case frameErrors:
+			err = i.stderr.write(data)
+		case frameWindow:
+			i.grant(data)
+		case frameFailed:
+			return target.Exit{}, &refusedError{string(data)}
+		case frameExit:
+			return exitOf(data)
+		default:
+			err = fmt.Errorf("the agent sent a frame of unknown kind %q", kind)
+		}
+		if err != nil {
+			return target.Exit{}, err
+		}
+	}
+}
+
+// refusedError is the agent's word that the payload could not be run.
+type refusedError struct{ why string }
+
+func (e *refusedError) Error() string { return "the guest could not run the payload: " + e.why }
+
+func (i *instance) grant(data []byte) {
+	if i.input == nil || len(data) != 4 {
+		return
+	}
+	select {
+	case i.input.room <- binary.LittleEndian.Uint32(data):
+	default: // the agent grants only after all was used
+	}
+}
+
+// offTime is how long a guest may take to power off; one that takes longer is
+// ended by Close.
+const offTime = 5 * time.Second
+
+// powerOff asks for the end and waits for it: its mark belongs to the trial.
+func (i *instance) powerOff(a *agent) error {
+	if err := a.send(frameQuit, nil); err != nil && !isGone(err) {
+		return err
+	}
+	select {
+	case <-i.vm.Ended():
+	case <-time.After(offTime):
+	}
+	return nil
+}
+
+// lost turns the end of a conversation into the machine's end, which it mostly
+// is.
+func (i *instance) lost(err error) error {
+	if !isGone(err) {
+		return err
+	}
+	select {
+	case <-i.vm.Ended():
+	case <-time.After(offTime):
+	}
+	return errEnded
+}
+
+// Close implements target.Instance.
+func (i *instance) Close() error {
+	i.once.Do(func() { i.err = i.close() })
+	return i.err
+}
+
+func (i *instance) close() error {
+	if i.stop != nil {
+		i.stop()
+	}
+	var errs []error
+	i.stdout.interrupt()
+	i.stderr.interrupt()
+	if i.vm != nil {
+		errs = append(errs, i.vm.Close())
+	}
+	i.talking.Wait()
+	i.input.close()
+	i.stdout.close()
+	i.stderr.close()
+	if i.spec.Cgroup != "" {
+		groups, err := sys.Cgroups()
+		if err == nil {
+			err = groups.Kill(i.spec.Cgroup)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func isGone(err error) bool {
+	return errors.Is(err, net.ErrClosed) || vmm.Gone(err)
+}

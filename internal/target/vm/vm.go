@@ -1,0 +1,255 @@
+// Package vm is the family of virtual machines: a payload runs in a guest of its
+// own, booted for it from the same files that the other targets use, by tare's
+// agent (guest/init.c), which is the guest's first process. The VMMs and how
+// they are talked to are package vmm's.
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/launch"
+	"github.com/tarelab/tare/internal/vmm"
+)
+
+// defaultMemory is a guest's, where neither the user nor a limit says.
+const defaultMemory = 512 << 20
+
+// Drivers are the drivers of all VMMs of this architecture.
+func Drivers(lab target.Lab) []target.Driver {
+	home := newHome(lab)
+	var all []target.Driver
+	for _, v := range vmm.VMMs() {
+		all = append(all, &Driver{lab: lab, vmm: v, home: home})
+	}
+	return all
+}
+
+// New is the driver of one VMM.
+func New(lab target.Lab, v vmm.VMM) *Driver { return &Driver{lab: lab, vmm: v, home: newHome(lab)} }
+
+// Driver runs payloads in guests of one VMM.
+type Driver struct {
+	lab  target.Lab
+	vmm  vmm.VMM
+	home *home
+}
+
+// Name implements target.Driver.
+func (d *Driver) Name() string { return d.vmm.Name }
+
+// Properties implements target.Driver. A guest is not a PID namespace: the
+// payload's process id there is not 1, the agent's is.
+func (d *Driver) Properties() target.Properties {
+	return target.Properties{Family: "vm", MaxParallel: 4, StreamBytes: 8 << 20, ExactSignal: true,
+		StartTime: d.vmm.StartTime, Order: d.vmm.Order}
+}
+
+func (d *Driver) cannot(remedy, format string, args ...any) error {
+	return &target.CannotError{Target: d.vmm.Name, Lacks: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// Locate is the absolute path of the VMM's program.
+func (d *Driver) Locate() (string, error) {
+	for _, dir := range d.lab.ToolDirs {
+		path := filepath.Join(dir, d.vmm.Binary)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && unix.Access(path, unix.X_OK) == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(d.vmm.Binary)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return "", d.cannot(d.vmm.Remedy, "%s is not installed", d.vmm.Binary)
+	}
+	return path, nil
+}
+
+// Check proves the VMM: a guest boots, with the acceleration that works here,
+// and a payload's mark and exit code come back.
+func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
+	path, err := d.Locate()
+	if err != nil {
+		return target.Facts{}, err
+	}
+	facts := target.Facts{Path: path, Notes: map[string]string{}}
+	if facts.Version, err = d.version(ctx, path); err != nil {
+		return facts, err
+	}
+	if facts.Digest, err = sys.FileDigest(path); err != nil {
+		return facts, target.Labf("%s: %w", d.vmm.Name, err)
+	}
+	g, err := d.home.kernelFor(ctx, d)
+	if err != nil {
+		return facts, err
+	}
+	facts.Notes["kernel"] = fmt.Sprintf("%s (%s)", g.kernel.Version, g.kernel.Format)
+	facts.Notes["kernel-digest"] = g.kernel.Digest
+	if g.source != "" {
+		facts.Notes["kernel-package"] = g.source
+	}
+	accel, why, err := d.home.acceleration(ctx, d, path, g)
+	facts.Notes["accel"] = string(accel)
+	if why != "" {
+		facts.Notes["no-kvm"] = why
+	}
+	if err != nil {
+		return facts, err
+	}
+	if err := launch.Prove(ctx, d, d.lab.TestRootfs, d.lab.RunDir); err != nil {
+		return facts, &brief{err}
+	}
+	return facts, nil
+}
+
+// brief is an error without the console's lines: a table has no room for them.
+type brief struct{ err error }
+
+func (b *brief) Error() string { return firstLine(b.err) }
+
+func (b *brief) Unwrap() error { return b.err }
+
+// version is the first line that the program says of itself.
+func (d *Driver) version(ctx context.Context, path string) (string, error) {
+	out, err := exec.CommandContext(ctx, path, d.vmm.Version...).Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", path, strings.Join(d.vmm.Version, " "), err)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return strings.TrimPrefix(line, "QEMU emulator version "), nil
+}
+
+// Prepare makes the guest's files, unless they are kept from before, and starts
+// the launcher, which waits.
+func (d *Driver) Prepare(ctx context.Context, spec target.Spec, dir string) (target.Instance, error) {
+	path, err := d.Locate()
+	if err != nil {
+		return nil, err
+	}
+	m, err := d.machine(ctx, path, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.confine(spec); err != nil {
+		return nil, err
+	}
+	return newInstance(ctx, d, path, m, spec, dir)
+}
+
+// machine is the guest that a spec asks for.
+func (d *Driver) machine(ctx context.Context, path string, spec target.Spec) (vmm.Machine, error) {
+	m := vmm.Machine{Agent: true, CPUs: d.cpus(spec.Limits), Memory: d.lab.Guest.Memory}
+	if len(spec.Mounts) > 0 {
+		return m, d.cannot("", "a guest shares no file or directory with the host, and %s is to be mounted at %s", spec.Mounts[0].Source, spec.Mounts[0].Target)
+	}
+	if m.Memory == 0 {
+		m.Memory = defaultMemory
+	}
+	if spec.Limits.Memory > 0 {
+		m.Memory = spec.Limits.Memory
+	}
+	if err := d.affordable(m.Memory); err != nil {
+		return m, err
+	}
+	g, err := d.home.kernelFor(ctx, d)
+	if err != nil {
+		return m, err
+	}
+	m.Kernel = g.kernel
+	if m.Accel, _, err = d.home.acceleration(ctx, d, path, g); err != nil {
+		return m, err
+	}
+	if err := d.home.root(ctx, g, spec.Rootfs, &m); err != nil {
+		return m, err
+	}
+	if d.lab.Guest.Append != "" {
+		m.Append = append(m.Append, d.lab.Guest.Append)
+	}
+	return m, nil
+}
+
+// cpus are as many as the payload may use of the host's.
+func (d *Driver) cpus(l target.Limits) int {
+	var set unix.CPUSet
+	n := 1
+	if err := unix.SchedGetaffinity(0, &set); err == nil {
+		n = set.Count()
+	}
+	if l.CPUSet != "" {
+		n = min(n, countCPUs(l.CPUSet))
+	}
+	if d.vmm.MaxCPUs > 0 {
+		n = min(n, d.vmm.MaxCPUs)
+	}
+	return n
+}
+
+// countCPUs counts a list such as "0-1,4"; what it cannot read counts as one
+// CPU, and the kernel refuses it by name.
+func countCPUs(set string) int {
+	n := 0
+	for part := range strings.SplitSeq(set, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		var a, b int
+		if _, err := fmt.Sscan(low, &a); err != nil {
+			return 1
+		}
+		b = a
+		if isRange {
+			if _, err := fmt.Sscan(high, &b); err != nil {
+				return 1
+			}
+		}
+		n += b - a + 1
+	}
+	return max(n, 1)
+}
+
+// affordable refuses a guest that is bigger than the host.
+func (d *Driver) affordable(memory int64) error {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return target.Labf("sysinfo: %w", err)
+	}
+	if total := int64(info.Totalram) * int64(info.Unit); memory > total {
+		return d.cannot("give the guest less", "a guest of %d MiB does not fit into the host's %d MiB", memory>>20, total>>20)
+	}
+	return nil
+}
+
+// confine sets the limits that lie outside of the guest: its memory is the
+// machine's, its processes are the agent's to count. The group's own memory
+// stays open, because the VMM needs some beside the guest's.
+func (d *Driver) confine(spec target.Spec) error {
+	l := spec.Limits
+	if spec.Cgroup == "" {
+		if l.CPUs > 0 || l.CPUSet != "" {
+			return d.cannot("run tare as root", "a VMM can be held to a part of the CPUs only in a cgroup, and this user may make none")
+		}
+		return nil
+	}
+	groups, err := launch.Groups(spec.Cgroup)
+	if err != nil {
+		return target.Labf("cgroup: %w", err)
+	}
+	return groups.Apply(payloadGroup(spec), sys.Bounds{CPUs: l.CPUs, CPUSet: l.CPUSet})
+}
+
+// guestError words what the machine tells, but for a context that has ended.
+func guestError(ctx context.Context, m *vmm.VM, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ctx.Err(), m.Explain(errors.New("the guest was ended")))
+	}
+	return m.Explain(err)
+}

@@ -1,0 +1,3 @@
+package vmm
+
+func firecrackers(string) []VMM { return nil }

@@ -1,0 +1,275 @@
+package vmm
+
+import (
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"context"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+
+	"github.com/tarelab/tare/internal/sys"
+)
+
+// Format is how a kernel's file is made, which decides who can boot it.
+type Format string
+
+// The formats that kernels come in.
+const (
+	BzImage Format = "bzImage" // x86: a small loader with the compressed kernel behind it
+	Vmlinux Format = "vmlinux" // the kernel itself, an ELF file
+	PVH     Format = "pvh"     // x86: an ELF file with the entry point that needs no loader
+	Image   Format = "Image"   // arm64, riscv64, loong64: the kernel itself, flat
+	ZBoot   Format = "zboot"   // an EFI program with a compressed Image in it
+)
+
+// Kernel is a kernel's file, and what its header says.
+type Kernel struct {
+	Path    string
+	Format  Format
+	Arch    string // as GOARCH has it
+	Version string // "6.1.0-56-cloud-amd64"; "" where the file does not say
+	Digest  string // sha256 of the file
+}
+
+// Offsets in a bzImage (Documentation/arch/x86/boot.rst in Linux).
+const (
+	setupSectors  = 0x1f1
+	headerMagic   = 0x202
+	kernelVersion = 0x20e
+	payloadOffset = 0x248
+	payloadLength = 0x24c
+)
+
+// Inspect reads a kernel's header. The error of a file that is no kernel says
+// what it looks like.
+func Inspect(path string) (Kernel, error) {
+	k := Kernel{Path: path}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return k, fmt.Errorf("kernel: %w", err)
+	}
+	if k.Digest, err = sys.FileDigest(path); err != nil {
+		return k, fmt.Errorf("kernel: %w", err)
+	}
+	word := binary.LittleEndian
+	switch {
+	case len(data) < 4096:
+		return k, fmt.Errorf("kernel %s: it has %d bytes, too few for a kernel", path, len(data))
+	case string(data[headerMagic:headerMagic+4]) == "HdrS":
+		k.Format, k.Arch = BzImage, "amd64"
+		at := int(word.Uint16(data[kernelVersion:])) + 0x200
+		if at > 0x200 && at < len(data)-256 {
+			k.Version, _, _ = strings.Cut(string(data[at:at+256]), " ")
+		}
+	case string(data[:4]) == elf.ELFMAG:
+		err = k.inspectELF(data)
+	case string(data[4:8]) == "zimg":
+		k.Format = ZBoot
+		k.Arch, err = peArch(data)
+	case string(data[56:60]) == "ARM\x64":
+		k.Format, k.Arch = Image, "arm64"
+	case string(data[56:60]) == "RSC\x05":
+		k.Format, k.Arch = Image, "riscv64"
+	case string(data[:2]) == "MZ":
+		k.Format = Image
+		k.Arch, err = peArch(data)
+	case data[0] == 0x1f && data[1] == 0x8b:
+		err = errors.New("it is a gzip file: unpack it")
+	default:
+		err = fmt.Errorf("it is no kernel that tare knows: it begins with %q", data[:8])
+	}
+	if err != nil {
+		return k, fmt.Errorf("kernel %s: %w", path, err)
+	}
+	if k.Version == "" {
+		k.Version = banner(data)
+	}
+	return k, nil
+}
+
+// banner finds the version in a kernel that is not compressed.
+func banner(data []byte) string {
+	if m := regexp.MustCompile(`Linux version ([^ %\x00]+) `).FindSubmatch(data); m != nil {
+		return string(m[1])
+	}
+	return ""
+}
+
+// inspectELF finds the architecture, and whether a Xen note names the entry
+// point of PVH (XEN_ELFNOTE_PHYS32_ENTRY, include/xen/interface/elfnote.h).
+func (k *Kernel) inspectELF(data []byte) error {
+	f, err := elf.NewFile(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	k.Format = Vmlinux
+	k.Arch = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64", elf.EM_RISCV: "riscv64", elf.EM_LOONGARCH: "loong64", elf.EM_MIPS: "mips64le"}[f.Machine]
+	if k.Arch == "" {
+		return fmt.Errorf("it is for %v", f.Machine)
+	}
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_NOTE {
+			continue
+		}
+		notes, err := io.ReadAll(p.Open())
+		if err != nil {
+			return err
+		}
+		if bytes.Contains(notes, []byte("\x12\x00\x00\x00Xen\x00")) {
+			k.Format = PVH
+		}
+	}
+	return nil
+}
+
+// peArch reads the machine of an EFI program's header (PE/COFF specification).
+func peArch(data []byte) (string, error) {
+	at := int(binary.LittleEndian.Uint32(data[0x3c:]))
+	if at+6 > len(data) || string(data[at:at+4]) != "PE\x00\x00" {
+		return "", errors.New("it is neither a kernel nor an EFI program")
+	}
+	machine := binary.LittleEndian.Uint16(data[at+4:])
+	arch := map[uint16]string{0x8664: "amd64", 0xaa64: "arm64", 0x5064: "riscv64", 0x6264: "loong64"}[machine]
+	if arch == "" {
+		return "", fmt.Errorf("it is an EFI program for machine type %#x", machine)
+	}
+	return arch, nil
+}
+
+// Fits says what is wrong with a kernel for this machine.
+func (k Kernel) Fits() error {
+	if k.Arch != runtime.GOARCH {
+		return fmt.Errorf("kernel %s is for %s (%s), and this machine is %s", k.Path, k.Arch, k.Format, runtime.GOARCH)
+	}
+	return nil
+}
+
+// Unpacked gives the kernel that is packed into k, kept below dir by k's
+// digest: a VMM that loads it saves the guest the unpacking, and some load
+// nothing else. A kernel that is not packed is returned as it is.
+func (k Kernel) Unpacked(ctx context.Context, dir string) (Kernel, error) {
+	if k.Format != BzImage && k.Format != ZBoot {
+		return k, nil
+	}
+	file := filepath.Join(dir, strings.TrimPrefix(k.Digest, "sha256:")+".unpacked")
+	if _, err := os.Stat(file); err != nil {
+		if err := k.unpack(ctx, file); err != nil {
+			return k, fmt.Errorf("unpack kernel %s: %w", k.Path, err)
+		}
+	}
+	inner, err := Inspect(file)
+	if inner.Version == "" {
+		inner.Version = k.Version
+	}
+	return inner, err
+}
+
+func (k Kernel) unpack(ctx context.Context, file string) error {
+	data, err := os.ReadFile(k.Path)
+	if err != nil {
+		return err
+	}
+	word := binary.LittleEndian
+	var from, length int
+	if k.Format == BzImage {
+		from = (int(data[setupSectors])+1)*512 + int(word.Uint32(data[payloadOffset:]))
+		length = int(word.Uint32(data[payloadLength:]))
+	} else { // drivers/firmware/efi/libstub/zboot-header.S in Linux
+		from, length = int(word.Uint32(data[8:])), int(word.Uint32(data[12:]))
+	}
+	if from < 0 || length <= 0 || from+length > len(data) {
+		return fmt.Errorf("its header says that the kernel is at byte %d, %d long, and the file has %d", from, length, len(data))
+	}
+	plain, err := decompress(ctx, data[from:from+length])
+	if err != nil {
+		return err
+	}
+	return keep(file, func(w io.Writer) error {
+		_, err := w.Write(plain)
+		return err
+	})
+}
+
+// decompress unpacks what the kernel's build has packed, by its magic number
+// (scripts/extract-vmlinux in Linux). The build may put the length behind it.
+func decompress(ctx context.Context, packed []byte) ([]byte, error) {
+	var r io.Reader
+	var err error
+	in := bytes.NewReader(packed)
+	switch {
+	case bytes.HasPrefix(packed, []byte("\x7fELF")):
+		return packed, nil
+	case bytes.HasPrefix(packed, []byte{0x02, 0x21, 0x4c, 0x18}): // legacy LZ4
+		r = lz4.NewReader(in)
+	case bytes.HasPrefix(packed, []byte{0x1f, 0x8b}):
+		z, zerr := gzip.NewReader(in)
+		if zerr == nil {
+			z.Multistream(false)
+		}
+		r, err = z, zerr
+	case bytes.HasPrefix(packed, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		var z *zstd.Decoder
+		if z, err = zstd.NewReader(in); err == nil {
+			defer z.Close()
+			r = z
+		}
+	case bytes.HasPrefix(packed, []byte("BZh")):
+		r = bzip2.NewReader(in)
+	case bytes.HasPrefix(packed, []byte("\xfd7zXZ\x00")):
+		plain, err := unpackWith(ctx, packed, "xz", "-dc", "--single-stream")
+		if len(plain) > 1<<20 {
+			return plain, nil // as below
+		}
+		return nil, err
+	default:
+		return nil, fmt.Errorf("packed in a way that is not known here (it begins with %x)", packed[:min(6, len(packed))])
+	}
+	if err != nil {
+		return nil, err
+	}
+	plain, err := io.ReadAll(r)
+	if err != nil && len(plain) > 1<<20 {
+		return plain, nil // what follows the packed kernel is not packed: its length
+	}
+	return plain, err
+}
+
+// unpackWith unpacks with a program.
+func unpackWith(ctx context.Context, packed []byte, name string, args ...string) ([]byte, error) {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Stdin = bytes.NewReader(packed)
+	plain, err := c.Output()
+	if err != nil {
+		err = fmt.Errorf("unpack with %s (apt-get install xz-utils): %w", name, err)
+	}
+	return plain, err
+}
+
+// keep writes a file of the cache: whole, or not at all.
+func keep(file string, write func(io.Writer) error) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), "tmp-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // after the rename there is nothing to remove
+	if err := errors.Join(write(tmp), tmp.Chmod(0o644), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), file)
+}

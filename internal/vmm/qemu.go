@@ -1,0 +1,154 @@
+package vmm
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tarelab/tare/internal/sys"
+)
+
+// translationCache bounds TCG's memory for translated code, in MiB: by default
+// it takes up to 1 GiB, which would hide all else in a footprint.
+const translationCache = 64
+
+// qemuMachine is what differs between QEMU's machine types.
+type qemuMachine struct {
+	name, binary, pack string
+	machine            string // -M
+	cpu                string // under TCG
+	bus                string // suffix of virtio devices: "device" is virtio-mmio
+	serial             string // the first serial port, as the kernel calls it
+	earlycon           string
+	second             string // the second serial port; "" where the machine has none
+	secondArgs         []string
+	formats            []Format
+	options            []string
+	maxCPUs            int
+	order              int
+}
+
+func qemuMachines(arch string) []qemuMachine {
+	pci := []Format{Image, ZBoot}
+	return map[string][]qemuMachine{
+		"amd64": {
+			{name: "microvm", binary: "qemu-system-x86_64", pack: "qemu-system-x86", machine: "microvm,acpi=on,rtc=on", cpu: "max", bus: "device",
+				serial: "ttyS0", earlycon: "uart8250,io,0x3f8", second: "ttyS1", secondArgs: []string{"-device", "isa-serial,chardev=second,iobase=0x2f8,irq=3"},
+				formats: []Format{PVH, BzImage}, order: 600},
+			{name: "q35", binary: "qemu-system-x86_64", pack: "qemu-system-x86", machine: "q35", cpu: "max", bus: "pci",
+				serial: "ttyS0", earlycon: "uart8250,io,0x3f8", second: "ttyS1", secondArgs: []string{"-serial", "chardev:second"},
+				formats: []Format{PVH, BzImage}, order: 610},
+		},
+		"arm64": {{name: "virt", binary: "qemu-system-aarch64", pack: "qemu-system-arm", machine: "virt,gic-version=max", cpu: "max", bus: "pci",
+			serial: "ttyAMA0", earlycon: "pl011,0x9000000", formats: pci, order: 600}},
+		"riscv64": {{name: "virt", binary: "qemu-system-riscv64", pack: "qemu-system-misc", machine: "virt", cpu: "max", bus: "pci",
+			serial: "ttyS0", earlycon: "uart8250,mmio,0x10000000", formats: pci, order: 600}},
+		// The keyboard controller that LoongArch's kernel waits for is not there.
+		"loong64": {{name: "virt", binary: "qemu-system-loongarch64", pack: "qemu-system-misc", machine: "virt", cpu: "la464", bus: "pci",
+			serial: "ttyS0", formats: []Format{Vmlinux, Image, ZBoot}, options: []string{"initcall_blacklist=i8042_init"}, order: 600}},
+		// With two CPUs its clock runs backwards.
+		"mips64le": {{name: "loongson3-virt", binary: "qemu-system-mips64el", pack: "qemu-system-mips", machine: "loongson3-virt", cpu: "Loongson-3A1000", bus: "pci",
+			serial: "ttyS0", formats: []Format{Vmlinux}, maxCPUs: 1, order: 600}},
+	}[arch]
+}
+
+func qemus(arch string) []VMM {
+	var all []VMM
+	for _, q := range qemuMachines(arch) {
+		v := VMM{
+			Name: "qemu/" + q.name, Binary: q.binary, Remedy: "apt-get install " + q.pack, Version: []string{"--version"},
+			Emulates: true, Formats: q.formats, MaxCPUs: q.maxCPUs, StartTime: 3 * time.Second, Order: q.order, plan: q.plan,
+			Modules: []string{"virtio_pci", "virtio_console", "virtio_blk"},
+		}
+		if q.bus == "device" {
+			v.Modules[0] = "virtio_mmio"
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// plan is QEMU's command line. Without defaults, the machine has what stands
+// here and nothing else. QEMU connects to tare's sockets, so that nothing has
+// to be waited for.
+func (q qemuMachine) plan(m Machine) (plan, error) {
+	p := plan{console: plug{socket: "console"}, control: plug{socket: "qmp"}, protocol: dialQMP}
+	args := []string{
+		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-M", q.machine, "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprintf("%dM", mebibytes(m.Memory)),
+		"-kernel", m.Kernel.Path,
+	}
+	if m.Accel == KVM {
+		args = append(args, "-accel", "kvm", "-cpu", "host")
+	} else {
+		args = append(args, "-accel", fmt.Sprintf("tcg,thread=multi,tb-size=%d", translationCache), "-cpu", q.cpu)
+	}
+	if m.Initrd != "" {
+		args = append(args, "-initrd", m.Initrd)
+	}
+	args = append(args, socketBackend("console")...)
+	args = append(args, "-serial", "chardev:console")
+	for i, d := range m.Disks {
+		args = append(args, "-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,file=%s,%s", i, strings.ReplaceAll(d.Path, ",", ",,"), access(d)),
+			"-device", fmt.Sprintf("virtio-blk-%s,drive=disk%d", q.bus, i))
+	}
+	if m.Agent {
+		var more []string
+		more, p.channels = q.agent()
+		args = append(args, more...)
+	}
+	args = append(args, socketBackend("qmp")...)
+	args = append(args, "-mon", "chardev=qmp,mode=control")
+	p.args = append(args, "-append", strings.Join(q.parameters(m, p.channels), " "))
+	return p, nil
+}
+
+func access(d Disk) string {
+	if d.ReadOnly {
+		return "readonly=on"
+	}
+	return "snapshot=on"
+}
+
+func socketBackend(name string) []string {
+	return []string{"-chardev", fmt.Sprintf("socket,id=%[1]s,path=%[1]s", name)}
+}
+
+// agent gives the guest a port of virtio-serial, and for kernels without virtio
+// a second serial port.
+func (q qemuMachine) agent() ([]string, []plug) {
+	args := append([]string{"-device", "virtio-serial-" + q.bus}, socketBackend("port")...)
+	args = append(args, "-device", "virtserialport,chardev=port,name=tare")
+	channels := []plug{{socket: "port", way: "port:tare"}}
+	if q.second != "" {
+		args = append(append(args, socketBackend("second")...), q.secondArgs...)
+		channels = append(channels, plug{socket: "second", way: "tty:/dev/" + q.second})
+	}
+	return args, channels
+}
+
+func (q qemuMachine) parameters(m Machine, channels []plug) []string {
+	all := append([]string{"console=" + q.serial}, q.options...)
+	if q.earlycon != "" {
+		all = append(all, "earlycon="+q.earlycon)
+	}
+	if m.Accel == TCG {
+		all = append(all, clockParameters()...)
+	}
+	if m.Agent {
+		all = append(all, ways(channels))
+	}
+	return append(all, m.Append...)
+}
+
+// clockParameters name the frequency of x86's TSC, which a guest under TCG reads
+// from the host. On a busy host the guest's own calibration against a timer
+// fails, and its check whether the CPUs agree: it would hang, or have a clock of
+// 4 ms where the machine has no other (microvm).
+func clockParameters() []string {
+	khz := sys.TSC()
+	if khz == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("tsc_early_khz=%d", khz), "tsc=reliable"}
+}

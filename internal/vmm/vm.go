@@ -1,0 +1,447 @@
+package vmm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/launch"
+)
+
+// Config is a machine and the surroundings that it runs in.
+type Config struct {
+	VMM      VMM
+	Path     string // of the VMM's program
+	Machine  Machine
+	Dir      string                 // of the machine alone: sockets and logs
+	Launcher string                 // target.Lab.LaunchPath
+	Cgroup   string                 // of the VMM, as launch.Config has it
+	Mark     func(Mark)             // told of every mark, once, in whatever goroutine sees it
+	Line     func(line string)      // told of every line of the console; may be nil
+	Patience map[Mark]time.Duration // how long each mark may take after the one before; DefaultPatience for those missing
+}
+
+// DefaultPatience is generous: it is for guests that hang, not for slow ones.
+// Translated code on a busy machine takes long.
+var DefaultPatience = map[Mark]time.Duration{
+	MarkReady: 20 * time.Second, MarkFirstByte: 30 * time.Second, MarkKernel: 10 * time.Second,
+	MarkInit: 120 * time.Second, MarkAgent: 60 * time.Second,
+}
+
+// VM is a machine that is prepared, and then started once.
+type VM struct {
+	config  Config
+	plan    plan
+	process *launch.Process
+	console *console
+	log     *os.File // what the VMM says
+	dir     *os.File
+	sockets map[string]*net.UnixListener
+
+	ctx       context.Context // ends with the machine
+	cancel    context.CancelFunc
+	running   sync.WaitGroup
+	agent     chan net.Conn // the channels that came to be
+	failed    chan error    // the first thing that went wrong
+	ended     chan struct{} // closed when the VMM has ended
+	printed   chan struct{} // closed when the console has
+	exit      target.Exit   // valid then
+	exitErr   error
+	mu        sync.Mutex // guards what follows
+	last      Mark
+	seen      map[Mark]bool
+	watchdog  *time.Timer
+	closers   []io.Closer
+	started   bool
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// New makes all that lies before the start: sockets, log, and a launcher that
+// waits.
+func New(ctx context.Context, config Config) (*VM, error) {
+	p, err := config.VMM.plan(config.Machine)
+	if err != nil {
+		return nil, err
+	}
+	v := &VM{
+		config: config, plan: p, sockets: map[string]*net.UnixListener{}, seen: map[Mark]bool{},
+		agent: make(chan net.Conn, len(p.channels)), failed: make(chan error, 1), ended: make(chan struct{}), printed: make(chan struct{}),
+	}
+	v.ctx, v.cancel = context.WithCancel(context.Background())
+	v.console = newConsole(v.mark, config.Line)
+	v.console.dead = func() {
+		time.AfterFunc(panicGrace, func() { v.fail(errors.New("the VMM went on after the kernel's panic")) })
+	}
+	if err := v.open(ctx); err != nil {
+		return nil, errors.Join(err, v.Close())
+	}
+	return v, nil
+}
+
+func (v *VM) open(ctx context.Context) error {
+	var err error
+	if v.dir, err = os.Open(v.config.Dir); err != nil {
+		return target.Labf("directory of the machine: %w", err)
+	}
+	for _, p := range v.plugs() {
+		if p.dial || p.socket == "" {
+			continue
+		}
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: v.address(p), Net: "unix"})
+		if err != nil {
+			return target.Labf("socket %s of the machine: %w", filepath.Join(v.config.Dir, p.socket), err)
+		}
+		// Its name is a way through /proc that ends with this process.
+		l.SetUnlinkOnClose(false)
+		v.sockets[p.socket] = l
+	}
+	if v.log, err = os.OpenFile(filepath.Join(v.config.Dir, "vmm.log"), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600); err != nil {
+		return target.Labf("log of the VMM: %w", err)
+	}
+	stdio := target.Stdio{Stdout: v.log, Stderr: v.log}
+	if v.plan.console.socket == "" {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return target.Labf("pipe for the console: %w", err)
+		}
+		stdio.Stdout = w
+		defer w.Close()
+		v.keep(r)
+		v.running.Go(func() { v.print(r) })
+	}
+	v.process, err = launch.New(ctx, launch.Config{
+		Launcher: v.config.Launcher, Args: append([]string{v.config.Path}, v.plan.args...),
+		Env:   []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"},
+		Stdio: stdio, Cgroup: v.config.Cgroup,
+		Pre: []launch.Step{launch.Chdir(v.config.Dir)},
+	})
+	return err
+}
+
+// plugs are all connections.
+func (v *VM) plugs() []plug {
+	return append([]plug{v.plan.console, v.plan.control}, v.plan.channels...)
+}
+
+// address names a socket by the directory's descriptor: a path may be longer
+// than a socket's address holds (unix(7)).
+func (v *VM) address(p plug) string {
+	return "/proc/self/fd/" + strconv.Itoa(int(v.dir.Fd())) + "/" + p.socket
+}
+
+// keep has something closed with the machine.
+func (v *VM) keep(c io.Closer) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.ctx.Err() != nil {
+		c.Close()
+		return
+	}
+	v.closers = append(v.closers, c)
+}
+
+// print takes the console to its end.
+func (v *VM) print(from io.Reader) {
+	defer close(v.printed)
+	v.console.read(from)
+}
+
+// Start executes the VMM, and returns at once.
+func (v *VM) Start() error {
+	v.started = true
+	if err := v.process.Go(); err != nil {
+		return err
+	}
+	v.running.Go(v.wait)
+	v.running.Go(func() {
+		if v.process.PID() != 0 {
+			v.mark(MarkExec)
+		}
+	})
+	if v.plan.console.socket != "" {
+		v.connect(v.plan.console, func(c net.Conn) { v.print(c) })
+	}
+	v.connect(v.plan.control, v.converse)
+	for _, p := range v.plan.channels {
+		v.connect(p, func(c net.Conn) { v.agent <- c })
+	}
+	return nil
+}
+
+// wait sees the VMM's end.
+func (v *VM) wait() {
+	defer close(v.ended)
+	r, err := v.process.Wait(v.ctx)
+	v.exit, v.exitErr = r.Payload, err
+	if err == nil {
+		v.mark(MarkPoweredOff)
+	}
+}
+
+// connect does something with a plug's connection, once there is one.
+func (v *VM) connect(p plug, use func(net.Conn)) {
+	v.running.Go(func() {
+		c, err := v.connection(p)
+		if err != nil {
+			return // the machine has ended, which others tell
+		}
+		v.keep(c)
+		use(c)
+	})
+}
+
+func (v *VM) connection(p plug) (net.Conn, error) {
+	if !p.dial {
+		l := v.sockets[p.socket]
+		stop := context.AfterFunc(v.ctx, func() { _ = l.Close() }) // Accept tells
+		defer stop()
+		return l.Accept()
+	}
+	for {
+		c, err := net.Dial("unix", v.address(p))
+		if err == nil {
+			return c, nil
+		}
+		select {
+		case <-v.ended:
+			return nil, err
+		case <-v.ctx.Done():
+			return nil, err
+		case <-time.After(time.Millisecond): // the VMM makes its socket when it is ready
+		}
+	}
+}
+
+// converse brings the control channel up, and listens on it.
+func (v *VM) converse(c net.Conn) {
+	ctl, err := v.plan.protocol(v.ctx, c, v.config.Machine)
+	if err == nil {
+		v.mark(MarkReady)
+		v.keep(closer{ctl})
+		err = ctl.watch()
+	}
+	if err != nil && !Gone(err) { // a VMM that ended says so itself
+		v.fail(fmt.Errorf("%s: %w", v.config.VMM.Name, err))
+	}
+}
+
+type closer struct{ control }
+
+func (c closer) Close() error { return c.close() }
+
+// fail notes the first thing that went wrong.
+func (v *VM) fail(err error) {
+	select {
+	case v.failed <- err:
+	default:
+	}
+}
+
+// panicGrace is the time that a machine gets to end by itself after its kernel
+// has panicked, and its console's last words to arrive.
+const panicGrace = time.Second
+
+// order is that of the marks that the watchdog waits for.
+var order = []Mark{MarkReady, MarkFirstByte, MarkKernel, MarkInit, MarkAgent}
+
+// mark passes a mark on, once, and gives the next one its time.
+func (v *VM) mark(m Mark) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.seen[m] {
+		return
+	}
+	v.config.Mark(m)
+	v.seen[m], v.last = true, m
+	if v.watchdog != nil {
+		v.watchdog.Stop()
+	}
+	for i, next := range order {
+		if v.seen[next] || next == MarkAgent && !v.config.Machine.Agent {
+			continue
+		}
+		if i > 0 && m == MarkPoweredOff {
+			return
+		}
+		after := v.patience(next)
+		v.watchdog = time.AfterFunc(after, func() {
+			v.fail(fmt.Errorf("the guest hangs: after %q, no %q came within %v", m, next, after))
+		})
+		return
+	}
+}
+
+func (v *VM) patience(m Mark) time.Duration {
+	if d, ok := v.config.Patience[m]; ok {
+		return d
+	}
+	return DefaultPatience[m]
+}
+
+// Marked tells the machine of a mark that its user saw: the agent's.
+func (v *VM) Marked(m Mark) { v.mark(m) }
+
+// Channels gives the connections on one of which the agent will speak.
+func (v *VM) Channels() <-chan net.Conn { return v.agent }
+
+// Failed gives what went wrong with the machine while it runs.
+func (v *VM) Failed() <-chan error { return v.failed }
+
+// Ended is closed when the VMM has ended.
+func (v *VM) Ended() <-chan struct{} { return v.ended }
+
+// PID is the VMM's process; 0 before Start.
+func (v *VM) PID() int { return v.process.PID() }
+
+// LauncherPID is the process that the VMM is a child of.
+func (v *VM) LauncherPID() int { return v.process.LauncherPID() }
+
+// Console is what the guest printed last, up to 256 KiB.
+func (v *VM) Console() []byte { return v.console.text() }
+
+// Kill ends the VMM at once.
+func (v *VM) Kill() error { return v.process.Kill() }
+
+// tailLines of the console go into an error.
+const tailLines = 20
+
+// Explain adds to err what the machine itself tells: how the VMM ended and what
+// it said, the kernel's panic, the last mark and the console's last lines. err
+// nil asks why the VMM has ended.
+func (v *VM) Explain(err error) error {
+	select {
+	case <-v.ended:
+		select { // what it had printed is still on its way
+		case <-v.printed:
+		case <-time.After(panicGrace):
+		}
+		if ended := v.howEnded(); err == nil || v.exit.Code != 0 || v.exit.Signal != 0 {
+			err = errors.Join(err, ended)
+		}
+	default:
+	}
+	if line := v.console.panicked(); line != "" {
+		err = fmt.Errorf("the guest's kernel panicked: %s (%w)", line, err)
+	}
+	v.mu.Lock()
+	last := v.last
+	v.mu.Unlock()
+	if last == "" {
+		last = "none"
+	}
+	text := fmt.Sprintf("the last mark was %q", last)
+	if tail := v.console.tail(tailLines); tail != "" {
+		text += ", and the console ends:\n" + tail
+	} else {
+		text += ", and the console is empty"
+	}
+	return fmt.Errorf("%w; %s", err, text)
+}
+
+// howEnded words the VMM's end.
+func (v *VM) howEnded() error {
+	name := filepath.Base(v.config.Path)
+	var how string
+	switch {
+	case v.exitErr != nil:
+		return v.exitErr
+	case v.exit.Signal != 0:
+		how = fmt.Sprintf("%s was killed by signal %d (%v)", name, v.exit.Signal, syscall.Signal(v.exit.Signal))
+	case v.exit.Code != 0:
+		how = fmt.Sprintf("%s ended with exit code %d", name, v.exit.Code)
+	default:
+		how = name + " ended early: the guest was switched off or reset"
+	}
+	if said := v.said(); said != "" {
+		how += ": " + said
+	}
+	return errors.New(how)
+}
+
+// said is the end of what the VMM itself wrote.
+func (v *VM) said() string {
+	const most = 2 << 10
+	data := make([]byte, most)
+	info, err := v.log.Stat()
+	if err != nil {
+		return ""
+	}
+	n, err := v.log.ReadAt(data, max(0, info.Size()-most))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return ""
+	}
+	return strings.ToValidUTF8(strings.TrimSpace(string(data[:n])), "?")
+}
+
+// Close ends the VMM and removes what belongs to the machine but its
+// directory. It is idempotent.
+func (v *VM) Close() error {
+	v.closeOnce.Do(func() { v.closeErr = v.close() })
+	return v.closeErr
+}
+
+func (v *VM) close() error {
+	var errs []error
+	if v.started {
+		// Killed first: the goroutine that waits for it must not outlive it.
+		errs = append(errs, v.process.Kill())
+	}
+	v.mu.Lock()
+	v.cancel()
+	closers := v.closers
+	v.closers = nil
+	if v.watchdog != nil {
+		v.watchdog.Stop()
+	}
+	v.mu.Unlock()
+	for _, c := range closers {
+		c.Close()
+	}
+	for _, l := range v.sockets {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	v.running.Wait()
+	if v.process != nil {
+		errs = append(errs, v.process.Close())
+	}
+	for {
+		select {
+		case c := <-v.agent:
+			c.Close()
+			continue
+		default:
+		}
+		break
+	}
+	for _, p := range v.plugs() {
+		if p.socket != "" {
+			if err := os.Remove(filepath.Join(v.config.Dir, p.socket)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	for _, f := range []*os.File{v.log, v.dir} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Gone reports whether an error is only that the other side has ended.
+func Gone(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrDeadlineExceeded)
+}

@@ -1,0 +1,138 @@
+// Package vmm makes and runs virtual machines: from the description of a
+// machine to a VMM's command line or API, and the channels between the two: the
+// console, the control channel, and the one over which a guest's agent talks.
+// It knows nothing of payloads; target/vm runs those.
+package vmm
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// Accel is how a guest's instructions are executed.
+type Accel string
+
+// The accelerators.
+const (
+	KVM Accel = "kvm" // by the CPU itself
+	TCG Accel = "tcg" // translated by QEMU
+)
+
+// Machine describes a virtual machine.
+type Machine struct {
+	Kernel Kernel   // in a format that the VMM loads; see VMM.Kernel
+	Initrd string   // path of the initramfs; "" for none
+	Append []string // kernel parameters, beside those that the VMM's machine needs
+	CPUs   int      // virtual; at least 1
+	Memory int64    // of the guest, in bytes
+	Disks  []Disk
+	Accel  Accel
+	Agent  bool // the guest has tare's agent (guest/init.c): give it a channel
+}
+
+// Disk is a raw image behind virtio-blk: /dev/vda and so on.
+type Disk struct {
+	Path     string
+	ReadOnly bool // else what the guest writes goes to a private copy and is lost
+}
+
+// VMM is one machine type of one virtual machine monitor.
+type VMM struct {
+	Name      string   // "qemu/microvm"
+	Binary    string   // looked for in PATH
+	Remedy    string   // how it is installed
+	Version   []string // arguments that make it say its version
+	Emulates  bool     // it has TCG; else it needs KVM
+	Formats   []Format // of kernels that it loads, the fastest first
+	Modules   []string // that a guest needs here where its kernel has them not built in
+	MaxCPUs   int      // 0: any number
+	StartTime time.Duration
+	Order     int
+
+	// plan turns a machine into a command line. It runs nothing.
+	plan func(m Machine) (plan, error)
+}
+
+// plan is how a machine is started and talked to. Its sockets are named
+// relative to the machine's directory, in which the VMM runs: a path of any
+// length fits into an address so.
+type plan struct {
+	args     []string
+	console  plug
+	control  plug
+	channels []plug // the agent comes on one of them
+	protocol func(context.Context, net.Conn, Machine) (control, error)
+}
+
+// plug is one connection with the VMM.
+type plug struct {
+	socket string // name of the Unix socket; "" is the VMM's standard output
+	dial   bool   // the VMM listens; else tare does, and the VMM connects
+	way    string // of a channel: what guest/init.c knows it by
+}
+
+// control is a VMM's control channel once it works.
+type control interface {
+	// watch returns when the VMM has reported that the guest cannot go on, with
+	// what it said, or when the connection has ended, with nil.
+	watch() error
+	close() error
+}
+
+// VMMs are those that tare knows for this architecture, the usual one first.
+func VMMs() []VMM {
+	return slices.Concat(qemus(runtime.GOARCH), stratovirts(runtime.GOARCH), firecrackers(runtime.GOARCH), cloudHypervisors(runtime.GOARCH))
+}
+
+// ByName finds a VMM of this architecture.
+func ByName(name string) (VMM, bool) {
+	all := VMMs()
+	i := slices.IndexFunc(all, func(v VMM) bool { return v.Name == name })
+	if i < 0 {
+		return VMM{}, false
+	}
+	return all[i], true
+}
+
+// Kernel gives k in a format that the VMM loads, unpacked below dir where that
+// takes it there.
+func (v VMM) Kernel(ctx context.Context, k Kernel, dir string) (Kernel, error) {
+	if err := k.Fits(); err != nil {
+		return k, err
+	}
+	if k.Format == v.Formats[0] {
+		return k, nil
+	}
+	inner, err := k.Unpacked(ctx, dir)
+	for _, want := range v.Formats {
+		switch {
+		case err == nil && inner.Format == want:
+			return inner, nil
+		case k.Format == want:
+			return k, nil
+		}
+	}
+	if err != nil {
+		return k, err
+	}
+	return k, fmt.Errorf("kernel %s is a %s (with a %s in it), and %s loads %v", k.Path, k.Format, inner.Format, v.Name, v.Formats)
+}
+
+// ways are the channels as the agent is told them.
+func ways(channels []plug) string {
+	text := "tare_channel="
+	for i, c := range channels {
+		if i > 0 {
+			text += ","
+		}
+		text += c.way
+	}
+	return text
+}
+
+// mebibytes rounds memory up.
+func mebibytes(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
