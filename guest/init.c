@@ -13,9 +13,11 @@
  *     tare_channel=WAY[,WAY...]  ways to the host, the first that opens is taken:
  *         vsock:PORT             a connection to PORT of the host
  *         port:NAME              the virtio-serial port of that name
+ *         dev:/dev/vport0p1      a device that is read and written
  *         tty:/dev/ttyS1         a serial port of its own
  *     tare_root=/dev/vda         the root is that disk (ext4, read-only) under an
  *                                overlay in memory; without it, the initramfs
+ *     tare_off=reset             the machine has no switch: a reset ends the VMM
  * /.tare/modules lists the kernel modules to load, a file a line.
  *
  * The channel carries frames: one byte of kind, the length of what follows as
@@ -74,7 +76,7 @@ static void say(const char *what, const char *object, int err) {
 }
 
 static void power_off(void) {
-	reboot(RB_POWER_OFF);
+	reboot(getenv("tare_off") ? RB_AUTOBOOT : RB_POWER_OFF);
 	say("power off", "", errno);
 	for (;;)
 		pause();
@@ -240,6 +242,8 @@ static int by_port(const char *name) {
 	return -1;
 }
 
+static int by_device(const char *file) { return open(file, O_RDWR | O_NOCTTY | O_CLOEXEC); }
+
 static int by_tty(const char *file) {
 	struct termios t;
 	int fd = open(file, O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -259,7 +263,7 @@ static int by(const char *way) {
 	static const struct {
 		const char *name;
 		int (*open)(const char *);
-	} ways[] = { { "vsock:", by_vsock }, { "port:", by_port }, { "tty:", by_tty } };
+	} ways[] = { { "vsock:", by_vsock }, { "port:", by_port }, { "dev:", by_device }, { "tty:", by_tty } };
 
 	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
 		if (strncmp(way, ways[i].name, strlen(ways[i].name)) == 0)

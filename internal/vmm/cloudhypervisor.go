@@ -1,3 +1,52 @@
 package vmm
 
-func cloudHypervisors(string) []VMM { return nil }
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+func cloudHypervisors(arch string) []VMM {
+	formats := map[string][]Format{"amd64": {PVH, BzImage}, "arm64": {Image}}[arch]
+	if formats == nil {
+		return nil
+	}
+	serial := map[string]string{"amd64": "ttyS0", "arm64": "ttyAMA0"}[arch]
+	return []VMM{{
+		Name: "cloud-hypervisor", Binary: "cloud-hypervisor", Version: []string{"--version"},
+		Remedy:  "put a release of github.com/cloud-hypervisor/cloud-hypervisor into PATH",
+		Formats: formats, Modules: []string{"virtio_pci", "vmw_vsock_virtio_transport", "virtio_blk"},
+		StartTime: 500 * time.Millisecond, Order: 650,
+		plan: func(m Machine) (plan, error) { return cloudHypervisorPlan(m, serial) },
+	}}
+}
+
+// cloudHypervisorPlan boots from the command line; the API says when the VMM is
+// ready.
+func cloudHypervisorPlan(m Machine, serial string) (plan, error) {
+	p := plan{console: plug{socket: "console", dial: true}, control: plug{socket: "api", dial: true}, protocol: dialREST("/api/v1/vmm.ping")}
+	args := []string{
+		"--api-socket", "path=api", "--cpus", fmt.Sprintf("boot=%d", m.CPUs), "--memory", fmt.Sprintf("size=%dM", mebibytes(m.Memory)),
+		"--kernel", m.Kernel.Path, "--serial", "socket=console", "--console", "off",
+	}
+	if m.Initrd != "" {
+		args = append(args, "--initramfs", m.Initrd)
+	}
+	for i, d := range m.Disks {
+		if !d.ReadOnly {
+			return p, fmt.Errorf("cloud-hypervisor has no private copies of disks: %s would be written to", d.Path)
+		}
+		if i == 0 {
+			args = append(args, "--disk")
+		}
+		args = append(args, "path="+d.Path+",readonly=on")
+	}
+	parameters := []string{"console=" + serial}
+	if m.Agent {
+		p.channels = []plug{vsockPlug("vsock")}
+		args = append(args, "--vsock", "cid=3,socket=vsock")
+		parameters = append(parameters, ways(p.channels))
+	}
+	p.args = append(args, "--cmdline", strings.Join(append(parameters, m.Append...), " "))
+	return p, nil
+}

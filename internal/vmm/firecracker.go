@@ -1,3 +1,65 @@
 package vmm
 
-func firecrackers(string) []VMM { return nil }
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+func firecrackers(arch string) []VMM {
+	formats := map[string][]Format{"amd64": {PVH, Vmlinux}, "arm64": {Image}}[arch]
+	if formats == nil {
+		return nil
+	}
+	return []VMM{{
+		Name: "firecracker", Binary: "firecracker", Version: []string{"--version"},
+		Remedy:  "put a release of github.com/firecracker-microvm/firecracker into PATH",
+		Formats: formats, Modules: []string{"virtio_mmio", "vmw_vsock_virtio_transport", "virtio_blk"},
+		MaxCPUs: 32, StartTime: 500 * time.Millisecond, Order: 640, plan: firecrackerPlan,
+	}}
+}
+
+// agentPort is the port of vsock on which guests find tare.
+const agentPort = 1024
+
+// vsockPlug is for VMMs that hand a guest's connection to port P of the host on
+// to the socket NAME_P, on which tare listens.
+func vsockPlug(name string) plug {
+	return plug{socket: fmt.Sprintf("%s_%d", name, agentPort), way: fmt.Sprintf("vsock:%d", agentPort)}
+}
+
+// firecrackerPlan gives Firecracker a file with all that its API would be told
+// (docs/api_requests in its sources): it boots without a request. The API still
+// says when it is ready.
+func firecrackerPlan(m Machine) (plan, error) {
+	p := plan{console: plug{}, control: plug{socket: "api", dial: true}, protocol: dialREST("/")}
+	parameters := []string{"console=ttyS0", "reboot=k", "tare_off=reset"}
+	type object = map[string]any
+	config := object{"machine-config": object{"vcpu_count": m.CPUs, "mem_size_mib": mebibytes(m.Memory)}}
+	if m.Agent {
+		p.channels = []plug{vsockPlug("vsock")}
+		parameters = append(parameters, ways(p.channels))
+		config["vsock"] = object{"guest_cid": 3, "uds_path": "vsock"}
+	}
+	drives := []object{}
+	for i, d := range m.Disks {
+		if !d.ReadOnly {
+			return p, fmt.Errorf("firecracker has no private copies of disks: %s would be written to", d.Path)
+		}
+		drives = append(drives, object{"drive_id": fmt.Sprintf("disk%d", i), "path_on_host": d.Path, "is_root_device": false, "is_read_only": true})
+	}
+	config["drives"] = drives
+	boot := object{"kernel_image_path": m.Kernel.Path, "boot_args": strings.Join(append(parameters, m.Append...), " ")}
+	if m.Initrd != "" {
+		boot["initrd_path"] = m.Initrd
+	}
+	config["boot-source"] = boot
+	text, err := json.MarshalIndent(config, "", "\t")
+	if err != nil {
+		return p, err
+	}
+	p.files = map[string][]byte{"machine.json": text}
+	p.args = []string{"--api-sock", "api", "--config-file", "machine.json"}
+	return p, nil
+}

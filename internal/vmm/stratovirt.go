@@ -1,3 +1,105 @@
 package vmm
 
-func stratovirts(string) []VMM { return nil }
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// stratovirt is one machine type of StratoVirt. It has one serial port and, on
+// microvm, one port of virtio-serial; its sockets are its own to listen on
+// (docs/config_guidebook.md there). Seccomp stays on, as it is by default.
+type stratovirt struct {
+	name    string
+	machine string
+	bus     string // as in qemuMachine
+	serial  string
+	append  []string
+	uefi    []string // where its firmware may be; nil where it needs none
+}
+
+func stratovirts(arch string) []VMM {
+	serial := map[string]string{"amd64": "ttyS0", "arm64": "ttyAMA0"}[arch]
+	if serial == "" {
+		return nil
+	}
+	formats := []Format{BzImage}
+	standard, firmware := "q35", []string{"/usr/share/OVMF/OVMF_CODE.fd", "/usr/share/edk2/ovmf/OVMF_CODE.fd"}
+	if arch == "arm64" {
+		formats, standard = []Format{Image}, "virt"
+		firmware = []string{"/usr/share/AAVMF/AAVMF_CODE.fd", "/usr/share/edk2/aarch64/QEMU_EFI-pflash.raw"}
+	}
+	var all []VMM
+	for n, s := range []stratovirt{
+		// It announces its devices on the kernel's command line, has no ACPI,
+		// and ends when the guest resets itself.
+		{name: "microvm", machine: "microvm", bus: "device", serial: serial, append: []string{"pci=off", "reboot=k", "tare_off=reset"}},
+		{name: standard, machine: standard, bus: "pci", serial: serial, uefi: firmware},
+	} {
+		modules := []string{"virtio_mmio", "virtio_console", "virtio_blk"}
+		if s.bus == "pci" {
+			modules[0] = "virtio_pci"
+		}
+		all = append(all, VMM{
+			Name: "stratovirt/" + s.name, Binary: "stratovirt", Version: []string{"-version"},
+			Remedy:  "build StratoVirt from its sources, and put it into PATH",
+			Formats: formats, Modules: modules, StartTime: 500 * time.Millisecond, Order: 620 + 10*n, plan: s.plan,
+		})
+	}
+	return all
+}
+
+func (s stratovirt) plan(m Machine) (plan, error) {
+	p := plan{console: plug{socket: "console", dial: true}, control: plug{socket: "qmp", dial: true}, protocol: dialQMP}
+	args := []string{
+		"-machine", s.machine, "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprintf("%dM", mebibytes(m.Memory)), "-kernel", m.Kernel.Path,
+		"-qmp", "unix:qmp,server,nowait",
+		// Not stdio: that takes a terminal.
+		"-serial", "socket,path=console,server,nowait",
+	}
+	if m.Initrd != "" {
+		args = append(args, "-initrd", m.Initrd)
+	}
+	slot := 1
+	on := func() string { // the place of a device on the bus
+		if s.bus != "pci" {
+			return ""
+		}
+		slot++
+		return fmt.Sprintf(",bus=pcie.0,addr=0x%x", slot)
+	}
+	if s.uefi != nil {
+		firmware, err := firstFile(s.uefi)
+		if err != nil {
+			return p, fmt.Errorf("stratovirt/%s boots by UEFI: %w (apt-get install ovmf)", s.name, err)
+		}
+		args = append(args, "-drive", "file="+firmware+",if=pflash,unit=0,readonly=true")
+	}
+	for i, d := range m.Disks {
+		if !d.ReadOnly {
+			return p, fmt.Errorf("stratovirt has no private copies of disks: %s would be written to", d.Path)
+		}
+		args = append(args, "-drive", fmt.Sprintf("id=disk%d,file=%s,readonly=on,direct=off", i, d.Path),
+			"-device", fmt.Sprintf("virtio-blk-%s,id=blk%d,drive=disk%d%s", s.bus, i, i, on()))
+	}
+	parameters := append([]string{"console=" + s.serial}, s.append...)
+	if m.Agent {
+		args = append(args, "-device", "virtio-serial-"+s.bus+",id=serial0"+on(),
+			"-chardev", "socket,path=port,id=port,server,nowait", "-device", "virtserialport,id=agent,chardev=port,nr=1")
+		// It gives its ports no names.
+		p.channels = []plug{{socket: "port", dial: true, way: "dev:/dev/vport0p1"}}
+		parameters = append(parameters, ways(p.channels))
+	}
+	p.args = append(args, "-append", strings.Join(append(parameters, m.Append...), " "))
+	return p, nil
+}
+
+func firstFile(paths []string) (string, error) {
+	for _, p := range paths {
+		if _, err := os.Stat(p); err == nil {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("none of %s is there", strings.Join(paths, ", "))
+}

@@ -106,6 +106,11 @@ func (v *VM) open(ctx context.Context) error {
 		l.SetUnlinkOnClose(false)
 		v.sockets[p.socket] = l
 	}
+	for name, data := range v.plan.files {
+		if err := os.WriteFile(filepath.Join(v.config.Dir, name), data, 0o600); err != nil {
+			return target.Labf("file of the machine: %w", err)
+		}
+	}
 	if v.log, err = os.OpenFile(filepath.Join(v.config.Dir, "vmm.log"), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600); err != nil {
 		return target.Labf("log of the VMM: %w", err)
 	}

@@ -62,6 +62,7 @@ type VMM struct {
 // length fits into an address so.
 type plan struct {
 	args     []string
+	files    map[string][]byte // written into the machine's directory, by name
 	console  plug
 	control  plug
 	channels []plug // the agent comes on one of them
