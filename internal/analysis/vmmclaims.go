@@ -1,0 +1,119 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/published"
+)
+
+// vmmPublishedClaims recomputes what the publication concludes, and asks of this
+// machine what it can answer.
+func vmmPublishedClaims(d *published.StratoVirtQEMU, c *VMMClaims) []CheckedClaim {
+	return []CheckedClaim{
+		{residentClaim(c), hereRatio(c, VMMFootprint, "rss", "rss", func(r float64) bool { return r <= 1/3. })},
+		{speedClaim(c), nil},
+		{tailClaim(c), hereRatio(c, VMMCPU, "16 threads", "latency-p95", func(r float64) bool { return r >= 3 })},
+		{bootClaim(d), nil},
+		{cacheClaim(c), nil},
+		{fasterClaim(c), nil},
+	}
+}
+
+// find gives a row of the tables, nil for none.
+func (c *VMMClaims) find(table VMMTable, name, metric string) *VMMRow {
+	i := slices.IndexFunc(c.Rows, func(r VMMRow) bool { return r.Table == table && r.Name == name && r.Metric.Name == metric })
+	if i < 0 {
+		return nil
+	}
+	return &c.Rows[i]
+}
+
+// hereRatio answers a claim about StratoVirt by QEMU from this run.
+func hereRatio(c *VMMClaims, table VMMTable, name, metric string, holds func(ratio float64) bool) []HereClaim {
+	r := c.find(table, name, metric)
+	if r == nil || r.Ratio == nil {
+		return nil
+	}
+	verdict := NotBorne
+	if holds(r.Ratio.Value) {
+		verdict = BorneOut
+	}
+	return []HereClaim{{Target: c.StratoVirt, Computed: fmt.Sprintf("%.3g times %s's%s", r.Ratio.Value, c.QEMU, span(*r.Ratio, "%.3g", 1)), Verdict: verdict}}
+}
+
+func residentClaim(c *VMMClaims) PublishedClaim {
+	r := c.find(VMMFootprint, "rss", "rss")
+	ratio := 1 / r.PublishedRatio()
+	return judged(ratio > 3.5 && ratio < 4.5, "QEMU needs four times StratoVirt's resident memory.",
+		"%.0f MB against %.0f MB: %.2f times; judged as 3.5 to 4.5", r.PublishedQEMU/1e6, r.PublishedStratoVirt/1e6, ratio)
+}
+
+// speedClaim: mean speed and latency of the CPU agree.
+func speedClaim(c *VMMClaims) PublishedClaim {
+	worst := 0.
+	for _, r := range c.Rows {
+		if r.Table == VMMCPU && (r.Metric.Name == "events" || r.Metric.Name == "latency-mean") {
+			worst = max(worst, r.PublishedRatio()-1, 1-r.PublishedRatio())
+		}
+	}
+	return judged(worst < 0.05, "Both have the same mean CPU speed and latency.", "at most %.1f %% apart at any number of threads; judged as below 5 %%", 100*worst)
+}
+
+// tailClaim: the 95th percentile at 16 threads and more.
+func tailClaim(c *VMMClaims) PublishedClaim {
+	var parts []string
+	ok := true
+	for _, threads := range []string{"4 threads", "16 threads", "32 threads", "64 threads"} {
+		r := c.find(VMMCPU, threads, "latency-p95").PublishedRatio()
+		parts = append(parts, fmt.Sprintf("%s: %.1f", threads, r))
+		if threads == "4 threads" {
+			ok = ok && r > 1.7 && r < 2.1
+		} else {
+			ok = ok && r > 3.5 && r < 4.1
+		}
+	}
+	return judged(ok, "StratoVirt's 95th percentile is 1.9 times QEMU's with 4 threads and 3.7 to 3.9 times with 16 and more.", "%s", strings.Join(parts, ", "))
+}
+
+func bootClaim(d *published.StratoVirtQEMU) PublishedClaim {
+	boots := publishedBoots(d)
+	s, q := boots[0], boots[1]
+	return judged(s.Total.Value > 10*q.Total.Value, "StratoVirt boots far slower than QEMU.",
+		"in all %.1f s against %.1f s, but userspace alone takes %.1f s and %.1f s: a unit of the guest that waits, which is no cost of a monitor; the kernel takes %.2f s and %.2f s",
+		s.Total.Value, q.Total.Value, s.Phases[1].Seconds, q.Phases[2].Seconds, s.Phases[0].Seconds, q.Phases[0].Seconds)
+}
+
+// cacheClaim: what is read of 20 MB is memory.
+func cacheClaim(c *VMMClaims) PublishedClaim {
+	r := c.find(VMMThroughput, "rndrd", "read-throughput")
+	const gib = 1 << 30
+	return judged(min(r.PublishedStratoVirt, r.PublishedQEMU) > 5*gib, "20 MB of files lie in the page cache, so reads run at memory speed.",
+		"%.1f and %.1f GiB/s of random reads, more than any disk of such a machine gives", r.PublishedStratoVirt/gib, r.PublishedQEMU/gib)
+}
+
+// fasterClaim counts who leads where.
+func fasterClaim(c *VMMClaims) PublishedClaim {
+	leads := func(table VMMTable, pick func(VMMRow) bool) (n, of int) {
+		for _, r := range c.Rows {
+			if r.Table != table || !pick(r) || r.PublishedRatio() == 0 {
+				continue
+			}
+			of++
+			if (r.PublishedRatio() > 1) == (r.Metric.Better == "higher") {
+				n++
+			}
+		}
+		return n, of
+	}
+	all := func(VMMRow) bool { return true }
+	sequential, ofSequential := leads(VMMMemory, func(r VMMRow) bool { return strings.HasSuffix(r.Name, "seq") })
+	throughput, ofThroughput := leads(VMMThroughput, all)
+	iops, ofIOPS := leads(VMMIOPS, all)
+	latency, ofLatency := leads(VMMLatency, func(r VMMRow) bool { return r.Metric.Name == "latency-mean" })
+	return judged(sequential == ofSequential && throughput == ofThroughput && 2*iops > ofIOPS && latency == 0,
+		"StratoVirt is faster in sequential memory access, file throughput and most operations a second, QEMU in the latency of a single thread.",
+		"StratoVirt leads in %d of %d sequential memory rows, %d of %d throughputs, %d of %d rates of operations, and %d of %d mean latencies that were not cut to 0",
+		sequential, ofSequential, throughput, ofThroughput, iops, ofIOPS, latency, ofLatency)
+}

@@ -1,0 +1,161 @@
+package analysis
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/published"
+)
+
+// VMMTable names a table of the comparison of machine monitors.
+type VMMTable string
+
+// The tables, as published.
+const (
+	VMMCPU        VMMTable = "cpu"
+	VMMMemory     VMMTable = "memory"
+	VMMLatency    VMMTable = "file latency, 1 thread, 4 KiB"
+	VMMThroughput VMMTable = "file throughput, 32 threads, 128 KiB"
+	VMMIOPS       VMMTable = "file operations, 32 threads, 4 KiB"
+	VMMFootprint  VMMTable = "footprint"
+)
+
+// fileModes are the modes of sysbench fileio, in published order.
+var fileModes = []string{"rndrd", "rndwr", "seqrd", "seqwr"}
+
+// vmmRow is a published row: a quantity of both monitors, and the workload and
+// metric that repeat it.
+type vmmRow struct {
+	table            VMMTable
+	name, workload   string
+	metric           sample.Metric
+	stratovirt, qemu float64 // means over the runs, in the metric's unit; 0 where the source cut it to 0
+}
+
+// vmmRows are all rows of the publication but its boots.
+func vmmRows(d *published.StratoVirtQEMU) []vmmRow {
+	rows := append(vmmCPURows(d), vmmMemoryRows(d)...)
+	rows = append(rows, vmmLatencyRows(d)...)
+	rows = append(rows, vmmThroughputRows(d)...)
+	rows = append(rows, vmmIOPSRows(d)...)
+	return append(rows, vmmFootprintRows(d)...)
+}
+
+// average is the mean of what f gives of each item.
+func average[T any](items []T, f func(T) float64) float64 {
+	values := make([]float64, 0, len(items))
+	for _, i := range items {
+		values = append(values, f(i))
+	}
+	return stat.Mean(values, nil)
+}
+
+// latencies are the quantities of a latency with the column of its published
+// milliseconds.
+var latencies = []string{"latency-mean", "latency-max", "latency-p95"}
+
+func vmmCPURows(d *published.StratoVirtQEMU) []vmmRow {
+	var rows []vmmRow
+	threads := []float64{}
+	for _, r := range d.CPU.QEMU {
+		if n := len(threads); n == 0 || threads[n-1] != r[0] {
+			threads = append(threads, r[0])
+		}
+	}
+	for _, n := range threads {
+		at := func(all [][5]float64, column int) float64 {
+			sum, runs := 0., 0
+			for _, r := range all {
+				if r[0] == n {
+					sum, runs = sum+r[column], runs+1
+				}
+			}
+			return sum / float64(max(1, runs))
+		}
+		workload := fmt.Sprintf("cpu-%.0f", n)
+		name := fmt.Sprintf("%.0f threads", n)
+		rows = append(rows, vmmRow{VMMCPU, name, workload, sample.Metric{Name: "events", Unit: sample.PerSecond, Better: sample.Higher}, at(d.CPU.StratoVirt, 1), at(d.CPU.QEMU, 1)})
+		for i, metric := range latencies {
+			rows = append(rows, vmmRow{VMMCPU, name, workload, seconds(metric), at(d.CPU.StratoVirt, 2+i) / 1e3, at(d.CPU.QEMU, 2+i) / 1e3})
+		}
+	}
+	return rows
+}
+
+func seconds(metric string) sample.Metric {
+	return sample.Metric{Name: metric, Unit: sample.Seconds, Better: sample.Lower}
+}
+
+func vmmMemoryRows(d *published.StratoVirtQEMU) []vmmRow {
+	var rows []vmmRow
+	for i, q := range d.Memory.QEMU {
+		if i >= len(d.Memory.StratoVirt) {
+			break
+		}
+		s := d.Memory.StratoVirt[i]
+		for j, access := range []string{"seq", "rnd"} {
+			mean := func(r [5]float64) float64 { return (r[1+2*j] + r[2+2*j]) / 2 * (1 << 20) }
+			rows = append(rows, vmmRow{VMMMemory, fmt.Sprintf("%.0f KiB, %s", q[0], access), fmt.Sprintf("memory-%.0fk-%s", q[0], access),
+				sample.Metric{Name: "throughput", Unit: sample.BytesPerSecond, Better: sample.Higher}, mean(s), mean(q)})
+		}
+	}
+	return rows
+}
+
+func vmmLatencyRows(d *published.StratoVirtQEMU) []vmmRow {
+	var rows []vmmRow
+	for _, mode := range fileModes {
+		for i, metric := range latencies {
+			mean := func(all [][3]float64) float64 {
+				return average(all, func(r [3]float64) float64 { return r[i] / 1e3 })
+			}
+			rows = append(rows, vmmRow{VMMLatency, mode, "latency-" + mode, seconds(metric), mean(d.IOLatency.StratoVirt[mode]), mean(d.IOLatency.QEMU[mode])})
+		}
+	}
+	return rows
+}
+
+func itself(v float64) float64 { return v }
+
+func vmmThroughputRows(d *published.StratoVirtQEMU) []vmmRow {
+	var rows []vmmRow
+	for _, mode := range fileModes {
+		metric := sample.Metric{Name: "read-throughput", Unit: sample.BytesPerSecond, Better: sample.Higher}
+		if mode[3:] == "wr" {
+			metric.Name = "write-throughput"
+		}
+		mean := func(all []float64) float64 { return average(all, itself) * (1 << 20) }
+		rows = append(rows, vmmRow{VMMThroughput, mode, "throughput-" + mode, metric, mean(d.Throughput.StratoVirt[mode]), mean(d.Throughput.QEMU[mode])})
+	}
+	return rows
+}
+
+func vmmIOPSRows(d *published.StratoVirtQEMU) []vmmRow {
+	s, q := d.IOPS.StratoVirt, d.IOPS.QEMU
+	row := func(mode, metric string, stratovirt, qemu float64) vmmRow {
+		return vmmRow{VMMIOPS, mode, "iops-" + mode, sample.Metric{Name: metric, Unit: sample.PerSecond, Better: sample.Higher}, stratovirt, qemu}
+	}
+	first := func(r [2]float64) float64 { return r[0] }
+	second := func(r [2]float64) float64 { return r[1] }
+	return []vmmRow{
+		row("rndrd", "reads", average(s.RandomRead, itself), average(q.RandomRead, itself)),
+		row("rndwr", "writes", average(s.RandomWrite, first), average(q.RandomWrite, first)),
+		row("rndwr", "fsyncs", average(s.RandomWrite, second), average(q.RandomWrite, second)),
+		row("seqrd", "reads", average(s.SequentialRead, itself), average(q.SequentialRead, itself)),
+		row("seqwr", "writes", average(s.SequentialWrite, first), average(q.SequentialWrite, first)),
+		row("seqwr", "fsyncs", average(s.SequentialWrite, second), average(q.SequentialWrite, second)),
+	}
+}
+
+func vmmFootprintRows(d *published.StratoVirtQEMU) []vmmRow {
+	var rows []vmmRow
+	for i, metric := range []string{"mapped", "rss", "dirty"} {
+		mean := func(all [][3]int64) float64 {
+			return average(all, func(r [3]int64) float64 { return float64(r[i]) * 1024 })
+		}
+		rows = append(rows, vmmRow{VMMFootprint, metric, "footprint", sample.Metric{Name: metric, Unit: sample.Bytes, Better: sample.Lower}, mean(d.Footprint.StratoVirt), mean(d.Footprint.QEMU)})
+	}
+	return rows
+}

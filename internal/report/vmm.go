@@ -1,0 +1,151 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// vmmSection is the comparison of machine monitors beside the publication.
+func vmmSection(c *analysis.VMMClaims) section {
+	s := section{
+		ID: "stratovirt-vs-qemu", Title: "StratoVirt and QEMU, published beside this machine", Headline: vmmHeadline(c), Findings: c.Findings,
+		Figures: bootFigures(c), Claims: claimsGrid(c.Claims), claims: c.Claims, Note: vmmNote(c), Alone: true,
+	}
+	s.Tables = append(s.Tables, bootGrid(c))
+	var tables []analysis.VMMTable
+	for _, r := range c.Rows {
+		if !slices.Contains(tables, r.Table) {
+			tables = append(tables, r.Table)
+			s.Tables = append(s.Tables, vmmGrid(c, r.Table))
+		}
+	}
+	return s
+}
+
+// vmmHeadline is what stratovirt's column is, and how long boots take.
+func vmmHeadline(c *analysis.VMMClaims) []string {
+	var out []string
+	if c.StratoVirt == "" {
+		out = append(out, "StratoVirt was not measured here, its column is the published one: "+orMissing(c.CannotHere)+".")
+	}
+	for _, b := range c.Boots {
+		if !b.Published {
+			out = append(out, fmt.Sprintf("%s: from the request to the payload %s.", b.Name, human("s", b.Total.Value, b.Total.Interval)))
+		}
+	}
+	return append(out, c.Findings[min(len(out), len(c.Findings)):]...)
+}
+
+// bootFigures are the boots here and, on a scale of their own, the published.
+func bootFigures(c *analysis.VMMClaims) []figure {
+	var out []figure
+	for _, published := range []bool{false, true} {
+		f := figure{Title: "Boots on this machine: from the request to the payload", Y: axis{Label: "s"}}
+		look := lookMeasured
+		if published {
+			f.Title, look = "Boots as published: their difference is a unit of the guest that waits", lookPublished
+		}
+		for _, b := range c.Boots {
+			if b.Published != published {
+				continue
+			}
+			bars := bar{Name: b.Name, Look: look}
+			if known(b.Total.Interval) {
+				bars.Low, bars.High = b.Total.Interval.Low, b.Total.Interval.High
+			}
+			for _, p := range b.Phases {
+				bars.Parts = append(bars.Parts, part{p.Name, p.Seconds})
+			}
+			f.Bars = append(f.Bars, bars)
+		}
+		if len(f.Bars) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func bootGrid(c *analysis.VMMClaims) shownGrid {
+	g := shownGrid{Title: "Boots, s", Head: []string{"machine"}}
+	for _, b := range c.Boots {
+		for _, p := range b.Phases {
+			if !slices.Contains(g.Head, p.Name) {
+				g.Head = append(g.Head, p.Name)
+			}
+		}
+	}
+	g.Head = append(g.Head, "total")
+	for _, b := range c.Boots {
+		row := make([]string, len(g.Head))
+		row[0] = b.Name
+		if b.Published {
+			row[0] = "· " + b.Name
+		}
+		for _, p := range b.Phases {
+			row[slices.Index(g.Head, p.Name)] = number(p.Seconds, 3)
+		}
+		row[len(row)-1] = number(b.Total.Value, 3) + plusMinus(b.Total)
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// vmmGrid is one published table with the targets of this machine before it.
+func vmmGrid(c *analysis.VMMClaims, table analysis.VMMTable) shownGrid {
+	g := shownGrid{Title: capital(string(table)), Head: append([]string{"quantity"}, c.Targets...)}
+	if c.StratoVirt != "" && c.QEMU != "" {
+		g.Head = append(g.Head, "StratoVirt : QEMU")
+	}
+	stratovirt := "published StratoVirt"
+	if c.StratoVirt == "" {
+		stratovirt += " (cannot here)"
+	}
+	g.Head = append(g.Head, stratovirt, "published QEMU", "published ratio")
+	for _, r := range c.Rows {
+		if r.Table == table {
+			g.Rows = append(g.Rows, vmmLine(c, r))
+		}
+	}
+	return g
+}
+
+func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
+	line := []string{r.Name + ", " + r.Metric.Name}
+	for _, target := range c.Targets {
+		cell := ""
+		if e, ok := r.Here[target]; ok {
+			cell = human(r.Metric.Unit, e.Value, e.Interval)
+		}
+		line = append(line, cell)
+	}
+	if c.StratoVirt != "" && c.QEMU != "" {
+		cell := ""
+		if r.Ratio != nil {
+			cell = number(r.Ratio.Value, 2) + plusMinus(*r.Ratio)
+		}
+		line = append(line, cell)
+	}
+	cut := func(v float64) string {
+		if v == 0 {
+			return "cut to 0"
+		}
+		return human(r.Metric.Unit, v, analysis.Interval{})
+	}
+	ratio := ""
+	if p := r.PublishedRatio(); p > 0 {
+		ratio = number(p, 2)
+	}
+	return append(line, cut(r.PublishedStratoVirt), cut(r.PublishedQEMU), ratio)
+}
+
+func vmmNote(c *analysis.VMMClaims) string {
+	parts := []string{"± is half the 95 % interval. Reads of 20 MB come out of the page cache: they show memory, not a disk; the direct rows of the price list go past it."}
+	parts = append(parts, "A boot's phases are differences of neighbouring marks on the host's clock. Published totals are no cost of a monitor: kernel, initrd and userspace stand apart.")
+	if slices.ContainsFunc(c.Boots, func(b analysis.VMMBoot) bool { return !b.Published }) {
+		parts = append(parts, "Whether a machine ran under KVM or was emulated stands among the targets' facts; the two are never compared as if they were one.")
+	}
+	return strings.Join(append(parts, "Source: "+c.Citation), " ")
+}
