@@ -54,6 +54,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -489,19 +490,51 @@ static int start(void) {
 
 /* ---- waiting ---- */
 
+/* A signalfd of SIGCHLD, once a payload runs; before, -1: poll passes it over. */
+static int ended = -1;
+
+/* watch_children has every child's end told. Children that were started before
+ * do not inherit the blocked signal. */
+static void watch_children(void) {
+	sigset_t chld;
+
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	if (sigprocmask(SIG_BLOCK, &chld, NULL) == 0)
+		ended = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* reap_adopted reaps the children that have ended, except pid: what a payload
+ * has left to its subreaper. An engine's shims would pile up over a session. */
+static void reap_adopted(int pid) {
+	struct signalfd_siginfo told;
+	siginfo_t one = { 0 };
+
+	while (read(ended, &told, sizeof told) > 0)
+		;
+	while (waitid(P_ALL, 0, &one, WEXITED | WNOHANG | WNOWAIT) == 0 && one.si_pid > 0 && one.si_pid != pid) {
+		wait4(one.si_pid, NULL, 0, NULL);
+		one.si_pid = 0;
+	}
+}
+
 /*
  * guard waits until the process behind pidfd has ended, and kills it when it is
  * told to. It returns 0, or 1 after end of file on descriptor 3.
  */
-static int guard(int pidfd) {
-	struct pollfd p[2] = { { pidfd, POLLIN, 0 }, { GO, POLLIN, 0 } };
+static int guard(int pidfd, int pid) {
+	struct pollfd p[3] = { { pidfd, POLLIN, 0 }, { GO, POLLIN, 0 }, { ended, POLLIN, 0 } };
 	char c = 0;
 
 	for (;;) {
-		if (poll(p, 2, -1) < 0)
-			continue; /* EINTR: nothing else can happen to two open descriptors */
+		if (poll(p, 3, -1) < 0)
+			continue; /* EINTR: nothing else can happen to open descriptors */
+		if (p[2].revents)
+			reap_adopted(pid);
 		if (p[0].revents)
 			return p[1].fd < 0;
+		if (!p[1].revents)
+			continue;
 		ssize_t n = read(GO, &c, 1);
 		if (n == 0 || c == 'k')
 			syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
@@ -516,7 +549,7 @@ static int reap_one(int pid, int *status, struct rusage *u) {
 
 	if (pidfd < 0)
 		return fail("pidfd_open", "");
-	eof = guard(pidfd);
+	eof = guard(pidfd, pid);
 	while (wait4(pid, status, 0, u) < 0)
 		if (errno != EINTR)
 			return fail("wait", "");
@@ -545,6 +578,7 @@ static void payload(int pid) {
 	int status;
 
 	report_pid(pid);
+	watch_children();
 	if (reap_one(pid, &status, &u) < 0)
 		report_failure();
 	else

@@ -66,7 +66,7 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 			continue
 		}
 		all.Go(func() {
-			bounded, cancel := context.WithTimeout(ctx, timeout+startsPerCheck*d.Properties().StartTime)
+			bounded, cancel := context.WithTimeout(ctx, timeout+startsPerCheck*d.Properties().StartTime+d.Properties().CheckTime)
 			defer cancel()
 			facts, err := d.Check(bounded)
 			findings[i] = Finding{Target: d.Name(), Facts: facts, Err: err}

@@ -25,6 +25,8 @@ type Config struct {
 	Version  string   // of tare
 	Command  []string // argv, for the record
 	Drivers  func(target.Lab) []target.Driver
+	// PrivateEngines: engines that run already are left alone.
+	PrivateEngines bool
 }
 
 // InputError is bad input: nothing was run.
@@ -96,6 +98,12 @@ func (l *Lab) open(ctx context.Context) error {
 		Root:       os.Geteuid() == 0,
 		CacheDir:   l.config.CacheDir,
 		Guest:      l.config.Guest,
+		Session:    l.session.name,
+
+		PrivateEngines: l.config.PrivateEngines,
+	}
+	if l.groups.trees.Usable() {
+		l.Target.Cgroup = l.groups.session
 	}
 	if err := os.MkdirAll(l.Target.RunDir, 0o700); err != nil {
 		return fmt.Errorf("session: %w", err)
@@ -113,6 +121,11 @@ func (l *Lab) Notes() []string { return l.notes }
 // Close removes all that the session made on the machine. Runs and images stay.
 func (l *Lab) Close() error {
 	var errs []error
+	for _, d := range l.drivers {
+		if c, ok := d.(target.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
 	for _, r := range l.roots {
 		errs = append(errs, r.Close())
 	}

@@ -372,6 +372,7 @@ func (p *Plan) job(t schedule.Trial) trial.Job {
 		Driver: p.drivers[c.Target],
 		Spec: target.Spec{
 			Rootfs: p.root.Rootfs,
+			Image:  p.root.Layout,
 			Mounts: p.root.Mounts,
 			Args:   j.Args,
 			Opens:  p.opens[jobKey{c.Workload, c.Environment}],

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/tarelab/tare/internal/sample"
@@ -33,12 +34,13 @@ func (Cgroup) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Valu
 		}
 		cpus = append(cpus, cpuMeter{role: w.Role, cgroup: w.Cgroup, before: before})
 	}
+	alone := armProcesses(on)
 	peaks, err := armPeaks(h, on)
 	if err != nil {
 		return nil, fmt.Errorf("cgroup probe: %w", err)
 	}
 	return func() ([]sample.Value, error) {
-		values, err := readCPUs(h, cpus)
+		values, err := readCPUs(h, cpus, alone)
 		if err == nil {
 			var memory []sample.Value
 			memory, err = readPeaks(peaks)
@@ -54,16 +56,16 @@ func (Cgroup) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Valu
 	}, nil
 }
 
-// distinct drops watches without a cgroup, and those whose cgroup is another's
+// distinct drops watches without a cgroup or of one process alone, and those whose cgroup is another's
 // or lies inside it: nothing may be counted twice.
 func distinct(on []target.Watch) []target.Watch {
 	var out []target.Watch
 	for i, w := range on {
-		covered := w.Cgroup == ""
+		covered := w.Cgroup == "" || w.Alone
 		for j, other := range on {
 			inside := strings.HasPrefix(w.Cgroup+"/", strings.TrimSuffix(other.Cgroup, "/")+"/")
 			same := path.Clean(w.Cgroup) == path.Clean(other.Cgroup)
-			if i != j && other.Cgroup != "" && inside && (!same || j < i) {
+			if i != j && other.Cgroup != "" && !other.Alone && inside && (!same || j < i) {
 				covered = true
 			}
 		}
@@ -86,8 +88,9 @@ var roleCPU = map[target.Role]string{
 	target.RoleClient: ClientCPU, target.RoleDaemon: DaemonCPU,
 }
 
-// readCPUs gives the CPU time since Begin.
-func readCPUs(h sys.Hierarchies, meters []cpuMeter) ([]sample.Value, error) {
+// readCPUs gives the CPU time since Begin. What a process alone has used is
+// taken from its group's, so that the roles sum to the groups' total.
+func readCPUs(h sys.Hierarchies, meters []cpuMeter, alone []processMeter) ([]sample.Value, error) {
 	var total cpuTime
 	found := false
 	roles := map[target.Role]float64{}
@@ -100,6 +103,13 @@ func readCPUs(h sys.Hierarchies, meters []cpuMeter) ([]sample.Value, error) {
 			continue
 		}
 		used := after.sub(m.before)
+		for _, p := range alone {
+			if p.cgroup == m.cgroup {
+				own := p.used()
+				used.total -= own
+				roles[p.role] += own
+			}
+		}
 		roles[m.role] += used.total
 		if m.role != target.RoleDaemon {
 			found = true
@@ -128,6 +138,9 @@ func readCPUs(h sys.Hierarchies, meters []cpuMeter) ([]sample.Value, error) {
 func armPeaks(h sys.Hierarchies, on []target.Watch) (peaks []peak, err error) {
 	metrics := map[string]string{} // by cgroup
 	for _, w := range distinct(on) {
+		if slices.ContainsFunc(on, func(o target.Watch) bool { return o.Alone && o.Cgroup == w.Cgroup }) {
+			continue // a daemon's memory is in it, and in no instance's
+		}
 		switch w.Role {
 		case target.RolePayload:
 			metrics[w.Cgroup] = PayloadPeak

@@ -28,6 +28,15 @@ type Driver interface {
 	Prepare(ctx context.Context, spec Spec, dir string) (Instance, error)
 }
 
+// Closer is a Driver that holds something for as long as the session lasts: an
+// engine, which it started when it was first needed. The caller closes it after
+// all of its instances; Close is idempotent, and drivers that share what they
+// hold may each be closed.
+type Closer interface {
+	Driver
+	Close() error
+}
+
 // Instance is one payload, prepared, then started once.
 type Instance interface {
 	// Watch lists what probes may read. It is valid from Prepare on; PIDs may
@@ -58,10 +67,17 @@ const (
 	PhaseOff     Phase = "off"     // the machine around the payload had powered off: the only phase that may follow exit
 )
 
+// The phases of an engine's start, as its client sees them.
+const (
+	PhaseCreated Phase = "created" // the engine has made the container
+	PhaseStarted Phase = "started" // the engine says that it runs
+)
+
 // Spec is what a target is asked to run.
 type Spec struct {
 	ID     string   // unique on the machine, made of [a-z0-9-], starts with Label
 	Rootfs string   // absolute path of the shared root file system; drivers never write to it, the payload's writes go to a private overlay
+	Image  string   // the OCI image layout that Rootfs was unpacked from, for engines, which start images; "" where there is none
 	Args   []string // argv; Args[0] is an absolute path inside Rootfs
 	Env    []string // KEY=VALUE, complete: nothing is inherited
 	Cwd    string   // absolute inside Rootfs; "" means "/"
@@ -127,6 +143,9 @@ type Watch struct {
 	Role   Role
 	PID    int    // on the host; 0 while unknown
 	Cgroup string // relative to each hierarchy's root; "" when none
+	// Alone: the process PID by itself is meant, which shares Cgroup with others.
+	// What it used is no part of what another Watch of the same Cgroup used.
+	Alone bool
 }
 
 // Exit is how a payload ended.
@@ -164,6 +183,8 @@ type Properties struct {
 	ExactSignal bool          // Exit.Signal is known (else a signal appears as Code 128+n)
 	StartTime   time.Duration // rough time of one start, for time-outs and plans
 	Order       int           // place in lists and ladders, lower is nearer to the host
+	CheckTime   time.Duration // what a Check may take beyond the usual: an engine that has to come up first
+	AddsEnv     []string      // variables that the target adds to every payload's environment
 }
 
 // Lab is what drivers get from the laboratory: where things are.
@@ -177,6 +198,14 @@ type Lab struct {
 	Root       bool     // effective user is root
 	CacheDir   string   // what is kept between processes: kernels, initial file systems of guests
 	Guest      Guest    // what the user asks of virtual machines
+	// Session is this process's name among those that measure ([a-z0-9]): what a
+	// driver makes outside of RunDir and Cgroup carries it.
+	Session string
+	// Cgroup is the session's group, relative to the root of each hierarchy, below
+	// which drivers may make groups of their own; "" where cgroups cannot be used.
+	Cgroup string
+	// PrivateEngines: engines that run already are left alone.
+	PrivateEngines bool
 }
 
 // Guest is what the user asks of virtual machines; the zero value leaves all of

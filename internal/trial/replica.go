@@ -174,11 +174,17 @@ func (c *replica) ready() time.Duration {
 // general gives the values of the marks, which every trial has.
 func (c *replica) general() []sample.Value {
 	request, acted, exit := c.marks[target.PhaseRequest], c.marks[target.PhaseActed], c.marks[target.PhaseExit]
-	return []sample.Value{
+	values := []sample.Value{
 		{Metric: "ready", Value: acted.Sub(request).Seconds()},
 		{Metric: "wall", Value: exit.Sub(request).Seconds()},
 		{Metric: "run", Value: exit.Sub(acted).Seconds()},
 	}
+	for _, phase := range []target.Phase{target.PhaseCreated, target.PhaseStarted} {
+		if at := c.marks[phase]; at != 0 {
+			values = append(values, sample.Value{Metric: string(phase), Value: at.Sub(request).Seconds()})
+		}
+	}
+	return values
 }
 
 // used gives the values of getrusage(2) where the target can tell.

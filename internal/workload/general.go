@@ -8,6 +8,8 @@ const (
 	Ready               = "ready"
 	Wall                = "wall"
 	Run                 = "run"
+	Created             = "created"
+	Started             = "started"
 	CPU                 = "cpu"
 	CPUUser             = "cpu-user"
 	CPUSystem           = "cpu-system"
@@ -27,6 +29,8 @@ func General() []sample.Metric {
 		{Name: Ready, Unit: sample.Seconds, Better: sample.Lower, Help: "from the request to start until the payload's own process acted inside the target"},
 		{Name: Wall, Unit: sample.Seconds, Better: sample.Lower, Help: "from the request to start until the payload had ended, as seen from outside"},
 		{Name: Run, Unit: sample.Seconds, Better: sample.Lower, Help: "from the payload's first act until it had ended, as seen from outside"},
+		{Name: Created, Unit: sample.Seconds, Better: sample.Lower, Help: "from the request to start until an engine had made the container"},
+		{Name: Started, Unit: sample.Seconds, Better: sample.Lower, Help: "from the request to start until an engine said that the container runs: the payload may have acted before"},
 		{Name: CPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of the payload and of the runtime that belongs to it"},
 		{Name: CPUUser, Unit: sample.Seconds, Better: sample.Lower, Help: "the part of it in user mode, as the kernel's ticks tell: coarse below 0.1 s"},
 		{Name: CPUSystem, Unit: sample.Seconds, Better: sample.Lower, Help: "the part of it in the kernel, as the kernel's ticks tell: coarse below 0.1 s"},

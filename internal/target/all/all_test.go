@@ -39,7 +39,7 @@ func TestTheHostIsFirstAndLevelsStandBeforeRuntimes(t *testing.T) {
 			families = append(families, f)
 		}
 	}
-	if want := []string{"host", "native", "oci", "vm"}; !slices.Equal(families, want) {
+	if want := []string{"host", "native", "oci", "engine", "vm"}; !slices.Equal(families, want) {
 		t.Errorf("families in order %q, want %q", families, want)
 	}
 }

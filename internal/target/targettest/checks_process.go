@@ -24,7 +24,8 @@ func checkArguments(ctx context.Context, s *suite) error {
 	return nil
 }
 
-// environment runs env inside and gives what it printed.
+// environment runs env inside and gives what it printed, without what the
+// driver says that its target adds.
 func (s *suite) environment(ctx context.Context, env []string) (map[string]string, error) {
 	o := s.run(ctx, job{args: []string{"/bin/env", "-0"}, env: env, exact: true})
 	if err := o.ok(); err != nil {
@@ -33,7 +34,9 @@ func (s *suite) environment(ctx context.Context, env []string) (map[string]strin
 	got := map[string]string{}
 	for v := range strings.SplitSeq(strings.TrimSuffix(o.stdout, "\x00"), "\x00") {
 		key, value, _ := strings.Cut(v, "=")
-		got[key] = value
+		if !slices.Contains(s.props.AddsEnv, key) {
+			got[key] = value
+		}
 	}
 	return got, nil
 }

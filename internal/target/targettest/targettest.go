@@ -93,7 +93,7 @@ func Run(t *testing.T, driver target.Driver, opts Options) {
 	if driver.Properties().NeedsRoot && os.Geteuid() != 0 {
 		t.Fatalf("%s needs root: run its tests as root", driver.Name())
 	}
-	s, err := newSuite(driver, opts, t.TempDir())
+	s, err := newSuite(driver, opts, t.TempDir(), Token(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,15 +142,10 @@ type suite struct {
 	count  *atomic.Int64
 }
 
-func newSuite(driver target.Driver, opts Options, dir string) (*suite, error) {
+func newSuite(driver target.Driver, opts Options, dir, token string) (*suite, error) {
 	if opts.Lab.TestRootfs == "" {
 		return nil, errors.New("targettest: Options.Lab has no TestRootfs; make it with targettest.New")
 	}
-	var random [4]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		return nil, err
-	}
-	token := "t" + hex.EncodeToString(random[:])
 	dir = filepath.Join(dir, token)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
@@ -176,3 +171,13 @@ func (s *suite) nextID() string {
 // slow reports whether one start takes so long that checks sample their cases
 // instead of trying all.
 func (s *suite) slow() bool { return s.props.StartTime > 40*time.Millisecond }
+
+// Token is a fresh name ([a-z0-9]) for what a test makes on the machine.
+func Token(t *testing.T) string {
+	t.Helper()
+	var random [4]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		t.Fatal(err)
+	}
+	return "t" + hex.EncodeToString(random[:])
+}

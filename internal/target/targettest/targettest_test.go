@@ -150,7 +150,7 @@ func TestChecksCanFail(t *testing.T) {
 	} {
 		t.Run(c.broken, func(t *testing.T) {
 			driver := fake.New("broken", func(int, target.Spec) fake.Script { return fake.Script{Payload: c.payload} })
-			s, err := newSuite(driver, Options{Lab: lab}, t.TempDir())
+			s, err := newSuite(driver, Options{Lab: lab}, t.TempDir(), Token(t))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// docker is the engine that most people use.
+func docker() flavor {
+	return flavor{name: "docker", program: "dockerd", remedy: "apt-get install docker.io",
+		variable: "DOCKER_HOST", sockets: []string{"/var/run/docker.sock"}, daemon: dockerd}
+}
+
+// dockers are the drivers that one dockerd serves, and another one where crun
+// needs other surroundings.
+func dockers(lab target.Lab, f flavor) []target.Driver {
+	usual := newEngine(lab, f, "docker")
+	covered := usual
+	if trees, err := sys.Cgroups(); err == nil && trees.Mode == sys.Hybrid {
+		covered = newEngine(lab, f, "docker-crun")
+		covered.hide = true
+	}
+	d := &Driver{lab: lab, engine: usual, name: "docker", start: 250 * time.Millisecond, order: 320}
+	return []target.Driver{d,
+		d.with("docker/crun", covered, "crun", "apt-get install crun", 330),
+		d.with("docker/runsc", usual, "runsc", "make tools", 340),
+	}
+}
+
+// dockerd starts with nothing of the machine's configuration.
+func dockerd(e *engine, program, socket string) (daemon, error) {
+	dir := filepath.Dir(socket)
+	config := filepath.Join(dir, "daemon.json")
+	if err := os.WriteFile(config, []byte("{}\n"), 0o600); err != nil {
+		return daemon{}, target.Labf("configuration of the engine: %w", err)
+	}
+	args := []string{program, "--config-file", config, "--host", "unix://" + socket,
+		"--data-root", filepath.Join(dir, "root"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
+		"--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/" + path.Join(e.lab.Cgroup, e.name, "containers")}
+	for name, runtime := range e.more {
+		if binary, err := find(e.lab, runtime); err == nil {
+			args = append(args, "--add-runtime", fmt.Sprintf("%s=%s", name, binary))
+		}
+	}
+	return daemon{args: args}, nil
+}

@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/launch"
+)
+
+// Driver runs payloads through an engine's API.
+type Driver struct {
+	lab     target.Lab
+	engine  *engine
+	name    string
+	runtime string // "" is the engine's own choice
+	remedy  string // how the runtime is installed
+	adds    []string
+	start   time.Duration
+	order   int
+}
+
+// with is the driver of another runtime in the engine.
+func (d *Driver) with(name string, e *engine, runtime, remedy string, order int) *Driver {
+	other := *d
+	other.engine, other.name, other.runtime, other.remedy, other.order = e, name, runtime, remedy, order
+	e.more[runtime] = runtime
+	return &other
+}
+
+// Name implements target.Driver.
+func (d *Driver) Name() string { return d.name }
+
+// Properties implements target.Driver. An engine tells a signal as 128+n.
+func (d *Driver) Properties() target.Properties {
+	return target.Properties{Family: "engine", Isolated: true, MaxParallel: 16, StreamBytes: 16 << 20,
+		StartTime: d.start, Order: d.order, CheckTime: 40 * time.Second, AddsEnv: d.adds}
+}
+
+// Close implements target.Closer.
+func (d *Driver) Close() error { return d.engine.Close() }
+
+// Locate is the daemon's binary.
+func (d *Driver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
+
+// Check implements target.Driver.
+func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
+	if err := d.ready(ctx); err != nil {
+		return target.Facts{}, err
+	}
+	version, info, err := d.engine.version(ctx)
+	if err != nil {
+		return target.Facts{}, err
+	}
+	facts := target.Facts{Version: version.Version, Notes: map[string]string{
+		"api": version.APIVersion, "engine": "the user's own at " + d.engine.socket,
+		"storage": info.Info.Driver, "cgroups": info.Info.CgroupDriver, "runtime": d.runtime,
+	}}
+	if d.runtime == "" {
+		facts.Notes["runtime"] = info.Info.DefaultRuntime
+	}
+	if d.engine.private != nil {
+		facts.Notes["engine"] = "private"
+		if facts.Path, err = d.Locate(); err != nil {
+			return facts, err
+		}
+		if facts.Digest, err = sys.FileDigest(facts.Path); err != nil {
+			return facts, target.Labf("digest of %s: %w", facts.Path, err)
+		}
+	}
+	err = launch.Prove(ctx, d, d.lab.TestRootfs, d.lab.RunDir)
+	if err == nil || target.IsLab(err) || ctx.Err() != nil {
+		return facts, err
+	}
+	return facts, &target.CannotError{Target: d.name, Lacks: fmt.Sprintf("a test container did not work: %v", err)}
+}
+
+// ready sees that the engine is there, and the runtime in it.
+func (d *Driver) ready(ctx context.Context) error {
+	if d.runtime != "" {
+		if _, err := find(d.lab, d.runtime); err != nil {
+			return &target.CannotError{Target: d.name, Lacks: d.runtime + " is not installed", Remedy: d.remedy}
+		}
+	}
+	if err := d.engine.up(ctx); err != nil {
+		return err
+	}
+	if d.runtime == "" || d.engine.private != nil {
+		return nil
+	}
+	if d.engine.hide {
+		return &target.CannotError{Target: d.name, Lacks: "crun refuses hybrid cgroups, which the engine that runs has", Remedy: "use --private-engines"}
+	}
+	_, info, err := d.engine.version(ctx)
+	if err != nil {
+		return err
+	}
+	if names := slices.Sorted(maps.Keys(info.Info.Runtimes)); !slices.Contains(names, d.runtime) {
+		return &target.CannotError{Target: d.name, Lacks: fmt.Sprintf("the engine that runs knows no runtime %s (it knows %s)", d.runtime, strings.Join(names, ", ")), Remedy: "use --private-engines"}
+	}
+	return nil
+}
+
+// Prepare implements target.Driver: the engine runs and has the image, and a
+// client of the instance's own is connected.
+func (d *Driver) Prepare(ctx context.Context, spec target.Spec, _ string) (target.Instance, error) {
+	if err := d.ready(ctx); err != nil {
+		return nil, err
+	}
+	c, err := connect(d.engine.socket)
+	if err != nil {
+		return nil, err
+	}
+	i := &instance{driver: d, spec: spec, client: c}
+	if _, err = c.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err == nil {
+		i.image, err = d.engine.image(ctx, c, spec)
+	}
+	if err != nil {
+		_ = c.Close() // a connection that was only read from
+		return nil, err
+	}
+	return i, nil
+}

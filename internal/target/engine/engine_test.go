@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"path"
+	"testing"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/targettest"
+)
+
+// laboratory is one with a session's group, in which engines that run on the
+// machine are left alone.
+func laboratory(t *testing.T) target.Lab {
+	t.Helper()
+	lab := targettest.New(t)
+	lab.PrivateEngines = true
+	lab.Session = targettest.Token(t)
+	trees, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lab.Root && trees.Usable() {
+		lab.Cgroup = path.Join(target.Label, lab.Session)
+		if err := trees.Make(lab.Cgroup); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if _, err := sys.RemoveCgroups(lab.Cgroup); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return lab
+}
+
+// named is the driver of that name.
+func named(t *testing.T, lab target.Lab, name string) target.Driver {
+	t.Helper()
+	for _, d := range Drivers(lab) {
+		if d.Name() == name {
+			return d
+		}
+	}
+	t.Fatalf("no driver %q", name)
+	return nil
+}
+
+// contract runs the suite on the driver of that name. Its engine is up before
+// the suite looks at what is on the machine, and is taken away after it.
+func contract(t *testing.T, name, missing string) {
+	t.Helper()
+	lab := laboratory(t)
+	d := named(t, lab, name)
+	t.Cleanup(func() {
+		if err := d.(target.Closer).Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := d.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	targettest.Run(t, d, targettest.Options{Lab: lab, Missing: without(lab, missing, name), MissingName: missing})
+}
+
+func TestDocker(t *testing.T)      { contract(t, "docker", "no-such-dockerd") }
+func TestDockerCrun(t *testing.T)  { contract(t, "docker/crun", "no-such-dockerd") }
+func TestDockerRunsc(t *testing.T) { contract(t, "docker/runsc", "no-such-dockerd") }
+func TestPodman(t *testing.T)      { contract(t, "podman", "no-such-podman") }
+
+// without is the driver of that name, whose engine's program does not exist.
+func without(lab target.Lab, program, name string) target.Driver {
+	gone := docker()
+	all := dockers
+	if name == "podman" {
+		gone, all = podman(), podmans
+	}
+	gone.program = program
+	for _, d := range all(lab, gone) {
+		if d.Name() == name {
+			return d
+		}
+	}
+	return nil
+}

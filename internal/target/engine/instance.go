@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// instance is one container, driven as "docker run" drives one: created,
+// attached to, waited for, started.
+type instance struct {
+	driver *Driver
+	spec   target.Spec
+	client *client.Client
+	image  string
+
+	mu      sync.Mutex // guards what follows
+	created bool       // a container of this name may be there, and is ours
+	started bool
+	begun   chan struct{}      // closed when no request of the start is under way
+	cancel  context.CancelFunc // of the requests that live as long as the container
+	unhook  func() bool
+	streams *streams
+	ended   chan ending
+	closed  bool
+}
+
+// ending is what the engine says of a container's end.
+type ending struct {
+	code int
+	err  error
+}
+
+// Start implements target.Instance. A start costs what it costs a user of
+// "docker run": the container is made and started.
+func (i *instance) Start(ctx context.Context, mark func(target.Phase)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	begun := make(chan struct{})
+	i.mu.Lock()
+	i.begun, i.cancel, i.ended = begun, cancel, make(chan ending, 1)
+	i.unhook = context.AfterFunc(ctx, i.kill)
+	i.mu.Unlock()
+	// A request that is given up leaves nobody knows what in the engine. So they
+	// go on when ctx is cancelled, and Close waits for them.
+	var err error
+	go func() {
+		defer close(begun)
+		err = i.begin(ctx, life, mark)
+	}()
+	select {
+	case <-begun:
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// begin makes the requests of a start. Between them it looks whether ctx was
+// cancelled.
+func (i *instance) begin(ctx, life context.Context, mark func(target.Phase)) error {
+	made, err := i.client.ContainerCreate(life, i.options())
+	if err != nil {
+		return i.explain("create", err)
+	}
+	i.mu.Lock()
+	i.created = true
+	i.mu.Unlock()
+	mark(target.PhaseCreated)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	attached, err := i.client.ContainerAttach(life, made.ID, client.ContainerAttachOptions{
+		Stream: true, Stdin: i.spec.Stdio.Stdin != nil, Stdout: true, Stderr: true})
+	if err != nil {
+		return i.explain("attach to", err)
+	}
+	s, err := newStreams(attached.HijackedResponse, i.spec.Stdio)
+	if err != nil {
+		return err
+	}
+	i.mu.Lock()
+	i.streams = s
+	i.mu.Unlock()
+	i.await(i.client.ContainerWait(life, made.ID, client.ContainerWaitOptions{Condition: container.WaitConditionNextExit}))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, err := i.client.ContainerStart(life, made.ID, client.ContainerStartOptions{}); err != nil {
+		return i.explain("start", err)
+	}
+	i.mu.Lock()
+	i.started = true
+	i.mu.Unlock()
+	mark(target.PhaseStarted)
+	return nil
+}
+
+// await takes the engine's word on the container's end when it comes.
+func (i *instance) await(w client.ContainerWaitResult) {
+	go func() {
+		select {
+		case r := <-w.Result:
+			e := ending{code: int(r.StatusCode)}
+			if r.Error != nil && r.Error.Message != "" {
+				e.err = errors.New(r.Error.Message)
+			}
+			i.ended <- e
+		case err := <-w.Error:
+			i.ended <- ending{err: err}
+		}
+	}()
+}
+
+// explain words an engine's error; where a private engine has died of it, with
+// that.
+func (i *instance) explain(what string, err error) error {
+	if dead := i.driver.engine.dead(); dead != nil {
+		return fmt.Errorf("%s a container: %w (%w)", what, dead, err)
+	}
+	return fmt.Errorf("%s: %s a container: %w", i.driver.engine.flavor.name, what, err)
+}
+
+// Wait implements target.Instance: the payload has ended and its output is all
+// there.
+func (i *instance) Wait(ctx context.Context) (target.Exit, error) {
+	select {
+	case <-ctx.Done():
+		i.kill()
+		return target.Exit{}, ctx.Err()
+	case e := <-i.ended:
+		if e.err == nil {
+			e.err = i.streams.drained(ctx)
+		}
+		if ctx.Err() != nil {
+			return target.Exit{}, ctx.Err()
+		}
+		if e.err != nil {
+			return target.Exit{}, i.explain("wait for", e.err)
+		}
+		return target.Exit{Code: e.code}, nil
+	}
+}
+
+// kill ends the payload without asking the engine, which may be busy. Close
+// reports what does not die.
+func (i *instance) kill() {
+	if i.spec.Cgroup == "" {
+		return // Close asks the engine
+	}
+	if trees, err := sys.Cgroups(); err == nil {
+		_ = trees.Kill(i.payloadGroup())
+	}
+}
+
+func (i *instance) payloadGroup() string { return path.Join(i.spec.Cgroup, string(target.RolePayload)) }
+
+// Close implements target.Instance.
+func (i *instance) Close() error {
+	i.mu.Lock()
+	if i.closed {
+		i.mu.Unlock()
+		return nil
+	}
+	i.closed = true
+	begun := i.begun
+	i.mu.Unlock()
+	var errs []error
+	if begun != nil {
+		if i.unhook() { // else it was cancelled, and the payload is killed already
+			i.kill()
+		}
+		select {
+		case <-begun:
+		case <-time.After(closeTime):
+			errs = append(errs, fmt.Errorf("%s has not answered a request for %v", i.driver.engine.flavor.name, closeTime))
+		}
+		errs = append(errs, i.remove())
+		i.cancel()
+		if i.streams != nil {
+			i.streams.close()
+		}
+	}
+	return errors.Join(append(errs, i.client.Close(), i.sweep())...)
+}
+
+// remove has the engine forget the container.
+func (i *instance) remove() error {
+	if !i.created || i.driver.engine.dead() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	_, err := i.client.ContainerRemove(ctx, i.spec.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if err != nil && !errdefs.IsNotFound(err) && i.driver.engine.dead() == nil {
+		return i.explain("remove", err)
+	}
+	return nil
+}
+
+// sweep ends and removes what an engine has left in the instance's group.
+func (i *instance) sweep() error {
+	if i.spec.Cgroup == "" {
+		return nil
+	}
+	_, err := sys.RemoveCgroups(i.payloadGroup())
+	return err
+}

@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/launch"
+)
+
+// private is an engine's daemon that tare has started for itself. It lives in a
+// mount and a network namespace of its own: bridges, packet filter rules,
+// settings of the network, mounts of containers and what it keeps in /run are in
+// these, and the host's stay as they are. They go with the last process, so that
+// killing the group is all the cleaning that there is to do on a machine; files
+// are below dir.
+type private struct {
+	dir     string
+	cgroup  string // of the daemon and what it starts for itself
+	process *launch.Process
+
+	pid    int           // of the daemon
+	died   chan struct{} // closed when the daemon has ended
+	cancel context.CancelFunc
+	closed sync.Once
+	err    error
+}
+
+// daemon says how a private engine is started.
+type daemon struct {
+	args []string
+	env  []string
+	// hideUnified: what it starts does not work where cgroup v1 and v2 are
+	// mounted together. There the v2 tree is covered in its mount namespace.
+	hideUnified bool
+}
+
+// environment is what daemons and clients get: a PATH for the programs that they
+// run, and nothing of the user's.
+func environment(lab target.Lab) []string {
+	dirs := append(append([]string{}, lab.ToolDirs...), "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+	return []string{"PATH=" + strings.Join(dirs, ":"), "HOME=/root", "LANG=C.UTF-8"}
+}
+
+// startPrivate starts a daemon whose files are in dir. It does not wait until
+// the daemon answers.
+func startPrivate(ctx context.Context, lab target.Lab, dir string, d daemon) (*private, error) {
+	p := &private{dir: dir, cgroup: path.Join(lab.Cgroup, filepath.Base(dir), "daemon"), died: make(chan struct{})}
+	trees, err := sys.Cgroups()
+	if err == nil {
+		err = trees.Make(p.cgroup)
+	}
+	if err != nil {
+		return nil, target.Labf("group of the engine: %w", err)
+	}
+	log, err := os.OpenFile(p.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, target.Labf("log of the engine: %w", err)
+	}
+	defer log.Close()
+	steps, err := surroundings(dir, d.hideUnified)
+	if err != nil {
+		return nil, err
+	}
+	p.process, err = launch.New(ctx, launch.Config{
+		Launcher: lab.LaunchPath, Args: d.args, Env: append(environment(lab), d.env...),
+		Stdio: target.Stdio{Stdout: log, Stderr: log}, Cgroup: p.cgroup, Pre: steps,
+	})
+	if err != nil {
+		return nil, errors.Join(target.Labf("surroundings of the engine: %w", err), trees.Remove(p.cgroup))
+	}
+	if err := p.process.Go(); err != nil {
+		return nil, errors.Join(err, p.process.Close(), trees.Remove(p.cgroup))
+	}
+	p.pid = p.process.PID()
+	// Not the caller's context: the engine outlives the trial that needed it first.
+	watched, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	go func() {
+		defer close(p.died)
+		_, _ = p.process.Wait(watched) // who waits for an answer is told by the log
+	}()
+	return p, nil
+}
+
+// surroundings are the namespaces of a private engine. What engines and their
+// shims keep at fixed places (sockets in /run, locks in /dev/shm) is in these
+// the engine's own.
+func surroundings(dir string, hideUnified bool) ([]launch.Step, error) {
+	if strings.HasPrefix(dir, "/run/") || strings.HasPrefix(dir, "/var/run/") || strings.HasPrefix(dir, "/dev/shm/") {
+		return nil, target.Labf("a private engine cannot live in %s, where it gets a file system of its own: choose another place with --state", dir)
+	}
+	steps := append(launch.PrivateMounts(), launch.Unshare(unix.CLONE_NEWNET), launch.Loopback(),
+		launch.Mount(target.Label, "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"))
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		steps = append(steps, launch.Mount(target.Label, "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"))
+	}
+	if !hideUnified {
+		return steps, nil
+	}
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return nil, target.Labf("find the cgroup hierarchies: %w", err)
+	}
+	if tree, ok := trees.Unified(); ok && trees.Mode == sys.Hybrid {
+		steps = append(steps, launch.Mount(target.Label, tree.Path, "tmpfs", 0, "size=1m,mode=755"))
+	}
+	return steps, nil
+}
+
+func (p *private) log() string { return filepath.Join(p.dir, "log") }
+
+// alive says that the daemon has not ended.
+func (p *private) alive() bool {
+	select {
+	case <-p.died:
+		return false
+	default:
+		return true
+	}
+}
+
+// readyTime bounds how long an engine may take to answer.
+const readyTime = 30 * time.Second
+
+// await asks until the engine answers, has died, or takes too long.
+func (p *private) await(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.died:
+			return fmt.Errorf("it ended before it answered%s", p.said())
+		case <-ctx.Done():
+			return fmt.Errorf("it did not answer (%w): %w%s", ctx.Err(), err, p.said())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// saidBytes is how much of a log is looked at for an error.
+const saidBytes = 16 << 10
+
+// said is the last error in the engine's log, for messages.
+func (p *private) said() string {
+	data, err := os.ReadFile(p.log())
+	if err != nil {
+		return ""
+	}
+	data = data[max(0, len(data)-saidBytes):]
+	last := ""
+	for line := range bytes.Lines(data) {
+		text := string(bytes.TrimSpace(line))
+		severe := strings.Contains(text, "level=error") || strings.Contains(text, "level=fatal") || strings.Contains(text, "failed") || strings.Contains(text, "Error:")
+		if severe {
+			last = text
+		}
+	}
+	if last == "" {
+		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+		last = lines[len(lines)-1]
+	}
+	if last == "" {
+		return ""
+	}
+	return fmt.Sprintf("; it said: %.600s", last)
+}
+
+// Close ends the engine with all that it has started, and removes what it left.
+// Everything is the engine's own, so nothing needs its help to be taken away.
+func (p *private) Close() error {
+	p.closed.Do(func() { p.err = p.close() })
+	return p.err
+}
+
+func (p *private) close() error {
+	var errs []error
+	p.cancel()
+	<-p.died
+	errs = append(errs, p.process.Close())
+	group := path.Dir(p.cgroup)
+	if _, err := sys.RemoveCgroups(group); err != nil {
+		errs = append(errs, err)
+	}
+	if err := sys.RemoveTree(p.dir); err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return target.Labf("take the engine away: %w", err)
+	}
+	return nil
+}

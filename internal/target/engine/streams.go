@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/target"
+)
+
+// streams carries a payload's streams over the connection that is attached to
+// its container.
+type streams struct {
+	conn   client.HijackedResponse
+	stdin  *os.File // a descriptor of our own, so that reading can be broken off; nil for none
+	copied chan error
+	fed    sync.WaitGroup
+}
+
+func newStreams(conn client.HijackedResponse, stdio target.Stdio) (*streams, error) {
+	s := &streams{conn: conn, copied: make(chan error, 1)}
+	if stdio.Stdin != nil {
+		var err error
+		if s.stdin, err = duplicate(stdio.Stdin); err != nil {
+			conn.Close()
+			return nil, target.Labf("standard input: %w", err)
+		}
+		s.fed.Go(s.feed)
+	}
+	go func() {
+		_, err := stdcopy.StdCopy(orDiscard(stdio.Stdout), orDiscard(stdio.Stderr), conn.Reader)
+		s.copied <- err
+	}()
+	return s, nil
+}
+
+// orDiscard stands for /dev/null.
+func orDiscard(f *os.File) io.Writer {
+	if f == nil {
+		return io.Discard
+	}
+	return f
+}
+
+// duplicate gives a descriptor of the same file that closing or a deadline of
+// the other one does not touch.
+func duplicate(f *os.File) (*os.File, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd, dupErr := -1, error(nil)
+	if err := raw.Control(func(of uintptr) { fd, dupErr = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+		return nil, err
+	}
+	if dupErr != nil {
+		return nil, dupErr
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
+// feed passes standard input on until it ends, the payload stops reading or
+// close breaks it off: the first is all that matters here.
+func (s *streams) feed() {
+	_, _ = io.Copy(s.conn.Conn, s.stdin)
+	_ = s.conn.CloseWrite()
+}
+
+// streamGrace is how long a payload's output may lag behind its end.
+const streamGrace = 10 * time.Second
+
+// drained waits until all of the payload's output has been passed on.
+func (s *streams) drained(ctx context.Context) error {
+	select {
+	case err := <-s.copied:
+		s.copied <- nil
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("its output: %w", err)
+		}
+		return nil
+	case <-time.After(streamGrace):
+		return fmt.Errorf("its output has not ended %v after it", streamGrace)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *streams) close() {
+	if s.stdin != nil {
+		_ = s.stdin.SetReadDeadline(time.Now()) // a file that knows no deadlines does not block
+	}
+	s.conn.Close()
+	s.fed.Wait()
+	if s.stdin != nil {
+		s.stdin.Close()
+	}
+	<-s.copied
+}
