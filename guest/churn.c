@@ -11,8 +11,8 @@
  * kind. (Processes, not threads: writing to cgroup.procs moves a whole process.)
  *
  *     cgroup   mkdir join leave rmdir, where ATTACH is procs; with into, a child
- *              born in the group by clone3 stands for join and leave; with none
- *              neither is done. V is v1 or v2, CONTROLLERS a comma list of v1
+ *              is born in the group by clone3 and ends there; with none nothing
+ *              joins. V is v1 or v2, CONTROLLERS a comma list of v1
  *              hierarchies or of v2 controllers to hand down, all, or none.
  *              pool: one group a task, made before, joined and left again.
  *     net      create veth address destroy
@@ -25,8 +25,9 @@
  * group churn-PID, which it removes.
  *
  * Output, a line each:
- *     elapsed SECONDS
+ *     elapsed SECONDS TASKS
  *     phase NAME COUNT MEAN P50 P90 P99 MAX      seconds
+ *     done
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -246,8 +247,7 @@ static void cgroup_begin(char **a, int n) {
 	base_made = 1;
 	atexit(remove_bases);
 	phases = 4;
-	phase_names[0] = "mkdir", phase_names[1] = attach == INTO ? "start" : "join";
-	phase_names[2] = attach == INTO ? "end" : "leave", phase_names[3] = "rmdir";
+	phase_names[0] = "mkdir", phase_names[1] = "join", phase_names[2] = "leave", phase_names[3] = "rmdir";
 }
 
 static void make_groups(int i) {
@@ -599,8 +599,9 @@ int main(int argc, char **argv) {
 	took = run(k);
 	if (*failed)
 		return 1;
-	printf("elapsed %.9f\n", took / 1e9);
+	printf("elapsed %.9f %d\n", took / 1e9, tasks);
 	for (int p = 0; p < phases; p++)
 		report(p);
+	puts("done");
 	return 0;
 }

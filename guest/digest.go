@@ -7,11 +7,11 @@ import (
 )
 
 // Digest identifies the programs of this build: "sha256:" and the digest of
-// their names and bytes, in the order mark, launch, init, unix. Builds of one commit
-// for one architecture have the same.
+// their names and bytes, in the order mark, launch, init, unix, churn. Builds of
+// one commit for one architecture have the same.
 func Digest() (string, error) {
 	h := sha256.New()
-	for _, name := range []string{Mark, Launch, Init, Unix} {
+	for _, name := range []string{Mark, Launch, Init, Unix, Churn} {
 		b, err := Read(name)
 		if err != nil {
 			return "", err

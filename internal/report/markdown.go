@@ -27,7 +27,6 @@ func markdown(w sink, v view) {
 	if v.alone() == nil {
 		markdownPrices(w, v)
 	}
-	markdownWaits(w, v)
 	markdownList(w, "Failed trials", lines(v.failures, failureLine))
 	markdownList(w, "Left out", lines(v.leftOut, func(f fact) string { return f.Name + ": " + f.Value }))
 	markdownList(w, "The run", lines(v.facts, func(f fact) string { return f.Name + ": " + f.Value }))

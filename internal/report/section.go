@@ -105,6 +105,9 @@ func sections(c analysis.Claims) []section {
 	if c.VMM != nil {
 		out = append(out, vmmSection(c.VMM))
 	}
+	if len(c.Waits) > 0 {
+		out = append(out, waitsSection(c.Waits))
+	}
 	return out
 }
 

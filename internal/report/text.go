@@ -41,7 +41,6 @@ func (p *printer) report(v view) {
 	if v.alone() == nil {
 		p.prices(v)
 	}
-	p.waits(v)
 	p.list("Failed trials", "", lines(v.failures, failureLine))
 	p.list("Left out", "", lines(v.leftOut, func(f fact) string { return f.Name + ": " + f.Value }))
 	p.footer(v)

@@ -9,27 +9,54 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/text"
-
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/study"
 )
 
-// waitRows is how many locks a table on the terminal shows; the page has all.
-const waitRows = 12
+// waitRows is how many locks a table shows; JSON has all.
+const waitRows = 20
 
-// waitPlaces is how many of the places that take a lock its row names.
-const waitPlaces = 3
+// waitsSection shows what watched cells waited for.
+func waitsSection(all []analysis.Waits) section {
+	s := section{ID: "waits", Title: "What it waited for", Note: waitsLegend}
+	for _, w := range all {
+		s.Tables = append(s.Tables, waitsGrid(w))
+		s.Findings = append(s.Findings, waitsFinding(w))
+		for _, l := range waitsLost(w) {
+			s.Findings = append(s.Findings, waitsTitle(w)+" "+l+".")
+		}
+	}
+	s.Headline = s.Findings
+	return s
+}
+
+// waitsFinding says what a watched cell waited for most, and what watching cost.
+func waitsFinding(w analysis.Waits) string {
+	var all float64
+	var own []profile.Row
+	for _, r := range w.Rows {
+		if r.Kind != profile.Sleep && !r.Kernel {
+			all += r.Total
+			own = append(own, r)
+		}
+	}
+	var parts []string
+	for _, r := range own[:min(len(own), 3)] {
+		if share := r.Total / all; share >= 0.01 {
+			parts = append(parts, fmt.Sprintf("%.0f %% for %s (%s)", 100*share, r.Name, r.Places[0].Function))
+		}
+	}
+	text := "no lock"
+	if len(parts) > 0 {
+		text = fmt.Sprintf("of %s of lock waits %s", human(sample.Seconds, all, analysis.Interval{}), strings.Join(parts, ", "))
+	}
+	return waitsTitle(w) + " " + text + "; " + waitsNote(w)
+}
 
 // waitsTitle heads what one watched cell waited for.
 func waitsTitle(w analysis.Waits) string {
-	what := map[string]string{study.ProbeLocks: "what it waited for", study.ProbeStacks: "where it was"}
-	if w.Group == "" {
-		return w.Target + ": " + what[w.Probe]
-	}
-	return w.Target + ", " + strings.TrimSuffix(w.Group, "~"+w.Probe) + ": " + what[w.Probe]
+	return strings.TrimPrefix(strings.TrimSuffix(w.Group, "~"+w.Probe)+", "+w.Target+":", ", ")
 }
 
 // waitsNote says what the table is of, and what watching cost.
@@ -60,24 +87,24 @@ func waitsLost(w analysis.Waits) []string {
 }
 
 // waitsGrid is the table of locks, the longest wait first.
-func waitsGrid(w analysis.Waits, most int) (head []string, rows [][]string) {
-	head = []string{"waited for", "kind", "locks", "waits", "total", "p99", "longest", "waiting", "where"}
-	var totals, most1 []float64
-	shown := w.Rows[:min(len(w.Rows), most)]
+func waitsGrid(w analysis.Waits) shownGrid {
+	shown := w.Rows[:min(len(w.Rows), waitRows)]
+	var most, longest float64 // what is largest tells the unit: the small ones do not matter
 	for _, r := range shown {
-		totals, most1 = append(totals, r.Total), append(most1, r.Most, r.P99)
+		most, longest = max(most, r.Total), max(longest, r.Most)
 	}
-	total, one := scaleFor(sample.Seconds, totals), scaleFor(sample.Seconds, most1)
-	head[4], head[5], head[6] = head[4]+" "+total.Unit, head[5]+" "+one.Unit, head[6]+" "+one.Unit
+	total, one := scaleFor(sample.Seconds, []float64{most}), scaleFor(sample.Seconds, []float64{longest})
+	g := shownGrid{Title: strings.TrimSuffix(waitsTitle(w), ":"),
+		Head: []string{"waited for", "where", "waits", "total " + total.Unit, "p99 " + one.Unit, "of elapsed", "kind", "longest " + one.Unit}}
 	for _, r := range shown {
 		p99 := ""
 		if r.P99 > 0 {
 			p99 = digits(r.P99 / one.Factor)
 		}
-		rows = append(rows, []string{lockName(r), lockKind(r), locks(r), strconv.FormatUint(r.Waits, 10),
-			digits(r.Total / total.Factor), p99, digits(r.Most / one.Factor), waiting(w, r), where(r)})
+		g.Rows = append(g.Rows, []string{lockName(r), where(r), strconv.FormatUint(r.Waits, 10),
+			digits(r.Total / total.Factor), p99, ofElapsed(w, r), lockKind(r), digits(r.Most / one.Factor)})
 	}
-	return head, rows
+	return g
 }
 
 // digits prints three significant digits, enough for a sum of waits.
@@ -94,85 +121,42 @@ func lockName(r profile.Row) string {
 	return name
 }
 
-func lockKind(r profile.Row) string { return string(r.Kind) }
-
-func locks(r profile.Row) string {
-	if r.Kind == profile.Sleep {
-		return ""
+// lockKind is the kind, with the number of locks where there are several.
+func lockKind(r profile.Row) string {
+	if r.Locks > 1 {
+		return fmt.Sprintf("%s ×%d", r.Kind, r.Locks)
 	}
-	return strconv.Itoa(r.Locks)
+	return string(r.Kind)
 }
 
-// waiting is the share of the elapsed time: how many threads waited at a moment.
-func waiting(w analysis.Waits, r profile.Row) string {
+// ofElapsed is the total over the elapsed time: how many threads waited at a
+// moment, on average.
+func ofElapsed(w analysis.Waits, r profile.Row) string {
 	if w.Elapsed == 0 {
 		return missing
 	}
 	return strconv.FormatFloat(r.Total/w.Elapsed, 'f', 2, 64)
 }
 
-// where lists the functions that wait most, with their share.
+// where is the function that waits most, with its share.
 func where(r profile.Row) string {
-	var parts []string
-	for _, p := range r.Places[:min(len(r.Places), waitPlaces)] {
-		parts = append(parts, fmt.Sprintf("%s %.0f %%", p.Function, 100*p.Total/max(r.Total, 1e-12)))
+	if len(r.Places) == 0 || r.Total == 0 {
+		return missing
 	}
-	return strings.Join(parts, ", ")
+	if share := r.Places[0].Total / r.Total; share < 0.995 {
+		return fmt.Sprintf("%s %.0f %%", r.Places[0].Function, 100*share)
+	}
+	return r.Places[0].Function
 }
 
 // waitsLegend explains the table's words.
-const waitsLegend = `* inferred from the function that waits, or from another that waits at the same address. "waiting" is the total over the elapsed time: how many threads waited on average. † kernel threads waited, for whomever.`
+const waitsLegend = `* inferred from the function that waits, or from another that waits at the same address. "of elapsed" is the total wait of all threads over the elapsed time: how many threads waited on average. † kernel threads waited, for whomever. ×8: as many locks of this name.`
 
 // WriteWaits writes what something that already ran waited for.
 func WriteWaits(w io.Writer, claim analysis.Waits, o Options) error {
 	p := printer{w: newSink(w), Options: o}
-	p.waitsOf(claim)
+	s := waitsSection([]analysis.Waits{claim})
+	p.list("Findings", "", s.Findings)
+	p.section(s)
 	return p.w.flush("the waits")
-}
-
-func (p *printer) waits(v view) {
-	for _, w := range v.in.Claims.Waits {
-		p.waitsOf(w)
-	}
-}
-
-func (p *printer) waitsOf(w analysis.Waits) {
-	p.heading(waitsTitle(w))
-	p.wrapped("", "", waitsNote(w))
-	for _, l := range waitsLost(w) {
-		p.wrapped("! ", "  ", l)
-	}
-	if len(w.Rows) == 0 {
-		p.w.line("It waited for no lock.")
-		return
-	}
-	head, rows := waitsGrid(w, waitRows)
-	last := len(head) - 1
-	grid := newGrid()
-	for i, h := range head[:last] {
-		grid.column(h, i > 1, lines(rows, func(r []string) string { return clean(r[i]) }))
-	}
-	// The last column takes what is left of the line.
-	if room := p.Width - text.LongestLineLen(grid.render()) - 2; p.Width == 0 || room >= 20 {
-		grid.column(head[last], false, lines(rows, func(r []string) string { return fitTo(clean(r[last]), room, p.Width) }))
-	}
-	p.w.line(grid.render())
-	p.wrapped("", "", waitsLegend)
-}
-
-// fitTo cuts a text to the room that is left, where the width is bounded.
-func fitTo(s string, room, width int) string {
-	if width == 0 {
-		return s
-	}
-	return text.Snip(s, room, "…")
-}
-
-func markdownWaits(w sink, v view) {
-	for _, claim := range v.in.Claims.Waits {
-		w.printf("## %s\n\n%s\n\n", escapeMarkdown(waitsTitle(claim)), escapeMarkdown(waitsNote(claim)))
-		markdownList(w, "Lost", waitsLost(claim))
-		head, rows := waitsGrid(claim, len(claim.Rows))
-		w.printf("%s\n\n%s\n\n", comparisonGrid(head, rows, escapeMarkdown).writer().RenderMarkdown(), escapeMarkdown(waitsLegend))
-	}
 }

@@ -28,6 +28,10 @@ var captured = []struct {
 		"latency-mean": (105383.612563*4935 + 4792.975005*5161) / (4935 + 5161) * 1e-9,
 	}},
 	{"iperf3", "iperf3.json", map[string]float64{"throughput": 17017433006.6454, "retransmits": 6}},
+	{"churn-cgroup", "churn-cgroup.txt", map[string]float64{"cycles": 120 / 0.080600409, "rmdir-rate": 2 / 0.000147236, "rmdir-p50": 0.000020408, "rmdir-p99": 0.002282838}},
+	{"churn-net", "churn-net.txt", map[string]float64{"cycles": 120 / 1.167284094, "veth-rate": 2 / 0.009311073, "veth-p50": 0.002289841, "veth-p99": 0.063828606}},
+	{"churn-mount", "churn-mount.txt", map[string]float64{"cycles": 120 / 0.563836459, "umount-rate": 2 / 0.005271175, "umount-p50": 0.000537733, "umount-p99": 0.063391239}},
+	{"churn-process", "churn-process.txt", map[string]float64{"cycles": 120 / 0.616007211, "net-rate": 2 / 0.003041705, "net-p50": 0.001120691, "net-p99": 0.029543906}},
 }
 
 func read(t testing.TB, file string) []byte {
@@ -101,6 +105,11 @@ func TestParseRefuses(t *testing.T) {
 		{"sysbench-cpu", "    events per second: 1e400\n", "events"},
 		{"sysbench-cpu", strings.Repeat("    events per second: 5.0\n", 2), "2 lines"},
 		{"sysbench-memory", "0.00 MiB transferred (nan MiB/sec)\n", "throughput"},
+		{"churn-net", "", "no elapsed"},
+		{"churn-net", "elapsed 0 4\n", "no positive number"},
+		{"churn-net", "elapsed 1 4\nphase rmdir 1 1 1 1 1 1\n", "none of churn-net"},
+		{"churn-net", string(read(t, "churn-mount.txt")), "none of churn-net"},
+		{"churn-net", "churn: veth: Operation not permitted\n", "not what churn prints"},
 		{"fio", "", "not JSON"},
 		{"fio", string(read(t, "fio-error.json")), "not JSON"},
 		{"fio", `{"jobs":[]}`, "0 jobs"},

@@ -65,7 +65,7 @@ func All() []Workload {
 		sysbenchFileIO{},
 		fio{},
 		iperf3{},
-	}, unixWorkloads()...)
+	}, append(unixWorkloads(), churnWorkloads()...)...)
 }
 
 // ByKind finds a workload; the error of an unknown kind names the nearest.

@@ -1,11 +1,13 @@
 import { figure } from "./figure";
 import { h, section } from "./dom";
+import { waitsFigures } from "./flame";
 import { unixFigures } from "./unix";
 import type { Figure, Grid, Page, Section } from "./types";
 
 // own are the figures of studies that need more than lines and bars.
 const own: Record<string, (page: Page) => HTMLElement[]> = {
   "docker-on-loongson": unixFigures,
+  waits: waitsFigures,
 };
 
 // study is the part of the page that a study has for itself.

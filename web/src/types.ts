@@ -259,6 +259,22 @@ export interface Section {
   alone: boolean;
 }
 
+export interface Frame {
+  name: string;
+  value: number;
+  children?: Frame[];
+}
+
+// Waits is what a watched cell showed.
+export interface Waits {
+  cell: string;
+  target: string;
+  group: string;
+  probe: "locks" | "stacks";
+  trials: number;
+  flame: Frame;
+}
+
 export interface Page {
   findings: string[];
   manifest: {
@@ -276,6 +292,7 @@ export interface Page {
     tables: Table[];
     ladders?: Ladder[];
     unix?: UnixClaims;
+    waits?: Waits[];
     warnings?: string[];
     alpha: number;
     margin: number;

@@ -1,0 +1,147 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// churnPath is the program in the workbench (guest/churn.c).
+const churnPath = "/.tare/churn"
+
+// Kinds of workload that make and remove one kind of kernel object.
+const (
+	KindChurnCgroup  = "churn-cgroup"
+	KindChurnNet     = "churn-net"
+	KindChurnMount   = "churn-mount"
+	KindChurnProcess = "churn-process"
+)
+
+// ChurnRate is the primary metric of the churn workloads.
+const ChurnRate = "cycles"
+
+// churn makes and removes kernel objects of one kind from many tasks at once.
+// It needs root and the host's own view: it is for the target host.
+type churn struct {
+	kind, help string
+	phases     []string // in the order of a cycle
+}
+
+func churnWorkloads() []Workload {
+	return []Workload{
+		churn{KindChurnCgroup, "cgroups made, joined and removed by many tasks at once: what they wait for is cgroupfs", []string{"mkdir", "join", "leave", "rmdir"}},
+		churn{KindChurnNet, "network namespaces made, given a veth pair and addresses, and left, by many tasks at once", []string{"create", "veth", "address", "destroy"}},
+		churn{KindChurnMount, "mount namespaces made, an overlay mounted in each, made the root, and taken away, by many tasks at once", []string{"create", "mount", "pivot", "umount", "destroy"}},
+		churn{KindChurnProcess, "processes cloned with each kind of new namespace in turn, and waited for, by many tasks at once", []string{"none", "pid", "uts", "ipc", "mount", "net", "cgroup", "user"}},
+	}
+}
+
+func (c churn) Kind() string { return c.kind }
+func (c churn) Help() string { return c.help }
+
+func (c churn) Params() []Param {
+	all := []Param{
+		threads(),
+		{Name: "each", Type: Integer, Default: "100", Help: "cycles of each task; a p99 is one of a hundred", Min: 1, Max: 1_000_000},
+	}
+	if c.kind != KindChurnCgroup {
+		return all
+	}
+	return append(all,
+		Param{Name: "version", Type: Choice, Default: "v2", Help: "of the cgroups", Choices: []string{"v1", "v2"}},
+		Param{Name: "attach", Type: Choice, Default: "procs", Help: "how a task gets into its group: by cgroup.procs, as a child born there by clone3, or not at all", Choices: []string{"procs", "into", "none"}},
+		Param{Name: "controllers", Type: Choice, Default: "none", Help: "v2: controllers handed down; v1: hierarchies used", Choices: []string{"none", "memory", "pids", "cpu", "all"}},
+		Param{Name: "pool", Type: Choice, Default: "no", Help: "use one group again and again instead of a new one in each cycle", Choices: []string{"no", "yes"}},
+	)
+}
+
+func (c churn) Metrics() []sample.Metric {
+	all := []sample.Metric{{Name: ChurnRate, Unit: sample.PerSecond, Better: sample.Higher, Help: "whole cycles of all tasks a second"}}
+	for _, p := range c.phases {
+		all = append(all,
+			sample.Metric{Name: p + "-rate", Unit: sample.PerSecond, Better: sample.Higher, Help: "how many a second if all tasks did nothing but " + p + ": tasks over the mean time"},
+			sample.Metric{Name: p + "-p50", Unit: sample.Seconds, Better: sample.Lower, Help: "median time of " + p},
+			sample.Metric{Name: p + "-p99", Unit: sample.Seconds, Better: sample.Lower, Help: "99th percentile of the time of " + p})
+	}
+	return all
+}
+
+func (c churn) Command(v Values, _ []string) (Command, error) {
+	args := []string{churnPath, strconv.FormatInt(v.Int("threads"), 10), strconv.FormatInt(v.Int("each"), 10), strings.TrimPrefix(c.kind, "churn-")}
+	if c.kind == KindChurnCgroup {
+		version, controllers := v.Text("version"), v.Text("controllers")
+		if version == "v1" && controllers == "none" {
+			return Command{}, fmt.Errorf("cgroups of version 1 need controllers: memory, pids, cpu or all")
+		}
+		if version == "v1" && v.Text("attach") == "into" {
+			return Command{}, fmt.Errorf("attach: clone3 knows cgroups of version 2 alone")
+		}
+		args = append(args, version, v.Text("attach"), controllers)
+		if v.Text("pool") == "yes" {
+			args = append(args, "pool")
+		}
+	}
+	return Command{Args: args}, nil
+}
+
+func (c churn) Parse(stdout []byte) ([]sample.Value, error) {
+	var elapsed, tasks float64
+	var values []sample.Value
+	done := false
+	for lines := bufio.NewScanner(bytes.NewReader(stdout)); lines.Scan(); {
+		name, rest, _ := strings.Cut(lines.Text(), " ")
+		switch {
+		case done:
+			return nil, fmt.Errorf("%q stands behind the end", lines.Text())
+		case name == "done":
+			done = true
+		case name == "elapsed" && elapsed == 0:
+			n, err := numbers(rest, 2)
+			if err != nil {
+				return nil, fmt.Errorf("elapsed: %w", err)
+			}
+			elapsed, tasks = n[0], n[1]
+		case name == "phase" && elapsed > 0:
+			phase, text, _ := strings.Cut(rest, " ")
+			n, err := numbers(text, 6)
+			if err != nil {
+				return nil, fmt.Errorf("phase %s: %w", phase, err)
+			}
+			if !slices.Contains(c.phases, phase) {
+				return nil, fmt.Errorf("phase %s is none of %s", phase, c.kind)
+			}
+			if len(values) == 0 {
+				values = append(values, sample.Value{Metric: ChurnRate, Value: n[0] / elapsed})
+			}
+			values = append(values, sample.Value{Metric: phase + "-rate", Value: tasks / n[1]},
+				sample.Value{Metric: phase + "-p50", Value: n[2]}, sample.Value{Metric: phase + "-p99", Value: n[4]})
+		default:
+			return nil, fmt.Errorf("%q is not what churn prints", lines.Text())
+		}
+	}
+	if !done || len(values) != len(c.Metrics()) {
+		return nil, fmt.Errorf("the output has no elapsed time, or not all phases of %s", c.kind)
+	}
+	return values, nil
+}
+
+// numbers reads so many positive numbers.
+func numbers(text string, n int) ([]float64, error) {
+	fields := strings.Fields(text)
+	if len(fields) != n {
+		return nil, fmt.Errorf("%q: want %d numbers", text, n)
+	}
+	all := make([]float64, n)
+	for i, f := range fields {
+		var err error
+		if all[i], err = strconv.ParseFloat(f, 64); err != nil || all[i] <= 0 {
+			return nil, fmt.Errorf("%q is no positive number", f)
+		}
+	}
+	return all, nil
+}
