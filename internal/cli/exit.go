@@ -55,6 +55,7 @@ func exitCode(err error) int {
 		input  *lab.InputError
 		failed failedTrials
 		cannot *target.CannotError
+		lacks  lacksError
 		gate   gateError
 	)
 	switch {
@@ -66,7 +67,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.As(err, &failed):
 		return exitTarget
-	case errors.As(err, &cannot):
+	case errors.As(err, &cannot), errors.As(err, &lacks):
 		return exitCannot
 	case errors.As(err, &gate):
 		return map[analysis.Verdict]int{

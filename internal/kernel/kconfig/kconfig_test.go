@@ -1,0 +1,126 @@
+package kconfig_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/kernel/kconfig"
+	"github.com/tarelab/tare/needs"
+)
+
+func read(t *testing.T, name string) *kconfig.Config {
+	t.Helper()
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c, err := kconfig.Parse(file)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return c
+}
+
+// TestReal checks real configurations of kernel 6.1: Debian's cloud kernel, an
+// allnoconfig, and one that Docker has run in.
+func TestReal(t *testing.T) {
+	wants, err := kconfig.Collect([]string{"docker"}, needs.Load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]struct{ fails bool }{
+		"debian-6.1-cloud.config.gz": {false}, "container-6.1.config.gz": {false}, "allno-6.1.config.gz": {true},
+	} {
+		c := read(t, "testdata/"+name)
+		if c.Arch != "x86" || !strings.HasPrefix(c.Version, "6.1.") || len(c.Warnings) != 0 {
+			t.Errorf("%s: arch %q, version %q, warnings %q", name, c.Arch, c.Version, c.Warnings)
+		}
+		var failing []string
+		for _, f := range c.Check(wants) {
+			if f.Fails() {
+				failing = append(failing, fmt.Sprint(f.Symbol, " ", f.State))
+			}
+		}
+		if (len(failing) > 0) != want.fails {
+			t.Errorf("%s: fails %v", name, failing)
+		}
+	}
+}
+
+func TestStates(t *testing.T) {
+	c, err := kconfig.Parse(strings.NewReader("# Linux/x86 4.19.5 Kernel Configuration\nCONFIG_A=y\r\nCONFIG_B=m\n# CONFIG_C is not set\nCONFIG_D=\"text\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, state := range map[*kconfig.Want]kconfig.State{
+		{Symbol: "A"}: kconfig.BuiltIn, {Symbol: "B"}: kconfig.Module, {Symbol: "C"}: kconfig.Missing, {Symbol: "E"}: kconfig.Hidden,
+		{Symbol: "B", Value: "y"}: kconfig.Wrong, {Symbol: "C", Value: "n"}: kconfig.Off, {Symbol: "E", Value: "n"}: kconfig.Off,
+		{Symbol: "A", Value: "n"}: kconfig.Wrong, {Symbol: "D", Value: `"text"`}: kconfig.Set,
+		{Symbol: "E", Since: "5.0"}: kconfig.Unknown, {Symbol: "E", Since: "4.19"}: kconfig.Hidden,
+		{Symbol: "E", Before: "4.19"}: kconfig.Unknown, {Symbol: "E", Before: "4.20"}: kconfig.Hidden,
+		{Symbol: "C", Or: []string{"E", "B"}}: kconfig.Module,
+	} {
+		if got := c.Check([]kconfig.Want{*want})[0]; got.State != state {
+			t.Errorf("%+v: %s, want %s", *want, got.State, state)
+		}
+	}
+	if got := c.Check([]kconfig.Want{{Symbol: "E", Arch: []string{"arm64"}}}); len(got) != 0 {
+		t.Errorf("a want of another architecture counts: %+v", got)
+	}
+}
+
+func TestNotAConfig(t *testing.T) {
+	for name, text := range map[string]string{
+		"empty": "", "prose": "hello\n", "zeros": strings.Repeat("\x00", 1000), "one long line": strings.Repeat("CONFIG_A=y", 10000),
+	} {
+		if _, err := kconfig.Parse(strings.NewReader(text)); !errors.Is(err, kconfig.ErrNotAConfig) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c, err := kconfig.Parse(strings.NewReader("CONFIG_A=y\nCONFIG_A=m\n<<<<<<<\n"))
+	if err != nil || len(c.Warnings) != 2 || c.Values["A"] != "m" {
+		t.Errorf("a symbol that is there twice: %+v, %v", c, err)
+	}
+}
+
+// library is a library of needs in a map.
+func library(texts map[string]string) kconfig.Library {
+	return func(id string) (*kconfig.Need, error) { return kconfig.ParseNeed([]byte(texts[id])) }
+}
+
+func TestNeeds(t *testing.T) {
+	find := library(map[string]string{
+		"a":      "{id: a, title: A, source: s, symbols: [{symbol: X, why: w, optional: true}, {symbol: CONFIG_Y, why: w}]}",
+		"b":      "{id: b, title: B, source: s, includes: [a], symbols: [{symbol: X, why: strict, value: y}]}",
+		"off":    "{id: off, title: O, source: s, symbols: [{symbol: Y, why: never, value: n}]}",
+		"loop":   "{id: loop, title: L, source: s, includes: [loop2]}",
+		"loop2":  "{id: loop2, title: L, source: s, includes: [loop]}",
+		"empty":  "{id: empty, title: E, source: s}",
+		"typo":   "{id: typo, title: E, source: s, symbol: []}",
+		"lower":  "{id: lower, title: E, source: s, symbols: [{symbol: 'a b', why: w}]}",
+		"mute":   "{id: mute, title: E, source: s, symbols: [{symbol: A}]}",
+		"when":   "{id: when, title: E, source: s, symbols: [{symbol: A, why: w, since: soon}]}",
+		"nobody": "",
+	})
+	wants, err := kconfig.Collect([]string{"b"}, find)
+	if err != nil || len(wants) != 2 || wants[0].Symbol != "X" || wants[0].Optional || wants[0].Value != "y" || wants[1].Need != "a" {
+		t.Errorf("%+v, %v", wants, err)
+	}
+	for ids, message := range map[string]string{
+		"a,off": "needs contradict each other: a wants CONFIG_Y=y (w), off wants n (never)",
+		"loop":  "includes itself: loop > loop2 > loop", "empty": "asks for nothing", "typo": "unknown field",
+		"lower": "is no Kconfig symbol", "mute": "has no reason", "when": "is no kernel version", "nobody": "has an id and a title", "": "no need is named",
+	} {
+		var list []string
+		if ids != "" {
+			list = strings.Split(ids, ",")
+		}
+		if _, err := kconfig.Collect(list, find); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("%s: %v, want %q", ids, err, message)
+		}
+	}
+}
