@@ -87,6 +87,9 @@ func quantile(x []float64, p float64) float64 {
 	return x[i] + (h-float64(i))*(x[i+1]-x[i])
 }
 
+// Quantile of ascending numbers, not empty, interpolated between neighbours.
+func Quantile(ascending []float64, p float64) float64 { return quantile(ascending, p) }
+
 func mean(x []float64) float64 {
 	m := 0.0
 	for i, v := range x {

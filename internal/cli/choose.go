@@ -22,6 +22,7 @@ type chooseFlags struct {
 	workloads    []string
 	environments []string
 	instances    []string
+	concurrency  []string
 	inside       int
 	cpus         int
 }
@@ -34,6 +35,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.workloads, "workloads", nil, "workloads (tests) of the study, by name; also those that are off by default")
 	flags.StringSliceVar(&f.environments, "environments", nil, "levels of the study's limits, by name")
 	flags.StringSliceVar(&f.instances, "instances", nil, "instances (containers) at once, as 0..4 or 1,2,8; 0 is the control, which is always measured")
+	flags.StringSliceVar(&f.concurrency, "concurrency", nil, "instances that are under way at one moment at most, as 100 or 1,10,100")
 	flags.IntVar(&f.inside, "copies-inside", 0, "copies in each instance, where the study has one per CPU")
 	flags.IntVar(&f.cpus, "cpus", 0, "CPUs that an instance may use, where the study lets it use all")
 	// The words of studies of containers, for the same flags.
@@ -51,7 +53,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 // apply changes a study as the flags say. Every error is bad input.
 func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, error) {
 	st, err := f.vary(st)
-	for _, flag := range []string{"workloads", "environments", "instances", "copies-inside", "cpus", "on"} {
+	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "copies-inside", "cpus", "on"} {
 		if flags.Changed(flag) {
 			st = st.Detached()
 		}
@@ -68,6 +70,17 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 			err = fmt.Errorf("--instances %s: %w", strings.Join(f.instances, ","), err)
 		} else if len(st.Copies) == 0 { // 0 alone: the control alone
 			st.Targets, st.Optional, st.Copies = []string{or(st.Control, study.DefaultControl)}, nil, []int{1}
+		}
+		if flags.Changed("workloads") { // those that are named have no levels of their own then
+			st = st.WithoutOwn(func(w *study.Workload) { w.Copies = nil })
+		}
+	}
+	if err == nil && flags.Changed("concurrency") {
+		if st.Concurrency, err = parseCounts(f.concurrency); err != nil || len(st.Concurrency) == 0 {
+			err = fmt.Errorf("--concurrency %s: name at least one number above 0", strings.Join(f.concurrency, ","))
+		}
+		if flags.Changed("workloads") {
+			st = st.WithoutOwn(func(w *study.Workload) { w.Concurrency = nil })
 		}
 	}
 	if err == nil && flags.Changed("copies-inside") {

@@ -28,6 +28,7 @@ word for --workloads, and --containers for --instances.`,
 		Example: `  tare run survey
   tare run ladder --blocks 50
   tare run docker-on-loongson --quick
+  tare run concurrent-start --containers 1,50,500 --concurrency 100 --on runc
   tare run docker-on-loongson --tests execl,syscall --containers 0..4 --on crun
   tare run ./mine.yaml --html mine.html`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

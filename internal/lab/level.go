@@ -190,6 +190,9 @@ func (p *Plan) checkMemory() error {
 		return err
 	}
 	for _, c := range p.Manifest.Cells {
+		if p.many(c) {
+			continue // checkMany knows them better
+		}
 		own := p.jobOf(c).Memory
 		if need := int64(c.Copies) * (instanceMemory + own); need > available {
 			return &InputError{fmt.Errorf("cell %s does not fit into memory: %d instances x (%s of their own + %s for %s) = %s, and %s are available; take fewer instances",

@@ -54,7 +54,7 @@ func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 		}
 		observe(e)
 		began := trial.Now()
-		record, err := runner.Run(ctx, p.job(t))
+		record, err := runner.Run(ctx, l.job(p, t))
 		if err != nil {
 			return err
 		}
@@ -116,6 +116,8 @@ const pilotFrom = 6
 // scatter, or one to see how long a trial takes where nobody knows, or none.
 func (p *Plan) pilotsOf(c study.Cell) int {
 	switch {
+	case p.many(c):
+		return 0 // too long a trial to be made only to foresee others
 	case p.Manifest.Study.Blocks >= pilotFrom:
 		return pilotTrials
 	case p.jobOf(c).Length == 0:
@@ -143,7 +145,7 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 		var logs []float64
 		began, made := trial.Now(), 0
 		for n := range trials {
-			job := p.job(schedule.Trial{Seq: len(p.trials) + n, Block: schedule.Cold, Cell: i})
+			job := l.job(p, schedule.Trial{Seq: len(p.trials) + n, Block: schedule.Cold, Cell: i})
 			record, err := runner.Run(ctx, job)
 			if err != nil {
 				return err

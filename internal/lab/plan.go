@@ -181,7 +181,10 @@ func (l *Lab) resolve(ctx context.Context, p *Plan, o Options) error {
 	if err := l.settleTargets(ctx, p); err != nil {
 		return err
 	}
-	return p.checkMemory()
+	if err := p.checkMemory(); err != nil {
+		return err
+	}
+	return p.checkMany()
 }
 
 // settleJobs resolves each workload at each level, with the level's limits as
@@ -213,7 +216,11 @@ func (p *Plan) settleJobs() error {
 				return &InputError{fmt.Errorf("workload %s: %w", w.Name, err)}
 			}
 			p.jobs[jobKey{w.Name, l.Name}] = job
-			p.Manifest.Metrics[w.Name] = firstShown(shown(job.Metrics), w.Metrics)
+			metrics := shown(job.Metrics)
+			if job.Hold || len(w.Concurrency)+len(st.Concurrency) > 0 {
+				metrics = manyMetrics(metrics, job.Hold)
+			}
+			p.Manifest.Metrics[w.Name] = firstShown(metrics, w.Metrics)
 		}
 	}
 	return nil
@@ -363,11 +370,11 @@ func (p *Plan) promise() {
 func (p *Plan) jobOf(c study.Cell) workload.Job { return p.jobs[jobKey{c.Workload, c.Environment}] }
 
 // job makes one trial's job.
-func (p *Plan) job(t schedule.Trial) trial.Job {
+func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 	c := p.Manifest.Cells[t.Cell]
 	i := slices.IndexFunc(p.Manifest.Study.Workloads, func(w study.Workload) bool { return w.Name == c.Workload })
 	w, j := p.Manifest.Study.Workloads[i], p.jobOf(c)
-	return trial.Job{
+	job := trial.Job{
 		Seq: t.Seq, Block: t.Block, Cell: c.ID,
 		Driver: p.drivers[c.Target],
 		Spec: target.Spec{
@@ -379,14 +386,20 @@ func (p *Plan) job(t schedule.Trial) trial.Job {
 			Env:    environment(j.Env, w.Env),
 			Limits: limitsOf(c.Limits),
 		},
-		Copies:   c.Copies,
-		Prepare:  hostCommand(w.Prepare, p.Manifest.Study.Timeout),
-		Parse:    j.Parse,
-		Timeout:  p.Manifest.Study.Timeout,
-		Shared:   startBarrier(j, c.Copies),
-		Together: j.Together,
-		Probes:   p.probes(c, t.Seq),
+		Copies:      c.Copies,
+		Concurrency: c.Concurrency,
+		Prepare:     hostCommand(w.Prepare, p.Manifest.Study.Timeout),
+		Parse:       j.Parse,
+		Timeout:     p.Manifest.Study.Timeout,
+		Shared:      startBarrier(j, c.Copies),
+		Together:    j.Together,
+		Probes:      p.probes(c, t.Seq),
 	}
+	if p.many(c) {
+		job.Hold, job.Together = l.holding(j), manyTogether
+		job.Probes = append(job.Probes, probe.Many{})
+	}
+	return job
 }
 
 // probes are those that watch one trial of a cell. What a pilot shows is kept

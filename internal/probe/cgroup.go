@@ -132,6 +132,10 @@ func readCPUs(h sys.Hierarchies, meters []cpuMeter, alone []processMeter) ([]sam
 	return values, nil
 }
 
+// mostOpen is how many peaks are held open during a trial; more would take a
+// process's file descriptors.
+const mostOpen = 256
+
 // armPeaks opens the peaks of the watched cgroups and of the instances that
 // they belong to. A peak of a sum is not the sum of peaks: payload and runtime
 // of one instance have a common parent, and that one's peak is the instance's.
@@ -151,8 +155,12 @@ func armPeaks(h sys.Hierarchies, on []target.Watch) (peaks []peak, err error) {
 		}
 		metrics[instanceOf(w.Cgroup)] = "peak-memory"
 	}
+	arm := armPeak
+	if len(metrics) > mostOpen {
+		arm = namePeak
+	}
 	for cgroup, metric := range metrics {
-		p, ok, err := armPeak(h, cgroup, metric)
+		p, ok, err := arm(h, cgroup, metric)
 		if err != nil {
 			for _, p := range peaks {
 				p.close()

@@ -113,23 +113,38 @@ func readNumber(file string) (float64, error) {
 	return n, nil
 }
 
-// peak is the open file of a cgroup's memory peak. It stays open, because v2
-// keeps the peak since a reset per open file.
+// peak is a cgroup's memory peak. Its file stays open, because v2 keeps the peak
+// since a reset per open file; or it is only named, and holds the peak since the
+// group was made.
 type peak struct {
 	metric string
-	file   *os.File
+	file   *os.File // nil where it is only named
+	name   string
+}
+
+// namePeak is armPeak without an open file.
+func namePeak(h sys.Hierarchies, cgroup, metric string) (p peak, ok bool, err error) {
+	file, ok := peakFile(h, cgroup)
+	return peak{metric: metric, name: file}, ok, nil
+}
+
+func peakFile(h sys.Hierarchies, cgroup string) (string, bool) {
+	tree, ok := h.With("memory")
+	if !ok {
+		return "", false
+	}
+	if tree.Version == 1 {
+		return filepath.Join(tree.Dir(cgroup), "memory.max_usage_in_bytes"), true
+	}
+	return filepath.Join(tree.Dir(cgroup), "memory.peak"), true
 }
 
 // armPeak opens a cgroup's peak and resets it. ok is false where the machine
 // or the cgroup has none.
 func armPeak(h sys.Hierarchies, cgroup, metric string) (p peak, ok bool, err error) {
-	tree, ok := h.With("memory")
+	file, ok := peakFile(h, cgroup)
 	if !ok {
 		return p, false, nil
-	}
-	file := filepath.Join(tree.Dir(cgroup), "memory.peak")
-	if tree.Version == 1 {
-		file = filepath.Join(tree.Dir(cgroup), "memory.max_usage_in_bytes")
 	}
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrPermission) { // memory.peak cannot be written before Linux 6.12
@@ -145,10 +160,17 @@ func armPeak(h sys.Hierarchies, cgroup, metric string) (p peak, ok bool, err err
 	if err != nil {
 		return p, false, err
 	}
-	return peak{metric, f}, true, nil
+	return peak{metric, f, file}, true, nil
 }
 
 func (p peak) read() (n float64, ok bool, err error) {
+	if p.file == nil {
+		n, err := readNumber(p.name)
+		if gone(err) {
+			return 0, false, nil
+		}
+		return n, err == nil, err
+	}
 	if _, err := p.file.Seek(0, io.SeekStart); err != nil {
 		return 0, false, err
 	}
@@ -166,4 +188,8 @@ func (p peak) read() (n float64, ok bool, err error) {
 	return n, true, nil
 }
 
-func (p peak) close() { p.file.Close() }
+func (p peak) close() {
+	if p.file != nil {
+		p.file.Close()
+	}
+}

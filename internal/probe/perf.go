@@ -19,7 +19,7 @@ import (
 
 // Perf counts events of the instances' cgroups with perf_event_open(2):
 // task-clock, context switches, migrations and page faults, and where the
-// machine has a PMU cycles and instructions. It needs root and cgroup v2
+// machine has a PMU cycles, instructions, branches and misses. It needs root and cgroup v2
 // mounted (a hybrid machine will do), and gives nothing elsewhere. It opens a
 // counter per event, CPU and cgroup, and each makes a switch between cgroups a
 // little slower: it is for looking closer, not for every trial.
@@ -38,6 +38,8 @@ var events = []struct {
 	{PageFaults, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS, 1},
 	{Cycles, unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES, 1},
 	{Instructions, unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_INSTRUCTIONS, 1},
+	{Branches, unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_BRANCH_INSTRUCTIONS, 1},
+	{BranchMisses, unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_BRANCH_MISSES, 1},
 }
 
 // counter is one open event.
@@ -140,6 +142,47 @@ func cannotCount(err error) bool {
 		}
 	}
 	return false
+}
+
+// notSupported is a file of the kernel's that is there and switched off.
+func notSupported(err error) bool { return errors.Is(err, unix.EOPNOTSUPP) }
+
+// MissingCounters are the counters of Perf that this machine does not have, by
+// metric, with the reason.
+func MissingCounters() (map[string]string, error) {
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return nil, fmt.Errorf("perf probe: %w", err)
+	}
+	missing := map[string]string{}
+	tree, ok := trees.Unified()
+	for _, e := range events {
+		if !ok {
+			missing[e.metric] = "perf counts a cgroup only in a cgroup v2 tree, and none is mounted that tare may write to"
+			continue
+		}
+		if err := tryCounter(tree.Path, e.kind, e.config); err != nil {
+			missing[e.metric] = err.Error()
+			if e.kind == unix.PERF_TYPE_HARDWARE {
+				missing[e.metric] += ": the machine shows no PMU to its kernel, as many virtual machines do"
+			}
+		}
+	}
+	return missing, nil
+}
+
+func tryCounter(dir string, kind uint32, config uint64) error {
+	group, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	attr := unix.PerfEventAttr{Type: kind, Config: config, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{}))}
+	fd, err := unix.PerfEventOpen(&attr, int(group.Fd()), 0, -1, unix.PERF_FLAG_PID_CGROUP|unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("perf_event_open says %w", err)
+	}
+	return unix.Close(fd)
 }
 
 func readCounters(open []counter) ([]sample.Value, error) {

@@ -24,6 +24,25 @@ const (
 	Switches     = "context-switches"
 	Cycles       = "cycles"
 	Instructions = "instructions"
+	Branches     = "branches"
+	BranchMisses = "branch-misses"
+
+	GroupCPUPressure    = "group-cpu-pressure"
+	GroupIOPressure     = "group-io-pressure"
+	GroupMemoryPressure = "group-memory-pressure"
+	RunQueueWait        = "run-queue-wait"
+	TareCPU             = "tare-cpu"
+
+	AvailableDrop = "available-drop"
+	PayloadPSS    = "payload-pss"
+	PayloadRSS    = "payload-rss"
+	PayloadCharge = "payload-charge"
+	RuntimePSS    = "runtime-pss"
+	RuntimeRSS    = "runtime-rss"
+	RuntimeCharge = "runtime-charge"
+	DaemonPSS     = "daemon-pss"
+	DaemonRSS     = "daemon-rss"
+	DaemonCharge  = "daemon-charge"
 )
 
 // Metrics are the metrics that only probes give, with what they mean.
@@ -45,5 +64,22 @@ func Metrics() []sample.Metric {
 		{Name: PageFaults, Unit: sample.Count, Better: sample.Lower, Help: "page faults of the instances' tasks, with and without I/O"},
 		{Name: Cycles, Unit: sample.Count, Better: sample.Lower, Help: "CPU cycles of the instances' tasks, user and kernel"},
 		{Name: Instructions, Unit: sample.Count, Better: sample.Lower, Help: "instructions of the instances' tasks, user and kernel"},
+		{Name: Branches, Unit: sample.Count, Better: sample.Lower, Help: "branches of the instances' tasks, user and kernel"},
+		{Name: BranchMisses, Unit: sample.Count, Better: sample.Lower, Help: "branches of the instances' tasks that the CPU had guessed wrong"},
+		{Name: GroupCPUPressure, Unit: sample.Seconds, Better: sample.Lower, Help: "time in which some task of the instances waited for a CPU"},
+		{Name: GroupIOPressure, Unit: sample.Seconds, Better: sample.Lower, Help: "time in which some task of the instances waited for I/O"},
+		{Name: GroupMemoryPressure, Unit: sample.Seconds, Better: sample.Lower, Help: "time in which some task of the instances waited for memory"},
+		{Name: RunQueueWait, Unit: sample.Seconds, Better: sample.Lower, Help: "how long all tasks of the machine together waited on run queues"},
+		{Name: TareCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of tare itself during the trial"},
+		{Name: AvailableDrop, Unit: sample.Bytes, Better: sample.Lower, Help: "by how much MemAvailable fell for each instance that was held, with all that the kernel and tare keep for it"},
+		{Name: PayloadPSS, Unit: sample.Bytes, Better: sample.Lower, Help: "memory of an instance's payload, pages shared with others in proportion"},
+		{Name: PayloadRSS, Unit: sample.Bytes, Better: sample.Lower, Help: "resident memory of an instance's payload, shared pages in full"},
+		{Name: PayloadCharge, Unit: sample.Bytes, Better: sample.Lower, Help: "memory that an instance's payload cgroup is charged with"},
+		{Name: RuntimePSS, Unit: sample.Bytes, Better: sample.Lower, Help: "memory of an instance's runtime, shim or VMM, pages shared with others in proportion"},
+		{Name: RuntimeRSS, Unit: sample.Bytes, Better: sample.Lower, Help: "resident memory of an instance's runtime, shim or VMM, shared pages in full"},
+		{Name: RuntimeCharge, Unit: sample.Bytes, Better: sample.Lower, Help: "memory that the cgroup of an instance's runtime, shim or VMM is charged with, with tare's launcher in it"},
+		{Name: DaemonPSS, Unit: sample.Bytes, Better: sample.Lower, Help: "memory of the engine that all instances share, as a whole"},
+		{Name: DaemonRSS, Unit: sample.Bytes, Better: sample.Lower, Help: "resident memory of the engine that all instances share, as a whole"},
+		{Name: DaemonCharge, Unit: sample.Bytes, Better: sample.Lower, Help: "memory that the engine's cgroup is charged with, as a whole"},
 	}
 }

@@ -21,7 +21,8 @@ type Trial struct {
 }
 
 // Plan orders the trials: first a cold trial of every cell, then the blocks.
-// Each block holds every cell once, in an order of its own, drawn uniformly:
+// Each block holds every cell once (one that has fewer blocks than the others is
+// in the first ones), in an order of its own, drawn uniformly:
 // whatever drifts on the machine then meets all cells alike (a randomized
 // complete block design). Cells of different groups interleave.
 func Plan(cells []study.Cell, blocks int, seed uint64) []Trial {
@@ -37,6 +38,9 @@ func PlanFrom(first int, cells []study.Cell, blocks int, seed uint64) []Trial {
 	plan := make([]Trial, 0, len(cells)*(blocks+1))
 	for block := first; block < blocks; block++ {
 		for _, cell := range order(random, len(cells)) {
+			if b := cells[cell].Blocks; b > 0 && block >= b {
+				continue // it is only in the first blocks
+			}
 			plan = append(plan, Trial{Seq: len(plan), Block: block, Cell: cell})
 		}
 	}

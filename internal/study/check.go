@@ -119,6 +119,7 @@ func (s Study) check() []Problem {
 	c.limits(s.Limits)
 	c.copies("copies", s.Copies)
 	c.copies("control-copies", s.ControlCopies)
+	c.copies("concurrency", s.Concurrency)
 	c.rules(s)
 	c.size("", s)
 	c.variants(s)
@@ -194,6 +195,8 @@ func (c *checker) workloads(workloads []Workload) {
 		}
 		seen[w.Name] = true
 		c.distinct(at+".metrics", w.Metrics)
+		c.copies(at+".copies", w.Copies)
+		c.copies(at+".concurrency", w.Concurrency)
 		for name := range w.Env {
 			if name == "" || strings.ContainsAny(name, "=\x00") {
 				c.fail(at+".env."+name, "%q is no name of an environment variable", name)
@@ -259,6 +262,9 @@ func (c *checker) rules(s Study) {
 	if s.Blocks < 1 || s.Blocks > maxBlocks {
 		c.fail("blocks", "%d blocks: a study needs at least 1 and at most %d", s.Blocks, maxBlocks)
 	}
+	if f := s.FewerBlocks; f != (FewerBlocks{}) && (f.Blocks < 1 || f.From < 1) {
+		c.fail("fewer-blocks", "needs from and blocks, both at least 1: from so many copies on, so many blocks")
+	}
 	if !(s.Margin > 0 && s.Margin < 1) {
 		c.fail("margin", "%g is not between 0 and 1", s.Margin)
 	}
@@ -282,9 +288,12 @@ func (c *checker) rules(s Study) {
 // size bounds the plan that Expand and the schedule would make; at is the place
 // of a variant, "" for the study itself.
 func (c *checker) size(at string, s Study) {
-	cells := (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Workloads))
+	cells := 0
+	for _, w := range s.Workloads {
+		cells += (len(s.copiesOf(w)) + len(s.ControlCopies)) * len(s.levelsOfConcurrency(w))
+	}
+	cells *= (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Limits))
 	cells *= 1 + len(s.Probes)
-	cells *= max(1, len(s.Limits)) * max(1, len(s.Copies)+len(s.ControlCopies))
 	if cells > maxCells {
 		c.fail(at, "the factors give about %d cells: at most %d can be planned; leave out levels", cells, maxCells)
 	} else if trials := cells * (s.Blocks + 1); trials > maxTrials {

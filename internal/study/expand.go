@@ -27,11 +27,14 @@ func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
 			continue
 		}
 		for _, l := range orOne(s.Limits, Limits{}) {
-			for _, n := range s.levelsOfCopies() {
-				group := s.group(targets, Cell{Workload: w.Name, Environment: l.Name, Limits: l, Copies: n})
-				cells = append(cells, group...)
-				for _, probe := range s.Probes {
-					cells = append(cells, watched(group, probe)...)
+			for _, n := range s.levelsOfCopies(w) {
+				for _, c := range s.levelsOfConcurrency(w) {
+					cell := Cell{Workload: w.Name, Environment: l.Name, Limits: l, Copies: n, Concurrency: c, Blocks: s.blocksOf(n)}
+					group := s.group(targets, w, cell)
+					cells = append(cells, group...)
+					for _, probe := range s.Probes {
+						cells = append(cells, watched(group, probe)...)
+					}
 				}
 			}
 		}
@@ -39,10 +42,25 @@ func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
 	return cells, left
 }
 
+// copiesOf are a workload's levels of copies: its own, or the study's.
+func (s Study) copiesOf(w Workload) []int { return orOne(orAll(w.Copies, s.Copies), 1) }
+
+func (s Study) levelsOfConcurrency(w Workload) []int {
+	return orOne(orAll(w.Concurrency, s.Concurrency), 0)
+}
+
+// blocksOf is how many blocks hold a cell of so many copies; 0 is all.
+func (s Study) blocksOf(copies int) int {
+	if s.FewerBlocks.Blocks > 0 && copies >= s.FewerBlocks.From && s.FewerBlocks.Blocks < s.Blocks {
+		return s.FewerBlocks.Blocks
+	}
+	return 0
+}
+
 // levelsOfCopies are those of the control and of the others, ascending where
 // the control has some of its own.
-func (s Study) levelsOfCopies() []int {
-	levels := orOne(s.Copies, 1)
+func (s Study) levelsOfCopies(w Workload) []int {
+	levels := s.copiesOf(w)
 	if len(s.ControlCopies) == 0 {
 		return levels
 	}
@@ -51,12 +69,12 @@ func (s Study) levelsOfCopies() []int {
 	return slices.Compact(levels)
 }
 
-// at says whether a target is measured with n copies.
-func (s Study) at(target string, n int) bool {
+// at says whether a target is measured with n copies of a workload.
+func (s Study) at(target string, w Workload, n int) bool {
 	if target == s.Control && len(s.ControlCopies) > 0 {
 		return slices.Contains(s.ControlCopies, n)
 	}
-	return slices.Contains(orOne(s.Copies, 1), n)
+	return slices.Contains(s.copiesOf(w), n)
 }
 
 func orOne[T any](levels []T, one T) []T {
@@ -98,11 +116,14 @@ func (s Study) resolve(available []string) (targets []string, left []LeftOut) {
 }
 
 // group makes the cells that differ from the given one in their target alone.
-func (s Study) group(targets []string, cell Cell) []Cell {
+func (s Study) group(targets []string, w Workload, cell Cell) []Cell {
 	cell.Group = cell.Workload + suffix(cell.Limits, cell.Copies)
+	if cell.Concurrency > 0 {
+		cell.Group += fmt.Sprintf("+c%d", cell.Concurrency)
+	}
 	var cells []Cell
 	for _, t := range targets {
-		if !s.at(t, cell.Copies) {
+		if !s.at(t, w, cell.Copies) {
 			continue
 		}
 		c := cell

@@ -21,16 +21,21 @@ type Study struct {
 	Workloads []Workload `yaml:"workloads" json:"workloads"`
 	// Params are parameters of all workloads that have one of that name; a
 	// workload's own stand above them, a level's above those.
-	Params  map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
-	Limits  []Limits          `yaml:"limits,omitempty" json:"limits,omitempty"`   // factor; default one level without limits
-	Copies  []int             `yaml:"copies,omitempty" json:"copies,omitempty"`   // factor: instances at once per trial; default [1]
-	Control string            `yaml:"control,omitempty" json:"control,omitempty"` // target that ratios refer to; default "host"
+	Params map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
+	Limits []Limits          `yaml:"limits,omitempty" json:"limits,omitempty"` // factor; default one level without limits
+	Copies []int             `yaml:"copies,omitempty" json:"copies,omitempty"` // factor: instances per trial; default [1]
+	// Concurrency is a factor: at most how many instances of a trial are under
+	// way at one moment; default all of them. A trial with a bound is measured as
+	// one: how long all of it took, and what all of it used.
+	Concurrency []int  `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
+	Control     string `yaml:"control,omitempty" json:"control,omitempty"` // target that ratios refer to; default "host"
 	// ControlCopies are the levels of copies at which the control is measured;
 	// default those of Copies. The groups of other levels have no control.
 	ControlCopies []int         `yaml:"control-copies,omitempty" json:"controlCopies,omitempty"`
 	AA            *bool         `yaml:"aa,omitempty" json:"aa,omitempty"`                         // run the control twice a block, to know the noise floor; default true
 	Cold          *bool         `yaml:"cold,omitempty" json:"cold,omitempty"`                     // measure every cell once before the blocks; default true
 	Blocks        int           `yaml:"blocks,omitempty" json:"blocks,omitempty"`                 // complete blocks; default 12
+	FewerBlocks   FewerBlocks   `yaml:"fewer-blocks,omitempty" json:"fewerBlocks,omitzero"`       // for trials that take very long; default none
 	Margin        float64       `yaml:"margin,omitempty" json:"margin,omitempty" as:"fraction"`   // equivalence margin as a fraction; default 0.02
 	Alpha         float64       `yaml:"alpha,omitempty" json:"alpha,omitempty" as:"fraction"`     // family-wise error of a table; default 0.05
 	Timeout       time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty" as:"duration"` // of one trial; default 60 s
@@ -66,7 +71,10 @@ type Workload struct {
 	Prepare []string          `yaml:"prepare,omitempty" json:"prepare,omitempty"` // argv run on the host before each trial, outside the clock
 	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
 	Metrics []string          `yaml:"metrics,omitempty" json:"metrics,omitempty"` // those shown first; default the workload's own order
-	Extra   bool              `yaml:"extra,omitempty" json:"extra,omitempty"`     // off by default: measured only where it is named (Select)
+	// Copies and Concurrency are the workload's own levels, instead of the study's.
+	Copies      []int `yaml:"copies,omitempty" json:"copies,omitempty"`
+	Concurrency []int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
+	Extra       bool  `yaml:"extra,omitempty" json:"extra,omitempty"` // off by default: measured only where it is named (Select)
 }
 
 // Limits is one level of the resource factor: the environment that an instance
@@ -88,6 +96,7 @@ type Variant struct {
 	Targets       []string      `yaml:"targets,omitempty" json:"targets,omitempty"`   // instead of the study's targets and optional ones
 	Optional      []string      `yaml:"optional,omitempty" json:"optional,omitempty"` // the same
 	Copies        []int         `yaml:"copies,omitempty" json:"copies,omitempty"`
+	Concurrency   []int         `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
 	ControlCopies []int         `yaml:"control-copies,omitempty" json:"controlCopies,omitempty"`
 	AA            *bool         `yaml:"aa,omitempty" json:"aa,omitempty"`
 	Cold          *bool         `yaml:"cold,omitempty" json:"cold,omitempty"`
@@ -97,6 +106,17 @@ type Variant struct {
 	// single workloads, by name.
 	Params         map[string]string            `yaml:"params,omitempty" json:"params,omitempty"`
 	WorkloadParams map[string]map[string]string `yaml:"workload-params,omitempty" json:"workloadParams,omitempty"`
+	// WorkloadCopies and WorkloadConcurrency are levels of single workloads, by
+	// name, instead of their own.
+	WorkloadCopies      map[string][]int `yaml:"workload-copies,omitempty" json:"workloadCopies,omitempty"`
+	WorkloadConcurrency map[string][]int `yaml:"workload-concurrency,omitempty" json:"workloadConcurrency,omitempty"`
+}
+
+// FewerBlocks lets cells of many copies have fewer blocks than the others: they
+// are in the first ones. The zero value lets none.
+type FewerBlocks struct {
+	From   int `yaml:"from" json:"from"`     // copies from which on
+	Blocks int `yaml:"blocks" json:"blocks"` // at least 1
 }
 
 // Cell is one combination of the factors' levels: the thing that is repeated.
@@ -107,7 +127,11 @@ type Cell struct {
 	// Environment is the name of the level of limits, "" where it has none.
 	Environment string `json:"environment,omitempty"`
 	Limits      Limits `json:"limits"`
-	Copies      int    `json:"copies"` // instances at once
+	Copies      int    `json:"copies"` // instances of a trial
+	// Concurrency is at most how many of them are under way at once; 0 is all.
+	Concurrency int `json:"concurrency,omitempty"`
+	// Blocks is how many blocks hold the cell, the first ones; 0 is all.
+	Blocks int `json:"blocks,omitempty"`
 	// Group names the comparison that the cell belongs to: all cells of a group
 	// differ only in their target, so a group holds exactly one control, or none
 	// where the study does not measure the control with so many copies.

@@ -19,6 +19,7 @@ func (s Study) Vary(name string) (Study, error) {
 		s.Targets, s.Optional = v.Targets, v.Optional
 	}
 	s.Copies = orAll(v.Copies, s.Copies)
+	s.Concurrency = orAll(v.Concurrency, s.Concurrency)
 	s.ControlCopies = orAll(v.ControlCopies, s.ControlCopies)
 	s.AA, s.Cold = or(v.AA, s.AA), or(v.Cold, s.Cold)
 	s.Blocks, s.Timeout = or(v.Blocks, s.Blocks), or(v.Timeout, s.Timeout)
@@ -26,6 +27,8 @@ func (s Study) Vary(name string) (Study, error) {
 	s.Workloads = slices.Clone(s.Workloads)
 	for i, w := range s.Workloads {
 		s.Workloads[i].Params = over(w.Params, v.WorkloadParams[w.Name])
+		s.Workloads[i].Copies = orAll(v.WorkloadCopies[w.Name], w.Copies)
+		s.Workloads[i].Concurrency = orAll(v.WorkloadConcurrency[w.Name], w.Concurrency)
 	}
 	s.Variants, s.Taken, s.src = nil, name, s.src.within("variants."+name+".")
 	return s, nil
@@ -89,6 +92,16 @@ func (s Study) Select(names []string) (Study, error) {
 		s.Workloads[i].Extra = false
 	}
 	return s.Detached(), nil
+}
+
+// WithoutOwn takes from every workload what drop takes, so that the study's own
+// levels hold for it.
+func (s Study) WithoutOwn(drop func(*Workload)) Study {
+	s.Workloads = slices.Clone(s.Workloads)
+	for i := range s.Workloads {
+		drop(&s.Workloads[i])
+	}
+	return s.Detached()
 }
 
 // SelectLimits keeps the named levels of limits alone, in the study's order.
@@ -157,6 +170,7 @@ func (c *checker) variants(s Study) {
 		c.distinct(at+".optional", v.Optional)
 		c.copies(at+".copies", v.Copies)
 		c.copies(at+".control-copies", v.ControlCopies)
+		c.copies(at+".concurrency", v.Concurrency)
 		if slices.Contains(v.Optional, s.Control) {
 			c.fail(at+".optional", "the control %q cannot be optional: every ratio refers to it", s.Control)
 		}
@@ -169,6 +183,13 @@ func (c *checker) variants(s Study) {
 		}
 		for w := range v.WorkloadParams {
 			c.known(at+".workload-params."+w, "workload", w, names)
+		}
+		for what, levels := range map[string]map[string][]int{"copies": v.WorkloadCopies, "concurrency": v.WorkloadConcurrency} {
+			for w, numbers := range levels {
+				key := fmt.Sprintf("%s.workload-%s.%s", at, what, w)
+				c.known(key, "workload", w, names)
+				c.copies(key, numbers)
+			}
 		}
 		if varied, err := s.Vary(name); err == nil {
 			c.size(at, varied)

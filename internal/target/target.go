@@ -182,6 +182,7 @@ type Properties struct {
 	StreamBytes int64         // bytes that the contract suite pushes through stdout (at least 8 MiB)
 	ExactSignal bool          // Exit.Signal is known (else a signal appears as Code 128+n)
 	StartTime   time.Duration // rough time of one start, for time-outs and plans
+	Ports       int           // instances that its network takes at once; 0 for no such limit
 	Order       int           // place in lists and ladders, lower is nearer to the host
 	CheckTime   time.Duration // what a Check may take beyond the usual: an engine that has to come up first
 	AddsEnv     []string      // variables that the target adds to every payload's environment

@@ -50,6 +50,8 @@ type Command struct {
 	// Memory is what the payload needs at least, in bytes; 0 where that is not
 	// known beforehand.
 	Memory int64
+	// Hold says that the payload acts and then waits to be ended; Args is empty.
+	Hold bool
 	// Barrier is how many parties of this instance wait for those of the
 	// trial's other instances at the page mounted at UnixBarrier; 0 for none.
 	Barrier int
@@ -59,6 +61,7 @@ type Command struct {
 func All() []Workload {
 	return append([]Workload{
 		start{},
+		hold{},
 		command{},
 		sysbenchCPU{},
 		sysbenchMemory{},
@@ -133,7 +136,7 @@ func Resolve(kind string, params map[string]string, argv []string) (Job, error) 
 // the bare start and the wall time for anything else.
 func withGeneral(w Workload) []sample.Metric {
 	general := General()
-	if w.Kind() != KindStart {
+	if w.Kind() != KindStart && w.Kind() != KindHold {
 		i := slices.IndexFunc(general, func(m sample.Metric) bool { return m.Name == Wall })
 		wall := general[i]
 		general = slices.Insert(slices.Delete(general, i, i+1), 0, wall)

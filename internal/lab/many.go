@@ -1,0 +1,209 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docker/go-units"
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/probe"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/trial"
+	"github.com/tarelab/tare/internal/workload"
+)
+
+// many says that a cell's instances are measured as one.
+func (p *Plan) many(c study.Cell) bool { return c.Concurrency > 0 || p.jobOf(c).Hold }
+
+// manyTogether makes what many instances tell together out of their times to
+// ready. A percentile needs so many of them that it is not the largest.
+func manyTogether(_, _ float64, values map[string][]float64) ([]sample.Value, []string) {
+	ready := slices.Sorted(slices.Values(values[workload.Ready]))
+	var out []sample.Value
+	for _, q := range []struct {
+		metric string
+		p      float64
+		from   int
+	}{{workload.ReadyP50, 0.5, 1}, {workload.ReadyP90, 0.9, 10}, {workload.ReadyP99, 0.99, 100}, {workload.ReadyMax, 1, 1}} {
+		if len(ready) >= q.from {
+			out = append(out, sample.Value{Metric: q.metric, Value: analysis.Quantile(ready, q.p)})
+		}
+	}
+	if e := values[workload.Elapsed]; len(e) == 1 && e[0] > 0 {
+		out = append(out, sample.Value{Metric: workload.StartsPerSecond, Value: float64(len(ready)) / e[0]})
+	}
+	return out, nil
+}
+
+// holding is how a trial holds its instances: with a census; nil where they end
+// by themselves.
+func (l *Lab) holding(job workload.Job) *trial.Hold {
+	if !job.Hold {
+		return nil
+	}
+	return &trial.Hold{Begin: probe.Census{Launcher: l.Target.LaunchPath}.Begin}
+}
+
+// manyMetrics are a workload's metrics where its instances are measured as one:
+// what they tell together first.
+func manyMetrics(own []sample.Metric, hold bool) []sample.Metric {
+	metrics := append(workload.Many(), own...)
+	for _, m := range probe.Metrics() {
+		counted := slices.Contains(countedOfMany, m.Name)
+		if counted || hold && slices.Contains(weighed, m.Name) {
+			metrics = append(metrics, m)
+		}
+	}
+	return metrics
+}
+
+// What is shown of the probes where many instances are measured as one, and
+// where they are held.
+var (
+	countedOfMany = []string{
+		probe.ClientCPU, probe.DaemonCPU, probe.TaskClock, probe.Switches, probe.Migrations, probe.PageFaults,
+		probe.Cycles, probe.Instructions, probe.Branches, probe.BranchMisses,
+		probe.GroupCPUPressure, probe.GroupIOPressure, probe.RunQueueWait, probe.MachineCPU, probe.TareCPU,
+	}
+	weighed = []string{
+		probe.AvailableDrop, probe.PayloadPSS, probe.PayloadRSS, probe.PayloadCharge,
+		probe.RuntimePSS, probe.RuntimeRSS, probe.RuntimeCharge, probe.DaemonPSS, probe.DaemonRSS, probe.DaemonCharge,
+	}
+)
+
+// Rough needs of many instances, by which a plan that cannot work is refused
+// before it starts.
+const (
+	preparedMemory = 1 << 20 // of an instance that waits, or has ended: launcher, mounts, groups, pipes
+	heldMemory     = 8 << 20 // of one that is alive and does nothing, with its runtime
+	waitingTasks   = 2       // processes and threads of one that waits or is held: launcher and payload
+	busyTasks      = 16      // of one that is being started: a runtime's threads
+	filesEach      = 8       // tare's file descriptors for one: pipes for two streams and three reports
+	filesOwn       = 256     // beside all instances
+)
+
+// checkMany refuses cells with more instances than this machine can have at once,
+// with the arithmetic.
+func (p *Plan) checkMany() error {
+	limits, err := machineLimits()
+	if err != nil {
+		return err
+	}
+	for _, c := range p.Manifest.Cells {
+		if !p.many(c) {
+			continue
+		}
+		n, busy := int64(c.Copies), int64(c.Copies)
+		if c.Concurrency > 0 {
+			busy = min(busy, int64(c.Concurrency))
+		}
+		for _, limit := range limits {
+			need := limit.own + n*limit.each + busy*limit.busy
+			if p.jobOf(c).Hold && limit.held > 0 {
+				need = limit.own + n*limit.held + busy*limit.busy
+			}
+			if need > limit.value {
+				return &InputError{fmt.Errorf("cell %s cannot run here: %d instances, %d under way at once, need about %s %s, and %s is %s; take fewer instances, or raise it",
+					c.ID, n, busy, limit.show(need), limit.what, limit.name, limit.show(limit.value))}
+			}
+		}
+		alive := busy
+		if p.jobOf(c).Hold {
+			alive = n
+		}
+		if ports := p.drivers[c.Target].Properties().Ports; ports > 0 && alive > int64(ports) {
+			return &InputError{fmt.Errorf("cell %s cannot run here: %d instances alive at once need a port each, and the network of %s takes %d; take fewer instances", c.ID, alive, c.Target, ports)}
+		}
+	}
+	return nil
+}
+
+// machineLimit is a number that the machine does not exceed: own + n each + busy.
+type machineLimit struct {
+	name, what            string
+	value                 int64
+	own, each, held, busy int64
+	show                  func(int64) string
+}
+
+func plainNumber(n int64) string { return strconv.FormatInt(n, 10) }
+func bytesNumber(n int64) string { return units.BytesSize(float64(n)) }
+
+// machineLimits are those that many instances meet first, with what is in use.
+func machineLimits() ([]machineLimit, error) {
+	available, err := availableMemory()
+	if err != nil {
+		return nil, err
+	}
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return nil, fmt.Errorf("limit of open files: %w", err)
+	}
+	tasks, err := runningTasks()
+	if err != nil {
+		return nil, err
+	}
+	limits := []machineLimit{
+		{name: "the memory that is available", what: "of memory", value: available, each: preparedMemory, held: heldMemory, busy: instanceMemory, show: bytesNumber},
+		{name: "tare's limit of open files (ulimit -n)", what: "descriptors", value: int64(min(files.Cur, 1<<40)), own: filesOwn, each: filesEach, show: plainNumber},
+	}
+	for _, file := range taskLimits() {
+		if value, ok := numberIn(file); ok {
+			limits = append(limits, machineLimit{name: file, what: "processes and threads, " + plainNumber(tasks) + " of them running now",
+				value: value, own: tasks, each: waitingTasks, busy: busyTasks, show: plainNumber})
+		}
+	}
+	return limits, nil
+}
+
+// taskLimits are the files that bound how many tasks there can be: the machine's,
+// and those of the groups above all that tare makes.
+func taskLimits() []string {
+	files := []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"}
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return files
+	}
+	if tree, ok := trees.With("pids"); ok {
+		for dir := tree.Dir(""); strings.HasPrefix(dir, tree.Path); dir = filepath.Dir(dir) {
+			files = append(files, filepath.Join(dir, "pids.max"))
+		}
+	}
+	return files
+}
+
+// numberIn reads a limit; ok is false where there is none.
+func numberIn(file string) (int64, bool) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return n, err == nil // "max" is none
+}
+
+// runningTasks is how many processes and threads there are (proc_loadavg(5)).
+func runningTasks() (int64, error) {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0, fmt.Errorf("running tasks: %w", err)
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 4 {
+		return 0, fmt.Errorf("running tasks: /proc/loadavg is %q", text)
+	}
+	_, all, _ := strings.Cut(fields[3], "/")
+	n, err := strconv.ParseInt(all, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("running tasks: /proc/loadavg is %q", text)
+	}
+	return n, nil
+}
