@@ -72,7 +72,7 @@ func TestResolveRefuses(t *testing.T) {
 		says   string
 	}{
 		{"sysbnch-cpu", nil, nil, `did you mean "sysbench-cpu"?`},
-		{"zzzzzzzzzzzz", nil, nil, "there are: start, command"},
+		{"zzzzzzzzzzzz", nil, nil, "there are: start, hold, command"},
 		{"sysbench-cpu", map[string]string{"thread": "1"}, nil, `did you mean "threads"?`},
 		{"sysbench-cpu", map[string]string{"threads": "0"}, nil, "outside 1 to 4096"},
 		{"sysbench-cpu", map[string]string{"threads": "many"}, nil, "not a whole number"},
