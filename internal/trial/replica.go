@@ -173,14 +173,16 @@ func (c *replica) ready() time.Duration {
 
 // general gives the values of the marks, which every trial has.
 func (c *replica) general() []sample.Value {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	request, acted, exit := c.marks[target.PhaseRequest], c.marks[target.PhaseActed], c.marks[target.PhaseExit]
 	values := []sample.Value{
 		{Metric: "ready", Value: acted.Sub(request).Seconds()},
 		{Metric: "wall", Value: exit.Sub(request).Seconds()},
 		{Metric: "run", Value: exit.Sub(acted).Seconds()},
 	}
-	for _, phase := range []target.Phase{target.PhaseCreated, target.PhaseStarted} {
-		if at := c.marks[phase]; at != 0 {
+	for phase, at := range c.marks { // those that the target's family adds
+		if phase != target.PhaseRequest && phase != target.PhaseActed && phase != target.PhaseExit {
 			values = append(values, sample.Value{Metric: string(phase), Value: at.Sub(request).Seconds()})
 		}
 	}
