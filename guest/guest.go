@@ -1,7 +1,7 @@
 // Package guest carries the static programs of this folder inside tare: mark,
 // which says that a payload acted; launch, the launcher on the host's side; init,
-// the first process of a virtual machine; unix, the Unix workloads; and churn,
-// which makes and removes kernel objects. Each build embeds its own architecture's; `make -C
+// the first process of a virtual machine; unix, the Unix workloads; churn,
+// which makes and removes kernel objects; and net, two ends that talk. Each build embeds its own architecture's; `make -C
 // guest` builds them.
 package guest
 
@@ -22,6 +22,7 @@ const (
 	Init   = "init"
 	Unix   = "unix"
 	Churn  = "churn"
+	Net    = "net"
 )
 
 // dir is where bin holds this architecture's programs.

@@ -112,6 +112,16 @@ static int do_join(char **a) {
 
 static int do_unshare(char **a) { return unshare(number(a[0])); }
 
+static int do_netns(char **a) {
+	int fd = open(a[0], O_RDONLY | O_CLOEXEC), ok;
+
+	if (fd < 0)
+		return -1;
+	ok = setns(fd, CLONE_NEWNET);
+	close(fd);
+	return ok;
+}
+
 static int do_maps(char **a) {
 	if (put("/proc/self/setgroups", "deny", 4) && errno != ENOENT)
 		return -1;
@@ -310,6 +320,7 @@ static const struct kind {
 	{ "write", 2, 0, do_write, NULL },
 	{ "join", 1, 0, do_join, NULL },
 	{ "unshare", 1, -1, do_unshare, NULL },
+	{ "netns", 1, 0, do_netns, NULL },
 	{ "maps", 2, -1, do_maps, NULL },
 	{ "mount", 5, 1, do_mount, NULL },
 	{ "bindro", 1, 0, do_bindro, NULL },

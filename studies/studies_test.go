@@ -9,6 +9,7 @@ import (
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/all"
+	"github.com/tarelab/tare/internal/target/pair"
 	"github.com/tarelab/tare/internal/workload"
 )
 
@@ -18,6 +19,9 @@ func TestStudiesAreValid(t *testing.T) {
 	known := study.Known{}
 	for _, d := range all.Drivers(target.Lab{}) {
 		known.Targets = append(known.Targets, d.Name())
+	}
+	for _, p := range pair.Paths() {
+		known.Paths = append(known.Paths, string(p))
 	}
 	for _, w := range workload.All() {
 		known.Kinds = append(known.Kinds, w.Kind())

@@ -138,7 +138,7 @@ func (l *Lab) Close() error {
 // inRootfs are the guest programs that stand in every rootfs, by their paths.
 func inRootfs() (map[string][]byte, error) {
 	programs := map[string][]byte{}
-	for _, name := range []string{guest.Mark, guest.Unix, guest.Churn} {
+	for _, name := range []string{guest.Mark, guest.Unix, guest.Churn, guest.Net} {
 		data, err := guest.Read(name)
 		if err != nil {
 			return nil, err

@@ -222,6 +222,15 @@ func availableMemory() (int64, error) {
 	return int64(*m.MemAvailableBytes), nil
 }
 
+// networkOf is a level's network as a driver takes it.
+func networkOf(n *study.Network) target.Network {
+	if n == nil {
+		return target.Network{}
+	}
+	return target.Network{Containers: n.Containers, Neighbours: n.Neighbours, Chatter: n.Chatter, MTU: n.MTU,
+		Offload: n.Offload, RPS: n.RPS, Range: n.Range, Pin: n.Pin}
+}
+
 // limitsOf are a level's limits as a driver takes them.
 func limitsOf(l study.Limits) target.Limits {
 	return target.Limits{CPUs: l.CPUs, CPUSet: l.CPUSet, Memory: l.Memory, Pids: l.Pids}

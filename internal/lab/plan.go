@@ -25,6 +25,7 @@ import (
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/pair"
 	"github.com/tarelab/tare/internal/trial"
 	"github.com/tarelab/tare/internal/workload"
 )
@@ -66,6 +67,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err := st.Validate(l.known()); err != nil {
 		return nil, &InputError{err}
 	}
+	st = st.OnPaths()
 	if err := l.canLimit(st); err != nil {
 		return nil, err
 	}
@@ -161,6 +163,9 @@ func (l *Lab) known() study.Known {
 	known := study.Known{}
 	for _, d := range l.drivers {
 		known.Targets = append(known.Targets, d.Name())
+	}
+	for _, p := range pair.Paths() {
+		known.Paths = append(known.Paths, string(p))
 	}
 	for _, w := range workload.All() {
 		known.Kinds = append(known.Kinds, w.Kind())
@@ -318,7 +323,7 @@ func (p *Plan) commands() []string {
 func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 	m := &p.Manifest
 	m.Targets, m.LeftOut, p.drivers = map[string]target.Facts{}, map[string]string{}, map[string]target.Driver{}
-	wanted := slices.DeleteFunc(slices.Clone(l.drivers), func(d target.Driver) bool { return !m.Study.Wants(d.Name()) })
+	wanted := l.wanted(m.Study)
 	var working []string
 	broken := map[string]error{}
 	for i, f := range l.Check(ctx, wanted, false) {
@@ -346,6 +351,30 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 		cells[i].Limits.CPUSet = p.cpusets[cells[i].Limits.CPUSet]
 	}
 	m.Cells = cells
+	return p.needPaths()
+}
+
+// wanted are the drivers that a study asks for, those on a path made for it.
+func (l *Lab) wanted(st study.Study) []target.Driver {
+	wanted := slices.DeleteFunc(slices.Clone(l.drivers), func(d target.Driver) bool { return !st.Wants(d.Name()) })
+	for _, d := range l.drivers {
+		for _, p := range pair.Paths() {
+			if on := pair.New(l.Target, d, p); st.Wants(on.Name()) {
+				wanted = append(wanted, on)
+			}
+		}
+	}
+	return wanted
+}
+
+// needPaths refuses a workload of two ends in a target that has one.
+func (p *Plan) needPaths() error {
+	for _, c := range p.Manifest.Cells {
+		if len(p.jobOf(c).Peer) > 0 && !strings.Contains(c.Target, study.PathSign) {
+			return &InputError{fmt.Errorf("workload %s talks to another end, and the target %s has one: name its path, as %s%s%s, or give the study paths",
+				c.Workload, c.Target, c.Target, study.PathSign, pair.Loopback)}
+		}
+	}
 	return nil
 }
 
@@ -385,6 +414,7 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 			Opens:  p.opens[jobKey{c.Workload, c.Environment}],
 			Env:    environment(j.Env, w.Env),
 			Limits: limitsOf(c.Limits),
+			Peer:   j.Peer, Network: networkOf(c.Limits.Network),
 		},
 		Copies:      c.Copies,
 		Concurrency: c.Concurrency,

@@ -86,6 +86,7 @@ type cpuMeter struct {
 var roleCPU = map[target.Role]string{
 	target.RolePayload: PayloadCPU, target.RoleRuntime: RuntimeCPU,
 	target.RoleClient: ClientCPU, target.RoleDaemon: DaemonCPU,
+	target.RolePeer: PeerCPU, target.RoleRelay: RelayCPU,
 }
 
 // readCPUs gives the CPU time since Begin. What a process alone has used is
@@ -124,7 +125,7 @@ func readCPUs(h sys.Hierarchies, meters []cpuMeter, alone []processMeter) ([]sam
 			sample.Value{Metric: "cpu-user", Value: user},
 			sample.Value{Metric: "cpu-system", Value: system})
 	}
-	for _, r := range []target.Role{target.RolePayload, target.RoleRuntime, target.RoleClient, target.RoleDaemon} {
+	for _, r := range []target.Role{target.RolePayload, target.RoleRuntime, target.RoleClient, target.RoleDaemon, target.RolePeer, target.RoleRelay} {
 		if used, ok := roles[r]; ok {
 			values = append(values, sample.Value{Metric: roleCPU[r], Value: used})
 		}
@@ -152,6 +153,8 @@ func armPeaks(h sys.Hierarchies, on []target.Watch) (peaks []peak, err error) {
 			metrics[w.Cgroup] = RuntimePeak
 		case target.RoleDaemon, target.RoleClient:
 			continue
+		case target.RolePeer, target.RoleRelay:
+			continue // their groups lie inside the instance's, whose peak holds theirs
 		}
 		metrics[instanceOf(w.Cgroup)] = "peak-memory"
 	}

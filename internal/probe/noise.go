@@ -29,7 +29,7 @@ func (Noise) Begin(context.Context, []target.Watch) (func() ([]sample.Value, err
 			return nil, fmt.Errorf("noise probe: %w", err)
 		}
 		var values []sample.Value
-		for _, m := range []string{Steal, CPUPressure, IOPressure, MachineCPU} {
+		for _, m := range []string{Steal, CPUPressure, IOPressure, MachineCPU, SoftIRQ} {
 			b, ok := before[m]
 			a, still := after[m]
 			if ok && still {
@@ -56,6 +56,7 @@ func readNoise() (map[string]float64, error) {
 	}
 	t := stat.CPUTotal
 	noise := map[string]float64{
+		SoftIRQ:    t.SoftIRQ,
 		Steal:      t.Steal,
 		MachineCPU: t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ - own, // a guest's time is in User and Nice
 	}

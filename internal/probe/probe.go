@@ -12,12 +12,15 @@ const (
 	RuntimeCPU   = "runtime-cpu"
 	ClientCPU    = "client-cpu"
 	DaemonCPU    = "daemon-cpu"
+	PeerCPU      = "peer-cpu"
+	RelayCPU     = "relay-cpu"
 	RuntimePeak  = "runtime-peak-memory"
 	PayloadPeak  = "payload-peak-memory"
 	Steal        = "steal"
 	CPUPressure  = "cpu-pressure"
 	IOPressure   = "io-pressure"
 	MachineCPU   = "machine-cpu"
+	SoftIRQ      = "softirq"
 	TaskClock    = "task-clock"
 	Migrations   = "migrations"
 	PageFaults   = "page-faults"
@@ -52,12 +55,15 @@ func Metrics() []sample.Metric {
 		{Name: RuntimeCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of the runtime, shim or VMM that belongs to the instance, user and system"},
 		{Name: ClientCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of the command-line client, user and system"},
 		{Name: DaemonCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of the engine that instances share, user and system, during the trial; in no total"},
+		{Name: PeerCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of the other end of the payload's connection, user and system"},
+		{Name: RelayCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of what copies between the two ends, user and system"},
 		{Name: PayloadPeak, Unit: sample.Bytes, Better: sample.Lower, Help: "largest memory use of the payload's own cgroup at one moment"},
 		{Name: RuntimePeak, Unit: sample.Bytes, Better: sample.Lower, Help: "largest memory use of the cgroup of the runtime, shim or VMM at one moment"},
 		{Name: Steal, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time that the hypervisor gave to others during the trial, over all CPUs (steps of 10 ms)"},
 		{Name: CPUPressure, Unit: sample.Seconds, Better: sample.Lower, Help: "time during the trial in which some task of the machine waited for a CPU"},
 		{Name: IOPressure, Unit: sample.Seconds, Better: sample.Lower, Help: "time during the trial in which some task of the machine waited for I/O"},
 		{Name: MachineCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time that all CPUs of the machine spent on anything but tare itself during the trial (steps of 10 ms)"},
+		{Name: SoftIRQ, Unit: sample.Seconds, Better: sample.Lower, Help: "time that all CPUs of the machine spent in soft interrupts during the trial (steps of 10 ms)"},
 		{Name: TaskClock, Unit: sample.Seconds, Better: sample.Lower, Help: "time that the instances' tasks were on a CPU, by the kernel's perf counter"},
 		{Name: Switches, Unit: sample.Count, Better: sample.Lower, Help: "context switches of the instances' tasks, voluntary or not"},
 		{Name: Migrations, Unit: sample.Count, Better: sample.Lower, Help: "times that a task of the instances moved to another CPU"},

@@ -34,6 +34,7 @@ const (
 // Known are the names that a study may use on this build of tare.
 type Known struct {
 	Targets []string // of drivers
+	Paths   []string // between two places, on which a driver may stand
 	Kinds   []string // of workloads
 }
 
@@ -84,21 +85,21 @@ func (s *source) stem() string {
 func (s Study) Validate(known Known) error {
 	c := &checker{src: s.src}
 	c.problems = s.check()
-	targets := append([]string{AllTargets}, known.Targets...)
-	for i, t := range s.Targets {
-		c.known(fmt.Sprintf("targets[%d]", i), "target", t, targets)
+	withAll := known
+	withAll.Targets = append([]string{AllTargets}, known.Targets...)
+	c.target("targets", s.Targets, withAll)
+	c.target("optional", s.Optional, known)
+	c.paths("paths", s.Paths, known.Paths)
+	c.paths("optional-paths", s.OptionalPaths, known.Paths)
+	if problem := known.problem(s.Control); problem != "" {
+		c.fail("control", "%s", problem)
 	}
-	for i, t := range s.Optional {
-		c.known(fmt.Sprintf("optional[%d]", i), "target", t, known.Targets)
-	}
-	c.known("control", "target", s.Control, known.Targets)
 	for name, v := range s.Variants {
-		for i, t := range v.Targets {
-			c.known(fmt.Sprintf("variants.%s.targets[%d]", name, i), "target", t, targets)
-		}
-		for i, t := range v.Optional {
-			c.known(fmt.Sprintf("variants.%s.optional[%d]", name, i), "target", t, known.Targets)
-		}
+		at := "variants." + name
+		c.target(at+".targets", v.Targets, withAll)
+		c.target(at+".optional", v.Optional, known)
+		c.paths(at+".paths", v.Paths, known.Paths)
+		c.paths(at+".optional-paths", v.OptionalPaths, known.Paths)
 	}
 	for i, w := range s.Workloads {
 		if w.Kind != "" {
@@ -116,7 +117,7 @@ func (s Study) check() []Problem {
 	}
 	c.targets(s)
 	c.workloads(s.Workloads)
-	c.limits(s.Limits)
+	c.limits("limits", s.Limits)
 	c.copies("copies", s.Copies)
 	c.copies("control-copies", s.ControlCopies)
 	c.copies("concurrency", s.Concurrency)
@@ -139,6 +140,34 @@ func (c *checker) known(key, what, name string, known []string) {
 	if !slices.Contains(known, name) {
 		c.fail(key, "%s", unknown(what, name, known))
 	}
+}
+
+// target checks names of targets, with or without a path.
+func (c *checker) target(key string, names []string, known Known) {
+	for i, name := range names {
+		if problem := known.problem(name); problem != "" {
+			c.fail(fmt.Sprintf("%s[%d]", key, i), "%s", problem)
+		}
+	}
+}
+
+func (c *checker) paths(key string, names, known []string) {
+	c.distinct(key, names)
+	for i, name := range names {
+		c.known(fmt.Sprintf("%s[%d]", key, i), "path", name, known)
+	}
+}
+
+// problem says what is wrong with a target's name; "" when nothing is.
+func (k Known) problem(name string) string {
+	base, path, placed := strings.Cut(name, PathSign)
+	switch {
+	case !slices.Contains(k.Targets, base):
+		return unknown("target", base, k.Targets)
+	case placed && !slices.Contains(k.Paths, path):
+		return unknown("path", path, k.Paths)
+	}
+	return ""
 }
 
 var (
@@ -205,9 +234,9 @@ func (c *checker) workloads(workloads []Workload) {
 	}
 }
 
-func (c *checker) limits(limits []Limits) {
+func (c *checker) limits(key string, limits []Limits) {
 	for i, l := range limits {
-		at := fmt.Sprintf("limits[%d]", i)
+		at := fmt.Sprintf("%s[%d]", key, i)
 		if l.CPUs < 0 {
 			c.fail(at+".cpus", "%g is negative", l.CPUs)
 		}
@@ -223,6 +252,7 @@ func (c *checker) limits(limits []Limits) {
 		if l.CPUSet != "" && !cpuList.MatchString(l.CPUSet) {
 			c.fail(at+".cpuset", "%q is no list of CPUs: write it as 0-1 or 0,2, or as first or first-4 for so many of the CPUs that are allowed", l.CPUSet)
 		}
+		c.network(at+".network", l.Network)
 		c.levelName(at, l, limits[:i])
 	}
 }
@@ -230,6 +260,8 @@ func (c *checker) limits(limits []Limits) {
 // levelName keeps levels apart: by their names, or by what they limit.
 func (c *checker) levelName(at string, l Limits, before []Limits) {
 	switch {
+	case l.Name == "" && l.Network != nil:
+		c.fail(at+".network", "a level with a network needs a name, by which its cells are told from others")
 	case l.Name == "" && len(l.Params) > 0:
 		c.fail(at+".params", "a level with parameters needs a name, by which its cells are told from others")
 	case l.Name != "" && !level.MatchString(l.Name):
@@ -292,7 +324,7 @@ func (c *checker) size(at string, s Study) {
 	for _, w := range s.Workloads {
 		cells += (len(s.copiesOf(w)) + len(s.ControlCopies)) * len(s.levelsOfConcurrency(w))
 	}
-	cells *= (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Limits))
+	cells *= (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Paths)+len(s.OptionalPaths)) * max(1, len(s.Limits))
 	cells *= 1 + len(s.Probes)
 	if cells > maxCells {
 		c.fail(at, "the factors give about %d cells: at most %d can be planned; leave out levels", cells, maxCells)

@@ -107,7 +107,7 @@ func (s Study) resolve(available []string) (targets []string, left []LeftOut) {
 			continue
 		}
 		for _, a := range available {
-			if !strings.Contains(a, "/") {
+			if !variant(a) {
 				add(a)
 			}
 		}
@@ -197,5 +197,8 @@ func (s Study) Wants(name string) bool {
 	if name == s.Control || slices.Contains(s.Targets, name) || slices.Contains(s.Optional, name) {
 		return true
 	}
-	return slices.Contains(s.Targets, AllTargets) && !strings.Contains(name, "/")
+	return slices.Contains(s.Targets, AllTargets) && !variant(name)
 }
+
+// variant tells a name that "all" leaves out.
+func variant(target string) bool { return strings.ContainsAny(target, "/"+PathSign) }

@@ -17,8 +17,13 @@ type Study struct {
 	// Optional targets may be missing: they are left out, and listed as left
 	// out. One that stands in Targets too keeps its place there; the others
 	// follow at the end. A target that is neither optional nor from "all" must run.
-	Optional  []string   `yaml:"optional,omitempty" json:"optional,omitempty"`
-	Workloads []Workload `yaml:"workloads" json:"workloads"`
+	Optional []string `yaml:"optional,omitempty" json:"optional,omitempty"`
+	// Paths put each target on each path between two places: "native" and
+	// "bridge" give "native@bridge". Those of OptionalPaths may be missing. A
+	// target that names its path itself, and the control, stay as they are.
+	Paths         []string   `yaml:"paths,omitempty" json:"paths,omitempty"`
+	OptionalPaths []string   `yaml:"optional-paths,omitempty" json:"optionalPaths,omitempty"`
+	Workloads     []Workload `yaml:"workloads" json:"workloads"`
 	// Params are parameters of all workloads that have one of that name; a
 	// workload's own stand above them, a level's above those.
 	Params map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
@@ -85,16 +90,35 @@ type Limits struct {
 	CPUSet string  `yaml:"cpuset,omitempty" json:"cpuset,omitempty"`           // as "0-1"; or "first", "first-4": so many of the CPUs that are allowed
 	Memory int64   `yaml:"memory,omitempty" json:"memory,omitempty" as:"size"` // bytes; YAML takes "512MiB" (ParseSize)
 	Pids   int64   `yaml:"pids,omitempty" json:"pids,omitempty"`
+	// Network is what stands between and around two ends, for targets on a path.
+	Network *Network `yaml:"network,omitempty" json:"network,omitempty"`
 	// Params override workloads' parameters at this level, in those that have
 	// one of that name. For a whole number "cpus" stands for the number of CPUs
 	// that the level may use.
 	Params map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
 }
 
+// Network is what stands between and around two ends. An absent key leaves what
+// the kernel has by default.
+type Network struct {
+	Containers int    `yaml:"containers,omitempty" json:"containers,omitempty"` // attached in all, the two ends among them; default 2
+	Neighbours string `yaml:"neighbours,omitempty" json:"neighbours,omitempty"` // of the ends' tables: empty, permanent (every container), learned
+	Chatter    bool   `yaml:"chatter,omitempty" json:"chatter,omitempty"`       // the others send a little
+	MTU        int    `yaml:"mtu,omitempty" json:"mtu,omitempty"`               // bytes, of every link
+	Offload    string `yaml:"offload,omitempty" json:"offload,omitempty"`       // on or off, of every link
+	RPS        bool   `yaml:"rps,omitempty" json:"rps,omitempty"`               // receive packet steering over all CPUs
+	Pin        string `yaml:"pin,omitempty" json:"pin,omitempty"`               // the ends to CPUs: free, apart, same
+	Range      string `yaml:"range,omitempty" json:"range,omitempty"`           // of addresses, as 10.213.0.0/16
+}
+
 // Variant is another setting of a study. An absent key leaves the study's.
 type Variant struct {
 	Targets       []string      `yaml:"targets,omitempty" json:"targets,omitempty"`   // instead of the study's targets and optional ones
 	Optional      []string      `yaml:"optional,omitempty" json:"optional,omitempty"` // the same
+	Paths         []string      `yaml:"paths,omitempty" json:"paths,omitempty"`       // instead of the study's paths and optional ones
+	OptionalPaths []string      `yaml:"optional-paths,omitempty" json:"optionalPaths,omitempty"`
+	Limits        []Limits      `yaml:"limits,omitempty" json:"limits,omitempty"`
+	Workloads     []string      `yaml:"workloads,omitempty" json:"workloads,omitempty"` // of the study's, by name
 	Copies        []int         `yaml:"copies,omitempty" json:"copies,omitempty"`
 	Concurrency   []int         `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
 	ControlCopies []int         `yaml:"control-copies,omitempty" json:"controlCopies,omitempty"`

@@ -18,6 +18,10 @@ func (s Study) Vary(name string) (Study, error) {
 	if len(v.Targets)+len(v.Optional) > 0 {
 		s.Targets, s.Optional = v.Targets, v.Optional
 	}
+	if len(v.Paths)+len(v.OptionalPaths) > 0 {
+		s.Paths, s.OptionalPaths = v.Paths, v.OptionalPaths
+	}
+	s.Limits = orAll(v.Limits, s.Limits)
 	s.Copies = orAll(v.Copies, s.Copies)
 	s.Concurrency = orAll(v.Concurrency, s.Concurrency)
 	s.ControlCopies = orAll(v.ControlCopies, s.ControlCopies)
@@ -29,6 +33,13 @@ func (s Study) Vary(name string) (Study, error) {
 		s.Workloads[i].Params = over(w.Params, v.WorkloadParams[w.Name])
 		s.Workloads[i].Copies = orAll(v.WorkloadCopies[w.Name], w.Copies)
 		s.Workloads[i].Concurrency = orAll(v.WorkloadConcurrency[w.Name], w.Concurrency)
+	}
+	if len(v.Workloads) > 0 {
+		selected, err := s.Select(v.Workloads)
+		if err != nil {
+			return Study{}, fmt.Errorf("variant %s: %w", name, err)
+		}
+		s.Workloads = selected.Workloads
 	}
 	s.Variants, s.Taken, s.src = nil, name, s.src.within("variants."+name+".")
 	return s, nil
@@ -168,6 +179,7 @@ func (c *checker) variants(s Study) {
 		}
 		c.distinct(at+".targets", v.Targets)
 		c.distinct(at+".optional", v.Optional)
+		c.limits(at+".limits", v.Limits)
 		c.copies(at+".copies", v.Copies)
 		c.copies(at+".control-copies", v.ControlCopies)
 		c.copies(at+".concurrency", v.Concurrency)

@@ -86,6 +86,16 @@ type Spec struct {
 	Opens  []string // files of Rootfs that the payload's start looks up, absolute: a target that makes a root before the clock looks them up there, so that the clock does not time what is new only because the laboratory has just made it
 	Mounts []Mount  // host files or directories that the payload shares
 	Stdio  Stdio    // the payload's standard streams; known before the clock starts, so that handing them over costs nothing inside it
+	// Join is the path of a network namespace that the payload runs in, instead of
+	// one of its own; "" for the target's usual one. Only drivers whose Properties
+	// say JoinsNet take it.
+	Join string
+	// Peer is the argv of a second payload that the first one talks to; nil for
+	// none. Network says what stands around the two. Only targets with a path, in
+	// which one place is joined to another, take them. In both argvs PeerAddress
+	// and PeerPort stand for where the peer listens.
+	Peer    []string
+	Network Network
 	// Cgroup is the instance's cgroup, relative to the root of each hierarchy
 	// ("tare/<run>/<id>"), or "" where cgroups cannot be used. The caller has
 	// made it and removes it. All processes of the instance are put below it:
@@ -127,6 +137,25 @@ type Stdio struct {
 	Stdin, Stdout, Stderr *os.File
 }
 
+// What stands in an argument for where the peer listens.
+const (
+	PeerAddress = "@peer"
+	PeerPort    = "@port"
+)
+
+// Network says what stands between and around two ends. Zero values leave what
+// the kernel has by default.
+type Network struct {
+	Containers int    // attached in all, the two ends among them; 0 is 2
+	Neighbours string // what the ends' neighbour tables hold: "", "empty", "permanent", "learned"
+	Chatter    bool   // the others send a little
+	MTU        int    // bytes, of every link
+	Offload    string // "", "on", "off": segmentation, aggregation and checksums left to the links
+	RPS        bool   // receive packet steering over all CPUs
+	Range      string // of addresses, as "10.213.0.0/16"
+	Pin        string // of the two ends to CPUs: "" or "free", "apart", "same"
+}
+
 // Role says who a watched process or cgroup works for.
 type Role string
 
@@ -136,6 +165,8 @@ const (
 	RoleRuntime Role = "runtime" // the OCI runtime, shim or VMM that belongs to this instance
 	RoleClient  Role = "client"  // a command-line client
 	RoleDaemon  Role = "daemon"  // an engine shared by instances
+	RolePeer    Role = "peer"    // the other end of the payload's connection
+	RoleRelay   Role = "relay"   // what copies between the two
 )
 
 // Watch is something that a probe may read.
@@ -146,6 +177,9 @@ type Watch struct {
 	// Alone: the process PID by itself is meant, which shares Cgroup with others.
 	// What it used is no part of what another Watch of the same Cgroup used.
 	Alone bool
+	// Network is the path of the network namespace that was made for it; "" when
+	// there is none of the laboratory's.
+	Network string
 }
 
 // Exit is how a payload ended.
@@ -178,6 +212,7 @@ type Properties struct {
 	Family      string        // "host", "native", "oci", "engine", "vm"
 	NeedsRoot   bool          // cannot run without root at all
 	Isolated    bool          // has a PID namespace of its own
+	JoinsNet    bool          // it takes Spec.Join
 	MaxParallel int           // instances that the contract suite starts at once (at least 4)
 	StreamBytes int64         // bytes that the contract suite pushes through stdout (at least 8 MiB)
 	ExactSignal bool          // Exit.Signal is known (else a signal appears as Code 128+n)

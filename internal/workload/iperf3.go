@@ -76,28 +76,35 @@ type iperf3Report struct {
 		} `json:"sum_sent"`
 		Received *struct {
 			BitsPerSecond float64 `json:"bits_per_second"`
+			Bytes         float64 `json:"bytes"`
 		} `json:"sum_received"`
 	} `json:"end"`
 }
 
 func (iperf3) Parse(stdout []byte) ([]sample.Value, error) {
-	var report iperf3Report
+	_, values, err := parseIperf3(stdout)
+	return values, err
+}
+
+// parseIperf3 reads a client's report.
+func parseIperf3(stdout []byte) (report iperf3Report, values []sample.Value, err error) {
 	if err := json.Unmarshal(jsonObject(stdout), &report); err != nil {
-		return nil, fmt.Errorf("iperf3's report is not JSON: %w", err)
+		return report, nil, fmt.Errorf("iperf3's report is not JSON: %w", err)
 	}
 	if report.Error != "" {
-		return nil, fmt.Errorf("iperf3 failed: %s", report.Error)
+		return report, nil, fmt.Errorf("iperf3 failed: %s", report.Error)
 	}
 	if report.End.Received == nil || report.End.Sent == nil {
-		return nil, fmt.Errorf("iperf3's report has no sums at its end: the test did not finish")
+		return report, nil, fmt.Errorf("iperf3's report has no sums at its end: the test did not finish")
 	}
-	values := []sample.Value{{Metric: "throughput", Value: report.End.Received.BitsPerSecond}}
+	values = []sample.Value{{Metric: "throughput", Value: report.End.Received.BitsPerSecond}}
 	// Only a kernel with TCP_INFO's counters tells retransmits.
 	if r := report.End.Sent.Retransmits; r != nil {
 		values = append(values, sample.Value{Metric: "retransmits", Value: float64(*r)})
 	}
 	if values[0].Value <= 0 {
-		return nil, fmt.Errorf("iperf3 received nothing")
+		return report, nil, fmt.Errorf("iperf3 received nothing")
 	}
-	return checked(values)
+	values, err = checked(values)
+	return report, values, err
 }

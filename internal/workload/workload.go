@@ -52,6 +52,9 @@ type Command struct {
 	Memory int64
 	// Hold says that the payload acts and then waits to be ended; Args is empty.
 	Hold bool
+	// Peer is the argv of the other end, for a payload that talks to one; nil for
+	// none. target.PeerAddress and target.PeerPort stand for where it listens.
+	Peer []string
 	// Barrier is how many parties of this instance wait for those of the
 	// trial's other instances at the page mounted at UnixBarrier; 0 for none.
 	Barrier int
@@ -68,6 +71,11 @@ func All() []Workload {
 		sysbenchFileIO{},
 		fio{},
 		iperf3{},
+		netTCP{},
+		netUDP{},
+		netUnix{},
+		netLatency{},
+		netConnections{},
 	}, append(unixWorkloads(), churnWorkloads()...)...)
 }
 
@@ -84,6 +92,14 @@ func ByKind(kind string) (Workload, error) {
 		names[i] = w.Kind()
 	}
 	return nil, fmt.Errorf("unknown workload %q%s", kind, hint(kind, names))
+}
+
+// together is a workload that tells something only when the trial's other
+// readings are known.
+type together interface {
+	Together(from, to float64, values map[string][]float64) ([]sample.Value, []string)
+	// Derived are the metrics that Together gives.
+	Derived() []sample.Metric
 }
 
 // Job is one workload with its parameters settled: all that a trial needs.
@@ -123,6 +139,10 @@ func Resolve(kind string, params map[string]string, argv []string) (Job, error) 
 	job := Job{Kind: kind, Command: cmd, Metrics: withGeneral(w)}
 	if len(w.Metrics()) > 0 {
 		job.Parse = w.Parse
+	}
+	if t, ok := w.(together); ok {
+		job.Together = t.Together
+		job.Metrics = slices.Insert(job.Metrics, len(w.Metrics()), t.Derived()...)
 	}
 	if job.Barrier > 0 {
 		job.Together = unixTogether

@@ -16,6 +16,9 @@ type Step []string
 // MS_REC|MS_PRIVATE on "/" follows; PrivateMounts does both.
 func Unshare(flags uintptr) Step { return Step{"unshare", number(flags)} }
 
+// Network moves the launcher into the network namespace at path.
+func Network(path string) Step { return Step{"netns", path} }
+
 // PrivateMounts are the steps that give the launcher a mount namespace whose
 // changes the host does not see.
 func PrivateMounts() []Step {

@@ -60,7 +60,7 @@ type native struct {
 func (n *native) Name() string { return names[n.level] }
 
 func (n *native) Properties() target.Properties {
-	return target.Properties{Family: "native", Isolated: n.level >= pid, MaxParallel: 50, StreamBytes: 64 << 20,
+	return target.Properties{Family: "native", Isolated: n.level >= pid, JoinsNet: n.lab.Root && n.level >= net, MaxParallel: 50, StreamBytes: 64 << 20,
 		ExactSignal: true, StartTime: 2 * time.Millisecond, Order: 10 + int(n.level)}
 }
 
@@ -125,6 +125,10 @@ func (p *plan) make() error {
 	}
 	if err := p.groups(); err != nil {
 		return err
+	}
+	if p.spec.Join != "" {
+		p.cfg.Clone &^= unix.CLONE_NEWNET
+		p.pre(launch.Network(p.spec.Join))
 	}
 	if !p.root {
 		p.pre(launch.UserNamespace(p.spec.User)...)

@@ -73,7 +73,7 @@ func (d *Driver) config(spec target.Spec, h home, group string) *specs.Spec {
 		Linux: &specs.Linux{
 			CgroupsPath: group,
 			Resources:   resources(spec.Limits),
-			Namespaces:  d.namespaces(),
+			Namespaces:  d.namespaces(spec.Join),
 			MaskedPaths: maskedPaths, ReadonlyPaths: readonlyPaths,
 		},
 	}
@@ -102,13 +102,21 @@ func cgroupsPath(spec target.Spec, trees sys.Hierarchies) string {
 	return filepath.Join(root, payloadGroup(spec))
 }
 
-func (d *Driver) namespaces() []specs.LinuxNamespace {
+// namespaces are those of the container, whose network is at a path where it
+// joins one.
+func (d *Driver) namespaces(network string) []specs.LinuxNamespace {
 	var all []specs.LinuxNamespace
 	for _, n := range namespaces {
-		given := n == specs.NetworkNamespace && d.runtime.LoopbackDown
-		if !given && !slices.Contains(d.runtime.Lacks, n) {
-			all = append(all, specs.LinuxNamespace{Type: n})
+		isNetwork := n == specs.NetworkNamespace
+		given := isNetwork && network == "" && d.runtime.LoopbackDown
+		if given || slices.Contains(d.runtime.Lacks, n) {
+			continue
 		}
+		ns := specs.LinuxNamespace{Type: n}
+		if isNetwork {
+			ns.Path = network
+		}
+		all = append(all, ns)
 	}
 	return all
 }

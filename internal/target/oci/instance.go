@@ -66,7 +66,7 @@ func (i *instance) prepare(ctx context.Context) error {
 	steps = append(steps, launch.Mount(target.Label, h.rootfs(), "overlay", 0, overlay.Data(!d.lab.Root)))
 	steps = append(steps, launch.Warm(h.rootfs(), i.spec)...)
 	i.process, err = launch.New(ctx, launch.Config{
-		Launcher: d.lab.LaunchPath, Env: environment(), Stdio: i.spec.Stdio, Cgroup: group, Pre: steps, Go: d.network(),
+		Launcher: d.lab.LaunchPath, Env: environment(), Stdio: i.spec.Stdio, Cgroup: group, Pre: steps, Go: d.network(i.spec),
 		Args: d.arguments(i.binary, h.state(d.runtime.Name), h.log(),
 			"run", "--detach", "--pid-file", h.pidFile(), "--bundle", h.bundle(), i.spec.ID),
 		Reap: true, PidFile: h.pidFile(),
@@ -78,8 +78,8 @@ func (i *instance) prepare(ctx context.Context) error {
 }
 
 // network makes the network namespace where the runtime does not finish it.
-func (d *Driver) network() []launch.Step {
-	if !d.runtime.LoopbackDown {
+func (d *Driver) network(spec target.Spec) []launch.Step {
+	if !d.runtime.LoopbackDown || spec.Join != "" {
 		return nil
 	}
 	return []launch.Step{launch.Unshare(unix.CLONE_NEWNET), launch.Loopback()}

@@ -1,0 +1,107 @@
+/* Both ends in one container: the server as a child, and once it listens the
+ * client as another, whose end is the end of all. */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* listens tells whether some socket of this network namespace listens at a port,
+ * or at the path of a local socket. */
+static int listens(const char *port) {
+	static const char *const tables[] = { "/proc/net/tcp", "/proc/net/tcp6" };
+	char line[512], local[128];
+	unsigned state, found;
+
+	if (strncmp(port, "unix:", 5) == 0)
+		return access(port + 5, F_OK) == 0;
+	unsigned wanted = number(port, 1, 65535);
+	for (int i = 0; i < 2; i++) {
+		FILE *f = fopen(tables[i], "re");
+		if (!f)
+			continue; /* a kernel without IPv6 */
+		while (fgets(line, sizeof line, f))
+			if (sscanf(line, " %*d: %127[0-9A-F]:%x %*[0-9A-F]:%*x %x", local, &found, &state) == 3 &&
+			    found == wanted && state == 0x0A) {
+				fclose(f);
+				return 1;
+			}
+		fclose(f);
+	}
+	return 0;
+}
+
+static pid_t start(const char *role, const char *how, char **argv) {
+	pid_t pid = fork();
+
+	if (pid < 0)
+		die("fork");
+	if (pid > 0)
+		return pid;
+	/* A payload that is killed leaves no server. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+		die("prctl");
+	if (strcmp(role, "server") == 0) {
+		int null = open("/dev/null", O_WRONLY);
+		if (null < 0 || dup2(null, 1) < 0)
+			die("/dev/null");
+	}
+	pin(role, how);
+	execvp(argv[0], argv);
+	die(argv[0]);
+}
+
+enum { WAIT_MS = 10000 };
+
+static void await(pid_t server, const char *port) {
+	struct timespec ms = { 0, 1000000 };
+
+	for (int i = 0; i < WAIT_MS; i++) {
+		int status;
+		if (listens(port))
+			return;
+		if (waitpid(server, &status, WNOHANG) == server) {
+			errno = 0;
+			die("the server ended before it listened");
+		}
+		nanosleep(&ms, NULL);
+	}
+	errno = ETIMEDOUT;
+	die("the server does not listen");
+}
+
+int both(char **a) {
+	char **client;
+	int status;
+
+	if (!a[0] || !a[1] || !a[2] || strcmp(a[2], "--") != 0)
+		return -1;
+	for (client = a + 3; *client && strcmp(*client, "--") != 0; client++)
+		;
+	if (client == a + 3 || !*client || !client[1])
+		return -1;
+	*client++ = NULL;
+	pid_t server = start("server", a[0], a + 3);
+	await(server, a[1]);
+	pid_t pid = start("client", a[0], client);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			die("wait");
+	kill(server, SIGKILL);
+	while (waitpid(server, NULL, 0) < 0)
+		if (errno != EINTR)
+			break;
+	if (WIFSIGNALED(status)) {
+		fprintf(stderr, "net: the client was killed by signal %d\n", WTERMSIG(status));
+		return 128 + WTERMSIG(status);
+	}
+	return WEXITSTATUS(status);
+}

@@ -1,0 +1,73 @@
+/*
+ * net: two ends that talk, and what a laboratory needs around them.
+ *
+ *     net as client|server PIN -- CMD ARG...   pin this process, become CMD
+ *     net both PIN PORT -- SERVER... -- CLIENT...   both ends as children of one payload
+ *     net serve PLACE                          answer one client after the other
+ *     net rtt PROTO PLACE BYTES MS             request and response, one at a time
+ *     net connect PLACE MS                     connections, one after the other
+ *     net packets PLACE BYTES MS               datagrams, as many as arrive
+ *     net stream PLACE BYTES MS                bytes, as many as arrive
+ *     net relay PORT ADDRESS PORT              copy between a client and a server
+ *
+ * PIN is apart, same or free: client and server on different CPUs of those that
+ * they may use, on the same one, or wherever the scheduler puts them. PLACE is
+ * ADDRESS:PORT, where PORT may also be unix:PATH. Results are lines "KEY NUMBER"
+ * on standard output, times in nanoseconds of CLOCK_MONOTONIC.
+ */
+#ifndef TARE_NET_H
+#define TARE_NET_H
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+/* A place where a server listens. */
+struct place {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_un un;
+	};
+	socklen_t len;
+};
+
+/* What a client asks for, the first bytes of its connection. Both ends run the
+ * same build, so the layout is the same. */
+struct request {
+	char what;    /* 'r', 'c', 'p', 's': the first letter of the subcommand */
+	char datagram; /* rtt: over UDP */
+	uint32_t bytes;
+};
+
+enum { MOST_BYTES = 1 << 20 };
+
+/* die says what failed, with errno unless it is 0, and ends with code 1. */
+_Noreturn void die(const char *what);
+
+uint64_t now(void);
+long number(const char *text, long low, long high);
+void parse_place(const char *text, struct place *p);
+
+/* all of len bytes, or 0 at a clean end before the first; else it dies. */
+int read_all(int fd, void *buf, size_t len);
+void write_all(int fd, const void *buf, size_t len);
+
+int listen_at(const struct place *p);
+int datagrams_at(const struct place *p);
+int connect_to(const struct place *p, int type);
+void no_delay(int fd);
+
+void pin(const char *role, const char *how);
+
+int serve(char **a);
+int rtt(char **a);
+int connections(char **a);
+int packets(char **a);
+int stream(char **a);
+int relay(char **a);
+int both(char **a);
+
+#endif

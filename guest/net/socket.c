@@ -1,0 +1,105 @@
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t now(void) {
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
+}
+
+void parse_place(const char *text, struct place *p) {
+	char address[64];
+	const char *colon = strrchr(text, ':');
+
+	memset(p, 0, sizeof *p);
+	errno = EINVAL;
+	if (strncmp(text, "unix:", 5) == 0) {
+		p->un.sun_family = AF_UNIX;
+		if (strlen(text + 5) >= sizeof p->un.sun_path)
+			die(text);
+		strcpy(p->un.sun_path, text + 5);
+		p->len = sizeof p->un;
+		return;
+	}
+	if (!colon || colon - text >= (long)sizeof address)
+		die(text);
+	memcpy(address, text, colon - text);
+	address[colon - text] = 0;
+	p->in.sin_family = AF_INET;
+	p->in.sin_port = htons(number(colon + 1, 1, 65535));
+	if (inet_pton(AF_INET, address, &p->in.sin_addr) != 1) {
+		errno = EINVAL;
+		die(text);
+	}
+	p->len = sizeof p->in;
+}
+
+int read_all(int fd, void *buf, size_t len) {
+	size_t got = 0;
+
+	while (got < len) {
+		ssize_t n = read(fd, (char *)buf + got, len - got);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n == 0 && got == 0)
+			return 0;
+		if (n <= 0) {
+			errno = n ? errno : ECONNRESET;
+			die("read from the other end");
+		}
+		got += n;
+	}
+	return 1;
+}
+
+void write_all(int fd, const void *buf, size_t len) {
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = write(fd, (const char *)buf + done, len - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			die("write to the other end");
+		done += n;
+	}
+}
+
+void no_delay(int fd) {
+	/* A local socket has no such option and no such delay. */
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int)) && errno != EOPNOTSUPP && errno != ENOPROTOOPT)
+		die("TCP_NODELAY");
+}
+
+int listen_at(const struct place *p) {
+	int fd = socket(p->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)) ||
+	    bind(fd, &p->any, p->len) || listen(fd, 4096))
+		die("listen");
+	return fd;
+}
+
+int datagrams_at(const struct place *p) {
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || bind(fd, &p->any, p->len))
+		die("listen for datagrams");
+	return fd;
+}
+
+int connect_to(const struct place *p, int type) {
+	int fd = socket(p->any.sa_family, type | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, &p->any, p->len))
+		die("connect");
+	return fd;
+}

@@ -1,0 +1,161 @@
+package net
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// bridge is a Linux bridge in a host's namespace, with an address of its own,
+// which is its containers' gateway. Names are those of the CNI plugins: eth0 in
+// the container, veth and a number on the host.
+type bridge struct {
+	host    *Namespace
+	link    *netlink.Bridge
+	network netip.Prefix
+	number  int
+	first   int // number of the first container's address
+	ends    []*End
+	mtu     int
+}
+
+// linkName is the container's side of every link; portPrefix begins the names of
+// the host's sides.
+const (
+	linkName   = "eth0"
+	portPrefix = "veth"
+)
+
+// newBridge makes the nth bridge of the laboratory; hosts that share a network
+// give their bridges numbers that differ in first.
+func (l *Lab) newBridge(host *Namespace, n, first int) (*bridge, error) {
+	b := &bridge{host: host, number: n, network: l.subnet(n), first: first, mtu: l.options.MTU,
+		link: &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("tare%d", n)}}}
+	if err := host.nl.LinkAdd(b.link); err != nil {
+		return nil, lacks("bridge", err)
+	}
+	err := host.address(b.link, netip.PrefixFrom(nth(b.network, first), b.network.Bits()))
+	if err == nil {
+		err = host.nl.LinkSetUp(b.link)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("set up the bridge: %w", err)
+	}
+	l.bridges = append(l.bridges, b)
+	return b, nil
+}
+
+// attach joins an end to the bridge by a veth pair, with the next address.
+func (b *bridge) attach(e *End) error {
+	e.host, e.Gateway = b.host, nth(b.network, b.first)
+	b.ends = append(b.ends, e)
+	return b.join(e, b.first+len(b.ends))
+}
+
+// join gives an end its link, with the nth address.
+func (b *bridge) join(e *End, n int) error {
+	mac := hardware(nth(b.network, n))
+	err := b.host.veth(b.port(n), e.Namespace, linkName, mac, b.mtu, b.link.Index)
+	if errors.Is(err, unix.EXFULL) {
+		return &FullError{Containers: len(b.ends), Bridges: 1}
+	}
+	if err != nil {
+		return err
+	}
+	return e.settle(linkName, mac, netip.PrefixFrom(nth(b.network, n), b.network.Bits()))
+}
+
+// port names the host's side of the link to the nth address.
+func (b *bridge) port(n int) string { return fmt.Sprintf("%s%d.%d", portPrefix, b.number, n) }
+
+// settle gives an end's link its address, sets it up, and adds the default route.
+func (e *End) settle(link string, mac []byte, address netip.Prefix) error {
+	e.Link, e.Address, e.mac = link, address.Addr(), mac
+	l, err := e.Namespace.nl.LinkByName(link)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", link, err)
+	}
+	if err := e.Namespace.address(l, address); err != nil {
+		return err
+	}
+	if err := e.Namespace.nl.LinkSetUp(l); err != nil {
+		return fmt.Errorf("set %s up: %w", link, err)
+	}
+	if !e.Gateway.IsValid() {
+		return nil
+	}
+	if err := e.Namespace.nl.RouteAdd(&netlink.Route{LinkIndex: l.Attrs().Index, Gw: e.Gateway.AsSlice()}); err != nil {
+		return fmt.Errorf("default route: %w", err)
+	}
+	return nil
+}
+
+// veth makes a veth pair: name here, up and in the bridge master (0 for none),
+// and peer in another namespace, with mac.
+func (n *Namespace) veth(name string, other *Namespace, peer string, mac []byte, mtu, master int) error {
+	link := &netlink.Veth{
+		LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu, MasterIndex: master},
+		PeerName:  peer, PeerNamespace: netlink.NsFd(other.fd), PeerHardwareAddr: mac,
+	}
+	if err := n.nl.LinkAdd(link); err != nil {
+		return lacks("veth", err)
+	}
+	if err := n.nl.LinkSetUp(link); err != nil {
+		return fmt.Errorf("set %s up: %w", name, err)
+	}
+	return nil
+}
+
+func (n *Namespace) address(l netlink.Link, p netip.Prefix) error {
+	err := n.nl.AddrAdd(l, &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}})
+	if err != nil {
+		return fmt.Errorf("address %s on %s: %w", p, l.Attrs().Name, err)
+	}
+	return nil
+}
+
+// hardware is a locally administered MAC that tells its address.
+func hardware(a netip.Addr) net.HardwareAddr {
+	b := a.As4()
+	return net.HardwareAddr{0x02, 0x74, b[0], b[1], b[2], b[3]}
+}
+
+// lacks says that a kind of link could not be made, and whether that is because
+// the kernel has none.
+func lacks(kind string, err error) error {
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return &UnsupportedError{kind, err}
+	}
+	return fmt.Errorf("make a %s: %w", kind, err)
+}
+
+// Detach takes the client away from its bridge; Attach puts it back. The two are
+// for measuring what attaching one more container costs.
+func (l *Lab) Detach() error {
+	if len(l.bridges) == 0 || l.Client.host == nil {
+		return errors.New("the client is on no bridge")
+	}
+	b := l.bridges[0]
+	link, err := b.host.nl.LinkByName(b.port(b.numberOf(l.Client)))
+	if err == nil {
+		err = b.host.nl.LinkDel(link)
+	}
+	if err != nil {
+		return fmt.Errorf("detach: %w", err)
+	}
+	return nil
+}
+
+// Attach joins the client, which was detached, to its bridge again.
+func (l *Lab) Attach() error {
+	b := l.bridges[0]
+	return b.join(l.Client, b.numberOf(l.Client))
+}
+
+// numberOf is the number of an end's address.
+func (b *bridge) numberOf(e *End) int { return b.first + 1 + slices.Index(b.ends, e) }

@@ -1,0 +1,112 @@
+package net
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// goneWithin bounds the kernel's own work after a laboratory was given up.
+const goneWithin = 20 * time.Second
+
+// Close takes the laboratory away and waits until the kernel has done so too:
+// what it still tears down would disturb who measures next. It is idempotent.
+// What ran in the namespaces must have ended.
+func (l *Lab) Close() error {
+	if l.maker == nil {
+		return nil
+	}
+	l.maker.close()
+	l.maker = nil
+	if l.chatter != nil {
+		l.chatter.stop()
+	}
+	var hosts []*Namespace
+	for _, b := range l.bridges {
+		hosts = append(hosts, b.host)
+	}
+	err := removeEnds(l.all, hosts)
+	for _, h := range hosts {
+		h.close()
+	}
+	l.all, l.bridges = nil, nil
+	return err
+}
+
+// removeEnds closes all namespaces but the hosts, and waits until the hosts have
+// seen their ends of the links go: the kernel takes a namespace's links away
+// when the last who held it has let go, some time later.
+func removeEnds(all, hosts []*Namespace) error {
+	held := map[*Namespace]bool{}
+	for _, h := range hosts {
+		held[h] = true
+	}
+	for _, n := range all {
+		if !held[n] {
+			n.close()
+		}
+	}
+	var errs []error
+	for h := range held {
+		errs = append(errs, h.waitEmpty())
+	}
+	return errors.Join(errs...)
+}
+
+// waitEmpty waits until no bridge of the namespace has a container left.
+func (n *Namespace) waitEmpty() error {
+	timeout := time.After(goneWithin)
+	for {
+		left, err := n.waitGone(timeout)
+		if left == 0 || err != nil {
+			return err
+		}
+	}
+}
+
+// eventBytes holds the kernel's words on a thousand links that go at once.
+const eventBytes = 16 << 20
+
+// waitGone follows the ports' going until none is left, and gives up early, with
+// the number that was left, where the kernel said more than could be read.
+func (n *Namespace) waitGone(timeout <-chan time.Time) (int, error) {
+	gone := make(chan netlink.LinkUpdate, 64)
+	done := make(chan struct{})
+	defer close(done)
+	err := netlink.LinkSubscribeWithOptions(gone, done, netlink.LinkSubscribeOptions{
+		Namespace: &n.fd, ReceiveBufferSize: eventBytes, ReceiveBufferForceSize: true})
+	if err != nil {
+		return 0, fmt.Errorf("watch links go: %w", err)
+	}
+	links, err := n.nl.LinkList()
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return 0, fmt.Errorf("list what is left: %w", err)
+	}
+	left := map[int]bool{}
+	for _, l := range links {
+		if strings.HasPrefix(l.Attrs().Name, portPrefix) {
+			left[l.Attrs().Index] = true
+		}
+	}
+	for len(left) > 0 {
+		select {
+		case u, open := <-gone:
+			if !open {
+				return len(left), nil
+			}
+			if u.Header.Type == unix.RTM_DELLINK {
+				delete(left, u.Attrs().Index)
+			}
+		case <-timeout:
+			return 0, fmt.Errorf("%d links of a laboratory are still there after %v", len(left), goneWithin)
+		}
+	}
+	if err != nil { // the list was cut short by what it was to show
+		return 1, nil
+	}
+	return 0, nil
+}

@@ -1,0 +1,257 @@
+package net
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+)
+
+// Path names how two ends are joined.
+type Path string
+
+// The paths that a laboratory builds, the shortest first.
+const (
+	HostNetwork Path = "host-network"     // both in one namespace that stands for the host's, over its loopback
+	Veth        Path = "veth"             // one veth pair between the two
+	Bridge      Path = "bridge"           // two veth pairs and a bridge
+	Netfilter   Path = "bridge-netfilter" // the same, and bridged packets pass an engine's forward rules
+	Bridges     Path = "bridges"          // two bridges on one host, which routes between them
+	VXLAN       Path = "vxlan"            // a bridge each on two hosts, joined by a VXLAN over a link
+	NAT         Path = "nat"              // the server's port, published on the host: DNAT and masquerade
+	Proxy       Path = "proxy"            // the server's port, published by a process that copies
+	MACVLAN     Path = "macvlan"          // two macvlan links in bridge mode over one parent
+	IPVLAN      Path = "ipvlan"           // two ipvlan links in L2 mode over one parent
+)
+
+// Paths are all of them.
+func Paths() []Path {
+	return []Path{HostNetwork, Veth, Bridge, Netfilter, Bridges, VXLAN, NAT, Proxy, MACVLAN, IPVLAN}
+}
+
+// MaxPorts is how many links one Linux bridge takes (BR_MAX_PORTS less the
+// invalid port 0, net/bridge/br_private.h).
+const MaxPorts = 1023
+
+// Options say what stands in a laboratory.
+type Options struct {
+	Path       Path
+	Containers int    // on the bridges in all, the two peers among them; at least 2
+	Neighbours Table  // what the peers' neighbour tables hold from the beginning
+	Chatter    bool   // the others send a little, ten datagrams a second each
+	MTU        int    // of every link between the ends; 0 leaves the kernel's
+	Offload    *bool  // GSO, TSO, GRO and checksums of every link; nil leaves the kernel's
+	RPS        bool   // every link hands what it receives to all CPUs (receive packet steering)
+	Range      string // addresses; "" for DefaultRange
+}
+
+// DefaultRange holds the addresses of a laboratory. They are seen by nobody
+// outside; one that the machine routes too would only confuse who looks.
+const DefaultRange = "10.213.0.0/16"
+
+// End is a place where a process can run.
+type End struct {
+	Namespace *Namespace
+	Address   netip.Addr // of the end itself
+	Link      string     // that has the address
+	Gateway   netip.Addr // of the default route; invalid where there is none
+	mac       []byte
+	host      *Namespace // of the bridge that it is attached to
+}
+
+// Lab is a network that was built for one trial. Its methods are not safe for
+// concurrent use.
+type Lab struct {
+	Client, Server *End
+	Dial           netip.Addr // where the client finds the server
+	Relay          *Namespace // where a proxy must run that listens at Dial; nil for none
+
+	options Options
+	prefix  netip.Prefix
+	maker   *maker
+	all     []*Namespace
+	bridges []*bridge
+	chatter *chatter
+}
+
+// Build makes a laboratory. The error of a path that this kernel lacks is an
+// *UnsupportedError. Close must follow, also after an error of Attach.
+func Build(ctx context.Context, o Options) (*Lab, error) {
+	o.Containers = max(2, o.Containers)
+	if o.Range == "" {
+		o.Range = DefaultRange
+	}
+	build, ok := builders[o.Path]
+	if !ok {
+		return nil, fmt.Errorf("unknown path %q: there are %v", o.Path, Paths())
+	}
+	prefix, err := freeRange(o.Range)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lab{options: o, prefix: prefix, maker: newMaker()}
+	err = build(l)
+	if err == nil {
+		err = l.tune() // before there are others: what it sees lies between the ends
+	}
+	if err == nil {
+		err = l.others(ctx)
+	}
+	if err == nil {
+		err = l.fillTables()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("network for the path %s: %w", o.Path, err), l.Close())
+	}
+	return l, nil
+}
+
+// builders make the two ends of each path and what lies between.
+var builders = map[Path]func(*Lab) error{
+	HostNetwork: (*Lab).buildHostNetwork,
+	Veth:        (*Lab).buildVeth,
+	Bridge:      (*Lab).buildBridge,
+	Netfilter:   (*Lab).buildNetfilter,
+	Bridges:     (*Lab).buildBridges,
+	VXLAN:       (*Lab).buildVXLAN,
+	NAT:         (*Lab).buildNAT,
+	Proxy:       (*Lab).buildProxy,
+	MACVLAN:     (*Lab).buildMACVLAN,
+	IPVLAN:      (*Lab).buildIPVLAN,
+}
+
+// namespace makes a namespace that Close removes.
+func (l *Lab) namespace(then ...func(*Namespace) error) (*Namespace, error) {
+	n, err := l.maker.namespace(then...)
+	if err == nil {
+		l.all = append(l.all, n)
+	}
+	return n, err
+}
+
+// others attaches the containers that do not talk to each other, dealt out over
+// the bridges.
+func (l *Lab) others(ctx context.Context) error {
+	if l.options.Containers == 2 {
+		return nil
+	}
+	if len(l.bridges) == 0 {
+		return fmt.Errorf("%d containers are asked for, and this path has no bridge that takes more than its two ends", l.options.Containers)
+	}
+	if most := MaxPorts * len(l.bridges); l.options.Containers > most {
+		return &FullError{Containers: l.options.Containers, Bridges: len(l.bridges)}
+	}
+	for i := range l.options.Containers - 2 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b := l.bridges[i%len(l.bridges)]
+		e, err := l.container()
+		if err == nil {
+			err = b.attach(e)
+		}
+		if err != nil {
+			return fmt.Errorf("attach container %d of %d: %w", i+3, l.options.Containers, err)
+		}
+	}
+	if l.options.Chatter {
+		return l.startChatter()
+	}
+	return nil
+}
+
+// container makes a namespace for an end.
+func (l *Lab) container() (*End, error) {
+	n, err := l.namespace()
+	return &End{Namespace: n}, err
+}
+
+// FullError is that one bridge takes no more containers.
+type FullError struct{ Containers, Bridges int }
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("%d containers do not fit on %d Linux bridge(s): one takes %d links; take fewer, or the path %s, which has two bridges",
+		e.Containers, e.Bridges, MaxPorts, Bridges)
+}
+
+// UnsupportedError is a kind of link that this kernel lacks.
+type UnsupportedError struct {
+	Kind string
+	Err  error
+}
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("this kernel has no %s links: %v", e.Kind, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *UnsupportedError) Unwrap() error { return e.Err }
+
+// freeRange checks that the machine itself neither has nor routes an address of
+// the range.
+func freeRange(text string) (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil || !prefix.Addr().Is4() || prefix.Bits() > 18 || prefix != prefix.Masked() {
+		return prefix, fmt.Errorf("%q is no range for a laboratory: write an IPv4 network of at least 16384 addresses, as %s", text, DefaultRange)
+	}
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{}, 0)
+	if err != nil {
+		return prefix, fmt.Errorf("read the machine's routes: %w", err)
+	}
+	for _, r := range routes {
+		if r.Dst == nil {
+			continue
+		}
+		addr, _ := netip.AddrFromSlice(r.Dst.IP.To4())
+		ones, _ := r.Dst.Mask.Size()
+		if used := netip.PrefixFrom(addr, ones); ones > 0 && used.Overlaps(prefix) {
+			return prefix, fmt.Errorf("the address range %s is in use: this machine has a route to %s; choose another", prefix, used)
+		}
+	}
+	return prefix, nil
+}
+
+// subnet is the nth part of the range: room for 4094 ends.
+func (l *Lab) subnet(n int) netip.Prefix {
+	base := l.prefix.Addr().As4()
+	base[2] += byte(n << 4)
+	return netip.PrefixFrom(netip.AddrFrom4(base), 20)
+}
+
+// nth is the nth address of a network.
+func nth(p netip.Prefix, n int) netip.Addr {
+	a := p.Addr().As4()
+	v := uint32(a[2])<<8 + uint32(a[3]) + uint32(n)
+	a[2], a[3] = byte(v>>8), byte(v)
+	return netip.AddrFrom4(a)
+}
+
+// Describe is the state of both ends, for who wonders why they do not meet.
+func (l *Lab) Describe() string {
+	var lines []string
+	for _, e := range []struct {
+		name string
+		*End
+	}{{"client", l.Client}, {"server", l.Server}} {
+		if e.End == nil {
+			continue
+		}
+		links, err := e.Namespace.nl.LinkList()
+		if err != nil {
+			lines = append(lines, fmt.Sprintf("%s: %v", e.name, err))
+			continue
+		}
+		var states []string
+		for _, link := range links {
+			a := link.Attrs()
+			states = append(states, fmt.Sprintf("%s %s", a.Name, a.OperState))
+		}
+		slices.Sort(states)
+		lines = append(lines, fmt.Sprintf("%s has %s (%s)", e.name, e.Address, strings.Join(states, ", ")))
+	}
+	return strings.Join(lines, "; ")
+}

@@ -1,0 +1,192 @@
+package net
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// machine is what must be the same after a laboratory as before it.
+func machine(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, argv := range [][]string{{"ip", "-o", "link"}, {"ip", "netns"}, {"ip", "route"}, {"nft", "list", "ruleset"},
+		{"sysctl", "-a", "--pattern", "^net.(bridge|ipv4.ip_forward|ipv4.neigh.default)"}} {
+		out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+		if err != nil && argv[0] == "ip" {
+			t.Fatalf("%v: %v: %s", argv, err, out)
+		}
+		fmt.Fprintf(&all, "%v: %s\n", argv, out)
+	}
+	return all.String()
+}
+
+func root(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: network namespaces cannot be made")
+	}
+}
+
+// build makes a laboratory that is gone after the test.
+func build(t *testing.T, o Options) *Lab {
+	t.Helper()
+	root(t)
+	before := machine(t)
+	l, err := Build(t.Context(), o)
+	var lacks *UnsupportedError
+	if errors.As(err, &lacks) {
+		t.Skipf("%v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if after := machine(t); after != before {
+			t.Errorf("the machine's own network was changed:\n%s\nbefore:\n%s", after, before)
+		}
+	})
+	return l
+}
+
+// talk sends a line from the client to the server and back.
+func talk(t *testing.T, l *Lab) {
+	t.Helper()
+	var listener net.Listener
+	err := l.Server.Namespace.Do(func() (err error) {
+		listener, err = net.Listen("tcp4", "0.0.0.0:4000")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		if c, err := listener.Accept(); err == nil {
+			io.Copy(c, c)
+			c.Close()
+		}
+	}()
+	var conn net.Conn
+	err = l.Client.Namespace.Do(func() (err error) {
+		conn, err = net.DialTimeout("tcp4", l.Dial.String()+":4000", 5*time.Second)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("%v (%s)", err, l.Describe())
+	}
+	defer conn.Close()
+	big := strings.Repeat("x", 100_000)
+	go func() {
+		io.WriteString(conn, big)
+		conn.(*net.TCPConn).CloseWrite()
+	}()
+	got, err := io.ReadAll(conn)
+	if err != nil || string(got) != big {
+		t.Errorf("%d bytes came back, %v", len(got), err)
+	}
+}
+
+func TestEveryPathCarries(t *testing.T) {
+	for _, p := range Paths() {
+		t.Run(string(p), func(t *testing.T) {
+			l := build(t, Options{Path: p})
+			if p == Proxy {
+				l.Dial = l.Server.Address // nobody copies here
+			}
+			talk(t, l)
+		})
+	}
+}
+
+func TestFactorsCarry(t *testing.T) {
+	off := false
+	for name, o := range map[string]Options{
+		"mtu 9000": {Path: Bridge, MTU: 9000}, "mtu 65535": {Path: Bridge, MTU: 65535}, "no offload": {Path: Bridge, Offload: &off},
+		"steered": {Path: Bridge, RPS: true}, "chatter": {Path: Bridge, Containers: 12, Chatter: true}, "vxlan": {Path: VXLAN, MTU: 9000},
+		"learned": {Path: Bridge, Containers: 20, Neighbours: Learned},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := build(t, o)
+			talk(t, l)
+			link, err := l.Server.Namespace.nl.LinkByName(l.Server.Link)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := o.MTU
+			if o.Path == VXLAN {
+				want -= vxlanHeader
+			}
+			if got := link.Attrs().MTU; o.MTU > 0 && got != want {
+				t.Errorf("MTU %d, want %d", got, want)
+			}
+		})
+	}
+}
+
+func TestFiveHundred(t *testing.T) {
+	began := time.Now()
+	l := build(t, Options{Path: Bridge, Containers: 500, Neighbours: Permanent})
+	t.Logf("built in %v", time.Since(began))
+	for _, e := range []*End{l.Client, l.Server} {
+		if n, err := e.Namespace.CountNeighbours(); err != nil || n != 499 {
+			t.Errorf("%d neighbours, %v", n, err)
+		}
+	}
+	talk(t, l)
+	began = time.Now()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("gone in %v", time.Since(began))
+}
+
+func TestLimits(t *testing.T) {
+	root(t)
+	var full *FullError
+	if _, err := Build(t.Context(), Options{Path: Bridge, Containers: MaxPorts + 1}); !errors.As(err, &full) || !strings.Contains(err.Error(), "1023") {
+		t.Errorf("too many: %v", err)
+	}
+	for _, bad := range []string{"10.0.0.0/24", "10.0.0.1/16", "fd00::/16", "x"} {
+		if _, err := Build(t.Context(), Options{Path: Veth, Range: bad}); err == nil {
+			t.Errorf("range %q was taken", bad)
+		}
+	}
+	if _, err := Build(t.Context(), Options{Path: "pigeon"}); err == nil {
+		t.Error("an unknown path was built")
+	}
+	if _, err := Build(t.Context(), Options{Path: Veth, Containers: 3}); err == nil {
+		t.Error("three containers on one veth pair")
+	}
+}
+
+// TestRangeInUse builds a laboratory inside another's namespace, which routes the range.
+func TestRangeInUse(t *testing.T) {
+	l := build(t, Options{Path: Veth})
+	err := l.Client.Namespace.Do(func() error {
+		_, err := freeRange(DefaultRange)
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	root(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Build(ctx, Options{Path: Bridge, Containers: 100}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,107 @@
+package net
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Table says what the peers' neighbour tables hold from the beginning.
+type Table string
+
+// The contents of a neighbour table.
+const (
+	Empty     Table = "empty"     // nothing: the peers find each other by ARP
+	Permanent Table = "permanent" // every container of the bridge, exempt from garbage collection
+	Learned   Table = "learned"   // the same as if ARP had told: they count against the machine's limit
+)
+
+// OverflowError is that the kernel's one neighbour table is full.
+type OverflowError struct {
+	Entries int // that could be made
+	Of      int
+}
+
+func (e *OverflowError) Error() string {
+	return fmt.Sprintf("neighbour table overflow after %d of %d entries: the IPv4 table is one for all namespaces of the machine, "+
+		"and entries that were learned fill it up to net.ipv4.neigh.default.gc_thresh3; take fewer containers, permanent entries, or raise it with --allow-sysctl",
+		e.Entries, e.Of)
+}
+
+// fillTables fills the peers' tables with each other and with all others of
+// their bridge.
+func (l *Lab) fillTables() error {
+	if l.options.Neighbours == "" || l.options.Neighbours == Empty || len(l.bridges) == 0 {
+		return nil
+	}
+	state := netlink.NUD_PERMANENT
+	if l.options.Neighbours == Learned {
+		state = netlink.NUD_STALE
+	}
+	for _, peer := range []*End{l.Client, l.Server} {
+		if err := l.fill(peer, state); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Lab) fill(peer *End, state int) error {
+	link, err := peer.Namespace.nl.LinkByName(peer.Link)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", peer.Link, err)
+	}
+	others := l.neighboursOf(peer)
+	for made, other := range others {
+		err := peer.Namespace.nl.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: netlink.FAMILY_V4, State: state,
+			IP: other.Address.AsSlice(), HardwareAddr: other.mac})
+		if errors.Is(err, unix.ENOBUFS) {
+			return &OverflowError{made, len(others)}
+		}
+		if err != nil {
+			return fmt.Errorf("neighbour entry %d of %d: %w", made+1, len(others), err)
+		}
+	}
+	held, err := peer.Namespace.CountNeighbours()
+	if err == nil && held < len(others) {
+		return &OverflowError{held, len(others)}
+	}
+	return err
+}
+
+// neighboursOf are all others in the same network; behind a tunnel they are on
+// both bridges.
+func (l *Lab) neighboursOf(peer *End) []*End {
+	var others []*End
+	for _, b := range l.bridges {
+		if !b.network.Contains(peer.Address) {
+			continue
+		}
+		for _, e := range b.ends {
+			if e != peer {
+				others = append(others, e)
+			}
+		}
+	}
+	return others
+}
+
+// CountNeighbours reads back how many other machines the namespace's IPv4
+// neighbour table knows the hardware address of.
+func (n *Namespace) CountNeighbours() (int, error) {
+	entries, err := n.nl.NeighList(0, netlink.FAMILY_V4)
+	if err != nil {
+		return 0, fmt.Errorf("read the neighbour table: %w", err)
+	}
+	count := 0
+	for _, e := range entries {
+		known := e.State&(netlink.NUD_PERMANENT|netlink.NUD_REACHABLE|netlink.NUD_STALE|netlink.NUD_DELAY|netlink.NUD_PROBE) != 0
+		if known && len(bytes.Trim(e.HardwareAddr, "\x00")) > 0 {
+			count++
+		}
+	}
+	return count, nil
+}

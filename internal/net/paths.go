@@ -1,0 +1,245 @@
+package net
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+)
+
+// uplink is the name of a host's link to the world outside of its bridges.
+const uplink = "uplink"
+
+func (l *Lab) buildHostNetwork() error {
+	e, err := l.container()
+	if err != nil {
+		return err
+	}
+	e.Link, e.Address = "lo", netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	l.Client, l.Server, l.Dial = e, e, e.Address
+	return nil
+}
+
+// peers makes the namespaces of the two ends.
+func (l *Lab) peers() (err error) {
+	if l.Client, err = l.container(); err == nil {
+		l.Server, err = l.container()
+	}
+	return err
+}
+
+func (l *Lab) buildVeth() error {
+	if err := l.peers(); err != nil {
+		return err
+	}
+	network := l.subnet(0)
+	client, server := nth(network, 1), nth(network, 2)
+	if err := l.Client.Namespace.veth(linkName, l.Server.Namespace, linkName, hardware(server), l.options.MTU, 0); err != nil {
+		return err
+	}
+	link, err := l.Client.Namespace.nl.LinkByName(linkName)
+	if err != nil {
+		return err
+	}
+	if err := l.Client.settle(linkName, link.Attrs().HardwareAddr, netip.PrefixFrom(client, network.Bits())); err != nil {
+		return err
+	}
+	l.Dial = server
+	return l.Server.settle(linkName, hardware(server), netip.PrefixFrom(server, network.Bits()))
+}
+
+// host makes a namespace that stands for a host's: it routes, and leaves bridged
+// packets alone.
+func (l *Lab) host() (*Namespace, error) {
+	n, err := l.namespace()
+	if err != nil {
+		return nil, err
+	}
+	if err := n.Sysctl("ipv4/ip_forward", "1"); err != nil {
+		return nil, err
+	}
+	return n, n.bridgeNetfilter("0")
+}
+
+// twoOn attaches the two ends to bridges.
+func (l *Lab) twoOn(client, server *bridge) error {
+	if err := l.peers(); err != nil {
+		return err
+	}
+	if err := client.attach(l.Client); err != nil {
+		return err
+	}
+	if err := server.attach(l.Server); err != nil {
+		return err
+	}
+	l.Dial = l.Server.Address
+	return nil
+}
+
+func (l *Lab) buildBridge() error {
+	host, err := l.host()
+	if err != nil {
+		return err
+	}
+	b, err := l.newBridge(host, 0, 1)
+	if err != nil {
+		return err
+	}
+	return l.twoOn(b, b)
+}
+
+func (l *Lab) buildNetfilter() error {
+	if err := l.buildBridge(); err != nil {
+		return err
+	}
+	host := l.bridges[0].host
+	if err := host.bridgeNetfilter("1"); err != nil {
+		return err
+	}
+	return host.forwardRules()
+}
+
+func (l *Lab) buildBridges() error {
+	host, err := l.host()
+	if err != nil {
+		return err
+	}
+	client, err := l.newBridge(host, 0, 1)
+	if err != nil {
+		return err
+	}
+	server, err := l.newBridge(host, 1, 1)
+	if err != nil {
+		return err
+	}
+	return l.twoOn(client, server)
+}
+
+// onServer is the number that the second of two hosts of one network begins at.
+const onServer = 2049
+
+// vxlanHeader is what VXLAN over IPv4 adds to a frame (RFC 7348: 14 + 20 + 8 + 8).
+const vxlanHeader = 50
+
+func (l *Lab) buildVXLAN() error {
+	var hosts [2]*Namespace
+	for i := range hosts {
+		var err error
+		if hosts[i], err = l.host(); err != nil {
+			return err
+		}
+	}
+	if err := hosts[0].veth(uplink, hosts[1], uplink, nil, l.options.MTU, 0); err != nil {
+		return err
+	}
+	outer := l.options.MTU
+	if outer == 0 {
+		outer = 1500
+	}
+	l.options.MTU = outer - vxlanHeader
+	var bridges [2]*bridge
+	for i, first := range []int{1, onServer} {
+		var err error
+		if bridges[i], err = l.newBridge(hosts[i], 0, first); err != nil {
+			return err
+		}
+	}
+	wire := l.subnet(3)
+	for i, b := range bridges {
+		if err := b.tunnel(nth(wire, 1+i), nth(wire, 2-i), wire.Bits()); err != nil {
+			return err
+		}
+	}
+	return l.twoOn(bridges[0], bridges[1])
+}
+
+// tunnel joins a bridge to another host's through the host's uplink, which gets
+// the address local.
+func (b *bridge) tunnel(local, remote netip.Addr, bits int) error {
+	up, err := b.host.nl.LinkByName(uplink)
+	if err != nil {
+		return err
+	}
+	if err := b.host.address(up, netip.PrefixFrom(local, bits)); err != nil {
+		return err
+	}
+	if err := b.host.nl.LinkSetUp(up); err != nil {
+		return err
+	}
+	link := &netlink.Vxlan{
+		LinkAttrs: netlink.LinkAttrs{Name: "vxlan0", MTU: b.mtu, MasterIndex: b.link.Index},
+		VxlanId:   1, VtepDevIndex: up.Attrs().Index, SrcAddr: local.AsSlice(), Group: remote.AsSlice(), Port: 4789, Learning: true,
+	}
+	if err := b.host.nl.LinkAdd(link); err != nil {
+		return lacks("vxlan", err)
+	}
+	return b.host.nl.LinkSetUp(link)
+}
+
+// buildNAT publishes the server at its gateway's address, as an engine does for a
+// client in another container of the same bridge.
+func (l *Lab) buildNAT() error {
+	if err := l.buildBridge(); err != nil {
+		return err
+	}
+	l.Dial = l.Server.Gateway
+	return l.bridges[0].host.publish(l.Dial, l.Server.Address)
+}
+
+func (l *Lab) buildProxy() error {
+	if err := l.buildBridge(); err != nil {
+		return err
+	}
+	l.Dial, l.Relay = l.Server.Gateway, l.bridges[0].host
+	return nil
+}
+
+func (l *Lab) buildMACVLAN() error {
+	return l.onParent("macvlan", func(a netlink.LinkAttrs) netlink.Link {
+		return &netlink.Macvlan{LinkAttrs: a, Mode: netlink.MACVLAN_MODE_BRIDGE}
+	})
+}
+
+func (l *Lab) buildIPVLAN() error {
+	return l.onParent("ipvlan", func(a netlink.LinkAttrs) netlink.Link {
+		return &netlink.IPVlan{LinkAttrs: a, Mode: netlink.IPVLAN_MODE_L2}
+	})
+}
+
+// onParent gives each end a link of a kind that shares one parent, which leads
+// nowhere.
+func (l *Lab) onParent(kind string, make func(netlink.LinkAttrs) netlink.Link) error {
+	host, err := l.namespace()
+	if err != nil {
+		return err
+	}
+	if err := host.veth(uplink, host, "nowhere", nil, l.options.MTU, 0); err != nil {
+		return err
+	}
+	if err := host.up("nowhere"); err != nil { // a parent without a carrier carries nothing
+		return err
+	}
+	parent, err := host.nl.LinkByName(uplink)
+	if err != nil {
+		return err
+	}
+	if err := l.peers(); err != nil {
+		return err
+	}
+	for i, e := range []*End{l.Client, l.Server} {
+		address := nth(l.subnet(0), 1+i)
+		attrs := netlink.LinkAttrs{Name: linkName, ParentIndex: parent.Attrs().Index, MTU: l.options.MTU, Namespace: netlink.NsFd(e.Namespace.fd)}
+		if err := host.nl.LinkAdd(make(attrs)); err != nil {
+			return lacks(kind, err)
+		}
+		link, err := e.Namespace.nl.LinkByName(linkName)
+		if err != nil {
+			return fmt.Errorf("find %s: %w", linkName, err)
+		}
+		if err := e.settle(linkName, link.Attrs().HardwareAddr, netip.PrefixFrom(address, l.subnet(0).Bits())); err != nil {
+			return err
+		}
+	}
+	l.Dial = l.Server.Address
+	return nil
+}

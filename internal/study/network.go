@@ -1,0 +1,79 @@
+package study
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// PathSign stands between a target's name and the path that it is on.
+const PathSign = "@"
+
+// OnPaths puts the targets on the study's paths: in the order of targets, and for
+// each in the order of paths. The result has no paths left.
+func (s Study) OnPaths() Study {
+	if len(s.Paths)+len(s.OptionalPaths) == 0 {
+		return s
+	}
+	all := append(slices.Clone(s.Paths), s.OptionalPaths...)
+	plain := slices.DeleteFunc(slices.Clone(s.Targets), hasPath)
+	optional := append(onEach(plain, s.OptionalPaths), onEach(s.Optional, all)...)
+	s.Targets = onEach(s.Targets, all)
+	s.Optional = slices.DeleteFunc(optional, func(t string) bool { return t == s.Control })
+	s.Paths, s.OptionalPaths = nil, nil
+	return s
+}
+
+func hasPath(target string) bool { return strings.Contains(target, PathSign) }
+
+// onEach gives every target on every path; one that names its path stays as it is.
+func onEach(targets, paths []string) []string {
+	var placed []string
+	for _, t := range targets {
+		if hasPath(t) {
+			placed = append(placed, t)
+			continue
+		}
+		for _, p := range paths {
+			placed = append(placed, t+PathSign+p)
+		}
+	}
+	return placed
+}
+
+// Words of a network's keys.
+var (
+	neighbours = []string{"empty", "permanent", "learned"}
+	offloads   = []string{"on", "off"}
+	pins       = []string{"free", "apart", "same"}
+)
+
+// Bounds of a link's MTU: the least that IPv4 asks for, and the most that its
+// length field can say.
+const (
+	minMTU = 68
+	maxMTU = 65535
+)
+
+func (c *checker) network(at string, n *Network) {
+	if n == nil {
+		return
+	}
+	if n.Containers != 0 && (n.Containers < 2 || n.Containers > maxCopies) {
+		c.fail(at+".containers", "%d containers: two talk, and at most %d can be attached", n.Containers, maxCopies)
+	}
+	if n.MTU != 0 && (n.MTU < minMTU || n.MTU > maxMTU) {
+		c.fail(at+".mtu", "an MTU of %d: between %d and %d bytes are possible", n.MTU, minMTU, maxMTU)
+	}
+	for _, word := range []struct {
+		key, value string
+		known      []string
+	}{{"neighbours", n.Neighbours, neighbours}, {"offload", n.Offload, offloads}, {"pin", n.Pin, pins}} {
+		if word.value != "" && !slices.Contains(word.known, word.value) {
+			c.fail(at+"."+word.key, "%s", unknown("value", word.value, word.known))
+		}
+	}
+	if p, err := netip.ParsePrefix(n.Range); n.Range != "" && (err != nil || !p.Addr().Is4() || p.Bits() > 18) {
+		c.fail(at+".range", "%q is no range: write an IPv4 network of at least 16384 addresses, as 10.213.0.0/16", n.Range)
+	}
+}

@@ -1,0 +1,201 @@
+// Package pair makes targets of two places and a path between them: it decorates
+// any driver whose payload can join a network namespace. The server runs in one
+// instance of that driver, proven to listen before the clock starts; the timed
+// payload is the client, in another.
+package pair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/net"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// Loopback is the path on which both ends are one payload, in one instance: it
+// needs nothing of the driver.
+const Loopback net.Path = "loopback"
+
+// Attach is the path whose timed start attaches the last container to a bridge.
+const Attach net.Path = "attach"
+
+// Separator stands between a target's name and its path: "runc@bridge".
+const Separator = "@"
+
+// Paths are all paths, the shortest first.
+func Paths() []net.Path {
+	return slices.Concat([]net.Path{Loopback}, net.Paths(), []net.Path{Attach})
+}
+
+// Driver is an inner driver on a path.
+type Driver struct {
+	lab   target.Lab
+	inner target.Driver
+	path  net.Path
+}
+
+// New puts a driver on a path of Paths.
+func New(lab target.Lab, inner target.Driver, path net.Path) *Driver {
+	return &Driver{lab: lab, inner: inner, path: path}
+}
+
+// Name implements target.Driver.
+func (d *Driver) Name() string { return d.inner.Name() + Separator + string(d.path) }
+
+// Properties implements target.Driver.
+func (d *Driver) Properties() target.Properties {
+	p := d.inner.Properties()
+	p.StartTime *= 2
+	return p
+}
+
+// Locate is the inner driver's, where it looks its binary up.
+func (d *Driver) Locate() (string, error) {
+	if l, ok := d.inner.(interface{ Locate() (string, error) }); ok {
+		return l.Locate()
+	}
+	return "", nil
+}
+
+// Check proves by use that a client reaches its server on this path.
+func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
+	facts, err := d.inner.Check(ctx)
+	if err != nil {
+		return facts, err
+	}
+	if facts.Notes == nil {
+		facts.Notes = map[string]string{}
+	}
+	facts.Notes["path"] = string(d.path)
+	switch {
+	case d.path == Loopback:
+		return facts, nil
+	case !d.lab.Root:
+		return facts, &target.CannotError{Target: d.Name(), Lacks: "network namespaces and links take root", Remedy: "run as root"}
+	case !d.inner.Properties().JoinsNet:
+		return facts, &target.CannotError{Target: d.Name(), Lacks: d.inner.Name() + " cannot join a network namespace that is given to it"}
+	}
+	err = d.prove(ctx)
+	var lacks *net.UnsupportedError
+	if errors.As(err, &lacks) {
+		return facts, &target.CannotError{Target: d.Name(), Lacks: lacks.Error(), Remedy: "look for it in the kernel's configuration"}
+	}
+	return facts, err
+}
+
+// Prepare builds the network, starts the server and waits until it listens.
+func (d *Driver) Prepare(ctx context.Context, spec target.Spec, dir string) (target.Instance, error) {
+	if d.path == Loopback {
+		return d.prepareLoopback(ctx, spec, dir)
+	}
+	i := &instance{driver: d, spec: spec, dir: dir}
+	if err := i.prepare(ctx); err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	return i, nil
+}
+
+// program is where the helper of both ends stands in every root file system.
+const program = "/.tare/net"
+
+// prepareLoopback makes one payload of server and client.
+func (d *Driver) prepareLoopback(ctx context.Context, spec target.Spec, dir string) (target.Instance, error) {
+	if len(spec.Peer) == 0 {
+		return d.inner.Prepare(ctx, spec, dir)
+	}
+	port, err := d.freePort()
+	if err != nil {
+		return nil, err
+	}
+	place := fill(port, "127.0.0.1")
+	// A local socket is waited for by its path, which every argument has alike.
+	waited := port
+	for _, a := range spec.Peer {
+		if strings.HasPrefix(a, "unix:") {
+			waited = a
+		}
+	}
+	args := append([]string{program, "both", pinOf(spec), waited, "--"}, place(spec.Peer)...)
+	spec.Args = append(append(args, "--"), place(spec.Args)...)
+	spec.Peer = nil
+	return d.inner.Prepare(ctx, spec, dir)
+}
+
+// port is where servers listen in a namespace of their own.
+const port = "5201"
+
+// freePort is a port for the server. Only in the host's own network another may
+// have it.
+func (d *Driver) freePort() (string, error) {
+	if d.inner.Properties().Isolated {
+		return port, nil
+	}
+	return net.FreePort()
+}
+
+func pinOf(spec target.Spec) string {
+	if spec.Network.Pin == "" {
+		return "free"
+	}
+	return spec.Network.Pin
+}
+
+// fill puts the place where the peer listens into arguments.
+func fill(port, address string) func([]string) []string {
+	r := strings.NewReplacer(target.PeerAddress, address, target.PeerPort, port)
+	return func(args []string) []string {
+		filled := make([]string, len(args))
+		for i, a := range args {
+			filled[i] = r.Replace(a)
+		}
+		return filled
+	}
+}
+
+// options are a spec's wishes as the laboratory takes them.
+func (d *Driver) options(spec target.Spec) (net.Options, error) {
+	n := spec.Network
+	o := net.Options{Path: d.path, Containers: n.Containers, Neighbours: net.Table(n.Neighbours), Chatter: n.Chatter,
+		MTU: n.MTU, RPS: n.RPS, Range: n.Range}
+	if d.path == Attach {
+		o.Path = net.Bridge
+	}
+	switch n.Offload {
+	case "":
+	case "on", "off":
+		on := n.Offload == "on"
+		o.Offload = &on
+	default:
+		return o, target.Labf("offload %q: it is on or off", n.Offload)
+	}
+	return o, nil
+}
+
+// blame marks what building a network says: only a path that this machine does
+// not have is the target's.
+func blame(err error) error {
+	var lacks *net.UnsupportedError
+	var full *net.FullError
+	var overflow *net.OverflowError
+	if errors.As(err, &lacks) || errors.As(err, &full) || errors.As(err, &overflow) {
+		return err
+	}
+	return target.Labf("%w", err)
+}
+
+// prove sends a byte there and back.
+func (d *Driver) prove(ctx context.Context) error {
+	return proveWith(ctx, d, []string{program, "serve", "0.0.0.0:" + target.PeerPort},
+		[]string{"/.tare/mark", "--", program, "rtt", "tcp", target.PeerAddress + ":" + target.PeerPort, "1", "1"})
+}
+
+// explain adds what the server said last to an error.
+func explain(err error, said string) error {
+	if said == "" {
+		return err
+	}
+	return fmt.Errorf("%w; it said: %s", err, said)
+}

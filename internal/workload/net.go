@@ -1,0 +1,136 @@
+package workload
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarelab/tare/internal/probe"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// netPath is the guest program of two ends that talk.
+const netPath = "/.tare/net"
+
+// Metrics of what two ends moved between them.
+const (
+	Throughput    = "throughput"
+	Moved         = "moved"
+	CPUPerGbit    = "cpu-per-gbit"
+	ClientPerGbit = "client-cpu-per-gbit"
+	ServerPerGbit = "server-cpu-per-gbit"
+	RelayPerGbit  = "relay-cpu-per-gbit"
+	SoftIRQGbit   = "softirq-per-gbit"
+)
+
+// anyAddress is where a server listens, peerAddress where its client finds it.
+const (
+	anyAddress  = "0.0.0.0:" + target.PeerPort
+	peerAddress = target.PeerAddress + ":" + target.PeerPort
+	localSocket = "unix:/tmp/tare-net"
+)
+
+// served is a command of the guest program with the server that it talks to.
+func served(length time.Duration, place string, args ...string) Command {
+	listen := anyAddress
+	if place == localSocket {
+		listen = localSocket
+	}
+	return Command{Args: append([]string{netPath}, args...), Peer: []string{netPath, "serve", listen}, Length: length}
+}
+
+// duration is how long a program of ours runs.
+func duration() Param {
+	return Param{Name: "time", Type: Duration, Default: "1s", Help: "how long it runs",
+		Min: int64(time.Millisecond), Max: int64(time.Hour), Step: int64(time.Millisecond)}
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// keyed reads lines "KEY NUMBER", each key of those wanted exactly once and no
+// other.
+func keyed(stdout []byte, wanted ...string) (map[string]float64, error) {
+	if !bytes.HasSuffix(stdout, []byte("\n")) {
+		return nil, fmt.Errorf("the output ends in the middle of a line")
+	}
+	found := map[string]float64{}
+	for line := range strings.Lines(string(stdout)) {
+		key, text, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		n, err := strconv.ParseFloat(text, 64)
+		if _, twice := found[key]; !ok || err != nil || twice {
+			return nil, fmt.Errorf("unreadable line %q", line)
+		}
+		found[key] = n
+	}
+	for _, key := range wanted {
+		if _, ok := found[key]; !ok {
+			return nil, fmt.Errorf("the output has no %s", key)
+		}
+	}
+	if len(found) != len(wanted) {
+		return nil, fmt.Errorf("the output has %d numbers, not %d", len(found), len(wanted))
+	}
+	return found, nil
+}
+
+// rate is how many of something there were a second.
+func rate(count, nanoseconds float64) (float64, error) {
+	if nanoseconds <= 0 {
+		return 0, fmt.Errorf("it took %v ns", nanoseconds)
+	}
+	return count / nanoseconds * 1e9, nil
+}
+
+func throughputMetric() sample.Metric {
+	return sample.Metric{Name: Throughput, Unit: sample.BitsPerSecond, Better: sample.Higher, Help: "bits that arrived a second"}
+}
+
+func movedMetric() sample.Metric {
+	return sample.Metric{Name: Moved, Unit: sample.Bytes, Better: sample.Higher, Help: "bytes that arrived"}
+}
+
+// perGbit are what a Gbit (10^9 bits) that arrived took of the CPUs.
+var perGbit = []struct {
+	metric, of string
+	help       string
+}{
+	{CPUPerGbit, CPU, "CPU time of both ends and what copies between them, user and system, for each Gbit that arrived"},
+	{ClientPerGbit, probe.PayloadCPU, "the client's CPU time for each Gbit that arrived; of both ends where they are one payload"},
+	{ServerPerGbit, probe.PeerCPU, "the server's CPU time for each Gbit that arrived"},
+	{RelayPerGbit, probe.RelayCPU, "the userland proxy's CPU time for each Gbit that arrived"},
+	{SoftIRQGbit, probe.SoftIRQ, "time that the machine's CPUs spent in soft interrupts for each Gbit that arrived (steps of 10 ms)"},
+}
+
+func perGbitMetrics() []sample.Metric {
+	var all []sample.Metric
+	for _, p := range perGbit {
+		all = append(all, sample.Metric{Name: p.metric, Unit: sample.Seconds, Better: sample.Lower, Help: p.help})
+	}
+	return all
+}
+
+// cpuPerGbit divides what the probes read by what arrived.
+func cpuPerGbit(_, _ float64, values map[string][]float64) ([]sample.Value, []string) {
+	gbit := sum(values[Moved]) * 8 / 1e9
+	if gbit == 0 {
+		return nil, nil
+	}
+	var all []sample.Value
+	for _, p := range perGbit {
+		if used, ok := values[p.of]; ok {
+			all = append(all, sample.Value{Metric: p.metric, Value: sum(used) / gbit})
+		}
+	}
+	return all, nil
+}
+
+func sum(values []float64) float64 {
+	total := 0.0
+	for _, v := range values {
+		total += v
+	}
+	return total
+}

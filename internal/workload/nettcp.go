@@ -1,0 +1,51 @@
+package workload
+
+import (
+	"strconv"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// netTCP is iperf3 between two ends.
+type netTCP struct{}
+
+func (netTCP) Kind() string { return "net-tcp" }
+func (netTCP) Help() string {
+	return "iperf3: TCP from a client to a server at the other end of a path, for a fixed time"
+}
+
+func (netTCP) Params() []Param { return iperf3{}.Params() }
+
+func (netTCP) Metrics() []sample.Metric {
+	return append(iperf3{}.Metrics(), movedMetric())
+}
+
+func (netTCP) Command(v Values, _ []string) (Command, error) {
+	return Command{
+		Args: []string{"iperf3", "-c", target.PeerAddress, "-p", target.PeerPort, "-J",
+			"-t", strconv.FormatInt(int64(v.Duration("time").Seconds()), 10),
+			"-P", strconv.FormatInt(v.Int("streams"), 10),
+			"-l", strconv.FormatInt(v.Bytes("length"), 10)},
+		Peer:   []string{iperf3Path, "-s", "-1", "-p", target.PeerPort},
+		Needs:  []string{"iperf3"},
+		Length: v.Duration("time"),
+	}, nil
+}
+
+// iperf3Path is where the workbench has it, whatever the machine's own place.
+const iperf3Path = "/usr/bin/iperf3"
+
+func (netTCP) Parse(stdout []byte) ([]sample.Value, error) {
+	report, values, err := parseIperf3(stdout)
+	if err != nil {
+		return nil, err
+	}
+	return checked(append(values, sample.Value{Metric: Moved, Value: report.End.Received.Bytes}))
+}
+
+func (netTCP) Together(from, to float64, values map[string][]float64) ([]sample.Value, []string) {
+	return cpuPerGbit(from, to, values)
+}
+
+func (netTCP) Derived() []sample.Metric { return perGbitMetrics() }
