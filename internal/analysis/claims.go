@@ -151,13 +151,15 @@ type Claims struct {
 	// Comparisons is filled by Compare only.
 	Comparisons []Comparison `json:"comparisons,omitempty"`
 	// Unix is there for runs that stand beside the published study of the Unix index.
-	Unix     *UnixClaims `json:"unix,omitempty"`
-	Warnings []string    `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do
-	Alpha    float64     `json:"alpha"`
-	Margin   float64     `json:"margin"`
-	Failures int         `json:"failures"` // failed trials
-	Trials   int         `json:"trials"`   // finished trials
-	Planned  int         `json:"planned"`
+	Unix *UnixClaims `json:"unix,omitempty"`
+	// Starts is there for runs that measure many instances as one.
+	Starts   *StartsClaims `json:"starts,omitempty"`
+	Warnings []string      `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do
+	Alpha    float64       `json:"alpha"`
+	Margin   float64       `json:"margin"`
+	Failures int           `json:"failures"` // failed trials
+	Trials   int           `json:"trials"`   // finished trials
+	Planned  int           `json:"planned"`
 
 	// Waits are what the watched cells waited for.
 	Waits []Waits `json:"waits,omitempty"`

@@ -61,8 +61,10 @@ func FitLaws(levels []Level, seed uint64) (Laws, error) {
 	if err != nil {
 		return Laws{}, fmt.Errorf("fit the laws of growth: %w", err)
 	}
-	blocks := len(values[0])
-	count := len(n) * blocks
+	count := 0
+	for _, v := range values {
+		count += len(v)
+	}
 	if count < 5 {
 		return Laws{}, fmt.Errorf("fit the laws of growth: %d values are too few: measure 5 or more", count)
 	}
@@ -72,8 +74,9 @@ func FitLaws(levels []Level, seed uint64) (Laws, error) {
 		loss := f.loss(n, values)
 		f.AICc, f.Error = aicc(loss, count), math.Expm1(math.Sqrt(loss/float64(count)))
 	}
-	out.bootstrap(n, values, blocks, seed)
-	out.choose(blocks)
+	fewest, most := blocksOf(values)
+	out.bootstrap(n, values, fewest, most, seed)
+	out.choose(most)
 	return out, nil
 }
 
@@ -102,13 +105,13 @@ func fitAll(n, y []float64) []Law {
 	return []Law{fitLinear(n, y), fitPower(n, y), fitExponential(n, y)}
 }
 
-func (l *Laws) bootstrap(n []float64, values [][]float64, blocks int, seed uint64) {
-	if blocks < MinimumBlocks {
+func (l *Laws) bootstrap(n []float64, values [][]float64, fewest, most int, seed uint64) {
+	if most < MinimumBlocks {
 		return
 	}
 	a, b := make([][]float64, len(l.Fits)), make([][]float64, len(l.Fits))
 	wins := make([]int, len(l.Fits))
-	jointMedians(values, blocks, scalingResamples, source(seed, "laws"), func(m []float64) {
+	levelMedians(values, scalingResamples, source(seed, "laws"), func(m []float64) {
 		best, least := 0, math.Inf(1)
 		for i, f := range fitAll(n, m) {
 			a[i], b[i] = append(a[i], f.A.Value), append(b[i], f.B.Value)
@@ -125,7 +128,7 @@ func (l *Laws) bootstrap(n []float64, values [][]float64, blocks int, seed uint6
 	})
 	for i := range l.Fits {
 		f := &l.Fits[i]
-		f.A.Interval, f.B.Interval = spanOf(a[i], blocks), spanOf(b[i], blocks)
+		f.A.Interval, f.B.Interval = spanOf(a[i], fewest), spanOf(b[i], fewest)
 		f.Share = float64(wins[i]) / scalingResamples
 	}
 }

@@ -4,13 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
 
 // Level is one level of a scaling study: a concurrency or a size, with one
-// value per block. All levels of a fit hold the same blocks in the same order.
+// value per block. Where all levels of a fit have as many values they are of the
+// same blocks in the same order, and are drawn together; else each by itself.
 type Level struct {
 	N      float64
 	Values []float64
@@ -40,6 +42,11 @@ type USL struct {
 	Error     float64   `json:"error"`     // largest relative deviation of a level's median from the fit
 }
 
+// At is the law's throughput at a concurrency of n.
+func (u USL) At(n float64) float64 {
+	return uslPoint{u.Rate.Value, u.Serial.Value, u.Crosstalk.Value}.throughput(n)
+}
+
 // scalingResamples of a fit: every replicate is a fit of its own.
 const scalingResamples = 2000
 
@@ -63,18 +70,18 @@ func FitUSL(levels []Level, seed uint64) (USL, error) {
 		e := exact(knee)
 		fit.Knee = &e
 	}
-	blocks := len(values[0])
-	if blocks < MinimumBlocks {
+	fewest, most := blocksOf(values)
+	if most < MinimumBlocks {
 		return fit, nil
 	}
-	fit.intervals(n, values, blocks, seed)
+	fit.intervals(n, values, fewest, seed)
 	return fit, nil
 }
 
 func (fit *USL) intervals(n []float64, values [][]float64, blocks int, seed uint64) {
 	var rates, serials, crosstalks, knees []float64
 	rng := source(seed, "usl")
-	jointMedians(values, blocks, scalingResamples, rng, func(m []float64) {
+	levelMedians(values, scalingResamples, rng, func(m []float64) {
 		p, err := solveUSL(n, m)
 		if err != nil {
 			return
@@ -116,8 +123,8 @@ func scalingInput(levels []Level) (n []float64, values [][]float64, err error) {
 		return 0
 	})
 	for i, l := range levels {
-		if l.N <= 0 || len(l.Values) == 0 || len(l.Values) != len(levels[0].Values) {
-			return nil, nil, fmt.Errorf("level %g has %d values: every level needs a positive size and the same blocks", l.N, len(l.Values))
+		if l.N <= 0 || len(l.Values) == 0 {
+			return nil, nil, fmt.Errorf("level %g has %d values: every level needs a positive size and a block", l.N, len(l.Values))
 		}
 		if i > 0 && l.N == levels[i-1].N {
 			return nil, nil, fmt.Errorf("level %g is given twice", l.N)
@@ -131,6 +138,37 @@ func scalingInput(levels []Level) (n []float64, values [][]float64, err error) {
 		return nil, nil, fmt.Errorf("%d levels are too few: measure 3 or more", len(n))
 	}
 	return n, values, nil
+}
+
+// blocksOf are the fewest and the most blocks of a level.
+func blocksOf(values [][]float64) (fewest, most int) {
+	fewest = len(values[0])
+	for _, v := range values {
+		fewest, most = min(fewest, len(v)), max(most, len(v))
+	}
+	return fewest, most
+}
+
+// levelMedians draws blocks with replacement and gives the levels' medians: the
+// same blocks for all levels, or where some have fewer of them than others, each
+// level's own (a stratified bootstrap).
+func levelMedians(values [][]float64, b int, rng *rand.Rand, use func(medians []float64)) {
+	fewest, most := blocksOf(values)
+	if fewest == most {
+		jointMedians(values, most, b, rng, use)
+		return
+	}
+	scratch, drawn := make([]float64, most), make([]float64, len(values))
+	for range b {
+		for i, v := range values {
+			own := scratch[:len(v)]
+			for k := range own {
+				own[k] = v[rng.IntN(len(v))]
+			}
+			drawn[i] = selectMedian(own)
+		}
+		use(drawn)
+	}
 }
 
 func mediansOf(values [][]float64) []float64 {

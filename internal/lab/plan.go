@@ -85,6 +85,12 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 		return nil, err
 	}
 	m := &p.Manifest
+	if slices.ContainsFunc(m.Cells, p.many) {
+		var err error
+		if m.MissingCounters, err = probe.MissingCounters(); err != nil {
+			return nil, err
+		}
+	}
 	p.trials = trialsOf(*m)
 	m.Trials = len(p.trials)
 	p.promise()

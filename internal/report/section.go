@@ -102,6 +102,9 @@ func sections(c analysis.Claims) []section {
 	if c.Unix != nil {
 		out = append(out, unixSection(c.Unix))
 	}
+	if c.Starts != nil {
+		out = append(out, startsSection(c.Starts))
+	}
 	if c.VMM != nil {
 		out = append(out, vmmSection(c.VMM))
 	}

@@ -37,8 +37,11 @@ type Manifest struct {
 	Rootfs      string                     `json:"rootfs,omitempty"`      // the user's own root file system, "" for the workbench
 	ImageSource string                     `json:"imageSource,omitempty"` // the user's own image, "" for the workbench
 	Pilot       map[string]Pilot           `json:"pilot,omitempty"`       // by group: what was foreseen before the first trial
-	Trials      int                        `json:"trials"`                // length of the plan
-	Command     []string                   `json:"command"`               // argv of tare
+	// MissingCounters are the perf counters that the machine lacks, by metric, with
+	// the reason, where the plan reads them.
+	MissingCounters map[string]string `json:"missingCounters,omitempty"`
+	Trials          int               `json:"trials"`  // length of the plan
+	Command         []string          `json:"command"` // argv of tare
 }
 
 // Pilot is what a few runs of a group's control told before the first trial.

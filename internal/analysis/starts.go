@@ -1,0 +1,412 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/published"
+)
+
+// StartsInput is a run whose trials measure many instances as one.
+type StartsInput struct {
+	Cells     []study.Cell
+	Records   []sample.Record
+	Published *published.ConcurrentStart
+	CPUs      int               // of the machine
+	Held      map[string]bool   // workloads that hold their instances
+	Missing   map[string]string // counters that the machine lacks, with the reason
+	Seed      uint64
+}
+
+// StartsClaims are what a run says of many instances at once.
+type StartsClaims struct {
+	Curves    []StartsCurve     `json:"curves"`  // over the number of instances
+	Scaling   []StartsScaling   `json:"scaling"` // over the concurrency
+	Held      []StartsCurve     `json:"held"`    // instances that were all alive at once, over their number
+	Published []PublishedStarts `json:"published"`
+	Claims    []CheckedClaim    `json:"claims"`
+	Findings  []string          `json:"findings"`
+	Missing   map[string]string `json:"missing,omitempty"` // counters that the machine lacks, with the reason
+	CPUs      int               `json:"cpus"`
+}
+
+// StartsCurve is a target at one concurrency, over the number of instances.
+type StartsCurve struct {
+	Workload    string        `json:"workload"`
+	Target      string        `json:"target"`
+	Concurrency int           `json:"concurrency"` // 0: all at once
+	Points      []StartsPoint `json:"points"`      // by rising N
+	Elapsed     *Laws         `json:"elapsed,omitempty"`
+	CPU         *Laws         `json:"cpu,omitempty"`
+	NoLaw       string        `json:"noLaw,omitempty"` // why there are no laws
+	// ElapsedExponent and CPUExponent are b of cost ~ n^b between the two largest
+	// numbers of instances; nil where there are not two of 2 and more.
+	ElapsedExponent *Estimate `json:"elapsedExponent,omitempty"`
+	CPUExponent     *Estimate `json:"cpuExponent,omitempty"`
+}
+
+// StartsScaling is a target with one number of instances, over the concurrency.
+type StartsScaling struct {
+	Workload string        `json:"workload"`
+	Target   string        `json:"target"`
+	N        int           `json:"n"`
+	Points   []StartsPoint `json:"points"` // by rising Concurrency
+	USL      *USL          `json:"usl,omitempty"`
+	NoLaw    string        `json:"noLaw,omitempty"`
+}
+
+// StartsPoint is one cell: every metric's median over blocks.
+type StartsPoint struct {
+	N           int                 `json:"n"`
+	Concurrency int                 `json:"concurrency"`
+	Blocks      int                 `json:"blocks"`
+	Failed      int                 `json:"failed,omitempty"` // trials
+	Failure     string              `json:"failure,omitempty"`
+	Values      map[string]Estimate `json:"values"`
+	// Shares say where the elapsed time went, each as a share of it, medians over
+	// blocks; see StartsShares.
+	Shares map[string]float64 `json:"shares,omitempty"`
+
+	blocks map[string][]float64 // by metric, in the order of the blocks
+}
+
+// StartsShares are the parts of elapsed time, in the order of display. Own and
+// Others add up to what the CPUs did, and with Idle to 1; the others are times in
+// which some task waited, and overlap.
+const (
+	ShareOwn    = "own"    // CPU time of the instances, their runtimes, clients and daemons, by that of all CPUs
+	ShareOthers = "others" // CPU time of everything else on the machine
+	ShareIdle   = "idle"   // time that no CPU explains
+	ShareQueue  = "queue"  // some task of the instances waited for a CPU
+	ShareIO     = "io"     // ... for I/O
+)
+
+// PublishedStarts is a published row, as ratios.
+type PublishedStarts struct {
+	N              int     `json:"n"`
+	Elapsed        float64 `json:"elapsed"` // seconds
+	CPU            float64 `json:"cpu"`     // task-clock, seconds
+	Switches       float64 `json:"switches"`
+	Migrations     float64 `json:"migrations"`
+	Faults         float64 `json:"faults"`
+	ElapsedBy1     float64 `json:"elapsedBy1"`
+	ElapsedBy50    float64 `json:"elapsedBy50"` // 0 below 50
+	CPUBy50        float64 `json:"cpuBy50"`
+	ElapsedPerEach float64 `json:"elapsedPerEach"` // seconds
+}
+
+// Starts says what a run of many instances at once tells.
+func Starts(in StartsInput) StartsClaims {
+	out := StartsClaims{Missing: in.Missing, CPUs: in.CPUs, Published: publishedStarts(in.Published)}
+	points := startsPoints(in)
+	for _, g := range startsGroups(in.Cells) {
+		var cells []StartsPoint
+		for _, c := range g {
+			cells = append(cells, *points[c.ID])
+		}
+		one := g[0]
+		switch over := spread(g); {
+		case in.Held[one.Workload]:
+			out.Held = append(out.Held, StartsCurve{Workload: one.Workload, Target: one.Target, Concurrency: one.Concurrency, Points: cells})
+		case over:
+			out.Scaling = append(out.Scaling, scalingOf(one, cells, in.Seed))
+		default:
+			out.Curves = append(out.Curves, curveOf(one, cells, in.Seed))
+		}
+	}
+	out.Claims = startsClaims(out)
+	out.Findings = startsFindings(out)
+	return out
+}
+
+// startsPoints are the points of all cells, by the cells' ids.
+func startsPoints(in StartsInput) map[string]*StartsPoint {
+	points := map[string]*StartsPoint{}
+	for _, c := range in.Cells {
+		points[c.ID] = &StartsPoint{N: c.Copies, Concurrency: c.Concurrency, Values: map[string]Estimate{}, blocks: map[string][]float64{}}
+	}
+	records := slices.Clone(in.Records)
+	slices.SortStableFunc(records, func(a, b sample.Record) int { return cmp.Compare(a.Block, b.Block) })
+	for _, r := range records {
+		p := points[r.Cell]
+		switch {
+		case p == nil || r.Block < 0:
+		case r.Failure != nil:
+			p.Failed++
+			p.Failure = string(r.Failure.Fault) + ": " + r.Failure.Message
+		default:
+			p.Blocks++
+			for metric, values := range r.Values {
+				p.blocks[metric] = append(p.blocks[metric], mean(values))
+			}
+			for share, value := range startsShares(r.Values, in.CPUs) {
+				p.blocks["share-"+share] = append(p.blocks["share-"+share], value)
+			}
+		}
+	}
+	for _, p := range points {
+		for metric, values := range p.blocks {
+			if share, is := cutShare(metric); is {
+				if p.Shares == nil {
+					p.Shares = map[string]float64{}
+				}
+				p.Shares[share] = median(sorted(values))
+				continue
+			}
+			p.Values[metric] = overBlocks(values)
+		}
+	}
+	return points
+}
+
+func cutShare(metric string) (string, bool) {
+	const prefix = "share-"
+	if len(metric) > len(prefix) && metric[:len(prefix)] == prefix {
+		return metric[len(prefix):], true
+	}
+	return "", false
+}
+
+// MethodRange is the smallest and the largest block, where there are too few for
+// an interval.
+const MethodRange = "range"
+
+// overBlocks is a median over blocks with its interval, or below six blocks with
+// the range of the blocks.
+func overBlocks(values []float64) Estimate {
+	x := sorted(values)
+	e := Estimate{Value: median(x), Interval: orderInterval(x, 0.95)}
+	if len(x) > 1 && e.Interval.Method == MethodNone {
+		e.Interval = Interval{Low: x[0], High: x[len(x)-1], Method: MethodRange}
+	}
+	return e
+}
+
+// startsShares takes one trial's elapsed time apart.
+func startsShares(values map[string][]float64, cpus int) map[string]float64 {
+	elapsed := sum(values["elapsed"])
+	if elapsed <= 0 || cpus < 1 {
+		return nil
+	}
+	shares := map[string]float64{}
+	if machine, known := values["machine-cpu"]; known {
+		all := sum(machine) + sum(values["tare-cpu"])
+		own := min(sum(values["cpu"])+sum(values["daemon-cpu"]), all)
+		whole := elapsed * float64(cpus)
+		// The probes' window is a little longer than elapsed.
+		scale := min(1, whole/max(whole, all))
+		shares[ShareOwn] = own * scale / whole
+		shares[ShareOthers] = (all - own) * scale / whole
+		shares[ShareIdle] = idleShare(whole, all)
+	}
+	for share, metric := range map[string]string{ShareQueue: "group-cpu-pressure", ShareIO: "group-io-pressure"} {
+		if v, known := values[metric]; known {
+			shares[share] = min(1, sum(v)/elapsed)
+		}
+	}
+	return shares
+}
+
+// idleShare is exactly 0 where the CPUs did all that they could.
+func idleShare(whole, done float64) float64 {
+	if done >= whole {
+		return 0
+	}
+	return 1 - done/whole
+}
+
+func sum(values []float64) float64 {
+	total := 0.0
+	for _, v := range values {
+		total += v
+	}
+	return total
+}
+
+// startsGroups puts cells together that differ only in the number of instances
+// or, where that is one alone, in the concurrency.
+func startsGroups(cells []study.Cell) [][]study.Cell {
+	type key struct {
+		workload, target, environment, probe string
+		concurrency, copies                  int
+	}
+	over := map[string]bool{} // workloads with several concurrencies
+	first := map[string]int{}
+	for _, c := range cells {
+		if n, seen := first[c.Workload]; seen && n != c.Concurrency {
+			over[c.Workload] = true
+		} else if !seen {
+			first[c.Workload] = c.Concurrency
+		}
+	}
+	var order []key
+	groups := map[key][]study.Cell{}
+	for _, c := range cells {
+		if c.AA || c.Probe != "" {
+			continue
+		}
+		k := key{workload: c.Workload, target: c.Target, environment: c.Environment, concurrency: c.Concurrency}
+		if over[c.Workload] {
+			k.concurrency, k.copies = 0, c.Copies
+		}
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], c)
+	}
+	var out [][]study.Cell
+	for _, k := range order {
+		g := groups[k]
+		slices.SortFunc(g, func(a, b study.Cell) int {
+			return cmp.Or(cmp.Compare(a.Copies, b.Copies), cmp.Compare(a.Concurrency, b.Concurrency))
+		})
+		out = append(out, g)
+	}
+	return out
+}
+
+// spread says that a group goes over the concurrency.
+func spread(g []study.Cell) bool {
+	return slices.ContainsFunc(g, func(c study.Cell) bool { return c.Concurrency != g[0].Concurrency })
+}
+
+// levelsOf are a metric's values over what at gives, for the laws.
+func levelsOf(points []StartsPoint, metric string, at func(StartsPoint) int) []Level {
+	var levels []Level
+	for _, p := range points {
+		if values := p.blocks[metric]; len(values) > 0 {
+			levels = append(levels, Level{N: float64(at(p)), Values: values})
+		}
+	}
+	return levels
+}
+
+func instancesOf(p StartsPoint) int { return p.N }
+
+// cpuMetric is what stands for the CPU time of all instances: perf's, or the
+// cgroups' where there is none.
+func cpuMetric(points []StartsPoint) string {
+	for _, p := range points {
+		if len(p.blocks["task-clock"]) > 0 {
+			return "task-clock"
+		}
+	}
+	return "cpu"
+}
+
+func curveOf(c study.Cell, points []StartsPoint, seed uint64) StartsCurve {
+	curve := StartsCurve{Workload: c.Workload, Target: c.Target, Concurrency: c.Concurrency, Points: points}
+	cpu := cpuMetric(points)
+	if laws, err := FitLaws(levelsOf(points, "elapsed", instancesOf), seed); err == nil {
+		curve.Elapsed = &laws
+	} else {
+		curve.NoLaw = err.Error()
+	}
+	if laws, err := FitLaws(levelsOf(points, cpu, instancesOf), seed); err == nil {
+		curve.CPU = &laws
+	}
+	curve.ElapsedExponent = lastExponent(levelsOf(points, "elapsed", instancesOf), seed)
+	curve.CPUExponent = lastExponent(levelsOf(points, cpu, instancesOf), seed)
+	return curve
+}
+
+// lastExponent is b of cost ~ n^b between the two largest levels, with its
+// interval from a bootstrap over blocks.
+func lastExponent(levels []Level, seed uint64) *Estimate {
+	levels = slices.DeleteFunc(levels, func(l Level) bool { return l.N < 2 || slices.Min(l.Values) <= 0 })
+	if len(levels) < 2 {
+		return nil
+	}
+	a, b := levels[len(levels)-2], levels[len(levels)-1]
+	values := [][]float64{a.Values, b.Values}
+	exponent := func(m []float64) float64 { return math.Log(m[1]/m[0]) / math.Log(b.N/a.N) }
+	e := exact(exponent(mediansOf(values)))
+	if fewest, most := blocksOf(values); most >= MinimumBlocks {
+		var draws []float64
+		levelMedians(values, scalingResamples, source(seed, "exponent"), func(m []float64) { draws = append(draws, exponent(m)) })
+		e.Interval = spanOf(draws, fewest)
+	}
+	return &e
+}
+
+func scalingOf(c study.Cell, points []StartsPoint, seed uint64) StartsScaling {
+	s := StartsScaling{Workload: c.Workload, Target: c.Target, N: c.Copies, Points: points}
+	fit, err := FitUSL(levelsOf(points, "starts-per-second", func(p StartsPoint) int { return p.Concurrency }), seed)
+	if err != nil {
+		s.NoLaw = err.Error()
+		return s
+	}
+	s.USL = &fit
+	return s
+}
+
+// At is a curve's point of n instances, nil for none.
+func (c StartsCurve) At(n int) *StartsPoint {
+	for i := range c.Points {
+		if c.Points[i].N == n {
+			return &c.Points[i]
+		}
+	}
+	return nil
+}
+
+// Over is how many times the point of base instances the elapsed time at n is;
+// 0 where either is missing.
+func (c StartsCurve) Over(n, base int) float64 {
+	a, b := c.At(n), c.At(base)
+	if a == nil || b == nil || b.Values["elapsed"].Value <= 0 {
+		return 0
+	}
+	return a.Values["elapsed"].Value / b.Values["elapsed"].Value
+}
+
+func publishedStarts(p *published.ConcurrentStart) []PublishedStarts {
+	if p == nil {
+		return nil
+	}
+	var one, fifty published.ConcurrentStarts
+	for _, s := range p.Starts {
+		switch s.Containers {
+		case 1:
+			one = s
+		case 50:
+			fifty = s
+		}
+	}
+	var out []PublishedStarts
+	for _, s := range p.Starts {
+		row := PublishedStarts{
+			N: s.Containers, Elapsed: s.Elapsed, CPU: s.TaskClock / 1e3, Switches: float64(s.ContextSwitches),
+			Migrations: float64(s.Migrations), Faults: float64(s.PageFaults),
+			ElapsedBy1: s.Elapsed / one.Elapsed, ElapsedPerEach: s.Elapsed / float64(s.Containers),
+		}
+		if s.Containers >= 50 {
+			row.ElapsedBy50, row.CPUBy50 = s.Elapsed/fifty.Elapsed, s.TaskClock/fifty.TaskClock
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// describeLaw words a fit: "as n^1.04".
+func describeLaw(l Laws) string {
+	f := l.Fits[0]
+	shape := "linearly"
+	switch f.Name {
+	case LawPower:
+		shape = fmt.Sprintf("as n^%.2f", f.B.Value)
+		if i := f.B.Interval; i.Method != MethodNone {
+			shape += fmt.Sprintf(" [%.2f, %.2f]", i.Low, i.High)
+		}
+	case LawExponential:
+		shape = fmt.Sprintf("exponentially, doubling every %.0f", math.Ln2/f.B.Value)
+	}
+	if l.Best == "" {
+		shape += " (not told apart from " + l.Fits[1].Name + ")"
+	}
+	return shape
+}

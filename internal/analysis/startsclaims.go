@@ -1,0 +1,227 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// nearLinear bounds the exponents that count as near linear growth.
+const nearLinear = 1.25
+
+// startsClaims recomputes what the publication concludes, and asks it of the
+// targets here.
+func startsClaims(s StartsClaims) []CheckedClaim {
+	if len(s.Published) < 2 {
+		return nil
+	}
+	last, before := s.Published[len(s.Published)-1], s.Published[len(s.Published)-2]
+	doubling := math.Log(float64(last.N) / float64(before.N))
+	elapsed := math.Log(last.Elapsed/before.Elapsed) / doubling
+	cpu := math.Log(last.CPU/before.CPU) / doubling
+	claims := []CheckedClaim{
+		{PublishedClaim: judged(cpu < nearLinear, "CPU time grows near linearly with the number of containers.",
+			"from %d to %d containers task-clock grows as n^%.2f (near linear: an exponent below %.2f)", before.N, last.N, cpu, nearLinear)},
+		{PublishedClaim: judged(elapsed > cpu, "Elapsed time grows faster than CPU time: the difference is waiting.",
+			"from %d to %d containers elapsed time grows as n^%.2f and task-clock as n^%.2f", before.N, last.N, elapsed, cpu)},
+		{PublishedClaim: exponentialClaim(s.Published)},
+	}
+	for _, c := range s.Curves {
+		claims[0].Here = append(claims[0].Here, hereCPU(c)...)
+		claims[1].Here = append(claims[1].Here, hereFaster(c)...)
+		claims[2].Here = append(claims[2].Here, hereExponential(c)...)
+	}
+	return claims
+}
+
+// exponentialClaim fits the published elapsed times themselves.
+func exponentialClaim(rows []PublishedStarts) PublishedClaim {
+	const text = "Elapsed time grows exponentially with the number of containers."
+	var levels []Level
+	for _, r := range rows {
+		levels = append(levels, Level{N: float64(r.N), Values: []float64{r.Elapsed}})
+	}
+	laws, err := FitLaws(levels, 0)
+	if err != nil {
+		return PublishedClaim{Text: text, Computed: err.Error(), Verdict: Open}
+	}
+	var fits []string
+	for _, f := range laws.Fits {
+		fits = append(fits, fmt.Sprintf("%s is off by %s", f.Name, percent(f.Error)))
+	}
+	return judged(laws.Fits[0].Name == LawExponential, text, "over its %d numbers of containers %s on average", len(rows), strings.Join(fits, ", "))
+}
+
+func hereCPU(c StartsCurve) []HereClaim {
+	e := c.CPUExponent
+	if e == nil {
+		return nil
+	}
+	verdict := Open
+	switch i := e.Interval; {
+	case i.Method != MethodNone && i.High < nearLinear, i.Method == MethodNone && e.Value < nearLinear-0.15:
+		verdict = BorneOut
+	case i.Method != MethodNone && i.Low >= nearLinear, i.Method == MethodNone && e.Value >= nearLinear+0.15:
+		verdict = NotBorne
+	}
+	return []HereClaim{{Target: c.Target, Verdict: verdict,
+		Computed: fmt.Sprintf("%s CPU time grows as n^%s", c.between(), showEstimate(*e))}}
+}
+
+func hereFaster(c StartsCurve) []HereClaim {
+	e, cpu := c.ElapsedExponent, c.CPUExponent
+	if e == nil || cpu == nil {
+		return nil
+	}
+	verdict := Open
+	a, b := e.Interval, cpu.Interval
+	if a.Method != MethodNone && b.Method != MethodNone {
+		switch {
+		case a.Low > b.High:
+			verdict = BorneOut
+		case a.High < b.Low, e.Value <= cpu.Value:
+			verdict = NotBorne
+		}
+	}
+	return []HereClaim{{Target: c.Target, Verdict: verdict,
+		Computed: fmt.Sprintf("%s elapsed time grows as n^%s and CPU time as n^%s", c.between(), showEstimate(*e), showEstimate(*cpu))}}
+}
+
+func hereExponential(c StartsCurve) []HereClaim {
+	if c.Elapsed == nil {
+		return nil
+	}
+	verdict := Open
+	switch c.Elapsed.Best {
+	case LawExponential:
+		verdict = BorneOut
+	case LawLinear, LawPower:
+		verdict = NotBorne
+	default:
+		if w := c.Elapsed.weightOf(LawExponential); w < 0.05 {
+			verdict = NotBorne // whichever of the other two it is
+		}
+	}
+	return []HereClaim{{Target: c.Target, Verdict: verdict, Computed: c.Elapsed.Why}}
+}
+
+func (l Laws) weightOf(name string) float64 {
+	i := slices.IndexFunc(l.Fits, func(f Law) bool { return f.Name == name })
+	return l.Fits[i].Weight
+}
+
+// between names the two largest numbers of instances that gave numbers.
+func (c StartsCurve) between() string {
+	var n []int
+	for _, p := range c.Points {
+		if p.Blocks > 0 {
+			n = append(n, p.N)
+		}
+	}
+	return fmt.Sprintf("from %d to %d containers", n[len(n)-2], n[len(n)-1])
+}
+
+func showEstimate(e Estimate) string {
+	if e.Interval.Method == MethodNone {
+		return fmt.Sprintf("%.2f", e.Value)
+	}
+	return fmt.Sprintf("%.2f [%.2f, %.2f]", e.Value, e.Interval.Low, e.Interval.High)
+}
+
+// startsFindings puts the claims into sentences.
+func startsFindings(s StartsClaims) []string {
+	var out []string
+	for _, c := range s.Curves {
+		if f := curveFinding(c); f != "" {
+			out = append(out, f)
+		}
+	}
+	for _, g := range s.Scaling {
+		if g.USL != nil {
+			out = append(out, scalingFinding(g))
+		}
+	}
+	for _, h := range s.Held {
+		if f := heldFinding(h); f != "" {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func curveFinding(c StartsCurve) string {
+	points := slices.DeleteFunc(slices.Clone(c.Points), func(p StartsPoint) bool { return p.Blocks == 0 })
+	if len(points) == 0 {
+		return fmt.Sprintf("In %s no trial gave numbers.", c.Target)
+	}
+	last := points[len(points)-1]
+	text := fmt.Sprintf("In %s, %d containers took %s, %s each second", c.Target, last.N,
+		shortSeconds(last.Values["elapsed"].Value), shortNumber(last.Values["starts-per-second"].Value))
+	if first := points[0]; first.N == 1 && last.N > 1 {
+		if over := c.Over(last.N, 1); over > 0 {
+			text += fmt.Sprintf(": %s times one start, which is %s times %d", shortNumber(over), shortNumber(over/float64(last.N)), last.N)
+		}
+	}
+	text += "."
+	if c.Elapsed != nil && c.CPU != nil {
+		text += fmt.Sprintf(" Elapsed time grows %s, CPU time %s.", describeLaw(*c.Elapsed), describeLaw(*c.CPU))
+	}
+	if idle, known := last.Shares[ShareIdle]; known {
+		text += fmt.Sprintf(" Of what the CPUs could do in that time they did %s for the containers and %s for others; %s stood idle, which no CPU explains.",
+			percent(last.Shares[ShareOwn]), percent(last.Shares[ShareOthers]), percent(idle))
+	}
+	return text
+}
+
+func scalingFinding(g StartsScaling) string {
+	text := fmt.Sprintf("In %s, of the work of %d starts %s must wait its turn", g.Target, g.N, percent(g.USL.Serial.Value))
+	if k := g.USL.Knee; k != nil {
+		text += fmt.Sprintf(", and more than %.0f at once start fewer in a second", k.Value)
+		if k.Interval.Method != MethodNone {
+			text += fmt.Sprintf(" (95 %%: %.0f to %.0f)", k.Interval.Low, k.Interval.High)
+		}
+	}
+	return text + "."
+}
+
+func heldFinding(h StartsCurve) string {
+	points := slices.DeleteFunc(slices.Clone(h.Points), func(p StartsPoint) bool { return p.Blocks == 0 })
+	if len(points) == 0 {
+		return fmt.Sprintf("In %s no trial could hold its containers.", h.Target)
+	}
+	last := points[len(points)-1]
+	text := fmt.Sprintf("In %s, each of %d containers held at once weighs %s by its own processes (PSS)", h.Target, last.N, mebi(last.Values["payload-pss"].Value))
+	if runtime := last.Values["runtime-pss"].Value; runtime > 0 {
+		text += fmt.Sprintf(" and %s by its runtime's", mebi(runtime))
+	}
+	if drop := last.Values["available-drop"].Value; drop > 0 {
+		return text + fmt.Sprintf("; of the machine's available memory each took %s.", mebi(drop))
+	}
+	return text + "; what each took of the machine's available memory was less than what others gave back meanwhile."
+}
+
+func mebi(b float64) string {
+	if math.Abs(b) < 1<<20 {
+		return fmt.Sprintf("%.0f KiB", b/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", b/(1<<20))
+}
+
+func shortSeconds(s float64) string {
+	if s < 1 {
+		return fmt.Sprintf("%.0f ms", s*1e3)
+	}
+	return shortNumber(s) + " s"
+}
+
+// shortNumber has three significant digits.
+func shortNumber(v float64) string {
+	switch a := math.Abs(v); {
+	case a >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case a >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}

@@ -1,0 +1,418 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// startsSection is many instances at once, beside the publication.
+func startsSection(s *analysis.StartsClaims) section {
+	headline := s.Findings
+	if len(headline) > 3 {
+		headline = headline[:3]
+	}
+	out := section{
+		ID: "concurrent-start", Title: "Many containers at once", Headline: headline, Findings: s.Findings,
+		claims: s.Claims, Claims: claimsGrid(s.Claims), Note: startsNote(s), Alone: true,
+	}
+	out.Figures = append(growthFigures(s), timeFigure(s)...)
+	out.Figures = append(out.Figures, scalingFigures(s)...)
+	for _, g := range []shownGrid{
+		startsGrid(s), growthGrid(s), timeGrid(s), lawsGrid(s), countersGrid(s), scalingGrid(s), uslGrid(s), heldGrid(s), failedGrid(s),
+	} {
+		if len(g.Rows) > 0 {
+			out.Tables = append(out.Tables, g)
+		}
+	}
+	return out
+}
+
+// startsNote says what the numbers are and which are missing.
+func startsNote(s *analysis.StartsClaims) string {
+	note := "Elapsed is from the first request until the last container had ended or, where they are held, acted; latency from a container's request until its payload acted. " +
+		"A number is the median over blocks, in brackets its 95 % interval, or the range of the blocks where there are fewer than six. " +
+		"Rows that begin with · are published: the counters there are those of the script and of its docker clients, without the daemon, and the row of one container was measured without the script."
+	if len(s.Missing) > 0 {
+		byReason := map[string][]string{}
+		for _, counter := range slices.Sorted(maps.Keys(s.Missing)) {
+			byReason[s.Missing[counter]] = append(byReason[s.Missing[counter]], counter)
+		}
+		for _, reason := range slices.Sorted(maps.Keys(byReason)) {
+			note += fmt.Sprintf(" Not counted here: %s (%s).", strings.Join(byReason[reason], ", "), reason)
+		}
+	}
+	return note
+}
+
+// estimate shows a number with its interval, in a unit of its own size.
+func estimate(e analysis.Estimate, unit sample.Unit) string {
+	s := scaleFor(unit, []float64{e.Value})
+	n := s.show(e.Value, e.Interval)
+	text := withUnit(n.Value, s.Unit)
+	if i := n.interval(); i != "" {
+		text += " " + i
+	}
+	return text
+}
+
+// of is a point's number of a metric, "–" where it has none.
+func of(p analysis.StartsPoint, metric string, unit sample.Unit) string {
+	e, known := p.Values[metric]
+	if !known {
+		return missing
+	}
+	return estimate(e, unit)
+}
+
+func plainOf(p analysis.StartsPoint, metric string, unit sample.Unit) string {
+	e, known := p.Values[metric]
+	if !known {
+		return missing
+	}
+	return Quantity(e.Value, unit)
+}
+
+// mostPlain is from where on a count is shown in thousands and more.
+const mostPlain = 1e6
+
+// counted shows a count of events: whole, as long as that is short.
+func counted(value float64) string {
+	if value < mostPlain {
+		return strconv.FormatFloat(value, 'f', 0, 64)
+	}
+	return Quantity(value, sample.Count)
+}
+
+func startsGrid(s *analysis.StartsClaims) shownGrid {
+	g := shownGrid{Title: "Starts", Head: []string{"target", "containers", "elapsed", "a second", "p50", "p90", "p99", "max", "removed in", "at once", "blocks"}}
+	for _, c := range s.Curves {
+		for _, p := range c.Points {
+			g.Rows = append(g.Rows, []string{c.Target, strconv.Itoa(p.N), of(p, "elapsed", sample.Seconds), plainOf(p, "starts-per-second", sample.Count),
+				plainOf(p, "ready-p50", sample.Seconds), plainOf(p, "ready-p90", sample.Seconds), plainOf(p, "ready-p99", sample.Seconds), plainOf(p, "ready-max", sample.Seconds),
+				plainOf(p, "removal", sample.Seconds), atOnce(c.Concurrency), strconv.Itoa(p.Blocks)})
+		}
+	}
+	return g
+}
+
+func atOnce(concurrency int) string {
+	if concurrency == 0 {
+		return "all"
+	}
+	return strconv.Itoa(concurrency)
+}
+
+// growthGrid is the published curve beside this machine's, relative to one and
+// to fifty containers.
+func growthGrid(s *analysis.StartsClaims) shownGrid {
+	g := shownGrid{Title: "Growth, beside the published", Head: []string{"target", "containers", "elapsed", "by that of 1", "by that of 50", "for each"}}
+	for _, p := range s.Published {
+		g.Rows = append(g.Rows, []string{"· published docker run", strconv.Itoa(p.N), Quantity(p.Elapsed, sample.Seconds), times(p.ElapsedBy1), times(p.ElapsedBy50), Quantity(p.ElapsedPerEach, sample.Seconds)})
+	}
+	for _, c := range s.Curves {
+		for _, p := range c.Points {
+			if p.Blocks == 0 {
+				continue
+			}
+			e, by50 := p.Values["elapsed"].Value, 0.0
+			if p.N >= 50 {
+				by50 = c.Over(p.N, 50)
+			}
+			g.Rows = append(g.Rows, []string{c.Target, strconv.Itoa(p.N), Quantity(e, sample.Seconds), times(c.Over(p.N, 1)), times(by50), Quantity(e/float64(p.N), sample.Seconds)})
+		}
+	}
+	return g
+}
+
+func times(v float64) string {
+	if v == 0 {
+		return missing
+	}
+	return number(v, max(decimals(v, v/1000), 0))
+}
+
+// timeParts are the parts of elapsed time that are shown, with their names.
+var timeParts = []struct{ share, name string }{
+	{analysis.ShareOwn, "the containers' CPU"}, {analysis.ShareOthers, "others' CPU"}, {analysis.ShareIdle, "no CPU"},
+}
+
+func timeGrid(s *analysis.StartsClaims) shownGrid {
+	g := shownGrid{Title: "Where the elapsed time goes", Head: []string{"target", "containers", "CPU, containers'", "CPU, others'", "no CPU", "some waited for a CPU", "some waited for I/O"}}
+	for _, c := range s.Curves {
+		for _, p := range c.Points {
+			if p.Shares == nil {
+				continue
+			}
+			row := []string{c.Target, strconv.Itoa(p.N)}
+			for _, share := range []string{analysis.ShareOwn, analysis.ShareOthers, analysis.ShareIdle, analysis.ShareQueue, analysis.ShareIO} {
+				v, known := p.Shares[share]
+				if !known {
+					row = append(row, missing)
+					continue
+				}
+				row = append(row, percent(v))
+			}
+			g.Rows = append(g.Rows, row)
+		}
+	}
+	return g
+}
+
+func lawsGrid(s *analysis.StartsClaims) shownGrid {
+	g := shownGrid{Title: "The law of growth", Words: true, Head: []string{"target", "of", "best fit", "off by", "last doubling", "why"}}
+	for _, c := range s.Curves {
+		for _, of := range []struct {
+			name     string
+			laws     *analysis.Laws
+			exponent *analysis.Estimate
+		}{{"elapsed", c.Elapsed, c.ElapsedExponent}, {"CPU time", c.CPU, c.CPUExponent}} {
+			row := []string{c.Target, of.name, missing, missing, missing, c.NoLaw}
+			if of.laws != nil {
+				best := of.laws.Fits[0]
+				row[2], row[3], row[5] = lawText(best), percent(best.Error), of.laws.Why
+			}
+			if of.exponent != nil {
+				row[4] = "n^" + estimate(*of.exponent, sample.Count)
+			}
+			g.Rows = append(g.Rows, row)
+		}
+	}
+	return g
+}
+
+func lawText(l analysis.Law) string {
+	switch l.Name {
+	case analysis.LawPower:
+		return fmt.Sprintf("%s n^%s", Quantity(l.A.Value, sample.Seconds), estimate(l.B, sample.Count))
+	case analysis.LawExponential:
+		return fmt.Sprintf("%s e^(%.3g n)", Quantity(l.A.Value, sample.Seconds), l.B.Value)
+	}
+	return fmt.Sprintf("%s + %s n", Quantity(l.A.Value, sample.Seconds), Quantity(l.B.Value, sample.Seconds))
+}
+
+// countersGrid are the counters as perf stat gives them; those that the machine
+// lacks have no column.
+func countersGrid(s *analysis.StartsClaims) shownGrid {
+	columns := []struct {
+		metric, head string
+		unit         sample.Unit
+	}{
+		{"task-clock", "task-clock", sample.Seconds}, {"context-switches", "switches", sample.Count}, {"migrations", "migrations", sample.Count},
+		{"page-faults", "page faults", sample.Count}, {"cycles", "cycles", sample.Count}, {"instructions", "instructions", sample.Count},
+		{"branches", "branches", sample.Count}, {"branch-misses", "misses", sample.Count},
+		{"payload-cpu", "CPU, payload", sample.Seconds}, {"runtime-cpu", "CPU, runtime", sample.Seconds},
+		{"client-cpu", "CPU, client", sample.Seconds}, {"daemon-cpu", "CPU, daemon", sample.Seconds},
+	}
+	g := shownGrid{Title: "Counters", Head: []string{"target", "containers"}}
+	for i := len(columns) - 1; i >= 0; i-- {
+		if !slices.ContainsFunc(s.Curves, func(c analysis.StartsCurve) bool {
+			return slices.ContainsFunc(c.Points, func(p analysis.StartsPoint) bool { _, known := p.Values[columns[i].metric]; return known })
+		}) {
+			columns = slices.Delete(columns, i, i+1)
+		}
+	}
+	for _, c := range columns {
+		g.Head = append(g.Head, c.head)
+	}
+	for _, p := range s.Published {
+		row := []string{"· published docker run", strconv.Itoa(p.N)}
+		known := map[string]string{"task-clock": Quantity(p.CPU, sample.Seconds), "context-switches": counted(p.Switches),
+			"migrations": counted(p.Migrations), "page-faults": counted(p.Faults)}
+		for _, c := range columns {
+			row = append(row, cellOr(known[c.metric]))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	for _, curve := range s.Curves {
+		for _, p := range curve.Points {
+			row := []string{curve.Target, strconv.Itoa(p.N)}
+			for _, c := range columns {
+				text := plainOf(p, c.metric, c.unit)
+				if c.unit == sample.Count && text != missing {
+					text = counted(p.Values[c.metric].Value)
+				}
+				row = append(row, text)
+			}
+			g.Rows = append(g.Rows, row)
+		}
+	}
+	return g
+}
+
+func cellOr(text string) string {
+	if text == "" {
+		return missing
+	}
+	return text
+}
+
+func scalingGrid(s *analysis.StartsClaims) shownGrid {
+	g := shownGrid{Title: "Over the concurrency", Head: []string{"target", "containers", "at once", "a second", "elapsed", "p50", "p99", "no CPU"}}
+	for _, c := range s.Scaling {
+		for _, p := range c.Points {
+			idle := missing
+			if v, known := p.Shares[analysis.ShareIdle]; known {
+				idle = percent(v)
+			}
+			g.Rows = append(g.Rows, []string{c.Target, strconv.Itoa(p.N), atOnce(p.Concurrency), of(p, "starts-per-second", sample.Count),
+				plainOf(p, "elapsed", sample.Seconds), plainOf(p, "ready-p50", sample.Seconds), plainOf(p, "ready-p99", sample.Seconds), idle})
+		}
+	}
+	return g
+}
+
+func uslGrid(s *analysis.StartsClaims) shownGrid {
+	g := shownGrid{Title: "The scalability law over the concurrency", Head: []string{"target", "one alone, a second", "serial share", "crosstalk", "knee at", "off by at most"}}
+	for _, c := range s.Scaling {
+		if c.USL == nil {
+			g.Rows = append(g.Rows, []string{c.Target, missing, missing, missing, missing, c.NoLaw})
+			continue
+		}
+		knee := "none"
+		if k := c.USL.Knee; k != nil {
+			knee = estimate(*k, sample.Count)
+		}
+		g.Rows = append(g.Rows, []string{c.Target, estimate(c.USL.Rate, sample.Count), estimate(c.USL.Serial, sample.Count),
+			estimate(c.USL.Crosstalk, sample.Count), knee, percent(c.USL.Error)})
+	}
+	return g
+}
+
+func heldGrid(s *analysis.StartsClaims) shownGrid {
+	g := shownGrid{Title: "Memory of each container held", Head: []string{"target", "held", "MemAvailable", "PSS", "RSS", "cgroup", "runtime PSS", "runtime RSS", "runtime cgroup", "daemon PSS, whole", "removed in"}}
+	for _, c := range s.Held {
+		for _, p := range c.Points {
+			row := []string{c.Target, strconv.Itoa(p.N)}
+			for _, m := range []string{"available-drop", "payload-pss", "payload-rss", "payload-charge", "runtime-pss", "runtime-rss", "runtime-charge", "daemon-pss"} {
+				row = append(row, plainOf(p, m, sample.Bytes))
+			}
+			g.Rows = append(g.Rows, append(row, plainOf(p, "removal", sample.Seconds)))
+		}
+	}
+	return g
+}
+
+func failedGrid(s *analysis.StartsClaims) shownGrid {
+	g := shownGrid{Title: "Trials that failed", Words: true, Head: []string{"target", "containers", "at once", "trials", "the last one"}}
+	add := func(target string, points []analysis.StartsPoint) {
+		for _, p := range points {
+			if p.Failed > 0 {
+				g.Rows = append(g.Rows, []string{target, strconv.Itoa(p.N), atOnce(p.Concurrency), strconv.Itoa(p.Failed), p.Failure})
+			}
+		}
+	}
+	for _, c := range append(slices.Clone(s.Curves), s.Held...) {
+		add(c.Target, c.Points)
+	}
+	for _, c := range s.Scaling {
+		add(c.Target, c.Points)
+	}
+	return g
+}
+
+// growthFigures draw elapsed time over the number of containers, relative to
+// fifty and to one, and the published curve.
+func growthFigures(s *analysis.StartsClaims) []figure {
+	var out []figure
+	for _, base := range []int{50, 1} {
+		f := figure{Title: fmt.Sprintf("Elapsed time, by that of %d", base), Beside: len(out) > 0,
+			X: axis{Label: "containers", Log: true}, Y: axis{Label: fmt.Sprintf("times the elapsed time of %d", base), Log: true}}
+		for _, c := range s.Curves {
+			l := line{Name: c.Target, Look: lookMeasured}
+			for _, p := range c.Points {
+				over := c.Over(p.N, base)
+				if over <= 0 || p.N < base {
+					continue
+				}
+				e := p.Values["elapsed"]
+				one := over / e.Value
+				at := point{X: float64(p.N), Y: over, Low: over, High: over, Tip: estimate(e, sample.Seconds)}
+				if known(e.Interval) {
+					at.Low, at.High = e.Interval.Low*one, e.Interval.High*one
+				}
+				l.Points = append(l.Points, at)
+			}
+			if len(l.Points) > 1 {
+				f.Lines = append(f.Lines, l)
+			}
+		}
+		published := line{Name: "published docker run", Look: lookPublished}
+		for _, p := range s.Published {
+			y := p.ElapsedBy1
+			if base == 50 {
+				y = p.ElapsedBy50
+			}
+			if y > 0 {
+				published.Points = append(published.Points, point{X: float64(p.N), Y: y, Low: y, High: y, Tip: Quantity(p.Elapsed, sample.Seconds)})
+			}
+		}
+		if len(f.Lines) > 0 {
+			f.Lines = append(f.Lines, published)
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// timeFigure draws what all CPUs did while the most containers were started.
+func timeFigure(s *analysis.StartsClaims) []figure {
+	f := figure{Title: "What the CPUs did while the most containers were started", Y: axis{Label: "share of what all CPUs could do, %", Zero: true}}
+	for _, c := range s.Curves {
+		for i := len(c.Points) - 1; i >= 0; i-- {
+			p := c.Points[i]
+			if p.Shares == nil {
+				continue
+			}
+			b := bar{Name: fmt.Sprintf("%s, %d", c.Target, p.N), Look: lookMeasured}
+			for _, piece := range timeParts {
+				b.Parts = append(b.Parts, part{piece.name, 100 * p.Shares[piece.share]})
+			}
+			f.Bars = append(f.Bars, b)
+			break
+		}
+	}
+	if len(f.Bars) == 0 {
+		return nil
+	}
+	return []figure{f}
+}
+
+// scalingFigures draw starts a second over the concurrency, with the law.
+func scalingFigures(s *analysis.StartsClaims) []figure {
+	f := figure{Title: "Starts a second over the concurrency", X: axis{Label: "at once", Log: true}, Y: axis{Label: "starts a second", Zero: true}}
+	for _, c := range s.Scaling {
+		l := line{Name: c.Target, Look: lookMeasured}
+		fit := line{Name: c.Target + ", law", Look: lookFit}
+		for _, p := range c.Points {
+			e, measured := p.Values["starts-per-second"]
+			if !measured {
+				continue
+			}
+			at := point{X: float64(p.Concurrency), Y: e.Value, Low: e.Value, High: e.Value}
+			if known(e.Interval) {
+				at.Low, at.High = e.Interval.Low, e.Interval.High
+			}
+			l.Points = append(l.Points, at)
+			if c.USL != nil {
+				y := c.USL.At(float64(p.Concurrency))
+				fit.Points = append(fit.Points, point{X: float64(p.Concurrency), Y: y, Low: y, High: y})
+			}
+		}
+		if len(l.Points) > 1 {
+			f.Lines = append(f.Lines, l)
+			if len(fit.Points) > 1 {
+				f.Lines = append(f.Lines, fit)
+			}
+		}
+	}
+	if len(f.Lines) == 0 {
+		return nil
+	}
+	return []figure{f}
+}
