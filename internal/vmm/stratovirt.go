@@ -85,10 +85,15 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 	}
 	parameters := append([]string{"console=" + s.serial}, s.append...)
 	if m.Agent {
+		// Its ports have no names. On microvm there is one, number 0, which only a
+		// console may have.
+		port, way := "virtserialport,id=agent,chardev=port,nr=1", "dev:/dev/vport0p1"
+		if s.bus != "pci" {
+			port, way = "virtconsole,id=agent,chardev=port,nr=0", "tty:/dev/hvc0"
+		}
 		args = append(args, "-device", "virtio-serial-"+s.bus+",id=serial0"+on(),
-			"-chardev", "socket,path=port,id=port,server,nowait", "-device", "virtserialport,id=agent,chardev=port,nr=1")
-		// It gives its ports no names.
-		p.channels = []plug{{socket: "port", dial: true, way: "dev:/dev/vport0p1"}}
+			"-chardev", "socket,path=port,id=port,server,nowait", "-device", port)
+		p.channels = []plug{{socket: "port", dial: true, way: way}}
 		parameters = append(parameters, ways(p.channels))
 	}
 	p.args = append(args, "-append", strings.Join(append(parameters, m.Append...), " "))

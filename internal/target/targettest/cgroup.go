@@ -10,18 +10,15 @@ import (
 	"github.com/tarelab/tare/internal/target"
 )
 
-// makeCgroup makes the instance's group with its limits, as the laboratory
-// does; "" where this user may not.
-func makeCgroup(id string, limits target.Limits) (string, error) {
+// makeCgroup makes the instance's group, as the laboratory does: without its
+// limits, which are the driver's to set. "" where this user may not.
+func makeCgroup(id string) (string, error) {
 	trees, err := sys.Cgroups()
 	if err != nil || !trees.Usable() {
 		return "", err
 	}
 	rel := target.Label + "/" + id
-	if err := trees.Make(rel); err != nil {
-		return "", err
-	}
-	return rel, trees.Apply(rel, sys.Bounds{CPUs: limits.CPUs, CPUSet: limits.CPUSet, Memory: limits.Memory, Pids: limits.Pids})
+	return rel, trees.Make(rel)
 }
 
 // removeCgroup removes the group after Close, which must have ended every

@@ -100,7 +100,7 @@ func (s *suite) prepare(ctx context.Context, j job) (*instance, error) {
 		return nil, err
 	}
 	i.spec.Stdio = target.Stdio{Stdin: j.stdin, Stdout: i.stdout.write, Stderr: i.stderr.write}
-	if i.spec.Cgroup, err = makeCgroup(i.spec.ID, i.spec.Limits); err != nil {
+	if i.spec.Cgroup, err = makeCgroup(i.spec.ID); err != nil {
 		return nil, err
 	}
 	i.Instance, err = s.driver.Prepare(ctx, i.spec, i.dir)
