@@ -41,7 +41,8 @@ the binary.`,
 				return err
 			}
 			found := checked{Host: hostinfo.Gather(), Facts: hostinfo.Probe(c.Context())}
-			for _, f := range laboratory.Check(c.Context(), laboratory.Drivers(), fresh) {
+			findings := laboratory.Check(c.Context(), laboratory.Drivers(), fresh)
+			for _, f := range findings {
 				t := checkedTarget{Finding: f, Works: f.Err == nil}
 				var cannot *target.CannotError
 				if errors.As(f.Err, &cannot) {
@@ -51,6 +52,7 @@ the binary.`,
 				}
 				found.Targets = append(found.Targets, t)
 			}
+			lab.ProveKVM(found.Facts, findings)
 			for _, note := range laboratory.Notes() {
 				fmt.Fprintln(env.Stderr, "note:", note)
 			}

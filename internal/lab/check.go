@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,6 +83,28 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 	}
 	l.writeChecks(known)
 	return findings
+}
+
+// kvmFact is the name of hostinfo's fact.
+const kvmFact = "KVM"
+
+// ProveKVM completes the fact KVM by what the checks of virtual machines found:
+// whether a guest reached user mode under it, or why none did.
+func ProveKVM(facts []hostinfo.Fact, found []Finding) {
+	i := slices.IndexFunc(facts, func(f hostinfo.Fact) bool { return f.Name == kvmFact })
+	if i < 0 {
+		return
+	}
+	for _, f := range found {
+		switch notes := f.Facts.Notes; {
+		case notes["accel"] == "kvm":
+			facts[i].OK, facts[i].Value = true, "a guest of "+f.Target+" reached user mode"
+			facts[i].Why, facts[i].Remedy = "", ""
+			return
+		case notes["no-kvm"] != "":
+			facts[i].Why = notes["no-kvm"]
+		}
+	}
 }
 
 func (l *Lab) checksFile() string { return filepath.Join(l.config.StateDir, "checks.json") }

@@ -344,7 +344,7 @@ func (h *home) prove(ctx context.Context, d *Driver, path string, g guestKernel)
 	}
 	why := ""
 	if failed != nil {
-		why = "a stock kernel does not reach user mode under KVM here: " + firstLine(m.Explain(failed))
+		why = "no guest reaches user mode under KVM here: " + firstLine(m.Explain(failed))
 	}
 	if err := errors.Join(ctx.Err(), i.Close()); err != nil {
 		return proof{}, err

@@ -46,7 +46,7 @@ type result struct {
 	err  error
 }
 
-func newInstance(ctx context.Context, d *Driver, path string, m vmm.Machine, spec target.Spec, dir string) (*instance, error) {
+func newInstance(ctx context.Context, d *Driver, path string, m vmm.Machine, spec target.Spec, dir string) (target.Instance, error) {
 	i := &instance{driver: d, spec: spec, result: make(chan result, 1)}
 	err := i.open(ctx, vmm.Config{VMM: d.vmm, Path: path, Machine: m, Dir: dir, Launcher: d.lab.LaunchPath, Cgroup: payloadGroup(spec),
 		Mark: func(at vmm.Mark) { i.mark(target.Phase(at)) }})

@@ -1,0 +1,383 @@
+package vm
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/targettest"
+	"github.com/tarelab/tare/internal/vmm"
+)
+
+// TestMain lets this binary stand in for StratoVirt, where it is called by that
+// name: what it does is the name of the directory that it is called from.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "stratovirt" {
+		if err := standIn(filepath.Base(filepath.Dir(os.Args[0])), os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, "stand-in:", err)
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// machineAt is a machine of the stand-in that behaves so.
+func machineAt(t *testing.T, lab target.Lab, behaviour string) (*Driver, string) {
+	v, ok := vmm.ByName("stratovirt/microvm")
+	if !ok {
+		t.Skip("StratoVirt is not for this architecture")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), behaviour)
+	path := filepath.Join(dir, "stratovirt")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Symlink(self, path)); err != nil {
+		t.Fatal(err)
+	}
+	return New(lab, v), path
+}
+
+// boot runs a payload in the stand-in, and gives how it went, and the marks.
+func boot(t *testing.T, lab target.Lab, behaviour string) (target.Exit, string, []target.Phase, error) {
+	d, path := machineAt(t, lab, behaviour)
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := target.Spec{ID: "tare-faults", Args: []string{"/bin/echo", "hello"}, Env: []string{"A=b"}, Stdio: target.Stdio{Stdout: out, Stderr: out}}
+	m := vmm.Machine{Kernel: vmm.Kernel{Path: "/kernel"}, Initrd: "/initrd", Append: []string{"loglevel=6"}, CPUs: 2, Memory: 128 << 20, Accel: vmm.KVM, Agent: true}
+	inst, err := newInstance(t.Context(), d, path, m, spec, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var phases []target.Phase
+	marks := make(chan target.Phase, 64)
+	err = inst.Start(t.Context(), func(p target.Phase) { marks <- p })
+	var exit target.Exit
+	if err == nil {
+		exit, err = inst.Wait(t.Context())
+	}
+	if cerr := inst.Close(); cerr != nil {
+		t.Errorf("close: %v", cerr)
+	}
+	close(marks)
+	for p := range marks {
+		phases = append(phases, p)
+	}
+	said, rerr := os.ReadFile(out.Name())
+	if rerr != nil {
+		t.Fatal(rerr)
+	}
+	return exit, string(said), phases, err
+}
+
+// TestStratoVirtStandIn checks the command line of a KVM-only VMM, its control
+// channel and the whole conversation with a guest, on machines without KVM.
+func TestStratoVirtStandIn(t *testing.T) {
+	exit, said, phases, err := boot(t, targettest.New(t), "works")
+	if err != nil || exit.Code != 7 || said != "/bin/echo hello\n" {
+		t.Fatalf("exit %+v, output %q, error %v; want code 7 and the arguments", exit, said, err)
+	}
+	for _, want := range []target.Phase{"vmm", "vmm-ready", "kernel-byte", "kernel", "init", "agent", target.PhaseExit, target.PhaseOff} {
+		if !slices.Contains(phases, want) {
+			t.Errorf("marks %q lack %q", phases, want)
+		}
+	}
+}
+
+// TestFaults sees that each way to fail is told as what it is.
+func TestFaults(t *testing.T) {
+	patience := vmm.DefaultPatience
+	vmm.DefaultPatience = map[vmm.Mark]time.Duration{
+		vmm.MarkReady: 30 * time.Second, vmm.MarkFirstByte: 30 * time.Second, vmm.MarkKernel: 30 * time.Second,
+		vmm.MarkInit: 300 * time.Millisecond, vmm.MarkAgent: 300 * time.Millisecond,
+	}
+	t.Cleanup(func() { vmm.DefaultPatience = patience })
+	lab := targettest.New(t)
+	for behaviour, wants := range map[string][]string{
+		"nonsense":  {"stratovirt/microvm: QMP", "hello, who is there?"},
+		"refuses":   {"qmp_capabilities: CommandNotFound: too many requests"},
+		"dies":      {"exit code 3", "out of luck", `last mark was`},
+		"hangs":     {"the guest hangs", `no "init" came within 300ms`, "Linux version 6.1.0-stand-in"},
+		"no-agent":  {"the guest hangs", `no "agent" came within 300ms`, "tare: init"},
+		"babbles":   {"no agent's"},
+		"panics":    {"the guest's kernel panicked: Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)", "No filesystem could mount root"},
+		"panics-on": {"Kernel panic - not syncing: Fatal exception", "the VMM went on after the kernel's panic"},
+		"too-much":  {"a frame of the guest's has 4294967295 bytes"},
+		"refused":   {"the guest could not run the payload: /bin/echo: Exec format error"},
+	} {
+		t.Run(behaviour, func(t *testing.T) {
+			_, _, _, err := boot(t, lab, behaviour)
+			if err == nil {
+				t.Fatal("it ended well")
+			}
+			for _, want := range wants {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error lacks %q:\n%v", want, err)
+				}
+			}
+			if target.IsLab(err) {
+				t.Errorf("the laboratory is blamed: %v", err)
+			}
+		})
+	}
+}
+
+// TestSerialFlood lets a guest print 64 MiB before its agent speaks.
+func TestSerialFlood(t *testing.T) {
+	exit, said, _, err := boot(t, targettest.New(t), "floods")
+	if err != nil || exit.Code != 7 || said != "/bin/echo hello\n" {
+		t.Fatalf("exit %+v, output %q, error %v", exit, said, err)
+	}
+}
+
+// TestOneSocketPath gives two machines one directory.
+func TestOneSocketPath(t *testing.T) {
+	lab := targettest.New(t)
+	v, ok := vmm.ByName("qemu/microvm")
+	if !ok {
+		t.Skip("qemu/microvm is not for this architecture")
+	}
+	d, dir := New(lab, v), t.TempDir()
+	m := vmm.Machine{Kernel: vmm.Kernel{Path: "/kernel"}, CPUs: 1, Memory: 1 << 20, Accel: vmm.TCG, Agent: true}
+	one, err := newInstance(t.Context(), d, "/bin/true", m, target.Spec{Args: []string{"/x"}}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = newInstance(t.Context(), d, "/bin/true", m, target.Spec{Args: []string{"/x"}}, dir)
+	if err == nil || !target.IsLab(err) || !strings.Contains(err.Error(), filepath.Join(dir, "console")) {
+		t.Errorf("two machines with one directory: %v", err)
+	}
+	if err := one.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBadGuests asks for guests that cannot be.
+func TestBadGuests(t *testing.T) {
+	lab := targettest.New(t)
+	v, ok := vmm.ByName("qemu/microvm")
+	if !ok {
+		t.Skip("qemu/microvm is not for this architecture")
+	}
+	arm := make([]byte, 8192)
+	copy(arm[56:], "ARM\x64")
+	foreign, text := filepath.Join(t.TempDir(), "Image"), filepath.Join(t.TempDir(), "text")
+	if err := errors.Join(os.WriteFile(foreign, arm, 0o644), os.WriteFile(text, []byte(strings.Repeat("no kernel ", 1000)), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		kernel string
+		spec   target.Spec
+		want   string
+	}{
+		"kernel of another architecture": {foreign, target.Spec{}, "is for arm64"},
+		"no kernel":                      {text, target.Spec{}, `it is no kernel that tare knows: it begins with "no kerne"`},
+		"no such kernel":                 {"/no/such/kernel", target.Spec{}, "no such file"},
+		"more memory than there is":      {"", target.Spec{Limits: target.Limits{Memory: 1 << 50}}, "does not fit into the host's"},
+		"a mount":                        {"", target.Spec{Mounts: []target.Mount{{Source: "/tmp", Target: "/mnt"}}}, "shares no file or directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lab := lab
+			lab.Guest.Kernel = c.kernel
+			c.spec.Args, c.spec.Rootfs = []string{"/x"}, lab.TestRootfs
+			_, err := New(lab, v).machine(t.Context(), "/bin/true", c.spec)
+			var cannot *target.CannotError
+			if !errors.As(err, &cannot) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want a CannotError with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestGuestDies lets a real guest panic in the middle of its payload, and kills
+// a real VMM.
+func TestGuestDies(t *testing.T) {
+	lab := targettest.New(t)
+	v, ok := vmm.ByName("qemu/microvm")
+	if !ok {
+		t.Skip("qemu/microvm is not for this architecture")
+	}
+	for name, c := range map[string]struct {
+		script string
+		kill   bool
+		wants  []string
+	}{
+		"panic": {"echo c >/proc/sysrq-trigger; sleep 60", false, []string{"Kernel panic - not syncing: sysrq triggered crash", `last mark was "off"`, "write_sysrq_trigger"}},
+		"kill":  {"sleep 60", true, []string{"was killed by signal 9", "tare: init"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inst, err := New(lab, v).Prepare(t.Context(), target.Spec{ID: "tare-dies", Rootfs: lab.TestRootfs,
+				Args: []string{"/bin/sh", "-c", c.script}, Env: []string{"PATH=/bin"}}, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = inst.Start(t.Context(), func(p target.Phase) {
+				if c.kill && p == target.Phase(vmm.MarkAgent) {
+					_ = syscall.Kill(inst.Watch()[0].PID, syscall.SIGKILL)
+				}
+			})
+			if err == nil {
+				_, err = inst.Wait(t.Context())
+			}
+			for _, want := range c.wants {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("the error lacks %q:\n%v", want, err)
+				}
+			}
+			if err := inst.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// --- the stand-in ---
+
+// standIn is the VMM.
+func standIn(behaviour string, args []string) error {
+	if err := commandLine(args); err != nil {
+		return err
+	}
+	sockets := map[string]net.Listener{}
+	for _, name := range []string{"qmp", "console", "port"} {
+		l, err := net.Listen("unix", name)
+		if err != nil {
+			return err
+		}
+		sockets[name] = l
+	}
+	port := make(chan net.Conn, 1)
+	go func() {
+		c, err := sockets["port"].Accept()
+		if err == nil {
+			port <- c
+		}
+	}()
+	console, err := sockets["console"].Accept()
+	if err != nil {
+		return err
+	}
+	if err := monitor(sockets["qmp"], behaviour); err != nil {
+		return err
+	}
+	if behaviour == "dies" {
+		return errors.New("out of luck")
+	}
+	kernel(console, behaviour)
+	return guest(<-port, console, behaviour)
+}
+
+// commandLine checks what StratoVirt would refuse.
+func commandLine(args []string) error {
+	given := map[string]string{}
+	for i := 0; i+1 < len(args); i += 2 {
+		given[args[i]] += args[i+1] + "\n"
+	}
+	for flag, want := range map[string]string{
+		"-machine": "microvm", "-smp": "2", "-m": "128M", "-kernel": "/kernel", "-initrd": "/initrd",
+		"-qmp": "unix:qmp,server,nowait", "-serial": "socket,path=console,server,nowait",
+		"-chardev": "socket,path=port,id=port,server,nowait", "-device": "virtconsole,id=agent,chardev=port,nr=0",
+		"-append": "tare_channel=tty:/dev/hvc0",
+	} {
+		if !strings.Contains(given[flag], want) {
+			return fmt.Errorf("%s is %q, want %q", flag, given[flag], want)
+		}
+	}
+	return nil
+}
+
+// monitor speaks QMP, up to the negotiation.
+func monitor(l net.Listener, behaviour string) error {
+	c, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	if behaviour == "nonsense" {
+		fmt.Fprintln(c, `"hello, who is there?"`)
+		time.Sleep(time.Minute)
+	}
+	fmt.Fprint(c, `{"QMP":{"version":{"qemu":{"micro":1,"minor":0,"major":5},"package":"StratoVirt-2.5.0"},"capabilities":[]}}`+"\r\n")
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil || !strings.Contains(line, `"qmp_capabilities"`) {
+		return fmt.Errorf("QMP began with %q: %w", line, err)
+	}
+	if behaviour == "refuses" {
+		fmt.Fprintln(c, `{"error":{"class":"CommandNotFound","desc":"too many requests"}}`)
+		time.Sleep(time.Minute)
+	}
+	_, err = fmt.Fprintln(c, `{"return":{}}`)
+	return err
+}
+
+// kernel prints what a kernel does.
+func kernel(console io.Writer, behaviour string) {
+	fmt.Fprint(console, "\x1b[0m[    0.000000] Linux version 6.1.0-stand-in (nobody) #1\r\n")
+	switch behaviour {
+	case "hangs":
+		time.Sleep(time.Minute)
+	case "panics":
+		fmt.Fprint(console, "[    1.0] No filesystem could mount root, tried: \r\n[    1.1] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)\r\n")
+		os.Exit(0)
+	case "floods":
+		noise := []byte(strings.Repeat("\x00\xff flood of letters without an end", 1024))
+		for sent := 0; sent < 64<<20; sent += len(noise) {
+			if _, err := console.Write(noise); err != nil {
+				return
+			}
+		}
+		fmt.Fprint(console, "\r\n")
+	}
+	fmt.Fprint(console, "[    1.000000] Run /.tare/init as init process\r\ntare: init\n")
+}
+
+// guest is the agent.
+func guest(c net.Conn, console io.Writer, behaviour string) error {
+	a := &agent{conn: c, in: bufio.NewReader(c)}
+	switch behaviour {
+	case "no-agent":
+		time.Sleep(time.Minute)
+	case "babbles":
+		return a.send('Z', []byte("what?"))
+	case "too-much":
+		_, err := c.Write([]byte{'H', 255, 255, 255, 255})
+		time.Sleep(time.Second)
+		return err
+	}
+	if err := a.send(frameHello, []byte("1\ntty:/dev/hvc0")); err != nil {
+		return err
+	}
+	kind, data, err := a.receive()
+	if err != nil || kind != frameRun {
+		return fmt.Errorf("want a request, got %q: %w", kind, err)
+	}
+	texts := strings.Split(string(data), "\x00") // guest/init.c has their order
+	switch behaviour {
+	case "panics-on":
+		fmt.Fprint(console, "Kernel panic - not syncing: Fatal exception\r\n")
+		time.Sleep(time.Minute)
+	case "refused":
+		if err := a.send(frameFailed, []byte(texts[7]+": Exec format error")); err != nil {
+			return err
+		}
+	}
+	err = errors.Join(a.send(frameOutput, []byte(strings.Join(texts[7:9], " ")+"\n")), a.send(frameExit, []byte{0, 7, 0, 0}))
+	if err != nil {
+		return err
+	}
+	_, _, err = a.receive()
+	return err
+}
