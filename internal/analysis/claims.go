@@ -161,6 +161,8 @@ type Claims struct {
 	Trials   int           `json:"trials"`   // finished trials
 	Planned  int           `json:"planned"`
 
+	// Churn is there for runs of the churn workloads.
+	Churn *Churn `json:"churn,omitempty"`
 	// Waits are what the watched cells waited for.
 	Waits []Waits `json:"waits,omitempty"`
 

@@ -33,17 +33,17 @@ const wallTime = "wall"
 // mostOverhead is the share of the elapsed time that watching may cost.
 const mostOverhead = 0.05
 
-// WaitsOf says what the watched cells waited for. profiles holds those of each
-// cell's trials that gave samples.
-func WaitsOf(in Input, profiles map[string][]profile.Profile) (all []Waits, warnings []string) {
+// WaitsOf says what the watched cells waited for. profiles holds for each cell
+// what all of its trials that gave samples showed together, trials their number.
+func WaitsOf(in Input, profiles map[string]profile.Profile, trials map[string]int) (all []Waits, warnings []string) {
 	in = in.defaults()
 	for _, c := range in.Cells {
-		if c.Probe == "" || len(profiles[c.ID]) == 0 {
+		if c.Probe == "" || trials[c.ID] == 0 {
 			continue
 		}
-		p := profile.Merge(profiles[c.ID])
+		p := profiles[c.ID]
 		w := Waits{
-			Cell: c.ID, Target: c.Target, Group: c.Group, Probe: c.Probe, Trials: len(profiles[c.ID]),
+			Cell: c.ID, Target: c.Target, Group: c.Group, Probe: c.Probe, Trials: trials[c.ID],
 			Elapsed: p.Elapsed.Seconds(), Cost: p.Cost.Seconds(),
 			Rows: p.Table(), Flame: p.Flame(), Lost: p.Lost, Notes: p.Notes,
 		}
@@ -74,10 +74,10 @@ func (w Waits) warnings() (all []string) {
 	switch e := w.Overhead; {
 	case e == nil:
 		all = append(all, fmt.Sprintf("%s: what watching cost is not known, because no block holds the trial both ways", w.Cell))
-	case e.Interval.Low > 1+mostOverhead:
+	case e.Interval.Method != MethodNone && e.Interval.Low > 1+mostOverhead:
 		all = append(all, fmt.Sprintf("%s: watching made the trials %.1f %% longer, more than %.0f %%: shares of waits are of the slower trials; times stand in the tables of the trials that nothing watched",
 			w.Cell, 100*(e.Ratio-1), 100*mostOverhead))
-	case e.Interval.High > 1+mostOverhead:
+	case e.Interval.Method == MethodNone || e.Interval.High > 1+mostOverhead:
 		all = append(all, fmt.Sprintf("%s: it is not shown that watching cost less than %.0f %% of the elapsed time; more --blocks or a quieter machine would tell", w.Cell, 100*mostOverhead))
 	}
 	return all

@@ -25,6 +25,8 @@ type chooseFlags struct {
 	concurrency  []string
 	inside       int
 	cpus         int
+	threads      []string
+	each         int
 }
 
 func (f *chooseFlags) define(flags *pflag.FlagSet) {
@@ -38,6 +40,8 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.concurrency, "concurrency", nil, "instances that are under way at one moment at most, as 100 or 1,10,100")
 	flags.IntVar(&f.inside, "copies-inside", 0, "copies in each instance, where the study has one per CPU")
 	flags.IntVar(&f.cpus, "cpus", 0, "CPUs that an instance may use, where the study lets it use all")
+	flags.StringSliceVar(&f.threads, "threads", nil, "threads of the study's workloads that have several, as 1..4 or 1,8,50, instead of the study's levels")
+	flags.IntVar(&f.each, "each", 0, "cycles of each thread, in studies of churn")
 	// The words of studies of containers, for the same flags.
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		switch name {
@@ -53,7 +57,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 // apply changes a study as the flags say. Every error is bad input.
 func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, error) {
 	st, err := f.vary(st)
-	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "copies-inside", "cpus", "on"} {
+	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "copies-inside", "cpus", "on", "threads", "each"} {
 		if flags.Changed(flag) {
 			st = st.Detached()
 		}
@@ -88,6 +92,12 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 	}
 	if err == nil && flags.Changed("cpus") {
 		st.Limits, err = withCPUs(st.Limits, f.cpus)
+	}
+	if err == nil && flags.Changed("threads") {
+		st.Limits, err = withThreads(st.Limits, f.threads)
+	}
+	if err == nil && flags.Changed("each") {
+		st, err = withEach(st, f.each)
 	}
 	if err == nil && flags.Changed("on") {
 		if len(f.on) == 0 {
@@ -198,4 +208,41 @@ func changed(levels []study.Limits, flag, wanted string, change func(*study.Limi
 		return nil, fmt.Errorf("%s: no environment of the study %s", flag, wanted)
 	}
 	return levels, nil
+}
+
+// withThreads replaces the levels that are numbers of threads.
+func withThreads(levels []study.Limits, items []string) ([]study.Limits, error) {
+	counts, err := parseCounts(items)
+	if err != nil {
+		return nil, fmt.Errorf("--threads %s: %w", strings.Join(items, ","), err)
+	}
+	if !slices.ContainsFunc(levels, func(l study.Limits) bool { return l.Params["threads"] != "" }) {
+		return nil, errors.New("--threads: the study has no levels of threads")
+	}
+	var out []study.Limits
+	for _, n := range counts {
+		out = append(out, study.Limits{Name: strconv.Itoa(n) + "-threads", Params: map[string]string{"threads": strconv.Itoa(n)}})
+	}
+	return out, nil
+}
+
+// withEach sets the cycles of all workloads that have some.
+func withEach(st study.Study, n int) (study.Study, error) {
+	if n < 1 {
+		return st, fmt.Errorf("--each %d: must be at least 1", n)
+	}
+	st.Workloads = slices.Clone(st.Workloads)
+	for i, w := range st.Workloads {
+		if strings.HasPrefix(w.Kind, "churn-") {
+			st.Workloads[i].Params = maps.Clone(w.Params)
+			if st.Workloads[i].Params == nil {
+				st.Workloads[i].Params = map[string]string{}
+			}
+			st.Workloads[i].Params["each"] = strconv.Itoa(n)
+		}
+	}
+	if !slices.ContainsFunc(st.Workloads, func(w study.Workload) bool { return strings.HasPrefix(w.Kind, "churn-") }) {
+		return st, errors.New("--each: the study has no workload of churn")
+	}
+	return st, nil
 }

@@ -31,12 +31,9 @@ func Report(run *store.Run) (report.Input, error) {
 			claims.Warnings = append(claims.Warnings, err.Error())
 		}
 	}
-	profiles, err := profilesOf(run)
-	if err != nil {
+	if err := waitClaims(run, in, &claims); err != nil {
 		return report.Input{}, err
 	}
-	waits, warnings := analysis.WaitsOf(in, profiles)
-	claims.Waits, claims.Warnings = waits, append(claims.Warnings, warnings...)
 	return report.Input{Manifest: run.Manifest(), Claims: claims}, nil
 }
 

@@ -185,3 +185,30 @@ func longest(votes map[string]time.Duration) string {
 	}
 	return names[0]
 }
+
+// Names of locks that studies ask for.
+const (
+	Directory   = "i_rwsem of a directory"
+	CgroupMutex = "cgroup_mutex"
+)
+
+// LockShare is the share of all lock waits, those of kernel threads left out,
+// that lie within a function and are for a lock, "" for any.
+func (p Profile) LockShare(within, lock string) float64 {
+	var all, part time.Duration
+	names := p.names()
+	for i, w := range p.Waits {
+		if w.Kernel || w.Kind == Sleep {
+			continue
+		}
+		all += w.Total
+		inside := slices.ContainsFunc(p.frames(w.Stack), func(f string) bool { return plain(f) == within })
+		if inside && (lock == "" || names[i].lock == lock) {
+			part += w.Total
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return float64(part) / float64(all)
+}

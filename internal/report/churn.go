@@ -1,0 +1,108 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// churnSection is what making and removing kernel objects showed.
+func churnSection(c *analysis.Churn) section {
+	s := section{ID: "churn", Title: "Churn", Alone: true, Note: churnNote}
+	for _, k := range c.Curves {
+		if len(k.Points) > 0 {
+			s.Findings = append(s.Findings, churnFinding(k))
+			s.Tables = append(s.Tables, churnGrid(k))
+		}
+	}
+	if len(c.Tree) > 0 {
+		s.Tables = append(s.Tables, churnTreeGrid(c.Tree))
+	}
+	s.Headline = s.Findings
+	s.Figures = churnFigures(c.Curves)
+	return s
+}
+
+const churnNote = `Rates of a phase: tasks over its mean time. The published tree counts samples of all CPUs: on 104 CPUs most are in osq_lock, where waiters for a mutex or rwsem spin one behind the other while its owner runs. On few CPUs owners are seldom running while others wait, so waiters sleep, and a share of samples would hardly show them: here the shares are of the time that was waited for locks.`
+
+func churnFinding(k analysis.ChurnCurve) string {
+	best := slices.MaxFunc(k.Points, func(a, b analysis.ChurnPoint) int {
+		return int(a.Rate.Median - b.Rate.Median)
+	})
+	last := k.Points[len(k.Points)-1]
+	worst := slices.MaxFunc(last.Phases, func(a, b analysis.ChurnPhase) int { return int((a.P99 - b.P99) * 1e9) })
+	return fmt.Sprintf("%s: most cycles with %s, %s; with %s %s, and the longest p99 is that of %s, %s.",
+		k.Workload, count(best.Threads, "thread"), human(sample.PerSecond, best.Rate.Median, best.Rate.Interval),
+		count(last.Threads, "thread"), human(sample.PerSecond, last.Rate.Median, last.Rate.Interval),
+		worst.Name, human(sample.Seconds, worst.P99, analysis.Interval{}))
+}
+
+func churnGrid(k analysis.ChurnCurve) shownGrid {
+	g := shownGrid{Title: k.Workload + ": cycles a second, and each phase's p50 and p99 in µs", Head: []string{"threads", "cycles/s", "95 %"}}
+	for _, p := range k.Points[0].Phases {
+		g.Head = append(g.Head, p.Name+" p50", "p99")
+	}
+	for _, p := range k.Points {
+		rate := scale{1, ""}.show(p.Rate.Median, p.Rate.Interval)
+		row := []string{strconv.Itoa(p.Threads), rate.Value, rate.interval()}
+		for _, phase := range p.Phases {
+			row = append(row, digits(phase.P50*1e6), digits(phase.P99*1e6))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+func churnTreeGrid(tree []analysis.ChurnBranch) shownGrid {
+	workloads := slices.Sorted(maps.Keys(tree[0].Here))
+	g := shownGrid{Title: "The published call tree beside ours: shares of lock waits", Head: []string{"from → to", "published, of samples", "of these"}}
+	g.Head = append(g.Head, workloads...)
+	for _, b := range tree {
+		row := []string{b.Path, missing, missing}
+		if b.Published > 0 {
+			row[1], row[2] = fmt.Sprintf("%.1f %%", 100*b.Published), fmt.Sprintf("%.1f %%", 100*b.PublishedWait)
+		}
+		for _, w := range workloads {
+			row = append(row, fmt.Sprintf("%.1f %%", 100*b.Here[w]))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+func churnFigures(curves []analysis.ChurnCurve) []figure {
+	rates := figure{Title: "Cycles a second over threads", X: axis{Label: "threads", Log: true}, Y: axis{Label: "cycles a second", Log: true}}
+	var all []figure
+	for _, k := range curves {
+		if len(k.Points) < 2 {
+			continue
+		}
+		l := line{Name: k.Workload, Look: lookMeasured}
+		for _, p := range k.Points {
+			l.Points = append(l.Points, point{float64(p.Threads), p.Rate.Median, p.Rate.Interval.Low, p.Rate.Interval.High, ""})
+		}
+		rates.Lines = append(rates.Lines, l)
+		all = append(all, churnPhases(k))
+	}
+	if len(rates.Lines) == 0 {
+		return nil
+	}
+	return append([]figure{rates}, all...)
+}
+
+func churnPhases(k analysis.ChurnCurve) figure {
+	f := figure{Title: k.Workload + ": p99 of each phase", X: axis{Label: "threads", Log: true}, Y: axis{Label: "p99, µs", Log: true}}
+	for i, phase := range k.Points[0].Phases {
+		l := line{Name: phase.Name, Look: lookMeasured}
+		for _, p := range k.Points {
+			v := p.Phases[i].P99 * 1e6
+			l.Points = append(l.Points, point{float64(p.Threads), v, v, v, ""})
+		}
+		f.Lines = append(f.Lines, l)
+	}
+	return f
+}
