@@ -1,0 +1,222 @@
+package trim
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Result is a kernel that was built.
+type Result struct {
+	Image    string            `json:"image"`  // its file
+	Config   string            `json:"config"` // its configuration's file
+	Script   string            `json:"script"` // the commands that make it again
+	Release  string            `json:"release"`
+	Sizes    map[string]int64  `json:"sizes"`    // bytes: image, vmlinux, text, data, bss
+	Symbols  int               `json:"symbols"`  // built in
+	GivenUp  map[string]string `json:"given_up"` // optional wants that Kconfig dropped, with the reason
+	Commands []string          `json:"commands"`
+	Objects  int               `json:"objects"` // that were made now
+}
+
+// A BuildError is a build that failed, with the first thing that went wrong.
+type BuildError struct {
+	First string // its first error
+	Log   string // all that it said
+	Err   error
+}
+
+func (e *BuildError) Error() string {
+	return fmt.Sprintf("the kernel's build failed: %s (all of it: %s)", e.First, e.Log)
+}
+
+// Unwrap gives the cause.
+func (e *BuildError) Unwrap() error { return e.Err }
+
+// Progress is how far a build is.
+type Progress struct {
+	Objects int    // made so far
+	What    string // the last one
+}
+
+// Build makes the kernel. What is in o.Build already is not made again, so an
+// interrupted build goes on there. tell is called for each object.
+func Build(ctx context.Context, o Options, tell func(Progress)) (*Result, error) {
+	if err := errors.Join(o.Check(o.Base != nil), checkTools(o.Compression)); err != nil {
+		return nil, err
+	}
+	configured, err := configure(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	target, built := "bzImage", filepath.Join("arch", "x86", "boot", "bzImage")
+	if o.Compression == "none" {
+		target, built = "vmlinux", "vmlinux"
+	}
+	objects, err := compile(ctx, &o, target, tell)
+	if err != nil {
+		return nil, err
+	}
+	return o.collect(ctx, configured, target, built, objects)
+}
+
+// compile runs make in a process group of its own, which ends with ctx.
+func compile(ctx context.Context, o *Options, target string, tell func(Progress)) (objects int, err error) {
+	log, err := os.Create(filepath.Join(o.Build, "tare-build.log"))
+	if err != nil {
+		return 0, fmt.Errorf("build the kernel: %w", err)
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	cmd := exec.CommandContext(ctx, "make", fmt.Sprintf("-j%d", o.Jobs), "O="+o.Build, target)
+	cmd.Dir = o.Source
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "KBUILD_BUILD_TIMESTAMP=@0", "KBUILD_BUILD_USER=tare", "KBUILD_BUILD_HOST=tare")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) } // make removes what it was at
+	cmd.WaitDelay = 30 * time.Second
+	read, write := io.Pipe()
+	cmd.Stdout, cmd.Stderr = write, write
+	first := make(chan string, 1)
+	go func() {
+		quoted := ""
+		objects, quoted = follow(io.TeeReader(read, log), tell)
+		first <- quoted
+	}()
+	err = cmd.Run()
+	_ = write.Close() // a PipeWriter's never fails
+	quoted := <-first
+	switch {
+	case ctx.Err() != nil:
+		return objects, ctx.Err()
+	case err != nil:
+		return objects, &BuildError{First: quoted, Log: log.Name(), Err: err}
+	}
+	return objects, nil
+}
+
+var (
+	madeObject = regexp.MustCompile(`^  (CC|AS|LD|AR|HOSTCC|LZ4|ZSTD22|GZIP|XZKERN|OBJCOPY|LEX|YACC|GEN) +(\S+)`)
+	firstError = regexp.MustCompile(`(?i)(\berror:|\bfatal error\b|undefined reference|no space left|\bkilled\b|\*\*\* )`)
+)
+
+// follow reads make's output to its end.
+func follow(r io.Reader, tell func(Progress)) (objects int, quoted string) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	last := ""
+	for lines.Scan() {
+		line := lines.Text()
+		if m := madeObject.FindStringSubmatch(line); m != nil {
+			objects++
+			tell(Progress{objects, m[2]})
+		} else if strings.TrimSpace(line) != "" {
+			last = strings.TrimSpace(line)
+			if quoted == "" && firstError.MatchString(line) {
+				quoted = last
+			}
+		}
+	}
+	_, _ = io.Copy(io.Discard, r) // a line too long for the scanner: make must not block on it
+	if quoted == "" {
+		quoted = last
+	}
+	return objects, quoted
+}
+
+// collect puts the results into o.Output.
+func (o *Options) collect(ctx context.Context, configured *Configured, target, built string, objects int) (*Result, error) {
+	r := &Result{Sizes: map[string]int64{}, GivenUp: map[string]string{}, Objects: objects}
+	for _, v := range configured.Config.Values {
+		if v == "y" {
+			r.Symbols++
+		}
+	}
+	for _, l := range configured.GivenUp {
+		r.GivenUp[l.Symbol] = l.reason()
+	}
+	release, err := os.ReadFile(filepath.Join(o.Build, "include", "config", "kernel.release"))
+	if err != nil {
+		return nil, fmt.Errorf("collect the kernel: %w", err)
+	}
+	r.Release = strings.TrimSpace(string(release))
+	if err := os.MkdirAll(o.Output, 0o755); err != nil {
+		return nil, fmt.Errorf("collect the kernel: %w", err)
+	}
+	r.Image, r.Config, r.Script = filepath.Join(o.Output, filepath.Base(built)), filepath.Join(o.Output, "config"), filepath.Join(o.Output, "rebuild.sh")
+	if target == "vmlinux" { // without symbols: they are a third of it, and nobody reads them at boot
+		_, err = run(ctx, o.Build, "objcopy", "-S", "vmlinux", r.Image)
+	} else {
+		err = copyFile(filepath.Join(o.Build, built), r.Image)
+	}
+	if err := errors.Join(err, copyFile(filepath.Join(o.Build, ".config"), r.Config)); err != nil {
+		return nil, fmt.Errorf("collect the kernel: %w", err)
+	}
+	if err := o.measure(ctx, r); err != nil {
+		return nil, fmt.Errorf("collect the kernel: %w", err)
+	}
+	r.Commands = o.commands(target)
+	script := "#!/bin/sh\n# Makes this kernel again, beside this script.\nset -e\nhere=$(cd \"$(dirname \"$0\")\" && pwd)\n" + strings.Join(r.Commands, "\n") + "\n"
+	summary, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("collect the kernel: %w", err)
+	}
+	return r, errors.Join(os.WriteFile(r.Script, []byte(script), 0o755), os.WriteFile(filepath.Join(o.Output, "kernel.json"), append(summary, '\n'), 0o644))
+}
+
+// commands make the same kernel from the configuration.
+func (o *Options) commands(target string) []string {
+	return []string{
+		"mkdir -p \"$here/build\"",
+		"cp \"$here/config\" \"$here/build/.config\"",
+		fmt.Sprintf("cd '%s'", strings.ReplaceAll(o.Source, "'", `'\''`)),
+		"export KBUILD_BUILD_TIMESTAMP=@0 KBUILD_BUILD_USER=tare KBUILD_BUILD_HOST=tare",
+		"make O=\"$here/build\" olddefconfig",
+		fmt.Sprintf("make -j\"$(nproc)\" O=\"$here/build\" %s", target),
+	}
+}
+
+// measure fills in the sizes.
+func (o *Options) measure(ctx context.Context, r *Result) error {
+	info, err := os.Stat(r.Image)
+	if err != nil {
+		return err
+	}
+	r.Sizes["image"] = info.Size()
+	out, err := run(ctx, o.Build, "size", "vmlinux")
+	if err != nil {
+		return err
+	}
+	var text, data, bss int64
+	_, second, _ := strings.Cut(out, "\n")
+	if _, err := fmt.Sscan(second, &text, &data, &bss); err != nil {
+		return fmt.Errorf("size vmlinux said %q: %w", out, err)
+	}
+	r.Sizes["text"], r.Sizes["data"], r.Sizes["bss"] = text, data, bss
+	return nil
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to + ".tmp")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	return os.Rename(to+".tmp", to)
+}

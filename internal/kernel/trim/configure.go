@@ -1,0 +1,195 @@
+package trim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/kernel/kconfig"
+)
+
+// A Configured is a configuration that Kconfig has made, with what of the wants
+// did not survive although it may.
+type Configured struct {
+	Config  *kconfig.Config
+	GivenUp []Lost // optional wants that are not in it
+}
+
+// A Lost want did not survive Kconfig, or was not asked for.
+type Lost struct {
+	kconfig.Finding
+	Unmet  []string // the dependencies that are off, as "NETFILTER [=n]"
+	Costly bool     // left out on purpose
+}
+
+// A LostError says that wants which are not optional did not survive.
+type LostError struct{ Lost []Lost }
+
+func (e *LostError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Kconfig dropped %d symbols that are wanted:", len(e.Lost))
+	for _, l := range e.Lost {
+		fmt.Fprintf(&b, "\n  CONFIG_%s (need %s: %s): %s", l.Symbol, l.Need, l.Why, l.reason())
+	}
+	return b.String()
+}
+
+func (l Lost) reason() string {
+	switch {
+	case l.Costly:
+		return "costs boot time or size"
+	case l.State == kconfig.Wrong:
+		return fmt.Sprintf("is %s, not %s", l.Has, l.Value)
+	case len(l.Unmet) > 0:
+		return "unmet: " + strings.Join(l.Unmet, ", ")
+	}
+	return string(l.State)
+}
+
+// always are settings of every trimmed kernel: what is on is built in, because
+// there may be no file system to load modules from.
+var always = []string{`CONFIG_LOCALVERSION="-tare"`, "# CONFIG_LOCALVERSION_AUTO is not set", "# CONFIG_WERROR is not set"}
+
+// configure makes the configuration in o.Build.
+func configure(ctx context.Context, o *Options) (*Configured, error) {
+	if err := os.MkdirAll(o.Build, 0o755); err != nil {
+		return nil, fmt.Errorf("configure the kernel: %w", err)
+	}
+	left := o.leaveOut()
+	fragment := filepath.Join(o.Build, "tare.fragment")
+	if err := os.WriteFile(fragment, []byte(o.fragment()), 0o644); err != nil {
+		return nil, fmt.Errorf("configure the kernel: %w", err)
+	}
+	target, extra := "allnoconfig", "KCONFIG_ALLCONFIG="+fragment
+	if o.Way == TopDown {
+		target, extra = "olddefconfig", "KCONFIG_ALLCONFIG="
+		if err := os.WriteFile(filepath.Join(o.Build, ".config"), []byte(o.fromBase()), 0o644); err != nil {
+			return nil, fmt.Errorf("configure the kernel: %w", err)
+		}
+	}
+	if _, err := run(ctx, o.Source, "make", "-s", "O="+o.Build, extra, target); err != nil {
+		return nil, fmt.Errorf("configure the kernel: %w", err)
+	}
+	text, err := os.ReadFile(filepath.Join(o.Build, ".config"))
+	if err != nil {
+		return nil, fmt.Errorf("configure the kernel: %w", err)
+	}
+	config, err := kconfig.Parse(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("configure the kernel: %w", err)
+	}
+	configured, err := survivors(ctx, o, config)
+	if err != nil {
+		return nil, err
+	}
+	configured.GivenUp = append(configured.GivenUp, left...)
+	return configured, nil
+}
+
+// leaveOut takes out of the wants those that are optional and cost: a need that
+// is asked for by name keeps them, because there they are not optional.
+func (o *Options) leaveOut() (left []Lost) {
+	o.Wants = slices.DeleteFunc(slices.Clone(o.Wants), func(w kconfig.Want) bool {
+		out := w.Optional && slices.Contains(costly, w.Symbol)
+		if out {
+			left = append(left, Lost{Finding: kconfig.Finding{Want: w}, Costly: true})
+		}
+		return out
+	})
+	return left
+}
+
+// fragment is what Kconfig is asked for.
+func (o *Options) fragment() string {
+	lines := slices.Clone(always)
+	lines = append(lines, "CONFIG_"+o.Compression.symbol()+"=y")
+	if !slices.ContainsFunc(o.Wants, func(w kconfig.Want) bool { return w.Symbol == "MODULES" && w.Value != "n" }) {
+		lines = append(lines, "# CONFIG_MODULES is not set")
+	}
+	for _, w := range o.Wants {
+		lines = append(lines, assignment(w.Symbol, w.Value))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func assignment(symbol, value string) string {
+	switch value {
+	case "":
+		value = "y"
+	case "n":
+		return "# CONFIG_" + symbol + " is not set"
+	}
+	return "CONFIG_" + symbol + "=" + value
+}
+
+// costly are symbols that cost a boot time or size and that a container host in
+// a virtual machine does not need: the published study's list, and what
+// tare boot profile shows of stock kernels. Whoever needs one names its need.
+var costly = []string{
+	"USB_SUPPORT", "PARPORT", "SOUND", "MEDIA_SUPPORT", "BT", "WLAN", "WIRELESS", "RFKILL", "NFC", "SECURITY_SELINUX",
+	"SECURITY_APPARMOR", "SECURITY_TOMOYO", "SECURITY_SMACK", "SECURITY_LANDLOCK", "SECURITY_YAMA", "INTEGRITY", "IMA", "EVM",
+	"MODULE_SIG", "SYSTEM_TRUSTED_KEYRING", "ENCRYPTED_KEYS", "TRUSTED_KEYS", "RTC_CLASS", "IPV6", "DRM", "FB", "VT", "INPUT",
+	"KPROBES", "FTRACE", "PROFILING", "XEN", "HYPERV", "SUSPEND", "HIBERNATION", "KEXEC", "KEXEC_FILE", "CRASH_DUMP",
+	"MICROCODE", "X86_MCE", "NUMA", "ACPI_APEI", "HOTPLUG_PCI", "DEBUG_INFO", "DEBUG_KERNEL", "SWAP", "AUDIT", "CRYPTO_FIPS",
+	"ATA", "SCSI", "MD", "FUSION", "NETWORK_FILESYSTEMS", "QUOTA", "WATCHDOG", "HWMON", "THERMAL", "POWER_SUPPLY", "I2C", "SPI",
+}
+
+// fromBase is the base's configuration without its modules and without what
+// costs, and with what is wanted at the end, where it counts.
+func (o *Options) fromBase() string {
+	var b strings.Builder
+	wanted := map[string]bool{}
+	for _, w := range o.Wants {
+		wanted[w.Symbol] = true
+	}
+	for _, symbol := range slices.Sorted(maps.Keys(o.Base.Values)) {
+		value := o.Base.Values[symbol]
+		if value == "m" || slices.Contains(costly, symbol) || strings.HasPrefix(symbol, "KERNEL_") {
+			value = "n"
+		}
+		if !wanted[symbol] && symbol != "LOCALVERSION" && symbol != "MODULES" {
+			fmt.Fprintln(&b, assignment(symbol, value))
+		}
+	}
+	for _, symbol := range costly {
+		if _, there := o.Base.Values[symbol]; !there && !wanted[symbol] {
+			fmt.Fprintln(&b, assignment(symbol, "n"))
+		}
+	}
+	return b.String() + o.fragment()
+}
+
+// survivors compares what was asked for with what Kconfig made of it. A symbol
+// that the source does not have is not lost.
+func survivors(ctx context.Context, o *Options, config *kconfig.Config) (*Configured, error) {
+	var lost []Lost
+	for _, f := range config.Check(o.Wants) {
+		if !f.Good() && f.State != kconfig.Unknown {
+			lost = append(lost, Lost{Finding: f})
+		}
+	}
+	lost, err := explain(ctx, o, lost)
+	if err != nil {
+		return nil, err
+	}
+	out := &Configured{Config: config}
+	var fatal []Lost
+	for _, l := range lost {
+		switch {
+		case l.State == kconfig.Unknown: // the source has no such symbol: it is no loss
+		case l.Optional:
+			out.GivenUp = append(out.GivenUp, l)
+		default:
+			fatal = append(fatal, l)
+		}
+	}
+	if len(fatal) > 0 {
+		return nil, &LostError{fatal}
+	}
+	return out, nil
+}
