@@ -12,7 +12,7 @@ import (
 // machine what it can answer.
 func vmmPublishedClaims(d *published.StratoVirtQEMU, c *VMMClaims) []CheckedClaim {
 	return []CheckedClaim{
-		{residentClaim(c), hereRatio(c, VMMFootprint, "rss", "rss", func(r float64) bool { return r <= 1/3. })},
+		{residentClaim(c), hereRatio(c, VMMFootprint, "payload-rss", "payload-rss", func(r float64) bool { return r <= 1/3. })},
 		{speedClaim(c), nil},
 		{tailClaim(c), hereRatio(c, VMMCPU, "16 threads", "latency-p95", func(r float64) bool { return r >= 3 })},
 		{bootClaim(d), nil},
@@ -44,7 +44,7 @@ func hereRatio(c *VMMClaims, table VMMTable, name, metric string, holds func(rat
 }
 
 func residentClaim(c *VMMClaims) PublishedClaim {
-	r := c.find(VMMFootprint, "rss", "rss")
+	r := c.find(VMMFootprint, "payload-rss", "payload-rss")
 	ratio := 1 / r.PublishedRatio()
 	return judged(ratio > 3.5 && ratio < 4.5, "QEMU needs four times StratoVirt's resident memory.",
 		"%.0f MB against %.0f MB: %.2f times; judged as 3.5 to 4.5", r.PublishedQEMU/1e6, r.PublishedStratoVirt/1e6, ratio)

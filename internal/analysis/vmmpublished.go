@@ -151,7 +151,7 @@ func vmmIOPSRows(d *published.StratoVirtQEMU) []vmmRow {
 
 func vmmFootprintRows(d *published.StratoVirtQEMU) []vmmRow {
 	var rows []vmmRow
-	for i, metric := range []string{"mapped", "rss", "dirty"} {
+	for i, metric := range []string{"mapped", "payload-rss", "dirty"} {
 		mean := func(all [][3]int64) float64 {
 			return average(all, func(r [3]int64) float64 { return float64(r[i]) * 1024 })
 		}

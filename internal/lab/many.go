@@ -74,7 +74,7 @@ var (
 		probe.GroupCPUPressure, probe.GroupIOPressure, probe.RunQueueWait, probe.MachineCPU, probe.TareCPU,
 	}
 	weighed = []string{
-		probe.AvailableDrop, probe.PayloadPSS, probe.PayloadRSS, probe.PayloadCharge,
+		probe.AvailableDrop, probe.Mapped, probe.Dirty, probe.GuestResident, probe.VMMOverhead, probe.PayloadPSS, probe.PayloadRSS, probe.PayloadCharge,
 		probe.RuntimePSS, probe.RuntimeRSS, probe.RuntimeCharge, probe.DaemonPSS, probe.DaemonRSS, probe.DaemonCharge,
 	}
 )

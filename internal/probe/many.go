@@ -203,12 +203,21 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 			return nil, err
 		}
 		for _, pid := range pids {
-			pss, rss, err := residentOf(pid)
+			m, err := memoryOf(pid, w.GuestMemory)
 			if err != nil {
 				return nil, err
 			}
-			sums[names.pss] += pss
-			sums[names.rss] += rss
+			sums[names.pss] += m.pss
+			sums[names.rss] += m.rss
+			if w.Role != target.RolePayload {
+				continue
+			}
+			sums[Mapped] += m.mapped
+			sums[Dirty] += m.dirty
+			if m.guest > 0 {
+				sums[GuestResident] += m.guest
+				sums[VMMOverhead] += m.rss - m.guest
+			}
 		}
 		if charge, ok, err := chargeOf(trees, w.Cgroup); err != nil {
 			return nil, err
@@ -217,6 +226,11 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 		}
 	}
 	values := []sample.Value{{Metric: AvailableDrop, Value: (before - now) / float64(max(1, instances))}}
+	for _, m := range []string{Mapped, Dirty, GuestResident, VMMOverhead} {
+		if sum, ok := sums[m]; ok {
+			values = append(values, sample.Value{Metric: m, Value: sum / float64(max(1, instances))})
+		}
+	}
 	for role, names := range roleMemory {
 		each := float64(max(1, instances))
 		if role == target.RoleDaemon {
@@ -253,23 +267,6 @@ func (c Census) processes(trees sys.Hierarchies, w target.Watch) ([]int, error) 
 		}
 	}
 	return out, nil
-}
-
-// residentOf is a process's proportional and its whole resident memory in bytes;
-// both 0 for one that has ended meanwhile.
-func residentOf(pid int) (pss, rss float64, err error) {
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		return 0, 0, nil
-	}
-	rollup, err := p.ProcSMapsRollup()
-	if err != nil {
-		if _, gone := os.Stat(fmt.Sprintf("/proc/%d/exe", pid)); gone != nil {
-			return 0, 0, nil
-		}
-		return 0, 0, fmt.Errorf("memory of process %d: %w", pid, err)
-	}
-	return float64(rollup.Pss), float64(rollup.Rss), nil
 }
 
 // chargeOf is what a cgroup is charged with now, in bytes.

@@ -37,6 +37,10 @@ const (
 	TareCPU             = "tare-cpu"
 
 	AvailableDrop = "available-drop"
+	Mapped        = "mapped"
+	Dirty         = "dirty"
+	GuestResident = "guest-resident"
+	VMMOverhead   = "vmm-overhead"
 	PayloadPSS    = "payload-pss"
 	PayloadRSS    = "payload-rss"
 	PayloadCharge = "payload-charge"
@@ -78,6 +82,10 @@ func Metrics() []sample.Metric {
 		{Name: RunQueueWait, Unit: sample.Seconds, Better: sample.Lower, Help: "how long all tasks of the machine together waited on run queues"},
 		{Name: TareCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of tare itself during the trial"},
 		{Name: AvailableDrop, Unit: sample.Bytes, Better: sample.Lower, Help: "by how much MemAvailable fell for each instance that was held, with all that the kernel and tare keep for it"},
+		{Name: Mapped, Unit: sample.Bytes, Better: sample.Lower, Help: "address space of an instance's payload, the sum of its mappings as pmap -x tells it"},
+		{Name: Dirty, Unit: sample.Bytes, Better: sample.Lower, Help: "memory of an instance's payload that was written to, shared or private, as pmap -x tells it"},
+		{Name: GuestResident, Unit: sample.Bytes, Better: sample.Lower, Help: "the part of a virtual machine's memory that the host has given it"},
+		{Name: VMMOverhead, Unit: sample.Bytes, Better: sample.Lower, Help: "resident memory of a VMM beside its guest's memory"},
 		{Name: PayloadPSS, Unit: sample.Bytes, Better: sample.Lower, Help: "memory of an instance's payload, pages shared with others in proportion"},
 		{Name: PayloadRSS, Unit: sample.Bytes, Better: sample.Lower, Help: "resident memory of an instance's payload, shared pages in full"},
 		{Name: PayloadCharge, Unit: sample.Bytes, Better: sample.Lower, Help: "memory that an instance's payload cgroup is charged with"},

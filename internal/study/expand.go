@@ -29,7 +29,7 @@ func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
 		for _, l := range orOne(s.Limits, Limits{}) {
 			for _, n := range s.levelsOfCopies(w) {
 				for _, c := range s.levelsOfConcurrency(w) {
-					cell := Cell{Workload: w.Name, Environment: l.Name, Limits: l, Copies: n, Concurrency: c, Blocks: s.blocksOf(n)}
+					cell := Cell{Workload: w.Name, Environment: l.Name, Limits: l, Copies: n, Concurrency: c, Blocks: s.blocksOf(w, n)}
 					group := s.group(targets, w, cell)
 					cells = append(cells, group...)
 					for _, probe := range s.Probes {
@@ -49,8 +49,12 @@ func (s Study) levelsOfConcurrency(w Workload) []int {
 	return orOne(orAll(w.Concurrency, s.Concurrency), 0)
 }
 
-// blocksOf is how many blocks hold a cell of so many copies; 0 is all.
-func (s Study) blocksOf(copies int) int {
+// blocksOf is how many blocks hold a cell of a workload with so many copies; 0 is
+// all.
+func (s Study) blocksOf(w Workload, copies int) int {
+	if w.Blocks > 0 && w.Blocks < s.Blocks {
+		return w.Blocks
+	}
 	if s.FewerBlocks.Blocks > 0 && copies >= s.FewerBlocks.From && s.FewerBlocks.Blocks < s.Blocks {
 		return s.FewerBlocks.Blocks
 	}

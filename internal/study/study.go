@@ -79,7 +79,10 @@ type Workload struct {
 	// Copies and Concurrency are the workload's own levels, instead of the study's.
 	Copies      []int `yaml:"copies,omitempty" json:"copies,omitempty"`
 	Concurrency []int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
-	Extra       bool  `yaml:"extra,omitempty" json:"extra,omitempty"` // off by default: measured only where it is named (Select)
+	// Blocks is how many of the study's blocks hold the workload, the first ones;
+	// default all.
+	Blocks int  `yaml:"blocks,omitempty" json:"blocks,omitempty"`
+	Extra  bool `yaml:"extra,omitempty" json:"extra,omitempty"` // off by default: measured only where it is named (Select)
 }
 
 // Limits is one level of the resource factor: the environment that an instance

@@ -177,6 +177,9 @@ type Watch struct {
 	// Alone: the process PID by itself is meant, which shares Cgroup with others.
 	// What it used is no part of what another Watch of the same Cgroup used.
 	Alone bool
+	// GuestMemory is the size of a virtual machine's memory in bytes, which its
+	// VMM maps; 0 for what is no VMM.
+	GuestMemory int64
 	// Network is the path of the network namespace that was made for it; "" when
 	// there is none of the laboratory's.
 	Network string

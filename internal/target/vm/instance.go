@@ -27,6 +27,7 @@ type instance struct {
 	driver  *Driver
 	spec    target.Spec
 	request []byte
+	memory  int64 // of the guest, in bytes
 	vm      *vmm.VM
 	input   *feeder
 	stdout  outlet
@@ -47,7 +48,7 @@ type result struct {
 }
 
 func newInstance(ctx context.Context, d *Driver, path string, m vmm.Machine, spec target.Spec, dir string) (target.Instance, error) {
-	i := &instance{driver: d, spec: spec, result: make(chan result, 1)}
+	i := &instance{driver: d, spec: spec, memory: m.Memory, result: make(chan result, 1)}
 	err := i.open(ctx, vmm.Config{VMM: d.vmm, Path: path, Machine: m, Dir: dir, Launcher: d.lab.LaunchPath, Cgroup: payloadGroup(spec),
 		Mark: func(at vmm.Mark) { i.mark(target.Phase(at)) }})
 	if err != nil {
@@ -77,7 +78,7 @@ func (i *instance) open(ctx context.Context, config vmm.Config) error {
 // Watch implements target.Instance. The VMM is the payload's process on the
 // host: the guest's memory is its memory.
 func (i *instance) Watch() []target.Watch {
-	return []target.Watch{{Role: target.RolePayload, PID: i.vm.PID(), Cgroup: payloadGroup(i.spec)}}
+	return []target.Watch{{Role: target.RolePayload, PID: i.vm.PID(), Cgroup: payloadGroup(i.spec), GuestMemory: i.memory}}
 }
 
 // Start implements target.Instance.
