@@ -22,14 +22,14 @@ func newGroups(session string) (*groups, error) {
 	return &groups{trees: trees, session: groupName(session)}, err
 }
 
-// Make makes the group of one instance, with one each for its payload and its
-// runtime below it.
+// Make makes the group of one instance, in every tree: a runtime that makes the
+// payload's below it in all of them need not make this one inside the clock.
 func (g *groups) Make(id string) (string, error) {
 	if !g.trees.Usable() {
 		return "", nil
 	}
 	name := path.Join(g.session, id)
-	return name, errors.Join(g.trees.Make(path.Join(name, "payload")), g.trees.Make(path.Join(name, "runtime")))
+	return name, g.trees.Make(name)
 }
 
 // Remove ends what is left in an instance's group and removes it.

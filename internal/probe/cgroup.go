@@ -28,7 +28,7 @@ func (Cgroup) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Valu
 	}
 	var cpus []cpuMeter
 	for _, w := range distinct(on) {
-		before, _, err := readCPU(h, w.Cgroup)
+		before, _, err := h.CPUTime(w.Cgroup)
 		if err != nil {
 			return nil, fmt.Errorf("cgroup probe: %w", err)
 		}
@@ -80,7 +80,7 @@ func distinct(on []target.Watch) []target.Watch {
 type cpuMeter struct {
 	role   target.Role
 	cgroup string
-	before cpuTime
+	before sys.CPUTime
 }
 
 var roleCPU = map[target.Role]string{
@@ -92,36 +92,36 @@ var roleCPU = map[target.Role]string{
 // readCPUs gives the CPU time since Begin. What a process alone has used is
 // taken from its group's, so that the roles sum to the groups' total.
 func readCPUs(h sys.Hierarchies, meters []cpuMeter, alone []processMeter) ([]sample.Value, error) {
-	var total cpuTime
+	var total sys.CPUTime
 	found := false
 	roles := map[target.Role]float64{}
 	for _, m := range meters {
-		after, ok, err := readCPU(h, m.cgroup)
+		after, ok, err := h.CPUTime(m.cgroup)
 		if err != nil {
 			return nil, err
 		}
 		if !ok {
 			continue
 		}
-		used := after.sub(m.before)
+		used := after.Sub(m.before)
 		for _, p := range alone {
 			if p.cgroup == m.cgroup {
 				own := p.used()
-				used.total -= own
+				used.Total -= own
 				roles[p.role] += own
 			}
 		}
-		roles[m.role] += used.total
+		roles[m.role] += used.Total
 		if m.role != target.RoleDaemon {
 			found = true
-			total = total.add(used)
+			total = total.Add(used)
 		}
 	}
 	var values []sample.Value
 	if found {
-		user, system := total.split()
+		user, system := total.Split()
 		values = append(values,
-			sample.Value{Metric: "cpu", Value: total.total},
+			sample.Value{Metric: "cpu", Value: total.Total},
 			sample.Value{Metric: "cpu-user", Value: user},
 			sample.Value{Metric: "cpu-system", Value: system})
 	}

@@ -279,7 +279,7 @@ func chargeOf(trees sys.Hierarchies, cgroup string) (float64, bool, error) {
 	if tree.Version == 1 {
 		file = "memory.usage_in_bytes"
 	}
-	n, err := readNumber(filepath.Join(tree.Dir(cgroup), file))
+	n, err := sys.ReadNumber(filepath.Join(tree.Dir(cgroup), file))
 	if gone(err) {
 		return 0, false, nil
 	}

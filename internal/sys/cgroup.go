@@ -194,6 +194,19 @@ func (h Hierarchies) With(controller string) (Hierarchy, bool) {
 	return h.All[i], true
 }
 
+// For are the trees that an instance must be in: those that tell what it used,
+// those that can hold it in its bounds, and the v2 tree.
+func (h Hierarchies) For(b Bounds) Hierarchies {
+	needed := Hierarchies{Mode: h.Mode}
+	for _, one := range h.All {
+		if one.Version == 2 || one.Has("cpuacct") || one.Has("memory") ||
+			b.CPUs > 0 && one.Has("cpu") || b.CPUSet != "" && one.Has("cpuset") || b.Pids > 0 && one.Has("pids") {
+			needed.All = append(needed.All, one)
+		}
+	}
+	return needed
+}
+
 // Unified finds the writable v2 tree.
 func (h Hierarchies) Unified() (Hierarchy, bool) {
 	i := slices.IndexFunc(h.All, func(o Hierarchy) bool { return o.Writable && o.Version == 2 })
@@ -222,25 +235,51 @@ func (h Hierarchies) Make(rel string) error {
 	return nil
 }
 
+// prepared are the directories, of any tree, that this process has made fit to
+// have groups below them. Instances come and go below one group of a session:
+// looking at its settings again for each would be most of what they cost.
+var prepared sync.Map
+
 func (h Hierarchy) makeGroup(rel string) error {
-	at := ""
-	for _, name := range strings.Split(rel, "/") {
-		if err := h.HandDown(at); err != nil {
-			return err
+	parent := filepath.Dir(rel)
+	if err := h.prepare(parent); err != nil {
+		return err
+	}
+	err := os.Mkdir(h.Dir(rel), 0o755)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case errors.Is(err, fs.ErrNotExist): // the parent was removed behind our back
+		for ; parent != "."; parent = filepath.Dir(parent) {
+			prepared.Delete(h.Dir(parent))
 		}
-		at = filepath.Join(at, name)
-		err := os.Mkdir(h.Dir(at), 0o755)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if h.Version == 1 && h.Has("cpuset") {
-			if err := h.fillCpuset(at); err != nil {
-				return err
-			}
-		}
+		return err
+	case err == nil && h.Version == 1 && h.Has("cpuset"):
+		return h.fillCpuset(rel)
+	}
+	return err
+}
+
+// prepare makes the group rel where it is missing, and hands controllers down to
+// what will be below it.
+func (h Hierarchy) prepare(rel string) error {
+	if rel == "." {
+		return h.HandDown("")
+	}
+	dir := h.Dir(rel)
+	if _, done := prepared.Load(dir); done {
+		return nil
+	}
+	if err := h.makeGroup(rel); err != nil {
+		return err
+	}
+	if err := h.HandDown(rel); err != nil {
+		return err
+	}
+	// A group of the first level is shared with other processes, which may
+	// remove it while it is empty.
+	if strings.Contains(rel, "/") {
+		prepared.Store(dir, true)
 	}
 	return nil
 }
@@ -275,8 +314,13 @@ func (h Hierarchy) HandDown(at string) error {
 }
 
 // fillCpuset copies the parent's CPUs and memory nodes, without which a v1
-// cpuset takes no process, and hands the habit down.
+// cpuset takes no process, and hands the habit down, so that the kernel does it
+// for the groups below.
 func (h Hierarchy) fillCpuset(rel string) error {
+	cpus, err := os.ReadFile(filepath.Join(h.Dir(rel), "cpuset.cpus"))
+	if err != nil || strings.TrimSpace(string(cpus)) != "" {
+		return err
+	}
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(h.Dir(rel)), file))
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -176,6 +175,11 @@ func (h Hierarchies) Remove(rel string) error {
 }
 
 func removeTree(top string) error {
+	// The kernel removes no group that is in use: mostly one call is all.
+	if err := unix.Rmdir(top); err == nil || err == unix.ENOENT {
+		prepared.Delete(top)
+		return nil
+	}
 	var dirs []string
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
@@ -201,6 +205,7 @@ func removeGroup(dir string) error {
 	for deadline := time.Now().Add(2 * time.Second); ; {
 		err := unix.Rmdir(dir)
 		if err == nil || err == unix.ENOENT {
+			prepared.Delete(dir)
 			return nil
 		}
 		if err != unix.EBUSY || time.Now().After(deadline) {
@@ -209,98 +214,4 @@ func removeGroup(dir string) error {
 		time.Sleep(pause)
 		pause = min(2*pause, 20*time.Millisecond)
 	}
-}
-
-// Accounts are what a group has used, from its beginning.
-type Accounts struct {
-	User, System   time.Duration // CPU time, with the groups below
-	MemoryPeak     int64         // bytes; -1 where no tree tells
-	Throttled      time.Duration // held back by a CPU quota
-	ThrottleEvents int64
-	HasCPU         bool // a tree tells CPU time
-}
-
-// Accounts reads the group rel.
-func (h Hierarchies) Accounts(rel string) (Accounts, error) {
-	a := Accounts{MemoryPeak: -1}
-	if err := h.readCPU(rel, &a); err != nil {
-		return a, fmt.Errorf("read the CPU time of cgroup %s: %w", rel, err)
-	}
-	tree, ok := h.With("memory")
-	if !ok {
-		return a, nil
-	}
-	file := "memory.peak"
-	if tree.Version == 1 {
-		file = "memory.max_usage_in_bytes"
-	}
-	peak, err := readInt(filepath.Join(tree.Dir(rel), file))
-	if errors.Is(err, fs.ErrNotExist) && tree.Version == 2 {
-		return a, nil // memory.peak came with 5.19
-	}
-	if err != nil {
-		return a, fmt.Errorf("read the peak memory of cgroup %s: %w", rel, err)
-	}
-	a.MemoryPeak = peak
-	return a, nil
-}
-
-func (h Hierarchies) readCPU(rel string, a *Accounts) error {
-	if tree, ok := h.With("cpuacct"); ok {
-		user, err := readInt(filepath.Join(tree.Dir(rel), "cpuacct.usage_user"))
-		if err != nil {
-			return err
-		}
-		system, err := readInt(filepath.Join(tree.Dir(rel), "cpuacct.usage_sys"))
-		if err != nil {
-			return err
-		}
-		a.User, a.System, a.HasCPU = time.Duration(user), time.Duration(system), true
-		if tree, ok := h.With("cpu"); ok && tree.Version == 1 {
-			stat, err := readStat(filepath.Join(tree.Dir(rel), "cpu.stat"))
-			a.Throttled, a.ThrottleEvents = time.Duration(stat["throttled_time"]), stat["nr_throttled"]
-			return err
-		}
-		return nil
-	}
-	tree, ok := h.Unified()
-	if !ok {
-		return nil
-	}
-	// v2 counts CPU time in every group, with the controller or without.
-	stat, err := readStat(filepath.Join(tree.Dir(rel), "cpu.stat"))
-	micro := func(key string) time.Duration { return time.Duration(stat[key]) * time.Microsecond }
-	a.User, a.System, a.Throttled = micro("user_usec"), micro("system_usec"), micro("throttled_usec")
-	a.ThrottleEvents, a.HasCPU = stat["nr_throttled"], err == nil
-	return err
-}
-
-func readInt(file string) (int64, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", file, err)
-	}
-	return n, nil
-}
-
-// readStat reads a file of "key number" lines.
-func readStat(file string) (map[string]int64, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	stat := map[string]int64{}
-	for line := range strings.Lines(string(text)) {
-		key, number, _ := strings.Cut(strings.TrimSpace(line), " ")
-		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		stat[key] = n
-	}
-	return stat, nil
 }

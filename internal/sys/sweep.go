@@ -15,6 +15,9 @@ func RemoveCgroups(rel string) (killed int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	if h.removeIdle(rel) {
+		return 0, nil
+	}
 	pids, err := h.PIDs(rel)
 	if err != nil {
 		return 0, err
@@ -44,4 +47,19 @@ func RemoveEmptyCgroup(rel string) error {
 		}
 	}
 	return nil
+}
+
+// removeIdle removes the group rel from the trees in which nothing uses it, and
+// reports whether it is gone from all of them.
+func (h Hierarchies) removeIdle(rel string) bool {
+	all := true
+	for _, dir := range h.Dirs(rel) {
+		err := unix.Rmdir(dir)
+		if err == nil || err == unix.ENOENT {
+			prepared.Delete(dir)
+		} else {
+			all = false
+		}
+	}
+	return all
 }

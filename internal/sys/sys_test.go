@@ -45,8 +45,8 @@ func TestCgroupLife(t *testing.T) {
 	if pids, err := h.PIDs(top); err != nil || len(pids) != 1 || pids[0] != cmd.Process.Pid {
 		t.Errorf("PIDs: %v, %v; want %d", pids, err, cmd.Process.Pid)
 	}
-	if a, err := h.Accounts(rel); err != nil || !a.HasCPU {
-		t.Errorf("Accounts: %+v, %v", a, err)
+	if used, ok, err := h.CPUTime(rel); err != nil || !ok {
+		t.Errorf("CPUTime: %+v, %v, %v", used, ok, err)
 	}
 	go cmd.Wait() // the kill below leaves a zombie until then
 	if killed, err := sys.RemoveCgroups(top); err != nil || killed != 1 {

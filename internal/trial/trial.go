@@ -32,9 +32,9 @@ type Sink interface {
 
 // Groups makes the cgroups that instances are put into.
 type Groups interface {
-	// Make makes the group of one instance, with one each for its payload and
-	// its runtime below it, and returns its name relative to each hierarchy's
-	// root, "" where cgroups cannot be used. Limits are the driver's to set.
+	// Make makes the group of one instance and returns its name relative to each
+	// hierarchy's root, "" where cgroups cannot be used. The groups below it, for
+	// payload and runtime, and the limits are the driver's to make.
 	Make(id string) (string, error)
 	// Remove ends what is left in the group and removes it.
 	Remove(id string) error

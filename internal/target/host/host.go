@@ -74,7 +74,7 @@ func cleanup(inst *launch.Instance) error {
 
 // enter puts the launcher into the payload's cgroup, where its child is born.
 func (h *host) enter(spec target.Spec, cfg *launch.Config) error {
-	groups, err := launch.Groups(spec.Cgroup)
+	groups, err := launch.Groups(spec, false, target.RolePayload)
 	if err != nil {
 		return target.Labf("cgroup: %w", err)
 	}

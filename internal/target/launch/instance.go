@@ -57,11 +57,10 @@ func (i *Instance) Close() error {
 	}
 	errs := []error{i.Process.Close()}
 	if i.Cgroup != "" {
-		groups, err := sys.Cgroups()
-		if err == nil {
-			err = groups.Kill(i.Cgroup)
+		for _, group := range []string{"payload/box", "payload", "runtime"} { // those that are there
+			_, err := sys.RemoveCgroups(path.Join(i.Cgroup, group))
+			errs = append(errs, err)
 		}
-		errs = append(errs, err)
 	}
 	for _, f := range i.Cleanup {
 		errs = append(errs, f())
@@ -70,15 +69,22 @@ func (i *Instance) Close() error {
 	return errors.Join(errs...)
 }
 
-// Groups makes Cgroup/payload and Cgroup/runtime of a Spec where they are
-// missing; it returns the trees.
-func Groups(cgroup string) (sys.Hierarchies, error) {
+// Groups makes a Spec's group of each role in the trees that its instance must
+// be in, or in every tree, and returns these trees.
+func Groups(spec target.Spec, everywhere bool, roles ...target.Role) (sys.Hierarchies, error) {
 	groups, err := sys.Cgroups()
-	if err != nil || cgroup == "" {
+	if err != nil || spec.Cgroup == "" {
 		return groups, err
 	}
-	return groups, errors.Join(groups.Make(path.Join(cgroup, string(target.RolePayload))),
-		groups.Make(path.Join(cgroup, string(target.RoleRuntime))))
+	if !everywhere {
+		groups = groups.For(Bounds(spec.Limits, 0))
+	}
+	for _, role := range roles {
+		if err := groups.Make(path.Join(spec.Cgroup, string(role))); err != nil {
+			return groups, err
+		}
+	}
+	return groups, nil
 }
 
 // Bounds translates a Spec's limits; extra processes of the laboratory's own

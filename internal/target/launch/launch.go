@@ -22,7 +22,7 @@ type Config struct {
 	Stdio    target.Stdio // descriptors 0, 1 and 2; the process inherits no others
 
 	// Cgroup, relative to each hierarchy's root, is entered by the launcher
-	// before the clock in every hierarchy that sys finds usable; what it starts
+	// before the clock in every hierarchy that has it; what it starts
 	// is born there. It must exist. "" stays in tare's own.
 	Cgroup string
 

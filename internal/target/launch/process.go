@@ -82,7 +82,12 @@ func arguments(cfg Config) ([]string, error) {
 		}
 		var joins []Step
 		for _, dir := range groups.Dirs(cfg.Cgroup) {
-			joins = append(joins, Join(dir))
+			if _, err := os.Stat(dir); err == nil {
+				joins = append(joins, Join(dir))
+			}
+		}
+		if len(joins) == 0 {
+			return nil, target.Labf("the cgroup %s is in no hierarchy", cfg.Cgroup)
 		}
 		pre = append(joins, pre...)
 	}

@@ -148,7 +148,7 @@ func (p *plan) groups() error {
 	if p.spec.Cgroup == "" {
 		return nil
 	}
-	groups, err := launch.Groups(p.spec.Cgroup)
+	groups, err := launch.Groups(p.spec, p.level >= cgroupV1, target.RolePayload, target.RoleRuntime)
 	if err != nil {
 		return target.Labf("cgroup: %w", err)
 	}

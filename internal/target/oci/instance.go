@@ -50,11 +50,7 @@ func (i *instance) prepare(ctx context.Context) error {
 	group := ""
 	if i.spec.Cgroup != "" {
 		group = runtimeGroup(i.spec)
-		trees, err := sys.Cgroups()
-		if err == nil {
-			err = trees.Make(group)
-		}
-		if err != nil {
+		if _, err := launch.Groups(i.spec, false, target.RoleRuntime); err != nil {
 			return target.Labf("group of the runtime: %w", err)
 		}
 	}
@@ -195,19 +191,9 @@ func (i *instance) delete() error {
 // removeGroups kills what still runs in the instance's groups and removes those
 // that the runtime and prepare have made; Spec.Cgroup itself is the caller's.
 func (i *instance) removeGroups() error {
-	trees, err := sys.Cgroups()
-	if err != nil {
-		return target.Labf("find the cgroup hierarchies: %w", err)
-	}
-	for _, group := range []string{payloadGroup(i.spec), runtimeGroup(i.spec)} {
-		if err := trees.Kill(group); err != nil {
-			return err
-		}
-		if err := trees.Remove(group); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := sys.RemoveCgroups(payloadGroup(i.spec))
+	_, other := sys.RemoveCgroups(runtimeGroup(i.spec))
+	return errors.Join(err, other)
 }
 
 func joinClose(err error, i *instance) error { return errors.Join(err, i.Close()) }

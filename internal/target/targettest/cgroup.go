@@ -64,9 +64,9 @@ func cpuTime(rel string) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	a, err := trees.Accounts(rel)
-	if err == nil && !a.HasCPU {
+	t, ok, err := trees.CPUTime(rel)
+	if err == nil && !ok {
 		err = lackf("no cgroup hierarchy counts CPU time")
 	}
-	return a.User + a.System, err
+	return time.Duration(t.Total * float64(time.Second)), err
 }

@@ -239,7 +239,7 @@ func (d *Driver) confine(spec target.Spec) error {
 		}
 		return nil
 	}
-	groups, err := launch.Groups(spec.Cgroup)
+	groups, err := launch.Groups(spec, false, target.RolePayload, target.RoleRuntime)
 	if err != nil {
 		return target.Labf("cgroup: %w", err)
 	}
