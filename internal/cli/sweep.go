@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -14,11 +15,15 @@ func sweepCommand(env *Env) *cobra.Command {
 		Short: "Remove what a killed tare left: processes, cgroups, mounts, files",
 		Long: `sweep ends and removes everything that sessions of this state directory which no
 longer run have left on the machine: processes, cgroups, mounts and files, by
-tare's own label only. Each measurement starts with the same sweep. Runs and
-images are kept. A session of another state directory is swept with --state.`,
+tare's own label only. Each measurement starts with the same sweep. Images
+that no run has used for a week go, too, and all but the last eight; runs are kept.
+A session of another state directory is swept with --state.`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			swept, err := lab.Sweep(env.config(c).StateDir)
+			state := env.config(c).StateDir
+			swept, err := lab.Sweep(state)
+			pruned, unpruned := lab.PruneImages(c.Context(), state)
+			swept, err = append(swept, pruned...), errors.Join(err, unpruned)
 			for _, s := range swept {
 				fmt.Fprintln(env.Stdout, s)
 			}

@@ -125,13 +125,3 @@ func TestProofsHaveNames(t *testing.T) {
 		names = append(names, p.name)
 	}
 }
-
-func TestLoad(t *testing.T) {
-	n, err := Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n.Running < 1 || n.Load1 < 0 || n.CPUPressure < -1 || n.CPUPressure > 1 || n.Steal < 0 {
-		t.Errorf("%+v", n)
-	}
-}

@@ -191,9 +191,9 @@ func use(dir, digest string) (Root, error) {
 	return Root{Rootfs: filepath.Join(dir, "rootfs"), Digest: digest, Layout: filepath.Join(dir, "oci"), release: sync.OnceValue(d.Close)}, nil
 }
 
-// Prune removes the images that no process uses and none has used for age.
-// It returns how many.
-func (s *Store) Prune(ctx context.Context, age time.Duration) (removed int, err error) {
+// Prune removes the images that no process uses and none has used for age, and of
+// the others all but the keep that were used last. It returns how many.
+func (s *Store) Prune(ctx context.Context, age time.Duration, keep int) (removed int, err error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return 0, err
@@ -202,16 +202,22 @@ func (s *Store) Prune(ctx context.Context, age time.Duration) (removed int, err 
 	if err := s.sweep(); err != nil {
 		return 0, err
 	}
-	images, err := os.ReadDir(s.dir)
+	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return 0, err
 	}
-	for _, i := range images {
-		info, err := i.Info()
-		if err != nil || !i.IsDir() || time.Since(info.ModTime()) < age {
+	var images []fs.FileInfo
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.IsDir() {
+			images = append(images, info)
+		}
+	}
+	slices.SortFunc(images, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for i, info := range images {
+		if i < keep && time.Since(info.ModTime()) < age {
 			continue
 		}
-		gone, err := pruneOne(filepath.Join(s.dir, i.Name()))
+		gone, err := pruneOne(filepath.Join(s.dir, info.Name()))
 		if err != nil {
 			return removed, err
 		}

@@ -138,13 +138,13 @@ func TestLeavingsAreSwept(t *testing.T) {
 	if _, err := os.Stat(dead); !notExist(err) {
 		t.Errorf("what a killed process left is still there: %v", err)
 	}
-	if n, err := s.Prune(t.Context(), 0); n != 0 || err != nil {
+	if n, err := s.Prune(t.Context(), 0, 0); n != 0 || err != nil {
 		t.Errorf("an image in use was removed: %d, %v", n, err)
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.Prune(t.Context(), 0); n != 1 || err != nil {
+	if n, err := s.Prune(t.Context(), 0, 0); n != 1 || err != nil {
 		t.Errorf("removed %d, %v; want 1", n, err)
 	}
 	if err := r.Close(); err != nil {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,10 +45,31 @@ type cached struct {
 	Boot  string       `json:"boot"`
 	Root  bool         `json:"root"`
 	Guest target.Guest `json:"guest"`
+	// Cannot is what a proof that failed said, and Failures how often in a row
+	// it did: once may have been a moment's load.
+	Cannot   *target.CannotError `json:"cannot,omitempty"`
+	Failures int                 `json:"failures,omitempty"`
 }
 
-// Check proves the drivers, in parallel, and keeps what succeeded; a driver
-// that failed is proven anew each time. With fresh, nothing kept is used.
+// believedFrom is how many failures in a row are believed without another proof.
+const believedFrom = 2
+
+// holds reports whether a kept proof need not be made again.
+func (c cached) holds() bool { return c.Cannot == nil || c.Failures >= believedFrom }
+
+// err is the kept failure, with how to have another proof; nil for success.
+func (c cached) err() error {
+	if c.Cannot == nil {
+		return nil
+	}
+	e := *c.Cannot
+	e.Remedy = strings.TrimPrefix(e.Remedy+"; ", "; ") + "seen " + strconv.Itoa(c.Failures) + " times since boot; tare check --fresh tries again"
+	return &e
+}
+
+// Check proves the drivers, in parallel, and keeps what came of it: success, and
+// the failure of a binary that is there once it was seen twice, since such a
+// proof takes seconds. With fresh, nothing kept is used.
 func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []Finding {
 	host := hostinfo.Gather()
 	boot, timeout := host.BootID, checkTimeout
@@ -62,8 +85,8 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 	var all sync.WaitGroup
 	for i, d := range drivers {
 		c, ok := known[d.Name()]
-		if !fresh && ok && c.Tool == tool && c.Boot == boot && c.Root == l.Target.Root && c.Guest == l.Target.Guest && sameBinary(d, c.Facts) {
-			findings[i] = Finding{Target: d.Name(), Facts: c.Facts, Cached: true}
+		if !fresh && ok && c.holds() && c.Tool == tool && c.Boot == boot && c.Root == l.Target.Root && c.Guest == l.Target.Guest && sameBinary(d, c.Facts) {
+			findings[i] = Finding{Target: d.Name(), Facts: c.Facts, Cached: true, Err: c.err()}
 			continue
 		}
 		all.Go(func() {
@@ -75,9 +98,20 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 	}
 	all.Wait()
 	for _, f := range findings {
-		if f.Err == nil {
-			known[f.Target] = cached{Facts: f.Facts, Tool: tool, Boot: boot, Root: l.Target.Root, Guest: l.Target.Guest}
-		} else {
+		if f.Cached {
+			continue
+		}
+		now := cached{Facts: f.Facts, Tool: tool, Boot: boot, Root: l.Target.Root, Guest: l.Target.Guest}
+		switch {
+		case f.Err == nil:
+			known[f.Target] = now
+		case errors.As(f.Err, &now.Cannot) && f.Facts.Digest != "" && ctx.Err() == nil:
+			if before := known[f.Target]; !fresh && before.Boot == boot && before.Facts.Digest == f.Facts.Digest {
+				now.Failures = before.Failures
+			}
+			now.Failures++
+			known[f.Target] = now
+		default:
 			delete(known, f.Target)
 		}
 	}

@@ -65,6 +65,9 @@ func Open(ctx context.Context, config Config) (*Lab, error) {
 	if err := l.open(ctx); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+	if _, err := PruneImages(ctx, config.StateDir); err != nil {
+		l.notes = append(l.notes, fmt.Sprintf("old images could not be removed: %v", err))
+	}
 	return l, nil
 }
 

@@ -1,11 +1,32 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
 )
+
+// Each set of commands that was weighed has an image of the size of the workbench:
+// these many are kept, and for this long after their last use.
+const (
+	keptImages = 8
+	imageAge   = 7 * 24 * time.Hour
+)
+
+// PruneImages removes old images below stateDir that no process uses, and says
+// what it did. Runs keep their images' digests, and the same files give the same
+// image again.
+func PruneImages(ctx context.Context, stateDir string) ([]string, error) {
+	n, err := image.NewStore(stateDir).Prune(ctx, imageAge, keptImages)
+	if n == 0 || err != nil {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("images: removed %d, to keep the last %d of a week", n, keptImages)}, nil
+}
 
 // Sweep ends and removes what sessions whose processes have ended left: the
 // processes in their cgroups and the cgroups, the mounts below their

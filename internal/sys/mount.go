@@ -99,8 +99,12 @@ func writesBelow(m *mountinfo.Info, dir string) bool {
 // it holds. Where a mount stays it removes nothing: what shines through a mount
 // is not ours to delete.
 func RemoveTree(dir string) error {
-	if _, err := UnmountBelow(dir); err != nil {
+	unmounted, err := UnmountBelow(dir)
+	if err != nil {
 		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	if len(unmounted) == 0 {
+		return os.RemoveAll(dir)
 	}
 	at, err := real(dir)
 	if err != nil {
