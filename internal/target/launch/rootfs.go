@@ -152,7 +152,7 @@ func Warm(at string, spec target.Spec) []Step {
 	return steps
 }
 
-// Rehearsal, once the launcher's root is the payload's, starts the mark alone,
+// Rehearsal starts the mark alone, once the launcher's root is the payload's,
 // as the payload will be started.
 func Rehearsal(spec target.Spec) []Step {
 	steps := Warm("/", spec)
