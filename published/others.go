@@ -25,6 +25,15 @@ type BridgeNetwork struct {
 	} `yaml:"scaling"`
 }
 
+// Loss is what one more container costs, as a share of the maximum.
+func (b *BridgeNetwork) Loss() (float64, error) {
+	var percent float64
+	if _, err := fmt.Sscanf(b.Scaling.Loss, "about %g %% of the maximum", &percent); err != nil {
+		return 0, fmt.Errorf("loss per container %q: %w", b.Scaling.Loss, err)
+	}
+	return percent / 100, nil
+}
+
 // BridgePlaces is something known for each place where the two ends were.
 type BridgePlaces[T any] struct {
 	Host           T `yaml:"host"`

@@ -166,6 +166,9 @@ type Claims struct {
 	// Waits are what the watched cells waited for.
 	Waits []Waits `json:"waits,omitempty"`
 
+	// Network is there for runs of the studies of the network between containers.
+	Network *NetworkClaims `json:"network,omitempty"`
+
 	// VMM is there for runs that stand beside the published machine monitors.
 	VMM *VMMClaims `json:"vmm,omitempty"`
 }

@@ -68,7 +68,9 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 	if err == nil && flags.Changed("environments") {
 		st, err = st.SelectLimits(f.environments)
 	}
-	if err == nil && flags.Changed("instances") {
+	if err == nil && flags.Changed("instances") && hasNetwork(st) {
+		st.Limits, err = withContainers(st.Limits, f.instances)
+	} else if err == nil && flags.Changed("instances") {
 		st.Copies, err = parseCounts(f.instances)
 		if err != nil {
 			err = fmt.Errorf("--instances %s: %w", strings.Join(f.instances, ","), err)
@@ -163,6 +165,33 @@ func parseCounts(items []string) ([]int, error) {
 	}
 	slices.Sort(counts)
 	return slices.DeleteFunc(slices.Compact(counts), func(n int) bool { return n == 0 }), nil
+}
+
+// hasNetwork reports whether a study's levels say what stands on a network: there
+// instances are the containers attached to it.
+func hasNetwork(st study.Study) bool {
+	return slices.ContainsFunc(st.Limits, func(l study.Limits) bool { return l.Network != nil })
+}
+
+// withContainers makes the first level with a network one level for each number
+// of containers on it.
+func withContainers(levels []study.Limits, numbers []string) ([]study.Limits, error) {
+	counts, err := parseCounts(numbers)
+	if err != nil {
+		return nil, fmt.Errorf("--containers %s: %w", strings.Join(numbers, ","), err)
+	}
+	base := levels[slices.IndexFunc(levels, func(l study.Limits) bool { return l.Network != nil })]
+	var all []study.Limits
+	for _, n := range counts {
+		level, network := base, *base.Network
+		network.Containers = n
+		level.Name, level.Network = fmt.Sprintf("n%d", n), &network
+		all = append(all, level)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("--containers 0: two talk, so there are at least 2")
+	}
+	return all, nil
 }
 
 // copiesInside replaces one copy per CPU by a number.

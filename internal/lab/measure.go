@@ -71,7 +71,7 @@ func (l *Lab) runner(sink trial.Sink) *trial.Runner {
 		RunID:  l.session.name,
 		Dir:    filepath.Join(l.session.dir, "instances"),
 		Groups: l.groups,
-		Probes: []trial.Probe{probe.Cgroup{}, probe.Noise{}},
+		Probes: []trial.Probe{probe.Cgroup{}, probe.Noise{}, probe.Neighbours{}},
 		Sink:   sink,
 		Judge:  busy(hostinfo.Gather().CPUs),
 	}

@@ -227,7 +227,7 @@ func (p *Plan) settleJobs() error {
 				return &InputError{fmt.Errorf("workload %s: %w", w.Name, err)}
 			}
 			p.jobs[jobKey{w.Name, l.Name}] = job
-			metrics := shown(job.Metrics)
+			metrics := shown(job.Metrics, len(job.Peer) > 0)
 			if job.Hold || len(w.Concurrency)+len(st.Concurrency) > 0 {
 				metrics = manyMetrics(metrics, job.Hold)
 			}
@@ -238,13 +238,16 @@ func (p *Plan) settleJobs() error {
 }
 
 // shown are the metrics of a report: a workload's own and the general ones, and
-// of the probes' those that say who of an instance used what. Moments on a clock
+// of the probes' those that say who of an instance used what, or of two ends. Moments on a clock
 // are data for the analysis, and so is what probes read of the machine's noise:
 // neither is a cost.
-func shown(own []sample.Metric) []sample.Metric {
+func shown(own []sample.Metric, ends bool) []sample.Metric {
 	roles := []string{probe.PayloadCPU, probe.RuntimeCPU, probe.PayloadPeak, probe.RuntimePeak}
 	moments := []string{workload.UnixStart, workload.UnixEnd}
 	all := slices.DeleteFunc(slices.Clone(own), func(m sample.Metric) bool { return slices.Contains(moments, m.Name) })
+	if ends {
+		roles = append(roles, probe.PeerCPU, probe.RelayCPU, probe.ClientNeighbours, probe.ServerNeighbours)
+	}
 	for _, m := range probe.Metrics() {
 		if slices.Contains(roles, m.Name) {
 			all = append(all, m)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
 
@@ -87,6 +88,21 @@ func (l *Lab) neighboursOf(peer *End) []*End {
 		}
 	}
 	return others
+}
+
+// Neighbours counts as CountNeighbours does, in the namespace at a path.
+func Neighbours(path string) (int, error) {
+	fd, err := netns.GetFromPath(path)
+	if err != nil {
+		return 0, fmt.Errorf("network namespace %s: %w", path, err)
+	}
+	handle, err := netlink.NewHandleAt(fd, unix.NETLINK_ROUTE)
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("network namespace %s: %w", path, err), fd.Close())
+	}
+	n := &Namespace{fd: fd, nl: handle}
+	defer n.close()
+	return n.CountNeighbours()
 }
 
 // CountNeighbours reads back how many other machines the namespace's IPv4

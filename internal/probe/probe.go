@@ -8,27 +8,30 @@ import "github.com/tarelab/tare/internal/sample"
 // Names of the metrics that only probes give. The general ones (cpu,
 // cpu-user, cpu-system, peak-memory) are defined in package workload.
 const (
-	PayloadCPU   = "payload-cpu"
-	RuntimeCPU   = "runtime-cpu"
-	ClientCPU    = "client-cpu"
-	DaemonCPU    = "daemon-cpu"
-	PeerCPU      = "peer-cpu"
-	RelayCPU     = "relay-cpu"
-	RuntimePeak  = "runtime-peak-memory"
-	PayloadPeak  = "payload-peak-memory"
-	Steal        = "steal"
-	CPUPressure  = "cpu-pressure"
-	IOPressure   = "io-pressure"
-	MachineCPU   = "machine-cpu"
-	SoftIRQ      = "softirq"
-	TaskClock    = "task-clock"
-	Migrations   = "migrations"
-	PageFaults   = "page-faults"
-	Switches     = "context-switches"
-	Cycles       = "cycles"
-	Instructions = "instructions"
-	Branches     = "branches"
-	BranchMisses = "branch-misses"
+	PayloadCPU = "payload-cpu"
+	RuntimeCPU = "runtime-cpu"
+	ClientCPU  = "client-cpu"
+	DaemonCPU  = "daemon-cpu"
+	PeerCPU    = "peer-cpu"
+	// What the neighbour tables of two ends hold.
+	ClientNeighbours = "client-neighbours"
+	ServerNeighbours = "server-neighbours"
+	RelayCPU         = "relay-cpu"
+	RuntimePeak      = "runtime-peak-memory"
+	PayloadPeak      = "payload-peak-memory"
+	Steal            = "steal"
+	CPUPressure      = "cpu-pressure"
+	IOPressure       = "io-pressure"
+	MachineCPU       = "machine-cpu"
+	SoftIRQ          = "softirq"
+	TaskClock        = "task-clock"
+	Migrations       = "migrations"
+	PageFaults       = "page-faults"
+	Switches         = "context-switches"
+	Cycles           = "cycles"
+	Instructions     = "instructions"
+	Branches         = "branches"
+	BranchMisses     = "branch-misses"
 
 	GroupCPUPressure    = "group-cpu-pressure"
 	GroupIOPressure     = "group-io-pressure"
@@ -61,6 +64,8 @@ func Metrics() []sample.Metric {
 		{Name: DaemonCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of the engine that instances share, user and system, during the trial; in no total"},
 		{Name: PeerCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of the other end of the payload's connection, user and system"},
 		{Name: RelayCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of what copies between the two ends, user and system"},
+		{Name: ClientNeighbours, Unit: sample.Count, Better: sample.Lower, Help: "entries of the client's IPv4 neighbour table when it had ended"},
+		{Name: ServerNeighbours, Unit: sample.Count, Better: sample.Lower, Help: "entries of the server's IPv4 neighbour table when the client had ended"},
 		{Name: PayloadPeak, Unit: sample.Bytes, Better: sample.Lower, Help: "largest memory use of the payload's own cgroup at one moment"},
 		{Name: RuntimePeak, Unit: sample.Bytes, Better: sample.Lower, Help: "largest memory use of the cgroup of the runtime, shim or VMM at one moment"},
 		{Name: Steal, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time that the hypervisor gave to others during the trial, over all CPUs (steps of 10 ms)"},

@@ -114,6 +114,9 @@ func sections(c analysis.Claims) []section {
 	if len(c.Waits) > 0 {
 		out = append(out, waitsSection(c.Waits))
 	}
+	if c.Network != nil {
+		out = append(out, networkSection(c.Network, c.Tables))
+	}
 	return out
 }
 

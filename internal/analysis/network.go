@@ -1,0 +1,314 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/published"
+)
+
+// NetworkClaims is what a run of the network studies says beyond its tables.
+type NetworkClaims struct {
+	Published *published.BridgeNetwork `json:"published"`
+	Loss      float64                  `json:"loss"` // published loss per container, as a share of the maximum
+	Growth    []Growth                 `json:"growth,omitempty"`
+	Choices   []Choice                 `json:"choices,omitempty"`
+	Claims    []CheckedClaim           `json:"claims,omitempty"`
+}
+
+// Growth is how one metric of one target changes with the number of containers
+// on its bridges.
+type Growth struct {
+	Target   string        `json:"target"`
+	Workload string        `json:"workload"`
+	Metric   sample.Metric `json:"metric"`
+	Points   []GrowthPoint `json:"points"`
+	// Slope is the change per container as a share of the most that any number of
+	// containers reaches: the median over blocks of each block's least-squares
+	// slope. Negative is a loss.
+	Slope      float64  `json:"slope"`
+	Interval   Interval `json:"interval"` // 95 %
+	Interval90 Interval `json:"interval90"`
+	P          float64  `json:"p"`
+	Blocks     int      `json:"blocks"`
+	Verdict    Verdict  `json:"verdict"`
+	Why        string   `json:"why"`
+	// Neighbours is the least number of entries that either end's table held at
+	// the end of a trial, by the number of containers; nil where none was read.
+	Neighbours map[int]float64 `json:"neighbours,omitempty"`
+}
+
+// GrowthPoint is one number of containers.
+type GrowthPoint struct {
+	Containers int      `json:"containers"`
+	Median     float64  `json:"median"`
+	Interval   Interval `json:"interval"`
+}
+
+// Choice is one way against another that does the same, by blocks.
+type Choice struct {
+	What     string        `json:"what"`  // what is changed: "mtu-9000 instead of apart", "macvlan instead of bridge"
+	Where    string        `json:"where"` // on which target and level
+	Workload string        `json:"workload"`
+	Metric   sample.Metric `json:"metric"`
+	Gain     float64       `json:"gain"` // ratio of the better direction: above 1 is a gain, whatever the metric
+	Interval Interval      `json:"interval"`
+	Blocks   int           `json:"blocks"`
+	Verdict  Verdict       `json:"verdict"`
+}
+
+// NetworkStudy makes the claims of a run whose tables are already made.
+func NetworkStudy(in Input, tables []Table, d *published.BridgeNetwork) (*NetworkClaims, error) {
+	in = in.defaults()
+	n := &NetworkClaims{Published: d}
+	var err error
+	if n.Loss, err = d.Loss(); err != nil {
+		return nil, err
+	}
+	n.Growth = in.growths(tables)
+	n.Choices = in.choices(tables)
+	n.Claims = networkClaims(in, tables, n)
+	return n, nil
+}
+
+// series is one target's cells of one workload that differ in a level alone.
+type levelSeries struct {
+	target, workload string
+	cells            []study.Cell
+}
+
+// byLevel groups cells by target and workload, without A/A twins and probes.
+func (in Input) byLevel() []levelSeries {
+	var out []levelSeries
+	for _, c := range in.Cells {
+		if c.AA || c.Probe != "" || c.Limits.Network == nil {
+			continue
+		}
+		i := slices.IndexFunc(out, func(s levelSeries) bool { return s.target == c.Target && s.workload == c.Workload })
+		if i < 0 {
+			i = len(out)
+			out = append(out, levelSeries{target: c.Target, workload: c.Workload})
+		}
+		out[i].cells = append(out[i].cells, c)
+	}
+	return out
+}
+
+// primaryOf is the primary metric of a cell's table and whether the table was
+// refused; ok is false where the cell has no table.
+func primaryOf(tables []Table, c study.Cell) (t Table, ok bool) {
+	i := slices.IndexFunc(tables, func(t Table) bool { return t.Primary && t.Group == c.Group })
+	if i < 0 {
+		return Table{}, false
+	}
+	return tables[i], true
+}
+
+func refused(t Table) bool {
+	return slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Effect != nil && r.Effect.Verdict == Refused })
+}
+
+// onBridge reports whether a target's path has a bridge that others can share.
+func onBridge(target string) bool {
+	_, path, _ := strings.Cut(target, study.PathSign)
+	return path != "" && path != "loopback" && path != "host-network" && path != "veth" && path != "macvlan" && path != "ipvlan"
+}
+
+func (in Input) growths(tables []Table) []Growth {
+	var out []Growth
+	for _, s := range in.byLevel() {
+		cells := slices.Clone(s.cells)
+		// One factor alone: what else the levels differ in would be in the slope.
+		cells = slices.DeleteFunc(cells, func(c study.Cell) bool { return !sameBut(c, cells[0]) })
+		slices.SortStableFunc(cells, func(a, b study.Cell) int { return cmp.Compare(containers(a), containers(b)) })
+		if len(cells) < 2 || containers(cells[0]) == containers(cells[len(cells)-1]) || !onBridge(s.target) {
+			continue
+		}
+		if t, ok := primaryOf(tables, cells[0]); ok {
+			out = append(out, in.growth(tables, s, cells, t.Metric))
+		}
+	}
+	return out
+}
+
+// sameBut reports whether two cells' networks differ in their containers alone.
+func sameBut(a, b study.Cell) bool {
+	x, y := *a.Limits.Network, *b.Limits.Network
+	x.Containers, y.Containers = 0, 0
+	return x == y
+}
+
+func containers(c study.Cell) int {
+	return max(2, c.Limits.Network.Containers)
+}
+
+func (in Input) growth(tables []Table, s levelSeries, cells []study.Cell, m sample.Metric) Growth {
+	g := Growth{Target: s.target, Workload: s.workload, Metric: m, Neighbours: map[int]float64{}}
+	var levels []blockSeries
+	var n []float64
+	noisy := false
+	for _, c := range cells {
+		series := in.Data.cells[c.ID].series(m.Name)
+		if len(series.values) == 0 {
+			continue
+		}
+		levels, n = append(levels, series), append(n, float64(containers(c)))
+		x := sorted(series.values)
+		span := medianIntervals(x, source(in.Seed, "growth", c.ID, m.Name), 0.95)[0]
+		g.Points = append(g.Points, GrowthPoint{containers(c), median(x), span})
+		if t, ok := primaryOf(tables, c); ok {
+			noisy = noisy || refused(t)
+		}
+		in.readTables(&g, c)
+	}
+	if len(g.Neighbours) == 0 {
+		g.Neighbours = nil
+	}
+	if len(levels) < 2 {
+		g.Verdict, g.Why, g.Interval, g.Interval90 = Inconclusive, "fewer than two numbers of containers were measured", none(0), none(0)
+		return g
+	}
+	most := 0.0
+	for _, p := range g.Points {
+		most = max(most, p.Median)
+	}
+	slopes := slopesOf(n, complete(levels), most)
+	g.judge(slopes, n[len(n)-1]-n[0], in, noisy)
+	return g
+}
+
+// readTables notes how full the neighbour tables were.
+func (in Input) readTables(g *Growth, c study.Cell) {
+	for _, metric := range []string{"client-neighbours", "server-neighbours"} {
+		for _, v := range in.Data.cells[c.ID].series(metric).values {
+			if least, ok := g.Neighbours[containers(c)]; !ok || v < least {
+				g.Neighbours[containers(c)] = v
+			}
+		}
+	}
+}
+
+// slopesOf are the least-squares slopes of each block's values over n, as shares
+// of most.
+func slopesOf(n []float64, values [][]float64, most float64) []float64 {
+	centre, square := mean(n), 0.0
+	for _, x := range n {
+		square += (x - centre) * (x - centre)
+	}
+	slopes := make([]float64, len(values[0]))
+	for block := range slopes {
+		for i, x := range n {
+			slopes[block] += (x - centre) * values[i][block] / square / most
+		}
+	}
+	return slopes
+}
+
+// judge says whether the slope differs from zero. A slope counts as none when
+// its 90 % interval keeps the change over the whole range inside the margin.
+func (g *Growth) judge(slopes []float64, span float64, in Input, noisy bool) {
+	x := sorted(slopes)
+	if len(x) == 0 {
+		g.Verdict, g.Why, g.Interval, g.Interval90 = Inconclusive, "no block holds every number of containers", none(0), none(0)
+		return
+	}
+	spans := medianIntervals(x, source(in.Seed, "slope", g.Target, g.Workload), 0.95, 0.90)
+	g.Slope, g.Interval, g.Interval90, g.Blocks, g.P = median(x), spans[0], spans[1], len(x), SignFlip(slopes)
+	inside := math.Max(math.Abs(g.Interval90.Low), math.Abs(g.Interval90.High))*span < in.Margin
+	switch {
+	case noisy:
+		g.Verdict, g.Why = Refused, "the machine was too noisy for these cells"
+	case g.Interval.Method == MethodNone:
+		g.Verdict, g.Why = Inconclusive, fmt.Sprintf("%d blocks give no interval: take %d or more", g.Blocks, MinimumBlocks)
+	case g.Interval.Low <= 0 && g.Interval.High >= 0 && inside:
+		g.Verdict, g.Why = Equivalent, "the 90 % interval keeps the change over the whole range inside the margin"
+	case g.Interval.Low <= 0 && g.Interval.High >= 0:
+		g.Verdict, g.Why = Inconclusive, "the 95 % interval of the slope holds zero"
+	case g.P > in.Alpha:
+		g.Verdict, g.Why = Inconclusive, fmt.Sprintf("the test gives p = %.3g", g.P)
+	default:
+		g.Verdict, g.Why = Differs, "the 95 % interval of the slope excludes zero"
+	}
+}
+
+// choices compare each level with the first of the same target, and each path
+// that does what the bridge does with the bridge, at the first level.
+func (in Input) choices(tables []Table) []Choice {
+	var out []Choice
+	for _, s := range in.byLevel() {
+		for _, c := range s.cells[1:] {
+			if !sameContainers(c, s.cells[0]) {
+				continue
+			}
+			if choice, ok := in.choice(tables, c, s.cells[0]); ok {
+				choice.What, choice.Where = c.Environment+" instead of "+s.cells[0].Environment, c.Target
+				out = append(out, choice)
+			}
+		}
+	}
+	for _, bridge := range in.Cells {
+		base, path, _ := strings.Cut(bridge.Target, study.PathSign)
+		if path != "bridge" || bridge.AA {
+			continue
+		}
+		for _, c := range in.Cells {
+			if other, ok := strings.CutPrefix(c.Target, base+study.PathSign); ok && !c.AA && other != path && c.Group == bridge.Group {
+				if choice, ok := in.choice(tables, c, bridge); ok {
+					choice.What, choice.Where = insteadOfBridge(other), base+", "+bridge.Environment
+					out = append(out, choice)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// insteadOfBridge names a choice against two containers on one bridge.
+func insteadOfBridge(path string) string {
+	if path == "loopback" {
+		return "one container instead of two on a bridge"
+	}
+	return path + " instead of bridge"
+}
+
+func sameContainers(a, b study.Cell) bool { return containers(a) == containers(b) }
+
+func (in Input) choice(tables []Table, c, from study.Cell) (Choice, bool) {
+	t, ok := primaryOf(tables, from)
+	if !ok {
+		return Choice{}, false
+	}
+	x, y := in.Data.cells[c.ID].series(t.Metric.Name), in.Data.cells[from.ID].series(t.Metric.Name)
+	var logs []float64
+	pairs(x, y, func(_ int32, v, w float64) {
+		if v > 0 && w > 0 {
+			gain := math.Log(v) - math.Log(w)
+			if t.Metric.Better == sample.Lower {
+				gain = -gain
+			}
+			logs = append(logs, gain)
+		}
+	})
+	if len(logs) == 0 {
+		return Choice{}, false
+	}
+	p := SignFlip(logs)
+	logs = sorted(logs)
+	span := medianIntervals(logs, source(in.Seed, "choice", c.ID, from.ID), 0.95)[0]
+	out := Choice{Workload: c.Workload, Metric: t.Metric, Gain: ratioOf(median(logs)), Interval: exponential(span), Blocks: len(logs)}
+	other, ok := primaryOf(tables, c)
+	switch {
+	case refused(t) || ok && refused(other):
+		out.Verdict = Refused
+	case span.Method != MethodNone && span.Low*span.High > 0 && p <= in.Alpha && math.Abs(median(logs)) > math.Log1p(in.Margin):
+		out.Verdict = Differs
+	default:
+		out.Verdict = Inconclusive
+	}
+	return out, true
+}

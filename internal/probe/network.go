@@ -1,0 +1,36 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tarelab/tare/internal/net"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// Neighbours counts, when the payloads have ended, how many entries the IPv4
+// neighbour tables of both ends of a path hold: what was filled in before may
+// have been collected by the kernel since. It gives nothing elsewhere.
+type Neighbours struct{}
+
+var neighboursOf = map[target.Role]string{target.RolePayload: ClientNeighbours, target.RolePeer: ServerNeighbours}
+
+// Begin notes whose tables are to be counted.
+func (Neighbours) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
+	return func() ([]sample.Value, error) {
+		var values []sample.Value
+		for _, w := range on {
+			metric := neighboursOf[w.Role]
+			if w.Network == "" || metric == "" {
+				continue
+			}
+			n, err := net.Neighbours(w.Network)
+			if err != nil {
+				return nil, fmt.Errorf("neighbour probe: %w", err)
+			}
+			values = append(values, sample.Value{Metric: metric, Value: float64(n)})
+		}
+		return values, nil
+	}, nil
+}

@@ -1,0 +1,226 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// networkSection is what the network studies say beyond their tables.
+func networkSection(n *analysis.NetworkClaims, tables []analysis.Table) section {
+	s := section{
+		ID: "bridge-network", Title: "The network between containers", Claims: claimsGrid(n.Claims), claims: n.Claims,
+		Note: fmt.Sprintf("Published: %s", n.Published.Citation),
+	}
+	s.Findings = append(publishedFindings(n, tables), append(growthFindings(n), adviceFindings(n)...)...)
+	s.Headline = s.Findings[:min(3, len(s.Findings))]
+	if f, ok := placesFigure(n, tables); ok {
+		s.Figures = append(s.Figures, f)
+	}
+	s.Figures = append(s.Figures, growthFigures(n)...)
+	if g := growthGrid(n); len(g.Rows) > 0 {
+		s.Tables = append(s.Tables, g)
+	}
+	if g := choiceGrid(n); len(g.Rows) > 0 {
+		s.Tables = append(s.Tables, g)
+	}
+	return s
+}
+
+// throughputs are the tables that the publication has a figure for.
+func throughputs(tables []analysis.Table) []analysis.Table {
+	return slices.DeleteFunc(slices.Clone(tables), func(t analysis.Table) bool { return !t.Primary || t.Metric.Name != "throughput" })
+}
+
+// publishedFindings say the three published places in words.
+func publishedFindings(n *analysis.NetworkClaims, tables []analysis.Table) []string {
+	p := n.Published.Throughput
+	for _, t := range throughputs(tables) {
+		var parts []string
+		for _, r := range t.Rows {
+			base, path, _ := strings.Cut(r.Target, "@")
+			published := 0.0
+			switch {
+			case r.Effect == nil || r.AA:
+				continue
+			case path == "loopback":
+				published = p.SameContainer / p.Host
+			case path == "bridge":
+				published = p.CrossContainer / p.Host
+			default:
+				continue
+			}
+			where := map[string]string{"loopback": "one container", "bridge": "two containers on a bridge"}[path]
+			if r.Effect.Verdict == analysis.Refused {
+				parts = append(parts, fmt.Sprintf("%s (%s): no claim, the machine was too noisy; published %.3f of the host", where, base, published))
+				continue
+			}
+			parts = append(parts, fmt.Sprintf("%s (%s): %.3f of the host%s, published %.3f",
+				where, base, r.Effect.Ratio, between(r.Effect.Interval, "%.3f", 1), published))
+		}
+		if len(parts) > 0 {
+			return []string{"Throughput, " + t.Group + ". " + strings.Join(parts, "; ") + "."} // with the fewest containers
+		}
+	}
+	return nil
+}
+
+// between words an interval, "" where there is none.
+func between(i analysis.Interval, format string, scale float64) string {
+	if !known(i) {
+		return ""
+	}
+	return fmt.Sprintf(" ("+format+" to "+format+")", scale*i.Low, scale*i.High)
+}
+
+func growthFindings(n *analysis.NetworkClaims) []string {
+	var out []string
+	for _, g := range n.Growth {
+		first, last := g.Points[0].Containers, g.Points[len(g.Points)-1].Containers
+		verdict := map[analysis.Verdict]string{
+			analysis.Differs: "differs from zero", analysis.Equivalent: "is as good as zero",
+			analysis.Inconclusive: "cannot be told from zero here", analysis.Refused: "claims nothing",
+		}[g.Verdict]
+		text := fmt.Sprintf("%s, %s: from %d to %d containers the %s changes by %+.4f %%%s of the maximum for each container, which %s: %s.",
+			g.Target, g.Workload, first, last, g.Metric.Name, 100*g.Slope, between(g.Interval, "%+.4f", 100), verdict, g.Why)
+		if g.Metric.Name == "throughput" {
+			text += fmt.Sprintf(" Published: %+.4f %%.", -100*n.Loss)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// adviceFindings are the choices that gain, the largest first.
+func adviceFindings(n *analysis.NetworkClaims) []string {
+	var gains []analysis.Choice
+	for _, c := range n.Choices {
+		if c.Verdict == analysis.Differs && c.Gain > 1 {
+			gains = append(gains, c)
+		}
+	}
+	slices.SortStableFunc(gains, func(a, b analysis.Choice) int {
+		return int(math.Copysign(1, b.Gain-a.Gain))
+	})
+	var out []string
+	for _, c := range gains[:min(6, len(gains))] {
+		out = append(out, fmt.Sprintf("Advice for %s: %s gains %.0f %% in %s%s (%s).",
+			c.Where, c.What, 100*(c.Gain-1), c.Metric.Name, between(gainOf(c.Interval), "%.0f", 100), c.Workload))
+	}
+	return out
+}
+
+// gainOf turns an interval of a ratio into one of what is gained.
+func gainOf(i analysis.Interval) analysis.Interval {
+	i.Low, i.High = i.Low-1, i.High-1
+	return i
+}
+
+// placesFigure are the published places, here and there, each as a share of its host.
+func placesFigure(n *analysis.NetworkClaims, tables []analysis.Table) (figure, bool) {
+	f := figure{Title: "Throughput as a share of the host's own loopback", Y: axis{Label: "of the host", Zero: true}}
+	for _, t := range throughputs(tables) {
+		for _, r := range t.Rows {
+			if r.Effect != nil && !r.AA && r.Effect.Ratio > 0 {
+				b := bar{Name: r.Target + ", " + t.Group, Look: lookMeasured, Parts: []part{{Value: r.Effect.Ratio}}}
+				if known(r.Effect.Interval) {
+					b.Low, b.High = r.Effect.Interval.Low, r.Effect.Interval.High
+				}
+				f.Bars = append(f.Bars, b)
+			}
+		}
+	}
+	if len(f.Bars) == 0 {
+		return f, false
+	}
+	p := n.Published.Throughput
+	for _, place := range []struct {
+		name  string
+		share float64
+	}{{"published: one container", p.SameContainer / p.Host}, {"published: two on a bridge", p.CrossContainer / p.Host}} {
+		f.Bars = append(f.Bars, bar{Name: place.name, Look: lookPublished, Parts: []part{{Value: place.share}}})
+	}
+	return f, true
+}
+
+// growthFigures are a curve for each metric over the number of containers, each
+// as a share of its most, with the published slope beside throughput.
+func growthFigures(n *analysis.NetworkClaims) []figure {
+	var out []figure
+	for _, g := range n.Growth {
+		i := slices.IndexFunc(out, func(f figure) bool { return f.Title == growthTitle(g) })
+		if i < 0 {
+			i = len(out)
+			out = append(out, figure{Title: growthTitle(g), X: axis{Label: "containers on the bridge", Zero: true}, Y: axis{Label: "share of the most"}})
+		}
+		out[i].Lines = append(out[i].Lines, growthLine(g))
+		if g.Metric.Name == "throughput" && len(out[i].Lines) == 1 {
+			last := float64(g.Points[len(g.Points)-1].Containers)
+			out[i].Lines = append(out[i].Lines, line{Name: "published slope", Look: lookPublished, Points: []point{
+				{X: 2, Y: 1, Low: 1, High: 1}, {X: last, Y: 1 - n.Loss*(last-2), Low: 1 - n.Loss*(last-2), High: 1 - n.Loss*(last-2)}}})
+		}
+	}
+	return out
+}
+
+func growthTitle(g analysis.Growth) string {
+	return g.Metric.Name + " of " + g.Workload + " over containers"
+}
+
+func growthLine(g analysis.Growth) line {
+	most := 0.0
+	for _, p := range g.Points {
+		most = max(most, p.Median)
+	}
+	l := line{Name: g.Target, Look: lookMeasured}
+	for _, p := range g.Points {
+		l.Points = append(l.Points, point{X: float64(p.Containers), Y: p.Median / most, Low: p.Interval.Low / most, High: p.Interval.High / most})
+	}
+	return l
+}
+
+func growthGrid(n *analysis.NetworkClaims) shownGrid {
+	g := shownGrid{Title: "Change for each container on the bridge", Head: []string{"target and workload", "containers", "change %", "from", "to", "p", "blocks", "neighbours read back", "verdict"}}
+	for _, x := range n.Growth {
+		var counts, tables []string
+		for _, p := range x.Points {
+			counts = append(counts, strconv.Itoa(p.Containers))
+			if v, ok := x.Neighbours[p.Containers]; ok {
+				tables = append(tables, number(v, 0))
+			}
+		}
+		row := []string{x.Target + ", " + x.Workload, strings.Join(counts, " "), fmt.Sprintf("%+.4f", 100*x.Slope), "", "", "", strconv.Itoa(x.Blocks), strings.Join(tables, " "), string(x.Verdict)}
+		if known(x.Interval) {
+			row[3], row[4], row[5] = fmt.Sprintf("%+.4f", 100*x.Interval.Low), fmt.Sprintf("%+.4f", 100*x.Interval.High), fmt.Sprintf("%.3g", x.P)
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	if len(g.Rows) > 0 {
+		g.Rows = append(g.Rows, []string{"· published, throughput", "2 to 500", fmt.Sprintf("%+.4f", -100*n.Loss), "", "", "", "", "all", ""})
+	}
+	return g
+}
+
+func choiceGrid(n *analysis.NetworkClaims) shownGrid {
+	g := shownGrid{Title: "What one way gains against another (above 1 is better)", Head: []string{"choice", "gain", "from", "to", "blocks", "verdict", "metric", "where"}}
+	for _, c := range n.Choices {
+		row := []string{c.What, fmt.Sprintf("×%.3f", c.Gain), "", "", strconv.Itoa(c.Blocks), string(c.Verdict), c.Workload + ", " + c.Metric.Name + better(c.Metric), c.Where}
+		if known(c.Interval) {
+			row[2], row[3] = fmt.Sprintf("%.3f", c.Interval.Low), fmt.Sprintf("%.3f", c.Interval.High)
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+func better(m sample.Metric) string {
+	if m.Better == sample.Lower {
+		return " (lower is better)"
+	}
+	return ""
+}
