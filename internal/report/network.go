@@ -22,8 +22,8 @@ func networkSection(n *analysis.NetworkClaims, tables []analysis.Table) section 
 	if f, ok := placesFigure(n, tables); ok {
 		s.Figures = append(s.Figures, f)
 	}
-	s.Figures = append(s.Figures, growthFigures(n)...)
-	if g := growthGrid(n); len(g.Rows) > 0 {
+	s.Figures = append(s.Figures, containerFigures(n)...)
+	if g := containerGrid(n); len(g.Rows) > 0 {
 		s.Tables = append(s.Tables, g)
 	}
 	if g := choiceGrid(n); len(g.Rows) > 0 {
@@ -148,9 +148,9 @@ func placesFigure(n *analysis.NetworkClaims, tables []analysis.Table) (figure, b
 	return f, true
 }
 
-// growthFigures are a curve for each metric over the number of containers, each
+// containerFigures are a curve for each metric over the number of containers, each
 // as a share of its most, with the published slope beside throughput.
-func growthFigures(n *analysis.NetworkClaims) []figure {
+func containerFigures(n *analysis.NetworkClaims) []figure {
 	var out []figure
 	for _, g := range n.Growth {
 		i := slices.IndexFunc(out, func(f figure) bool { return f.Title == growthTitle(g) })
@@ -184,7 +184,7 @@ func growthLine(g analysis.Growth) line {
 	return l
 }
 
-func growthGrid(n *analysis.NetworkClaims) shownGrid {
+func containerGrid(n *analysis.NetworkClaims) shownGrid {
 	g := shownGrid{Title: "Change for each container on the bridge", Head: []string{"target and workload", "containers", "change %", "from", "to", "p", "blocks", "neighbours read back", "verdict"}}
 	for _, x := range n.Growth {
 		var counts, tables []string
