@@ -1,5 +1,5 @@
 /* A start barrier over one shared page. The page is a file that all crews have
- * mounted, so it works across containers; a crew alone uses anonymous memory.
+ * mounted, so it works across containers; a crew alone uses a file in memory.
  *
  * Waiting sleeps in a futex with a short time-out instead of spinning: a copy
  * that spins would hold a CPU that the last arrival may need, and a futex does
@@ -25,6 +25,8 @@ struct shared {
 	_Atomic uint32_t arrived;
 	_Atomic uint32_t state;
 	_Atomic uint32_t parties; /* by who made the file, else by the first arrival */
+	_Atomic uint32_t unused;
+	_Atomic uint64_t opened; /* when the last arrived, on its CLOCK_MONOTONIC; before state */
 };
 
 struct barrier {
@@ -33,34 +35,31 @@ struct barrier {
 	const char *name;
 };
 
-static struct shared *map_page(const char *file)
+static const char *name_of(const char *file) { return file ? file : "of the crew"; }
+
+/* The page as a descriptor that the copies inherit; file NULL: the crew's own. */
+int barrier_page(const char *file)
 {
-	int flags = MAP_SHARED, fd = -1;
-	if (file == NULL) {
-		flags |= MAP_ANONYMOUS;
-	} else {
-		struct stat st;
-		if ((fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0)
-			die_errno("barrier %s cannot be opened for writing", file);
-		if (fstat(fd, &st) != 0)
-			die_errno("barrier %s cannot be read", file);
-		/* Growing is the same for everyone who does it at once: zeroes. */
-		if (st.st_size < PAGE && ftruncate(fd, PAGE) != 0)
-			die_errno("barrier %s cannot be made one page long", file);
-	}
-	void *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, flags, fd, 0);
-	if (p == MAP_FAILED)
-		die_errno("barrier %s cannot be mapped", file ? file : "(anonymous)");
-	if (fd >= 0 && close(fd) != 0)
-		die_errno("barrier %s cannot be closed", file);
-	return p;
+	struct stat st;
+	int fd = file ? open(file, O_RDWR | O_CREAT, 0666) : memfd_create("barrier", 0);
+	if (fd < 0)
+		die_errno("barrier %s cannot be opened for writing", name_of(file));
+	if (fstat(fd, &st) != 0)
+		die_errno("barrier %s cannot be read", name_of(file));
+	/* Growing is the same for everyone who does it at once: zeroes. */
+	if (st.st_size < PAGE && ftruncate(fd, PAGE) != 0)
+		die_errno("barrier %s cannot be made one page long", name_of(file));
+	return fd;
 }
 
-struct barrier *barrier_open(const char *file, int parties)
+struct barrier *barrier_open(int page, const char *file, int parties)
 {
 	static struct barrier one; /* no heap: its mappings would weigh on every fork in the window */
 	struct barrier *b = &one;
-	*b = (struct barrier){map_page(file), (uint32_t)parties, file ? file : "of the crew"};
+	void *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
+	if (p == MAP_FAILED)
+		die_errno("barrier %s cannot be mapped", name_of(file));
+	*b = (struct barrier){p, (uint32_t)parties, name_of(file)};
 	if (parties == 0 && (b->parties = atomic_load(&b->page->parties)) == 0)
 		die(EXIT_USAGE, "barrier %s does not say how many copies meet there; give --parties", b->name);
 	return b;
@@ -96,15 +95,19 @@ static void arrive(struct barrier *b)
 	uint32_t n = atomic_fetch_add(&p->arrived, 1) + 1;
 	if (n > b->parties)
 		die(EXIT_BARRIER, "barrier %s: arrival %u of %u; use a fresh file for every run", b->name, n, b->parties);
-	if (n == b->parties)
+	if (n == b->parties) {
+		atomic_store(&p->opened, now());
 		move_on(p, RELEASED);
+	}
 }
 
-/* Ends the process when the others do not come. */
-void barrier_wait(struct barrier *b, double seconds)
+/* Gives the moment at which the barrier opened, or, where the last to arrive has
+ * another clock, that at which this copy saw it. Ends the process when the others
+ * do not come. */
+uint64_t barrier_wait(struct barrier *b, double seconds)
 {
 	const struct timespec poll = {0, POLL_NS};
-	uint64_t deadline = now() + (uint64_t)(seconds * 1e9);
+	uint64_t arrived = now(), deadline = arrived + (uint64_t)(seconds * 1e9);
 	arrive(b);
 	uint32_t state;
 	while ((state = atomic_load(&b->page->state)) == WAITING) {
@@ -117,6 +120,8 @@ void barrier_wait(struct barrier *b, double seconds)
 	}
 	if (state != RELEASED)
 		die(EXIT_BARRIER, "barrier %s: another copy failed before the start", b->name);
+	uint64_t opened = atomic_load(&b->page->opened), seen = now();
+	return opened >= arrived && opened <= seen ? opened : seen;
 }
 
 /* Lets those who wait fail at once; without effect after the release. */

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "unix.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,6 +13,7 @@
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +22,8 @@ struct crew {
 	const struct options *opt;
 	const struct test *test;
 	struct barrier *barrier;
+	int page;           /* descriptor of the barrier */
+	char **argv;        /* the command line */
 	int base;           /* descriptor of --dir */
 	char scratch[16];   /* the work directory's name in it */
 	const char *program;
@@ -82,7 +84,7 @@ static void find_program(struct crew *c)
 	if (*name == '/')
 		return;
 	char *joined = pages(PATH_MAX);
-	if (getcwd(joined, PATH_MAX) == NULL)
+	if (syscall(SYS_getcwd, joined, PATH_MAX) < 0) /* the C library's takes a heap, see directory.c */
 		die_errno("the working directory has no name");
 	size_t n = strlen(joined);
 	if (n + 1 + strlen(name) >= PATH_MAX)
@@ -106,41 +108,70 @@ static void enter_scratch(struct crew *c)
 		die_errno("work directory %s/%s cannot be entered", c->opt->dir, c->scratch);
 }
 
+static void remove_file(const char *name, void *scratch)
+{
+	if (unlink(name) != 0 && errno != ENOENT)
+		complain("%s/%s cannot be removed: %s", (const char *)scratch, name, strerror(errno));
+}
+
 /* Files only: no test makes a directory in it. */
 static int remove_scratch(struct crew *c)
 {
-	DIR *d = opendir(".");
-	struct dirent *e;
-	while (d && (e = readdir(d)))
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && unlink(e->d_name) != 0 && errno != ENOENT)
-			complain("%s/%s cannot be removed: %s", c->scratch, e->d_name, strerror(errno));
-	if (d)
-		closedir(d);
+	int d = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d >= 0) {
+		each_entry(d, remove_file, c->scratch);
+		close(d);
+	}
 	if (fchdir(c->base) == 0 && rmdir(c->scratch) == 0)
 		return EXIT_RAN;
 	complain("work directory %s/%s cannot be removed: %s", c->opt->dir, c->scratch, strerror(errno));
 	return EXIT_BROKEN;
 }
 
-static noreturn void be_copy(struct crew *c, int i, pid_t parent)
+const char copy_word[] = "copy";
+
+/* A copy is an image of its own, as each program of UnixBench is. A mere fork
+ * of the crew would have the crew's memory below its own: the kernel then does
+ * more for every fork in the window, which made process-creation 5 % slower.
+ * The arguments before the command line's: number, descriptors, parent. */
+static noreturn void become_copy(const struct crew *c, int i, pid_t parent)
 {
-	struct run r = {.opt = c->opt, .test = c->test, .report = c->pipe[1], .program = c->program};
+	char number[12], report[12], page[12];
+	int given = 0;
 	before_death = NULL;
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
 		die_errno("copy %d cannot be bound to its parent's life", i);
 	if (getppid() != parent)
 		_exit(EXIT_BROKEN); /* the parent died before the line above */
 	restore_signals();
-	if (close(c->pipe[0]) != 0)
-		die_errno("copy %d: pipe cannot be closed", i);
-	if (!r.test->replace && fcntl(r.report, F_SETFD, FD_CLOEXEC) != 0)
-		die_errno("copy %d: pipe cannot be kept from programs", i);
-	r.out.copy = i;
-	if (r.test->setup)
-		r.test->setup(&r);
-	barrier_wait(c->barrier, c->opt->barrier_seconds);
-	barrier_close(c->barrier);
-	timed_window(&r);
+	snprintf(number, sizeof number, "%d", i);
+	snprintf(report, sizeof report, "%d", c->pipe[1]);
+	snprintf(page, sizeof page, "%d", c->page);
+	while (c->argv[given])
+		given++;
+	char **args = pages((size_t)(COPY_ARGUMENTS + given + 1) * sizeof *args);
+	char *const own[COPY_ARGUMENTS + 1] = {(char *)c->program, (char *)copy_word, number, report, page, c->argv[0]};
+	memcpy(args, own, sizeof own);
+	memcpy(args + COPY_ARGUMENTS + 1, c->argv + 1, (size_t)given * sizeof *args);
+	execv(c->program, args);
+	die_errno("copy %d: %s cannot be executed", i, c->program);
+}
+
+/* The copy's image, in the work directory. */
+noreturn void crew_copy(const struct options *o, const struct test *t, char **argv)
+{
+	struct run r = {.opt = o, .test = t, .program = argv[0], .report = atoi(argv[3]), .out.copy = atoi(argv[2])};
+	int page = atoi(argv[4]);
+	struct barrier *barrier = barrier_open(page, o->barrier, o->parties);
+	if (close(page) != 0)
+		die_errno("copy %d: barrier cannot be closed", r.out.copy);
+	if (!t->replace && fcntl(r.report, F_SETFD, FD_CLOEXEC) != 0)
+		die_errno("copy %d: pipe cannot be kept from programs", r.out.copy);
+	if (t->setup)
+		t->setup(&r);
+	uint64_t start = barrier_wait(barrier, o->barrier_seconds);
+	barrier_close(barrier);
+	timed_window(&r, start);
 	hand_in(&r);
 	_exit(EXIT_RAN);
 }
@@ -152,7 +183,7 @@ static void start_copies(struct crew *c)
 		pid_t p = fork();
 		if (p == 0) {
 			setpgid(0, 0); /* the parent does it too; whoever comes first */
-			be_copy(c, i, self);
+			become_copy(c, i, self);
 		}
 		if (p < 0) {
 			complain("copy %d of %d cannot be started: %s", i, c->opt->copies, strerror(errno));
@@ -164,8 +195,8 @@ static void start_copies(struct crew *c)
 		c->pid[i] = p;
 		c->left++;
 	}
-	if (close(c->pipe[1]) != 0)
-		die_errno("pipe cannot be closed");
+	if (close(c->pipe[1]) != 0 || close(c->page) != 0)
+		die_errno("pipe and barrier cannot be closed");
 }
 
 /* The whole process group: also what a copy's own children started. */
@@ -254,43 +285,46 @@ static void attend(struct crew *c)
 	take_outcomes(c);
 }
 
-static struct crew c; /* one a process; static for leave() */
+static struct crew *the_crew; /* one a process; for leave() */
 
 static void leave(void)
 {
 	before_death = NULL;
-	kill_copies(&c);
-	remove_scratch(&c);
+	kill_copies(the_crew);
+	remove_scratch(the_crew);
 }
 
-int crew_run(const struct options *o, const struct test *t)
+int crew_run(const struct options *o, const struct test *t, char **argv)
 {
-	c.opt = o;
-	c.test = t;
-	c.pid = pages(MOST_COPIES * sizeof *c.pid);
+	struct crew *c = the_crew = pages(sizeof *c); /* no static data: see pages.c */
+	c->opt = o;
+	c->test = t;
+	c->pid = pages(MOST_COPIES * sizeof *c->pid);
 	/* Orphans of a copy come to us, so that none outlives the run. */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		die_errno("orphans cannot be taken over");
-	find_program(&c);
-	c.barrier = barrier_open(o->barrier, o->parties);
-	if (pipe(c.pipe) != 0 || fcntl(c.pipe[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(c.pipe[0], F_SETFD, FD_CLOEXEC) != 0)
+	find_program(c);
+	c->argv = argv;
+	c->page = barrier_page(o->barrier);
+	c->barrier = barrier_open(c->page, o->barrier, o->parties);
+	if (pipe(c->pipe) != 0 || fcntl(c->pipe[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(c->pipe[0], F_SETFD, FD_CLOEXEC) != 0)
 		die_errno("no pipe for the outcomes");
-	catch_signals(&c);
-	enter_scratch(&c);
+	catch_signals(c);
+	enter_scratch(c);
 	before_death = leave;
 	if (t->prepare)
 		t->prepare(o);
-	start_copies(&c);
-	attend(&c);
-	if (c.code == 0 && t->after)
+	start_copies(c);
+	attend(c);
+	if (c->code == 0 && t->after)
 		t->after(o);
 	before_death = NULL;
-	int removed = remove_scratch(&c);
-	if (c.code == 0)
-		c.code = removed;
-	if (c.code == 0 && c.got != o->copies) {
-		complain("%s: %d of %d copies gave an outcome", o->name, c.got, o->copies);
-		c.code = EXIT_BROKEN;
+	int removed = remove_scratch(c);
+	if (c->code == 0)
+		c->code = removed;
+	if (c->code == 0 && c->got != o->copies) {
+		complain("%s: %d of %d copies gave an outcome", o->name, c->got, o->copies);
+		c->code = EXIT_BROKEN;
 	}
-	return c.code;
+	return c->code;
 }

@@ -109,5 +109,5 @@ void copy_finish(struct run *r)
 /* KB are 1024 bytes. */
 double copy_value(struct run *r, double seconds)
 {
-	return (double)r->out.count * (double)r->opt->buffer / 1024 / seconds;
+	return r->out.within * (double)r->opt->buffer / 1024 / seconds;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char usage[] =
 	"usage: unix TEST [options]      run a test, one line of JSON per copy\n"
@@ -73,8 +74,8 @@ static void take(struct options *o, int c)
 	case BUFFER: o->buffer = (long)whole("buffer", 1, 1 << 20); break;
 	case BLOCKS: o->blocks = (long)whole("blocks", 1, 1 << 20); break;
 	case SHELL: o->shell = optarg; break;
-	case 'h': fputs(usage, stdout); exit(EXIT_RAN);
-	default: fputs(usage, stderr); exit(EXIT_USAGE);
+	case 'h': exit(dprintf(STDOUT_FILENO, "%s", usage) < 0 ? EXIT_BROKEN : EXIT_RAN);
+	default: dprintf(STDERR_FILENO, "%s", usage); exit(EXIT_USAGE);
 	}
 }
 
@@ -97,8 +98,9 @@ static void complete(struct options *o, const struct test *t)
 static int list(void)
 {
 	for (const struct test *t = tests; t->name; t++)
-		printf("%s\t%s\t%g\n", t->name, t->unit, t->seconds);
-	return fflush(stdout) == 0 ? EXIT_RAN : EXIT_BROKEN;
+		if (dprintf(STDOUT_FILENO, "%s\t%s\t%g\n", t->name, t->unit, t->seconds) < 0)
+			return EXIT_BROKEN;
+	return EXIT_RAN;
 }
 
 int main(int argc, char **argv)
@@ -108,8 +110,14 @@ int main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "list") == 0)
 		return list();
 	if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--help") != 0)) {
-		fputs(usage, stderr);
+		dprintf(STDERR_FILENO, "%s", usage);
 		return EXIT_USAGE;
+	}
+	char **whole = argv;
+	int is_copy = argc > COPY_ARGUMENTS && strcmp(argv[1], copy_word) == 0;
+	if (is_copy) {
+		argv += COPY_ARGUMENTS;
+		argc -= COPY_ARGUMENTS;
 	}
 	struct options o = {.copies = 1, .dir = ".", .barrier_seconds = 60, .variant = "", .shell = "/bin/sh",
 		.buffer = 1024, .blocks = 2000};
@@ -121,7 +129,9 @@ int main(int argc, char **argv)
 	if (t == NULL)
 		die(EXIT_USAGE, "there is no test \"%s\"; \"unix list\" names them", argv[optind]);
 	complete(&o, t);
+	if (is_copy)
+		crew_copy(&o, t, whole);
 	if (t->plan)
 		t->plan(&o);
-	return crew_run(&o, t);
+	return crew_run(&o, t, argv);
 }

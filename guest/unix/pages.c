@@ -1,7 +1,7 @@
 /* Memory for what is large.
  *
  * The program's own static data is kept below a page, together with the C
- * library's: process-creation forks this process, and each further page that
+ * library's: process-creation forks this process, and each further region and page that
  * parent or child writes is one more copy and two more faults in every round. */
 #include "unix.h"
 

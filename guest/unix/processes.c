@@ -9,6 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+void spawn_setup(struct run *r)
+{
+	(void)r;
+	clock_by_call = 1;
+}
+
 void spawn_loop(struct run *r, uint64_t n)
 {
 	(void)r;
@@ -28,15 +34,16 @@ void spawn_loop(struct run *r, uint64_t n)
 
 /* What the next image must know travels in its arguments: there is no other
  * state in this test. Order: program, "execl-next", then these. */
-enum { STEP = 2, LIMIT_NS, LIMIT_COUNT, START, CPU, REPORT, COPY, ARGC };
+enum { STEP = 2, LIMIT_NS, LIMIT_COUNT, START, CPU, REPORT, COPY, LAST, ARGC };
 enum { DIGITS = 24 };
 
 static void next_image(const char *program, uint64_t step, char *limit_ns, char *limit_count,
-                       char *start, char *cpu, char *report, char *copy)
+                       char *start, char *cpu, char *report, char *copy, uint64_t last_ns)
 {
-	char count[DIGITS];
+	char count[DIGITS], last[DIGITS];
 	snprintf(count, sizeof count, "%llu", (unsigned long long)step);
-	execl(program, program, "execl-next", count, limit_ns, limit_count, start, cpu, report, copy, (char *)NULL);
+	snprintf(last, sizeof last, "%llu", (unsigned long long)last_ns);
+	execl(program, program, "execl-next", count, limit_ns, limit_count, start, cpu, report, copy, last, (char *)NULL);
 	die_errno("execl: image %s of %s cannot be executed", count, program);
 }
 
@@ -48,8 +55,8 @@ void execl_replace(struct run *r)
 	snprintf(report, sizeof report, "%d", r->report);
 	snprintf(copy, sizeof copy, "%d", r->out.copy);
 	snprintf(cpu, sizeof cpu, "%.9f", cpu_seconds());
-	snprintf(start, sizeof start, "%llu", (unsigned long long)now());
-	next_image(r->program, 1, ns, limit, start, cpu, report, copy);
+	snprintf(start, sizeof start, "%llu", (unsigned long long)r->out.start);
+	next_image(r->program, 1, ns, limit, start, cpu, report, copy, r->out.start);
 }
 
 static uint64_t arg(char **argv, int i)
@@ -61,13 +68,15 @@ static uint64_t arg(char **argv, int i)
 	return v;
 }
 
-static int execl_end(char **argv, uint64_t step, uint64_t end)
+static int execl_end(char **argv, uint64_t step, uint64_t t)
 {
 	static const struct options o = {.name = "execl"};
 	struct run r = {.opt = &o, .report = (int)arg(argv, REPORT)};
-	r.out = (struct outcome){.copy = (int32_t)arg(argv, COPY), .ok = 1, .count = step,
-		.start = arg(argv, START), .end = end, .cpu = cpu_seconds() - strtod(argv[CPU], NULL)};
-	r.out.value = (double)step / ((double)(end - r.out.start) / 1e9);
+	r.out = (struct outcome){.copy = (int32_t)arg(argv, COPY), .ok = 1, .start = arg(argv, START),
+		.cpu = cpu_seconds() - strtod(argv[CPU], NULL)};
+	r.out.count = step - 1;
+	add_batch(&r.out, 1, arg(argv, LAST), t, arg(argv, LIMIT_COUNT) ? UINT64_MAX : arg(argv, LIMIT_NS));
+	r.out.value = r.out.within / ((double)(r.out.end - r.out.start) / 1e9);
 	hand_in(&r);
 	return EXIT_RAN;
 }
@@ -81,6 +90,6 @@ int execl_resume(int argc, char **argv)
 	if (limit ? step >= limit : t - arg(argv, START) >= arg(argv, LIMIT_NS))
 		return execl_end(argv, step, t);
 	next_image(argv[0], step + 1, argv[LIMIT_NS], argv[LIMIT_COUNT], argv[START], argv[CPU],
-		argv[REPORT], argv[COPY]);
+		argv[REPORT], argv[COPY], t);
 	return EXIT_BROKEN;
 }

@@ -56,20 +56,28 @@ noreturn void die_errno(const char *format, ...)
 	_exit(EXIT_BROKEN);
 }
 
+/* Without stdout's buffer, which would be static data (see pages.c). */
+static void print(const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	if (vdprintf(STDOUT_FILENO, format, args) < 0)
+		die_errno("the outcome cannot be written to stdout");
+	va_end(args);
+}
+
 void print_outcome(const struct options *o, const struct test *t, const struct outcome *r)
 {
-	printf("{\"test\":\"%s\",\"copy\":%d,\"count\":%llu,\"seconds\":%.9f,\"cpu_seconds\":%.6f,"
+	print("{\"test\":\"%s\",\"copy\":%d,\"count\":%.10g,\"seconds\":%.9f,\"cpu_seconds\":%.6f,"
 	       "\"unit\":\"%s\",\"value\":%.6g",
-	       o->name, r->copy, (unsigned long long)r->count, (double)(r->end - r->start) / 1e9, r->cpu,
+	       o->name, r->copy, r->within, (double)(r->end - r->start) / 1e9, r->cpu,
 	       t->unit, r->value);
 	if (r->cpu_value > 0) {
-		printf(",\"cpu_value\":%.6g,\"sections\":[", r->cpu_value);
+		print(",\"cpu_value\":%.6g,\"sections\":[", r->cpu_value);
 		for (int i = 0; i < 8; i++)
-			printf("%s%.6f", i ? "," : "", r->section[i]);
-		printf("]");
+			print("%s%.6f", i ? "," : "", r->section[i]);
+		print("]");
 	}
-	printf(",\"start\":%llu,\"end\":%llu,\"check\":\"ok\"}\n",
+	print(",\"start\":%llu,\"end\":%llu,\"check\":\"ok\"}\n",
 	       (unsigned long long)r->start, (unsigned long long)r->end);
-	if (fflush(stdout) != 0)
-		die_errno("the outcome of copy %d cannot be written to stdout", r->copy);
 }

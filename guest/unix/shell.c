@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "unix.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -116,8 +115,6 @@ static void try_programs(const struct run *r)
 
 void shell_setup(struct run *r)
 {
-	if (getenv("PATH") == NULL && setenv("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", 1) != 0)
-		die_errno("%s: PATH cannot be set", r->opt->name);
 	if (r->out.copy == 0)
 		try_programs(r);
 }
@@ -133,21 +130,22 @@ void shell_loop(struct run *r, uint64_t n)
 
 /* The scripts hide their exit codes behind "&", but one that failed on its way
  * has left files behind. Called in the parent, when all copies have ended. */
-void shell_after(const struct options *o)
+static void must_be_ours(const char *name, void *test)
 {
-	static const char *const ours[] = {".", "..", "text", "work.sh", "start.sh"};
-	DIR *d = opendir(".");
-	struct dirent *e;
-	if (d == NULL)
-		die_errno("%s: the work directory cannot be read", o->name);
-	while ((e = readdir(d))) {
-		size_t i = 0;
-		while (i < sizeof ours / sizeof *ours && strcmp(e->d_name, ours[i]) != 0)
-			i++;
-		if (i == sizeof ours / sizeof *ours)
-			die(EXIT_BROKEN, "%s: a script left %s behind, so it did not run to its end", o->name, e->d_name);
-	}
-	closedir(d);
+	static const char *const ours[] = {"text", "work.sh", "start.sh"};
+	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+		if (strcmp(name, ours[i]) == 0)
+			return;
+	die(EXIT_BROKEN, "%s: a script left %s behind, so it did not run to its end", (const char *)test, name);
 }
 
-double shell_value(struct run *r, double seconds) { return (double)r->out.count * 60 / seconds; }
+void shell_after(const struct options *o)
+{
+	int d = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d < 0)
+		die_errno("%s: the work directory cannot be opened", o->name);
+	each_entry(d, must_be_ours, (void *)o->name);
+	close(d);
+}
+
+double shell_value(struct run *r, double seconds) { return r->out.within * 60 / seconds; }

@@ -50,9 +50,10 @@ struct options {
 struct outcome {
 	int32_t copy;
 	int32_t ok; /* 1: measured and checked */
-	uint64_t count;
+	uint64_t count;      /* iterations done, to the end of the last batch */
+	double within;       /* those within the window: of the last batch a part */
 	uint64_t start, end; /* CLOCK_MONOTONIC, ns */
-	double cpu;          /* seconds of this copy and its children within the window */
+	double cpu;          /* seconds of this copy and its children, for all of count */
 	double value;        /* in the test's unit, by wall time */
 	double cpu_value;    /* the same by CPU time; 0 where a test has none */
 	double section[8];   /* whetstone: CPU seconds of each section */
@@ -98,25 +99,36 @@ const struct test *find_test(const char *name, struct options *o);
 
 /* clock.c: all times in ns, or seconds where double */
 uint64_t now(void);
+extern int clock_by_call; /* 1: read clocks by system call. The kernel's page for reading them without one, once
+	touched, is copied by every fork: 4 % of process-creation. Set before the first reading. */
 double cpu_seconds(void);      /* this process and its reaped children */
+double child_cpu_seconds(void); /* of reaped children */
 double own_cpu_seconds(void);  /* this process alone */
 
 /* pages.c */
 void *pages(size_t size);
 
+/* directory.c */
+void each_entry(int directory, void (*visit)(const char *name, void *), void *);
+
 /* window.c */
-void timed_window(struct run *);
+void timed_window(struct run *, uint64_t start);
+int add_batch(struct outcome *, uint64_t n, uint64_t last, uint64_t t, uint64_t length);
 void hand_in(struct run *);
 
 /* barrier.c */
 struct barrier;
-struct barrier *barrier_open(const char *file, int parties);
-void barrier_wait(struct barrier *, double seconds);
+int barrier_page(const char *file);
+struct barrier *barrier_open(int page, const char *file, int parties);
+uint64_t barrier_wait(struct barrier *, double seconds);
 void barrier_abort(struct barrier *);
 void barrier_close(struct barrier *);
 
 /* crew.c */
-int crew_run(const struct options *, const struct test *);
+int crew_run(const struct options *, const struct test *, char **argv);
+noreturn void crew_copy(const struct options *, const struct test *, char **argv);
+extern const char copy_word[]; /* as first argument: this image is a copy */
+enum { COPY_ARGUMENTS = 5 };   /* that stand before those of the command line */
 
 /* report.c */
 noreturn void die(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -141,6 +153,7 @@ void pipe_finish(struct run *);
 void switch_setup(struct run *);
 void switch_loop(struct run *, uint64_t n);
 void switch_finish(struct run *);
+void spawn_setup(struct run *);
 void spawn_loop(struct run *, uint64_t n);
 void execl_replace(struct run *);
 int execl_resume(int argc, char **argv);

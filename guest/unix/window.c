@@ -3,7 +3,12 @@
  * A batch grows until it takes a thousandth of the window, at most 1 ms, so
  * reading the clock (tens of ns; a microsecond where it is a system call)
  * stays below 0.1 % of the run without a signal that could interrupt a system
- * call in the middle of an iteration. Value and window are what really passed. */
+ * call in the middle of an iteration.
+ *
+ * All copies have the same window: it begins when the barrier opens, also for a
+ * copy that gets no CPU then, for waiting for one is what crowding costs. It
+ * ends when its time is over; of the batch that lies across the end the part
+ * counts that its time in the window is of its whole time. */
 #include "unix.h"
 
 #include <errno.h>
@@ -38,21 +43,35 @@ static uint64_t next_batch(uint64_t n, uint64_t took, uint64_t wanted, uint64_t 
 	return next < 1 ? 1 : (uint64_t)next;
 }
 
-static uint64_t until_deadline(struct run *r, uint64_t wanted)
+/* Counts a batch that took from last to t. Says whether the window of that
+ * length (ns) is over with it. */
+int add_batch(struct outcome *o, uint64_t n, uint64_t last, uint64_t t, uint64_t length)
+{
+	o->count += n;
+	if (t - o->start < length) {
+		o->within = (double)o->count;
+		o->end = t;
+		return 0;
+	}
+	o->end = o->start + length;
+	o->within = (double)(o->count - n) + (double)n * (double)(o->end - last) / (double)(t - last);
+	return 1;
+}
+
+static void until_deadline(struct run *r, uint64_t wanted)
 {
 	uint64_t length = (uint64_t)(r->opt->seconds * 1e9), n = 1, last = r->out.start;
 	for (;;) {
 		r->test->loop(r, n);
-		r->out.count += n;
 		uint64_t t = now();
-		if (t - r->out.start >= length)
-			return t;
+		if (add_batch(&r->out, n, last, t, length))
+			return;
 		n = next_batch(n, t - last, wanted, length - (t - r->out.start));
 		last = t;
 	}
 }
 
-static uint64_t until_count(struct run *r, uint64_t wanted)
+static void until_count(struct run *r, uint64_t wanted)
 {
 	uint64_t n = 1, last = r->out.start, t = last;
 	while (r->out.count < r->opt->count) {
@@ -60,12 +79,11 @@ static uint64_t until_count(struct run *r, uint64_t wanted)
 		if (n > rest)
 			n = rest;
 		r->test->loop(r, n);
-		r->out.count += n;
 		t = now();
+		add_batch(&r->out, n, last, t, UINT64_MAX);
 		n = next_batch(n, t - last, wanted, UINT64_MAX);
 		last = t;
 	}
-	return t;
 }
 
 static __attribute__((noinline)) void measure(struct run *r)
@@ -76,13 +94,16 @@ static __attribute__((noinline)) void measure(struct run *r)
 	}
 	uint64_t wanted = batch_length(r);
 	double cpu = cpu_seconds();
-	r->out.start = now();
-	r->out.end = r->opt->count ? until_count(r, wanted) : until_deadline(r, wanted);
+	if (r->opt->count)
+		until_count(r, wanted);
+	else
+		until_deadline(r, wanted);
+	double own = own_cpu_seconds();
 	if (r->test->finish)
-		r->test->finish(r);
-	r->out.cpu = cpu_seconds() - cpu;
+		r->test->finish(r); /* a helper's time is known when it has ended; our own checks are not the test's */
+	r->out.cpu = own + child_cpu_seconds() - cpu;
 	double seconds = (double)(r->out.end - r->out.start) / 1e9;
-	r->out.value = r->test->value ? r->test->value(r, seconds) : (double)r->out.count / seconds;
+	r->out.value = r->test->value ? r->test->value(r, seconds) : r->out.within / seconds;
 	r->out.ok = 1;
 }
 
@@ -90,8 +111,9 @@ static __attribute__((noinline)) void measure(struct run *r)
  * the loop would lie across a page boundary: process-creation then takes two
  * page faults more in every round, and runs differ by 20 %. Starting just below
  * a boundary keeps them on one page always. */
-void timed_window(struct run *r)
+void timed_window(struct run *r, uint64_t start)
 {
+	r->out.start = start;
 	uintptr_t above = (uintptr_t)__builtin_frame_address(0) & (uintptr_t)(getpagesize() - 1);
 	volatile char gap[above + 1];
 	gap[0] = 0;

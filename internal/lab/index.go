@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,11 +21,17 @@ type IndexOptions struct {
 	Window time.Duration // of each pass
 }
 
-// Levels of an index, named as in the study docker-on-loongson.
-const (
-	oneCopy    = "allcpu-1copy"
-	manyCopies = "allcpu-ncopies"
-)
+// copiesLevel is the name of an index's level, as in the study
+// docker-on-loongson where that has one: machines are compared by level.
+func copiesLevel(copies, cpus int) string {
+	switch copies {
+	case 1:
+		return analysis.UnixAllOne
+	case cpus:
+		return analysis.UnixAllN
+	}
+	return fmt.Sprintf("allcpu-%dcopies", copies)
+}
 
 // IndexStudy is the study behind the Unix index of one target: every test with
 // one copy and, where there are more, with all copies.
@@ -33,11 +40,11 @@ func IndexStudy(o IndexOptions) (study.Study, error) {
 	if o.Target == "" {
 		o.Target = study.DefaultControl
 	}
+	cpus, err := allowedCPUs()
+	if err != nil {
+		return study.Study{}, err
+	}
 	if o.Copies == 0 {
-		cpus, err := allowedCPUs()
-		if err != nil {
-			return study.Study{}, err
-		}
 		o.Copies = len(cpus)
 	}
 	st := study.Study{
@@ -48,10 +55,9 @@ func IndexStudy(o IndexOptions) (study.Study, error) {
 		Blocks: o.Passes, AA: &no, Cold: &no,
 		Timeout: study.DefaultTimeout + 2*o.Window,
 		Params:  map[string]string{"time": o.Window.String()},
-		Limits:  []study.Limits{{Name: oneCopy, Params: map[string]string{"copies": "1"}}},
 	}
-	if o.Copies > 1 {
-		st.Limits = append(st.Limits, study.Limits{Name: manyCopies, Params: map[string]string{"copies": strconv.Itoa(o.Copies)}})
+	for _, copies := range slices.Compact([]int{1, o.Copies}) {
+		st.Limits = append(st.Limits, study.Limits{Name: copiesLevel(copies, len(cpus)), Params: map[string]string{"copies": strconv.Itoa(copies)}})
 	}
 	for _, test := range workload.UnixTestNames() {
 		st.Workloads = append(st.Workloads, study.Workload{Name: test, Kind: "unix-" + test})

@@ -176,7 +176,7 @@ func (t unixTest) memory() int64 {
 type unixLine struct {
 	Test     string    `json:"test"`
 	Copy     int       `json:"copy"`
-	Count    uint64    `json:"count"`
+	Count    float64   `json:"count"`
 	Seconds  float64   `json:"seconds"`
 	CPU      float64   `json:"cpu_seconds"`
 	Unit     string    `json:"unit"`
@@ -267,7 +267,7 @@ func (t unixTest) sound(l unixLine) error {
 	case l.Check != "ok":
 		return fmt.Errorf("check %q, not \"ok\"", l.Check)
 	case l.Count == 0 || l.Value <= 0 || l.End <= l.Start:
-		return fmt.Errorf("nothing was measured: count %d, value %v, window %d to %d", l.Count, l.Value, l.Start, l.End)
+		return fmt.Errorf("nothing was measured: count %v, value %v, window %d to %d", l.Count, l.Value, l.Start, l.End)
 	case t.cpu && l.CPUValue <= 0:
 		return fmt.Errorf("no value by CPU time: %v", l.CPUValue)
 	}

@@ -118,7 +118,7 @@ func TestUnixProgramEveryTest(t *testing.T) {
 					t.Errorf("CPU time %v in %v s on %d CPUs", l.CPU, l.Seconds, runtime.NumCPU())
 				}
 				if want := rateOf(test, l); !test.cpu && math.Abs(l.Value/want-1) > 1e-4 {
-					t.Errorf("value %v, but count %d in %v s is %v", l.Value, l.Count, l.Seconds, want)
+					t.Errorf("value %v, but count %v in %v s is %v", l.Value, l.Count, l.Seconds, want)
 				}
 				if score := 10 * l.Value / test.baseline; score < 0.1 || score > 1e6 {
 					t.Errorf("score %v is not one of a computer of this age", score)
@@ -156,8 +156,8 @@ func TestUnixProgramLinear(t *testing.T) {
 			for range 5 {
 				one := mustLines(t, u, "--count", strconv.Itoa(test.count))[0]
 				four := mustLines(t, u, "--count", strconv.Itoa(4*test.count))[0]
-				if one.Count != uint64(test.count) || four.Count != uint64(4*test.count) {
-					t.Fatalf("counts %d and %d, asked for %d and %d", one.Count, four.Count, test.count, 4*test.count)
+				if one.Count != float64(test.count) || four.Count != float64(4*test.count) {
+					t.Fatalf("counts %v and %v, asked for %d and %d", one.Count, four.Count, test.count, 4*test.count)
 				}
 				ratios = append(ratios, four.CPU/one.CPU)
 			}
