@@ -92,17 +92,16 @@ func (l *Lab) open(ctx context.Context) error {
 		return fmt.Errorf("cgroups: %w", err)
 	}
 	l.Target = target.Lab{
-		LaunchPath: filepath.Join(bin, "launch"),
-		MarkPath:   filepath.Join(bin, "mark"),
-		InitPath:   filepath.Join(bin, "init"),
-		TestRootfs: l.bench.Rootfs,
-		RunDir:     filepath.Join(l.session.dir, "run"),
-		ToolDirs:   l.config.ToolDirs,
-		Root:       os.Geteuid() == 0,
-		CacheDir:   l.config.CacheDir,
-		Guest:      l.config.Guest,
-		Session:    l.session.name,
-
+		LaunchPath:     filepath.Join(bin, "launch"),
+		MarkPath:       filepath.Join(bin, "mark"),
+		InitPath:       filepath.Join(bin, "init"),
+		TestRootfs:     l.bench.Rootfs,
+		TestImage:      l.bench.Layout,
+		RunDir:         filepath.Join(l.session.dir, "run"),
+		ToolDirs:       l.config.ToolDirs,
+		Root:           os.Geteuid() == 0,
+		CacheDir:       l.config.CacheDir,
+		Guest:          l.config.Guest,
 		PrivateEngines: l.config.PrivateEngines,
 	}
 	if l.groups.trees.Usable() {

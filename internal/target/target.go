@@ -232,14 +232,12 @@ type Lab struct {
 	MarkPath   string   // the static mark helper (guest/mark.c) on the host
 	InitPath   string   // the first process of guests (guest/init.c) on the host
 	TestRootfs string   // a small root file system (busybox and /.tare/mark) for Check
+	TestImage  string   // the OCI image layout that TestRootfs was unpacked from; "" where there is none
 	RunDir     string   // a directory for private state (runtime roots, sockets) of this process
 	ToolDirs   []string // directories searched for runtimes before PATH
 	Root       bool     // effective user is root
 	CacheDir   string   // what is kept between processes: kernels, initial file systems of guests
 	Guest      Guest    // what the user asks of virtual machines
-	// Session is this process's name among those that measure ([a-z0-9]): what a
-	// driver makes outside of RunDir and Cgroup carries it.
-	Session string
 	// Cgroup is the session's group, relative to the root of each hierarchy, below
 	// which drivers may make groups of their own; "" where cgroups cannot be used.
 	Cgroup string

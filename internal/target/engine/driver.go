@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"github.com/tarelab/tare/internal/sys"
@@ -23,6 +24,7 @@ type Driver struct {
 	runtime string // "" is the engine's own choice
 	remedy  string // how the runtime is installed
 	adds    []string
+	limits  []*container.Ulimit // where the engine's own cannot be had
 	start   time.Duration
 	order   int
 }
@@ -75,11 +77,29 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 			return facts, target.Labf("digest of %s: %w", facts.Path, err)
 		}
 	}
-	err = launch.Prove(ctx, d, d.lab.TestRootfs, d.lab.RunDir)
+	if err := d.load(ctx); err != nil { // outside of the proof's time
+		return facts, err
+	}
+	err = launch.Prove(ctx, d, d.lab)
 	if err == nil || target.IsLab(err) || ctx.Err() != nil {
 		return facts, err
 	}
 	return facts, &target.CannotError{Target: d.name, Lacks: fmt.Sprintf("a test container did not work: %v", err)}
+}
+
+// load has the engine hold the image that proofs run in.
+func (d *Driver) load(ctx context.Context) error {
+	c, err := connect(d.engine.socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = d.imageOf(ctx, c, target.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage})
+	return err
+}
+
+func (d *Driver) imageOf(ctx context.Context, c *client.Client, spec target.Spec) (string, error) {
+	return d.engine.image(ctx, spec, func(ctx context.Context, s source) (string, error) { return d.engine.loadAPI(ctx, c, s) })
 }
 
 // ready sees that the engine is there, and the runtime in it.
@@ -120,7 +140,7 @@ func (d *Driver) Prepare(ctx context.Context, spec target.Spec, _ string) (targe
 	}
 	i := &instance{driver: d, spec: spec, client: c}
 	if _, err = c.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err == nil {
-		i.image, err = d.engine.image(ctx, c, spec)
+		i.image, err = d.imageOf(ctx, c, spec)
 	}
 	if err != nil {
 		_ = c.Close() // a connection that was only read from

@@ -15,15 +15,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/containerd/errdefs"
-	"github.com/moby/moby/client"
-
 	"github.com/tarelab/tare/internal/target"
 )
 
 // Drivers are the drivers of all engines.
 func Drivers(lab target.Lab) []target.Driver {
-	return slices.Concat(dockers(lab, docker()), podmans(lab, podman()))
+	return slices.Concat(containerds(lab, containerdFlavor()), dockers(lab, docker()), podmans(lab, podman()))
 }
 
 // flavor is what tare knows of one engine that speaks Docker's API.
@@ -35,6 +32,13 @@ type flavor struct {
 	sockets  []string // where the user's own listens otherwise
 	// daemon is how a private one is started, listening at socket.
 	daemon func(e *engine, program, socket string) (daemon, error)
+	// answers sees that an engine listens at the socket whose API is spoken here.
+	answers func(ctx context.Context, socket string) error
+	// tidy removes from a user's own engine all that carries the owner's label,
+	// see owner: containers that a client had no answer about, and images.
+	tidy func(ctx context.Context, socket, owner string) error
+	// owners are those whose labels are found in the user's own engine.
+	owners func(ctx context.Context, socket string) ([]string, error)
 }
 
 // engine is one engine of a session: the user's own or, started when it is
@@ -50,8 +54,7 @@ type engine struct {
 	err     error // of the first attempt: there is no second one
 	socket  string
 	private *private          // nil: the user's own
-	images  map[string]string // ids of the loaded images, by the root file system
-	tags    []string          // of what was loaded
+	images  map[string]string // names of the loaded images, by the root file system
 }
 
 func newEngine(lab target.Lab, f flavor, name string) *engine {
@@ -94,6 +97,9 @@ func (e *engine) start(ctx context.Context) error {
 		socket, err := e.own(ctx)
 		if err != nil || socket != "" {
 			e.socket = socket
+			if err == nil {
+				err = e.sweep(ctx, socket)
+			}
 			return err
 		}
 	}
@@ -118,7 +124,7 @@ func (e *engine) start(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := p.await(ctx, func(ctx context.Context) error { return answers(ctx, socket) }); err != nil {
+	if err := p.await(ctx, func(ctx context.Context) error { return e.flavor.answers(ctx, socket) }); err != nil {
 		return errors.Join(fmt.Errorf("a private %s: %w", e.flavor.program, err), p.Close())
 	}
 	e.private, e.socket = p, socket
@@ -138,59 +144,32 @@ func (e *engine) own(ctx context.Context) (string, error) {
 		if !local {
 			return "", e.cannot("unset it, or use --private-engines", "%s=%s is no unix:// socket, and an engine elsewhere cannot be weighed here", e.flavor.variable, host)
 		}
-		if err := answers(ctx, socket); err != nil {
+		if err := e.flavor.answers(ctx, socket); err != nil {
 			return "", e.cannot("unset it, or use --private-engines", "at %s=%s: %v", e.flavor.variable, host, err)
 		}
 		return socket, nil
 	}
 	for _, socket := range e.flavor.sockets {
-		if info, err := os.Stat(socket); err == nil && info.Mode()&os.ModeSocket != 0 && answers(ctx, socket) == nil {
+		if info, err := os.Stat(socket); err == nil && info.Mode()&os.ModeSocket != 0 && e.flavor.answers(ctx, socket) == nil {
 			return socket, nil
 		}
 	}
 	return "", nil
 }
 
-// connect is a client of its own at the socket.
-func connect(socket string) (*client.Client, error) {
-	c, err := client.New(client.WithHost("unix://" + socket))
-	if err != nil {
-		return nil, target.Labf("client of the engine: %w", err)
-	}
-	return c, nil
-}
-
-// answers sees that an engine listens at the socket whose API this client
-// speaks.
-func answers(ctx context.Context, socket string) error {
-	c, err := connect(socket)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	ping, err := c.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
-	if err != nil {
-		return fmt.Errorf("no engine that can be used answers at %s: %w", socket, err)
-	}
-	if ping.APIVersion == "" {
-		return fmt.Errorf("what answers at %s is no container engine: it names no API version", socket)
-	}
-	return nil
-}
-
-// image is the id of the image that holds a Spec's root file system; it is
-// loaded once.
-func (e *engine) image(ctx context.Context, c *client.Client, spec target.Spec) (string, error) {
+// image is the engine's name of the image that holds a Spec's root file system;
+// it is loaded once.
+func (e *engine) image(ctx context.Context, spec target.Spec, load func(context.Context, source) (string, error)) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if id := e.images[spec.Rootfs]; id != "" {
 		return id, nil
 	}
-	s, err := openSource(ctx, spec, e.lab.Session, filepath.Join(e.lab.RunDir, e.name+"-image"))
+	s, err := openSource(ctx, spec, filepath.Join(e.lab.RunDir, e.name+"-image"))
 	if err != nil {
 		return "", errors.Join(err, s.remove())
 	}
-	id, err := e.load(ctx, c, s)
+	id, err := load(ctx, s)
 	if err = errors.Join(err, s.remove()); err != nil {
 		return "", err
 	}
@@ -198,53 +177,43 @@ func (e *engine) image(ctx context.Context, c *client.Client, spec target.Spec) 
 	return id, nil
 }
 
-// version asks the engine what it is and what it can do.
-func (e *engine) version(ctx context.Context) (client.ServerVersionResult, client.SystemInfoResult, error) {
-	c, err := connect(e.socket)
+// sweep removes from a user's own engine what runs of tare that were killed have
+// left there.
+func (e *engine) sweep(ctx context.Context, socket string) error {
+	owners, err := e.flavor.owners(ctx, socket)
 	if err != nil {
-		return client.ServerVersionResult{}, client.SystemInfoResult{}, err
+		return fmt.Errorf("look through %s: %w", e.flavor.name, err)
 	}
-	defer c.Close()
-	v, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
-	if err != nil {
-		return v, client.SystemInfoResult{}, fmt.Errorf("ask %s for its version: %w", e.flavor.name, err)
+	for _, o := range owners {
+		if alive(o) {
+			continue
+		}
+		if err := e.flavor.tidy(ctx, socket, o); err != nil {
+			return target.Labf("take away what a run that was killed has left in %s: %w", e.flavor.name, err)
+		}
 	}
-	info, err := c.Info(ctx, client.InfoOptions{})
-	if err != nil {
-		return v, info, fmt.Errorf("ask %s for what it can do: %w", e.flavor.name, err)
-	}
-	return v, info, nil
+	return nil
 }
 
 // closeTime bounds what is asked of an engine when it is let go.
 const closeTime = 20 * time.Second
 
-// Close takes a private engine away, and from a user's own what was loaded.
+// Close takes a private engine away, and from a user's own what was made there.
 func (e *engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.private != nil {
-		p := e.private
-		e.private, e.socket, e.images, e.tags = nil, "", map[string]string{}, nil
+	p, socket := e.private, e.socket
+	e.private, e.socket, e.images = nil, "", map[string]string{}
+	if p != nil {
 		return p.Close()
 	}
-	if len(e.tags) == 0 {
+	if socket == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	c, err := connect(e.socket)
-	if err != nil {
-		return err
+	if err := e.flavor.tidy(ctx, socket, owner()); err != nil {
+		return target.Labf("take away what was made in %s: %w", e.flavor.name, err)
 	}
-	defer c.Close()
-	var errs []error
-	for _, tag := range e.tags {
-		_, err := c.ImageRemove(ctx, tag, client.ImageRemoveOptions{PruneChildren: true})
-		if err != nil && !errdefs.IsNotFound(err) {
-			errs = append(errs, target.Labf("remove the image %s: %w", tag, err))
-		}
-	}
-	e.tags, e.images = nil, map[string]string{}
-	return errors.Join(errs...)
+	return nil
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"path"
+	"strings"
 	"testing"
 
 	"github.com/tarelab/tare/internal/sys"
@@ -15,13 +16,12 @@ func laboratory(t *testing.T) target.Lab {
 	t.Helper()
 	lab := targettest.New(t)
 	lab.PrivateEngines = true
-	lab.Session = targettest.Token(t)
 	trees, err := sys.Cgroups()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if lab.Root && trees.Usable() {
-		lab.Cgroup = path.Join(target.Label, lab.Session)
+		lab.Cgroup = path.Join(target.Label, targettest.Token(t))
 		if err := trees.Make(lab.Cgroup); err != nil {
 			t.Fatal(err)
 		}
@@ -68,12 +68,18 @@ func TestDockerCrun(t *testing.T)  { contract(t, "docker/crun", "no-such-dockerd
 func TestDockerRunsc(t *testing.T) { contract(t, "docker/runsc", "no-such-dockerd") }
 func TestPodman(t *testing.T)      { contract(t, "podman", "no-such-podman") }
 
+func TestContainerd(t *testing.T)     { contract(t, "containerd", "no-such-containerd") }
+func TestContainerdCrun(t *testing.T) { contract(t, "containerd/crun", "no-such-containerd") }
+
 // without is the driver of that name, whose engine's program does not exist.
 func without(lab target.Lab, program, name string) target.Driver {
 	gone := docker()
 	all := dockers
-	if name == "podman" {
+	switch {
+	case name == "podman":
 		gone, all = podman(), podmans
+	case strings.HasPrefix(name, "containerd"):
+		gone, all = containerdFlavor(), containerds
 	}
 	gone.program = program
 	for _, d := range all(lab, gone) {

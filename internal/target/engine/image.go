@@ -33,7 +33,7 @@ type source struct {
 
 // openSource finds the image that a Spec's root file system was unpacked from,
 // or makes one of the directory: a layer in a file below dir.
-func openSource(ctx context.Context, spec target.Spec, session, dir string) (source, error) {
+func openSource(ctx context.Context, spec target.Spec, dir string) (source, error) {
 	s := source{remove: func() error { return nil }}
 	var err error
 	if spec.Image != "" {
@@ -53,7 +53,7 @@ func openSource(ctx context.Context, spec target.Spec, session, dir string) (sou
 		return s, target.Labf("image of %s: %w", spec.Rootfs, err)
 	}
 	s.diffs = config.RootFS.DiffIDs
-	s.tag, err = name.NewTag(fmt.Sprintf("localhost/%s-%s:%s", target.Label, session, s.config.Hex[:12]))
+	s.tag, err = name.NewTag(fmt.Sprintf("%s:%s", repository(owner()), s.config.Hex[:12]))
 	return s, err
 }
 

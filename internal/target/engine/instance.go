@@ -88,6 +88,10 @@ func (i *instance) begin(ctx, life context.Context, mark func(target.Phase)) err
 	attached, err := i.client.ContainerAttach(life, made.ID, client.ContainerAttachOptions{
 		Stream: true, Stdin: i.spec.Stdio.Stdin != nil, Stdout: true, Stderr: true})
 	if err != nil {
+		// The client keeps the engine's words to itself here; the log has them.
+		if p := i.driver.engine.private; p != nil {
+			err = fmt.Errorf("%w%s", err, p.said())
+		}
 		return i.explain("attach to", err)
 	}
 	s, err := newStreams(attached.HijackedResponse, i.spec.Stdio)

@@ -12,8 +12,8 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// load hands the image to the engine and sees that it has the same bits.
-func (e *engine) load(ctx context.Context, c *client.Client, s source) (string, error) {
+// loadAPI hands the image to the engine and sees that it has the same bits.
+func (e *engine) loadAPI(ctx context.Context, c *client.Client, s source) (string, error) {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(s.archive(w)) }()
 	defer r.Close()
@@ -24,7 +24,6 @@ func (e *engine) load(ctx context.Context, c *client.Client, s source) (string, 
 	if err != nil {
 		return "", fmt.Errorf("load the image into %s: %w", e.flavor.name, err)
 	}
-	e.tags = append(e.tags, s.tag.Name())
 	have, err := c.ImageInspect(ctx, s.tag.Name())
 	if err != nil {
 		return "", fmt.Errorf("find the image that was loaded into %s: %w", e.flavor.name, err)

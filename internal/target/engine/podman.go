@@ -1,8 +1,15 @@
 package engine
 
 import (
+	"math"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
@@ -11,7 +18,8 @@ import (
 // podman speaks Docker's API beside its own.
 func podman() flavor {
 	return flavor{name: "podman", program: "podman", remedy: "apt-get install podman",
-		variable: "CONTAINER_HOST", sockets: []string{"/run/podman/podman.sock"}, daemon: podmanService}
+		variable: "CONTAINER_HOST", sockets: []string{"/run/podman/podman.sock"}, daemon: podmanService,
+		answers: answers, tidy: tidyAPI, owners: ownersAPI}
 }
 
 func podmans(lab target.Lab, f flavor) []target.Driver {
@@ -19,15 +27,38 @@ func podmans(lab target.Lab, f flavor) []target.Driver {
 	if trees, err := sys.Cgroups(); err == nil && trees.Mode == sys.Hybrid {
 		e.hide = true // its own choice is crun where that is installed
 	}
-	return []target.Driver{&Driver{lab: lab, engine: e, name: "podman", adds: []string{"container"}, start: 400 * time.Millisecond, order: 350}}
+	return []target.Driver{&Driver{lab: lab, engine: e, name: "podman", adds: []string{"container", "HOSTNAME", "TERM"}, limits: ownLimits(), start: 400 * time.Millisecond, order: 350}}
 }
 
-// podmanService starts with the machine's configuration, which Podman needs for
-// its policy of signatures, and with places of its own for all that it keeps.
+// podmanService starts with places of its own for all that it keeps; /run is the
+// engine's own, and paths in it are short, as Podman demands. Its cache and that
+// of its network plugins have fixed places in /var/lib.
 func podmanService(e *engine, program, socket string) (daemon, error) {
 	dir := filepath.Dir(socket)
-	return daemon{args: []string{program, "--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "runroot"),
-		"--tmpdir", filepath.Join(dir, "tmp"), "--network-config-dir", filepath.Join(dir, "net"),
-		"--cgroup-manager", "cgroupfs", "--events-backend", "file",
+	return daemon{covers: []string{"/var/lib"}, args: []string{program, "--root", filepath.Join(dir, "root"),
+		"--runroot", "/run/containers", "--tmpdir", "/run/libpod",
+		"--network-config-dir", filepath.Join(dir, "net"), "--cgroup-manager", "cgroupfs", "--events-backend", "file", "--log-level", "info",
 		"system", "service", "--time", "0", "unix://" + socket}}, nil
+}
+
+// ownLimits are the limits of open files and processes that tare itself has, and
+// every other target with it. Podman would raise them to values that not every
+// root may set. It bounds its own number of processes by the machine's process
+// ids, and so what its containers may have.
+func ownLimits() []*container.Ulimit {
+	most := int64(math.MaxInt64)
+	if text, err := os.ReadFile("/proc/sys/kernel/pid_max"); err == nil {
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
+			most = n
+		}
+	}
+	var files, processes unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil || unix.Getrlimit(unix.RLIMIT_NPROC, &processes) != nil {
+		return nil // then they are Podman's
+	}
+	limit := func(name string, l unix.Rlimit, most int64) *container.Ulimit {
+		bound := func(n uint64) int64 { return int64(min(n, uint64(most))) }
+		return &container.Ulimit{Name: name, Soft: bound(l.Cur), Hard: bound(l.Max)}
+	}
+	return []*container.Ulimit{limit("nofile", files, math.MaxInt64), limit("nproc", processes, most)}
 }

@@ -44,6 +44,9 @@ type daemon struct {
 	// hideUnified: what it starts does not work where cgroup v1 and v2 are
 	// mounted together. There the v2 tree is covered in its mount namespace.
 	hideUnified bool
+	// covers are directories in which it writes at fixed places: they get an
+	// overlay of its own.
+	covers []string
 }
 
 // environment is what daemons and clients get: a PATH for the programs that they
@@ -69,7 +72,7 @@ func startPrivate(ctx context.Context, lab target.Lab, dir string, d daemon) (*p
 		return nil, target.Labf("log of the engine: %w", err)
 	}
 	defer log.Close()
-	steps, err := surroundings(dir, d.hideUnified)
+	steps, err := surroundings(filepath.Dir(lab.RunDir), d)
 	if err != nil {
 		return nil, err
 	}
@@ -96,17 +99,20 @@ func startPrivate(ctx context.Context, lab target.Lab, dir string, d daemon) (*p
 
 // surroundings are the namespaces of a private engine. What engines and their
 // shims keep at fixed places (sockets in /run, locks in /dev/shm) is in these
-// the engine's own.
-func surroundings(dir string, hideUnified bool) ([]launch.Step, error) {
-	if strings.HasPrefix(dir, "/run/") || strings.HasPrefix(dir, "/var/run/") || strings.HasPrefix(dir, "/dev/shm/") {
-		return nil, target.Labf("a private engine cannot live in %s, where it gets a file system of its own: choose another place with --state", dir)
+// the engine's own. session is the directory that both sides see.
+func surroundings(session string, d daemon) ([]launch.Step, error) {
+	if dir := session + "/"; strings.HasPrefix(dir, "/run/") || strings.HasPrefix(dir, "/var/run/") || strings.HasPrefix(dir, "/dev/shm/") {
+		return nil, target.Labf("a private engine cannot live in %s, where it gets a file system of its own: choose another place with --state", session)
 	}
 	steps := append(launch.PrivateMounts(), launch.Unshare(unix.CLONE_NEWNET), launch.Loopback(),
 		launch.Mount(target.Label, "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"))
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		steps = append(steps, launch.Mount(target.Label, "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"))
 	}
-	if !hideUnified {
+	for _, dir := range d.covers {
+		steps = append(steps, cover(dir, session)...)
+	}
+	if !d.hideUnified {
 		return steps, nil
 	}
 	trees, err := sys.Cgroups()
@@ -117,6 +123,24 @@ func surroundings(dir string, hideUnified bool) ([]launch.Step, error) {
 		steps = append(steps, launch.Mount(target.Label, tree.Path, "tmpfs", 0, "size=1m,mode=755"))
 	}
 	return steps, nil
+}
+
+// cover lays an overlay over dir whose upper part is in /run. The session's
+// directory, where it lies below, stays the real one.
+func cover(dir, session string) []launch.Step {
+	at := "/run/" + target.Label + strings.ReplaceAll(dir, "/", "-")
+	overlay := sys.Overlay{Lower: dir, Upper: at + "/upper", Work: at + "/work"}
+	steps := []launch.Step{launch.Mkdir(at, 0o755), launch.Mkdir(overlay.Upper, 0o755), launch.Mkdir(overlay.Work, 0o755)}
+	inside := strings.HasPrefix(session, dir+"/")
+	if inside {
+		steps = append(steps, launch.Mkdir(at+"/session", 0o755))
+		steps = append(steps, launch.Bind(session, at+"/session", false)...)
+	}
+	steps = append(steps, launch.Mount(target.Label, dir, "overlay", 0, overlay.Data(false)))
+	if inside {
+		steps = append(steps, launch.Bind(at+"/session", session, false)...)
+	}
+	return steps
 }
 
 func (p *private) log() string { return filepath.Join(p.dir, "log") }
@@ -166,7 +190,7 @@ func (p *private) said() string {
 	last := ""
 	for line := range bytes.Lines(data) {
 		text := string(bytes.TrimSpace(line))
-		severe := strings.Contains(text, "level=error") || strings.Contains(text, "level=fatal") || strings.Contains(text, "failed") || strings.Contains(text, "Error:")
+		severe := strings.Contains(text, "level=error") || strings.Contains(text, "level=fatal") || strings.Contains(strings.ToLower(text), "failed") || strings.Contains(text, "Error:")
 		if severe {
 			last = text
 		}

@@ -11,10 +11,6 @@ import (
 	"github.com/tarelab/tare/internal/target"
 )
 
-// labelKey is the label of all that is made in an engine; its value is the
-// session's name.
-const labelKey = target.Label + ".session"
-
 // options are the Spec as the API says it. What it does not say is the engine's
 // default, as for a user of "docker run".
 func (i *instance) options() client.ContainerCreateOptions {
@@ -26,7 +22,7 @@ func (i *instance) options() client.ContainerCreateOptions {
 		// environment is complete.
 		Env:         append([]string{"HOSTNAME"}, s.Env...),
 		AttachStdin: stdin, OpenStdin: stdin, StdinOnce: stdin, AttachStdout: true, AttachStderr: true,
-		Labels: map[string]string{labelKey: i.driver.lab.Session},
+		Labels: map[string]string{labelKey: owner()},
 	}
 	if s.Cwd != "" {
 		config.WorkingDir = s.Cwd
@@ -35,6 +31,7 @@ func (i *instance) options() client.ContainerCreateOptions {
 		config.User = fmt.Sprintf("%d:%d", s.User.UID, s.User.GID)
 	}
 	host := &container.HostConfig{Runtime: i.driver.runtime, Mounts: mounts(s.Mounts), Resources: resources(s.Limits)}
+	host.Ulimits = i.driver.limits
 	if s.Cgroup != "" {
 		host.CgroupParent = path.Join("/", i.payloadGroup())
 	}

@@ -38,7 +38,7 @@ func (h *host) Check(ctx context.Context) (target.Facts, error) {
 	if !h.lab.Root {
 		facts.Notes["root"] = "chroot in a user and mount namespace (not root)"
 	}
-	err := launch.Prove(ctx, h, h.lab.TestRootfs, h.lab.RunDir)
+	err := launch.Prove(ctx, h, h.lab)
 	var step *launch.Error
 	if errors.As(err, &step) && !h.lab.Root {
 		return facts, &target.CannotError{Target: h.Name(), Lacks: "user namespaces: " + err.Error(),

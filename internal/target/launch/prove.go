@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/tarelab/tare/internal/sys"
@@ -17,11 +18,11 @@ import (
 const proofCode = 113
 
 // Prove runs a payload in driver and checks that its mark and its exit code come
-// back. dir is where the proof's directory is made.
-func Prove(ctx context.Context, driver target.Driver, rootfs, dir string) (err error) {
+// back.
+func Prove(ctx context.Context, driver target.Driver, lab target.Lab) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second+10*driver.Properties().StartTime)
 	defer cancel()
-	dir, err = os.MkdirTemp(dir, target.Label+"-check-")
+	dir, err := os.MkdirTemp(lab.RunDir, target.Label+"-check-")
 	if err != nil {
 		return target.Labf("check %s: %w", driver.Name(), err)
 	}
@@ -32,7 +33,7 @@ func Prove(ctx context.Context, driver target.Driver, rootfs, dir string) (err e
 	}
 	defer out.Close()
 	exit, err := prove(ctx, driver, dir, target.Spec{
-		ID: fmt.Sprintf("%s-check-%d", target.Label, os.Getpid()), Rootfs: rootfs,
+		ID: filepath.Base(dir), Rootfs: lab.TestRootfs, Image: lab.TestImage,
 		Args:  []string{target.Mark, "--", "/bin/busybox", "sh", "-c", fmt.Sprintf("exit %d", proofCode)},
 		Env:   []string{"PATH=/bin"},
 		Stdio: target.Stdio{Stdout: in, Stderr: in},

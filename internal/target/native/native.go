@@ -76,7 +76,7 @@ func (n *native) Check(ctx context.Context) (target.Facts, error) {
 	if !n.lab.Root {
 		facts.Notes["user-namespace"] = "the launcher's, made before the clock (not root)"
 	}
-	err = launch.Prove(ctx, n, n.lab.TestRootfs, n.lab.RunDir)
+	err = launch.Prove(ctx, n, n.lab)
 	var step *launch.Error
 	if errors.As(err, &step) {
 		return facts, &target.CannotError{Target: n.Name(), Lacks: "the kernel refuses " + step.Error(),

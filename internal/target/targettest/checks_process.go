@@ -34,7 +34,8 @@ func (s *suite) environment(ctx context.Context, env []string) (map[string]strin
 	got := map[string]string{}
 	for v := range strings.SplitSeq(strings.TrimSuffix(o.stdout, "\x00"), "\x00") {
 		key, value, _ := strings.Cut(v, "=")
-		if !slices.Contains(s.props.AddsEnv, key) {
+		asked := slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, key+"=") })
+		if asked || !slices.Contains(s.props.AddsEnv, key) {
 			got[key] = value
 		}
 	}

@@ -107,7 +107,7 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 	if err != nil {
 		return facts, err
 	}
-	if err := launch.Prove(ctx, d, d.lab.TestRootfs, d.lab.RunDir); err != nil {
+	if err := launch.Prove(ctx, d, d.lab); err != nil {
 		return facts, &brief{err}
 	}
 	return facts, nil

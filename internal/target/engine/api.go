@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/tarelab/tare/internal/target"
+)
+
+// connect is a client of its own at the socket.
+func connect(socket string) (*client.Client, error) {
+	c, err := client.New(client.WithHost("unix://" + socket))
+	if err != nil {
+		return nil, target.Labf("client of the engine: %w", err)
+	}
+	return c, nil
+}
+
+// answers sees that an engine listens at the socket whose API this client
+// speaks.
+func answers(ctx context.Context, socket string) error {
+	c, err := connect(socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ping, err := c.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+	if err != nil {
+		return fmt.Errorf("no engine that can be used answers at %s: %w", socket, err)
+	}
+	if ping.APIVersion == "" {
+		return fmt.Errorf("what answers at %s is no container engine: it names no API version", socket)
+	}
+	return nil
+}
+
+// version asks the engine what it is and what it can do.
+func (e *engine) version(ctx context.Context) (client.ServerVersionResult, client.SystemInfoResult, error) {
+	c, err := connect(e.socket)
+	if err != nil {
+		return client.ServerVersionResult{}, client.SystemInfoResult{}, err
+	}
+	defer c.Close()
+	v, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return v, client.SystemInfoResult{}, fmt.Errorf("ask %s for its version: %w", e.flavor.name, err)
+	}
+	info, err := c.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return v, info, fmt.Errorf("ask %s for what it can do: %w", e.flavor.name, err)
+	}
+	return v, info, nil
+}
+
+// tidyAPI removes the containers and images of an owner.
+func tidyAPI(ctx context.Context, socket, owner string) error {
+	c, err := connect(socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var errs []error
+	list, err := c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelKey+"="+owner)})
+	errs = append(errs, err)
+	for _, one := range list.Items {
+		_, err := c.ContainerRemove(ctx, one.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		if err != nil && !errdefs.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	images, err := c.ImageList(ctx, client.ImageListOptions{})
+	errs = append(errs, err)
+	for _, one := range images.Items {
+		for _, tag := range one.RepoTags {
+			if !strings.HasPrefix(tag, repository(owner)+":") {
+				continue
+			}
+			_, err := c.ImageRemove(ctx, tag, client.ImageRemoveOptions{PruneChildren: true})
+			if err != nil && !errdefs.IsNotFound(err) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ownersAPI are those that have labelled a container or named an image.
+func ownersAPI(ctx context.Context, socket string) ([]string, error) {
+	c, err := connect(socket)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	list, err := c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelKey)})
+	if err != nil {
+		return nil, err
+	}
+	var owners []string
+	for _, one := range list.Items {
+		owners = append(owners, one.Labels[labelKey])
+	}
+	images, err := c.ImageList(ctx, client.ImageListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range images.Items {
+		for _, tag := range one.RepoTags {
+			name, _, _ := strings.Cut(tag, ":")
+			if o, ours := strings.CutPrefix(name, repository("")); ours {
+				owners = append(owners, o)
+			}
+		}
+	}
+	slices.Sort(owners)
+	return slices.Compact(owners), nil
+}

@@ -1,0 +1,332 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/api/types/runc/options"
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/launch"
+)
+
+// handler is a runtime as containerd knows it: a shim by its name, and for the
+// usual shim the runtime that it runs.
+type handler struct {
+	name   string // the driver's
+	shim   string // containerd's name of the handler
+	binary string // of the runtime that the shim runs; "" is the shim's own choice
+	needs  string // a program without which there is no such handler
+	remedy string
+	hide   bool // it refuses hybrid cgroups
+	start  time.Duration
+	order  int
+}
+
+// handlers are the runtimes; another one is another line.
+func handlers() []handler {
+	const runc = "io.containerd.runc.v2"
+	return []handler{
+		{name: "containerd", shim: runc, start: 80 * time.Millisecond, order: 300},
+		{name: "containerd/crun", shim: runc, binary: "crun", needs: "crun", remedy: "apt-get install crun", hide: true, start: 70 * time.Millisecond, order: 305},
+		{name: "containerd/runsc", shim: runc, binary: "runsc", needs: "runsc", remedy: "make tools", start: 250 * time.Millisecond, order: 310},
+		{name: "containerd/kata", shim: "io.containerd.kata.v2", needs: "containerd-shim-kata-v2", remedy: "install Kata Containers", start: 2 * time.Second, order: 315},
+	}
+}
+
+func containerdFlavor() flavor {
+	return flavor{name: "containerd", program: "containerd", remedy: "apt-get install containerd",
+		variable: "CONTAINERD_ADDRESS", sockets: []string{"/run/containerd/containerd.sock"}, daemon: containerdDaemon,
+		answers: containerdAnswers, tidy: containerdTidy, owners: containerdOwners}
+}
+
+// containerds are the drivers that one containerd serves, and another one where
+// a runtime needs other surroundings.
+func containerds(lab target.Lab, f flavor) []target.Driver {
+	usual := newEngine(lab, f, "containerd")
+	covered := usual
+	if trees, err := sys.Cgroups(); err == nil && trees.Mode == sys.Hybrid {
+		covered = newEngine(lab, f, "containerd-crun")
+		covered.hide = true
+	}
+	var all []target.Driver
+	for _, h := range handlers() {
+		d := &containerdDriver{lab: lab, engine: usual, handler: h}
+		if h.hide {
+			d.engine = covered
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// containerdDaemon starts with nothing of the machine's configuration. Its
+// runtime's state is below its own /run.
+func containerdDaemon(_ *engine, program, socket string) (daemon, error) {
+	dir := filepath.Dir(socket)
+	config := filepath.Join(dir, "config.toml")
+	text := fmt.Sprintf("version = 2\nroot = %q\nstate = \"/run/containerd\"\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\naddress = %q\n",
+		filepath.Join(dir, "root"), socket)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return daemon{}, target.Labf("configuration of the engine: %w", err)
+	}
+	return daemon{args: []string{program, "--config", config}}, nil
+}
+
+// containerdConnect is a client of its own, in the owner's namespace.
+func containerdConnect(socket, owner string) (*containerd.Client, error) {
+	c, err := containerd.New(socket, containerd.WithDefaultNamespace(containerdNamespace(owner)), containerd.WithTimeout(ownTime))
+	if err != nil {
+		return nil, fmt.Errorf("connect to containerd at %s: %w", socket, err)
+	}
+	return c, nil
+}
+
+func containerdNamespace(owner string) string { return target.Label + "-" + owner }
+
+func containerdAnswers(ctx context.Context, socket string) error {
+	c, err := containerdConnect(socket, owner())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, ownTime)
+	defer cancel()
+	if _, err := c.Version(ctx); err != nil {
+		return fmt.Errorf("no containerd answers at %s: %w", socket, err)
+	}
+	return nil
+}
+
+// containerdTidy removes the owner's namespace with all that is in it.
+func containerdTidy(ctx context.Context, socket, owner string) error {
+	c, err := containerdConnect(socket, owner)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx = namespaces.WithNamespace(ctx, containerdNamespace(owner))
+	left, err := c.Containers(ctx)
+	errs := []error{err}
+	for _, one := range left {
+		errs = append(errs, containerdRemove(ctx, one))
+	}
+	images, err := c.ListImages(ctx)
+	errs = append(errs, err)
+	for _, one := range images {
+		errs = append(errs, c.ImageService().Delete(ctx, one.Name()))
+	}
+	errs = append(errs, emptied(ctx, c))
+	if err := c.NamespaceService().Delete(ctx, containerdNamespace(owner)); err != nil && !errdefs.IsNotFound(err) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// emptied removes the snapshots, from the leaves on, and the contents that
+// containerd's own collector would find later: a namespace that holds any stays.
+func emptied(ctx context.Context, c *containerd.Client) error {
+	snapshots := c.SnapshotService(snapshotter)
+	for removed := true; removed; {
+		removed = false
+		var names []string
+		err := snapshots.Walk(ctx, func(_ context.Context, s snapshotInfo) error {
+			names = append(names, s.Name)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, n := range names {
+			if snapshots.Remove(ctx, n) == nil { // one that is a parent goes in the next round
+				removed = true
+			}
+		}
+	}
+	var blobs []string
+	store := c.ContentStore()
+	if err := store.Walk(ctx, func(b contentInfo) error {
+		blobs = append(blobs, b.Digest.String())
+		return nil
+	}); err != nil {
+		return err
+	}
+	var errs []error
+	for _, b := range blobs {
+		if err := store.Delete(ctx, contentDigest(b)); err != nil && !errdefs.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func containerdOwners(ctx context.Context, socket string) ([]string, error) {
+	c, err := containerdConnect(socket, owner())
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	all, err := c.NamespaceService().List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var owners []string
+	for _, n := range all {
+		if o, ours := strings.CutPrefix(n, target.Label+"-"); ours {
+			owners = append(owners, o)
+		}
+	}
+	return owners, nil
+}
+
+// containerdDriver runs payloads through containerd's API.
+type containerdDriver struct {
+	lab     target.Lab
+	engine  *engine
+	handler handler
+}
+
+// Name implements target.Driver.
+func (d *containerdDriver) Name() string { return d.handler.name }
+
+// Properties implements target.Driver.
+func (d *containerdDriver) Properties() target.Properties {
+	return target.Properties{Family: "engine", Isolated: true, MaxParallel: 16, StreamBytes: 16 << 20,
+		StartTime: d.handler.start, Order: d.handler.order, CheckTime: 40 * time.Second}
+}
+
+// Close implements target.Closer.
+func (d *containerdDriver) Close() error { return d.engine.Close() }
+
+// Locate is the daemon's binary.
+func (d *containerdDriver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
+
+// ready sees that the engine is there, and the handler's programs.
+func (d *containerdDriver) ready(ctx context.Context) error {
+	if needs := d.handler.needs; needs != "" {
+		if _, err := find(d.lab, needs); err != nil {
+			return &target.CannotError{Target: d.Name(), Lacks: needs + " is not installed", Remedy: d.handler.remedy}
+		}
+	}
+	if err := d.engine.up(ctx); err != nil {
+		return err
+	}
+	if d.engine.hide && d.engine.private == nil {
+		return &target.CannotError{Target: d.Name(), Lacks: d.handler.binary + " refuses hybrid cgroups, which the containerd that runs has", Remedy: "use --private-engines"}
+	}
+	return nil
+}
+
+// Check implements target.Driver.
+func (d *containerdDriver) Check(ctx context.Context) (target.Facts, error) {
+	if err := d.ready(ctx); err != nil {
+		return target.Facts{}, err
+	}
+	c, err := containerdConnect(d.engine.socket, owner())
+	if err != nil {
+		return target.Facts{}, err
+	}
+	defer c.Close()
+	version, err := c.Version(ctx)
+	if err != nil {
+		return target.Facts{}, fmt.Errorf("ask containerd for its version: %w", err)
+	}
+	facts := target.Facts{Version: version.Version, Notes: map[string]string{"engine": "the user's own at " + d.engine.socket,
+		"handler": d.handler.shim, "storage": snapshotter}}
+	if d.handler.binary != "" {
+		facts.Notes["runtime"] = d.handler.binary
+	}
+	if d.engine.private != nil {
+		facts.Notes["engine"] = "private"
+		if facts.Path, err = d.Locate(); err != nil {
+			return facts, err
+		}
+		if facts.Digest, err = sys.FileDigest(facts.Path); err != nil {
+			return facts, target.Labf("digest of %s: %w", facts.Path, err)
+		}
+	}
+	if _, err := d.imageOf(ctx, c, target.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage}); err != nil {
+		return facts, err
+	}
+	err = launch.Prove(ctx, d, d.lab)
+	if err == nil || target.IsLab(err) || ctx.Err() != nil {
+		return facts, err
+	}
+	return facts, &target.CannotError{Target: d.Name(), Lacks: fmt.Sprintf("a test container did not work: %v", err)}
+}
+
+// imageOf loads and unpacks the image and sees that it has the same bits.
+func (d *containerdDriver) imageOf(ctx context.Context, c *containerd.Client, spec target.Spec) (string, error) {
+	return d.engine.image(ctx, spec, func(ctx context.Context, s source) (string, error) {
+		r, w := io.Pipe()
+		go func() { w.CloseWithError(s.archive(w)) }()
+		defer r.Close()
+		if _, err := c.Import(ctx, r); err != nil {
+			return "", fmt.Errorf("load the image into containerd: %w", err)
+		}
+		image, err := c.GetImage(ctx, s.tag.Name())
+		if err != nil {
+			return "", fmt.Errorf("find the image that was loaded into containerd: %w", err)
+		}
+		config, err := image.Config(ctx)
+		if err == nil && config.Digest.String() != s.config.String() {
+			err = fmt.Errorf("its configuration has the digest %s, and what was given %s", config.Digest, s.config)
+		}
+		if err == nil {
+			err = image.Unpack(ctx, snapshotter)
+		}
+		if err != nil {
+			return "", fmt.Errorf("image in containerd: %w", err)
+		}
+		return s.tag.Name(), nil
+	})
+}
+
+// Prepare implements target.Driver: the engine runs and has the image, and a
+// client of the instance's own is connected.
+func (d *containerdDriver) Prepare(ctx context.Context, spec target.Spec, dir string) (target.Instance, error) {
+	if err := d.ready(ctx); err != nil {
+		return nil, err
+	}
+	c, err := containerdConnect(d.engine.socket, owner())
+	if err != nil {
+		return nil, err
+	}
+	i := &task{driver: d, spec: spec, client: c, dir: dir}
+	name, err := d.imageOf(ctx, c, spec)
+	if err == nil {
+		i.image, err = c.GetImage(ctx, name)
+	}
+	if err == nil && spec.Cgroup != "" {
+		var trees sys.Hierarchies
+		if trees, err = sys.Cgroups(); err == nil {
+			err = trees.Make(i.group(target.RoleRuntime))
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return i, nil
+}
+
+// options are those of the handler; nil leaves them to the shim.
+func (d *containerdDriver) options() (any, error) {
+	if d.handler.binary == "" {
+		return nil, nil
+	}
+	binary, err := find(d.lab, d.handler.binary)
+	if err != nil {
+		return nil, &target.CannotError{Target: d.Name(), Lacks: d.handler.binary + " is not installed", Remedy: d.handler.remedy}
+	}
+	return &options.Options{BinaryName: binary}, nil
+}

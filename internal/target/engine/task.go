@@ -1,0 +1,357 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"sync"
+	"time"
+
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/containerd/v2/pkg/cio"
+	"github.com/containerd/containerd/v2/pkg/oci"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// snapshotter keeps the containers' root file systems.
+const snapshotter = "overlayfs"
+
+type (
+	snapshotInfo = snapshots.Info
+	contentInfo  = content.Info
+)
+
+func contentDigest(text string) digest.Digest { return digest.Digest(text) }
+
+// task is one container of containerd's, driven as "ctr run" drives one.
+type task struct {
+	driver *containerdDriver
+	spec   target.Spec
+	dir    string
+	client *containerd.Client
+	image  containerd.Image
+
+	mu        sync.Mutex // guards what follows
+	container containerd.Container
+	task      containerd.Task
+	started   bool
+	closed    bool
+	begun     chan struct{} // closed when no request of the start is under way
+	cancel    context.CancelFunc
+	unhook    func() bool
+	stdin     *os.File
+	ended     <-chan containerd.ExitStatus
+}
+
+func (i *task) group(r target.Role) string { return path.Join(i.spec.Cgroup, string(r)) }
+
+// Watch implements target.Instance: the shim has a group of its own.
+func (i *task) Watch() []target.Watch {
+	payload := target.Watch{Role: target.RolePayload}
+	watch := i.driver.engine.watch()
+	if i.spec.Cgroup != "" {
+		payload.Cgroup = i.group(target.RolePayload)
+		watch = append(watch, target.Watch{Role: target.RoleRuntime, Cgroup: i.group(target.RoleRuntime)})
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.started && !i.closed {
+		payload.PID = int(i.task.Pid())
+	}
+	return append(watch, payload)
+}
+
+// Start implements target.Instance. A start costs what it costs a user of "ctr
+// run": container and task are made, and the task is started.
+func (i *task) Start(ctx context.Context, mark func(target.Phase)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	begun := make(chan struct{})
+	i.mu.Lock()
+	i.begun, i.cancel = begun, cancel
+	i.unhook = context.AfterFunc(ctx, i.kill)
+	i.mu.Unlock()
+	var err error
+	go func() {
+		defer close(begun)
+		err = i.begin(ctx, life, mark)
+	}()
+	select {
+	case <-begun:
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (i *task) begin(ctx, life context.Context, mark func(target.Phase)) error {
+	opts, err := i.driver.options()
+	if err != nil {
+		return err
+	}
+	c, err := i.client.NewContainer(life, i.spec.ID, containerd.WithSnapshotter(snapshotter), containerd.WithImage(i.image),
+		containerd.WithNewSnapshot(i.spec.ID, i.image), containerd.WithRuntime(i.driver.handler.shim, opts),
+		containerd.WithContainerLabels(map[string]string{labelKey: owner()}), containerd.WithNewSpec(i.specOpts()...))
+	if err != nil {
+		return i.explain("create", err)
+	}
+	i.mu.Lock()
+	i.container = c
+	i.mu.Unlock()
+	mark(target.PhaseCreated)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	streams, err := i.streams(life)
+	if err != nil {
+		return err
+	}
+	var taskOpts []containerd.NewTaskOpts
+	if i.spec.Cgroup != "" {
+		taskOpts = append(taskOpts, containerd.WithShimCgroup(path.Join("/", i.group(target.RoleRuntime))))
+	}
+	t, err := c.NewTask(life, cio.NewCreator(streams, cio.WithFIFODir(i.dir)), taskOpts...)
+	if err != nil {
+		return i.explain("create a task of", err)
+	}
+	i.mu.Lock()
+	i.task = t
+	i.mu.Unlock()
+	if i.ended, err = t.Wait(life); err != nil {
+		return i.explain("wait for", err)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := t.Start(life); err != nil {
+		return i.explain("start", err)
+	}
+	i.mu.Lock()
+	i.started = true
+	i.mu.Unlock()
+	mark(target.PhaseStarted)
+	return nil
+}
+
+// streams are the payload's, read and written by the client through fifos.
+func (i *task) streams(life context.Context) (cio.Opt, error) {
+	var stdin io.Reader
+	if from := i.spec.Stdio.Stdin; from != nil {
+		own, err := duplicate(from)
+		if err != nil {
+			return nil, target.Labf("standard input: %w", err)
+		}
+		i.mu.Lock()
+		i.stdin = own
+		i.mu.Unlock()
+		stdin = &closing{own, func() { i.endStdin(life) }}
+	}
+	return cio.WithStreams(stdin, orDiscard(i.spec.Stdio.Stdout), orDiscard(i.spec.Stdio.Stderr)), nil
+}
+
+// closing tells the end of a stream once.
+type closing struct {
+	from *os.File
+	end  func()
+}
+
+func (c *closing) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	if errors.Is(err, io.EOF) {
+		go c.end() // after this read has returned, and the copying with it
+	}
+	return n, err
+}
+
+// endStdin lets the payload see the end of its input: the shim, too, holds it
+// open for writing.
+func (i *task) endStdin(life context.Context) {
+	i.mu.Lock()
+	t := i.task
+	begun := i.begun
+	i.mu.Unlock()
+	<-begun
+	i.mu.Lock()
+	t = i.task
+	i.mu.Unlock()
+	if t != nil {
+		_ = t.CloseIO(life, containerd.WithStdinCloser) // a payload that has ended needs no end of input
+	}
+}
+
+// explain words an engine's error; where a private one has died of it, with that.
+func (i *task) explain(what string, err error) error {
+	if dead := i.driver.engine.dead(); dead != nil {
+		return fmt.Errorf("%s a container: %w (%w)", what, dead, err)
+	}
+	return fmt.Errorf("containerd: %s a container: %w", what, err)
+}
+
+// Wait implements target.Instance.
+func (i *task) Wait(ctx context.Context) (target.Exit, error) {
+	select {
+	case <-ctx.Done():
+		i.kill()
+		return target.Exit{}, ctx.Err()
+	case status := <-i.ended:
+		code, _, err := status.Result()
+		if ctx.Err() != nil {
+			return target.Exit{}, ctx.Err()
+		}
+		if err != nil {
+			return target.Exit{}, i.explain("wait for", err)
+		}
+		copied := make(chan struct{})
+		go func() { i.task.IO().Wait(); close(copied) }()
+		select {
+		case <-copied:
+			return target.Exit{Code: int(code)}, nil
+		case <-time.After(streamGrace):
+			return target.Exit{}, fmt.Errorf("containerd: its output has not ended %v after the payload", streamGrace)
+		case <-ctx.Done():
+			return target.Exit{}, ctx.Err()
+		}
+	}
+}
+
+// kill ends the payload without asking the engine, which may be busy.
+func (i *task) kill() {
+	if i.spec.Cgroup == "" {
+		return // Close asks the engine
+	}
+	if trees, err := sys.Cgroups(); err == nil {
+		_ = trees.Kill(i.group(target.RolePayload))
+	}
+}
+
+// Close implements target.Instance.
+func (i *task) Close() error {
+	i.mu.Lock()
+	if i.closed {
+		i.mu.Unlock()
+		return nil
+	}
+	i.closed = true
+	begun := i.begun
+	i.mu.Unlock()
+	var errs []error
+	if begun != nil {
+		if i.unhook() {
+			i.kill()
+		}
+		select {
+		case <-begun:
+		case <-time.After(closeTime):
+			errs = append(errs, fmt.Errorf("containerd has not answered a request for %v", closeTime))
+		}
+		if i.stdin != nil {
+			_ = i.stdin.SetReadDeadline(time.Now()) // a file that knows no deadlines does not block
+		}
+		if i.container != nil && i.driver.engine.dead() == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+			if err := containerdRemove(ctx, i.container); err != nil && i.driver.engine.dead() == nil {
+				errs = append(errs, i.explain("remove", err))
+			}
+			cancel()
+		}
+		i.cancel()
+		if i.task != nil {
+			i.task.IO().Cancel()
+			i.task.IO().Close()
+		}
+		if i.stdin != nil {
+			i.stdin.Close()
+		}
+	}
+	errs = append(errs, i.client.Close())
+	if i.spec.Cgroup != "" {
+		for _, r := range []target.Role{target.RolePayload, target.RoleRuntime} {
+			_, err := sys.RemoveCgroups(i.group(r))
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// containerdRemove ends a container's task and removes both.
+func containerdRemove(ctx context.Context, c containerd.Container) error {
+	t, err := c.Task(ctx, nil)
+	if err == nil {
+		_, err = t.Delete(ctx, containerd.WithProcessKill)
+	}
+	if err != nil && !errdefs.IsNotFound(err) {
+		return err
+	}
+	if err := c.Delete(ctx, containerd.WithSnapshotCleanup); err != nil && !errdefs.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// specOpts are the Spec; what it does not say is containerd's default.
+func (i *task) specOpts() []oci.SpecOpts {
+	s := i.spec
+	cwd := s.Cwd
+	if cwd == "" {
+		cwd = "/"
+	}
+	opts := []oci.SpecOpts{oci.WithoutRunMount, oci.WithProcessArgs(s.Args...), oci.WithProcessCwd(cwd), exactEnv(s.Env), oci.WithHostname(s.ID),
+		oci.WithUIDGID(s.User.UID, s.User.GID), oci.WithMounts(bindMounts(s.Mounts))}
+	if s.Cgroup != "" {
+		opts = append(opts, oci.WithCgroup(path.Join("/", i.group(target.RolePayload), "task")))
+	} else if p := i.driver.engine.private; p != nil {
+		opts = append(opts, oci.WithCgroup(path.Join("/", path.Dir(p.cgroup), "containers", s.ID)))
+	}
+	if s.Limits.CPUs > 0 {
+		opts = append(opts, oci.WithCPUCFS(int64(s.Limits.CPUs*cfsPeriod), cfsPeriod))
+	}
+	if s.Limits.CPUSet != "" {
+		opts = append(opts, oci.WithCPUs(s.Limits.CPUSet))
+	}
+	if s.Limits.Memory > 0 {
+		opts = append(opts, oci.WithMemoryLimit(uint64(s.Limits.Memory)))
+	}
+	if s.Limits.Pids > 0 {
+		opts = append(opts, oci.WithPidsLimit(s.Limits.Pids))
+	}
+	return opts
+}
+
+// cfsPeriod is the period of CPU quotas in microseconds: the kernel's default.
+const cfsPeriod = 100_000
+
+// exactEnv replaces the environment, containerd's own PATH too.
+func exactEnv(env []string) oci.SpecOpts {
+	return func(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
+		s.Process.Env = env
+		return nil
+	}
+}
+
+func bindMounts(all []target.Mount) []specs.Mount {
+	var out []specs.Mount
+	for _, m := range all {
+		access := "rw"
+		if m.ReadOnly {
+			access = "ro"
+		}
+		out = append(out, specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: []string{"rbind", "rprivate", access}})
+	}
+	return out
+}
