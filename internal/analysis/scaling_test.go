@@ -82,7 +82,7 @@ func TestScalingRefusesBadInput(t *testing.T) {
 	ok := []float64{1, 2}
 	for name, in := range map[string][]Level{
 		"3 or more":     {{1, ok}, {2, ok}},
-		"same blocks":   {{1, ok}, {2, ok}, {3, ok[:1]}},
+		"and a block":   {{1, ok}, {2, ok}, {3, nil}},
 		"given twice":   {{1, ok}, {2, ok}, {2, ok}},
 		"zero or negat": {{1, ok}, {2, ok}, {3, []float64{1, 0}}},
 		"positive size": {{0, ok}, {2, ok}, {3, ok}},

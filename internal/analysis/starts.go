@@ -314,6 +314,10 @@ func curveOf(c study.Cell, points []StartsPoint, seed uint64) StartsCurve {
 	return curve
 }
 
+// leastDrawn is how many blocks the exponent's interval needs. With three of them
+// Student's t makes the expanded interval as wide as all that can be drawn.
+const leastDrawn = 3
+
 // lastExponent is b of cost ~ n^b between the two largest levels, with its
 // interval from a bootstrap over blocks.
 func lastExponent(levels []Level, seed uint64) *Estimate {
@@ -325,7 +329,7 @@ func lastExponent(levels []Level, seed uint64) *Estimate {
 	values := [][]float64{a.Values, b.Values}
 	exponent := func(m []float64) float64 { return math.Log(m[1]/m[0]) / math.Log(b.N/a.N) }
 	e := exact(exponent(mediansOf(values)))
-	if fewest, most := blocksOf(values); most >= MinimumBlocks {
+	if fewest, _ := blocksOf(values); fewest >= leastDrawn {
 		var draws []float64
 		levelMedians(values, scalingResamples, source(seed, "exponent"), func(m []float64) { draws = append(draws, exponent(m)) })
 		e.Interval = spanOf(draws, fewest)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"slices"
-	"strings"
 
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
@@ -59,17 +57,27 @@ func (Cgroup) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Valu
 // distinct drops watches without a cgroup or of one process alone, and those whose cgroup is another's
 // or lies inside it: nothing may be counted twice.
 func distinct(on []target.Watch) []target.Watch {
+	first := map[string]int{} // by cgroup; thousands of watches are not compared with each other
+	for i, w := range on {
+		group := path.Clean(w.Cgroup)
+		if _, known := first[group]; !known && w.Cgroup != "" && !w.Alone {
+			first[group] = i
+		}
+	}
 	var out []target.Watch
 	for i, w := range on {
-		covered := w.Cgroup == "" || w.Alone
-		for j, other := range on {
-			inside := strings.HasPrefix(w.Cgroup+"/", strings.TrimSuffix(other.Cgroup, "/")+"/")
-			same := path.Clean(w.Cgroup) == path.Clean(other.Cgroup)
-			if i != j && other.Cgroup != "" && !other.Alone && inside && (!same || j < i) {
-				covered = true
+		group := path.Clean(w.Cgroup)
+		if w.Cgroup == "" || w.Alone || first[group] != i {
+			continue
+		}
+		inside := false
+		for dir := path.Dir(group); dir != "." && !inside; dir = path.Dir(dir) {
+			_, inside = first[dir]
+			if dir == "/" {
+				break
 			}
 		}
-		if !covered {
+		if !inside {
 			out = append(out, w)
 		}
 	}
@@ -141,9 +149,12 @@ const mostOpen = 256
 // they belong to. A peak of a sum is not the sum of peaks: payload and runtime
 // of one instance have a common parent, and that one's peak is the instance's.
 func armPeaks(h sys.Hierarchies, on []target.Watch) (peaks []peak, err error) {
-	metrics := map[string]string{} // by cgroup
+	metrics, daemons := map[string]string{}, map[string]bool{} // by cgroup
+	for _, w := range on {
+		daemons[w.Cgroup] = daemons[w.Cgroup] || w.Alone
+	}
 	for _, w := range distinct(on) {
-		if slices.ContainsFunc(on, func(o target.Watch) bool { return o.Alone && o.Cgroup == w.Cgroup }) {
+		if daemons[w.Cgroup] {
 			continue // a daemon's memory is in it, and in no instance's
 		}
 		switch w.Role {

@@ -1,13 +1,14 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,93 +20,106 @@ import (
 )
 
 // Many reads what many instances did as one: perf counters and pressure of the
-// cgroup that holds them all, and the machine's run queues. Where there is no
-// such group, or no cgroup v2, it gives what is left. Engines' daemons are
-// outside of it: their CPU time is Cgroup's to tell.
+// cgroup that holds them all and, where an engine runs them, of the engine's
+// own, and the machine's run queues. Without cgroup v2 it gives what is left.
 type Many struct{}
 
 // Begin notes the counters.
 func (Many) Begin(ctx context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
-	group := together(on)
-	endPerf := func() ([]sample.Value, error) { return nil, nil }
-	if group != "" {
-		var err error
-		endPerf, err = Perf{}.Begin(ctx, []target.Watch{{Role: target.RolePayload, Cgroup: group}})
-		if err != nil {
-			return nil, err
-		}
+	groups := together(on)
+	watches := make([]target.Watch, len(groups))
+	for i, g := range groups {
+		watches[i] = target.Watch{Role: target.RolePayload, Cgroup: g}
 	}
-	before, err := readWaits(group)
+	endPerf, err := Perf{}.Begin(ctx, watches)
+	if err != nil {
+		return nil, err
+	}
+	before, err := readWaits(groups)
 	if err != nil {
 		_, endErr := endPerf()
 		return nil, errors.Join(fmt.Errorf("pressure probe: %w", err), endErr)
 	}
 	return func() ([]sample.Value, error) {
 		values, err := endPerf()
-		after, waitErr := readWaits(group)
+		after, waitErr := readWaits(groups)
 		if err = errors.Join(err, waitErr); err != nil {
 			return nil, fmt.Errorf("pressure probe: %w", err)
 		}
 		for _, m := range []string{GroupCPUPressure, GroupIOPressure, GroupMemoryPressure, RunQueueWait, TareCPU} {
-			b, ok := before[m]
-			a, still := after[m]
-			if ok && still {
-				values = append(values, sample.Value{Metric: m, Value: max(0, a-b)})
+			waited, known := 0.0, false
+			for group, a := range after[m] {
+				if b, before := before[m][group]; before {
+					waited, known = max(waited, a-b), true
+				}
+			}
+			if known {
+				values = append(values, sample.Value{Metric: m, Value: waited})
 			}
 		}
 		return values, nil
 	}, nil
 }
 
-// together is the cgroup that holds the groups of all instances and nothing
-// else; "" where they have none in common.
-func together(on []target.Watch) string {
-	common := ""
+// together are the cgroups that hold all that is watched: the one above those of
+// the instances, and those of engines.
+func together(on []target.Watch) []string {
+	seen := map[string]bool{}
+	var above []target.Watch
 	for _, w := range on {
-		if w.Cgroup == "" || w.Role == target.RoleDaemon {
+		if w.Cgroup == "" {
 			continue
 		}
-		parent := path.Dir(instanceOf(w.Cgroup))
-		if common != "" && parent != common {
-			return ""
+		group := path.Clean(w.Cgroup)
+		if own := instanceOf(group); own != group {
+			group = path.Dir(own)
 		}
-		common = parent
+		if !seen[group] && group != "." && group != "/" {
+			seen[group] = true
+			above = append(above, target.Watch{Cgroup: group})
+		}
 	}
-	if common == "." || common == "/" {
-		return ""
+	var groups []string
+	for _, w := range distinct(above) {
+		groups = append(groups, w.Cgroup)
 	}
-	return common
+	return groups
 }
 
-// readWaits gives what waited so far, in seconds: some task of the group for a
-// resource (PSI), and all tasks of the machine for a CPU (schedstat).
-func readWaits(group string) (map[string]float64, error) {
-	waits := map[string]float64{}
+// readWaits gives what waited so far, in seconds, by metric and group: some task
+// of a group for a resource (PSI); all tasks of the machine for a CPU (schedstat),
+// and tare's own CPU time, both under the group "".
+func readWaits(groups []string) (map[string]map[string]float64, error) {
 	own, err := ownCPU()
 	if err != nil {
 		return nil, err
 	}
-	waits[TareCPU] = own
+	waits := map[string]map[string]float64{TareCPU: {"": own}}
 	if stat, err := os.ReadFile("/proc/schedstat"); err == nil {
-		if waits[RunQueueWait], err = runDelay(string(stat)); err != nil {
+		delay, err := runDelay(string(stat))
+		if err != nil {
 			return nil, err
 		}
+		waits[RunQueueWait] = map[string]float64{"": delay}
 	}
 	trees, err := sys.Cgroups()
 	if err != nil {
 		return nil, err
 	}
 	tree, ok := trees.Unified()
-	if !ok || group == "" {
+	if !ok {
 		return waits, nil
 	}
 	for resource, metric := range map[string]string{"cpu": GroupCPUPressure, "io": GroupIOPressure, "memory": GroupMemoryPressure} {
-		total, err := pressureTotal(filepath.Join(tree.Dir(group), resource+".pressure"))
-		switch {
-		case err == nil:
-			waits[metric] = total
-		case !errors.Is(err, fs.ErrNotExist) && !notSupported(err): // a kernel without PSI, or with it turned off
-			return nil, err
+		waits[metric] = map[string]float64{}
+		for _, group := range groups {
+			total, err := pressureTotal(filepath.Join(tree.Dir(group), resource+".pressure"))
+			switch {
+			case err == nil:
+				waits[metric][group] = total
+			case !gone(err) && !notSupported(err): // a kernel without PSI, or with it turned off
+				return nil, err
+			}
 		}
 	}
 	return waits, nil
@@ -180,6 +194,13 @@ var roleMemory = map[target.Role]struct{ pss, rss, charge string }{
 	target.RoleDaemon:  {DaemonPSS, DaemonRSS, DaemonCharge},
 }
 
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error) {
 	trees, err := sys.Cgroups()
 	if err != nil {
@@ -189,20 +210,34 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 	if err != nil {
 		return nil, err
 	}
-	sums, instances := map[string]float64{}, 0
+	sums, instances, counted := map[string]float64{}, 0, map[string]bool{}
+	engines := map[string]bool{} // groups that a daemon shares with shims
+	for _, w := range on {
+		engines[w.Cgroup] = engines[w.Cgroup] || w.Alone
+	}
+	slices.SortStableFunc(on, func(a, b target.Watch) int { // a daemon alone before all of its group
+		return cmp.Compare(btoi(b.Alone), btoi(a.Alone))
+	})
+	processes := map[int]bool{}
 	for _, w := range on {
 		names, known := roleMemory[w.Role]
 		if w.Role == target.RolePayload {
 			instances++
 		}
-		if !known {
-			continue
+		key := fmt.Sprintf("%s %d %t", w.Cgroup, w.PID, w.Alone)
+		if !known || counted[key] {
+			continue // engines' groups are watched for each of their instances
 		}
+		counted[key] = true
 		pids, err := c.processes(trees, w)
 		if err != nil {
 			return nil, err
 		}
 		for _, pid := range pids {
+			if processes[pid] {
+				continue
+			}
+			processes[pid] = true
 			m, err := memoryOf(pid, w.GuestMemory)
 			if err != nil {
 				return nil, err
@@ -219,10 +254,17 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 				sums[VMMOverhead] += m.rss - m.guest
 			}
 		}
+		if w.Alone {
+			continue
+		}
+		to := names.charge
+		if engines[w.Cgroup] {
+			to = DaemonCharge
+		}
 		if charge, ok, err := chargeOf(trees, w.Cgroup); err != nil {
 			return nil, err
 		} else if ok {
-			sums[names.charge] += charge
+			sums[to] += charge
 		}
 	}
 	values := []sample.Value{{Metric: AvailableDrop, Value: (before - now) / float64(max(1, instances))}}
@@ -251,7 +293,7 @@ func (c Census) processes(trees sys.Hierarchies, w target.Watch) ([]int, error) 
 	if w.PID > 0 {
 		pids[w.PID] = true
 	}
-	if w.Cgroup != "" {
+	if w.Cgroup != "" && !w.Alone {
 		inside, err := trees.PIDs(w.Cgroup)
 		if err != nil {
 			return nil, err

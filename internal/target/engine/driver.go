@@ -40,9 +40,13 @@ func (d *Driver) with(name string, e *engine, runtime, remedy string, order int)
 // Name implements target.Driver.
 func (d *Driver) Name() string { return d.name }
 
+// bridgePorts is how many ports a Linux bridge takes (BR_MAX_PORTS less port 0,
+// net/bridge/br_private.h): one for each container of a network.
+const bridgePorts = 1023
+
 // Properties implements target.Driver. An engine tells a signal as 128+n.
 func (d *Driver) Properties() target.Properties {
-	return target.Properties{Family: "engine", Isolated: true, MaxParallel: 16, StreamBytes: 16 << 20,
+	return target.Properties{Family: "engine", Isolated: true, MaxParallel: 16, StreamBytes: 16 << 20, Ports: bridgePorts,
 		StartTime: d.start, Order: d.order, CheckTime: 40 * time.Second, AddsEnv: d.adds}
 }
 

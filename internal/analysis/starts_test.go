@@ -1,0 +1,152 @@
+package analysis
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/published"
+)
+
+// syntheticStarts are six blocks over n, three from 1000 on, and six over the
+// concurrency, with a little noise.
+func syntheticStarts(t *testing.T, elapsed, cpu func(n float64) float64, rate func(c float64) float64) StartsInput {
+	t.Helper()
+	p, err := published.LoadAs[*published.ConcurrentStart]("concurrent-start")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	in := StartsInput{Published: p, CPUs: 2, Held: map[string]bool{"hold": true}, Seed: 1, Missing: map[string]string{"cycles": "no PMU"}}
+	noise := func(v float64) float64 { return v * math.Exp(0.01*rng.NormFloat64()) }
+	add := func(c study.Cell, blocks int, values map[string]float64) {
+		c.ID, c.Target = c.Workload+"+"+strings.Repeat("x", len(in.Cells)), "box"
+		in.Cells = append(in.Cells, c)
+		for b := range blocks {
+			r := sample.Record{Block: b, Cell: c.ID, Values: map[string][]float64{}}
+			for metric, v := range values {
+				r.Values[metric] = []float64{noise(v)}
+			}
+			in.Records = append(in.Records, r)
+		}
+	}
+	for _, n := range []int{1, 50, 500, 1000, 2000} {
+		blocks := 6
+		if n >= 1000 {
+			blocks = 3
+		}
+		e, c := elapsed(float64(n)), cpu(float64(n))
+		add(study.Cell{Workload: "start", Copies: n, Concurrency: 100}, blocks, map[string]float64{
+			"elapsed": e, "task-clock": c, "cpu": c, "machine-cpu": c + 0.1*e, "starts-per-second": float64(n) / e, "group-cpu-pressure": 0.5 * e,
+		})
+	}
+	for _, c := range []int{1, 2, 4, 8, 16, 32, 64, 100} {
+		x := rate(float64(c))
+		add(study.Cell{Workload: "concurrency", Copies: 200, Concurrency: c}, 6, map[string]float64{"elapsed": 200 / x, "starts-per-second": x})
+	}
+	add(study.Cell{Workload: "hold", Copies: 50, Concurrency: 100}, 2, map[string]float64{"elapsed": 1, "payload-pss": 20 << 10, "available-drop": 3 << 20})
+	return in
+}
+
+func usl(c float64) float64 { return 20 * c / (1 + 0.05*(c-1) + 0.002*c*(c-1)) }
+
+func TestStartsFindTheLaws(t *testing.T) {
+	s := Starts(syntheticStarts(t,
+		func(n float64) float64 { return 0.02 * math.Pow(n, 1.3) },
+		func(n float64) float64 { return 0.01 * math.Pow(n, 1.02) }, usl))
+	if len(s.Curves) != 1 || len(s.Scaling) != 1 || len(s.Held) != 1 {
+		t.Fatalf("%d curves, %d over the concurrency, %d held", len(s.Curves), len(s.Scaling), len(s.Held))
+	}
+	c := s.Curves[0]
+	if c.Elapsed == nil || c.Elapsed.Best != LawPower || c.CPU == nil || c.CPU.Fits[0].Name == LawExponential {
+		t.Fatalf("laws %+v, %+v, %s", c.Elapsed, c.CPU, c.NoLaw)
+	}
+	b := c.Elapsed.Fits[0].B
+	if math.Abs(b.Value-1.3) > 0.01 || b.Interval.Low > 1.3 || b.Interval.High < 1.3 || b.Interval.Method == MethodNone {
+		t.Errorf("exponent %+v", b)
+	}
+	if e := c.ElapsedExponent; e == nil || math.Abs(e.Value-1.3) > 0.1 || e.Interval.Method == MethodNone {
+		t.Errorf("last doubling %+v", e)
+	}
+	if got := c.Over(2000, 50); math.Abs(got/math.Pow(40, 1.3)-1) > 0.05 {
+		t.Errorf("2000 over 50: %v", got)
+	}
+	u := s.Scaling[0].USL
+	if u == nil || u.Knee == nil || math.Abs(u.Knee.Value-math.Sqrt(0.95/0.002)) > 3 || u.Knee.Interval.Method == MethodNone {
+		t.Errorf("USL %+v (%s)", u, s.Scaling[0].NoLaw)
+	}
+	// Few blocks have a range in place of an interval.
+	if i := c.At(2000).Values["elapsed"].Interval; i.Method != MethodRange || i.Low >= i.High {
+		t.Errorf("three blocks: %+v", i)
+	}
+	if i := c.At(50).Values["elapsed"].Interval; i.Method != MethodOrder {
+		t.Errorf("six blocks: %+v", i)
+	}
+}
+
+func TestStartsSharesAddUp(t *testing.T) {
+	s := Starts(syntheticStarts(t, func(n float64) float64 { return 0.02 * n }, func(n float64) float64 { return 0.01 * n }, usl))
+	for _, p := range s.Curves[0].Points {
+		sh := p.Shares
+		// The CPUs could do 2 x elapsed; a quarter went to the containers, 5 % to others.
+		if math.Abs(sh[ShareOwn]-0.25) > 0.02 || math.Abs(sh[ShareOthers]-0.05) > 0.03 || math.Abs(sh[ShareOwn]+sh[ShareOthers]+sh[ShareIdle]-1) > 0.02 || math.Abs(sh[ShareQueue]-0.5) > 0.02 {
+			t.Errorf("n = %d: %v", p.N, sh)
+		}
+	}
+	// A window that is longer than elapsed does not make more than all.
+	over := startsShares(map[string][]float64{"elapsed": {1}, "machine-cpu": {2.2}, "cpu": {1.1}}, 2)
+	if over[ShareIdle] != 0 || math.Abs(over[ShareOwn]-0.5) > 1e-9 || math.Abs(over[ShareOwn]+over[ShareOthers]-1) > 1e-9 {
+		t.Errorf("%v", over)
+	}
+	if none := startsShares(map[string][]float64{"elapsed": {1}}, 2); len(none) != 0 {
+		t.Errorf("without counters %v", none)
+	}
+}
+
+func TestPublishedStartsRecomputed(t *testing.T) {
+	grows := Starts(syntheticStarts(t,
+		func(n float64) float64 { return 0.02 * math.Pow(n, 1.3) },
+		func(n float64) float64 { return 0.01 * math.Pow(n, 1.02) }, usl))
+	same := Starts(syntheticStarts(t,
+		func(n float64) float64 { return 0.02 * n }, func(n float64) float64 { return 0.01 * math.Pow(n, 1.5) }, usl))
+	for i, want := range []struct {
+		computed    string
+		by          ClaimVerdict
+		here, other ClaimVerdict
+	}{
+		{"n^1.12", BorneOut, BorneOut, NotBorne},
+		{"n^1.43", BorneOut, BorneOut, NotBorne},
+		{"exponential is off by", NotBorne, NotBorne, NotBorne},
+	} {
+		c := grows.Claims[i]
+		if !strings.Contains(c.Computed, want.computed) || c.Verdict != want.by {
+			t.Errorf("%s: %s, %s", c.Text, c.Verdict, c.Computed)
+		}
+		if c.Here[0].Verdict != want.here || same.Claims[i].Here[0].Verdict != want.other {
+			t.Errorf("%s: here %+v, other %+v", c.Text, c.Here, same.Claims[i].Here)
+		}
+	}
+	last := grows.Published[len(grows.Published)-1]
+	if math.Abs(last.ElapsedBy50-62.17) > 0.01 || math.Abs(last.ElapsedBy1-1403.6) > 0.1 {
+		t.Errorf("%+v", last)
+	}
+}
+
+func TestStartsOfFailedTrials(t *testing.T) {
+	in := syntheticStarts(t, func(n float64) float64 { return n }, func(n float64) float64 { return n }, usl)
+	for i := range in.Records {
+		in.Records[i].Values = nil
+		in.Records[i].Failure = &sample.Failure{Fault: sample.FaultTarget, Message: "no room"}
+	}
+	s := Starts(in)
+	c := s.Curves[0]
+	if c.Elapsed != nil || c.NoLaw == "" || c.Points[0].Failed != 6 || !strings.Contains(c.Points[0].Failure, "no room") {
+		t.Errorf("%+v", c)
+	}
+	if !strings.Contains(strings.Join(s.Findings, " "), "no trial gave numbers") {
+		t.Errorf("%q", s.Findings)
+	}
+}

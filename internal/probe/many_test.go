@@ -1,0 +1,160 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+)
+
+func TestTogetherIsWhatHoldsThemAll(t *testing.T) {
+	on := []target.Watch{
+		{Role: target.RolePayload, Cgroup: "tare/s/trial/a/payload"}, {Role: target.RoleRuntime, Cgroup: "tare/s/trial/a/runtime"},
+		{Role: target.RolePayload, Cgroup: "tare/s/trial/b/payload/inner"},
+		{Role: target.RoleRuntime, Cgroup: "tare/s/engine"}, {Role: target.RoleDaemon, PID: 7, Cgroup: "tare/s/engine", Alone: true},
+		{Role: target.RolePayload},
+	}
+	if got := together(on); !slices.Equal(got, []string{"tare/s/trial", "tare/s/engine"}) {
+		t.Errorf("%q", got)
+	}
+	if got := together(nil); got != nil {
+		t.Errorf("of nothing %q", got)
+	}
+}
+
+func TestDistinctOfThousandsIsQuick(t *testing.T) {
+	var on []target.Watch
+	for i := range 8000 {
+		on = append(on, target.Watch{Cgroup: fmt.Sprintf("tare/s/%d/payload", i)}, target.Watch{Cgroup: "tare/engine"},
+			target.Watch{Cgroup: fmt.Sprintf("tare/s/%d/payload/inner", i)}, target.Watch{Cgroup: fmt.Sprintf("tare/t/%d", i)})
+	}
+	began := time.Now()
+	got := distinct(on)
+	if len(got) != 2*8000+1 {
+		t.Errorf("%d of %d", len(got), len(on))
+	}
+	if took := time.Since(began); took > 20*time.Second { // quadratic would be minutes
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestManyCountsTheGroup(t *testing.T) {
+	h, rel := group(t)
+	if _, ok := h.Unified(); !ok {
+		t.Skip("cgroup v2 is not mounted: perf and pressure count by its groups alone")
+	}
+	watch := target.Watch{Role: target.RolePayload, Cgroup: path.Join(rel, "payload")}
+	end, err := Many{}.Begin(t.Context(), []target.Watch{watch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The group above the instance's holds what its neighbours do as well.
+	used := inside(t, h, rel+"/runtime", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
+	values, err := end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := toMap(values)
+	if got[TaskClock] < used/2 || got[Switches] < 0 {
+		t.Errorf("%v, and the neighbour used %v", got, used)
+	}
+	if _, known := got[GroupCPUPressure]; !known {
+		if _, err := os.Stat("/proc/pressure/cpu"); err == nil {
+			t.Errorf("no pressure in %v", got)
+		}
+	}
+	if got[TareCPU] <= 0 {
+		t.Errorf("no CPU time of tare's own in %v", got)
+	}
+}
+
+func TestRunDelay(t *testing.T) {
+	const stat = "version 17\ntimestamp 4295\ncpu0 0 0 0 0 0 0 1000000000 2500000000 30\ndomain0 03 1 2 3\ncpu1 0 0 0 0 0 0 5 500000000 9\n"
+	if got, err := runDelay(stat); err != nil || got != 3 {
+		t.Errorf("%v %v", got, err)
+	}
+	if _, err := runDelay("cpu0 0 0 0 0 0 0 1 x 30\n"); err == nil {
+		t.Error("garbage was read")
+	}
+}
+
+func TestMissingCountersSayWhy(t *testing.T) {
+	missing, err := MissingCounters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for metric, why := range missing {
+		if why == "" {
+			t.Errorf("%s is missing without a reason", metric)
+		}
+	}
+	h, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why, lacks := missing[TaskClock]; lacks && os.Geteuid() == 0 {
+		if _, ok := h.Unified(); ok {
+			t.Errorf("task-clock is missing: %s", why)
+		}
+	}
+}
+
+// living starts a process in a group; end ends it.
+func living(t *testing.T, h sys.Hierarchies, rel string) (pid int, end func()) {
+	t.Helper()
+	c := exec.Command("/bin/sleep", "60")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Join(rel, c.Process.Pid); err != nil {
+		t.Error(err)
+	}
+	return c.Process.Pid, func() {
+		_ = c.Process.Kill()
+		_ = c.Wait() // it was killed
+	}
+}
+
+// A process that is held is weighed, by itself and by its cgroup; the launcher
+// beside it is not.
+func TestCensusWeighsTheHeld(t *testing.T) {
+	h, rel := group(t)
+	census, err := Census{Launcher: "/no/launcher"}.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, end := living(t, h, rel+"/payload")
+	defer end()
+	on := []target.Watch{{Role: target.RolePayload, PID: pid, Cgroup: rel + "/payload"}, {Role: target.RoleRuntime, Cgroup: rel + "/runtime"}}
+	values, err := census(on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := toMap(values)
+	if got[PayloadPSS] <= 0 || got[PayloadRSS] < got[PayloadPSS] || got[RuntimePSS] != 0 {
+		t.Errorf("%v", got)
+	}
+	if _, ok := h.With("memory"); ok {
+		if _, known := got[PayloadCharge]; !known {
+			t.Errorf("no charge in %v", got)
+		}
+	}
+	exe, err := os.Readlink(filepath.Join("/proc", fmt.Sprint(pid), "exe"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	census, err = Census{Launcher: exe}.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if values, err = census(on); err != nil || toMap(values)[PayloadPSS] != 0 {
+		t.Errorf("the launcher was weighed: %v %v", values, err)
+	}
+}
