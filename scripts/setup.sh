@@ -42,6 +42,16 @@ zig() {
 	python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-compile --target "$cache/zig-$zig_version" "ziglang==$zig_version"
 }
 
+# emulator names the package with QEMU for guests of this machine's own kind.
+emulator() {
+	case "$(dpkg --print-architecture)" in
+	amd64) echo qemu-system-x86 ;;
+	arm64) echo qemu-system-arm ;;
+	mips64el) echo qemu-system-mips ;;
+	*) echo qemu-system-misc ;;
+	esac
+}
+
 node() {
 	command -v npm >/dev/null 2>&1 || packages nodejs npm
 }
@@ -86,12 +96,12 @@ lint() {
 
 case "${1:-}" in
 build) zig && node ;;
-weigh) packages runc crun busybox-static sysbench fio iperf3 && zig && node && runsc ;;
+weigh) packages runc crun busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)" && zig && node && runsc ;;
 # The emulators and the guests' packages come from test/loongson/packages.sh,
 # which installs nothing on this machine.
 loongson) packages apt dpkg tar xz-utils coreutils debian-archive-keyring && zig && node ;;
 tools) runsc && youki ;;
-test) packages runc crun busybox-static sysbench fio iperf3 chromium gcc make flex bison bc perl libelf-dev lz4 && zig && node && runsc && youki && lint ;;
+test) packages runc crun busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)" chromium gcc make flex bison bc perl libelf-dev lz4 && zig && node && runsc && youki && lint ;;
 *)
 	sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
 	exit 2

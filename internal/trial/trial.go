@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tarelab/tare/internal/sample"
@@ -240,7 +241,9 @@ func (t *running) run(ctx, bounded context.Context, i int) error {
 func (t *running) blameTimeout(errs []error) {
 	for i, err := range errs {
 		if errors.Is(err, context.DeadlineExceeded) {
-			errs[i] = phased{"wait", fmt.Errorf("the payload had not ended after %v and was killed: give it more with --timeout or the study's timeout", t.job.Timeout)}
+			// A guest tells how far it came.
+			more := strings.TrimPrefix(err.Error(), context.DeadlineExceeded.Error())
+			errs[i] = phased{"wait", fmt.Errorf("the payload had not ended after %v and was killed: give it more with --timeout or the study's timeout%s", t.job.Timeout, more)}
 		}
 	}
 }

@@ -3,7 +3,7 @@ package vmm
 import (
 	"bytes"
 	"io"
-	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -47,15 +47,15 @@ type console struct {
 // consoleMarks are by what a line holds; a serial port may put other text
 // before it.
 var consoleMarks = []struct {
-	mark Mark
-	at   *regexp.Regexp
+	mark  Mark
+	words []string // one of them
 }{
-	{MarkKernel, regexp.MustCompile(`Linux version \d`)},
-	{MarkInit, regexp.MustCompile(`Run \S+ as init process|tare: init`)},
+	{MarkKernel, []string{"Linux version "}},
+	{MarkInit, []string{" as init process", "tare: init"}},
 }
 
-// panics are lines after which a kernel does nothing more.
-var panics = regexp.MustCompile(`Kernel panic - not syncing.*|end Kernel panic.*`)
+// panicWords begin the last thing that a kernel says.
+const panicWords = "Kernel panic - not syncing"
 
 func newConsole(mark func(Mark), line func(string)) *console {
 	return &console{mark: mark, line: line, done: map[Mark]bool{}}
@@ -103,15 +103,14 @@ func (c *console) take(data []byte) {
 
 func (c *console) look(line string) {
 	for _, m := range consoleMarks {
-		if !c.done[m.mark] && m.at.MatchString(line) {
+		if !c.done[m.mark] && slices.ContainsFunc(m.words, func(w string) bool { return strings.Contains(line, w) }) {
 			c.done[m.mark] = true
 			c.mark(m.mark)
 		}
 	}
-	if c.panic == "" {
-		if c.panic = panics.FindString(line); c.panic != "" {
-			c.dead()
-		}
+	if at := strings.Index(line, panicWords); at >= 0 && c.panic == "" {
+		c.panic = line[at:]
+		c.dead()
 	}
 	if c.line != nil {
 		c.line(line)

@@ -1,0 +1,73 @@
+package vmm
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the command lines to testdata")
+
+// TestPlans compares every VMM's command line, on every architecture, with what
+// is kept: those that cannot be run here can at least be read.
+func TestPlans(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64", "loong64", "mips64le", "riscv64"} {
+		for _, v := range slices.Concat(qemus(arch), stratovirts(arch), firecrackers(arch), cloudHypervisors(arch)) {
+			if strings.HasPrefix(v.Name, "stratovirt/") && v.Name != "stratovirt/microvm" {
+				continue // its firmware is this machine's
+			}
+			name := strings.ReplaceAll(v.Name, "/", "-") + "-" + arch
+			t.Run(name, func(t *testing.T) {
+				m := Machine{Kernel: Kernel{Path: "/kernel"}, Initrd: "/initrd", Append: []string{"loglevel=6", "panic=-1"}, CPUs: 1, Memory: 512<<20 - 1,
+					Disks: []Disk{{Path: "/disk,one", ReadOnly: true}}, Agent: true, Accel: KVM}
+				if v.Emulates {
+					m.Accel = TCG
+				}
+				compare(t, name, v, m)
+			})
+		}
+	}
+}
+
+func compare(t *testing.T, name string, v VMM, m Machine) {
+	t.Helper()
+	p, err := v.plan(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := v.Binary + "\n  " + strings.Join(p.args, "\n  ") + "\n"
+	text = regexp.MustCompile(`tsc_early_khz=\d+`).ReplaceAllString(text, "tsc_early_khz=N")
+	for file, data := range p.files {
+		text += file + ":\n" + string(data) + "\n"
+	}
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("got\n%s\nwant\n%s(go test ./internal/vmm -update keeps the new one)", text, want)
+	}
+}
+
+// TestWritableDisks sees that a VMM without private copies refuses them: the
+// image would be changed for everybody.
+func TestWritableDisks(t *testing.T) {
+	m := Machine{Kernel: Kernel{Path: "/kernel"}, CPUs: 1, Memory: 64 << 20, Disks: []Disk{{Path: "/disk"}}}
+	for _, v := range slices.Concat(qemus("amd64"), stratovirts("amd64")[:1], firecrackers("amd64"), cloudHypervisors("amd64")) {
+		p, err := v.plan(m)
+		private := slices.ContainsFunc(p.args, func(a string) bool { return strings.Contains(a, "snapshot=on") })
+		if (err == nil) != private {
+			t.Errorf("%s: private copy %v, error %v", v.Name, private, err)
+		}
+	}
+}
