@@ -32,9 +32,9 @@ func stratovirts(arch string) []VMM {
 	}
 	var all []VMM
 	for n, s := range []stratovirt{
-		// It announces its devices on the kernel's command line, has no ACPI,
-		// and ends when the guest resets itself.
-		{name: "microvm", machine: "microvm", bus: "device", serial: serial, append: []string{"pci=off", "reboot=k", "tare_off=reset"}},
+		// It announces its devices on the kernel's command line, has neither ACPI
+		// nor a keyboard controller, and ends at a triple fault.
+		{name: "microvm", machine: "microvm", bus: "device", serial: serial, append: []string{"pci=off", "reboot=t", "tare_off=reset"}},
 		{name: standard, machine: standard, bus: "pci", serial: serial, uefi: firmware},
 	} {
 		modules := []string{"virtio_mmio", "virtio_console", "virtio_blk"}
