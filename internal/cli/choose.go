@@ -106,6 +106,10 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 			return st, errors.New("--on names no target")
 		}
 		st.Targets, st.Optional = f.on, nil
+		st.Workloads = slices.Clone(st.Workloads)
+		for i := range st.Workloads {
+			st.Workloads[i].Except = nil
+		}
 	}
 	return st, err
 }

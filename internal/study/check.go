@@ -105,6 +105,7 @@ func (s Study) Validate(known Known) error {
 		if w.Kind != "" {
 			c.known(fmt.Sprintf("workloads[%d].kind", i), "workload", w.Kind, known.Kinds)
 		}
+		c.target(fmt.Sprintf("workloads[%d].except", i), w.Except, known)
 	}
 	return s.src.report("study "+s.ID, c.problems)
 }
@@ -117,6 +118,13 @@ func (s Study) check() []Problem {
 	}
 	c.targets(s)
 	c.workloads(s.Workloads)
+	for i, w := range s.Workloads {
+		if at := fmt.Sprintf("workloads[%d].except", i); slices.Contains(w.Except, s.Control) {
+			c.fail(at, "the control %q cannot be left out: every ratio refers to it", s.Control)
+		} else {
+			c.distinct(at, w.Except)
+		}
+	}
 	c.limits("limits", s.Limits)
 	c.copies("copies", s.Copies)
 	c.copies("control-copies", s.ControlCopies)

@@ -75,6 +75,9 @@ func (s Study) levelsOfCopies(w Workload) []int {
 
 // at says whether a target is measured with n copies of a workload.
 func (s Study) at(target string, w Workload, n int) bool {
+	if slices.Contains(w.Except, target) {
+		return false
+	}
 	if target == s.Control && len(s.ControlCopies) > 0 {
 		return slices.Contains(s.ControlCopies, n)
 	}

@@ -81,8 +81,11 @@ type Workload struct {
 	Concurrency []int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
 	// Blocks is how many of the study's blocks hold the workload, the first ones;
 	// default all.
-	Blocks int  `yaml:"blocks,omitempty" json:"blocks,omitempty"`
-	Extra  bool `yaml:"extra,omitempty" json:"extra,omitempty"` // off by default: measured only where it is named (Select)
+	Blocks int `yaml:"blocks,omitempty" json:"blocks,omitempty"`
+	// Except are targets that this workload is not measured on, unless they are
+	// chosen by name (--on): those whose start takes longer than it is worth.
+	Except []string `yaml:"except,omitempty" json:"except,omitempty"`
+	Extra  bool     `yaml:"extra,omitempty" json:"extra,omitempty"` // off by default: measured only where it is named (Select)
 }
 
 // Limits is one level of the resource factor: the environment that an instance

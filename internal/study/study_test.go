@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -293,4 +294,28 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%d cells", len(cells))
 		}
 	})
+}
+
+func TestExcept(t *testing.T) {
+	st, err := Parse("x.yaml", []byte(`
+id: x
+targets: [host, runc, qemu/microvm]
+workloads:
+  - {kind: start}
+  - {kind: sysbench-cpu, except: [qemu/microvm]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells, _ := st.Expand([]string{"host", "runc", "qemu/microvm"})
+	var got []string
+	for _, c := range cells {
+		got = append(got, c.ID)
+	}
+	if want := []string{"host/start", "host~aa/start", "runc/start", "qemu/microvm/start", "host/sysbench-cpu", "host~aa/sysbench-cpu", "runc/sysbench-cpu"}; !slices.Equal(got, want) {
+		t.Errorf("cells %q, want %q", got, want)
+	}
+	if _, err := Parse("x.yaml", []byte("id: x\ntargets: [host]\nworkloads: [{kind: start, except: [host]}]\n")); err == nil || !strings.Contains(err.Error(), "cannot be left out") {
+		t.Errorf("a control that is left out: %v", err)
+	}
 }
