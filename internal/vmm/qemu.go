@@ -24,6 +24,7 @@ type qemuMachine struct {
 	secondArgs         []string
 	formats            []Format
 	options            []string
+	tsc                bool // its clock is the host's counter
 	maxCPUs            int
 	order              int
 }
@@ -34,10 +35,10 @@ func qemuMachines(arch string) []qemuMachine {
 		"amd64": {
 			{name: "microvm", binary: "qemu-system-x86_64", pack: "qemu-system-x86", machine: "microvm,acpi=on,rtc=on", cpu: "max", bus: "device",
 				serial: "ttyS0", earlycon: "uart8250,io,0x3f8", second: "ttyS1", secondArgs: []string{"-device", "isa-serial,chardev=second,iobase=0x2f8,irq=3"},
-				formats: []Format{PVH, BzImage}, order: 600},
+				formats: []Format{PVH, BzImage}, tsc: true, order: 600},
 			{name: "q35", binary: "qemu-system-x86_64", pack: "qemu-system-x86", machine: "q35", cpu: "max", bus: "pci",
 				serial: "ttyS0", earlycon: "uart8250,io,0x3f8", second: "ttyS1", secondArgs: []string{"-serial", "chardev:second"},
-				formats: []Format{PVH, BzImage}, order: 610},
+				formats: []Format{PVH, BzImage}, tsc: true, order: 610},
 		},
 		"arm64": {{name: "virt", binary: "qemu-system-aarch64", pack: "qemu-system-arm", machine: "virt,gic-version=max", cpu: "max", bus: "pci",
 			serial: "ttyAMA0", earlycon: "pl011,0x9000000", formats: pci, order: 600}},
@@ -132,7 +133,7 @@ func (q qemuMachine) parameters(m Machine, channels []plug) []string {
 	if q.earlycon != "" {
 		all = append(all, "earlycon="+q.earlycon)
 	}
-	if m.Accel == TCG {
+	if m.Accel == TCG && q.tsc {
 		all = append(all, clockParameters()...)
 	}
 	if m.Agent {
