@@ -245,6 +245,50 @@ func TestGuestDies(t *testing.T) {
 	}
 }
 
+// TestDiskRoot runs a payload whose root is a disk, because the user wants it
+// or because the guest has no room for another: it sees the same files, and may
+// write.
+func TestDiskRoot(t *testing.T) {
+	lab := targettest.New(t)
+	v, ok := vmm.ByName("qemu/microvm")
+	if !ok {
+		t.Skip("qemu/microvm is not for this architecture")
+	}
+	lab.Guest.Disk = true
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inst, err := New(lab, v).Prepare(t.Context(), target.Spec{ID: "tare-disk", Rootfs: lab.TestRootfs, Env: []string{"PATH=/bin"},
+		Args: []string{"/bin/sh", "-c", "wc -c </data/pattern && echo new >/data/pattern && cat /data/pattern && grep -c overlay /proc/mounts"}, Stdio: target.Stdio{Stdout: out, Stderr: out}}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = inst.Start(t.Context(), func(target.Phase) {}); err == nil {
+		_, err = inst.Wait(t.Context())
+	}
+	said, rerr := os.ReadFile(out.Name())
+	if err := errors.Join(err, rerr, inst.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if want := "1048569\nnew\n1\n"; string(said) != want {
+		t.Errorf("it said %q, want %q", said, want)
+	}
+}
+
+// TestRoomForInitramfs sees a guest that is too small get a disk.
+func TestRoomForInitramfs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "initramfs")
+	if err := os.WriteFile(file, make([]byte, 10<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for memory, want := range map[int64]bool{512 << 20: true, 120 << 20: true, 119 << 20: false, 0: false} {
+		if got, err := unpacks(file, memory); err != nil || got != want {
+			t.Errorf("10 MiB in a guest of %d MiB: %v, %v; want %v", memory>>20, got, err, want)
+		}
+	}
+}
+
 // --- the stand-in ---
 
 // standIn is the VMM.

@@ -97,8 +97,9 @@ func (h *home) stockKernel(ctx context.Context, dir string) (vmm.Stock, error) {
 	return s, err
 }
 
-// root gives a machine its root: an initramfs with all of rootfs, or a disk and
-// a small initramfs that mounts it.
+// root gives a machine its root: an initramfs with all of rootfs, or, where the
+// user wants it or the guest is too small, a disk and a small initramfs that
+// mounts it.
 func (h *home) root(ctx context.Context, g guestKernel, rootfs string, m *vmm.Machine) error {
 	h.builds.Lock()
 	defer h.builds.Unlock()
@@ -111,19 +112,43 @@ func (h *home) root(ctx context.Context, g guestKernel, rootfs string, m *vmm.Ma
 		h.prints[rootfs] = name
 	}
 	m.Append = parameters(m.Append)
-	from := rootfs
-	if h.lab.Guest.Disk {
-		disk, err := h.kept(name+".ext4", func(file string) error { return image.Ext4(ctx, file, rootfs) })
-		if err != nil {
-			return target.Labf("%w", err)
+	if !h.lab.Guest.Disk {
+		var err error
+		if m.Initrd, err = h.initramfs(ctx, g, rootfs, name); err != nil {
+			return err
 		}
-		m.Disks = append(m.Disks, vmm.Disk{Path: disk, ReadOnly: true})
-		m.Append = append(m.Append, "tare_root=/dev/vda")
-		g.wanted = append(slices.Clone(g.wanted), "overlay", "ext4")
-		from, name = "", ""
+		fits, err := unpacks(m.Initrd, m.Memory)
+		if fits || err != nil {
+			return err
+		}
 	}
-	var err error
-	m.Initrd, err = h.initramfs(ctx, g, from, name)
+	return h.disk(ctx, g, rootfs, name, m)
+}
+
+// kernelRoom is what a stock kernel takes of a small guest's memory before its
+// first process.
+const kernelRoom = 100 << 20
+
+// unpacks tells whether a guest has room for an initramfs, which is there twice
+// while it is unpacked.
+func unpacks(initramfs string, memory int64) (bool, error) {
+	info, err := os.Stat(initramfs)
+	if err != nil {
+		return false, target.Labf("initramfs: %w", err)
+	}
+	return 2*info.Size()+kernelRoom <= memory, nil
+}
+
+// disk gives a machine its root as a disk, and an initramfs that mounts it.
+func (h *home) disk(ctx context.Context, g guestKernel, rootfs, name string, m *vmm.Machine) error {
+	disk, err := h.kept(name+".ext4", func(file string) error { return image.Ext4(ctx, file, rootfs) })
+	if err != nil {
+		return target.Labf("%w", err)
+	}
+	m.Disks = append(m.Disks, vmm.Disk{Path: disk, ReadOnly: true})
+	m.Append = append(m.Append, "tare_root=/dev/vda")
+	g.wanted = append(slices.Clone(g.wanted), "overlay", "ext4")
+	m.Initrd, err = h.initramfs(ctx, g, "", "")
 	return err
 }
 
