@@ -99,7 +99,7 @@ Measuring needs root for most targets; check, report, studies and help do not.
 	root.AddCommand(
 		checkCommand(env), weighCommand(env), runCommand(env), resumeCommand(env), reportCommand(env),
 		compareCommand(env), indexCommand(env), locksCommand(env),
-		bootCommand(env), trimCommand(env),
+		bootCommand(env), trimCommand(env), containersCommand(env),
 		studiesCommand(env), runsCommand(env), sweepCommand(env), versionCommand(env),
 	)
 	return root

@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/probe/containers"
+)
+
+// seriesFlags are the options of tare watch.
+type seriesFlags struct {
+	interval, duration time.Duration
+	record             string
+	json               bool
+}
+
+func containersCommand(env *Env) *cobra.Command {
+	var f seriesFlags
+	c := &cobra.Command{
+		Use:   "watch",
+		Short: "Show what each container uses, over time",
+		Long: `watch finds the containers of this machine, whoever made them (Docker, Podman,
+containerd, a bare OCI runtime), and shows their CPU, memory, block and network
+rates: on a terminal as a live table, else as one table an interval. It ends after
+--duration, or with Ctrl-C, and then sums up. It reads cgroup files of version 1,
+hybrid or 2 and the counters of each network namespace; it talks to no engine and
+changes nothing. Containers inside containers count for the outer one.`,
+		Example: `  tare watch
+  tare watch --interval 5s --duration 10m --record series.jsonl
+  tare watch --json --duration 30s | jq .cpu`,
+		Args: exactArgs(0),
+		RunE: func(c *cobra.Command, _ []string) error { return env.series(c.Context(), &f) },
+	}
+	flags := c.Flags()
+	flags.DurationVar(&f.interval, "interval", time.Second, "between two readings, at least 100ms")
+	flags.DurationVar(&f.duration, "duration", 0, "how long (default: until Ctrl-C)")
+	flags.StringVar(&f.record, "record", "", "file for all readings, one JSON object a line")
+	flags.BoolVar(&f.json, "json", false, "print the readings as JSON, one object a line")
+	return c
+}
+
+func (env *Env) series(ctx context.Context, f *seriesFlags) (err error) {
+	switch {
+	case f.interval < 100*time.Millisecond:
+		return usageError{fmt.Errorf("--interval %s: must be at least 100ms", f.interval)}
+	case f.duration < 0:
+		return usageError{fmt.Errorf("--duration %s: must not be negative", f.duration)}
+	}
+	sinks := []io.Writer{}
+	if f.record != "" {
+		file, err := os.OpenFile(f.record, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if errors.Is(err, os.ErrExist) {
+			return usageError{fmt.Errorf("record: %s is there already: name another file", f.record)}
+		}
+		if err != nil {
+			return fmt.Errorf("record: %w", err)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		sinks = append(sinks, file)
+	}
+	if f.json {
+		sinks = append(sinks, env.Stdout)
+	}
+	began, cpu := time.Now(), ownCPU()
+	sums := newSeriesSums()
+	if err := env.seriesLoop(ctx, f, sums, sinks); err != nil {
+		return err
+	}
+	if !f.json {
+		env.printSeriesSums(sums, time.Since(began), ownCPU()-cpu)
+	}
+	return nil
+}
+
+// seriesLoop reads until the time is over or the user ends it: both are its end.
+func (env *Env) seriesLoop(ctx context.Context, f *seriesFlags, sums *seriesSums, sinks []io.Writer) error {
+	if f.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.duration+f.interval/2) // the last reading is whole
+		defer cancel()
+	}
+	watch, err := containers.New()
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(f.interval)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		points, err := watch.Read()
+		if err != nil {
+			return err
+		}
+		sums.add(points)
+		for _, w := range sinks {
+			if err := writePoints(w, points); err != nil {
+				return fmt.Errorf("record: %w", err)
+			}
+		}
+		if !first && !f.json {
+			env.showPoints(points)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// writePoints writes one reading at once, so that a file never ends in half of one.
+func writePoints(w io.Writer, points []containers.Point) error {
+	out := bufio.NewWriterSize(w, 1<<16)
+	lines := json.NewEncoder(out)
+	for _, p := range points {
+		if err := lines.Encode(p); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+func (env *Env) showPoints(points []containers.Point) {
+	if terminal(env.Stdout) {
+		fmt.Fprint(env.Stdout, "\x1b[H\x1b[2J")
+	}
+	if len(points) == 0 {
+		fmt.Fprintln(env.Stdout, "no container is running")
+		return
+	}
+	t := env.table("container", "engine", "CPU %", "memory", "read/s", "written/s", "received/s", "sent/s", "tasks", "load")
+	for _, p := range points {
+		t.AppendRow(table.Row{p.Name, p.Engine, percent(p.CPU), size(float64(p.Memory)), size(p.Read), size(p.Written), size(p.Received), size(p.Sent), whole(p.Tasks), whole(p.Runnable)})
+	}
+	t.Render()
+	fmt.Fprintln(env.Stdout)
+}
+
+// percent, size and whole write a number that may be unknown, which is -1.
+func percent(cpus float64) string {
+	if cpus < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", 100*cpus)
+}
+
+func size(bytes float64) string {
+	if bytes < 0 {
+		return "-"
+	}
+	return units.BytesSize(bytes)
+}
+
+func whole(n int64) string {
+	if n < 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+// seriesSums are what a watch has seen, by container in the order of appearance.
+type seriesSums struct {
+	order []string
+	of    map[string]*seriesSum
+}
+
+type seriesSum struct {
+	name, engine                  string
+	readings, known               int // known: with a CPU time
+	cpu, cpuPeak                  float64
+	memoryPeak                    int64
+	read, written, received, sent float64
+}
+
+// mean is of the readings that know the CPU time, -1 where none does.
+func (s *seriesSum) mean() float64 {
+	if s.known == 0 {
+		return -1
+	}
+	return s.cpu / float64(s.known)
+}
+
+func newSeriesSums() *seriesSums { return &seriesSums{of: map[string]*seriesSum{}} }
+
+func (w *seriesSums) add(points []containers.Point) {
+	for _, p := range points {
+		s := w.of[p.ID]
+		if s == nil {
+			s = &seriesSum{name: p.Name, engine: p.Engine, cpuPeak: -1, memoryPeak: -1, read: -1, written: -1, received: -1, sent: -1}
+			w.of[p.ID] = s
+			w.order = append(w.order, p.ID)
+		}
+		s.readings++
+		if p.CPU >= 0 {
+			s.cpu += p.CPU
+			s.known++
+		}
+		s.cpuPeak = max(s.cpuPeak, p.CPU)
+		s.memoryPeak = max(s.memoryPeak, p.Memory)
+		s.read, s.written = max(s.read, p.Read), max(s.written, p.Written)
+		s.received, s.sent = max(s.received, p.Received), max(s.sent, p.Sent)
+	}
+}
+
+func (env *Env) printSeriesSums(w *seriesSums, took, cost time.Duration) {
+	noun := "containers"
+	if len(w.order) == 1 {
+		noun = "container"
+	}
+	fmt.Fprintf(env.Stdout, "%d %s in %s; watching took %.2f %% of a CPU\n", len(w.order), noun, took.Round(time.Second), 100*cost.Seconds()/took.Seconds())
+	if len(w.order) == 0 {
+		return
+	}
+	t := env.table("container", "engine", "readings", "CPU % mean", "peak", "memory peak", "read/s peak", "written/s", "received/s", "sent/s")
+	for _, id := range w.order {
+		s := w.of[id]
+		t.AppendRow(table.Row{s.name, s.engine, s.readings, percent(s.mean()), percent(s.cpuPeak), size(float64(s.memoryPeak)), size(s.read), size(s.written), size(s.received), size(s.sent)})
+	}
+	t.Render()
+}
+
+// ownCPU is the CPU time that this process has used.
+func ownCPU() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0 // only of a process that is not us
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

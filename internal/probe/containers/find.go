@@ -1,0 +1,243 @@
+// Package containers finds the containers that run on a machine, whoever made
+// them, and reads what each uses over time: from cgroup files of either version
+// and from the counters of its network namespace.
+package containers
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarelab/tare/internal/sys"
+)
+
+// A Container is a control group whose processes live in a PID namespace of
+// their own, or whose name is one that an engine gives.
+type Container struct {
+	ID     string `json:"id"`     // the engine's, else the group's path
+	Name   string `json:"name"`   // the engine's name for it, else the short id
+	Engine string `json:"engine"` // docker, containerd, podman, or oci for all others
+	Path   string `json:"path"`   // of its group, below the tree where it was found
+	Leader int    `json:"leader"` // the first of its processes
+
+	groups map[string]string // controller ("" for version 2) -> directory
+}
+
+// The forms of groups' names by engine; the id is the first match.
+var engineForms = []struct {
+	engine string
+	form   *regexp.Regexp
+}{
+	{"docker", regexp.MustCompile(`/docker/([0-9a-f]{64})$|/docker-([0-9a-f]{64})\.scope$`)},
+	{"podman", regexp.MustCompile(`/libpod-([0-9a-f]{64})(?:\.scope)?(?:/container)?$`)},
+	{"containerd", regexp.MustCompile(`/cri-containerd-([0-9a-f]{64})\.scope$|/kubepods[^/]*/.*/([0-9a-f]{64})$`)},
+	{"cri-o", regexp.MustCompile(`/crio-([0-9a-f]{64})\.scope$`)},
+}
+
+// conmons are groups of an engine's own helpers, which are named like containers.
+var conmons = regexp.MustCompile(`/libpod-conmon-|/crio-conmon-`)
+
+// Find finds the containers that have a process now, sorted by name. A container
+// inside a container counts for the outer one. It needs root to see all; without
+// it, those of which the namespace may be read.
+func Find(trees sys.Hierarchies) ([]Container, error) {
+	tree, err := walked(trees)
+	if err != nil {
+		return nil, err
+	}
+	own, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return nil, fmt.Errorf("find containers: %w", err)
+	}
+	var out []Container
+	err = filepath.WalkDir(tree.Path, func(dir string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it ended meanwhile
+			return nil
+		case errors.Is(err, fs.ErrPermission):
+			return fs.SkipDir
+		case err != nil:
+			return err
+		case !d.IsDir() || dir == tree.Path:
+			return nil
+		}
+		if c, ok := container(dir, strings.TrimPrefix(dir, tree.Path), own); ok {
+			c.groups = groups(trees, c.Leader, dir, tree)
+			out = append(out, c)
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find containers: %w", err)
+	}
+	slices.SortFunc(out, func(x, y Container) int { return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ID, y.ID)) })
+	return out, nil
+}
+
+// walked is the tree in which containers are looked for: version 2 where that
+// has the controllers, else that of the memory controller or the next best.
+func walked(trees sys.Hierarchies) (sys.Hierarchy, error) {
+	for _, controller := range []string{"memory", "cpuacct", "pids", "devices", "freezer"} {
+		for _, h := range trees.All {
+			if slices.Contains(h.Controllers, controller) {
+				return h, nil
+			}
+		}
+	}
+	for _, h := range trees.All {
+		if h.Version == 2 {
+			return h, nil
+		}
+	}
+	return sys.Hierarchy{}, errors.New("find containers: no cgroup controller is mounted")
+}
+
+// container says whether a group is one.
+func container(dir, path, own string) (Container, bool) {
+	if conmons.MatchString(path) {
+		return Container{}, false
+	}
+	leader := firstProcess(dir)
+	for _, e := range engineForms {
+		if m := e.form.FindStringSubmatch(path); m != nil {
+			if leader == 0 { // version 2 with a group inside, as crun and systemd in a container make
+				leader = firstBelow(dir)
+			}
+			id := strings.Join(m[1:], "")
+			c := Container{ID: id, Engine: e.engine, Path: path, Leader: leader}
+			c.Name = nameOf(c)
+			return c, leader != 0
+		}
+	}
+	if leader == 0 {
+		return Container{}, false
+	}
+	if namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", leader)); err != nil || namespace == own {
+		return Container{}, false
+	}
+	engine := "oci"
+	if parent := filepath.Base(filepath.Dir(path)); parent != "/" && shimmed(leader) {
+		engine = "containerd"
+	}
+	return Container{ID: path, Name: filepath.Base(path), Engine: engine, Path: path, Leader: leader}, true
+}
+
+// firstProcess is the first process of a group itself, 0 where it has none.
+func firstProcess(dir string) int {
+	file, err := os.Open(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return 0
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		if pid, err := strconv.Atoi(lines.Text()); err == nil && pid > 0 { // 0: of a namespace that we do not see
+			return pid
+		}
+	}
+	return 0
+}
+
+// firstBelow is the first process in a group's groups.
+func firstBelow(dir string) (pid int) {
+	// An error is a group that has ended: it holds no process.
+	_ = filepath.WalkDir(dir, func(below string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			pid = firstProcess(below)
+		}
+		if pid != 0 {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return pid
+}
+
+// groups are the directories of a container's groups in all trees. Version 1
+// has one a controller, whose paths may differ.
+func groups(trees sys.Hierarchies, leader int, dir string, tree sys.Hierarchy) map[string]string {
+	out := map[string]string{}
+	of := func(h sys.Hierarchy, dir string) {
+		if h.Version == 2 {
+			out[""] = dir
+		}
+		for _, c := range h.Controllers {
+			out[c] = dir
+		}
+	}
+	of(tree, dir)
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", leader))
+	if err != nil {
+		return out
+	}
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 || parts[2] == "/" {
+			continue
+		}
+		for _, h := range trees.All {
+			if h.Path != tree.Path && (h.Version == 2 && parts[1] == "" || h.Version == 1 && slices.Contains(h.Controllers, strings.Split(parts[1], ",")[0])) {
+				of(h, filepath.Join(h.Path, parts[2]))
+			}
+		}
+	}
+	return out
+}
+
+// nameOf is the engine's name for a container, where the engine keeps it in a
+// file or on its helper's command line; else the short id.
+func nameOf(c Container) string {
+	short := c.ID[:min(len(c.ID), 12)]
+	switch c.Engine {
+	case "docker":
+		// The engine's own root may be elsewhere: then the short id serves.
+		text, err := os.ReadFile(filepath.Join("/var/lib/docker/containers", c.ID, "config.v2.json"))
+		if m := dockerName.FindSubmatch(text); err == nil && m != nil {
+			return string(m[1])
+		}
+	case "podman":
+		arguments := parentArguments(c.Leader)
+		for i, a := range arguments[:max(len(arguments)-1, 0)] {
+			if a == "-n" || a == "--name" {
+				return arguments[i+1]
+			}
+		}
+	}
+	return short
+}
+
+var dockerName = regexp.MustCompile(`"Name":"/([^"]{1,255})"`)
+
+// shimmed says that containerd's shim has started a process.
+func shimmed(pid int) bool {
+	arguments := parentArguments(pid)
+	return len(arguments) > 0 && strings.HasPrefix(filepath.Base(arguments[0]), "containerd-shim")
+}
+
+// parentArguments are the command line of a process's parent, none where that
+// cannot be read.
+func parentArguments(pid int) []string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 2 {
+		return nil
+	}
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", fields[1]))
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimRight(string(command), "\x00"), "\x00")
+}
