@@ -137,7 +137,7 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 		case p == nil || r.Block < 0:
 		case r.Failure != nil:
 			p.Failed++
-			p.Failure = string(r.Failure.Fault) + ": " + r.Failure.Message
+			p.Failure = r.Failure.Message + " (the " + string(r.Failure.Fault) + "'s fault)"
 		default:
 			p.Blocks++
 			for metric, values := range r.Values {

@@ -217,6 +217,9 @@ func countersGrid(s *analysis.StartsClaims) shownGrid {
 			columns = slices.Delete(columns, i, i+1)
 		}
 	}
+	if len(columns) == 0 {
+		return g
+	}
 	for _, c := range columns {
 		g.Head = append(g.Head, c.head)
 	}

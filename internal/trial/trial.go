@@ -405,10 +405,26 @@ func (t *running) close() error {
 	if t.shared != "" {
 		errs = append(errs, os.RemoveAll(filepath.Dir(t.shared)))
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(distinctErrors(errs)...); err != nil {
 		return target.Labf("clean-up: %w", err)
 	}
 	return nil
+}
+
+// mostErrors is how many different errors of one clean-up are told.
+const mostErrors = 16
+
+// distinctErrors drops those that say the same as one before.
+func distinctErrors(errs []error) []error {
+	said := map[string]bool{}
+	var out []error
+	for _, err := range errs {
+		if err != nil && !said[err.Error()] && len(out) < mostErrors {
+			said[err.Error()] = true
+			out = append(out, err)
+		}
+	}
+	return out
 }
 
 // phased says in which phase an error arose.

@@ -328,7 +328,11 @@ func (p *Process) close() error {
 	case err = <-ended:
 	case <-time.After(grace):
 		// Something of it hangs in the kernel: what is left is found by cgroup.
-		err = errors.Join(p.starter.Kill(), <-ended)
+		err = p.starter.Kill()
+		if errors.Is(err, os.ErrProcessDone) {
+			err = nil // it ended in this moment
+		}
+		err = errors.Join(err, <-ended)
 	}
 	p.report.Close()
 	p.pidMu.Lock() // after the launcher's end nobody waits in PID
