@@ -1,12 +1,14 @@
 import { figure } from "./figure";
 import { h, section } from "./dom";
 import { waitsFigures } from "./flame";
+import { networkFigures } from "./network";
 import { unixFigures } from "./unix";
 import type { Figure, Grid, Page, Section } from "./types";
 
 // own are the figures of studies that need more than lines and bars.
 const own: Record<string, (page: Page) => HTMLElement[]> = {
   "docker-on-loongson": unixFigures,
+  "bridge-network": networkFigures,
   waits: waitsFigures,
 };
 

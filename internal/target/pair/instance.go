@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/tarelab/tare/internal/net"
@@ -28,6 +29,9 @@ type instance struct {
 	server *server // nil where nothing is talked to
 	relay  *launch.Process
 	client target.Instance
+
+	closed   sync.Once
+	closeErr error
 }
 
 // prepare makes all that lies outside the clock. What it made before an error is
@@ -130,16 +134,13 @@ func (i *instance) startServer(ctx context.Context) error {
 	return i.await(ctx, i.lab.Server.Namespace, s.ended)
 }
 
-// How long an end may take until it listens, and how often that is looked at.
-const (
-	listenWithin = 10 * time.Second
-	listenEvery  = 2 * time.Millisecond
-)
+// listenEvery is how often is looked whether an end listens.
+const listenEvery = 2 * time.Millisecond
 
 // await waits until somebody listens at the port in a namespace.
 func (i *instance) await(ctx context.Context, where *net.Namespace, ended chan error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, listenWithin,
-		fmt.Errorf("nobody listened within %v: %s", listenWithin, i.lab.Describe()))
+	ctx, cancel := context.WithTimeoutCause(ctx, i.driver.within,
+		fmt.Errorf("nobody listened within %v: %s", i.driver.within, i.lab.Describe()))
 	defer cancel()
 	number, err := strconv.Atoi(port)
 	if err != nil {
@@ -262,26 +263,27 @@ func (i *instance) Wait(ctx context.Context) (target.Exit, error) {
 	}
 }
 
-// Close ends both ends and takes the network away.
+// Close ends both ends and takes the network away. It is idempotent.
 func (i *instance) Close() error {
+	i.closed.Do(func() { i.closeErr = i.close() })
+	return i.closeErr
+}
+
+func (i *instance) close() error {
 	var errs []error
 	if i.client != nil {
 		errs = append(errs, i.client.Close())
-		i.client = nil
 	}
 	if i.relay != nil {
 		errs = append(errs, i.relay.Close())
-		i.relay = nil
 	}
 	if i.server != nil {
 		errs = append(errs, i.server.close())
-		i.server = nil
 	}
 	if i.lab != nil {
 		if err := i.lab.Close(); err != nil {
 			errs = append(errs, target.Labf("%w", err))
 		}
-		i.lab = nil
 	}
 	return errors.Join(errs...)
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tarelab/tare/internal/net"
 	"github.com/tarelab/tare/internal/target"
@@ -35,11 +36,16 @@ type Driver struct {
 	lab   target.Lab
 	inner target.Driver
 	path  net.Path
+
+	within time.Duration // an end must listen
 }
+
+// listenWithin is how long an end may take until it listens.
+const listenWithin = 10 * time.Second
 
 // New puts a driver on a path of Paths.
 func New(lab target.Lab, inner target.Driver, path net.Path) *Driver {
-	return &Driver{lab: lab, inner: inner, path: path}
+	return &Driver{lab: lab, inner: inner, path: path, within: listenWithin}
 }
 
 // Name implements target.Driver.

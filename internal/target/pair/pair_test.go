@@ -1,0 +1,162 @@
+package pair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/internal/net"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/host"
+	"github.com/tarelab/tare/internal/target/native"
+	"github.com/tarelab/tare/internal/target/oci"
+	"github.com/tarelab/tare/internal/target/targettest"
+)
+
+// laboratory is a test's, with the helper of both ends in its root file system.
+func laboratory(t *testing.T) target.Lab {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: network namespaces cannot be made")
+	}
+	lab := targettest.New(t)
+	data, err := os.ReadFile(filepath.Join(filepath.Dir(lab.LaunchPath), "net"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(lab.TestRootfs, program), data, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lab
+}
+
+func TestContract(t *testing.T) {
+	lab := laboratory(t)
+	targettest.Run(t, New(lab, native.New(lab), net.Veth), targettest.Options{Lab: lab})
+}
+
+// state is what must be the same on the machine after a pair as before.
+func state(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, argv := range [][]string{{"ip", "-o", "link"}, {"ip", "netns"}, {"nft", "list", "ruleset"}, {"sysctl", "-a", "--pattern", "^net.(bridge|ipv4.ip_forward)"}} {
+		out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+		fmt.Fprintf(&all, "%v: %v %s\n", argv, err, out)
+	}
+	return all.String()
+}
+
+// talk runs a client against its peer, and checks that nothing is left.
+func talk(t *testing.T, ctx context.Context, d *Driver, spec target.Spec) (said string, exit target.Exit, err error) {
+	t.Helper()
+	before := state(t)
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	spec.ID = fmt.Sprintf("tare-test-%d", os.Getpid())
+	spec.Rootfs, spec.Env = d.lab.TestRootfs, []string{"PATH=/bin"}
+	spec.Args = append([]string{target.Mark, "--"}, spec.Args...)
+	spec.Stdio = target.Stdio{Stdout: in, Stderr: in}
+	exit, err = run(ctx, d, t.TempDir(), spec)
+	in.Close()
+	text, readErr := io.ReadAll(out)
+	if readErr != nil {
+		t.Fatal(readErr)
+	}
+	if after := state(t); after != before {
+		t.Errorf("the machine was changed:\n%s\nbefore:\n%s", after, before)
+	}
+	return string(text), exit, err
+}
+
+var (
+	serve = []string{program, "serve", "0.0.0.0:" + target.PeerPort}
+	ask   = []string{program, "rtt", "tcp", target.PeerAddress + ":" + target.PeerPort, "1", "20"}
+)
+
+// Every path of every kind of target carries a byte there and back.
+func TestPaths(t *testing.T) {
+	lab := laboratory(t)
+	drivers := []target.Driver{host.New(lab), native.New(lab)}
+	for _, r := range oci.Runtimes() {
+		if d := oci.New(lab, r); r.Name == "runc" {
+			if _, err := d.Locate(); err != nil {
+				t.Log(err)
+				continue
+			}
+			drivers = append(drivers, d)
+		}
+	}
+	for _, inner := range drivers {
+		for _, p := range Paths() {
+			d := New(lab, inner, p)
+			t.Run(d.Name(), func(t *testing.T) {
+				spec := target.Spec{Args: ask, Peer: serve, Network: target.Network{Pin: "same"}}
+				said, exit, err := talk(t, t.Context(), d, spec)
+				var lacks *net.UnsupportedError
+				if errors.As(err, &lacks) {
+					t.Skip(err)
+				}
+				if err != nil || exit.Code != 0 || !strings.Contains(said, "p999_ns") {
+					t.Errorf("%v, %+v: %s", err, exit, said)
+				}
+			})
+		}
+	}
+}
+
+func TestFaults(t *testing.T) {
+	lab := laboratory(t)
+	for name, c := range map[string]struct {
+		peer, args []string
+		says       string
+	}{
+		"never listens":     {peer: []string{"/bin/busybox", "sleep", "100"}, args: ask, says: "nobody listened within 1s: client has 10.213."},
+		"ends at once":      {peer: []string{"/bin/busybox", "sh", "-c", "echo no disk; exit 3"}, args: ask, says: "it said: no disk"},
+		"does not exist":    {peer: []string{"/no/such/server"}, args: ask, says: "no such file"},
+		"ends in the midst": {peer: []string{"/bin/busybox", "sh", "-c", program + " serve 0.0.0.0:" + target.PeerPort + " & sleep 1; exit 9"}, args: []string{program, "rtt", "tcp", target.PeerAddress + ":" + target.PeerPort, "1", "60000"}, says: "was gone when the client failed"},
+		"too many":          {peer: serve, args: ask, says: "one takes 1023 links"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := New(lab, native.New(lab), net.Bridge)
+			d.within = time.Second
+			spec := target.Spec{Args: c.args, Peer: c.peer}
+			if name == "too many" {
+				spec.Network.Containers = 1024
+			}
+			_, _, err := talk(t, t.Context(), d, spec)
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want %q", err, c.says)
+			}
+			if target.IsLab(err) {
+				t.Errorf("blamed on the laboratory: %v", err)
+			}
+		})
+	}
+}
+
+// Cancelling with many containers attached ends soon and leaves none.
+func TestCancelled(t *testing.T) {
+	lab := laboratory(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	d := New(lab, native.New(lab), net.Bridge)
+	began := time.Now()
+	_, _, err := talk(t, ctx, d, target.Spec{Args: []string{program, "rtt", "tcp", target.PeerAddress + ":" + target.PeerPort, "1", "600000"}, Peer: serve,
+		Network: target.Network{Containers: 300, Neighbours: "permanent"}})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
