@@ -27,7 +27,7 @@ function svg(name: string, attributes: Record<string, string | number>, text?: s
   return element;
 }
 
-const height = 30, letter = 6.6, padding = 14, gap = 14;
+const height = 30, letter = 7.3, padding = 18, gap = 14;
 
 // diagram draws one way from the client to the server.
 function diagram(parts: string[]): Element {
