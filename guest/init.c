@@ -17,6 +17,7 @@
  *         tty:/dev/ttyS1         a serial port of its own
  *     tare_root=/dev/vda         the root is that disk (ext4, read-only) under an
  *                                overlay in memory; without it, the initramfs
+ *     tare_disk=DIRECTORY        /dev/vda, an ext4 of the guest's own, is mounted there
  *     tare_off=reset             the machine has no switch: a reset ends the VMM
  * /.tare/modules lists the kernel modules to load, a file a line.
  *
@@ -173,17 +174,35 @@ static long milliseconds(void) {
 	return t.tv_sec * 1000L + t.tv_nsec / 1000000;
 }
 
-/* disk_root puts an overlay in memory over a disk in the place of the root. */
-static void disk_root(const char *device) {
+/* mount_disk mounts a disk's ext4, whose device may take its time to come. */
+static void mount_disk(const char *device, const char *dir, unsigned long flags) {
 	long until = milliseconds() + PATIENCE_MS;
 
-	mkdir("/lower", 0755);
-	mkdir("/new", 0755);
-	while (mount(device, "/lower", "ext4", MS_RDONLY, NULL)) {
+	while (mount(device, dir, "ext4", flags, NULL)) {
 		if (errno != ENOENT || milliseconds() > until)
-			die("mount the root", device);
+			die("mount", device);
 		nap();
 	}
+}
+
+/* own_disk gives everyone room on a disk. */
+static void own_disk(char *dir) {
+	for (char *at = strchr(dir + 1, '/'); at; at = strchr(at + 1, '/')) {
+		*at = 0;
+		mkdir(dir, 0755);
+		*at = '/';
+	}
+	mkdir(dir, 0755);
+	mount_disk("/dev/vda", dir, MS_NOSUID | MS_NODEV);
+	if (chmod(dir, 01777))
+		die("open", dir);
+}
+
+/* disk_root puts an overlay in memory over a disk in the place of the root. */
+static void disk_root(const char *device) {
+	mkdir("/lower", 0755);
+	mkdir("/new", 0755);
+	mount_disk(device, "/lower", MS_RDONLY);
 	place("tmpfs", "/memory", 0, "mode=755");
 	mkdir("/memory/upper", 0755);
 	mkdir("/memory/work", 0755);
@@ -600,7 +619,7 @@ static int children(void) {
 }
 
 int main(void) {
-	const char *root = getenv("tare_root"), *ways = getenv("tare_channel"), *way;
+	const char *root = getenv("tare_root"), *ways = getenv("tare_channel"), *disk = getenv("tare_disk"), *way;
 	char hello[128], *data;
 	uint32_t len;
 	int signals;
@@ -616,6 +635,8 @@ int main(void) {
 	send_frame('H', hello, snprintf(hello, sizeof hello, "1\n%s", way));
 	links_up();
 	furnish();
+	if (disk)
+		own_disk(strdup(disk));
 	signals = children();
 	if (signals < 0)
 		die("signalfd", "");

@@ -137,19 +137,34 @@ const ext4Slack = 16 << 20
 // mke2fs (the package e2fsprogs), and no root.
 func Ext4(ctx context.Context, file, root string) error {
 	size, err := treeSize(root)
+	if err == nil {
+		// Without a journal: nobody will write to it.
+		err = mke2fs(ctx, file, size+size/4+ext4Slack, "-O", "^has_journal", "-d", root)
+	}
 	if err != nil {
 		return fmt.Errorf("ext4 of %s: %w", root, err)
 	}
-	mke2fs, err := lookPath("mke2fs", searchPath)
-	if err != nil {
-		return fmt.Errorf("ext4 of %s: mke2fs is not installed (apt-get install e2fsprogs): %w", root, err)
+	return nil
+}
+
+// EmptyExt4 makes a raw image of size bytes with an empty ext4 in it, which takes
+// no room on the host before it is written to.
+func EmptyExt4(ctx context.Context, file string, size int64) error {
+	if err := mke2fs(ctx, file, size); err != nil {
+		return fmt.Errorf("empty ext4: %w", err)
 	}
-	blocks := (size + size/4 + ext4Slack) >> 10
-	// Without a journal: nobody will write to it.
-	out, err := exec.CommandContext(ctx, mke2fs, "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", root, file,
-		strconv.FormatInt(blocks, 10)+"k").CombinedOutput()
+	return nil
+}
+
+func mke2fs(ctx context.Context, file string, size int64, options ...string) error {
+	program, err := lookPath("mke2fs", searchPath)
 	if err != nil {
-		return fmt.Errorf("ext4 of %s: mke2fs: %w: %.500s", root, err, out)
+		return fmt.Errorf("mke2fs is not installed (apt-get install e2fsprogs): %w", err)
+	}
+	args := append([]string{"-q", "-F", "-t", "ext4", "-m", "0"}, options...)
+	out, err := exec.CommandContext(ctx, program, append(args, file, strconv.FormatInt(size>>10, 10)+"k")...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("mke2fs: %w: %.500s", err, out)
 	}
 	return nil
 }

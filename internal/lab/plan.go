@@ -423,6 +423,7 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 			Opens:  p.opens[jobKey{c.Workload, c.Environment}],
 			Env:    environment(j.Env, w.Env),
 			Limits: limitsOf(c.Limits),
+			Disk:   j.Disk,
 			Peer:   j.Peer, Network: networkOf(c.Limits.Network),
 		},
 		Copies:      c.Copies,

@@ -95,6 +95,7 @@ type Spec struct {
 	// which one place is joined to another, take them. In both argvs PeerAddress
 	// and PeerPort stand for where the peer listens.
 	Peer    []string
+	Disk    string // absolute directory inside Rootfs that must lie on a disk; "" for none. Where the target's root lies in memory, it mounts an empty disk of its own there
 	Network Network
 	// Cgroup is the instance's cgroup, relative to the root of each hierarchy
 	// ("tare/<run>/<id>"), or "" where cgroups cannot be used. The caller has

@@ -33,13 +33,13 @@ func cloudHypervisorPlan(m Machine, serial string) (plan, error) {
 		args = append(args, "--initramfs", m.Initrd)
 	}
 	for i, d := range m.Disks {
-		if !d.ReadOnly {
+		if !d.ReadOnly && !d.Own {
 			return p, fmt.Errorf("cloud-hypervisor has no private copies of disks: %s would be written to", d.Path)
 		}
 		if i == 0 {
 			args = append(args, "--disk")
 		}
-		args = append(args, "path="+d.Path+",readonly=on")
+		args = append(args, "path="+d.Path+",readonly="+onOff(d.ReadOnly))
 	}
 	parameters := []string{"console=" + serial}
 	if m.Agent {

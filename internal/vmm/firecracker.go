@@ -44,10 +44,10 @@ func firecrackerPlan(m Machine) (plan, error) {
 	}
 	drives := []object{}
 	for i, d := range m.Disks {
-		if !d.ReadOnly {
+		if !d.ReadOnly && !d.Own {
 			return p, fmt.Errorf("firecracker has no private copies of disks: %s would be written to", d.Path)
 		}
-		drives = append(drives, object{"drive_id": fmt.Sprintf("disk%d", i), "path_on_host": d.Path, "is_root_device": false, "is_read_only": true})
+		drives = append(drives, object{"drive_id": fmt.Sprintf("disk%d", i), "path_on_host": d.Path, "is_root_device": false, "is_read_only": d.ReadOnly})
 	}
 	config["drives"] = drives
 	boot := object{"kernel_image_path": m.Kernel.Path, "boot_args": strings.Join(append(parameters, m.Append...), " ")}

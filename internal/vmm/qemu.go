@@ -105,8 +105,11 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 }
 
 func access(d Disk) string {
-	if d.ReadOnly {
+	switch {
+	case d.ReadOnly:
 		return "readonly=on"
+	case d.Own:
+		return "cache=writeback"
 	}
 	return "snapshot=on"
 }

@@ -77,10 +77,10 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 		args = append(args, "-drive", "file="+firmware+",if=pflash,unit=0,readonly=true")
 	}
 	for i, d := range m.Disks {
-		if !d.ReadOnly {
+		if !d.ReadOnly && !d.Own {
 			return p, fmt.Errorf("stratovirt has no private copies of disks: %s would be written to", d.Path)
 		}
-		args = append(args, "-drive", fmt.Sprintf("id=disk%d,file=%s,readonly=on,direct=off", i, d.Path),
+		args = append(args, "-drive", fmt.Sprintf("id=disk%d,file=%s,readonly=%s,direct=off", i, d.Path, onOff(d.ReadOnly)),
 			"-device", fmt.Sprintf("virtio-blk-%s,id=blk%d,drive=disk%d%s", s.bus, i, i, on()))
 	}
 	parameters := append([]string{"console=" + s.serial}, s.append...)

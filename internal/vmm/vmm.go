@@ -37,7 +37,16 @@ type Machine struct {
 // Disk is a raw image behind virtio-blk: /dev/vda and so on.
 type Disk struct {
 	Path     string
-	ReadOnly bool // else what the guest writes goes to a private copy and is lost
+	ReadOnly bool // what the guest writes is refused
+	Own      bool // the file is this machine's own: what the guest writes goes into it; without either, into a private copy that is lost
+}
+
+// onOff is how command lines say whether.
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
 }
 
 // VMM is one machine type of one virtual machine monitor.

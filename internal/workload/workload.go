@@ -55,6 +55,9 @@ type Command struct {
 	// Peer is the argv of the other end, for a payload that talks to one; nil for
 	// none. target.PeerAddress and target.PeerPort stand for where it listens.
 	Peer []string
+	// Disk is the directory whose files the payload measures, "" for none: it
+	// must lie on a disk, also where the target's root lies in memory.
+	Disk string
 	// Barrier is how many parties of this instance wait for those of the
 	// trial's other instances at the page mounted at UnixBarrier; 0 for none.
 	Barrier int

@@ -194,7 +194,7 @@ func TestBadGuests(t *testing.T) {
 			lab := lab
 			lab.Guest.Kernel = c.kernel
 			c.spec.Args, c.spec.Rootfs = []string{"/x"}, lab.TestRootfs
-			_, err := New(lab, v).machine(t.Context(), "/bin/true", c.spec)
+			_, err := New(lab, v).machine(t.Context(), "/bin/true", c.spec, t.TempDir())
 			var cannot *target.CannotError
 			if !errors.As(err, &cannot) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want a CannotError with %q", err, c.want)

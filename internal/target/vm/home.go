@@ -145,8 +145,8 @@ func (h *home) disk(ctx context.Context, g guestKernel, rootfs, name string, m *
 	if err != nil {
 		return target.Labf("%w", err)
 	}
+	m.Append = append(m.Append, fmt.Sprintf("tare_root=/dev/vd%c", 'a'+len(m.Disks)))
 	m.Disks = append(m.Disks, vmm.Disk{Path: disk, ReadOnly: true})
-	m.Append = append(m.Append, "tare_root=/dev/vda")
 	g.wanted = append(slices.Clone(g.wanted), "overlay", "ext4")
 	m.Initrd, err = h.initramfs(ctx, g, "", "")
 	return err

@@ -11,15 +11,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/launch"
 	"github.com/tarelab/tare/internal/vmm"
 )
+
+// ownDisk is the size of a guest's own disk, in bytes; what is not written to
+// takes no room.
+const ownDisk = 4 << 30
 
 // defaultMemory is a guest's, where neither the user nor a limit says.
 const defaultMemory = 512 << 20
@@ -137,7 +143,7 @@ func (d *Driver) Prepare(ctx context.Context, spec target.Spec, dir string) (tar
 	if err != nil {
 		return nil, err
 	}
-	m, err := d.machine(ctx, path, spec)
+	m, err := d.machine(ctx, path, spec, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +154,7 @@ func (d *Driver) Prepare(ctx context.Context, spec target.Spec, dir string) (tar
 }
 
 // machine is the guest that a spec asks for.
-func (d *Driver) machine(ctx context.Context, path string, spec target.Spec) (vmm.Machine, error) {
+func (d *Driver) machine(ctx context.Context, path string, spec target.Spec, dir string) (vmm.Machine, error) {
 	m := vmm.Machine{Agent: true, CPUs: d.cpus(spec.Limits), Memory: d.lab.Guest.Memory}
 	if len(spec.Mounts) > 0 {
 		return m, d.cannot("", "a guest shares no file or directory with the host, and %s is to be mounted at %s", spec.Mounts[0].Source, spec.Mounts[0].Target)
@@ -170,6 +176,9 @@ func (d *Driver) machine(ctx context.Context, path string, spec target.Spec) (vm
 	if m.Accel, _, err = d.home.acceleration(ctx, d, path, g); err != nil {
 		return m, err
 	}
+	if err := d.disk(ctx, spec, dir, &g, &m); err != nil {
+		return m, err
+	}
 	if err := d.home.root(ctx, g, spec.Rootfs, &m); err != nil {
 		return m, err
 	}
@@ -177,6 +186,21 @@ func (d *Driver) machine(ctx context.Context, path string, spec target.Spec) (vm
 		m.Append = append(m.Append, d.lab.Guest.Append)
 	}
 	return m, nil
+}
+
+// disk gives the guest an empty disk where the payload's files must lie on one.
+func (d *Driver) disk(ctx context.Context, spec target.Spec, dir string, g *guestKernel, m *vmm.Machine) error {
+	if spec.Disk == "" {
+		return nil
+	}
+	file := filepath.Join(dir, "disk.ext4")
+	if err := image.EmptyExt4(ctx, file, ownDisk); err != nil {
+		return target.Labf("disk of the guest: %w", err)
+	}
+	g.wanted = append(slices.Clone(g.wanted), "ext4")
+	m.Disks = append(m.Disks, vmm.Disk{Path: file, Own: true})
+	m.Append = append(m.Append, "tare_disk="+spec.Disk)
+	return nil
 }
 
 // cpus are as many as the payload may use of the host's.
