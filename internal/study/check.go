@@ -233,6 +233,9 @@ func (c *checker) workloads(workloads []Workload) {
 		seen[w.Name] = true
 		c.distinct(at+".metrics", w.Metrics)
 		c.copies(at+".copies", w.Copies)
+		if w.Blocks < 0 {
+			c.fail(at+".blocks", "%d blocks: a workload is in at least 1", w.Blocks)
+		}
 		c.copies(at+".concurrency", w.Concurrency)
 		for name := range w.Env {
 			if name == "" || strings.ContainsAny(name, "=\x00") {
