@@ -96,12 +96,12 @@ lint() {
 
 case "${1:-}" in
 build) zig && node ;;
-weigh) packages runc crun busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)" && zig && node && runsc ;;
+weigh) packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)" && zig && node && runsc ;;
 # The emulators and the guests' packages come from test/loongson/packages.sh,
 # which installs nothing on this machine.
 loongson) packages apt dpkg tar xz-utils coreutils debian-archive-keyring && zig && node ;;
 tools) runsc && youki ;;
-test) packages runc crun busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)" chromium gcc make flex bison bc perl libelf-dev lz4 && zig && node && runsc && youki && lint ;;
+test) packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)" chromium gcc make flex bison bc perl libelf-dev lz4 && zig && node && runsc && youki && lint ;;
 *)
 	sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
 	exit 2

@@ -96,6 +96,7 @@ Measuring needs root for most targets; check, report, studies and help do not.
 		return usageError{fmt.Errorf("%w\nsee: %s --help", err, c.CommandPath())}
 	})
 	root.PersistentFlags().String("state", "", "directory for runs and images (default $TARE_STATE, else /var/lib/tare for root, else ~/.local/state/tare)")
+	root.PersistentFlags().Bool("private-engines", false, "start own container engines even where some run already")
 	root.AddCommand(
 		checkCommand(env), weighCommand(env), runCommand(env), resumeCommand(env), reportCommand(env),
 		compareCommand(env), indexCommand(env), locksCommand(env),
@@ -128,7 +129,8 @@ func (env *Env) checkPlaces(c *cobra.Command) error {
 
 // config is the laboratory's configuration, from flags and environment.
 func (env *Env) config(c *cobra.Command) lab.Config {
-	state, _ := c.Flags().GetString("state") // the flag is defined on the root: the error cannot occur
+	private, _ := c.Flags().GetBool("private-engines") // the flags are defined on the root: errors cannot occur
+	state, _ := c.Flags().GetString("state")
 	if state == "" {
 		state = env.Getenv("TARE_STATE")
 	}
@@ -164,6 +166,8 @@ func (env *Env) config(c *cobra.Command) lab.Config {
 		Version:  env.Version,
 		Command:  append([]string{"tare"}, env.Args...),
 		Drivers:  env.Drivers,
+
+		PrivateEngines: private,
 	}
 }
 

@@ -28,7 +28,9 @@ func dockers(lab target.Lab, f flavor) []target.Driver {
 		covered.hide = true
 	}
 	d := &Driver{lab: lab, engine: usual, name: "docker", start: 250 * time.Millisecond, order: 320}
-	return []target.Driver{d,
+	command := *d
+	command.name, command.start, command.order = "docker/cli", 300*time.Millisecond, 325
+	return []target.Driver{d, clientDriver{&command},
 		d.with("docker/crun", covered, "crun", "apt-get install crun", 330),
 		d.with("docker/runsc", usual, "runsc", "make tools", 340),
 	}

@@ -57,7 +57,10 @@ func (d *Driver) Close() error { return d.engine.Close() }
 func (d *Driver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
 
 // Check implements target.Driver.
-func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
+func (d *Driver) Check(ctx context.Context) (target.Facts, error) { return d.check(ctx, d) }
+
+// check proves the driver that stands before this one, or this one.
+func (d *Driver) check(ctx context.Context, proven target.Driver) (target.Facts, error) {
 	if err := d.ready(ctx); err != nil {
 		return target.Facts{}, err
 	}
@@ -84,7 +87,7 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 	if err := d.load(ctx); err != nil { // outside of the proof's time
 		return facts, err
 	}
-	err = launch.Prove(ctx, d, d.lab)
+	err = launch.Prove(ctx, proven, d.lab)
 	if err == nil || target.IsLab(err) || ctx.Err() != nil {
 		return facts, err
 	}

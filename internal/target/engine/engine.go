@@ -140,8 +140,8 @@ func (e *engine) own(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, ownTime)
 	defer cancel()
 	if host := os.Getenv(e.flavor.variable); host != "" {
-		socket, local := strings.CutPrefix(host, "unix://")
-		if !local {
+		socket := strings.TrimPrefix(host, "unix://")
+		if !filepath.IsAbs(socket) {
 			return "", e.cannot("unset it, or use --private-engines", "%s=%s is no unix:// socket, and an engine elsewhere cannot be weighed here", e.flavor.variable, host)
 		}
 		if err := e.flavor.answers(ctx, socket); err != nil {

@@ -64,6 +64,7 @@ func contract(t *testing.T, name, missing string) {
 }
 
 func TestDocker(t *testing.T)      { contract(t, "docker", "no-such-dockerd") }
+func TestDockerCLI(t *testing.T)   { contract(t, "docker/cli", "no-such-dockerd") }
 func TestDockerCrun(t *testing.T)  { contract(t, "docker/crun", "no-such-dockerd") }
 func TestDockerRunsc(t *testing.T) { contract(t, "docker/runsc", "no-such-dockerd") }
 func TestPodman(t *testing.T)      { contract(t, "podman", "no-such-podman") }
