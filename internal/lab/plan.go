@@ -367,8 +367,8 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 func (l *Lab) wanted(st study.Study) []target.Driver {
 	wanted := slices.DeleteFunc(slices.Clone(l.drivers), func(d target.Driver) bool { return !st.Wants(d.Name()) })
 	for _, d := range l.drivers {
-		for _, p := range pair.Paths() {
-			if on := pair.New(l.Target, d, p); st.Wants(on.Name()) {
+		for _, on := range pair.All(l.Target, d) {
+			if st.Wants(on.Name()) {
 				wanted = append(wanted, on)
 			}
 		}

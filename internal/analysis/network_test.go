@@ -1,0 +1,103 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/published"
+)
+
+// networkRun is a run in which each container on the bridge takes a share of the
+// throughput, with noise of a given relative size.
+func networkRun(loss, noise float64, blocks int) Input {
+	rng := rand.New(rand.NewPCG(1, 2))
+	throughput := sample.Metric{Name: "throughput", Unit: sample.BitsPerSecond, Better: sample.Higher}
+	in := Input{Metrics: map[string][]sample.Metric{"tcp": {throughput}}, Blocks: blocks, Seed: 7}
+	for _, n := range []int{2, 50, 200, 500} {
+		level := study.Limits{Name: fmt.Sprintf("n%d", n), Network: &study.Network{Containers: n}}
+		for _, target := range []string{"host@loopback", "native@loopback", "native@bridge"} {
+			group := "tcp+" + level.Name
+			in.Cells = append(in.Cells, study.Cell{ID: target + "/" + group, Target: target, Workload: "tcp", Group: group,
+				Environment: level.Name, Limits: level, Copies: 1, Control: target == "host@loopback"})
+		}
+	}
+	in.Data = NewData(in.Cells, 0)
+	speed := map[string]float64{"host@loopback": 62.09e9, "native@loopback": 60.32e9, "native@bridge": 39.16e9}
+	for block := range blocks {
+		for _, c := range in.Cells {
+			value := speed[c.Target] * (1 + noise*rng.NormFloat64())
+			if c.Target == "native@bridge" {
+				value *= 1 - loss*float64(c.Limits.Network.Containers-2)
+			}
+			in.Data.Add(&sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{"throughput": {value},
+				"client-neighbours": {float64(c.Limits.Network.Containers - 1)}, "server-neighbours": {float64(c.Limits.Network.Containers - 1)}}})
+		}
+	}
+	return in
+}
+
+func networkOf(t *testing.T, in Input) *NetworkClaims {
+	t.Helper()
+	d, err := published.LoadAs[*published.BridgeNetwork]("bridge-network")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := NetworkStudy(in, Analyze(in).Tables, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A loss as published is found, with an interval that holds it, and the three
+// places are borne out.
+func TestGrowthFindsTheLoss(t *testing.T) {
+	n := networkOf(t, networkRun(0.00004, 0.0005, 20))
+	if len(n.Growth) != 1 {
+		t.Fatalf("%d slopes: only the path with a bridge has one", len(n.Growth))
+	}
+	g := n.Growth[0]
+	if g.Verdict != Differs || g.Interval.Low > -0.00004 || g.Interval.High < -0.00004 || math.Abs(g.Slope+0.00004) > 2e-6 {
+		t.Errorf("%+v", g)
+	}
+	if g.Neighbours[500] != 499 || g.Neighbours[2] != 1 {
+		t.Errorf("neighbours %v", g.Neighbours)
+	}
+	for _, c := range n.Claims {
+		if len(c.Here) != 1 || c.Here[0].Verdict != BorneOut {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// Without a loss there is none, and what is too noisy to tell says so.
+func TestGrowthWithoutLoss(t *testing.T) {
+	if g := networkOf(t, networkRun(0, 0.0005, 20)).Growth[0]; g.Verdict != Equivalent {
+		t.Errorf("no loss: %+v", g)
+	}
+	if g := networkOf(t, networkRun(0, 0.2, 8)).Growth[0]; g.Verdict == Differs || g.Verdict == Equivalent {
+		t.Errorf("noise: %+v", g)
+	}
+	if g := networkOf(t, networkRun(0.00004, 0, 2)).Growth[0]; g.Verdict == Differs || !strings.Contains(g.Why, "blocks") {
+		t.Errorf("two blocks: %+v", g)
+	}
+}
+
+// A choice's gain goes in the direction that is better, whatever the metric.
+func TestChoices(t *testing.T) {
+	in := networkRun(0, 0.001, 20)
+	for _, c := range networkOf(t, in).Choices {
+		if c.What != "one container instead of two on a bridge" || math.Abs(c.Gain-60.32/39.16) > 0.01 || c.Verdict != Differs {
+			t.Errorf("%+v", c)
+		}
+	}
+	in.Metrics["tcp"][0].Better = sample.Lower
+	if c := networkOf(t, in).Choices[0]; math.Abs(c.Gain-39.16/60.32) > 0.01 {
+		t.Errorf("where lower is better: %+v", c)
+	}
+}
