@@ -27,7 +27,7 @@ const (
 // startsPerCheck is the time that a proof gets beside that, in starts of its
 // target: a virtual machine boots twice, on a machine that is busy with the
 // other proofs.
-const startsPerCheck = 20
+const startsPerCheck = 30
 
 // Finding is what a driver's check said.
 type Finding struct {

@@ -194,9 +194,13 @@ func (p *Plan) checkMemory() error {
 			continue // checkMany knows them better
 		}
 		own := p.jobOf(c).Memory
-		if need := int64(c.Copies) * (instanceMemory + own); need > available {
+		each := int64(instanceMemory)
+		if d, ok := p.drivers[c.Target]; ok {
+			each = max(each, d.Properties().Memory)
+		}
+		if need := int64(c.Copies) * (each + own); need > available {
 			return &InputError{fmt.Errorf("cell %s does not fit into memory: %d instances x (%s of their own + %s for %s) = %s, and %s are available; take fewer instances",
-				c.ID, c.Copies, units.BytesSize(instanceMemory), units.BytesSize(float64(own)), c.Workload, units.BytesSize(float64(need)), units.BytesSize(float64(available)))}
+				c.ID, c.Copies, units.BytesSize(float64(each)), units.BytesSize(float64(own)), c.Workload, units.BytesSize(float64(need)), units.BytesSize(float64(available)))}
 		}
 		if most := float64(c.Copies) * float64(c.Limits.Memory); most > float64(available) && !c.AA {
 			p.Notes = append(p.Notes, fmt.Sprintf("cell %s: %d instances may take %s each, %s in all, and %s are available: if they do, the machine swaps or kills",

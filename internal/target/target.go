@@ -222,6 +222,7 @@ type Properties struct {
 	ExactSignal bool          // Exit.Signal is known (else a signal appears as Code 128+n)
 	StartTime   time.Duration // rough time of one start, for time-outs and plans
 	Ports       int           // instances that its network takes at once; 0 for no such limit
+	Memory      int64         // bytes that an instance touches beside its payload, where that is more than a container's
 	Order       int           // place in lists and ladders, lower is nearer to the host
 	CheckTime   time.Duration // what a Check may take beyond the usual: an engine that has to come up first
 	AddsEnv     []string      // variables that the target adds to every payload's environment

@@ -14,13 +14,17 @@ import (
 	"github.com/tarelab/tare/internal/target"
 )
 
+// startsPerProof is how many times its usual length a start may take in a proof:
+// the machine may be busy with others.
+const startsPerProof = 20
+
 // proofCode is an exit code that no failing tool gives by accident.
 const proofCode = 113
 
 // Prove runs a payload in driver and checks that its mark and its exit code come
 // back.
 func Prove(ctx context.Context, driver target.Driver, lab target.Lab) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second+10*driver.Properties().StartTime)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second+startsPerProof*driver.Properties().StartTime)
 	defer cancel()
 	dir, err := os.MkdirTemp(lab.RunDir, target.Label+"-check-")
 	if err != nil {
