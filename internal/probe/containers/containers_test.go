@@ -66,7 +66,7 @@ func TestWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		points, err := w.Read()
 		if err != nil {
@@ -89,12 +89,13 @@ func TestWatch(t *testing.T) {
 
 // A container that ends is no error, and is gone.
 func TestEnds(t *testing.T) {
-	path := start(t, "sleep 1")
+	end := filepath.Join(t.TempDir(), "end")
+	path := start(t, "until [ -e "+end+" ]; do sleep 0.1; done")
 	w, err := containers.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	seen := false
 	for time.Now().Before(deadline) {
 		points, err := w.Read()
@@ -102,7 +103,13 @@ func TestEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		there := slices.ContainsFunc(points, func(p containers.Point) bool { return p.ID == path })
-		if seen = seen || there; seen && !there {
+		switch {
+		case there && !seen:
+			seen = true
+			if err := os.WriteFile(end, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		case seen && !there:
 			return
 		}
 		time.Sleep(200 * time.Millisecond)

@@ -49,7 +49,11 @@ var conmons = regexp.MustCompile(`/libpod-conmon-|/crio-conmon-`)
 // Find finds the containers that have a process now, sorted by name. A container
 // inside a container counts for the outer one. It needs root to see all; without
 // it, those of which the namespace may be read.
-func Find(trees sys.Hierarchies) ([]Container, error) {
+func Find(trees sys.Hierarchies) ([]Container, error) { return find(trees, nil) }
+
+// find takes those that are known from it, by path, as long as their first
+// process is the same: to tell a container anew costs more than to read it.
+func find(trees sys.Hierarchies, known map[string]Container) ([]Container, error) {
 	tree, err := walked(trees)
 	if err != nil {
 		return nil, err
@@ -70,7 +74,12 @@ func Find(trees sys.Hierarchies) ([]Container, error) {
 		case !d.IsDir() || dir == tree.Path:
 			return nil
 		}
-		if c, ok := container(dir, strings.TrimPrefix(dir, tree.Path), own); ok {
+		path := strings.TrimPrefix(dir, tree.Path)
+		if c, ok := known[path]; ok && firstProcess(dir) == c.Leader {
+			out = append(out, c)
+			return fs.SkipDir
+		}
+		if c, ok := container(dir, path, own); ok {
 			c.groups = groups(trees, c.Leader, dir, tree)
 			out = append(out, c)
 			return fs.SkipDir

@@ -75,7 +75,11 @@ func now() time.Duration {
 func (w *Watch) Read() ([]Point, error) {
 	at := now()
 	if at-w.looked >= lookEvery {
-		found, err := Find(w.trees)
+		known := map[string]Container{}
+		for _, c := range w.found {
+			known[c.Path] = c
+		}
+		found, err := find(w.trees, known)
 		if err != nil {
 			return nil, err
 		}
