@@ -16,6 +16,7 @@ import (
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/trial"
 	"github.com/tarelab/tare/internal/workload"
 )
@@ -164,16 +165,22 @@ func machineLimits() ([]machineLimit, error) {
 	return limits, nil
 }
 
+// The machine's own limits of tasks (proc_sys_kernel(5)).
+const (
+	pidMax     = "/proc/sys/kernel/pid_max"
+	threadsMax = "/proc/sys/kernel/threads-max"
+)
+
 // taskLimits are the files that bound how many tasks there can be: the machine's,
 // and those of the groups above all that tare makes.
 func taskLimits() []string {
-	files := []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"}
+	files := []string{pidMax, threadsMax}
 	trees, err := sys.Cgroups()
 	if err != nil {
 		return files
 	}
 	if tree, ok := trees.With("pids"); ok {
-		for dir := tree.Dir(""); strings.HasPrefix(dir, tree.Path); dir = filepath.Dir(dir) {
+		for dir := tree.Dir(target.Label); strings.HasPrefix(dir, tree.Path); dir = filepath.Dir(dir) {
 			files = append(files, filepath.Join(dir, "pids.max"))
 		}
 	}
@@ -206,4 +213,53 @@ func runningTasks() (int64, error) {
 		return 0, fmt.Errorf("running tasks: /proc/loadavg is %q", text)
 	}
 	return n, nil
+}
+
+// nearlyAll is the share of a limit from which on a failure is told with it.
+const nearlyAll = 0.95
+
+// limitsReached notes how often groups have refused a process so far; what it
+// returns names the limits that have been reached since.
+func limitsReached() func() string {
+	before := refusals()
+	return func() string {
+		var out []string
+		for file, n := range refusals() {
+			if n > before[file] {
+				limit, _ := numberIn(file)
+				out = append(out, fmt.Sprintf("the limit %s, which is %d, was reached", file, limit))
+			}
+		}
+		if tasks, err := runningTasks(); err == nil {
+			for _, file := range []string{pidMax, threadsMax} {
+				if limit, ok := numberIn(file); ok && float64(tasks) > nearlyAll*float64(limit) {
+					out = append(out, fmt.Sprintf("the limit %s is %d, and %d processes and threads were running", file, limit, tasks))
+				}
+			}
+		}
+		var files unix.Rlimit
+		open, err := os.ReadDir("/proc/self/fd")
+		if err == nil && unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && float64(len(open)) > nearlyAll*float64(files.Cur) {
+			out = append(out, fmt.Sprintf("tare's limit of open files is %d, and %d were open", files.Cur, len(open)))
+		}
+		slices.Sort(out)
+		return strings.Join(out, "; ")
+	}
+}
+
+// refusals are how often the groups above all that tare makes have refused a
+// process (pids.events; kernel, Documentation/admin-guide/cgroup-v1/pids.rst), by
+// the file of the limit.
+func refusals() map[string]int64 {
+	out := map[string]int64{}
+	for _, file := range taskLimits() {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(file), "pids.events"))
+		if err != nil {
+			continue // no group's limit, or the top group's, which has none
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimPrefix(string(text), "max ")), 10, 64); err == nil {
+			out[file] = n
+		}
+	}
+	return out
 }

@@ -73,6 +73,7 @@ func (l *Lab) runner(sink trial.Sink) *trial.Runner {
 		Groups: l.groups,
 		Probes: []trial.Probe{probe.Cgroup{}, probe.Noise{}, probe.Neighbours{}},
 		Sink:   sink,
+		Limits: limitsReached,
 		Judge:  busy(hostinfo.Gather().CPUs),
 	}
 }

@@ -135,3 +135,31 @@ func TestEachFailureIsTold(t *testing.T) {
 		t.Errorf("survivors %v", r.Survivors)
 	}
 }
+
+// A failure is told with the limit that was reached while all was still there.
+func TestFailureNamesTheLimit(t *testing.T) {
+	sink := &records{}
+	refused := 0
+	r := trial.Runner{RunID: "test", Dir: t.TempDir(), Groups: &noGroups{}, Sink: sink, Limits: func() func() string {
+		before := refused
+		return func() string {
+			if refused > before {
+				return "the limit pids.max, which is 7, was reached"
+			}
+			return ""
+		}
+	}}
+	for _, fails := range []bool{true, false} {
+		job := trial.Job{Timeout: time.Second, Driver: fake.New("fake", func(int, target.Spec) fake.Script {
+			if !fails {
+				return fake.Script{StartErr: errors.New("another reason")}
+			}
+			refused++
+			return fake.Script{StartErr: errors.New("fork: no")}
+		})}
+		record, err := r.Run(t.Context(), job)
+		if err != nil || record.Failure == nil || strings.Contains(record.Failure.Message, "pids.max, which is 7") != fails {
+			t.Errorf("%v %+v", err, record.Failure)
+		}
+	}
+}

@@ -87,6 +87,10 @@ type Runner struct {
 	Groups Groups
 	Probes []Probe
 	Sink   Sink
+	// Limits notes what the machine has refused so far; what it returns says which
+	// limit was reached since, by its name and value, "" for none. A failure is
+	// told with it. Nil where nobody asks.
+	Limits func() (reached func() string)
 	// Judge says what a trial's values tell against the machine it ran on; its
 	// words become warnings of the record. Nil for none.
 	Judge func(values map[string][]float64) []string
@@ -116,12 +120,21 @@ func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (u
 			return nil
 		}
 	}
+	reached := func() string { return "" }
+	if r.Limits != nil {
+		reached = r.Limits()
+	}
 	t := &running{job: job, runner: r}
 	err := t.prepare(ctx)
 	if err == nil {
 		err = t.timed(ctx)
 	}
 	record.Failure = t.failure(err)
+	if record.Failure != nil {
+		if limit := reached(); limit != "" { // what was made is still there
+			record.Failure.Message += "; " + limit
+		}
+	}
 	closing := Now()
 	untidy = t.close()
 	t.removed(Now().Sub(closing))
