@@ -87,7 +87,7 @@ func compile(ctx context.Context, o *Options, target string, tell func(Progress)
 	cmd.Stdout, cmd.Stderr = write, write
 	first := make(chan string, 1)
 	go func() {
-		quoted := ""
+		var quoted string
 		objects, quoted = follow(io.TeeReader(read, log), tell)
 		first <- quoted
 	}()
