@@ -45,7 +45,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	// The words of studies of containers, for the same flags.
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		switch name {
-		case "tests":
+		case "tests", "protocol": // workloads of the network are named by theirs
 			name = "workloads"
 		case "containers":
 			name = "instances"

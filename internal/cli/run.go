@@ -23,12 +23,14 @@ func runCommand(env *Env) *cobra.Command {
 		Short: "Run a study: a built-in one by name, or a YAML file",
 		Long: `run measures a study and shows its report. STUDY is the name of a built-in study
 (tare studies) or a YAML file; docs/studies.md has the schema. A study may have
-variants: --quick and --published take those of these names. --tests is another
-word for --workloads, and --containers for --instances.`,
+variants: --quick and --published take those of these names. --tests and
+--protocol are other words for --workloads, and --containers for --instances; in
+a study of the network --containers are those attached to it.`,
 		Example: `  tare run survey
   tare run ladder --blocks 50
   tare run docker-on-loongson --quick
   tare run concurrent-start --containers 1,50,500 --concurrency 100 --on runc
+  tare run bridge-network --containers 2,50,100,200,500 --protocol tcp
   tare run docker-on-loongson --tests execl,syscall --containers 0..4 --on crun
   tare run ./mine.yaml --html mine.html`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

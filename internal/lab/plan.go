@@ -17,6 +17,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/net"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/probe/ebpf"
 	"github.com/tarelab/tare/internal/profile"
@@ -359,7 +360,10 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 	for i := range cells {
 		cells[i].Limits.CPUSet = p.cpusets[cells[i].Limits.CPUSet]
 	}
-	m.Cells = cells
+	var err error
+	if m.Cells, err = p.fitting(cells); err != nil {
+		return err
+	}
 	return p.needPaths()
 }
 
@@ -374,6 +378,26 @@ func (l *Lab) wanted(st study.Study) []target.Driver {
 		}
 	}
 	return wanted
+}
+
+// fitting leaves out the cells of paths that have no bridge for more containers
+// than the two ends, and refuses more than a path's bridges take.
+func (p *Plan) fitting(cells []study.Cell) ([]study.Cell, error) {
+	var kept []study.Cell
+	for _, c := range cells {
+		_, path, placed := strings.Cut(c.Target, study.PathSign)
+		if !placed || c.Limits.Network == nil || pair.Takes(path, c.Limits.Network.Containers) == nil {
+			kept = append(kept, c)
+			continue
+		}
+		err := pair.Takes(path, c.Limits.Network.Containers)
+		var full *net.FullError
+		if errors.As(err, &full) {
+			return nil, &InputError{fmt.Errorf("cell %s: %w", c.ID, err)}
+		}
+		p.Manifest.LeftOut[c.ID] = err.Error()
+	}
+	return kept, nil
 }
 
 // needPaths refuses a workload of two ends in a target that has one.

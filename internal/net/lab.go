@@ -85,6 +85,9 @@ func Build(ctx context.Context, o Options) (*Lab, error) {
 	if o.Range == "" {
 		o.Range = DefaultRange
 	}
+	if err := Takes(o.Path, o.Containers); err != nil {
+		return nil, err
+	}
 	build, ok := builders[o.Path]
 	if !ok {
 		return nil, fmt.Errorf("unknown path %q: there are %v", o.Path, Paths())
@@ -139,12 +142,6 @@ func (l *Lab) others(ctx context.Context) error {
 	if l.options.Containers == 2 {
 		return nil
 	}
-	if len(l.bridges) == 0 {
-		return fmt.Errorf("%d containers are asked for, and this path has no bridge that takes more than its two ends", l.options.Containers)
-	}
-	if most := MaxPorts * len(l.bridges); l.options.Containers > most {
-		return &FullError{Containers: l.options.Containers, Bridges: len(l.bridges)}
-	}
 	for i := range l.options.Containers - 2 {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -162,6 +159,30 @@ func (l *Lab) others(ctx context.Context) error {
 		return l.startChatter()
 	}
 	return nil
+}
+
+// Takes says why a path cannot have so many containers attached: a FullError
+// where its bridges are full, another where it has none; nil where it can.
+func Takes(p Path, containers int) error {
+	bridges := 1
+	switch p {
+	case Bridges, VXLAN:
+		bridges = 2
+	case HostNetwork, Veth, MACVLAN, IPVLAN:
+		bridges = 0
+	}
+	// A link each of the tunnel's two bridges leads to the other.
+	most := bridges * MaxPorts
+	if p == VXLAN {
+		most -= 2
+	}
+	switch {
+	case containers <= 2 || bridges > 0 && containers <= most:
+		return nil
+	case bridges == 0:
+		return fmt.Errorf("the path %s has no bridge: it takes its two ends alone, not %d containers", p, containers)
+	}
+	return &FullError{Containers: containers, Bridges: bridges}
 }
 
 // container makes a namespace for an end.

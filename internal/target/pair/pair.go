@@ -33,6 +33,18 @@ func Paths() []net.Path {
 	return slices.Concat([]net.Path{Loopback}, net.Paths(), []net.Path{Attach})
 }
 
+// Takes says why a path cannot have so many containers attached; nil where it can.
+func Takes(path string, containers int) error {
+	switch p := net.Path(path); p {
+	case Loopback:
+		return nil
+	case Attach:
+		return net.Takes(net.Bridge, containers)
+	default:
+		return net.Takes(p, containers)
+	}
+}
+
 // Driver is an inner driver on a path.
 type Driver struct {
 	lab   target.Lab
