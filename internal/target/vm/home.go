@@ -278,7 +278,7 @@ func (h *home) proof(ctx context.Context, d *Driver, path string, g guestKernel)
 	}
 	h.proofs.Lock()
 	defer h.proofs.Unlock()
-	key, err := proofKey(path, g.kernel.Digest)
+	key, err := proofKey(path, h.lab.InitPath, g.kernel.Digest)
 	if err != nil {
 		return proof{}, target.Labf("acceleration: %w", err)
 	}
@@ -306,16 +306,19 @@ func (h *home) proof(ctx context.Context, d *Driver, path string, g guestKernel)
 }
 
 // proofKey names a proof by all that it holds for.
-func proofKey(path, kernel string) (string, error) {
+func proofKey(path, agent, kernel string) (string, error) {
 	program, err := sys.FileDigest(path)
 	if err != nil {
+		return "", err
+	}
+	if agent, err = sys.FileDigest(agent); err != nil {
 		return "", err
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(fmt.Append(boot, program, kernel, os.Geteuid()))
+	sum := sha256.Sum256(fmt.Append(boot, program, agent, kernel, os.Geteuid()))
 	return hex.EncodeToString(sum[:]), nil
 }
 
