@@ -332,7 +332,11 @@ func (v *VM) Explain(err error) error {
 		case <-time.After(panicGrace):
 		}
 		if ended := v.howEnded(); err == nil || v.exit.Code != 0 || v.exit.Signal != 0 {
-			err = errors.Join(err, ended)
+			if err == nil {
+				err = ended
+			} else {
+				err = fmt.Errorf("%w: %w", err, ended)
+			}
 		}
 	default:
 	}
@@ -386,7 +390,7 @@ func (v *VM) said() string {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return ""
 	}
-	return strings.ToValidUTF8(strings.TrimSpace(string(data[:n])), "?")
+	return strings.ToValidUTF8(strings.ReplaceAll(strings.TrimSpace(string(data[:n])), "\n", "; "), "?")
 }
 
 // Close ends the VMM and removes what belongs to the machine but its
