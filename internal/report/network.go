@@ -44,7 +44,7 @@ func publishedFindings(n *analysis.NetworkClaims, tables []analysis.Table) []str
 		var parts []string
 		for _, r := range t.Rows {
 			base, path, _ := strings.Cut(r.Target, "@")
-			published := 0.0
+			var published float64
 			switch {
 			case r.Effect == nil || r.AA:
 				continue
