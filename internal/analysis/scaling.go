@@ -43,8 +43,8 @@ type USL struct {
 }
 
 // At is the law's throughput at a concurrency of n.
-func (u USL) At(n float64) float64 {
-	return uslPoint{u.Rate.Value, u.Serial.Value, u.Crosstalk.Value}.throughput(n)
+func (fit USL) At(n float64) float64 {
+	return uslPoint{fit.Rate.Value, fit.Serial.Value, fit.Crosstalk.Value}.throughput(n)
 }
 
 // scalingResamples of a fit: every replicate is a fit of its own.

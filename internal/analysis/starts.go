@@ -249,7 +249,7 @@ func startsGroups(cells []study.Cell) [][]study.Cell {
 		if c.AA || c.Probe != "" {
 			continue
 		}
-		k := key{workload: c.Workload, target: c.Target, environment: c.Environment, concurrency: c.Concurrency}
+		k := key{workload: c.Workload, target: c.Target, environment: c.Environment, probe: c.Probe, concurrency: c.Concurrency}
 		if over[c.Workload] {
 			k.concurrency, k.copies = 0, c.Copies
 		}

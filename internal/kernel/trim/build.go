@@ -87,8 +87,8 @@ func compile(ctx context.Context, o *Options, target string, tell func(Progress)
 	cmd.Stdout, cmd.Stderr = write, write
 	first := make(chan string, 1)
 	go func() {
-		var quoted string
-		objects, quoted = follow(io.TeeReader(read, log), tell)
+		n, quoted := follow(io.TeeReader(read, log), tell)
+		objects = n
 		first <- quoted
 	}()
 	err = cmd.Run()

@@ -1,3 +1,5 @@
+// Package ebpf reads what the kernel alone sees: waits for locks and stacks, by
+// programs that sum up inside it.
 package ebpf
 
 // The objects are built by Debian's clang 14 and committed, so that building

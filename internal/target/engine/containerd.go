@@ -99,7 +99,7 @@ func containerdAnswers(ctx context.Context, socket string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, ownTime)
 	defer cancel()
 	if _, err := c.Version(ctx); err != nil {
@@ -114,7 +114,7 @@ func containerdTidy(ctx context.Context, socket, owner string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	ctx = namespaces.WithNamespace(ctx, containerdNamespace(owner))
 	left, err := c.Containers(ctx)
 	errs := []error{err}
@@ -175,7 +175,7 @@ func containerdOwners(ctx context.Context, socket string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	all, err := c.NamespaceService().List(ctx)
 	if err != nil {
 		return nil, err
@@ -236,7 +236,7 @@ func (d *containerdDriver) Check(ctx context.Context) (target.Facts, error) {
 	if err != nil {
 		return target.Facts{}, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	version, err := c.Version(ctx)
 	if err != nil {
 		return target.Facts{}, fmt.Errorf("ask containerd for its version: %w", err)

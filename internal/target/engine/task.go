@@ -183,12 +183,11 @@ func (c *closing) Read(p []byte) (int, error) {
 // open for writing.
 func (i *task) endStdin(life context.Context) {
 	i.mu.Lock()
-	t := i.task
 	begun := i.begun
 	i.mu.Unlock()
 	<-begun
 	i.mu.Lock()
-	t = i.task
+	t := i.task
 	i.mu.Unlock()
 	if t != nil {
 		_ = t.CloseIO(life, containerd.WithStdinCloser) // a payload that has ended needs no end of input
@@ -273,7 +272,7 @@ func (i *task) Close() error {
 		i.cancel()
 		if i.task != nil {
 			i.task.IO().Cancel()
-			i.task.IO().Close()
+			errs = append(errs, i.task.IO().Close())
 		}
 		if i.stdin != nil {
 			i.stdin.Close()
