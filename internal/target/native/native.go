@@ -19,7 +19,8 @@ import (
 	"github.com/tarelab/tare/internal/target/launch"
 )
 
-// Drivers returns native and the rungs of its ladder, in the ladder's order.
+// Drivers returns native, the rungs of its ladder, in the ladder's order, and
+// its arms: the floor with one thing done in another way.
 // Rungs for cgroups are there where this user may make groups.
 func Drivers(lab target.Lab) []target.Driver {
 	groups, err := sys.Cgroups()
@@ -29,14 +30,19 @@ func Drivers(lab target.Lab) []target.Driver {
 		if l == cgroup && (err != nil || !groups.Usable()) || l == cgroupV1 && (err != nil || !both(groups)) {
 			continue
 		}
-		all = append(all, &native{lab: lab, level: l})
+		all = append(all, &native{lab: lab, level: l, order: int(l)})
+	}
+	for i, a := range arms {
+		if err == nil && groups.Usable() && lab.Root && a.possible(groups) {
+			all = append(all, &native{lab: lab, level: full, arm: a, order: int(seccomp) + 1 + i})
+		}
 	}
 	return all
 }
 
 // New returns the floor itself: all pieces but those that only some runtimes
 // or machines have.
-func New(lab target.Lab) target.Driver { return &native{lab: lab, level: full} }
+func New(lab target.Lab) target.Driver { return &native{lab: lab, level: full, order: int(full)} }
 
 // both reports a hybrid machine, in whose trees of both versions this user may
 // make groups.
@@ -55,13 +61,20 @@ func (l level) owns(groups sys.Hierarchies, tree sys.Hierarchy) bool {
 type native struct {
 	lab   target.Lab
 	level level
+	arm   arm
+	order int
 }
 
-func (n *native) Name() string { return names[n.level] }
+func (n *native) Name() string {
+	if n.arm.name != "" {
+		return n.arm.name
+	}
+	return names[n.level]
+}
 
 func (n *native) Properties() target.Properties {
 	return target.Properties{Family: "native", Isolated: n.level >= pid, JoinsNet: n.lab.Root && n.level >= net, MaxParallel: 50, StreamBytes: 64 << 20,
-		ExactSignal: true, StartTime: 2 * time.Millisecond, Order: 10 + int(n.level)}
+		ExactSignal: true, StartTime: 2 * time.Millisecond, Order: 10 + n.order}
 }
 
 func (n *native) Check(ctx context.Context) (target.Facts, error) {
@@ -90,7 +103,7 @@ func (n *native) Prepare(ctx context.Context, spec target.Spec, dir string) (tar
 		return nil, &target.CannotError{Target: n.Name(), Lacks: "a cgroup for the limits", Remedy: "run as root"}
 	}
 	inst := &launch.Instance{Cgroup: spec.Cgroup}
-	p := plan{level: n.level, root: n.lab.Root, spec: spec, dir: dir,
+	p := plan{level: n.level, arm: n.arm, root: n.lab.Root, spec: spec, dir: dir,
 		cfg: launch.Config{Launcher: n.lab.LaunchPath, Args: spec.Args, Env: spec.Env, Stdio: spec.Stdio, Clone: n.level.cloneFlags()}}
 	if err := p.make(); err != nil {
 		return nil, err
@@ -107,6 +120,7 @@ func (n *native) Prepare(ctx context.Context, spec target.Spec, dir string) (tar
 // plan collects the steps of one instance.
 type plan struct {
 	level level
+	arm   arm
 	root  bool
 	spec  target.Spec
 	dir   string
@@ -159,7 +173,7 @@ func (p *plan) groups() error {
 		if !tree.Writable {
 			continue
 		}
-		if !p.level.owns(groups, tree) {
+		if !p.level.owns(groups, tree) && !tree.Has(p.arm.controller) {
 			p.pre(launch.Join(tree.Dir(payload)))
 			p.apart = false
 			if tree.Has("pids") {
@@ -168,25 +182,11 @@ func (p *plan) groups() error {
 			continue
 		}
 		p.pre(launch.Join(tree.Dir(runtime)))
-		if err := p.ownGroup(tree, path.Join(payload, "box")); err != nil {
+		if err := p.box(tree, path.Join(payload, "box")); err != nil {
 			return target.Labf("cgroup: %w", err)
 		}
 	}
 	return groups.Apply(payload, limits)
-}
-
-// ownGroup makes the group box inside the clock and the payload a member.
-func (p *plan) ownGroup(tree sys.Hierarchy, box string) error {
-	if err := tree.HandDown(path.Dir(box)); err != nil {
-		return err
-	}
-	p.cfg.Go = append(p.cfg.Go, launch.Mkdir(tree.Dir(box), 0o755))
-	if tree.Version == 2 {
-		p.cfg.Into = tree.Dir(box)
-	} else {
-		p.child(launch.Join(tree.Dir(box)))
-	}
-	return nil
 }
 
 // rootBefore makes the payload's root before the clock, in a mount namespace of
@@ -219,9 +219,7 @@ func (p *plan) inside() error {
 		p.child(launch.Unshare(unix.CLONE_NEWCGROUP))
 	}
 	p.child(launch.Setsid())
-	if p.level >= net {
-		p.child(launch.Loopback())
-	}
+	p.network()
 	if p.level >= mount {
 		if err := p.mounts(); err != nil {
 			return err
@@ -261,6 +259,7 @@ func (p *plan) mounts() error {
 		return err
 	}
 	p.child(mounts...)
+	p.moreMounts(at)
 	p.child(launch.Pivot(at))
 	return nil
 }
