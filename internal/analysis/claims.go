@@ -163,6 +163,8 @@ type Claims struct {
 
 	// Churn is there for runs of the churn workloads.
 	Churn *Churn `json:"churn,omitempty"`
+	// Causes are there for studies with interventions, the most effective first.
+	Causes []Cause `json:"causes,omitempty"`
 	// Waits are what the watched cells waited for.
 	Waits []Waits `json:"waits,omitempty"`
 

@@ -18,6 +18,7 @@ var studyClaims = []func(*store.Run, *analysis.Claims) error{
 	startsClaims,
 	vmmClaims,
 	networkClaims,
+	causeClaims,
 }
 
 // Report makes a run's report out of its records.

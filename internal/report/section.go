@@ -108,6 +108,9 @@ func sections(c analysis.Claims) []section {
 	if c.VMM != nil {
 		out = append(out, vmmSection(c.VMM))
 	}
+	if len(c.Causes) > 0 {
+		out = append(out, causesSection(c.Causes))
+	}
 	if c.Churn != nil {
 		out = append(out, churnSection(c.Churn))
 	}

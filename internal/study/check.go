@@ -317,6 +317,7 @@ func (c *checker) rules(s Study) {
 	if s.Timeout <= 0 {
 		c.fail("timeout", "%s is not above zero", s.Timeout)
 	}
+	c.interventions(s)
 	c.distinct("probes", s.Probes)
 	for i, p := range s.Probes {
 		if p != "" {
@@ -341,5 +342,28 @@ func (c *checker) size(at string, s Study) {
 		c.fail(at, "the factors give about %d cells: at most %d can be planned; leave out levels", cells, maxCells)
 	} else if trials := cells * (s.Blocks + 1); trials > maxTrials {
 		c.fail(or(at, "blocks"), "the plan would have about %d trials: at most %d can be planned", trials, maxTrials)
+	}
+}
+
+// interventions must each be another thing than the control, and measured.
+func (c *checker) interventions(s Study) {
+	targets := slices.Concat([]string{s.Control}, s.Targets, s.Optional)
+	for i, v := range s.Interventions {
+		at := fmt.Sprintf("interventions[%d]", i)
+		if v.Name == "" {
+			c.fail(at+".name", "an intervention needs a name")
+		}
+		if v.Target != "" {
+			c.known(at+".target", "target of the study", v.Target, targets)
+		}
+		if (v.Target == "" || v.Target == s.Control) && v.Concurrency == 0 {
+			c.fail(at, "it is the control itself: name a target or a concurrency")
+		}
+		c.known(at+".expect", "expectation", string(v.Expect), []string{string(ExpectFaster), string(ExpectSlower), string(ExpectNone)})
+	}
+	for i, w := range s.Workloads {
+		for j, t := range w.Targets {
+			c.known(fmt.Sprintf("workloads[%d].targets[%d]", i, j), "target of the study", t, targets)
+		}
 	}
 }

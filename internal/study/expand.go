@@ -130,7 +130,7 @@ func (s Study) group(targets []string, w Workload, cell Cell) []Cell {
 	}
 	var cells []Cell
 	for _, t := range targets {
-		if !s.at(t, w, cell.Copies) {
+		if !s.at(t, w, cell.Copies) || len(w.Targets) > 0 && t != s.Control && !slices.Contains(w.Targets, t) {
 			continue
 		}
 		c := cell

@@ -49,6 +49,9 @@ type Study struct {
 	// watched by it. Times come from the trials that are not watched.
 	Probes    []string `yaml:"probes,omitempty" json:"probes,omitempty"`
 	Published string   `yaml:"published,omitempty" json:"published,omitempty"` // id under published/ that is shown beside
+	// Interventions are causes that are put in or taken away, with what is
+	// expected of each.
+	Interventions []Intervention `yaml:"interventions,omitempty" json:"interventions,omitempty"`
 	// Variants are other settings of the same study, by name: "quick",
 	// "published". Variant takes one.
 	Variants map[string]Variant `yaml:"variants,omitempty" json:"variants,omitempty"`
@@ -85,8 +88,36 @@ type Workload struct {
 	// Except are targets that this workload is not measured on, unless they are
 	// chosen by name (--on): those whose start takes longer than it is worth.
 	Except []string `yaml:"except,omitempty" json:"except,omitempty"`
-	Extra  bool     `yaml:"extra,omitempty" json:"extra,omitempty"` // off by default: measured only where it is named (Select)
+	// Targets are those of the study's that the workload is measured on, beside
+	// the control; default all.
+	Targets []string `yaml:"targets,omitempty" json:"targets,omitempty"`
+	Extra   bool     `yaml:"extra,omitempty" json:"extra,omitempty"` // off by default: measured only where it is named (Select)
 }
+
+// Intervention is an experiment on a cause: one thing is done in another way,
+// and the study says beforehand what that will do.
+type Intervention struct {
+	Name   string `yaml:"name" json:"name"`                         // "network namespaces made beforehand"
+	Target string `yaml:"target,omitempty" json:"target,omitempty"` // the arm, a target of the study; default the control
+	// Concurrency is the arm's; default the study's.
+	Concurrency int    `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
+	Expect      Expect `yaml:"expect" json:"expect"`
+	// Wait is the metric of the lock probe that must change with it, as
+	// wait-rtnl; "" where no wait is expected to.
+	Wait   string `yaml:"wait,omitempty" json:"wait,omitempty"`
+	Why    string `yaml:"why,omitempty" json:"why,omitempty"`       // the cause in a few words
+	Advice string `yaml:"advice,omitempty" json:"advice,omitempty"` // what a user of an engine would change
+}
+
+// Expect is what an intervention does to the time of the starts.
+type Expect string
+
+// The expectations.
+const (
+	ExpectFaster Expect = "faster" // a cause is taken away
+	ExpectSlower Expect = "slower" // a cause is put in
+	ExpectNone   Expect = "none"
+)
 
 // Limits is one level of the resource factor: the environment that an instance
 // gets.

@@ -1,0 +1,83 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// causesSection is the ranked advice.
+func causesSection(all []analysis.Cause) section {
+	s := section{ID: "advice", Title: "Advice for this machine", Alone: true, Note: causesNote}
+	effects := shownGrid{Title: "What each intervention did", Head: []string{"intervention", "starts a second", "95 %", "verdict", "p99 of a start", "95 %", "its wait", "95 %"}}
+	advice := shownGrid{Title: "What to change, the most effective first", Words: true, Head: []string{"change", "effect", "how"}}
+	why := shownGrid{Title: "Predicted, and seen", Words: true, Head: []string{"intervention", "predicted", "verdict", "because", "the cause"}}
+	for _, c := range all {
+		starts, p99, wait := causeRatio(c.Starts), causeRatio(c.P99), causeRatio(c.Watched)
+		effects.Rows = append(effects.Rows, []string{c.Name, starts.Value, starts.interval(), string(c.Verdict), p99.Value, p99.interval(), wait.Value, wait.interval()})
+		why.Rows = append(why.Rows, []string{c.Name, string(c.Expect), string(c.Verdict), c.Because, c.Why})
+		if helps(c) {
+			advice.Rows = append(advice.Rows, []string{c.Name, starts.Value + " " + starts.interval(), c.Advice})
+			s.Findings = append(s.Findings, fmt.Sprintf("%s: starts a second %s %s; %s (%s).", c.Name, starts.Value, starts.interval(), c.Verdict, c.Because))
+		}
+		if avoid(c) {
+			advice.Rows = append(advice.Rows, []string{"avoid: " + c.Name, starts.Value + " " + starts.interval(), c.Advice})
+		}
+	}
+	if len(advice.Rows) == 0 {
+		s.Findings = append(s.Findings, "No intervention is shown to change the starts on this machine.")
+	}
+	s.Headline = s.Findings
+	s.Tables = []shownGrid{effects}
+	if len(advice.Rows) > 0 {
+		s.Tables = append(s.Tables, advice)
+	}
+	s.Tables = append(s.Tables, why)
+	s.Figures = causeFigures(all)
+	return s
+}
+
+const causesNote = `Ratios to the control, within each block: ×1.8 starts a second is 1.8 times as many. A cause is shown when the starts change as predicted beyond their interval, and so does the time that was waited for its lock; refuted when the interval leaves no room for an effect beyond the margin; else not shown. Effects are of tare's native launcher, which does what a runtime does and nothing else: an engine that does more besides gains a smaller share.`
+
+// helps reports whether a change is to be advised: starts are faster with it.
+func helps(c analysis.Cause) bool {
+	return c.Starts != nil && c.Starts.Interval.Method != analysis.MethodNone && c.Starts.Interval.Low > 1
+}
+
+// avoid reports whether a change is to be warned of.
+func avoid(c analysis.Cause) bool {
+	return c.Starts != nil && c.Starts.Interval.Method != analysis.MethodNone && c.Starts.Interval.High < 1
+}
+
+// causeRatio shows a ratio with its sign, or a difference in seconds.
+func causeRatio(e *analysis.Effect) shownNumber {
+	switch {
+	case e == nil:
+		return shownNumber{Value: missing}
+	case e.Difference != nil:
+		n := signed(scale{1, "s"}.show(e.Difference.Median, e.Difference.Interval))
+		n.Value = "Δ" + n.Value + " s"
+		return n
+	}
+	n := showRatio(e.Ratio, e.Interval)
+	n.Value = "×" + n.Value
+	return n
+}
+
+func causeFigures(all []analysis.Cause) []figure {
+	f := figure{Title: "Starts a second, by that of the control", Y: axis{Label: "ratio to the control"}}
+	for _, c := range all {
+		if c.Starts == nil || c.Starts.Difference != nil {
+			continue
+		}
+		b := bar{Name: c.Name, Look: lookMeasured, Parts: []part{{"", c.Starts.Ratio}}}
+		if c.Starts.Interval.Method != analysis.MethodNone {
+			b.Low, b.High = c.Starts.Interval.Low, c.Starts.Interval.High
+		}
+		f.Bars = append(f.Bars, b)
+	}
+	if len(f.Bars) == 0 {
+		return nil
+	}
+	return []figure{f}
+}
