@@ -12,7 +12,7 @@ import (
 	"github.com/tarelab/tare/internal/study"
 )
 
-// watchFlags are the options of tare locks and tare stacks.
+// watchFlags are the options of tare locks.
 type watchFlags struct {
 	measureFlags
 	on          string
@@ -98,7 +98,7 @@ func (f *watchFlags) study(probe string, args []string) study.Study {
 	no := false
 	return study.Study{
 		ID:        probe,
-		Title:     map[string]string{study.ProbeLocks: "What waits in the kernel: ", study.ProbeStacks: "Where the time goes: "}[probe] + strings.Join(args, " "),
+		Title:     "What waits in the kernel: " + strings.Join(args, " "),
 		Question:  "What do the command's threads wait for, and where?",
 		Targets:   []string{f.on},
 		Control:   f.on,

@@ -206,11 +206,9 @@ type Cell struct {
 	Unwatched string `json:"unwatched,omitempty"`
 }
 
-// The probes that a study may ask for.
-const (
-	ProbeLocks  = "locks"  // waits for kernel locks, and other uninterruptible waits
-	ProbeStacks = "stacks" // what runs, and what sleeps, on which stack
-)
+// ProbeLocks is the probe that a study may ask for: waits for kernel locks, and
+// other uninterruptible waits.
+const ProbeLocks = "locks"
 
 // AATarget is how an A/A twin of a target is shown.
 func AATarget(target string) string { return target + " (A/A)" }
