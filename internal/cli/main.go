@@ -71,8 +71,9 @@ func newRoot(env *Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tare",
 		Short: "Weigh isolation: what a container, a runtime or an engine costs on this machine",
-		Long: `tare runs the same workload on the host, in a bare container and in OCI
-runtimes, and says what each layer costs, how sure that is, and why.
+		Long: `tare runs the same workload on the host, in a bare container, in OCI runtimes,
+through engines and in virtual machines, and says what each layer costs, how
+sure that is, and why.
 
 Measuring needs root for most targets; check, report, studies and help do not.
 
@@ -82,6 +83,8 @@ Measuring needs root for most targets; check, report, studies and help do not.
   tare weigh -- sysbench cpu --time=1 run  any command, on every layer found
   tare run ladder                          what each step of isolation costs
   tare run docker-on-loongson --quick      Unix indexes in 0..N containers
+  tare run concurrent-start --quick        many containers at once
+  tare run bridge-network --quick          the network between containers
   tare index                               the Unix index of this machine
   tare report last --format html -o r.html`,
 		SilenceUsage:  true,
