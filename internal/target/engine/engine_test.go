@@ -72,6 +72,8 @@ func TestPodman(t *testing.T)      { contract(t, "podman", "no-such-podman") }
 func TestContainerd(t *testing.T)     { contract(t, "containerd", "no-such-containerd") }
 func TestContainerdCrun(t *testing.T) { contract(t, "containerd/crun", "no-such-containerd") }
 
+func TestContainerdRunsc(t *testing.T) { contract(t, "containerd/runsc", "no-such-containerd") }
+
 // without is the driver of that name, whose engine's program does not exist.
 func without(lab target.Lab, program, name string) target.Driver {
 	gone := docker()

@@ -19,6 +19,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
@@ -259,6 +260,7 @@ func (i *task) Close() error {
 		case <-time.After(closeTime):
 			errs = append(errs, fmt.Errorf("containerd has not answered a request for %v", closeTime))
 		}
+		i.kill() // what came to be after it was cancelled
 		if i.stdin != nil {
 			_ = i.stdin.SetReadDeadline(time.Now()) // a file that knows no deadlines does not block
 		}
@@ -292,7 +294,9 @@ func (i *task) Close() error {
 func containerdRemove(ctx context.Context, c containerd.Container) error {
 	t, err := c.Task(ctx, nil)
 	if err == nil {
-		_, err = t.Delete(ctx, containerd.WithProcessKill)
+		if _, err = t.Delete(ctx); errdefs.IsFailedPrecondition(err) { // it has not ended
+			err = containerdKill(ctx, t)
+		}
 	}
 	if err != nil && !errdefs.IsNotFound(err) {
 		return err
@@ -303,6 +307,23 @@ func containerdRemove(ctx context.Context, c containerd.Container) error {
 	return nil
 }
 
+// containerdKill ends a task and removes it. That it cannot be killed matters only
+// where it does not end: some runtimes fail to kill what has died meanwhile.
+func containerdKill(ctx context.Context, t containerd.Task) error {
+	ended, err := t.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	killed := t.Kill(ctx, unix.SIGKILL, containerd.WithKillAll)
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), killed)
+	}
+	_, err = t.Delete(ctx)
+	return err
+}
+
 // specOpts are the Spec; what it does not say is containerd's default.
 func (i *task) specOpts() []oci.SpecOpts {
 	s := i.spec
@@ -311,7 +332,7 @@ func (i *task) specOpts() []oci.SpecOpts {
 		cwd = "/"
 	}
 	opts := []oci.SpecOpts{oci.WithoutRunMount, oci.WithProcessArgs(s.Args...), oci.WithProcessCwd(cwd), exactEnv(s.Env), oci.WithHostname(s.ID),
-		oci.WithUIDGID(s.User.UID, s.User.GID), oci.WithMounts(bindMounts(s.Mounts))}
+		oci.WithUIDGID(s.User.UID, s.User.GID), oci.WithMounts(bindMounts(s.Mounts)), ociVersion}
 	if s.Cgroup != "" {
 		opts = append(opts, oci.WithCgroup(path.Join("/", i.group(target.RolePayload), "task")))
 	} else if p := i.driver.engine.private; p != nil {
@@ -341,6 +362,13 @@ func exactEnv(env []string) oci.SpecOpts {
 		s.Process.Env = env
 		return nil
 	}
+}
+
+// ociVersion asks of the runtime no more than what is used here: the client
+// library names the newest version, which runtimes that are older refuse.
+func ociVersion(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
+	s.Version = "1.0.2"
+	return nil
 }
 
 func bindMounts(all []target.Mount) []specs.Mount {
