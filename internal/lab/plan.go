@@ -243,7 +243,7 @@ func (p *Plan) settleJobs() error {
 // are data for the analysis, and so is what probes read of the machine's noise:
 // neither is a cost.
 func shown(own []sample.Metric, ends bool) []sample.Metric {
-	roles := []string{probe.PayloadCPU, probe.RuntimeCPU, probe.PayloadPeak, probe.RuntimePeak}
+	roles := []string{probe.PayloadCPU, probe.RuntimeCPU, probe.ClientCPU, probe.DaemonCPU, probe.PayloadPeak, probe.RuntimePeak}
 	moments := []string{workload.UnixStart, workload.UnixEnd}
 	all := slices.DeleteFunc(slices.Clone(own), func(m sample.Metric) bool { return slices.Contains(moments, m.Name) })
 	if ends {
