@@ -111,7 +111,7 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 			st.Workloads[i].Except = nil
 		}
 	}
-	return st, err
+	return st.WithArms(), err
 }
 
 func or(text, otherwise string) string {

@@ -42,7 +42,21 @@ func (s Study) Vary(name string) (Study, error) {
 		s.Workloads = selected.Workloads
 	}
 	s.Variants, s.Taken, s.src = nil, name, s.src.within("variants."+name+".")
-	return s, nil
+	return s.WithArms(), nil
+}
+
+// WithArms drops the interventions that a smaller choice of targets or workloads
+// has left without their arm.
+func (s Study) WithArms() Study {
+	targets := slices.Concat([]string{s.Control}, s.Targets, s.Optional)
+	var levels []int
+	for _, w := range s.Workloads {
+		levels = append(levels, s.levelsOfConcurrency(w)...)
+	}
+	s.Interventions = slices.DeleteFunc(slices.Clone(s.Interventions), func(v Intervention) bool {
+		return v.Target != "" && !slices.Contains(targets, v.Target) || v.Concurrency != 0 && !slices.Contains(levels, v.Concurrency)
+	})
+	return s
 }
 
 // within is a source in which what stands below a prefix stands at the top.
