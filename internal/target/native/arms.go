@@ -40,16 +40,18 @@ var arms = []arm{
 	{name: "native/many-mounts", mounts: manyMounts},
 }
 
-// possible says whether an arm differs from the floor on this machine.
-func (a arm) possible(groups sys.Hierarchies) bool {
+// lacks says what cgroups an arm needs to differ from the floor; "" where it has
+// them.
+func (a arm) lacks(groups sys.Hierarchies) string {
 	unified, v2 := groups.Unified()
+	has := func(h sys.Hierarchy) bool { return h.Writable && h.Has(a.controller) }
 	switch {
-	case a.attach || a.poolCgroup:
-		return v2
-	case a.controller != "":
-		return v2 && !unified.Has(a.controller) && slices.ContainsFunc(groups.All, func(h sys.Hierarchy) bool { return h.Writable && h.Has(a.controller) })
+	case (a.attach || a.poolCgroup || a.controller != "") && !v2:
+		return "cgroups of version 2"
+	case a.controller != "" && (unified.Has(a.controller) || !slices.ContainsFunc(groups.All, has)):
+		return "the controller " + a.controller + " in a hierarchy of version 1, beside version 2"
 	}
-	return true
+	return ""
 }
 
 // box makes the group box of the payload: before the clock where there is a pool,

@@ -21,21 +21,20 @@ import (
 
 // Drivers returns native, the rungs of its ladder, in the ladder's order, and
 // its arms: the floor with one thing done in another way.
-// Rungs for cgroups are there where this user may make groups.
+// The rung for cgroups is there where this user may make groups; what another
+// needs of this machine is said by its Check, so that a study may name it anywhere.
 func Drivers(lab target.Lab) []target.Driver {
 	groups, err := sys.Cgroups()
 	var all []target.Driver
 	for l := spawn; l <= seccomp; l++ {
 		// What is wrong with the cgroups is said by Check.
-		if l == cgroup && (err != nil || !groups.Usable()) || l == cgroupV1 && (err != nil || !both(groups)) {
+		if l == cgroup && (err != nil || !groups.Usable()) {
 			continue
 		}
 		all = append(all, &native{lab: lab, level: l, order: int(l)})
 	}
 	for i, a := range arms {
-		if err == nil && groups.Usable() && lab.Root && a.possible(groups) {
-			all = append(all, &native{lab: lab, level: full, arm: a, order: int(seccomp) + 1 + i})
-		}
+		all = append(all, &native{lab: lab, level: full, arm: a, order: int(seccomp) + 1 + i})
 	}
 	return all
 }
@@ -82,6 +81,9 @@ func (n *native) Check(ctx context.Context) (target.Facts, error) {
 	if err != nil {
 		return target.Facts{}, target.Labf("%s: %w", n.Name(), err)
 	}
+	if lacks := n.lacks(groups); lacks != "" {
+		return target.Facts{}, &target.CannotError{Target: n.Name(), Lacks: lacks, Remedy: "leave it out"}
+	}
 	facts := target.Facts{Version: "1", Path: n.lab.LaunchPath, Notes: map[string]string{"cgroup": string(groups.Mode)}}
 	if !groups.Usable() {
 		facts.Notes["cgroup"] += ", not writable by this user"
@@ -96,6 +98,22 @@ func (n *native) Check(ctx context.Context) (target.Facts, error) {
 			Remedy: "run as root, or look for this feature in the kernel's configuration"}
 	}
 	return facts, err
+}
+
+// lacks says what of this machine a rung or an arm needs and has not; "" for
+// nothing.
+func (n *native) lacks(groups sys.Hierarchies) string {
+	switch {
+	case n.level == cgroupV1 && !both(groups):
+		return "cgroups of both versions in which this user may make groups"
+	case n.arm == (arm{}):
+		return ""
+	case !n.lab.Root:
+		return "root's rights, without which it is not comparable with the floor"
+	case !groups.Usable():
+		return "cgroups in which this user may make groups"
+	}
+	return n.arm.lacks(groups)
 }
 
 func (n *native) Prepare(ctx context.Context, spec target.Spec, dir string) (target.Instance, error) {

@@ -1,8 +1,10 @@
 package native_test
 
 import (
+	"errors"
 	"testing"
 
+	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/native"
 	"github.com/tarelab/tare/internal/target/targettest"
 )
@@ -22,7 +24,10 @@ func TestLadder(t *testing.T) {
 		} else {
 			last = order
 		}
-		if _, err := d.Check(t.Context()); err != nil {
+		_, err := d.Check(t.Context())
+		if last > native.New(lab).Properties().Order && errors.As(err, new(*target.CannotError)) {
+			t.Logf("%v", err) // an arm, or a rung above the floor, that this machine's cgroups do not allow
+		} else if err != nil {
 			t.Errorf("%s: %v", d.Name(), err)
 		}
 	}
