@@ -35,8 +35,9 @@ func bucketOf(d time.Duration) int {
 	if d < 1<<firstExponent {
 		return 0
 	}
-	exponent := min(bits.Len64(uint64(d))-1, lastExponent-1)
-	return min(1+(exponent-firstExponent)*perOctave+int(d>>(exponent-3)&(perOctave-1)), buckets-1)
+	d = min(d, 1<<lastExponent-1)
+	exponent := bits.Len64(uint64(d)) - 1
+	return 1 + (exponent-firstExponent)*perOctave + int(d>>(exponent-3)&(perOctave-1))
 }
 
 // bounds are a bucket's smallest duration and the next one's.
@@ -60,7 +61,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	for i, n := range h {
 		if n > 0 && sum+float64(n) >= want {
 			low, high := bounds(i)
-			return low + time.Duration((want-sum)/float64(n)*float64(high-low))
+			return (low + high) / 2
 		}
 		sum += float64(n)
 	}

@@ -95,11 +95,12 @@ __attribute__((noinline)) u32 bucket(u64 ns) {
 
 	if (ns < 1 << FIRST)
 		return 0;
+	if (ns >> LAST)
+		return BUCKETS - 1;
 	for (int i = FIRST; i < LAST - 1; i++)
 		if (ns >> (i + 1))
 			exponent = i + 1;
-	u32 at = 1 + (exponent - FIRST) * PER_OCTAVE + (ns >> (exponent - 3) & (PER_OCTAVE - 1));
-	return at < BUCKETS ? at : BUCKETS - 1;
+	return 1 + (exponent - FIRST) * PER_OCTAVE + (ns >> (exponent - 3) & (PER_OCTAVE - 1));
 }
 
 static inline void add(struct sum *s, u64 ns) {
