@@ -32,6 +32,7 @@ type instance struct {
 	unhook  func() bool
 	streams *streams
 	ended   chan ending
+	over    bool // the payload has ended by itself
 	closed  bool
 }
 
@@ -157,6 +158,9 @@ func (i *instance) Wait(ctx context.Context) (target.Exit, error) {
 		if e.err != nil {
 			return target.Exit{}, i.explain("wait for", e.err)
 		}
+		i.mu.Lock()
+		i.over = true
+		i.mu.Unlock()
 		return target.Exit{Code: e.code}, nil
 	}
 }
@@ -172,6 +176,26 @@ func (i *instance) kill() {
 	}
 }
 
+// tidyTime is how long an engine's own process beside a payload that has ended
+// may take to tidy up behind it.
+const tidyTime = 5 * time.Second
+
+// settle waits until nothing is left in the payload's group. Podman's monitor,
+// which lives there too, becomes the process that unmounts the container's root;
+// killed in the midst of that, it leaves a mount that Podman never forgets, and
+// every later container fails of it.
+func (i *instance) settle() {
+	trees, err := sys.Cgroups()
+	if err != nil || i.spec.Cgroup == "" {
+		return
+	}
+	for until := time.Now().Add(tidyTime); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
+		if pids, err := trees.PIDs(i.payloadGroup()); err != nil || len(pids) == 0 {
+			return
+		}
+	}
+}
+
 func (i *instance) payloadGroup() string { return path.Join(i.spec.Cgroup, string(target.RolePayload)) }
 
 // Close implements target.Instance.
@@ -182,9 +206,12 @@ func (i *instance) Close() error {
 		return nil
 	}
 	i.closed = true
-	begun := i.begun
+	begun, over := i.begun, i.over
 	i.mu.Unlock()
 	var errs []error
+	if over {
+		i.settle()
+	}
 	if begun != nil {
 		if i.unhook() { // else it was cancelled, and the payload is killed already
 			i.kill()
