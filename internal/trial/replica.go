@@ -117,13 +117,20 @@ func (c *replica) drain() (warnings []string) {
 	return warnings
 }
 
-// takeActed is called when the stream has settled whether the payload acted.
+// takeActed is called when the stream has settled whether the payload acted. Its
+// mark and its end wake two readers, on a busy machine in either order; but it
+// acted before it ended, so its end is the latest that it can have acted.
 func (c *replica) takeActed() {
-	if c.stdout.acted != 0 {
-		c.mu.Lock()
-		c.marks[target.PhaseActed] = c.stdout.acted
-		c.mu.Unlock()
+	acted := c.stdout.acted
+	if acted == 0 {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if exit, ended := c.marks[target.PhaseExit]; ended {
+		acted = min(acted, exit)
+	}
+	c.marks[target.PhaseActed] = acted
 }
 
 // exitError is a payload that ended with a code or a signal.
