@@ -28,8 +28,12 @@ type TooFewBlocks struct {
 
 // Error says what is missing and what to do.
 func (e *TooFewBlocks) Error() string {
-	return fmt.Sprintf("%d blocks cannot give a verdict on %d compared cells at alpha %g: the smallest p-value that they allow is %.2g; use %d blocks",
-		e.Blocks, e.Cells, e.Alpha, math.Pow(2, float64(1-e.Blocks)), e.Need)
+	cells := "cells"
+	if e.Cells == 1 {
+		cells = "cell"
+	}
+	return fmt.Sprintf("%d blocks cannot give a verdict on %d compared %s at alpha %g: the smallest p-value that they allow is %.2g; use %d blocks",
+		e.Blocks, e.Cells, cells, e.Alpha, math.Pow(2, float64(1-e.Blocks)), e.Need)
 }
 
 // CheckPlan returns a *TooFewBlocks error when a plan of so many blocks cannot

@@ -106,6 +106,10 @@ Measuring needs root for most targets; check, report, studies and help do not.
 		bootCommand(env), trimCommand(env), containersCommand(env),
 		studiesCommand(env), runsCommand(env), sweepCommand(env), versionCommand(env),
 	)
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
+		c.Args, c.RunE = noCommand, root.RunE // a shell that is none is bad usage
+	}
 	return root
 }
 
@@ -121,11 +125,16 @@ func noCommand(c *cobra.Command, args []string) error {
 	return usageError{fmt.Errorf("%w\nsee: tare --help", err)}
 }
 
-// checkPlaces refuses places that would depend on the current directory: a
-// runtime found there would be somebody else's program, run by root.
+// checkPlaces refuses places that would depend on the current directory (a
+// runtime found there would be somebody else's program, run by root), and a
+// kernel that is not there.
 func (env *Env) checkPlaces(c *cobra.Command) error {
 	if dir := env.config(c).StateDir; !filepath.IsAbs(dir) {
 		return usageError{fmt.Errorf("the state directory %q is relative because HOME is not set: set HOME, or give an absolute one with --state", dir)}
+	}
+	kernel := env.config(c).Guest.Kernel
+	if info, err := os.Stat(kernel); kernel != "" && (err != nil || !info.Mode().IsRegular()) {
+		return usageError{fmt.Errorf("--kernel %s: there is no such file", kernel)}
 	}
 	return nil
 }

@@ -147,6 +147,22 @@ func blamesTarget(claims analysis.Claims) bool {
 	return len(claims.Tables) == 0 // without a table nobody is cleared
 }
 
+// checkOutput refuses a file that cannot be made, before anything is measured
+// for it. "" is none.
+func checkOutput(flag, file string) error {
+	if file == "" {
+		return nil
+	}
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return usageError{fmt.Errorf("%s %s is a directory: name a file in it", flag, file)}
+	}
+	dir := filepath.Dir(file)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return usageError{fmt.Errorf("%s %s: there is no directory %s", flag, file, dir)}
+	}
+	return nil
+}
+
 // writeFile writes through a temporary name, so that a report is whole or absent.
 func writeFile(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")

@@ -35,6 +35,9 @@ listed, never averaged away.`,
 			if err != nil {
 				return usageError{err}
 			}
+			if err := checkOutput("--output", output); err != nil {
+				return err
+			}
 			in, err := env.reportInput(c, args)
 			if err != nil {
 				return err
@@ -46,6 +49,7 @@ listed, never averaged away.`,
 		},
 	}
 	c.Flags().StringVarP(&format, "format", "f", "text", "text, md, csv, json or html")
+	complete(c, "format", cobra.FixedCompletions([]string{"text", "md", "csv", "json", "html"}, cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().StringVarP(&output, "output", "o", "", "write to this file instead of standard output")
 	return c
 }

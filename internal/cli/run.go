@@ -51,6 +51,7 @@ a study of the network --containers are those attached to it.`,
 	f.define(c.Flags())
 	choose.define(c.Flags())
 	guestFlags(c.Flags())
+	complete(c, "on", env.completeTargets)
 	return c
 }
 
@@ -66,6 +67,9 @@ trial twice. A record that was cut off by a kill is measured again.`,
 		ValidArgsFunction: env.completeRuns,
 		Args:              exactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkOutput("--html", f.html); err != nil {
+				return err
+			}
 			runs, err := env.openRuns(c, args)
 			if err != nil {
 				return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,6 +80,8 @@ sample.`,
 	flags.StringVar(&f.margin, "margin", "", "equivalence margin, as 2% (default 2%)")
 	f.measureFlags.define(flags)
 	guestFlags(flags)
+	complete(c, "on", env.completeTargets)
+	complete(c, "control", env.completeTargets)
 	flags.StringVar(&f.rootfs, "rootfs", "", "run CMD in this root file system (a directory; never written to)")
 	flags.StringVar(&f.image, "image", "", "run CMD in this image (OCI layout, or a tar of one or of docker save)")
 	return c
@@ -189,10 +190,8 @@ func (f *measureFlags) apply(c *cobra.Command, st *study.Study) error {
 		}
 		st.Timeout = f.timeout
 	}
-	if dir := filepath.Dir(f.html); f.html != "" {
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return fmt.Errorf("--html %s: there is no directory %s", f.html, dir)
-		}
+	if err := checkOutput("--html", f.html); err != nil {
+		return err
 	}
 	if f.noAA {
 		no := false

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -71,7 +73,8 @@ var namespaceKinds = []struct {
 
 // namespaces makes each kind on its own and sees that the child's differs.
 func namespaces(ctx context.Context) (string, error) {
-	var works, fails []string
+	var works []string
+	fails := map[string][]string{} // by what was said: mostly it is the same of all
 	for _, k := range namespaceKinds {
 		attr := &syscall.SysProcAttr{Cloneflags: k.flag}
 		if k.flag == unix.CLONE_NEWTIME { // clone(2) has no such flag; unshare moves the children
@@ -86,13 +89,17 @@ func namespaces(ctx context.Context) (string, error) {
 			}
 		}
 		if err != nil {
-			fails = append(fails, fmt.Sprintf("%s: %v", k.name, err))
+			fails[err.Error()] = append(fails[err.Error()], k.name)
 			continue
 		}
 		works = append(works, k.name)
 	}
-	if len(fails) > 0 {
-		return strings.Join(works, " "), errors.New(strings.Join(fails, "; "))
+	var said []string
+	for _, text := range slices.Sorted(maps.Keys(fails)) {
+		said = append(said, strings.Join(fails[text], " ")+": "+text)
+	}
+	if len(said) > 0 {
+		return strings.Join(works, " "), errors.New(strings.Join(said, "; "))
 	}
 	return strings.Join(works, " "), nil
 }

@@ -527,7 +527,11 @@ func hostCommand(argv []string, timeout time.Duration) func(context.Context) err
 			err = fmt.Errorf("it was killed: %w", context.Cause(ctx))
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(string(out[max(0, len(out)-500):])))
+			err = fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
+			if said := strings.TrimSpace(string(out[max(0, len(out)-500):])); said != "" {
+				err = fmt.Errorf("%w: %s", err, said)
+			}
+			return err
 		}
 		return nil
 	}

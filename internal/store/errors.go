@@ -8,7 +8,7 @@ import (
 
 // What can be wrong with a run, for errors.Is.
 var (
-	ErrNotRun  = errors.New("not a run directory")
+	ErrNotRun  = errors.New("no such run")
 	ErrNewer   = errors.New("newer schema")
 	ErrBusy    = errors.New("the run is being written by another process")
 	ErrNoSpace = errors.New("no space left for records; every earlier record is kept: free some space, then go on with tare resume")

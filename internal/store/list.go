@@ -115,7 +115,7 @@ func Resolve(root, name string) (string, error) {
 		if _, err := os.Stat(filepath.Join(name, manifestFile)); name != "" && err == nil {
 			return name, nil
 		}
-		return "", fmt.Errorf("no run %q in %s: tare runs lists them: %w", name, root, ErrNotRun)
+		return "", fmt.Errorf("%w: %q is none of those in %s, which tare runs lists", ErrNotRun, name, root)
 	}
 	return "", fmt.Errorf("%q begins the ids of %d runs: %s: give more of it", name, len(found), strings.Join(found, ", "))
 }
@@ -126,5 +126,5 @@ func last(root string, runs []Summary) (string, error) {
 			return r.Dir, nil
 		}
 	}
-	return "", fmt.Errorf("no run in %s yet: %w", root, ErrNotRun)
+	return "", fmt.Errorf("%w: there is none in %s yet", ErrNotRun, root)
 }

@@ -97,15 +97,15 @@ func readManifest(dir string) (Manifest, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Manifest{}, fmt.Errorf("%s: no such run: %w", dir, ErrNotRun)
+		return Manifest{}, fmt.Errorf("%w: there is no directory %s", ErrNotRun, dir)
 	case err != nil:
 		return Manifest{}, fmt.Errorf("run: %w", err)
 	case !info.IsDir():
-		return Manifest{}, fmt.Errorf("%s is a file, and a run is a directory: %w", dir, ErrNotRun)
+		return Manifest{}, fmt.Errorf("%w: %s is a file, and a run is a directory", ErrNotRun, dir)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Manifest{}, fmt.Errorf("%s holds no %s: %w", dir, manifestFile, ErrNotRun)
+		return Manifest{}, fmt.Errorf("%w: %s holds no %s", ErrNotRun, dir, manifestFile)
 	}
 	if err != nil {
 		return Manifest{}, fmt.Errorf("run %s: %w", dir, err)
@@ -126,7 +126,7 @@ func decodeManifest(dir string, data []byte) (Manifest, error) {
 	case version.Schema > SchemaVersion:
 		return Manifest{}, fmt.Errorf("%s was made by a newer tare: its schema is %d and this build knows up to %d: %w", dir, version.Schema, SchemaVersion, ErrNewer)
 	case version.Schema < 1:
-		return Manifest{}, fmt.Errorf("%s: %s names no schema: %w", dir, manifestFile, ErrNotRun)
+		return Manifest{}, fmt.Errorf("%w: %s in %s names no schema", ErrNotRun, manifestFile, dir)
 	}
 	var m Manifest
 	if err := json.Unmarshal(data, &m); err != nil {

@@ -300,7 +300,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%s: %s (%v), want %s", name, got, err, want)
 		}
 	}
-	for name, want := range map[string]string{"2026": "begins the ids of 3 runs", "": "no run", "moon": "no run"} {
+	for name, want := range map[string]string{"2026": "begins the ids of 3 runs", "": "no such run", "moon": "no such run"} {
 		if _, err := Resolve(root, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}

@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/target"
+)
+
+// complete says what a flag's value is completed with. The flag is defined just
+// before: an error is a mistake in this package, which its tests meet at once.
+func complete(c *cobra.Command, flag string, with cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, with); err != nil {
+		panic(err)
+	}
+}
+
+// completeTargets offers the targets' names for the last one of a list.
+func (env *Env) completeTargets(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	before := typed[:strings.LastIndex(typed, ",")+1]
+	var names []string
+	for _, driver := range env.Drivers(target.Lab{}) {
+		names = append(names, before+driver.Name())
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
