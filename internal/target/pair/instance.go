@@ -258,10 +258,14 @@ func (i *instance) Wait(ctx context.Context) (target.Exit, error) {
 	case ended := <-i.server.ended:
 		i.server.ended <- ended
 		return exit, explain(fmt.Errorf("the other end was gone when the client failed with code %d: %w", exit.Code, ended), i.said())
-	default:
+	case <-time.After(newsTime):
 		return exit, nil
 	}
 }
+
+// newsTime is how long the news of a server's end may take: its end breaks the
+// client's connection before its launcher has told of it.
+const newsTime = 500 * time.Millisecond
 
 // Close ends both ends and takes the network away. It is idempotent.
 func (i *instance) Close() error {

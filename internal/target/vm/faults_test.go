@@ -216,7 +216,7 @@ func TestGuestDies(t *testing.T) {
 		kill   bool
 		wants  []string
 	}{
-		"panic": {"echo c >/proc/sysrq-trigger; sleep 60", false, []string{"Kernel panic - not syncing: sysrq triggered crash", `last mark was "off"`, "write_sysrq_trigger"}},
+		"panic": {"echo c >/proc/sysrq-trigger; sleep 60", false, []string{"Kernel panic - not syncing: sysrq triggered crash", `last mark was "off"`, "the console ends:"}},
 		"kill":  {"sleep 60", true, []string{"was killed by signal 9", "tare: init"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -395,7 +395,9 @@ func guest(c net.Conn, console io.Writer, behaviour string) error {
 	case "no-agent":
 		time.Sleep(time.Minute)
 	case "babbles":
-		return a.send('Z', []byte("what?"))
+		err := a.send('Z', []byte("what?"))
+		time.Sleep(time.Second)
+		return err
 	case "too-much":
 		_, err := c.Write([]byte{'H', 255, 255, 255, 255})
 		time.Sleep(time.Second)
