@@ -189,7 +189,7 @@ func (i *command) blame() error {
 	if err == nil && r.Container.State != nil && r.Container.State.ExitCode == clientFailed {
 		return nil
 	}
-	if dead := i.driver.engine.dead(); dead != nil {
+	if dead := i.driver.engine.broken(); dead != nil {
 		return dead
 	}
 	return fmt.Errorf("docker run failed with exit code %d; what it said stands in the payload's standard error", clientFailed)

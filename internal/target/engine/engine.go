@@ -91,6 +91,22 @@ func (e *engine) dead() error {
 	return fmt.Errorf("the %s that tare has started has ended%s", e.flavor.program, e.private.said())
 }
 
+// deathTime is how long a daemon's end may be told after its connections have
+// broken.
+const deathTime = 500 * time.Millisecond
+
+// broken is the error of a private engine that has ended, looked for after a
+// request has failed.
+func (e *engine) broken() error {
+	if e.private != nil {
+		select {
+		case <-e.private.died:
+		case <-time.After(deathTime):
+		}
+	}
+	return e.dead()
+}
+
 // start finds the user's own engine, or starts a private one.
 func (e *engine) start(ctx context.Context) error {
 	if !e.lab.PrivateEngines {
@@ -197,6 +213,10 @@ func (e *engine) sweep(ctx context.Context, socket string) error {
 
 // closeTime bounds what is asked of an engine when it is let go.
 const closeTime = 20 * time.Second
+
+// queueTime bounds what is asked of an engine for one container in the end: it
+// stands in line behind the others of a trial, which engines remove one by one.
+const queueTime = time.Minute
 
 // Close takes a private engine away, and from a user's own what was made there.
 func (e *engine) Close() error {

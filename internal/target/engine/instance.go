@@ -135,7 +135,7 @@ func (i *instance) await(w client.ContainerWaitResult) {
 // explain words an engine's error; where a private engine has died of it, with
 // that.
 func (i *instance) explain(what string, err error) error {
-	if dead := i.driver.engine.dead(); dead != nil {
+	if dead := i.driver.engine.broken(); dead != nil {
 		return fmt.Errorf("%s a container: %w (%w)", what, dead, err)
 	}
 	return fmt.Errorf("%s: %s a container: %w", i.driver.engine.flavor.name, what, err)
@@ -218,8 +218,8 @@ func (i *instance) Close() error {
 		}
 		select {
 		case <-begun:
-		case <-time.After(closeTime):
-			errs = append(errs, fmt.Errorf("%s has not answered a request for %v", i.driver.engine.flavor.name, closeTime))
+		case <-time.After(queueTime):
+			errs = append(errs, fmt.Errorf("%s has not answered a request for %v", i.driver.engine.flavor.name, queueTime))
 		}
 		errs = append(errs, i.remove())
 		i.cancel()
@@ -235,7 +235,7 @@ func (i *instance) remove() error {
 	if !i.created || i.driver.engine.dead() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), queueTime)
 	defer cancel()
 	_, err := i.client.ContainerRemove(ctx, i.spec.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	if err != nil && !errdefs.IsNotFound(err) && i.driver.engine.dead() == nil {

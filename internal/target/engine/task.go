@@ -197,7 +197,7 @@ func (i *task) endStdin(life context.Context) {
 
 // explain words an engine's error; where a private one has died of it, with that.
 func (i *task) explain(what string, err error) error {
-	if dead := i.driver.engine.dead(); dead != nil {
+	if dead := i.driver.engine.broken(); dead != nil {
 		return fmt.Errorf("%s a container: %w (%w)", what, dead, err)
 	}
 	return fmt.Errorf("containerd: %s a container: %w", what, err)
@@ -257,15 +257,15 @@ func (i *task) Close() error {
 		}
 		select {
 		case <-begun:
-		case <-time.After(closeTime):
-			errs = append(errs, fmt.Errorf("containerd has not answered a request for %v", closeTime))
+		case <-time.After(queueTime):
+			errs = append(errs, fmt.Errorf("containerd has not answered a request for %v", queueTime))
 		}
 		i.kill() // what came to be after it was cancelled
 		if i.stdin != nil {
 			_ = i.stdin.SetReadDeadline(time.Now()) // a file that knows no deadlines does not block
 		}
 		if i.container != nil && i.driver.engine.dead() == nil {
-			ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+			ctx, cancel := context.WithTimeout(context.Background(), queueTime)
 			if err := containerdRemove(ctx, i.container); err != nil && i.driver.engine.dead() == nil {
 				errs = append(errs, i.explain("remove", err))
 			}

@@ -1,0 +1,206 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/target"
+)
+
+// serve answers at a socket as it is told.
+func serve(t *testing.T, answer http.HandlerFunc) (socket string) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "socket")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: answer, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }() // ends with Close
+	t.Cleanup(func() { server.Close() })
+	return socket
+}
+
+// cannotWith sees that the driver refuses, as one that cannot work here, with
+// these words.
+func cannotWith(t *testing.T, d target.Driver, words string) {
+	t.Helper()
+	_, err := d.Check(t.Context())
+	var cannot *target.CannotError
+	if !errors.As(err, &cannot) || !strings.Contains(err.Error(), words) {
+		t.Errorf("%s: %v; want that it cannot run here, with %q", d.Name(), err, words)
+	}
+	if err := d.(target.Closer).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoEngine(t *testing.T) {
+	socket := serve(t, http.NotFound)
+	for variable, name := range map[string]string{"DOCKER_HOST": "docker", "CONTAINER_HOST": "podman", "CONTAINERD_ADDRESS": "containerd"} {
+		lab := laboratory(t)
+		lab.PrivateEngines = false
+		t.Setenv(variable, "unix://"+socket)
+		cannotWith(t, named(t, lab, name), "at "+variable+"=unix://"+socket)
+		t.Setenv(variable, "unix://"+filepath.Join(t.TempDir(), "nothing"))
+		cannotWith(t, named(t, lab, name), "at "+variable)
+	}
+}
+
+func TestOldEngine(t *testing.T) {
+	lab := laboratory(t)
+	lab.PrivateEngines = false
+	t.Setenv("DOCKER_HOST", "unix://"+serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.12")
+		w.Header().Set("Server", "Docker/1.0.0 (linux)")
+		if !strings.HasSuffix(r.URL.Path, "/_ping") {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	}))
+	cannotWith(t, named(t, lab, "docker"), "1.12")
+}
+
+// trouble is a private dockerd, and payloads that sleep in it.
+type trouble struct {
+	*Driver
+	of target.Driver // by which the payload is started
+}
+
+func newTrouble(t *testing.T, lab target.Lab, name string) trouble {
+	t.Helper()
+	of := named(t, lab, name)
+	t.Cleanup(func() {
+		if err := of.(target.Closer).Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if cli, ok := of.(clientDriver); ok {
+		return trouble{cli.Driver, of}
+	}
+	return trouble{of.(*Driver), of}
+}
+
+func (d trouble) prepare(t *testing.T, id string) target.Instance {
+	t.Helper()
+	dir := t.TempDir()
+	inst, err := d.of.Prepare(t.Context(), target.Spec{ID: id, Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage,
+		Args: []string{"/bin/busybox", "sleep", "600"}, Env: []string{"PATH=/bin"}}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := inst.Close(); err != nil {
+			t.Errorf("close %s: %v", id, err)
+		}
+	})
+	return inst
+}
+
+// run is what the start and the end of a payload tell.
+func run(ctx context.Context, inst target.Instance) error {
+	err := inst.Start(ctx, func(target.Phase) {})
+	if err == nil {
+		_, err = inst.Wait(ctx)
+	}
+	return err
+}
+
+// blamed sees that an error is the target's and has these words.
+func blamed(t *testing.T, err error, words string) {
+	t.Helper()
+	if err == nil || target.IsLab(err) || !strings.Contains(err.Error(), words) {
+		t.Errorf("%v; want an error of the target's with %q", err, words)
+	}
+}
+
+func TestEngineDies(t *testing.T) {
+	for _, name := range []string{"docker", "docker/cli"} {
+		d := newTrouble(t, laboratory(t), name)
+		inst := d.prepare(t, "tare-dies")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- run(ctx, inst) }()
+		if err := unix.Kill(d.engine.private.pid, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		blamed(t, <-ended, "the dockerd that tare has started has ended")
+		if _, err := d.of.Prepare(ctx, target.Spec{ID: "tare-later", Rootfs: d.lab.TestRootfs}, t.TempDir()); err == nil || target.IsLab(err) {
+			t.Errorf("after its engine's death: %v", err)
+		}
+	}
+}
+
+func TestNameAndImage(t *testing.T) {
+	lab := laboratory(t)
+	for _, name := range []string{"docker", "docker/cli"} {
+		d := newTrouble(t, lab, name)
+		inst := d.prepare(t, "tare-clash")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		c, err := connect(d.engine.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		made, err := c.ContainerCreate(ctx, client.ContainerCreateOptions{Name: "tare-clash",
+			Config: &container.Config{Image: d.engine.images[lab.TestRootfs], Cmd: []string{"/bin/busybox"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := run(ctx, inst); err == nil || target.IsLab(err) {
+			t.Errorf("%s: a start under a name that is taken: %v", name, err)
+		}
+		if err := inst.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.ContainerInspect(ctx, made.ID, client.ContainerInspectOptions{}); err != nil {
+			t.Errorf("%s: the user's container of this name: %v", name, err)
+		}
+		inst = d.prepare(t, "tare-imageless")
+		if _, err := c.ContainerRemove(ctx, made.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.ImageRemove(ctx, d.engine.images[lab.TestRootfs], client.ImageRemoveOptions{Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		if err := run(ctx, inst); err == nil || target.IsLab(err) {
+			t.Errorf("%s: a start without its image: %v", name, err)
+		}
+		if err := inst.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := d.of.(target.Closer).Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The root is on a file system that takes the engine's own files and half of
+// the image.
+func TestFullDisk(t *testing.T) {
+	lab := laboratory(t)
+	if err := unix.Mount("tare", lab.RunDir, "tmpfs", 0, "size=1500k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(lab.RunDir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	d := newTrouble(t, lab, "docker")
+	_, err := d.Check(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "no space left on device") {
+		t.Errorf("on a full disk: %v", err)
+	}
+}
