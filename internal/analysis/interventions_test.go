@@ -1,0 +1,107 @@
+package analysis
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// made is what an arm of a made-up study measures in the middle: the elapsed
+// time of its 100 starts, and the wait for the lock in its watched twin.
+type made struct{ elapsed, wait float64 }
+
+// causesOf judges a single intervention on an arm, from so many blocks with a
+// scatter of 1 %, against a control that takes 1 s and waits 2 s.
+func causesOf(t *testing.T, blocks int, expect study.Expect, wait string, arm made) Cause {
+	t.Helper()
+	in := Input{Margin: 0.05, Seed: 1}
+	var records []sample.Record
+	rng := rand.New(rand.NewPCG(3, 4))
+	add := func(target string, control bool, m made) {
+		plain := study.Cell{ID: target, Target: target, Control: control, Concurrency: 32, Copies: 100}
+		watched := plain
+		watched.ID, watched.Probe, watched.Unwatched = target+"~locks", study.ProbeLocks, target
+		in.Cells = append(in.Cells, plain, watched)
+		for b := range blocks {
+			noisy := func(v float64) float64 { return v * math.Exp(0.01*rng.NormFloat64()) }
+			walls := make([]float64, 100)
+			for i := range walls {
+				walls[i] = noisy(m.elapsed / 3)
+			}
+			records = append(records, sample.Record{Block: b, Cell: plain.ID, Values: map[string][]float64{elapsed: {noisy(m.elapsed)}, wallTime: walls}},
+				sample.Record{Block: b, Cell: watched.ID, Values: map[string][]float64{"wait-rtnl": {noisy(m.wait)}}})
+		}
+	}
+	add("native", true, made{1, 2})
+	add("arm", false, arm)
+	in.Data = NewData(in.Cells, len(records))
+	for i := range records {
+		in.Data.Add(&records[i])
+	}
+	st := study.Study{Control: "native", Interventions: []study.Intervention{{Name: "it", Target: "arm", Expect: expect, Wait: wait}}}
+	all := Causes(in, st, records)
+	if len(all) != 1 {
+		t.Fatalf("%d causes", len(all))
+	}
+	return all[0]
+}
+
+func TestVerdictsOnCauses(t *testing.T) {
+	const wait = "wait-rtnl"
+	for _, test := range []struct {
+		name    string
+		blocks  int
+		expect  study.Expect
+		wait    string
+		arm     made
+		want    CauseVerdict
+		because string
+	}{
+		{"taken away, and the wait with it", 8, study.ExpectFaster, wait, made{0.5, 0.1}, CauseShown, "as predicted"},
+		{"the wait is gone altogether", 8, study.ExpectFaster, wait, made{0.5, 0}, CauseShown, "as predicted"},
+		{"faster, and the wait stays", 8, study.ExpectFaster, wait, made{0.5, 2}, CauseNotShown, "wait for the lock"},
+		{"no wait is named", 8, study.ExpectFaster, "", made{0.5, 2}, CauseShown, "as predicted"},
+		{"no faster", 8, study.ExpectFaster, wait, made{1, 0.1}, CauseRefuted, "not faster"},
+		{"slower instead", 8, study.ExpectFaster, wait, made{2, 0.1}, CauseRefuted, "not faster"},
+		{"put in, and the wait with it", 8, study.ExpectSlower, wait, made{2, 8}, CauseShown, "as predicted"},
+		{"no slower", 8, study.ExpectSlower, wait, made{1, 8}, CauseRefuted, "not slower"},
+		{"slower, with less waiting", 8, study.ExpectSlower, wait, made{2, 1}, CauseNotShown, "wait for the lock"},
+		{"nothing predicted, nothing seen", 8, study.ExpectNone, "", made{1, 2}, CauseShown, "no effect"},
+		{"nothing predicted, and an effect", 8, study.ExpectNone, "", made{2, 2}, CauseRefuted, "there is an effect"},
+		{"too few blocks", 3, study.ExpectFaster, wait, made{0.5, 0.1}, CauseNotShown, "too few blocks"},
+	} {
+		c := causesOf(t, test.blocks, test.expect, test.wait, test.arm)
+		if c.Verdict != test.want || !strings.Contains(c.Because, test.because) {
+			t.Errorf("%s: %s (%s), want %s (...%s...)", test.name, c.Verdict, c.Because, test.want, test.because)
+		}
+	}
+}
+
+func TestEffectsOfACause(t *testing.T) {
+	c := causesOf(t, 8, study.ExpectFaster, "wait-rtnl", made{0.5, 0.2})
+	for _, e := range []struct {
+		name string
+		*Effect
+		want float64
+	}{{"starts", c.Starts, 2}, {"p99", c.P99, 0.5}, {"wait", c.Watched, 0.1}} {
+		if e.Effect == nil || math.Abs(e.Ratio/e.want-1) > 0.03 || e.Interval.Low > e.want || e.Interval.High < e.want {
+			t.Errorf("%s: %+v, want %g", e.name, e.Effect, e.want)
+		}
+	}
+	if c.FewCopies {
+		t.Error("100 starts give a p99")
+	}
+}
+
+// TestCausesThatWereNotMeasured get no verdict, and no number.
+func TestCausesThatWereNotMeasured(t *testing.T) {
+	st := study.Study{Control: "native", Interventions: []study.Intervention{{Name: "it", Target: "absent", Expect: study.ExpectFaster}}}
+	c := Causes(Input{}, st, nil)
+	if len(c) != 1 || c[0].Verdict != CauseNotShown || c[0].Starts != nil || c[0].P99 != nil || c[0].Watched != nil {
+		t.Errorf("%+v", c)
+	}
+}

@@ -1,0 +1,108 @@
+package analysis
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/published"
+)
+
+// watchedRun is a cell with its watched twin, which takes longer by a factor.
+func watchedRun(blocks int, factor float64) Input {
+	cells := []study.Cell{{ID: "a", Target: "native"}, {ID: "a~locks", Target: "native", Probe: study.ProbeLocks, Unwatched: "a"}}
+	in := Input{Cells: cells, Data: NewData(cells, 2*blocks)}
+	for b := range blocks {
+		wall := 1 + float64(b)/1000
+		in.Data.Add(&sample.Record{Block: b, Cell: "a", Values: map[string][]float64{wallTime: {wall}}})
+		in.Data.Add(&sample.Record{Block: b, Cell: "a~locks", Values: map[string][]float64{wallTime: {wall * factor * (1 + float64(b%2)/1000)}}})
+	}
+	return in
+}
+
+func directoryWait() profile.Profile {
+	return profile.Profile{
+		Elapsed: 2 * time.Second, Cost: time.Millisecond,
+		Stacks: [][]string{{"down_write", "filename_create", "do_mkdirat"}, {"__mutex_lock", "cgroup_kn_lock_live", "cgroup_mkdir", "do_mkdirat"}},
+		Waits: []profile.Wait{
+			{Kind: profile.RWSem, Lock: 1, Stack: 0, Count: 1, Total: 3 * time.Second},
+			{Kind: profile.Mutex, Lock: 2, Stack: 1, Count: 1, Total: time.Second},
+		},
+	}
+}
+
+func TestWaitsTellWhatWatchingCost(t *testing.T) {
+	for _, test := range []struct {
+		blocks int
+		factor float64
+		want   string // of the warning; "" for none
+	}{
+		{12, 1.01, ""}, {12, 1.2, "longer, more than 5 %"}, {2, 1.01, "it is not shown that watching cost less than 5 %"}, {0, 1, "is not known"},
+	} {
+		all, warnings := WaitsOf(watchedRun(test.blocks, test.factor), map[string]profile.Profile{"a~locks": directoryWait()}, map[string]int{"a~locks": max(1, test.blocks)})
+		if len(all) != 1 {
+			t.Fatalf("%d cells", len(all))
+		}
+		w := all[0]
+		if w.Cell != "a~locks" || w.Elapsed != 2 || w.Cost != 0.001 || len(w.Rows) != 2 || w.Rows[0].Name != profile.Directory || math.Abs(w.Flame.Value-4) > 1e-9 {
+			t.Errorf("%+v", w)
+		}
+		if got := strings.Join(warnings, "\n"); test.want == "" && got != "" || !strings.Contains(got, test.want) {
+			t.Errorf("%d blocks, ×%g: warnings %q, want %q", test.blocks, test.factor, got, test.want)
+		}
+		if test.blocks > 0 && (w.Overhead == nil || math.Abs(w.Overhead.Ratio/test.factor-1) > 0.002) {
+			t.Errorf("overhead %+v, want %g", w.Overhead, test.factor)
+		}
+	}
+}
+
+func TestCellsWithoutATrialAreLeftOut(t *testing.T) {
+	if all, warnings := WaitsOf(watchedRun(2, 1), nil, nil); len(all)+len(warnings) != 0 {
+		t.Errorf("%+v %q", all, warnings)
+	}
+}
+
+func TestChurnOf(t *testing.T) {
+	source, err := published.LoadAs[*published.ConcurrentStart]("concurrent-start")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell := func(id, probe string, threads int) ChurnCell {
+		return ChurnCell{Cell: study.Cell{ID: id, Workload: "cgroup-v2", Probe: probe}, Kind: "churn-cgroup", Threads: threads}
+	}
+	cells := []ChurnCell{cell("t8", "", 8), cell("t1", "", 1), cell("none", "", 64), cell("t1~locks", study.ProbeLocks, 1), cell("t8~locks", study.ProbeLocks, 8)}
+	in := Input{Data: NewData(nil, 0), Metrics: map[string][]sample.Metric{"cgroup-v2": {{Name: "cycles"}, {Name: "mkdir-rate"}, {Name: "mkdir-p50"}, {Name: "mkdir-p99"}}}}
+	for b := range 6 {
+		for id, cycles := range map[string]float64{"t1": 100, "t8": 400} {
+			in.Data.Add(&sample.Record{Block: b, Cell: id, Values: map[string][]float64{"cycles": {cycles}, "mkdir-rate": {2 * cycles}, "mkdir-p50": {1e-3}, "mkdir-p99": {5e-3}}})
+		}
+	}
+	lone := directoryWait()
+	lone.Waits = lone.Waits[1:]
+	c := ChurnOf(in, cells, map[string]profile.Profile{"t1~locks": lone, "t8~locks": directoryWait()}, source)
+	if len(c.Curves) != 1 || len(c.Curves[0].Points) != 2 {
+		t.Fatalf("%+v", c.Curves)
+	}
+	for i, want := range []ChurnPoint{{Threads: 1, Rate: Summary{Median: 100}}, {Threads: 8, Rate: Summary{Median: 400}}} {
+		p := c.Curves[0].Points[i]
+		if p.Threads != want.Threads || p.Rate.Median != want.Rate.Median || len(p.Phases) != 1 || p.Phases[0] != (ChurnPhase{"mkdir", 2 * want.Rate.Median, 1e-3, 5e-3}) {
+			t.Errorf("%+v", p)
+		}
+	}
+	// The tree is of the most threads: three quarters for the directory, one for cgroup_mutex.
+	here := map[string]float64{}
+	var shares float64
+	for _, b := range c.Tree {
+		here[b.Path], shares = b.Here["cgroup-v2"], shares+b.PublishedWait
+	}
+	if here["mkdir → the directory's i_rwsem"] != 0.75 || here["mkdir → cgroup_mkdir → cgroup_mutex"] != 0.25 || math.Abs(shares-1) > 1e-9 {
+		t.Errorf("%v, published shares sum up to %g", here, shares)
+	}
+	if math.Abs(c.Tree[0].Published-0.3012) > 1e-9 {
+		t.Errorf("published %g, want 30.12 %%", c.Tree[0].Published)
+	}
+}
