@@ -28,7 +28,7 @@ type OverflowError struct {
 
 func (e *OverflowError) Error() string {
 	return fmt.Sprintf("neighbour table overflow after %d of %d entries: the IPv4 table is one for all namespaces of the machine, "+
-		"and entries that were learned fill it up to net.ipv4.neigh.default.gc_thresh3; take fewer containers, permanent entries, or raise it with --allow-sysctl",
+		"and entries that were learned fill it up to net.ipv4.neigh.default.gc_thresh3; take fewer containers, permanent entries, or raise it (sysctl)",
 		e.Entries, e.Of)
 }
 
