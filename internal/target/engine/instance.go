@@ -26,6 +26,7 @@ type instance struct {
 
 	mu      sync.Mutex // guards what follows
 	created bool       // a container of this name may be there, and is ours
+	id      string     // the engine's own of it
 	started bool
 	begun   chan struct{}      // closed when no request of the start is under way
 	cancel  context.CancelFunc // of the requests that live as long as the container
@@ -80,7 +81,7 @@ func (i *instance) begin(ctx, life context.Context, mark func(target.Phase)) err
 		return i.explain("create", err)
 	}
 	i.mu.Lock()
-	i.created = true
+	i.created, i.id = true, made.ID
 	i.mu.Unlock()
 	mark(target.PhaseCreated)
 	if ctx.Err() != nil {
@@ -241,6 +242,7 @@ func (i *instance) remove() error {
 	if err != nil && !errdefs.IsNotFound(err) && i.driver.engine.dead() == nil {
 		return i.explain("remove", err)
 	}
+	i.driver.engine.private.endShim(i.id)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -141,6 +142,38 @@ func cover(dir, session string) []launch.Step {
 		steps = append(steps, launch.Bind(at+"/session", session, false)...)
 	}
 	return steps
+}
+
+// shimTime is how long a shim may outlive the container that was removed.
+const shimTime = time.Second
+
+// endShim waits for the shim of a removed container to end, and kills one that
+// stays: dockerd forgets that of a runtime whose start it has given up (runsc),
+// and it would stand beside every later trial.
+func (p *private) endShim(container string) {
+	trees, err := sys.Cgroups()
+	if p == nil || container == "" || err != nil {
+		return
+	}
+	for until := time.Now().Add(shimTime); ; time.Sleep(5 * time.Millisecond) {
+		pids, err := trees.PIDs(p.cgroup)
+		if err != nil {
+			return
+		}
+		pids = slices.DeleteFunc(pids, func(pid int) bool {
+			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			return err != nil || !strings.Contains(string(line), "-id\x00"+container+"\x00")
+		})
+		if len(pids) == 0 {
+			return
+		}
+		if time.Now().After(until) {
+			for _, pid := range pids {
+				_ = unix.Kill(pid, unix.SIGKILL) // one that has ended meanwhile
+			}
+			return
+		}
+	}
 }
 
 func (p *private) log() string { return filepath.Join(p.dir, "log") }
