@@ -142,10 +142,18 @@ func awaitMark(ctx context.Context, from *os.File) (bool, error) {
 	return err == nil && strings.HasSuffix(line, "tare:acted"), nil
 }
 
+// stateTime is how long a runtime may take to write down that a container runs
+// which acts already: crun lets the payload go first.
+const stateTime = 2 * time.Second
+
 // ask queries the running container.
 func (d *Driver) ask(ctx context.Context, binary string, spec target.Spec, dir string, notes map[string]string) error {
 	h := home{dir}
 	status, err := d.status(ctx, binary, h, spec.ID)
+	for until := time.Now().Add(stateTime); (err != nil || status.Status != "running") && ctx.Err() == nil && time.Now().Before(until); {
+		time.Sleep(10 * time.Millisecond)
+		status, err = d.status(ctx, binary, h, spec.ID)
+	}
 	if err != nil {
 		return err
 	}
