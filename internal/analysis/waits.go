@@ -20,11 +20,14 @@ type Waits struct {
 	// Overhead is the wall time of watched trials against those of the same
 	// blocks that nothing watched; nil where there are none.
 	Overhead *Effect           `json:"overhead,omitempty"`
-	Cost     float64           `json:"cost"` // CPU seconds of the probe's programs, in all these trials
-	Rows     []profile.Row     `json:"rows,omitempty"`
-	Flame    profile.Node      `json:"flame"`
-	Lost     map[string]uint64 `json:"lost,omitempty"`
-	Notes    []string          `json:"notes,omitempty"`
+	Cost     float64           `json:"cost"`            // CPU seconds of the probe's programs, in all these trials
+	Rows     []profile.Row     `json:"rows,omitempty"`  // of the lock probe
+	Times    []profile.TimeRow `json:"times,omitempty"` // of the stack probe
+	// States are the seconds of all threads in each state, of the stack probe.
+	States map[profile.State]float64 `json:"states,omitempty"`
+	Flame  profile.Node              `json:"flame"`
+	Lost   map[string]uint64         `json:"lost,omitempty"`
+	Notes  []string                  `json:"notes,omitempty"`
 }
 
 // wallTime is the metric that tells how much watching slows down.
@@ -41,12 +44,8 @@ func WaitsOf(in Input, profiles map[string]profile.Profile, trials map[string]in
 		if c.Probe == "" || trials[c.ID] == 0 {
 			continue
 		}
-		p := profiles[c.ID]
-		w := Waits{
-			Cell: c.ID, Target: c.Target, Group: c.Group, Probe: c.Probe, Trials: trials[c.ID],
-			Elapsed: p.Elapsed.Seconds(), Cost: p.Cost.Seconds(),
-			Rows: p.Table(), Flame: p.Flame(), Lost: p.Lost, Notes: p.Notes,
-		}
+		w := waitsOf(c.Probe, c.Target, profiles[c.ID])
+		w.Cell, w.Group, w.Trials = c.ID, c.Group, trials[c.ID]
 		w.Overhead = in.overhead(c)
 		warnings = append(warnings, w.warnings()...)
 		all = append(all, w)
@@ -56,8 +55,19 @@ func WaitsOf(in Input, profiles map[string]profile.Profile, trials map[string]in
 
 // WaitsOfOne is a single profile, of what ran already and was not compared.
 func WaitsOfOne(probe, name string, p profile.Profile) Waits {
-	return Waits{Target: name, Probe: probe, Trials: 1, Elapsed: p.Elapsed.Seconds(), Cost: p.Cost.Seconds(),
-		Rows: p.Table(), Flame: p.Flame(), Lost: p.Lost, Notes: p.Notes}
+	return waitsOf(probe, name, p)
+}
+
+func waitsOf(probe, target string, p profile.Profile) Waits {
+	w := Waits{Target: target, Probe: probe, Trials: 1, Elapsed: p.Elapsed.Seconds(), Cost: p.Cost.Seconds(),
+		Rows: p.Table(), Times: p.Times(), Flame: p.Flame(), Lost: p.Lost, Notes: p.Notes}
+	if len(p.Samples) > 0 {
+		w.States = map[profile.State]float64{}
+		for _, state := range profile.States() {
+			w.States[state] = p.StateTotal(state)
+		}
+	}
+	return w
 }
 
 // overhead compares a watched cell with the one of which it is the twin.

@@ -12,7 +12,7 @@ import (
 	"github.com/tarelab/tare/internal/study"
 )
 
-// watchFlags are the options of tare locks.
+// watchFlags are the options of tare locks and tare stacks.
 type watchFlags struct {
 	measureFlags
 	on          string
@@ -37,9 +37,25 @@ With --pid or --cgroup it watches what already runs, until Ctrl-C or --for.
 
 It needs root, Linux 5.19 and a kernel with BTF. Names marked * are inferred:
 docs/locks.md says how.`,
-		`  tare locks -- sh -c 'for i in 1 2 3; do sort /etc/services; done'
+		`  tare locks -- sh -c 'for i in 1 2 3; do sort /etc/passwd; done'
   tare locks --on native --concurrency 32 -- true
   tare locks --pid 4711 --for 10s`)
+}
+
+func stacksCommand(env *Env) *cobra.Command {
+	return watchCommand(env, study.ProbeStacks, "stacks [flags] -- CMD [ARG...]", "Show where a command's time goes, by stack",
+		`stacks runs CMD on a target, several times with and as often without a probe in
+the kernel, in turn, and shows where the time of its threads went: on a CPU (by
+samples), asleep, or waiting for a CPU (each switch), by kernel and user stack. It
+writes a pprof profile and folded stacks; tare report RUN --format html has the
+flame graph. The two kinds of trial tell what watching costs.
+
+With --pid or --cgroup it watches what already runs, until Ctrl-C or --for.
+
+It needs root, Linux 5.8 and a kernel with BTF: docs/locks.md.`,
+		`  tare stacks -- sh -c 'for i in 1 2 3; do sort /etc/passwd; done'
+  tare stacks --on docker --concurrency 10 -- true
+  tare stacks --pid 4711 --for 10s`)
 }
 
 func watchCommand(env *Env, probe, use, short, long, example string) *cobra.Command {
@@ -93,13 +109,19 @@ func (f *watchFlags) check(c *cobra.Command, args []string) error {
 	return nil
 }
 
+// titles are the title and the question of each probe's study.
+var titles = map[string][2]string{
+	study.ProbeLocks:  {"What waits in the kernel", "What do the command's threads wait for, and where?"},
+	study.ProbeStacks: {"Where the time goes", "Where do the command's threads spend their time?"},
+}
+
 // study is the one cell with its watched twin.
 func (f *watchFlags) study(probe string, args []string) study.Study {
-	no := false
+	no, words := false, titles[probe]
 	return study.Study{
 		ID:        probe,
-		Title:     "What waits in the kernel: " + strings.Join(args, " "),
-		Question:  "What do the command's threads wait for, and where?",
+		Title:     words[0] + ": " + strings.Join(args, " "),
+		Question:  words[1],
 		Targets:   []string{f.on},
 		Control:   f.on,
 		Workloads: []study.Workload{{Name: filepath.Base(args[0]), Kind: "command", Args: args}},

@@ -470,9 +470,8 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 // nowhere: it is no trial of the run.
 func (p *Plan) probes(c study.Cell, seq int) []trial.Probe {
 	keep := func(found profile.Profile) error { return p.Run.KeepProfile(seq, found) }
-	switch {
-	case c.Probe == study.ProbeLocks && p.Run != nil:
-		return []trial.Probe{ebpf.Locks{Keep: keep}}
+	if record := recorders[c.Probe]; record != nil && p.Run != nil {
+		return []trial.Probe{ebpf.Probe{Record: record, Root: p.root.Rootfs, Keep: keep}}
 	}
 	return nil
 }

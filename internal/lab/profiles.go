@@ -17,8 +17,9 @@ import (
 )
 
 // recorders begin to record, by the name that studies have for a probe.
-var recorders = map[string]func(ebpf.Selection) (stop func() (profile.Profile, error), err error){
-	study.ProbeLocks: ebpf.RecordLocks,
+var recorders = map[string]ebpf.Recorder{
+	study.ProbeLocks:  ebpf.RecordLocks,
+	study.ProbeStacks: ebpf.RecordStacks,
 }
 
 // canWatch proves that the study's probes work here, before anything is

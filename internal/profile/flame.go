@@ -34,19 +34,23 @@ func (p Profile) weighed() []weighed {
 	var all []weighed
 	names := p.names()
 	for i, w := range p.Waits {
-		path := outermost(w.Kernel, "", p.frames(w.Stack), nil)
+		path := outermost("", w.Kernel, "", p.frames(w.Stack), nil)
 		all = append(all, weighed{append(path, "["+names[i].lock+"]"), w.Total.Seconds(), w.Count})
 	}
 	for _, s := range p.Samples {
-		all = append(all, weighed{outermost(s.Kernel, s.Comm, p.frames(s.Stack), p.frames(s.User)), s.Total.Seconds(), s.Count})
+		all = append(all, weighed{outermost(s.State, s.Kernel, s.Comm, p.frames(s.Stack), p.frames(s.User)), s.Total.Seconds(), s.Count})
 	}
 	slices.SortStableFunc(all, func(a, b weighed) int { return cmp.Compare(strings.Join(a.path, ";"), strings.Join(b.path, ";")) })
 	return all
 }
 
-// outermost turns stacks round: whose, the program's frames, the kernel's.
-func outermost(kernel bool, comm string, frames, user []string) []string {
+// outermost turns stacks round: the state, whose, the program's frames, the
+// kernel's.
+func outermost(state State, kernel bool, comm string, frames, user []string) []string {
 	var path []string
+	if state != "" {
+		path = append(path, string(state))
+	}
 	if kernel {
 		path = append(path, kernelThreads)
 	}

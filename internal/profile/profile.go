@@ -40,12 +40,27 @@ type Wait struct {
 	Times  Histogram     `json:"times"`
 }
 
-// A Sample sums up what was seen on one stack.
+// State is what a thread does.
+type State string
+
+// The states of a thread.
+const (
+	OnCPU    State = "on CPU"
+	Asleep   State = "asleep"
+	Runnable State = "waiting for a CPU"
+)
+
+// States are all states, in the order of reports.
+func States() []State { return []State{OnCPU, Asleep, Runnable} }
+
+// A Sample sums up what was seen on one stack. On a CPU, Count is the number of
+// samples and Total the share of the time that threads ran, which is exact; off
+// it, both are exact.
 type Sample struct {
-	Off    bool          `json:"off,omitempty"` // off the CPU; else on it
-	Stack  int           `json:"stack"`         // kernel's, index into Profile.Stacks; -1 for none
-	User   int           `json:"user"`          // the program's, the same
-	Comm   string        `json:"comm"`          // the thread's name
+	State  State         `json:"state"`
+	Stack  int           `json:"stack"` // kernel's, index into Profile.Stacks; -1 for none
+	User   int           `json:"user"`  // the program's, the same
+	Comm   string        `json:"comm"`  // the thread's name
 	Kernel bool          `json:"kernel,omitempty"`
 	Count  uint64        `json:"count"`
 	Total  time.Duration `json:"total"`

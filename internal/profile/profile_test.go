@@ -88,15 +88,17 @@ func TestLockShare(t *testing.T) {
 
 func TestValuesAreThoseOfTheMetrics(t *testing.T) {
 	got := map[string]float64{}
-	for _, v := range made().Values() {
-		got[v.Metric] = v.Value
+	for _, p := range []Profile{made(), spent()} {
+		for _, v := range p.Values() {
+			got[v.Metric] = v.Value
+		}
 	}
 	for _, m := range Metrics() {
 		if _, ok := got[m.Name]; !ok {
 			t.Errorf("no value of %s", m.Name)
 		}
 	}
-	for metric, want := range map[string]float64{LockWait: 0.043, LockWaits: 104, SleepWait: 0, ProbeTime: 0.005, "wait-cgroup-mutex": 0.04, "wait-pernet": 0.05, "wait-rtnl": 0} {
+	for metric, want := range map[string]float64{LockWait: 0.043, LockWaits: 104, SleepWait: 0, ProbeTime: 0.005, "wait-cgroup-mutex": 0.04, "wait-pernet": 0.05, "wait-rtnl": 0, OnCPUTime: 0.07, AsleepTime: 0.061, RunnableTime: 0.002} {
 		if math.Abs(got[metric]-want) > 1e-9 {
 			t.Errorf("%s: %g, want %g", metric, got[metric], want)
 		}
@@ -122,7 +124,7 @@ func TestMergeAddsUp(t *testing.T) {
 // TestFoldedAndPprof reads back what is written: frames, counts and times agree.
 func TestFoldedAndPprof(t *testing.T) {
 	p := made()
-	p.Samples = []Sample{{Stack: 2, User: -1, Comm: "sh", Count: 7, Total: 70 * ms}}
+	p.Samples = []Sample{{State: OnCPU, Stack: 2, User: -1, Comm: "sh", Count: 7, Total: 70 * ms}}
 	var folded, packed bytes.Buffer
 	if err := p.Folded(&folded); err != nil {
 		t.Fatal(err)
@@ -132,7 +134,7 @@ func TestFoldedAndPprof(t *testing.T) {
 		"do_rmdir;nobody_knows:me;__mutex_lock;[cgroup_mutex] 10000":                      10,
 		"kernel threads;process_one_work;cleanup_net;down_write;[pernet_ops_rwsem] 50000": 50,
 		"[other] 3000": 3,
-		"sh;process_one_work;cleanup_net;down_write 70000": 70,
+		"on CPU;sh;process_one_work;cleanup_net;down_write 70000": 70,
 	}
 	lines := strings.Split(strings.TrimSpace(folded.String()), "\n")
 	for _, line := range lines {
@@ -202,5 +204,71 @@ func TestHistogram(t *testing.T) {
 		if err := json.Unmarshal([]byte(bad), &back); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
+	}
+}
+
+// spent is a profile of stacks: what ran, slept, spun and waited for a CPU.
+func spent() Profile {
+	return Profile{
+		Elapsed: time.Second, Cost: 5 * ms,
+		Stacks: [][]string{
+			{"osq_lock", "rwsem_optimistic_spin", "rwsem_down_write_slowpath", "down_write", "filename_create"},
+			{"__schedule", "schedule", "schedule_preempt_disabled", "__mutex_lock.constprop.0", "cgroup_kn_lock_live", "cgroup_mkdir"},
+			{"schedule", "do_wait", "kernel_wait4"},
+			{"main"},
+			{"schedule", "__wait_rcu_gp", "synchronize_rcu_normal", "namespace_unlock"},
+			{"mutex_unlock", "cgroup_kn_unlock"},
+		},
+		Samples: []Sample{
+			{State: OnCPU, Stack: 0, User: 3, Comm: "churn", Count: 2, Total: 20 * ms},
+			{State: OnCPU, Stack: -1, User: 3, Comm: "churn", Count: 4, Total: 40 * ms},
+			{State: OnCPU, Stack: 5, User: 3, Comm: "churn", Count: 1, Total: 10 * ms},
+			{State: Asleep, Stack: 1, User: -1, Comm: "churn", Count: 5, Total: 30 * ms},
+			{State: Asleep, Stack: 2, User: -1, Comm: "sh", Count: 1, Total: 20 * ms},
+			{State: Asleep, Stack: 2, User: -1, Comm: "ls", Count: 1, Total: 10 * ms},
+			{State: Asleep, Stack: 4, User: -1, Comm: "ls", Count: 1, Total: ms},
+			{State: Runnable, Stack: 1, User: -1, Comm: "ls", Count: 1, Total: 2 * ms},
+			{State: OnCPU, Stack: 2, User: -1, Comm: "kworker", Kernel: true, Count: 1, Total: 3 * ms},
+		},
+		Lost: map[string]uint64{"stacks": 3},
+	}
+}
+
+func TestTimes(t *testing.T) {
+	rows := spent().Times()
+	want := []TimeRow{
+		{State: OnCPU, Name: "main", Count: 4, Total: 0.04, Of: []Part{{"churn", 0.04}}},
+		{State: Asleep, Name: CgroupMutex, Lock: true, Count: 5, Total: 0.03, Of: []Part{{"churn", 0.03}}},
+		{State: Asleep, Name: "do_wait", Count: 2, Total: 0.03, Of: []Part{{"sh", 0.02}, {"ls", 0.01}}},
+		{State: OnCPU, Name: "osq_lock", Count: 2, Total: 0.02, Of: []Part{{"churn", 0.02}}},
+		{State: OnCPU, Name: "mutex_unlock", Count: 1, Total: 0.01, Of: []Part{{"churn", 0.01}}},
+		{State: OnCPU, Name: "schedule", Kernel: true, Count: 1, Total: 0.003, Of: []Part{{"kworker", 0.003}}},
+		{State: Runnable, Name: "cgroup_kn_lock_live", Count: 1, Total: 0.002, Of: []Part{{"ls", 0.002}}},
+		{State: Asleep, Name: "namespace_unlock", Count: 1, Total: 0.001, Of: []Part{{"ls", 0.001}}},
+	}
+	if !reflect.DeepEqual(rows, want) {
+		t.Errorf("%+v\nwant %+v", rows, want)
+	}
+}
+
+// TestEstimate makes waits of stacks: those asleep in a lock's code and those that
+// spin in it, and not those that give one back.
+func TestEstimate(t *testing.T) {
+	e := spent().Estimate()
+	got := map[string]Row{}
+	for _, r := range e.Table() {
+		got[r.Name] = r
+	}
+	for name, want := range map[string]Row{
+		Directory:          {Kind: RWSem, Waits: 2, Total: 0.02},
+		CgroupMutex:        {Kind: Mutex, Waits: 5, Total: 0.03},
+		"RCU grace period": {Kind: Sleep, Waits: 1, Total: 0.001},
+	} {
+		if r := got[name]; r.Kind != want.Kind || r.Waits != want.Waits || math.Abs(r.Total-want.Total) > 1e-9 || !r.Inferred || r.P99 != 0 {
+			t.Errorf("%s: %+v, want %+v", name, r, want)
+		}
+	}
+	if len(got) != 3 || len(e.Notes) != 1 || e.Lost["stacks"] != 3 || e.Cost != 5*ms {
+		t.Errorf("%+v of %+v", got, e)
 	}
 }

@@ -162,7 +162,7 @@ func (p Profile) nameOne(w Wait) named {
 	switch {
 	case w.Symbol != "":
 		return named{w.Symbol, false}
-	case w.Lock == 0 && w.Kind != Sleep:
+	case w.Lock == 0 && w.Stack < 0 && w.Kind != Sleep:
 		return named{other, false}
 	}
 	return named{infer(w.Kind, p.frames(w.Stack)), true}

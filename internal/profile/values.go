@@ -4,10 +4,13 @@ import "github.com/tarelab/tare/internal/sample"
 
 // Names of the metrics of a profile. Those of single locks are in Metrics.
 const (
-	LockWait  = "lock-wait"
-	LockWaits = "lock-waits"
-	SleepWait = "sleep-wait"
-	ProbeTime = "probe-time"
+	LockWait     = "lock-wait"
+	LockWaits    = "lock-waits"
+	SleepWait    = "sleep-wait"
+	ProbeTime    = "probe-time"
+	OnCPUTime    = "on-cpu"
+	AsleepTime   = "asleep"
+	RunnableTime = "runnable"
 )
 
 // tracked are the locks of a container's start that have a metric each.
@@ -22,6 +25,17 @@ var tracked = []struct{ metric, lock, help string }{
 	{"wait-rcu-expedited", "RCU expedited grace period", "the same, hurried"},
 }
 
+// ofStates are the metrics of threads' states.
+var ofStates = []struct {
+	metric string
+	state  State
+	help   string
+}{
+	{OnCPUTime, OnCPU, "time that the trial's threads ran"},
+	{AsleepTime, Asleep, "time that the trial's threads slept, for whatever reason"},
+	{RunnableTime, Runnable, "time that the trial's threads waited for a CPU after one was taken from them"},
+}
+
 // Metrics are what Values gives, with what they mean.
 func Metrics() []sample.Metric {
 	metrics := []sample.Metric{
@@ -33,11 +47,26 @@ func Metrics() []sample.Metric {
 		metrics = append(metrics, sample.Metric{Name: t.metric, Unit: sample.Seconds, Better: sample.Lower,
 			Help: "time that threads, the kernel's included, waited for " + t.lock + ": " + t.help})
 	}
+	for _, m := range ofStates {
+		metrics = append(metrics, sample.Metric{Name: m.metric, Unit: sample.Seconds, Better: sample.Lower, Help: m.help + ", summed over threads"})
+	}
 	return append(metrics, sample.Metric{Name: ProbeTime, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of the probe's own programs"})
 }
 
-// Values are the numbers of a profile.
+// Values are the numbers of a profile: of its samples where it has some, else of
+// its waits.
 func (p Profile) Values() []sample.Value {
+	if len(p.Samples) == 0 {
+		return p.waitValues()
+	}
+	values := []sample.Value{{Metric: ProbeTime, Value: p.Cost.Seconds()}}
+	for _, m := range ofStates {
+		values = append(values, sample.Value{Metric: m.metric, Value: p.StateTotal(m.state)})
+	}
+	return values
+}
+
+func (p Profile) waitValues() []sample.Value {
 	var lock, sleep float64
 	var waits uint64
 	byName := map[string]float64{}

@@ -114,9 +114,7 @@ func sections(c analysis.Claims) []section {
 	if c.Churn != nil {
 		out = append(out, churnSection(c.Churn))
 	}
-	if len(c.Waits) > 0 {
-		out = append(out, waitsSection(c.Waits))
-	}
+	out = append(out, waitsSections(c.Waits)...)
 	if c.Network != nil {
 		out = append(out, networkSection(c.Network, c.Tables))
 	}

@@ -17,18 +17,29 @@ import (
 // waitRows is how many locks a table shows; JSON has all.
 const waitRows = 20
 
-// waitsSection shows what watched cells waited for.
-func waitsSection(all []analysis.Waits) section {
-	s := section{ID: "waits", Title: "What it waited for", Note: waitsLegend}
+// waitsSections show what watched cells waited for, and where their time went.
+func waitsSections(all []analysis.Waits) []section {
+	var out []section
+	locks := section{ID: "waits", Title: "What it waited for", Note: waitsLegend}
+	stacks := section{ID: "stacks", Title: "Where its time went", Note: timesLegend}
 	for _, w := range all {
-		s.Tables = append(s.Tables, waitsGrid(w))
-		s.Findings = append(s.Findings, waitsFinding(w))
+		s, grid, finding := &locks, waitsGrid, waitsFinding
+		if w.States != nil {
+			s, grid, finding = &stacks, timesGrid, timesFinding
+		}
+		s.Tables = append(s.Tables, grid(w))
+		s.Findings = append(s.Findings, finding(w))
 		for _, l := range waitsLost(w) {
 			s.Findings = append(s.Findings, waitsTitle(w)+" "+l+".")
 		}
 	}
-	s.Headline = s.Findings
-	return s
+	for _, s := range []section{locks, stacks} {
+		if len(s.Tables) > 0 {
+			s.Headline = s.Findings
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // waitsFinding says what a watched cell waited for most, and what watching cost.
@@ -102,7 +113,7 @@ func waitsGrid(w analysis.Waits) shownGrid {
 			p99 = digits(r.P99 / one.Factor)
 		}
 		g.Rows = append(g.Rows, []string{lockName(r), where(r), strconv.FormatUint(r.Waits, 10),
-			digits(r.Total / total.Factor), p99, ofElapsed(w, r), lockKind(r), digits(r.Most / one.Factor)})
+			digits(r.Total / total.Factor), p99, perElapsed(w, r.Total), lockKind(r), digits(r.Most / one.Factor)})
 	}
 	return g
 }
@@ -129,13 +140,13 @@ func lockKind(r profile.Row) string {
 	return string(r.Kind)
 }
 
-// ofElapsed is the total over the elapsed time: how many threads waited at a
+// perElapsed is a total over the elapsed time: how many threads were there at a
 // moment, on average.
-func ofElapsed(w analysis.Waits, r profile.Row) string {
+func perElapsed(w analysis.Waits, total float64) string {
 	if w.Elapsed == 0 {
 		return missing
 	}
-	return strconv.FormatFloat(r.Total/w.Elapsed, 'f', 2, 64)
+	return strconv.FormatFloat(total/w.Elapsed, 'f', 2, 64)
 }
 
 // where is the function that waits most, with its share.
@@ -155,8 +166,9 @@ const waitsLegend = `* inferred from the function that waits, or from another th
 // WriteWaits writes what something that already ran waited for.
 func WriteWaits(w io.Writer, claim analysis.Waits, o Options) error {
 	p := printer{w: newSink(w), Options: o}
-	s := waitsSection([]analysis.Waits{claim})
-	p.list("Findings", "", s.Findings)
-	p.section(s)
+	for _, s := range waitsSections([]analysis.Waits{claim}) {
+		p.list("Findings", "", s.Findings)
+		p.section(s)
+	}
 	return p.w.flush("the waits")
 }

@@ -321,7 +321,7 @@ func (c *checker) rules(s Study) {
 	c.distinct("probes", s.Probes)
 	for i, p := range s.Probes {
 		if p != "" {
-			c.known(fmt.Sprintf("probes[%d]", i), "probe", p, []string{ProbeLocks})
+			c.known(fmt.Sprintf("probes[%d]", i), "probe", p, []string{ProbeLocks, ProbeStacks})
 		}
 	}
 	if views := []string{string(ViewPriceList), string(ViewLadder)}; !slices.Contains(views, string(s.View)) {

@@ -206,9 +206,11 @@ type Cell struct {
 	Unwatched string `json:"unwatched,omitempty"`
 }
 
-// ProbeLocks is the probe that a study may ask for: waits for kernel locks, and
-// other uninterruptible waits.
-const ProbeLocks = "locks"
+// The probes that a study may ask for.
+const (
+	ProbeLocks  = "locks"  // waits for kernel locks, and other uninterruptible waits
+	ProbeStacks = "stacks" // what ran, slept and waited for a CPU, by stack
+)
 
 // AATarget is how an A/A twin of a target is shown.
 func AATarget(target string) string { return target + " (A/A)" }

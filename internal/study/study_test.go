@@ -81,7 +81,7 @@ func TestRefusals(t *testing.T) {
 		minimal + "timeout: -1s":                                          "is not above zero",
 		minimal + "aa: yes":                                               "neither true nor false",
 		minimal + "view: laddr":                                           `did you mean "ladder"?`,
-		minimal + "probes: [stacks]":                                      `demo.yaml:3:10: probes[0]: unknown probe "stacks": known are locks`,
+		minimal + "probes: [cpu]":                                         `demo.yaml:3:10: probes[0]: unknown probe "cpu": known are locks, stacks`,
 		minimal + "probes: [lokcs]":                                       `did you mean "locks"?`,
 		minimal + "probes: [locks, locks]":                                "stands twice",
 		minimal + "id: My Study":                                          "is no id",

@@ -3,10 +3,10 @@ import flamegraph from "d3-flame-graph";
 import { drawn, h } from "./dom";
 import type { Frame, Page, Waits } from "./types";
 
-// waitsFigures are the flame graphs of the watched cells: the wider a frame,
-// the longer its threads waited or ran there.
-export function waitsFigures(page: Page): HTMLElement[] {
-  return (page.claims.waits ?? []).filter((w) => w.flame.children?.length).map(flame);
+// flames are the flame graphs of the cells that a probe watched: the wider a
+// frame, the longer its threads waited or ran there.
+export function flames(probe: Waits["probe"]): (page: Page) => HTMLElement[] {
+  return (page) => (page.claims.waits ?? []).filter((w) => w.probe === probe && w.flame.children?.length).map(flame);
 }
 
 function flame(w: Waits): HTMLElement {
@@ -31,7 +31,7 @@ function flame(w: Waits): HTMLElement {
     "figure",
     {},
     h("figcaption", {}, `${w.group.replace(`~${w.probe}`, "")}, ${w.target}: ${w.probe === "locks" ? "waits by stack" : "time by stack"}, ${duration(w.flame.value)} in ${w.trials} trials`),
-    h("p", { class: "note" }, "Callers stand below; a click on a frame zooms in. In brackets what was waited for."),
+    h("p", { class: "note" }, `Callers stand below; a click on a frame zooms in. ${w.probe === "locks" ? "In brackets what was waited for." : "At the bottom what the threads did, and their names."}`),
     h("p", { class: "controls" }, search, " ", back),
     drawing,
   );

@@ -1,6 +1,6 @@
 import { figure } from "./figure";
 import { h, section } from "./dom";
-import { waitsFigures } from "./flame";
+import { flames } from "./flame";
 import { networkFigures } from "./network";
 import { unixFigures } from "./unix";
 import type { Figure, Grid, Page, Section } from "./types";
@@ -9,7 +9,8 @@ import type { Figure, Grid, Page, Section } from "./types";
 const own: Record<string, (page: Page) => HTMLElement[]> = {
   "docker-on-loongson": unixFigures,
   "bridge-network": networkFigures,
-  waits: waitsFigures,
+  waits: flames("locks"),
+  stacks: flames("stacks"),
 };
 
 // study is the part of the page that a study has for itself.

@@ -7,3 +7,4 @@ package ebpf
 // architectures are little-endian, and no program reads registers: one object
 // serves them all.
 //go:generate go tool bpf2go -go-package ebpf -cc clang-14 -strip llvm-strip-14 -target bpfel -output-suffix "" locks locks.bpf.c -- -O2 -Wall -Wextra -Werror -Wno-unused-function -Wno-unused-parameter
+//go:generate go tool bpf2go -go-package ebpf -cc clang-14 -strip llvm-strip-14 -target bpfel -output-suffix "" stacks stacks.bpf.c -- -O2 -Wall -Wextra -Werror -Wno-unused-function -Wno-unused-parameter

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/tarelab/tare/internal/profile"
 )
 
 // symbols are the kernel's, by address.
@@ -57,14 +59,21 @@ func readSymbols(file string) (*symbols, error) {
 	return s, lines.Err()
 }
 
+// noteHidden says in a profile that its functions have no names.
+func (s *symbols) noteHidden(p *profile.Profile) {
+	if s.hidden {
+		p.Notes = append(p.Notes, "the kernel hides its addresses (kernel.kptr_restrict): its functions and locks have no names")
+	}
+}
+
 // endOfText is how the symbols end that stand behind the kernel's last function
 // ("_etext", "_einittext"): what is there has been compiled at run time.
 const endOfText = "text"
 
-// function names the function that a return address lies in; the address
-// itself where nothing is known.
+// function names the function that an address lies in; the address itself where
+// nothing is known.
 func (s *symbols) function(address uint64) string {
-	name, _ := find(s.text, address-1) // a return address may be the next function's first
+	name, _ := find(s.text, address)
 	if name != "" && !strings.HasSuffix(name, endOfText) {
 		return name
 	}

@@ -1,44 +1,15 @@
 package ebpf
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/tarelab/tare/internal/profile"
-	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/target"
 )
 
-// Locks records the waits for locks and other uninterruptible waits of a
-// trial's processes, and of the kernel's threads meanwhile. It keeps the profile
-// by Keep, and gives the metrics of profile.Metrics.
-type Locks struct {
-	Keep func(profile.Profile) error
-}
-
-// Begin arms the probe for the watched processes.
-func (l Locks) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
-	own, err := Select(on)
-	if err != nil {
-		return nil, fmt.Errorf("lock probe: %w", err)
-	}
-	stop, err := RecordLocks(own)
-	if err != nil {
-		return nil, err
-	}
-	return func() ([]sample.Value, error) {
-		p, err := stop()
-		if err != nil {
-			return nil, fmt.Errorf("lock probe: %w", err)
-		}
-		return p.Values(), l.Keep(p)
-	}, nil
-}
-
-// RecordLocks records until the returned function is called. The error is a
-// target.CannotError where this machine or this user cannot.
+// RecordLocks records waits for locks and other uninterruptible waits, of a
+// selection and of the kernel's threads meanwhile. It is a Recorder.
 func RecordLocks(own Selection) (stop func() (profile.Profile, error), err error) {
 	symbols, err := kernelSymbols()
 	if err != nil {
@@ -70,9 +41,7 @@ func RecordLocks(own Selection) (stop func() (profile.Profile, error), err error
 }
 
 func readWaits(p *profile.Profile, o *locksObjects, known *symbols) error {
-	if known.hidden {
-		p.Notes = append(p.Notes, "the kernel hides its addresses (kernel.kptr_restrict): functions and locks have no names")
-	}
+	known.noteHidden(p)
 	stacks := &stackTable{symbols: known, stacks: o.Stacks, profile: p, at: map[uint64]int{}}
 	var key locksKey
 	var sum locksSum

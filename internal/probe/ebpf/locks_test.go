@@ -144,7 +144,7 @@ func TestSymbols(t *testing.T) {
 		return s
 	}
 	s := write("00001000 T first\n00002000 t second\t[module]\n00003000 T _etext\nnonsense\n00009000 D cgroup_mutex\n0000b000 d __per_cpu\n")
-	for address, want := range map[uint64]string{0x1004: "first", 0x2000: "first", 0x2001: "second", 0x3010: "0x3010", 0x10: "0x10"} {
+	for address, want := range map[uint64]string{0x1004: "first", 0x1fff: "first", 0x2000: "second", 0x3010: "0x3010", 0x10: "0x10"} {
 		if got := s.function(address); got != want {
 			t.Errorf("function at %#x: %q, want %q", address, got, want)
 		}

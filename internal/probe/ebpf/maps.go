@@ -12,9 +12,9 @@ import (
 // lossNames are the reasons of stack.h, in its order.
 var lossNames = []string{
 	"stacks that could not be walked",
-	"stacks beyond the 16384 that are kept",
+	"stacks beyond those that are kept (16384 of the kernel's, 8192 of programs')",
 	"waits beyond the 65536 that may be under way",
-	"waits without a row of their own (all 8192 are taken): summed up as other",
+	"waits or samples without a row of their own (all are taken): summed up as other",
 }
 
 // readLost adds what the programs had to leave out.
@@ -47,21 +47,24 @@ func (t *stackTable) of(key uint64) (int, error) {
 	if i, known := t.at[key]; known {
 		return i, nil
 	}
-	var s locksStack
-	if err := t.stacks.Lookup(key, &s); errors.Is(err, ebpf.ErrKeyNotExist) {
+	var frames [64]uint64 // DEPTH of stack.h
+	if err := t.stacks.Lookup(key, &frames); errors.Is(err, ebpf.ErrKeyNotExist) {
 		return -1, nil
 	} else if err != nil {
 		return -1, fmt.Errorf("stack: %w", err)
 	}
-	var frames []string
-	for _, address := range s.Frames {
+	var names []string
+	for i, address := range frames {
 		if address == 0 {
 			break
 		}
-		frames = append(frames, t.symbols.function(address))
+		if i > 0 {
+			address-- // a return address may be the next function's first
+		}
+		names = append(names, t.symbols.function(address))
 	}
 	i := len(t.profile.Stacks)
-	t.profile.Stacks = append(t.profile.Stacks, profile.WithoutProbe(frames))
+	t.profile.Stacks = append(t.profile.Stacks, profile.WithoutProbe(names))
 	t.at[key] = i
 	return i, nil
 }

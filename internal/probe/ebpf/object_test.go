@@ -27,21 +27,22 @@ func TestObjectIsOfItsSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, directive, found := strings.Cut(string(source), "//go:generate go ")
-	if !found {
-		t.Fatal("generate.go has no directive")
-	}
-	line, _, _ := strings.Cut(directive, "\n")
-	words := strings.Fields(line)
 	dir := t.TempDir()
-	args := append(words[:2:2], "-output-dir", dir)
-	for _, w := range words[2:] {
-		args = append(args, strings.Trim(w, `"`))
+	for line := range strings.Lines(string(source)) {
+		directive, found := strings.CutPrefix(line, "//go:generate go ")
+		if !found {
+			continue
+		}
+		words := strings.Fields(directive)
+		args := append(words[:2:2], "-output-dir", dir)
+		for _, w := range words[2:] {
+			args = append(args, strings.Trim(w, `"`))
+		}
+		if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
+			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
 	}
-	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
-		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	for _, name := range []string{"locks_bpfel.o", "locks_bpfel.go"} {
+	for _, name := range []string{"locks_bpfel.o", "locks_bpfel.go", "stacks_bpfel.o", "stacks_bpfel.go"} {
 		committed, err1 := os.ReadFile(name)
 		built, err2 := os.ReadFile(filepath.Join(dir, name))
 		if err := errors.Join(err1, err2); err != nil {
@@ -59,26 +60,28 @@ func TestObjectIsOfItsSource(t *testing.T) {
 func TestVerifierHasRoom(t *testing.T) {
 	needsKernel(t)
 	const most = 100_000 // of the kernel's 1,000,000
-	spec, err := loadLocks()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := (Selection{cgroups: map[uint64]int{1: 3}, pids: []int{1}}).constants(spec); err != nil {
-		t.Fatal(err)
-	}
-	var o locksObjects
-	if err := spec.LoadAndAssign(&o, &ebpf.CollectionOptions{Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats}}); err != nil {
-		t.Fatal(err)
-	}
-	defer o.Close()
-	for _, p := range []*ebpf.Program{o.OnBegin, o.OnEnd, o.OnSwitch, o.OnFork, o.OnExit} {
-		var n int
-		_, processed, found := strings.Cut(p.VerifierLog, "processed ")
-		if _, err := fmt.Sscan(processed, &n); err != nil || !found {
-			t.Fatalf("%s: the verifier's log tells no number: %v\n%s", p, err, p.VerifierLog)
+	for _, read := range []func() (*ebpf.CollectionSpec, error){loadLocks, loadStacks} {
+		spec, err := read()
+		if err != nil {
+			t.Fatal(err)
 		}
-		if n > most {
-			t.Errorf("%s: the verifier looks at %d instructions, of which %d may be", p, n, most)
+		if err := (Selection{cgroups: map[uint64]int{1: 3}, pids: []int{1}}).constants(spec); err != nil {
+			t.Fatal(err)
+		}
+		loaded, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer loaded.Close()
+		for name, p := range loaded.Programs {
+			var n int
+			_, processed, found := strings.Cut(p.VerifierLog, "processed ")
+			if _, err := fmt.Sscan(processed, &n); err != nil || !found {
+				t.Fatalf("%s: the verifier's log tells no number: %v\n%s", name, err, p.VerifierLog)
+			}
+			if n > most {
+				t.Errorf("%s: the verifier looks at %d instructions, of which %d may be", name, n, most)
+			}
 		}
 	}
 }

@@ -18,6 +18,9 @@ import (
 type Selection struct {
 	cgroups map[uint64]int // of version 2: id -> depth
 	pids    []int          // these and their descendants
+	// Root is where their programs' files are, to name functions; "" for the
+	// host's root.
+	Root string
 }
 
 // deepest is how deep a cgroup may lie to be selected (select.h, LEVELS).
@@ -84,7 +87,7 @@ func SelectProcess(pid int) (Selection, error) {
 	if err := unix.Kill(pid, 0); err != nil {
 		return Selection{}, fmt.Errorf("process %d: %w", pid, err)
 	}
-	return Selection{pids: []int{pid}}, nil
+	return Selection{pids: []int{pid}, Root: fmt.Sprintf("/proc/%d/root", pid)}, nil
 }
 
 func (s *Selection) addCgroup(root, dir string) (ok bool, err error) {

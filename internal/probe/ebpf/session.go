@@ -1,6 +1,7 @@
 package ebpf
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -27,9 +29,41 @@ type session struct {
 	notes    []string
 }
 
+// A Recorder records what happens to a selection until stop is called. The error
+// is a target.CannotError where this machine or this user cannot.
+type Recorder func(own Selection) (stop func() (profile.Profile, error), err error)
+
+// Probe records what a Recorder sees during a trial, of the processes that the
+// trial's watches name. It keeps the profile by Keep, and gives its values.
+type Probe struct {
+	Record Recorder
+	Root   string // of the trial's programs' files; "" for the host's
+	Keep   func(profile.Profile) error
+}
+
+// Begin arms the probe for the watched processes.
+func (b Probe) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
+	own, err := Select(on)
+	if err != nil {
+		return nil, fmt.Errorf("probe: %w", err)
+	}
+	own.Root = b.Root
+	stop, err := b.Record(own)
+	if err != nil {
+		return nil, err
+	}
+	return func() ([]sample.Value, error) {
+		p, err := stop()
+		if err != nil {
+			return nil, fmt.Errorf("probe: %w", err)
+		}
+		return p.Values(), b.Keep(p)
+	}, nil
+}
+
 // cannot says in the user's words why the kernel took no program.
 func cannot(err error) error {
-	c := &target.CannotError{Target: "the lock probe", Lacks: err.Error()}
+	c := &target.CannotError{Target: "the probe", Lacks: err.Error()}
 	var refused *ebpf.VerifierError
 	switch {
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
