@@ -20,7 +20,7 @@ func TestProfileIsKeptAndReplaced(t *testing.T) {
 	p := profile.Profile{
 		Elapsed: time.Second, Cost: time.Millisecond, Stacks: [][]string{{"a;b", "c\n"}, {"d"}}, Notes: []string{"n"}, Lost: map[string]uint64{"x": 1 << 60},
 		Waits:   []profile.Wait{{Kind: profile.Mutex, Mode: "read", Lock: ^uint64(0), Stack: -1, Kernel: true, Count: 3, Total: 4, Most: 5}},
-		Samples: []profile.Sample{{Off: true, Stack: 1, User: 0, Comm: "sh", Count: 9, Total: 8}},
+		Samples: []profile.Sample{{State: profile.Asleep, Stack: 1, User: 0, Comm: "sh", Count: 9, Total: 8}},
 	}
 	p.Waits[0].Times.Count(time.Minute)
 	for range 2 {
