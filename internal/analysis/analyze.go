@@ -20,7 +20,8 @@ type Input struct {
 	Blocks  int     // of the plan
 	Planned int     // trials of the plan
 	View    study.View
-	Seed    uint64 // of the resampling; the same seed gives the same claims
+	Beside  []string // targets that stand beside a ladder's chain
+	Seed    uint64   // of the resampling; the same seed gives the same claims
 	// Primary names, by workload, the metric that the price list shows; without
 	// an entry it is the first of Metrics that has numbers.
 	Primary map[string]string

@@ -532,6 +532,27 @@ func TestLadderTelescopes(t *testing.T) {
 	}
 }
 
+// What stands beside the chain goes up from the same rung as the next, and the
+// chain does not go through it.
+func TestLadderGoesPastWhatStandsBeside(t *testing.T) {
+	in := simulated(4, 20, noiseShapes[0], map[string]float64{"crun": 2, "native": 1.5, "runc": 3})
+	in.View, in.Beside = study.ViewLadder, []string{"crun", "no-such"}
+	l := Analyze(in).Ladders[0]
+	medians, sum, before := map[string]float64{l.Base: l.BaseMedian}, l.BaseMedian, l.Base
+	for _, s := range l.Steps {
+		medians[s.To] = s.Median
+		if s.From != before || s.Delta != s.Median-medians[s.From] || s.Beside != (s.To == "crun") {
+			t.Errorf("%+v after %s", s, before)
+		}
+		if !s.Beside {
+			sum, before = sum+s.Delta, s.To
+		}
+	}
+	if len(l.Steps) != 3 || math.Abs(sum-l.Total) > 1e-15 || l.Total != medians[before] {
+		t.Errorf("%d steps sum to %g, want 3 and %g", len(l.Steps), sum, l.Total)
+	}
+}
+
 // A million records of 12 metrics fit the memory and time that a report has.
 func TestAMillionRecords(t *testing.T) {
 	if testing.Short() {

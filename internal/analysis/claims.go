@@ -99,14 +99,17 @@ type Table struct {
 
 // Step is one rung of a ladder.
 type Step struct {
-	From     string   `json:"from"`     // target
-	To       string   `json:"to"`       // target
+	From string `json:"from"` // target
+	To   string `json:"to"`   // target
+	// Beside: To is an alternative to the next rung. It is measured from the same
+	// rung as that one, and the chain does not go through it.
+	Beside   bool     `json:"beside,omitempty"`
 	Median   float64  `json:"median"`   // of To, in the metric's unit
 	Delta    float64  `json:"delta"`    // median(To) - median(From); deltas telescope to the total
 	Interval Interval `json:"interval"` // of Delta, from one joint bootstrap over blocks
 }
 
-// Ladder is a chain of steps whose deltas sum to Total.
+// Ladder is a chain of steps whose deltas, without those beside it, sum to Total.
 type Ladder struct {
 	Group        string        `json:"group"`
 	Metric       sample.Metric `json:"metric"`

@@ -45,15 +45,34 @@ func (in Input) ladder(j job) *Ladder {
 	for i := range values {
 		medians[i] = median(sorted(values[i]))
 	}
-	spans := ladderIntervals(values, medians, source(in.Seed, "ladder", j.group.name, j.metric.Name))
-	l.BaseMedian, l.BaseInterval, l.Total = medians[0], spans[0], medians[len(medians)-1]
+	from, beside := in.rungs(names)
+	spans := ladderIntervals(values, medians, from, source(in.Seed, "ladder", j.group.name, j.metric.Name))
+	l.BaseMedian, l.BaseInterval, l.Total = medians[0], spans[0], medians[0]
 	for i := 1; i < len(medians); i++ {
 		l.Steps = append(l.Steps, Step{
-			From: names[i-1], To: names[i],
-			Median: medians[i], Delta: medians[i] - medians[i-1], Interval: spans[i],
+			From: names[from[i]], To: names[i], Beside: beside[i],
+			Median: medians[i], Delta: medians[i] - medians[from[i]], Interval: spans[i],
 		})
+		if !beside[i] {
+			l.Total = medians[i]
+		}
 	}
 	return l
+}
+
+// rungs says of each level from which one its step goes up, and whether it stands
+// beside the chain. The first is the chain's base, whatever the study says.
+func (in Input) rungs(names []string) (from []int, beside []bool) {
+	from, beside = make([]int, len(names)), make([]bool, len(names))
+	last := 0
+	for i := 1; i < len(names); i++ {
+		from[i] = last
+		beside[i] = slices.Contains(in.Beside, names[i])
+		if !beside[i] {
+			last = i
+		}
+	}
+	return from, beside
 }
 
 // complete keeps the blocks that every series has: one row of values a series.
@@ -78,15 +97,16 @@ func complete(levels []blockSeries) [][]float64 {
 }
 
 // ladderIntervals gives the interval of the first level's median and of each
-// step, from one joint bootstrap over blocks.
-func ladderIntervals(values [][]float64, medians []float64, rng *rand.Rand) []Interval {
+// step, which goes up from the level that from names, out of one joint bootstrap
+// over blocks.
+func ladderIntervals(values [][]float64, medians []float64, from []int, rng *rand.Rand) []Interval {
 	n := len(values[0])
 	out := make([]Interval, len(values))
 	steps := func(m []float64, i int) float64 {
 		if i == 0 {
 			return m[0]
 		}
-		return m[i] - m[i-1]
+		return m[i] - m[from[i]]
 	}
 	if n < MinimumBlocks {
 		for i := range out {

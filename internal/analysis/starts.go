@@ -17,6 +17,7 @@ type StartsInput struct {
 	Records   []sample.Record
 	Published *published.ConcurrentStart
 	CPUs      int               // of the machine
+	Image     string            // the user's own whose command was started, "" for tare's
 	Held      map[string]bool   // workloads that hold their instances
 	Missing   map[string]string // counters that the machine lacks, with the reason
 	Seed      uint64
@@ -32,6 +33,11 @@ type StartsClaims struct {
 	Findings  []string          `json:"findings"`
 	Missing   map[string]string `json:"missing,omitempty"` // counters that the machine lacks, with the reason
 	CPUs      int               `json:"cpus"`
+	// Image is the user's own image whose command was started, "" for tare's; Silent
+	// is the share of its containers that printed nothing, whose end stands for
+	// their act.
+	Image  string  `json:"image,omitempty"`
+	Silent float64 `json:"silent,omitempty"`
 }
 
 // StartsCurve is a target at one concurrency, over the number of instances.
@@ -87,21 +93,20 @@ const (
 
 // PublishedStarts is a published row, as ratios.
 type PublishedStarts struct {
-	N              int     `json:"n"`
-	Elapsed        float64 `json:"elapsed"` // seconds
-	CPU            float64 `json:"cpu"`     // task-clock, seconds
-	Switches       float64 `json:"switches"`
-	Migrations     float64 `json:"migrations"`
-	Faults         float64 `json:"faults"`
-	ElapsedBy1     float64 `json:"elapsedBy1"`
-	ElapsedBy50    float64 `json:"elapsedBy50"` // 0 below 50
-	CPUBy50        float64 `json:"cpuBy50"`
-	ElapsedPerEach float64 `json:"elapsedPerEach"` // seconds
+	N       int     `json:"n"`
+	Elapsed float64 `json:"elapsed"` // seconds
+	CPU     float64 `json:"cpu"`     // task-clock, seconds
+	// Counters are those of perf stat by their names here, in base units.
+	Counters       map[string]float64 `json:"counters"`
+	ElapsedBy1     float64            `json:"elapsedBy1"`
+	ElapsedBy50    float64            `json:"elapsedBy50"` // 0 below 50
+	CPUBy50        float64            `json:"cpuBy50"`
+	ElapsedPerEach float64            `json:"elapsedPerEach"` // seconds
 }
 
 // Starts says what a run of many instances at once tells.
 func Starts(in StartsInput) StartsClaims {
-	out := StartsClaims{Missing: in.Missing, CPUs: in.CPUs, Published: publishedStarts(in.Published)}
+	out := StartsClaims{Missing: in.Missing, CPUs: in.CPUs, Image: in.Image, Silent: silentShare(in.Records), Published: publishedStarts(in.Published)}
 	points := startsPoints(in)
 	for _, g := range startsGroups(in.Cells) {
 		var cells []StartsPoint
@@ -148,6 +153,13 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 			}
 		}
 	}
+	for _, c := range in.Cells { // what the lock probe saw, in trials of its own
+		if watched := points[c.ID]; c.Unwatched != "" && points[c.Unwatched] != nil {
+			if waits := watched.blocks[lockWait]; len(waits) > 0 {
+				points[c.Unwatched].blocks[lockWait] = waits
+			}
+		}
+	}
 	for _, p := range points {
 		for metric, values := range p.blocks {
 			if share, is := cutShare(metric); is {
@@ -162,6 +174,9 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 	}
 	return points
 }
+
+// lockWait is the lock probe's metric of all waits for kernel locks.
+const lockWait = "lock-wait"
 
 func cutShare(metric string) (string, bool) {
 	const prefix = "share-"
@@ -217,6 +232,16 @@ func idleShare(whole, done float64) float64 {
 		return 0
 	}
 	return 1 - done/whole
+}
+
+// silentShare is the share of all instances that printed nothing.
+func silentShare(records []sample.Record) float64 {
+	silent, all := 0.0, 0
+	for _, r := range records {
+		silent += sum(r.Values["silent"])
+		all += len(r.Values["silent"])
+	}
+	return silent / float64(max(1, all))
 }
 
 func sum(values []float64) float64 {
@@ -384,8 +409,11 @@ func publishedStarts(p *published.ConcurrentStart) []PublishedStarts {
 	var out []PublishedStarts
 	for _, s := range p.Starts {
 		row := PublishedStarts{
-			N: s.Containers, Elapsed: s.Elapsed, CPU: s.TaskClock / 1e3, Switches: float64(s.ContextSwitches),
-			Migrations: float64(s.Migrations), Faults: float64(s.PageFaults),
+			N: s.Containers, Elapsed: s.Elapsed, CPU: s.TaskClock / 1e3, Counters: map[string]float64{
+				"task-clock": s.TaskClock / 1e3, "context-switches": float64(s.ContextSwitches), "migrations": float64(s.Migrations),
+				"page-faults": float64(s.PageFaults), "cycles": float64(s.Cycles), "instructions": float64(s.Instructions),
+				"branches": float64(s.Branches), "branch-misses": float64(s.BranchMisses),
+			},
 			ElapsedBy1: s.Elapsed / one.Elapsed, ElapsedPerEach: s.Elapsed / float64(s.Containers),
 		}
 		if s.Containers >= 50 {

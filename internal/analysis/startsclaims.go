@@ -138,7 +138,7 @@ func startsFindings(s StartsClaims) []string {
 		}
 	}
 	for _, g := range s.Scaling {
-		if g.USL != nil {
+		if g.USL != nil && g.USL.Serial.Interval.Method != MethodNone {
 			out = append(out, scalingFinding(g))
 		}
 	}

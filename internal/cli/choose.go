@@ -27,6 +27,7 @@ type chooseFlags struct {
 	cpus         int
 	threads      []string
 	each         int
+	probes       []string
 }
 
 func (f *chooseFlags) define(flags *pflag.FlagSet) {
@@ -41,6 +42,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	flags.IntVar(&f.inside, "copies-inside", 0, "copies in each instance, where the study has one per CPU")
 	flags.IntVar(&f.cpus, "cpus", 0, "CPUs that an instance may use, where the study lets it use all")
 	flags.StringSliceVar(&f.threads, "threads", nil, "threads of the study's workloads that have several, as 1..4 or 1,8,50, instead of the study's levels")
+	flags.StringSliceVar(&f.probes, "probes", nil, "measure each cell once more, watched by a probe: locks (tare locks)")
 	flags.IntVar(&f.each, "each", 0, "cycles of each thread, in studies of churn")
 	// The words of studies of containers, for the same flags.
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -57,7 +59,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 // apply changes a study as the flags say. Every error is bad input.
 func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, error) {
 	st, err := f.vary(st)
-	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "copies-inside", "cpus", "on", "threads", "each"} {
+	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "copies-inside", "cpus", "on", "threads", "each", "probes"} {
 		if flags.Changed(flag) {
 			st = st.Detached()
 		}
@@ -100,6 +102,9 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 	}
 	if err == nil && flags.Changed("each") {
 		st, err = withEach(st, f.each)
+	}
+	if err == nil && flags.Changed("probes") {
+		st.Probes = f.probes
 	}
 	if err == nil && flags.Changed("on") {
 		if len(f.on) == 0 {

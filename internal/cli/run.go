@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/workload"
 	"github.com/tarelab/tare/studies"
 )
 
@@ -30,6 +32,7 @@ a study of the network --containers are those attached to it.`,
   tare run ladder --blocks 50
   tare run docker-on-loongson --quick
   tare run concurrent-start --containers 1,50,500 --concurrency 100 --on runc
+  docker save hello-world -o hello.tar; tare run concurrent-start --quick --image hello.tar
   tare run bridge-network --containers 2,50,100,200,500 --protocol tcp
   tare run docker-on-loongson --tests execl,syscall --containers 0..4 --on crun
   tare run ./mine.yaml --html mine.html`,
@@ -45,12 +48,18 @@ a study of the network --containers are those attached to it.`,
 			if st, err = choose.apply(c.Flags(), st); err != nil {
 				return usageError{err}
 			}
+			if f.image != "" {
+				if st, err = startingImage(st); err != nil {
+					return usageError{err}
+				}
+			}
 			return env.measure(c, st, &f)
 		},
 	}
 	f.define(c.Flags())
 	choose.define(c.Flags())
 	guestFlags(c.Flags())
+	c.Flags().StringVar(&f.image, "image", "", "start the own command of this image (OCI layout, or a tar of one or of docker save) in place of tare's; nothing is pulled")
 	complete(c, "on", env.completeTargets)
 	return c
 }
@@ -89,6 +98,21 @@ trial twice. A record that was cut off by a kill is measured again.`,
 	c.Flags().StringVar(&f.html, "html", "", "write the HTML report to this file (default: into the run's directory)")
 	guestFlags(c.Flags())
 	return c
+}
+
+// startingImage is the study with the user's image in place of the mark alone.
+func startingImage(st study.Study) (study.Study, error) {
+	st.Workloads = slices.Clone(st.Workloads)
+	found := false
+	for i, w := range st.Workloads {
+		if w.Kind == workload.KindStart {
+			st.Workloads[i].Kind, found = workload.KindImage, true
+		}
+	}
+	if !found {
+		return st, fmt.Errorf("--image: study %s has no workload of the kind %s, whose place the image's own command takes; weigh a command in an image with: tare weigh --image FILE -- CMD", st.ID, workload.KindStart)
+	}
+	return st.Detached(), nil
 }
 
 // loadStudy reads a built-in study by name, or a file.

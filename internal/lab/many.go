@@ -63,7 +63,7 @@ func manyMetrics(own []sample.Metric, hold bool) []sample.Metric {
 			metrics = append(metrics, m)
 		}
 	}
-	return metrics
+	return append(metrics, probe.RoleCounters()...)
 }
 
 // What is shown of the probes where many instances are measured as one, and

@@ -51,6 +51,7 @@ type Plan struct {
 	opens   map[jobKey][]string // files that a job's command looks up when it starts
 	cpusets map[string]string   // as the study asks for them -> as they are on this machine
 	root    image.Root
+	user    target.User // of the image's own command
 }
 
 // jobKey is what a job depends on: a workload of the study and the level's name.
@@ -289,13 +290,23 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 		if missing := root.Lacks(job.Needs); len(missing) > 0 && o == (Options{Seed: o.Seed}) {
 			return &InputError{fmt.Errorf("workload %s: %s is not installed: apt-get install %s", name, missing[0].Name, missing[0].Package)}
 		}
+		if job.Own {
+			if job, err = ownCommand(job, root); err == nil {
+				p.user, err = ownUser(root)
+			}
+			if err != nil {
+				return &InputError{fmt.Errorf("workload %s: %w", name, err)}
+			}
+			p.jobs[key] = job
+		}
 		if len(job.Args) == 0 {
 			continue
 		}
-		if job.Args[0], err = root.LookPath(job.Args[0], searchPath); err != nil {
+		path := ownPath(job.Env)
+		if job.Args[0], err = root.LookPath(job.Args[0], path); err != nil {
 			return &InputError{fmt.Errorf("workload %s: %w", name, err)}
 		}
-		if p.opens[key], err = root.Opens(job.Args[0], searchPath); err != nil {
+		if p.opens[key], err = root.Opens(job.Args[0], path); err != nil {
 			return fmt.Errorf("root file system: %w", err)
 		}
 	}
@@ -458,6 +469,9 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 		Shared:      startBarrier(j, c.Copies),
 		Together:    j.Together,
 		Probes:      p.probes(c, t.Seq),
+	}
+	if j.Own {
+		job.Own, job.Spec.Cwd, job.Spec.User = true, p.root.Config.WorkingDir, p.user
 	}
 	if p.many(c) {
 		job.Hold, job.Together = l.holding(j), manyTogether

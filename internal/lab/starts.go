@@ -30,7 +30,7 @@ func startsClaims(run *store.Run, claims *analysis.Claims) error {
 		held[w.Name] = w.Kind == workload.KindHold
 	}
 	starts := analysis.Starts(analysis.StartsInput{
-		Cells: m.Cells, Records: records, Published: p, CPUs: m.Host.CPUs, Held: held, Missing: m.MissingCounters, Seed: m.Seed,
+		Cells: m.Cells, Records: records, Published: p, CPUs: m.Host.CPUs, Held: held, Image: m.ImageSource, Missing: m.MissingCounters, Seed: m.Seed,
 	})
 	claims.Starts = &starts
 	return nil

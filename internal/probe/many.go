@@ -21,7 +21,8 @@ import (
 
 // Many reads what many instances did as one: perf counters and pressure of the
 // cgroup that holds them all and, where an engine runs them, of the engine's
-// own, and the machine's run queues. Without cgroup v2 it gives what is left.
+// own, the same counters of their clients alone, context switches by role, and
+// the machine's run queues. Without cgroup v2 it gives what is left.
 type Many struct{}
 
 // Begin notes the counters.
@@ -35,13 +36,21 @@ func (Many) Begin(ctx context.Context, on []target.Watch) (func() ([]sample.Valu
 	if err != nil {
 		return nil, err
 	}
+	endRoles, err := beginRoles(on)
+	if err != nil {
+		_, endErr := endPerf()
+		return nil, errors.Join(err, endErr)
+	}
 	before, err := readWaits(groups)
 	if err != nil {
 		_, endErr := endPerf()
-		return nil, errors.Join(fmt.Errorf("pressure probe: %w", err), endErr)
+		_, roleErr := endRoles(nil)
+		return nil, errors.Join(fmt.Errorf("pressure probe: %w", err), endErr, roleErr)
 	}
 	return func() ([]sample.Value, error) {
 		values, err := endPerf()
+		byRole, roleErr := endRoles(values)
+		values, err = append(values, byRole...), errors.Join(err, roleErr)
 		after, waitErr := readWaits(groups)
 		if err = errors.Join(err, waitErr); err != nil {
 			return nil, fmt.Errorf("pressure probe: %w", err)
@@ -194,11 +203,17 @@ var roleMemory = map[target.Role]struct{ pss, rss, charge string }{
 	target.RoleDaemon:  {DaemonPSS, DaemonRSS, DaemonCharge},
 }
 
-func btoi(b bool) int {
-	if b {
+// censusTurn is when a watch is counted: a daemon alone before all of its group,
+// and payloads by their pid before that too, in which they are where a runtime
+// knows version 1 alone.
+func censusTurn(w target.Watch) int {
+	switch {
+	case w.Alone:
+		return 0
+	case w.Role == target.RolePayload:
 		return 1
 	}
-	return 0
+	return 2
 }
 
 func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error) {
@@ -215,9 +230,7 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 	for _, w := range on {
 		engines[w.Cgroup] = engines[w.Cgroup] || w.Alone
 	}
-	slices.SortStableFunc(on, func(a, b target.Watch) int { // a daemon alone before all of its group
-		return cmp.Compare(btoi(b.Alone), btoi(a.Alone))
-	})
+	slices.SortStableFunc(on, func(a, b target.Watch) int { return cmp.Compare(censusTurn(a), censusTurn(b)) })
 	processes := map[int]bool{}
 	for _, w := range on {
 		names, known := roleMemory[w.Role]
@@ -242,9 +255,13 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 			if err != nil {
 				return nil, err
 			}
-			sums[names.pss] += m.pss
-			sums[names.rss] += m.rss
-			if w.Role != target.RolePayload {
+			own := names
+			if outside(pid, w) {
+				own = roleMemory[target.RoleRuntime]
+			}
+			sums[own.pss] += m.pss
+			sums[own.rss] += m.rss
+			if own != roleMemory[target.RolePayload] {
 				continue
 			}
 			sums[Mapped] += m.mapped
@@ -285,6 +302,17 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 		}
 	}
 	return values, nil
+}
+
+// outside says that a process of a payload's group is none of its container: a
+// monitor that an engine puts there (Podman's conmon), in another PID namespace.
+func outside(pid int, w target.Watch) bool {
+	if w.Role != target.RolePayload || w.PID <= 0 || pid == w.PID {
+		return false
+	}
+	own, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", w.PID))
+	other, otherErr := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
+	return err == nil && otherErr == nil && own != other
 }
 
 // processes are those of a watch: all in its cgroup, or the one that is named.

@@ -75,6 +75,45 @@ func TestManyCountsTheGroup(t *testing.T) {
 	}
 }
 
+// The roles' context switches sum to those of all, and the client's counters are
+// its own. Payloads have what nobody else has.
+func TestSwitchesOfRolesSum(t *testing.T) {
+	h, rel := group(t)
+	if _, ok := h.Unified(); !ok {
+		t.Skip("cgroup v2 is not mounted: perf counts by its groups alone")
+	}
+	all := rel + "/all"
+	for _, g := range []string{all, all + "/one", all + "/one/runtime", all + "/one/payload", all + "/client"} {
+		if err := h.Make(g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	on := []target.Watch{
+		{Role: target.RolePayload, Cgroup: all + "/one/payload"}, {Role: target.RoleRuntime, Cgroup: all + "/one/runtime"},
+		{Role: target.RoleClient, Cgroup: all + "/client"},
+	}
+	end, err := Many{}.Begin(t.Context(), on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const switching = "i=0; while [ $i -lt %d ]; do /bin/true; i=$((i+1)); done"
+	inside(t, h, all+"/one/payload", fmt.Sprintf(switching, 20))
+	inside(t, h, all+"/one/runtime", fmt.Sprintf(switching, 10))
+	inside(t, h, all+"/client", fmt.Sprintf(switching, 40))
+	values, err := end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := toMap(values)
+	payload, runtime, client := got["payload-context-switches"], got["runtime-context-switches"], got["client-context-switches"]
+	if payload < 20 || runtime < 10 || client < 40 || payload+runtime+client != got[Switches] {
+		t.Errorf("%v + %v + %v, and %v in all", payload, runtime, client, got[Switches])
+	}
+	if got["client-task-clock"] <= 0 || got["client-task-clock"] >= got[TaskClock] {
+		t.Errorf("%v of %v", got["client-task-clock"], got[TaskClock])
+	}
+}
+
 func TestRunDelay(t *testing.T) {
 	const stat = "version 17\ntimestamp 4295\ncpu0 0 0 0 0 0 0 1000000000 2500000000 30\ndomain0 03 1 2 3\ncpu1 0 0 0 0 0 0 5 500000000 9\n"
 	if got, err := runDelay(stat); err != nil || got != 3 {

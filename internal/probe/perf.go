@@ -25,13 +25,16 @@ import (
 // little slower: it is for looking closer, not for every trial.
 type Perf struct{}
 
-// events are what is counted, with the factor to the base unit.
-var events = []struct {
+// event is one that perf counts.
+type event struct {
 	metric string
 	kind   uint32
 	config uint64
-	factor float64
-}{
+	factor float64 // to the base unit
+}
+
+// events are what is counted.
+var events = []event{
 	{TaskClock, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_TASK_CLOCK, 1e-9},
 	{Switches, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CONTEXT_SWITCHES, 1},
 	{Migrations, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_MIGRATIONS, 1},
@@ -44,7 +47,7 @@ var events = []struct {
 
 // counter is one open event.
 type counter struct {
-	event int // index into events
+	event event
 	file  *os.File
 }
 
@@ -59,31 +62,42 @@ func (Perf) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value,
 	if !ok {
 		return none, nil
 	}
-	var open []counter
-	cpus, err := onlineCPUs()
+	var groups []string
+	for _, w := range distinct(on) {
+		if w.Role != target.RoleDaemon {
+			groups = append(groups, w.Cgroup)
+		}
+	}
+	open, err := openAll(tree, groups, events)
 	if err != nil {
 		return nil, fmt.Errorf("perf probe: %w", err)
 	}
-	for _, w := range distinct(on) {
-		if w.Role == target.RoleDaemon {
-			continue
-		}
-		more, err := openCounters(tree.Dir(w.Cgroup), cpus)
-		open = append(open, more...)
-		if err != nil {
-			closeAll(open)
-			return nil, fmt.Errorf("perf probe: %w", err)
-		}
-	}
 	return func() ([]sample.Value, error) {
 		defer closeAll(open)
-		return readCounters(open)
+		return readCounters(open, "")
 	}, nil
 }
 
-// openCounters opens every event that this machine has for one cgroup, on each
-// CPU: an event of a cgroup is bound to one.
-func openCounters(dir string, cpus []int) (open []counter, err error) {
+// openAll opens those of the events that this machine has, for all groups.
+func openAll(tree sys.Hierarchy, groups []string, wanted []event) (open []counter, err error) {
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		more, err := openCounters(tree.Dir(g), cpus, wanted)
+		open = append(open, more...)
+		if err != nil {
+			closeAll(open)
+			return nil, err
+		}
+	}
+	return open, nil
+}
+
+// openCounters opens the events for one cgroup, on each CPU: an event of a cgroup
+// is bound to one.
+func openCounters(dir string, cpus []int, wanted []event) (open []counter, err error) {
 	group, err := os.Open(dir)
 	if gone(err) {
 		return nil, nil
@@ -92,7 +106,7 @@ func openCounters(dir string, cpus []int) (open []counter, err error) {
 		return nil, err
 	}
 	defer group.Close()
-	for i, e := range events {
+	for _, e := range wanted {
 		for _, cpu := range cpus {
 			attr := unix.PerfEventAttr{Type: e.kind, Config: e.config, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{}))}
 			fd, err := unix.PerfEventOpen(&attr, int(group.Fd()), cpu, -1, unix.PERF_FLAG_PID_CGROUP|unix.PERF_FLAG_FD_CLOEXEC)
@@ -102,7 +116,7 @@ func openCounters(dir string, cpus []int) (open []counter, err error) {
 			if err != nil {
 				return open, fmt.Errorf("perf_event_open for %s on CPU %d: %w", e.metric, cpu, err)
 			}
-			open = append(open, counter{i, os.NewFile(uintptr(fd), e.metric)})
+			open = append(open, counter{e, os.NewFile(uintptr(fd), e.metric)})
 		}
 	}
 	return open, nil
@@ -185,19 +199,21 @@ func tryCounter(dir string, kind uint32, config uint64) error {
 	return unix.Close(fd)
 }
 
-func readCounters(open []counter) ([]sample.Value, error) {
-	sums := map[int]float64{}
+// readCounters sums each event over groups and CPUs; prefix stands before the
+// metrics' names.
+func readCounters(open []counter, prefix string) ([]sample.Value, error) {
+	sums := map[string]float64{}
 	for _, c := range open {
 		b := make([]byte, 8)
 		if _, err := c.file.Read(b); err != nil {
 			return nil, fmt.Errorf("perf probe: read %s: %w", c.file.Name(), err)
 		}
-		sums[c.event] += float64(binary.NativeEndian.Uint64(b)) * events[c.event].factor
+		sums[c.event.metric] += float64(binary.NativeEndian.Uint64(b)) * c.event.factor
 	}
 	var values []sample.Value
-	for i, e := range events {
-		if n, ok := sums[i]; ok {
-			values = append(values, sample.Value{Metric: e.metric, Value: n})
+	for _, e := range events {
+		if n, ok := sums[e.metric]; ok {
+			values = append(values, sample.Value{Metric: prefix + e.metric, Value: n})
 		}
 	}
 	return values, nil

@@ -3,7 +3,12 @@
 // are prepared and read when their payloads have ended.
 package probe
 
-import "github.com/tarelab/tare/internal/sample"
+import (
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/sample"
+)
 
 // Names of the metrics that only probes give. The general ones (cpu,
 // cpu-user, cpu-system, peak-memory) are defined in package workload.
@@ -57,6 +62,27 @@ const (
 
 // Metrics are the metrics that only probes give, with what they mean.
 func Metrics() []sample.Metric {
+	return append(ownMetrics(), RoleCounters()...)
+}
+
+// RoleCounters are the counters of Perf for the command-line clients alone, and
+// the context switches of the other roles.
+func RoleCounters() []sample.Metric {
+	var all []sample.Metric
+	for _, role := range switchRoles {
+		all = append(all, sample.Metric{Name: roleSwitches(role), Unit: sample.Count, Better: sample.Lower,
+			Help: "context switches of the " + string(role) + "'s tasks; those of all roles sum to " + Switches})
+	}
+	for _, m := range ownMetrics() {
+		if slices.ContainsFunc(events, func(e event) bool { return e.metric == m.Name }) {
+			m.Name, m.Help = clientPrefix+m.Name, strings.ReplaceAll(m.Help, "instances'", "clients'")
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func ownMetrics() []sample.Metric {
 	return []sample.Metric{
 		{Name: PayloadCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of the payload's own processes, user and system"},
 		{Name: RuntimeCPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of the runtime, shim or VMM that belongs to the instance, user and system"},
@@ -75,7 +101,7 @@ func Metrics() []sample.Metric {
 		{Name: SoftIRQ, Unit: sample.Seconds, Better: sample.Lower, Help: "time that all CPUs of the machine spent in soft interrupts during the trial (steps of 10 ms)"},
 		{Name: TaskClock, Unit: sample.Seconds, Better: sample.Lower, Help: "time that the instances' tasks were on a CPU, by the kernel's perf counter"},
 		{Name: Switches, Unit: sample.Count, Better: sample.Lower, Help: "context switches of the instances' tasks, voluntary or not"},
-		{Name: Migrations, Unit: sample.Count, Better: sample.Lower, Help: "times that a task of the instances moved to another CPU"},
+		{Name: Migrations, Unit: sample.Count, Better: sample.Lower, Help: "times that one of the instances' tasks moved to another CPU"},
 		{Name: PageFaults, Unit: sample.Count, Better: sample.Lower, Help: "page faults of the instances' tasks, with and without I/O"},
 		{Name: Cycles, Unit: sample.Count, Better: sample.Lower, Help: "CPU cycles of the instances' tasks, user and kernel"},
 		{Name: Instructions, Unit: sample.Count, Better: sample.Lower, Help: "instructions of the instances' tasks, user and kernel"},

@@ -123,7 +123,7 @@ func enumerate(names []string) string {
 
 // ladderFinding names the whole and the dearest step.
 func ladderFinding(l shownLadder) []string {
-	steps := l.claim.Steps
+	steps := chain(l.claim)
 	if len(steps) == 0 {
 		return nil
 	}

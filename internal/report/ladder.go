@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
@@ -29,6 +30,19 @@ func showLadder(l *analysis.Ladder) shownLadder {
 	sizes := sizesOf(levels)
 	out.Log = len(sizes) == len(levels) && sizes[len(sizes)-1] > logSpan*sizes[0]
 	return out
+}
+
+// stepName is a step in words: one beside the chain is an alternative to the next.
+func stepName(s analysis.Step) string {
+	if s.Beside {
+		return "  or " + s.To
+	}
+	return "+ " + s.To
+}
+
+// chain are the steps that sum to the ladder's total.
+func chain(l *analysis.Ladder) []analysis.Step {
+	return slices.DeleteFunc(slices.Clone(l.Steps), func(s analysis.Step) bool { return s.Beside })
 }
 
 // deltaScale is microseconds for times, whatever their size: steps of one

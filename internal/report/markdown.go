@@ -87,7 +87,7 @@ func markdownLadders(w sink, v view) {
 		w.printf("## Ladder %s: %s\n\n", escapeMarkdown(l.claim.Group), escapeMarkdown(l.claim.Metric.Name))
 		steps, deltas, intervals, levels := []string{escapeMarkdown(l.claim.Base)}, []string{""}, []string{""}, []string{l.Base.Value}
 		for i, s := range l.claim.Steps {
-			steps = append(steps, escapeMarkdown(s.To))
+			steps = append(steps, escapeMarkdown(strings.TrimPrefix(strings.TrimSpace(stepName(s)), "+ ")))
 			deltas = append(deltas, l.Steps[i].Delta.Value)
 			intervals = append(intervals, escapeMarkdown(l.Steps[i].Delta.interval()))
 			levels = append(levels, l.Steps[i].Level)

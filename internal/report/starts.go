@@ -24,7 +24,7 @@ func startsSection(s *analysis.StartsClaims) section {
 	out.Figures = append(growthFigures(s), timeFigure(s)...)
 	out.Figures = append(out.Figures, scalingFigures(s)...)
 	for _, g := range []shownGrid{
-		startsGrid(s), growthGrid(s), timeGrid(s), lawsGrid(s), countersGrid(s), scalingGrid(s), uslGrid(s), heldGrid(s), failedGrid(s),
+		startsGrid(s), growthGrid(s), timeGrid(s), eachGrid(s), lawsGrid(s), countersGrid(s), rolesGrid(s), scalingGrid(s), uslGrid(s), heldGrid(s), failedGrid(s),
 	} {
 		if len(g.Rows) > 0 {
 			out.Tables = append(out.Tables, g)
@@ -38,6 +38,15 @@ func startsNote(s *analysis.StartsClaims) string {
 	note := "Elapsed is from the first request until the last container had ended or, where they are held, acted; latency from a container's request until its payload acted. " +
 		"A number is the median over blocks, in brackets its 95 % interval, or the range of the blocks where there are fewer than six. " +
 		"Rows that begin with · are published: the counters there are those of the script and of its docker clients, without the daemon, and the row of one container was measured without the script."
+	if !anyValue(s.Curves, "lock-wait") {
+		note += " Waits for kernel locks are measured with --probes locks."
+	}
+	if !anyValue(s.Curves, "run-queue-wait") {
+		note += " This kernel has no schedstats, so that waits on run queues are told by PSI alone."
+	}
+	if s.Image != "" {
+		note += " " + imageNote(s)
+	}
 	if len(s.Missing) > 0 {
 		byReason := map[string][]string{}
 		for _, counter := range slices.Sorted(maps.Keys(s.Missing)) {
@@ -48,6 +57,23 @@ func startsNote(s *analysis.StartsClaims) string {
 		}
 	}
 	return note
+}
+
+// anyValue says that some point has the metric.
+func anyValue(curves []analysis.StartsCurve, metric string) bool {
+	return len(measured([]startsColumn{{metric: metric}}, curves, "")) > 0
+}
+
+// imageNote says what acted means of a user's own image.
+func imageNote(s *analysis.StartsClaims) string {
+	note := fmt.Sprintf("What was started is the own command of the image %s, as it is: it acted at its first byte of standard output", s.Image)
+	switch {
+	case s.Silent == 1:
+		note = fmt.Sprintf("What was started is the own command of the image %s, as it is: it prints nothing, so it acted at its end", s.Image)
+	case s.Silent > 0:
+		note += fmt.Sprintf("; %s of the containers printed nothing, and acted at their end", percent(s.Silent))
+	}
+	return note + ". Containers that are held run tare's own payload in that image."
 }
 
 // estimate shows a number with its interval, in a unit of its own size.
@@ -164,6 +190,39 @@ func timeGrid(s *analysis.StartsClaims) shownGrid {
 	return g
 }
 
+// eachGrid is what a container, on average, spent its time under way with; the
+// columns overlap, as its threads do.
+func eachGrid(s *analysis.StartsClaims) shownGrid {
+	g := shownGrid{Title: "Of each container, on average", Head: []string{"target", "containers", "under way", "CPU time", "waits on run queues", "waits for kernel locks"}}
+	for _, c := range s.Curves {
+		for _, p := range c.Points {
+			under, known := p.Values["wall"]
+			if !known {
+				continue
+			}
+			row := []string{c.Target, strconv.Itoa(p.N), Quantity(under.Value, sample.Seconds)}
+			for _, metrics := range [][]string{{"cpu", "daemon-cpu"}, {"run-queue-wait"}, {"lock-wait"}} {
+				row = append(row, eachOf(p, metrics))
+			}
+			g.Rows = append(g.Rows, row)
+		}
+	}
+	return g
+}
+
+// eachOf is the sum of metrics of a point for one of its containers.
+func eachOf(p analysis.StartsPoint, metrics []string) string {
+	sum := 0.0
+	for i, m := range metrics {
+		v, known := p.Values[m]
+		if !known && i == 0 {
+			return missing
+		}
+		sum += v.Value
+	}
+	return Quantity(sum/float64(p.N), sample.Seconds)
+}
+
 func lawsGrid(s *analysis.StartsClaims) shownGrid {
 	g := shownGrid{Title: "The law of growth", Words: true, Head: []string{"target", "of", "best fit", "off by", "last doubling", "why"}}
 	for _, c := range s.Curves {
@@ -196,27 +255,53 @@ func lawText(l analysis.Law) string {
 	return fmt.Sprintf("%s + %s n", Quantity(l.A.Value, sample.Seconds), Quantity(l.B.Value, sample.Seconds))
 }
 
-// countersGrid are the counters as perf stat gives them; those that the machine
-// lacks have no column.
+// perfCounters are the counters as perf stat gives them.
+var perfCounters = []startsColumn{
+	{"task-clock", "task-clock", sample.Seconds}, {"context-switches", "switches", sample.Count}, {"migrations", "migrations", sample.Count},
+	{"page-faults", "page faults", sample.Count}, {"cycles", "cycles", sample.Count}, {"instructions", "instructions", sample.Count},
+	{"branches", "branches", sample.Count}, {"branch-misses", "misses", sample.Count},
+}
+
+// startsColumn is a metric of a table over the numbers of containers.
+type startsColumn struct {
+	metric, head string
+	unit         sample.Unit
+}
+
+// cell shows a point's value; prefix stands before the metric's name.
+func (c startsColumn) cell(p analysis.StartsPoint, prefix string) string {
+	v, known := p.Values[prefix+c.metric]
+	if !known {
+		return missing
+	}
+	return c.show(v.Value)
+}
+
+func (c startsColumn) show(v float64) string {
+	if c.unit == sample.Count {
+		return counted(v)
+	}
+	return Quantity(v, c.unit)
+}
+
+// measured are the columns that some point has, with the prefix before the metric.
+func measured(columns []startsColumn, curves []analysis.StartsCurve, prefix string) []startsColumn {
+	return slices.DeleteFunc(slices.Clone(columns), func(c startsColumn) bool {
+		return !slices.ContainsFunc(curves, func(curve analysis.StartsCurve) bool {
+			return slices.ContainsFunc(curve.Points, func(p analysis.StartsPoint) bool { _, known := p.Values[prefix+c.metric]; return known })
+		})
+	})
+}
+
+// clientPrefix is before the names of the counters of clients alone.
+const clientPrefix = "client-"
+
+// countersGrid are the published counters, those of our own command-line clients,
+// which stand for the same, and those of everybody. What the machine does not
+// count has no column.
 func countersGrid(s *analysis.StartsClaims) shownGrid {
-	columns := []struct {
-		metric, head string
-		unit         sample.Unit
-	}{
-		{"task-clock", "task-clock", sample.Seconds}, {"context-switches", "switches", sample.Count}, {"migrations", "migrations", sample.Count},
-		{"page-faults", "page faults", sample.Count}, {"cycles", "cycles", sample.Count}, {"instructions", "instructions", sample.Count},
-		{"branches", "branches", sample.Count}, {"branch-misses", "misses", sample.Count},
-		{"payload-cpu", "CPU, payload", sample.Seconds}, {"runtime-cpu", "CPU, runtime", sample.Seconds},
-		{"client-cpu", "CPU, client", sample.Seconds}, {"daemon-cpu", "CPU, daemon", sample.Seconds},
-	}
+	columns := measured(perfCounters, s.Curves, "")
 	g := shownGrid{Title: "Counters", Head: []string{"target", "containers"}}
-	for i := len(columns) - 1; i >= 0; i-- {
-		if !slices.ContainsFunc(s.Curves, func(c analysis.StartsCurve) bool {
-			return slices.ContainsFunc(c.Points, func(p analysis.StartsPoint) bool { _, known := p.Values[columns[i].metric]; return known })
-		}) {
-			columns = slices.Delete(columns, i, i+1)
-		}
-	}
 	if len(columns) == 0 {
 		return g
 	}
@@ -225,34 +310,57 @@ func countersGrid(s *analysis.StartsClaims) shownGrid {
 	}
 	for _, p := range s.Published {
 		row := []string{"· published docker run", strconv.Itoa(p.N)}
-		known := map[string]string{"task-clock": Quantity(p.CPU, sample.Seconds), "context-switches": counted(p.Switches),
-			"migrations": counted(p.Migrations), "page-faults": counted(p.Faults)}
 		for _, c := range columns {
-			row = append(row, cellOr(known[c.metric]))
+			row = append(row, c.show(p.Counters[c.metric]))
 		}
 		g.Rows = append(g.Rows, row)
+	}
+	rows := func(name func(analysis.StartsCurve) string, prefix string) {
+		for _, curve := range s.Curves {
+			if len(measured(columns, []analysis.StartsCurve{curve}, prefix)) == 0 {
+				continue
+			}
+			for _, p := range curve.Points {
+				row := []string{name(curve), strconv.Itoa(p.N)}
+				for _, c := range columns {
+					row = append(row, c.cell(p, prefix))
+				}
+				g.Rows = append(g.Rows, row)
+			}
+		}
+	}
+	rows(func(c analysis.StartsCurve) string { return c.Target + ", clients alone" }, clientPrefix)
+	rows(func(c analysis.StartsCurve) string { return c.Target }, "")
+	return g
+}
+
+// rolesGrid is who of a start used the CPU and switched.
+func rolesGrid(s *analysis.StartsClaims) shownGrid {
+	var columns []startsColumn
+	for _, role := range []string{"payload", "runtime", "client", "daemon"} {
+		columns = append(columns, startsColumn{role + "-cpu", "CPU, " + role, sample.Seconds})
+	}
+	for _, role := range []string{"payload", "runtime", "client", "daemon"} {
+		columns = append(columns, startsColumn{role + "-context-switches", "switches, " + role, sample.Count})
+	}
+	columns = measured(columns, s.Curves, "")
+	g := shownGrid{Title: "Who pays", Head: []string{"target", "containers"}}
+	for _, c := range columns {
+		g.Head = append(g.Head, c.head)
 	}
 	for _, curve := range s.Curves {
 		for _, p := range curve.Points {
 			row := []string{curve.Target, strconv.Itoa(p.N)}
 			for _, c := range columns {
-				text := plainOf(p, c.metric, c.unit)
-				if c.unit == sample.Count && text != missing {
-					text = counted(p.Values[c.metric].Value)
-				}
-				row = append(row, text)
+				row = append(row, c.cell(p, ""))
 			}
 			g.Rows = append(g.Rows, row)
 		}
 	}
-	return g
-}
-
-func cellOr(text string) string {
-	if text == "" {
-		return missing
+	if len(columns) == 0 {
+		g.Rows = nil
 	}
-	return text
+	return g
 }
 
 func scalingGrid(s *analysis.StartsClaims) shownGrid {

@@ -257,12 +257,14 @@ func (p *printer) renderLadder(l shownLadder, width int) string {
 	levels, bars := []string{l.Base.Value}, []string{l.bar(first(l), l.claim.BaseMedian, width)}
 	before := l.claim.BaseMedian
 	for i, s := range l.claim.Steps {
-		steps = append(steps, "+ "+s.To)
+		steps = append(steps, stepName(s))
 		deltas = append(deltas, l.Steps[i].Delta.Value)
 		intervals = append(intervals, l.Steps[i].Delta.interval())
 		levels = append(levels, l.Steps[i].Level)
 		bars = append(bars, l.bar(before, s.Median, width))
-		before = s.Median
+		if !s.Beside {
+			before = s.Median
+		}
 	}
 	alignPoints(deltas)
 	alignPoints(levels)

@@ -89,6 +89,7 @@ func (s Study) Validate(known Known) error {
 	withAll.Targets = append([]string{AllTargets}, known.Targets...)
 	c.target("targets", s.Targets, withAll)
 	c.target("optional", s.Optional, known)
+	c.target("beside", s.Beside, known)
 	c.paths("paths", s.Paths, known.Paths)
 	c.paths("optional-paths", s.OptionalPaths, known.Paths)
 	if problem := known.problem(s.Control); problem != "" {
@@ -193,6 +194,7 @@ func (c *checker) targets(s Study) {
 	}
 	c.distinct("targets", s.Targets)
 	c.distinct("optional", s.Optional)
+	c.distinct("beside", s.Beside)
 	if slices.Contains(s.Optional, s.Control) {
 		c.fail("control", "the control %q cannot be optional: every ratio refers to it", s.Control)
 	}
@@ -316,6 +318,9 @@ func (c *checker) rules(s Study) {
 	}
 	if s.Timeout <= 0 {
 		c.fail("timeout", "%s is not above zero", s.Timeout)
+	}
+	if len(s.Beside) > 0 && s.View != ViewLadder {
+		c.fail("beside", "only a ladder has a chain that targets can stand beside: set view: ladder, or leave it out")
 	}
 	c.interventions(s)
 	c.distinct("probes", s.Probes)

@@ -45,6 +45,9 @@ type Study struct {
 	Alpha         float64       `yaml:"alpha,omitempty" json:"alpha,omitempty" as:"fraction"`     // family-wise error of a table; default 0.05
 	Timeout       time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty" as:"duration"` // of one trial; default 60 s
 	View          View          `yaml:"view,omitempty" json:"view,omitempty"`                     // how the report shows it; default price-list
+	// Beside are targets that stand beside the chain of a ladder: each is an
+	// alternative to the next target that does not, measured from the same rung.
+	Beside []string `yaml:"beside,omitempty" json:"beside,omitempty"`
 	// Probes are measured besides: each cell has, for each, a twin that is
 	// watched by it. Times come from the trials that are not watched.
 	Probes    []string `yaml:"probes,omitempty" json:"probes,omitempty"`

@@ -82,6 +82,7 @@ func TestRefusals(t *testing.T) {
 		minimal + "aa: yes":                                               "neither true nor false",
 		minimal + "view: laddr":                                           `did you mean "ladder"?`,
 		minimal + "probes: [cpu]":                                         `demo.yaml:3:10: probes[0]: unknown probe "cpu": known are locks, stacks`,
+		minimal + "beside: [host]":                                        "only a ladder has a chain",
 		minimal + "probes: [lokcs]":                                       `did you mean "locks"?`,
 		minimal + "probes: [locks, locks]":                                "stands twice",
 		minimal + "id: My Study":                                          "is no id",

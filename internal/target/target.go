@@ -102,6 +102,10 @@ type Spec struct {
 	// made it and removes it. All processes of the instance are put below it:
 	// the payload into Cgroup/payload, the runtime's own into Cgroup/runtime.
 	Cgroup string
+	// ClientCgroup is the group of the command-line clients of all instances of a
+	// trial, where these are measured as one; the caller has made it and removes
+	// it. "" has each client in a group of its own, Cgroup/client.
+	ClientCgroup string
 }
 
 // Mark is where the mark helper (guest/mark.c) stands in every root file system:

@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"fmt"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -73,16 +74,22 @@ func inTurn(n, width int, f func(i int) bool) {
 	all.Wait()
 }
 
-// beginHold names the group of many copies, and notes what the census compares
-// with.
-func (t *running) beginHold() (err error) {
-	if t.job.many() {
-		t.group = fmt.Sprintf("%s-%s-%d", target.Label, t.runner.RunID, t.job.Seq)
+// beginMany makes the group of many copies with that of their clients, and notes
+// what the census compares with.
+func (t *running) beginMany() (err error) {
+	if !t.job.many() {
+		return nil
+	}
+	t.group = fmt.Sprintf("%s-%s-%d", target.Label, t.runner.RunID, t.job.Seq)
+	if t.job.Spec.ClientCgroup, err = t.runner.Groups.Make(path.Join(t.group, string(target.RoleClient))); err != nil {
+		return fmt.Errorf("cgroup of all instances: %w", err)
 	}
 	if t.job.Hold != nil && t.job.Hold.Begin != nil {
-		t.census, err = t.job.Hold.Begin()
+		if t.census, err = t.job.Hold.Begin(); err != nil {
+			return fmt.Errorf("census: %w", err)
+		}
 	}
-	return err
+	return nil
 }
 
 // hold is the timed path of a copy that is held: it returns when the payload has

@@ -39,10 +39,14 @@ type replica struct {
 func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*replica, error) {
 	c := &replica{id: id, group: group, groups: r.Groups, marks: map[target.Phase]Stamp{}}
 	var err error
-	if c.stdout, err = newStream(true); err != nil {
+	wanted := theMark
+	if job.Own {
+		wanted = anyByte
+	}
+	if c.stdout, err = newStream(wanted); err != nil {
 		return nil, target.Labf("pipe for the payload's output: %w", err)
 	}
-	if c.stderr, err = newStream(false); err != nil {
+	if c.stderr, err = newStream(nothing); err != nil {
 		c.stdout.write.Close()
 		c.stdout.read.Close()
 		return nil, target.Labf("pipe for the payload's errors: %w", err)
@@ -55,6 +59,7 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 	spec := job.Spec
 	spec.ID = id
 	switch {
+	case job.Own:
 	case job.Hold != nil:
 		spec.Args = []string{target.Mark, "-hold"}
 	case len(job.Spec.Args) == 0:
@@ -62,7 +67,9 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 	default:
 		spec.Args = append([]string{target.Mark, "--"}, job.Spec.Args...)
 	}
-	spec.Opens = append([]string{target.Mark}, job.Spec.Opens...)
+	if !job.Own {
+		spec.Opens = append([]string{target.Mark}, job.Spec.Opens...)
+	}
 	spec.Stdio = target.Stdio{Stdin: job.Spec.Stdio.Stdin, Stdout: c.stdout.write, Stderr: c.stderr.write}
 	c.grouped = true
 	if spec.Cgroup, err = r.Groups.Make(group); err != nil {
@@ -154,10 +161,16 @@ func (c *replica) evaluate(job Job) ([]sample.Value, error) {
 	if err := errors.Join(c.stdout.err, c.stderr.err); err != nil {
 		return nil, phased{"wait", target.Labf("reading the payload's output: %w", err)}
 	}
-	if c.marks[target.PhaseActed] == 0 {
+	silent := c.marks[target.PhaseActed] == 0
+	if silent && job.Own {
+		c.marks[target.PhaseActed] = c.marks[target.PhaseExit]
+	} else if silent {
 		return nil, phased{"wait", fmt.Errorf("the payload ended with exit code 0 but never acted inside the target: its first output was not the mark of %s", target.Mark)}
 	}
 	values := c.general()
+	if job.Own {
+		values = append(values, sample.Value{Metric: "silent", Value: btof(silent)})
+	}
 	if !job.many() {
 		values = append(values, c.used()...)
 	}
@@ -172,6 +185,13 @@ func (c *replica) evaluate(job Job) ([]sample.Value, error) {
 		return nil, phased{"parse", err}
 	}
 	return append(values, parsed...), nil
+}
+
+func btof(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func (c *replica) ready() time.Duration {

@@ -20,7 +20,7 @@ const keepBytes = 16 << 20
 // stream reads one of the payload's output streams to its end.
 type stream struct {
 	read, write *os.File
-	marked      bool // a leading Mark is expected: stamp and strip it
+	expects     act // what of it is stamped
 
 	done  chan struct{}
 	seen  chan struct{} // closed when it is settled whether the Mark arrived
@@ -32,15 +32,24 @@ type stream struct {
 	kept bytes.Buffer
 }
 
+// act is what of a stream says that the payload acted.
+type act int
+
+const (
+	nothing act = iota
+	theMark     // a leading Mark, which is stripped
+	anyByte     // its first byte
+)
+
 // readBytes is how much of a busy stream is read at once: what a pipe holds.
 const readBytes = 64 << 10
 
-func newStream(marked bool) (*stream, error) {
+func newStream(expects act) (*stream, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	return &stream{read: r, write: w, marked: marked, done: make(chan struct{}), seen: make(chan struct{})}, nil
+	return &stream{read: r, write: w, expects: expects, done: make(chan struct{}), seen: make(chan struct{})}, nil
 }
 
 // collect reads until every writer has closed. It runs in its own goroutine
@@ -55,11 +64,20 @@ func (s *stream) collect() {
 		n, err := s.read.Read(buf)
 		now := Now()
 		data := buf[:n]
-		if s.marked {
+		switch s.expects {
+		case theMark:
 			head = append(head, data...)
 			data = s.takeMark(head, now, err != nil)
-			if s.marked {
+			if s.expects == theMark {
 				data = nil
+			}
+		case anyByte:
+			if n > 0 {
+				s.acted = now
+			}
+			if n > 0 || err != nil {
+				s.expects = nothing
+				close(s.seen)
 			}
 		}
 		s.keep(data)
@@ -75,13 +93,13 @@ func (s *stream) collect() {
 	}
 }
 
-// takeMark looks for the Mark at the start of head. It clears s.marked when
+// takeMark looks for the Mark at the start of head. It expects nothing more when
 // the question is settled, and returns what belongs to the payload.
 func (s *stream) takeMark(head []byte, now Stamp, last bool) []byte {
 	if len(head) < len(Mark) && !last && bytes.HasPrefix([]byte(Mark), head) {
 		return nil
 	}
-	s.marked = false
+	s.expects = nothing
 	rest, found := bytes.CutPrefix(head, []byte(Mark))
 	if found {
 		s.acted = now

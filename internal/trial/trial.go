@@ -55,6 +55,10 @@ type Job struct {
 	// Hold keeps each copy alive after its act until all have acted; nil lets
 	// each end by itself.
 	Hold *Hold
+	// Own runs the payload as it is, without the mark before it: it acted at its
+	// first byte of standard output or, where it prints none, at its end. The value
+	// "silent" says which: 1 for a copy that printed nothing, else 0.
+	Own bool
 	// Prepare runs on the host before the trial, outside the clock; nil for none.
 	Prepare func(ctx context.Context) error
 	// Parse turns one copy's standard output into values; nil for none.
@@ -172,8 +176,8 @@ func (t *running) prepare(ctx context.Context) error {
 	if err := t.share(); err != nil {
 		return phased{"prepare", target.Labf("shared file: %w", err)}
 	}
-	if err := t.beginHold(); err != nil {
-		return phased{"prepare", target.Labf("census: %w", err)}
+	if err := t.beginMany(); err != nil {
+		return phased{"prepare", target.Labf("many instances: %w", err)}
 	}
 	made := make([]*replica, max(1, t.job.Copies))
 	errs := make([]error, len(made))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -84,6 +85,38 @@ func TestMarkIsStrippedAndOutputParsed(t *testing.T) {
 	}
 	if record.Values["score"][0] != 42 {
 		t.Errorf("values: %v", record.Values)
+	}
+}
+
+// Another's payload has no mark: its first byte says that it acted, or its end.
+func TestOwnPayloadActsByItsFirstByte(t *testing.T) {
+	for name, c := range map[string]struct {
+		stdout string
+		ready  float64 // at least, in seconds
+		silent float64
+	}{
+		"prints": {"hello", 0.020, 0},
+		"silent": {"", 0.050, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var args []string
+			script := fake.Script{NoMark: true, Stdout: []byte(c.stdout), Ready: 20 * time.Millisecond, Run: 30 * time.Millisecond}
+			job := trial.Job{Own: true, Spec: target.Spec{Args: []string{"/hello"}}, Parse: func(out []byte) ([]sample.Value, error) {
+				args = append(args, string(out))
+				return nil, nil
+			}}
+			record, err := run(t, t.Context(), job, script)
+			if err != nil || record.Failure != nil {
+				t.Fatalf("error %v, failure %+v", err, record.Failure)
+			}
+			v := func(name string) float64 { return record.Values[name][0] }
+			if v("ready") < c.ready || v("silent") != c.silent || v("ready") > v("wall") {
+				t.Errorf("%v", record.Values)
+			}
+			if !slices.Equal(args, []string{c.stdout}) {
+				t.Errorf("the parser saw %q", args)
+			}
+		})
 	}
 }
 

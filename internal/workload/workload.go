@@ -52,6 +52,9 @@ type Command struct {
 	Memory int64
 	// Hold says that the payload acts and then waits to be ended; Args is empty.
 	Hold bool
+	// Own says that the payload is the own command of the user's image, run without
+	// the mark; Args is empty until the image is known.
+	Own bool
 	// Peer is the argv of the other end, for a payload that talks to one; nil for
 	// none. target.PeerAddress and target.PeerPort stand for where it listens.
 	Peer []string
@@ -68,6 +71,7 @@ func All() []Workload {
 	return append([]Workload{
 		start{},
 		hold{},
+		image{},
 		command{},
 		sysbenchCPU{},
 		sysbenchMemory{},
@@ -156,10 +160,10 @@ func Resolve(kind string, params map[string]string, argv []string) (Job, error) 
 
 // withGeneral lists a workload's metrics and then the general ones. Where the
 // workload has none of its own, the primary metric is the time to ready for
-// the bare start and the wall time for anything else.
+// the starts and the wall time for anything else.
 func withGeneral(w Workload) []sample.Metric {
 	general := General()
-	if w.Kind() != KindStart && w.Kind() != KindHold {
+	if !slices.Contains([]string{KindStart, KindHold, KindImage}, w.Kind()) {
 		i := slices.IndexFunc(general, func(m sample.Metric) bool { return m.Name == Wall })
 		wall := general[i]
 		general = slices.Insert(slices.Delete(general, i, i+1), 0, wall)

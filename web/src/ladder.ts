@@ -10,12 +10,12 @@ interface Bar {
   to: number;
   low: number | null;
   high: number | null;
-  kind: "base" | "up" | "down" | "unsure";
+  kind: "base" | "up" | "down" | "unsure" | "beside";
   label: string;
   tip: string;
 }
 
-// waterfall shows a ladder: each bar begins where the one above it ended.
+// waterfall shows a ladder: each bar begins where the chain had come to above it.
 export function waterfall(claim: Ladder, shown: ShownLadder): HTMLElement {
   let log = shown.log;
   const figure = h("div", { class: "figure" });
@@ -28,10 +28,10 @@ export function waterfall(claim: Ladder, shown: ShownLadder): HTMLElement {
   return h(
     "div",
     { class: "ladder" },
-    h("h3", {}, claim.group, " ", h("span", { class: "metric" }, `${claim.metric.name}: from ${claim.base} to ${claim.steps.at(-1)?.to ?? claim.base}`)),
+    h("h3", {}, claim.group, " ", h("span", { class: "metric" }, `${claim.metric.name}: from ${claim.base} to ${claim.steps.filter((s) => !s.beside).at(-1)?.to ?? claim.base}`)),
     axisChoice(log, switchTo),
     figure,
-    h("p", { class: "note" }, "A bar is one step: the difference of two neighbouring medians; the steps add up to the total. Whiskers are 95 % intervals. A pale bar is a step whose interval includes zero. On the log axis a bar's length is a ratio; its number is the difference."),
+    h("p", { class: "note" }, "A bar is one step: the difference of two neighbouring medians; the steps add up to the total.", claim.steps.some((s) => s.beside) ? " Hatched is an alternative to the next step (or …), from the same rung: the chain does not go through it." : "", " Whiskers are 95 % intervals. A pale bar is a step whose interval includes zero. On the log axis a bar's length is a ratio; its number is the difference."),
     h("details", {}, h("summary", {}, "The steps as a table"), table(claim, shown)),
   );
 }
@@ -51,19 +51,20 @@ function bars(claim: Ladder, shown: ShownLadder): Bar[] {
       label: unit(shown.base.value, shown.total), tip: `${claim.base}\n${unit(shown.base.value, shown.total)}`,
     },
   ];
+  let from = out[0].to;
   claim.steps.forEach((s, i) => {
-    const from = out[i].to;
     const known = s.interval.method !== "none" && s.interval.method !== "";
     const sure = known && (s.interval.low > 0 || s.interval.high < 0);
     const delta = shown.steps[i].delta;
     out.push({
-      name: s.to, from, to: s.median / f,
+      name: s.beside ? `or ${s.to}` : s.to, from, to: s.median / f,
       low: known ? from + s.interval.low / f : null,
       high: known ? from + s.interval.high / f : null,
-      kind: !sure ? "unsure" : s.delta < 0 ? "down" : "up",
+      kind: s.beside ? "beside" : !sure ? "unsure" : s.delta < 0 ? "down" : "up",
       label: unit(delta.value, shown.delta),
       tip: `${s.from} → ${s.to}\n${unit(delta.value, shown.delta)} ${between(delta)}\ntotal ${unit(shown.steps[i].level, shown.total)}`,
     });
+    if (!s.beside) from = s.median / f;
   });
   return out;
 }
@@ -91,7 +92,7 @@ function draw(claim: Ladder, shown: ShownLadder, log: boolean, width: number): E
   const names = data.map((_, i) => i);
   const clip = Math.floor((left - 12) / 7.6);
   const ticks = canLog ? ratioTicks(domain, width - left - right) : d3.ticks(domain[0], domain[1], Math.max(2, Math.floor((width - left - right) / 70)));
-  const fill = { base: "var(--muted)", up: "var(--bar)", down: "var(--gain)", unsure: "var(--bar-pale)" };
+  const fill = { base: "var(--muted)", up: "var(--bar)", down: "var(--gain)", unsure: "var(--bar-pale)", beside: "url(#beside)" };
   return Plot.plot({
     width,
     height: data.length * 26 + 44,
@@ -104,6 +105,7 @@ function draw(claim: Ladder, shown: ShownLadder, log: boolean, width: number): E
     x: { type: canLog ? "log" : "linear", domain, label: `cumulative ${claim.metric.name}, ${shown.total.unit}` },
     y: { type: "band", domain: names, padding: 0.28, label: null },
     marks: [
+      () => hatch(),
       Plot.gridX(ticks, { stroke: "var(--line)", strokeOpacity: 1 }),
       Plot.axisX(ticks, { text: plain, labelArrow: "none", labelAnchor: "center", tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
       Plot.axisY({ tickSize: 0, fontSize: 12.5, fill: "var(--ink)", tickFormat: (i: number) => cut(data[i].name, clip) }),
@@ -116,6 +118,18 @@ function draw(claim: Ladder, shown: ShownLadder, log: boolean, width: number): E
     ],
     color: { type: "identity" },
   });
+}
+
+// hatch is the pattern of alternatives.
+function hatch(): SVGElement {
+  const svg = (name: string, attributes: Record<string, string>, ...inside: Element[]) => {
+    const e = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
+    e.append(...inside);
+    return e;
+  };
+  return svg("defs", {}, svg("pattern", { id: "beside", width: "6", height: "6", patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    svg("rect", { width: "6", height: "6", fill: "var(--bar-pale)" }), svg("rect", { width: "2.5", height: "6", fill: "var(--bar)" })));
 }
 
 function cut(s: string, most: number): string {
@@ -133,7 +147,7 @@ function table(claim: Ladder, shown: ShownLadder): HTMLElement {
       "table",
       {},
       h("thead", {}, h("tr", {}, ...["step", `delta ${shown.delta.unit}`, "95 % interval", `total ${shown.total.unit}`].map((s, i) => h("th", { scope: "col", class: i ? "number" : "name" }, s)))),
-      h("tbody", {}, line(claim.base, "", "", shown.base.value), ...claim.steps.map((s, i) => line(`+ ${s.to}`, shown.steps[i].delta.value, between(shown.steps[i].delta), shown.steps[i].level))),
+      h("tbody", {}, line(claim.base, "", "", shown.base.value), ...claim.steps.map((s, i) => line(s.beside ? `or ${s.to}` : `+ ${s.to}`, shown.steps[i].delta.value, between(shown.steps[i].delta), shown.steps[i].level))),
     ),
   );
 }

@@ -64,6 +64,7 @@ export interface Table {
 export interface Step {
   from: string;
   to: string;
+  beside?: boolean;
   median: number;
   delta: number;
   interval: Interval;

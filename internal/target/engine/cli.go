@@ -62,7 +62,7 @@ func (d clientDriver) Prepare(ctx context.Context, spec target.Spec, dir string)
 	if spec.Cgroup != "" {
 		config.Cgroup = i.clientGroup()
 		var trees sys.Hierarchies
-		if trees, err = sys.Cgroups(); err == nil {
+		if trees, err = sys.Cgroups(); err == nil && spec.ClientCgroup == "" {
 			err = trees.Make(config.Cgroup)
 		}
 	}
@@ -84,7 +84,12 @@ type command struct {
 	stop    func() bool
 }
 
-func (i *command) clientGroup() string { return path.Join(i.spec.Cgroup, string(target.RoleClient)) }
+func (i *command) clientGroup() string {
+	if i.spec.ClientCgroup != "" {
+		return i.spec.ClientCgroup
+	}
+	return path.Join(i.spec.Cgroup, string(target.RoleClient))
+}
 
 // arguments are the Spec in the client's flags.
 func (i *command) arguments(program string) []string {
@@ -207,7 +212,7 @@ func (i *command) Close() error {
 		}
 		i.kill()
 		errs = append(errs, i.settle(), i.instance.Close())
-		if i.spec.Cgroup != "" {
+		if i.spec.Cgroup != "" && i.spec.ClientCgroup == "" {
 			_, err := sys.RemoveCgroups(i.clientGroup())
 			errs = append(errs, err)
 		}

@@ -1,0 +1,176 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// clientPrefix stands before the names of the counters of Perf that are those of
+// the command-line clients alone.
+const clientPrefix = "client-"
+
+// switchRoles are the roles whose context switches are told apart from those of
+// the clients, of which every counter is.
+var switchRoles = []target.Role{target.RolePayload, target.RoleRuntime, target.RoleDaemon}
+
+// roleSwitches names the context switches of a role.
+func roleSwitches(r target.Role) string { return string(r) + "-" + Switches }
+
+// mostGroups is how many groups are counted for their role alone: a counter of a
+// cgroup makes every switch on its CPU a little slower.
+const mostGroups = 64
+
+// roleMeter counts one role's groups.
+type roleMeter struct {
+	groups []string
+	open   []counter
+}
+
+// daemonMeter is a daemon whose switches are read apart from those of its group.
+type daemonMeter struct {
+	pid    int
+	before float64
+}
+
+// beginRoles counts the clients by themselves, and the context switches of each
+// role. Payloads, whose groups are often made inside the clock, have what nobody
+// else has. A role with too many groups is not told apart from them. The returned
+// function takes what was counted of all, and closes every counter.
+func beginRoles(on []target.Watch) (func(all []sample.Value) ([]sample.Value, error), error) {
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return nil, fmt.Errorf("perf probe: %w", err)
+	}
+	tree, ok := trees.Unified()
+	if !ok {
+		return func([]sample.Value) ([]sample.Value, error) { return nil, nil }, nil
+	}
+	roles := map[target.Role]*roleMeter{}
+	for _, w := range distinct(on) {
+		if roles[w.Role] == nil {
+			roles[w.Role] = &roleMeter{}
+		}
+		roles[w.Role].groups = append(roles[w.Role].groups, w.Cgroup)
+	}
+	closeRoles := func() {
+		for _, m := range roles {
+			closeAll(m.open)
+		}
+	}
+	switches := events[slices.IndexFunc(events, func(e event) bool { return e.metric == Switches })]
+	for role, m := range roles {
+		wanted := []event{switches}
+		if role == target.RoleClient {
+			wanted = events
+		}
+		if role == target.RolePayload || len(m.groups) > mostGroups {
+			continue
+		}
+		if m.open, err = openAll(tree, m.groups, wanted); err != nil {
+			closeRoles()
+			return nil, fmt.Errorf("perf probe: %w", err)
+		}
+	}
+	daemons := armDaemons(on)
+	return func(all []sample.Value) ([]sample.Value, error) {
+		defer closeRoles()
+		return readRoles(roles, daemons, all)
+	}, nil
+}
+
+// readRoles gives what was counted by role; all has the switches of everybody.
+func readRoles(roles map[target.Role]*roleMeter, daemons []daemonMeter, all []sample.Value) ([]sample.Value, error) {
+	total, counted := valueOf(all, Switches)
+	if !counted {
+		return nil, nil
+	}
+	var values []sample.Value
+	by, rest, told := map[target.Role]float64{}, total, true
+	for role, m := range roles {
+		if role == target.RolePayload {
+			continue
+		}
+		told = told && len(m.groups) <= mostGroups
+		own, err := readCounters(m.open, "")
+		if err != nil {
+			return nil, err
+		}
+		if role == target.RoleClient {
+			for _, v := range own {
+				values = append(values, sample.Value{Metric: clientPrefix + v.Metric, Value: v.Value})
+			}
+		}
+		n, _ := valueOf(own, Switches)
+		by[role], rest = n, rest-n
+	}
+	if !told || rest <= 0 { // else payloads are in groups of others, as where a runtime knows version 1 alone
+		return values, nil
+	}
+	by[target.RolePayload] = rest
+	for _, d := range daemons { // of the switches of the group that they share with shims
+		own := max(0, min(switchesOf(d.pid)-d.before, by[target.RoleRuntime]))
+		by[target.RoleDaemon] += own
+		by[target.RoleRuntime] -= own
+	}
+	for _, role := range switchRoles {
+		if n, known := by[role]; known {
+			values = append(values, sample.Value{Metric: roleSwitches(role), Value: n})
+		}
+	}
+	return values, nil
+}
+
+func valueOf(values []sample.Value, metric string) (float64, bool) {
+	i := slices.IndexFunc(values, func(v sample.Value) bool { return v.Metric == metric })
+	if i < 0 {
+		return 0, false
+	}
+	return values[i].Value, true
+}
+
+// armDaemons notes what the processes that are watched alone have switched so far.
+func armDaemons(on []target.Watch) []daemonMeter {
+	var all []daemonMeter
+	for _, w := range on {
+		known := slices.ContainsFunc(all, func(d daemonMeter) bool { return d.pid == w.PID })
+		if w.Alone && !known {
+			all = append(all, daemonMeter{pid: w.PID, before: switchesOf(w.PID)})
+		}
+	}
+	return all
+}
+
+// switchesOf are the context switches of a process's threads, voluntary or not
+// (proc_pid_status(5)). Those of threads that have ended are lost; a daemon's
+// seldom end.
+func switchesOf(pid int) float64 {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil {
+		return 0
+	}
+	total := 0.0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		for line := range strings.Lines(string(text)) {
+			name, value, _ := strings.Cut(line, ":")
+			if !strings.HasSuffix(name, "voluntary_ctxt_switches") {
+				continue
+			}
+			if n, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
+				total += n
+			}
+		}
+	}
+	return total
+}
