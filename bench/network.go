@@ -2,14 +2,21 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/net"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/launch"
+	"github.com/tarelab/tare/internal/target/native"
+	"github.com/tarelab/tare/internal/workload"
 )
 
 // containers is how many are attached to one bridge for the bars.
@@ -51,62 +58,113 @@ func networkRemove(ctx context.Context) (result, error) {
 	return below(gone, 2, fmt.Sprintf("%.2f s, median of 7", gone))
 }
 
-// networkThroughput pairs tare's iperf3 across a bridge with one that is started
-// by hand in namespaces built in the same way.
-func networkThroughput(ctx context.Context) (result, error) {
+// networkThroughput pairs iperf3 as a cell runs it, in two bare containers, with
+// one that is started by hand, all in the same two namespaces on one bridge.
+func networkThroughput(ctx context.Context) (r result, err error) {
+	state, err := os.MkdirTemp("", "tare-bench-")
+	if err != nil {
+		return result{}, err
+	}
+	defer os.RemoveAll(state)
+	laboratory, err := lab.Open(ctx, lab.Config{StateDir: state, Drivers: native.Drivers})
+	if err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, laboratory.Close()) }()
+	bridge, err := net.Build(ctx, net.Options{Path: net.Bridge, Neighbours: net.Permanent})
+	if err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, bridge.Close()) }()
+	job, err := workload.Resolve("net-tcp", map[string]string{"time": "1s"}, nil)
+	if err != nil {
+		return result{}, err
+	}
+	fill := strings.NewReplacer(target.PeerAddress, bridge.Dial.String(), target.PeerPort, "5201")
+	by := func(run func(ctx context.Context, end *net.End, argv []string) ([]byte, error)) (float64, error) {
+		return iperf(ctx, bridge, job, fill, run)
+	}
 	var ratios []float64
 	for range pairs {
-		bare, err := iperfByHand(ctx)
+		bare, err := by(byHand)
 		if err != nil {
 			return result{}, err
 		}
-		s, err := report(ctx, "run", "bench/network.yaml")
+		cell, err := by(func(ctx context.Context, end *net.End, argv []string) ([]byte, error) {
+			return inContainer(ctx, laboratory, end, argv)
+		})
 		if err != nil {
 			return result{}, err
 		}
-		measured, err := s.samples("host@bridge", "throughput", false)
-		if err != nil {
-			return result{}, err
-		}
-		ratios = append(ratios, median(measured)/bare)
+		ratios = append(ratios, cell/bare)
 	}
 	return describe(analysis.AtLeast(ratios, 0.98)), nil
 }
 
-// iperfByHand gives the bits a second that iperf3 tells, without tare between.
-func iperfByHand(ctx context.Context) (rate float64, err error) {
-	lab, err := net.Build(ctx, net.Options{Path: net.Bridge})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, lab.Close()) }()
-	server := exec.CommandContext(ctx, "nsenter", "--net="+lab.Server.Namespace.Path(), "iperf3", "-s", "-1")
-	if err := server.Start(); err != nil {
-		return 0, err
-	}
-	defer func() {
-		_ = server.Process.Kill() // it has ended, or its client has failed
-		_ = server.Wait()
+// iperf gives the bits a second of one iperf3 across the bridge, whose two
+// programs are run as run does.
+func iperf(ctx context.Context, bridge *net.Lab, job workload.Job, fill *strings.Replacer, run func(context.Context, *net.End, []string) ([]byte, error)) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() {
+		_, err := run(ctx, bridge.Server, filled(fill, job.Peer))
+		served <- err
 	}()
-	for listens := false; !listens; {
-		if listens, err = lab.Server.Namespace.Listens(5201); err != nil || ctx.Err() != nil {
-			return 0, errors.Join(err, ctx.Err())
-		}
-		time.Sleep(2 * time.Millisecond)
+	if err := bridge.Server.Namespace.Do(func() error { return listens(ctx, served) }); err != nil {
+		return 0, err
 	}
-	out, err := exec.CommandContext(ctx, "nsenter", "--net="+lab.Client.Namespace.Path(), "iperf3", "-c", lab.Dial.String(), "-J", "-t", "1").Output()
+	said, err := run(ctx, bridge.Client, append([]string{"/usr/bin/iperf3"}, filled(fill, job.Args)[1:]...))
 	if err != nil {
 		return 0, err
 	}
-	var said struct {
-		End struct {
-			Received struct {
-				Rate float64 `json:"bits_per_second"`
-			} `json:"sum_received"`
-		} `json:"end"`
-	}
-	if err := json.Unmarshal(out, &said); err != nil {
+	if err := <-served; err != nil {
 		return 0, err
 	}
-	return said.End.Received.Rate, nil
+	values, err := job.Parse(said)
+	if err != nil {
+		return 0, err
+	}
+	return values[0].Value, nil
+}
+
+func filled(fill *strings.Replacer, argv []string) []string {
+	var out []string
+	for _, a := range argv {
+		out = append(out, fill.Replace(a))
+	}
+	return out
+}
+
+// listens waits for a socket of this namespace that listens: /proc/net is the
+// thread's own, and a connection would use the server up.
+func listens(ctx context.Context, ended chan error) error {
+	for {
+		for _, table := range []string{"/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"} {
+			text, err := os.ReadFile(table)
+			if err == nil && strings.Contains(string(text), ":1451 ") && strings.Contains(string(text), " 0A ") {
+				return nil
+			}
+		}
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the server ended before it listened: %w", err)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func byHand(ctx context.Context, end *net.End, argv []string) ([]byte, error) {
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + end.Namespace.Path()}, argv...)...).Output()
+}
+
+func inContainer(ctx context.Context, laboratory *lab.Lab, end *net.End, argv []string) ([]byte, error) {
+	driver := laboratory.Drivers()[slices.IndexFunc(laboratory.Drivers(), func(d target.Driver) bool { return d.Name() == "native" })]
+	exit, said, err := launch.Try(ctx, driver, laboratory.Target, target.Spec{Args: argv, Join: target.Join{Namespace: end.Namespace.Path()}})
+	if err == nil && exit.Code != 0 {
+		err = fmt.Errorf("%s ended with code %d: %s", argv[0], exit.Code, said)
+	}
+	return said, err
 }

@@ -18,6 +18,7 @@
  *     tare_root=/dev/vda         the root is that disk (ext4, read-only) under an
  *                                overlay in memory; without it, the initramfs
  *     tare_disk=DIRECTORY        /dev/vda, an ext4 of the guest's own, is mounted there
+ *     tare_net=ADDRESS/LENGTH[,GATEWAY]  of the guest's link eth0
  *     tare_off=reset             the machine has no switch: a reset ends the VMM
  * /.tare/modules lists the kernel modules to load, a file a line.
  *
@@ -44,7 +45,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <arpa/inet.h>
 #include <net/if.h>
+#include <net/route.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -159,6 +163,62 @@ static void links_up(void) {
 		close(fd);
 	if (all)
 		if_freenameindex(all);
+}
+
+static void nap(void);
+static long milliseconds(void);
+
+static struct sockaddr_in ip(uint32_t host_order) {
+	return (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(host_order) };
+}
+
+static uint32_t address(const char *text) {
+	struct in_addr a;
+
+	if (!inet_aton(text, &a)) {
+		errno = EINVAL;
+		die("address", text);
+	}
+	return ntohl(a.s_addr);
+}
+
+/* own_address gives eth0, which may take its time to come, an address, and the
+ * guest a default route. */
+static void own_address(char *text) {
+	char *length = strchr(text, '/'), *gateway = strchr(text, ',');
+	long until = milliseconds() + PATIENCE_MS;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq r = { .ifr_name = "eth0" };
+
+	if (fd < 0 || !length)
+		die("network", text);
+	*length++ = 0;
+	if (gateway)
+		*gateway++ = 0;
+	uint32_t mask = ~(uint32_t)0 << (32 - atoi(length));
+	while (!if_nametoindex("eth0")) {
+		if (milliseconds() > until)
+			die("link", "eth0");
+		nap();
+	}
+	*(struct sockaddr_in *)&r.ifr_addr = ip(address(text));
+	if (ioctl(fd, SIOCSIFADDR, &r))
+		die("address", text);
+	*(struct sockaddr_in *)&r.ifr_netmask = ip(mask);
+	if (ioctl(fd, SIOCSIFNETMASK, &r))
+		die("netmask", length);
+	r.ifr_flags = IFF_UP | IFF_RUNNING;
+	if (ioctl(fd, SIOCSIFFLAGS, &r))
+		die("link", "eth0");
+	if (gateway) {
+		struct rtentry route = { .rt_flags = RTF_UP | RTF_GATEWAY };
+		*(struct sockaddr_in *)&route.rt_dst = ip(0);
+		*(struct sockaddr_in *)&route.rt_genmask = ip(0);
+		*(struct sockaddr_in *)&route.rt_gateway = ip(address(gateway));
+		if (ioctl(fd, SIOCADDRT, &route))
+			die("route", gateway);
+	}
+	close(fd);
 }
 
 static void nap(void) {
@@ -619,7 +679,7 @@ static int children(void) {
 }
 
 int main(void) {
-	const char *root = getenv("tare_root"), *ways = getenv("tare_channel"), *disk = getenv("tare_disk"), *way;
+	const char *root = getenv("tare_root"), *ways = getenv("tare_channel"), *disk = getenv("tare_disk"), *network = getenv("tare_net"), *way;
 	char hello[128], *data;
 	uint32_t len;
 	int signals;
@@ -634,6 +694,8 @@ int main(void) {
 		die("no channel to the host:", ways ? ways : "none named");
 	send_frame('H', hello, snprintf(hello, sizeof hello, "1\n%s", way));
 	links_up();
+	if (network)
+		own_address(strdup(network));
 	furnish();
 	if (disk)
 		own_disk(strdup(disk));

@@ -1,5 +1,6 @@
-/* Both ends in one container: the server as a child, and once it listens the
- * client as another, whose end is the end of all. */
+/* A server that says when it listens, and both ends in one container: the server
+ * as a child, and once it listens the client as another, whose end is the end of
+ * all. */
 #define _GNU_SOURCE
 #include "net.h"
 
@@ -49,11 +50,6 @@ static pid_t start(const char *role, const char *how, char **argv) {
 	/* A payload that is killed leaves no server. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
 		die("prctl");
-	if (strcmp(role, "server") == 0) {
-		int null = open("/dev/null", O_WRONLY);
-		if (null < 0 || dup2(null, 1) < 0)
-			die("/dev/null");
-	}
 	pin(role, how);
 	execvp(argv[0], argv);
 	die(argv[0]);
@@ -78,9 +74,33 @@ static void await(pid_t server, const char *port) {
 	die("the server does not listen");
 }
 
+static int ended(pid_t pid, const char *who) {
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			die("wait");
+	if (WIFSIGNALED(status)) {
+		fprintf(stderr, "net: the %s was killed by signal %d\n", who, WTERMSIG(status));
+		return 128 + WTERMSIG(status);
+	}
+	return WEXITSTATUS(status);
+}
+
+/* The line goes the way of all output, so that it comes out of containers and
+ * guests alike; no one outside has to look into their tables of sockets. */
+int ready(char **a) {
+	if (!a[0] || !a[1] || !a[2] || strcmp(a[2], "--") != 0 || !a[3])
+		return -1;
+	pid_t server = start("server", a[0], a + 3);
+	await(server, a[1]);
+	if (puts("net: listening") == EOF || fflush(stdout))
+		die("standard output");
+	return ended(server, "server");
+}
+
 int both(char **a) {
 	char **client;
-	int status;
 
 	if (!a[0] || !a[1] || !a[2] || strcmp(a[2], "--") != 0)
 		return -1;
@@ -89,19 +109,18 @@ int both(char **a) {
 	if (client == a + 3 || !*client || !client[1])
 		return -1;
 	*client++ = NULL;
+	/* What is read is the client's output alone. */
+	int out = fcntl(1, F_DUPFD_CLOEXEC, 3), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (out < 0 || null < 0 || dup2(null, 1) < 0)
+		die("/dev/null");
 	pid_t server = start("server", a[0], a + 3);
+	if (dup2(out, 1) < 0 || close(out))
+		die("standard output");
 	await(server, a[1]);
-	pid_t pid = start("client", a[0], client);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			die("wait");
+	int code = ended(start("client", a[0], client), "client");
 	kill(server, SIGKILL);
 	while (waitpid(server, NULL, 0) < 0)
 		if (errno != EINTR)
 			break;
-	if (WIFSIGNALED(status)) {
-		fprintf(stderr, "net: the client was killed by signal %d\n", WTERMSIG(status));
-		return 128 + WTERMSIG(status);
-	}
-	return WEXITSTATUS(status);
+	return code;
 }

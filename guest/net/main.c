@@ -70,6 +70,7 @@ static const struct {
 } commands[] = {
 	{ "as", -1, as },
 	{ "both", -1, both },
+	{ "ready", -1, ready },
 	{ "serve", 1, serve },
 	{ "rtt", 4, rtt },
 	{ "connect", 2, connections },
@@ -89,6 +90,6 @@ int main(int argc, char **argv) {
 		if (code >= 0)
 			return fflush(stdout) ? 1 : code;
 	}
-	fprintf(stderr, "usage: net as|both|serve|rtt|connect|packets|stream|relay ARG...\n");
+	fprintf(stderr, "usage: net as|both|ready|serve|rtt|connect|packets|stream|relay ARG...\n");
 	return 2;
 }

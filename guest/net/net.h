@@ -3,6 +3,7 @@
  *
  *     net as client|server PIN -- CMD ARG...   pin this process, become CMD
  *     net both PIN PORT -- SERVER... -- CLIENT...   both ends as children of one payload
+ *     net ready PIN PORT -- SERVER...          a server; the line "net: listening" once it does
  *     net serve PLACE                          answer one client after the other
  *     net rtt PROTO PLACE BYTES MS             request and response, one at a time
  *     net connect PLACE MS                     connections, one after the other
@@ -69,5 +70,6 @@ int packets(char **a);
 int stream(char **a);
 int relay(char **a);
 int both(char **a);
+int ready(char **a);
 
 #endif

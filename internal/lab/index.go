@@ -9,6 +9,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/workload"
 )
 
@@ -40,7 +41,7 @@ func IndexStudy(o IndexOptions) (study.Study, error) {
 	if o.Target == "" {
 		o.Target = study.DefaultControl
 	}
-	cpus, err := allowedCPUs()
+	cpus, err := sys.AllowedCPUs()
 	if err != nil {
 		return study.Study{}, err
 	}

@@ -10,28 +10,11 @@ import (
 
 	"github.com/docker/go-units"
 	"github.com/prometheus/procfs"
-	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/workload"
 )
-
-// allowedCPUs are the CPUs that tare may use, ascending: those of its cpuset
-// and affinity.
-func allowedCPUs() ([]int, error) {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("CPUs that may be used: %w", err)
-	}
-	var cpus []int
-	for cpu := 0; len(cpus) < set.Count(); cpu++ {
-		if set.IsSet(cpu) {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus, nil
-}
 
 // firstCPUs is how a study asks for so many of the CPUs that are allowed, on
 // any machine: "first", "first-4".

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/workload"
 )
 
@@ -45,7 +46,7 @@ func TestSettleLevel(t *testing.T) {
 }
 
 func TestAllowedCPUs(t *testing.T) {
-	cpus, err := allowedCPUs()
+	cpus, err := sys.AllowedCPUs()
 	if err != nil || len(cpus) == 0 || !slices.IsSorted(cpus) {
 		t.Fatalf("%v, %v", cpus, err)
 	}

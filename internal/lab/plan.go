@@ -25,6 +25,7 @@ import (
 	"github.com/tarelab/tare/internal/schedule"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/pair"
 	"github.com/tarelab/tare/internal/trial"
@@ -203,7 +204,7 @@ func (l *Lab) resolve(ctx context.Context, p *Plan, o Options) error {
 // settleJobs resolves each workload at each level, with the level's limits as
 // they are on this machine.
 func (p *Plan) settleJobs() error {
-	allowed, err := allowedCPUs()
+	allowed, err := sys.AllowedCPUs()
 	if err != nil {
 		return err
 	}
@@ -381,8 +382,9 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 // wanted are the drivers that a study asks for, those on a path made for it.
 func (l *Lab) wanted(st study.Study) []target.Driver {
 	wanted := slices.DeleteFunc(slices.Clone(l.drivers), func(d target.Driver) bool { return !st.Wants(d.Name()) })
+	host := l.drivers[0] // nearest to the host
 	for _, d := range l.drivers {
-		for _, on := range pair.All(l.Target, d) {
+		for _, on := range pair.All(l.Target, d, host) {
 			if st.Wants(on.Name()) {
 				wanted = append(wanted, on)
 			}
@@ -396,12 +398,14 @@ func (l *Lab) wanted(st study.Study) []target.Driver {
 func (p *Plan) fitting(cells []study.Cell) ([]study.Cell, error) {
 	var kept []study.Cell
 	for _, c := range cells {
-		_, path, placed := strings.Cut(c.Target, study.PathSign)
-		if !placed || c.Limits.Network == nil || pair.Takes(path, c.Limits.Network.Containers) == nil {
+		var err error
+		if d, placed := p.drivers[c.Target].(*pair.Driver); placed {
+			err = d.Takes(networkOf(c.Limits.Network))
+		}
+		if err == nil {
 			kept = append(kept, c)
 			continue
 		}
-		err := pair.Takes(path, c.Limits.Network.Containers)
 		var full *net.FullError
 		if errors.As(err, &full) {
 			return nil, &InputError{fmt.Errorf("cell %s: %w", c.ID, err)}

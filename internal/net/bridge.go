@@ -39,7 +39,7 @@ func (l *Lab) newBridge(host *Namespace, n, first int) (*bridge, error) {
 	if err := host.nl.LinkAdd(b.link); err != nil {
 		return nil, lacks("bridge", err)
 	}
-	err := host.address(b.link, netip.PrefixFrom(nth(b.network, first), b.network.Bits()))
+	err := host.address(b.link, netip.PrefixFrom(Nth(b.network, first), b.network.Bits()))
 	if err == nil {
 		err = host.nl.LinkSetUp(b.link)
 	}
@@ -50,16 +50,39 @@ func (l *Lab) newBridge(host *Namespace, n, first int) (*bridge, error) {
 	return b, nil
 }
 
-// attach joins an end to the bridge by a veth pair, with the next address.
+// attach joins an end to the bridge with the next address: by a veth pair, or,
+// where it has no namespace of its own, by a tap device.
 func (b *bridge) attach(e *End) error {
-	e.host, e.Gateway = b.host, nth(b.network, b.first)
+	e.host, e.Gateway = b.host, Nth(b.network, b.first)
 	b.ends = append(b.ends, e)
-	return b.join(e, b.first+len(b.ends))
+	n := b.first + len(b.ends)
+	if e.Namespace == nil {
+		return b.tap(e, n)
+	}
+	return b.join(e, n)
+}
+
+// tap gives an end a tap device, which somebody else's machine opens by its name.
+func (b *bridge) tap(e *End, n int) error {
+	address := netip.PrefixFrom(Nth(b.network, n), b.network.Bits())
+	e.Namespace, e.Address, e.Hardware, e.Tap = b.host, address, hardware(address.Addr()), fmt.Sprintf("tap%d.%d", b.number, n)
+	link := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: e.Tap}, Mode: netlink.TUNTAP_MODE_TAP}
+	err := b.host.Do(func() error { return netlink.LinkAdd(link) }) // a tap belongs to the namespace of who makes it
+	if err != nil {
+		return lacks("tap", err)
+	}
+	if err := b.host.nl.LinkSetMasterByIndex(link, b.link.Index); err != nil {
+		return fmt.Errorf("%s into the bridge: %w", e.Tap, err)
+	}
+	if err := b.host.nl.LinkSetUp(link); err != nil {
+		return fmt.Errorf("set %s up: %w", e.Tap, err)
+	}
+	return nil
 }
 
 // join gives an end its link, with the nth address.
 func (b *bridge) join(e *End, n int) error {
-	mac := hardware(nth(b.network, n))
+	mac := hardware(Nth(b.network, n))
 	err := b.host.veth(b.port(n), e.Namespace, linkName, mac, b.mtu, b.link.Index)
 	if errors.Is(err, unix.EXFULL) {
 		return &FullError{Containers: len(b.ends), Bridges: 1}
@@ -67,15 +90,15 @@ func (b *bridge) join(e *End, n int) error {
 	if err != nil {
 		return err
 	}
-	return e.settle(linkName, mac, netip.PrefixFrom(nth(b.network, n), b.network.Bits()))
+	return e.settle(linkName, mac, netip.PrefixFrom(Nth(b.network, n), b.network.Bits()))
 }
 
 // port names the host's side of the link to the nth address.
 func (b *bridge) port(n int) string { return fmt.Sprintf("%s%d.%d", portPrefix, b.number, n) }
 
 // settle gives an end's link its address, sets it up, and adds the default route.
-func (e *End) settle(link string, mac []byte, address netip.Prefix) error {
-	e.Link, e.Address, e.mac = link, address.Addr(), mac
+func (e *End) settle(link string, mac net.HardwareAddr, address netip.Prefix) error {
+	e.Link, e.Address, e.Hardware = link, address, mac
 	l, err := e.Namespace.nl.LinkByName(link)
 	if err != nil {
 		return fmt.Errorf("find %s: %w", link, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -47,6 +48,11 @@ type Options struct {
 	Offload    *bool  // GSO, TSO, GRO and checksums of every link; nil leaves the kernel's
 	RPS        bool   // every link hands what it receives to all CPUs (receive packet steering)
 	Range      string // addresses; "" for DefaultRange
+	// Taps: the two ends are tap devices on the bridges, for machines that run in
+	// their host's namespace.
+	Taps bool
+	// ClientOnHost: the client is the first bridge's host itself.
+	ClientOnHost bool
 }
 
 // DefaultRange holds the addresses of a laboratory. They are seen by nobody
@@ -56,11 +62,12 @@ const DefaultRange = "10.213.0.0/16"
 // End is a place where a process can run.
 type End struct {
 	Namespace *Namespace
-	Address   netip.Addr // of the end itself
-	Link      string     // that has the address
-	Gateway   netip.Addr // of the default route; invalid where there is none
-	mac       []byte
-	host      *Namespace // of the bridge that it is attached to
+	Address   netip.Prefix     // of the end itself, with its network's length
+	Link      string           // that has the address; "" where a guest has it
+	Tap       string           // the guest's link on its host, Namespace; "" for none
+	Hardware  net.HardwareAddr // of the end's link
+	Gateway   netip.Addr       // of the default route; invalid where there is none
+	host      *Namespace       // of the bridge that it is attached to
 }
 
 // Lab is a network that was built for one trial. Its methods are not safe for
@@ -212,6 +219,16 @@ func (e *UnsupportedError) Error() string {
 // Unwrap gives the cause.
 func (e *UnsupportedError) Unwrap() error { return e.Err }
 
+// Subnet is the first part of a range ("" for DefaultRange), which must be unused
+// on this machine: for who makes a network of his own.
+func Subnet(of string) (netip.Prefix, error) {
+	if of == "" {
+		of = DefaultRange
+	}
+	prefix, err := freeRange(of)
+	return part(prefix, 0), err
+}
+
 // freeRange checks that the machine itself neither has nor routes an address of
 // the range.
 func freeRange(text string) (netip.Prefix, error) {
@@ -237,14 +254,19 @@ func freeRange(text string) (netip.Prefix, error) {
 }
 
 // subnet is the nth part of the range: room for 4094 ends.
-func (l *Lab) subnet(n int) netip.Prefix {
-	base := l.prefix.Addr().As4()
+func (l *Lab) subnet(n int) netip.Prefix { return part(l.prefix, n) }
+
+func part(of netip.Prefix, n int) netip.Prefix {
+	if !of.IsValid() {
+		return of
+	}
+	base := of.Addr().As4()
 	base[2] += byte(n << 4)
 	return netip.PrefixFrom(netip.AddrFrom4(base), 20)
 }
 
-// nth is the nth address of a network.
-func nth(p netip.Prefix, n int) netip.Addr {
+// Nth is the nth address of an IPv4 network.
+func Nth(p netip.Prefix, n int) netip.Addr {
 	a := p.Addr().As4()
 	v := uint32(a[2])<<8 + uint32(a[3]) + uint32(n)
 	a[2], a[3] = byte(v>>8), byte(v)

@@ -102,7 +102,7 @@ func TestEveryPathCarries(t *testing.T) {
 		t.Run(string(p), func(t *testing.T) {
 			l := build(t, Options{Path: p})
 			if p == Proxy {
-				l.Dial = l.Server.Address // nobody copies here
+				l.Dial = l.Server.Address.Addr() // nobody copies here
 			}
 			talk(t, l)
 		})

@@ -43,6 +43,9 @@ func (l *Lab) fillTables() error {
 		state = netlink.NUD_STALE
 	}
 	for _, peer := range []*End{l.Client, l.Server} {
+		if peer.Link == "" {
+			continue // a guest's own
+		}
 		if err := l.fill(peer, state); err != nil {
 			return err
 		}
@@ -58,7 +61,7 @@ func (l *Lab) fill(peer *End, state int) error {
 	others := l.neighboursOf(peer)
 	for made, other := range others {
 		err := peer.Namespace.nl.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: netlink.FAMILY_V4, State: state,
-			IP: other.Address.AsSlice(), HardwareAddr: other.mac})
+			IP: other.Address.Addr().AsSlice(), HardwareAddr: other.Hardware})
 		if errors.Is(err, unix.ENOBUFS) {
 			return &OverflowError{made, len(others)}
 		}
@@ -78,7 +81,7 @@ func (l *Lab) fill(peer *End, state int) error {
 func (l *Lab) neighboursOf(peer *End) []*End {
 	var others []*End
 	for _, b := range l.bridges {
-		if !b.network.Contains(peer.Address) {
+		if !b.network.Contains(peer.Address.Addr()) {
 			continue
 		}
 		for _, e := range b.ends {

@@ -15,13 +15,17 @@ func (l *Lab) buildHostNetwork() error {
 	if err != nil {
 		return err
 	}
-	e.Link, e.Address = "lo", netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	l.Client, l.Server, l.Dial = e, e, e.Address
+	e.Link, e.Address = "lo", netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 8)
+	l.Client, l.Server, l.Dial = e, e, e.Address.Addr()
 	return nil
 }
 
-// peers makes the namespaces of the two ends.
+// peers makes the namespaces of the two ends, where they have some of their own.
 func (l *Lab) peers() (err error) {
+	if l.options.Taps {
+		l.Client, l.Server = &End{}, &End{}
+		return nil
+	}
 	if l.Client, err = l.container(); err == nil {
 		l.Server, err = l.container()
 	}
@@ -33,7 +37,7 @@ func (l *Lab) buildVeth() error {
 		return err
 	}
 	network := l.subnet(0)
-	client, server := nth(network, 1), nth(network, 2)
+	client, server := Nth(network, 1), Nth(network, 2)
 	if err := l.Client.Namespace.veth(linkName, l.Server.Namespace, linkName, hardware(server), l.options.MTU, 0); err != nil {
 		return err
 	}
@@ -66,13 +70,16 @@ func (l *Lab) twoOn(client, server *bridge) error {
 	if err := l.peers(); err != nil {
 		return err
 	}
-	if err := client.attach(l.Client); err != nil {
+	if l.options.ClientOnHost {
+		l.Client = &End{Namespace: client.host, Link: client.link.Name, Hardware: client.link.HardwareAddr,
+			Address: netip.PrefixFrom(Nth(client.network, client.first), client.network.Bits())}
+	} else if err := client.attach(l.Client); err != nil {
 		return err
 	}
 	if err := server.attach(l.Server); err != nil {
 		return err
 	}
-	l.Dial = l.Server.Address
+	l.Dial = l.Server.Address.Addr()
 	return nil
 }
 
@@ -146,7 +153,7 @@ func (l *Lab) buildVXLAN() error {
 	}
 	wire := l.subnet(3)
 	for i, b := range bridges {
-		if err := b.tunnel(nth(wire, 1+i), nth(wire, 2-i), wire.Bits()); err != nil {
+		if err := b.tunnel(Nth(wire, 1+i), Nth(wire, 2-i), wire.Bits()); err != nil {
 			return err
 		}
 	}
@@ -183,7 +190,7 @@ func (l *Lab) buildNAT() error {
 		return err
 	}
 	l.Dial = l.Server.Gateway
-	return l.bridges[0].host.publish(l.Dial, l.Server.Address)
+	return l.bridges[0].host.publish(l.Dial, l.Server.Address.Addr())
 }
 
 func (l *Lab) buildProxy() error {
@@ -227,7 +234,7 @@ func (l *Lab) onParent(kind string, make func(netlink.LinkAttrs) netlink.Link) e
 		return err
 	}
 	for i, e := range []*End{l.Client, l.Server} {
-		address := nth(l.subnet(0), 1+i)
+		address := Nth(l.subnet(0), 1+i)
 		attrs := netlink.LinkAttrs{Name: linkName, ParentIndex: parent.Attrs().Index, MTU: l.options.MTU, Namespace: netlink.NsFd(e.Namespace.fd)}
 		if err := host.nl.LinkAdd(make(attrs)); err != nil {
 			return lacks(kind, err)
@@ -240,6 +247,6 @@ func (l *Lab) onParent(kind string, make func(netlink.LinkAttrs) netlink.Link) e
 			return err
 		}
 	}
-	l.Dial = l.Server.Address
+	l.Dial = l.Server.Address.Addr()
 	return nil
 }

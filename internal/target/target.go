@@ -7,6 +7,8 @@ package target
 
 import (
 	"context"
+	"net"
+	"net/netip"
 	"os"
 	"time"
 )
@@ -86,10 +88,9 @@ type Spec struct {
 	Opens  []string // files of Rootfs that the payload's start looks up, absolute: a target that makes a root before the clock looks them up there, so that the clock does not time what is new only because the laboratory has just made it
 	Mounts []Mount  // host files or directories that the payload shares
 	Stdio  Stdio    // the payload's standard streams; known before the clock starts, so that handing them over costs nothing inside it
-	// Join is the path of a network namespace that the payload runs in, instead of
-	// one of its own; "" for the target's usual one. Only drivers whose Properties
-	// say JoinsNet take it.
-	Join string
+	// Join says which network the payload is on, instead of the target's usual one.
+	// Drivers take what their Properties say.
+	Join Join
 	// Peer is the argv of a second payload that the first one talks to; nil for
 	// none. Network says what stands around the two. Only targets with a path, in
 	// which one place is joined to another, take them. In both argvs PeerAddress
@@ -107,6 +108,48 @@ type Spec struct {
 	// it. "" has each client in a group of its own, Cgroup/client.
 	ClientCgroup string
 }
+
+// Join is a network that was made for a payload; the zero value is none.
+type Join struct {
+	// Namespace is the path of a network namespace: the payload runs in it
+	// (JoinsNamespace), or its machine does, whose link is Tap (JoinsTap).
+	Namespace string
+	Tap       string           // name of a tap device in Namespace
+	Hardware  net.HardwareAddr // of the guest's link
+	Gateway   netip.Addr       // of the guest's default route; invalid for none
+	Network   string           // name of a network that the driver has made (Networker)
+	// Address is the payload's own, with the length of its network: of the guest's
+	// link, or in Network.
+	Address netip.Prefix
+	Publish string // TCP port of the payload that the engine publishes on its host; "" for none
+}
+
+// Joining is how a driver puts payloads on a network.
+type Joining string
+
+// The ways; "" is none.
+const (
+	JoinsNamespace Joining = "namespace" // Join.Namespace
+	JoinsTap       Joining = "tap"       // Join.Namespace, Tap, Hardware, Address, Gateway
+	JoinsOwn       Joining = "own"       // Join.Network, Address, Publish: the driver is a Networker
+)
+
+// Networker is a Driver whose engine makes networks.
+type Networker interface {
+	Driver
+	// NetworkHost is the path of the network namespace of the engine's host, where
+	// its bridges are.
+	NetworkHost(ctx context.Context) (string, error)
+	// MakeNetwork makes a bridge network of that name and range, with the range's
+	// first address on the host, until remove is called.
+	MakeNetwork(ctx context.Context, name string, of netip.Prefix) (remove func() error, err error)
+	// Proxies tells whether the engine publishes a port for clients of the same
+	// network by a process that copies.
+	Proxies() bool
+}
+
+// HostNetwork is the Join.Network of a payload on its engine's host.
+const HostNetwork = "host"
 
 // Mark is where the mark helper (guest/mark.c) stands in every root file system:
 // a laboratory's payloads are its arguments.
@@ -220,7 +263,7 @@ type Properties struct {
 	Family      string        // "host", "native", "oci", "engine", "vm"
 	NeedsRoot   bool          // cannot run without root at all
 	Isolated    bool          // has a PID namespace of its own
-	JoinsNet    bool          // it takes Spec.Join
+	Joins       Joining       // the kind of Spec.Join that it takes
 	MaxParallel int           // instances that the contract suite starts at once (at least 4)
 	StreamBytes int64         // bytes that the contract suite pushes through stdout (at least 8 MiB)
 	ExactSignal bool          // Exit.Signal is known (else a signal appears as Code 128+n)

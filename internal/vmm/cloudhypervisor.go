@@ -42,6 +42,10 @@ func cloudHypervisorPlan(m Machine, serial string) (plan, error) {
 		args = append(args, "path="+d.Path+",readonly="+onOff(d.ReadOnly))
 	}
 	parameters := []string{"console=" + serial}
+	if n := m.NIC; n != nil {
+		args = append(args, "--net", fmt.Sprintf("tap=%s,mac=%s", n.Tap, n.Hardware))
+		parameters = append(parameters, n.parameter())
+	}
 	if m.Agent {
 		p.channels = []plug{vsockPlug("vsock")}
 		args = append(args, "--vsock", "cid=3,socket=vsock")

@@ -50,6 +50,10 @@ func firecrackerPlan(m Machine) (plan, error) {
 		drives = append(drives, object{"drive_id": fmt.Sprintf("disk%d", i), "path_on_host": d.Path, "is_root_device": false, "is_read_only": d.ReadOnly})
 	}
 	config["drives"] = drives
+	if n := m.NIC; n != nil {
+		config["network-interfaces"] = []object{{"iface_id": "net0", "host_dev_name": n.Tap, "guest_mac": n.Hardware.String()}}
+		parameters = append(parameters, n.parameter())
+	}
 	boot := object{"kernel_image_path": m.Kernel.Path, "boot_args": strings.Join(append(parameters, m.Append...), " ")}
 	if m.Initrd != "" {
 		boot["initrd_path"] = m.Initrd

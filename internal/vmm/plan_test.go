@@ -2,6 +2,8 @@ package vmm
 
 import (
 	"flag"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,7 +25,8 @@ func TestPlans(t *testing.T) {
 			name := strings.ReplaceAll(v.Name, "/", "-") + "-" + arch
 			t.Run(name, func(t *testing.T) {
 				m := Machine{Kernel: Kernel{Path: "/kernel"}, Initrd: "/initrd", Append: []string{"loglevel=6", "panic=-1"}, CPUs: 1, Memory: 512<<20 - 1,
-					Disks: []Disk{{Path: "/disk,one", ReadOnly: true}}, Agent: true, Accel: KVM}
+					Disks: []Disk{{Path: "/disk,one", ReadOnly: true}}, Agent: true, Accel: KVM,
+					NIC: &NIC{Tap: "tap0", Hardware: net.HardwareAddr{2, 0, 0, 0, 0, 1}, Address: netip.MustParsePrefix("10.213.0.2/20"), Gateway: netip.MustParseAddr("10.213.0.1")}}
 				if v.Emulates {
 					m.Accel = TCG
 				}

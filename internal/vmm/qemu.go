@@ -93,6 +93,13 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 		args = append(args, "-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,file=%s,%s", i, strings.ReplaceAll(d.Path, ",", ",,"), access(d)),
 			"-device", fmt.Sprintf("virtio-blk-%s,drive=disk%d", q.bus, i))
 	}
+	if n := m.NIC; n != nil {
+		device := fmt.Sprintf("virtio-net-%s,netdev=net0,mac=%s", q.bus, n.Hardware)
+		if q.bus == "pci" {
+			device += ",romfile=" // the firmware's own boot over the network, which takes its time
+		}
+		args = append(args, "-netdev", "tap,id=net0,ifname="+n.Tap+",script=no,downscript=no", "-device", device)
+	}
 	if m.Agent {
 		var more []string
 		more, p.channels = q.agent()
@@ -141,6 +148,9 @@ func (q qemuMachine) parameters(m Machine, channels []plug) []string {
 	}
 	if m.Agent {
 		all = append(all, ways(channels))
+	}
+	if m.NIC != nil {
+		all = append(all, m.NIC.parameter())
 	}
 	return append(all, m.Append...)
 }

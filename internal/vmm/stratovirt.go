@@ -84,6 +84,10 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 			"-device", fmt.Sprintf("virtio-blk-%s,id=blk%d,drive=disk%d%s", s.bus, i, i, on()))
 	}
 	parameters := append([]string{"console=" + s.serial}, s.append...)
+	if n := m.NIC; n != nil {
+		args = append(args, "-netdev", "tap,id=net0,ifname="+n.Tap, "-device", fmt.Sprintf("virtio-net-%s,id=nic0,netdev=net0,mac=%s%s", s.bus, n.Hardware, on()))
+		parameters = append(parameters, n.parameter())
+	}
 	if m.Agent {
 		// Its ports have no names. On microvm there is one, number 0, which only a
 		// console may have.

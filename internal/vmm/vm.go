@@ -26,6 +26,7 @@ type Config struct {
 	Dir      string                 // of the machine alone: sockets and logs
 	Launcher string                 // target.Lab.LaunchPath
 	Cgroup   string                 // of the VMM, as launch.Config has it
+	Network  string                 // path of the network namespace that the VMM runs in; "" for the caller's
 	Mark     func(Mark)             // told of every mark, once, in whatever goroutine sees it
 	Line     func(line string)      // told of every line of the console; may be nil
 	Patience map[Mark]time.Duration // how long each mark may take after the one before; DefaultPatience for those missing
@@ -125,11 +126,15 @@ func (v *VM) open(ctx context.Context) error {
 		v.keep(r)
 		v.running.Go(func() { v.print(r) })
 	}
+	steps := []launch.Step{launch.Chdir(v.config.Dir)}
+	if v.config.Network != "" {
+		steps = append(steps, launch.Network(v.config.Network))
+	}
 	v.process, err = launch.New(ctx, launch.Config{
 		Launcher: v.config.Launcher, Args: append([]string{v.config.Path}, v.plan.args...),
 		Env:   []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"},
 		Stdio: stdio, Cgroup: v.config.Cgroup,
-		Pre: []launch.Step{launch.Chdir(v.config.Dir)},
+		Pre: steps,
 	})
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"runtime"
 	"slices"
 	"time"
@@ -31,7 +32,26 @@ type Machine struct {
 	Memory int64    // of the guest, in bytes
 	Disks  []Disk
 	Accel  Accel
+	NIC    *NIC // a link to the outside; nil for none
 	Agent  bool // the guest has tare's agent (guest/init.c): give it a channel
+}
+
+// NIC is a link behind virtio-net, whose other end is a tap device of the network
+// namespace that the VMM runs in. The guest's agent gives it its address.
+type NIC struct {
+	Tap      string
+	Hardware net.HardwareAddr
+	Address  netip.Prefix
+	Gateway  netip.Addr // of the default route; invalid for none
+}
+
+// parameter tells the agent what to set up.
+func (n *NIC) parameter() string {
+	text := "tare_net=" + n.Address.String()
+	if n.Gateway.IsValid() {
+		text += "," + n.Gateway.String()
+	}
+	return text
 }
 
 // Disk is a raw image behind virtio-blk: /dev/vda and so on.

@@ -58,7 +58,7 @@ func (e *engine) version(ctx context.Context) (client.ServerVersionResult, clien
 	return v, info, nil
 }
 
-// tidyAPI removes the containers and images of an owner.
+// tidyAPI removes the containers, networks and images of an owner.
 func tidyAPI(ctx context.Context, socket, owner string) error {
 	c, err := connect(socket)
 	if err != nil {
@@ -74,6 +74,7 @@ func tidyAPI(ctx context.Context, socket, owner string) error {
 			errs = append(errs, err)
 		}
 	}
+	errs = append(errs, tidyNetworks(ctx, c, owner)) // after the containers on them
 	images, err := c.ImageList(ctx, client.ImageListOptions{})
 	errs = append(errs, err)
 	for _, one := range images.Items {
@@ -90,7 +91,8 @@ func tidyAPI(ctx context.Context, socket, owner string) error {
 	return errors.Join(errs...)
 }
 
-// ownersAPI are those that have labelled a container or named an image.
+// ownersAPI are those that have labelled a container or a network, or named an
+// image.
 func ownersAPI(ctx context.Context, socket string) ([]string, error) {
 	c, err := connect(socket)
 	if err != nil {
@@ -103,6 +105,13 @@ func ownersAPI(ctx context.Context, socket string) ([]string, error) {
 	}
 	var owners []string
 	for _, one := range list.Items {
+		owners = append(owners, one.Labels[labelKey])
+	}
+	networks, err := c.NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("label", labelKey)})
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range networks.Items {
 		owners = append(owners, one.Labels[labelKey])
 	}
 	images, err := c.ImageList(ctx, client.ImageListOptions{})

@@ -115,7 +115,23 @@ func (i *command) arguments(program string) []string {
 		args = append(args, "--mount", bindFlag(m))
 	}
 	args = append(args, limitFlags(s.Limits)...)
+	args = append(args, joinFlags(s.Join)...)
 	return append(append(args, i.image), s.Args[1:]...)
+}
+
+// joinFlags are join's, as the client says them.
+func joinFlags(j target.Join) []string {
+	if j.Network == "" {
+		return nil
+	}
+	args := []string{"--network", j.Network}
+	if j.Address.IsValid() {
+		args = append(args, "--ip", j.Address.Addr().String())
+	}
+	if j.Publish != "" {
+		args = append(args, "--publish", j.Publish+":"+j.Publish)
+	}
+	return args
 }
 
 // bindFlag is a mount as the client reads it: comma-separated values.

@@ -46,7 +46,7 @@ const bridgePorts = 1023
 
 // Properties implements target.Driver. An engine tells a signal as 128+n.
 func (d *Driver) Properties() target.Properties {
-	return target.Properties{Family: "engine", Isolated: true, MaxParallel: 16, StreamBytes: 16 << 20, Ports: bridgePorts,
+	return target.Properties{Family: "engine", Isolated: true, Joins: target.JoinsOwn, MaxParallel: 16, StreamBytes: 16 << 20, Ports: bridgePorts,
 		StartTime: d.start, Order: d.order, CheckTime: 40 * time.Second, AddsEnv: d.adds}
 }
 

@@ -30,6 +30,8 @@ type flavor struct {
 	remedy   string
 	variable string   // of the environment: where the user's own listens
 	sockets  []string // where the user's own listens otherwise
+	// proxies: ports are published by a process too, for clients that rules miss.
+	proxies bool
 	// daemon is how a private one is started, listening at socket.
 	daemon func(e *engine, program, socket string) (daemon, error)
 	// answers sees that an engine listens at the socket whose API is spoken here.

@@ -76,7 +76,11 @@ func (i *instance) Start(ctx context.Context, mark func(target.Phase)) error {
 // begin makes the requests of a start. Between them it looks whether ctx was
 // cancelled.
 func (i *instance) begin(ctx, life context.Context, mark func(target.Phase)) error {
-	made, err := i.client.ContainerCreate(life, i.options())
+	options, err := i.options()
+	if err != nil {
+		return err
+	}
+	made, err := i.client.ContainerCreate(life, options)
 	if err != nil {
 		return i.explain("create", err)
 	}

@@ -13,7 +13,7 @@ import (
 
 // options are the Spec as the API says it. What it does not say is the engine's
 // default, as for a user of "docker run".
-func (i *instance) options() client.ContainerCreateOptions {
+func (i *instance) options() (client.ContainerCreateOptions, error) {
 	s := i.spec
 	stdin := s.Stdio.Stdin != nil
 	config := &container.Config{
@@ -35,7 +35,8 @@ func (i *instance) options() client.ContainerCreateOptions {
 	if s.Cgroup != "" {
 		host.CgroupParent = path.Join("/", i.payloadGroup())
 	}
-	return client.ContainerCreateOptions{Name: s.ID, Config: config, HostConfig: host}
+	o := client.ContainerCreateOptions{Name: s.ID, Config: config, HostConfig: host}
+	return o, join(s.Join, &o)
 }
 
 func mounts(all []target.Mount) []mount.Mount {

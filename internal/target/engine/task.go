@@ -338,6 +338,9 @@ func (i *task) specOpts() []oci.SpecOpts {
 	} else if p := i.driver.engine.private; p != nil {
 		opts = append(opts, oci.WithCgroup(path.Join("/", path.Dir(p.cgroup), "containers", s.ID)))
 	}
+	if s.Join.Namespace != "" { // as a CNI plugin's caller does: made before, and joined
+		opts = append(opts, oci.WithLinuxNamespace(specs.LinuxNamespace{Type: specs.NetworkNamespace, Path: s.Join.Namespace}))
+	}
 	if s.Limits.CPUs > 0 {
 		opts = append(opts, oci.WithCPUCFS(int64(s.Limits.CPUs*cfsPeriod), cfsPeriod))
 	}

@@ -25,7 +25,7 @@ type host struct{ lab target.Lab }
 func (h *host) Name() string { return "host" }
 
 func (h *host) Properties() target.Properties {
-	return target.Properties{Family: "host", JoinsNet: h.lab.Root, MaxParallel: 50, StreamBytes: 64 << 20, ExactSignal: true,
+	return target.Properties{Family: "host", Joins: launch.Joins(h.lab.Root), MaxParallel: 50, StreamBytes: 64 << 20, ExactSignal: true,
 		StartTime: 500 * time.Microsecond, Order: 0}
 }
 
@@ -108,8 +108,8 @@ func (h *host) root(spec target.Spec, dir string, cfg *launch.Config, inst *laun
 	if !h.lab.Root {
 		system = fs.Shared // a user namespace may mount no sysfs of its own
 	}
-	if spec.Join != "" {
-		cfg.Pre = append(cfg.Pre, launch.Network(spec.Join))
+	if spec.Join.Namespace != "" {
+		cfg.Pre = append(cfg.Pre, launch.Network(spec.Join.Namespace))
 	}
 	shared, err := system(fs.Dir)
 	if err != nil {

@@ -23,32 +23,15 @@ const proofCode = 113
 
 // Prove runs a payload in driver and checks that its mark and its exit code come
 // back.
-func Prove(ctx context.Context, driver target.Driver, lab target.Lab) (err error) {
+func Prove(ctx context.Context, driver target.Driver, lab target.Lab) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second+startsPerProof*driver.Properties().StartTime)
 	defer cancel()
-	dir, err := os.MkdirTemp(lab.RunDir, target.Label+"-check-")
-	if err != nil {
-		return target.Labf("check %s: %w", driver.Name(), err)
-	}
-	defer func() { err = errors.Join(err, sys.RemoveTree(dir)) }()
-	out, in, err := os.Pipe()
-	if err != nil {
-		return target.Labf("check %s: %w", driver.Name(), err)
-	}
-	defer out.Close()
-	exit, err := prove(ctx, driver, dir, target.Spec{
-		ID: filepath.Base(dir), Rootfs: lab.TestRootfs, Image: lab.TestImage,
-		Args:  []string{target.Mark, "--", "/bin/busybox", "sh", "-c", fmt.Sprintf("exit %d", proofCode)},
-		Env:   []string{"PATH=/bin"},
-		Stdio: target.Stdio{Stdout: in, Stderr: in},
+	exit, said, err := Try(ctx, driver, lab, target.Spec{
+		Args: []string{target.Mark, "--", "/bin/busybox", "sh", "-c", fmt.Sprintf("exit %d", proofCode)},
 	})
-	in.Close()
-	said, readErr := io.ReadAll(out)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w%s", err, quoted(said))
-	case readErr != nil:
-		return target.Labf("read what the check said: %w", readErr)
+		return err
 	case exit.Code != proofCode || exit.Signal != 0:
 		return fmt.Errorf("exit code %d of a check's payload came back as code %d, signal %d%s", proofCode, exit.Code, exit.Signal, quoted(said))
 	case !bytes.Contains(said, []byte("\x00tare:acted\x00")):
@@ -64,7 +47,34 @@ func quoted(said []byte) string {
 	return fmt.Sprintf(" (it said %q)", said)
 }
 
-func prove(ctx context.Context, driver target.Driver, dir string, spec target.Spec) (exit target.Exit, err error) {
+// Try runs a payload of the test root file system once. said is all that it wrote.
+func Try(ctx context.Context, driver target.Driver, lab target.Lab, spec target.Spec) (exit target.Exit, said []byte, err error) {
+	dir, err := os.MkdirTemp(lab.RunDir, target.Label+"-check-")
+	if err != nil {
+		return exit, nil, target.Labf("check %s: %w", driver.Name(), err)
+	}
+	defer func() { err = errors.Join(err, sys.RemoveTree(dir)) }()
+	out, in, err := os.Pipe()
+	if err != nil {
+		return exit, nil, target.Labf("check %s: %w", driver.Name(), err)
+	}
+	defer out.Close()
+	spec.ID, spec.Rootfs, spec.Image, spec.Env = filepath.Base(dir), lab.TestRootfs, lab.TestImage, []string{"PATH=/bin"}
+	spec.Stdio = target.Stdio{Stdout: in, Stderr: in}
+	exit, err = Run(ctx, driver, dir, spec)
+	in.Close()
+	said, readErr := io.ReadAll(out)
+	if readErr != nil {
+		readErr = target.Labf("read what the check said: %w", readErr)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w%s", err, quoted(said))
+	}
+	return exit, said, errors.Join(err, readErr)
+}
+
+// Run prepares, starts, awaits and closes one instance.
+func Run(ctx context.Context, driver target.Driver, dir string, spec target.Spec) (exit target.Exit, err error) {
 	inst, err := driver.Prepare(ctx, spec, dir)
 	if err != nil {
 		return exit, err

@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/target"
 )
 
 // Step is one thing that the launcher does: a name and its arguments, as
@@ -15,6 +17,15 @@ type Step []string
 // mount namespace still propagates from the host until a Mount step with
 // MS_REC|MS_PRIVATE on "/" follows; PrivateMounts does both.
 func Unshare(flags uintptr) Step { return Step{"unshare", number(flags)} }
+
+// Joins is how targets of this launcher get on a network: root alone may enter a
+// namespace.
+func Joins(root bool) target.Joining {
+	if root {
+		return target.JoinsNamespace
+	}
+	return ""
+}
 
 // Network moves the launcher into the network namespace at path.
 func Network(path string) Step { return Step{"netns", path} }

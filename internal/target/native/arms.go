@@ -80,7 +80,7 @@ func (p *plan) network() {
 	case p.level < net:
 	case p.arm.hostNet:
 		p.cfg.Clone &^= unix.CLONE_NEWNET
-	case p.arm.poolNet && p.spec.Join == "":
+	case p.arm.poolNet && p.spec.Join.Namespace == "":
 		p.cfg.Clone &^= unix.CLONE_NEWNET
 		p.pre(launch.Unshare(unix.CLONE_NEWNET), launch.Loopback())
 	default:

@@ -72,7 +72,7 @@ func (n *native) Name() string {
 }
 
 func (n *native) Properties() target.Properties {
-	return target.Properties{Family: "native", Isolated: n.level >= pid, JoinsNet: n.lab.Root && n.level >= net, MaxParallel: 50, StreamBytes: 64 << 20,
+	return target.Properties{Family: "native", Isolated: n.level >= pid, Joins: launch.Joins(n.lab.Root && n.level >= net), MaxParallel: 50, StreamBytes: 64 << 20,
 		ExactSignal: true, StartTime: 2 * time.Millisecond, Order: 10 + n.order}
 }
 
@@ -158,9 +158,9 @@ func (p *plan) make() error {
 	if err := p.groups(); err != nil {
 		return err
 	}
-	if p.spec.Join != "" {
+	if p.spec.Join.Namespace != "" {
 		p.cfg.Clone &^= unix.CLONE_NEWNET
-		p.pre(launch.Network(p.spec.Join))
+		p.pre(launch.Network(p.spec.Join.Namespace))
 	}
 	if !p.root {
 		p.pre(launch.UserNamespace(p.spec.User)...)

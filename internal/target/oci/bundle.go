@@ -73,7 +73,7 @@ func (d *Driver) config(spec target.Spec, h home, group string) *specs.Spec {
 		Linux: &specs.Linux{
 			CgroupsPath: group,
 			Resources:   resources(spec.Limits),
-			Namespaces:  d.namespaces(spec.Join),
+			Namespaces:  d.namespaces(spec.Join.Namespace),
 			MaskedPaths: maskedPaths, ReadonlyPaths: readonlyPaths,
 		},
 	}

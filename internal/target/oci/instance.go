@@ -75,7 +75,7 @@ func (i *instance) prepare(ctx context.Context) error {
 
 // network makes the network namespace where the runtime does not finish it.
 func (d *Driver) network(spec target.Spec) []launch.Step {
-	if !d.runtime.LoopbackDown || spec.Join != "" {
+	if !d.runtime.LoopbackDown || spec.Join.Namespace != "" {
 		return nil
 	}
 	return []launch.Step{launch.Unshare(unix.CLONE_NEWNET), launch.Loopback()}

@@ -87,7 +87,7 @@ func (d *Driver) Name() string { return d.runtime.Name }
 // Properties implements target.Driver.
 func (d *Driver) Properties() target.Properties {
 	return target.Properties{
-		Family: "oci", NeedsRoot: !d.runtime.Rootless, Isolated: true, JoinsNet: d.lab.Root, MaxParallel: 50, StreamBytes: 64 << 20,
+		Family: "oci", NeedsRoot: !d.runtime.Rootless, Isolated: true, Joins: launch.Joins(d.lab.Root), MaxParallel: 50, StreamBytes: 64 << 20,
 		ExactSignal: !d.runtime.SignalAsCode, StartTime: d.runtime.StartTime, Order: d.runtime.Order,
 	}
 }

@@ -1,19 +1,15 @@
 package pair
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/tarelab/tare/internal/net"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/launch"
@@ -25,9 +21,9 @@ type instance struct {
 	spec   target.Spec
 	dir    string
 
-	lab    *net.Lab
+	ground *ground
 	server *server // nil where nothing is talked to
-	relay  *launch.Process
+	relay  *relay
 	client target.Instance
 
 	closed   sync.Once
@@ -36,46 +32,32 @@ type instance struct {
 
 // prepare makes all that lies outside the clock. What it made before an error is
 // Close's to remove.
-func (i *instance) prepare(ctx context.Context) error {
-	options, err := i.driver.options(i.spec)
-	if err != nil {
+func (i *instance) prepare(ctx context.Context) (err error) {
+	if i.ground, err = i.driver.build(ctx, i.spec); err != nil {
 		return err
-	}
-	if i.lab, err = net.Build(ctx, options); err != nil {
-		return blame(err)
-	}
-	if i.driver.path == Attach {
-		if err := i.lab.Detach(); err != nil {
-			return blame(err)
-		}
 	}
 	if len(i.spec.Peer) > 0 {
 		if err := i.startServer(ctx); err != nil {
 			return err
 		}
 	}
-	if i.lab.Relay != nil {
+	if i.ground.relay != "" {
 		if err := i.startRelay(ctx); err != nil {
 			return err
 		}
 	}
 	client := i.spec
-	client.Join, client.Peer = i.lab.Client.Namespace.Path(), nil
-	client.Args = pinned("client", client, fill(port, i.lab.Dial.String())(client.Args))
+	client.Join, client.Peer = i.ground.client.join, nil
+	client.Args = fill(i.ground.port, i.ground.dial.String())(client.Args)
+	if how := i.ground.client.pin(&client, "client"); how != free {
+		client.Args = append([]string{program, "as", "client", how, "--"}, client.Args...)
+	}
 	dir, err := i.place("client")
 	if err != nil {
 		return err
 	}
-	i.client, err = i.driver.inner.Prepare(ctx, client, dir)
+	i.client, err = i.ground.client.driver.Prepare(ctx, client, dir)
 	return err
-}
-
-// pinned is a command line that first binds itself to its end's CPU.
-func pinned(role string, spec target.Spec, args []string) []string {
-	if pinOf(spec) == "free" {
-		return args
-	}
-	return append([]string{program, "as", role, pinOf(spec), "--"}, args...)
 }
 
 // place makes a directory of an end's own.
@@ -90,7 +72,7 @@ func (i *instance) place(name string) (string, error) {
 // server is the other end, from its start until Close.
 type server struct {
 	target.Instance
-	said  *os.File
+	said  *said
 	ended chan error
 	stop  context.CancelFunc
 }
@@ -102,19 +84,20 @@ func (i *instance) startServer(ctx context.Context) error {
 		return err
 	}
 	s := &server{ended: make(chan error, 1)}
-	if s.said, err = os.Create(filepath.Join(i.dir, "server.out")); err != nil {
-		return target.Labf("output of the server: %w", err)
-	}
+	end := i.ground.server
 	spec := i.spec
 	spec.ID += "-peer"
-	spec.Join, spec.Peer = i.lab.Server.Namespace.Path(), nil
-	spec.Args = pinned("server", spec, fill(port, "0.0.0.0")(i.spec.Peer))
-	spec.Stdio = target.Stdio{Stdout: s.said, Stderr: s.said}
+	spec.Join, spec.Peer = end.join, nil
 	if spec.Cgroup != "" {
 		spec.Cgroup = path.Join(spec.Cgroup, "peer")
 	}
-	if s.Instance, err = i.driver.inner.Prepare(ctx, spec, dir); err != nil {
-		return fmt.Errorf("the other end: %w", errors.Join(err, s.said.Close()))
+	spec.Args = listening(end.pin(&spec, "server"), i.ground.port, fill(i.ground.port, "0.0.0.0")(i.spec.Peer))
+	if s.said, err = listen(); err != nil {
+		return err
+	}
+	spec.Stdio = target.Stdio{Stdout: s.said.in, Stderr: s.said.in}
+	if s.Instance, err = end.driver.Prepare(ctx, spec, dir); err != nil {
+		return fmt.Errorf("the other end: %w", errors.Join(err, s.said.close()))
 	}
 	i.server = s
 	// It lives until Close, longer than the call that prepares it.
@@ -131,47 +114,28 @@ func (i *instance) startServer(ctx context.Context) error {
 		}
 		s.ended <- err
 	}()
-	return i.await(ctx, i.lab.Server.Namespace, s.ended)
+	return i.await(ctx, s.said, s.ended)
 }
 
-// listenEvery is how often is looked whether an end listens.
-const listenEvery = 2 * time.Millisecond
-
-// await waits until somebody listens at the port in a namespace.
-func (i *instance) await(ctx context.Context, where *net.Namespace, ended chan error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, i.driver.within,
-		fmt.Errorf("nobody listened within %v: %s", i.driver.within, i.lab.Describe()))
-	defer cancel()
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		return err
-	}
-	for {
-		listening, err := where.Listens(number)
-		if listening || err != nil {
-			return err
-		}
-		select {
-		case err := <-ended:
-			ended <- err // Close looks too
-			return explain(fmt.Errorf("the other end ended before it listened: %w", err), i.said())
-		case <-ctx.Done():
-			return explain(fmt.Errorf("the other end: %w", context.Cause(ctx)), i.said())
-		case <-time.After(listenEvery):
-		}
-	}
+// listening is the command line of a server that says when it listens.
+func listening(pin, port string, args []string) []string {
+	return append([]string{program, "ready", pin, port, "--"}, args...)
 }
 
-// said is the end of what the server printed.
-func (i *instance) said() string {
-	if i.server == nil {
-		return ""
+// await waits until somebody has said that it listens.
+func (i *instance) await(ctx context.Context, said *said, ended chan error) error {
+	within := i.driver.within + 20*i.driver.inner.Properties().StartTime
+	select {
+	case <-said.listens:
+		return nil
+	case err := <-ended:
+		ended <- err // Close looks too
+		return said.explain(fmt.Errorf("the other end ended before it listened: %w", err))
+	case <-time.After(within):
+		return said.explain(fmt.Errorf("the other end: nobody listened within %v: %s", within, i.ground.describe()))
+	case <-ctx.Done():
+		return said.explain(fmt.Errorf("the other end: %w: %s", context.Cause(ctx), i.ground.describe()))
 	}
-	text, err := os.ReadFile(i.server.said.Name())
-	if err != nil {
-		return err.Error()
-	}
-	return string(bytes.TrimSpace(text[max(0, len(text)-1000):]))
 }
 
 // relayGroup is the cgroup of the process that copies.
@@ -180,6 +144,12 @@ func (i *instance) relayGroup() string {
 		return ""
 	}
 	return path.Join(i.spec.Cgroup, "relay", string(target.RolePayload))
+}
+
+// relay is the process that copies between the two ends.
+type relay struct {
+	*launch.Process
+	said *said
 }
 
 // startRelay starts the proxy where the server's port is published.
@@ -194,31 +164,32 @@ func (i *instance) startRelay(ctx context.Context) error {
 			return target.Labf("cgroup of the proxy: %w", err)
 		}
 	}
-	var err error
-	i.relay, err = launch.New(ctx, launch.Config{
-		Launcher: i.driver.lab.LaunchPath, Cgroup: group, Pre: []launch.Step{launch.Network(i.lab.Relay.Path())},
-		Args: []string{filepath.Join(i.spec.Rootfs, program), "relay", port, i.lab.Server.Address.String(), port},
-	})
+	said, err := listen()
 	if err != nil {
-		return fmt.Errorf("the proxy: %w", err)
-	}
-	if err := i.relay.Go(); err != nil {
 		return err
 	}
-	return i.await(ctx, i.lab.Relay, make(chan error, 1))
+	port := i.ground.port
+	args := listening(free, port, []string{filepath.Join(i.spec.Rootfs, program), "relay", port, i.ground.server.address().String(), port})
+	args[0] = filepath.Join(i.spec.Rootfs, program)
+	process, err := launch.New(ctx, launch.Config{
+		Launcher: i.driver.lab.LaunchPath, Cgroup: group, Pre: []launch.Step{launch.Network(i.ground.relay)},
+		Args: args, Stdio: target.Stdio{Stdout: said.in, Stderr: said.in},
+	})
+	if err != nil {
+		return fmt.Errorf("the proxy: %w", errors.Join(err, said.close()))
+	}
+	i.relay = &relay{process, said}
+	if err := process.Go(); err != nil {
+		return err
+	}
+	return i.await(ctx, said, make(chan error, 1))
 }
 
 // Watch lists the client, the other end and what copies between them.
 func (i *instance) Watch() []target.Watch {
-	watch := inNetwork(i.client.Watch(), i.lab.Client.Namespace)
+	watch := i.ground.client.watch(i.client, target.RolePayload)
 	if i.server != nil {
-		peer := inNetwork(i.server.Watch(), i.lab.Server.Namespace)
-		for n := range peer {
-			if peer[n].Role == target.RolePayload {
-				peer[n].Role = target.RolePeer
-			}
-		}
-		watch = append(watch, peer...)
+		watch = append(watch, i.ground.server.watch(i.server, target.RolePeer)...)
 	}
 	if i.relay != nil {
 		watch = append(watch, target.Watch{Role: target.RoleRelay, PID: i.relay.PID(), Cgroup: i.relayGroup()})
@@ -226,21 +197,10 @@ func (i *instance) Watch() []target.Watch {
 	return watch
 }
 
-// inNetwork says of payloads which namespace they are in.
-func inNetwork(watch []target.Watch, n *net.Namespace) []target.Watch {
-	watch = slices.Clone(watch)
-	for i := range watch {
-		if watch[i].Role == target.RolePayload {
-			watch[i].Network = n.Path()
-		}
-	}
-	return watch
-}
-
 // Start starts the client, on the path attach after its container was attached.
 func (i *instance) Start(ctx context.Context, mark func(target.Phase)) error {
-	if i.driver.path == Attach {
-		if err := i.lab.Attach(); err != nil {
+	if i.ground.attach != nil {
+		if err := i.ground.attach(); err != nil {
 			return blame(err)
 		}
 	}
@@ -257,7 +217,7 @@ func (i *instance) Wait(ctx context.Context) (target.Exit, error) {
 	select {
 	case ended := <-i.server.ended:
 		i.server.ended <- ended
-		return exit, explain(fmt.Errorf("the other end was gone when the client failed with code %d: %w", exit.Code, ended), i.said())
+		return exit, i.server.said.explain(fmt.Errorf("the other end was gone when the client failed with code %d: %w", exit.Code, ended))
 	case <-time.After(newsTime):
 		return exit, nil
 	}
@@ -279,15 +239,13 @@ func (i *instance) close() error {
 		errs = append(errs, i.client.Close())
 	}
 	if i.relay != nil {
-		errs = append(errs, i.relay.Close())
+		errs = append(errs, i.relay.Close(), i.relay.said.close())
 	}
 	if i.server != nil {
 		errs = append(errs, i.server.close())
 	}
-	if i.lab != nil {
-		if err := i.lab.Close(); err != nil {
-			errs = append(errs, target.Labf("%w", err))
-		}
+	if i.ground != nil {
+		errs = append(errs, i.ground.close())
 	}
 	return errors.Join(errs...)
 }
@@ -295,5 +253,5 @@ func (i *instance) close() error {
 func (s *server) close() error {
 	s.stop()
 	<-s.ended
-	return errors.Join(s.Instance.Close(), s.said.Close())
+	return errors.Join(s.Instance.Close(), s.said.close())
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tarelab/tare/internal/net"
 	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/launch"
 )
 
 // Loopback is the path on which both ends are one payload, in one instance: it
@@ -25,30 +26,60 @@ const Loopback net.Path = "loopback"
 // Attach is the path whose timed start attaches the last container to a bridge.
 const Attach net.Path = "attach"
 
+// FromHost is the path whose client is a process on the host of the bridge that
+// the server's container is attached to.
+const FromHost net.Path = "from-host"
+
+// IdleEngine is the path on which both ends are processes on the host of an
+// engine that does nothing.
+const IdleEngine net.Path = "idle-engine"
+
 // Separator stands between a target's name and its path: "runc@bridge".
 const Separator = "@"
 
 // Paths are all paths, the shortest first.
 func Paths() []net.Path {
-	return slices.Concat([]net.Path{Loopback}, net.Paths(), []net.Path{Attach})
+	return slices.Concat([]net.Path{Loopback, IdleEngine}, net.Paths(), []net.Path{FromHost, Attach})
 }
 
-// Takes says why a path cannot have so many containers attached; nil where it can.
-func Takes(path string, containers int) error {
-	switch p := net.Path(path); p {
-	case Loopback:
+// Takes says why a network cannot be what a level asks for; nil where it can.
+func (d *Driver) Takes(n target.Network) error {
+	switch {
+	case d.path == Loopback:
 		return nil
-	case Attach:
-		return net.Takes(net.Bridge, containers)
-	default:
-		return net.Takes(p, containers)
+	case d.inner.Properties().Joins == target.JoinsOwn:
+		if n.Containers > 2 || n.Chatter || n.MTU > 0 || n.Offload != "" || n.RPS {
+			return fmt.Errorf("%s makes its networks itself: it takes the two ends alone, and its own settings", d.inner.Name())
+		}
+		return nil
 	}
+	return net.Takes(d.netPath(), n.Containers)
+}
+
+// netPath is what the laboratory builds for the path.
+func (d *Driver) netPath() net.Path {
+	if d.path == Attach || d.path == FromHost {
+		return net.Bridge
+	}
+	return d.path
+}
+
+// joins are the paths that targets of each kind can stand on, beside Loopback.
+var joins = map[target.Joining]func(net.Path) bool{
+	target.JoinsNamespace: func(p net.Path) bool { return p != IdleEngine },
+	target.JoinsTap: func(p net.Path) bool {
+		return p == FromHost || p == net.Bridge || p == net.Netfilter || p == net.Bridges || p == net.VXLAN || p == net.NAT || p == net.Proxy
+	},
+	target.JoinsOwn: func(p net.Path) bool {
+		return p == IdleEngine || p == FromHost || p == net.HostNetwork || p == net.Bridge || p == net.NAT || p == net.Proxy
+	},
 }
 
 // Driver is an inner driver on a path.
 type Driver struct {
 	lab   target.Lab
 	inner target.Driver
+	host  target.Driver // for an end that is a process on a host
 	path  net.Path
 
 	within time.Duration // an end must listen
@@ -73,17 +104,18 @@ func (p *proof) check(ctx context.Context, inner target.Driver) (target.Facts, e
 // listenWithin is how long an end may take until it listens.
 const listenWithin = 10 * time.Second
 
-// New puts a driver on a path of Paths.
-func New(lab target.Lab, inner target.Driver, path net.Path) *Driver {
-	return &Driver{lab: lab, inner: inner, path: path, within: listenWithin, proof: &proof{}}
+// New puts a driver on a path of Paths. Ends that are processes on a host are of
+// the driver host.
+func New(lab target.Lab, inner, host target.Driver, path net.Path) *Driver {
+	return &Driver{lab: lab, inner: inner, host: host, path: path, within: listenWithin, proof: &proof{}}
 }
 
 // All puts a driver on every path; it is checked once for all of them.
-func All(lab target.Lab, inner target.Driver) []*Driver {
+func All(lab target.Lab, inner, host target.Driver) []*Driver {
 	var all []*Driver
 	shared := &proof{}
 	for _, p := range Paths() {
-		d := New(lab, inner, p)
+		d := New(lab, inner, host, p)
 		d.proof = shared
 		all = append(all, d)
 	}
@@ -128,8 +160,9 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 		return facts, nil
 	case !d.lab.Root:
 		return facts, &target.CannotError{Target: d.Name(), Lacks: "network namespaces and links take root", Remedy: "run as root"}
-	case !d.inner.Properties().JoinsNet:
-		return facts, &target.CannotError{Target: d.Name(), Lacks: d.inner.Name() + " cannot join a network namespace that is given to it"}
+	}
+	if err := d.fits(); err != nil {
+		return facts, err
 	}
 	err = d.prove(ctx)
 	var lacks *net.UnsupportedError
@@ -137,6 +170,19 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 		return facts, &target.CannotError{Target: d.Name(), Lacks: lacks.Error(), Remedy: "look for it in the kernel's configuration"}
 	}
 	return facts, err
+}
+
+// fits says why the target cannot stand on the path.
+func (d *Driver) fits() error {
+	can := joins[d.inner.Properties().Joins]
+	if can == nil {
+		return &target.CannotError{Target: d.Name(), Lacks: d.inner.Name() + " cannot join a network that is given to it"}
+	}
+	n, byEngine := d.inner.(target.Networker)
+	if !can(d.path) || byEngine && d.path == net.Proxy && !n.Proxies() {
+		return &target.CannotError{Target: d.Name(), Lacks: d.inner.Name() + " has no such path"}
+	}
+	return nil
 }
 
 // Prepare builds the network, starts the server and waits until it listens.
@@ -191,7 +237,7 @@ func (d *Driver) freePort() (string, error) {
 
 func pinOf(spec target.Spec) string {
 	if spec.Network.Pin == "" {
-		return "free"
+		return free
 	}
 	return spec.Network.Pin
 }
@@ -211,11 +257,8 @@ func fill(port, address string) func([]string) []string {
 // options are a spec's wishes as the laboratory takes them.
 func (d *Driver) options(spec target.Spec) (net.Options, error) {
 	n := spec.Network
-	o := net.Options{Path: d.path, Containers: n.Containers, Neighbours: net.Table(n.Neighbours), Chatter: n.Chatter,
-		MTU: n.MTU, RPS: n.RPS, Range: n.Range}
-	if d.path == Attach {
-		o.Path = net.Bridge
-	}
+	o := net.Options{Path: d.netPath(), Containers: n.Containers, Neighbours: net.Table(n.Neighbours), Chatter: n.Chatter,
+		MTU: n.MTU, RPS: n.RPS, Range: n.Range, Taps: d.inner.Properties().Joins == target.JoinsTap, ClientOnHost: d.path == FromHost}
 	switch n.Offload {
 	case "":
 	case "on", "off":
@@ -241,14 +284,12 @@ func blame(err error) error {
 
 // prove sends a byte there and back.
 func (d *Driver) prove(ctx context.Context) error {
-	return proveWith(ctx, d, []string{program, "serve", "0.0.0.0:" + target.PeerPort},
-		[]string{"/.tare/mark", "--", program, "rtt", "tcp", target.PeerAddress + ":" + target.PeerPort, "1", "1"})
-}
-
-// explain adds what the server said last to an error.
-func explain(err error, said string) error {
-	if said == "" {
-		return err
+	exit, said, err := launch.Try(ctx, d, d.lab, target.Spec{
+		Peer: []string{program, "serve", "0.0.0.0:" + target.PeerPort},
+		Args: []string{target.Mark, "--", program, "rtt", "tcp", target.PeerAddress + ":" + target.PeerPort, "1", "1"},
+	})
+	if err == nil && (exit.Code != 0 || exit.Signal != 0) {
+		err = fmt.Errorf("a check's client ended with code %d, signal %d (it said %q)", exit.Code, exit.Signal, said)
 	}
-	return fmt.Errorf("%w; it said: %s", err, said)
+	return err
 }

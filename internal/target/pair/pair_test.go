@@ -15,6 +15,7 @@ import (
 	"github.com/tarelab/tare/internal/net"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/host"
+	"github.com/tarelab/tare/internal/target/launch"
 	"github.com/tarelab/tare/internal/target/native"
 	"github.com/tarelab/tare/internal/target/oci"
 	"github.com/tarelab/tare/internal/target/targettest"
@@ -39,7 +40,7 @@ func laboratory(t *testing.T) target.Lab {
 
 func TestContract(t *testing.T) {
 	lab := laboratory(t)
-	targettest.Run(t, New(lab, native.New(lab), net.Veth), targettest.Options{Lab: lab})
+	targettest.Run(t, New(lab, native.New(lab), host.New(lab), net.Veth), targettest.Options{Lab: lab})
 }
 
 // state is what must be the same on the machine after a pair as before.
@@ -66,7 +67,7 @@ func talk(t *testing.T, ctx context.Context, d *Driver, spec target.Spec) (said 
 	spec.Rootfs, spec.Env = d.lab.TestRootfs, []string{"PATH=/bin"}
 	spec.Args = append([]string{target.Mark, "--"}, spec.Args...)
 	spec.Stdio = target.Stdio{Stdout: in, Stderr: in}
-	exit, err = run(ctx, d, t.TempDir(), spec)
+	exit, err = launch.Run(ctx, d, t.TempDir(), spec)
 	in.Close()
 	text, readErr := io.ReadAll(out)
 	if readErr != nil {
@@ -98,7 +99,7 @@ func TestPaths(t *testing.T) {
 	}
 	for _, inner := range drivers {
 		for _, p := range Paths() {
-			d := New(lab, inner, p)
+			d := New(lab, inner, host.New(lab), p)
 			t.Run(d.Name(), func(t *testing.T) {
 				spec := target.Spec{Args: ask, Peer: serve, Network: target.Network{Pin: "same"}}
 				said, exit, err := talk(t, t.Context(), d, spec)
@@ -127,7 +128,7 @@ func TestFaults(t *testing.T) {
 		"too many":          {peer: serve, args: ask, says: "one takes 1023 links"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := New(lab, native.New(lab), net.Bridge)
+			d := New(lab, native.New(lab), host.New(lab), net.Bridge)
 			d.within = time.Second
 			spec := target.Spec{Args: c.args, Peer: c.peer}
 			if name == "too many" {
@@ -149,7 +150,7 @@ func TestCancelled(t *testing.T) {
 	lab := laboratory(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	d := New(lab, native.New(lab), net.Bridge)
+	d := New(lab, native.New(lab), host.New(lab), net.Bridge)
 	began := time.Now()
 	_, _, err := talk(t, ctx, d, target.Spec{Args: []string{program, "rtt", "tcp", target.PeerAddress + ":" + target.PeerPort, "1", "600000"}, Peer: serve,
 		Network: target.Network{Containers: 300, Neighbours: "permanent"}})

@@ -50,7 +50,7 @@ type result struct {
 func newInstance(ctx context.Context, d *Driver, path string, m vmm.Machine, spec target.Spec, dir string) (target.Instance, error) {
 	i := &instance{driver: d, spec: spec, memory: m.Memory, result: make(chan result, 1)}
 	err := i.open(ctx, vmm.Config{VMM: d.vmm, Path: path, Machine: m, Dir: dir, Launcher: d.lab.LaunchPath, Cgroup: payloadGroup(spec),
-		Mark: func(at vmm.Mark) { i.mark(target.Phase(at)) }})
+		Network: spec.Join.Namespace, Mark: func(at vmm.Mark) { i.mark(target.Phase(at)) }})
 	if err != nil {
 		return nil, errors.Join(err, i.Close())
 	}

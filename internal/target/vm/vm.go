@@ -57,7 +57,15 @@ func (d *Driver) Name() string { return d.vmm.Name }
 // payload's process id there is not 1, the agent's is.
 func (d *Driver) Properties() target.Properties {
 	return target.Properties{Family: "vm", MaxParallel: 4, StreamBytes: 8 << 20, ExactSignal: true,
-		StartTime: d.vmm.StartTime, Order: d.vmm.Order, Memory: d.touched()}
+		Joins: joins(d.lab.Root), StartTime: d.vmm.StartTime, Order: d.vmm.Order, Memory: d.touched()}
+}
+
+// joins: a tap is opened by who may change the network.
+func joins(root bool) target.Joining {
+	if root {
+		return target.JoinsTap
+	}
+	return ""
 }
 
 // touchedMemory is what a VMM and a guest touch that boots the workbench: 323 and
@@ -194,6 +202,10 @@ func (d *Driver) machine(ctx context.Context, path string, spec target.Spec, dir
 	}
 	if err := d.disk(ctx, spec, dir, &g, &m); err != nil {
 		return m, err
+	}
+	if j := spec.Join; j.Tap != "" {
+		g.wanted = append(slices.Clone(g.wanted), "virtio_net")
+		m.NIC = &vmm.NIC{Tap: j.Tap, Hardware: j.Hardware, Address: j.Address, Gateway: j.Gateway}
 	}
 	if err := d.home.root(ctx, g, spec.Rootfs, &m); err != nil {
 		return m, err

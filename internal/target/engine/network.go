@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+
+	"github.com/tarelab/tare/internal/target"
+)
+
+// NetworkHost implements target.Networker: a private engine has a network
+// namespace of its own, the user's the machine's.
+func (d *Driver) NetworkHost(ctx context.Context) (string, error) {
+	if err := d.ready(ctx); err != nil {
+		return "", err
+	}
+	if p := d.engine.private; p != nil {
+		return fmt.Sprintf("/proc/%d/ns/net", p.pid), nil
+	}
+	return "/proc/self/ns/net", nil
+}
+
+// Proxies implements target.Networker.
+func (d *Driver) Proxies() bool { return d.engine.flavor.proxies }
+
+// MakeNetwork implements target.Networker. The network carries the owner's label,
+// by which a sweep finds it.
+func (d *Driver) MakeNetwork(ctx context.Context, name string, of netip.Prefix) (remove func() error, err error) {
+	c, err := connect(d.engine.socket)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.NetworkCreate(ctx, name, client.NetworkCreateOptions{
+		Driver: "bridge", Labels: map[string]string{labelKey: owner()},
+		IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: of, Gateway: of.Addr().Next()}}},
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: make a network: %w", d.engine.flavor.name, err), c.Close())
+	}
+	return func() error {
+		defer c.Close()
+		if d.engine.dead() != nil {
+			return nil // it went with its engine
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), queueTime)
+		defer cancel()
+		if _, err := c.NetworkRemove(ctx, name, client.NetworkRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
+			return target.Labf("%s: remove its network %s: %w", d.engine.flavor.name, name, err)
+		}
+		return nil
+	}, nil
+}
+
+// join puts a container on a network, with an address of its own there.
+func join(j target.Join, o *client.ContainerCreateOptions) error {
+	if j.Network == "" {
+		return nil
+	}
+	o.HostConfig.NetworkMode = container.NetworkMode(j.Network)
+	if j.Address.IsValid() {
+		o.NetworkingConfig = &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
+			j.Network: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: j.Address.Addr()}}}}
+	}
+	if j.Publish == "" {
+		return nil
+	}
+	port, err := network.ParsePort(j.Publish + "/tcp")
+	if err != nil {
+		return target.Labf("port to publish: %w", err)
+	}
+	o.Config.ExposedPorts = network.PortSet{port: {}}
+	o.HostConfig.PortBindings = network.PortMap{port: {{HostPort: j.Publish}}}
+	return nil
+}
+
+// tidyNetworks removes the networks of an owner.
+func tidyNetworks(ctx context.Context, c *client.Client, owner string) error {
+	list, err := c.NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("label", labelKey+"="+owner)})
+	errs := []error{err}
+	for _, one := range list.Items {
+		if _, err := c.NetworkRemove(ctx, one.ID, client.NetworkRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
