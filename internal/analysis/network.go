@@ -18,6 +18,7 @@ type NetworkClaims struct {
 	Loss      float64                  `json:"loss"` // published loss per container, as a share of the maximum
 	Growth    []Growth                 `json:"growth,omitempty"`
 	Choices   []Choice                 `json:"choices,omitempty"`
+	Splits    []Split                  `json:"splits,omitempty"`
 	Claims    []CheckedClaim           `json:"claims,omitempty"`
 }
 
@@ -26,6 +27,7 @@ type NetworkClaims struct {
 type Growth struct {
 	Target   string        `json:"target"`
 	Workload string        `json:"workload"`
+	Arm      string        `json:"arm"` // what else stands on the bridge: "permanent neighbours, silent"
 	Metric   sample.Metric `json:"metric"`
 	Points   []GrowthPoint `json:"points"`
 	// Slope is the change per container as a share of the most that any number of
@@ -72,6 +74,7 @@ func NetworkStudy(in Input, tables []Table, d *published.BridgeNetwork) (*Networ
 	}
 	n.Growth = in.growths(tables)
 	n.Choices = in.choices(tables)
+	n.Splits = in.splits(tables)
 	n.Claims = networkClaims(in, tables, n)
 	return n, nil
 }
@@ -122,18 +125,32 @@ func onBridge(target string) bool {
 func (in Input) growths(tables []Table) []Growth {
 	var out []Growth
 	for _, s := range in.byLevel() {
-		cells := slices.Clone(s.cells)
-		// One factor alone: what else the levels differ in would be in the slope.
-		cells = slices.DeleteFunc(cells, func(c study.Cell) bool { return !sameBut(c, cells[0]) })
-		slices.SortStableFunc(cells, func(a, b study.Cell) int { return cmp.Compare(containers(a), containers(b)) })
-		if len(cells) < 2 || containers(cells[0]) == containers(cells[len(cells)-1]) || !onBridge(s.target) {
-			continue
-		}
-		if t, ok := primaryOf(tables, cells[0]); ok {
-			out = append(out, in.growth(tables, s, cells, t.Metric))
+		for left := s.cells; len(left) > 0; {
+			// One factor alone: what else the levels differ in would be in the slope.
+			arm := slices.DeleteFunc(slices.Clone(left), func(c study.Cell) bool { return !sameBut(c, left[0]) })
+			left = slices.DeleteFunc(slices.Clone(left), func(c study.Cell) bool { return sameBut(c, arm[0]) })
+			slices.SortStableFunc(arm, func(a, b study.Cell) int { return cmp.Compare(containers(a), containers(b)) })
+			if len(arm) < 2 || containers(arm[0]) == containers(arm[len(arm)-1]) || !onBridge(s.target) {
+				continue
+			}
+			if t, ok := primaryOf(tables, arm[0]); ok {
+				out = append(out, in.growth(tables, s, arm, t.Metric))
+			}
 		}
 	}
 	return out
+}
+
+// armOf says what else a level's containers are.
+func armOf(n study.Network) string {
+	arm := cmp.Or(n.Neighbours, "empty") + " neighbours, silent"
+	if n.Chatter {
+		arm = cmp.Or(n.Neighbours, "empty") + " neighbours, each sending a little"
+	}
+	if n.Limit > 0 {
+		arm += fmt.Sprintf(", limit %d", n.Limit)
+	}
+	return arm
 }
 
 // sameBut reports whether two cells' networks differ in their containers alone.
@@ -148,7 +165,7 @@ func containers(c study.Cell) int {
 }
 
 func (in Input) growth(tables []Table, s levelSeries, cells []study.Cell, m sample.Metric) Growth {
-	g := Growth{Target: s.target, Workload: s.workload, Metric: m, Neighbours: map[int]float64{}}
+	g := Growth{Target: s.target, Workload: s.workload, Arm: armOf(*cells[0].Limits.Network), Metric: m, Neighbours: map[int]float64{}}
 	var levels []blockSeries
 	var n []float64
 	noisy := false
@@ -217,7 +234,7 @@ func (g *Growth) judge(slopes []float64, span float64, in Input, noisy bool) {
 		g.Verdict, g.Why, g.Interval, g.Interval90 = Inconclusive, "no block holds every number of containers", none(0), none(0)
 		return
 	}
-	spans := medianIntervals(x, source(in.Seed, "slope", g.Target, g.Workload), 0.95, 0.90)
+	spans := medianIntervals(x, source(in.Seed, "slope", g.Target, g.Workload, g.Arm), 0.95, 0.90)
 	g.Slope, g.Interval, g.Interval90, g.Blocks, g.P = median(x), spans[0], spans[1], len(x), SignFlip(slopes)
 	inside := math.Max(math.Abs(g.Interval90.Low), math.Abs(g.Interval90.High))*span < in.Margin
 	switch {
@@ -236,17 +253,18 @@ func (g *Growth) judge(slopes []float64, span float64, in Input, noisy bool) {
 	}
 }
 
-// choices compare each level with the first of the same target, and each path
+// choices compare each level with the first one with as many containers, and each path
 // that does what the bridge does with the bridge, at the first level.
 func (in Input) choices(tables []Table) []Choice {
 	var out []Choice
 	for _, s := range in.byLevel() {
-		for _, c := range s.cells[1:] {
-			if !sameContainers(c, s.cells[0]) {
+		for i, c := range s.cells {
+			first := slices.IndexFunc(s.cells, func(o study.Cell) bool { return sameContainers(c, o) })
+			if first == i {
 				continue
 			}
-			if choice, ok := in.choice(tables, c, s.cells[0]); ok {
-				choice.What, choice.Where = c.Environment+" instead of "+s.cells[0].Environment, c.Target
+			if choice, ok := in.choice(tables, c, s.cells[first]); ok {
+				choice.What, choice.Where = c.Environment+" instead of "+s.cells[first].Environment, c.Target
 				out = append(out, choice)
 			}
 		}

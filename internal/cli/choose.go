@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/workload"
 )
 
 // chooseFlags take a part of a study, or another setting of it.
@@ -28,6 +29,7 @@ type chooseFlags struct {
 	threads      []string
 	each         int
 	probes       []string
+	sizes        []string
 }
 
 func (f *chooseFlags) define(flags *pflag.FlagSet) {
@@ -44,6 +46,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.threads, "threads", nil, "threads of the study's workloads that have several, as 1..4 or 1,8,50, instead of the study's levels")
 	flags.StringSliceVar(&f.probes, "probes", nil, "measure each cell once more, watched by a probe: locks (tare locks)")
 	flags.IntVar(&f.each, "each", 0, "cycles of each thread, in studies of churn")
+	flags.StringSliceVar(&f.sizes, "sizes", nil, "bytes of one message, as 1,1KiB,64KiB: each workload that has such a size, once for each")
 	// The words of studies of containers, for the same flags.
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		switch name {
@@ -59,7 +62,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 // apply changes a study as the flags say. Every error is bad input.
 func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, error) {
 	st, err := f.vary(st)
-	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "copies-inside", "cpus", "on", "threads", "each", "probes"} {
+	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "copies-inside", "cpus", "on", "threads", "each", "probes", "sizes"} {
 		if flags.Changed(flag) {
 			st = st.Detached()
 		}
@@ -105,6 +108,9 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 	}
 	if err == nil && flags.Changed("probes") {
 		st.Probes = f.probes
+	}
+	if err == nil && flags.Changed("sizes") {
+		st, err = withSizes(st, f.sizes)
 	}
 	if err == nil && flags.Changed("on") {
 		if len(f.on) == 0 {
@@ -282,5 +288,38 @@ func withEach(st study.Study, n int) (study.Study, error) {
 	if !slices.ContainsFunc(st.Workloads, func(w study.Workload) bool { return strings.HasPrefix(w.Kind, "churn-") }) {
 		return st, errors.New("--each: the study has no workload of churn")
 	}
+	return st, nil
+}
+
+// messageSizes are the parameters that say how many bytes a message has.
+var messageSizes = []string{"bytes", "length"}
+
+// withSizes makes each measured workload with a message size one for each size;
+// the others are not measured.
+func withSizes(st study.Study, sizes []string) (study.Study, error) {
+	var all []study.Workload
+	for _, w := range st.Measured() {
+		kind, err := workload.ByKind(w.Kind)
+		if err != nil {
+			return st, err
+		}
+		i := slices.IndexFunc(kind.Params(), func(p workload.Param) bool { return p.Type == workload.Size && slices.Contains(messageSizes, p.Name) })
+		if i < 0 {
+			continue
+		}
+		for _, size := range sizes {
+			one := w
+			one.Name, one.Params = w.Name+"-"+size, maps.Clone(w.Params)
+			if one.Params == nil {
+				one.Params = map[string]string{}
+			}
+			one.Params[kind.Params()[i].Name] = size
+			all = append(all, one)
+		}
+	}
+	if len(all) == 0 {
+		return st, fmt.Errorf("--sizes %s: no workload that is measured has messages", strings.Join(sizes, ","))
+	}
+	st.Workloads = all
 	return st, nil
 }

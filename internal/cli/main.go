@@ -142,6 +142,8 @@ func (env *Env) checkPlaces(c *cobra.Command) error {
 // config is the laboratory's configuration, from flags and environment.
 func (env *Env) config(c *cobra.Command) lab.Config {
 	private, _ := c.Flags().GetBool("private-engines") // the flags are defined on the root: errors cannot occur
+	sysctl, err := c.Flags().GetBool("allow-sysctl")
+	sysctl = sysctl && err == nil // a command without the flag allows nothing
 	state, _ := c.Flags().GetString("state")
 	if state == "" {
 		state = env.Getenv("TARE_STATE")
@@ -180,6 +182,7 @@ func (env *Env) config(c *cobra.Command) lab.Config {
 		Drivers:  env.Drivers,
 
 		PrivateEngines: private,
+		AllowSysctl:    sysctl,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/store"
@@ -60,6 +61,7 @@ a study of the network --containers are those attached to it.`,
 	choose.define(c.Flags())
 	guestFlags(c.Flags())
 	c.Flags().StringVar(&f.image, "image", "", "start the own command of this image (OCI layout, or a tar of one or of docker save) in place of tare's; nothing is pulled")
+	sysctlFlag(c.Flags())
 	complete(c, "on", env.completeTargets)
 	return c
 }
@@ -97,6 +99,7 @@ trial twice. A record that was cut off by a kill is measured again.`,
 	c.Flags().BoolVar(&f.json, "json", false, "print the whole report as JSON")
 	c.Flags().StringVar(&f.html, "html", "", "write the HTML report to this file (default: into the run's directory)")
 	guestFlags(c.Flags())
+	sysctlFlag(c.Flags())
 	return c
 }
 
@@ -113,6 +116,10 @@ func startingImage(st study.Study) (study.Study, error) {
 		return st, fmt.Errorf("--image: study %s has no workload of the kind %s, whose place the image's own command takes; weigh a command in an image with: tare weigh --image FILE -- CMD", st.ID, workload.KindStart)
 	}
 	return st.Detached(), nil
+}
+
+func sysctlFlag(flags *pflag.FlagSet) {
+	flags.Bool("allow-sysctl", false, "levels that need it may change settings of the whole machine; they are put back, after a kill by tare sweep")
 }
 
 // loadStudy reads a built-in study by name, or a file.

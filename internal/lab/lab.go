@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarelab/tare/guest"
 	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -27,6 +28,8 @@ type Config struct {
 	Drivers  func(target.Lab) []target.Driver
 	// PrivateEngines: engines that run already are left alone.
 	PrivateEngines bool
+	// AllowSysctl: levels may change settings of the whole machine.
+	AllowSysctl bool
 }
 
 // InputError is bad input: nothing was run.
@@ -103,6 +106,9 @@ func (l *Lab) open(ctx context.Context) error {
 		CacheDir:       l.config.CacheDir,
 		Guest:          l.config.Guest,
 		PrivateEngines: l.config.PrivateEngines,
+	}
+	if l.config.AllowSysctl {
+		l.Target.Sysctl = sys.Settings{File: l.session.settings()}.Set
 	}
 	if l.groups.trees.Usable() {
 		l.Target.Cgroup = l.groups.session

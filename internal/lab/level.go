@@ -215,7 +215,7 @@ func networkOf(n *study.Network) target.Network {
 		return target.Network{}
 	}
 	return target.Network{Containers: n.Containers, Neighbours: n.Neighbours, Chatter: n.Chatter, MTU: n.MTU,
-		Offload: n.Offload, RPS: n.RPS, Range: n.Range, Pin: n.Pin}
+		Offload: n.Offload, RPS: n.RPS, Limit: n.Limit, Range: n.Range, Pin: n.Pin}
 }
 
 // limitsOf are a level's limits as a driver takes them.

@@ -74,6 +74,9 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err := l.canLimit(st); err != nil {
 		return nil, err
 	}
+	if err := l.canSet(st); err != nil {
+		return nil, err
+	}
 	if err := canWatch(st); err != nil {
 		return nil, err
 	}
@@ -119,10 +122,23 @@ func (l *Lab) canLimit(st study.Study) error {
 	return nil
 }
 
+// canSet refuses levels that change the machine where the user has not allowed it.
+func (l *Lab) canSet(st study.Study) error {
+	for _, level := range st.Limits {
+		if n := level.Network; n != nil && n.Limit > 0 && !l.config.AllowSysctl {
+			return &InputError{fmt.Errorf("the level %s sets the limit of neighbours of the whole machine (net.ipv4.neigh.default.gc_thresh*) to %d while it is measured: allow it with --allow-sysctl, or choose others with --environments", level.Name, n.Limit)}
+		}
+	}
+	return nil
+}
+
 // Resume makes the plan of a run that was broken off. The image and the targets
 // must be what they were.
 func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
 	m := ref.Manifest()
+	if err := l.canSet(m.Study); err != nil {
+		return nil, err
+	}
 	p := &Plan{Manifest: m}
 	o := Options{Rootfs: m.Rootfs, Image: m.ImageSource}
 	if err := l.resolve(ctx, p, o); err != nil {
@@ -356,6 +372,13 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 		working = append(working, f.Target)
 		m.Targets[f.Target] = f.Facts
 		p.drivers[f.Target] = wanted[i]
+	}
+	for _, d := range wanted {
+		if on, placed := d.(*pair.Driver); placed {
+			if err := on.Rest(); err != nil {
+				return err
+			}
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err

@@ -76,6 +76,9 @@ func (s *session) tryLock() error {
 	return nil
 }
 
+// settings is the file that says what the machine's settings were.
+func (s *session) settings() string { return filepath.Join(s.dir, "settings.json") }
+
 // remove deletes the session's directory and gives up its lock.
 func (s *session) remove() error {
 	err := sys.RemoveTree(s.dir)

@@ -29,8 +29,8 @@ func PruneImages(ctx context.Context, stateDir string) ([]string, error) {
 }
 
 // Sweep ends and removes what sessions whose processes have ended left: the
-// processes in their cgroups and the cgroups, the mounts below their
-// directories, and the directories. It says what it did, a line each.
+// processes in their cgroups and the cgroups, the machine's settings that they
+// changed, the mounts below their directories, and the directories. It says what it did, a line each.
 func Sweep(stateDir string) ([]string, error) {
 	dead, err := deadSessions(stateDir)
 	errs := []error{err}
@@ -53,6 +53,13 @@ func (s *session) sweep() ([]string, error) {
 	}
 	if killed > 0 {
 		did = append(did, fmt.Sprintf("session %s: ended %d processes", s.name, killed))
+	}
+	restored, err := sys.RestoreSettings(s.settings())
+	if err != nil {
+		return did, errors.Join(fmt.Errorf("session %s: %w", s.name, err), s.lock.Close())
+	}
+	for _, r := range restored {
+		did = append(did, fmt.Sprintf("session %s: put back %s", s.name, r))
 	}
 	unmounted, err := sys.UnmountBelow(s.dir)
 	if err != nil {

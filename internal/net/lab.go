@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 )
@@ -219,14 +220,21 @@ func (e *UnsupportedError) Error() string {
 // Unwrap gives the cause.
 func (e *UnsupportedError) Unwrap() error { return e.Err }
 
-// Subnet is the first part of a range ("" for DefaultRange), which must be unused
-// on this machine: for who makes a network of his own.
+// subnets counts those that were given out by Subnet.
+var subnets atomic.Uint32
+
+// Subnet is the next part of a range ("" for DefaultRange), which must be unused
+// on this machine, for who makes a network of his own. Several may be in use at
+// once, as many as the range has parts.
 func Subnet(of string) (netip.Prefix, error) {
 	if of == "" {
 		of = DefaultRange
 	}
 	prefix, err := freeRange(of)
-	return part(prefix, 0), err
+	if err != nil {
+		return prefix, err
+	}
+	return part(prefix, int(subnets.Add(1)-1)%(1<<(partBits-prefix.Bits()))), nil
 }
 
 // freeRange checks that the machine itself neither has nor routes an address of
@@ -253,16 +261,17 @@ func freeRange(text string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// subnet is the nth part of the range: room for 4094 ends.
+// subnet is the nth part of the range.
 func (l *Lab) subnet(n int) netip.Prefix { return part(l.prefix, n) }
 
+// partBits is the length of a part's prefix: room for 4094 ends.
+const partBits = 20
+
 func part(of netip.Prefix, n int) netip.Prefix {
-	if !of.IsValid() {
-		return of
-	}
 	base := of.Addr().As4()
-	base[2] += byte(n << 4)
-	return netip.PrefixFrom(netip.AddrFrom4(base), 20)
+	v := uint32(base[1])<<16 + uint32(base[2])<<8 + uint32(n)<<(32-partBits)
+	base[1], base[2] = byte(v>>16), byte(v>>8)
+	return netip.PrefixFrom(netip.AddrFrom4(base), partBits)
 }
 
 // Nth is the nth address of an IPv4 network.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -167,6 +168,32 @@ func TestLimits(t *testing.T) {
 	}
 	if _, err := Build(t.Context(), Options{Path: Veth, Containers: 3}); err == nil {
 		t.Error("three containers on one veth pair")
+	}
+}
+
+// A table that is full is told of, by the kernel's own words where its log can be
+// read. The limit is one for all namespaces, so that the machine's own is not touched
+// here: more entries are asked for than any default takes.
+func TestOverflow(t *testing.T) {
+	root(t)
+	text, err := os.ReadFile("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || limit > 1500 {
+		t.Skipf("the machine's limit of neighbours is %d: filling it takes too many containers", limit)
+	}
+	var full *OverflowError
+	_, err = Build(t.Context(), Options{Path: Bridge, Containers: min(limit/2+100, MaxPorts), Neighbours: Learned})
+	if !errors.As(err, &full) || full.Entries == 0 {
+		t.Fatalf("got %v", err)
+	}
+	if log, err := os.Open("/dev/kmsg"); err == nil {
+		log.Close()
+		if !strings.Contains(full.Kernel, "table overflow") {
+			t.Errorf("the kernel's message was not found: %v", full)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -24,12 +26,52 @@ const (
 type OverflowError struct {
 	Entries int // that could be made
 	Of      int
+	Kernel  string // what its log says of it; "" where nothing was found
 }
 
 func (e *OverflowError) Error() string {
-	return fmt.Sprintf("neighbour table overflow after %d of %d entries: the IPv4 table is one for all namespaces of the machine, "+
-		"and entries that were learned fill it up to net.ipv4.neigh.default.gc_thresh3; take fewer containers, permanent entries, or raise it (sysctl)",
+	text := fmt.Sprintf("neighbour table overflow after %d of %d entries: the IPv4 table is one for all namespaces of the machine, "+
+		"and entries that were learned fill it up to net.ipv4.neigh.default.gc_thresh3; take fewer containers, permanent entries, or a higher limit (a level's neighbour-limit)",
 		e.Entries, e.Of)
+	if e.Kernel != "" {
+		text += "; the kernel's log says: " + e.Kernel
+	}
+	return text
+}
+
+// overflow is the error of a table that is full, with the kernel's own word: its
+// message of the last minute (net/core/neighbour.c; it bounds how often it says so).
+func overflow(made, of int) error {
+	e := &OverflowError{Entries: made, Of: of}
+	log, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return e // who may not read the log does without
+	}
+	defer unix.Close(log) //nolint:errcheck // it was only read
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
+		return e
+	}
+	record := make([]byte, 8<<10)
+	for {
+		n, err := unix.Read(log, record)
+		if errors.Is(err, unix.EPIPE) {
+			continue // the kernel has overwritten what was to be read next
+		}
+		if err != nil || n <= 0 {
+			return e
+		}
+		// "6,1234,5678901,-;text": priority, number, microseconds (Documentation/ABI/testing/dev-kmsg).
+		head, text, _ := strings.Cut(string(record[:n]), ";")
+		text, _, _ = strings.Cut(text, "\n")
+		fields := strings.Split(head, ",")
+		if len(fields) < 3 || !strings.Contains(text, "table overflow") {
+			continue
+		}
+		if at, err := strconv.ParseInt(fields[2], 10, 64); err == nil && now.Sec-at/1e6 < 60 {
+			e.Kernel = text
+		}
+	}
 }
 
 // fillTables fills the peers' tables with each other and with all others of
@@ -63,7 +105,7 @@ func (l *Lab) fill(peer *End, state int) error {
 		err := peer.Namespace.nl.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: netlink.FAMILY_V4, State: state,
 			IP: other.Address.Addr().AsSlice(), HardwareAddr: other.Hardware})
 		if errors.Is(err, unix.ENOBUFS) {
-			return &OverflowError{made, len(others)}
+			return overflow(made, len(others))
 		}
 		if err != nil {
 			return fmt.Errorf("neighbour entry %d of %d: %w", made+1, len(others), err)
@@ -71,7 +113,7 @@ func (l *Lab) fill(peer *End, state int) error {
 	}
 	held, err := peer.Namespace.CountNeighbours()
 	if err == nil && held < len(others) {
-		return &OverflowError{held, len(others)}
+		return overflow(held, len(others))
 	}
 	return err
 }

@@ -17,7 +17,7 @@ func networkSection(n *analysis.NetworkClaims, tables []analysis.Table) section 
 		ID: "bridge-network", Title: "The network between containers", Claims: claimsGrid(n.Claims), claims: n.Claims,
 		Note: fmt.Sprintf("Published: %s", n.Published.Citation),
 	}
-	s.Findings = append(publishedFindings(n, tables), append(growthFindings(n), adviceFindings(n)...)...)
+	s.Findings = slices.Concat(publishedFindings(n, tables), growthFindings(n), adviceFindings(n), splitFindings(n))
 	s.Headline = s.Findings[:min(3, len(s.Findings))]
 	if f, ok := placesFigure(n, tables); ok {
 		s.Figures = append(s.Figures, f)
@@ -26,8 +26,10 @@ func networkSection(n *analysis.NetworkClaims, tables []analysis.Table) section 
 	if g := containerGrid(n); len(g.Rows) > 0 {
 		s.Tables = append(s.Tables, g)
 	}
-	if g := choiceGrid(n); len(g.Rows) > 0 {
-		s.Tables = append(s.Tables, g)
+	for _, g := range []shownGrid{choiceGrid(n), splitGrid(n)} {
+		if len(g.Rows) > 0 {
+			s.Tables = append(s.Tables, g)
+		}
 	}
 	return s
 }
@@ -86,8 +88,8 @@ func growthFindings(n *analysis.NetworkClaims) []string {
 			analysis.Differs: "differs from zero", analysis.Equivalent: "is as good as zero",
 			analysis.Inconclusive: "cannot be told from zero here", analysis.Refused: "claims nothing",
 		}[g.Verdict]
-		text := fmt.Sprintf("%s, %s: from %d to %d containers the %s changes by %+.4f %%%s of the maximum for each container, which %s: %s.",
-			g.Target, g.Workload, first, last, g.Metric.Name, 100*g.Slope, between(g.Interval, "%+.4f", 100), verdict, g.Why)
+		text := fmt.Sprintf("%s, %s, %s: from %d to %d containers the %s changes by %+.4f %%%s of the maximum for each container, which %s: %s.",
+			g.Target, g.Workload, g.Arm, first, last, g.Metric.Name, 100*g.Slope, between(g.Interval, "%+.4f", 100), verdict, g.Why)
 		if g.Metric.Name == "throughput" {
 			text += fmt.Sprintf(" Published: %+.4f %%.", -100*n.Loss)
 		}
@@ -177,7 +179,7 @@ func growthLine(g analysis.Growth) line {
 	for _, p := range g.Points {
 		most = max(most, p.Median)
 	}
-	l := line{Name: g.Target, Look: lookMeasured}
+	l := line{Name: g.Target + ", " + g.Arm, Look: lookMeasured}
 	for _, p := range g.Points {
 		l.Points = append(l.Points, point{X: float64(p.Containers), Y: p.Median / most, Low: p.Interval.Low / most, High: p.Interval.High / most})
 	}
@@ -194,7 +196,7 @@ func containerGrid(n *analysis.NetworkClaims) shownGrid {
 				tables = append(tables, number(v, 0))
 			}
 		}
-		row := []string{x.Target + ", " + x.Workload, strings.Join(counts, " "), fmt.Sprintf("%+.4f", 100*x.Slope), "", "", "", strconv.Itoa(x.Blocks), strings.Join(tables, " "), string(x.Verdict)}
+		row := []string{x.Target + ", " + x.Workload + ", " + x.Arm, strings.Join(counts, " "), fmt.Sprintf("%+.4f", 100*x.Slope), "", "", "", strconv.Itoa(x.Blocks), strings.Join(tables, " "), string(x.Verdict)}
 		if known(x.Interval) {
 			row[3], row[4], row[5] = fmt.Sprintf("%+.4f", 100*x.Interval.Low), fmt.Sprintf("%+.4f", 100*x.Interval.High), fmt.Sprintf("%.3g", x.P)
 		}
@@ -214,6 +216,57 @@ func choiceGrid(n *analysis.NetworkClaims) shownGrid {
 			row[2], row[3] = fmt.Sprintf("%.3f", c.Interval.Low), fmt.Sprintf("%.3f", c.Interval.High)
 		}
 		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// splitFindings say what each further container costs.
+func splitFindings(n *analysis.NetworkClaims) []string {
+	var out []string
+	for _, s := range n.Splits {
+		text := fmt.Sprintf("Split a service of %s (%s): each further container on one host adds %s to %s",
+			s.Target, s.Level, splitCost(s, s.Places[0].Points[0]), splitOf(s))
+		if len(s.Places) > 1 {
+			text += fmt.Sprintf("; two containers on two hosts add %s", splitCost(s, s.Places[1].Points[0]))
+		}
+		out = append(out, text+".")
+	}
+	return out
+}
+
+// splitOf words what is added to.
+func splitOf(s analysis.Split) string {
+	if s.Metric.Name == "rtt" {
+		return "a request's time (" + s.Workload + ")"
+	}
+	return "the CPU time of each Gbit (" + s.Workload + ")"
+}
+
+func splitCost(s analysis.Split, p analysis.SplitPoint) string {
+	scale := scaleFor(s.Metric.Unit, []float64{p.Added})
+	text := Quantity(p.Added, s.Metric.Unit)
+	if known(p.Interval) {
+		text += fmt.Sprintf(" (%.3g to %.3g)", p.Interval.Low/scale.Factor, p.Interval.High/scale.Factor)
+	}
+	return text
+}
+
+func splitGrid(n *analysis.NetworkClaims) shownGrid {
+	g := shownGrid{Title: "What splitting a service into k containers adds (k - 1 hops, against processes in one container)"}
+	for _, s := range n.Splits {
+		for _, p := range s.Places {
+			if g.Head == nil {
+				g.Head = []string{"what", "where"}
+				for _, x := range p.Points {
+					g.Head = append(g.Head, fmt.Sprintf("k = %d", x.K))
+				}
+			}
+			row := []string{splitOf(s), s.Target + ", " + s.Level + ", " + p.Place}
+			for _, x := range p.Points {
+				row = append(row, splitCost(s, x))
+			}
+			g.Rows = append(g.Rows, row)
+		}
 	}
 	return g
 }

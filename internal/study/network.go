@@ -55,6 +55,13 @@ const (
 	maxMTU = 65535
 )
 
+// Bounds of the machine's limit of neighbours: fewer would take others' network
+// away from them.
+const (
+	minNeighbours = 1024
+	maxNeighbours = 1 << 20
+)
+
 func (c *checker) network(at string, n *Network) {
 	if n == nil {
 		return
@@ -64,6 +71,9 @@ func (c *checker) network(at string, n *Network) {
 	}
 	if n.MTU != 0 && (n.MTU < minMTU || n.MTU > maxMTU) {
 		c.fail(at+".mtu", "an MTU of %d: between %d and %d bytes are possible", n.MTU, minMTU, maxMTU)
+	}
+	if n.Limit != 0 && (n.Limit < minNeighbours || n.Limit > maxNeighbours) {
+		c.fail(at+".neighbour-limit", "a limit of %d neighbours: between %d and %d are possible", n.Limit, minNeighbours, maxNeighbours)
 	}
 	for _, word := range []struct {
 		key, value string

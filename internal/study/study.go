@@ -141,14 +141,15 @@ type Limits struct {
 // Network is what stands between and around two ends. An absent key leaves what
 // the kernel has by default.
 type Network struct {
-	Containers int    `yaml:"containers,omitempty" json:"containers,omitempty"` // attached in all, the two ends among them; default 2
-	Neighbours string `yaml:"neighbours,omitempty" json:"neighbours,omitempty"` // of the ends' tables: empty, permanent (every container), learned
-	Chatter    bool   `yaml:"chatter,omitempty" json:"chatter,omitempty"`       // the others send a little
-	MTU        int    `yaml:"mtu,omitempty" json:"mtu,omitempty"`               // bytes, of every link
-	Offload    string `yaml:"offload,omitempty" json:"offload,omitempty"`       // on or off, of every link
-	RPS        bool   `yaml:"rps,omitempty" json:"rps,omitempty"`               // receive packet steering over all CPUs
-	Pin        string `yaml:"pin,omitempty" json:"pin,omitempty"`               // the ends to CPUs: free, apart, same
-	Range      string `yaml:"range,omitempty" json:"range,omitempty"`           // of addresses, as 10.213.0.0/16
+	Containers int    `yaml:"containers,omitempty" json:"containers,omitempty"`           // attached in all, the two ends among them; default 2
+	Neighbours string `yaml:"neighbours,omitempty" json:"neighbours,omitempty"`           // of the ends' tables: empty, permanent (every container), learned
+	Limit      int    `yaml:"neighbour-limit,omitempty" json:"neighbour-limit,omitempty"` // of learned neighbours of the whole machine, a host-wide setting
+	Chatter    bool   `yaml:"chatter,omitempty" json:"chatter,omitempty"`                 // the others send a little
+	MTU        int    `yaml:"mtu,omitempty" json:"mtu,omitempty"`                         // bytes, of every link
+	Offload    string `yaml:"offload,omitempty" json:"offload,omitempty"`                 // on or off, of every link
+	RPS        bool   `yaml:"rps,omitempty" json:"rps,omitempty"`                         // receive packet steering over all CPUs
+	Pin        string `yaml:"pin,omitempty" json:"pin,omitempty"`                         // the ends to CPUs: free, apart, same
+	Range      string `yaml:"range,omitempty" json:"range,omitempty"`                     // of addresses, as 10.213.0.0/16
 }
 
 // Variant is another setting of a study. An absent key leaves the study's.

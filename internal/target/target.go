@@ -200,6 +200,7 @@ type Network struct {
 	MTU        int    // bytes, of every link
 	Offload    string // "", "on", "off": segmentation, aggregation and checksums left to the links
 	RPS        bool   // receive packet steering over all CPUs
+	Limit      int    // of learned neighbours, for the whole machine (gc_thresh3); 0 leaves it
 	Range      string // of addresses, as "10.213.0.0/16"
 	Pin        string // of the two ends to CPUs: "" or "free", "apart", "same"
 }
@@ -290,6 +291,9 @@ type Lab struct {
 	// Cgroup is the session's group, relative to the root of each hierarchy, below
 	// which drivers may make groups of their own; "" where cgroups cannot be used.
 	Cgroup string
+	// Sysctl changes settings of the whole machine, by their sysctl names, until
+	// restore is called; nil where the user has not allowed it.
+	Sysctl func(values map[string]string) (restore func() error, err error)
 	// PrivateEngines: engines that run already are left alone.
 	PrivateEngines bool
 }

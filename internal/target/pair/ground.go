@@ -81,12 +81,16 @@ func (d *Driver) build(ctx context.Context, spec target.Spec) (*ground, error) {
 	if err != nil {
 		return nil, err
 	}
+	restore, err := d.limit(spec.Network.Limit)
+	if err != nil {
+		return nil, err
+	}
 	lab, err := net.Build(ctx, options)
 	if err != nil {
-		return nil, blame(err)
+		return nil, errors.Join(blame(err), restore())
 	}
 	g := &ground{dial: lab.Dial, port: port, describe: lab.Describe, close: func() error {
-		if err := lab.Close(); err != nil {
+		if err := errors.Join(lab.Close(), restore()); err != nil {
 			return target.Labf("%w", err)
 		}
 		return nil
@@ -105,6 +109,26 @@ func (d *Driver) build(ctx context.Context, spec target.Spec) (*ground, error) {
 		g.attach = lab.Attach
 	}
 	return g, nil
+}
+
+// limit sets how many neighbours the machine learns, with the kernel's own steps
+// below that (net/ipv4/arp.c: 128, 512, 1024).
+func (d *Driver) limit(most int) (restore func() error, err error) {
+	if most == 0 {
+		return func() error { return nil }, nil
+	}
+	if d.lab.Sysctl == nil {
+		return nil, target.Labf("the limit of neighbours is the machine's, and may not be changed")
+	}
+	restore, err = d.lab.Sysctl(map[string]string{
+		"net.ipv4.neigh.default.gc_thresh1": fmt.Sprint(most / 8),
+		"net.ipv4.neigh.default.gc_thresh2": fmt.Sprint(most / 2),
+		"net.ipv4.neigh.default.gc_thresh3": fmt.Sprint(most),
+	})
+	if err != nil {
+		return nil, target.Labf("%w", err)
+	}
+	return restore, nil
 }
 
 // joinOf is a place of the laboratory as a driver takes it.
@@ -128,9 +152,7 @@ func (d *Driver) buildByEngine(ctx context.Context, engine target.Networker, spe
 	switch d.path {
 	case IdleEngine:
 		g.client, g.server, g.dial = onHost, onHost, netip.AddrFrom4([4]byte{127, 0, 0, 1})
-		if c, ok := d.inner.(target.Closer); ok {
-			g.close = c.Close // it stands beside this cell alone
-		}
+		g.close = d.Rest
 		return g, nil
 	case net.HostNetwork:
 		both := end{engine, target.Join{Network: target.HostNetwork}}

@@ -164,12 +164,24 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 	if err := d.fits(); err != nil {
 		return facts, err
 	}
+	if d.path == IdleEngine {
+		return facts, nil // two processes on a host beside an engine that was just proven
+	}
 	err = d.prove(ctx)
 	var lacks *net.UnsupportedError
 	if errors.As(err, &lacks) {
 		return facts, &target.CannotError{Target: d.Name(), Lacks: lacks.Error(), Remedy: "look for it in the kernel's configuration"}
 	}
 	return facts, err
+}
+
+// Rest takes the engine of the path IdleEngine away until a trial needs it: other
+// cells are without one.
+func (d *Driver) Rest() error {
+	if c, ok := d.inner.(target.Closer); ok && d.path == IdleEngine {
+		return c.Close()
+	}
+	return nil
 }
 
 // fits says why the target cannot stand on the path.
