@@ -39,7 +39,7 @@ const free = "free"
 // machine. It gives what is left to do inside.
 func (e end) pin(spec *target.Spec, role string) string {
 	how := pinOf(*spec)
-	if how == free || e.driver.Properties().Joins != target.JoinsTap || spec.Limits.CPUSet != "" {
+	if how == free || e.driver.Properties().Joins != target.JoinsTap || spec.Limits.CPUSet != "" || spec.Cgroup == "" {
 		return how
 	}
 	cpus, err := sys.AllowedCPUs()

@@ -7,18 +7,23 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tarelab/tare/internal/net"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/engine"
 	"github.com/tarelab/tare/internal/target/host"
 	"github.com/tarelab/tare/internal/target/launch"
 	"github.com/tarelab/tare/internal/target/native"
 	"github.com/tarelab/tare/internal/target/oci"
 	"github.com/tarelab/tare/internal/target/targettest"
+	"github.com/tarelab/tare/internal/target/vm"
 )
 
 // laboratory is a test's, with the helper of both ends in its root file system.
@@ -99,6 +104,9 @@ func TestPaths(t *testing.T) {
 	}
 	for _, inner := range drivers {
 		for _, p := range Paths() {
+			if p == IdleEngine {
+				continue // an engine's
+			}
 			d := New(lab, inner, host.New(lab), p)
 			t.Run(d.Name(), func(t *testing.T) {
 				spec := target.Spec{Args: ask, Peer: serve, Network: target.Network{Pin: "same"}}
@@ -115,15 +123,81 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// Engines make the network themselves, guests stand on taps.
+func TestEnginesAndGuests(t *testing.T) {
+	lab := laboratory(t)
+	lab.PrivateEngines = true
+	trees, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab.Cgroup = path.Join(target.Label, targettest.Token(t))
+	if err := trees.Make(lab.Cgroup); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := sys.RemoveCgroups(lab.Cgroup); err != nil {
+			t.Error(err)
+		}
+	})
+	paths := map[string][]net.Path{
+		"docker":       {net.HostNetwork, net.Bridge, FromHost, net.NAT, net.Proxy, IdleEngine},
+		"docker/cli":   {net.Proxy},
+		"podman":       {net.Bridge, net.NAT},
+		"containerd":   {net.Bridge},
+		"qemu/microvm": {net.Bridge, FromHost},
+	}
+	for _, inner := range slices.Concat(engine.Drivers(lab), vm.Drivers(lab)) {
+		if c, ok := inner.(target.Closer); ok {
+			t.Cleanup(func() {
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for _, p := range paths[inner.Name()] {
+			d := New(lab, inner, host.New(lab), p)
+			t.Run(d.Name(), func(t *testing.T) {
+				if n, ok := inner.(target.Networker); ok {
+					if _, err := n.NetworkHost(t.Context()); err != nil { // it starts before anything is compared
+						t.Fatal(err)
+					}
+				}
+				said, exit, err := talk(t, t.Context(), d, target.Spec{Args: ask, Peer: serve})
+				if err != nil || exit.Code != 0 || !strings.Contains(said, "p999_ns") {
+					t.Errorf("%v, %+v: %s", err, exit, said)
+				}
+			})
+		}
+	}
+}
+
+// What a target cannot stand on says so before anything is made.
+func TestCannot(t *testing.T) {
+	lab := laboratory(t)
+	for _, d := range engine.Drivers(lab) {
+		if d.Name() != "docker" {
+			continue
+		}
+		var cannot *target.CannotError
+		if err := New(lab, d, host.New(lab), net.VXLAN).fits(); !errors.As(err, &cannot) {
+			t.Errorf("got %v", err)
+		}
+		if err := New(lab, d, host.New(lab), net.Bridge).Takes(target.Network{Containers: 3}); err == nil {
+			t.Error("an engine's network with a third container was taken")
+		}
+	}
+}
+
 func TestFaults(t *testing.T) {
 	lab := laboratory(t)
 	for name, c := range map[string]struct {
 		peer, args []string
 		says       string
 	}{
-		"never listens":     {peer: []string{"/bin/busybox", "sleep", "100"}, args: ask, says: "nobody listened within 1s: client has 10.213."},
+		"never listens":     {peer: []string{"/bin/busybox", "sleep", "100"}, args: ask, says: "client has 10.213."},
 		"ends at once":      {peer: []string{"/bin/busybox", "sh", "-c", "echo no disk; exit 3"}, args: ask, says: "it said: no disk"},
-		"does not exist":    {peer: []string{"/no/such/server"}, args: ask, says: "no such file"},
+		"does not exist":    {peer: []string{"/no/such/server"}, args: ask, says: "No such file"},
 		"ends in the midst": {peer: []string{"/bin/busybox", "sh", "-c", program + " serve 0.0.0.0:" + target.PeerPort + " & sleep 1; exit 9"}, args: []string{program, "rtt", "tcp", target.PeerAddress + ":" + target.PeerPort, "1", "60000"}, says: "was gone when the client failed"},
 		"too many":          {peer: serve, args: ask, says: "one takes 1023 links"},
 	} {
