@@ -5,12 +5,22 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cilium/ebpf/btf"
+
 	"github.com/tarelab/tare/internal/profile"
 )
 
 // RecordLocks records waits for locks and other uninterruptible waits, of a
-// selection and of the kernel's threads meanwhile. It is a Recorder.
+// selection and of the kernel's threads meanwhile. It is a Recorder. Where the
+// kernel has no tracepoints of lock waits, it estimates them.
 func RecordLocks(own Selection) (stop func() (profile.Profile, error), err error) {
+	tells, err := tellsOfLocks()
+	if err != nil {
+		return nil, err
+	}
+	if !tells {
+		return estimateLocks(own)
+	}
 	symbols, err := kernelSymbols()
 	if err != nil {
 		return nil, err
@@ -37,6 +47,35 @@ func RecordLocks(own Selection) (stop func() (profile.Profile, error), err error
 			err = readWaits(&p, &o, symbols)
 		}
 		return p, errors.Join(err, s.close())
+	}, nil
+}
+
+// tellsOfLocks reports whether the kernel has the tracepoints of lock waits.
+func tellsOfLocks() (bool, error) {
+	types, err := btf.LoadKernelSpec()
+	if err != nil {
+		return false, cannot(fmt.Errorf("the kernel's types: %w", err))
+	}
+	var tracepoint *btf.Typedef
+	err = types.TypeByName("btf_trace_contention_begin", &tracepoint)
+	if errors.Is(err, btf.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("the kernel's types: %w", err)
+	}
+	return true, nil
+}
+
+// estimateLocks takes waits for locks from stacks. It is a Recorder.
+func estimateLocks(own Selection) (stop func() (profile.Profile, error), err error) {
+	record, err := RecordStacks(own)
+	if err != nil {
+		return nil, err
+	}
+	return func() (profile.Profile, error) {
+		p, err := record()
+		return p.Estimate(), err
 	}, nil
 }
 

@@ -37,7 +37,12 @@ func quarrel(t *testing.T, long time.Duration) {
 // recorded is what the probe sees of the selection while it happens.
 func recorded(t *testing.T, own Selection, happens func()) profile.Profile {
 	t.Helper()
-	stop, err := RecordLocks(own)
+	return recordedBy(t, RecordLocks, own, happens)
+}
+
+func recordedBy(t *testing.T, record Recorder, own Selection, happens func()) profile.Profile {
+	t.Helper()
+	stop, err := record(own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +92,28 @@ func TestLocksOfTheRealKernel(t *testing.T) {
 			if r.Kind != profile.RWSem || r.Total <= 0 || r.Total > 8*p.Elapsed.Seconds() || r.Most > p.Elapsed.Seconds() || p.Cost <= 0 {
 				t.Errorf("%+v, elapsed %v, cost %v", r, p.Elapsed, p.Cost)
 			}
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("threads that contend for a directory never waited for it: %+v", p.Table())
+		}
+	}
+}
+
+// TestEstimateOfTheRealKernel finds the same lock without its tracepoints.
+func TestEstimateOfTheRealKernel(t *testing.T) {
+	needsKernel(t)
+	self, err := SelectProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		p := recordedBy(t, estimateLocks, self, func() { quarrel(t, 200*time.Millisecond) })
+		if len(p.Notes) == 0 || len(p.Samples) > 0 {
+			t.Fatalf("notes %q, %d samples", p.Notes, len(p.Samples))
+		}
+		if r := own(p)[profile.Directory]; r.Total > 0 && r.Kind == profile.RWSem && r.Inferred {
 			return
 		}
 		if time.Now().After(deadline) {
