@@ -39,6 +39,7 @@ type seen struct {
 	} `json:"manifest"`
 	Claims struct {
 		Tables []analysis.Table `json:"tables"`
+		Waits  []analysis.Waits `json:"waits"`
 	} `json:"claims"`
 }
 

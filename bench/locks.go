@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/probe/ebpf"
+	"github.com/tarelab/tare/internal/profile"
+)
+
+// churn is the published load: 50 tasks, 100 cgroups each.
+func churn() []string {
+	return []string{"guest/bin/linux_" + runtime.GOARCH + "/churn", "50", "100", "cgroup", "v2", "procs", "none"}
+}
+
+// locksAgree pairs the time that churn's tasks wait for locks, as tare's probe
+// sums it up, with what perf lock contention makes of its own records of the same
+// load.
+func locksAgree(ctx context.Context) (result, error) {
+	dir, err := os.MkdirTemp("", "tare-bench-")
+	if err != nil {
+		return result{}, err
+	}
+	defer os.RemoveAll(dir)
+	var ratios []float64
+	for range pairs {
+		ours, err := locksOfTare(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		theirs, err := locksOfPerf(ctx, filepath.Join(dir, "perf.data"))
+		if err != nil {
+			return result{}, err
+		}
+		ratios = append(ratios, ours.Seconds()/theirs.Seconds())
+	}
+	least, most := analysis.AtLeast(ratios, 0.9), analysis.AtMost(ratios, 1.1)
+	if least.Met != analysis.BarMet {
+		return describe(least), nil
+	}
+	return describe(most), nil
+}
+
+func locksOfTare(ctx context.Context) (total time.Duration, err error) {
+	own, err := ebpf.SelectProcess(os.Getpid())
+	if err != nil {
+		return 0, err
+	}
+	stop, err := ebpf.RecordLocks(own)
+	if err != nil {
+		return 0, err
+	}
+	_, err = output(ctx, churn())
+	p, stopped := stop()
+	for _, w := range p.Waits {
+		if !w.Kernel && w.Kind != profile.Sleep {
+			total += w.Total
+		}
+	}
+	return total, errors.Join(err, stopped)
+}
+
+// locksOfPerf records with perf and sums up its table. The record holds nothing
+// but the command and what it starts.
+func locksOfPerf(ctx context.Context, file string) (total time.Duration, err error) {
+	if _, err := output(ctx, append([]string{"perf", "lock", "record", "-o", file, "--"}, churn()...)); err != nil {
+		return 0, err
+	}
+	table, err := output(ctx, []string{"perf", "lock", "contention", "-i", file})
+	if err != nil {
+		return 0, err
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(table)); lines.Scan(); {
+		fields := strings.Fields(lines.Text()) // contended, total, its unit, ...
+		if len(fields) < 9 {
+			continue
+		}
+		if _, err := strconv.Atoi(fields[0]); err != nil {
+			continue // the head
+		}
+		wait, err := time.ParseDuration(fields[1] + fields[2])
+		if err != nil {
+			return 0, fmt.Errorf("perf lock contention: %q: %w", lines.Text(), err)
+		}
+		total += wait
+	}
+	if total == 0 {
+		return 0, fmt.Errorf("perf lock contention has no waits:\n%s", table)
+	}
+	return total, nil
+}
+
+// watchingCosts is how much longer the published churn takes with a probe.
+func watchingCosts(verb string) func(context.Context) (result, error) {
+	return func(ctx context.Context) (result, error) {
+		args := append([]string{"--on", "native/rootfs", "--blocks", strconv.Itoa(pairs), "--"}, churn()...)
+		s, err := report(ctx, verb, args...)
+		if err != nil {
+			return result{}, err
+		}
+		for _, w := range s.Claims.Waits {
+			if e := w.Overhead; e != nil {
+				return result{fmt.Sprintf("%.3f [%.3f, %.3f] over %d pairs", e.Ratio, e.Interval.Low, e.Interval.High, e.Blocks), atMostFive(e.Interval)}, nil
+			}
+		}
+		return result{}, errors.New("the report does not say what watching cost")
+	}
+}
+
+func atMostFive(i analysis.Interval) analysis.Met {
+	switch {
+	case i.High <= 1.05:
+		return analysis.BarMet
+	case i.Low > 1.05:
+		return analysis.BarNotMet
+	}
+	return analysis.BarInconclusive
+}
+
+// poolStarts pairs native's starts a second, 32 at once, with and without pools.
+func poolStarts(ctx context.Context) (result, error) {
+	s, err := report(ctx, "run", "concurrent-start", "--on", "native,native/pool", "--workloads", "start", "--containers", "100", "--concurrency", "32", "--blocks", strconv.Itoa(pairs))
+	if err != nil {
+		return result{}, err
+	}
+	pooled, err := s.samples("native/pool", "starts-per-second", false)
+	if err != nil {
+		return result{}, err
+	}
+	plain, err := s.samples("native", "starts-per-second", false)
+	if err != nil {
+		return result{}, err
+	}
+	ratios := make([]float64, 0, len(plain))
+	for i := range min(len(plain), len(pooled)) {
+		ratios = append(ratios, pooled[i]/plain[i])
+	}
+	return describe(analysis.AtLeast(ratios, 1)), nil
+}
