@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -76,9 +77,9 @@ func locksOfPerf(ctx context.Context, file string) (total time.Duration, err err
 	if _, err := output(ctx, append([]string{"perf", "lock", "record", "-o", file, "--"}, churn()...)); err != nil {
 		return 0, err
 	}
-	table, err := output(ctx, []string{"perf", "lock", "contention", "-i", file})
+	table, err := exec.CommandContext(ctx, "perf", "lock", "contention", "-i", file).CombinedOutput() // the table is among its errors
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("perf lock contention: %w: %s", err, table)
 	}
 	for lines := bufio.NewScanner(bytes.NewReader(table)); lines.Scan(); {
 		fields := strings.Fields(lines.Text()) // contended, total, its unit, ...

@@ -227,7 +227,7 @@ func spent() Profile {
 			{State: Asleep, Stack: 2, User: -1, Comm: "sh", Count: 1, Total: 20 * ms},
 			{State: Asleep, Stack: 2, User: -1, Comm: "ls", Count: 1, Total: 10 * ms},
 			{State: Asleep, Stack: 4, User: -1, Comm: "ls", Count: 1, Total: ms},
-			{State: Runnable, Stack: 1, User: -1, Comm: "ls", Count: 1, Total: 2 * ms},
+			{State: Runnable, Stack: -1, User: -1, Comm: "ls", Count: 1, Total: 2 * ms},
 			{State: OnCPU, Stack: 2, User: -1, Comm: "kworker", Kernel: true, Count: 1, Total: 3 * ms},
 		},
 		Lost: map[string]uint64{"stacks": 3},
@@ -243,7 +243,7 @@ func TestTimes(t *testing.T) {
 		{State: OnCPU, Name: "osq_lock", Count: 2, Total: 0.02, Of: []Part{{"churn", 0.02}}},
 		{State: OnCPU, Name: "mutex_unlock", Count: 1, Total: 0.01, Of: []Part{{"churn", 0.01}}},
 		{State: OnCPU, Name: "schedule", Kernel: true, Count: 1, Total: 0.003, Of: []Part{{"kworker", 0.003}}},
-		{State: Runnable, Name: "cgroup_kn_lock_live", Count: 1, Total: 0.002, Of: []Part{{"ls", 0.002}}},
+		{State: Runnable, Name: "preempted", Count: 1, Total: 0.002, Of: []Part{{"ls", 0.002}}},
 		{State: Asleep, Name: "namespace_unlock", Count: 1, Total: 0.001, Of: []Part{{"ls", 0.001}}},
 	}
 	if !reflect.DeepEqual(rows, want) {

@@ -75,10 +75,16 @@ func (r *TimeRow) addPart(s Sample) {
 	r.Of[i].Total += s.Total.Seconds()
 }
 
+// preempted is the place of threads whose CPU was taken: where they were is chance.
+const preempted = "preempted"
+
 // place is the function that a sample belongs to, or the lock.
 func (p Profile) place(s Sample) (name string, lock bool) {
 	kernel, user := p.frames(s.Stack), p.frames(s.User)
-	if s.State == OnCPU {
+	switch s.State {
+	case Runnable:
+		return preempted, false
+	case OnCPU:
 		switch {
 		case len(kernel) > 0:
 			return kernel[0], false
@@ -87,7 +93,7 @@ func (p Profile) place(s Sample) (name string, lock bool) {
 		}
 		return other, false
 	}
-	if kind := waitKind(kernel, blockers); kind != "" && s.State == Asleep {
+	if kind := waitKind(kernel, blockers); kind != "" {
 		if name := infer(kind, kernel); name != "" {
 			return name, true
 		}

@@ -15,7 +15,7 @@
 
 enum { ON_CPU = 0, ASLEEP = 1, RUNNABLE = 2 };
 
-enum { NAME = 16, USER_DEPTH = 32, MOST_USER_STACKS = 8192, MOST_OFF = 65536, MOST_SUMS = 16384 };
+enum { NAME = 16, USER_DEPTH = 32, MOST_USER_STACKS = 16384, MOST_OFF = 65536, MOST_SUMS = 16384 };
 
 /* A program's frame, as the kernel writes it (struct bpf_stack_build_id): in
  * which file, so that what has ended can still be named. */
@@ -114,28 +114,30 @@ static inline void ran(u32 who, u64 at) {
 	c->since = at;
 }
 
+/* keep_user_stack walks the program's stack and returns its key, 0 where there is
+ * none. The files of its frames are looked for (microseconds each) only when the
+ * process has not been on this stack before. */
 static inline u64 keep_user_stack(void *ctx, u32 buffer) {
 	struct user_stack *s = lookup(&user_buffers, &buffer);
-	u64 key = 14695981039346656037ULL, *words;
+	u64 key = 14695981039346656037ULL ^ current_pid() >> 32, *address = (void *)s;
 	long size;
 
 	if (!s)
 		return 0;
-	size = get_stack(ctx, s, sizeof *s, USER_STACK | USER_BUILD_ID);
+	size = get_stack(ctx, s, USER_DEPTH * sizeof *address, USER_STACK);
 	if (size <= 0)
 		return 0; /* a kernel thread's, or one whose memory has gone */
-	words = (void *)s;
-	for (int i = 0; i < USER_DEPTH; i++) {
-		u64 *frame = words + 4 * i;
-
-		if (i * (long)sizeof(struct frame) >= size) {
-			frame[0] = frame[1] = frame[2] = frame[3] = 0;
-			continue;
-		}
-		key = (key ^ frame[1] ^ frame[3]) * 1099511628211ULL;
+	for (int i = 0; i < USER_DEPTH && i * (long)sizeof *address < size; i++) {
+		key = (key ^ address[i]) * 1099511628211ULL;
 		key ^= key >> 29;
 	}
-	if (!lookup(&user_stacks, &key) && update(&user_stacks, &key, s, NOEXIST) && !lookup(&user_stacks, &key)) {
+	if (lookup(&user_stacks, &key))
+		return key;
+	size = get_stack(ctx, s, sizeof *s, USER_STACK | USER_BUILD_ID);
+	for (int i = 0; i < USER_DEPTH; i++)
+		if (i * (long)sizeof(struct frame) >= size)
+			s->frames[i].at = 0;
+	if (update(&user_stacks, &key, s, NOEXIST) && !lookup(&user_stacks, &key)) {
 		lose(LOST_STACK_FULL);
 		return 0;
 	}
@@ -146,9 +148,11 @@ static inline u64 keep_user_stack(void *ctx, u32 buffer) {
 static inline void fill(struct row *r, void *ctx, u32 buffer, u32 state, u32 who) {
 	r->state = state;
 	r->owner = who;
-	r->kernel = keep_stack(ctx, buffer, 0);
-	if (who == OWN)
-		r->user = keep_user_stack(ctx, buffer);
+	if (state != RUNNABLE) { /* where a CPU was taken away is chance */
+		r->kernel = keep_stack(ctx, buffer, 0);
+		if (who == OWN)
+			r->user = keep_user_stack(ctx, buffer);
+	}
 	current_comm(r->name, sizeof r->name);
 }
 
