@@ -61,7 +61,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 
 // apply changes a study as the flags say. Every error is bad input.
 func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, error) {
-	st, err := f.vary(st)
+	st, err := f.vary(st, flags)
 	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "copies-inside", "cpus", "on", "threads", "each", "probes", "sizes"} {
 		if flags.Changed(flag) {
 			st = st.Detached()
@@ -74,7 +74,7 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 		st, err = st.SelectLimits(f.environments)
 	}
 	if err == nil && flags.Changed("instances") && hasNetwork(st) {
-		st.Limits, err = withContainers(st.Limits, f.instances)
+		st.Limits, err = withContainers(st.Limits, f.instances, flags.Changed("variant"))
 	} else if err == nil && flags.Changed("instances") {
 		st.Copies, err = parseCounts(f.instances)
 		if err != nil {
@@ -132,12 +132,26 @@ func or(text, otherwise string) string {
 	return text
 }
 
+// growth is the variant that numbers of containers on a network are measured in,
+// unless another one is asked for.
+const growth = "growth"
+
 // vary takes the variant that is asked for.
-func (f *chooseFlags) vary(st study.Study) (study.Study, error) {
+func (f *chooseFlags) vary(st study.Study, flags *pflag.FlagSet) (study.Study, error) {
 	var names []string
 	for name, wanted := range map[string]bool{"quick": f.quick, "published": f.published, f.variant: f.variant != ""} {
 		if wanted {
 			names = append(names, name)
+		}
+	}
+	if _, has := st.Variants[growth]; has && len(names) == 0 && flags.Changed("instances") && hasNetwork(st) {
+		names = []string{growth}
+	}
+	if flags.Changed("workloads") { // the user's choice is of all the study's
+		st.Variants = maps.Clone(st.Variants)
+		for name, v := range st.Variants {
+			v.Workloads = nil
+			st.Variants[name] = v
 		}
 	}
 	switch len(names) {
@@ -188,20 +202,34 @@ func hasNetwork(st study.Study) bool {
 	return slices.ContainsFunc(st.Limits, func(l study.Limits) bool { return l.Network != nil })
 }
 
-// withContainers makes the first level with a network one level for each number
-// of containers on it.
-func withContainers(levels []study.Limits, numbers []string) ([]study.Limits, error) {
+// withContainers makes one level for each number of containers: of the first level
+// with a network, or of each that differs in more than its number from those before.
+func withContainers(levels []study.Limits, numbers []string, each bool) ([]study.Limits, error) {
 	counts, err := parseCounts(numbers)
 	if err != nil {
 		return nil, fmt.Errorf("--containers %s: %w", strings.Join(numbers, ","), err)
 	}
-	base := levels[slices.IndexFunc(levels, func(l study.Limits) bool { return l.Network != nil })]
 	var all []study.Limits
-	for _, n := range counts {
-		level, network := base, *base.Network
-		network.Containers = n
-		level.Name, level.Network = fmt.Sprintf("n%d", n), &network
-		all = append(all, level)
+	seen := map[study.Network]bool{}
+	for _, base := range levels {
+		if base.Network == nil || len(seen) > 0 && !each {
+			continue
+		}
+		network := *base.Network
+		network.Containers = 0
+		if seen[network] {
+			continue
+		}
+		for _, n := range counts {
+			level, own := base, network
+			own.Containers = n
+			level.Name, level.Network = fmt.Sprintf("n%d", n), &own
+			if len(seen) > 0 {
+				level.Name += "-" + base.Name
+			}
+			all = append(all, level)
+		}
+		seen[network] = true
 	}
 	if len(all) == 0 {
 		return nil, errors.New("--containers 0: two talk, so there are at least 2")
@@ -294,32 +322,55 @@ func withEach(st study.Study, n int) (study.Study, error) {
 // messageSizes are the parameters that say how many bytes a message has.
 var messageSizes = []string{"bytes", "length"}
 
-// withSizes makes each measured workload with a message size one for each size;
-// the others are not measured.
+// withSizes makes each measured workload with a message size one for each size
+// that it takes; the others are not measured.
 func withSizes(st study.Study, sizes []string) (study.Study, error) {
 	var all []study.Workload
-	for _, w := range st.Measured() {
-		kind, err := workload.ByKind(w.Kind)
-		if err != nil {
-			return st, err
+	for _, size := range sizes {
+		var errs []error
+		before := len(all)
+		for _, w := range st.Measured() {
+			one, err := withSize(w, size)
+			if errs = append(errs, err); err == nil && one.Name != "" {
+				all = append(all, one)
+			}
 		}
-		i := slices.IndexFunc(kind.Params(), func(p workload.Param) bool { return p.Type == workload.Size && slices.Contains(messageSizes, p.Name) })
-		if i < 0 {
+		if len(all) > before {
 			continue
 		}
-		for _, size := range sizes {
-			one := w
-			one.Name, one.Params = w.Name+"-"+size, maps.Clone(w.Params)
-			if one.Params == nil {
-				one.Params = map[string]string{}
-			}
-			one.Params[kind.Params()[i].Name] = size
-			all = append(all, one)
+		if err := errors.Join(errs...); err != nil {
+			return st, fmt.Errorf("--sizes %s: %w", size, err)
 		}
-	}
-	if len(all) == 0 {
-		return st, fmt.Errorf("--sizes %s: no workload that is measured has messages", strings.Join(sizes, ","))
+		return st, fmt.Errorf("--sizes %s: no workload that is measured has messages", size)
 	}
 	st.Workloads = all
 	return st, nil
+}
+
+// withSize is a workload with messages of a size; without a name where it has none.
+func withSize(w study.Workload, size string) (study.Workload, error) {
+	kind, err := workload.ByKind(w.Kind)
+	if err != nil {
+		return w, err
+	}
+	i := slices.IndexFunc(kind.Params(), func(p workload.Param) bool {
+		return p.Type == workload.Size && slices.Contains(messageSizes, p.Name)
+	})
+	if i < 0 {
+		return study.Workload{}, nil
+	}
+	w.Name += "-" + size
+	params := map[string]string{kind.Params()[i].Name: size}
+	if _, err := workload.Check(kind.Params()[i:i+1], params); err != nil {
+		return w, fmt.Errorf("workload %s: %w", w.Name, err)
+	}
+	maps.Copy(params, without(w.Params, kind.Params()[i].Name))
+	w.Params = params
+	return w, nil
+}
+
+func without(params map[string]string, name string) map[string]string {
+	params = maps.Clone(params)
+	delete(params, name)
+	return params
 }

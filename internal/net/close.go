@@ -10,8 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goneWithin bounds the kernel's own work after a laboratory was given up.
-const goneWithin = 20 * time.Second
+// goneWithin bounds the kernel's own work after a laboratory was given up. It takes
+// network namespaces away one after the other for the whole machine: those of
+// others that stand before take their time.
+const goneWithin = time.Minute
 
 // Close takes the laboratory away and waits until the kernel has done so too:
 // what it still tears down would disturb who measures next. It is idempotent.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // Path names how two ends are joined.
@@ -244,7 +245,7 @@ func freeRange(text string) (netip.Prefix, error) {
 	if err != nil || !prefix.Addr().Is4() || prefix.Bits() > 18 || prefix != prefix.Masked() {
 		return prefix, fmt.Errorf("%q is no range for a laboratory: write an IPv4 network of at least 16384 addresses, as %s", text, DefaultRange)
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{}, 0)
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE) // of all tables
 	if err != nil {
 		return prefix, fmt.Errorf("read the machine's routes: %w", err)
 	}

@@ -19,7 +19,7 @@ func machine(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
 	for _, argv := range [][]string{{"ip", "-o", "link"}, {"ip", "netns"}, {"ip", "route"}, {"nft", "list", "ruleset"},
-		{"sysctl", "-a", "--pattern", "^net.(bridge|ipv4.ip_forward|ipv4.neigh.default)"}} {
+		{"sysctl", "-a", "--pattern", "^net.(bridge|ipv4.ip_forward)"}} {
 		out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
 		if err != nil && argv[0] == "ip" {
 			t.Fatalf("%v: %v: %s", argv, err, out)
@@ -186,6 +186,9 @@ func TestOverflow(t *testing.T) {
 	}
 	var full *OverflowError
 	_, err = Build(t.Context(), Options{Path: Bridge, Containers: min(limit/2+100, MaxPorts), Neighbours: Learned})
+	if again, readErr := os.ReadFile("/proc/sys/net/ipv4/neigh/default/gc_thresh3"); readErr != nil || string(again) != string(text) {
+		t.Skip("somebody has changed the machine's limit of neighbours meanwhile")
+	}
 	if !errors.As(err, &full) || full.Entries == 0 {
 		t.Fatalf("got %v", err)
 	}

@@ -114,11 +114,10 @@ func sections(c analysis.Claims) []section {
 	if c.Churn != nil {
 		out = append(out, churnSection(c.Churn))
 	}
-	out = append(out, waitsSections(c.Waits)...)
 	if c.Network != nil {
 		out = append(out, networkSection(c.Network, c.Tables))
 	}
-	return out
+	return append(out, waitsSections(c.Waits)...)
 }
 
 // alone is the section that stands in place of the price lists, nil for none.

@@ -329,6 +329,9 @@ func (c *checker) rules(s Study) {
 			c.known(fmt.Sprintf("probes[%d]", i), "probe", p, []string{ProbeLocks, ProbeStacks})
 		}
 	}
+	if s.WatchedBlocks < 0 {
+		c.fail("watched-blocks", "%d blocks: must be at least 1, or left out for all", s.WatchedBlocks)
+	}
 	if views := []string{string(ViewPriceList), string(ViewLadder)}; !slices.Contains(views, string(s.View)) {
 		c.fail("view", "%s", unknown("view", string(s.View), views))
 	}

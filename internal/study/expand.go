@@ -33,7 +33,7 @@ func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
 					group := s.group(targets, w, cell)
 					cells = append(cells, group...)
 					for _, probe := range s.Probes {
-						cells = append(cells, watched(group, probe)...)
+						cells = append(cells, s.watched(group, probe)...)
 					}
 				}
 			}
@@ -146,13 +146,16 @@ func (s Study) group(targets []string, w Workload, cell Cell) []Cell {
 }
 
 // watched are the twins of a group's cells that a probe watches.
-func watched(group []Cell, probe string) []Cell {
+func (s Study) watched(group []Cell, probe string) []Cell {
 	var cells []Cell
 	for _, c := range group {
 		if c.AA {
 			continue
 		}
 		c.Probe, c.Unwatched = probe, c.ID
+		if n := s.WatchedBlocks; n > 0 && (c.Blocks == 0 || n < c.Blocks) {
+			c.Blocks = n
+		}
 		c.Group += "~" + probe
 		c.ID += "~" + probe
 		cells = append(cells, c)

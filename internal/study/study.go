@@ -50,8 +50,11 @@ type Study struct {
 	Beside []string `yaml:"beside,omitempty" json:"beside,omitempty"`
 	// Probes are measured besides: each cell has, for each, a twin that is
 	// watched by it. Times come from the trials that are not watched.
-	Probes    []string `yaml:"probes,omitempty" json:"probes,omitempty"`
-	Published string   `yaml:"published,omitempty" json:"published,omitempty"` // id under published/ that is shown beside
+	Probes []string `yaml:"probes,omitempty" json:"probes,omitempty"`
+	// WatchedBlocks is how many of the blocks hold these twins, the first ones;
+	// default all.
+	WatchedBlocks int    `yaml:"watched-blocks,omitempty" json:"watched-blocks,omitempty"`
+	Published     string `yaml:"published,omitempty" json:"published,omitempty"` // id under published/ that is shown beside
 	// Interventions are causes that are put in or taken away, with what is
 	// expected of each.
 	Interventions []Intervention `yaml:"interventions,omitempty" json:"interventions,omitempty"`

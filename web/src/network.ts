@@ -15,6 +15,8 @@ const ways: Record<string, string[]> = {
   proxy: ["[client]", "veth", "bridge", "[proxy]", "bridge", "veth", "[server]"],
   macvlan: ["[client]", "macvlan", "[server]"],
   ipvlan: ["[client]", "ipvlan", "[server]"],
+  "idle-engine": ["[client and server]", "lo beside an idle engine"],
+  "from-host": ["[client: the host]", "bridge", "veth", "[server]"],
   attach: ["[client]", "veth", "bridge"],
 };
 
