@@ -8,8 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"time"
+	"strings"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -19,9 +20,10 @@ import (
 // startsEach is how many containers a trial of the bars over concurrency starts.
 const startsEach = 32
 
-// runcStarts pairs the starts a second of the study with those of a shell that
-// forks the same `runc run` as many at once: the time of both ends when the last
-// container has ended.
+// runcStarts pairs the starts a second of the study with those of a loop in C that
+// forks the same detached `runc run` as many at once, and adopts the containers:
+// the time of both ends when the last container has ended, and neither removes
+// one in it.
 func runcStarts(concurrency int) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
 		var ratios []float64
@@ -35,41 +37,67 @@ func runcStarts(concurrency int) func(context.Context) (result, error) {
 			if err != nil {
 				return result{}, err
 			}
-			bare, err := bareRunc(ctx, s.rootfs(), concurrency)
+			started, _, err := bareRunc(ctx, s.rootfs(), startsEach, concurrency)
 			if err != nil {
 				return result{}, err
 			}
-			ratios = append(ratios, rate[0]/bare)
+			ratios = append(ratios, rate[0]*started/startsEach)
 		}
 		return describe(analysis.AtLeast(ratios, 0.98)), nil
 	}
 }
 
-// bareRunc is the starts a second of a shell loop over runc.
-func bareRunc(ctx context.Context, rootfs string, concurrency int) (rate float64, err error) {
+// bareRunc starts n containers by runc in a loop, width at once, and deletes them
+// in another; it gives what each took, in seconds.
+func bareRunc(ctx context.Context, rootfs string, n, width int) (started, deleted float64, err error) {
 	dir, err := os.MkdirTemp("", "tare-bench-")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := bareBundle(ctx, dir, rootfs); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	name := filepath.Base(dir)
-	loop := fmt.Sprintf(`seq %d | xargs -P %d -I{} runc --root %s/state run --bundle %s %s-{} >%s/out`, startsEach, concurrency, dir, dir, name, dir)
-	began := time.Now()
-	if _, err := output(ctx, []string{"sh", "-c", loop}); err != nil {
-		return 0, err
+	runc, name := []string{"runc", "--root", filepath.Join(dir, "state")}, filepath.Base(dir)+"-{}"
+	// As many processes of a start as end: runc, and the container.
+	started, err = inLoop(ctx, n, width, 2, append(slices.Clone(runc), "run", "--detach", "--pid-file", filepath.Join(dir, "pid-{}"), "--bundle", dir, name))
+	if err != nil {
+		return 0, 0, err
 	}
-	took := time.Since(began)
-	marks, err := os.Stat(filepath.Join(dir, "out"))
+	deleted, err = inLoop(ctx, n, width, 1, append(runc, "delete", name))
+	return started, deleted, err
+}
+
+// inLoop runs a command n times in a loop in C (bench/starts.c), and gives the
+// seconds that it took.
+func inLoop(ctx context.Context, n, width, reaped int, argv []string) (float64, error) {
+	took, err := nanoseconds(ctx, append([]string{loop, strconv.Itoa(n), strconv.Itoa(width), strconv.Itoa(reaped)}, argv...)...)
 	if err != nil {
 		return 0, err
 	}
-	if want := int64(startsEach * len("\x00tare:acted\x00")); marks.Size() != want {
-		return 0, fmt.Errorf("the bare loop's containers printed %d bytes, not the %d of all their marks", marks.Size(), want)
+	return took[0], nil
+}
+
+// swarmSize is how many containers the bars of many start.
+const swarmSize, swarmWidth = 2000, 100
+
+// runcRemoval compares how long tare takes to remove many containers with runc's
+// own delete, as many at once.
+func runcRemoval(ctx context.Context) (result, error) {
+	s, err := report(ctx, "run", "concurrent-start", "--on", "runc", "--workloads", "start", "--blocks", "1",
+		"--containers", strconv.Itoa(swarmSize), "--concurrency", strconv.Itoa(swarmWidth))
+	if err != nil {
+		return result{}, err
 	}
-	return startsEach / took.Seconds(), nil
+	ours, err := s.samples("runc", "removal", false)
+	if err != nil {
+		return result{}, err
+	}
+	_, bare, err := bareRunc(ctx, s.rootfs(), swarmSize, swarmWidth)
+	if err != nil {
+		return result{}, err
+	}
+	return below(ours[0]/bare, 2, fmt.Sprintf("%.2f: %.1f s, and runc delete %.1f s", ours[0]/bare, ours[0], bare))
 }
 
 // bareBundle is runc's own default bundle, with the mark as its payload in the
@@ -96,14 +124,45 @@ func bareBundle(ctx context.Context, dir, rootfs string) error {
 	return os.WriteFile(file, data, 0o600)
 }
 
-// swarm is 2,000 containers, 100 at once, measured once for a target.
+// swarm is 2,000 containers, 100 at once, measured once for a target. A failed
+// container is an error, and so is what is left of them.
 func swarm(target string) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
 		u, err := watch(ctx, tare, "run", "concurrent-start", "--on", target,
-			"--workloads", "start", "--containers", "2000", "--blocks", "1")
-		if err != nil {
+			"--workloads", "start", "--containers", strconv.Itoa(swarmSize), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
+		if err = errors.Join(err, nothingLeft()); err != nil {
 			return result{}, err
 		}
 		return below(float64(u.peak), 100<<20, fmt.Sprintf("%s, all in %.0f s", mebibytes(u.peak), u.wall.Seconds()))
 	}
+}
+
+// held is n containers of a target that are alive at once: one that fails is an
+// error.
+func held(target string, n int) func(context.Context) (result, error) {
+	return func(ctx context.Context) (result, error) {
+		u, err := watch(ctx, tare, "run", "concurrent-start", "--on", target,
+			"--workloads", "hold", "--containers", strconv.Itoa(n), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
+		if err = errors.Join(err, nothingLeft()); err != nil {
+			return result{}, err
+		}
+		return below(float64(u.peak), 100<<20, fmt.Sprintf("%d alive, %s, all in %.0f s", n, mebibytes(u.peak), u.wall.Seconds()))
+	}
+}
+
+// nothingLeft sees that no session's directory and no mount below tare's state are
+// left.
+func nothingLeft() error {
+	sessions, err := os.ReadDir(filepath.Join(state(), "sessions"))
+	if err != nil {
+		return err
+	}
+	if len(sessions) > 0 {
+		return fmt.Errorf("sessions left behind: %v", sessions)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err == nil && strings.Contains(string(mounts), " "+state()+"/") {
+		err = fmt.Errorf("mounts left behind below %s", state())
+	}
+	return err
 }

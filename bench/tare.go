@@ -22,6 +22,7 @@ const (
 	tare  = "bin/tare"
 	floor = "bin/bench/floor"
 	spawn = "bin/bench/spawn"
+	loop  = "bin/bench/starts"
 )
 
 // state is where tare keeps its images and the runs of the bars.
