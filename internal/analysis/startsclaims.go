@@ -156,7 +156,7 @@ func curveFinding(c StartsCurve) string {
 		return fmt.Sprintf("In %s no trial gave numbers.", c.Target)
 	}
 	last := points[len(points)-1]
-	text := fmt.Sprintf("In %s, %d containers took %s, %s each second", c.Target, last.N,
+	text := fmt.Sprintf("In %s, %s took %s, %s each second", c.Target, containersOf(last.N),
 		shortSeconds(last.Values["elapsed"].Value), shortNumber(last.Values["starts-per-second"].Value))
 	if first := points[0]; first.N == 1 && last.N > 1 {
 		if over := c.Over(last.N, 1); over > 0 {
@@ -172,6 +172,13 @@ func curveFinding(c StartsCurve) string {
 			percent(last.Shares[ShareOwn]), percent(last.Shares[ShareOthers]), percent(idle))
 	}
 	return text
+}
+
+func containersOf(n int) string {
+	if n == 1 {
+		return "1 container"
+	}
+	return fmt.Sprintf("%d containers", n)
 }
 
 func scalingFinding(g StartsScaling) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,10 @@ const (
 // target: a virtual machine boots twice, on a machine that is busy with the
 // other proofs.
 const startsPerCheck = 30
+
+// proofsPerCPU is how many proofs are under way at once for each CPU: more, and a
+// guest's boot on an emulated CPU takes the time of the engines' proofs beside it.
+const proofsPerCPU = 3
 
 // Finding is what a driver's check said.
 type Finding struct {
@@ -67,7 +72,7 @@ func (c cached) err() error {
 	return &e
 }
 
-// Check proves the drivers, in parallel, and keeps what came of it: success, and
+// Check proves the drivers, some in parallel, and keeps what came of it: success, and
 // the failure of a binary that is there once it was seen twice, since such a
 // proof takes seconds. With fresh, nothing kept is used.
 func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []Finding {
@@ -83,6 +88,7 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 	known := l.readChecks()
 	findings := make([]Finding, len(drivers))
 	var all sync.WaitGroup
+	turn := make(chan struct{}, proofsPerCPU*runtime.NumCPU())
 	for i, d := range drivers {
 		c, ok := known[d.Name()]
 		if !fresh && ok && c.holds() && c.Tool == tool && c.Boot == boot && c.Root == l.Target.Root && c.Guest == l.Target.Guest && sameBinary(d, c.Facts) {
@@ -90,6 +96,8 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 			continue
 		}
 		all.Go(func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
 			bounded, cancel := context.WithTimeout(ctx, timeout+startsPerCheck*d.Properties().StartTime+d.Properties().CheckTime)
 			defer cancel()
 			facts, err := d.Check(bounded)

@@ -57,6 +57,7 @@ func (d clientDriver) Prepare(ctx context.Context, spec target.Spec, dir string)
 		return nil, err
 	}
 	i := &command{instance: inst.(*instance)}
+	spec = i.spec
 	config := launch.Config{Launcher: d.lab.LaunchPath, Stdio: spec.Stdio, Args: i.arguments(program),
 		Env: append(environment(d.lab), "DOCKER_CONFIG="+dir)} // a directory without the user's configuration
 	if spec.Cgroup != "" {

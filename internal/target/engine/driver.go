@@ -136,7 +136,8 @@ func (d *Driver) ready(ctx context.Context) error {
 }
 
 // Prepare implements target.Driver: the engine runs and has the image, and a
-// client of the instance's own is connected.
+// client of the instance's own is connected. Where systemd makes the containers'
+// groups, they are not below the instance's, and nothing is read of them.
 func (d *Driver) Prepare(ctx context.Context, spec target.Spec, _ string) (target.Instance, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
@@ -145,9 +146,15 @@ func (d *Driver) Prepare(ctx context.Context, spec target.Spec, _ string) (targe
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{driver: d, spec: spec, client: c}
+	i := &instance{driver: d, spec: spec, client: c, ended: make(chan ending, 1)}
 	if _, err = c.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err == nil {
 		i.image, err = d.imageOf(ctx, c, spec)
+	}
+	if err == nil && d.engine.private == nil {
+		var groups string
+		if groups, err = d.engine.cgroupDriver(ctx, c); groups == systemdGroups {
+			i.spec.Cgroup = ""
+		}
 	}
 	if err != nil {
 		_ = c.Close() // a connection that was only read from

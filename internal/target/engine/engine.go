@@ -57,6 +57,7 @@ type engine struct {
 	socket  string
 	private *private          // nil: the user's own
 	images  map[string]string // names of the loaded images, by the root file system
+	groups  string            // who makes the containers' groups: "cgroupfs", "systemd"; "" while that is not known
 }
 
 func newEngine(lab target.Lab, f flavor, name string) *engine {

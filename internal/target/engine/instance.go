@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -24,17 +23,13 @@ type instance struct {
 	client *client.Client
 	image  string
 
-	mu      sync.Mutex // guards what follows
-	created bool       // a container of this name may be there, and is ours
-	id      string     // the engine's own of it
-	started bool
-	begun   chan struct{}      // closed when no request of the start is under way
-	cancel  context.CancelFunc // of the requests that live as long as the container
-	unhook  func() bool
-	streams *streams
-	ended   chan ending
-	over    bool // the payload has ended by itself
-	closed  bool
+	requests        // its lock guards what follows
+	created  bool   // a container of this name may be there, and is ours
+	id       string // the engine's own of it
+	started  bool
+	streams  *streams
+	ended    chan ending
+	over     bool // the payload has ended by itself
 }
 
 // ending is what the engine says of a container's end.
@@ -46,31 +41,7 @@ type ending struct {
 // Start implements target.Instance. A start costs what it costs a user of
 // "docker run": the container is made and started.
 func (i *instance) Start(ctx context.Context, mark func(target.Phase)) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	begun := make(chan struct{})
-	i.mu.Lock()
-	i.begun, i.cancel, i.ended = begun, cancel, make(chan ending, 1)
-	i.unhook = context.AfterFunc(ctx, i.kill)
-	i.mu.Unlock()
-	// A request that is given up leaves nobody knows what in the engine. So they
-	// go on when ctx is cancelled, and Close waits for them.
-	var err error
-	go func() {
-		defer close(begun)
-		err = i.begin(ctx, life, mark)
-	}()
-	select {
-	case <-begun:
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return i.start(ctx, i.kill, func(life context.Context) error { return i.begin(ctx, life, mark) })
 }
 
 // begin makes the requests of a start. Between them it looks whether ctx was
@@ -205,28 +176,19 @@ func (i *instance) payloadGroup() string { return path.Join(i.spec.Cgroup, strin
 
 // Close implements target.Instance.
 func (i *instance) Close() error {
-	i.mu.Lock()
-	if i.closed {
-		i.mu.Unlock()
+	first, begun := i.first()
+	if !first {
 		return nil
 	}
-	i.closed = true
-	begun, over := i.begun, i.over
+	i.mu.Lock()
+	over := i.over
 	i.mu.Unlock()
 	var errs []error
 	if over {
 		i.settle()
 	}
-	if begun != nil {
-		if i.unhook() { // else it was cancelled, and the payload is killed already
-			i.kill()
-		}
-		select {
-		case <-begun:
-		case <-time.After(queueTime):
-			errs = append(errs, fmt.Errorf("%s has not answered a request for %v", i.driver.engine.flavor.name, queueTime))
-		}
-		errs = append(errs, i.remove())
+	if begun {
+		errs = append(errs, i.quiesce(i.driver.engine.flavor.name, i.kill), i.remove())
 		i.cancel()
 		if i.streams != nil {
 			i.streams.close()

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"sync"
 	"time"
 
 	containerd "github.com/containerd/containerd/v2/client"
@@ -43,14 +42,10 @@ type task struct {
 	client *containerd.Client
 	image  containerd.Image
 
-	mu        sync.Mutex // guards what follows
+	requests  // its lock guards what follows
 	container containerd.Container
 	task      containerd.Task
 	started   bool
-	closed    bool
-	begun     chan struct{} // closed when no request of the start is under way
-	cancel    context.CancelFunc
-	unhook    func() bool
 	stdin     *os.File
 	ended     <-chan containerd.ExitStatus
 }
@@ -76,29 +71,7 @@ func (i *task) Watch() []target.Watch {
 // Start implements target.Instance. A start costs what it costs a user of "ctr
 // run": container and task are made, and the task is started.
 func (i *task) Start(ctx context.Context, mark func(target.Phase)) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	begun := make(chan struct{})
-	i.mu.Lock()
-	i.begun, i.cancel = begun, cancel
-	i.unhook = context.AfterFunc(ctx, i.kill)
-	i.mu.Unlock()
-	var err error
-	go func() {
-		defer close(begun)
-		err = i.begin(ctx, life, mark)
-	}()
-	select {
-	case <-begun:
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return i.start(ctx, i.kill, func(life context.Context) error { return i.begin(ctx, life, mark) })
 }
 
 func (i *task) begin(ctx, life context.Context, mark func(target.Phase)) error {
@@ -242,35 +215,18 @@ func (i *task) kill() {
 
 // Close implements target.Instance.
 func (i *task) Close() error {
-	i.mu.Lock()
-	if i.closed {
-		i.mu.Unlock()
+	first, begun := i.first()
+	if !first {
 		return nil
 	}
-	i.closed = true
-	begun := i.begun
-	i.mu.Unlock()
 	var errs []error
-	if begun != nil {
-		if i.unhook() {
-			i.kill()
-		}
-		select {
-		case <-begun:
-		case <-time.After(queueTime):
-			errs = append(errs, fmt.Errorf("containerd has not answered a request for %v", queueTime))
-		}
+	if begun {
+		errs = append(errs, i.quiesce("containerd", i.kill))
 		i.kill() // what came to be after it was cancelled
 		if i.stdin != nil {
 			_ = i.stdin.SetReadDeadline(time.Now()) // a file that knows no deadlines does not block
 		}
-		if i.container != nil && i.driver.engine.dead() == nil {
-			ctx, cancel := context.WithTimeout(context.Background(), queueTime)
-			if err := containerdRemove(ctx, i.container); err != nil && i.driver.engine.dead() == nil {
-				errs = append(errs, i.explain("remove", err))
-			}
-			cancel()
-		}
+		errs = append(errs, i.remove())
 		i.cancel()
 		if i.task != nil {
 			i.task.IO().Cancel()
@@ -288,6 +244,19 @@ func (i *task) Close() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// remove has containerd forget the container.
+func (i *task) remove() error {
+	if i.container == nil || i.driver.engine.dead() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), queueTime)
+	defer cancel()
+	if err := containerdRemove(ctx, i.container); err != nil && i.driver.engine.dead() == nil {
+		return i.explain("remove", err)
+	}
+	return nil
 }
 
 // containerdRemove ends a container's task and removes both.

@@ -24,7 +24,8 @@ const proofCode = 113
 // Prove runs a payload in driver and checks that its mark and its exit code come
 // back.
 func Prove(ctx context.Context, driver target.Driver, lab target.Lab) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second+startsPerProof*driver.Properties().StartTime)
+	p := driver.Properties()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second+startsPerProof*p.StartTime+p.CheckTime)
 	defer cancel()
 	exit, said, err := Try(ctx, driver, lab, target.Spec{
 		Args: []string{target.Mark, "--", "/bin/busybox", "sh", "-c", fmt.Sprintf("exit %d", proofCode)},

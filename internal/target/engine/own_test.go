@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// saysSystemd is a socket before an engine's, at which the engine says that
+// systemd makes its containers' groups.
+func saysSystemd(t *testing.T, socket string) string {
+	t.Helper()
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "engine"})
+	proxy.FlushInterval = -1
+	proxy.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if !strings.HasSuffix(r.Request.URL.Path, "/info") {
+			return nil
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return err
+		}
+		body = bytes.Replace(body, []byte(`"CgroupDriver":"cgroupfs"`), []byte(`"CgroupDriver":"systemd"`), 1)
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		r.Header.Set("Content-Length", fmt.Sprint(len(body)))
+		return nil
+	}
+	return serve(t, proxy.ServeHTTP)
+}
+
+// holdings are the names of all containers and images of an engine.
+func holdings(t *testing.T, c *client.Client) (names []string) {
+	t.Helper()
+	containers, err := c.ContainerList(t.Context(), client.ContainerListOptions{All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range containers.Items {
+		names = append(names, one.Names...)
+	}
+	images, err := c.ImageList(t.Context(), client.ImageListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range images.Items {
+		names = append(names, one.RepoTags...)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// A user's own engine is used through its API alone: what is made in it carries
+// our label and goes, and what was there stays.
+func TestUsersOwnEngine(t *testing.T) {
+	users := newTrouble(t, laboratory(t), "docker")
+	if err := users.engine.up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := users.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	socket := users.engine.socket
+	c, err := connect(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ours := users.engine.images[users.lab.TestRootfs]
+	if _, err := c.ImageTag(t.Context(), client.ImageTagOptions{Source: ours, Target: "users/own:1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ContainerCreate(t.Context(), client.ContainerCreateOptions{Name: "users",
+		Config: &container.Config{Image: "users/own:1", Cmd: []string{"/bin/busybox"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tidyAPI(t.Context(), socket, owner()); err != nil {
+		t.Fatal(err)
+	}
+	before := holdings(t, c)
+	if !slices.Equal(before, []string{"/users", "users/own:1"}) {
+		t.Fatalf("the user has %q", before)
+	}
+	for _, name := range []string{"docker", "docker/cli"} {
+		for driver, at := range map[string]string{"cgroupfs": socket, "systemd": saysSystemd(t, socket)} {
+			t.Run(strings.ReplaceAll(name, "/", "-")+"-"+driver, func(t *testing.T) {
+				t.Setenv("DOCKER_HOST", "unix://"+at)
+				inOwn(t, c, name, driver)
+				if after := holdings(t, c); !slices.Equal(after, before) {
+					t.Errorf("the user has %q now, and had %q", after, before)
+				}
+			})
+		}
+	}
+}
+
+// inOwn proves a target in the engine that DOCKER_HOST names, and runs a payload
+// with a limit and a group.
+func inOwn(t *testing.T, c *client.Client, name, groups string) {
+	t.Helper()
+	lab := laboratory(t)
+	lab.PrivateEngines = false
+	d := named(t, lab, name)
+	facts, err := d.Check(t.Context())
+	if err != nil || !strings.HasPrefix(facts.Notes["engine"], "the user's own at ") || facts.Notes["cgroups"] != groups {
+		t.Fatalf("%v: %v", facts.Notes, err)
+	}
+	trees, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := target.Spec{ID: "tare-in-own", Rootfs: lab.TestRootfs, Image: lab.TestImage, Cgroup: path.Join(lab.Cgroup, "tare-in-own"),
+		Args: []string{"/bin/busybox", "sh", "-c", "exit 7"}, Env: []string{"PATH=/bin"}, Limits: target.Limits{Pids: 50}}
+	if err := trees.Make(spec.Cgroup); err != nil {
+		t.Fatal(err)
+	}
+	inst, err := d.Prepare(t.Context(), spec, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = inst.Start(ctx, func(target.Phase) {})
+	var exit target.Exit
+	if err == nil {
+		exit, err = inst.Wait(ctx)
+	}
+	if err != nil || exit.Code != 7 {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	made, err := c.ContainerInspect(ctx, spec.ID, client.ContainerInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := made.Container.Config.Labels[labelKey]; got != owner() {
+		t.Errorf("it carries the label %q", got)
+	}
+	if placed := made.Container.HostConfig.CgroupParent != ""; placed != (groups == "cgroupfs") {
+		t.Errorf("with %s its group's parent is %q", groups, made.Container.HostConfig.CgroupParent)
+	}
+	for _, end := range []func() error{inst.Close, d.(target.Closer).Close} {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	}
+}
