@@ -37,7 +37,7 @@ lint:
 	$(cache)/tools/golangci-lint-v2.12.2 run
 
 bench: build ## the performance bars, as a table
-	scripts/setup.sh weigh
+	scripts/setup.sh bench
 	$(MAKE) --no-print-directory -C guest bench
 	go run ./bench
 

@@ -1,25 +1,16 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"syscall"
 	"time"
-
-	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/tarelab/tare/internal/analysis"
 )
@@ -41,7 +32,7 @@ func dockerStarts(ctx context.Context) (r result, err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	file := filepath.Join(dir, "image.tar")
-	if err := markImage(file); err != nil {
+	if _, err := benchImage(file); err != nil {
 		return result{}, err
 	}
 	if _, err := output(ctx, []string{"docker", "--host", host, "load", "--input", file}); err != nil {
@@ -83,66 +74,43 @@ func bareDocker(ctx context.Context) (float64, error) {
 	return took, err
 }
 
-// startDocker starts a dockerd in namespaces of its own, as a user's own engine.
+// startDocker starts a dockerd as a user's own engine.
 func startDocker(ctx context.Context, dir string) (host string, stop func() error, err error) {
-	const script = `mount --make-rprivate / && mount -t tmpfs tmpfs /run && ip link set lo up &&
-exec dockerd --config-file "$1/daemon.json" --host "unix://$1/socket" --data-root "$1/root" --exec-root "$1/exec" --pidfile "$1/pid" --exec-opt native.cgroupdriver=cgroupfs`
 	if err := os.WriteFile(filepath.Join(dir, "daemon.json"), []byte("{}\n"), 0o600); err != nil {
 		return "", nil, err
 	}
-	cmd := exec.Command("sh", "-c", script, "sh", dir)
+	host = "unix://" + filepath.Join(dir, "socket")
+	stop, err = startEngine(ctx, []string{"dockerd", "--config-file", filepath.Join(dir, "daemon.json"), "--host", host,
+		"--data-root", filepath.Join(dir, "root"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
+		"--exec-opt", "native.cgroupdriver=cgroupfs"}, []string{"docker", "--host", host, "version"})
+	return host, stop, err
+}
+
+// startEngine starts a daemon in a mount and a network namespace of its own, with
+// its own /run, and waits until asking it works.
+func startEngine(ctx context.Context, daemon, ask []string) (stop func() error, err error) {
+	const script = `mount --make-rprivate / && mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"`
+	cmd := exec.Command("sh", append([]string{"-c", script, "sh"}, daemon...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	stop = func() error { return errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()) }
-	host = "unix://" + filepath.Join(dir, "socket")
+	stop = func() error {
+		err := cmd.Process.Signal(syscall.SIGTERM)
+		if ended := cmd.Wait(); cmd.ProcessState.ExitCode() > 0 {
+			err = errors.Join(err, ended)
+		}
+		return err
+	}
 	for until := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		_, err := output(ctx, []string{"docker", "--host", host, "version"})
+		_, err := output(ctx, ask)
 		if err == nil {
-			return host, stop, nil
+			return stop, nil
 		}
 		if time.Now().After(until) {
-			return "", nil, errors.Join(fmt.Errorf("dockerd does not answer: %w: %s", err, said.String()), stop())
+			return nil, errors.Join(fmt.Errorf("%s does not answer: %w: %s", daemon[0], err, said.String()), stop())
 		}
 	}
-}
-
-// imageName is the name of the image that xargs starts.
-const imageName = "localhost/tare-bench:latest"
-
-// markImage writes an image with the mark as its command, as docker save does.
-func markImage(file string) error {
-	program, err := os.ReadFile(filepath.Join("guest/bin", "linux_"+runtime.GOARCH, "mark"))
-	if err != nil {
-		return err
-	}
-	var files bytes.Buffer
-	w := tar.NewWriter(&files)
-	err = w.WriteHeader(&tar.Header{Name: "mark", Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg})
-	if err == nil {
-		_, err = w.Write(program)
-	}
-	if err = errors.Join(err, w.Close()); err != nil {
-		return err
-	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files.Bytes())), nil })
-	if err != nil {
-		return err
-	}
-	image, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{Architecture: runtime.GOARCH, OS: "linux",
-		RootFS: v1.RootFS{Type: "layers"}, Config: v1.Config{Cmd: []string{"/mark"}}})
-	if err == nil {
-		image, err = mutate.AppendLayers(image, layer)
-	}
-	if err != nil {
-		return err
-	}
-	tag, err := name.NewTag(imageName)
-	if err != nil {
-		return err
-	}
-	return tarball.WriteToFile(file, tag, image)
 }

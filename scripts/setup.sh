@@ -5,6 +5,7 @@
 #   scripts/setup.sh weigh    ... and what the survey weighs
 #   scripts/setup.sh test     ... and what the tests use
 #   scripts/setup.sh loongson what make test-loongson fetches and unpacks packages with
+#   scripts/setup.sh bench    ... and containerd-stress, which make bench compares with
 #   scripts/setup.sh tools    runsc (and youki, where cargo is installed), from source
 #
 # Debian packages are installed by name; everything else goes below
@@ -16,6 +17,7 @@ zig_version=0.17.0
 runsc_version=v0.0.0-20260701204157-69c2d17aea96
 youki_version=0.7.0
 lint_version=v2.12.2
+stress_version=v1.6.20
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -87,6 +89,24 @@ youki() {
 	cargo install --quiet --locked --root "$cache/tools/youki" --no-default-features --features v1,v2,seccomp "youki@$youki_version"
 }
 
+# containerd-stress is no part of Debian's containerd. That of the same line: newer
+# ones ask of runc what Debian's does not know.
+stress() {
+	[ -x "$cache/tools/containerd-stress" ] && return 0
+	say "building containerd-stress $stress_version"
+	local work
+	work=$(mktemp -d)
+	(
+		cd "$work"
+		go mod init tools >/dev/null 2>&1
+		go get "github.com/containerd/containerd/cmd/containerd-stress@$stress_version" >/dev/null 2>&1
+		CGO_ENABLED=0 go build -o containerd-stress github.com/containerd/containerd/cmd/containerd-stress
+	)
+	mkdir -p "$cache/tools"
+	mv "$work/containerd-stress" "$cache/tools/containerd-stress"
+	rm -rf "$work"
+}
+
 lint() {
 	[ -x "$cache/tools/golangci-lint-$lint_version" ] && return 0
 	say "building golangci-lint $lint_version"
@@ -100,10 +120,11 @@ weigh) packages runc crun docker.io containerd podman containernetworking-plugin
 # The emulators and the guests' packages come from test/loongson/packages.sh,
 # which installs nothing on this machine.
 loongson) packages apt dpkg tar xz-utils coreutils debian-archive-keyring && zig && node ;;
+bench) "$0" weigh && stress ;;
 tools) runsc && youki ;;
 test) packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)" chromium gcc make flex bison bc perl libelf-dev lz4 clang-14 llvm-14 && zig && node && runsc && youki && lint ;;
 *)
-	sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,13s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// The bar over containerd: so many containers in a trial, so many at once, and so
+// long a run of containerd-stress beside it.
+const (
+	containerdEach, containerdWidth = 64, 8
+	stressTime                      = "5s"
+)
+
+// containerdStarts pairs the containers that tare starts and removes in a second
+// with those of containerd-stress, in the same containerd, of the same image.
+func containerdStarts(ctx context.Context) (r result, err error) {
+	stress := filepath.Join(toolsDir(), "containerd-stress")
+	if _, err := exec.LookPath(stress); err != nil {
+		return result{}, fmt.Errorf("%w: scripts/setup.sh stress builds it", err)
+	}
+	dir, err := os.MkdirTemp("", "tare-bench-")
+	if err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	socket, stop, err := startContainerd(ctx, dir)
+	if err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	file := filepath.Join(dir, "image.tar")
+	image, err := benchImage(file)
+	if err != nil {
+		return result{}, err
+	}
+	registry := httptest.NewServer(serving(image))
+	defer registry.Close()
+	ref := strings.Replace(strings.TrimPrefix(registry.URL, "http://"), "127.0.0.1", "localhost", 1) + "/bench:latest"
+	if err := os.Setenv("CONTAINERD_ADDRESS", socket); err != nil {
+		return result{}, err
+	}
+	var ratios []float64
+	for range pairs {
+		s, err := report(ctx, "run", "concurrent-start", "--on", "containerd", "--workloads", "start", "--blocks", "1",
+			"--containers", strconv.Itoa(containerdEach), "--concurrency", strconv.Itoa(containerdWidth), "--image", file)
+		if err != nil {
+			return result{}, err
+		}
+		elapsed, err := s.samples("containerd", "elapsed", false)
+		if err != nil {
+			return result{}, err
+		}
+		removal, err := s.samples("containerd", "removal", false)
+		if err != nil {
+			return result{}, err
+		}
+		bare, err := stressed(ctx, []string{stress, "--address", socket, "--image", ref, "--concurrent", strconv.Itoa(containerdWidth), "--duration", stressTime, "--json"})
+		if err != nil {
+			return result{}, err
+		}
+		ratios = append(ratios, containerdEach/(elapsed[0]+removal[0])/bare)
+	}
+	return describe(analysis.AtLeast(ratios, 1)), nil
+}
+
+// toolsDir is where scripts/setup.sh keeps what it has built.
+func toolsDir() string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "tare", "tools")
+}
+
+// stressed gives the containers a second of a run of containerd-stress.
+func stressed(ctx context.Context, argv []string) (float64, error) {
+	out, err := output(ctx, argv)
+	if err != nil {
+		return 0, err
+	}
+	var result struct {
+		Total               int     `json:"total"`
+		Failures            int     `json:"failures"`
+		ContainersPerSecond float64 `json:"containersPerSecond"`
+	}
+	if err := json.Unmarshal(out, &result); err != nil {
+		return 0, fmt.Errorf("containerd-stress printed %q: %w", out, err)
+	}
+	if result.Total == 0 || result.Failures > 0 {
+		return 0, fmt.Errorf("containerd-stress: %d of %d containers failed", result.Failures, result.Total)
+	}
+	return result.ContainersPerSecond, nil
+}
+
+// startContainerd starts a containerd as a user's own.
+func startContainerd(ctx context.Context, dir string) (socket string, stop func() error, err error) {
+	socket = filepath.Join(dir, "socket")
+	config := filepath.Join(dir, "config.toml")
+	text := fmt.Sprintf("version = 2\nroot = %q\nstate = \"/run/containerd\"\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\naddress = %q\n",
+		filepath.Join(dir, "root"), socket)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return "", nil, err
+	}
+	stop, err = startEngine(ctx, []string{"containerd", "--config", config}, []string{"ctr", "--address", socket, "version"})
+	return socket, stop, err
+}
+
+// serving is a registry with one image, of which everything is read.
+func serving(image v1.Image) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var data []byte
+		var err error
+		switch kind, last := path.Base(path.Dir(r.URL.Path)), path.Base(r.URL.Path); kind {
+		case "manifests":
+			data, err = image.RawManifest()
+			if kind, digest, unknown := describeImage(image); unknown == nil {
+				w.Header().Set("Content-Type", kind)
+				w.Header().Set("Docker-Content-Digest", digest)
+			}
+		case "blobs":
+			data, err = blob(image, last)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusNotFound)
+			return
+		}
+		if _, err := w.Write(data); err != nil {
+			return // who has asked is gone, and says so
+		}
+	}
+}
+
+func describeImage(image v1.Image) (kind, digest string, err error) {
+	media, err := image.MediaType()
+	if err != nil {
+		return "", "", err
+	}
+	hash, err := image.Digest()
+	return string(media), hash.String(), err
+}
+
+func blob(image v1.Image, digest string) ([]byte, error) {
+	hash, err := v1.NewHash(digest)
+	if err != nil {
+		return nil, err
+	}
+	if config, err := image.ConfigName(); err == nil && config == hash {
+		return image.RawConfigFile()
+	}
+	layer, err := image.LayerByDigest(hash)
+	if err != nil {
+		return nil, err
+	}
+	content, err := layer.Compressed()
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	return io.ReadAll(content)
+}
