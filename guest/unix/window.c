@@ -58,32 +58,38 @@ int add_batch(struct outcome *o, uint64_t n, uint64_t last, uint64_t t, uint64_t
 	return 1;
 }
 
+/* Both keep the outcome in their own frame, on the page that the loop writes
+ * anyway: after a fork, each further page that is written is one more fault. */
 static void until_deadline(struct run *r, uint64_t wanted)
 {
-	uint64_t length = (uint64_t)(r->opt->seconds * 1e9), n = 1, last = r->out.start;
+	struct outcome o = r->out;
+	uint64_t length = (uint64_t)(r->opt->seconds * 1e9), n = 1, last = o.start;
 	for (;;) {
 		r->test->loop(r, n);
 		uint64_t t = now();
-		if (add_batch(&r->out, n, last, t, length))
-			return;
-		n = next_batch(n, t - last, wanted, length - (t - r->out.start));
+		if (add_batch(&o, n, last, t, length))
+			break;
+		n = next_batch(n, t - last, wanted, length - (t - o.start));
 		last = t;
 	}
+	r->out = o;
 }
 
 static void until_count(struct run *r, uint64_t wanted)
 {
-	uint64_t n = 1, last = r->out.start, t = last;
-	while (r->out.count < r->opt->count) {
-		uint64_t rest = r->opt->count - r->out.count;
+	struct outcome o = r->out;
+	uint64_t n = 1, last = o.start, t = last;
+	while (o.count < r->opt->count) {
+		uint64_t rest = r->opt->count - o.count;
 		if (n > rest)
 			n = rest;
 		r->test->loop(r, n);
 		t = now();
-		add_batch(&r->out, n, last, t, UINT64_MAX);
+		add_batch(&o, n, last, t, UINT64_MAX);
 		n = next_batch(n, t - last, wanted, UINT64_MAX);
 		last = t;
 	}
+	r->out = o;
 }
 
 static __attribute__((noinline)) void measure(struct run *r)
@@ -118,6 +124,7 @@ void timed_window(struct run *r, uint64_t start)
 	volatile char gap[above + 1];
 	gap[0] = 0;
 	measure(r);
+	gap[0] = 1; /* else this frame, and the gap with it, is given up for the call above */
 }
 
 /* Smaller than PIPE_BUF: the outcomes of several copies do not mix. */

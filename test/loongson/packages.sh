@@ -10,7 +10,8 @@
 # The last line printed is the directory that holds them: root/ (the packages,
 # unpacked) and packages (names and versions). Directories are kept below
 # ${XDG_CACHE_HOME:-~/.cache}/tare/loongson by the digest of those versions.
-# $DEBIAN_MIRROR replaces deb.debian.org.
+# $DEBIAN_MIRROR replaces deb.debian.org. Exit code 3: the index or a package,
+# which is named, cannot be had.
 set -euo pipefail
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tare/loongson
@@ -20,6 +21,11 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 fail() {
 	printf 'packages.sh: %s\n' "$*" >&2
 	exit 1
+}
+
+lacking() {
+	printf 'packages.sh: %s\n' "$*" >&2
+	exit 3
 }
 
 for tool in apt-get apt-cache dpkg dpkg-deb tar xz sha256sum; do
@@ -44,7 +50,7 @@ loong64)
 	wanted=(runc crun busybox-static)
 	;;
 *)
-	sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,15s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac
@@ -83,14 +89,14 @@ if [ -z "$(find "$apt/fetched" -mtime -1 2>/dev/null)" ]; then
 	if apt-get -qq update >&2; then
 		touch "$apt/fetched"
 	elif [ ! -e "$apt/fetched" ]; then
-		fail "the index of Debian's $suite for $architecture could not be fetched from $mirror (apt-get said why above)"
+		lacking "the index of Debian's $suite for $architecture could not be fetched from $mirror (apt-get said why above)"
 	fi
 fi
 
 known() { [ -n "$(apt-cache show "$1" 2>/dev/null)" ]; }
 
 for name in "${wanted[@]}" $kernel; do
-	known "$name" || fail "Debian's $suite has no package $name for $architecture"
+	known "$name" || lacking "Debian's $suite has no package $name for $architecture"
 done
 
 # The kernel's package depends on what makes an initrd: only its own parts are
@@ -98,7 +104,7 @@ done
 parts=()
 if [ -n "$kernel" ]; then
 	image=$(apt-cache depends --important "$kernel" | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -n 1)
-	[ -n "$image" ] || fail "Debian's $suite: $kernel depends on no kernel for $architecture"
+	[ -n "$image" ] || lacking "Debian's $suite: $kernel depends on no kernel for $architecture"
 	for name in "$image" "${image/image/binary}" "${image/image/modules}"; do
 		known "$name" && parts+=("$name")
 	done
@@ -107,7 +113,7 @@ fi
 version() { apt-cache show --no-all-versions "$1" | sed -n 's/^Version: //p'; }
 
 list=$(
-	plan=$(apt-get -s --no-install-recommends install "${wanted[@]}") || fail "apt cannot install ${wanted[*]} of $suite for $architecture: $plan"
+	plan=$(apt-get -s --no-install-recommends install "${wanted[@]}") || lacking "apt cannot install ${wanted[*]} of $suite for $architecture: $plan"
 	sed -n 's/^Inst \([^ ]*\) (\([^ ]*\) .*/\1=\2/p' <<<"$plan" | sed "s/:$architecture=/=/"
 	for name in "${parts[@]}"; do echo "$name=$(version "$name")"; done
 )
@@ -120,7 +126,7 @@ if [ ! -e "$dir/packages" ]; then
 	trap 'rm -rf "$work"' EXIT
 	mkdir -p "$work"/{debs,root/usr}
 	# shellcheck disable=SC2086 # one argument a line
-	(cd "$work/debs" && apt-get -qq download $list >&2) || fail "a package of Debian's $suite for $architecture could not be fetched (apt-get said which above)"
+	(cd "$work/debs" && apt-get -qq download $list >&2) || lacking "a package of Debian's $suite for $architecture could not be fetched (apt-get said which above)"
 	# One /usr, as Debian has it since bookworm, whatever the package's age.
 	for top in bin sbin lib lib32 lib64; do
 		mkdir -p "$work/root/usr/$top"
