@@ -78,7 +78,7 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 	} else if err == nil && flags.Changed("instances") {
 		st.Copies, err = parseCounts(f.instances)
 		if err != nil {
-			err = fmt.Errorf("--instances %s: %w", strings.Join(f.instances, ","), err)
+			err = fmt.Errorf("containers at once: %w", err)
 		} else if len(st.Copies) == 0 { // 0 alone: the control alone
 			st.Targets, st.Optional, st.Copies = []string{or(st.Control, study.DefaultControl)}, nil, []int{1}
 		}

@@ -92,7 +92,7 @@ func (s Study) Validate(known Known) error {
 	c.target("beside", s.Beside, known)
 	c.paths("paths", s.Paths, known.Paths)
 	c.paths("optional-paths", s.OptionalPaths, known.Paths)
-	if problem := known.problem(s.Control); problem != "" {
+	if problem := known.problem(s.Control); problem != "" && !slices.Contains(s.Targets, s.Control) { // said of the targets
 		c.fail("control", "%s", problem)
 	}
 	for name, v := range s.Variants {
