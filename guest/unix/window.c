@@ -58,42 +58,39 @@ int add_batch(struct outcome *o, uint64_t n, uint64_t last, uint64_t t, uint64_t
 	return 1;
 }
 
-/* Both keep the outcome in their own frame, on the page that the loop writes
- * anyway: after a fork, each further page that is written is one more fault. */
 static void until_deadline(struct run *r, uint64_t wanted)
 {
-	struct outcome o = r->out;
-	uint64_t length = (uint64_t)(r->opt->seconds * 1e9), n = 1, last = o.start;
+	uint64_t length = (uint64_t)(r->opt->seconds * 1e9), n = 1, last = r->out.start;
 	for (;;) {
 		r->test->loop(r, n);
 		uint64_t t = now();
-		if (add_batch(&o, n, last, t, length))
-			break;
-		n = next_batch(n, t - last, wanted, length - (t - o.start));
+		if (add_batch(&r->out, n, last, t, length))
+			return;
+		n = next_batch(n, t - last, wanted, length - (t - r->out.start));
 		last = t;
 	}
-	r->out = o;
 }
 
 static void until_count(struct run *r, uint64_t wanted)
 {
-	struct outcome o = r->out;
-	uint64_t n = 1, last = o.start, t = last;
-	while (o.count < r->opt->count) {
-		uint64_t rest = r->opt->count - o.count;
+	uint64_t n = 1, last = r->out.start, t = last;
+	while (r->out.count < r->opt->count) {
+		uint64_t rest = r->opt->count - r->out.count;
 		if (n > rest)
 			n = rest;
 		r->test->loop(r, n);
 		t = now();
-		add_batch(&o, n, last, t, UINT64_MAX);
+		add_batch(&r->out, n, last, t, UINT64_MAX);
 		n = next_batch(n, t - last, wanted, UINT64_MAX);
 		last = t;
 	}
-	r->out = o;
 }
 
-static __attribute__((noinline)) void measure(struct run *r)
+/* Works on a copy of the run in its own frame, on the page that the loop writes
+ * anyway: after a fork, each further page that is written is one more fault. */
+static __attribute__((noinline)) void measure(struct run *whole)
 {
+	struct run own = *whole, *r = &own;
 	if (r->test->replace) {
 		r->test->replace(r); /* does not come back: its last image hands in */
 		die(EXIT_BROKEN, "%s: came back from its own replacement", r->opt->name);
@@ -104,13 +101,14 @@ static __attribute__((noinline)) void measure(struct run *r)
 		until_count(r, wanted);
 	else
 		until_deadline(r, wanted);
-	double own = own_cpu_seconds();
+	double own_cpu = own_cpu_seconds();
 	if (r->test->finish)
 		r->test->finish(r); /* a helper's time is known when it has ended; our own checks are not the test's */
-	r->out.cpu = own + child_cpu_seconds() - cpu;
+	r->out.cpu = own_cpu + child_cpu_seconds() - cpu;
 	double seconds = (double)(r->out.end - r->out.start) / 1e9;
 	r->out.value = r->test->value ? r->test->value(r, seconds) : r->out.within / seconds;
 	r->out.ok = 1;
+	*whole = own;
 }
 
 /* The kernel puts the stack at a random place, so in some runs the frames of
