@@ -148,8 +148,9 @@ func (i *instance) explain(err error) error {
 	return fmt.Errorf("%w: %s", err, said)
 }
 
-// deleteTimeout bounds "delete --force" of a runtime.
-const deleteTimeout = 5 * time.Second
+// deleteTimeout bounds "delete --force" of a runtime: milliseconds, but some
+// seconds under emulation or in a crowd.
+const deleteTimeout = 20 * time.Second
 
 // Close implements target.Instance.
 func (i *instance) Close() error {
