@@ -176,13 +176,15 @@ func reportMemory(ctx context.Context) (result, error) {
 	return below(float64(u.peak), 400<<20, mebibytes(u.peak))
 }
 
-// checkTime proves every target anew.
-func checkTime(ctx context.Context) (result, error) {
-	u, err := watch(ctx, tare, "check", "--fresh")
-	if err != nil {
-		return result{}, err
+// checkTime proves targets anew, all without args.
+func checkTime(limit float64, args ...string) func(context.Context) (result, error) {
+	return func(ctx context.Context) (result, error) {
+		u, err := watch(ctx, append([]string{tare, "check", "--fresh"}, args...)...)
+		if err != nil {
+			return result{}, err
+		}
+		return below(u.wall.Seconds(), limit, fmt.Sprintf("%.2f s", u.wall.Seconds()))
 	}
-	return below(u.wall.Seconds(), 10, fmt.Sprintf("%.2f s", u.wall.Seconds()))
 }
 
 func helpTime(ctx context.Context) (result, error) {

@@ -27,6 +27,7 @@ type checkedTarget struct {
 
 func checkCommand(env *Env) *cobra.Command {
 	var asJSON, fresh bool
+	var on []string
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Show what can be weighed here, each line proven by use",
@@ -34,14 +35,21 @@ func checkCommand(env *Env) *cobra.Command {
 come back, and each fact of the machine by using it. It works as any user and
 says which facts need root. Proofs are kept until the next boot or a change of
 the binary.`,
+		Example: `  tare check
+  tare check --on host,native,runc --fresh
+  tare check --json | jq '.targets[] | select(.works) | .target'`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			laboratory, err := lab.Open(c.Context(), env.config(c))
 			if err != nil {
 				return err
 			}
+			drivers, err := laboratory.Drivers(on...)
+			if err != nil {
+				return errors.Join(err, laboratory.Close())
+			}
 			found := checked{Host: hostinfo.Gather(), Facts: hostinfo.Probe(c.Context())}
-			findings := laboratory.Check(c.Context(), laboratory.Drivers(), fresh)
+			findings := laboratory.Check(c.Context(), drivers, fresh)
 			for _, f := range findings {
 				t := checkedTarget{Finding: f, Works: f.Err == nil}
 				var cannot *target.CannotError
@@ -67,6 +75,8 @@ the binary.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	c.Flags().StringSliceVar(&on, "on", nil, "targets, by name (default: all)")
+	complete(c, "on", env.completeTargets)
 	c.Flags().BoolVar(&fresh, "fresh", false, "prove everything anew")
 	guestFlags(c.Flags())
 	return c

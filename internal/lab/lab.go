@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/tarelab/tare/guest"
 	"github.com/tarelab/tare/internal/image"
@@ -120,8 +121,20 @@ func (l *Lab) open(ctx context.Context) error {
 	return nil
 }
 
-// Drivers are all targets that this build of tare knows, nearest to the host first.
-func (l *Lab) Drivers() []target.Driver { return l.drivers }
+// Drivers are the targets of these names, or all that this build of tare knows,
+// nearest to the host first. A name that is none of theirs is an *InputError.
+func (l *Lab) Drivers(names ...string) ([]target.Driver, error) {
+	known := l.known()
+	for _, name := range names {
+		if problem := known.Problem(name); problem != "" {
+			return nil, &InputError{errors.New(problem)}
+		}
+	}
+	if len(names) == 0 {
+		return l.drivers, nil
+	}
+	return slices.DeleteFunc(slices.Clone(l.drivers), func(d target.Driver) bool { return !slices.Contains(names, d.Name()) }), nil
+}
 
 // Notes are what the user should know of the laboratory itself.
 func (l *Lab) Notes() []string { return l.notes }

@@ -92,7 +92,7 @@ func (s Study) Validate(known Known) error {
 	c.target("beside", s.Beside, known)
 	c.paths("paths", s.Paths, known.Paths)
 	c.paths("optional-paths", s.OptionalPaths, known.Paths)
-	if problem := known.problem(s.Control); problem != "" && !slices.Contains(s.Targets, s.Control) { // said of the targets
+	if problem := known.Problem(s.Control); problem != "" && !slices.Contains(s.Targets, s.Control) { // said of the targets
 		c.fail("control", "%s", problem)
 	}
 	for name, v := range s.Variants {
@@ -154,7 +154,7 @@ func (c *checker) known(key, what, name string, known []string) {
 // target checks names of targets, with or without a path.
 func (c *checker) target(key string, names []string, known Known) {
 	for i, name := range names {
-		if problem := known.problem(name); problem != "" {
+		if problem := known.Problem(name); problem != "" {
 			c.fail(fmt.Sprintf("%s[%d]", key, i), "%s", problem)
 		}
 	}
@@ -167,8 +167,9 @@ func (c *checker) paths(key string, names, known []string) {
 	}
 }
 
-// problem says what is wrong with a target's name; "" when nothing is.
-func (k Known) problem(name string) string {
+// Problem says what is wrong with a target's name, with or without a path, and
+// names the nearest; "" when nothing is.
+func (k Known) Problem(name string) string {
 	base, path, placed := strings.Cut(name, PathSign)
 	switch {
 	case !slices.Contains(k.Targets, base):
