@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
@@ -161,8 +160,11 @@ func byHand(ctx context.Context, end *net.End, argv []string) ([]byte, error) {
 }
 
 func inContainer(ctx context.Context, laboratory *lab.Lab, end *net.End, argv []string) ([]byte, error) {
-	driver := laboratory.Drivers()[slices.IndexFunc(laboratory.Drivers(), func(d target.Driver) bool { return d.Name() == "native" })]
-	exit, said, err := launch.Try(ctx, driver, laboratory.Target, target.Spec{Args: argv, Join: target.Join{Namespace: end.Namespace.Path()}})
+	native, err := laboratory.Drivers("native")
+	if err != nil {
+		return nil, err
+	}
+	exit, said, err := launch.Try(ctx, native[0], laboratory.Target, target.Spec{Args: argv, Join: target.Join{Namespace: end.Namespace.Path()}})
 	if err == nil && exit.Code != 0 {
 		err = fmt.Errorf("%s ended with code %d: %s", argv[0], exit.Code, said)
 	}
