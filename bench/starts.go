@@ -58,7 +58,8 @@ func bareRunc(ctx context.Context, rootfs string, n, width int) (started, delete
 	if err := bareBundle(ctx, dir, rootfs); err != nil {
 		return 0, 0, err
 	}
-	runc, name := []string{"runc", "--root", filepath.Join(dir, "state")}, filepath.Base(dir)+"-{}"
+	runc := []string{"runc", "--root", filepath.Join(dir, "state"), "--log", filepath.Join(dir, "log-{}"), "--log-format", "json"}
+	name := filepath.Base(dir) + "-{}"
 	// As many processes of a start as end: runc, and the container.
 	started, err = inLoop(ctx, n, width, 2, append(slices.Clone(runc), "run", "--detach", "--pid-file", filepath.Join(dir, "pid-{}"), "--bundle", dir, name))
 	if err != nil {

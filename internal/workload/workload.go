@@ -71,8 +71,8 @@ func All() []Workload {
 	return append([]Workload{
 		start{},
 		hold{},
-		image{},
 		command{},
+		image{},
 		sysbenchCPU{},
 		sysbenchMemory{},
 		sysbenchFileIO{},
