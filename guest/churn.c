@@ -4,7 +4,7 @@
  * churn: many tasks that make and remove the same kind of kernel object, to see
  * what they wait for.
  *
- *     churn TASKS EACH cgroup V ATTACH CONTROLLERS [pool]
+ *     churn TASKS EACH cgroup V ATTACH CONTROLLERS [pool] [favordynmods]
  *     churn TASKS EACH net|mount|process
  *
  * TASKS processes begin together; each goes EACH times through the phases of its
@@ -15,6 +15,8 @@
  *              joins. V is v1 or v2, CONTROLLERS a comma list of v1
  *              hierarchies or of v2 controllers to hand down, all, or none.
  *              pool: one group a task, made before, joined and left again.
+ *              favordynmods: the v2 tree is remounted so, and back at the end; it is
+ *              the whole machine's, which must be a guest of tare's own.
  *     net      create veth address destroy
  *     mount    create mount pivot umount destroy
  *     process  a clone, exit and wait for each namespace: none pid uts ipc mount
@@ -136,7 +138,7 @@ static struct {
 } tree[MAX_TREES];
 static int trees, base_made;
 static enum { PROCS, INTO, NONE } attach;
-static int pool;
+static int pool, favoured;
 
 static int listed(const char *list, const char *name) {
 	size_t n = strlen(name);
@@ -192,6 +194,32 @@ static void hand_down(const char *controllers, const char *home, const char *bas
 static void remove_bases(void) {
 	for (int t = 0; t < trees; t++)
 		rmdir(tree[t].base);
+	if (favoured && mount(NULL, WORK "/tree0", NULL, MS_REMOUNT, NULL))
+		fprintf(stderr, "churn: the tree keeps favordynmods: %s\n", strerror(errno));
+}
+
+/* is_favoured asks the kernel: a remount by whom it does not heed succeeds, too. */
+static int is_favoured(void) {
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	char line[4200];
+	int yes = 0;
+
+	if (!f)
+		die("/proc/self/mountinfo");
+	while (fgets(line, sizeof line, f))
+		yes |= strstr(line, " " WORK "/tree0 ") && strstr(line, "favordynmods");
+	fclose(f);
+	return yes;
+}
+
+static void favour(void) {
+	if (is_favoured())
+		errno = EBUSY, die("the tree has favordynmods already");
+	if (mount(NULL, WORK "/tree0", NULL, MS_REMOUNT, "favordynmods"))
+		die("remount with favordynmods (Linux 6.0)");
+	favoured = 1;
+	if (!is_favoured())
+		errno = EPERM, die("the kernel does not heed favordynmods");
 }
 
 static void find_trees(int v2, const char *controllers) {
@@ -222,9 +250,12 @@ static void cgroup_begin(char **a, int n) {
 	int v2 = n > 0 && !strcmp(a[0], "v2");
 
 	if (n < 3 || (!v2 && strcmp(a[0], "v1")))
-		errno = EINVAL, die("usage: cgroup v1|v2 procs|into|none CONTROLLERS [pool]");
+		errno = EINVAL, die("usage: cgroup v1|v2 procs|into|none CONTROLLERS [pool] [favordynmods]");
 	attach = !strcmp(a[1], "into") ? INTO : !strcmp(a[1], "none") ? NONE : PROCS;
-	pool = n > 3 && !strcmp(a[3], "pool");
+	for (int i = 3; i < n; i++) {
+		pool |= !strcmp(a[i], "pool");
+		favoured |= !strcmp(a[i], "favordynmods");
+	}
 	if (attach == INTO && !v2)
 		errno = EINVAL, die("clone3 knows cgroups of version 2 alone");
 	find_trees(v2, a[2]);
@@ -246,6 +277,10 @@ static void cgroup_begin(char **a, int n) {
 	}
 	base_made = 1;
 	atexit(remove_bases);
+	if (favoured) {
+		favoured = 0;
+		favour();
+	}
 	phases = 4;
 	phase_names[0] = "mkdir", phase_names[1] = "join", phase_names[2] = "leave", phase_names[3] = "rmdir";
 }

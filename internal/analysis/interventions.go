@@ -77,6 +77,9 @@ func (in Input) arm(v study.Intervention, control, probe string) study.Cell {
 func (in Input) cause(v study.Intervention, st study.Study, p99 map[string]blockSeries) Cause {
 	c := Cause{Intervention: v}
 	rng := rand.New(rand.NewPCG(in.Seed, 2))
+	if v.Workload != "" {
+		return in.causeOfWork(c, st.Control, rng)
+	}
 	arm, base := in.arm(v, st.Control, ""), in.base("")
 	if e := compare(in.Data.cells[base.ID].series(elapsed), in.Data.cells[arm.ID].series(elapsed), rng).effect; e.Blocks > 0 {
 		c.Starts = e // the same number of starts: their rates are as the inverse of the times
@@ -89,6 +92,33 @@ func (in Input) cause(v study.Intervention, st study.Study, p99 map[string]block
 	if v.Wait != "" {
 		watched, plain := in.arm(v, st.Control, study.ProbeLocks), in.base(study.ProbeLocks)
 		if e := compare(in.Data.cells[watched.ID].series(v.Wait), in.Data.cells[plain.ID].series(v.Wait), rng).effect; e.Blocks > 0 {
+			c.Watched = e
+		}
+	}
+	c.Verdict, c.Because = c.judge(in.Margin)
+	return c
+}
+
+// causeOfWork compares two workloads in one target, by the rate that is the
+// primary metric of both.
+func (in Input) causeOfWork(c Cause, control string, rng *rand.Rand) Cause {
+	find := func(workload, probe string) blockSeries {
+		for _, cell := range in.Cells {
+			if cell.Workload == workload && cell.Target == cmp.Or(c.Target, control) && !cell.AA && cell.Probe == probe {
+				metric := c.Wait
+				if probe == "" && len(in.Metrics[workload]) > 0 {
+					metric = in.Metrics[workload][0].Name
+				}
+				return in.Data.cells[cell.ID].series(metric)
+			}
+		}
+		return blockSeries{}
+	}
+	if e := compare(find(c.Workload, ""), find(c.Against, ""), rng).effect; e.Blocks > 0 {
+		c.Starts = e
+	}
+	if c.Wait != "" {
+		if e := compare(find(c.Workload, study.ProbeLocks), find(c.Against, study.ProbeLocks), rng).effect; e.Blocks > 0 {
 			c.Watched = e
 		}
 	}

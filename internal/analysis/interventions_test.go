@@ -105,3 +105,33 @@ func TestCausesThatWereNotMeasured(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestCausesOfWork compares two workloads in one target, by their rate: more of
+// it is faster.
+func TestCausesOfWork(t *testing.T) {
+	in := Input{Margin: 0.05, Seed: 1, Metrics: map[string][]sample.Metric{"moved": {{Name: "cycles"}}, "favoured": {{Name: "cycles"}}}}
+	for _, name := range []string{"moved", "favoured"} {
+		in.Cells = append(in.Cells, study.Cell{ID: name, Workload: name, Target: "vm", Control: true})
+	}
+	in.Data = NewData(in.Cells, 16)
+	for b := range 8 {
+		for name, rate := range map[string]float64{"moved": 100, "favoured": 300} {
+			in.Data.Add(&sample.Record{Block: b, Cell: name, Values: map[string][]float64{"cycles": {rate * (1 + float64(b)/1000)}}})
+		}
+	}
+	for _, test := range []struct {
+		arm, against string
+		expect       study.Expect
+		ratio        float64
+		want         CauseVerdict
+	}{
+		{"favoured", "moved", study.ExpectFaster, 3, CauseShown}, {"moved", "favoured", study.ExpectFaster, 1. / 3, CauseRefuted},
+		{"favoured", "moved", study.ExpectNone, 3, CauseRefuted}, {"favoured", "favoured", study.ExpectNone, 1, CauseShown},
+	} {
+		st := study.Study{Control: "vm", Interventions: []study.Intervention{{Name: "it", Workload: test.arm, Against: test.against, Expect: test.expect}}}
+		c := Causes(in, st, nil)[0]
+		if c.Verdict != test.want || c.Starts == nil || math.Abs(c.Starts.Ratio-test.ratio) > 1e-9 {
+			t.Errorf("%+v: %s (%s), %+v", test, c.Verdict, c.Because, c.Starts)
+		}
+	}
+}

@@ -45,7 +45,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	flags.IntVar(&f.cpus, "cpus", 0, "CPUs that an instance may use, where the study lets it use all")
 	flags.StringSliceVar(&f.threads, "threads", nil, "threads of the study's workloads that have several, as 1..4 or 1,8,50, instead of the study's levels")
 	flags.StringSliceVar(&f.probes, "probes", nil, "measure each cell once more, watched by a probe: locks (tare locks)")
-	flags.IntVar(&f.each, "each", 0, "cycles of each thread, in studies of churn")
+	flags.IntVar(&f.each, "each", 0, "cycles of each thread, in studies of churn; workloads with longer cycles make fewer, in the study's proportion")
 	flags.StringSliceVar(&f.sizes, "sizes", nil, "bytes of one message, as 1,1KiB,64KiB: each workload that has such a size, once for each")
 	// The words of studies of containers, for the same flags.
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -298,22 +298,38 @@ func withThreads(levels []study.Limits, items []string) ([]study.Limits, error) 
 	return out, nil
 }
 
-// withEach sets the cycles of all workloads that have some.
+// fullCycles is how many cycles a workload of churn makes unless its study says
+// otherwise.
+const fullCycles = 100
+
+// withEach sets the cycles of each task. Workloads that the study gives fewer,
+// because their cycles take longer, keep that proportion.
 func withEach(st study.Study, n int) (study.Study, error) {
 	if n < 1 {
 		return st, fmt.Errorf("--each %d: must be at least 1", n)
 	}
 	st.Workloads = slices.Clone(st.Workloads)
+	found := false
 	for i, w := range st.Workloads {
-		if strings.HasPrefix(w.Kind, "churn-") {
-			st.Workloads[i].Params = maps.Clone(w.Params)
-			if st.Workloads[i].Params == nil {
-				st.Workloads[i].Params = map[string]string{}
-			}
-			st.Workloads[i].Params["each"] = strconv.Itoa(n)
+		if !strings.HasPrefix(w.Kind, "churn-") {
+			continue
 		}
+		found = true
+		own := fullCycles
+		if text := w.Params["each"]; text != "" {
+			var err error
+			if own, err = strconv.Atoi(text); err != nil {
+				return st, fmt.Errorf("--each %d: workload %s has %q cycles: %w", n, w.Name, text, err)
+			}
+		}
+		params := maps.Clone(w.Params)
+		if params == nil {
+			params = map[string]string{}
+		}
+		params["each"] = strconv.Itoa(max(1, n*own/fullCycles))
+		st.Workloads[i].Params = params
 	}
-	if !slices.ContainsFunc(st.Workloads, func(w study.Workload) bool { return strings.HasPrefix(w.Kind, "churn-") }) {
+	if !found {
 		return st, errors.New("--each: the study has no workload of churn")
 	}
 	return st, nil

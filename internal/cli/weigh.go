@@ -153,12 +153,26 @@ func keyValues(pairs []string) (map[string]string, error) {
 	return m, nil
 }
 
+// withPool puts native's start from pools beside its own.
+func withPool(st *study.Study) error {
+	const plain, pooled = "native", "native/pool"
+	all := slices.Concat([]string{st.Control}, st.Targets, st.Optional)
+	if !slices.Contains(all, plain) && !slices.Contains(all, study.AllTargets) {
+		return fmt.Errorf("--pool: %s is none of the targets", plain)
+	}
+	if !slices.Contains(all, pooled) {
+		st.Targets = append(slices.Clone(st.Targets), pooled)
+	}
+	return nil
+}
+
 // measureFlags are the options of every verb that measures.
 type measureFlags struct {
 	blocks  int
 	seed    uint64
 	timeout time.Duration
 	noAA    bool
+	pool    bool
 	gate    bool
 	json    bool
 	html    string
@@ -171,6 +185,7 @@ func (f *measureFlags) define(flags *pflag.FlagSet) {
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the order of trials (default: drawn, and recorded)")
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one trial (default: the study's, else 1m)")
 	flags.BoolVar(&f.noAA, "no-aa", false, "leave out the control's twin (then the noise floor is unknown)")
+	flags.BoolVar(&f.pool, "pool", false, "measure native also with pools of cgroups and network namespaces (the target native/pool)")
 	flags.BoolVar(&f.gate, "gate", false, "let the exit code tell the verdict")
 	flags.BoolVar(&f.json, "json", false, "print the whole report as JSON")
 	flags.StringVar(&f.html, "html", "", "write the HTML report to this file (default: into the run's directory)")
@@ -196,6 +211,9 @@ func (f *measureFlags) apply(c *cobra.Command, st *study.Study) error {
 	if f.noAA {
 		no := false
 		st.AA = &no
+	}
+	if f.pool {
+		return withPool(st)
 	}
 	return nil
 }

@@ -399,7 +399,7 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 	if m.Cells, err = p.fitting(cells); err != nil {
 		return err
 	}
-	return p.needPaths()
+	return errors.Join(p.needPaths(), p.needMachines())
 }
 
 // wanted are the drivers that a study asks for, those on a path made for it.
@@ -444,6 +444,17 @@ func (p *Plan) needPaths() error {
 		if len(p.jobOf(c).Peer) > 0 && !strings.Contains(c.Target, study.PathSign) {
 			return &InputError{fmt.Errorf("workload %s talks to another end, and the target %s has one: name its path, as %s%s%s, or give the study paths",
 				c.Workload, c.Target, c.Target, study.PathSign, pair.Loopback)}
+		}
+	}
+	return nil
+}
+
+// needMachines refuses a workload that changes the whole machine where that is
+// this one.
+func (p *Plan) needMachines() error {
+	for _, c := range p.Manifest.Cells {
+		if p.jobOf(c).OwnMachine && p.Manifest.Targets[c.Target].Notes["accel"] == "" {
+			return &InputError{fmt.Errorf("workload %s changes a setting of the whole machine, and the target %s shares this one: take a virtual machine, as qemu/microvm", c.Workload, c.Target)}
 		}
 	}
 	return nil

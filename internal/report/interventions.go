@@ -2,14 +2,19 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
 )
 
 // causesSection is the ranked advice.
 func causesSection(all []analysis.Cause) section {
+	rate := "starts a second"
+	if all[0].Workload != "" {
+		rate = "cycles a second"
+	}
 	s := section{ID: "advice", Title: "Advice for this machine", Alone: true, Note: causesNote}
-	effects := shownGrid{Title: "What each intervention did", Head: []string{"intervention", "starts a second", "95 %", "verdict", "p99 of a start", "95 %", "its wait", "95 %"}}
+	effects := shownGrid{Title: "What each intervention did", Head: []string{"intervention", rate, "95 %", "verdict", "p99 of a start", "95 %", "its wait", "95 %"}}
 	advice := shownGrid{Title: "What to change, the most effective first", Words: true, Head: []string{"change", "effect", "how"}}
 	why := shownGrid{Title: "Predicted, and seen", Words: true, Head: []string{"intervention", "predicted", "verdict", "because", "the cause"}}
 	for _, c := range all {
@@ -18,14 +23,14 @@ func causesSection(all []analysis.Cause) section {
 		why.Rows = append(why.Rows, []string{c.Name, string(c.Expect), string(c.Verdict), c.Because, c.Why})
 		if helps(c) {
 			advice.Rows = append(advice.Rows, []string{c.Name, starts.Value + " " + starts.interval(), c.Advice})
-			s.Findings = append(s.Findings, fmt.Sprintf("%s: starts a second %s %s; %s (%s).", c.Name, starts.Value, starts.interval(), c.Verdict, c.Because))
+			s.Findings = append(s.Findings, fmt.Sprintf("%s: %s %s %s; %s (%s).", c.Name, rate, starts.Value, starts.interval(), c.Verdict, c.Because))
 		}
 		if avoid(c) {
 			advice.Rows = append(advice.Rows, []string{"avoid: " + c.Name, starts.Value + " " + starts.interval(), c.Advice})
 		}
 	}
 	if len(advice.Rows) == 0 {
-		s.Findings = append(s.Findings, "No intervention is shown to change the starts on this machine.")
+		s.Findings = append(s.Findings, "No intervention is shown to make "+rate+" more on this machine.")
 	}
 	s.Headline = s.Findings
 	s.Tables = []shownGrid{effects}
@@ -33,7 +38,7 @@ func causesSection(all []analysis.Cause) section {
 		s.Tables = append(s.Tables, advice)
 	}
 	s.Tables = append(s.Tables, why)
-	s.Figures = causeFigures(all)
+	s.Figures = causeFigures(all, rate)
 	return s
 }
 
@@ -64,8 +69,8 @@ func causeRatio(e *analysis.Effect) shownNumber {
 	return n
 }
 
-func causeFigures(all []analysis.Cause) []figure {
-	f := figure{Title: "Starts a second, by that of the control", Y: axis{Label: "ratio to the control"}}
+func causeFigures(all []analysis.Cause, rate string) []figure {
+	f := figure{Title: strings.ToUpper(rate[:1]) + rate[1:] + ", by that of the control", Y: axis{Label: "ratio to the control"}}
 	for _, c := range all {
 		if c.Starts == nil || c.Starts.Difference != nil {
 			continue

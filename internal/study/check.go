@@ -357,6 +357,10 @@ func (c *checker) size(at string, s Study) {
 // interventions must each be another thing than the control, and measured.
 func (c *checker) interventions(s Study) {
 	targets := slices.Concat([]string{s.Control}, s.Targets, s.Optional)
+	var names []string
+	for _, w := range s.Workloads {
+		names = append(names, w.Name)
+	}
 	for i, v := range s.Interventions {
 		at := fmt.Sprintf("interventions[%d]", i)
 		if v.Name == "" {
@@ -365,8 +369,12 @@ func (c *checker) interventions(s Study) {
 		if v.Target != "" {
 			c.known(at+".target", "target of the study", v.Target, targets)
 		}
-		if (v.Target == "" || v.Target == s.Control) && v.Concurrency == 0 {
-			c.fail(at, "it is the control itself: name a target or a concurrency")
+		if v.Workload+v.Against != "" {
+			c.known(at+".workload", "workload of the study", v.Workload, names)
+			c.known(at+".against", "workload of the study", v.Against, names)
+		}
+		if (v.Target == "" || v.Target == s.Control) && v.Concurrency == 0 && v.Workload == v.Against {
+			c.fail(at, "it is the control itself: name a target, a concurrency, or two workloads")
 		}
 		c.known(at+".expect", "expectation", string(v.Expect), []string{string(ExpectFaster), string(ExpectSlower), string(ExpectNone)})
 	}

@@ -106,8 +106,12 @@ type Intervention struct {
 	Name   string `yaml:"name" json:"name"`                         // "network namespaces made beforehand"
 	Target string `yaml:"target,omitempty" json:"target,omitempty"` // the arm, a target of the study; default the control
 	// Concurrency is the arm's; default the study's.
-	Concurrency int    `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
-	Expect      Expect `yaml:"expect" json:"expect"`
+	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
+	// Workload is the arm's where it is not its target that differs but what runs
+	// there, and Against the workload that it is compared with.
+	Workload string `yaml:"workload,omitempty" json:"workload,omitempty"`
+	Against  string `yaml:"against,omitempty" json:"against,omitempty"`
+	Expect   Expect `yaml:"expect" json:"expect"`
 	// Wait is the metric of the lock probe that must change with it, as
 	// wait-rtnl; "" where no wait is expected to.
 	Wait   string `yaml:"wait,omitempty" json:"wait,omitempty"`

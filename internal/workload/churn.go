@@ -57,6 +57,7 @@ func (c churn) Params() []Param {
 		Param{Name: "attach", Type: Choice, Default: "procs", Help: "how a task gets into its group: by cgroup.procs, as a child born there by clone3, or not at all", Choices: []string{"procs", "into", "none"}},
 		Param{Name: "controllers", Type: Choice, Default: "none", Help: "v2: controllers handed down; v1: hierarchies used", Choices: []string{"none", "memory", "pids", "cpu", "all"}},
 		Param{Name: "pool", Type: Choice, Default: "no", Help: "use one group again and again instead of a new one in each cycle", Choices: []string{"no", "yes"}},
+		Param{Name: "favordynmods", Type: Choice, Default: "no", Help: "v2: mount the tree so meanwhile, which is the whole machine's and from Linux 6.18 on cannot be taken back: in virtual machines alone", Choices: []string{"no", "yes"}},
 	)
 }
 
@@ -85,6 +86,12 @@ func (c churn) Command(v Values, _ []string) (Command, error) {
 		if v.Text("pool") == "yes" {
 			args = append(args, "pool")
 		}
+	}
+	if c.kind == KindChurnCgroup && v.Text("favordynmods") == "yes" {
+		if v.Text("version") != "v2" {
+			return Command{}, fmt.Errorf("favordynmods: cgroups of version 2 have it alone")
+		}
+		return Command{Args: append(args, "favordynmods"), OwnMachine: true}, nil
 	}
 	return Command{Args: args}, nil
 }

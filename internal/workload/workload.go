@@ -50,6 +50,9 @@ type Command struct {
 	// Memory is what the payload needs at least, in bytes; 0 where that is not
 	// known beforehand.
 	Memory int64
+	// OwnMachine says that the payload changes what belongs to the whole machine,
+	// so that it may run in a virtual one alone.
+	OwnMachine bool
 	// Hold says that the payload acts and then waits to be ended; Args is empty.
 	Hold bool
 	// Own says that the payload is the own command of the user's image, run without
