@@ -3,6 +3,7 @@ package ebpf
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/cilium/ebpf/btf"
@@ -54,6 +55,9 @@ func RecordLocks(own Selection) (stop func() (profile.Profile, error), err error
 func tellsOfLocks() (bool, error) {
 	types, err := btf.LoadKernelSpec()
 	if err != nil {
+		if !hasBTF() {
+			err = errors.Join(err, fs.ErrNotExist)
+		}
 		return false, cannot(fmt.Errorf("the kernel's types: %w", err))
 	}
 	var tracepoint *btf.Typedef

@@ -84,7 +84,7 @@ func SelectCgroup(dir string) (Selection, error) {
 
 // SelectProcess selects a process and what descends from it from now on.
 func SelectProcess(pid int) (Selection, error) {
-	if err := unix.Kill(pid, 0); err != nil {
+	if err := unix.Kill(pid, 0); err != nil && !errors.Is(err, unix.EPERM) {
 		return Selection{}, fmt.Errorf("process %d: %w", pid, err)
 	}
 	return Selection{pids: []int{pid}, Root: fmt.Sprintf("/proc/%d/root", pid)}, nil
