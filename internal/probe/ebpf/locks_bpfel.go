@@ -67,6 +67,7 @@ const (
 	locksVarCgroupLevels  = "cgroup_levels"
 	locksVarEverybody     = "everybody"
 	locksVarKernelThreads = "kernel_threads"
+	locksVarStacksFull    = "stacks_full"
 )
 
 // loadLocks returns the embedded CollectionSpec for locks.
@@ -142,6 +143,7 @@ type locksVariableSpecs struct {
 	CgroupLevels  *ebpf.VariableSpec `ebpf:"cgroup_levels"`
 	Everybody     *ebpf.VariableSpec `ebpf:"everybody"`
 	KernelThreads *ebpf.VariableSpec `ebpf:"kernel_threads"`
+	StacksFull    *ebpf.VariableSpec `ebpf:"stacks_full"`
 }
 
 // locksObjects contains all objects after they have been loaded into the kernel.
@@ -199,6 +201,7 @@ type locksVariables struct {
 	CgroupLevels  *ebpf.Variable `ebpf:"cgroup_levels"`
 	Everybody     *ebpf.Variable `ebpf:"everybody"`
 	KernelThreads *ebpf.Variable `ebpf:"kernel_threads"`
+	StacksFull    *ebpf.Variable `ebpf:"stacks_full"`
 }
 
 // locksPrograms contains all programs after they have been loaded into the kernel.

@@ -12,7 +12,7 @@ import (
 // lossNames are the reasons of stack.h, in its order.
 var lossNames = []string{
 	"stacks that could not be walked",
-	"stacks beyond those that are kept (16384 of the kernel's, 8192 of programs')",
+	"stacks beyond those that are kept (16384 of the kernel's, as many of programs)",
 	"waits beyond the 65536 that may be under way",
 	"waits or samples without a row of their own (all are taken): summed up as other",
 }

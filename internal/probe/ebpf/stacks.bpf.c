@@ -15,7 +15,7 @@
 
 enum { ON_CPU = 0, ASLEEP = 1, RUNNABLE = 2 };
 
-enum { NAME = 16, USER_DEPTH = 32, MOST_USER_STACKS = 16384, MOST_OFF = 65536, MOST_SUMS = 16384 };
+enum { NAME = 16, USER_DEPTH = 32, MOST_USER_STACKS = 16384, MOST_OFF = 65536, MOST_SUMS = 32768 };
 
 /* A program's frame, as the kernel writes it (struct bpf_stack_build_id): in
  * which file, so that what has ended can still be named. */
@@ -24,6 +24,9 @@ struct frame {
 	u8 id[20];
 	u64 at;
 };
+
+/* To try again to put something into a full map takes longer than all else. */
+volatile u8 user_stacks_full, rows_full;
 
 struct user_stack {
 	struct frame frames[USER_DEPTH]; /* innermost first, the rest 0 */
@@ -133,11 +136,16 @@ static inline u64 keep_user_stack(void *ctx, u32 buffer) {
 	}
 	if (lookup(&user_stacks, &key))
 		return key;
+	if (user_stacks_full) {
+		lose(LOST_STACK_FULL);
+		return 0;
+	}
 	size = get_stack(ctx, s, sizeof *s, USER_STACK | USER_BUILD_ID);
 	for (int i = 0; i < USER_DEPTH; i++)
 		if (i * (long)sizeof(struct frame) >= size)
 			s->frames[i].at = 0;
 	if (update(&user_stacks, &key, s, NOEXIST) && !lookup(&user_stacks, &key)) {
+		user_stacks_full = 1;
 		lose(LOST_STACK_FULL);
 		return 0;
 	}
@@ -159,11 +167,12 @@ static inline void fill(struct row *r, void *ctx, u32 buffer, u32 state, u32 who
 static inline void sum_up(struct row *r, u64 time) {
 	struct total fresh = {}, *t = lookup(&rows, r);
 
-	if (!t) {
+	if (!t && !rows_full) {
 		update(&rows, r, &fresh, NOEXIST);
 		t = lookup(&rows, r);
 	}
 	if (!t) {
+		rows_full = 1;
 		lose(LOST_SUM_FULL);
 		t = lookup(&others, &r->state);
 	}

@@ -60,25 +60,28 @@ type stacksUserStack struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	stacksMapBuffers       = "buffers"
-	stacksMapCgroups       = "cgroups"
-	stacksMapCpus          = "cpus"
-	stacksMapLost          = "lost"
-	stacksMapOffCpu        = "off_cpu"
-	stacksMapOthers        = "others"
-	stacksMapProcesses     = "processes"
-	stacksMapRows          = "rows"
-	stacksMapStacks        = "stacks"
-	stacksMapUserBuffers   = "user_buffers"
-	stacksMapUserStacks    = "user_stacks"
-	stacksProgOnExit       = "on_exit"
-	stacksProgOnFork       = "on_fork"
-	stacksProgOnSample     = "on_sample"
-	stacksProgOnSwitch     = "on_switch"
-	stacksVarByProcess     = "by_process"
-	stacksVarCgroupLevels  = "cgroup_levels"
-	stacksVarEverybody     = "everybody"
-	stacksVarKernelThreads = "kernel_threads"
+	stacksMapBuffers        = "buffers"
+	stacksMapCgroups        = "cgroups"
+	stacksMapCpus           = "cpus"
+	stacksMapLost           = "lost"
+	stacksMapOffCpu         = "off_cpu"
+	stacksMapOthers         = "others"
+	stacksMapProcesses      = "processes"
+	stacksMapRows           = "rows"
+	stacksMapStacks         = "stacks"
+	stacksMapUserBuffers    = "user_buffers"
+	stacksMapUserStacks     = "user_stacks"
+	stacksProgOnExit        = "on_exit"
+	stacksProgOnFork        = "on_fork"
+	stacksProgOnSample      = "on_sample"
+	stacksProgOnSwitch      = "on_switch"
+	stacksVarByProcess      = "by_process"
+	stacksVarCgroupLevels   = "cgroup_levels"
+	stacksVarEverybody      = "everybody"
+	stacksVarKernelThreads  = "kernel_threads"
+	stacksVarRowsFull       = "rows_full"
+	stacksVarStacksFull     = "stacks_full"
+	stacksVarUserStacksFull = "user_stacks_full"
 )
 
 // loadStacks returns the embedded CollectionSpec for stacks.
@@ -150,10 +153,13 @@ type stacksMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type stacksVariableSpecs struct {
-	ByProcess     *ebpf.VariableSpec `ebpf:"by_process"`
-	CgroupLevels  *ebpf.VariableSpec `ebpf:"cgroup_levels"`
-	Everybody     *ebpf.VariableSpec `ebpf:"everybody"`
-	KernelThreads *ebpf.VariableSpec `ebpf:"kernel_threads"`
+	ByProcess      *ebpf.VariableSpec `ebpf:"by_process"`
+	CgroupLevels   *ebpf.VariableSpec `ebpf:"cgroup_levels"`
+	Everybody      *ebpf.VariableSpec `ebpf:"everybody"`
+	KernelThreads  *ebpf.VariableSpec `ebpf:"kernel_threads"`
+	RowsFull       *ebpf.VariableSpec `ebpf:"rows_full"`
+	StacksFull     *ebpf.VariableSpec `ebpf:"stacks_full"`
+	UserStacksFull *ebpf.VariableSpec `ebpf:"user_stacks_full"`
 }
 
 // stacksObjects contains all objects after they have been loaded into the kernel.
@@ -209,10 +215,13 @@ func (m *stacksMaps) Close() error {
 //
 // It can be passed to loadStacksObjects or ebpf.CollectionSpec.LoadAndAssign.
 type stacksVariables struct {
-	ByProcess     *ebpf.Variable `ebpf:"by_process"`
-	CgroupLevels  *ebpf.Variable `ebpf:"cgroup_levels"`
-	Everybody     *ebpf.Variable `ebpf:"everybody"`
-	KernelThreads *ebpf.Variable `ebpf:"kernel_threads"`
+	ByProcess      *ebpf.Variable `ebpf:"by_process"`
+	CgroupLevels   *ebpf.Variable `ebpf:"cgroup_levels"`
+	Everybody      *ebpf.Variable `ebpf:"everybody"`
+	KernelThreads  *ebpf.Variable `ebpf:"kernel_threads"`
+	RowsFull       *ebpf.Variable `ebpf:"rows_full"`
+	StacksFull     *ebpf.Variable `ebpf:"stacks_full"`
+	UserStacksFull *ebpf.Variable `ebpf:"user_stacks_full"`
 }
 
 // stacksPrograms contains all programs after they have been loaded into the kernel.
