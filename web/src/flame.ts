@@ -41,7 +41,7 @@ function flame(w: Waits): HTMLElement {
 // code and the scheduler's, the rest.
 function colorOf(name: string): string {
   if (name.startsWith("[")) return "#e69f00";
-  if (name === "all" || name === "kernel threads") return "#b8b8b8";
+  if (["all", "kernel threads", "on CPU", "asleep", "waiting for a CPU"].includes(name)) return "#b8b8b8";
   const hash = [...name].reduce((sum, c) => (sum * 31 + c.charCodeAt(0)) % 97, 7);
   return d3.hsl(/lock|mutex|sem|sched|osq|wait/.test(name) ? 12 + (hash % 14) : 205 + (hash % 20), 0.55, 0.66 + (hash % 10) / 100).formatHex();
 }
