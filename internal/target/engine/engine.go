@@ -91,7 +91,7 @@ func (e *engine) dead() error {
 	if e.private == nil || e.private.alive() {
 		return nil
 	}
-	return fmt.Errorf("the %s that tare has started has ended%s", e.flavor.program, e.private.said())
+	return fmt.Errorf("the %s that tare has started has ended%s%s", e.flavor.program, e.private.how(), e.private.said())
 }
 
 // deathTime is how long a daemon's end may be told after its connections have

@@ -134,7 +134,7 @@ func TestEngineDies(t *testing.T) {
 		if err := unix.Kill(d.engine.private.pid, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		blamed(t, <-ended, "the dockerd that tare has started has ended")
+		blamed(t, <-ended, "the dockerd that tare has started has ended (killed by signal 9)")
 		if _, err := d.of.Prepare(ctx, target.Spec{ID: "tare-later", Rootfs: d.lab.TestRootfs}, t.TempDir()); err == nil || target.IsLab(err) {
 			t.Errorf("after its engine's death: %v", err)
 		}

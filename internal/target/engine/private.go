@@ -33,6 +33,7 @@ type private struct {
 
 	pid    int           // of the daemon
 	died   chan struct{} // closed when the daemon has ended
+	exit   target.Exit   // how it did, valid then
 	cancel context.CancelFunc
 	closed sync.Once
 	err    error
@@ -93,7 +94,9 @@ func startPrivate(ctx context.Context, lab target.Lab, dir string, d daemon) (*p
 	p.cancel = cancel
 	go func() {
 		defer close(p.died)
-		_, _ = p.process.Wait(watched) // who waits for an answer is told by the log
+		if r, err := p.process.Wait(watched); err == nil { // else it is taken away
+			p.exit = r.Payload
+		}
 	}()
 	return p, nil
 }
@@ -188,6 +191,14 @@ func (p *private) alive() bool {
 	}
 }
 
+// how is the signal that a daemon which has ended was killed by, for messages.
+func (p *private) how() string {
+	if p.exit.Signal == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (killed by signal %d)", p.exit.Signal)
+}
+
 // readyTime bounds how long an engine may take to answer.
 const readyTime = 30 * time.Second
 
@@ -223,10 +234,14 @@ func (p *private) said() string {
 	last := ""
 	for line := range bytes.Lines(data) {
 		text := string(bytes.TrimSpace(line))
-		severe := strings.Contains(text, "level=error") || strings.Contains(text, "level=fatal") || strings.Contains(strings.ToLower(text), "failed") || strings.Contains(text, "Error:")
+		calm := strings.Contains(text, "level=warning") || strings.Contains(text, "level=info")
+		severe := !calm && (strings.Contains(text, "level=error") || strings.Contains(text, "level=fatal") || strings.Contains(strings.ToLower(text), "failed") || strings.Contains(text, "Error:"))
 		if severe {
 			last = text
 		}
+	}
+	if last == "" && !p.alive() && p.exit.Signal != 0 {
+		return "" // it was killed, and had no time to say why
 	}
 	if last == "" {
 		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
