@@ -55,7 +55,7 @@ test-loongson: setup-build web ## tare inside emulated Loongson machines, mips64
 	scripts/setup.sh loongson
 	$(MAKE) --no-print-directory -C guest ARCH=mips64le all
 	$(MAKE) --no-print-directory -C guest ARCH=loong64 all
-	go test -count=1 -v -timeout 10m ./test/loongson -loongson $(if $(filter skip,$(LACKING)),-skip) $(if $(COMMAND),-command '$(COMMAND)') $(if $(TARGETS),-targets '$(TARGETS)')
+	go test -count=1 -v -timeout 20m ./test/loongson -loongson $(if $(filter skip,$(LACKING)),-skip) $(if $(COMMAND),-command '$(COMMAND)') $(if $(TARGETS),-targets '$(TARGETS)')
 
 clean:
 	rm -rf bin dist guest/bin/linux_* web/node_modules internal/report/page/dist/report.html
