@@ -109,7 +109,7 @@ func (e *End) settle(link string, mac net.HardwareAddr, address netip.Prefix) er
 	if err := e.Namespace.nl.LinkSetUp(l); err != nil {
 		return fmt.Errorf("set %s up: %w", link, err)
 	}
-	if !e.Gateway.IsValid() {
+	if !e.Gateway.IsValid() || e.bystander {
 		return nil
 	}
 	if err := e.Namespace.nl.RouteAdd(&netlink.Route{LinkIndex: l.Attrs().Index, Gw: e.Gateway.AsSlice()}); err != nil {
@@ -122,14 +122,11 @@ func (e *End) settle(link string, mac net.HardwareAddr, address netip.Prefix) er
 // and peer in another namespace, with mac.
 func (n *Namespace) veth(name string, other *Namespace, peer string, mac []byte, mtu, master int) error {
 	link := &netlink.Veth{
-		LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu, MasterIndex: master},
+		LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu, MasterIndex: master, Flags: net.FlagUp},
 		PeerName:  peer, PeerNamespace: netlink.NsFd(other.fd), PeerHardwareAddr: mac,
 	}
 	if err := n.nl.LinkAdd(link); err != nil {
 		return lacks("veth", err)
-	}
-	if err := n.nl.LinkSetUp(link); err != nil {
-		return fmt.Errorf("set %s up: %w", name, err)
 	}
 	return nil
 }

@@ -70,6 +70,7 @@ type End struct {
 	Hardware  net.HardwareAddr // of the end's link
 	Gateway   netip.Addr       // of the default route; invalid where there is none
 	host      *Namespace       // of the bridge that it is attached to
+	bystander bool             // it sends nothing beyond its bridge
 }
 
 // Lab is a network that was built for one trial. Its methods are not safe for
@@ -146,25 +147,48 @@ func (l *Lab) namespace(then ...func(*Namespace) error) (*Namespace, error) {
 }
 
 // others attaches the containers that do not talk to each other, dealt out over
-// the bridges.
+// the bridges. Their namespaces are made by one thread while another attaches those
+// that are there.
 func (l *Lab) others(ctx context.Context) error {
-	if l.options.Containers == 2 {
-		return nil
+	count := l.options.Containers - 2
+	type made struct {
+		*Namespace
+		err error
 	}
-	for i := range l.options.Containers - 2 {
+	ready, stop := make(chan made, 16), make(chan struct{})
+	go func() {
+		defer close(ready)
+		for range count {
+			n, err := l.maker.namespace()
+			select {
+			case ready <- made{n, err}:
+			case <-stop:
+				n.close()
+				return
+			}
+		}
+	}()
+	defer func() {
+		close(stop)
+		for m := range ready {
+			m.close()
+		}
+	}()
+	for i := range count {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b := l.bridges[i%len(l.bridges)]
-		e, err := l.container()
+		n := <-ready
+		err := n.err
 		if err == nil {
-			err = b.attach(e)
+			l.all = append(l.all, n.Namespace)
+			err = l.bridges[i%len(l.bridges)].attach(&End{Namespace: n.Namespace, bystander: true})
 		}
 		if err != nil {
 			return fmt.Errorf("attach container %d of %d: %w", i+3, l.options.Containers, err)
 		}
 	}
-	if l.options.Chatter {
+	if l.options.Chatter && count > 0 {
 		return l.startChatter()
 	}
 	return nil

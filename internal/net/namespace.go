@@ -81,6 +81,9 @@ func (m *maker) namespace(then ...func(*Namespace) error) (n *Namespace, err err
 	return n, err
 }
 
+// loopback is lo's index in every namespace (LOOPBACK_IFINDEX, net/core/dev.h).
+const loopback = 1
+
 func newNamespace() (*Namespace, error) {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return nil, fmt.Errorf("new network namespace: %w", err)
@@ -94,19 +97,17 @@ func newNamespace() (*Namespace, error) {
 		err = quietIPv6()
 	}
 	if err == nil {
-		err = n.up("lo")
+		err = n.nl.LinkSetUp(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: loopback}})
 	}
 	return n, err
 }
 
-// quietIPv6 turns IPv6 off in the thread's namespace, before there are links. A
-// kernel without it has nothing to turn off.
+// quietIPv6 turns IPv6 off in the thread's namespace for all links that will be
+// there. A kernel without it has nothing to turn off.
 func quietIPv6() error {
-	for _, which := range []string{"default", "all"} {
-		err := os.WriteFile("/proc/sys/net/ipv6/conf/"+which+"/disable_ipv6", []byte("1"), 0)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("turn IPv6 off in a namespace of our own: %w", err)
-		}
+	err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("turn IPv6 off in a namespace of our own: %w", err)
 	}
 	return nil
 }
@@ -147,8 +148,12 @@ func (n *Namespace) up(link string) error {
 	return nil
 }
 
-// close is idempotent; a namespace is closed by letting go of it, which does not fail.
+// close is idempotent; a namespace is closed by letting go of it, which does not
+// fail. None is closed already.
 func (n *Namespace) close() {
+	if n == nil {
+		return
+	}
 	if n.nl != nil {
 		n.nl.Close()
 		n.nl = nil
