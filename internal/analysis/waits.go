@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/study"
@@ -50,7 +51,7 @@ func WaitsOf(in Input, profiles map[string]profile.Profile, trials map[string]in
 		warnings = append(warnings, w.warnings()...)
 		all = append(all, w)
 	}
-	return all, warnings
+	return all, saidOnce(warnings)
 }
 
 // WaitsOfOne is a single profile, of what ran already and was not compared.
@@ -80,6 +81,26 @@ func (in Input) overhead(c study.Cell) *Effect {
 	return nil
 }
 
+// notShown is the warning of a cell whose blocks are too few or too noisy.
+var notShown = fmt.Sprintf("it is not shown that watching cost less than %.0f %% of the elapsed time; more --blocks or a quieter machine would tell", 100*mostOverhead)
+
+// saidOnce says once what warns of many cells.
+func saidOnce(warnings []string) []string {
+	isOne := func(w string) bool { return strings.HasSuffix(w, ": "+notShown) }
+	var rest, cells []string
+	for _, w := range warnings {
+		if isOne(w) {
+			cells = append(cells, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	if len(cells) < 3 {
+		return warnings
+	}
+	return append(rest, fmt.Sprintf("%d watched cells: %s", len(cells), notShown))
+}
+
 func (w Waits) warnings() (all []string) {
 	switch e := w.Overhead; {
 	case e == nil:
@@ -88,7 +109,7 @@ func (w Waits) warnings() (all []string) {
 		all = append(all, fmt.Sprintf("%s: watching made the trials %.1f %% longer, more than %.0f %%: shares of waits are of the slower trials; times stand in the tables of the trials that nothing watched",
 			w.Cell, 100*(e.Ratio-1), 100*mostOverhead))
 	case e.Interval.Method == MethodNone || e.Interval.High > 1+mostOverhead:
-		all = append(all, fmt.Sprintf("%s: it is not shown that watching cost less than %.0f %% of the elapsed time; more --blocks or a quieter machine would tell", w.Cell, 100*mostOverhead))
+		all = append(all, fmt.Sprintf("%s: %s", w.Cell, notShown))
 	}
 	return all
 }

@@ -17,6 +17,9 @@ import (
 // waitRows is how many locks a table shows; JSON has all.
 const waitRows = 20
 
+// fewWatched is how many watched cells have a sentence each among the findings.
+const fewWatched = 4
+
 // waitsSections show what watched cells waited for, and where their time went.
 func waitsSections(all []analysis.Waits) []section {
 	var out []section
@@ -27,14 +30,27 @@ func waitsSections(all []analysis.Waits) []section {
 		if w.States != nil {
 			s, grid, finding = &stacks, timesGrid, timesFinding
 		}
-		s.Tables = append(s.Tables, grid(w))
-		s.Findings = append(s.Findings, finding(w))
+		g := grid(w)
+		if found := finding(w); len(all) > fewWatched { // the tables' headings say it
+			g.Title = found
+		} else {
+			s.Findings = append(s.Findings, found)
+		}
+		s.Tables = append(s.Tables, g)
 		for _, l := range waitsLost(w) {
-			s.Findings = append(s.Findings, waitsTitle(w)+" "+l+".")
+			if l = l + "."; len(all) <= fewWatched {
+				l = waitsTitle(w) + " " + l
+			}
+			if !slices.Contains(s.Findings, l) {
+				s.Findings = append(s.Findings, l)
+			}
 		}
 	}
 	for _, s := range []section{locks, stacks} {
 		if len(s.Tables) > 0 {
+			if len(all) > fewWatched {
+				s.Findings = append(s.Findings, fmt.Sprintf("%d cells were watched: see %s.", len(s.Tables), strings.ToLower(s.Title)))
+			}
 			s.Headline = s.Findings
 			out = append(out, s)
 		}
