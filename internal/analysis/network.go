@@ -271,7 +271,7 @@ func (in Input) choices(tables []Table) []Choice {
 	}
 	for _, bridge := range in.Cells {
 		base, path, _ := strings.Cut(bridge.Target, study.PathSign)
-		if path != "bridge" || bridge.AA {
+		if path != "bridge" || bridge.AA || bridge.Probe != "" {
 			continue
 		}
 		for _, c := range in.Cells {

@@ -101,3 +101,33 @@ func TestChoices(t *testing.T) {
 		t.Errorf("where lower is better: %+v", c)
 	}
 }
+
+// Splitting adds a hop's difference for each further container, and on two hosts
+// the tunnel's once.
+func TestSplits(t *testing.T) {
+	rtt := sample.Metric{Name: "rtt", Unit: sample.Seconds, Better: sample.Lower}
+	in := Input{Metrics: map[string][]sample.Metric{"rtt": {rtt}}, Blocks: 20, Seed: 7}
+	level := study.Limits{Name: "apart", Network: &study.Network{}}
+	times := map[string]float64{"host@loopback": 9e-6, "native@loopback": 10e-6, "native@bridge": 16e-6, "native@vxlan": 30e-6}
+	for _, target := range []string{"host@loopback", "native@loopback", "native@bridge", "native@vxlan"} {
+		in.Cells = append(in.Cells, study.Cell{ID: target, Target: target, Workload: "rtt", Group: "rtt", Environment: "apart", Limits: level, Copies: 1, Control: target == "host@loopback"})
+	}
+	in.Data = NewData(in.Cells, 0)
+	rng := rand.New(rand.NewPCG(3, 4))
+	for block := range in.Blocks {
+		slow := 1 + 0.01*rng.NormFloat64()
+		for _, c := range in.Cells {
+			in.Data.Add(&sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{"rtt": {times[c.Target] * slow}}})
+		}
+	}
+	splits := networkOf(t, in).Splits
+	if len(splits) != 1 || len(splits[0].Places) != 2 || splits[0].Blocks != 20 {
+		t.Fatalf("%+v", splits)
+	}
+	for i, want := range []float64{6e-6 * 4, 6e-6*3 + 20e-6} { // k = 5
+		p := splits[0].Places[i].Points[2]
+		if p.K != 5 || math.Abs(p.Added/want-1) > 0.02 || p.Interval.Low > want || p.Interval.High < want {
+			t.Errorf("%s: %+v, want %g", splits[0].Places[i].Place, p, want)
+		}
+	}
+}

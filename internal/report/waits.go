@@ -38,8 +38,10 @@ func waitsSections(all []analysis.Waits) []section {
 		}
 		s.Tables = append(s.Tables, g)
 		for _, l := range waitsLost(w) {
-			if l = l + "."; len(all) <= fewWatched {
+			if l += "."; len(all) <= fewWatched {
 				l = waitsTitle(w) + " " + l
+			} else {
+				l = "Watched cells: " + l
 			}
 			if !slices.Contains(s.Findings, l) {
 				s.Findings = append(s.Findings, l)
