@@ -65,9 +65,10 @@ func (i *instance) begin(ctx, life context.Context, mark func(target.Phase)) err
 	attached, err := i.client.ContainerAttach(life, made.ID, client.ContainerAttachOptions{
 		Stream: true, Stdin: i.spec.Stdio.Stdin != nil, Stdout: true, Stderr: true})
 	if err != nil {
-		// The client keeps the engine's words to itself here; the log has them.
-		if p := i.driver.engine.private; p != nil {
-			err = fmt.Errorf("%w%s", err, p.said())
+		// Podman readies the container for this already, and the client keeps its
+		// words to itself here: a start is refused for the same reason, and says it.
+		if _, reason := i.client.ContainerStart(life, made.ID, client.ContainerStartOptions{}); reason != nil {
+			err = fmt.Errorf("%w: %w", err, reason)
 		}
 		return i.explain("attach to", err)
 	}
