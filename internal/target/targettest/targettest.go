@@ -32,6 +32,10 @@ type Options struct {
 	// Skip names checks that cannot hold for this driver, each with the missing
 	// fact. A name that is no check fails the test.
 	Skip map[string]string
+	// Again says of a check's error that what the driver runs on is known to fail
+	// so now and then: such a check is made once more, and the log has the error.
+	// nil for a driver of which nothing of the kind is known.
+	Again func(error) bool
 }
 
 // check is one clause of the contract.
@@ -117,9 +121,11 @@ func runCheck(t *testing.T, s *suite, c check) {
 	if why, ok := s.opts.Skip[c.name]; ok {
 		t.Skip(why)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), checkTimeout+startsPerCheck*s.props.StartTime)
-	defer cancel()
-	err := s.guarded(ctx, c)
+	err := s.once(t.Context(), c)
+	if err != nil && s.opts.Again != nil && s.opts.Again(err) {
+		t.Logf("made once more, because of: %v", err)
+		err = s.once(t.Context(), c)
+	}
 	var lacking *lackError
 	switch {
 	case errors.As(err, &lacking):
@@ -127,6 +133,13 @@ func runCheck(t *testing.T, s *suite, c check) {
 	case err != nil:
 		t.Error(err)
 	}
+}
+
+// once makes a check, in the time that it has.
+func (s *suite) once(ctx context.Context, c check) error {
+	bounded, cancel := context.WithTimeout(ctx, checkTimeout+startsPerCheck*s.props.StartTime)
+	defer cancel()
+	return s.guarded(bounded, c)
 }
 
 // lackError skips a check and names the fact that is missing.
