@@ -25,7 +25,7 @@ import (
 
 var (
 	enabled = flag.Bool("loongson", false, "boot the emulated machines; fetches 250 MB of Debian packages the first time")
-	skip    = flag.Bool("skip", false, "skip what takes packages that cannot be had, instead of failing")
+	skip    = flag.Bool("skip-lacking", false, "skip what takes packages that cannot be had, instead of failing")
 	inGuest = flag.String("command", "tare run docker-on-loongson --quick --containers 0..1 --environments 1cpu-1copy", "what the guest measures")
 	targets = flag.String("targets", "host,native,runc,crun", "the targets that the measurement must hold")
 	keep    = flag.String("keep", "", "directory that keeps each machine's console and results; its subdirectories mips64le and loong64 are replaced")
