@@ -93,6 +93,8 @@ func (i *instance) Start(ctx context.Context, mark func(target.Phase)) error {
 	i.stop = context.AfterFunc(ctx, i.kill)
 	i.talking.Go(func() {
 		exit, err := i.talk()
+		i.stdout.close() // nobody else writes: who reads sees the end with the payload's
+		i.stderr.close()
 		i.result <- result{exit, err}
 	})
 	return nil
