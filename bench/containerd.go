@@ -32,7 +32,7 @@ const (
 func containerdStarts(ctx context.Context) (r result, err error) {
 	stress := filepath.Join(toolsDir(), "containerd-stress")
 	if _, err := exec.LookPath(stress); err != nil {
-		return result{}, fmt.Errorf("%w: scripts/setup.sh stress builds it", err)
+		return result{}, fmt.Errorf("%w: scripts/setup.sh bench builds it", err)
 	}
 	dir, err := os.MkdirTemp("", "tare-bench-")
 	if err != nil {
@@ -52,9 +52,11 @@ func containerdStarts(ctx context.Context) (r result, err error) {
 	registry := httptest.NewServer(serving(image))
 	defer registry.Close()
 	ref := strings.Replace(strings.TrimPrefix(registry.URL, "http://"), "127.0.0.1", "localhost", 1) + "/bench:latest"
-	if err := os.Setenv("CONTAINERD_ADDRESS", socket); err != nil {
+	restore, err := setenv("CONTAINERD_ADDRESS", socket)
+	if err != nil {
 		return result{}, err
 	}
+	defer func() { err = errors.Join(err, restore()) }()
 	var ratios []float64
 	for range pairs {
 		s, err := report(ctx, "run", "concurrent-start", "--on", "containerd", "--workloads", "start", "--blocks", "1",

@@ -38,9 +38,11 @@ func dockerStarts(ctx context.Context) (r result, err error) {
 	if _, err := output(ctx, []string{"docker", "--host", host, "load", "--input", file}); err != nil {
 		return result{}, err
 	}
-	if err := os.Setenv("DOCKER_HOST", host); err != nil {
+	restore, err := setenv("DOCKER_HOST", host)
+	if err != nil {
 		return result{}, err
 	}
+	defer func() { err = errors.Join(err, restore()) }()
 	var ratios []float64
 	for range pairs {
 		s, err := report(ctx, "run", "concurrent-start", "--on", "docker/cli", "--workloads", "start", "--blocks", "1",
@@ -59,6 +61,18 @@ func dockerStarts(ctx context.Context) (r result, err error) {
 		ratios = append(ratios, rate[0]*bare/dockerEach)
 	}
 	return describe(analysis.AtLeast(ratios, 1)), nil
+}
+
+// setenv sets a variable for tare; restore puts back what was, for the bars that
+// follow, when the engine that it names is gone.
+func setenv(name, value string) (restore func() error, err error) {
+	before, was := os.LookupEnv(name)
+	return func() error {
+		if was {
+			return os.Setenv(name, before)
+		}
+		return os.Unsetenv(name)
+	}, os.Setenv(name, value)
 }
 
 // bareDocker gives the seconds that xargs takes over docker run; the containers
