@@ -15,29 +15,12 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <spawn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common.h"
+
 extern char **environ;
-
-static int64_t now(void) {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-static void must(int err, const char *what) {
-	if (!err)
-		return;
-	fprintf(stderr, "spawn: %s: %s\n", what, strerror(err));
-	exit(1);
-}
 
 int main(int argc, char **argv) {
 	posix_spawn_file_actions_t files;

@@ -13,33 +13,15 @@
  * on /dev/null. It prints the nanoseconds from the first fork to the last end.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common.h"
+
 extern char **environ;
-
-static int64_t now(void) {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-static void must(int err, const char *what) {
-	if (!err)
-		return;
-	fprintf(stderr, "starts: %s: %s\n", what, strerror(err));
-	exit(1);
-}
 
 /* numbered is arg with every {} replaced by i; the caller never frees it. */
 static char *numbered(const char *arg, int i) {
