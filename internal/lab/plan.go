@@ -309,7 +309,7 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 		}
 		if job.Own {
 			if job, err = ownCommand(job, root); err == nil {
-				p.user, err = ownUser(root)
+				p.user.UID, p.user.GID, err = root.User()
 			}
 			if err != nil {
 				return &InputError{fmt.Errorf("workload %s: %w", name, err)}
