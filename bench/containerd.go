@@ -57,28 +57,26 @@ func containerdStarts(ctx context.Context) (r result, err error) {
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, restore()) }()
-	var ratios []float64
-	for range pairs {
+	return paired(analysis.AtLeast, 1, func() (float64, error) {
 		s, err := report(ctx, "run", "concurrent-start", "--on", "containerd", "--workloads", "start", "--blocks", "1",
 			"--containers", strconv.Itoa(containerdEach), "--concurrency", strconv.Itoa(containerdWidth), "--image", file)
 		if err != nil {
-			return result{}, err
+			return 0, err
 		}
 		elapsed, err := s.samples("containerd", "elapsed", false)
 		if err != nil {
-			return result{}, err
+			return 0, err
 		}
 		removal, err := s.samples("containerd", "removal", false)
 		if err != nil {
-			return result{}, err
+			return 0, err
 		}
 		bare, err := stressed(ctx, []string{stress, "--address", socket, "--image", ref, "--concurrent", strconv.Itoa(containerdWidth), "--duration", stressTime, "--json"})
 		if err != nil {
-			return result{}, err
+			return 0, err
 		}
-		ratios = append(ratios, containerdEach/(elapsed[0]+removal[0])/bare)
-	}
-	return describe(analysis.AtLeast(ratios, 1)), nil
+		return containerdEach / (elapsed[0] + removal[0]) / bare, nil
+	})
 }
 
 // toolsDir is where scripts/setup.sh keeps what it has built.

@@ -43,24 +43,22 @@ func dockerStarts(ctx context.Context) (r result, err error) {
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, restore()) }()
-	var ratios []float64
-	for range pairs {
+	return paired(analysis.AtLeast, 1, func() (float64, error) {
 		s, err := report(ctx, "run", "concurrent-start", "--on", "docker/cli", "--workloads", "start", "--blocks", "1",
 			"--containers", strconv.Itoa(dockerEach), "--concurrency", strconv.Itoa(dockerWidth), "--image", file)
 		if err != nil {
-			return result{}, err
+			return 0, err
 		}
 		rate, err := s.samples("docker/cli", "starts-per-second", false)
 		if err != nil {
-			return result{}, err
+			return 0, err
 		}
 		bare, err := bareDocker(ctx)
 		if err != nil {
-			return result{}, err
+			return 0, err
 		}
-		ratios = append(ratios, rate[0]*bare/dockerEach)
-	}
-	return describe(analysis.AtLeast(ratios, 1)), nil
+		return rate[0] * bare / dockerEach, nil
+	})
 }
 
 // setenv sets a variable for tare; restore puts back what was, for the bars that

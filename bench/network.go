@@ -83,21 +83,19 @@ func networkThroughput(ctx context.Context) (r result, err error) {
 	by := func(run func(ctx context.Context, end *net.End, argv []string) ([]byte, error)) (float64, error) {
 		return iperf(ctx, bridge, job, fill, run)
 	}
-	var ratios []float64
-	for range pairs {
+	return paired(analysis.AtLeast, 0.98, func() (float64, error) {
 		bare, err := by(byHand)
 		if err != nil {
-			return result{}, err
+			return 0, err
 		}
 		cell, err := by(func(ctx context.Context, end *net.End, argv []string) ([]byte, error) {
 			return inContainer(ctx, laboratory, end, argv)
 		})
 		if err != nil {
-			return result{}, err
+			return 0, err
 		}
-		ratios = append(ratios, cell/bare)
-	}
-	return describe(analysis.AtLeast(ratios, 0.98)), nil
+		return cell / bare, nil
+	})
 }
 
 // iperf gives the bits a second of one iperf3 across the bridge, whose two

@@ -26,24 +26,22 @@ const startsEach = 32
 // one in it.
 func runcStarts(concurrency int) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
-		var ratios []float64
-		for range pairs {
+		return paired(analysis.AtLeast, 0.98, func() (float64, error) {
 			s, err := report(ctx, "run", "concurrent-start", "--on", "runc", "--workloads", "start", "--blocks", "1",
 				"--containers", strconv.Itoa(startsEach), "--concurrency", strconv.Itoa(concurrency))
 			if err != nil {
-				return result{}, err
+				return 0, err
 			}
 			rate, err := s.samples("runc", "starts-per-second", false)
 			if err != nil {
-				return result{}, err
+				return 0, err
 			}
 			started, _, err := bareRunc(ctx, s.rootfs(), startsEach, concurrency)
 			if err != nil {
-				return result{}, err
+				return 0, err
 			}
-			ratios = append(ratios, rate[0]*started/startsEach)
-		}
-		return describe(analysis.AtLeast(ratios, 0.98)), nil
+			return rate[0] * started / startsEach, nil
+		})
 	}
 }
 

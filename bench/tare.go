@@ -62,7 +62,8 @@ func report(ctx context.Context, verb string, args ...string) (seen, error) {
 // weigh runs tare weigh with these arguments and gives its report.
 func weigh(ctx context.Context, args ...string) (seen, error) { return report(ctx, "weigh", args...) }
 
-// samples are one target's values of one metric; the A/A twin's with aa.
+// samples are one target's values of one metric, in the first table that has
+// them: of tare weigh, the command's before the start's. The A/A twin's with aa.
 func (s seen) samples(target, metric string, aa bool) ([]float64, error) {
 	for _, t := range s.Claims.Tables {
 		for _, r := range t.Rows {
