@@ -102,6 +102,7 @@ func (l *Lab) open(ctx context.Context) error {
 		TestRootfs:     l.bench.Rootfs,
 		TestImage:      l.bench.Layout,
 		RunDir:         filepath.Join(l.session.dir, "run"),
+		VolatileDir:    filepath.Join(l.session.dir, "volatile"),
 		ToolDirs:       l.config.ToolDirs,
 		Root:           os.Geteuid() == 0,
 		CacheDir:       l.config.CacheDir,
@@ -114,7 +115,7 @@ func (l *Lab) open(ctx context.Context) error {
 	if l.groups.trees.Usable() {
 		l.Target.Cgroup = l.groups.session
 	}
-	if err := os.MkdirAll(l.Target.RunDir, 0o700); err != nil {
+	if err := l.session.makeDirs(l.Target); err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
 	l.drivers = l.config.Drivers(l.Target)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
 )
 
 // session is what one process of tare makes on a machine while it measures: a
@@ -78,6 +79,23 @@ func (s *session) tryLock() error {
 
 // settings is the file that says what the machine's settings were.
 func (s *session) settings() string { return filepath.Join(s.dir, "settings.json") }
+
+// makeDirs makes the drivers' directories; the volatile one lies in memory where
+// this user may mount that, and goes with the session's directory.
+func (s *session) makeDirs(lab target.Lab) error {
+	for _, dir := range []string{lab.RunDir, lab.VolatileDir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	if !lab.Root {
+		return nil
+	}
+	if err := unix.Mount(target.Label, lab.VolatileDir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=700"); err != nil {
+		return fmt.Errorf("mount a tmpfs at %s: %w", lab.VolatileDir, err)
+	}
+	return nil
+}
 
 // remove deletes the session's directory and gives up its lock.
 func (s *session) remove() error {

@@ -283,7 +283,11 @@ type Lab struct {
 	InitPath   string   // the first process of guests (guest/init.c) on the host
 	TestRootfs string   // a small root file system (busybox and /.tare/mark) for Check
 	TestImage  string   // the OCI image layout that TestRootfs was unpacked from; "" where there is none
-	RunDir     string   // a directory for private state (runtime roots, sockets) of this process
+	RunDir     string   // a directory for private state (engines' roots, sockets) of this process
+	// VolatileDir is a directory of this process, in memory where the user may mount
+	// one, as /run is: for what a runtime keeps while its container lives. "" where
+	// there is none.
+	VolatileDir string
 	ToolDirs   []string // directories searched for runtimes before PATH
 	Root       bool     // effective user is root
 	CacheDir   string   // what is kept between processes: kernels, initial file systems of guests

@@ -153,13 +153,9 @@ func Warm(at string, spec target.Spec) []Step {
 }
 
 // Rehearsal starts the mark alone, once the launcher's root is the payload's,
-// as the payload will be started.
+// as the payload will be started. Where a root has no mark nothing starts.
 func Rehearsal(spec target.Spec) []Step {
-	steps := Warm("/", spec)
-	if len(spec.Args) > 0 && spec.Args[0] == target.Mark {
-		steps = append(steps, rehearse(target.Mark))
-	}
-	return steps
+	return append(Warm("/", spec), rehearse(target.Mark))
 }
 
 // place makes the missing parts of name, an absolute path in the root file

@@ -16,7 +16,7 @@ import (
 // bundleOf writes the bundle of spec and reads it back.
 func bundleOf(t *testing.T, lab target.Lab, r Runtime, spec target.Spec) specs.Spec {
 	t.Helper()
-	h := home{t.TempDir()}
+	h := home{t.TempDir(), t.TempDir()}
 	if err := os.MkdirAll(h.bundle(), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func (d *Driver) tryContainer(ctx context.Context, binary string, spec target.Sp
 		return err
 	}
 	if seen {
-		if err := d.ask(ctx, binary, spec, dir, notes); err != nil {
+		if err := d.ask(ctx, binary, d.home(spec.ID, dir), spec.ID, notes); err != nil {
 			return err
 		}
 	}
@@ -147,12 +147,11 @@ func awaitMark(ctx context.Context, from *os.File) (bool, error) {
 const stateTime = 2 * time.Second
 
 // ask queries the running container.
-func (d *Driver) ask(ctx context.Context, binary string, spec target.Spec, dir string, notes map[string]string) error {
-	h := home{dir}
-	status, err := d.status(ctx, binary, h, spec.ID)
+func (d *Driver) ask(ctx context.Context, binary string, h home, id string, notes map[string]string) error {
+	status, err := d.status(ctx, binary, h, id)
 	for until := time.Now().Add(stateTime); (err != nil || status.Status != "running") && ctx.Err() == nil && time.Now().Before(until); {
 		time.Sleep(10 * time.Millisecond)
-		status, err = d.status(ctx, binary, h, spec.ID)
+		status, err = d.status(ctx, binary, h, id)
 	}
 	if err != nil {
 		return err
@@ -163,7 +162,7 @@ func (d *Driver) ask(ctx context.Context, binary string, spec target.Spec, dir s
 	if d.runtime.NoStats {
 		return nil
 	}
-	if _, err := d.command(ctx, binary, h, "events", "--stats", spec.ID); err != nil {
+	if _, err := d.command(ctx, binary, h, "events", "--stats", id); err != nil {
 		notes["events"] = "no: " + err.Error()
 	} else {
 		notes["events"] = "yes"

@@ -32,7 +32,7 @@ func (d *Driver) command(ctx context.Context, binary string, h home, args ...str
 		// was written there is in the overlay's upper directory.
 		steps = append(steps, launch.Bind(h.upper(), h.rootfs(), false)...)
 	}
-	out, err := os.CreateTemp(h.dir, "out-")
+	out, err := os.CreateTemp(h.volatile, "out-")
 	if err != nil {
 		return nil, target.Labf("output of %s: %w", d.runtime.Binary, err)
 	}
@@ -42,7 +42,7 @@ func (d *Driver) command(ctx context.Context, binary string, h home, args ...str
 	defer os.Remove(log)
 	process, err := launch.New(ctx, launch.Config{
 		Launcher: d.lab.LaunchPath, Env: environment(), Stdio: target.Stdio{Stdout: out, Stderr: out}, Pre: steps,
-		Args: d.arguments(binary, h.state(d.runtime.Name), log, args...),
+		Args: d.arguments(binary, h.state(), log, args...),
 	})
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func readSome(file string) ([]byte, error) {
 // forget deletes the container id, killing it if it still runs. One that the
 // runtime's state does not know is no error.
 func (d *Driver) forget(ctx context.Context, binary string, h home, id string) error {
-	known, err := containers(h.state(d.runtime.Name))
+	known, err := containers(h.state())
 	if err != nil || !slices.Contains(known, id) {
 		return err
 	}

@@ -39,7 +39,7 @@ func payloadGroup(spec target.Spec) string { return filepath.Join(spec.Cgroup, "
 // made before an error is Close's to remove.
 func (i *instance) prepare(ctx context.Context) error {
 	h, d := i.home, i.driver
-	for _, dir := range []string{h.rootfs(), h.upper(), h.work(), h.state(d.runtime.Name)} {
+	for _, dir := range []string{h.rootfs(), h.upper(), h.work(), h.state()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return target.Labf("prepare %s: %w", d.runtime.Name, err)
 		}
@@ -63,7 +63,7 @@ func (i *instance) prepare(ctx context.Context) error {
 	steps = append(steps, launch.Warm(h.rootfs(), i.spec)...)
 	i.process, err = launch.New(ctx, launch.Config{
 		Launcher: d.lab.LaunchPath, Env: environment(), Stdio: i.spec.Stdio, Cgroup: group, Pre: steps, Go: d.network(i.spec),
-		Args: d.arguments(i.binary, h.state(d.runtime.Name), h.log(),
+		Args: d.arguments(i.binary, h.state(), h.log(),
 			"run", "--detach", "--pid-file", h.pidFile(), "--bundle", h.bundle(), i.spec.ID),
 		Reap: true, PidFile: h.pidFile(),
 	})
@@ -179,7 +179,7 @@ func (i *instance) close() error {
 	if i.spec.Cgroup != "" {
 		errs = append(errs, i.removeGroups())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, i.home.remove())...)
 }
 
 // delete asks the runtime to forget the container, if it knows one.

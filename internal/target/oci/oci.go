@@ -154,23 +154,33 @@ func environment() []string {
 	return []string{usualPath}
 }
 
-// home are the places of one instance below its directory.
-type home struct{ dir string }
-
-func (h home) bundle() string  { return filepath.Join(h.dir, "bundle") }
-func (h home) rootfs() string  { return filepath.Join(h.dir, "bundle", "rootfs") }
-func (h home) upper() string   { return filepath.Join(h.dir, "upper") }
-func (h home) work() string    { return filepath.Join(h.dir, "work") }
-func (h home) log() string     { return filepath.Join(h.dir, "log.json") }
-func (h home) pidFile() string { return filepath.Join(h.dir, "pid") }
-
-// state is the runtime's --root: its name tells a sweep whose it is.
-func (h home) state(runtime string) string {
-	return filepath.Join(h.dir, stateDir, filepath.FromSlash(runtime))
+// home are the places of one instance.
+type home struct {
+	dir      string // on a disk, where engines have what containers write
+	volatile string // where engines have bundles and runtimes their state: /run, mostly in memory
 }
 
-// stateDir marks a directory of runtimes' states, below an instance's.
-const stateDir = "oci-state"
+// home is where the instance id lives, whose directory is dir.
+func (d *Driver) home(id, dir string) home {
+	if d.lab.VolatileDir == "" {
+		return home{dir, filepath.Join(dir, "run")}
+	}
+	return home{dir, filepath.Join(d.lab.VolatileDir, id)}
+}
+
+func (h home) upper() string   { return filepath.Join(h.dir, "upper") }
+func (h home) work() string    { return filepath.Join(h.dir, "work") }
+func (h home) bundle() string  { return h.volatile }
+func (h home) rootfs() string  { return filepath.Join(h.volatile, "rootfs") }
+func (h home) log() string     { return filepath.Join(h.volatile, "log.json") }
+func (h home) pidFile() string { return filepath.Join(h.volatile, "pid") }
+
+// state is the runtime's --root.
+func (h home) state() string { return filepath.Join(h.volatile, "state") }
+
+// remove deletes what is volatile; dir is the caller's. Nothing is mounted there:
+// all mounts of an instance are in its launcher's own namespace.
+func (h home) remove() error { return os.RemoveAll(h.volatile) }
 
 // surroundings are the steps that put the launcher where the runtime can work:
 // a private mount namespace, and in it no v2 cgroups for one that refuses them.
@@ -220,7 +230,7 @@ func (d *Driver) Prepare(ctx context.Context, spec target.Spec, dir string) (tar
 	if err := d.refuse(spec); err != nil {
 		return nil, err
 	}
-	i := &instance{driver: d, binary: binary, spec: spec, home: home{dir}}
+	i := &instance{driver: d, binary: binary, spec: spec, home: d.home(spec.ID, dir)}
 	if err := i.prepare(ctx); err != nil {
 		return nil, joinClose(err, i)
 	}
