@@ -123,7 +123,7 @@ func (env *Env) showIndex(run *store.Run, asJSON bool) (verdict, err error) {
 		}
 	}
 	fmt.Fprintf(env.Stderr, "\nreport: %s\n", page)
-	return outcome(in.Claims, false), err
+	return failuresOf(in.Claims), err
 }
 
 // printIndex prints a table in UnixBench's layout, with our own score beside.

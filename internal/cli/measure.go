@@ -19,6 +19,7 @@ import (
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/workload"
 )
 
 // measure runs a study from the plan to the report.
@@ -102,24 +103,48 @@ func (env *Env) show(run *store.Run, f *measureFlags) (verdict, err error) {
 	for _, file := range files {
 		fmt.Fprintf(env.Stderr, "profile: %s\n", file)
 	}
-	return outcome(in.Claims, f.gate), nil
+	if !f.gate {
+		return failuresOf(in.Claims), nil
+	}
+	return verdictOf(in.Claims, beside(run.Manifest().Study)), nil
 }
 
-// outcome is the error that claims stand for.
-func outcome(claims analysis.Claims, gate bool) error {
+// beside are the workloads that --gate does not judge: a start by itself differs
+// on every target, and stands beside what else is measured.
+func beside(st study.Study) []string {
+	var starts []string
+	for _, w := range st.Workloads {
+		if w.Kind == workload.KindStart {
+			starts = append(starts, w.Name)
+		}
+	}
+	if len(starts) == len(st.Workloads) {
+		return nil
+	}
+	return starts
+}
+
+// failuresOf is the error that claims stand for where trials failed.
+func failuresOf(claims analysis.Claims) error {
 	if claims.Failures > 0 && !blamesTarget(claims) {
 		return fmt.Errorf("%d of %d trials failed by the laboratory's fault; the report says how", claims.Failures, claims.Trials)
 	}
 	if claims.Failures > 0 {
 		return failedTrials{fmt.Sprintf("%d of %d trials failed; the report names them", claims.Failures, claims.Trials)}
 	}
-	if !gate {
-		return nil
+	return nil
+}
+
+// verdictOf is the error that the verdicts stand for, but for those of the workloads
+// beside.
+func verdictOf(claims analysis.Claims, beside []string) error {
+	if err := failuresOf(claims); err != nil {
+		return err
 	}
 	var verdicts []analysis.Verdict
 	for _, t := range claims.Tables {
 		for _, r := range t.Rows {
-			if t.Primary && r.Effect != nil && !r.AA {
+			if t.Primary && r.Effect != nil && !r.AA && !slices.Contains(beside, t.Workload) {
 				verdicts = append(verdicts, r.Effect.Verdict)
 			}
 		}

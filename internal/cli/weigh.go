@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/workload"
 )
 
 // weighFlags are the options of tare weigh.
@@ -38,8 +39,10 @@ func weighCommand(env *Env) *cobra.Command {
 		Use:   "weigh [flags] -- CMD [ARG...]",
 		Short: "Weigh a command on every layer found",
 		Long: `weigh runs CMD on the host and on each target in interleaved blocks, and shows
-what each layer costs against the host: wall and CPU time, peak memory, time to
-ready, switches and faults, each with an interval and a verdict.
+what each layer costs against the host: wall and CPU time, peak memory, switches
+and faults, each with an interval and a verdict. Beside CMD each block holds a
+start of nothing on each target, which tells the time to ready; --gate judges CMD
+alone.
 
 Without --rootfs or --image, CMD is looked up on this machine and put with the
 shared libraries it needs into a temporary workbench root, so that the same bits
@@ -87,7 +90,7 @@ sample.`,
 	return c
 }
 
-// study turns the flags into a study of one workload.
+// study turns the flags into a study of the command, and of the start alone.
 func (f *weighFlags) study(args []string) (study.Study, error) {
 	limits, err := f.limits()
 	if err != nil {
@@ -109,10 +112,15 @@ func (f *weighFlags) study(args []string) (study.Study, error) {
 		Question:  "What does each layer cost this command, against the host?",
 		Targets:   f.on,
 		Control:   f.control,
-		Workloads: []study.Workload{{Name: filepath.Base(args[0]), Kind: "command", Args: args, Env: environment}},
+		Workloads: []study.Workload{{Name: filepath.Base(args[0]), Kind: workload.KindCommand, Args: args, Env: environment}},
 		Limits:    []study.Limits{limits},
 		Copies:    []int{f.copies},
 	}
+	start := study.Workload{Name: "start", Kind: workload.KindStart}
+	if st.Workloads[0].Name == start.Name {
+		start.Name = "start-alone"
+	}
+	st.Workloads = append(st.Workloads, start)
 	if len(f.on) == 0 {
 		st.Targets = []string{study.AllTargets}
 	}
@@ -186,7 +194,7 @@ func (f *measureFlags) define(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one trial (default: the study's, else 1m)")
 	flags.BoolVar(&f.noAA, "no-aa", false, "leave out the control's twin (then the noise floor is unknown)")
 	flags.BoolVar(&f.pool, "pool", false, "measure native also with pools of cgroups and network namespaces (the target native/pool)")
-	flags.BoolVar(&f.gate, "gate", false, "let the exit code tell the verdict")
+	flags.BoolVar(&f.gate, "gate", false, "let the exit code tell the verdict (of starts only where nothing else is measured)")
 	flags.BoolVar(&f.json, "json", false, "print the whole report as JSON")
 	flags.StringVar(&f.html, "html", "", "write the HTML report to this file (default: into the run's directory)")
 }

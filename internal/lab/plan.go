@@ -508,8 +508,11 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 		Together:    j.Together,
 		Probes:      p.probes(c, t.Seq),
 	}
+	// A command is weighed by itself: the mark's own execution would be part of its
+	// time. Where many are started their times to ready are the point.
+	job.Unmarked = j.Own || j.Kind == workload.KindCommand && !p.many(c)
 	if j.Own {
-		job.Own, job.Spec.Cwd, job.Spec.User = true, p.root.Config.WorkingDir, p.user
+		job.Spec.Cwd, job.Spec.User = p.root.Config.WorkingDir, p.user
 	}
 	if p.many(c) {
 		job.Hold, job.Together = l.holding(j), manyTogether

@@ -40,7 +40,7 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 	c := &replica{id: id, group: group, groups: r.Groups, marks: map[target.Phase]Stamp{}}
 	var err error
 	wanted := theMark
-	if job.Own {
+	if job.Unmarked {
 		wanted = anyByte
 	}
 	if c.stdout, err = newStream(wanted); err != nil {
@@ -59,7 +59,7 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 	spec := job.Spec
 	spec.ID = id
 	switch {
-	case job.Own:
+	case job.Unmarked:
 	case job.Hold != nil:
 		spec.Args = []string{target.Mark, "-hold"}
 	case len(job.Spec.Args) == 0:
@@ -67,7 +67,7 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 	default:
 		spec.Args = append([]string{target.Mark, "--"}, job.Spec.Args...)
 	}
-	if !job.Own {
+	if !job.Unmarked {
 		spec.Opens = append([]string{target.Mark}, job.Spec.Opens...)
 	}
 	spec.Stdio = target.Stdio{Stdin: job.Spec.Stdio.Stdin, Stdout: c.stdout.write, Stderr: c.stderr.write}
@@ -162,13 +162,13 @@ func (c *replica) evaluate(job Job) ([]sample.Value, error) {
 		return nil, phased{"wait", target.Labf("reading the payload's output: %w", err)}
 	}
 	silent := c.marks[target.PhaseActed] == 0
-	if silent && job.Own {
+	if silent && job.Unmarked {
 		c.marks[target.PhaseActed] = c.marks[target.PhaseExit]
 	} else if silent {
 		return nil, phased{"wait", fmt.Errorf("the payload ended with exit code 0 but never acted inside the target: its first output was not the mark of %s", target.Mark)}
 	}
 	values := c.general()
-	if job.Own {
+	if job.Unmarked {
 		values = append(values, sample.Value{Metric: "silent", Value: btof(silent)})
 	}
 	if !job.many() {

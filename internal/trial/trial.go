@@ -55,10 +55,10 @@ type Job struct {
 	// Hold keeps each copy alive after its act until all have acted; nil lets
 	// each end by itself.
 	Hold *Hold
-	// Own runs the payload as it is, without the mark before it: it acted at its
-	// first byte of standard output or, where it prints none, at its end. The value
-	// "silent" says which: 1 for a copy that printed nothing, else 0.
-	Own bool
+	// Unmarked runs the payload as it is, without the mark before it: it acted at
+	// its first byte of standard output or, where it prints none, at its end. The
+	// value "silent" says which: 1 for a copy that printed nothing, else 0.
+	Unmarked bool
 	// Prepare runs on the host before the trial, outside the clock; nil for none.
 	Prepare func(ctx context.Context) error
 	// Parse turns one copy's standard output into values; nil for none.

@@ -101,7 +101,7 @@ func TestOwnPayloadActsByItsFirstByte(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var args []string
 			script := fake.Script{NoMark: true, Stdout: []byte(c.stdout), Ready: 20 * time.Millisecond, Run: 30 * time.Millisecond}
-			job := trial.Job{Own: true, Spec: target.Spec{Args: []string{"/hello"}}, Parse: func(out []byte) ([]sample.Value, error) {
+			job := trial.Job{Unmarked: true, Spec: target.Spec{Args: []string{"/hello"}}, Parse: func(out []byte) ([]sample.Value, error) {
 				args = append(args, string(out))
 				return nil, nil
 			}}

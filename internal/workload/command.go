@@ -15,7 +15,7 @@ type command struct{}
 
 func (command) Kind() string { return KindCommand }
 func (command) Help() string {
-	return "runs the command given as args, and reads nothing of what it prints"
+	return "runs the command given as args, as it is, and reads nothing of what it prints"
 }
 func (command) Params() []Param          { return nil }
 func (command) Metrics() []sample.Metric { return nil }

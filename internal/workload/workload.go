@@ -163,9 +163,13 @@ func Resolve(kind string, params map[string]string, argv []string) (Job, error) 
 
 // withGeneral lists a workload's metrics and then the general ones. Where the
 // workload has none of its own, the primary metric is the time to ready for
-// the starts and the wall time for anything else.
+// the starts and the wall time for anything else. A command runs without the mark,
+// so that nobody knows when it was ready: kind start tells that.
 func withGeneral(w Workload) []sample.Metric {
 	general := General()
+	if w.Kind() == KindCommand {
+		general = slices.DeleteFunc(general, func(m sample.Metric) bool { return m.Name == Ready || m.Name == Run })
+	}
 	if !slices.Contains([]string{KindStart, KindHold, KindImage}, w.Kind()) {
 		i := slices.IndexFunc(general, func(m sample.Metric) bool { return m.Name == Wall })
 		wall := general[i]
