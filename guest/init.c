@@ -1,7 +1,7 @@
 //go:build ignore
 
 /*
- * init: the first process of a guest.
+ * init: the agent in a guest, as its first process or as a service of systemd.
  *
  * It makes a guest out of a kernel and the workbench image: mounts, modules,
  * links, then one channel to the host, over which it is told what to run and
@@ -20,7 +20,13 @@
  *     tare_disk=DIRECTORY        /dev/vda, an ext4 of the guest's own, is mounted there
  *     tare_net=ADDRESS/LENGTH[,GATEWAY]  of the guest's link eth0
  *     tare_off=reset             the machine has no switch: a reset ends the VMM
+ *     tare_host=1                the root is a container host's disk, writable: it
+ *                                also gets /run and /tmp
  * /.tare/modules lists the kernel modules to load, a file a line.
+ *
+ * As "init service" it is not the first process: systemd has made the guest, and
+ * is asked to power it off. As "init links" it says on the console when docker0
+ * is created and when it is up, and ends: new kernels print neither.
  *
  * The channel carries frames: one byte of kind, the length of what follows as
  * four bytes, little-endian, and that many bytes. No frame is longer than MOST.
@@ -67,6 +73,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <linux/vm_sockets.h>
 
 enum { MOST = 4 << 20, PIECE = 64 << 10, TTY_ROOM = 1 << 10, PATIENCE_MS = 3000 };
@@ -80,7 +88,14 @@ static void say(const char *what, const char *object, int err) {
 		errno = 0;
 }
 
+static int serving; /* systemd is the first process */
+
 static void power_off(void) {
+	/* systemd(1): as "systemctl start poweroff.target", without D-Bus */
+	if (serving && !kill(1, SIGRTMIN + 4))
+		for (;;)
+			pause();
+	sync();
 	reboot(getenv("tare_off") ? RB_AUTOBOOT : RB_POWER_OFF);
 	say("power off", "", errno);
 	for (;;)
@@ -96,15 +111,14 @@ static void die(const char *what, const char *object) {
 
 static void place(const char *kind, const char *dir, unsigned long flags, const char *data) {
 	mkdir(dir, 0755);
-	if (mount(kind, dir, kind, flags, data))
+	if (mount(kind, dir, kind, flags, data) && errno != EBUSY)
 		say("mount", dir, errno);
 }
 
 static void mounts(void) {
 	const unsigned long safe = MS_NOSUID | MS_NODEV | MS_NOEXEC;
 
-	if (mount("devtmpfs", "/dev", "devtmpfs", MS_NOSUID, "mode=755"))
-		say("mount", "/dev", errno);
+	place("devtmpfs", "/dev", MS_NOSUID, "mode=755"); /* the kernel may have done so */
 	place("proc", "/proc", safe, NULL);
 	place("sysfs", "/sys", safe, NULL);
 }
@@ -123,6 +137,10 @@ static void furnish(void) {
 	place("devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC, "ptmxmode=0666,mode=0620,gid=5");
 	place("tmpfs", "/dev/shm", safe, "mode=1777");
 	place("cgroup2", "/sys/fs/cgroup", safe, NULL);
+	if (getenv("tare_host")) {
+		place("tmpfs", "/run", MS_NOSUID | MS_NODEV, "mode=755");
+		place("tmpfs", "/tmp", MS_NOSUID | MS_NODEV, "mode=1777");
+	}
 }
 
 static void load(const char *file) {
@@ -219,6 +237,33 @@ static void own_address(char *text) {
 			die("route", gateway);
 	}
 	close(fd);
+}
+
+/* bridge_moments tells of docker0 by the kernel's own news of links. */
+static void bridge_moments(void) {
+	static char news[16 << 10];
+	struct sockaddr_nl to = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK };
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), created = 0;
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&to, sizeof to)) {
+		say("news of links", "", errno);
+		return;
+	}
+	for (;;) {
+		int n = recv(fd, news, sizeof news, 0);
+		unsigned int index = if_nametoindex("docker0");
+		for (struct nlmsghdr *h = (struct nlmsghdr *)news; n > 0 && index && NLMSG_OK(h, (unsigned int)n); h = NLMSG_NEXT(h, n)) {
+			struct ifinfomsg *link = NLMSG_DATA(h);
+			if (h->nlmsg_type != RTM_NEWLINK || (unsigned int)link->ifi_index != index)
+				continue;
+			if (!created++)
+				say("docker0 created", "", 0);
+			if (link->ifi_flags & IFF_UP) {
+				say("docker0 up", "", 0);
+				return;
+			}
+		}
+	}
 }
 
 static void nap(void) {
@@ -669,6 +714,23 @@ static void carry(int signals) {
 
 /* ---- */
 
+/* from_command_line makes variables of the kernel's parameters, which systemd
+ * does not pass on to its services, and takes the console. */
+static void from_command_line(void) {
+	static char line[4096];
+	FILE *file = fopen("/proc/cmdline", "re");
+	int console = open("/dev/console", O_WRONLY | O_NOCTTY | O_CLOEXEC);
+
+	if (console >= 0)
+		dup2(console, 2);
+	if (!file || !fgets(line, sizeof line, file))
+		die("read", "/proc/cmdline");
+	fclose(file);
+	for (char *word = strtok(line, " \n"); word; word = strtok(NULL, " \n"))
+		if (strncmp(word, "tare_", 5) == 0)
+			putenv(word);
+}
+
 static int children(void) {
 	sigset_t set;
 
@@ -678,25 +740,49 @@ static int children(void) {
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-int main(void) {
-	const char *root = getenv("tare_root"), *ways = getenv("tare_channel"), *disk = getenv("tare_disk"), *network = getenv("tare_net"), *way;
-	char hello[128], *data;
-	uint32_t len;
-	int signals;
+/* as_first makes the guest, as far as a channel needs it. */
+static void as_first(void) {
+	const char *root;
 
 	say("init", "", 0);
 	mounts();
 	modules();
-	if (root)
+	if ((root = getenv("tare_root")))
 		disk_root(root);
+	if (getenv("tare_host") && !fork()) {
+		bridge_moments();
+		_exit(0);
+	}
+}
+
+int main(int argc, char **argv) {
+	const char *ways, *disk, *network, *way;
+	char hello[128], *data;
+	uint32_t len;
+	int signals;
+
+	serving = argc > 1 && getpid() != 1;
+	if (serving)
+		from_command_line();
+	else
+		as_first();
+	if (serving && strcmp(argv[1], "links") == 0) {
+		bridge_moments();
+		return 0;
+	}
+	ways = getenv("tare_channel");
+	disk = getenv("tare_disk");
+	network = getenv("tare_net");
 	way = connect_host(strdup(ways ? ways : ""));
 	if (!way)
 		die("no channel to the host:", ways ? ways : "none named");
 	send_frame('H', hello, snprintf(hello, sizeof hello, "1\n%s", way));
-	links_up();
-	if (network)
-		own_address(strdup(network));
-	furnish();
+	if (!serving) {
+		links_up();
+		if (network)
+			own_address(strdup(network));
+		furnish();
+	}
 	if (disk)
 		own_disk(strdup(disk));
 	signals = children();

@@ -4,6 +4,7 @@
 #   scripts/setup.sh build    the C cross compiler (the ziglang wheel)
 #   scripts/setup.sh weigh    ... and what the survey weighs
 #   scripts/setup.sh test     ... and what the tests use
+#   scripts/setup.sh trim     what container-vm-trim makes its disk and kernel with
 #   scripts/setup.sh loongson what make test-loongson fetches and unpacks packages with
 #   scripts/setup.sh bench    ... and containerd-stress, which make bench compares with
 #   scripts/setup.sh tools    runsc (and youki, where cargo is installed), from source
@@ -117,6 +118,7 @@ lint() {
 case "${1:-}" in
 build) zig && node ;;
 weigh) packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)" && zig && node && runsc ;;
+trim) packages mmdebstrap e2fsprogs "$(emulator)" gcc make flex bison bc perl libc6-dev libelf-dev lz4 && zig && node ;;
 # The emulators and the guests' packages come from test/loongson/packages.sh,
 # which installs nothing on this machine.
 loongson) packages apt dpkg tar xz-utils coreutils debian-archive-keyring && zig && node ;;

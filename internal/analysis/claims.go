@@ -174,6 +174,9 @@ type Claims struct {
 	// Network is there for runs of the studies of the network between containers.
 	Network *NetworkClaims `json:"network,omitempty"`
 
+	// Trim is there for runs that boot container hosts.
+	Trim *TrimClaims `json:"trim,omitempty"`
+
 	// VMM is there for runs that stand beside the published machine monitors.
 	VMM *VMMClaims `json:"vmm,omitempty"`
 }

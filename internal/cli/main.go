@@ -183,6 +183,7 @@ func (env *Env) config(c *cobra.Command) lab.Config {
 
 		PrivateEngines: private,
 		AllowSysctl:    sysctl,
+		Tell:           func(what string) { fmt.Fprintln(env.Stderr, "tare:", what) },
 	}
 }
 

@@ -147,6 +147,15 @@ func Ext4(ctx context.Context, file, root string) error {
 	return nil
 }
 
+// Ext4Of makes a raw image of size bytes with an ext4 that holds the tree below
+// root, and room for what a guest will write.
+func Ext4Of(ctx context.Context, file, root string, size int64) error {
+	if err := mke2fs(ctx, file, size, "-d", root); err != nil {
+		return fmt.Errorf("ext4 of %s: %w", root, err)
+	}
+	return nil
+}
+
 // EmptyExt4 makes a raw image of size bytes with an empty ext4 in it, which takes
 // no room on the host before it is written to.
 func EmptyExt4(ctx context.Context, file string, size int64) error {

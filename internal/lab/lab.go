@@ -31,6 +31,13 @@ type Config struct {
 	PrivateEngines bool
 	// AllowSysctl: levels may change settings of the whole machine.
 	AllowSysctl bool
+	Tell           func(string) // told what takes minutes before the first trial; may be nil
+}
+
+func (c Config) tell(what string) {
+	if c.Tell != nil {
+		c.Tell(what)
+	}
 }
 
 // InputError is bad input: nothing was run.

@@ -39,6 +39,7 @@ func (l *Lab) Measure(ctx context.Context, p *Plan, observe func(Event)) error {
 
 func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 	runner := l.runner(p.Run)
+	runner.Keep = p.Run.KeepLog
 	done := p.Run.Done()
 	pace := newPace(p, done)
 	for _, t := range p.trials {

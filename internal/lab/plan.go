@@ -362,6 +362,9 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 	m := &p.Manifest
 	m.Targets, m.LeftOut, p.drivers = map[string]target.Facts{}, map[string]string{}, map[string]target.Driver{}
 	wanted := l.wanted(m.Study)
+	if err := l.makeParts(ctx, wanted); err != nil {
+		return err
+	}
 	var working []string
 	broken := map[string]error{}
 	for i, f := range l.Check(ctx, wanted, false) {
@@ -400,6 +403,23 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 		return err
 	}
 	return errors.Join(p.needPaths(), p.needMachines())
+}
+
+// makeParts has targets made whose making takes minutes. What one cannot have,
+// its check says.
+func (l *Lab) makeParts(ctx context.Context, wanted []target.Driver) error {
+	for _, d := range wanted {
+		maker, ok := d.(target.Maker)
+		if !ok {
+			continue
+		}
+		err := maker.Make(ctx, func(what string) { l.config.tell(d.Name() + ": " + what) })
+		var cannot *target.CannotError
+		if err != nil && !errors.As(err, &cannot) {
+			return fmt.Errorf("target %s: %w", d.Name(), err)
+		}
+	}
+	return nil
 }
 
 // wanted are the drivers that a study asks for, those on a path made for it.

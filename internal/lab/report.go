@@ -17,6 +17,7 @@ var studyClaims = []func(*store.Run, *analysis.Claims) error{
 	unixClaims,
 	startsClaims,
 	vmmClaims,
+	trimClaims,
 	networkClaims,
 	causeClaims,
 }

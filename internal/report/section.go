@@ -108,6 +108,9 @@ func sections(c analysis.Claims) []section {
 	if c.VMM != nil {
 		out = append(out, vmmSection(c.VMM))
 	}
+	if c.Trim != nil {
+		out = append(out, trimSection(c.Trim))
+	}
 	if len(c.Causes) > 0 {
 		out = append(out, causesSection(c.Causes))
 	}

@@ -39,6 +39,15 @@ type Closer interface {
 	Close() error
 }
 
+// Maker is a Driver whose parts take minutes to make: a disk, a kernel. They are
+// made once and kept. A plan asks for them before it checks its targets; who only
+// checks does not.
+type Maker interface {
+	Driver
+	// Make makes what is not there yet. tell is told what is under way.
+	Make(ctx context.Context, tell func(string)) error
+}
+
 // Instance is one payload, prepared, then started once.
 type Instance interface {
 	// Watch lists what probes may read. It is valid from Prepare on; PIDs may
@@ -56,6 +65,14 @@ type Instance interface {
 	// Close ends what still runs and removes all that Prepare and Start made.
 	// It is idempotent and works after a failed Start.
 	Close() error
+}
+
+// Logger is an Instance with a log of its own that is worth keeping beside its
+// trial: a machine's console.
+type Logger interface {
+	Instance
+	// Log is what there is of it so far. It is safe to call at any time.
+	Log() []byte
 }
 
 // Phase names a moment in a trial's life.

@@ -98,6 +98,8 @@ type Runner struct {
 	// Judge says what a trial's values tell against the machine it ran on; its
 	// words become warnings of the record. Nil for none.
 	Judge func(values map[string][]float64) []string
+	// Keep keeps the log that a trial's first copy has of its own. Nil for nowhere.
+	Keep func(seq int, log []byte) error
 }
 
 // drainGrace is how long a stream may stay open after the payload's end.
@@ -139,9 +141,11 @@ func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (u
 			record.Failure.Message += "; " + limit
 		}
 	}
+	unkept := t.keepLog()
 	closing := Now()
 	untidy = t.close()
 	t.removed(Now().Sub(closing))
+	untidy = errors.Join(unkept, untidy)
 	switch {
 	case untidy == nil:
 	case record.Failure == nil:
@@ -157,6 +161,21 @@ func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (u
 		record.Survivors = t.values
 	}
 	return untidy
+}
+
+// keepLog hands over the log of the first copy, where it has one.
+func (t *running) keepLog() error {
+	if t.runner.Keep == nil || len(t.copies) == 0 {
+		return nil
+	}
+	l, ok := t.copies[0].instance.(target.Logger)
+	if !ok {
+		return nil
+	}
+	if err := t.runner.Keep(t.job.Seq, l.Log()); err != nil {
+		return target.Labf("log of the instance: %w", err)
+	}
+	return nil
 }
 
 // running is one trial under way.

@@ -363,7 +363,7 @@ func (h *home) prove(ctx context.Context, d *Driver, path string, g guestKernel)
 	if err != nil {
 		return proof{}, err
 	}
-	i := &instance{driver: d, vm: m, mark: func(target.Phase) {}}
+	i := &instance{driver: d, vm: m, off: offTime, mark: func(target.Phase) {}}
 	failed := m.Start()
 	if failed == nil {
 		stop := context.AfterFunc(ctx, func() { _ = m.Kill() })

@@ -27,7 +27,8 @@ type instance struct {
 	driver  *Driver
 	spec    target.Spec
 	request []byte
-	memory  int64 // of the guest, in bytes
+	memory  int64         // of the guest, in bytes
+	off     time.Duration // how long it may take to power off; one that takes longer is ended by Close
 	vm      *vmm.VM
 	input   *feeder
 	stdout  outlet
@@ -48,7 +49,7 @@ type result struct {
 }
 
 func newInstance(ctx context.Context, d *Driver, path string, m vmm.Machine, spec target.Spec, dir string) (target.Instance, error) {
-	i := &instance{driver: d, spec: spec, memory: m.Memory, result: make(chan result, 1)}
+	i := &instance{driver: d, spec: spec, memory: m.Memory, off: offTime, result: make(chan result, 1)}
 	err := i.open(ctx, vmm.Config{VMM: d.vmm, Path: path, Machine: m, Dir: dir, Launcher: d.lab.LaunchPath, Cgroup: payloadGroup(spec),
 		Network: spec.Join.Namespace, Mark: func(at vmm.Mark) { i.mark(target.Phase(at)) }})
 	if err != nil {
@@ -230,8 +231,7 @@ func (i *instance) grant(data []byte) {
 	}
 }
 
-// offTime is how long a guest may take to power off; one that takes longer is
-// ended by Close.
+// offTime is how long a guest may take whose agent is its first process.
 const offTime = 5 * time.Second
 
 // powerOff asks for the end and waits for it: its mark belongs to the trial.
@@ -241,7 +241,7 @@ func (i *instance) powerOff(a *agent) error {
 	}
 	select {
 	case <-i.vm.Ended():
-	case <-time.After(offTime):
+	case <-time.After(i.off):
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (i *instance) lost(err error) error {
 	}
 	select {
 	case <-i.vm.Ended():
-	case <-time.After(offTime):
+	case <-time.After(i.off):
 	}
 	return errEnded
 }

@@ -30,14 +30,15 @@ const ownDisk = 4 << 30
 // defaultMemory is a guest's, where neither the user nor a limit says.
 const defaultMemory = 512 << 20
 
-// Drivers are the drivers of all VMMs of this architecture.
+// Drivers are the drivers of all VMMs of this architecture, and container hosts
+// in them.
 func Drivers(lab target.Lab) []target.Driver {
 	home := newHome(lab)
 	var all []target.Driver
 	for _, v := range vmm.VMMs() {
 		all = append(all, &Driver{lab: lab, vmm: v, home: home})
 	}
-	return all
+	return append(all, hosts(lab, home)...)
 }
 
 // New is the driver of one VMM.

@@ -1,0 +1,371 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarelab/tare/internal/kernel/bootlog"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/published"
+)
+
+// TrimInput is a run of boots of container hosts.
+type TrimInput struct {
+	Input
+	Control   string
+	Published *published.ContainerVMTrim
+	Profiles  map[string]*bootlog.Profile  // of a kept console, by target
+	Parts     map[string]map[string]string // facts of the targets: what they are made of
+}
+
+// TrimClaims is what boots of container hosts say beside the published ones.
+type TrimClaims struct {
+	Citation string          `json:"citation"`
+	Control  string          `json:"control"`
+	Targets  []string        `json:"targets"` // that gave numbers, the control first
+	Spans    []TrimSpan      `json:"spans"`
+	Parts    []TrimParts     `json:"parts"`
+	Profiles []TrimProfile   `json:"profiles"`
+	Causes   []TrimSubsystem `json:"subsystems"` // costs of the kernel's parts, before and after
+	Phases   []TrimPhase     `json:"phases"`     // as published
+	Claims   []CheckedClaim  `json:"claims"`
+	Findings []string        `json:"findings"`
+}
+
+// TrimSpan is a stretch of the boot between two marks on the host's clock.
+type TrimSpan struct {
+	Name    string              `json:"name"`
+	Meaning string              `json:"meaning"` // from what to what
+	Metric  sample.Metric       `json:"metric"`
+	Here    map[string]Estimate `json:"here"`    // by target
+	Speedup map[string]Estimate `json:"speedup"` // the control by the target, within blocks
+	// Published seconds before and after trimming, and their ratio; 0 for none.
+	Before float64 `json:"before,omitempty"`
+	After  float64 `json:"after,omitempty"`
+}
+
+// PublishedSpeedup is before by after; 0 where nothing is published.
+func (s TrimSpan) PublishedSpeedup() float64 {
+	if s.After <= 0 {
+		return 0
+	}
+	return s.Before / s.After
+}
+
+// TrimParts are a target's kernel and initramfs.
+type TrimParts struct {
+	Target  string `json:"target"`
+	What    string `json:"what"`
+	Kernel  string `json:"kernel"`
+	Symbols string `json:"symbols"` // of its configuration
+	Image   int64  `json:"image"`   // bytes
+	Initrd  int64  `json:"initrd"`  // bytes; 0 for none
+	// Proof is what container hosts need of a kernel and what came of it, in the
+	// order in which it was tried; empty where it was not.
+	Proof []TrimProof `json:"proof,omitempty"`
+}
+
+// TrimProof is one check of a kernel.
+type TrimProof struct {
+	Check  string `json:"check"`
+	Result string `json:"result"` // "ok", or what failed
+}
+
+// Good reports whether the check passed.
+func (p TrimProof) Good() bool { return p.Result == "ok" }
+
+// TrimProfile is where a boot's time went by the kernel's own clock.
+type TrimProfile struct {
+	Target string      `json:"target"`
+	Lines  int         `json:"lines"` // of the console
+	Phases []TrimPhase `json:"phases"`
+	Steps  []TrimStep  `json:"steps"` // the costliest ones
+}
+
+// TrimPhase is a part of a boot as the published log is cut.
+type TrimPhase struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+	Lines   int     `json:"lines,omitempty"`
+}
+
+// TrimStep is the time before a line.
+type TrimStep struct {
+	At, Took float64 // seconds
+	Line     string
+}
+
+// TrimSubsystem is a part of the kernel with its console lines and the time
+// before them, per target.
+type TrimSubsystem struct {
+	Name    string             `json:"name"`
+	Lines   map[string]int     `json:"lines"`
+	Seconds map[string]float64 `json:"seconds"`
+}
+
+// trimSpans are the stretches: the published milestones, and those that a user
+// waits for. Without a beginning they count from the request.
+var trimSpans = []struct {
+	name, meaning, from, to, published string
+}{
+	{"monitor", "exec to the kernel's first byte", "", "kernel-byte", ""},
+	{"kernel up", "first kernel line to 'Freeing unused kernel' (published: kernel)", "kernel", "kernel-up", "kernel"},
+	{"kernel", "first kernel line to Run init", "kernel", "init", ""},
+	{"initrd freed", "first kernel line to 'Freeing initrd memory'", "kernel", "initrd-freed", ""},
+	{"initrd", "Run init to systemd on the real root (published: the step of the initrd)", "init", "root", "initrd"},
+	{"modules", "systemd to sysinit.target, for the published 'loop: module loaded', which no new kernel prints", "root", "modules", "modules"},
+	{"bridge", "first kernel line to docker0 created", "kernel", "docker0", ""},
+	{"total", "first kernel line to docker0 up, as the link's own event tells (published: total)", "kernel", "docker0-up", "total"},
+	{"engine", "first kernel line to docker.service active", "kernel", "engine", ""},
+	{"first container", "request to the first container's payload", "", "ready", ""},
+	{"powered off", "payload's end to the monitor's", "wall", "off", ""},
+}
+
+// TrimStudy puts boots of container hosts beside the published ones.
+func TrimStudy(in TrimInput) *TrimClaims {
+	in.Input = in.defaults()
+	c := &TrimClaims{Citation: in.Published.Citation, Control: in.Control}
+	s := vmmStudy{in: in.Input, cells: map[[2]string]string{}}
+	for _, cell := range in.Cells {
+		if col := in.Data.cells[cell.ID]; !cell.AA && col != nil && len(col.blocks) > 0 {
+			s.cells[[2]string{cell.Target, cell.Workload}] = cell.ID
+			c.Targets = append(c.Targets, cell.Target)
+		}
+	}
+	for _, span := range trimSpans {
+		one := TrimSpan{Name: span.name, Meaning: span.meaning, Metric: sample.Metric{Name: span.name, Unit: sample.Seconds, Better: sample.Lower}}
+		if r, ok := in.Published.Results[span.published]; ok {
+			one.Before, one.After = r.Before, r.After
+		}
+		c.add(s, one, func(target string) blockSeries {
+			to := s.series(target, bootWorkload, span.to)
+			if span.from == "" {
+				return to
+			}
+			return minus(to, s.series(target, bootWorkload, span.from))
+		})
+	}
+	for _, m := range []struct {
+		name, meaning, metric string
+		unit                  sample.Unit
+	}{
+		{"CPU", "the monitor's CPU seconds, from its exec to its end", "cpu", sample.Seconds},
+		{"memory", "the monitor's peak", "peak-memory", sample.Bytes},
+	} {
+		c.add(s, TrimSpan{Name: m.name, Meaning: m.meaning, Metric: sample.Metric{Name: m.metric, Unit: m.unit, Better: sample.Lower}},
+			func(target string) blockSeries { return s.series(target, bootWorkload, m.metric) })
+	}
+	c.parts(in.Parts)
+	c.profiles(in)
+	c.Claims = c.claims(in.Published)
+	c.Findings = c.findings()
+	return c
+}
+
+// minus is the difference of two metrics of one cell, trial by trial.
+func minus(to, from blockSeries) blockSeries {
+	var out blockSeries
+	pairs(to, from, func(block int32, x, y float64) {
+		out.blocks, out.values = append(out.blocks, block), append(out.values, x-y)
+	})
+	return out
+}
+
+// add completes a span from the targets' series; one that no target has is left out.
+func (c *TrimClaims) add(s vmmStudy, span TrimSpan, series func(target string) blockSeries) {
+	span.Here, span.Speedup = map[string]Estimate{}, map[string]Estimate{}
+	control := series(c.Control)
+	for _, target := range c.Targets {
+		of := series(target)
+		if e, ok := s.estimate(of, "trim", target, span.Name); ok {
+			span.Here[target] = e
+		}
+		if target == c.Control {
+			continue
+		}
+		if e := compare(control, of, source(s.in.Seed, "trim-ratio", target, span.Name)).effect; e.Blocks > 0 && e.Ratio > 0 {
+			span.Speedup[target] = Estimate{e.Ratio, e.Interval}
+		}
+	}
+	if len(span.Here) > 0 {
+		c.Spans = append(c.Spans, span)
+	}
+}
+
+func (c *TrimClaims) parts(facts map[string]map[string]string) {
+	for _, target := range c.Targets {
+		f := facts[target]
+		p := TrimParts{Target: target, What: f["arm"], Kernel: f["kernel"], Symbols: f["symbols"]}
+		p.Image, p.Initrd = bytesOf(f["kernel-bytes"]), bytesOf(f["initrd-bytes"])
+		for _, note := range slices.Sorted(maps.Keys(f)) {
+			if rest, ok := strings.CutPrefix(note, "proof "); ok {
+				_, check, _ := strings.Cut(rest, " ")
+				p.Proof = append(p.Proof, TrimProof{check, f[note]})
+			}
+		}
+		c.Parts = append(c.Parts, p)
+	}
+}
+
+// bytesOf reads a fact; 0 where there is none.
+func bytesOf(fact string) int64 {
+	n, err := strconv.ParseInt(fact, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// shownSteps of each boot are told.
+const shownSteps = 12
+
+func (c *TrimClaims) profiles(in TrimInput) {
+	subsystems := map[string]*TrimSubsystem{}
+	for _, target := range c.Targets {
+		p := in.Profiles[target]
+		if p == nil {
+			continue
+		}
+		one := TrimProfile{Target: target, Lines: p.Lines}
+		for _, ph := range p.Phases {
+			if ph.Found {
+				one.Phases = append(one.Phases, TrimPhase{ph.Name, ph.Took.Seconds(), ph.Lines})
+			}
+		}
+		for _, st := range p.Steps[:min(shownSteps, len(p.Steps))] {
+			one.Steps = append(one.Steps, TrimStep{st.At.Seconds(), st.Took.Seconds(), st.Line})
+		}
+		c.Profiles = append(c.Profiles, one)
+		for _, sub := range p.Subsystems {
+			if subsystems[sub.Name] == nil {
+				subsystems[sub.Name] = &TrimSubsystem{sub.Name, map[string]int{}, map[string]float64{}}
+			}
+			subsystems[sub.Name].Lines[target] = sub.Lines
+			subsystems[sub.Name].Seconds[target] = max(sub.Own, sub.Steps, time.Duration(0)).Seconds()
+		}
+	}
+	for _, sub := range subsystems {
+		c.Causes = append(c.Causes, *sub)
+	}
+	slices.SortFunc(c.Causes, func(x, y TrimSubsystem) int {
+		return cmp.Or(cmp.Compare(y.Seconds[c.Control], x.Seconds[c.Control]), cmp.Compare(x.Name, y.Name))
+	})
+	for _, p := range in.Published.Phases {
+		c.Phases = append(c.Phases, TrimPhase{Name: p.What + " (lines " + p.Lines + ")", Seconds: p.Seconds})
+	}
+}
+
+// span finds a stretch, nil for none.
+func (c *TrimClaims) span(name string) *TrimSpan {
+	i := slices.IndexFunc(c.Spans, func(s TrimSpan) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &c.Spans[i]
+}
+
+// claims recomputes the published speedups, and asks each of every trimmed target.
+func (c *TrimClaims) claims(d *published.ContainerVMTrim) []CheckedClaim {
+	var out []CheckedClaim
+	for _, of := range []struct{ result, span string }{{"kernel", "kernel up"}, {"initrd", "initrd"}, {"modules", "modules"}, {"total", "total"}} {
+		r := d.Results[of.result]
+		ratio := r.Before / r.After
+		text, computed := fmt.Sprintf("Trimming makes %q %.2f times as fast.", of.result, r.Speedup), fmt.Sprintf("%.3f s by %.3f s: %.2f", r.Before, r.After, ratio)
+		if r.BeforeTable > 0 {
+			computed += fmt.Sprintf("; by its own table 4-1 %.3f s by %.3f s: %.2f", r.BeforeTable, r.After, r.BeforeTable/r.After)
+		}
+		claim := CheckedClaim{PublishedClaim: judged(ratio > r.Speedup-0.01 && ratio < r.Speedup+0.01, text, "%s", computed)}
+		if s := c.span(of.span); s != nil {
+			for _, target := range c.Targets {
+				if e, ok := s.Speedup[target]; ok {
+					verdict := NotBorne
+					if e.Value >= r.Speedup {
+						verdict = BorneOut
+					}
+					claim.Here = append(claim.Here, HereClaim{target, fmt.Sprintf("%.2f times%s", e.Value, span(e, "%.2f", 1)), verdict})
+				}
+			}
+		}
+		out = append(out, claim)
+	}
+	return out
+}
+
+func (c *TrimClaims) findings() []string {
+	var out []string
+	first := c.span("first container")
+	if first == nil {
+		return nil
+	}
+	if e, ok := first.Here[c.Control]; ok {
+		out = append(out, fmt.Sprintf("%s: %.1f s%s from the request to the first container's payload.", c.Control, e.Value, span(e, "%.1f", 1)))
+	}
+	for _, target := range c.Targets {
+		e, ok := first.Speedup[target]
+		if !ok {
+			continue
+		}
+		text := fmt.Sprintf("%s: %.2f s, %.2f times as fast%s", target, first.Here[target].Value, e.Value, span(e, "%.2f", 1))
+		if k := c.span("kernel"); k != nil {
+			if r, ok := k.Speedup[target]; ok {
+				text += fmt.Sprintf("; the kernel alone %.2f times%s", r.Value, span(r, "%.2f", 1))
+			}
+		}
+		if cpu := c.span("CPU"); cpu != nil {
+			if r, ok := cpu.Speedup[target]; ok {
+				text += fmt.Sprintf("; CPU time %.2f times less%s", r.Value, span(r, "%.2f", 1))
+			}
+		}
+		out = append(out, text+".")
+	}
+	return append(append(out, c.sizes()...), c.proofs()...)
+}
+
+// proofs names the targets whose kernels fail a check, or says that none does.
+func (c *TrimClaims) proofs() []string {
+	var out []string
+	passed := 0
+	for _, p := range c.Parts {
+		var failed []string
+		for _, t := range p.Proof {
+			if !t.Good() {
+				failed = append(failed, t.Check)
+			}
+		}
+		switch {
+		case len(failed) > 0:
+			out = append(out, fmt.Sprintf("%s FAILS the proof: %s.", p.Target, strings.Join(failed, ", ")))
+		case len(p.Proof) > 0:
+			passed++
+		}
+	}
+	if passed > 0 && len(out) == 0 {
+		out = append(out, fmt.Sprintf("All %d kernels that were put to the proof pass it.", passed))
+	}
+	return out
+}
+
+// sizes says in a sentence what the smallest kernel weighs beside the control's.
+func (c *TrimClaims) sizes() []string {
+	var of, small *TrimParts
+	for i := range c.Parts {
+		p := &c.Parts[i]
+		switch {
+		case p.Image == 0:
+		case p.Target == c.Control:
+			of = p
+		case small == nil || p.Image < small.Image:
+			small = p
+		}
+	}
+	if of == nil || small == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("The kernel and initramfs of %s take %.2f + %.2f MB, those of %s %.2f + %.2f MB.",
+		of.Target, float64(of.Image)/1e6, float64(of.Initrd)/1e6, small.Target, float64(small.Image)/1e6, float64(small.Initrd)/1e6)}
+}

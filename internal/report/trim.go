@@ -1,0 +1,227 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// trimSection is boots of container hosts before and after trimming, beside the
+// published ones.
+func trimSection(c *analysis.TrimClaims) section {
+	s := section{
+		ID: "container-vm-trim", Title: "Before and after trimming, published beside this machine", Findings: c.Findings,
+		Figures: trimFigures(c), Claims: claimsGrid(c.Claims), claims: c.Claims, Note: trimNote(c), Alone: true,
+	}
+	s.Headline = c.Findings[:min(3, len(c.Findings))]
+	s.Tables = append(s.Tables, trimSpeedups(c), trimTimes(c), trimMeanings(c), trimParts(c))
+	if g := trimProof(c); len(g.Rows) > 0 {
+		s.Tables = append(s.Tables, g)
+	}
+	if len(c.Profiles) > 0 {
+		s.Tables = append(s.Tables, trimPhases(c), trimSubsystems(c))
+		for _, p := range c.Profiles[:min(2, len(c.Profiles))] {
+			s.Tables = append(s.Tables, trimSteps(p))
+		}
+	}
+	return s
+}
+
+// trimBars are the parts of a boot one after another, and the spans that they are.
+var trimBars = []struct{ name, span string }{
+	{"monitor", "monitor"}, {"kernel", "kernel"}, {"initramfs and init", "initrd"}, {"systemd to sysinit", "modules"},
+}
+
+// trimFigures are the boots as bars on one axis, before above after.
+func trimFigures(c *analysis.TrimClaims) []figure {
+	f := figure{Title: "Boots on this machine: from the request to the first container's payload", Y: axis{Label: "s"}}
+	for _, target := range c.Targets {
+		total, ok := spanOf(c, "first container", target)
+		if !ok {
+			continue
+		}
+		b := bar{Name: target, Look: lookMeasured}
+		if known(total.Interval) {
+			b.Low, b.High = total.Interval.Low, total.Interval.High
+		}
+		left := total.Value
+		for _, p := range trimBars {
+			if e, ok := spanOf(c, p.span, target); ok && e.Value > 0 && e.Value < left {
+				b.Parts = append(b.Parts, part{p.name, e.Value})
+				left -= e.Value
+			}
+		}
+		b.Parts = append(b.Parts, part{"engine and container", left})
+		f.Bars = append(f.Bars, b)
+	}
+	if len(f.Bars) == 0 {
+		return nil
+	}
+	return []figure{f}
+}
+
+func spanOf(c *analysis.TrimClaims, name, target string) (analysis.Estimate, bool) {
+	for _, s := range c.Spans {
+		if s.Name == name {
+			e, ok := s.Here[target]
+			return e, ok
+		}
+	}
+	return analysis.Estimate{}, false
+}
+
+// short is a target's name without the family's.
+func short(target string) string { return strings.TrimPrefix(target, "vm/") }
+
+func trimHead(c *analysis.TrimClaims, first string, with bool) []string {
+	head := []string{first}
+	for _, target := range c.Targets {
+		if with || target != c.Control {
+			head = append(head, short(target))
+		}
+	}
+	return head
+}
+
+// trimSpeedups are the ratios of the control to each target.
+func trimSpeedups(c *analysis.TrimClaims) shownGrid {
+	g := shownGrid{Title: "How many times less than " + c.Control, Head: append(trimHead(c, "stretch", false), "published")}
+	for _, s := range c.Spans {
+		row := []string{s.Name}
+		for _, target := range c.Targets {
+			if target == c.Control {
+				continue
+			}
+			cell := missing
+			if e, ok := s.Speedup[target]; ok {
+				cell = number(e.Value, 2) + plusMinus(e)
+			}
+			row = append(row, cell)
+		}
+		cell := ""
+		if p := s.PublishedSpeedup(); p > 0 {
+			cell = number(p, 2)
+		}
+		g.Rows = append(g.Rows, append(row, cell))
+	}
+	return g
+}
+
+func trimTimes(c *analysis.TrimClaims) shownGrid {
+	g := shownGrid{Title: "Milestones on the host's clock", Head: append(trimHead(c, "stretch", true), "published before", "published after")}
+	for _, s := range c.Spans {
+		row := []string{s.Name}
+		for _, target := range c.Targets {
+			cell := missing
+			if e, ok := s.Here[target]; ok {
+				cell = human(s.Metric.Unit, e.Value, e.Interval)
+			}
+			row = append(row, cell)
+		}
+		if s.Before > 0 {
+			row = append(row, human(sample.Seconds, s.Before, analysis.Interval{}), human(sample.Seconds, s.After, analysis.Interval{}))
+		} else {
+			row = append(row, "", "")
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+func trimMeanings(c *analysis.TrimClaims) shownGrid {
+	g := shownGrid{Title: "What the stretches are", Words: true, Head: []string{"stretch", "from what to what"}}
+	for _, s := range c.Spans {
+		g.Rows = append(g.Rows, []string{s.Name, s.Meaning})
+	}
+	return g
+}
+
+func trimParts(c *analysis.TrimClaims) shownGrid {
+	g := shownGrid{Title: "What is booted", Words: true, Head: []string{"target", "kernel, MB", "initramfs, MB", "configuration", "kernel", "what it is"}}
+	for _, p := range c.Parts {
+		initrd := "none"
+		if p.Initrd > 0 {
+			initrd = fmt.Sprintf("%.2f", float64(p.Initrd)/1e6)
+		}
+		g.Rows = append(g.Rows, []string{p.Target, fmt.Sprintf("%.2f", float64(p.Image)/1e6), initrd, p.Symbols, p.Kernel, p.What})
+	}
+	return g
+}
+
+// trimProof is what works in each target's kernel: a row for each check.
+func trimProof(c *analysis.TrimClaims) shownGrid {
+	g := shownGrid{Title: "The proof: what containers need of each kernel", Words: true, Head: trimHead(c, "check", true)}
+	rows := map[string][]string{}
+	var order []string
+	for i, p := range c.Parts {
+		for _, t := range p.Proof {
+			if rows[t.Check] == nil {
+				rows[t.Check] = slices.Repeat([]string{missing}, len(c.Parts))
+				order = append(order, t.Check)
+			}
+			rows[t.Check][i] = t.Result
+		}
+	}
+	for _, check := range order {
+		g.Rows = append(g.Rows, append([]string{check}, rows[check]...))
+	}
+	return g
+}
+
+// trimPhases are the published log's five phases, here by the kernel's clock.
+func trimPhases(c *analysis.TrimClaims) shownGrid {
+	g := shownGrid{Title: "Phases of the console, as the published log is cut, s", Head: []string{"boot", "ACPI", "early init", "PCI", "USB", "modules", "lines"}}
+	for _, p := range c.Profiles {
+		row := make([]string, len(g.Head))
+		row[0], row[len(row)-1] = p.Target, fmt.Sprint(p.Lines)
+		for i, name := range g.Head[1 : len(row)-1] {
+			row[i+1] = missing
+			for _, ph := range p.Phases {
+				if ph.Name == name {
+					row[i+1] = number(ph.Seconds, 3)
+				}
+			}
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	row := []string{"· published, before"}
+	for _, p := range c.Phases {
+		row = append(row, number(p.Seconds, 3))
+	}
+	if len(row) == len(g.Head)-1 {
+		g.Rows = append(g.Rows, append(row, ""))
+	}
+	return g
+}
+
+// trimSubsystems are the kernel's parts by their console lines.
+func trimSubsystems(c *analysis.TrimClaims) shownGrid {
+	g := shownGrid{Title: "Parts of the kernel: console lines, and ms before them", Head: []string{"part"}}
+	for _, p := range c.Profiles {
+		g.Head = append(g.Head, short(p.Target)+" lines", "ms")
+	}
+	for _, s := range c.Causes {
+		row := []string{s.Name}
+		for _, p := range c.Profiles {
+			row = append(row, fmt.Sprint(s.Lines[p.Target]), number(s.Seconds[p.Target]*1e3, 0))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+func trimSteps(p analysis.TrimProfile) shownGrid {
+	g := shownGrid{Title: "Costliest steps of " + p.Target + ": the time before a line", Words: true, Head: []string{"at, s", "took, ms", "line"}}
+	for _, s := range p.Steps {
+		g.Rows = append(g.Rows, []string{number(s.At, 3), number(s.Took*1e3, 1), s.Line})
+	}
+	return g
+}
+
+func trimNote(c *analysis.TrimClaims) string {
+	return "± is half the 95 % interval; ratios are taken within blocks. All stretches are differences of marks on the host's clock; phases, parts and steps are one kept boot's, by its kernel's own clock. " +
+		"Whether the machines ran under KVM or were emulated stands among the targets' facts. Published: seconds of another machine and another kernel; only their ratios compare. Source: " + c.Citation
+}

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// logFile is where the log of a trial's instance is kept, below the run's directory.
+func (r *Run) logFile(seq int) string {
+	return filepath.Join(r.dir, "logs", fmt.Sprintf("%d.log.gz", seq))
+}
+
+// KeepLog keeps the log of an instance of the trial seq. A trial that is done
+// again replaces its log.
+func (r *Run) KeepLog(seq int, log []byte) error {
+	file := r.logFile(seq)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return full(fmt.Errorf("log: %w", err))
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), ".log.*")
+	if err != nil {
+		return full(fmt.Errorf("log: %w", err))
+	}
+	packed := gzip.NewWriter(f)
+	_, err = packed.Write(log)
+	err = errors.Join(err, packed.Close(), f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		return full(errors.Join(fmt.Errorf("log %s: %w", file, err), os.Remove(f.Name())))
+	}
+	return nil
+}
+
+// Log reads what was kept of the trial seq. ok is false where nothing was.
+func (r *Run) Log(seq int) (log []byte, ok bool, err error) {
+	f, err := os.Open(r.logFile(seq))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("log: %w", err)
+	}
+	defer f.Close()
+	unpacked, err := gzip.NewReader(f)
+	if err == nil {
+		log, err = io.ReadAll(unpacked)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("log %s: %w: %w", f.Name(), err, ErrCorrupt)
+	}
+	return log, true, nil
+}

@@ -1,0 +1,189 @@
+package vm
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/tarelab/tare/internal/kernel/trim"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// arm is one way to boot the container host and to start containers in it.
+type arm struct {
+	name    string           // after "vm/"
+	machine string           // its VMM
+	packed  trim.Compression // of the trimmed kernel; "" is the distribution's kernel with its initramfs
+	systemd bool             // the first process; else it is the agent
+	run     func(spec target.Spec) []string
+	append  []string
+	why     string
+}
+
+// stock reports whether the arm boots what the distribution ships.
+func (a arm) stock() bool { return a.packed == "" }
+
+// arms are all of them, the control first.
+func arms() []arm {
+	return []arm{
+		{name: "stock", machine: "qemu/q35", systemd: true, run: dockerRun,
+			why: "the distribution's cloud kernel, its initramfs, systemd, Docker"},
+		{name: "trimmed", machine: "qemu/q35", packed: "lz4", systemd: true, run: dockerRun,
+			why: "a kernel of what containers need, no initramfs; the same disk"},
+		{name: "trimmed-masked", machine: "qemu/q35", packed: "lz4", systemd: true, run: dockerRun, append: masks(),
+			why: "and without the units that no container needs"},
+		{name: "trimmed-engine", machine: "qemu/q35", packed: "lz4", run: engineRun,
+			why: "no systemd: tare's agent is the first process and starts dockerd"},
+		{name: "trimmed-runc", machine: "qemu/q35", packed: "lz4", run: runtimeRun("runc"),
+			why: "no engine: the agent starts runc"},
+		{name: "trimmed-crun", machine: "qemu/q35", packed: "lz4", run: runtimeRun("crun"),
+			why: "no engine: the agent starts crun"},
+		{name: "trimmed-pvh", machine: "qemu/q35", packed: "none", systemd: true, run: dockerRun,
+			why: "the kernel as an ELF image, which nothing has to unpack"},
+		{name: "trimmed-microvm", machine: "qemu/microvm", packed: "none", systemd: true, run: dockerRun,
+			why: "and on a machine without PCI"},
+	}
+}
+
+// masked are the units that cost boot time and that containers do without: clean-up
+// and update timers, terminals, logins, clocks of hardware.
+var masked = []string{
+	"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
+	"man-db.timer", "systemd-tmpfiles-clean.timer", "logrotate.timer", "getty@tty1.service", "getty-static.service", "serial-getty@ttyS0.service",
+	"systemd-logind.service", "systemd-user-sessions.service", "systemd-ask-password-wall.path", "systemd-ask-password-console.path",
+	"systemd-update-utmp.service", "systemd-update-utmp-runlevel.service", "systemd-random-seed.service", "systemd-pstore.service",
+	"systemd-machine-id-commit.service", "systemd-binfmt.service", "proc-sys-fs-binfmt_misc.automount", "apparmor.service", "modprobe@drm.service",
+	"modprobe@efi_pstore.service", "modprobe@configfs.service", "modprobe@fuse.service", "sys-kernel-debug.mount", "sys-kernel-tracing.mount",
+	"dev-hugepages.mount", "dev-mqueue.mount", "systemd-timesyncd.service", "keyboard-setup.service", "console-setup.service",
+}
+
+func masks() []string {
+	var all []string
+	for _, unit := range masked {
+		all = append(all, "systemd.mask="+unit)
+	}
+	return all
+}
+
+// Where things lie in the disk of the container host.
+const (
+	hostAgent   = "/usr/lib/tare/agent"
+	hostRootfs  = "/var/lib/tare/rootfs"    // the workbench, for runtimes
+	hostArchive = "/var/lib/tare/image.tar" // and for Docker; only until it is loaded
+	hostImage   = "tare/workbench:latest"
+)
+
+// hostEnv is that of programs in the container host.
+var hostEnv = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C"}
+
+// dockerRun is the payload as a user starts it.
+func dockerRun(spec target.Spec) []string {
+	args := []string{"/usr/bin/docker", "run", "--rm"}
+	if spec.Stdio.Stdin != nil {
+		args = append(args, "-i")
+	}
+	for _, e := range spec.Env {
+		args = append(args, "-e", e)
+	}
+	if spec.Cwd != "" {
+		args = append(args, "-w", spec.Cwd)
+	}
+	if spec.User != (target.User{}) {
+		args = append(args, "-u", fmt.Sprintf("%d:%d", spec.User.UID, spec.User.GID))
+	}
+	l := spec.Limits
+	if l.CPUs > 0 {
+		args = append(args, "--cpus", fmt.Sprint(l.CPUs))
+	}
+	if l.CPUSet != "" {
+		args = append(args, "--cpuset-cpus", l.CPUSet)
+	}
+	if l.Memory > 0 {
+		args = append(args, "--memory", fmt.Sprint(l.Memory))
+	}
+	if l.Pids > 0 {
+		args = append(args, "--pids-limit", fmt.Sprint(l.Pids))
+	}
+	return append(append(args, hostImage), spec.Args...)
+}
+
+// engineScript starts the engine, whose socket takes requests before it can
+// answer them, and becomes its arguments.
+const engineScript = `dockerd >/run/dockerd.log 2>&1 &
+until [ -S /run/docker.sock ]; do sleep 0.05; done
+exec "$@"`
+
+func engineRun(spec target.Spec) []string {
+	return append([]string{"/bin/sh", "-c", engineScript, "sh"}, dockerRun(spec)...)
+}
+
+// runtimeScript makes a bundle of a configuration, and its container.
+const runtimeScript = `mkdir -p /run/bundle && printf %s "$2" >/run/bundle/config.json && exec "$1" run --bundle /run/bundle tare`
+
+func runtimeRun(runtime string) func(target.Spec) []string {
+	return func(spec target.Spec) []string {
+		return []string{"/bin/sh", "-c", runtimeScript, "sh", runtime, string(bundleOf(spec))}
+	}
+}
+
+// bundleOf is the configuration of a bundle.
+func bundleOf(spec target.Spec) []byte {
+	config, err := json.Marshal(hostBundle(spec))
+	if err != nil {
+		panic(err) // it holds numbers and texts alone
+	}
+	return config
+}
+
+// hostBundle is what Docker gives a container, as far as a payload sees it.
+func hostBundle(spec target.Spec) *specs.Spec {
+	bounds := []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW", "CAP_SETGID", "CAP_SETUID",
+		"CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE"}
+	cwd := spec.Cwd
+	if cwd == "" {
+		cwd = "/"
+	}
+	process := &specs.Process{Args: spec.Args, Env: spec.Env, Cwd: cwd, User: specs.User{UID: spec.User.UID, GID: spec.User.GID},
+		Capabilities: &specs.LinuxCapabilities{Bounding: bounds}, NoNewPrivileges: true}
+	if spec.User.UID == 0 {
+		process.Capabilities.Effective, process.Capabilities.Permitted = bounds, bounds
+	}
+	resources := &specs.LinuxResources{}
+	l := spec.Limits
+	if l.Memory > 0 {
+		resources.Memory = &specs.LinuxMemory{Limit: &l.Memory}
+	}
+	if l.Pids > 0 {
+		resources.Pids = &specs.LinuxPids{Limit: &l.Pids}
+	}
+	if l.CPUs > 0 || l.CPUSet != "" {
+		resources.CPU = &specs.LinuxCPU{Cpus: l.CPUSet}
+	}
+	if l.CPUs > 0 {
+		period := uint64(100_000)
+		quota := int64(l.CPUs * float64(period))
+		resources.CPU.Period, resources.CPU.Quota = &period, &quota
+	}
+	return &specs.Spec{
+		Version: "1.0.2", Hostname: "tare", Root: &specs.Root{Path: hostRootfs}, Process: process, Mounts: hostMounts(),
+		Linux: &specs.Linux{CgroupsPath: "/tare", Resources: resources, Namespaces: []specs.LinuxNamespace{
+			{Type: specs.PIDNamespace}, {Type: specs.NetworkNamespace}, {Type: specs.IPCNamespace}, {Type: specs.UTSNamespace},
+			{Type: specs.MountNamespace}, {Type: specs.CgroupNamespace},
+		}},
+	}
+}
+
+func hostMounts() []specs.Mount {
+	var all []specs.Mount
+	for _, m := range []string{
+		"/proc proc nosuid,noexec,nodev", "/dev tmpfs nosuid,strictatime,mode=755,size=65536k",
+		"/dev/pts devpts nosuid,noexec,newinstance,ptmxmode=0666,mode=0620,gid=5", "/dev/shm tmpfs nosuid,noexec,nodev,mode=1777,size=65536k",
+		"/dev/mqueue mqueue nosuid,noexec,nodev", "/sys sysfs nosuid,noexec,nodev,ro", "/sys/fs/cgroup cgroup nosuid,noexec,nodev,relatime,ro",
+	} {
+		f := strings.Fields(m)
+		all = append(all, specs.Mount{Destination: f[0], Type: f[1], Source: f[1], Options: strings.Split(f[2], ",")})
+	}
+	return all
+}

@@ -1,0 +1,198 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/vmm"
+)
+
+// hostMemory is a container host's, where the user does not say.
+const hostMemory = 1 << 30
+
+// hostOff is how long a container host may take to shut down.
+const hostOff = 60 * time.Second
+
+// Host is a driver whose payloads run as containers in a virtual machine that
+// is booted for each of them: from its exec to its power-off, all is the trial.
+type Host struct {
+	*Driver // of its VMM
+	arm     arm
+	made    *made
+}
+
+// hosts are the drivers of all arms; the kernels are made for one architecture.
+func hosts(lab target.Lab, home *home) []target.Driver {
+	if runtime.GOARCH != "amd64" {
+		return nil
+	}
+	var all []target.Driver
+	kept := newMade(lab, home)
+	for _, a := range arms() {
+		if v, ok := vmm.ByName(a.machine); ok {
+			all = append(all, &Host{Driver: &Driver{lab: lab, vmm: v, home: home}, arm: a, made: kept})
+		}
+	}
+	return all
+}
+
+// Name implements target.Driver.
+func (h *Host) Name() string { return "vm/" + h.arm.name }
+
+// Properties implements target.Driver.
+func (h *Host) Properties() target.Properties {
+	order := slices.IndexFunc(arms(), func(a arm) bool { return a.name == h.arm.name })
+	return target.Properties{Family: "vm", NeedsRoot: true, Isolated: true, MaxParallel: 4, StreamBytes: 8 << 20, StartTime: 30 * time.Second,
+		Order: 700 + order, Memory: hostMemory, AddsEnv: []string{"PATH", "HOSTNAME", "HOME"}}
+}
+
+// Make implements target.Maker: the disk, which a boot of the distribution's
+// kernel completes, and the kernel.
+func (h *Host) Make(ctx context.Context, tell func(string)) error {
+	if _, err := h.Locate(); err != nil {
+		return err
+	}
+	return h.made.locked(ctx, tell, func() error {
+		disk, err := h.made.disk(ctx, h, h.lab.TestImage, tell)
+		if err != nil {
+			return err
+		}
+		if !h.arm.stock() {
+			if _, err := h.made.trimmed(ctx, h.arm.packed, tell); err != nil {
+				return err
+			}
+		}
+		return h.made.prove(ctx, h, disk, tell)
+	})
+}
+
+// Check says what the arm is made of. It boots nothing: a boot takes half a
+// minute, and that of the disk's making has proven it.
+func (h *Host) Check(ctx context.Context) (target.Facts, error) {
+	path, err := h.Locate()
+	if err != nil {
+		return target.Facts{}, err
+	}
+	facts := target.Facts{Path: path, Notes: map[string]string{"arm": h.arm.why}}
+	if facts.Version, err = h.version(ctx, path); err != nil {
+		return facts, err
+	}
+	if !h.made.there(h.lab.TestImage, h.arm) {
+		return facts, h.cannot("tare run container-vm-trim makes them", "its disk or its kernel is not made yet")
+	}
+	notes, err := h.made.notes(ctx, h.arm)
+	maps.Copy(facts.Notes, notes)
+	return facts, err
+}
+
+// Prepare implements target.Driver.
+func (h *Host) Prepare(ctx context.Context, spec target.Spec, dir string) (target.Instance, error) {
+	path, err := h.Locate()
+	if err != nil {
+		return nil, err
+	}
+	if len(spec.Mounts) > 0 {
+		return nil, h.cannot("", "a guest shares no file or directory with the host, and %s is to be mounted at %s", spec.Mounts[0].Source, spec.Mounts[0].Target)
+	}
+	if spec.Image == "" {
+		return nil, h.cannot("", "a container host takes images, and %s is a directory", spec.Rootfs)
+	}
+	disk, err := h.made.disk(ctx, h, spec.Image, func(string) {})
+	if err != nil {
+		return nil, err
+	}
+	m, err := h.machineOf(ctx, path, h.arm)
+	if err != nil {
+		return nil, err
+	}
+	m.Disks = []vmm.Disk{{Path: disk}}
+	i, err := h.boot(ctx, path, m, h.inside(spec), dir)
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// inside is a spec as the agent is asked for it: the container's start.
+func (h *Host) inside(spec target.Spec) target.Spec {
+	out := spec
+	out.Args, out.Env, out.Cwd, out.User, out.Limits = h.arm.run(spec), hostEnv, "", target.User{}, target.Limits{}
+	return out
+}
+
+// machineOf is the machine of an arm, without its disk.
+func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, error) {
+	m := vmm.Machine{Agent: true, CPUs: h.cpus(target.Limits{}), Memory: hostMemory}
+	if h.lab.Guest.Memory > 0 {
+		m.Memory = h.lab.Guest.Memory
+	}
+	if err := h.affordable(m.Memory); err != nil {
+		return m, err
+	}
+	g, err := h.home.kernelFor(ctx, h.Driver)
+	if err != nil {
+		return m, err
+	}
+	if m.Accel, _, err = h.home.acceleration(ctx, h.Driver, path, g); err != nil {
+		return m, err
+	}
+	if a.stock() {
+		m.Kernel, m.Initrd, err = h.made.stock(ctx)
+	} else {
+		m.Kernel, err = h.made.trimmed(ctx, a.packed, func(string) {})
+	}
+	if err != nil {
+		return m, err
+	}
+	m.Append = append([]string{"root=/dev/vda", "rw", "panic=-1"}, a.append...)
+	if !a.systemd {
+		m.Append = append(m.Append, "init="+hostAgent, "tare_host=1")
+	}
+	if h.lab.Guest.Append != "" {
+		m.Append = append(m.Append, h.lab.Guest.Append)
+	}
+	return m, nil
+}
+
+// hostInstance is one boot of a container host.
+type hostInstance struct{ *instance }
+
+// Log implements target.Logger.
+func (i hostInstance) Log() []byte { return i.vm.Console() }
+
+// boot prepares a machine whose agent runs spec.
+func (h *Host) boot(ctx context.Context, path string, m vmm.Machine, spec target.Spec, dir string) (hostInstance, error) {
+	i := &instance{driver: h.Driver, spec: spec, memory: m.Memory, off: hostOff, result: make(chan result, 1)}
+	milestones := vmm.Milestones(func(name string) { i.mark(target.Phase(name)) })
+	err := i.open(ctx, vmm.Config{VMM: h.vmm, Path: path, Machine: m, Dir: dir, Launcher: h.lab.LaunchPath, Cgroup: payloadGroup(spec),
+		Mark: func(at vmm.Mark) { i.mark(target.Phase(at)) }, Line: milestones, Patience: hostPatience})
+	if err != nil {
+		return hostInstance{}, closed(i, err)
+	}
+	return hostInstance{i}, nil
+}
+
+// hostPatience is for machines that hang: engines start in their own time, and a
+// busy host gives a boot a tenth of its CPUs.
+var hostPatience = map[vmm.Mark]time.Duration{
+	vmm.MarkFirstByte: time.Minute, vmm.MarkKernel: time.Minute, vmm.MarkInit: 3 * time.Minute, vmm.MarkAgent: 5 * time.Minute,
+}
+
+func closed(i *instance, err error) error {
+	if cerr := i.Close(); cerr != nil {
+		return fmt.Errorf("%w; %w", err, cerr)
+	}
+	return err
+}
+
+// firstWords is the beginning of what a program said, for an error.
+func firstWords(text []byte) string {
+	s := strings.TrimSpace(string(text))
+	return s[max(0, len(s)-500):]
+}

@@ -1,0 +1,108 @@
+package vm
+
+import (
+	"context"
+	_ "embed" // the script
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/vmm"
+)
+
+// proofScript says of a running container host what works in it.
+//
+//go:embed proof.sh
+var proofScript string
+
+// shutdownCheck is the check that the script cannot make itself.
+const shutdownCheck = "clean shutdown"
+
+// proofBundle is the configuration of the container that runtimes prove
+// themselves by.
+func proofBundle() []byte {
+	return bundleOf(target.Spec{Args: []string{"/bin/busybox", "true"}, Env: hostEnv})
+}
+
+// A proofLine is one check and what came of it: "ok", or what failed.
+type proofLine struct {
+	Check  string `json:"check"`
+	Result string `json:"result"`
+}
+
+// proofFile keeps a kernel's proof, by all that it holds for.
+func (m *made) proofFile(a arm, k vmm.Kernel) string {
+	return filepath.Join(m.dir, "proof-"+digest(k.Digest, a.machine, m.baseDir(), proofScript)[:16]+".json")
+}
+
+// prove boots an arm's kernel with systemd once and runs the proof in it. A kernel
+// that fails a check is no error: its reports say so.
+func (m *made) prove(ctx context.Context, h *Host, disk string, tell func(string)) error {
+	a := h.arm
+	a.systemd, a.append = true, nil
+	k, err := m.kernelOf(ctx, a)
+	if err != nil {
+		return err
+	}
+	file := m.proofFile(a, k)
+	if _, err := os.Stat(file); err == nil {
+		return nil
+	}
+	tell("proving that containers run in it (one boot)")
+	out, err := m.once(ctx, h, a, vmm.Disk{Path: disk}, proofScript)
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
+	lines := proofLines(out, err)
+	text, err := json.MarshalIndent(lines, "", "  ")
+	if err == nil {
+		err = os.WriteFile(file, append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		return target.Labf("keep the proof: %w", err)
+	}
+	return nil
+}
+
+// proofLines reads what the script printed. failed is why it ended early, nil
+// where it did not.
+func proofLines(out outcome, failed error) []proofLine {
+	var lines []proofLine
+	for line := range strings.Lines(string(out.text)) {
+		if check, result, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
+			lines = append(lines, proofLine{check, result})
+		}
+	}
+	off := "ok"
+	switch {
+	case failed != nil:
+		off = "failed: " + firstLine(failed)
+	case !out.off:
+		off = fmt.Sprintf("failed: it had not powered off after %v", hostOff)
+	}
+	return append(lines, proofLine{shutdownCheck, off})
+}
+
+// proven adds what was proven of an arm's kernel to its facts, numbered, because
+// facts have no order.
+func (m *made) proven(a arm, k vmm.Kernel, notes map[string]string) error {
+	text, err := os.ReadFile(m.proofFile(a, k))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var lines []proofLine
+	if err == nil {
+		err = json.Unmarshal(text, &lines)
+	}
+	if err != nil {
+		return target.Labf("the kept proof: %w", err)
+	}
+	for i, l := range lines {
+		notes[fmt.Sprintf("proof %02d %s", i+1, l.Check)] = l.Result
+	}
+	return nil
+}

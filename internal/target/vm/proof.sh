@@ -1,0 +1,87 @@
+#!/bin/sh
+# proof: does a kernel do what container hosts need of it? Runs in the guest as
+# root, once the engine is up. Of each check it prints one line: its name, a
+# tab, "ok" or what went wrong.
+image=tare/workbench:latest
+work=$(mktemp -d)
+exec 3>&1 >>"$work/said" 2>&1
+
+# check NAME COMMAND...: it must succeed.
+check() {
+	name=$1
+	shift
+	: >"$work/said"
+	if "$@"; then
+		printf '%s\tok\n' "$name" >&3
+	else
+		printf '%s\tfailed: %s\n' "$name" "$(tail -n 3 "$work/said" | tr '\n\t' '  ')" >&3
+	fi
+}
+
+run() { docker run --rm "$@"; }
+
+# outside: a server in a network namespace that knows no way to the bridge's
+# addresses, so that only a masqueraded packet gets an answer.
+outside() {
+	ip netns add outside && ip link add out0 type veth peer name out1 && ip link set out1 netns outside &&
+		ip addr add 10.99.0.1/24 dev out0 && ip link set out0 up &&
+		ip netns exec outside ip addr add 10.99.0.2/24 dev out1 && ip netns exec outside ip link set out1 up || return 1
+	mkdir -p "$work/www" && echo masqueraded >"$work/www/page" && ip netns exec outside busybox httpd -p 80 -h "$work/www"
+}
+
+address() { run "$image" /bin/busybox ip -4 addr show eth0 | grep 'inet 172\.'; }
+masquerade() { outside && run "$image" /bin/busybox wget -q -T 20 -O - http://10.99.0.2/page | grep masqueraded; }
+port() {
+	docker run -d --rm --name served -p 8080:80 "$image" /bin/busybox httpd -f -p 80 -h /etc || return 1
+	got=1
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		if ip netns exec outside busybox wget -q -T 5 -O - http://10.99.0.1:8080/hostname; then
+			got=0
+			break
+		fi
+		sleep 0.5
+	done
+	docker kill served
+	return $got
+}
+overlay() { [ "$(docker info -f '{{.Driver}}')" = overlay2 ] && run "$image" /bin/busybox sh -c 'echo a >/written && [ "$(cat /written)" = a ]'; }
+memory() {
+	run --memory 16m --memory-swap 16m "$image" /bin/busybox tail /dev/zero
+	[ $? = 137 ]
+}
+throttled() { run --cpus 0.1 "$image" /bin/busybox sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; grep "nr_throttled [1-9]" /sys/fs/cgroup/cpu.stat'; }
+pids() { ! run --pids-limit 6 "$image" /bin/busybox sh -c 'for i in 1 2 3 4 5 6 7 8 9; do sleep 2 & done; wait'; }
+refused() {
+	echo '{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["mkdir","mkdirat"],"action":"SCMP_ACT_ERRNO"}]}' >"$work/deny.json"
+	! run --security-opt seccomp="$work/deny.json" "$image" /bin/busybox mkdir /made && grep -q 'not permitted' "$work/said" &&
+		run "$image" /bin/busybox grep 'Seccomp:.*2' /proc/self/status
+}
+built() {
+	printf 'FROM %s\nRUN ["/bin/busybox", "touch", "/first"]\nRUN ["/bin/busybox", "test", "-f", "/first"]\n' "$image" >"$work/Dockerfile"
+	docker build -q -t two-steps "$work" && run two-steps /bin/busybox test -f /first
+}
+many() {
+	for i in 1 2 3 4 5 6 7 8 9 10; do docker run -d --name "many$i" "$image" /bin/busybox sleep 600 & done
+	wait
+	[ "$(docker ps -q --filter name=many | wc -l)" = 10 ]
+	got=$?
+	docker rm -f many1 many2 many3 many4 many5 many6 many7 many8 many9 many10
+	return $got
+}
+runtime() { "$1" run --bundle /usr/lib/tare proof; }
+nerd() { ctr run --rm --rootfs /var/lib/tare/rootfs proof /bin/busybox true; }
+
+check 'docker run' run "$image" /bin/busybox true
+check 'bridge and address' address
+check 'masqueraded packet' masquerade
+check 'published port' port
+check 'overlay2 write' overlay
+check 'memory limit kills' memory
+check 'CPU limit throttles' throttled
+check 'pids limit' pids
+check 'seccomp refuses' refused
+check 'build of two steps' built
+check '10 containers at once' many
+check 'crun' runtime crun
+check 'runc' runtime runc
+check 'containerd' nerd
