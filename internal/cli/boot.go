@@ -21,7 +21,7 @@ func bootCommand(env *Env) *cobra.Command {
 		Args:  noSubcommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(bootProfileCommand(env))
+	c.AddCommand(bootRunCommand(env), bootProfileCommand(env))
 	return c
 }
 

@@ -48,7 +48,7 @@ func (b *bytesValue) Set(text string) error {
 // guestOf reads the flags; a command without them has none set.
 func guestOf(flags *pflag.FlagSet) target.Guest {
 	var g target.Guest
-	if flags.Lookup("kernel") == nil {
+	if flags.Lookup("guest-append") == nil {
 		return g
 	}
 	text := func(name string) string { return flags.Lookup(name).Value.String() }

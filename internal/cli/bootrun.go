@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/sample"
+)
+
+// bootRunFlags are the options of tare boot run.
+type bootRunFlags struct {
+	vm, rootfs, more, until string
+	kernels, initrds        []string
+	memory                  bytesValue
+	boots                   int
+	timeout                 time.Duration
+	json                    bool
+}
+
+func bootRunCommand(env *Env) *cobra.Command {
+	f := bootRunFlags{memory: bytesValue{1 << 30}}
+	c := &cobra.Command{
+		Use:   "run --kernel FILE [--initrd FILE] [--rootfs IMAGE]",
+		Short: "Boot a machine of your own several times, and say when its milestones came",
+		Long: `run boots kernels in a virtual machine, each so many times, in blocks of random
+order, and stamps the lines of their serial consoles on the host's clock: the first
+byte, the kernel's banner, the initramfs freed, the kernel up, the first program,
+systemd on the real root, sysinit.target, docker0, docker.service. The machine is
+ended at the line that --until names, or ends itself. Several kernels are compared
+with the first; --initrd goes with the kernel of the same place, "none" is none.
+What a boot writes to the image is lost. The disk is /dev/vda.`,
+		Example: `  tare boot run --kernel /boot/vmlinuz-6.1.0-56-cloud-amd64 --initrd /boot/initrd.img-6.1.0-56-cloud-amd64 --rootfs disk.ext4
+  tare boot run --kernel stock --initrd initrd.img --kernel trimmed/bzImage --initrd none --rootfs disk.ext4 --boots 8
+  tare boot run --kernel vmlinux --vm qemu/microvm --until 'Run /init' --boots 20`,
+		Args: exactArgs(0),
+		RunE: func(c *cobra.Command, _ []string) error { return env.bootRun(c, &f) },
+	}
+	flags := c.Flags()
+	flags.StringArrayVar(&f.kernels, "kernel", nil, "kernel: a bzImage or an ELF image; several are compared with the first")
+	flags.StringArrayVar(&f.initrds, "initrd", nil, "initramfs of the kernel of the same place; none for none")
+	flags.StringVar(&f.rootfs, "rootfs", "", "raw image of the root disk")
+	flags.StringVar(&f.vm, "vm", "qemu/q35", "the virtual machine")
+	flags.StringVar(&f.more, "append", "", "kernel parameters beside the console's (default with --rootfs: root=/dev/vda rw)")
+	flags.StringVar(&f.until, "until", `login: |Reached target .*(multi-user\.target|Multi-User)`, "regular expression of the console's line that ends a boot")
+	flags.Var(&f.memory, "memory", "of the machine")
+	flags.IntVar(&f.boots, "boots", 6, "of each kernel; an interval takes 6")
+	flags.DurationVar(&f.timeout, "timeout", 3*time.Minute, "of one boot")
+	flags.BoolVar(&f.json, "json", false, "print as JSON")
+	return c
+}
+
+func (env *Env) bootRun(c *cobra.Command, f *bootRunFlags) error {
+	o, err := f.options()
+	if err != nil {
+		return usageError{err}
+	}
+	laboratory, err := lab.Open(c.Context(), env.config(c))
+	if err != nil {
+		return err
+	}
+	claims, err := laboratory.Boots(c.Context(), o, func(block int, kernel string) {
+		fmt.Fprintf(env.Stderr, "boot %d of %d: %s\n", block+1, o.Boots, kernel)
+	})
+	if err := errors.Join(err, laboratory.Close()); err != nil {
+		return err
+	}
+	if f.json {
+		return env.printJSON(claims)
+	}
+	env.printBoots(claims)
+	return nil
+}
+
+// options checks what the flags say.
+func (f *bootRunFlags) options() (lab.BootOptions, error) {
+	o := lab.BootOptions{VM: f.vm, Append: f.more, Memory: f.memory.bytes, CPUs: min(2, runtime.NumCPU()), Boots: f.boots, Timeout: f.timeout}
+	var err error
+	switch {
+	case len(f.kernels) == 0:
+		return o, errors.New("--kernel: name at least one kernel")
+	case len(f.initrds) > len(f.kernels):
+		return o, fmt.Errorf("--initrd: %d of them for %d kernels", len(f.initrds), len(f.kernels))
+	case f.boots < 1:
+		return o, fmt.Errorf("--boots %d: at least 1", f.boots)
+	case f.timeout <= 0:
+		return o, fmt.Errorf("--timeout %v: must be positive", f.timeout)
+	}
+	if o.Until, err = regexp.Compile(f.until); err != nil {
+		return o, fmt.Errorf("--until: %w", err)
+	}
+	if f.rootfs != "" {
+		if o.Rootfs, err = fileOf("--rootfs", f.rootfs); err != nil {
+			return o, err
+		}
+		if o.Append == "" {
+			o.Append = "root=/dev/vda rw"
+		}
+	}
+	for i, kernel := range f.kernels {
+		k := lab.BootKernel{Name: kernel}
+		if slices.Contains(f.kernels[:i], kernel) {
+			k.Name = fmt.Sprintf("%s (%d)", kernel, i+1)
+		}
+		if k.Kernel, err = fileOf("--kernel", kernel); err != nil {
+			return o, err
+		}
+		if i < len(f.initrds) && f.initrds[i] != "none" {
+			if k.Initrd, err = fileOf("--initrd", f.initrds[i]); err != nil {
+				return o, err
+			}
+		}
+		o.Kernels = append(o.Kernels, k)
+	}
+	return o, nil
+}
+
+// fileOf is the absolute path of a file that is there.
+func fileOf(flag, name string) (string, error) {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file", name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", flag, err)
+	}
+	return filepath.Abs(name)
+}
+
+func (env *Env) printBoots(c *analysis.TrimClaims) {
+	header := []any{"stretch"}
+	for i, kernel := range c.Targets {
+		header = append(header, kernel)
+		if i > 0 {
+			header = append(header, "times less")
+		}
+	}
+	t := env.table(append(header, "from what to what")...)
+	for _, s := range c.Spans {
+		row := table.Row{s.Name}
+		for i, kernel := range c.Targets {
+			row = append(row, shownEstimate(s.Here, kernel))
+			if i > 0 {
+				row = append(row, shownEstimate(s.Speedup, kernel))
+			}
+		}
+		if s.Metric.Unit == sample.Seconds {
+			t.AppendRow(append(row, s.Meaning))
+		}
+	}
+	t.Render()
+	fmt.Fprintln(env.Stdout, "\nSeconds on the host's clock: medians, with 95 % intervals from 6 boots on.")
+}
+
+// shownEstimate is a number with its interval; "" where there is none.
+func shownEstimate(of map[string]analysis.Estimate, name string) string {
+	e, ok := of[name]
+	switch {
+	case !ok:
+		return ""
+	case e.Interval.Method == analysis.MethodNone:
+		return fmt.Sprintf("%.3f", e.Value)
+	}
+	return fmt.Sprintf("%.3f [%.3f, %.3f]", e.Value, e.Interval.Low, e.Interval.High)
+}
