@@ -91,8 +91,11 @@ static void say(const char *what, const char *object, int err) {
 static int serving; /* systemd is the first process */
 
 static void power_off(void) {
-	/* systemd(1): as "systemctl start poweroff.target", without D-Bus */
-	if (serving && !kill(1, SIGRTMIN + 4))
+	/* systemd(1): SIGRTMIN+4 starts poweroff.target, by glibc's SIGRTMIN; this
+	 * program's C library has another. */
+	const int start_poweroff = 34 + 4;
+
+	if (serving && !kill(1, start_poweroff))
 		for (;;)
 			pause();
 	sync();
