@@ -172,8 +172,12 @@ func (m *made) disk(ctx context.Context, h *Host, oci string, tell func(string))
 		m.keys[oci] = key
 	}
 	file := m.diskFile(key)
-	if _, err := os.Stat(file); err == nil {
+	now := time.Now() // of last use; no measurement
+	if os.Chtimes(file, now, now) == nil {
 		return file, nil
+	}
+	if err := m.sweep(); err != nil {
+		return "", target.Labf("container host: %w", err)
 	}
 	base, err := m.base(ctx, tell)
 	if err != nil {
@@ -193,6 +197,28 @@ func (m *made) disk(ctx context.Context, h *Host, oci string, tell func(string))
 		return "", target.Labf("container host: %w", err)
 	}
 	return file, nil
+}
+
+// sweep removes disks that nobody has used for long, and what killed processes
+// left.
+func (m *made) sweep() error {
+	entries, err := os.ReadDir(m.dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			continue // another process has removed it
+		}
+		age := time.Since(info.ModTime())
+		disk, left := strings.HasPrefix(e.Name(), "disk-"), strings.HasPrefix(e.Name(), "tree-") || strings.HasSuffix(e.Name(), ".tmp")
+		if disk && age > unused || left && age > time.Hour {
+			errs = append(errs, sys.RemoveTree(filepath.Join(m.dir, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // hostUnits are the agent's: one tells of docker0 from early on, the other takes

@@ -1,0 +1,125 @@
+package vm_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/targettest"
+	"github.com/tarelab/tare/internal/target/vm"
+)
+
+// layoutOf packs a directory as an OCI layout, the same bytes each time, so that
+// the container host's disk is made once.
+func layoutOf(t *testing.T, rootfs string) string {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "layer.tar")
+	if out, err := exec.Command("tar", "-C", rootfs, "--mtime=@0", "--sort=name", "--numeric-owner", "-cf", file, ".").CombinedOutput(); err != nil {
+		t.Fatalf("tar: %v: %s", err, out)
+	}
+	layer, err := tarball.LayerFromFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := layout.Write(filepath.Join(dir, "layout"), empty.Index)
+	if err == nil {
+		err = to.AppendImage(img)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "layout")
+}
+
+// The stock container host boots to a container: its milestones come, the payload
+// acts, and its exit code comes back. The first run makes the disk, which takes
+// some minutes; no kernel is built.
+func TestContainerHost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a container host's boot takes half a minute of both CPUs")
+	}
+	if _, err := exec.LookPath("mmdebstrap"); err != nil {
+		t.Skip("mmdebstrap is not installed")
+	}
+	lab := targettest.New(t)
+	if !lab.Root {
+		t.Skip("not root: mmdebstrap makes a system's files")
+	}
+	lab.TestImage = layoutOf(t, lab.TestRootfs)
+	drivers := vm.Drivers(lab)
+	i := slices.IndexFunc(drivers, func(d target.Driver) bool { return d.Name() == "vm/stock" })
+	if i < 0 {
+		t.Skip("container hosts are made for x86-64 alone")
+	}
+	stock := drivers[i]
+	if err := stock.(target.Maker).Make(t.Context(), func(s string) { t.Log(s) }); err != nil {
+		t.Fatal(err)
+	}
+	facts, err := stock.Check(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for note, result := range facts.Notes {
+		if len(note) > 6 && note[:6] == "proof " && result != "ok" {
+			t.Errorf("%s: %s", note, result)
+		}
+	}
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	inst, err := stock.Prepare(t.Context(), target.Spec{ID: "tare-test-host", Rootfs: lab.TestRootfs, Image: lab.TestImage,
+		Args: []string{target.Mark, "--", "/bin/busybox", "sh", "-c", "exit 7"}, Env: []string{"PATH=/bin"},
+		Stdio: target.Stdio{Stdout: out, Stderr: out}}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := inst.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var mu sync.Mutex
+	var marks []target.Phase
+	if err := inst.Start(t.Context(), func(p target.Phase) {
+		mu.Lock()
+		defer mu.Unlock()
+		marks = append(marks, p)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	exit, err := inst.Wait(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := os.ReadFile(out.Name())
+	if err != nil || exit.Code != 7 || !bytes.Contains(said, []byte("\x00tare:acted\x00")) {
+		t.Errorf("exit %+v, it said %q, %v", exit, said, err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, want := range []target.Phase{"kernel", "initrd-freed", "kernel-up", "init", "root", "modules", "docker0", "docker0-up", "engine", "agent", "off"} {
+		if !slices.Contains(marks, want) {
+			t.Errorf("no mark %q among %q", want, marks)
+		}
+	}
+	if log := inst.(target.Logger).Log(); !bytes.Contains(log, []byte("Linux version")) {
+		t.Errorf("the console holds %d bytes, and no kernel's banner", len(log))
+	}
+}
