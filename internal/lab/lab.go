@@ -31,7 +31,7 @@ type Config struct {
 	PrivateEngines bool
 	// AllowSysctl: levels may change settings of the whole machine.
 	AllowSysctl bool
-	Tell           func(string) // told what takes minutes before the first trial; may be nil
+	Tell        func(string) // told what takes minutes before the first trial; may be nil
 }
 
 func (c Config) tell(what string) {
