@@ -84,7 +84,8 @@ type TrimProfile struct {
 	Target string      `json:"target"`
 	Lines  int         `json:"lines"` // of the console
 	Phases []TrimPhase `json:"phases"`
-	Steps  []TrimStep  `json:"steps"` // the costliest ones
+	Steps  []TrimStep  `json:"steps"` // the costliest first
+	End    float64     `json:"end"`   // seconds, of the last line
 }
 
 // TrimPhase is a part of a boot as the published log is cut.
@@ -96,8 +97,10 @@ type TrimPhase struct {
 
 // TrimStep is the time before a line.
 type TrimStep struct {
-	At, Took float64 // seconds
-	Line     string
+	At   float64 `json:"at"`   // seconds, of the line
+	Took float64 `json:"took"` // seconds
+	Line string  `json:"line"`
+	Part string  `json:"part"` // of the kernel; else who wrote the line
 }
 
 // TrimSubsystem is a part of the kernel with its console lines and the time
@@ -221,8 +224,8 @@ func bytesOf(fact string) int64 {
 	return n
 }
 
-// shownSteps of each boot are told.
-const shownSteps = 12
+// keptSteps of each boot are kept: those that a chart can show.
+const keptSteps = 200
 
 func (c *TrimClaims) profiles(in TrimInput) {
 	subsystems := map[string]*TrimSubsystem{}
@@ -231,14 +234,14 @@ func (c *TrimClaims) profiles(in TrimInput) {
 		if p == nil {
 			continue
 		}
-		one := TrimProfile{Target: target, Lines: p.Lines}
+		one := TrimProfile{Target: target, Lines: p.Lines, End: p.End}
 		for _, ph := range p.Phases {
 			if ph.Found {
 				one.Phases = append(one.Phases, TrimPhase{ph.Name, ph.Took.Seconds(), ph.Lines})
 			}
 		}
-		for _, st := range p.Steps[:min(shownSteps, len(p.Steps))] {
-			one.Steps = append(one.Steps, TrimStep{st.At.Seconds(), st.Took.Seconds(), st.Line})
+		for _, st := range p.Steps[:min(keptSteps, len(p.Steps))] {
+			one.Steps = append(one.Steps, TrimStep{st.At.Seconds(), st.Took.Seconds(), st.Line, st.Part()})
 		}
 		c.Profiles = append(c.Profiles, one)
 		for _, sub := range p.Subsystems {

@@ -213,9 +213,12 @@ func trimSubsystems(c *analysis.TrimClaims) shownGrid {
 	return g
 }
 
+// shownSteps of each boot stand in a table.
+const shownSteps = 12
+
 func trimSteps(p analysis.TrimProfile) shownGrid {
 	g := shownGrid{Title: "Costliest steps of " + p.Target + ": the time before a line", Words: true, Head: []string{"at, s", "took, ms", "line"}}
-	for _, s := range p.Steps {
+	for _, s := range p.Steps[:min(shownSteps, len(p.Steps))] {
 		g.Rows = append(g.Rows, []string{number(s.At, 3), number(s.Took*1e3, 1), s.Line})
 	}
 	return g

@@ -1,6 +1,7 @@
 import { figure } from "./figure";
 import { h, section } from "./dom";
 import { flames } from "./flame";
+import { bootCharts } from "./boot";
 import { networkFigures } from "./network";
 import { unixFigures } from "./unix";
 import type { Figure, Grid, Page, Section } from "./types";
@@ -9,6 +10,7 @@ import type { Figure, Grid, Page, Section } from "./types";
 const own: Record<string, (page: Page) => HTMLElement[]> = {
   "docker-on-loongson": unixFigures,
   "bridge-network": networkFigures,
+  "container-vm-trim": bootCharts,
   waits: flames("locks"),
   stacks: flames("stacks"),
 };

@@ -276,6 +276,13 @@ export interface Waits {
   flame: Frame;
 }
 
+// BootProfile is where a boot's time went, by the kernel's own clock, in seconds.
+export interface BootProfile {
+  target: string;
+  end: number;
+  steps: { at: number; took: number; line: string; part: string }[] | null; // the costliest
+}
+
 export interface Page {
   findings: string[];
   manifest: {
@@ -293,6 +300,7 @@ export interface Page {
     tables: Table[];
     ladders?: Ladder[];
     unix?: UnixClaims;
+    trim?: { profiles: BootProfile[] | null };
     waits?: Waits[];
     warnings?: string[];
     alpha: number;

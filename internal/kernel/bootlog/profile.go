@@ -39,6 +39,15 @@ type Step struct {
 	Source string        `json:"source,omitempty"` // who wrote the line; empty: the kernel
 }
 
+// Part is the part of the kernel that the step's line is of, or the program that
+// wrote it.
+func (s Step) Part() string {
+	if s.Source != "" {
+		return s.Source
+	}
+	return subsystemOfLine(s.Line)
+}
+
 // New takes a boot apart.
 func New(b *Boot) *Profile {
 	p := &Profile{Boot: b, Kernel: b.Kernel, Command: b.Command, Clock: b.Clock, Lines: len(b.Lines), End: b.End().Seconds(), Warnings: slices.Clone(b.Warnings)}
