@@ -6,7 +6,7 @@ version := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
 
-.PHONY: weigh build test quick bench lint tools setup-build guest web dist test-loongson clean
+.PHONY: weigh build test quick bench bench-trim lint tools setup-build guest web dist test-loongson clean
 
 weigh: ## the main job: the price list of this machine, and its HTML report
 	scripts/setup.sh weigh
@@ -43,6 +43,10 @@ bench: build ## the performance bars, as a table
 	scripts/setup.sh bench
 	$(MAKE) --no-print-directory -C guest bench
 	go run ./bench
+
+bench-trim: build ## the bars of container hosts, from one run of container-vm-trim: over an hour
+	scripts/setup.sh trim
+	go run ./bench trim-kernel trim-initrd trim-systemd trim-agent trim-crun trim-size
 
 tools: ## runsc, and youki where cargo is installed
 	scripts/setup.sh tools

@@ -41,6 +41,8 @@ type seen struct {
 	Claims struct {
 		Tables []analysis.Table `json:"tables"`
 		Waits  []analysis.Waits `json:"waits"`
+
+		Trim *analysis.TrimClaims `json:"trim"`
 	} `json:"claims"`
 }
 

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// trimStudy runs the study of container hosts once for all bars: it takes most
+// of an hour, and longer where the kernel has to be built.
+var trimStudy = sync.OnceValues(func() (*analysis.TrimClaims, error) {
+	s, err := report(context.Background(), "run", "container-vm-trim")
+	if err != nil {
+		return nil, err
+	}
+	if s.Claims.Trim == nil {
+		return nil, fmt.Errorf("the report holds no boots")
+	}
+	return s.Claims.Trim, nil
+})
+
+// trimSpeedup asks that a stretch of a target's boot takes at least so many times
+// less than the stock one's.
+func trimSpeedup(stretch, target string, bar float64) func(context.Context) (result, error) {
+	return func(context.Context) (result, error) {
+		c, err := trimStudy()
+		if err != nil {
+			return result{}, err
+		}
+		for _, s := range c.Spans {
+			e, ok := s.Speedup[target]
+			if s.Name != stretch || !ok {
+				continue
+			}
+			met := analysis.BarInconclusive
+			switch {
+			case e.Interval.Low >= bar:
+				met = analysis.BarMet
+			case e.Interval.High < bar:
+				met = analysis.BarNotMet
+			}
+			return result{fmt.Sprintf("%.2f [%.2f, %.2f]", e.Value, e.Interval.Low, e.Interval.High), met}, nil
+		}
+		return result{}, fmt.Errorf("the run has no %q of %s", stretch, target)
+	}
+}
+
+// trimSize asks for a kernel's size in bytes, and that its proof holds.
+func trimSize(target string, most float64) func(context.Context) (result, error) {
+	return func(context.Context) (result, error) {
+		c, err := trimStudy()
+		if err != nil {
+			return result{}, err
+		}
+		for _, p := range c.Parts {
+			if p.Target != target {
+				continue
+			}
+			for _, check := range p.Proof {
+				if !check.Good() {
+					return result{fmt.Sprintf("%.2f MB, and the proof fails: %s", float64(p.Image)/1e6, check.Check), analysis.BarNotMet}, nil
+				}
+			}
+			return below(float64(p.Image), most, fmt.Sprintf("%.2f MB, %d checks", float64(p.Image)/1e6, len(p.Proof)))
+		}
+		return result{}, fmt.Errorf("the run has no %s", target)
+	}
+}
+
+// trimBars are those of container hosts, from one run of the study: they are
+// measured where they are named (make bench-trim).
+func trimBars() []bar {
+	return []bar{
+		{"trim-kernel", "first kernel line to Run init at least 5 x faster than stock's", trimSpeedup("kernel", "vm/trimmed", 5)},
+		{"trim-initrd", "Run init to init on the real root at least 10 x", trimSpeedup("initrd", "vm/trimmed", 10)},
+		{"trim-systemd", "to the first docker run at least 1.8 x with systemd", trimSpeedup("first container", "vm/trimmed-masked", 1.8)},
+		{"trim-agent", "... at least 2.5 x without systemd", trimSpeedup("first container", "vm/trimmed-engine", 2.5)},
+		{"trim-crun", "to the first crun container at least 15 x", trimSpeedup("first container", "vm/trimmed-crun", 15)},
+		{"trim-size", "kernel image at most 4.5 MB with every proof green", trimSize("vm/trimmed", 4.5e6)},
+	}
+}
