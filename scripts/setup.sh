@@ -124,7 +124,7 @@ trim) packages mmdebstrap e2fsprogs "$(emulator)" gcc make flex bison bc perl li
 loongson) packages apt dpkg tar xz-utils coreutils debian-archive-keyring && zig && node ;;
 bench) "$0" weigh && stress ;;
 tools) runsc && youki ;;
-test) packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs mmdebstrap "$(emulator)" chromium gcc make flex bison bc perl libelf-dev lz4 clang-14 llvm-14 && zig && node && runsc && youki && lint ;;
+test) packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)" chromium gcc make flex bison bc perl libelf-dev lz4 clang-14 llvm-14 && zig && node && runsc && youki && lint ;;
 *)
 	sed -n '2,13s/^# \{0,1\}//p' "$0" >&2
 	exit 2
