@@ -1,6 +1,7 @@
 package studies
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -116,5 +117,33 @@ func TestPublishedVariantIsUnixBench(t *testing.T) {
 func TestReadUnknown(t *testing.T) {
 	if _, err := Read("surveys"); err == nil || !strings.Contains(err.Error(), `did you mean "survey"?`) {
 		t.Error(err)
+	}
+}
+
+// What takes minutes to make is made for who names it: neither the survey nor
+// "all", as tare weigh asks for, makes a disk or a kernel.
+func TestNobodyMakesPartsUnasked(t *testing.T) {
+	data, err := Read("survey")
+	if err != nil {
+		t.Fatal(err)
+	}
+	survey, err := study.Parse("survey.yaml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	makers := 0
+	for _, d := range all.Drivers(target.Lab{}) {
+		if _, ok := d.(target.Maker); !ok {
+			continue
+		}
+		makers++
+		for _, s := range []study.Study{survey, {Targets: []string{study.AllTargets}}} {
+			if s.Wants(d.Name()) {
+				t.Errorf("study %q wants %s, whose making takes minutes", s.ID, d.Name())
+			}
+		}
+	}
+	if runtime.GOARCH == "amd64" && makers == 0 {
+		t.Error("no driver makes parts")
 	}
 }

@@ -19,8 +19,14 @@ type TrimInput struct {
 	Input
 	Control   string
 	Published *published.ContainerVMTrim
-	Profiles  map[string]*bootlog.Profile  // of a kept console, by target
+	Boots     map[string]TrimBoot          // whose console was kept, by target
 	Parts     map[string]map[string]string // facts of the targets: what they are made of
+}
+
+// TrimBoot is one boot with its console.
+type TrimBoot struct {
+	Profile *bootlog.Profile
+	Values  map[string][]float64 // of its trial
 }
 
 // TrimClaims is what boots of container hosts say beside the published ones.
@@ -86,6 +92,25 @@ type TrimProfile struct {
 	Phases []TrimPhase `json:"phases"`
 	Steps  []TrimStep  `json:"steps"` // the costliest first
 	End    float64     `json:"end"`   // seconds, of the last line
+	// Began is the zero of the kernel's clock in seconds since the request; 0 where
+	// nobody stamped the console.
+	Began float64    `json:"began,omitempty"`
+	Marks []TrimMark `json:"marks,omitempty"` // of the same trial, in their order
+	Units []TrimUnit `json:"units,omitempty"` // of systemd, in the order in which they became active
+}
+
+// TrimMark is a moment of a boot on the host's clock.
+type TrimMark struct {
+	Name string  `json:"name"`
+	At   float64 `json:"at"` // seconds since the request
+}
+
+// TrimUnit is a unit of systemd, in seconds on the kernel's clock.
+type TrimUnit struct {
+	Name   string  `json:"name"`
+	Start  float64 `json:"start"` // Active where it has no start of its own
+	Active float64 `json:"active"`
+	Failed bool    `json:"failed,omitempty"`
 }
 
 // TrimPhase is a part of a boot as the published log is cut.
@@ -230,11 +255,14 @@ const keptSteps = 200
 func (c *TrimClaims) profiles(in TrimInput) {
 	subsystems := map[string]*TrimSubsystem{}
 	for _, target := range c.Targets {
-		p := in.Profiles[target]
+		p := in.Boots[target].Profile
 		if p == nil {
 			continue
 		}
-		one := TrimProfile{Target: target, Lines: p.Lines, End: p.End}
+		one := TrimProfile{Target: target, Lines: p.Lines, End: p.End, Began: p.Boot.Ahead.Seconds(), Marks: trimMarks(in.Boots[target].Values)}
+		for _, u := range p.Units {
+			one.Units = append(one.Units, TrimUnit{u.Name, (u.Active - u.Took).Seconds(), u.Active.Seconds(), u.Failed})
+		}
 		for _, ph := range p.Phases {
 			if ph.Found {
 				one.Phases = append(one.Phases, TrimPhase{ph.Name, ph.Took.Seconds(), ph.Lines})
@@ -261,6 +289,21 @@ func (c *TrimClaims) profiles(in TrimInput) {
 	for _, p := range in.Published.Phases {
 		c.Phases = append(c.Phases, TrimPhase{Name: p.What + " (lines " + p.Lines + ")", Seconds: p.Seconds})
 	}
+}
+
+// trimMarks are the milestones of one trial.
+func trimMarks(values map[string][]float64) []TrimMark {
+	var out []TrimMark
+	for _, m := range []struct{ metric, name string }{
+		{"kernel", "kernel"}, {"init", "init"}, {"root", "systemd"}, {"modules", "sysinit"}, {"docker0-up", "docker0 up"},
+		{"engine", "engine"}, {"agent", "agent"}, {"ready", "first container"}, {"off", "off"},
+	} {
+		if v := values[m.metric]; len(v) > 0 {
+			out = append(out, TrimMark{m.name, v[0]})
+		}
+	}
+	slices.SortStableFunc(out, func(x, y TrimMark) int { return cmp.Compare(x.At, y.At) })
+	return out
 }
 
 // span finds a stretch, nil for none.

@@ -36,17 +36,17 @@ func trimClaims(run *store.Run, claims *analysis.Claims) error {
 	for name, facts := range m.Targets {
 		parts[name] = facts.Notes
 	}
-	claims.Trim = analysis.TrimStudy(analysis.TrimInput{Input: in, Control: m.Study.Control, Published: d, Profiles: boots, Parts: parts})
+	claims.Trim = analysis.TrimStudy(analysis.TrimInput{Input: in, Control: m.Study.Control, Published: d, Boots: boots, Parts: parts})
 	return nil
 }
 
 // bootProfiles takes the last console apart that was kept of each target.
-func bootProfiles(run *store.Run) (map[string]*bootlog.Profile, error) {
+func bootProfiles(run *store.Run) (map[string]analysis.TrimBoot, error) {
 	target := map[string]string{}
 	for _, c := range run.Manifest().Cells {
 		target[c.ID] = c.Target
 	}
-	out := map[string]*bootlog.Profile{}
+	out := map[string]analysis.TrimBoot{}
 	for r, err := range run.Records() {
 		if err != nil {
 			return nil, err
@@ -67,7 +67,7 @@ func bootProfiles(run *store.Run) (map[string]*bootlog.Profile, error) {
 		}
 		i := slices.IndexFunc(boots, func(b bootlog.Boot) bool { return b.Kernel != "" })
 		if i >= 0 {
-			out[target[r.Cell]] = bootlog.New(&boots[i])
+			out[target[r.Cell]] = analysis.TrimBoot{Profile: bootlog.New(&boots[i]), Values: r.Values}
 		}
 	}
 	return out, nil

@@ -15,7 +15,7 @@ func (r *Run) logFile(seq int) string {
 	return filepath.Join(r.dir, "logs", fmt.Sprintf("%d.log.gz", seq))
 }
 
-// KeepLog keeps the log of an instance of the trial seq. A trial that is done
+// KeepLog keeps the console of an instance of the trial seq. A trial that is done
 // again replaces its log.
 func (r *Run) KeepLog(seq int, log []byte) error {
 	file := r.logFile(seq)

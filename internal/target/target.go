@@ -67,12 +67,12 @@ type Instance interface {
 	Close() error
 }
 
-// Logger is an Instance with a log of its own that is worth keeping beside its
-// trial: a machine's console.
-type Logger interface {
+// Teller is an Instance that is a machine with a console.
+type Teller interface {
 	Instance
-	// Log is what there is of it so far. It is safe to call at any time.
-	Log() []byte
+	// Tell has line called with each line of the console as it comes, from one
+	// goroutine. It is called once, before Start.
+	Tell(line func(string))
 }
 
 // Phase names a moment in a trial's life.

@@ -24,6 +24,7 @@ type replica struct {
 	instance       target.Instance
 	stdout, stderr *stream
 	exit           target.Exit
+	console        console // of a machine; empty for others
 
 	mu    sync.Mutex // guards marks: drivers may mark from another goroutine
 	marks map[target.Phase]Stamp
@@ -76,6 +77,9 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 		return c, target.Labf("cgroup of the instance: %w", err)
 	}
 	c.instance, err = job.Driver.Prepare(ctx, spec, c.dir)
+	if teller, ok := c.instance.(target.Teller); ok && err == nil {
+		teller.Tell(func(line string) { c.console.add(line, c.at(target.PhaseRequest)) })
+	}
 	return c, err
 }
 

@@ -98,8 +98,9 @@ type Runner struct {
 	// Judge says what a trial's values tell against the machine it ran on; its
 	// words become warnings of the record. Nil for none.
 	Judge func(values map[string][]float64) []string
-	// Keep keeps the log that a trial's first copy has of its own. Nil for nowhere.
-	Keep func(seq int, log []byte) error
+	// Keep keeps the console of a trial's first copy, where it is a machine that
+	// tells of it. Nil for nowhere.
+	Keep func(seq int, console []byte) error
 }
 
 // drainGrace is how long a stream may stay open after the payload's end.
@@ -141,7 +142,7 @@ func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (u
 			record.Failure.Message += "; " + limit
 		}
 	}
-	unkept := t.keepLog()
+	unkept := t.keepConsole()
 	closing := Now()
 	untidy = t.close()
 	t.removed(Now().Sub(closing))
@@ -163,17 +164,17 @@ func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (u
 	return untidy
 }
 
-// keepLog hands over the log of the first copy, where it has one.
-func (t *running) keepLog() error {
+// keepConsole hands over the console of the first copy, where it has one.
+func (t *running) keepConsole() error {
 	if t.runner.Keep == nil || len(t.copies) == 0 {
 		return nil
 	}
-	l, ok := t.copies[0].instance.(target.Logger)
-	if !ok {
+	said := t.copies[0].console.kept()
+	if len(said) == 0 {
 		return nil
 	}
-	if err := t.runner.Keep(t.job.Seq, l.Log()); err != nil {
-		return target.Labf("log of the instance: %w", err)
+	if err := t.runner.Keep(t.job.Seq, said); err != nil {
+		return target.Labf("the machine's console: %w", err)
 	}
 	return nil
 }

@@ -10,59 +10,115 @@ function svg(name: string, attributes: Record<string, string | number>, text?: s
   return element;
 }
 
-const left = 150, right = 12, width = 1000, lane = 17, top = 18;
+const left = 190, right = 14, width = 1000, lane = 15, markRows = 3, top = 20 + markRows * 12;
+const shownParts = 10, shownUnits = 24;
 
-// parts are those of both boots together that cost most: the lanes, the same in
-// each chart, so that one can be read above the other.
+// A Bar is a stretch of time in a lane, in seconds since the request.
+interface Bar { from: number; to: number; what: string; failed?: boolean }
+interface Lane { name: string; bars: Bar[]; unit?: boolean }
+
+// parts are those of all boots together that cost most: the same lanes in each
+// chart, so that one can be read above the other.
 function parts(boots: BootProfile[]): string[] {
   const cost = new Map<string, number>();
   for (const b of boots) for (const s of b.steps ?? []) cost.set(s.part, (cost.get(s.part) ?? 0) + s.took);
-  return [...cost].sort((a, b) => b[1] - a[1]).slice(0, 14).map(([name]) => name);
+  return [...cost].sort((a, b) => b[1] - a[1]).slice(0, shownParts).map(([name]) => name);
 }
 
-// axis draws about eight round times over the first `end` seconds.
-function axis(drawing: SVGElement, end: number, height: number) {
-  const rough = end / 8, power = 10 ** Math.floor(Math.log10(rough));
+// lanes are the parts of the kernel, and below them the boot's units that took
+// longest, in the order of their start.
+function lanes(b: BootProfile, names: string[]): Lane[] {
+  const began = b.began ?? 0;
+  const kernel = names.map((name) => ({
+    name,
+    bars: (b.steps ?? []).filter((s) => s.part === name).map((s) => ({
+      from: began + s.at - s.took, to: began + s.at, what: `${(s.took * 1000).toFixed(1)} ms before, at ${(began + s.at).toFixed(3)} s: ${s.line}`,
+    })),
+  })).filter((l) => l.bars.length);
+  const units = [...(b.units ?? [])].sort((x, y) => y.active - y.start - (x.active - x.start)).slice(0, shownUnits)
+    .filter((u) => u.active > u.start).sort((x, y) => x.start - y.start)
+    .map((u) => ({
+      name: u.name, unit: true,
+      bars: [{ from: began + u.start, to: began + u.active, failed: u.failed, what: `${u.name}: ${(u.active - u.start).toFixed(2)} s until ${u.failed ? "it failed" : "active"}, at ${(began + u.active).toFixed(2)} s` }],
+    }));
+  return [...kernel, ...units];
+}
+
+// axis draws about eight round times between two.
+function axis(drawing: SVGElement, from: number, to: number, height: number, x: (t: number) => number) {
+  const rough = (to - from) / 8, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * power).find((m) => m >= rough) ?? rough;
-  for (let t = 0; t <= end; t += step) {
-    const x = left + (t / end) * (width - left - right);
-    drawing.append(svg("line", { x1: x, x2: x, y1: top - 4, y2: height, stroke: "var(--muted)", "stroke-opacity": 0.25 }));
-    drawing.append(svg("text", { x, y: top - 7, "text-anchor": "middle", "font-size": 11, fill: "var(--muted)" }, `${+t.toPrecision(4)} s`));
+  for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
+    drawing.append(svg("line", { x1: x(t), x2: x(t), y1: top - 4, y2: height, stroke: "var(--muted)", "stroke-opacity": 0.2 }));
+    drawing.append(svg("text", { x: x(t), y: 11, "text-anchor": "middle", "font-size": 11, fill: "var(--muted)" }, `${+t.toPrecision(4)} s`));
   }
 }
 
-// chart draws one boot: for each part, the time before its lines.
-function chart(b: BootProfile, names: string[], end: number): SVGElement {
-  const height = top + names.length * lane + 2;
-  const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": `Boot of ${b.target} over ${end.toPrecision(3)} seconds` });
-  axis(drawing, end, height);
-  names.forEach((name, i) => drawing.append(svg("text", { x: left - 8, y: top + i * lane + 12, "text-anchor": "end", "font-size": 12, fill: "currentColor" }, name)));
-  for (const s of b.steps ?? []) {
-    const row = names.indexOf(s.part), from = s.at - s.took;
-    if (row < 0 || from > end) continue;
-    const scale = (width - left - right) / end;
-    const bar = svg("rect", { x: left + from * scale, y: top + row * lane + 2, width: Math.max(1, (Math.min(s.at, end) - from) * scale), height: lane - 4, fill: "var(--bar)" });
-    bar.append(svg("title", {}, `${(s.took * 1000).toFixed(1)} ms before, at ${s.at.toFixed(3)} s: ${s.line}`));
-    drawing.append(bar);
+// milestones are lines over all lanes; their names stand in the first row that has room.
+function milestones(drawing: SVGElement, b: BootProfile, from: number, to: number, height: number, x: (t: number) => number) {
+  const taken: number[] = Array(markRows).fill(left - 40);
+  for (const m of b.marks ?? []) {
+    if (m.at < from || m.at > to) continue;
+    const wide = m.name.length * 5.6 + 6, at = x(m.at);
+    const before = at + wide > width; // its name stands left of it at the edge
+    const begin = before ? at - wide : at;
+    const row = taken.findIndex((t) => begin > t);
+    const line = svg("line", { x1: at, x2: at, y1: 14, y2: height, stroke: "currentColor", "stroke-opacity": 0.55, "stroke-dasharray": "3 2" });
+    line.append(svg("title", {}, `${m.name}: ${m.at.toFixed(3)} s after the request`));
+    drawing.append(line);
+    if (row < 0) continue;
+    taken[row] = begin + wide;
+    drawing.append(svg("text", { x: before ? at - 3 : at + 3, y: 24 + row * 12, "text-anchor": before ? "end" : "start", "font-size": 10, fill: "currentColor" }, m.name));
   }
+}
+
+// clipped is a name that fits left of the lanes.
+const clipped = (name: string) => (name.length > 30 ? name.slice(0, 29) + "…" : name);
+
+// chart draws one boot between two times.
+function chart(b: BootProfile, rows: Lane[], from: number, to: number): SVGElement {
+  const height = top + rows.length * lane + 2;
+  const x = (t: number) => left + ((t - from) / (to - from)) * (width - left - right);
+  const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": `Boot of ${b.target} from ${from.toPrecision(3)} to ${to.toPrecision(3)} seconds` });
+  axis(drawing, from, to, height, x);
+  rows.forEach((row, i) => {
+    const y = top + i * lane;
+    const name = svg("text", { x: left - 8, y: y + 11, "text-anchor": "end", "font-size": 11, fill: row.unit ? "var(--muted)" : "currentColor" }, clipped(row.name));
+    name.append(svg("title", {}, row.name));
+    drawing.append(name);
+    for (const bar of row.bars) {
+      const begin = Math.max(bar.from, from), end = Math.min(bar.to, to);
+      if (end < begin) continue;
+      const look: Record<string, string | number> = bar.failed ? { fill: "none", stroke: "currentColor" } : { fill: "var(--bar)", "fill-opacity": row.unit ? 0.55 : 1 };
+      const rect = svg("rect", { x: x(begin), y: y + 2, width: Math.max(1, x(end) - x(begin)), height: lane - 4, ...look });
+      rect.append(svg("title", {}, bar.what));
+      drawing.append(rect);
+    }
+  });
+  milestones(drawing, b, from, to, height, x);
   return drawing;
 }
 
-// bootCharts are the kept boots above one another on one axis of time, which can
-// be stretched to their beginning.
+// lasts is when a boot's chart ends: with its last mark, else with its console.
+const lasts = (b: BootProfile) => Math.max((b.began ?? 0) + b.end, ...(b.marks ?? []).map((m) => m.at));
+
+// bootCharts are the kept boots above one another on one axis of time, of which a
+// stretch can be chosen.
 export function bootCharts(page: Page): HTMLElement[] {
   const boots = page.claims.trim?.profiles ?? [];
   if (!boots.length) return [];
-  const longest = Math.max(...boots.map((b) => b.end)), names = parts(boots);
-  const drawings = h("div", {});
-  const shown = h("output", {}, "");
-  const draw = (share: number) => {
-    const end = longest * share;
-    shown.textContent = `the first ${end.toPrecision(3)} s`;
-    drawings.replaceChildren(...boots.flatMap((b) => [h("h4", {}, b.target), chart(b, names, end) as unknown as Node]));
+  const longest = Math.max(...boots.map(lasts)), names = parts(boots);
+  const drawings = h("div", {}), shown = h("output", {}, "");
+  const slider = (label: string, min: number, value: number) => h("input", { type: "range", min, max: 100, step: 1, value, "aria-label": label }) as HTMLInputElement;
+  const start = slider("Where the shown stretch begins", 0, 0), share = slider("How much of the boots is shown", 1, 100);
+  const draw = () => {
+    const length = (longest * Number(share.value)) / 100, from = ((longest - length) * Number(start.value)) / 100;
+    shown.textContent = `${from.toFixed(1)} s to ${(from + length).toFixed(1)} s`;
+    drawings.replaceChildren(...boots.flatMap((b) => [h("h4", {}, b.target), chart(b, lanes(b, names), from, from + length) as unknown as Node]));
   };
-  const zoom = h("input", { type: "range", min: 2, max: 100, value: 100, "aria-label": "How much of the boots is shown" });
-  zoom.addEventListener("input", () => draw(Number(zoom.value) / 100));
-  draw(1);
-  return [h("figure", { class: "boots" }, h("figcaption", {}, "Boots by the kernel's clock: the time before each line, by whose line it is"), h("p", {}, zoom, " ", shown), drawings)];
+  for (const s of [start, share]) s.addEventListener("input", draw);
+  draw();
+  return [h("figure", { class: "boots" },
+    h("figcaption", {}, "One boot of each target since the request: the time before each line of the kernel, by whose line it is; below, systemd's units from their start until active; dashed, the milestones on the host's clock"),
+    h("p", {}, h("label", {}, "length ", share), " ", h("label", {}, "begin ", start), " ", shown), drawings)];
 }

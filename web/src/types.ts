@@ -276,11 +276,15 @@ export interface Waits {
   flame: Frame;
 }
 
-// BootProfile is where a boot's time went, by the kernel's own clock, in seconds.
+// BootProfile is where a boot's time went, in seconds of the kernel's own clock
+// but for the marks, which count from the request.
 export interface BootProfile {
   target: string;
   end: number;
+  began?: number; // zero of the kernel's clock since the request
   steps: { at: number; took: number; line: string; part: string }[] | null; // the costliest
+  marks?: { name: string; at: number }[];
+  units?: { name: string; start: number; active: number; failed?: boolean }[];
 }
 
 export interface Page {

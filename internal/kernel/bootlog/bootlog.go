@@ -41,11 +41,14 @@ type Line struct {
 
 // A Boot is what one boot wrote.
 type Boot struct {
-	Kernel   string   `json:"kernel"`  // version, empty where the beginning is missing
-	Command  string   `json:"command"` // the kernel's command line, as far as the log has it
-	Clock    Clock    `json:"clock"`
-	Lines    []Line   `json:"lines"`
-	Warnings []string `json:"warnings,omitempty"`
+	Kernel  string `json:"kernel"`  // version, empty where the beginning is missing
+	Command string `json:"command"` // the kernel's command line, as far as the log has it
+	Clock   Clock  `json:"clock"`
+	// Ahead is when, by whoever read the console, the boot's clock was 0; 0 where
+	// nobody stamped its lines.
+	Ahead    time.Duration `json:"ahead,omitempty"`
+	Lines    []Line        `json:"lines"`
+	Warnings []string      `json:"warnings,omitempty"`
 }
 
 // End is the time of the last line that has one.

@@ -178,6 +178,25 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// On a console that somebody stamped, units have times though systemd's lines have
+// none of the kernel's, and who told twice counts once.
+func TestUnitsOfAStampedConsole(t *testing.T) {
+	boots := parse(t, strings.ReplaceAll(`[0.500000 0.500000] [    0.000000] Linux version 6.1.0
+[1.510000 1.010000] [    1.000000] systemd[1]: systemd 252.30-1~deb12u2 running in system mode (+PAM)
+[2.000000 0.490000]          Starting [0;1;39mcontainerd.service[0m - containerd container runtime...
+[3.500000 1.500000] [[0;32m  OK  [0m] Started [0;1;39mcontainerd.service[0m - containerd container runtime.
+[3.600000 0.100000] [    3.100000] systemd[1]: Started containerd.service - containerd container runtime.
+[3.700000 0.100000] Starting something of a program
+`, `\x1b`, "\x1b"))
+	if boots[0].Ahead != 500*time.Millisecond {
+		t.Errorf("the kernel's clock began at %v of the host's", boots[0].Ahead)
+	}
+	want := bootlog.Unit{Name: "containerd.service", Start: 1500 * time.Millisecond, Active: 3 * time.Second, Took: 1500 * time.Millisecond}
+	if p := bootlog.New(&boots[0]); len(p.Units) != 1 || p.Units[0] != want {
+		t.Errorf("units are %+v, want %+v", p.Units, want)
+	}
+}
+
 // Two boots in a file stay two, whether the second has its beginning or not.
 func TestTwoBoots(t *testing.T) {
 	_, tail, _ := strings.Cut(boot, "RSDP")

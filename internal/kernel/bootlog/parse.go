@@ -144,6 +144,7 @@ func assemble(entries []entry) (Boot, bool) {
 	}
 	b.Clock = clock
 	offset := offsets(entries, clock)
+	b.Ahead = offset[Host]
 	var last time.Duration
 	untimed := 0
 	for _, e := range entries {

@@ -20,19 +20,28 @@ var (
 	unitStarting = regexp.MustCompile(`^(?:Starting|Mounting|Activating swap|Activating) (.+?)\.*$`)
 	unitActive   = regexp.MustCompile(`^(?:\[ +OK +\] )?(Started|Finished|Mounted|Reached target|Listening on|Created slice|Set up automount|Activated swap|Found device) (.+?)\.*$`)
 	unitFailed   = regexp.MustCompile(`^(?:\[FAILED\] )?Failed to start (.+?)\.*(?: See .*)?$`)
+	unitShown    = regexp.MustCompile(`^(?:\[|(?:Starting|Mounting|Activating swap) \S+\.(?:service|socket|target|mount|swap|timer|path) - )`)
 	unitNamed    = regexp.MustCompile(`^(\S+\.(?:service|socket|target|mount|swap|slice|device|automount|timer|path|scope)) - `)
 )
 
 // units pairs what systemd started with what became active, in the order of
-// activation, and guesses the critical chain.
+// activation, and guesses the critical chain. systemd may tell twice, on the
+// console and in the kernel's log: the first time counts.
 func units(b *Boot) (all, chain []Unit) {
 	starting := map[string]time.Duration{}
+	seen := map[string]bool{}
+	add := func(u Unit) {
+		if !seen[u.Name] {
+			seen[u.Name] = true
+			all = append(all, u)
+		}
+	}
 	for _, l := range b.Lines {
 		if !l.Timed || (l.Source != "systemd" && l.Source != "") {
 			continue
 		}
 		text := strings.TrimSpace(l.Text)
-		if l.Source == "" && !strings.HasPrefix(text, "[") { // the console's form is systemd's too
+		if l.Source == "" && !unitShown.MatchString(text) { // the console's form is systemd's too
 			continue
 		}
 		name := func(described string) string {
@@ -45,11 +54,13 @@ func units(b *Boot) (all, chain []Unit) {
 			return described
 		}
 		if m := unitStarting.FindStringSubmatch(text); m != nil {
-			starting[name(m[1])] = l.At
+			if _, again := starting[name(m[1])]; !again {
+				starting[name(m[1])] = l.At
+			}
 		} else if m := unitActive.FindStringSubmatch(text); m != nil {
-			all = append(all, became(name(m[2]), l.At, starting, false))
+			add(became(name(m[2]), l.At, starting, false))
 		} else if m := unitFailed.FindStringSubmatch(text); m != nil {
-			all = append(all, became(name(m[1]), l.At, starting, true))
+			add(became(name(m[1]), l.At, starting, true))
 		}
 	}
 	return all, criticalChain(all)

@@ -161,21 +161,29 @@ func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, 
 }
 
 // hostInstance is one boot of a container host.
-type hostInstance struct{ *instance }
+type hostInstance struct {
+	*instance
+	tell func(line string)
+}
 
-// Log implements target.Logger.
-func (i hostInstance) Log() []byte { return i.vm.Console() }
+// Tell implements target.Teller.
+func (i *hostInstance) Tell(line func(string)) { i.tell = line }
 
 // boot prepares a machine whose agent runs spec.
-func (h *Host) boot(ctx context.Context, path string, m vmm.Machine, spec target.Spec, dir string) (hostInstance, error) {
-	i := &instance{driver: h.Driver, spec: spec, memory: m.Memory, off: hostOff, result: make(chan result, 1)}
-	milestones := vmm.Milestones(func(name string) { i.mark(target.Phase(name)) })
-	err := i.open(ctx, vmm.Config{VMM: h.vmm, Path: path, Machine: m, Dir: dir, Launcher: h.lab.LaunchPath, Cgroup: payloadGroup(spec),
-		Mark: func(at vmm.Mark) { i.mark(target.Phase(at)) }, Line: milestones, Patience: hostPatience})
-	if err != nil {
-		return hostInstance{}, closed(i, err)
+func (h *Host) boot(ctx context.Context, path string, m vmm.Machine, spec target.Spec, dir string) (*hostInstance, error) {
+	i := &hostInstance{tell: func(string) {},
+		instance: &instance{driver: h.Driver, spec: spec, memory: m.Memory, off: hostOff, result: make(chan result, 1)}}
+	milestone := vmm.Milestones(func(name string) { i.mark(target.Phase(name)) })
+	line := func(text string) {
+		milestone(text)
+		i.tell(text)
 	}
-	return hostInstance{i}, nil
+	err := i.open(ctx, vmm.Config{VMM: h.vmm, Path: path, Machine: m, Dir: dir, Launcher: h.lab.LaunchPath, Cgroup: payloadGroup(spec),
+		Mark: func(at vmm.Mark) { i.mark(target.Phase(at)) }, Line: line, Patience: hostPatience})
+	if err != nil {
+		return nil, closed(i.instance, err)
+	}
+	return i, nil
 }
 
 // hostPatience is for machines that hang: engines start in their own time, and a
