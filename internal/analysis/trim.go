@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tarelab/tare/internal/kernel/bootlog"
 	"github.com/tarelab/tare/internal/sample"
@@ -27,6 +26,9 @@ type TrimInput struct {
 type TrimBoot struct {
 	Profile *bootlog.Profile
 	Values  map[string][]float64 // of its trial
+	// Told is another boot of the same kernel, whose initcalls the kernel told of;
+	// nil for none.
+	Told *bootlog.Profile
 }
 
 // TrimClaims is what boots of container hosts say beside the published ones.
@@ -97,6 +99,19 @@ type TrimProfile struct {
 	Began float64    `json:"began,omitempty"`
 	Marks []TrimMark `json:"marks,omitempty"` // of the same trial, in their order
 	Units []TrimUnit `json:"units,omitempty"` // of systemd, in the order in which they became active
+	// Of another boot, which told of its initcalls:
+	Calls   []TrimCall `json:"calls,omitempty"`   // the costliest first
+	Started int        `json:"started,omitempty"` // initcalls in all
+	Own     float64    `json:"own,omitempty"`     // seconds of all of them, without waits
+	Modules []string   `json:"modules,omitempty"` // loaded, in their order
+}
+
+// TrimCall is an initcall.
+type TrimCall struct {
+	Name  string  `json:"name"`
+	Part  string  `json:"part"`            // of the kernel
+	Own   float64 `json:"own"`             // seconds, without waits
+	Waits string  `json:"waits,omitempty"` // for what, and how long
 }
 
 // TrimMark is a moment of a boot on the host's clock.
@@ -128,11 +143,13 @@ type TrimStep struct {
 	Part string  `json:"part"` // of the kernel; else who wrote the line
 }
 
-// TrimSubsystem is a part of the kernel with its console lines and the time
-// before them, per target.
+// TrimSubsystem is a part of the kernel with its log lines, its initcalls and
+// their own time, per target; where a boot told of no initcalls, the time is that
+// before the lines.
 type TrimSubsystem struct {
 	Name    string             `json:"name"`
 	Lines   map[string]int     `json:"lines"`
+	Calls   map[string]int     `json:"calls"`
 	Seconds map[string]float64 `json:"seconds"`
 }
 
@@ -268,16 +285,24 @@ func (c *TrimClaims) profiles(in TrimInput) {
 				one.Phases = append(one.Phases, TrimPhase{ph.Name, ph.Took.Seconds(), ph.Lines})
 			}
 		}
+		one.told(in.Boots[target].Told)
 		for _, st := range p.Steps[:min(keptSteps, len(p.Steps))] {
 			one.Steps = append(one.Steps, TrimStep{st.At.Seconds(), st.Took.Seconds(), st.Line, st.Part()})
 		}
 		c.Profiles = append(c.Profiles, one)
-		for _, sub := range p.Subsystems {
+		by := p
+		if told := in.Boots[target].Told; told != nil && len(told.Initcalls) > 0 {
+			by = told
+		}
+		for _, sub := range by.Subsystems {
 			if subsystems[sub.Name] == nil {
-				subsystems[sub.Name] = &TrimSubsystem{sub.Name, map[string]int{}, map[string]float64{}}
+				subsystems[sub.Name] = &TrimSubsystem{sub.Name, map[string]int{}, map[string]int{}, map[string]float64{}}
 			}
-			subsystems[sub.Name].Lines[target] = sub.Lines
-			subsystems[sub.Name].Seconds[target] = max(sub.Own, sub.Steps, time.Duration(0)).Seconds()
+			s := subsystems[sub.Name]
+			s.Lines[target], s.Calls[target] = sub.Lines, sub.Initcalls
+			if s.Seconds[target] = sub.Own.Seconds(); len(by.Initcalls) == 0 {
+				s.Seconds[target] = sub.Steps.Seconds()
+			}
 		}
 	}
 	for _, sub := range subsystems {
@@ -288,6 +313,31 @@ func (c *TrimClaims) profiles(in TrimInput) {
 	})
 	for _, p := range in.Published.Phases {
 		c.Phases = append(c.Phases, TrimPhase{Name: p.What + " (lines " + p.Lines + ")", Seconds: p.Seconds})
+	}
+}
+
+// keptCalls of each boot are kept.
+const keptCalls = 100
+
+// told adds what a boot told of its initcalls and modules.
+func (p *TrimProfile) told(by *bootlog.Profile) {
+	if by == nil {
+		return
+	}
+	p.Started = len(by.Initcalls)
+	for i, c := range by.Initcalls {
+		p.Own += c.Own.Seconds()
+		if i >= keptCalls {
+			continue
+		}
+		one := TrimCall{Name: c.Name, Part: c.Part(), Own: c.Own.Seconds()}
+		for _, w := range c.Waits {
+			one.Waits = fmt.Sprintf("%s, %.0f ms", w.For, w.Took.Seconds()*1e3)
+		}
+		p.Calls = append(p.Calls, one)
+	}
+	for _, m := range by.Modules {
+		p.Modules = append(p.Modules, m.Name)
 	}
 }
 

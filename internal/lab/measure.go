@@ -40,6 +40,9 @@ func (l *Lab) Measure(ctx context.Context, p *Plan, observe func(Event)) error {
 func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 	runner := l.runner(p.Run)
 	runner.Keep = p.Run.KeepLog
+	if err := keepBootLogs(ctx, p); err != nil {
+		return err
+	}
 	done := p.Run.Done()
 	pace := newPace(p, done)
 	for _, t := range p.trials {

@@ -2,12 +2,14 @@ package lab
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/kernel/bootlog"
 	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/published"
 )
 
@@ -40,13 +42,44 @@ func trimClaims(run *store.Run, claims *analysis.Claims) error {
 	return nil
 }
 
+// keepBootLogs puts what targets' machines told of a boot into the run, so that
+// its report needs nothing else.
+func keepBootLogs(ctx context.Context, p *Plan) error {
+	for name, d := range p.drivers {
+		of, ok := d.(target.Profiled)
+		if !ok {
+			continue
+		}
+		log, err := of.BootLog(ctx)
+		if err == nil && len(log) > 0 {
+			err = p.Run.KeepBootLog(name, log)
+		}
+		if err != nil {
+			return fmt.Errorf("target %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // bootProfiles takes the last console apart that was kept of each target.
 func bootProfiles(run *store.Run) (map[string]analysis.TrimBoot, error) {
-	target := map[string]string{}
-	for _, c := range run.Manifest().Cells {
-		target[c.ID] = c.Target
-	}
+	cell := map[string]string{}
 	out := map[string]analysis.TrimBoot{}
+	for _, c := range run.Manifest().Cells {
+		cell[c.ID] = c.Target
+		log, ok, err := run.BootLog(c.Target)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		told, err := bootProfile(log)
+		if err != nil {
+			return nil, fmt.Errorf("journal of %s: %w", c.Target, err)
+		}
+		out[c.Target] = analysis.TrimBoot{Told: told}
+	}
 	for r, err := range run.Records() {
 		if err != nil {
 			return nil, err
@@ -61,14 +94,25 @@ func bootProfiles(run *store.Run) (map[string]analysis.TrimBoot, error) {
 		if !ok {
 			continue
 		}
-		boots, err := bootlog.Parse(bytes.NewReader(log))
+		p, err := bootProfile(log)
 		if err != nil {
 			return nil, fmt.Errorf("console of trial %d (%s): %w", r.Seq, r.Cell, err)
 		}
-		i := slices.IndexFunc(boots, func(b bootlog.Boot) bool { return b.Kernel != "" })
-		if i >= 0 {
-			out[target[r.Cell]] = analysis.TrimBoot{Profile: bootlog.New(&boots[i]), Values: r.Values}
-		}
+		out[cell[r.Cell]] = analysis.TrimBoot{Profile: p, Values: r.Values, Told: out[cell[r.Cell]].Told}
 	}
 	return out, nil
+}
+
+// bootProfile is the first boot of a log that has a kernel's beginning; nil for
+// none.
+func bootProfile(log []byte) (*bootlog.Profile, error) {
+	boots, err := bootlog.Parse(bytes.NewReader(log))
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(boots, func(b bootlog.Boot) bool { return b.Kernel != "" })
+	if i < 0 {
+		return nil, nil
+	}
+	return bootlog.New(&boots[i]), nil
 }

@@ -23,8 +23,14 @@ func trimSection(c *analysis.TrimClaims) section {
 	}
 	if len(c.Profiles) > 0 {
 		s.Tables = append(s.Tables, trimPhases(c), trimSubsystems(c))
+		if g := trimTold(c); len(g.Rows) > 0 {
+			s.Tables = append(s.Tables, g)
+		}
 		for _, p := range c.Profiles[:min(2, len(c.Profiles))] {
 			s.Tables = append(s.Tables, trimSteps(p))
+			if len(p.Calls) > 0 {
+				s.Tables = append(s.Tables, trimCalls(p))
+			}
 		}
 	}
 	return s
@@ -197,18 +203,37 @@ func trimPhases(c *analysis.TrimClaims) shownGrid {
 	return g
 }
 
-// trimSubsystems are the kernel's parts by their console lines.
+// trimSubsystems are the kernel's parts: what the log holds of each.
 func trimSubsystems(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "Parts of the kernel: console lines, and ms before them", Head: []string{"part"}}
+	g := shownGrid{Title: "Parts of the kernel: lines of the log, initcalls, and their own ms", Head: []string{"part"}}
 	for _, p := range c.Profiles {
-		g.Head = append(g.Head, short(p.Target)+" lines", "ms")
+		g.Head = append(g.Head, short(p.Target)+" lines", "calls", "ms")
 	}
 	for _, s := range c.Causes {
 		row := []string{s.Name}
 		for _, p := range c.Profiles {
-			row = append(row, fmt.Sprint(s.Lines[p.Target]), number(s.Seconds[p.Target]*1e3, 0))
+			row = append(row, fmt.Sprint(s.Lines[p.Target]), fmt.Sprint(s.Calls[p.Target]), number(s.Seconds[p.Target]*1e3, 1))
 		}
 		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// trimTold are initcalls and modules of each boot that told of them.
+func trimTold(c *analysis.TrimClaims) shownGrid {
+	g := shownGrid{Title: "Initcalls and modules", Words: true, Head: []string{"boot", "initcalls", "their own time, s", "modules", "which"}}
+	for _, p := range c.Profiles {
+		if p.Started > 0 {
+			g.Rows = append(g.Rows, []string{p.Target, fmt.Sprint(p.Started), number(p.Own, 3), fmt.Sprint(len(p.Modules)), strings.Join(p.Modules, " ")})
+		}
+	}
+	return g
+}
+
+func trimCalls(p analysis.TrimProfile) shownGrid {
+	g := shownGrid{Title: "Costliest initcalls of " + p.Target, Words: true, Head: []string{"initcall", "part", "own, ms", "waited for"}}
+	for _, call := range p.Calls[:min(shownSteps, len(p.Calls))] {
+		g.Rows = append(g.Rows, []string{call.Name, call.Part, number(call.Own*1e3, 1), call.Waits})
 	}
 	return g
 }
@@ -225,6 +250,6 @@ func trimSteps(p analysis.TrimProfile) shownGrid {
 }
 
 func trimNote(c *analysis.TrimClaims) string {
-	return "± is half the 95 % interval; ratios are taken within blocks. All stretches are differences of marks on the host's clock; phases, parts and steps are one kept boot's, by its kernel's own clock. " +
+	return "± is half the 95 % interval; ratios are taken within blocks. All stretches are differences of marks on the host's clock; phases and steps are one kept boot's, by its kernel's own clock; initcalls and modules are told by a boot of their own, whose time counts for nothing else. " +
 		"Whether the machines ran under KVM or were emulated stands among the targets' facts. Published: seconds of another machine and another kernel; only their ratios compare. Source: " + c.Citation
 }

@@ -6,19 +6,26 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 )
 
-// logFile is where the log of a trial's instance is kept, below the run's directory.
-func (r *Run) logFile(seq int) string {
-	return filepath.Join(r.dir, "logs", fmt.Sprintf("%d.log.gz", seq))
+// logFile is where a log is kept, below the run's directory.
+func (r *Run) logFile(name string) string {
+	return filepath.Join(r.dir, "logs", url.PathEscape(name)+".log.gz")
 }
 
 // KeepLog keeps the console of an instance of the trial seq. A trial that is done
 // again replaces its log.
-func (r *Run) KeepLog(seq int, log []byte) error {
-	file := r.logFile(seq)
+func (r *Run) KeepLog(seq int, log []byte) error { return r.keepLog(strconv.Itoa(seq), log) }
+
+// KeepBootLog keeps how a target's machine boots, which is no trial's.
+func (r *Run) KeepBootLog(target string, log []byte) error { return r.keepLog(target, log) }
+
+func (r *Run) keepLog(name string, log []byte) error {
+	file := r.logFile(name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return full(fmt.Errorf("log: %w", err))
 	}
@@ -39,8 +46,13 @@ func (r *Run) KeepLog(seq int, log []byte) error {
 }
 
 // Log reads what was kept of the trial seq. ok is false where nothing was.
-func (r *Run) Log(seq int) (log []byte, ok bool, err error) {
-	f, err := os.Open(r.logFile(seq))
+func (r *Run) Log(seq int) (log []byte, ok bool, err error) { return r.log(strconv.Itoa(seq)) }
+
+// BootLog reads what was kept of a target's boot. ok is false where nothing was.
+func (r *Run) BootLog(target string) (log []byte, ok bool, err error) { return r.log(target) }
+
+func (r *Run) log(name string) (log []byte, ok bool, err error) {
+	f, err := os.Open(r.logFile(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}

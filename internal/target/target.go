@@ -48,6 +48,14 @@ type Maker interface {
 	Make(ctx context.Context, tell func(string)) error
 }
 
+// Profiled is a Driver that has had its machine tell all of a boot, initcalls and
+// units among it: no trial's, because telling takes time.
+type Profiled interface {
+	Driver
+	// BootLog is what it told, in a form of tare boot profile; nil for nothing.
+	BootLog(ctx context.Context) ([]byte, error)
+}
+
 // Instance is one payload, prepared, then started once.
 type Instance interface {
 	// Watch lists what probes may read. It is valid from Prepare on; PIDs may

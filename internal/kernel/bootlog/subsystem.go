@@ -70,7 +70,8 @@ func subsystemOfLine(text string) string {
 	return other
 }
 
-func subsystemOfCall(c Initcall) string {
+// Part is the part of the kernel that the call starts.
+func (c Initcall) Part() string {
 	for _, r := range subsystemRules {
 		if r.call.MatchString(c.shortName()) || c.Module != "" && r.call.MatchString(c.Module) {
 			return r.name
@@ -101,7 +102,7 @@ func subsystems(b *Boot, calls []Initcall) []Subsystem {
 		s.Steps += took
 	}
 	for _, c := range calls {
-		s := of(subsystemOfCall(c))
+		s := of(c.Part())
 		s.Initcalls++
 		s.Own += c.Own
 	}

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"bytes"
 	"context"
 	_ "embed" // the script
 	"encoding/json"
@@ -34,16 +35,27 @@ type proofLine struct {
 	Result string `json:"result"`
 }
 
+// telling makes the kernel tell of its initcalls: the boot of the proof is the
+// one that is taken apart, as no time of it is shown as a trial's. Their lines do
+// not go to the console, which would take longer than they.
+var telling = []string{"initcall_debug", "log_buf_len=4M"}
+
+// journalSign stands in the proof's output before the boot's journal.
+const journalSign = "-- journal --\n"
+
 // proofFile keeps a kernel's proof, by all that it holds for.
 func (m *made) proofFile(a arm, k vmm.Kernel) string {
-	return filepath.Join(m.dir, "proof-"+digest(k.Digest, a.machine, m.baseDir(), proofScript)[:16]+".json")
+	return filepath.Join(m.dir, "proof-"+digest(k.Digest, a.machine, m.baseDir(), proofScript, strings.Join(telling, " "))[:16]+".json")
 }
+
+// journalFile is the journal beside a proof.
+func journalFile(proof string) string { return strings.TrimSuffix(proof, ".json") + ".journal" }
 
 // prove boots an arm's kernel with systemd once and runs the proof in it. A kernel
 // that fails a check is no error: its reports say so.
 func (m *made) prove(ctx context.Context, h *Host, disk string, tell func(string)) error {
 	a := h.arm
-	a.systemd, a.append = true, nil
+	a.systemd, a.append = true, telling
 	k, err := m.kernelOf(ctx, a)
 	if err != nil {
 		return err
@@ -57,8 +69,13 @@ func (m *made) prove(ctx context.Context, h *Host, disk string, tell func(string
 	if err != nil && ctx.Err() != nil {
 		return err
 	}
+	said, journal, _ := bytes.Cut(out.text, []byte(journalSign))
+	out.text = said
 	lines := proofLines(out, err)
 	text, err := json.MarshalIndent(lines, "", "  ")
+	if err == nil {
+		err = os.WriteFile(journalFile(file), journal, 0o644)
+	}
 	if err == nil {
 		err = os.WriteFile(file, append(text, '\n'), 0o644)
 	}
@@ -85,6 +102,22 @@ func proofLines(out outcome, failed error) []proofLine {
 		off = fmt.Sprintf("failed: it had not powered off after %v", hostOff)
 	}
 	return append(lines, proofLine{shutdownCheck, off})
+}
+
+// BootLog implements target.Profiled: the journal of the boot that was the proof.
+func (h *Host) BootLog(ctx context.Context) ([]byte, error) {
+	k, err := h.made.kernelOf(ctx, h.arm)
+	if err != nil {
+		return nil, err
+	}
+	journal, err := os.ReadFile(journalFile(h.made.proofFile(h.arm, k)))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, target.Labf("the proof's journal: %w", err)
+	}
+	return journal, nil
 }
 
 // proven adds what was proven of an arm's kernel to its facts, numbered, because

@@ -85,3 +85,7 @@ check '10 containers at once' many
 check 'crun' runtime crun
 check 'runc' runtime runc
 check 'containerd' nerd
+
+# What the boot was like, for tare boot profile: after all else.
+echo '-- journal --' >&3
+journalctl -b -o json --output-fields=MESSAGE,_TRANSPORT,SYSLOG_IDENTIFIER,UNIT,_SOURCE_MONOTONIC_TIMESTAMP >&3
