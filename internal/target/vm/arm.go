@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -20,6 +21,13 @@ type arm struct {
 	run     func(spec target.Spec) []string
 	append  []string
 	why     string
+
+	symbols []string // of the kernel beside what hosts need, as "PARPORT" or "PRINTK=n"
+	initrd  bool     // a trimmed kernel has a minimal initramfs: the agent
+	cpus    int      // 0: as many as the host's
+	memory  int64    // 0: hostMemory, or what the user says
+	// lever: one change of trimmed-crun. That its container acts is its proof.
+	lever bool
 }
 
 // stock reports whether the arm boots what the distribution ships.
@@ -27,7 +35,7 @@ func (a arm) stock() bool { return a.packed == "" }
 
 // arms are all of them, the control first.
 func arms() []arm {
-	return []arm{
+	return append([]arm{
 		{name: "stock", machine: "qemu/q35", systemd: true, run: dockerRun,
 			why: "the distribution's cloud kernel, its initramfs, systemd, Docker"},
 		{name: "trimmed", machine: "qemu/q35", packed: "lz4", systemd: true, run: dockerRun,
@@ -44,7 +52,41 @@ func arms() []arm {
 			why: "the kernel as an ELF image, which nothing has to unpack"},
 		{name: "trimmed-microvm", machine: "qemu/microvm", packed: "none", systemd: true, run: dockerRun,
 			why: "and on a machine without PCI"},
+	}, levers()...)
+}
+
+// levers are single changes of trimmed-crun, each as an arm of its own.
+func levers() []arm {
+	security := []string{"SECURITY", "SECURITYFS", "AUDIT"}
+	all := []arm{
+		{name: "elf", packed: "none", why: "the kernel as an ELF image, started by PVH: nothing unpacks it"},
+		{name: "zstd", packed: "zstd", why: "the kernel packed with zstd"},
+		{name: "gzip", packed: "gzip", why: "the kernel packed with gzip"},
+		{name: "xz", packed: "xz", why: "the kernel packed with xz"},
+		{name: "microvm", machine: "qemu/microvm", packed: "none", why: "a machine without PCI and firmware's tables; the kernel as an ELF image"},
+		{name: "initrd", initrd: true, symbols: []string{"BLK_DEV_INITRD"}, why: "a minimal initramfs: the agent, which mounts the disk"},
+		{name: "quiet", append: []string{"quiet", "loglevel=0"}, why: "the kernel says nothing on the console"},
+		{name: "no-printk", symbols: []string{"EXPERT", "PRINTK=n"}, why: "the kernel says nothing at all: its marks are the agent's alone"},
+		{name: "one-cpu", cpus: 1, why: "one virtual CPU"},
+		{name: "small", memory: 256 << 20, why: "256 MiB of memory"},
+		{name: "large", memory: 4 << 30, why: "4 GiB of memory"},
+		{name: "no-mitigations", append: []string{"mitigations=off"}, why: "mitigations of the CPU's faults off"},
+		{name: "rtc", symbols: []string{"RTC_CLASS", "RTC_HCTOSYS=n", "RTC_DRV_CMOS=n"}, why: "the classes of clocks, and no driver"},
+		{name: "rtc-cmos", symbols: []string{"RTC_CLASS", "RTC_HCTOSYS=n", "RTC_DRV_CMOS"}, why: "the PC's clock, not asked for the time at boot"},
+		{name: "rtc-hctosys", symbols: []string{"RTC_CLASS", "RTC_HCTOSYS", "RTC_DRV_CMOS"}, why: "the PC's clock, asked for the time at boot"},
+		{name: "usb", symbols: []string{"USB_SUPPORT", "USB", "USB_XHCI_HCD", "USB_EHCI_HCD", "USB_UHCI_HCD", "USB_STORAGE", "SCSI"}, why: "USB with its controllers and disks"},
+		{name: "parport", symbols: []string{"PARPORT", "PARPORT_PC", "PRINTER"}, why: "parallel ports"},
+		{name: "apparmor", symbols: append([]string{"SECURITY_APPARMOR", `LSM="apparmor"`}, security...), why: "AppArmor built in and on"},
+		{name: "apparmor-off", symbols: append([]string{"SECURITY_APPARMOR", `LSM="apparmor"`}, security...), append: []string{"apparmor=0"}, why: "AppArmor built in, and off by a parameter"},
+		{name: "selinux", symbols: append([]string{"SECURITY_SELINUX", "SECURITY_NETWORK", `LSM="selinux"`}, security...), why: "SELinux built in and on, without a policy"},
+		{name: "selinux-off", symbols: append([]string{"SECURITY_SELINUX", "SECURITY_NETWORK", "SECURITY_SELINUX_BOOTPARAM", `LSM="selinux"`}, security...), append: []string{"selinux=0"}, why: "SELinux built in, and off by a parameter"},
 	}
+	for i := range all {
+		a := &all[i]
+		a.name, a.lever, a.run = "lever-"+a.name, true, runtimeRun("crun")
+		a.machine, a.packed = cmp.Or(a.machine, "qemu/q35"), cmp.Or(a.packed, "lz4")
+	}
+	return all
 }
 
 // masked are the units that cost boot time and that containers do without: clean-up

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -64,9 +65,12 @@ func (h *Host) Make(ctx context.Context, tell func(string)) error {
 			return err
 		}
 		if !h.arm.stock() {
-			if _, err := h.made.trimmed(ctx, h.arm.packed, tell); err != nil {
+			if _, err := h.made.trimmed(ctx, h.arm, tell); err != nil {
 				return err
 			}
+		}
+		if h.arm.lever {
+			return nil
 		}
 		return h.made.prove(ctx, h, disk, tell)
 	})
@@ -128,10 +132,7 @@ func (h *Host) inside(spec target.Spec) target.Spec {
 
 // machineOf is the machine of an arm, without its disk.
 func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, error) {
-	m := vmm.Machine{Agent: true, CPUs: h.cpus(target.Limits{}), Memory: hostMemory}
-	if h.lab.Guest.Memory > 0 {
-		m.Memory = h.lab.Guest.Memory
-	}
+	m := vmm.Machine{Agent: true, CPUs: cmp.Or(a.cpus, h.cpus(target.Limits{})), Memory: cmp.Or(a.memory, h.lab.Guest.Memory, hostMemory)}
 	if err := h.affordable(m.Memory); err != nil {
 		return m, err
 	}
@@ -142,17 +143,20 @@ func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, 
 	if m.Accel, _, err = h.home.acceleration(ctx, h.Driver, path, g); err != nil {
 		return m, err
 	}
-	if a.stock() {
-		m.Kernel, m.Initrd, err = h.made.stock(ctx)
-	} else {
-		m.Kernel, err = h.made.trimmed(ctx, a.packed, func(string) {})
-	}
-	if err != nil {
+	if m.Kernel, err = h.made.kernelOf(ctx, a); err != nil {
 		return m, err
 	}
-	m.Append = append([]string{"root=/dev/vda", "rw", "panic=-1"}, a.append...)
-	if !a.systemd {
-		m.Append = append(m.Append, "init="+hostAgent, "tare_host=1")
+	if m.Initrd, err = h.made.initrdOf(ctx, a); err != nil {
+		return m, err
+	}
+	m.Append = append([]string{"panic=-1"}, a.append...)
+	switch {
+	case a.initrd:
+		m.Append = append(m.Append, "rdinit=/.tare/init", "tare_root=/dev/vda", "tare_host=1")
+	case a.systemd:
+		m.Append = append(m.Append, "root=/dev/vda", "rw")
+	default:
+		m.Append = append(m.Append, "root=/dev/vda", "rw", "init="+hostAgent, "tare_host=1")
 	}
 	if h.lab.Guest.Append != "" {
 		m.Append = append(m.Append, h.lab.Guest.Append)

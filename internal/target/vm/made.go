@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,12 +31,12 @@ import (
 )
 
 // hostSuite and hostPackages are the container host's: Debian's smallest system
-// with systemd, its cloud kernel, Docker and both OCI runtimes. Without AppArmor's
+// with systemd, its cloud kernel, Docker, Podman and two OCI runtimes. Without AppArmor's
 // programs Docker refuses to work on a kernel that has AppArmor.
 const hostSuite = "bookworm"
 
 var hostPackages = []string{
-	"systemd", "systemd-sysv", "dbus", "udev", "kmod", "procps", "docker.io", "containerd", "runc", "crun", "iptables", "apparmor",
+	"systemd", "systemd-sysv", "dbus", "udev", "kmod", "procps", "docker.io", "containerd", "podman", "runc", "crun", "iptables", "apparmor",
 	"busybox-static", "iproute2", "initramfs-tools", "linux-image-cloud-amd64", "zstd",
 }
 
@@ -416,21 +415,47 @@ func (m *made) kernelOf(ctx context.Context, a arm) (vmm.Kernel, error) {
 		k, _, err := m.stock(ctx)
 		return k, err
 	}
-	return m.trimmed(ctx, a.packed, func(string) {})
+	return m.trimmed(ctx, a, func(string) {})
+}
+
+// initrdOf is an arm's initramfs, "" for none.
+func (m *made) initrdOf(ctx context.Context, a arm) (string, error) {
+	if a.stock() {
+		_, initrd, err := m.stock(ctx)
+		return initrd, err
+	}
+	if !a.initrd {
+		return "", nil
+	}
+	return m.home.initramfs(ctx, guestKernel{}, "", "")
+}
+
+// wantsOf are all symbols of a trimmed kernel.
+func wantsOf(a arm) ([]kconfig.Want, error) {
+	wants, err := kconfig.Collect(hostNeeds, needs.Load)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range a.symbols {
+		name, value, _ := strings.Cut(s, "=")
+		wants = slices.DeleteFunc(wants, func(w kconfig.Want) bool { return w.Symbol == name })
+		wants = append(wants, kconfig.Want{Symbol: name, Value: value, Why: a.why, Source: "the arm vm/" + a.name, Need: a.name})
+	}
+	return wants, nil
 }
 
 // kernelDir is where a trimmed kernel is kept: by its source and all that it was
 // asked for.
-func (m *made) kernelDir(packed trim.Compression) (string, []kconfig.Want, error) {
-	wants, err := kconfig.Collect(hostNeeds, needs.Load)
+func (m *made) kernelDir(a arm) (string, []kconfig.Want, error) {
+	wants, err := wantsOf(a)
 	if err != nil {
 		return "", nil, err
 	}
-	text, err := json.Marshal(wants)
-	if err != nil {
-		return "", nil, err
+	var asked strings.Builder // without the reasons: another arm's are the same kernel's
+	for _, w := range wants {
+		fmt.Fprintln(&asked, w.Symbol, w.Value, w.Or, w.Optional, w.Arch, w.Since, w.Before)
 	}
-	return filepath.Join(m.dir, fmt.Sprintf("kernel-%s-%s", packed, digest(hostSource, string(text))[:16])), wants, nil
+	return filepath.Join(m.dir, fmt.Sprintf("kernel-%s-%s", a.packed, digest(hostSource, asked.String())[:16])), wants, nil
 }
 
 // kernelFile is the image in it.
@@ -442,14 +467,14 @@ func kernelFile(dir string, packed trim.Compression) string {
 }
 
 // trimmed is the kernel of what container hosts need, built where it is not kept.
-func (m *made) trimmed(ctx context.Context, packed trim.Compression, tell func(string)) (vmm.Kernel, error) {
-	dir, wants, err := m.kernelDir(packed)
+func (m *made) trimmed(ctx context.Context, a arm, tell func(string)) (vmm.Kernel, error) {
+	dir, wants, err := m.kernelDir(a)
 	if err != nil {
 		return vmm.Kernel{}, target.Labf("trimmed kernel: %w", err)
 	}
-	file := kernelFile(dir, packed)
+	file := kernelFile(dir, a.packed)
 	if _, err := os.Stat(filepath.Join(dir, "kernel.json")); err != nil {
-		if err := m.build(ctx, packed, dir, wants, tell); err != nil {
+		if err := m.build(ctx, a.packed, dir, wants, tell); err != nil {
 			return vmm.Kernel{}, fmt.Errorf("trimmed kernel: %w", err)
 		}
 	}
@@ -492,7 +517,7 @@ func (m *made) there(oci string, a arm) bool {
 	}
 	files := []string{m.baseDir(), m.diskFile(key)}
 	if !a.stock() {
-		dir, _, err := m.kernelDir(a.packed)
+		dir, _, err := m.kernelDir(a)
 		if err != nil {
 			return false
 		}
@@ -504,14 +529,11 @@ func (m *made) there(oci string, a arm) bool {
 // notes are the facts of an arm's parts: versions, and sizes in bytes.
 func (m *made) notes(ctx context.Context, a arm) (map[string]string, error) {
 	notes := map[string]string{"initrd-bytes": "0"}
-	var k vmm.Kernel
-	var initrd string
-	var err error
-	if a.stock() {
-		k, initrd, err = m.stock(ctx)
-	} else {
-		k, err = m.trimmed(ctx, a.packed, func(string) {})
+	k, err := m.kernelOf(ctx, a)
+	if err != nil {
+		return nil, err
 	}
+	initrd, err := m.initrdOf(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -537,6 +559,9 @@ func (m *made) notes(ctx context.Context, a arm) (map[string]string, error) {
 	defer f.Close()
 	if notes["symbols"], err = countSymbols(f); err != nil {
 		return nil, err
+	}
+	if a.lever {
+		return notes, nil
 	}
 	return notes, m.proven(a, k, notes)
 }

@@ -71,6 +71,8 @@ many() {
 runtime() { "$1" run --bundle /usr/lib/tare proof; }
 nerd() { ctr run --rm --rootfs /var/lib/tare/rootfs proof /bin/busybox true; }
 
+pod() { podman run --rm --network=none --rootfs /var/lib/tare/rootfs:O /bin/busybox true; }
+
 check 'docker run' run "$image" /bin/busybox true
 check 'bridge and address' address
 check 'masqueraded packet' masquerade
@@ -85,6 +87,7 @@ check '10 containers at once' many
 check 'crun' runtime crun
 check 'runc' runtime runc
 check 'containerd' nerd
+check 'podman' pod
 
 # What the boot was like, for tare boot profile: after all else.
 echo '-- journal --' >&3
