@@ -316,8 +316,8 @@ func (c *TrimClaims) profiles(in TrimInput) {
 	}
 }
 
-// keptCalls of each boot are kept.
-const keptCalls = 100
+// keptCalls of each boot are kept: all, unless somebody's kernel has too many.
+const keptCalls = 1000
 
 // told adds what a boot told of its initcalls and modules.
 func (p *TrimProfile) told(by *bootlog.Profile) {

@@ -1,5 +1,6 @@
 import { h } from "./dom";
-import type { BootProfile, Page } from "./types";
+import { flameGraph } from "./flame";
+import type { BootProfile, Frame, Page } from "./types";
 
 const svgNS = "http://www.w3.org/2000/svg";
 
@@ -99,6 +100,30 @@ function chart(b: BootProfile, rows: Lane[], from: number, to: number): SVGEleme
   return drawing;
 }
 
+// costs are a boot's initcalls as frames: each on the part of the kernel that it starts.
+function costs(b: BootProfile): Frame {
+  const parts = new Map<string, Frame>();
+  for (const c of b.calls ?? []) {
+    const part = parts.get(c.part) ?? { name: c.part, value: 0, children: [] };
+    part.value += c.own;
+    part.children!.push({ name: c.name, value: c.own });
+    parts.set(c.part, part);
+  }
+  const children = [...parts.values()];
+  return { name: "all", value: children.reduce((sum, p) => sum + p.value, 0), children };
+}
+
+// bootCosts are the flame graphs of the boots that told of their initcalls, the
+// same for one kernel.
+function bootCosts(boots: BootProfile[]): HTMLElement[] {
+  const seen = new Set<string>();
+  return boots.filter((b) => {
+    const same = JSON.stringify(b.calls ?? []);
+    return same !== "[]" && !seen.has(same) && seen.add(same);
+  }).map((b) => flameGraph(costs(b), b.target, `${b.target}: its kernel's initcalls by part, without what they waited for`,
+    "The wider a frame, the more of the kernel's own time; a click zooms in. Told by a boot apart.", "find an initcall or part"));
+}
+
 // lasts is when a boot's chart ends: with its last mark, else with its console.
 const lasts = (b: BootProfile) => Math.max((b.began ?? 0) + b.end, ...(b.marks ?? []).map((m) => m.at));
 
@@ -120,5 +145,5 @@ export function bootCharts(page: Page): HTMLElement[] {
   draw();
   return [h("figure", { class: "boots" },
     h("figcaption", {}, "One boot of each target since the request: the time before each line of the kernel, by whose line it is; below, systemd's units from their start until active; dashed, the milestones on the host's clock"),
-    h("p", {}, h("label", {}, "length ", share), " ", h("label", {}, "begin ", start), " ", shown), drawings)];
+    h("p", {}, h("label", {}, "length ", share), " ", h("label", {}, "begin ", start), " ", shown), drawings), ...bootCosts(boots)];
 }

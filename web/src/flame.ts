@@ -10,31 +10,35 @@ export function flames(probe: Waits["probe"]): (page: Page) => HTMLElement[] {
 }
 
 function flame(w: Waits): HTMLElement {
+  const locks = w.probe === "locks";
+  return flameGraph(
+    w.flame, w.cell,
+    `${w.group.replace(`~${w.probe}`, "")}, ${w.target}: ${locks ? "waits by stack" : "time by stack"}, ${duration(w.flame.value)} in ${w.trials} trials`,
+    `Callers stand below; a click on a frame zooms in. ${locks ? "In brackets what was waited for." : "At the bottom what the threads did, and their names."}`,
+    "find a function or lock",
+  );
+}
+
+// flameGraph draws frames of seconds, with a search and a way back.
+export function flameGraph(root: Frame, of: string, caption: string, note: string, placeholder: string): HTMLElement {
   const drawing = h("div", { class: "figure flame" });
-  const search = h("input", { type: "search", placeholder: "find a function or lock", "aria-label": `Find in the flame graph of ${w.cell}` });
+  const search = h("input", { type: "search", placeholder, "aria-label": `Find in the flame graph of ${of}` });
   const back = h("button", { type: "button" }, "whole graph");
   let find = (_: string) => {};
   let whole = () => {};
   drawn(drawing, (width) => {
     const chart = flamegraph()
       .width(width).cellHeight(18).minFrameSize(1).transitionDuration(0).sort(true).selfValue(false)
-      .label((d) => `${d.data.name}: ${duration(d.data.value)}, ${share(d.data.value, w.flame.value)} of all`)
+      .label((d) => `${d.data.name}: ${duration(d.data.value)}, ${share(d.data.value, root.value)} of all`)
       .setColorMapper((d) => (d.highlight ? "#e600e6" : colorOf(d.data.name)));
     drawing.replaceChildren();
-    d3.select<HTMLElement, unknown>(drawing).datum<Frame>(structuredClone(w.flame)).call(chart);
+    d3.select<HTMLElement, unknown>(drawing).datum<Frame>(structuredClone(root)).call(chart);
     find = (term) => chart.search(term);
     whole = () => chart.resetZoom();
   });
   search.addEventListener("input", () => find((search as HTMLInputElement).value));
   back.addEventListener("click", () => whole());
-  return h(
-    "figure",
-    {},
-    h("figcaption", {}, `${w.group.replace(`~${w.probe}`, "")}, ${w.target}: ${w.probe === "locks" ? "waits by stack" : "time by stack"}, ${duration(w.flame.value)} in ${w.trials} trials`),
-    h("p", { class: "note" }, `Callers stand below; a click on a frame zooms in. ${w.probe === "locks" ? "In brackets what was waited for." : "At the bottom what the threads did, and their names."}`),
-    h("p", { class: "controls" }, search, " ", back),
-    drawing,
-  );
+  return h("figure", {}, h("figcaption", {}, caption), h("p", { class: "note" }, note), h("p", { class: "controls" }, search, " ", back), drawing);
 }
 
 // colorOf tells the kinds of frames apart: what is waited for, the lock's own

@@ -285,6 +285,7 @@ export interface BootProfile {
   steps: { at: number; took: number; line: string; part: string }[] | null; // the costliest
   marks?: { name: string; at: number }[];
   units?: { name: string; start: number; active: number; failed?: boolean }[];
+  calls?: { name: string; part: string; own: number }[]; // initcalls of another boot, the costliest
 }
 
 export interface Page {

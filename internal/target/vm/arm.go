@@ -22,6 +22,7 @@ type arm struct {
 	append  []string
 	why     string
 
+	way     trim.Way // "" is bottom-up; top-down starts from the distribution's configuration
 	symbols []string // of the kernel beside what hosts need, as "PARPORT" or "PRINTK=n"
 	initrd  bool     // a trimmed kernel has a minimal initramfs: the agent
 	cpus    int      // 0: as many as the host's
@@ -52,6 +53,8 @@ func arms() []arm {
 			why: "the kernel as an ELF image, which nothing has to unpack"},
 		{name: "trimmed-microvm", machine: "qemu/microvm", packed: "none", systemd: true, run: dockerRun,
 			why: "and on a machine without PCI"},
+		{name: "topdown", machine: "qemu/q35", packed: "lz4", systemd: true, run: dockerRun, way: trim.TopDown,
+			why: "the distribution's configuration without its modules and without what costs, and with what containers need"},
 	}, levers()...)
 }
 
