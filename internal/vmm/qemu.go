@@ -1,6 +1,7 @@
 package vmm
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 	if m.Accel == KVM {
 		args = append(args, "-accel", "kvm", "-cpu", "host")
 	} else {
-		args = append(args, "-accel", fmt.Sprintf("tcg,thread=multi,tb-size=%d", translationCache), "-cpu", q.cpu)
+		args = append(args, "-accel", fmt.Sprintf("tcg,thread=multi,tb-size=%d", cmp.Or(mebibytes(m.Translations), translationCache)), "-cpu", q.cpu)
 	}
 	if m.Initrd != "" {
 		args = append(args, "-initrd", m.Initrd)

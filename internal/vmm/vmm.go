@@ -33,7 +33,10 @@ type Machine struct {
 	Disks  []Disk
 	Accel  Accel
 	NIC    *NIC // a link to the outside; nil for none
-	Agent  bool // the guest has tare's agent (guest/init.c): give it a channel
+	// Translations is how much translated code an emulating VMM may keep, in bytes;
+	// 0 is what one small program needs. What does not fit is translated again.
+	Translations int64
+	Agent        bool // the guest has tare's agent (guest/init.c): give it a channel
 }
 
 // NIC is a link behind virtio-net, whose other end is a tap device of the network

@@ -17,6 +17,9 @@ import (
 // hostMemory is a container host's, where the user does not say.
 const hostMemory = 1 << 30
 
+// hostCode is room for the translated code of systemd, Docker and its runtimes.
+const hostCode = 512 << 20
+
 // hostOff is how long a container host may take to shut down.
 const hostOff = 60 * time.Second
 
@@ -116,6 +119,11 @@ func (h *Host) Prepare(ctx context.Context, spec target.Spec, dir string) (targe
 		return nil, err
 	}
 	m.Disks = []vmm.Disk{{Path: disk}}
+	outside := spec
+	outside.Limits = target.Limits{} // they are the container's
+	if err := h.confine(outside); err != nil {
+		return nil, err
+	}
 	i, err := h.boot(ctx, path, m, h.inside(spec), dir)
 	if err != nil {
 		return nil, err
@@ -132,7 +140,7 @@ func (h *Host) inside(spec target.Spec) target.Spec {
 
 // machineOf is the machine of an arm, without its disk.
 func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, error) {
-	m := vmm.Machine{Agent: true, CPUs: cmp.Or(a.cpus, h.cpus(target.Limits{})), Memory: cmp.Or(a.memory, h.lab.Guest.Memory, hostMemory)}
+	m := vmm.Machine{Agent: true, Translations: hostCode, CPUs: cmp.Or(a.cpus, h.cpus(target.Limits{})), Memory: cmp.Or(a.memory, h.lab.Guest.Memory, hostMemory)}
 	if err := h.affordable(m.Memory); err != nil {
 		return m, err
 	}

@@ -40,8 +40,8 @@ type proofLine struct {
 // not go to the console, which would take longer than they.
 var telling = []string{"initcall_debug", "log_buf_len=4M"}
 
-// journalSign stands in the proof's output before the boot's journal.
-const journalSign = "-- journal --\n"
+// proofSign stands in the script's output between the boot's journal and the checks.
+const proofSign = "-- proof --\n"
 
 // proofFile keeps a kernel's proof, by all that it holds for.
 func (m *made) proofFile(a arm, k vmm.Kernel) string {
@@ -69,8 +69,8 @@ func (m *made) prove(ctx context.Context, h *Host, disk string, tell func(string
 	if err != nil && ctx.Err() != nil {
 		return err
 	}
-	said, journal, _ := bytes.Cut(out.text, []byte(journalSign))
-	out.text = said
+	var journal []byte
+	journal, out.text, _ = bytes.Cut(out.text, []byte(proofSign))
 	lines := proofLines(out, err)
 	text, err := json.MarshalIndent(lines, "", "  ")
 	if err == nil {
