@@ -163,7 +163,7 @@ func waitedForInitramfs(c *Initcall, u *Unpacking) (Wait, bool) {
 	}
 	overlap := u.End - max(c.Start, u.Start)
 	late := c.End - u.End
-	if overlap < 2*time.Millisecond || late < 0 || late > max(20*time.Millisecond, c.Took/10) || overlap < c.Took/2 {
+	if overlap < 2*time.Millisecond || late < 0 || late > max(20*time.Millisecond, c.Took/4) || overlap < c.Took/2 {
 		return Wait{}, false
 	}
 	return Wait{For: "initramfs", Took: min(overlap, c.Took), Why: fmt.Sprintf("returned %.1f ms after it was unpacked", late.Seconds()*1e3)}, true

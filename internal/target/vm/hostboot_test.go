@@ -49,7 +49,8 @@ func layoutOf(t *testing.T, rootfs string) string {
 
 // The stock container host boots to a container: its milestones come, the payload
 // acts, and its exit code comes back. The first run makes the disk, which takes
-// some minutes; no kernel is built.
+// another boot; no kernel is built and nothing is proven, both of which take
+// minutes more.
 func TestContainerHost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a container host's boot takes half a minute of both CPUs")
@@ -68,18 +69,6 @@ func TestContainerHost(t *testing.T) {
 		t.Skip("container hosts are made for x86-64 alone")
 	}
 	stock := drivers[i]
-	if err := stock.(target.Maker).Make(t.Context(), func(s string) { t.Log(s) }); err != nil {
-		t.Fatal(err)
-	}
-	facts, err := stock.Check(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for note, result := range facts.Notes {
-		if len(note) > 6 && note[:6] == "proof " && result != "ok" {
-			t.Errorf("%s: %s", note, result)
-		}
-	}
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +85,9 @@ func TestContainerHost(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	if facts, err := stock.Check(t.Context()); err != nil || facts.Notes["kernel"] == "" || facts.Notes["initrd-bytes"] == "0" {
+		t.Errorf("facts %v, %v", facts.Notes, err)
+	}
 	var mu sync.Mutex
 	var marks []target.Phase
 	var lines []string
