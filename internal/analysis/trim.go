@@ -33,8 +33,11 @@ type TrimBoot struct {
 
 // TrimClaims is what boots of container hosts say beside the published ones.
 type TrimClaims struct {
-	Citation string          `json:"citation"`
-	Control  string          `json:"control"`
+	Citation string `json:"citation"`
+	Control  string `json:"control"`
+	// Trims: the control boots what a distribution ships, as the published one's
+	// before does; without it, nothing published is beside this.
+	Trims    bool            `json:"trims"`
 	Targets  []string        `json:"targets"` // that gave numbers, the control first
 	Spans    []TrimSpan      `json:"spans"`
 	Parts    []TrimParts     `json:"parts"`
@@ -182,9 +185,11 @@ func TrimStudy(in TrimInput) *TrimClaims {
 			c.Targets = append(c.Targets, cell.Target)
 		}
 	}
+	c.parts(in.Parts)
+	c.Trims = len(c.Parts) > 0 && c.Parts[0].Initrd > 0
 	for _, span := range trimSpans {
 		one := TrimSpan{Name: span.name, Meaning: span.meaning, Metric: sample.Metric{Name: span.name, Unit: sample.Seconds, Better: sample.Lower}}
-		if r, ok := in.Published.Results[span.published]; ok {
+		if r, ok := in.Published.Results[span.published]; ok && c.Trims {
 			one.Before, one.After = r.Before, r.After
 		}
 		c.add(s, one, func(target string) blockSeries {
@@ -205,9 +210,10 @@ func TrimStudy(in TrimInput) *TrimClaims {
 		c.add(s, TrimSpan{Name: m.name, Meaning: m.meaning, Metric: sample.Metric{Name: m.metric, Unit: m.unit, Better: sample.Lower}},
 			func(target string) blockSeries { return s.series(target, bootWorkload, m.metric) })
 	}
-	c.parts(in.Parts)
 	c.profiles(in)
-	c.Claims = c.claims(in.Published)
+	if c.Trims {
+		c.Claims = c.claims(in.Published)
+	}
 	c.Findings = c.findings()
 	return c
 }
@@ -312,6 +318,9 @@ func (c *TrimClaims) profiles(in TrimInput) {
 		return cmp.Or(cmp.Compare(y.Seconds[c.Control], x.Seconds[c.Control]), cmp.Compare(x.Name, y.Name))
 	})
 	for _, p := range in.Published.Phases {
+		if !c.Trims {
+			break
+		}
 		c.Phases = append(c.Phases, TrimPhase{Name: p.What + " (lines " + p.Lines + ")", Seconds: p.Seconds})
 	}
 }

@@ -16,6 +16,9 @@ func trimSection(c *analysis.TrimClaims) section {
 		ID: "container-vm-trim", Title: "Before and after trimming, published beside this machine", Findings: c.Findings,
 		Figures: trimFigures(c), Claims: claimsGrid(c.Claims), claims: c.Claims, Note: trimNote(c), Alone: true,
 	}
+	if !c.Trims {
+		s.Title = "Boots beside that of " + c.Control
+	}
 	s.Headline = c.Findings[:min(3, len(c.Findings))]
 	s.Tables = append(s.Tables, trimSpeedups(c), trimTimes(c), trimMeanings(c), trimParts(c))
 	if g := trimProof(c); len(g.Rows) > 0 {
@@ -94,7 +97,10 @@ func trimHead(c *analysis.TrimClaims, first string, with bool) []string {
 
 // trimSpeedups are the ratios of the control to each target.
 func trimSpeedups(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "How many times less than " + c.Control, Head: append(trimHead(c, "stretch", false), "published")}
+	g := shownGrid{Title: "How many times less than " + c.Control, Head: trimHead(c, "stretch", false)}
+	if c.Trims {
+		g.Head = append(g.Head, "published")
+	}
 	for _, s := range c.Spans {
 		row := []string{s.Name}
 		for _, target := range c.Targets {
@@ -107,17 +113,21 @@ func trimSpeedups(c *analysis.TrimClaims) shownGrid {
 			}
 			row = append(row, cell)
 		}
-		cell := ""
 		if p := s.PublishedSpeedup(); p > 0 {
-			cell = number(p, 2)
+			row = append(row, number(p, 2))
+		} else if c.Trims {
+			row = append(row, "")
 		}
-		g.Rows = append(g.Rows, append(row, cell))
+		g.Rows = append(g.Rows, row)
 	}
 	return g
 }
 
 func trimTimes(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "Milestones on the host's clock", Head: append(trimHead(c, "stretch", true), "published before", "published after")}
+	g := shownGrid{Title: "Milestones on the host's clock", Head: trimHead(c, "stretch", true)}
+	if c.Trims {
+		g.Head = append(g.Head, "published before", "published after")
+	}
 	for _, s := range c.Spans {
 		row := []string{s.Name}
 		for _, target := range c.Targets {
@@ -129,7 +139,7 @@ func trimTimes(c *analysis.TrimClaims) shownGrid {
 		}
 		if s.Before > 0 {
 			row = append(row, human(sample.Seconds, s.Before, analysis.Interval{}), human(sample.Seconds, s.After, analysis.Interval{}))
-		} else {
+		} else if c.Trims {
 			row = append(row, "", "")
 		}
 		g.Rows = append(g.Rows, row)

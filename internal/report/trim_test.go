@@ -53,7 +53,7 @@ func bootsOf(t *testing.T) report.Input {
 	in.Claims.Trim = analysis.TrimStudy(analysis.TrimInput{
 		Input: analysis.Input{Cells: cells, Data: data, Seed: 1}, Control: "vm/stock", Published: d,
 		Boots: map[string]analysis.TrimBoot{"vm/stock": {Profile: profile, Values: map[string][]float64{"ready": {30}}}, "vm/trimmed": {Profile: profile}},
-		Parts: map[string]map[string]string{"vm/trimmed": {"kernel-bytes": "5000000", "proof 01 docker run": "ok", "proof 02 crun": "failed: no device"}},
+		Parts: map[string]map[string]string{"vm/stock": {"initrd-bytes": "20000000"}, "vm/trimmed": {"kernel-bytes": "5000000", "proof 01 docker run": "ok", "proof 02 crun": "failed: no device"}},
 	})
 	return in
 }
