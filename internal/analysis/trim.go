@@ -156,6 +156,9 @@ type TrimSubsystem struct {
 	Seconds map[string]float64 `json:"seconds"`
 }
 
+// TrimWhole is the stretch that a user waits for.
+const TrimWhole = "first container"
+
 // trimSpans are the stretches: the published milestones, and those that a user
 // waits for. Without a beginning they count from the request.
 var trimSpans = []struct {
@@ -170,7 +173,7 @@ var trimSpans = []struct {
 	{"bridge", "first kernel line to docker0 created", "kernel", "docker0", ""},
 	{"total", "first kernel line to docker0 up, as the link's own event tells (published: total)", "kernel", "docker0-up", "total"},
 	{"engine", "first kernel line to docker.service active", "kernel", "engine", ""},
-	{"first container", "request to the first container's payload", "", "ready", ""},
+	{TrimWhole, "request to the first container's payload", "", "ready", ""},
 	{"powered off", "payload's end to the monitor's", "wall", "off", ""},
 }
 
@@ -403,7 +406,7 @@ func (c *TrimClaims) claims(d *published.ContainerVMTrim) []CheckedClaim {
 
 func (c *TrimClaims) findings() []string {
 	var out []string
-	first := c.span("first container")
+	first := c.span(TrimWhole)
 	if first == nil {
 		return nil
 	}

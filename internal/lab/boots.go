@@ -81,7 +81,13 @@ func (l *Lab) Boots(ctx context.Context, o BootOptions, observe func(block int, 
 			data.Add(&sample.Record{Block: block, Cell: cells[i].ID, Values: values})
 		}
 	}
-	return analysis.TrimStudy(analysis.TrimInput{Input: analysis.Input{Cells: cells, Data: data, Blocks: o.Boots}, Control: cells[0].Target, Published: d}), nil
+	claims := analysis.TrimStudy(analysis.TrimInput{Input: analysis.Input{Cells: cells, Data: data, Blocks: o.Boots}, Control: cells[0].Target, Published: d})
+	for i := range claims.Spans {
+		if s := &claims.Spans[i]; s.Name == analysis.TrimWhole {
+			s.Name, s.Meaning = "until", "exec to the line that matches --until, else to the machine's end"
+		}
+	}
+	return claims, nil
 }
 
 // bootMachine is what all boots have in common. Whether the monitor works and how

@@ -183,11 +183,11 @@ func TestUnits(t *testing.T) {
 func TestUnitsOfAStampedConsole(t *testing.T) {
 	boots := parse(t, strings.ReplaceAll(`[0.500000 0.500000] [    0.000000] Linux version 6.1.0
 [1.510000 1.010000] [    1.000000] systemd[1]: systemd 252.30-1~deb12u2 running in system mode (+PAM)
-[2.000000 0.490000]          Starting [0;1;39mcontainerd.service[0m - containerd container runtime...
-[3.500000 1.500000] [[0;32m  OK  [0m] Started [0;1;39mcontainerd.service[0m - containerd container runtime.
+[2.000000 0.490000]          Starting ESC[0;1;39mcontainerd.serviceESC[0m - containerd container runtime...
+[3.500000 1.500000] [ESC[0;32m  OK  ESC[0m] Started ESC[0;1;39mcontainerd.serviceESC[0m - containerd container runtime.
 [3.600000 0.100000] [    3.100000] systemd[1]: Started containerd.service - containerd container runtime.
 [3.700000 0.100000] Starting something of a program
-`, `\x1b`, "\x1b"))
+`, "ESC", "\x1b"))
 	if boots[0].Ahead != 500*time.Millisecond {
 		t.Errorf("the kernel's clock began at %v of the host's", boots[0].Ahead)
 	}
