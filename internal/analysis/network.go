@@ -133,8 +133,13 @@ func (in Input) growths(tables []Table) []Growth {
 			if len(arm) < 2 || containers(arm[0]) == containers(arm[len(arm)-1]) || !onBridge(s.target) {
 				continue
 			}
-			if t, ok := primaryOf(tables, arm[0]); ok {
-				out = append(out, in.growth(tables, s, arm, t.Metric))
+			t, ok := primaryOf(tables, arm[0])
+			if !ok {
+				continue
+			}
+			// Where every trial failed there is nothing to say: the failures are listed.
+			if g := in.growth(tables, s, arm, t.Metric); len(g.Points) > 0 {
+				out = append(out, g)
 			}
 		}
 	}

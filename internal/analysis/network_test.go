@@ -88,6 +88,29 @@ func TestGrowthWithoutLoss(t *testing.T) {
 	}
 }
 
+// A target whose trials all failed has no slope, and one of which a single number of
+// containers was measured claims nothing.
+func TestGrowthOfFailures(t *testing.T) {
+	for measured, slopes := range map[int]int{0: 0, 2: 1} {
+		in := networkRun(0, 0.001, 8)
+		whole := in.Data
+		in.Data = NewData(in.Cells, 0)
+		for _, c := range in.Cells {
+			for block, value := range whole.cells[c.ID].series("throughput").values {
+				r := &sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{"throughput": {value}}}
+				if c.Target == "native@bridge" && c.Limits.Network.Containers > measured {
+					r = &sample.Record{Block: block, Cell: c.ID, Failure: &sample.Failure{Message: "nobody listened"}}
+				}
+				in.Data.Add(r)
+			}
+		}
+		got := networkOf(t, in).Growth
+		if len(got) != slopes || slopes > 0 && got[0].Verdict != Inconclusive {
+			t.Errorf("up to %d containers measured: %+v", measured, got)
+		}
+	}
+}
+
 // A choice's gain goes in the direction that is better, whatever the metric.
 func TestChoices(t *testing.T) {
 	in := networkRun(0, 0.001, 20)
