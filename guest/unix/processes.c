@@ -40,13 +40,16 @@ void spawn_loop(struct run *r, uint64_t n)
 /* What the next image must know travels in its arguments: there is no other
  * state in this test. Order: program, "execl-next", then these. */
 enum { STEP = 2, LIMIT_NS, LIMIT_COUNT, START, CPU, REPORT, COPY, LAST, ARGC };
-enum { DIGITS = 24 };
+enum { DIGITS = 24, PAGE = 4096 };
 
+/* An image of UnixBench's program writes to two pages of static data, one of them
+ * its numbers'. Here these have a page of the stack to themselves: static data of
+ * more than a page would be one more region for process-creation to copy. */
 static void next_image(const char *program, uint64_t step, char *limit_ns, char *limit_count,
                        char *start, char *cpu, char *report, char *copy, uint64_t last_ns)
 {
-	char count[DIGITS], last[DIGITS];
-	snprintf(count, sizeof count, "%llu", (unsigned long long)step);
+	char count[PAGE], last[DIGITS];
+	snprintf(count, DIGITS, "%llu", (unsigned long long)step);
 	snprintf(last, sizeof last, "%llu", (unsigned long long)last_ns);
 	execl(program, program, "execl-next", count, limit_ns, limit_count, start, cpu, report, copy, last, (char *)NULL);
 	die_errno("execl: image %s of %s cannot be executed", count, program);
