@@ -258,7 +258,7 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 const twinRemedy = "set `aa: true` in the study, or run without `--no-aa`"
 
 // twinless warns of controls without a twin: by group, or once where no group
-// has one.
+// has one. Cells that a probe watches are not compared, and never have twins.
 func twinless(groups []group) []string {
 	var out []string
 	twins := 0
@@ -266,7 +266,7 @@ func twinless(groups []group) []string {
 		switch {
 		case g.aa >= 0:
 			twins++
-		case g.control >= 0 && len(g.cells) > 1:
+		case g.control >= 0 && len(g.cells) > 1 && g.cells[0].Probe == "":
 			out = append(out, g.name+": the control has no A/A twin, so the noise floor is not known; "+twinRemedy)
 		}
 	}

@@ -60,6 +60,17 @@ func TestWaitsTellWhatWatchingCost(t *testing.T) {
 	}
 }
 
+// TestWatchedCellsNeedNoTwin: nobody compares their times.
+func TestWatchedCellsNeedNoTwin(t *testing.T) {
+	cells := func(probe string) []study.Cell {
+		return []study.Cell{{ID: "a" + probe, Control: true, Probe: probe}, {ID: "b" + probe, Probe: probe}}
+	}
+	groups := []group{{name: "plain", cells: cells(""), aa: -1}, {name: "watched", cells: cells(study.ProbeLocks), aa: -1}}
+	if got := twinless(groups); len(got) != 1 || !strings.HasPrefix(got[0], "plain: ") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestCellsWithoutATrialAreLeftOut(t *testing.T) {
 	if all, warnings := WaitsOf(watchedRun(2, 1), nil, nil); len(all)+len(warnings) != 0 {
 		t.Errorf("%+v %q", all, warnings)
