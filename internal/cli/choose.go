@@ -30,6 +30,7 @@ type chooseFlags struct {
 	each         int
 	probes       []string
 	sizes        []string
+	addresses    string
 }
 
 func (f *chooseFlags) define(flags *pflag.FlagSet) {
@@ -47,6 +48,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.probes, "probes", nil, "measure each cell once more, watched by a probe: locks (tare locks)")
 	flags.IntVar(&f.each, "each", 0, "cycles of each thread, in studies of churn; workloads with longer cycles make fewer, in the study's proportion")
 	flags.StringSliceVar(&f.sizes, "sizes", nil, "bytes of one message, as 1,1KiB,64KiB: each workload that has such a size, once for each")
+	flags.StringVar(&f.addresses, "range", "", "addresses of the networks that are built, as 10.77.0.0/16: an IPv4 network of at least 16384 (default 10.213.0.0/16)")
 	// The words of studies of containers, for the same flags.
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		switch name {
@@ -62,7 +64,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 // apply changes a study as the flags say. Every error is bad input.
 func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, error) {
 	st, err := f.vary(st, flags)
-	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "copies-inside", "cpus", "on", "threads", "each", "probes", "sizes"} {
+	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "copies-inside", "cpus", "on", "threads", "each", "probes", "sizes", "range"} {
 		if flags.Changed(flag) {
 			st = st.Detached()
 		}
@@ -111,6 +113,9 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 	}
 	if err == nil && flags.Changed("sizes") {
 		st, err = withSizes(st, f.sizes)
+	}
+	if err == nil && flags.Changed("range") {
+		st.Limits = withRange(st.Limits, f.addresses)
 	}
 	if err == nil && flags.Changed("on") {
 		if len(f.on) == 0 {
@@ -250,6 +255,23 @@ func copiesInside(levels []study.Limits, n int) ([]study.Limits, error) {
 		l.Params["copies"] = strconv.Itoa(n)
 		return true
 	})
+}
+
+// withRange gives the network of every level its addresses.
+func withRange(levels []study.Limits, addresses string) []study.Limits {
+	levels = slices.Clone(levels)
+	if len(levels) == 0 {
+		levels = []study.Limits{{}}
+	}
+	for i := range levels {
+		network := study.Network{}
+		if levels[i].Network != nil {
+			network = *levels[i].Network
+		}
+		network.Range = addresses
+		levels[i].Network = &network
+	}
+	return levels
 }
 
 // withCPUs binds the levels that may use all CPUs to so many of them.

@@ -77,6 +77,9 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err := l.canSet(st); err != nil {
 		return nil, err
 	}
+	if err := l.canAddress(st); err != nil {
+		return nil, err
+	}
 	if err := canWatch(st); err != nil {
 		return nil, err
 	}
@@ -136,7 +139,7 @@ func (l *Lab) canSet(st study.Study) error {
 // must be what they were.
 func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
 	m := ref.Manifest()
-	if err := l.canSet(m.Study); err != nil {
+	if err := errors.Join(l.canSet(m.Study), l.canAddress(m.Study)); err != nil {
 		return nil, err
 	}
 	p := &Plan{Manifest: m}
@@ -427,7 +430,7 @@ func (l *Lab) wanted(st study.Study) []target.Driver {
 	wanted := slices.DeleteFunc(slices.Clone(l.drivers), func(d target.Driver) bool { return !st.Wants(d.Name()) })
 	host := l.drivers[0] // nearest to the host
 	for _, d := range l.drivers {
-		for _, on := range pair.All(l.Target, d, host) {
+		for _, on := range pair.All(l.Target, d, host, rangeOf(st)) {
 			if st.Wants(on.Name()) {
 				wanted = append(wanted, on)
 			}

@@ -92,9 +92,6 @@ type Lab struct {
 // *UnsupportedError. Close must follow, also after an error of Attach.
 func Build(ctx context.Context, o Options) (*Lab, error) {
 	o.Containers = max(2, o.Containers)
-	if o.Range == "" {
-		o.Range = DefaultRange
-	}
 	if err := Takes(o.Path, o.Containers); err != nil {
 		return nil, err
 	}
@@ -102,7 +99,7 @@ func Build(ctx context.Context, o Options) (*Lab, error) {
 	if !ok {
 		return nil, fmt.Errorf("unknown path %q: there are %v", o.Path, Paths())
 	}
-	prefix, err := freeRange(o.Range)
+	prefix, err := Unused(o.Range)
 	if err != nil {
 		return nil, err
 	}
@@ -252,19 +249,19 @@ var subnets atomic.Uint32
 // on this machine, for who makes a network of his own. Several may be in use at
 // once, as many as the range has parts.
 func Subnet(of string) (netip.Prefix, error) {
-	if of == "" {
-		of = DefaultRange
-	}
-	prefix, err := freeRange(of)
+	prefix, err := Unused(of)
 	if err != nil {
 		return prefix, err
 	}
 	return part(prefix, int(subnets.Add(1)-1)%(1<<(partBits-prefix.Bits()))), nil
 }
 
-// freeRange checks that the machine itself neither has nor routes an address of
-// the range.
-func freeRange(text string) (netip.Prefix, error) {
+// Unused is a range ("" for DefaultRange) of which the machine itself neither has
+// nor routes an address.
+func Unused(text string) (netip.Prefix, error) {
+	if text == "" {
+		text = DefaultRange
+	}
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil || !prefix.Addr().Is4() || prefix.Bits() > 18 || prefix != prefix.Masked() {
 		return prefix, fmt.Errorf("%q is no range for a laboratory: write an IPv4 network of at least 16384 addresses, as %s", text, DefaultRange)

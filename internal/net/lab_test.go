@@ -204,7 +204,7 @@ func TestOverflow(t *testing.T) {
 func TestRangeInUse(t *testing.T) {
 	l := build(t, Options{Path: Veth})
 	err := l.Client.Namespace.Do(func() error {
-		_, err := freeRange(DefaultRange)
+		_, err := Unused("")
 		return err
 	})
 	if err == nil || !strings.Contains(err.Error(), "in use") {

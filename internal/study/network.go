@@ -83,7 +83,7 @@ func (c *checker) network(at string, n *Network) {
 			c.fail(at+"."+word.key, "%s", unknown("value", word.value, word.known))
 		}
 	}
-	if p, err := netip.ParsePrefix(n.Range); n.Range != "" && (err != nil || !p.Addr().Is4() || p.Bits() > 18) {
+	if p, err := netip.ParsePrefix(n.Range); n.Range != "" && (err != nil || !p.Addr().Is4() || p.Bits() > 18 || p != p.Masked()) {
 		c.fail(at+".range", "%q is no range: write an IPv4 network of at least 16384 addresses, as 10.213.0.0/16", n.Range)
 	}
 }

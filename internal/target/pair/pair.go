@@ -42,6 +42,12 @@ func Paths() []net.Path {
 	return slices.Concat([]net.Path{Loopback, IdleEngine}, net.Paths(), []net.Path{FromHost, Attach})
 }
 
+// Addressed reports whether the path has a network with addresses of a range.
+func (d *Driver) Addressed() bool {
+	byEngine := d.inner.Properties().Joins == target.JoinsOwn
+	return d.path != Loopback && d.path != IdleEngine && (d.path != net.HostNetwork || !byEngine)
+}
+
 // Takes says why a network cannot be what a level asks for; nil where it can.
 func (d *Driver) Takes(n target.Network) error {
 	switch {
@@ -81,9 +87,10 @@ type Driver struct {
 	inner target.Driver
 	host  target.Driver // for an end that is a process on a host
 	path  net.Path
+	proof *proof
 
 	within time.Duration // an end must listen
-	proof  *proof
+	of     string        // range of the addresses that it is proven with; "" for the default
 }
 
 // proof is what the inner driver's check found, once for all paths: it is the
@@ -110,13 +117,14 @@ func New(lab target.Lab, inner, host target.Driver, path net.Path) *Driver {
 	return &Driver{lab: lab, inner: inner, host: host, path: path, within: listenWithin, proof: &proof{}}
 }
 
-// All puts a driver on every path; it is checked once for all of them.
-func All(lab target.Lab, inner, host target.Driver) []*Driver {
+// All puts a driver on every path; it is checked once for all of them, in networks of
+// the range of addresses ("" for the default).
+func All(lab target.Lab, inner, host target.Driver, of string) []*Driver {
 	var all []*Driver
 	shared := &proof{}
 	for _, p := range Paths() {
 		d := New(lab, inner, host, p)
-		d.proof = shared
+		d.proof, d.of = shared, of
 		all = append(all, d)
 	}
 	return all
@@ -297,8 +305,9 @@ func blame(err error) error {
 // prove sends a byte there and back.
 func (d *Driver) prove(ctx context.Context) error {
 	exit, said, err := launch.Try(ctx, d, d.lab, target.Spec{
-		Peer: []string{program, "serve", "0.0.0.0:" + target.PeerPort},
-		Args: []string{target.Mark, "--", program, "rtt", "tcp", target.PeerAddress + ":" + target.PeerPort, "1", "1"},
+		Peer:    []string{program, "serve", "0.0.0.0:" + target.PeerPort},
+		Args:    []string{target.Mark, "--", program, "rtt", "tcp", target.PeerAddress + ":" + target.PeerPort, "1", "1"},
+		Network: target.Network{Range: d.of},
 	})
 	if err == nil && (exit.Code != 0 || exit.Signal != 0) {
 		err = fmt.Errorf("a check's client ended with code %d, signal %d (it said %q)", exit.Code, exit.Signal, said)
