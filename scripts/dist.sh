@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds tare for every architecture, from any of them, into dist/:
+# Builds tare for every architecture, from any that has the C compiler (the ziglang
+# wheel is for x86_64 and aarch64 on Linux), into dist/:
 #
 #   scripts/dist.sh          archives, bills of materials and SHA256SUMS
 #   scripts/dist.sh check    builds a second time, from a copy of the tree in
@@ -74,7 +75,7 @@ case "${1:-build}" in
 build) build ;;
 check) check ;;
 *)
-	sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

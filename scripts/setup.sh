@@ -42,7 +42,10 @@ zig() {
 	python3 -m pip --version >/dev/null 2>&1 || packages python3-pip
 	say "installing the ziglang $zig_version wheel"
 	rm -rf "$cache/zig-$zig_version"
-	python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-compile --target "$cache/zig-$zig_version" "ziglang==$zig_version"
+	python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-compile --target "$cache/zig-$zig_version" "ziglang==$zig_version" || {
+		say "is there a ziglang $zig_version wheel for $(uname -m)? There are for x86_64 and aarch64: make dist builds tare for this machine there"
+		return 1
+	}
 }
 
 # emulator names the package with QEMU for guests of this machine's own kind.
