@@ -16,16 +16,18 @@ import (
 
 // MachineSide is one of two machines that are compared.
 type MachineSide struct {
-	Name        string     `json:"name"`               // as the user gave it
-	Target      string     `json:"target"`             // that the tests ran in, one instance of it
-	Machine     Machine    `json:"machine"`            // zeroes where not known
-	ClockSource string     `json:"clockSource"`        // how GHz is known
-	Bare        bool       `json:"bare"`               // the target is the host itself, no container
-	Window      string     `json:"window"`             // length of a test's timed window, "" where it is not one
-	Published   bool       `json:"published"`          // from a publication: one number a test, without its scatter
-	Emulated    string     `json:"emulated,omitempty"` // why its times mean nothing
-	Refused     string     `json:"refused,omitempty"`  // why its run carries no claim (UnixRefusal)
-	Provenance  Provenance `json:"-"`
+	Name        string  `json:"name"`               // as the user gave it
+	Target      string  `json:"target"`             // that the tests ran in, one instance of it
+	Machine     Machine `json:"machine"`            // zeroes where not known
+	ClockSource string  `json:"clockSource"`        // how GHz is known
+	Bare        bool    `json:"bare"`               // the target is the host itself, no container
+	Window      string  `json:"window"`             // length of a test's timed window, "" where it is not one
+	Published   bool    `json:"published"`          // from a publication: one number a test, without its scatter
+	Emulated    string  `json:"emulated,omitempty"` // why its times mean nothing
+	Refused     string  `json:"refused,omitempty"`  // why its run carries no claim (UnixRefusals)
+	// RefusedTests are those that carry none in a run that is not refused.
+	RefusedTests []UnixRefused `json:"refusedTests,omitempty"`
+	Provenance   Provenance    `json:"-"`
 	// Scores are the repetitions of each test, by environment and name; a test
 	// with a score by CPU time too stands there twice.
 	Scores map[string]map[string][]float64 `json:"-"`
@@ -318,6 +320,8 @@ func machineWarnings(a, b MachineSide) []string {
 	for _, s := range []MachineSide{a, b} {
 		if s.Refused != "" {
 			out = append([]string{fmt.Sprintf("%s is refused: %s. The ratios describe that run, not the machine", s.Name, s.Refused)}, out...)
+		} else if len(s.RefusedTests) > 0 {
+			out = append([]string{fmt.Sprintf("%s: refused, with the indexes that hold them: %s", s.Name, tellRefused(s.RefusedTests))}, out...)
 		}
 		if s.Published {
 			out = append(out, fmt.Sprintf("%s: compiler, flags and image of the published scores are not known, and they are of UnixBench's own programs", s.Name))

@@ -97,6 +97,7 @@ func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compa
 			rule.refused = capital(twinsRefusal(effects[aa].effect))
 		}
 	}
+	r.table.Refused = rule.refused
 	for i, c := range effects {
 		if c != nil && i != aa {
 			rule.judge(c)

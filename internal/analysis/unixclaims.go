@@ -39,11 +39,11 @@ func checkClaims(u *UnixClaims, d *published.DockerOnLoongson) ([]CheckedClaim, 
 	for i, c := range claims {
 		out[i].PublishedClaim = c
 	}
-	for i, ask := range questions() {
+	for i, q := range questions() {
 		for _, target := range u.containerTargets() {
-			if here, ok := ask(u, target); ok {
+			if here, ok := q.ask(u, target); ok {
 				here.Target = target
-				if u.Refused != "" {
+				if u.refusedIn(target, q.test, q.environments) {
 					here.Verdict = RefusedHere
 				}
 				out[i].Here = append(out[i].Here, here)
@@ -53,14 +53,24 @@ func checkClaims(u *UnixClaims, d *published.DockerOnLoongson) ([]CheckedClaim, 
 	return out, nil
 }
 
-// question asks one claim of a target; ok is false where the run lacks the cells.
-type question func(u *UnixClaims, target string) (here HereClaim, ok bool)
+// question is one claim and what its answer rests on.
+type question struct {
+	test         string // "" for each of the index's tests
+	environments []string
+	ask          answer
+}
+
+// answer asks one claim of a target; ok is false where the run lacks the cells.
+type answer func(u *UnixClaims, target string) (here HereClaim, ok bool)
 
 // questions stand in the order of LoongsonClaims, whose later claims concern
 // other machines or the publication itself.
 func questions() []question {
 	return []question{
-		hereFalls, hereWhetstoneStays, hereEightLikeFour, hereAboutFive,
+		{"", []string{UnixOneCPU}, hereFalls},
+		{"whetstone", []string{UnixAllN}, hereWhetstoneStays},
+		{"whetstone", []string{UnixAllN, UnixAllOne}, hereEightLikeFour},
+		{unixIndex, []string{UnixAllN, UnixOneCPU, UnixAllOne}, hereAboutFive},
 		hereDiffers(UnixAllN, "whetstone", 0.117), hereDiffers(UnixAllN, "dhrystone2", 0.040),
 		hereDiffers(UnixAllN, unixIndex, -0.014), hereDiffers(UnixAllN, "process-creation", -0.051),
 		hereDiffers(UnixOneCPU, "process-creation", -0.134),
@@ -196,13 +206,13 @@ func (u *UnixClaims) oneToHost(target, environment, test string) *Estimate {
 // hereDiffers asks whether a difference of one container to the host is here
 // what it was there, give or take two percent of the score.
 func hereDiffers(environment, test string, claimed float64) question {
-	return func(u *UnixClaims, target string) (HereClaim, bool) {
+	return question{test, []string{environment}, func(u *UnixClaims, target string) (HereClaim, bool) {
 		r := u.oneToHost(target, environment, test)
 		if r == nil {
 			return HereClaim{}, false
 		}
 		return HereClaim{Computed: shownRatio(*r) + "; the same is within 2 points", Verdict: within(*r, 1+claimed-0.02, 1+claimed+0.02)}, true
-	}
+	}}
 }
 
 // shownRatio is a ratio as a difference in percent with its interval.

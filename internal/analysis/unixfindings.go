@@ -84,11 +84,11 @@ type where struct {
 	target, environment string
 }
 
-// tests are the curves of tests, without indexes and with both clocks.
+// tests are the curves of tests, without indexes and refused ones and with both clocks.
 func (w where) tests() []UnixCurve {
 	var out []UnixCurve
 	for _, c := range w.u.Curves {
-		if c.Target == w.target && c.Environment == w.environment && c.Test != unixIndex {
+		if c.Target == w.target && c.Environment == w.environment && c.Test != unixIndex && c.Refused == "" {
 			out = append(out, c)
 		}
 	}
@@ -114,6 +114,9 @@ func (w where) indexFalls() string {
 	c := w.u.Curve(w.target, w.environment, unixIndex, CPUClock)
 	if c == nil || c.Law == nil {
 		return ""
+	}
+	if c.Refused != "" && w.u.Refused == "" {
+		return "nothing is claimed of the index: it holds refused tests"
 	}
 	last := c.At(c.Law.Most)
 	text := fmt.Sprintf("the index over %d tests %s, b = %s: %d containers at once leave each %s of the index of one (1/n would leave %.2f)",
@@ -277,7 +280,10 @@ func (w where) costs() string {
 	if index == nil {
 		return ""
 	}
-	text := fmt.Sprintf("one container against the host: index %s", shownRatio(*index))
+	text := "one container against the host: index " + shownRatio(*index)
+	if w.u.Refused == "" && w.u.refusedIn(w.target, unixIndex, []string{w.environment}) {
+		text = "one container against the host: the index is refused"
+	}
 	var name string
 	var worst *Estimate
 	for _, c := range w.tests() {

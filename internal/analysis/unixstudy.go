@@ -2,11 +2,9 @@ package analysis
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
@@ -45,6 +43,7 @@ const MethodStudent = "Student t"
 type UnixInput struct {
 	Cells     []study.Cell    // Workload is the test's published name, Copies the number of containers at once
 	Records   []sample.Record // finished trials in any order; failed ones are counted
+	Tables    []Table         // of the same run, by Analyze: a test whose tables are refused is refused here too
 	Published *published.DockerOnLoongson
 	// Emulated says why the CPU is an emulated one; its scores never stand
 	// beside real machines'. "" for a real one.
@@ -79,11 +78,12 @@ type UnixSpread struct {
 type UnixCurve struct {
 	Target      string      `json:"target"`
 	Environment string      `json:"environment"`
-	Test        string      `json:"test"`            // as published; "index"
-	Clock       UnixClock   `json:"clock"`           // that the score was taken by
-	Tests       []string    `json:"tests,omitempty"` // of an index: the tests it holds
-	Points      []UnixPoint `json:"points"`          // by rising N
-	Law         *UnixLaw    `json:"law,omitempty"`   // of the fall; nil with fewer than two numbers of containers
+	Test        string      `json:"test"`              // as published; "index"
+	Clock       UnixClock   `json:"clock"`             // that the score was taken by
+	Tests       []string    `json:"tests,omitempty"`   // of an index: the tests it holds
+	Points      []UnixPoint `json:"points"`            // by rising N
+	Law         *UnixLaw    `json:"law,omitempty"`     // of the fall; nil with fewer than two numbers of containers
+	Refused     string      `json:"refused,omitempty"` // why nothing is claimed of it; "" where something may be
 }
 
 // At is the point of n containers, nil where there is none.
@@ -120,7 +120,8 @@ type UnixClaims struct {
 	// Tests are the tests that both indexes hold, in published order.
 	Tests []string `json:"tests"`
 	// Refused says why the run carries no claim: the machine was disturbed. The
-	// numbers are there all the same, to be looked at. "" for a quiet run.
+	// numbers are there all the same, to be looked at. "" for a quiet run, of
+	// which single curves may be refused.
 	Refused     string `json:"refused,omitempty"`
 	Repetitions int    `json:"repetitions"` // most of any point
 	Note        string `json:"note"`        // how the intervals were made
@@ -153,7 +154,8 @@ func find(curves []UnixCurve, target, environment, test string, clock UnixClock)
 // UnixStudy puts a run of the Unix tests beside the published one. It fails
 // where no cell of the run gave a score, and where the publication lacks a table.
 func UnixStudy(in UnixInput) (*UnixClaims, error) {
-	u := &UnixClaims{Citation: in.Published.Citation, Refused: UnixRefusal(in)}
+	refused := UnixRefusals(in)
+	u := &UnixClaims{Citation: in.Published.Citation, Refused: refused.Run}
 	u.Curves = unixCurves(in)
 	if len(u.Curves) == 0 {
 		return nil, errors.New("no trial of this run gave a Unix score: see its failures")
@@ -162,6 +164,7 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 	u.Curves = append(u.Curves, indexCurves(u.Curves, u.Tests)...)
 	for i := range u.Curves {
 		u.Curves[i].Law = unixLaw(u.Curves[i])
+		u.Curves[i].refuse(refused.Tests)
 		for _, p := range u.Curves[i].Points {
 			u.Repetitions = max(u.Repetitions, len(p.Repetitions))
 		}
@@ -180,42 +183,11 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 	if in.Emulated != "" {
 		first = append(first, "This CPU is emulated ("+in.Emulated+"): the scores are the emulator's, show that the tests run, and are no machine's performance.")
 	}
-	if u.Refused != "" {
-		first = append(first, "Refused: "+u.Refused+". What follows describes the run and claims nothing of the machine.")
+	if text := refused.finding(); text != "" {
+		first = append(first, text)
 	}
 	u.Findings, u.Headline = slices.Concat(first, u.Findings), slices.Concat(first, u.Headline)
 	return u, nil
-}
-
-// UnixRefusal says why a run of the Unix tests carries no claim: too many of
-// its trials warn of noise, by the share at which a price list is refused, too.
-// Trials of several instances press the machine themselves and do not count. ""
-// for a quiet run.
-func UnixRefusal(in UnixInput) string {
-	alone := map[string]bool{}
-	for _, c := range in.Cells {
-		alone[c.ID] = c.Copies <= 1
-	}
-	disturbed, trials := 0, 0
-	example := ""
-	for _, r := range in.Records {
-		if !alone[r.Cell] {
-			continue
-		}
-		trials++
-		for _, w := range r.Warnings {
-			kind, _, _ := strings.Cut(w, ":")
-			if (note{kind: kind}).isNoise() {
-				disturbed++
-				example = firstOf(example, w)
-				break
-			}
-		}
-	}
-	if float64(disturbed) <= disturbedShare*float64(trials) {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d trials of one instance were disturbed (first: %s); measure again when the machine is quiet", disturbed, trials, strings.TrimRight(example, "."))
 }
 
 // intervalNote says what the intervals rest on.

@@ -37,7 +37,7 @@ func syntheticUnix(t *testing.T, laws map[string]map[string]law, counts []int, r
 				continue
 			}
 			add := func(target string, n int, control bool, score float64) {
-				c := study.Cell{ID: fmt.Sprintf("%s/%s+%s+x%d", target, test, environment, n), Target: target, Workload: test, Environment: environment, Copies: n, Control: control}
+				c := study.Cell{ID: fmt.Sprintf("%s/%s+%s+x%d", target, test, environment, n), Target: target, Workload: test, Environment: environment, Copies: n, Control: control, Group: fmt.Sprintf("%s+%s+x%d", test, environment, n)}
 				in.Cells = append(in.Cells, c)
 				for b := range repetitions {
 					level := score * math.Exp(noise*rng.NormFloat64())
@@ -265,6 +265,57 @@ func TestUnixRefusesABusyMachine(t *testing.T) {
 		if got := strings.HasPrefix(u.Headline[0], "Refused: "); got != test.refused {
 			t.Errorf("%s: the headline begins %q", test.name, u.Headline[0])
 		}
+	}
+}
+
+// A table that the price list refuses is refused by the study, too, with the
+// index that holds it and the claims that rest on it, and with those alone.
+func TestUnixRefusesWhatTheTablesRefuse(t *testing.T) {
+	stolenIn := func(spoilt func(cell string) bool) UnixInput {
+		in := syntheticUnix(t, laws, []int{1, 2, 3, 4, 8}, 3, 1e-4, 1e-4)
+		data := NewData(in.Cells, len(in.Records))
+		for i := range in.Records {
+			r := &in.Records[i]
+			r.Values[wallMetric], r.Values[stealMetric] = []float64{2}, []float64{0}
+			if spoilt(r.Cell) {
+				r.Values[stealMetric] = []float64{0.3}
+			}
+			data.Add(r)
+		}
+		score := []sample.Metric{{Name: unixScore, Better: sample.Higher}}
+		metrics := map[string][]sample.Metric{}
+		for _, c := range in.Cells {
+			metrics[c.Workload] = score
+		}
+		in.Tables = Analyze(Input{Cells: in.Cells, Metrics: metrics, Data: data, Blocks: 3, Planned: len(in.Records)}).Tables
+		return in
+	}
+	one := stolenIn(func(cell string) bool { return strings.Contains(cell, "process-creation+"+UnixOneCPU) })
+	u := studied(t, one)
+	if u.Refused != "" || !strings.Contains(u.Findings[0], "Refused, with every claim that rests on them: process-creation (one CPU): The hypervisor stole") {
+		t.Errorf("the run: %q; the first finding: %s", u.Refused, u.Findings[0])
+	}
+	for i, want := range map[int]ClaimVerdict{0: RefusedHere, 1: BorneOut, 2: BorneOut, 3: RefusedHere, 4: NotBorne, 5: BorneOut, 6: NotBorne, 8: RefusedHere} {
+		if got := u.Claims[i].Here[0].Verdict; got != want {
+			t.Errorf("%s: %s, want %s", u.Claims[i].Text, got, want)
+		}
+	}
+	for _, test := range []string{"process-creation", "index"} {
+		if c := u.Curve("box", UnixOneCPU, test, publishedClock(map[string]string{"index": "whetstone"}[test])); c.Refused == "" || c.Law.Falls != FallsRefused {
+			t.Errorf("%s: %q, falls %s", test, c.Refused, c.Law.Falls)
+		}
+	}
+	if all := strings.Join(u.Findings, "\n"); !strings.Contains(all, "box, one CPU: nothing is claimed of the index") || strings.Contains(all, "the largest difference is process-creation") {
+		t.Errorf("findings:\n%s", all)
+	}
+	side := MachineSide{Name: "here", Target: "box", Scores: UnixScores(one, "box"), RefusedTests: UnixRefusals(one).Tests}
+	m, err := CompareSides(side, publishedSide(t, "ryzen5"))
+	if err != nil || !strings.Contains(strings.Join(m.Warnings, "\n"), "here: refused, with the indexes that hold them: process-creation (one CPU): The hypervisor") {
+		t.Errorf("compared: %v, %q", err, m.Warnings)
+	}
+	all := studied(t, stolenIn(func(string) bool { return true }))
+	if !strings.HasPrefix(all.Refused, "8 of 8 tests in their environments are refused") || all.Claims[1].Here[0].Verdict != RefusedHere {
+		t.Errorf("the run: %q, %+v", all.Refused, all.Claims[1].Here)
 	}
 }
 

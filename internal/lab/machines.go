@@ -59,8 +59,12 @@ func NewMachine(run *store.Run, name string) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
+	in, err := input(run)
+	if err != nil {
+		return nil, err
+	}
 	m := run.Manifest()
-	machine := &Machine{run, name, analysis.UnixInput{Cells: m.Cells, Records: records, Emulated: m.Host.Emulated}}
+	machine := &Machine{run, name, analysis.UnixInput{Cells: m.Cells, Records: records, Tables: analysis.Analyze(in).Tables, Emulated: m.Host.Emulated}}
 	if len(machine.Targets()) == 0 {
 		return nil, &InputError{fmt.Errorf("run %s (study %s) has no Unix score of one instance: compare runs of %s or of tare index; tare report compares two runs of any one study", m.ID, m.Study.ID, unixPublished)}
 	}
@@ -81,9 +85,10 @@ func (m *Machine) Side(target string) (analysis.MachineSide, error) {
 	p := provenance(manifest)
 	p.OS = h.OS
 	p.Targets = map[string]string{target: p.Targets[target]}
+	refused := analysis.UnixRefusals(m.in)
 	return analysis.MachineSide{
 		Name: m.name, Target: target, Bare: target == study.DefaultControl, Window: manifest.Study.Params["time"],
-		Emulated: h.Emulated, Refused: analysis.UnixRefusal(m.in), Provenance: p,
+		Emulated: h.Emulated, Refused: refused.Run, RefusedTests: refused.Tests, Provenance: p,
 		Machine: analysis.Machine{Cores: h.Cores, Threads: h.CPUs, GHz: h.ClockGHz}, ClockSource: h.ClockSource,
 		Scores: analysis.UnixScores(m.in, target),
 	}, nil

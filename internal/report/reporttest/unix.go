@@ -71,7 +71,7 @@ func Unix() report.Input {
 	}
 	m.Trials = len(records)
 	claims := analysis.Analyze(analysis.Input{Cells: m.Cells, Metrics: m.Metrics, Data: data, Blocks: 3, Planned: len(records), Seed: 1})
-	if claims.Unix, err = analysis.UnixStudy(analysis.UnixInput{Cells: m.Cells, Records: records, Published: d}); err != nil {
+	if claims.Unix, err = analysis.UnixStudy(analysis.UnixInput{Cells: m.Cells, Records: records, Tables: claims.Tables, Published: d}); err != nil {
 		panic(err) // every cell above has scores
 	}
 	return report.Input{Manifest: m, Claims: claims}

@@ -1,0 +1,152 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/study"
+)
+
+// FallsRefused is the fall of a curve that the machine's noise has spoilt.
+const FallsRefused UnixFall = "refused"
+
+// UnixRefused is a test in an environment that a run claims nothing of.
+type UnixRefused struct {
+	Environment string `json:"environment"`
+	Test        string `json:"test"`
+	Why         string `json:"why"` // as its table says: noise, drift, a control that failed
+}
+
+// UnixRefusal is what a run of the Unix tests claims nothing of.
+type UnixRefusal struct {
+	Run   string        // why the whole run is refused; "" where it is not
+	Tests []UnixRefused // those whose tables are refused, in the order of the tables
+}
+
+// UnixRefusals refuses what the price lists refuse: a test in an environment
+// where one of its tables is refused, and the whole run where too many tests
+// are, or too many trials warn of noise, both by the share at which a price
+// list is refused. Trials of several instances press the machine themselves
+// and do not count.
+func UnixRefusals(in UnixInput) UnixRefusal {
+	tests, of := refusedTests(in)
+	r := UnixRefusal{Run: disturbedRun(in), Tests: tests}
+	if r.Run == "" && float64(len(tests)) > disturbedShare*float64(of) {
+		r.Run = fmt.Sprintf("%d of %d tests in their environments are refused, more than %s (first: %s)", len(tests), of, percent(disturbedShare), tests[0])
+	}
+	return r
+}
+
+// String is the test with its reason, without a full stop.
+func (r UnixRefused) String() string { return r.place() + ": " + strings.TrimRight(r.Why, ".") }
+
+func (r UnixRefused) place() string {
+	return fmt.Sprintf("%s (%s)", r.Test, UnixPlace(r.Environment))
+}
+
+// refusedTests are the tests with a refused table, out of so many.
+func refusedTests(in UnixInput) (refused []UnixRefused, of int) {
+	type place struct{ environment, test string }
+	seen, told := map[place]bool{}, map[place]bool{}
+	for _, t := range in.Tables {
+		i := slices.IndexFunc(in.Cells, func(c study.Cell) bool { return c.Group == t.Group })
+		if i < 0 || t.Metric.Name != unixScore && t.Metric.Name != unixCPU {
+			continue
+		}
+		p := place{in.Cells[i].Environment, t.Workload}
+		seen[p] = true
+		if t.Refused != "" && !told[p] {
+			told[p] = true
+			refused = append(refused, UnixRefused{p.environment, p.test, t.Refused})
+		}
+	}
+	return refused, len(seen)
+}
+
+// disturbedRun says that too many trials of a run warn of noise.
+func disturbedRun(in UnixInput) string {
+	alone := map[string]bool{}
+	for _, c := range in.Cells {
+		alone[c.ID] = c.Copies <= 1
+	}
+	disturbed, trials := 0, 0
+	example := ""
+	for _, r := range in.Records {
+		if !alone[r.Cell] {
+			continue
+		}
+		trials++
+		for _, w := range r.Warnings {
+			kind, _, _ := strings.Cut(w, ":")
+			if (note{kind: kind}).isNoise() {
+				disturbed++
+				example = firstOf(example, w)
+				break
+			}
+		}
+	}
+	if float64(disturbed) <= disturbedShare*float64(trials) {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d trials of one instance were disturbed (first: %s); measure again when the machine is quiet", disturbed, trials, strings.TrimRight(example, "."))
+}
+
+// finding tells the refusals; "" where there is none.
+func (r UnixRefusal) finding() string {
+	if r.Run != "" {
+		return "Refused: " + r.Run + ". What follows describes the run and claims nothing of the machine."
+	}
+	if len(r.Tests) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Refused, with every claim that rests on them: %s.", tellRefused(r.Tests))
+}
+
+// tellRefused names tests, each reason once.
+func tellRefused(tests []UnixRefused) string {
+	var parts []string
+	for i, r := range tests {
+		if slices.ContainsFunc(tests[:i], func(before UnixRefused) bool { return before.Why == r.Why }) {
+			continue
+		}
+		var places []string
+		for _, other := range tests[i:] {
+			if other.Why == r.Why {
+				places = append(places, other.place())
+			}
+		}
+		parts = append(parts, strings.Join(places, ", ")+": "+strings.TrimRight(r.Why, "."))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// refuse marks a curve whose test is refused, and an index that holds one.
+func (c *UnixCurve) refuse(tests []UnixRefused) {
+	for _, r := range tests {
+		switch {
+		case r.Environment != c.Environment:
+			continue
+		case r.Test == c.Test:
+			c.Refused = r.Why
+		case slices.Contains(c.Tests, r.Test):
+			c.Refused = "It holds " + r.String() + "."
+		default:
+			continue
+		}
+		if c.Law != nil {
+			c.Law.Falls = FallsRefused
+		}
+		return
+	}
+}
+
+// refusedIn says whether a test of a target is refused in any of the
+// environments. The test "" is every one that the index beside the published
+// one holds; "index" is that index.
+func (u *UnixClaims) refusedIn(target, test string, environments []string) bool {
+	return u.Refused != "" || slices.ContainsFunc(u.Curves, func(c UnixCurve) bool {
+		same := c.Test == test && (test != unixIndex || c.Clock == CPUClock) || test == "" && slices.Contains(u.Tests, c.Test)
+		return c.Refused != "" && c.Target == target && same && slices.Contains(environments, c.Environment)
+	})
+}
