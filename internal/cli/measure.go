@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,8 +66,9 @@ func (env *Env) announce(plan *lab.Plan) {
 	m := plan.Manifest
 	fmt.Fprintf(env.Stderr, "%s: %d trials in %d blocks, about %s; run %s\n",
 		m.Study.Title, m.Trials, m.Study.Blocks, plan.Estimate.Round(time.Second), m.ID)
-	for _, name := range sortedNames(m.LeftOut) {
-		fmt.Fprintf(env.Stderr, "left out: %s\n", m.LeftOut[name])
+	why := slices.Sorted(maps.Values(m.LeftOut))
+	for _, reason := range slices.Compact(why) { // of several cells it is often one
+		fmt.Fprintln(env.Stderr, "left out:", reason)
 	}
 	for _, note := range plan.Notes {
 		fmt.Fprintln(env.Stderr, "note:", note)

@@ -17,7 +17,6 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/image"
-	"github.com/tarelab/tare/internal/net"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/probe/ebpf"
 	"github.com/tarelab/tare/internal/profile"
@@ -437,28 +436,6 @@ func (l *Lab) wanted(st study.Study) []target.Driver {
 		}
 	}
 	return wanted
-}
-
-// fitting leaves out the cells of paths that have no bridge for more containers
-// than the two ends, and refuses more than a path's bridges take.
-func (p *Plan) fitting(cells []study.Cell) ([]study.Cell, error) {
-	var kept []study.Cell
-	for _, c := range cells {
-		var err error
-		if d, placed := p.drivers[c.Target].(*pair.Driver); placed {
-			err = d.Takes(networkOf(c.Limits.Network))
-		}
-		if err == nil {
-			kept = append(kept, c)
-			continue
-		}
-		var full *net.FullError
-		if errors.As(err, &full) {
-			return nil, &InputError{fmt.Errorf("cell %s: %w", c.ID, err)}
-		}
-		p.Manifest.LeftOut[c.ID] = err.Error()
-	}
-	return kept, nil
 }
 
 // needPaths refuses a workload of two ends in a target that has one.

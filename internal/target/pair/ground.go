@@ -35,6 +35,9 @@ func (e end) address() netip.Addr { return e.join.Address.Addr() }
 // free leaves an end to the scheduler.
 const free = "free"
 
+// Apart binds the two ends to different CPUs.
+const Apart = "apart"
+
 // pin binds an end as its level asks: a guest from outside, by the CPUs of its
 // machine. It gives what is left to do inside.
 func (e end) pin(spec *target.Spec, role string) string {
@@ -47,7 +50,7 @@ func (e end) pin(spec *target.Spec, role string) string {
 		return how // which says what it cannot do
 	}
 	n := 0
-	if how == "apart" && role == "server" && len(cpus) > 1 {
+	if how == Apart && role == "server" && len(cpus) > 1 {
 		n = 1
 	}
 	spec.Limits.CPUSet = fmt.Sprint(cpus[n])

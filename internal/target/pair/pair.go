@@ -5,6 +5,7 @@
 package pair
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,14 @@ func (d *Driver) Takes(n target.Network) error {
 		return nil
 	}
 	return net.Takes(d.netPath(), n.Containers)
+}
+
+// Carries says why a client cannot reach such a server on the path; nil where it can.
+func (d *Driver) Carries(peer []string) error {
+	if d.path != Loopback && localSocket(peer) != "" {
+		return fmt.Errorf("a local socket joins processes of one container, and the path %s has two: it is measured on %s", d.path, Loopback)
+	}
+	return nil
 }
 
 // netPath is what the laboratory builds for the path.
@@ -231,16 +240,22 @@ func (d *Driver) prepareLoopback(ctx context.Context, spec target.Spec, dir stri
 	}
 	place := fill(port, "127.0.0.1")
 	// A local socket is waited for by its path, which every argument has alike.
-	waited := port
-	for _, a := range spec.Peer {
-		if strings.HasPrefix(a, "unix:") {
-			waited = a
-		}
-	}
+	waited := cmp.Or(localSocket(spec.Peer), port)
 	args := append([]string{program, "both", pinOf(spec), waited, "--"}, place(spec.Peer)...)
 	spec.Args = append(append(args, "--"), place(spec.Args)...)
 	spec.Peer = nil
 	return d.inner.Prepare(ctx, spec, dir)
+}
+
+// localSocket is the argument of a server that listens at a local socket, "" where it
+// listens at a port.
+func localSocket(peer []string) string {
+	for _, a := range peer {
+		if strings.HasPrefix(a, "unix:") {
+			return a
+		}
+	}
+	return ""
 }
 
 // port is where servers listen in a namespace of their own.
