@@ -146,7 +146,7 @@ type Join struct {
 	// Address is the payload's own, with the length of its network: of the guest's
 	// link, or in Network.
 	Address netip.Prefix
-	Publish string // TCP port of the payload that the engine publishes on its host; "" for none
+	Publish string // port of the payload, of TCP and UDP, that the engine publishes on its host; "" for none
 }
 
 // Joining is how a driver puts payloads on a network.
@@ -303,20 +303,20 @@ type Properties struct {
 
 // Lab is what drivers get from the laboratory: where things are.
 type Lab struct {
-	LaunchPath string   // the static launcher (guest/launch.c) on the host
-	MarkPath   string   // the static mark helper (guest/mark.c) on the host
-	InitPath   string   // the first process of guests (guest/init.c) on the host
-	TestRootfs string   // a small root file system (busybox and /.tare/mark) for Check
-	TestImage  string   // the OCI image layout that TestRootfs was unpacked from; "" where there is none
-	RunDir     string   // a directory for private state (engines' roots, sockets) of this process
+	LaunchPath string // the static launcher (guest/launch.c) on the host
+	MarkPath   string // the static mark helper (guest/mark.c) on the host
+	InitPath   string // the first process of guests (guest/init.c) on the host
+	TestRootfs string // a small root file system (busybox and /.tare/mark) for Check
+	TestImage  string // the OCI image layout that TestRootfs was unpacked from; "" where there is none
+	RunDir     string // a directory for private state (engines' roots, sockets) of this process
 	// VolatileDir is a directory of this process, in memory where the user may mount
 	// one, as /run is: for what a runtime keeps while its container lives. "" where
 	// there is none.
 	VolatileDir string
-	ToolDirs   []string // directories searched for runtimes before PATH
-	Root       bool     // effective user is root
-	CacheDir   string   // what is kept between processes: kernels, initial file systems of guests
-	Guest      Guest    // what the user asks of virtual machines
+	ToolDirs    []string // directories searched for runtimes before PATH
+	Root        bool     // effective user is root
+	CacheDir    string   // what is kept between processes: kernels, initial file systems of guests
+	Guest       Guest    // what the user asks of virtual machines
 	// Cgroup is the session's group, relative to the root of each hierarchy, below
 	// which drivers may make groups of their own; "" where cgroups cannot be used.
 	Cgroup string

@@ -130,7 +130,8 @@ func joinFlags(j target.Join) []string {
 		args = append(args, "--ip", j.Address.Addr().String())
 	}
 	if j.Publish != "" {
-		args = append(args, "--publish", j.Publish+":"+j.Publish)
+		both := j.Publish + ":" + j.Publish
+		args = append(args, "--publish", both, "--publish", both+"/udp")
 	}
 	return args
 }

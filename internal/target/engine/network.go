@@ -70,12 +70,15 @@ func join(j target.Join, o *client.ContainerCreateOptions) error {
 	if j.Publish == "" {
 		return nil
 	}
-	port, err := network.ParsePort(j.Publish + "/tcp")
-	if err != nil {
-		return target.Labf("port to publish: %w", err)
+	o.Config.ExposedPorts, o.HostConfig.PortBindings = network.PortSet{}, network.PortMap{}
+	for _, protocol := range []string{"/tcp", "/udp"} { // the server listens by both
+		port, err := network.ParsePort(j.Publish + protocol)
+		if err != nil {
+			return target.Labf("port to publish: %w", err)
+		}
+		o.Config.ExposedPorts[port] = struct{}{}
+		o.HostConfig.PortBindings[port] = []network.PortBinding{{HostPort: j.Publish}}
 	}
-	o.Config.ExposedPorts = network.PortSet{port: {}}
-	o.HostConfig.PortBindings = network.PortMap{port: {{HostPort: j.Publish}}}
 	return nil
 }
 

@@ -87,6 +87,8 @@ func talk(t *testing.T, ctx context.Context, d *Driver, spec target.Spec) (said 
 var (
 	serve = []string{program, "serve", "0.0.0.0:" + target.PeerPort}
 	ask   = []string{program, "rtt", "tcp", target.PeerAddress + ":" + target.PeerPort, "1", "20"}
+
+	askUDP = []string{program, "rtt", "udp", target.PeerAddress + ":" + target.PeerPort, "1", "20"}
 )
 
 // Every path of every kind of target carries a byte there and back.
@@ -166,6 +168,14 @@ func TestEnginesAndGuests(t *testing.T) {
 				said, exit, err := talk(t, t.Context(), d, target.Spec{Args: ask, Peer: serve})
 				if err != nil || exit.Code != 0 || !strings.Contains(said, "p999_ns") {
 					t.Errorf("%v, %+v: %s", err, exit, said)
+				}
+				if p != net.NAT && p != net.Proxy {
+					return
+				}
+				// A published port takes datagrams, too.
+				said, exit, err = talk(t, t.Context(), d, target.Spec{Args: askUDP, Peer: serve})
+				if err != nil || exit.Code != 0 || !strings.Contains(said, "p999_ns") {
+					t.Errorf("UDP: %v, %+v: %s", err, exit, said)
 				}
 			})
 		}
