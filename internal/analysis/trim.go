@@ -453,7 +453,7 @@ func (c *TrimClaims) proofs() []string {
 		}
 	}
 	if passed > 0 && len(out) == 0 {
-		out = append(out, fmt.Sprintf("All %d kernels that were put to the proof pass it.", passed))
+		out = append(out, fmt.Sprintf("Targets whose kernel was put to the proof: %d, and each passes it.", passed))
 	}
 	return out
 }

@@ -162,7 +162,7 @@ func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, 
 	case a.initrd:
 		m.Append = append(m.Append, "rdinit=/.tare/init", "tare_root=/dev/vda", "tare_host=1")
 	case a.systemd:
-		m.Append = append(m.Append, "root=/dev/vda", "rw")
+		m.Append = append(append(m.Append, "root=/dev/vda", "rw"), unitsTold...)
 	default:
 		m.Append = append(m.Append, "root=/dev/vda", "rw", "init="+hostAgent, "tare_host=1")
 	}
@@ -171,6 +171,10 @@ func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, 
 	}
 	return m, nil
 }
+
+// unitsTold has systemd tell of its units in the kernel's log, whole names and to
+// the end: what it shows on a console is cut, and ends where a login begins.
+var unitsTold = []string{"systemd.log_target=kmsg", "systemd.show_status=no", "printk.devkmsg=on"}
 
 // hostInstance is one boot of a container host.
 type hostInstance struct {

@@ -40,9 +40,10 @@ var hostPackages = []string{
 }
 
 // hostSource and hostNeeds are the trimmed kernel's: one for both machine types.
+// The distribution's iptables speaks to nf_tables.
 const hostSource = "linux-source-6.1"
 
-var hostNeeds = []string{"docker", "ext4", "systemd", "virtio-pci", "virtio-mmio"}
+var hostNeeds = []string{"docker", "nftables", "ext4", "systemd", "virtio-pci", "virtio-mmio"}
 
 // hostDisk is the size of the disk, in bytes; what is not written to takes no
 // room on the host.

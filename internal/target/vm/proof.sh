@@ -56,7 +56,9 @@ memory() {
 	[ $? = 137 ]
 }
 throttled() { run --cpus 0.1 "$image" /bin/busybox sh -c 'i=0; while [ $i -lt 1000 ]; do i=$((i+1)); done; grep "nr_throttled [1-9]" /sys/fs/cgroup/cpu.stat'; }
-pids() { ! run --pids-limit 6 "$image" /bin/busybox sh -c 'for i in 1 2 3 4 5 6 7 8 9; do sleep 2 & done; wait'; }
+pids() {
+	! run --pids-limit 6 "$image" /bin/busybox sh -c 'for i in 1 2 3 4 5 6 7 8 9; do sleep 2 & done; wait' && grep -q "can't fork" "$work/said"
+}
 refused() {
 	echo '{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["mkdir","mkdirat"],"action":"SCMP_ACT_ERRNO"}]}' >"$work/deny.json"
 	! run --security-opt seccomp="$work/deny.json" "$image" /bin/busybox mkdir /made && grep -q 'not permitted' "$work/said" &&
