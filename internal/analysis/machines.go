@@ -21,7 +21,9 @@ type MachineSide struct {
 	Machine     Machine `json:"machine"`            // zeroes where not known
 	ClockSource string  `json:"clockSource"`        // how GHz is known
 	Bare        bool    `json:"bare"`               // the target is the host itself, no container
-	Window      string  `json:"window"`             // length of a test's timed window, "" where it is not one
+	Window      string  `json:"window"`             // length of the tests' timed windows, "" where it is not one
+	OwnWindows  bool    `json:"ownWindows"`         // every test has UnixBench's own
+	Whetstone   string  `json:"whetstone"`          // variant: "kept" or "as-compiled"; "" where not known or not run
 	Published   bool    `json:"published"`          // from a publication: one number a test, without its scatter
 	Emulated    string  `json:"emulated,omitempty"` // why its times mean nothing
 	Refused     string  `json:"refused,omitempty"`  // why its run carries no claim (UnixRefusals)
@@ -44,7 +46,8 @@ type MachineRow struct {
 // MachineTable is the tests of two machines in one environment.
 type MachineTable struct {
 	Environment string       `json:"environment"`
-	Tests       []string     `json:"tests"` // that the row "index" holds
+	Tests       []string     `json:"tests"`                 // that the row "index" holds
+	AsPublished []string     `json:"asPublished,omitempty"` // that the row "index as published" holds; none without that row
 	Rows        []MachineRow `json:"rows"`
 }
 
@@ -153,7 +156,7 @@ func CompareSides(a, b MachineSide) (MachineComparison, error) {
 			return MachineComparison{}, &EmulatedError{s.Name, s.Emulated}
 		}
 	}
-	m := MachineComparison{A: a, B: b, Note: sidesNote(a, b)}
+	m := MachineComparison{A: a, B: b}
 	for _, environment := range environmentsOf(a, b) {
 		if t := compareTable(a, b, environment); len(t.Rows) > 0 {
 			m.Tables = append(m.Tables, t)
@@ -162,7 +165,7 @@ func CompareSides(a, b MachineSide) (MachineComparison, error) {
 	if len(m.Tables) == 0 {
 		return MachineComparison{}, fmt.Errorf("%s and %s have no Unix test in common: %s against %s", a.Name, b.Name, a.inventory(), b.inventory())
 	}
-	m.Warnings = machineWarnings(a, b)
+	m.Warnings, m.Note = machineWarnings(a, b), sidesNote(m)
 	return m, nil
 }
 
@@ -233,8 +236,10 @@ func compareTable(a, b MachineSide, environment string) MachineTable {
 	}
 	if len(order) < len(names)+1 && slices.Contains(names, IndexAsPublished) {
 		order = append(order, IndexAsPublished)
+		t.AsPublished = slices.DeleteFunc(unixOrder(), func(s string) bool { return s == ByWall("whetstone") })
 	}
-	t.Rows = machineRows(order, x, y, a.Machine, b.Machine, environment)
+	a.Scores, b.Scores = map[string]map[string][]float64{environment: x}, map[string]map[string][]float64{environment: y}
+	t.Rows = machineRows(order, a, b, environment)
 	return t
 }
 
@@ -255,20 +260,37 @@ func indexOf(scores map[string][]float64, tests []string) []float64 {
 	return out
 }
 
-func machineRows(order []string, x, y map[string][]float64, a, b Machine, environment string) []MachineRow {
+func machineRows(order []string, a, b MachineSide, environment string) []MachineRow {
+	x, y := a.Scores[environment], b.Scores[environment]
 	at, against := map[string]float64{}, map[string]float64{}
 	for _, name := range order {
 		at[name], against[name] = mean(x[name]), mean(y[name])
 	}
 	if environment != UnixAllN { // one copy does not use the cores that would divide it
-		a.Cores, a.Threads = 0, 0
+		a.Machine.Cores, a.Machine.Threads = 0, 0
 	}
 	var rows []MachineRow
-	for _, r := range CompareMachines(order, at, against, a, b) {
-		rows = append(rows, MachineRow{MachineRatio: r, A: at[r.Test], B: against[r.Test], Interval: welch(r.Ratio, x[r.Test], y[r.Test])})
+	for _, r := range CompareMachines(order, at, against, a.Machine, b.Machine) {
+		row := MachineRow{MachineRatio: r, A: at[r.Test], B: against[r.Test], Interval: none(r.Ratio)}
+		if a.scatters(x[r.Test]) && b.scatters(y[r.Test]) {
+			row.Interval = welch(r.Ratio, x[r.Test], y[r.Test])
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
+
+// scatters says whether an interval may count with a side's scores: a run's
+// single repetition says nothing of its scatter. A publication's, which nobody
+// can repeat, counts as exact.
+func (s MachineSide) scatters(scores []float64) bool { return s.Published || len(scores) > 1 }
+
+// WhetstoneKept is the default variant of Whetstone.
+const WhetstoneKept = "kept"
+
+// whetstoneKept is what it means beside published scores (docs/unix-index.md,
+// "Proof that the work was done").
+const whetstoneKept = "is of the variant kept, in which the compiler can leave nothing out: about a fifth lower than as-compiled, as UnixBench's own is"
 
 // MethodWelch names Welch's t interval of a difference of means of logarithms
 // (Welch, Biometrika 34, 1947). A side with one number counts as exact.
@@ -296,13 +318,32 @@ func welch(ratio float64, x, y []float64) Interval {
 	return Interval{Low: ratio * ratioOf(-half), High: ratio * ratioOf(half), Level: 0.95, Method: MethodWelch}
 }
 
-func sidesNote(a, b MachineSide) string {
-	text := "Intervals are Welch's t at 95 % on the logarithms of the repetitions"
+// sidesNote says how the intervals were made, and why there are none.
+func sidesNote(m MachineComparison) string {
+	with, without := 0, 0
+	for _, t := range m.Tables {
+		for _, r := range t.Rows {
+			if r.Interval.Method == MethodWelch {
+				with++
+			} else {
+				without++
+			}
+		}
+	}
+	text := ""
 	switch {
-	case a.Published && b.Published:
+	case m.A.Published && m.B.Published:
 		text = "Published scores come without their scatter, so there is no interval"
-	case a.Published || b.Published:
-		text += "; the published side comes without its scatter and counts as exact, so they are too narrow"
+	case with == 0:
+		text = "There is no interval: a run of one repetition says nothing of its scatter"
+	default:
+		text = "Intervals are Welch's t at 95 % on the logarithms of the repetitions"
+		if m.A.Published || m.B.Published {
+			text += "; the published side comes without its scatter and counts as exact, so they are too narrow"
+		}
+		if without > 0 {
+			text += "; there is none where a run has one repetition"
+		}
 	}
 	return text + ". Whetstone is by CPU time, as UnixBench 5.1.3 takes it, unless it says wall time. One copy uses one core, so it is not divided by cores or threads."
 }
@@ -354,12 +395,18 @@ func conditionWarnings(a, b MachineSide) []string {
 		if run.Bare {
 			out = append(out, fmt.Sprintf("%s ran on the host, the published scores are of one container: measure in a container, or mind its cost", run.Name))
 		}
-		if run.Window != "" {
+		if run.Window != "" && !run.OwnWindows {
 			out = append(out, fmt.Sprintf("%s has windows of %s, UnixBench of 10 to 60 s: whetstone is lower by up to a tenth in short ones, and scores scatter more", run.Name, run.Window))
+		}
+		if run.Whetstone == WhetstoneKept {
+			out = append(out, fmt.Sprintf("%s: whetstone %s", run.Name, whetstoneKept))
 		}
 	}
 	if a.Window != "" && b.Window != "" && a.Window != b.Window {
 		out = append(out, fmt.Sprintf("%s has windows of %s and %s of %s: compare windows of one length", a.Name, a.Window, b.Name, b.Window))
+	}
+	if a.Whetstone != "" && b.Whetstone != "" && a.Whetstone != b.Whetstone {
+		out = append(out, fmt.Sprintf("whetstone is of the variant %s in %s and %s in %s: their ratio is the variant's, too", a.Whetstone, a.Name, b.Whetstone, b.Name))
 	}
 	return out
 }

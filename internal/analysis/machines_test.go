@@ -59,6 +59,9 @@ func TestPublishedMachines(t *testing.T) {
 	if len(m.Tables[0].Tests) != 9 {
 		t.Errorf("the index holds %v", m.Tables[0].Tests)
 	}
+	if as := m.Tables[0].AsPublished; len(as) != 12 || !slices.Contains(as, "file-copy-4096") {
+		t.Errorf("the index as published holds %v", as)
+	}
 	same(t, "index over nine tests", m.row(t, UnixAllN, "index").Ratio, math.Pow(product, 1./9))
 	d := m.row(t, UnixAllN, "dhrystone2")
 	same(t, "per core", d.PerCore, d.Ratio/2)
@@ -113,11 +116,45 @@ func TestRunAgainstPublished(t *testing.T) {
 			t.Errorf("no warning says %q:\n%s", pair.want, all)
 		}
 	}
+	own := long
+	own.OwnWindows, own.Whetstone = true, WhetstoneKept
+	m, err = CompareSides(own, publishedSide(t, "ryzen5"))
+	if all := strings.Join(m.Warnings, "\n"); err != nil || strings.Contains(all, "windows") || !strings.Contains(all, "long: whetstone is of the variant kept") {
+		t.Errorf("UnixBench's own windows, the variant kept: %v\n%s", err, all)
+	}
 	both, err := CompareSides(here, here)
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, "a machine by itself, by wall", both.row(t, UnixAllN, ByWall("whetstone")).Ratio, 1)
+}
+
+// A run's single repetition gives no interval, and the note claims none.
+func TestOneRepetitionHasNoInterval(t *testing.T) {
+	side := func(repetitions int) MachineSide {
+		return MachineSide{Name: "run", Target: "box", Scores: UnixScores(syntheticUnix(t, laws, []int{1, 2}, repetitions, 0.01, 0), "box")}
+	}
+	for _, test := range []struct {
+		name string
+		a, b MachineSide
+		note string
+	}{
+		{"against a publication", side(1), publishedSide(t, "ryzen5"), "There is no interval: a run of one repetition says nothing of its scatter. Whetstone"},
+		{"against three", side(3), side(1), "There is no interval"},
+		{"three against a publication", side(3), publishedSide(t, "ryzen5"), "Intervals are Welch's t at 95 % on the logarithms of the repetitions; the published side comes without its scatter and counts as exact, so they are too narrow. "},
+	} {
+		m, err := CompareSides(test.a, test.b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := MethodNone
+		if strings.HasPrefix(test.note, "Intervals") {
+			want = MethodWelch
+		}
+		if got := m.row(t, UnixAllN, "dhrystone2").Interval.Method; got != want || !strings.HasPrefix(m.Note, test.note) {
+			t.Errorf("%s: %s, %s", test.name, got, m.Note)
+		}
+	}
 }
 
 // Welch's interval by hand: equal variances of the logs, three against three.

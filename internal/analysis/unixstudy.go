@@ -45,6 +45,7 @@ type UnixInput struct {
 	Records   []sample.Record // finished trials in any order; failed ones are counted
 	Tables    []Table         // of the same run, by Analyze: a test whose tables are refused is refused here too
 	Published *published.DockerOnLoongson
+	Whetstone string // the variant, see MachineSide
 	// Emulated says why the CPU is an emulated one; its scores never stand
 	// beside real machines'. "" for a real one.
 	Emulated string
@@ -123,8 +124,9 @@ type UnixClaims struct {
 	// numbers are there all the same, to be looked at. "" for a quiet run, of
 	// which single curves may be refused.
 	Refused     string `json:"refused,omitempty"`
-	Repetitions int    `json:"repetitions"` // most of any point
-	Note        string `json:"note"`        // how the intervals were made
+	Whetstone   string `json:"whetstone,omitempty"` // the variant that ran here, see MachineSide
+	Repetitions int    `json:"repetitions"`         // most of any point
+	Note        string `json:"note"`                // how the intervals were made
 }
 
 // Curve finds a curve of the run, nil where it was not measured.
@@ -155,7 +157,7 @@ func find(curves []UnixCurve, target, environment, test string, clock UnixClock)
 // where no cell of the run gave a score, and where the publication lacks a table.
 func UnixStudy(in UnixInput) (*UnixClaims, error) {
 	refused := UnixRefusals(in)
-	u := &UnixClaims{Citation: in.Published.Citation, Refused: refused.Run}
+	u := &UnixClaims{Citation: in.Published.Citation, Refused: refused.Run, Whetstone: in.Whetstone}
 	u.Curves = unixCurves(in)
 	if len(u.Curves) == 0 {
 		return nil, errors.New("no trial of this run gave a Unix score: see its failures")
@@ -178,6 +180,9 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 		return nil, err
 	}
 	u.Note = intervalNote(u.Repetitions)
+	if in.Whetstone == WhetstoneKept && slices.Contains(u.Tests, "whetstone") {
+		u.Note += " Whetstone here " + whetstoneKept + "."
+	}
 	u.Findings, u.Headline = unixFindings(u), unixHeadline(u)
 	var first []string
 	if in.Emulated != "" {

@@ -86,8 +86,9 @@ func (m *Machine) Side(target string) (analysis.MachineSide, error) {
 	p.OS = h.OS
 	p.Targets = map[string]string{target: p.Targets[target]}
 	refused := analysis.UnixRefusals(m.in)
+	window, own := unixWindow(manifest.Study)
 	return analysis.MachineSide{
-		Name: m.name, Target: target, Bare: target == study.DefaultControl, Window: manifest.Study.Params["time"],
+		Name: m.name, Target: target, Bare: target == study.DefaultControl, Window: window, OwnWindows: own, Whetstone: whetstoneOf(manifest.Study),
 		Emulated: h.Emulated, Refused: refused.Run, RefusedTests: refused.Tests, Provenance: p,
 		Machine: analysis.Machine{Cores: h.Cores, Threads: h.CPUs, GHz: h.ClockGHz}, ClockSource: h.ClockSource,
 		Scores: analysis.UnixScores(m.in, target),

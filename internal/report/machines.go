@@ -55,7 +55,7 @@ func (p *printer) machines(m analysis.MachineComparison) {
 			grid.column(c.head, c.right, p.fit(cells))
 		}
 		p.w.line(grid.render())
-		p.wrapped("", "", indexNote(t.Tests))
+		p.wrapped("", "", indexNote(t))
 	}
 	p.w.line("")
 	p.wrapped("", "", m.Note)
@@ -74,7 +74,7 @@ func markdownMachines(w sink, m analysis.MachineComparison) {
 		for _, c := range machineColumns(t) {
 			grid.column(c.head, c.right, lines(c.cells(t), escapeMarkdown))
 		}
-		w.printf("%s\n\n%s\n\n", grid.writer().RenderMarkdown(), escapeMarkdown(indexNote(t.Tests)))
+		w.printf("%s\n\n%s\n\n", grid.writer().RenderMarkdown(), escapeMarkdown(indexNote(t)))
 	}
 	w.printf("%s\n", escapeMarkdown(m.Note))
 }
@@ -117,8 +117,16 @@ func capital(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-func indexNote(tests []string) string {
-	return fmt.Sprintf("index: geometric mean over %s: %s.", count(len(tests), "test"), strings.Join(tests, ", "))
+// indexNote says what the indexes of a table hold.
+func indexNote(t analysis.MachineTable) string {
+	over := func(name string, tests []string) string {
+		return fmt.Sprintf("%s: geometric mean over %s: %s.", name, count(len(tests), "test"), strings.Join(tests, ", "))
+	}
+	text := over("index", t.Tests)
+	if len(t.AsPublished) > 0 {
+		text += " " + over(analysis.IndexAsPublished, t.AsPublished) + " Its file copies are in no published table."
+	}
+	return text
 }
 
 // machineColumn is one column of a comparison.

@@ -53,6 +53,7 @@ type unixTest struct {
 	seconds  time.Duration // one pass of UnixBench 5.1.3 (Run)
 	cpu      bool          // has a rate by CPU time too
 	programs bool          // runs busybox's programs
+	file     int64         // size of the file that is copied, bytes; 0 for none
 	help     string
 }
 
@@ -71,13 +72,19 @@ func unixTests() []unixTest {
 	execl.seconds = 30 * time.Second
 	spawn := define(perSecond, 126, "fork a process that ends at once, and wait for it", "process-creation", "process-creation")
 	spawn.seconds = 30 * time.Second
+	copying := func(kib int64, baseline float64, piece string) unixTest {
+		t := define(kilobytes, baseline, fmt.Sprintf("copy a file of %d KiB in %s-byte pieces, in the page cache", kib, piece),
+			"file-copy-"+piece, "file-copy", "--buffer="+piece, fmt.Sprintf("--blocks=%d", kib))
+		t.file = kib << 10
+		return t
+	}
 	return []unixTest{
 		define(perSecond, 116700, "Weicker's Dhrystone 2.1 with register variables: integers and strings", "dhrystone2", "dhrystone2"),
 		whetstone,
 		execl,
-		define(kilobytes, 3960, "copy a file of 2000 KiB in 1024-byte pieces, in the page cache", "file-copy-1024", "file-copy", "--buffer=1024", "--blocks=2000"),
-		define(kilobytes, 1655, "copy a file of 500 KiB in 256-byte pieces, in the page cache", "file-copy-256", "file-copy", "--buffer=256", "--blocks=500"),
-		define(kilobytes, 5800, "copy a file of 8000 KiB in 4096-byte pieces, in the page cache", "file-copy-4096", "file-copy", "--buffer=4096", "--blocks=8000"),
+		copying(2000, 3960, "1024"),
+		copying(500, 1655, "256"),
+		copying(8000, 5800, "4096"),
 		define(perSecond, 12440, "one process writes 512 bytes into a pipe and reads them back", "pipe-throughput", "pipe-throughput"),
 		define(perSecond, 4000, "two processes hand a number back and forth through pipes", "pipe-context-switch", "pipe-context-switch"),
 		spawn,
@@ -149,7 +156,7 @@ func (t unixTest) Command(v Values, _ []string) (Command, error) {
 	if variant, ok := v.texts["variant"]; ok && variant != "mix" && variant != "kept" {
 		args = append(args, "--variant="+variant)
 	}
-	c := Command{Args: args, Env: []string{"PATH=/usr/bin:/bin"}, Length: v.Duration("time"), Memory: v.Int("copies") * t.memory()}
+	c := Command{Args: args, Env: []string{"PATH=/usr/bin:/bin"}, Length: v.Duration("time"), Memory: t.memory(v.Int("copies"), v.Text("files") == "own")}
 	if t.programs {
 		c.Needs = []string{"busybox"}
 	}
@@ -159,16 +166,22 @@ func (t unixTest) Command(v Values, _ []string) (Command, error) {
 	return c, nil
 }
 
-// memory is what one copy needs at least, in bytes: two processes of one MiB,
-// or a MiB for each program of the scripts that run at once.
-func (t unixTest) memory() int64 {
+// memory is what so many copies need at least, in bytes: each two processes of
+// one MiB, or a MiB for each program of the scripts that run at once, and the two
+// files of file-copy, once or for each copy.
+func (t unixTest) memory(copies int64, own bool) int64 {
+	each := int64(2 << 20)
 	switch t.name {
 	case "shell-1":
-		return 4 << 20
+		each = 4 << 20
 	case "shell-8":
-		return 32 << 20
+		each = 32 << 20
 	}
-	return 2 << 20
+	files := 2 * t.file
+	if own {
+		files *= copies
+	}
+	return copies*each + files
 }
 
 // unixLine is one copy's line of output; every field is always there but
@@ -335,6 +348,17 @@ func UnixTestNames() []string {
 		names = append(names, t.name)
 	}
 	return names
+}
+
+// UnixWindow is UnixBench's own window of a kind of workload; ok is false where
+// that is no Unix test.
+func UnixWindow(kind string) (length time.Duration, ok bool) {
+	for _, t := range unixTests() {
+		if t.Kind() == kind {
+			return t.seconds, true
+		}
+	}
+	return 0, false
 }
 
 // UnixBaseline is the rate of the baseline machine, in the unit of published

@@ -48,6 +48,14 @@ func TestUnixJobWithBarrier(t *testing.T) {
 	if got := strings.Join(names, " "); !strings.HasPrefix(got, "score ") || !strings.Contains(got, UnixEnd+" "+UnixContainersOverlap+" "+Wall) {
 		t.Errorf("metrics %s", got)
 	}
+	for _, test := range []struct {
+		own  bool
+		want int64
+	}{{false, 3*2<<20 + 16000<<10}, {true, 3*2<<20 + 3*16000<<10}} {
+		if got := unixTests()[5].memory(3, test.own); got != test.want {
+			t.Errorf("3 copies of file-copy-4096, own files %v: %d bytes, want %d", test.own, got, test.want)
+		}
+	}
 	if job.Barrier != 3 || job.Memory != 6<<20 || job.Length.Seconds() != 2 {
 		t.Errorf("%+v", job.Command)
 	}

@@ -1,0 +1,38 @@
+package lab
+
+import (
+	"testing"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/studies"
+)
+
+// UnixBench's own windows are no short ones, though they differ by test.
+func TestUnixWindow(t *testing.T) {
+	text, err := studies.Read(unixPublished)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := study.Parse(unixPublished, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		variant, window string
+		own             bool
+	}{{"published", "10s to 1m0s", true}, {"quick", "400ms", false}, {"", "2s", false}} {
+		varied := st
+		if test.variant != "" {
+			if varied, err = st.Vary(test.variant); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if window, own := unixWindow(varied); window != test.window || own != test.own {
+			t.Errorf("%s: %s, %v; want %s, %v", test.variant, window, own, test.window, test.own)
+		}
+	}
+	if got := whetstoneOf(st); got != analysis.WhetstoneKept {
+		t.Errorf("whetstone is %q", got)
+	}
+}
