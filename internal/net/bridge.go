@@ -36,6 +36,7 @@ const (
 func (l *Lab) newBridge(host *Namespace, n, first int) (*bridge, error) {
 	b := &bridge{host: host, number: n, network: l.subnet(n), first: first, mtu: l.options.MTU,
 		link: &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("tare%d", n)}}}
+	b.link.HardwareAddr = hardware(Nth(b.network, first)) // else it is the least of its ports', and changes with them
 	if err := host.nl.LinkAdd(b.link); err != nil {
 		return nil, lacks("bridge", err)
 	}

@@ -22,6 +22,7 @@ type chatter struct {
 	stopped chan struct{}
 	ended   sync.WaitGroup
 	sockets []int
+	err     error // the first that is no loss on the way; to be read when ended
 }
 
 // startChatter opens a socket in every container but the peers, and sends from
@@ -34,7 +35,14 @@ func (l *Lab) startChatter() error {
 			if e == l.Client || e == l.Server {
 				continue
 			}
-			fd, err := e.talk()
+			err := b.know(e)
+			if errors.Is(err, unix.ENOBUFS) { // before Linux 5.0 permanent entries count, too
+				return overflow(2*len(c.sockets), 2*(l.options.Containers-2))
+			}
+			fd := -1
+			if err == nil {
+				fd, err = e.talk()
+			}
 			if err != nil {
 				return fmt.Errorf("let %s send: %w", e.Address, err)
 			}
@@ -45,6 +53,20 @@ func (l *Lab) startChatter() error {
 		c.ended.Go(c.run)
 	}
 	return nil
+}
+
+// know makes an end and its gateway permanent neighbours of each other: learned, they
+// would take two of the entries that the whole machine has for its learned ones, and
+// the chatter of many would end where these do.
+func (b *bridge) know(e *End) error {
+	link, err := e.Namespace.nl.LinkByName(e.Link)
+	if err == nil {
+		err = e.Namespace.permanent(link, e.Gateway, b.link.HardwareAddr)
+	}
+	if err == nil {
+		err = b.host.permanent(b.link, e.Address.Addr(), e.Hardware)
+	}
+	return err
 }
 
 // discard is the port of a service that nobody runs.
@@ -79,16 +101,20 @@ func (c *chatter) run() {
 		}
 		for range (len(c.sockets) + 19) / 20 {
 			// Refused or full: a datagram is lost, as on any network.
-			_, _ = unix.Write(c.sockets[next%len(c.sockets)], payload)
+			_, err := unix.Write(c.sockets[next%len(c.sockets)], payload)
+			if c.err == nil && err != nil && !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.EAGAIN) {
+				c.err = fmt.Errorf("container %d of those that send a little: %w", next%len(c.sockets)+1, err)
+			}
 			next++
 		}
 	}
 }
 
-func (c *chatter) stop() {
+func (c *chatter) stop() error {
 	close(c.stopped)
 	c.ended.Wait()
 	for _, fd := range c.sockets {
 		_ = unix.Close(fd) // nothing was promised to arrive
 	}
+	return c.err
 }

@@ -24,14 +24,15 @@ func (l *Lab) Close() error {
 	}
 	l.maker.close()
 	l.maker = nil
+	var chatter error
 	if l.chatter != nil {
-		l.chatter.stop()
+		chatter = l.chatter.stop()
 	}
 	var hosts []*Namespace
 	for _, b := range l.bridges {
 		hosts = append(hosts, b.host)
 	}
-	err := removeEnds(l.all, hosts)
+	err := errors.Join(chatter, removeEnds(l.all, hosts))
 	for _, h := range hosts {
 		h.close()
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
 )
 
 // machine is what must be the same after a laboratory as before it.
@@ -197,6 +199,44 @@ func TestOverflow(t *testing.T) {
 		if !strings.Contains(full.Kernel, "table overflow") {
 			t.Errorf("the kernel's message was not found: %v", full)
 		}
+	}
+}
+
+// Containers that send a little take nothing of the machine's one table of learned
+// neighbours, however many they are.
+func TestChatterLearnsNothing(t *testing.T) {
+	l := build(t, Options{Path: Bridge, Containers: 20, Chatter: true})
+	received := func() uint64 {
+		link, err := l.bridges[0].host.nl.LinkByName(l.bridges[0].link.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return link.Attrs().Statistics.RxPackets
+	}
+	began, last := received(), time.Now().Add(20*time.Second)
+	for ; received() < began+40; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(last) {
+			t.Fatal("nobody sends")
+		}
+	}
+	permanent := 0
+	for _, n := range l.all {
+		entries, err := n.nl.NeighList(0, netlink.FAMILY_V4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			switch e.State {
+			case netlink.NUD_PERMANENT:
+				permanent++
+			case netlink.NUD_NOARP: // multicast
+			default:
+				t.Errorf("learned: %+v", e)
+			}
+		}
+	}
+	if permanent != 2*18 {
+		t.Errorf("%d permanent entries, want two of each that sends", permanent)
 	}
 }
 

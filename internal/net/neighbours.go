@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -116,6 +118,12 @@ func (l *Lab) fill(peer *End, state int) error {
 		return overflow(held, len(others))
 	}
 	return err
+}
+
+// permanent makes an entry that nothing changes or collects.
+func (n *Namespace) permanent(link netlink.Link, address netip.Addr, mac net.HardwareAddr) error {
+	return n.nl.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: netlink.FAMILY_V4, State: netlink.NUD_PERMANENT,
+		IP: address.AsSlice(), HardwareAddr: mac})
 }
 
 // neighboursOf are all others in the same network; behind a tunnel they are on
