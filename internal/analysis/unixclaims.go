@@ -123,13 +123,17 @@ func together(verdicts []ClaimVerdict) ClaimVerdict {
 func hereFalls(u *UnixClaims, target string) (HereClaim, bool) {
 	var verdicts []ClaimVerdict
 	low, high := math.Inf(1), math.Inf(-1)
-	var lowTest, highTest string
+	var lowTest, highTest, fitted string
 	for _, test := range u.Tests {
 		c := u.comparable(target, UnixOneCPU, test)
 		if c == nil || c.Law == nil || c.Clock == CPUClock {
 			continue
 		}
-		b := c.Law.Decay
+		b, over := c.Law.Decay, c.Counts()
+		if both := c.Law.Beside; both != nil {
+			b, over = both.Decay, both.Counts
+		}
+		fitted = UnixRange(over)
 		verdicts = append(verdicts, within(b, leastOneN, mostOneN))
 		if b.Value < low {
 			low, lowTest = b.Value, test
@@ -138,7 +142,7 @@ func hereFalls(u *UnixClaims, target string) (HereClaim, bool) {
 			high, highTest = b.Value, test
 		}
 	}
-	return HereClaim{Computed: fmt.Sprintf("b from %.2f (%s) to %.2f (%s)", low, lowTest, high, highTest), Verdict: together(verdicts)}, len(verdicts) > 0
+	return HereClaim{Computed: fmt.Sprintf("b over %s from %.2f (%s) to %.2f (%s)", fitted, low, lowTest, high, highTest), Verdict: together(verdicts)}, len(verdicts) > 0
 }
 
 func hereWhetstoneStays(u *UnixClaims, target string) (HereClaim, bool) {

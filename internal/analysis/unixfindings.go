@@ -119,19 +119,16 @@ func (w where) indexFalls() string {
 		return "nothing is claimed of the index: it holds refused tests"
 	}
 	last := c.At(c.Law.Most)
-	text := fmt.Sprintf("the index over %d tests %s, b = %s: %d containers at once leave each %s of the index of one (1/n would leave %.2f)",
-		len(c.Tests), c.Law.Falls.verb(1), shownPlain(c.Law.Decay), last.N, shownPlain(*last.ToOne), 1/float64(last.N))
-	p := w.u.PublishedCurve(w.environment, unixIndex)
-	if p == nil || p.Law == nil {
+	text := fmt.Sprintf("the index over %d tests %s, b = %s over %s: %d containers at once leave each %s of the index of one (1/n would leave %.2f)",
+		len(c.Tests), c.Law.Falls.verb(1), shownPlain(c.Law.Decay), UnixRange(c.Counts()), last.N, shownPlain(*last.ToOne), 1/float64(last.N))
+	both := c.Law.Beside
+	if both == nil {
 		return text
 	}
-	text += fmt.Sprintf("; published b = %.2f", p.Law.Decay.Value)
-	for n := min(p.Law.Most, last.N); n > 1; n-- {
-		if here, there := c.At(n), p.At(n); here != nil && there != nil {
-			return text + fmt.Sprintf(", in %d containers %.2f (here %s)", n, there.ToOne.Value, shownPlain(*here.ToOne))
-		}
-	}
-	return text
+	most := both.Counts[len(both.Counts)-1]
+	there := w.u.PublishedCurve(w.environment, unixIndex).At(most).ToOne.Value
+	return text + fmt.Sprintf("; over %s published b = %.2f (here %s), in %d containers %.2f (here %s)",
+		UnixRange(both.Counts), both.Published.Decay.Value, shownPlain(both.Decay), most, there, shownPlain(*c.At(most).ToOne))
 }
 
 // verb says how n things fall.

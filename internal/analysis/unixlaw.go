@@ -46,7 +46,61 @@ type UnixLaw struct {
 	// OverOneN is the score at the most containers by what 1/n would leave of
 	// that in one: above 1, the machine does more in all.
 	OverOneN Estimate `json:"overOneN"`
-	Most     int      `json:"most"` // containers, for OverOneN
+	Most     int      `json:"most"` // containers, for OverOneN and the range of the fits
+	// Beside is the same fall over the numbers of containers that were published
+	// too; nil where there is no published row, or fewer than two such numbers.
+	Beside *UnixBeside `json:"beside,omitempty"`
+}
+
+// UnixBeside is a fall and the published one over the same numbers of
+// containers: an exponent depends on how far it is fitted.
+type UnixBeside struct {
+	Counts    []int    `json:"counts"` // of containers, rising
+	Decay     Estimate `json:"decay"`  // b here
+	Published UnixLaw  `json:"published"`
+}
+
+// beside fits the falls of a curve and of its published row over what both have.
+func beside(c, row UnixCurve) *UnixBeside {
+	out := &UnixBeside{}
+	both := func(points []UnixPoint, other UnixCurve) []UnixPoint {
+		return slices.DeleteFunc(slices.Clone(points), func(p UnixPoint) bool {
+			at := other.At(p.N)
+			return len(p.blocks) == 0 || at == nil || len(at.blocks) == 0
+		})
+	}
+	x, y := c, row
+	x.Points, y.Points = both(c.Points, row), both(row.Points, c)
+	here, there := unixLaw(x), unixLaw(y)
+	if here == nil || there == nil {
+		return nil
+	}
+	for _, p := range x.Points {
+		if p.N > 0 {
+			out.Counts = append(out.Counts, p.N)
+		}
+	}
+	out.Decay, out.Published = here.Decay, *there
+	return out
+}
+
+// Counts are the numbers of containers that a curve's law is fitted over.
+func (c UnixCurve) Counts() []int {
+	var out []int
+	for _, p := range c.Points {
+		if p.N > 0 && len(p.blocks) > 0 {
+			out = append(out, p.N)
+		}
+	}
+	return out
+}
+
+// UnixRange names numbers of containers by the first and the last.
+func UnixRange(counts []int) string {
+	if len(counts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("n = %d to %d", counts[0], counts[len(counts)-1])
 }
 
 // unixLaw fits the laws to a curve; nil with fewer than two numbers of containers.

@@ -172,6 +172,11 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 		}
 	}
 	u.Published = publishedCurves(in.Published, u.Tests)
+	for _, c := range u.Curves {
+		if row := u.PublishedCurve(c.Environment, c.Test); c.Law != nil && row != nil && row.Clock == c.Clock {
+			c.Law.Beside = beside(c, *row)
+		}
+	}
 	var err error
 	if u.Platforms, err = platforms(u, in.Published, in.Emulated); err != nil {
 		return nil, err

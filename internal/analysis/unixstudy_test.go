@@ -148,6 +148,30 @@ func TestUnixStudyIndexes(t *testing.T) {
 	same(t, "index as published", u.PublishedCurve(UnixOneCPU, IndexAsPublished).At(4).ToOne.Value, 142.5/444.0)
 }
 
+// An exponent stands beside a published one over the same numbers of containers.
+func TestUnixExponentsOverTheSameCounts(t *testing.T) {
+	for _, test := range []struct {
+		counts, both []int
+	}{{[]int{1, 2, 3, 4, 8}, []int{1, 2, 3, 4}}, {[]int{1, 2}, []int{1, 2}}} {
+		u := studied(t, syntheticUnix(t, laws, test.counts, 3, 0, 0))
+		l := u.Curve("box", UnixAllOne, "dhrystone2", WallClock).Law
+		if !slices.Equal(l.Beside.Counts, test.both) {
+			t.Fatalf("of %v over %v", test.counts, l.Beside.Counts)
+		}
+		n, here := make([]float64, len(test.both)), make([]float64, len(test.both))
+		there := make([]float64, len(test.both))
+		for i, count := range test.both {
+			n[i], here[i] = float64(count), upTo(2)(float64(count))
+			there[i] = u.PublishedCurve(UnixAllOne, "dhrystone2").At(count).Data.Value
+		}
+		same(t, "b here", l.Beside.Decay.Value, decayOf(n, here))
+		same(t, "b published", l.Beside.Published.Decay.Value, decayOf(n, there))
+		if text := strings.Join(u.Findings, "\n") + u.Claims[0].Here[0].Computed; !strings.Contains(text, "; over "+UnixRange(test.both)+" published b = ") || !strings.Contains(text, "b over "+UnixRange(test.both)+" from ") {
+			t.Errorf("the range is not told:\n%s", text)
+		}
+	}
+}
+
 // Data_N, fairness and intervals of one cell, by hand.
 func TestUnixPointByHand(t *testing.T) {
 	in := UnixInput{Published: loongson(t)}

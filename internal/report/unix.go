@@ -141,21 +141,58 @@ func slowestCell(c analysis.UnixCurve) string {
 }
 
 // fallGrid is each test relative to one container, the published row below the
-// machine's own.
+// machine's own. Exponents that are set beside each other are fitted over the
+// same numbers of containers, in a column of their own where there are more here.
 func fallGrid(u *analysis.UnixClaims, place string, curves []analysis.UnixCurve) shownGrid {
 	ns := slices.DeleteFunc(counts(curves), func(n int) bool { return n < 2 })
 	g := shownGrid{Title: place + ": relative to one container", Head: append([]string{"test"}, lines(ns, strconv.Itoa)...)}
-	g.Head = append(g.Head, "b of 1/n^b", "bends at n", "falls")
+	here, both := fitRanges(curves)
+	g.Head = append(g.Head, "b of 1/n^b, "+here)
+	if both != here && both != "" {
+		g.Head = append(g.Head, "b, "+both)
+	}
+	width := len(g.Head)
+	g.Head = append(g.Head, "bends at n", "falls")
 	for _, c := range curves {
-		g.Rows = append(g.Rows, fallRow(c.Name(), ns, c))
+		fits := []string{"", ""}
+		if c.Law != nil {
+			fits[0] = spanCell(c.Law.Decay, 2)
+			if c.Law.Beside != nil {
+				fits[1] = spanCell(c.Law.Beside.Decay, 2)
+			}
+		}
+		g.Rows = append(g.Rows, fallRow(c.Name(), ns, c, fits[:width-len(ns)-1], c.Law))
 		if p := u.PublishedCurve(c.Environment, c.Test); p != nil && p.Clock == c.Clock {
-			g.Rows = append(g.Rows, fallRow("· published", ns, *p))
+			fits, law := []string{"", ""}, (*analysis.UnixLaw)(nil)
+			if c.Law != nil && c.Law.Beside != nil {
+				law = &c.Law.Beside.Published
+				fits[width-len(ns)-2] = spanCell(law.Decay, 2)
+			}
+			g.Rows = append(g.Rows, fallRow("· published", ns, *p, fits[:width-len(ns)-1], law))
 		}
 	}
 	return g
 }
 
-func fallRow(name string, ns []int, c analysis.UnixCurve) []string {
+// fitRanges are the widest ranges of containers that laws are fitted over: here,
+// and where there is a published row.
+func fitRanges(curves []analysis.UnixCurve) (here, both string) {
+	var all, common []int
+	for _, c := range curves {
+		if c.Law == nil {
+			continue
+		}
+		if n := c.Counts(); len(n) > len(all) {
+			all = n
+		}
+		if b := c.Law.Beside; b != nil && len(b.Counts) > len(common) {
+			common = b.Counts
+		}
+	}
+	return analysis.UnixRange(all), analysis.UnixRange(common)
+}
+
+func fallRow(name string, ns []int, c analysis.UnixCurve, fits []string, law *analysis.UnixLaw) []string {
 	row := []string{name}
 	for _, n := range ns {
 		cell := ""
@@ -164,14 +201,15 @@ func fallRow(name string, ns []int, c analysis.UnixCurve) []string {
 		}
 		row = append(row, cell)
 	}
-	if c.Law == nil {
-		return append(row, "", "", "")
+	row = append(row, fits...)
+	if law == nil {
+		return append(row, "", "")
 	}
 	bend := ""
-	if c.Law.Capacity != nil {
-		bend = spanCell(*c.Law.Capacity, 1)
+	if law.Capacity != nil {
+		bend = spanCell(*law.Capacity, 1)
 	}
-	return append(row, spanCell(c.Law.Decay, 2), bend, string(c.Law.Falls))
+	return append(row, bend, string(law.Falls))
 }
 
 func spanCell(e analysis.Estimate, decimals int) string {
