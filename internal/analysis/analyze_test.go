@@ -318,12 +318,16 @@ func TestRefusals(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := rowOf(t, Analyze(edit(20, c.change)), "runc").Effect
+			claims := Analyze(edit(20, c.change))
+			e := rowOf(t, claims, "runc").Effect
 			if c.name == "steal" { // 7 of 20 blocks
 				c.reason = "21 of 60 trials were disturbed"
 			}
 			if e.Verdict != Refused || !strings.Contains(e.Why, c.reason) {
 				t.Errorf("%s: %s; want refused because %q", e.Verdict, e.Why, c.reason)
+			}
+			if told := strings.Join(claims.Warnings, "\n"); !strings.Contains(told, "no verdict. "+e.Why) {
+				t.Errorf("the warnings do not tell why: %s", told)
 			}
 		})
 	}

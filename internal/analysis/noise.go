@@ -251,7 +251,30 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 	if need := PlanBlocks(in.Alpha, most); most > 0 && in.Blocks > 0 && in.Blocks < need {
 		out = append(out, (&TooFewBlocks{Blocks: in.Blocks, Need: need, Cells: most, Alpha: in.Alpha}).Error())
 	}
-	return append(append(out, twinless(groups)...), in.noteWarnings()...)
+	return slices.Concat(out, refusals(claims.Tables), twinless(groups), in.noteWarnings())
+}
+
+// mostRefusals is how many groups' refusals are told one by one.
+const mostRefusals = 3
+
+// refusals tell why groups' verdicts are refused.
+func refusals(tables []Table) []string {
+	var out []string
+	more := 0
+	for _, t := range tables {
+		i := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Effect != nil && r.Effect.Verdict == Refused })
+		switch {
+		case !t.Primary || i < 0:
+		case len(out) < mostRefusals:
+			out = append(out, fmt.Sprintf("%s: no verdict. %s", t.Group, t.Rows[i].Effect.Why))
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		out = append(out, fmt.Sprintf("%d more groups have no verdict for such reasons", more))
+	}
+	return out
 }
 
 // twinRemedy is for both ways of leaving the twin out.
