@@ -96,10 +96,18 @@ func (t *running) beginMany() (err error) {
 // acted, or cannot any more. The payload lives until letGo, or ctx's end; bounded
 // ends with the trial's time.
 func (c *replica) hold(ctx, bounded context.Context) error {
+	if err := bounded.Err(); err != nil {
+		return phased{"start", err} // the time was over before its turn came
+	}
 	held, release := context.WithCancel(ctx)
 	c.release = release
+	untimely := context.AfterFunc(bounded, release) // until it has acted
+	defer untimely()
 	c.mark(target.PhaseRequest)
 	if err := c.instance.Start(held, c.mark); err != nil {
+		if bounded.Err() != nil {
+			err = bounded.Err()
+		}
 		return phased{"start", err}
 	}
 	c.over = make(chan struct{})

@@ -85,6 +85,7 @@ func TestHoldFailures(t *testing.T) {
 		"cannot":       {fake.Script{StartErr: errors.New("no room")}, "copy 2 of 3 failed: no room"},
 		"dies unsaid":  {fake.Script{NoMark: true, WaitErr: errors.New("it broke")}, "copy 2 of 3 failed: it broke"},
 		"says nothing": {fake.Script{NoMark: true, Hang: true}, "the payload had not ended after"},
+		"hangs":        {fake.Script{Stuck: true}, "the payload had not ended after"},
 	}
 	// A census that takes its time sees who ends meanwhile.
 	hold := &trial.Hold{Begin: func() (func([]target.Watch) ([]sample.Value, error), error) {

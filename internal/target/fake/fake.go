@@ -25,6 +25,7 @@ type Script struct {
 	Run    time.Duration // from the mark to the exit
 	NoMark bool          // the payload never acts
 	Hang   bool          // Wait returns only when cancelled or closed
+	Stuck  bool          // Start returns only when cancelled, with the context's error
 	Deaf   bool          // with Hang: not even then, for Stubborn
 	Marks  []Mark        // phases that the driver itself reports
 
@@ -121,6 +122,10 @@ func (i *instance) Watch() []target.Watch {
 func (i *instance) Start(ctx context.Context, mark func(target.Phase)) error {
 	if err := errors.Join(i.script.StartErr, ctx.Err()); err != nil {
 		return err
+	}
+	if i.script.Stuck {
+		<-ctx.Done()
+		return ctx.Err()
 	}
 	ctx, stop := context.WithCancel(ctx)
 	i.mu.Lock()
