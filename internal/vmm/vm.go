@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -278,7 +279,7 @@ func (v *VM) mark(m Mark) {
 		v.watchdog.Stop()
 	}
 	for i, next := range order {
-		if v.seen[next] || next == MarkAgent && !v.config.Machine.Agent {
+		if v.seen[next] || next == MarkAgent && !v.config.Machine.Agent || v.overtaken(i) {
 			continue
 		}
 		if i > 0 && m == MarkPoweredOff {
@@ -290,6 +291,12 @@ func (v *VM) mark(m Mark) {
 		})
 		return
 	}
+}
+
+// overtaken reports whether the guest is past a mark that was not seen: a quiet
+// kernel has no banner. The control channel's is the VMM's, and always comes.
+func (v *VM) overtaken(i int) bool {
+	return order[i] != MarkReady && slices.ContainsFunc(order[i+1:], func(later Mark) bool { return v.seen[later] })
 }
 
 func (v *VM) patience(m Mark) time.Duration {
