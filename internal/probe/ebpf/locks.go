@@ -88,7 +88,8 @@ func readWaits(p *profile.Profile, o *locksObjects, known *symbols) error {
 	stacks := &stackTable{symbols: known, stacks: o.Stacks, profile: p, at: map[uint64]int{}}
 	var key locksKey
 	var sum locksSum
-	for rows := o.Sums.Iterate(); rows.Next(&key, &sum); {
+	rows := o.Sums.Iterate()
+	for rows.Next(&key, &sum) {
 		w := wait(key, sum)
 		var err error
 		if w.Stack, err = stacks.of(key.Stack); err != nil {
@@ -98,6 +99,9 @@ func readWaits(p *profile.Profile, o *locksObjects, known *symbols) error {
 			w.Symbol = known.variable(w.Lock)
 		}
 		p.Waits = append(p.Waits, w)
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read the waits: %w", err)
 	}
 	if err := o.Spare.Lookup(uint32(1), &sum); err != nil {
 		return fmt.Errorf("waits without a row: %w", err)

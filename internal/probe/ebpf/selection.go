@@ -74,6 +74,14 @@ func SelectCgroup(dir string) (Selection, error) {
 	if !strings.HasPrefix(dir, unified.Path+"/") {
 		dir = filepath.Join(unified.Path, dir)
 	}
+	dir = filepath.Clean(dir)
+	var info unix.Stat_t
+	switch err := unix.Stat(dir, &info); {
+	case dir != unified.Path && !strings.HasPrefix(dir, unified.Path+"/"):
+		return Selection{}, fmt.Errorf("%s is no cgroup below %s", dir, unified.Path)
+	case err == nil && info.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return Selection{}, fmt.Errorf("%s is a file, and no cgroup", dir)
+	}
 	s := Selection{cgroups: map[uint64]int{}}
 	ok, err = s.addCgroup(unified.Path, dir)
 	if err == nil && !ok {
@@ -87,7 +95,7 @@ func SelectProcess(pid int) (Selection, error) {
 	if err := unix.Kill(pid, 0); err != nil && !errors.Is(err, unix.EPERM) {
 		return Selection{}, fmt.Errorf("process %d: %w", pid, err)
 	}
-	return Selection{pids: []int{pid}, Root: fmt.Sprintf("/proc/%d/root", pid)}, nil
+	return Selection{pids: []int{pid}, Root: fmt.Sprintf("/proc/%d/root/", pid)}, nil // the directory behind the link
 }
 
 func (s *Selection) addCgroup(root, dir string) (ok bool, err error) {
