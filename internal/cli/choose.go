@@ -313,6 +313,9 @@ func withThreads(levels []study.Limits, items []string) ([]study.Limits, error) 
 	if !slices.ContainsFunc(levels, func(l study.Limits) bool { return l.Params["threads"] != "" }) {
 		return nil, errors.New("--threads: the study has no levels of threads")
 	}
+	if slices.Contains(counts, 0) || len(counts) == 0 {
+		return nil, fmt.Errorf("--threads %s: must be at least 1", strings.Join(items, ","))
+	}
 	var out []study.Limits
 	for _, n := range counts {
 		out = append(out, study.Limits{Name: strconv.Itoa(n) + "-threads", Params: map[string]string{"threads": strconv.Itoa(n)}})

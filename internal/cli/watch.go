@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -20,6 +21,9 @@ func (env *Env) watch(c *cobra.Command, probe string, f *watchFlags) error {
 	}
 	if err := report.WriteWaits(env.Stdout, found.Claim, env.textOptions()); err != nil {
 		return err
+	}
+	if err := os.MkdirAll(config.StateDir, 0o755); err != nil {
+		return fmt.Errorf("state directory: %w (choose another with --state)", err)
 	}
 	stem := filepath.Join(config.StateDir, fmt.Sprintf("%s-%s", probe, time.Now().UTC().Format("20060102-150405")))
 	files, err := lab.WriteProfile(stem, found.Profile)

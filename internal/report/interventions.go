@@ -26,7 +26,7 @@ func causesSection(all []analysis.Cause) section {
 			s.Findings = append(s.Findings, fmt.Sprintf("%s: %s %s %s; %s (%s).", c.Name, rate, starts.Value, starts.interval(), c.Verdict, c.Because))
 		}
 		if avoid(c) {
-			advice.Rows = append(advice.Rows, []string{"avoid: " + c.Name, starts.Value + " " + starts.interval(), c.Advice})
+			advice.Rows = append(advice.Rows, []string{"avoid: " + c.Name, starts.Value + " " + starts.interval(), "what is there already is faster"})
 		}
 	}
 	if len(advice.Rows) == 0 {
@@ -44,9 +44,10 @@ func causesSection(all []analysis.Cause) section {
 
 const causesNote = `Ratios to the control, within each block: ×1.8 starts a second is 1.8 times as many. A cause is shown when the starts change as predicted beyond their interval, and so does the time that was waited for its lock; refuted when the interval leaves no room for an effect beyond the margin; else not shown. Effects are of tare's native launcher, which does what a runtime does and nothing else: an engine that does more besides gains a smaller share.`
 
-// helps reports whether a change is to be advised: starts are faster with it.
+// helps reports whether a change is to be advised: starts are faster with it, by
+// more than the margin.
 func helps(c analysis.Cause) bool {
-	return c.Starts != nil && c.Starts.Interval.Method != analysis.MethodNone && c.Starts.Interval.Low > 1
+	return c.Verdict != analysis.CauseRefuted && c.Starts != nil && c.Starts.Interval.Method != analysis.MethodNone && c.Starts.Interval.Low > 1
 }
 
 // avoid reports whether a change is to be warned of.
