@@ -52,18 +52,6 @@ type GrowthPoint struct {
 	Interval   Interval `json:"interval"`
 }
 
-// Choice is one way against another that does the same, by blocks.
-type Choice struct {
-	What     string        `json:"what"`  // what is changed: "mtu-9000 instead of apart", "macvlan instead of bridge"
-	Where    string        `json:"where"` // on which target and level
-	Workload string        `json:"workload"`
-	Metric   sample.Metric `json:"metric"`
-	Gain     float64       `json:"gain"` // ratio of the better direction: above 1 is a gain, whatever the metric
-	Interval Interval      `json:"interval"`
-	Blocks   int           `json:"blocks"`
-	Verdict  Verdict       `json:"verdict"`
-}
-
 // NetworkStudy makes the claims of a run whose tables are already made.
 func NetworkStudy(in Input, tables []Table, d *published.BridgeNetwork) (*NetworkClaims, error) {
 	in = in.defaults()
@@ -256,82 +244,4 @@ func (g *Growth) judge(slopes []float64, span float64, in Input, noisy bool) {
 	default:
 		g.Verdict, g.Why = Differs, "the 95 % interval of the slope excludes zero"
 	}
-}
-
-// choices compare each level with the first one with as many containers, and each path
-// that does what the bridge does with the bridge, at the first level.
-func (in Input) choices(tables []Table) []Choice {
-	var out []Choice
-	for _, s := range in.byLevel() {
-		for i, c := range s.cells {
-			first := slices.IndexFunc(s.cells, func(o study.Cell) bool { return sameContainers(c, o) })
-			if first == i {
-				continue
-			}
-			if choice, ok := in.choice(tables, c, s.cells[first]); ok {
-				choice.What, choice.Where = c.Environment+" instead of "+s.cells[first].Environment, c.Target
-				out = append(out, choice)
-			}
-		}
-	}
-	for _, bridge := range in.Cells {
-		base, path, _ := strings.Cut(bridge.Target, study.PathSign)
-		if path != "bridge" || bridge.AA || bridge.Probe != "" {
-			continue
-		}
-		for _, c := range in.Cells {
-			if other, ok := strings.CutPrefix(c.Target, base+study.PathSign); ok && !c.AA && other != path && c.Group == bridge.Group {
-				if choice, ok := in.choice(tables, c, bridge); ok {
-					choice.What, choice.Where = insteadOfBridge(other), base+", "+bridge.Environment
-					out = append(out, choice)
-				}
-			}
-		}
-	}
-	return out
-}
-
-// insteadOfBridge names a choice against two containers on one bridge.
-func insteadOfBridge(path string) string {
-	if path == "loopback" {
-		return "one container instead of two on a bridge"
-	}
-	return path + " instead of bridge"
-}
-
-func sameContainers(a, b study.Cell) bool { return containers(a) == containers(b) }
-
-func (in Input) choice(tables []Table, c, from study.Cell) (Choice, bool) {
-	t, ok := primaryOf(tables, from)
-	if !ok {
-		return Choice{}, false
-	}
-	x, y := in.Data.cells[c.ID].series(t.Metric.Name), in.Data.cells[from.ID].series(t.Metric.Name)
-	var logs []float64
-	pairs(x, y, func(_ int32, v, w float64) {
-		if v > 0 && w > 0 {
-			gain := math.Log(v) - math.Log(w)
-			if t.Metric.Better == sample.Lower {
-				gain = -gain
-			}
-			logs = append(logs, gain)
-		}
-	})
-	if len(logs) == 0 {
-		return Choice{}, false
-	}
-	p := SignFlip(logs)
-	logs = sorted(logs)
-	span := medianIntervals(logs, source(in.Seed, "choice", c.ID, from.ID), 0.95)[0]
-	out := Choice{Workload: c.Workload, Metric: t.Metric, Gain: ratioOf(median(logs)), Interval: exponential(span), Blocks: len(logs)}
-	other, ok := primaryOf(tables, c)
-	switch {
-	case refused(t) || ok && refused(other):
-		out.Verdict = Refused
-	case span.Method != MethodNone && span.Low*span.High > 0 && p <= in.Alpha && math.Abs(median(logs)) > math.Log1p(in.Margin):
-		out.Verdict = Differs
-	default:
-		out.Verdict = Inconclusive
-	}
-	return out, true
 }

@@ -125,6 +125,41 @@ func TestChoices(t *testing.T) {
 	}
 }
 
+// Choices of one workload are judged together, and one that no more than the noise
+// floor sets apart is none.
+func TestChoicesAreJudgedTogether(t *testing.T) {
+	one := Choice{Workload: "rtt", Gain: 1.5, Interval: Interval{Low: 1.4, High: 1.6, Method: MethodOrder}, P: 0.02}
+	for name, c := range map[string]struct {
+		change func(*Choice)
+		beside int
+		want   Verdict
+	}{
+		"alone":             {func(*Choice) {}, 0, Differs},
+		"one of three":      {func(*Choice) {}, 2, Inconclusive},
+		"within the floor":  {func(c *Choice) { c.least = math.Log(1.55) }, 0, Inconclusive},
+		"refused":           {func(c *Choice) { c.refused = true }, 0, Refused},
+		"interval with one": {func(c *Choice) { c.Interval.Low = 0.9 }, 0, Inconclusive},
+	} {
+		all := []Choice{one, {Workload: "tcp", P: 1}}
+		c.change(&all[0])
+		for range c.beside {
+			all = append(all, Choice{Workload: "rtt", P: 1})
+		}
+		Input{}.defaults().judgeChoices(all)
+		if all[0].Verdict != c.want || all[0].PAdjusted != min(1, 0.02*float64(1+c.beside)) {
+			t.Errorf("%s: %+v, want %s", name, all[0], c.want)
+		}
+	}
+}
+
+// A choice between levels names the command that makes it.
+func TestChoiceNamesItsCommand(t *testing.T) {
+	got := settingOf(study.Network{Pin: "apart", MTU: 9000, Offload: "on"}, study.Network{Pin: "apart"})
+	if want := "ip link set dev vethX mtu 9000; ethtool -K vethX gro on"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // Splitting adds a hop's difference for each further container, and on two hosts
 // the tunnel's once.
 func TestSplits(t *testing.T) {

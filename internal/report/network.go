@@ -111,16 +111,20 @@ func adviceFindings(n *analysis.NetworkClaims) []string {
 	})
 	var out []string
 	for _, c := range gains[:min(6, len(gains))] {
-		out = append(out, fmt.Sprintf("Advice for %s: %s gains %.0f %% in %s%s (%s).",
-			c.Where, c.What, 100*(c.Gain-1), c.Metric.Name, between(gainOf(c.Interval), "%.0f", 100), c.Workload))
+		change, share := "raises", func(gain float64) float64 { return gain - 1 }
+		if c.Metric.Better == sample.Lower {
+			change, share = "lowers", func(gain float64) float64 { return 1 - 1/gain }
+		}
+		span := c.Interval
+		span.Low, span.High = share(span.Low), share(span.High)
+		what := c.What
+		if c.How != "" {
+			what += " (" + c.How + ")"
+		}
+		out = append(out, fmt.Sprintf("Advice for %s: %s %s %s by %.0f %%%s (%s).",
+			c.Where, what, change, c.Metric.Name, 100*share(c.Gain), between(span, "%.0f", 100), c.Workload))
 	}
 	return out
-}
-
-// gainOf turns an interval of a ratio into one of what is gained.
-func gainOf(i analysis.Interval) analysis.Interval {
-	i.Low, i.High = i.Low-1, i.High-1
-	return i
 }
 
 // placesFigure are the published places, here and there, each as a share of its host.
@@ -209,11 +213,11 @@ func containerGrid(n *analysis.NetworkClaims) shownGrid {
 }
 
 func choiceGrid(n *analysis.NetworkClaims) shownGrid {
-	g := shownGrid{Title: "What one way gains against another (above 1 is better)", Head: []string{"choice", "gain", "from", "to", "blocks", "verdict", "metric", "where"}}
+	g := shownGrid{Title: "What one way gains against another (above 1 is better)", Head: []string{"choice", "gain", "from", "to", "adjusted p", "blocks", "verdict", "metric", "where", "how"}}
 	for _, c := range n.Choices {
-		row := []string{c.What, fmt.Sprintf("×%.3f", c.Gain), "", "", strconv.Itoa(c.Blocks), string(c.Verdict), c.Workload + ", " + c.Metric.Name + better(c.Metric), c.Where}
+		row := []string{c.What, fmt.Sprintf("×%.3f", c.Gain), "", "", "", strconv.Itoa(c.Blocks), string(c.Verdict), c.Workload + ", " + c.Metric.Name + better(c.Metric), c.Where, c.How}
 		if known(c.Interval) {
-			row[2], row[3] = fmt.Sprintf("%.3f", c.Interval.Low), fmt.Sprintf("%.3f", c.Interval.High)
+			row[2], row[3], row[4] = fmt.Sprintf("%.3f", c.Interval.Low), fmt.Sprintf("%.3f", c.Interval.High), fmt.Sprintf("%.3g", c.PAdjusted)
 		}
 		g.Rows = append(g.Rows, row)
 	}
