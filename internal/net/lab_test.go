@@ -12,8 +12,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // machine is what must be the same after a laboratory as before it.
@@ -113,9 +115,9 @@ func TestEveryPathCarries(t *testing.T) {
 }
 
 func TestFactorsCarry(t *testing.T) {
-	off := false
+	off, on := false, true
 	for name, o := range map[string]Options{
-		"mtu 9000": {Path: Bridge, MTU: 9000}, "mtu 65535": {Path: Bridge, MTU: 65535}, "no offload": {Path: Bridge, Offload: &off},
+		"mtu 9000": {Path: Bridge, MTU: 9000}, "mtu 65535": {Path: Bridge, MTU: 65535}, "no offload": {Path: Bridge, Offload: &off}, "all offloads": {Path: Bridge, Offload: &on},
 		"steered": {Path: Bridge, RPS: true}, "chatter": {Path: Bridge, Containers: 12, Chatter: true}, "vxlan": {Path: VXLAN, MTU: 9000},
 		"learned": {Path: Bridge, Containers: 20, Neighbours: Learned},
 	} {
@@ -133,8 +135,23 @@ func TestFactorsCarry(t *testing.T) {
 			if got := link.Attrs().MTU; o.MTU > 0 && got != want {
 				t.Errorf("MTU %d, want %d", got, want)
 			}
+			if o.Offload != nil {
+				if got := receiveOffload(t, l.Server); got != *o.Offload {
+					t.Errorf("GRO %v", got)
+				}
+			}
 		})
 	}
+}
+
+// receiveOffload reads whether an end's link puts what it receives together (GRO).
+func receiveOffload(t *testing.T, e *End) bool {
+	t.Helper()
+	value := struct{ command, data uint32 }{command: unix.ETHTOOL_GGRO}
+	if err := e.Namespace.Do(func() error { return ethtool(e.Link, unsafe.Pointer(&value)) }); err != nil {
+		t.Fatal(err)
+	}
+	return value.data != 0
 }
 
 func TestFiveHundred(t *testing.T) {

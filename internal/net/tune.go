@@ -1,6 +1,7 @@
 package net
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,33 +48,40 @@ func (l *Lab) tuneLink(n *Namespace, link netlink.Link) error {
 	return n.Do(func() error { return offload(link.Attrs().Name, *l.options.Offload) })
 }
 
-// offloads are ethtool's commands for what is switched: checksums last when on
-// and first when off, because segmentation needs them.
+// offloads are ethtool's commands for what is switched: checksums first, because
+// segmentation needs them on and goes off with them.
 var offloads = []uint32{unix.ETHTOOL_STXCSUM, unix.ETHTOOL_SGSO, unix.ETHTOOL_STSO, unix.ETHTOOL_SGRO}
 
 // offload switches segmentation, aggregation and checksum offloads of a link. A
 // link that has no such switch keeps what it does.
 func offload(link string, on bool) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("socket: %w", err)
-	}
-	defer unix.Close(fd) //nolint:errcheck // it was only asked
 	for _, command := range offloads {
 		value := struct{ command, data uint32 }{command, 0}
 		if on {
 			value.data = 1
 		}
-		request := struct {
-			name [unix.IFNAMSIZ]byte
-			data unsafe.Pointer
-			_    [16]byte
-		}{data: unsafe.Pointer(&value)}
-		copy(request.name[:unix.IFNAMSIZ-1], link)
-		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
-		if errno != 0 && errno != unix.EOPNOTSUPP {
-			return fmt.Errorf("offload %#x: %w", command, errno)
+		if err := ethtool(link, unsafe.Pointer(&value)); err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
+			return fmt.Errorf("offload %#x: %w", command, err)
 		}
+	}
+	return nil
+}
+
+// ethtool makes a request of a link's, which begins with its command.
+func ethtool(link string, data unsafe.Pointer) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("socket: %w", err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // it was only asked
+	request := struct {
+		name [unix.IFNAMSIZ]byte
+		data unsafe.Pointer
+		_    [16]byte
+	}{data: data}
+	copy(request.name[:unix.IFNAMSIZ-1], link)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); errno != 0 {
+		return errno
 	}
 	return nil
 }
