@@ -37,7 +37,7 @@ quick: build ## the tests that need neither root nor runtimes; under a minute on
 # A cache of its own: one shared with another checkout of the same code gives that
 # one's findings, in files that need not be there any more.
 lint:
-	GOLANGCI_LINT_CACHE=$(CURDIR)/bin/lint $(cache)/tools/golangci-lint-v2.12.2 run
+	GOLANGCI_LINT_CACHE=$(CURDIR)/bin/lint $(cache)/tools/golangci-lint-v2.12.2 run --allow-parallel-runners
 
 bench: build ## the performance bars, as a table
 	scripts/setup.sh bench
