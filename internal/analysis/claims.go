@@ -156,6 +156,8 @@ type Claims struct {
 	Comparisons []Comparison `json:"comparisons,omitempty"`
 	// Unix is there for runs that stand beside the published study of the Unix index.
 	Unix *UnixClaims `json:"unix,omitempty"`
+	// Index is there for runs of tare index.
+	Index *UnixIndexClaims `json:"index,omitempty"`
 	// Starts is there for runs that measure many instances as one.
 	Starts   *StartsClaims `json:"starts,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do

@@ -92,8 +92,8 @@ func disturbedRun(in UnixInput) string {
 	return fmt.Sprintf("%d of %d trials of one instance were disturbed (first: %s); measure again when the machine is quiet", disturbed, trials, strings.TrimRight(example, "."))
 }
 
-// finding tells the refusals; "" where there is none.
-func (r UnixRefusal) finding() string {
+// Finding tells the refusals in a sentence; "" where there is none.
+func (r UnixRefusal) Finding() string {
 	if r.Run != "" {
 		return "Refused: " + r.Run + ". What follows describes the run and claims nothing of the machine."
 	}

@@ -193,7 +193,7 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 	if in.Emulated != "" {
 		first = append(first, "This CPU is emulated ("+in.Emulated+"): the scores are the emulator's, show that the tests run, and are no machine's performance.")
 	}
-	if text := refused.finding(); text != "" {
+	if text := refused.Finding(); text != "" {
 		first = append(first, text)
 	}
 	u.Findings, u.Headline = slices.Concat(first, u.Findings), slices.Concat(first, u.Headline)

@@ -89,32 +89,36 @@ func (env *Env) index(c *cobra.Command, f *indexFlags) error {
 
 // shownIndex is what --json prints.
 type shownIndex struct {
-	Run      string               `json:"run"`
-	Host     hostinfo.Host        `json:"host"`
-	Tables   []lab.UnixIndexTable `json:"tables"`
-	Warnings []string             `json:"warnings,omitempty"`
+	Run      string                    `json:"run"`
+	Host     hostinfo.Host             `json:"host"`
+	Tables   []analysis.UnixIndexTable `json:"tables"`
+	Refused  string                    `json:"refused,omitempty"` // what noise has spoilt
+	Warnings []string                  `json:"warnings,omitempty"`
 }
 
 // showIndex prints the tables and writes the run's page. Its first result is
 // the error that stands for failed trials.
 func (env *Env) showIndex(run *store.Run, asJSON bool) (verdict, err error) {
-	tables, err := lab.Index(run)
-	if err != nil {
-		return nil, err
-	}
 	in, err := lab.Report(run)
 	if err != nil {
 		return nil, err
 	}
+	if in.Claims.Index == nil {
+		return nil, fmt.Errorf("run %s gave no index: %s", run.Manifest().ID, strings.Join(in.Claims.Warnings, "; "))
+	}
+	tables := in.Claims.Index.Tables
 	page := filepath.Join(run.Dir(), "report.html")
 	if err := writeFile(page, func(w io.Writer) error { return report.HTML(w, in) }); err != nil {
 		return nil, err
 	}
 	m := run.Manifest()
 	if asJSON {
-		err = env.printJSON(shownIndex{Run: m.ID, Host: m.Host, Tables: tables, Warnings: in.Claims.Warnings})
+		err = env.printJSON(shownIndex{Run: m.ID, Host: m.Host, Tables: tables, Refused: in.Claims.Index.Refused, Warnings: in.Claims.Warnings})
 	} else {
 		fmt.Fprintf(env.Stdout, "%s, %d CPUs, %s, kernel %s\n", m.Host.CPU, m.Host.CPUs, m.Host.OS, m.Host.Kernel)
+		if refused := in.Claims.Index.Refused; refused != "" {
+			fmt.Fprintf(env.Stdout, "\n%s\n", refused)
+		}
 		for _, t := range tables {
 			env.printIndex(t)
 		}
@@ -127,7 +131,7 @@ func (env *Env) showIndex(run *store.Run, asJSON bool) (verdict, err error) {
 }
 
 // printIndex prints a table in UnixBench's layout, with our own score beside.
-func (env *Env) printIndex(t lab.UnixIndexTable) {
+func (env *Env) printIndex(t analysis.UnixIndexTable) {
 	copies := "1 copy"
 	if t.Copies != 1 {
 		copies = fmt.Sprintf("%d copies", t.Copies)

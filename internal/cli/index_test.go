@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/target/all"
 )
 
@@ -40,6 +41,20 @@ func TestIndex(t *testing.T) {
 	}
 	if code, stdout, _ := runTare(t, state, "runs"); code != exitOK || !strings.Contains(stdout, "-index") {
 		t.Errorf("the run is not kept: %s", stdout)
+	}
+	// The report of the run has the same tables.
+	if code, stdout, stderr := runTare(t, state, "report", "last"); code != exitOK || !strings.Contains(stdout, "2 copies on host") || !strings.Contains(stdout, "Index Score") || !strings.Contains(stdout, "1 of 3 passes, the worst, left out") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	var got struct {
+		Claims struct{ Index analysis.UnixIndexClaims }
+	}
+	code, stdout, stderr = runTare(t, state, "report", "last", "--format", "json")
+	if err := json.Unmarshal([]byte(stdout), &got); code != exitOK || err != nil {
+		t.Fatalf("exit code %d, %v: %s", code, err, stderr)
+	}
+	if tables := got.Claims.Index.Tables; len(tables) != 2 || tables[1].Copies != 2 || len(tables[1].Rows) != 2 || tables[1].UnixBench.Value <= 0 {
+		t.Errorf("%+v", tables)
 	}
 }
 

@@ -34,6 +34,9 @@ func copiesLevel(copies, cpus int) string {
 	return fmt.Sprintf("allcpu-%dcopies", copies)
 }
 
+// indexID is the id of the study behind an index, of which no file exists.
+const indexID = "index"
+
 // IndexStudy is the study behind the Unix index of one target: every test with
 // one copy and, where there are more, with all copies.
 func IndexStudy(o IndexOptions) (study.Study, error) {
@@ -49,7 +52,7 @@ func IndexStudy(o IndexOptions) (study.Study, error) {
 		o.Copies = len(cpus)
 	}
 	st := study.Study{
-		ID:       "index",
+		ID:       indexID,
 		Title:    "The Unix index of " + o.Target,
 		Question: "What does this machine score in the tests of UnixBench?",
 		Targets:  []string{o.Target}, Control: o.Target,
@@ -69,32 +72,29 @@ func IndexStudy(o IndexOptions) (study.Study, error) {
 	return st.Select(o.Tests)
 }
 
-// UnixIndexTable is the Unix index with one number of copies.
-type UnixIndexTable struct {
-	Target string         `json:"target"`
-	Copies int            `json:"copies"`
-	Rows   []UnixIndexRow `json:"tests"`
-	// UnixBench is the index over the rows by UnixBench's reduction, All by ours;
-	// nil where no test gave a score.
-	UnixBench *analysis.UnixIndex `json:"unixBench,omitempty"`
-	All       *analysis.UnixIndex `json:"all,omitempty"`
+// indexClaims are the tables of a run of IndexStudy. A run whose trials all
+// failed has none but its failures.
+func indexClaims(run *store.Run, claims *analysis.Claims) error {
+	m := run.Manifest()
+	if m.Study.ID != indexID {
+		return nil
+	}
+	records, err := collect(run)
+	if err != nil {
+		return err
+	}
+	tables, err := indexTables(run)
+	if err != nil {
+		return err
+	}
+	refused := analysis.UnixRefusals(analysis.UnixInput{Cells: m.Cells, Records: records, Tables: claims.Tables})
+	claims.Index = &analysis.UnixIndexClaims{Tables: tables, Refused: refused.Finding(), Emulated: m.Host.Emulated}
+	return nil
 }
 
-// UnixIndexRow is one test. Its scores are reduced in two ways, see
-// analysis.UnixPasses. UnixBench's of whetstone is by CPU time, as UnixBench
-// 5.1.3 times it; ours are by wall time.
-type UnixIndexRow struct {
-	Test     string  `json:"test"`
-	Unit     string  `json:"unit"`     // of Baseline and Result
-	Baseline float64 `json:"baseline"` // of the machine that scores 10
-	Result   float64 `json:"result"`   // of UnixBench's reduction
-	CPUTime  bool    `json:"cpuTime"`  // Result and UnixBench's score are by CPU time
-	analysis.UnixPasses
-}
-
-// Index makes the tables of a run of IndexStudy, fewer copies first. Tests whose
-// passes all failed have no row.
-func Index(run *store.Run) ([]UnixIndexTable, error) {
+// indexTables makes the tables of a run of IndexStudy, fewer copies first. Tests
+// whose passes all failed have no row.
+func indexTables(run *store.Run) ([]analysis.UnixIndexTable, error) {
 	scores := map[string]map[string][]float64{} // by cell and metric
 	for r, err := range run.Records() {
 		if err != nil {
@@ -108,13 +108,13 @@ func Index(run *store.Run) ([]UnixIndexTable, error) {
 		}
 	}
 	m := run.Manifest()
-	var tables []UnixIndexTable
+	var tables []analysis.UnixIndexTable
 	for _, l := range m.Study.Limits {
 		copies, err := strconv.Atoi(l.Params["copies"])
 		if err != nil {
 			return nil, fmt.Errorf("run %s is no index: its level %q does not say how many copies: %w", m.ID, l.Name, err)
 		}
-		t := UnixIndexTable{Target: m.Study.Control, Copies: copies}
+		t := analysis.UnixIndexTable{Target: m.Study.Control, Copies: copies}
 		for _, c := range m.Cells {
 			if c.Environment != l.Name {
 				continue
@@ -127,7 +127,7 @@ func Index(run *store.Run) ([]UnixIndexTable, error) {
 				t.Rows = append(t.Rows, row)
 			}
 		}
-		if err := t.total(); err != nil {
+		if err := t.Total(); err != nil {
 			return nil, fmt.Errorf("run %s: %w", m.ID, err)
 		}
 		tables = append(tables, t)
@@ -135,44 +135,23 @@ func Index(run *store.Run) ([]UnixIndexTable, error) {
 	return tables, nil
 }
 
-func indexRow(test string, scores map[string][]float64) (UnixIndexRow, bool, error) {
+func indexRow(test string, scores map[string][]float64) (analysis.UnixIndexRow, bool, error) {
 	baseline, unit, ok := workload.UnixBaseline(test)
 	if !ok || len(scores[workload.UnixScore]) == 0 {
-		return UnixIndexRow{}, false, nil
+		return analysis.UnixIndexRow{}, false, nil
 	}
 	passes, err := analysis.ReduceUnixPasses(scores[workload.UnixScore])
 	if err != nil {
-		return UnixIndexRow{}, false, err
+		return analysis.UnixIndexRow{}, false, err
 	}
-	row := UnixIndexRow{Test: test, Unit: unit, Baseline: baseline, UnixPasses: passes}
+	row := analysis.UnixIndexRow{Test: test, Unit: unit, Baseline: baseline, UnixPasses: passes}
 	if byCPU := scores[workload.UnixCPUScore]; len(byCPU) > 0 {
 		reduced, err := analysis.ReduceUnixPasses(byCPU)
 		if err != nil {
-			return UnixIndexRow{}, false, err
+			return analysis.UnixIndexRow{}, false, err
 		}
 		row.UnixBench, row.CPUTime = reduced.UnixBench, true
 	}
 	row.Result = row.UnixBench * baseline / 10
 	return row, true, nil
-}
-
-// total sets the indexes over the rows.
-func (t *UnixIndexTable) total() error {
-	if len(t.Rows) == 0 {
-		return nil
-	}
-	unixBench, all := map[string]float64{}, map[string]float64{}
-	for _, r := range t.Rows {
-		unixBench[r.Test], all[r.Test] = r.UnixBench, r.UnixPasses.All
-	}
-	a, err := analysis.NewUnixIndex(unixBench)
-	if err != nil {
-		return err
-	}
-	b, err := analysis.NewUnixIndex(all)
-	if err != nil {
-		return err
-	}
-	t.UnixBench, t.All = &a, &b
-	return nil
 }

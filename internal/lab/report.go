@@ -15,6 +15,7 @@ import (
 // each study that has something. Each leaves the runs of other studies alone.
 var studyClaims = []func(*store.Run, *analysis.Claims) error{
 	unixClaims,
+	indexClaims,
 	startsClaims,
 	vmmClaims,
 	trimClaims,

@@ -102,6 +102,9 @@ func sections(c analysis.Claims) []section {
 	if c.Unix != nil {
 		out = append(out, unixSection(c.Unix))
 	}
+	if c.Index != nil {
+		out = append(out, indexSection(c.Index))
+	}
 	if c.Starts != nil {
 		out = append(out, startsSection(c.Starts))
 	}

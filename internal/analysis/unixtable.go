@@ -1,0 +1,52 @@
+package analysis
+
+// UnixIndexClaims are the Unix index of one target, by the number of copies.
+type UnixIndexClaims struct {
+	Tables   []UnixIndexTable `json:"tables"`
+	Refused  string           `json:"refused,omitempty"`  // what noise has spoilt, as a sentence
+	Emulated string           `json:"emulated,omitempty"` // why the scores are no machine's; "" for a real one
+}
+
+// UnixIndexTable is the Unix index with one number of copies.
+type UnixIndexTable struct {
+	Target string         `json:"target"`
+	Copies int            `json:"copies"`
+	Rows   []UnixIndexRow `json:"tests"`
+	// UnixBench is the index over the rows by UnixBench's reduction, All by ours;
+	// nil where no test gave a score.
+	UnixBench *UnixIndex `json:"unixBench,omitempty"`
+	All       *UnixIndex `json:"all,omitempty"`
+}
+
+// UnixIndexRow is one test. Its scores are reduced in two ways, see
+// UnixPasses. UnixBench's of whetstone is by CPU time, as UnixBench
+// 5.1.3 times it; ours are by wall time.
+type UnixIndexRow struct {
+	Test     string  `json:"test"`
+	Unit     string  `json:"unit"`     // of Baseline and Result
+	Baseline float64 `json:"baseline"` // of the machine that scores 10
+	Result   float64 `json:"result"`   // of UnixBench's reduction
+	CPUTime  bool    `json:"cpuTime"`  // Result and UnixBench's score are by CPU time
+	UnixPasses
+}
+
+// Total sets the indexes over the rows; it fails where a score is none.
+func (t *UnixIndexTable) Total() error {
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	unixBench, all := map[string]float64{}, map[string]float64{}
+	for _, r := range t.Rows {
+		unixBench[r.Test], all[r.Test] = r.UnixBench, r.UnixPasses.All
+	}
+	a, err := NewUnixIndex(unixBench)
+	if err != nil {
+		return err
+	}
+	b, err := NewUnixIndex(all)
+	if err != nil {
+		return err
+	}
+	t.UnixBench, t.All = &a, &b
+	return nil
+}

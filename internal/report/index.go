@@ -1,0 +1,63 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// indexSection is the Unix index of one target, in UnixBench's columns with our
+// own score beside.
+func indexSection(c *analysis.UnixIndexClaims) section {
+	s := section{ID: "index", Title: "The Unix index", Alone: true, Note: indexLegend}
+	if c.Emulated != "" {
+		s.Findings = append(s.Findings, "This CPU is emulated ("+c.Emulated+"): the scores are the emulator's and no machine's performance.")
+	}
+	if c.Refused != "" {
+		s.Findings = append(s.Findings, c.Refused)
+	}
+	for _, t := range c.Tables {
+		s.Findings = append(s.Findings, indexFinding(t))
+		if len(t.Rows) > 0 {
+			s.Tables = append(s.Tables, indexGrid(t))
+		}
+	}
+	s.Headline = s.Findings
+	return s
+}
+
+const indexLegend = `INDEX is as UnixBench 5.1.3 has it, to be compared with published scores: the worst third of the passes left out, whetstone by CPU time (*). All passes are by wall time, with the 95 % interval of Student's t on the logarithms. docs/unix-index.md defines both.`
+
+func indexPlace(t analysis.UnixIndexTable) string {
+	copies := "1 copy"
+	if t.Copies != 1 {
+		copies = fmt.Sprintf("%d copies", t.Copies)
+	}
+	return copies + " on " + t.Target
+}
+
+func indexFinding(t analysis.UnixIndexTable) string {
+	if t.UnixBench == nil {
+		return indexPlace(t) + ": no test gave a score."
+	}
+	return fmt.Sprintf("%s: index %s as UnixBench 5.1.3 has it (%d of %d passes, the worst, left out), %s over all passes by wall time; over %s: %s.",
+		indexPlace(t), number(t.UnixBench.Value, 1), t.Rows[0].Dropped, t.Rows[0].Passes, number(t.All.Value, 1),
+		count(len(t.UnixBench.Tests), "test"), strings.Join(t.UnixBench.Tests, ", "))
+}
+
+func indexGrid(t analysis.UnixIndexTable) shownGrid {
+	g := shownGrid{Title: indexPlace(t), Head: []string{"test", "unit", "BASELINE", "RESULT", "INDEX", "all passes", "95 % interval"}}
+	for _, r := range t.Rows {
+		name, span := r.Test, ""
+		if r.CPUTime {
+			name += " (*)"
+		}
+		if r.Passes > 1 {
+			span = number(r.Interval.Low, 1) + " to " + number(r.Interval.High, 1)
+		}
+		g.Rows = append(g.Rows, []string{name, r.Unit, number(r.Baseline, 1), number(r.Result, 1), number(r.UnixBench, 1), number(r.All, 1), span})
+	}
+	g.Rows = append(g.Rows, []string{"Index Score", "", "", "", number(t.UnixBench.Value, 1), number(t.All.Value, 1), ""})
+	return g
+}
