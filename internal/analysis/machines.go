@@ -330,7 +330,7 @@ func sidesNote(m MachineComparison) string {
 			}
 		}
 	}
-	text := ""
+	var text string
 	switch {
 	case m.A.Published && m.B.Published:
 		text = "Published scores come without their scatter, so there is no interval"
