@@ -141,6 +141,13 @@ var pathCommands = map[string]string{
 	"ipvlan":       "docker network create -d ipvlan -o parent=LINK",
 }
 
+// offloadCommands switch a link's offloads: all but GRO are on by themselves
+// (drivers/net/veth.c).
+var offloadCommands = map[string][]string{
+	"on":  {"ethtool -K vethX gro on"},
+	"off": {"ethtool -K vethX tx off gso off tso off gro off"},
+}
+
 // settingOf says by which commands a network becomes another; each link of the way
 // has them, as vethX.
 func settingOf(to, from study.Network) string {
@@ -148,12 +155,8 @@ func settingOf(to, from study.Network) string {
 	if to.MTU != from.MTU && to.MTU > 0 {
 		how = append(how, fmt.Sprintf("ip link set dev vethX mtu %d", to.MTU))
 	}
-	switch {
-	case to.Offload == from.Offload:
-	case to.Offload == "on": // all but this one are on by themselves (drivers/net/veth.c)
-		how = append(how, "ethtool -K vethX gro on")
-	case to.Offload == "off":
-		how = append(how, "ethtool -K vethX tx off gso off tso off gro off")
+	if to.Offload != from.Offload {
+		how = append(how, offloadCommands[to.Offload]...)
 	}
 	if to.RPS && !from.RPS {
 		how = append(how, "echo CPUS > /sys/class/net/vethX/queues/rx-0/rps_cpus")
