@@ -313,7 +313,7 @@ func withThreads(levels []study.Limits, items []string) ([]study.Limits, error) 
 	if !slices.ContainsFunc(levels, func(l study.Limits) bool { return l.Params["threads"] != "" }) {
 		return nil, errors.New("--threads: the study has no levels of threads")
 	}
-	if slices.Contains(counts, 0) || len(counts) == 0 {
+	if len(counts) == 0 { // 0 is left out
 		return nil, fmt.Errorf("--threads %s: must be at least 1", strings.Join(items, ","))
 	}
 	var out []study.Limits

@@ -76,8 +76,8 @@ func IndexStudy(o IndexOptions) (study.Study, error) {
 // failed has none but its failures.
 func indexClaims(run *store.Run, claims *analysis.Claims) error {
 	m := run.Manifest()
-	if m.Study.ID != indexID {
-		return nil
+	if m.Study.ID != indexID || !slices.ContainsFunc(m.Study.Limits, func(l study.Limits) bool { return l.Params["copies"] != "" }) {
+		return nil // a study of the user's own may have the id, too
 	}
 	records, err := collect(run)
 	if err != nil {
