@@ -3,7 +3,7 @@ package vm
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"runtime"
 	"slices"
@@ -197,7 +197,7 @@ func (h *Host) boot(ctx context.Context, path string, m vmm.Machine, spec target
 	err := i.open(ctx, vmm.Config{VMM: h.vmm, Path: path, Machine: m, Dir: dir, Launcher: h.lab.LaunchPath, Cgroup: payloadGroup(spec),
 		Mark: func(at vmm.Mark) { i.mark(target.Phase(at)) }, Line: line, Patience: hostPatience})
 	if err != nil {
-		return nil, closed(i.instance, err)
+		return nil, errors.Join(err, i.Close())
 	}
 	return i, nil
 }
@@ -208,15 +208,8 @@ var hostPatience = map[vmm.Mark]time.Duration{
 	vmm.MarkFirstByte: time.Minute, vmm.MarkKernel: time.Minute, vmm.MarkInit: 3 * time.Minute, vmm.MarkAgent: 5 * time.Minute,
 }
 
-func closed(i *instance, err error) error {
-	if cerr := i.Close(); cerr != nil {
-		return fmt.Errorf("%w; %w", err, cerr)
-	}
-	return err
-}
-
-// firstWords is the beginning of what a program said, for an error.
-func firstWords(text []byte) string {
+// lastWords is the end of what a program said, for an error.
+func lastWords(text []byte) string {
 	s := strings.TrimSpace(string(text))
 	return s[max(0, len(s)-500):]
 }

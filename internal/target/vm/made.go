@@ -132,7 +132,7 @@ func (m *made) command(ctx context.Context, log, program string, args ...string)
 	c.WaitDelay = 10 * time.Second
 	if err := c.Run(); err != nil {
 		text, rerr := os.ReadFile(f.Name())
-		return errors.Join(ctx.Err(), target.Labf("%s: %w: %s (all of it: %s)", filepath.Base(program), err, firstWords(text), f.Name()), rerr)
+		return errors.Join(ctx.Err(), target.Labf("%s: %w: %s (all of it: %s)", filepath.Base(program), err, lastWords(text), f.Name()), rerr)
 	}
 	return nil
 }
@@ -336,7 +336,7 @@ func (m *made) load(ctx context.Context, h *Host, disk string) error {
 		return err
 	}
 	if said.exit.Code != 0 || said.exit.Signal != 0 {
-		return fmt.Errorf("docker load ended with code %d: %s", said.exit.Code, firstWords(said.text))
+		return fmt.Errorf("docker load ended with code %d: %s", said.exit.Code, lastWords(said.text))
 	}
 	return nil
 }
