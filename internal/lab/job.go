@@ -1,0 +1,136 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tarelab/tare/internal/probe"
+	"github.com/tarelab/tare/internal/probe/ebpf"
+	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/schedule"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/trial"
+	"github.com/tarelab/tare/internal/workload"
+)
+
+// jobOf is what a cell runs.
+func (p *Plan) jobOf(c study.Cell) workload.Job { return p.jobs[jobKey{c.Workload, c.Environment}] }
+
+// job makes one trial's job.
+func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
+	c := p.Manifest.Cells[t.Cell]
+	i := slices.IndexFunc(p.Manifest.Study.Workloads, func(w study.Workload) bool { return w.Name == c.Workload })
+	w, j := p.Manifest.Study.Workloads[i], p.jobOf(c)
+	job := trial.Job{
+		Seq: t.Seq, Block: t.Block, Cell: c.ID,
+		Driver: p.drivers[c.Target],
+		Spec: target.Spec{
+			Rootfs: p.root.Rootfs,
+			Image:  p.root.Layout,
+			Mounts: p.root.Mounts,
+			Args:   j.Args,
+			Opens:  p.opens[jobKey{c.Workload, c.Environment}],
+			Env:    environment(j.Env, w.Env),
+			Limits: limitsOf(c.Limits),
+			Disk:   j.Disk,
+			Peer:   j.Peer, Network: networkOf(c.Limits.Network),
+		},
+		Copies:      c.Copies,
+		Concurrency: c.Concurrency,
+		Prepare:     hostCommand(w.Prepare, p.Manifest.Study.Timeout),
+		Parse:       j.Parse,
+		Timeout:     p.Manifest.Study.Timeout,
+		Shared:      startBarrier(j, c.Copies),
+		Together:    j.Together,
+		Probes:      p.probes(c, t.Seq),
+	}
+	// A command is weighed by itself: the mark's own execution would be part of its
+	// time. Where many are started their times to ready are the point.
+	job.Unmarked = j.Own || j.Kind == workload.KindCommand && !p.many(c)
+	if j.Own {
+		job.Spec.Cwd, job.Spec.User = p.root.Config.WorkingDir, p.user
+	}
+	if p.many(c) {
+		job.Hold, job.Together = l.holding(j), manyTogether
+		job.Probes = append(job.Probes, probe.Many{})
+	}
+	return job
+}
+
+// probes are those that watch one trial of a cell. What a pilot shows is kept
+// nowhere: it is no trial of the run.
+func (p *Plan) probes(c study.Cell, seq int) []trial.Probe {
+	keep := func(found profile.Profile) error { return p.Run.KeepProfile(seq, found) }
+	if record := recorders[c.Probe]; record != nil && p.Run != nil {
+		return []trial.Probe{ebpf.Probe{Record: record, Root: p.root.Rootfs, Keep: keep}}
+	}
+	return nil
+}
+
+// searchPath is the payload's PATH.
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// baseEnvironment is what every payload sees, and all that it sees beside the
+// study's own: nothing is inherited from tare's.
+var baseEnvironment = []string{
+	"PATH=" + searchPath, "HOME=/root", "LANG=C.UTF-8", "TERM=dumb",
+}
+
+func environment(job []string, own map[string]string) []string {
+	env := map[string]string{}
+	for _, pair := range append(slices.Clone(baseEnvironment), job...) {
+		k, v, _ := strings.Cut(pair, "=")
+		env[k] = v
+	}
+	maps.Copy(env, own)
+	pairs := make([]string, 0, len(env))
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		pairs = append(pairs, k+"="+env[k])
+	}
+	return pairs
+}
+
+// hostCommand runs a study's prepare command on the host, within the trial's
+// time; nil for none.
+func hostCommand(argv []string, timeout time.Duration) func(context.Context) error {
+	if len(argv) == 0 {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		// What it started ends with it, in time or out of time: its group is killed.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		cmd.WaitDelay = time.Second
+		out, err := cmd.CombinedOutput()
+		if cmd.Process != nil {
+			if killed := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); killed != nil && !errors.Is(killed, syscall.ESRCH) {
+				err = errors.Join(err, killed)
+			}
+		}
+		if errors.Is(err, exec.ErrWaitDelay) {
+			err = nil // it ended well; what it left running held its output open, and is killed
+		}
+		if ctx.Err() != nil {
+			err = fmt.Errorf("it was killed: %w", context.Cause(ctx))
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
+			if said := strings.TrimSpace(string(out[max(0, len(out)-500):])); said != "" {
+				err = fmt.Errorf("%w: %s", err, said)
+			}
+			return err
+		}
+		return nil
+	}
+}

@@ -1,0 +1,77 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/workload"
+)
+
+// settleRoot finds the one root file system that all cells run in: the user's
+// own, or the workbench with the study's commands in it.
+func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
+	root, err := l.openRoot(ctx, p, o)
+	if err != nil {
+		return &InputError{err}
+	}
+	l.roots = append(l.roots, root)
+	p.root, p.Notes = root, append(p.Notes, root.Notes...)
+	p.opens = map[jobKey][]string{}
+	p.Manifest.Image, p.Manifest.Rootfs, p.Manifest.ImageSource = root.Digest, o.Rootfs, o.Image
+	for key, job := range p.jobs {
+		name := key.workload
+		if missing := root.Lacks(job.Needs); len(missing) > 0 && o == (Options{Seed: o.Seed}) {
+			return &InputError{fmt.Errorf("workload %s: %s is not installed: apt-get install %s", name, missing[0].Name, missing[0].Package)}
+		}
+		if job.Own {
+			if job, err = ownCommand(job, root); err == nil {
+				p.user.UID, p.user.GID, err = root.User()
+			}
+			if err != nil {
+				return &InputError{fmt.Errorf("workload %s: %w", name, err)}
+			}
+			p.jobs[key] = job
+		}
+		if len(job.Args) == 0 {
+			continue
+		}
+		path := ownPath(job.Env)
+		if job.Args[0], err = root.LookPath(job.Args[0], path); err != nil {
+			return &InputError{fmt.Errorf("workload %s: %w", name, err)}
+		}
+		if p.opens[key], err = root.Opens(job.Args[0], path); err != nil {
+			return fmt.Errorf("root file system: %w", err)
+		}
+	}
+	return nil
+}
+
+func (l *Lab) openRoot(ctx context.Context, p *Plan, o Options) (image.Root, error) {
+	switch {
+	case o.Rootfs != "":
+		scratch := filepath.Join(l.session.dir, "rootfs")
+		if err := os.MkdirAll(scratch, 0o755); err != nil {
+			return image.Root{}, fmt.Errorf("session: %w", err)
+		}
+		return l.images.Directory(ctx, o.Rootfs, l.bench, scratch)
+	case o.Image != "":
+		return l.images.Import(ctx, o.Image, l.bench)
+	}
+	return l.images.ForCommands(ctx, l.bench, p.commands())
+}
+
+// commands are the programs that the study's own commands name.
+func (p *Plan) commands() []string {
+	var names []string
+	for _, job := range p.jobs {
+		if job.Kind == workload.KindCommand {
+			names = append(names, job.Args[0])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

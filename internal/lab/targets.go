@@ -1,0 +1,115 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/pair"
+)
+
+// settleTargets proves the study's targets and expands its cells over those
+// that work.
+func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
+	m := &p.Manifest
+	m.Targets, m.LeftOut, p.drivers = map[string]target.Facts{}, map[string]string{}, map[string]target.Driver{}
+	wanted := l.wanted(m.Study)
+	if err := l.makeParts(ctx, wanted); err != nil {
+		return err
+	}
+	var working []string
+	broken := map[string]error{}
+	for i, f := range l.Check(ctx, wanted, false) {
+		if f.Err != nil {
+			broken[f.Target] = f.Err
+			continue
+		}
+		working = append(working, f.Target)
+		m.Targets[f.Target] = f.Facts
+		p.drivers[f.Target] = wanted[i]
+	}
+	for _, d := range wanted {
+		if on, placed := d.(*pair.Driver); placed {
+			if err := on.Rest(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for name, err := range broken {
+		m.LeftOut[name] = err.Error()
+	}
+	cells, left := m.Study.Expand(working)
+	for _, out := range left {
+		if !out.Optional {
+			return fmt.Errorf("target %s: %w", out.Target, broken[out.Target])
+		}
+	}
+	for i := range cells {
+		cells[i].Limits.CPUSet = p.cpusets[cells[i].Limits.CPUSet]
+	}
+	var err error
+	if m.Cells, err = p.fitting(cells); err != nil {
+		return err
+	}
+	return errors.Join(p.needPaths(), p.needMachines())
+}
+
+// makeParts has targets made whose making takes minutes. What one cannot have,
+// its check says.
+func (l *Lab) makeParts(ctx context.Context, wanted []target.Driver) error {
+	for _, d := range wanted {
+		maker, ok := d.(target.Maker)
+		if !ok {
+			continue
+		}
+		err := maker.Make(ctx, func(what string) { l.config.tell(d.Name() + ": " + what) })
+		var cannot *target.CannotError
+		if err != nil && !errors.As(err, &cannot) {
+			return fmt.Errorf("target %s: %w", d.Name(), err)
+		}
+	}
+	return nil
+}
+
+// wanted are the drivers that a study asks for, those on a path made for it.
+func (l *Lab) wanted(st study.Study) []target.Driver {
+	wanted := slices.DeleteFunc(slices.Clone(l.drivers), func(d target.Driver) bool { return !st.Wants(d.Name()) })
+	host := l.drivers[0] // nearest to the host
+	for _, d := range l.drivers {
+		for _, on := range pair.All(l.Target, d, host, rangeOf(st)) {
+			if st.Wants(on.Name()) {
+				wanted = append(wanted, on)
+			}
+		}
+	}
+	return wanted
+}
+
+// needPaths refuses a workload of two ends in a target that has one.
+func (p *Plan) needPaths() error {
+	for _, c := range p.Manifest.Cells {
+		if len(p.jobOf(c).Peer) > 0 && !strings.Contains(c.Target, study.PathSign) {
+			return &InputError{fmt.Errorf("workload %s talks to another end, and the target %s has one: name its path, as %s%s%s, or give the study paths",
+				c.Workload, c.Target, c.Target, study.PathSign, pair.Loopback)}
+		}
+	}
+	return nil
+}
+
+// needMachines refuses a workload that changes the whole machine where that is
+// this one.
+func (p *Plan) needMachines() error {
+	for _, c := range p.Manifest.Cells {
+		if p.jobOf(c).OwnMachine && p.Manifest.Targets[c.Target].Notes["accel"] == "" {
+			return &InputError{fmt.Errorf("workload %s changes a setting of the whole machine, and the target %s shares this one: take a virtual machine, as qemu/microvm", c.Workload, c.Target)}
+		}
+	}
+	return nil
+}
