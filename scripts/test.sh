@@ -12,7 +12,7 @@ go run gotest.tools/gotestsum@v1.13.0 --format pkgname --jsonfile "$log" -- -cou
 
 # Tests that may never skip in CI: a skip here means that the machine was not
 # set up, and that what the test guards may have rotted.
-may_not_skip='^(TestHost|TestNative|TestRunc|TestCrun|TestRunsc|TestPage|TestCommandLine|TestImportLaw|TestMicrovm$|TestQ35$|TestFaults|TestStratoVirtStandIn|TestDocker|TestPodman|TestContainerd|TestFiveHundred|TestObjectIsOfItsSource|TestConfigure$)'
+may_not_skip='^(TestHost|TestNative|TestRunc|TestCrun|TestRunsc|TestPage|TestCommandLine|TestImportLaw|TestMicrovm$|TestQ35$|TestFaults|TestStratoVirtStandIn|TestDocker|TestPodman|TestContainerd|TestFiveHundred|TestChatterLearnsNothing$|TestEnginesAndGuests$|TestEveryPathCarries$|TestObjectIsOfItsSource|TestConfigure$)'
 skipped=$(python3 - "$log" "$may_not_skip" <<'PY'
 import json, re, sys
 for line in open(sys.argv[1]):
