@@ -220,30 +220,49 @@ func TestGuestDies(t *testing.T) {
 		"kill":  {"sleep 60", true, []string{"was killed by signal 9", "tare: init"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inst, err := New(lab, v).Prepare(t.Context(), target.Spec{ID: "tare-dies", Rootfs: lab.TestRootfs,
-				Args: []string{"/bin/sh", "-c", c.script}, Env: []string{"PATH=/bin"}}, t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = inst.Start(t.Context(), func(p target.Phase) {
+			err := booted(t, New(lab, v), target.Spec{ID: "tare-dies", Rootfs: lab.TestRootfs,
+				Args: []string{"/bin/sh", "-c", c.script}, Env: []string{"PATH=/bin"}}, func(inst target.Instance, p target.Phase) {
 				if c.kill && p == target.Phase(vmm.MarkAgent) {
 					_ = syscall.Kill(inst.Watch()[0].PID, syscall.SIGKILL)
 				}
 			})
-			if err == nil {
-				_, err = inst.Wait(t.Context())
-			}
 			for _, want := range c.wants {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("the error lacks %q:\n%v", want, err)
 				}
 			}
-			if err := inst.Close(); err != nil {
-				t.Error(err)
-			}
 		})
 	}
 }
+
+// booted runs a payload in a real guest, and once more where the guest hung in
+// its kernel (Hangs), and says how it ended.
+func booted(t *testing.T, d *Driver, spec target.Spec, mark func(target.Instance, target.Phase)) error {
+	once := func() error {
+		inst, err := d.Prepare(t.Context(), spec, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = inst.Start(t.Context(), func(p target.Phase) { mark(inst, p) }); err == nil {
+			_, err = inst.Wait(t.Context())
+		}
+		if cerr := inst.Close(); cerr != nil {
+			t.Error(cerr)
+		}
+		return err
+	}
+	err := once()
+	if err != nil && Hangs(err) {
+		t.Logf("booted once more, because of: %v", err)
+		err = once()
+	}
+	return err
+}
+
+// Hangs is true of a guest that came no farther than into its kernel: under TCG
+// one with two CPUs was seen to stop there, among some hundreds; that is no
+// driver's doing.
+func Hangs(err error) bool { return strings.Contains(err.Error(), `the guest hangs: after "kernel"`) }
 
 // TestDiskRoot runs a payload whose root is a disk, because the user wants it
 // or because the guest has no room for another: it sees the same files, and may
@@ -259,16 +278,10 @@ func TestDiskRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inst, err := New(lab, v).Prepare(t.Context(), target.Spec{ID: "tare-disk", Rootfs: lab.TestRootfs, Env: []string{"PATH=/bin"},
-		Args: []string{"/bin/sh", "-c", "wc -c </data/pattern && echo new >/data/pattern && cat /data/pattern && grep -c overlay /proc/mounts"}, Stdio: target.Stdio{Stdout: out, Stderr: out}}, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err = inst.Start(t.Context(), func(target.Phase) {}); err == nil {
-		_, err = inst.Wait(t.Context())
-	}
+	err = booted(t, New(lab, v), target.Spec{ID: "tare-disk", Rootfs: lab.TestRootfs, Env: []string{"PATH=/bin"},
+		Args: []string{"/bin/sh", "-c", "wc -c </data/pattern && echo new >/data/pattern && cat /data/pattern && grep -c overlay /proc/mounts"}, Stdio: target.Stdio{Stdout: out, Stderr: out}}, func(target.Instance, target.Phase) {})
 	said, rerr := os.ReadFile(out.Name())
-	if err := errors.Join(err, rerr, inst.Close()); err != nil {
+	if err := errors.Join(err, rerr); err != nil {
 		t.Fatal(err)
 	}
 	if want := "1048569\nnew\n1\n"; string(said) != want {

@@ -1,7 +1,6 @@
 package vm_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/tarelab/tare/internal/target/targettest"
@@ -21,13 +20,9 @@ func contract(t *testing.T, name string) {
 	targettest.Run(t, vm.New(lab, v), targettest.Options{
 		Lab: lab, Missing: vm.New(lab, missing), MissingName: "no-such-vmm",
 		Skip:  map[string]string{"mounts": "a guest shares no directory with the host: stock kernels for guests have neither 9p nor, without a daemon, virtiofs"},
-		Again: hangs,
+		Again: vm.Hangs,
 	})
 }
-
-// hangs is true of a guest that came no farther than into its kernel: under TCG one
-// with two CPUs was seen to stop there, among some hundreds; that is no driver's doing.
-func hangs(err error) bool { return strings.Contains(err.Error(), `the guest hangs: after "kernel"`) }
 
 func TestMicrovm(t *testing.T) { contract(t, "qemu/microvm") }
 
