@@ -39,32 +39,33 @@ void spawn_loop(struct run *r, uint64_t n)
 
 /* What the next image must know travels in its arguments: there is no other
  * state in this test. Order: program, "execl-next", then these. */
-enum { STEP = 2, LIMIT_NS, LIMIT_COUNT, START, CPU, REPORT, COPY, LAST, ARGC };
+enum { STEP = 2, LIMIT_NS, LIMIT_COUNT, START, FIRST, CPU, REPORT, COPY, LAST, ARGC };
 enum { DIGITS = 24, PAGE = 4096 };
 
 /* An image of UnixBench's program writes to two pages of static data, one of them
  * its numbers'. Here these have a page of the stack to themselves: static data of
  * more than a page would be one more region for process-creation to copy. */
 static void next_image(const char *program, uint64_t step, char *limit_ns, char *limit_count,
-                       char *start, char *cpu, char *report, char *copy, uint64_t last_ns)
+                       char *start, char *first, char *cpu, char *report, char *copy, uint64_t last_ns)
 {
 	char count[PAGE], last[DIGITS];
 	snprintf(count, DIGITS, "%llu", (unsigned long long)step);
 	snprintf(last, sizeof last, "%llu", (unsigned long long)last_ns);
-	execl(program, program, "execl-next", count, limit_ns, limit_count, start, cpu, report, copy, last, (char *)NULL);
+	execl(program, program, "execl-next", count, limit_ns, limit_count, start, first, cpu, report, copy, last, (char *)NULL);
 	die_errno("execl: image %s of %s cannot be executed", count, program);
 }
 
 void execl_replace(struct run *r)
 {
-	char ns[DIGITS], limit[DIGITS], start[DIGITS], cpu[DIGITS], report[DIGITS], copy[DIGITS];
+	char ns[DIGITS], limit[DIGITS], start[DIGITS], first[DIGITS], cpu[DIGITS], report[DIGITS], copy[DIGITS];
 	snprintf(ns, sizeof ns, "%llu", (unsigned long long)(r->opt->seconds * 1e9));
 	snprintf(limit, sizeof limit, "%llu", (unsigned long long)r->opt->count);
 	snprintf(report, sizeof report, "%d", r->report);
 	snprintf(copy, sizeof copy, "%d", r->out.copy);
 	snprintf(cpu, sizeof cpu, "%.9f", cpu_seconds());
 	snprintf(start, sizeof start, "%llu", (unsigned long long)r->out.start);
-	next_image(r->program, 1, ns, limit, start, cpu, report, copy, r->out.start);
+	snprintf(first, sizeof first, "%llu", (unsigned long long)r->out.first);
+	next_image(r->program, 1, ns, limit, start, first, cpu, report, copy, r->out.start);
 }
 
 static uint64_t arg(char **argv, int i)
@@ -80,7 +81,7 @@ static int execl_end(char **argv, uint64_t step, uint64_t t)
 {
 	static const struct options o = {.name = "execl"};
 	struct run r = {.opt = &o, .report = (int)arg(argv, REPORT)};
-	r.out = (struct outcome){.copy = (int32_t)arg(argv, COPY), .ok = 1, .start = arg(argv, START),
+	r.out = (struct outcome){.copy = (int32_t)arg(argv, COPY), .ok = 1, .start = arg(argv, START), .first = arg(argv, FIRST),
 		.cpu = cpu_seconds() - strtod(argv[CPU], NULL)};
 	r.out.count = step - 1;
 	add_batch(&r.out, 1, arg(argv, LAST), t, arg(argv, LIMIT_COUNT) ? UINT64_MAX : arg(argv, LIMIT_NS));
@@ -97,7 +98,7 @@ int execl_resume(int argc, char **argv)
 	uint64_t step = arg(argv, STEP), limit = arg(argv, LIMIT_COUNT), t = now();
 	if (limit ? step >= limit : t - arg(argv, START) >= arg(argv, LIMIT_NS))
 		return execl_end(argv, step, t);
-	next_image(argv[0], step + 1, argv[LIMIT_NS], argv[LIMIT_COUNT], argv[START], argv[CPU],
+	next_image(argv[0], step + 1, argv[LIMIT_NS], argv[LIMIT_COUNT], argv[START], argv[FIRST], argv[CPU],
 		argv[REPORT], argv[COPY], t);
 	return EXIT_BROKEN;
 }

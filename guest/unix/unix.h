@@ -53,6 +53,7 @@ struct outcome {
 	uint64_t count;      /* iterations done, to the end of the last batch */
 	double within;       /* those within the window: of the last batch a part */
 	uint64_t start, end; /* CLOCK_MONOTONIC, ns */
+	uint64_t first;      /* when its first iteration began; after start, where it waited for a CPU */
 	double cpu;          /* seconds of this copy and its children, for all of count */
 	double value;        /* in the test's unit, by wall time */
 	double cpu_value;    /* the same by CPU time; 0 where a test has none */

@@ -118,6 +118,7 @@ static __attribute__((noinline)) void measure(struct run *whole)
 void timed_window(struct run *r, uint64_t start)
 {
 	r->out.start = start;
+	r->out.first = now();
 	uintptr_t above = (uintptr_t)__builtin_frame_address(0) & (uintptr_t)(getpagesize() - 1);
 	volatile char gap[above + 1];
 	gap[0] = 0;

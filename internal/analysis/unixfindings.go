@@ -266,7 +266,7 @@ func (w where) fair() string {
 	text := fmt.Sprintf("the least even is %s in %d containers: in its worst repetition the slowest got %.0f %% of the fastest, Jain's index is %.3f (1 is even)",
 		name, worst.N, 100*worst.Spread.Slowest, worst.Spread.Fairness)
 	if overlap <= 1 {
-		text += fmt.Sprintf("; the containers' timed windows overlapped by %.1f %% or more", 100*overlap)
+		text += fmt.Sprintf("; all containers were at work in %.1f %% or more of their timed windows", 100*overlap)
 	}
 	return text
 }

@@ -371,7 +371,7 @@ func TestUnixFindings(t *testing.T) {
 		"one container against the host: index ",
 		"the largest difference is process-creation, -",
 		"the curves bend at 2.0",
-		"overlapped by 99.0 %",
+		"all containers were at work in 99.0 % or more",
 		"Jain's index is 1.000",
 		"4 scores fall as 1/n: dhrystone2, whetstone (wall time), process-creation, file-copy-1024",
 		"in 4 containers 0.45 (here ",

@@ -135,8 +135,8 @@ func (t unixTest) Metrics() []sample.Metric {
 	}
 	return append(metrics,
 		sample.Metric{Name: UnixEvenness, Unit: sample.Count, Better: sample.Higher, Help: "slowest copy by fastest copy inside the target, 0 to 1"},
-		sample.Metric{Name: UnixOverlap, Unit: sample.Count, Better: sample.Higher, Help: "part of the longest copy's window that all copies inside the target shared, 0 to 1"},
-		sample.Metric{Name: UnixStart, Unit: sample.Seconds, Better: sample.Lower, Help: "when the last copy began, on the target's CLOCK_MONOTONIC"},
+		sample.Metric{Name: UnixOverlap, Unit: sample.Count, Better: sample.Higher, Help: "part of the longest copy's window in which all copies inside the target were at work, 0 to 1"},
+		sample.Metric{Name: UnixStart, Unit: sample.Seconds, Better: sample.Lower, Help: "when the last copy began its first iteration, on the target's CLOCK_MONOTONIC"},
 		sample.Metric{Name: UnixEnd, Unit: sample.Seconds, Better: sample.Lower, Help: "when the first copy ended, on the same clock"},
 	)
 }
@@ -197,6 +197,7 @@ type unixLine struct {
 	CPUValue float64   `json:"cpu_value"`
 	Sections []float64 `json:"sections"`
 	Start    int64     `json:"start"`
+	First    int64     `json:"first"`
 	End      int64     `json:"end"`
 	Check    string    `json:"check"`
 }
@@ -229,13 +230,15 @@ func (t unixTest) Parse(stdout []byte) ([]sample.Value, error) {
 	return checked(values)
 }
 
-// window is the time that all copies shared and its part of the longest one;
-// where they shared none, end is before start and the part is 0.
+// window is the time in which all copies were at work, from the latest first
+// iteration on (the barrier opens for all at once, but not each gets a CPU then),
+// and its part of the longest window; where there was none, end is before start
+// and the part is 0.
 func window(lines []unixLine) (start, end int64, overlap float64) {
-	start, end = lines[0].Start, lines[0].End
+	start, end = lines[0].First, lines[0].End
 	longest := int64(0)
 	for _, l := range lines {
-		start, end, longest = max(start, l.Start), min(end, l.End), max(longest, l.End-l.Start)
+		start, end, longest = max(start, l.First), min(end, l.End), max(longest, l.End-l.Start)
 	}
 	return start, end, max(0, float64(end-start)/float64(longest))
 }
@@ -279,8 +282,8 @@ func (t unixTest) sound(l unixLine) error {
 		return fmt.Errorf("unit %q, not %q", l.Unit, t.unit)
 	case l.Check != "ok":
 		return fmt.Errorf("check %q, not \"ok\"", l.Check)
-	case l.Count == 0 || l.Value <= 0 || l.End <= l.Start:
-		return fmt.Errorf("nothing was measured: count %v, value %v, window %d to %d", l.Count, l.Value, l.Start, l.End)
+	case l.Count == 0 || l.Value <= 0 || l.End <= l.Start || l.First < l.Start:
+		return fmt.Errorf("nothing was measured: count %v, value %v, window %d to %d, first iteration at %d", l.Count, l.Value, l.Start, l.End, l.First)
 	case t.cpu && l.CPUValue <= 0:
 		return fmt.Errorf("no value by CPU time: %v", l.CPUValue)
 	}
@@ -312,7 +315,7 @@ func UnixBarrierAbort(page []byte) {
 
 func containersOverlap() sample.Metric {
 	return sample.Metric{Name: UnixContainersOverlap, Unit: sample.Count, Better: sample.Higher,
-		Help: "part of the longest instance's window that all instances of the trial shared, 0 to 1; should be at least 0.98"}
+		Help: "part of the longest instance's window in which all instances of the trial were at work, 0 to 1; should be at least 0.98"}
 }
 
 // unixTogether says how much of their windows the instances shared. Windows

@@ -68,17 +68,17 @@ func TestUnixParse(t *testing.T) {
 }
 
 func TestUnixWindow(t *testing.T) {
-	lines := []unixLine{{Start: 100, End: 1100}, {Start: 120, End: 1090}, {Start: 90, End: 1080}}
+	lines := []unixLine{{Start: 100, First: 101, End: 1100}, {Start: 90, First: 120, End: 1090}, {Start: 90, First: 95, End: 1080}}
 	start, end, overlap := window(lines)
 	if start != 120 || end != 1080 || math.Abs(overlap-0.96) > 1e-12 {
-		t.Errorf("window = %d to %d, overlap %v; want 120 to 1080 and 960 of the longest 1000", start, end, overlap)
+		t.Errorf("at work = %d to %d, overlap %v; want 120 to 1080 and 960 of the longest window of 1000", start, end, overlap)
 	}
-	if _, _, overlap := window([]unixLine{{Start: 0, End: 10}, {Start: 20, End: 30}}); overlap != 0 {
+	if _, _, overlap := window([]unixLine{{Start: 0, First: 0, End: 10}, {Start: 0, First: 20, End: 30}}); overlap != 0 {
 		t.Errorf("windows apart overlap by %v", overlap)
 	}
 }
 
-const unixGood = `{"test":"syscall","copy":0,"count":5,"seconds":1,"cpu_seconds":1,"unit":"lps","value":5,"start":1,"end":1000000001,"check":"ok"}`
+const unixGood = `{"test":"syscall","copy":0,"count":5,"seconds":1,"cpu_seconds":1,"unit":"lps","value":5,"start":1,"first":1,"end":1000000001,"check":"ok"}`
 
 func TestUnixParseRefuses(t *testing.T) {
 	w, err := ByKind("unix-syscall")
