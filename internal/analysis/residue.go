@@ -23,6 +23,21 @@ type Provenance struct {
 	Tool        string // tare's version
 	Mitigations map[string]string
 	Targets     map[string]string // version by target
+	Accels      map[string]string // what ran a virtual machine's CPU, by target: "kvm" or "tcg"
+	Guests      map[string]string // digest of a virtual machine's kernel, by target
+}
+
+// Unlike are the targets that a CPU ran in one run and an emulator in the other,
+// each with a sentence: their numbers are of two things and no comparison's.
+func Unlike(a, b Provenance) map[string]string {
+	out := map[string]string{}
+	for name, x := range a.Accels {
+		if y := b.Accels[name]; x != "" && y != "" && x != y {
+			out[name] = fmt.Sprintf("%s ran under %s in %s and under %s in %s, and the two are never compared: measure both with one acceleration",
+				name, strings.ToUpper(x), a.Run, strings.ToUpper(y), b.Run)
+		}
+	}
+	return out
 }
 
 // Residue lists what differs between the surroundings of two runs, one sentence
@@ -46,11 +61,20 @@ func Residue(a, b Provenance) []string {
 	differ("workbench image", a.Image, b.Image, "the same bits did not run: measure both with one image")
 	differ("version of tare", a.Tool, b.Tool, "measure both with one version")
 	differMaps("mitigation", a.Mitigations, b.Mitigations, "boot with the same mitigations", differ)
-	differMaps("version of", a.Targets, b.Targets, "a difference may be the version's, which is fine if that is the question", differ)
+	differMaps("version of", both(a.Targets, b.Targets), both(b.Targets, a.Targets), "a difference may be the version's, which is fine if that is the question", differ)
+	differMaps("guest kernel of", both(a.Guests, b.Guests), both(b.Guests, a.Guests), "a difference may be that kernel's: give both the same --kernel", differ)
 	return out
 }
 
-// differMaps compares the keys that both know, and names those one lacks.
+// both are the facts of x that y has, too: what one run alone measured is not
+// compared.
+func both(x, y map[string]string) map[string]string {
+	out := maps.Clone(x)
+	maps.DeleteFunc(out, func(key, value string) bool { return value == "" || y[key] == "" })
+	return out
+}
+
+// differMaps compares two maps of facts, and names what one of them lacks.
 func differMaps(what string, x, y map[string]string, advice string, differ func(what, x, y, advice string)) {
 	if len(x) == 0 || len(y) == 0 {
 		return
@@ -63,10 +87,7 @@ func differMaps(what string, x, y map[string]string, advice string, differ func(
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
-		if what == "version of" && (x[key] == "" || y[key] == "") {
-			continue // measured in one run only: its cells are not compared
-		}
-		differ(strings.TrimSpace(what+" "+key), orAbsent(x[key]), orAbsent(y[key]), advice)
+		differ(what+" "+key, orAbsent(x[key]), orAbsent(y[key]), advice)
 	}
 }
 

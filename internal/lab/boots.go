@@ -102,7 +102,7 @@ func (l *Lab) bootMachine(ctx context.Context, o BootOptions) (vmm.Config, error
 	if f.Err != nil {
 		return vmm.Config{}, f.Err
 	}
-	m := vmm.Machine{CPUs: o.CPUs, Memory: o.Memory, Accel: vmm.Accel(f.Facts.Notes["accel"]), Append: strings.Fields(o.Append)}
+	m := vmm.Machine{CPUs: o.CPUs, Memory: o.Memory, Accel: vmm.Accel(f.Facts.Notes[target.NoteAccel]), Append: strings.Fields(o.Append)}
 	if o.Rootfs != "" {
 		m.Disks = []vmm.Disk{{Path: o.Rootfs}}
 	}

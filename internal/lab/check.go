@@ -139,12 +139,12 @@ func ProveKVM(facts []hostinfo.Fact, found []Finding) {
 	}
 	for _, f := range found {
 		switch notes := f.Facts.Notes; {
-		case notes["accel"] == "kvm":
+		case notes[target.NoteAccel] == "kvm":
 			facts[i].OK, facts[i].Value = true, "a guest of "+f.Target+" reached user mode"
 			facts[i].Why, facts[i].Remedy = "", ""
 			return
-		case notes["no-kvm"] != "":
-			facts[i].Why = notes["no-kvm"]
+		case notes[target.NoteNoKVM] != "":
+			facts[i].Why = notes[target.NoteNoKVM]
 		}
 	}
 }

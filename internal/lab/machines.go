@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/vmm"
 	"github.com/tarelab/tare/published"
 )
 
@@ -84,12 +86,18 @@ func (m *Machine) Side(target string) (analysis.MachineSide, error) {
 	h := manifest.Host
 	p := provenance(manifest)
 	p.OS = h.OS
-	p.Targets = map[string]string{target: p.Targets[target]}
+	for _, facts := range []*map[string]string{&p.Targets, &p.Accels, &p.Guests} {
+		*facts = map[string]string{target: (*facts)[target]}
+	}
+	emulated := h.Emulated
+	if p.Accels[target] == string(vmm.TCG) {
+		emulated = cmp.Or(emulated, "the guest's, "+target+" without KVM")
+	}
 	refused := analysis.UnixRefusals(m.in)
 	window, own := unixWindow(manifest.Study)
 	return analysis.MachineSide{
 		Name: m.name, Target: target, Bare: target == study.DefaultControl, Window: window, OwnWindows: own, Whetstone: whetstoneOf(manifest.Study),
-		Emulated: h.Emulated, Refused: refused.Run, RefusedTests: refused.Tests, Provenance: p,
+		Emulated: emulated, Refused: refused.Run, RefusedTests: refused.Tests, Provenance: p,
 		Machine: analysis.Machine{Cores: h.Cores, Threads: h.CPUs, GHz: h.ClockGHz}, ClockSource: h.ClockSource,
 		Scores: analysis.UnixScores(m.in, target),
 	}, nil

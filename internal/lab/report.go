@@ -1,14 +1,20 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/docker/go-units"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/target"
 )
 
 // studyClaims add what single studies say beyond their tables: one line for
@@ -52,13 +58,25 @@ func Compare(a, b *store.Run) (report.Input, error) {
 	if err != nil {
 		return report.Input{}, err
 	}
+	pa, pb := provenance(a.Manifest()), provenance(b.Manifest())
+	unlike := analysis.Unlike(pa, pb)
+	before.Cells, after.Cells = without(before.Cells, unlike), without(after.Cells, unlike)
 	claims := analysis.Compare(before, after)
+	why := slices.Sorted(maps.Values(unlike))
+	if len(claims.Comparisons) == 0 && len(unlike) > 0 {
+		return report.Input{}, &InputError{errors.New(strings.Join(why, "; "))}
+	}
 	if len(claims.Comparisons) == 0 {
 		return report.Input{}, &InputError{fmt.Errorf("runs %s (study %s) and %s (study %s) have no cell in common: compare two runs of one study",
 			a.Manifest().ID, a.Manifest().Study.ID, b.Manifest().ID, b.Manifest().Study.ID)}
 	}
-	claims.Warnings = append(analysis.Residue(provenance(a.Manifest()), provenance(b.Manifest())), claims.Warnings...)
+	claims.Warnings = slices.Concat(why, analysis.Residue(pa, pb), claims.Warnings)
 	return report.Input{Manifest: a.Manifest(), Claims: claims}, nil
+}
+
+// without are the cells of other targets than those that are named.
+func without(cells []study.Cell, targets map[string]string) []study.Cell {
+	return slices.DeleteFunc(slices.Clone(cells), func(c study.Cell) bool { return targets[c.Target] != "" })
 }
 
 func input(run *store.Run) (analysis.Input, error) {
@@ -79,9 +97,10 @@ func provenance(m store.Manifest) analysis.Provenance {
 		Run: m.ID, Kernel: m.Host.Kernel + " " + m.Host.KernelBuild, CPU: m.Host.CPU, CPUs: strconv.Itoa(m.Host.CPUs),
 		Memory: units.BytesSize(float64(m.Host.Memory)), Governor: m.Host.Governor, Clocksource: m.Host.Clocksource,
 		Host: m.Host.Hostname, Image: m.Image, Tool: m.Tool, Mitigations: m.Host.Mitigations, Targets: map[string]string{},
+		Accels: map[string]string{}, Guests: map[string]string{},
 	}
 	for name, facts := range m.Targets {
-		p.Targets[name] = facts.Version
+		p.Targets[name], p.Accels[name], p.Guests[name] = facts.Version, facts.Notes[target.NoteAccel], facts.Notes[target.NoteGuestKernel]
 	}
 	return p
 }

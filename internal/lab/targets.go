@@ -107,7 +107,7 @@ func (p *Plan) needPaths() error {
 // this one.
 func (p *Plan) needMachines() error {
 	for _, c := range p.Manifest.Cells {
-		if p.jobOf(c).OwnMachine && p.Manifest.Targets[c.Target].Notes["accel"] == "" {
+		if p.jobOf(c).OwnMachine && p.Manifest.Targets[c.Target].Notes[target.NoteAccel] == "" {
 			return &InputError{fmt.Errorf("workload %s changes a setting of the whole machine, and the target %s shares this one: take a virtual machine, as qemu/microvm", c.Workload, c.Target)}
 		}
 	}

@@ -284,6 +284,13 @@ type Facts struct {
 	Notes   map[string]string `json:"notes,omitempty"`  // further facts: "platform": "systrap", "accel": "tcg"
 }
 
+// The notes of virtual machines that decide whether numbers may be compared.
+const (
+	NoteAccel       = "accel"         // "kvm", or "tcg" where the guest's CPU is emulated
+	NoteNoKVM       = "no-kvm"        // why it is not KVM
+	NoteGuestKernel = "kernel-digest" // of the guest's kernel
+)
+
 // Properties are a driver's quirks that tests and plans must know.
 type Properties struct {
 	Family      string        // "host", "native", "oci", "engine", "vm"

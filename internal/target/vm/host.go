@@ -94,8 +94,15 @@ func (h *Host) Check(ctx context.Context) (target.Facts, error) {
 		return facts, h.cannot("tare run container-vm-trim makes them", "its disk or its kernel is not made yet")
 	}
 	notes, err := h.made.notes(ctx, h.arm)
+	if err != nil {
+		return facts, err
+	}
 	maps.Copy(facts.Notes, notes)
-	return facts, err
+	g, err := h.home.kernelFor(ctx, h.Driver)
+	if err != nil {
+		return facts, err
+	}
+	return facts, h.accelerated(ctx, path, g, facts.Notes)
 }
 
 // Prepare implements target.Driver.

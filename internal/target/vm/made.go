@@ -115,7 +115,7 @@ func (m *made) notes(ctx context.Context, a arm) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	notes["kernel"], notes["kernel-digest"] = fmt.Sprintf("%s (%s)", k.Version, k.Format), k.Digest
+	notes["kernel"], notes[target.NoteGuestKernel] = fmt.Sprintf("%s (%s)", k.Version, k.Format), k.Digest
 	for note, file := range map[string]string{"kernel-bytes": k.Path, "initrd-bytes": initrd} {
 		if file == "" {
 			continue

@@ -122,16 +122,11 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 		return facts, err
 	}
 	facts.Notes["kernel"] = fmt.Sprintf("%s (%s)", g.kernel.Version, g.kernel.Format)
-	facts.Notes["kernel-digest"] = g.kernel.Digest
+	facts.Notes[target.NoteGuestKernel] = g.kernel.Digest
 	if g.source != "" {
 		facts.Notes["kernel-package"] = g.source
 	}
-	accel, why, err := d.home.acceleration(ctx, d, path, g)
-	facts.Notes["accel"] = string(accel)
-	if why != "" {
-		facts.Notes["no-kvm"] = why
-	}
-	if err != nil {
+	if err := d.accelerated(ctx, path, g, facts.Notes); err != nil {
 		return facts, err
 	}
 	err = launch.Prove(ctx, d, d.lab)
@@ -142,6 +137,16 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 		return facts, &brief{err}
 	}
 	return facts, nil
+}
+
+// accelerated notes what will run the guest's CPU, and why not KVM.
+func (d *Driver) accelerated(ctx context.Context, path string, g guestKernel, notes map[string]string) error {
+	accel, why, err := d.home.acceleration(ctx, d, path, g)
+	notes[target.NoteAccel] = string(accel)
+	if why != "" {
+		notes[target.NoteNoKVM] = why
+	}
+	return err
 }
 
 // brief is an error without the console's lines: a table has no room for them.

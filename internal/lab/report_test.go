@@ -1,0 +1,68 @@
+package lab_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// stored is a run of some targets, with the acceleration that each had.
+func stored(t *testing.T, accels map[string]string) *store.Run {
+	t.Helper()
+	m := store.Manifest{
+		Study: study.Study{ID: "demo", Control: "host"}, Seed: 1, Targets: map[string]target.Facts{},
+		Metrics: map[string][]sample.Metric{"w": {{Name: "wall", Unit: sample.Seconds, Better: sample.Lower}}},
+	}
+	for name, accel := range accels {
+		m.Targets[name] = target.Facts{Notes: map[string]string{target.NoteAccel: accel}}
+		m.Cells = append(m.Cells, study.Cell{ID: name, Target: name, Workload: "w", Group: "w", Control: name == "host", Copies: 1})
+	}
+	m.Trials = len(m.Cells)
+	run, err := store.Create(t.TempDir(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = run.Close() }) // nothing more is written
+	for i, c := range m.Cells {
+		if err := run.Append(sample.Record{Seq: i, Cell: c.ID, Values: map[string][]float64{"wall": {1}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return run
+}
+
+// A guest on the CPU and an emulated one are never compared.
+func TestCompareLeavesOtherAccelerationOut(t *testing.T) {
+	before := stored(t, map[string]string{"host": "", "qemu/microvm": "kvm", "qemu/q35": "tcg"})
+	after := stored(t, map[string]string{"host": "", "qemu/microvm": "tcg", "qemu/q35": "tcg"})
+	in, err := lab.Compare(before, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range in.Claims.Comparisons[0].Rows {
+		if r.Target == "qemu/microvm" {
+			t.Errorf("KVM was compared with TCG: %+v", r)
+		}
+	}
+	if n := len(in.Claims.Comparisons[0].Rows); n != 2 {
+		t.Errorf("%d rows, want the host's and q35's", n)
+	}
+	if w := strings.Join(in.Claims.Warnings, "\n"); !strings.Contains(w, "qemu/microvm ran under KVM") {
+		t.Errorf("no warning says why: %q", w)
+	}
+}
+
+// Where nothing else is there to compare, the comparison is refused.
+func TestCompareRefusesOtherAcceleration(t *testing.T) {
+	only := func(accel string) *store.Run { return stored(t, map[string]string{"host": accel}) }
+	var wrong *lab.InputError
+	if _, err := lab.Compare(only("kvm"), only("tcg")); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "never compared") {
+		t.Errorf("%v", err)
+	}
+}
