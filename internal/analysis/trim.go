@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarelab/tare/internal/kernel/bootlog"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
 )
 
@@ -181,10 +182,10 @@ var trimSpans = []struct {
 func TrimStudy(in TrimInput) *TrimClaims {
 	in.Input = in.defaults()
 	c := &TrimClaims{Citation: in.Published.Citation, Control: in.Control}
-	s := vmmStudy{in: in.Input, cells: map[[2]string]string{}}
+	s := vmmStudy{in: in.Input, cells: map[[2]string]study.Cell{}}
 	for _, cell := range in.Cells {
 		if col := in.Data.cells[cell.ID]; !cell.AA && col != nil && len(col.blocks) > 0 {
-			s.cells[[2]string{cell.Target, cell.Workload}] = cell.ID
+			s.cells[[2]string{cell.Target, cell.Workload}] = cell
 			c.Targets = append(c.Targets, cell.Target)
 		}
 	}

@@ -1,31 +1,42 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
 )
 
 // VMMClaims is what a run says of machine monitors, beside what was published
 // of StratoVirt and QEMU.
 type VMMClaims struct {
-	Citation string   `json:"citation"`
-	Targets  []string `json:"targets"` // that gave numbers, in the study's order
-	Host     string   `json:"host"`    // the control
-	// StratoVirt and QEMU are the targets that stand for the published two: of
-	// one machine type where both have one. "" where none gave numbers.
-	StratoVirt string         `json:"stratovirt,omitempty"`
+	Citation string            `json:"citation"`
+	Targets  []string          `json:"targets"` // that gave numbers, in the study's order
+	Host     string            `json:"host"`    // the control
+	Accels   map[string]string `json:"accels"`  // what ran a virtual machine's CPU, by target: "kvm" or "tcg"
+	// Pairs are StratoVirt and QEMU with one machine type each, where both gave
+	// numbers: machine types are never crossed.
+	Pairs      []VMMPair      `json:"pairs"`
 	CannotHere string         `json:"cannotHere,omitempty"` // why StratoVirt gave no numbers
-	QEMU       string         `json:"qemu,omitempty"`
 	Rows       []VMMRow       `json:"rows"`
 	Boots      []VMMBoot      `json:"boots"`
 	Claims     []CheckedClaim `json:"claims"`
 	Findings   []string       `json:"findings"`
+}
+
+// VMMPair is StratoVirt and QEMU with one machine type.
+type VMMPair struct {
+	Machine    string `json:"machine"` // "microvm"
+	StratoVirt string `json:"stratovirt"`
+	QEMU       string `json:"qemu"`
+	Refused    string `json:"refused,omitempty"` // why the two have no ratio
 }
 
 // VMMRow is one published quantity: both monitors' published means and what the
@@ -39,10 +50,10 @@ type VMMRow struct {
 	// cut them to 0.
 	PublishedStratoVirt float64 `json:"publishedStratoVirt"`
 	PublishedQEMU       float64 `json:"publishedQEMU"`
-	// Ratio is StratoVirt by QEMU here, within blocks; ToHost is each virtual
-	// machine by the host.
-	Ratio  *Estimate           `json:"ratio,omitempty"`
-	ToHost map[string]Estimate `json:"toHost"`
+	// Ratios are StratoVirt by QEMU here, within blocks, by machine type: pairs
+	// that are refused have none. ToHost is each virtual machine by the host.
+	Ratios map[string]Effect `json:"ratios"`
+	ToHost map[string]Effect `json:"toHost"`
 }
 
 // PublishedRatio is StratoVirt by QEMU as published; 0 where there is none.
@@ -59,6 +70,8 @@ type VMMBoot struct {
 	Published bool       `json:"published,omitempty"`
 	Phases    []VMMPhase `json:"phases"` // one after another
 	Total     Estimate   `json:"total"`  // seconds
+	// Refused says why the machine was too noisy for a claim about boots.
+	Refused string `json:"refused,omitempty"`
 }
 
 // VMMPhase is a part of a boot.
@@ -83,21 +96,22 @@ var bootMarks = []struct{ metric, phase string }{
 // whose trials are held and counted.
 const bootWorkload = "boot"
 
-// VMMStudy puts a run beside the publication.
-func VMMStudy(in Input, control string, d *published.StratoVirtQEMU) *VMMClaims {
+// VMMStudy puts a run beside the publication. tables are the run's own (Analyze),
+// accels what ran each virtual machine's CPU, by target.
+func VMMStudy(in Input, tables []Table, control string, accels map[string]string, d *published.StratoVirtQEMU) *VMMClaims {
 	in = in.defaults()
-	c := &VMMClaims{Citation: d.Citation, Host: control}
-	s := vmmStudy{in: in, cells: map[[2]string]string{}}
+	c := &VMMClaims{Citation: d.Citation, Host: control, Accels: accels}
+	s := vmmStudy{in: in, tables: tables, cells: map[[2]string]study.Cell{}}
 	for _, cell := range in.Cells {
 		if cell.AA {
 			continue
 		}
-		s.cells[[2]string{cell.Target, cell.Workload}] = cell.ID
+		s.cells[[2]string{cell.Target, cell.Workload}] = cell
 		if col := in.Data.cells[cell.ID]; !slices.Contains(c.Targets, cell.Target) && col != nil && len(col.blocks) > 0 {
 			c.Targets = append(c.Targets, cell.Target)
 		}
 	}
-	c.StratoVirt, c.QEMU = representatives(c.Targets)
+	c.Pairs = vmmPairs(c.Targets, accels)
 	for _, r := range vmmRows(d) {
 		c.Rows = append(c.Rows, s.row(c, r))
 	}
@@ -107,20 +121,27 @@ func VMMStudy(in Input, control string, d *published.StratoVirtQEMU) *VMMClaims 
 	return c
 }
 
-// representatives are the StratoVirt and the QEMU to set against each other.
-func representatives(targets []string) (stratovirt, qemu string) {
+// vmmPairs are StratoVirt and QEMU by machine type. Where one was emulated and the
+// other was not, or that is not known, a ratio would be of CPU and emulator.
+func vmmPairs(targets []string, accels map[string]string) []VMMPair {
+	var out []VMMPair
 	for _, machine := range []string{"microvm", "q35", "virt"} {
-		s, q := "stratovirt/"+machine, "qemu/"+machine
-		switch hasS, hasQ := slices.Contains(targets, s), slices.Contains(targets, q); {
-		case hasS && hasQ:
-			return s, q
-		case hasQ && qemu == "":
-			qemu = q
-		case hasS && stratovirt == "":
-			stratovirt = s
+		p := VMMPair{Machine: machine, StratoVirt: "stratovirt/" + machine, QEMU: "qemu/" + machine}
+		if !slices.Contains(targets, p.StratoVirt) || !slices.Contains(targets, p.QEMU) {
+			continue
 		}
+		if s, q := accels[p.StratoVirt], accels[p.QEMU]; s == "" || s != q {
+			p.Refused = fmt.Sprintf("%s ran under %s and %s under %s, which are never compared as if they were one",
+				p.StratoVirt, firstOf(strings.ToUpper(s), "an acceleration not known"), p.QEMU, firstOf(strings.ToUpper(q), "one not known"))
+		}
+		out = append(out, p)
 	}
-	return stratovirt, qemu
+	return out
+}
+
+// Measured reports whether any of a monitor's targets gave numbers.
+func (c *VMMClaims) Measured(vmm string) bool {
+	return slices.ContainsFunc(c.Targets, func(t string) bool { return strings.HasPrefix(t, vmm+"/") })
 }
 
 // virtual reports whether a target is a virtual machine's.
@@ -131,16 +152,17 @@ func virtual(target string) bool {
 
 // vmmStudy finds a run's numbers.
 type vmmStudy struct {
-	in    Input
-	cells map[[2]string]string // target and workload -> cell
+	in     Input
+	tables []Table
+	cells  map[[2]string]study.Cell // by target and workload
 }
 
 func (s vmmStudy) series(target, workload, metric string) blockSeries {
-	id, ok := s.cells[[2]string{target, workload}]
+	cell, ok := s.cells[[2]string{target, workload}]
 	if !ok {
 		return blockSeries{}
 	}
-	return s.in.Data.cells[id].series(metric)
+	return s.in.Data.cells[cell.ID].series(metric)
 }
 
 func (s vmmStudy) estimate(b blockSeries, names ...string) (Estimate, bool) {
@@ -151,18 +173,43 @@ func (s vmmStudy) estimate(b blockSeries, names ...string) (Estimate, bool) {
 	return Estimate{median(x), medianIntervals(x, source(s.in.Seed, names...), 0.95)[0]}, true
 }
 
-func (s vmmStudy) ratio(of, to, workload, metric string) *Estimate {
-	a, b := s.series(of, workload, metric), s.series(to, workload, metric)
-	e := compare(a, b, source(s.in.Seed, "vmm", of, to, workload, metric)).effect
-	if e.Blocks == 0 || e.Ratio == 0 {
-		return nil
+// table is that of a target's cell and a metric; an empty one where there is none.
+func (s vmmStudy) table(target, workload, metric string) Table {
+	group := s.cells[[2]string{target, workload}].Group
+	for _, t := range s.tables {
+		if t.Group == group && t.Metric.Name == metric {
+			return t
+		}
 	}
-	return &Estimate{e.Ratio, e.Interval}
+	return Table{}
+}
+
+// ratios sets StratoVirt against QEMU with each machine type, by the rules of the
+// run's tables: their refusal and noise floor, and Holm over the pairs.
+func (s vmmStudy) ratios(pairs []VMMPair, workload, metric string) map[string]Effect {
+	var machines []string
+	var found []*compared
+	var p []float64
+	for _, pair := range pairs {
+		a, b := s.series(pair.StratoVirt, workload, metric), s.series(pair.QEMU, workload, metric)
+		c := compare(a, b, source(s.in.Seed, "vmm", pair.StratoVirt, pair.QEMU, workload, metric))
+		if pair.Refused == "" && c.effect.Blocks > 0 && c.effect.Ratio > 0 {
+			machines, found, p = append(machines, pair.Machine), append(found, c), append(p, c.effect.P)
+		}
+	}
+	out := map[string]Effect{}
+	for i, adjusted := range Holm(p) {
+		t := s.table("qemu/"+machines[i], workload, metric)
+		found[i].effect.PAdjusted = adjusted
+		rules{alpha: s.in.Alpha, margin: s.in.Margin, cells: len(found), noise: math.Log1p(t.Noise), refused: t.Refused}.judge(found[i])
+		out[machines[i]] = *found[i].effect
+	}
+	return out
 }
 
 func (s vmmStudy) row(c *VMMClaims, r vmmRow) VMMRow {
 	row := VMMRow{Table: r.table, Name: r.name, Metric: r.metric, PublishedStratoVirt: r.stratovirt, PublishedQEMU: r.qemu,
-		Here: map[string]Estimate{}, ToHost: map[string]Estimate{}}
+		Here: map[string]Estimate{}, Ratios: s.ratios(c.Pairs, r.workload, r.metric.Name), ToHost: map[string]Effect{}}
 	for _, target := range c.Targets {
 		if e, ok := s.estimate(s.series(target, r.workload, r.metric.Name), "vmm", target, r.workload, r.metric.Name); ok {
 			row.Here[target] = e
@@ -170,12 +217,11 @@ func (s vmmStudy) row(c *VMMClaims, r vmmRow) VMMRow {
 		if !virtual(target) {
 			continue
 		}
-		if e := s.ratio(target, c.Host, r.workload, r.metric.Name); e != nil {
-			row.ToHost[target] = *e
+		for _, line := range s.table(target, r.workload, r.metric.Name).Rows {
+			if line.Target == target && line.Effect != nil && line.Effect.Ratio > 0 {
+				row.ToHost[target] = *line.Effect
+			}
 		}
-	}
-	if c.StratoVirt != "" && c.QEMU != "" {
-		row.Ratio = s.ratio(c.StratoVirt, c.QEMU, r.workload, r.metric.Name)
 	}
 	return row
 }
@@ -187,7 +233,7 @@ func (s vmmStudy) boots(c *VMMClaims) []VMMBoot {
 		if !virtual(target) {
 			continue
 		}
-		b := VMMBoot{Name: target}
+		b := VMMBoot{Name: target, Refused: s.table(target, bootWorkload, bootMarks[len(bootMarks)-1].metric).Refused}
 		last := 0.
 		for _, m := range bootMarks {
 			at, ok := s.estimate(s.series(target, bootWorkload, m.metric), "boot", target, m.metric)
@@ -231,23 +277,58 @@ func vmmFindings(c *VMMClaims) []string {
 		if b.Published {
 			continue
 		}
-		longest := slices.MaxFunc(b.Phases, func(x, y VMMPhase) int { return int((x.Seconds - y.Seconds) * 1e9) })
-		out = append(out, fmt.Sprintf("%s: from the request to the payload %.2f s%s, of which the longest part is %q with %.2f s.", b.Name, b.Total.Value, span(b.Total, "%.2f", 1), longest.Name, longest.Seconds))
+		longest := slices.MaxFunc(b.Phases, func(x, y VMMPhase) int { return cmp.Compare(x.Seconds, y.Seconds) })
+		text := fmt.Sprintf("%s: from the request to the payload %.2f s%s; by the medians of its marks the longest part is %q with %.2f s.",
+			c.under(b.Name), b.Total.Value, span(b.Total, "%.2f", 1), longest.Name, longest.Seconds)
+		if b.Refused != "" {
+			text += " No claim is made of boots: " + b.Refused
+		}
+		out = append(out, text)
+	}
+	for _, p := range c.Pairs {
+		if p.Refused != "" {
+			out = append(out, capital(p.Refused)+": the table has no ratio of the two.")
+		}
 	}
 	for _, r := range c.Rows {
 		if !telling(r) {
 			continue
 		}
+		what := fmt.Sprintf("%s, %s, %s: ", r.Table, r.Name, r.Metric.Name)
 		for _, target := range c.Targets {
 			if e, ok := r.ToHost[target]; ok {
-				out = append(out, fmt.Sprintf("%s, %s, %s: %s gives %.3g times the host's%s.", r.Table, r.Name, r.Metric.Name, target, e.Value, span(e, "%.3g", 1)))
+				out = append(out, what+toldEffect(e, c.under(target), "the host")+".")
 			}
 		}
-		if r.Ratio != nil {
-			out = append(out, fmt.Sprintf("%s, %s, %s: StratoVirt by QEMU %.3g%s here, %.3g as published.", r.Table, r.Name, r.Metric.Name, r.Ratio.Value, span(*r.Ratio, "%.3g", 1), r.PublishedRatio()))
+		for _, p := range c.Pairs {
+			if e, ok := r.Ratios[p.Machine]; ok {
+				out = append(out, what+toldEffect(e, c.under(p.StratoVirt), c.under(p.QEMU))+fmt.Sprintf("; %.3g times as published.", r.PublishedRatio()))
+			}
 		}
 	}
 	return out
+}
+
+// under names a target, and that its CPU was emulated where it was.
+func (c *VMMClaims) under(target string) string {
+	if c.Accels[target] == "tcg" {
+		return target + " (emulated, TCG)"
+	}
+	return target
+}
+
+// toldEffect words an effect by its verdict.
+func toldEffect(e Effect, of, to string) string {
+	ratio := fmt.Sprintf("%.3g times%s", e.Ratio, span(Estimate{e.Ratio, e.Interval}, "%.3g", 1))
+	switch e.Verdict {
+	case Differs:
+		return fmt.Sprintf("%s gives %s what %s does", of, ratio, to)
+	case Equivalent:
+		return fmt.Sprintf("%s gives as much as %s within the margin, %s", of, to, ratio)
+	case Refused:
+		return fmt.Sprintf("no claim of %s beside %s (%s seen). %s", of, to, ratio, strings.TrimSuffix(e.Why, "."))
+	}
+	return fmt.Sprintf("%s beside %s is undecided, %s with %d blocks", of, to, ratio, e.Blocks)
 }
 
 // telling are the rows that stand for their table among the findings.

@@ -2,7 +2,9 @@ package analysis_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
@@ -11,59 +13,106 @@ import (
 	"github.com/tarelab/tare/published"
 )
 
-// vmmRun is a run of three targets in which StratoVirt is a fifth slower than
-// QEMU, and QEMU a tenth of the host's speed.
-func vmmRun(t *testing.T, targets ...string) *analysis.VMMClaims {
+// kvm are the accelerations of machines that all ran on the CPU.
+var kvm = map[string]string{"qemu/microvm": "kvm", "qemu/q35": "kvm", "stratovirt/microvm": "kvm", "stratovirt/q35": "kvm"}
+
+// vmmRun is a run of so many blocks in which StratoVirt is a fifth slower than
+// QEMU and needs a fourth of its memory, and QEMU a tenth of the host's speed.
+func vmmRun(t *testing.T, blocks int, accels map[string]string, targets ...string) *analysis.VMMClaims {
 	t.Helper()
 	d, err := published.LoadAs[*published.StratoVirtQEMU]("stratovirt-vs-qemu")
 	if err != nil {
 		t.Fatal(err)
 	}
-	speed := map[string]float64{"host": 1000, "qemu/microvm": 100, "stratovirt/microvm": 80}
+	speed := map[string]float64{"host": 1000, "qemu/microvm": 100, "stratovirt/microvm": 80, "qemu/q35": 50, "stratovirt/q35": 40}
+	memory := map[string]float64{"host": 1, "qemu/microvm": 100, "stratovirt/microvm": 25, "qemu/q35": 200, "stratovirt/q35": 50}
 	var cells []study.Cell
 	for _, target := range targets {
-		for _, w := range []string{"boot", "cpu-1"} {
+		for _, w := range []string{"boot", "cpu-1", "footprint"} {
 			cells = append(cells, study.Cell{ID: target + "/" + w, Target: target, Workload: w, Group: w, Copies: 1, Control: target == "host"})
 		}
 	}
 	data := analysis.NewData(cells, 0)
-	for block := range 8 {
+	for block := range blocks {
 		drift := 1 + 0.1*float64(block) // of the machine: it must fall out of every ratio
 		for i, c := range cells {
-			values := map[string][]float64{"events": {speed[c.Target] * drift}}
+			values := map[string][]float64{"events": {speed[c.Target] * drift}, "payload-rss": {memory[c.Target]}}
 			if c.Workload == "boot" {
 				values = map[string][]float64{"vmm": {0.01}, "kernel": {0.11}, "init": {0.61}, "ready": {0.71}}
 			}
 			data.Add(&sample.Record{Seq: block*len(cells) + i, Block: block, Cell: c.ID, Values: values})
 		}
 	}
-	return analysis.VMMStudy(analysis.Input{Cells: cells, Data: data, Seed: 1}, "host", d)
+	metric := func(name string) []sample.Metric { return []sample.Metric{{Name: name}} }
+	in := analysis.Input{Cells: cells, Data: data, Seed: 1, Blocks: blocks,
+		Metrics: map[string][]sample.Metric{"boot": metric("ready"), "cpu-1": metric("events"), "footprint": metric("payload-rss")}}
+	return analysis.VMMStudy(in, analysis.Analyze(in).Tables, "host", accels, d)
+}
+
+// row is the CPU's with one thread.
+func row(t *testing.T, c *analysis.VMMClaims) analysis.VMMRow {
+	t.Helper()
+	for _, r := range c.Rows {
+		if r.Table == analysis.VMMCPU && r.Name == "1 threads" && r.Metric.Name == "events" {
+			return r
+		}
+	}
+	t.Fatal("no row of the CPU with one thread")
+	return analysis.VMMRow{}
 }
 
 func TestVMMStudyPairsMachinesWithinBlocks(t *testing.T) {
-	c := vmmRun(t, "host", "qemu/microvm", "stratovirt/microvm")
-	if c.StratoVirt != "stratovirt/microvm" || c.QEMU != "qemu/microvm" {
-		t.Fatalf("compared are %q and %q", c.StratoVirt, c.QEMU)
+	c := vmmRun(t, 8, kvm, "host", "qemu/microvm", "qemu/q35", "stratovirt/microvm", "stratovirt/q35")
+	r := row(t, c)
+	if len(r.Ratios) != 2 || math.Abs(r.Ratios["microvm"].Ratio-0.8) > 1e-9 || math.Abs(r.Ratios["q35"].Ratio-0.8) > 1e-9 || math.Abs(r.ToHost["qemu/microvm"].Ratio-0.1) > 1e-9 {
+		t.Errorf("StratoVirt by QEMU %+v, QEMU by host %+v; want 0.8, 0.8 and 0.1", r.Ratios, r.ToHost["qemu/microvm"])
 	}
-	for _, r := range c.Rows {
-		if r.Table != analysis.VMMCPU || r.Name != "1 threads" || r.Metric.Name != "events" {
-			continue
-		}
-		if r.Ratio == nil || math.Abs(r.Ratio.Value-0.8) > 1e-9 || math.Abs(r.ToHost["qemu/microvm"].Value-0.1) > 1e-9 {
-			t.Errorf("StratoVirt by QEMU %+v, QEMU by host %+v; want 0.8 and 0.1", r.Ratio, r.ToHost["qemu/microvm"])
-		}
-		if got := r.PublishedRatio(); math.Abs(got-1256.39/1239.725) > 1e-9 {
-			t.Errorf("published ratio %v", got)
-		}
-		return
+	if r.Ratios["microvm"].Verdict != analysis.Differs || r.Ratios["microvm"].PAdjusted != 2*r.Ratios["microvm"].P {
+		t.Errorf("%+v is not judged with the other pair", r.Ratios["microvm"])
 	}
-	t.Error("no row of the CPU with one thread")
+	if got := r.PublishedRatio(); math.Abs(got-1256.39/1239.725) > 1e-9 {
+		t.Errorf("published ratio %v", got)
+	}
+}
+
+// Machine types are never crossed, nor a guest on the CPU with an emulated one.
+func TestVMMStudyPairsLikeWithLike(t *testing.T) {
+	crossed := vmmRun(t, 8, kvm, "host", "qemu/q35", "stratovirt/microvm")
+	if len(crossed.Pairs) != 0 || len(row(t, crossed).Ratios) != 0 || !crossed.Measured("stratovirt") {
+		t.Errorf("pairs %+v of two machine types", crossed.Pairs)
+	}
+	for name, accel := range map[string]string{"qemu/microvm": "tcg", "qemu/q35": ""} {
+		accels := maps.Clone(kvm)
+		accels[name] = accel
+		machine := strings.TrimPrefix(name, "qemu/")
+		c := vmmRun(t, 8, accels, "host", name, "stratovirt/"+machine)
+		if len(c.Pairs) != 1 || c.Pairs[0].Refused == "" || len(row(t, c).Ratios) != 0 {
+			t.Errorf("%s under %q: %+v, %+v", name, accel, c.Pairs, row(t, c).Ratios)
+		}
+		if !strings.Contains(strings.Join(c.Findings, "\n"), "never compared") || c.Claims[0].Here[0].Verdict != analysis.RefusedHere {
+			t.Errorf("%s under %q: nothing says why there is no ratio: %q, %+v", name, accel, c.Findings, c.Claims[0].Here)
+		}
+	}
+}
+
+// What the run itself answers goes by the interval.
+func TestVMMClaimsHereTakeAnInterval(t *testing.T) {
+	for blocks, want := range map[int]analysis.ClaimVerdict{8: analysis.BorneOut, 2: analysis.Open} {
+		c := vmmRun(t, blocks, kvm, "host", "qemu/microvm", "stratovirt/microvm")
+		if here := c.Claims[0].Here; len(here) != 1 || here[0].Verdict != want {
+			t.Errorf("%d blocks: %+v, want %q", blocks, here, want)
+		}
+		undecided := strings.Contains(strings.Join(c.Findings, "\n"), "undecided")
+		if undecided != (want == analysis.Open) {
+			t.Errorf("%d blocks: %q", blocks, c.Findings)
+		}
+	}
 }
 
 func TestVMMStudyTakesBootsApart(t *testing.T) {
-	c := vmmRun(t, "host", "qemu/microvm")
-	if c.StratoVirt != "" || len(c.Boots) != 3 {
-		t.Fatalf("StratoVirt is %q, boots are %+v", c.StratoVirt, c.Boots)
+	c := vmmRun(t, 8, kvm, "host", "qemu/microvm")
+	if c.Measured("stratovirt") || len(c.Boots) != 3 {
+		t.Fatalf("boots are %+v", c.Boots)
 	}
 	b := c.Boots[0]
 	sum := 0.
@@ -81,7 +130,7 @@ func TestVMMStudyTakesBootsApart(t *testing.T) {
 // The published claims by their own cells: which hold was computed by hand.
 func TestVMMPublishedClaims(t *testing.T) {
 	want := []analysis.ClaimVerdict{analysis.BorneOut, analysis.BorneOut, analysis.BorneOut, analysis.BorneOut, analysis.BorneOut, analysis.BorneOut}
-	for i, c := range vmmRun(t, "host", "qemu/microvm").Claims {
+	for i, c := range vmmRun(t, 8, kvm, "host", "qemu/microvm").Claims {
 		t.Logf("[%s] %s %s", c.Verdict, c.Text, c.Computed)
 		if c.Verdict != want[i] {
 			t.Errorf("%q is %q (%s), want %q", c.Text, c.Verdict, c.Computed, want[i])

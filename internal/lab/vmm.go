@@ -24,8 +24,8 @@ func vmmClaims(run *store.Run, claims *analysis.Claims) error {
 		return err
 	}
 	m := run.Manifest()
-	claims.VMM = analysis.VMMStudy(in, m.Study.Control, d)
-	if claims.VMM.StratoVirt == "" {
+	claims.VMM = analysis.VMMStudy(in, claims.Tables, m.Study.Control, provenance(m).Accels, d)
+	if !claims.VMM.Measured("stratovirt") {
 		claims.VMM.CannotHere = m.LeftOut["stratovirt/microvm"]
 	}
 	return nil

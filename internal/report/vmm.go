@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -25,18 +24,17 @@ func vmmSection(c *analysis.VMMClaims) section {
 	return s
 }
 
-// vmmHeadline is what stratovirt's column is, and how long boots take.
+// vmmHeadline is what StratoVirt's column is, and what the run shows.
 func vmmHeadline(c *analysis.VMMClaims) []string {
-	var out []string
-	if c.StratoVirt == "" {
-		out = append(out, "StratoVirt was not measured here, its column is the published one: "+orMissing(c.CannotHere)+".")
+	if c.Measured("stratovirt") {
+		return c.Findings
 	}
-	for _, b := range c.Boots {
-		if !b.Published {
-			out = append(out, fmt.Sprintf("%s: from the request to the payload %s.", b.Name, human("s", b.Total.Value, b.Total.Interval)))
-		}
-	}
-	return append(out, c.Findings[min(len(out), len(c.Findings)):]...)
+	return append([]string{"StratoVirt was not measured here, its column is the published one: " + orMissing(c.CannotHere) + "."}, c.Findings...)
+}
+
+// comparedPairs are those with a ratio.
+func comparedPairs(c *analysis.VMMClaims) []analysis.VMMPair {
+	return slices.DeleteFunc(slices.Clone(c.Pairs), func(p analysis.VMMPair) bool { return p.Refused != "" })
 }
 
 // bootFigures are the boots here and, on a scale of their own, the published.
@@ -96,11 +94,11 @@ func bootGrid(c *analysis.VMMClaims) shownGrid {
 // vmmGrid is one published table with the targets of this machine before it.
 func vmmGrid(c *analysis.VMMClaims, table analysis.VMMTable) shownGrid {
 	g := shownGrid{Title: capital(string(table)), Head: append([]string{"quantity"}, c.Targets...)}
-	if c.StratoVirt != "" && c.QEMU != "" {
-		g.Head = append(g.Head, "StratoVirt : QEMU")
+	for _, p := range comparedPairs(c) {
+		g.Head = append(g.Head, "StratoVirt : QEMU, "+p.Machine)
 	}
 	stratovirt := "published StratoVirt"
-	if c.StratoVirt == "" {
+	if !c.Measured("stratovirt") {
 		stratovirt += " (cannot here)"
 	}
 	g.Head = append(g.Head, stratovirt, "published QEMU", "published ratio")
@@ -121,10 +119,10 @@ func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
 		}
 		line = append(line, cell)
 	}
-	if c.StratoVirt != "" && c.QEMU != "" {
+	for _, p := range comparedPairs(c) {
 		cell := ""
-		if r.Ratio != nil {
-			cell = number(r.Ratio.Value, 2) + plusMinus(*r.Ratio)
+		if e, ok := r.Ratios[p.Machine]; ok {
+			cell = number(e.Ratio, 2) + plusMinus(analysis.Estimate{Value: e.Ratio, Interval: e.Interval}) + ", " + string(e.Verdict)
 		}
 		line = append(line, cell)
 	}
