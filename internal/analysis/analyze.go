@@ -94,7 +94,7 @@ type group struct {
 	aa      int
 	// What the machine's noise means for the whole group.
 	refusal  string
-	warnings []string
+	warnings []disturbance
 }
 
 // groups keeps the order in which groups and cells appear.

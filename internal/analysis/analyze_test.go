@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -330,6 +331,19 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("the warnings do not tell why: %s", told)
 			}
 		})
+	}
+}
+
+// TestDisturbances sees that many groups give one warning of a kind, the worst.
+func TestDisturbances(t *testing.T) {
+	groups := []group{
+		{warnings: []disturbance{{metric: stealMetric, text: "a: little", size: 0.02}}},
+		{},
+		{warnings: []disturbance{{metric: stealMetric, text: "b: more", size: 0.05}, {metric: pressureMetrics[0], text: "b: pressed", size: 0.1}}},
+	}
+	want := []string{"b: more (the worst of 2 groups that were disturbed so)", "b: pressed"}
+	if got := disturbances(groups); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -61,10 +61,7 @@ type run struct {
 
 // surroundings is what must be known of one run of two.
 func (r run) surroundings(name string) []string {
-	texts := r.noteWarnings()
-	for _, g := range r.groups {
-		texts = append(texts, g.warnings...)
-	}
+	texts := append(r.noteWarnings(), disturbances(r.groups)...)
 	for i := range texts {
 		texts[i] = name + ": " + texts[i]
 	}

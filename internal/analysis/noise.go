@@ -90,9 +90,7 @@ func (in Input) disturbed(g group) string {
 
 // isNoiseMetric says that a metric is the machine's, not the cell's: that it
 // drifts is no news of the control.
-func isNoiseMetric(name string) bool {
-	return name == stealMetric || slices.Contains(pressureMetrics, name)
-}
+func isNoiseMetric(name string) bool { return slices.Contains(noiseMetrics(), name) }
 
 // stolen judges the CPU time that the hypervisor took during a group's trials.
 func (in Input) stolen(g group) finding {
@@ -103,7 +101,7 @@ func (in Input) stolen(g group) finding {
 	case wall < stealWall || share < stealWarned:
 		return finding{}
 	case share < stealRefused:
-		return finding{warning: g.name + ": " + what + "; intervals are wider for it"}
+		return finding{warning: g.name + ": " + what + "; intervals are wider for it", size: share}
 	}
 	return finding{refusal: capital(what) + fmt.Sprintf(", more than %s. Measure again when its other guests are quiet.", percent(stealRefused))}
 }
@@ -128,7 +126,7 @@ func (in Input) pressed(g group, metric string) finding {
 	case excess < pressureWarned:
 		return finding{}
 	case excess < pressureRefused:
-		return finding{warning: g.name + ": " + what + "; something else was running"}
+		return finding{warning: g.name + ": " + what + "; something else was running", size: excess}
 	}
 	return finding{refusal: capital(what) + ". Measure again when nothing else runs."}
 }
@@ -151,25 +149,67 @@ func (in Input) sums(g group, metric string, from, to int) (wall, sum float64) {
 }
 
 // noisy gathers what the machine's noise means for a group.
-func (in Input) noisy(g group) (refusal string, warnings []string) {
+func (in Input) noisy(g group) (refusal string, warnings []disturbance) {
 	refusal = in.disturbed(g)
-	found := []finding{in.stolen(g)}
-	for _, m := range pressureMetrics {
-		found = append(found, in.pressed(g, m))
-	}
-	for _, d := range found {
+	for _, m := range noiseMetrics() {
+		var d finding
+		if m == stealMetric {
+			d = in.stolen(g)
+		} else {
+			d = in.pressed(g, m)
+		}
 		refusal = firstOf(refusal, d.refusal)
 		if d.warning != "" {
-			warnings = append(warnings, d.warning)
+			warnings = append(warnings, disturbance{metric: m, text: d.warning, size: d.size})
 		}
 	}
 	return refusal, warnings
 }
 
+// noiseMetrics are those that tell of the machine, not of the cell.
+func noiseMetrics() []string { return append([]string{stealMetric}, pressureMetrics...) }
+
+// disturbance is a warning that a group's trials were disturbed, too little for a
+// refusal: by what, and by which part of the trials' time.
+type disturbance struct {
+	metric, text string
+	size         float64
+}
+
+// disturbances are the groups' warnings, one of each kind: the worst.
+func disturbances(groups []group) []string {
+	var out []string
+	for _, m := range noiseMetrics() {
+		var worst disturbance
+		n := 0
+		for _, g := range groups {
+			for _, d := range g.warnings {
+				if d.metric != m {
+					continue
+				}
+				if n++; n == 1 || d.size > worst.size {
+					worst = d
+				}
+			}
+		}
+		switch {
+		case n > 1:
+			out = append(out, fmt.Sprintf("%s (the worst of %d groups that were disturbed so)", worst.text, n))
+		case n == 1:
+			out = append(out, worst.text)
+		}
+	}
+	return out
+}
+
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// finding is a finding about the machine: neither text, or one of them.
-type finding struct{ refusal, warning string }
+// finding is a finding about the machine: neither text, or one of them; the part
+// of the time that a warning is about.
+type finding struct {
+	refusal, warning string
+	size             float64
+}
 
 // drift looks for a trend of the control over the run: Spearman's rank
 // correlation with time for its existence, the last third's median over the
@@ -251,7 +291,7 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 	if need := PlanBlocks(in.Alpha, most); most > 0 && in.Blocks > 0 && in.Blocks < need {
 		out = append(out, (&TooFewBlocks{Blocks: in.Blocks, Need: need, Cells: most, Alpha: in.Alpha}).Error())
 	}
-	return slices.Concat(out, refusals(claims.Tables), twinless(groups), in.noteWarnings())
+	return slices.Concat(out, refusals(claims.Tables), disturbances(groups), twinless(groups), in.noteWarnings())
 }
 
 // mostRefusals is how many groups' refusals are told one by one.

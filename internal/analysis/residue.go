@@ -21,6 +21,7 @@ type Provenance struct {
 	Host        string // name, or the hypervisor's where it is a guest
 	Image       string // digest of the workbench
 	Tool        string // tare's version
+	Compiler    string // of the programs that run inside targets
 	Mitigations map[string]string
 	Targets     map[string]string // version by target
 	Accels      map[string]string // what ran a virtual machine's CPU, by target: "kvm" or "tcg"
@@ -60,6 +61,7 @@ func Residue(a, b Provenance) []string {
 	differ("clock source", a.Clocksource, b.Clocksource, "set the same clock source for both")
 	differ("workbench image", a.Image, b.Image, "the same bits did not run: measure both with one image")
 	differ("version of tare", a.Tool, b.Tool, "measure both with one version")
+	differ("C compiler", a.Compiler, b.Compiler, "a difference may be the compiler's: measure both with tares that one compiler built")
 	differMaps("mitigation", a.Mitigations, b.Mitigations, "boot with the same mitigations", differ)
 	differMaps("version of", both(a.Targets, b.Targets), both(b.Targets, a.Targets), "a difference may be the version's, which is fine if that is the question", differ)
 	differMaps("guest kernel of", both(a.Guests, b.Guests), both(b.Guests, a.Guests), "a difference may be that kernel's: give both the same --kernel", differ)

@@ -83,9 +83,6 @@ func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compa
 	rule := rules{alpha: in.Alpha, margin: in.Margin, cells: len(present)}
 	drift := in.drift(j, control)
 	rule.refused = firstOf(j.group.refusal, drift.refusal)
-	if j.primary { // the group's, so told once
-		r.warnings = append(r.warnings, j.group.warnings...)
-	}
 	if !isNoiseMetric(j.metric.Name) {
 		r.warnings = append(r.warnings, drift.warning)
 	}

@@ -24,6 +24,7 @@ type build struct {
 	Go      string `json:"go"`
 	Module  string `json:"module,omitempty"`
 	Guest   string `json:"guest"` // digest of the programs that run inside targets
+	C       string `json:"c"`     // the compiler that built those
 }
 
 func versionCommand(env *Env) *cobra.Command {
@@ -41,7 +42,7 @@ func versionCommand(env *Env) *cobra.Command {
 				return env.printJSON(b)
 			}
 			fmt.Fprintf(env.Stdout, "tare %s %s/%s %s\n", b.Version, b.OS, b.Arch, b.Go)
-			for _, line := range [][2]string{{"commit", b.Commit}, {"module", b.Module}, {"guest", b.Guest}} {
+			for _, line := range [][2]string{{"commit", b.Commit}, {"module", b.Module}, {"guest", b.Guest}, {"built by", b.C}} {
 				if line[1] != "" {
 					fmt.Fprintln(env.Stdout, line[0], line[1])
 				}
@@ -60,6 +61,9 @@ func thisBuild(version string) (build, error) {
 		return b, err
 	}
 	b.Guest = digest
+	if b.C, err = guest.Compiler(); err != nil {
+		return b, err
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b, nil

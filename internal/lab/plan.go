@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarelab/tare/guest"
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/image"
@@ -74,8 +75,12 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err := canWatch(st); err != nil {
 		return nil, err
 	}
+	compiler, err := guest.Compiler()
+	if err != nil {
+		return nil, err
+	}
 	p := &Plan{Notes: l.notes, Manifest: store.Manifest{
-		Tool: l.config.Version, Command: l.config.Command, Created: time.Now().UTC(),
+		Tool: l.config.Version, Compiler: compiler, Command: l.config.Command, Created: time.Now().UTC(),
 		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(),
 	}}
 	if o.Seed != nil {
@@ -86,7 +91,6 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	}
 	m := &p.Manifest
 	if slices.ContainsFunc(m.Cells, p.many) {
-		var err error
 		if m.MissingCounters, err = probe.MissingCounters(); err != nil {
 			return nil, err
 		}
@@ -97,7 +101,6 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err := l.pilot(ctx, p); err != nil {
 		return nil, err
 	}
-	var err error
 	if p.Run, err = store.Create(l.config.StateDir, *m); err != nil {
 		return nil, err
 	}

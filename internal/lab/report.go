@@ -96,7 +96,7 @@ func provenance(m store.Manifest) analysis.Provenance {
 	p := analysis.Provenance{
 		Run: m.ID, Kernel: m.Host.Kernel + " " + m.Host.KernelBuild, CPU: m.Host.CPU, CPUs: strconv.Itoa(m.Host.CPUs),
 		Memory: units.BytesSize(float64(m.Host.Memory)), Governor: m.Host.Governor, Clocksource: m.Host.Clocksource,
-		Host: m.Host.Hostname, Image: m.Image, Tool: m.Tool, Mitigations: m.Host.Mitigations, Targets: map[string]string{},
+		Host: m.Host.Hostname, Image: m.Image, Tool: m.Tool, Compiler: m.Compiler, Mitigations: m.Host.Mitigations, Targets: map[string]string{},
 		Accels: map[string]string{}, Guests: map[string]string{},
 	}
 	for name, facts := range m.Targets {

@@ -25,9 +25,10 @@ type Manifest struct {
 	Schema      int                        `json:"schema"`
 	ID          string                     `json:"id"` // of the run: time and study, unique in the store
 	Created     time.Time                  `json:"created"`
-	Tool        string                     `json:"tool"`  // tare's version
-	Study       study.Study                `json:"study"` // as expanded and defaulted
-	Seed        uint64                     `json:"seed"`  // of the schedule's order
+	Tool        string                     `json:"tool"`               // tare's version
+	Compiler    string                     `json:"compiler,omitempty"` // of the C programs that run inside targets
+	Study       study.Study                `json:"study"`              // as expanded and defaulted
+	Seed        uint64                     `json:"seed"`               // of the schedule's order
 	Cells       []study.Cell               `json:"cells"`
 	Metrics     map[string][]sample.Metric `json:"metrics"` // by workload name, in the order of display; the general ones (wall, ready, ...) included
 	Host        hostinfo.Host              `json:"host"`

@@ -15,6 +15,9 @@ const own: Record<string, (page: Page) => HTMLElement[]> = {
   stacks: flames("stacks"),
 };
 
+// openTables is how many tables of a study that stands for itself are not folded.
+const openTables = 3;
+
 // study is the part of the page that a study has for itself.
 export function study(page: Page, s: Section): HTMLElement {
   return section(
@@ -25,7 +28,7 @@ export function study(page: Page, s: Section): HTMLElement {
     ...rows(s.figures ?? []).map((r) => h("div", { class: r.length > 1 ? "pair" : "alone" }, ...r.map((f) => figure(f, r)))),
     ...(s.claims.rows?.length ? [h("h3", { id: `${s.id}-claims` }, s.claims.title), claimsTable(s.claims)] : []),
     s.note ? h("p", { class: "note" }, s.note) : null,
-    ...(s.tables ?? []).map((t) => h("details", { open: !s.alone }, h("summary", {}, t.title), grid(t))),
+    ...(s.tables ?? []).map((t) => h("details", { open: !s.alone || (s.tables ?? []).length <= openTables }, h("summary", {}, t.title), grid(t))),
   );
 }
 
