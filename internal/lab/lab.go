@@ -16,6 +16,7 @@ import (
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/vmm"
 )
 
 // Config is what the laboratory needs of the outside world.
@@ -62,8 +63,18 @@ type Lab struct {
 	notes   []string // what the user should know
 }
 
-// Open sweeps what dead sessions left, and opens one. Close ends it.
+// Open sweeps what dead sessions left, and opens one. Close ends it. A kernel of
+// the user's that is none for this machine is an *InputError.
 func Open(ctx context.Context, config Config) (*Lab, error) {
+	if file := config.Guest.Kernel; file != "" {
+		k, err := vmm.Inspect(file)
+		if err == nil {
+			err = k.Fits()
+		}
+		if err != nil {
+			return nil, &InputError{fmt.Errorf("--kernel: %w", err)}
+		}
+	}
 	_, unswept := Sweep(config.StateDir)
 	s, err := newSession(config.StateDir)
 	if err != nil {

@@ -121,6 +121,9 @@ func (k *Kernel) inspectELF(data []byte) error {
 		return fmt.Errorf("it is for %v", f.Machine)
 	}
 	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return errors.New("it is a program, and no kernel")
+		}
 		if p.Type != elf.PT_NOTE {
 			continue
 		}

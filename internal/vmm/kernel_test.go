@@ -3,6 +3,7 @@ package vmm
 import (
 	"bytes"
 	"compress/gzip"
+	"debug/elf"
 	"encoding/binary"
 	"os"
 	"path/filepath"
@@ -142,6 +143,8 @@ func TestInspect(t *testing.T) {
 		binary.LittleEndian.PutUint16(data[0x84:], machine)
 		return data
 	}
+	program := elfKernel(62, pvhNote)
+	program[binary.LittleEndian.Uint64(program[0x20:])] = byte(elf.PT_INTERP) // the type of the first segment
 	arm := make([]byte, 8192)
 	copy(arm[56:], "ARM\x64")
 	for name, c := range map[string]struct {
@@ -158,6 +161,7 @@ func TestInspect(t *testing.T) {
 		"LoongArch Image":   {pe(0x6264, ""), Image, "loong64", ""},
 		"LoongArch zboot":   {pe(0x6264, "zimg"), ZBoot, "loong64", ""},
 		"EFI of something":  {pe(0x1234, ""), "", "", "machine type 0x1234"},
+		"Linux program":     {program, "", "", "a program, and no kernel"},
 		"DOS program":       {append([]byte("MZ"), make([]byte, 8192)...), "", "", "neither a kernel nor an EFI program"},
 		"gzip":              {append([]byte{0x1f, 0x8b}, make([]byte, 8192)...), "", "", "gzip file: unpack it"},
 		"text":              {[]byte(strings.Repeat("#!/bin/sh\n", 500)), "", "", `begins with "#!/bin/s"`},
