@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -85,13 +86,16 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 	if err != nil {
 		fresh = true
 	}
+	if fresh {
+		l.forget(drivers)
+	}
 	known := l.readChecks()
 	findings := make([]Finding, len(drivers))
 	var all sync.WaitGroup
 	turn := make(chan struct{}, proofsPerCPU*runtime.NumCPU())
 	for i, d := range drivers {
 		c, ok := known[d.Name()]
-		if !fresh && ok && c.holds() && c.Tool == tool && c.Boot == boot && c.Root == l.Target.Root && c.Guest == l.Target.Guest && sameBinary(d, c.Facts) {
+		if !fresh && ok && c.holds() && c.Tool == tool && c.Boot == boot && c.Root == l.Target.Root && c.Guest == l.Target.Guest && sameBinary(d, c.Facts) && !stale(d, c.Facts) {
 			findings[i] = Finding{Target: d.Name(), Facts: c.Facts, Cached: true, Err: c.err()}
 			continue
 		}
@@ -175,6 +179,25 @@ func (l *Lab) writeChecks(known map[string]cached) {
 	}
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
 		l.notes = append(l.notes, "the cache of checks could not be written: "+err.Error())
+	}
+}
+
+// stale asks a driver that knows what its check depended on beside its binary.
+func stale(d target.Driver, found target.Facts) bool {
+	s, ok := d.(interface{ Stale(target.Facts) bool })
+	return ok && s.Stale(found)
+}
+
+// forget has drivers drop what they keep of their own checks.
+func (l *Lab) forget(drivers []target.Driver) {
+	for _, d := range drivers {
+		f, ok := d.(interface{ Forget() error })
+		if !ok {
+			continue
+		}
+		if err := f.Forget(); err != nil {
+			l.notes = append(l.notes, fmt.Sprintf("what is kept of %s could not be removed: %v", d.Name(), err))
+		}
 	}
 }
 

@@ -14,7 +14,16 @@ import (
 type refusing struct {
 	*fake.Driver
 	facts target.Facts
+	stale bool // what its check depended on has changed
 	asked int
+	wiped int
+}
+
+func (r *refusing) Stale(target.Facts) bool { return r.stale }
+
+func (r *refusing) Forget() error {
+	r.wiped++
+	return nil
 }
 
 func (r *refusing) Check(context.Context) (target.Facts, error) {
@@ -22,7 +31,8 @@ func (r *refusing) Check(context.Context) (target.Facts, error) {
 	return r.facts, &target.CannotError{Target: "fake", Lacks: "a guest that runs"}
 }
 
-// A failure that was seen twice is believed while the binary is the same.
+// A failure that was seen twice is believed while the binary is the same, and what
+// else the driver knows of. A driver keeps nothing of its own where all is asked anew.
 func TestFailuresAreKept(t *testing.T) {
 	digest, err := sys.FileDigest("/proc/self/exe")
 	if err != nil {
@@ -30,21 +40,26 @@ func TestFailuresAreKept(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		digest string
+		stale  bool
 		fresh  bool
 		asked  int // of four times
 	}{
-		"the same binary":  {digest, false, 2},
-		"another binary":   {"sha256:0", false, 4},
-		"no binary at all": {"", false, 4},
-		"proven anew":      {digest, true, 4},
+		"the same binary":    {digest, false, false, 2},
+		"another binary":     {"sha256:0", false, false, 4},
+		"no binary at all":   {"", false, false, 4},
+		"proven anew":        {digest, false, true, 4},
+		"other surroundings": {digest, true, false, 4},
 	} {
 		l := &Lab{config: Config{StateDir: t.TempDir()}, session: &session{name: "s0"}}
-		d := &refusing{Driver: fake.New("fake", nil), facts: target.Facts{Path: "/proc/self/exe", Digest: c.digest}}
+		d := &refusing{Driver: fake.New("fake", nil), facts: target.Facts{Path: "/proc/self/exe", Digest: c.digest}, stale: c.stale}
 		for range 4 {
 			var cannot *target.CannotError
 			if f := l.Check(t.Context(), []target.Driver{d}, c.fresh); !errors.As(f[0].Err, &cannot) {
 				t.Errorf("%s: %+v", name, f[0])
 			}
+		}
+		if (d.wiped == 4) != c.fresh {
+			t.Errorf("%s: forgot %d times", name, d.wiped)
 		}
 		if d.asked != c.asked {
 			t.Errorf("%s: proven %d times of 4, not %d", name, d.asked, c.asked)

@@ -162,6 +162,12 @@ func (d *Driver) Locate() (string, error) {
 	return "", nil
 }
 
+// Stale asks the inner driver whether what a check found still holds.
+func (d *Driver) Stale(found target.Facts) bool {
+	s, ok := d.inner.(interface{ Stale(target.Facts) bool })
+	return ok && s.Stale(found)
+}
+
 // Check proves by use that a client reaches its server on this path.
 func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 	facts, err := d.proof.check(ctx, d.inner)

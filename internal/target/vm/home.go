@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,10 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/tarelab/tare/internal/image"
-	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/vmm"
 )
@@ -25,19 +21,20 @@ import (
 // home keeps what guests are made of, between instances and between processes:
 // kernels, initial file systems by digest, and what was proven of KVM.
 type home struct {
-	lab target.Lab
-	dir string
+	lab    target.Lab
+	dir    string
+	device string // /dev/kvm
 
 	kernels sync.Mutex // one fetch at a time
 	stock   *vmm.Stock
 	builds  sync.Mutex // guards prints, and one build at a time
 	prints  map[string]string
-	proofs  sync.Mutex // guards proven, and one proof at a time
-	proven  map[string]proof
+	proofs  sync.Mutex       // guards proven, and one proof at a time
+	proven  map[string]proof // by VMM and kernel: while a process lives, one acceleration
 }
 
 func newHome(lab target.Lab) *home {
-	return &home{lab: lab, dir: filepath.Join(lab.CacheDir, "guests"), prints: map[string]string{}, proven: map[string]proof{}}
+	return &home{lab: lab, dir: filepath.Join(lab.CacheDir, "guests"), device: "/dev/kvm", prints: map[string]string{}, proven: map[string]proof{}}
 }
 
 // guestKernel is a kernel, and where its modules are.
@@ -251,140 +248,4 @@ func sweep(dir string) error {
 		}
 	}
 	return nil
-}
-
-// proof is what was found of KVM with one VMM and one kernel.
-type proof struct {
-	Accel vmm.Accel `json:"accel"`
-	Why   string    `json:"why,omitempty"` // why not KVM
-}
-
-// acceleration is KVM where a guest was seen to boot with it since this boot of
-// the host; else TCG, with the reason, or a CannotError for a VMM without it.
-func (h *home) acceleration(ctx context.Context, d *Driver, path string, g guestKernel) (vmm.Accel, string, error) {
-	p, err := h.proof(ctx, d, path, g)
-	if err != nil {
-		return "", "", err
-	}
-	if p.Accel == vmm.KVM || d.vmm.Emulates {
-		return p.Accel, p.Why, nil
-	}
-	return "", p.Why, d.cannot("a machine whose KVM runs guests: bare metal, or nested virtualization", "%s needs KVM: %s", d.vmm.Binary, p.Why)
-}
-
-func (h *home) proof(ctx context.Context, d *Driver, path string, g guestKernel) (proof, error) {
-	if why := deviceLacks(); why != "" {
-		return proof{vmm.TCG, why}, nil // told at once, and may change at any time
-	}
-	h.proofs.Lock()
-	defer h.proofs.Unlock()
-	key, err := proofKey(path, h.lab.InitPath, g.kernel.Digest)
-	if err != nil {
-		return proof{}, target.Labf("acceleration: %w", err)
-	}
-	if p, ok := h.proven[key]; ok {
-		return p, nil
-	}
-	file := filepath.Join(h.dir, "kvm", key+".json")
-	var p proof
-	if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &p) == nil && p.Accel != "" {
-		h.proven[key] = p
-		return p, nil
-	}
-	if p, err = h.prove(ctx, d, path, g); err != nil {
-		return p, err
-	}
-	h.proven[key] = p
-	text, err := json.Marshal(p)
-	if err == nil {
-		err = errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644))
-	}
-	if err != nil {
-		return p, target.Labf("keep the proof of KVM: %w", err)
-	}
-	return p, nil
-}
-
-// proofKey names a proof by all that it holds for.
-func proofKey(path, agent, kernel string) (string, error) {
-	program, err := sys.FileDigest(path)
-	if err != nil {
-		return "", err
-	}
-	if agent, err = sys.FileDigest(agent); err != nil {
-		return "", err
-	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(fmt.Append(boot, program, agent, kernel, os.Geteuid()))
-	return hex.EncodeToString(sum[:]), nil
-}
-
-// deviceLacks says why /dev/kvm cannot be opened, "" where it can.
-func deviceLacks() string {
-	fd, err := unix.Open("/dev/kvm", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	switch {
-	case err == nil:
-		_ = unix.Close(fd) // nothing was written
-		return ""
-	case errors.Is(err, unix.ENOENT):
-		return "/dev/kvm is not there (modprobe kvm_intel or kvm_amd; inside a VM, nested virtualization)"
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return "this user may not open /dev/kvm (join the group kvm)"
-	}
-	return "/dev/kvm: " + err.Error()
-}
-
-// proofPatience is what a small guest may take on a CPU that runs it: a second
-// would do, and a busy machine gets several.
-var proofPatience = map[vmm.Mark]time.Duration{
-	vmm.MarkReady: 5 * time.Second, vmm.MarkFirstByte: 3 * time.Second, vmm.MarkKernel: 2 * time.Second,
-	vmm.MarkInit: 10 * time.Second, vmm.MarkAgent: 5 * time.Second,
-}
-
-// prove boots a guest without a root of its own under KVM and waits for the
-// agent's hello: a kernel, a first process and its system calls have then run.
-func (h *home) prove(ctx context.Context, d *Driver, path string, g guestKernel) (proof, error) {
-	initrd, err := h.initramfs(ctx, g, "", "")
-	if err != nil {
-		return proof{}, err
-	}
-	dir, err := os.MkdirTemp(h.lab.RunDir, target.Label+"-kvm-")
-	if err != nil {
-		return proof{}, target.Labf("prove KVM: %w", err)
-	}
-	defer func() { err = errors.Join(err, sys.RemoveTree(dir)) }()
-	m, err := vmm.New(ctx, vmm.Config{
-		VMM: d.vmm, Path: path, Dir: dir, Launcher: h.lab.LaunchPath, Patience: proofPatience, Mark: func(vmm.Mark) {},
-		Machine: vmm.Machine{Kernel: g.kernel, Initrd: initrd, Append: parameters(nil), CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true},
-	})
-	if err != nil {
-		return proof{}, err
-	}
-	i := &instance{driver: d, vm: m, off: offTime, mark: func(target.Phase) {}}
-	failed := m.Start()
-	if failed == nil {
-		stop := context.AfterFunc(ctx, func() { _ = m.Kill() })
-		defer stop()
-		_, failed = i.meet()
-	}
-	why := ""
-	if failed != nil {
-		why = "no guest reaches user mode under KVM here: " + firstLine(m.Explain(failed))
-	}
-	if err := errors.Join(ctx.Err(), i.Close()); err != nil {
-		return proof{}, err
-	}
-	if failed != nil {
-		return proof{vmm.TCG, why}, nil
-	}
-	return proof{Accel: vmm.KVM}, nil
-}
-
-// firstLine is an error without the console's lines.
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return strings.TrimSuffix(line, ", and the console ends:")
 }

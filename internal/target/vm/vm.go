@@ -149,6 +149,24 @@ func (d *Driver) accelerated(ctx context.Context, path string, g guestKernel, no
 	return err
 }
 
+// Stale reports whether a check found another acceleration than what is known now,
+// or nothing is known any more: a failure does not hold for ever.
+func (d *Driver) Stale(found target.Facts) bool {
+	accel := vmm.KVM
+	if found.Notes[target.NoteNoKVM] != "" {
+		accel = vmm.TCG
+	} else if found.Notes[target.NoteAccel] == "" {
+		return false // it came to no proof
+	}
+	d.home.proofs.Lock()
+	defer d.home.proofs.Unlock()
+	p, _, err := d.home.remembered(found.Path, found.Notes[target.NoteGuestKernel])
+	return err != nil || p.Accel != accel
+}
+
+// Forget has the acceleration proven anew.
+func (d *Driver) Forget() error { return d.home.forget() }
+
 // brief is an error without the console's lines: a table has no room for them.
 type brief struct{ err error }
 
