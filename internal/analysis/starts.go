@@ -20,6 +20,7 @@ type StartsInput struct {
 	Image     string            // the user's own whose command was started, "" for tare's
 	Held      map[string]bool   // workloads that hold their instances
 	Missing   map[string]string // counters that the machine lacks, with the reason
+	Unread    map[string]string // by target, what of its CPU time nobody could read
 	Seed      uint64
 }
 
@@ -44,8 +45,9 @@ type StartsClaims struct {
 type StartsCurve struct {
 	Workload    string        `json:"workload"`
 	Target      string        `json:"target"`
-	Concurrency int           `json:"concurrency"` // 0: all at once
-	Points      []StartsPoint `json:"points"`      // by rising N
+	Concurrency int           `json:"concurrency"`      // 0: all at once
+	Unread      string        `json:"unread,omitempty"` // what its CPU time lacks, because nobody could read it
+	Points      []StartsPoint `json:"points"`           // by rising N
 	Elapsed     *Laws         `json:"elapsed,omitempty"`
 	CPU         *Laws         `json:"cpu,omitempty"`
 	NoLaw       string        `json:"noLaw,omitempty"` // why there are no laws
@@ -81,11 +83,13 @@ type StartsPoint struct {
 }
 
 // StartsShares are the parts of elapsed time, in the order of display. Own and
-// Others add up to what the CPUs did, and with Idle to 1; the others are times in
-// which some task waited, and overlap.
+// Others add up to what the CPUs did, for which Busy stands where the two are not
+// told apart; in each trial they add up to 1 with Idle. The last two are times
+// in which some task waited, and overlap.
 const (
 	ShareOwn    = "own"    // CPU time of the instances, their runtimes, clients and daemons, by that of all CPUs
 	ShareOthers = "others" // CPU time of everything else on the machine
+	ShareBusy   = "busy"   // CPU time of both, where that of the instances could not be read, or not all of it
 	ShareIdle   = "idle"   // time that no CPU explains
 	ShareQueue  = "queue"  // some task of the instances waited for a CPU
 	ShareIO     = "io"     // ... for I/O
@@ -116,11 +120,11 @@ func Starts(in StartsInput) StartsClaims {
 		one := g[0]
 		switch over := spread(g); {
 		case in.Held[one.Workload]:
-			out.Held = append(out.Held, StartsCurve{Workload: one.Workload, Target: one.Target, Concurrency: one.Concurrency, Points: cells})
+			out.Held = append(out.Held, StartsCurve{Workload: one.Workload, Target: one.Target, Concurrency: one.Concurrency, Unread: in.Unread[one.Target], Points: cells})
 		case over:
 			out.Scaling = append(out.Scaling, scalingOf(one, cells, in.Seed))
 		default:
-			out.Curves = append(out.Curves, curveOf(one, cells, in.Seed))
+			out.Curves = append(out.Curves, curveOf(one, cells, in))
 		}
 	}
 	out.Claims = startsClaims(out)
@@ -130,8 +134,9 @@ func Starts(in StartsInput) StartsClaims {
 
 // startsPoints are the points of all cells, by the cells' ids.
 func startsPoints(in StartsInput) map[string]*StartsPoint {
-	points := map[string]*StartsPoint{}
+	points, unread := map[string]*StartsPoint{}, map[string]bool{}
 	for _, c := range in.Cells {
+		unread[c.ID] = in.Unread[c.Target] != ""
 		points[c.ID] = &StartsPoint{N: c.Copies, Concurrency: c.Concurrency, Values: map[string]Estimate{}, blocks: map[string][]float64{}}
 	}
 	records := slices.Clone(in.Records)
@@ -148,7 +153,7 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 			for metric, values := range r.Values {
 				p.blocks[metric] = append(p.blocks[metric], mean(values))
 			}
-			for share, value := range startsShares(r.Values, in.CPUs) {
+			for share, value := range startsShares(r.Values, in.CPUs, unread[r.Cell]) {
 				p.blocks["share-"+share] = append(p.blocks["share-"+share], value)
 			}
 		}
@@ -201,8 +206,9 @@ func overBlocks(values []float64) Estimate {
 	return e
 }
 
-// startsShares takes one trial's elapsed time apart.
-func startsShares(values map[string][]float64, cpus int) map[string]float64 {
+// startsShares takes one trial's elapsed time apart. What the instances used is
+// told apart from what others did where all of it was read.
+func startsShares(values map[string][]float64, cpus int, unread bool) map[string]float64 {
 	elapsed := sum(values["elapsed"])
 	if elapsed <= 0 || cpus < 1 {
 		return nil
@@ -210,12 +216,14 @@ func startsShares(values map[string][]float64, cpus int) map[string]float64 {
 	shares := map[string]float64{}
 	if machine, known := values["machine-cpu"]; known {
 		all := sum(machine) + sum(values["tare-cpu"])
-		own := min(sum(values["cpu"])+sum(values["daemon-cpu"]), all)
 		whole := elapsed * float64(cpus)
-		// The probes' window is a little longer than elapsed.
-		scale := min(1, whole/max(whole, all))
-		shares[ShareOwn] = own * scale / whole
-		shares[ShareOthers] = (all - own) * scale / whole
+		scale := 1 / max(whole, all) // the probes' window is a little longer than elapsed
+		if used, read := values["cpu"]; read && !unread {
+			own := min(sum(used)+sum(values["daemon-cpu"]), all)
+			shares[ShareOwn], shares[ShareOthers] = own*scale, (all-own)*scale
+		} else {
+			shares[ShareBusy] = all * scale
+		}
 		shares[ShareIdle] = idleShare(whole, all)
 	}
 	for share, metric := range map[string]string{ShareQueue: "group-cpu-pressure", ShareIO: "group-io-pressure"} {
@@ -323,9 +331,9 @@ func cpuMetric(points []StartsPoint) string {
 	return "cpu"
 }
 
-func curveOf(c study.Cell, points []StartsPoint, seed uint64) StartsCurve {
-	curve := StartsCurve{Workload: c.Workload, Target: c.Target, Concurrency: c.Concurrency, Points: points}
-	cpu := cpuMetric(points)
+func curveOf(c study.Cell, points []StartsPoint, in StartsInput) StartsCurve {
+	curve := StartsCurve{Workload: c.Workload, Target: c.Target, Concurrency: c.Concurrency, Unread: in.Unread[c.Target], Points: points}
+	cpu, seed := cpuMetric(points), in.Seed
 	if laws, err := FitLaws(levelsOf(points, "elapsed", instancesOf), seed); err == nil {
 		curve.Elapsed = &laws
 	} else {

@@ -97,12 +97,36 @@ func TestStartsSharesAddUp(t *testing.T) {
 		}
 	}
 	// A window that is longer than elapsed does not make more than all.
-	over := startsShares(map[string][]float64{"elapsed": {1}, "machine-cpu": {2.2}, "cpu": {1.1}}, 2)
+	over := startsShares(map[string][]float64{"elapsed": {1}, "machine-cpu": {2.2}, "cpu": {1.1}}, 2, false)
 	if over[ShareIdle] != 0 || math.Abs(over[ShareOwn]-0.5) > 1e-9 || math.Abs(over[ShareOwn]+over[ShareOthers]-1) > 1e-9 {
 		t.Errorf("%v", over)
 	}
-	if none := startsShares(map[string][]float64{"elapsed": {1}}, 2); len(none) != 0 {
+	if none := startsShares(map[string][]float64{"elapsed": {1}}, 2, false); len(none) != 0 {
 		t.Errorf("without counters %v", none)
+	}
+}
+
+// What nobody could read of the instances' CPU time is not called others'.
+func TestStartsSharesNotRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		values map[string][]float64
+		unread bool
+	}{
+		"no group was read":         {map[string][]float64{"elapsed": {1}, "machine-cpu": {1.5}}, false},
+		"the payload's group alone": {map[string][]float64{"elapsed": {1}, "machine-cpu": {1.5}, "cpu": {0.1}}, true},
+	} {
+		got := startsShares(c.values, 2, c.unread)
+		_, own := got[ShareOwn]
+		_, others := got[ShareOthers]
+		if own || others || got[ShareBusy] != 0.75 || got[ShareIdle] != 0.25 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	in := syntheticStarts(t, func(n float64) float64 { return 0.02 * n }, func(n float64) float64 { return 0.01 * n }, usl)
+	in.Unread = map[string]string{"box": "daemons"}
+	s := Starts(in)
+	if c := s.Curves[0]; c.Unread != "daemons" || !strings.Contains(s.Findings[0], "for the containers and others, not told apart") {
+		t.Errorf("%q: %q", c.Unread, s.Findings[0])
 	}
 }
 

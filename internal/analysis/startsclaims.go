@@ -168,8 +168,11 @@ func curveFinding(c StartsCurve) string {
 		text += fmt.Sprintf(" Elapsed time grows %s, CPU time %s.", describeLaw(*c.Elapsed), describeLaw(*c.CPU))
 	}
 	if idle, known := last.Shares[ShareIdle]; known {
-		text += fmt.Sprintf(" Of what the CPUs could do in that time they did %s for the containers and %s for others; %s stood idle, which no CPU explains.",
-			percent(last.Shares[ShareOwn]), percent(last.Shares[ShareOthers]), percent(idle))
+		did := fmt.Sprintf("they did %s for the containers and %s for others", percent(last.Shares[ShareOwn]), percent(last.Shares[ShareOthers]))
+		if busy, together := last.Shares[ShareBusy]; together {
+			did = fmt.Sprintf("they did %s for the containers and others, not told apart", percent(busy))
+		}
+		text += fmt.Sprintf(" Of what the CPUs could do in that time %s; %s stood idle, which no CPU explains.", did, percent(idle))
 	}
 	return text
 }

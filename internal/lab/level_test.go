@@ -149,6 +149,11 @@ func TestBusy(t *testing.T) {
 			t.Errorf("%v: %q", c.values, got)
 		}
 	}
+	one := values(2, 0.9, 0.5) // of many, one after another
+	one[workload.Elapsed] = []float64{4}
+	if got := judge(one); len(got) > 0 {
+		t.Errorf("of 4 s of four CPUs others used 1.1: %q", got)
+	}
 	daemon := values(2, 0.9, 1)
 	daemon[probe.DaemonCPU] = []float64{1}
 	if got := judge(daemon); len(got) > 0 {

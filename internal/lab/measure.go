@@ -17,6 +17,7 @@ import (
 	"github.com/tarelab/tare/internal/schedule"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/trial"
 	"github.com/tarelab/tare/internal/workload"
 )
@@ -40,6 +41,7 @@ func (l *Lab) Measure(ctx context.Context, p *Plan, observe func(Event)) error {
 func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 	runner := l.runner(p.Run)
 	runner.Keep = p.Run.KeepLog
+	judge := runner.Judge
 	if err := keepBootLogs(ctx, p); err != nil {
 		return err
 	}
@@ -57,6 +59,10 @@ func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 			Done: len(done), Left: pace.left(),
 		}
 		observe(e)
+		runner.Judge = judge
+		if p.Manifest.Targets[e.Cell.Target].Notes[target.NoteUnread] != "" {
+			runner.Judge = nil // its own would be told as others'
+		}
 		began := trial.Now()
 		record, err := runner.Run(ctx, l.job(p, t))
 		if err != nil {
@@ -95,6 +101,9 @@ const (
 func busy(cpus int) func(map[string][]float64) []string {
 	return func(values map[string][]float64) []string {
 		all, own, wall := values[probe.MachineCPU], values[workload.CPU], values[workload.Wall]
+		if elapsed := values[workload.Elapsed]; len(elapsed) > 0 {
+			wall = elapsed // of many instances, of which single ones took less
+		}
 		if len(all) == 0 || len(own) == 0 || len(wall) == 0 || slices.Max(wall) < busyWall {
 			return nil
 		}

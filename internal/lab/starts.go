@@ -3,6 +3,7 @@ package lab
 import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/workload"
 	"github.com/tarelab/tare/published"
 )
@@ -29,8 +30,12 @@ func startsClaims(run *store.Run, claims *analysis.Claims) error {
 	for _, w := range m.Study.Workloads {
 		held[w.Name] = w.Kind == workload.KindHold
 	}
+	unread := map[string]string{}
+	for name, facts := range m.Targets {
+		unread[name] = facts.Notes[target.NoteUnread]
+	}
 	starts := analysis.Starts(analysis.StartsInput{
-		Cells: m.Cells, Records: records, Published: p, CPUs: m.Host.CPUs, Held: held, Image: m.ImageSource, Missing: m.MissingCounters, Seed: m.Seed,
+		Cells: m.Cells, Records: records, Published: p, CPUs: m.Host.CPUs, Held: held, Image: m.ImageSource, Missing: m.MissingCounters, Unread: unread, Seed: m.Seed,
 	})
 	claims.Starts = &starts
 	return nil

@@ -44,6 +44,15 @@ func startsNote(s *analysis.StartsClaims) string {
 	if !anyValue(s.Curves, "run-queue-wait") {
 		note += " This kernel has no schedstats, so that waits on run queues are told by PSI alone."
 	}
+	unread := map[string]string{}
+	for _, c := range s.Curves {
+		if c.Unread != "" {
+			unread[c.Target] = c.Unread
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(unread)) {
+		note += fmt.Sprintf(" Of %s nobody can read the CPU time of the %s: what the CPUs did for its containers is not told apart from what they did for others.", name, unread[name])
+	}
 	if s.Image != "" {
 		note += " " + imageNote(s)
 	}
@@ -163,21 +172,42 @@ func times(v float64) string {
 	return number(v, max(decimals(v, v/1000), 0))
 }
 
-// timeParts are the parts of elapsed time that are shown, with their names.
-var timeParts = []struct{ share, name string }{
-	{analysis.ShareOwn, "the containers' CPU"}, {analysis.ShareOthers, "others' CPU"}, {analysis.ShareIdle, "no CPU"},
+// timeShare is a part of elapsed time with its name in a table, or a figure.
+type timeShare struct{ share, name string }
+
+// timeParts are the parts of elapsed time that add up to all of it.
+var timeParts = []timeShare{
+	{analysis.ShareOwn, "the containers' CPU"}, {analysis.ShareOthers, "others' CPU"}, {analysis.ShareBusy, "CPU, not told whose"}, {analysis.ShareIdle, "no CPU"},
+}
+
+var timeColumns = []timeShare{
+	{analysis.ShareOwn, "CPU, containers'"}, {analysis.ShareOthers, "CPU, others'"}, {analysis.ShareBusy, "CPU, not told whose"},
+	{analysis.ShareIdle, "no CPU"}, {analysis.ShareQueue, "some waited for a CPU"}, {analysis.ShareIO, "some waited for I/O"},
+}
+
+// shared are the parts that some point has.
+func shared(parts []timeShare, curves []analysis.StartsCurve) []timeShare {
+	return slices.DeleteFunc(slices.Clone(parts), func(t timeShare) bool {
+		return !slices.ContainsFunc(curves, func(c analysis.StartsCurve) bool {
+			return slices.ContainsFunc(c.Points, func(p analysis.StartsPoint) bool { _, known := p.Shares[t.share]; return known })
+		})
+	})
 }
 
 func timeGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "Where the elapsed time goes", Head: []string{"target", "containers", "CPU, containers'", "CPU, others'", "no CPU", "some waited for a CPU", "some waited for I/O"}}
+	g := shownGrid{Title: "Where the elapsed time goes", Head: []string{"target", "containers"}}
+	columns := shared(timeColumns, s.Curves)
+	for _, c := range columns {
+		g.Head = append(g.Head, c.name)
+	}
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
 			if p.Shares == nil {
 				continue
 			}
 			row := []string{c.Target, strconv.Itoa(p.N)}
-			for _, share := range []string{analysis.ShareOwn, analysis.ShareOthers, analysis.ShareIdle, analysis.ShareQueue, analysis.ShareIO} {
-				v, known := p.Shares[share]
+			for _, column := range columns {
+				v, known := p.Shares[column.share]
 				if !known {
 					row = append(row, missing)
 					continue
@@ -202,6 +232,10 @@ func eachGrid(s *analysis.StartsClaims) shownGrid {
 			}
 			row := []string{c.Target, strconv.Itoa(p.N), Quantity(under.Value, sample.Seconds)}
 			for _, metrics := range [][]string{{"cpu", "daemon-cpu"}, {"run-queue-wait"}, {"lock-wait"}} {
+				if c.Unread != "" && metrics[0] == "cpu" {
+					row = append(row, missing)
+					continue
+				}
 				row = append(row, eachOf(p, metrics))
 			}
 			g.Rows = append(g.Rows, row)
@@ -481,7 +515,7 @@ func timeFigure(s *analysis.StartsClaims) []figure {
 				continue
 			}
 			b := bar{Name: fmt.Sprintf("%s, %d", c.Target, p.N), Look: lookMeasured}
-			for _, piece := range timeParts {
+			for _, piece := range shared(timeParts, s.Curves) {
 				b.Parts = append(b.Parts, part{piece.name, 100 * p.Shares[piece.share]})
 			}
 			f.Bars = append(f.Bars, b)

@@ -291,6 +291,10 @@ const (
 	NoteGuestKernel = "kernel-digest" // of the guest's kernel
 )
 
+// NoteUnread is the key of Facts.Notes for what of a target's CPU time nobody can
+// read: of a user's own engine, all that is in no group of tare's.
+const NoteUnread = "unread"
+
 // Properties are a driver's quirks that tests and plans must know.
 type Properties struct {
 	Family      string        // "host", "native", "oci", "engine", "vm"

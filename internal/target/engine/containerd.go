@@ -246,7 +246,9 @@ func (d *containerdDriver) Check(ctx context.Context) (target.Facts, error) {
 	if d.handler.binary != "" {
 		facts.Notes["runtime"] = d.handler.binary
 	}
-	if d.engine.private != nil {
+	if d.engine.private == nil {
+		facts.Notes[target.NoteUnread] = unread
+	} else {
 		facts.Notes["engine"] = "private"
 		if facts.Path, err = d.Locate(); err != nil {
 			return facts, err

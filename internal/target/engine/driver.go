@@ -75,7 +75,9 @@ func (d *Driver) check(ctx context.Context, proven target.Driver) (target.Facts,
 	if d.runtime == "" {
 		facts.Notes["runtime"] = info.Info.DefaultRuntime
 	}
-	if d.engine.private != nil {
+	if d.engine.private == nil {
+		facts.Notes[target.NoteUnread] = unread
+	} else {
 		facts.Notes["engine"] = "private"
 		if facts.Path, err = d.Locate(); err != nil {
 			return facts, err

@@ -120,7 +120,7 @@ func inOwn(t *testing.T, c *client.Client, name, groups string) {
 	lab.PrivateEngines = false
 	d := named(t, lab, name)
 	facts, err := d.Check(t.Context())
-	if err != nil || !strings.HasPrefix(facts.Notes["engine"], "the user's own at ") || facts.Notes["cgroups"] != groups {
+	if err != nil || !strings.HasPrefix(facts.Notes["engine"], "the user's own at ") || facts.Notes["cgroups"] != groups || facts.Notes[target.NoteUnread] == "" {
 		t.Fatalf("%v: %v", facts.Notes, err)
 	}
 	trees, err := sys.Cgroups()
