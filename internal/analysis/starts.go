@@ -84,12 +84,13 @@ type StartsPoint struct {
 
 // StartsShares are the parts of elapsed time, in the order of display. Own and
 // Others add up to what the CPUs did, for which Busy stands where the two are not
-// told apart; in each trial they add up to 1 with Idle. The last two are times
-// in which some task waited, and overlap.
+// told apart; in each trial they add up to 1 with Stolen and Idle. The last two
+// are times in which some task waited, and overlap.
 const (
 	ShareOwn    = "own"    // CPU time of the instances, their runtimes, clients and daemons, by that of all CPUs
 	ShareOthers = "others" // CPU time of everything else on the machine
 	ShareBusy   = "busy"   // CPU time of both, where that of the instances could not be read, or not all of it
+	ShareStolen = "stolen" // time that the hypervisor gave to others, in which no CPU of the machine could work
 	ShareIdle   = "idle"   // time that no CPU explains
 	ShareQueue  = "queue"  // some task of the instances waited for a CPU
 	ShareIO     = "io"     // ... for I/O
@@ -217,14 +218,19 @@ func startsShares(values map[string][]float64, cpus int, unread bool) map[string
 	if machine, known := values["machine-cpu"]; known {
 		all := sum(machine) + sum(values["tare-cpu"])
 		whole := elapsed * float64(cpus)
-		scale := 1 / max(whole, all) // the probes' window is a little longer than elapsed
+		steal, told := values["steal"]
+		stolen := sum(steal)
+		scale := 1 / max(whole, all+stolen) // the probes' window is a little longer than elapsed
 		if used, read := values["cpu"]; read && !unread {
 			own := min(sum(used)+sum(values["daemon-cpu"]), all)
 			shares[ShareOwn], shares[ShareOthers] = own*scale, (all-own)*scale
 		} else {
 			shares[ShareBusy] = all * scale
 		}
-		shares[ShareIdle] = idleShare(whole, all)
+		if told {
+			shares[ShareStolen] = stolen * scale
+		}
+		shares[ShareIdle] = idleShare(whole, all+stolen)
 	}
 	for share, metric := range map[string]string{ShareQueue: "group-cpu-pressure", ShareIO: "group-io-pressure"} {
 		if v, known := values[metric]; known {

@@ -130,6 +130,24 @@ func TestStartsSharesNotRead(t *testing.T) {
 	}
 }
 
+// What the hypervisor gave to others is no time that no CPU explains.
+func TestStolenTimeIsNotIdle(t *testing.T) {
+	values := map[string][]float64{"elapsed": {2}, "machine-cpu": {1}, "cpu": {1}, "steal": {1}}
+	got := startsShares(values, 2, false)
+	if got[ShareOwn] != 0.25 || got[ShareStolen] != 0.25 || got[ShareIdle] != 0.5 {
+		t.Errorf("%v", got)
+	}
+	values["steal"] = []float64{4}
+	got = startsShares(values, 2, false)
+	if got[ShareOwn] != 0.2 || got[ShareStolen] != 0.8 || got[ShareIdle] != 0 {
+		t.Errorf("more than there was: %v", got)
+	}
+	delete(values, "steal")
+	if _, told := startsShares(values, 2, false)[ShareStolen]; told {
+		t.Error("nobody told of stolen time")
+	}
+}
+
 func TestPublishedStartsRecomputed(t *testing.T) {
 	grows := Starts(syntheticStarts(t,
 		func(n float64) float64 { return 0.02 * math.Pow(n, 1.3) },

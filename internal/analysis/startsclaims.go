@@ -172,6 +172,9 @@ func curveFinding(c StartsCurve) string {
 		if busy, together := last.Shares[ShareBusy]; together {
 			did = fmt.Sprintf("they did %s for the containers and others, not told apart", percent(busy))
 		}
+		if stolen := last.Shares[ShareStolen]; stolen >= stealWarned {
+			did += fmt.Sprintf("; %s the hypervisor gave to other machines", percent(stolen))
+		}
 		text += fmt.Sprintf(" Of what the CPUs could do in that time %s; %s stood idle, which no CPU explains.", did, percent(idle))
 	}
 	return text

@@ -177,12 +177,13 @@ type timeShare struct{ share, name string }
 
 // timeParts are the parts of elapsed time that add up to all of it.
 var timeParts = []timeShare{
-	{analysis.ShareOwn, "the containers' CPU"}, {analysis.ShareOthers, "others' CPU"}, {analysis.ShareBusy, "CPU, not told whose"}, {analysis.ShareIdle, "no CPU"},
+	{analysis.ShareOwn, "the containers' CPU"}, {analysis.ShareOthers, "others' CPU"}, {analysis.ShareBusy, "CPU, not told whose"},
+	{analysis.ShareStolen, "stolen"}, {analysis.ShareIdle, "no CPU"},
 }
 
 var timeColumns = []timeShare{
 	{analysis.ShareOwn, "CPU, containers'"}, {analysis.ShareOthers, "CPU, others'"}, {analysis.ShareBusy, "CPU, not told whose"},
-	{analysis.ShareIdle, "no CPU"}, {analysis.ShareQueue, "some waited for a CPU"}, {analysis.ShareIO, "some waited for I/O"},
+	{analysis.ShareStolen, "stolen by the hypervisor"}, {analysis.ShareIdle, "no CPU"}, {analysis.ShareQueue, "some waited for a CPU"}, {analysis.ShareIO, "some waited for I/O"},
 }
 
 // shared are the parts that some point has.
