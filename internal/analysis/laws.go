@@ -57,7 +57,7 @@ const (
 // intervals and the stability of the choice come from a bootstrap over blocks
 // of the levels' medians. It needs three levels, and five values in all.
 func FitLaws(levels []Level, seed uint64) (Laws, error) {
-	n, values, err := scalingInput(levels)
+	n, values, paired, err := scalingInput(levels)
 	if err != nil {
 		return Laws{}, fmt.Errorf("fit the laws of growth: %w", err)
 	}
@@ -75,7 +75,7 @@ func FitLaws(levels []Level, seed uint64) (Laws, error) {
 		f.AICc, f.Error = aicc(loss, count), math.Expm1(math.Sqrt(loss/float64(count)))
 	}
 	fewest, most := blocksOf(values)
-	out.bootstrap(n, values, fewest, most, seed)
+	out.bootstrap(n, values, paired, fewest, most, seed)
 	out.choose(most)
 	return out, nil
 }
@@ -105,13 +105,13 @@ func fitAll(n, y []float64) []Law {
 	return []Law{fitLinear(n, y), fitPower(n, y), fitExponential(n, y)}
 }
 
-func (l *Laws) bootstrap(n []float64, values [][]float64, fewest, most int, seed uint64) {
+func (l *Laws) bootstrap(n []float64, values [][]float64, paired bool, fewest, most int, seed uint64) {
 	if most < MinimumBlocks {
 		return
 	}
 	a, b := make([][]float64, len(l.Fits)), make([][]float64, len(l.Fits))
 	wins := make([]int, len(l.Fits))
-	levelMedians(values, scalingResamples, source(seed, "laws"), func(m []float64) {
+	levelMedians(values, paired, scalingResamples, source(seed, "laws"), func(m []float64) {
 		best, least := 0, math.Inf(1)
 		for i, f := range fitAll(n, m) {
 			a[i], b[i] = append(a[i], f.A.Value), append(b[i], f.B.Value)

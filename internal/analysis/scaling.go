@@ -11,11 +11,12 @@ import (
 )
 
 // Level is one level of a scaling study: a concurrency or a size, with one
-// value per block. Where all levels of a fit have as many values they are of the
-// same blocks in the same order, and are drawn together; else each by itself.
+// value per block. Levels of the same blocks are drawn together, else each by
+// itself.
 type Level struct {
 	N      float64
 	Values []float64
+	Blocks []int32 // of the values, ascending; nil for 0, 1, 2 ...
 }
 
 // Estimate is a number with its interval.
@@ -54,7 +55,7 @@ const scalingResamples = 2000
 // bootstrap replicate over blocks. It needs three concurrencies or more, and
 // intervals need 6 blocks.
 func FitUSL(levels []Level, seed uint64) (USL, error) {
-	n, values, err := scalingInput(levels)
+	n, values, paired, err := scalingInput(levels)
 	if err != nil {
 		return USL{}, fmt.Errorf("fit the scalability law: %w", err)
 	}
@@ -74,14 +75,14 @@ func FitUSL(levels []Level, seed uint64) (USL, error) {
 	if most < MinimumBlocks {
 		return fit, nil
 	}
-	fit.intervals(n, values, fewest, seed)
+	fit.intervals(n, values, paired, fewest, seed)
 	return fit, nil
 }
 
-func (fit *USL) intervals(n []float64, values [][]float64, blocks int, seed uint64) {
+func (fit *USL) intervals(n []float64, values [][]float64, paired bool, blocks int, seed uint64) {
 	var rates, serials, crosstalks, knees []float64
 	rng := source(seed, "usl")
-	levelMedians(values, scalingResamples, rng, func(m []float64) {
+	levelMedians(values, paired, scalingResamples, rng, func(m []float64) {
 		p, err := solveUSL(n, m)
 		if err != nil {
 			return
@@ -110,8 +111,9 @@ func spanOf(draws []float64, blocks int) Interval {
 	return expandedInterval(draws, blocks, 0.95)
 }
 
-// scalingInput checks the levels and orders them by N.
-func scalingInput(levels []Level) (n []float64, values [][]float64, err error) {
+// scalingInput checks the levels and orders them by N. They are paired where all
+// are of the same blocks.
+func scalingInput(levels []Level) (n []float64, values [][]float64, paired bool, err error) {
 	levels = slices.Clone(levels)
 	slices.SortFunc(levels, func(a, b Level) int {
 		switch {
@@ -124,20 +126,27 @@ func scalingInput(levels []Level) (n []float64, values [][]float64, err error) {
 	})
 	for i, l := range levels {
 		if l.N <= 0 || len(l.Values) == 0 {
-			return nil, nil, fmt.Errorf("level %g has %d values: every level needs a positive size and a block", l.N, len(l.Values))
+			return nil, nil, false, fmt.Errorf("level %g has %d values: every level needs a positive size and a block", l.N, len(l.Values))
 		}
 		if i > 0 && l.N == levels[i-1].N {
-			return nil, nil, fmt.Errorf("level %g is given twice", l.N)
+			return nil, nil, false, fmt.Errorf("level %g is given twice", l.N)
 		}
 		if slices.Min(l.Values) <= 0 {
-			return nil, nil, fmt.Errorf("level %g has a value that is zero or negative: no law of scaling holds for it", l.N)
+			return nil, nil, false, fmt.Errorf("level %g has a value that is zero or negative: no law of scaling holds for it", l.N)
 		}
 		n, values = append(n, l.N), append(values, l.Values)
 	}
 	if len(n) < 3 {
-		return nil, nil, fmt.Errorf("%d levels are too few: measure 3 or more", len(n))
+		return nil, nil, false, fmt.Errorf("%d levels are too few: measure 3 or more", len(n))
 	}
-	return n, values, nil
+	return n, values, sameBlocks(levels), nil
+}
+
+// sameBlocks says whether the levels' values are of the same blocks.
+func sameBlocks(levels []Level) bool {
+	return !slices.ContainsFunc(levels, func(l Level) bool {
+		return len(l.Values) != len(levels[0].Values) || !slices.Equal(l.Blocks, levels[0].Blocks)
+	})
 }
 
 // blocksOf are the fewest and the most blocks of a level.
@@ -150,11 +159,11 @@ func blocksOf(values [][]float64) (fewest, most int) {
 }
 
 // levelMedians draws blocks with replacement and gives the levels' medians: the
-// same blocks for all levels, or where some have fewer of them than others, each
-// level's own (a stratified bootstrap).
-func levelMedians(values [][]float64, b int, rng *rand.Rand, use func(medians []float64)) {
-	fewest, most := blocksOf(values)
-	if fewest == most {
+// same blocks for all levels where they are paired, else each level's own (a
+// stratified bootstrap).
+func levelMedians(values [][]float64, paired bool, b int, rng *rand.Rand, use func(medians []float64)) {
+	_, most := blocksOf(values)
+	if paired {
 		jointMedians(values, most, b, rng, use)
 		return
 	}

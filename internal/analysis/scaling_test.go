@@ -81,11 +81,11 @@ func TestUSLWithoutKnee(t *testing.T) {
 func TestScalingRefusesBadInput(t *testing.T) {
 	ok := []float64{1, 2}
 	for name, in := range map[string][]Level{
-		"3 or more":     {{1, ok}, {2, ok}},
-		"and a block":   {{1, ok}, {2, ok}, {3, nil}},
-		"given twice":   {{1, ok}, {2, ok}, {2, ok}},
-		"zero or negat": {{1, ok}, {2, ok}, {3, []float64{1, 0}}},
-		"positive size": {{0, ok}, {2, ok}, {3, ok}},
+		"3 or more":     {{1, ok, nil}, {2, ok, nil}},
+		"and a block":   {{1, ok, nil}, {2, ok, nil}, {3, nil, nil}},
+		"given twice":   {{1, ok, nil}, {2, ok, nil}, {2, ok, nil}},
+		"zero or negat": {{1, ok, nil}, {2, ok, nil}, {3, []float64{1, 0}, nil}},
+		"positive size": {{0, ok, nil}, {2, ok, nil}, {3, ok, nil}},
 	} {
 		if _, err := FitUSL(in, 1); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want an error with %q", err, name)

@@ -79,7 +79,7 @@ type StartsPoint struct {
 	// blocks; see StartsShares.
 	Shares map[string]float64 `json:"shares,omitempty"`
 
-	blocks map[string][]float64 // by metric, in the order of the blocks
+	blocks map[string]blockSeries // by metric
 }
 
 // StartsShares are the parts of elapsed time, in the order of display. Own and
@@ -138,7 +138,7 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 	points, unread := map[string]*StartsPoint{}, map[string]bool{}
 	for _, c := range in.Cells {
 		unread[c.ID] = in.Unread[c.Target] != ""
-		points[c.ID] = &StartsPoint{N: c.Copies, Concurrency: c.Concurrency, Values: map[string]Estimate{}, blocks: map[string][]float64{}}
+		points[c.ID] = &StartsPoint{N: c.Copies, Concurrency: c.Concurrency, Values: map[string]Estimate{}, blocks: map[string]blockSeries{}}
 	}
 	records := slices.Clone(in.Records)
 	slices.SortStableFunc(records, func(a, b sample.Record) int { return cmp.Compare(a.Block, b.Block) })
@@ -152,22 +152,23 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 		default:
 			p.Blocks++
 			for metric, values := range r.Values {
-				p.blocks[metric] = append(p.blocks[metric], mean(values))
+				p.add(metric, r.Block, mean(values))
 			}
 			for share, value := range startsShares(r.Values, in.CPUs, unread[r.Cell]) {
-				p.blocks["share-"+share] = append(p.blocks["share-"+share], value)
+				p.add("share-"+share, r.Block, value)
 			}
 		}
 	}
 	for _, c := range in.Cells { // what the lock probe saw, in trials of its own
 		if watched := points[c.ID]; c.Unwatched != "" && points[c.Unwatched] != nil {
-			if waits := watched.blocks[lockWait]; len(waits) > 0 {
+			if waits := watched.blocks[lockWait]; len(waits.values) > 0 {
 				points[c.Unwatched].blocks[lockWait] = waits
 			}
 		}
 	}
 	for _, p := range points {
-		for metric, values := range p.blocks {
+		for metric, series := range p.blocks {
+			values := series.values
 			if share, is := cutShare(metric); is {
 				if p.Shares == nil {
 					p.Shares = map[string]float64{}
@@ -179,6 +180,12 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 		}
 	}
 	return points
+}
+
+// add notes a block's value of a metric; the blocks come in their order.
+func (p *StartsPoint) add(metric string, block int, value float64) {
+	s := p.blocks[metric]
+	p.blocks[metric] = blockSeries{append(s.blocks, int32(block)), append(s.values, value)}
 }
 
 // lockWait is the lock probe's metric of all waits for kernel locks.
@@ -317,8 +324,8 @@ func spread(g []study.Cell) bool {
 func levelsOf(points []StartsPoint, metric string, at func(StartsPoint) int) []Level {
 	var levels []Level
 	for _, p := range points {
-		if values := p.blocks[metric]; len(values) > 0 {
-			levels = append(levels, Level{N: float64(at(p)), Values: values})
+		if s := p.blocks[metric]; len(s.values) > 0 {
+			levels = append(levels, Level{N: float64(at(p)), Values: s.values, Blocks: s.blocks})
 		}
 	}
 	return levels
@@ -330,7 +337,7 @@ func instancesOf(p StartsPoint) int { return p.N }
 // cgroups' where there is none.
 func cpuMetric(points []StartsPoint) string {
 	for _, p := range points {
-		if len(p.blocks["task-clock"]) > 0 {
+		if len(p.blocks["task-clock"].values) > 0 {
 			return "task-clock"
 		}
 	}
@@ -370,7 +377,7 @@ func lastExponent(levels []Level, seed uint64) *Estimate {
 	e := exact(exponent(mediansOf(values)))
 	if fewest, _ := blocksOf(values); fewest >= leastDrawn {
 		var draws []float64
-		levelMedians(values, scalingResamples, source(seed, "exponent"), func(m []float64) { draws = append(draws, exponent(m)) })
+		levelMedians(values, sameBlocks(levels[len(levels)-2:]), scalingResamples, source(seed, "exponent"), func(m []float64) { draws = append(draws, exponent(m)) })
 		e.Interval = spanOf(draws, fewest)
 	}
 	return &e

@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,6 +146,34 @@ func TestStolenTimeIsNotIdle(t *testing.T) {
 	delete(values, "steal")
 	if _, told := startsShares(values, 2, false)[ShareStolen]; told {
 		t.Error("nobody told of stolen time")
+	}
+}
+
+// Where trials failed, the values of one block stay together: what is left of two
+// levels is of other blocks, though as many.
+func TestBlocksAreNotMispaired(t *testing.T) {
+	in := syntheticStarts(t, func(n float64) float64 { return 0.02 * n }, func(n float64) float64 { return 0.01 * n }, usl)
+	lost := map[int]int{1: 0, 50: 5} // block by the number of instances
+	copies := map[string]int{}
+	for _, c := range in.Cells {
+		if c.Workload == "start" {
+			copies[c.ID] = c.Copies
+		}
+	}
+	for i, r := range in.Records {
+		if b, some := lost[copies[r.Cell]]; some && b == r.Block {
+			in.Records[i].Failure = &sample.Failure{Fault: sample.FaultTarget, Message: "lost"}
+		}
+	}
+	levels := levelsOf(Starts(in).Curves[0].Points[:2], "elapsed", instancesOf)
+	if got := levels[0].Blocks; !slices.Equal(got, []int32{1, 2, 3, 4, 5}) {
+		t.Errorf("the blocks of 1 container are %v", got)
+	}
+	if got := levels[1].Blocks; !slices.Equal(got, []int32{0, 1, 2, 3, 4}) {
+		t.Errorf("the blocks of 50 containers are %v", got)
+	}
+	if sameBlocks(levels) || !sameBlocks(levels[:1]) {
+		t.Error("values of other blocks would be drawn together")
 	}
 }
 
