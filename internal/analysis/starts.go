@@ -200,16 +200,28 @@ func cutShare(metric string) (string, bool) {
 }
 
 // MethodRange is the smallest and the largest block, where there are too few for
-// an interval.
+// a 95 % interval: no verdict rests on it.
 const MethodRange = "range"
+
+// rangeOf is the range of ascending blocks. It holds the median at a level of
+// 1 - 2^(1-n): 75 % of three blocks, 94 % of five.
+func rangeOf(x []float64) Interval {
+	switch len(x) {
+	case 0:
+		return none(0)
+	case 1:
+		return none(x[0])
+	}
+	return Interval{Low: x[0], High: x[len(x)-1], Level: 1 - math.Pow(2, float64(1-len(x))), Method: MethodRange}
+}
 
 // overBlocks is a median over blocks with its interval, or below six blocks with
 // the range of the blocks.
 func overBlocks(values []float64) Estimate {
 	x := sorted(values)
 	e := Estimate{Value: median(x), Interval: orderInterval(x, 0.95)}
-	if len(x) > 1 && e.Interval.Method == MethodNone {
-		e.Interval = Interval{Low: x[0], High: x[len(x)-1], Method: MethodRange}
+	if e.Interval.Method == MethodNone {
+		e.Interval = rangeOf(x)
 	}
 	return e
 }
@@ -360,12 +372,9 @@ func curveOf(c study.Cell, points []StartsPoint, in StartsInput) StartsCurve {
 	return curve
 }
 
-// leastDrawn is how many blocks the exponent's interval needs. With three of them
-// Student's t makes the expanded interval as wide as all that can be drawn.
-const leastDrawn = 3
-
 // lastExponent is b of cost ~ n^b between the two largest levels, with its
-// interval from a bootstrap over blocks.
+// interval from a bootstrap over blocks or, where there are too few for that, the
+// range of the blocks' own exponents.
 func lastExponent(levels []Level, seed uint64) *Estimate {
 	levels = slices.DeleteFunc(levels, func(l Level) bool { return l.N < 2 || slices.Min(l.Values) <= 0 })
 	if len(levels) < 2 {
@@ -375,8 +384,14 @@ func lastExponent(levels []Level, seed uint64) *Estimate {
 	values := [][]float64{a.Values, b.Values}
 	exponent := func(m []float64) float64 { return math.Log(m[1]/m[0]) / math.Log(b.N/a.N) }
 	e := exact(exponent(mediansOf(values)))
-	if fewest, _ := blocksOf(values); fewest >= leastDrawn {
-		var draws []float64
+	var draws []float64
+	fewest, _ := blocksOf(values)
+	if fewest < MinimumBlocks {
+		pairs(blockSeries{a.Blocks, a.Values}, blockSeries{b.Blocks, b.Values}, func(_ int32, x, y float64) {
+			draws = append(draws, exponent([]float64{x, y}))
+		})
+		e.Interval = rangeOf(sorted(draws))
+	} else {
 		levelMedians(values, sameBlocks(levels[len(levels)-2:]), scalingResamples, source(seed, "exponent"), func(m []float64) { draws = append(draws, exponent(m)) })
 		e.Interval = spanOf(draws, fewest)
 	}

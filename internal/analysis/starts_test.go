@@ -52,6 +52,22 @@ func syntheticStarts(t *testing.T, elapsed, cpu func(n float64) float64, rate fu
 	return in
 }
 
+// sixBlocks gives the cells of three blocks three more.
+func sixBlocks(in StartsInput) StartsInput {
+	for _, c := range in.Cells {
+		if c.Workload != "start" || c.Copies < 1000 {
+			continue
+		}
+		for _, r := range in.Records {
+			if r.Cell == c.ID && r.Block < 3 {
+				r.Block += 3
+				in.Records = append(in.Records, r)
+			}
+		}
+	}
+	return in
+}
+
 func usl(c float64) float64 { return 20 * c / (1 + 0.05*(c-1) + 0.002*c*(c-1)) }
 
 func TestStartsFindTheLaws(t *testing.T) {
@@ -178,11 +194,11 @@ func TestBlocksAreNotMispaired(t *testing.T) {
 }
 
 func TestPublishedStartsRecomputed(t *testing.T) {
-	grows := Starts(syntheticStarts(t,
-		func(n float64) float64 { return 0.02 * math.Pow(n, 1.3) },
-		func(n float64) float64 { return 0.01 * math.Pow(n, 1.02) }, usl))
-	same := Starts(syntheticStarts(t,
-		func(n float64) float64 { return 0.02 * n }, func(n float64) float64 { return 0.01 * math.Pow(n, 1.5) }, usl))
+	rising := func(n float64) float64 { return 0.02 * math.Pow(n, 1.3) }
+	few := Starts(syntheticStarts(t, rising, func(n float64) float64 { return 0.01 * math.Pow(n, 1.02) }, usl))
+	grows := Starts(sixBlocks(syntheticStarts(t, rising, func(n float64) float64 { return 0.01 * math.Pow(n, 1.02) }, usl)))
+	same := Starts(sixBlocks(syntheticStarts(t,
+		func(n float64) float64 { return 0.02 * n }, func(n float64) float64 { return 0.01 * math.Pow(n, 1.5) }, usl)))
 	for i, want := range []struct {
 		computed    string
 		by          ClaimVerdict
@@ -199,6 +215,16 @@ func TestPublishedStartsRecomputed(t *testing.T) {
 		if c.Here[0].Verdict != want.here || same.Claims[i].Here[0].Verdict != want.other {
 			t.Errorf("%s: here %+v, other %+v", c.Text, c.Here, same.Claims[i].Here)
 		}
+	}
+	// Three blocks of each of the two largest numbers decide nothing of the last
+	// doubling; their range is no interval of 95 %.
+	for i, want := range []ClaimVerdict{Open, Open, NotBorne} {
+		if got := few.Claims[i].Here[0]; got.Verdict != want || i < 2 && !strings.Contains(got.Computed, "a level of 75 %") {
+			t.Errorf("of three blocks: %+v", got)
+		}
+	}
+	if e := few.Curves[0].CPUExponent.Interval; e.Method != MethodRange || e.Level != 0.75 || e.Low >= e.High {
+		t.Errorf("of three blocks: %+v", e)
 	}
 	last := grows.Published[len(grows.Published)-1]
 	if math.Abs(last.ElapsedBy50-62.17) > 0.01 || math.Abs(last.ElapsedBy1-1403.6) > 0.1 {

@@ -58,14 +58,7 @@ func hereCPU(c StartsCurve) []HereClaim {
 	if e == nil {
 		return nil
 	}
-	verdict := Open
-	switch i := e.Interval; {
-	case i.Method != MethodNone && i.High < nearLinear, i.Method == MethodNone && e.Value < nearLinear-0.15:
-		verdict = BorneOut
-	case i.Method != MethodNone && i.Low >= nearLinear, i.Method == MethodNone && e.Value >= nearLinear+0.15:
-		verdict = NotBorne
-	}
-	return []HereClaim{{Target: c.Target, Verdict: verdict,
+	return []HereClaim{{Target: c.Target, Verdict: within(*e, math.Inf(-1), nearLinear),
 		Computed: fmt.Sprintf("%s CPU time grows as n^%s", c.between(), showEstimate(*e))}}
 }
 
@@ -75,14 +68,12 @@ func hereFaster(c StartsCurve) []HereClaim {
 		return nil
 	}
 	verdict := Open
-	a, b := e.Interval, cpu.Interval
-	if a.Method != MethodNone && b.Method != MethodNone {
-		switch {
-		case a.Low > b.High:
-			verdict = BorneOut
-		case a.High < b.Low, e.Value <= cpu.Value:
-			verdict = NotBorne
-		}
+	switch a, b := e.Interval, cpu.Interval; {
+	case !decides(a) || !decides(b):
+	case a.Low > b.High:
+		verdict = BorneOut
+	case a.High < b.Low:
+		verdict = NotBorne
 	}
 	return []HereClaim{{Target: c.Target, Verdict: verdict,
 		Computed: fmt.Sprintf("%s elapsed time grows as n^%s and CPU time as n^%s", c.between(), showEstimate(*e), showEstimate(*cpu))}}
@@ -98,17 +89,22 @@ func hereExponential(c StartsCurve) []HereClaim {
 		verdict = BorneOut
 	case LawLinear, LawPower:
 		verdict = NotBorne
-	default:
-		if w := c.Elapsed.weightOf(LawExponential); w < 0.05 {
-			verdict = NotBorne // whichever of the other two it is
+	default: // whichever of the other two it is, where blocks enough were drawn from
+		if f := c.Elapsed.fit(LawExponential); c.Elapsed.drawn() && f.Weight < 0.05 && f.Share < 0.05 {
+			verdict = NotBorne
 		}
 	}
 	return []HereClaim{{Target: c.Target, Verdict: verdict, Computed: c.Elapsed.Why}}
 }
 
-func (l Laws) weightOf(name string) float64 {
+func (l Laws) fit(name string) Law {
 	i := slices.IndexFunc(l.Fits, func(f Law) bool { return f.Name == name })
-	return l.Fits[i].Weight
+	return l.Fits[i]
+}
+
+// drawn says that the fits were repeated over drawn blocks.
+func (l Laws) drawn() bool {
+	return slices.ContainsFunc(l.Fits, func(f Law) bool { return f.Share > 0 })
 }
 
 // between names the two largest numbers of instances that gave numbers.
@@ -123,8 +119,11 @@ func (c StartsCurve) between() string {
 }
 
 func showEstimate(e Estimate) string {
-	if e.Interval.Method == MethodNone {
-		return fmt.Sprintf("%.2f", e.Value)
+	switch e.Interval.Method {
+	case MethodNone:
+		return fmt.Sprintf("%.2f (no interval)", e.Value)
+	case MethodRange:
+		return fmt.Sprintf("%.2f (its blocks from %.2f to %.2f, a level of %.0f %%: too few for a verdict)", e.Value, e.Interval.Low, e.Interval.High, 100*e.Interval.Level)
 	}
 	return fmt.Sprintf("%.2f [%.2f, %.2f]", e.Value, e.Interval.Low, e.Interval.High)
 }
@@ -162,6 +161,9 @@ func curveFinding(c StartsCurve) string {
 		if over := c.Over(last.N, 1); over > 0 {
 			text += fmt.Sprintf(": %s times one start, which is %s times %d", shortNumber(over), shortNumber(over/float64(last.N)), last.N)
 		}
+	}
+	if last.Blocks < MinimumBlocks {
+		text += fmt.Sprintf(" (the median of %d, too few blocks for an interval)", last.Blocks)
 	}
 	text += "."
 	if c.Elapsed != nil && c.CPU != nil {

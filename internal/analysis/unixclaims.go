@@ -99,7 +99,7 @@ func (u *UnixClaims) comparable(target, environment, test string) *UnixCurve {
 // within judges an estimate against the limits of a claim.
 func within(e Estimate, low, high float64) ClaimVerdict {
 	switch i := e.Interval; {
-	case i.Method == MethodNone || i.Method == "":
+	case !decides(i):
 		return Open
 	case i.Low >= low && i.High <= high:
 		return BorneOut
@@ -107,6 +107,11 @@ func within(e Estimate, low, high float64) ClaimVerdict {
 		return NotBorne
 	}
 	return Open
+}
+
+// decides says that a verdict may rest on the interval: it is one of 95 %.
+func decides(i Interval) bool {
+	return i.Method != MethodNone && i.Method != MethodRange && i.Method != ""
 }
 
 // together is the verdict on a claim that has to hold in every case.
