@@ -15,6 +15,7 @@ import (
 type StartsInput struct {
 	Cells     []study.Cell
 	Records   []sample.Record
+	Tables    []Table // of the same run, by Analyze: a group whose table is refused is refused here too
 	Published *published.ConcurrentStart
 	CPUs      int               // of the machine
 	Image     string            // the user's own whose command was started, "" for tare's
@@ -50,7 +51,8 @@ type StartsCurve struct {
 	Points      []StartsPoint `json:"points"`           // by rising N
 	Elapsed     *Laws         `json:"elapsed,omitempty"`
 	CPU         *Laws         `json:"cpu,omitempty"`
-	NoLaw       string        `json:"noLaw,omitempty"` // why there are no laws
+	NoLaw       string        `json:"noLaw,omitempty"`   // why there are no laws
+	Refused     string        `json:"refused,omitempty"` // why its laws and exponents claim nothing: that of one of its points
 	// ElapsedExponent and CPUExponent are b of cost ~ n^b between the two largest
 	// numbers of instances; nil where there are not two of 2 and more.
 	ElapsedExponent *Estimate `json:"elapsedExponent,omitempty"`
@@ -65,6 +67,7 @@ type StartsScaling struct {
 	Points   []StartsPoint `json:"points"` // by rising Concurrency
 	USL      *USL          `json:"usl,omitempty"`
 	NoLaw    string        `json:"noLaw,omitempty"`
+	Refused  string        `json:"refused,omitempty"` // why its law claims nothing: that of one of its points
 }
 
 // StartsPoint is one cell: every metric's median over blocks.
@@ -74,6 +77,7 @@ type StartsPoint struct {
 	Blocks      int                 `json:"blocks"`
 	Failed      int                 `json:"failed,omitempty"` // trials
 	Failure     string              `json:"failure,omitempty"`
+	Refused     string              `json:"refused,omitempty"` // why nothing is claimed of it; "" where something may be
 	Values      map[string]Estimate `json:"values"`
 	// Shares say where the elapsed time went, each as a share of it, medians over
 	// blocks; see StartsShares.
@@ -130,6 +134,9 @@ func Starts(in StartsInput) StartsClaims {
 	}
 	out.Claims = startsClaims(out)
 	out.Findings = startsFindings(out)
+	if text := startsRefusal(in); text != "" {
+		out.Findings = slices.Insert(out.Findings, 0, text)
+	}
 	return out
 }
 
@@ -138,7 +145,7 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 	points, unread := map[string]*StartsPoint{}, map[string]bool{}
 	for _, c := range in.Cells {
 		unread[c.ID] = in.Unread[c.Target] != ""
-		points[c.ID] = &StartsPoint{N: c.Copies, Concurrency: c.Concurrency, Values: map[string]Estimate{}, blocks: map[string]blockSeries{}}
+		points[c.ID] = &StartsPoint{N: c.Copies, Concurrency: c.Concurrency, Refused: refusedOf(in.Tables, c), Values: map[string]Estimate{}, blocks: map[string]blockSeries{}}
 	}
 	records := slices.Clone(in.Records)
 	slices.SortStableFunc(records, func(a, b sample.Record) int { return cmp.Compare(a.Block, b.Block) })
@@ -357,7 +364,7 @@ func cpuMetric(points []StartsPoint) string {
 }
 
 func curveOf(c study.Cell, points []StartsPoint, in StartsInput) StartsCurve {
-	curve := StartsCurve{Workload: c.Workload, Target: c.Target, Concurrency: c.Concurrency, Unread: in.Unread[c.Target], Points: points}
+	curve := StartsCurve{Workload: c.Workload, Target: c.Target, Concurrency: c.Concurrency, Unread: in.Unread[c.Target], Refused: refusedAmong(points), Points: points}
 	cpu, seed := cpuMetric(points), in.Seed
 	if laws, err := FitLaws(levelsOf(points, "elapsed", instancesOf), seed); err == nil {
 		curve.Elapsed = &laws
@@ -399,7 +406,7 @@ func lastExponent(levels []Level, seed uint64) *Estimate {
 }
 
 func scalingOf(c study.Cell, points []StartsPoint, seed uint64) StartsScaling {
-	s := StartsScaling{Workload: c.Workload, Target: c.Target, N: c.Copies, Points: points}
+	s := StartsScaling{Workload: c.Workload, Target: c.Target, N: c.Copies, Refused: refusedAmong(points), Points: points}
 	fit, err := FitUSL(levelsOf(points, "starts-per-second", func(p StartsPoint) int { return p.Concurrency }), seed)
 	if err != nil {
 		s.NoLaw = err.Error()

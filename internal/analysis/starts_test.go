@@ -232,6 +232,40 @@ func TestPublishedStartsRecomputed(t *testing.T) {
 	}
 }
 
+// What the tables refuse, the study does not claim: the numbers stay, the verdicts
+// and the laws that rest on them go.
+func TestStartsOfRefusedGroups(t *testing.T) {
+	in := sixBlocks(syntheticStarts(t, func(n float64) float64 { return 0.02 * math.Pow(n, 1.3) }, func(n float64) float64 { return 0.01 * n }, usl))
+	quiet := Starts(in)
+	for i := range in.Cells {
+		in.Cells[i].Group = in.Cells[i].ID
+	}
+	of := func(workload string, copies int) string {
+		i := slices.IndexFunc(in.Cells, func(c study.Cell) bool { return c.Workload == workload && c.Copies == copies })
+		return in.Cells[i].Group
+	}
+	in.Tables = []Table{
+		{Group: of("start", 50), Primary: true, Refused: "The control failed."},
+		{Group: of("hold", 50), Primary: true, Refused: "The control failed."},
+		{Group: of("concurrency", 200), Refused: "Another metric drifted."},
+	}
+	s := Starts(in)
+	for i, c := range s.Claims {
+		if len(c.Here) != 1 || c.Here[0].Verdict != RefusedHere || quiet.Claims[i].Here[0].Verdict == RefusedHere {
+			t.Errorf("%s: %+v", c.Text, c.Here)
+		}
+	}
+	c := s.Curves[0]
+	if c.Refused == "" || c.At(50).Refused == "" || c.At(500).Refused != "" || c.Elapsed == nil || s.Scaling[0].Refused != "" {
+		t.Errorf("curve %q, points %+v, scaling %q", c.Refused, c.Points, s.Scaling[0].Refused)
+	}
+	said := strings.Join(s.Findings, " ")
+	if !strings.HasPrefix(said, "Refused, with every claim that rests on them: "+of("start", 50)+", "+of("hold", 50)+": The control failed.") ||
+		strings.Contains(said, "Elapsed time grows") || !strings.Contains(said, "nothing is claimed of 50 containers held") {
+		t.Errorf("%q", s.Findings)
+	}
+}
+
 func TestStartsOfFailedTrials(t *testing.T) {
 	in := syntheticStarts(t, func(n float64) float64 { return n }, func(n float64) float64 { return n }, usl)
 	for i := range in.Records {

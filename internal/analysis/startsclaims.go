@@ -28,9 +28,12 @@ func startsClaims(s StartsClaims) []CheckedClaim {
 		{PublishedClaim: exponentialClaim(s.Published)},
 	}
 	for _, c := range s.Curves {
-		claims[0].Here = append(claims[0].Here, hereCPU(c)...)
-		claims[1].Here = append(claims[1].Here, hereFaster(c)...)
-		claims[2].Here = append(claims[2].Here, hereExponential(c)...)
+		for i, here := range [][]HereClaim{hereCPU(c), hereFaster(c), hereExponential(c)} {
+			if c.Refused != "" && len(here) > 0 {
+				here[0].Verdict = RefusedHere
+			}
+			claims[i].Here = append(claims[i].Here, here...)
+		}
 	}
 	return claims
 }
@@ -137,7 +140,7 @@ func startsFindings(s StartsClaims) []string {
 		}
 	}
 	for _, g := range s.Scaling {
-		if g.USL != nil && g.USL.Serial.Interval.Method != MethodNone {
+		if g.USL != nil && g.Refused == "" && g.USL.Serial.Interval.Method != MethodNone {
 			out = append(out, scalingFinding(g))
 		}
 	}
@@ -155,6 +158,9 @@ func curveFinding(c StartsCurve) string {
 		return fmt.Sprintf("In %s no trial gave numbers.", c.Target)
 	}
 	last := points[len(points)-1]
+	if last.Refused != "" {
+		return fmt.Sprintf("In %s nothing is claimed of %s: that is refused.", c.Target, containersOf(last.N))
+	}
 	text := fmt.Sprintf("In %s, %s took %s, %s each second", c.Target, containersOf(last.N),
 		shortSeconds(last.Values["elapsed"].Value), shortNumber(last.Values["starts-per-second"].Value))
 	if first := points[0]; first.N == 1 && last.N > 1 {
@@ -166,7 +172,7 @@ func curveFinding(c StartsCurve) string {
 		text += fmt.Sprintf(" (the median of %d, too few blocks for an interval)", last.Blocks)
 	}
 	text += "."
-	if c.Elapsed != nil && c.CPU != nil {
+	if c.Elapsed != nil && c.CPU != nil && c.Refused == "" {
 		text += fmt.Sprintf(" Elapsed time grows %s, CPU time %s.", describeLaw(*c.Elapsed), describeLaw(*c.CPU))
 	}
 	if idle, known := last.Shares[ShareIdle]; known {
@@ -206,6 +212,9 @@ func heldFinding(h StartsCurve) string {
 		return fmt.Sprintf("In %s no trial could hold its containers.", h.Target)
 	}
 	last := points[len(points)-1]
+	if last.Refused != "" {
+		return fmt.Sprintf("In %s nothing is claimed of %d containers held at once: that is refused.", h.Target, last.N)
+	}
 	text := fmt.Sprintf("In %s, each of %d containers held at once weighs %s by its own processes (PSS)", h.Target, last.N, mebi(last.Values["payload-pss"].Value))
 	if runtime := last.Values["runtime-pss"].Value; runtime > 0 {
 		text += fmt.Sprintf(" and %s by its runtime's", mebi(runtime))

@@ -35,7 +35,7 @@ func startsClaims(run *store.Run, claims *analysis.Claims) error {
 		unread[name] = facts.Notes[target.NoteUnread]
 	}
 	starts := analysis.Starts(analysis.StartsInput{
-		Cells: m.Cells, Records: records, Published: p, CPUs: m.Host.CPUs, Held: held, Image: m.ImageSource, Missing: m.MissingCounters, Unread: unread, Seed: m.Seed,
+		Cells: m.Cells, Records: records, Tables: claims.Tables, Published: p, CPUs: m.Host.CPUs, Held: held, Image: m.ImageSource, Missing: m.MissingCounters, Unread: unread, Seed: m.Seed,
 	})
 	claims.Starts = &starts
 	return nil

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -271,6 +272,9 @@ func lawsGrid(s *analysis.StartsClaims) shownGrid {
 				best := of.laws.Fits[0]
 				row[2], row[3], row[5] = lawText(best), percent(best.Error), of.laws.Why
 			}
+			if c.Refused != "" {
+				row[5] = "refused: " + c.Refused
+			}
 			if of.exponent != nil {
 				row[4] = "n^" + estimate(*of.exponent, sample.Count)
 			}
@@ -414,10 +418,10 @@ func scalingGrid(s *analysis.StartsClaims) shownGrid {
 }
 
 func uslGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "The scalability law over the concurrency", Head: []string{"target", "one alone, a second", "serial share", "crosstalk", "knee at", "off by at most"}}
+	g := shownGrid{Title: "The scalability law over the concurrency", Head: []string{"target", "one alone, a second", "serial share", "crosstalk", "knee at", "off by at most", "refused"}}
 	for _, c := range s.Scaling {
 		if c.USL == nil {
-			g.Rows = append(g.Rows, []string{c.Target, missing, missing, missing, missing, c.NoLaw})
+			g.Rows = append(g.Rows, []string{c.Target, missing, missing, missing, missing, c.NoLaw, cmp.Or(c.Refused, missing)})
 			continue
 		}
 		knee := "none"
@@ -425,7 +429,7 @@ func uslGrid(s *analysis.StartsClaims) shownGrid {
 			knee = estimate(*k, sample.Count)
 		}
 		g.Rows = append(g.Rows, []string{c.Target, estimate(c.USL.Rate, sample.Count), estimate(c.USL.Serial, sample.Count),
-			estimate(c.USL.Crosstalk, sample.Count), knee, percent(c.USL.Error)})
+			estimate(c.USL.Crosstalk, sample.Count), knee, percent(c.USL.Error), cmp.Or(c.Refused, missing)})
 	}
 	return g
 }
