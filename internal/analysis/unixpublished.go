@@ -55,8 +55,21 @@ func publishedCurves(d *published.DockerOnLoongson, tests []string) []UnixCurve 
 	}
 	for i := range out {
 		out[i].Law = unixLaw(out[i])
+		withEight(&out[i], d)
 	}
 	return out
+}
+
+// withEight adds the one score in 8 containers that the publication's text gives,
+// of whetstone: it stands beside the others, and in no fit.
+func withEight(c *UnixCurve, d *published.DockerOnLoongson) {
+	score := map[string]float64{UnixAllOne: d.EightContainers.WhetstoneOneCopy, UnixAllN: d.EightContainers.WhetstoneNCopies}[c.Environment]
+	one, host := c.At(1), c.At(0)
+	if c.Test != "whetstone" || score == 0 || one == nil || host == nil {
+		return
+	}
+	toOne, toHost := exact(score/one.Data.Value), exact(score/host.Data.Value)
+	c.Points = append(c.Points, UnixPoint{N: 8, Data: exact(score), ToOne: &toOne, ToHost: &toHost})
 }
 
 // platforms are the publication's machines in one container, and this one

@@ -152,7 +152,7 @@ func fallGrid(u *analysis.UnixClaims, place string, curves []analysis.UnixCurve)
 		g.Head = append(g.Head, "b, "+both)
 	}
 	width := len(g.Head)
-	g.Head = append(g.Head, "bends at n", "falls")
+	g.Head = append(g.Head, "serial share", "crosstalk", "bends at n", "falls")
 	for _, c := range curves {
 		fits := []string{"", ""}
 		if c.Law != nil {
@@ -203,13 +203,16 @@ func fallRow(name string, ns []int, c analysis.UnixCurve, fits []string, law *an
 	}
 	row = append(row, fits...)
 	if law == nil {
-		return append(row, "", "")
+		return append(row, "", "", "", "")
 	}
-	bend := ""
+	serial, crosstalk, bend := "", "", ""
+	if law.USL != nil {
+		serial, crosstalk = spanCell(law.USL.Serial, 2), spanCell(law.USL.Crosstalk, 3)
+	}
 	if law.Capacity != nil {
 		bend = spanCell(*law.Capacity, 1)
 	}
-	return append(row, bend, string(law.Falls))
+	return append(row, serial, crosstalk, bend, string(law.Falls))
 }
 
 func spanCell(e analysis.Estimate, decimals int) string {
