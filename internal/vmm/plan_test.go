@@ -2,6 +2,7 @@ package vmm
 
 import (
 	"flag"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -71,6 +72,24 @@ func TestWritableDisks(t *testing.T) {
 		private := slices.ContainsFunc(p.args, func(a string) bool { return strings.Contains(a, "snapshot=on") })
 		if (err == nil) != private {
 			t.Errorf("%s: private copy %v, error %v", v.Name, private, err)
+		}
+	}
+}
+
+// What the VMM is asked for is what the footprint looks for.
+func TestMappedMemory(t *testing.T) {
+	for bytes, want := range map[int64]int64{512 << 20: 512 << 20, 100<<20 + 1: 101 << 20, 1_000_000_000: 954 << 20} {
+		m := Machine{Memory: bytes, CPUs: 1}
+		if m.Mapped() != want {
+			t.Errorf("%d bytes are mapped as %d, want %d", bytes, m.Mapped(), want)
+		}
+		v := VMMs()[0]
+		p, err := v.plan(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(p.args, fmt.Sprintf("%dM", want>>20)) {
+			t.Errorf("%s is not asked for %d MiB: %q", v.Name, want>>20, p.args)
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -46,7 +45,7 @@ type VM struct {
 	plan    plan
 	process *launch.Process
 	console *console
-	log     *os.File // what the VMM says
+	words   words // what the VMM says
 	dir     *os.File
 	sockets map[string]*net.UnixListener
 
@@ -57,6 +56,7 @@ type VM struct {
 	failed    chan error    // the first thing that went wrong
 	ended     chan struct{} // closed when the VMM has ended
 	printed   chan struct{} // closed when the console has
+	silent    chan struct{} // closed when the VMM says no more
 	exit      target.Exit   // valid then
 	exitErr   error
 	mu        sync.Mutex // guards what follows
@@ -78,7 +78,7 @@ func New(ctx context.Context, config Config) (*VM, error) {
 	}
 	v := &VM{
 		config: config, plan: p, sockets: map[string]*net.UnixListener{}, seen: map[Mark]bool{},
-		agent: make(chan net.Conn, len(p.channels)), failed: make(chan error, 1), ended: make(chan struct{}), printed: make(chan struct{}),
+		agent: make(chan net.Conn, len(p.channels)), failed: make(chan error, 1), ended: make(chan struct{}), printed: make(chan struct{}), silent: make(chan struct{}),
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
 	v.console = newConsole(v.mark, config.Line)
@@ -113,19 +113,20 @@ func (v *VM) open(ctx context.Context) error {
 			return target.Labf("file of the machine: %w", err)
 		}
 	}
-	if v.log, err = os.OpenFile(filepath.Join(v.config.Dir, "vmm.log"), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600); err != nil {
-		return target.Labf("log of the VMM: %w", err)
+	says, err := v.pipe(func(r io.Reader) {
+		defer close(v.silent)
+		_, _ = io.Copy(&v.words, r) // to its end, whatever that is
+	})
+	if err != nil {
+		return err
 	}
-	stdio := target.Stdio{Stdout: v.log, Stderr: v.log}
+	defer says.Close()
+	stdio := target.Stdio{Stdout: says, Stderr: says}
 	if v.plan.console.socket == "" {
-		r, w, err := os.Pipe()
-		if err != nil {
-			return target.Labf("pipe for the console: %w", err)
+		if stdio.Stdout, err = v.pipe(v.print); err != nil {
+			return err
 		}
-		stdio.Stdout = w
-		defer w.Close()
-		v.keep(r)
-		v.running.Go(func() { v.print(r) })
+		defer stdio.Stdout.Close()
 	}
 	steps := []launch.Step{launch.Chdir(v.config.Dir)}
 	if v.config.Network != "" {
@@ -138,6 +139,17 @@ func (v *VM) open(ctx context.Context) error {
 		Pre: steps,
 	})
 	return err
+}
+
+// pipe gives the end that the VMM writes to; read takes the other one to its end.
+func (v *VM) pipe(read func(io.Reader)) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, target.Labf("pipe of the machine: %w", err)
+	}
+	v.keep(r)
+	v.running.Go(func() { read(r) })
+	return w, nil
 }
 
 // plugs are all connections.
@@ -339,9 +351,13 @@ const tailLines = 20
 func (v *VM) Explain(err error) error {
 	select {
 	case <-v.ended:
-		select { // what it had printed is still on its way
-		case <-v.printed:
-		case <-time.After(panicGrace):
+		late, cancel := context.WithTimeout(context.Background(), panicGrace)
+		defer cancel()
+		for _, end := range []chan struct{}{v.printed, v.silent} { // what it had printed is still on its way
+			select {
+			case <-end:
+			case <-late.Done():
+			}
 		}
 		if ended := v.howEnded(); err == nil || v.exit.Code != 0 || v.exit.Signal != 0 {
 			if err == nil {
@@ -384,25 +400,10 @@ func (v *VM) howEnded() error {
 	default:
 		how = name + " ended early: the guest was switched off or reset"
 	}
-	if said := v.said(); said != "" {
-		how += ": " + said
+	if text := v.words.text(); text != "" {
+		how += ": " + text
 	}
 	return errors.New(how)
-}
-
-// said is the end of what the VMM itself wrote.
-func (v *VM) said() string {
-	const most = 2 << 10
-	data := make([]byte, most)
-	info, err := v.log.Stat()
-	if err != nil {
-		return ""
-	}
-	n, err := v.log.ReadAt(data, max(0, info.Size()-most))
-	if err != nil && !errors.Is(err, io.EOF) {
-		return ""
-	}
-	return strings.ToValidUTF8(strings.ReplaceAll(strings.TrimSpace(string(data[:n])), "\n", "; "), "?")
 }
 
 // Close ends the VMM and removes what belongs to the machine but its
@@ -454,10 +455,8 @@ func (v *VM) close() error {
 			}
 		}
 	}
-	for _, f := range []*os.File{v.log, v.dir} {
-		if f != nil {
-			f.Close()
-		}
+	if v.dir != nil {
+		v.dir.Close()
 	}
 	return errors.Join(errs...)
 }

@@ -167,5 +167,9 @@ func ways(channels []plug) string {
 	return text
 }
 
+// Mapped is the size of the mapping that is the guest's memory, in bytes: VMMs take
+// whole mebibytes.
+func (m Machine) Mapped() int64 { return mebibytes(m.Memory) << 20 }
+
 // mebibytes rounds memory up.
 func mebibytes(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }

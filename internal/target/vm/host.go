@@ -199,7 +199,7 @@ func (i *hostInstance) Tell(line func(string)) { i.tell = line }
 // boot prepares a machine whose agent runs spec.
 func (h *Host) boot(ctx context.Context, path string, m vmm.Machine, spec target.Spec, dir string) (*hostInstance, error) {
 	i := &hostInstance{tell: func(string) {},
-		instance: &instance{driver: h.Driver, spec: spec, memory: m.Memory, off: hostOff, result: make(chan result, 1)}}
+		instance: &instance{driver: h.Driver, spec: spec, memory: m.Mapped(), off: hostOff, result: make(chan result, 1)}}
 	milestone := vmm.Milestones(func(name string) { i.mark(target.Phase(name)) })
 	line := func(text string) {
 		milestone(text)

@@ -27,7 +27,7 @@ type instance struct {
 	driver  *Driver
 	spec    target.Spec
 	request []byte
-	memory  int64         // of the guest, in bytes
+	memory  int64         // of the guest as it is mapped, in bytes
 	off     time.Duration // how long it may take to power off; one that takes longer is ended by Close
 	vm      *vmm.VM
 	input   *feeder
@@ -49,7 +49,7 @@ type result struct {
 }
 
 func newInstance(ctx context.Context, d *Driver, path string, m vmm.Machine, spec target.Spec, dir string) (target.Instance, error) {
-	i := &instance{driver: d, spec: spec, memory: m.Memory, off: offTime, result: make(chan result, 1)}
+	i := &instance{driver: d, spec: spec, memory: m.Mapped(), off: offTime, result: make(chan result, 1)}
 	err := i.open(ctx, vmm.Config{VMM: d.vmm, Path: path, Machine: m, Dir: dir, Launcher: d.lab.LaunchPath, Cgroup: payloadGroup(spec),
 		Network: spec.Join.Namespace, Mark: func(at vmm.Mark) { i.mark(target.Phase(at)) }})
 	if err != nil {
