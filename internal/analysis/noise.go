@@ -28,6 +28,7 @@ const (
 // seconds per trial.
 const (
 	wallMetric  = "wall"
+	readyMetric = "ready"
 	stealMetric = "steal"
 )
 

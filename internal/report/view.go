@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -196,12 +197,23 @@ func rises(e *analysis.Effect) bool {
 	return e.Ratio > 1
 }
 
+// leftOut tells what was not measured and why, each reason once.
 func leftOut(in Input) []fact {
 	var out []fact
-	for name, why := range in.Manifest.LeftOut {
+	more := map[string]int{} // by reason, beside the one that is named
+	for _, name := range slices.Sorted(maps.Keys(in.Manifest.LeftOut)) {
+		why := in.Manifest.LeftOut[name]
+		if slices.ContainsFunc(out, func(f fact) bool { return f.Value == why }) {
+			more[why]++
+			continue
+		}
 		out = append(out, fact{name, why})
 	}
-	slices.SortFunc(out, func(a, b fact) int { return strings.Compare(a.Name, b.Name) })
+	for i := range out {
+		if n := more[out[i].Value]; n > 0 {
+			out[i].Name += fmt.Sprintf(" and %d more", n)
+		}
+	}
 	return out
 }
 

@@ -68,6 +68,9 @@ func (d *Driver) Carries(peer []string) error {
 	if d.path != Loopback && localSocket(peer) != "" {
 		return fmt.Errorf("a local socket joins processes of one container, and the path %s has two: it is measured on %s", d.path, Loopback)
 	}
+	if d.path == Attach && len(peer) > 0 {
+		return fmt.Errorf("the path %s times how a container is attached, and takes workloads without a peer, as start", d.path)
+	}
 	return nil
 }
 

@@ -245,3 +245,16 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 }
+
+// TestAttachTakesStarts sees that the path whose clock holds the attaching takes no
+// workload that talks to a peer.
+func TestAttachTakesStarts(t *testing.T) {
+	lab := laboratory(t)
+	d := New(lab, native.New(lab), host.New(lab), Attach)
+	if err := d.Carries(serve); err == nil || !strings.Contains(err.Error(), "without a peer") {
+		t.Errorf("with a peer: %v", err)
+	}
+	if err := d.Carries(nil); err != nil {
+		t.Errorf("a start: %v", err)
+	}
+}

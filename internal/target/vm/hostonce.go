@@ -20,7 +20,7 @@ type outcome struct {
 }
 
 // mostOnce bounds a boot outside of any trial, against a script that hangs.
-const mostOnce = 15 * time.Minute
+const mostOnce = 40 * time.Minute
 
 // once boots an arm and runs a script in it, outside of any trial.
 func (m *made) once(ctx context.Context, h *Host, a arm, disk vmm.Disk, script string) (out outcome, err error) {

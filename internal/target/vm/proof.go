@@ -64,7 +64,7 @@ func (m *made) prove(ctx context.Context, h *Host, disk string, tell func(string
 	if _, err := os.Stat(file); err == nil {
 		return nil
 	}
-	tell("proving that containers run in it (one boot)")
+	tell("proving that containers run in it (one boot; without KVM some ten minutes, more where something else runs)")
 	out, err := m.once(ctx, h, a, vmm.Disk{Path: disk}, proofScript)
 	if err != nil && ctx.Err() != nil {
 		return err
