@@ -28,16 +28,23 @@ const (
 
 // A Wait sums up the waits for one lock, in one way, on one stack.
 type Wait struct {
-	Kind   Kind          `json:"kind"`
-	Mode   string        `json:"mode,omitempty"`   // "read" or "write" where the kind has both
-	Lock   uint64        `json:"lock,omitempty"`   // its address; 0 for sleep
-	Symbol string        `json:"symbol,omitempty"` // of the address, where the kernel tells; "mmap_lock" of the task's own
-	Stack  int           `json:"stack"`            // index into Profile.Stacks; -1 where it was lost
-	Kernel bool          `json:"kernel,omitempty"` // a kernel thread waited, for whomever
-	Count  uint64        `json:"count"`
-	Total  time.Duration `json:"total"`
-	Most   time.Duration `json:"most"` // the longest
-	Times  Histogram     `json:"times"`
+	Kind   Kind   `json:"kind"`
+	Mode   string `json:"mode,omitempty"`   // "read" or "write" where the kind has both
+	Lock   uint64 `json:"lock,omitempty"`   // its address; 0 for sleep
+	Symbol string `json:"symbol,omitempty"` // of the address, where the kernel tells; "mmap_lock" of the task's own
+	// Name is what Merge found the wait to be for, and Inferred that it is not the
+	// kernel's word; "" of a wait as it was recorded.
+	Name     string        `json:"name,omitempty"`
+	Inferred bool          `json:"inferred,omitempty"`
+	Stack    int           `json:"stack"`            // index into Profile.Stacks; -1 where it was lost
+	Kernel   bool          `json:"kernel,omitempty"` // a kernel thread waited, for whomever
+	Count    uint64        `json:"count"`
+	Total    time.Duration `json:"total"`
+	Most     time.Duration `json:"most"` // the longest
+	Times    Histogram     `json:"times"`
+	// Unfinished are those of Count that had not ended with the recording: their
+	// time is that until then.
+	Unfinished uint64 `json:"unfinished,omitempty"`
 }
 
 // State is what a thread does.
@@ -77,7 +84,8 @@ type Profile struct {
 	Cost    time.Duration     `json:"cost"` // CPU time of the probe's own programs in the kernel
 }
 
-// Merge adds up the profiles of several trials.
+// Merge adds up the profiles of several trials. What a wait was for is found within
+// its trial: at the same address of another one may be another lock.
 func Merge(all []Profile) Profile {
 	m := Profile{Lost: map[string]uint64{}}
 	stacks := newInterner(&m.Stacks)
@@ -89,7 +97,9 @@ func Merge(all []Profile) Profile {
 			m.Lost[what] += n
 		}
 		m.Notes = append(m.Notes, p.Notes...)
-		for _, w := range p.Waits {
+		names := p.names()
+		for i, w := range p.Waits {
+			w.Name, w.Inferred = names[i].lock, names[i].inferred
 			m.addWait(waits, w, stacks.of(p, w.Stack))
 		}
 		for _, s := range p.Samples {
@@ -105,7 +115,7 @@ func Merge(all []Profile) Profile {
 func (p *Profile) addWait(seen map[Wait]int, w Wait, stack int) {
 	w.Stack = stack
 	key := w
-	key.Count, key.Total, key.Most, key.Times = 0, 0, 0, Histogram{}
+	key.Count, key.Total, key.Most, key.Times, key.Unfinished = 0, 0, 0, Histogram{}, 0
 	at, known := seen[key]
 	if !known {
 		seen[key] = len(p.Waits)
@@ -117,6 +127,7 @@ func (p *Profile) addWait(seen map[Wait]int, w Wait, stack int) {
 	sum.Total += w.Total
 	sum.Most = max(sum.Most, w.Most)
 	sum.Times.Add(w.Times)
+	sum.Unfinished += w.Unfinished
 }
 
 func (p *Profile) addSample(seen map[Sample]int, s Sample) {

@@ -71,6 +71,26 @@ func TestTheKernelsWordIsNotInferred(t *testing.T) {
 	}
 }
 
+// At one address may be other locks: in another trial, and of another kind.
+func TestNamesAreOfTheirTrialAndKind(t *testing.T) {
+	stacks := [][]string{{"__mutex_lock", "cgroup_kn_lock_live"}, {"__mutex_lock", "rtnl_lock", "rtnetlink_rcv_msg"}, {"__mutex_lock", "nobody_knows"}, {"down_write", "nobody_knows"}}
+	trial := func(taker int, longer time.Duration) Profile {
+		return Profile{Stacks: stacks, Waits: []Wait{
+			{Kind: Mutex, Lock: 0x10, Stack: taker, Count: 1, Total: longer},
+			{Kind: Mutex, Lock: 0x10, Stack: 2, Count: 1, Total: ms},
+			{Kind: RWSem, Lock: 0x10, Stack: 3, Count: 1, Total: ms},
+		}}
+	}
+	got := map[string]uint64{}
+	for _, r := range Merge([]Profile{trial(0, 5*ms), trial(1, 9*ms)}).Table() {
+		got[r.Name+" "+string(r.Kind)] += r.Waits
+	}
+	want := map[string]uint64{"cgroup_mutex mutex": 2, "rtnl_mutex mutex": 2, "in nobody_knows rwsem": 2}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 func TestLockShare(t *testing.T) {
 	p := made() // 43 ms of lock waits that are not the kernel's threads'
 	for _, test := range []struct {
@@ -107,6 +127,7 @@ func TestValuesAreThoseOfTheMetrics(t *testing.T) {
 
 func TestMergeAddsUp(t *testing.T) {
 	a, b := made(), made()
+	a.Waits[0].Unfinished, b.Waits[0].Unfinished = 1, 1 // of one stack and lock
 	b.Stacks[0], b.Stacks[1] = b.Stacks[1], b.Stacks[0] // another order of the same
 	b.Waits[0].Stack, b.Waits[1].Stack = 1, 0
 	m := Merge([]Profile{a, b})
@@ -115,7 +136,7 @@ func TestMergeAddsUp(t *testing.T) {
 	}
 	one, two := a.Table(), m.Table()
 	for i := range one {
-		if two[i].Name != one[i].Name || two[i].Waits != 2*one[i].Waits || two[i].Total != 2*one[i].Total || two[i].Most != one[i].Most {
+		if two[i].Name != one[i].Name || two[i].Waits != 2*one[i].Waits || two[i].Total != 2*one[i].Total || two[i].Most != one[i].Most || two[i].Unfinished != 2*one[i].Unfinished {
 			t.Errorf("%+v, twice %+v", two[i], one[i])
 		}
 	}

@@ -21,6 +21,9 @@ type Row struct {
 	P99      float64 `json:"p99"`    // seconds; 0 below 100 waits
 	Most     float64 `json:"most"`   // seconds
 	Places   []Place `json:"places"` // the longest first
+	// Unfinished are those of Waits that had not ended with the trial: their time is
+	// that until then.
+	Unfinished uint64 `json:"unfinished,omitempty"`
 }
 
 // Place is a function that waits for a row's lock.
@@ -62,6 +65,7 @@ func (p Profile) Table() []Row {
 			rows[key] = r
 		}
 		r.Waits += w.Count
+		r.Unfinished += w.Unfinished
 		r.Total += w.Total.Seconds()
 		r.Most = max(r.Most, w.Most.Seconds())
 		r.times.Add(w.Times)
@@ -132,23 +136,33 @@ type named struct {
 	inferred bool
 }
 
+// address is one lock: at an address that was used again may be one of another kind.
+type address struct {
+	lock uint64
+	kind Kind
+}
+
 // names names what each wait was for. Where the code that waits is no clue,
 // another stack that waits at the same address may be one: a lock has one
 // address, whoever takes it.
 func (p Profile) names() []named {
 	out := make([]named, len(p.Waits))
-	votes := map[uint64]map[string]time.Duration{}
+	votes := map[address]map[string]time.Duration{}
 	for i, w := range p.Waits {
 		out[i] = p.nameOne(w)
+		at := address{w.Lock, w.Kind}
 		if w.Lock != 0 && out[i].lock != "" {
-			if votes[w.Lock] == nil {
-				votes[w.Lock] = map[string]time.Duration{}
+			if votes[at] == nil {
+				votes[at] = map[string]time.Duration{}
 			}
-			votes[w.Lock][out[i].lock] += w.Total + 1
+			votes[at][out[i].lock] += w.Total + 1
 		}
 	}
 	for i, w := range p.Waits {
-		if best := longest(votes[w.Lock]); best != "" && w.Lock != 0 && w.Symbol == "" {
+		if w.Name != "" {
+			continue // Merge has asked its trial
+		}
+		if best := longest(votes[address{w.Lock, w.Kind}]); best != "" && w.Lock != 0 && w.Symbol == "" {
 			out[i] = named{best, true}
 		}
 		if out[i].lock == "" {
@@ -160,6 +174,8 @@ func (p Profile) names() []named {
 
 func (p Profile) nameOne(w Wait) named {
 	switch {
+	case w.Name != "":
+		return named{w.Name, w.Inferred}
 	case w.Symbol != "":
 		return named{w.Symbol, false}
 	case w.Lock == 0 && w.Stack < 0 && w.Kind != Sleep:

@@ -106,9 +106,16 @@ func plural(n int, word string) string {
 	return word + "s"
 }
 
-// waitsLost says what is not in the table.
+// waitsLost says what is not in the table, or only in part.
 func waitsLost(w analysis.Waits) []string {
 	var out []string
+	var unfinished uint64
+	for _, r := range w.Rows {
+		unfinished += r.Unfinished
+	}
+	if unfinished > 0 {
+		out = append(out, fmt.Sprintf("unfinished: %d of the waits went on when the watching ended, and count with their time until then", unfinished))
+	}
 	for _, what := range slices.Sorted(maps.Keys(w.Lost)) {
 		out = append(out, fmt.Sprintf("lost: %d %s", w.Lost[what], what))
 	}

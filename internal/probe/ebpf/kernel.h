@@ -42,12 +42,21 @@ struct mm_struct {
 	struct rw_semaphore mmap_lock;
 } kernel_type;
 
+struct counter {
+	int counter;
+} kernel_type;
+
+struct signal_struct {
+	struct counter live; /* threads; an atomic_t */
+} kernel_type;
+
 struct task_struct {
 	unsigned int __state; /* "state" before Linux 5.14, which has no lock tracepoints */
 	unsigned int flags;
 	int pid;
 	int tgid;
 	struct mm_struct *mm;
+	struct signal_struct *signal;
 } kernel_type;
 
 enum {

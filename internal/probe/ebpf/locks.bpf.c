@@ -80,10 +80,13 @@ struct {
 	TYPE(value, struct sum);
 } sums SEC(".maps");
 
-/* Slot 0 is what a new sum begins with; slot 1 takes what finds no room. */
+/* Slot 0 is what a new sum begins with. The others take what finds no room, by
+ * owner and kind: a wait must not be counted for somebody else, nor as another. */
+enum { KINDS = 128, SPARES = 1 + 2 * KINDS };
+
 struct {
 	UINT(type, ARRAY);
-	UINT(max_entries, 2);
+	UINT(max_entries, SPARES);
 	TYPE(key, u32);
 	TYPE(value, struct sum);
 } spare SEC(".maps");
@@ -130,7 +133,7 @@ static inline void finish(struct wait *w) {
 	}
 	if (!s) {
 		lose(LOST_SUM_FULL);
-		slot = 1;
+		slot = 1 + w->owner * KINDS + (w->kind & SLEEP ? KINDS - 1 : w->kind & (KINDS - 1));
 		s = lookup(&spare, &slot);
 		if (!s)
 			return;
@@ -201,7 +204,15 @@ int on_switch(u64 *ctx) {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	u32 from = prev->pid, to = next->pid, state = prev->__state;
 	struct wait *ended = lookup(&sleeping, &to), w = { .since = now(), .kind = SLEEP };
+	u32 zero = 0;
+	struct wait *spin = lookup(&spinning, &zero);
 
+	/* Nobody leaves the CPU who spins: the end was not seen, because it came in an
+	 * interrupt of this program's own. The slot would stay taken for ever. */
+	if (spin && spin->lock) {
+		spin->lock = 0;
+		lose(LOST_END);
+	}
 	if (ended) {
 		finish(ended);
 		delete(&sleeping, &to);

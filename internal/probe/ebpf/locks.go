@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/profile"
 )
@@ -43,9 +45,10 @@ func RecordLocks(own Selection) (stop func() (profile.Profile, error), err error
 	}
 	return func() (profile.Profile, error) {
 		var p profile.Profile
-		err := s.detach(&p)
-		if err == nil {
-			err = readWaits(&p, &o, symbols)
+		var until unix.Timespec // before the programs go, one after another
+		err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &until)
+		if err = errors.Join(err, s.detach(&p)); err == nil {
+			err = readWaits(&p, &o, symbols, uint64(until.Nano()))
 		}
 		return p, errors.Join(err, s.close())
 	}, nil
@@ -83,7 +86,9 @@ func estimateLocks(own Selection) (stop func() (profile.Profile, error), err err
 	}, nil
 }
 
-func readWaits(p *profile.Profile, o *locksObjects, known *symbols) error {
+// readWaits turns the maps of the programs, which were detached at a moment of the
+// monotonic clock, into a profile's waits.
+func readWaits(p *profile.Profile, o *locksObjects, known *symbols, until uint64) error {
 	known.noteHidden(p)
 	stacks := &stackTable{symbols: known, stacks: o.Stacks, profile: p, at: map[uint64]int{}}
 	var key locksKey
@@ -91,26 +96,83 @@ func readWaits(p *profile.Profile, o *locksObjects, known *symbols) error {
 	rows := o.Sums.Iterate()
 	for rows.Next(&key, &sum) {
 		w := wait(key, sum)
-		var err error
-		if w.Stack, err = stacks.of(key.Stack); err != nil {
+		if err := stacks.place(&w, key.Stack); err != nil {
 			return err
-		}
-		if w.Symbol == "" && w.Lock != 0 {
-			w.Symbol = known.variable(w.Lock)
 		}
 		p.Waits = append(p.Waits, w)
 	}
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("read the waits: %w", err)
 	}
-	if err := o.Spare.Lookup(uint32(1), &sum); err != nil {
-		return fmt.Errorf("waits without a row: %w", err)
+	if err := readSpare(p, o.Spare); err != nil {
+		return err
 	}
-	if sum.Count > 0 {
-		p.Waits = append(p.Waits, wait(locksKey{}, sum))
+	if err := readUnfinished(p, o, stacks, until); err != nil {
+		return err
 	}
 	return readLost(p, o.Lost)
 }
+
+// readSpare adds the waits that found no row, by the slots of locks.bpf.c.
+func readSpare(p *profile.Profile, spare *ebpf.Map) error {
+	var sum locksSum
+	for slot := uint32(1); slot < spare.MaxEntries(); slot++ {
+		if err := spare.Lookup(slot, &sum); err != nil {
+			return fmt.Errorf("waits without a row: %w", err)
+		}
+		if sum.Count == 0 {
+			continue
+		}
+		key := locksKey{Owner: (slot - 1) / spareKinds, Kind: (slot - 1) % spareKinds}
+		if key.Kind == spareKinds-1 {
+			key.Kind = flagSleep
+		}
+		p.Waits = append(p.Waits, wait(key, sum))
+	}
+	return nil
+}
+
+// readUnfinished adds the waits that had not ended at a moment of the monotonic
+// clock, with their time until then.
+func readUnfinished(p *profile.Profile, o *locksObjects, stacks *stackTable, until uint64) error {
+	for _, underWay := range []*ebpf.Map{o.Waiting, o.Sleeping} {
+		var pid uint32
+		var w locksWait
+		threads := underWay.Iterate()
+		for threads.Next(&pid, &w) {
+			if w.Since >= until {
+				continue
+			}
+			found := wait(locksKey{Lock: w.Lock, Kind: w.Kind, Owner: w.Owner}, locksSum{})
+			if err := stacks.place(&found, w.Stack); err != nil {
+				return err
+			}
+			found.Count, found.Unfinished = 1, 1
+			found.Total = time.Duration(until - w.Since)
+			found.Most = found.Total
+			found.Times.Count(found.Total)
+			p.Waits = append(p.Waits, found)
+		}
+		if err := threads.Err(); err != nil {
+			return fmt.Errorf("waits under way: %w", err)
+		}
+	}
+	return nil
+}
+
+// place gives a wait its stack, and its lock the kernel's name for it.
+func (t *stackTable) place(w *profile.Wait, stack uint64) (err error) {
+	if w.Stack, err = t.of(stack); err == nil && w.Symbol == "" && w.Lock != 0 {
+		w.Symbol = t.symbols.variable(w.Lock)
+	}
+	return err
+}
+
+// What locks.bpf.c and select.h have of owners and spare rows.
+const (
+	ownerKernel = 1
+	spareKinds  = 128
+)
 
 // The kernel's flags of a wait (include/trace/events/lock.h), and the program's.
 const (
@@ -126,7 +188,7 @@ const (
 
 func wait(k locksKey, s locksSum) profile.Wait {
 	w := profile.Wait{
-		Kind: kind(k.Kind), Lock: k.Lock, Stack: -1, Kernel: k.Owner == 1,
+		Kind: kind(k.Kind), Lock: k.Lock, Stack: -1, Kernel: k.Owner == ownerKernel,
 		Count: s.Count, Total: time.Duration(s.Total), Most: time.Duration(s.Most), Times: s.Histogram,
 	}
 	switch {

@@ -15,6 +15,7 @@ var lossNames = []string{
 	"stacks beyond those that are kept (16384 of the kernel's, as many of programs)",
 	"waits beyond the 65536 that may be under way",
 	"waits or samples without a row of their own (all are taken): summed up as other",
+	"waits of which the end was not seen",
 }
 
 // readLost adds what the programs had to leave out.

@@ -69,7 +69,7 @@ int on_exit(u64 *ctx) {
 	struct task_struct *task = (void *)ctx[0];
 	u32 tgid = task->tgid;
 
-	if (task->pid == task->tgid)
+	if (!task->signal->live.counter) /* its last thread: the first one may end before others */
 		delete(&processes, &tgid);
 	return 0;
 }

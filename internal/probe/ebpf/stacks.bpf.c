@@ -13,7 +13,7 @@
 #include "select.h"
 #include "stack.h"
 
-enum { ON_CPU = 0, ASLEEP = 1, RUNNABLE = 2 };
+enum { ON_CPU = 0, ASLEEP = 1, RUNNABLE = 2, STATES = 3 };
 
 enum { NAME = 16, USER_DEPTH = 32, MOST_USER_STACKS = 16384, MOST_OFF = 65536, MOST_SUMS = 32768 };
 
@@ -68,10 +68,10 @@ struct {
 	TYPE(value, struct total);
 } rows SEC(".maps");
 
-/* What finds no row of its own, by state. */
+/* What finds no row of its own, by owner and state. */
 struct {
 	UINT(type, ARRAY);
-	UINT(max_entries, 3);
+	UINT(max_entries, 2 * STATES);
 	TYPE(key, u32);
 	TYPE(value, struct total);
 } others SEC(".maps");
@@ -166,6 +166,7 @@ static inline void fill(struct row *r, void *ctx, u32 buffer, u32 state, u32 who
 
 static inline void sum_up(struct row *r, u64 time) {
 	struct total fresh = {}, *t = lookup(&rows, r);
+	u32 slot;
 
 	if (!t && !rows_full) {
 		update(&rows, r, &fresh, NOEXIST);
@@ -174,7 +175,8 @@ static inline void sum_up(struct row *r, u64 time) {
 	if (!t) {
 		rows_full = 1;
 		lose(LOST_SUM_FULL);
-		t = lookup(&others, &r->state);
+		slot = r->owner * STATES + r->state;
+		t = lookup(&others, &slot);
 	}
 	if (!t)
 		return;

@@ -147,12 +147,14 @@ func readTimes(p *profile.Profile, o *stacksObjects, known *symbols, root string
 	if err := r.addSleeping(o.OffCpu); err != nil {
 		return err
 	}
-	for i, state := range states {
-		if err := o.Others.Lookup(uint32(i), &t); err != nil {
-			return fmt.Errorf("samples without a row: %w", err)
-		}
-		if t.Count > 0 {
-			p.Samples = append(p.Samples, profile.Sample{State: state, Stack: -1, User: -1, Comm: "[other]", Count: t.Count, Total: time.Duration(t.Time)})
+	for owner := range ownerKernel + 1 {
+		for i, state := range states {
+			if err := o.Others.Lookup(uint32(owner*len(states)+i), &t); err != nil {
+				return fmt.Errorf("samples without a row: %w", err)
+			}
+			if t.Count > 0 {
+				p.Samples = append(p.Samples, profile.Sample{State: state, Stack: -1, User: -1, Comm: "[other]", Kernel: owner == ownerKernel, Count: t.Count, Total: time.Duration(t.Time)})
+			}
 		}
 	}
 	if err := spread(p, o.Cpus); err != nil {
@@ -171,7 +173,7 @@ func (r timesReader) add(row stacksRow, t stacksTotal) error {
 		return err
 	}
 	r.p.Samples = append(r.p.Samples, profile.Sample{
-		State: states[row.State], Stack: kernel, User: user, Comm: text(row.Name), Kernel: row.Owner == 1,
+		State: states[row.State], Stack: kernel, User: user, Comm: text(row.Name), Kernel: row.Owner == ownerKernel,
 		Count: t.Count, Total: time.Duration(t.Time),
 	})
 	return nil
