@@ -15,6 +15,12 @@ import (
 // others that stand before take their time.
 const goneWithin = time.Minute
 
+// heldFor is how long the kernel may take before links are taken away by name: a
+// connection whose last words found no peer any more holds its namespace, with the
+// links in it, until the kernel has tried them some ten times (tcp_orphan_retries in
+// Documentation/networking/ip-sysctl.rst), for minutes.
+var heldFor = 10 * time.Second
+
 // Close takes the laboratory away and waits until the kernel has done so too:
 // what it still tears down would disturb who measures next. It is idempotent.
 // What ran in the namespaces must have ended.
@@ -95,8 +101,13 @@ func (n *Namespace) waitGone(timeout <-chan time.Time) (int, error) {
 			left[l.Attrs().Index] = true
 		}
 	}
+	held := time.After(heldFor)
 	for len(left) > 0 {
 		select {
+		case <-held:
+			if err := n.remove(left); err != nil {
+				return 0, err
+			}
 		case u, open := <-gone:
 			if !open {
 				return len(left), nil
@@ -112,4 +123,16 @@ func (n *Namespace) waitGone(timeout <-chan time.Time) (int, error) {
 		return 1, nil
 	}
 	return 0, nil
+}
+
+// remove takes links away by their numbers; those that have gone by themselves in
+// between are no error.
+func (n *Namespace) remove(links map[int]bool) error {
+	for index := range links {
+		err := n.nl.LinkDel(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}})
+		if err != nil && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("remove link %d, which something holds: %w", index, err)
+		}
+	}
+	return nil
 }

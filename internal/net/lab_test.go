@@ -193,6 +193,30 @@ func TestLimits(t *testing.T) {
 // A table that is full is told of, by the kernel's own words where its log can be
 // read. The limit is one for all namespaces, so that the machine's own is not touched
 // here: more entries are asked for than any default takes.
+// TestHeldNamespace closes a laboratory while a socket holds one end's namespace,
+// as a connection does that the kernel still tries to end.
+func TestHeldNamespace(t *testing.T) {
+	usual := heldFor
+	heldFor = 100 * time.Millisecond
+	t.Cleanup(func() { heldFor = usual })
+	l := build(t, Options{Path: Bridge})
+	var socket int
+	if err := l.Client.Namespace.Do(func() (err error) {
+		socket, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(socket)
+	began := time.Now()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > goneWithin/2 {
+		t.Errorf("it took %v", took)
+	}
+}
+
 func TestOverflow(t *testing.T) {
 	root(t)
 	text, err := os.ReadFile("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
