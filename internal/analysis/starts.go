@@ -161,6 +161,9 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 			for metric, values := range r.Values {
 				p.add(metric, r.Block, mean(values))
 			}
+			if used, read := r.Values["cpu"]; read {
+				p.add(groupsCPU, r.Block, sum(used)+sum(r.Values["daemon-cpu"]))
+			}
 			for share, value := range startsShares(r.Values, in.CPUs, unread[r.Cell]) {
 				p.add("share-"+share, r.Block, value)
 			}
@@ -352,6 +355,10 @@ func levelsOf(points []StartsPoint, metric string, at func(StartsPoint) int) []L
 
 func instancesOf(p StartsPoint) int { return p.N }
 
+// groupsCPU is the CPU time of the instances' groups and, where there is one, of
+// their daemon: what perf's task-clock counts too.
+const groupsCPU = "cpu-with-daemon"
+
 // cpuMetric is what stands for the CPU time of all instances: perf's, or the
 // cgroups' where there is none.
 func cpuMetric(points []StartsPoint) string {
@@ -360,7 +367,7 @@ func cpuMetric(points []StartsPoint) string {
 			return "task-clock"
 		}
 	}
-	return "cpu"
+	return groupsCPU
 }
 
 func curveOf(c study.Cell, points []StartsPoint, in StartsInput) StartsCurve {

@@ -123,6 +123,39 @@ func TestStartsSharesAddUp(t *testing.T) {
 	}
 }
 
+// Where there is no task-clock, the daemon's CPU time is in the law of CPU time as
+// it is in task-clock; where nobody could read it, the law says so and no verdict
+// rests on it.
+func TestCPULawHoldsTheDaemon(t *testing.T) {
+	grouped := func() StartsInput {
+		in := sixBlocks(syntheticStarts(t, func(n float64) float64 { return 0.02 * math.Pow(n, 1.3) }, func(n float64) float64 { return 0.01 * n }, usl))
+		copies := map[string]int{}
+		for _, c := range in.Cells {
+			copies[c.ID] = c.Copies
+		}
+		for _, r := range in.Records {
+			delete(r.Values, "task-clock")
+			if cpu := r.Values["cpu"]; len(cpu) > 0 { // a daemon that does as much for one as for many, again for each of them
+				r.Values["daemon-cpu"] = []float64{cpu[0] * float64(copies[r.Cell])}
+			}
+		}
+		return in
+	}
+	in := grouped()
+	c := Starts(in).Curves[0]
+	if e := c.CPUExponent; e == nil || math.Abs(e.Value-2) > 0.1 || c.CPU == nil || math.Abs(c.CPU.fit(LawPower).B.Value-2) > 0.1 {
+		t.Errorf("%+v, %+v", c.CPUExponent, c.CPU)
+	}
+	in = grouped()
+	in.Unread = map[string]string{"box": "the user's daemon"}
+	s := Starts(in)
+	for _, claim := range s.Claims[:2] {
+		if here := claim.Here[0]; here.Verdict != Open || !strings.Contains(here.Computed, "CPU time (without the user's daemon)") {
+			t.Errorf("%+v", here)
+		}
+	}
+}
+
 // What nobody could read of the instances' CPU time is not called others'.
 func TestStartsSharesNotRead(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -61,8 +61,8 @@ func hereCPU(c StartsCurve) []HereClaim {
 	if e == nil {
 		return nil
 	}
-	return []HereClaim{{Target: c.Target, Verdict: within(*e, math.Inf(-1), nearLinear),
-		Computed: fmt.Sprintf("%s CPU time grows as n^%s", c.between(), showEstimate(*e))}}
+	return []HereClaim{{Target: c.Target, Verdict: c.ofCPU(within(*e, math.Inf(-1), nearLinear)),
+		Computed: fmt.Sprintf("%s %s grows as n^%s", c.between(), c.CPUTime(), showEstimate(*e))}}
 }
 
 func hereFaster(c StartsCurve) []HereClaim {
@@ -78,8 +78,24 @@ func hereFaster(c StartsCurve) []HereClaim {
 	case a.High < b.Low:
 		verdict = NotBorne
 	}
-	return []HereClaim{{Target: c.Target, Verdict: verdict,
-		Computed: fmt.Sprintf("%s elapsed time grows as n^%s and CPU time as n^%s", c.between(), showEstimate(*e), showEstimate(*cpu))}}
+	return []HereClaim{{Target: c.Target, Verdict: c.ofCPU(verdict),
+		Computed: fmt.Sprintf("%s elapsed time grows as n^%s and %s as n^%s", c.between(), showEstimate(*e), c.CPUTime(), showEstimate(*cpu))}}
+}
+
+// CPUTime names a curve's CPU time with what it lacks.
+func (c StartsCurve) CPUTime() string {
+	if c.Unread == "" {
+		return "CPU time"
+	}
+	return "CPU time (without " + c.Unread + ")"
+}
+
+// ofCPU is a verdict that rests on CPU time: open where not all of it was read.
+func (c StartsCurve) ofCPU(v ClaimVerdict) ClaimVerdict {
+	if c.Unread != "" {
+		return Open
+	}
+	return v
 }
 
 func hereExponential(c StartsCurve) []HereClaim {
@@ -163,17 +179,17 @@ func curveFinding(c StartsCurve) string {
 	}
 	text := fmt.Sprintf("In %s, %s took %s, %s each second", c.Target, containersOf(last.N),
 		shortSeconds(last.Values["elapsed"].Value), shortNumber(last.Values["starts-per-second"].Value))
-	if first := points[0]; first.N == 1 && last.N > 1 {
+	if first := points[0]; first.N == 1 && last.N > 1 && first.Refused == "" {
 		if over := c.Over(last.N, 1); over > 0 {
 			text += fmt.Sprintf(": %s times one start, which is %s times %d", shortNumber(over), shortNumber(over/float64(last.N)), last.N)
 		}
 	}
 	if last.Blocks < MinimumBlocks {
-		text += fmt.Sprintf(" (the median of %d, too few blocks for an interval)", last.Blocks)
+		text += fmt.Sprintf(" (%s, too few for an interval)", blocksText(last.Blocks))
 	}
 	text += "."
 	if c.Elapsed != nil && c.CPU != nil && c.Refused == "" {
-		text += fmt.Sprintf(" Elapsed time grows %s, CPU time %s.", describeLaw(*c.Elapsed), describeLaw(*c.CPU))
+		text += fmt.Sprintf(" Elapsed time grows %s, %s %s.", describeLaw(*c.Elapsed), c.CPUTime(), describeLaw(*c.CPU))
 	}
 	if idle, known := last.Shares[ShareIdle]; known {
 		did := fmt.Sprintf("they did %s for the containers and %s for others", percent(last.Shares[ShareOwn]), percent(last.Shares[ShareOthers]))
@@ -186,6 +202,13 @@ func curveFinding(c StartsCurve) string {
 		text += fmt.Sprintf(" Of what the CPUs could do in that time %s; %s stood idle, which no CPU explains.", did, percent(idle))
 	}
 	return text
+}
+
+func blocksText(n int) string {
+	if n == 1 {
+		return "1 block"
+	}
+	return fmt.Sprintf("the median of %d blocks", n)
 }
 
 func containersOf(n int) string {

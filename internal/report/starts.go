@@ -266,7 +266,7 @@ func lawsGrid(s *analysis.StartsClaims) shownGrid {
 			name     string
 			laws     *analysis.Laws
 			exponent *analysis.Estimate
-		}{{"elapsed", c.Elapsed, c.ElapsedExponent}, {"CPU time", c.CPU, c.CPUExponent}} {
+		}{{"elapsed", c.Elapsed, c.ElapsedExponent}, {c.CPUTime(), c.CPU, c.CPUExponent}} {
 			row := []string{c.Target, of.name, missing, missing, missing, c.NoLaw}
 			if of.laws != nil {
 				best := of.laws.Fits[0]

@@ -77,6 +77,9 @@ func (d *Driver) check(ctx context.Context, proven target.Driver) (target.Facts,
 	}
 	if d.engine.private == nil {
 		facts.Notes[target.NoteUnread] = unread
+		if info.Info.CgroupDriver == systemdGroups {
+			facts.Notes[target.NoteUnread] = "containers, " + unread
+		}
 	} else {
 		facts.Notes["engine"] = "private"
 		if facts.Path, err = d.Locate(); err != nil {
