@@ -71,7 +71,7 @@ func manyMetrics(own []sample.Metric, hold bool) []sample.Metric {
 var (
 	countedOfMany = []string{
 		probe.ClientCPU, probe.DaemonCPU, probe.TaskClock, probe.Switches, probe.Migrations, probe.PageFaults,
-		probe.Cycles, probe.Instructions, probe.Branches, probe.BranchMisses,
+		probe.Cycles, probe.Instructions, probe.Branches, probe.BranchMisses, probe.Counted,
 		probe.GroupCPUPressure, probe.GroupIOPressure, probe.RunQueueWait, probe.MachineCPU, probe.TareCPU,
 	}
 	weighed = []string{

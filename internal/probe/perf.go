@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -74,7 +75,7 @@ func (Perf) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value,
 	}
 	return func() ([]sample.Value, error) {
 		defer closeAll(open)
-		return readCounters(open, "")
+		return readCounters(open)
 	}, nil
 }
 
@@ -108,7 +109,8 @@ func openCounters(dir string, cpus []int, wanted []event) (open []counter, err e
 	defer group.Close()
 	for _, e := range wanted {
 		for _, cpu := range cpus {
-			attr := unix.PerfEventAttr{Type: e.kind, Config: e.config, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{}))}
+			attr := unix.PerfEventAttr{Type: e.kind, Config: e.config, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+				Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING}
 			fd, err := unix.PerfEventOpen(&attr, int(group.Fd()), cpu, -1, unix.PERF_FLAG_PID_CGROUP|unix.PERF_FLAG_FD_CLOEXEC)
 			if cannotCount(err) {
 				break // the event, or counting by cgroup, is not there
@@ -199,24 +201,63 @@ func tryCounter(dir string, kind uint32, config uint64) error {
 	return unix.Close(fd)
 }
 
-// readCounters sums each event over groups and CPUs; prefix stands before the
-// metrics' names.
-func readCounters(open []counter, prefix string) ([]sample.Value, error) {
-	sums := map[string]float64{}
+// reading is what read(2) gives of a counter, or of several added up: the count,
+// for how long it was wanted, and for how much of that the CPU had a register for
+// it (perf_event_open(2), PERF_FORMAT_TOTAL_TIME_*).
+type reading struct{ count, enabled, running uint64 }
+
+func (r reading) plus(other reading) reading {
+	return reading{r.count + other.count, r.enabled + other.enabled, r.running + other.running}
+}
+
+// scaled is the count, scaled up by the time that it was not counted, as perf stat
+// does over all CPUs; share is the share of the time that it was. ok is false of
+// an event that was wanted and never counted.
+func (r reading) scaled() (count, share float64, ok bool) {
+	switch {
+	case r.running == 0:
+		return 0, 1, r.enabled == 0 // no task of the groups ran
+	case r.running >= r.enabled:
+		return float64(r.count), 1, true
+	}
+	share = float64(r.running) / float64(r.enabled)
+	return float64(r.count) / share, share, true
+}
+
+// readCounters sums each event over groups and CPUs. Where the CPU had to share its
+// registers between events, the least share of the time that one was counted is
+// among the values.
+func readCounters(open []counter) ([]sample.Value, error) {
+	sums := map[string]reading{}
 	for _, c := range open {
-		b := make([]byte, 8)
-		if _, err := c.file.Read(b); err != nil {
+		var b [24]byte
+		if _, err := io.ReadFull(c.file, b[:]); err != nil {
 			return nil, fmt.Errorf("perf probe: read %s: %w", c.file.Name(), err)
 		}
-		sums[c.event.metric] += float64(binary.NativeEndian.Uint64(b)) * c.event.factor
+		number := func(i int) uint64 { return binary.NativeEndian.Uint64(b[8*i:]) }
+		sums[c.event.metric] = sums[c.event.metric].plus(reading{number(0), number(1), number(2)})
 	}
+	return toValues(sums), nil
+}
+
+func toValues(sums map[string]reading) []sample.Value {
 	var values []sample.Value
+	least := 1.0
 	for _, e := range events {
-		if n, ok := sums[e.metric]; ok {
-			values = append(values, sample.Value{Metric: prefix + e.metric, Value: n})
+		r, known := sums[e.metric]
+		if !known {
+			continue
 		}
+		count, share, ok := r.scaled()
+		if ok {
+			values = append(values, sample.Value{Metric: e.metric, Value: count * e.factor})
+		}
+		least = min(least, share)
 	}
-	return values, nil
+	if least < 1 {
+		values = append(values, sample.Value{Metric: Counted, Value: least})
+	}
+	return values
 }
 
 func closeAll(open []counter) {

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"math"
 	"testing"
 
 	"github.com/tarelab/tare/internal/target"
@@ -36,5 +37,25 @@ func TestPerfCountsACgroup(t *testing.T) {
 		if !known[m] {
 			t.Errorf("%s is not defined", m)
 		}
+	}
+}
+
+// A CPU with fewer registers than there are events counts each for a share of the
+// time; the sum over its CPUs is scaled up by that, as perf stat does.
+func TestCountersAreScaled(t *testing.T) {
+	always := reading{count: 5e9, enabled: 1000, running: 1000}
+	half := reading{count: 300, enabled: 1000, running: 500}.plus(reading{count: 100, enabled: 200, running: 100})
+	got := toMap(toValues(map[string]reading{TaskClock: always, Cycles: half, Branches: {enabled: 7}, PageFaults: {}}))
+	if got[TaskClock] != 5 || math.Abs(got[Cycles]-800) > 1e-9 || got[Counted] != 0.5 {
+		t.Errorf("%v", got)
+	}
+	if _, known := got[Branches]; known {
+		t.Errorf("branches were never counted: %v", got)
+	}
+	if n, known := got[PageFaults]; !known || n != 0 {
+		t.Errorf("nothing ran: %v", got)
+	}
+	if _, told := toMap(toValues(map[string]reading{TaskClock: always}))[Counted]; told {
+		t.Error("nothing was scaled")
 	}
 }

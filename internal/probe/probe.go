@@ -37,6 +37,7 @@ const (
 	Instructions     = "instructions"
 	Branches         = "branches"
 	BranchMisses     = "branch-misses"
+	Counted          = "counted"
 
 	GroupCPUPressure    = "group-cpu-pressure"
 	GroupIOPressure     = "group-io-pressure"
@@ -74,7 +75,7 @@ func RoleCounters() []sample.Metric {
 			Help: "context switches of the " + string(role) + "'s tasks; those of all roles sum to " + Switches})
 	}
 	for _, m := range ownMetrics() {
-		if slices.ContainsFunc(events, func(e event) bool { return e.metric == m.Name }) {
+		if m.Name == Counted || slices.ContainsFunc(events, func(e event) bool { return e.metric == m.Name }) {
 			m.Name, m.Help = clientPrefix+m.Name, strings.ReplaceAll(m.Help, "instances'", "clients'")
 			all = append(all, m)
 		}
@@ -107,6 +108,7 @@ func ownMetrics() []sample.Metric {
 		{Name: Instructions, Unit: sample.Count, Better: sample.Lower, Help: "instructions of the instances' tasks, user and kernel"},
 		{Name: Branches, Unit: sample.Count, Better: sample.Lower, Help: "branches of the instances' tasks, user and kernel"},
 		{Name: BranchMisses, Unit: sample.Count, Better: sample.Lower, Help: "branches of the instances' tasks that the CPU had guessed wrong"},
+		{Name: Counted, Unit: sample.Count, Better: sample.Higher, Help: "share of the time that the CPU had a register for perf's counters, the least of the instances' events; they are scaled up by it, and it is there where it is below 1"},
 		{Name: GroupCPUPressure, Unit: sample.Seconds, Better: sample.Lower, Help: "time in which some task of the instances waited for a CPU"},
 		{Name: GroupIOPressure, Unit: sample.Seconds, Better: sample.Lower, Help: "time in which some task of the instances waited for I/O"},
 		{Name: GroupMemoryPressure, Unit: sample.Seconds, Better: sample.Lower, Help: "time in which some task of the instances waited for memory"},

@@ -99,7 +99,7 @@ func readRoles(roles map[target.Role]*roleMeter, daemons []daemonMeter, all []sa
 			continue
 		}
 		told = told && len(m.groups) <= mostGroups
-		own, err := readCounters(m.open, "")
+		own, err := readCounters(m.open)
 		if err != nil {
 			return nil, err
 		}

@@ -39,6 +39,9 @@ func startsNote(s *analysis.StartsClaims) string {
 	note := "Elapsed is from the first request until the last container had ended or, where they are held, acted; latency from a container's request until its payload acted. " +
 		"A number is the median over blocks, in brackets its 95 % interval, or the range of the blocks where there are fewer than six. " +
 		"Rows that begin with · are published: the counters there are those of the script and of its docker clients, without the daemon, and the row of one container was measured without the script."
+	if anyValue(s.Curves, "counted") {
+		note += " The CPU has too few registers for all counters at once: they are scaled up by the time in which they were not counted, as perf stat does."
+	}
 	if !anyValue(s.Curves, "lock-wait") {
 		note += " Waits for kernel locks are measured with --probes locks."
 	}
