@@ -23,6 +23,20 @@ type clientDriver struct{ *Driver }
 // Locate is the client's binary.
 func (d clientDriver) Locate() (string, error) { return find(d.lab, "docker") }
 
+// Stale says that what a check found may be of another engine, or of another
+// binary of its daemon.
+func (d clientDriver) Stale(found target.Facts) bool {
+	if d.Driver.Stale(found) {
+		return true
+	}
+	daemon, err := d.Driver.Locate()
+	if err != nil || daemon != found.Notes["daemon"] {
+		return true
+	}
+	digest, err := sys.FileDigest(daemon)
+	return err != nil || digest != found.Notes[noteDaemonDigest]
+}
+
 // Check implements target.Driver.
 func (d clientDriver) Check(ctx context.Context) (target.Facts, error) {
 	program, err := d.Locate()
@@ -33,7 +47,7 @@ func (d clientDriver) Check(ctx context.Context) (target.Facts, error) {
 	if err != nil {
 		return facts, err
 	}
-	facts.Notes["daemon"] = facts.Path
+	facts.Notes["daemon"], facts.Notes[noteDaemonDigest] = facts.Path, facts.Digest
 	facts.Path = program
 	if facts.Digest, err = sys.FileDigest(program); err != nil {
 		return facts, target.Labf("digest of %s: %w", program, err)

@@ -227,6 +227,9 @@ func (d *containerdDriver) ready(ctx context.Context) error {
 	return nil
 }
 
+// Stale says that what a check found may be of another engine.
+func (d *containerdDriver) Stale(found target.Facts) bool { return d.engine.stale(found) }
+
 // Check implements target.Driver.
 func (d *containerdDriver) Check(ctx context.Context) (target.Facts, error) {
 	if err := d.ready(ctx); err != nil {
@@ -241,7 +244,7 @@ func (d *containerdDriver) Check(ctx context.Context) (target.Facts, error) {
 	if err != nil {
 		return target.Facts{}, fmt.Errorf("ask containerd for its version: %w", err)
 	}
-	facts := target.Facts{Version: version.Version, Notes: map[string]string{"engine": "the user's own at " + d.engine.socket,
+	facts := target.Facts{Version: version.Version, Notes: map[string]string{noteEngine: "the user's own at " + d.engine.socket,
 		"handler": d.handler.shim, "storage": snapshotter}}
 	if d.handler.binary != "" {
 		facts.Notes["runtime"] = d.handler.binary
@@ -249,7 +252,7 @@ func (d *containerdDriver) Check(ctx context.Context) (target.Facts, error) {
 	if d.engine.private == nil {
 		facts.Notes[target.NoteUnread] = unread
 	} else {
-		facts.Notes["engine"] = "private"
+		facts.Notes[noteEngine] = privateEngine
 		if facts.Path, err = d.Locate(); err != nil {
 			return facts, err
 		}

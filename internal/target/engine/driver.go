@@ -56,6 +56,9 @@ func (d *Driver) Close() error { return d.engine.Close() }
 // Locate is the daemon's binary.
 func (d *Driver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
 
+// Stale says that what a check found may be of another engine.
+func (d *Driver) Stale(found target.Facts) bool { return d.engine.stale(found) }
+
 // Check implements target.Driver.
 func (d *Driver) Check(ctx context.Context) (target.Facts, error) { return d.check(ctx, d) }
 
@@ -69,7 +72,7 @@ func (d *Driver) check(ctx context.Context, proven target.Driver) (target.Facts,
 		return target.Facts{}, err
 	}
 	facts := target.Facts{Version: version.Version, Notes: map[string]string{
-		"api": version.APIVersion, "engine": "the user's own at " + d.engine.socket,
+		"api": version.APIVersion, noteEngine: "the user's own at " + d.engine.socket,
 		"storage": info.Info.Driver, "cgroups": info.Info.CgroupDriver, "runtime": d.runtime,
 	}}
 	if d.runtime == "" {
@@ -81,7 +84,7 @@ func (d *Driver) check(ctx context.Context, proven target.Driver) (target.Facts,
 			facts.Notes[target.NoteUnread] = "containers, " + unread
 		}
 	} else {
-		facts.Notes["engine"] = "private"
+		facts.Notes[noteEngine] = privateEngine
 		if facts.Path, err = d.Locate(); err != nil {
 			return facts, err
 		}

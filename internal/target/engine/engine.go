@@ -176,6 +176,27 @@ func (e *engine) own(ctx context.Context) (string, error) {
 	return "", nil
 }
 
+// The notes of a check that name the engine which was proven.
+const (
+	noteEngine       = "engine"
+	noteDaemonDigest = "daemon-digest" // sha256 of its binary, where the facts' own is a client's
+	privateEngine    = "private"
+)
+
+// stale says that a check of earlier need not hold for the engine that would serve
+// now: of the user's own, which may have been configured since, it never does, and
+// where one answers or is named it is not the private one of that check.
+func (e *engine) stale(found target.Facts) bool {
+	if found.Notes[noteEngine] != privateEngine {
+		return true
+	}
+	if e.lab.PrivateEngines {
+		return false
+	}
+	socket, err := e.own(context.Background()) // which bounds its time itself
+	return err != nil || socket != ""
+}
+
 // image is the engine's name of the image that holds a Spec's root file system;
 // it is loaded once.
 func (e *engine) image(ctx context.Context, spec target.Spec, load func(context.Context, source) (string, error)) (string, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -68,6 +69,56 @@ func TestOldEngine(t *testing.T) {
 		}
 	}))
 	cannotWith(t, named(t, lab, "docker"), "1.12")
+}
+
+// A kept check holds for the engine that it was made with: a private one of the same
+// binary, as long as no engine of the user's own answers.
+func TestChecksOfAnotherEngineAreStale(t *testing.T) {
+	private := func(daemon, digest string) target.Facts {
+		return target.Facts{Notes: map[string]string{noteEngine: privateEngine, "daemon": daemon, noteDaemonDigest: digest}}
+	}
+	program, err := find(target.Lab{}, "sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := sys.FileDigest(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.44") })
+	for name, c := range map[string]struct {
+		found   target.Facts
+		socket  string // at which the user's own answers
+		private bool   // as the user asks
+		stale   bool   // of the engine's API, of its client
+	}{
+		"the same private engine":           {private(program, digest), "", false, false},
+		"the user's own answers now":        {private(program, digest), answers, false, true},
+		"the user's own is named, and dead": {private(program, digest), "/no/socket", false, true},
+		"the user's own is left alone":      {private(program, digest), answers, true, false},
+		"it was the user's own":             {target.Facts{Notes: map[string]string{noteEngine: "the user's own at /run/s"}}, "", true, true},
+		"nothing is known of it":            {target.Facts{}, "", false, true},
+	} {
+		t.Setenv("DOCKER_HOST", "")
+		if c.socket != "" {
+			t.Setenv("DOCKER_HOST", "unix://"+c.socket)
+		}
+		f := docker()
+		f.program, f.sockets = "sh", nil
+		for _, d := range dockers(target.Lab{PrivateEngines: c.private}, f) {
+			if got := d.(interface{ Stale(target.Facts) bool }).Stale(c.found); got != c.stale {
+				t.Errorf("%s, %s: stale is %t", name, d.Name(), got)
+			}
+		}
+	}
+	t.Setenv("DOCKER_HOST", "")
+	f := docker()
+	f.program, f.sockets = "sh", nil
+	for _, found := range []target.Facts{private(program, "another"), private("/another/dockerd", digest)} {
+		if d := dockers(target.Lab{}, f)[1].(clientDriver); !d.Stale(found) {
+			t.Errorf("%s with another daemon: %v", d.Name(), found.Notes)
+		}
+	}
 }
 
 // trouble is a private dockerd, and payloads that sleep in it.
