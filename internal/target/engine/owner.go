@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/target"
 )
@@ -14,32 +15,60 @@ import (
 // owner.
 const labelKey = target.Label + ".owner"
 
-// owner names this process for the time that it lives: its pid and when it was
-// started, "1234-5678". What carries the name of a process that has ended was
-// left by a run that was killed.
-func owner() string { return nameOf(os.Getpid()) }
+// owner names this process for the time that it lives: its pid, when it was
+// started, in which PID namespace and since which boot, "1234-5678-4026531836-70c3114c".
+// What carries the name of a process that has ended was left by a run that was
+// killed.
+func owner() string { return identify(os.Getpid()).String() }
 
-func nameOf(pid int) string {
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		return ""
-	}
-	stat, err := p.Stat()
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%d-%d", pid, stat.Starttime)
+// identity is what tells a process from every other that has had its pid.
+type identity struct {
+	pid       int
+	start     uint64 // in ticks since the boot
+	namespace uint64 // inode of its PID namespace
+	boot      string // the beginning of the kernel's boot id
 }
 
-// alive says that the process of that name runs. What is no such name is not
-// ours to judge.
+func (i identity) String() string {
+	return fmt.Sprintf("%d-%d-%d-%s", i.pid, i.start, i.namespace, i.boot)
+}
+
+// identify is the identity that the process of that pid has, as seen from here: the
+// pid and all but the start are this process's. The start is 0 where there is none.
+func identify(pid int) identity {
+	own := identity{pid: pid}
+	var namespace unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &namespace) == nil {
+		own.namespace = namespace.Ino
+	}
+	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		own.boot, _, _ = strings.Cut(string(boot), "-")
+	}
+	if p, err := procfs.NewProc(pid); err == nil {
+		if stat, err := p.Stat(); err == nil {
+			own.start = stat.Starttime
+		}
+	}
+	return own
+}
+
+// alive says that the process of that name may still run. One of before the last
+// boot does not; one in another PID namespace, as of a tare in a container that
+// shares the engine, is not to be seen from here, nor ours to judge. Neither is what
+// is no such name.
 func alive(name string) bool {
-	var pid int
-	var start uint64
-	if n, err := fmt.Sscanf(name, "%d-%d", &pid, &start); n != 2 || err != nil || strings.ContainsAny(name, " /") {
+	var i identity
+	if n, err := fmt.Sscanf(name, "%d-%d-%d-%s", &i.pid, &i.start, &i.namespace, &i.boot); n != 4 || err != nil || i.String() != name {
 		return true
 	}
-	return nameOf(pid) == name
+	switch now := identify(i.pid); {
+	case i.boot != now.boot:
+		return false
+	case i.namespace != now.namespace:
+		return true
+	default:
+		return i.start == now.start
+	}
 }
 
 // repository is the name of images that an owner has loaded.
