@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tarelab/tare/internal/target"
 )
@@ -85,13 +87,13 @@ func tidyAPI(ctx context.Context, socket, owner string) error {
 	defer c.Close()
 	var errs []error
 	list, err := c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelKey+"="+owner)})
-	errs = append(errs, err)
-	for _, one := range list.Items {
+	errs = append(errs, err, eachOf(list.Items, func(one container.Summary) error {
 		_, err := c.ContainerRemove(ctx, one.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		if err != nil && !errdefs.IsNotFound(err) {
-			errs = append(errs, err)
+		if errdefs.IsNotFound(err) {
+			return nil
 		}
-	}
+		return err
+	}))
 	errs = append(errs, tidyNetworks(ctx, c, owner)) // after the containers on them
 	images, err := c.ImageList(ctx, client.ImageListOptions{})
 	errs = append(errs, err)
@@ -107,6 +109,23 @@ func tidyAPI(ctx context.Context, socket, owner string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// tidyWidth is how many containers an engine is asked to remove at once.
+const tidyWidth = 16
+
+// eachOf calls remove for all, some at once, and joins their errors.
+func eachOf[T any](all []T, remove func(T) error) error {
+	errs := make([]error, len(all))
+	var group errgroup.Group
+	group.SetLimit(tidyWidth)
+	for i, one := range all {
+		group.Go(func() error {
+			errs[i] = remove(one) // all are tried, whatever one of them says
+			return nil
+		})
+	}
+	return errors.Join(append(errs, group.Wait())...)
 }
 
 // ownersAPI are those that have labelled a container or a network, or named an

@@ -117,10 +117,7 @@ func containerdTidy(ctx context.Context, socket, owner string) error {
 	defer func() { _ = c.Close() }()
 	ctx = namespaces.WithNamespace(ctx, containerdNamespace(owner))
 	left, err := c.Containers(ctx)
-	errs := []error{err}
-	for _, one := range left {
-		errs = append(errs, containerdRemove(ctx, one))
-	}
+	errs := []error{err, eachOf(left, func(one containerd.Container) error { return containerdRemove(ctx, one) })}
 	images, err := c.ListImages(ctx)
 	errs = append(errs, err)
 	for _, one := range images {

@@ -3,10 +3,13 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,6 +121,48 @@ func TestChecksOfAnotherEngineAreStale(t *testing.T) {
 		if d := dockers(target.Lab{}, f)[1].(clientDriver); !d.Stale(found) {
 			t.Errorf("%s with another daemon: %v", d.Name(), found.Notes)
 		}
+	}
+}
+
+// Containers are removed some at once, and all of them, whatever the engine says of
+// one.
+func TestTidyingRemovesSomeAtOnce(t *testing.T) {
+	const containers = 3 * tidyWidth
+	var list []string
+	for i := range containers {
+		list = append(list, fmt.Sprintf(`{"Id":"%d"}`, i))
+	}
+	var under, most, removed atomic.Int64
+	var once sync.Once
+	full := make(chan struct{}) // closed when as many are under way as may be
+	socket := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.44")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/containers/json"):
+			fmt.Fprintf(w, "[%s]", strings.Join(list, ","))
+		case r.Method != http.MethodDelete:
+			fmt.Fprint(w, "[]")
+		case removed.Add(1) == containers:
+			http.Error(w, `{"message":"it is stuck"}`, http.StatusInternalServerError)
+		default:
+			n := under.Add(1)
+			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+			}
+			if n == tidyWidth {
+				once.Do(func() { close(full) })
+			}
+			select {
+			case <-full:
+			case <-time.After(10 * time.Second): // one after another
+			}
+			under.Add(-1)
+		}
+	})
+	if err := tidyAPI(t.Context(), socket, "nobody"); err == nil || !strings.Contains(err.Error(), "it is stuck") {
+		t.Errorf("%v; want what the engine said of one", err)
+	}
+	if removed.Load() != containers || most.Load() != tidyWidth {
+		t.Errorf("%d were removed, at most %d at once", removed.Load(), most.Load())
 	}
 }
 
