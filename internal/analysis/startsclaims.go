@@ -242,6 +242,9 @@ func heldFinding(h StartsCurve) string {
 	if runtime := last.Values["runtime-pss"].Value; runtime > 0 {
 		text += fmt.Sprintf(" and %s by its runtime's", mebi(runtime))
 	}
+	if client := last.Values["client-pss"].Value; client > 0 {
+		text += fmt.Sprintf(" and %s by its client's", mebi(client))
+	}
 	if drop := last.Values["available-drop"].Value; drop > 0 {
 		return text + fmt.Sprintf("; of the machine's available memory each took %s.", mebi(drop))
 	}

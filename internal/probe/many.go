@@ -195,11 +195,11 @@ func (c Census) Begin() (func(on []target.Watch) ([]sample.Value, error), error)
 	}, nil
 }
 
-// roleMemory names the values of each role; a client's memory is the runtime's
-// business, as it lives no longer than that.
+// roleMemory names the values of each role.
 var roleMemory = map[target.Role]struct{ pss, rss, charge string }{
 	target.RolePayload: {PayloadPSS, PayloadRSS, PayloadCharge},
 	target.RoleRuntime: {RuntimePSS, RuntimeRSS, RuntimeCharge},
+	target.RoleClient:  {ClientPSS, ClientRSS, ClientCharge},
 	target.RoleDaemon:  {DaemonPSS, DaemonRSS, DaemonCharge},
 }
 
@@ -236,6 +236,9 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 		names, known := roleMemory[w.Role]
 		if w.Role == target.RolePayload {
 			instances++
+		}
+		if w.Role == target.RoleClient && w.Cgroup != "" {
+			w.PID = 0 // all clients are in one group, which is counted once
 		}
 		key := fmt.Sprintf("%s %d %t", w.Cgroup, w.PID, w.Alone)
 		if !known || counted[key] {

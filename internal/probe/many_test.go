@@ -197,3 +197,38 @@ func TestCensusWeighsTheHeld(t *testing.T) {
 		t.Errorf("the launcher was weighed: %v %v", values, err)
 	}
 }
+
+// A command-line client lives as long as its container is held: it is weighed apart,
+// its group once however many it holds, and tare's launchers beside it are not.
+func TestCensusWeighsClients(t *testing.T) {
+	h, rel := group(t)
+	client := rel + "/client"
+	if err := h.Make(client); err != nil {
+		t.Fatal(err)
+	}
+	census, err := Census{Launcher: "/no/launcher"}.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var on []target.Watch
+	charge := 0.0
+	for range 2 {
+		pid, end := living(t, h, client)
+		defer end()
+		on = append(on, target.Watch{Role: target.RoleClient, PID: pid, Cgroup: client}, target.Watch{Role: target.RolePayload, Cgroup: rel + "/payload"})
+	}
+	values, err := census(on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, ok, err := chargeOf(h, client); err == nil && ok {
+		charge = c
+	}
+	got := toMap(values)
+	if got[ClientPSS] <= 0 || got[ClientRSS] < got[ClientPSS] || got[RuntimePSS] != 0 || got[PayloadPSS] != 0 {
+		t.Errorf("%v", got)
+	}
+	if got[ClientCharge] > charge/2+1<<20 {
+		t.Errorf("each of two is charged with %v, and their group with %v", got[ClientCharge], charge)
+	}
+}

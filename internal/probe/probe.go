@@ -56,6 +56,9 @@ const (
 	RuntimePSS    = "runtime-pss"
 	RuntimeRSS    = "runtime-rss"
 	RuntimeCharge = "runtime-charge"
+	ClientPSS     = "client-pss"
+	ClientRSS     = "client-rss"
+	ClientCharge  = "client-charge"
 	DaemonPSS     = "daemon-pss"
 	DaemonRSS     = "daemon-rss"
 	DaemonCharge  = "daemon-charge"
@@ -125,6 +128,9 @@ func ownMetrics() []sample.Metric {
 		{Name: RuntimePSS, Unit: sample.Bytes, Better: sample.Lower, Help: "memory of an instance's runtime, shim or VMM, pages shared with others in proportion"},
 		{Name: RuntimeRSS, Unit: sample.Bytes, Better: sample.Lower, Help: "resident memory of an instance's runtime, shim or VMM, shared pages in full"},
 		{Name: RuntimeCharge, Unit: sample.Bytes, Better: sample.Lower, Help: "memory that the cgroup of an instance's runtime, shim or VMM is charged with, with tare's launcher in it"},
+		{Name: ClientPSS, Unit: sample.Bytes, Better: sample.Lower, Help: "memory of an instance's command-line client, pages shared with others in proportion"},
+		{Name: ClientRSS, Unit: sample.Bytes, Better: sample.Lower, Help: "resident memory of an instance's command-line client, shared pages in full"},
+		{Name: ClientCharge, Unit: sample.Bytes, Better: sample.Lower, Help: "memory that the clients' cgroup is charged with for each instance, with tare's launchers in it"},
 		{Name: DaemonPSS, Unit: sample.Bytes, Better: sample.Lower, Help: "memory of the engine that all instances share, as a whole"},
 		{Name: DaemonRSS, Unit: sample.Bytes, Better: sample.Lower, Help: "resident memory of the engine that all instances share, as a whole"},
 		{Name: DaemonCharge, Unit: sample.Bytes, Better: sample.Lower, Help: "memory that the engine's cgroup is charged with, as a whole"},

@@ -438,14 +438,22 @@ func uslGrid(s *analysis.StartsClaims) shownGrid {
 }
 
 func heldGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "Memory of each container held", Head: []string{"target", "held", "MemAvailable", "PSS", "RSS", "cgroup", "runtime PSS", "runtime RSS", "runtime cgroup", "daemon PSS, whole", "removed in"}}
-	for _, c := range s.Held {
-		for _, p := range c.Points {
-			row := []string{c.Target, strconv.Itoa(p.N)}
-			for _, m := range []string{"available-drop", "payload-pss", "payload-rss", "payload-charge", "runtime-pss", "runtime-rss", "runtime-charge", "daemon-pss"} {
-				row = append(row, plainOf(p, m, sample.Bytes))
+	columns := measured([]startsColumn{
+		{"available-drop", "MemAvailable", sample.Bytes}, {"payload-pss", "PSS", sample.Bytes}, {"payload-rss", "RSS", sample.Bytes}, {"payload-charge", "cgroup", sample.Bytes},
+		{"runtime-pss", "runtime PSS", sample.Bytes}, {"runtime-rss", "runtime RSS", sample.Bytes}, {"runtime-charge", "runtime cgroup", sample.Bytes},
+		{"client-pss", "client PSS", sample.Bytes}, {"client-rss", "client RSS", sample.Bytes}, {"daemon-pss", "daemon PSS, whole", sample.Bytes}, {"removal", "removed in", sample.Seconds},
+	}, s.Held, "")
+	g := shownGrid{Title: "Memory of each container held", Head: []string{"target", "held"}}
+	for _, c := range columns {
+		g.Head = append(g.Head, c.head)
+	}
+	for _, curve := range s.Held {
+		for _, p := range curve.Points {
+			row := []string{curve.Target, strconv.Itoa(p.N)}
+			for _, c := range columns {
+				row = append(row, c.cell(p, ""))
 			}
-			g.Rows = append(g.Rows, append(row, plainOf(p, "removal", sample.Seconds)))
+			g.Rows = append(g.Rows, row)
 		}
 	}
 	return g
