@@ -76,7 +76,8 @@ var (
 	}
 	weighed = []string{
 		probe.AvailableDrop, probe.Mapped, probe.Dirty, probe.GuestResident, probe.VMMOverhead, probe.PayloadPSS, probe.PayloadRSS, probe.PayloadCharge,
-		probe.RuntimePSS, probe.RuntimeRSS, probe.RuntimeCharge, probe.DaemonPSS, probe.DaemonRSS, probe.DaemonCharge,
+		probe.RuntimePSS, probe.RuntimeRSS, probe.RuntimeCharge,
+		probe.ClientPSS, probe.ClientRSS, probe.ClientCharge, probe.DaemonPSS, probe.DaemonRSS, probe.DaemonCharge,
 	}
 )
 
@@ -106,19 +107,19 @@ func (p *Plan) checkMany() error {
 		if c.Concurrency > 0 {
 			busy = min(busy, int64(c.Concurrency))
 		}
-		for _, limit := range limits {
-			need := limit.own + n*limit.each + busy*limit.busy
-			if p.jobOf(c).Hold && limit.held > 0 {
-				need = limit.own + n*limit.held + busy*limit.busy
-			}
-			if need > limit.value {
-				return &InputError{fmt.Errorf("cell %s cannot run here: %d instances, %d under way at once, need about %s %s, and %s is %s; take fewer instances, or raise it",
-					c.ID, n, busy, limit.show(need), limit.what, limit.name, limit.show(limit.value))}
-			}
-		}
-		alive := busy
-		if p.jobOf(c).Hold {
+		alive, hold := busy, p.jobOf(c).Hold
+		if hold {
 			alive = n
+		}
+		of := p.drivers[c.Target].Properties().Footprint
+		if p.Manifest.Targets[c.Target].Notes[target.NoteUnread] != "" {
+			of.DaemonFiles = 0 // its daemon's limit is not tare's
+		}
+		for _, limit := range limits {
+			if need, sum := limit.need(n, busy, alive, hold, of); need > limit.value {
+				return &InputError{fmt.Errorf("cell %s cannot run here: %d instances, %d under way at once, need about %s %s (%s), and %s is %s; take fewer instances, or raise it",
+					c.ID, n, busy, limit.show(need), limit.what, sum, limit.name, limit.show(limit.value))}
+			}
 		}
 		if ports := p.drivers[c.Target].Properties().Ports; ports > 0 && alive > int64(ports) {
 			return &InputError{fmt.Errorf("cell %s cannot run here: %d instances alive at once need a port each, and the network of %s takes %d; take fewer instances", c.ID, alive, c.Target, ports)}
@@ -127,12 +128,44 @@ func (p *Plan) checkMany() error {
 	return nil
 }
 
-// machineLimit is a number that the machine does not exceed: own + n each + busy.
+// machineLimit is a number that the machine does not exceed: what is needed by
+// itself, for each instance (in place of that, for each that is held), for each that
+// is under way, and what the target's footprint adds for each and for each alive.
 type machineLimit struct {
 	name, what            string
 	value                 int64
 	own, each, held, busy int64
+	more                  func(target.Footprint) (each, alive int)
 	show                  func(int64) string
+}
+
+// need is what n instances take of the limit, of which so many are under way and
+// alive at once, with the sum that it is.
+func (l machineLimit) need(n, busy, alive int64, hold bool, of target.Footprint) (need int64, sum string) {
+	each := l.each
+	if hold && l.held > 0 {
+		each = l.held
+	}
+	moreEach, moreAlive := 0, 0
+	if l.more != nil {
+		moreEach, moreAlive = l.more(of)
+	}
+	parts := []string{}
+	for _, p := range []struct {
+		number, takes int64
+		what          string
+	}{{1, l.own, ""}, {n, each + int64(moreEach), ""}, {alive, int64(moreAlive), " alive"}, {busy, l.busy, " under way"}} {
+		if p.takes == 0 {
+			continue
+		}
+		need += p.number * p.takes
+		part := l.show(p.takes)
+		if len(parts) > 0 || l.own == 0 {
+			part = fmt.Sprintf("%d%s x %s", p.number, p.what, part)
+		}
+		parts = append(parts, part)
+	}
+	return need, strings.Join(parts, " + ")
 }
 
 func plainNumber(n int64) string { return strconv.FormatInt(n, 10) }
@@ -154,12 +187,16 @@ func machineLimits() ([]machineLimit, error) {
 	}
 	limits := []machineLimit{
 		{name: "the memory that is available", what: "of memory", value: available, each: preparedMemory, held: heldMemory, busy: instanceMemory, show: bytesNumber},
-		{name: "tare's limit of open files (ulimit -n)", what: "descriptors", value: int64(min(files.Cur, 1<<40)), own: filesOwn, each: filesEach, show: plainNumber},
+		{name: "tare's limit of open files (ulimit -n)", what: "descriptors", value: int64(min(files.Cur, 1<<40)), own: filesOwn, each: filesEach, show: plainNumber,
+			more: func(f target.Footprint) (each, alive int) { return f.LabFiles, 0 }},
+		{name: "the engine's limit of open files (ulimit -Hn)", what: "descriptors of its daemon", value: int64(min(files.Max, 1<<40)), show: plainNumber,
+			more: func(f target.Footprint) (each, alive int) { return 0, f.DaemonFiles }},
 	}
 	for _, file := range taskLimits() {
 		if value, ok := numberIn(file); ok {
 			limits = append(limits, machineLimit{name: file, what: "processes and threads, " + plainNumber(tasks) + " of them running now",
-				value: value, own: tasks, each: waitingTasks, busy: busyTasks, show: plainNumber})
+				value: value, own: tasks, each: waitingTasks, busy: busyTasks, show: plainNumber,
+				more: func(f target.Footprint) (each, alive int) { return 0, f.Tasks }})
 		}
 	}
 	return limits, nil

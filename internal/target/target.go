@@ -310,6 +310,15 @@ type Properties struct {
 	Order       int           // place in lists and ladders, lower is nearer to the host
 	CheckTime   time.Duration // what a Check may take beyond the usual: an engine that has to come up first
 	AddsEnv     []string      // variables that the target adds to every payload's environment
+	Footprint   Footprint     // what an instance takes beside its payload, where that is more than a bare container's
+}
+
+// Footprint is what one instance takes beside its payload and the launcher that
+// every target has. Plans are refused by it; rough and rounded up.
+type Footprint struct {
+	Tasks       int // processes and threads while it is alive: shim, monitor, client
+	DaemonFiles int // descriptors that its engine's daemon keeps while it is alive
+	LabFiles    int // descriptors that tare keeps from the preparation on, beside streams and reports
 }
 
 // Lab is what drivers get from the laboratory: where things are.

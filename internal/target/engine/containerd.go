@@ -199,7 +199,8 @@ func (d *containerdDriver) Name() string { return d.handler.name }
 // Properties implements target.Driver.
 func (d *containerdDriver) Properties() target.Properties {
 	return target.Properties{Family: "engine", Isolated: true, Joins: target.JoinsNamespace, MaxParallel: 16, StreamBytes: 16 << 20,
-		StartTime: d.handler.start, Order: d.handler.order, CheckTime: 40 * time.Second}
+		StartTime: d.handler.start, Order: d.handler.order, CheckTime: 40 * time.Second,
+		Footprint: target.Footprint{Tasks: shimTasks, DaemonFiles: 6}}
 }
 
 // Close implements target.Closer.

@@ -18,6 +18,14 @@ func docker() flavor {
 		answers: answers, tidy: tidyAPI, owners: ownersAPI}
 }
 
+// Threads of containerd's shim for runc, and of a client that waits; they and the
+// drivers' descriptors are what 10 and 20 containers took at once of dockerd 20.10,
+// containerd 1.6 and Podman 4.3, rounded up.
+const (
+	shimTasks   = 12
+	clientTasks = 10
+)
+
 // dockers are the drivers that one dockerd serves, and another one where crun
 // needs other surroundings.
 func dockers(lab target.Lab, f flavor) []target.Driver {
@@ -27,9 +35,11 @@ func dockers(lab target.Lab, f flavor) []target.Driver {
 		covered = newEngine(lab, f, "docker-crun")
 		covered.hide = true
 	}
-	d := &Driver{lab: lab, engine: usual, name: "docker", start: 250 * time.Millisecond, order: 320}
+	d := &Driver{lab: lab, engine: usual, name: "docker", start: 250 * time.Millisecond, order: 320,
+		takes: target.Footprint{Tasks: shimTasks, DaemonFiles: 7}}
 	command := *d
 	command.name, command.start, command.order = "docker/cli", 300*time.Millisecond, 325
+	command.takes.Tasks, command.takes.LabFiles = shimTasks+clientTasks, 4
 	return []target.Driver{d, clientDriver{&command},
 		d.with("docker/crun", covered, "crun", "apt-get install crun", 330),
 		d.with("docker/runsc", usual, "runsc", "make tools", 340),

@@ -27,6 +27,7 @@ type Driver struct {
 	limits  []*container.Ulimit // where the engine's own cannot be had
 	start   time.Duration
 	order   int
+	takes   target.Footprint
 }
 
 // with is the driver of another runtime in the engine.
@@ -47,7 +48,7 @@ const bridgePorts = 1023
 // Properties implements target.Driver. An engine tells a signal as 128+n.
 func (d *Driver) Properties() target.Properties {
 	return target.Properties{Family: "engine", Isolated: true, Joins: target.JoinsOwn, MaxParallel: 16, StreamBytes: 16 << 20, Ports: bridgePorts,
-		StartTime: d.start, Order: d.order, CheckTime: 40 * time.Second, AddsEnv: d.adds}
+		StartTime: d.start, Order: d.order, CheckTime: 40 * time.Second, AddsEnv: d.adds, Footprint: d.takes}
 }
 
 // Close implements target.Closer.

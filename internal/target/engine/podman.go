@@ -27,7 +27,8 @@ func podmans(lab target.Lab, f flavor) []target.Driver {
 	if trees, err := sys.Cgroups(); err == nil && trees.Mode == sys.Hybrid {
 		e.hide = true // its own choice is crun where that is installed
 	}
-	return []target.Driver{&Driver{lab: lab, engine: e, name: "podman", adds: []string{"container", "HOSTNAME", "TERM"}, limits: ownLimits(), start: 400 * time.Millisecond, order: 350}}
+	return []target.Driver{&Driver{lab: lab, engine: e, name: "podman", adds: []string{"container", "HOSTNAME", "TERM"}, limits: ownLimits(), start: 400 * time.Millisecond, order: 350,
+		takes: target.Footprint{Tasks: 1, DaemonFiles: 7}}} // conmon
 }
 
 // podmanService starts with places of its own for all that it keeps; /run is the
