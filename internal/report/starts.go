@@ -47,6 +47,11 @@ func startsNote(s *analysis.StartsClaims) string {
 	}
 	if !anyValue(s.Curves, "run-queue-wait") {
 		note += " This kernel has no schedstats, so that waits on run queues are told by PSI alone."
+	} else {
+		note += " Waits on run queues are those of all tasks of the machine, others' too, by the number of containers."
+	}
+	if slices.ContainsFunc(s.Curves, untoldRoles) {
+		note += " Context switches are told by role as long as none has more than 64 groups, for a counter of a group makes every switch a little slower."
 	}
 	unread := map[string]string{}
 	for _, c := range s.Curves {
@@ -75,6 +80,15 @@ func startsNote(s *analysis.StartsClaims) string {
 // anyValue says that some point has the metric.
 func anyValue(curves []analysis.StartsCurve, metric string) bool {
 	return len(measured([]startsColumn{{metric: metric}}, curves, "")) > 0
+}
+
+// untoldRoles says that some point has its context switches by no role.
+func untoldRoles(c analysis.StartsCurve) bool {
+	return slices.ContainsFunc(c.Points, func(p analysis.StartsPoint) bool {
+		_, all := p.Values["context-switches"]
+		_, told := p.Values["payload-context-switches"]
+		return p.N > 64 && all && !told
+	})
 }
 
 // imageNote says what acted means of a user's own image.
@@ -226,9 +240,10 @@ func timeGrid(s *analysis.StartsClaims) shownGrid {
 }
 
 // eachGrid is what a container, on average, spent its time under way with; the
-// columns overlap, as its threads do.
+// columns overlap, as its threads do. Waits on run queues are the machine's: the
+// kernel does not tell whose.
 func eachGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "Of each container, on average", Head: []string{"target", "containers", "under way", "CPU time", "waits on run queues", "waits for kernel locks"}}
+	g := shownGrid{Title: "Of each container, on average", Head: []string{"target", "containers", "under way", "CPU time", "waits on run queues, of all the machine", "waits for kernel locks"}}
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
 			under, known := p.Values["wall"]
