@@ -612,7 +612,7 @@ func TestAMillionRecords(t *testing.T) {
 	if len(claims.Tables) != metrics || claims.Tables[0].Rows[3].Summary.N != blocks {
 		t.Errorf("%d tables, want %d", len(claims.Tables), metrics)
 	}
-	if took > 10*time.Second { // about 1 s on two quiet cores; the bar itself is measured by make bench
+	if took > time.Minute { // about 1 s on two quiet cores; the bar itself is measured by make bench
 		t.Errorf("the analysis took %s", took)
 	}
 }

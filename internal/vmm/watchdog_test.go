@@ -20,7 +20,7 @@ func TestWatchdog(t *testing.T) {
 	} {
 		patience := map[Mark]time.Duration{}
 		for _, m := range order {
-			patience[m] = 20 * time.Millisecond // the marks below come at once
+			patience[m] = 300 * time.Millisecond // the marks below come at once
 		}
 		v := &VM{config: Config{Machine: Machine{Agent: true}, Mark: func(Mark) {}, Patience: patience}, seen: map[Mark]bool{}, failed: make(chan error, 1)}
 		for _, m := range test.marks {
@@ -31,7 +31,7 @@ func TestWatchdog(t *testing.T) {
 			if test.want == "" || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: %v, want %q", name, err, test.want)
 			}
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(time.Second):
 			if test.want != "" {
 				t.Errorf("%s: nothing failed, want %q", name, test.want)
 			}

@@ -88,7 +88,7 @@ func TestCancel(t *testing.T) {
 	if _, err := p.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("cancelling took %v", took)
 	}
 	if err := p.Close(); err != nil {

@@ -110,7 +110,7 @@ func TestARuntimeThatHangsIsKilled(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || closed != nil {
 		t.Errorf("got %v, and %v from Close; want the context's error", err, closed)
 	}
-	if took := time.Since(begin); took > 2*time.Second {
+	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -103,7 +103,7 @@ func TestFaults(t *testing.T) {
 	patience := vmm.DefaultPatience
 	vmm.DefaultPatience = map[vmm.Mark]time.Duration{
 		vmm.MarkReady: 30 * time.Second, vmm.MarkFirstByte: 30 * time.Second, vmm.MarkKernel: 30 * time.Second,
-		vmm.MarkInit: 300 * time.Millisecond, vmm.MarkAgent: 300 * time.Millisecond,
+		vmm.MarkInit: 1500 * time.Millisecond, vmm.MarkAgent: 1500 * time.Millisecond,
 	}
 	t.Cleanup(func() { vmm.DefaultPatience = patience })
 	lab := targettest.New(t)
@@ -111,8 +111,8 @@ func TestFaults(t *testing.T) {
 		"nonsense":  {"stratovirt/microvm: QMP", "hello, who is there?"},
 		"refuses":   {"qmp_capabilities: CommandNotFound: too many requests"},
 		"dies":      {"exit code 3", "out of luck", `last mark was`},
-		"hangs":     {"the guest hangs", `no "init" came within 300ms`, "Linux version 6.1.0-stand-in"},
-		"no-agent":  {"the guest hangs", `no "agent" came within 300ms`, "tare: init"},
+		"hangs":     {"the guest hangs", `no "init" came within 1.5s`, "Linux version 6.1.0-stand-in"},
+		"no-agent":  {"the guest hangs", `no "agent" came within 1.5s`, "tare: init"},
 		"babbles":   {"no agent's"},
 		"panics":    {"the guest's kernel panicked: Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)", "No filesystem could mount root"},
 		"panics-on": {"Kernel panic - not syncing: Fatal exception", "the VMM went on after the kernel's panic"},
