@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tarelab/tare/internal/study"
 )
@@ -33,7 +35,7 @@ the kernel, in turn, and shows what its threads waited for: locks, by name and b
 the function that takes them, and other uninterruptible waits such as RCU grace
 periods. The two kinds of trial tell what watching costs.
 
-With --pid or --cgroup it watches what already runs, until Ctrl-C or --for.
+With --pid or --cgroup it watches what already runs, once, until Ctrl-C or --for.
 
 It needs root, Linux 5.19 and a kernel with BTF. Names marked * are inferred:
 docs/locks.md says how.`,
@@ -50,7 +52,7 @@ samples), asleep, or waiting for a CPU (each switch), by kernel and user stack. 
 writes a pprof profile and folded stacks; tare report RUN --format html has the
 flame graph. The two kinds of trial tell what watching costs.
 
-With --pid or --cgroup it watches what already runs, until Ctrl-C or --for.
+With --pid or --cgroup it watches what already runs, once, until Ctrl-C or --for.
 
 It needs root, Linux 5.8 and a kernel with BTF: docs/locks.md.`,
 		`  tare stacks -- sh -c 'for i in 1 2 3; do sort /etc/passwd; done'
@@ -87,6 +89,7 @@ func watchCommand(env *Env, probe, use, short, long, example string) *cobra.Comm
 func (f *watchFlags) check(c *cobra.Command, args []string) error {
 	running := f.cgroup != "" || f.pid != 0
 	var err error
+	measured := measuredOnly(c)
 	switch {
 	case f.cgroup != "" && f.pid != 0:
 		err = errors.New("--cgroup and --pid exclude each other")
@@ -94,6 +97,8 @@ func (f *watchFlags) check(c *cobra.Command, args []string) error {
 		err = fmt.Errorf("--pid %d: must be above 0", f.pid)
 	case running && len(args) > 0:
 		err = errors.New("either a command, or --cgroup or --pid of what already runs")
+	case running && len(measured) > 0:
+		err = fmt.Errorf("%s: what already runs is watched once as it is, and not measured; --cgroup and --pid take --for alone", strings.Join(measured, ", "))
 	case !running && (len(args) == 0 || args[0] == ""):
 		err = fmt.Errorf("which command? Give it after --, as in: tare %s -- true", c.Name())
 	case f.concurrency < 1:
@@ -107,6 +112,17 @@ func (f *watchFlags) check(c *cobra.Command, args []string) error {
 		return usageError{err}
 	}
 	return nil
+}
+
+// measuredOnly are the flags that the user gave and that mean something to a command
+// that is measured alone.
+func measuredOnly(c *cobra.Command) (names []string) {
+	c.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && !slices.Contains([]string{"cgroup", "pid", "for"}, f.Name) {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	return names
 }
 
 // titles are the title and the question of each probe's study.
