@@ -2,8 +2,11 @@ package analysis
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
@@ -14,9 +17,10 @@ type CauseVerdict string
 
 // The verdicts on causes.
 const (
-	CauseShown    CauseVerdict = "cause shown" // the times and the wait changed as expected, beyond their intervals
-	CauseNotShown CauseVerdict = "not shown"   // the intervals leave it open, or the times changed and the wait did not
-	CauseRefuted  CauseVerdict = "refuted"     // the interval leaves no room for an effect beyond the margin
+	CauseShown     CauseVerdict = "cause shown" // the times and the wait changed as expected, beyond their intervals
+	CauseNotShown  CauseVerdict = "not shown"   // the blocks leave it open, or the times changed and the wait did not
+	CauseRefuted   CauseVerdict = "refuted"     // no effect beyond the margin is shown, or one in the other direction
+	CauseNoVerdict CauseVerdict = "no verdict"  // the machine was too noisy for a claim
 )
 
 // Cause is one intervention and what it did.
@@ -26,7 +30,8 @@ type Cause struct {
 	Because string       `json:"because"`
 	// Starts is the ratio of starts a second to the control's, P99 that of the
 	// 99th percentile of a start's wall time, Watched that of the wait's time.
-	// Nil where nothing could be compared.
+	// Nil where nothing could be compared. Starts and Watched are judged by the rules
+	// of tables, with Holm over the interventions of the study; P99 is not.
 	Starts  *Effect `json:"starts,omitempty"`
 	P99     *Effect `json:"p99,omitempty"`
 	Watched *Effect `json:"watched,omitempty"`
@@ -34,13 +39,22 @@ type Cause struct {
 	FewCopies bool `json:"fewCopies,omitempty"`
 }
 
-// Causes are the interventions of a study, those that help most first.
-func Causes(in Input, st study.Study, records []sample.Record) []Cause {
+// Causes are the interventions of a study, those that help most first. tables are
+// the run's own (Analyze): their noise floors and refusals hold for causes, too.
+func Causes(in Input, tables []Table, st study.Study, records []sample.Record) []Cause {
 	in = in.defaults()
 	p99 := p99ByBlock(records)
-	var all []Cause
-	for _, v := range st.Interventions {
-		all = append(all, in.cause(v, st, p99))
+	all := make([]Cause, len(st.Interventions))
+	var starts, watched []*contrast
+	for i, v := range st.Interventions {
+		all[i].Intervention = v
+		s, w := in.cause(&all[i], tables, st.Control, p99)
+		starts, watched = append(starts, s), append(watched, w)
+	}
+	judgeTogether(starts)
+	judgeTogether(watched)
+	for i := range all {
+		all[i].Verdict, all[i].Because = all[i].judge(in.Alpha)
 	}
 	slices.SortStableFunc(all, func(a, b Cause) int { return cmp.Compare(b.gain(), a.gain()) })
 	return all
@@ -74,56 +88,97 @@ func (in Input) arm(v study.Intervention, control, probe string) study.Cell {
 	return study.Cell{}
 }
 
-func (in Input) cause(v study.Intervention, st study.Study, p99 map[string]blockSeries) Cause {
-	c := Cause{Intervention: v}
-	rng := rand.New(rand.NewPCG(in.Seed, 2))
+// place is a cell's column.
+type place struct {
+	cell   study.Cell
+	metric string
+}
+
+// contrast is one place against another, and the rules to judge it by.
+type contrast struct {
+	*compared
+	rule rules
+}
+
+// contrast is nil where the two have no block in common.
+func (in Input) contrast(tables []Table, of, to place, rng *rand.Rand) *contrast {
+	c := compare(in.Data.cells[of.cell.ID].series(of.metric), in.Data.cells[to.cell.ID].series(to.metric), rng)
+	if c.effect.Blocks == 0 {
+		return nil
+	}
+	rule := rules{alpha: in.Alpha, margin: in.Margin}
+	for _, p := range []place{of, to} {
+		for _, t := range tables {
+			if t.Group == p.cell.Group && t.Metric.Name == p.metric {
+				rule.noise, rule.refused = max(rule.noise, math.Log1p(t.Noise)), firstOf(rule.refused, t.Refused)
+			}
+		}
+	}
+	return &contrast{c, rule}
+}
+
+// judgeTogether judges a family of contrasts with Holm's correction; nil ones are
+// none.
+func judgeTogether(all []*contrast) {
+	all = slices.DeleteFunc(all, func(c *contrast) bool { return c == nil })
+	p := make([]float64, len(all))
+	for i, c := range all {
+		p[i] = c.effect.P
+	}
+	for i, adjusted := range Holm(p) {
+		all[i].effect.PAdjusted, all[i].rule.cells = adjusted, len(all)
+		all[i].rule.judge(all[i].compared)
+	}
+}
+
+// cause compares an intervention with its control, and gives what is to be judged.
+func (in Input) cause(c *Cause, tables []Table, control string, p99 map[string]blockSeries) (starts, watched *contrast) {
+	v, rng := c.Intervention, rand.New(rand.NewPCG(in.Seed, 2))
 	if v.Workload != "" {
-		return in.causeOfWork(c, st.Control, rng)
+		starts = in.contrast(tables, in.work(v, v.Workload, control, ""), in.work(v, v.Against, control, ""), rng)
+		if v.Wait != "" {
+			watched = in.contrast(tables, in.work(v, v.Workload, control, study.ProbeLocks), in.work(v, v.Against, control, study.ProbeLocks), rng)
+		}
+		c.Starts, c.Watched = starts.of(), watched.of()
+		return starts, watched
 	}
-	arm, base := in.arm(v, st.Control, ""), in.base("")
-	if e := compare(in.Data.cells[base.ID].series(elapsed), in.Data.cells[arm.ID].series(elapsed), rng).effect; e.Blocks > 0 {
-		c.Starts = e // the same number of starts: their rates are as the inverse of the times
-	}
+	arm, base := in.arm(v, control, ""), in.base("")
+	// The same number of starts: their rates are as the inverse of the times.
+	starts = in.contrast(tables, place{base, elapsed}, place{arm, elapsed}, rng)
 	if e := compare(p99[arm.ID], p99[base.ID], rng).effect; e.Blocks > 0 {
 		c.P99 = e
 	} else {
 		c.FewCopies = true
 	}
 	if v.Wait != "" {
-		watched, plain := in.arm(v, st.Control, study.ProbeLocks), in.base(study.ProbeLocks)
-		if e := compare(in.Data.cells[watched.ID].series(v.Wait), in.Data.cells[plain.ID].series(v.Wait), rng).effect; e.Blocks > 0 {
-			c.Watched = e
-		}
+		watched = in.contrast(tables, place{in.arm(v, control, study.ProbeLocks), v.Wait}, place{in.base(study.ProbeLocks), v.Wait}, rng)
 	}
-	c.Verdict, c.Because = c.judge(in.Margin)
-	return c
+	c.Starts, c.Watched = starts.of(), watched.of()
+	return starts, watched
 }
 
-// causeOfWork compares two workloads in one target, by the rate that is the
-// primary metric of both.
-func (in Input) causeOfWork(c Cause, control string, rng *rand.Rand) Cause {
-	find := func(workload, probe string) blockSeries {
-		for _, cell := range in.Cells {
-			if cell.Workload == workload && cell.Target == cmp.Or(c.Target, control) && !cell.AA && cell.Probe == probe {
-				metric := c.Wait
-				if probe == "" && len(in.Metrics[workload]) > 0 {
-					metric = in.Metrics[workload][0].Name
-				}
-				return in.Data.cells[cell.ID].series(metric)
-			}
-		}
-		return blockSeries{}
+// of is the effect, nil for none.
+func (c *contrast) of() *Effect {
+	if c == nil {
+		return nil
 	}
-	if e := compare(find(c.Workload, ""), find(c.Against, ""), rng).effect; e.Blocks > 0 {
-		c.Starts = e
+	return c.effect
+}
+
+// work is a workload in an intervention's target: by the rate that is its primary
+// metric, or watched, by the wait.
+func (in Input) work(v study.Intervention, workload, control, probe string) place {
+	p := place{metric: v.Wait}
+	if probe == "" && len(in.Metrics[workload]) > 0 {
+		p.metric = in.Metrics[workload][0].Name
 	}
-	if c.Wait != "" {
-		if e := compare(find(c.Workload, study.ProbeLocks), find(c.Against, study.ProbeLocks), rng).effect; e.Blocks > 0 {
-			c.Watched = e
+	for _, cell := range in.Cells {
+		if cell.Workload == workload && cell.Target == cmp.Or(v.Target, control) && !cell.AA && cell.Probe == probe {
+			p.cell = cell
+			break
 		}
 	}
-	c.Verdict, c.Because = c.judge(in.Margin)
-	return c
+	return p
 }
 
 // elapsed is the metric of trials of many copies: from the first request to the
@@ -131,49 +186,58 @@ func (in Input) causeOfWork(c Cause, control string, rng *rand.Rand) Cause {
 const elapsed = "elapsed"
 
 // judge applies the rule that stands in docs/interventions.md.
-func (c Cause) judge(margin float64) (CauseVerdict, string) {
+func (c Cause) judge(alpha float64) (CauseVerdict, string) {
 	e := c.Starts
-	if e == nil || e.Interval.Method == MethodNone {
+	if e == nil || e.Verdict != Refused && e.Interval.Method == MethodNone {
 		return CauseNotShown, "too few blocks for an interval"
 	}
-	faster, slower := e.Interval.Low > 1, e.Interval.High < 1
-	inside := e.Interval.Low > 1-margin && e.Interval.High < 1+margin
+	differs, equal := e.Verdict == Differs, e.Verdict == Equivalent
+	faster := e.Ratio > 1
 	switch {
-	case c.Expect == study.ExpectNone && inside:
+	case e.Verdict == Refused:
+		return CauseNoVerdict, strings.TrimSuffix(e.Why, ".")
+	case c.Expect == study.ExpectNone && equal:
 		return CauseShown, "no effect beyond the margin, as predicted"
-	case c.Expect == study.ExpectNone && (faster || slower):
+	case c.Expect == study.ExpectNone && differs:
 		return CauseRefuted, "none was predicted, and there is an effect"
-	case c.Expect == study.ExpectNone:
-		return CauseNotShown, "the interval is wider than the margin"
-	case c.Expect == study.ExpectFaster && e.Interval.High < 1+margin:
+	case c.Expect == study.ExpectFaster && (equal || differs && !faster):
 		return CauseRefuted, "starts are not faster without it"
-	case c.Expect == study.ExpectSlower && e.Interval.Low > 1-margin:
+	case c.Expect == study.ExpectSlower && (equal || differs && faster):
 		return CauseRefuted, "starts are not slower with it"
-	case c.Expect == study.ExpectFaster && !faster, c.Expect == study.ExpectSlower && !slower:
-		return CauseNotShown, "the interval includes no change"
+	case !differs && c.Expect == study.ExpectNone:
+		return CauseNotShown, "neither an effect nor its absence is shown"
+	case !differs:
+		return CauseNotShown, undecided(e, alpha)
+	case c.Wait != "" && c.Watched != nil && c.Watched.Verdict == Refused:
+		return CauseNoVerdict, "the starts changed; of the wait for the lock nothing is claimed: " + strings.TrimSuffix(c.Watched.Why, ".")
 	case c.Wait != "" && !c.waitChanged():
 		return CauseNotShown, "the starts changed, and the wait for the lock is not shown to"
 	}
 	return CauseShown, "the starts and the wait changed as predicted"
 }
 
+// undecided says in a few words what an effect's own sentence says at length.
+func undecided(e *Effect, alpha float64) string {
+	switch {
+	case e.Interval.Low <= 1 && e.Interval.High >= 1:
+		return "the interval includes no change"
+	case e.PAdjusted > alpha:
+		return fmt.Sprintf("the p-value, adjusted for all interventions, is %s, above %g", pValue(e.PAdjusted), alpha)
+	}
+	return "the effect does not exceed the margin and the noise floor"
+}
+
 // waitChanged reports whether the wait changed in the direction expected.
 func (c Cause) waitChanged() bool {
 	e := c.Watched
-	if e == nil {
+	if e == nil || e.Verdict != Differs {
 		return false
 	}
-	span, same := e.Interval, 1.0
+	less := e.Ratio < 1
 	if e.Difference != nil {
-		span, same = e.Difference.Interval, 0
+		less = e.Difference.Median < 0
 	}
-	if span.Method == MethodNone {
-		return false
-	}
-	if c.Expect == study.ExpectFaster {
-		return span.High < same
-	}
-	return span.Low > same
+	return less == (c.Expect == study.ExpectFaster)
 }
 
 // p99ByBlock are the 99th percentiles of single starts, by cell and block, of

@@ -18,6 +18,12 @@ type made struct{ elapsed, wait float64 }
 // scatter of 1 %, against a control that takes 1 s and waits 2 s.
 func causesOf(t *testing.T, blocks int, expect study.Expect, wait string, arm made) Cause {
 	t.Helper()
+	return causesAmong(t, nil, 1, blocks, expect, wait, arm)[0]
+}
+
+// causesAmong judges it so many times, by the noise of some tables.
+func causesAmong(t *testing.T, tables []Table, times, blocks int, expect study.Expect, wait string, arm made) []Cause {
+	t.Helper()
 	in := Input{Margin: 0.05, Seed: 1}
 	var records []sample.Record
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -42,12 +48,45 @@ func causesOf(t *testing.T, blocks int, expect study.Expect, wait string, arm ma
 	for i := range records {
 		in.Data.Add(&records[i])
 	}
-	st := study.Study{Control: "native", Interventions: []study.Intervention{{Name: "it", Target: "arm", Expect: expect, Wait: wait}}}
-	all := Causes(in, st, records)
-	if len(all) != 1 {
+	st := study.Study{Control: "native"}
+	for range times {
+		st.Interventions = append(st.Interventions, study.Intervention{Name: "it", Target: "arm", Expect: expect, Wait: wait})
+	}
+	all := Causes(in, tables, st, records)
+	if len(all) != times {
 		t.Fatalf("%d causes", len(all))
 	}
-	return all[0]
+	return all
+}
+
+// A cause is judged among all that were asked, and on the ground that its tables
+// stand on: eight blocks allow five verdicts and not seven.
+func TestCausesAreJudgedByTheRulesOfTables(t *testing.T) {
+	timing := func(noise float64, refused string) []Table {
+		return []Table{{Metric: sample.Metric{Name: elapsed}, Noise: noise, Refused: refused}}
+	}
+	for _, test := range []struct {
+		name    string
+		tables  []Table
+		times   int
+		want    CauseVerdict
+		because string
+	}{
+		{"five", timing(0.05, ""), 5, CauseShown, "as predicted"},
+		{"seven", nil, 7, CauseNotShown, "adjusted for all interventions, is 0.055"},
+		{"a twin that differs as much", timing(1.5, ""), 1, CauseNotShown, "noise floor"},
+		{"a busy machine", timing(0, "The machine was busy."), 1, CauseNoVerdict, "The machine was busy"},
+		{"a busy machine while watched", []Table{{Metric: sample.Metric{Name: "wait-rtnl"}, Refused: "It was busy."}}, 1, CauseNoVerdict, "nothing is claimed: It was busy"},
+	} {
+		c := causesAmong(t, test.tables, test.times, 8, study.ExpectFaster, "wait-rtnl", made{0.5, 0.1})[0]
+		if c.Verdict != test.want || !strings.Contains(c.Because, test.because) {
+			t.Errorf("%s: %s (%s), want %s (...%s...)", test.name, c.Verdict, c.Because, test.want, test.because)
+		}
+	}
+	noisy := causesAmong(t, timing(0.2, ""), 1, 8, study.ExpectFaster, "", made{1, 2})[0]
+	if noisy.Verdict != CauseNotShown {
+		t.Errorf("an effect below the noise floor is %s (%s)", noisy.Verdict, noisy.Because)
+	}
 }
 
 func TestVerdictsOnCauses(t *testing.T) {
@@ -100,7 +139,7 @@ func TestEffectsOfACause(t *testing.T) {
 // TestCausesThatWereNotMeasured get no verdict, and no number.
 func TestCausesThatWereNotMeasured(t *testing.T) {
 	st := study.Study{Control: "native", Interventions: []study.Intervention{{Name: "it", Target: "absent", Expect: study.ExpectFaster}}}
-	c := Causes(Input{}, st, nil)
+	c := Causes(Input{}, nil, st, nil)
 	if len(c) != 1 || c[0].Verdict != CauseNotShown || c[0].Starts != nil || c[0].P99 != nil || c[0].Watched != nil {
 		t.Errorf("%+v", c)
 	}
@@ -129,7 +168,7 @@ func TestCausesOfWork(t *testing.T) {
 		{"favoured", "moved", study.ExpectNone, 3, CauseRefuted}, {"favoured", "favoured", study.ExpectNone, 1, CauseShown},
 	} {
 		st := study.Study{Control: "vm", Interventions: []study.Intervention{{Name: "it", Workload: test.arm, Against: test.against, Expect: test.expect}}}
-		c := Causes(in, st, nil)[0]
+		c := Causes(in, nil, st, nil)[0]
 		if c.Verdict != test.want || c.Starts == nil || math.Abs(c.Starts.Ratio-test.ratio) > 1e-9 {
 			t.Errorf("%+v: %s (%s), %+v", test, c.Verdict, c.Because, c.Starts)
 		}

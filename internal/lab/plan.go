@@ -299,7 +299,8 @@ func (p *Plan) promise() {
 	if len(groups) == 0 {
 		return
 	}
-	m := slices.Max(slices.Collect(maps.Values(groups)))
+	// Interventions are judged together, whatever groups their arms are in.
+	m := max(slices.Max(slices.Collect(maps.Values(groups))), len(p.Manifest.Study.Interventions))
 	if err := analysis.CheckPlan(p.Manifest.Study.Blocks, p.Manifest.Study.Alpha, m); err != nil {
 		p.Notes = append(p.Notes, err.Error())
 	}

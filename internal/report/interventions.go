@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
@@ -29,8 +30,8 @@ func causesSection(all []analysis.Cause) section {
 			advice.Rows = append(advice.Rows, []string{"avoid: " + c.Name, starts.Value + " " + starts.interval(), "what is there already is faster"})
 		}
 	}
-	if len(advice.Rows) == 0 {
-		s.Findings = append(s.Findings, "No intervention is shown to make "+rate+" more on this machine.")
+	if !slices.ContainsFunc(all, helps) {
+		s.Findings = append(s.Findings, "No intervention is shown to make "+rate+" more on this machine"+noVerdicts(all)+".")
 	}
 	s.Headline = s.Findings
 	s.Tables = []shownGrid{effects}
@@ -42,18 +43,24 @@ func causesSection(all []analysis.Cause) section {
 	return s
 }
 
-const causesNote = `Ratios to the control, within each block: ×1.8 starts a second is 1.8 times as many. A cause is shown when the starts change as predicted beyond their interval, and so does the time that was waited for its lock; refuted when the interval leaves no room for an effect beyond the margin; else not shown. Effects are of tare's native launcher, which does what a runtime does and nothing else: an engine that does more besides gains a smaller share.`
-
-// helps reports whether a change is to be advised: starts are faster with it, by
-// more than the margin.
-func helps(c analysis.Cause) bool {
-	return c.Verdict != analysis.CauseRefuted && c.Starts != nil && c.Starts.Interval.Method != analysis.MethodNone && c.Starts.Interval.Low > 1
+// noVerdicts says of how many interventions nothing is claimed, and why.
+func noVerdicts(all []analysis.Cause) string {
+	silent := slices.DeleteFunc(slices.Clone(all), func(c analysis.Cause) bool { return c.Verdict != analysis.CauseNoVerdict })
+	if len(silent) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; there is no verdict on %d of %d: %s", len(silent), len(all), silent[0].Because)
 }
+
+const causesNote = `Ratios to the control, within each block: ×1.8 starts a second is 1.8 times as many. A cause is shown when the starts differ as predicted, by the rules of every table (interval, p-value adjusted for all interventions, margin, noise floor), and so does the time that was waited for its lock; refuted when no effect beyond the margin is shown, or one in the other direction; else not shown, and without a verdict where the machine was too noisy. Advice is what is shown to change the starts, whatever its cause. Effects are of tare's native launcher, which does what a runtime does and nothing else: an engine that does more besides gains a smaller share.`
+
+// helps reports whether a change is to be advised: starts are shown to be faster.
+func helps(c analysis.Cause) bool { return differs(c) && c.Starts.Ratio > 1 }
 
 // avoid reports whether a change is to be warned of.
-func avoid(c analysis.Cause) bool {
-	return c.Starts != nil && c.Starts.Interval.Method != analysis.MethodNone && c.Starts.Interval.High < 1
-}
+func avoid(c analysis.Cause) bool { return differs(c) && c.Starts.Ratio < 1 }
+
+func differs(c analysis.Cause) bool { return c.Starts != nil && c.Starts.Verdict == analysis.Differs }
 
 // causeRatio shows a ratio with its sign, or a difference in seconds.
 func causeRatio(e *analysis.Effect) shownNumber {
