@@ -62,7 +62,7 @@ func hereCPU(c StartsCurve) []HereClaim {
 		return nil
 	}
 	return []HereClaim{{Target: c.Target, Verdict: c.ofCPU(within(*e, math.Inf(-1), nearLinear)),
-		Computed: fmt.Sprintf("%s %s grows as n^%s", c.between(), c.CPUTime(), showEstimate(*e))}}
+		Computed: fmt.Sprintf("%s %s grows as n^%s", c.between(), c.cpuTime(), showEstimate(*e))}}
 }
 
 func hereFaster(c StartsCurve) []HereClaim {
@@ -79,11 +79,11 @@ func hereFaster(c StartsCurve) []HereClaim {
 		verdict = NotBorne
 	}
 	return []HereClaim{{Target: c.Target, Verdict: c.ofCPU(verdict),
-		Computed: fmt.Sprintf("%s elapsed time grows as n^%s and %s as n^%s", c.between(), showEstimate(*e), c.CPUTime(), showEstimate(*cpu))}}
+		Computed: fmt.Sprintf("%s elapsed time grows as n^%s and %s as n^%s", c.between(), showEstimate(*e), c.cpuTime(), showEstimate(*cpu))}}
 }
 
-// CPUTime names a curve's CPU time with what it lacks.
-func (c StartsCurve) CPUTime() string {
+// cpuTime names a curve's CPU time with what it lacks.
+func (c StartsCurve) cpuTime() string {
 	if c.Unread == "" {
 		return "CPU time"
 	}
@@ -189,7 +189,7 @@ func curveFinding(c StartsCurve) string {
 	}
 	text += "."
 	if c.Elapsed != nil && c.CPU != nil && c.Refused == "" {
-		text += fmt.Sprintf(" Elapsed time grows %s, %s %s.", describeLaw(*c.Elapsed), c.CPUTime(), describeLaw(*c.CPU))
+		text += fmt.Sprintf(" Elapsed time grows %s, %s %s.", describeLaw(*c.Elapsed), c.cpuTime(), describeLaw(*c.CPU))
 	}
 	if idle, known := last.Shares[ShareIdle]; known {
 		did := fmt.Sprintf("they did %s for the containers and %s for others", percent(last.Shares[ShareOwn]), percent(last.Shares[ShareOthers]))

@@ -174,7 +174,7 @@ func sameGround(before, now store.Manifest) error {
 		return &InputError{fmt.Errorf("the kernel is %s now and was %s: the run cannot go on; start it anew", now.Host.Kernel, before.Host.Kernel)}
 	}
 	for name, facts := range before.Targets {
-		if got, ok := now.Targets[name]; !ok || got.Digest != facts.Digest || got.Notes[target.NoteAccel] != facts.Notes[target.NoteAccel] || got.Notes[target.NoteGuestKernel] != facts.Notes[target.NoteGuestKernel] {
+		if got, ok := now.Targets[name]; !ok || got.Version != facts.Version || got.Digest != facts.Digest || got.Notes[target.NoteAccel] != facts.Notes[target.NoteAccel] || got.Notes[target.NoteGuestKernel] != facts.Notes[target.NoteGuestKernel] {
 			return &InputError{fmt.Errorf("target %s is not what it was when the run began (%s): start it anew", name, facts.Version)}
 		}
 	}

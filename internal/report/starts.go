@@ -284,7 +284,7 @@ func lawsGrid(s *analysis.StartsClaims) shownGrid {
 			name     string
 			laws     *analysis.Laws
 			exponent *analysis.Estimate
-		}{{"elapsed", c.Elapsed, c.ElapsedExponent}, {c.CPUTime(), c.CPU, c.CPUExponent}} {
+		}{{"elapsed", c.Elapsed, c.ElapsedExponent}, {cpuTime(c), c.CPU, c.CPUExponent}} {
 			row := []string{c.Target, of.name, missing, missing, missing, c.NoLaw}
 			if of.laws != nil {
 				best := of.laws.Fits[0]
@@ -300,6 +300,14 @@ func lawsGrid(s *analysis.StartsClaims) shownGrid {
 		}
 	}
 	return g
+}
+
+// cpuTime names a curve's CPU time in a table, whose note says what it lacks.
+func cpuTime(c analysis.StartsCurve) string {
+	if c.Unread != "" {
+		return "CPU time, in part"
+	}
+	return "CPU time"
 }
 
 func lawText(l analysis.Law) string {
