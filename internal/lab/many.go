@@ -186,7 +186,8 @@ func machineLimits() ([]machineLimit, error) {
 		return nil, err
 	}
 	limits := []machineLimit{
-		{name: "the memory that is available", what: "of memory", value: available, each: preparedMemory, held: heldMemory, busy: instanceMemory, show: bytesNumber},
+		{name: "the memory that is available", what: "of memory", value: available, each: preparedMemory, held: heldMemory, busy: instanceMemory, show: bytesNumber,
+			more: func(f target.Footprint) (each, alive int) { return 0, f.Memory }},
 		{name: "tare's limit of open files (ulimit -n)", what: "descriptors", value: int64(min(files.Cur, 1<<40)), own: filesOwn, each: filesEach, show: plainNumber,
 			more: func(f target.Footprint) (each, alive int) { return f.LabFiles, 0 }},
 		{name: "the engine's limit of open files (ulimit -Hn)", what: "descriptors of its daemon", value: int64(min(files.Max, 1<<40)), show: plainNumber,

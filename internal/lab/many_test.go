@@ -9,11 +9,11 @@ import (
 // An engine's containers that are alive cost a shim each and the daemon's
 // descriptors, in a held trial for all of them, else for those under way.
 func TestNeedOfManyInAnEngine(t *testing.T) {
-	of := target.Footprint{Tasks: 12, DaemonFiles: 7, LabFiles: 4}
+	of := target.Footprint{Tasks: 12, DaemonFiles: 7, Memory: 3, LabFiles: 4}
 	tasks := machineLimit{own: 300, each: 2, busy: 16, show: plainNumber, more: func(f target.Footprint) (each, alive int) { return 0, f.Tasks }}
 	daemon := machineLimit{show: plainNumber, more: func(f target.Footprint) (each, alive int) { return 0, f.DaemonFiles }}
 	own := machineLimit{own: 256, each: 8, show: plainNumber, more: func(f target.Footprint) (each, alive int) { return f.LabFiles, 0 }}
-	memory := machineLimit{each: 1, held: 8, busy: 16, show: plainNumber}
+	memory := machineLimit{each: 1, held: 8, busy: 16, show: plainNumber, more: func(f target.Footprint) (each, alive int) { return 0, f.Memory }}
 	for name, c := range map[string]struct {
 		limit machineLimit
 		of    target.Footprint
@@ -27,8 +27,8 @@ func TestNeedOfManyInAnEngine(t *testing.T) {
 		"held, daemon's files":      {daemon, of, true, 3500, "500 alive x 7"},
 		"held in a runtime, daemon": {daemon, target.Footprint{}, true, 0, ""},
 		"held, tare's files":        {own, of, true, 256 + 6000, "256 + 500 x 12"},
-		"held, memory":              {memory, of, true, 4000 + 1600, "500 x 8 + 100 under way x 16"},
-		"started, memory":           {memory, of, false, 500 + 1600, "500 x 1 + 100 under way x 16"},
+		"held, memory":              {memory, of, true, 4000 + 1500 + 1600, "500 x 8 + 500 alive x 3 + 100 under way x 16"},
+		"started, memory":           {memory, of, false, 500 + 300 + 1600, "500 x 1 + 100 alive x 3 + 100 under way x 16"},
 	} {
 		alive := int64(100)
 		if c.hold {

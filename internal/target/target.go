@@ -318,6 +318,7 @@ type Properties struct {
 type Footprint struct {
 	Tasks       int // processes and threads while it is alive: shim, monitor, client
 	DaemonFiles int // descriptors that its engine's daemon keeps while it is alive
+	Memory      int // bytes while it is alive, beside a shim's
 	LabFiles    int // descriptors that tare keeps from the preparation on, beside streams and reports
 }
 

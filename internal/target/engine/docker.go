@@ -18,12 +18,13 @@ func docker() flavor {
 		answers: answers, tidy: tidyAPI, owners: ownersAPI}
 }
 
-// Threads of containerd's shim for runc, and of a client that waits; they and the
-// drivers' descriptors are what 10 and 20 containers took at once of dockerd 20.10,
-// containerd 1.6 and Podman 4.3, rounded up.
+// Threads of containerd's shim for runc, and of a client that waits, and that one's
+// memory; they and the drivers' descriptors are what 4 to 20 containers took at once
+// of dockerd 20.10, containerd 1.6 and Podman 4.3, rounded up.
 const (
-	shimTasks   = 12
-	clientTasks = 10
+	shimTasks    = 12
+	clientTasks  = 10
+	clientMemory = 10 << 20
 )
 
 // dockers are the drivers that one dockerd serves, and another one where crun
@@ -39,7 +40,7 @@ func dockers(lab target.Lab, f flavor) []target.Driver {
 		takes: target.Footprint{Tasks: shimTasks, DaemonFiles: 7}}
 	command := *d
 	command.name, command.start, command.order = "docker/cli", 300*time.Millisecond, 325
-	command.takes.Tasks, command.takes.LabFiles = shimTasks+clientTasks, 4
+	command.takes.Tasks, command.takes.Memory, command.takes.LabFiles = shimTasks+clientTasks, clientMemory, 4
 	return []target.Driver{d, clientDriver{&command},
 		d.with("docker/crun", covered, "crun", "apt-get install crun", 330),
 		d.with("docker/runsc", usual, "runsc", "make tools", 340),
