@@ -25,6 +25,15 @@ type Input struct {
 	// Primary names, by workload, the metric that the price list shows; without
 	// an entry it is the first of Metrics that has numbers.
 	Primary map[string]string
+	// Accels is what ran a virtual machine's CPU, by target: "kvm" or "tcg". Where
+	// both are known and differ, a cell is not compared with its control.
+	Accels map[string]string
+}
+
+// unlike reports whether one target's CPU was emulated and the other's was not.
+func (in Input) unlike(a, b string) bool {
+	x, y := in.Accels[a], in.Accels[b]
+	return x != "" && y != "" && x != y
 }
 
 // defaults fills what a caller may leave out.

@@ -292,7 +292,22 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 	if need := PlanBlocks(in.Alpha, most); most > 0 && in.Blocks > 0 && in.Blocks < need {
 		out = append(out, (&TooFewBlocks{Blocks: in.Blocks, Need: need, Cells: most, Alpha: in.Alpha}).Error())
 	}
-	return slices.Concat(out, refusals(claims.Tables), disturbances(groups), twinless(groups), in.noteWarnings())
+	return slices.Concat(out, in.mixed(), refusals(claims.Tables), disturbances(groups), twinless(groups), in.noteWarnings())
+}
+
+// mixed warns of a run that has guests on the CPU and emulated ones.
+func (in Input) mixed() []string {
+	by := map[string][]string{}
+	for _, c := range in.Cells {
+		if accel := in.Accels[c.Target]; accel != "" && !slices.Contains(by[accel], c.Target) {
+			by[accel] = append(by[accel], c.Target)
+		}
+	}
+	if len(by) < 2 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s ran under KVM and %s under TCG, an emulated CPU: set neither against the other; a cell is not compared with a control of the other kind",
+		strings.Join(by["kvm"], ", "), strings.Join(by["tcg"], ", "))}
 }
 
 // mostRefusals is how many groups' refusals are told one by one.

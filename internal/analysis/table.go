@@ -23,7 +23,7 @@ func (in Input) table(j job) result {
 		}
 		series := column.series(j.metric.Name)
 		var effect *compared
-		if !cell.Control && len(series.values) > 0 && j.group.control >= 0 {
+		if !cell.Control && len(series.values) > 0 && j.group.control >= 0 && !in.unlike(cell.Target, j.group.cells[j.group.control].Target) {
 			effect = compare(series, control, source(in.Seed, "effect", cell.ID, j.metric.Name))
 		}
 		if cell.AA {

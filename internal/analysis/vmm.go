@@ -96,11 +96,10 @@ var bootMarks = []struct{ metric, phase string }{
 // whose trials are held and counted.
 const bootWorkload = "boot"
 
-// VMMStudy puts a run beside the publication. tables are the run's own (Analyze),
-// accels what ran each virtual machine's CPU, by target.
-func VMMStudy(in Input, tables []Table, control string, accels map[string]string, d *published.StratoVirtQEMU) *VMMClaims {
+// VMMStudy puts a run beside the publication. tables are the run's own (Analyze).
+func VMMStudy(in Input, tables []Table, control string, d *published.StratoVirtQEMU) *VMMClaims {
 	in = in.defaults()
-	c := &VMMClaims{Citation: d.Citation, Host: control, Accels: accels}
+	c := &VMMClaims{Citation: d.Citation, Host: control, Accels: in.Accels}
 	s := vmmStudy{in: in, tables: tables, cells: map[[2]string]study.Cell{}}
 	for _, cell := range in.Cells {
 		if cell.AA {
@@ -111,7 +110,7 @@ func VMMStudy(in Input, tables []Table, control string, accels map[string]string
 			c.Targets = append(c.Targets, cell.Target)
 		}
 	}
-	c.Pairs = vmmPairs(c.Targets, accels)
+	c.Pairs = vmmPairs(c.Targets, in.Accels)
 	for _, r := range vmmRows(d) {
 		c.Rows = append(c.Rows, s.row(c, r))
 	}

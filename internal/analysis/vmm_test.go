@@ -44,9 +44,9 @@ func vmmRun(t *testing.T, blocks int, accels map[string]string, targets ...strin
 		}
 	}
 	metric := func(name string) []sample.Metric { return []sample.Metric{{Name: name}} }
-	in := analysis.Input{Cells: cells, Data: data, Seed: 1, Blocks: blocks,
+	in := analysis.Input{Cells: cells, Data: data, Seed: 1, Blocks: blocks, Accels: accels,
 		Metrics: map[string][]sample.Metric{"boot": metric("ready"), "cpu-1": metric("events"), "footprint": metric("payload-rss")}}
-	return analysis.VMMStudy(in, analysis.Analyze(in).Tables, "host", accels, d)
+	return analysis.VMMStudy(in, analysis.Analyze(in).Tables, "host", d)
 }
 
 // row is the CPU's with one thread.
@@ -91,6 +91,25 @@ func TestVMMStudyPairsLikeWithLike(t *testing.T) {
 		}
 		if !strings.Contains(strings.Join(c.Findings, "\n"), "never compared") || c.Claims[0].Here[0].Verdict != analysis.RefusedHere {
 			t.Errorf("%s under %q: nothing says why there is no ratio: %q, %+v", name, accel, c.Findings, c.Claims[0].Here)
+		}
+	}
+}
+
+// A guest on the CPU has no effect beside an emulated control, and the run is told
+// to be mixed.
+func TestUnlikeGuestsAreNotCompared(t *testing.T) {
+	cells := []study.Cell{{ID: "q", Target: "qemu/q35", Workload: "w", Group: "w", Control: true}, {ID: "m", Target: "qemu/microvm", Workload: "w", Group: "w"}}
+	data := analysis.NewData(cells, 0)
+	for i := range 16 {
+		data.Add(&sample.Record{Seq: i, Block: i / 2, Cell: cells[i%2].ID, Values: map[string][]float64{"wall": {1 + float64(i%2)}}})
+	}
+	in := analysis.Input{Cells: cells, Data: data, Blocks: 8, Metrics: map[string][]sample.Metric{"w": {{Name: "wall"}}}}
+	for accel, mixed := range map[string]bool{"kvm": true, "tcg": false, "": false} {
+		in.Accels = map[string]string{"qemu/q35": "tcg", "qemu/microvm": accel}
+		claims := analysis.Analyze(in)
+		told := strings.Contains(strings.Join(claims.Warnings, "\n"), "qemu/microvm ran under KVM and qemu/q35 under TCG")
+		if effect := claims.Tables[0].Rows[1].Effect; (effect == nil) != mixed || told != mixed {
+			t.Errorf("under %q: %+v, warnings %q", accel, effect, claims.Warnings)
 		}
 	}
 }

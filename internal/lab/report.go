@@ -88,7 +88,7 @@ func input(run *store.Run) (analysis.Input, error) {
 	return analysis.Input{
 		Cells: m.Cells, Metrics: m.Metrics, Data: data,
 		Alpha: m.Study.Alpha, Margin: m.Study.Margin, Blocks: m.Study.Blocks, Planned: m.Trials,
-		View: m.Study.View, Beside: m.Study.Beside, Seed: m.Seed,
+		View: m.Study.View, Beside: m.Study.Beside, Seed: m.Seed, Accels: provenance(m).Accels,
 	}, nil
 }
 

@@ -24,7 +24,7 @@ func vmmClaims(run *store.Run, claims *analysis.Claims) error {
 		return err
 	}
 	m := run.Manifest()
-	claims.VMM = analysis.VMMStudy(in, claims.Tables, m.Study.Control, provenance(m).Accels, d)
+	claims.VMM = analysis.VMMStudy(in, claims.Tables, m.Study.Control, d)
 	if !claims.VMM.Measured("stratovirt") {
 		claims.VMM.CannotHere = m.LeftOut["stratovirt/microvm"]
 	}
