@@ -1,10 +1,25 @@
 package analysis
 
+import "fmt"
+
 // UnixIndexClaims are the Unix index of one target, by the number of copies.
 type UnixIndexClaims struct {
-	Tables   []UnixIndexTable `json:"tables"`
-	Refused  string           `json:"refused,omitempty"`  // what noise has spoilt, as a sentence
-	Emulated string           `json:"emulated,omitempty"` // why the scores are no machine's; "" for a real one
+	Tables    []UnixIndexTable `json:"tables"`
+	Refused   string           `json:"refused,omitempty"`   // what noise has spoilt, as a sentence
+	Emulated  string           `json:"emulated,omitempty"`  // why the scores are no machine's; "" for a real one
+	Whetstone string           `json:"whetstone,omitempty"` // the variant that ran, see MachineSide
+}
+
+// WhetstoneNote says which Whetstone stands in the index, how UnixBench's own
+// differs and how to run that; "" where none ran.
+func (c *UnixIndexClaims) WhetstoneNote() string {
+	switch c.Whetstone {
+	case "":
+		return ""
+	case WhetstoneKept:
+		return "whetstone " + whetstoneKept + ". UnixBench as compiled lets the compiler remove part of the work. To run that, copy a study (tare studies docker-on-loongson) and give its workload unix-whetstone the params {variant: as-compiled}; docs/unix-index.md says more."
+	}
+	return fmt.Sprintf("whetstone is of the variant %s: as in UnixBench, the compiler may remove part of the work. The default variant, %s, does all of it.", c.Whetstone, WhetstoneKept)
 }
 
 // UnixIndexTable is the Unix index with one number of copies.

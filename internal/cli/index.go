@@ -89,11 +89,13 @@ func (env *Env) index(c *cobra.Command, f *indexFlags) error {
 
 // shownIndex is what --json prints.
 type shownIndex struct {
-	Run      string                    `json:"run"`
-	Host     hostinfo.Host             `json:"host"`
-	Tables   []analysis.UnixIndexTable `json:"tables"`
-	Refused  string                    `json:"refused,omitempty"` // what noise has spoilt
-	Warnings []string                  `json:"warnings,omitempty"`
+	Run     string                    `json:"run"`
+	Host    hostinfo.Host             `json:"host"`
+	Tables  []analysis.UnixIndexTable `json:"tables"`
+	Refused string                    `json:"refused,omitempty"` // what noise has spoilt
+	// Whetstone is the variant that ran: "kept" or "as-compiled".
+	Whetstone string   `json:"whetstone,omitempty"`
+	Warnings  []string `json:"warnings,omitempty"`
 }
 
 // showIndex prints the tables and writes the run's page. Its first result is
@@ -113,7 +115,7 @@ func (env *Env) showIndex(run *store.Run, asJSON bool) (verdict, err error) {
 	}
 	m := run.Manifest()
 	if asJSON {
-		err = env.printJSON(shownIndex{Run: m.ID, Host: m.Host, Tables: tables, Refused: in.Claims.Index.Refused, Warnings: in.Claims.Warnings})
+		err = env.printJSON(shownIndex{Run: m.ID, Host: m.Host, Tables: tables, Refused: in.Claims.Index.Refused, Whetstone: in.Claims.Index.Whetstone, Warnings: in.Claims.Warnings})
 	} else {
 		fmt.Fprintf(env.Stdout, "%s, %d CPUs, %s, kernel %s\n", m.Host.CPU, m.Host.CPUs, m.Host.OS, m.Host.Kernel)
 		if refused := in.Claims.Index.Refused; refused != "" {
@@ -121,6 +123,9 @@ func (env *Env) showIndex(run *store.Run, asJSON bool) (verdict, err error) {
 		}
 		for _, t := range tables {
 			env.printIndex(t)
+		}
+		if note := in.Claims.Index.WhetstoneNote(); note != "" {
+			fmt.Fprintf(env.Stdout, "\n%s\n", note)
 		}
 		for _, w := range in.Claims.Warnings {
 			fmt.Fprintln(env.Stderr, "warning:", w)

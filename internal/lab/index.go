@@ -88,7 +88,7 @@ func indexClaims(run *store.Run, claims *analysis.Claims) error {
 		return err
 	}
 	refused := analysis.UnixRefusals(analysis.UnixInput{Cells: m.Cells, Records: records, Tables: claims.Tables})
-	claims.Index = &analysis.UnixIndexClaims{Tables: tables, Refused: refused.Finding(), Emulated: m.Host.Emulated}
+	claims.Index = &analysis.UnixIndexClaims{Tables: tables, Refused: refused.Finding(), Emulated: m.Host.Emulated, Whetstone: whetstoneOf(m.Study)}
 	return nil
 }
 

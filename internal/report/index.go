@@ -10,7 +10,7 @@ import (
 // indexSection is the Unix index of one target, in UnixBench's columns with our
 // own score beside.
 func indexSection(c *analysis.UnixIndexClaims) section {
-	s := section{ID: "index", Title: "The Unix index", Alone: true, Note: indexLegend}
+	s := section{ID: "index", Title: "The Unix index", Alone: true, Note: strings.TrimSpace(indexLegend + " " + capital(c.WhetstoneNote()))}
 	if c.Emulated != "" {
 		s.Findings = append(s.Findings, "This CPU is emulated ("+c.Emulated+"): the scores are the emulator's and no machine's performance.")
 	}
