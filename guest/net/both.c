@@ -6,6 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +18,47 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { LISTENS = 10 }; /* TCP_LISTEN (include/net/tcp_states.h) */
+
+/* dumped tells whether a TCP socket of this network namespace listens at a port, by
+ * a dump of those that listen (sock_diag(7)); -1 where the kernel, or what stands in
+ * for it, gives none. */
+static int dumped(unsigned char family, unsigned wanted) {
+	struct {
+		struct nlmsghdr header;
+		struct inet_diag_req_v2 request;
+	} ask = {
+		{ .nlmsg_len = sizeof ask, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
+		{ .sdiag_family = family, .sdiag_protocol = IPPROTO_TCP, .idiag_states = 1 << LISTENS },
+	};
+	_Alignas(struct nlmsghdr) char said[8192];
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG), found = 0;
+
+	if (fd < 0)
+		return -1;
+	if (send(fd, &ask, sizeof ask, 0) != (ssize_t)sizeof ask)
+		found = -1;
+	for (int more = found == 0; more;) {
+		ssize_t n = recv(fd, said, sizeof said, 0);
+		if (n <= 0)
+			more = 0, found = -1;
+		for (struct nlmsghdr *h = (void *)said; more && NLMSG_OK(h, (size_t)n); h = NLMSG_NEXT(h, n)) {
+			if (h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR)
+				more = 0;
+			if (h->nlmsg_type == NLMSG_ERROR)
+				found = -1;
+			else if (more && ntohs(((struct inet_diag_msg *)NLMSG_DATA(h))->id.idiag_sport) == wanted)
+				found = 1;
+		}
+	}
+	close(fd);
+	return found;
+}
+
 /* listens tells whether some socket of this network namespace listens at a port,
- * or at the path of a local socket. */
+ * or at the path of a local socket. /proc/net/tcp is the last resort: to read it the
+ * kernel walks over the table of all connections, milliseconds where memory is large,
+ * which stood in the CPU time of both ends in one container. */
 static int listens(const char *port) {
 	static const char *const tables[] = { "/proc/net/tcp", "/proc/net/tcp6" };
 	char line[512], local[128];
@@ -25,13 +67,16 @@ static int listens(const char *port) {
 	if (strncmp(port, "unix:", 5) == 0)
 		return access(port + 5, F_OK) == 0;
 	unsigned wanted = number(port, 1, 65535);
+	int four = dumped(AF_INET, wanted), six = four > 0 ? four : dumped(AF_INET6, wanted);
+	if (four > 0 || six > 0 || (four == 0 && six == 0))
+		return four > 0 || six > 0;
 	for (int i = 0; i < 2; i++) {
 		FILE *f = fopen(tables[i], "re");
 		if (!f)
 			continue; /* a kernel without IPv6 */
 		while (fgets(line, sizeof line, f))
 			if (sscanf(line, " %*d: %127[0-9A-F]:%x %*[0-9A-F]:%*x %x", local, &found, &state) == 3 &&
-			    found == wanted && state == 0x0A) {
+			    found == wanted && state == LISTENS) {
 				fclose(f);
 				return 1;
 			}

@@ -118,7 +118,8 @@ type Ladder struct {
 	BaseMedian   float64       `json:"baseMedian"`
 	BaseInterval Interval      `json:"baseInterval"`
 	Steps        []Step        `json:"steps"`
-	Total        float64       `json:"total"` // median(last) = BaseMedian + sum of Deltas
+	Total        float64       `json:"total"`             // median(last) = BaseMedian + sum of Deltas
+	Refused      string        `json:"refused,omitempty"` // why nothing is claimed of it
 }
 
 // Change is one cell in two runs.

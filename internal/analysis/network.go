@@ -19,6 +19,7 @@ type NetworkClaims struct {
 	Growth    []Growth                 `json:"growth,omitempty"`
 	Choices   []Choice                 `json:"choices,omitempty"`
 	Splits    []Split                  `json:"splits,omitempty"`
+	Attaching []Attaching              `json:"attaching,omitempty"`
 	Claims    []CheckedClaim           `json:"claims,omitempty"`
 }
 
@@ -63,6 +64,7 @@ func NetworkStudy(in Input, tables []Table, d *published.BridgeNetwork) (*Networ
 	n.Growth = in.growths(tables)
 	n.Choices = in.choices(tables)
 	n.Splits = in.splits(tables)
+	n.Attaching = in.attachings(tables)
 	n.Claims = networkClaims(in, tables, n)
 	return n, nil
 }
@@ -134,11 +136,17 @@ func (in Input) growths(tables []Table) []Growth {
 	return out
 }
 
-// armOf says what else a level's containers are.
-func armOf(n study.Network) string {
-	arm := cmp.Or(n.Neighbours, "empty") + " neighbours, silent"
+// armOf says what else a level's containers are. A client that is attached inside the
+// clock knows no neighbours yet.
+func armOf(target string, n study.Network) string {
+	arm := cmp.Or(n.Neighbours, "empty") + " neighbours"
+	if strings.HasSuffix(target, study.PathSign+attachPath) {
+		arm = "no neighbours yet"
+	}
 	if n.Chatter {
-		arm = cmp.Or(n.Neighbours, "empty") + " neighbours, each sending a little"
+		arm += ", each sending a little"
+	} else {
+		arm += ", silent"
 	}
 	if n.Limit > 0 {
 		arm += fmt.Sprintf(", limit %d", n.Limit)
@@ -158,7 +166,7 @@ func containers(c study.Cell) int {
 }
 
 func (in Input) growth(tables []Table, s levelSeries, cells []study.Cell, m sample.Metric) Growth {
-	g := Growth{Target: s.target, Workload: s.workload, Arm: armOf(*cells[0].Limits.Network), Metric: m, Neighbours: map[int]float64{}}
+	g := Growth{Target: s.target, Workload: s.workload, Arm: armOf(s.target, *cells[0].Limits.Network), Metric: m, Neighbours: map[int]float64{}}
 	var levels []blockSeries
 	var n []float64
 	noisy := false
@@ -174,7 +182,9 @@ func (in Input) growth(tables []Table, s levelSeries, cells []study.Cell, m samp
 		if t, ok := primaryOf(tables, c); ok {
 			noisy = noisy || refused(t)
 		}
-		in.readTables(&g, c)
+		if !strings.HasSuffix(s.target, study.PathSign+attachPath) {
+			in.readTables(&g, c)
+		}
 	}
 	if len(g.Neighbours) == 0 {
 		g.Neighbours = nil

@@ -189,3 +189,30 @@ func TestSplits(t *testing.T) {
 		}
 	}
 }
+
+// TestAttaching sees what attaching adds to a start, block by block, and no advice to
+// attach instead.
+func TestAttaching(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	in := Input{Metrics: map[string][]sample.Metric{"start": {{Name: readyMetric, Unit: sample.Seconds, Better: sample.Lower}}}, Blocks: 12, Seed: 7}
+	for _, target := range []string{"host@loopback", "native@bridge", "native@attach"} {
+		in.Cells = append(in.Cells, study.Cell{ID: target + "/start", Target: target, Workload: "start", Group: "start", Environment: "n500",
+			Limits: study.Limits{Name: "n500", Network: &study.Network{Containers: 500, Neighbours: "permanent"}}, Copies: 1, Control: target == "host@loopback"})
+	}
+	in.Data = NewData(in.Cells, 0)
+	for block := range in.Blocks {
+		machine := 0.001 * rng.Float64() // the same for all of a block
+		for _, c := range in.Cells {
+			value := map[string]float64{"host@loopback": 0.0005, "native@bridge": 0.002, "native@attach": 0.005}[c.Target]
+			in.Data.Add(&sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{readyMetric: {value + machine + 1e-5*rng.Float64()}}})
+		}
+	}
+	n := networkOf(t, in)
+	if len(n.Attaching) != 1 || len(n.Choices) != 0 {
+		t.Fatalf("%+v, %+v", n.Attaching, n.Choices)
+	}
+	a := n.Attaching[0]
+	if a.Target != "native" || a.Containers != 500 || math.Abs(a.Seconds-0.003) > 5e-5 || a.Interval.Low > 0.003 || a.Interval.High < 0.003 {
+		t.Errorf("%+v", a)
+	}
+}

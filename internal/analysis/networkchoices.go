@@ -54,7 +54,7 @@ func (in Input) choices(tables []Table) []Choice {
 		for _, c := range in.Cells {
 			if other, ok := strings.CutPrefix(c.Target, base+study.PathSign); ok && !c.AA && other != path && c.Group == bridge.Group {
 				if choice, ok := in.choice(tables, c, bridge); ok {
-					choice.What, choice.Where, choice.How = insteadOfBridge(other), base+", "+bridge.Environment, pathCommands[other]
+					choice.What, choice.Where, choice.How = insteadOfBridge(base, other), base+", "+bridge.Environment, pathCommands[other]
 					out = append(out, choice)
 				}
 			}
@@ -64,9 +64,9 @@ func (in Input) choices(tables []Table) []Choice {
 	return out
 }
 
-// insteadOfBridge names a choice against two containers on one bridge.
-func insteadOfBridge(path string) string {
-	if path == "loopback" {
+// insteadOfBridge names a choice against two ends on one bridge.
+func insteadOfBridge(base, path string) string {
+	if path == "loopback" && base != "host" {
 		return "one container instead of two on a bridge"
 	}
 	return path + " instead of bridge"

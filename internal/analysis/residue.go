@@ -18,6 +18,7 @@ type Provenance struct {
 	Memory      string
 	Governor    string
 	Clocksource string
+	TCP         string // congestion control
 	Host        string // name, or the hypervisor's where it is a guest
 	Image       string // digest of the workbench
 	Tool        string // tare's version
@@ -58,6 +59,7 @@ func Residue(a, b Provenance) []string {
 	differ("memory size", a.Memory, b.Memory, machine)
 	differ("host", a.Host, b.Host, machine)
 	differ("frequency governor", a.Governor, b.Governor, "set the same governor for both")
+	differ("TCP congestion control", a.TCP, b.TCP, "throughput between containers hangs on it: set net.ipv4.tcp_congestion_control alike")
 	differ("clock source", a.Clocksource, b.Clocksource, "set the same clock source for both")
 	differ("workbench image", a.Image, b.Image, "the same bits did not run: measure both with one image")
 	differ("version of tare", a.Tool, b.Tool, "measure both with one version")

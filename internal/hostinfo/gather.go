@@ -35,6 +35,7 @@ func gather(root string, mounts func(mountinfo.FilterFunc) ([]*mountinfo.Info, e
 		Mitigations:    mitigations(at("/sys/devices/system/cpu/vulnerabilities")),
 		Virtualization: virtualization(root, cpuinfo),
 		Cgroup:         cgroupVersion(mounts),
+		TCPCongestion:  readLine(at("/proc/sys/net/ipv4/tcp_congestion_control")),
 		Clocksource:    readLine(at("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
 		BootID:         readLine(at("/proc/sys/kernel/random/boot_id")),
 		Root:           os.Geteuid() == 0,

@@ -20,6 +20,7 @@ type Host struct {
 	Virtualization string            `json:"virtualization"`        // "none", or the hypervisor's name
 	Cgroup         string            `json:"cgroup"`                // "v1", "hybrid" or "v2"
 	Clocksource    string            `json:"clocksource"`
+	TCPCongestion  string            `json:"tcpCongestion,omitempty"` // net.ipv4.tcp_congestion_control, which new network namespaces begin with
 	BootID         string            `json:"bootID"`
 	Root           bool              `json:"root"` // measured as root
 }

@@ -95,7 +95,7 @@ func input(run *store.Run) (analysis.Input, error) {
 func provenance(m store.Manifest) analysis.Provenance {
 	p := analysis.Provenance{
 		Run: m.ID, Kernel: m.Host.Kernel + " " + m.Host.KernelBuild, CPU: m.Host.CPU, CPUs: strconv.Itoa(m.Host.CPUs),
-		Memory: units.BytesSize(float64(m.Host.Memory)), Governor: m.Host.Governor, Clocksource: m.Host.Clocksource,
+		Memory: units.BytesSize(float64(m.Host.Memory)), Governor: m.Host.Governor, Clocksource: m.Host.Clocksource, TCP: m.Host.TCPCongestion,
 		Host: m.Host.Hostname, Image: m.Image, Tool: m.Tool, Compiler: m.Compiler, Mitigations: m.Host.Mitigations, Targets: map[string]string{},
 		Accels: map[string]string{}, Guests: map[string]string{},
 	}

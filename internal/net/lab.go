@@ -225,8 +225,11 @@ func (l *Lab) container() (*End, error) {
 type FullError struct{ Containers, Bridges int }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("%d containers do not fit on %d Linux bridge(s): one takes %d links; take fewer, or the path %s, which has two bridges",
-		e.Containers, e.Bridges, MaxPorts, Bridges)
+	if e.Bridges > 1 {
+		return fmt.Sprintf("%d containers do not fit on %d Linux bridges: one takes %d links; take fewer", e.Containers, e.Bridges, MaxPorts)
+	}
+	return fmt.Sprintf("%d containers do not fit on one Linux bridge: one takes %d links; take fewer, or the path %s, which has two bridges",
+		e.Containers, MaxPorts, Bridges)
 }
 
 // UnsupportedError is a kind of link that this kernel lacks.

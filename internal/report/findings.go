@@ -134,10 +134,18 @@ func ladderFinding(l shownLadder) []string {
 		}
 	}
 	last := len(steps) - 1
-	return []string{fmt.Sprintf("Ladder %s: from %s (%s) to %s (%s) in %s; the dearest is %s with %s.",
-		l.claim.Group, l.claim.Base, human(l.claim.Metric.Unit, l.claim.BaseMedian, l.claim.BaseInterval),
-		steps[last].To, human(l.claim.Metric.Unit, steps[last].Median, steps[last].Interval), count(len(steps), "step"),
-		steps[dearest].To, human(l.claim.Metric.Unit, steps[dearest].Delta, steps[dearest].Interval))}
+	text := fmt.Sprintf("Ladder %s (%s): from %s (%s) to %s (%s) in %s",
+		l.claim.Group, l.claim.Metric.Name, l.claim.Base, human(l.claim.Metric.Unit, l.claim.BaseMedian, l.claim.BaseInterval),
+		steps[last].To, human(l.claim.Metric.Unit, steps[last].Median, steps[last].Interval), count(len(steps), "step"))
+	if l.claim.Refused != "" {
+		return []string{text + "; no claim, the machine was too noisy."}
+	}
+	d := steps[dearest]
+	span := ""
+	if known(d.Interval) {
+		span = fmt.Sprintf(" (%s to %s)", human(l.claim.Metric.Unit, d.Interval.Low, d.Interval), human(l.claim.Metric.Unit, d.Interval.High, d.Interval))
+	}
+	return []string{fmt.Sprintf("%s; the dearest is %s with %s%s.", text, d.To, human(l.claim.Metric.Unit, d.Delta, d.Interval), span)}
 }
 
 // noiseFinding says how well identical targets agreed, or why it is not known.

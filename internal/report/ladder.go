@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ func showLadder(l *analysis.Ladder) shownLadder {
 		})
 	}
 	sizes := sizesOf(levels)
+	out.Sum = out.sum()
 	out.Log = len(sizes) == len(levels) && sizes[len(sizes)-1] > logSpan*sizes[0]
 	return out
 }
@@ -102,4 +104,18 @@ func (l shownLadder) position(v, low, high float64) float64 {
 		return 0
 	}
 	return (v - low) / (high - low)
+}
+
+// sum says that the steps of the chain make the whole, in numbers that can be added.
+func (l shownLadder) sum() string {
+	var steps float64
+	for _, s := range chain(l.claim) {
+		steps += s.Delta
+	}
+	in := func(v float64) string { return strings.ReplaceAll(number(v/l.Delta.Factor, 1), "-", "−") }
+	text := fmt.Sprintf("The steps sum to the whole: %s + %s = %s", in(l.claim.BaseMedian), in(steps), withUnit(in(l.claim.Total), l.Delta.Unit))
+	if l.claim.Refused != "" {
+		return text + ". No verdict: " + l.claim.Refused
+	}
+	return text + "."
 }

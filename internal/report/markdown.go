@@ -97,7 +97,7 @@ func markdownLadders(w sink, v view) {
 		grid.column("delta "+l.Delta.Unit, true, deltas)
 		grid.column("95 % interval", true, intervals)
 		grid.column("total "+l.Total.Unit, true, levels)
-		w.printf("%s\n\n", grid.writer().RenderMarkdown())
+		w.printf("%s\n\n%s\n\n", grid.writer().RenderMarkdown(), escapeMarkdown(l.Sum))
 	}
 }
 

@@ -17,7 +17,7 @@ func networkSection(n *analysis.NetworkClaims, tables []analysis.Table) section 
 		ID: "bridge-network", Title: "The network between containers", Claims: claimsGrid(n.Claims), claims: n.Claims,
 		Note: fmt.Sprintf("Published: %s", n.Published.Citation),
 	}
-	s.Findings = slices.Concat(publishedFindings(n, tables), growthFindings(n), adviceFindings(n), splitFindings(n))
+	s.Findings = slices.Concat(publishedFindings(n, tables), growthFindings(n), attachFindings(n), adviceFindings(n), splitFindings(n))
 	s.Headline = s.Findings[:min(3, len(s.Findings))]
 	if f, ok := placesFigure(n, tables); ok {
 		s.Figures = append(s.Figures, f)
@@ -94,6 +94,30 @@ func growthFindings(n *analysis.NetworkClaims) []string {
 			text += fmt.Sprintf(" Published: %+.4f %%.", -100*n.Loss)
 		}
 		out = append(out, text)
+	}
+	return out
+}
+
+// attachFindings say what attaching one more container takes, by how many there are.
+func attachFindings(n *analysis.NetworkClaims) []string {
+	var out []string
+	for i, a := range n.Attaching {
+		text := fmt.Sprintf("%s to %d", human(sample.Seconds, a.Seconds, a.Interval), a.Containers)
+		if known(a.Interval) {
+			text = fmt.Sprintf("%s (%s to %s) to %d", human(sample.Seconds, a.Seconds, a.Interval),
+				human(sample.Seconds, a.Interval.Low, a.Interval), human(sample.Seconds, a.Interval.High, a.Interval), a.Containers)
+		}
+		if a.Refused {
+			text += " [refused]"
+		}
+		if i > 0 && n.Attaching[i-1].Target == a.Target {
+			out[len(out)-1] += "; " + text
+			continue
+		}
+		out = append(out, fmt.Sprintf("Attaching one more container of %s to the bridge, so many in all, takes longer than a start alone by: %s", a.Target, text))
+	}
+	for i := range out {
+		out[i] += "."
 	}
 	return out
 }
@@ -191,7 +215,7 @@ func growthLine(g analysis.Growth) line {
 }
 
 func containerGrid(n *analysis.NetworkClaims) shownGrid {
-	g := shownGrid{Title: "Change for each container on the bridge", Head: []string{"target and workload", "containers", "change %", "from", "to", "p", "blocks", "neighbours read back", "verdict"}}
+	g := shownGrid{Title: "Change for each container on the bridge", Head: []string{"target and workload", "others", "containers", "change %", "from", "to", "p", "verdict", "blocks", "neighbours read back"}}
 	for _, x := range n.Growth {
 		var counts, tables []string
 		for _, p := range x.Points {
@@ -200,24 +224,24 @@ func containerGrid(n *analysis.NetworkClaims) shownGrid {
 				tables = append(tables, number(v, 0))
 			}
 		}
-		row := []string{x.Target + ", " + x.Workload + ", " + x.Arm, strings.Join(counts, " "), fmt.Sprintf("%+.4f", 100*x.Slope), "", "", "", strconv.Itoa(x.Blocks), strings.Join(tables, " "), string(x.Verdict)}
+		row := []string{x.Target + ", " + x.Workload, x.Arm, strings.Join(counts, " "), fmt.Sprintf("%+.4f", 100*x.Slope), "", "", "", string(x.Verdict), strconv.Itoa(x.Blocks), strings.Join(tables, " ")}
 		if known(x.Interval) {
-			row[3], row[4], row[5] = fmt.Sprintf("%+.4f", 100*x.Interval.Low), fmt.Sprintf("%+.4f", 100*x.Interval.High), fmt.Sprintf("%.3g", x.P)
+			row[4], row[5], row[6] = fmt.Sprintf("%+.4f", 100*x.Interval.Low), fmt.Sprintf("%+.4f", 100*x.Interval.High), fmt.Sprintf("%.3g", x.P)
 		}
 		g.Rows = append(g.Rows, row)
 	}
 	if len(g.Rows) > 0 {
-		g.Rows = append(g.Rows, []string{"· published, throughput", "2 to 500", fmt.Sprintf("%+.4f", -100*n.Loss), "", "", "", "", "all", ""})
+		g.Rows = append(g.Rows, []string{"· published, throughput", "permanent neighbours", "2 to 500", fmt.Sprintf("%+.4f", -100*n.Loss), "", "", "", "", "", "all"})
 	}
 	return g
 }
 
 func choiceGrid(n *analysis.NetworkClaims) shownGrid {
-	g := shownGrid{Title: "What one way gains against another (above 1 is better)", Head: []string{"choice", "gain", "from", "to", "adjusted p", "blocks", "verdict", "metric", "where", "how"}}
-	for _, c := range n.Choices {
-		row := []string{c.What, fmt.Sprintf("×%.3f", c.Gain), "", "", "", strconv.Itoa(c.Blocks), string(c.Verdict), c.Workload + ", " + c.Metric.Name + better(c.Metric), c.Where, c.How}
+	g := shownGrid{Title: "What one way gains against another (above 1 is better)", Head: []string{"no.", "choice", "where", "metric", "gain", "from", "to", "adjusted p", "blocks", "verdict", "how"}}
+	for i, c := range n.Choices {
+		row := []string{strconv.Itoa(i + 1), c.What, c.Where, c.Workload + ", " + c.Metric.Name + better(c.Metric), fmt.Sprintf("×%.3f", c.Gain), "", "", "", strconv.Itoa(c.Blocks), string(c.Verdict), c.How}
 		if known(c.Interval) {
-			row[2], row[3], row[4] = fmt.Sprintf("%.3f", c.Interval.Low), fmt.Sprintf("%.3f", c.Interval.High), fmt.Sprintf("%.3g", c.PAdjusted)
+			row[5], row[6], row[7] = fmt.Sprintf("%.3f", c.Interval.Low), fmt.Sprintf("%.3f", c.Interval.High), fmt.Sprintf("%.3g", c.PAdjusted)
 		}
 		g.Rows = append(g.Rows, row)
 	}

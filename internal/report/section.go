@@ -186,19 +186,27 @@ func (p *printer) section(s section) {
 
 // grid renders a table, without its last columns where they do not fit.
 func (p *printer) grid(g shownGrid) string {
-	head := g.Head
-	for {
-		out := newGrid()
-		for i, h := range head {
+	var blocks []string
+	for from := 1; from < len(g.Head); {
+		to := len(g.Head)
+		for to > from+1 && p.tooWide(p.columns(g, from, to)) {
+			to--
+		}
+		blocks = append(blocks, p.columns(g, from, to))
+		from = to
+	}
+	return strings.Join(blocks, "\n")
+}
+
+// columns renders the first column of a grid, and those from from on below to.
+func (p *printer) columns(g shownGrid, from, to int) string {
+	out := newGrid()
+	for i, h := range g.Head {
+		if i == 0 || from <= i && i < to {
 			out.column(h, i > 0 && !g.Words, p.fit(lines(g.Rows, func(r []string) string { return r[i] })))
 		}
-		block := out.render()
-		if !p.tooWide(block) || len(head) < 3 {
-			return block
-		}
-		p.drop(head[len(head)-1])
-		head = head[:len(head)-1]
 	}
+	return out.render()
 }
 
 func markdownSection(w sink, s section) {

@@ -249,6 +249,7 @@ func (p *printer) ladders(v view) {
 			out = p.renderLadder(l, width)
 		}
 		p.w.line(out)
+		p.wrapped("", "", l.Sum)
 	}
 }
 

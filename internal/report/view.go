@@ -66,6 +66,7 @@ type shownLadder struct {
 	Steps []shownStep `json:"steps"`
 	Delta scale       `json:"delta"` // of the steps
 	Total scale       `json:"total"` // of the levels
+	Sum   string      `json:"sum"`   // that the steps make the whole, in words
 	Log   bool        `json:"log"`   // the levels span so much that only a log axis shows all steps
 }
 
@@ -264,11 +265,15 @@ func system(in Input) string {
 	if h.Governor != "" {
 		governor = "governor " + h.Governor
 	}
+	tcp := ""
+	if h.TCPCongestion != "" {
+		tcp = "TCP " + h.TCPCongestion
+	}
 	as := "as a user"
 	if h.Root {
 		as = "as root"
 	}
-	return join([]string{h.OS, "Linux " + h.Kernel, "cgroup " + h.Cgroup, governor, "clock " + h.Clocksource, as})
+	return join([]string{h.OS, "Linux " + h.Kernel, "cgroup " + h.Cgroup, governor, "clock " + h.Clocksource, tcp, as})
 }
 
 func count(n int, what string) string {

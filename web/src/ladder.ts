@@ -31,7 +31,7 @@ export function waterfall(claim: Ladder, shown: ShownLadder): HTMLElement {
     h("h3", {}, claim.group, " ", h("span", { class: "metric" }, `${claim.metric.name}: from ${claim.base} to ${claim.steps.filter((s) => !s.beside).at(-1)?.to ?? claim.base}`)),
     axisChoice(log, switchTo),
     figure,
-    h("p", { class: "note" }, "A bar is one step: the difference of two neighbouring medians; the steps add up to the total.", claim.steps.some((s) => s.beside) ? " Hatched is an alternative to the next step (or …), from the same rung: the chain does not go through it." : "", " Whiskers are 95 % intervals. A pale bar is a step whose interval includes zero. On the log axis a bar's length is a ratio; its number is the difference."),
+    h("p", { class: "note" }, "A bar is one step: the difference of two neighbouring medians. ", shown.sum, claim.steps.some((s) => s.beside) ? " Hatched is an alternative to the next step (or …), from the same rung: the chain does not go through it." : "", " Whiskers are 95 % intervals. A pale bar is a step whose interval includes zero. On the log axis a bar's length is a ratio; its number is the difference."),
     h("details", {}, h("summary", {}, "The steps as a table"), table(claim, shown)),
   );
 }

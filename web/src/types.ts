@@ -115,6 +115,7 @@ export interface ShownLadder {
   steps: { delta: ShownNumber; level: string }[];
   delta: Scale;
   total: Scale;
+  sum: string;
   log: boolean;
 }
 
