@@ -41,6 +41,8 @@ type MachineRow struct {
 	A        float64  `json:"a"`        // score, mean over repetitions
 	B        float64  `json:"b"`        // the same
 	Interval Interval `json:"interval"` // of Ratio
+	// Refused says why nothing is claimed of the row, "" where something may be.
+	Refused string `json:"refused,omitempty"`
 }
 
 // MachineTable is the tests of two machines in one environment.
@@ -240,7 +242,23 @@ func compareTable(a, b MachineSide, environment string) MachineTable {
 	}
 	a.Scores, b.Scores = map[string]map[string][]float64{environment: x}, map[string]map[string][]float64{environment: y}
 	t.Rows = machineRows(order, a, b, environment)
+	for i := range t.Rows {
+		t.Rows[i].Refused = firstOf(a.refused(t, t.Rows[i].Test), b.refused(t, t.Rows[i].Test))
+	}
 	return t
+}
+
+// refused is why a side claims nothing of a row of a table.
+func (s MachineSide) refused(t MachineTable, row string) string {
+	r := UnixRefusal{Run: s.Refused, Tests: s.RefusedTests}
+	why := r.Of(t.Environment, strings.TrimSuffix(row, ByWall("")))
+	if row == unixIndex {
+		why = r.ofIndex(t.Environment, t.Tests)
+	}
+	if why == "" {
+		return ""
+	}
+	return s.Name + ": " + why
 }
 
 // indexOf are the geometric means over tests, repetition by repetition, as many

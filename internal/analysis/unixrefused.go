@@ -121,6 +121,37 @@ func tellRefused(tests []UnixRefused) string {
 	return strings.Join(parts, "; ")
 }
 
+// Of is why nothing is claimed of a test in an environment, "" where something
+// may be.
+func (r UnixRefusal) Of(environment, test string) string {
+	if r.Run != "" {
+		return r.Run
+	}
+	i := slices.IndexFunc(r.Tests, func(t UnixRefused) bool { return t.Environment == environment && t.Test == test })
+	if i < 0 {
+		return ""
+	}
+	return r.Tests[i].Why
+}
+
+// ofIndex is the same for an index over tests.
+func (r UnixRefusal) ofIndex(environment string, tests []string) string {
+	if r.Run != "" {
+		return r.Run
+	}
+	for _, test := range tests {
+		if why := r.Of(environment, test); why != "" {
+			return holds(test, why)
+		}
+	}
+	return ""
+}
+
+// holds says why an index is refused: by a test that it holds.
+func holds(test, why string) string {
+	return fmt.Sprintf("It holds %s: %s.", test, strings.TrimRight(why, "."))
+}
+
 // refuse marks a curve whose test is refused, and an index that holds one.
 func (c *UnixCurve) refuse(tests []UnixRefused) {
 	for _, r := range tests {

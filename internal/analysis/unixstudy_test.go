@@ -337,6 +337,18 @@ func TestUnixRefusesWhatTheTablesRefuse(t *testing.T) {
 	if err != nil || !strings.Contains(strings.Join(m.Warnings, "\n"), "here: refused, with the indexes that hold them: process-creation (one CPU): The hypervisor") {
 		t.Errorf("compared: %v, %q", err, m.Warnings)
 	}
+	both, err := CompareSides(side, side)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		environment, test string
+		refused           bool
+	}{{UnixOneCPU, "process-creation", true}, {UnixOneCPU, "index", true}, {UnixOneCPU, "dhrystone2", false}, {UnixAllN, "index", false}} {
+		if why := both.row(t, row.environment, row.test).Refused; (why != "") != row.refused {
+			t.Errorf("row %s in %s: refused %q", row.test, row.environment, why)
+		}
+	}
 	all := studied(t, stolenIn(func(string) bool { return true }))
 	if !strings.HasPrefix(all.Refused, "8 of 8 tests in their environments are refused") || all.Claims[1].Here[0].Verdict != RefusedHere {
 		t.Errorf("the run: %q, %+v", all.Refused, all.Claims[1].Here)

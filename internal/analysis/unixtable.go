@@ -31,6 +31,7 @@ type UnixIndexTable struct {
 	// nil where no test gave a score.
 	UnixBench *UnixIndex `json:"unixBench,omitempty"`
 	All       *UnixIndex `json:"all,omitempty"`
+	Refused   string     `json:"refused,omitempty"` // why nothing is claimed of the indexes: a test that they hold
 }
 
 // UnixIndexRow is one test. Its scores are reduced in two ways, see
@@ -38,14 +39,16 @@ type UnixIndexTable struct {
 // 5.1.3 times it; ours are by wall time.
 type UnixIndexRow struct {
 	Test     string  `json:"test"`
-	Unit     string  `json:"unit"`     // of Baseline and Result
-	Baseline float64 `json:"baseline"` // of the machine that scores 10
-	Result   float64 `json:"result"`   // of UnixBench's reduction
-	CPUTime  bool    `json:"cpuTime"`  // Result and UnixBench's score are by CPU time
+	Unit     string  `json:"unit"`              // of Baseline and Result
+	Baseline float64 `json:"baseline"`          // of the machine that scores 10
+	Result   float64 `json:"result"`            // of UnixBench's reduction
+	CPUTime  bool    `json:"cpuTime"`           // Result and UnixBench's score are by CPU time
+	Refused  string  `json:"refused,omitempty"` // why nothing is claimed of it; "" where something may be
 	UnixPasses
 }
 
-// Total sets the indexes over the rows; it fails where a score is none.
+// Total sets the indexes over the rows, refused where a row is; it fails where a
+// score is none.
 func (t *UnixIndexTable) Total() error {
 	if len(t.Rows) == 0 {
 		return nil
@@ -53,6 +56,9 @@ func (t *UnixIndexTable) Total() error {
 	unixBench, all := map[string]float64{}, map[string]float64{}
 	for _, r := range t.Rows {
 		unixBench[r.Test], all[r.Test] = r.UnixBench, r.UnixPasses.All
+		if r.Refused != "" && t.Refused == "" {
+			t.Refused = holds(r.Test, r.Refused)
+		}
 	}
 	a, err := NewUnixIndex(unixBench)
 	if err != nil {

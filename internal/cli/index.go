@@ -150,16 +150,20 @@ func (env *Env) printIndex(t analysis.UnixIndexTable) {
 		if r.CPUTime {
 			name, byCPU = name+" (*)", true
 		}
+		name += report.RefusedMark(r.Refused)
 		fmt.Fprintf(w, "%-22s %5s %12.1f %14.1f %10.1f   %s\n", name, r.Unit, r.Baseline, r.Result, r.UnixBench, allPasses(r.UnixPasses))
 	}
 	if t.UnixBench == nil {
 		fmt.Fprintln(w, "no test gave a score")
 		return
 	}
-	fmt.Fprintf(w, "%67s   %8s\n%-22s %44.1f   %8.1f\n", "========", "========", "Index Score", t.UnixBench.Value, t.All.Value)
+	fmt.Fprintf(w, "%67s   %8s\n%-22s %44.1f   %8.1f\n", "========", "========", "Index Score"+report.RefusedMark(t.Refused), t.UnixBench.Value, t.All.Value)
 	dropped := t.Rows[0].Dropped
 	fmt.Fprintf(w, "INDEX as UnixBench 5.1.3 has it: %d of %d passes, the worst, left out; over %s\n",
 		dropped, t.Rows[0].Passes, strings.Join(t.UnixBench.Tests, ", "))
+	if t.Refused != "" {
+		fmt.Fprintln(w, report.RefusedLegend)
+	}
 	if byCPU {
 		fmt.Fprintln(w, "(*) by CPU time, as UnixBench 5.1.3 times it; all passes by wall time")
 	}

@@ -83,18 +83,18 @@ func indexClaims(run *store.Run, claims *analysis.Claims) error {
 	if err != nil {
 		return err
 	}
-	tables, err := indexTables(run)
+	refused := analysis.UnixRefusals(analysis.UnixInput{Cells: m.Cells, Records: records, Tables: claims.Tables})
+	tables, err := indexTables(run, refused)
 	if err != nil {
 		return err
 	}
-	refused := analysis.UnixRefusals(analysis.UnixInput{Cells: m.Cells, Records: records, Tables: claims.Tables})
 	claims.Index = &analysis.UnixIndexClaims{Tables: tables, Refused: refused.Finding(), Emulated: m.Host.Emulated, Whetstone: whetstoneOf(m.Study)}
 	return nil
 }
 
 // indexTables makes the tables of a run of IndexStudy, fewer copies first. Tests
 // whose passes all failed have no row.
-func indexTables(run *store.Run) ([]analysis.UnixIndexTable, error) {
+func indexTables(run *store.Run, refused analysis.UnixRefusal) ([]analysis.UnixIndexTable, error) {
 	scores := map[string]map[string][]float64{} // by cell and metric
 	for r, err := range run.Records() {
 		if err != nil {
@@ -124,6 +124,7 @@ func indexTables(run *store.Run) ([]analysis.UnixIndexTable, error) {
 				return nil, fmt.Errorf("run %s: %s: %w", m.ID, c.ID, err)
 			}
 			if ok {
+				row.Refused = refused.Of(l.Name, c.Workload)
 				t.Rows = append(t.Rows, row)
 			}
 		}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
@@ -11,6 +12,9 @@ import (
 // own score beside.
 func indexSection(c *analysis.UnixIndexClaims) section {
 	s := section{ID: "index", Title: "The Unix index", Alone: true, Note: strings.TrimSpace(indexLegend + " " + capital(c.WhetstoneNote()))}
+	if slices.ContainsFunc(c.Tables, func(t analysis.UnixIndexTable) bool { return t.Refused != "" }) {
+		s.Note += " " + RefusedLegend
+	}
 	if c.Emulated != "" {
 		s.Findings = append(s.Findings, "This CPU is emulated ("+c.Emulated+"): the scores are the emulator's and no machine's performance.")
 	}
@@ -37,12 +41,20 @@ func indexPlace(t analysis.UnixIndexTable) string {
 	return copies + " on " + t.Target
 }
 
+// refusedBefore stands before a finding that is refused.
+func refusedBefore(t analysis.UnixIndexTable) string {
+	if t.Refused == "" {
+		return ""
+	}
+	return "refused, "
+}
+
 func indexFinding(t analysis.UnixIndexTable) string {
 	if t.UnixBench == nil {
 		return indexPlace(t) + ": no test gave a score."
 	}
-	return fmt.Sprintf("%s: index %s as UnixBench 5.1.3 has it (%d of %d passes, the worst, left out), %s over all passes by wall time; over %s: %s.",
-		indexPlace(t), number(t.UnixBench.Value, 1), t.Rows[0].Dropped, t.Rows[0].Passes, number(t.All.Value, 1),
+	return fmt.Sprintf("%s: %sindex %s as UnixBench 5.1.3 has it (%d of %d passes, the worst, left out), %s over all passes by wall time; over %s: %s.",
+		indexPlace(t), refusedBefore(t), number(t.UnixBench.Value, 1), t.Rows[0].Dropped, t.Rows[0].Passes, number(t.All.Value, 1),
 		count(len(t.UnixBench.Tests), "test"), strings.Join(t.UnixBench.Tests, ", "))
 }
 
@@ -53,11 +65,12 @@ func indexGrid(t analysis.UnixIndexTable) shownGrid {
 		if r.CPUTime {
 			name += " (*)"
 		}
+		name += RefusedMark(r.Refused)
 		if r.Passes > 1 {
 			span = number(r.Interval.Low, 1) + " to " + number(r.Interval.High, 1)
 		}
 		g.Rows = append(g.Rows, []string{name, r.Unit, number(r.Baseline, 1), number(r.Result, 1), number(r.UnixBench, 1), number(r.All, 1), span})
 	}
-	g.Rows = append(g.Rows, []string{"Index Score", "", "", "", number(t.UnixBench.Value, 1), number(t.All.Value, 1), ""})
+	g.Rows = append(g.Rows, []string{"Index Score" + RefusedMark(t.Refused), "", "", "", number(t.UnixBench.Value, 1), number(t.All.Value, 1), ""})
 	return g
 }

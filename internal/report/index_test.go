@@ -21,3 +21,47 @@ func TestIndexNamesTheWhetstone(t *testing.T) {
 		t.Errorf("without whetstone: %q", s.Note)
 	}
 }
+
+// A refused row, and the index that holds it, are marked and explained.
+func TestIndexMarksRefusedRows(t *testing.T) {
+	row := func(test, refused string) analysis.UnixIndexRow {
+		return analysis.UnixIndexRow{Test: test, Refused: refused, UnixPasses: analysis.UnixPasses{UnixBench: 2, All: 2, Passes: 1}}
+	}
+	table := analysis.UnixIndexTable{Target: "host", Copies: 1, Rows: []analysis.UnixIndexRow{row("execl", "noise."), row("syscall", "")}}
+	if err := table.Total(); err != nil {
+		t.Fatal(err)
+	}
+	s := indexSection(&analysis.UnixIndexClaims{Tables: []analysis.UnixIndexTable{table}})
+	var names []string
+	for _, r := range s.Tables[0].Rows {
+		names = append(names, r[0])
+	}
+	if got := strings.Join(names, ", "); got != "execl !, syscall, Index Score !" || !strings.Contains(s.Note, RefusedLegend) {
+		t.Errorf("rows %s; note %s", got, s.Note)
+	}
+	if !strings.HasPrefix(s.Headline[0], "1 copy on host: refused, index 2.0") || table.Refused != "It holds execl: noise." {
+		t.Errorf("%s; %s", s.Headline[0], table.Refused)
+	}
+}
+
+func TestMachinesMarkRefusedRows(t *testing.T) {
+	m := analysis.MachineComparison{Tables: []analysis.MachineTable{{Rows: []analysis.MachineRow{
+		{MachineRatio: analysis.MachineRatio{Test: "execl", Ratio: 2}, Refused: "noise"},
+		{MachineRatio: analysis.MachineRatio{Test: "syscall", Ratio: 2}},
+	}}}}
+	for _, format := range MachineFormats() {
+		var out strings.Builder
+		if err := Machines(&out, format, m, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		marks := []string{"execl !", "! refused: the row"}
+		if format == FormatJSON {
+			marks = []string{`"refused": "noise"`}
+		}
+		for _, mark := range marks {
+			if strings.Count(out.String(), mark) != 1 {
+				t.Errorf("%s lacks %q:\n%s", format, mark, out.String())
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -117,6 +118,17 @@ func capital(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
+// RefusedLegend explains RefusedMark.
+const RefusedLegend = "! refused: the row describes the run and claims nothing."
+
+// RefusedMark stands behind the name of a row that is refused.
+func RefusedMark(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " !"
+}
+
 // indexNote says what the indexes of a table hold.
 func indexNote(t analysis.MachineTable) string {
 	over := func(name string, tests []string) string {
@@ -125,6 +137,9 @@ func indexNote(t analysis.MachineTable) string {
 	text := over("index", t.Tests)
 	if len(t.AsPublished) > 0 {
 		text += " " + over(analysis.IndexAsPublished, t.AsPublished) + " Its file copies are in no published table."
+	}
+	if slices.ContainsFunc(t.Rows, func(r analysis.MachineRow) bool { return r.Refused != "" }) {
+		text += " " + RefusedLegend
 	}
 	return text
 }
@@ -149,7 +164,7 @@ func machineColumns(t analysis.MachineTable) []machineColumn {
 		}
 	}
 	all := []machineColumn{
-		{"test", false, func(r analysis.MachineRow) string { return r.Test }},
+		{"test", false, func(r analysis.MachineRow) string { return r.Test + RefusedMark(r.Refused) }},
 		{"A", true, func(r analysis.MachineRow) string { return number(r.A, 1) }},
 		{"B", true, func(r analysis.MachineRow) string { return number(r.B, 1) }},
 		{"A by B", true, ratio(func(r analysis.MachineRow) float64 { return r.Ratio })},
