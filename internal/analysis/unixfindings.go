@@ -23,7 +23,8 @@ func UnixPlace(environment string) string {
 }
 
 // unixFindings says what the run shows: what fell, what did not, how fair, how
-// far from 1/n, what a container costs. Every number has its interval. The law
+// far from 1/n, what a container costs. Every number has its interval, but in a
+// run of one repetition, whose findings claim nothing. The law
 // is the machine's more than the target's, so it is told in full of the first
 // container target alone.
 func unixFindings(u *UnixClaims) []string {
@@ -40,7 +41,7 @@ func unixFindings(u *UnixClaims) []string {
 			}
 			for _, text := range texts {
 				if text != "" {
-					out = append(out, fmt.Sprintf("%s, %s: %s.", target, UnixPlace(environment), text))
+					out = append(out, w.finding(text))
 				}
 			}
 		}
@@ -60,7 +61,7 @@ func unixHeadline(u *UnixClaims) []string {
 		w := where{u, targets[0], environment}
 		for _, text := range []string{w.indexFalls(), w.costs()} {
 			if text != "" {
-				out = append(out, fmt.Sprintf("%s, %s: %s.", targets[0], UnixPlace(environment), text))
+				out = append(out, w.finding(text))
 			}
 		}
 	}
@@ -82,6 +83,16 @@ func (u *UnixClaims) environments(target string) []string {
 type where struct {
 	u                   *UnixClaims
 	target, environment string
+}
+
+// finding is a sentence with its place. Of one repetition it says that nothing
+// is claimed.
+func (w where) finding(text string) string {
+	place := fmt.Sprintf("%s, %s", w.target, UnixPlace(w.environment))
+	if w.u.Repetitions < 2 {
+		place += " (one repetition gives no interval: a description, not a claim)"
+	}
+	return place + ": " + text + "."
 }
 
 // tests are the curves of tests, without indexes and refused ones and with both clocks.
@@ -119,8 +130,8 @@ func (w where) indexFalls() string {
 		return "nothing is claimed of the index: it holds refused tests"
 	}
 	last := c.At(c.Law.Most)
-	text := fmt.Sprintf("the index over %d tests %s, b = %s over %s: %d containers at once leave each %s of the index of one (1/n would leave %.2f)",
-		len(c.Tests), c.Law.Falls.verb(1), shownPlain(c.Law.Decay), UnixRange(c.Counts()), last.N, shownPlain(*last.ToOne), 1/float64(last.N))
+	text := fmt.Sprintf("the index over %d tests %s over %s: %d containers at once leave each %s of the index of one (1/n would leave %.2f)",
+		len(c.Tests), c.Law.told(), UnixRange(c.Counts()), last.N, shownPlain(*last.ToOne), 1/float64(last.N))
 	both := c.Law.Beside
 	if both == nil {
 		return text
@@ -129,6 +140,14 @@ func (w where) indexFalls() string {
 	there := w.u.PublishedCurve(w.environment, unixIndex).At(most).ToOne.Value
 	return text + fmt.Sprintf("; over %s published b = %.2f (here %s), in %d containers %.2f (here %s)",
 		UnixRange(both.Counts), both.Published.Decay.Value, shownPlain(both.Decay), most, there, shownPlain(*c.At(most).ToOne))
+}
+
+// told says how a score falls, with its exponent.
+func (l *UnixLaw) told() string {
+	if l.Falls == FallsOpen {
+		return "has b = " + shownPlain(l.Decay)
+	}
+	return fmt.Sprintf("%s, b = %s", l.Falls.verb(1), shownPlain(l.Decay))
 }
 
 // verb says how n things fall.
@@ -147,7 +166,7 @@ func (f UnixFall) verb(n int) string {
 // testsFall counts the tests by the way they fall.
 func (w where) testsFall() string {
 	var parts []string
-	for _, way := range []UnixFall{FallsNot, FallsSlower, FallsAsOneN, FallsFaster, FallsSomehow} {
+	for _, way := range []UnixFall{FallsNot, FallsSlower, FallsAsOneN, FallsFaster, FallsSomehow, FallsOpen} {
 		var names []string
 		low, high := math.Inf(1), math.Inf(-1)
 		for _, c := range w.tests() {
@@ -159,7 +178,11 @@ func (w where) testsFall() string {
 				low, high = min(low, v), max(high, v)
 			}
 		}
-		if len(names) > 0 {
+		switch {
+		case len(names) == 0:
+		case way == FallsOpen:
+			parts = append(parts, fmt.Sprintf("%s without an interval, whose way to fall is open: %s (b from %.2f to %.2f)", scoresText(len(names)), strings.Join(names, ", "), low, high))
+		default:
 			parts = append(parts, fmt.Sprintf("%s %s: %s (b and its intervals from %.2f to %.2f)", scoresText(len(names)), way.verb(len(names)), strings.Join(names, ", "), low, high))
 		}
 	}
@@ -205,8 +228,8 @@ func (w where) clocks() string {
 		if c.Clock != CPUClock || c.Law == nil || wall == nil || wall.Law == nil {
 			continue
 		}
-		return fmt.Sprintf("%s by CPU time %s (b = %s), by wall time it %s (b = %s): CPU time stands still while a container waits for a CPU, so a score by it cannot tell that it waits. Published rows of this test can only be by CPU time, and are compared with that",
-			c.Test, c.Law.Falls.verb(1), shownPlain(c.Law.Decay), wall.Law.Falls.verb(1), shownPlain(wall.Law.Decay))
+		return fmt.Sprintf("%s by CPU time %s; by wall time it %s: CPU time stands still while a container waits for a CPU, so a score by it cannot tell that it waits. Published rows of this test can only be by CPU time, and are compared with that",
+			c.Test, c.Law.told(), wall.Law.told())
 	}
 	return ""
 }

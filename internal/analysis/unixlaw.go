@@ -21,6 +21,7 @@ const (
 	FallsAsOneN  UnixFall = "as 1/n" // b from 0.75 to 1.25
 	FallsFaster  UnixFall = "faster than 1/n"
 	FallsSomehow UnixFall = "in an undecided way" // the interval of b reaches across these limits
+	FallsOpen    UnixFall = "open"                // one repetition: no interval, so no way is claimed
 )
 
 const (
@@ -161,6 +162,14 @@ func repeated(n, all []float64, single [][]float64, fit func(n, y []float64) flo
 func decayOf(n, y []float64) float64 {
 	_, b := line(mapped(n, math.Log), mapped(y, math.Log))
 	return -b
+}
+
+// leaveOpen takes back the way of a fall that was measured here without an
+// interval. Published rows keep theirs: nobody can repeat them.
+func (l *UnixLaw) leaveOpen() {
+	if l != nil && !decides(l.Decay.Interval) {
+		l.Falls = FallsOpen
+	}
 }
 
 // fallOf tells the way by an exponent and all of its interval. Without an

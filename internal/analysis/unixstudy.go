@@ -166,6 +166,7 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 	u.Curves = append(u.Curves, indexCurves(u.Curves, u.Tests)...)
 	for i := range u.Curves {
 		u.Curves[i].Law = unixLaw(u.Curves[i])
+		u.Curves[i].Law.leaveOpen()
 		u.Curves[i].refuse(refused.Tests)
 		for _, p := range u.Curves[i].Points {
 			u.Repetitions = max(u.Repetitions, len(p.Repetitions))

@@ -378,7 +378,7 @@ func TestUnixFindings(t *testing.T) {
 	all := strings.Join(u.Findings, "\n")
 	for _, want := range []string{
 		"box, one CPU: the index over 3 tests falls",
-		"whetstone by CPU time does not fall (b = ",
+		"whetstone by CPU time does not fall, b = ",
 		"CPU time stands still while a container waits",
 		"one container against the host: index ",
 		"the largest difference is process-creation, -",
@@ -399,6 +399,40 @@ func TestUnixFindings(t *testing.T) {
 	}
 	if !strings.Contains(u.Note, "2 degrees of freedom") {
 		t.Errorf("note: %s", u.Note)
+	}
+}
+
+// One repetition has no interval: its findings describe, its falls and the
+// claims that rest on it are open. Published rows keep their way.
+func TestUnixOneRepetitionClaimsNothing(t *testing.T) {
+	u := studied(t, syntheticUnix(t, laws, []int{1, 2, 3, 4, 8}, 1, 1e-3, 1e-3))
+	for _, f := range slices.Concat(u.Findings, u.Headline) {
+		if !strings.Contains(f, "one repetition gives no interval: a description, not a claim") {
+			t.Errorf("flat: %s", f)
+		}
+		for _, claim := range []string{"fall as", "falls as", "not fall", "its intervals"} {
+			if strings.Contains(f, claim) {
+				t.Errorf("%q is claimed: %s", claim, f)
+			}
+		}
+	}
+	if all := strings.Join(u.Findings, "\n"); !strings.Contains(all, "whose way to fall is open: dhrystone2") || !strings.Contains(all, "whetstone by CPU time has b = ") {
+		t.Errorf("findings:\n%s", all)
+	}
+	for _, c := range u.Curves {
+		if c.Law == nil {
+			continue
+		}
+		if c.Law.Falls != FallsOpen || c.Law.Beside != nil && c.Law.Beside.Published.Falls == FallsOpen {
+			t.Errorf("%s: falls %s, %+v", c.Name(), c.Law.Falls, c.Law.Beside)
+		}
+	}
+	for _, c := range u.Claims {
+		for _, here := range c.Here {
+			if here.Verdict != Open {
+				t.Errorf("%s: %+v", c.Text, here)
+			}
+		}
 	}
 }
 
