@@ -144,8 +144,11 @@ var pathCommands = map[string]string{
 // offloadCommands switch a link's offloads: all but GRO are on by themselves
 // (drivers/net/veth.c).
 var offloadCommands = map[string][]string{
-	"on":  {"ethtool -K vethX gro on"},
-	"off": {"ethtool -K vethX tx off gso off tso off gro off"},
+	"on":           {"ethtool -K vethX gro on"},
+	"off":          {"ethtool -K vethX tx off gso off tso off gro off"},
+	"no-checksums": {"ethtool -K vethX tx off"},
+	"no-tso":       {"ethtool -K vethX tso off"},
+	"no-gso":       {"ethtool -K vethX gso off"},
 }
 
 // settingOf says by which commands a network becomes another; each link of the way

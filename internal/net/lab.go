@@ -43,13 +43,13 @@ const MaxPorts = 1023
 // Options say what stands in a laboratory.
 type Options struct {
 	Path       Path
-	Containers int    // on the bridges in all, the two peers among them; at least 2
-	Neighbours Table  // what the peers' neighbour tables hold from the beginning
-	Chatter    bool   // the others send a little, ten datagrams a second each
-	MTU        int    // of every link between the ends; 0 leaves the kernel's
-	Offload    *bool  // GSO, TSO, GRO and checksums of every link; nil leaves the kernel's
-	RPS        bool   // every link hands what it receives to all CPUs (receive packet steering)
-	Range      string // addresses; "" for DefaultRange
+	Containers int     // on the bridges in all, the two peers among them; at least 2
+	Neighbours Table   // what the peers' neighbour tables hold from the beginning
+	Chatter    bool    // the others send a little, ten datagrams a second each
+	MTU        int     // of every link between the ends; 0 leaves the kernel's
+	Offload    Offload // of every link
+	RPS        bool    // every link hands what it receives to all CPUs (receive packet steering)
+	Range      string  // addresses; "" for DefaultRange
 	// Taps: the two ends are tap devices on the bridges, for machines that run in
 	// their host's namespace.
 	Taps bool

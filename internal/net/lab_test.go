@@ -115,9 +115,11 @@ func TestEveryPathCarries(t *testing.T) {
 }
 
 func TestFactorsCarry(t *testing.T) {
-	off, on := false, true
+	// Without checksums the kernel takes TSO and GSO away as well.
+	wanted := map[Offload][4]bool{OffloadOff: {}, OffloadOn: {true, true, true, true}, OffloadNoTSO: {true, false, true, false}, OffloadNoGSO: {true, true, false, false}}
 	for name, o := range map[string]Options{
-		"mtu 9000": {Path: Bridge, MTU: 9000}, "mtu 65535": {Path: Bridge, MTU: 65535}, "no offload": {Path: Bridge, Offload: &off}, "all offloads": {Path: Bridge, Offload: &on},
+		"mtu 9000": {Path: Bridge, MTU: 9000}, "mtu 65535": {Path: Bridge, MTU: 65535}, "no offload": {Path: Bridge, Offload: OffloadOff}, "all offloads": {Path: Bridge, Offload: OffloadOn},
+		"no checksums": {Path: Bridge, Offload: OffloadNoChecksums}, "no TSO": {Path: Bridge, Offload: OffloadNoTSO}, "no GSO": {Path: Bridge, Offload: OffloadNoGSO},
 		"steered": {Path: Bridge, RPS: true}, "chatter": {Path: Bridge, Containers: 12, Chatter: true}, "vxlan": {Path: VXLAN, MTU: 9000},
 		"learned": {Path: Bridge, Containers: 20, Neighbours: Learned},
 	} {
@@ -135,23 +137,26 @@ func TestFactorsCarry(t *testing.T) {
 			if got := link.Attrs().MTU; o.MTU > 0 && got != want {
 				t.Errorf("MTU %d, want %d", got, want)
 			}
-			if o.Offload != nil {
-				if got := receiveOffload(t, l.Server); got != *o.Offload {
-					t.Errorf("GRO %v", got)
+			if want, ok := wanted[o.Offload]; ok {
+				if got := offloadsOf(t, l.Server); got != want {
+					t.Errorf("offloads %v, want %v", got, want)
 				}
 			}
 		})
 	}
 }
 
-// receiveOffload reads whether an end's link puts what it receives together (GRO).
-func receiveOffload(t *testing.T, e *End) bool {
+// offloadsOf reads what an end's link does: checksums, TSO, GSO, GRO.
+func offloadsOf(t *testing.T, e *End) (got [4]bool) {
 	t.Helper()
-	value := struct{ command, data uint32 }{command: unix.ETHTOOL_GGRO}
-	if err := e.Namespace.Do(func() error { return ethtool(e.Link, unsafe.Pointer(&value)) }); err != nil {
-		t.Fatal(err)
+	for i, command := range []uint32{unix.ETHTOOL_GTXCSUM, unix.ETHTOOL_GTSO, unix.ETHTOOL_GGSO, unix.ETHTOOL_GGRO} {
+		value := struct{ command, data uint32 }{command: command}
+		if err := e.Namespace.Do(func() error { return ethtool(e.Link, unsafe.Pointer(&value)) }); err != nil {
+			t.Fatal(err)
+		}
+		got[i] = value.data != 0
 	}
-	return value.data != 0
+	return got
 }
 
 func TestFiveHundred(t *testing.T) {

@@ -42,26 +42,47 @@ func (l *Lab) tuneLink(n *Namespace, link netlink.Link) error {
 			return fmt.Errorf("MTU %d: %w", mtu, err)
 		}
 	}
-	if l.options.Offload == nil {
+	switches, known := offloads[l.options.Offload]
+	if !known {
+		return fmt.Errorf("offload %q is none of on, off, no-checksums, no-tso, no-gso", l.options.Offload)
+	}
+	if len(switches) == 0 {
 		return nil
 	}
-	return n.Do(func() error { return offload(link.Attrs().Name, *l.options.Offload) })
+	return n.Do(func() error { return offload(link.Attrs().Name, switches) })
 }
 
-// offloads are ethtool's commands for what is switched: checksums first, because
-// segmentation needs them on and goes off with them.
-var offloads = []uint32{unix.ETHTOOL_STXCSUM, unix.ETHTOOL_SGSO, unix.ETHTOOL_STSO, unix.ETHTOOL_SGRO}
+// Offload is what is left to a link: putting together what was received (GRO),
+// cutting what is sent (TSO for TCP, GSO for all), and checksums.
+type Offload string
 
-// offload switches segmentation, aggregation and checksum offloads of a link. A
-// link that has no such switch keeps what it does.
-func offload(link string, on bool) error {
-	for _, command := range offloads {
-		value := struct{ command, data uint32 }{command, 0}
-		if on {
-			value.data = 1
-		}
+// What may be switched. A veth link has all but GRO by itself (drivers/net/veth.c).
+const (
+	OffloadKept        Offload = ""             // the kernel's own
+	OffloadOn          Offload = "on"           // all four
+	OffloadOff         Offload = "off"          // none
+	OffloadNoChecksums Offload = "no-checksums" // the kernel takes TSO away with them
+	OffloadNoTSO       Offload = "no-tso"
+	OffloadNoGSO       Offload = "no-gso"
+)
+
+// offloads are ethtool's commands with what they set: checksums first, because
+// segmentation needs them on and goes off with them.
+var offloads = map[Offload][][2]uint32{
+	OffloadKept:        nil,
+	OffloadOn:          {{unix.ETHTOOL_STXCSUM, 1}, {unix.ETHTOOL_SGSO, 1}, {unix.ETHTOOL_STSO, 1}, {unix.ETHTOOL_SGRO, 1}},
+	OffloadOff:         {{unix.ETHTOOL_STXCSUM, 0}, {unix.ETHTOOL_SGSO, 0}, {unix.ETHTOOL_STSO, 0}, {unix.ETHTOOL_SGRO, 0}},
+	OffloadNoChecksums: {{unix.ETHTOOL_STXCSUM, 0}},
+	OffloadNoTSO:       {{unix.ETHTOOL_STSO, 0}},
+	OffloadNoGSO:       {{unix.ETHTOOL_SGSO, 0}},
+}
+
+// offload makes a link's switches. A link that has no such switch keeps what it does.
+func offload(link string, switches [][2]uint32) error {
+	for _, s := range switches {
+		value := struct{ command, data uint32 }{s[0], s[1]}
 		if err := ethtool(link, unsafe.Pointer(&value)); err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
-			return fmt.Errorf("offload %#x: %w", command, err)
+			return fmt.Errorf("offload %#x: %w", s[0], err)
 		}
 	}
 	return nil

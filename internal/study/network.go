@@ -44,7 +44,7 @@ func onEach(targets, paths []string) []string {
 // Words of a network's keys.
 var (
 	neighbours = []string{"empty", "permanent", "learned"}
-	offloads   = []string{"on", "off"}
+	offloads   = []string{"on", "off", "no-checksums", "no-tso", "no-gso"}
 	pins       = []string{"free", "apart", "same"}
 )
 

@@ -153,7 +153,7 @@ type Network struct {
 	Limit      int    `yaml:"neighbour-limit,omitempty" json:"neighbour-limit,omitempty"` // of learned neighbours of the whole machine, a host-wide setting
 	Chatter    bool   `yaml:"chatter,omitempty" json:"chatter,omitempty"`                 // the others send a little
 	MTU        int    `yaml:"mtu,omitempty" json:"mtu,omitempty"`                         // bytes, of every link
-	Offload    string `yaml:"offload,omitempty" json:"offload,omitempty"`                 // on or off, of every link
+	Offload    string `yaml:"offload,omitempty" json:"offload,omitempty"`                 // on, off, no-checksums, no-tso or no-gso, of every link
 	RPS        bool   `yaml:"rps,omitempty" json:"rps,omitempty"`                         // receive packet steering over all CPUs
 	Pin        string `yaml:"pin,omitempty" json:"pin,omitempty"`                         // the ends to CPUs: free, apart, same
 	Range      string `yaml:"range,omitempty" json:"range,omitempty"`                     // of addresses, as 10.213.0.0/16

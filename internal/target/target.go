@@ -223,7 +223,7 @@ type Network struct {
 	Neighbours string // what the ends' neighbour tables hold: "", "empty", "permanent", "learned"
 	Chatter    bool   // the others send a little
 	MTU        int    // bytes, of every link
-	Offload    string // "", "on", "off": segmentation, aggregation and checksums left to the links
+	Offload    string // what is left to the links (net.Offload): "" for the kernel's own, "on", "off", "no-checksums", "no-tso", "no-gso"
 	RPS        bool   // receive packet steering over all CPUs
 	Limit      int    // of learned neighbours, for the whole machine (gc_thresh3); 0 leaves it
 	Range      string // of addresses, as "10.213.0.0/16"

@@ -80,10 +80,7 @@ func (d *Driver) build(ctx context.Context, spec target.Spec) (*ground, error) {
 	if n, ok := d.inner.(target.Networker); ok && d.inner.Properties().Joins == target.JoinsOwn {
 		return d.buildByEngine(ctx, n, spec)
 	}
-	options, err := d.options(spec)
-	if err != nil {
-		return nil, err
-	}
+	options := d.options(spec)
 	restore, err := d.limit(spec.Network.Limit)
 	if err != nil {
 		return nil, err

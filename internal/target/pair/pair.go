@@ -299,19 +299,10 @@ func fill(port, address string) func([]string) []string {
 }
 
 // options are a spec's wishes as the laboratory takes them.
-func (d *Driver) options(spec target.Spec) (net.Options, error) {
+func (d *Driver) options(spec target.Spec) net.Options {
 	n := spec.Network
-	o := net.Options{Path: d.netPath(), Containers: n.Containers, Neighbours: net.Table(n.Neighbours), Chatter: n.Chatter,
-		MTU: n.MTU, RPS: n.RPS, Range: n.Range, Taps: d.inner.Properties().Joins == target.JoinsTap, ClientOnHost: d.path == FromHost}
-	switch n.Offload {
-	case "":
-	case "on", "off":
-		on := n.Offload == "on"
-		o.Offload = &on
-	default:
-		return o, target.Labf("offload %q: it is on or off", n.Offload)
-	}
-	return o, nil
+	return net.Options{Path: d.netPath(), Containers: n.Containers, Neighbours: net.Table(n.Neighbours), Chatter: n.Chatter,
+		MTU: n.MTU, Offload: net.Offload(n.Offload), RPS: n.RPS, Range: n.Range, Taps: d.inner.Properties().Joins == target.JoinsTap, ClientOnHost: d.path == FromHost}
 }
 
 // blame marks what building a network says: only a path that this machine does
