@@ -41,6 +41,11 @@ type MachineRow struct {
 	A        float64  `json:"a"`        // score, mean over repetitions
 	B        float64  `json:"b"`        // the same
 	Interval Interval `json:"interval"` // of Ratio
+	// The same of PerCore, PerThread and PerGHz, which are Ratio times a number
+	// without scatter; zeroes where that is not known.
+	PerCoreInterval   Interval `json:"perCoreInterval"`
+	PerThreadInterval Interval `json:"perThreadInterval"`
+	PerGHzInterval    Interval `json:"perGHzInterval"`
 	// Refused says why nothing is claimed of the row, "" where something may be.
 	Refused string `json:"refused,omitempty"`
 }
@@ -293,9 +298,22 @@ func machineRows(order []string, a, b MachineSide, environment string) []Machine
 		if a.scatters(x[r.Test]) && b.scatters(y[r.Test]) {
 			row.Interval = welch(r.Ratio, x[r.Test], y[r.Test])
 		}
+		row.scaleIntervals()
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// scaleIntervals brings the interval of the ratio to the common measures.
+func (r *MachineRow) scaleIntervals() {
+	for _, per := range []struct {
+		ratio float64
+		to    *Interval
+	}{{r.PerCore, &r.PerCoreInterval}, {r.PerThread, &r.PerThreadInterval}, {r.PerGHz, &r.PerGHzInterval}} {
+		if per.ratio > 0 {
+			*per.to = scaled(r.Interval, per.ratio/r.Ratio)
+		}
+	}
 }
 
 // scatters says whether an interval may count with a side's scores: a run's

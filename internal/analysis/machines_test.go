@@ -91,6 +91,11 @@ func TestRunAgainstPublished(t *testing.T) {
 	}
 	same(t, "per GHz", r.PerGHz, r.Ratio*1.5/2.9)
 	same(t, "per core", r.PerCore, r.Ratio*4)
+	same(t, "per core, low", r.PerCoreInterval.Low, r.Interval.Low*4)
+	same(t, "per GHz, high", r.PerGHzInterval.High, r.Interval.High*1.5/2.9)
+	if r.PerThreadInterval.Method != MethodWelch {
+		t.Errorf("per thread: %+v", r.PerThreadInterval)
+	}
 	// Published rows are compared with CPU time; the wall's has no partner there.
 	if got := m.row(t, UnixAllN, "whetstone"); math.Abs(got.Ratio-900/908.1) > 0.02 {
 		t.Errorf("whetstone: %+v", got)

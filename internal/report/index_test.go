@@ -65,3 +65,26 @@ func TestMachinesMarkRefusedRows(t *testing.T) {
 		}
 	}
 }
+
+// Intervals per core, thread and GHz stand where there is room for them, and in
+// Markdown always.
+func TestMachinesScaledIntervals(t *testing.T) {
+	span := analysis.Interval{Low: 0.9, High: 1.1, Level: 0.95, Method: analysis.MethodWelch}
+	m := analysis.MachineComparison{Tables: []analysis.MachineTable{{Rows: []analysis.MachineRow{{
+		MachineRatio: analysis.MachineRatio{Test: "execl", Ratio: 1, PerCore: 1, PerThread: 1, PerGHz: 1},
+		Interval:     span, PerCoreInterval: span, PerThreadInterval: span, PerGHzInterval: span,
+	}}}}}
+	for _, test := range []struct {
+		format Format
+		width  int
+		spans  int
+	}{{FormatText, 80, 1}, {FormatText, 160, 4}, {FormatText, 0, 4}, {FormatMarkdown, 0, 4}} {
+		var out strings.Builder
+		if err := Machines(&out, test.format, m, Options{Width: test.width}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(out.String(), "90.0, 110.0"); got != test.spans {
+			t.Errorf("%s, %d wide: %d intervals, want %d:\n%s", test.format, test.width, got, test.spans, out.String())
+		}
+	}
+}

@@ -47,19 +47,28 @@ func (p *printer) machines(m analysis.MachineComparison) {
 	p.list("Warnings", "! ", m.Warnings)
 	for _, t := range m.Tables {
 		p.heading(machineHeading(t))
-		grid := newGrid()
-		for _, c := range machineColumns(t) {
-			cells := c.cells(t)
-			if c.right {
-				alignPoints(cells)
-			}
-			grid.column(c.head, c.right, p.fit(cells))
+		columns := machineColumns(t)
+		block := p.machineGrid(t, columns)
+		if p.tooWide(block) {
+			block = p.machineGrid(t, slices.DeleteFunc(columns, func(c machineColumn) bool { return c.scaled }))
 		}
-		p.w.line(grid.render())
+		p.w.line(block)
 		p.wrapped("", "", indexNote(t))
 	}
 	p.w.line("")
 	p.wrapped("", "", m.Note)
+}
+
+func (p *printer) machineGrid(t analysis.MachineTable, columns []machineColumn) string {
+	grid := newGrid()
+	for _, c := range columns {
+		cells := c.cells(t)
+		if c.right {
+			alignPoints(cells)
+		}
+		grid.column(c.head, c.right, p.fit(cells))
+	}
+	return grid.render()
 }
 
 func markdownMachines(w sink, m analysis.MachineComparison) {
@@ -146,9 +155,10 @@ func indexNote(t analysis.MachineTable) string {
 
 // machineColumn is one column of a comparison.
 type machineColumn struct {
-	head  string
-	right bool
-	cell  func(analysis.MachineRow) string
+	head   string
+	right  bool
+	cell   func(analysis.MachineRow) string
+	scaled bool // an interval that is another column's, scaled: left out where it does not fit
 }
 
 func (c machineColumn) cells(t analysis.MachineTable) []string { return lines(t.Rows, c.cell) }
@@ -163,16 +173,24 @@ func machineColumns(t analysis.MachineTable) []machineColumn {
 			return ""
 		}
 	}
-	all := []machineColumn{
-		{"test", false, func(r analysis.MachineRow) string { return r.Test + RefusedMark(r.Refused) }},
-		{"A", true, func(r analysis.MachineRow) string { return number(r.A, 1) }},
-		{"B", true, func(r analysis.MachineRow) string { return number(r.B, 1) }},
-		{"A by B", true, ratio(func(r analysis.MachineRow) float64 { return r.Ratio })},
-		{"95 % interval", true, func(r analysis.MachineRow) string { return percentSpan(r.Interval) }},
-		{"per core", true, ratio(func(r analysis.MachineRow) float64 { return r.PerCore })},
-		{"per thread", true, ratio(func(r analysis.MachineRow) float64 { return r.PerThread })},
-		{"per GHz", true, ratio(func(r analysis.MachineRow) float64 { return r.PerGHz })},
+	per := func(name string, value func(analysis.MachineRow) float64, interval func(analysis.MachineRow) analysis.Interval) []machineColumn {
+		return []machineColumn{
+			{head: name, right: true, cell: ratio(value)},
+			{head: "95 %, " + name, right: true, cell: func(r analysis.MachineRow) string { return percentSpan(interval(r)) }, scaled: true},
+		}
 	}
+	all := slices.Concat(
+		[]machineColumn{
+			{head: "test", cell: func(r analysis.MachineRow) string { return r.Test + RefusedMark(r.Refused) }},
+			{head: "A", right: true, cell: func(r analysis.MachineRow) string { return number(r.A, 1) }},
+			{head: "B", right: true, cell: func(r analysis.MachineRow) string { return number(r.B, 1) }},
+			{head: "A by B", right: true, cell: ratio(func(r analysis.MachineRow) float64 { return r.Ratio })},
+			{head: "95 % interval", right: true, cell: func(r analysis.MachineRow) string { return percentSpan(r.Interval) }},
+		},
+		per("per core", func(r analysis.MachineRow) float64 { return r.PerCore }, func(r analysis.MachineRow) analysis.Interval { return r.PerCoreInterval }),
+		per("per thread", func(r analysis.MachineRow) float64 { return r.PerThread }, func(r analysis.MachineRow) analysis.Interval { return r.PerThreadInterval }),
+		per("per GHz", func(r analysis.MachineRow) float64 { return r.PerGHz }, func(r analysis.MachineRow) analysis.Interval { return r.PerGHzInterval }),
+	)
 	var kept []machineColumn
 	for _, c := range all {
 		if strings.Join(c.cells(t), "") != "" {
