@@ -14,12 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How a clock rate is known, the best first.
+// How a clock rate is known, the best first. The first two are of one moment
+// and one busy CPU: with all at work a machine may clock lower.
 const (
-	ClockCounter = "cycle counter" // cycles of a busy thread by the time that it ran: measured
-	ClockCPUFreq = "cpufreq"       // what the driver says while a CPU is busy
-	ClockDMI     = "DMI"           // what the firmware says, nominal
-	ClockCPUInfo = "cpuinfo"       // what the kernel says; in a virtual machine the rate of its time stamps
+	ClockCounter = "cycle counter, one thread for some 20 ms before the run" // cycles of a busy thread by the time that it ran: measured
+	ClockCPUFreq = "cpufreq, one thread for some 20 ms before the run"       // what the driver says while a CPU is busy
+	ClockDMI     = "DMI"                                                     // what the firmware says, nominal
+	ClockCPUInfo = "cpuinfo"                                                 // what the kernel says; in a virtual machine the rate of its time stamps
 )
 
 // clock is the rate of a busy CPU in GHz and how it is known; 0 and "" where
@@ -60,7 +61,7 @@ func countedClock() (float64, error) {
 	}
 	f := os.NewFile(uintptr(fd), "perf event")
 	defer f.Close()
-	for range 10 { // some 10 ms: the clock has come up, interrupts weigh little
+	for range 10 { // some 20 ms: the clock has come up, interrupts weigh little
 		runtime.KeepAlive(spin())
 	}
 	var b [16]byte

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -46,6 +47,15 @@ func TestClock(t *testing.T) {
 		}
 		if ghz, source := clock(root); math.Abs(ghz-test.ghz) > 1e-9 || source != test.source {
 			t.Errorf("%s: %v from %q, want %v from %q", test.name, ghz, source, test.ghz, test.source)
+		}
+	}
+}
+
+// A rate that is measured says over what: it is not that of the run.
+func TestMeasuredClocksSayWhen(t *testing.T) {
+	for _, source := range []string{ClockCounter, ClockCPUFreq} {
+		if !strings.HasSuffix(source, ", one thread for some 20 ms before the run") {
+			t.Errorf("%q does not say over what it was measured", source)
 		}
 	}
 }
