@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // findings says in plain words what the claims show: one sentence or two for
@@ -22,8 +23,8 @@ func findings(v view) []string {
 		out = append(out, s.Findings...)
 	}
 	for _, g := range v.groups {
-		if v.hasLadder(g.name) {
-			continue // the ladder says it shorter
+		if v.hasLadder(g.name) || v.watched(g.name) {
+			continue // the ladder says it shorter; what a probe watches has a section for what it saw
 		}
 		for _, t := range g.primary {
 			out = append(out, tableFinding(t)...)
@@ -38,6 +39,10 @@ func findings(v view) []string {
 
 func (v view) hasLadder(group string) bool {
 	return slices.ContainsFunc(v.ladders, func(l shownLadder) bool { return l.claim.Group == group })
+}
+
+func (v view) watched(group string) bool {
+	return slices.ContainsFunc(v.in.Manifest.Cells, func(c study.Cell) bool { return c.Group == group && c.Probe != "" })
 }
 
 // tableFinding reads one price list: who costs, who gains, who is the same.
