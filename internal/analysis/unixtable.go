@@ -17,7 +17,7 @@ func (c *UnixIndexClaims) WhetstoneNote() string {
 	case "":
 		return ""
 	case WhetstoneKept:
-		return "whetstone " + whetstoneKept + ". UnixBench as compiled lets the compiler remove part of the work. To run that, copy a study (tare studies docker-on-loongson) and give its workload unix-whetstone the params {variant: as-compiled}; docs/unix-index.md says more."
+		return "whetstone " + whetstoneKept + ", where the compiler may remove part of the work. To run as-compiled, copy a study (tare studies docker-on-loongson) and give its workload of the kind unix-whetstone params: {variant: as-compiled}; docs/unix-index.md says more."
 	}
 	return fmt.Sprintf("whetstone is of the variant %s: as in UnixBench, the compiler may remove part of the work. The default variant, %s, does all of it.", c.Whetstone, WhetstoneKept)
 }

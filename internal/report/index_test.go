@@ -10,7 +10,7 @@ import (
 // The legend says which Whetstone is in the index, and how to run the other.
 func TestIndexNamesTheWhetstone(t *testing.T) {
 	for variant, want := range map[string]string{
-		analysis.WhetstoneKept: "lets the compiler remove part of the work. To run that, copy a study",
+		analysis.WhetstoneKept: "where the compiler may remove part of the work. To run as-compiled, copy a study",
 		"as-compiled":          "Whetstone is of the variant as-compiled: as in UnixBench, the compiler may remove part of the work",
 	} {
 		if s := indexSection(&analysis.UnixIndexClaims{Whetstone: variant}); !strings.Contains(s.Note, want) {
