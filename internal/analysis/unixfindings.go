@@ -144,7 +144,7 @@ func (w where) indexFalls() string {
 
 // told says how a score falls, with its exponent.
 func (l *UnixLaw) told() string {
-	if l.Falls == FallsOpen {
+	if l.Falls == FallsOpen || l.Falls == FallsRefused { // described, not claimed
 		return "has b = " + shownPlain(l.Decay)
 	}
 	return fmt.Sprintf("%s, b = %s", l.Falls.verb(1), shownPlain(l.Decay))
