@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ type TrimInput struct {
 	Input
 	Control   string
 	Published *published.ContainerVMTrim
+	Tables    []Table                      // of the same run: what they refuse, nothing is claimed of
 	Boots     map[string]TrimBoot          // whose console was kept, by target
 	Parts     map[string]map[string]string // facts of the targets: what they are made of
 }
@@ -47,6 +49,7 @@ type TrimClaims struct {
 	Phases   []TrimPhase     `json:"phases"`     // as published
 	Claims   []CheckedClaim  `json:"claims"`
 	Findings []string        `json:"findings"`
+	Refused  string          `json:"refused,omitempty"` // why nothing is claimed of this machine
 }
 
 // TrimSpan is a stretch of the boot between two marks on the host's clock.
@@ -215,6 +218,9 @@ func TrimStudy(in TrimInput) *TrimClaims {
 			func(target string) blockSeries { return s.series(target, bootWorkload, m.metric) })
 	}
 	c.profiles(in)
+	if i := slices.IndexFunc(in.Tables, func(t Table) bool { return t.Primary && t.Refused != "" }); i >= 0 {
+		c.Refused = in.Tables[i].Refused
+	}
 	if c.Trims {
 		c.Claims = c.claims(in.Published)
 	}
@@ -392,11 +398,7 @@ func (c *TrimClaims) claims(d *published.ContainerVMTrim) []CheckedClaim {
 		if s := c.span(of.span); s != nil {
 			for _, target := range c.Targets {
 				if e, ok := s.Speedup[target]; ok {
-					verdict := NotBorne
-					if e.Value >= r.Speedup {
-						verdict = BorneOut
-					}
-					claim.Here = append(claim.Here, HereClaim{target, fmt.Sprintf("%.2f times%s", e.Value, span(e, "%.2f", 1)), verdict})
+					claim.Here = append(claim.Here, HereClaim{target, fmt.Sprintf("%.2f times%s", e.Value, span(e, "%.2f", 1)), c.reaches(e, r.Speedup)})
 				}
 			}
 		}
@@ -405,8 +407,20 @@ func (c *TrimClaims) claims(d *published.ContainerVMTrim) []CheckedClaim {
 	return out
 }
 
+// reaches says whether a speedup is as large as the published one: by its whole
+// interval, and not at all where the machine was too noisy or there is none.
+func (c *TrimClaims) reaches(e Estimate, published float64) ClaimVerdict {
+	if c.Refused != "" {
+		return RefusedHere
+	}
+	return within(e, published, math.Inf(1))
+}
+
 func (c *TrimClaims) findings() []string {
 	var out []string
+	if c.Refused != "" {
+		out = append(out, "What follows describes the run and claims nothing of the machine: "+c.Refused)
+	}
 	first := c.span(TrimWhole)
 	if first == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 
 // trimRun is eight blocks of boots in which every stretch of the trimmed arm is
 // four times as fast, on a machine that gets slower.
-func trimRun(t *testing.T, proof string) *analysis.TrimClaims {
+func trimRun(t *testing.T, proof string, tables ...analysis.Table) *analysis.TrimClaims {
 	t.Helper()
 	d, err := published.LoadAs[*published.ContainerVMTrim]("container-vm-trim")
 	if err != nil {
@@ -38,7 +38,7 @@ func trimRun(t *testing.T, proof string) *analysis.TrimClaims {
 		}
 	}
 	return analysis.TrimStudy(analysis.TrimInput{
-		Input: analysis.Input{Cells: cells, Data: data, Seed: 1}, Control: "vm/stock", Published: d,
+		Input: analysis.Input{Cells: cells, Data: data, Seed: 1}, Control: "vm/stock", Published: d, Tables: tables,
 		Parts: map[string]map[string]string{
 			"vm/stock":   {"kernel-bytes": "12000000", "initrd-bytes": "20000000", "proof 01 docker run": "ok"},
 			"vm/trimmed": {"kernel-bytes": "5000000", "initrd-bytes": "0", "proof 01 docker run": "ok", "proof 02 crun": proof},
@@ -90,6 +90,19 @@ func TestPublishedTrimClaims(t *testing.T) {
 		}
 		if len(claim.Here) != 1 || claim.Here[0].Verdict != want {
 			t.Errorf("%s here: %+v, want %s", claim.Text, claim.Here, want)
+		}
+	}
+}
+
+// Of a run that was disturbed nothing is claimed.
+func TestTrimRefused(t *testing.T) {
+	c := trimRun(t, "ok", analysis.Table{Primary: true, Refused: "The machine was busy."})
+	if !strings.Contains(c.Findings[0], "claims nothing of the machine: The machine was busy.") {
+		t.Errorf("findings: %q", c.Findings[0])
+	}
+	for _, claim := range c.Claims {
+		if len(claim.Here) != 1 || claim.Here[0].Verdict != analysis.RefusedHere || claim.Verdict != analysis.BorneOut {
+			t.Errorf("%s: %s, here %+v", claim.Text, claim.Verdict, claim.Here)
 		}
 	}
 }

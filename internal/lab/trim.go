@@ -38,7 +38,7 @@ func trimClaims(run *store.Run, claims *analysis.Claims) error {
 	for name, facts := range m.Targets {
 		parts[name] = facts.Notes
 	}
-	claims.Trim = analysis.TrimStudy(analysis.TrimInput{Input: in, Control: m.Study.Control, Published: d, Boots: boots, Parts: parts})
+	claims.Trim = analysis.TrimStudy(analysis.TrimInput{Input: in, Tables: claims.Tables, Control: m.Study.Control, Published: d, Boots: boots, Parts: parts})
 	return nil
 }
 
