@@ -20,7 +20,7 @@ func contract(t *testing.T, name string) {
 	r := named(t, name)
 	missing := r
 	missing.Binary = r.Binary + "-that-is-missing"
-	targettest.Run(t, New(lab, r), targettest.Options{Lab: lab, Missing: New(lab, missing), MissingName: missing.Binary})
+	targettest.Run(t, New(lab, r), targettest.Options{Lab: lab, Missing: New(lab, missing), MissingName: missing.Binary, Again: unsealed})
 }
 
 func named(t *testing.T, name string) Runtime {
@@ -64,6 +64,14 @@ func TestNothingLiesBelowTheCover(t *testing.T) {
 	if after := list(); after != before {
 		t.Errorf("below %s there was %q, and there is %q", tree.Path, before, after)
 	}
+}
+
+// unsealed is true of youki's copy of itself that the kernel would not seal: a page of
+// a file in memory that something else looks at at that moment makes F_SEAL_WRITE fail
+// with EBUSY (memfd_wait_for_pins, mm/memfd.c), and youki 0.7.0 does not try again.
+// Seen once in some thousand starts; that is no driver's doing.
+func unsealed(err error) bool {
+	return strings.Contains(err.Error(), "failed to seal /proc/self/exe")
 }
 
 // TestYouki may skip: it is built only where Rust is.
