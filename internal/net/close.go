@@ -15,10 +15,11 @@ import (
 // others that stand before take their time.
 const goneWithin = time.Minute
 
-// heldFor is how long the kernel may take before links are taken away by name: a
-// connection whose last words found no peer any more holds its namespace, with the
-// links in it, until the kernel has tried them some ten times (tcp_orphan_retries in
-// Documentation/networking/ip-sysctl.rst), for minutes.
+// heldFor is how long the kernel may take before links are taken away by name. One was
+// seen to stay for more than a minute. What can hold it is a connection whose last
+// words find no peer any more: its namespace stays, with the links in it, until the
+// kernel has tried them eight times (tcp_orphan_retries in
+// Documentation/networking/ip-sysctl.rst).
 var heldFor = 10 * time.Second
 
 // Close takes the laboratory away and waits until the kernel has done so too:

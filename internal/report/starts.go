@@ -409,11 +409,19 @@ func rolesGrid(s *analysis.StartsClaims) shownGrid {
 		columns = append(columns, startsColumn{role + "-context-switches", "switches, " + role, sample.Count})
 	}
 	columns = measured(columns, s.Curves, "")
-	g := shownGrid{Title: "Who pays", Head: []string{"target", "containers"}}
+	if len(columns) == 0 {
+		return shownGrid{Title: "Who pays"}
+	}
+	return pointGrid("Who pays", "containers", columns, s.Curves)
+}
+
+// pointGrid has a row for each point of each curve, and number as the head of its n.
+func pointGrid(title, number string, columns []startsColumn, curves []analysis.StartsCurve) shownGrid {
+	g := shownGrid{Title: title, Head: []string{"target", number}}
 	for _, c := range columns {
 		g.Head = append(g.Head, c.head)
 	}
-	for _, curve := range s.Curves {
+	for _, curve := range curves {
 		for _, p := range curve.Points {
 			row := []string{curve.Target, strconv.Itoa(p.N)}
 			for _, c := range columns {
@@ -421,9 +429,6 @@ func rolesGrid(s *analysis.StartsClaims) shownGrid {
 			}
 			g.Rows = append(g.Rows, row)
 		}
-	}
-	if len(columns) == 0 {
-		g.Rows = nil
 	}
 	return g
 }
@@ -466,20 +471,7 @@ func heldGrid(s *analysis.StartsClaims) shownGrid {
 		{"runtime-pss", "runtime PSS", sample.Bytes}, {"runtime-rss", "runtime RSS", sample.Bytes}, {"runtime-charge", "runtime cgroup", sample.Bytes},
 		{"client-pss", "client PSS", sample.Bytes}, {"client-rss", "client RSS", sample.Bytes}, {"daemon-pss", "daemon PSS, whole", sample.Bytes}, {"removal", "removed in", sample.Seconds},
 	}, s.Held, "")
-	g := shownGrid{Title: "Memory of each container held", Head: []string{"target", "held"}}
-	for _, c := range columns {
-		g.Head = append(g.Head, c.head)
-	}
-	for _, curve := range s.Held {
-		for _, p := range curve.Points {
-			row := []string{curve.Target, strconv.Itoa(p.N)}
-			for _, c := range columns {
-				row = append(row, c.cell(p, ""))
-			}
-			g.Rows = append(g.Rows, row)
-		}
-	}
-	return g
+	return pointGrid("Memory of each container held", "held", columns, s.Held)
 }
 
 func failedGrid(s *analysis.StartsClaims) shownGrid {

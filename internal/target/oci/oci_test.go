@@ -69,7 +69,7 @@ func TestNothingLiesBelowTheCover(t *testing.T) {
 // unsealed is true of youki's copy of itself that the kernel would not seal: a page of
 // a file in memory that something else looks at at that moment makes F_SEAL_WRITE fail
 // with EBUSY (memfd_wait_for_pins, mm/memfd.c), and youki 0.7.0 does not try again.
-// Seen once in some thousand starts; that is no driver's doing.
+// Seen once; that is no driver's doing.
 func unsealed(err error) bool {
 	return strings.Contains(err.Error(), "failed to seal /proc/self/exe")
 }

@@ -35,8 +35,9 @@ func (p proof) holds() bool {
 	return p.Accel == vmm.KVM || p.Accel == vmm.TCG && time.Since(p.When) < failureHolds
 }
 
-// acceleration is KVM where a guest was seen to boot with it since this boot of
-// the host (and no longer than failureHolds ago, not to); else TCG, with the reason, or a CannotError for a VMM without it.
+// acceleration is KVM where a guest was seen to boot with it since this boot of the
+// host; else TCG, with the reason, or a CannotError for a VMM without it. That no guest
+// boots with it is believed for failureHolds.
 func (h *home) acceleration(ctx context.Context, d *Driver, path string, g guestKernel) (vmm.Accel, string, error) {
 	p, err := h.proof(ctx, d, path, g)
 	if err != nil {
