@@ -210,6 +210,9 @@ func TestCompareRefusesAnotherMachine(t *testing.T) {
 			t.Errorf("%s: %s (%s), want refused", row.Label, row.Effect.Verdict, row.Effect.Why)
 		}
 	}
+	if len(c.Warnings) == 0 || !strings.Contains(c.Warnings[0], "no verdict. The control itself changed") {
+		t.Errorf("warnings %q do not begin with why nothing is claimed", c.Warnings)
+	}
 }
 
 // The plan's promise: with the number of blocks that a pilot asks for, an

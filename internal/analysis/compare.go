@@ -44,12 +44,19 @@ func Compare(a, b Input) Claims {
 		Trials:   a.Data.trials + b.Data.trials,
 		Planned:  a.Planned + b.Planned,
 	}
+	var groups []groupVerdicts
 	for _, r := range results {
 		if len(r.out.Rows) > 0 {
 			claims.Comparisons = append(claims.Comparisons, r.out)
 		}
+		if one := (groupVerdicts{group: r.out.Group}); r.out.Primary {
+			for _, row := range r.out.Rows {
+				one.effects = append(one.effects, row.Effect)
+			}
+			groups = append(groups, one)
+		}
 	}
-	claims.Warnings = append(before.surroundings("before"), after.surroundings("after")...)
+	claims.Warnings = slices.Concat(refusals(groups), before.surroundings("before"), after.surroundings("after"))
 	return claims
 }
 

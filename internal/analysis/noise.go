@@ -292,7 +292,7 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 	if need := PlanBlocks(in.Alpha, most); most > 0 && in.Blocks > 0 && in.Blocks < need {
 		out = append(out, (&TooFewBlocks{Blocks: in.Blocks, Need: need, Cells: most, Alpha: in.Alpha}).Error())
 	}
-	return slices.Concat(out, in.mixed(), refusals(claims.Tables), disturbances(groups), twinless(groups), in.noteWarnings())
+	return slices.Concat(out, in.mixed(), refusals(verdictsOf(claims.Tables)), disturbances(groups), twinless(groups), in.noteWarnings())
 }
 
 // mixed warns of a run that has guests on the CPU and emulated ones.
@@ -313,16 +313,38 @@ func (in Input) mixed() []string {
 // mostRefusals is how many groups' refusals are told one by one.
 const mostRefusals = 3
 
+// groupVerdicts is a group with the effects of its rows, nil for those that have none.
+type groupVerdicts struct {
+	group   string
+	effects []*Effect
+}
+
+// verdictsOf are the groups of a run, by their primary metrics.
+func verdictsOf(tables []Table) []groupVerdicts {
+	var out []groupVerdicts
+	for _, t := range tables {
+		if !t.Primary {
+			continue
+		}
+		one := groupVerdicts{group: t.Group}
+		for _, r := range t.Rows {
+			one.effects = append(one.effects, r.Effect)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
 // refusals tell why groups' verdicts are refused.
-func refusals(tables []Table) []string {
+func refusals(groups []groupVerdicts) []string {
 	var out []string
 	more := 0
-	for _, t := range tables {
-		i := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Effect != nil && r.Effect.Verdict == Refused })
+	for _, g := range groups {
+		i := slices.IndexFunc(g.effects, func(e *Effect) bool { return e != nil && e.Verdict == Refused })
 		switch {
-		case !t.Primary || i < 0:
+		case i < 0:
 		case len(out) < mostRefusals:
-			out = append(out, fmt.Sprintf("%s: no verdict. %s", t.Group, t.Rows[i].Effect.Why))
+			out = append(out, fmt.Sprintf("%s: no verdict. %s", g.group, g.effects[i].Why))
 		default:
 			more++
 		}
