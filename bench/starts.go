@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/opencontainers/runtime-spec/specs-go"
-
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/bundle"
 )
 
 // startsEach is how many containers a trial of the bars over concurrency starts.
@@ -54,7 +53,7 @@ func bareRunc(ctx context.Context, rootfs string, n, width int) (started, delete
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := bareBundle(ctx, dir, rootfs); err != nil {
+	if err := bareBundle(dir, rootfs); err != nil {
 		return 0, 0, err
 	}
 	runc := []string{"runc", "--root", filepath.Join(dir, "state"), "--log", filepath.Join(dir, "log-{}"), "--log-format", "json"}
@@ -100,28 +99,16 @@ func runcRemoval(ctx context.Context) (result, error) {
 	return below(ours[0]/bare, 2, fmt.Sprintf("%.2f: %.1f s, and runc delete %.1f s", ours[0]/bare, ours[0], bare))
 }
 
-// bareBundle is runc's own default bundle, with the mark as its payload in the
-// root file system of the study.
-func bareBundle(ctx context.Context, dir, rootfs string) error {
-	cmd := exec.CommandContext(ctx, "runc", "spec", "--bundle", dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("runc spec: %w: %s", err, out)
-	}
-	file := filepath.Join(dir, "config.json")
-	data, err := os.ReadFile(file)
+// bareBundle is the bundle that tare itself would write for the mark, read-only
+// where tare has an overlay of before the clock.
+func bareBundle(dir, rootfs string) error {
+	config := bundle.Config(target.Spec{Args: []string{target.Mark}}, bundle.Place{Rootfs: rootfs})
+	config.Root.Readonly = true
+	data, err := json.Marshal(config)
 	if err != nil {
 		return err
 	}
-	var spec specs.Spec
-	if err := json.Unmarshal(data, &spec); err != nil {
-		return err
-	}
-	spec.Process.Terminal, spec.Process.Args = false, []string{"/.tare/mark"}
-	spec.Root.Path, spec.Root.Readonly = rootfs, true
-	if data, err = json.Marshal(spec); err != nil {
-		return err
-	}
-	return os.WriteFile(file, data, 0o600)
+	return os.WriteFile(filepath.Join(dir, "config.json"), data, 0o600)
 }
 
 // swarm is 2,000 containers, 100 at once, measured once for a target. A failed

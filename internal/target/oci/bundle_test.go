@@ -50,21 +50,6 @@ func TestLimitsBecomeResources(t *testing.T) {
 	}
 }
 
-func TestAnotherUserHasNoCapabilities(t *testing.T) {
-	for _, c := range []struct {
-		user target.User
-		want int
-	}{{target.User{}, len(capabilities)}, {target.User{UID: 5, GID: 6}, 0}} {
-		p := bundleOf(t, target.Lab{Root: true}, runc(), target.Spec{ID: "tare-x", User: c.user}).Process
-		if len(p.Capabilities.Effective) != c.want || len(p.Capabilities.Permitted) != c.want || len(p.Capabilities.Bounding) != len(capabilities) {
-			t.Errorf("user %v: capabilities %+v", c.user, p.Capabilities)
-		}
-		if !p.NoNewPrivileges || p.Terminal || p.Cwd != "/" {
-			t.Errorf("process %+v", p)
-		}
-	}
-}
-
 func TestQuirks(t *testing.T) {
 	spec := target.Spec{ID: "tare-x", Env: []string{"A=1"}}
 	if got := bundleOf(t, target.Lab{Root: true}, youki(), spec).Process.Env; !slices.Equal(got, []string{"A=1", usualPath}) {

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"strings"
-
-	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/tarelab/tare/internal/kernel/trim"
 	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/bundle"
 )
 
 // arm is one way to boot the container host and to start containers in it.
@@ -173,62 +171,11 @@ func runtimeRun(runtime string) func(target.Spec) []string {
 	}
 }
 
-// bundleOf is the configuration of a bundle.
+// bundleOf is the configuration of a bundle in the container host.
 func bundleOf(spec target.Spec) []byte {
-	config, err := json.Marshal(hostBundle(spec))
+	config, err := json.Marshal(bundle.Config(spec, bundle.Place{Rootfs: hostRootfs, Cgroup: "/tare", Hostname: "tare"}))
 	if err != nil {
 		panic(err) // it holds numbers and texts alone
 	}
 	return config
-}
-
-// hostBundle is what Docker gives a container, as far as a payload sees it.
-func hostBundle(spec target.Spec) *specs.Spec {
-	bounds := []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW", "CAP_SETGID", "CAP_SETUID",
-		"CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE"}
-	cwd := spec.Cwd
-	if cwd == "" {
-		cwd = "/"
-	}
-	process := &specs.Process{Args: spec.Args, Env: spec.Env, Cwd: cwd, User: specs.User{UID: spec.User.UID, GID: spec.User.GID},
-		Capabilities: &specs.LinuxCapabilities{Bounding: bounds}, NoNewPrivileges: true}
-	if spec.User.UID == 0 {
-		process.Capabilities.Effective, process.Capabilities.Permitted = bounds, bounds
-	}
-	resources := &specs.LinuxResources{}
-	l := spec.Limits
-	if l.Memory > 0 {
-		resources.Memory = &specs.LinuxMemory{Limit: &l.Memory}
-	}
-	if l.Pids > 0 {
-		resources.Pids = &specs.LinuxPids{Limit: &l.Pids}
-	}
-	if l.CPUs > 0 || l.CPUSet != "" {
-		resources.CPU = &specs.LinuxCPU{Cpus: l.CPUSet}
-	}
-	if l.CPUs > 0 {
-		period := uint64(100_000)
-		quota := int64(l.CPUs * float64(period))
-		resources.CPU.Period, resources.CPU.Quota = &period, &quota
-	}
-	return &specs.Spec{
-		Version: "1.0.2", Hostname: "tare", Root: &specs.Root{Path: hostRootfs}, Process: process, Mounts: hostMounts(),
-		Linux: &specs.Linux{CgroupsPath: "/tare", Resources: resources, Namespaces: []specs.LinuxNamespace{
-			{Type: specs.PIDNamespace}, {Type: specs.NetworkNamespace}, {Type: specs.IPCNamespace}, {Type: specs.UTSNamespace},
-			{Type: specs.MountNamespace}, {Type: specs.CgroupNamespace},
-		}},
-	}
-}
-
-func hostMounts() []specs.Mount {
-	var all []specs.Mount
-	for _, m := range []string{
-		"/proc proc nosuid,noexec,nodev", "/dev tmpfs nosuid,strictatime,mode=755,size=65536k",
-		"/dev/pts devpts nosuid,noexec,newinstance,ptmxmode=0666,mode=0620,gid=5", "/dev/shm tmpfs nosuid,noexec,nodev,mode=1777,size=65536k",
-		"/dev/mqueue mqueue nosuid,noexec,nodev", "/sys sysfs nosuid,noexec,nodev,ro", "/sys/fs/cgroup cgroup nosuid,noexec,nodev,relatime,ro",
-	} {
-		f := strings.Fields(m)
-		all = append(all, specs.Mount{Destination: f[0], Type: f[1], Source: f[1], Options: strings.Split(f[2], ",")})
-	}
-	return all
 }
