@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/vmm"
@@ -60,6 +63,24 @@ func TestProofsOfKVMHold(t *testing.T) {
 				t.Errorf("stale: %v, want %v", stale, want)
 			}
 		})
+	}
+}
+
+// A user without rights on /dev/kvm is told what to do, and nothing is proven or
+// kept: joining the group is enough.
+func TestNoRightsOnKVM(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: another user's rights cannot be taken")
+	}
+	h := &home{dir: t.TempDir(), device: filepath.Join(t.TempDir(), "kvm"), proven: map[string]proof{}}
+	must(t, os.WriteFile(h.device, nil, 0o600))
+	runtime.LockOSThread() // whose rights alone are taken (setfsuid(2))
+	must(t, unix.Setfsuid(65534))
+	p, file, err := h.remembered("/usr/bin/qemu", "sha256:1")
+	must(t, unix.Setfsuid(0))
+	runtime.UnlockOSThread()
+	if want := "this user may not open /dev/kvm (join the group kvm)"; err != nil || p.Accel != vmm.TCG || p.Why != want || file != "" {
+		t.Errorf("%+v in %q, %v; want %q", p, file, err, want)
 	}
 }
 
