@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,13 +133,16 @@ func (p *Plan) pilotsOf(c study.Cell) int {
 	switch {
 	case p.many(c):
 		return 0 // too long a trial to be made only to foresee others
-	case p.Manifest.Study.Blocks >= pilotFrom:
+	case p.blocksOf(c) >= pilotFrom:
 		return pilotTrials
 	case p.jobOf(c).Length == 0:
 		return 1
 	}
 	return 0
 }
+
+// blocksOf is how many blocks hold a cell.
+func (p *Plan) blocksOf(c study.Cell) int { return cmp.Or(c.Blocks, p.Manifest.Study.Blocks) }
 
 // discard keeps no records: a pilot's trials are no samples.
 type discard struct{}
@@ -176,9 +180,9 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 		}
 		pilot := store.Pilot{Trial: trial.Now().Sub(began) / time.Duration(made)}
 		if len(logs) > 1 {
-			pilot.MinimumDetectable = analysis.MinimumDetectable(pairs(logs), p.Manifest.Study.Blocks, p.Manifest.Study.Alpha, p.Manifest.Study.Margin)
+			pilot.MinimumDetectable = analysis.MinimumDetectable(pairs(logs), p.blocksOf(c), p.Manifest.Study.Alpha, p.Manifest.Study.Margin)
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: %d blocks can show an effect of %.1f %% in %s (from a pilot of %d)",
-				c.Group, p.Manifest.Study.Blocks, 100*pilot.MinimumDetectable, p.Primary(c).Name, len(logs)))
+				c.Group, p.blocksOf(c), 100*pilot.MinimumDetectable, p.Primary(c).Name, len(logs)))
 		}
 		p.Manifest.Pilot[c.Group] = pilot
 	}

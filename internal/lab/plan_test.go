@@ -3,9 +3,12 @@ package lab
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/workload"
 )
 
 // A run does not go on with another engine, of which a user's own shows no binary.
@@ -18,5 +21,28 @@ func TestRunsDoNotGoOnWithAnotherEngine(t *testing.T) {
 	}
 	if err := sameGround(of("20.10.24"), of("28.0.1")); err == nil || !strings.Contains(err.Error(), "target docker is not what it was when the run began (20.10.24)") {
 		t.Error(err)
+	}
+}
+
+// A pilot is made for cells whose own blocks can give a verdict: one that foresees
+// nothing only lengthens the run.
+func TestPilotsGoByTheCellsBlocks(t *testing.T) {
+	p := &Plan{Manifest: store.Manifest{Study: study.Study{Blocks: 10}}, jobs: map[jobKey]workload.Job{
+		{"sysbench", ""}: {Command: workload.Command{Length: 3 * time.Second}}, {"start", ""}: {}, {"hold", ""}: {Command: workload.Command{Hold: true}},
+	}}
+	for name, c := range map[string]struct {
+		workload string
+		blocks   int
+		want     int
+	}{
+		"all blocks":                    {"sysbench", 0, pilotTrials},
+		"two blocks":                    {"sysbench", 2, 0},
+		"two, of a length not known":    {"start", 2, 1},
+		"held, which takes its time":    {"hold", 0, 0},
+		"enough, of a length not known": {"start", 6, pilotTrials},
+	} {
+		if got := p.pilotsOf(study.Cell{Workload: c.workload, Blocks: c.blocks}); got != c.want {
+			t.Errorf("%s: %d trials, want %d", name, got, c.want)
+		}
 	}
 }

@@ -33,7 +33,7 @@ func (sysbenchCPU) Metrics() []sample.Metric {
 
 func (sysbenchCPU) Command(v Values, _ []string) (Command, error) {
 	args := append(sysbenchArgs("cpu", v), "--cpu-max-prime="+strconv.FormatInt(v.Int("max-prime"), 10), "run")
-	return Command{Args: args, Needs: []string{"sysbench"}}, nil
+	return Command{Args: args, Needs: []string{"sysbench"}, Length: v.Duration("time")}, nil
 }
 
 var sysbenchCPUSpeed = regexp.MustCompile(`(?m)^\s+events per second:\s+([0-9.]+)$`)

@@ -62,7 +62,7 @@ func (sysbenchFileIO) Command(v Values, _ []string) (Command, error) {
 	if v.Text("io") == "direct" {
 		args = append(args, "--file-extra-flags=direct")
 	}
-	return Command{Args: args, Disk: v.Text("dir"), Env: []string{shellSearch}, Needs: []string{"busybox", "sysbench"}}, nil
+	return Command{Args: args, Disk: v.Text("dir"), Env: []string{shellSearch}, Needs: []string{"busybox", "sysbench"}, Length: v.Duration("time")}, nil
 }
 
 var (

@@ -40,7 +40,7 @@ func (sysbenchMemory) Command(v Values, _ []string) (Command, error) {
 		"--memory-oper="+v.Text("operation"),
 		"--memory-access-mode="+v.Text("access"),
 		"run")
-	return Command{Args: args, Needs: []string{"sysbench"}}, nil
+	return Command{Args: args, Needs: []string{"sysbench"}, Length: v.Duration("time")}, nil
 }
 
 var sysbenchMemorySpeed = regexp.MustCompile(`(?m)^[0-9.]+ MiB transferred \(([0-9.]+) MiB/sec\)$`)
