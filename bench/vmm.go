@@ -24,7 +24,7 @@ const boots = 7
 // bootMarks boots the machine n times and gives its marks in seconds from the
 // request, by name.
 func bootMarks(ctx context.Context, n int, names ...string) (map[string][]float64, error) {
-	s, err := weigh(ctx, "--on", machine, "--control", machine, "--no-aa", "--blocks", fmt.Sprint(n), "--", "true")
+	s, err := report(ctx, "run", "bench/boot.yaml", "--blocks", fmt.Sprint(n))
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func vmShare(ctx context.Context) (result, error) {
 }
 
 // vmInit pairs the time to /init with that of a command line written by hand
-// over the same kernel and initial file system.
+// over the same kernel, unpacked as tare has it, and the same initial file system.
 func vmInit(ctx context.Context) (result, error) {
 	var ratios []float64
 	for range boots {
@@ -90,7 +90,7 @@ func bareInit(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	kernel, err := newest(filepath.Join(cache, "tare/guests/kernels/linux-image-cloud-*/boot/vmlinuz-*"))
+	kernel, err := newest(filepath.Join(cache, "tare/guests/kernels/*.unpacked"))
 	if err != nil {
 		return 0, err
 	}
