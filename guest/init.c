@@ -32,7 +32,9 @@
  * four bytes, little-endian, and that many bytes. No frame is longer than MOST.
  *
  *     guest -> host
- *     H  hello: "1" and a line feed, then the way that was taken
+ *     H  hello: "1" and a line feed, then the way that was taken; of a first process
+ *        a line feed more, and the nanoseconds of the guest's clock when it began,
+ *        a blank, and those of now
  *     O, E  standard output, standard error
  *     W  room for so many bytes of standard input (u32)
  *     X  the payload ended: its wait status (u32); all its output came before
@@ -275,12 +277,16 @@ static void nap(void) {
 	nanosleep(&t, NULL);
 }
 
-static long milliseconds(void) {
+/* nanoseconds of the clock that starts with the kernel: at the first process's
+ * begin they are what systemd-analyze calls the kernel's time. */
+static long long nanoseconds(void) {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000L + t.tv_nsec / 1000000;
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
+
+static long milliseconds(void) { return (long)(nanoseconds() / 1000000); }
 
 /* mount_disk mounts a disk's ext4, whose device may take its time to come. */
 static void mount_disk(const char *device, const char *dir, unsigned long flags) {
@@ -760,9 +766,10 @@ static void as_first(void) {
 
 int main(int argc, char **argv) {
 	const char *ways, *disk, *network, *way;
-	char hello[128], *data;
+	char hello[192], *data;
+	long long began = nanoseconds();
 	uint32_t len;
-	int signals;
+	int signals, size;
 
 	serving = argc > 1 && getpid() != 1;
 	if (serving)
@@ -779,7 +786,10 @@ int main(int argc, char **argv) {
 	way = connect_host(strdup(ways ? ways : ""));
 	if (!way)
 		die("no channel to the host:", ways ? ways : "none named");
-	send_frame('H', hello, snprintf(hello, sizeof hello, "1\n%s", way));
+	size = snprintf(hello, sizeof hello, "1\n%.100s", way);
+	if (!serving)
+		size += snprintf(hello + size, sizeof hello - size, "\n%lld %lld", began, nanoseconds());
+	send_frame('H', hello, size);
 	if (!serving) {
 		links_up();
 		if (network)

@@ -68,8 +68,10 @@ func (r VMMRow) PublishedRatio() float64 {
 type VMMBoot struct {
 	Name      string     `json:"name"` // a target, or a published monitor
 	Published bool       `json:"published,omitempty"`
-	Phases    []VMMPhase `json:"phases"` // one after another
-	Total     Estimate   `json:"total"`  // seconds
+	Phases    []VMMPhase `json:"phases"`        // one after another
+	Total     Estimate   `json:"total"`         // seconds
+	Own       []VMMPhase `json:"own,omitempty"` // the guest's split by its own clock, which starts with its kernel; none where it tells none
+	Off       float64    `json:"off,omitempty"` // seconds until the VMM had ended; 0 where that was not seen
 	// Refused says why the machine was too noisy for a claim about boots.
 	Refused string `json:"refused,omitempty"`
 }
@@ -92,8 +94,11 @@ var bootMarks = []struct{ metric, phase string }{
 	{"ready", "payload"},
 }
 
-// bootWorkload is the workload whose trials are boots, footprintWorkload that
-// whose trials are held and counted.
+// guestMarks are the same by the guest's own clock; the first is what systemd-analyze
+// calls the kernel's time, as published.
+var guestMarks = []struct{ metric, phase string }{{"guest-kernel", "kernel"}, {"guest-agent", "/init"}}
+
+// bootWorkload is the workload whose trials are boots.
 const bootWorkload = "boot"
 
 // VMMStudy puts a run beside the publication. tables are the run's own (Analyze).
@@ -243,6 +248,13 @@ func (s vmmStudy) boots(c *VMMClaims) []VMMBoot {
 			last, b.Total = at.Value, at
 		}
 		if len(b.Phases) > 0 {
+		for _, m := range guestMarks {
+			if at, ok := s.estimate(s.series(target, bootWorkload, m.metric), "boot", target, m.metric); ok {
+				b.Own = append(b.Own, VMMPhase{m.phase, at.Value - last})
+				last = at.Value
+			}
+		}
+		last = 0
 			out = append(out, b)
 		}
 	}
@@ -251,6 +263,9 @@ func (s vmmStudy) boots(c *VMMClaims) []VMMBoot {
 
 // publishedBoots are the published means.
 func publishedBoots(d *published.StratoVirtQEMU) []VMMBoot {
+		if off, ok := s.estimate(s.series(target, bootWorkload, "off"), "boot", target, "off"); ok {
+			b.Off = off.Value
+		}
 	boot := func(name string, all [][]float64, phases ...string) VMMBoot {
 		b := VMMBoot{Name: name, Published: true}
 		total := make([]float64, 0, len(all))

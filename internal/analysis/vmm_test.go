@@ -38,7 +38,7 @@ func vmmRun(t *testing.T, blocks int, accels map[string]string, targets ...strin
 		for i, c := range cells {
 			values := map[string][]float64{"events": {speed[c.Target] * drift}, "payload-rss": {memory[c.Target]}}
 			if c.Workload == "boot" {
-				values = map[string][]float64{"vmm": {0.01}, "kernel": {0.11}, "init": {0.61}, "ready": {0.71}}
+				values = map[string][]float64{"vmm": {0.01}, "kernel": {0.11}, "init": {0.61}, "ready": {0.71}, "guest-kernel": {0.55}, "guest-agent": {0.6}, "off": {0.9}}
 			}
 			data.Add(&sample.Record{Seq: block*len(cells) + i, Block: block, Cell: c.ID, Values: values})
 		}
@@ -140,6 +140,12 @@ func TestVMMStudyTakesBootsApart(t *testing.T) {
 	}
 	if b.Name != "qemu/microvm" || math.Abs(sum-0.71) > 1e-9 || math.Abs(b.Total.Value-0.71) > 1e-9 {
 		t.Errorf("the phases of %s sum to %v, the total is %v; want 0.71", b.Name, sum, b.Total.Value)
+	}
+	if b.Off != 0.9 {
+		t.Errorf("it was off after %v s", b.Off)
+	}
+	if len(b.Own) != 2 || b.Own[0].Seconds != 0.55 || math.Abs(b.Own[1].Seconds-0.05) > 1e-9 {
+		t.Errorf("by its own clock: %+v", b.Own)
 	}
 	if q := c.Boots[2]; fmt.Sprintf("%.3f", q.Total.Value) != "6.566" {
 		t.Errorf("%s takes %.3f s by its ten cells", q.Name, q.Total.Value)

@@ -91,6 +91,14 @@ const (
 	PhaseRequest Phase = "request" // Start was called
 	PhaseActed   Phase = "acted"   // the payload's own process acted inside the target
 	PhaseExit    Phase = "exit"    // the payload had ended, as seen from outside; a driver whose Wait goes on marks it itself
+// Clocked is an Instance whose machine has a clock of its own.
+type Clocked interface {
+	Instance
+	// Clock is what it told of its boot by that clock, by the names of metrics; nil
+	// for nothing. It is asked when Wait has returned without an error.
+	Clock() map[string]time.Duration
+}
+
 	PhaseOff     Phase = "off"     // the machine around the payload had powered off: the only phase that may follow exit
 )
 

@@ -173,6 +173,11 @@ func (c *replica) evaluate(job Job) ([]sample.Value, error) {
 	}
 	values := c.general()
 	if job.Unmarked {
+	if clocked, ok := c.instance.(target.Clocked); ok {
+		for metric, d := range clocked.Clock() {
+			values = append(values, sample.Value{Metric: metric, Value: d.Seconds()})
+		}
+	}
 		values = append(values, sample.Value{Metric: "silent", Value: btof(silent)})
 	}
 	if !job.many() {

@@ -39,8 +39,11 @@ const mostFrame = 64 << 10
 type agent struct {
 	conn net.Conn
 	in   *bufio.Reader
-	way  string     // the channel that the agent took
-	out  sync.Mutex // guards writing: input and commands come from two goroutines
+	way  string // the channel that the agent took
+	// By the guest's own clock: when its first process began and when the agent said
+	// hello; 0 where it does not tell.
+	began, hello time.Duration
+	out          sync.Mutex // guards writing: input and commands come from two goroutines
 }
 
 // greet waits for the agent's hello on a channel.
@@ -54,7 +57,11 @@ func greet(conn net.Conn) (*agent, error) {
 	if kind != frameHello || version != "1" {
 		return nil, fmt.Errorf("the guest's first words are no agent's: %q, %.60q", kind, text)
 	}
+	way, clock, _ := strings.Cut(way, "\n")
 	a.way = way
+	if _, err := fmt.Sscan(clock, (*int64)(&a.began), (*int64)(&a.hello)); clock != "" && (err != nil || a.began < 0 || a.hello < a.began) {
+		return nil, fmt.Errorf("the agent's clock says %.60q", clock)
+	}
 	return a, nil
 }
 

@@ -71,6 +71,9 @@ func boot(t *testing.T, lab target.Lab, behaviour string) (target.Exit, string, 
 		exit, err = inst.Wait(t.Context())
 	}
 	if cerr := inst.Close(); cerr != nil {
+	if own := inst.(target.Clocked).Clock(); err == nil && (own["guest-kernel"] != 1500*time.Millisecond || own["guest-agent"] != 1750*time.Millisecond) {
+		t.Errorf("by the guest's own clock: %v", own)
+	}
 		t.Errorf("close: %v", cerr)
 	}
 	close(marks)
@@ -118,6 +121,7 @@ func TestFaults(t *testing.T) {
 		"panics-on": {"Kernel panic - not syncing: Fatal exception", "the VMM went on after the kernel's panic"},
 		"too-much":  {"a frame of the guest's has 4294967295 bytes"},
 		"refused":   {"the guest could not run the payload: /bin/echo: Exec format error"},
+		"backwards": {`the agent's clock says "2 1"`},
 	} {
 		t.Run(behaviour, func(t *testing.T) {
 			_, _, _, err := boot(t, lab, behaviour)
@@ -416,7 +420,11 @@ func guest(c net.Conn, console io.Writer, behaviour string) error {
 		time.Sleep(time.Second)
 		return err
 	}
-	if err := a.send(frameHello, []byte("1\ntty:/dev/hvc0")); err != nil {
+	clock := "1500000000 1750000000"
+	if behaviour == "backwards" {
+		clock = "2 1"
+	}
+	if err := a.send(frameHello, []byte("1\ntty:/dev/hvc0\n"+clock)); err != nil {
 		return err
 	}
 	kind, data, err := a.receive()

@@ -34,6 +34,7 @@ type instance struct {
 	stdout  outlet
 	stderr  outlet
 	mark    func(target.Phase)
+	times   map[string]time.Duration // valid when the payload has ended
 
 	stop    func() bool
 	talking sync.WaitGroup
@@ -101,6 +102,9 @@ func (i *instance) Start(ctx context.Context, mark func(target.Phase)) error {
 	return nil
 }
 
+// Clock implements target.Clocked.
+func (i *instance) Clock() map[string]time.Duration { return i.times }
+
 // kill ends the guest, whatever it does.
 func (i *instance) kill() {
 	_ = i.vm.Kill() // Close reports what does not die
@@ -130,6 +134,9 @@ func (i *instance) talk() (target.Exit, error) {
 		return target.Exit{}, err
 	}
 	i.vm.Marked(vmm.MarkAgent)
+	if a.began > 0 {
+		i.times = map[string]time.Duration{"guest-kernel": a.began, "guest-agent": a.hello}
+	}
 	if err := a.send(frameRun, i.request); err != nil {
 		return target.Exit{}, i.lost(err)
 	}
