@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -116,6 +117,7 @@ func TestFaults(t *testing.T) {
 		"dies":      {"exit code 3", "out of luck", `last mark was`},
 		"hangs":     {"the guest hangs", `no "init" came within 1.5s`, "Linux version 6.1.0-stand-in"},
 		"no-agent":  {"the guest hangs", `no "agent" came within 1.5s`, "tare: init"},
+		"no-virtio": {"the guest ended before its payload", "tare: no channel to the host: tty:/dev/hvc0"},
 		"babbles":   {"no agent's"},
 		"panics":    {"the guest's kernel panicked: Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)", "No filesystem could mount root"},
 		"panics-on": {"Kernel panic - not syncing: Fatal exception", "the VMM went on after the kernel's panic"},
@@ -145,6 +147,60 @@ func TestSerialFlood(t *testing.T) {
 	exit, said, _, err := boot(t, targettest.New(t), "floods")
 	if err != nil || exit.Code != 7 || said != "/bin/echo hello\n" {
 		t.Fatalf("exit %+v, output %q, error %v", exit, said, err)
+	}
+}
+
+// TestInterruptedBoots gives up 20 boots at once, as Ctrl-C does, half of them before
+// their VMM is ready: every one ends at once, and leaves no VMM and no socket.
+func TestInterruptedBoots(t *testing.T) {
+	const boots = 20
+	lab := targettest.New(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	m := vmm.Machine{Kernel: vmm.Kernel{Path: "/kernel"}, Initrd: "/initrd", CPUs: 2, Memory: 128 << 20, Accel: vmm.KVM, Agent: true}
+	var all []target.Instance
+	var dirs []string
+	up := make(chan struct{}, boots)
+	for n := range boots {
+		behaviour := []string{"hangs", "silent"}[n%2]
+		d, path := machineAt(t, lab, behaviour)
+		dir := t.TempDir()
+		inst, err := newInstance(ctx, d, path, m, target.Spec{ID: "tare-faults", Args: []string{"/x"}}, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, dirs = append(all, inst), append(dirs, dir)
+		seen := target.Phase(map[string]vmm.Mark{"hangs": vmm.MarkKernel, "silent": vmm.MarkExec}[behaviour])
+		if err := inst.Start(ctx, func(p target.Phase) {
+			if p == seen {
+				up <- struct{}{}
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range boots {
+		<-up
+	}
+	interrupt()
+	began := time.Now()
+	for i, inst := range all {
+		if _, err := inst.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("boot %d: %v", i, err)
+		}
+		pid := inst.Watch()[0].PID
+		if err := inst.Close(); err != nil {
+			t.Errorf("boot %d: %v", i, err)
+		}
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("boot %d: the VMM %d is there: %v", i, pid, err)
+		}
+		if left, err := os.ReadDir(dirs[i]); err != nil || len(left) > 0 {
+			t.Errorf("boot %d left %v, %v", i, left, err)
+		}
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("they took %v to end", took)
 	}
 }
 
@@ -328,6 +384,9 @@ func standIn(behaviour string, args []string) error {
 			port <- c
 		}
 	}()
+	if behaviour == "silent" {
+		time.Sleep(time.Minute)
+	}
 	console, err := sockets["console"].Accept()
 	if err != nil {
 		return err
@@ -411,6 +470,9 @@ func guest(c net.Conn, console io.Writer, behaviour string) error {
 	switch behaviour {
 	case "no-agent":
 		time.Sleep(time.Minute)
+	case "no-virtio": // the agent has no device to talk over
+		_, err := fmt.Fprint(console, "tare: channel tty:/dev/hvc0: No such device\r\ntare: no channel to the host: tty:/dev/hvc0: No such device\r\n")
+		return err
 	case "babbles":
 		err := a.send('Z', []byte("what?"))
 		time.Sleep(time.Second)
