@@ -27,6 +27,8 @@ type VMMClaims struct {
 	CannotHere string         `json:"cannotHere,omitempty"` // why StratoVirt gave no numbers
 	Rows       []VMMRow       `json:"rows"`
 	Boots      []VMMBoot      `json:"boots"`
+	Held       []VMMHeld      `json:"held"`
+	Factors    []VMMFactor    `json:"factors"`
 	Claims     []CheckedClaim `json:"claims"`
 	Findings   []string       `json:"findings"`
 }
@@ -110,7 +112,9 @@ func VMMStudy(in Input, tables []Table, control string, d *published.StratoVirtQ
 		if cell.AA {
 			continue
 		}
-		s.cells[[2]string{cell.Target, cell.Workload}] = cell
+		if at := [2]string{cell.Target, cell.Workload}; s.cells[at].ID == "" {
+			s.cells[at] = cell // of several levels the first stands beside the publication
+		}
 		if col := in.Data.cells[cell.ID]; !slices.Contains(c.Targets, cell.Target) && col != nil && len(col.blocks) > 0 {
 			c.Targets = append(c.Targets, cell.Target)
 		}
@@ -120,6 +124,7 @@ func VMMStudy(in Input, tables []Table, control string, d *published.StratoVirtQ
 		c.Rows = append(c.Rows, s.row(c, r))
 	}
 	c.Boots = append(s.boots(c), publishedBoots(d)...)
+	c.Held, c.Factors = s.held(), s.factors()
 	c.Claims = vmmPublishedClaims(d, c)
 	c.Findings = vmmFindings(c)
 	return c
@@ -179,7 +184,11 @@ func (s vmmStudy) estimate(b blockSeries, names ...string) (Estimate, bool) {
 
 // table is that of a target's cell and a metric; an empty one where there is none.
 func (s vmmStudy) table(target, workload, metric string) Table {
-	group := s.cells[[2]string{target, workload}].Group
+	return s.groupTable(s.cells[[2]string{target, workload}].Group, metric)
+}
+
+// groupTable is that of a group and a metric; an empty one where there is none.
+func (s vmmStudy) groupTable(group, metric string) Table {
 	for _, t := range s.tables {
 		if t.Group == group && t.Metric.Name == metric {
 			return t
@@ -239,6 +248,13 @@ func (s vmmStudy) boots(c *VMMClaims) []VMMBoot {
 		}
 		b := VMMBoot{Name: target, Refused: s.table(target, bootWorkload, bootMarks[len(bootMarks)-1].metric).Refused}
 		last := 0.
+		for _, m := range guestMarks {
+			if at, ok := s.estimate(s.series(target, bootWorkload, m.metric), "boot", target, m.metric); ok {
+				b.Own = append(b.Own, VMMPhase{m.phase, at.Value - last})
+				last = at.Value
+			}
+		}
+		last = 0
 		for _, m := range bootMarks {
 			at, ok := s.estimate(s.series(target, bootWorkload, m.metric), "boot", target, m.metric)
 			if !ok {
@@ -247,14 +263,10 @@ func (s vmmStudy) boots(c *VMMClaims) []VMMBoot {
 			b.Phases = append(b.Phases, VMMPhase{m.phase, at.Value - last})
 			last, b.Total = at.Value, at
 		}
-		if len(b.Phases) > 0 {
-		for _, m := range guestMarks {
-			if at, ok := s.estimate(s.series(target, bootWorkload, m.metric), "boot", target, m.metric); ok {
-				b.Own = append(b.Own, VMMPhase{m.phase, at.Value - last})
-				last = at.Value
-			}
+		if off, ok := s.estimate(s.series(target, bootWorkload, "off"), "boot", target, "off"); ok {
+			b.Off = off.Value
 		}
-		last = 0
+		if len(b.Phases) > 0 {
 			out = append(out, b)
 		}
 	}
@@ -263,9 +275,6 @@ func (s vmmStudy) boots(c *VMMClaims) []VMMBoot {
 
 // publishedBoots are the published means.
 func publishedBoots(d *published.StratoVirtQEMU) []VMMBoot {
-		if off, ok := s.estimate(s.series(target, bootWorkload, "off"), "boot", target, "off"); ok {
-			b.Off = off.Value
-		}
 	boot := func(name string, all [][]float64, phases ...string) VMMBoot {
 		b := VMMBoot{Name: name, Published: true}
 		total := make([]float64, 0, len(all))
@@ -304,6 +313,7 @@ func vmmFindings(c *VMMClaims) []string {
 			out = append(out, capital(p.Refused)+": the table has no ratio of the two.")
 		}
 	}
+	out = append(out, heldFindings(c)...)
 	for _, r := range c.Rows {
 		if !telling(r) {
 			continue

@@ -42,6 +42,7 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 			Limits: limitsOf(c.Limits),
 			Disk:   j.Disk,
 			Peer:   j.Peer, Network: networkOf(c.Limits.Network),
+			PageReporting: guestOf(c).PageReporting, Mergeable: guestOf(c).KSM,
 		},
 		Copies:      c.Copies,
 		Concurrency: c.Concurrency,
@@ -59,7 +60,7 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 		job.Spec.Cwd, job.Spec.User = p.root.Config.WorkingDir, p.user
 	}
 	if p.many(c) {
-		job.Hold, job.Together = l.holding(j), manyTogether
+		job.Hold, job.Together = l.holding(j, p.merges(c)), manyTogether
 		job.Probes = append(job.Probes, probe.Many{})
 	}
 	return job

@@ -1,12 +1,14 @@
 package lab
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
@@ -44,13 +46,23 @@ func manyTogether(_, _ float64, values map[string][]float64) ([]sample.Value, []
 	return out, nil
 }
 
-// holding is how a trial holds its instances: with a census; nil where they end
-// by themselves.
-func (l *Lab) holding(job workload.Job) *trial.Hold {
+// holding is how a trial holds its instances: with a census, after their rest and
+// KSM's; nil where they end by themselves.
+func (l *Lab) holding(job workload.Job, merged bool) *trial.Hold {
 	if !job.Hold {
 		return nil
 	}
-	return &trial.Hold{Begin: probe.Census{Launcher: l.Target.LaunchPath}.Begin}
+	return &trial.Hold{Begin: probe.Census{Launcher: l.Target.LaunchPath}.Begin, Settle: func(ctx context.Context) error {
+		select {
+		case <-time.After(job.Settle):
+		case <-ctx.Done():
+			return fmt.Errorf("all were held, and had not rested for %v when the trial's time was over: %w", job.Settle, ctx.Err())
+		}
+		if merged {
+			return sys.AwaitKSM(ctx)
+		}
+		return nil
+	}}
 }
 
 // manyMetrics are a workload's metrics where its instances are measured as one:
@@ -112,6 +124,7 @@ func (p *Plan) checkMany() error {
 			alive = n
 		}
 		of := p.drivers[c.Target].Properties().Footprint
+		of.Memory += int(p.jobOf(c).Memory)
 		if p.Manifest.Targets[c.Target].Notes[target.NoteUnread] != "" {
 			of.DaemonFiles = 0 // its daemon's limit is not tare's
 		}

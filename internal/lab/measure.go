@@ -65,7 +65,7 @@ func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 			runner.Judge = nil // its own would be told as others'
 		}
 		began := trial.Now()
-		record, err := runner.Run(ctx, l.job(p, t))
+		record, err := l.make(ctx, runner, p, t)
 		if err != nil {
 			return err
 		}

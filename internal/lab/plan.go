@@ -122,6 +122,9 @@ func (l *Lab) canLimit(st study.Study) error {
 // canSet refuses levels that change the machine where the user has not allowed it.
 func (l *Lab) canSet(st study.Study) error {
 	for _, level := range st.Limits {
+		if g := level.Guest; g != nil && g.KSM && !l.config.AllowSysctl {
+			return &InputError{fmt.Errorf("the level %s turns the machine's KSM on (/sys/kernel/mm/ksm/run) while it is measured: allow it with --allow-sysctl, or choose others with --environments", level.Name)}
+		}
 		if n := level.Network; n != nil && n.Limit > 0 && !l.config.AllowSysctl {
 			return &InputError{fmt.Errorf("the level %s sets the limit of neighbours of the whole machine (net.ipv4.neigh.default.gc_thresh*) to %d while it is measured: allow it with --allow-sysctl, or choose others with --environments", level.Name, n.Limit)}
 		}

@@ -54,8 +54,11 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 	for i := range cells {
 		cells[i].Limits.CPUSet = p.cpusets[cells[i].Limits.CPUSet]
 	}
-	var err error
-	if m.Cells, err = p.fitting(cells); err != nil {
+	cells, err := p.fitGuests(ctx, cells)
+	if err == nil {
+		m.Cells, err = p.fitting(cells)
+	}
+	if err != nil {
 		return err
 	}
 	return errors.Join(p.needPaths(), p.needMachines())

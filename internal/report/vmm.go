@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
 )
 
 // vmmSection is the comparison of machine monitors beside the publication.
@@ -14,6 +15,9 @@ func vmmSection(c *analysis.VMMClaims) section {
 		Figures: bootFigures(c), Claims: claimsGrid(c.Claims), claims: c.Claims, Note: vmmNote(c), Alone: true,
 	}
 	s.Tables = append(s.Tables, bootGrid(c))
+	if len(c.Held) > 0 {
+		s.Tables = append(s.Tables, weightGrid(c))
+	}
 	var tables []analysis.VMMTable
 	for _, r := range c.Rows {
 		if !slices.Contains(tables, r.Table) {
@@ -69,13 +73,13 @@ func bootFigures(c *analysis.VMMClaims) []figure {
 func bootGrid(c *analysis.VMMClaims) shownGrid {
 	g := shownGrid{Title: "Boots, s", Head: []string{"machine"}}
 	for _, b := range c.Boots {
-		for _, p := range b.Phases {
+		for _, p := range slices.Concat(b.Phases, b.Own) {
 			if !slices.Contains(g.Head, p.Name) {
 				g.Head = append(g.Head, p.Name)
 			}
 		}
 	}
-	g.Head = append(g.Head, "total")
+	g.Head = append(g.Head, "total", "until off")
 	for _, b := range c.Boots {
 		row := make([]string, len(g.Head))
 		row[0] = b.Name
@@ -85,8 +89,20 @@ func bootGrid(c *analysis.VMMClaims) shownGrid {
 		for _, p := range b.Phases {
 			row[slices.Index(g.Head, p.Name)] = number(p.Seconds, 3)
 		}
-		row[len(row)-1] = number(b.Total.Value, 3) + plusMinus(b.Total)
+		row[len(row)-2] = number(b.Total.Value, 3) + plusMinus(b.Total)
+		if b.Off > 0 {
+			row[len(row)-1] = number(b.Off, 3)
+		}
 		g.Rows = append(g.Rows, row)
+		if len(b.Own) == 0 {
+			continue
+		}
+		own := make([]string, len(g.Head))
+		own[0] = b.Name + ", by its own clock"
+		for _, p := range b.Own {
+			own[slices.Index(g.Head, p.Name)] = number(p.Seconds, 3)
+		}
+		g.Rows = append(g.Rows, own)
 	}
 	return g
 }
@@ -127,7 +143,10 @@ func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
 		line = append(line, cell)
 	}
 	cut := func(v float64) string {
-		if v == 0 {
+		switch {
+		case r.Table == analysis.VMMDirect:
+			return ""
+		case v == 0:
 			return "cut to 0"
 		}
 		return human(r.Metric.Unit, v, analysis.Interval{})
@@ -139,9 +158,47 @@ func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
 	return append(line, cut(r.PublishedStratoVirt), cut(r.PublishedQEMU), ratio)
 }
 
+// weightGrid is what one instance weighs, after its boot and after a load, at each
+// level of the run.
+func weightGrid(c *analysis.VMMClaims) shownGrid {
+	g := shownGrid{Title: "Memory of one instance", Head: []string{"instance", "when"}}
+	if c.Levels() {
+		g.Head = append(g.Head, "level")
+	}
+	metrics := []struct{ name, head string }{
+		{"payload-rss", "resident"}, {"payload-pss", "shared in proportion"}, {"guest-resident", "of it the guest's"},
+		{"vmm-overhead", "of it the VMM's"}, {"mapped", "mapped"}, {"dirty", "dirty"},
+	}
+	for _, m := range metrics {
+		g.Head = append(g.Head, m.head)
+	}
+	for _, h := range c.Held {
+		when := "after boot"
+		if h.Loaded {
+			when = "after the load"
+		}
+		row := []string{h.Target, when}
+		if c.Levels() {
+			row = append(row, h.Level)
+		}
+		for _, m := range metrics {
+			cell := ""
+			if e, ok := h.Here[m.name]; ok {
+				cell = human(sample.Bytes, e.Value, e.Interval) + plusMinus(e)
+			}
+			row = append(row, cell)
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
 func vmmNote(c *analysis.VMMClaims) string {
-	parts := []string{"± is half the 95 % interval. Reads of 20 MB come out of the page cache: they show memory, not a disk; the direct rows of the price list go past it."}
-	parts = append(parts, "A boot's phases are differences of neighbouring marks on the host's clock. Published totals are no cost of a monitor: kernel, initrd and userspace stand apart.")
+	parts := []string{"± is half the 95 % interval. Reads of 20 MB come out of the page cache: they show memory, not a disk; the rows past the page cache have their own table."}
+	parts = append(parts, "A boot's phases are differences of neighbouring marks on the host's clock; a guest's own clock starts with its kernel, and its kernel's time is what systemd-analyze calls so, as published. Published totals are no cost of a monitor: kernel, initrd and userspace stand apart.")
+	if len(c.Held) > 0 {
+		parts = append(parts, "Memory is that of the VMM's process: its guest's memory, told by its mapping, and its own; what an emulating VMM keeps of translated code is its own, and at most as much as the target's facts say.")
+	}
 	if slices.ContainsFunc(c.Boots, func(b analysis.VMMBoot) bool { return !b.Published }) {
 		parts = append(parts, "Whether a machine ran under KVM or was emulated stands among the targets' facts; the two are never compared as if they were one.")
 	}

@@ -267,6 +267,9 @@ func (c *checker) limits(key string, limits []Limits) {
 			c.fail(at+".cpuset", "%q is no list of CPUs: write it as 0-1 or 0,2, or as first or first-4 for so many of the CPUs that are allowed", l.CPUSet)
 		}
 		c.network(at+".network", l.Network)
+		if l.Guest != nil && l.Guest.KSM && l.Network != nil && l.Network.Limit > 0 {
+			c.fail(at+".guest.ksm", "a level changes one thing of the whole machine: ksm or network.neighbour-limit")
+		}
 		c.levelName(at, l, limits[:i])
 	}
 }
@@ -276,6 +279,8 @@ func (c *checker) levelName(at string, l Limits, before []Limits) {
 	switch {
 	case l.Name == "" && l.Network != nil:
 		c.fail(at+".network", "a level with a network needs a name, by which its cells are told from others")
+	case l.Name == "" && l.Guest != nil:
+		c.fail(at+".guest", "a level with a guest needs a name, by which its cells are told from others")
 	case l.Name == "" && len(l.Params) > 0:
 		c.fail(at+".params", "a level with parameters needs a name, by which its cells are told from others")
 	case l.Name != "" && !level.MatchString(l.Name):

@@ -139,6 +139,9 @@ type Limits struct {
 	Pids   int64   `yaml:"pids,omitempty" json:"pids,omitempty"`
 	// Network is what stands between and around two ends, for targets on a path.
 	Network *Network `yaml:"network,omitempty" json:"network,omitempty"`
+	// Guest is what a virtual machine's memory gets of its host; others are as
+	// they are without it.
+	Guest *Guest `yaml:"guest,omitempty" json:"guest,omitempty"`
 	// Params override workloads' parameters at this level, in those that have
 	// one of that name. For a whole number "cpus" stands for the number of CPUs
 	// that the level may use.
@@ -157,6 +160,15 @@ type Network struct {
 	RPS        bool   `yaml:"rps,omitempty" json:"rps,omitempty"`                         // receive packet steering over all CPUs
 	Pin        string `yaml:"pin,omitempty" json:"pin,omitempty"`                         // the ends to CPUs: free, apart, same
 	Range      string `yaml:"range,omitempty" json:"range,omitempty"`                     // of addresses, as 10.213.0.0/16
+}
+
+// Guest is what a virtual machine's memory gets of its host.
+type Guest struct {
+	// PageReporting has the guest say which of its pages are free, and the VMM give
+	// them back (virtio-balloon's free page reporting).
+	PageReporting bool `yaml:"page-reporting,omitempty" json:"pageReporting,omitempty"`
+	// KSM has the host's kernel merge equal pages of guests, a host-wide setting.
+	KSM bool `yaml:"ksm,omitempty" json:"ksm,omitempty"`
 }
 
 // Variant is another setting of a study. An absent key leaves the study's.

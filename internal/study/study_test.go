@@ -65,24 +65,26 @@ func TestRefusals(t *testing.T) {
 		"":                   "the study is empty",
 		"# only a comment\n": "the study is empty",
 		minimal + "blocs: 3": `demo.yaml:3:1: blocs: unknown key "blocs": did you mean "blocks"?`,
-		minimal + "limits: [{memory: 512 apples}]": `demo.yaml:3:19: limits[0].memory: "512 apples": "apples" is no unit of size`,
-		minimal + "limits: [{memory: -5MiB}]":      `demo.yaml:3:19: limits[0].memory: "-5MiB" is negative`,
-		minimal + "limits: [{memory: 512M}]":       `"M" is no unit of size`,
-		minimal + "limits: [{cpus: -1}]":           "limits[0].cpus: -1 is not above zero",
-		minimal + "limits: [{cpuset: a}]":          "is no list of CPUs",
-		minimal + "limits: [{pids: 5}, {pids: 5}]": "the same limits stand twice",
-		minimal + "blocks: 0":                      "demo.yaml:3:9: blocks: 0 is less than 1",
-		minimal + "blocks: many":                   "is not a whole number",
-		minimal + "blocks: 99999999999999999999":   "is too large",
-		minimal + "copies: [4, 4]":                 "copies[1]: 4 stands twice",
-		minimal + "margin: 2":                      "is not between 0 and 1",
-		minimal + "margin: .nan":                   "is not a share",
-		minimal + "timeout: 10":                    "write a number and a unit",
-		minimal + "timeout: -1s":                   "is not above zero",
-		minimal + "aa: yes":                        "neither true nor false",
-		minimal + "view: laddr":                    `did you mean "ladder"?`,
-		minimal + "probes: [cpu]":                  `demo.yaml:3:10: probes[0]: unknown probe "cpu": known are locks, stacks`,
-		minimal + "beside: [host]":                 "only a ladder has a chain",
+		minimal + "limits: [{memory: 512 apples}]":                                            `demo.yaml:3:19: limits[0].memory: "512 apples": "apples" is no unit of size`,
+		minimal + "limits: [{memory: -5MiB}]":                                                 `demo.yaml:3:19: limits[0].memory: "-5MiB" is negative`,
+		minimal + "limits: [{memory: 512M}]":                                                  `"M" is no unit of size`,
+		minimal + "limits: [{cpus: -1}]":                                                      "limits[0].cpus: -1 is not above zero",
+		minimal + "limits: [{cpuset: a}]":                                                     "is no list of CPUs",
+		minimal + "limits: [{pids: 5}, {pids: 5}]":                                            "the same limits stand twice",
+		minimal + "limits: [{guest: {ksm: true}}]":                                            "demo.yaml:3:18: limits[0].guest: a level with a guest needs a name",
+		minimal + "limits: [{name: a, guest: {ksm: true}, network: {neighbour-limit: 2048}}]": "a level changes one thing of the whole machine",
+		minimal + "blocks: 0":                                                                 "demo.yaml:3:9: blocks: 0 is less than 1",
+		minimal + "blocks: many":                                                              "is not a whole number",
+		minimal + "blocks: 99999999999999999999":                                              "is too large",
+		minimal + "copies: [4, 4]":                                                            "copies[1]: 4 stands twice",
+		minimal + "margin: 2":                                                                 "is not between 0 and 1",
+		minimal + "margin: .nan":                                                              "is not a share",
+		minimal + "timeout: 10":                                                               "write a number and a unit",
+		minimal + "timeout: -1s":                                                              "is not above zero",
+		minimal + "aa: yes":                                                                   "neither true nor false",
+		minimal + "view: laddr":                                                               `did you mean "ladder"?`,
+		minimal + "probes: [cpu]":                                                             `demo.yaml:3:10: probes[0]: unknown probe "cpu": known are locks, stacks`,
+		minimal + "beside: [host]":                                                            "only a ladder has a chain",
 		minimal + "interventions: [{name: a, workload: start, against: strat, expect: none}]": `interventions[0].against: unknown workload of the study "strat": did you mean "start"?`,
 		minimal + "interventions: [{name: a, workload: start, against: start, expect: none}]": "it is the control itself",
 		minimal + "probes: [lokcs]":                                       `did you mean "locks"?`,
@@ -251,7 +253,7 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, typ := range []reflect.Type{reflect.TypeFor[Study](), reflect.TypeFor[Workload](), reflect.TypeFor[Limits](), reflect.TypeFor[Network](), reflect.TypeFor[Variant]()} {
+	for _, typ := range []reflect.Type{reflect.TypeFor[Study](), reflect.TypeFor[Workload](), reflect.TypeFor[Limits](), reflect.TypeFor[Network](), reflect.TypeFor[Guest](), reflect.TypeFor[Variant]()} {
 		for _, key := range keysOf(typ) {
 			if !strings.Contains(string(doc), "\n| `"+key+"` |") {
 				t.Errorf("docs/studies.md has no row for %s.%s", typ.Name(), key)

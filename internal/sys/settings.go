@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settings changes settings of the whole machine below /proc/sys. What they were
-// is in File before they are changed, so that after a kill RestoreSettings can
+// Settings changes settings of the whole machine, by their sysctl names or, of
+// those below /sys, the paths of their files. What they were is in File before they are changed, so that after a kill RestoreSettings can
 // put them back.
 type Settings struct{ File string }
 
-// Set writes settings by their sysctl names. restore puts back what they were.
+// Set writes settings. restore puts back what they were.
 // Only one process of tare changes a setting at a time.
 func (s Settings) Set(values map[string]string) (restore func() error, err error) {
 	var held []*os.File
@@ -104,5 +104,8 @@ func writeSettings(values map[string]string) error {
 }
 
 func settingFile(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
 	return filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/"))
 }

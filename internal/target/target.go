@@ -75,12 +75,28 @@ type Instance interface {
 	Close() error
 }
 
+// Guested is a Driver of virtual machines.
+type Guested interface {
+	Driver
+	// Takes says why its guests cannot have what the Spec's PageReporting and
+	// Mergeable ask for, in a CannotError; nil where they can.
+	Takes(ctx context.Context, pageReporting, mergeable bool) error
+}
+
 // Teller is an Instance that is a machine with a console.
 type Teller interface {
 	Instance
 	// Tell has line called with each line of the console as it comes, from one
 	// goroutine. It is called once, before Start.
 	Tell(line func(string))
+}
+
+// Clocked is an Instance whose machine has a clock of its own.
+type Clocked interface {
+	Instance
+	// Clock is what it told of its boot by that clock, by the names of metrics; nil
+	// for nothing. It is asked when Wait has returned without an error.
+	Clock() map[string]time.Duration
 }
 
 // Phase names a moment in a trial's life.
@@ -91,14 +107,6 @@ const (
 	PhaseRequest Phase = "request" // Start was called
 	PhaseActed   Phase = "acted"   // the payload's own process acted inside the target
 	PhaseExit    Phase = "exit"    // the payload had ended, as seen from outside; a driver whose Wait goes on marks it itself
-// Clocked is an Instance whose machine has a clock of its own.
-type Clocked interface {
-	Instance
-	// Clock is what it told of its boot by that clock, by the names of metrics; nil
-	// for nothing. It is asked when Wait has returned without an error.
-	Clock() map[string]time.Duration
-}
-
 	PhaseOff     Phase = "off"     // the machine around the payload had powered off: the only phase that may follow exit
 )
 
@@ -131,6 +139,10 @@ type Spec struct {
 	Peer    []string
 	Disk    string // absolute directory inside Rootfs that must lie on a disk; "" for none. Where the target's root lies in memory, it mounts an empty disk of its own there
 	Network Network
+	// PageReporting has a virtual machine's guest tell its VMM which pages are free,
+	// and Mergeable the VMM offer the guest's memory to the host's KSM. Other targets
+	// are as they are without.
+	PageReporting, Mergeable bool
 	// Cgroup is the instance's cgroup, relative to the root of each hierarchy
 	// ("tare/<run>/<id>"), or "" where cgroups cannot be used. The caller has
 	// made it and removes it. All processes of the instance are put below it:

@@ -22,6 +22,9 @@ type Hold struct {
 	// copies are held, with their processes' ids. Its values are the trial's. Nil
 	// for none.
 	Begin func() (census func(on []target.Watch) ([]sample.Value, error), err error)
+	// Settle is called when all copies are held, before they are counted, and
+	// returns when they have come to rest, or ctx has ended. Nil for at once.
+	Settle func(ctx context.Context) error
 }
 
 // many says that the job's copies are measured as one: they come under a cgroup
@@ -153,20 +156,33 @@ func (c *replica) letGo() {
 	}
 }
 
-// count takes the census of the copies that are held. One that has ended by now
-// has failed, and then there is nothing to count.
-func (t *running) count(errs []error) ([]sample.Value, error) {
+// allHeld notes which copies have ended, and says whether none has.
+func (t *running) allHeld(errs []error) bool {
 	all := true
-	var watches []target.Watch
 	for i, c := range t.copies {
 		if errs[i] == nil {
 			errs[i] = c.ends()
 		}
 		all = all && errs[i] == nil
 	}
-	if !all || t.census == nil {
+	return all
+}
+
+// count takes the census of the copies that are held. One that has ended by now
+// has failed, and then there is nothing to count.
+func (t *running) count(ctx context.Context, errs []error) ([]sample.Value, error) {
+	if !t.allHeld(errs) || t.census == nil {
 		return nil, nil
 	}
+	if settle := t.job.Hold.Settle; settle != nil {
+		if err := settle(ctx); err != nil {
+			return nil, err
+		}
+		if !t.allHeld(errs) {
+			return nil, nil
+		}
+	}
+	var watches []target.Watch
 	for _, c := range t.copies {
 		watches = append(watches, c.instance.Watch()...)
 	}

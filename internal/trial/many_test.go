@@ -3,6 +3,7 @@ package trial_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -72,6 +73,52 @@ func TestHoldKeepsAllAlive(t *testing.T) {
 	}
 	if counted.Load() != 25 || alive.Load() != 0 || r.Values["watched"][0] != 25 || len(r.Values["ready"]) != 25 || r.Values["wall"] != nil {
 		t.Errorf("counted %d, alive %d, values %v", counted.Load(), alive.Load(), r.Values)
+	}
+}
+
+// What is held has done its work and come to rest before it is counted; one that ends
+// meanwhile is a failure, and so is a trial whose time ends.
+func TestHoldRestsBeforeTheCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		hang bool
+		rest func(ctx context.Context) error
+		want string // of the failure
+	}{
+		"rests":      {true, func(context.Context) error { return nil }, ""},
+		"too long":   {true, func(ctx context.Context) error { <-ctx.Done(); return fmt.Errorf("no rest: %w", ctx.Err()) }, "no rest: context deadline exceeded"},
+		"ends early": {false, func(context.Context) error { time.Sleep(300 * time.Millisecond); return nil }, "it ended while it was to be held"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var order []string
+			hold := &trial.Hold{
+				Begin: func() (func([]target.Watch) ([]sample.Value, error), error) {
+					return func([]target.Watch) ([]sample.Value, error) { order = append(order, "count"); return nil, nil }, nil
+				},
+				Settle: func(ctx context.Context) error { order = append(order, "rest"); return c.rest(ctx) },
+			}
+			job := trial.Job{Copies: 2, Concurrency: 1, Hold: hold, Timeout: time.Second}
+			job.Spec.Args = []string{"/bin/work", "64"}
+			r := several(t, job, func(_ int, spec target.Spec) fake.Script {
+				return fake.Script{Payload: func(ctx context.Context, spec target.Spec) (target.Exit, error) {
+					if !slices.Equal(spec.Args, []string{"/bin/work", "64", target.Mark, "-hold"}) {
+						t.Errorf("payload %q", spec.Args)
+					}
+					_, err := spec.Stdio.Stdout.WriteString(trial.Mark)
+					if !c.hang {
+						time.Sleep(100 * time.Millisecond)
+						return target.Exit{}, err
+					}
+					<-ctx.Done()
+					return target.Exit{}, errors.Join(err, ctx.Err())
+				}}
+			}, nil)
+			switch {
+			case c.want == "" && (r.Failure != nil || !slices.Equal(order, []string{"rest", "count"})):
+				t.Errorf("failure %+v, order %q", r.Failure, order)
+			case c.want != "" && (r.Failure == nil || !strings.Contains(r.Failure.Message, c.want) || slices.Contains(order, "count")):
+				t.Errorf("failure %+v, order %q; want %q", r.Failure, order, c.want)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,7 +63,7 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 	switch {
 	case job.Unmarked:
 	case job.Hold != nil:
-		spec.Args = []string{target.Mark, "-hold"}
+		spec.Args = append(slices.Clone(job.Spec.Args), target.Mark, "-hold")
 	case len(job.Spec.Args) == 0:
 		spec.Args = []string{target.Mark}
 	default:
@@ -172,12 +173,12 @@ func (c *replica) evaluate(job Job) ([]sample.Value, error) {
 		return nil, phased{"wait", fmt.Errorf("the payload ended with exit code 0 but never acted inside the target: its first output was not the mark of %s", target.Mark)}
 	}
 	values := c.general()
-	if job.Unmarked {
 	if clocked, ok := c.instance.(target.Clocked); ok {
 		for metric, d := range clocked.Clock() {
 			values = append(values, sample.Value{Metric: metric, Value: d.Seconds()})
 		}
 	}
+	if job.Unmarked {
 		values = append(values, sample.Value{Metric: "silent", Value: btof(silent)})
 	}
 	if !job.many() {

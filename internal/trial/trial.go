@@ -239,7 +239,7 @@ func (t *running) timed(ctx context.Context) error {
 			t.warnings = append(t.warnings, c.drain()...)
 		}
 	} else {
-		counted, err := t.count(errs)
+		counted, err := t.count(bounded, errs)
 		probed, probeErr = append(probed, counted...), errors.Join(probeErr, err)
 	}
 	if ctx.Err() == nil && bounded.Err() != nil {

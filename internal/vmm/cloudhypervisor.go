@@ -26,7 +26,8 @@ func cloudHypervisors(arch string) []VMM {
 func cloudHypervisorPlan(m Machine, serial string) (plan, error) {
 	p := plan{console: plug{socket: "console", dial: true}, control: plug{socket: "api", dial: true}, protocol: dialREST("/api/v1/vmm.ping")}
 	args := []string{
-		"--api-socket", "path=api", "--cpus", fmt.Sprintf("boot=%d", m.CPUs), "--memory", fmt.Sprintf("size=%dM", mebibytes(m.Memory)),
+		"--api-socket", "path=api", "--cpus", fmt.Sprintf("boot=%d", m.CPUs),
+		"--memory", fmt.Sprintf("size=%dM,mergeable=%s", mebibytes(m.Memory), onOff(m.Mergeable)),
 		"--kernel", m.Kernel.Path, "--serial", "socket=console", "--console", "off",
 	}
 	if m.Initrd != "" {
@@ -40,6 +41,9 @@ func cloudHypervisorPlan(m Machine, serial string) (plan, error) {
 			args = append(args, "--disk")
 		}
 		args = append(args, "path="+d.Path+",readonly="+onOff(d.ReadOnly))
+	}
+	if m.Reports {
+		args = append(args, "--balloon", "size=0,free_page_reporting=on")
 	}
 	parameters := []string{"console=" + serial}
 	if n := m.NIC; n != nil {

@@ -2,6 +2,7 @@ package vmm
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -34,6 +35,9 @@ func vsockPlug(name string) plug {
 // says when it is ready.
 func firecrackerPlan(m Machine) (plan, error) {
 	p := plan{console: plug{}, control: plug{socket: "api", dial: true}, protocol: dialREST("/")}
+	if m.Mergeable {
+		return p, errors.New("firecracker offers no guest's memory to KSM")
+	}
 	parameters := []string{"console=ttyS0", "reboot=k", "tare_off=reset"}
 	type object = map[string]any
 	config := object{"machine-config": object{"vcpu_count": m.CPUs, "mem_size_mib": mebibytes(m.Memory)}}
@@ -50,6 +54,9 @@ func firecrackerPlan(m Machine) (plan, error) {
 		drives = append(drives, object{"drive_id": fmt.Sprintf("disk%d", i), "path_on_host": d.Path, "is_root_device": false, "is_read_only": d.ReadOnly})
 	}
 	config["drives"] = drives
+	if m.Reports { // from Firecracker 1.14 on
+		config["balloon"] = object{"amount_mib": 0, "deflate_on_oom": false, "free_page_reporting": true}
+	}
 	if n := m.NIC; n != nil {
 		config["network-interfaces"] = []object{{"iface_id": "net0", "host_dev_name": n.Tap, "guest_mac": n.Hardware.String()}}
 		parameters = append(parameters, n.parameter())

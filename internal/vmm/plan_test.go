@@ -76,6 +76,43 @@ func TestWritableDisks(t *testing.T) {
 	}
 }
 
+// A guest's free pages come back, and its pages are merged, where the level asks for
+// it; a VMM that offers none to KSM says so.
+func TestGuestMemoryPlans(t *testing.T) {
+	wants := map[string][2]string{ // what reports, what merges; "" where it cannot
+		"qemu/microvm":       {"virtio-balloon-device,free-page-reporting=on", "microvm,acpi=on,rtc=on,mem-merge=on"},
+		"qemu/q35":           {"virtio-balloon-pci,free-page-reporting=on", "q35,mem-merge=on"},
+		"stratovirt/microvm": {"virtio-balloon-device,id=balloon0,free-page-reporting=true", ""},
+		"firecracker":        {`"free_page_reporting": true`, ""},
+		"cloud-hypervisor":   {"size=0,free_page_reporting=on", "size=64M,mergeable=on"},
+	}
+	for _, v := range slices.Concat(qemus("amd64"), stratovirts("amd64")[:1], firecrackers("amd64"), cloudHypervisors("amd64")) {
+		m := Machine{Kernel: Kernel{Path: "/kernel"}, CPUs: 1, Memory: 64 << 20}
+		holds := func(m Machine, text string) bool {
+			p, err := v.plan(m)
+			if err != nil {
+				t.Errorf("%s: %v", v.Name, err)
+			}
+			return strings.Contains(strings.Join(p.args, " ")+string(p.files["machine.json"]), text)
+		}
+		reports, merges := wants[v.Name][0], wants[v.Name][1]
+		if plain := m; holds(plain, reports) {
+			t.Errorf("%s reports free pages unasked", v.Name)
+		}
+		with := m
+		with.Reports = true
+		if !holds(with, reports) {
+			t.Errorf("%s does not hold %s", v.Name, reports)
+		}
+		m.Mergeable = true
+		if err := v.Takes(m); (err == nil) != (merges != "") {
+			t.Errorf("%s: merging: %v", v.Name, err)
+		} else if err == nil && !holds(m, merges) {
+			t.Errorf("%s does not hold %s", v.Name, merges)
+		}
+	}
+}
+
 // What the VMM is asked for is what the footprint looks for.
 func TestMappedMemory(t *testing.T) {
 	for bytes, want := range map[int64]int64{512 << 20: 512 << 20, 100<<20 + 1: 101 << 20, 1_000_000_000: 954 << 20} {

@@ -9,9 +9,9 @@ import (
 	"github.com/tarelab/tare/internal/sys"
 )
 
-// translationCache bounds TCG's memory for translated code, in MiB: by default
+// TranslationCache bounds TCG's memory for translated code, in MiB: by default
 // it takes up to 1 GiB, which would hide all else in a footprint.
-const translationCache = 64
+const TranslationCache = 64
 
 // qemuMachine is what differs between QEMU's machine types.
 type qemuMachine struct {
@@ -77,13 +77,13 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 	p := plan{console: plug{socket: "console"}, control: plug{socket: "qmp"}, protocol: dialQMP}
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-M", q.machine, "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprintf("%dM", mebibytes(m.Memory)),
+		"-M", q.machine + ",mem-merge=" + onOff(m.Mergeable), "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprintf("%dM", mebibytes(m.Memory)),
 		"-kernel", m.Kernel.Path,
 	}
 	if m.Accel == KVM {
 		args = append(args, "-accel", "kvm", "-cpu", "host")
 	} else {
-		args = append(args, "-accel", fmt.Sprintf("tcg,thread=multi,tb-size=%d", cmp.Or(mebibytes(m.Translations), translationCache)), "-cpu", q.cpu)
+		args = append(args, "-accel", fmt.Sprintf("tcg,thread=multi,tb-size=%d", cmp.Or(mebibytes(m.Translations), TranslationCache)), "-cpu", q.cpu)
 	}
 	if m.Initrd != "" {
 		args = append(args, "-initrd", m.Initrd)
@@ -100,6 +100,9 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 			device += ",romfile=" // the firmware's own boot over the network, which takes its time
 		}
 		args = append(args, "-netdev", "tap,id=net0,ifname="+n.Tap+",script=no,downscript=no", "-device", device)
+	}
+	if m.Reports {
+		args = append(args, "-device", "virtio-balloon-"+q.bus+",free-page-reporting=on")
 	}
 	if m.Agent {
 		var more []string

@@ -1,6 +1,7 @@
 package vmm
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -52,6 +53,9 @@ func stratovirts(arch string) []VMM {
 
 func (s stratovirt) plan(m Machine) (plan, error) {
 	p := plan{console: plug{socket: "console", dial: true}, control: plug{socket: "qmp", dial: true}, protocol: dialQMP}
+	if m.Mergeable {
+		return p, errors.New("stratovirt offers no guest's memory to KSM")
+	}
 	args := []string{
 		"-machine", s.machine, "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprintf("%dM", mebibytes(m.Memory)), "-kernel", m.Kernel.Path,
 		"-qmp", "unix:qmp,server,nowait",
@@ -87,6 +91,9 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 	if n := m.NIC; n != nil {
 		args = append(args, "-netdev", "tap,id=net0,ifname="+n.Tap, "-device", fmt.Sprintf("virtio-net-%s,id=nic0,netdev=net0,mac=%s%s", s.bus, n.Hardware, on()))
 		parameters = append(parameters, n.parameter())
+	}
+	if m.Reports {
+		args = append(args, "-device", "virtio-balloon-"+s.bus+",id=balloon0,free-page-reporting=true"+on())
 	}
 	if m.Agent {
 		// Its ports have no names. On microvm there is one, number 0, which only a

@@ -37,6 +37,17 @@ type Machine struct {
 	// 0 is what one small program needs. What does not fit is translated again.
 	Translations int64
 	Agent        bool // the guest has tare's agent (guest/init.c): give it a channel
+	Reports      bool // the guest says which pages are free, and the VMM gives them back; the guest needs BalloonModule
+	Mergeable    bool // the guest's memory is offered to the host's KSM
+}
+
+// BalloonModule is the guest's part of Machine.Reports.
+const BalloonModule = "virtio_balloon"
+
+// Takes says why a VMM cannot have a machine; nil where it can.
+func (v VMM) Takes(m Machine) error {
+	_, err := v.plan(m)
+	return err
 }
 
 // NIC is a link behind virtio-net, whose other end is a tap device of the network

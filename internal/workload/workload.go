@@ -53,8 +53,11 @@ type Command struct {
 	// OwnMachine says that the payload changes what belongs to the whole machine,
 	// so that it may run in a virtual one alone.
 	OwnMachine bool
-	// Hold says that the payload acts and then waits to be ended; Args is empty.
+	// Hold says that the payload acts and then waits to be ended. Args is what it
+	// does before, and ends by executing the arguments that follow; empty for nothing.
 	Hold bool
+	// Settle is how long all that are held are idle before they are counted.
+	Settle time.Duration
 	// Own says that the payload is the own command of the user's image, run without
 	// the mark; Args is empty until the image is known.
 	Own bool

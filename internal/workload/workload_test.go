@@ -66,6 +66,20 @@ func TestPrimaryMetric(t *testing.T) {
 	}
 }
 
+// An instance that is held after a load runs that first, and then what holds it.
+func TestHoldLoads(t *testing.T) {
+	job, err := Resolve("hold", map[string]string{"load": "64MiB", "settle": "2s"}, nil)
+	if err != nil || !job.Hold || job.Settle != 2*time.Second || job.Memory != 64<<20 || !slices.Contains(job.Needs, "sysbench") || job.Args[len(job.Args)-1] != "67108864" {
+		t.Errorf("%+v, %v", job, err)
+	}
+	if idle, err := Resolve("hold", nil, nil); err != nil || !idle.Hold || len(idle.Args) != 0 || idle.Settle != 0 {
+		t.Errorf("%+v, %v", idle, err)
+	}
+	if _, err := Resolve("hold", map[string]string{"load": "3MiB"}, nil); err == nil || !strings.Contains(err.Error(), "no power of two") {
+		t.Error(err)
+	}
+}
+
 func TestResolveRefuses(t *testing.T) {
 	for _, c := range []struct {
 		kind   string

@@ -71,10 +71,10 @@ func boot(t *testing.T, lab target.Lab, behaviour string) (target.Exit, string, 
 	if err == nil {
 		exit, err = inst.Wait(t.Context())
 	}
-	if cerr := inst.Close(); cerr != nil {
 	if own := inst.(target.Clocked).Clock(); err == nil && (own["guest-kernel"] != 1500*time.Millisecond || own["guest-agent"] != 1750*time.Millisecond) {
 		t.Errorf("by the guest's own clock: %v", own)
 	}
+	if cerr := inst.Close(); cerr != nil {
 		t.Errorf("close: %v", cerr)
 	}
 	close(marks)
@@ -121,9 +121,9 @@ func TestFaults(t *testing.T) {
 		"babbles":   {"no agent's"},
 		"panics":    {"the guest's kernel panicked: Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)", "No filesystem could mount root"},
 		"panics-on": {"Kernel panic - not syncing: Fatal exception", "the VMM went on after the kernel's panic"},
+		"backwards": {`the agent's clock says "2 1"`},
 		"too-much":  {"a frame of the guest's has 4294967295 bytes"},
 		"refused":   {"the guest could not run the payload: /bin/echo: Exec format error"},
-		"backwards": {`the agent's clock says "2 1"`},
 	} {
 		t.Run(behaviour, func(t *testing.T) {
 			_, _, _, err := boot(t, lab, behaviour)

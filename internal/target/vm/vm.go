@@ -129,6 +129,9 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 	if err := d.accelerated(ctx, path, g, facts.Notes); err != nil {
 		return facts, err
 	}
+	if facts.Notes[target.NoteAccel] == string(vmm.TCG) {
+		facts.Notes["translation-cache"] = fmt.Sprintf("at most %d MiB", vmm.TranslationCache)
+	}
 	err = launch.Prove(ctx, d, d.lab)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no guest ran the check's payload in time, for which the machine may be too busy: %w", err)
@@ -227,6 +230,10 @@ func (d *Driver) machine(ctx context.Context, path string, spec target.Spec, dir
 	if err := d.disk(ctx, spec, dir, &g, &m); err != nil {
 		return m, err
 	}
+	m.Reports, m.Mergeable = spec.PageReporting, spec.Mergeable
+	if m.Reports {
+		g.wanted = append(slices.Clone(g.wanted), vmm.BalloonModule)
+	}
 	if j := spec.Join; j.Tap != "" {
 		g.wanted = append(slices.Clone(g.wanted), "virtio_net")
 		m.NIC = &vmm.NIC{Tap: j.Tap, Hardware: j.Hardware, Address: j.Address, Gateway: j.Gateway}
@@ -238,6 +245,29 @@ func (d *Driver) machine(ctx context.Context, path string, spec target.Spec, dir
 		m.Append = append(m.Append, d.lab.Guest.Append)
 	}
 	return m, nil
+}
+
+// Takes implements target.Guested.
+func (d *Driver) Takes(ctx context.Context, pageReporting, mergeable bool) error {
+	g, err := d.home.kernelFor(ctx, d)
+	if err != nil {
+		return err
+	}
+	err = d.vmm.Takes(vmm.Machine{Kernel: g.kernel, CPUs: 1, Memory: defaultMemory, Reports: pageReporting, Mergeable: mergeable})
+	if err != nil {
+		return d.cannot("", "%v", err)
+	}
+	if !pageReporting || g.modules == "" { // without modules, all is taken to be built in
+		return nil
+	}
+	_, missing, err := vmm.Modules(ctx, g.modules, []string{vmm.BalloonModule})
+	if err != nil {
+		return target.Labf("%w", err)
+	}
+	if len(missing) > 0 {
+		return d.cannot("give another --kernel", "the guest's kernel %s has no %s, so it reports no free pages", g.kernel.Version, vmm.BalloonModule)
+	}
+	return nil
 }
 
 // disk gives the guest an empty disk where the payload's files must lie on one.

@@ -1,0 +1,163 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/study"
+)
+
+// The workloads whose trials are held and counted: after their boot, and after a
+// load that has given its memory back.
+const (
+	footprintWorkload = "footprint"
+	loadedWorkload    = "footprint-load"
+)
+
+// heldMetrics are what is told of an instance that is held; factorMetric is the one
+// that a level's effect is judged by.
+var heldMetrics = []string{"payload-rss", factorMetric, "guest-resident", "vmm-overhead", "mapped", "dirty"}
+
+const factorMetric = "payload-pss"
+
+// VMMHeld is what one instance weighs that is held.
+type VMMHeld struct {
+	Target string              `json:"target"`
+	Level  string              `json:"level,omitempty"` // of limits, by name
+	Loaded bool                `json:"loaded"`          // after its load, else after its boot
+	Here   map[string]Estimate `json:"here"`            // medians by metric, bytes for each instance
+}
+
+// VMMFactor is what a level that gives something to guests changes, beside the
+// level that differs from it in nothing else.
+type VMMFactor struct {
+	Target string `json:"target"`
+	What   string `json:"what"` // "free page reporting", "KSM"
+	Level  string `json:"level"`
+	Base   string `json:"base"`
+	Loaded bool   `json:"loaded"`
+	Effect Effect `json:"effect"` // of the memory, shared pages in proportion: Level by Base, within blocks
+}
+
+// heldCells are the cells of the footprints, idle before loaded.
+func (s vmmStudy) heldCells() []study.Cell {
+	var out []study.Cell
+	for _, workload := range []string{footprintWorkload, loadedWorkload} {
+		for _, c := range s.in.Cells {
+			if c.Workload == workload && !c.AA && s.in.Data.cells[c.ID] != nil {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+func (s vmmStudy) held() []VMMHeld {
+	var out []VMMHeld
+	for _, c := range s.heldCells() {
+		h := VMMHeld{Target: c.Target, Level: c.Environment, Loaded: c.Workload == loadedWorkload, Here: map[string]Estimate{}}
+		for _, m := range heldMetrics {
+			if e, ok := s.estimate(s.in.Data.cells[c.ID].series(m), "held", c.ID, m); ok {
+				h.Here[m] = e
+			}
+		}
+		if len(h.Here) > 0 {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// factors set each level that gives something to guests against the level without
+// it, by the rules of the run's tables: Holm over all of them, both levels' noise
+// and refusal.
+func (s vmmStudy) factors() []VMMFactor {
+	var out []VMMFactor
+	var found []*compared
+	var p []float64
+	var rule []rules
+	cells := s.heldCells()
+	for _, c := range cells {
+		i := slices.IndexFunc(cells, func(b study.Cell) bool { return isBase(b, c) })
+		if i < 0 || !virtual(c.Target) {
+			continue
+		}
+		base := cells[i]
+		e := compare(s.in.Data.cells[c.ID].series(factorMetric), s.in.Data.cells[base.ID].series(factorMetric), source(s.in.Seed, "factor", c.ID, base.ID))
+		if e.effect.Blocks == 0 || e.effect.Ratio <= 0 {
+			continue
+		}
+		of, to := s.groupTable(c.Group, factorMetric), s.groupTable(base.Group, factorMetric)
+		out = append(out, VMMFactor{Target: c.Target, What: given(c.Limits.Guest), Level: c.Environment, Base: base.Environment, Loaded: c.Workload == loadedWorkload})
+		found, p = append(found, e), append(p, e.effect.P)
+		rule = append(rule, rules{alpha: s.in.Alpha, margin: s.in.Margin, noise: math.Log1p(max(of.Noise, to.Noise)), refused: firstOf(of.Refused, to.Refused)})
+	}
+	for i, adjusted := range Holm(p) {
+		found[i].effect.PAdjusted, rule[i].cells = adjusted, len(found)
+		rule[i].judge(found[i])
+		out[i].Effect = *found[i].effect
+	}
+	return out
+}
+
+// isBase reports whether a cell differs from another in what it gives to guests
+// alone, and gives nothing.
+func isBase(base, c study.Cell) bool {
+	if base.Target != c.Target || base.Workload != c.Workload || base.Copies != c.Copies || base.Limits.Guest != nil || c.Limits.Guest == nil {
+		return false
+	}
+	a, b := base.Limits, c.Limits
+	a.Name, b.Name, b.Guest = "", "", nil
+	return reflect.DeepEqual(a, b)
+}
+
+// given names what guests get.
+func given(g *study.Guest) string {
+	var parts []string
+	if g.PageReporting {
+		parts = append(parts, "free page reporting")
+	}
+	if g.KSM {
+		parts = append(parts, "KSM")
+	}
+	return strings.Join(parts, " and ")
+}
+
+// heldFindings say what a VMM holds beside its guest's memory, and what a level
+// changes.
+func heldFindings(c *VMMClaims) []string {
+	var out []string
+	atLevel := func(name string) string {
+		if !c.Levels() {
+			return ""
+		}
+		return " at the level " + name
+	}
+	told := map[string]bool{}
+	for _, h := range c.Held {
+		beside, ok := h.Here["vmm-overhead"]
+		if !ok || h.Loaded || told[h.Target] {
+			continue // the first level stands for the others, which the table has
+		}
+		told[h.Target] = true
+		guest := h.Here["guest-resident"]
+		out = append(out, fmt.Sprintf("memory after boot%s: %s holds %.1f MiB%s beside %.1f MiB%s of its guest's memory.", atLevel(h.Level), c.under(h.Target),
+			beside.Value/(1<<20), span(beside, "%.1f", 1./(1<<20)), guest.Value/(1<<20), span(guest, "%.1f", 1./(1<<20))))
+	}
+	for _, f := range c.Factors {
+		when := "after boot"
+		if f.Loaded {
+			when = "after the load"
+		}
+		out = append(out, fmt.Sprintf("%s, memory %s: %s.", f.What, when, toldEffect(f.Effect, c.under(f.Target)+atLevel(f.Level), "the same"+atLevel(f.Base))))
+	}
+	return out
+}
+
+// Levels reports whether instances were held at more than one level.
+func (c *VMMClaims) Levels() bool {
+	return slices.ContainsFunc(c.Held, func(h VMMHeld) bool { return h.Level != c.Held[0].Level })
+}

@@ -1,0 +1,71 @@
+package lab
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/schedule"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/trial"
+)
+
+// guestOf is what a cell's level gives to guests.
+func guestOf(c study.Cell) study.Guest {
+	if c.Limits.Guest == nil {
+		return study.Guest{}
+	}
+	return *c.Limits.Guest
+}
+
+// fitGuests leaves out the cells whose guests cannot have what their level asks
+// for, each with the reason.
+func (p *Plan) fitGuests(ctx context.Context, cells []study.Cell) ([]study.Cell, error) {
+	var kept []study.Cell
+	for _, c := range cells {
+		err := p.cannotGive(ctx, c)
+		var cannot *target.CannotError
+		switch {
+		case err == nil:
+			kept = append(kept, c)
+		case errors.As(err, &cannot):
+			p.Manifest.LeftOut[c.ID] = err.Error()
+		default:
+			return nil, err
+		}
+	}
+	return kept, nil
+}
+
+// cannotGive says why a cell's guest cannot have what its level asks for.
+func (p *Plan) cannotGive(ctx context.Context, c study.Cell) error {
+	d, guested := p.drivers[c.Target].(target.Guested)
+	g := guestOf(c)
+	if !guested || g == (study.Guest{}) {
+		return nil
+	}
+	if lacks := sys.KSMLacks(); g.KSM && lacks != "" {
+		return &target.CannotError{Target: c.Target, Lacks: lacks}
+	}
+	return d.Takes(ctx, g.PageReporting, g.KSM)
+}
+
+// merges says that a cell's guests are merged: others have no memory for KSM.
+func (p *Plan) merges(c study.Cell) bool {
+	_, guested := p.drivers[c.Target].(target.Guested)
+	return guested && guestOf(c).KSM
+}
+
+// make makes a trial, with the machine's KSM on where its guests are to be merged.
+func (l *Lab) make(ctx context.Context, runner *trial.Runner, p *Plan, t schedule.Trial) (record sample.Record, err error) {
+	if p.merges(p.Manifest.Cells[t.Cell]) {
+		restore, err := l.Target.Sysctl(sys.KSMSettings())
+		if err != nil {
+			return record, err
+		}
+		defer func() { err = errors.Join(err, restore()) }()
+	}
+	return runner.Run(ctx, l.job(p, t))
+}

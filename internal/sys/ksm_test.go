@@ -1,0 +1,69 @@
+package sys
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// KSM has done its work when it has looked at all memory often enough; one that
+// looks at nothing is told when the time is over.
+func TestAwaitScans(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "full_scans")
+	write := func(n int) {
+		next := file + ".new"
+		if err := os.WriteFile(next, []byte(strconv.Itoa(n)+"\n"), 0o600); err != nil {
+			t.Error(err)
+		}
+		if err := os.Rename(next, file); err != nil {
+			t.Error(err)
+		}
+	}
+	write(7)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := awaitScans(ctx, file); err == nil || !strings.Contains(err.Error(), "looked at all pages 0 times of 3") {
+		t.Errorf("it stood still: %v", err)
+	}
+	go func() {
+		for n := 8; n <= 7+ksmScans; n++ {
+			time.Sleep(70 * time.Millisecond)
+			write(n)
+		}
+	}()
+	if err := awaitScans(t.Context(), file); err != nil {
+		t.Error(err)
+	}
+	if n, err := ReadNumber(file); err != nil || n < 7+ksmScans {
+		t.Errorf("it came back after scan %v, %v", n, err)
+	}
+	if err := awaitScans(t.Context(), file+".none"); err == nil {
+		t.Error("a kernel without KSM was waited for")
+	}
+}
+
+// A setting below /sys is named by its file.
+func TestSettingsByFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "run")
+	if err := os.WriteFile(file, []byte("0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	restore, err := Settings{filepath.Join(dir, "settings")}.Set(map[string]string{file: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text)[:1] != "1" {
+		t.Errorf("it is %q, %v", text, err)
+	}
+	if err := restore(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text)[:1] != "0" {
+		t.Errorf("put back is %q, %v", text, err)
+	}
+}
