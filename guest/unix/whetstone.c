@@ -289,6 +289,9 @@ double whetstone_value(struct run *r, double seconds)
 {
 	double once = sum(wall) / wall_all; /* of the window without what section 1 repeats */
 	memcpy(r->out.section, cpu, sizeof cpu);
-	r->out.cpu_value = (double)r->out.count * 10 / sum(cpu);
+	/* Where the clock of CPU time only ticks, and ticks were lost (an emulated
+	 * machine on a busy host), it may have stood still: then there is no value. */
+	double used = sum(cpu);
+	r->out.cpu_value = used > 0 ? (double)r->out.count * 10 / used : 0;
 	return r->out.within * 10 / (seconds * once);
 }

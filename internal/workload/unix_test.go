@@ -67,6 +67,23 @@ func TestUnixParse(t *testing.T) {
 	}
 }
 
+// A copy over whose window the machine's clock of CPU time stood still has a score
+// by wall time alone.
+func TestUnixParseWithoutCPUTime(t *testing.T) {
+	w, err := ByKind("unix-whetstone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := strings.NewReplacer("syscall", "whetstone", "lps", "MWIPS").Replace(unixGood)
+	values, err := w.Parse([]byte(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := byName(t, values); got[UnixScore] == 0 || got[UnixCPUScore] != 0 {
+		t.Errorf("scores by wall time %v and by CPU time %v", got[UnixScore], got[UnixCPUScore])
+	}
+}
+
 func TestUnixWindow(t *testing.T) {
 	lines := []unixLine{{Start: 100, First: 101, End: 1100}, {Start: 90, First: 120, End: 1090}, {Start: 90, First: 95, End: 1080}}
 	start, end, overlap := window(lines)
