@@ -13,7 +13,8 @@
  *     cgroup   mkdir join leave rmdir, where ATTACH is procs; with into, a child
  *              is born in the group by clone3 and ends there; with none nothing
  *              joins. V is v1 or v2, CONTROLLERS a comma list of v1
- *              hierarchies or of v2 controllers to hand down, all, or none.
+ *              hierarchies or of v2 controllers to hand down, all, or none;
+ *              what is not handed down yet is so until the end.
  *              pool: one group a task, made before, joined and left again.
  *              favordynmods: the v2 tree is remounted so, and back at the end; it is
  *              the whole machine's, which must be a guest of tare's own.
@@ -172,23 +173,47 @@ static void mount_tree(int v2, const char *options, const char *path) {
 	trees++;
 }
 
-/* hand_down gives the groups below base the controllers of a v2 tree. */
-static void hand_down(const char *controllers, const char *home, const char *base) {
-	char have[512] = "", *at = have, *name;
-	int fd = open_at(base, "cgroup.controllers", O_RDONLY);
+static char lent[512]; /* what home hands down for churn alone, as "-memory -pids" */
 
-	if (fd < 0 || read(fd, have, sizeof have - 1) < 0)
-		die("read %s/cgroup.controllers", base);
-	close(fd);
-	(void)home;
+/* hand_down gives the groups below base controllers of a v2 tree: home must hand
+ * them down to base, which the root of a tree may, and a group with processes in
+ * it may not. */
+static void hand_down(const char *controllers, const char *home, const char *base) {
+	char have[512] = "", on[512] = "", *at = have, *name;
+	int fd = open_at(home, "cgroup.controllers", O_RDONLY), sub = open_at(home, "cgroup.subtree_control", O_RDONLY), given = 0;
+
+	if (!strcmp(controllers, "none"))
+		return;
+	if (fd < 0 || read(fd, have, sizeof have - 1) < 0 || sub < 0 || read(sub, on, sizeof on - 1) < 0)
+		die("controllers of %s", home);
+	close(fd), close(sub);
+	for (char *c = on; *c; c++)
+		*c = *c == ' ' || *c == '\n' ? ',' : *c;
 	while ((name = strsep(&at, " \n"))) {
-		char on[128];
+		char plus[128];
 
 		if (!*name || !(listed(controllers, name) || !strcmp(controllers, "all")))
 			continue;
-		snprintf(on, sizeof on, "+%s", name);
-		put(base, "cgroup.subtree_control", on);
+		snprintf(plus, sizeof plus, "+%s", name);
+		if (!listed(on, name)) {
+			put(home, "cgroup.subtree_control", plus);
+			snprintf(lent + strlen(lent), sizeof lent - strlen(lent), "-%s ", name);
+		}
+		put(base, "cgroup.subtree_control", plus);
+		given++;
 	}
+	errno = ENOENT;
+	if (!given)
+		die("the group that churn runs in has no controller %s to hand down", controllers);
+}
+
+/* take_back ends what was handed down for churn alone. */
+static void take_back(void) {
+	int fd = *lent ? open_at(tree[0].home, "cgroup.subtree_control", O_WRONLY) : -1;
+
+	if (*lent && (fd < 0 || write(fd, lent, strlen(lent)) < 0))
+		fprintf(stderr, "churn: the groups below %s keep %s: %s\n", tree[0].home, lent, strerror(errno));
+	close(fd);
 }
 
 static void remove_bases(void) {
@@ -259,6 +284,7 @@ static void cgroup_begin(char **a, int n) {
 	if (attach == INTO && !v2)
 		errno = EINVAL, die("clone3 knows cgroups of version 2 alone");
 	find_trees(v2, a[2]);
+	atexit(take_back);
 	for (int t = 0; t < trees; t++) {
 		if (mkdir(tree[t].base, 0755))
 			die("%s", tree[t].base);

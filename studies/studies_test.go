@@ -114,6 +114,52 @@ func TestPublishedVariantIsUnixBench(t *testing.T) {
 	}
 }
 
+// An intervention says what it tests and what a user would change, and the page
+// knows the noise floor: in each variant that has blocks enough for a verdict the
+// control stands twice, watched, too, where a verdict hangs on a wait.
+func TestInterventionsHaveAdviceAndATwin(t *testing.T) {
+	found := 0
+	for _, name := range Names() {
+		data, err := Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := study.Parse(name+".yaml", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := []study.Study{s}
+		for v := range s.Variants {
+			varied, err := s.Vary(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, varied)
+		}
+		for _, s := range all {
+			twins := map[string]int{}
+			cells, _ := s.Expand(s.Targets)
+			for _, c := range cells {
+				if c.AA {
+					twins[c.Probe]++
+				}
+			}
+			for _, v := range s.Interventions {
+				found++
+				if v.Why == "" || v.Advice == "" {
+					t.Errorf("%s: %s has no cause or no advice", name, v.Name)
+				}
+				if s.Blocks >= 6 && (twins[""] == 0 || v.Wait != "" && twins[study.ProbeLocks] == 0) {
+					t.Errorf("%s (variant %q): %s is judged without a noise floor", name, s.Taken, v.Name)
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no study has interventions")
+	}
+}
+
 func TestReadUnknown(t *testing.T) {
 	if _, err := Read("surveys"); err == nil || !strings.Contains(err.Error(), `did you mean "survey"?`) {
 		t.Error(err)

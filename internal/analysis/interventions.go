@@ -21,6 +21,7 @@ const (
 	CauseNotShown  CauseVerdict = "not shown"   // the blocks leave it open, or the times changed and the wait did not
 	CauseRefuted   CauseVerdict = "refuted"     // no effect beyond the margin is shown, or one in the other direction
 	CauseNoVerdict CauseVerdict = "no verdict"  // the machine was too noisy for a claim
+	CauseCannot    CauseVerdict = "cannot here" // this machine lacks what the arm takes
 )
 
 // Cause is one intervention and what it did.
@@ -37,11 +38,17 @@ type Cause struct {
 	Watched *Effect `json:"watched,omitempty"`
 	// FewCopies: a trial's p99 is of fewer than 100 starts, and so left out.
 	FewCopies bool `json:"fewCopies,omitempty"`
+	// Noise is the noise floor of the starts, and WatchedNoise that of the wait, by
+	// the A/A twins of both places, as a ratio-1; 0 where it is not known.
+	Noise        float64 `json:"noise,omitempty"`
+	WatchedNoise float64 `json:"watchedNoise,omitempty"`
 }
 
-// Causes are the interventions of a study, those that help most first. tables are
-// the run's own (Analyze): their noise floors and refusals hold for causes, too.
-func Causes(in Input, tables []Table, st study.Study, records []sample.Record) []Cause {
+// Causes are the interventions of a study, ranked by what their intervals show to
+// be gained at least; those that cost most stand last. tables are the run's own
+// (Analyze): their noise floors and refusals hold for causes, too. lacks says why
+// targets that this machine cannot have were left out, by name.
+func Causes(in Input, tables []Table, st study.Study, records []sample.Record, lacks map[string]string) []Cause {
 	in = in.defaults()
 	p99 := p99ByBlock(records)
 	all := make([]Cause, len(st.Interventions))
@@ -54,17 +61,28 @@ func Causes(in Input, tables []Table, st study.Study, records []sample.Record) [
 	judgeTogether(starts)
 	judgeTogether(watched)
 	for i := range all {
+		if why := cmp.Or(lacks[all[i].Target], lacks[all[i].Against]); why != "" {
+			all[i].Verdict, all[i].Because = CauseCannot, why
+			continue
+		}
 		all[i].Verdict, all[i].Because = all[i].judge(in.Alpha)
+		all[i].Noise, all[i].WatchedNoise = starts[i].noise(), watched[i].noise()
 	}
 	slices.SortStableFunc(all, func(a, b Cause) int { return cmp.Compare(b.gain(), a.gain()) })
 	return all
 }
 
+// gain is what an intervention makes of the starts by that end of its interval
+// which is nearer to no change; 1 where none is shown.
 func (c Cause) gain() float64 {
-	if c.Starts == nil {
-		return 0
+	switch e := c.Starts; {
+	case e == nil || e.Verdict != Differs:
+		return 1
+	case e.Ratio > 1:
+		return e.Interval.Low
+	default:
+		return e.Interval.High
 	}
-	return c.Starts.Ratio
 }
 
 // base is the control's cell at the largest concurrency of its workloads.
@@ -75,6 +93,14 @@ func (in Input) base(probe string) (base study.Cell) {
 		}
 	}
 	return base
+}
+
+// counterpart is the cell that an intervention's is compared with.
+func (in Input) counterpart(v study.Intervention, control, probe string) study.Cell {
+	if v.Against == "" {
+		return in.base(probe)
+	}
+	return in.arm(study.Intervention{Target: v.Against, Concurrency: v.Concurrency}, control, probe)
 }
 
 // arm is an intervention's cell.
@@ -120,7 +146,7 @@ func (in Input) contrast(tables []Table, of, to place, rng *rand.Rand) *contrast
 // judgeTogether judges a family of contrasts with Holm's correction; nil ones are
 // none.
 func judgeTogether(all []*contrast) {
-	all = slices.DeleteFunc(all, func(c *contrast) bool { return c == nil })
+	all = slices.DeleteFunc(slices.Clone(all), func(c *contrast) bool { return c == nil })
 	p := make([]float64, len(all))
 	for i, c := range all {
 		p[i] = c.effect.P
@@ -142,7 +168,7 @@ func (in Input) cause(c *Cause, tables []Table, control string, p99 map[string]b
 		c.Starts, c.Watched = starts.of(), watched.of()
 		return starts, watched
 	}
-	arm, base := in.arm(v, control, ""), in.base("")
+	arm, base := in.arm(v, control, ""), in.counterpart(v, control, "")
 	// The same number of starts: their rates are as the inverse of the times.
 	starts = in.contrast(tables, place{base, elapsed}, place{arm, elapsed}, rng)
 	if e := compare(p99[arm.ID], p99[base.ID], rng).effect; e.Blocks > 0 {
@@ -151,7 +177,7 @@ func (in Input) cause(c *Cause, tables []Table, control string, p99 map[string]b
 		c.FewCopies = true
 	}
 	if v.Wait != "" {
-		watched = in.contrast(tables, place{in.arm(v, control, study.ProbeLocks), v.Wait}, place{in.base(study.ProbeLocks), v.Wait}, rng)
+		watched = in.contrast(tables, place{in.arm(v, control, study.ProbeLocks), v.Wait}, place{in.counterpart(v, control, study.ProbeLocks), v.Wait}, rng)
 	}
 	c.Starts, c.Watched = starts.of(), watched.of()
 	return starts, watched
@@ -163,6 +189,14 @@ func (c *contrast) of() *Effect {
 		return nil
 	}
 	return c.effect
+}
+
+// noise is the noise floor that it was judged by, as a ratio-1.
+func (c *contrast) noise() float64 {
+	if c == nil {
+		return 0
+	}
+	return atRatio(c.rule.noise)
 }
 
 // work is a workload in an intervention's target: by the rate that is its primary

@@ -52,7 +52,7 @@ func causesAmong(t *testing.T, tables []Table, times, blocks int, expect study.E
 	for range times {
 		st.Interventions = append(st.Interventions, study.Intervention{Name: "it", Target: "arm", Expect: expect, Wait: wait})
 	}
-	all := Causes(in, tables, st, records)
+	all := Causes(in, tables, st, records, nil)
 	if len(all) != times {
 		t.Fatalf("%d causes", len(all))
 	}
@@ -136,10 +136,69 @@ func TestEffectsOfACause(t *testing.T) {
 	}
 }
 
+// What is surely gained ranks before what may be more and is less sure; what costs
+// most stands last, behind what is not shown.
+func TestCausesAreRankedByTheirIntervals(t *testing.T) {
+	in := Input{Margin: 0.05, Seed: 1}
+	arms := map[string]func(b int) float64{
+		"control": func(int) float64 { return 1 },
+		"sure":    func(b int) float64 { return 0.5 + 0.001*float64(b) },
+		"wide":    func(b int) float64 { return 0.2 + 0.06*float64(b) }, // its median is better
+		"same":    func(b int) float64 { return 1 + 0.001*float64(b) },
+		"worse":   func(b int) float64 { return 2 + 0.001*float64(b) },
+		"worst":   func(b int) float64 { return 3 + 0.001*float64(b) },
+	}
+	names := []string{"worst", "wide", "same", "worse", "sure"}
+	for _, name := range append([]string{"control"}, names...) {
+		in.Cells = append(in.Cells, study.Cell{ID: name, Target: name, Control: name == "control", Concurrency: 32})
+	}
+	in.Data = NewData(in.Cells, 8*len(in.Cells))
+	for b := range 8 {
+		for name, took := range arms {
+			in.Data.Add(&sample.Record{Block: b, Cell: name, Values: map[string][]float64{elapsed: {took(b)}}})
+		}
+	}
+	st := study.Study{Control: "control"}
+	for _, name := range append(names, "absent") {
+		st.Interventions = append(st.Interventions, study.Intervention{Name: name, Target: name, Expect: study.ExpectFaster})
+	}
+	var got []string
+	for _, c := range Causes(in, []Table{{Metric: sample.Metric{Name: elapsed}, Noise: 0.03}}, st, nil, map[string]string{"absent": "no such thing"}) {
+		got = append(got, c.Name)
+		if cannot := c.Verdict == CauseCannot; cannot != (c.Name == "absent") || cannot && c.Because != "no such thing" {
+			t.Errorf("%s: %s (%s)", c.Name, c.Verdict, c.Because)
+		}
+		if c.Starts != nil && math.Abs(c.Noise-0.03) > 1e-9 {
+			t.Errorf("%s: noise floor %g", c.Name, c.Noise)
+		}
+	}
+	if want := "sure wide same absent worse worst"; strings.Join(got, " ") != want {
+		t.Errorf("ranked %q, want %q", got, want)
+	}
+}
+
+// An arm may have a control of its own.
+func TestCausesAgainstAnotherTarget(t *testing.T) {
+	in := Input{Margin: 0.05, Seed: 1}
+	for _, target := range []string{"native", "docker", "docker/quiet"} {
+		in.Cells = append(in.Cells, study.Cell{ID: target, Target: target, Control: target == "native", Concurrency: 16})
+	}
+	in.Data = NewData(in.Cells, 24)
+	for b := range 8 {
+		for name, took := range map[string]float64{"native": 1, "docker": 4, "docker/quiet": 2} {
+			in.Data.Add(&sample.Record{Block: b, Cell: name, Values: map[string][]float64{elapsed: {took * (1 + float64(b)/1000)}}})
+		}
+	}
+	st := study.Study{Control: "native", Interventions: []study.Intervention{{Name: "it", Target: "docker/quiet", Against: "docker", Concurrency: 16, Expect: study.ExpectFaster}}}
+	if c := Causes(in, nil, st, nil, nil)[0]; c.Verdict != CauseShown || math.Abs(c.Starts.Ratio-2) > 1e-9 {
+		t.Errorf("%+v, %+v", c, c.Starts)
+	}
+}
+
 // TestCausesThatWereNotMeasured get no verdict, and no number.
 func TestCausesThatWereNotMeasured(t *testing.T) {
 	st := study.Study{Control: "native", Interventions: []study.Intervention{{Name: "it", Target: "absent", Expect: study.ExpectFaster}}}
-	c := Causes(Input{}, nil, st, nil)
+	c := Causes(Input{}, nil, st, nil, nil)
 	if len(c) != 1 || c[0].Verdict != CauseNotShown || c[0].Starts != nil || c[0].P99 != nil || c[0].Watched != nil {
 		t.Errorf("%+v", c)
 	}
@@ -168,7 +227,7 @@ func TestCausesOfWork(t *testing.T) {
 		{"favoured", "moved", study.ExpectNone, 3, CauseRefuted}, {"favoured", "favoured", study.ExpectNone, 1, CauseShown},
 	} {
 		st := study.Study{Control: "vm", Interventions: []study.Intervention{{Name: "it", Workload: test.arm, Against: test.against, Expect: test.expect}}}
-		c := Causes(in, nil, st, nil)[0]
+		c := Causes(in, nil, st, nil, nil)[0]
 		if c.Verdict != test.want || c.Starts == nil || math.Abs(c.Starts.Ratio-test.ratio) > 1e-9 {
 			t.Errorf("%+v: %s (%s), %+v", test, c.Verdict, c.Because, c.Starts)
 		}

@@ -42,7 +42,7 @@ const mostOverhead = 0.05
 func WaitsOf(in Input, profiles map[string]profile.Profile, trials map[string]int) (all []Waits, warnings []string) {
 	in = in.defaults()
 	for _, c := range in.Cells {
-		if c.Probe == "" || trials[c.ID] == 0 {
+		if c.Probe == "" || c.AA || trials[c.ID] == 0 {
 			continue
 		}
 		w := waitsOf(c.Probe, c.Target, profiles[c.ID])

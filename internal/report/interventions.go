@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // causesSection is the ranked advice.
@@ -15,19 +16,22 @@ func causesSection(all []analysis.Cause) section {
 		rate = "cycles a second"
 	}
 	s := section{ID: "advice", Title: "Advice for this machine", Alone: true, Note: causesNote}
-	effects := shownGrid{Title: "What each intervention did", Head: []string{"intervention", rate, "95 %", "verdict", "p99 of a start", "95 %", "its wait", "95 %"}}
-	advice := shownGrid{Title: "What to change, the most effective first", Words: true, Head: []string{"change", "effect", "how"}}
+	effects := shownGrid{Title: "What each intervention did", Head: []string{"intervention", rate, "95 %", "noise floor", "verdict", "p99 of a start", "95 %", "its wait", "95 %", "noise floor"}}
+	advice := shownGrid{Title: "What to change, the most that is surely gained first", Words: true, Head: []string{"change", "effect", "how"}}
 	why := shownGrid{Title: "Predicted, and seen", Words: true, Head: []string{"intervention", "predicted", "verdict", "because", "the cause"}}
 	for _, c := range all {
 		starts, p99, wait := causeRatio(c.Starts), causeRatio(c.P99), causeRatio(c.Watched)
-		effects.Rows = append(effects.Rows, []string{c.Name, starts.Value, starts.interval(), string(c.Verdict), p99.Value, p99.interval(), wait.Value, wait.interval()})
+		effects.Rows = append(effects.Rows, []string{c.Name, starts.Value, starts.interval(), floor(c.Noise), string(c.Verdict), p99.Value, p99.interval(), wait.Value, wait.interval(), floor(c.WatchedNoise)})
 		why.Rows = append(why.Rows, []string{c.Name, string(c.Expect), string(c.Verdict), c.Because, c.Why})
 		if helps(c) {
 			advice.Rows = append(advice.Rows, []string{c.Name, starts.Value + " " + starts.interval(), c.Advice})
 			s.Findings = append(s.Findings, fmt.Sprintf("%s: %s %s %s; %s (%s).", c.Name, rate, starts.Value, starts.interval(), c.Verdict, c.Because))
 		}
+	}
+	for _, c := range slices.Backward(all) { // the ranking ends with what costs most
 		if avoid(c) {
-			advice.Rows = append(advice.Rows, []string{"avoid: " + c.Name, starts.Value + " " + starts.interval(), "what is there already is faster"})
+			starts := causeRatio(c.Starts)
+			advice.Rows = append(advice.Rows, []string{"avoid: " + c.Name, starts.Value + " " + starts.interval(), instead(c)})
 		}
 	}
 	if !slices.ContainsFunc(all, helps) {
@@ -52,13 +56,30 @@ func noVerdicts(all []analysis.Cause) string {
 	return fmt.Sprintf("; there is no verdict on %d of %d: %s", len(silent), len(all), silent[0].Because)
 }
 
-const causesNote = `Ratios to the control, within each block: ×1.8 starts a second is 1.8 times as many. A cause is shown when the starts differ as predicted, by the rules of every table (interval, p-value adjusted for all interventions, margin, noise floor), and so does the time that was waited for its lock; refuted when no effect beyond the margin is shown, or one in the other direction; else not shown, and without a verdict where the machine was too noisy. Advice is what is shown to change the starts, whatever its cause. Effects are of tare's native launcher, which does what a runtime does and nothing else: an engine that does more besides gains a smaller share.`
+const causesNote = `Ratios to the control, within each block: ×1.8 starts a second is 1.8 times as many. A cause is shown when the starts differ as predicted, by the rules of every table (interval, p-value adjusted for all interventions, margin, noise floor), and so does the time that was waited for its lock; refuted when the starts are equivalent, or differ in the other direction; else not shown, and without a verdict where the machine was too noisy. A noise floor is how much the control differs from its own twin. Advice is what is shown to change the starts, whatever its cause, ranked by the end of the interval that is nearer to no change. Effects are those of the targets measured here: what does more besides in a start gains a smaller share.`
 
 // helps reports whether a change is to be advised: starts are shown to be faster.
 func helps(c analysis.Cause) bool { return differs(c) && c.Starts.Ratio > 1 }
 
 // avoid reports whether a change is to be warned of.
 func avoid(c analysis.Cause) bool { return differs(c) && c.Starts.Ratio < 1 }
+
+// instead is what to do where a change is warned of: what puts a cause in has
+// advice against it, what was meant to take one away has not.
+func instead(c analysis.Cause) string {
+	if c.Expect == study.ExpectSlower {
+		return c.Advice
+	}
+	return "what is there already is faster"
+}
+
+// floor shows a noise floor.
+func floor(noise float64) string {
+	if noise == 0 {
+		return missing
+	}
+	return percent(noise)
+}
 
 func differs(c analysis.Cause) bool { return c.Starts != nil && c.Starts.Verdict == analysis.Differs }
 

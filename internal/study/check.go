@@ -374,11 +374,15 @@ func (c *checker) interventions(s Study) {
 		if v.Target != "" {
 			c.known(at+".target", "target of the study", v.Target, targets)
 		}
-		if v.Workload+v.Against != "" {
+		switch {
+		case v.Workload != "":
 			c.known(at+".workload", "workload of the study", v.Workload, names)
 			c.known(at+".against", "workload of the study", v.Against, names)
+		case v.Against != "":
+			c.known(at+".against", "target of the study", v.Against, targets)
 		}
-		if (v.Target == "" || v.Target == s.Control) && v.Concurrency == 0 && v.Workload == v.Against {
+		arm, against := or(v.Target, s.Control), or(v.Against, s.Control)
+		if v.Workload != "" && v.Workload == v.Against || v.Workload == "" && arm == against && (v.Concurrency == 0 || v.Against != "") {
 			c.fail(at, "it is the control itself: name a target, a concurrency, or two workloads")
 		}
 		c.known(at+".expect", "expectation", string(v.Expect), []string{string(ExpectFaster), string(ExpectSlower), string(ExpectNone)})

@@ -145,11 +145,12 @@ func (s Study) group(targets []string, w Workload, cell Cell) []Cell {
 	return cells
 }
 
-// watched are the twins of a group's cells that a probe watches.
+// watched are the twins of a group's cells that a probe watches. The control's A/A
+// twin has one where claims are made of the waits themselves.
 func (s Study) watched(group []Cell, probe string) []Cell {
 	var cells []Cell
 	for _, c := range group {
-		if c.AA {
+		if c.AA && !s.judgesWaits() {
 			continue
 		}
 		c.Probe, c.Unwatched = probe, c.ID
@@ -161,6 +162,11 @@ func (s Study) watched(group []Cell, probe string) []Cell {
 		cells = append(cells, c)
 	}
 	return cells
+}
+
+// judgesWaits says whether a verdict hangs on what the lock probe sees.
+func (s Study) judgesWaits() bool {
+	return slices.ContainsFunc(s.Interventions, func(v Intervention) bool { return v.Wait != "" })
 }
 
 // suffix names the levels of limits and copies in a cell's id: "+cpus=2+x4",

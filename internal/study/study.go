@@ -108,7 +108,8 @@ type Intervention struct {
 	// Concurrency is the arm's; default the study's.
 	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
 	// Workload is the arm's where it is not its target that differs but what runs
-	// there, and Against the workload that it is compared with.
+	// there, and Against the workload that it is compared with. Without Workload,
+	// Against is the target that it is compared with; default the control.
 	Workload string `yaml:"workload,omitempty" json:"workload,omitempty"`
 	Against  string `yaml:"against,omitempty" json:"against,omitempty"`
 	Expect   Expect `yaml:"expect" json:"expect"`

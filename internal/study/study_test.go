@@ -87,6 +87,8 @@ func TestRefusals(t *testing.T) {
 		minimal + "beside: [host]":                                                            "only a ladder has a chain",
 		minimal + "interventions: [{name: a, workload: start, against: strat, expect: none}]": `interventions[0].against: unknown workload of the study "strat": did you mean "start"?`,
 		minimal + "interventions: [{name: a, workload: start, against: start, expect: none}]": "it is the control itself",
+		minimal + "interventions: [{name: a, target: host, against: hots, expect: none}]":     `interventions[0].against: unknown target of the study "hots": did you mean "host"?`,
+		minimal + "interventions: [{name: a, target: host, against: host, expect: none}]":     "it is the control itself",
 		minimal + "probes: [lokcs]":                                       `did you mean "locks"?`,
 		minimal + "probes: [locks, locks]":                                "stands twice",
 		minimal + "id: My Study":                                          "is no id",
@@ -253,7 +255,7 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, typ := range []reflect.Type{reflect.TypeFor[Study](), reflect.TypeFor[Workload](), reflect.TypeFor[Limits](), reflect.TypeFor[Network](), reflect.TypeFor[Guest](), reflect.TypeFor[Variant]()} {
+	for _, typ := range []reflect.Type{reflect.TypeFor[Study](), reflect.TypeFor[Workload](), reflect.TypeFor[Limits](), reflect.TypeFor[Network](), reflect.TypeFor[Guest](), reflect.TypeFor[Intervention](), reflect.TypeFor[Variant]()} {
 		for _, key := range keysOf(typ) {
 			if !strings.Contains(string(doc), "\n| `"+key+"` |") {
 				t.Errorf("docs/studies.md has no row for %s.%s", typ.Name(), key)

@@ -50,14 +50,23 @@ func (s Study) Vary(name string) (Study, error) {
 func (s Study) WithArms() Study {
 	targets := slices.Concat([]string{s.Control}, s.Targets, s.Optional)
 	var levels []int
+	var names []string
 	for _, w := range s.Workloads {
-		levels = append(levels, s.levelsOfConcurrency(w)...)
+		names, levels = append(names, w.Name), append(levels, s.levelsOfConcurrency(w)...)
 	}
 	s.Interventions = slices.DeleteFunc(slices.Clone(s.Interventions), func(v Intervention) bool {
-		return v.Target != "" && !slices.Contains(targets, v.Target) || v.Concurrency != 0 && !slices.Contains(levels, v.Concurrency)
+		against := targets
+		if v.Workload != "" {
+			against = names
+		}
+		return !within(targets, v.Target) || !within(names, v.Workload) || !within(against, v.Against) ||
+			v.Concurrency != 0 && !slices.Contains(levels, v.Concurrency)
 	})
 	return s
 }
+
+// within says whether a name is one of those there are, or none was given.
+func within(all []string, name string) bool { return name == "" || slices.Contains(all, name) }
 
 // within is a source in which what stands below a prefix stands at the top.
 func (s *source) within(prefix string) *source {

@@ -158,6 +158,21 @@ func TestSelectionsThatCannotBe(t *testing.T) {
 	}
 }
 
+func TestLockdown(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lockdown")
+	for text, want := range map[string]string{"[none] integrity confidentiality\n": "", "none [integrity] confidentiality\n": "integrity", "none integrity [confidentiality]\n": "confidentiality", "": ""} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := lockdown(file); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := lockdown(file + "?"); got != "" {
+		t.Errorf("no such file: %q", got)
+	}
+}
+
 func TestSymbols(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kallsyms")
 	write := func(text string) *symbols {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -68,7 +69,11 @@ func cannot(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
 		c.Lacks = "the right to load BPF programs (" + err.Error() + ")"
-		c.Remedy = "run as root with CAP_BPF and CAP_PERFMON; a kernel that is locked down (/sys/kernel/security/lockdown) allows none"
+		c.Remedy = "run as root with CAP_BPF and CAP_PERFMON"
+		if mode := lockdown("/sys/kernel/security/lockdown"); mode != "" {
+			c.Lacks += ": this kernel is locked down (" + mode + ")"
+			c.Remedy += ", on a kernel without lockdown="
+		}
 	case errors.Is(err, fs.ErrNotExist) && !hasBTF():
 		c.Lacks = "the kernel's types: there is no /sys/kernel/btf/vmlinux"
 		c.Remedy = "take a kernel with CONFIG_DEBUG_INFO_BTF"
@@ -80,6 +85,21 @@ func cannot(err error) error {
 		return err
 	}
 	return c
+}
+
+// lockdown is the mode that a kernel is locked down in, by its file, as
+// "none [integrity] confidentiality"; "" where it is not, or does not tell.
+func lockdown(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "" // no such module, or securityfs is not mounted
+	}
+	_, rest, _ := strings.Cut(string(text), "[")
+	mode, _, _ := strings.Cut(rest, "]")
+	if mode == "none" {
+		return ""
+	}
+	return mode
 }
 
 func hasBTF() bool {

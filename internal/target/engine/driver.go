@@ -22,6 +22,7 @@ type Driver struct {
 	engine  *engine
 	name    string
 	runtime string // "" is the engine's own choice
+	network string // of containers that join none; "" is the engine's own choice
 	remedy  string // how the runtime is installed
 	adds    []string
 	limits  []*container.Ulimit // where the engine's own cannot be had

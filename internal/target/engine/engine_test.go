@@ -63,8 +63,17 @@ func contract(t *testing.T, name, missing string) {
 	targettest.Run(t, d, targettest.Options{Lab: lab, Missing: without(lab, missing, name), MissingName: missing})
 }
 
-func TestDocker(t *testing.T)      { contract(t, "docker", "no-such-dockerd") }
-func TestDockerCLI(t *testing.T)   { contract(t, "docker/cli", "no-such-dockerd") }
+func TestDocker(t *testing.T)    { contract(t, "docker", "no-such-dockerd") }
+func TestDockerCLI(t *testing.T) { contract(t, "docker/cli", "no-such-dockerd") }
+func TestDockerWithoutNetwork(t *testing.T) {
+	lab := laboratory(t)
+	d := named(t, lab, "docker/no-network").(*Driver)
+	o, err := (&instance{driver: d, spec: target.Spec{ID: "x", Args: []string{"true"}}}).options()
+	if err != nil || o.HostConfig.NetworkMode != "none" {
+		t.Errorf("network %q: %v", o.HostConfig.NetworkMode, err)
+	}
+}
+
 func TestDockerCrun(t *testing.T)  { contract(t, "docker/crun", "no-such-dockerd") }
 func TestDockerRunsc(t *testing.T) { contract(t, "docker/runsc", "no-such-dockerd") }
 func TestPodman(t *testing.T)      { contract(t, "podman", "no-such-podman") }

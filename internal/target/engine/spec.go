@@ -32,6 +32,7 @@ func (i *instance) options() (client.ContainerCreateOptions, error) {
 	}
 	host := &container.HostConfig{Runtime: i.driver.runtime, Mounts: mounts(s.Mounts), Resources: resources(s.Limits)}
 	host.Ulimits = i.driver.limits
+	host.NetworkMode = container.NetworkMode(i.driver.network)
 	if s.Cgroup != "" {
 		host.CgroupParent = path.Join("/", i.payloadGroup())
 	}

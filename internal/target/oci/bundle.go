@@ -21,7 +21,7 @@ func (d *Driver) writeBundle(spec target.Spec, h home) error {
 	if err != nil {
 		return fmt.Errorf("find the cgroup hierarchies: %w", err)
 	}
-	data, err := json.Marshal(d.config(spec, h, cgroupsPath(spec, trees)))
+	data, err := json.Marshal(d.config(spec, h, d.cgroupsPath(spec, trees)))
 	if err != nil {
 		return err
 	}
@@ -48,15 +48,18 @@ func (d *Driver) environmentOf(spec target.Spec) []string {
 
 // cgroupsPath is the payload's own group, below the part of the tree that this
 // user may write. "" where there is none: runtimes do without.
-func cgroupsPath(spec target.Spec, trees sys.Hierarchies) string {
+func (d *Driver) cgroupsPath(spec target.Spec, trees sys.Hierarchies) string {
 	if spec.Cgroup == "" {
 		return ""
+	}
+	if d.runtime.Systemd { // slice:prefix:name, runc's docs/systemd.md
+		return systemSlice + ":" + target.Label + ":" + spec.ID
 	}
 	root := "/"
 	if tree, ok := trees.Unified(); ok && trees.Mode == sys.V2 {
 		root = filepath.Join(root, tree.Root)
 	}
-	return filepath.Join(root, payloadGroup(spec))
+	return filepath.Join(root, d.payloadGroup(spec))
 }
 
 // namespaces are those of the container, whose network is at a path where it

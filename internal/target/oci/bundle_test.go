@@ -98,8 +98,12 @@ func TestLastErrorIsTheRuntimesOwn(t *testing.T) {
 func TestADelegatedGroupIsNamedFromTheTreesRoot(t *testing.T) {
 	spec := target.Spec{ID: "tare-x", Cgroup: "tare/r/x"}
 	own := sys.Hierarchies{Mode: sys.V2, All: []sys.Hierarchy{{Version: 2, Writable: true, Root: "/user.slice/me"}}}
-	if got := cgroupsPath(spec, own); got != "/user.slice/me/tare/r/x/payload" {
+	if got := New(target.Lab{}, runc()).cgroupsPath(spec, own); got != "/user.slice/me/tare/r/x/payload" {
 		t.Errorf("group %q", got)
+	}
+	d := New(target.Lab{}, runcSystemd())
+	if path, group := d.cgroupsPath(spec, own), d.payloadGroup(spec); path != "system.slice:tare:tare-x" || group != "system.slice/tare-tare-x.scope" {
+		t.Errorf("of systemd: %q, which is %q", path, group)
 	}
 }
 

@@ -33,7 +33,18 @@ type instance struct {
 }
 
 func runtimeGroup(spec target.Spec) string { return filepath.Join(spec.Cgroup, "runtime") }
-func payloadGroup(spec target.Spec) string { return filepath.Join(spec.Cgroup, "payload") }
+
+// systemSlice is where systemd keeps what is no user's.
+const systemSlice = "system.slice"
+
+// payloadGroup is the container's own group. systemd makes it by its own rules: a
+// scope, in a slice.
+func (d *Driver) payloadGroup(spec target.Spec) string {
+	if d.runtime.Systemd {
+		return filepath.Join(systemSlice, target.Label+"-"+spec.ID+".scope")
+	}
+	return filepath.Join(spec.Cgroup, "payload")
+}
 
 // prepare makes directories, groups and bundle, and starts the launcher. What it
 // made before an error is Close's to remove.
@@ -90,7 +101,7 @@ func (i *instance) Watch() []target.Watch {
 	payload := target.Watch{Role: target.RolePayload}
 	runtime := target.Watch{Role: target.RoleRuntime, PID: i.process.LauncherPID()}
 	if i.spec.Cgroup != "" {
-		payload.Cgroup, runtime.Cgroup = payloadGroup(i.spec), runtimeGroup(i.spec)
+		payload.Cgroup, runtime.Cgroup = i.driver.payloadGroup(i.spec), runtimeGroup(i.spec)
 	}
 	i.mu.Lock()
 	started := i.started
@@ -192,7 +203,7 @@ func (i *instance) delete() error {
 // removeGroups kills what still runs in the instance's groups and removes those
 // that the runtime and prepare have made; Spec.Cgroup itself is the caller's.
 func (i *instance) removeGroups() error {
-	_, err := sys.RemoveCgroups(payloadGroup(i.spec))
+	_, err := sys.RemoveCgroups(i.driver.payloadGroup(i.spec))
 	_, other := sys.RemoveCgroups(runtimeGroup(i.spec))
 	return errors.Join(err, other)
 }

@@ -51,6 +51,8 @@ type Runtime struct {
 	SignalAsCode bool
 	// DemandsPath: it refuses an environment without PATH, and gets the usual one.
 	DemandsPath bool
+	// Systemd: it has systemd make the payload's group, a scope.
+	Systemd bool
 	// Rootless: it works without root, in a user namespace.
 	Rootless bool
 
@@ -60,7 +62,7 @@ type Runtime struct {
 
 // Runtimes are those that tare knows, the usual one first.
 func Runtimes() []Runtime {
-	return append([]Runtime{runc(), crun(), youki()}, runsc()...)
+	return append([]Runtime{runc(), runcSystemd(), crun(), youki()}, runsc()...)
 }
 
 // Drivers are the drivers of all runtimes.
@@ -105,6 +107,9 @@ func (d *Driver) ready() (path string, err error) {
 	}
 	if !d.lab.Root && !d.runtime.Rootless {
 		return "", d.cannot("run tare as root", "%s needs root", d.runtime.Binary)
+	}
+	if d.runtime.Systemd && !booted() {
+		return "", d.cannot("run tare where it is", "systemd, which is to make the groups, is not this machine's first process")
 	}
 	return path, nil
 }

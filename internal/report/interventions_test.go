@@ -1,0 +1,39 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// The advice begins with what is surely gained most; what is warned of follows, the
+// dearest first, with what to do instead; what has no verdict is no advice.
+func TestAdviceIsRankedAndSaysHow(t *testing.T) {
+	cause := func(name string, expect study.Expect, ratio float64, verdict analysis.Verdict) analysis.Cause {
+		return analysis.Cause{
+			Intervention: study.Intervention{Name: name, Expect: expect, Advice: "how to " + name},
+			Starts:       &analysis.Effect{Ratio: ratio, Interval: analysis.Interval{Low: ratio * 0.9, High: ratio * 1.1, Method: analysis.MethodOrder}, Verdict: verdict},
+			Noise:        0.031,
+		}
+	}
+	s := causesSection([]analysis.Cause{
+		cause("pool", study.ExpectFaster, 2, analysis.Differs),
+		cause("limit", study.ExpectFaster, 1.3, analysis.Differs),
+		cause("guess", study.ExpectFaster, 1.5, analysis.Inconclusive),
+		cause("wrong", study.ExpectFaster, 0.8, analysis.Differs),
+		cause("mounts", study.ExpectSlower, 0.5, analysis.Differs),
+	})
+	var got []string
+	for _, row := range s.Tables[1].Rows {
+		got = append(got, row[0]+": "+row[2])
+	}
+	want := "pool: how to pool; limit: how to limit; avoid: mounts: how to mounts; avoid: wrong: what is there already is faster"
+	if strings.Join(got, "; ") != want {
+		t.Errorf("advice %q, want %q", got, want)
+	}
+	if floor := s.Tables[0].Rows[0][3]; floor != "3.1 %" {
+		t.Errorf("noise floor %q", floor)
+	}
+}
