@@ -126,8 +126,9 @@ func (in Input) groups() []group {
 		}
 		g.cells = append(g.cells, c)
 	}
+	run := in.steal(group{cells: in.Cells})
 	for i := range out {
-		out[i].refusal, out[i].warnings = in.noisy(out[i])
+		out[i].refusal, out[i].warnings = in.noisy(out[i], run)
 		out[i].refusal = firstOf(in.controlFailed(out[i]), out[i].refusal)
 	}
 	return out

@@ -287,6 +287,35 @@ func edit(blocks int, change func(r *sample.Record)) Input {
 	return in
 }
 
+// Where a group's trials are too short to tell of stolen time, the run's tell.
+func TestStealOfShortTrials(t *testing.T) {
+	for _, c := range []struct {
+		groups int
+		stolen float64
+		want   string
+	}{
+		{10, 0.012, "The hypervisor stole 0.72 s of CPU time in 6 s of all trials of the run, more than 10 %"},
+		{10, 0.001, ""},
+		{1, 0.012, ""}, // the run is too short as well
+	} {
+		in := Input{Metrics: map[string][]sample.Metric{"w": {{Name: "wall"}}}, Blocks: 3, Data: NewData(nil, 0)}
+		for g := range c.groups {
+			for _, target := range []string{"host", "runc"} {
+				cell := study.Cell{ID: fmt.Sprintf("%s/%d", target, g), Target: target, Workload: "w", Group: fmt.Sprint(g), Control: target == "host"}
+				in.Cells = append(in.Cells, cell)
+				for b := range in.Blocks {
+					in.Data.Add(&sample.Record{Block: b, Cell: cell.ID, Values: map[string][]float64{"wall": {0.1}, "steal": {c.stolen}}})
+				}
+			}
+		}
+		for _, table := range Analyze(in).Tables {
+			if !strings.HasPrefix(table.Refused, c.want) || c.want == "" && table.Refused != "" {
+				t.Errorf("%d groups, %g s stolen: %q", c.groups, c.stolen, table.Refused)
+			}
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	scale := func(r *sample.Record, f float64) { r.Values["wall"][0] *= f }
 	for _, c := range []struct {

@@ -18,7 +18,7 @@ const (
 	disturbedShare  = 0.25 // share of a group's trials that may carry a warning of noise
 	stealRefused    = 0.10 // stolen CPU time per wall time from which nothing is claimed
 	stealWarned     = 0.02
-	stealWall       = 1.0  // seconds of trials below which steal, counted in steps of 10 ms, says nothing
+	stealWall       = 1.0  // seconds of trials below which steal, counted in steps of 10 ms, says nothing: then the whole run's does
 	pressureRefused = 0.50 // time under pressure, above that of the quietest quarter, as a share of wall time
 	pressureWarned  = 0.20
 	pressureWall    = 10.0 // seconds a quarter: the kernel brings its totals up to date every 2 s only
@@ -93,16 +93,30 @@ func (in Input) disturbed(g group) string {
 // drifts is no news of the control.
 func isNoiseMetric(name string) bool { return slices.Contains(noiseMetrics(), name) }
 
+// steal is the CPU time that the hypervisor took during trials of so many
+// seconds in all.
+type steal struct{ wall, stolen float64 }
+
+func (in Input) steal(g group) steal {
+	wall, stolen := in.sums(g, stealMetric, 0, math.MaxInt32)
+	return steal{wall, stolen}
+}
+
 // stolen judges the CPU time that the hypervisor took during a group's trials.
-func (in Input) stolen(g group) finding {
-	wall, steal := in.sums(g, stealMetric, 0, math.MaxInt32)
-	share := steal / wall
-	what := fmt.Sprintf("the hypervisor stole %.3g s of CPU time in %.3g s of trials", steal, wall)
+// Where these are too short to tell, the trials of the whole run do, which lie
+// between them.
+func (in Input) stolen(g group, run steal) finding {
+	s, where, of := in.steal(g), g.name+": ", "trials"
+	if s.wall < stealWall {
+		s, where, of = run, "", "all trials of the run"
+	}
+	share := s.stolen / s.wall
+	what := fmt.Sprintf("the hypervisor stole %.3g s of CPU time in %.3g s of %s", s.stolen, s.wall, of)
 	switch {
-	case wall < stealWall || share < stealWarned:
+	case s.wall < stealWall || share < stealWarned:
 		return finding{}
 	case share < stealRefused:
-		return finding{warning: g.name + ": " + what + "; intervals are wider for it", size: share}
+		return finding{warning: where + what + "; intervals are wider for it", size: share}
 	}
 	return finding{refusal: capital(what) + fmt.Sprintf(", more than %s. Measure again when its other guests are quiet.", percent(stealRefused))}
 }
@@ -150,12 +164,12 @@ func (in Input) sums(g group, metric string, from, to int) (wall, sum float64) {
 }
 
 // noisy gathers what the machine's noise means for a group.
-func (in Input) noisy(g group) (refusal string, warnings []disturbance) {
+func (in Input) noisy(g group, run steal) (refusal string, warnings []disturbance) {
 	refusal = in.disturbed(g)
 	for _, m := range noiseMetrics() {
 		var d finding
 		if m == stealMetric {
-			d = in.stolen(g)
+			d = in.stolen(g, run)
 		} else {
 			d = in.pressed(g, m)
 		}

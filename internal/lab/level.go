@@ -24,7 +24,7 @@ const firstCPUs = "first"
 // used: its cpuset by numbers, and how many CPUs it has.
 func settleLevel(l study.Limits, allowed []int) (study.Limits, int, error) {
 	if l.CPUs > float64(len(allowed)) {
-		return l, 0, fmt.Errorf("cpus: %g are asked for, and there are %d that may be used (%s)", l.CPUs, len(allowed), formatCPUs(allowed))
+		return l, 0, fmt.Errorf("cpus: %g are asked for, and only %d may be used here (%s)", l.CPUs, len(allowed), formatCPUs(allowed))
 	}
 	if l.CPUSet == "" {
 		return l, len(allowed), nil
@@ -48,7 +48,7 @@ func chooseCPUs(set string, allowed []int) ([]int, error) {
 			}
 		}
 		if n > len(allowed) {
-			return nil, fmt.Errorf("%d CPUs are asked for, and there are %d that may be used (%s)", n, len(allowed), formatCPUs(allowed))
+			return nil, fmt.Errorf("%d CPUs are asked for (by --cpus or the study), and only %d may be used here (%s)", n, len(allowed), formatCPUs(allowed))
 		}
 		return allowed[:n], nil
 	}

@@ -27,10 +27,10 @@ func TestSettleLevel(t *testing.T) {
 		{level: study.Limits{CPUSet: "first-3"}, cpuset: "2-3,5", cpus: 3},
 		{level: study.Limits{CPUSet: "5,2-3,3"}, cpuset: "2-3,5", cpus: 3},
 		{level: study.Limits{CPUs: 2.5}, cpus: 3},
-		{level: study.Limits{CPUSet: "first-4"}, says: "4 CPUs are asked for, and there are 3 that may be used (2-3,5)"},
+		{level: study.Limits{CPUSet: "first-4"}, says: "4 CPUs are asked for (by --cpus or the study), and only 3 may be used here (2-3,5)"},
 		{level: study.Limits{CPUSet: "0-2"}, says: "CPU 0-1 may not be used here, only 2-3,5"},
 		{level: study.Limits{CPUSet: "3-2"}, says: "no list of CPUs"},
-		{level: study.Limits{CPUs: 3.5}, says: "3.5 are asked for, and there are 3"},
+		{level: study.Limits{CPUs: 3.5}, says: "3.5 are asked for, and only 3 may be used"},
 	} {
 		got, cpus, err := settleLevel(c.level, allowed)
 		if c.says != "" {
@@ -158,5 +158,28 @@ func TestBusy(t *testing.T) {
 	daemon[probe.DaemonCPU] = []float64{1}
 	if got := judge(daemon); len(got) > 0 {
 		t.Errorf("an engine's daemon is no stranger: %q", got)
+	}
+}
+
+// Unix tests with short windows are judged by the last of them together; starts
+// that are as short are not.
+func TestBusyInShortWindows(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		metric string
+		all    []float64 // CPU time of the machine in each trial of 0.09 s, of which 0.09 is its own
+		want   []string
+	}{
+		{"a busy machine", workload.UnixScore, []float64{0.18, 0.18, 0.17, 0.18}, []string{"", "", "48 % of the machine's CPU time during the last 3 trials", "48 %"}},
+		{"one busy trial", workload.UnixScore, []float64{0.09, 0.09, 0.18, 0.09, 0.09, 0.09}, []string{"", "", "", "", "", ""}},
+		{"starts", workload.Ready, []float64{0.18, 0.18, 0.18, 0.18}, []string{"", "", "", ""}},
+	} {
+		judge := busy(2)
+		for i, all := range c.all {
+			got := strings.Join(judge(map[string][]float64{probe.MachineCPU: {all}, workload.CPU: {0.09}, workload.Wall: {0.09}, c.metric: {1}}), "")
+			if (got == "") != (c.want[i] == "") || !strings.Contains(got, c.want[i]) {
+				t.Errorf("%s, trial %d: %q, want %q", c.name, i, got, c.want[i])
+			}
+		}
 	}
 }

@@ -90,34 +90,69 @@ func (l *Lab) runner(sink trial.Sink) *trial.Runner {
 }
 
 // When other processes disturb a trial: from this share of all CPUs' time on.
-// In trials shorter than the second number the kernel's ticks tell too little.
+// In a time shorter than the second number the kernel's ticks tell too little.
 const (
 	busyShare = 0.25
 	busyWall  = 0.2
 )
 
+// load is what other processes used during a trial of some length, in seconds.
+type load struct{ others, wall float64 }
+
 // busy warns of trials during which other processes used much of the machine's
 // CPU time: all that was used, less what the instances and their daemons used.
-// Where the instances' own use cannot be read, nothing can be said.
+// Where the instances' own use cannot be read, nothing can be said. A Unix test
+// with a short window is judged together with those before it. Starts that are as
+// short are not: much of their time is the kernel's, tidying up after the last.
 func busy(cpus int) func(map[string][]float64) []string {
+	var short []load // the last Unix tests: as few as are long enough together
 	return func(values map[string][]float64) []string {
-		all, own, wall := values[probe.MachineCPU], values[workload.CPU], values[workload.Wall]
-		if elapsed := values[workload.Elapsed]; len(elapsed) > 0 {
-			wall = elapsed // of many instances, of which single ones took less
-		}
-		if len(all) == 0 || len(own) == 0 || len(wall) == 0 || slices.Max(wall) < busyWall {
+		now, known := loadOf(values)
+		if !known || now.wall < busyWall && len(values[workload.UnixScore]) == 0 {
 			return nil
 		}
-		others := all[0] - own[0]
-		for _, daemons := range values[probe.DaemonCPU] {
-			others -= daemons
+		sum, during := now, "the trial"
+		if now.wall < busyWall {
+			if short = lastLoads(append(short, now)); len(short) > 1 {
+				sum, during = sumLoads(short), fmt.Sprintf("the last %d trials", len(short))
+			}
 		}
-		share := others / (slices.Max(wall) * float64(cpus))
-		if share < busyShare {
+		share := sum.others / (sum.wall * float64(cpus))
+		if sum.wall < busyWall || share < busyShare {
 			return nil
 		}
-		return []string{fmt.Sprintf("pressure: other processes used %.0f %% of the machine's CPU time during the trial", 100*share)}
+		return []string{fmt.Sprintf("pressure: other processes used %.0f %% of the machine's CPU time during %s", 100*share, during)}
 	}
+}
+
+func loadOf(values map[string][]float64) (l load, known bool) {
+	all, own, wall := values[probe.MachineCPU], values[workload.CPU], values[workload.Wall]
+	if elapsed := values[workload.Elapsed]; len(elapsed) > 0 {
+		wall = elapsed // of many instances, of which single ones took less
+	}
+	if len(all) == 0 || len(own) == 0 || len(wall) == 0 {
+		return load{}, false
+	}
+	l = load{all[0] - own[0], slices.Max(wall)}
+	for _, daemons := range values[probe.DaemonCPU] {
+		l.others -= daemons
+	}
+	return l, true
+}
+
+// lastLoads drops the first ones while the rest is long enough.
+func lastLoads(all []load) []load {
+	for sumLoads(all[1:]).wall >= busyWall {
+		all = all[1:]
+	}
+	return all
+}
+
+func sumLoads(all []load) (sum load) {
+	for _, l := range all {
+		sum.others, sum.wall = sum.others+l.others, sum.wall+l.wall
+	}
+	return sum
 }
 
 // pilotTrials of each group's control tell how much the machine scatters.

@@ -237,7 +237,11 @@ func (p *Plan) settleJobs() error {
 	for i, l := range levels {
 		settled, cpus, err := settleLevel(l, allowed)
 		if err != nil {
-			return &InputError{fmt.Errorf("study %s: limits[%d]: %w", st.ID, i, err)}
+			where := fmt.Sprintf("limits[%d]", i)
+			if l.Name != "" {
+				where += " (" + l.Name + ")"
+			}
+			return &InputError{fmt.Errorf("study %s: %s: %w", st.ID, where, err)}
 		}
 		p.cpusets[l.CPUSet] = settled.CPUSet
 		for _, w := range st.Workloads {
