@@ -112,10 +112,13 @@ func (u *UnixClaims) here(environment string) []UnixPlatform {
 	} else if len(u.Curves) > 0 {
 		target = u.Curves[0].Target
 	}
-	p := UnixPlatform{Name: fmt.Sprintf("this machine (%s)", target), Environment: environment, Scores: map[string]Estimate{}, Tests: u.Tests, Here: true}
+	p := UnixPlatform{Name: fmt.Sprintf("this machine (%s)", target), Environment: environment, Scores: map[string]Estimate{}, Tests: u.Tests, Here: true, Refused: map[string]string{}}
 	for _, test := range append(slices.Clone(u.Tests), unixIndex) {
 		if c := u.comparable(target, environment, test); c != nil && c.At(1) != nil && len(c.At(1).Repetitions) > 0 {
 			p.Scores[test] = c.At(1).Data
+			if why := u.WhyRefused(*c); why != "" {
+				p.Refused[test] = why
+			}
 		}
 	}
 	if len(p.Scores) == 0 {

@@ -104,6 +104,8 @@ type UnixPlatform struct {
 	Scores      map[string]Estimate `json:"scores"` // by test, "index" over Tests included
 	Tests       []string            `json:"tests"`
 	Here        bool                `json:"here"` // this machine
+	// Refused says of this machine's tests why nothing is claimed of them.
+	Refused map[string]string `json:"refused,omitempty"`
 }
 
 // UnixClaims is what a run of the Unix tests says, beside what was published.
@@ -133,6 +135,10 @@ type UnixClaims struct {
 func (u *UnixClaims) Curve(target, environment, test string, clock UnixClock) *UnixCurve {
 	return find(u.Curves, target, environment, test, clock)
 }
+
+// WhyRefused says why nothing is claimed of one of the run's curves, "" where
+// something may be.
+func (u *UnixClaims) WhyRefused(c UnixCurve) string { return firstOf(u.Refused, c.Refused) }
 
 // PublishedCurve finds a row of the publication, nil where there is none.
 func (u *UnixClaims) PublishedCurve(environment, test string) *UnixCurve {

@@ -54,7 +54,7 @@ func TestMachinesMarkRefusedRows(t *testing.T) {
 		if err := Machines(&out, format, m, Options{}); err != nil {
 			t.Fatal(err)
 		}
-		marks := []string{"execl !", "! refused: the row"}
+		marks := []string{"execl !", "! refused: these numbers"}
 		if format == FormatJSON {
 			marks = []string{`"refused": "noise"`}
 		}

@@ -128,9 +128,9 @@ func capital(s string) string {
 }
 
 // RefusedLegend explains RefusedMark.
-const RefusedLegend = "! refused: the row describes the run and claims nothing."
+const RefusedLegend = "! refused: these numbers describe the run and claim nothing."
 
-// RefusedMark stands behind the name of a row that is refused.
+// RefusedMark stands behind the name of a row, or a number, that is refused.
 func RefusedMark(why string) string {
 	if why == "" {
 		return ""

@@ -26,7 +26,7 @@ func unixGrids(u *analysis.UnixClaims) []shownGrid {
 	for _, p := range unixPlaces(u) {
 		place := p.target + ", " + analysis.UnixPlace(p.environment)
 		curves := p.curves(u)
-		out = append(out, scoreGrid(place, curves))
+		out = append(out, scoreGrid(u, place, curves))
 		if slices.ContainsFunc(curves, func(c analysis.UnixCurve) bool { return c.Law != nil }) {
 			out = append(out, fallGrid(u, place, curves))
 		}
@@ -90,12 +90,12 @@ func countHead(n int) string {
 }
 
 // scoreGrid is Data_N of each test with half its interval, and the spread.
-func scoreGrid(place string, curves []analysis.UnixCurve) shownGrid {
+func scoreGrid(u *analysis.UnixClaims, place string, curves []analysis.UnixCurve) shownGrid {
 	ns := counts(curves)
 	g := shownGrid{Title: place + ": score in each of n containers", Head: append([]string{"test"}, lines(ns, countHead)...)}
 	g.Head = append(g.Head, "evenness")
 	for _, c := range curves {
-		row := []string{c.Name()}
+		row := []string{c.Name() + RefusedMark(u.WhyRefused(c))}
 		for _, n := range ns {
 			row = append(row, scoreCell(c.At(n)))
 		}
@@ -161,7 +161,7 @@ func fallGrid(u *analysis.UnixClaims, place string, curves []analysis.UnixCurve)
 				fits[1] = spanCell(c.Law.Beside.Decay, 2)
 			}
 		}
-		g.Rows = append(g.Rows, fallRow(c.Name(), ns, c, fits[:width-len(ns)-1], c.Law))
+		g.Rows = append(g.Rows, fallRow(c.Name()+RefusedMark(u.WhyRefused(c)), ns, c, fits[:width-len(ns)-1], c.Law))
 		if p := u.PublishedCurve(c.Environment, c.Test); p != nil && p.Clock == c.Clock {
 			fits, law := []string{"", ""}, (*analysis.UnixLaw)(nil)
 			if c.Law != nil && c.Law.Beside != nil {
@@ -240,7 +240,7 @@ func platformGrids(u *analysis.UnixClaims) []shownGrid {
 			for _, p := range all {
 				cell := missing
 				if e, ok := p.Scores[test]; ok {
-					cell = number(e.Value, max(0, 3-decade(e.Value))) + plusMinus(e)
+					cell = number(e.Value, max(0, 3-decade(e.Value))) + plusMinus(e) + RefusedMark(p.Refused[test])
 				}
 				row = append(row, cell)
 			}
@@ -253,8 +253,12 @@ func platformGrids(u *analysis.UnixClaims) []shownGrid {
 
 // unixIndexNote says what the indexes hold.
 func unixIndexNote(u *analysis.UnixClaims) string {
-	return fmt.Sprintf("“index” holds %s: %s. Whetstone in it is by CPU time; the published index is recomputed over the same, as its own (“index as published”) holds file copies that the tables do not list. %s ± is half the 95 %% interval; evenness is the slowest container by the fastest in the worst repetition. Source: %s",
-		count(len(u.Tests), "test"), strings.Join(u.Tests, ", "), u.Note, u.Citation)
+	marked := ""
+	if slices.ContainsFunc(u.Curves, func(c analysis.UnixCurve) bool { return u.WhyRefused(c) != "" }) {
+		marked = " " + RefusedLegend
+	}
+	return fmt.Sprintf("“index” holds %s: %s. Whetstone in it is by CPU time; the published index is recomputed over the same, as its own (“index as published”) holds file copies that the tables do not list. %s ± is half the 95 %% interval; evenness is the slowest container by the fastest in the worst repetition.%s Source: %s",
+		count(len(u.Tests), "test"), strings.Join(u.Tests, ", "), u.Note, marked, u.Citation)
 }
 
 // csvUnixHeader names what the CSV has of the Unix tests: empty elsewhere.
