@@ -16,17 +16,20 @@ import (
 
 // MachineSide is one of two machines that are compared.
 type MachineSide struct {
-	Name        string  `json:"name"`               // as the user gave it
-	Target      string  `json:"target"`             // that the tests ran in, one instance of it
-	Machine     Machine `json:"machine"`            // zeroes where not known
-	ClockSource string  `json:"clockSource"`        // how GHz is known
-	Bare        bool    `json:"bare"`               // the target is the host itself, no container
-	Window      string  `json:"window"`             // length of the tests' timed windows, "" where it is not one
-	OwnWindows  bool    `json:"ownWindows"`         // every test has UnixBench's own
-	Whetstone   string  `json:"whetstone"`          // variant: "kept" or "as-compiled"; "" where not known or not run
-	Published   bool    `json:"published"`          // from a publication: one number a test, without its scatter
-	Emulated    string  `json:"emulated,omitempty"` // why its times mean nothing
-	Refused     string  `json:"refused,omitempty"`  // why its run carries no claim (UnixRefusals)
+	Name        string  `json:"name"`        // as the user gave it
+	Target      string  `json:"target"`      // that the tests ran in, one instance of it
+	Machine     Machine `json:"machine"`     // zeroes where not known
+	ClockSource string  `json:"clockSource"` // how GHz and Clocks are known
+	// Clocks are the rates in GHz that were measured while the tests ran, by
+	// environment; GHz is then their mean. Nil where the rate is known otherwise.
+	Clocks     map[string]float64 `json:"clocks,omitempty"`
+	Bare       bool               `json:"bare"`               // the target is the host itself, no container
+	Window     string             `json:"window"`             // length of the tests' timed windows, "" where it is not one
+	OwnWindows bool               `json:"ownWindows"`         // every test has UnixBench's own
+	Whetstone  string             `json:"whetstone"`          // variant: "kept" or "as-compiled"; "" where not known or not run
+	Published  bool               `json:"published"`          // from a publication: one number a test, without its scatter
+	Emulated   string             `json:"emulated,omitempty"` // why its times mean nothing
+	Refused    string             `json:"refused,omitempty"`  // why its run carries no claim (UnixRefusals)
 	// RefusedTests are those that carry none in a run that is not refused.
 	RefusedTests []UnixRefused `json:"refusedTests,omitempty"`
 	Provenance   Provenance    `json:"-"`
@@ -138,6 +141,50 @@ func UnixScores(in UnixInput, target string) map[string]map[string][]float64 {
 	return out
 }
 
+// clockMetrics are what trials tell of the clock, in Hz, the better first.
+var clockMetrics = []struct{ metric, source string }{{"clock-counted", "cycle counter"}, {"clock-cpufreq", "cpufreq, the fastest CPU"}}
+
+// unixClocks are the rates in GHz at which CPUs ran the tests of one target alone,
+// by environment: means over the trials that measured it. source says how, and in
+// which tests. Nil and "" where no trial did.
+func unixClocks(in UnixInput, target string) (clocks map[string]float64, source string) {
+	cells := map[string]study.Cell{}
+	for _, c := range in.Cells {
+		if c.Target == target && c.Copies <= 1 && !c.AA {
+			cells[c.ID] = c
+		}
+	}
+	for _, m := range clockMetrics {
+		rates, tests := map[string][]float64{}, map[string]bool{}
+		for _, r := range in.Records {
+			c, ok := cells[r.Cell]
+			if v := r.Values[m.metric]; ok && r.Block >= 0 && len(v) == 1 && v[0] > 0 && finite(v[0]) {
+				rates[c.Environment] = append(rates[c.Environment], v[0]/1e9)
+				tests[c.Workload] = true
+			}
+		}
+		if len(rates) == 0 {
+			continue
+		}
+		clocks = map[string]float64{}
+		for environment, ghz := range rates {
+			clocks[environment] = mean(ghz)
+		}
+		return clocks, m.source + ", while " + strings.Join(slices.Sorted(maps.Keys(tests)), ", ") + " ran"
+	}
+	return nil, ""
+}
+
+// MeasureClock sets a side's clock to what the run's trials measured; where they
+// did not, it stays as it is.
+func (s *MachineSide) MeasureClock(in UnixInput) {
+	clocks, source := unixClocks(in, s.Target)
+	if clocks == nil {
+		return
+	}
+	s.Clocks, s.ClockSource, s.Machine.GHz = clocks, source, mean(slices.Sorted(maps.Values(clocks)))
+}
+
 // UnixTargets are the targets of a run with a Unix score of one instance, the
 // control last: what a machine is compared by is a container where there is one.
 func UnixTargets(in UnixInput) []string {
@@ -246,6 +293,11 @@ func compareTable(a, b MachineSide, environment string) MachineTable {
 		t.AsPublished = slices.DeleteFunc(unixOrder(), func(s string) bool { return s == ByWall("whetstone") })
 	}
 	a.Scores, b.Scores = map[string]map[string][]float64{environment: x}, map[string]map[string][]float64{environment: y}
+	for _, side := range []*MachineSide{&a, &b} {
+		if side.Clocks != nil {
+			side.Machine.GHz = side.Clocks[environment]
+		}
+	}
 	t.Rows = machineRows(order, a, b, environment)
 	for i := range t.Rows {
 		t.Rows[i].Refused = firstOf(a.refused(t, t.Rows[i].Test), b.refused(t, t.Rows[i].Test))

@@ -177,6 +177,56 @@ func TestWelch(t *testing.T) {
 	}
 }
 
+// The clock that was measured while the tests ran comes first, each environment
+// with its own; what the machine told before the run is for the others.
+func TestClockWhileTheTestsRan(t *testing.T) {
+	in := syntheticUnix(t, laws, []int{1, 2}, 3, 0.01, 0)
+	side := func(in UnixInput) MachineSide {
+		s := MachineSide{Name: "here", Target: "box", Machine: Machine{GHz: 2.9}, ClockSource: "DMI", Scores: UnixScores(in, "box")}
+		s.MeasureClock(in)
+		return s
+	}
+	if s := side(in); s.Clocks != nil || s.ClockSource != "DMI" || s.Machine.GHz != 2.9 {
+		t.Errorf("no trial measured it: %+v from %s", s.Machine, s.ClockSource)
+	}
+	for i := range in.Records {
+		r := &in.Records[i]
+		of := func(cells string) bool { return strings.HasPrefix(r.Cell, cells) && strings.HasSuffix(r.Cell, "+x1") }
+		switch {
+		case of("box/dhrystone2+" + UnixAllN):
+			r.Values["clock-cpufreq"] = []float64{2e9 + 1e8*float64(r.Block)}
+		case of("box/dhrystone2+" + UnixAllOne), of("box/whetstone+" + UnixAllOne):
+			r.Values["clock-cpufreq"] = []float64{3e9}
+		case of("host/"), strings.HasSuffix(r.Cell, "+x2"):
+			r.Values["clock-cpufreq"] = []float64{9e9} // another target's, and of two containers
+		}
+	}
+	cpufreq := side(in)
+	if cpufreq.ClockSource != "cpufreq, the fastest CPU, while dhrystone2, whetstone ran" || len(cpufreq.Clocks) != 2 {
+		t.Errorf("%v from %s", cpufreq.Clocks, cpufreq.ClockSource)
+	}
+	same(t, "their mean", cpufreq.Machine.GHz, 2.55)
+	m, err := CompareSides(cpufreq, publishedSide(t, "loongson-1way")) // of 1.5 GHz
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, one := m.row(t, UnixAllN, "dhrystone2"), m.row(t, UnixAllOne, "whetstone")
+	same(t, "n copies per GHz", n.PerGHz, n.Ratio*1.5/2.1)
+	same(t, "one copy per GHz", one.PerGHz, one.Ratio*1.5/3)
+	for i := range in.Records {
+		if strings.HasPrefix(in.Records[i].Cell, "box/dhrystone2+"+UnixAllN) {
+			in.Records[i].Values["clock-counted"] = []float64{2.5e9}
+		}
+	}
+	counted := side(in)
+	if counted.ClockSource != "cycle counter, while dhrystone2 ran" || counted.Clocks[UnixAllN] != 2.5 {
+		t.Errorf("%v from %s", counted.Clocks, counted.ClockSource)
+	}
+	if m, err = CompareSides(counted, publishedSide(t, "loongson-1way")); err != nil || m.row(t, UnixAllOne, "whetstone").PerGHz != 0 {
+		t.Errorf("an environment whose clock nobody measured is divided by another's: %v", err)
+	}
+}
+
 func TestEmulatedIsNotCompared(t *testing.T) {
 	a := publishedSide(t, "ryzen5")
 	a.Emulated = "QEMU TCG"

@@ -12,10 +12,13 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sys"
 )
 
-// How a clock rate is known, the best first. The first two are of one moment
-// and one busy CPU: with all at work a machine may clock lower.
+// How a clock rate is known before a run, the best first. The first two are of one
+// moment and one busy CPU: with all at work a machine may clock lower. Trials that
+// compute measure it while they run (probe.Clock).
 const (
 	ClockCounter = "cycle counter, one thread for some 20 ms before the run" // cycles of a busy thread by the time that it ran: measured
 	ClockCPUFreq = "cpufreq, one thread for some 20 ms before the run"       // what the driver says while a CPU is busy
@@ -77,20 +80,13 @@ func countedClock() (float64, error) {
 
 // cpufreqClock is the fastest CPU's rate while one is busy.
 func cpufreqClock(dir string) float64 {
-	files, err := filepath.Glob(filepath.Join(dir, "cpu[0-9]*/cpufreq/scaling_cur_freq"))
-	if err != nil || len(files) == 0 {
+	if sys.FastestClock(dir) == 0 {
 		return 0
 	}
 	for range 10 {
 		runtime.KeepAlive(spin())
 	}
-	fastest := 0.
-	for _, f := range files {
-		if khz, err := strconv.ParseFloat(readLine(f), 64); err == nil {
-			fastest = max(fastest, khz/1e6)
-		}
-	}
-	return fastest
+	return sys.FastestClock(dir) / 1e9
 }
 
 // dmiClock is "Current Speed" of the first processor (SMBIOS 3.7, type 4,

@@ -59,6 +59,9 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 	if j.Own {
 		job.Spec.Cwd, job.Spec.User = p.root.Config.WorkingDir, p.user
 	}
+	if workload.UnixComputes(j.Kind) && c.Copies <= 1 {
+		job.Probes = append(job.Probes, probe.Clock{})
+	}
 	if p.many(c) {
 		job.Hold, job.Together = l.holding(j, p.merges(c)), manyTogether
 		job.Probes = append(job.Probes, probe.Many{})

@@ -95,12 +95,14 @@ func (m *Machine) Side(target string) (analysis.MachineSide, error) {
 	}
 	refused := analysis.UnixRefusals(m.in)
 	window, own := unixWindow(manifest.Study)
-	return analysis.MachineSide{
+	side := analysis.MachineSide{
 		Name: m.name, Target: target, Bare: target == study.DefaultControl, Window: window, OwnWindows: own, Whetstone: whetstoneOf(manifest.Study),
 		Emulated: emulated, Refused: refused.Run, RefusedTests: refused.Tests, Provenance: p,
 		Machine: analysis.Machine{Cores: h.Cores, Threads: h.CPUs, GHz: h.ClockGHz}, ClockSource: h.ClockSource,
 		Scores: analysis.UnixScores(m.in, target),
-	}, nil
+	}
+	side.MeasureClock(m.in)
+	return side, nil
 }
 
 // CommonTarget is the target that two machines are compared by where the user

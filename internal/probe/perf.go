@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -46,6 +47,11 @@ var events = []event{
 	{BranchMisses, unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_BRANCH_MISSES, 1},
 }
 
+// eventOf finds an event by its metric.
+func eventOf(metric string) event {
+	return events[slices.IndexFunc(events, func(e event) bool { return e.metric == metric })]
+}
+
 // counter is one open event.
 type counter struct {
 	event event
@@ -54,22 +60,7 @@ type counter struct {
 
 // Begin opens the counters, which count from then on.
 func (Perf) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
-	none := func() ([]sample.Value, error) { return nil, nil }
-	h, err := sys.Cgroups()
-	if err != nil {
-		return nil, fmt.Errorf("perf probe: %w", err)
-	}
-	tree, ok := h.Unified()
-	if !ok {
-		return none, nil
-	}
-	var groups []string
-	for _, w := range distinct(on) {
-		if w.Role != target.RoleDaemon {
-			groups = append(groups, w.Cgroup)
-		}
-	}
-	open, err := openAll(tree, groups, events)
+	open, err := openFor(on, events)
 	if err != nil {
 		return nil, fmt.Errorf("perf probe: %w", err)
 	}
@@ -77,6 +68,26 @@ func (Perf) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value,
 		defer closeAll(open)
 		return readCounters(open)
 	}, nil
+}
+
+// openFor opens those of the events that this machine has, for the instances'
+// groups; none where cgroup v2 is not mounted.
+func openFor(on []target.Watch, wanted []event) ([]counter, error) {
+	h, err := sys.Cgroups()
+	if err != nil {
+		return nil, err
+	}
+	tree, ok := h.Unified()
+	if !ok {
+		return nil, nil
+	}
+	var groups []string
+	for _, w := range distinct(on) {
+		if w.Role != target.RoleDaemon {
+			groups = append(groups, w.Cgroup)
+		}
+	}
+	return openAll(tree, groups, wanted)
 }
 
 // openAll opens those of the events that this machine has, for all groups.
@@ -224,20 +235,29 @@ func (r reading) scaled() (count, share float64, ok bool) {
 	return float64(r.count) / share, share, true
 }
 
-// readCounters sums each event over groups and CPUs. Where the CPU had to share its
-// registers between events, the least share of the time that one was counted is
-// among the values.
+// readCounters gives the values of what sumCounters read. Where the CPU had to
+// share its registers between events, the least share of the time that one was
+// counted is among them.
 func readCounters(open []counter) ([]sample.Value, error) {
+	sums, err := sumCounters(open)
+	if err != nil {
+		return nil, fmt.Errorf("perf probe: %w", err)
+	}
+	return toValues(sums), nil
+}
+
+// sumCounters sums each event over groups and CPUs.
+func sumCounters(open []counter) (map[string]reading, error) {
 	sums := map[string]reading{}
 	for _, c := range open {
 		var b [24]byte
 		if _, err := io.ReadFull(c.file, b[:]); err != nil {
-			return nil, fmt.Errorf("perf probe: read %s: %w", c.file.Name(), err)
+			return nil, fmt.Errorf("read %s: %w", c.file.Name(), err)
 		}
 		number := func(i int) uint64 { return binary.NativeEndian.Uint64(b[8*i:]) }
 		sums[c.event.metric] = sums[c.event.metric].plus(reading{number(0), number(1), number(2)})
 	}
-	return toValues(sums), nil
+	return sums, nil
 }
 
 func toValues(sums map[string]reading) []sample.Value {

@@ -38,6 +38,8 @@ const (
 	Branches         = "branches"
 	BranchMisses     = "branch-misses"
 	Counted          = "counted"
+	ClockCounted     = "clock-counted"
+	ClockCPUFreq     = "clock-cpufreq"
 
 	GroupCPUPressure    = "group-cpu-pressure"
 	GroupIOPressure     = "group-io-pressure"
@@ -112,6 +114,8 @@ func ownMetrics() []sample.Metric {
 		{Name: Branches, Unit: sample.Count, Better: sample.Lower, Help: "branches of the instances' tasks, user and kernel"},
 		{Name: BranchMisses, Unit: sample.Count, Better: sample.Lower, Help: "branches of the instances' tasks that the CPU had guessed wrong"},
 		{Name: Counted, Unit: sample.Count, Better: sample.Higher, Help: "share of the time that the CPU had a register for perf's counters, the least of the instances' events; they are scaled up by it, and it is there where it is below 1"},
+		{Name: ClockCounted, Unit: sample.PerSecond, Better: sample.Higher, Help: "rate of the CPUs while the instances' tasks were on them, by the cycle counter"},
+		{Name: ClockCPUFreq, Unit: sample.PerSecond, Better: sample.Higher, Help: "rate of the fastest CPU during the trial, as cpufreq says every 100 ms"},
 		{Name: GroupCPUPressure, Unit: sample.Seconds, Better: sample.Lower, Help: "time in which some task of the instances waited for a CPU"},
 		{Name: GroupIOPressure, Unit: sample.Seconds, Better: sample.Lower, Help: "time in which some task of the instances waited for I/O"},
 		{Name: GroupMemoryPressure, Unit: sample.Seconds, Better: sample.Lower, Help: "time in which some task of the instances waited for memory"},

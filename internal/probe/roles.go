@@ -65,9 +65,8 @@ func beginRoles(on []target.Watch) (func(all []sample.Value) ([]sample.Value, er
 			closeAll(m.open)
 		}
 	}
-	switches := events[slices.IndexFunc(events, func(e event) bool { return e.metric == Switches })]
 	for role, m := range roles {
-		wanted := []event{switches}
+		wanted := []event{eventOf(Switches)}
 		if role == target.RoleClient {
 			wanted = events
 		}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,9 +104,19 @@ func machineFacts(m analysis.MachineComparison) []fact {
 		if s.Machine.Threads > 0 {
 			parts = append(parts, count(s.Machine.Threads, "hardware thread"))
 		}
-		return join(append(parts, clockFact(s.Machine.GHz, s.ClockSource)))
+		return join(append(parts, sideClock(s)))
 	}
 	return []fact{{"A", describe(m.A)}, {"B", describe(m.B)}}
+}
+
+// sideClock is the clock of a side: where it was measured and differs, from the
+// slowest environment to the fastest.
+func sideClock(s analysis.MachineSide) string {
+	clocks := slices.Sorted(maps.Values(s.Clocks))
+	if len(clocks) == 0 || number(clocks[0], 2) == number(clocks[len(clocks)-1], 2) {
+		return clockFact(s.Machine.GHz, s.ClockSource)
+	}
+	return number(clocks[0], 2) + " to " + clockFact(clocks[len(clocks)-1], s.ClockSource)
 }
 
 // clockFact is a clock rate and how it is known; "" where it is not.

@@ -365,6 +365,12 @@ func UnixWindow(kind string) (length time.Duration, ok bool) {
 	return 0, false
 }
 
+// UnixComputes says of a kind of workload that it is a Unix test whose tasks are
+// on a CPU all through its window: they wait for nothing.
+func UnixComputes(kind string) bool {
+	return slices.Contains([]string{"unix-dhrystone2", "unix-whetstone", "unix-pipe-throughput", "unix-syscall"}, kind)
+}
+
 // UnixBaseline is the rate of the baseline machine, in the unit of published
 // tables (lps, KBps, MWIPS, lpm), and that unit; ok is false for other names.
 func UnixBaseline(test string) (rate float64, unit string, ok bool) {
