@@ -161,9 +161,9 @@ func onlineCPUs() ([]int, error) {
 }
 
 // cannotCount are the errors of perf_event_open(2) that say that the machine
-// or the user has no such counter.
+// or the user has no such counter, or none that is free.
 func cannotCount(err error) bool {
-	for _, e := range []unix.Errno{unix.ENOENT, unix.EOPNOTSUPP, unix.ENODEV, unix.EINVAL, unix.EACCES, unix.EPERM, unix.ENOSYS} {
+	for _, e := range []unix.Errno{unix.ENOENT, unix.EOPNOTSUPP, unix.ENODEV, unix.EINVAL, unix.EACCES, unix.EPERM, unix.ENOSYS, unix.EBUSY} {
 		if errors.Is(err, e) {
 			return true
 		}
