@@ -463,7 +463,7 @@ func machineWarnings(a, b MachineSide) []string {
 		}
 	}
 	if a.ClockSource != b.ClockSource && a.Machine.GHz > 0 && b.Machine.GHz > 0 {
-		out = append(out, fmt.Sprintf("the clocks are known in two ways, %s against %s: the ratio per GHz is as doubtful as the weaker one", a.ClockSource, b.ClockSource))
+		out = append(out, fmt.Sprintf("the clocks are known in two ways (%s; %s): the ratio per GHz is as doubtful as the weaker one", a.ClockSource, b.ClockSource))
 	}
 	out = append(out, conditionWarnings(a, b)...)
 	if a.Target != b.Target && !a.Published && !b.Published {
