@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/docker/go-units"
@@ -15,14 +14,14 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/probe/containers"
 )
 
 // seriesFlags are the options of tare watch.
 type seriesFlags struct {
 	interval, duration time.Duration
-	record             string
-	json               bool
+	record, json       bool
 }
 
 func containersCommand(env *Env) *cobra.Command {
@@ -33,24 +32,25 @@ func containersCommand(env *Env) *cobra.Command {
 		Long: `watch finds the containers of this machine, whoever made them (Docker, Podman,
 containerd, a bare OCI runtime), and shows their CPU, memory, block and network
 rates: on a terminal as a live table, else as one table an interval. It ends after
---duration, or with Ctrl-C, and then sums up. It reads cgroup files of version 1,
+--duration, or with Ctrl-C, and then sums up. With --record the readings are a run,
+which tare report shows and plots. It reads cgroup files of version 1,
 hybrid or 2 and the counters of each network namespace; it talks to no engine and
 changes nothing. Containers inside containers count for the outer one.`,
 		Example: `  tare watch
-  tare watch --interval 5s --duration 10m --record series.jsonl
+  tare watch --interval 5s --duration 10m --record; tare report last -f html -o series.html
   tare watch --json --duration 30s | jq .cpu`,
 		Args: exactArgs(0),
-		RunE: func(c *cobra.Command, _ []string) error { return env.series(c.Context(), &f) },
+		RunE: func(c *cobra.Command, _ []string) error { return env.series(c, &f) },
 	}
 	flags := c.Flags()
 	flags.DurationVar(&f.interval, "interval", time.Second, "between two readings, at least 100ms")
 	flags.DurationVar(&f.duration, "duration", 0, "how long (default: until Ctrl-C)")
-	flags.StringVar(&f.record, "record", "", "file for all readings, one JSON object a line")
+	flags.BoolVar(&f.record, "record", false, "keep the readings as a run, for tare report")
 	flags.BoolVar(&f.json, "json", false, "print the readings as JSON, one object a line")
 	return c
 }
 
-func (env *Env) series(ctx context.Context, f *seriesFlags) (err error) {
+func (env *Env) series(c *cobra.Command, f *seriesFlags) (err error) {
 	switch {
 	case f.interval < 100*time.Millisecond:
 		return usageError{fmt.Errorf("--interval %s: must be at least 100ms", f.interval)}
@@ -58,15 +58,12 @@ func (env *Env) series(ctx context.Context, f *seriesFlags) (err error) {
 		return usageError{fmt.Errorf("--duration %s: must not be negative", f.duration)}
 	}
 	sinks := []io.Writer{}
-	if f.record != "" {
-		file, err := os.OpenFile(f.record, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if errors.Is(err, os.ErrExist) {
-			return usageError{fmt.Errorf("record: %s is there already: name another file", f.record)}
+	if f.record {
+		file, done, failed := env.recording(c)
+		if failed != nil {
+			return failed
 		}
-		if err != nil {
-			return fmt.Errorf("record: %w", err)
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
+		defer func() { err = errors.Join(err, done()) }()
 		sinks = append(sinks, file)
 	}
 	if f.json {
@@ -74,13 +71,32 @@ func (env *Env) series(ctx context.Context, f *seriesFlags) (err error) {
 	}
 	began, cpu := time.Now(), ownCPU()
 	sums := newSeriesSums()
-	if err := env.seriesLoop(ctx, f, sums, sinks); err != nil {
+	if err := env.seriesLoop(c.Context(), f, sums, sinks); err != nil {
 		return err
 	}
 	if !f.json {
 		env.printSeriesSums(sums, time.Since(began), ownCPU()-cpu)
 	}
 	return nil
+}
+
+// recording makes a run for the readings; done closes it and says where it is.
+func (env *Env) recording(c *cobra.Command) (to io.Writer, done func() error, err error) {
+	run, err := lab.RecordWatch(env.config(c))
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := run.SeriesWriter(0)
+	if err != nil {
+		return nil, nil, errors.Join(err, run.Close())
+	}
+	return file, func() error {
+		if err := errors.Join(file.Close(), run.Close()); err != nil {
+			return err
+		}
+		fmt.Fprintf(env.Stderr, "recorded: %s; see it with: tare report last, and plotted with: tare report last -f html -o FILE\n", run.Dir())
+		return nil
+	}, nil
 }
 
 // seriesLoop reads until the time is over or the user ends it: both are its end.
@@ -97,6 +113,7 @@ func (env *Env) seriesLoop(ctx context.Context, f *seriesFlags, sums *seriesSums
 	tick := time.NewTicker(f.interval)
 	defer tick.Stop()
 	for first := true; ; first = false {
+		tick.Reset(f.interval) // after a late reading the next one is not early: rates of a moment say nothing
 		points, err := watch.Read()
 		if err != nil {
 			return err

@@ -178,6 +178,7 @@ func (env *Env) config(c *cobra.Command) lab.Config {
 		CacheDir: kept,
 		Guest:    guestOf(c.Flags()),
 		Version:  env.Version,
+		Tool:     program(),
 		Command:  append([]string{"tare"}, env.Args...),
 		Drivers:  env.Drivers,
 
@@ -185,6 +186,16 @@ func (env *Env) config(c *cobra.Command) lab.Config {
 		AllowSysctl:    sysctl,
 		Tell:           func(what string) { fmt.Fprintln(env.Stderr, "tare:", what) },
 	}
+}
+
+// program is the path of this program; where the system cannot tell, what needs it
+// fails with that.
+func program() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return path
 }
 
 // plainWidth is the number of columns where stdout is no terminal: wide tables

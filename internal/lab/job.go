@@ -14,6 +14,7 @@ import (
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/probe/ebpf"
 	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/schedule"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/target"
@@ -43,6 +44,7 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 			Disk:   j.Disk,
 			Peer:   j.Peer, Network: networkOf(c.Limits.Network),
 			PageReporting: guestOf(c).PageReporting, Mergeable: guestOf(c).KSM,
+			Beside: j.Beside, Tool: l.config.Tool,
 		},
 		Copies:      c.Copies,
 		Concurrency: c.Concurrency,
@@ -55,12 +57,17 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 	}
 	// A command is weighed by itself: the mark's own execution would be part of its
 	// time. Where many are started their times to ready are the point.
-	job.Unmarked = j.Own || j.Kind == workload.KindCommand && !p.many(c)
+	job.Unmarked = j.Own || j.Beside || j.Kind == workload.KindCommand && !p.many(c)
 	if j.Own {
 		job.Spec.Cwd, job.Spec.User = p.root.Config.WorkingDir, p.user
 	}
 	if workload.UnixComputes(j.Kind) && c.Copies <= 1 {
 		job.Probes = append(job.Probes, probe.Clock{})
+	}
+	if j.Beside && p.Run != nil { // its series are more than its values
+		job.Parse = func(stdout []byte) ([]sample.Value, error) {
+			return kept(p.Run, t.Seq, stdout, j.Parse)
+		}
 	}
 	if p.many(c) {
 		job.Hold, job.Together = l.holding(j, p.merges(c)), manyTogether

@@ -26,6 +26,7 @@ type Config struct {
 	CacheDir string   // kernels and guests' files are kept here; "" for nowhere
 	Guest    target.Guest
 	Version  string   // of tare
+	Tool     string   // tare's own program, which payloads may call; "" for none
 	Command  []string // argv, for the record
 	Drivers  func(target.Lab) []target.Driver
 	// PrivateEngines: engines that run already are left alone.

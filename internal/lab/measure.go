@@ -166,7 +166,7 @@ const pilotFrom = 6
 // scatter, or one to see how long a trial takes where nobody knows, or none.
 func (p *Plan) pilotsOf(c study.Cell) int {
 	switch {
-	case p.many(c):
+	case p.many(c), p.jobOf(c).Beside:
 		return 0 // too long a trial to be made only to foresee others
 	case p.blocksOf(c) >= pilotFrom:
 		return pilotTrials

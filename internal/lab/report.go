@@ -27,6 +27,7 @@ var studyClaims = []func(*store.Run, *analysis.Claims) error{
 	trimClaims,
 	networkClaims,
 	causeClaims,
+	seriesClaims,
 }
 
 // Report makes a run's report out of its records.

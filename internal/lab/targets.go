@@ -61,7 +61,7 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.needPaths(), p.needMachines())
+	return errors.Join(p.needPaths(), p.needMachines(), p.needHosts(ctx))
 }
 
 // makeParts has targets made whose making takes minutes. What one cannot have,
@@ -112,6 +112,31 @@ func (p *Plan) needMachines() error {
 	for _, c := range p.Manifest.Cells {
 		if p.jobOf(c).OwnMachine && p.Manifest.Targets[c.Target].Notes[target.NoteAccel] == "" {
 			return &InputError{fmt.Errorf("workload %s changes a setting of the whole machine, and the target %s shares this one: take a virtual machine, as qemu/microvm", c.Workload, c.Target)}
+		}
+	}
+	return nil
+}
+
+// needHosts refuses a payload that starts containers itself where the target is no
+// machine with a Docker, or its cell asks for what the payload cannot be given.
+func (p *Plan) needHosts(ctx context.Context) error {
+	checked := map[string]bool{}
+	for _, c := range p.Manifest.Cells {
+		if !p.jobOf(c).Beside {
+			continue
+		}
+		h, ok := p.drivers[c.Target].(target.Hoster)
+		switch {
+		case !ok:
+			return &InputError{fmt.Errorf("workload %s starts its containers itself, and the target %s is no machine with a Docker: take host, vm/stock or vm/trimmed", c.Workload, c.Target)}
+		case c.Copies > 1 || c.Limits.CPUs > 0 || c.Limits.CPUSet != "" || c.Limits.Memory > 0 || c.Limits.Pids > 0:
+			return &InputError{fmt.Errorf("workload %s has the whole machine of its target to itself: it takes no limits and one copy", c.Workload)}
+		case checked[c.Target]:
+			continue
+		}
+		checked[c.Target] = true
+		if err := h.CheckHost(ctx); err != nil {
+			return fmt.Errorf("target %s: %w", c.Target, err)
 		}
 	}
 	return nil

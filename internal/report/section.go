@@ -61,6 +61,7 @@ const (
 	lookMeasured  look = "measured"  // solid, with points and intervals
 	lookPublished look = "published" // dashed, hollow points
 	lookFit       look = "fit"       // thin, without points: a law
+	lookSeries    look = "series"    // solid, without points: readings over time
 )
 
 // line is one curve of a figure.
@@ -113,6 +114,9 @@ func sections(c analysis.Claims) []section {
 	}
 	if c.Trim != nil {
 		out = append(out, trimSection(c.Trim))
+	}
+	if c.Series != nil {
+		out = append(out, seriesSection(c.Series))
 	}
 	if len(c.Causes) > 0 {
 		out = append(out, causesSection(c.Causes))

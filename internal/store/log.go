@@ -24,6 +24,50 @@ func (r *Run) KeepLog(seq int, log []byte) error { return r.keepLog(strconv.Itoa
 // KeepBootLog keeps how a target's machine boots, which is no trial's.
 func (r *Run) KeepBootLog(target string, log []byte) error { return r.keepLog(target, log) }
 
+// KeepSeries keeps what a trial's containers used over time, as its payload told it.
+func (r *Run) KeepSeries(seq int, series []byte) error { return r.keepLog(seriesName(seq), series) }
+
+// Series reads what was kept of the trial seq. ok is false where nothing was.
+func (r *Run) Series(seq int) (series []byte, ok bool, err error) {
+	series, ok, err = r.log(seriesName(seq))
+	if errors.Is(err, io.ErrUnexpectedEOF) { // its writer was killed, or still writes
+		err = nil
+	}
+	return series, ok, err
+}
+
+// SeriesWriter keeps a series while it comes: what was written before a kill can be
+// read. The caller closes it.
+func (r *Run) SeriesWriter(seq int) (io.WriteCloser, error) {
+	file := r.logFile(seriesName(seq))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return nil, full(fmt.Errorf("series: %w", err))
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, full(fmt.Errorf("series: %w", err))
+	}
+	return &seriesWriter{f, gzip.NewWriter(f)}, nil
+}
+
+type seriesWriter struct {
+	file   *os.File
+	packed *gzip.Writer
+}
+
+// Write keeps whole readings: each is on its way to the disk when it returns.
+func (w *seriesWriter) Write(reading []byte) (int, error) {
+	n, err := w.packed.Write(reading)
+	if err == nil {
+		err = w.packed.Flush()
+	}
+	return n, full(err)
+}
+
+func (w *seriesWriter) Close() error { return full(errors.Join(w.packed.Close(), w.file.Close())) }
+
+func seriesName(seq int) string { return fmt.Sprintf("%d-series", seq) }
+
 func (r *Run) keepLog(name string, log []byte) error {
 	file := r.logFile(name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -65,7 +109,7 @@ func (r *Run) log(name string) (log []byte, ok bool, err error) {
 		log, err = io.ReadAll(unpacked)
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("log %s: %w: %w", f.Name(), err, ErrCorrupt)
+		return log, true, fmt.Errorf("log %s: %w: %w", f.Name(), err, ErrCorrupt)
 	}
 	return log, true, nil
 }

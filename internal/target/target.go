@@ -56,6 +56,21 @@ type Profiled interface {
 	BootLog(ctx context.Context) ([]byte, error)
 }
 
+// Hoster is a Driver whose machine has a Docker on which a payload can start
+// containers itself: it takes a Spec that is Beside.
+type Hoster interface {
+	Driver
+	// CheckHost proves that Docker, where Check does not.
+	CheckHost(ctx context.Context) error
+}
+
+// What a payload beside the engine finds in its environment.
+const (
+	EnvImage = "TARE_IMAGE" // the engine's name of the image
+	EnvTool  = "TARE_TOOL"  // the path of Spec.Tool on that machine
+	EnvFlags = "TARE_FLAGS" // flags that each of its docker run takes, apart by blanks
+)
+
 // Instance is one payload, prepared, then started once.
 type Instance interface {
 	// Watch lists what probes may read. It is valid from Prepare on; PIDs may
@@ -136,7 +151,12 @@ type Spec struct {
 	// none. Network says what stands around the two. Only targets with a path, in
 	// which one place is joined to another, take them. In both argvs PeerAddress
 	// and PeerPort stand for where the peer listens.
-	Peer    []string
+	Peer []string
+	// Beside has Args, whose first is a path that every machine has, run as root on
+	// the machine of the target's Docker and not in a container: it starts them
+	// itself. Env, Cwd, User, Limits and Opens are then not used. Hosters take it.
+	Beside  bool
+	Tool    string // path of a static program of this machine that a payload beside the engine calls; "" for none
 	Disk    string // absolute directory inside Rootfs that must lie on a disk; "" for none. Where the target's root lies in memory, it mounts an empty disk of its own there
 	Network Network
 	// PageReporting has a virtual machine's guest tell its VMM which pages are free,

@@ -61,6 +61,9 @@ type Command struct {
 	// Own says that the payload is the own command of the user's image, run without
 	// the mark; Args is empty until the image is known.
 	Own bool
+	// Beside says that the payload starts containers itself, on the machine of the
+	// target's Docker (target.Spec.Beside).
+	Beside bool
 	// Peer is the argv of the other end, for a payload that talks to one; nil for
 	// none. target.PeerAddress and target.PeerPort stand for where it listens.
 	Peer []string
@@ -89,6 +92,7 @@ func All() []Workload {
 		netUnix{},
 		netLatency{},
 		netConnections{},
+		load{},
 	}, append(unixWorkloads(), churnWorkloads()...)...)
 }
 

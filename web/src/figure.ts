@@ -9,7 +9,7 @@ import type { Axis, Bar, Figure, Line, Look, Part } from "./types";
 // say the same again.
 const colors = ["var(--bar)", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"];
 const symbols: Plot.SymbolType[] = ["circle", "square", "triangle2", "diamond2", "cross", "star"];
-const dashes: Record<Look, string | undefined> = { measured: undefined, published: "6 4", fit: "2 2" };
+const dashes: Record<Look, string | undefined> = { measured: undefined, published: "6 4", fit: "2 2", series: undefined };
 
 // figure draws one chart that the report describes; row holds the figures that
 // stand beside it, which have its vertical scale.
@@ -22,7 +22,7 @@ export function figure(f: Figure, row: Figure[]): HTMLElement {
 // names of what has a colour of its own: a law shares that of the curve whose
 // name it begins with, a published curve has none.
 function coloured(all: Line[]): string[] {
-  return [...new Set(all.filter((l) => l.look === "measured").map((l) => l.name))];
+  return [...new Set(all.filter((l) => l.look === "measured" || l.look === "series").map((l) => l.name))];
 }
 
 function color(l: Line, all: Line[]): string {
@@ -92,7 +92,7 @@ function lines(f: Figure, row: Figure[], width: number): Element {
 function curve(l: Line, all: Line[]): Plot.Markish[] {
   const stroke = color(l, all);
   const path = Plot.line(l.points, { x: "x", y: "y", stroke, strokeWidth: l.look === "fit" ? 1.2 : 2, strokeDasharray: dashes[l.look], className: `m-${l.look}` });
-  if (l.look === "fit") return [path];
+  if (l.look === "fit" || l.look === "series") return [path];
   return [
     path,
     Plot.link(l.points.filter((p) => p.high > p.low), { x1: "x", x2: "x", y1: "low", y2: "high", stroke, strokeWidth: 1.4, className: "m-interval" }),

@@ -209,7 +209,7 @@ export interface Axis {
   zero?: boolean;
 }
 
-export type Look = "measured" | "published" | "fit";
+export type Look = "measured" | "published" | "fit" | "series";
 
 export interface Point {
   x: number;

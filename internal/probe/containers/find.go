@@ -134,11 +134,30 @@ func container(dir, path, own string) (Container, bool) {
 	if namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", leader)); err != nil || namespace == own {
 		return Container{}, false
 	}
-	engine := "oci"
-	if parent := filepath.Base(filepath.Dir(path)); parent != "/" && shimmed(leader) {
-		engine = "containerd"
+	c := Container{ID: path, Name: filepath.Base(path), Engine: "oci", Path: path, Leader: leader}
+	switch shim := parentArguments(leader); {
+	case len(shim) == 0 || !strings.HasPrefix(filepath.Base(shim[0]), "containerd-shim"):
+	case option(shim, "-namespace") == dockerNamespace: // its group was put elsewhere (docker run --cgroup-parent)
+		c.ID, c.Engine = cmp.Or(option(shim, "-id"), path), "docker"
+		c.Name = nameOf(c)
+	default:
+		c.Engine = "containerd"
 	}
-	return Container{ID: path, Name: filepath.Base(path), Engine: engine, Path: path, Leader: leader}, true
+	return c, true
+}
+
+// dockerNamespace is containerd's namespace of Docker's containers
+// (moby, daemon/config/config.go: DefaultContainersNamespace).
+const dockerNamespace = "moby"
+
+// option is what follows an option on a command line; "" for none.
+func option(arguments []string, name ...string) string {
+	for i, a := range arguments[:max(len(arguments)-1, 0)] {
+		if slices.Contains(name, a) {
+			return arguments[i+1]
+		}
+	}
+	return ""
 }
 
 // firstProcess is the first process of a group itself, 0 where it has none.
@@ -215,23 +234,14 @@ func nameOf(c Container) string {
 			return string(m[1])
 		}
 	case "podman":
-		arguments := parentArguments(c.Leader)
-		for i, a := range arguments[:max(len(arguments)-1, 0)] {
-			if a == "-n" || a == "--name" {
-				return arguments[i+1]
-			}
+		if name := option(parentArguments(c.Leader), "-n", "--name"); name != "" {
+			return name
 		}
 	}
 	return short
 }
 
 var dockerName = regexp.MustCompile(`"Name":"/([^"]{1,255})"`)
-
-// shimmed says that containerd's shim has started a process.
-func shimmed(pid int) bool {
-	arguments := parentArguments(pid)
-	return len(arguments) > 0 && strings.HasPrefix(filepath.Base(arguments[0]), "containerd-shim")
-}
 
 // parentArguments are the command line of a process's parent, none where that
 // cannot be read.

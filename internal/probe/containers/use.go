@@ -7,9 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // Use is what a container has used since it started, and holds now. A number
@@ -17,20 +20,49 @@ import (
 type Use struct {
 	CPU             time.Duration `json:"cpu"`
 	Memory          int64         `json:"memory"` // bytes, without the page cache that can go at once, as docker stats has it
-	Read, Written   int64         // bytes of block devices
+	Read, Written   int64         // bytes of block devices; see blocks
 	Received, Sent  int64         // bytes of its network namespace, without loopback; -1 where that is the machine's
 	Tasks, Runnable int64         // processes and threads; processes that run or wait for a CPU or a disk
 }
 
 // read reads a container's counters. fs.ErrNotExist says that it has ended.
-func (c *Container) read(hostNet string) (Use, error) {
+func (c *Container) read(m *machine) (Use, error) {
 	u := Use{CPU: -1, Memory: -1, Read: -1, Written: -1, Received: -1, Sent: -1, Tasks: -1, Runnable: -1}
-	for _, one := range []func(*Use) error{c.cpu, c.memory, c.blocks, c.tasks} {
+	if !m.blocks {
+		u.Read, u.Written = 0, 0
+	}
+	for _, one := range []func(*Use) error{c.cpu, c.memory, func(u *Use) error { return c.tasks(u, !m.blocks) }} {
 		if err := one(&u); err != nil {
 			return u, err
 		}
 	}
-	return u, c.network(&u, hostNet)
+	if m.blocks {
+		if err := c.blocks(&u); err != nil {
+			return u, err
+		}
+	}
+	return u, c.network(&u, m.network)
+}
+
+// machine is what of the machine all readings depend on.
+type machine struct {
+	network string // its network namespace
+	blocks  bool   // its groups count what devices read and write
+}
+
+const v1Blocks = "blkio.throttle.io_service_bytes_recursive"
+
+// countsBlocks is false where version 1 counts nothing, as kernels from 6.10 on do
+// as long as nobody has set a limit (blk-throttle is initialised with the first).
+func countsBlocks(trees sys.Hierarchies) bool {
+	for _, h := range trees.All {
+		if h.Version != 1 || !slices.Contains(h.Controllers, "blkio") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(h.Path, v1Blocks))
+		return err != nil || bytes.ContainsRune(text, ':') // of the whole machine, so that a device is named
+	}
+	return true
 }
 
 // file is a counter's file in the group of a controller; empty where the
@@ -114,7 +146,7 @@ func (c *Container) memory(u *Use) error {
 }
 
 func (c *Container) blocks(u *Use) error {
-	name, version := c.file("blkio", "blkio.throttle.io_service_bytes_recursive", "io.stat")
+	name, version := c.file("blkio", v1Blocks, "io.stat")
 	text, err := c.content(name)
 	if err != nil || text == nil {
 		return err
@@ -142,7 +174,10 @@ func (c *Container) blocks(u *Use) error {
 	return nil
 }
 
-func (c *Container) tasks(u *Use) error {
+// tasks counts processes and, with io, adds up what they and the children that they
+// have waited for had read from and written to storage, where a write counts when
+// its page becomes dirty (proc(5), /proc/pid/io).
+func (c *Container) tasks(u *Use, io bool) error {
 	name, _ := c.file("pids", "pids.current", "pids.current")
 	text, err := c.content(name)
 	if err != nil {
@@ -164,6 +199,15 @@ func (c *Container) tasks(u *Use) error {
 		if after := bytes.LastIndexByte(stat, ')'); len(stat) > after+2 && (stat[after+2] == 'R' || stat[after+2] == 'D') {
 			u.Runnable++
 		}
+		if !io {
+			continue
+		}
+		counters, err := os.ReadFile("/proc/" + string(pid) + "/io")
+		if err != nil {
+			continue // it has ended, or is not ours to read
+		}
+		u.Read += max(field(counters, "read_bytes:"), 0)
+		u.Written += max(field(counters, "write_bytes:"), 0)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ type Watch struct {
 	before  map[string]reading
 	found   []Container
 	looked  time.Duration
-	hostNet string
+	machine machine
 }
 
 type reading struct {
@@ -58,7 +58,8 @@ func New() (*Watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch containers: %w", err)
 	}
-	return &Watch{trees: trees, began: now(), before: map[string]reading{}, hostNet: hostNet, looked: -lookEvery}, nil
+	return &Watch{trees: trees, began: now(), before: map[string]reading{}, looked: -lookEvery,
+		machine: machine{network: hostNet, blocks: countsBlocks(trees)}}, nil
 }
 
 // now is CLOCK_MONOTONIC.
@@ -89,7 +90,7 @@ func (w *Watch) Read() ([]Point, error) {
 	next := map[string]reading{}
 	for i := range w.found {
 		c := &w.found[i]
-		use, err := c.read(w.hostNet)
+		use, err := c.read(&w.machine)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

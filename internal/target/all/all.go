@@ -17,7 +17,7 @@ import (
 // Drivers are all targets that this build of tare knows, nearest to the host
 // first. Whether they can run here their Check says.
 func Drivers(lab target.Lab) []target.Driver {
-	all := slices.Concat([]target.Driver{host.New(lab)}, native.Drivers(lab), oci.Drivers(lab), engine.Drivers(lab), vm.Drivers(lab))
+	all := slices.Concat([]target.Driver{engine.WithDocker(host.New(lab), lab)}, native.Drivers(lab), oci.Drivers(lab), engine.Drivers(lab), vm.Drivers(lab))
 	slices.SortStableFunc(all, func(a, b target.Driver) int {
 		return cmp.Compare(a.Properties().Order, b.Properties().Order)
 	})

@@ -74,6 +74,9 @@ func (d clientDriver) Prepare(ctx context.Context, spec target.Spec, dir string)
 	spec = i.spec
 	config := launch.Config{Launcher: d.lab.LaunchPath, Stdio: spec.Stdio, Args: i.arguments(program),
 		Env: append(environment(d.lab), "DOCKER_CONFIG="+dir)} // a directory without the user's configuration
+	if spec.Beside {
+		config.Args, config.Env = spec.Args, append(config.Env, i.beside()...)
+	}
 	if spec.Cgroup != "" {
 		config.Cgroup = i.clientGroup()
 		var trees sys.Hierarchies
@@ -192,7 +195,7 @@ func (i *command) Start(ctx context.Context, _ func(target.Phase)) error {
 		return err
 	}
 	i.mu.Lock()
-	i.created, i.started = true, true
+	i.created, i.started = !i.spec.Beside, true
 	i.mu.Unlock()
 	i.stop = context.AfterFunc(ctx, func() {
 		_ = i.process.Kill() // Close reports what does not die
@@ -208,7 +211,7 @@ func (i *command) Wait(ctx context.Context) (target.Exit, error) {
 		i.kill()
 		return target.Exit{}, ctx.Err()
 	}
-	if err == nil && r.Payload.Code == clientFailed {
+	if err == nil && r.Payload.Code == clientFailed && !i.spec.Beside {
 		err = i.blame()
 	}
 	return target.Exit{Code: r.Payload.Code, Signal: r.Payload.Signal}, err

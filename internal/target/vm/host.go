@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/vmm"
 )
@@ -130,6 +133,13 @@ func (h *Host) Prepare(ctx context.Context, spec target.Spec, dir string) (targe
 		return nil, err
 	}
 	m.Disks = []vmm.Disk{{Path: disk}}
+	if spec.Beside {
+		tool, err := toolDisk(ctx, spec.Tool, dir)
+		if err != nil {
+			return nil, err
+		}
+		m.Disks = append(m.Disks, tool)
+	}
 	outside := spec
 	outside.Limits = target.Limits{} // they are the container's
 	if err := h.confine(outside); err != nil {
@@ -145,8 +155,50 @@ func (h *Host) Prepare(ctx context.Context, spec target.Spec, dir string) (targe
 // inside is a spec as the agent is asked for it: the container's start.
 func (h *Host) inside(spec target.Spec) target.Spec {
 	out := spec
-	out.Args, out.Env, out.Cwd, out.User, out.Limits = h.arm.run(spec), hostEnv, "", target.User{}, target.Limits{}
+	out.Args, out.Env, out.Cwd, out.User, out.Limits = nil, hostEnv, "", target.User{}, target.Limits{}
+	if spec.Beside {
+		out.Args = append([]string{"/bin/sh", "-c", toolScript, "sh"}, spec.Args...)
+		out.Env = append(slices.Clone(hostEnv), target.EnvImage+"="+hostImage, target.EnvTool+"="+hostTool)
+		return out
+	}
+	out.Args = h.arm.run(spec)
 	return out
+}
+
+// hostTool is where a payload beside the engine finds its tool, and toolScript
+// puts it there: it is on the machine's second disk.
+const (
+	hostTool   = "/run/tare-tool/tool"
+	toolScript = `mkdir /run/tare-tool && mount -o ro /dev/vdb /run/tare-tool && exec "$@"`
+)
+
+// toolDisk is a disk with a program of this machine's.
+func toolDisk(ctx context.Context, program, dir string) (vmm.Disk, error) {
+	disk := vmm.Disk{Path: filepath.Join(dir, "tool.ext4"), ReadOnly: true}
+	tree := filepath.Join(dir, "tool")
+	data, err := os.ReadFile(program)
+	if err == nil {
+		err = os.Mkdir(tree, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(tree, filepath.Base(hostTool)), data, 0o755)
+	}
+	if err == nil {
+		err = image.Ext4Of(ctx, disk.Path, tree, int64(len(data))+16<<20) // beside it, what ext4 keeps for itself
+	}
+	if err != nil {
+		return disk, target.Labf("disk with the tool: %w", err)
+	}
+	return disk, nil
+}
+
+// CheckHost implements target.Hoster: systemd's arms have Docker, as the boot that
+// completed their disk has proven.
+func (h *Host) CheckHost(context.Context) error {
+	if !h.arm.systemd {
+		return h.cannot("take one with systemd, as vm/stock or vm/trimmed", "its Docker does not run before a container is asked for")
+	}
+	return nil
 }
 
 // machineOf is the machine of an arm, without its disk.

@@ -1,0 +1,192 @@
+package analysis
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/tarelab/tare/published"
+)
+
+// Usage is what one container used during one interval. A number that the machine
+// does not account is -1.
+type Usage struct {
+	At       float64 `json:"at"`       // seconds since the watch began
+	CPU      float64 `json:"cpu"`      // CPUs: 1 is one all the time
+	Memory   float64 `json:"memory"`   // bytes
+	Load     float64 `json:"load"`     // processes that run, or wait for a CPU or a disk
+	Read     float64 `json:"read"`     // bytes a second of block devices, as Written
+	Written  float64 `json:"written"`  //
+	Received float64 `json:"received"` // bytes a second of its network, as Sent
+	Sent     float64 `json:"sent"`     //
+}
+
+// numbers are those of a usage but its time, in one order.
+func (u *Usage) numbers() []*float64 {
+	return []*float64{&u.CPU, &u.Memory, &u.Load, &u.Read, &u.Written, &u.Received, &u.Sent}
+}
+
+// WatchedTrial is one trial whose containers were watched.
+type WatchedTrial struct {
+	Target     string // "" for containers that nobody's trial started
+	Containers []WatchedContainer
+}
+
+// WatchedContainer is one container over time.
+type WatchedContainer struct {
+	ID     string // the same in all trials of a target
+	Name   string
+	Points []Usage
+}
+
+// SeriesClaims are containers over time.
+type SeriesClaims struct {
+	// Citation is of the published load that this one is after; "" for another.
+	Citation string          `json:"citation,omitempty"`
+	Curves   []SeriesCurve   `json:"curves"` // of the last trial of each target, those that use most CPU time
+	Peaks    []SeriesPeaks   `json:"peaks"`
+	Shown    *PublishedPeaks `json:"published,omitempty"`
+}
+
+// SeriesCurve is one container in one trial.
+type SeriesCurve struct {
+	Target    string  `json:"target"`
+	ID        string  `json:"id"`
+	Container string  `json:"container"`
+	Points    []Usage `json:"points"` // means of stretches, at most seriesPoints
+}
+
+// SeriesPeaks are the largest readings of one container, each the median over the
+// trials; its means beside them. Unknown numbers are -1.
+type SeriesPeaks struct {
+	Target    string `json:"target"`
+	ID        string `json:"id"`
+	Container string `json:"container"`
+	Trials    int    `json:"trials"`
+	Mean      Usage  `json:"mean"`
+	Peak      Usage  `json:"peak"`
+}
+
+// PublishedPeaks are those of the published load, in this package's units.
+type PublishedPeaks struct {
+	Minutes    int     `json:"minutes"`
+	PackageCPU float64 `json:"packageCPU"` // CPUs
+	LateCPU    float64 `json:"lateCPU"`    // CPUs
+	Read       float64 `json:"read"`       // bytes a second
+	Written    float64 `json:"written"`    // bytes a second
+}
+
+// seriesPoints is how many points a curve has at most, and seriesDrawn how many
+// curves a target.
+const (
+	seriesPoints = 150
+	seriesDrawn  = 6
+)
+
+// Series describes trials whose containers were watched, in the order of targets
+// and of the containers' first appearance. It claims nothing: what may be claimed
+// are the ratios of the trials' means, which the tables have. d is the publication
+// of the load that was measured, nil for none.
+func Series(trials []WatchedTrial, d *published.ContainerVMTrim) *SeriesClaims {
+	c := &SeriesClaims{}
+	if d != nil {
+		l := d.Load
+		c.Citation = d.Citation
+		c.Shown = &PublishedPeaks{l.WindowMinutes, l.PackageCPUPeakPercent / 100, l.LateStartCPUPercent / 100, l.ReadPeakMBs * 1e6, l.WritePeakMBs * 1e6}
+	}
+	type key struct{ target, id string }
+	var order []key
+	all, names := map[key][][]Usage{}, map[key]string{}
+	for _, t := range trials {
+		for _, w := range t.Containers {
+			k := key{t.Target, w.ID}
+			if all[k] == nil {
+				order = append(order, k)
+			}
+			all[k], names[k] = append(all[k], w.Points), w.Name
+		}
+	}
+	for _, k := range order {
+		of := all[k]
+		c.Curves = append(c.Curves, SeriesCurve{k.target, k.id, names[k], thinned(of[len(of)-1])})
+		p := SeriesPeaks{Target: k.target, ID: k.id, Container: names[k], Trials: len(of)}
+		p.Mean = medians(of, func(known []float64) float64 { return total(known) / float64(len(known)) })
+		p.Peak = medians(of, slices.Max[[]float64])
+		c.Peaks = append(c.Peaks, p)
+	}
+	c.Curves = c.busiest()
+	return c
+}
+
+func total(all []float64) (sum float64) {
+	for _, v := range all {
+		sum += v
+	}
+	return sum
+}
+
+// medians are, of each number, the median over the trials of what summary makes of
+// the readings that know it.
+func medians(trials [][]Usage, summary func([]float64) float64) Usage {
+	var out Usage
+	for i, to := range out.numbers() {
+		var each []float64
+		for _, points := range trials {
+			if known := knownOf(points, i); len(known) > 0 {
+				each = append(each, summary(known))
+			}
+		}
+		if *to = -1; len(each) > 0 {
+			slices.Sort(each)
+			*to = (each[(len(each)-1)/2] + each[len(each)/2]) / 2
+		}
+	}
+	return out
+}
+
+// knownOf are the readings of the number i.
+func knownOf(points []Usage, i int) []float64 {
+	var known []float64
+	for _, p := range points {
+		if v := *p.numbers()[i]; v >= 0 {
+			known = append(known, v)
+		}
+	}
+	return known
+}
+
+// thinned are means of stretches of equal length, so that a curve of hours can be
+// drawn; those of few points stay as they are.
+func thinned(points []Usage) []Usage {
+	if len(points) <= seriesPoints {
+		return points
+	}
+	last := points[len(points)-1].At
+	stretch := (last - points[0].At) / seriesPoints
+	by := map[int][]Usage{}
+	for _, p := range points {
+		i := min(int((p.At-points[0].At)/stretch), seriesPoints-1)
+		by[i] = append(by[i], p)
+	}
+	var out []Usage
+	for _, i := range slices.Sorted(maps.Keys(by)) {
+		mean := medians([][]Usage{by[i]}, func(known []float64) float64 { return total(known) / float64(len(known)) })
+		mean.At = by[i][0].At
+		out = append(out, mean)
+	}
+	return out
+}
+
+// busiest are the curves of those containers of each target that use most CPU time:
+// a chart of a hundred shows none.
+func (c *SeriesClaims) busiest() []SeriesCurve {
+	rank := map[string]int{}
+	shown := map[[2]string]bool{}
+	byCPU := slices.Clone(c.Peaks)
+	slices.SortStableFunc(byCPU, func(x, y SeriesPeaks) int { return cmp.Compare(y.Mean.CPU, x.Mean.CPU) })
+	for _, p := range byCPU {
+		rank[p.Target]++
+		shown[[2]string{p.Target, p.ID}] = rank[p.Target] <= seriesDrawn
+	}
+	return slices.DeleteFunc(c.Curves, func(of SeriesCurve) bool { return !shown[[2]string{of.Target, of.ID}] })
+}

@@ -1,0 +1,65 @@
+package analysis_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/published"
+)
+
+// usage is readings of one container, a second apart; the first of each is unknown.
+func usage(n int, cpu func(i int) float64) []analysis.Usage {
+	all := make([]analysis.Usage, n)
+	for i := range all {
+		all[i] = analysis.Usage{At: float64(i + 1), CPU: cpu(i), Memory: 1e6, Load: 1, Read: -1, Written: 2e6, Received: 10, Sent: 20}
+	}
+	all[0].CPU = -1
+	return all
+}
+
+// Means and peaks leave unknown readings out, and are medians over the trials; a
+// number that nobody knows stays unknown; long curves are thinned to their means.
+func TestSeries(t *testing.T) {
+	d, err := published.LoadAs[*published.ContainerVMTrim]("container-vm-trim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trials []analysis.WatchedTrial
+	for _, cpu := range []float64{0.1, 0.3, 0.2} {
+		points := usage(601, func(i int) float64 {
+			if i == 300 {
+				return 3 * cpu
+			}
+			return cpu
+		})
+		trials = append(trials, analysis.WatchedTrial{Target: "host", Containers: []analysis.WatchedContainer{{ID: "a", Name: "package", Points: points}}})
+	}
+	c := analysis.Series(trials, d)
+	if len(c.Peaks) != 1 || len(c.Curves) != 1 {
+		t.Fatalf("%d containers, %d curves", len(c.Peaks), len(c.Curves))
+	}
+	p := c.Peaks[0]
+	if p.Trials != 3 || math.Abs(p.Peak.CPU-0.6) > 1e-9 || math.Abs(p.Mean.CPU-0.2*602/600) > 1e-9 || p.Peak.Read != -1 || p.Peak.Written != 2e6 {
+		t.Errorf("peaks %+v", p)
+	}
+	curve := c.Curves[0].Points // of the last trial: 0.2
+	if len(curve) > 150 || len(curve) < 100 || math.Abs(curve[10].CPU-0.2) > 1e-9 || curve[10].Read != -1 {
+		t.Errorf("%d points, the eleventh %+v", len(curve), curve[10])
+	}
+	if c.Shown.PackageCPU != 0.1 || c.Shown.LateCPU != 0.02 || c.Shown.Read != 1.5e6 || c.Shown.Written != 3e6 {
+		t.Errorf("published %+v", c.Shown)
+	}
+}
+
+// Of a hundred containers the busiest are drawn, and all are in the table.
+func TestSeriesOfMany(t *testing.T) {
+	var w analysis.WatchedTrial
+	for i := range 100 {
+		w.Containers = append(w.Containers, analysis.WatchedContainer{ID: string(rune('0' + i)), Points: usage(5, func(int) float64 { return float64(i) / 100 })})
+	}
+	c := analysis.Series([]analysis.WatchedTrial{w}, nil)
+	if len(c.Peaks) != 100 || len(c.Curves) != 6 || c.Curves[0].Points[1].CPU != 0.94 || c.Shown != nil {
+		t.Errorf("%d containers, %d curves, the first of %v CPUs", len(c.Peaks), len(c.Curves), c.Curves[0].Points[1].CPU)
+	}
+}

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// seriesFigures are what of containers over time is drawn, each in a row of figures,
+// one a target, of one scale.
+var seriesFigures = []struct {
+	title, label string
+	of           func(analysis.Usage) float64
+}{
+	{"CPU", "CPU, % of one", func(u analysis.Usage) float64 { return 100 * u.CPU }},
+	{"Load", "processes that run or wait", func(u analysis.Usage) float64 { return u.Load }},
+	{"Memory", "MB", func(u analysis.Usage) float64 { return u.Memory / 1e6 }},
+	{"Read from disks", "MB/s", func(u analysis.Usage) float64 { return u.Read / 1e6 }},
+	{"Written to disks", "MB/s", func(u analysis.Usage) float64 { return u.Written / 1e6 }},
+	{"Received", "kB/s", func(u analysis.Usage) float64 { return u.Received / 1e3 }},
+	{"Sent", "kB/s", func(u analysis.Usage) float64 { return u.Sent / 1e3 }},
+}
+
+// seriesSection is containers over time.
+func seriesSection(c *analysis.SeriesClaims) section {
+	s := section{ID: "series", Title: "Containers over time", Tables: []shownGrid{seriesPeaks(c)},
+		Note: "Readings of one second as tare watch makes them; the curves are of the last trial of each target. A peak is the largest reading. " +
+			"Rates of disks are those of block devices as the groups count them; where these count nothing (version 1, from Linux 6.10 on) those that /proc/PID/io counts of the processes, whose writes count when they become dirty: ratios between the two ways are rough."}
+	for _, f := range seriesFigures {
+		s.Figures = append(s.Figures, seriesFigure(c, f.title, f.label, f.of)...)
+	}
+	if p := c.Shown; p != nil {
+		s.Note += fmt.Sprintf(" Peaks of targets are medians over trials; ratios with their intervals stand in the tables of the workload, and nothing is claimed of peaks: the published ones are of %d minutes on another machine, read from curves whose interval is not given. Source: %s",
+			p.Minutes, c.Citation)
+	}
+	return s
+}
+
+// seriesFigure draws one number, a figure a target; none where nobody knows it.
+func seriesFigure(c *analysis.SeriesClaims, title, label string, of func(analysis.Usage) float64) []figure {
+	var out []figure
+	for _, curve := range c.Curves {
+		l := line{Name: curve.Container, Look: lookSeries}
+		for _, u := range curve.Points {
+			if v := of(u); v >= 0 {
+				l.Points = append(l.Points, point{X: u.At, Y: v, Low: v, High: v})
+			}
+		}
+		if len(l.Points) == 0 {
+			continue
+		}
+		name := title
+		if curve.Target != "" {
+			name += ": " + curve.Target
+		}
+		if len(out) == 0 || out[len(out)-1].Title != name {
+			out = append(out, figure{Title: name, Beside: len(out) > 0, X: axis{Label: "s", Zero: true}, Y: axis{Label: label, Zero: true}})
+		}
+		f := &out[len(out)-1]
+		f.Lines = append(f.Lines, l)
+	}
+	return out
+}
+
+// seriesPeaks are means and peaks, the published ones below.
+func seriesPeaks(c *analysis.SeriesClaims) shownGrid {
+	g := shownGrid{Title: "Containers: means and peaks", Head: []string{"container", "readings of", "CPU %", "peak", "load", "memory peak, MB",
+		"read peak, MB/s", "written peak, MB/s", "received peak, kB/s", "sent peak, kB/s"}}
+	for _, p := range c.Peaks {
+		trials := "one watch"
+		if p.Target != "" {
+			trials = fmt.Sprintf("%d %s", p.Trials, plural(p.Trials, "trial"))
+		}
+		g.Rows = append(g.Rows, []string{strings.TrimPrefix(p.Target+": "+p.Container, ": "), trials,
+			scaled(p.Mean.CPU, 100, 2), scaled(p.Peak.CPU, 100, 1), scaled(p.Mean.Load, 1, 2), scaled(p.Peak.Memory, 1e-6, 1),
+			scaled(p.Peak.Read, 1e-6, 2), scaled(p.Peak.Written, 1e-6, 2), scaled(p.Peak.Received, 1e-3, 1), scaled(p.Peak.Sent, 1e-3, 1)})
+	}
+	if p := c.Shown; p != nil {
+		g.Rows = append(g.Rows,
+			[]string{"· published: package", "", "", scaled(p.PackageCPU, 100, 1), "", "", scaled(p.Read, 1e-6, 2), scaled(p.Written, 1e-6, 2), "", ""},
+			[]string{"· published: late", "", "", scaled(p.LateCPU, 100, 1), "", "", "", "", "", ""})
+	}
+	return g
+}
+
+// scaled writes a number that may be unknown, which is negative.
+func scaled(v, by float64, digits int) string {
+	if v < 0 {
+		return missing
+	}
+	return number(v*by, digits)
+}

@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"context"
+	"path"
+
+	"github.com/tarelab/tare/internal/target"
+)
+
+// WithDocker is a driver of this machine itself that leaves payloads which start
+// containers themselves to the machine's Docker.
+func WithDocker(machine target.Driver, lab target.Lab) target.Driver {
+	usual := newEngine(lab, docker(), "docker-host")
+	return &hoster{machine, clientDriver{&Driver{lab: lab, engine: usual, name: machine.Name()}}}
+}
+
+type hoster struct {
+	target.Driver
+	docker clientDriver
+}
+
+// Prepare implements target.Driver.
+func (h *hoster) Prepare(ctx context.Context, spec target.Spec, dir string) (target.Instance, error) {
+	if spec.Beside {
+		return h.docker.Prepare(ctx, spec, dir)
+	}
+	return h.Driver.Prepare(ctx, spec, dir)
+}
+
+// CheckHost implements target.Hoster.
+func (h *hoster) CheckHost(ctx context.Context) error {
+	_, err := h.docker.Check(ctx)
+	return err
+}
+
+// Close implements target.Closer.
+func (h *hoster) Close() error { return h.docker.Close() }
+
+// beside is the environment of a payload beside the engine. Its containers are in
+// the instance's group, with which they end.
+func (i *instance) beside() []string {
+	flags := "--label " + labelKey + "=" + owner()
+	if i.spec.Cgroup != "" {
+		flags += " --cgroup-parent " + path.Join("/", i.payloadGroup())
+	}
+	return []string{"DOCKER_HOST=unix://" + i.driver.engine.socket,
+		target.EnvImage + "=" + i.image, target.EnvTool + "=" + i.spec.Tool, target.EnvFlags + "=" + flags}
+}
