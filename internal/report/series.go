@@ -25,13 +25,16 @@ var seriesFigures = []struct {
 // seriesSection is containers over time.
 func seriesSection(c *analysis.SeriesClaims) section {
 	s := section{ID: "series", Title: "Containers over time", Tables: []shownGrid{seriesPeaks(c)},
-		Note: "Readings of one second as tare watch makes them; the curves are of the last trial of each target. A peak is the largest reading. " +
+		Note: "Readings as tare watch makes them; curves are of the last trial of each target, and of the six containers that use most CPU time. A peak is the largest reading. " +
 			"Rates of disks are those of block devices as the groups count them; where these count nothing (version 1, from Linux 6.10 on) those that /proc/PID/io counts of the processes, whose writes count when they become dirty: ratios between the two ways are rough."}
 	for _, f := range seriesFigures {
 		s.Figures = append(s.Figures, seriesFigure(c, f.title, f.label, f.of)...)
 	}
+	if len(c.Peaks) == 0 {
+		s.Tables, s.Note = nil, "No container was running."
+	}
 	if p := c.Shown; p != nil {
-		s.Note += fmt.Sprintf(" Peaks of targets are medians over trials; ratios with their intervals stand in the tables of the workload, and nothing is claimed of peaks: the published ones are of %d minutes on another machine, read from curves whose interval is not given. Source: %s",
+		s.Note += fmt.Sprintf(" Readings are of one second; peaks of targets are medians over trials; ratios with their intervals stand in the tables of the workload, and nothing is claimed of peaks: the published ones are of %d minutes on another machine, read from curves whose interval is not given. Source: %s",
 			p.Minutes, c.Citation)
 	}
 	return s
