@@ -38,9 +38,8 @@ func (load) Help() string {
 }
 
 func (load) Params() []Param {
-	time := Param{Name: "time", Type: Duration, Default: "10m", Help: "how long they are watched, in whole seconds",
-		Min: int64(15 * time.Second), Max: int64(time.Hour), Step: int64(time.Second)}
-	return []Param{time}
+	return []Param{{Name: "time", Type: Duration, Default: "10m", Help: "how long they are watched, in whole seconds",
+		Min: int64(15 * time.Second), Max: int64(time.Hour), Step: int64(time.Second)}}
 }
 
 func (load) Metrics() []sample.Metric {
