@@ -86,6 +86,7 @@ var clues = []clue{
 	{"__start_dirop", RWSem, "i_rwsem of a directory"},
 	{"__start_removing", RWSem, "i_rwsem of a directory"},
 	{"lock_rename", RWSem, "i_rwsem of a directory"},
+	{"lock_rename", Mutex, "s_vfs_rename_mutex of a file system"},
 	{"namespace_lock", RWSem, "namespace_sem"},
 	{"do_lock_mount", RWSem, "namespace_sem"},
 	{"lock_mount", RWSem, "namespace_sem"},
