@@ -137,7 +137,7 @@ static struct {
 	char base[4096];  /* where the tasks make theirs: home/churn-PID */
 	char group[4200]; /* this task's of the moment */
 } tree[MAX_TREES];
-static int trees, base_made;
+static int trees;
 static enum { PROCS, INTO, NONE } attach;
 static int pool, favoured;
 
@@ -298,11 +298,10 @@ static void cgroup_begin(char **a, int n) {
 				put(tree[t].base, "cgroup.clone_children", "1");
 			}
 		}
-		if (v2)
-			hand_down(a[2], tree[t].home, tree[t].base);
 	}
-	base_made = 1;
 	atexit(remove_bases);
+	if (v2)
+		hand_down(a[2], tree[0].home, tree[0].base);
 	if (favoured) {
 		favoured = 0;
 		favour();
