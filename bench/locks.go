@@ -26,8 +26,9 @@ func churn() []string {
 
 // locksAgree pairs the time that churn's tasks wait for locks, as tare's probe
 // sums it up, with what perf lock contention makes of its own records of the same
-// load, in turn. While perf records, tare's probe does too: what both make of the
-// very same waits is shown beside.
+// load, in turn. One run takes longer than another, and its tasks wait the longer:
+// waits are those of a second of it. While perf records, tare's probe does too: what
+// both make of the very same waits is shown beside, with its interval.
 func locksAgree(ctx context.Context) (result, error) {
 	dir, err := os.MkdirTemp("", "tare-bench-")
 	if err != nil {
@@ -49,37 +50,57 @@ func locksAgree(ctx context.Context) (result, error) {
 		if err != nil {
 			return result{}, err
 		}
-		ratios = append(ratios, alone.Seconds()/theirs.Seconds())
-		same = append(same, beside.Seconds()/theirs.Seconds())
-		fmt.Fprintf(os.Stderr, "bench: tare %.1f s, perf %.1f s, tare beside perf %.1f s\n", alone.Seconds(), theirs.Seconds(), beside.Seconds())
+		ratios = append(ratios, alone.each()/(theirs.Seconds()/beside.elapsed))
+		same = append(same, beside.waits/theirs.Seconds())
+		fmt.Fprintf(os.Stderr, "bench: tare %.1f s in %.2f s, perf %.1f s in %.2f s, tare beside perf %.1f s\n", alone.waits, alone.elapsed, theirs.Seconds(), beside.elapsed, beside.waits)
 	}
+	r, of := describe(within(ratios)), describe(within(same))
+	r.seen += "; of the very same waits " + of.seen
+	if of.met != analysis.BarMet {
+		r.met = of.met
+	}
+	return r, nil
+}
+
+// within is the bar of a ratio that may differ from 1 by a tenth.
+func within(ratios []float64) analysis.Bar {
 	bar := analysis.AtLeast(ratios, 0.9)
 	if bar.Met == analysis.BarMet {
 		bar = analysis.AtMost(ratios, 1.1)
 	}
-	r := describe(bar)
-	r.seen += fmt.Sprintf("; of the same waits %.3f", median(same))
-	return r, nil
+	return bar
 }
 
-// locksDuring is the time that a command and what it starts wait for locks.
-func locksDuring(ctx context.Context, argv []string) (total time.Duration, err error) {
+// waited is what churn's tasks waited for locks, and how long it took, in seconds.
+type waited struct{ waits, elapsed float64 }
+
+// each is the wait in a second of the run.
+func (w waited) each() float64 { return w.waits / w.elapsed }
+
+// locksDuring is what a run of churn and what it starts wait for locks.
+func locksDuring(ctx context.Context, argv []string) (w waited, err error) {
 	own, err := ebpf.SelectProcess(os.Getpid())
 	if err != nil {
-		return 0, err
+		return w, err
 	}
 	stop, err := ebpf.RecordLocks(own)
 	if err != nil {
-		return 0, err
+		return w, err
 	}
-	_, err = output(ctx, argv)
+	out, err := output(ctx, argv)
 	p, stopped := stop()
-	for _, w := range p.Waits {
-		if !w.Kernel && w.Kind != profile.Sleep {
-			total += w.Total
+	if err := errors.Join(err, stopped); err != nil {
+		return w, err
+	}
+	for _, one := range p.Waits {
+		if !one.Kernel && one.Kind != profile.Sleep {
+			w.waits += one.Total.Seconds()
 		}
 	}
-	return total, errors.Join(err, stopped)
+	if _, err := fmt.Sscanf(string(out), "elapsed %f", &w.elapsed); err != nil {
+		return w, fmt.Errorf("%q does not begin with churn's elapsed time: %w", out, err)
+	}
+	return w, nil
 }
 
 // locksOfPerf sums up perf's table of a record, which holds nothing but the
