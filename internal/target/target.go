@@ -71,6 +71,19 @@ const (
 	EnvFlags = "TARE_FLAGS" // flags that each of its docker run takes, apart by blanks
 )
 
+// Prover is a Driver that puts kernels of others to the proof that containers run.
+type Prover interface {
+	Driver
+	// ProvesOn is the virtual machine that it boots them in, such as qemu/q35.
+	ProvesOn() string
+	// Proof is all that a kernel has to pass, for a digest.
+	Proof() string
+	// Prove boots a kernel's file once, and ends at the first check that fails: it
+	// says which and how, "" where all passed. A kernel that panics or hangs is an
+	// error which is not the laboratory's, with the last that it said.
+	Prove(ctx context.Context, kernel string, tell func(string)) (failed string, err error)
+}
+
 // Instance is one payload, prepared, then started once.
 type Instance interface {
 	// Watch lists what probes may read. It is valid from Prepare on; PIDs may

@@ -15,6 +15,7 @@ type arm struct {
 	name    string           // after "vm/"
 	machine string           // its VMM
 	packed  trim.Compression // of the trimmed kernel; "" is the distribution's kernel with its initramfs
+	image   string           // the file of another kernel than that
 	systemd bool             // the first process; else it is the agent
 	run     func(spec target.Spec) []string
 	append  []string
@@ -22,15 +23,32 @@ type arm struct {
 
 	way     trim.Way // "" is bottom-up; top-down starts from the distribution's configuration
 	symbols []string // of the kernel beside what hosts need, as "PARPORT" or "PRINTK=n"
-	initrd  bool     // a trimmed kernel has a minimal initramfs: the agent
+	needs   []string // of the kernel beside hostNeeds
+	lacks   []string // those of hostNeeds, or included by them, that the kernel goes without
+	initrd  initrd   // of a trimmed kernel
 	cpus    int      // 0: as many as the host's
 	memory  int64    // 0: hostMemory, or what the user says
-	// lever: one change of trimmed-crun. That its container acts is its proof.
+	// lever: one change of trimmed-crun. That its container acts is its proof, but
+	// where proof says that containers of an engine are at stake.
 	lever bool
+	proof bool
 }
 
+// initrd is a minimal initramfs; "" is none.
+type initrd string
+
+// The minimal initramfs: the agent, or busybox, whose shell mounts the disk and
+// starts the agent on it.
+const (
+	agentInitrd   initrd = "agent"
+	busyboxInitrd initrd = "busybox"
+)
+
+// toProve reports whether the arm's kernel is put to the proof.
+func (a arm) toProve() bool { return !a.lever || a.proof }
+
 // stock reports whether the arm boots what the distribution ships.
-func (a arm) stock() bool { return a.packed == "" }
+func (a arm) stock() bool { return a.packed == "" && a.image == "" }
 
 // arms are all of them, the control first.
 func arms() []arm {
@@ -41,6 +59,8 @@ func arms() []arm {
 			why: "a kernel of what containers need, no initramfs; the same disk"},
 		{name: "trimmed-masked", machine: "qemu/q35", packed: "lz4", systemd: true, run: dockerRun, append: masks(),
 			why: "and without the units that no container needs"},
+		{name: "trimmed-lean", machine: "qemu/q35", packed: "lz4", systemd: true, run: dockerRun, append: append(masks(), "systemd.mask=containerd.service", leanEngine),
+			why: "and dockerd told what it would look for: its storage driver, cgroups without systemd, no proxy for ports, a containerd of its own without Kubernetes' part"},
 		{name: "trimmed-engine", machine: "qemu/q35", packed: "lz4", run: engineRun,
 			why: "no systemd: tare's agent is the first process and starts dockerd"},
 		{name: "trimmed-runc", machine: "qemu/q35", packed: "lz4", run: runtimeRun("runc"),
@@ -65,13 +85,15 @@ func levers() []arm {
 		{name: "gzip", packed: "gzip", why: "the kernel packed with gzip"},
 		{name: "xz", packed: "xz", why: "the kernel packed with xz"},
 		{name: "microvm", machine: "qemu/microvm", packed: "none", why: "a machine without PCI and firmware's tables; the kernel as an ELF image"},
-		{name: "initrd", initrd: true, symbols: []string{"BLK_DEV_INITRD"}, why: "a minimal initramfs: the agent, which mounts the disk"},
+		{name: "initrd", initrd: agentInitrd, symbols: []string{"BLK_DEV_INITRD"}, why: "a minimal initramfs: the agent, which mounts the disk"},
+		{name: "initrd-busybox", initrd: busyboxInitrd, symbols: []string{"BLK_DEV_INITRD"}, why: "a minimal initramfs: busybox, whose shell mounts the disk and starts the agent"},
 		{name: "quiet", append: []string{"quiet", "loglevel=0"}, why: "the kernel says nothing on the console"},
-		{name: "no-printk", symbols: []string{"EXPERT", "PRINTK=n"}, why: "the kernel says nothing at all: its marks are the agent's alone"},
+		{name: "no-printk", symbols: []string{"PRINTK=n"}, why: "the kernel says nothing at all: its marks are the agent's alone"},
 		{name: "one-cpu", cpus: 1, why: "one virtual CPU"},
 		{name: "small", memory: 256 << 20, why: "256 MiB of memory"},
 		{name: "large", memory: 4 << 30, why: "4 GiB of memory"},
-		{name: "no-mitigations", append: []string{"mitigations=off"}, why: "mitigations of the CPU's faults off"},
+		{name: "calibrated", append: []string{"lpj=0"}, why: "each CPU's speed is measured, which a parameter says elsewhere"},
+		{name: "no-netfilter", lacks: []string{"netfilter", "iptables", "nftables"}, symbols: []string{"NETFILTER=n", "BRIDGE_NETFILTER=n"}, proof: true, why: "no packet filter: crun's container does without, and the proof must refuse it"},
 		{name: "rtc", symbols: []string{"RTC_CLASS", "RTC_HCTOSYS=n", "RTC_DRV_CMOS=n"}, why: "the classes of clocks, and no driver"},
 		{name: "rtc-cmos", symbols: []string{"RTC_CLASS", "RTC_HCTOSYS=n", "RTC_DRV_CMOS"}, why: "the PC's clock, not asked for the time at boot"},
 		{name: "rtc-hctosys", symbols: []string{"RTC_CLASS", "RTC_HCTOSYS", "RTC_DRV_CMOS"}, why: "the PC's clock, asked for the time at boot"},
@@ -81,6 +103,9 @@ func levers() []arm {
 		{name: "apparmor-off", symbols: append([]string{"SECURITY_APPARMOR", `LSM="apparmor"`}, security...), append: []string{"apparmor=0"}, why: "AppArmor built in, and off by a parameter"},
 		{name: "selinux", symbols: append([]string{"SECURITY_SELINUX", "SECURITY_NETWORK", `LSM="selinux"`}, security...), why: "SELinux built in and on, without a policy"},
 		{name: "selinux-off", symbols: append([]string{"SECURITY_SELINUX", "SECURITY_NETWORK", "SECURITY_SELINUX_BOOTPARAM", `LSM="selinux"`}, security...), append: []string{"selinux=0"}, why: "SELinux built in, and off by a parameter"},
+		{name: "no-smp", cpus: 1, symbols: []string{"SMP=n"}, why: "one virtual CPU, and a kernel that knows no other"},
+		{name: "hardened", needs: []string{"hardening"}, why: "mitigations of the CPU's faults, address randomisation, hardened copies and stacks"},
+		{name: "hardened-off", needs: []string{"hardening"}, append: []string{"mitigations=off", "nokaslr"}, why: "the same, and off by parameters"},
 	}
 	for i := range all {
 		a := &all[i]
@@ -91,15 +116,16 @@ func levers() []arm {
 }
 
 // masked are the units that cost boot time and that containers do without: clean-up
-// and update timers, terminals, logins, clocks of hardware.
+// and update timers, terminals, logins, modules of a kernel that has none, and the
+// other engine, Podman. All of them are named in a kernel's command line, which has
+// room for 2047 letters: units that skip themselves in such a kernel are not here.
 var masked = []string{
 	"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
-	"man-db.timer", "systemd-tmpfiles-clean.timer", "logrotate.timer", "getty@tty1.service", "getty-static.service", "serial-getty@ttyS0.service",
-	"systemd-logind.service", "systemd-user-sessions.service", "systemd-ask-password-wall.path", "systemd-ask-password-console.path",
-	"systemd-update-utmp.service", "systemd-update-utmp-runlevel.service", "systemd-random-seed.service", "systemd-pstore.service",
-	"systemd-machine-id-commit.service", "systemd-binfmt.service", "proc-sys-fs-binfmt_misc.automount", "apparmor.service", "modprobe@drm.service",
-	"modprobe@efi_pstore.service", "modprobe@configfs.service", "modprobe@fuse.service", "sys-kernel-debug.mount", "sys-kernel-tracing.mount",
-	"dev-hugepages.mount", "dev-mqueue.mount", "systemd-timesyncd.service", "keyboard-setup.service", "console-setup.service",
+	"systemd-tmpfiles-clean.timer", "getty@tty1.service", "serial-getty@ttyS0.service", "systemd-logind.service", "systemd-user-sessions.service",
+	"systemd-ask-password-wall.path", "systemd-ask-password-console.path", "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service",
+	"systemd-random-seed.service", "systemd-modules-load.service", "modprobe@configfs.service", "modprobe@dm_mod.service", "modprobe@drm.service",
+	"modprobe@efi_pstore.service", "modprobe@fuse.service", "modprobe@loop.service", "dev-mqueue.mount", "systemd-journal-flush.service",
+	"systemd-sysusers.service", "podman.service", "podman.socket", "podman-restart.service", "podman-auto-update.service", "podman-auto-update.timer",
 }
 
 func masks() []string {
@@ -109,6 +135,10 @@ func masks() []string {
 	}
 	return all
 }
+
+// leanEngine are Docker's options, which its unit takes from the environment that
+// systemd gives every unit.
+const leanEngine = `systemd.setenv="DOCKER_OPTS=--containerd= --storage-driver=overlay2 --userland-proxy=false --exec-opt=native.cgroupdriver=cgroupfs"`
 
 // Where things lie in the disk of the container host.
 const (

@@ -43,6 +43,9 @@ func TestArmsNameMachinesThatExist(t *testing.T) {
 		if _, ok := vmm.ByName(a.machine); !ok && len(vmm.VMMs()) > 0 && vmm.VMMs()[0].Name == "qemu/microvm" {
 			t.Errorf("arm %s: no machine %q", a.name, a.machine)
 		}
+		if n := len(strings.Join(a.append, " ")); n > 1650 {
+			t.Errorf("arm %s: its parameters have %d letters, and a command line has room for 2047 with those of every guest", a.name, n)
+		}
 		if a.stock() != (i == 0) {
 			t.Errorf("arm %s: the control is the first, and it alone is stock", a.name)
 		}

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/kernel/kconfig"
 	"github.com/tarelab/tare/internal/kernel/trim"
 	"github.com/tarelab/tare/internal/target"
@@ -44,7 +46,14 @@ func (m *made) stock(ctx context.Context) (vmm.Kernel, string, error) {
 
 // kernelOf is an arm's kernel.
 func (m *made) kernelOf(ctx context.Context, a arm) (vmm.Kernel, error) {
-	if a.stock() {
+	switch {
+	case a.image != "":
+		k, err := vmm.Inspect(a.image)
+		if err != nil {
+			return k, target.Labf("kernel to prove: %w", err)
+		}
+		return k, nil
+	case a.stock():
 		k, _, err := m.stock(ctx)
 		return k, err
 	}
@@ -57,18 +66,46 @@ func (m *made) initrdOf(ctx context.Context, a arm) (string, error) {
 		_, initrd, err := m.stock(ctx)
 		return initrd, err
 	}
-	if !a.initrd {
-		return "", nil
+	switch a.initrd {
+	case agentInitrd:
+		return m.home.initramfs(ctx, guestKernel{}, "", "")
+	case busyboxInitrd:
+		return m.busybox(ctx)
 	}
-	return m.home.initramfs(ctx, guestKernel{}, "", "")
+	return "", nil
+}
+
+// busyboxScript is an initramfs's first process: a shell, and its programs.
+const busyboxScript = `#!/bin/busybox sh
+export PATH=/bin
+busybox mkdir -p /proc /dev /root
+busybox mount -t devtmpfs dev /dev
+busybox mount -t ext4 /dev/vda /root
+exec busybox switch_root /root ` + hostAgent + "\n"
+
+// busybox is an initramfs of the distribution's busybox and busyboxScript.
+func (m *made) busybox(ctx context.Context) (string, error) {
+	program, err := os.ReadFile(filepath.Join(m.baseDir(), "bin/busybox"))
+	if err != nil {
+		return "", target.Labf("initramfs: %w", err)
+	}
+	files := []image.File{{Path: "/bin/busybox", Mode: 0o755, Data: program}, {Path: "/init", Mode: 0o755, Data: []byte(busyboxScript)}}
+	return m.home.kept(digest(busyboxScript, string(program))+".cpio", func(file string) error {
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
+		if err != nil {
+			return target.Labf("initramfs: %w", err)
+		}
+		return errors.Join(image.Initramfs(ctx, f, "", files), f.Close())
+	})
 }
 
 // wantsOf are all symbols of a trimmed kernel.
 func wantsOf(a arm) ([]kconfig.Want, error) {
-	wants, err := kconfig.Collect(hostNeeds, needs.Load)
+	wants, err := kconfig.Collect(slices.Concat(hostNeeds, a.needs), needs.Load)
 	if err != nil {
 		return nil, err
 	}
+	wants = slices.DeleteFunc(wants, func(w kconfig.Want) bool { return slices.Contains(a.lacks, w.Need) })
 	for _, s := range a.symbols {
 		name, value, _ := strings.Cut(s, "=")
 		wants = slices.DeleteFunc(wants, func(w kconfig.Want) bool { return w.Symbol == name })

@@ -54,7 +54,10 @@ func (m *made) once(ctx context.Context, h *Host, a arm, disk vmm.Disk, script s
 	if err := i.Start(ctx, func(target.Phase) {}); err != nil {
 		return out, err
 	}
-	if out.exit, err = i.Wait(ctx); err != nil {
+	out.exit, err = i.Wait(ctx)
+	text, rerr := os.ReadFile(said.Name()) // also of a machine that ended early
+	out.text = text
+	if err = errors.Join(err, rerr); err != nil {
 		return out, err
 	}
 	select {
@@ -62,6 +65,5 @@ func (m *made) once(ctx context.Context, h *Host, a arm, disk vmm.Disk, script s
 		out.off = true
 	default:
 	}
-	out.text, err = os.ReadFile(said.Name())
-	return out, err
+	return out, nil
 }

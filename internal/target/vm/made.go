@@ -135,7 +135,7 @@ func (m *made) notes(ctx context.Context, a arm) (map[string]string, error) {
 		return nil, err
 	}
 	notes["symbols"] = countSymbols(c)
-	if a.lever {
+	if !a.toProve() {
 		return notes, nil
 	}
 	return notes, m.proven(a, k, notes)

@@ -89,6 +89,51 @@ func (m *made) prove(ctx context.Context, h *Host, disk string, tell func(string
 	return nil
 }
 
+// ProvesOn implements target.Prover.
+func (h *Host) ProvesOn() string { return h.arm.machine }
+
+// Proof implements target.Prover.
+func (h *Host) Proof() string { return proofScript }
+
+// untilFailed has the script end at the first check that fails.
+const untilFailed = "first=only\n"
+
+// Prove implements target.Prover.
+func (h *Host) Prove(ctx context.Context, kernel string, tell func(string)) (string, error) {
+	var disk string
+	err := h.made.locked(ctx, tell, func() (err error) {
+		disk, err = h.made.disk(ctx, h, h.lab.TestImage, tell)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	a := arm{name: "proof", machine: h.arm.machine, image: kernel, systemd: true}
+	out, err := h.made.once(ctx, h, a, vmm.Disk{Path: disk}, untilFailed+proofScript)
+	_, checks, _ := bytes.Cut(out.text, []byte(proofSign))
+	out.text = checks
+	if err != nil {
+		return "", fmt.Errorf("%w; checks passed: %s", err, strings.Join(passed(proofLines(out, nil)), ", "))
+	}
+	for _, l := range proofLines(out, nil) {
+		if l.Result != "ok" {
+			return l.Check + ": " + l.Result, nil
+		}
+	}
+	return "", nil
+}
+
+// passed are the names of checks that passed.
+func passed(lines []proofLine) []string {
+	var names []string
+	for _, l := range lines {
+		if l.Result == "ok" {
+			names = append(names, l.Check)
+		}
+	}
+	return names
+}
+
 // proofLines reads what the script printed. failed is why it ended early, nil
 // where it did not.
 func proofLines(out outcome, failed error) []proofLine {
@@ -110,7 +155,7 @@ func proofLines(out outcome, failed error) []proofLine {
 
 // BootLog implements target.Profiled: the journal of the boot that was the proof.
 func (h *Host) BootLog(ctx context.Context) ([]byte, error) {
-	if h.arm.lever {
+	if !h.arm.toProve() {
 		return nil, nil
 	}
 	k, err := h.made.kernelOf(ctx, h.arm)
