@@ -23,8 +23,9 @@ type Configured struct {
 // A Lost want did not survive Kconfig, or was not asked for.
 type Lost struct {
 	kconfig.Finding
-	Unmet  []string // the dependencies that are off, as "NETFILTER [=n]"
-	Costly bool     // left out on purpose
+	Unmet      []string // the dependencies that are off, as "NETFILTER [=n]"
+	SelectedBy []string // those that are on and ask for it
+	Costly     bool     // left out on purpose
 }
 
 // A LostError says that wants which are not optional did not survive.
@@ -43,6 +44,10 @@ func (l Lost) reason() string {
 	switch {
 	case l.Costly:
 		return "costs boot time or size"
+	case l.Value == "n" && len(l.SelectedBy) > 0:
+		return "stays on: " + strings.Join(l.SelectedBy, ", ") + " select it"
+	case l.Value == "n":
+		return "stays on: Kconfig has it so"
 	case l.State == kconfig.Wrong:
 		return fmt.Sprintf("is %s, not %s", l.Has, l.Value)
 	case len(l.Unmet) > 0:
@@ -52,15 +57,34 @@ func (l Lost) reason() string {
 }
 
 // always are settings of every trimmed kernel: what is on is built in, because
-// there may be no file system to load modules from.
-var always = []string{`CONFIG_LOCALVERSION="-tare"`, "# CONFIG_LOCALVERSION_AUTO is not set", "# CONFIG_WERROR is not set"}
+// there may be no file system to load modules from. EXPERT lets Kconfig leave out
+// what it otherwise gives every kernel: a virtual terminal, workarounds for PCI
+// devices. The tables by which other unwinders name the callers in a kernel's last
+// words are a sixth of an image; guessing takes none, and may name one too many. A
+// need that asks for another unwinder has it.
+var always = []string{`CONFIG_LOCALVERSION="-tare"`, "# CONFIG_LOCALVERSION_AUTO is not set", "# CONFIG_WERROR is not set",
+	"CONFIG_EXPERT=y", "CONFIG_UNWINDER_GUESS=y"}
 
 // configure makes the configuration in o.Build.
 func configure(ctx context.Context, o *Options) (*Configured, error) {
+	left := o.leaveOut()
+	config, err := askKconfig(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	configured, err := survivors(ctx, o, config)
+	if err != nil {
+		return nil, err
+	}
+	configured.GivenUp = append(configured.GivenUp, left...)
+	return configured, nil
+}
+
+// askKconfig has the source's Kconfig make the configuration in o.Build.
+func askKconfig(ctx context.Context, o *Options) (*kconfig.Config, error) {
 	if err := os.MkdirAll(o.Build, 0o755); err != nil {
 		return nil, fmt.Errorf("configure the kernel: %w", err)
 	}
-	left := o.leaveOut()
 	fragment := filepath.Join(o.Build, "tare.fragment")
 	if err := os.WriteFile(fragment, []byte(o.fragment()), 0o644); err != nil {
 		return nil, fmt.Errorf("configure the kernel: %w", err)
@@ -83,12 +107,7 @@ func configure(ctx context.Context, o *Options) (*Configured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the kernel: %w", err)
 	}
-	configured, err := survivors(ctx, o, config)
-	if err != nil {
-		return nil, err
-	}
-	configured.GivenUp = append(configured.GivenUp, left...)
-	return configured, nil
+	return config, nil
 }
 
 // leaveOut takes out of the wants those that are optional and cost: a need that

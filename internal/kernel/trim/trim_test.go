@@ -72,6 +72,9 @@ func TestConfigure(t *testing.T) {
 		if v := c.Config.Values; v["MODULES"] == "y" || v["KERNEL_LZ4"] != "y" || v["USB_SUPPORT"] == "y" || v["SECURITY_APPARMOR"] == "y" {
 			t.Errorf("%s: modules %q, lz4 %q, USB %q, AppArmor %q", way, v["MODULES"], v["KERNEL_LZ4"], v["USB_SUPPORT"], v["SECURITY_APPARMOR"])
 		}
+		if v := c.Config.Values; way == BottomUp && (v["UNWINDER_GUESS"] != "y" || v["VT"] == "y" || v["PCI_QUIRKS"] == "y" || v["BASE_FULL"] != "y") {
+			t.Errorf("what every kernel has where it is not left out: unwinder %q, VT %q, PCI quirks %q; full size %q", v["UNWINDER_GUESS"], v["VT"], v["PCI_QUIRKS"], v["BASE_FULL"])
+		}
 		for _, l := range c.GivenUp {
 			if !l.Costly && len(l.Unmet) == 0 && l.State != kconfig.Wrong {
 				t.Errorf("%s: %s was given up and nothing says why: %+v", way, l.Symbol, l)
