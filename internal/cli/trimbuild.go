@@ -24,6 +24,8 @@ type trimBuildFlags struct {
 	output, build                      string
 	needs                              []string
 	jobs                               int
+	minimize                           bool
+	budget                             time.Duration
 	json                               bool
 }
 
@@ -39,10 +41,20 @@ without its modules and without what costs boot time and no need asks for. A
 wanted symbol that Kconfig drops is an error that names the dependency that is
 off; optional ones that are not in it are listed. An interrupted build goes on
 where it was. Beside the kernel lie its configuration, its sizes (kernel.json)
-and a script that makes it again. x86-64 only.`,
+and a script that makes it again. x86-64 only.
+
+With --minimize it goes on by bisection: what no need insists on is taken out, all
+at first, then the halves of what is refused. Each candidate is built, booted on
+the machine (qemu/q35 or qemu/microvm) with systemd and Docker and put to the proof
+that containers run, some ten minutes where the CPU is emulated. One that does not
+build, panics, hangs or fails a check is refused. minimize.log in the output
+directory holds every candidate with the reason, the kernel beside it is the
+smallest that was proven, and the same command goes on where the last one ended.
+As root; the needs must hold docker, nftables, ext4, systemd and crun.`,
 		Example: `  tare trim build --source linux-source-6.1 --needs docker,ext4,systemd --vm qemu/microvm -o trimmed
   tare trim build --source ~/linux --needs podman,ext4 --way top-down --base running
-  tare trim build --needs docker,ext4,quiet --compression none`,
+  tare trim build --needs docker,ext4,quiet --compression none
+  tare trim build --needs docker,nftables,ext4,systemd --minimize --budget 8h -o smallest`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error { return env.trimBuild(c, &f) },
 	}
@@ -56,6 +68,8 @@ and a script that makes it again. x86-64 only.`,
 	flags.StringVarP(&f.output, "output", "o", "trimmed", "directory for the kernel")
 	flags.StringVar(&f.build, "build", "", "directory for objects (default below the state directory, by source, way and machine)")
 	flags.IntVarP(&f.jobs, "jobs", "j", runtime.NumCPU(), "compilers at once")
+	flags.BoolVar(&f.minimize, "minimize", false, "search for the smallest kernel that passes the proof")
+	flags.DurationVar(&f.budget, "budget", 4*time.Hour, "of --minimize: no candidate goes on after it")
 	flags.BoolVar(&f.json, "json", false, "print as JSON")
 	return c
 }
@@ -70,17 +84,14 @@ func (env *Env) trimBuild(c *cobra.Command, f *trimBuildFlags) error {
 			return err
 		}
 	}
-	ctx := c.Context()
-	kept := filepath.Join(env.config(c).StateDir, "kernels")
-	say := func(s string) { fmt.Fprintln(env.Stderr, s) }
-	if o.Source, err = trim.Source(ctx, f.source, filepath.Join(kept, "source"), say); err != nil {
-		return notBuilt(err)
+	if f.minimize {
+		return env.trimMinimize(c, f, o)
 	}
-	if o.Build == "" {
-		o.Build = filepath.Join(kept, "build", filepath.Base(o.Source)+"-"+f.way+"-"+strings.ReplaceAll(f.vm, "/", "-"))
+	if err := env.trimSource(c, f, &o); err != nil {
+		return err
 	}
 	began := time.Now()
-	result, err := trim.Build(ctx, o, env.buildProgress(began))
+	result, err := trim.Build(c.Context(), o, env.buildProgress(began))
 	if err != nil {
 		return notBuilt(err)
 	}
@@ -88,6 +99,19 @@ func (env *Env) trimBuild(c *cobra.Command, f *trimBuildFlags) error {
 		return env.printJSON(result)
 	}
 	env.printKernel(result, time.Since(began))
+	return nil
+}
+
+// trimSource finds the source, and names the directory for objects.
+func (env *Env) trimSource(c *cobra.Command, f *trimBuildFlags, o *trim.Options) (err error) {
+	kept := filepath.Join(env.config(c).StateDir, "kernels")
+	say := func(s string) { fmt.Fprintln(env.Stderr, s) }
+	if o.Source, err = trim.Source(c.Context(), f.source, filepath.Join(kept, "source"), say); err != nil {
+		return notBuilt(err)
+	}
+	if o.Build == "" {
+		o.Build = filepath.Join(kept, "build", filepath.Base(o.Source)+"-"+f.way+"-"+strings.ReplaceAll(f.vm, "/", "-"))
+	}
 	return nil
 }
 
@@ -111,6 +135,9 @@ func (f *trimBuildFlags) options() (trim.Options, error) {
 		if o.Build, err = filepath.Abs(f.build); err != nil {
 			return o, err
 		}
+	}
+	if f.minimize && f.budget <= 0 {
+		return o, fmt.Errorf("--budget %v: must be positive", f.budget)
 	}
 	return o, o.Check(f.base != "")
 }

@@ -43,6 +43,11 @@ func (e *BuildError) Error() string {
 // Unwrap gives the cause.
 func (e *BuildError) Unwrap() error { return e.Err }
 
+// full says that there was no room: no fault of the configuration's.
+func (e *BuildError) full() bool {
+	return strings.Contains(strings.ToLower(e.First), "no space left")
+}
+
 // Progress is how far a build is.
 type Progress struct {
 	Objects int    // made so far

@@ -23,17 +23,35 @@ func explain(ctx context.Context, o *Options, lost []Lost) ([]Lost, error) {
 	if len(lost) == 0 {
 		return nil, nil
 	}
+	var names []string
+	for _, l := range lost {
+		names = append(names, l.Symbol)
+	}
+	blocks, err := ask(ctx, o, names)
+	if err != nil {
+		return nil, err
+	}
+	for i := range lost {
+		b := blocks[lost[i].Symbol]
+		if b.value == "?" {
+			lost[i].State = kconfig.Unknown
+			continue
+		}
+		lost[i].Unmet, lost[i].SelectedBy = b.unmet, b.by
+	}
+	return lost, nil
+}
+
+// ask has the source's Kconfig say of symbols what decides on them in the
+// configuration in o.Build.
+func ask(ctx context.Context, o *Options, symbols []string) (map[string]relation, error) {
 	program, err := buildExplain(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("ask Kconfig for dependencies: %w", err)
 	}
-	var names strings.Builder
-	for _, l := range lost {
-		fmt.Fprintln(&names, l.Symbol)
-	}
 	cmd := exec.CommandContext(ctx, program, "Kconfig")
 	cmd.Dir = o.Build
-	cmd.Stdin = strings.NewReader(names.String())
+	cmd.Stdin = strings.NewReader(strings.Join(symbols, "\n") + "\n")
 	cmd.Env = kconfigEnv(ctx, o)
 	var said strings.Builder
 	cmd.Stderr = &said
@@ -41,16 +59,7 @@ func explain(ctx context.Context, o *Options, lost []Lost) ([]Lost, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask Kconfig for dependencies: %w: %s", err, strings.TrimSpace(said.String()))
 	}
-	blocks := relations(string(out))
-	for i := range lost {
-		b := blocks[lost[i].Symbol]
-		if b.value == "?" {
-			lost[i].State = kconfig.Unknown
-			continue
-		}
-		lost[i].Unmet = b.unmet
-	}
-	return lost, nil
+	return relations(string(out)), nil
 }
 
 // buildExplain links explain.c with the objects of scripts/kconfig.
@@ -83,8 +92,10 @@ func kconfigEnv(ctx context.Context, o *Options) []string {
 
 // relation is what Kconfig says of a symbol.
 type relation struct {
-	value string // "?": the source does not have it
-	unmet []string
+	value string   // "?": the source does not have it
+	unmet []string // dependencies
+	by    []string // that are on and select it
+	asked bool     // people are asked for it, and not which of several
 }
 
 var (
@@ -95,15 +106,25 @@ var (
 // relations reads the blocks that explain.c prints.
 func relations(text string) map[string]relation {
 	out := map[string]relation{}
-	name := ""
+	name, selectors := "", false
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if m := blockHead.FindStringSubmatch(line); m != nil {
-			name = m[1]
+			name, selectors = m[1], false
 			out[name] = relation{value: m[2]}
 			continue
 		}
 		r := out[name]
+		if selects, ok := strings.CutPrefix(line, "- "); ok {
+			if m := dependency.FindStringSubmatch(selects); selectors && m != nil {
+				r.by = append(r.by, m[2])
+			}
+		} else {
+			selectors = line == "Selected by [y]:"
+		}
+		if strings.HasPrefix(line, "Prompt: ") {
+			r.asked = true
+		}
 		if rest, ok := strings.CutPrefix(line, "Depends on: "); ok {
 			for _, m := range dependency.FindAllStringSubmatch(rest, -1) {
 				off := m[3] == "n"
@@ -111,8 +132,11 @@ func relations(text string) map[string]relation {
 					r.unmet = append(r.unmet, m[0])
 				}
 			}
-			out[name] = r
+			if strings.HasPrefix(rest, "<choice>") {
+				r.asked = false
+			}
 		}
+		out[name] = r
 	}
 	return out
 }
