@@ -205,9 +205,13 @@ func (p *printer) grid(g shownGrid) string {
 // columns renders the first column of a grid, and those from from on below to.
 func (p *printer) columns(g shownGrid, from, to int) string {
 	out := newGrid()
+	fit := p.fit
+	if g.Words {
+		fit = p.wrapCells
+	}
 	for i, h := range g.Head {
 		if i == 0 || from <= i && i < to {
-			out.column(h, i > 0 && !g.Words, p.fit(lines(g.Rows, func(r []string) string { return r[i] })))
+			out.column(h, i > 0 && !g.Words, fit(lines(g.Rows, func(r []string) string { return r[i] })))
 		}
 	}
 	return out.render()

@@ -185,10 +185,17 @@ func (p *printer) renderPrice(columns []column, t shownTable) string {
 // fit cleans the cells of a column and cuts names that would take more than a
 // third of the terminal.
 func (p *printer) fit(cells []string) []string {
+	return p.within(cells, func(cell string, width int) string { return text.Snip(cell, width, "…") })
+}
+
+// wrapCells is fit for sentences: nothing of them is cut.
+func (p *printer) wrapCells(cells []string) []string { return p.within(cells, text.WrapSoft) }
+
+func (p *printer) within(cells []string, narrow func(cell string, width int) string) []string {
 	for i, c := range cells {
 		cells[i] = clean(c)
 		if p.Width > 0 {
-			cells[i] = text.Snip(cells[i], max(p.Width/3, 16), "…")
+			cells[i] = narrow(cells[i], max(p.Width/3, 16))
 		}
 	}
 	return cells
