@@ -8,16 +8,12 @@
  *
  * Everything is summed up here, by stack, state and thread's name: nothing is
  * sent, so nothing can overrun. What finds no room is summed up as "other".
- *
- * A walk of a stack takes longer than all else, so each CPU makes but so many in a
- * millisecond. A thread that goes to sleep beyond these is counted and timed
- * without its stack, and the next that is walked stands for it, too.
  */
 #include "kernel.h"
 #include "select.h"
 #include "stack.h"
 
-enum { ON_CPU = 0, ASLEEP = 1, RUNNABLE = 2, UNWALKED = 3, STATES = 4 };
+enum { ON_CPU = 0, ASLEEP = 1, RUNNABLE = 2, STATES = 3 };
 
 enum { NAME = 16, USER_DEPTH = 32, MOST_USER_STACKS = 16384, MOST_OFF = 65536, MOST_SUMS = 32768 };
 
@@ -28,9 +24,6 @@ struct frame {
 	u8 id[20];
 	u64 at;
 };
-
-const volatile u32 walks = 2;    /* so many sleeps are walked on a CPU ... */
-const volatile u32 slot_bits = 20; /* ... in 2^20 ns */
 
 /* To try again to put something into a full map takes longer than all else. */
 volatile u8 user_stacks_full, rows_full;
@@ -64,9 +57,7 @@ struct row {
 
 struct total {
 	u64 count;
-	u64 time;       /* ns, of what was off its CPU */
-	u64 stands_for; /* others that were not walked */
-	u64 their_time; /* ns, if each of these took as long as who stands for it */
+	u64 time; /* ns, of what was off its CPU */
 };
 
 struct {
@@ -87,7 +78,6 @@ struct {
 
 struct off {
 	u64 since;
-	u64 stands_for;
 	struct row row;
 };
 
@@ -104,9 +94,6 @@ struct cpu {
 	u64 since;   /* the last time that something was seen on this CPU */
 	u64 own;     /* ns that the selection ran */
 	u64 threads; /* ns that kernel threads ran */
-	u64 slot;    /* the millisecond of the last walk */
-	u32 walked;  /* sleeps in it */
-	u32 skipped; /* sleeps since then that nobody stands for yet */
 };
 
 struct {
@@ -128,27 +115,6 @@ static inline void ran(u32 who, u64 at) {
 	else if (c->since && who == KERNEL)
 		c->threads += at - c->since;
 	c->since = at;
-}
-
-/* turn says whether a sleep's stack is walked, and for how many others it stands. */
-static inline int turn(u64 at, u64 *stands_for) {
-	u32 zero = 0;
-	struct cpu *c = lookup(&cpus, &zero);
-
-	if (!c)
-		return 0;
-	if (c->slot != at >> slot_bits) {
-		c->slot = at >> slot_bits;
-		c->walked = 0;
-	}
-	if (c->walked >= walks) {
-		c->skipped++;
-		return 0;
-	}
-	c->walked++;
-	*stands_for = c->skipped;
-	c->skipped = 0;
-	return 1;
 }
 
 /* keep_user_stack walks the program's stack and returns its key, 0 where there is
@@ -190,7 +156,7 @@ static inline u64 keep_user_stack(void *ctx, u32 buffer) {
 static inline void fill(struct row *r, void *ctx, u32 buffer, u32 state, u32 who) {
 	r->state = state;
 	r->owner = who;
-	if (state == ON_CPU || state == ASLEEP) { /* where a CPU was taken away is chance */
+	if (state != RUNNABLE) { /* where a CPU was taken away is chance */
 		r->kernel = keep_stack(ctx, buffer, 0);
 		if (who == OWN)
 			r->user = keep_user_stack(ctx, buffer);
@@ -198,7 +164,7 @@ static inline void fill(struct row *r, void *ctx, u32 buffer, u32 state, u32 who
 	current_comm(r->name, sizeof r->name);
 }
 
-static inline void sum_up(struct row *r, u64 time, u64 stands_for) {
+static inline void sum_up(struct row *r, u64 time) {
 	struct total fresh = {}, *t = lookup(&rows, r);
 	u32 slot;
 
@@ -216,10 +182,6 @@ static inline void sum_up(struct row *r, u64 time, u64 stands_for) {
 		return;
 	__sync_fetch_and_add(&t->count, 1);
 	__sync_fetch_and_add(&t->time, time);
-	if (stands_for) {
-		__sync_fetch_and_add(&t->stands_for, stands_for);
-		__sync_fetch_and_add(&t->their_time, stands_for * time);
-	}
 }
 
 /* Before Linux 5.14 a task's state had another name. */
@@ -242,15 +204,14 @@ int on_switch(u64 *ctx) {
 	struct off *ended = lookup(&off_cpu, &to), o = { .since = now() };
 
 	if (ended) {
-		sum_up(&ended->row, o.since - ended->since, ended->stands_for);
+		sum_up(&ended->row, o.since - ended->since);
 		delete(&off_cpu, &to);
 	}
 	who = from ? owner() : NOBODY; /* 0 is the idle task */
 	ran(who, o.since);
 	if (who != OWN || state & TASK_ENDED)
 		return 0; /* kernel threads that sleep have nothing to do */
-	state = ctx[0] || !state ? RUNNABLE : turn(o.since, &o.stands_for) ? ASLEEP : UNWALKED;
-	fill(&o.row, ctx, IN_SWITCH, state, who);
+	fill(&o.row, ctx, IN_SWITCH, ctx[0] || !state ? RUNNABLE : ASLEEP, who);
 	if (update(&off_cpu, &from, &o, ANY))
 		lose(LOST_WAIT_FULL);
 	return 0;
@@ -265,6 +226,6 @@ int on_sample(void *ctx) {
 	if (who == NOBODY)
 		return 0;
 	fill(&r, ctx, IN_SAMPLE, ON_CPU, who);
-	sum_up(&r, 0, 0);
+	sum_up(&r, 0);
 	return 0;
 }

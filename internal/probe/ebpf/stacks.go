@@ -3,7 +3,6 @@ package ebpf
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"time"
 	"unsafe"
@@ -119,35 +118,21 @@ func noCycles(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL)
 }
 
-// The states of stacks.bpf.c, in its order: the last one is asleep, too, on a stack
-// that was not walked.
-var states = append(profile.States(), profile.Asleep)
-
-const unwalked = 3
+// The states of stacks.bpf.c, in its order.
+var states = profile.States()
 
 // timesReader turns the maps of the programs into a profile's samples.
 type timesReader struct {
 	p      *profile.Profile
 	kernel *stackTable
 	user   *userStacks
-	// What was not walked, and who stands for it.
-	unwalked map[string]stacksTotal // by thread's name
-	standIns []standIn
-}
-
-// standIn is a sample, by its index, that stands for others which were not walked.
-type standIn struct {
-	sample   int
-	switches uint64
-	time     uint64 // ns, if each of them took as long
 }
 
 func readTimes(p *profile.Profile, o *stacksObjects, known *symbols, root string) error {
 	known.noteHidden(p)
 	r := timesReader{p,
 		&stackTable{symbols: known, stacks: o.Stacks, profile: p, at: map[uint64]int{}},
-		&userStacks{stacks: o.UserStacks, profile: p, at: map[uint64]int{}, programs: programsBelow(root)},
-		map[string]stacksTotal{}, nil}
+		&userStacks{stacks: o.UserStacks, profile: p, at: map[uint64]int{}, programs: programsBelow(root)}}
 	var row stacksRow
 	var t stacksTotal
 	rows := o.Rows.Iterate()
@@ -172,49 +157,13 @@ func readTimes(p *profile.Profile, o *stacksObjects, known *symbols, root string
 			}
 		}
 	}
-	spreadUnwalked(p, r.unwalked, r.standIns)
 	if err := spread(p, o.Cpus); err != nil {
 		return err
 	}
 	return readLost(p, o.Lost)
 }
 
-// notWalked is the row of Lost that says which stacks are an estimate.
-const notWalked = "sleeps whose stack was not walked, because a CPU walks 2 in a millisecond: their time, which is exact, is spread over the stacks of the same threads that were"
-
-// spreadUnwalked spreads the sleeps that were not walked over those that stand for
-// them, of threads of the same name; without any they have no stack.
-func spreadUnwalked(p *profile.Profile, unwalked map[string]stacksTotal, by []standIn) {
-	all := map[string]standIn{}
-	for _, s := range by {
-		name := p.Samples[s.sample].Comm
-		all[name] = standIn{switches: all[name].switches + s.switches, time: all[name].time + s.time}
-	}
-	for _, s := range by {
-		one := &p.Samples[s.sample]
-		left, of := unwalked[one.Comm], all[one.Comm]
-		if of.switches > 0 && of.time > 0 {
-			one.Count += uint64(math.Round(float64(left.Count) * float64(s.switches) / float64(of.switches)))
-			one.Total += time.Duration(float64(left.Time) * float64(s.time) / float64(of.time))
-		}
-	}
-	for name, left := range unwalked {
-		lose(p, notWalked, left.Count)
-		if of := all[name]; of.switches == 0 || of.time == 0 {
-			p.Samples = append(p.Samples, profile.Sample{State: profile.Asleep, Stack: -1, User: -1, Comm: name, Count: left.Count, Total: time.Duration(left.Time)})
-		}
-	}
-}
-
-func (r *timesReader) add(row stacksRow, t stacksTotal) error {
-	if row.State == unwalked {
-		left := r.unwalked[text(row.Name)]
-		r.unwalked[text(row.Name)] = stacksTotal{Count: left.Count + t.Count, Time: left.Time + t.Time}
-		return nil
-	}
-	if t.StandsFor > 0 {
-		r.standIns = append(r.standIns, standIn{len(r.p.Samples), t.StandsFor, t.TheirTime})
-	}
+func (r timesReader) add(row stacksRow, t stacksTotal) error {
 	kernel, err := r.kernel.of(row.Kernel)
 	if err != nil {
 		return err
@@ -231,7 +180,7 @@ func (r *timesReader) add(row stacksRow, t stacksTotal) error {
 }
 
 // addSleeping adds what was off its CPU until the end.
-func (r *timesReader) addSleeping(threads *ebpf.Map) error {
+func (r timesReader) addSleeping(threads *ebpf.Map) error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return fmt.Errorf("clock: %w", err)
@@ -240,8 +189,7 @@ func (r *timesReader) addSleeping(threads *ebpf.Map) error {
 	var off stacksOff
 	all := threads.Iterate()
 	for all.Next(&pid, &off) {
-		took := uint64(now.Nano()) - off.Since
-		if err := r.add(off.Row, stacksTotal{Count: 1, Time: took, StandsFor: off.StandsFor, TheirTime: off.StandsFor * took}); err != nil {
+		if err := r.add(off.Row, stacksTotal{Count: 1, Time: uint64(now.Nano()) - off.Since}); err != nil {
 			return err
 		}
 	}

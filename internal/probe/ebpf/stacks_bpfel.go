@@ -18,16 +18,12 @@ type stacksCpu struct {
 	Since   uint64
 	Own     uint64
 	Threads uint64
-	Slot    uint64
-	Walked  uint32
-	Skipped uint32
 }
 
 type stacksOff struct {
-	_         structs.HostLayout
-	Since     uint64
-	StandsFor uint64
-	Row       stacksRow
+	_     structs.HostLayout
+	Since uint64
+	Row   stacksRow
 }
 
 type stacksRow struct {
@@ -45,11 +41,9 @@ type stacksStack struct {
 }
 
 type stacksTotal struct {
-	_         structs.HostLayout
-	Count     uint64
-	Time      uint64
-	StandsFor uint64
-	TheirTime uint64
+	_     structs.HostLayout
+	Count uint64
+	Time  uint64
 }
 
 type stacksUserStack struct {
@@ -86,10 +80,8 @@ const (
 	stacksVarEverybody      = "everybody"
 	stacksVarKernelThreads  = "kernel_threads"
 	stacksVarRowsFull       = "rows_full"
-	stacksVarSlotBits       = "slot_bits"
 	stacksVarStacksFull     = "stacks_full"
 	stacksVarUserStacksFull = "user_stacks_full"
-	stacksVarWalks          = "walks"
 )
 
 // loadStacks returns the embedded CollectionSpec for stacks.
@@ -166,10 +158,8 @@ type stacksVariableSpecs struct {
 	Everybody      *ebpf.VariableSpec `ebpf:"everybody"`
 	KernelThreads  *ebpf.VariableSpec `ebpf:"kernel_threads"`
 	RowsFull       *ebpf.VariableSpec `ebpf:"rows_full"`
-	SlotBits       *ebpf.VariableSpec `ebpf:"slot_bits"`
 	StacksFull     *ebpf.VariableSpec `ebpf:"stacks_full"`
 	UserStacksFull *ebpf.VariableSpec `ebpf:"user_stacks_full"`
-	Walks          *ebpf.VariableSpec `ebpf:"walks"`
 }
 
 // stacksObjects contains all objects after they have been loaded into the kernel.
@@ -230,10 +220,8 @@ type stacksVariables struct {
 	Everybody      *ebpf.Variable `ebpf:"everybody"`
 	KernelThreads  *ebpf.Variable `ebpf:"kernel_threads"`
 	RowsFull       *ebpf.Variable `ebpf:"rows_full"`
-	SlotBits       *ebpf.Variable `ebpf:"slot_bits"`
 	StacksFull     *ebpf.Variable `ebpf:"stacks_full"`
 	UserStacksFull *ebpf.Variable `ebpf:"user_stacks_full"`
-	Walks          *ebpf.Variable `ebpf:"walks"`
 }
 
 // stacksPrograms contains all programs after they have been loaded into the kernel.

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf"
-
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/target"
 )
@@ -18,6 +16,10 @@ import (
 // stacksOf is what the probe sees of a command, its root beside it.
 func stacksOf(t *testing.T, most uint32, argv ...string) profile.Profile {
 	t.Helper()
+	self, err := SelectProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
 	spec, err := loadStacks()
 	if err != nil {
 		t.Fatal(err)
@@ -26,16 +28,6 @@ func stacksOf(t *testing.T, most uint32, argv ...string) profile.Profile {
 		for _, name := range []string{"stacks", "user_stacks", "rows"} {
 			spec.Maps[name].MaxEntries = most
 		}
-	}
-	return stacksIn(t, spec, argv...)
-}
-
-// stacksIn is what the programs of spec see of a command.
-func stacksIn(t *testing.T, spec *ebpf.CollectionSpec, argv ...string) profile.Profile {
-	t.Helper()
-	self, err := SelectProcess(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
 	}
 	stop, err := recordStacks(self, spec)
 	var cannot *target.CannotError
@@ -80,41 +72,6 @@ func TestStacksOfTheRealKernel(t *testing.T) {
 	}
 	if p.Cost <= 0 {
 		t.Errorf("cost %v", p.Cost)
-	}
-}
-
-// TestSleepsThatAreNotWalkedKeepTheirTime lets each CPU walk a single sleep: all
-// others are told, and no time is lost.
-func TestSleepsThatAreNotWalkedKeepTheirTime(t *testing.T) {
-	spec, err := loadStacks()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(spec.Variables["walks"].Set(uint32(1)), spec.Variables["slot_bits"].Set(uint32(60))); err != nil {
-		t.Fatal(err)
-	}
-	p := stacksIn(t, spec, "sh", "-c", `sleep 0.1; sleep 0.1; sleep 0.1`)
-	if all := p.StateTotal(profile.Asleep); all < 0.3 || p.Lost[notWalked] == 0 {
-		t.Errorf("asleep for %g s, of 0.3 at least; lost %v", all, p.Lost)
-	}
-	for _, s := range p.Samples {
-		if s.State == profile.Asleep && s.Comm == "sleep" && s.Total > 0 {
-			return
-		}
-	}
-	t.Errorf("who slept is not told: %+v", p.Samples)
-}
-
-func TestSpreadUnwalked(t *testing.T) {
-	asleep := func(comm string, count uint64, total time.Duration) profile.Sample {
-		return profile.Sample{State: profile.Asleep, Comm: comm, Count: count, Total: total}
-	}
-	p := profile.Profile{Samples: []profile.Sample{asleep("a", 10, 100), asleep("a", 10, 20), asleep("b", 1, 5)}}
-	// a's first stack stands for three of four sleeps and four fifths of their time.
-	spreadUnwalked(&p, map[string]stacksTotal{"a": {Count: 40, Time: 1000}, "c": {Count: 7, Time: 70}}, []standIn{{0, 30, 80}, {1, 10, 20}})
-	want := []profile.Sample{asleep("a", 40, 900), asleep("a", 20, 220), asleep("b", 1, 5), {State: profile.Asleep, Stack: -1, User: -1, Comm: "c", Count: 7, Total: 70}}
-	if !slices.Equal(p.Samples, want) || p.Lost[notWalked] != 47 {
-		t.Errorf("%+v, lost %v; want %+v", p.Samples, p.Lost, want)
 	}
 }
 
