@@ -26,7 +26,8 @@
  *
  * As "init service" it is not the first process: systemd has made the guest, and
  * is asked to power it off. As "init links" it says on the console when docker0
- * is created and when it is up, and ends: new kernels print neither.
+ * is created and when it is up, since new kernels print neither, and looks which
+ * processes there are, until the service says that the payload has ended.
  *
  * The channel carries frames: one byte of kind, the length of what follows as
  * four bytes, little-endian, and that many bytes. No frame is longer than MOST.
@@ -38,6 +39,9 @@
  *     O, E  standard output, standard error
  *     W  room for so many bytes of standard input (u32)
  *     X  the payload ended: its wait status (u32); all its output came before
+ *     P  of a container host, after X: processes that were seen, a line each: pid,
+ *        parent, begin and end in ms since the kernel's start, ms of CPU time, name;
+ *        an empty one is the end
  *     F  it could not be run: what failed, as text
  *     host -> guest
  *     R  run, once: texts, each ended by NUL: uid, gid, most processes (0: any),
@@ -54,6 +58,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <net/if.h>
 #include <net/route.h>
 #include <netinet/in.h>
@@ -64,6 +69,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/signalfd.h>
@@ -277,14 +283,16 @@ static void nap(void) {
 	nanosleep(&t, NULL);
 }
 
-/* nanoseconds of the clock that starts with the kernel: at the first process's
- * begin they are what systemd-analyze calls the kernel's time. */
-static long long nanoseconds(void) {
+static long long clock_ns(clockid_t clock) {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
+
+/* nanoseconds of the clock that starts with the kernel: at the first process's
+ * begin they are what systemd-analyze calls the kernel's time. */
+static long long nanoseconds(void) { return clock_ns(CLOCK_MONOTONIC); }
 
 static long milliseconds(void) { return (long)(nanoseconds() / 1000000); }
 
@@ -471,6 +479,123 @@ static char receive(char **data, uint32_t *len) {
 	get_all(*data, *len);
 	(*data)[*len] = 0;
 	return (char)head[0];
+}
+
+/* ---- processes, for a chart of the boot ---- */
+
+enum { MOST_SEEN = 2048, MOST_PIDS = 32768, TICK_MS = 10 /* of USER_HZ */, SHARE = 50, NAP_MS = 20 };
+
+/* What was seen of each process but the kernel's own, shared by who looks and who
+ * tells. A process ended soon after it was seen last. */
+static struct chart {
+	volatile int over; /* nobody wants more */
+	int seen;
+	struct process {
+		int pid, parent;
+		long start, last, cpu; /* ms */
+		char name[32];
+	} of[MOST_SEEN];
+} *chart;
+
+/* open_chart shares one with children, or with another service. */
+static void open_chart(const char *file) {
+	int fd = file ? open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+
+	if (file && (fd < 0 || ftruncate(fd, sizeof *chart))) {
+		say("processes", file, errno);
+		return;
+	}
+	chart = mmap(NULL, sizeof *chart, PROT_READ | PROT_WRITE, MAP_SHARED | (file ? 0 : MAP_ANONYMOUS), fd, 0);
+	if (chart == MAP_FAILED) {
+		chart = NULL;
+		say("processes", "", errno);
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+static struct process *known(int pid, long start) {
+	for (int i = chart->seen - 1; i >= 0; i--)
+		if (chart->of[i].pid == pid && chart->of[i].start == start)
+			return &chart->of[i];
+	if (chart->seen == MOST_SEEN)
+		return NULL;
+	chart->of[chart->seen].pid = pid;
+	chart->of[chart->seen].start = start;
+	return &chart->of[chart->seen++];
+}
+
+/* look_at reads /proc/PID/stat; it is 0 for a thread of the kernel. */
+static int look_at(int pid, long now) {
+	char file[32], text[512];
+	long user, system, start;
+	int parent;
+	struct process *p;
+
+	snprintf(file, sizeof file, "/proc/%d/stat", pid);
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return 1; /* it has ended */
+	text[n] = 0;
+	char *name = strchr(text, '('), *end = strrchr(text, ')');
+	if (!name || !end || sscanf(end + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld %*d %*d %*d %*d %*d %*d %ld", &parent, &user, &system, &start) != 4)
+		return 1;
+	if (pid == 2 || parent == 2)
+		return 0;
+	if (!(p = known(pid, start * TICK_MS)))
+		return 1;
+	*end = 0;
+	p->parent = parent;
+	p->last = now;
+	p->cpu = (user + system) * TICK_MS;
+	for (char *c = name; *c; c++)
+		if (*c == '\n')
+			*c = ' ';
+	snprintf(p->name, sizeof p->name, "%s", name + 1);
+	return 1;
+}
+
+/* watch_processes looks as often as a fiftieth of one CPU allows. */
+static void watch_processes(void) {
+	static unsigned char kernels[MOST_PIDS];
+	long began = milliseconds();
+	DIR *all = opendir("/proc");
+
+	while (all && chart && !chart->over) {
+		long now = (long)(clock_ns(CLOCK_BOOTTIME) / 1000000);
+		rewinddir(all);
+		for (struct dirent *e; (e = readdir(all));) {
+			int pid = atoi(e->d_name);
+			if (pid > 0 && !(pid < MOST_PIDS && kernels[pid]) && !look_at(pid, now) && pid < MOST_PIDS)
+				kernels[pid] = 1;
+		}
+		long due = SHARE * ((long)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000000) + 1) - (milliseconds() - began);
+		due = due > NAP_MS ? due : NAP_MS;
+		nanosleep(&(struct timespec){ due / 1000, due % 1000 * 1000000 }, NULL);
+	}
+}
+
+/* tell_processes sends what was seen, and lets the looking end. */
+static void tell_processes(void) {
+	static char lines[PIECE];
+	int n = 0;
+
+	for (int i = 0; chart && i < chart->seen; i++) {
+		struct process *p = &chart->of[i];
+		n += snprintf(lines + n, sizeof lines - n, "%d %d %ld %ld %ld %s\n", p->pid, p->parent, p->start, p->last, p->cpu, p->name);
+		if (n > PIECE - 256) {
+			send_frame('P', lines, n);
+			n = 0;
+		}
+	}
+	if (n)
+		send_frame('P', lines, n);
+	send_frame('P', "", 0);
+	if (chart)
+		chart->over = 1;
 }
 
 /* ---- the payload ---- */
@@ -758,10 +883,26 @@ static void as_first(void) {
 	modules();
 	if ((root = getenv("tare_root")))
 		disk_root(root);
-	if (getenv("tare_host") && !fork()) {
+	if (!getenv("tare_host"))
+		return;
+	open_chart(NULL);
+	if (!fork()) {
 		bridge_moments();
 		_exit(0);
 	}
+	if (!fork()) {
+		watch_processes();
+		_exit(0);
+	}
+}
+
+/* as_links is the early service of a container host. */
+static void as_links(void) {
+	if (!fork()) {
+		bridge_moments();
+		_exit(0);
+	}
+	watch_processes();
 }
 
 int main(int argc, char **argv) {
@@ -776,8 +917,10 @@ int main(int argc, char **argv) {
 		from_command_line();
 	else
 		as_first();
+	if (serving)
+		open_chart("/run/tare-processes");
 	if (serving && strcmp(argv[1], "links") == 0) {
-		bridge_moments();
+		as_links();
 		return 0;
 	}
 	ways = getenv("tare_channel");
@@ -806,6 +949,8 @@ int main(int argc, char **argv) {
 		parse(data, data + len);
 		start();
 		carry(signals);
+		if (serving || getenv("tare_host"))
+			tell_processes();
 		kind = receive(&data, &len);
 	}
 	if (kind != 'Q') {

@@ -106,6 +106,8 @@ type TrimProfile struct {
 	Began float64    `json:"began,omitempty"`
 	Marks []TrimMark `json:"marks,omitempty"` // of the same trial, in their order
 	Units []TrimUnit `json:"units,omitempty"` // of systemd, in the order in which they became active
+	// Processes of the same boot, the busiest first.
+	Processes []TrimProcess `json:"processes,omitempty"`
 	// Of another boot, which told of its initcalls:
 	Calls   []TrimCall `json:"calls,omitempty"`   // the costliest first
 	Started int        `json:"started,omitempty"` // initcalls in all
@@ -133,6 +135,16 @@ type TrimUnit struct {
 	Start  float64 `json:"start"` // Active where it has no start of its own
 	Active float64 `json:"active"`
 	Failed bool    `json:"failed,omitempty"`
+}
+
+// TrimProcess is a process of the guest, in seconds on the kernel's clock.
+type TrimProcess struct {
+	PID    int     `json:"pid"`
+	Parent int     `json:"parent"`
+	Name   string  `json:"name"`
+	Start  float64 `json:"start"`
+	End    float64 `json:"end"` // when it was seen last
+	CPU    float64 `json:"cpu"` // seconds
 }
 
 // TrimPhase is a part of a boot as the published log is cut.
@@ -296,6 +308,7 @@ func (c *TrimClaims) profiles(in TrimInput) {
 		for _, u := range p.Units {
 			one.Units = append(one.Units, TrimUnit{u.Name, (u.Active - u.Took).Seconds(), u.Active.Seconds(), u.Failed})
 		}
+		one.processes(p.Boot.Processes)
 		for _, ph := range p.Phases {
 			if ph.Found {
 				one.Phases = append(one.Phases, TrimPhase{ph.Name, ph.Took.Seconds(), ph.Lines})
@@ -333,6 +346,17 @@ func (c *TrimClaims) profiles(in TrimInput) {
 		}
 		c.Phases = append(c.Phases, TrimPhase{Name: p.What + " (lines " + p.Lines + ")", Seconds: p.Seconds})
 	}
+}
+
+// keptProcesses of each boot are kept: those that a chart can show.
+const keptProcesses = 100
+
+func (p *TrimProfile) processes(all []bootlog.Process) {
+	for _, seen := range all {
+		p.Processes = append(p.Processes, TrimProcess{seen.PID, seen.Parent, seen.Name, seen.Start.Seconds(), seen.End.Seconds(), seen.CPU.Seconds()})
+	}
+	slices.SortStableFunc(p.Processes, func(x, y TrimProcess) int { return cmp.Compare(y.CPU, x.CPU) })
+	p.Processes = p.Processes[:min(keptProcesses, len(p.Processes))]
 }
 
 // keptCalls of each boot are kept: all, unless somebody's kernel has too many.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/kernel/bootlog"
@@ -32,6 +33,7 @@ func bootsOf(t *testing.T) report.Input {
 	if err != nil {
 		t.Fatal(err)
 	}
+	boots[0].Processes = []bootlog.Process{{PID: 341, Parent: 1, Name: "dockerd", Start: 4 * time.Second, End: 8 * time.Second, CPU: 3 * time.Second}}
 	profile := bootlog.New(&boots[0])
 	var cells []study.Cell
 	targets := []string{"vm/stock", "vm/trimmed"}
@@ -75,5 +77,8 @@ func TestTrimSectionShowsBeforeAndAfter(t *testing.T) {
 	b.clean()
 	if n := b.count("#container-vm-trim .boots svg"); n != 2 {
 		t.Errorf("%d boots are drawn, want 2", n)
+	}
+	if n := b.count(`#container-vm-trim .boots rect[fill-opacity="0.7125"]`); n != 2 { // 0.15 + 0.75 of three quarters of a CPU
+		t.Errorf("the process dockerd is drawn %d times, want once a boot", n)
 	}
 }

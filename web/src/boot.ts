@@ -12,10 +12,10 @@ function svg(name: string, attributes: Record<string, string | number>, text?: s
 }
 
 const left = 190, right = 14, width = 1000, lane = 15, markRows = 3, top = 20 + markRows * 12;
-const shownParts = 10, shownUnits = 24;
+const shownParts = 10, shownUnits = 24, shownProcesses = 24;
 
 // A Bar is a stretch of time in a lane, in seconds since the request.
-interface Bar { from: number; to: number; what: string; failed?: boolean }
+interface Bar { from: number; to: number; what: string; failed?: boolean; busy?: number }
 interface Lane { name: string; bars: Bar[]; unit?: boolean }
 
 // parts are those of all boots together that cost most: the same lanes in each
@@ -26,8 +26,21 @@ function parts(boots: BootProfile[]): string[] {
   return [...cost].sort((a, b) => b[1] - a[1]).slice(0, shownParts).map(([name]) => name);
 }
 
-// lanes are the parts of the kernel, and below them the boot's units that took
-// longest, in the order of their start.
+// processes are those that used most CPU time, from their start until they were seen
+// last, the darker the busier.
+function processes(b: BootProfile): Lane[] {
+  const began = b.began ?? 0;
+  return (b.processes ?? []).slice(0, shownProcesses).sort((x, y) => x.start - y.start).map((p) => ({
+    name: `${p.name} [${p.pid}]`, unit: true,
+    bars: [{
+      from: began + p.start, to: began + p.end, busy: Math.min(1, p.cpu / Math.max(p.end - p.start, 0.01)),
+      what: `process ${p.pid} of ${p.parent}, ${p.name}: ${p.cpu.toFixed(2)} s of CPU time from ${(began + p.start).toFixed(2)} s until seen last at ${(began + p.end).toFixed(2)} s`,
+    }],
+  }));
+}
+
+// lanes are the parts of the kernel, below them the boot's units that took longest,
+// in the order of their start, and its processes.
 function lanes(b: BootProfile, names: string[]): Lane[] {
   const began = b.began ?? 0;
   const kernel = names.map((name) => ({
@@ -42,7 +55,7 @@ function lanes(b: BootProfile, names: string[]): Lane[] {
       name: u.name, unit: true,
       bars: [{ from: began + u.start, to: began + u.active, failed: u.failed, what: `${u.name}: ${(u.active - u.start).toFixed(2)} s until ${u.failed ? "it failed" : "active"}, at ${(began + u.active).toFixed(2)} s` }],
     }));
-  return [...kernel, ...units];
+  return [...kernel, ...units, ...processes(b)];
 }
 
 // axis draws about eight round times between two.
@@ -90,7 +103,7 @@ function chart(b: BootProfile, rows: Lane[], from: number, to: number): SVGEleme
     for (const bar of row.bars) {
       const begin = Math.max(bar.from, from), end = Math.min(bar.to, to);
       if (end < begin) continue;
-      const look: Record<string, string | number> = bar.failed ? { fill: "none", stroke: "currentColor" } : { fill: "var(--bar)", "fill-opacity": row.unit ? 0.55 : 1 };
+      const look: Record<string, string | number> = bar.failed ? { fill: "none", stroke: "currentColor" } : { fill: "var(--bar)", "fill-opacity": bar.busy === undefined ? (row.unit ? 0.55 : 1) : 0.15 + 0.75 * bar.busy };
       const rect = svg("rect", { x: x(begin), y: y + 2, width: Math.max(1, x(end) - x(begin)), height: lane - 4, ...look });
       rect.append(svg("title", {}, bar.what));
       drawing.append(rect);
@@ -144,6 +157,6 @@ export function bootCharts(page: Page): HTMLElement[] {
   for (const s of [start, share]) s.addEventListener("input", draw);
   draw();
   return [h("figure", { class: "boots" },
-    h("figcaption", {}, "One boot of each target since the request: the time before each line of the kernel, by whose line it is; below, systemd's units from their start until active; dashed, the milestones on the host's clock"),
+    h("figcaption", {}, "One boot of each target since the request: the time before each line of the kernel, by whose line it is; below, systemd's units from their start until active, and the processes that used most CPU time, the darker the busier; dashed, the milestones on the host's clock"),
     h("p", {}, h("label", {}, "length ", share), " ", h("label", {}, "begin ", start), " ", shown), drawings), ...bootCosts(boots)];
 }

@@ -286,6 +286,7 @@ export interface BootProfile {
   steps: { at: number; took: number; line: string; part: string }[] | null; // the costliest
   marks?: { name: string; at: number }[];
   units?: { name: string; start: number; active: number; failed?: boolean }[];
+  processes?: { pid: number; parent: number; name: string; start: number; end: number; cpu: number }[]; // the busiest first
   calls?: { name: string; part: string; own: number }[]; // initcalls of another boot, the costliest
 }
 

@@ -46,9 +46,11 @@ type Boot struct {
 	Clock   Clock  `json:"clock"`
 	// Ahead is when, by whoever read the console, the boot's clock was 0; 0 where
 	// nobody stamped its lines.
-	Ahead    time.Duration `json:"ahead,omitempty"`
-	Lines    []Line        `json:"lines"`
-	Warnings []string      `json:"warnings,omitempty"`
+	Ahead time.Duration `json:"ahead,omitempty"`
+	// Processes are those that tare's agent has seen in the guest, by their start.
+	Processes []Process `json:"processes,omitempty"`
+	Lines     []Line    `json:"lines"`
+	Warnings  []string  `json:"warnings,omitempty"`
 }
 
 // End is the time of the last line that has one.

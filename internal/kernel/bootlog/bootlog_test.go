@@ -198,6 +198,24 @@ func TestUnitsOfAStampedConsole(t *testing.T) {
 }
 
 // Two boots in a file stay two, whether the second has its beginning or not.
+// Processes that tare's agent tells of at the end of a console are no lines of the
+// boot: they take no part in its steps.
+func TestProcesses(t *testing.T) {
+	const console = `[0.300000 0.300000] [    0.000000] Linux version 6.1.0
+[1.300000 1.000000] [    1.000000] Run /sbin/init as init process
+[9.000000 7.700000] tare: process 341 1 4120 8650 1230 dockerd
+[9.000001 0.000001] tare: process 1 0 900 8650 700 (sd pam) x
+`
+	b := parse(t, console)[0]
+	want := []bootlog.Process{
+		{PID: 1, Name: "(sd pam) x", Start: 900 * time.Millisecond, End: 8650 * time.Millisecond, CPU: 700 * time.Millisecond},
+		{PID: 341, Parent: 1, Name: "dockerd", Start: 4120 * time.Millisecond, End: 8650 * time.Millisecond, CPU: 1230 * time.Millisecond},
+	}
+	if !slices.Equal(b.Processes, want) || len(b.Lines) != 2 || b.End() != time.Second {
+		t.Errorf("processes %+v, %d lines until %v", b.Processes, len(b.Lines), b.End())
+	}
+}
+
 func TestTwoBoots(t *testing.T) {
 	_, tail, _ := strings.Cut(boot, "RSDP")
 	for name, text := range map[string]string{

@@ -151,6 +151,10 @@ func assemble(entries []entry) (Boot, bool) {
 		if e.newBoot || e.text == "" {
 			continue
 		}
+		if p, ok := process(e.text); ok {
+			b.Processes = append(b.Processes, p)
+			continue
+		}
 		at, timed := e.on(clock, offset)
 		if !timed {
 			at = last
@@ -168,6 +172,7 @@ func assemble(entries []entry) (Boot, bool) {
 	if clock == Journal {
 		slices.SortStableFunc(b.Lines, func(x, y Line) int { return int(x.At - y.At) })
 	}
+	slices.SortStableFunc(b.Processes, func(x, y Process) int { return int(x.Start - y.Start) })
 	b.doubts(untimed)
 	return b, true
 }

@@ -25,6 +25,7 @@ const (
 	frameErrors = 'E'
 	frameWindow = 'W'
 	frameExit   = 'X'
+	frameSeen   = 'P'
 	frameFailed = 'F'
 	frameRun    = 'R'
 	frameInput  = 'I'

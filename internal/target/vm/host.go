@@ -265,6 +265,7 @@ func (i *hostInstance) Tell(line func(string)) { i.tell = line }
 func (h *Host) boot(ctx context.Context, path string, m vmm.Machine, spec target.Spec, dir string) (*hostInstance, error) {
 	i := &hostInstance{tell: func(string) {},
 		instance: &instance{driver: h.Driver, spec: spec, memory: m.Mapped(), off: hostOff, result: make(chan result, 1)}}
+	i.seen = func(process string) { i.tell("tare: process " + process) }
 	milestone := vmm.Milestones(func(name string) { i.mark(target.Phase(name)) })
 	line := func(text string) {
 		milestone(text)

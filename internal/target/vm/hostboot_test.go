@@ -124,4 +124,9 @@ func TestContainerHost(t *testing.T) {
 	if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "Linux version") }) {
 		t.Errorf("the console told %d lines, and no kernel's banner", len(lines))
 	}
+	for _, want := range []string{"dockerd", "systemd"} {
+		if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "tare: process ") && strings.HasSuffix(l, " "+want) }) {
+			t.Errorf("the agent told of no process %s", want)
+		}
+	}
 }

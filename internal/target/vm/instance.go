@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,8 +28,9 @@ type instance struct {
 	driver  *Driver
 	spec    target.Spec
 	request []byte
-	memory  int64         // of the guest as it is mapped, in bytes
-	off     time.Duration // how long it may take to power off; one that takes longer is ended by Close
+	memory  int64                // of the guest as it is mapped, in bytes
+	off     time.Duration        // how long it may take to power off; one that takes longer is ended by Close
+	seen    func(process string) // told of each process of a container host, in the end; nil for other guests
 	vm      *vmm.VM
 	input   *feeder
 	stdout  outlet
@@ -148,7 +150,31 @@ func (i *instance) talk() (target.Exit, error) {
 		return exit, i.lost(err)
 	}
 	i.mark(target.PhaseExit)
+	if i.seen != nil {
+		if err := i.processes(a); err != nil {
+			return exit, i.lost(err)
+		}
+	}
 	return exit, i.powerOff(a)
+}
+
+// processes passes on which processes the agent has seen.
+func (i *instance) processes(a *agent) error {
+	for {
+		kind, data, err := a.receive()
+		if err != nil {
+			return err
+		}
+		if kind != frameSeen {
+			return fmt.Errorf("the agent sent a frame of kind %q in place of the processes", kind)
+		}
+		if len(data) == 0 {
+			return nil
+		}
+		for line := range strings.Lines(string(data)) {
+			i.seen(strings.TrimSuffix(line, "\n"))
+		}
+	}
 }
 
 // meet waits for the agent's hello on one of the channels.
