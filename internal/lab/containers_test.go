@@ -24,10 +24,15 @@ import (
 // the session, in whose cgroups all that it starts runs.
 func measure(t *testing.T, st study.Study, watch func(session string, e lab.Event)) []sample.Record {
 	t.Helper()
+	return measureWith(t, lab.Config{StateDir: t.TempDir(), Version: "test", Drivers: all.Drivers}, st, watch)
+}
+
+func measureWith(t *testing.T, config lab.Config, st study.Study, watch func(session string, e lab.Event)) []sample.Record {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("containers are started: run this as root")
 	}
-	l, err := lab.Open(t.Context(), lab.Config{StateDir: t.TempDir(), Version: "test", Drivers: all.Drivers})
+	l, err := lab.Open(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
