@@ -49,9 +49,17 @@ func dockers(lab target.Lab, f flavor) []target.Driver {
 	}
 }
 
+// socketName is how long the name of a socket may be (unix(7), sun_path).
+const socketName = 107
+
 // dockerd starts with nothing of the machine's configuration.
 func dockerd(e *engine, program, socket string) (daemon, error) {
 	dir := filepath.Dir(socket)
+	// The longest that it makes; when it cannot, it waits for containerd in vain.
+	if longest := filepath.Join(dir, "exec/containerd/containerd.sock.ttrpc"); len(longest) > socketName {
+		return daemon{}, target.Labf("a private dockerd's socket %s is %d letters long, and the kernel takes %d: choose a shorter place with --state",
+			longest, len(longest), socketName)
+	}
 	config := filepath.Join(dir, "daemon.json")
 	if err := os.WriteFile(config, []byte("{}\n"), 0o600); err != nil {
 		return daemon{}, target.Labf("configuration of the engine: %w", err)

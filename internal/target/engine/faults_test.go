@@ -300,3 +300,11 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("on a full disk: %v", err)
 	}
 }
+
+// A place whose sockets' names would be too long is refused before the daemon starts.
+func TestLongNamesOfSockets(t *testing.T) {
+	socket := filepath.Join("/", strings.Repeat("a", 80), "socket")
+	if _, err := dockerd(&engine{}, "dockerd", socket); err == nil || !strings.Contains(err.Error(), "choose a shorter place with --state") {
+		t.Errorf("a directory of 81 letters: %v", err)
+	}
+}
