@@ -28,7 +28,7 @@ func TestLoadOfThreeContainers(t *testing.T) {
 	no := false
 	st := study.Study{
 		ID: "load", Targets: []string{"host"}, Control: "host", Blocks: 1, AA: &no, Cold: &no,
-		Workloads: []study.Workload{{Name: "load", Kind: workload.KindLoad, Params: map[string]string{"time": "20s"}}},
+		Workloads: []study.Workload{{Name: "load", Kind: workload.KindLoad, Params: map[string]string{"time": "30s"}}},
 	}
 	config := lab.Config{StateDir: dir, Version: "test", Tool: tool, Drivers: all.Drivers, PrivateEngines: true}
 	for _, r := range measureWith(t, config, st, func(string, lab.Event) {}) {
