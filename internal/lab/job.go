@@ -61,7 +61,8 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 	if j.Own {
 		job.Spec.Cwd, job.Spec.User = p.root.Config.WorkingDir, p.user
 	}
-	if workload.UnixComputes(j.Kind) && c.Copies <= 1 {
+	// An emulated CPU has no clock of its own, and every reading takes its time.
+	if workload.UnixComputes(j.Kind) && c.Copies <= 1 && p.Manifest.Host.Emulated == "" {
 		job.Probes = append(job.Probes, probe.Clock{})
 	}
 	if j.Beside && p.Run != nil { // its series are more than its values

@@ -29,7 +29,7 @@ var (
 	inGuest = flag.String("command", "tare run docker-on-loongson --quick --containers 0..1 --environments 1cpu-1copy", "what the guest measures")
 	targets = flag.String("targets", "host,native,runc,crun", "the targets that the measurement must hold")
 	keep    = flag.String("keep", "", "directory that keeps each machine's console and results; its subdirectories mips64le and loong64 are replaced")
-	limit   = flag.Duration("limit", 20*time.Minute, "time for one machine, from start to power-off: many times what it takes on an idle machine")
+	limit   = flag.Duration("limit", 30*time.Minute, "time for one machine, from start to power-off: many times what it takes on an idle machine")
 )
 
 func TestLoongson(t *testing.T) {
