@@ -110,19 +110,12 @@ func Series(trials []WatchedTrial, d *published.ContainerVMTrim) *SeriesClaims {
 		of := all[k]
 		c.Curves = append(c.Curves, SeriesCurve{k.target, k.id, names[k], thinned(of[len(of)-1])})
 		p := SeriesPeaks{Target: k.target, ID: k.id, Container: names[k], Trials: len(of)}
-		p.Mean = medians(of, func(known []float64) float64 { return total(known) / float64(len(known)) })
+		p.Mean = medians(of, mean)
 		p.Peak = medians(of, slices.Max[[]float64])
 		c.Peaks = append(c.Peaks, p)
 	}
 	c.Curves = c.busiest()
 	return c
-}
-
-func total(all []float64) (sum float64) {
-	for _, v := range all {
-		sum += v
-	}
-	return sum
 }
 
 // medians are, of each number, the median over the trials of what summary makes of
@@ -137,8 +130,7 @@ func medians(trials [][]Usage, summary func([]float64) float64) Usage {
 			}
 		}
 		if *to = -1; len(each) > 0 {
-			slices.Sort(each)
-			*to = (each[(len(each)-1)/2] + each[len(each)/2]) / 2
+			*to = median(sorted(each))
 		}
 	}
 	return out
@@ -170,9 +162,9 @@ func thinned(points []Usage) []Usage {
 	}
 	var out []Usage
 	for _, i := range slices.Sorted(maps.Keys(by)) {
-		mean := medians([][]Usage{by[i]}, func(known []float64) float64 { return total(known) / float64(len(known)) })
-		mean.At = by[i][0].At
-		out = append(out, mean)
+		one := medians([][]Usage{by[i]}, mean)
+		one.At = by[i][0].At
+		out = append(out, one)
 	}
 	return out
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // Settings changes settings of the whole machine, by their sysctl names or, of
-// those below /sys, the paths of their files. What they were is in File before they are changed, so that after a kill RestoreSettings can
-// put them back.
+// those below /sys, the paths of their files. What they were is in File before they
+// are changed, so that after a kill RestoreSettings can put them back.
 type Settings struct{ File string }
 
 // Set writes settings. restore puts back what they were.

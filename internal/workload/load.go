@@ -1,8 +1,6 @@
 package workload
 
 import (
-	"bufio"
-	"bytes"
 	_ "embed" // the script
 	"encoding/json"
 	"errors"
@@ -95,8 +93,8 @@ type Load struct {
 func ParseLoad(stdout []byte) (Load, error) {
 	l := Load{Series: map[string][]LoadPoint{}}
 	ids := map[string]string{}
-	for lines := bufio.NewScanner(bytes.NewReader(stdout)); lines.Scan(); {
-		line := lines.Text()
+	for line := range strings.Lines(string(stdout)) {
+		line = strings.TrimSuffix(line, "\n")
 		words := strings.Fields(line)
 		switch {
 		case strings.HasPrefix(line, "{"):

@@ -34,8 +34,8 @@ var Namespaces = []specs.LinuxNamespaceType{
 	specs.CgroupNamespace,
 }
 
-// cfsPeriod is the period of CPU quotas in microseconds: the kernel's default.
-const cfsPeriod = 100_000
+// CFSPeriod is the period of CPU quotas in microseconds: the kernel's default.
+const CFSPeriod = 100_000
 
 // Place is where a container is made.
 type Place struct {
@@ -52,7 +52,7 @@ func Config(spec target.Spec, at Place) *specs.Spec {
 		Version:  "1.0.2",
 		Hostname: at.Hostname,
 		Root:     &specs.Root{Path: at.Rootfs},
-		Mounts:   append(systemMounts(!at.Rootless), sharedMounts(spec.Mounts)...),
+		Mounts:   append(systemMounts(!at.Rootless), BindMounts(spec.Mounts)...),
 		Process: &specs.Process{
 			User: specs.User{UID: spec.User.UID, GID: spec.User.GID},
 			Args: spec.Args, Env: spec.Env, Cwd: cmp.Or(spec.Cwd, "/"),
@@ -96,7 +96,8 @@ func systemMounts(root bool) []specs.Mount {
 	}
 }
 
-func sharedMounts(mounts []target.Mount) []specs.Mount {
+// BindMounts are a spec's mounts.
+func BindMounts(mounts []target.Mount) []specs.Mount {
 	var all []specs.Mount
 	for _, m := range mounts {
 		access := "rw"
@@ -122,7 +123,7 @@ func resources(l target.Limits) *specs.LinuxResources {
 		r.CPU = &specs.LinuxCPU{Cpus: l.CPUSet}
 	}
 	if l.CPUs > 0 {
-		period, quota := uint64(cfsPeriod), int64(l.CPUs*cfsPeriod)
+		period, quota := uint64(CFSPeriod), int64(l.CPUs*CFSPeriod)
 		r.CPU.Period, r.CPU.Quota = &period, &quota
 	}
 	return r

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/bundle"
 )
 
 // snapshotter keeps the containers' root file systems.
@@ -301,7 +302,7 @@ func (i *task) specOpts() []oci.SpecOpts {
 		cwd = "/"
 	}
 	opts := []oci.SpecOpts{oci.WithoutRunMount, oci.WithProcessArgs(s.Args...), oci.WithProcessCwd(cwd), exactEnv(s.Env), oci.WithHostname(s.ID),
-		oci.WithUIDGID(s.User.UID, s.User.GID), oci.WithMounts(bindMounts(s.Mounts)), ociVersion}
+		oci.WithUIDGID(s.User.UID, s.User.GID), oci.WithMounts(bundle.BindMounts(s.Mounts)), ociVersion}
 	if s.Cgroup != "" {
 		opts = append(opts, oci.WithCgroup(path.Join("/", i.group(target.RolePayload), "task")))
 	} else if p := i.driver.engine.private; p != nil {
@@ -311,7 +312,7 @@ func (i *task) specOpts() []oci.SpecOpts {
 		opts = append(opts, oci.WithLinuxNamespace(specs.LinuxNamespace{Type: specs.NetworkNamespace, Path: s.Join.Namespace}))
 	}
 	if s.Limits.CPUs > 0 {
-		opts = append(opts, oci.WithCPUCFS(int64(s.Limits.CPUs*cfsPeriod), cfsPeriod))
+		opts = append(opts, oci.WithCPUCFS(int64(s.Limits.CPUs*bundle.CFSPeriod), bundle.CFSPeriod))
 	}
 	if s.Limits.CPUSet != "" {
 		opts = append(opts, oci.WithCPUs(s.Limits.CPUSet))
@@ -324,9 +325,6 @@ func (i *task) specOpts() []oci.SpecOpts {
 	}
 	return opts
 }
-
-// cfsPeriod is the period of CPU quotas in microseconds: the kernel's default.
-const cfsPeriod = 100_000
 
 // exactEnv replaces the environment, containerd's own PATH too.
 func exactEnv(env []string) oci.SpecOpts {
@@ -341,16 +339,4 @@ func exactEnv(env []string) oci.SpecOpts {
 func ociVersion(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
 	s.Version = "1.0.2"
 	return nil
-}
-
-func bindMounts(all []target.Mount) []specs.Mount {
-	var out []specs.Mount
-	for _, m := range all {
-		access := "rw"
-		if m.ReadOnly {
-			access = "ro"
-		}
-		out = append(out, specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: []string{"rbind", "rprivate", access}})
-	}
-	return out
 }
