@@ -179,7 +179,7 @@ func (p *Plan) checkMemory() error {
 		own := p.jobOf(c).Memory
 		each := int64(instanceMemory)
 		if d, ok := p.drivers[c.Target]; ok {
-			each = max(each, d.Properties().Memory)
+			each = max(each, int64(d.Properties().Footprint.Memory))
 		}
 		if need := int64(c.Copies) * (each + own); need > available {
 			return &InputError{fmt.Errorf("cell %s does not fit into memory: %d instances x (%s of their own + %s for %s) = %s, and %s are available; take fewer instances",

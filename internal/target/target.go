@@ -359,7 +359,6 @@ type Properties struct {
 	ExactSignal bool          // Exit.Signal is known (else a signal appears as Code 128+n)
 	StartTime   time.Duration // rough time of one start, for time-outs and plans
 	Ports       int           // instances that its network takes at once; 0 for no such limit
-	Memory      int64         // bytes that an instance touches beside its payload, where that is more than a container's
 	Order       int           // place in lists and ladders, lower is nearer to the host
 	CheckTime   time.Duration // what a Check may take beyond the usual: an engine that has to come up first
 	AddsEnv     []string      // variables that the target adds to every payload's environment
@@ -371,7 +370,7 @@ type Properties struct {
 type Footprint struct {
 	Tasks       int // processes and threads while it is alive: shim, monitor, client
 	DaemonFiles int // descriptors that its engine's daemon keeps while it is alive
-	Memory      int // bytes while it is alive, beside a shim's
+	Memory      int // bytes that it touches while it is alive, beside a shim's and a container's own
 	LabFiles    int // descriptors that tare keeps from the preparation on, beside streams and reports
 }
 

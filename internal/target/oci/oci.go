@@ -51,6 +51,9 @@ type Runtime struct {
 	SignalAsCode bool
 	// DemandsPath: it refuses an environment without PATH, and gets the usual one.
 	DemandsPath bool
+	// Footprint is what a container that is alive takes beside its payload, where
+	// that is more than runc's.
+	Footprint target.Footprint
 	// Systemd: it has systemd make the payload's group, a scope.
 	Systemd bool
 	// Rootless: it works without root, in a user namespace.
@@ -91,6 +94,7 @@ func (d *Driver) Properties() target.Properties {
 	return target.Properties{
 		Family: "oci", NeedsRoot: !d.runtime.Rootless, Isolated: true, Joins: launch.Joins(d.lab.Root), MaxParallel: 50, StreamBytes: 64 << 20,
 		ExactSignal: !d.runtime.SignalAsCode, StartTime: d.runtime.StartTime, Order: d.runtime.Order,
+		Footprint: d.runtime.Footprint,
 	}
 }
 

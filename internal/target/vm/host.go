@@ -63,7 +63,8 @@ func (h *Host) Name() string { return "vm/" + h.arm.name }
 func (h *Host) Properties() target.Properties {
 	order := slices.IndexFunc(arms(), func(a arm) bool { return a.name == h.arm.name })
 	return target.Properties{Family: "vm", NeedsRoot: true, Isolated: true, MaxParallel: 4, StreamBytes: 8 << 20, StartTime: 30 * time.Second,
-		Order: 700 + order, Memory: hostMemory, AddsEnv: []string{"PATH", "HOSTNAME", "HOME"}}
+		Order: 700 + order, AddsEnv: []string{"PATH", "HOSTNAME", "HOME"},
+		Footprint: target.Footprint{Tasks: monitorTasks, Memory: hostMemory}}
 }
 
 // Make implements target.Maker: the disk, which a boot of the distribution's

@@ -58,7 +58,8 @@ func (d *Driver) Name() string { return d.vmm.Name }
 // payload's process id there is not 1, the agent's is.
 func (d *Driver) Properties() target.Properties {
 	return target.Properties{Family: "vm", MaxParallel: 4, StreamBytes: 8 << 20, ExactSignal: true,
-		Joins: joins(d.lab.Root), StartTime: d.vmm.StartTime, Order: d.vmm.Order, Memory: d.touched()}
+		Joins: joins(d.lab.Root), StartTime: d.vmm.StartTime, Order: d.vmm.Order,
+		Footprint: target.Footprint{Tasks: monitorTasks, Memory: int(d.touched())}}
 }
 
 // joins: a tap is opened by who may change the network.
@@ -68,6 +69,9 @@ func joins(root bool) target.Joining {
 	}
 	return ""
 }
+
+// monitorTasks are the threads of a VMM beside one for each of the guest's CPUs.
+const monitorTasks = 8
 
 // touchedMemory is what a VMM and a guest touch that boots the workbench: 323 and
 // 334 MiB were seen of QEMU's two machines under TCG.
