@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -53,19 +52,33 @@ func bareRunc(ctx context.Context, rootfs string, n, width int) (started, delete
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := bareBundle(dir, rootfs); err != nil {
+	if err := bareBundle(dir, rootfs, target.Mark); err != nil {
 		return 0, 0, err
 	}
-	runc := []string{"runc", "--root", filepath.Join(dir, "state"), "--log", filepath.Join(dir, "log-{}"), "--log-format", "json"}
-	name := filepath.Base(dir) + "-{}"
 	// As many processes of a start as end: runc, and the container.
-	started, err = inLoop(ctx, n, width, 2, append(slices.Clone(runc), "run", "--detach", "--pid-file", filepath.Join(dir, "pid-{}"), "--bundle", dir, name))
+	started, err = inLoop(ctx, n, width, 2, bareRun(dir))
 	if err != nil {
 		return 0, 0, err
 	}
-	deleted, err = inLoop(ctx, n, width, 1, append(runc, "delete", name))
+	deleted, err = inLoop(ctx, n, width, 1, bareDelete(dir))
 	return started, deleted, err
 }
+
+// bareRun and bareDelete are the commands of a loop that starts the bundle in dir,
+// and that removes its containers, ended or not.
+func bareRun(dir string) []string {
+	return append(bareCommand(dir), "run", "--detach", "--pid-file", filepath.Join(dir, "pid-{}"), "--bundle", dir, bareName(dir))
+}
+
+func bareDelete(dir string, flags ...string) []string {
+	return append(append(append(bareCommand(dir), "delete"), flags...), bareName(dir))
+}
+
+func bareCommand(dir string) []string {
+	return []string{"runc", "--root", filepath.Join(dir, "state"), "--log", filepath.Join(dir, "log-{}"), "--log-format", "json"}
+}
+
+func bareName(dir string) string { return filepath.Base(dir) + "-{}" }
 
 // inLoop runs a command n times in a loop in C (bench/starts.c), and gives the
 // seconds that it took.
@@ -99,10 +112,10 @@ func runcRemoval(ctx context.Context) (result, error) {
 	return below(ours[0]/bare, 2, fmt.Sprintf("%.2f: %.1f s, and runc delete %.1f s", ours[0]/bare, ours[0], bare))
 }
 
-// bareBundle is the bundle that tare itself would write for the mark, read-only
+// bareBundle is the bundle that tare itself would write for a command, read-only
 // where tare has an overlay of before the clock.
-func bareBundle(dir, rootfs string) error {
-	config := bundle.Config(target.Spec{Args: []string{target.Mark}}, bundle.Place{Rootfs: rootfs})
+func bareBundle(dir, rootfs string, command ...string) error {
+	config := bundle.Config(target.Spec{Args: command}, bundle.Place{Rootfs: rootfs})
 	config.Root.Readonly = true
 	data, err := json.Marshal(config)
 	if err != nil {

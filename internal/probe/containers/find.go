@@ -4,7 +4,6 @@
 package containers
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -14,8 +13,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/sys"
 )
@@ -29,7 +29,8 @@ type Container struct {
 	Path   string `json:"path"`   // of its group, below the tree where it was found
 	Leader int    `json:"leader"` // the first of its processes
 
-	groups map[string]string // controller ("" for version 2) -> directory
+	groups     map[string]string // controller ("" for version 2) -> directory
+	ownNetwork bool              // its leader was seen in a network namespace that is not the machine's
 }
 
 // The forms of groups' names by engine; the id is the first match.
@@ -46,13 +47,11 @@ var engineForms = []struct {
 // conmons are groups of an engine's own helpers, which are named like containers.
 var conmons = regexp.MustCompile(`/libpod-conmon-|/crio-conmon-`)
 
-// Find finds the containers that have a process now, sorted by name. A container
+// find finds the containers that have a process now, sorted by name. A container
 // inside a container counts for the outer one. It needs root to see all; without
-// it, those of which the namespace may be read.
-func Find(trees sys.Hierarchies) ([]Container, error) { return find(trees, nil) }
-
-// find takes those that are known from it, by path, as long as their first
-// process is the same: to tell a container anew costs more than to read it.
+// it, those of which the namespace may be read. Those that are known, by path, it
+// takes as they are as long as their first process is the same: to tell a container
+// anew costs more than to read it.
 func find(trees sys.Hierarchies, known map[string]Container) ([]Container, error) {
 	tree, err := walked(trees)
 	if err != nil {
@@ -63,34 +62,45 @@ func find(trees sys.Hierarchies, known map[string]Container) ([]Container, error
 		return nil, fmt.Errorf("find containers: %w", err)
 	}
 	var out []Container
-	err = filepath.WalkDir(tree.Path, func(dir string, d fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // it ended meanwhile
-			return nil
-		case errors.Is(err, fs.ErrPermission):
-			return fs.SkipDir
-		case err != nil:
-			return err
-		case !d.IsDir() || dir == tree.Path:
-			return nil
-		}
+	err = below(tree.Path, func(dir string) (into bool) {
 		path := strings.TrimPrefix(dir, tree.Path)
-		if c, ok := known[path]; ok && firstProcess(dir) == c.Leader {
-			out = append(out, c)
-			return fs.SkipDir
+		c, ok := known[path]
+		if ok = ok && firstProcess(dir) == c.Leader; !ok {
+			if c, ok = container(dir, path, own); ok {
+				c.groups = groups(trees, c.Leader, dir, tree)
+			}
 		}
-		if c, ok := container(dir, path, own); ok {
-			c.groups = groups(trees, c.Leader, dir, tree)
+		if ok {
 			out = append(out, c)
-			return fs.SkipDir
 		}
-		return nil
+		return !ok
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find containers: %w", err)
 	}
 	slices.SortFunc(out, func(x, y Container) int { return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ID, y.ID)) })
 	return out, nil
+}
+
+// below visits the groups below one, and those below them where visit says so.
+func below(dir string, visit func(dir string) (into bool)) error {
+	var is unix.Stat_t
+	if unix.Stat(dir, &is) == nil && is.Nlink == 2 { // as many links as groups in it, and two (fs/kernfs/inode.c, kernfs_refresh_inode)
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) || errors.Is(err, fs.ErrPermission) {
+		return nil // it ended meanwhile, or is not ours to see
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		if one := filepath.Join(dir, e.Name()); visit(one) {
+			err = errors.Join(err, below(one, visit))
+		}
+	}
+	return err
 }
 
 // walked is the tree in which containers are looked for: version 2 where that
@@ -162,15 +172,13 @@ func option(arguments []string, name ...string) string {
 
 // firstProcess is the first process of a group itself, 0 where it has none.
 func firstProcess(dir string) int {
-	file, err := os.Open(filepath.Join(dir, "cgroup.procs"))
+	procs, err := once(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return 0
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		if pid, err := strconv.Atoi(lines.Text()); err == nil && pid > 0 { // 0: of a namespace that we do not see
-			return pid
+	for line := range bytes.FieldsSeq(procs) {
+		if pid := integer(line); pid > 0 { // 0: of a namespace that we do not see
+			return int(pid)
 		}
 	}
 	return 0
@@ -179,14 +187,11 @@ func firstProcess(dir string) int {
 // firstBelow is the first process in a group's groups.
 func firstBelow(dir string) (pid int) {
 	// An error is a group that has ended: it holds no process.
-	_ = filepath.WalkDir(dir, func(below string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			pid = firstProcess(below)
+	_ = below(dir, func(one string) (into bool) {
+		if pid == 0 {
+			pid = firstProcess(one)
 		}
-		if pid != 0 {
-			return fs.SkipAll
-		}
-		return nil
+		return pid == 0
 	})
 	return pid
 }

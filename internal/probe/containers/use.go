@@ -31,23 +31,19 @@ func (c *Container) read(m *machine) (Use, error) {
 	if !m.blocks {
 		u.Read, u.Written = 0, 0
 	}
-	for _, one := range []func(*Use) error{c.cpu, c.memory, func(u *Use) error { return c.tasks(u, !m.blocks) }} {
-		if err := one(&u); err != nil {
+	for _, one := range []func(*Use, *machine) error{c.cpu, c.memory, c.tasks, c.blocks, c.traffic} {
+		if err := one(&u, m); err != nil {
 			return u, err
 		}
 	}
-	if m.blocks {
-		if err := c.blocks(&u); err != nil {
-			return u, err
-		}
-	}
-	return u, c.network(&u, m.network)
+	return u, nil
 }
 
 // machine is what of the machine all readings depend on.
 type machine struct {
 	network string // its network namespace
 	blocks  bool   // its groups count what devices read and write
+	files   *files
 }
 
 const v1Blocks = "blkio.throttle.io_service_bytes_recursive"
@@ -78,11 +74,11 @@ func (c *Container) file(controller, one, two string) (name string, version int)
 }
 
 // content is a file's text; none for a file that this kernel does not have.
-func (c *Container) content(name string) ([]byte, error) {
+func (m *machine) content(name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(name)
+	text, err := m.files.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, gone := os.Stat(filepath.Dir(name)); gone != nil {
 			return nil, gone
@@ -113,9 +109,9 @@ func integer(text []byte) int64 {
 	return n
 }
 
-func (c *Container) cpu(u *Use) error {
+func (c *Container) cpu(u *Use, m *machine) error {
 	name, version := c.file("cpuacct", "cpuacct.usage", "cpu.stat")
-	text, err := c.content(name)
+	text, err := m.content(name)
 	if err != nil || text == nil {
 		return err
 	}
@@ -127,14 +123,14 @@ func (c *Container) cpu(u *Use) error {
 	return nil
 }
 
-func (c *Container) memory(u *Use) error {
+func (c *Container) memory(u *Use, m *machine) error {
 	name, version := c.file("memory", "memory.usage_in_bytes", "memory.current")
-	text, err := c.content(name)
+	text, err := m.content(name)
 	if err != nil || text == nil {
 		return err
 	}
 	u.Memory = integer(text)
-	stat, err := c.content(filepath.Join(filepath.Dir(name), "memory.stat"))
+	stat, err := m.content(filepath.Join(filepath.Dir(name), "memory.stat"))
 	inactive := "inactive_file"
 	if version == 1 {
 		inactive = "total_inactive_file"
@@ -145,9 +141,12 @@ func (c *Container) memory(u *Use) error {
 	return err
 }
 
-func (c *Container) blocks(u *Use) error {
+func (c *Container) blocks(u *Use, m *machine) error {
+	if !m.blocks {
+		return nil
+	}
 	name, version := c.file("blkio", v1Blocks, "io.stat")
-	text, err := c.content(name)
+	text, err := m.content(name)
 	if err != nil || text == nil {
 		return err
 	}
@@ -174,35 +173,35 @@ func (c *Container) blocks(u *Use) error {
 	return nil
 }
 
-// tasks counts processes and, with io, adds up what they and the children that they
-// have waited for had read from and written to storage, where a write counts when
-// its page becomes dirty (proc(5), /proc/pid/io).
-func (c *Container) tasks(u *Use, io bool) error {
+// tasks counts processes and, where groups do not count it, adds up what they and
+// the children that they have waited for had read from and written to storage,
+// where a write counts when its page becomes dirty (proc(5), /proc/pid/io).
+func (c *Container) tasks(u *Use, m *machine) error {
 	name, _ := c.file("pids", "pids.current", "pids.current")
-	text, err := c.content(name)
+	text, err := m.content(name)
 	if err != nil {
 		return err
 	}
 	if text != nil {
 		u.Tasks = integer(text)
 	}
-	procs, err := c.content(filepath.Join(filepath.Dir(name), "cgroup.procs"))
+	procs, err := m.content(filepath.Join(filepath.Dir(name), "cgroup.procs"))
 	if err != nil || name == "" {
 		return err
 	}
 	u.Runnable = 0
 	for pid := range bytes.FieldsSeq(procs) {
-		stat, err := os.ReadFile("/proc/" + string(pid) + "/stat")
+		stat, err := m.files.read("/proc/" + string(pid) + "/stat")
 		if err != nil {
 			continue // it has ended
 		}
 		if after := bytes.LastIndexByte(stat, ')'); len(stat) > after+2 && (stat[after+2] == 'R' || stat[after+2] == 'D') {
 			u.Runnable++
 		}
-		if !io {
+		if m.blocks {
 			continue
 		}
-		counters, err := os.ReadFile("/proc/" + string(pid) + "/io")
+		counters, err := m.files.read("/proc/" + string(pid) + "/io")
 		if err != nil {
 			continue // it has ended, or is not ours to read
 		}
@@ -212,13 +211,17 @@ func (c *Container) tasks(u *Use, io bool) error {
 	return nil
 }
 
-// network sums up the devices of the leader's network namespace.
-func (c *Container) network(u *Use, hostNet string) error {
-	namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", c.Leader))
-	if err != nil || namespace == hostNet {
-		return nil // the leader has ended, or may not be looked at, or shares the machine's network
+// traffic sums up the devices of the leader's network namespace.
+func (c *Container) traffic(u *Use, m *machine) error {
+	if !c.ownNetwork {
+		namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", c.Leader))
+		if err != nil || namespace == m.network {
+			return nil // the leader has ended, or may not be looked at, or shares the machine's network
+		}
+		c.ownNetwork = true
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/dev", c.Leader))
+	// Kept open it would hold the namespace after the container.
+	text, err := once(fmt.Sprintf("/proc/%d/net/dev", c.Leader))
 	if err != nil {
 		return nil
 	}

@@ -59,7 +59,7 @@ func New() (*Watch, error) {
 		return nil, fmt.Errorf("watch containers: %w", err)
 	}
 	return &Watch{trees: trees, began: now(), before: map[string]reading{}, looked: -lookEvery,
-		machine: machine{network: hostNet, blocks: countsBlocks(trees)}}, nil
+		machine: machine{network: hostNet, blocks: countsBlocks(trees), files: newFiles()}}, nil
 }
 
 // now is CLOCK_MONOTONIC.
@@ -104,6 +104,7 @@ func (w *Watch) Read() ([]Point, error) {
 		}
 	}
 	w.before = next
+	w.machine.files.next()
 	return out, nil
 }
 
