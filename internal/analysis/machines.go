@@ -16,9 +16,11 @@ import (
 
 // MachineSide is one of two machines that are compared.
 type MachineSide struct {
-	Name        string  `json:"name"`        // as the user gave it
-	Target      string  `json:"target"`      // that the tests ran in, one instance of it
-	Machine     Machine `json:"machine"`     // zeroes where not known
+	Name   string `json:"name"`   // as the user gave it
+	Target string `json:"target"` // that the tests ran in, one instance of it
+	// Machine has of a run the CPUs that its instances might use, where they have a
+	// copy for each, of a publication those of the machine; zeroes where not known.
+	Machine     Machine `json:"machine"`
 	ClockSource string  `json:"clockSource"` // how GHz and Clocks are known
 	// Clocks are the rates in GHz that were measured while the tests ran, by
 	// environment; GHz is then their mean. Nil where the rate is known otherwise.
@@ -159,7 +161,9 @@ func unixClocks(in UnixInput, target string) (clocks map[string]float64, source 
 		for _, r := range in.Records {
 			c, ok := cells[r.Cell]
 			if v := r.Values[m.metric]; ok && r.Block >= 0 && len(v) == 1 && v[0] > 0 && finite(v[0]) {
-				rates[c.Environment] = append(rates[c.Environment], v[0]/1e9)
+				for _, environment := range c.Environments() {
+					rates[environment] = append(rates[environment], v[0]/1e9)
+				}
 				tests[c.Workload] = true
 			}
 		}
@@ -440,7 +444,7 @@ func sidesNote(m MachineComparison) string {
 func machineWarnings(a, b MachineSide) []string {
 	p, q := a.Provenance, b.Provenance
 	for _, side := range []*Provenance{&p, &q} {
-		side.CPU, side.CPUs, side.Memory, side.Host = "", "", "", ""
+		side.CPU, side.CPUs, side.Usable, side.Memory, side.Host = "", "", "", "", ""
 	}
 	out := Residue(p, q)
 	if p.OS != "" && q.OS != "" && p.OS != q.OS {
@@ -458,8 +462,8 @@ func machineWarnings(a, b MachineSide) []string {
 		if s.Machine.GHz <= 0 {
 			out = append(out, fmt.Sprintf("%s: the clock is not known, so nothing is divided by it", s.Name))
 		}
-		if s.Machine.Cores <= 0 {
-			out = append(out, fmt.Sprintf("%s: the number of cores is not known, so nothing is divided by it", s.Name))
+		if text := s.undivided(); text != "" {
+			out = append(out, s.Name+": "+text)
 		}
 	}
 	if a.ClockSource != b.ClockSource && a.Machine.GHz > 0 && b.Machine.GHz > 0 {
@@ -470,6 +474,20 @@ func machineWarnings(a, b MachineSide) []string {
 		out = append(out, fmt.Sprintf("the tests ran in two targets, %s against %s: choose one with --target", a.Target, b.Target))
 	}
 	return out
+}
+
+// undivided says that scores are not divided by cores or hardware threads, and
+// why; "" where they are, or where no instance has a copy for each CPU.
+func (s MachineSide) undivided() string {
+	switch {
+	case s.Scores[UnixAllN] == nil:
+		return ""
+	case s.Machine.Threads <= 0:
+		return "it is not known which CPUs it might use (an older tare did not record them), so nothing is divided by cores or hardware threads"
+	case s.Machine.Cores <= 0:
+		return "the number of cores that it might use is not known, so nothing is divided by it"
+	}
+	return ""
 }
 
 // conditionWarnings are what a run did otherwise than the other side.

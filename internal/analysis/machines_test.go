@@ -103,6 +103,15 @@ func TestRunAgainstPublished(t *testing.T) {
 	if !strings.Contains(strings.Join(m.Warnings, "\n"), "the clocks are known in two ways") {
 		t.Errorf("warnings: %q", m.Warnings)
 	}
+	older := here
+	older.Machine.Cores, older.Machine.Threads = 0, 0
+	undivided, err := CompareSides(older, publishedSide(t, "ryzen5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := undivided.row(t, UnixAllN, "dhrystone2"); r.PerCore != 0 || r.PerThread != 0 || !strings.Contains(strings.Join(undivided.Warnings, "\n"), "not known which CPUs it might use") {
+		t.Errorf("a run that does not say which CPUs it might use is divided by them: %+v, %q", r, undivided.Warnings)
+	}
 	short, long := here, here
 	short.Window, long.Window, long.Name, long.Bare = "400ms", "10s", "long", true
 	for _, pair := range []struct {

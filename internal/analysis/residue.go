@@ -15,6 +15,7 @@ type Provenance struct {
 	OS          string // compared between machines only: a run's programs are the image's
 	CPU         string // model
 	CPUs        string // online
+	Usable      string // CPUs that the run might use
 	Memory      string
 	Governor    string
 	Clocksource string
@@ -56,6 +57,7 @@ func Residue(a, b Provenance) []string {
 	differ("kernel", a.Kernel, b.Kernel, "a difference may be the kernel's: boot the same one, or ask about the kernel on purpose")
 	differ("CPU model", a.CPU, b.CPU, machine)
 	differ("number of CPUs", a.CPUs, b.CPUs, machine)
+	differ("number of CPUs that may be used", a.Usable, b.Usable, "a difference may be theirs: start tare with the same affinity")
 	differ("memory size", a.Memory, b.Memory, machine)
 	differ("host", a.Host, b.Host, machine)
 	differ("frequency governor", a.Governor, b.Governor, "set the same governor for both")

@@ -28,7 +28,7 @@ func UnixPlace(environment string) string {
 // is the machine's more than the target's, so it is told in full of the first
 // container target alone.
 func unixFindings(u *UnixClaims) []string {
-	var out []string
+	out := sameFindings(u)
 	for i, target := range u.containerTargets() {
 		for j, environment := range u.environments(target) {
 			w := where{u, target, environment}
@@ -45,6 +45,21 @@ func unixFindings(u *UnixClaims) []string {
 				}
 			}
 		}
+	}
+	return out
+}
+
+// sameFindings name the environments that are one on this machine.
+func sameFindings(u *UnixClaims) []string {
+	var out, told []string
+	for _, c := range u.Curves {
+		same := UnixSame(u.Curves, c.Environment)
+		if same == "" || slices.Contains(told, c.Environment) {
+			continue
+		}
+		told = append(told, c.Environment)
+		out = append(out, fmt.Sprintf("On this machine “%s” comes to the same as “%s”: it was measured once, and its numbers hold for each.",
+			UnixPlace(c.Environment), strings.ReplaceAll(same, "; ", "” and “")))
 	}
 	return out
 }
@@ -68,11 +83,23 @@ func unixHeadline(u *UnixClaims) []string {
 	return out
 }
 
-// environments of a target, in order.
+// UnixSame names the environments that came to the same as a measured one on the
+// machine of the curves; "" where there are none.
+func UnixSame(curves []UnixCurve, environment string) string {
+	var others []string
+	for _, c := range curves {
+		if name := UnixPlace(c.Environment); c.MeasuredAs == environment && !slices.Contains(others, name) {
+			others = append(others, name)
+		}
+	}
+	return strings.Join(others, "; ")
+}
+
+// environments of a target that were measured, in order.
 func (u *UnixClaims) environments(target string) []string {
 	var out []string
 	for _, c := range u.Curves {
-		if c.Target == target && !slices.Contains(out, c.Environment) {
+		if c.Target == target && c.MeasuredAs == "" && !slices.Contains(out, c.Environment) {
 			out = append(out, c.Environment)
 		}
 	}

@@ -54,11 +54,13 @@ func refusedTests(in UnixInput) (refused []UnixRefused, of int) {
 		if i < 0 || t.Metric.Name != unixScore && t.Metric.Name != unixCPU {
 			continue
 		}
-		p := place{in.Cells[i].Environment, t.Workload}
-		seen[p] = true
-		if t.Refused != "" && !told[p] {
-			told[p] = true
-			refused = append(refused, UnixRefused{p.environment, p.test, t.Refused})
+		for _, environment := range in.Cells[i].Environments() {
+			p := place{environment, t.Workload}
+			seen[p] = true
+			if t.Refused != "" && !told[p] {
+				told[p] = true
+				refused = append(refused, UnixRefused{p.environment, p.test, t.Refused})
+			}
 		}
 	}
 	return refused, len(seen)

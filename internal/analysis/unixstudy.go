@@ -79,12 +79,13 @@ type UnixSpread struct {
 type UnixCurve struct {
 	Target      string      `json:"target"`
 	Environment string      `json:"environment"`
-	Test        string      `json:"test"`              // as published; "index"
-	Clock       UnixClock   `json:"clock"`             // that the score was taken by
-	Tests       []string    `json:"tests,omitempty"`   // of an index: the tests it holds
-	Points      []UnixPoint `json:"points"`            // by rising N
-	Law         *UnixLaw    `json:"law,omitempty"`     // of the fall; nil with fewer than two numbers of containers
-	Refused     string      `json:"refused,omitempty"` // why nothing is claimed of it; "" where something may be
+	MeasuredAs  string      `json:"measuredAs,omitempty"` // the environment that was measured, where this one comes to the same on this machine; "" where it was itself
+	Test        string      `json:"test"`                 // as published; "index"
+	Clock       UnixClock   `json:"clock"`                // that the score was taken by
+	Tests       []string    `json:"tests,omitempty"`      // of an index: the tests it holds
+	Points      []UnixPoint `json:"points"`               // by rising N
+	Law         *UnixLaw    `json:"law,omitempty"`        // of the fall; nil with fewer than two numbers of containers
+	Refused     string      `json:"refused,omitempty"`    // why nothing is claimed of it; "" where something may be
 }
 
 // At is the point of n containers, nil where there is none.
@@ -247,7 +248,32 @@ func unixCurves(in UnixInput) []UnixCurve {
 			points[key][c.Copies] = points[key][c.Copies].add(c.Copies, r, m.metric)
 		}
 	}
-	return arrange(in.Cells, points)
+	return withSame(in.Cells, arrange(in.Cells, points))
+}
+
+// withSame adds the curves of the environments that were not measured because
+// they come to the same as one that was. They stand after those that were.
+func withSame(cells []study.Cell, curves []UnixCurve) []UnixCurve {
+	var environments []string
+	of := map[string]string{}
+	for _, c := range cells {
+		for _, other := range c.Limits.Same {
+			if of[other] == "" {
+				of[other], environments = c.Environment, append(environments, other)
+			}
+		}
+	}
+	measured := curves
+	for _, environment := range environments {
+		for _, c := range measured {
+			if c.Environment != of[environment] {
+				continue
+			}
+			c.Environment, c.MeasuredAs, c.Points = environment, c.Environment, slices.Clone(c.Points)
+			curves = append(curves, c)
+		}
+	}
+	return curves
 }
 
 // add takes one trial; p may be nil.
@@ -432,7 +458,7 @@ func indexCurve(tests []UnixCurve, clock UnixClock) []UnixCurve {
 	if len(tests) == 0 {
 		return nil
 	}
-	out := UnixCurve{Target: tests[0].Target, Environment: tests[0].Environment, Test: unixIndex, Clock: clock}
+	out := UnixCurve{Target: tests[0].Target, Environment: tests[0].Environment, MeasuredAs: tests[0].MeasuredAs, Test: unixIndex, Clock: clock}
 	for _, t := range tests {
 		out.Tests = append(out.Tests, t.Test)
 	}

@@ -87,6 +87,34 @@ func studied(t *testing.T, in UnixInput) *UnixClaims {
 	return u
 }
 
+// An environment that was measured as another has its numbers under its own name.
+func TestEnvironmentsThatAreOne(t *testing.T) {
+	in := syntheticUnix(t, map[string]map[string]law{UnixAllN: laws[UnixAllN]}, []int{1, 2, 3, 4}, 3, 0.001, 0)
+	for i := range in.Cells {
+		in.Cells[i].Limits.Same = []string{UnixOneCPU, UnixAllOne}
+	}
+	u := studied(t, in)
+	for _, environment := range []string{UnixOneCPU, UnixAllOne} {
+		for _, test := range []string{"dhrystone2", unixIndex} {
+			clock := map[string]UnixClock{"dhrystone2": WallClock, unixIndex: CPUClock}[test]
+			c, measured := u.Curve("box", environment, test, clock), u.Curve("box", UnixAllN, test, clock)
+			if c == nil || c.MeasuredAs != UnixAllN || measured.MeasuredAs != "" || c.Law == nil || c.At(2).Data.Value != measured.At(2).Data.Value {
+				t.Errorf("%s, %s: %+v", environment, test, c)
+			}
+		}
+	}
+	if claim := u.Claims[0]; len(claim.Here) != 1 || claim.Verdict != BorneOut {
+		t.Errorf("the fall on one CPU is not asked of the environment that stands for it: %+v", claim)
+	}
+	told := strings.Join(u.Findings, "\n")
+	if !strings.Contains(told, "comes to the same") || strings.Contains(told, "box, one CPU:") {
+		t.Errorf("findings:\n%s", told)
+	}
+	if got := UnixScores(in, "box"); len(got) != 3 || len(got[UnixAllOne]["dhrystone2"]) != 3 {
+		t.Errorf("scores to compare: %v", got)
+	}
+}
+
 // Without noise, every law comes back with its parameters.
 func TestUnixStudyFindsTheLaws(t *testing.T) {
 	u := studied(t, syntheticUnix(t, laws, []int{1, 2, 3, 4, 8}, 3, 0, 0))

@@ -2,6 +2,7 @@ package hostinfo
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +13,8 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // Gather reads the facts of this machine. A fact that the machine does not
@@ -49,7 +52,25 @@ func gather(root string, mounts func(mountinfo.FilterFunc) ([]*mountinfo.Info, e
 	if h.CPUs == 0 {
 		h.CPUs = runtime.NumCPU()
 	}
+	if allowed, err := sys.AllowedCPUs(); err == nil {
+		h.Usable = len(allowed)
+	}
 	return h
+}
+
+// CPUsOf counts some of this machine's CPUs, given by their numbers.
+func CPUsOf(numbers []int) CPUs { return cpusOf("/sys/devices/system/cpu", numbers) }
+
+func cpusOf(dir string, numbers []int) CPUs {
+	cores := map[string]bool{}
+	for _, n := range numbers {
+		siblings := readLine(filepath.Join(dir, fmt.Sprintf("cpu%d/topology/thread_siblings_list", n)))
+		if siblings == "" {
+			return CPUs{Threads: len(numbers)}
+		}
+		cores[siblings] = true
+	}
+	return CPUs{Threads: len(numbers), Cores: len(cores)}
 }
 
 // readText is a file's contents, "" where there is none.

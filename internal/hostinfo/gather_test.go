@@ -109,6 +109,15 @@ func TestGatherAMachine(t *testing.T) {
 		h.Clocksource != "Constant" || h.BootID != "0f1e" || h.Cgroup != "v2" || h.Virtualization != "none" {
 		t.Errorf("%+v", h)
 	}
+	cpus := filepath.Join(root, "/sys/devices/system/cpu")
+	for _, c := range []struct {
+		numbers []int
+		want    CPUs
+	}{{[]int{0, 1}, CPUs{2, 1}}, {[]int{0, 2, 3}, CPUs{3, 2}}, {[]int{3}, CPUs{1, 1}}, {[]int{3, 7}, CPUs{Threads: 2}}} {
+		if got := cpusOf(cpus, c.numbers); got != c.want {
+			t.Errorf("CPUs %v: %+v, want %+v", c.numbers, got, c.want)
+		}
+	}
 	empty := gather(t.TempDir(), func(mountinfo.FilterFunc) ([]*mountinfo.Info, error) { return nil, nil })
 	if empty.CPUs < 1 || empty.Kernel == "" || empty.CPU != "" {
 		t.Errorf("%+v", empty)

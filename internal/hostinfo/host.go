@@ -1,6 +1,12 @@
 // Package hostinfo gathers facts of the machine, each proven by use.
 package hostinfo
 
+// CPUs are those that a part of a run might use.
+type CPUs struct {
+	Threads int `json:"threads"` // hardware threads
+	Cores   int `json:"cores"`   // physical cores that these belong to; 0 = unknown
+}
+
 // Host is the machine a run was made on, as far as it can change a result.
 type Host struct {
 	Hostname       string            `json:"hostname"`
@@ -11,6 +17,7 @@ type Host struct {
 	CPU            string            `json:"cpu"`                   // model name; Loongson's cpuinfo keys are known
 	CPUs           int               `json:"cpus"`                  // online
 	Cores          int               `json:"cores"`                 // physical cores among them, 0 = unknown
+	Usable         int               `json:"usableCPUs,omitempty"`  // CPUs that tare might use: of its cpuset and affinity; 0 = unknown, in older runs
 	ClockGHz       float64           `json:"clockGHz,omitempty"`    // of a busy CPU; 0 = unknown
 	ClockSource    string            `json:"clockSource,omitempty"` // how ClockGHz is known: one of the Clock constants
 	Emulated       string            `json:"emulated,omitempty"`    // why the CPU is an emulated one, so that no time means anything; "" = nothing says so

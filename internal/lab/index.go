@@ -61,7 +61,11 @@ func IndexStudy(o IndexOptions) (study.Study, error) {
 		Params:  map[string]string{"time": o.Window.String()},
 	}
 	for _, copies := range slices.Compact([]int{1, o.Copies}) {
-		st.Limits = append(st.Limits, study.Limits{Name: copiesLevel(copies, len(cpus)), Params: map[string]string{"copies": strconv.Itoa(copies)}})
+		level := study.Limits{Name: copiesLevel(copies, len(cpus)), Params: map[string]string{"copies": strconv.Itoa(copies)}}
+		if copies == 1 && len(cpus) == 1 {
+			level.Same = []string{analysis.UnixAllN, analysis.UnixOneCPU}
+		}
+		st.Limits = append(st.Limits, level)
 	}
 	for _, test := range workload.UnixTestNames() {
 		st.Workloads = append(st.Workloads, study.Workload{Name: test, Kind: "unix-" + test})

@@ -1,9 +1,11 @@
 package lab
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,20 +23,20 @@ import (
 const firstCPUs = "first"
 
 // settleLevel says what a level means on a machine where the given CPUs may be
-// used: its cpuset by numbers, and how many CPUs it has.
-func settleLevel(l study.Limits, allowed []int) (study.Limits, int, error) {
+// used: its cpuset by numbers, and which CPUs it has.
+func settleLevel(l study.Limits, allowed []int) (study.Limits, []int, error) {
 	if l.CPUs > float64(len(allowed)) {
-		return l, 0, fmt.Errorf("cpus: %g are asked for, and only %d may be used here (%s)", l.CPUs, len(allowed), formatCPUs(allowed))
+		return l, nil, fmt.Errorf("cpus: %g are asked for, and only %d may be used here (%s)", l.CPUs, len(allowed), formatCPUs(allowed))
 	}
 	if l.CPUSet == "" {
-		return l, len(allowed), nil
+		return l, allowed, nil
 	}
 	cpus, err := chooseCPUs(l.CPUSet, allowed)
 	if err != nil {
-		return l, 0, fmt.Errorf("cpuset %s: %w", l.CPUSet, err)
+		return l, nil, fmt.Errorf("cpuset %s: %w", l.CPUSet, err)
 	}
 	l.CPUSet = formatCPUs(cpus)
-	return l, len(cpus), nil
+	return l, cpus, nil
 }
 
 // chooseCPUs reads a cpuset; each of its CPUs must be allowed.
@@ -105,6 +107,45 @@ func formatCPUs(cpus []int) string {
 		i = j + 1
 	}
 	return strings.Join(parts, ",")
+}
+
+// distinctLevels are the study's levels without those that come to the same, on
+// this machine, as one before them, which names them instead; notes say so. The
+// jobs must be settled.
+func (p *Plan) distinctLevels(allowed []int) []study.Limits {
+	var levels []study.Limits
+	for _, l := range p.Manifest.Study.Limits {
+		i := slices.IndexFunc(levels, func(before study.Limits) bool { return p.sameLevel(before, l, allowed) })
+		if i < 0 {
+			levels = append(levels, l)
+			continue
+		}
+		levels[i].Same = append(slices.Clone(levels[i].Same), append([]string{l.Name}, l.Same...)...)
+	}
+	for _, l := range levels {
+		if len(l.Same) > 0 {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s is measured for %s, too: on CPU %s, which may be used here, they come to the same",
+				l.Name, strings.Join(l.Same, ", "), formatCPUs(allowed)))
+		}
+	}
+	return levels
+}
+
+// sameLevel says whether an instance gets the same at two levels, and each
+// workload runs the same there.
+func (p *Plan) sameLevel(a, b study.Limits, allowed []int) bool {
+	plain := func(l study.Limits) study.Limits {
+		l.CPUSet = cmp.Or(p.cpusets[l.CPUSet], formatCPUs(allowed))
+		l.Name, l.Params, l.Same = "", nil, nil
+		return l
+	}
+	if !reflect.DeepEqual(plain(a), plain(b)) {
+		return false
+	}
+	return !slices.ContainsFunc(p.Manifest.Study.Workloads, func(w study.Workload) bool {
+		x, y := p.jobs[jobKey{w.Name, a.Name}], p.jobs[jobKey{w.Name, b.Name}]
+		return !reflect.DeepEqual(x.Command, y.Command)
+	})
 }
 
 // allCPUs stands in a whole-number parameter for the number of CPUs.

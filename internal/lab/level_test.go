@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/workload"
+	"github.com/tarelab/tare/studies"
 )
 
 func TestSettleLevel(t *testing.T) {
@@ -39,10 +41,69 @@ func TestSettleLevel(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || got.CPUSet != c.cpuset || cpus != c.cpus {
-			t.Errorf("%+v: cpuset %q, %d CPUs, %v", c.level, got.CPUSet, cpus, err)
+		if err != nil || got.CPUSet != c.cpuset || len(cpus) != c.cpus {
+			t.Errorf("%+v: cpuset %q, CPUs %v, %v", c.level, got.CPUSet, cpus, err)
 		}
 	}
+}
+
+// Where one CPU alone may be used, the published study's three environments are
+// one; where more may, they are three.
+func TestLevelsThatComeToTheSame(t *testing.T) {
+	text, err := studies.Read(unixPublished)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := study.Parse(unixPublished, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Workloads = st.Measured()
+	names := []string{"allcpu-ncopies", "1cpu-1copy", "allcpu-1copy"}
+	for _, c := range []struct {
+		allowed  []int
+		levels   []study.Limits
+		distinct bool
+		want     string
+	}{
+		{[]int{3}, st.Limits, true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy]"},
+		{[]int{3}, st.Limits, false, "allcpu-ncopies=[] 1cpu-1copy=[] allcpu-1copy=[]"},
+		{[]int{0, 3}, st.Limits, true, "allcpu-ncopies=[] 1cpu-1copy=[] allcpu-1copy=[]"},
+		{[]int{0, 3}, boundToOne(st.Limits), true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy]"},
+		{[]int{3}, append(slices.Clone(st.Limits), study.Limits{Name: "less", Memory: 1 << 30}), true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy] less=[]"},
+		{[]int{3}, st.Limits[2:], true, "allcpu-1copy=[]"},
+	} {
+		p := &Plan{}
+		p.Manifest.Study = st
+		p.Manifest.Study.Limits, p.Manifest.Study.DistinctLimits = c.levels, c.distinct
+		if err := p.settleLevels(c.allowed); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, l := range p.Manifest.Study.Limits {
+			got = append(got, fmt.Sprintf("%s=%v", l.Name, l.Same))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("CPUs %v: %v, want %s", c.allowed, got, c.want)
+		}
+		if noted := strings.Contains(strings.Join(p.Notes, "\n"), "come to the same"); noted != strings.Contains(c.want, "[1") {
+			t.Errorf("CPUs %v: notes %q", c.allowed, p.Notes)
+		}
+		for _, name := range names {
+			if slices.ContainsFunc(c.levels, func(l study.Limits) bool { return l.Name == name }) && p.Manifest.CPUs[name].Threads == 0 {
+				t.Errorf("CPUs %v: %s might use %+v", c.allowed, name, p.Manifest.CPUs[name])
+			}
+		}
+	}
+}
+
+// boundToOne is what --cpus 1 does.
+func boundToOne(levels []study.Limits) []study.Limits {
+	levels = slices.Clone(levels)
+	for i := range levels {
+		levels[i].CPUSet = "first"
+	}
+	return levels
 }
 
 func TestAllowedCPUs(t *testing.T) {

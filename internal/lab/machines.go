@@ -95,10 +95,11 @@ func (m *Machine) Side(target string) (analysis.MachineSide, error) {
 	}
 	refused := analysis.UnixRefusals(m.in)
 	window, own := unixWindow(manifest.Study)
+	usable := manifest.CPUs[analysis.UnixAllN] // scores of one copy are divided by nothing
 	side := analysis.MachineSide{
 		Name: m.name, Target: target, Bare: target == study.DefaultControl, Window: window, OwnWindows: own, Whetstone: whetstoneOf(manifest.Study),
 		Emulated: emulated, Refused: refused.Run, RefusedTests: refused.Tests, Provenance: p,
-		Machine: analysis.Machine{Cores: h.Cores, Threads: h.CPUs, GHz: h.ClockGHz}, ClockSource: h.ClockSource,
+		Machine: analysis.Machine{Cores: usable.Cores, Threads: usable.Threads, GHz: h.ClockGHz}, ClockSource: h.ClockSource,
 		Scores: analysis.UnixScores(m.in, target),
 	}
 	side.MeasureClock(m.in)

@@ -224,18 +224,22 @@ func (p *Plan) settleJobs() error {
 	if err != nil {
 		return err
 	}
+	return p.settleLevels(allowed)
+}
+
+func (p *Plan) settleLevels(allowed []int) error {
 	st := p.Manifest.Study
 	if err := knownParams(st); err != nil {
 		return &InputError{fmt.Errorf("study %s: %w", st.ID, err)}
 	}
 	p.jobs, p.cpusets = map[jobKey]workload.Job{}, map[string]string{}
-	p.Manifest.Metrics = map[string][]sample.Metric{}
+	p.Manifest.Metrics, p.Manifest.CPUs = map[string][]sample.Metric{}, map[string]hostinfo.CPUs{}
 	levels := st.Limits
 	if len(levels) == 0 {
 		levels = []study.Limits{{}}
 	}
 	for i, l := range levels {
-		settled, cpus, err := settleLevel(l, allowed)
+		settled, usable, err := settleLevel(l, allowed)
 		if err != nil {
 			where := fmt.Sprintf("limits[%d]", i)
 			if l.Name != "" {
@@ -244,8 +248,11 @@ func (p *Plan) settleJobs() error {
 			return &InputError{fmt.Errorf("study %s: %s: %w", st.ID, where, err)}
 		}
 		p.cpusets[l.CPUSet] = settled.CPUSet
+		if l.CPUs == 0 {
+			p.Manifest.CPUs[l.Name] = hostinfo.CPUsOf(usable)
+		}
 		for _, w := range st.Workloads {
-			job, err := levelJob(st, w, l, cpus)
+			job, err := levelJob(st, w, l, len(usable))
 			if err != nil {
 				return &InputError{fmt.Errorf("workload %s: %w", w.Name, err)}
 			}
@@ -256,6 +263,9 @@ func (p *Plan) settleJobs() error {
 			}
 			p.Manifest.Metrics[w.Name] = firstShown(metrics, w.Metrics)
 		}
+	}
+	if st.DistinctLimits {
+		p.Manifest.Study.Limits = p.distinctLevels(allowed)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
@@ -95,7 +96,7 @@ func input(run *store.Run) (analysis.Input, error) {
 
 func provenance(m store.Manifest) analysis.Provenance {
 	p := analysis.Provenance{
-		Run: m.ID, Kernel: m.Host.Kernel + " " + m.Host.KernelBuild, CPU: m.Host.CPU, CPUs: strconv.Itoa(m.Host.CPUs),
+		Run: m.ID, Kernel: m.Host.Kernel + " " + m.Host.KernelBuild, CPU: m.Host.CPU, CPUs: strconv.Itoa(m.Host.CPUs), Usable: usableCPUs(m.Host),
 		Memory: units.BytesSize(float64(m.Host.Memory)), Governor: m.Host.Governor, Clocksource: m.Host.Clocksource, TCP: m.Host.TCPCongestion,
 		Host: m.Host.Hostname, Image: m.Image, Tool: m.Tool, Compiler: m.Compiler, Mitigations: m.Host.Mitigations, Targets: map[string]string{},
 		Accels: map[string]string{}, Guests: map[string]string{},
@@ -104,4 +105,12 @@ func provenance(m store.Manifest) analysis.Provenance {
 		p.Targets[name], p.Accels[name], p.Guests[name] = facts.Version, facts.Notes[target.NoteAccel], facts.Notes[target.NoteGuestKernel]
 	}
 	return p
+}
+
+// usableCPUs are the CPUs that a run might use, "" where it does not say.
+func usableCPUs(h hostinfo.Host) string {
+	if h.Usable == 0 {
+		return ""
+	}
+	return strconv.Itoa(h.Usable)
 }

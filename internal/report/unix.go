@@ -25,6 +25,9 @@ func unixGrids(u *analysis.UnixClaims) []shownGrid {
 	var out []shownGrid
 	for _, p := range unixPlaces(u) {
 		place := p.target + ", " + analysis.UnixPlace(p.environment)
+		if same := analysis.UnixSame(u.Curves, p.environment); same != "" {
+			place += " (the same here: " + same + ")"
+		}
 		curves := p.curves(u)
 		out = append(out, scoreGrid(u, place, curves))
 		if slices.ContainsFunc(curves, func(c analysis.UnixCurve) bool { return c.Law != nil }) {
@@ -42,6 +45,9 @@ type unixPlace struct{ target, environment string }
 func unixPlaces(u *analysis.UnixClaims) []unixPlace {
 	var out, alone []unixPlace
 	for _, c := range u.Curves {
+		if c.MeasuredAs != "" {
+			continue // told with the environment that was measured
+		}
 		p := unixPlace{c.Target, c.Environment}
 		to := &alone
 		if c.At(0) != nil || c.Law != nil {

@@ -241,8 +241,14 @@ func trials(c analysis.Claims) string {
 }
 
 func plan(in Input) string {
-	return fmt.Sprintf("%d blocks, seed %d, margin %s, alpha %s",
+	text := fmt.Sprintf("%d blocks, seed %d, margin %s, alpha %s",
 		in.Manifest.Study.Blocks, in.Manifest.Seed, percent(in.Claims.Margin), percent(in.Claims.Alpha))
+	for _, l := range in.Manifest.Study.Limits {
+		if len(l.Same) > 0 {
+			text += fmt.Sprintf("; %s stands for %s, too, which come to the same on this machine", l.Name, strings.Join(l.Same, ", "))
+		}
+	}
+	return text
 }
 
 func machine(in Input) string {

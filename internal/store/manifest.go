@@ -22,22 +22,25 @@ const SchemaVersion = 1
 
 // Manifest is all that is known before the first trial.
 type Manifest struct {
-	Schema      int                        `json:"schema"`
-	ID          string                     `json:"id"` // of the run: time and study, unique in the store
-	Created     time.Time                  `json:"created"`
-	Tool        string                     `json:"tool"`               // tare's version
-	Compiler    string                     `json:"compiler,omitempty"` // of the C programs that run inside targets
-	Study       study.Study                `json:"study"`              // as expanded and defaulted
-	Seed        uint64                     `json:"seed"`               // of the schedule's order
-	Cells       []study.Cell               `json:"cells"`
-	Metrics     map[string][]sample.Metric `json:"metrics"` // by workload name, in the order of display; the general ones (wall, ready, ...) included
-	Host        hostinfo.Host              `json:"host"`
-	Targets     map[string]target.Facts    `json:"targets"`               // by driver name
-	LeftOut     map[string]string          `json:"leftOut,omitempty"`     // target -> why it was not measured
-	Image       string                     `json:"image"`                 // digest of the image that every cell ran in
-	Rootfs      string                     `json:"rootfs,omitempty"`      // the user's own root file system, "" for the workbench
-	ImageSource string                     `json:"imageSource,omitempty"` // the user's own image, "" for the workbench
-	Pilot       map[string]Pilot           `json:"pilot,omitempty"`       // by group: what was foreseen before the first trial
+	Schema   int                        `json:"schema"`
+	ID       string                     `json:"id"` // of the run: time and study, unique in the store
+	Created  time.Time                  `json:"created"`
+	Tool     string                     `json:"tool"`               // tare's version
+	Compiler string                     `json:"compiler,omitempty"` // of the C programs that run inside targets
+	Study    study.Study                `json:"study"`              // as expanded and defaulted
+	Seed     uint64                     `json:"seed"`               // of the schedule's order
+	Cells    []study.Cell               `json:"cells"`
+	Metrics  map[string][]sample.Metric `json:"metrics"` // by workload name, in the order of display; the general ones (wall, ready, ...) included
+	Host     hostinfo.Host              `json:"host"`
+	// CPUs are what an instance might use, by the name of its level of limits,
+	// whatever the machine has; not of levels with a share of CPU time, nor in older runs.
+	CPUs        map[string]hostinfo.CPUs `json:"cpus,omitempty"`
+	Targets     map[string]target.Facts  `json:"targets"`               // by driver name
+	LeftOut     map[string]string        `json:"leftOut,omitempty"`     // target -> why it was not measured
+	Image       string                   `json:"image"`                 // digest of the image that every cell ran in
+	Rootfs      string                   `json:"rootfs,omitempty"`      // the user's own root file system, "" for the workbench
+	ImageSource string                   `json:"imageSource,omitempty"` // the user's own image, "" for the workbench
+	Pilot       map[string]Pilot         `json:"pilot,omitempty"`       // by group: what was foreseen before the first trial
 	// MissingCounters are the perf counters that the machine lacks, by metric, with
 	// the reason, where the plan reads them.
 	MissingCounters map[string]string `json:"missingCounters,omitempty"`

@@ -127,6 +127,7 @@ func (s Study) check() []Problem {
 		}
 	}
 	c.limits("limits", s.Limits)
+	c.distinctLimits(s)
 	c.copies("copies", s.Copies)
 	c.copies("control-copies", s.ControlCopies)
 	c.copies("concurrency", s.Concurrency)
@@ -271,6 +272,15 @@ func (c *checker) limits(key string, limits []Limits) {
 			c.fail(at+".guest.ksm", "a level changes one thing of the whole machine: ksm or network.neighbour-limit")
 		}
 		c.levelName(at, l, limits[:i])
+	}
+}
+
+// distinctLimits wants names for levels of which one may stand for another.
+func (c *checker) distinctLimits(s Study) {
+	for i, l := range s.Limits {
+		if s.DistinctLimits && l.Name == "" {
+			c.fail(fmt.Sprintf("limits[%d]", i), "a level needs a name where distinct-limits is set: a report names those that come to the same")
+		}
 	}
 }
 

@@ -28,7 +28,10 @@ type Study struct {
 	// workload's own stand above them, a level's above those.
 	Params map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
 	Limits []Limits          `yaml:"limits,omitempty" json:"limits,omitempty"` // factor; default one level without limits
-	Copies []int             `yaml:"copies,omitempty" json:"copies,omitempty"` // factor: instances per trial; default [1]
+	// DistinctLimits has levels that come to the same on the machine measured
+	// once: the first of them, which then stands for the others.
+	DistinctLimits bool  `yaml:"distinct-limits,omitempty" json:"distinctLimits,omitempty"`
+	Copies         []int `yaml:"copies,omitempty" json:"copies,omitempty"` // factor: instances per trial; default [1]
 	// Concurrency is a factor: at most how many instances of a trial are under
 	// way at one moment; default all of them. A trial with a bound is measured as
 	// one: how long all of it took, and what all of it used.
@@ -147,6 +150,10 @@ type Limits struct {
 	// one of that name. For a whole number "cpus" stands for the number of CPUs
 	// that the level may use.
 	Params map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
+	// Same are the names of the study's other levels that come to the same as this
+	// one on the machine of the run, so that they are not measured: its numbers
+	// hold for them. A plan finds them where the study has DistinctLimits.
+	Same []string `json:"same,omitempty"`
 }
 
 // Network is what stands between and around two ends. An absent key leaves what
@@ -229,6 +236,10 @@ type Cell struct {
 	Probe     string `json:"probe,omitempty"`
 	Unwatched string `json:"unwatched,omitempty"`
 }
+
+// Environments are the names of the levels that the cell's numbers hold for: its
+// own first, then those that come to the same on the machine of the run.
+func (c Cell) Environments() []string { return append([]string{c.Environment}, c.Limits.Same...) }
 
 // The probes that a study may ask for.
 const (

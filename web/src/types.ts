@@ -174,6 +174,7 @@ export interface UnixPoint {
 export interface UnixCurve {
   target: string;
   environment: string;
+  measuredAs?: string;
   test: string;
   clock: "wall" | "cpu";
   points: UnixPoint[];

@@ -75,11 +75,13 @@ function figures(claims: UnixClaims): HTMLElement {
     ...environments.flatMap((e) => {
       const pair = h("div", { class: "pair" });
       const domain = extent(claims, e);
+      const as = claims.curves.find((c) => c.environment === e)?.measuredAs;
+      const same = as ? `: the same here as “${place(as)}”` : "";
       const panel = (title: string, curves: () => UnixCurve[]) => {
         const figure = h("div", { class: "figure" });
         const caption = h("figcaption", {}, title);
         const redraw = (width: number) => {
-          if (title === "") caption.textContent = `this machine, ${state.target}`;
+          if (title === "") caption.textContent = `this machine, ${state.target}${same}`;
           figure.replaceChildren(draw(curves(), state.test, e, caption.textContent!, domain, width));
         };
         drawn(figure, redraw);
