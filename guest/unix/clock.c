@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 int clock_by_call;
+uint64_t clock_readings;
 
 static int read_id(clockid_t id, struct timespec *t)
 {
@@ -17,6 +18,7 @@ static int read_id(clockid_t id, struct timespec *t)
 static uint64_t read_clock(clockid_t id)
 {
 	struct timespec t;
+	clock_readings++;
 	if (read_id(id, &t) != 0)
 		die_errno("clock %d cannot be read", (int)id);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;

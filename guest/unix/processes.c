@@ -84,6 +84,7 @@ static int execl_end(char **argv, uint64_t step, uint64_t t)
 	r.out = (struct outcome){.copy = (int32_t)arg(argv, COPY), .ok = 1, .start = arg(argv, START), .first = arg(argv, FIRST),
 		.cpu = cpu_seconds() - strtod(argv[CPU], NULL)};
 	r.out.count = step - 1;
+	r.out.readings = step; /* one an image, and this one's */
 	add_batch(&r.out, 1, arg(argv, LAST), t, arg(argv, LIMIT_COUNT) ? UINT64_MAX : arg(argv, LIMIT_NS));
 	r.out.value = r.out.within / ((double)(r.out.end - r.out.start) / 1e9);
 	hand_in(&r);

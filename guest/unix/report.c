@@ -78,6 +78,6 @@ void print_outcome(const struct options *o, const struct test *t, const struct o
 			print("%s%.6f", i ? "," : "", r->section[i]);
 		print("]");
 	}
-	print(",\"start\":%llu,\"first\":%llu,\"end\":%llu,\"check\":\"ok\"}\n",
-	       (unsigned long long)r->start, (unsigned long long)r->first, (unsigned long long)r->end);
+	print(",\"clock_readings\":%llu,\"start\":%llu,\"first\":%llu,\"end\":%llu,\"check\":\"ok\"}\n",
+	       (unsigned long long)r->readings, (unsigned long long)r->start, (unsigned long long)r->first, (unsigned long long)r->end);
 }

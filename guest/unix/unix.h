@@ -57,6 +57,7 @@ struct outcome {
 	double cpu;          /* seconds of this copy and its children, for all of count */
 	double value;        /* in the test's unit, by wall time */
 	double cpu_value;    /* the same by CPU time; 0 where a test has none */
+	uint64_t readings;   /* of clocks in the window */
 	double section[8];   /* whetstone: CPU seconds of each section */
 };
 
@@ -82,7 +83,7 @@ struct test {
 	const char *name;
 	const char *unit;
 	double seconds;                               /* UnixBench's own length */
-	uint64_t least_batch;                         /* ns: a batch is at least this long, so that its own timers do not weigh; 0 = none */
+	uint64_t least_batch;                         /* ns: a batch is at least this long, and at most twice, so that its own timers do not weigh; 0 = none */
 	void (*plan)(const struct options *);         /* checks the options, in the parent */
 	void (*prepare)(const struct options *);      /* once, in the work directory, before the copies */
 	void (*setup)(struct run *);                  /* in the copy, before the barrier */
@@ -102,6 +103,7 @@ const struct test *find_test(const char *name, struct options *o);
 uint64_t now(void);
 extern int clock_by_call; /* 1: read clocks by system call. The kernel's page for reading them without one, once
 	touched, is copied by every fork: 4 % of process-creation. Set before the first reading. */
+extern uint64_t clock_readings; /* so far, of this process */
 double cpu_seconds(void);      /* this process and its reaped children */
 double child_cpu_seconds(void); /* of reaped children */
 double own_cpu_seconds(void);  /* this process alone */

@@ -1,9 +1,10 @@
 /* The timed window: batches of iterations, with the clock read between them.
  *
- * A batch grows until it takes a thousandth of the window, at most 1 ms, so
- * reading the clock (tens of ns; a microsecond where it is a system call)
- * stays below 0.1 % of the run without a signal that could interrupt a system
- * call in the middle of an iteration.
+ * A batch takes half a thousandth to a thousandth of the window, at most 1 ms,
+ * where an iteration is not longer than that. So reading the clock (tens of ns;
+ * half a microsecond where it is a system call) stays below 0.1 % of the run,
+ * without a signal that could interrupt a system call in the middle of an
+ * iteration. The readings are counted, so that a test can show it.
  *
  * All copies have the same window: it begins when the barrier opens, also for a
  * copy that gets no CPU then, for waiting for one is what crowding costs. It
@@ -14,28 +15,29 @@
 #include <errno.h>
 #include <unistd.h>
 
+/* What a batch takes at least, in ns; at most it takes twice that. */
 static uint64_t batch_length(const struct run *r)
 {
-	uint64_t ns = r->opt->count ? 1000000u : (uint64_t)(r->opt->seconds * 1e6);
-	if (ns > 1000000u)
-		ns = 1000000u;
+	uint64_t ns = r->opt->count ? 500000u : (uint64_t)(r->opt->seconds * 5e5);
+	if (ns > 500000u)
+		ns = 500000u;
 	if (ns < r->test->least_batch)
 		ns = r->test->least_batch;
 	return ns;
 }
 
 /* Size of the next batch after one of n iterations that took some ns. */
-static uint64_t next_batch(uint64_t n, uint64_t took, uint64_t wanted, uint64_t left)
+static uint64_t next_batch(uint64_t n, uint64_t took, uint64_t least, uint64_t left)
 {
 	if (took == 0)
 		took = 1;
 	double each = (double)took / (double)n;
 	double fits = (double)left / each;
 	double next = (double)n;
-	if (took < wanted)
+	if (took < least)
 		next *= 2;
-	else if (took > 2 * wanted)
-		next = (double)wanted / each; /* also after a preemption: it grows again */
+	else if (took > 2 * least)
+		next = 1.5 * (double)least / each; /* also after a preemption: it grows again */
 	if (next > fits)
 		next = fits;
 	if (next > 1e9)
@@ -58,7 +60,7 @@ int add_batch(struct outcome *o, uint64_t n, uint64_t last, uint64_t t, uint64_t
 	return 1;
 }
 
-static void until_deadline(struct run *r, uint64_t wanted)
+static void until_deadline(struct run *r, uint64_t least)
 {
 	uint64_t length = (uint64_t)(r->opt->seconds * 1e9), n = 1, last = r->out.start;
 	for (;;) {
@@ -66,12 +68,12 @@ static void until_deadline(struct run *r, uint64_t wanted)
 		uint64_t t = now();
 		if (add_batch(&r->out, n, last, t, length))
 			return;
-		n = next_batch(n, t - last, wanted, length - (t - r->out.start));
+		n = next_batch(n, t - last, least, length - (t - r->out.start));
 		last = t;
 	}
 }
 
-static void until_count(struct run *r, uint64_t wanted)
+static void until_count(struct run *r, uint64_t least)
 {
 	uint64_t n = 1, last = r->out.start, t = last;
 	while (r->out.count < r->opt->count) {
@@ -81,7 +83,7 @@ static void until_count(struct run *r, uint64_t wanted)
 		r->test->loop(r, n);
 		t = now();
 		add_batch(&r->out, n, last, t, UINT64_MAX);
-		n = next_batch(n, t - last, wanted, UINT64_MAX);
+		n = next_batch(n, t - last, least, UINT64_MAX);
 		last = t;
 	}
 }
@@ -95,13 +97,14 @@ static __attribute__((noinline)) void measure(struct run *whole)
 		r->test->replace(r); /* does not come back: its last image hands in */
 		die(EXIT_BROKEN, "%s: came back from its own replacement", r->opt->name);
 	}
-	uint64_t wanted = batch_length(r);
+	uint64_t least = batch_length(r), readings = clock_readings;
 	double cpu = cpu_seconds();
 	if (r->opt->count)
-		until_count(r, wanted);
+		until_count(r, least);
 	else
-		until_deadline(r, wanted);
+		until_deadline(r, least);
 	double own_cpu = own_cpu_seconds();
+	r->out.readings = clock_readings - readings;
 	if (r->test->finish)
 		r->test->finish(r); /* a helper's time is known when it has ended; our own checks are not the test's */
 	r->out.cpu = own_cpu + child_cpu_seconds() - cpu;

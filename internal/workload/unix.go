@@ -196,6 +196,7 @@ type unixLine struct {
 	Value    float64   `json:"value"`
 	CPUValue float64   `json:"cpu_value"`
 	Sections []float64 `json:"sections"`
+	Readings int       `json:"clock_readings"` // of clocks in the window; 0 in older records
 	Start    int64     `json:"start"`
 	First    int64     `json:"first"`
 	End      int64     `json:"end"`

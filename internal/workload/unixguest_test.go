@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // unixProgram is the program under test, built by `make -C guest`.
@@ -126,6 +128,53 @@ func TestUnixProgramEveryTest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Reading clocks takes at most a thousandth of a window. The program counts its
+// readings, and what one costs is measured here: the least of some rounds, for the
+// machine is shared. Whetstone and process-creation read by system call.
+func TestUnixProgramClocksAreCheap(t *testing.T) {
+	plain := least(func() { _ = time.Now() })
+	byCall := least(func() {
+		var at unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &at); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("a reading costs %v, by system call %v", plain, byCall)
+	for _, test := range unixTests() {
+		price := plain
+		if test.name == "whetstone" || test.name == "process-creation" {
+			price = byCall
+		}
+		for _, l := range mustLines(t, test, "--seconds", "0.4") {
+			spent := time.Duration(l.Readings) * price
+			if share := spent.Seconds() / l.Seconds; test.name != "execl" && share > 0.001 { // an image of execl reads its clock, as UnixBench's does
+				t.Errorf("%s: %d readings of clocks, %v, are %.2f %% of the window", test.name, l.Readings, spent, 100*share)
+			}
+			atLeast := l.CPU / 0.001 // a batch takes at most 1 ms
+			if test.cpu || test.programs {
+				atLeast = 1 // a pass of Whetstone, or a script, takes longer
+			}
+			if float64(l.Readings) < 0.8*atLeast {
+				t.Errorf("%s: %d readings in %.3f s of CPU time: batches are longer than 1 ms", test.name, l.Readings, l.CPU)
+			}
+		}
+	}
+}
+
+// least is what a call takes at least.
+func least(call func()) time.Duration {
+	const calls = 2000
+	best := time.Duration(math.MaxInt64)
+	for range 20 {
+		start := time.Now()
+		for range calls {
+			call()
+		}
+		best = min(best, time.Since(start)/calls)
+	}
+	return best
 }
 
 func rateOf(test unixTest, l unixLine) float64 {
