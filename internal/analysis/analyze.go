@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -28,6 +29,32 @@ type Input struct {
 	// Accels is what ran a virtual machine's CPU, by target: "kvm" or "tcg". Where
 	// both are known and differ, a cell is not compared with its control.
 	Accels map[string]string
+	// Emulated says why the CPU of the whole run is an emulated one: then it has no
+	// verdict at all. "" for a real one.
+	Emulated string
+}
+
+// emulatedRun is why nothing is claimed of a run on an emulated CPU, "" where it
+// is a real one.
+func emulatedRun(why string) string {
+	if why == "" {
+		return ""
+	}
+	return "This CPU is emulated (" + why + "): its numbers are the emulator's and no machine's performance."
+}
+
+// emulatedGuest is the accel of a guest whose CPU is emulated (target.NoteAccel).
+const emulatedGuest = "tcg"
+
+// emulatedAgainst is why nothing is claimed of a target against its control: the
+// CPU of one of the two is emulated. Memory is no matter of speed.
+func (in Input) emulatedAgainst(target, control string, m sample.Metric) string {
+	if x, y := in.Accels[target], in.Accels[control]; m.Unit == sample.Bytes || (x == emulatedGuest) == (y == emulatedGuest) {
+		return ""
+	} else if y == emulatedGuest {
+		target, control = control, target
+	}
+	return fmt.Sprintf("The CPU of %s is emulated (TCG) and that of %s is not: their ratio is the emulator's.", target, control)
 }
 
 // unlike reports whether one target's CPU was emulated and the other's was not.
@@ -129,7 +156,7 @@ func (in Input) groups() []group {
 	run := in.steal(group{cells: in.Cells})
 	for i := range out {
 		out[i].refusal, out[i].warnings = in.noisy(out[i], run)
-		out[i].refusal = firstOf(in.controlFailed(out[i]), out[i].refusal)
+		out[i].refusal = firstOf(emulatedRun(in.Emulated), in.controlFailed(out[i]), out[i].refusal)
 	}
 	return out
 }

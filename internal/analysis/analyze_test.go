@@ -367,6 +367,47 @@ func TestRefusals(t *testing.T) {
 }
 
 // TestDisturbances sees that many groups give one warning of a kind, the worst.
+// An emulator's times are no performance: a run on an emulated CPU has no verdict
+// at all, and an emulated guest none against a real CPU, but in what it weighs.
+func TestEmulatedCPUsHaveNoVerdict(t *testing.T) {
+	clear := map[string]float64{"native": 1.3, "runc": 1.5}
+	in := simulated(1, 20, noiseShapes[0], clear)
+	in.Emulated = "QEMU TCG"
+	claims := Analyze(in)
+	for _, label := range []string{"native", "runc", study.AATarget("host")} {
+		if e := rowOf(t, claims, label).Effect; e.Verdict != Refused || !strings.Contains(e.Why, "QEMU TCG") || e.Ratio == 0 {
+			t.Errorf("%s: %+v", label, e)
+		}
+	}
+	if claims.Tables[0].Refused == "" || len(claims.Warnings) == 0 || !strings.HasPrefix(claims.Warnings[0], "no verdict on anything. This CPU is emulated") {
+		t.Errorf("%q, %q", claims.Tables[0].Refused, claims.Warnings)
+	}
+	other := in
+	other.Emulated = ""
+	for _, pair := range [][2]Input{{in, other}, {other, in}} {
+		for _, row := range Compare(pair[0], pair[1]).Comparisons[0].Rows {
+			if row.Effect != nil && row.Effect.Verdict != Refused {
+				t.Errorf("a run on an emulated CPU is compared: %+v", row.Effect)
+			}
+		}
+	}
+	guest := simulated(1, 20, noiseShapes[0], clear)
+	guest.Accels = map[string]string{"runc": "tcg"}
+	claims = Analyze(guest)
+	if e := rowOf(t, claims, "runc").Effect; e.Verdict != Refused || !strings.Contains(e.Why, "The CPU of runc is emulated (TCG)") {
+		t.Errorf("an emulated guest: %+v", e)
+	}
+	if e := rowOf(t, claims, "native").Effect; e.Verdict != Differs || claims.Tables[0].Refused != "" || strings.Contains(strings.Join(claims.Warnings, ""), "no verdict") {
+		t.Errorf("beside an emulated guest: %+v, %q", e, claims.Warnings)
+	}
+	weight := wall
+	weight.Unit = sample.Bytes
+	guest.Metrics = map[string][]sample.Metric{"w": {weight}}
+	if e := rowOf(t, Analyze(guest), "runc").Effect; e.Verdict != Differs {
+		t.Errorf("an emulated guest's memory: %+v", e)
+	}
+}
+
 func TestDisturbances(t *testing.T) {
 	groups := []group{
 		{warnings: []disturbance{{metric: stealMetric, text: "a: little", size: 0.02}}},

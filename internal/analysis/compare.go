@@ -51,12 +51,12 @@ func Compare(a, b Input) Claims {
 		}
 		if one := (groupVerdicts{group: r.out.Group}); r.out.Primary {
 			for _, row := range r.out.Rows {
-				one.effects = append(one.effects, row.Effect)
+				one.add(row.Effect, row.AA)
 			}
 			groups = append(groups, one)
 		}
 	}
-	claims.Warnings = slices.Concat(refusals(groups), before.surroundings("before"), after.surroundings("after"))
+	claims.Warnings = slices.Concat(refusals(groups, firstOf(a.Emulated, b.Emulated)), before.surroundings("before"), after.surroundings("after"))
 	return claims
 }
 
@@ -330,7 +330,9 @@ func (c *comparison) verdicts(effects []*compared, aa int) {
 	c.out.Noise = atRatio(rule.noise)
 	for i, e := range effects {
 		if e != nil && i != aa {
-			rule.judge(e)
+			own := rule
+			own.refused = firstOf(rule.refused, c.a.emulatedAgainst(c.out.Rows[i].Target, c.job.group.cells[c.job.group.control].Target, c.job.metric))
+			own.judge(e)
 		}
 	}
 }

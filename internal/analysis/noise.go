@@ -306,7 +306,7 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 	if need := PlanBlocks(in.Alpha, most); most > 0 && in.Blocks > 0 && in.Blocks < need {
 		out = append(out, (&TooFewBlocks{Blocks: in.Blocks, Need: need, Cells: most, Alpha: in.Alpha}).Error())
 	}
-	return slices.Concat(out, in.mixed(), refusals(verdictsOf(claims.Tables)), disturbances(groups), twinless(groups), in.noteWarnings())
+	return slices.Concat(out, in.mixed(), refusals(verdictsOf(claims.Tables), in.Emulated), disturbances(groups), twinless(groups), in.noteWarnings())
 }
 
 // mixed warns of a run that has guests on the CPU and emulated ones.
@@ -327,10 +327,33 @@ func (in Input) mixed() []string {
 // mostRefusals is how many groups' refusals are told one by one.
 const mostRefusals = 3
 
-// groupVerdicts is a group with the effects of its rows, nil for those that have none.
+// groupVerdicts is a group with the effects of its rows.
 type groupVerdicts struct {
 	group   string
-	effects []*Effect
+	effects []*Effect // of targets
+	twin    *Effect   // of the control's A/A twin, nil where there is none
+}
+
+func (g *groupVerdicts) add(e *Effect, twin bool) {
+	switch {
+	case e == nil:
+	case twin:
+		g.twin = e
+	default:
+		g.effects = append(g.effects, e)
+	}
+}
+
+// refused is why a group has no verdict at all, "" where it has one.
+func (g groupVerdicts) refused() string {
+	all := g.effects
+	if len(all) == 0 && g.twin != nil {
+		all = []*Effect{g.twin}
+	}
+	if len(all) == 0 || slices.ContainsFunc(all, func(e *Effect) bool { return e.Verdict != Refused }) {
+		return ""
+	}
+	return all[0].Why
 }
 
 // verdictsOf are the groups of a run, by their primary metrics.
@@ -342,23 +365,26 @@ func verdictsOf(tables []Table) []groupVerdicts {
 		}
 		one := groupVerdicts{group: t.Group}
 		for _, r := range t.Rows {
-			one.effects = append(one.effects, r.Effect)
+			one.add(r.Effect, r.AA)
 		}
 		out = append(out, one)
 	}
 	return out
 }
 
-// refusals tell why groups' verdicts are refused.
-func refusals(groups []groupVerdicts) []string {
+// refusals tell why groups' verdicts are refused: on an emulated CPU all are.
+func refusals(groups []groupVerdicts, emulated string) []string {
+	if emulated != "" {
+		return []string{"no verdict on anything. " + emulatedRun(emulated)}
+	}
 	var out []string
 	more := 0
 	for _, g := range groups {
-		i := slices.IndexFunc(g.effects, func(e *Effect) bool { return e != nil && e.Verdict == Refused })
+		why := g.refused()
 		switch {
-		case i < 0:
+		case why == "":
 		case len(out) < mostRefusals:
-			out = append(out, fmt.Sprintf("%s: no verdict. %s", g.group, g.effects[i].Why))
+			out = append(out, fmt.Sprintf("%s: no verdict. %s", g.group, why))
 		default:
 			more++
 		}

@@ -99,7 +99,9 @@ func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compa
 	r.table.Refused = rule.refused
 	for i, c := range effects {
 		if c != nil && i != aa {
-			rule.judge(c)
+			own := rule
+			own.refused = firstOf(rule.refused, in.emulatedAgainst(r.table.Rows[i].Target, j.group.cells[j.group.control].Target, j.metric))
+			own.judge(c)
 		}
 	}
 	r.warnings = slices.DeleteFunc(r.warnings, func(s string) bool { return s == "" })

@@ -30,6 +30,9 @@ type UnixRefusal struct {
 // list is refused. Trials of several instances press the machine themselves
 // and do not count.
 func UnixRefusals(in UnixInput) UnixRefusal {
+	if why := emulatedRun(in.Emulated); why != "" {
+		return UnixRefusal{Run: strings.TrimRight(why, ".")}
+	}
 	tests, of := refusedTests(in)
 	r := UnixRefusal{Run: disturbedRun(in), Tests: tests}
 	if r.Run == "" && float64(len(tests)) > disturbedShare*float64(of) {
@@ -161,16 +164,21 @@ func (c *UnixCurve) refuse(tests []UnixRefused) {
 		case r.Environment != c.Environment:
 			continue
 		case r.Test == c.Test:
-			c.Refused = r.Why
+			c.refuseAs(r.Why)
 		case slices.Contains(c.Tests, r.Test):
-			c.Refused = "It holds " + r.String() + "."
+			c.refuseAs("It holds " + r.String() + ".")
 		default:
 			continue
 		}
-		if c.Law != nil {
-			c.Law.Falls = FallsRefused
-		}
 		return
+	}
+}
+
+// refuseAs claims nothing of a curve, for a reason.
+func (c *UnixCurve) refuseAs(why string) {
+	c.Refused = why
+	if c.Law != nil {
+		c.Law.Falls = FallsRefused
 	}
 }
 

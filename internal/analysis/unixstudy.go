@@ -47,8 +47,9 @@ type UnixInput struct {
 	Published *published.DockerOnLoongson
 	Whetstone string // the variant, see MachineSide
 	// Emulated says why the CPU is an emulated one; its scores never stand
-	// beside real machines'. "" for a real one.
+	// beside real machines', and nothing is claimed of them. "" for a real one.
 	Emulated string
+	Accels   map[string]string // as Input has them: of guests under TCG nothing is claimed either
 }
 
 // UnixPoint is one test in n containers at once.
@@ -175,6 +176,9 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 		u.Curves[i].Law = unixLaw(u.Curves[i])
 		u.Curves[i].Law.leaveOpen()
 		u.Curves[i].refuse(refused.Tests)
+		if in.Accels[u.Curves[i].Target] == emulatedGuest {
+			u.Curves[i].refuseAs("The CPU of " + u.Curves[i].Target + " is emulated (TCG): its scores are the emulator's and no machine's performance.")
+		}
 		for _, p := range u.Curves[i].Points {
 			u.Repetitions = max(u.Repetitions, len(p.Repetitions))
 		}
@@ -198,9 +202,6 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 	}
 	u.Findings, u.Headline = unixFindings(u), unixHeadline(u)
 	var first []string
-	if in.Emulated != "" {
-		first = append(first, "This CPU is emulated ("+in.Emulated+"): the scores are the emulator's, show that the tests run, and are no machine's performance.")
-	}
 	if text := refused.Finding(); text != "" {
 		first = append(first, text)
 	}

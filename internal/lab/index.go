@@ -87,12 +87,13 @@ func indexClaims(run *store.Run, claims *analysis.Claims) error {
 	if err != nil {
 		return err
 	}
-	refused := analysis.UnixRefusals(analysis.UnixInput{Cells: m.Cells, Records: records, Tables: claims.Tables})
+	emulated := emulatedIn(m, m.Study.Control)
+	refused := analysis.UnixRefusals(analysis.UnixInput{Cells: m.Cells, Records: records, Tables: claims.Tables, Emulated: emulated})
 	tables, err := indexTables(run, refused)
 	if err != nil {
 		return err
 	}
-	claims.Index = &analysis.UnixIndexClaims{Tables: tables, Refused: refused.Finding(), Emulated: m.Host.Emulated, Whetstone: whetstoneOf(m.Study)}
+	claims.Index = &analysis.UnixIndexClaims{Tables: tables, Refused: refused.Finding(), Emulated: emulated, Whetstone: whetstoneOf(m.Study)}
 	return nil
 }
 

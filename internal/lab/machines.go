@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/vmm"
 	"github.com/tarelab/tare/published"
 )
 
@@ -89,16 +87,12 @@ func (m *Machine) Side(target string) (analysis.MachineSide, error) {
 	for _, facts := range []*map[string]string{&p.Targets, &p.Accels, &p.Guests} {
 		*facts = map[string]string{target: (*facts)[target]}
 	}
-	emulated := h.Emulated
-	if p.Accels[target] == string(vmm.TCG) {
-		emulated = cmp.Or(emulated, "the guest's, "+target+" without KVM")
-	}
 	refused := analysis.UnixRefusals(m.in)
 	window, own := unixWindow(manifest.Study)
 	usable := manifest.CPUs[analysis.UnixAllN] // scores of one copy are divided by nothing
 	side := analysis.MachineSide{
 		Name: m.name, Target: target, Bare: target == study.DefaultControl, Window: window, OwnWindows: own, Whetstone: whetstoneOf(manifest.Study),
-		Emulated: emulated, Refused: refused.Run, RefusedTests: refused.Tests, Provenance: p,
+		Emulated: emulatedIn(manifest, target), Refused: refused.Run, RefusedTests: refused.Tests, Provenance: p,
 		Machine: analysis.Machine{Cores: usable.Cores, Threads: usable.Threads, GHz: h.ClockGHz}, ClockSource: h.ClockSource,
 		Scores: analysis.UnixScores(m.in, target),
 	}

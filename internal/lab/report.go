@@ -16,6 +16,7 @@ import (
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/vmm"
 )
 
 // studyClaims add what single studies say beyond their tables: one line for
@@ -91,6 +92,7 @@ func input(run *store.Run) (analysis.Input, error) {
 		Cells: m.Cells, Metrics: m.Metrics, Data: data,
 		Alpha: m.Study.Alpha, Margin: m.Study.Margin, Blocks: m.Study.Blocks, Planned: m.Trials,
 		View: m.Study.View, Beside: m.Study.Beside, Seed: m.Seed, Accels: provenance(m).Accels,
+		Emulated: m.Host.Emulated,
 	}, nil
 }
 
@@ -105,6 +107,15 @@ func provenance(m store.Manifest) analysis.Provenance {
 		p.Targets[name], p.Accels[name], p.Guests[name] = facts.Version, facts.Notes[target.NoteAccel], facts.Notes[target.NoteGuestKernel]
 	}
 	return p
+}
+
+// emulatedIn says why the CPU of a run's target is an emulated one: the machine's
+// own, or its guest's; "" for a real one.
+func emulatedIn(m store.Manifest, name string) string {
+	if m.Host.Emulated == "" && m.Targets[name].Notes[target.NoteAccel] == string(vmm.TCG) {
+		return "the guest's, " + name + " without KVM"
+	}
+	return m.Host.Emulated
 }
 
 // usableCPUs are the CPUs that a run might use, "" where it does not say.

@@ -32,7 +32,7 @@ func unixClaims(run *store.Run, claims *analysis.Claims) error {
 	if err != nil {
 		return err
 	}
-	claims.Unix, err = analysis.UnixStudy(analysis.UnixInput{Cells: m.Cells, Records: records, Tables: claims.Tables, Published: d, Whetstone: whetstoneOf(m.Study), Emulated: m.Host.Emulated})
+	claims.Unix, err = analysis.UnixStudy(analysis.UnixInput{Cells: m.Cells, Records: records, Tables: claims.Tables, Published: d, Whetstone: whetstoneOf(m.Study), Emulated: m.Host.Emulated, Accels: provenance(m).Accels})
 	if err != nil {
 		return fmt.Errorf("run %s beside %s: %w", m.ID, unixPublished, err)
 	}

@@ -15,9 +15,6 @@ func indexSection(c *analysis.UnixIndexClaims) section {
 	if slices.ContainsFunc(c.Tables, func(t analysis.UnixIndexTable) bool { return t.Refused != "" }) {
 		s.Note += " " + RefusedLegend
 	}
-	if c.Emulated != "" {
-		s.Findings = append(s.Findings, "This CPU is emulated ("+c.Emulated+"): the scores are the emulator's and no machine's performance.")
-	}
 	if c.Refused != "" {
 		s.Findings = append(s.Findings, c.Refused)
 	}

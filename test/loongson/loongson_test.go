@@ -5,6 +5,7 @@
 package loongson
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,15 +19,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/workload"
 )
 
 var (
 	enabled = flag.Bool("loongson", false, "boot the emulated machines; fetches 250 MB of Debian packages the first time")
 	skip    = flag.Bool("skip-lacking", false, "skip what takes packages that cannot be had, instead of failing")
-	inGuest = flag.String("command", "tare run docker-on-loongson --quick --containers 0..1 --environments 1cpu-1copy", "what the guest measures")
+	inGuest = flag.String("command", "", "what the guest measures, instead of the whole docker-on-loongson --quick")
 	targets = flag.String("targets", "host,native,runc,crun", "the targets that the measurement must hold")
 	keep    = flag.String("keep", "", "directory that keeps each machine's console and results; its subdirectories mips64le and loong64 are replaced")
 	limit   = flag.Duration("limit", 30*time.Minute, "time for one machine, from start to power-off: many times what it takes on an idle machine")
@@ -45,6 +49,10 @@ func TestLoongson(t *testing.T) {
 			t.Run("version", func(t *testing.T) { m.versionIsOurs(t, dir) })
 			t.Run("check", func(t *testing.T) { m.checkIsTrue(t, dir) })
 			t.Run("run", func(t *testing.T) { m.runIsWhole(t, dir) })
+			if *inGuest == "" {
+				t.Run("scores", func(t *testing.T) { everyTestHasItsScore(t, dir) })
+				t.Run("index", func(t *testing.T) { m.indexIsReported(t, dir) })
+			}
 		})
 	}
 }
@@ -94,7 +102,7 @@ func (m machine) boot(t *testing.T, emulator string) string {
 	}
 	tare, initrd := filepath.Join(dir, "tare"), filepath.Join(dir, "initrd")
 	buildTare(t, m.arch, tare)
-	writeGuest(t, initrd, root, tare)
+	writeGuest(t, initrd, root, tare, cmp.Or(*inGuest, m.measure))
 	console, err := os.Create(filepath.Join(dir, "console"))
 	if err != nil {
 		t.Fatal(err)
@@ -119,13 +127,13 @@ func buildTare(t *testing.T, arch, to string) {
 	}
 }
 
-func writeGuest(t *testing.T, initrd, root, tare string) {
+func writeGuest(t *testing.T, initrd, root, tare, command string) {
 	t.Helper()
 	f, err := os.Create(initrd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writeInitramfs(f, root, tare, *inGuest); err != nil {
+	if err := writeInitramfs(f, root, tare, command); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -228,8 +236,9 @@ func (m machine) hostIsRight(t *testing.T, h hostinfo.Host) {
 	}
 }
 
-// runIsWhole reads the guest's run directory as any run is read.
-func (m machine) runIsWhole(t *testing.T, dir string) {
+// openRun opens the guest's run directory as any run is opened.
+func openRun(t *testing.T, dir string) *store.Run {
+	t.Helper()
 	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*", "manifest.json"))
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("%d runs in the results, want 1 (%v)", len(runs), err)
@@ -238,7 +247,69 @@ func (m machine) runIsWhole(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer run.Close()
+	t.Cleanup(func() { run.Close() })
+	return run
+}
+
+// everyTestHasItsScore demands the twelve scores of UnixBench on each target.
+func everyTestHasItsScore(t *testing.T, dir string) {
+	run := openRun(t, dir)
+	of, have := map[string]study.Cell{}, map[string]float64{}
+	for _, c := range run.Manifest().Cells {
+		of[c.ID] = c
+	}
+	for r, err := range run.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if scores := r.Values[workload.UnixScore]; len(scores) > 0 && slices.Min(scores) > 0 {
+			have[of[r.Cell].Target+" "+of[r.Cell].Workload] = scores[0]
+		}
+	}
+	tests := workload.UnixTestNames()
+	if len(tests) != 12 {
+		t.Fatalf("%d tests: %v", len(tests), tests)
+	}
+	for target := range strings.SplitSeq(*targets, ",") {
+		for _, test := range tests {
+			if have[target+" "+test] <= 0 {
+				t.Errorf("%s has no score of %s", target, test)
+			}
+		}
+	}
+}
+
+// indexIsReported demands that the guest's report holds each target's index over
+// all tests, in the three environments that are one there, and claims nothing of it.
+func (m machine) indexIsReported(t *testing.T, dir string) {
+	var got struct {
+		Claims struct{ Unix analysis.UnixClaims }
+	}
+	readJSON(t, filepath.Join(dir, "report.out"), &got)
+	u := got.Claims.Unix
+	for target := range strings.SplitSeq(*targets, ",") {
+		for _, environment := range []string{analysis.UnixAllN, analysis.UnixOneCPU, analysis.UnixAllOne} {
+			c := u.Curve(target, environment, "index", analysis.WallClock)
+			if c == nil || c.At(1) == nil || !(c.At(1).Data.Value > 0) || len(c.Tests) != 12 {
+				t.Errorf("%s, %s: the report's index is %+v", target, environment, c)
+			}
+		}
+	}
+	if !strings.Contains(u.Refused, m.emulator) {
+		t.Errorf("an emulated CPU's scores are claimed: refused %q", u.Refused)
+	}
+	for _, claim := range u.Claims {
+		for _, here := range claim.Here {
+			if here.Verdict != analysis.RefusedHere {
+				t.Errorf("an emulated CPU gives a verdict: %s: %+v", claim.Text, here)
+			}
+		}
+	}
+}
+
+// runIsWhole reads the guest's run directory as any run is read.
+func (m machine) runIsWhole(t *testing.T, dir string) {
+	run := openRun(t, dir)
 	manifest := run.Manifest()
 	m.hostIsRight(t, manifest.Host)
 	for target, why := range manifest.LeftOut {
