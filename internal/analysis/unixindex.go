@@ -85,27 +85,6 @@ func NewUnixIndex(scores map[string]float64) (UnixIndex, error) {
 	return UnixIndex{Value: math.Exp(stat.Mean(logs, nil)), Tests: tests}, nil
 }
 
-// Window is a stretch of time on one clock, in seconds.
-type Window struct{ Start, End float64 }
-
-// Overlap is the time that all windows share, by the longest of them: 0 to 1.
-// It says how much of a measurement of several copies was one with all of them
-// at work. It is 0 without a window.
-func Overlap(windows []Window) float64 {
-	if len(windows) == 0 {
-		return 0
-	}
-	shared, longest := windows[0], 0.
-	for _, w := range windows {
-		shared.Start, shared.End = max(shared.Start, w.Start), min(shared.End, w.End)
-		longest = max(longest, w.End-w.Start)
-	}
-	if longest <= 0 {
-		return 0
-	}
-	return max(0, (shared.End-shared.Start)/longest)
-}
-
 // DataN is the published study's value of a cell: the mean over the n
 // containers of a repetition, then over the repetitions.
 func DataN(repetitions [][]float64) (float64, error) {

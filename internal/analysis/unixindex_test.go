@@ -68,13 +68,6 @@ func TestUnixIndex(t *testing.T) {
 	}
 }
 
-func TestOverlap(t *testing.T) {
-	same(t, "shifted", Overlap([]Window{{0, 10}, {1, 11}}), 0.9)
-	same(t, "apart", Overlap([]Window{{0, 10}, {20, 30}}), 0)
-	same(t, "nothing", Overlap(nil), 0)
-	same(t, "short in long", Overlap([]Window{{0, 10}, {4, 5}}), 0.1)
-}
-
 func TestDataNAndFairness(t *testing.T) {
 	v, err := DataN([][]float64{{1, 3}, {4, 4}, {9, 9}})
 	if err != nil {

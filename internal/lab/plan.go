@@ -276,7 +276,7 @@ func (p *Plan) settleLevels(allowed []int) error {
 // neither is a cost.
 func shown(own []sample.Metric, ends bool) []sample.Metric {
 	roles := []string{probe.PayloadCPU, probe.RuntimeCPU, probe.ClientCPU, probe.DaemonCPU, probe.PayloadPeak, probe.RuntimePeak}
-	moments := []string{workload.UnixStart, workload.UnixEnd}
+	moments := []string{workload.UnixStart, workload.UnixEnd, workload.UnixTimed}
 	all := slices.DeleteFunc(slices.Clone(own), func(m sample.Metric) bool { return slices.Contains(moments, m.Name) })
 	if ends {
 		roles = append(roles, probe.PeerCPU, probe.RelayCPU, probe.ClientNeighbours, probe.ServerNeighbours)

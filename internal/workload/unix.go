@@ -33,6 +33,7 @@ const (
 	UnixOverlap  = "overlap"
 	UnixStart    = "window-start"
 	UnixEnd      = "window-end"
+	UnixTimed    = "window-length"
 	// UnixContainersOverlap is of a trial, not of an instance.
 	UnixContainersOverlap = "containers-overlap"
 )
@@ -138,6 +139,7 @@ func (t unixTest) Metrics() []sample.Metric {
 		sample.Metric{Name: UnixOverlap, Unit: sample.Count, Better: sample.Higher, Help: "part of the longest copy's window in which all copies inside the target were at work, 0 to 1"},
 		sample.Metric{Name: UnixStart, Unit: sample.Seconds, Better: sample.Lower, Help: "when the last copy began its first iteration, on the target's CLOCK_MONOTONIC"},
 		sample.Metric{Name: UnixEnd, Unit: sample.Seconds, Better: sample.Lower, Help: "when the first copy ended, on the same clock"},
+		sample.Metric{Name: UnixTimed, Unit: sample.Seconds, Better: sample.Lower, Help: "the timed window: from the opening of the barrier to its end, of the longest copy"},
 	)
 }
 
@@ -216,14 +218,15 @@ func (t unixTest) Parse(stdout []byte) ([]sample.Value, error) {
 		cpu += l.CPUValue
 		least, most = min(least, l.Value), max(most, l.Value)
 	}
-	start, end, overlap := window(lines)
+	start, end, longest := window(lines)
 	values := []sample.Value{
 		{Metric: UnixScore, Value: 10 * rate / t.baseline},
 		{Metric: UnixRate, Value: rate * t.factor},
 		{Metric: UnixEvenness, Value: least / most},
-		{Metric: UnixOverlap, Value: overlap},
+		{Metric: UnixOverlap, Value: max(0, float64(end-start)/float64(longest))},
 		{Metric: UnixStart, Value: float64(start) / 1e9},
 		{Metric: UnixEnd, Value: float64(end) / 1e9},
+		{Metric: UnixTimed, Value: float64(longest) / 1e9},
 	}
 	// A machine's clock of CPU time may have stood still over a copy's window.
 	if t.cpu && !slices.ContainsFunc(lines, func(l unixLine) bool { return l.CPUValue == 0 }) {
@@ -234,15 +237,14 @@ func (t unixTest) Parse(stdout []byte) ([]sample.Value, error) {
 
 // window is the time in which all copies were at work, from the latest first
 // iteration on (the barrier opens for all at once, but not each gets a CPU then),
-// and its part of the longest window; where there was none, end is before start
-// and the part is 0.
-func window(lines []unixLine) (start, end int64, overlap float64) {
+// and the length of the longest timed window; where there was no such time, end
+// is before start.
+func window(lines []unixLine) (start, end, longest int64) {
 	start, end = lines[0].First, lines[0].End
-	longest := int64(0)
 	for _, l := range lines {
 		start, end, longest = max(start, l.First), min(end, l.End), max(longest, l.End-l.Start)
 	}
-	return start, end, max(0, float64(end-start)/float64(longest))
+	return start, end, longest
 }
 
 func (t unixTest) lines(stdout []byte) ([]unixLine, error) {
@@ -317,31 +319,26 @@ func UnixBarrierAbort(page []byte) {
 
 func containersOverlap() sample.Metric {
 	return sample.Metric{Name: UnixContainersOverlap, Unit: sample.Count, Better: sample.Higher,
-		Help: "part of the longest instance's window in which all instances of the trial were at work, 0 to 1; should be at least 0.98"}
+		Help: "part of the timed window that is common to all instances of the trial: in which each copy of each was at work, 0 to 1; should be at least 0.98"}
 }
 
-// unixTogether says how much of their windows the instances shared. Windows
+// unixTogether says how much of the timed window the instances shared: from the
+// latest first iteration of any copy of any to the earliest end, by the longest
+// timed window, which begins when the barrier opens. Windows
 // that do not lie within the trial are of another clock than the host's, as a
 // target with a kernel of its own has, and cannot be set beside each other.
 func unixTogether(from, to float64, values map[string][]float64) ([]sample.Value, []string) {
-	starts, ends := values[UnixStart], values[UnixEnd]
-	if len(starts) < 2 || len(starts) != len(ends) {
+	starts, ends, timed := values[UnixStart], values[UnixEnd], values[UnixTimed]
+	if len(starts) < 2 || len(starts) != len(ends) || len(starts) != len(timed) {
 		return nil, nil
 	}
 	if slices.Min(starts) < from || slices.Max(ends) > to {
 		return nil, []string{"overlap: the containers' windows are not on the host's clock, so it is not known how much of them they shared"}
 	}
-	longest := 0.
-	for i := range starts {
-		longest = max(longest, ends[i]-starts[i])
-	}
-	if longest <= 0 {
-		return nil, []string{"overlap: the copies inside a container shared no window, so it is not known how much the containers shared"}
-	}
-	shared := max(0, (slices.Min(ends)-slices.Max(starts))/longest)
+	shared := max(0, (slices.Min(ends)-slices.Max(starts))/slices.Max(timed))
 	v := []sample.Value{{Metric: UnixContainersOverlap, Value: shared}}
 	if shared < unixOverlapWanted {
-		return v, []string{fmt.Sprintf("overlap: the containers shared %.2f %% of their windows, less than %.0f %%: take longer windows (time)", 100*shared, 100*unixOverlapWanted)}
+		return v, []string{fmt.Sprintf("overlap: the containers shared %.2f %% of their timed window, less than %.0f %%: take longer windows (time)", 100*shared, 100*unixOverlapWanted)}
 	}
 	return v, nil
 }

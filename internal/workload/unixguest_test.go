@@ -289,7 +289,8 @@ func TestUnixProgramBarrier(t *testing.T) {
 	if len(all) != 2*crews {
 		t.Fatalf("%d copies reported, not %d", len(all), 2*crews)
 	}
-	if _, _, overlap := window(all); overlap < 0.98 {
+	start, end, longest := window(all)
+	if overlap := float64(end-start) / float64(longest); overlap < 0.98 {
 		t.Errorf("the windows overlap by %.4f, less than 0.98", overlap)
 	}
 }

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,13 +17,15 @@ func TestUnixTogether(t *testing.T) {
 		{"one instance", []float64{11}, []float64{12}, -1, ""},
 		{"nothing printed", nil, nil, -1, ""},
 		{"together", []float64{11, 11.01}, []float64{12, 12}, 0.99, ""},
-		{"apart by a little", []float64{11, 11.1}, []float64{12, 12.1}, 0.9, "shared 90.00 % of their windows, less than 98 %"},
+		{"apart by a little", []float64{11, 11.1}, []float64{12, 12.1}, 0.9, "shared 90.00 % of their timed window, less than 98 %"},
 		{"apart", []float64{11, 13}, []float64{12, 14}, 0, "shared 0.00 %"},
 		{"a clock of its own", []float64{11, 0.5}, []float64{12, 1.5}, -1, "not on the host's clock"},
 		{"a clock ahead", []float64{11, 900}, []float64{12, 901}, -1, "not on the host's clock"},
-		{"copies apart inside", []float64{12, 12}, []float64{11, 12}, -1, "shared no window"},
+		{"late in all of them", []float64{11.5, 11.5}, []float64{12, 12}, 0.5, "shared 50.00 %"}, // not all of a window that began late
+		{"copies apart inside", []float64{12, 12}, []float64{11, 12}, 0, "shared 0.00 %"},
 	} {
-		values, warnings := unixTogether(10, 20, map[string][]float64{UnixStart: c.starts, UnixEnd: c.ends})
+		timed := slices.Repeat([]float64{1}, len(c.starts))
+		values, warnings := unixTogether(10, 20, map[string][]float64{UnixStart: c.starts, UnixEnd: c.ends, UnixTimed: timed})
 		switch {
 		case c.overlap < 0 && len(values) > 0:
 			t.Errorf("%s: %v, though it cannot be known", c.name, values)
@@ -45,7 +48,7 @@ func TestUnixJobWithBarrier(t *testing.T) {
 	for _, m := range job.Metrics {
 		names = append(names, m.Name)
 	}
-	if got := strings.Join(names, " "); !strings.HasPrefix(got, "score ") || !strings.Contains(got, UnixEnd+" "+UnixContainersOverlap+" "+Wall) {
+	if got := strings.Join(names, " "); !strings.HasPrefix(got, "score ") || !strings.Contains(got, UnixTimed+" "+UnixContainersOverlap+" "+Wall) {
 		t.Errorf("metrics %s", got)
 	}
 	for _, test := range []struct {
