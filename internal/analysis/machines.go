@@ -140,6 +140,11 @@ func UnixScores(in UnixInput, target string) map[string]map[string][]float64 {
 		}
 		out[c.Environment][name] = one.Repetitions
 	}
+	for _, scores := range out {
+		if !slices.ContainsFunc(unixBenchTests(), func(test string) bool { return len(scores[test]) == 0 }) && len(scores[ByWall("whetstone")]) > 0 {
+			scores[IndexAsPublished] = indexOf(scores, unixBenchTests())
+		}
+	}
 	return out
 }
 
@@ -263,6 +268,11 @@ func unixOrder() []string {
 	}
 }
 
+// unixBenchTests are the tests of UnixBench's index, which was published.
+func unixBenchTests() []string {
+	return slices.DeleteFunc(unixOrder(), func(s string) bool { return s == ByWall("whetstone") })
+}
+
 // compareTable compares what both have in one environment, and indexes over it:
 // over the common tests, Whetstone by CPU time, and as published where both are.
 func compareTable(a, b MachineSide, environment string) MachineTable {
@@ -294,7 +304,7 @@ func compareTable(a, b MachineSide, environment string) MachineTable {
 	}
 	if len(order) < len(names)+1 && slices.Contains(names, IndexAsPublished) {
 		order = append(order, IndexAsPublished)
-		t.AsPublished = slices.DeleteFunc(unixOrder(), func(s string) bool { return s == ByWall("whetstone") })
+		t.AsPublished = unixBenchTests()
 	}
 	a.Scores, b.Scores = map[string]map[string][]float64{environment: x}, map[string]map[string][]float64{environment: y}
 	for _, side := range []*MachineSide{&a, &b} {
@@ -313,8 +323,11 @@ func compareTable(a, b MachineSide, environment string) MachineTable {
 func (s MachineSide) refused(t MachineTable, row string) string {
 	r := UnixRefusal{Run: s.Refused, Tests: s.RefusedTests}
 	why := r.Of(t.Environment, strings.TrimSuffix(row, ByWall("")))
-	if row == unixIndex {
+	switch row {
+	case unixIndex:
 		why = r.ofIndex(t.Environment, t.Tests)
+	case IndexAsPublished:
+		why = r.ofIndex(t.Environment, t.AsPublished)
 	}
 	if why == "" {
 		return ""

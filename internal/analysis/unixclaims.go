@@ -43,6 +43,9 @@ func checkClaims(u *UnixClaims, d *published.DockerOnLoongson) ([]CheckedClaim, 
 		for _, target := range u.containerTargets() {
 			if here, ok := q.ask(u, target); ok {
 				here.Target = target
+				if q.over != nil && here.Verdict == BorneOut && !q.over(u) {
+					here.Verdict = Open // what was measured bears it out, and it says more than that
+				}
 				if u.refusedIn(target, q.test, q.environments) {
 					here.Verdict = RefusedHere
 				}
@@ -58,6 +61,9 @@ type question struct {
 	test         string // "" for each of the index's tests
 	environments []string
 	ask          answer
+	// over says whether a run has all that the claim is over; nil where that is
+	// one number. Less can refute it, and cannot bear it out.
+	over func(u *UnixClaims) bool
 }
 
 // answer asks one claim of a target; ok is false where the run lacks the cells.
@@ -67,13 +73,26 @@ type answer func(u *UnixClaims, target string) (here HereClaim, ok bool)
 // other machines or the publication itself.
 func questions() []question {
 	return []question{
-		{"", []string{UnixOneCPU}, hereFalls},
-		{"whetstone", []string{UnixAllN}, hereWhetstoneStays},
-		{"whetstone", []string{UnixAllN, UnixAllOne}, hereEightLikeFour},
-		{unixIndex, []string{UnixAllN, UnixOneCPU, UnixAllOne}, hereAboutFive},
+		{"", []string{UnixOneCPU}, hereFalls, (*UnixClaims).hasListed},
+		{"whetstone", []string{UnixAllN}, hereWhetstoneStays, nil},
+		{"whetstone", []string{UnixAllN, UnixAllOne}, hereEightLikeFour, hasEnvironments(UnixAllN, UnixAllOne)},
+		{IndexAsPublished, []string{UnixAllN, UnixOneCPU, UnixAllOne}, hereAboutFive, hasEnvironments(UnixAllN, UnixOneCPU, UnixAllOne)},
 		hereDiffers(UnixAllN, "whetstone", 0.117), hereDiffers(UnixAllN, "dhrystone2", 0.040),
-		hereDiffers(UnixAllN, unixIndex, -0.014), hereDiffers(UnixAllN, "process-creation", -0.051),
+		hereDiffers(UnixAllN, IndexAsPublished, -0.014), hereDiffers(UnixAllN, "process-creation", -0.051),
 		hereDiffers(UnixOneCPU, "process-creation", -0.134),
+	}
+}
+
+// hasListed says whether all tests that the published tables list ran here.
+func (u *UnixClaims) hasListed() bool { return len(u.Tests) == u.Listed }
+
+// hasEnvironments says whether all of these were measured, or came to the same as
+// one that was.
+func hasEnvironments(names ...string) func(*UnixClaims) bool {
+	return func(u *UnixClaims) bool {
+		return !slices.ContainsFunc(names, func(name string) bool {
+			return !slices.ContainsFunc(u.Curves, func(c UnixCurve) bool { return c.Environment == name })
+		})
 	}
 }
 
@@ -147,7 +166,11 @@ func hereFalls(u *UnixClaims, target string) (HereClaim, bool) {
 			high, highTest = b.Value, test
 		}
 	}
-	return HereClaim{Computed: fmt.Sprintf("b over %s from %.2f (%s) to %.2f (%s)", fitted, low, lowTest, high, highTest), Verdict: together(verdicts)}, len(verdicts) > 0
+	text := fmt.Sprintf("b over %s from %.2f (%s) to %.2f (%s)", fitted, low, lowTest, high, highTest)
+	if !u.hasListed() {
+		text += fmt.Sprintf("; over %d of the %d tests that were published", len(u.Tests), u.Listed)
+	}
+	return HereClaim{Computed: text, Verdict: together(verdicts)}, len(verdicts) > 0
 }
 
 func hereWhetstoneStays(u *UnixClaims, target string) (HereClaim, bool) {
@@ -195,12 +218,12 @@ func hereAboutFive(u *UnixClaims, target string) (HereClaim, bool) {
 	var verdicts []ClaimVerdict
 	text := ""
 	for _, environment := range []string{UnixAllN, UnixOneCPU, UnixAllOne} {
-		if r := u.oneToHost(target, environment, unixIndex); r != nil {
+		if r := u.oneToHost(target, environment, IndexAsPublished); r != nil {
 			verdicts = append(verdicts, within(*r, 1.025, 1.075))
 			text += fmt.Sprintf("%s in %s; ", shownRatio(*r), environment)
 		}
 	}
-	return HereClaim{Computed: fmt.Sprintf("index over %d tests: %sabout 5 %% is 2.5 to 7.5 in each", len(u.Tests), text), Verdict: together(verdicts)}, len(verdicts) > 0
+	return HereClaim{Computed: fmt.Sprintf("index over all %d tests: %sabout 5 %% is 2.5 to 7.5 in each", len(unixBenchTests()), text), Verdict: together(verdicts)}, len(verdicts) > 0
 }
 
 // oneToHost is a test in one container against the host, nil where one is missing.
@@ -215,7 +238,7 @@ func (u *UnixClaims) oneToHost(target, environment, test string) *Estimate {
 // hereDiffers asks whether a difference of one container to the host is here
 // what it was there, give or take two percent of the score.
 func hereDiffers(environment, test string, claimed float64) question {
-	return question{test, []string{environment}, func(u *UnixClaims, target string) (HereClaim, bool) {
+	return question{test: test, environments: []string{environment}, ask: func(u *UnixClaims, target string) (HereClaim, bool) {
 		r := u.oneToHost(target, environment, test)
 		if r == nil {
 			return HereClaim{}, false

@@ -126,7 +126,7 @@ func (w where) finding(text string) string {
 func (w where) tests() []UnixCurve {
 	var out []UnixCurve
 	for _, c := range w.u.Curves {
-		if c.Target == w.target && c.Environment == w.environment && c.Test != unixIndex && c.Refused == "" {
+		if c.Target == w.target && c.Environment == w.environment && c.Test != unixIndex && c.Test != IndexAsPublished && c.Refused == "" {
 			out = append(out, c)
 		}
 	}
@@ -150,7 +150,7 @@ func (c UnixCurve) Name() string {
 
 func (w where) indexFalls() string {
 	c := w.u.Curve(w.target, w.environment, unixIndex, CPUClock)
-	if c == nil || c.Law == nil {
+	if c == nil || c.Law == nil || !w.u.hasListed() {
 		return ""
 	}
 	if c.Refused != "" && w.u.Refused == "" {
@@ -323,13 +323,12 @@ func (w where) fair() string {
 
 // costs says what one container costs against the host.
 func (w where) costs() string {
-	index := w.u.oneToHost(w.target, w.environment, unixIndex)
-	if index == nil {
-		return ""
-	}
-	text := "one container against the host: index " + shownRatio(*index)
-	if w.u.Refused == "" && w.u.refusedIn(w.target, unixIndex, []string{w.environment}) {
-		text = "one container against the host: the index is refused"
+	var parts []string
+	if index := w.u.oneToHost(w.target, w.environment, unixIndex); index != nil && w.u.hasListed() {
+		parts = append(parts, "index "+shownRatio(*index))
+		if w.u.Refused == "" && w.u.refusedIn(w.target, unixIndex, []string{w.environment}) {
+			parts[0] = "the index is refused"
+		}
 	}
 	var name string
 	var worst *Estimate
@@ -342,7 +341,10 @@ func (w where) costs() string {
 		}
 	}
 	if worst != nil {
-		text += fmt.Sprintf("; the largest difference is %s, %s", name, shownRatio(*worst))
+		parts = append(parts, fmt.Sprintf("the largest difference is %s, %s", name, shownRatio(*worst)))
 	}
-	return text
+	if len(parts) == 0 {
+		return ""
+	}
+	return "one container against the host: " + strings.Join(parts, "; ")
 }

@@ -122,8 +122,10 @@ type UnixClaims struct {
 	Claims    []CheckedClaim `json:"claims"`
 	Findings  []string       `json:"findings"`
 	Headline  []string       `json:"headline"` // the findings in a few sentences
-	// Tests are the tests that both indexes hold, in published order.
-	Tests []string `json:"tests"`
+	// Tests are the tests that both indexes hold, in published order; Listed is how
+	// many the publication lists. Over fewer no claim is made of an index.
+	Tests  []string `json:"tests"`
+	Listed int      `json:"listed"`
 	// Refused says why the run carries no claim: the machine was disturbed. The
 	// numbers are there all the same, to be looked at. "" for a quiet run, of
 	// which single curves may be refused.
@@ -171,6 +173,7 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 		return nil, errors.New("no trial of this run gave a Unix score: see its failures")
 	}
 	u.Tests = commonTests(u.Curves, in.Published)
+	u.Listed = len(in.Published.Tests) - 1 // without the index
 	u.Curves = append(u.Curves, indexCurves(u.Curves, u.Tests)...)
 	for i := range u.Curves {
 		u.Curves[i].Law = unixLaw(u.Curves[i])
@@ -422,9 +425,10 @@ func commonTests(curves []UnixCurve, d *published.DockerOnLoongson) []string {
 	return tests
 }
 
-// indexCurves are two indexes for each target and environment: by the clocks of
+// indexCurves are the indexes of each target and environment: by the clocks of
 // the publication over the tests that it lists too (Clock "cpu", for
-// Whetstone's), and by wall time over all tests that were run.
+// Whetstone's), by wall time over all tests that were run, and, where all of
+// UnixBench's were, the index that was published: by its clocks over all of them.
 func indexCurves(curves []UnixCurve, common []string) []UnixCurve {
 	type place struct{ target, environment string }
 	var places []place
@@ -435,7 +439,7 @@ func indexCurves(curves []UnixCurve, common []string) []UnixCurve {
 	}
 	var out []UnixCurve
 	for _, p := range places {
-		var asPublished, byWall []UnixCurve
+		var listed, byWall, all []UnixCurve
 		for _, c := range curves {
 			if c.Target != p.target || c.Environment != p.environment {
 				continue
@@ -444,12 +448,24 @@ func indexCurves(curves []UnixCurve, common []string) []UnixCurve {
 				byWall = append(byWall, c)
 			}
 			hasCPU := find(curves, c.Target, c.Environment, c.Test, CPUClock) != nil
-			if slices.Contains(common, c.Test) && hasCPU == (c.Clock == CPUClock) {
-				asPublished = append(asPublished, c)
+			if hasCPU != (c.Clock == CPUClock) {
+				continue
+			}
+			if slices.Contains(common, c.Test) {
+				listed = append(listed, c)
+			}
+			if slices.Contains(unixBenchTests(), c.Test) && (hasCPU || publishedClock(c.Test) == WallClock) {
+				all = append(all, c)
 			}
 		}
-		out = append(out, indexCurve(asPublished, CPUClock)...)
+		out = append(out, indexCurve(listed, CPUClock)...)
 		out = append(out, indexCurve(byWall, WallClock)...)
+		if len(all) == len(unixBenchTests()) {
+			for _, c := range indexCurve(all, CPUClock) {
+				c.Test = IndexAsPublished
+				out = append(out, c)
+			}
+		}
 	}
 	return out
 }

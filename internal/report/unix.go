@@ -263,7 +263,7 @@ func unixIndexNote(u *analysis.UnixClaims) string {
 	if slices.ContainsFunc(u.Curves, func(c analysis.UnixCurve) bool { return u.WhyRefused(c) != "" }) {
 		marked = " " + RefusedLegend
 	}
-	return fmt.Sprintf("“index” holds %s: %s. Whetstone in it is by CPU time; the published index is recomputed over the same, as its own (“index as published”) holds file copies that the tables do not list. %s ± is half the 95 %% interval; evenness is the slowest container by the fastest in the worst repetition.%s Source: %s",
+	return fmt.Sprintf("“index” holds %s: %s. Whetstone in it is by CPU time; the published index is recomputed over the same, as its own (“index as published”) holds file copies that the tables do not list: it stands beside this machine's over all twelve tests, where all ran. %s ± is half the 95 %% interval; evenness is the slowest container by the fastest in the worst repetition.%s Source: %s",
 		count(len(u.Tests), "test"), strings.Join(u.Tests, ", "), u.Note, marked, u.Citation)
 }
 

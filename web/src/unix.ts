@@ -52,7 +52,7 @@ function containers(claims: UnixClaims): string[] {
 
 function figures(claims: UnixClaims): HTMLElement {
   const targets = containers(claims);
-  const tests = unique(claims.curves.filter((c) => c.test !== "index").map((c) => c.test));
+  const tests = unique(claims.curves.filter((c) => c.test !== "index" && c.test !== "index as published").map((c) => c.test));
   const state = { target: targets[0], test: "" };
   const redraws: (() => void)[] = [];
   const again = () => redraws.forEach((r) => r());
