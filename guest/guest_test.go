@@ -2,14 +2,50 @@ package guest_test
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarelab/tare/guest"
 )
+
+// A client that finds a server's local socket may connect: the name is there when
+// the server listens.
+func TestLocalServerListensWhenItsNameIsThere(t *testing.T) {
+	dir := t.TempDir()
+	if err := guest.Extract(dir); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		path := filepath.Join(dir, fmt.Sprintf("socket%d", i))
+		server := exec.Command(filepath.Join(dir, guest.Net), "serve", "unix:"+path)
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		deadline := time.Now().Add(10 * time.Second)
+		for _, err := os.Lstat(path); err != nil && time.Now().Before(deadline); _, err = os.Lstat(path) {
+		}
+		talk, err := net.Dial("unix", path)
+		if err == nil {
+			err = talk.Close()
+		}
+		if err != nil {
+			t.Errorf("start %d: %v", i, err)
+		}
+		if err := server.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = server.Wait() // killed
+		if t.Failed() {
+			return
+		}
+	}
+}
 
 // TestMark runs the mark helper on what people get wrong.
 func TestMark(t *testing.T) {

@@ -65,7 +65,7 @@ static int listens(const char *port) {
 	unsigned state, found;
 
 	if (strncmp(port, "unix:", 5) == 0)
-		return access(port + 5, F_OK) == 0;
+		return access(port + 5, F_OK) == 0; /* there once it listens, see listen_at */
 	unsigned wanted = number(port, 1, 65535);
 	int four = dumped(AF_INET, wanted), six = four > 0 ? four : dumped(AF_INET6, wanted);
 	if (four > 0 || six > 0 || (four == 0 && six == 0))

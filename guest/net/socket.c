@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -79,11 +80,29 @@ void no_delay(int fd) {
 		die("TCP_NODELAY");
 }
 
+/* A local socket is made under another name and gets its own when it listens: a
+ * client that finds the name may connect. Between bind and listen it would be
+ * refused. */
+static struct place unborn(const struct place *p) {
+	static const char suffix[] = ".new";
+	struct place q = *p;
+	size_t n = strlen(q.un.sun_path);
+
+	if (n + sizeof suffix > sizeof q.un.sun_path) {
+		errno = ENAMETOOLONG;
+		die(p->un.sun_path);
+	}
+	memcpy(q.un.sun_path + n, suffix, sizeof suffix);
+	return q;
+}
+
 int listen_at(const struct place *p) {
-	int fd = socket(p->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(p->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), local = p->any.sa_family == AF_UNIX;
+	struct place at = local ? unborn(p) : *p;
 
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)) ||
-	    bind(fd, &p->any, p->len) || listen(fd, 4096))
+	    bind(fd, &at.any, at.len) || listen(fd, 4096) ||
+	    (local && rename(at.un.sun_path, p->un.sun_path)))
 		die("listen");
 	return fd;
 }
