@@ -77,7 +77,7 @@ func watchCommand(env *Env, probe, use, short, long, example string) *cobra.Comm
 	flags.StringVar(&f.on, "on", study.DefaultControl, "target, by name (see tare check)")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "instances started at once in each trial")
 	flags.StringVar(&f.cgroup, "cgroup", "", "watch this cgroup of version 2 and those below it, by path")
-	flags.IntVar(&f.pid, "pid", 0, "watch this process and those that it starts")
+	flags.IntVar(&f.pid, "pid", 0, "watch this process and its descendants")
 	flags.DurationVar(&f.duration, "for", 0, "how long to watch a cgroup or process (default: until Ctrl-C)")
 	f.measureFlags.define(flags)
 	flags.StringVar(&f.rootfs, "rootfs", "", "run CMD in this root file system (a directory; never written to)")

@@ -25,8 +25,22 @@ type weighed struct {
 	count   uint64
 }
 
-// kernelThreads is the outermost frame of what the kernel's own threads did.
-const kernelThreads = "kernel threads"
+// The outermost frames of what others than the trial's threads did.
+const (
+	kernelThreads = "kernel threads"
+	sharedEngine  = "shared engine"
+)
+
+// whose is the frame that tells others' stacks from the trial's; "" for its own.
+func whose(kernel, shared bool) string {
+	switch {
+	case kernel:
+		return kernelThreads
+	case shared:
+		return sharedEngine
+	}
+	return ""
+}
 
 // weighed lists all stacks of a profile: those of waits end in what was waited
 // for, those of samples in what ran.
@@ -34,11 +48,11 @@ func (p Profile) weighed() []weighed {
 	var all []weighed
 	names := p.names()
 	for i, w := range p.Waits {
-		path := outermost("", w.Kernel, "", p.frames(w.Stack), nil)
+		path := outermost("", whose(w.Kernel, w.Shared), "", p.frames(w.Stack), nil)
 		all = append(all, weighed{append(path, "["+names[i].lock+"]"), w.Total.Seconds(), w.Count})
 	}
 	for _, s := range p.Samples {
-		all = append(all, weighed{outermost(s.State, s.Kernel, s.Comm, p.frames(s.Stack), p.frames(s.User)), s.Total.Seconds(), s.Count})
+		all = append(all, weighed{outermost(s.State, whose(s.Kernel, s.Shared), s.Comm, p.frames(s.Stack), p.frames(s.User)), s.Total.Seconds(), s.Count})
 	}
 	slices.SortStableFunc(all, func(a, b weighed) int { return cmp.Compare(strings.Join(a.path, ";"), strings.Join(b.path, ";")) })
 	return all
@@ -46,13 +60,13 @@ func (p Profile) weighed() []weighed {
 
 // outermost turns stacks round: the state, whose, the program's frames, the
 // kernel's.
-func outermost(state State, kernel bool, comm string, frames, user []string) []string {
+func outermost(state State, whose, comm string, frames, user []string) []string {
 	var path []string
 	if state != "" {
 		path = append(path, string(state))
 	}
-	if kernel {
-		path = append(path, kernelThreads)
+	if whose != "" {
+		path = append(path, whose)
 	}
 	if comm != "" {
 		path = append(path, comm)

@@ -38,6 +38,7 @@ type Wait struct {
 	Inferred bool          `json:"inferred,omitempty"`
 	Stack    int           `json:"stack"`            // index into Profile.Stacks; -1 where it was lost
 	Kernel   bool          `json:"kernel,omitempty"` // a kernel thread waited, for whomever
+	Shared   bool          `json:"shared,omitempty"` // a thread of an engine that others may use too
 	Count    uint64        `json:"count"`
 	Total    time.Duration `json:"total"`
 	Most     time.Duration `json:"most"` // the longest
@@ -69,6 +70,7 @@ type Sample struct {
 	User   int           `json:"user"`  // the program's, the same
 	Comm   string        `json:"comm"`  // the thread's name
 	Kernel bool          `json:"kernel,omitempty"`
+	Shared bool          `json:"shared,omitempty"`
 	Count  uint64        `json:"count"`
 	Total  time.Duration `json:"total"`
 }
@@ -82,6 +84,8 @@ type Profile struct {
 	Lost    map[string]uint64 `json:"lost,omitempty"`
 	Notes   []string          `json:"notes,omitempty"`
 	Cost    time.Duration     `json:"cost"` // CPU time of the probe's own programs in the kernel
+	// Hidden: the kernel told no names, and the functions of Stacks are addresses.
+	Hidden bool `json:"hidden,omitempty"`
 }
 
 // Merge adds up the profiles of several trials. What a wait was for is found within
@@ -92,6 +96,7 @@ func Merge(all []Profile) Profile {
 	waits, samples := map[Wait]int{}, map[Sample]int{}
 	for _, p := range all {
 		m.Elapsed += p.Elapsed
+		m.Hidden = m.Hidden || p.Hidden
 		m.Cost += p.Cost
 		for what, n := range p.Lost {
 			m.Lost[what] += n

@@ -108,7 +108,9 @@ func TestLockShare(t *testing.T) {
 
 func TestValuesAreThoseOfTheMetrics(t *testing.T) {
 	got := map[string]float64{}
-	for _, p := range []Profile{made(), spent()} {
+	waited := made()
+	waited.Waits = append(waited.Waits, Wait{Kind: Mutex, Lock: 0x10, Stack: 0, Shared: true, Count: 1, Total: 7 * ms, Most: 7 * ms})
+	for _, p := range []Profile{waited, spent()} {
 		for _, v := range p.Values() {
 			got[v.Metric] = v.Value
 		}
@@ -118,10 +120,31 @@ func TestValuesAreThoseOfTheMetrics(t *testing.T) {
 			t.Errorf("no value of %s", m.Name)
 		}
 	}
-	for metric, want := range map[string]float64{LockWait: 0.043, LockWaits: 104, SleepWait: 0, ProbeTime: 0.005, "wait-cgroup-mutex": 0.04, "wait-pernet": 0.05, "wait-rtnl": 0, OnCPUTime: 0.07, AsleepTime: 0.061, RunnableTime: 0.002} {
+	for metric, want := range map[string]float64{LockWait: 0.043, LockWaits: 104, SleepWait: 0, ProbeTime: 0.005, "wait-cgroup-mutex": 0.04, "wait-pernet": 0, KernelWait: 0.05, SharedWait: 0.007, "wait-rtnl": 0, OnCPUTime: 0.07, AsleepTime: 0.061, RunnableTime: 0.002} {
 		if math.Abs(got[metric]-want) > 1e-9 {
 			t.Errorf("%s: %g, want %g", metric, got[metric], want)
 		}
+	}
+}
+
+// TestHiddenNames: where the kernel tells none, locks are addresses, and no place
+// is named after the probe's own frames.
+func TestHiddenNames(t *testing.T) {
+	p := Profile{Hidden: true,
+		Waits: []Wait{
+			{Kind: Mutex, Lock: 0xffff10, Stack: 0, Count: 1, Total: 3 * ms},
+			{Kind: Sleep, Stack: 0, Count: 1, Total: 2 * ms},
+		},
+		Samples: []Sample{{State: Asleep, Stack: 0, User: -1, Comm: "sh", Count: 1, Total: ms}},
+		Stacks:  [][]string{{"0xffffc0de", "0xffff8001"}},
+	}
+	for i, want := range []string{"lock at 0xffff10", "uninterruptible sleep"} {
+		if r := p.Table()[i]; r.Name != want || r.Inferred || r.Places[0].Function != "(names hidden)" {
+			t.Errorf("%+v, want %s", r, want)
+		}
+	}
+	if rows := p.Times(); rows[0].Name != "(names hidden)" {
+		t.Errorf("%+v", rows)
 	}
 }
 

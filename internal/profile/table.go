@@ -2,6 +2,7 @@ package profile
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -16,6 +17,7 @@ type Row struct {
 	Inferred bool    `json:"inferred,omitempty"`
 	Locks    int     `json:"locks"`            // how many locks of this name: addresses
 	Kernel   bool    `json:"kernel,omitempty"` // waits of kernel threads, for whomever
+	Shared   bool    `json:"shared,omitempty"` // waits of an engine that others may use too
 	Waits    uint64  `json:"waits"`
 	Total    float64 `json:"total"`  // seconds, summed over threads
 	P99      float64 `json:"p99"`    // seconds; 0 below 100 waits
@@ -47,6 +49,7 @@ func (p Profile) Table() []Row {
 		name   string
 		kind   Kind
 		kernel bool
+		shared bool
 	}
 	type sum struct {
 		Row
@@ -57,10 +60,10 @@ func (p Profile) Table() []Row {
 	names := p.names()
 	rows := map[id]*sum{}
 	for i, w := range p.Waits {
-		key := id{names[i].lock, w.Kind, w.Kernel}
+		key := id{names[i].lock, w.Kind, w.Kernel, w.Shared}
 		r := rows[key]
 		if r == nil {
-			r = &sum{Row: Row{Name: key.name, Kind: key.kind, Kernel: key.kernel, Inferred: names[i].inferred},
+			r = &sum{Row: Row{Name: key.name, Kind: key.kind, Kernel: key.kernel, Shared: key.shared, Inferred: names[i].inferred},
 				locks: map[uint64]bool{}, places: map[string]*place{}}
 			rows[key] = r
 		}
@@ -72,8 +75,7 @@ func (p Profile) Table() []Row {
 		if w.Lock != 0 {
 			r.locks[w.Lock] = true
 		}
-		frames := p.frames(w.Stack)
-		addPlace(r.places, frames, w)
+		p.addPlace(r.places, w)
 	}
 	var out []Row
 	for _, r := range rows {
@@ -94,10 +96,18 @@ type place struct {
 	longest time.Duration
 }
 
-func addPlace(places map[string]*place, frames []string, w Wait) {
+// hiddenPlace is where a wait was whose stack is of addresses: the innermost are
+// the probe's own, and nobody can tell which.
+const hiddenPlace = "(names hidden)"
+
+func (p Profile) addPlace(places map[string]*place, w Wait) {
+	frames := p.frames(w.Stack)
 	function := taker(frames)
-	if function == "" {
+	switch {
+	case function == "":
 		function = "(stack lost)"
+	case p.Hidden:
+		function = hiddenPlace
 	}
 	at := places[function]
 	if at == nil {
@@ -186,6 +196,12 @@ func (p Profile) nameOne(w Wait) named {
 
 // unknown names a wait by its place.
 func (p Profile) unknown(w Wait) named {
+	switch {
+	case p.Hidden && w.Lock != 0:
+		return named{fmt.Sprintf("lock at 0x%x", w.Lock), false}
+	case p.Hidden && w.Kind == Sleep:
+		return named{"uninterruptible sleep", false}
+	}
 	if f := taker(p.frames(w.Stack)); f != "" {
 		return named{"in " + f, true}
 	}
@@ -206,15 +222,16 @@ func longest(votes map[string]time.Duration) string {
 const (
 	Directory   = "i_rwsem of a directory"
 	CgroupMutex = "cgroup_mutex"
+	VFork       = "vfork: until the child executes" // the child's own waits pass meanwhile
 )
 
-// LockShare is the share of all lock waits, those of kernel threads left out,
+// LockShare is the share of the trial's own lock waits
 // that lie within a function and are for a lock, "" for any.
 func (p Profile) LockShare(within, lock string) float64 {
 	var all, part time.Duration
 	names := p.names()
 	for i, w := range p.Waits {
-		if w.Kernel || w.Kind == Sleep {
+		if w.Kernel || w.Shared || w.Kind == Sleep {
 			continue
 		}
 		all += w.Total

@@ -11,6 +11,7 @@ type TimeRow struct {
 	Name   string  `json:"name"`             // of the function; of the lock where it waits for one
 	Lock   bool    `json:"lock,omitempty"`   // Name is a lock's, inferred
 	Kernel bool    `json:"kernel,omitempty"` // kernel threads, for whomever
+	Shared bool    `json:"shared,omitempty"` // an engine that others may use too
 	Count  uint64  `json:"count"`            // samples on a CPU; times off it
 	Total  float64 `json:"total"`            // seconds, summed over threads
 	Of     []Part  `json:"of"`               // by thread's name, the longest first
@@ -22,12 +23,11 @@ type Part struct {
 	Total float64 `json:"total"` // seconds
 }
 
-// StateTotal is the time that threads spent in a state, seconds, without the
-// kernel's own threads.
+// StateTotal is the time that the trial's own threads spent in a state, seconds.
 func (p Profile) StateTotal(s State) float64 {
 	var sum time.Duration
 	for _, x := range p.Samples {
-		if x.State == s && !x.Kernel {
+		if x.State == s && !x.Kernel && !x.Shared {
 			sum += x.Total
 		}
 	}
@@ -42,17 +42,18 @@ func (p Profile) Times() []TimeRow {
 		state  State
 		name   string
 		kernel bool
+		shared bool
 	}
 	at := map[id]int{}
 	var rows []TimeRow
 	for _, s := range p.Samples {
 		name, lock := p.place(s)
-		key := id{s.State, name, s.Kernel}
+		key := id{s.State, name, s.Kernel, s.Shared}
 		i, known := at[key]
 		if !known {
 			i = len(rows)
 			at[key] = i
-			rows = append(rows, TimeRow{State: s.State, Name: name, Lock: lock, Kernel: s.Kernel})
+			rows = append(rows, TimeRow{State: s.State, Name: name, Lock: lock, Kernel: s.Kernel, Shared: s.Shared})
 		}
 		r := &rows[i]
 		r.Count += s.Count
@@ -99,6 +100,9 @@ func (p Profile) place(s Sample) (name string, lock bool) {
 		}
 	}
 	if f := taker(kernel); f != "" {
+		if p.Hidden {
+			f = hiddenPlace
+		}
 		return f, false
 	}
 	return other, false

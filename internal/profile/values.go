@@ -7,6 +7,8 @@ const (
 	LockWait     = "lock-wait"
 	LockWaits    = "lock-waits"
 	SleepWait    = "sleep-wait"
+	KernelWait   = "kernel-lock-wait"
+	SharedWait   = "shared-lock-wait"
 	ProbeTime    = "probe-time"
 	OnCPUTime    = "on-cpu"
 	AsleepTime   = "asleep"
@@ -42,10 +44,12 @@ func Metrics() []sample.Metric {
 		{Name: LockWait, Unit: sample.Seconds, Better: sample.Lower, Help: "time that the trial's threads waited for kernel locks, summed over threads"},
 		{Name: LockWaits, Unit: sample.Count, Better: sample.Lower, Help: "waits of the trial's threads for kernel locks"},
 		{Name: SleepWait, Unit: sample.Seconds, Better: sample.Lower, Help: "time that the trial's threads slept uninterruptibly for anything but a lock, summed over threads"},
+		{Name: KernelWait, Unit: sample.Seconds, Better: sample.Lower, Help: "time that the kernel's own threads waited for locks meanwhile, for whomever they worked, summed over threads"},
+		{Name: SharedWait, Unit: sample.Seconds, Better: sample.Lower, Help: "time that threads of the user's own engine waited for locks meanwhile, which may work for others too, summed over threads"},
 	}
 	for _, t := range tracked {
 		metrics = append(metrics, sample.Metric{Name: t.metric, Unit: sample.Seconds, Better: sample.Lower,
-			Help: "time that threads, the kernel's included, waited for " + t.lock + ": " + t.help})
+			Help: "time that the trial's threads waited for " + t.lock + ": " + t.help + "; summed over threads"})
 	}
 	for _, m := range ofStates {
 		metrics = append(metrics, sample.Metric{Name: m.metric, Unit: sample.Seconds, Better: sample.Lower, Help: m.help + ", summed over threads"})
@@ -67,26 +71,32 @@ func (p Profile) Values() []sample.Value {
 }
 
 func (p Profile) waitValues() []sample.Value {
-	var lock, sleep float64
+	var lock, sleep, kernel, shared float64
 	var waits uint64
-	byName := map[string]float64{}
+	own := map[string]float64{} // by name
 	for _, r := range p.Table() {
-		byName[r.Name] += r.Total
 		switch {
-		case r.Kernel:
+		case r.Kernel && r.Kind != Sleep:
+			kernel += r.Total
+		case r.Shared && r.Kind != Sleep:
+			shared += r.Total
+		case r.Kernel || r.Shared: // nobody knows what for: who is idle sleeps, too
 		case r.Kind == Sleep:
 			sleep += r.Total
+			own[r.Name] += r.Total
 		default:
 			lock += r.Total
 			waits += r.Waits
+			own[r.Name] += r.Total
 		}
 	}
 	values := []sample.Value{
 		{Metric: LockWait, Value: lock}, {Metric: LockWaits, Value: float64(waits)},
-		{Metric: SleepWait, Value: sleep}, {Metric: ProbeTime, Value: p.Cost.Seconds()},
+		{Metric: SleepWait, Value: sleep}, {Metric: KernelWait, Value: kernel}, {Metric: SharedWait, Value: shared},
+		{Metric: ProbeTime, Value: p.Cost.Seconds()},
 	}
 	for _, t := range tracked {
-		values = append(values, sample.Value{Metric: t.metric, Value: byName[t.lock]})
+		values = append(values, sample.Value{Metric: t.metric, Value: own[t.lock]})
 	}
 	return values
 }

@@ -28,7 +28,7 @@ func timesFinding(w analysis.Waits) string {
 func mostOf(w analysis.Waits, state profile.State) string {
 	var parts []string
 	for _, r := range w.Times {
-		if r.State != state || state == profile.Runnable || r.Kernel || w.States[state] == 0 {
+		if r.State != state || state == profile.Runnable || r.Kernel || r.Shared || w.States[state] == 0 {
 			continue
 		}
 		if share := r.Total / w.States[state]; share >= 0.05 && len(parts) < 3 {
@@ -53,9 +53,7 @@ func timesGrid(w analysis.Waits) shownGrid {
 		if r.Lock {
 			name += " *"
 		}
-		if r.Kernel {
-			name += " †"
-		}
+		name += others(r.Kernel, r.Shared)
 		g.Rows = append(g.Rows, []string{name, string(r.State), digits(r.Total / total.Factor), perElapsed(w, r.Total), threads(r), strconv.FormatUint(r.Count, 10)})
 	}
 	return g
@@ -74,4 +72,4 @@ func threads(r profile.TimeRow) string {
 }
 
 // timesLegend explains the table's words.
-const timesLegend = `On a CPU: the function that ran, by samples; the time of all together is the scheduler's and exact. Asleep: the function that gave the CPU up, and until it ran again; exact. Preempted: another took the CPU. * a lock, inferred from the function that takes it. "of elapsed" is the time of all threads over the elapsed time: how many threads were there on average. † kernel threads, for whomever: only what they ran. Functions of programs are named where their files have symbols, callers where they keep frame pointers.`
+const timesLegend = `On a CPU: the function that ran, by samples; the time of all together is the scheduler's and exact. Asleep: the function that gave the CPU up, and until it ran again; exact. Preempted: another took the CPU. * a lock, inferred from the function that takes it. "of elapsed" is the time of all threads over the elapsed time: how many threads were there on average. † kernel threads, for whomever: only what they ran. ‡ threads of the user's own engine, which may work for others too. Functions of programs are named where their files have symbols, callers where they keep frame pointers.`

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -62,10 +63,20 @@ func waitsSections(all []analysis.Waits) []section {
 
 // waitsFinding says what a watched cell waited for most, and what watching cost.
 func waitsFinding(w analysis.Waits) string {
+	text := cmp.Or(mostWaits(w.Rows, false), "no lock")
+	if engine := mostWaits(w.Rows, true); engine != "" {
+		text += "; the engine, which may work for others too: " + engine
+	}
+	return waitsTitle(w) + " " + text + "; " + waitsNote(w)
+}
+
+// mostWaits names the locks that were waited for most, by the trial's own threads
+// or by those of an engine that is shared; "" for none.
+func mostWaits(rows []profile.Row, shared bool) string {
 	var all float64
 	var own []profile.Row
-	for _, r := range w.Rows {
-		if r.Kind != profile.Sleep && !r.Kernel {
+	for _, r := range rows {
+		if r.Kind != profile.Sleep && !r.Kernel && r.Shared == shared {
 			all += r.Total
 			own = append(own, r)
 		}
@@ -76,11 +87,10 @@ func waitsFinding(w analysis.Waits) string {
 			parts = append(parts, fmt.Sprintf("%.0f %% for %s (%s)", 100*share, r.Name, r.Places[0].Function))
 		}
 	}
-	text := "no lock"
-	if len(parts) > 0 {
-		text = fmt.Sprintf("of %s of lock waits %s", human(sample.Seconds, all, analysis.Interval{}), strings.Join(parts, ", "))
+	if len(parts) == 0 {
+		return ""
 	}
-	return waitsTitle(w) + " " + text + "; " + waitsNote(w)
+	return fmt.Sprintf("of %s of lock waits %s", human(sample.Seconds, all, analysis.Interval{}), strings.Join(parts, ", "))
 }
 
 // waitsTitle heads what one watched cell waited for.
@@ -151,10 +161,18 @@ func lockName(r profile.Row) string {
 	if r.Inferred {
 		name += " *"
 	}
-	if r.Kernel {
-		name += " †"
+	return name + others(r.Kernel, r.Shared)
+}
+
+// others marks what is not the trial's own.
+func others(kernel, shared bool) string {
+	switch {
+	case kernel:
+		return " †"
+	case shared:
+		return " ‡"
 	}
-	return name
+	return ""
 }
 
 // lockKind is the kind, with the number of locks where there are several.
@@ -186,7 +204,7 @@ func where(r profile.Row) string {
 }
 
 // waitsLegend explains the table's words.
-const waitsLegend = `* inferred from the function that waits, or from another that waits at the same address. "of elapsed" is the total wait of all threads over the elapsed time: how many threads waited on average. † kernel threads waited, for whomever. ×8: as many locks of this name.`
+const waitsLegend = `* inferred from the function that waits, or from another that waits at the same address. "of elapsed" is the total wait of all threads over the elapsed time: how many threads waited on average. † kernel threads waited, for whomever. ‡ threads of the user's own engine waited, which may work for others too. ×8: as many locks of this name.`
 
 // WriteWaits writes what something that already ran waited for.
 func WriteWaits(w io.Writer, claim analysis.Waits, o Options) error {

@@ -294,6 +294,7 @@ const (
 	RoleDaemon  Role = "daemon"  // an engine shared by instances
 	RolePeer    Role = "peer"    // the other end of the payload's connection
 	RoleRelay   Role = "relay"   // what copies between the two
+	RoleShared  Role = "shared"  // a daemon of the user's own engine, by PID alone: what it and its descendants do may be for others
 )
 
 // Watch is something that a probe may read.

@@ -3,7 +3,9 @@ package ebpf
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -17,7 +19,7 @@ import (
 type symbols struct {
 	text   []symbol
 	data   []symbol // empty without CONFIG_KALLSYMS_ALL
-	hidden bool     // the kernel shows no addresses (kernel.kptr_restrict)
+	hidden string   // why the kernel names nothing; "" where it does
 }
 
 type symbol struct {
@@ -30,11 +32,14 @@ var kernelSymbols = sync.OnceValues(func() (*symbols, error) { return readSymbol
 
 func readSymbols(file string) (*symbols, error) {
 	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &symbols{hidden: noSymbols}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kernel symbols: %w", err)
 	}
 	defer f.Close()
-	s := &symbols{hidden: true}
+	s := &symbols{hidden: keptSecret}
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
@@ -45,7 +50,7 @@ func readSymbols(file string) (*symbols, error) {
 		if err != nil || address == 0 {
 			continue
 		}
-		s.hidden = false
+		s.hidden = ""
 		switch fields[1] {
 		case "t", "T", "w", "W":
 			s.text = append(s.text, symbol{address, fields[2]})
@@ -59,10 +64,17 @@ func readSymbols(file string) (*symbols, error) {
 	return s, lines.Err()
 }
 
-// noteHidden says in a profile that its functions have no names.
+// Why a kernel names nothing.
+const (
+	keptSecret = "names hidden by kptr_restrict: this kernel shows no addresses in /proc/kallsyms, so functions and locks are addresses here; to see names: sysctl kernel.kptr_restrict=1, as root with CAP_SYSLOG"
+	noSymbols  = "no names: this kernel has no /proc/kallsyms (CONFIG_KALLSYMS), so functions and locks are addresses here"
+)
+
+// noteHidden says in a profile that its functions have no names, and why.
 func (s *symbols) noteHidden(p *profile.Profile) {
-	if s.hidden {
-		p.Notes = append(p.Notes, "the kernel hides its addresses (kernel.kptr_restrict): its functions and locks have no names")
+	if s.hidden != "" {
+		p.Hidden = true
+		p.Notes = append(p.Notes, s.hidden)
 	}
 }
 

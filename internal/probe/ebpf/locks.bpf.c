@@ -13,8 +13,8 @@
  * it passes while the task would wait anyway, and not while it holds the lock.
  */
 #include "kernel.h"
-#include "select.h"
 #include "stack.h"
+#include "select.h"
 
 enum { /* of contention_begin's flags, include/trace/events/lock.h */
 	F_SPIN = 1,
@@ -82,7 +82,7 @@ struct {
 
 /* Slot 0 is what a new sum begins with. The others take what finds no room, by
  * owner and kind: a wait must not be counted for somebody else, nor as another. */
-enum { KINDS = 128, SPARES = 1 + 2 * KINDS };
+enum { KINDS = 128, SPARES = 1 + OWNERS * KINDS };
 
 struct {
 	UINT(type, ARRAY);

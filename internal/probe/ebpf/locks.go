@@ -43,6 +43,9 @@ func RecordLocks(own Selection) (stop func() (profile.Profile, error), err error
 	if err := s.attach(o.OnFork, o.OnExit, o.OnSwitch, o.OnBegin, o.OnEnd); err != nil {
 		return nil, err
 	}
+	if err := own.follow(o.Processes); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
 	return func() (profile.Profile, error) {
 		var p profile.Profile
 		var until unix.Timespec // before the programs go, one after another
@@ -170,7 +173,10 @@ func (t *stackTable) place(w *profile.Wait, stack uint64) (err error) {
 
 // What locks.bpf.c and select.h have of owners and spare rows.
 const (
+	ownerOwn    = 0
 	ownerKernel = 1
+	ownerShared = 2
+	owners      = 3
 	spareKinds  = 128
 )
 
@@ -188,7 +194,7 @@ const (
 
 func wait(k locksKey, s locksSum) profile.Wait {
 	w := profile.Wait{
-		Kind: kind(k.Kind), Lock: k.Lock, Stack: -1, Kernel: k.Owner == ownerKernel,
+		Kind: kind(k.Kind), Lock: k.Lock, Stack: -1, Kernel: k.Owner == ownerKernel, Shared: k.Owner == ownerShared,
 		Count: s.Count, Total: time.Duration(s.Total), Most: time.Duration(s.Most), Times: s.Histogram,
 	}
 	switch {

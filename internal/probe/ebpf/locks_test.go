@@ -2,17 +2,22 @@ package ebpf
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
 	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
 )
 
 // quarrel makes threads contend for a directory until the time is over.
@@ -196,10 +201,163 @@ func TestSymbols(t *testing.T) {
 			t.Errorf("variable at %#x: %q, want %q", address, got, want)
 		}
 	}
-	if hidden := write("0000000000000000 T first\n0000000000000000 D cgroup_mutex\n"); !hidden.hidden || hidden.function(0x1004) != "0x1004" || s.hidden {
+	if hidden := write("0000000000000000 T first\n0000000000000000 D cgroup_mutex\n"); hidden.hidden != keptSecret || hidden.function(0x1004) != "0x1004" || s.hidden != "" {
 		t.Errorf("%+v", hidden)
 	}
-	if _, err := readSymbols(file + "?"); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
+	if none, err := readSymbols(file + "?"); err != nil || none.hidden != noSymbols {
+		t.Errorf("%+v, %v", none, err)
+	}
+}
+
+// TestHiddenNamesAreSaid reads what the real kernel recorded by symbols that it
+// would show to nobody.
+func TestHiddenNamesAreSaid(t *testing.T) {
+	needsKernel(t)
+	self, err := SelectProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := locksOf(t, self, 8192)
+	s := &session{objects: o}
+	if err := s.attach(o.OnFork, o.OnExit, o.OnSwitch, o.OnBegin, o.OnEnd); err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.CommandContext(t.Context(), "/bin/true").Run(); err != nil {
+		t.Fatal(err)
+	}
+	var p profile.Profile
+	if err := s.detach(&p); err != nil {
+		t.Fatal(err)
+	}
+	if err := readWaits(&p, o, &symbols{hidden: keptSecret}, 0); err != nil {
+		t.Fatal(err)
+	}
+	rows := own(p)
+	if r := rows["uninterruptible sleep"]; r.Waits < 1 || r.Places[0].Function != "(names hidden)" || r.Inferred {
+		t.Errorf("%+v", p.Table())
+	}
+	if !p.Hidden || len(p.Notes) == 0 || !strings.HasPrefix(p.Notes[len(p.Notes)-1], "names hidden by kptr_restrict") {
+		t.Errorf("notes %q", p.Notes)
+	}
+}
+
+// family is a shell with a child of its own, both asleep.
+func family(t *testing.T) (parent, child int) {
+	t.Helper()
+	shell := exec.CommandContext(t.Context(), "/bin/sh", "-c", "sleep 60 & wait")
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Kill(-shell.Process.Pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		_ = shell.Wait() // it says that it was killed
+	})
+	for range 1000 {
+		children, err := sys.Children(shell.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(children) == 1 {
+			return shell.Process.Pid, children[0]
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("the shell starts no child")
+	return 0, 0
+}
+
+// What descends from a process already when the watching begins is watched, too,
+// and what the user's own engine does is told apart.
+func TestDescendantsFromBefore(t *testing.T) {
+	parent, child := family(t)
+	own, err := SelectProcess(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, err := Select([]target.Watch{{Role: target.RoleShared, PID: parent}, {Role: target.RoleShared, PID: parent}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		of  Selection
+		who uint8
+	}{{own, ownerOwn}, {shared, ownerShared}} {
+		o := locksOf(t, test.of, 8192)
+		for _, pid := range []int{parent, child} {
+			var who uint8
+			if err := o.Processes.Lookup(uint32(pid), &who); err != nil || who != test.who {
+				t.Errorf("process %d: %d, want %d: %v", pid, who, test.who, err)
+			}
+		}
+	}
+}
+
+// A process that has ended is not followed: its number may be another's soon.
+func TestTheEndedAreNotFollowed(t *testing.T) {
+	gone := exec.CommandContext(t.Context(), "/bin/true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	o := locksOf(t, Selection{pids: []int{gone.Process.Pid}}, 8192)
+	var who uint8
+	if err := o.Processes.Lookup(uint32(gone.Process.Pid), &who); !errors.Is(err, ebpf.ErrKeyNotExist) {
+		t.Errorf("process %d is followed: %v", gone.Process.Pid, err)
+	}
+}
+
+// TestSharedWaitsStandApart: what an engine waits for that others use too is no
+// wait of the trial's.
+func TestSharedWaitsStandApart(t *testing.T) {
+	needsKernel(t)
+	engine, err := Select([]target.Watch{{Role: target.RoleShared, PID: os.Getpid()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range []Recorder{RecordLocks, RecordStacks} {
+		p := recordedBy(t, record, engine, func() {
+			for range children {
+				if err := exec.CommandContext(t.Context(), "/bin/true").Run(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		found := false
+		for _, w := range p.Waits {
+			found = found || w.Shared
+			if !w.Shared && !w.Kernel {
+				t.Errorf("the trial's own: %+v", w)
+			}
+		}
+		for _, s := range p.Samples {
+			found = found || s.Shared
+			if !s.Shared && !s.Kernel {
+				t.Errorf("the trial's own: %+v", s)
+			}
+		}
+		if !found {
+			t.Error("nothing of the engine's was seen")
+		}
+	}
+}
+
+// Before Linux 6.1 a program that interrupts anything can be given no memory: its
+// maps have all of theirs beforehand.
+func TestMapsBeforeLinux61(t *testing.T) {
+	for _, read := range []func() (*ebpf.CollectionSpec, error){loadLocks, loadStacks} {
+		for version, lazy := range map[uint32]bool{5<<16 | 19<<8: false, 6 << 16: false, 6<<16 | 1<<8: true} {
+			spec, err := read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			preallocate(spec, version)
+			for name, m := range spec.Maps {
+				if got := m.Flags&unix.BPF_F_NO_PREALLOC != 0; got && !lazy {
+					t.Errorf("Linux %d.%d: map %s is given memory while it is used", version>>16, version>>8&0xff, name)
+				}
+			}
+		}
 	}
 }

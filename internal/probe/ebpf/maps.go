@@ -16,6 +16,7 @@ var lossNames = []string{
 	"waits beyond the 65536 that may be under way",
 	"waits or samples without a row of their own (all are taken): summed up as other",
 	"waits of which the end was not seen",
+	"processes beyond the 65536 that may be followed",
 }
 
 // readLost adds what the programs had to leave out.

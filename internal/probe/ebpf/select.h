@@ -1,8 +1,9 @@
 /* Whose events count: those of processes below some cgroups of the version 2
  * tree, or of some processes and their descendants; and apart from both, those
- * of kernel threads, which work for everybody. */
+ * of kernel threads, which work for everybody, and of an engine that others use
+ * too, with all that it starts outside of those cgroups. */
 
-enum { OWN = 0, KERNEL = 1, NOBODY = 2 };
+enum { OWN = 0, KERNEL = 1, SHARED = 2, OWNERS = 3, NOBODY = OWNERS };
 
 enum { LEVELS = 16, MOST_CGROUPS = 8192, MOST_PROCESSES = 65536 };
 
@@ -23,7 +24,7 @@ struct {
 	UINT(map_flags, NO_PREALLOC);
 	UINT(max_entries, MOST_PROCESSES);
 	TYPE(key, u32); /* tgid */
-	TYPE(value, u8);
+	TYPE(value, u8); /* whose it is */
 } processes SEC(".maps");
 
 static inline int in_cgroups(void) {
@@ -45,22 +46,29 @@ static inline int in_cgroups(void) {
 static inline u32 owner(void) {
 	struct task_struct *task = current_task();
 	u32 tgid = task->tgid;
+	u8 *who;
 
 	if (task->flags & PF_KTHREAD)
 		return kernel_threads ? KERNEL : NOBODY;
-	if (everybody || (cgroup_levels && in_cgroups()) || (by_process && lookup(&processes, &tgid)))
+	if (everybody || (cgroup_levels && in_cgroups()))
 		return OWN;
-	return NOBODY;
+	who = by_process ? lookup(&processes, &tgid) : NULL;
+	if (!who)
+		return NOBODY;
+	return *who == SHARED ? SHARED : OWN;
 }
 
 SEC("tp_btf/sched_process_fork")
 int on_fork(u64 *ctx) {
 	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
 	u32 from = parent->tgid, to = child->tgid;
-	u8 one = 1;
+	u8 *who = from != to ? lookup(&processes, &from) : NULL, whose;
 
-	if (from != to && lookup(&processes, &from))
-		update(&processes, &to, &one, ANY);
+	if (!who)
+		return 0;
+	whose = *who;
+	if (update(&processes, &to, &whose, ANY))
+		lose(LOST_PROCESS);
 	return 0;
 }
 

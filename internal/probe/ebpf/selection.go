@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -18,6 +19,7 @@ import (
 type Selection struct {
 	cgroups map[uint64]int // of version 2: id -> depth
 	pids    []int          // these and their descendants
+	shared  []int          // the same, of an engine that others use too
 	// Root is where their programs' files are, to name functions; "" for the
 	// host's root.
 	Root string
@@ -37,6 +39,12 @@ func Select(on []target.Watch) (Selection, error) {
 	s := Selection{cgroups: map[uint64]int{}}
 	unified, v2 := h.Unified()
 	for _, w := range on {
+		if w.Role == target.RoleShared {
+			if w.PID != 0 && !slices.Contains(s.shared, w.PID) { // each instance tells of it
+				s.shared = append(s.shared, w.PID)
+			}
+			continue
+		}
 		if w.Cgroup != "" && v2 {
 			ok, err := s.addCgroup(unified.Path, unified.Dir(w.Cgroup))
 			if err != nil {
@@ -90,7 +98,7 @@ func SelectCgroup(dir string) (Selection, error) {
 	return s, err
 }
 
-// SelectProcess selects a process and what descends from it from now on.
+// SelectProcess selects a process and what descends from it, before and after.
 func SelectProcess(pid int) (Selection, error) {
 	if err := unix.Kill(pid, 0); err != nil && !errors.Is(err, unix.EPERM) {
 		return Selection{}, fmt.Errorf("process %d: %w", pid, err)
@@ -127,7 +135,7 @@ func (s Selection) constants(spec *ebpf.CollectionSpec) error {
 	}
 	return errors.Join(
 		spec.Variables["cgroup_levels"].Set(levels),
-		spec.Variables["by_process"].Set(truth(len(s.pids) > 0)),
+		spec.Variables["by_process"].Set(truth(len(s.pids)+len(s.shared) > 0)),
 		spec.Variables["kernel_threads"].Set(uint8(1)),
 	)
 }
@@ -146,10 +154,55 @@ func (s Selection) fill(cgroups, processes *ebpf.Map) error {
 			return fmt.Errorf("select cgroup %d of %d: %w", id, len(s.cgroups), err)
 		}
 	}
+	return s.follow(processes)
+}
+
+// follow puts the processes into the programs' map, with those that descend from
+// them already. It is called before the programs run, and again when they do: what
+// was forked in between is found the second time, and what is forked from then on
+// by the programs.
+func (s Selection) follow(processes *ebpf.Map) error {
+	for _, pid := range s.shared {
+		if err := followOne(processes, pid, ownerShared); err != nil {
+			return err
+		}
+	}
 	for _, pid := range s.pids {
-		if err := processes.Put(uint32(pid), uint8(1)); err != nil {
+		if err := followOne(processes, pid, ownerOwn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// followOne walks down from a process. Each stands in the map before its children
+// are asked for: whatever it forks later, the programs see.
+func followOne(processes *ebpf.Map, root int, who uint8) error {
+	seen := map[int]bool{}
+	for left := []int{root}; len(left) > 0; left = left[1:] {
+		pid := left[0]
+		if seen[pid] {
+			continue
+		}
+		seen[pid] = true
+		err := processes.Update(uint32(pid), who, ebpf.UpdateAny)
+		if errors.Is(err, unix.E2BIG) {
+			return fmt.Errorf("process %d has more descendants than the %d that can be watched: watch a cgroup", root, processes.MaxEntries())
+		}
+		if err != nil {
 			return fmt.Errorf("select process %d: %w", pid, err)
 		}
+		if errors.Is(unix.Kill(pid, 0), unix.ESRCH) { // its end was not seen: its number may be another's soon
+			if err := processes.Delete(uint32(pid)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+				return fmt.Errorf("select process %d: %w", pid, err)
+			}
+			continue
+		}
+		children, err := sys.Children(pid)
+		if err != nil {
+			return err
+		}
+		left = append(left, children...)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
@@ -113,6 +114,11 @@ func load(spec *ebpf.CollectionSpec, objects any, own Selection) error {
 	if err := rlimit.RemoveMemlock(); err != nil && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("locked memory: %w", err)
 	}
+	version, err := features.LinuxVersionCode()
+	if err != nil {
+		return fmt.Errorf("the kernel's version: %w", err)
+	}
+	preallocate(spec, version)
 	if err := own.constants(spec); err != nil {
 		return err
 	}
@@ -123,6 +129,18 @@ func load(spec *ebpf.CollectionSpec, objects any, own Selection) error {
 		return cannot(err)
 	}
 	return nil
+}
+
+// preallocate gives maps all of their memory at once where the kernel has none
+// to give to a program that interrupts anything: before Linux 6.1. It is for the
+// kernel of a version, as the kernel counts them.
+func preallocate(spec *ebpf.CollectionSpec, version uint32) {
+	if version >= 6<<16|1<<8 {
+		return
+	}
+	for _, m := range spec.Maps {
+		m.Flags &^= unix.BPF_F_NO_PREALLOC
+	}
 }
 
 // attach attaches tracepoints' programs. On an error nothing stays attached.

@@ -28,7 +28,7 @@ struct {
 } buffers SEC(".maps");
 
 /* What was lost, by reason; the names are in maps.go. */
-enum { LOST_STACK, LOST_STACK_FULL, LOST_WAIT_FULL, LOST_SUM_FULL, LOST_END, LOST_REASONS };
+enum { LOST_STACK, LOST_STACK_FULL, LOST_WAIT_FULL, LOST_SUM_FULL, LOST_END, LOST_PROCESS, LOST_REASONS };
 
 struct {
 	UINT(type, PERCPU_ARRAY);

@@ -10,8 +10,8 @@
  * sent, so nothing can overrun. What finds no room is summed up as "other".
  */
 #include "kernel.h"
-#include "select.h"
 #include "stack.h"
+#include "select.h"
 
 enum { ON_CPU = 0, ASLEEP = 1, RUNNABLE = 2, STATES = 3 };
 
@@ -71,7 +71,7 @@ struct {
 /* What finds no row of its own, by owner and state. */
 struct {
 	UINT(type, ARRAY);
-	UINT(max_entries, 2 * STATES);
+	UINT(max_entries, OWNERS * STATES);
 	TYPE(key, u32);
 	TYPE(value, struct total);
 } others SEC(".maps");
@@ -91,9 +91,8 @@ struct {
 } off_cpu SEC(".maps");
 
 struct cpu {
-	u64 since;   /* the last time that something was seen on this CPU */
-	u64 own;     /* ns that the selection ran */
-	u64 threads; /* ns that kernel threads ran */
+	u64 since;       /* the last time that something was seen on this CPU */
+	u64 ran[OWNERS]; /* ns that each owner's threads ran */
 };
 
 struct {
@@ -110,10 +109,8 @@ static inline void ran(u32 who, u64 at) {
 
 	if (!c)
 		return;
-	if (c->since && who == OWN)
-		c->own += at - c->since;
-	else if (c->since && who == KERNEL)
-		c->threads += at - c->since;
+	if (c->since && who < OWNERS)
+		c->ran[who] += at - c->since;
 	c->since = at;
 }
 
@@ -158,7 +155,7 @@ static inline void fill(struct row *r, void *ctx, u32 buffer, u32 state, u32 who
 	r->owner = who;
 	if (state != RUNNABLE) { /* where a CPU was taken away is chance */
 		r->kernel = keep_stack(ctx, buffer, 0);
-		if (who == OWN)
+		if (who != KERNEL)
 			r->user = keep_user_stack(ctx, buffer);
 	}
 	current_comm(r->name, sizeof r->name);
@@ -209,7 +206,7 @@ int on_switch(u64 *ctx) {
 	}
 	who = from ? owner() : NOBODY; /* 0 is the idle task */
 	ran(who, o.since);
-	if (who != OWN || state & TASK_ENDED)
+	if (who == KERNEL || who == NOBODY || state & TASK_ENDED)
 		return 0; /* kernel threads that sleep have nothing to do */
 	fill(&o.row, ctx, IN_SWITCH, ctx[0] || !state ? RUNNABLE : ASLEEP, who);
 	if (update(&off_cpu, &from, &o, ANY))

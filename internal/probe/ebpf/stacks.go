@@ -8,7 +8,6 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/profile"
@@ -34,9 +33,6 @@ func recordStacks(own Selection, spec *ebpf.CollectionSpec) (stop func() (profil
 	if err != nil {
 		return nil, err
 	}
-	if err := preallocate(spec); err != nil {
-		return nil, err
-	}
 	var o stacksObjects
 	if err := load(spec, &o, own); err != nil {
 		return nil, err
@@ -47,6 +43,9 @@ func recordStacks(own Selection, spec *ebpf.CollectionSpec) (stop func() (profil
 	}
 	if err := s.attach(o.OnFork, o.OnExit, o.OnSwitch); err != nil {
 		return nil, err
+	}
+	if err := own.follow(o.Processes); err != nil {
+		return nil, errors.Join(err, s.close())
 	}
 	if err := s.sample(o.OnSample); err != nil {
 		return nil, errors.Join(cannot(err), s.close())
@@ -59,22 +58,6 @@ func recordStacks(own Selection, spec *ebpf.CollectionSpec) (stop func() (profil
 		}
 		return p, errors.Join(err, s.close())
 	}, nil
-}
-
-// preallocate gives maps all of their memory at once where the kernel has none
-// to give to a program that interrupts anything: before Linux 6.1.
-func preallocate(spec *ebpf.CollectionSpec) error {
-	version, err := features.LinuxVersionCode()
-	if err != nil {
-		return fmt.Errorf("stack probe: %w", err)
-	}
-	if version >= 6<<16|1<<8 {
-		return nil
-	}
-	for _, m := range spec.Maps {
-		m.Flags &^= unix.BPF_F_NO_PREALLOC
-	}
-	return nil
 }
 
 // sample runs a program on every CPU samplesPerSecond times a second of its
@@ -147,13 +130,13 @@ func readTimes(p *profile.Profile, o *stacksObjects, known *symbols, root string
 	if err := r.addSleeping(o.OffCpu); err != nil {
 		return err
 	}
-	for owner := range ownerKernel + 1 {
+	for owner := range owners {
 		for i, state := range states {
 			if err := o.Others.Lookup(uint32(owner*len(states)+i), &t); err != nil {
 				return fmt.Errorf("samples without a row: %w", err)
 			}
 			if t.Count > 0 {
-				p.Samples = append(p.Samples, profile.Sample{State: state, Stack: -1, User: -1, Comm: "[other]", Kernel: owner == ownerKernel, Count: t.Count, Total: time.Duration(t.Time)})
+				p.Samples = append(p.Samples, profile.Sample{State: state, Stack: -1, User: -1, Comm: "[other]", Kernel: owner == ownerKernel, Shared: owner == ownerShared, Count: t.Count, Total: time.Duration(t.Time)})
 			}
 		}
 	}
@@ -173,7 +156,7 @@ func (r timesReader) add(row stacksRow, t stacksTotal) error {
 		return err
 	}
 	r.p.Samples = append(r.p.Samples, profile.Sample{
-		State: states[row.State], Stack: kernel, User: user, Comm: text(row.Name), Kernel: row.Owner == ownerKernel,
+		State: states[row.State], Stack: kernel, User: user, Comm: text(row.Name), Kernel: row.Owner == ownerKernel, Shared: row.Owner == ownerShared,
 		Count: t.Count, Total: time.Duration(t.Time),
 	})
 	return nil
@@ -206,27 +189,41 @@ func spread(p *profile.Profile, cpus *ebpf.Map) error {
 	if err := cpus.Lookup(uint32(0), &each); err != nil {
 		return fmt.Errorf("time on CPUs: %w", err)
 	}
-	ran, seen := map[bool]time.Duration{}, map[bool]uint64{} // by whether kernel threads did
+	var ran [owners]time.Duration
+	var seen [owners]uint64
 	for _, c := range each {
-		ran[false] += time.Duration(c.Own)
-		ran[true] += time.Duration(c.Threads)
+		for owner, long := range c.Ran {
+			ran[owner] += time.Duration(long)
+		}
 	}
 	for _, s := range p.Samples {
 		if s.State == profile.OnCPU {
-			seen[s.Kernel] += s.Count
+			seen[ownerOf(s)] += s.Count
 		}
 	}
 	for i, s := range p.Samples {
 		if s.State == profile.OnCPU {
-			p.Samples[i].Total = time.Duration(float64(ran[s.Kernel]) * float64(s.Count) / float64(seen[s.Kernel]))
+			owner := ownerOf(s)
+			p.Samples[i].Total = time.Duration(float64(ran[owner]) * float64(s.Count) / float64(seen[owner]))
 		}
 	}
-	for kernel, total := range ran {
-		if total > 0 && seen[kernel] == 0 {
-			p.Samples = append(p.Samples, profile.Sample{State: profile.OnCPU, Stack: -1, User: -1, Comm: "[no sample]", Kernel: kernel, Total: total})
+	for owner, total := range ran {
+		if total > 0 && seen[owner] == 0 {
+			p.Samples = append(p.Samples, profile.Sample{State: profile.OnCPU, Stack: -1, User: -1, Comm: "[no sample]",
+				Kernel: owner == ownerKernel, Shared: owner == ownerShared, Total: total})
 		}
 	}
 	return nil
+}
+
+func ownerOf(s profile.Sample) int {
+	switch {
+	case s.Kernel:
+		return ownerKernel
+	case s.Shared:
+		return ownerShared
+	}
+	return ownerOwn
 }
 
 // text is a thread's name.

@@ -14,10 +14,9 @@ import (
 )
 
 type stacksCpu struct {
-	_       structs.HostLayout
-	Since   uint64
-	Own     uint64
-	Threads uint64
+	_     structs.HostLayout
+	Since uint64
+	Ran   [3]uint64
 }
 
 type stacksOff struct {

@@ -45,7 +45,7 @@ func handlers() []handler {
 }
 
 func containerdFlavor() flavor {
-	return flavor{name: "containerd", program: "containerd", remedy: "apt-get install containerd",
+	return flavor{name: "containerd", program: "containerd", daemons: []string{"containerd"}, remedy: "apt-get install containerd",
 		variable: "CONTAINERD_ADDRESS", sockets: []string{"/run/containerd/containerd.sock"}, daemon: containerdDaemon,
 		answers: containerdAnswers, tidy: containerdTidy, owners: containerdOwners}
 }

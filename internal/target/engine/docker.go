@@ -13,7 +13,7 @@ import (
 
 // docker is the engine that most people use.
 func docker() flavor {
-	return flavor{name: "docker", program: "dockerd", remedy: "apt-get install docker.io",
+	return flavor{name: "docker", program: "dockerd", daemons: []string{"dockerd", "containerd"}, remedy: "apt-get install docker.io",
 		variable: "DOCKER_HOST", sockets: []string{"/var/run/docker.sock"}, proxies: true, daemon: dockerd,
 		answers: answers, tidy: tidyAPI, owners: ownersAPI}
 }

@@ -26,7 +26,8 @@ func Drivers(lab target.Lab) []target.Driver {
 // flavor is what tare knows of one engine that speaks Docker's API.
 type flavor struct {
 	name     string
-	program  string // the daemon's
+	program  string   // the daemon's
+	daemons  []string // names of the processes of the user's own
 	remedy   string
 	variable string   // of the environment: where the user's own listens
 	sockets  []string // where the user's own listens otherwise
@@ -57,6 +58,7 @@ type engine struct {
 	socket  string
 	private *private          // nil: the user's own
 	images  map[string]string // names of the loaded images, by the root file system
+	daemons daemonPIDs        // of the user's own
 	groups  string            // who makes the containers' groups: "cgroupfs", "systemd"; "" while that is not known
 }
 

@@ -17,7 +17,7 @@ import (
 
 // podman speaks Docker's API beside its own.
 func podman() flavor {
-	return flavor{name: "podman", program: "podman", remedy: "apt-get install podman",
+	return flavor{name: "podman", program: "podman", daemons: []string{"podman"}, remedy: "apt-get install podman",
 		variable: "CONTAINER_HOST", sockets: []string{"/run/podman/podman.sock"}, daemon: podmanService,
 		answers: answers, tidy: tidyAPI, owners: ownersAPI}
 }

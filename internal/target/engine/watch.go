@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/moby/moby/client"
 
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -40,12 +43,57 @@ const unread = "daemons, shims and runtimes of the engine, which is the user's o
 
 // watch is the engine itself: each of its daemons alone, and in the role of the
 // runtime all else in the daemon's group, which are shims and the runtime's
-// commands. A user's own engine shows none of this.
+// commands. Of a user's own engine only its daemons are known, which may work for
+// others too.
 func (e *engine) watch() []target.Watch {
-	if e.private == nil || !e.private.alive() {
+	switch {
+	case e.private == nil:
+		var watch []target.Watch
+		for _, pid := range e.daemons.find(e.flavor.daemons) {
+			watch = append(watch, target.Watch{Role: target.RoleShared, PID: pid})
+		}
+		return watch
+	case !e.private.alive():
 		return nil
 	}
 	return e.private.watch()
+}
+
+// daemonPIDs are the processes of a user's own engine. Each instance asks for them,
+// so they are looked for again only when one has ended.
+type daemonPIDs struct {
+	mu   sync.Mutex
+	pids []int
+}
+
+// find gives the processes of these names.
+func (d *daemonPIDs) find(names []string) []int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	named := func(pid int) bool { return slices.Contains(names, comm(pid)) }
+	if len(d.pids) > 0 && !slices.ContainsFunc(d.pids, func(pid int) bool { return !named(pid) }) {
+		return d.pids
+	}
+	d.pids = nil
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil // nobody's processes can be read
+	}
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && named(pid) {
+			d.pids = append(d.pids, pid)
+		}
+	}
+	return d.pids
+}
+
+// comm is the name of a process; "" of one that has ended.
+func comm(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
 }
 
 func (p *private) watch() []target.Watch {
@@ -53,32 +101,14 @@ func (p *private) watch() []target.Watch {
 		{Role: target.RoleRuntime, Cgroup: p.cgroup},
 		{Role: target.RoleDaemon, PID: p.pid, Cgroup: p.cgroup, Alone: true},
 	}
-	for _, pid := range children(p.pid) {
-		if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && strings.TrimSpace(string(comm)) == "containerd" {
+	children, err := sys.Children(p.pid)
+	if err != nil {
+		return watch // the daemon has ended
+	}
+	for _, pid := range children {
+		if comm(pid) == "containerd" {
 			watch = append(watch, target.Watch{Role: target.RoleDaemon, PID: pid, Cgroup: p.cgroup, Alone: true})
 		}
 	}
 	return watch
-}
-
-// children are the processes that pid has started (proc(5); every thread has a
-// list of its own).
-func children(pid int) []int {
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		return nil
-	}
-	var all []int
-	for _, t := range threads {
-		list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, t.Name()))
-		if err != nil {
-			continue // a thread that has ended
-		}
-		for _, text := range strings.Fields(string(list)) {
-			if child, err := strconv.Atoi(text); err == nil {
-				all = append(all, child)
-			}
-		}
-	}
-	return all
 }
