@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -17,11 +18,12 @@ type CauseVerdict string
 
 // The verdicts on causes.
 const (
-	CauseShown     CauseVerdict = "cause shown" // the times and the wait changed as expected, beyond their intervals
-	CauseNotShown  CauseVerdict = "not shown"   // the blocks leave it open, or the times changed and the wait did not
-	CauseRefuted   CauseVerdict = "refuted"     // no effect beyond the margin is shown, or one in the other direction
-	CauseNoVerdict CauseVerdict = "no verdict"  // the machine was too noisy for a claim
-	CauseCannot    CauseVerdict = "cannot here" // this machine lacks what the arm takes
+	CauseShown     CauseVerdict = "cause shown"  // the times and the wait changed as expected, beyond their intervals
+	CauseNotShown  CauseVerdict = "not shown"    // the blocks leave it open, or the times changed and the wait did not, or nobody watched it
+	CausePredicted CauseVerdict = "as predicted" // no effect was predicted, and none beyond the margin is there
+	CauseRefuted   CauseVerdict = "refuted"      // no effect beyond the margin is shown, or one in the other direction
+	CauseNoVerdict CauseVerdict = "no verdict"   // the machine was too noisy for a claim
+	CauseCannot    CauseVerdict = "cannot here"  // this machine lacks what the arm takes
 )
 
 // Cause is one intervention and what it did.
@@ -42,13 +44,59 @@ type Cause struct {
 	// the A/A twins of both places, as a ratio-1; 0 where it is not known.
 	Noise        float64 `json:"noise,omitempty"`
 	WatchedNoise float64 `json:"watchedNoise,omitempty"`
+	// Left is what the arm still waits for, the longest first: why it gains no more.
+	// Nil where nobody watched it.
+	Left []LeftWait `json:"left,omitempty"`
+}
+
+// LeftWait is a wait of an arm's own threads.
+type LeftWait struct {
+	Name  string  `json:"name"`
+	Share float64 `json:"share"` // of all waits of the arm's own threads
+	Each  float64 `json:"each"`  // seconds, for each start
+}
+
+// mostLeft is how many waits tell what is left.
+const mostLeft = 3
+
+// leftWaits sums up what a watched cell waits for. The wait of a parent in vfork is
+// none of its own: the child works or waits meanwhile, and has rows for that.
+func leftWaits(w Waits, copies int) []LeftWait {
+	byName := map[string]float64{}
+	var all float64
+	for _, r := range w.Rows {
+		if !r.Kernel && !r.Shared && r.Name != profile.VFork {
+			byName[r.Name] += r.Total
+			all += r.Total
+		}
+	}
+	var left []LeftWait
+	for name, total := range byName {
+		left = append(left, LeftWait{name, total / all, total / float64(max(1, copies*w.Trials))})
+	}
+	slices.SortFunc(left, func(a, b LeftWait) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name)) })
+	return left[:min(len(left), mostLeft)]
+}
+
+// left is what an intervention's watched arm waits for.
+func (in Input) left(v study.Intervention, control string, waits []Waits) []LeftWait {
+	cell := in.arm(v, control, study.ProbeLocks)
+	if v.Workload != "" {
+		cell = in.work(v, v.Workload, control, study.ProbeLocks).cell
+	}
+	at := slices.IndexFunc(waits, func(w Waits) bool { return cell.ID != "" && w.Cell == cell.ID })
+	if at < 0 {
+		return nil
+	}
+	return leftWaits(waits[at], cell.Copies)
 }
 
 // Causes are the interventions of a study, ranked by what their intervals show to
 // be gained at least; those that cost most stand last. tables are the run's own
-// (Analyze): their noise floors and refusals hold for causes, too. lacks says why
-// targets that this machine cannot have were left out, by name.
-func Causes(in Input, tables []Table, st study.Study, records []sample.Record, lacks map[string]string) []Cause {
+// (Analyze): their noise floors and refusals hold for causes, too. waits are what its
+// watched cells waited for. lacks says why targets that this machine cannot have
+// were left out, by name.
+func Causes(in Input, tables []Table, waits []Waits, st study.Study, records []sample.Record, lacks map[string]string) []Cause {
 	in = in.defaults()
 	p99 := p99ByBlock(records)
 	all := make([]Cause, len(st.Interventions))
@@ -66,6 +114,7 @@ func Causes(in Input, tables []Table, st study.Study, records []sample.Record, l
 			continue
 		}
 		all[i].Verdict, all[i].Because = all[i].judge(in.Alpha)
+		all[i].Left = in.left(all[i].Intervention, st.Control, waits)
 		all[i].Noise, all[i].WatchedNoise = starts[i].noise(), watched[i].noise()
 	}
 	slices.SortStableFunc(all, func(a, b Cause) int { return cmp.Compare(b.gain(), a.gain()) })
@@ -231,7 +280,7 @@ func (c Cause) judge(alpha float64) (CauseVerdict, string) {
 	case e.Verdict == Refused:
 		return CauseNoVerdict, strings.TrimSuffix(e.Why, ".")
 	case c.Expect == study.ExpectNone && equal:
-		return CauseShown, "no effect beyond the margin, as predicted"
+		return CausePredicted, "no effect beyond the margin"
 	case c.Expect == study.ExpectNone && differs:
 		return CauseRefuted, "none was predicted, and there is an effect"
 	case c.Expect == study.ExpectFaster && (equal || differs && !faster):
@@ -242,12 +291,24 @@ func (c Cause) judge(alpha float64) (CauseVerdict, string) {
 		return CauseNotShown, "neither an effect nor its absence is shown"
 	case !differs:
 		return CauseNotShown, undecided(e, alpha)
-	case c.Wait != "" && c.Watched != nil && c.Watched.Verdict == Refused:
-		return CauseNoVerdict, "the starts changed; of the wait for the lock nothing is claimed: " + strings.TrimSuffix(c.Watched.Why, ".")
-	case c.Wait != "" && !c.waitChanged():
-		return CauseNotShown, "the starts changed, and the wait for the lock is not shown to"
 	}
-	return CauseShown, "the starts and the wait changed as predicted"
+	return c.judgeWait("the starts are " + string(c.Expect) + " as predicted")
+}
+
+// judgeWait judges the cause of starts that changed as predicted: it is shown only
+// where the wait for its lock was watched, in both arms, and changed with them.
+func (c Cause) judgeWait(starts string) (CauseVerdict, string) {
+	switch {
+	case c.Wait == "":
+		return CauseNotShown, starts + "; no wait is watched here that would show why"
+	case c.Watched == nil:
+		return CauseNotShown, starts + "; the wait for the lock was not watched in both arms"
+	case c.Watched.Verdict == Refused:
+		return CauseNoVerdict, starts + "; of the wait for the lock nothing is claimed: " + strings.TrimSuffix(c.Watched.Why, ".")
+	case !c.waitChanged():
+		return CauseNotShown, starts + ", and the wait for the lock is not shown to change with them"
+	}
+	return CauseShown, starts + ", and the wait for the lock changes with them"
 }
 
 // undecided says in a few words what an effect's own sentence says at length.

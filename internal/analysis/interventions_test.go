@@ -3,9 +3,11 @@ package analysis
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -52,7 +54,7 @@ func causesAmong(t *testing.T, tables []Table, times, blocks int, expect study.E
 	for range times {
 		st.Interventions = append(st.Interventions, study.Intervention{Name: "it", Target: "arm", Expect: expect, Wait: wait})
 	}
-	all := Causes(in, tables, st, records, nil)
+	all := Causes(in, tables, nil, st, records, nil)
 	if len(all) != times {
 		t.Fatalf("%d causes", len(all))
 	}
@@ -72,7 +74,7 @@ func TestCausesAreJudgedByTheRulesOfTables(t *testing.T) {
 		want    CauseVerdict
 		because string
 	}{
-		{"five", timing(0.05, ""), 5, CauseShown, "as predicted"},
+		{"five", timing(0.05, ""), 5, CauseShown, "changes with them"},
 		{"seven", nil, 7, CauseNotShown, "adjusted for all interventions, is 0.055"},
 		{"a twin that differs as much", timing(1.5, ""), 1, CauseNotShown, "noise floor"},
 		{"a busy machine", timing(0, "The machine was busy."), 1, CauseNoVerdict, "The machine was busy"},
@@ -100,16 +102,17 @@ func TestVerdictsOnCauses(t *testing.T) {
 		want    CauseVerdict
 		because string
 	}{
-		{"taken away, and the wait with it", 8, study.ExpectFaster, wait, made{0.5, 0.1}, CauseShown, "as predicted"},
-		{"the wait is gone altogether", 8, study.ExpectFaster, wait, made{0.5, 0}, CauseShown, "as predicted"},
+		{"taken away, and the wait with it", 8, study.ExpectFaster, wait, made{0.5, 0.1}, CauseShown, "faster as predicted"},
+		{"the wait is gone altogether", 8, study.ExpectFaster, wait, made{0.5, 0}, CauseShown, "changes with them"},
 		{"faster, and the wait stays", 8, study.ExpectFaster, wait, made{0.5, 2}, CauseNotShown, "wait for the lock"},
-		{"no wait is named", 8, study.ExpectFaster, "", made{0.5, 2}, CauseShown, "as predicted"},
+		{"no wait is named", 8, study.ExpectFaster, "", made{0.5, 2}, CauseNotShown, "no wait is watched"},
+		{"a wait that nobody watched", 8, study.ExpectFaster, "wait-unheard-of", made{0.5, 2}, CauseNotShown, "was not watched in both arms"},
 		{"no faster", 8, study.ExpectFaster, wait, made{1, 0.1}, CauseRefuted, "not faster"},
 		{"slower instead", 8, study.ExpectFaster, wait, made{2, 0.1}, CauseRefuted, "not faster"},
-		{"put in, and the wait with it", 8, study.ExpectSlower, wait, made{2, 8}, CauseShown, "as predicted"},
+		{"put in, and the wait with it", 8, study.ExpectSlower, wait, made{2, 8}, CauseShown, "slower as predicted"},
 		{"no slower", 8, study.ExpectSlower, wait, made{1, 8}, CauseRefuted, "not slower"},
 		{"slower, with less waiting", 8, study.ExpectSlower, wait, made{2, 1}, CauseNotShown, "wait for the lock"},
-		{"nothing predicted, nothing seen", 8, study.ExpectNone, "", made{1, 2}, CauseShown, "no effect"},
+		{"nothing predicted, nothing seen", 8, study.ExpectNone, "", made{1, 2}, CausePredicted, "no effect"},
 		{"nothing predicted, and an effect", 8, study.ExpectNone, "", made{2, 2}, CauseRefuted, "there is an effect"},
 		{"too few blocks", 3, study.ExpectFaster, wait, made{0.5, 0.1}, CauseNotShown, "too few blocks"},
 	} {
@@ -163,7 +166,7 @@ func TestCausesAreRankedByTheirIntervals(t *testing.T) {
 		st.Interventions = append(st.Interventions, study.Intervention{Name: name, Target: name, Expect: study.ExpectFaster})
 	}
 	var got []string
-	for _, c := range Causes(in, []Table{{Metric: sample.Metric{Name: elapsed}, Noise: 0.03}}, st, nil, map[string]string{"absent": "no such thing"}) {
+	for _, c := range Causes(in, []Table{{Metric: sample.Metric{Name: elapsed}, Noise: 0.03}}, nil, st, nil, map[string]string{"absent": "no such thing"}) {
 		got = append(got, c.Name)
 		if cannot := c.Verdict == CauseCannot; cannot != (c.Name == "absent") || cannot && c.Because != "no such thing" {
 			t.Errorf("%s: %s (%s)", c.Name, c.Verdict, c.Because)
@@ -190,7 +193,7 @@ func TestCausesAgainstAnotherTarget(t *testing.T) {
 		}
 	}
 	st := study.Study{Control: "native", Interventions: []study.Intervention{{Name: "it", Target: "docker/quiet", Against: "docker", Concurrency: 16, Expect: study.ExpectFaster}}}
-	if c := Causes(in, nil, st, nil, nil)[0]; c.Verdict != CauseShown || math.Abs(c.Starts.Ratio-2) > 1e-9 {
+	if c := Causes(in, nil, nil, st, nil, nil)[0]; c.Verdict != CauseNotShown || math.Abs(c.Starts.Ratio-2) > 1e-9 {
 		t.Errorf("%+v, %+v", c, c.Starts)
 	}
 }
@@ -198,7 +201,7 @@ func TestCausesAgainstAnotherTarget(t *testing.T) {
 // TestCausesThatWereNotMeasured get no verdict, and no number.
 func TestCausesThatWereNotMeasured(t *testing.T) {
 	st := study.Study{Control: "native", Interventions: []study.Intervention{{Name: "it", Target: "absent", Expect: study.ExpectFaster}}}
-	c := Causes(Input{}, nil, st, nil, nil)
+	c := Causes(Input{}, nil, nil, st, nil, nil)
 	if len(c) != 1 || c[0].Verdict != CauseNotShown || c[0].Starts != nil || c[0].P99 != nil || c[0].Watched != nil {
 		t.Errorf("%+v", c)
 	}
@@ -223,13 +226,32 @@ func TestCausesOfWork(t *testing.T) {
 		ratio        float64
 		want         CauseVerdict
 	}{
-		{"favoured", "moved", study.ExpectFaster, 3, CauseShown}, {"moved", "favoured", study.ExpectFaster, 1. / 3, CauseRefuted},
-		{"favoured", "moved", study.ExpectNone, 3, CauseRefuted}, {"favoured", "favoured", study.ExpectNone, 1, CauseShown},
+		{"favoured", "moved", study.ExpectFaster, 3, CauseNotShown}, {"moved", "favoured", study.ExpectFaster, 1. / 3, CauseRefuted},
+		{"favoured", "moved", study.ExpectNone, 3, CauseRefuted}, {"favoured", "favoured", study.ExpectNone, 1, CausePredicted},
 	} {
 		st := study.Study{Control: "vm", Interventions: []study.Intervention{{Name: "it", Workload: test.arm, Against: test.against, Expect: test.expect}}}
-		c := Causes(in, nil, st, nil, nil)[0]
+		c := Causes(in, nil, nil, st, nil, nil)[0]
 		if c.Verdict != test.want || c.Starts == nil || math.Abs(c.Starts.Ratio-test.ratio) > 1e-9 {
 			t.Errorf("%+v: %s (%s), %+v", test, c.Verdict, c.Because, c.Starts)
 		}
+	}
+}
+
+// What an arm still waits for says why it gains no more: its own threads' waits,
+// without a parent's in vfork, whose child has rows of its own.
+func TestWhatIsLeftOfTheWaits(t *testing.T) {
+	in := Input{Cells: []study.Cell{{ID: "pool~locks", Target: "pool", Probe: study.ProbeLocks, Copies: 10}, {ID: "native~locks", Control: true, Probe: study.ProbeLocks, Copies: 10}}}
+	waits := []Waits{{Cell: "pool~locks", Trials: 2, Rows: []profile.Row{
+		{Name: "rtnl_mutex", Kind: profile.Mutex, Total: 100, Kernel: true}, {Name: "rtnl_mutex", Kind: profile.Mutex, Total: 100, Shared: true},
+		{Name: profile.VFork, Kind: profile.Sleep, Total: 100}, {Name: "namespace_sem", Kind: profile.RWSem, Total: 30},
+		{Name: "RCU grace period", Kind: profile.Sleep, Total: 60}, {Name: "a", Kind: profile.Mutex, Total: 6}, {Name: "b", Kind: profile.Mutex, Total: 4},
+	}}}
+	got := in.left(study.Intervention{Target: "pool"}, "native", waits)
+	want := []LeftWait{{"RCU grace period", 0.6, 3}, {"namespace_sem", 0.3, 1.5}, {"a", 0.06, 0.3}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := in.left(study.Intervention{Target: "absent"}, "native", waits); got != nil {
+		t.Errorf("%v of an arm that nobody watched", got)
 	}
 }

@@ -19,6 +19,6 @@ func causeClaims(run *store.Run, claims *analysis.Claims) error {
 	if err != nil {
 		return err
 	}
-	claims.Causes = analysis.Causes(in, claims.Tables, st, records, run.Manifest().LeftOut)
+	claims.Causes = analysis.Causes(in, claims.Tables, claims.Waits, st, records, run.Manifest().LeftOut)
 	return nil
 }

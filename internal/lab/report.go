@@ -39,13 +39,13 @@ func Report(run *store.Run) (report.Input, error) {
 		return report.Input{}, err
 	}
 	claims := analysis.Analyze(in)
+	if err := waitClaims(run, in, &claims); err != nil { // studies' claims may rest on waits
+		return report.Input{}, err
+	}
 	for _, claim := range studyClaims {
 		if err := claim(run, &claims); err != nil {
 			claims.Warnings = append(claims.Warnings, err.Error())
 		}
-	}
-	if err := waitClaims(run, in, &claims); err != nil {
-		return report.Input{}, err
 	}
 	return report.Input{Manifest: run.Manifest(), Claims: claims}, nil
 }

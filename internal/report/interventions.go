@@ -1,11 +1,13 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -18,14 +20,14 @@ func causesSection(all []analysis.Cause) section {
 	s := section{ID: "advice", Title: "Advice for this machine", Alone: true, Note: causesNote}
 	effects := shownGrid{Title: "What each intervention did", Head: []string{"intervention", rate, "95 %", "noise floor", "verdict", "p99 of a start", "95 %", "its wait", "95 %", "noise floor"}}
 	advice := shownGrid{Title: "What to change, the most that is surely gained first", Words: true, Head: []string{"change", "effect", "how"}}
-	why := shownGrid{Title: "Predicted, and seen", Words: true, Head: []string{"intervention", "predicted", "verdict", "because", "the cause"}}
+	why := shownGrid{Title: "Predicted, and seen", Words: true, Head: []string{"intervention", "predicted", "verdict", "because", "the cause", "what it still waits for"}}
 	for _, c := range all {
 		starts, p99, wait := causeRatio(c.Starts), causeRatio(c.P99), causeRatio(c.Watched)
 		effects.Rows = append(effects.Rows, []string{c.Name, starts.Value, starts.interval(), floor(c.Noise), string(c.Verdict), p99.Value, p99.interval(), wait.Value, wait.interval(), floor(c.WatchedNoise)})
-		why.Rows = append(why.Rows, []string{c.Name, string(c.Expect), string(c.Verdict), c.Because, c.Why})
+		why.Rows = append(why.Rows, []string{c.Name, string(c.Expect), string(c.Verdict), c.Because, c.Why, cmp.Or(leftWaits(c), missing)})
 		if helps(c) {
 			advice.Rows = append(advice.Rows, []string{c.Name, starts.Value + " " + starts.interval(), c.Advice})
-			s.Findings = append(s.Findings, fmt.Sprintf("%s: %s %s %s; %s (%s).", c.Name, rate, starts.Value, starts.interval(), c.Verdict, c.Because))
+			s.Findings = append(s.Findings, helpFinding(c, rate))
 		}
 	}
 	for _, c := range slices.Backward(all) { // the ranking ends with what costs most
@@ -38,13 +40,34 @@ func causesSection(all []analysis.Cause) section {
 		s.Findings = append(s.Findings, "No intervention is shown to make "+rate+" more on this machine"+noVerdicts(all)+".")
 	}
 	s.Headline = s.Findings
-	s.Tables = []shownGrid{effects}
-	if len(advice.Rows) > 0 {
+	if len(advice.Rows) > 0 { // it is what the section is for
 		s.Tables = append(s.Tables, advice)
 	}
-	s.Tables = append(s.Tables, why)
+	s.Tables = append(s.Tables, effects, why)
 	s.Figures = causeFigures(all, rate)
 	return s
+}
+
+// helpFinding says what a change gains, whether its cause is shown, and why it gains
+// no more.
+func helpFinding(c analysis.Cause, rate string) string {
+	starts := causeRatio(c.Starts)
+	text := fmt.Sprintf("%s: %s %s %s; %s (%s).", c.Name, rate, starts.Value, starts.interval(), c.Verdict, c.Because)
+	if left := leftWaits(c); left != "" {
+		text += " Why not more: each start still waits " + left + "."
+	}
+	return text
+}
+
+// leftWaits says what an arm still waits for; "" where nobody watched it.
+func leftWaits(c analysis.Cause) string {
+	var parts []string
+	for _, w := range c.Left {
+		if w.Share >= 0.01 {
+			parts = append(parts, fmt.Sprintf("%s for %s (%.0f %%)", human(sample.Seconds, w.Each, analysis.Interval{}), w.Name, 100*w.Share))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // noVerdicts says of how many interventions nothing is claimed, and why.
@@ -56,7 +79,7 @@ func noVerdicts(all []analysis.Cause) string {
 	return fmt.Sprintf("; there is no verdict on %d of %d: %s", len(silent), len(all), silent[0].Because)
 }
 
-const causesNote = `Ratios to the control, within each block: ×1.8 starts a second is 1.8 times as many. A cause is shown when the starts differ as predicted, by the rules of every table (interval, p-value adjusted for all interventions, margin, noise floor), and so does the time that was waited for its lock; refuted when the starts are equivalent, or differ in the other direction; else not shown, and without a verdict where the machine was too noisy. A noise floor is how much the control differs from its own twin. Advice is what is shown to change the starts, whatever its cause, ranked by the end of the interval that is nearer to no change. Effects are those of the targets measured here: what does more besides in a start gains a smaller share.`
+const causesNote = `Ratios to the control, within each block: ×1.8 starts a second is 1.8 times as many. A cause is shown when the starts differ as predicted, by the rules of every table (interval, p-value adjusted for all interventions, margin, noise floor), and so does the time that its own threads waited for its lock, watched in both arms; where no wait is watched the starts may be faster or slower, and the cause is not shown; refuted when the starts are equivalent, or differ in the other direction; else not shown, and without a verdict where the machine was too noisy. A p99 is claimed of trials of 100 starts or more. A noise floor is how much the control differs from its own twin. Advice is what is shown to change the starts, whatever its cause, ranked by the end of the interval that is nearer to no change. Effects are those of the targets measured here: what does more besides in a start gains a smaller share.`
 
 // helps reports whether a change is to be advised: starts are shown to be faster.
 func helps(c analysis.Cause) bool { return differs(c) && c.Starts.Ratio > 1 }

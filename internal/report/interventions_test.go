@@ -18,22 +18,27 @@ func TestAdviceIsRankedAndSaysHow(t *testing.T) {
 			Noise:        0.031,
 		}
 	}
+	pool := cause("pool", study.ExpectFaster, 2, analysis.Differs)
+	pool.Left = []analysis.LeftWait{{Name: "namespace_sem", Share: 0.6, Each: 0.003}, {Name: "little", Share: 0.001, Each: 1e-6}}
 	s := causesSection([]analysis.Cause{
-		cause("pool", study.ExpectFaster, 2, analysis.Differs),
+		pool,
 		cause("limit", study.ExpectFaster, 1.3, analysis.Differs),
 		cause("guess", study.ExpectFaster, 1.5, analysis.Inconclusive),
 		cause("wrong", study.ExpectFaster, 0.8, analysis.Differs),
 		cause("mounts", study.ExpectSlower, 0.5, analysis.Differs),
 	})
 	var got []string
-	for _, row := range s.Tables[1].Rows {
+	for _, row := range s.Tables[0].Rows {
 		got = append(got, row[0]+": "+row[2])
 	}
 	want := "pool: how to pool; limit: how to limit; avoid: mounts: how to mounts; avoid: wrong: what is there already is faster"
 	if strings.Join(got, "; ") != want {
 		t.Errorf("advice %q, want %q", got, want)
 	}
-	if floor := s.Tables[0].Rows[0][3]; floor != "3.1 %" {
+	if floor := s.Tables[1].Rows[0][3]; floor != "3.1 %" {
 		t.Errorf("noise floor %q", floor)
+	}
+	if f := s.Findings[0]; !strings.HasSuffix(f, "Why not more: each start still waits 3.00 ms for namespace_sem (60 %).") {
+		t.Errorf("finding %q", f)
 	}
 }
