@@ -10,9 +10,13 @@
  * TASKS processes begin together; each goes EACH times through the phases of its
  * kind. (Processes, not threads: writing to cgroup.procs moves a whole process.)
  *
- *     cgroup   mkdir join leave rmdir, where ATTACH is procs; with into, a child
- *              is born in the group by clone3 and ends there; with none nothing
- *              joins. V is v1 or v2, CONTROLLERS a comma list of v1
+ *     cgroup   mkdir join leave rmdir. As container runtimes do it, a child joins
+ *              and the task stays where it is. ATTACH is procs: the child is born
+ *              beside the task, which then writes its pid to cgroup.procs; or into:
+ *              it is born in the group by clone3. To join is both together, to
+ *              leave is the child's end. With self the task itself joins, and goes
+ *              back to leave; with none nothing joins.
+ *              V is v1 or v2, CONTROLLERS a comma list of v1
  *              hierarchies or of v2 controllers to hand down, all, or none;
  *              what is not handed down yet is so until the end.
  *              pool: one group a task, made before, joined and left again.
@@ -27,8 +31,9 @@
  * cgroups below the one it was started in; both vanish with it, except the
  * group churn-PID, which it removes.
  *
- * Output, a line each:
- *     elapsed SECONDS TASKS
+ * Each task counts its cycles, and it is an error if one made more or fewer than
+ * EACH. Output, a line each:
+ *     elapsed SECONDS TASKS EACH
  *     phase NAME COUNT MEAN P50 P90 P99 MAX      seconds
  *     done
  */
@@ -68,6 +73,7 @@ static int phases;
 static const char *phase_names[MAX_PHASES];
 static uint64_t *times;           /* [task][i][phase], ns, shared by all tasks */
 static volatile int *go, *failed; /* shared */
+static int *cycles;               /* of each task, shared */
 static uint64_t last;
 
 static void die(const char *format, ...) {
@@ -138,7 +144,7 @@ static struct {
 	char group[4200]; /* this task's of the moment */
 } tree[MAX_TREES];
 static int trees;
-static enum { PROCS, INTO, NONE } attach;
+static enum { PROCS, INTO, SELF, NONE } attach;
 static int pool, favoured;
 
 static int listed(const char *list, const char *name) {
@@ -275,8 +281,8 @@ static void cgroup_begin(char **a, int n) {
 	int v2 = n > 0 && !strcmp(a[0], "v2");
 
 	if (n < 3 || (!v2 && strcmp(a[0], "v1")))
-		errno = EINVAL, die("usage: cgroup v1|v2 procs|into|none CONTROLLERS [pool] [favordynmods]");
-	attach = !strcmp(a[1], "into") ? INTO : !strcmp(a[1], "none") ? NONE : PROCS;
+		errno = EINVAL, die("usage: cgroup v1|v2 procs|into|self|none CONTROLLERS [pool] [favordynmods]");
+	attach = !strcmp(a[1], "into") ? INTO : !strcmp(a[1], "self") ? SELF : !strcmp(a[1], "none") ? NONE : PROCS;
 	for (int i = 3; i < n; i++) {
 		pool |= !strcmp(a[i], "pool");
 		favoured |= !strcmp(a[i], "favordynmods");
@@ -326,9 +332,13 @@ static void remove_groups(void) {
 				die("%s", tree[t].group);
 }
 
+static int gate[2]; /* a pipe: a byte in it lets one child end */
+
 static void cgroup_task_begin(void) {
 	if (pool)
 		make_groups(0);
+	if ((attach == PROCS || attach == INTO) && pipe2(gate, O_CLOEXEC))
+		die("pipe");
 }
 
 static void cgroup_task_end(void) {
@@ -343,15 +353,38 @@ static int child_exits(void *unused) {
 
 static char stack[16384] __attribute__((aligned(16)));
 
+/* child_waits is what a container's process does while its runtime sees to it: it
+ * waits. It has the task's memory, and a stack of its own. */
+static int child_waits(void *unused) {
+	char go_on;
+
+	(void)unused;
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	_exit(read(gate[0], &go_on, 1) != 1);
+}
+
+/* start_beside starts a child and moves it into the task's groups. */
+static int start_beside(void) {
+	int pid = clone(child_waits, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
+	char text[16];
+
+	if (pid < 0)
+		die("clone");
+	snprintf(text, sizeof text, "%d", pid);
+	for (int t = 0; t < trees; t++)
+		put(tree[t].group, "cgroup.procs", text);
+	return pid;
+}
+
 static int start_into(const char *dir) {
 	struct clone3_args args = {
-		.flags = CLONE_VM | CLONE_VFORK | CLONE_INTO_CGROUP_,
+		.flags = CLONE_VM | CLONE_INTO_CGROUP_,
 		.exit_signal = SIGCHLD,
 		.stack = (uintptr_t)stack,
 		.stack_size = sizeof stack,
 		.cgroup = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC),
 	};
-	long pid = clone3_run(&args, child_exits, NULL);
+	long pid = clone3_run(&args, child_waits, NULL);
 
 	if (pid < 0)
 		errno = -pid, die("clone3 into %s", dir);
@@ -359,24 +392,39 @@ static int start_into(const char *dir) {
 	return pid;
 }
 
+static void end_child(int pid) {
+	int status = 1;
+
+	if (write(gate[1], "", 1) != 1 || waitpid(pid, &status, 0) < 0)
+		die("end of a child");
+	errno = ECHILD;
+	if (status)
+		die("a child ended with status %#x", status);
+}
+
+/* move_self puts the task into a group of each tree. */
+static void move_self(int home) {
+	for (int t = 0; t < trees; t++)
+		put(home ? tree[t].home : tree[t].group, "cgroup.procs", "0");
+}
+
 static void cgroup_cycle(int i) {
+	int pid = 0;
+
 	if (!pool)
 		make_groups(i);
 	ended(i, 0);
-	if (attach == INTO) {
-		int pid = start_into(tree[0].group);
-
-		ended(i, 1);
-		if (waitpid(pid, NULL, 0) < 0)
-			die("wait");
-	} else if (attach == PROCS) {
-		for (int t = 0; t < trees; t++)
-			put(tree[t].group, "cgroup.procs", "0");
-		ended(i, 1);
-		for (int t = 0; t < trees; t++)
-			put(tree[t].home, "cgroup.procs", "0");
-	} else
-		ended(i, 1);
+	if (attach == INTO)
+		pid = start_into(tree[0].group);
+	else if (attach == PROCS)
+		pid = start_beside();
+	else if (attach == SELF)
+		move_self(0);
+	ended(i, 1);
+	if (pid)
+		end_child(pid);
+	else if (attach == SELF)
+		move_self(1);
 	ended(i, 2);
 	if (!pool)
 		remove_groups();
@@ -591,8 +639,10 @@ static void run_task(const struct kind *k) {
 	while (!__atomic_load_n(&go[0], __ATOMIC_SEQ_CST) && !*failed)
 		sched_yield();
 	last = now();
-	for (int i = 0; i < each && !*failed; i++)
+	for (int i = 0; i < each && !*failed; i++) {
 		k->cycle(i);
+		cycles[task]++;
+	}
 	k->task_end();
 	_exit(*failed);
 }
@@ -616,6 +666,13 @@ static uint64_t run(const struct kind *k) {
 		if (status)
 			*failed = 1;
 	return now() - began;
+}
+
+/* counted sees that each task made its cycles. */
+static void counted(void) {
+	for (int t = 0; t < tasks; t++)
+		if (cycles[t] != each)
+			errno = EPROTO, die("task %d made %d cycles of %d", t, cycles[t], each);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -656,10 +713,12 @@ int main(int argc, char **argv) {
 	go = shared(4096);
 	failed = go + 2;
 	times = shared((size_t)tasks * each * phases * sizeof *times);
+	cycles = shared(tasks * sizeof *cycles);
 	took = run(k);
 	if (*failed)
 		return 1;
-	printf("elapsed %.9f %d\n", took / 1e9, tasks);
+	counted();
+	printf("elapsed %.9f %d %d\n", took / 1e9, tasks, each);
 	for (int p = 0; p < phases; p++)
 		report(p);
 	puts("done");

@@ -44,7 +44,8 @@ type ChurnPhase struct {
 	Name string  `json:"name"`
 	Rate float64 `json:"rate"` // a second, if all threads did nothing else
 	P50  float64 `json:"p50"`  // seconds
-	P99  float64 `json:"p99"`  // seconds
+	P99  float64 `json:"p99"`  // seconds; 0 of fewer than 100 cycles, whose Max is all that is known
+	Max  float64 `json:"max"`  // seconds, the longest of a trial
 }
 
 // ChurnBranch is one way into a lock.
@@ -55,6 +56,10 @@ type ChurnBranch struct {
 	// Here that of the lock waits of each workload on this machine.
 	PublishedWait float64            `json:"publishedWait"`
 	Here          map[string]float64 `json:"here"`
+	// PublishedRank and Rank order the published branches among themselves, 1 the
+	// largest; 0 of the others, and where nothing was waited for.
+	PublishedRank int            `json:"publishedRank,omitempty"`
+	Rank          map[string]int `json:"rank,omitempty"`
 }
 
 // ChurnOf reads the churn cells of a run. profiles are those of watched cells.
@@ -96,7 +101,7 @@ func (c *Churn) add(in Input, cell ChurnCell) {
 			continue
 		}
 		point.Phases = append(point.Phases, ChurnPhase{Name: phase, Rate: in.summary(cell.ID, m.Name).Median,
-			P50: in.summary(cell.ID, phase+"-p50").Median, P99: in.summary(cell.ID, phase+"-p99").Median})
+			P50: in.summary(cell.ID, phase+"-p50").Median, P99: in.summary(cell.ID, phase+"-p99").Median, Max: in.summary(cell.ID, phase+"-max").Median})
 	}
 	c.Curves[at].Points = append(c.Curves[at].Points, point)
 }
@@ -132,5 +137,33 @@ func churnTree(cells map[string]ChurnCell, profiles map[string]profile.Profile, 
 		}
 		tree = append(tree, branch)
 	}
+	rankBranches(tree)
 	return tree
+}
+
+// rankBranches ranks the published branches by what they have in each place.
+func rankBranches(tree []ChurnBranch) {
+	rank := func(of func(ChurnBranch) float64, set func(*ChurnBranch, int)) {
+		for i := range tree {
+			if tree[i].Published == 0 || of(tree[i]) == 0 {
+				continue
+			}
+			place := 1
+			for _, b := range tree {
+				if b.Published > 0 && of(b) > of(tree[i]) {
+					place++
+				}
+			}
+			set(&tree[i], place)
+		}
+	}
+	rank(func(b ChurnBranch) float64 { return b.Published }, func(b *ChurnBranch, n int) { b.PublishedRank = n })
+	for workload := range tree[0].Here {
+		rank(func(b ChurnBranch) float64 { return b.Here[workload] }, func(b *ChurnBranch, n int) {
+			if b.Rank == nil {
+				b.Rank = map[string]int{}
+			}
+			b.Rank[workload] = n
+		})
+	}
 }

@@ -86,10 +86,10 @@ func TestChurnOf(t *testing.T) {
 		return ChurnCell{Cell: study.Cell{ID: id, Workload: "cgroup-v2", Probe: probe}, Kind: "churn-cgroup", Threads: threads}
 	}
 	cells := []ChurnCell{cell("t8", "", 8), cell("t1", "", 1), cell("none", "", 64), cell("t1~locks", study.ProbeLocks, 1), cell("t8~locks", study.ProbeLocks, 8)}
-	in := Input{Data: NewData(nil, 0), Metrics: map[string][]sample.Metric{"cgroup-v2": {{Name: "cycles"}, {Name: "mkdir-rate"}, {Name: "mkdir-p50"}, {Name: "mkdir-p99"}}}}
+	in := Input{Data: NewData(nil, 0), Metrics: map[string][]sample.Metric{"cgroup-v2": {{Name: "cycles"}, {Name: "mkdir-rate"}, {Name: "mkdir-p50"}, {Name: "mkdir-p99"}, {Name: "mkdir-max"}}}}
 	for b := range 6 {
 		for id, cycles := range map[string]float64{"t1": 100, "t8": 400} {
-			in.Data.Add(&sample.Record{Block: b, Cell: id, Values: map[string][]float64{"cycles": {cycles}, "mkdir-rate": {2 * cycles}, "mkdir-p50": {1e-3}, "mkdir-p99": {5e-3}}})
+			in.Data.Add(&sample.Record{Block: b, Cell: id, Values: map[string][]float64{"cycles": {cycles}, "mkdir-rate": {2 * cycles}, "mkdir-p50": {1e-3}, "mkdir-p99": {5e-3}, "mkdir-max": {9e-3}}})
 		}
 	}
 	lone := directoryWait()
@@ -100,7 +100,7 @@ func TestChurnOf(t *testing.T) {
 	}
 	for i, want := range []ChurnPoint{{Threads: 1, Rate: Summary{Median: 100}}, {Threads: 8, Rate: Summary{Median: 400}}} {
 		p := c.Curves[0].Points[i]
-		if p.Threads != want.Threads || p.Rate.Median != want.Rate.Median || len(p.Phases) != 1 || p.Phases[0] != (ChurnPhase{"mkdir", 2 * want.Rate.Median, 1e-3, 5e-3}) {
+		if p.Threads != want.Threads || p.Rate.Median != want.Rate.Median || len(p.Phases) != 1 || p.Phases[0] != (ChurnPhase{"mkdir", 2 * want.Rate.Median, 1e-3, 5e-3, 9e-3}) {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -112,6 +112,11 @@ func TestChurnOf(t *testing.T) {
 	}
 	if here["mkdir → the directory's i_rwsem"] != 0.75 || here["mkdir → cgroup_mkdir → cgroup_mutex"] != 0.25 || math.Abs(shares-1) > 1e-9 {
 		t.Errorf("%v, published shares sum up to %g", here, shares)
+	}
+	for i, want := range [][2]int{{1, 1}, {3, 2}, {2, 0}} { // nothing waited in cgroup_file_write
+		if got := [2]int{c.Tree[i].PublishedRank, c.Tree[i].Rank["cgroup-v2"]}; got != want {
+			t.Errorf("ranks of %s: %v, want %v", c.Tree[i].Path, got, want)
+		}
 	}
 	if math.Abs(c.Tree[0].Published-0.3012) > 1e-9 {
 		t.Errorf("published %g, want 30.12 %%", c.Tree[0].Published)

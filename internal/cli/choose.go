@@ -46,7 +46,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	flags.IntVar(&f.cpus, "cpus", 0, "CPUs that an instance may use, where the study lets it use all")
 	flags.StringSliceVar(&f.threads, "threads", nil, "threads of the study's workloads that have several, as 1..4 or 1,8,50, instead of the study's levels")
 	flags.StringSliceVar(&f.probes, "probes", nil, "measure each cell once more, watched by a probe: locks (tare locks), stacks")
-	flags.IntVar(&f.each, "each", 0, "cycles of each thread, in studies of churn; workloads with longer cycles make fewer, in the study's proportion")
+	flags.IntVar(&f.each, "each", 0, "cycles of each thread, in studies of churn: exactly so many, in every workload")
 	flags.StringSliceVar(&f.sizes, "sizes", nil, "bytes of one message, as 1,1KiB,64KiB: each workload that has such a size, once for each")
 	flags.StringVar(&f.addresses, "range", "", "addresses of the networks that are built, as 10.77.0.0/16: an IPv4 network of at least 16384 (default 10.213.0.0/16)")
 	// The words of studies of containers, for the same flags.
@@ -323,12 +323,7 @@ func withThreads(levels []study.Limits, items []string) ([]study.Limits, error) 
 	return out, nil
 }
 
-// fullCycles is how many cycles a workload of churn makes unless its study says
-// otherwise.
-const fullCycles = 100
-
-// withEach sets the cycles of each task. Workloads that the study gives fewer,
-// because their cycles take longer, keep that proportion.
+// withEach sets the cycles of each task, of every workload of churn.
 func withEach(st study.Study, n int) (study.Study, error) {
 	if n < 1 {
 		return st, fmt.Errorf("--each %d: must be at least 1", n)
@@ -340,18 +335,11 @@ func withEach(st study.Study, n int) (study.Study, error) {
 			continue
 		}
 		found = true
-		own := fullCycles
-		if text := w.Params["each"]; text != "" {
-			var err error
-			if own, err = strconv.Atoi(text); err != nil {
-				return st, fmt.Errorf("--each %d: workload %s has %q cycles: %w", n, w.Name, text, err)
-			}
-		}
 		params := maps.Clone(w.Params)
 		if params == nil {
 			params = map[string]string{}
 		}
-		params["each"] = strconv.Itoa(max(1, n*own/fullCycles))
+		params["each"] = strconv.Itoa(n)
 		st.Workloads[i].Params = params
 	}
 	if !found {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,19 +28,26 @@ func churnSection(c *analysis.Churn) section {
 	return s
 }
 
-const churnNote = `Rates of a phase: tasks over its mean time. The published tree counts samples of all CPUs: on 104 CPUs most are in osq_lock, where waiters for a mutex or rwsem spin one behind the other while its owner runs. On few CPUs owners are seldom running while others wait, so waiters sleep, and a share of samples would hardly show them: here the shares are of the time that was waited for locks.`
+const churnNote = `Rates of a phase: tasks over its mean time. A p99 is of 100 cycles or more; ≤ stands before the longest time where there were fewer. Ranks, in brackets, order the published branches among themselves. The published tree counts samples of all CPUs: on 104 CPUs most are in osq_lock, where waiters for a mutex or rwsem spin one behind the other while its owner runs. On few CPUs owners are seldom running while others wait, so waiters sleep, and a share of samples would hardly show them: here the shares are of the time that was waited for locks.`
 
 func churnFinding(k analysis.ChurnCurve) string {
 	best := slices.MaxFunc(k.Points, func(a, b analysis.ChurnPoint) int {
-		return int(a.Rate.Median - b.Rate.Median)
+		return cmp.Compare(a.Rate.Median, b.Rate.Median)
 	})
 	last := k.Points[len(k.Points)-1]
-	worst := slices.MaxFunc(last.Phases, func(a, b analysis.ChurnPhase) int { return int((a.P99 - b.P99) * 1e9) })
-	return fmt.Sprintf("%s: most cycles with %s, %s; with %s %s, and the longest p99 is that of %s, %s.",
+	worst := slices.MaxFunc(last.Phases, func(a, b analysis.ChurnPhase) int { return cmp.Compare(slowest(a), slowest(b)) })
+	what := "p99"
+	if worst.P99 == 0 {
+		what = "time"
+	}
+	return fmt.Sprintf("%s: most cycles with %s, %s; with %s %s, and the longest %s is that of %s, %s.",
 		k.Workload, count(best.Threads, "thread"), human(sample.PerSecond, best.Rate.Median, best.Rate.Interval),
 		count(last.Threads, "thread"), human(sample.PerSecond, last.Rate.Median, last.Rate.Interval),
-		worst.Name, human(sample.Seconds, worst.P99, analysis.Interval{}))
+		what, worst.Name, human(sample.Seconds, slowest(worst), analysis.Interval{}))
 }
+
+// slowest is a phase's p99, or where too few cycles have none, its longest time.
+func slowest(p analysis.ChurnPhase) float64 { return cmp.Or(p.P99, p.Max) }
 
 func churnGrid(k analysis.ChurnCurve) shownGrid {
 	g := shownGrid{Title: k.Workload + ": cycles a second, and each phase's p50 and p99 in µs", Head: []string{"threads", "cycles/s", "95 %"}}
@@ -50,7 +58,11 @@ func churnGrid(k analysis.ChurnCurve) shownGrid {
 		rate := scale{1, ""}.show(p.Rate.Median, p.Rate.Interval)
 		row := []string{strconv.Itoa(p.Threads), rate.Value, rate.interval()}
 		for _, phase := range p.Phases {
-			row = append(row, digits(phase.P50*1e6), digits(phase.P99*1e6))
+			tail := digits(slowest(phase) * 1e6)
+			if phase.P99 == 0 {
+				tail = "≤" + tail
+			}
+			row = append(row, digits(phase.P50*1e6), tail)
 		}
 		g.Rows = append(g.Rows, row)
 	}
@@ -64,14 +76,22 @@ func churnTreeGrid(tree []analysis.ChurnBranch) shownGrid {
 	for _, b := range tree {
 		row := []string{b.Path, missing, missing}
 		if b.Published > 0 {
-			row[1], row[2] = fmt.Sprintf("%.1f %%", 100*b.Published), fmt.Sprintf("%.1f %%", 100*b.PublishedWait)
+			row[1], row[2] = fmt.Sprintf("%.1f %%", 100*b.Published), ranked(b.PublishedWait, b.PublishedRank)
 		}
 		for _, w := range workloads {
-			row = append(row, fmt.Sprintf("%.1f %%", 100*b.Here[w]))
+			row = append(row, ranked(b.Here[w], b.Rank[w]))
 		}
 		g.Rows = append(g.Rows, row)
 	}
 	return g
+}
+
+// ranked is a share, with its rank where it has one.
+func ranked(share float64, rank int) string {
+	if rank == 0 {
+		return fmt.Sprintf("%.1f %%", 100*share)
+	}
+	return fmt.Sprintf("%.1f %% (%d)", 100*share, rank)
 }
 
 func churnFigures(curves []analysis.ChurnCurve) []figure {
@@ -100,6 +120,9 @@ func churnPhases(k analysis.ChurnCurve) figure {
 		l := line{Name: phase.Name, Look: lookMeasured}
 		for _, p := range k.Points {
 			v := p.Phases[i].P99 * 1e6
+			if v == 0 {
+				continue // too few cycles for one
+			}
 			l.Points = append(l.Points, point{float64(p.Threads), v, v, v, ""})
 		}
 		f.Lines = append(f.Lines, l)

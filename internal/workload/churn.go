@@ -22,8 +22,15 @@ const (
 	KindChurnProcess = "churn-process"
 )
 
-// ChurnRate is the primary metric of the churn workloads.
-const ChurnRate = "cycles"
+// ChurnRate is the primary metric of the churn workloads, and ChurnDone proves that
+// each task made its cycles.
+const (
+	ChurnRate = "cycles"
+	ChurnDone = "cycles-done"
+)
+
+// p99From is how many cycles a p99 takes; below, the longest time is all that is told.
+const p99From = 100
 
 // churn makes and removes kernel objects of one kind from many tasks at once.
 // It needs root and the host's own view: it is for the target host.
@@ -47,14 +54,14 @@ func (c churn) Help() string { return c.help }
 func (c churn) Params() []Param {
 	all := []Param{
 		threads(),
-		{Name: "each", Type: Integer, Default: "100", Help: "cycles of each task; a p99 is one of a hundred", Min: 1, Max: 1_000_000},
+		{Name: "each", Type: Integer, Default: "100", Help: "cycles of each task; a p99 takes a hundred of all tasks together", Min: 1, Max: 1_000_000},
 	}
 	if c.kind != KindChurnCgroup {
 		return all
 	}
 	return append(all,
 		Param{Name: "version", Type: Choice, Default: "v2", Help: "of the cgroups", Choices: []string{"v1", "v2"}},
-		Param{Name: "attach", Type: Choice, Default: "procs", Help: "how a task gets into its group: by cgroup.procs, as a child born there by clone3, or not at all", Choices: []string{"procs", "into", "none"}},
+		Param{Name: "attach", Type: Choice, Default: "procs", Help: "what joins a group: a child that the task moves there by cgroup.procs, or that is born there by clone3; the task itself; or nothing", Choices: []string{"procs", "into", "self", "none"}},
 		Param{Name: "controllers", Type: Choice, Default: "none", Help: "v2: controllers handed down; v1: hierarchies used", Choices: []string{"none", "memory", "pids", "cpu", "all"}},
 		Param{Name: "pool", Type: Choice, Default: "no", Help: "use one group again and again instead of a new one in each cycle", Choices: []string{"no", "yes"}},
 		Param{Name: "favordynmods", Type: Choice, Default: "no", Help: "v2: mount the tree so meanwhile, which is the whole machine's and from Linux 6.18 on cannot be taken back: in virtual machines alone", Choices: []string{"no", "yes"}},
@@ -62,12 +69,16 @@ func (c churn) Params() []Param {
 }
 
 func (c churn) Metrics() []sample.Metric {
-	all := []sample.Metric{{Name: ChurnRate, Unit: sample.PerSecond, Better: sample.Higher, Help: "whole cycles of all tasks a second"}}
+	all := []sample.Metric{
+		{Name: ChurnRate, Unit: sample.PerSecond, Better: sample.Higher, Help: "whole cycles of all tasks a second"},
+		{Name: ChurnDone, Unit: sample.Count, Better: sample.Higher, Help: "whole cycles that all tasks made, by their own count: threads times each"},
+	}
 	for _, p := range c.phases {
 		all = append(all,
 			sample.Metric{Name: p + "-rate", Unit: sample.PerSecond, Better: sample.Higher, Help: "how many a second if all tasks did nothing but " + p + ": tasks over the mean time"},
 			sample.Metric{Name: p + "-p50", Unit: sample.Seconds, Better: sample.Lower, Help: "median time of " + p},
-			sample.Metric{Name: p + "-p99", Unit: sample.Seconds, Better: sample.Lower, Help: "99th percentile of the time of " + p})
+			sample.Metric{Name: p + "-p99", Unit: sample.Seconds, Better: sample.Lower, Help: "99th percentile of the time of " + p + ", of 100 cycles or more"},
+			sample.Metric{Name: p + "-max", Unit: sample.Seconds, Better: sample.Lower, Help: "longest time of " + p})
 	}
 	return all
 }
@@ -97,9 +108,9 @@ func (c churn) Command(v Values, _ []string) (Command, error) {
 }
 
 func (c churn) Parse(stdout []byte) ([]sample.Value, error) {
-	var elapsed, tasks float64
+	var elapsed, tasks, cycles float64
 	var values []sample.Value
-	done := false
+	seen, done := map[string]bool{}, false
 	for lines := bufio.NewScanner(bytes.NewReader(stdout)); lines.Scan(); {
 		name, rest, _ := strings.Cut(lines.Text(), " ")
 		switch {
@@ -108,33 +119,43 @@ func (c churn) Parse(stdout []byte) ([]sample.Value, error) {
 		case name == "done":
 			done = true
 		case name == "elapsed" && elapsed == 0:
-			n, err := numbers(rest, 2)
+			n, err := numbers(rest, 3)
 			if err != nil {
 				return nil, fmt.Errorf("elapsed: %w", err)
 			}
-			elapsed, tasks = n[0], n[1]
+			elapsed, tasks, cycles = n[0], n[1], n[1]*n[2]
+			values = append(values, sample.Value{Metric: ChurnRate, Value: cycles / elapsed}, sample.Value{Metric: ChurnDone, Value: cycles})
 		case name == "phase" && elapsed > 0:
 			phase, text, _ := strings.Cut(rest, " ")
 			n, err := numbers(text, 6)
 			if err != nil {
 				return nil, fmt.Errorf("phase %s: %w", phase, err)
 			}
-			if !slices.Contains(c.phases, phase) {
-				return nil, fmt.Errorf("phase %s is none of %s", phase, c.kind)
+			switch {
+			case !slices.Contains(c.phases, phase) || seen[phase]:
+				return nil, fmt.Errorf("phase %s is none of %s, or stands twice", phase, c.kind)
+			case n[0] != cycles:
+				return nil, fmt.Errorf("phase %s was gone through %g times in %g cycles", phase, n[0], cycles)
 			}
-			if len(values) == 0 {
-				values = append(values, sample.Value{Metric: ChurnRate, Value: n[0] / elapsed})
-			}
-			values = append(values, sample.Value{Metric: phase + "-rate", Value: tasks / n[1]},
-				sample.Value{Metric: phase + "-p50", Value: n[2]}, sample.Value{Metric: phase + "-p99", Value: n[4]})
+			seen[phase] = true
+			values = append(values, c.phaseValues(phase, tasks, n)...)
 		default:
 			return nil, fmt.Errorf("%q is not what churn prints", lines.Text())
 		}
 	}
-	if !done || len(values) != len(c.Metrics()) {
+	if !done || len(seen) != len(c.phases) {
 		return nil, fmt.Errorf("the output has no elapsed time, or not all phases of %s", c.kind)
 	}
 	return values, nil
+}
+
+// phaseValues are those of a phase's line: count, mean, p50, p90, p99 and max.
+func (c churn) phaseValues(phase string, tasks float64, n []float64) []sample.Value {
+	values := []sample.Value{{Metric: phase + "-rate", Value: tasks / n[1]}, {Metric: phase + "-p50", Value: n[2]}, {Metric: phase + "-max", Value: n[5]}}
+	if n[0] >= p99From {
+		values = append(values, sample.Value{Metric: phase + "-p99", Value: n[4]})
+	}
+	return values
 }
 
 // numbers reads so many positive numbers.

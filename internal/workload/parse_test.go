@@ -35,7 +35,7 @@ var captured = []struct {
 	{"net-unix", "net-unix.out", map[string]float64{"throughput": 8 * 23461888 / 313238244e-9, "moved": 23461888}},
 	// A minute in a trimmed container host; the host was busy.
 	{"container-load", "load.out", map[string]float64{"task": (5.81 + 6.18 + 7.99 + 4.29 + 7.38 + 8.43 + 8.62) / 7}},
-	{"churn-cgroup", "churn-cgroup.txt", map[string]float64{"cycles": 120 / 0.080600409, "rmdir-rate": 2 / 0.000147236, "rmdir-p50": 0.000020408, "rmdir-p99": 0.002282838}},
+	{"churn-cgroup", "churn-cgroup.txt", map[string]float64{"cycles": 120 / 0.080600409, "rmdir-rate": 2 / 0.000147236, "rmdir-p50": 0.000020408, "rmdir-p99": 0.002282838, "cycles-done": 120, "rmdir-max": 0.004490366}},
 	{"churn-net", "churn-net.txt", map[string]float64{"cycles": 120 / 1.167284094, "veth-rate": 2 / 0.009311073, "veth-p50": 0.002289841, "veth-p99": 0.063828606}},
 	{"churn-mount", "churn-mount.txt", map[string]float64{"cycles": 120 / 0.563836459, "umount-rate": 2 / 0.005271175, "umount-p50": 0.000537733, "umount-p99": 0.063391239}},
 	{"churn-process", "churn-process.txt", map[string]float64{"cycles": 120 / 0.616007211, "net-rate": 2 / 0.003041705, "net-p50": 0.001120691, "net-p99": 0.029543906}},
@@ -81,6 +81,21 @@ func TestParseCaptured(t *testing.T) {
 	}
 }
 
+// A p99 is of 100 values or more: of fewer the longest is all that is told.
+func TestChurnOfFewCyclesHasNoP99(t *testing.T) {
+	values, err := workload(t, "churn-net").Parse([]byte("elapsed 1 9 11\nphase create 99 1 1 1 1 2\nphase veth 99 1 1 1 1 2\nphase address 99 1 1 1 1 2\nphase destroy 99 1 1 1 1 2\ndone\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, v := range values {
+		got[v.Metric] = v.Value
+	}
+	if _, told := got["veth-p99"]; told || got["veth-max"] != 2 || got["cycles-done"] != 99 {
+		t.Errorf("%v", got)
+	}
+}
+
 // checkValues checks what holds of every successful parse: each metric is
 // declared, given once, and a finite number not below zero; the primary one is
 // there.
@@ -117,8 +132,10 @@ func TestParseRefuses(t *testing.T) {
 		{"container-load", "task 5.1 5.1\n", "began at 5.1 s"},
 		{"container-load", "docker: permission denied\n", "not what the workload prints"},
 		{"churn-net", "", "no elapsed"},
-		{"churn-net", "elapsed 0 4\n", "no positive number"},
-		{"churn-net", "elapsed 1 4\nphase rmdir 1 1 1 1 1 1\n", "none of churn-net"},
+		{"churn-net", "elapsed 0 4 1\n", "no positive number"},
+		{"churn-net", "elapsed 1 4 1\nphase rmdir 4 1 1 1 1 1\n", "none of churn-net"},
+		{"churn-net", "elapsed 1 4 2\nphase veth 7 1 1 1 1 1\n", "gone through 7 times in 8 cycles"},
+		{"churn-net", "elapsed 1 4 2\nphase veth 8 1 1 1 1 1\nphase veth 8 1 1 1 1 1\n", "stands twice"},
 		{"churn-net", string(read(t, "churn-mount.txt")), "none of churn-net"},
 		{"churn-net", "churn: veth: Operation not permitted\n", "not what churn prints"},
 		{"fio", "", "not JSON"},
