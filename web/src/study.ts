@@ -15,20 +15,26 @@ const own: Record<string, (page: Page) => HTMLElement[]> = {
   stacks: flames("stacks"),
 };
 
-// openTables is how many tables of a study that stands for itself are not folded.
-const openTables = 3;
+// openTables is how many tables of a section are not folded.
+const openTables = 6;
+
+// leads are the sections whose first table is what they are for: it stands before
+// the figures.
+const leads = ["advice"];
 
 // study is the part of the page that a study has for itself.
 export function study(page: Page, s: Section): HTMLElement {
+  const tables = (s.tables ?? []).map((t, i) => h("details", { open: i < openTables }, h("summary", {}, t.title), grid(t)));
   return section(
     s.id,
     s.title,
+    ...(leads.includes(s.id) ? tables.splice(0, 1) : []),
     findings(s),
     ...(own[s.id]?.(page) ?? []),
     ...rows(s.figures ?? []).map((r) => h("div", { class: r.length > 1 ? "pair" : "alone" }, ...r.map((f) => figure(f, r)))),
     ...(s.claims.rows?.length ? [h("h3", { id: `${s.id}-claims` }, s.claims.title), claimsTable(s.claims)] : []),
     s.note ? h("p", { class: "note" }, s.note) : null,
-    ...(s.tables ?? []).map((t) => h("details", { open: !s.alone || (s.tables ?? []).length <= openTables }, h("summary", {}, t.title), grid(t))),
+    ...tables,
   );
 }
 
@@ -65,10 +71,15 @@ function claimsTable(g: Grid): HTMLElement {
       h("tbody", {}, ...g.rows.map((r) => h("tr", {}, ...r.map(cell))))));
 }
 
+// longWords is from how many characters on a cell of a table of numbers is wrapped
+// as words are.
+const longWords = 28;
+
 function grid(g: Grid): HTMLElement {
+  const kind = (text: string, i: number) => (i === 0 || g.words ? "name" : text.length > longWords ? "words" : "number");
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": g.title },
     h("table", { class: "grid" },
       h("caption", { class: "sr-only" }, g.title),
       h("thead", {}, h("tr", {}, ...g.head.map((s, i) => h("th", { scope: "col", class: i && !g.words ? "number" : "name" }, s)))),
-      h("tbody", {}, ...g.rows.map((r) => h("tr", { class: r[0].startsWith("·") ? "published" : undefined }, ...r.map((s, i) => h(i ? "td" : "th", { class: i && !g.words ? "number" : "name", scope: i ? undefined : "row" }, s)))))));
+      h("tbody", {}, ...g.rows.map((r) => h("tr", { class: r[0].startsWith("·") ? "published" : undefined }, ...r.map((s, i) => h(i ? "td" : "th", { class: kind(s, i), scope: i ? undefined : "row" }, s)))))));
 }
