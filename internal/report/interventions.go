@@ -18,22 +18,22 @@ func causesSection(all []analysis.Cause) section {
 		rate = "cycles a second"
 	}
 	s := section{ID: "advice", Title: "Advice for this machine", Alone: true, Note: causesNote}
-	effects := shownGrid{Title: "What each intervention did", Head: []string{"intervention", rate, "95 %", "noise floor", "verdict", "p99 of a start", "95 %", "its wait", "95 %", "noise floor"}}
+	effects := shownGrid{Title: "What each intervention did", Head: []string{"intervention", rate, "noise floor", "verdict", "p99 of a start", "its wait", "noise floor of waits"}}
 	advice := shownGrid{Title: "What to change, the most that is surely gained first", Words: true, Head: []string{"change", "effect", "how"}}
 	why := shownGrid{Title: "Predicted, and seen", Words: true, Head: []string{"intervention", "predicted", "verdict", "because", "the cause", "what it still waits for"}}
 	for _, c := range all {
 		starts, p99, wait := causeRatio(c.Starts), causeRatio(c.P99), causeRatio(c.Watched)
-		effects.Rows = append(effects.Rows, []string{c.Name, starts.Value, starts.interval(), floor(c.Noise), string(c.Verdict), p99.Value, p99.interval(), wait.Value, wait.interval(), floor(c.WatchedNoise)})
+		effects.Rows = append(effects.Rows, []string{c.Name, both(starts), floor(c.Noise), string(c.Verdict), both(p99), both(wait), floor(c.WatchedNoise)})
 		why.Rows = append(why.Rows, []string{c.Name, string(c.Expect), string(c.Verdict), c.Because, c.Why, cmp.Or(leftWaits(c), missing)})
 		if helps(c) {
-			advice.Rows = append(advice.Rows, []string{c.Name, starts.Value + " " + starts.interval(), c.Advice})
+			advice.Rows = append(advice.Rows, []string{c.Name, both(starts), c.Advice})
 			s.Findings = append(s.Findings, helpFinding(c, rate))
 		}
 	}
 	for _, c := range slices.Backward(all) { // the ranking ends with what costs most
 		if avoid(c) {
 			starts := causeRatio(c.Starts)
-			advice.Rows = append(advice.Rows, []string{"avoid: " + c.Name, starts.Value + " " + starts.interval(), instead(c)})
+			advice.Rows = append(advice.Rows, []string{"avoid: " + c.Name, both(starts), instead(c)})
 		}
 	}
 	if !slices.ContainsFunc(all, helps) {
@@ -43,10 +43,13 @@ func causesSection(all []analysis.Cause) section {
 	if len(advice.Rows) > 0 { // it is what the section is for
 		s.Tables = append(s.Tables, advice)
 	}
-	s.Tables = append(s.Tables, effects, why)
+	s.Tables = append(s.Tables, effects.withoutEmpty(), why.withoutEmpty())
 	s.Figures = causeFigures(all, rate)
 	return s
 }
+
+// both is a number with its interval, where it has one.
+func both(n shownNumber) string { return strings.TrimSpace(n.Value + " " + n.interval()) }
 
 // helpFinding says what a change gains, whether its cause is shown, and why it gains
 // no more.

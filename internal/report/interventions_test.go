@@ -35,8 +35,11 @@ func TestAdviceIsRankedAndSaysHow(t *testing.T) {
 	if strings.Join(got, "; ") != want {
 		t.Errorf("advice %q, want %q", got, want)
 	}
-	if floor := s.Tables[1].Rows[0][3]; floor != "3.1 %" {
+	if floor := s.Tables[1].Rows[0][2]; floor != "3.1 %" {
 		t.Errorf("noise floor %q", floor)
+	}
+	if head := strings.Join(s.Tables[1].Head, ", "); head != "intervention, starts a second, noise floor" {
+		t.Errorf("columns %q, of which nothing was watched", head)
 	}
 	if f := s.Findings[0]; !strings.HasSuffix(f, "Why not more: each start still waits 3.00 ms for namespace_sem (60 %).") {
 		t.Errorf("finding %q", f)

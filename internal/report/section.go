@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
@@ -33,6 +34,30 @@ type shownGrid struct {
 	Head  []string   `json:"head"`
 	Rows  [][]string `json:"rows"`
 	Words bool       `json:"words,omitempty"` // the cells are words, not numbers: they stand left
+}
+
+// withoutEmpty is the table without the columns in which nothing stands.
+func (g shownGrid) withoutEmpty() shownGrid {
+	var kept []int
+	for i := range g.Head {
+		if i == 0 || slices.ContainsFunc(g.Rows, func(r []string) bool { return r[i] != "" && r[i] != missing }) {
+			kept = append(kept, i)
+		}
+	}
+	pick := func(cells []string) []string {
+		out := make([]string, len(kept))
+		for to, from := range kept {
+			out[to] = cells[from]
+		}
+		return out
+	}
+	g.Head = pick(g.Head)
+	rows := make([][]string, len(g.Rows))
+	for i, r := range g.Rows {
+		rows[i] = pick(r)
+	}
+	g.Rows = rows
+	return g
 }
 
 // figure is a chart: lines over a number, or bars over names.
