@@ -27,7 +27,7 @@ var (
 var folded = []string{
 	"cgroup_css_set_fork", "de_thread", "default_device_exit_net", "do_change_type", "do_umount", "exit_notify", "lookup_slow",
 	"namespace_lock", "open_last_lookups", "rtnl_net_lock", "rtnl_nets_lock", "wait_for_vfork_done",
-	"flush_workqueue", // before Linux 5.19
+	"flush_workqueue",                                                     // before Linux 5.19
 	"__start_dirop", "__start_removing", "path_pivot_root", "start_dirop", // after 6.18
 }
 

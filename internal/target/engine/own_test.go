@@ -138,6 +138,15 @@ func inOwn(t *testing.T, c *client.Client, name, groups string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	var shared []string
+	for _, w := range inst.Watch() {
+		if w.Role == target.RoleShared {
+			shared = append(shared, comm(w.PID))
+		}
+	}
+	if !slices.Contains(shared, "dockerd") {
+		t.Errorf("of the user's daemons %q are watched", shared)
+	}
 	err = inst.Start(ctx, func(target.Phase) {})
 	var exit target.Exit
 	if err == nil {
