@@ -242,7 +242,7 @@ func pairs(logs []float64) []float64 {
 // of the runtimes' starts and ends is work that instances do one after another.
 const (
 	aroundTrial    = 80 * time.Millisecond
-	aroundInstance = 30 * time.Millisecond
+	aroundInstance = 10 * time.Millisecond
 )
 
 // expected is a rough length of a cell's trial before any was made: the

@@ -361,3 +361,17 @@ func TestMapsBeforeLinux61(t *testing.T) {
 		}
 	}
 }
+
+// In a cgroup namespace nobody can tell how deep a cgroup lies.
+func TestLevelsOfCgroups(t *testing.T) {
+	s := Selection{cgroups: map[uint64]int{1: 3, 2: 5}}
+	if got := s.levels(true); got != 1<<3|1<<5 {
+		t.Errorf("%b", got)
+	}
+	if got := s.levels(false); got != 1<<(deepest+1)-1<<3 {
+		t.Errorf("%b in a namespace", got)
+	}
+	if got := (Selection{}).levels(false); got != 0 {
+		t.Errorf("%b without a cgroup", got)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,15 +130,39 @@ func (s *Selection) addCgroup(root, dir string) (ok bool, err error) {
 
 // constants puts what the programs are compiled with into their specification.
 func (s Selection) constants(spec *ebpf.CollectionSpec) error {
-	var levels uint32
-	for _, depth := range s.cgroups {
-		levels |= 1 << depth
-	}
+	levels := s.levels(initial(cgroupNamespace))
 	return errors.Join(
 		spec.Variables["cgroup_levels"].Set(levels),
 		spec.Variables["by_process"].Set(truth(len(s.pids)+len(s.shared) > 0)),
 		spec.Variables["kernel_threads"].Set(uint8(1)),
 	)
+}
+
+// levels are the depths at which a task's ancestors are looked for. In a cgroup
+// namespace the tree's root seems higher than it is, nobody can tell by how much, and
+// a cgroup may lie at any depth below the one that is seen.
+func (s Selection) levels(sees bool) (levels uint32) {
+	for _, depth := range s.cgroups {
+		levels |= 1 << depth
+		for deeper := depth; !sees && deeper <= deepest; deeper++ {
+			levels |= 1 << deeper
+		}
+	}
+	return levels
+}
+
+// The namespaces in which the kernel begins (include/linux/proc_ns.h).
+const (
+	cgroupNamespace = "cgroup:[4026531835]"
+	pidNamespace    = "pid:[4026531836]"
+)
+
+// initial says that this process sees what the kernel's programs see: it is in the
+// namespace in which the kernel begins.
+func initial(namespace string) bool {
+	kind, _, _ := strings.Cut(namespace, ":")
+	own, err := os.Readlink("/proc/self/ns/" + kind)
+	return err != nil || own == namespace // err: the kernel has none of them
 }
 
 func truth(b bool) uint8 {
@@ -162,6 +187,10 @@ func (s Selection) fill(cgroups, processes *ebpf.Map) error {
 // was forked in between is found the second time, and what is forked from then on
 // by the programs.
 func (s Selection) follow(processes *ebpf.Map) error {
+	if len(s.pids)+len(s.shared) > 0 && !initial(pidNamespace) {
+		return &target.CannotError{Target: "the probe", Lacks: "the host's numbers of processes: tare runs in a PID namespace, whose numbers mean others to the kernel",
+			Remedy: "run it in the host's (docker run --pid host), or watch a cgroup"}
+	}
 	for _, pid := range s.shared {
 		if err := followOne(processes, pid, ownerShared); err != nil {
 			return err
