@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ type Churn struct {
 type ChurnCurve struct {
 	Workload string       `json:"workload"`
 	Points   []ChurnPoint `json:"points"` // by rising number of threads
+	// Locks are what its tasks waited for most, with the most threads that were
+	// watched; empty where none were.
+	Locks []LockShare `json:"locks,omitempty"`
 }
 
 // ChurnPoint is one workload with so many threads.
@@ -69,7 +73,7 @@ func ChurnOf(in Input, cells []ChurnCell, profiles map[string]profile.Profile, s
 	most := map[string]ChurnCell{}
 	for _, cell := range cells {
 		if cell.Probe != "" {
-			if cell.Kind == "churn-cgroup" && cell.Threads >= most[cell.Workload].Threads && len(profiles[cell.ID].Waits) > 0 {
+			if cell.Threads >= most[cell.Workload].Threads && len(profiles[cell.ID].Waits) > 0 {
 				most[cell.Workload] = cell
 			}
 			continue
@@ -78,11 +82,19 @@ func ChurnOf(in Input, cells []ChurnCell, profiles map[string]profile.Profile, s
 	}
 	for i := range c.Curves {
 		slices.SortFunc(c.Curves[i].Points, func(a, b ChurnPoint) int { return cmp.Compare(a.Threads, b.Threads) })
+		c.Curves[i].Locks = lockShares(profiles[most[c.Curves[i].Workload].ID])
 	}
+	maps.DeleteFunc(most, func(_ string, cell ChurnCell) bool { return cell.Kind != "churn-cgroup" })
 	if len(most) > 0 {
 		c.Tree = churnTree(most, profiles, source)
 	}
 	return c
+}
+
+// lockShares are the locks that a profile's own threads waited for most.
+func lockShares(p profile.Profile) []LockShare {
+	locks, _ := largestWaits(p.Table(), func(r profile.Row) bool { return r.Kind != profile.Sleep })
+	return locks
 }
 
 func (c *Churn) add(in Input, cell ChurnCell) {

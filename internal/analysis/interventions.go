@@ -51,31 +51,18 @@ type Cause struct {
 
 // LeftWait is a wait of an arm's own threads.
 type LeftWait struct {
-	Name  string  `json:"name"`
-	Share float64 `json:"share"` // of all waits of the arm's own threads
-	Each  float64 `json:"each"`  // seconds, for each start
+	LockShare
+	Each float64 `json:"each"` // seconds, for each start
 }
-
-// mostLeft is how many waits tell what is left.
-const mostLeft = 3
 
 // leftWaits sums up what a watched cell waits for. The wait of a parent in vfork is
 // none of its own: the child works or waits meanwhile, and has rows for that.
-func leftWaits(w Waits, copies int) []LeftWait {
-	byName := map[string]float64{}
-	var all float64
-	for _, r := range w.Rows {
-		if !r.Kernel && !r.Shared && r.Name != profile.VFork {
-			byName[r.Name] += r.Total
-			all += r.Total
-		}
+func leftWaits(w Waits, copies int) (left []LeftWait) {
+	largest, all := largestWaits(w.Rows, func(r profile.Row) bool { return r.Name != profile.VFork })
+	for _, l := range largest {
+		left = append(left, LeftWait{l, l.Share * all / float64(max(1, copies*w.Trials))})
 	}
-	var left []LeftWait
-	for name, total := range byName {
-		left = append(left, LeftWait{name, total / all, total / float64(max(1, copies*w.Trials))})
-	}
-	slices.SortFunc(left, func(a, b LeftWait) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name)) })
-	return left[:min(len(left), mostLeft)]
+	return left
 }
 
 // left is what an intervention's watched arm waits for.

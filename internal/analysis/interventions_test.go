@@ -247,7 +247,7 @@ func TestWhatIsLeftOfTheWaits(t *testing.T) {
 		{Name: "RCU grace period", Kind: profile.Sleep, Total: 60}, {Name: "a", Kind: profile.Mutex, Total: 6}, {Name: "b", Kind: profile.Mutex, Total: 4},
 	}}}
 	got := in.left(study.Intervention{Target: "pool"}, "native", waits)
-	want := []LeftWait{{"RCU grace period", 0.6, 3}, {"namespace_sem", 0.3, 1.5}, {"a", 0.06, 0.3}}
+	want := []LeftWait{{LockShare{"RCU grace period", 0.6}, 3}, {LockShare{"namespace_sem", 0.3}, 1.5}, {LockShare{"a", 0.06}, 0.3}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

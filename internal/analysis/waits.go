@@ -1,8 +1,10 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/tarelab/tare/internal/profile"
@@ -36,6 +38,33 @@ const wallTime = "wall"
 
 // mostOverhead is the share of the elapsed time that watching may cost.
 const mostOverhead = 0.05
+
+// LockShare is a lock, or another thing to wait for, with its share of all such
+// waits.
+type LockShare struct {
+	Name  string  `json:"name"`
+	Share float64 `json:"share"`
+}
+
+// mostShown is how many waits tell where most of the time went.
+const mostShown = 3
+
+// largestWaits are those of the trial's own threads that took most, and the seconds
+// that all of them took together; counts says which rows are meant.
+func largestWaits(rows []profile.Row, counts func(profile.Row) bool) (largest []LockShare, all float64) {
+	byName := map[string]float64{}
+	for _, r := range rows {
+		if !r.Kernel && !r.Shared && counts(r) {
+			byName[r.Name] += r.Total
+			all += r.Total
+		}
+	}
+	for name, total := range byName {
+		largest = append(largest, LockShare{name, total / all})
+	}
+	slices.SortFunc(largest, func(a, b LockShare) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name)) })
+	return largest[:min(len(largest), mostShown)], all
+}
 
 // WaitsOf says what the watched cells waited for. profiles holds for each cell
 // what all of its trials that gave samples showed together, trials their number.

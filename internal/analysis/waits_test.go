@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,9 @@ func TestChurnOf(t *testing.T) {
 		if p.Threads != want.Threads || p.Rate.Median != want.Rate.Median || len(p.Phases) != 1 || p.Phases[0] != (ChurnPhase{"mkdir", 2 * want.Rate.Median, 1e-3, 5e-3, 9e-3}) {
 			t.Errorf("%+v", p)
 		}
+	}
+	if want := []LockShare{{profile.Directory, 0.75}, {profile.CgroupMutex, 0.25}}; !slices.Equal(c.Curves[0].Locks, want) {
+		t.Errorf("locks %v, want %v", c.Curves[0].Locks, want)
 	}
 	// The tree is of the most threads: three quarters for the directory, one for cgroup_mutex.
 	here := map[string]float64{}

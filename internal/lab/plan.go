@@ -72,6 +72,9 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err := l.canAddress(st); err != nil {
 		return nil, err
 	}
+	if err := knownWaits(st); err != nil {
+		return nil, err
+	}
 	if err := canWatch(st); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
@@ -40,10 +41,28 @@ func churnFinding(k analysis.ChurnCurve) string {
 	if worst.P99 == 0 {
 		what = "time"
 	}
-	return fmt.Sprintf("%s: most cycles with %s, %s; with %s %s, and the longest %s is that of %s, %s.",
-		k.Workload, count(best.Threads, "thread"), human(sample.PerSecond, best.Rate.Median, best.Rate.Interval),
-		count(last.Threads, "thread"), human(sample.PerSecond, last.Rate.Median, last.Rate.Interval),
+	rate := func(p analysis.ChurnPoint) string { return human(sample.PerSecond, p.Rate.Median, p.Rate.Interval) }
+	text := k.Workload + ": "
+	if best.Threads != last.Threads {
+		text += fmt.Sprintf("most cycles with %s, %s; ", count(best.Threads, "thread"), rate(best))
+	}
+	text += fmt.Sprintf("with %s %s of cycles, and the longest %s is that of %s, %s", count(last.Threads, "thread"), rate(last),
 		what, worst.Name, human(sample.Seconds, slowest(worst), analysis.Interval{}))
+	return text + churnLocks(k) + "."
+}
+
+// churnLocks names what a workload's tasks waited for most; "" where nobody watched.
+func churnLocks(k analysis.ChurnCurve) string {
+	var parts []string
+	for _, l := range k.Locks {
+		if l.Share >= 0.01 {
+			parts = append(parts, fmt.Sprintf("%s %.0f %%", l.Name, 100*l.Share))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; of the time that was waited for locks: " + strings.Join(parts, ", ")
 }
 
 // slowest is a phase's p99, or where too few cycles have none, its longest time.

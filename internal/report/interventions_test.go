@@ -19,7 +19,10 @@ func TestAdviceIsRankedAndSaysHow(t *testing.T) {
 		}
 	}
 	pool := cause("pool", study.ExpectFaster, 2, analysis.Differs)
-	pool.Left = []analysis.LeftWait{{Name: "namespace_sem", Share: 0.6, Each: 0.003}, {Name: "little", Share: 0.001, Each: 1e-6}}
+	pool.Left = []analysis.LeftWait{
+		{LockShare: analysis.LockShare{Name: "namespace_sem", Share: 0.6}, Each: 0.003},
+		{LockShare: analysis.LockShare{Name: "little", Share: 0.001}, Each: 1e-6},
+	}
 	s := causesSection([]analysis.Cause{
 		pool,
 		cause("limit", study.ExpectFaster, 1.3, analysis.Differs),
