@@ -271,9 +271,9 @@ func (c Cause) judge(alpha float64) (CauseVerdict, string) {
 	case c.Expect == study.ExpectNone && differs:
 		return CauseRefuted, "none was predicted, and there is an effect"
 	case c.Expect == study.ExpectFaster && (equal || differs && !faster):
-		return CauseRefuted, "starts are not faster without it"
+		return CauseRefuted, "the starts are not faster"
 	case c.Expect == study.ExpectSlower && (equal || differs && faster):
-		return CauseRefuted, "starts are not slower with it"
+		return CauseRefuted, "the starts are not slower"
 	case !differs && c.Expect == study.ExpectNone:
 		return CauseNotShown, "neither an effect nor its absence is shown"
 	case !differs:

@@ -67,7 +67,7 @@ func leftWaits(c analysis.Cause) string {
 	var parts []string
 	for _, w := range c.Left {
 		if w.Share >= 0.01 {
-			parts = append(parts, fmt.Sprintf("%s for %s (%.0f %%)", human(sample.Seconds, w.Each, analysis.Interval{}), w.Name, 100*w.Share))
+			parts = append(parts, fmt.Sprintf("%s for %s (%.0f\u00a0%%)", human(sample.Seconds, w.Each, analysis.Interval{}), w.Name, 100*w.Share))
 		}
 	}
 	return strings.Join(parts, ", ")

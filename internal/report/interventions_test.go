@@ -44,7 +44,7 @@ func TestAdviceIsRankedAndSaysHow(t *testing.T) {
 	if head := strings.Join(s.Tables[1].Head, ", "); head != "intervention, starts a second, noise floor" {
 		t.Errorf("columns %q, of which nothing was watched", head)
 	}
-	if f := s.Findings[0]; !strings.HasSuffix(f, "Why not more: each start still waits 3.00 ms for namespace_sem (60 %).") {
+	if f := s.Findings[0]; !strings.HasSuffix(f, "Why not more: each start still waits 3.00 ms for namespace_sem (60\u00a0%).") {
 		t.Errorf("finding %q", f)
 	}
 }

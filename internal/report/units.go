@@ -154,13 +154,34 @@ func (s scale) show(value float64, i analysis.Interval) shownNumber {
 }
 
 // showRatio prints a ratio. Its lower bound always keeps a digit: a bound of 0
-// would speak of a ratio that cannot be.
+// would speak of a ratio that cannot be. An interval that excludes no change is not
+// rounded to one that includes it.
 func showRatio(value float64, i analysis.Interval) shownNumber {
 	n := scale{1, ""}.show(value, i)
 	if n.Low != "" && i.Low > 0 && strings.Trim(n.Low, "0.") == "" {
 		n.Low = number(i.Low, -decade(i.Low))
 	}
+	if i.Low > 1 {
+		n.Low = besideOne(n.Low, i.Low)
+	}
+	if i.High < 1 {
+		n.High = besideOne(n.High, i.High)
+	}
 	return n
+}
+
+// besideOne gives a bound that is printed as 1, and is not, the digits that tell.
+func besideOne(text string, bound float64) string {
+	const most = 3
+	for d := 1; d <= most && isOne(text); d++ {
+		text = number(bound, d)
+	}
+	return text
+}
+
+// isOne says that a printed number is 1, 1.0, 1.00 ...
+func isOne(text string) bool {
+	return text == "1" || strings.HasPrefix(text, "1.") && strings.Trim(text[2:], "0") == ""
 }
 
 // trimmed drops decimals that are zeros: a count of 12 is "12", not "12.000".

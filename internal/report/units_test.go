@@ -52,6 +52,8 @@ func TestARatioIsNeverShownAsZero(t *testing.T) {
 	}{
 		{1.2, interval(0.4, 3.3), shownNumber{"1", "0.4", "3"}},
 		{1.2, interval(0.97, 3.3), shownNumber{"1", "1", "3"}},
+		{1.6, interval(1.07, 3.3), shownNumber{"2", "1.1", "3"}}, // no change is excluded, and is not printed
+		{0.4, interval(0.17, 0.996), shownNumber{"0.4", "0.2", "0.996"}},
 		{20, interval(3, 60), shownNumber{"20", "3", "60"}},
 		{0.04, interval(0.0031, 0.09), shownNumber{"0.04", "0.003", "0.09"}},
 		{1.02, interval(1.01, 1.03), shownNumber{"1.02", "1.01", "1.03"}},
