@@ -74,7 +74,11 @@ func (l *Lab) Boots(ctx context.Context, o BootOptions, observe func(block int, 
 			observe(block, cells[i].Target)
 			config := base
 			config.Machine.Kernel, config.Machine.Initrd = kernels[i], o.Kernels[i].Initrd
-			values, err := l.bootOnce(ctx, o, config)
+			var values map[string][]float64
+			err := vmm.Again(l.config.tell, func() (err error) {
+				values, err = l.bootOnce(ctx, o, config)
+				return err
+			})
 			if err != nil {
 				return nil, fmt.Errorf("boot %d of %s: %w", block+1, cells[i].Target, err)
 			}
@@ -154,6 +158,12 @@ func (l *Lab) bootOnce(ctx context.Context, o BootOptions, config vmm.Config) (v
 	case err := <-vm.Failed():
 		return nil, vm.Explain(err)
 	case <-time.After(o.Timeout):
+		mu.Lock()
+		stopped := values[string(vmm.MarkKernel)] != nil && values[string(vmm.MarkInit)] == nil
+		mu.Unlock()
+		if stopped {
+			return nil, vm.Explain(&vmm.HangError{After: vmm.MarkKernel, Awaited: vmm.MarkInit, For: o.Timeout})
+		}
 		return nil, vm.Explain(fmt.Errorf("no line that matches %q came within %v", o.Until, o.Timeout))
 	case <-ctx.Done():
 		return nil, ctx.Err()

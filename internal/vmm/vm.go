@@ -299,7 +299,7 @@ func (v *VM) mark(m Mark) {
 		}
 		after := v.patience(next)
 		v.watchdog = time.AfterFunc(after, func() {
-			v.fail(fmt.Errorf("the guest hangs: after %q, no %q came within %v", m, next, after))
+			v.fail(&HangError{After: m, Awaited: next, For: after})
 		})
 		return
 	}

@@ -295,10 +295,10 @@ func TestGuestDies(t *testing.T) {
 	}
 }
 
-// booted runs a payload in a real guest, and once more where the guest hung in
-// its kernel (Hangs), and says how it ended.
+// booted runs a payload in a real guest, and once more where the guest stopped in
+// its kernel, and says how it ended.
 func booted(t *testing.T, d *Driver, spec target.Spec, mark func(target.Instance, target.Phase)) error {
-	once := func() error {
+	return vmm.Again(func(what string) { t.Log(what) }, func() error {
 		inst, err := d.Prepare(t.Context(), spec, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
@@ -310,19 +310,8 @@ func booted(t *testing.T, d *Driver, spec target.Spec, mark func(target.Instance
 			t.Error(cerr)
 		}
 		return err
-	}
-	err := once()
-	if err != nil && Hangs(err) {
-		t.Logf("booted once more, because of: %v", err)
-		err = once()
-	}
-	return err
+	})
 }
-
-// Hangs is true of a guest that came no farther than into its kernel: under TCG
-// one with two CPUs was seen to stop there, among some hundreds; that is no
-// driver's doing.
-func Hangs(err error) bool { return strings.Contains(err.Error(), `the guest hangs: after "kernel"`) }
 
 // TestDiskRoot runs a payload whose root is a disk, because the user wants it
 // or because the guest has no room for another: it sees the same files, and may

@@ -20,7 +20,7 @@ func contract(t *testing.T, name string) {
 	targettest.Run(t, vm.New(lab, v), targettest.Options{
 		Lab: lab, Missing: vm.New(lab, missing), MissingName: "no-such-vmm",
 		Skip:  map[string]string{"mounts": "a guest shares no directory with the host: stock kernels for guests have neither 9p nor, without a daemon, virtiofs"},
-		Again: vm.Hangs,
+		Again: vmm.StoppedInKernel,
 	})
 }
 
