@@ -23,7 +23,7 @@ func trimCommand(env *Env) *cobra.Command {
 		Args:  noSubcommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(trimCheckCommand(env), trimBuildCommand(env), trimNeedsCommand(env))
+	c.AddCommand(trimCheckCommand(env), trimBuildCommand(env), trimProveCommand(env), trimNeedsCommand(env))
 	return c
 }
 

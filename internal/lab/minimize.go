@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tarelab/tare/internal/kernel/trim"
 	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/vmm"
 )
 
 // Minimize searches for a kernel smaller than o's that still passes the proof of
@@ -17,13 +19,69 @@ import (
 func (l *Lab) Minimize(ctx context.Context, prover target.Prover, o trim.Options, budget time.Duration, told func(trim.Step), made func(trim.Progress)) (trim.Found, error) {
 	return o.Search(ctx, trim.Minimize{Budget: budget, Proof: prover.Proof(), Now: time.Now, Tell: told, Object: made,
 		Prove: func(ctx context.Context, image string) (string, error) {
-			failed, err := prover.Prove(ctx, image, l.config.tell)
-			var cannot *target.CannotError
-			if err != nil && ctx.Err() == nil && !target.IsLab(err) && !errors.As(err, &cannot) {
-				err = &trim.RefusedError{Why: err.Error()}
+			checks, err := prover.Prove(ctx, target.ProofOptions{Kernel: image, UntilFailed: true}, l.config.tell)
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // the proof's own time: a check that hangs is the candidate's
+				return err.Error(), nil
 			}
-			return failed, err
+			return firstFailed(checks), err
 		}})
+}
+
+// firstFailed is the first check that failed, with why and with those before it;
+// "" where all passed.
+func firstFailed(checks []target.ProofCheck) string {
+	var passed []string
+	for _, c := range checks {
+		if !c.Passed() {
+			return fmt.Sprintf("%s: %s; checks passed before: %s", c.Name, c.Result, cmp.Or(strings.Join(passed, ", "), "none"))
+		}
+		passed = append(passed, c.Name)
+	}
+	return ""
+}
+
+// Prove puts a kernel to the proof: that of a file on a virtual machine, or that of
+// a container host, such as vm/trimmed, on the host's own, for which vm is "". A
+// file that is no kernel is an *InputError.
+func (l *Lab) Prove(ctx context.Context, kernel, vm string, quick bool) ([]target.ProofCheck, error) {
+	o := target.ProofOptions{Kernel: kernel, Quick: quick}
+	prover, err := l.proverOf(&o, vm)
+	if err != nil {
+		return nil, err
+	}
+	return prover.Prove(ctx, o, l.config.tell)
+}
+
+// defaultProver is the machine that proves where none is named.
+const defaultProver = "qemu/q35"
+
+// proverOf finds who proves what o names.
+func (l *Lab) proverOf(o *target.ProofOptions, vm string) (target.Prover, error) {
+	for _, d := range l.drivers {
+		if p, ok := d.(target.Prover); ok && d.Name() == o.Kernel {
+			if vm != "" && vm != p.ProvesOn() {
+				return nil, &InputError{fmt.Errorf("%s is a machine of %s, and not of %s: leave --vm out", d.Name(), p.ProvesOn(), vm)}
+			}
+			o.Kernel = ""
+			return p, l.mayProve(p)
+		}
+	}
+	k, err := vmm.Inspect(o.Kernel)
+	if err == nil {
+		err = k.Fits()
+	}
+	if err != nil {
+		return nil, &InputError{fmt.Errorf("kernel %s: %w", o.Kernel, err)}
+	}
+	return l.Prover(cmp.Or(vm, defaultProver))
+}
+
+// mayProve refuses a prover that lacks the right to.
+func (l *Lab) mayProve(p target.Prover) error {
+	if p.Properties().NeedsRoot && !l.Target.Root {
+		return &target.CannotError{Target: p.Name(), Lacks: "the proof needs root", Remedy: "run it as root"}
+	}
+	return nil
 }
 
 // Prover is the target that proves kernels on a virtual machine. Where none does,
@@ -36,10 +94,8 @@ func (l *Lab) Prover(vm string) (target.Prover, error) {
 		case !ok:
 		case p.ProvesOn() != vm:
 			on = append(on, p.ProvesOn())
-		case p.Properties().NeedsRoot && !l.Target.Root:
-			return nil, &target.CannotError{Target: d.Name(), Lacks: "the proof needs root", Remedy: "run it as root"}
 		default:
-			return p, nil
+			return p, l.mayProve(p)
 		}
 	}
 	if len(on) == 0 {

@@ -71,18 +71,38 @@ const (
 	EnvFlags = "TARE_FLAGS" // flags that each of its docker run takes, apart by blanks
 )
 
-// Prover is a Driver that puts kernels of others to the proof that containers run.
+// Prover is a Driver that puts kernels to the proof that containers run.
 type Prover interface {
 	Driver
 	// ProvesOn is the virtual machine that it boots them in, such as qemu/q35.
 	ProvesOn() string
 	// Proof is all that a kernel has to pass, for a digest.
 	Proof() string
-	// Prove boots a kernel's file once, and ends at the first check that fails: it
-	// says which and how, "" where all passed. A kernel that panics or hangs is an
-	// error which is not the laboratory's, with the last that it said.
-	Prove(ctx context.Context, kernel string, tell func(string)) (failed string, err error)
+	// Prove boots a kernel once and says what came of each check, in their order. One
+	// that does not boot, panics or hangs has failed the check in which it did, with
+	// the last that it said: errors are the laboratory's, or a *CannotError.
+	Prove(ctx context.Context, o ProofOptions, tell func(string)) ([]ProofCheck, error)
 }
+
+// ProofOptions say which kernel is put to the proof, and how far.
+type ProofOptions struct {
+	Kernel      string // path of its file; "" for the driver's own, which is made where it is not kept
+	Quick       bool   // without the checks that take longest
+	UntilFailed bool   // not beyond the first check that fails
+}
+
+// ProofCheck is one check of a proof, and what came of it.
+type ProofCheck struct {
+	Name    string  `json:"check"`
+	Result  string  `json:"result"`            // ProofPassed, or what went wrong: its first line, and what the machine said
+	Seconds float64 `json:"seconds,omitempty"` // that it took, on the guest's clock; 0 where none is known
+}
+
+// ProofPassed is the result of a check that passed.
+const ProofPassed = "ok"
+
+// Passed reports whether the check did.
+func (c ProofCheck) Passed() bool { return c.Result == ProofPassed }
 
 // Instance is one payload, prepared, then started once.
 type Instance interface {

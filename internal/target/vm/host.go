@@ -74,17 +74,9 @@ func (h *Host) Make(ctx context.Context, tell func(string)) error {
 		return err
 	}
 	return h.made.locked(ctx, tell, func() error {
-		disk, err := h.made.disk(ctx, h, h.lab.TestImage, tell)
-		if err != nil {
+		disk, err := h.made.parts(ctx, h, h.arm, tell)
+		if err != nil || !h.arm.toProve() {
 			return err
-		}
-		if !h.arm.stock() {
-			if _, err := h.made.trimmed(ctx, h.arm, tell); err != nil {
-				return err
-			}
-		}
-		if !h.arm.toProve() {
-			return nil
 		}
 		return h.made.prove(ctx, h, disk, tell)
 	})

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -52,13 +53,23 @@ func TestArmsNameMachinesThatExist(t *testing.T) {
 	}
 }
 
-func TestProofLines(t *testing.T) {
-	lines := proofLines(outcome{text: []byte("docker run\tok\nnoise\ncrun\tfailed: no such device\n"), off: true}, nil)
-	want := []proofLine{{"docker run", "ok"}, {"crun", "failed: no such device"}, {shutdownCheck, "ok"}}
-	if !slices.Equal(lines, want) {
-		t.Errorf("lines %q, want %q", lines, want)
-	}
-	if l := proofLines(outcome{}, nil); len(l) != 1 || !strings.HasPrefix(l[0].Result, "failed") {
-		t.Errorf("a machine that stayed on: %q", l)
+func TestProofChecks(t *testing.T) {
+	panicked := errors.New("the guest's kernel panicked, and the console ends:\nKernel panic")
+	said := []byte("docker run\tok\t20.50\t24.75\nnoise\ncrun\tfailed: no such device\t24.80\t25.00\n")
+	first := []target.ProofCheck{{Name: "docker run", Result: "ok", Seconds: 4.25}, {Name: "crun", Result: "failed: no such device", Seconds: 0.2}}
+	for name, test := range map[string]struct {
+		out    outcome
+		begun  bool
+		failed error
+		want   []target.ProofCheck
+	}{
+		"whole":             {outcome{text: said, off: true}, true, nil, append(slices.Clone(first), target.ProofCheck{Name: shutdownCheck, Result: "ok"})},
+		"panics in a check": {outcome{text: said}, true, panicked, append(slices.Clone(first), target.ProofCheck{Name: shutdownCheck, Result: "failed: " + panicked.Error()})},
+		"panics before":     {outcome{}, false, panicked, []target.ProofCheck{{Name: bootCheck, Result: "failed: " + panicked.Error()}}},
+		"stays on":          {outcome{}, true, nil, []target.ProofCheck{{Name: shutdownCheck, Result: "failed: it had not powered off after 1m0s"}}},
+	} {
+		if got := proofChecks(test.out, test.begun, test.failed); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
 	}
 }

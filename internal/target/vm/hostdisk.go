@@ -109,7 +109,7 @@ func (m *made) disk(ctx context.Context, h *Host, oci string, tell func(string))
 		return "", err
 	}
 	tell("booting it once with the distribution's kernel, to load the workbench into its Docker (a minute or two)")
-	if err := m.load(ctx, h, tmp); err != nil {
+	if err := m.load(ctx, h, tmp, tell); err != nil {
 		return "", fmt.Errorf("container host: the boot that completes its disk: %w", err)
 	}
 	if err := os.Rename(tmp, file); err != nil {
@@ -250,8 +250,8 @@ rm ` + hostArchive + `
 docker run --rm ` + hostImage + ` ` + target.Mark + ` -- /bin/busybox true`
 
 // load boots the disk with the distribution's kernel and loads the image.
-func (m *made) load(ctx context.Context, h *Host, disk string) error {
-	said, err := m.once(ctx, h, arm{systemd: true}, vmm.Disk{Path: disk, Own: true}, loadScript)
+func (m *made) load(ctx context.Context, h *Host, disk string, tell func(string)) error {
+	said, err := m.once(ctx, h, arm{systemd: true}, vmm.Disk{Path: disk, Own: true}, loadScript, tell)
 	if err != nil {
 		return err
 	}

@@ -84,6 +84,15 @@ func digest(parts ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// parts makes what an arm boots, and gives its disk.
+func (m *made) parts(ctx context.Context, h *Host, a arm, tell func(string)) (string, error) {
+	disk, err := m.disk(ctx, h, h.lab.TestImage, tell)
+	if err == nil && a.packed != "" {
+		_, err = m.trimmed(ctx, a, tell)
+	}
+	return disk, err
+}
+
 // there reports whether all parts of an arm are made.
 func (m *made) there(oci string, a arm) bool {
 	if m.lab.CacheDir == "" {

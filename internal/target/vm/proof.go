@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/tarelab/tare/internal/target"
@@ -20,19 +22,16 @@ import (
 //go:embed proof.sh
 var proofScript string
 
-// shutdownCheck is the check that the script cannot make itself.
-const shutdownCheck = "clean shutdown"
+// The checks that the script cannot make itself.
+const (
+	bootCheck     = "boot" // only of a kernel that fails it
+	shutdownCheck = "clean shutdown"
+)
 
 // proofBundle is the configuration of the container that runtimes prove
 // themselves by.
 func proofBundle() []byte {
 	return bundleOf(target.Spec{Args: []string{"/bin/busybox", "true"}, Env: hostEnv})
-}
-
-// A proofLine is one check and what came of it: "ok", or what failed.
-type proofLine struct {
-	Check  string `json:"check"`
-	Result string `json:"result"`
 }
 
 // telling makes the kernel tell of its initcalls: the boot of the proof is the
@@ -51,11 +50,11 @@ func (m *made) proofFile(a arm, k vmm.Kernel) string {
 // journalFile is the journal beside a proof.
 func journalFile(proof string) string { return strings.TrimSuffix(proof, ".json") + ".journal" }
 
-// prove boots an arm's kernel with systemd once and runs the proof in it. A kernel
+// prove puts an arm's kernel to the proof, once, and keeps what came of it. A kernel
 // that fails a check is no error: its reports say so.
 func (m *made) prove(ctx context.Context, h *Host, disk string, tell func(string)) error {
 	a := h.arm
-	a.systemd, a.append = true, telling
+	a.append = telling
 	k, err := m.kernelOf(ctx, a)
 	if err != nil {
 		return err
@@ -65,18 +64,11 @@ func (m *made) prove(ctx context.Context, h *Host, disk string, tell func(string
 		return nil
 	}
 	tell("proving that containers run in it (one boot; without KVM some ten minutes, more where something else runs)")
-	out, err := m.once(ctx, h, a, vmm.Disk{Path: disk}, proofScript)
-	if err != nil && ctx.Err() != nil {
+	journal, checks, err := m.proofOf(ctx, h, a, disk, journalSet, tell)
+	if err != nil {
 		return err
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		// A busy machine is no kernel's fault: what is kept is kept for good.
-		return target.Labf("the proof had not ended after %v: make it when nothing else runs", mostOnce)
-	}
-	var journal []byte
-	journal, out.text, _ = bytes.Cut(out.text, []byte(proofSign))
-	lines := proofLines(out, err)
-	text, err := json.MarshalIndent(lines, "", "  ")
+	text, err := json.MarshalIndent(checks, "", "  ")
 	if err == nil {
 		err = os.WriteFile(journalFile(file), journal, 0o644)
 	}
@@ -89,68 +81,89 @@ func (m *made) prove(ctx context.Context, h *Host, disk string, tell func(string
 	return nil
 }
 
+// What is set for the script.
+const (
+	journalSet  = "journal=yes\n"
+	quickSet    = "quick=yes\n"
+	untilFailed = "first=only\n"
+)
+
+// proofOf boots an arm with systemd and puts its kernel to the proof. What the
+// kernel is to blame for is a check that failed.
+func (m *made) proofOf(ctx context.Context, h *Host, a arm, disk, set string, tell func(string)) (journal []byte, checks []target.ProofCheck, err error) {
+	a.systemd = true
+	out, err := m.once(ctx, h, a, vmm.Disk{Path: disk}, set+proofScript, tell)
+	var cannot *target.CannotError
+	switch {
+	case err == nil:
+	case ctx.Err() != nil, target.IsLab(err), errors.As(err, &cannot):
+		return nil, nil, err
+	case errors.Is(err, context.DeadlineExceeded): // a busy machine is no kernel's fault
+		return nil, nil, target.Labf("the proof had not ended after %v: make it when nothing else runs: %w", mostOnce, err)
+	}
+	journal, text, begun := bytes.Cut(out.text, []byte(proofSign))
+	out.text = text
+	return journal, proofChecks(out, begun, err), nil
+}
+
 // ProvesOn implements target.Prover.
 func (h *Host) ProvesOn() string { return h.arm.machine }
 
 // Proof implements target.Prover.
 func (h *Host) Proof() string { return proofScript }
 
-// untilFailed has the script end at the first check that fails.
-const untilFailed = "first=only\n"
-
 // Prove implements target.Prover.
-func (h *Host) Prove(ctx context.Context, kernel string, tell func(string)) (string, error) {
+func (h *Host) Prove(ctx context.Context, o target.ProofOptions, tell func(string)) ([]target.ProofCheck, error) {
+	a := h.arm
+	if o.Kernel != "" {
+		a = arm{name: "proof", machine: h.arm.machine, image: o.Kernel}
+	}
 	var disk string
 	err := h.made.locked(ctx, tell, func() (err error) {
-		disk, err = h.made.disk(ctx, h, h.lab.TestImage, tell)
+		disk, err = h.made.parts(ctx, h, a, tell)
 		return err
 	})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	a := arm{name: "proof", machine: h.arm.machine, image: kernel, systemd: true}
-	out, err := h.made.once(ctx, h, a, vmm.Disk{Path: disk}, untilFailed+proofScript)
-	_, checks, _ := bytes.Cut(out.text, []byte(proofSign))
-	out.text = checks
-	if err != nil {
-		return "", fmt.Errorf("%w; checks passed: %s", err, strings.Join(passed(proofLines(out, nil)), ", "))
+	set := ""
+	if o.Quick {
+		set += quickSet
 	}
-	for _, l := range proofLines(out, nil) {
-		if l.Result != "ok" {
-			return l.Check + ": " + l.Result, nil
-		}
+	if o.UntilFailed {
+		set += untilFailed
 	}
-	return "", nil
+	_, checks, err := h.made.proofOf(ctx, h, a, disk, set, tell)
+	return checks, err
 }
 
-// passed are the names of checks that passed.
-func passed(lines []proofLine) []string {
-	var names []string
-	for _, l := range lines {
-		if l.Result == "ok" {
-			names = append(names, l.Check)
-		}
-	}
-	return names
-}
-
-// proofLines reads what the script printed. failed is why it ended early, nil
-// where it did not.
-func proofLines(out outcome, failed error) []proofLine {
-	var lines []proofLine
+// proofChecks reads what the script printed, once it has begun. failed is why the
+// machine ended early, nil where it did not.
+func proofChecks(out outcome, begun bool, failed error) []target.ProofCheck {
+	var checks []target.ProofCheck
 	for line := range strings.Lines(string(out.text)) {
-		if check, result, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
-			lines = append(lines, proofLine{check, result})
+		fields := strings.Split(strings.TrimSpace(line), "\t")
+		if len(fields) != 4 {
+			continue // what else is said there
 		}
+		c := target.ProofCheck{Name: fields[0], Result: fields[1]}
+		began, berr := strconv.ParseFloat(fields[2], 64)
+		ended, eerr := strconv.ParseFloat(fields[3], 64)
+		if berr == nil && eerr == nil {
+			c.Seconds = math.Round((ended-began)*100) / 100
+		}
+		checks = append(checks, c)
 	}
-	off := "ok"
+	last := target.ProofCheck{Name: shutdownCheck, Result: target.ProofPassed}
 	switch {
+	case failed != nil && !begun:
+		last.Name, last.Result = bootCheck, "failed: "+failed.Error()
 	case failed != nil:
-		off = "failed: " + firstLine(failed)
+		last.Result = "failed: " + failed.Error()
 	case !out.off:
-		off = fmt.Sprintf("failed: it had not powered off after %v", hostOff)
+		last.Result = fmt.Sprintf("failed: it had not powered off after %v", hostOff)
 	}
-	return append(lines, proofLine{shutdownCheck, off})
+	return append(checks, last)
 }
 
 // BootLog implements target.Profiled: the journal of the boot that was the proof.
@@ -179,15 +192,15 @@ func (m *made) proven(a arm, k vmm.Kernel, notes map[string]string) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	var lines []proofLine
+	var checks []target.ProofCheck
 	if err == nil {
-		err = json.Unmarshal(text, &lines)
+		err = json.Unmarshal(text, &checks)
 	}
 	if err != nil {
 		return target.Labf("the kept proof: %w", err)
 	}
-	for i, l := range lines {
-		notes[fmt.Sprintf("proof %02d %s", i+1, l.Check)] = l.Result
+	for i, c := range checks {
+		notes[fmt.Sprintf("proof %02d %s", i+1, c.Name)] = firstLine(errors.New(c.Result))
 	}
 	return nil
 }
