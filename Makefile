@@ -6,7 +6,7 @@ version := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
 
-.PHONY: weigh build test quick bench bench-trim lint tools setup-build guest web dist test-loongson clean
+.PHONY: weigh build test quick bench bench-trim lint tools setup-build guest web dist test-trim test-loongson clean
 
 weigh: ## the main job: the price list of this machine, and its HTML report
 	scripts/setup.sh weigh
@@ -26,10 +26,12 @@ web:
 	$(MAKE) --no-print-directory -C web
 
 test: ## everything that CI runs
-	scripts/setup.sh test
-	$(MAKE) --no-print-directory build lint
-	scripts/test.sh
-	$(MAKE) --no-print-directory test-loongson LACKING=skip
+	scripts/stage.sh setup 20m scripts/setup.sh test
+	scripts/stage.sh build 15m $(MAKE) --no-print-directory build
+	scripts/stage.sh lint 10m $(MAKE) --no-print-directory lint
+	scripts/stage.sh tests 45m scripts/test.sh
+	scripts/stage.sh test-trim 40m $(MAKE) --no-print-directory test-trim LACKING=skip
+	scripts/stage.sh test-loongson 45m $(MAKE) --no-print-directory test-loongson LACKING=skip
 
 quick: build ## the tests that need neither root nor runtimes; under a minute once built
 	go test -short ./...
@@ -54,6 +56,9 @@ tools: ## runsc, and youki where cargo is installed
 dist: setup-build ## tare for every architecture, with checksums and bills of materials, built twice and compared
 	scripts/dist.sh
 	scripts/dist.sh check
+
+test-trim: build ## a trimmed kernel, made and proven: minutes the first time, then one boot
+	LACKING=$(LACKING) scripts/test-trim.sh
 
 # COMMAND is what runs inside; TARGETS are those that its run must hold;
 # LACKING=skip skips, by name, what takes Debian packages that cannot be had.

@@ -145,10 +145,11 @@ func (f *trimBuildFlags) options() (trim.Options, error) {
 // notBuilt gives errors of a build their exit code.
 func notBuilt(err error) error {
 	var tools *trim.ToolsError
+	var fetch *trim.FetchError
 	var source *trim.SourceError
 	var lost *trim.LostError
 	switch {
-	case errors.As(err, &tools):
+	case errors.As(err, &tools), errors.As(err, &fetch):
 		return lacksError{err.Error()}
 	case errors.As(err, &source), errors.As(err, &lost):
 		return usageError{err}

@@ -19,6 +19,11 @@ type SourceError struct{ message string }
 
 func (e *SourceError) Error() string { return e.message }
 
+// A FetchError says that a source's package cannot be fetched now.
+type FetchError struct{ message string }
+
+func (e *FetchError) Error() string { return e.message }
+
 // Source finds a kernel's source tree: a directory, or a Debian package such as
 // linux-source-6.1, which is fetched and unpacked below cache without being
 // installed. A package is fetched once a version. say reports what takes time.
@@ -73,8 +78,10 @@ func packageFile(ctx context.Context, name string) (string, error) {
 
 // unpackPackage leaves the tree in work/tree.
 func unpackPackage(ctx context.Context, name, work string, say func(string)) error {
-	if _, err := run(ctx, work, "apt-get", "download", name); err != nil {
-		return fmt.Errorf("fetch %s: %w", name, err)
+	if _, err := run(ctx, work, "apt-get", "-o", "Acquire::Retries=3", "download", name); ctx.Err() != nil {
+		return ctx.Err()
+	} else if err != nil {
+		return &FetchError{fmt.Sprintf("%s cannot be had: %v; apt-get update fetches the lists anew", name, err)}
 	}
 	debs, err := filepath.Glob(filepath.Join(work, "*.deb"))
 	if err != nil || len(debs) != 1 {

@@ -3,6 +3,8 @@ package vm
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +72,27 @@ func TestProofChecks(t *testing.T) {
 	} {
 		if got := proofChecks(test.out, test.begun, test.failed); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+// TestPackagesOutOfReach: an archive that cannot be had is told as what it is, and
+// what else stops mmdebstrap is the laboratory's failure.
+func TestPackagesOutOfReach(t *testing.T) {
+	for said, out := range map[string]bool{
+		"E: Failed to fetch http://deb.debian.org/x  Could not connect": true,
+		"E: Unable to locate package docker.io":                         true,
+		"dpkg: error: cannot write":                                     false,
+	} {
+		bin := t.TempDir()
+		if err := os.WriteFile(filepath.Join(bin, "mmdebstrap"), []byte("#!/bin/sh\necho '"+said+"'\nexit 1\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", bin)
+		_, err := (&made{dir: t.TempDir()}).base(t.Context(), func(string) {})
+		var cannot *target.CannotError
+		if errors.As(err, &cannot) != out || target.IsLab(err) == out || !strings.Contains(err.Error(), said) {
+			t.Errorf("%q gives %v", said, err)
 		}
 	}
 }

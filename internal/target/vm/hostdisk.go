@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -34,6 +35,12 @@ var hostPackages = []string{
 // room on the host.
 const hostDisk = 4 << 30
 
+// mmdebstrapLog is what mmdebstrap said last, and unfetched what apt says in it where
+// the archive is out of reach.
+const mmdebstrapLog = "mmdebstrap.log"
+
+var unfetched = regexp.MustCompile(`(?m)^E: (Failed to fetch|Unable to fetch|Unable to locate package) .*`)
+
 // base is the distribution's tree, made by mmdebstrap.
 func (m *made) base(ctx context.Context, tell func(string)) (string, error) {
 	dir := m.baseDir()
@@ -49,8 +56,12 @@ func (m *made) base(ctx context.Context, tell func(string)) (string, error) {
 	if err := sys.RemoveTree(tmp); err != nil {
 		return "", target.Labf("container host: %w", err)
 	}
-	args := []string{"--variant=minbase", "--mode=root", "--include=" + strings.Join(hostPackages, ","), hostSuite, tmp}
-	if err := m.command(ctx, "mmdebstrap.log", program, args...); err != nil {
+	args := []string{"--variant=minbase", "--mode=root", `--aptopt=Acquire::Retries "3"`, "--include=" + strings.Join(hostPackages, ","), hostSuite, tmp}
+	if err := m.command(ctx, mmdebstrapLog, program, args...); err != nil {
+		said, rerr := os.ReadFile(filepath.Join(m.dir, mmdebstrapLog))
+		if line := unfetched.Find(said); rerr == nil && line != nil && ctx.Err() == nil {
+			return "", notToBeHad(string(line))
+		}
 		return "", err
 	}
 	if err := os.Rename(tmp, dir); err != nil {

@@ -162,7 +162,7 @@ func (m *made) build(ctx context.Context, a arm, dir string, wants []kconfig.Wan
 	kept := filepath.Join(m.lab.CacheDir, "kernel")
 	source, err := trim.Source(ctx, hostSource, kept, tell)
 	if err != nil {
-		return err
+		return withoutPackages(err)
 	}
 	o := trim.Options{Source: source, Wants: wants, Way: trim.BottomUp, Compression: a.packed, Jobs: runtime.NumCPU(),
 		Build: filepath.Join(kept, "build", filepath.Base(source)), Output: dir}
@@ -182,6 +182,22 @@ func (m *made) build(ctx context.Context, a arm, dir string, wants []kconfig.Wan
 		}
 	})
 	return err
+}
+
+// withoutPackages are errors of a source that is a package, whose name is right: it
+// is out of reach.
+func withoutPackages(err error) error {
+	var fetch *trim.FetchError
+	var source *trim.SourceError
+	if errors.As(err, &fetch) || errors.As(err, &source) {
+		return notToBeHad(err.Error())
+	}
+	return err
+}
+
+// notToBeHad says that Debian's packages are out of reach.
+func notToBeHad(why string) error {
+	return &target.CannotError{Target: "vm", Lacks: "Debian's packages cannot be had: " + why, Remedy: "apt-get update says what stands in the way"}
 }
 
 // stockConfig is the configuration of the distribution's kernel.
