@@ -362,3 +362,31 @@ func TestCaptured(t *testing.T) {
 		t.Errorf("the costliest is %s, want crypto_algapi_init", got)
 	}
 }
+
+// TestRunningMachine: what a machine says once it is long up is no part of its boot,
+// a unit that systemd waits 90 s for is.
+func TestRunningMachine(t *testing.T) {
+	const later = "[   95.000000] tare0: port 1(veth0) entered blocking state\n[  900.000000] hrtimer: interrupt took 5984505 ns\n[  901.000000] reboot: Power down\n"
+	p := bootlog.New(&parse(t, boot+later)[0])
+	if p.End != 95 || p.Lines != strings.Count(boot, "\n")+1 || p.Steps[0].Took != 93*time.Second {
+		t.Errorf("the boot ends at %v with %d lines, and its costliest step is %+v", p.End, p.Lines, p.Steps[0])
+	}
+	if !slices.ContainsFunc(p.Warnings, func(w string) bool {
+		return strings.Contains(w, "taken to end at 95.000 s, after which nothing was said for 805 s: the 2 lines")
+	}) {
+		t.Errorf("warnings %q", p.Warnings)
+	}
+	_, overwritten, _ := strings.Cut(boot, "as init process\n")
+	if p := bootlog.New(&parse(t, overwritten+later)[0]); p.End != 95 || p.Phases[0].Found {
+		t.Errorf("without its beginning the boot ends at %v", p.End)
+	}
+}
+
+// TestInitramfsWithoutBeginning: where a ring buffer has lost the unpacking's first
+// line, nobody knows how long it took.
+func TestInitramfsWithoutBeginning(t *testing.T) {
+	_, late, _ := strings.Cut(boot, "as initramfs...\n")
+	if p := bootlog.New(&parse(t, late)[0]); p.Initramfs != nil {
+		t.Errorf("it was unpacked in %+v", p.Initramfs)
+	}
+}

@@ -126,10 +126,9 @@ func unpacking(b *Boot) *Unpacking {
 		if unpackStart.MatchString(l.Text) && u == nil {
 			u = &Unpacking{Start: l.At}
 		} else if m := unpackEnd.FindStringSubmatch(l.Text); m != nil {
-			if u == nil {
-				u = &Unpacking{Start: l.At}
+			if u != nil { // else the beginning is missing, and how long it took nobody knows
+				u.End, u.Size = l.At, m[1]
 			}
-			u.End, u.Size = l.At, m[1]
 			return u
 		}
 	}

@@ -29,6 +29,12 @@ const (
 	MarkOff     = "power down" // the kernel ends
 )
 
+// The kernel is up, and its first program starts: kernels before 4.20 do not say so.
+var (
+	kernelUp = regexp.MustCompile(`^Freeing unused kernel (image |memory)`)
+	runsInit = regexp.MustCompile(`^Run \S+ as init process`)
+)
+
 var marks = []struct {
 	name   string
 	line   *regexp.Regexp
@@ -37,8 +43,8 @@ var marks = []struct {
 }{
 	{MarkStart, regexp.MustCompile(`^Linux version `), "", false},
 	{MarkInitrd, regexp.MustCompile(`^Freeing initrd memory`), "", false},
-	{MarkKernel, regexp.MustCompile(`^Freeing unused kernel (image |memory)`), "", false},
-	{MarkInit, regexp.MustCompile(`^Run \S+ as init process`), "", false},
+	{MarkKernel, kernelUp, "", false},
+	{MarkInit, runsInit, "", false},
 	{MarkRoot, regexp.MustCompile(`^(VFS: Mounted root|EXT4-fs \(.*\): mounted filesystem|XFS \(.*\): Ending clean mount)`), "", false},
 	{MarkInitOn, regexp.MustCompile(`^systemd \S+ running in system mode`), "systemd", true},
 	{MarkModules, regexp.MustCompile(`^loop: module loaded`), "", false},
@@ -131,7 +137,7 @@ func phases(b *Boot, all []Milestone) []Phase {
 	}
 	end, bounded := reached(all, MarkTotal)
 	current, began := 0, time.Duration(0)
-	out[0].Found = len(b.Lines) > 0
+	out[0].Found = b.Kernel != "" // else the log begins in a phase that nobody knows
 	for _, l := range b.Lines {
 		if bounded && l.At > end {
 			break

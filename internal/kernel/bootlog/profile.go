@@ -48,8 +48,41 @@ func (s Step) Part() string {
 	return subsystemOfLine(s.Line)
 }
 
-// New takes a boot apart.
+// quietEnd is how long a machine says nothing once its boot is over: longer than
+// systemd waits for a unit that does not start (90 s).
+const quietEnd = 2 * time.Minute
+
+// upToQuiet is a boot without what the machine said when it was long up: a dmesg of
+// days is mostly that. The boot ends at the first long silence after the kernel was up.
+func (b *Boot) upToQuiet() *Boot {
+	up := slices.IndexFunc(b.Lines, func(l Line) bool {
+		return l.Source == "" && (kernelUp.MatchString(l.Text) || runsInit.MatchString(l.Text))
+	})
+	switch {
+	case len(b.Lines) == 0, up < 0 && b.Kernel != "":
+		return b
+	case up < 0: // a ring buffer that has lost the beginning may have lost that, too
+		up = 0
+	}
+	last := b.Lines[up].At
+	for i, l := range b.Lines[up:] {
+		if !l.Timed {
+			continue
+		}
+		if l.At-last > quietEnd {
+			cut := *b
+			cut.Lines, cut.Warnings = b.Lines[:up+i], slices.Clone(b.Warnings)
+			cut.warn("the boot is taken to end at %.3f s, after which nothing was said for %.0f s: the %d lines behind that are left out", last.Seconds(), (l.At - last).Seconds(), len(b.Lines)-up-i)
+			return &cut
+		}
+		last = l.At
+	}
+	return b
+}
+
+// New takes a boot apart, up to where the machine was long up.
 func New(b *Boot) *Profile {
+	b = b.upToQuiet()
 	p := &Profile{Boot: b, Kernel: b.Kernel, Command: b.Command, Clock: b.Clock, Lines: len(b.Lines), End: b.End().Seconds(), Warnings: slices.Clone(b.Warnings)}
 	p.Initramfs = unpacking(b)
 	p.Initcalls, p.Probes = initcalls(b)
