@@ -238,7 +238,7 @@ func (env *Env) printSeriesSums(w *seriesSums, took, cost time.Duration) {
 	if len(w.order) == 0 {
 		return
 	}
-	t := env.table("container", "engine", "readings", "CPU % mean", "peak", "memory peak", "read/s peak", "written/s", "received/s", "sent/s")
+	t := env.table("container", "engine", "readings", "CPU % mean", "CPU % peak", "memory peak", "read/s peak", "written/s peak", "received/s peak", "sent/s peak")
 	for _, id := range w.order {
 		s := w.of[id]
 		t.AppendRow(table.Row{s.name, s.engine, s.readings, percent(s.mean()), percent(s.cpuPeak), size(float64(s.memoryPeak)), size(s.read), size(s.written), size(s.received), size(s.sent)})

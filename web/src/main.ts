@@ -49,8 +49,8 @@ function warnings(): HTMLElement | null {
   return h("aside", { class: "warnings", "aria-label": "Warnings" }, h("h2", {}, all.length === 1 ? "Warning" : "Warnings"), h("ul", {}, ...all.map((w) => h("li", {}, w))));
 }
 
-function prices(all: Group[]): HTMLElement {
-  return section("prices", "Price list", ...folded(`Every comparison, ${all.length} in all`, glance(all), bands(page), ...all.flatMap((g) => g.primary.map((e) => forest(page, e)))));
+function prices(all: Group[]): HTMLElement | null {
+  return all.length === 0 ? null : section("prices", "Price list", ...folded(`Every comparison, ${all.length} in all`, glance(all), bands(page), ...all.flatMap((g) => g.primary.map((e) => forest(page, e)))));
 }
 
 // folded hides a part that is too long to read through: a study may have a
@@ -76,12 +76,13 @@ function sections(): HTMLElement[] {
   const all = groups();
   const priceList = prices(all);
   const first = page.manifest.study.view === "ladder" ? [ladders(), priceList] : [priceList, ladders()];
+  const compares = all.length > 0; // readings over time compare nothing
   const rest = [
-    section("distributions", "Distributions", ...folded("Every sample", ...all.map((g) => distributions(page, g)))),
+    compares ? section("distributions", "Distributions", ...folded("Every sample", ...all.map((g) => distributions(page, g)))) : null,
     ...troubles(),
     section("machine", "Machine and targets", definitions(page.facts), mitigations(page), targets(page)),
-    section("method", "Method in short", method(page)),
-    section("numbers", "All numbers", raw(entries)),
+    compares ? section("method", "Method in short", method(page)) : null,
+    compares ? section("numbers", "All numbers", raw(entries)) : null,
   ];
   const change = page.compared?.length ? section("compared", "Two runs compared", ...compared(page)) : null;
   return [...(page.sections ?? []).map((s) => study(page, s)), change, ...first, ...rest].filter((s): s is HTMLElement => s !== null);
