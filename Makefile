@@ -29,7 +29,7 @@ test: ## everything that CI runs
 	scripts/stage.sh setup 20m scripts/setup.sh test
 	scripts/stage.sh build 15m $(MAKE) --no-print-directory build
 	scripts/stage.sh lint 10m $(MAKE) --no-print-directory lint
-	scripts/stage.sh tests 45m scripts/test.sh
+	scripts/stage.sh tests 60m scripts/test.sh
 	scripts/stage.sh test-trim 40m $(MAKE) --no-print-directory test-trim LACKING=skip
 	scripts/stage.sh test-loongson 45m $(MAKE) --no-print-directory test-loongson LACKING=skip
 

@@ -126,13 +126,14 @@ func (h *Host) Prove(ctx context.Context, o target.ProofOptions, tell func(strin
 	if err != nil {
 		return nil, err
 	}
-	set := ""
+	set, long := "", "some ten minutes"
 	if o.Quick {
-		set += quickSet
+		set, long = quickSet, "a minute"
 	}
 	if o.UntilFailed {
 		set += untilFailed
 	}
+	tell(fmt.Sprintf("booting it, to see whether containers run in it (without KVM %s, more where something else runs)", long))
 	_, checks, err := h.made.proofOf(ctx, h, a, disk, set, tell)
 	return checks, err
 }
