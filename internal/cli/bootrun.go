@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -107,11 +108,9 @@ func (f *bootRunFlags) options() (lab.BootOptions, error) {
 			o.Append = "root=/dev/vda rw"
 		}
 	}
+	names := shortNames(f.kernels)
 	for i, kernel := range f.kernels {
-		k := lab.BootKernel{Name: kernel}
-		if slices.Contains(f.kernels[:i], kernel) {
-			k.Name = fmt.Sprintf("%s (%d)", kernel, i+1)
-		}
+		k := lab.BootKernel{Name: names[i]}
 		if k.Kernel, err = fileOf("--kernel", kernel); err != nil {
 			return o, err
 		}
@@ -123,6 +122,27 @@ func (f *bootRunFlags) options() (lab.BootOptions, error) {
 		o.Kernels = append(o.Kernels, k)
 	}
 	return o, nil
+}
+
+// shortNames are the shortest ends of paths that tell them apart; one that comes
+// twice is numbered.
+func shortNames(paths []string) []string {
+	names := make([]string, len(paths))
+	for i, path := range paths {
+		parts := strings.Split(path, "/")
+		for n := 1; n <= len(parts); n++ {
+			names[i] = strings.Join(parts[len(parts)-n:], "/")
+			if !slices.ContainsFunc(paths, func(other string) bool {
+				return other != path && (other == names[i] || strings.HasSuffix(other, "/"+names[i]))
+			}) {
+				break
+			}
+		}
+		if slices.Contains(paths[:i], path) {
+			names[i] = fmt.Sprintf("%s (%d)", names[i], i+1)
+		}
+	}
+	return names
 }
 
 // fileOf is the absolute path of a file that is there.
