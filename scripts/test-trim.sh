@@ -21,9 +21,20 @@ lacks() {
 
 [ "$(uname -m)" = x86_64 ] || lacks "container hosts are made for x86-64 alone, and this is $(uname -m)"
 scripts/setup.sh trim || lacks "the Debian packages of scripts/setup.sh trim cannot be had"
-code=0
-bin/tare --state "$work/state" trim prove vm/trimmed --quick 2>&1 | tee "$work/said" || code=$?
-case $code in
-4) lack=$(grep -o "Debian's packages cannot be had: .*" "$work/said") && lacks "$lack" ;;
-esac
+# prove proves, and leaves the exit code and what was said.
+prove() {
+	code=0
+	bin/tare --state "$work/state" trim prove vm/trimmed --quick 2>&1 | tee "$work/said" || code=$?
+}
+
+prove
+if [ "$code" = 3 ]; then
+	# As with the other tests: engines and guests on a shared machine fail by
+	# themselves at times, and what fails twice is broken.
+	echo "test-trim: the kernel did not pass at once, and is put to the proof once more" >&2
+	prove
+fi
+if [ "$code" = 4 ] && lack=$(grep -o "Debian's packages cannot be had: .*" "$work/said"); then
+	lacks "$lack"
+fi
 exit "$code"
