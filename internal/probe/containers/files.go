@@ -55,7 +55,7 @@ func once(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(descriptor)
+	defer func() { _ = unix.Close(descriptor) }() // it was only read
 	return content(descriptor, name)
 }
 
