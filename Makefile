@@ -68,7 +68,7 @@ test-loongson: setup-build web ## tare inside emulated Loongson machines, mips64
 		$(MAKE) --no-print-directory -C guest ARCH=$$arch all && \
 		GOARCH=$$arch CGO_ENABLED=0 go build -trimpath -o /dev/null ./cmd/tare || exit 1; \
 	done # what the test builds is compiled by now: the ten minutes are the machines'
-	go test -count=1 -v -timeout 45m ./test/loongson -loongson $(if $(filter skip,$(LACKING)),-skip-lacking) $(if $(COMMAND),-command '$(COMMAND)') $(if $(TARGETS),-targets '$(TARGETS)')
+	scripts/gotest.sh ./test/loongson --format standard-verbose -- -count=1 -timeout 45m -args -loongson $(if $(filter skip,$(LACKING)),-skip-lacking) $(if $(COMMAND),-command '$(COMMAND)') $(if $(TARGETS),-targets '$(TARGETS)')
 
 clean:
 	rm -rf bin dist guest/bin/linux_* web/node_modules internal/report/page/dist/report.html

@@ -4,22 +4,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 log=$(mktemp)
-again=$(mktemp)
-trap 'rm -f "$log" "$again"' EXIT
+trap 'rm -f "$log"' EXIT
 
 # The real runtimes share two cores: one package at a time keeps their
-# time-outs meaningful. A handful of failures is tried once more, since real
-# kernels, guests and daemons on a shared machine fail by themselves at times; each
-# such test is named at the end, for what needs two runs may be rotting.
-failed=0
-go run gotest.tools/gotestsum@v1.13.0 --format pkgname --jsonfile "$log" \
-	--rerun-fails=1 --rerun-fails-max-failures=12 --rerun-fails-run-root-test --rerun-fails-report "$again" \
-	--packages ./... -- -count=1 -p 1 -timeout 40m "$@" || failed=$?
-if [ -s "$again" ]; then
-	printf 'these tests did not pass at once:\n' >&2
-	cat "$again" >&2
-fi
-[ "$failed" = 0 ] || exit "$failed"
+# time-outs meaningful.
+scripts/gotest.sh ./... --format pkgname --jsonfile "$log" -- -count=1 -p 1 -timeout 40m "$@"
 
 # Tests that may never skip in CI: a skip here means that the machine was not
 # set up, and that what the test guards may have rotted.
