@@ -106,6 +106,9 @@ func waitsNote(w analysis.Waits) string {
 		n := showRatio(e.Ratio, e.Interval)
 		s += " Watched trials took ×" + n.Value + " " + n.interval() + " the time of the others."
 	}
+	if len(w.Lost) == 0 {
+		s += " Nothing was lost."
+	}
 	return strings.Join(strings.Fields(s), " ")
 }
 
@@ -141,14 +144,17 @@ func waitsGrid(w analysis.Waits) shownGrid {
 	}
 	total, one := scaleFor(sample.Seconds, []float64{most}), scaleFor(sample.Seconds, []float64{longest})
 	g := shownGrid{Title: strings.TrimSuffix(waitsTitle(w), ":"),
-		Head: []string{"waited for", "where", "waits", "total " + total.Unit, "p99 " + one.Unit, "of elapsed", "kind", "longest " + one.Unit}}
+		Head: []string{"waited for", "where", "waits", "total " + total.Unit, "p99 " + one.Unit, "of elapsed", "kind"}}
 	for _, r := range shown {
-		p99 := ""
-		if r.P99 > 0 {
+		p99 := "" // an estimate has neither
+		switch {
+		case r.P99 > 0:
 			p99 = digits(r.P99 / one.Factor)
+		case r.Most > 0:
+			p99 = "≤" + digits(r.Most/one.Factor)
 		}
 		g.Rows = append(g.Rows, []string{lockName(r), where(r), strconv.FormatUint(r.Waits, 10),
-			digits(r.Total / total.Factor), p99, perElapsed(w, r.Total), lockKind(r), digits(r.Most / one.Factor)})
+			digits(r.Total / total.Factor), p99, perElapsed(w, r.Total), lockKind(r)})
 	}
 	return g
 }
@@ -204,7 +210,7 @@ func where(r profile.Row) string {
 }
 
 // waitsLegend explains the table's words.
-const waitsLegend = `* inferred from the function that waits, or from another that waits at the same address. "of elapsed" is the total wait of all threads over the elapsed time: how many threads waited on average. † kernel threads waited, for whomever. ‡ threads of the user's own engine waited, which may work for others too. ×8: as many locks of this name.`
+const waitsLegend = `* inferred from the function that waits, or from another that waits at the same address. "of elapsed" is the total wait of all threads over the elapsed time: how many threads waited on average. ≤ stands before the longest wait where fewer than 100 have no p99. † kernel threads waited, for whomever. ‡ threads of the user's own engine waited, which may work for others too. ×8: as many locks of this name.`
 
 // WriteWaits writes what something that already ran waited for.
 func WriteWaits(w io.Writer, claim analysis.Waits, o Options) error {
