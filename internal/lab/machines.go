@@ -32,6 +32,9 @@ func PublishedMachine(name string) (analysis.MachineSide, error) {
 		return analysis.MachineSide{}, &InputError{fmt.Errorf("the published measurements %s hold no Unix scores of machines; %s%s does", id, publishedPrefix, unixPublished)}
 	}
 	hosts := analysis.PublishedHosts(d)
+	if host == "" {
+		return analysis.MachineSide{}, &InputError{fmt.Errorf("%s%s names no machine: take one of its %s, as %s%s/%s", publishedPrefix, id, strings.Join(hosts, ", "), publishedPrefix, id, hosts[0])}
+	}
 	if !slices.Contains(hosts, host) {
 		return analysis.MachineSide{}, &InputError{fmt.Errorf("%s has no machine %q: did you mean %s%s/%s? There are %s",
 			id, host, publishedPrefix, id, nearest(host, hosts), strings.Join(hosts, ", "))}
