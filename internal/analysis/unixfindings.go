@@ -58,7 +58,7 @@ func sameFindings(u *UnixClaims) []string {
 			continue
 		}
 		told = append(told, c.Environment)
-		out = append(out, fmt.Sprintf("On this machine “%s” comes to the same as “%s”: it was measured once, and its numbers hold for each.",
+		out = append(out, fmt.Sprintf("Here “%s” comes to the same as “%s”: it was measured once, and its numbers hold for each.",
 			UnixPlace(c.Environment), strings.ReplaceAll(same, "; ", "” and “")))
 	}
 	return out

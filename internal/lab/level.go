@@ -124,8 +124,8 @@ func (p *Plan) distinctLevels(allowed []int) []study.Limits {
 	}
 	for _, l := range levels {
 		if len(l.Same) > 0 {
-			p.Notes = append(p.Notes, fmt.Sprintf("%s is measured for %s, too: on CPU %s, which may be used here, they come to the same",
-				l.Name, strings.Join(l.Same, ", "), formatCPUs(allowed)))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s is measured for %s, too: with CPU %s they come to the same",
+				l.Name, strings.Join(l.Same, ", "), cmp.Or(p.cpusets[l.CPUSet], formatCPUs(allowed))))
 		}
 	}
 	return levels

@@ -245,7 +245,7 @@ func plan(in Input) string {
 		in.Manifest.Study.Blocks, in.Manifest.Seed, percent(in.Claims.Margin), percent(in.Claims.Alpha))
 	for _, l := range in.Manifest.Study.Limits {
 		if len(l.Same) > 0 {
-			text += fmt.Sprintf("; %s stands for %s, too, which come to the same on this machine", l.Name, strings.Join(l.Same, ", "))
+			text += fmt.Sprintf("; %s stands for %s, too, which come to the same here", l.Name, strings.Join(l.Same, ", "))
 		}
 	}
 	return text

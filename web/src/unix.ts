@@ -76,7 +76,7 @@ function figures(claims: UnixClaims): HTMLElement {
       const pair = h("div", { class: "pair" });
       const domain = extent(claims, e);
       const as = claims.curves.find((c) => c.environment === e)?.measuredAs;
-      const same = as ? `: the same here as “${place(as)}”` : "";
+      const same = as ? `, measured as ${as}` : "";
       const panel = (title: string, curves: () => UnixCurve[]) => {
         const figure = h("div", { class: "figure" });
         const caption = h("figcaption", {}, title);
