@@ -46,7 +46,7 @@ bench: build ## the performance bars, as a table
 	$(MAKE) --no-print-directory -C guest bench
 	go run ./bench
 
-bench-trim: build ## the bars of container hosts, from one run of container-vm-trim: over an hour
+bench-trim: build ## the bars of container hosts, from one run of container-vm-trim: about an hour
 	scripts/setup.sh trim
 	go run ./bench trim-kernel trim-initrd trim-systemd trim-agent trim-crun trim-size
 
