@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/tarelab/tare/internal/kernel/trim"
 	"github.com/tarelab/tare/internal/target"
@@ -17,6 +18,7 @@ type arm struct {
 	packed  trim.Compression // of the trimmed kernel; "" is the distribution's kernel with its initramfs
 	image   string           // the file of another kernel than that
 	systemd bool             // the first process; else it is the agent
+	engine  bool             // which the agent starts
 	run     func(spec target.Spec) []string
 	append  []string
 	why     string
@@ -50,6 +52,18 @@ func (a arm) toProve() bool { return !a.lever || a.proof }
 // stock reports whether the arm boots what the distribution ships.
 func (a arm) stock() bool { return a.packed == "" && a.image == "" }
 
+// usual is about how long an arm takes to its container under emulation, for the
+// estimate of a run's length.
+func (a arm) usual() time.Duration {
+	switch {
+	case a.systemd:
+		return 30 * time.Second
+	case a.engine:
+		return 15 * time.Second
+	}
+	return 3 * time.Second
+}
+
 // arms are all of them, the control first.
 func arms() []arm {
 	return append([]arm{
@@ -61,7 +75,7 @@ func arms() []arm {
 			why: "and without the units that no container needs"},
 		{name: "trimmed-lean", machine: "qemu/q35", packed: "lz4", systemd: true, run: dockerRun, append: append(masks(), "systemd.mask=containerd.service", leanEngine),
 			why: "and dockerd told what it would look for: its storage driver, cgroups without systemd, no proxy for ports, a containerd of its own without Kubernetes' part"},
-		{name: "trimmed-engine", machine: "qemu/q35", packed: "lz4", run: engineRun,
+		{name: "trimmed-engine", machine: "qemu/q35", packed: "lz4", engine: true, run: engineRun,
 			why: "no systemd: tare's agent is the first process and starts dockerd"},
 		{name: "trimmed-runc", machine: "qemu/q35", packed: "lz4", run: runtimeRun("runc"),
 			why: "no engine: the agent starts runc"},
