@@ -29,7 +29,7 @@ type state struct {
 
 // settle is how long things may take to go away after Close has returned. The
 // kernel removes a mount namespace after its last process was reaped.
-const settle = time.Second
+const settle = 3 * time.Second
 
 func (s *suite) snapshot() (state, error) {
 	var st state
