@@ -140,7 +140,7 @@ func (c StartsCurve) between() string {
 func showEstimate(e Estimate) string {
 	switch e.Interval.Method {
 	case MethodNone:
-		return fmt.Sprintf("%.2f (no interval)", e.Value)
+		return fmt.Sprintf("%.2f", e.Value) + noInterval
 	case MethodRange:
 		return fmt.Sprintf("%.2f (its blocks from %.2f to %.2f, a level of %.0f %%: too few for a verdict)", e.Value, e.Interval.Low, e.Interval.High, 100*e.Interval.Level)
 	}

@@ -247,11 +247,14 @@ func hereDiffers(environment, test string, claimed float64) question {
 	}}
 }
 
+// noInterval stands behind a number that has none.
+const noInterval = " (no interval)"
+
 // shownRatio is a ratio as a difference in percent with its interval.
 func shownRatio(e Estimate) string {
 	text := signed(e.Value - 1)
 	if e.Interval.Method == MethodNone || e.Interval.Method == "" {
-		return text + " (no interval)"
+		return text + noInterval
 	}
 	return fmt.Sprintf("%s [%s, %s]", text, signed(e.Interval.Low-1), signed(e.Interval.High-1))
 }
@@ -259,7 +262,7 @@ func shownRatio(e Estimate) string {
 // shownPlain is a number of about 1 with its interval.
 func shownPlain(e Estimate) string {
 	if e.Interval.Method == MethodNone || e.Interval.Method == "" {
-		return fmt.Sprintf("%.2f (no interval)", e.Value)
+		return fmt.Sprintf("%.2f", e.Value) + noInterval
 	}
 	return fmt.Sprintf("%.2f [%.2f, %.2f]", e.Value, e.Interval.Low, e.Interval.High)
 }

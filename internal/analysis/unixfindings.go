@@ -112,14 +112,16 @@ type where struct {
 	target, environment string
 }
 
-// finding is a sentence with its place. Of one repetition it says that nothing
-// is claimed.
+// onceFinding stands before the findings of one repetition.
+const onceFinding = "One repetition gives no interval: what follows describes this run, and claims nothing."
+
+// finding is a sentence with its place. Of one repetition onceFinding has said
+// already what each number would say.
 func (w where) finding(text string) string {
-	place := fmt.Sprintf("%s, %s", w.target, UnixPlace(w.environment))
 	if w.u.Repetitions < 2 {
-		place += " (one repetition gives no interval: a description, not a claim)"
+		text = strings.ReplaceAll(text, noInterval, "")
 	}
-	return place + ": " + text + "."
+	return fmt.Sprintf("%s, %s: %s.", w.target, UnixPlace(w.environment), text)
 }
 
 // tests are the curves of tests, without indexes and refused ones and with both clocks.
@@ -284,7 +286,7 @@ func (w where) overOneN() string {
 
 func shownSmall(e Estimate) string {
 	if e.Interval.Method == MethodNone || e.Interval.Method == "" {
-		return fmt.Sprintf("%.2g (no interval)", e.Value)
+		return fmt.Sprintf("%.2g", e.Value) + noInterval
 	}
 	return fmt.Sprintf("%.2g [%.2g, %.2g]", e.Value, e.Interval.Low, e.Interval.High)
 }

@@ -208,6 +208,9 @@ func UnixStudy(in UnixInput) (*UnixClaims, error) {
 	if text := refused.Finding(); text != "" {
 		first = append(first, text)
 	}
+	if u.Repetitions < 2 && len(u.Findings) > 0 {
+		first = append(first, onceFinding)
+	}
 	u.Findings, u.Headline = slices.Concat(first, u.Findings), slices.Concat(first, u.Headline)
 	return u, nil
 }

@@ -44,7 +44,7 @@ func hereRatios(c *VMMClaims, table VMMTable, name, metric string, low, high flo
 		h := HereClaim{Target: p.StratoVirt, Computed: p.Refused, Verdict: RefusedHere}
 		if ok {
 			ratio := Estimate{e.Ratio, e.Interval}
-			h.Computed = fmt.Sprintf("%.3g times %s's%s", e.Ratio, p.QEMU, firstOf(span(ratio, "%.3g", 1), " (no interval)"))
+			h.Computed = fmt.Sprintf("%.3g times %s's%s", e.Ratio, p.QEMU, firstOf(span(ratio, "%.3g", 1), noInterval))
 			if e.Verdict != Refused {
 				h.Verdict = within(ratio, low, high)
 			}

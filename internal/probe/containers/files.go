@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"slices"
@@ -16,6 +17,7 @@ type files struct {
 	open  map[string]*openFile
 	most  int // files that are kept open at once
 	round int
+	text  []byte // of the file that is being read
 }
 
 type openFile struct{ descriptor, round int }
@@ -26,7 +28,7 @@ func newFiles() *files {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		limit.Cur = 0 // none is kept then
 	}
-	return &files{open: map[string]*openFile{}, most: int(min(limit.Cur, 1<<20) / 2)}
+	return &files{open: map[string]*openFile{}, most: int(min(limit.Cur, 1<<20) / 2), text: make([]byte, 0, page)}
 }
 
 // read gives a file's text. A file that cannot be read any more is closed.
@@ -41,7 +43,7 @@ func (f *files) read(name string) ([]byte, error) {
 		f.open[name] = file
 	}
 	file.round = f.round
-	text, err := content(file.descriptor, name)
+	text, err := f.content(file.descriptor, name)
 	if err != nil || len(f.open) > f.most {
 		f.close(name)
 	}
@@ -50,13 +52,13 @@ func (f *files) read(name string) ([]byte, error) {
 
 // once gives the text of a file that is not kept. Half the system calls of
 // os.ReadFile are for files that one may have to wait for.
-func once(name string) ([]byte, error) {
+func (f *files) once(name string) ([]byte, error) {
 	descriptor, err := open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = unix.Close(descriptor) }() // it was only read
-	return content(descriptor, name)
+	return f.content(descriptor, name)
 }
 
 func open(name string) (descriptor int, err error) {
@@ -66,9 +68,10 @@ func open(name string) (descriptor int, err error) {
 	return descriptor, nil
 }
 
-// content reads a file from its beginning.
-func content(descriptor int, name string) ([]byte, error) {
-	text := make([]byte, 0, page)
+// content reads a file from its beginning. Most are a few bytes long: what is made
+// for each is no larger than its text.
+func (f *files) content(descriptor int, name string) ([]byte, error) {
+	text := f.text[:0]
 	for {
 		n, err := unix.Pread(descriptor, text[len(text):cap(text)], int64(len(text)))
 		if errors.Is(err, unix.EINTR) {
@@ -81,9 +84,10 @@ func content(descriptor int, name string) ([]byte, error) {
 		// A reading goes on until its page is as good as full (fs/seq_file.c,
 		// seq_read_iter): less than half of one was the rest.
 		if n < page/2 {
-			return text, nil
+			return bytes.Clone(text), nil
 		}
 		text = slices.Grow(text, page)
+		f.text = text
 	}
 }
 

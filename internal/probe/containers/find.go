@@ -52,7 +52,7 @@ var conmons = regexp.MustCompile(`/libpod-conmon-|/crio-conmon-`)
 // it, those of which the namespace may be read. Those that are known, by path, it
 // takes as they are as long as their first process is the same: to tell a container
 // anew costs more than to read it.
-func find(trees sys.Hierarchies, known map[string]Container) ([]Container, error) {
+func (f *files) find(trees sys.Hierarchies, known map[string]Container) ([]Container, error) {
 	tree, err := walked(trees)
 	if err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func find(trees sys.Hierarchies, known map[string]Container) ([]Container, error
 	err = below(tree.Path, func(dir string) (into bool) {
 		path := strings.TrimPrefix(dir, tree.Path)
 		c, ok := known[path]
-		if ok = ok && firstProcess(dir) == c.Leader; !ok {
-			if c, ok = container(dir, path, own); ok {
+		if ok = ok && f.firstProcess(dir) == c.Leader; !ok {
+			if c, ok = f.container(dir, path, own); ok {
 				c.groups = groups(trees, c.Leader, dir, tree)
 			}
 		}
@@ -122,15 +122,15 @@ func walked(trees sys.Hierarchies) (sys.Hierarchy, error) {
 }
 
 // container says whether a group is one.
-func container(dir, path, own string) (Container, bool) {
+func (f *files) container(dir, path, own string) (Container, bool) {
 	if conmons.MatchString(path) {
 		return Container{}, false
 	}
-	leader := firstProcess(dir)
+	leader := f.firstProcess(dir)
 	for _, e := range engineForms {
 		if m := e.form.FindStringSubmatch(path); m != nil {
 			if leader == 0 { // version 2 with a group inside, as crun and systemd in a container make
-				leader = firstBelow(dir)
+				leader = f.firstBelow(dir)
 			}
 			id := strings.Join(m[1:], "")
 			c := Container{ID: id, Engine: e.engine, Path: path, Leader: leader}
@@ -171,8 +171,8 @@ func option(arguments []string, name ...string) string {
 }
 
 // firstProcess is the first process of a group itself, 0 where it has none.
-func firstProcess(dir string) int {
-	procs, err := once(filepath.Join(dir, "cgroup.procs"))
+func (f *files) firstProcess(dir string) int {
+	procs, err := f.once(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return 0
 	}
@@ -185,11 +185,11 @@ func firstProcess(dir string) int {
 }
 
 // firstBelow is the first process in a group's groups.
-func firstBelow(dir string) (pid int) {
+func (f *files) firstBelow(dir string) (pid int) {
 	// An error is a group that has ended: it holds no process.
 	_ = below(dir, func(one string) (into bool) {
 		if pid == 0 {
-			pid = firstProcess(one)
+			pid = f.firstProcess(one)
 		}
 		return pid == 0
 	})

@@ -221,7 +221,7 @@ func (c *Container) traffic(u *Use, m *machine) error {
 		c.ownNetwork = true
 	}
 	// Kept open it would hold the namespace after the container.
-	text, err := once(fmt.Sprintf("/proc/%d/net/dev", c.Leader))
+	text, err := m.files.once(fmt.Sprintf("/proc/%d/net/dev", c.Leader))
 	if err != nil {
 		return nil
 	}

@@ -80,7 +80,7 @@ func (w *Watch) Read() ([]Point, error) {
 		for _, c := range w.found {
 			known[c.Path] = c
 		}
-		found, err := find(w.trees, known)
+		found, err := w.machine.files.find(w.trees, known)
 		if err != nil {
 			return nil, err
 		}
