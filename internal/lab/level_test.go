@@ -13,7 +13,6 @@ import (
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/workload"
-	"github.com/tarelab/tare/studies"
 )
 
 func TestSettleLevel(t *testing.T) {
@@ -50,14 +49,7 @@ func TestSettleLevel(t *testing.T) {
 // Where one CPU alone may be used, the published study's three environments are
 // one; where more may, they are three.
 func TestLevelsThatComeToTheSame(t *testing.T) {
-	text, err := studies.Read(unixPublished)
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := study.Parse(unixPublished, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := unixStudy(t)
 	st.Workloads = st.Measured()
 	names := []string{"allcpu-ncopies", "1cpu-1copy", "allcpu-1copy"}
 	for _, c := range []struct {

@@ -8,8 +8,9 @@ import (
 	"github.com/tarelab/tare/studies"
 )
 
-// UnixBench's own windows are no short ones, though they differ by test.
-func TestUnixWindow(t *testing.T) {
+// unixStudy is the published study of the Unix tests as it is built in.
+func unixStudy(t *testing.T) study.Study {
+	t.Helper()
 	text, err := studies.Read(unixPublished)
 	if err != nil {
 		t.Fatal(err)
@@ -18,12 +19,19 @@ func TestUnixWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return st
+}
+
+// UnixBench's own windows are no short ones, though they differ by test.
+func TestUnixWindow(t *testing.T) {
+	st := unixStudy(t)
 	for _, test := range []struct {
 		variant, window string
 		own             bool
 	}{{"published", "10s to 1m0s", true}, {"quick", "400ms", false}, {"", "2s", false}} {
 		varied := st
 		if test.variant != "" {
+			var err error
 			if varied, err = st.Vary(test.variant); err != nil {
 				t.Fatal(err)
 			}
