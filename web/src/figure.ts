@@ -121,7 +121,8 @@ function bars(f: Figure, width: number): Element {
     return b.parts.map((p) => ({ bar: b.name, look: b.look, x1: from, x2: (from += p.value), fill: colors[names.indexOf(p.name ?? "") % colors.length], tip: `${b.name}${p.name ? `\n${p.name}` : ""}: ${plain(p.value)}` }));
   });
   const positive = pieces.map((p) => p.x2).filter((v) => v > 0);
-  const left = Math.min(190, width * 0.36);
+  const longest = d3.max(all, (b) => b.name.length) ?? 0;
+  const left = Math.min(Math.max(190, 7 * longest), width * 0.36); // 7 px a letter
   const high = d3.max(all, (b) => Math.max(total(b), b.high ?? 0)) ?? 1;
   const domain: [number, number] = f.y.log ? [(d3.min(positive) ?? 1) / 2, high * 1.1] : [Math.min(0, d3.min(pieces, (p) => p.x2) ?? 0), high * 1.05 || 1];
   const x = scale(f.y, domain, width - left);
