@@ -1,12 +1,15 @@
 package guest_test
 
 import (
+	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -92,5 +95,35 @@ func TestMark(t *testing.T) {
 	info, err := os.Stat(filepath.Join(dir, guest.Mark))
 	if err != nil || info.Size() > 12<<10 {
 		t.Errorf("mark has %d bytes, more than 12 KiB: it is in every start (%v)", info.Size(), err)
+	}
+}
+
+// Dhrystone's rate hangs on whether strcmp's loop lies within one cache line
+// (guest/unix/placement.c). The program is stripped: strcmp is found by its code.
+func TestUnixStrcmpLiesWithinACacheLine(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the code of strcmp is known for amd64 only")
+	}
+	dir := t.TempDir()
+	if err := guest.Extract(dir); err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.Open(filepath.Join(dir, guest.Unix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	text := f.Section(".text")
+	code, err := text.Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// push rbp; mov rbp, rsp; xor eax, eax; cmp rdi, rsi; je; movzx ecx, [rdi]; movzx edx, [rsi]
+	begin := []byte{0x55, 0x48, 0x89, 0xe5, 0x31, 0xc0, 0x48, 0x39, 0xf7, 0x74, 0x43, 0x0f, 0xb6, 0x0f, 0x0f, 0xb6, 0x16}
+	if n := bytes.Count(code, begin); n != 1 {
+		t.Fatalf("strcmp's code was found %d times, not once: the C library is another; find strcmp's place in UnixBench's dhry2reg (nm) anew", n)
+	}
+	if at := (text.Addr + uint64(bytes.Index(code, begin))) % 64; at != 48 {
+		t.Errorf("strcmp begins %d bytes into a cache line, not 48: change the number in guest/unix/placement.c by the difference", at)
 	}
 }

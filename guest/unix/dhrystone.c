@@ -77,23 +77,25 @@ static void reset(void)
 	arr_2_glob[8][7] = 10;
 }
 
-/* The final values that Weicker's program prints with "should be". */
+/* The final values that Weicker's program prints with "should be". Texts are compared
+ * by memcmp: strcmp would teach the processor's predictor of branches that its loop
+ * ends elsewhere, which the timed loop then pays for during a millisecond. */
 static int globals_ok(uint64_t n)
 {
 	const struct record *p = ptr_glob, *q = next_ptr_glob;
 	return int_glob == 5 && bool_glob == 1 && ch_1_glob == 'A' && ch_2_glob == 'B'
 		&& arr_1_glob[8] == 7 && arr_2_glob[8][7] == (int)n + 10
 		&& p->next == q && p->discr == IDENT_1 && p->variant.one.kind == IDENT_3 && p->variant.one.number == 17
-		&& strcmp(p->variant.one.text, "DHRYSTONE PROGRAM, SOME STRING") == 0
+		&& memcmp(p->variant.one.text, "DHRYSTONE PROGRAM, SOME STRING", sizeof(string30)) == 0
 		&& q->next == q && q->discr == IDENT_1 && q->variant.one.kind == IDENT_2 && q->variant.one.number == 18
-		&& strcmp(q->variant.one.text, "DHRYSTONE PROGRAM, SOME STRING") == 0;
+		&& memcmp(q->variant.one.text, "DHRYSTONE PROGRAM, SOME STRING", sizeof(string30)) == 0;
 }
 
 static int locals_ok(int a, int b, int c, enum ident kind, const char *one, const char *two)
 {
 	return a == 5 && b == 13 && c == 7 && kind == IDENT_2
-		&& strcmp(one, "DHRYSTONE PROGRAM, 1'ST STRING") == 0
-		&& strcmp(two, "DHRYSTONE PROGRAM, 2'ND STRING") == 0;
+		&& memcmp(one, "DHRYSTONE PROGRAM, 1'ST STRING", sizeof(string30)) == 0
+		&& memcmp(two, "DHRYSTONE PROGRAM, 2'ND STRING", sizeof(string30)) == 0;
 }
 
 void dhrystone_setup(struct run *r)

@@ -37,55 +37,62 @@ void spawn_loop(struct run *r, uint64_t n)
 	}
 }
 
-/* What the next image must know travels in its arguments: there is no other
- * state in this test. Order: program, "execl-next", then these. */
-enum { STEP = 2, LIMIT_NS, LIMIT_COUNT, START, FIRST, CPU, REPORT, COPY, LAST, ARGC };
-enum { DIGITS = 24, PAGE = 4096 };
+/* What the next image must know travels in its arguments: there is no other state in
+ * this test. As many as UnixBench's program gives: the program, "execl-next", the
+ * count, what stays the same, and when the last image began. */
+enum { STEP = 2, SAME, LAST, ARGC };
+/* What stays the same: numbers with a space before each. */
+enum { LIMIT_NS, LIMIT_COUNT, START, FIRST, CPU_NS, REPORT, COPY, NUMBERS };
+enum { DIGITS = 24 };
 
-/* An image of UnixBench's program writes to two pages of static data, one of them
- * its numbers'. Here these have a page of the stack to themselves: static data of
- * more than a page would be one more region for process-creation to copy. */
-static void next_image(const char *program, uint64_t step, char *limit_ns, char *limit_count,
-                       char *start, char *first, char *cpu, char *report, char *copy, uint64_t last_ns)
+/* An image of UnixBench's program has zeroed static data in a region of its own, and
+ * writes to it. Here that region is made by the image: static data of more than a page
+ * would be one more region for process-creation to copy. */
+static void next_image(const char *program, uint64_t step, const char *same, uint64_t last_ns)
 {
-	char count[PAGE], last[DIGITS];
+	enum { AS_MANY = 11 * 4096 };
+	char *count = pages(AS_MANY), last[DIGITS];
 	snprintf(count, DIGITS, "%llu", (unsigned long long)step);
 	snprintf(last, sizeof last, "%llu", (unsigned long long)last_ns);
-	execl(program, program, "execl-next", count, limit_ns, limit_count, start, first, cpu, report, copy, last, (char *)NULL);
+	execl(program, program, "execl-next", count, same, last, (char *)NULL);
 	die_errno("execl: image %s of %s cannot be executed", count, program);
 }
 
+static uint64_t ns(double seconds) { return (uint64_t)(seconds * 1e9); }
+
 void execl_replace(struct run *r)
 {
-	char ns[DIGITS], limit[DIGITS], start[DIGITS], first[DIGITS], cpu[DIGITS], report[DIGITS], copy[DIGITS];
-	snprintf(ns, sizeof ns, "%llu", (unsigned long long)(r->opt->seconds * 1e9));
-	snprintf(limit, sizeof limit, "%llu", (unsigned long long)r->opt->count);
-	snprintf(report, sizeof report, "%d", r->report);
-	snprintf(copy, sizeof copy, "%d", r->out.copy);
-	snprintf(cpu, sizeof cpu, "%.9f", cpu_seconds());
-	snprintf(start, sizeof start, "%llu", (unsigned long long)r->out.start);
-	snprintf(first, sizeof first, "%llu", (unsigned long long)r->out.first);
-	next_image(r->program, 1, ns, limit, start, first, cpu, report, copy, r->out.start);
+	const uint64_t number[NUMBERS] = {ns(r->opt->seconds), r->opt->count, r->out.start, r->out.first, ns(cpu_seconds()),
+		(uint64_t)r->report, (uint64_t)r->out.copy};
+	char same[NUMBERS * DIGITS], *end = same;
+	for (int i = 0; i < NUMBERS; i++)
+		end += snprintf(end, DIGITS, " %llu", (unsigned long long)number[i]);
+	next_image(r->program, 1, same, r->out.start);
 }
 
-static uint64_t arg(char **argv, int i)
+/* Reads numbers that fill an argument, as many as are wanted. */
+static void numbers(char **argv, int i, uint64_t *number, int wanted)
 {
-	char *end;
-	unsigned long long v = strtoull(argv[i], &end, 10);
-	if (*argv[i] == 0 || *end)
+	char *at = argv[i], *end;
+	int k = 0;
+	for (; k < wanted; k++, at = end) {
+		number[k] = strtoull(at, &end, 10);
+		if (end == at)
+			break;
+	}
+	if (k < wanted || *at)
 		die(EXIT_BROKEN, "execl: argument %d arrived as \"%s\"", i, argv[i]);
-	return v;
 }
 
-static int execl_end(char **argv, uint64_t step, uint64_t t)
+static int execl_end(const uint64_t *same, uint64_t step, uint64_t last, uint64_t t)
 {
 	static const struct options o = {.name = "execl"};
-	struct run r = {.opt = &o, .report = (int)arg(argv, REPORT)};
-	r.out = (struct outcome){.copy = (int32_t)arg(argv, COPY), .ok = 1, .start = arg(argv, START), .first = arg(argv, FIRST),
-		.cpu = cpu_seconds() - strtod(argv[CPU], NULL)};
+	struct run r = {.opt = &o, .report = (int)same[REPORT]};
+	r.out = (struct outcome){.copy = (int32_t)same[COPY], .ok = 1, .start = same[START], .first = same[FIRST],
+		.cpu = cpu_seconds() - (double)same[CPU_NS] / 1e9};
 	r.out.count = step - 1;
 	r.out.readings = step; /* one an image, and this one's */
-	add_batch(&r.out, 1, arg(argv, LAST), t, arg(argv, LIMIT_COUNT) ? UINT64_MAX : arg(argv, LIMIT_NS));
+	add_batch(&r.out, 1, last, t, same[LIMIT_COUNT] ? UINT64_MAX : same[LIMIT_NS]);
 	r.out.value = r.out.within / ((double)(r.out.end - r.out.start) / 1e9);
 	hand_in(&r);
 	return EXIT_RAN;
@@ -96,10 +103,13 @@ int execl_resume(int argc, char **argv)
 {
 	if (argc != ARGC)
 		die(EXIT_BROKEN, "execl: %d arguments arrived, %d were sent", argc, ARGC);
-	uint64_t step = arg(argv, STEP), limit = arg(argv, LIMIT_COUNT), t = now();
-	if (limit ? step >= limit : t - arg(argv, START) >= arg(argv, LIMIT_NS))
-		return execl_end(argv, step, t);
-	next_image(argv[0], step + 1, argv[LIMIT_NS], argv[LIMIT_COUNT], argv[START], argv[FIRST], argv[CPU],
-		argv[REPORT], argv[COPY], t);
+	uint64_t t = now(), step, last, same[NUMBERS];
+	numbers(argv, STEP, &step, 1);
+	numbers(argv, SAME, same, NUMBERS);
+	if (same[LIMIT_COUNT] ? step >= same[LIMIT_COUNT] : t - same[START] >= same[LIMIT_NS]) {
+		numbers(argv, LAST, &last, 1);
+		return execl_end(same, step, last, t);
+	}
+	next_image(argv[0], step + 1, argv[SAME], t);
 	return EXIT_BROKEN;
 }
