@@ -420,6 +420,22 @@ func TestDisturbances(t *testing.T) {
 	}
 }
 
+// A wait that falls to nothing exceeds any noise floor; one of which six tenths are
+// left does not exceed a floor of 200 %.
+func TestNoiseFloorOfDifferences(t *testing.T) {
+	control := slices.Concat(slices.Repeat([]float64{10}, 9), slices.Repeat([]float64{40}, 3))
+	for _, test := range []struct {
+		left, noise float64
+		want        Verdict
+	}{{0, 2, Differs}, {6, 0.1, Differs}, {6, 2, Inconclusive}} {
+		c := byDifference(slices.Repeat([]float64{test.left}, 12), slices.Clone(control), rand.New(rand.NewPCG(1, 2)))
+		rules{alpha: 0.05, margin: 0.05, cells: 1, noise: math.Log1p(test.noise)}.judgeAlone(c)
+		if e := c.effect; e.Difference == nil || e.Verdict != test.want || e.Verdict == Inconclusive && !strings.Contains(e.Why, "noise floor of 200 %") {
+			t.Errorf("%g left, noise %g: %s: %s (%+v), want a difference that is %s", test.left, test.noise, e.Verdict, e.Why, e.Difference, test.want)
+		}
+	}
+}
+
 func TestValuesWithoutLogarithm(t *testing.T) {
 	set := func(f func(r *sample.Record) float64) Input {
 		return edit(20, func(r *sample.Record) { r.Values["wall"][0] = f(r) })

@@ -61,8 +61,8 @@ type Effect struct {
 	Minimum    float64  `json:"minimumDetectable"` // smallest ratio-1 that these blocks show with a chance of 0.8, see MinimumDetectable; 0 = not known
 	Verdict    Verdict  `json:"verdict"`
 	Why        string   `json:"why"` // one sentence: which rule gave the verdict
-	// Difference stands in for the ratio where there is none, because the
-	// control's values are zero or negative: then Ratio is 0 and both Intervals
+	// Difference stands in for the ratio where there is none, because values
+	// are zero or negative: then Ratio is 0 and both Intervals
 	// have the method "none". A report must not show such a Ratio.
 	Difference *Difference `json:"difference,omitempty"`
 }

@@ -13,6 +13,7 @@ type compared struct {
 	note    string  // what the reader must know about how the effect was had
 	width   float64 // half-width of the 95 % interval on the log scale, 0 = unknown
 	scatter float64 // of the log-ratios
+	size    float64 // of a difference, log scale: of what it leaves of the control's median; +Inf where that, or what is left, is nothing
 	reach   float64 // between runs: how far the two runs' ratios are from 1 together, log scale
 }
 
@@ -69,8 +70,8 @@ func byRatio(logs []float64, rng *rand.Rand) *compared {
 
 // byDifference is for values that have no logarithm. With a positive typical
 // control the differences are put over it: that is a ratio again, though not of
-// the same block. With a control of zero there is none, and the effect is the
-// difference in the metric's own unit.
+// the same block. With a control of zero, or an interval that reaches to nothing,
+// there is none, and the effect is the difference in the metric's own unit.
 func byDifference(x, y []float64, rng *rand.Rand) *compared {
 	for i := range x {
 		x[i] -= y[i]
@@ -90,7 +91,11 @@ func byDifference(x, y []float64, rng *rand.Rand) *compared {
 	}
 	e.Interval, e.Interval90 = none(0), none(0)
 	e.Difference = &Difference{Median: at, Interval: spans[0]}
-	return &compared{effect: e, note: "The control's values are zero or negative, so there is a difference but no ratio, and no margin applies. "}
+	size := math.Inf(1)
+	if scale > 0 && at > -scale {
+		size = math.Abs(math.Log1p(at / scale))
+	}
+	return &compared{effect: e, size: size, note: "Some values are zero or negative, so there is a difference but no ratio, and no margin applies. "}
 }
 
 func overControl(i Interval, scale float64) Interval {

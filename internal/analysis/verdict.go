@@ -58,7 +58,7 @@ func (r rules) judge(c *compared) {
 	case !c.logs && e.Difference == nil:
 		e.Verdict, why = Inconclusive, "Some values are zero or negative, so the runs have no ratio: compare their medians."
 	case !c.logs:
-		e.Verdict, why = r.judgeDifference(e)
+		e.Verdict, why = r.judgeDifference(c)
 	default:
 		e.Verdict, why = r.judgeRatio(e)
 	}
@@ -105,25 +105,19 @@ func (r rules) judgeRatio(e *Effect) (Verdict, string) {
 	margin := math.Log1p(r.margin)
 	excludes := e.Interval.Low > 1 || e.Interval.High < 1
 	inside := math.Log(e.Interval90.Low) >= -margin && math.Log(e.Interval90.High) <= margin
-	floor := ""
-	if r.noise > 0 {
-		floor = fmt.Sprintf("the noise floor of %s", percent(math.Expm1(r.noise)))
-	}
 	switch {
 	case excludes && e.PAdjusted <= r.alpha && size > margin && size > r.noise:
 		return Differs, fmt.Sprintf("The 95 %% interval excludes 1, the adjusted p is %s, and the effect of %s exceeds the margin of %s%s.",
-			pValue(e.PAdjusted), effectSize(e.Ratio), percent(r.margin), and(floor))
+			pValue(e.PAdjusted), effectSize(e.Ratio), percent(r.margin), and(r.floor()))
 	case excludes && e.PAdjusted <= r.alpha && size > margin:
-		return Inconclusive, fmt.Sprintf("The 95 %% interval excludes 1, but the effect of %s does not exceed %s: the control differs as much from its own twin. Measure on a quieter machine or take more blocks.",
-			effectSize(e.Ratio), floor)
+		return Inconclusive, fmt.Sprintf("The 95 %% interval excludes 1, but the effect of %s %s", effectSize(e.Ratio), r.belowFloor())
 	case inside && r.noise <= margin:
 		return Equivalent, fmt.Sprintf("The 90 %% interval lies inside the margin of ±%s.", percent(r.margin))
 	case inside:
 		return Inconclusive, fmt.Sprintf("The 90 %% interval lies inside the margin of ±%s, but %s does not: the control and its own twin are not shown to be equal. Take more blocks.",
-			percent(r.margin), floor)
+			percent(r.margin), r.floor())
 	case excludes && size > margin:
-		return Inconclusive, fmt.Sprintf("The 95 %% interval excludes 1, but the p-value, adjusted for %s of this table, is %s, above %g; %s.",
-			comparedCells(r.cells), pValue(e.PAdjusted), r.alpha, r.enough(e.Blocks))
+		return Inconclusive, "The 95 % interval excludes 1, but " + r.highP(e)
 	case excludes:
 		return Inconclusive, fmt.Sprintf("The effect of %s is within the margin of ±%s, but its 90 %% interval reaches out of it. Take more blocks.",
 			effectSize(e.Ratio), percent(r.margin))
@@ -132,16 +126,38 @@ func (r rules) judgeRatio(e *Effect) (Verdict, string) {
 		percent(r.margin), detectable(e.Minimum))
 }
 
+// floor names the noise floor, "" where none is known.
+func (r rules) floor() string {
+	if r.noise <= 0 {
+		return ""
+	}
+	return "the noise floor of " + percent(math.Expm1(r.noise))
+}
+
+// belowFloor ends the sentence of an effect that the noise floor hides.
+func (r rules) belowFloor() string {
+	return "does not exceed " + r.floor() + ": the control differs as much from its own twin. Measure on a quieter machine or take more blocks."
+}
+
+// highP ends the sentence of an effect whose p-value is too high among so many.
+func (r rules) highP(e *Effect) string {
+	return fmt.Sprintf("the p-value, adjusted for %s of this table, is %s, above %g; %s.",
+		comparedCells(r.cells), pValue(e.PAdjusted), r.alpha, r.enough(e.Blocks))
+}
+
 // judgeDifference has no margin to hold an effect against: it may say that
-// there is a difference, never that there is none.
-func (r rules) judgeDifference(e *Effect) (Verdict, string) {
+// there is a difference, never that there is none. The noise floor is a factor:
+// what falls to nothing, or rises from it, exceeds every such floor.
+func (r rules) judgeDifference(c *compared) (Verdict, string) {
+	e := c.effect
 	span := e.Difference.Interval
 	switch {
-	case (span.Low > 0 || span.High < 0) && e.PAdjusted <= r.alpha:
+	case (span.Low > 0 || span.High < 0) && e.PAdjusted <= r.alpha && c.size > r.noise:
 		return Differs, fmt.Sprintf("The 95 %% interval of the difference excludes 0 and the adjusted p is %s.", pValue(e.PAdjusted))
+	case (span.Low > 0 || span.High < 0) && e.PAdjusted <= r.alpha:
+		return Inconclusive, "The 95 % interval of the difference excludes 0, but the difference " + r.belowFloor()
 	case span.Low > 0 || span.High < 0:
-		return Inconclusive, fmt.Sprintf("The 95 %% interval of the difference excludes 0, but the p-value, adjusted for %s of this table, is %s, above %g; %s.",
-			comparedCells(r.cells), pValue(e.PAdjusted), r.alpha, r.enough(e.Blocks))
+		return Inconclusive, "The 95 % interval of the difference excludes 0, but " + r.highP(e)
 	}
 	return Inconclusive, "The 95 % interval of the difference contains 0."
 }
