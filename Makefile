@@ -46,9 +46,9 @@ bench: build ## the performance bars, as a table
 	$(MAKE) --no-print-directory -C guest bench
 	go run ./bench
 
-bench-trim: build ## the bars of container hosts, from one run of container-vm-trim: about an hour
+bench-trim: build ## the bars of container hosts, from one run of container-vm-trim (about an hour), or from RUN
 	scripts/setup.sh trim
-	go run ./bench trim-kernel trim-initrd trim-systemd trim-agent trim-crun trim-size
+	RUN=$(RUN) go run ./bench trim-kernel trim-initrd trim-systemd trim-agent trim-crun trim-memory trim-size trim-build trim-repack
 
 tools: ## runsc, and youki where cargo is installed
 	scripts/setup.sh tools

@@ -21,6 +21,12 @@ export function visible(s: string): string {
   return s.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
+// unbroken keeps each option of a command (--network) on one line: browsers break
+// behind a dash.
+export function unbroken(text: string): Child[] {
+  return text.split(/((?<![^\s"(])--?[a-z][\w-]*)/).map((part, i) => (i % 2 ? h("span", { class: "option" }, part) : part));
+}
+
 let ids = 0;
 
 // section is a titled part of the page, named by its heading.

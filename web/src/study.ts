@@ -1,5 +1,5 @@
 import { figure } from "./figure";
-import { h, section } from "./dom";
+import { h, section, unbroken } from "./dom";
 import { flames } from "./flame";
 import { bootCharts } from "./boot";
 import { networkFigures } from "./network";
@@ -71,15 +71,15 @@ function claimsTable(g: Grid): HTMLElement {
       h("tbody", {}, ...g.rows.map((r) => h("tr", {}, ...r.map(cell))))));
 }
 
-// longWords is from how many characters on a cell of a table of numbers is wrapped
-// as words are.
+// longWords is from how many characters on a cell makes its column one of words,
+// not of numbers.
 const longWords = 28;
 
 function grid(g: Grid): HTMLElement {
-  const kind = (text: string, i: number) => (i === 0 || g.words ? "name" : text.length > longWords ? "words" : "number");
+  const kinds = g.head.map((_, i) => (i === 0 || g.words ? "name" : g.rows.some((r) => (r[i] ?? "").length > longWords) ? "words" : "number"));
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": g.title },
     h("table", { class: "grid" },
       h("caption", { class: "sr-only" }, g.title),
-      h("thead", {}, h("tr", {}, ...g.head.map((s, i) => h("th", { scope: "col", class: i && !g.words ? "number" : "name" }, s)))),
-      h("tbody", {}, ...g.rows.map((r) => h("tr", { class: r[0].startsWith("·") ? "published" : undefined }, ...r.map((s, i) => h(i ? "td" : "th", { class: kind(s, i), scope: i ? undefined : "row" }, s)))))));
+      h("thead", {}, h("tr", {}, ...g.head.map((s, i) => h("th", { scope: "col", class: kinds[i] }, s)))),
+      h("tbody", {}, ...g.rows.map((r) => h("tr", { class: r[0].startsWith("·") ? "published" : undefined }, ...r.map((s, i) => h(i ? "td" : "th", { class: kinds[i], scope: i ? undefined : "row" }, ...unbroken(s))))))));
 }
