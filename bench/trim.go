@@ -15,11 +15,11 @@ import (
 // of an hour, and longer where the kernel has to be built. $RUN names a run of it
 // that there is already.
 var trimStudy = sync.OnceValues(func() (*analysis.TrimClaims, error) {
-	call := []string{"run", "container-vm-trim"}
+	call := []string{tare, "run", "container-vm-trim", "--json"}
 	if run := os.Getenv("RUN"); run != "" {
-		call = []string{"report", run}
+		call = []string{tare, "report", run, "--format", "json"}
 	}
-	s, err := report(context.Background(), call[0], call[1:]...)
+	s, err := reported(output(context.Background(), call))
 	if err != nil {
 		return nil, err
 	}
