@@ -15,10 +15,12 @@ import (
 	"strings"
 )
 
-// The longest configuration and line that are read; Debian's is 280 KB.
+// The longest configuration and line that are read; Debian's is 280 KB. An
+// allnoconfig has some 900 symbols; what has fewer than the fewest is not whole.
 const (
 	mostBytes = 16 << 20
 	mostLine  = 64 << 10
+	fewest    = 500
 )
 
 // ErrNotAConfig says that the input is no kernel configuration.
@@ -29,7 +31,7 @@ type Config struct {
 	Arch     string            // as its first lines say, such as x86; else empty
 	Version  string            // of the kernel, as its first lines say; else empty
 	Values   map[string]string // by symbol without CONFIG_: y, m, n, or a text as it stands there
-	Warnings []string
+	Warnings []string          // what makes it doubtful, for people
 }
 
 var (
@@ -51,8 +53,11 @@ func Parse(r io.Reader) (*Config, error) {
 		plain = z
 	}
 	text, err := io.ReadAll(io.LimitReader(plain, mostBytes+1))
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("decompress: the gzip file is cut short after %d bytes of configuration: copy it anew: %w", len(text), err)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read: %w", err)
 	}
 	if len(text) > mostBytes {
 		return nil, fmt.Errorf("longer than %d MiB: %w", mostBytes>>20, ErrNotAConfig)
@@ -71,10 +76,21 @@ func Parse(r io.Reader) (*Config, error) {
 	if len(c.Values) == 0 {
 		return nil, ErrNotAConfig
 	}
+	if c.Version == "" || len(c.Values) < fewest {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("it looks like a defconfig or a fragment (%d symbols%s): what has its default is left out there, and counts as absent; make olddefconfig makes it whole",
+			len(c.Values), headless(c.Version)))
+	}
 	if odd > 0 {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("%d lines are neither values nor comments", odd))
 	}
 	return c, nil
+}
+
+func headless(version string) string {
+	if version == "" {
+		return ", no heading with a version"
+	}
+	return ""
 }
 
 // line reads one line; false is one that a configuration does not have.

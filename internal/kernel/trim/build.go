@@ -55,24 +55,32 @@ type Progress struct {
 }
 
 // Build makes the kernel. What is in o.Build already is not made again, so an
-// interrupted build goes on there. tell is called for each object.
-func Build(ctx context.Context, o Options, tell func(Progress)) (*Result, error) {
+// interrupted build goes on there. tell is called for each object. Another process
+// that builds in o.Build or o.Output is a *BusyError.
+func Build(ctx context.Context, o Options, tell func(Progress)) (r *Result, err error) {
 	if err := errors.Join(o.Check(o.Base != nil), checkTools(o.Compression)); err != nil {
 		return nil, err
 	}
+	unlock, err := o.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	return o.build(ctx, tell)
+}
+
+// build is Build for who has locked the directories.
+func (o Options) build(ctx context.Context, tell func(Progress)) (*Result, error) {
 	configured, err := configure(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
-	target, built := "bzImage", filepath.Join("arch", "x86", "boot", "bzImage")
-	if o.Compression == "none" {
-		target, built = "vmlinux", "vmlinux"
-	}
+	target := o.Compression.image()
 	objects, err := compile(ctx, &o, target, tell)
 	if err != nil {
 		return nil, err
 	}
-	return o.collect(ctx, configured, target, built, objects)
+	return o.collect(ctx, configured, target, objects)
 }
 
 // compile runs make in a process group of its own, which ends with ctx.
@@ -138,7 +146,7 @@ func follow(r io.Reader, tell func(Progress)) (objects int, quoted string) {
 }
 
 // collect puts the results into o.Output.
-func (o *Options) collect(ctx context.Context, configured *Configured, target, built string, objects int) (*Result, error) {
+func (o *Options) collect(ctx context.Context, configured *Configured, target string, objects int) (*Result, error) {
 	r := &Result{Sizes: map[string]int64{}, GivenUp: map[string]string{}, Objects: objects}
 	for _, v := range configured.Config.Values {
 		if v == "y" {
@@ -156,11 +164,11 @@ func (o *Options) collect(ctx context.Context, configured *Configured, target, b
 	if err := os.MkdirAll(o.Output, 0o755); err != nil {
 		return nil, fmt.Errorf("collect the kernel: %w", err)
 	}
-	r.Image, r.Config, r.Script = filepath.Join(o.Output, filepath.Base(built)), filepath.Join(o.Output, "config"), filepath.Join(o.Output, "rebuild.sh")
+	r.Image, r.Config, r.Script = filepath.Join(o.Output, target), filepath.Join(o.Output, "config"), filepath.Join(o.Output, "rebuild.sh")
 	if target == "vmlinux" { // without symbols: they are a third of it, and nobody reads them at boot
 		_, err = run(ctx, o.Build, "objcopy", "-S", "vmlinux", r.Image)
 	} else {
-		err = copyFile(filepath.Join(o.Build, built), r.Image)
+		err = copyFile(filepath.Join(o.Build, "arch", "x86", "boot", target), r.Image)
 	}
 	if err := errors.Join(err, copyFile(filepath.Join(o.Build, ".config"), r.Config)); err != nil {
 		return nil, fmt.Errorf("collect the kernel: %w", err)

@@ -159,15 +159,15 @@ func (m *made) trimmed(ctx context.Context, a arm, tell func(string)) (vmm.Kerne
 }
 
 func (m *made) build(ctx context.Context, a arm, dir string, wants []kconfig.Want, tell func(string)) error {
-	kept := filepath.Join(m.lab.CacheDir, "kernel")
-	source, err := trim.Source(ctx, hostSource, kept, tell)
+	kept := trim.StoreIn(m.lab.CacheDir)
+	source, err := kept.Source(ctx, hostSource, tell)
 	if err != nil {
 		return withoutPackages(err)
 	}
 	o := trim.Options{Source: source, Wants: wants, Way: trim.BottomUp, Compression: a.packed, Jobs: runtime.NumCPU(),
-		Build: filepath.Join(kept, "build", filepath.Base(source)), Output: dir}
+		Build: kept.Objects(source), Output: dir}
 	if a.way == trim.TopDown {
-		o.Way, o.Build = a.way, o.Build+"-top-down"
+		o.Way, o.Build = a.way, kept.Objects(source, string(a.way))
 		if o.Base, err = m.stockConfig(ctx); err != nil {
 			return err
 		}
