@@ -60,7 +60,7 @@ func (l *Lab) Boots(ctx context.Context, o BootOptions, observe func(block int, 
 			err = kernels[i].Fits()
 		}
 		if err != nil {
-			return nil, &InputError{fmt.Errorf("kernel %s: %w", k.Kernel, err)}
+			return nil, &InputError{err}
 		}
 		cells = append(cells, study.Cell{ID: k.Name + "/boot", Target: k.Name, Workload: "boot", Group: "boot", Copies: 1, Control: i == 0})
 	}
