@@ -21,7 +21,7 @@ import (
 // trimBuildFlags are the options of tare trim build.
 type trimBuildFlags struct {
 	source, vm, way, base, compression string
-	output, build                      string
+	output, build, initrd              string
 	needs                              []string
 	jobs                               int
 	minimize                           bool
@@ -44,6 +44,12 @@ meets and the kernel does not: a disk on SCSI or NVMe, LVM, VFAT, ... An interru
 where it was. Beside the kernel lie its configuration, its sizes (kernel.json)
 and a script that makes it again. x86-64 only.
 
+With --initrd busybox there is also initrd.cpio: this machine's static busybox and a
+script that mounts root=/dev/NAME, UUID= or LABEL= with rootfstype=, rootflags=, ro
+and rw, of a file system that the kernel has built in, and starts init=. Without an
+initrd the kernel itself mounts root=/dev/NAME and PARTUUID=. Neither mounts a root
+on LVM, RAID, encrypted disks or a network.
+
 With --minimize it goes on by bisection: what no need insists on is taken out, all
 at first, then the halves of what is refused. Each candidate is built, booted on
 the machine (qemu/q35 or qemu/microvm) with systemd and Docker and put to the proof
@@ -55,6 +61,7 @@ As root; the needs must hold docker, nftables, ext4, systemd and crun.`,
 		Example: `  tare trim build --source linux-source-6.1 --needs docker,ext4,systemd --vm qemu/microvm -o trimmed
   tare trim build --source ~/linux --needs podman,ext4 --way top-down --base running
   tare trim build --needs docker,ext4,quiet --compression none
+  tare trim build --needs docker,ext4,virtio-scsi --initrd busybox
   tare trim build --needs docker,nftables,ext4,systemd --minimize --budget 8h -o smallest`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error { return env.trimBuild(c, &f) },
@@ -66,6 +73,7 @@ As root; the needs must hold docker, nftables, ext4, systemd and crun.`,
 	flags.StringVar(&f.way, "way", string(trim.BottomUp), "bottom-up or top-down")
 	flags.StringVar(&f.base, "base", "", "top-down: a configuration's file, or running")
 	flags.StringVar(&f.compression, "compression", "", "none (an ELF image), lz4, zstd, gzip or xz (default lz4, or none where the machine loads nothing else)")
+	flags.StringVar(&f.initrd, "initrd", "none", "busybox (a minimal initramfs beside the kernel) or none")
 	flags.StringVarP(&f.output, "output", "o", "trimmed", "directory for the kernel")
 	flags.StringVar(&f.build, "build", "", "directory for objects (default below the cache directory, by source, way and machine)")
 	flags.IntVarP(&f.jobs, "jobs", "j", runtime.NumCPU(), "compilers at once")
@@ -176,7 +184,15 @@ func (f *trimBuildFlags) options() (trim.Options, error) {
 	if len(f.needs) == 0 {
 		return o, errors.New("--needs: no need is named")
 	}
-	if o.Wants, err = kconfig.Collect(append(slices.Clone(f.needs), machine.Need), needs.Load); err != nil {
+	ids := append(slices.Clone(f.needs), machine.Need)
+	switch f.initrd {
+	case "busybox":
+		o.Initrd, ids = true, append(ids, "initrd")
+	case "none":
+	default:
+		return o, fmt.Errorf("--initrd %q: there are busybox and none", f.initrd)
+	}
+	if o.Wants, err = kconfig.Collect(ids, needs.Load); err != nil {
 		return o, err
 	}
 	if o.Output, err = filepath.Abs(f.output); err != nil {
@@ -249,6 +265,9 @@ func (env *Env) printKernel(r *trim.Result, gone []*kconfig.Need, took time.Dura
 		rows = append(rows, table.Row{n.ID, n.Title})
 	}
 	env.part("! The base can, and this kernel cannot (a need that is named with --needs stays)", 0, []any{"need", "what"}, rows, 0)
+	if r.Initrd != "" {
+		fmt.Fprintf(env.Stdout, "\ninitrd: %s, %.2f MB\n", r.Initrd, megabytes(r.Sizes["initrd"]))
+	}
 	fmt.Fprintf(env.Stdout, "\nconfiguration: %s\nto make it again: %s\n", r.Config, r.Script)
 }
 

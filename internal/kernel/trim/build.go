@@ -18,11 +18,12 @@ import (
 
 // A Result is a kernel that was built.
 type Result struct {
-	Image    string            `json:"image"`  // its file
-	Config   string            `json:"config"` // its configuration's file
-	Script   string            `json:"script"` // the commands that make it again
+	Image    string            `json:"image"`            // its file
+	Config   string            `json:"config"`           // its configuration's file
+	Initrd   string            `json:"initrd,omitempty"` // the initramfs's file; "": none was asked for
+	Script   string            `json:"script"`           // the commands that make it again
 	Release  string            `json:"release"`
-	Sizes    map[string]int64  `json:"sizes"`    // bytes: image, vmlinux, text, data, bss
+	Sizes    map[string]int64  `json:"sizes"`    // bytes: image, text, data, bss, initrd
 	Symbols  int               `json:"symbols"`  // built in
 	GivenUp  map[string]string `json:"given_up"` // optional wants that Kconfig dropped, with the reason
 	Commands []string          `json:"commands"`
@@ -58,7 +59,7 @@ type Progress struct {
 // interrupted build goes on there. tell is called for each object. Another process
 // that builds in o.Build or o.Output is a *BusyError.
 func Build(ctx context.Context, o Options, tell func(Progress)) (r *Result, err error) {
-	if err := errors.Join(o.Check(o.Base != nil), checkTools(o.Compression)); err != nil {
+	if err := errors.Join(o.Check(o.Base != nil), o.checkTools(ctx)); err != nil {
 		return nil, err
 	}
 	unlock, err := o.lock()
@@ -175,6 +176,11 @@ func (o *Options) collect(ctx context.Context, configured *Configured, target st
 	}
 	if err := o.measure(ctx, r); err != nil {
 		return nil, fmt.Errorf("collect the kernel: %w", err)
+	}
+	if o.Initrd {
+		if r.Initrd, r.Sizes["initrd"], err = o.writeInitrd(ctx); err != nil {
+			return nil, err
+		}
 	}
 	r.Commands = o.commands(target)
 	script := "#!/bin/sh\n# Makes this kernel again, beside this script.\nset -e\nhere=$(cd \"$(dirname \"$0\")\" && pwd)\n" + strings.Join(r.Commands, "\n") + "\n"

@@ -40,7 +40,7 @@ const candidateName = "candidate"
 // on and the proof does not miss. The smallest that was proven lies in o.Output,
 // and the log of all candidates beside it: a search that was ended goes on there.
 func (o Options) Search(ctx context.Context, m Minimize) (f Found, err error) {
-	if err := errors.Join(o.Check(o.Base != nil), checkTools(o.Compression)); err != nil {
+	if err := errors.Join(o.Check(o.Base != nil), o.checkTools(ctx)); err != nil {
 		return f, err
 	}
 	unlock, err := o.lock()

@@ -97,6 +97,7 @@ type Options struct {
 	Compression Compression     //
 	Build       string          // where objects are kept: a second build there takes what is there
 	Output      string          // where the results are put
+	Initrd      bool            // Initramfs is put there as well; the kernel must be made to take one
 	Jobs        int             // at once
 }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/kernel/kconfig"
 	"github.com/tarelab/tare/internal/kernel/trim"
 	"github.com/tarelab/tare/internal/target"
@@ -75,27 +74,18 @@ func (m *made) initrdOf(ctx context.Context, a arm) (string, error) {
 	return "", nil
 }
 
-// busyboxScript is an initramfs's first process: a shell, and its programs.
-const busyboxScript = `#!/bin/busybox sh
-export PATH=/bin
-busybox mkdir -p /proc /dev /root
-busybox mount -t devtmpfs dev /dev
-busybox mount -t ext4 /dev/vda /root
-exec busybox switch_root /root ` + hostAgent + "\n"
-
-// busybox is an initramfs of the distribution's busybox and busyboxScript.
+// busybox is trim's initramfs with the distribution's busybox.
 func (m *made) busybox(ctx context.Context) (string, error) {
 	program, err := os.ReadFile(filepath.Join(m.baseDir(), "bin/busybox"))
 	if err != nil {
 		return "", target.Labf("initramfs: %w", err)
 	}
-	files := []image.File{{Path: "/bin/busybox", Mode: 0o755, Data: program}, {Path: "/init", Mode: 0o755, Data: []byte(busyboxScript)}}
-	return m.home.kept(digest(busyboxScript, string(program))+".cpio", func(file string) error {
+	return m.home.kept(digest(trim.InitScript, string(program))+".cpio", func(file string) error {
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
 			return target.Labf("initramfs: %w", err)
 		}
-		return errors.Join(image.Initramfs(ctx, f, "", files), f.Close())
+		return errors.Join(trim.Initramfs(ctx, f, program), f.Close())
 	})
 }
 
