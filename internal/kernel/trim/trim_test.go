@@ -58,7 +58,7 @@ func TestConfigure(t *testing.T) {
 	build := t.TempDir()
 	for _, way := range []Way{BottomUp, TopDown} {
 		o := Options{Source: tree, Build: build, Way: way, Compression: "lz4", Jobs: 2,
-			Wants: wants(t, "docker", "podman", "ext4", "systemd", "virtio-pci", "virtio-mmio", "virtio-scsi", "sata", "nvme", "lvm", "vfat", "iso9660")}
+			Wants: wants(t, "docker", "podman", "ext4", "systemd", "virtio-pci", "virtio-mmio", "virtio-scsi", "sata", "nvme", "lvm", "vfat", "iso9660", "initrd")}
 		if way == TopDown {
 			o.Base = debian
 		}
