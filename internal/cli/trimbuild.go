@@ -92,6 +92,9 @@ func (env *Env) trimBuild(c *cobra.Command, f *trimBuildFlags) error {
 		if o.Base, err = readConfig(f.base); err != nil {
 			return err
 		}
+		for _, w := range o.Base.Warnings {
+			fmt.Fprintln(env.Stderr, "!", f.base+":", w)
+		}
 	}
 	if f.minimize {
 		return env.trimMinimize(c, f, o)

@@ -5,14 +5,13 @@
 package kconfig
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"strings"
+
+	"github.com/tarelab/tare/internal/kernel/textfile"
 )
 
 // The longest configuration and line that are read; Debian's is 280 KB. An
@@ -41,26 +40,13 @@ var (
 	unset   = regexp.MustCompile(`^# CONFIG_(\w+) is not set$`)
 )
 
-// Parse reads a configuration, plain or compressed with gzip.
+// Parse reads a configuration, plain or compressed with gzip. A text that is none
+// is ErrNotAConfig; textfile.Read says of what is no text. Of a compressed file that
+// was cut short it reads what there is, with a warning.
 func Parse(r io.Reader) (*Config, error) {
-	in := bufio.NewReader(r)
-	var plain io.Reader = in
-	if magic, err := in.Peek(2); err == nil && bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("decompress: %w", err)
-		}
-		plain = z
-	}
-	text, err := io.ReadAll(io.LimitReader(plain, mostBytes+1))
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("decompress: the gzip file is cut short after %d bytes of configuration: copy it anew: %w", len(text), err)
-	}
+	text, cut, err := textfile.Read(r, mostBytes)
 	if err != nil {
-		return nil, fmt.Errorf("read: %w", err)
-	}
-	if len(text) > mostBytes {
-		return nil, fmt.Errorf("longer than %d MiB: %w", mostBytes>>20, ErrNotAConfig)
+		return nil, err
 	}
 	c := &Config{Values: map[string]string{}}
 	odd := 0
@@ -75,6 +61,9 @@ func Parse(r io.Reader) (*Config, error) {
 	}
 	if len(c.Values) == 0 {
 		return nil, ErrNotAConfig
+	}
+	if cut {
+		c.Warnings = append(c.Warnings, textfile.CutShort+", and symbols that it had count as absent")
 	}
 	if c.Version == "" || len(c.Values) < fewest {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("it looks like a defconfig or a fragment (%d symbols%s): what has its default is left out there, and counts as absent; make olddefconfig makes it whole",
