@@ -98,7 +98,7 @@ func (env *Env) bootProfile(c *cobra.Command, args []string, f *bootProfileFlags
 		return usageError{fmt.Errorf("--top %d: must be at least 0", f.top)}
 	}
 	if f.source == "" && c.Flags().Changed("arch") {
-		return usageError{fmt.Errorf("--arch %s: it goes with --source, the tree that is read", f.arch)}
+		return usageError{errors.New("--arch is the architecture of a kernel's source: name the tree with --source")}
 	}
 	var boots []bootOf
 	for _, name := range args {
