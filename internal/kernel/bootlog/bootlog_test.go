@@ -292,6 +292,7 @@ func TestOneBoot(t *testing.T) {
 		"in a line of its own":  {"[    1.900000] myapp[77]: saved log: [    0.020000] Linux version 5.0.0\n", ""},
 		"of a late machine":     {"[    1.900000] myapp[77]: saved log: [90000.020000] Linux version 5.0.0\n", ""},
 		"on the console":        {"saved log: [    0.020000] Linux version 5.0.0\n", "1 lines have a stamp far below"},
+		"cat /proc/version":     {"Linux version 6.1.0-56-cloud-amd64 (debian) #1 SMP\n", ""},
 		"two lines":             {"log: [    0.020000] Linux version 5.0.0\n[    0.030000] loop: module loaded\n", "2 lines have a stamp far below"},
 		"a clock that was set":  {"[    1.900000] a\n" + strings.Repeat("[    1.650000] b\n", 5), "the clock falls by 0.250 s at line 17: "},
 		"a CPU that comes up":   {"[    1.900000] .... node  #0, CPUs:      #1\n[    0.033564] calibrate_delay_direct() failed\n[    0.033565] Probably due to\n", "2 lines have a stamp far below"},

@@ -114,8 +114,12 @@ func (s *span) endsBefore(entries []entry, i int) bool {
 	}
 	for _, c := range []Clock{Kernel, Journal} {
 		at, stamped := e.stamps[c]
-		if last, known := s.last[c]; stamped && known {
+		last, known := s.last[c]
+		switch {
+		case stamped && known:
 			return s.bannered && at == last || at < last && restarted(entries, i, c, last)
+		case known: // cat /proc/version
+			return false
 		}
 	}
 	_, dated := e.stamps[Wall]
