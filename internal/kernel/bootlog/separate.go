@@ -32,6 +32,7 @@ type span struct {
 	begin    int // its first entry
 	bannered bool
 	last     map[Clock]time.Duration // the latest time by clock
+	level    time.Duration           // of the kernel's clock, the latest time since it was last changed
 }
 
 // separate cuts a file where a new boot begins: at journalctl's separator, where
@@ -51,13 +52,13 @@ func separate(entries []entry) [][]entry {
 	for i := range entries {
 		e := &entries[i]
 		at, stamped := e.stamps[Kernel]
-		last := now.last[Kernel]
-		if stamped && at < last-aside && !restarted(entries, i, Kernel, last) {
+		fell := stamped && at < now.level-aside
+		if fell && !restarted(entries, i, Kernel, now.level) {
 			e.quote(at)
 			continue
 		}
 		switch {
-		case e.newBoot, stamped && at < last-backwards, i > now.begin && e.boot != entries[i-1].boot && e.boot != "" && entries[i-1].boot != "":
+		case e.newBoot, stamped && at < now.level-backwards, i > now.begin && e.boot != entries[i-1].boot && e.boot != "" && entries[i-1].boot != "":
 			cut(i)
 		case e.isBanner() && now.endsBefore(entries, i):
 			first := i
@@ -69,6 +70,9 @@ func separate(entries []entry) [][]entry {
 		now.bannered = now.bannered || e.isBanner()
 		for c, t := range e.stamps {
 			now.last[c] = max(now.last[c], t)
+		}
+		if fell || stamped && at > now.level {
+			now.level = at
 		}
 	}
 	cut(len(entries))
@@ -83,18 +87,15 @@ func (e *entry) quote(at time.Duration) {
 	e.text, e.quoted = fmt.Sprintf("[%12.6f] %s", at.Seconds(), e.text), true
 }
 
-// restarted says whether a clock that has fallen below last at the entry i started
-// again there: at a banner that begins a line, or where it stays below.
-func restarted(entries []entry, i int, c Clock, last time.Duration) bool {
-	inLine := i > 0 && entries[i-1].number == entries[i].number
-	if entries[i].isBanner() && !inLine {
-		return true
-	}
-	below := 1
-	for _, e := range entries[i+1:] {
-		at, stamped := e.stamps[c]
+// restarted says whether a clock that has fallen below last at the entry first
+// started again there: where it stays below, or a banner begins a line before it is
+// back.
+func restarted(entries []entry, first int, c Clock, last time.Duration) bool {
+	below := 0
+	for i := first; i < len(entries) && below <= asides; i++ {
+		at, stamped := entries[i].stamps[c]
 		switch {
-		case e.newBoot || below > asides:
+		case entries[i].newBoot, entries[i].isBanner() && !inLine(entries, i):
 			return true
 		case stamped && at >= last:
 			return false
@@ -102,7 +103,12 @@ func restarted(entries []entry, i int, c Clock, last time.Duration) bool {
 			below++
 		}
 	}
-	return below > 1 || !inLine
+	return below > 1 || !inLine(entries, first)
+}
+
+// inLine says whether an entry stands behind another in its line.
+func inLine(entries []entry, i int) bool {
+	return i > 0 && entries[i-1].number == entries[i].number
 }
 
 // endsBefore says whether the banner at i begins another boot. It does not where
