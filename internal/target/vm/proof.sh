@@ -61,7 +61,9 @@ memory() {
 	run --memory 16m --memory-swap 16m "$image" /bin/busybox tail /dev/zero
 	[ $? = 137 ]
 }
-throttled() { run --cpus 0.1 "$image" /bin/busybox sh -c 'i=0; while [ $i -lt 1000 ]; do i=$((i+1)); done; grep "nr_throttled [1-9]" /sys/fs/cgroup/cpu.stat'; }
+# used_up works until its CPU limit holds it, which a fast CPU takes a while for.
+used_up='i=0; until grep -q "nr_throttled [1-9]" /sys/fs/cgroup/cpu.stat; do i=$((i+1)); [ $i -lt 10000 ] || exit 11; done'
+throttled() { run --cpus 0.1 "$image" /bin/busybox sh -c "$used_up"; }
 pids() {
 	! run --pids-limit 6 "$image" /bin/busybox sh -c 'for i in 1 2 3 4 5 6 7 8 9; do sleep 2 & done; wait' && grep -q "can't fork" "$work/said"
 }
@@ -83,10 +85,31 @@ many() {
 	echo "$running of $1 were running at once"
 	[ "$running" = "$1" ]
 }
+# The other ways to start a container: that one runs, and that limits hold it.
+root=/var/lib/tare/rootfs
 runtime() { "$1" run --bundle /usr/lib/tare proof; }
-nerd() { ctr run --rm --rootfs /var/lib/tare/rootfs proof /bin/busybox true; }
+nerd_true() { ctr run --rm --rootfs $root proof /bin/busybox true; }
+pod() { podman run --rm --network=none "$@"; }
 
-pod() { podman run --rm --network=none --rootfs /var/lib/tare/rootfs:O /bin/busybox true; }
+# held shows from within a container that each limit holds: 0.1 CPUs, 16 MiB, 6 tasks.
+held="$used_up"'
+/bin/busybox tail /dev/zero
+[ $? = 137 ] || exit 12
+(for i in 1 2 3 4 5 6 7 8 9; do sleep 2 & done; wait) && exit 13
+exit 0'
+runtime_held() {
+	mkdir -p "$work/held" && sed -e 's|"args":\["/bin/busybox","true"\]|"args":["/bin/busybox","sh","/held"]|' \
+		-e 's|"resources":{|&"memory":{"limit":16777216},"pids":{"limit":6},"cpu":{"quota":10000,"period":100000},|' /usr/lib/tare/config.json >"$work/held/config.json" &&
+		echo "$held" >$root/held && "$1" run --bundle "$work/held" held
+}
+nerd_held() {
+	ctr run --rm --memory-limit 16777216 --rootfs $root held /bin/busybox tail /dev/zero
+	[ $? = 137 ] && ctr run --rm --seccomp --rootfs $root confined /bin/busybox grep 'Seccomp:.*2' /proc/self/status
+}
+pod_held() {
+	pod --memory 16m --memory-swap 16m --cpus 0.1 --pids-limit 6 --rootfs $root:O /bin/busybox sh -c "$held" &&
+		pod --rootfs $root:O /bin/busybox grep 'Seccomp:.*2' /proc/self/status
+}
 
 check 'docker run' run "$image" /bin/busybox true
 check 'bridge and address' address
@@ -100,6 +123,10 @@ check 'seccomp refuses' refused
 long 'build of two steps' built
 long '50 containers at once' many 50
 check 'crun' runtime crun
+check 'crun limits' runtime_held crun
 check 'runc' runtime runc
-check 'containerd' nerd
-check 'podman' pod
+check 'runc limits' runtime_held runc
+check 'containerd' nerd_true
+check 'containerd limits' nerd_held
+check 'podman' pod --rootfs $root:O /bin/busybox true
+check 'podman limits' pod_held
