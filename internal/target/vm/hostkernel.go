@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/kernel/kbuild"
 	"github.com/tarelab/tare/internal/kernel/kconfig"
 	"github.com/tarelab/tare/internal/kernel/trim"
 	"github.com/tarelab/tare/internal/target"
@@ -159,7 +160,7 @@ func (m *made) trimmed(ctx context.Context, a arm, tell func(string)) (vmm.Kerne
 }
 
 func (m *made) build(ctx context.Context, a arm, dir string, wants []kconfig.Want, tell func(string)) error {
-	kept := filepath.Join(m.lab.CacheDir, "kernel")
+	kept := m.sources()
 	source, err := trim.Source(ctx, hostSource, kept, tell)
 	if err != nil {
 		return withoutPackages(err)
@@ -182,6 +183,21 @@ func (m *made) build(ctx context.Context, a arm, dir string, wants []kconfig.Wan
 		}
 	})
 	return err
+}
+
+// sources is where kernels' sources and objects are kept.
+func (m *made) sources() string { return filepath.Join(m.lab.CacheDir, "kernel") }
+
+// sourceTree is a source of hostSource that was fetched; nil for none.
+func (m *made) sourceTree() *kbuild.Tree {
+	dirs, _ := filepath.Glob(filepath.Join(m.sources(), hostSource+"_*")) // its only error is a bad pattern
+	slices.Sort(dirs)
+	for _, dir := range slices.Backward(dirs) {
+		if tree, err := kbuild.Open(dir, "x86"); err == nil {
+			return tree
+		}
+	}
+	return nil
 }
 
 // withoutPackages are errors of a source that is a package, whose name is right: it
