@@ -16,11 +16,17 @@ func trimSection(c *analysis.TrimClaims) section {
 		ID: "container-vm-trim", Title: "Before and after trimming, published beside this machine", Findings: c.Findings,
 		Figures: trimFigures(c), Claims: claimsGrid(c.Claims), claims: c.Claims, Note: trimNote(c), Alone: true,
 	}
-	if !c.Trims {
+	switch {
+	case len(c.Targets) == 1:
+		s.Title = "Boots of " + c.Targets[0]
+	case !c.Trims:
 		s.Title = "Boots beside that of " + c.Control
 	}
 	s.Headline = c.Findings[:min(3, len(c.Findings))]
-	s.Tables = append(s.Tables, trimSpeedups(c), trimTimes(c), trimMeanings(c), trimParts(c))
+	if len(c.Targets) > 1 {
+		s.Tables = append(s.Tables, trimSpeedups(c))
+	}
+	s.Tables = append(s.Tables, trimTimes(c), trimMeanings(c), trimParts(c))
 	if g := trimProof(c); len(g.Rows) > 0 {
 		s.Tables = append(s.Tables, g)
 	}
