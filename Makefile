@@ -46,7 +46,7 @@ bench: build ## the performance bars, as a table
 	$(MAKE) --no-print-directory -C guest bench
 	go run ./bench
 
-bench-trim: build ## the bars of container hosts, from one run of container-vm-trim (about an hour), or from RUN
+bench-trim: build ## the bars of container hosts, from one run of container-vm-trim (under an hour), or from RUN
 	scripts/setup.sh trim
 	RUN=$(RUN) go run ./bench trim-kernel trim-initrd trim-systemd trim-agent trim-crun trim-memory trim-size trim-build trim-repack
 

@@ -53,8 +53,11 @@ func (s seen) rootfs() string {
 
 // report runs a verb of tare that measures, and gives its report.
 func report(ctx context.Context, verb string, args ...string) (seen, error) {
-	var out seen
-	text, err := output(ctx, append([]string{tare, verb, "--json"}, args...))
+	return reported(output(ctx, append([]string{tare, verb, "--json"}, args...)))
+}
+
+// reported reads a report as JSON, unless there was an error before.
+func reported(text []byte, err error) (out seen, _ error) {
 	if err != nil {
 		return out, err
 	}

@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/kernel/trim"
 )
 
 // trimStudy runs the study of container hosts once for all bars: it takes most
 // of an hour, and longer where the kernel has to be built. $RUN names a run of it
 // that there is already.
 var trimStudy = sync.OnceValues(func() (*analysis.TrimClaims, error) {
-	call := []string{"run", "container-vm-trim"}
+	call := []string{tare, "run", "container-vm-trim", "--json"}
 	if run := os.Getenv("RUN"); run != "" {
-		call = []string{"report", run}
+		call = []string{tare, "report", run, "--format", "json"}
 	}
-	s, err := report(context.Background(), call[0], call[1:]...)
+	s, err := reported(output(context.Background(), call))
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +105,15 @@ func trimSize(target string, most float64) func(context.Context) (result, error)
 // and, with again, for one of the same with another compression (the slowest one).
 func trimBuild(again bool, most time.Duration) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return result{}, err
+		}
+		// What fetches and unpacks a source once a version is no part of a build.
+		source, err := trim.StoreIn(filepath.Join(cache, "tare")).Source(ctx, "linux-source-6.1", func(string) {})
+		if err != nil {
+			return result{}, err
+		}
 		dir, err := os.MkdirTemp("", "tare-bench-")
 		if err != nil {
 			return result{}, err
@@ -111,7 +121,7 @@ func trimBuild(again bool, most time.Duration) func(context.Context) (result, er
 		defer os.RemoveAll(dir)
 		build := func(compression string) (time.Duration, error) {
 			began := time.Now()
-			_, err := output(ctx, []string{tare, "trim", "build", "--needs", "docker,nftables,ext4,systemd,virtio-pci,virtio-mmio", "--compression", compression,
+			_, err := output(ctx, []string{tare, "trim", "build", "--source", source, "--needs", "docker,nftables,ext4,systemd,virtio-pci,virtio-mmio", "--compression", compression,
 				"--build", filepath.Join(dir, "objects"), "-o", filepath.Join(dir, compression)})
 			return time.Since(began), err
 		}

@@ -114,6 +114,9 @@ func TestUnixStrcmpLiesWithinACacheLine(t *testing.T) {
 	}
 	defer f.Close()
 	text := f.Section(".text")
+	if text == nil {
+		t.Fatal("the program has no section .text")
+	}
 	code, err := text.Data()
 	if err != nil {
 		t.Fatal(err)

@@ -129,6 +129,9 @@ uint64_t barrier_wait(struct barrier *b, double seconds)
 	return opened >= arrived && opened <= seen ? opened : seen;
 }
 
+/* Whether all have arrived: the window has begun. */
+int barrier_released(const struct barrier *b) { return atomic_load(&b->page->state) == RELEASED; }
+
 /* Lets those who wait fail at once; without effect after the release. */
 void barrier_abort(struct barrier *b) { move_on(b->page, ABORTED); }
 

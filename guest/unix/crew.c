@@ -261,8 +261,13 @@ static void take_outcomes(struct crew *c)
 static void attend(struct crew *c)
 {
 	uint64_t deadline = now() + (uint64_t)((c->opt->barrier_seconds + c->opt->timeout) * 1e9);
+	int begun = 0;
 	while (c->left > 0) {
 		uint64_t t = now();
+		if (!begun && barrier_released(c->barrier)) {
+			begun = 1;
+			deadline = t + (uint64_t)(c->opt->timeout * 1e9);
+		}
 		if (caught && c->code != 128 + caught) {
 			c->code = 128 + caught;
 			kill_copies(c);

@@ -128,8 +128,8 @@ void shell_loop(struct run *r, uint64_t n)
 		run_program(r->opt->name, args);
 }
 
-/* The scripts hide their exit codes behind "&", but one that failed on its way
- * has left files behind. Called in the parent, when all copies have ended. */
+/* The scripts hide their exit codes behind "&", but one that died on its way has
+ * left files behind. A program that failed within one that lived is not seen. Called in the parent, when all copies have ended. */
 static void must_be_ours(const char *name, void *test)
 {
 	static const char *const ours[] = {"text", "work.sh", "start.sh"};

@@ -124,6 +124,7 @@ struct barrier;
 int barrier_page(const char *file);
 struct barrier *barrier_open(int page, const char *file, int parties);
 uint64_t barrier_wait(struct barrier *, double seconds);
+int barrier_released(const struct barrier *);
 void barrier_abort(struct barrier *);
 void barrier_close(struct barrier *);
 

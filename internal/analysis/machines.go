@@ -35,19 +35,22 @@ type MachineSide struct {
 	// RefusedTests are those that carry none in a run that is not refused.
 	RefusedTests []UnixRefused `json:"refusedTests,omitempty"`
 	Provenance   Provenance    `json:"-"`
-	// Scores are the repetitions of each test, by environment and name; a test
-	// with a score by CPU time too stands there twice.
-	Scores map[string]map[string][]float64 `json:"-"`
+	// Scores are the repetitions of each test, by environment and name, and by
+	// block; a test with a score by CPU time too stands there twice.
+	Scores map[string]UnixScoring `json:"-"`
 }
+
+// UnixScoring are the scores of the tests of one environment: by test and block.
+type UnixScoring map[string]map[int]float64
 
 // MachineRow is one test of two machines.
 type MachineRow struct {
 	MachineRatio
-	A        float64  `json:"a"`        // score, mean over repetitions
+	A        float64  `json:"a"`        // score, mean over repetitions; an index is the geometric mean of such
 	B        float64  `json:"b"`        // the same
 	Interval Interval `json:"interval"` // of Ratio
-	// The same of PerCore, PerThread and PerGHz, which are Ratio times a number
-	// without scatter; zeroes where that is not known.
+	// The same of PerCore, PerThread and PerGHz, which are Ratio times a number that
+	// counts as exact; zeroes where that is not known.
 	PerCoreInterval   Interval `json:"perCoreInterval"`
 	PerThreadInterval Interval `json:"perThreadInterval"`
 	PerGHzInterval    Interval `json:"perGHzInterval"`
@@ -96,7 +99,7 @@ func PublishedSide(d *published.DockerOnLoongson, host string) (MachineSide, err
 		Name: name, Target: "one container", Published: true, ClockSource: "as published",
 		Machine:    Machine{Cores: h.Cores, Threads: h.Threads(), GHz: h.ClockGHz},
 		Provenance: Provenance{Run: name, Kernel: h.Kernel, OS: h.OS},
-		Scores:     map[string]map[string][]float64{},
+		Scores:     map[string]UnixScoring{},
 	}
 	for _, t := range publishedTables() {
 		if t.platforms == "" {
@@ -106,12 +109,12 @@ func PublishedSide(d *published.DockerOnLoongson, host string) (MachineSide, err
 		if err != nil {
 			return MachineSide{}, err
 		}
-		s.Scores[t.environment] = map[string][]float64{}
+		s.Scores[t.environment] = UnixScoring{}
 		for test, v := range scores {
 			if test == unixIndex {
 				test = IndexAsPublished
 			}
-			s.Scores[t.environment][test] = []float64{v}
+			s.Scores[t.environment][test] = map[int]float64{0: v}
 		}
 	}
 	return s, nil
@@ -123,8 +126,8 @@ func ByWall(test string) string { return test + " (wall time)" }
 
 // UnixScores are the scores of one target alone, by environment and test, as
 // MachineSide takes them: Whetstone's by CPU time under its own name.
-func UnixScores(in UnixInput, target string) map[string]map[string][]float64 {
-	out := map[string]map[string][]float64{}
+func UnixScores(in UnixInput, target string) map[string]UnixScoring {
+	out := map[string]UnixScoring{}
 	curves := unixCurves(in)
 	for _, c := range curves {
 		one := c.At(1)
@@ -132,17 +135,17 @@ func UnixScores(in UnixInput, target string) map[string]map[string][]float64 {
 			continue
 		}
 		if out[c.Environment] == nil {
-			out[c.Environment] = map[string][]float64{}
+			out[c.Environment] = UnixScoring{}
 		}
 		name := c.Test
 		if c.Clock == WallClock && find(curves, target, c.Environment, c.Test, CPUClock) != nil {
 			name = ByWall(c.Test)
 		}
-		out[c.Environment][name] = one.Repetitions
+		out[c.Environment][name] = one.blocks
 	}
 	for _, scores := range out {
 		if !slices.ContainsFunc(unixBenchTests(), func(test string) bool { return len(scores[test]) == 0 }) && len(scores[ByWall("whetstone")]) > 0 {
-			scores[IndexAsPublished] = indexOf(scores, unixBenchTests())
+			scores[IndexAsPublished] = scores.index(unixBenchTests())
 		}
 	}
 	return out
@@ -299,20 +302,20 @@ func compareTable(a, b MachineSide, environment string) MachineTable {
 	}
 	order := slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s == IndexAsPublished })
 	if len(t.Tests) > 0 {
-		x[unixIndex], y[unixIndex] = indexOf(x, t.Tests), indexOf(y, t.Tests)
+		x[unixIndex], y[unixIndex] = x.index(t.Tests), y.index(t.Tests)
 		order = append(order, unixIndex)
 	}
 	if len(order) < len(names)+1 && slices.Contains(names, IndexAsPublished) {
 		order = append(order, IndexAsPublished)
 		t.AsPublished = unixBenchTests()
 	}
-	a.Scores, b.Scores = map[string]map[string][]float64{environment: x}, map[string]map[string][]float64{environment: y}
+	a.Scores, b.Scores = map[string]UnixScoring{environment: x}, map[string]UnixScoring{environment: y}
 	for _, side := range []*MachineSide{&a, &b} {
 		if side.Clocks != nil {
 			side.Machine.GHz = side.Clocks[environment]
 		}
 	}
-	t.Rows = machineRows(order, a, b, environment)
+	t.Rows = machineRows(order, t, a, b)
 	for i := range t.Rows {
 		t.Rows[i].Refused = firstOf(a.refused(t, t.Rows[i].Test), b.refused(t, t.Rows[i].Test))
 	}
@@ -335,37 +338,54 @@ func (s MachineSide) refused(t MachineTable, row string) string {
 	return s.Name + ": " + why
 }
 
-// indexOf are the geometric means over tests, repetition by repetition, as many
-// as the test with the fewest has.
-func indexOf(scores map[string][]float64, tests []string) []float64 {
-	n := math.MaxInt
+// index are the geometric means over tests, block by block, of the blocks in which
+// all of them have a score.
+func (s UnixScoring) index(tests []string) map[int]float64 {
+	sums, count := map[int]float64{}, map[int]int{}
 	for _, t := range tests {
-		n = min(n, len(scores[t]))
-	}
-	out := make([]float64, n)
-	for i := range out {
-		for _, t := range tests {
-			out[i] += math.Log(scores[t][i]) / float64(len(tests))
+		for block, v := range s[t] {
+			sums[block] += math.Log(v) / float64(len(tests))
+			count[block]++
 		}
-		out[i] = math.Exp(out[i])
+	}
+	out := map[int]float64{}
+	for block, sum := range sums {
+		if count[block] == len(tests) {
+			out[block] = math.Exp(sum)
+		}
 	}
 	return out
 }
 
-func machineRows(order []string, a, b MachineSide, environment string) []MachineRow {
-	x, y := a.Scores[environment], b.Scores[environment]
-	at, against := map[string]float64{}, map[string]float64{}
-	for _, name := range order {
-		at[name], against[name] = mean(x[name]), mean(y[name])
+// typical is a row's score: the mean over the repetitions, of an index the
+// geometric mean of its tests' means, as UnixStudy has it. A publication's own
+// index is a number, which holds tests that it does not list.
+func (s UnixScoring) typical(row string, tests []string) float64 {
+	if len(tests) == 0 || slices.ContainsFunc(tests, func(t string) bool { return len(s[t]) == 0 }) {
+		return mean(inOrder(s[row]))
 	}
-	if environment != UnixAllN { // one copy does not use the cores that would divide it
+	sum := 0.
+	for _, t := range tests {
+		sum += math.Log(mean(inOrder(s[t])))
+	}
+	return math.Exp(sum / float64(len(tests)))
+}
+
+func machineRows(order []string, t MachineTable, a, b MachineSide) []MachineRow {
+	x, y := a.Scores[t.Environment], b.Scores[t.Environment]
+	holds := map[string][]string{unixIndex: t.Tests, IndexAsPublished: t.AsPublished}
+	at, against := map[string]float64{}, map[string]float64{}
+	for _, row := range order {
+		at[row], against[row] = x.typical(row, holds[row]), y.typical(row, holds[row])
+	}
+	if t.Environment != UnixAllN { // one copy does not use the cores that would divide it
 		a.Machine.Cores, a.Machine.Threads = 0, 0
 	}
 	var rows []MachineRow
 	for _, r := range CompareMachines(order, at, against, a.Machine, b.Machine) {
 		row := MachineRow{MachineRatio: r, A: at[r.Test], B: against[r.Test], Interval: none(r.Ratio)}
 		if a.scatters(x[r.Test]) && b.scatters(y[r.Test]) {
-			row.Interval = welch(r.Ratio, x[r.Test], y[r.Test])
+			row.Interval = welch(r.Ratio, inOrder(x[r.Test]), inOrder(y[r.Test]))
 		}
 		row.scaleIntervals()
 		rows = append(rows, row)
@@ -388,7 +408,7 @@ func (r *MachineRow) scaleIntervals() {
 // scatters says whether an interval may count with a side's scores: a run's
 // single repetition says nothing of its scatter. A publication's, which nobody
 // can repeat, counts as exact.
-func (s MachineSide) scatters(scores []float64) bool { return s.Published || len(scores) > 1 }
+func (s MachineSide) scatters(scores map[int]float64) bool { return s.Published || len(scores) > 1 }
 
 // WhetstoneKept is the default variant of Whetstone.
 const WhetstoneKept = "kept"
@@ -442,7 +462,7 @@ func sidesNote(m MachineComparison) string {
 	case with == 0:
 		text = "There is no interval: a run of one repetition says nothing of its scatter"
 	default:
-		text = "Intervals are Welch's t at 95 % on the logarithms of the repetitions"
+		text = "Intervals are Welch's t at 95 % on the logarithms of the repetitions; the clocks count as exact"
 		if m.A.Published || m.B.Published {
 			text += "; the published side comes without its scatter and counts as exact, so they are too narrow"
 		}

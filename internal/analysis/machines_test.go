@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarelab/tare/internal/sample"
 )
 
 func publishedSide(t *testing.T, host string) MachineSide {
@@ -155,7 +157,7 @@ func TestOneRepetitionHasNoInterval(t *testing.T) {
 	}{
 		{"against a publication", side(1), publishedSide(t, "ryzen5"), "There is no interval: a run of one repetition says nothing of its scatter. Whetstone"},
 		{"against three", side(3), side(1), "There is no interval"},
-		{"three against a publication", side(3), publishedSide(t, "ryzen5"), "Intervals are Welch's t at 95 % on the logarithms of the repetitions; the published side comes without its scatter and counts as exact, so they are too narrow. "},
+		{"three against a publication", side(3), publishedSide(t, "ryzen5"), "Intervals are Welch's t at 95 % on the logarithms of the repetitions; the clocks count as exact; the published side comes without its scatter and counts as exact, so they are too narrow. "},
 	} {
 		m, err := CompareSides(test.a, test.b)
 		if err != nil {
@@ -167,6 +169,48 @@ func TestOneRepetitionHasNoInterval(t *testing.T) {
 		}
 		if got := m.row(t, UnixAllN, "dhrystone2").Interval.Method; got != want || !strings.HasPrefix(m.Note, test.note) {
 			t.Errorf("%s: %s, %s", test.name, got, m.Note)
+		}
+	}
+}
+
+// The index of a machine is the report's, and its repetitions are those in which
+// all tests have a score, whatever failed.
+func TestIndexIsTheReports(t *testing.T) {
+	in := syntheticUnix(t, laws, []int{1, 2}, 4, 0.05, 0)
+	for i, r := range in.Records {
+		if r.Block == 0 && r.Cell == "box/dhrystone2+"+UnixAllN+"+x1" {
+			in.Records[i].Failure = &sample.Failure{Message: "died"}
+		}
+	}
+	u, err := UnixStudy(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, scores := u.Curve("box", UnixAllN, unixIndex, CPUClock).At(1), UnixScores(in, "box")[UnixAllN]
+	same(t, "index", scores.typical(unixIndex, u.Tests), want.Data.Value)
+	if got := inOrder(scores.index(u.Tests)); len(got) != 3 || math.Abs(got[0]/want.Repetitions[0]-1) > 1e-12 || math.Abs(got[2]/want.Repetitions[2]-1) > 1e-12 {
+		t.Errorf("repetitions %v, the report's are %v", got, want.Repetitions)
+	}
+}
+
+// One case of many that an interval of 95 % lies outside of the limits is chance
+// more often than one of twenty.
+func TestClaimsOfManyCases(t *testing.T) {
+	outside := func(logs ...float64) Estimate {
+		return Estimate{math.Exp(mean(logs)), studentLog(math.Exp(mean(logs)), logs)}
+	}
+	good, bad := outside(-0.001, 0, 0.001), outside(0.04, 0.05, 0.06)
+	u := &UnixClaims{Repetitions: 3}
+	for _, test := range []struct {
+		cases []Estimate
+		want  ClaimVerdict
+	}{
+		{[]Estimate{good, good}, BorneOut}, {[]Estimate{bad}, NotBorne},
+		{append(slices.Repeat([]Estimate{good}, 7), bad), Open},
+		{append(slices.Repeat([]Estimate{good}, 7), outside(0.499, 0.5, 0.501)), NotBorne},
+	} {
+		if got := u.inEach(test.cases, 0.98, 1.02); got != test.want {
+			t.Errorf("%d cases, the last %+v: %s, want %s", len(test.cases), test.cases[len(test.cases)-1], got, test.want)
 		}
 	}
 }
@@ -259,8 +303,8 @@ func TestEmulatedIsNotCompared(t *testing.T) {
 }
 
 func TestNothingInCommon(t *testing.T) {
-	a := MachineSide{Name: "a", Scores: map[string]map[string][]float64{UnixAllN: {"syscall": {1}}}}
-	b := MachineSide{Name: "b", Scores: map[string]map[string][]float64{UnixAllN: {"execl": {1}}}}
+	a := MachineSide{Name: "a", Scores: map[string]UnixScoring{UnixAllN: {"syscall": {0: 1}}}}
+	b := MachineSide{Name: "b", Scores: map[string]UnixScoring{UnixAllN: {"execl": {0: 1}}}}
 	if _, err := CompareSides(a, b); err == nil || !strings.Contains(err.Error(), "syscall") {
 		t.Errorf("%v", err)
 	}

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -236,12 +237,7 @@ func (w where) bends() string {
 	if len(at) == 0 {
 		return ""
 	}
-	slices.SortFunc(at, func(a, b Estimate) int {
-		if a.Value < b.Value {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(at, func(a, b Estimate) int { return cmp.Compare(a.Value, b.Value) })
 	middle := at[len(at)/2]
 	if middle.Value < 1.2 {
 		return ""
@@ -315,8 +311,8 @@ func (w where) fair() string {
 	if worst.Spread == nil {
 		return ""
 	}
-	text := fmt.Sprintf("the least even is %s in %d containers: in its worst repetition the slowest got %.0f %% of the fastest, Jain's index is %.3f (1 is even)",
-		name, worst.N, 100*worst.Spread.Slowest, worst.Spread.Fairness)
+	text := fmt.Sprintf("the least even is %s in %d containers: in its worst repetition the slowest got %.0f %% of the fastest; Jain's index is %s over all repetitions (1 is even)",
+		name, worst.N, 100*worst.Spread.Slowest, shown(worst.Spread.Fairness, 3))
 	if overlap <= 1 {
 		text += fmt.Sprintf("; all containers were at work in %.1f %% or more of their timed windows", 100*overlap)
 	}

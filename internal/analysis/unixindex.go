@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // UnixPasses is one test's score over its passes, reduced in two ways. They
@@ -40,12 +39,7 @@ func ReduceUnixPasses(scores []float64) (UnixPasses, error) {
 		All:       math.Exp(stat.Mean(logs, nil)),
 		Passes:    len(logs),
 	}
-	r.Interval = Interval{Low: r.All, High: r.All, Level: 0.95, Method: "none"}
-	if n := float64(len(logs)); n >= 2 {
-		mean, sd := stat.MeanStdDev(logs, nil)
-		half := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.975) * sd / math.Sqrt(n)
-		r.Interval = Interval{Low: math.Exp(mean - half), High: math.Exp(mean + half), Level: 0.95, Method: "Student t on logarithms"}
-	}
+	r.Interval = studentLog(r.All, logs)
 	return r, nil
 }
 
@@ -83,22 +77,6 @@ func NewUnixIndex(scores map[string]float64) (UnixIndex, error) {
 		return UnixIndex{}, fmt.Errorf("index: %w", err)
 	}
 	return UnixIndex{Value: math.Exp(stat.Mean(logs, nil)), Tests: tests}, nil
-}
-
-// DataN is the published study's value of a cell: the mean over the n
-// containers of a repetition, then over the repetitions.
-func DataN(repetitions [][]float64) (float64, error) {
-	if len(repetitions) == 0 {
-		return 0, errors.New("there is no repetition")
-	}
-	total := 0.
-	for i, containers := range repetitions {
-		if len(containers) == 0 {
-			return 0, fmt.Errorf("repetition %d has no container", i+1)
-		}
-		total += stat.Mean(containers, nil)
-	}
-	return total / float64(len(repetitions)), nil
 }
 
 // Fairness is Jain's index of how evenly containers were served: 1 when all got

@@ -68,15 +68,7 @@ func TestUnixIndex(t *testing.T) {
 	}
 }
 
-func TestDataNAndFairness(t *testing.T) {
-	v, err := DataN([][]float64{{1, 3}, {4, 4}, {9, 9}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, "Data_N", v, 5)
-	if _, err := DataN([][]float64{{1}, {}}); err == nil {
-		t.Error("a repetition without containers")
-	}
+func TestFairness(t *testing.T) {
 	for _, test := range []struct {
 		scores []float64
 		want   float64

@@ -72,8 +72,10 @@ type UnixPoint struct {
 
 // UnixSpread says how evenly n containers were served.
 type UnixSpread struct {
-	Fairness float64 `json:"fairness"` // Jain's index, mean over repetitions: 1 is even, 1/n is all to one
-	Slowest  float64 `json:"slowest"`  // slowest by fastest container, of the worst repetition
+	Fairness Estimate `json:"fairness"` // Jain's index, mean over repetitions: 1 is even, 1/n is all to one
+	Slowest  float64  `json:"slowest"`  // slowest by fastest container, of the worst repetition
+
+	each []float64 // Jain's index of each repetition
 }
 
 // UnixCurve is one test over the number of containers.
@@ -306,19 +308,20 @@ func (p *UnixPoint) add(n int, r sample.Record, metric string) *UnixPoint {
 	return p
 }
 
-// spread takes one repetition's containers; Fairness is their running mean.
+// spread takes one repetition's containers.
 func (p *UnixPoint) spread(scores []float64) {
 	fairness, err := Fairness(scores)
 	if err != nil {
 		return // not reached: the scores are above 0
 	}
-	slowest := slices.Min(scores) / slices.Max(scores)
 	if p.Spread == nil {
-		p.Spread = &UnixSpread{Fairness: fairness, Slowest: slowest}
-		return
+		p.Spread = &UnixSpread{Slowest: 1}
 	}
-	p.Spread.Fairness += (fairness - p.Spread.Fairness) / float64(len(p.blocks))
-	p.Spread.Slowest = min(p.Spread.Slowest, slowest)
+	s := p.Spread
+	s.each = append(s.each, fairness)
+	s.Fairness.Value = mean(s.each)
+	s.Fairness.Interval = student(s.Fairness.Value, s.each)
+	s.Slowest = min(s.Slowest, slices.Min(scores)/slices.Max(scores))
 }
 
 // arrange makes curves of the points, in the order of the cells.

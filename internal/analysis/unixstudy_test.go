@@ -237,7 +237,7 @@ func TestUnixPointByHand(t *testing.T) {
 	c := studied(t, in).Curve("box", "", "execl", WallClock)
 	two := c.At(2)
 	same(t, "Data_2", two.Data.Value, 110./4)
-	same(t, "fairness", two.Spread.Fairness, 0.8)
+	same(t, "fairness", two.Spread.Fairness.Value, 0.8)
 	same(t, "slowest by fastest", two.Spread.Slowest, 1./3)
 	same(t, "overlap", two.Overlap, 0.97)
 	same(t, "to one", two.ToOne.Value, 0.5)

@@ -1,6 +1,9 @@
 package analysis
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // UnixIndexClaims are the Unix index of one target, by the number of copies.
 type UnixIndexClaims struct {
@@ -45,6 +48,15 @@ type UnixIndexRow struct {
 	CPUTime  bool    `json:"cpuTime"`           // Result and UnixBench's score are by CPU time
 	Refused  string  `json:"refused,omitempty"` // why nothing is claimed of it; "" where something may be
 	UnixPasses
+}
+
+// LeftOut says how many passes UnixBench's reduction leaves out of each test.
+func (t UnixIndexTable) LeftOut() string {
+	first := t.Rows[0].UnixPasses
+	if slices.ContainsFunc(t.Rows, func(r UnixIndexRow) bool { return r.Dropped != first.Dropped || r.Passes != first.Passes }) {
+		return "the worst third of each test's passes left out"
+	}
+	return fmt.Sprintf("%d of %d passes, the worst, left out", first.Dropped, first.Passes)
 }
 
 // Total sets the indexes over the rows, refused where a row is; it fails where a

@@ -97,6 +97,9 @@ func (env *Env) bootProfile(c *cobra.Command, args []string, f *bootProfileFlags
 	if f.top < 0 {
 		return usageError{fmt.Errorf("--top %d: must be at least 0", f.top)}
 	}
+	if f.source == "" && c.Flags().Changed("arch") {
+		return usageError{errors.New("--arch is the architecture of a kernel's source: name the tree with --source")}
+	}
 	var boots []bootOf
 	for _, name := range args {
 		found, err := readLog(name, f.boot)

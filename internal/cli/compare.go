@@ -41,7 +41,7 @@ tare report A B.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			format, err := f.parse()
+			format, err := f.parse(args)
 			if err != nil {
 				return usageError{err}
 			}
@@ -62,8 +62,13 @@ tare report A B.`,
 	return c
 }
 
-func (f compareFlags) parse() (report.Format, error) {
-	if f.json {
+func (f compareFlags) parse(sides []string) (report.Format, error) {
+	switch {
+	case f.target != "" && !slices.ContainsFunc(sides, func(s string) bool { return !lab.IsPublished(s) }):
+		return "", fmt.Errorf("--target %s: both machines are published ones, whose scores are of one container", f.target)
+	case f.json && f.format != "text" && f.format != "json":
+		return "", fmt.Errorf("--json and --format %s exclude each other", f.format)
+	case f.json:
 		return report.FormatJSON, nil
 	}
 	format, err := report.ParseFormat(f.format)

@@ -158,9 +158,7 @@ func (env *Env) printIndex(t analysis.UnixIndexTable) {
 		return
 	}
 	fmt.Fprintf(w, "%67s   %8s\n%-22s %44.1f   %8.1f\n", "========", "========", "Index Score"+report.RefusedMark(t.Refused), t.UnixBench.Value, t.All.Value)
-	dropped := t.Rows[0].Dropped
-	fmt.Fprintf(w, "INDEX as UnixBench 5.1.3 has it: %d of %d passes, the worst, left out; over %s\n",
-		dropped, t.Rows[0].Passes, strings.Join(t.UnixBench.Tests, ", "))
+	fmt.Fprintf(w, "INDEX as UnixBench 5.1.3 has it: %s; over %s\n", t.LeftOut(), strings.Join(t.UnixBench.Tests, ", "))
 	if t.Refused != "" {
 		fmt.Fprintln(w, report.RefusedLegend)
 	}

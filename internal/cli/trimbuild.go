@@ -21,7 +21,7 @@ import (
 // trimBuildFlags are the options of tare trim build.
 type trimBuildFlags struct {
 	source, vm, way, base, compression string
-	output, build                      string
+	output, build, initrd              string
 	needs                              []string
 	jobs                               int
 	minimize                           bool
@@ -39,9 +39,16 @@ linux-source-6.1, which is fetched and not installed), lets its own Kconfig make
 the configuration, and builds. Bottom-up starts from nothing; top-down from a base
 without its modules and without what costs boot time and no need asks for. A
 wanted symbol that Kconfig drops is an error that names the dependency that is
-off; optional ones that are not in it are listed. An interrupted build goes on
+off; optional ones that are not in it are listed, and so are the needs that a base
+meets and the kernel does not: a disk on SCSI or NVMe, LVM, VFAT, ... An interrupted build goes on
 where it was. Beside the kernel lie its configuration, its sizes (kernel.json)
 and a script that makes it again. x86-64 only.
+
+With --initrd busybox there is also initrd.cpio: this machine's static busybox and a
+script that mounts root=/dev/NAME, UUID= or LABEL= with rootfstype=, rootflags=, ro
+and rw, of a file system that the kernel has built in, and starts init=. Without an
+initrd the kernel itself mounts root=/dev/NAME and PARTUUID=. Neither mounts a root
+on LVM, RAID, encrypted disks or a network.
 
 With --minimize it goes on by bisection: what no need insists on is taken out, all
 at first, then the halves of what is refused. Each candidate is built, booted on
@@ -54,6 +61,7 @@ As root; the needs must hold docker, nftables, ext4, systemd and crun.`,
 		Example: `  tare trim build --source linux-source-6.1 --needs docker,ext4,systemd --vm qemu/microvm -o trimmed
   tare trim build --source ~/linux --needs podman,ext4 --way top-down --base running
   tare trim build --needs docker,ext4,quiet --compression none
+  tare trim build --needs docker,ext4,virtio-scsi --initrd busybox
   tare trim build --needs docker,nftables,ext4,systemd --minimize --budget 8h -o smallest`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error { return env.trimBuild(c, &f) },
@@ -64,9 +72,10 @@ As root; the needs must hold docker, nftables, ext4, systemd and crun.`,
 	flags.StringVar(&f.vm, "vm", "qemu/q35", "the machine that it must start on")
 	flags.StringVar(&f.way, "way", string(trim.BottomUp), "bottom-up or top-down")
 	flags.StringVar(&f.base, "base", "", "top-down: a configuration's file, or running")
-	flags.StringVar(&f.compression, "compression", "lz4", "none (an ELF image), lz4, zstd, gzip or xz")
+	flags.StringVar(&f.compression, "compression", "", "none (an ELF image), lz4, zstd, gzip or xz (default lz4, or none where the machine loads nothing else)")
+	flags.StringVar(&f.initrd, "initrd", "none", "busybox (a minimal initramfs beside the kernel) or none")
 	flags.StringVarP(&f.output, "output", "o", "trimmed", "directory for the kernel")
-	flags.StringVar(&f.build, "build", "", "directory for objects (default below the state directory, by source, way and machine)")
+	flags.StringVar(&f.build, "build", "", "directory for objects (default below the cache directory, by source, way and machine)")
 	flags.IntVarP(&f.jobs, "jobs", "j", runtime.NumCPU(), "compilers at once")
 	flags.BoolVar(&f.minimize, "minimize", false, "search for the smallest kernel that passes the proof")
 	flags.DurationVar(&f.budget, "budget", 4*time.Hour, "of --minimize: no candidate goes on after it")
@@ -83,6 +92,9 @@ func (env *Env) trimBuild(c *cobra.Command, f *trimBuildFlags) error {
 		if o.Base, err = readConfig(f.base); err != nil {
 			return err
 		}
+		for _, w := range o.Base.Warnings {
+			fmt.Fprintln(env.Stderr, "!", f.base+":", w)
+		}
 	}
 	if f.minimize {
 		return env.trimMinimize(c, f, o)
@@ -95,37 +107,95 @@ func (env *Env) trimBuild(c *cobra.Command, f *trimBuildFlags) error {
 	if err != nil {
 		return notBuilt(err)
 	}
-	if f.json {
-		return env.printJSON(result)
+	gone, err := needsGone(o.Base, result)
+	if err != nil {
+		return err
 	}
-	env.printKernel(result, time.Since(began))
+	if f.json {
+		return env.printJSON(shownBuild{result, idsOf(gone)})
+	}
+	env.printKernel(result, gone, time.Since(began))
 	return nil
+}
+
+// shownBuild is what --json prints.
+type shownBuild struct {
+	*trim.Result
+	NeedsGone []string `json:"needs_gone,omitempty"` // that the base met, and the kernel does not
+}
+
+// needsGone are the built-in needs that a base meets and the kernel made of it does
+// not: by them its disk or file system may be out of reach.
+func needsGone(base *kconfig.Config, r *trim.Result) (gone []*kconfig.Need, err error) {
+	if base == nil {
+		return nil, nil
+	}
+	made, err := readConfig(r.Config)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range needs.IDs() {
+		wants, err := kconfig.Collect([]string{id}, needs.Load)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(base.Check(wants), kconfig.Finding.Fails) || !slices.ContainsFunc(made.Check(wants), kconfig.Finding.Fails) {
+			continue
+		}
+		n, err := needs.Load(id)
+		if err != nil {
+			return nil, err
+		}
+		gone = append(gone, n)
+	}
+	return gone, nil
+}
+
+func idsOf(all []*kconfig.Need) (ids []string) {
+	for _, n := range all {
+		ids = append(ids, n.ID)
+	}
+	return ids
 }
 
 // trimSource finds the source, and names the directory for objects.
 func (env *Env) trimSource(c *cobra.Command, f *trimBuildFlags, o *trim.Options) (err error) {
-	kept := filepath.Join(env.config(c).StateDir, "kernels")
-	say := func(s string) { fmt.Fprintln(env.Stderr, s) }
-	if o.Source, err = trim.Source(c.Context(), f.source, filepath.Join(kept, "source"), say); err != nil {
+	cache := env.config(c).CacheDir
+	if cache == "" {
+		return lacksError{"there is no directory to keep sources and objects in: set HOME or XDG_CACHE_HOME"}
+	}
+	kept := trim.StoreIn(cache)
+	if o.Source, err = kept.Source(c.Context(), f.source, func(s string) { fmt.Fprintln(env.Stderr, s) }); err != nil {
 		return notBuilt(err)
 	}
 	if o.Build == "" {
-		o.Build = filepath.Join(kept, "build", filepath.Base(o.Source)+"-"+f.way+"-"+strings.ReplaceAll(f.vm, "/", "-"))
+		o.Build = kept.Objects(o.Source, f.way, strings.ReplaceAll(f.vm, "/", "-"))
 	}
 	return nil
 }
 
 // options checks what the flags say.
 func (f *trimBuildFlags) options() (trim.Options, error) {
-	o := trim.Options{Way: trim.Way(f.way), Compression: trim.Compression(f.compression), Jobs: f.jobs}
-	machine, err := trim.NeedOfVM(f.vm)
+	o := trim.Options{Way: trim.Way(f.way), Jobs: f.jobs}
+	machine, err := trim.MachineOf(f.vm)
 	if err != nil {
 		return o, err
+	}
+	if o.Compression, err = machine.Pack(trim.Compression(f.compression)); err != nil {
+		return o, fmt.Errorf("--compression: %w", err)
 	}
 	if len(f.needs) == 0 {
 		return o, errors.New("--needs: no need is named")
 	}
-	if o.Wants, err = kconfig.Collect(append(slices.Clone(f.needs), machine), needs.Load); err != nil {
+	ids := append(slices.Clone(f.needs), machine.Need)
+	switch f.initrd {
+	case "busybox":
+		o.Initrd, ids = true, append(ids, "initrd")
+	case "none":
+	default:
+		return o, fmt.Errorf("--initrd %q: there are busybox and none", f.initrd)
+	}
+	if o.Wants, err = kconfig.Collect(ids, needs.Load); err != nil {
 		return o, err
 	}
 	if o.Output, err = filepath.Abs(f.output); err != nil {
@@ -148,8 +218,9 @@ func notBuilt(err error) error {
 	var fetch *trim.FetchError
 	var source *trim.SourceError
 	var lost *trim.LostError
+	var busy *trim.BusyError
 	switch {
-	case errors.As(err, &tools), errors.As(err, &fetch):
+	case errors.As(err, &tools), errors.As(err, &fetch), errors.As(err, &busy):
 		return lacksError{err.Error()}
 	case errors.As(err, &source), errors.As(err, &lost):
 		return usageError{err}
@@ -180,7 +251,7 @@ func (env *Env) buildProgress(began time.Time) func(trim.Progress) {
 	}
 }
 
-func (env *Env) printKernel(r *trim.Result, took time.Duration) {
+func (env *Env) printKernel(r *trim.Result, gone []*kconfig.Need, took time.Duration) {
 	if terminal(env.Stderr) {
 		fmt.Fprint(env.Stderr, "\r\x1b[K")
 	}
@@ -192,6 +263,14 @@ func (env *Env) printKernel(r *trim.Result, took time.Duration) {
 		rows = append(rows, table.Row{symbol, r.GivenUp[symbol]})
 	}
 	env.part("Given up: optional, and not in it (a need that is named keeps its own)", 0, []any{"symbol", "why"}, rows, 0)
+	rows = nil
+	for _, n := range gone {
+		rows = append(rows, table.Row{n.ID, n.Title})
+	}
+	env.part("! The base can, and this kernel cannot (a need that is named with --needs stays)", 0, []any{"need", "what"}, rows, 0)
+	if r.Initrd != "" {
+		fmt.Fprintf(env.Stdout, "\ninitrd: %s, %.2f MB\n", r.Initrd, megabytes(r.Sizes["initrd"]))
+	}
 	fmt.Fprintf(env.Stdout, "\nconfiguration: %s\nto make it again: %s\n", r.Config, r.Script)
 }
 

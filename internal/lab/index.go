@@ -156,7 +156,7 @@ func indexRow(test string, scores map[string][]float64) (analysis.UnixIndexRow, 
 		if err != nil {
 			return analysis.UnixIndexRow{}, false, err
 		}
-		row.UnixBench, row.CPUTime = reduced.UnixBench, true
+		row.UnixBench, row.Dropped, row.CPUTime = reduced.UnixBench, reduced.Dropped, true
 	}
 	row.Result = row.UnixBench * baseline / 10
 	return row, true, nil

@@ -92,7 +92,7 @@ func (m *Machine) Side(target string) (analysis.MachineSide, error) {
 	}
 	refused := analysis.UnixRefusals(m.in)
 	window, own := unixWindow(manifest.Study)
-	usable := manifest.CPUs[analysis.UnixAllN] // scores of one copy are divided by nothing
+	usable := manifest.CPUs[levelOf(manifest.Study, analysis.UnixAllN)] // scores of one copy are divided by nothing
 	side := analysis.MachineSide{
 		Name: m.name, Target: target, Bare: target == study.DefaultControl, Window: window, OwnWindows: own, Whetstone: whetstoneOf(manifest.Study),
 		Emulated: emulatedIn(manifest, target), Refused: refused.Run, RefusedTests: refused.Tests, Provenance: p,
@@ -101,6 +101,17 @@ func (m *Machine) Side(target string) (analysis.MachineSide, error) {
 	}
 	side.MeasureClock(m.in)
 	return side, nil
+}
+
+// levelOf is the name of the level that was measured for an environment: another
+// one, where the two come to the same on the machine.
+func levelOf(s study.Study, environment string) string {
+	for _, l := range s.Limits {
+		if slices.Contains(l.Same, environment) {
+			return l.Name
+		}
+	}
+	return environment
 }
 
 // CommonTarget is the target that two machines are compared by where the user

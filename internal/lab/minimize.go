@@ -71,7 +71,7 @@ func (l *Lab) proverOf(o *target.ProofOptions, vm string) (target.Prover, error)
 		err = k.Fits()
 	}
 	if err != nil {
-		return nil, &InputError{fmt.Errorf("kernel %s: %w", o.Kernel, err)}
+		return nil, &InputError{err}
 	}
 	return l.Prover(cmp.Or(vm, defaultProver))
 }

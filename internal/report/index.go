@@ -50,8 +50,8 @@ func indexFinding(t analysis.UnixIndexTable) string {
 	if t.UnixBench == nil {
 		return indexPlace(t) + ": no test gave a score."
 	}
-	return fmt.Sprintf("%s: %sindex %s as UnixBench 5.1.3 has it (%d of %d passes, the worst, left out), %s over all passes by wall time; over %s: %s.",
-		indexPlace(t), refusedBefore(t), number(t.UnixBench.Value, 1), t.Rows[0].Dropped, t.Rows[0].Passes, number(t.All.Value, 1),
+	return fmt.Sprintf("%s: %sindex %s as UnixBench 5.1.3 has it (%s), %s over all passes by wall time; over %s: %s.",
+		indexPlace(t), refusedBefore(t), number(t.UnixBench.Value, 1), t.LeftOut(), number(t.All.Value, 1),
 		count(len(t.UnixBench.Tests), "test"), strings.Join(t.UnixBench.Tests, ", "))
 }
 

@@ -306,7 +306,7 @@ func csvPoint(out []string, u *analysis.UnixClaims, cell study.Cell, clock analy
 	p := c.At(cell.Copies)
 	estimate(2, &p.Data)
 	if p.Spread != nil {
-		out[5], out[6] = csvNumber(p.Spread.Fairness), csvNumber(p.Spread.Slowest)
+		out[5], out[6] = csvNumber(p.Spread.Fairness.Value), csvNumber(p.Spread.Slowest)
 	}
 	if p.Overlap > 0 {
 		out[7] = csvNumber(p.Overlap)

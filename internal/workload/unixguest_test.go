@@ -241,14 +241,12 @@ func TestUnixProgramWhetstoneKeepsItsWork(t *testing.T) {
 	}
 }
 
-// The compiler has left the calls and the string functions of Dhrystone in: its
-// two halves call each other, and strcmp is one of libc.
+// The compiler has left the work of Dhrystone in. A run through it is 361
+// instructions on x86-64 (valgrind), more elsewhere: at 8 a cycle and 6 GHz 7.5 ns.
 func TestUnixProgramDhrystoneKeepsItsWork(t *testing.T) {
 	u := testOf(t, "unix-dhrystone2")
 	l := mustLines(t, u, "--seconds", "0.3")[0]
-	// A run through Dhrystone is about 100 statements with 8 procedure calls
-	// across units, two string copies and a comparison; no CPU does it in 1 ns.
-	if perRun := l.CPU / float64(l.Count); perRun < 2e-9 {
+	if perRun := l.CPU / float64(l.Count); perRun < 7e-9 {
 		t.Errorf("a run through Dhrystone took %.2g s: parts of it are missing", perRun)
 	}
 }
@@ -317,7 +315,7 @@ func TestUnixProgramRefusals(t *testing.T) {
 		{"buffer", []string{"file-copy", "--buffer", "1001"}, 2, "--buffer 1001"},
 		{"alone at the barrier", []string{"execl", "--barrier", page, "--parties", "2", "--barrier-timeout", "0.2"}, 3, "1 of 2"},
 		{"page without parties", []string{"execl", "--barrier", empty}, 2, "--parties"},
-		{"does not end", []string{"process-creation", "--count", "1e12", "--timeout", "0.2", "--barrier-timeout", "0.1"}, 4, "not done"},
+		{"does not end", []string{"process-creation", "--count", "1e12", "--timeout", "0.2"}, 4, "not done"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r, code := runUnix(t, test.args...)

@@ -12,8 +12,8 @@ import (
 // ErrNoTimes says that no line of a log has a time of its own.
 var ErrNoTimes = errors.New("no line has a time: boot with printk.time=1 and take dmesg or the serial log, or journalctl -b -o short-monotonic")
 
-// ErrNotALog says that the input is no text.
-var ErrNotALog = errors.New("this is no text log")
+// ErrNoBoot says that a log begins when its machine was long up.
+var ErrNoBoot = errors.New("it holds no boot, only what a machine said that was long up: take journalctl -b -k -o short-monotonic, or boot with log_buf_len=4M and take dmesg soon")
 
 // ErrRelative says that a log's times are relative to the line before, with gaps.
 var ErrRelative = errors.New("its times are relative to the line before and leave gaps (dmesg -e or --reltime): take plain dmesg")
@@ -33,7 +33,7 @@ const (
 type Line struct {
 	Number int           `json:"number"` // in the file, from 1
 	At     time.Duration `json:"at"`     // since the start of the boot's clock
-	Timed  bool          `json:"timed"`  // false: it has no time, and At is that of the line before
+	Timed  bool          `json:"timed"`  // false: it has no time, and At is that of the line before, or of the boot's first
 	Source string        `json:"source"` // the program that wrote it; empty: the kernel
 	Unit   string        `json:"unit"`   // the systemd unit that it is about, where the journal says so
 	Text   string        `json:"text"`   // without stamp, colours and carriage return

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/kernel/bootlog"
+	"github.com/tarelab/tare/internal/kernel/textfile"
 )
 
 // boot is one small boot as printk writes it.
@@ -32,6 +35,13 @@ const boot = `[    0.000000] Linux version 6.1.0-56-cloud-amd64 (debian) #1 SMP
 [    1.500000] loop: module loaded
 [    2.000000] IPv6: ADDRCONF(NETDEV_UP): docker0: link is not ready
 `
+
+// before is what kernels say before their banner.
+var before = map[string]string{
+	"arm64":     "[    0.000000] Booting Linux on physical CPU 0x0000000000 [0x410fd083]\n",
+	"kernel 3":  "[    0.000000] Initializing cgroup subsys cpuset\n[    0.000000] Initializing cgroup subsys cpu\n[    0.000000] Initializing cgroup subsys cpuacct\n",
+	"microcode": "[    0.000000] microcode: microcode updated early to revision 0xf0, date = 2021-11-12\n",
+}
 
 func parse(t *testing.T, text string) []bootlog.Boot {
 	t.Helper()
@@ -72,6 +82,17 @@ func TestForms(t *testing.T) {
 			return `{"__MONOTONIC_TIMESTAMP":"9000000","_SOURCE_MONOTONIC_TIMESTAMP":"` + "0" + micro(s) + `","_TRANSPORT":"kernel","MESSAGE":"` + x + `","_BOOT_ID":"a"}`
 		}),
 		"firmware before": "SeaBIOS (version 1.16.2)\r\n\r\nBooting from ROM..." + boot,
+		"stamped firmware": "[0.100000 0.100000] U-Boot 2023.01\n[0.200000 0.100000] Hit any key\n" +
+			eachLine(func(s, x string) string { return "[9.000001 0.000010] [    " + s + "] " + x }),
+		"kmsg with fields": eachLine(func(s, x string) string {
+			return "6,1,0" + micro(s) + ",-;" + x + "\n SUBSYSTEM=pci\n DEVICE=+pci:0000:00:01.0"
+		}),
+		"journald first": "[    0.700000] box systemd-journald[5]: Journal started\n[    0.700001] box systemd[1]: x\n" +
+			eachLine(func(s, x string) string { return "[    " + s + "] box kernel: " + x }),
+	}
+	for kernel, first := range before {
+		forms[kernel] = first + boot
+		forms[kernel+" in syslog"] = strings.ReplaceAll("\n"+first+boot, "\n[", "\nNov 21 11:15:59 box kernel: [")
 	}
 	for name, text := range forms {
 		t.Run(name, func(t *testing.T) {
@@ -125,31 +146,36 @@ func TestPhases(t *testing.T) {
 	}
 }
 
+// TestAsync: what waited for asynchronous calls did not cost that itself, in the
+// words of kernel 4.4 and of 6.1, which gives them no code.
 func TestAsync(t *testing.T) {
-	boots := parse(t, `[    0.000000] Linux version 4.4.0
+	for version, code := range map[string]string{"4.4.0": " 0", "6.1.0": ""} {
+		boots := parse(t, `[    0.000000] Linux version `+version+`
 [    0.100000] calling  ahci_init+0x0/0x10 @ 1
 [    0.110000] calling  3_async_port_probe+0x0/0x10 @ 5
-[    0.900000] initcall 3_async_port_probe+0x0/0x10 returned 0 after 790000 usecs
+[    0.900000] initcall 3_async_port_probe+0x0/0x10 returned`+code+` after 790000 usecs
 [    0.901000] async_continuing @ 1 after 780000 usec
 [    0.910000] initcall ahci_init+0x0/0x10 returned 0 after 810000 usecs
 [    0.920000] calling  stuck_init+0x0/0x10 [stuck] @ 7
+[    1.000000] Freeing unused kernel image (initmem) memory: 2800K
 `)
-	p := bootlog.New(&boots[0])
-	calls := map[string]bootlog.Initcall{}
-	for _, c := range p.Initcalls {
-		calls[c.Name] = c
-	}
-	if got := calls["ahci_init"].Own; got != 30*time.Millisecond {
-		t.Errorf("ahci_init cost %v of its own, want 30ms", got)
-	}
-	if !calls["3_async_port_probe"].Async {
-		t.Error("the async call is not marked")
-	}
-	if c := calls["stuck_init"]; c.Complete || c.Module != "stuck" {
-		t.Errorf("the call that never returned is %+v", c)
-	}
-	if !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "stuck_init was called and has not returned") }) {
-		t.Errorf("no warning of the call that never returned: %q", p.Warnings)
+		p := bootlog.New(&boots[0])
+		calls := map[string]bootlog.Initcall{}
+		for _, c := range p.Initcalls {
+			calls[c.Name] = c
+		}
+		if got := calls["ahci_init"].Own; got != 30*time.Millisecond {
+			t.Errorf("%s: ahci_init cost %v of its own, want 30ms", version, got)
+		}
+		if c := calls["3_async_port_probe"]; !c.Async || !c.Complete || c.Took != 790*time.Millisecond {
+			t.Errorf("%s: the async call is %+v", version, c)
+		}
+		if c := calls["stuck_init"]; c.Complete || c.Module != "stuck" {
+			t.Errorf("%s: the call that never returned is %+v", version, c)
+		}
+		if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "stuck_init was called and has not returned") {
+			t.Errorf("%s: warnings %q, want one of the call that never returned", version, p.Warnings)
+		}
 	}
 }
 
@@ -197,7 +223,6 @@ func TestUnitsOfAStampedConsole(t *testing.T) {
 	}
 }
 
-// Two boots in a file stay two, whether the second has its beginning or not.
 // Processes that tare's agent tells of at the end of a console are no lines of the
 // boot: they take no part in its steps.
 func TestProcesses(t *testing.T) {
@@ -216,21 +241,92 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// TestTwoBoots: two boots in a file stay two, whether the second has its beginning
+// or not.
 func TestTwoBoots(t *testing.T) {
 	_, tail, _ := strings.Cut(boot, "RSDP")
-	for name, text := range map[string]string{
-		"whole":     boot + "SeaBIOS\n" + boot,
-		"cut":       boot + "[    0.000000] BIOS" + tail,
-		"journal":   "-- Boot 00000000000000000000000000000001 --\n" + boot + "-- Boot 00000000000000000000000000000002 --\n" + boot,
-		"compacted": boot + boot,
-	} {
+	short, _, _ := strings.Cut(boot, "[    0.950000]")
+	monotonic := eachLine(func(s, x string) string { return "[    " + s + "] box kernel: " + x })
+	dated := eachLine(func(s, x string) string { return "Nov 21 11:15:0" + s + " box kernel: " + x })
+	files := map[string]string{
+		"whole":             boot + "SeaBIOS\n" + boot,
+		"cut":               boot + "[    0.000000] BIOS" + tail,
+		"journal":           "-- Boot 00000000000000000000000000000001 --\n" + boot + "-- Boot 00000000000000000000000000000002 --\n" + boot,
+		"compacted":         boot + boot,
+		"died early":        short + boot,
+		"of few lines":      before["arm64"] + boot[:strings.Index(boot, "[    0.000000] ACPI")] + "[    0.500000] Kernel panic\nU-Boot\n" + before["arm64"] + boot[:strings.Index(boot, "[    0.000000] Command")] + boot[strings.Index(boot, "[    2.000000]"):],
+		"died at once":      boot[:strings.Index(boot, "[    0.010000]")] + boot,
+		"without its first": short[strings.Index(short, "[    0.010000]"):] + boot,
+		"short-monotonic":   monotonic + monotonic,
+		"time of day":       dated + strings.ReplaceAll(dated, "11:15", "11:25"),
+		"quiet":             "[    0.310000] a\n[    1.310000] b\n[   12.310000] c\n[    0.350000] d\n[    1.350000] e\n[    2.000000] IPv6: ADDRCONF(NETDEV_UP): docker0: link is not ready\n",
+	}
+	for kernel, first := range before {
+		files[kernel] = first + boot + first + boot
+		files[kernel+", died early"] = first + short + first + boot
+	}
+	for name, text := range files {
 		boots := parse(t, text)
 		if len(boots) != 2 {
 			t.Errorf("%s: %d boots, want 2", name, len(boots))
 			continue
 		}
-		if at, ok := bootlog.New(&boots[1]).Reached(bootlog.MarkTotal); !ok || at != 2*time.Second {
+		at, ok := bootlog.New(&boots[1]).Reached(bootlog.MarkTotal)
+		if name == "time of day" { // its clock begins with the boot's first line
+			ok = ok && boots[1].Clock == bootlog.Wall
+		}
+		if !ok || at != 2*time.Second {
 			t.Errorf("%s: the second ends at %v (%v)", name, at, ok)
+		}
+		if first, known := before[strings.TrimSuffix(name, ", died early")]; known && !strings.Contains(first, boots[1].Lines[0].Text) {
+			t.Errorf("%s: the second begins with %q", name, boots[1].Lines[0].Text)
+		}
+	}
+}
+
+// TestOneBoot: what a program quotes of another boot opens none, and its times are
+// no times of this one.
+func TestOneBoot(t *testing.T) {
+	head, tail, _ := strings.Cut(boot, "[    2.000000]")
+	tail = "[    2.000000]" + tail
+	for name, quote := range map[string]struct{ text, warning string }{
+		"in a line of its own":  {"[    1.900000] myapp[77]: saved log: [    0.020000] Linux version 5.0.0\n", ""},
+		"of a late machine":     {"[    1.900000] myapp[77]: saved log: [90000.020000] Linux version 5.0.0\n", ""},
+		"on the console":        {"saved log: [    0.020000] Linux version 5.0.0\n", "1 lines have a stamp far below"},
+		"cat /proc/version":     {"Linux version 6.1.0-56-cloud-amd64 (debian) #1 SMP\n", ""},
+		"two lines":             {"log: [    0.020000] Linux version 5.0.0\n[    0.030000] loop: module loaded\n", "2 lines have a stamp far below"},
+		"a clock that was set":  {"[    1.900000] a\n" + strings.Repeat("[    1.650000] b\n", 5) + "[    1.660000] c\n", "the clock falls by 0.250 s at line 17: "},
+		"a CPU that comes up":   {"[    1.900000] .... node  #0, CPUs:      #1\n[    0.033564] calibrate_delay_direct() failed\n[    0.033565] Probably due to\n", "2 lines have a stamp far below"},
+		"CPUs in disorder":      {"[    1.900001] a\n[    1.899990] b\n", ""},
+		"in a program's syslog": {"Nov 21 11:15:59 box myapp[77]: [    0.020000] Linux version 5.0.0\n", ""},
+	} {
+		boots := parse(t, head+quote.text+tail)
+		if len(boots) != 1 {
+			t.Errorf("%s: %d boots", name, len(boots))
+			continue
+		}
+		p := bootlog.New(&boots[0])
+		if at, _ := p.Reached(bootlog.MarkModules); at != 1500*time.Millisecond || p.Kernel != "6.1.0-56-cloud-amd64" || p.Steps[0].Took != 750*time.Millisecond {
+			t.Errorf("%s: modules at %v, kernel %s, the costliest step is %+v", name, at, p.Kernel, p.Steps[0])
+		}
+		if got := strings.Join(boots[0].Warnings, "; "); got == "" != (quote.warning == "") || !strings.Contains(got, quote.warning) {
+			t.Errorf("%s: warnings %q, want %q", name, got, quote.warning)
+		}
+	}
+}
+
+// TestNewYear: a boot over New Year's Eve has its times, with and without the year
+// in the stamps.
+func TestNewYear(t *testing.T) {
+	for _, stamps := range [][2]string{
+		{"Dec 31 23:59:58 box kernel: ", "Jan  1 00:00:03 box kernel: "},
+		{"2025-12-31T23:59:58+0000 box kernel: ", "2026-01-01T00:00:03+0000 box kernel: "},
+		{"[Wed Dec 31 23:59:58 2025] ", "[Thu Jan  1 00:00:03 2026] "},
+		{"2025-12-31T23:59:58,000000+00:00 ", "2026-01-01T00:00:03,000000+00:00 "},
+	} {
+		b := parse(t, stamps[0]+"Linux version 6.1.0\n"+stamps[1]+"Run /init as init process\n")[0]
+		if b.End() != 5*time.Second {
+			t.Errorf("%s: the boot ends at %v, want 5 s", stamps[1], b.End())
 		}
 	}
 }
@@ -244,18 +340,20 @@ func TestRefused(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bootlog.Parse(bytes.NewReader(packed.Bytes()[:packed.Len()-20])); err != nil {
-		t.Errorf("a compressed log that was cut short: %v", err)
+	if boots, err := bootlog.Parse(bytes.NewReader(packed.Bytes()[:packed.Len()-20])); err != nil || !slices.Contains(boots[0].Warnings, textfile.CutShort) {
+		t.Errorf("a compressed log that was cut short: %+v, %v", boots, err)
 	}
 	for name, c := range map[string]struct {
 		text string
 		want error
 	}{
-		"empty":      {"", bootlog.ErrNoTimes},
+		"empty":      {"", textfile.ErrEmpty},
 		"no times":   {eachLine(func(_, x string) string { return x }), bootlog.ErrNoTimes},
-		"binary":     {"\x7fELF" + strings.Repeat("\x00", 5000), bootlog.ErrNotALog},
-		"zeros":      {strings.Repeat("\x00", 5000), bootlog.ErrNotALog},
+		"binary":     {"\x7fELF" + strings.Repeat("\x00", 5000), textfile.ErrNotText},
+		"zeros":      {strings.Repeat("\x00", 5000), textfile.ErrNotText},
 		"relative":   {"[Nov21 11:15] Linux version 6.1.0\n[  +0.000005] Command line: quiet\n", bootlog.ErrRelative},
+		"long up":    {"[11143.554774] tare0: port 151 entered disabled state\n[11279.466925] crash[14092]: segfault at 0\n", bootlog.ErrNoBoot},
+		"xz":         {"\xfd7zXZ\x00\x00\x04", textfile.ErrNotText},
 		"a web page": {"<html><body>hello</body></html>", bootlog.ErrNoTimes},
 	} {
 		if _, err := bootlog.Parse(strings.NewReader(c.text)); !errors.Is(err, c.want) {
@@ -264,10 +362,31 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func TestTruncated(t *testing.T) {
-	boots := parse(t, boot[strings.Index(boot, "[    0.900000]"):len(boot)-30])
-	if w := boots[0].Warnings; len(w) != 1 || !strings.Contains(w[0], "the beginning is missing") {
-		t.Errorf("warnings are %q", w)
+// TestWarnings: what a log cannot tell is said.
+func TestWarnings(t *testing.T) {
+	const noAsync, start = "no asynchronous calls", "[    0.000000] Linux version 6.1.0\n"
+	long := "[  400.000000] crash[77]: segfault at 0\n"
+	for name, c := range map[string]struct {
+		text string
+		want []string // in their order, and no others
+	}{
+		"all there":         {start + "[    0.100000] calling  1_probe @ 5\n[    0.200000] Run /init as init process\n[    0.300000] initcall 1_probe returned after 5 usecs\n", nil},
+		"without async":     {boot, []string{noAsync}},
+		"a cut ring":        {boot[strings.Index(boot, "[    0.900000]") : len(boot)-30], []string{"the beginning is missing: the first line is of 0.900 s", noAsync}},
+		"no initcalls":      {start, []string{"no initcalls"}},
+		"systemd's console": {start + "[  OK  ] Started docker.service - Docker.\r\n[\x1b[0;32m  OK  \x1b[0m] Reached target Basic System.\n", []string{"lines have no time", "no initcalls", "no units: the 2 lines"}},
+		"kmsg's fields":     {"6,1,0,-;Linux version 6.1.0\n SUBSYSTEM=pci\n DEVICE=+pci:0000:00:01.0\n", []string{"no initcalls"}},
+		"an older boot":     {long + long + boot, []string{"2 lines of the file hold no boot", noAsync}},
+	} {
+		boots := parse(t, c.text)
+		if len(boots) != 1 {
+			t.Errorf("%s: %d boots", name, len(boots))
+			continue
+		}
+		got := bootlog.New(&boots[0]).Warnings
+		if !slices.EqualFunc(got, c.want, strings.Contains) {
+			t.Errorf("%s: warnings %q, want %q", name, got, c.want)
+		}
 	}
 }
 
@@ -280,6 +399,9 @@ func TestThisMachine(t *testing.T) {
 	boots, err := bootlog.Parse(bytes.NewReader(out))
 	if errors.Is(err, bootlog.ErrNoTimes) {
 		t.Skip("this kernel's log has no times")
+	}
+	if errors.Is(err, bootlog.ErrNoBoot) { // it can be read nevertheless
+		boots, err = bootlog.Parse(io.MultiReader(strings.NewReader("[    0.000000] Linux version 6.1.0\n"), bytes.NewReader(out)))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -323,32 +445,67 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestCaptured reads the serial logs of Debian's cloud kernel in QEMU: q35, an
-// initramfs of 27 MB, once with initcall_debug and once without.
-func TestCaptured(t *testing.T) {
-	profile := func(name string) *bootlog.Profile {
-		file, err := os.Open("testdata/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		boots, err := bootlog.Parse(file)
-		if err != nil || len(boots) != 1 {
-			t.Fatalf("%s: %d boots, %v", name, len(boots), err)
-		}
-		return bootlog.New(&boots[0])
+// captured profiles a log of testdata.
+func captured(t *testing.T, name string) *bootlog.Profile {
+	t.Helper()
+	file, err := os.Open("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	plain, debug := profile("stock-serial.log"), profile("stock-initcalls.log.gz")
-	for _, p := range []*bootlog.Profile{plain, debug} {
-		for _, mark := range []string{bootlog.MarkStart, bootlog.MarkInitrd, bootlog.MarkKernel, bootlog.MarkInit, bootlog.MarkModules, bootlog.MarkOff} {
-			if _, ok := p.Reached(mark); !ok {
-				t.Errorf("%s was not reached", mark)
+	defer file.Close()
+	boots, err := bootlog.Parse(file)
+	if err != nil || len(boots) != 1 {
+		t.Fatalf("%s: %d boots, %v", name, len(boots), err)
+	}
+	return bootlog.New(&boots[0])
+}
+
+// TestCaptured reads logs of our own, of machines in QEMU (q35): the serial logs of
+// Debian's cloud kernel with an initramfs of 27 MB, once with initcall_debug and once
+// without, and of the study container-vm-trim's machine vm/trimmed the console of a
+// trial, stamped by the host, and the journal of the boot that told of its initcalls,
+// without journald's cursors and dates.
+func TestCaptured(t *testing.T) {
+	ms := time.Millisecond
+	for _, want := range []struct {
+		name                    string
+		calls, units, processes int
+		at                      map[string]time.Duration
+		took                    time.Duration // of docker.service; 0: not in the log
+	}{
+		{"stock-serial.log", 0, 0, 0, map[string]time.Duration{bootlog.MarkStart: 0, bootlog.MarkInitrd: 3280340 * time.Microsecond,
+			bootlog.MarkKernel: 3928270 * time.Microsecond, bootlog.MarkInit: 3941714 * time.Microsecond, bootlog.MarkModules: 4260120 * time.Microsecond, bootlog.MarkOff: 4449033 * time.Microsecond}, 0},
+		{"stock-initcalls.log.gz", 586, 0, 0, map[string]time.Duration{bootlog.MarkStart: 0, bootlog.MarkInitrd: 2978139 * time.Microsecond,
+			bootlog.MarkKernel: 3849459 * time.Microsecond, bootlog.MarkInit: 3863220 * time.Microsecond, bootlog.MarkModules: 4245322 * time.Microsecond, bootlog.MarkOff: 4467936 * time.Microsecond}, 0},
+		{"trimmed-console.log.gz", 0, 77, 110, map[string]time.Duration{bootlog.MarkStart: 0, bootlog.MarkRoot: 477705 * time.Microsecond, bootlog.MarkKernel: 515475 * time.Microsecond,
+			bootlog.MarkInit: 518990 * time.Microsecond, bootlog.MarkInitOn: 707394 * time.Microsecond, bootlog.MarkBridge: 12571486 * time.Microsecond, bootlog.MarkOff: 16866125 * time.Microsecond}, 6419 * ms},
+		{"trimmed-journal.json.gz", 324, 71, 0, map[string]time.Duration{bootlog.MarkStart: 0, bootlog.MarkRoot: 701719 * time.Microsecond, bootlog.MarkKernel: 743813 * time.Microsecond,
+			bootlog.MarkInit: 748044 * time.Microsecond, bootlog.MarkInitOn: 983520 * time.Microsecond}, 6258 * ms},
+	} {
+		p := captured(t, want.name)
+		if len(p.Milestones) != len(want.at) {
+			t.Errorf("%s: milestones %+v", want.name, p.Milestones)
+		}
+		for mark, at := range want.at {
+			if got, ok := p.Reached(mark); !ok || got != at {
+				t.Errorf("%s: %s at %v (%v), want %v", want.name, mark, got, ok, at)
+			}
+		}
+		if len(p.Initcalls) != want.calls || len(p.Units) != want.units || len(p.Boot.Processes) != want.processes {
+			t.Errorf("%s: %d initcalls, %d units, %d processes, want %d, %d, %d", want.name, len(p.Initcalls), len(p.Units), len(p.Boot.Processes), want.calls, want.units, want.processes)
+		}
+		if want.took > 0 {
+			if u := bootlog.Slowest(p.Units)[0]; u.Name != "docker.service" || u.Took.Round(ms) != want.took {
+				t.Errorf("%s: the slowest unit is %+v, want docker.service of %v", want.name, u, want.took)
 			}
 		}
 	}
-	if len(plain.Initcalls) != 0 || len(debug.Initcalls) != 586 {
-		t.Errorf("%d and %d initcalls, want 0 and 586", len(plain.Initcalls), len(debug.Initcalls))
-	}
+}
+
+// TestCapturedCosts: of Debian's kernel, who waited for the initramfs and what cost
+// most; and a CPU that comes up with an old clock makes no step longer.
+func TestCapturedCosts(t *testing.T) {
+	plain, debug := captured(t, "stock-serial.log"), captured(t, "stock-initcalls.log.gz")
 	var waiting []string
 	for _, c := range debug.Initcalls {
 		if len(c.Waits) > 0 {
@@ -360,6 +517,9 @@ func TestCaptured(t *testing.T) {
 	}
 	if got := debug.Initcalls[0].Name; got != "crypto_algapi_init" {
 		t.Errorf("the costliest is %s, want crypto_algapi_init", got)
+	}
+	if _, took, _, ok := plain.Match("smp: Brought up 1 node, 2 CPUs"); !ok || took != 165035*time.Microsecond {
+		t.Errorf("the CPUs came up in %v, want 165.035 ms", took)
 	}
 }
 
@@ -377,8 +537,32 @@ func TestRunningMachine(t *testing.T) {
 		t.Errorf("warnings %q", p.Warnings)
 	}
 	_, overwritten, _ := strings.Cut(boot, "as init process\n")
-	if p := bootlog.New(&parse(t, overwritten+later)[0]); p.End != 95 || p.Phases[0].Found {
+	p = bootlog.New(&parse(t, overwritten+later)[0])
+	if p.End != 95 || p.Phases[0].Found {
 		t.Errorf("without its beginning the boot ends at %v", p.End)
+	}
+	var steps time.Duration
+	for _, s := range p.Subsystems {
+		steps += s.Steps
+	}
+	if steps != 93500*time.Millisecond { // from 1.5 s on
+		t.Errorf("without its beginning the subsystems' steps are %v", steps)
+	}
+	for end, said := range map[float64]string{
+		901: "15 minutes after the kernel was up",
+		160: "2 minutes after systemd had started all",
+	} {
+		var chatter strings.Builder
+		for s := 3; s < 5000; s++ {
+			fmt.Fprintf(&chatter, "[ %4d.000000] crash[%d]: segfault at 0\n", s, s)
+			if s == 40 && end == 160 {
+				chatter.WriteString("[   40.000001] systemd[1]: Startup finished in 1.010s (kernel) + 38.990s (userspace) = 40.000s.\n")
+			}
+		}
+		p := bootlog.New(&parse(t, boot+chatter.String())[0])
+		if p.End != end || !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, said) }) {
+			t.Errorf("the chatty machine's boot ends at %v, want %v; warnings %q", p.End, end, p.Warnings)
+		}
 	}
 }
 

@@ -42,10 +42,11 @@ type Probe struct {
 
 var (
 	calling     = regexp.MustCompile(`^calling +(\S+?)(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?(?: \[(\S+)\])? @ (\d+)`)
-	returned    = regexp.MustCompile(`^initcall (\S+?)(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?(?: \[(\S+)\])? returned (-?\d+)(?: \(\w+\))? after (\d+) usecs`)
+	returned    = regexp.MustCompile(`^initcall (\S+?)(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?(?: \[(\S+)\])? returned(?: (-?\d+)(?: \(\w+\))?)? after (\d+) usecs`) // today's kernels give async calls no code
 	probed      = regexp.MustCompile(`^probe of (\S+) returned (-?\d+) after (\d+) usecs`)
 	asyncName   = regexp.MustCompile(`^\d+_`)
 	asyncWaited = regexp.MustCompile(`^async_continuing @ (\d+) after (\d+) usec`)
+	asyncTold   = regexp.MustCompile(`^(async_(waiting|continuing) @|(calling|initcall) +\d+_)`)
 )
 
 // initcalls collects them in the order of their return, those that never
@@ -79,6 +80,12 @@ func initcalls(b *Boot) (calls []Initcall, probes []Probe) {
 		}
 	}
 	return append(calls, unfinished(open)...), probes
+}
+
+// hidesAsync says that a kernel with initcall_debug said nothing of asynchronous
+// calls: each waits for them once before it is up, and says so if it may.
+func hidesAsync(b *Boot) bool {
+	return b.up() >= 0 && !slices.ContainsFunc(b.Lines, func(l Line) bool { return l.Source == "" && asyncTold.MatchString(l.Text) })
 }
 
 // unfinished are the calls that the log saw start and not return.

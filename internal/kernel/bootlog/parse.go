@@ -1,9 +1,6 @@
 package bootlog
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tarelab/tare/internal/kernel/textfile"
 )
 
 // The largest log and the longest line that are read. A boot writes less than
@@ -21,10 +20,13 @@ const (
 )
 
 // Parse reads a log, plain or compressed with gzip, and returns its boots, in
-// the file's order. A log without any time is ErrNoTimes, one that is no text
-// ErrNotALog.
+// the file's order. A log without any time is ErrNoTimes, one that only a machine
+// wrote that was long up is ErrNoBoot; textfile.Read says of what is no text.
 func Parse(r io.Reader) ([]Boot, error) {
-	text, err := open(r)
+	text, cutShort, err := textfile.Read(r, mostBytes)
+	if errors.Is(err, textfile.ErrTooLong) {
+		return nil, fmt.Errorf("%w: cut it to one boot, as journalctl -b does", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -37,43 +39,46 @@ func Parse(r io.Reader) ([]Boot, error) {
 		}
 		entries = append(entries, read(i+1, line[:min(len(line), mostLine)], host)...)
 	}
-	var boots []Boot
-	for _, group := range separate(entries) {
-		if b, ok := assemble(group); ok {
-			boots = append(boots, b)
-		}
-	}
-	if len(boots) == 0 {
+	overNewYear(entries)
+	boots, late := assembled(separate(entries))
+	switch {
+	case len(boots) == 0 && late != nil:
+		return nil, fmt.Errorf("the first line is of %.0f s: %w", late.Lines[0].At.Seconds(), ErrNoBoot)
+	case len(boots) == 0:
 		return nil, ErrNoTimes
+	case late != nil:
+		boots[0].warn("%d lines of the file hold no boot, only what a machine said that was long up: they are left out", len(late.Lines))
+	}
+	if cutShort {
+		boots[len(boots)-1].warn(textfile.CutShort)
 	}
 	return boots, nil
 }
 
-// open reads all of it, decompressed, and refuses what is no text.
-func open(r io.Reader) ([]byte, error) {
-	in := bufio.NewReader(r)
-	var plain io.Reader = in
-	if magic, err := in.Peek(2); err == nil && bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("decompress: %w", err)
+// assembled are the boots that have times; late are all lines of machines that were
+// long up, nil for none.
+func assembled(groups [][]entry) (boots []Boot, late *Boot) {
+	for _, group := range groups {
+		b, timed := assemble(group)
+		switch {
+		case timed && b.longUp() && late == nil:
+			late = &b
+		case timed && b.longUp():
+			late.Lines = append(late.Lines, b.Lines...)
+		case timed:
+			boots = append(boots, b)
 		}
-		plain = z
 	}
-	text, err := io.ReadAll(io.LimitReader(plain, mostBytes+1))
-	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF) && len(text) > 0: // a compressed file that was cut short: what is there counts
-	case err != nil:
-		return nil, err
-	}
-	if len(text) > mostBytes {
-		return nil, fmt.Errorf("longer than %d MiB: cut it to one boot, as journalctl -b does", mostBytes>>20)
-	}
-	head := text[:min(len(text), 4096)]
-	if bytes.Count(head, []byte{0}) > len(head)/20 || bytes.HasPrefix(text, []byte("\x7fELF")) {
-		return nil, ErrNotALog
-	}
-	return text, nil
+	return boots, late
+}
+
+// lateStart is when a log's first line is too late for any boot's: the slowest
+// firmware counts for no kernel's clock.
+const lateStart = 5 * time.Minute
+
+// longUp says whether a ring buffer has lost all of the boot.
+func (b *Boot) longUp() bool {
+	return (b.Clock == Kernel || b.Clock == Journal) && b.Kernel == "" && len(b.Lines) > 0 && b.Lines[0].At > lateStart && b.up() < 0
 }
 
 // monotonicHost is the machine's name in journalctl -o short-monotonic, empty
@@ -88,45 +93,6 @@ func monotonicHost(lines []string) string {
 		}
 	}
 	return ""
-}
-
-const banner = "Linux version "
-
-// separate cuts a file where a new boot begins: at the kernel's first line, at
-// journalctl's separator, where journald's boot id changes, and where the
-// kernel's clock starts again.
-func separate(entries []entry) [][]entry {
-	var boots [][]entry
-	begin := 0
-	var last time.Duration
-	cut := func(i int) {
-		if i > begin {
-			boots = append(boots, entries[begin:i])
-		}
-		begin, last = i, 0
-	}
-	for i, e := range entries {
-		at, stamped := e.stamps[Kernel]
-		switch {
-		case e.newBoot:
-			cut(i)
-		case i > begin && e.boot != entries[i-1].boot && e.boot != "" && entries[i-1].boot != "":
-			cut(i)
-		case strings.HasPrefix(e.text, banner) && e.source == "" && anyStamp(entries[begin:i]):
-			cut(i)
-		case stamped && at < 100*time.Millisecond && last > time.Second:
-			cut(i)
-		}
-		if stamped {
-			last = at
-		}
-	}
-	cut(len(entries))
-	return boots
-}
-
-func anyStamp(entries []entry) bool {
-	return slices.ContainsFunc(entries, func(e entry) bool { return len(e.stamps) > 0 })
 }
 
 var (
@@ -145,7 +111,7 @@ func assemble(entries []entry) (Boot, bool) {
 	b.Clock = clock
 	offset := offsets(entries, clock)
 	b.Ahead = offset[Host]
-	var last time.Duration
+	last := firstTime(entries, clock, offset)
 	untimed := 0
 	for _, e := range entries {
 		if e.newBoot || e.text == "" {
@@ -174,7 +140,18 @@ func assemble(entries []entry) (Boot, bool) {
 	}
 	slices.SortStableFunc(b.Processes, func(x, y Process) int { return int(x.Start - y.Start) })
 	b.doubts(untimed)
+	b.disorder(entries)
 	return b, true
+}
+
+// firstTime is the first time of a boot that has one.
+func firstTime(entries []entry, clock Clock, offset map[Clock]time.Duration) time.Duration {
+	for _, e := range entries {
+		if at, timed := e.on(clock, offset); timed {
+			return at
+		}
+	}
+	return 0
 }
 
 // bestClock is the best clock that a fair part of the stamped lines has.
@@ -258,5 +235,30 @@ func (b *Boot) doubts(untimed int) {
 	}
 	if untimed*4 > len(b.Lines) {
 		b.warn("%d of %d lines have no time: what took place between stamped lines is not known", untimed, len(b.Lines))
+	}
+}
+
+// disorder warns of times that cannot be.
+func (b *Boot) disorder(entries []entry) {
+	var last, deepest time.Duration
+	var quoted, line int
+	for _, e := range entries {
+		if e.quoted {
+			quoted++
+		}
+		at, stamped := e.stamps[b.Clock]
+		if !stamped {
+			continue
+		}
+		if last-at > deepest {
+			deepest, line = last-at, e.number
+		}
+		last = at
+	}
+	if quoted > 0 {
+		b.warn("%d lines have a stamp far below their neighbours', which is taken for text: of a CPU that had just come up, or of an older log that a program prints", quoted)
+	}
+	if deepest >= 100*time.Millisecond && b.Clock != Journal { // whose lines are put in order
+		b.warn("the clock falls by %.3f s at line %d: the clock was set, or two boots are taken for one because neither has its beginning; how long steps took there is not known", deepest.Seconds(), line)
 	}
 }

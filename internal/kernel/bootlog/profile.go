@@ -1,6 +1,8 @@
 package bootlog
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 	"time"
 )
@@ -48,16 +50,30 @@ func (s Step) Part() string {
 	return subsystemOfLine(s.Line)
 }
 
-// quietEnd is how long a machine says nothing once its boot is over: longer than
-// systemd waits for a unit that does not start (90 s).
-const quietEnd = 2 * time.Minute
+const (
+	// quietEnd is how long a machine says nothing once its boot is over: longer than
+	// systemd waits for a unit that does not start (90 s). So long a boot goes on, too,
+	// when systemd has started all: what starts containers then is looked for.
+	quietEnd = 2 * time.Minute
+	// longest is how long a boot takes at most once the kernel is up, where messages
+	// keep coming and nothing else says that it is over.
+	longest = 15 * time.Minute
+)
 
-// upToQuiet is a boot without what the machine said when it was long up: a dmesg of
-// days is mostly that. The boot ends at the first long silence after the kernel was up.
-func (b *Boot) upToQuiet() *Boot {
-	up := slices.IndexFunc(b.Lines, func(l Line) bool {
+// allStarted is systemd's last word of a boot: its instances for users name no kernel.
+var allStarted = regexp.MustCompile(`^Startup finished in .*\(kernel\)`)
+
+// up is the line with which the kernel is up, -1 for none.
+func (b *Boot) up() int {
+	return slices.IndexFunc(b.Lines, func(l Line) bool {
 		return l.Source == "" && (kernelUp.MatchString(l.Text) || runsInit.MatchString(l.Text))
 	})
+}
+
+// booting is a boot without what the machine said when it was long up: a dmesg of
+// days is mostly that.
+func (b *Boot) booting() *Boot {
+	up := b.up()
 	switch {
 	case len(b.Lines) == 0, up < 0 && b.Kernel != "":
 		return b
@@ -65,15 +81,22 @@ func (b *Boot) upToQuiet() *Boot {
 		up = 0
 	}
 	last := b.Lines[up].At
+	limit, over := last+longest, "15 minutes after the kernel was up"
 	for i, l := range b.Lines[up:] {
 		if !l.Timed {
 			continue
 		}
 		if l.At-last > quietEnd {
+			limit, over = last, fmt.Sprintf("after which nothing was said for %.0f s", (l.At-last).Seconds())
+		}
+		if l.At > limit {
 			cut := *b
 			cut.Lines, cut.Warnings = b.Lines[:up+i], slices.Clone(b.Warnings)
-			cut.warn("the boot is taken to end at %.3f s, after which nothing was said for %.0f s: the %d lines behind that are left out", last.Seconds(), (l.At - last).Seconds(), len(b.Lines)-up-i)
+			cut.warn("the boot is taken to end at %.3f s, %s: the %d lines behind that are left out", last.Seconds(), over, len(b.Lines)-up-i)
 			return &cut
+		}
+		if l.Source == "systemd" && allStarted.MatchString(l.Text) && l.At+quietEnd < limit {
+			limit, over = l.At+quietEnd, "2 minutes after systemd had started all"
 		}
 		last = l.At
 	}
@@ -82,7 +105,7 @@ func (b *Boot) upToQuiet() *Boot {
 
 // New takes a boot apart, up to where the machine was long up.
 func New(b *Boot) *Profile {
-	b = b.upToQuiet()
+	b = b.booting()
 	p := &Profile{Boot: b, Kernel: b.Kernel, Command: b.Command, Clock: b.Clock, Lines: len(b.Lines), End: b.End().Seconds(), Warnings: slices.Clone(b.Warnings)}
 	p.Initramfs = unpacking(b)
 	p.Initcalls, p.Probes = initcalls(b)
@@ -91,17 +114,26 @@ func New(b *Boot) *Profile {
 	p.Phases = phases(b, p.Milestones)
 	p.Steps = steps(b, p.Initcalls)
 	p.Waits = rootWaits(b)
-	p.Units, p.Chain = units(b)
+	var shown int
+	p.Units, p.Chain, shown = units(b)
 	p.Modules = modules(b, p.Initcalls)
 	p.Subsystems = subsystems(b, p.Initcalls)
-	p.doubt()
+	p.doubt(shown)
 	slices.SortStableFunc(p.Initcalls, func(x, y Initcall) int { return int(y.Own - x.Own) })
 	return p
 }
 
-func (p *Profile) doubt() {
-	if len(p.Initcalls) == 0 {
+// doubt warns of what the profile cannot tell. So many lines of systemd's about units
+// have no time.
+func (p *Profile) doubt(untimedUnits int) {
+	switch {
+	case len(p.Initcalls) == 0:
 		p.Warnings = append(p.Warnings, "no initcalls: boot with initcall_debug ignore_loglevel log_buf_len=4M to have them")
+	case hidesAsync(p.Boot):
+		p.Warnings = append(p.Warnings, "no asynchronous calls, and no waits for them, which count as the waiting initcall's own: this kernel tells of them with dyndbg=\"file kernel/async.c +p\" (CONFIG_DYNAMIC_DEBUG)")
+	}
+	if untimedUnits > 0 && len(p.Units) == 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("no units: the %d lines of systemd's about them have no time; boot with systemd.log_target=kmsg printk.devkmsg=on, or read the console with grabserial -t", untimedUnits))
 	}
 	if t := tick(p.Initcalls); t > 0 {
 		p.Warnings = append(p.Warnings, "most initcalls took a multiple of "+t.String()+": they were timed by the timer tick, single durations are that coarse")

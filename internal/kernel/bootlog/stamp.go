@@ -17,6 +17,7 @@ type entry struct {
 	boot    string // journald's id of the boot
 	stamps  map[Clock]time.Duration
 	newBoot bool // a line that separates boots and says nothing else
+	quoted  bool // its stamp is by another clock, and part of the text
 }
 
 // The prefixes that logs put before a line's text. They nest: a syslog line
@@ -26,6 +27,7 @@ var (
 	priority   = regexp.MustCompile(`^<\d{1,3}>`)
 	decoded    = regexp.MustCompile(`^(kern|user|daemon|syslog|auth|authpriv|cron|local\d) *:(emerg|alert|crit|err|warn|notice|info|debug) *: `)
 	kmsg       = regexp.MustCompile(`^\d+,\d+,(\d+),[^;]*;`)
+	kmsgField  = regexp.MustCompile(`^ (SUBSYSTEM|DEVICE)=`) // of the line before, in /dev/kmsg
 	grabserial = regexp.MustCompile(`^\[(\d+\.\d+) \d+\.\d+\] ?`)
 	printk     = regexp.MustCompile(`\[ *(\d{1,9}\.\d{6})(?: <[ \d.]+>)?\](?:\[ *[TC]\d+\])? ?`)
 	anyDate    = `(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)`
@@ -47,7 +49,7 @@ func read(number int, line, host string) []entry {
 	if separator.MatchString(line) {
 		return []entry{{number: number, newBoot: true}}
 	}
-	if line == "" || remark.MatchString(line) {
+	if line == "" || remark.MatchString(line) || kmsgField.MatchString(line) {
 		return nil
 	}
 	if strings.HasPrefix(line, "{") {
@@ -98,7 +100,8 @@ func (e *entry) prefixes(line, host string) string {
 	return line
 }
 
-// split takes off printk's stamps, of which a console's line may hold several.
+// split takes off printk's stamps, of which a console's line may hold several. A
+// program's line that a syslog or journal has is the program's to its end.
 func (e *entry) split(line string) []entry {
 	var out []entry
 	add := func(text string, at *time.Duration) {
@@ -115,7 +118,7 @@ func (e *entry) split(line string) []entry {
 		one.writer()
 		out = append(out, one)
 	}
-	places := printk.FindAllStringSubmatchIndex(line, -1)
+	places := e.printkStamps(line)
 	if len(places) == 0 {
 		add(line, nil)
 		return out
@@ -130,6 +133,28 @@ func (e *entry) split(line string) []entry {
 		}
 		at := seconds(line[p[2]:p[3]])
 		add(strings.TrimRight(line[p[1]:end], " "), &at)
+	}
+	return out
+}
+
+// leftOpen is how long after a line's first stamp its second may be: a console's
+// line is left open for a while. One that is later, or far earlier, is quoted from
+// elsewhere, and text.
+const leftOpen = time.Minute
+
+// printkStamps finds printk's stamps in a line, as FindAllStringSubmatchIndex does.
+func (e *entry) printkStamps(line string) [][]int {
+	if e.source != "" {
+		return nil
+	}
+	before, known := e.stamps[Kernel] // of /dev/kmsg
+	var out [][]int
+	for _, place := range printk.FindAllStringSubmatchIndex(line, -1) {
+		at := seconds(line[place[2]:place[3]])
+		if !known || at >= before-backwards && at <= before+leftOpen {
+			out = append(out, place)
+			before, known = at, true
+		}
 	}
 	return out
 }
@@ -158,14 +183,37 @@ func seconds(s string) time.Duration {
 	return time.Duration(w)*time.Second + time.Duration(f)
 }
 
-// wallTime reads a time of day as a duration since an arbitrary day.
+// wallTime reads a time of day, as a duration since 1970, or since the beginning
+// of some leap year where it names no year.
 func wallTime(s string) (time.Duration, bool) {
 	for _, form := range clockForms {
 		if t, err := time.Parse(form, strings.Replace(s, ",", ".", 1)); err == nil {
-			return t.Sub(time.Date(t.Year(), 1, 1, 0, 0, 0, 0, time.UTC)), true
+			if t.Year() == 0 {
+				return t.Sub(time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)), true
+			}
+			return t.Sub(time.Unix(0, 0)), true
 		}
 	}
 	return 0, false
+}
+
+// leapYear is the year of stamps that name none.
+const leapYear = 366 * 24 * time.Hour
+
+// overNewYear puts times of day that fall from December to January a year on.
+func overNewYear(entries []entry) {
+	var last, ahead time.Duration
+	for _, e := range entries {
+		at, dated := e.stamps[Wall]
+		if !dated {
+			continue
+		}
+		if fall := last - at - ahead; fall > leapYear/2 && fall < leapYear {
+			ahead += leapYear
+		}
+		last = at + ahead
+		e.stamps[Wall] = last
+	}
 }
 
 // journalEntry are the fields of journalctl -o json that matter here.
@@ -206,7 +254,7 @@ func readJSON(number int, line string) (entry, bool) {
 		e.text = string(raw)
 	}
 	e.text = strings.TrimRight(escape.ReplaceAllString(e.text, ""), "\r\n \t")
-	if j.Transport != "kernel" {
+	if j.Identifier != "kernel" && (j.Identifier != "" || j.Transport != "kernel") { // programs write to the kernel's log, too
 		e.source = j.Identifier
 	}
 	return e, true

@@ -91,7 +91,10 @@ func subsystems(b *Boot, calls []Initcall) []Subsystem {
 		return sum[name]
 	}
 	var before time.Duration
-	for _, l := range b.Lines {
+	for i, l := range b.Lines {
+		if i == 0 {
+			before = l.At // how long the machine was up before the log begins is no step
+		}
 		took := max(l.At-before, 0)
 		before = l.At
 		if l.Source != "" || isTrace(l.Text) {

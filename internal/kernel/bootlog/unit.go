@@ -26,8 +26,9 @@ var (
 
 // units pairs what systemd started with what became active, in the order of
 // activation, and guesses the critical chain. systemd may tell twice, on the
-// console and in the kernel's log: the first time counts.
-func units(b *Boot) (all, chain []Unit) {
+// console and in the kernel's log: the first time counts. So many of the console's
+// lines about units have no time.
+func units(b *Boot) (all, chain []Unit, untimed int) {
 	starting := map[string]time.Duration{}
 	seen := map[string]bool{}
 	add := func(u Unit) {
@@ -37,11 +38,17 @@ func units(b *Boot) (all, chain []Unit) {
 		}
 	}
 	for _, l := range b.Lines {
-		if !l.Timed || (l.Source != "systemd" && l.Source != "") {
+		if l.Source != "systemd" && l.Source != "" {
 			continue
 		}
 		text := strings.TrimSpace(l.Text)
 		if l.Source == "" && !unitShown.MatchString(text) { // the console's form is systemd's too
+			continue
+		}
+		if !l.Timed {
+			if unitActive.MatchString(text) {
+				untimed++
+			}
 			continue
 		}
 		name := func(described string) string {
@@ -63,7 +70,7 @@ func units(b *Boot) (all, chain []Unit) {
 			add(became(name(m[1]), l.At, starting, true))
 		}
 	}
-	return all, criticalChain(all)
+	return all, criticalChain(all), untimed
 }
 
 func became(name string, at time.Duration, starting map[string]time.Duration, failed bool) Unit {

@@ -17,7 +17,7 @@ const (
 	Set     State = "set"     // to the text that is asked for
 	Missing State = "missing" // known to this kernel, and not set
 	Hidden  State = "absent"  // not in the configuration: an unmet dependency hides it, or this kernel does not have it
-	Unknown State = "unknown" // this kernel version does not have it
+	Unknown State = "unknown" // not asked of this version of the kernel, or not a symbol of its
 	Wrong   State = "wrong"   // set, to another value
 )
 
@@ -47,10 +47,10 @@ func (f Finding) Fails() bool {
 // A Library finds a need by its id.
 type Library func(id string) (*Need, error)
 
-// Collect are the wants of needs and all that they include, each symbol once:
-// of two that ask the same, the stricter; one that is not optional goes before
-// one that is. Needs that contradict each other, or include themselves, are an
-// error.
+// Collect are the wants of needs and all that they include, each symbol once for
+// the same kernels (since, before, arch): of two that ask the same, the stricter;
+// one that is not optional goes before one that is. Needs that contradict each
+// other for some kernel, or include themselves, are an error.
 func Collect(ids []string, find Library) ([]Want, error) {
 	if len(ids) == 0 {
 		return nil, fmt.Errorf("no need is named")
@@ -86,29 +86,48 @@ func Collect(ids []string, find Library) ([]Want, error) {
 	return merge(wants)
 }
 
-// merge leaves each symbol once.
+// merge leaves each symbol once for each range of kernels.
 func merge(wants []Want) ([]Want, error) {
 	var out []Want
-	index := map[string]int{}
 	for _, w := range wants {
-		key := w.Symbol + " " + w.Since + " " + w.Before
-		i, known := index[key]
-		if !known {
-			index[key] = len(out)
-			out = append(out, w)
-			continue
+		same := -1
+		for i := range out {
+			have := &out[i]
+			if !have.meets(&w) {
+				continue
+			}
+			if have.contradicts(&w) && have.Optional == w.Optional {
+				return nil, fmt.Errorf("needs contradict each other: %s wants CONFIG_%s=%s (%s), %s wants %s (%s)",
+					have.Need, w.Symbol, valueOrOn(have.Value), have.Why, w.Need, valueOrOn(w.Value), w.Why)
+			}
+			if have.Since == w.Since && have.Before == w.Before && slices.Equal(have.Arch, w.Arch) {
+				same = i
+			}
 		}
-		have := &out[i]
-		conflict := have.Value != w.Value && have.Value != "" && w.Value != "" || (have.Value == "n") != (w.Value == "n")
 		switch {
-		case conflict && have.Optional == w.Optional:
-			return nil, fmt.Errorf("needs contradict each other: %s wants CONFIG_%s=%s (%s), %s wants %s (%s)",
-				have.Need, w.Symbol, valueOrOn(have.Value), have.Why, w.Need, valueOrOn(w.Value), w.Why)
-		case have.Optional && !w.Optional, have.Optional == w.Optional && have.Value == "" && w.Value != "":
-			*have = w
+		case same < 0:
+			out = append(out, w)
+		case out[same].Optional && !w.Optional, out[same].Optional == w.Optional && out[same].Value == "" && w.Value != "":
+			out[same] = w
 		}
 	}
 	return out, nil
+}
+
+// meets says whether there is a kernel for which both ask for one symbol.
+func (w *Want) meets(other *Want) bool {
+	arch := len(w.Arch) == 0 || len(other.Arch) == 0 || slices.ContainsFunc(w.Arch, func(a string) bool { return slices.Contains(other.Arch, a) })
+	return w.Symbol == other.Symbol && arch && !w.endsBefore(other) && !other.endsBefore(w)
+}
+
+// endsBefore says that the last kernel of w is older than the first of other.
+func (w *Want) endsBefore(other *Want) bool {
+	return w.Before != "" && other.Since != "" && !isOlder(other.Since, w.Before)
+}
+
+// contradicts says that no value is right for both.
+func (w *Want) contradicts(other *Want) bool {
+	return w.Value != other.Value && w.Value != "" && other.Value != "" || (w.Value == "n") != (other.Value == "n")
 }
 
 func valueOrOn(v string) string {
@@ -118,12 +137,18 @@ func valueOrOn(v string) string {
 	return v
 }
 
+// For leaves out the wants of other architectures and versions than a kernel's;
+// "" is one that is not known, and leaves out none.
+func For(arch, version string, wants []Want) []Want {
+	return slices.DeleteFunc(slices.Clone(wants), func(w Want) bool { return !w.on(arch) || !w.exists(version) })
+}
+
 // Check compares a configuration with wants, in their order. Wants of another
 // architecture are left out.
 func (c *Config) Check(wants []Want) []Finding {
 	var out []Finding
 	for _, w := range wants {
-		if len(w.Arch) > 0 && c.Arch != "" && !slices.Contains(w.Arch, c.Arch) {
+		if !w.on(c.Arch) {
 			continue
 		}
 		f := Finding{Want: w, Has: c.Values[w.Symbol]}
@@ -133,6 +158,9 @@ func (c *Config) Check(wants []Want) []Finding {
 				f.By, f.Has = other, c.Values[other]
 				f.State = c.state(Want{Symbol: other, Value: w.Value})
 			}
+		}
+		if !f.Good() && !w.exists(c.Version) {
+			f.State = Unknown
 		}
 		out = append(out, f)
 	}
@@ -146,8 +174,6 @@ func (c *Config) state(w Want) State {
 		return Off
 	case w.Value == "n":
 		return Wrong
-	case !there && !w.exists(c.Version):
-		return Unknown
 	case !there:
 		return Hidden
 	case value == "n":

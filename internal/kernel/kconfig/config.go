@@ -5,20 +5,21 @@
 package kconfig
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"strings"
+
+	"github.com/tarelab/tare/internal/kernel/textfile"
 )
 
-// The longest configuration and line that are read; Debian's is 280 KB.
+// The longest configuration and line that are read; Debian's is 280 KB. An
+// allnoconfig has some 900 symbols; what has fewer than the fewest is not whole.
 const (
 	mostBytes = 16 << 20
 	mostLine  = 64 << 10
+	fewest    = 500
 )
 
 // ErrNotAConfig says that the input is no kernel configuration.
@@ -29,7 +30,7 @@ type Config struct {
 	Arch     string            // as its first lines say, such as x86; else empty
 	Version  string            // of the kernel, as its first lines say; else empty
 	Values   map[string]string // by symbol without CONFIG_: y, m, n, or a text as it stands there
-	Warnings []string
+	Warnings []string          // what makes it doubtful, for people
 }
 
 var (
@@ -39,23 +40,13 @@ var (
 	unset   = regexp.MustCompile(`^# CONFIG_(\w+) is not set$`)
 )
 
-// Parse reads a configuration, plain or compressed with gzip.
+// Parse reads a configuration, plain or compressed with gzip. A text that is none
+// is ErrNotAConfig; textfile.Read says of what is no text. Of a compressed file that
+// was cut short it reads what there is, with a warning.
 func Parse(r io.Reader) (*Config, error) {
-	in := bufio.NewReader(r)
-	var plain io.Reader = in
-	if magic, err := in.Peek(2); err == nil && bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("decompress: %w", err)
-		}
-		plain = z
-	}
-	text, err := io.ReadAll(io.LimitReader(plain, mostBytes+1))
+	text, cut, err := textfile.Read(r, mostBytes)
 	if err != nil {
 		return nil, err
-	}
-	if len(text) > mostBytes {
-		return nil, fmt.Errorf("longer than %d MiB: %w", mostBytes>>20, ErrNotAConfig)
 	}
 	c := &Config{Values: map[string]string{}}
 	odd := 0
@@ -71,10 +62,24 @@ func Parse(r io.Reader) (*Config, error) {
 	if len(c.Values) == 0 {
 		return nil, ErrNotAConfig
 	}
+	if cut {
+		c.Warnings = append(c.Warnings, textfile.CutShort+", and symbols that it had count as absent")
+	}
+	if c.Version == "" || len(c.Values) < fewest {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("it looks like a defconfig or a fragment (%d symbols%s): what has its default is left out there, and counts as absent; make olddefconfig makes it whole",
+			len(c.Values), headless(c.Version)))
+	}
 	if odd > 0 {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("%d lines are neither values nor comments", odd))
 	}
 	return c, nil
+}
+
+func headless(version string) string {
+	if version == "" {
+		return ", no heading with a version"
+	}
+	return ""
 }
 
 // line reads one line; false is one that a configuration does not have.

@@ -1,6 +1,7 @@
 package kconfig_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/kernel/kconfig"
+	"github.com/tarelab/tare/internal/kernel/textfile"
 	"github.com/tarelab/tare/needs"
 )
 
@@ -63,6 +65,8 @@ func TestStates(t *testing.T) {
 		{Symbol: "E", Since: "5.0"}: kconfig.Unknown, {Symbol: "E", Since: "4.19"}: kconfig.Hidden,
 		{Symbol: "E", Before: "4.19"}: kconfig.Unknown, {Symbol: "E", Before: "4.20"}: kconfig.Hidden,
 		{Symbol: "C", Or: []string{"E", "B"}}: kconfig.Module,
+		{Symbol: "B", Since: "5.0"}:           kconfig.Module, {Symbol: "C", Since: "5.0"}: kconfig.Unknown,
+		{Symbol: "A", Value: "n", Since: "5.0"}: kconfig.Unknown, {Symbol: "A", Value: "n", Since: "4.19"}: kconfig.Wrong,
 	} {
 		if got := c.Check([]kconfig.Want{*want})[0]; got.State != state {
 			t.Errorf("%+v: %s, want %s", *want, got.State, state)
@@ -74,16 +78,40 @@ func TestStates(t *testing.T) {
 }
 
 func TestNotAConfig(t *testing.T) {
-	for name, text := range map[string]string{
-		"empty": "", "prose": "hello\n", "zeros": strings.Repeat("\x00", 1000), "one long line": strings.Repeat("CONFIG_A=y", 10000),
+	for name, test := range map[string]struct {
+		text string
+		want error
+	}{
+		"empty": {"", textfile.ErrEmpty}, "prose": {"hello\n", kconfig.ErrNotAConfig}, "zeros": {strings.Repeat("\x00", 1000), textfile.ErrNotText},
+		"one long line": {strings.Repeat("CONFIG_A=y", 10000), kconfig.ErrNotAConfig},
 	} {
-		if _, err := kconfig.Parse(strings.NewReader(text)); !errors.Is(err, kconfig.ErrNotAConfig) {
-			t.Errorf("%s: %v", name, err)
+		if _, err := kconfig.Parse(strings.NewReader(test.text)); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v, want %v", name, err, test.want)
 		}
 	}
 	c, err := kconfig.Parse(strings.NewReader("CONFIG_A=y\nCONFIG_A=m\n<<<<<<<\n"))
-	if err != nil || len(c.Warnings) != 2 || c.Values["A"] != "m" {
-		t.Errorf("a symbol that is there twice: %+v, %v", c, err)
+	if err != nil || c.Values["A"] != "m" {
+		t.Fatalf("a symbol that is there twice: %+v, %v", c, err)
+	}
+	for _, part := range []string{"CONFIG_A is there twice", "a defconfig or a fragment (1 symbols, no heading", "1 lines are neither"} {
+		if !strings.Contains(strings.Join(c.Warnings, "\n"), part) {
+			t.Errorf("warnings are %q, want %q", c.Warnings, part)
+		}
+	}
+}
+
+// Of a compressed configuration that was cut short, what is there counts, and it is said.
+func TestCutShort(t *testing.T) {
+	whole, err := os.ReadFile("testdata/debian-6.1-cloud.config.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := kconfig.Parse(bytes.NewReader(whole[:len(whole)/2]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Values) < 500 || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "cut short") {
+		t.Errorf("%d symbols, warnings %q", len(c.Values), c.Warnings)
 	}
 }
 
@@ -104,13 +132,28 @@ func TestNeeds(t *testing.T) {
 		"lower":  "{id: lower, title: E, source: s, symbols: [{symbol: 'a b', why: w}]}",
 		"mute":   "{id: mute, title: E, source: s, symbols: [{symbol: A}]}",
 		"when":   "{id: when, title: E, source: s, symbols: [{symbol: A, why: w, since: soon}]}",
+		"word":   "{id: word, title: E, source: s, symbols: [{symbol: A, why: w, value: no}]}",
+		"swap":   "{id: swap, title: S, source: s, symbols: [{symbol: SWAP, why: pages}]}",
+		"new":    "{id: new, title: N, source: s, symbols: [{symbol: SWAP, why: never, value: n, since: '4.0'}]}",
+		"old":    "{id: old, title: O, source: s, symbols: [{symbol: SWAP, why: once, before: '4.0'}]}",
+		"x86":    "{id: x86, title: X, source: s, symbols: [{symbol: BITS, why: w, value: '17', arch: [x86, x86_64]}]}",
+		"arm":    "{id: arm, title: A, source: s, symbols: [{symbol: BITS, why: w, value: '0x12', arch: [arm64]}]}",
+		"all":    "{id: all, title: A, source: s, symbols: [{symbol: BITS, why: all, value: '18'}]}",
+		"may":    "{id: may, title: M, source: s, symbols: [{symbol: BITS, why: w, value: '19', optional: true}]}",
 		"nobody": "",
 	})
 	wants, err := kconfig.Collect([]string{"b"}, find)
 	if err != nil || len(wants) != 2 || wants[0].Symbol != "X" || wants[0].Optional || wants[0].Value != "y" || wants[1].Need != "a" {
 		t.Errorf("%+v, %v", wants, err)
 	}
+	for _, ids := range []string{"new,old", "x86,arm", "x86,may"} {
+		if wants, err = kconfig.Collect(strings.Split(ids, ","), find); err != nil || len(wants) != 2 {
+			t.Errorf("%s, which do not contradict each other: %+v, %v", ids, wants, err)
+		}
+	}
 	for ids, message := range map[string]string{
+		"swap,new": "swap wants CONFIG_SWAP=y (pages), new wants n (never)", "arm,x86,all": "arm wants CONFIG_BITS=0x12 (w), all wants 18 (all)",
+		"word":  `value "no" is none of y, n, a number`,
 		"a,off": "needs contradict each other: a wants CONFIG_Y=y (w), off wants n (never)",
 		"loop":  "includes itself: loop > loop2 > loop", "empty": "asks for nothing", "typo": "unknown field",
 		"lower": "is no Kconfig symbol", "mute": "has no reason", "when": "is no kernel version", "nobody": "has an id and a title", "": "no need is named",

@@ -3,6 +3,7 @@ package kconfig
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,7 @@ type Need struct {
 type Want struct {
 	Symbol   string   `yaml:"symbol" json:"symbol"`               // without CONFIG_
 	Or       []string `yaml:"or" json:"or,omitempty"`             // symbols that serve as well
-	Value    string   `yaml:"value" json:"value,omitempty"`       // empty: y or m; y: built in; n: off; else a text
+	Value    string   `yaml:"value" json:"value,omitempty"`       // empty: y or m; y: built in; n: off; else a number, or a text with its quotes
 	Why      string   `yaml:"why" json:"why"`                     // what fails without it
 	Source   string   `yaml:"source" json:"source"`               // who says so
 	Optional bool     `yaml:"optional" json:"optional,omitempty"` // better with it, but works without
@@ -35,6 +36,7 @@ type Want struct {
 var (
 	symbolName = regexp.MustCompile(`^[A-Z0-9a-z_]{1,80}$`)
 	release    = regexp.MustCompile(`^\d+\.\d+$`)
+	assignable = regexp.MustCompile(`^(y|n|-?\d+|0x[0-9a-fA-F]+|".*")?$`)
 )
 
 // ParseNeed reads one need, strictly: a key that it does not know is an error.
@@ -69,6 +71,9 @@ func (w *Want) check() error {
 			return fmt.Errorf("%q is no Kconfig symbol", s)
 		}
 	}
+	if !assignable.MatchString(w.Value) {
+		return fmt.Errorf(`%s: value %q is none of y, n, a number, and a text in double quotes, as '"lz4"'; without one both y and m will do`, w.Symbol, w.Value)
+	}
 	for _, v := range []string{w.Since, w.Before} {
 		if v != "" && !release.MatchString(v) {
 			return fmt.Errorf("%s: %q is no kernel version as 4.15", w.Symbol, v)
@@ -78,6 +83,11 @@ func (w *Want) check() error {
 		return fmt.Errorf("%s has no reason (why) or no source", w.Symbol)
 	}
 	return nil
+}
+
+// on says whether the want is for an architecture: one that is not known has all.
+func (w *Want) on(arch string) bool {
+	return arch == "" || len(w.Arch) == 0 || slices.Contains(w.Arch, arch)
 }
 
 // exists says whether a kernel of a version has the symbol: an unknown version

@@ -18,11 +18,12 @@ import (
 
 // A Result is a kernel that was built.
 type Result struct {
-	Image    string            `json:"image"`  // its file
-	Config   string            `json:"config"` // its configuration's file
-	Script   string            `json:"script"` // the commands that make it again
+	Image    string            `json:"image"`            // its file
+	Config   string            `json:"config"`           // its configuration's file
+	Initrd   string            `json:"initrd,omitempty"` // the initramfs's file; "": none was asked for
+	Script   string            `json:"script"`           // the commands that make it again
 	Release  string            `json:"release"`
-	Sizes    map[string]int64  `json:"sizes"`    // bytes: image, vmlinux, text, data, bss
+	Sizes    map[string]int64  `json:"sizes"`    // bytes: image, text, data, bss, initrd
 	Symbols  int               `json:"symbols"`  // built in
 	GivenUp  map[string]string `json:"given_up"` // optional wants that Kconfig dropped, with the reason
 	Commands []string          `json:"commands"`
@@ -55,24 +56,32 @@ type Progress struct {
 }
 
 // Build makes the kernel. What is in o.Build already is not made again, so an
-// interrupted build goes on there. tell is called for each object.
-func Build(ctx context.Context, o Options, tell func(Progress)) (*Result, error) {
-	if err := errors.Join(o.Check(o.Base != nil), checkTools(o.Compression)); err != nil {
+// interrupted build goes on there. tell is called for each object. Another process
+// that builds in o.Build or o.Output is a *BusyError.
+func Build(ctx context.Context, o Options, tell func(Progress)) (r *Result, err error) {
+	if err := errors.Join(o.Check(o.Base != nil), o.checkTools(ctx)); err != nil {
 		return nil, err
 	}
+	unlock, err := o.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	return o.build(ctx, tell)
+}
+
+// build is Build for who has locked the directories.
+func (o Options) build(ctx context.Context, tell func(Progress)) (*Result, error) {
 	configured, err := configure(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
-	target, built := "bzImage", filepath.Join("arch", "x86", "boot", "bzImage")
-	if o.Compression == "none" {
-		target, built = "vmlinux", "vmlinux"
-	}
+	target := o.Compression.image()
 	objects, err := compile(ctx, &o, target, tell)
 	if err != nil {
 		return nil, err
 	}
-	return o.collect(ctx, configured, target, built, objects)
+	return o.collect(ctx, configured, target, objects)
 }
 
 // compile runs make in a process group of its own, which ends with ctx.
@@ -138,7 +147,7 @@ func follow(r io.Reader, tell func(Progress)) (objects int, quoted string) {
 }
 
 // collect puts the results into o.Output.
-func (o *Options) collect(ctx context.Context, configured *Configured, target, built string, objects int) (*Result, error) {
+func (o *Options) collect(ctx context.Context, configured *Configured, target string, objects int) (*Result, error) {
 	r := &Result{Sizes: map[string]int64{}, GivenUp: map[string]string{}, Objects: objects}
 	for _, v := range configured.Config.Values {
 		if v == "y" {
@@ -156,17 +165,22 @@ func (o *Options) collect(ctx context.Context, configured *Configured, target, b
 	if err := os.MkdirAll(o.Output, 0o755); err != nil {
 		return nil, fmt.Errorf("collect the kernel: %w", err)
 	}
-	r.Image, r.Config, r.Script = filepath.Join(o.Output, filepath.Base(built)), filepath.Join(o.Output, "config"), filepath.Join(o.Output, "rebuild.sh")
+	r.Image, r.Config, r.Script = filepath.Join(o.Output, target), filepath.Join(o.Output, "config"), filepath.Join(o.Output, "rebuild.sh")
 	if target == "vmlinux" { // without symbols: they are a third of it, and nobody reads them at boot
 		_, err = run(ctx, o.Build, "objcopy", "-S", "vmlinux", r.Image)
 	} else {
-		err = copyFile(filepath.Join(o.Build, built), r.Image)
+		err = copyFile(filepath.Join(o.Build, "arch", "x86", "boot", target), r.Image)
 	}
 	if err := errors.Join(err, copyFile(filepath.Join(o.Build, ".config"), r.Config)); err != nil {
 		return nil, fmt.Errorf("collect the kernel: %w", err)
 	}
 	if err := o.measure(ctx, r); err != nil {
 		return nil, fmt.Errorf("collect the kernel: %w", err)
+	}
+	if o.Initrd {
+		if r.Initrd, r.Sizes["initrd"], err = o.writeInitrd(ctx); err != nil {
+			return nil, err
+		}
 	}
 	r.Commands = o.commands(target)
 	script := "#!/bin/sh\n# Makes this kernel again, beside this script.\nset -e\nhere=$(cd \"$(dirname \"$0\")\" && pwd)\n" + strings.Join(r.Commands, "\n") + "\n"

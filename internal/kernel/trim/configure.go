@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ type Configured struct {
 // A Lost want did not survive Kconfig, or was not asked for.
 type Lost struct {
 	kconfig.Finding
-	Unmet      []string // the dependencies that are off, as "NETFILTER [=n]"
+	Unmet      []string // the dependencies that are off, as "NETFILTER [=n]" or "A [=n] || B [=n]"
 	SelectedBy []string // those that are on and ask for it
 	Costly     bool     // left out on purpose
 }
@@ -33,7 +34,7 @@ type LostError struct{ Lost []Lost }
 
 func (e *LostError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Kconfig dropped %d symbols that are wanted:", len(e.Lost))
+	fmt.Fprintf(&b, "the configuration lacks %d symbols that are wanted:", len(e.Lost))
 	for _, l := range e.Lost {
 		fmt.Fprintf(&b, "\n  CONFIG_%s (need %s: %s): %s", l.Symbol, l.Need, l.Why, l.reason())
 	}
@@ -44,6 +45,8 @@ func (l Lost) reason() string {
 	switch {
 	case l.Costly:
 		return "costs boot time or size"
+	case l.State == kconfig.Unknown:
+		return "this kernel does not know it: it is misspelt, or the need must say since or before"
 	case l.Value == "n" && len(l.SelectedBy) > 0:
 		return "stays on: " + strings.Join(l.SelectedBy, ", ") + " select it"
 	case l.Value == "n":
@@ -67,6 +70,11 @@ var always = []string{`CONFIG_LOCALVERSION="-tare"`, "# CONFIG_LOCALVERSION_AUTO
 
 // configure makes the configuration in o.Build.
 func configure(ctx context.Context, o *Options) (*Configured, error) {
+	version, err := versionOf(o.Source)
+	if err != nil {
+		return nil, fmt.Errorf("configure the kernel: %w", err)
+	}
+	o.Wants = kconfig.For("x86", version, o.Wants)
 	left := o.leaveOut()
 	config, err := askKconfig(ctx, o)
 	if err != nil {
@@ -78,6 +86,20 @@ func configure(ctx context.Context, o *Options) (*Configured, error) {
 	}
 	configured.GivenUp = append(configured.GivenUp, left...)
 	return configured, nil
+}
+
+var makefileVersion = regexp.MustCompile(`(?m)^VERSION\s*=\s*(\d+)\s+PATCHLEVEL\s*=\s*(\d+)`)
+
+// versionOf is the version of a source, as 6.1; "" where its Makefile does not say.
+func versionOf(source string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(source, "Makefile"))
+	if err != nil {
+		return "", err
+	}
+	if m := makefileVersion.FindSubmatch(text); m != nil {
+		return fmt.Sprintf("%s.%s", m[1], m[2]), nil
+	}
+	return "", nil
 }
 
 // askKconfig has the source's Kconfig make the configuration in o.Build.
@@ -130,10 +152,24 @@ func (o *Options) fragment() string {
 	if !slices.ContainsFunc(o.Wants, func(w kconfig.Want) bool { return w.Symbol == "MODULES" && w.Value != "n" }) {
 		lines = append(lines, "# CONFIG_MODULES is not set")
 	}
-	for _, w := range o.Wants {
+	for _, w := range slices.SortedStableFunc(slices.Values(o.Wants), func(a, b kconfig.Want) int { return weight(a) - weight(b) }) {
 		lines = append(lines, assignment(w.Symbol, w.Value))
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// weight orders what several wants ask of one symbol: the last counts. That it is
+// on goes before an optional n, and a value before that it is on.
+func weight(w kconfig.Want) int {
+	switch {
+	case w.Optional && w.Value == "n":
+		return 0
+	case w.Value == "":
+		return 1
+	case w.Optional:
+		return 2
+	}
+	return 3
 }
 
 func assignment(symbol, value string) string {
@@ -183,8 +219,8 @@ func (o *Options) fromBase() string {
 	return b.String() + o.fragment()
 }
 
-// survivors compares what was asked for with what Kconfig made of it. A symbol
-// that the source does not have is not lost.
+// survivors compares what was asked for with what Kconfig made of it. An optional
+// symbol that the source does not have is not lost.
 func survivors(ctx context.Context, o *Options, config *kconfig.Config) (*Configured, error) {
 	var lost []Lost
 	for _, f := range config.Check(o.Wants) {
@@ -200,11 +236,10 @@ func survivors(ctx context.Context, o *Options, config *kconfig.Config) (*Config
 	var fatal []Lost
 	for _, l := range lost {
 		switch {
-		case l.State == kconfig.Unknown: // the source has no such symbol: it is no loss
-		case l.Optional:
-			out.GivenUp = append(out.GivenUp, l)
-		default:
+		case !l.Optional:
 			fatal = append(fatal, l)
+		case l.State != kconfig.Unknown:
+			out.GivenUp = append(out.GivenUp, l)
 		}
 	}
 	if len(fatal) > 0 {

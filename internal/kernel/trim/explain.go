@@ -93,14 +93,14 @@ func kconfigEnv(ctx context.Context, o *Options) []string {
 // relation is what Kconfig says of a symbol.
 type relation struct {
 	value string   // "?": the source does not have it
-	unmet []string // dependencies
+	unmet []string // terms of its dependencies that are off
 	by    []string // that are on and select it
 	asked bool     // people are asked for it, and not which of several
 }
 
 var (
-	blockHead  = regexp.MustCompile(`^= (\S+) (.*)$`)
-	dependency = regexp.MustCompile(`(!?)(\w+) \[=(\w+)\]`)
+	blockHead = regexp.MustCompile(`^= (\S+) (.*)$`)
+	selector  = regexp.MustCompile(`(\w+) \[=\w+\]`)
 )
 
 // relations reads the blocks that explain.c prints.
@@ -116,8 +116,8 @@ func relations(text string) map[string]relation {
 		}
 		r := out[name]
 		if selects, ok := strings.CutPrefix(line, "- "); ok {
-			if m := dependency.FindStringSubmatch(selects); selectors && m != nil {
-				r.by = append(r.by, m[2])
+			if m := selector.FindStringSubmatch(selects); selectors && m != nil {
+				r.by = append(r.by, m[1])
 			}
 		} else {
 			selectors = line == "Selected by [y]:"
@@ -125,16 +125,11 @@ func relations(text string) map[string]relation {
 		if strings.HasPrefix(line, "Prompt: ") {
 			r.asked = true
 		}
-		if rest, ok := strings.CutPrefix(line, "Depends on: "); ok {
-			for _, m := range dependency.FindAllStringSubmatch(rest, -1) {
-				off := m[3] == "n"
-				if off != (m[1] == "!") {
-					r.unmet = append(r.unmet, m[0])
-				}
-			}
-			if strings.HasPrefix(rest, "<choice>") {
-				r.asked = false
-			}
+		if term, ok := strings.CutPrefix(line, "Unmet: "); ok {
+			r.unmet = append(r.unmet, term)
+		}
+		if strings.HasPrefix(line, "Depends on: <choice>") {
+			r.asked = false
 		}
 		out[name] = r
 	}

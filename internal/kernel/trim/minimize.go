@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/kernel/kconfig"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // Minimize are the options of a search for a smaller kernel, beside those of the
@@ -39,9 +40,14 @@ const candidateName = "candidate"
 // on and the proof does not miss. The smallest that was proven lies in o.Output,
 // and the log of all candidates beside it: a search that was ended goes on there.
 func (o Options) Search(ctx context.Context, m Minimize) (f Found, err error) {
-	if err := errors.Join(o.Check(o.Base != nil), checkTools(o.Compression)); err != nil {
+	if err := errors.Join(o.Check(o.Base != nil), o.checkTools(ctx)); err != nil {
 		return f, err
 	}
+	unlock, err := o.lock()
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	base, candidates, err := o.candidates(ctx)
 	if err != nil {
 		return f, err
@@ -50,16 +56,17 @@ func (o Options) Search(ctx context.Context, m Minimize) (f Found, err error) {
 	if err != nil {
 		return f, err
 	}
-	if err := os.MkdirAll(o.Output, 0o755); err != nil {
-		return f, fmt.Errorf("search for a smaller kernel: %w", err)
-	}
 	defer os.RemoveAll(filepath.Join(o.Output, candidateName))
 	log, err := openLog(filepath.Join(o.Output, SearchLog), of)
 	if err != nil {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, log.close()) }()
-	s := bisection{Known: log.Steps, Now: m.Now, Budget: m.Budget,
+	known, err := o.known(log.Steps)
+	if err != nil {
+		return f, err
+	}
+	s := bisection{Known: known, Now: m.Now, Budget: m.Budget,
 		Keep: func(step Step) error {
 			m.Tell(step)
 			return log.keep(step)
@@ -141,7 +148,7 @@ func (o Options) try(ctx context.Context, m Minimize, candidates []string, most 
 		return proven{}, &RefusedError{Why: "Kconfig leaves some of them on", Keeps: keeps}
 	}
 	o.Output = filepath.Join(output, candidateName)
-	r, err := Build(ctx, o, m.Object)
+	r, err := o.build(ctx, m.Object)
 	if err != nil {
 		return proven{}, refused(ctx, err)
 	}
@@ -157,10 +164,37 @@ func (o Options) try(ctx context.Context, m Minimize, candidates []string, most 
 		return proven{}, &RefusedError{Why: failed}
 	}
 	o.Output = output
-	if _, err := Build(ctx, o, m.Object); err != nil { // all of it is there: it is only copied
+	if r, err = o.build(ctx, m.Object); err != nil { // all of it is there: it is only copied
 		return proven{}, err
 	}
-	return proven{Image: size, Off: off(configured.Config, candidates)}, nil
+	digest, err := sys.FileDigest(r.Image)
+	if err != nil {
+		return proven{}, fmt.Errorf("search for a smaller kernel: %w", err)
+	}
+	return proven{Image: size, Digest: digest, Off: off(configured.Config, candidates)}, nil
+}
+
+// known are the steps of an earlier search that need not be tried again: all but the
+// last that was accepted, where its kernel no longer lies in o.Output.
+func (o *Options) known(steps []Step) ([]Step, error) {
+	last := -1
+	for i, s := range steps {
+		if s.Accepted {
+			last = i
+		}
+	}
+	if last < 0 {
+		return steps, nil
+	}
+	digest, err := sys.FileDigest(filepath.Join(o.Output, o.Compression.image()))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("search for a smaller kernel: %w", err)
+	}
+	if err == nil && digest == steps[last].Digest {
+		return steps, nil
+	}
+	again := steps[last]
+	return slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s.same(again.Without, again.Out) }), nil
 }
 
 // refused are errors of a build that are the candidate's fault.

@@ -25,11 +25,12 @@ type Step struct {
 	Without  []string          `json:"without,omitempty"` // tried now
 	Out      []string          `json:"out,omitempty"`     // out before
 	Accepted bool              `json:"accepted"`
-	Along    []string          `json:"along,omitempty"` // accepted: candidates that went with them
-	Image    int64             `json:"image,omitempty"` // accepted: bytes
-	Why      string            `json:"why,omitempty"`   // it was refused
-	Keeps    map[string]string `json:"keeps,omitempty"` // it was refused because Kconfig leaves these on, and why
-	Seconds  float64           `json:"seconds"`         // that it took
+	Along    []string          `json:"along,omitempty"`  // accepted: candidates that went with them
+	Image    int64             `json:"image,omitempty"`  // accepted: bytes
+	Digest   string            `json:"digest,omitempty"` // accepted: the image's sha256
+	Why      string            `json:"why,omitempty"`    // it was refused
+	Keeps    map[string]string `json:"keeps,omitempty"`  // it was refused because Kconfig leaves these on, and why
+	Seconds  float64           `json:"seconds"`          // that it took
 }
 
 // same says whether a step is of the same candidate.
@@ -39,8 +40,9 @@ func (s Step) same(without, out []string) bool {
 
 // A proven kernel has passed the proof.
 type proven struct {
-	Image int64    // bytes
-	Off   []string // candidates that are out of it: those asked for, and what depends on them
+	Image  int64    // bytes
+	Digest string   // sha256
+	Off    []string // candidates that are out of it: those asked for, and what depends on them
 }
 
 // A bisection removes symbols from a kernel by bisection.
@@ -143,7 +145,7 @@ func (s *bisection) step(ctx context.Context, group []string, f Found, patience 
 	case ctx.Err() != nil:
 		return step, ctx.Err()
 	case err == nil:
-		step.Accepted, step.Image, step.Along = true, made.Image, minus(made.Off, union(f.Out, group))
+		step.Accepted, step.Image, step.Digest, step.Along = true, made.Image, made.Digest, minus(made.Off, union(f.Out, group))
 	case errors.As(err, &refused):
 		step.Why, step.Keeps = refused.Why, refused.Keeps
 	case own.Err() != nil:

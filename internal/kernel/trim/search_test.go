@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // world is a made-up builder and prover: what each symbol does when it is taken out.
@@ -188,4 +191,41 @@ func TestSearchGoesOn(t *testing.T) {
 			t.Errorf("the log of another search: %v", err)
 		}
 	})
+}
+
+// The last accepted step of an earlier search is tried again where its kernel does
+// not lie in the output directory any more, and no other is.
+func TestKnown(t *testing.T) {
+	o := Options{Output: t.TempDir(), Compression: "lz4"}
+	image := filepath.Join(o.Output, "bzImage")
+	if err := os.WriteFile(image, []byte("kernel"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := sys.FileDigest(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := []Step{{Accepted: true, Digest: "sha256:first"}, {Without: []string{"A", "B"}, Why: "no"},
+		{Without: []string{"A"}, Accepted: true, Digest: digest}, {Without: []string{"B"}, Out: []string{"A"}, Why: "no"}}
+	known := func() []Step {
+		t.Helper()
+		k, err := o.known(steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	if k := known(); len(k) != 4 {
+		t.Errorf("its kernel is there: %+v", k)
+	}
+	for name, change := range map[string]func() error{
+		"another": func() error { return os.WriteFile(image, []byte("Kernel"), 0o644) }, "gone": func() error { return os.Remove(image) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if k := known(); len(k) != 3 || slices.ContainsFunc(k, func(s Step) bool { return s.same([]string{"A"}, nil) }) {
+			t.Errorf("its kernel is %s: %+v", name, k)
+		}
+	}
 }

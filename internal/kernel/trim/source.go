@@ -2,6 +2,8 @@ package trim
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -9,10 +11,29 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 )
 
-// sourcePackage is a Debian package with a kernel's source.
-var sourcePackage = regexp.MustCompile(`^linux-source-\d+\.\d+$`)
+// sourcePackage is a package with a kernel's source: Debian's, as linux-source-6.1,
+// or Ubuntu's, as linux-source-5.15.0.
+var sourcePackage = regexp.MustCompile(`^linux-source-\d+\.\d+(\.\d+)?$`)
+
+// A Store is where sources and objects are kept between processes, a directory.
+type Store string
+
+// StoreIn is the store in tare's cache directory.
+func StoreIn(cache string) Store { return Store(filepath.Join(cache, "kernel")) }
+
+// Objects names the directory for the objects of a source's kernels, by the source's
+// path; another choice of configuration has its own by what.
+func (s Store) Objects(source string, what ...string) string {
+	name := filepath.Base(source)
+	if filepath.Dir(source) != string(s) { // another's tree may have the same name
+		sum := sha256.Sum256([]byte(source))
+		name += "-" + hex.EncodeToString(sum[:4])
+	}
+	return filepath.Join(string(s), "build", strings.Join(append([]string{name}, what...), "-"))
+}
 
 // A SourceError says that there is no such source.
 type SourceError struct{ message string }
@@ -24,17 +45,26 @@ type FetchError struct{ message string }
 
 func (e *FetchError) Error() string { return e.message }
 
-// Source finds a kernel's source tree: a directory, or a Debian package such as
-// linux-source-6.1, which is fetched and unpacked below cache without being
-// installed. A package is fetched once a version. say reports what takes time.
-func Source(ctx context.Context, name, cache string, say func(string)) (string, error) {
+// Source finds a kernel's source tree: a directory, or a package such as
+// linux-source-6.1, which is fetched and unpacked into the store without being
+// installed. A package is fetched once a version; where apt knows none, the last
+// that was fetched serves. say reports what takes time.
+func (s Store) Source(ctx context.Context, name string, say func(string)) (string, error) {
 	if strings.Contains(name, "/") || !sourcePackage.MatchString(name) {
 		return checkTree(name)
 	}
 	deb, err := packageFile(ctx, name)
+	var unknown *SourceError
+	if errors.As(err, &unknown) {
+		if tree := s.Last(name); tree != "" {
+			say(fmt.Sprintf("apt knows no %s here and now: taking %s", name, tree))
+			return tree, nil
+		}
+	}
 	if err != nil {
 		return "", err
 	}
+	cache := string(s)
 	kept := filepath.Join(cache, strings.TrimSuffix(deb, ".deb"))
 	if tree, err := checkTree(kept); err == nil {
 		return tree, nil
@@ -60,6 +90,25 @@ func Source(ctx context.Context, name, cache string, say func(string)) (string, 
 	return checkTree(kept)
 }
 
+// Last is the tree of a package that was unpacked last, "" for none.
+func (s Store) Last(name string) (tree string) {
+	kept, err := filepath.Glob(filepath.Join(string(s), name+"_*"))
+	if err != nil { // a bad pattern: a directory's name with brackets
+		return ""
+	}
+	var newest time.Time
+	for _, dir := range kept {
+		info, err := os.Stat(dir)
+		if err != nil || !info.ModTime().After(newest) {
+			continue
+		}
+		if dir, err = checkTree(dir); err == nil {
+			tree, newest = dir, info.ModTime()
+		}
+	}
+	return tree
+}
+
 // packageFile is the name of the package's file in its present version.
 func packageFile(ctx context.Context, name string) (string, error) {
 	out, err := run(ctx, "", "apt-get", "download", "--print-uris", name)
@@ -83,15 +132,18 @@ func unpackPackage(ctx context.Context, name, work string, say func(string)) err
 	} else if err != nil {
 		return &FetchError{fmt.Sprintf("%s cannot be had: %v; apt-get update fetches the lists anew", name, err)}
 	}
-	debs, err := filepath.Glob(filepath.Join(work, "*.deb"))
-	if err != nil || len(debs) != 1 {
-		return fmt.Errorf("fetch %s: %d files came, want one (%w)", name, len(debs), err)
+	deb, err := onlyFile(filepath.Join(work, "*.deb"))
+	if err != nil {
+		return fmt.Errorf("fetch %s: %w", name, err)
 	}
-	say("unpacking " + filepath.Base(debs[0]))
-	if _, err := run(ctx, work, "dpkg", "-x", debs[0], "package"); err != nil {
+	say("unpacking " + filepath.Base(deb))
+	if _, err := run(ctx, work, "dpkg", "-x", deb, "package"); err != nil {
 		return fmt.Errorf("unpack %s: %w", name, err)
 	}
-	archive := filepath.Join(work, "package", "usr", "src", name+".tar.xz")
+	archive, err := onlyFile(filepath.Join(work, "package", "usr", "src", name+".tar.*"))
+	if err != nil {
+		return fmt.Errorf("unpack %s: %w", name, err)
+	}
 	if err := os.Mkdir(filepath.Join(work, "tree"), 0o755); err != nil {
 		return fmt.Errorf("unpack %s: %w", name, err)
 	}
@@ -99,6 +151,18 @@ func unpackPackage(ctx context.Context, name, work string, say func(string)) err
 		return fmt.Errorf("unpack %s: %w", name, err)
 	}
 	return nil
+}
+
+// onlyFile is the one file of a pattern.
+func onlyFile(pattern string) (string, error) {
+	files, err := filepath.Glob(pattern)
+	if err == nil && len(files) != 1 {
+		err = fmt.Errorf("%d files are %s, want one", len(files), pattern)
+	}
+	if err != nil {
+		return "", err
+	}
+	return files[0], nil
 }
 
 // checkTree makes sure that a directory is a kernel's source.

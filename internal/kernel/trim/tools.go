@@ -1,6 +1,7 @@
 package trim
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,7 +33,7 @@ func (e *ToolsError) Error() string {
 }
 
 // checkTools finds what is missing before anything is built: nil or a ToolsError.
-func checkTools(c Compression) error {
+func (o *Options) checkTools(ctx context.Context) error {
 	missing := &ToolsError{}
 	lack := func(what, debian string) {
 		missing.Lacks, missing.Packages = append(missing.Lacks, what), append(missing.Packages, debian)
@@ -46,9 +47,14 @@ func checkTools(c Compression) error {
 			lack(t.header, t.debian)
 		}
 	}
-	packer := compressors[c]
+	packer := compressors[o.Compression]
 	if _, err := exec.LookPath(packer.program); err != nil {
 		lack(packer.program, packer.debian)
+	}
+	if o.Initrd {
+		if _, err := findBusybox(ctx); err != nil {
+			lack(fmt.Sprintf("a static busybox for the initramfs (%v)", err), "busybox-static")
+		}
 	}
 	if len(missing.Lacks) > 0 {
 		return missing

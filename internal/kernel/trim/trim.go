@@ -35,22 +35,57 @@ func (c Compression) symbol() string {
 	return "KERNEL_" + strings.ToUpper(string(c))
 }
 
-// vmNeeds are the needs of the machines, by the beginning of a target's name.
-var vmNeeds = []struct{ prefix, need string }{
-	{"qemu/q35", "virtio-pci"}, {"qemu/pc", "virtio-pci"}, {"qemu/microvm", "virtio-mmio"},
-	{"stratovirt", "virtio-mmio"}, {"firecracker", "virtio-mmio"}, {"cloud-hypervisor", "virtio-pci"},
+// image is the name of the file that is put into the output directory.
+func (c Compression) image() string {
+	if c == "none" {
+		return "vmlinux"
+	}
+	return "bzImage"
 }
 
-// NeedOfVM is the need of a machine such as qemu/microvm.
-func NeedOfVM(vm string) (string, error) {
+// A Machine is a virtual machine that kernels are made for.
+type Machine struct {
+	Name   string // of the target, as qemu/microvm
+	Need   string // what a kernel needs to start on it
+	packed bool   // it loads a bzImage
+	elf    bool   // it loads an ELF image
+}
+
+// Machines are all of them.
+var Machines = []Machine{
+	{Name: "qemu/q35", Need: "virtio-pci", packed: true, elf: true}, {Name: "qemu/pc", Need: "virtio-pci", packed: true, elf: true},
+	{Name: "qemu/microvm", Need: "virtio-mmio", packed: true, elf: true}, {Name: "stratovirt/microvm", Need: "virtio-mmio", packed: true},
+	{Name: "stratovirt/q35", Need: "virtio-pci", packed: true}, {Name: "firecracker", Need: "virtio-mmio", elf: true},
+	{Name: "cloud-hypervisor", Need: "virtio-pci", packed: true, elf: true},
+}
+
+// MachineOf finds a machine by its name; the error of an unknown one names all.
+func MachineOf(name string) (Machine, error) {
 	var known []string
-	for _, v := range vmNeeds {
-		if strings.HasPrefix(vm, v.prefix) {
-			return v.need, nil
+	for _, m := range Machines {
+		if m.Name == name {
+			return m, nil
 		}
-		known = append(known, v.prefix)
+		known = append(known, m.Name)
 	}
-	return "", fmt.Errorf("no virtual machine %q: there are %s", vm, strings.Join(known, ", "))
+	return Machine{}, fmt.Errorf("no virtual machine %q: there are %s", name, strings.Join(known, ", "))
+}
+
+// Pack is the compression that is asked for, or, for "", the one that the machine
+// starts from soonest. One that makes an image that the machine does not load is
+// an error.
+func (m Machine) Pack(asked Compression) (Compression, error) {
+	switch {
+	case asked == "" && m.packed:
+		return "lz4", nil
+	case asked == "":
+		return "none", nil
+	case asked == "none" && !m.elf:
+		return "", fmt.Errorf("%s loads a bzImage, and no ELF image: leave out --compression none", m.Name)
+	case asked != "none" && !m.packed:
+		return "", fmt.Errorf("%s loads an ELF image, and no bzImage packed with %s: leave --compression out, or say none", m.Name, asked)
+	}
+	return asked, nil
 }
 
 // Options say which kernel is made.
@@ -62,6 +97,7 @@ type Options struct {
 	Compression Compression     //
 	Build       string          // where objects are kept: a second build there takes what is there
 	Output      string          // where the results are put
+	Initrd      bool            // Initramfs is put there as well; the kernel must be made to take one
 	Jobs        int             // at once
 }
 

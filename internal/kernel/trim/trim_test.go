@@ -5,12 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tarelab/tare/internal/kernel/kconfig"
+	"github.com/tarelab/tare/internal/vmm"
 	"github.com/tarelab/tare/needs"
 )
 
@@ -24,7 +26,7 @@ func source(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := Source(t.Context(), "linux-source-6.1", filepath.Join(cache, "tare", "kernel"), func(s string) { t.Log(s) })
+	tree, err := StoreIn(filepath.Join(cache, "tare")).Source(t.Context(), "linux-source-6.1", func(s string) { t.Log(s) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +58,7 @@ func TestConfigure(t *testing.T) {
 	build := t.TempDir()
 	for _, way := range []Way{BottomUp, TopDown} {
 		o := Options{Source: tree, Build: build, Way: way, Compression: "lz4", Jobs: 2,
-			Wants: wants(t, "docker", "podman", "ext4", "systemd", "virtio-pci", "virtio-mmio")}
+			Wants: wants(t, "docker", "podman", "ext4", "systemd", "virtio-pci", "virtio-mmio", "virtio-scsi", "sata", "nvme", "lvm", "vfat", "iso9660", "initrd")}
 		if way == TopDown {
 			o.Base = debian
 		}
@@ -83,18 +85,35 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// A wanted symbol that Kconfig drops is an error that names what it depends on.
+// A wanted symbol that Kconfig drops is an error that names what it depends on and
+// is off, and no alternative that is not needed; so is one that the source does not
+// have, where no version excuses it.
 func TestUnmetDependency(t *testing.T) {
 	o := Options{Source: source(t), Build: t.TempDir(), Way: BottomUp, Compression: "lz4", Jobs: 1, Wants: []kconfig.Want{
-		{Symbol: "NFT_MASQ", Why: "w", Need: "n"}, {Symbol: "NO_SUCH_SYMBOL", Why: "w", Need: "n"}, {Symbol: "SYSVIPC", Why: "w", Need: "n"},
+		{Symbol: "NFT_MASQ", Why: "w", Need: "n"}, {Symbol: "SYSVIPC", Why: "w", Need: "n"}, {Symbol: "HYPERVISOR_GUEST", Why: "w", Need: "n"},
+		{Symbol: "X86_X2APIC", Why: "w", Need: "n"}, {Symbol: "NF_TABELS", Why: "w", Need: "n"},
+		{Symbol: "NO_SUCH_OPTION", Why: "w", Need: "n", Optional: true}, {Symbol: "NO_LONGER", Why: "w", Need: "n", Before: "5.0"},
+		{Symbol: "SYSVIPC", Value: "n", Why: "w", Need: "n", Before: "5.0"}, {Symbol: "SYSVIPC", Value: "n", Why: "w", Need: "n", Arch: []string{"arm64"}},
 	}}
 	_, err := configure(t.Context(), &o)
 	var lost *LostError
-	if !errors.As(err, &lost) || len(lost.Lost) != 1 || lost.Lost[0].Symbol != "NFT_MASQ" {
-		t.Fatalf("%v, want one lost symbol", err)
+	if !errors.As(err, &lost) {
+		t.Fatalf("%v, want lost symbols", err)
 	}
-	if unmet := strings.Join(lost.Lost[0].Unmet, " "); !strings.Contains(unmet, "NET [=n]") || !strings.Contains(unmet, "NF_TABLES [=n]") {
-		t.Errorf("unmet are %q", unmet)
+	reasons := map[string]string{}
+	for _, l := range lost.Lost {
+		reasons[l.Symbol] = l.reason()
+	}
+	for symbol, parts := range map[string][]string{"NFT_MASQ": {"unmet: ", "NET [=n]", "NF_TABLES [=n]"}, "X86_X2APIC": {"X86_64 [=n]"},
+		"NF_TABELS": {"this kernel does not know it: it is misspelt"}} {
+		for _, part := range parts {
+			if !strings.Contains(reasons[symbol], part) {
+				t.Errorf("%s: %q, want %q", symbol, reasons[symbol], part)
+			}
+		}
+	}
+	if len(reasons) != 3 || strings.Contains(reasons["X86_X2APIC"], "IRQ_REMAP") {
+		t.Errorf("lost are %q", reasons)
 	}
 }
 
@@ -147,11 +166,66 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// A second build in a directory is refused while the first one goes on, and not
+// after it.
+func TestBusy(t *testing.T) {
+	o := faulty(t, "")
+	for name, second := range map[string]Options{"objects": {Build: o.Build, Output: t.TempDir()}, "output": {Build: t.TempDir(), Output: o.Output}} {
+		second.Source, second.Way, second.Compression, second.Jobs = o.Source, o.Way, o.Compression, o.Jobs
+		unlock, err := o.lock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var busy *BusyError
+		if _, err := Build(t.Context(), second, func(Progress) {}); !errors.As(err, &busy) {
+			t.Errorf("the same %s: %v", name, err)
+		}
+		if err := unlock(); err != nil {
+			t.Fatal(err)
+		}
+		unlock, err = second.lock()
+		if err != nil {
+			t.Fatalf("after it: %v", err)
+		}
+		if err := unlock(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An unpacked tree serves where apt knows no such package, and trees of one name
+// have objects of their own.
+func TestStore(t *testing.T) {
+	store := StoreIn(t.TempDir())
+	want := filepath.Join(string(store), "linux-source-9.99.0_9.99.0-2_all")
+	for age, dir := range []string{want, filepath.Join(string(store), "linux-source-9.99.0_9.99.0-1_all")} {
+		for _, name := range []string{"Kconfig", "Makefile", "scripts/kconfig/Makefile"} {
+			file := filepath.Join(dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		then := time.Now().Add(-time.Duration(age) * time.Hour)
+		if err := os.Chtimes(dir, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := store.Source(t.Context(), "linux-source-9.99.0", func(string) {})
+	if err != nil || got != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	a, b := store.Objects("/home/a/linux", "bottom-up"), store.Objects("/home/b/linux", "bottom-up")
+	if a == b || a != store.Objects("/home/a/linux", "bottom-up") || store.Objects(want) != filepath.Join(string(store), "build", filepath.Base(want)) {
+		t.Errorf("objects lie in %q, %q and %q", a, b, store.Objects(want))
+	}
+}
+
 func TestBadInput(t *testing.T) {
-	if _, err := Source(t.Context(), t.TempDir(), t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "is no kernel source tree") {
+	store := StoreIn(t.TempDir())
+	if _, err := store.Source(t.Context(), t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "is no kernel source tree") {
 		t.Errorf("an empty directory: %v", err)
 	}
-	if _, err := Source(t.Context(), "linux-source-9.99", t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "no package linux-source-9.99") {
+	if _, err := store.Source(t.Context(), "linux-source-9.99", func(string) {}); err == nil || !strings.Contains(err.Error(), "no package linux-source-9.99") {
 		t.Errorf("a package that does not exist: %v", err)
 	}
 	o := faulty(t, "")
@@ -170,7 +244,33 @@ func TestBadInput(t *testing.T) {
 	if _, err := Build(t.Context(), o, func(Progress) {}); !errors.As(err, &tools) || !slices.Contains(tools.Packages, "flex") {
 		t.Errorf("without tools: %v", err)
 	}
-	if _, err := NeedOfVM("vax"); err == nil || !strings.Contains(err.Error(), "qemu/microvm") {
-		t.Errorf("an unknown machine: %v", err)
+}
+
+// Each virtual machine that targets know of x86-64 has its need, and is given an
+// image that it loads.
+func TestMachines(t *testing.T) {
+	for _, name := range []string{"vax", "qemu/q35xyz", "stratovirt"} {
+		if _, err := MachineOf(name); err == nil || !strings.Contains(err.Error(), "there are qemu/q35, ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if runtime.GOARCH != "amd64" {
+		t.Skip("kernels are made for x86-64")
+	}
+	for _, v := range vmm.VMMs() {
+		m, err := MachineOf(v.Name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for compression, format := range map[Compression]vmm.Format{"none": vmm.PVH, "lz4": vmm.BzImage} {
+			got, err := m.Pack(compression)
+			if loads := slices.Contains(v.Formats, format); loads != (err == nil) || loads && got != compression {
+				t.Errorf("%s loads %v, and with %s: %q, %v", v.Name, v.Formats, compression, got, err)
+			}
+		}
+		if usual, err := m.Pack(""); err != nil || (usual == "none") == slices.Contains(v.Formats, vmm.BzImage) {
+			t.Errorf("%s loads %v, and is given %q, %v", v.Name, v.Formats, usual, err)
+		}
 	}
 }

@@ -100,7 +100,7 @@ func levers() []arm {
 		{name: "xz", packed: "xz", why: "the kernel packed with xz"},
 		{name: "microvm", machine: "qemu/microvm", packed: "none", why: "a machine without PCI and firmware's tables; the kernel as an ELF image"},
 		{name: "initrd", initrd: agentInitrd, symbols: []string{"BLK_DEV_INITRD"}, why: "a minimal initramfs: the agent, which mounts the disk"},
-		{name: "initrd-busybox", initrd: busyboxInitrd, symbols: []string{"BLK_DEV_INITRD"}, why: "a minimal initramfs: busybox, whose shell mounts the disk and starts the agent"},
+		{name: "initrd-busybox", initrd: busyboxInitrd, symbols: []string{"BLK_DEV_INITRD"}, why: "a minimal initramfs: that of tare trim build --initrd busybox, whose shell mounts the disk and starts the agent"},
 		{name: "quiet", append: []string{"quiet", "loglevel=0"}, why: "the kernel says nothing on the console"},
 		{name: "no-printk", symbols: []string{"PRINTK=n"}, why: "the kernel says nothing at all: its marks are the agent's alone"},
 		{name: "one-cpu", cpus: 1, why: "one virtual CPU"},

@@ -228,8 +228,6 @@ func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, 
 	switch {
 	case a.initrd == agentInitrd:
 		m.Append = append(m.Append, "rdinit=/.tare/init", "tare_root=/dev/vda", "tare_host=1")
-	case a.initrd == busyboxInitrd:
-		m.Append = append(m.Append, "tare_host=1")
 	case a.systemd:
 		m.Append = append(append(m.Append, "root=/dev/vda", "rw"), unitsTold...)
 	default:

@@ -105,7 +105,7 @@ func TestSymbolsOfAProof(t *testing.T) {
 	proof := filepath.Join(cache, "proof-1.json")
 	tree := filepath.Join(cache, "kernel", hostSource+"_6.1.1_all")
 	for name, text := range map[string]string{
-		"Makefile": "", "Kconfig": "", "init/Makefile": "", "arch/x86/Makefile": "", "Kbuild": "obj-y += drivers/\n",
+		"Makefile": "", "Kconfig": "", "scripts/kconfig/Makefile": "", "init/Makefile": "", "arch/x86/Makefile": "", "Kbuild": "obj-y += drivers/\n",
 		"drivers/Makefile": "obj-$(CONFIG_RTC_CLASS) += rtc.o\n", "drivers/rtc.c": "subsys_initcall(rtc_init);\n",
 	} {
 		file := filepath.Join(tree, name)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/kernel/kbuild"
 	"github.com/tarelab/tare/internal/kernel/kconfig"
 	"github.com/tarelab/tare/internal/kernel/trim"
@@ -76,27 +75,18 @@ func (m *made) initrdOf(ctx context.Context, a arm) (string, error) {
 	return "", nil
 }
 
-// busyboxScript is an initramfs's first process: a shell, and its programs.
-const busyboxScript = `#!/bin/busybox sh
-export PATH=/bin
-busybox mkdir -p /proc /dev /root
-busybox mount -t devtmpfs dev /dev
-busybox mount -t ext4 /dev/vda /root
-exec busybox switch_root /root ` + hostAgent + "\n"
-
-// busybox is an initramfs of the distribution's busybox and busyboxScript.
+// busybox is trim's initramfs with the distribution's busybox.
 func (m *made) busybox(ctx context.Context) (string, error) {
 	program, err := os.ReadFile(filepath.Join(m.baseDir(), "bin/busybox"))
 	if err != nil {
 		return "", target.Labf("initramfs: %w", err)
 	}
-	files := []image.File{{Path: "/bin/busybox", Mode: 0o755, Data: program}, {Path: "/init", Mode: 0o755, Data: []byte(busyboxScript)}}
-	return m.home.kept(digest(busyboxScript, string(program))+".cpio", func(file string) error {
+	return m.home.kept(digest(trim.InitScript, string(program))+".cpio", func(file string) error {
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
 			return target.Labf("initramfs: %w", err)
 		}
-		return errors.Join(image.Initramfs(ctx, f, "", files), f.Close())
+		return errors.Join(trim.Initramfs(ctx, f, program), f.Close())
 	})
 }
 
@@ -160,15 +150,15 @@ func (m *made) trimmed(ctx context.Context, a arm, tell func(string)) (vmm.Kerne
 }
 
 func (m *made) build(ctx context.Context, a arm, dir string, wants []kconfig.Want, tell func(string)) error {
-	kept := m.sources()
-	source, err := trim.Source(ctx, hostSource, kept, tell)
+	kept := trim.StoreIn(m.lab.CacheDir)
+	source, err := kept.Source(ctx, hostSource, tell)
 	if err != nil {
 		return withoutPackages(err)
 	}
 	o := trim.Options{Source: source, Wants: wants, Way: trim.BottomUp, Compression: a.packed, Jobs: runtime.NumCPU(),
-		Build: filepath.Join(kept, "build", filepath.Base(source)), Output: dir}
+		Build: kept.Objects(source), Output: dir}
 	if a.way == trim.TopDown {
-		o.Way, o.Build = a.way, o.Build+"-top-down"
+		o.Way, o.Build = a.way, kept.Objects(source, string(a.way))
 		if o.Base, err = m.stockConfig(ctx); err != nil {
 			return err
 		}
@@ -185,19 +175,17 @@ func (m *made) build(ctx context.Context, a arm, dir string, wants []kconfig.Wan
 	return err
 }
 
-// sources is where kernels' sources and objects are kept.
-func (m *made) sources() string { return filepath.Join(m.lab.CacheDir, "kernel") }
-
-// sourceTree is a source of hostSource that was fetched; nil for none.
+// sourceTree is the last source of hostSource that was fetched; nil for none.
 func (m *made) sourceTree() *kbuild.Tree {
-	dirs, _ := filepath.Glob(filepath.Join(m.sources(), hostSource+"_*")) // its only error is a bad pattern
-	slices.Sort(dirs)
-	for _, dir := range slices.Backward(dirs) {
-		if tree, err := kbuild.Open(dir, "x86"); err == nil {
-			return tree
-		}
+	dir := trim.StoreIn(m.lab.CacheDir).Last(hostSource)
+	if dir == "" {
+		return nil
 	}
-	return nil
+	tree, err := kbuild.Open(dir, "x86")
+	if err != nil {
+		return nil // it lacks what a build would ask for
+	}
+	return tree
 }
 
 // withoutPackages are errors of a source that is a package, whose name is right: it
