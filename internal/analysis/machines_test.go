@@ -186,9 +186,10 @@ func TestIndexIsTheReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, scores := u.Curve("box", UnixAllN, unixIndex, CPUClock).At(1), UnixScores(in, "box")[UnixAllN]
-	same(t, "index", scores.typical(unixIndex, u.Tests), want.Data.Value)
-	if got := inOrder(scores.index(u.Tests)); len(got) != 3 || math.Abs(got[0]/want.Repetitions[0]-1) > 1e-12 || math.Abs(got[2]/want.Repetitions[2]-1) > 1e-12 {
+	index, scores := u.Curve("box", UnixAllN, unixIndex, CPUClock), UnixScores(in, "box")[UnixAllN]
+	want := index.At(1)
+	same(t, "index", scores.typical(unixIndex, index.Tests), want.Data.Value)
+	if got := inOrder(scores.index(index.Tests)); len(got) != 3 || math.Abs(got[0]/want.Repetitions[0]-1) > 1e-12 || math.Abs(got[2]/want.Repetitions[2]-1) > 1e-12 {
 		t.Errorf("repetitions %v, the report's are %v", got, want.Repetitions)
 	}
 }
