@@ -23,15 +23,21 @@ type TrimInput struct {
 	Tables    []Table                      // of the same run: what they refuse, nothing is claimed of
 	Boots     map[string]TrimBoot          // whose console was kept, by target
 	Parts     map[string]map[string]string // facts of the targets: what they are made of
+	// Own are a user's machines: a boot of theirs ends with a line of the console or
+	// with the machine, and nothing published is beside it.
+	Own bool
 }
 
 // TrimBoot is one boot with its console.
 type TrimBoot struct {
 	Profile *bootlog.Profile
 	Values  map[string][]float64 // of its trial
-	// Told is another boot of the same kernel, whose initcalls the kernel told of;
-	// nil for none.
+	// Told is a boot of the same kernel, mostly another, whose initcalls the kernel told
+	// of; nil for none.
 	Told *bootlog.Profile
+	// Modules are those that were loaded in the boot that told, once the engine was up
+	// (/proc/modules); nil where nobody asked.
+	Modules []string
 }
 
 // TrimClaims is what boots of container hosts say beside the published ones.
@@ -42,6 +48,7 @@ type TrimClaims struct {
 	// before does; without it, nothing published is beside this.
 	Trims    bool            `json:"trims"`
 	Targets  []string        `json:"targets"` // that gave numbers, the control first
+	Whole    string          `json:"whole"`   // name of the span that a user waits for
 	Spans    []TrimSpan      `json:"spans"`
 	Parts    []TrimParts     `json:"parts"`
 	Profiles []TrimProfile   `json:"profiles"`
@@ -109,11 +116,23 @@ type TrimProfile struct {
 	// Processes of the same boot, the busiest first.
 	Processes []TrimProcess `json:"processes,omitempty"`
 	// Of another boot, which told of its initcalls:
-	Calls   []TrimCall `json:"calls,omitempty"`   // the costliest first
-	Started int        `json:"started,omitempty"` // initcalls in all
-	Own     float64    `json:"own,omitempty"`     // seconds of all of them, without waits
-	Modules []string   `json:"modules,omitempty"` // loaded, in their order
+	Calls   []TrimCall   `json:"calls,omitempty"`   // the costliest first
+	Started int          `json:"started,omitempty"` // initcalls in all
+	Own     float64      `json:"own,omitempty"`     // seconds of all of them, without waits
+	Symbols []TrimSymbol `json:"symbols,omitempty"` // the costliest first; only where a kernel tree was at hand
+	Modules []string     `json:"modules"`           // loaded once the engine was up, by name; null where nobody asked
 }
+
+// TrimSymbol is a Kconfig symbol with what its code cost while it started.
+type TrimSymbol struct {
+	Name    string   `json:"name"`    // without CONFIG_; TrimAlways for what is always built
+	Own     float64  `json:"own"`     // seconds, without waits
+	Calls   int      `json:"calls"`   // initcalls
+	Objects []string `json:"objects"` // below the tree's root
+}
+
+// TrimAlways stands in a symbol's place where an object is always built.
+const TrimAlways = "(always built)"
 
 // TrimCall is an initcall.
 type TrimCall struct {
@@ -121,6 +140,9 @@ type TrimCall struct {
 	Part  string  `json:"part"`            // of the kernel
 	Own   float64 `json:"own"`             // seconds, without waits
 	Waits string  `json:"waits,omitempty"` // for what, and how long
+	// Symbol decides whether it is built, as TrimSymbol.Name; empty where no kernel
+	// tree was at hand.
+	Symbol string `json:"symbol,omitempty"`
 }
 
 // TrimMark is a moment of a boot on the host's clock.
@@ -162,18 +184,22 @@ type TrimStep struct {
 	Part string  `json:"part"` // of the kernel; else who wrote the line
 }
 
-// TrimSubsystem is a part of the kernel with its log lines, its initcalls and
-// their own time, per target; where a boot told of no initcalls, the time is that
-// before the lines.
+// TrimSubsystem is a part of the kernel, per target: what its console holds of it,
+// and, only of targets of which a boot told, its initcalls. The two times are of
+// different clocks and never stand in one column.
 type TrimSubsystem struct {
-	Name    string             `json:"name"`
-	Lines   map[string]int     `json:"lines"`
-	Calls   map[string]int     `json:"calls"`
-	Seconds map[string]float64 `json:"seconds"`
+	Name  string             `json:"name"`
+	Lines map[string]int     `json:"lines"`
+	Steps map[string]float64 `json:"steps"` // seconds before its lines
+	Calls map[string]int     `json:"calls"`
+	Own   map[string]float64 `json:"own"` // seconds of its initcalls, without waits
 }
 
-// TrimWhole is the stretch that a user waits for.
-const TrimWhole = "first container"
+// The stretch that a user waits for: of a container host, and of a user's own machine.
+const (
+	TrimWhole = "first container"
+	TrimUntil = "until"
+)
 
 // trimSpans are the stretches: the published milestones, and those that a user
 // waits for. Without a beginning they count from the request.
@@ -196,7 +222,11 @@ var trimSpans = []struct {
 // TrimStudy puts boots of container hosts beside the published ones.
 func TrimStudy(in TrimInput) *TrimClaims {
 	in.Input = in.defaults()
-	c := &TrimClaims{Citation: in.Published.Citation, Control: in.Control}
+	c := &TrimClaims{Citation: in.Published.Citation, Control: in.Control, Whole: TrimWhole}
+	cpu := "the monitor's CPU seconds, from its exec to its end"
+	if in.Own {
+		c.Whole, cpu = TrimUntil, "the monitor's CPU seconds, from its exec to the boot's end"
+	}
 	s := vmmStudy{in: in.Input, cells: map[[2]string]study.Cell{}}
 	for _, cell := range in.Cells {
 		if col := in.Data.cells[cell.ID]; !cell.AA && col != nil && len(col.blocks) > 0 {
@@ -205,8 +235,11 @@ func TrimStudy(in TrimInput) *TrimClaims {
 		}
 	}
 	c.parts(in.Parts)
-	c.Trims = len(c.Parts) > 0 && c.Parts[0].Initrd > 0
+	c.Trims = !in.Own && len(c.Parts) > 0 && c.Parts[0].Initrd > 0
 	for _, span := range trimSpans {
+		if in.Own && span.name == TrimWhole {
+			span.name, span.meaning = TrimUntil, "exec to the line that --until names, else to the machine's end"
+		}
 		one := TrimSpan{Name: span.name, Meaning: span.meaning, Metric: sample.Metric{Name: span.name, Unit: sample.Seconds, Better: sample.Lower}}
 		if r, ok := in.Published.Results[span.published]; ok && c.Trims {
 			one.Before, one.After = r.Before, r.After
@@ -223,7 +256,7 @@ func TrimStudy(in TrimInput) *TrimClaims {
 		name, meaning, metric string
 		unit                  sample.Unit
 	}{
-		{"CPU", "the monitor's CPU seconds, from its exec to its end", "cpu", sample.Seconds},
+		{"CPU", cpu, "cpu", sample.Seconds},
 		{"memory", "the monitor's peak", "peak-memory", sample.Bytes},
 	} {
 		c.add(s, TrimSpan{Name: m.name, Meaning: m.meaning, Metric: sample.Metric{Name: m.metric, Unit: m.unit, Better: sample.Lower}},
@@ -298,13 +331,12 @@ func bytesOf(fact string) int64 {
 const keptSteps = 200
 
 func (c *TrimClaims) profiles(in TrimInput) {
-	subsystems := map[string]*TrimSubsystem{}
 	for _, target := range c.Targets {
 		p := in.Boots[target].Profile
 		if p == nil {
 			continue
 		}
-		one := TrimProfile{Target: target, Lines: p.Lines, End: p.End, Began: p.Boot.Ahead.Seconds(), Marks: trimMarks(in.Boots[target].Values)}
+		one := TrimProfile{Target: target, Lines: p.Lines, End: p.End, Began: p.Boot.Ahead.Seconds(), Marks: trimMarks(in.Boots[target].Values, c.Whole)}
 		for _, u := range p.Units {
 			one.Units = append(one.Units, TrimUnit{u.Name, (u.Active - u.Took).Seconds(), u.Active.Seconds(), u.Failed})
 		}
@@ -314,38 +346,52 @@ func (c *TrimClaims) profiles(in TrimInput) {
 				one.Phases = append(one.Phases, TrimPhase{ph.Name, ph.Took.Seconds(), ph.Lines})
 			}
 		}
-		one.told(in.Boots[target].Told)
+		one.told(in.Boots[target])
 		for _, st := range p.Steps[:min(keptSteps, len(p.Steps))] {
 			one.Steps = append(one.Steps, TrimStep{st.At.Seconds(), st.Took.Seconds(), st.Line, st.Part()})
 		}
 		c.Profiles = append(c.Profiles, one)
-		by := p
-		if told := in.Boots[target].Told; told != nil && len(told.Initcalls) > 0 {
-			by = told
-		}
-		for _, sub := range by.Subsystems {
-			if subsystems[sub.Name] == nil {
-				subsystems[sub.Name] = &TrimSubsystem{sub.Name, map[string]int{}, map[string]int{}, map[string]float64{}}
-			}
-			s := subsystems[sub.Name]
-			s.Lines[target], s.Calls[target] = sub.Lines, sub.Initcalls
-			if s.Seconds[target] = sub.Own.Seconds(); len(by.Initcalls) == 0 {
-				s.Seconds[target] = sub.Steps.Seconds()
-			}
-		}
 	}
-	for _, sub := range subsystems {
-		c.Causes = append(c.Causes, *sub)
-	}
-	slices.SortFunc(c.Causes, func(x, y TrimSubsystem) int {
-		return cmp.Or(cmp.Compare(y.Seconds[c.Control], x.Seconds[c.Control]), cmp.Compare(x.Name, y.Name))
-	})
+	c.causes(in.Boots)
 	for _, p := range in.Published.Phases {
 		if !c.Trims {
 			break
 		}
 		c.Phases = append(c.Phases, TrimPhase{Name: p.What + " (lines " + p.Lines + ")", Seconds: p.Seconds})
 	}
+}
+
+// causes sums the kernel's parts up, those that cost the control most first.
+func (c *TrimClaims) causes(boots map[string]TrimBoot) {
+	parts := map[string]*TrimSubsystem{}
+	part := func(name string) *TrimSubsystem {
+		if parts[name] == nil {
+			parts[name] = &TrimSubsystem{name, map[string]int{}, map[string]float64{}, map[string]int{}, map[string]float64{}}
+		}
+		return parts[name]
+	}
+	for _, p := range c.Profiles {
+		boot := boots[p.Target]
+		for _, sub := range boot.Profile.Subsystems {
+			s := part(sub.Name)
+			s.Lines[p.Target], s.Steps[p.Target] = sub.Lines, sub.Steps.Seconds()
+		}
+		if boot.Told == nil {
+			continue
+		}
+		for _, sub := range boot.Told.Subsystems {
+			if sub.Initcalls > 0 {
+				s := part(sub.Name)
+				s.Calls[p.Target], s.Own[p.Target] = sub.Initcalls, sub.Own.Seconds()
+			}
+		}
+	}
+	for _, s := range parts {
+		c.Causes = append(c.Causes, *s)
+	}
+	slices.SortFunc(c.Causes, func(x, y TrimSubsystem) int {
+		return cmp.Or(cmp.Compare(y.Own[c.Control], x.Own[c.Control]), cmp.Compare(y.Steps[c.Control], x.Steps[c.Control]), cmp.Compare(x.Name, y.Name))
+	})
 }
 
 // keptProcesses of each boot are kept: those that a chart can show.
@@ -363,9 +409,19 @@ func (p *TrimProfile) processes(all []bootlog.Process) {
 const keptCalls = 1000
 
 // told adds what a boot told of its initcalls and modules.
-func (p *TrimProfile) told(by *bootlog.Profile) {
+func (p *TrimProfile) told(boot TrimBoot) {
+	p.Modules = boot.Modules
+	by := boot.Told
 	if by == nil {
 		return
+	}
+	symbol := map[string]string{} // by initcall
+	for _, s := range by.Symbols {
+		one := TrimSymbol{cmp.Or(s.Name, TrimAlways), s.Own.Seconds(), len(s.Initcalls), s.Objects}
+		p.Symbols = append(p.Symbols, one)
+		for _, call := range s.Initcalls {
+			symbol[call] = one.Name
+		}
 	}
 	p.Started = len(by.Initcalls)
 	for i, c := range by.Initcalls {
@@ -373,23 +429,20 @@ func (p *TrimProfile) told(by *bootlog.Profile) {
 		if i >= keptCalls {
 			continue
 		}
-		one := TrimCall{Name: c.Name, Part: c.Part(), Own: c.Own.Seconds()}
+		one := TrimCall{Name: c.Name, Part: c.Part(), Own: c.Own.Seconds(), Symbol: symbol[c.Name]}
 		for _, w := range c.Waits {
 			one.Waits = fmt.Sprintf("%s, %.0f ms", w.For, w.Took.Seconds()*1e3)
 		}
 		p.Calls = append(p.Calls, one)
 	}
-	for _, m := range by.Modules {
-		p.Modules = append(p.Modules, m.Name)
-	}
 }
 
-// trimMarks are the milestones of one trial.
-func trimMarks(values map[string][]float64) []TrimMark {
+// trimMarks are the milestones of one trial, the last of which is called whole.
+func trimMarks(values map[string][]float64, whole string) []TrimMark {
 	var out []TrimMark
 	for _, m := range []struct{ metric, name string }{
 		{"kernel", "kernel"}, {"init", "init"}, {"root", "systemd"}, {"modules", "sysinit"}, {"docker0-up", "docker0 up"},
-		{"engine", "engine"}, {"agent", "agent"}, {"ready", "first container"}, {"off", "off"},
+		{"engine", "engine"}, {"agent", "agent"}, {"ready", whole}, {"off", "off"},
 	} {
 		if v := values[m.metric]; len(v) > 0 {
 			out = append(out, TrimMark{m.name, v[0]})
@@ -445,12 +498,12 @@ func (c *TrimClaims) findings() []string {
 	if c.Refused != "" {
 		out = append(out, "What follows describes the run and claims nothing of the machine: "+c.Refused)
 	}
-	first := c.span(TrimWhole)
+	first := c.span(c.Whole)
 	if first == nil {
 		return nil
 	}
 	if e, ok := first.Here[c.Control]; ok {
-		out = append(out, fmt.Sprintf("%s: %.1f s%s from the request to the first container's payload.", c.Control, e.Value, span(e, "%.1f", 1)))
+		out = append(out, fmt.Sprintf("%s: %.1f s%s from the %s.", c.Control, e.Value, span(e, "%.1f", 1), first.Meaning))
 	}
 	for _, target := range c.Targets {
 		e, ok := first.Speedup[target]

@@ -2,10 +2,13 @@ package analysis_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/kernel/bootlog"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
@@ -104,5 +107,81 @@ func TestTrimRefused(t *testing.T) {
 		if len(claim.Here) != 1 || claim.Here[0].Verdict != analysis.RefusedHere || claim.Verdict != analysis.BorneOut {
 			t.Errorf("%s: %s, here %+v", claim.Text, claim.Verdict, claim.Here)
 		}
+	}
+}
+
+// trimProfiles are two boots of consoles alone, of the first of which another boot told
+// of an initcall, a symbol and modules.
+func trimProfiles(t *testing.T, own bool) *analysis.TrimClaims {
+	t.Helper()
+	d, err := published.LoadAs[*published.ContainerVMTrim]("container-vm-trim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := func(text string) *bootlog.Profile {
+		boots, err := bootlog.Parse(strings.NewReader("[    0.000000] Linux version 6.1.0\n[    0.100000] PCI: start\n[    0.400000] PCI: end\n" + text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bootlog.New(&boots[0])
+	}
+	told := log("[    0.500000] calling  pci_init+0x0/0x10 @ 1\n[    0.507000] initcall pci_init+0x0/0x10 returned 0 after 7000 usecs\n")
+	told.Attribute(map[string][]bootlog.Origin{"pci_init": {{Object: "drivers/pci/pci.o", Symbol: "PCI"}}})
+	var cells []study.Cell
+	for i, target := range []string{"a", "b"} {
+		cells = append(cells, study.Cell{ID: target, Target: target, Workload: "boot", Group: "boot", Copies: 1, Control: i == 0})
+	}
+	data := analysis.NewData(cells, 0)
+	for _, c := range cells {
+		data.Add(&sample.Record{Cell: c.ID, Values: map[string][]float64{"kernel": {1}, "ready": {2}, "cpu": {3}}})
+	}
+	return analysis.TrimStudy(analysis.TrimInput{
+		Input: analysis.Input{Cells: cells, Data: data, Seed: 1}, Control: "a", Published: d, Own: own,
+		Parts: map[string]map[string]string{"a": {"initrd-bytes": "1"}},
+		Boots: map[string]analysis.TrimBoot{"a": {Profile: log(""), Told: told, Modules: []string{"ext4"}}, "b": {Profile: log("")}},
+	})
+}
+
+// The time of initcalls and that before lines are never one number, and a target of
+// which no boot told has none of the first.
+func TestTrimPartsKeepInitcallsAndStepsApart(t *testing.T) {
+	c := trimProfiles(t, false)
+	i := slices.IndexFunc(c.Causes, func(s analysis.TrimSubsystem) bool { return s.Name == "PCI" })
+	if i < 0 {
+		t.Fatalf("no PCI among %+v", c.Causes)
+	}
+	s := c.Causes[i]
+	if _, told := s.Own["b"]; told || len(s.Calls) != 1 || s.Calls["a"] != 1 || s.Own["a"] != (7*time.Millisecond).Seconds() {
+		t.Errorf("initcalls %v, their seconds %v: want one of 7 ms, of a alone", s.Calls, s.Own)
+	}
+	for _, target := range []string{"a", "b"} { // the console's, not that of the boot that told
+		if s.Lines[target] != 2 || math.Abs(s.Steps[target]-0.4) > 1e-9 {
+			t.Errorf("%s: %d lines and %v s before them, want 2 and 0.4", target, s.Lines[target], s.Steps[target])
+		}
+	}
+	p := c.Profiles[0]
+	if len(p.Symbols) != 1 || p.Symbols[0].Name != "PCI" || p.Calls[0].Symbol != "PCI" || !slices.Equal(p.Modules, []string{"ext4"}) {
+		t.Errorf("symbols %+v, calls %+v, modules %q", p.Symbols, p.Calls, p.Modules)
+	}
+	if c.Profiles[1].Modules != nil {
+		t.Error("of b nobody asked for modules, and it has some")
+	}
+}
+
+// Boots of a user's own machines say what they measure, beside nothing published.
+func TestTrimOfOwnMachines(t *testing.T) {
+	c := trimProfiles(t, true)
+	if c.Trims || len(c.Claims) > 0 || c.Whole != analysis.TrimUntil {
+		t.Errorf("trims %v, %d claims, whole %q", c.Trims, len(c.Claims), c.Whole)
+	}
+	meaning := map[string]string{}
+	for _, s := range c.Spans {
+		meaning[s.Name] = s.Meaning
+	}
+	if !strings.Contains(meaning[analysis.TrimUntil], "--until") || !strings.Contains(meaning["CPU"], "the boot's end") || meaning[analysis.TrimWhole] != "" {
+		t.Errorf("spans %q", meaning)
+	}
+	if len(c.Findings) == 0 || !strings.Contains(c.Findings[0], "a: 2.0 s from the exec") {
+		t.Errorf("findings %q", c.Findings)
 	}
 }

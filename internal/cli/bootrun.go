@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,7 +17,9 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/store"
 )
 
 // bootRunFlags are the options of tare boot run.
@@ -24,7 +27,7 @@ type bootRunFlags struct {
 	vm, rootfs, more, until string
 	kernels, initrds        []string
 	memory                  bytesValue
-	boots                   int
+	boots, cpus             int
 	timeout                 time.Duration
 	json                    bool
 }
@@ -40,10 +43,14 @@ byte, the kernel's banner, the initramfs freed, the kernel up, the first program
 systemd on the real root, sysinit.target, docker0, docker.service. The machine is
 ended at the line that --until names, or ends itself. Several kernels are compared
 with the first; --initrd goes with the kernel of the same place, "none" is none.
-What a boot writes to the image is lost. The disk is /dev/vda.`,
+What a boot writes to the image is lost. The disk is /dev/vda.
+
+The boots are kept as a run, also where one fails or Ctrl-C comes: its page draws
+them, and each one's console is in its directory, for tare boot profile.`,
 		Example: `  tare boot run --kernel /boot/vmlinuz-6.1.0-56-cloud-amd64 --initrd /boot/initrd.img-6.1.0-56-cloud-amd64 --rootfs disk.ext4
   tare boot run --kernel stock --initrd initrd.img --kernel trimmed/bzImage --initrd none --rootfs disk.ext4 --boots 8
-  tare boot run --kernel vmlinux --vm qemu/microvm --until 'Run /init' --boots 20`,
+  tare boot run --kernel vmlinux --vm qemu/microvm --until 'Run /init' --boots 20
+  tare boot run --kernel bzImage --rootfs disk.ext4 --cpus 1 --append 'initcall_debug ignore_loglevel' --boots 1`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error { return env.bootRun(c, &f) },
 	}
@@ -52,9 +59,10 @@ What a boot writes to the image is lost. The disk is /dev/vda.`,
 	flags.StringArrayVar(&f.initrds, "initrd", nil, "initramfs of the kernel of the same place; none for none")
 	flags.StringVar(&f.rootfs, "rootfs", "", "raw image of the root disk")
 	flags.StringVar(&f.vm, "vm", "qemu/q35", "the virtual machine")
-	flags.StringVar(&f.more, "append", "", "kernel parameters beside the console's (default with --rootfs: root=/dev/vda rw)")
+	flags.StringVar(&f.more, "append", "", "kernel parameters beside the console's; with --rootfs and without a root= among them, root=/dev/vda rw goes before")
 	flags.StringVar(&f.until, "until", `login: |Reached target .*(multi-user\.target|Multi-User)`, "regular expression of the console's line that ends a boot")
 	flags.Var(&f.memory, "memory", "of the machine")
+	flags.IntVar(&f.cpus, "cpus", min(2, runtime.NumCPU()), "of the machine")
 	flags.IntVar(&f.boots, "boots", 6, "of each kernel; an interval takes 6")
 	flags.DurationVar(&f.timeout, "timeout", 3*time.Minute, "of one boot")
 	flags.BoolVar(&f.json, "json", false, "print as JSON")
@@ -70,28 +78,56 @@ func (env *Env) bootRun(c *cobra.Command, f *bootRunFlags) error {
 	if err != nil {
 		return err
 	}
-	claims, err := laboratory.Boots(c.Context(), o, func(block int, kernel string) {
-		fmt.Fprintf(env.Stderr, "boot %d of %d: %s\n", block+1, o.Boots, kernel)
-	})
-	if err := errors.Join(err, laboratory.Close()); err != nil {
+	run, err := laboratory.Boots(c.Context(), o, env.tellBoot)
+	err = errors.Join(err, laboratory.Close())
+	if run == nil || len(run.Done()) == 0 {
 		return err
 	}
-	if f.json {
-		return env.printJSON(claims)
+	return errors.Join(err, env.showBoots(run, f.json))
+}
+
+// tellBoot says how the boots get on.
+func (env *Env) tellBoot(e lab.Event) {
+	boot := fmt.Sprintf("boot %d of %d: %s", e.Trial.Block+1, e.Blocks, e.Cell.Target)
+	switch {
+	case e.Record == nil:
+		fmt.Fprintln(env.Stderr, boot)
+	case e.Record.Failure != nil:
+		fmt.Fprintf(env.Stderr, "%s failed: %s\n", boot, e.Record.Failure.Message)
 	}
-	env.printBoots(claims)
-	return nil
+}
+
+// showBoots prints what the boots of a run took and writes its page. Its error is also
+// that of boots that failed.
+func (env *Env) showBoots(run *store.Run, asJSON bool) error {
+	in, err := lab.Report(run)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = env.printJSON(in.Claims.Trim)
+	} else {
+		env.printBoots(in.Claims.Trim)
+	}
+	page := filepath.Join(run.Dir(), "report.html")
+	if err := errors.Join(err, writeFile(page, func(w io.Writer) error { return report.HTML(w, in) })); err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Stderr, "\nreport: %s\nconsoles: %s, for tare boot profile\n", page, filepath.Join(run.Dir(), "logs", "*.log.gz"))
+	return failuresOf(in.Claims)
 }
 
 // options checks what the flags say.
 func (f *bootRunFlags) options() (lab.BootOptions, error) {
-	o := lab.BootOptions{VM: f.vm, Append: f.more, Memory: f.memory.bytes, CPUs: min(2, runtime.NumCPU()), Boots: f.boots, Timeout: f.timeout}
+	o := lab.BootOptions{VM: f.vm, Append: f.more, Memory: f.memory.bytes, CPUs: f.cpus, Boots: f.boots, Timeout: f.timeout}
 	var err error
 	switch {
 	case len(f.kernels) == 0:
 		return o, errors.New("--kernel: name at least one kernel")
 	case len(f.initrds) > len(f.kernels):
 		return o, fmt.Errorf("--initrd: %d of them for %d kernels", len(f.initrds), len(f.kernels))
+	case f.cpus < 1:
+		return o, fmt.Errorf("--cpus %d: at least 1", f.cpus)
 	case f.boots < 1:
 		return o, fmt.Errorf("--boots %d: at least 1", f.boots)
 	case f.timeout <= 0:
@@ -104,8 +140,8 @@ func (f *bootRunFlags) options() (lab.BootOptions, error) {
 		if o.Rootfs, err = fileOf("--rootfs", f.rootfs); err != nil {
 			return o, err
 		}
-		if o.Append == "" {
-			o.Append = "root=/dev/vda rw"
+		if !slices.ContainsFunc(strings.Fields(f.more), func(p string) bool { return strings.HasPrefix(p, "root=") }) {
+			o.Append = strings.TrimSpace("root=/dev/vda rw " + f.more) // what is said twice counts the last time
 		}
 	}
 	names := shortNames(f.kernels)
@@ -158,6 +194,9 @@ func fileOf(flag, name string) (string, error) {
 }
 
 func (env *Env) printBoots(c *analysis.TrimClaims) {
+	if c == nil || len(c.Spans) == 0 {
+		return // no boot ended well
+	}
 	header := []any{"stretch"}
 	for i, kernel := range c.Targets {
 		header = append(header, kernel)
@@ -179,7 +218,10 @@ func (env *Env) printBoots(c *analysis.TrimClaims) {
 		}
 	}
 	t.Render()
-	fmt.Fprintln(env.Stdout, "\nSeconds on the host's clock: medians, with 95 % intervals from 6 boots on.")
+	fmt.Fprintln(env.Stdout, "\nSeconds: medians, with 95 % intervals from 6 boots on. Stretches are of the host's clock.")
+	if c.Refused != "" {
+		fmt.Fprintln(env.Stdout, "! This claims nothing of the machine:", c.Refused)
+	}
 }
 
 // shownEstimate is a number with its interval; "" where there is none.

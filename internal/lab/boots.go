@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,15 +16,20 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/trial"
 	"github.com/tarelab/tare/internal/vmm"
-	"github.com/tarelab/tare/published"
+	"github.com/tarelab/tare/internal/workload"
 )
+
+// BootStudy is the id of the runs that Boots makes. They cannot be resumed.
+const BootStudy = "boot-run"
 
 // BootOptions are machines of the user's own, booted as they are.
 type BootOptions struct {
@@ -45,139 +51,300 @@ type BootKernel struct {
 	Initrd string // path; "" for none
 }
 
-// Boots boots each kernel so many times, in blocks of random order, and says when
-// the milestones of the console came and how the kernels compare with the first.
-// observe is told of each boot before it begins.
-func (l *Lab) Boots(ctx context.Context, o BootOptions, observe func(block int, kernel string)) (*analysis.TrimClaims, error) {
-	d, err := published.LoadAs[*published.ContainerVMTrim](trimPublished)
+// Boots boots each kernel so many times, in blocks of random order, and keeps the
+// milestones and consoles as a run, whose report compares the kernels with the first.
+// A boot that fails is a record, as a trial's failure is. observe is told of each boot
+// before it begins and when its record is kept. The run is nil where none came to be;
+// with an error, ctx's among them, it holds the boots that had ended before.
+func (l *Lab) Boots(ctx context.Context, o BootOptions, observe func(Event)) (*store.Run, error) {
+	configs, m, err := l.bootPlan(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	var cells []study.Cell
-	kernels := make([]vmm.Kernel, len(o.Kernels))
+	run, err := store.Create(l.config.StateDir, m)
+	if err != nil {
+		return nil, err
+	}
+	return run, errors.Join(l.boots(ctx, o, configs, run, observe), run.Close())
+}
+
+func (l *Lab) boots(ctx context.Context, o BootOptions, configs []vmm.Config, run *store.Run, observe func(Event)) error {
+	m := run.Manifest()
+	trials := trialsOf(m)
+	judge := busy(m.Host.CPUs)
+	for done, t := range trials {
+		e := Event{Trial: t, Cell: m.Cells[t.Cell], Done: done, Total: len(trials), Blocks: o.Boots}
+		observe(e)
+		e.Record = &sample.Record{Seq: t.Seq, Block: t.Block, Cell: e.Cell.ID, At: time.Now().UnixNano()}
+		var b *ownBoot
+		err := vmm.Again(l.config.tell, func() (err error) {
+			b, err = l.bootOnce(ctx, o, configs[t.Cell])
+			return err
+		})
+		switch {
+		case err == nil:
+			e.Record.Values, e.Record.Warnings = b.values, judge(b.values)
+		case ctx.Err() != nil:
+			return errors.Join(ctx.Err(), err)
+		default:
+			e.Record.Failure = trial.Fail("wait", err)
+		}
+		if console := b.console.Kept(); len(console) > 0 {
+			if err := run.KeepLog(t.Seq, console); err != nil {
+				return err
+			}
+		}
+		if err := run.Append(*e.Record); err != nil {
+			return err
+		}
+		e.Done++
+		observe(e)
+	}
+	return nil
+}
+
+// bootPlan is a machine for each kernel, and the run that their boots make.
+func (l *Lab) bootPlan(ctx context.Context, o BootOptions) ([]vmm.Config, store.Manifest, error) {
+	off := false
+	st := study.Study{ID: BootStudy, Title: "Boots of machines of one's own", Question: "When does each kernel reach its milestones?",
+		Control: o.Kernels[0].Name, AA: &off, Cold: &off, Blocks: o.Boots, Timeout: o.Timeout, Workloads: []study.Workload{{Kind: bootWorkload}}}
+	m := store.Manifest{Tool: l.config.Version, Command: l.config.Command, Created: time.Now().UTC(), Seed: rand.Uint64(), Host: hostinfo.Gather(),
+		Rootfs: o.Rootfs, Trials: o.Boots * len(o.Kernels), Metrics: map[string][]sample.Metric{bootWorkload: bootMetrics()}, Targets: map[string]target.Facts{}}
+	kernels, err := inspected(o.Kernels)
+	if err != nil {
+		return nil, m, err
+	}
+	base, monitor, err := l.bootMachine(ctx, o)
+	if err != nil {
+		return nil, m, err
+	}
+	var configs []vmm.Config
 	for i, k := range o.Kernels {
+		config := base
+		config.Machine.Kernel, config.Machine.Initrd = kernels[i], k.Initrd
+		if err = config.VMM.Takes(config.Machine); err == nil {
+			m.Targets[k.Name], err = bootFacts(monitor, k, kernels[i])
+		}
+		if err != nil {
+			return nil, m, &InputError{err}
+		}
+		configs = append(configs, config)
+		st.Targets = append(st.Targets, k.Name)
+		m.Cells = append(m.Cells, study.Cell{ID: k.Name + "/" + bootWorkload, Target: k.Name, Workload: bootWorkload, Group: bootWorkload, Copies: 1, Control: i == 0})
+	}
+	m.Study = st.WithDefaults()
+	return configs, m, nil
+}
+
+// inspected are the kernels by their files.
+func inspected(all []BootKernel) ([]vmm.Kernel, error) {
+	kernels := make([]vmm.Kernel, len(all))
+	for i, k := range all {
+		var err error
 		if kernels[i], err = vmm.Inspect(k.Kernel); err == nil {
 			err = kernels[i].Fits()
 		}
 		if err != nil {
-			return nil, &InputError{err}
-		}
-		cells = append(cells, study.Cell{ID: k.Name + "/boot", Target: k.Name, Workload: "boot", Group: "boot", Copies: 1, Control: i == 0})
-	}
-	base, err := l.bootMachine(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	data := analysis.NewData(cells, o.Boots*len(cells))
-	for block := range o.Boots {
-		for _, i := range rand.Perm(len(cells)) {
-			observe(block, cells[i].Target)
-			config := base
-			config.Machine.Kernel, config.Machine.Initrd = kernels[i], o.Kernels[i].Initrd
-			var values map[string][]float64
-			err := vmm.Again(l.config.tell, func() (err error) {
-				values, err = l.bootOnce(ctx, o, config)
-				return err
-			})
-			if err != nil {
-				return nil, fmt.Errorf("boot %d of %s: %w", block+1, cells[i].Target, err)
-			}
-			data.Add(&sample.Record{Block: block, Cell: cells[i].ID, Values: values})
+			return nil, &InputError{fmt.Errorf("--kernel: %w", err)}
 		}
 	}
-	claims := analysis.TrimStudy(analysis.TrimInput{Input: analysis.Input{Cells: cells, Data: data, Blocks: o.Boots}, Control: cells[0].Target, Published: d})
-	for i := range claims.Spans {
-		if s := &claims.Spans[i]; s.Name == analysis.TrimWhole {
-			s.Name, s.Meaning = "until", "exec to the line that matches --until, else to the machine's end"
-		}
+	return kernels, nil
+}
+
+// bootWorkload is the only workload of Boots.
+const bootWorkload = "boot"
+
+// bootMetrics are those of the report's price list; the milestones have a section of
+// their own.
+func bootMetrics() []sample.Metric {
+	return []sample.Metric{
+		{Name: workload.Ready, Unit: sample.Seconds, Better: sample.Lower, Help: "from the monitor's exec to the line that --until names, else to the machine's end"},
+		{Name: workload.CPU, Unit: sample.Seconds, Better: sample.Lower, Help: "the monitor's CPU time until then"},
 	}
-	return claims, nil
+}
+
+// bootFacts are the monitor's and what a kernel is made of, as a container host's are.
+func bootFacts(monitor target.Facts, k BootKernel, kernel vmm.Kernel) (target.Facts, error) {
+	notes := map[string]string{}
+	maps.Copy(notes, monitor.Notes)
+	notes["arm"], notes["kernel"], notes[target.NoteGuestKernel] = k.Kernel, fmt.Sprintf("%s (%s)", kernel.Version, kernel.Format), kernel.Digest
+	if k.Initrd != "" {
+		notes["arm"] += " with " + k.Initrd
+	}
+	notes["initrd-bytes"] = "0"
+	for note, file := range map[string]string{"kernel-bytes": k.Kernel, "initrd-bytes": k.Initrd} {
+		if file == "" {
+			continue
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			return monitor, err
+		}
+		notes[note] = fmt.Sprint(info.Size())
+	}
+	monitor.Notes = notes
+	return monitor, nil
 }
 
 // bootMachine is what all boots have in common. Whether the monitor works and how
 // it runs guests its own check says.
-func (l *Lab) bootMachine(ctx context.Context, o BootOptions) (vmm.Config, error) {
+func (l *Lab) bootMachine(ctx context.Context, o BootOptions) (vmm.Config, target.Facts, error) {
 	v, ok := vmm.ByName(o.VM)
 	i := slices.IndexFunc(l.drivers, func(d target.Driver) bool { return d.Name() == o.VM })
-	if !ok || i < 0 {
-		return vmm.Config{}, &InputError{fmt.Errorf("no virtual machine %q; tare check lists them", o.VM)}
+	switch {
+	case !ok || i < 0:
+		return vmm.Config{}, target.Facts{}, &InputError{fmt.Errorf("no virtual machine %q; tare check lists them", o.VM)}
+	case v.MaxCPUs > 0 && o.CPUs > v.MaxCPUs:
+		return vmm.Config{}, target.Facts{}, &InputError{fmt.Errorf("%d CPUs: %s has at most %d", o.CPUs, o.VM, v.MaxCPUs)}
 	}
 	f := l.Check(ctx, []target.Driver{l.drivers[i]}, false)[0]
 	if f.Err != nil {
-		return vmm.Config{}, f.Err
+		return vmm.Config{}, f.Facts, f.Err
 	}
 	m := vmm.Machine{CPUs: o.CPUs, Memory: o.Memory, Accel: vmm.Accel(f.Facts.Notes[target.NoteAccel]), Append: strings.Fields(o.Append)}
 	if o.Rootfs != "" {
 		m.Disks = []vmm.Disk{{Path: o.Rootfs}}
 	}
-	return vmm.Config{VMM: v, Path: f.Facts.Path, Machine: m, Launcher: l.Target.LaunchPath}, nil
+	return vmm.Config{VMM: v, Path: f.Facts.Path, Machine: m, Launcher: l.Target.LaunchPath}, f.Facts, nil
 }
 
-// bootOnce boots until the line that was asked for, or the machine's end.
-func (l *Lab) bootOnce(ctx context.Context, o BootOptions, config vmm.Config) (values map[string][]float64, err error) {
+// ownBoot is one boot of a machine of the user's own.
+type ownBoot struct {
+	until   *regexp.Regexp
+	console trial.Console
+	done    chan struct{} // closed at the line that ends the boot
+
+	mu     sync.Mutex // guards what follows
+	from   trial.Stamp
+	values map[string][]float64
+	over   bool // what comes now came after the boot's end
+}
+
+// mark notes a milestone, the first time.
+func (b *ownBoot) mark(name string) {
+	now := trial.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.values[name] == nil && !b.over {
+		b.values[name] = []float64{now.Sub(b.from).Seconds()}
+	}
+}
+
+// has reports whether a milestone came.
+func (b *ownBoot) has(name vmm.Mark) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.values[string(name)] != nil
+}
+
+// listen has a machine tell of its marks and lines.
+func (b *ownBoot) listen(config *vmm.Config) {
+	milestone := vmm.Milestones(b.mark)
+	var once sync.Once
+	config.Mark = func(m vmm.Mark) {
+		if m != vmm.MarkPoweredOff { // that is a boot's end, where no line was
+			b.mark(string(m))
+		}
+	}
+	config.Line = func(line string) {
+		b.mu.Lock()
+		from := b.from
+		b.mu.Unlock()
+		b.console.Add(line, from)
+		milestone(line)
+		if b.until.MatchString(line) {
+			b.mark(workload.Ready)
+			once.Do(func() { close(b.done) })
+		}
+	}
+}
+
+// bootOnce boots until the line that was asked for, or the machine's end. The boot is
+// never nil: a failed one has its console.
+func (l *Lab) bootOnce(ctx context.Context, o BootOptions, config vmm.Config) (b *ownBoot, err error) {
+	b = &ownBoot{until: o.Until, done: make(chan struct{}), values: map[string][]float64{}}
 	if config.Dir, err = os.MkdirTemp(l.Target.RunDir, target.Label+"-boot-"); err != nil {
-		return nil, fmt.Errorf("directory of the machine: %w", err)
+		return b, target.Labf("directory of the machine: %w", err)
 	}
 	defer func() { err = errors.Join(err, sys.RemoveTree(filepath.Clean(config.Dir))) }()
-	var mu sync.Mutex // guards values
-	values = map[string][]float64{}
-	var from trial.Stamp
-	mark := func(name string) {
-		now := trial.Now()
-		mu.Lock()
-		defer mu.Unlock()
-		if values[name] == nil {
-			values[name] = []float64{now.Sub(from).Seconds()}
-		}
-	}
-	done := make(chan struct{})
-	var once sync.Once
-	milestone := vmm.Milestones(mark)
-	config.Mark = func(m vmm.Mark) { mark(string(m)) }
-	config.Line = func(line string) {
-		milestone(line)
-		if o.Until.MatchString(line) {
-			mark("ready")
-			once.Do(func() { close(done) })
-		}
-	}
+	b.listen(&config)
 	config.Patience = map[vmm.Mark]time.Duration{vmm.MarkFirstByte: o.Timeout, vmm.MarkKernel: o.Timeout, vmm.MarkInit: o.Timeout}
 	vm, err := vmm.New(ctx, config)
 	if err != nil {
-		return nil, err
+		return b, err
 	}
 	defer func() { err = errors.Join(err, vm.Close()) }()
-	from = trial.Now()
+	noise, err := probe.Noise{}.Begin(ctx, nil)
+	if err != nil {
+		return b, target.Labf("%w", err)
+	}
+	b.mu.Lock()
+	b.from = trial.Now()
+	b.mu.Unlock()
 	if err := vm.Start(); err != nil {
-		return nil, err
+		return b, err
+	}
+	if err := b.wait(ctx, vm, o.Timeout); err != nil {
+		return b, err
+	}
+	seen, err := noise()
+	if err != nil {
+		return b, target.Labf("%w", err)
+	}
+	b.finish(vm, seen)
+	return b, nil
+}
+
+// wait returns at the boot's end, or says why none came.
+func (b *ownBoot) wait(ctx context.Context, vm *vmm.VM, timeout time.Duration) error {
+	select {
+	case <-b.done:
+		return nil
+	case <-vm.Ended():
+		b.mark(workload.Ready)
+		return vm.Died()
+	case err := <-vm.Failed():
+		return vm.Explain(err)
+	case <-time.After(timeout):
+		if b.has(vmm.MarkKernel) && !b.has(vmm.MarkInit) {
+			return vm.Explain(&vmm.HangError{After: vmm.MarkKernel, Awaited: vmm.MarkInit, For: timeout})
+		}
+		return vm.Explain(fmt.Errorf("no line that matches %q came within %v", b.until, timeout))
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// finish ends the boot, and adds what the monitor used until then and what the machine
+// did meanwhile.
+func (b *ownBoot) finish(vm *vmm.VM, noise []sample.Value) {
+	cpu, known := monitorCPU(vm)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.over = true
+	b.values[workload.Wall] = b.values[workload.Ready]
+	if known {
+		b.values[workload.CPU] = []float64{cpu}
+	}
+	for _, v := range noise {
+		b.values[v.Metric] = []float64{v.Value}
+	}
+}
+
+// monitorCPU is the CPU time in seconds that the monitor has used since its exec: of
+// one that runs by its process, of one that has ended by its parent's wait.
+func monitorCPU(vm *vmm.VM) (seconds float64, known bool) {
+	if p, err := procfs.NewProc(vm.PID()); err == nil {
+		if s, err := p.Stat(); err == nil {
+			return s.CPUTime(), true
+		}
 	}
 	select {
-	case <-done:
 	case <-vm.Ended():
-		mark("ready")
-	case err := <-vm.Failed():
-		return nil, vm.Explain(err)
-	case <-time.After(o.Timeout):
-		mu.Lock()
-		stopped := values[string(vmm.MarkKernel)] != nil && values[string(vmm.MarkInit)] == nil
-		mu.Unlock()
-		if stopped {
-			return nil, vm.Explain(&vmm.HangError{After: vmm.MarkKernel, Awaited: vmm.MarkInit, For: o.Timeout})
-		}
-		return nil, vm.Explain(fmt.Errorf("no line that matches %q came within %v", o.Until, o.Timeout))
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	case <-time.After(time.Second): // it is there, and cannot be read
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	out := map[string][]float64{}
-	for name, v := range values {
-		out[name] = v
+	if u := vm.Used(); u != nil {
+		return (u.User + u.System).Seconds(), true
 	}
-	if p, err := procfs.NewProc(vm.PID()); err == nil { // a machine that has ended tells no more
-		if s, err := p.Stat(); err == nil {
-			out["cpu"] = []float64{s.CPUTime()}
-		}
-	}
-	return out, nil
+	return 0, false
 }

@@ -139,6 +139,9 @@ func (l *Lab) canSet(st study.Study) error {
 // must be what they were.
 func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
 	m := ref.Manifest()
+	if m.Study.ID == BootStudy {
+		return nil, &InputError{errors.New("boots of tare boot run do not go on: call it again; those that ended are in the run's report")}
+	}
 	if err := errors.Join(l.canSet(m.Study), l.canAddress(m.Study)); err != nil {
 		return nil, err
 	}

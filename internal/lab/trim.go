@@ -3,8 +3,11 @@ package lab
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/kernel/bootlog"
@@ -16,10 +19,12 @@ import (
 // trimPublished is the publication that boots of container hosts stand beside.
 const trimPublished = "container-vm-trim"
 
-// trimClaims puts a run beside the published boots before and after trimming.
+// trimClaims puts a run beside the published boots before and after trimming, and
+// says of boots of a user's own machines where their time went.
 func trimClaims(run *store.Run, claims *analysis.Claims) error {
 	m := run.Manifest()
-	if m.Study.Published != trimPublished {
+	own := m.Study.ID == BootStudy
+	if m.Study.Published != trimPublished && !own {
 		return nil
 	}
 	d, err := published.LoadAs[*published.ContainerVMTrim](trimPublished)
@@ -30,16 +35,13 @@ func trimClaims(run *store.Run, claims *analysis.Claims) error {
 	if err != nil {
 		return err
 	}
-	boots, err := bootProfiles(run)
-	if err != nil {
-		return err
-	}
+	boots, unread := bootProfiles(run)
 	parts := map[string]map[string]string{}
 	for name, facts := range m.Targets {
 		parts[name] = facts.Notes
 	}
-	claims.Trim = analysis.TrimStudy(analysis.TrimInput{Input: in, Tables: claims.Tables, Control: m.Study.Control, Published: d, Boots: boots, Parts: parts})
-	return nil
+	claims.Trim = analysis.TrimStudy(analysis.TrimInput{Input: in, Tables: claims.Tables, Control: m.Study.Control, Published: d, Boots: boots, Parts: parts, Own: own})
+	return unread
 }
 
 // keepBootLogs puts what targets' machines told of a boot into the run, so that
@@ -50,9 +52,12 @@ func keepBootLogs(ctx context.Context, p *Plan) error {
 		if !ok {
 			continue
 		}
-		log, err := of.BootLog(ctx)
-		if err == nil && len(log) > 0 {
-			err = p.Run.KeepBootLog(name, log)
+		told, err := of.BootLog(ctx)
+		if err == nil && len(told.Log) > 0 {
+			err = p.Run.KeepBootLog(name, told.Log)
+		}
+		if err == nil && len(told.Symbols) > 0 {
+			err = p.Run.KeepBootSymbols(name, told.Symbols)
 		}
 		if err != nil {
 			return fmt.Errorf("target %s: %w", name, err)
@@ -61,58 +66,94 @@ func keepBootLogs(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// bootProfiles takes the last console apart that was kept of each target.
+// bootProfiles takes the last console apart that was kept of each target. The error is
+// of those that cannot be read; the others are there all the same.
 func bootProfiles(run *store.Run) (map[string]analysis.TrimBoot, error) {
 	cell := map[string]string{}
 	out := map[string]analysis.TrimBoot{}
+	var unread []error
 	for _, c := range run.Manifest().Cells {
 		cell[c.ID] = c.Target
-		log, ok, err := run.BootLog(c.Target)
+		told, err := bootTold(run, c.Target)
 		if err != nil {
-			return nil, err
+			unread = append(unread, fmt.Errorf("journal of %s: %w", c.Target, err))
 		}
-		if !ok {
-			continue
-		}
-		told, err := bootProfile(log)
-		if err != nil {
-			return nil, fmt.Errorf("journal of %s: %w", c.Target, err)
-		}
-		out[c.Target] = analysis.TrimBoot{Told: told}
+		out[c.Target] = told
 	}
 	for r, err := range run.Records() {
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		if r.Failure != nil {
 			continue
 		}
 		log, ok, err := run.Log(r.Seq)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
+		if err == nil && !ok {
 			continue
 		}
-		p, err := bootProfile(log)
-		if err != nil {
-			return nil, fmt.Errorf("console of trial %d (%s): %w", r.Seq, r.Cell, err)
+		boot := out[cell[r.Cell]]
+		if err == nil {
+			_, boot.Profile, err = bootProfile(log)
 		}
-		out[cell[r.Cell]] = analysis.TrimBoot{Profile: p, Values: r.Values, Told: out[cell[r.Cell]].Told}
+		if err != nil {
+			unread = append(unread, fmt.Errorf("console of trial %d (%s): %w", r.Seq, r.Cell, err))
+			continue
+		}
+		if boot.Told == nil && boot.Profile != nil && len(boot.Profile.Initcalls) > 0 {
+			boot.Told = boot.Profile // its user had it tell
+		}
+		boot.Values = r.Values
+		out[cell[r.Cell]] = boot
 	}
-	return out, nil
+	return out, errors.Join(unread...)
+}
+
+// bootTold is what a boot of a target's machine told, which is no trial's.
+func bootTold(run *store.Run, name string) (told analysis.TrimBoot, err error) {
+	log, ok, err := run.BootLog(name)
+	if err != nil || !ok {
+		return told, err
+	}
+	boot, profile, err := bootProfile(log)
+	if err != nil || profile == nil {
+		return told, err
+	}
+	told.Told, told.Modules = profile, loadedModules(boot)
+	symbols, ok, err := run.BootSymbols(name)
+	if err != nil || !ok {
+		return told, err
+	}
+	var origins map[string][]bootlog.Origin
+	if err := json.Unmarshal(symbols, &origins); err != nil {
+		return told, fmt.Errorf("its symbols: %w", err)
+	}
+	profile.Attribute(origins)
+	return told, nil
 }
 
 // bootProfile is the first boot of a log that has a kernel's beginning; nil for
 // none.
-func bootProfile(log []byte) (*bootlog.Profile, error) {
+func bootProfile(log []byte) (*bootlog.Boot, *bootlog.Profile, error) {
 	boots, err := bootlog.Parse(bytes.NewReader(log))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	i := slices.IndexFunc(boots, func(b bootlog.Boot) bool { return b.Kernel != "" })
 	if i < 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return bootlog.New(&boots[i]), nil
+	return &boots[i], bootlog.New(&boots[i]), nil
+}
+
+// loadedModules are what the proof (internal/target/vm/proof.sh) has put into the
+// journal of /proc/modules, by name; nil where it has not.
+func loadedModules(b *bootlog.Boot) []string {
+	for _, l := range b.Lines {
+		if names, ok := strings.CutPrefix(l.Text, "loaded:"); ok && l.Source == "tare-modules" {
+			modules := append([]string{}, strings.Fields(names)...)
+			slices.Sort(modules)
+			return modules
+		}
+	}
+	return nil
 }

@@ -16,23 +16,32 @@ func trimSection(c *analysis.TrimClaims) section {
 		ID: "container-vm-trim", Title: "Before and after trimming, published beside this machine", Findings: c.Findings,
 		Figures: trimFigures(c), Claims: claimsGrid(c.Claims), claims: c.Claims, Note: trimNote(c), Alone: true,
 	}
-	if !c.Trims {
+	switch {
+	case len(c.Targets) == 1:
+		s.Title = "Boots of " + c.Targets[0]
+	case !c.Trims:
 		s.Title = "Boots beside that of " + c.Control
 	}
 	s.Headline = c.Findings[:min(3, len(c.Findings))]
-	s.Tables = append(s.Tables, trimSpeedups(c), trimTimes(c), trimMeanings(c), trimParts(c))
+	if len(c.Targets) > 1 {
+		s.Tables = append(s.Tables, trimSpeedups(c))
+	}
+	s.Tables = append(s.Tables, trimTimes(c), trimMeanings(c), trimParts(c))
 	if g := trimProof(c); len(g.Rows) > 0 {
 		s.Tables = append(s.Tables, g)
 	}
 	if len(c.Profiles) > 0 {
-		s.Tables = append(s.Tables, trimPhases(c), trimSubsystems(c))
+		s.Tables = append(s.Tables, trimPhases(c), trimLines(c))
 		if g := trimTold(c); len(g.Rows) > 0 {
-			s.Tables = append(s.Tables, g)
+			s.Tables = append(s.Tables, trimInitcalls(c), g)
 		}
 		for _, p := range c.Profiles[:min(2, len(c.Profiles))] {
 			s.Tables = append(s.Tables, trimSteps(p))
 			if len(p.Calls) > 0 {
 				s.Tables = append(s.Tables, trimCalls(p))
+			}
+			if len(p.Symbols) > 0 {
+				s.Tables = append(s.Tables, trimSymbols(p))
 			}
 		}
 	}
@@ -47,8 +56,12 @@ var trimBars = []struct{ name, span string }{
 // trimFigures are the boots as bars on one axis, before above after.
 func trimFigures(c *analysis.TrimClaims) []figure {
 	f := figure{Title: "Boots on this machine: from the request to the first container's payload", Y: axis{Label: "s"}}
+	rest := "engine and container"
+	if c.Whole == analysis.TrimUntil {
+		f.Title, rest = "Boots on this machine: from the monitor's exec to the boot's end", "the rest"
+	}
 	for _, target := range c.Targets {
-		total, ok := spanOf(c, "first container", target)
+		total, ok := spanOf(c, c.Whole, target)
 		if !ok {
 			continue
 		}
@@ -63,7 +76,7 @@ func trimFigures(c *analysis.TrimClaims) []figure {
 				left -= e.Value
 			}
 		}
-		b.Parts = append(b.Parts, part{"engine and container", left})
+		b.Parts = append(b.Parts, part{rest, left})
 		f.Bars = append(f.Bars, b)
 	}
 	if len(f.Bars) == 0 {
@@ -213,16 +226,40 @@ func trimPhases(c *analysis.TrimClaims) shownGrid {
 	return g
 }
 
-// trimSubsystems are the kernel's parts: what the log holds of each.
-func trimSubsystems(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "Parts of the kernel: lines of the log, initcalls, and their own ms", Head: []string{"part"}}
+// trimLines are the kernel's parts by what each boot's console holds of them.
+func trimLines(c *analysis.TrimClaims) shownGrid {
+	g := shownGrid{Title: "Parts of the kernel: lines of the console, and ms before them", Head: []string{"part"}}
 	for _, p := range c.Profiles {
-		g.Head = append(g.Head, short(p.Target)+" lines", "calls", "ms")
+		g.Head = append(g.Head, short(p.Target)+" lines", "ms")
 	}
 	for _, s := range c.Causes {
 		row := []string{s.Name}
 		for _, p := range c.Profiles {
-			row = append(row, fmt.Sprint(s.Lines[p.Target]), fmt.Sprint(s.Calls[p.Target]), number(s.Seconds[p.Target]*1e3, 1))
+			row = append(row, fmt.Sprint(s.Lines[p.Target]), number(s.Steps[p.Target]*1e3, 1))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// trimInitcalls are the kernel's parts by initcalls, of the targets of which a boot
+// told: their time is no other target's, which is that before lines.
+func trimInitcalls(c *analysis.TrimClaims) shownGrid {
+	g := shownGrid{Title: "Parts of the kernel: initcalls, and their own ms", Head: []string{"part"}}
+	for _, p := range c.Profiles {
+		if p.Started > 0 {
+			g.Head = append(g.Head, short(p.Target)+" calls", "own ms")
+		}
+	}
+	for _, s := range c.Causes {
+		if len(s.Calls) == 0 {
+			continue
+		}
+		row := []string{s.Name}
+		for _, p := range c.Profiles {
+			if p.Started > 0 {
+				row = append(row, fmt.Sprint(s.Calls[p.Target]), number(s.Own[p.Target]*1e3, 1))
+			}
 		}
 		g.Rows = append(g.Rows, row)
 	}
@@ -231,11 +268,30 @@ func trimSubsystems(c *analysis.TrimClaims) shownGrid {
 
 // trimTold are initcalls and modules of each boot that told of them.
 func trimTold(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "Initcalls and modules", Words: true, Head: []string{"boot", "initcalls", "their own time, s", "modules", "which"}}
+	g := shownGrid{Title: "Initcalls, and the modules that are loaded once the engine is up (/proc/modules)", Words: true,
+		Head: []string{"boot", "initcalls", "their own time, s", "modules", "which"}}
 	for _, p := range c.Profiles {
-		if p.Started > 0 {
-			g.Rows = append(g.Rows, []string{p.Target, fmt.Sprint(p.Started), number(p.Own, 3), fmt.Sprint(len(p.Modules)), strings.Join(p.Modules, " ")})
+		if p.Started == 0 {
+			continue
 		}
+		row := []string{p.Target, fmt.Sprint(p.Started), number(p.Own, 3), missing, missing} // nobody asked
+		if p.Modules != nil {
+			row[3], row[4] = fmt.Sprint(len(p.Modules)), strings.Join(p.Modules, " ")
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// trimSymbols are the Kconfig symbols whose code cost most.
+func trimSymbols(p analysis.TrimProfile) shownGrid {
+	g := shownGrid{Title: "Costliest Kconfig symbols of " + p.Target + ", by their initcalls", Words: true, Head: []string{"symbol", "initcalls", "own, ms", "objects"}}
+	for _, s := range p.Symbols[:min(shownSteps, len(p.Symbols))] {
+		objects := strings.Join(s.Objects[:min(shownObjects, len(s.Objects))], " ")
+		if more := len(s.Objects) - shownObjects; more > 0 {
+			objects += fmt.Sprintf(" and %d more", more)
+		}
+		g.Rows = append(g.Rows, []string{s.Name, fmt.Sprint(s.Calls), number(s.Own*1e3, 1), objects})
 	}
 	return g
 }
@@ -248,8 +304,11 @@ func trimCalls(p analysis.TrimProfile) shownGrid {
 	return g
 }
 
-// shownSteps of each boot stand in a table.
-const shownSteps = 12
+// shownSteps of each boot stand in a table, and shownObjects of a symbol.
+const (
+	shownSteps   = 12
+	shownObjects = 3
+)
 
 func trimSteps(p analysis.TrimProfile) shownGrid {
 	g := shownGrid{Title: "Costliest steps of " + p.Target + ": the time before a line", Words: true, Head: []string{"at, s", "took, ms", "line"}}
@@ -260,6 +319,10 @@ func trimSteps(p analysis.TrimProfile) shownGrid {
 }
 
 func trimNote(c *analysis.TrimClaims) string {
-	return "± is half the 95 % interval; ratios are taken within blocks. All stretches are differences of marks on the host's clock; phases and steps are one kept boot's, by its kernel's own clock; initcalls and modules are told by a boot of their own, whose time counts for nothing else. " +
+	note := "± is half the 95 % interval; ratios are taken within blocks. All stretches are differences of marks on the host's clock; phases and steps are one kept boot's, by its kernel's own clock; "
+	if c.Whole == analysis.TrimUntil {
+		return note + "whether the machines ran under KVM or were emulated stands among the targets' facts."
+	}
+	return note + "initcalls and modules are told by a boot of their own, whose time counts for nothing else. " +
 		"Whether the machines ran under KVM or were emulated stands among the targets' facts. Published: seconds of another machine and another kernel; only their ratios compare. Source: " + c.Citation
 }

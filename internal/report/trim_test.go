@@ -35,6 +35,12 @@ func bootsOf(t *testing.T) report.Input {
 	}
 	boots[0].Processes = []bootlog.Process{{PID: 341, Parent: 1, Name: "dockerd", Start: 4 * time.Second, End: 8 * time.Second, CPU: 3 * time.Second}}
 	profile := bootlog.New(&boots[0])
+	text := "[    0.000000] Linux version 6.1.0\n[    0.500000] calling  rtc_init+0x0/0x10 @ 1\n[    0.507000] initcall rtc_init+0x0/0x10 returned 0 after 7000 usecs\n"
+	if boots, err = bootlog.Parse(strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	told := bootlog.New(&boots[0])
+	told.Attribute(map[string][]bootlog.Origin{"rtc_init": {{Object: "drivers/rtc/class.o", Symbol: "RTC_CLASS"}}})
 	var cells []study.Cell
 	targets := []string{"vm/stock", "vm/trimmed"}
 	for i, target := range targets {
@@ -54,7 +60,7 @@ func bootsOf(t *testing.T) report.Input {
 	in.Claims = analysis.Analyze(analysis.Input{Cells: cells, Data: data, Seed: 1})
 	in.Claims.Trim = analysis.TrimStudy(analysis.TrimInput{
 		Input: analysis.Input{Cells: cells, Data: data, Seed: 1}, Control: "vm/stock", Published: d,
-		Boots: map[string]analysis.TrimBoot{"vm/stock": {Profile: profile, Values: map[string][]float64{"ready": {30}}}, "vm/trimmed": {Profile: profile}},
+		Boots: map[string]analysis.TrimBoot{"vm/stock": {Profile: profile, Values: map[string][]float64{"ready": {30}}, Told: told, Modules: []string{"ext4", "fuse"}}, "vm/trimmed": {Profile: profile}},
 		Parts: map[string]map[string]string{"vm/stock": {"initrd-bytes": "20000000"}, "vm/trimmed": {"kernel-bytes": "5000000", "proof 01 docker run": "ok", "proof 02 crun": "failed: no device"}},
 	})
 	return in
@@ -67,7 +73,8 @@ func TestTrimSectionShowsBeforeAndAfter(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"How many times less than vm/stock", "| kernel up | 2.00", "The proof: what containers need", "failed: no device",
-		"Costliest steps of vm/stock", "published, before", "47.7 s"} {
+		"Costliest steps of vm/stock", "published, before", "47.7 s",
+		"| stock calls | own ms |", "| vm/stock | 1 | 0.007 | 2 | ext4 fuse |", "| RTC\\_CLASS | 1 | 7.0 | drivers/rtc/class.o |"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("Markdown lacks %q:\n%s", want, out.String())
 		}
@@ -77,6 +84,9 @@ func TestTrimSectionShowsBeforeAndAfter(t *testing.T) {
 	b.clean()
 	if n := b.count("#container-vm-trim .boots svg"); n != 2 {
 		t.Errorf("%d boots are drawn, want 2", n)
+	}
+	if n := b.count("#container-vm-trim .flame .frame"); n != 4 {
+		t.Errorf("%d frames, want all, the part, its symbol and the initcall", n)
 	}
 	if n := b.count(`#container-vm-trim .boots rect[fill-opacity="0.7125"]`); n != 2 { // 0.15 + 0.75 of three quarters of a CPU
 		t.Errorf("the process dockerd is drawn %d times, want once a boot", n)

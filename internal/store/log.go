@@ -24,6 +24,11 @@ func (r *Run) KeepLog(seq int, log []byte) error { return r.keepLog(strconv.Itoa
 // KeepBootLog keeps how a target's machine boots, which is no trial's.
 func (r *Run) KeepBootLog(target string, log []byte) error { return r.keepLog(target, log) }
 
+// KeepBootSymbols keeps where the code of the initcalls of a target's boot is.
+func (r *Run) KeepBootSymbols(target string, symbols []byte) error {
+	return r.keepLog(target+symbolsSuffix, symbols)
+}
+
 // KeepSeries keeps what a trial's containers used over time, as its payload told it.
 func (r *Run) KeepSeries(seq int, series []byte) error { return r.keepLog(seriesName(seq), series) }
 
@@ -94,6 +99,14 @@ func (r *Run) Log(seq int) (log []byte, ok bool, err error) { return r.log(strco
 
 // BootLog reads what was kept of a target's boot. ok is false where nothing was.
 func (r *Run) BootLog(target string) (log []byte, ok bool, err error) { return r.log(target) }
+
+// BootSymbols reads where the code of the initcalls of a target's boot is. ok is false
+// where that was not kept.
+func (r *Run) BootSymbols(target string) (symbols []byte, ok bool, err error) {
+	return r.log(target + symbolsSuffix)
+}
+
+const symbolsSuffix = "-symbols"
 
 func (r *Run) log(name string) (log []byte, ok bool, err error) {
 	f, err := os.Open(r.logFile(name))

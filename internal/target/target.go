@@ -52,8 +52,16 @@ type Maker interface {
 // units among it: no trial's, because telling takes time.
 type Profiled interface {
 	Driver
-	// BootLog is what it told, in a form of tare boot profile; nil for nothing.
-	BootLog(ctx context.Context) ([]byte, error)
+	// BootLog is what it told; the zero value for nothing.
+	BootLog(ctx context.Context) (BootTold, error)
+}
+
+// BootTold is what a machine told of a boot.
+type BootTold struct {
+	Log []byte // in a form of tare boot profile
+	// Symbols say where the code of its initcalls is, in JSON: bootlog.Origin by the
+	// names of initcalls. Nil where no source of the kernel was at hand.
+	Symbols []byte
 }
 
 // Hoster is a Driver whose machine has a Docker on which a payload can start

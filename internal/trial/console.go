@@ -9,17 +9,17 @@ import (
 // mostConsole bounds what is kept of one console, in bytes: a boot writes less.
 const mostConsole = 1 << 20
 
-// console is what a machine printed, each line with the seconds since the request
+// Console is what a machine printed, each line with the seconds since the request
 // and since the line before, as grabserial -t has it: tools read that form, tare
-// boot profile among them.
-type console struct {
+// boot profile among them. It is safe for concurrent use; its zero value is empty.
+type Console struct {
 	mu   sync.Mutex // guards what follows
 	text bytes.Buffer
 	last float64
 }
 
-// add stamps a line that came now.
-func (c *console) add(line string, request Stamp) {
+// Add stamps a line that came now. Of more than a mebibyte the rest is dropped.
+func (c *Console) Add(line string, request Stamp) {
 	at := Now().Sub(request).Seconds()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -29,8 +29,8 @@ func (c *console) add(line string, request Stamp) {
 	}
 }
 
-// kept is all of it.
-func (c *console) kept() []byte {
+// Kept is all of it.
+func (c *Console) Kept() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return bytes.Clone(c.text.Bytes())

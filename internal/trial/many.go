@@ -241,7 +241,7 @@ const mostKinds = 64
 func (e *copiesError) each() []sample.CopiesFailure {
 	var kinds []sample.CopiesFailure
 	for n, err := range e.errs {
-		f := fail(phaseOf(err), err)
+		f := Fail(phaseOf(err), err)
 		message := strings.ReplaceAll(f.Message, e.ids[n], "ID")
 		i := slices.IndexFunc(kinds, func(k sample.CopiesFailure) bool {
 			return k.Message == message && k.Phase == f.Phase && k.Fault == f.Fault

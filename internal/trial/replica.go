@@ -25,7 +25,7 @@ type replica struct {
 	instance       target.Instance
 	stdout, stderr *stream
 	exit           target.Exit
-	console        console // of a machine; empty for others
+	console        Console // of a machine; empty for others
 
 	mu    sync.Mutex // guards marks: drivers may mark from another goroutine
 	marks map[target.Phase]Stamp
@@ -79,7 +79,7 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 	}
 	c.instance, err = job.Driver.Prepare(ctx, spec, c.dir)
 	if teller, ok := c.instance.(target.Teller); ok && err == nil {
-		teller.Tell(func(line string) { c.console.add(line, c.at(target.PhaseRequest)) })
+		teller.Tell(func(line string) { c.console.Add(line, c.at(target.PhaseRequest)) })
 	}
 	return c, err
 }

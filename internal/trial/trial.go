@@ -123,7 +123,7 @@ func (r *Runner) Run(ctx context.Context, job Job) (sample.Record, error) {
 func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (untidy error) {
 	if job.Prepare != nil {
 		if err := job.Prepare(ctx); err != nil {
-			record.Failure = fail("prepare", target.Labf("the prepare command: %w", err))
+			record.Failure = Fail("prepare", target.Labf("the prepare command: %w", err))
 			return nil
 		}
 	}
@@ -150,7 +150,7 @@ func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (u
 	switch {
 	case untidy == nil:
 	case record.Failure == nil:
-		record.Failure = fail("close", untidy)
+		record.Failure = Fail("close", untidy)
 	default:
 		t.warnings = append(t.warnings, untidy.Error())
 	}
@@ -169,7 +169,7 @@ func (t *running) keepConsole() error {
 	if t.runner.Keep == nil || len(t.copies) == 0 {
 		return nil
 	}
-	said := t.copies[0].console.kept()
+	said := t.copies[0].console.Kept()
 	if len(said) == 0 {
 		return nil
 	}
@@ -375,7 +375,7 @@ func (t *running) failure(err error) *sample.Failure {
 	if err == nil {
 		return nil
 	}
-	f := fail(phaseOf(err), err)
+	f := Fail(phaseOf(err), err)
 	var ended *exitError
 	if errors.As(err, &ended) {
 		f.Signal = ended.exit.Signal
@@ -481,7 +481,9 @@ func phaseOf(err error) string {
 	return "wait"
 }
 
-func fail(phase string, err error) *sample.Failure {
+// Fail is what a record holds of an error of a phase of its trial: a laboratory's
+// (target.IsLab), else the target's.
+func Fail(phase string, err error) *sample.Failure {
 	fault := sample.FaultTarget
 	if target.IsLab(err) {
 		fault = sample.FaultLaboratory

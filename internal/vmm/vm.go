@@ -330,6 +330,40 @@ func (v *VM) Failed() <-chan error { return v.failed }
 // Ended is closed when the VMM has ended.
 func (v *VM) Ended() <-chan struct{} { return v.ended }
 
+// Died says why a machine that has ended did not end well: the VMM failed, or the
+// kernel panicked. It is nil for one that was switched off. Once it has returned,
+// all that the console printed has been seen.
+func (v *VM) Died() error {
+	v.settle()
+	if v.exitErr == nil && v.exit.Code == 0 && v.exit.Signal == 0 && v.console.panicked() == "" {
+		return nil
+	}
+	return v.Explain(nil)
+}
+
+// Used is what the VMM used from its exec to its end, as getrusage(2) counts it; nil
+// before it has ended, and where nobody could tell.
+func (v *VM) Used() *target.Usage {
+	select {
+	case <-v.ended:
+		return v.exit.Usage
+	default:
+		return nil
+	}
+}
+
+// settle waits for what a machine that has ended has printed: it is on its way.
+func (v *VM) settle() {
+	late, cancel := context.WithTimeout(context.Background(), panicGrace)
+	defer cancel()
+	for _, end := range []chan struct{}{v.printed, v.silent} {
+		select {
+		case <-end:
+		case <-late.Done():
+		}
+	}
+}
+
 // PID is the VMM's process; 0 before Start.
 func (v *VM) PID() int { return v.process.PID() }
 
@@ -351,14 +385,7 @@ const tailLines = 20
 func (v *VM) Explain(err error) error {
 	select {
 	case <-v.ended:
-		late, cancel := context.WithTimeout(context.Background(), panicGrace)
-		defer cancel()
-		for _, end := range []chan struct{}{v.printed, v.silent} { // what it had printed is still on its way
-			select {
-			case <-end:
-			case <-late.Done():
-			}
-		}
+		v.settle()
 		if ended := v.howEnded(); err == nil || v.exit.Code != 0 || v.exit.Signal != 0 {
 			if err == nil {
 				err = ended

@@ -113,17 +113,21 @@ function chart(b: BootProfile, rows: Lane[], from: number, to: number): SVGEleme
   return drawing;
 }
 
-// costs are a boot's initcalls as frames: each on the part of the kernel that it starts.
+// costs are a boot's initcalls as frames: each on the Kconfig symbol that has it built,
+// where that is known, and this on the part of the kernel that it starts.
 function costs(b: BootProfile): Frame {
-  const parts = new Map<string, Frame>();
+  const all: Frame = { name: "all", value: 0, children: [] };
   for (const c of b.calls ?? []) {
-    const part = parts.get(c.part) ?? { name: c.part, value: 0, children: [] };
-    part.value += c.own;
-    part.children!.push({ name: c.name, value: c.own });
-    parts.set(c.part, part);
+    let frame = all;
+    for (const name of [c.part, ...(c.symbol ? [c.symbol] : []), c.name]) {
+      frame.value += c.own;
+      let child = frame.children!.find((f) => f.name === name);
+      if (!child) frame.children!.push((child = { name, value: 0, children: [] }));
+      frame = child;
+    }
+    frame.value += c.own;
   }
-  const children = [...parts.values()];
-  return { name: "all", value: children.reduce((sum, p) => sum + p.value, 0), children };
+  return all;
 }
 
 // bootCosts are the flame graphs of the boots that told of their initcalls, the
@@ -133,8 +137,8 @@ function bootCosts(boots: BootProfile[]): HTMLElement[] {
   return boots.filter((b) => {
     const same = JSON.stringify(b.calls ?? []);
     return same !== "[]" && !seen.has(same) && seen.add(same);
-  }).map((b) => flameGraph(costs(b), b.target, `${b.target}: its kernel's initcalls by part, without what they waited for`,
-    "The wider a frame, the more of the kernel's own time; a click zooms in. Told by a boot apart.", "find an initcall or part"));
+  }).map((b) => flameGraph(costs(b), b.target, `${b.target}: its kernel's initcalls by part${b.calls?.some((c) => c.symbol) ? " and Kconfig symbol" : ""}, without what they waited for`,
+    "The wider a frame, the more of the kernel's own time; a click zooms in. Told by a boot apart.", "find an initcall, symbol or part"));
 }
 
 // lasts is when a boot's chart ends: with its last mark, else with its console.

@@ -288,7 +288,7 @@ export interface BootProfile {
   marks?: { name: string; at: number }[];
   units?: { name: string; start: number; active: number; failed?: boolean }[];
   processes?: { pid: number; parent: number; name: string; start: number; end: number; cpu: number }[]; // the busiest first
-  calls?: { name: string; part: string; own: number }[]; // initcalls of another boot, the costliest
+  calls?: { name: string; part: string; own: number; symbol?: string }[]; // initcalls of a boot that told, the costliest
 }
 
 export interface Page {

@@ -56,7 +56,7 @@ func (s Store) Source(ctx context.Context, name string, say func(string)) (strin
 	deb, err := packageFile(ctx, name)
 	var unknown *SourceError
 	if errors.As(err, &unknown) {
-		if tree := s.last(name); tree != "" {
+		if tree := s.Last(name); tree != "" {
 			say(fmt.Sprintf("apt knows no %s here and now: taking %s", name, tree))
 			return tree, nil
 		}
@@ -90,8 +90,8 @@ func (s Store) Source(ctx context.Context, name string, say func(string)) (strin
 	return checkTree(kept)
 }
 
-// last is the tree of a package that was unpacked last, "" for none.
-func (s Store) last(name string) (tree string) {
+// Last is the tree of a package that was unpacked last, "" for none.
+func (s Store) Last(name string) (tree string) {
 	kept, err := filepath.Glob(filepath.Join(string(s), name+"_*"))
 	if err != nil { // a bad pattern: a directory's name with brackets
 		return ""

@@ -11,6 +11,7 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/tarelab/tare/internal/kernel/bootlog"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/vmm"
 )
@@ -94,5 +95,37 @@ func TestPackagesOutOfReach(t *testing.T) {
 		if errors.As(err, &cannot) != out || target.IsLab(err) == out || !strings.Contains(err.Error(), said) {
 			t.Errorf("%q gives %v", said, err)
 		}
+	}
+}
+
+// Where a source is at hand, the code of a proof's initcalls is found in it, once.
+func TestSymbolsOfAProof(t *testing.T) {
+	cache := t.TempDir()
+	m := &made{lab: target.Lab{CacheDir: cache}, dir: cache}
+	proof := filepath.Join(cache, "proof-1.json")
+	tree := filepath.Join(cache, "kernel", hostSource+"_6.1.1_all")
+	for name, text := range map[string]string{
+		"Makefile": "", "Kconfig": "", "scripts/kconfig/Makefile": "", "init/Makefile": "", "arch/x86/Makefile": "", "Kbuild": "obj-y += drivers/\n",
+		"drivers/Makefile": "obj-$(CONFIG_RTC_CLASS) += rtc.o\n", "drivers/rtc.c": "subsys_initcall(rtc_init);\n",
+	} {
+		file := filepath.Join(tree, name)
+		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	locate := func() string {
+		must(t, m.locate(t.Context(), proof, func(string) {}))
+		text, err := os.ReadFile(symbolsFile(proof))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if got := locate(); got != "" {
+		t.Errorf("without a journal there is %q", got)
+	}
+	must(t, os.WriteFile(journalFile(proof), []byte("[    0.000000] Linux version 6.1.1\n[    0.500000] initcall rtc_init+0x0/0x10 returned 0 after 7 usecs\n"), 0o600))
+	var origins map[string][]bootlog.Origin
+	if got := locate(); json.Unmarshal([]byte(got), &origins) != nil || len(origins["rtc_init"]) != 1 || origins["rtc_init"][0] != (bootlog.Origin{Object: "drivers/rtc.o", Symbol: "RTC_CLASS"}) {
+		t.Errorf("found %s", got)
 	}
 }

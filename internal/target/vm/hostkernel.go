@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarelab/tare/internal/kernel/kbuild"
 	"github.com/tarelab/tare/internal/kernel/kconfig"
 	"github.com/tarelab/tare/internal/kernel/trim"
 	"github.com/tarelab/tare/internal/target"
@@ -172,6 +173,19 @@ func (m *made) build(ctx context.Context, a arm, dir string, wants []kconfig.Wan
 		}
 	})
 	return err
+}
+
+// sourceTree is the last source of hostSource that was fetched; nil for none.
+func (m *made) sourceTree() *kbuild.Tree {
+	dir := trim.StoreIn(m.lab.CacheDir).Last(hostSource)
+	if dir == "" {
+		return nil
+	}
+	tree, err := kbuild.Open(dir, "x86")
+	if err != nil {
+		return nil // it lacks what a build would ask for
+	}
+	return tree
 }
 
 // withoutPackages are errors of a source that is a package, whose name is right: it

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarelab/tare/internal/kernel/bootlog"
+	"github.com/tarelab/tare/internal/kernel/kbuild"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/vmm"
 )
@@ -66,7 +68,7 @@ func (m *made) prove(ctx context.Context, h *Host, disk string, tell func(string
 	}
 	file := m.proofFile(a, k)
 	if _, err := os.Stat(file); err == nil {
-		return nil
+		return m.locate(ctx, file, tell)
 	}
 	tell("proving that containers run in it (one boot; without KVM some ten minutes, more where something else runs)")
 	journal, checks, err := m.proofOf(ctx, h, a, disk, journalSet, tell)
@@ -83,7 +85,54 @@ func (m *made) prove(ctx context.Context, h *Host, disk string, tell func(string
 	if err != nil {
 		return target.Labf("keep the proof: %w", err)
 	}
+	return m.locate(ctx, file, tell)
+}
+
+// locate keeps where the code of the initcalls of a proof's boot is, so that their cost
+// counts for Kconfig symbols: where a source is at hand, which none is fetched for. That
+// of the trimmed kernel stands for the distribution's, whose package it is of.
+func (m *made) locate(ctx context.Context, proof string, tell func(string)) error {
+	file := symbolsFile(proof)
+	if _, err := os.Stat(file); err == nil {
+		return nil
+	}
+	tree := m.sourceTree()
+	journal, err := os.ReadFile(journalFile(proof))
+	if errors.Is(err, os.ErrNotExist) || tree == nil {
+		return nil
+	}
+	var found map[string][]kbuild.Origin
+	if err == nil {
+		tell("looking for the code of its initcalls in " + hostSource)
+		found, err = tree.Find(ctx, initcallNames(journal))
+	}
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(found)
+	}
+	if err == nil {
+		err = os.WriteFile(file, text, 0o644)
+	}
+	if err != nil {
+		return target.Labf("symbols of the proof's initcalls: %w", err)
+	}
 	return nil
+}
+
+// symbolsFile is where locate keeps what it found, beside a proof.
+func symbolsFile(proof string) string { return strings.TrimSuffix(proof, ".json") + ".symbols" }
+
+// initcallNames are those of a journal; none of one that holds no boot.
+func initcallNames(journal []byte) []string {
+	boots, err := bootlog.Parse(bytes.NewReader(journal))
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for i := range boots {
+		names = append(names, bootlog.New(&boots[i]).CallNames()...)
+	}
+	return names
 }
 
 // What is set for the script.
@@ -173,22 +222,21 @@ func proofChecks(out outcome, begun bool, failed error) []target.ProofCheck {
 }
 
 // BootLog implements target.Profiled: the journal of the boot that was the proof.
-func (h *Host) BootLog(ctx context.Context) ([]byte, error) {
+func (h *Host) BootLog(ctx context.Context) (told target.BootTold, err error) {
 	if !h.arm.toProve() {
-		return nil, nil
+		return told, nil
 	}
 	k, err := h.made.kernelOf(ctx, h.arm)
 	if err != nil {
-		return nil, err
+		return told, err
 	}
-	journal, err := os.ReadFile(journalFile(h.made.proofFile(h.arm, k)))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+	proof := h.made.proofFile(h.arm, k)
+	for file, text := range map[string]*[]byte{journalFile(proof): &told.Log, symbolsFile(proof): &told.Symbols} {
+		if *text, err = os.ReadFile(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return told, target.Labf("what the proof's boot told: %w", err)
+		}
 	}
-	if err != nil {
-		return nil, target.Labf("the proof's journal: %w", err)
-	}
-	return journal, nil
+	return told, nil
 }
 
 // proven adds what was proven of an arm's kernel to its facts, numbered, because

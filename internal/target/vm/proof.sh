@@ -5,7 +5,13 @@
 # Set before it: journal, to print first what the boot was like, for tare boot
 # profile; quick, to leave out the checks that take longest; first, to end at the
 # first one that fails.
-[ -z "$journal" ] || journalctl -b -o json --output-fields=MESSAGE,_TRANSPORT,SYSLOG_IDENTIFIER,UNIT,_SOURCE_MONOTONIC_TIMESTAMP
+if [ -n "$journal" ]; then
+	# What is loaded by now stands in the journal as well, one line: a kernel without
+	# modules has no such file.
+	echo "loaded: $(cut -d ' ' -f 1 /proc/modules 2>/dev/null | tr '\n' ' ')" | systemd-cat -t tare-modules
+	journalctl --sync
+	journalctl -b -o json --output-fields=MESSAGE,_TRANSPORT,SYSLOG_IDENTIFIER,UNIT,_SOURCE_MONOTONIC_TIMESTAMP
+fi
 echo '-- proof --'
 image=tare/workbench:latest
 work=$(mktemp -d)

@@ -1,0 +1,187 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/guest"
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/vmm"
+)
+
+// monitor stands for Firecracker: its console is its standard output, and what it
+// boots it reads in the file of its machine.
+const monitor = `#!/bin/sh
+echo 'Linux version 6.1.0-test (x@y)'
+case "$(cat machine.json)" in
+*dies*)
+	echo 'Kernel panic - not syncing: no root'
+	exit 0 ;;
+*off*)
+	echo 'reboot: Power down'
+	exit 0 ;;
+esac
+echo 'Run /sbin/init as init process'
+echo 'host login: '
+exec sleep 60
+`
+
+// scripted is the driver of that monitor.
+type scripted struct {
+	target.Driver
+	path string
+}
+
+func (scripted) Name() string                  { return "firecracker" }
+func (scripted) Properties() target.Properties { return target.Properties{} }
+func (s scripted) Check(context.Context) (target.Facts, error) {
+	return target.Facts{Path: s.path, Version: "0", Notes: map[string]string{target.NoteAccel: string(vmm.TCG)}}, nil
+}
+
+// bootLab is a laboratory with that monitor, and kernels of these names.
+func bootLab(t *testing.T, boots int, names ...string) (*Lab, BootOptions) {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the kernels of this test are x86's")
+	}
+	dir := t.TempDir()
+	if err := guest.Extract(dir); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, data []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, data, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	l := &Lab{config: Config{StateDir: dir}, session: &session{name: "test", dir: dir}, Target: target.Lab{RunDir: dir, LaunchPath: filepath.Join(dir, "launch")},
+		drivers: []target.Driver{scripted{path: write("monitor", []byte(monitor))}}}
+	o := BootOptions{VM: "firecracker", CPUs: 1, Memory: 1 << 30, Boots: boots, Until: regexp.MustCompile("login:"), Timeout: time.Minute}
+	image := make([]byte, 4096) // as much of a bzImage as is looked at
+	copy(image[0x202:], "HdrS")
+	for _, name := range names {
+		o.Kernels = append(o.Kernels, BootKernel{Name: name, Kernel: write(name, image)})
+	}
+	return l, o
+}
+
+// A boot that fails leaves the others, and its console, in the run.
+func TestBootsAreARun(t *testing.T) {
+	l, o := bootLab(t, 2, "well", "off", "dies")
+	events := 0
+	run, err := l.Boots(t.Context(), o, func(Event) { events++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if events != 12 {
+		t.Errorf("%d events, want 2 of each of 6 boots", events)
+	}
+	for r, err := range run.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		console, ok, err := run.Log(r.Seq)
+		if err != nil || !ok || !strings.Contains(string(console), "] Linux version 6.1.0-test") {
+			t.Errorf("the console of boot %d (%s) is %q (%v)", r.Seq, r.Cell, console, err)
+		}
+		died := r.Cell == "dies/boot"
+		if died != (r.Failure != nil) || died && !strings.Contains(r.Failure.Message, "kernel panicked: Kernel panic - not syncing: no root") {
+			t.Errorf("%s failed with %+v", r.Cell, r.Failure)
+		}
+		for _, metric := range []string{"ready", "kernel", "cpu", "wall"} {
+			if !died && len(r.Values[metric]) != 1 {
+				t.Errorf("%s has no %s: %v", r.Cell, metric, r.Values)
+			}
+		}
+		if r.Cell == "off/boot" && (r.Values["init"] != nil || r.Values["off"] != nil) {
+			t.Errorf("a machine that switched itself off: %v", r.Values)
+		}
+	}
+	in, err := Report(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := in.Claims.Trim
+	if c == nil || c.Whole != analysis.TrimUntil || len(c.Targets) != 2 || len(c.Profiles) != 2 || in.Claims.Failures != 2 {
+		t.Fatalf("%+v", c)
+	}
+	if p := c.Parts[0]; p.Image != 4096 || !strings.Contains(p.What, "well") {
+		t.Errorf("the first kernel is %+v", p)
+	}
+	if _, err := l.Resume(t.Context(), run); !errors.As(err, new(*InputError)) {
+		t.Errorf("such a run was resumed: %v", err)
+	}
+}
+
+// Ctrl-C leaves what has ended.
+func TestInterruptedBootsAreKept(t *testing.T) {
+	l, o := bootLab(t, 3, "well")
+	ctx, cancel := context.WithCancel(t.Context())
+	run, err := l.Boots(ctx, o, func(e Event) {
+		if e.Record != nil && e.Done == 2 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || run == nil {
+		t.Fatalf("%v, %v", run, err)
+	}
+	if done := len(run.Done()); done != 2 {
+		t.Errorf("%d boots are kept, want 2", done)
+	}
+	left, err := filepath.Glob(filepath.Join(l.Target.RunDir, target.Label+"-boot-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("directories of machines are left: %q (%v)", left, err)
+	}
+}
+
+// What no machine can be made of is said before a run is made.
+func TestBootsRefuse(t *testing.T) {
+	for what, spoil := range map[string]func(*BootOptions){
+		"no virtual machine \"nemu\"":  func(o *BootOptions) { o.VM = "nemu" },
+		"has at most 32":               func(o *BootOptions) { o.CPUs = 33 },
+		"no private copies of disks":   func(o *BootOptions) { o.Rootfs = "/disk" },
+		"--kernel: kernel /dev/null: ": func(o *BootOptions) { o.Kernels[0].Kernel = "/dev/null" },
+	} {
+		l, o := bootLab(t, 1, "well")
+		spoil(&o)
+		run, err := l.Boots(t.Context(), o, func(Event) {})
+		if run != nil || !errors.As(err, new(*InputError)) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v, want %q", err, what)
+		}
+	}
+}
+
+// The journal of a proof holds what was loaded: nothing is another answer than none.
+func TestLoadedModules(t *testing.T) {
+	const banner = `{"MESSAGE":"Linux version 6.1.0","_TRANSPORT":"kernel","_SOURCE_MONOTONIC_TIMESTAMP":"0","__MONOTONIC_TIMESTAMP":"900"}` + "\n"
+	line := func(writer, text string) string {
+		return banner + `{"MESSAGE":"` + text + `","_TRANSPORT":"stdout","SYSLOG_IDENTIFIER":"` + writer + `","__MONOTONIC_TIMESTAMP":"17657217"}` + "\n"
+	}
+	for _, test := range []struct {
+		journal string
+		want    []string
+	}{
+		{banner, nil},
+		{line("sh", "loaded: a"), nil},
+		{line("tare-modules", "loaded:"), []string{}},
+		{line("tare-modules", "loaded: virtio_blk fuse "), []string{"fuse", "virtio_blk"}},
+	} {
+		b, _, err := bootProfile([]byte(test.journal))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := loadedModules(b); !slices.Equal(got, test.want) || (got == nil) != (test.want == nil) {
+			t.Errorf("%s: %q, want %q", test.journal, got, test.want)
+		}
+	}
+}
