@@ -120,28 +120,33 @@ func compile(ctx context.Context, o *Options, target string, tell func(Progress)
 var (
 	madeObject = regexp.MustCompile(`^  (CC|AS|LD|AR|HOSTCC|LZ4|ZSTD22|GZIP|XZKERN|OBJCOPY|LEX|YACC|GEN) +(\S+)`)
 	firstError = regexp.MustCompile(`(?i)(\berror:|\bfatal error\b|undefined reference|no space left|\bkilled\b|\*\*\* )`)
+	givesUp    = regexp.MustCompile(`^make(\[\d+\])?: \*\*\* `)
 )
 
 // follow reads make's output to its end.
 func follow(r io.Reader, tell func(Progress)) (objects int, quoted string) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
-	last := ""
+	var said []string // since the last object
 	for lines.Scan() {
-		line := lines.Text()
-		if m := madeObject.FindStringSubmatch(line); m != nil {
+		line := strings.TrimSpace(lines.Text())
+		if m := madeObject.FindStringSubmatch(lines.Text()); m != nil {
 			objects++
 			tell(Progress{objects, m[2]})
-		} else if strings.TrimSpace(line) != "" {
-			last = strings.TrimSpace(line)
+			said = nil
+		} else if line != "" {
 			if quoted == "" && firstError.MatchString(line) {
-				quoted = last
+				quoted = line
+				if givesUp.MatchString(line) && len(said) > 0 { // the reason came before
+					quoted = strings.Join(said[max(0, len(said)-3):], "; ")
+				}
 			}
+			said = append(said, line)
 		}
 	}
 	_, _ = io.Copy(io.Discard, r) // a line too long for the scanner: make must not block on it
-	if quoted == "" {
-		quoted = last
+	if quoted == "" && len(said) > 0 {
+		quoted = said[len(said)-1]
 	}
 	return objects, quoted
 }

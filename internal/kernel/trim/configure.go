@@ -204,7 +204,7 @@ func (o *Options) fromBase() string {
 	}
 	for _, symbol := range slices.Sorted(maps.Keys(o.Base.Values)) {
 		value := o.Base.Values[symbol]
-		if value == "m" || slices.Contains(costly, symbol) || strings.HasPrefix(symbol, "KERNEL_") {
+		if value == "m" || slices.Contains(costly, symbol) || strings.HasPrefix(symbol, "KERNEL_") || strings.HasPrefix(symbol, "DEBUG_INFO") {
 			value = "n"
 		}
 		if !wanted[symbol] && symbol != "LOCALVERSION" && symbol != "MODULES" {
@@ -216,6 +216,8 @@ func (o *Options) fromBase() string {
 			fmt.Fprintln(&b, assignment(symbol, "n"))
 		}
 	}
+	// Debugging information is one of several: off has a name of its own, since 5.18.
+	fmt.Fprintln(&b, "CONFIG_DEBUG_INFO_NONE=y")
 	return b.String() + o.fragment()
 }
 

@@ -71,8 +71,8 @@ func TestConfigure(t *testing.T) {
 				t.Errorf("%s: %s is %s", way, f.Symbol, f.State)
 			}
 		}
-		if v := c.Config.Values; v["MODULES"] == "y" || v["KERNEL_LZ4"] != "y" || v["USB_SUPPORT"] == "y" || v["SECURITY_APPARMOR"] == "y" {
-			t.Errorf("%s: modules %q, lz4 %q, USB %q, AppArmor %q", way, v["MODULES"], v["KERNEL_LZ4"], v["USB_SUPPORT"], v["SECURITY_APPARMOR"])
+		if v := c.Config.Values; v["MODULES"] == "y" || v["KERNEL_LZ4"] != "y" || v["USB_SUPPORT"] == "y" || v["SECURITY_APPARMOR"] == "y" || v["DEBUG_INFO"] == "y" {
+			t.Errorf("%s: modules %q, lz4 %q, USB %q, AppArmor %q, debugging information %q", way, v["MODULES"], v["KERNEL_LZ4"], v["USB_SUPPORT"], v["SECURITY_APPARMOR"], v["DEBUG_INFO"])
 		}
 		if v := c.Config.Values; way == BottomUp && (v["UNWINDER_GUESS"] != "y" || v["VT"] == "y" || v["PCI_QUIRKS"] == "y" || v["BASE_FULL"] != "y") {
 			t.Errorf("what every kernel has where it is not left out: unwinder %q, VT %q, PCI quirks %q; full size %q", v["UNWINDER_GUESS"], v["VT"], v["PCI_QUIRKS"], v["BASE_FULL"])
@@ -147,6 +147,17 @@ func TestFailedBuild(t *testing.T) {
 	}
 	if log, err := os.ReadFile(failed.Log); err != nil || !strings.Contains(string(log), "and more") {
 		t.Errorf("the log holds %q, %v", log, err)
+	}
+}
+
+// Where make alone says that something failed, what was said before it is quoted.
+func TestQuotedReason(t *testing.T) {
+	log := "  LD      vmlinux.o\nBTF: pahole (pahole) is not available\nFailed to generate BTF for vmlinux\nmake[2]: *** [Makefile.vmlinux:34: vmlinux] Error 1\nmake: *** [Makefile:250] Error 2\n"
+	if _, quoted := follow(strings.NewReader(log), func(Progress) {}); quoted != "BTF: pahole (pahole) is not available; Failed to generate BTF for vmlinux" {
+		t.Errorf("quoted %q", quoted)
+	}
+	if _, quoted := follow(strings.NewReader("make: *** No rule to make target 'bzImage'.  Stop.\n"), func(Progress) {}); quoted != "make: *** No rule to make target 'bzImage'.  Stop." {
+		t.Errorf("quoted %q", quoted)
 	}
 }
 
