@@ -95,7 +95,12 @@ func compile(ctx context.Context, o *Options, target string, tell func(Progress)
 	cmd.Dir = o.Source
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "KBUILD_BUILD_TIMESTAMP=@0", "KBUILD_BUILD_USER=tare", "KBUILD_BUILD_HOST=tare")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) } // make removes what it was at
+	ended := make(chan struct{})
+	defer close(ended)
+	cmd.Cancel = func() error {
+		go endGroup(cmd.Process.Pid, ended)
+		return nil
+	}
 	cmd.WaitDelay = 30 * time.Second
 	read, write := io.Pipe()
 	cmd.Stdout, cmd.Stderr = write, write
@@ -115,6 +120,24 @@ func compile(ctx context.Context, o *Options, target string, tell func(Progress)
 		return objects, &BuildError{First: quoted, Log: log.Name(), Err: err}
 	}
 	return objects, nil
+}
+
+// endGroup ends make with all that it has started: it removes what it was at. It is
+// told again, for what it starts while it is told does not hear it, and killed in the
+// end.
+func endGroup(group int, ended <-chan struct{}) {
+	for tries := 0; ; tries++ {
+		signal := syscall.SIGTERM
+		if tries >= 20 {
+			signal = syscall.SIGKILL
+		}
+		_ = syscall.Kill(-group, signal) // they may be gone
+		select {
+		case <-ended:
+			return
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
 }
 
 var (
