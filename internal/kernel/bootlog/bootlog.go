@@ -12,9 +12,6 @@ import (
 // ErrNoTimes says that no line of a log has a time of its own.
 var ErrNoTimes = errors.New("no line has a time: boot with printk.time=1 and take dmesg or the serial log, or journalctl -b -o short-monotonic")
 
-// ErrNoBoot says that a log begins when its machine was long up.
-var ErrNoBoot = errors.New("it holds no boot, only what a machine said that was long up: take journalctl -b -k -o short-monotonic, or boot with log_buf_len=4M and take dmesg soon")
-
 // ErrRelative says that a log's times are relative to the line before, with gaps.
 var ErrRelative = errors.New("its times are relative to the line before and leave gaps (dmesg -e or --reltime): take plain dmesg")
 

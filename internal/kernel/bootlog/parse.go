@@ -20,8 +20,9 @@ const (
 )
 
 // Parse reads a log, plain or compressed with gzip, and returns its boots, in
-// the file's order. A log without any time is ErrNoTimes, one that only a machine
-// wrote that was long up is ErrNoBoot; textfile.Read says of what is no text.
+// the file's order. A log without any time is ErrNoTimes; one that only a machine
+// wrote that was long up is taken for one boot, with a warning; textfile.Read says of
+// what is no text.
 func Parse(r io.Reader) ([]Boot, error) {
 	text, cutShort, err := textfile.Read(r, mostBytes)
 	if errors.Is(err, textfile.ErrTooLong) {
@@ -43,7 +44,7 @@ func Parse(r io.Reader) ([]Boot, error) {
 	boots, late := assembled(separate(entries))
 	switch {
 	case len(boots) == 0 && late != nil:
-		return nil, fmt.Errorf("the first line is of %.0f s: %w", late.Lines[0].At.Seconds(), ErrNoBoot)
+		boots = []Boot{*late}
 	case len(boots) == 0:
 		return nil, ErrNoTimes
 	case late != nil:
@@ -222,6 +223,8 @@ func (b *Boot) doubts(untimed int) {
 		}
 	}
 	switch {
+	case b.longUp():
+		b.warn("it holds no boot, only what a machine said from %.0f s on: for a boot take journalctl -b -k -o short-monotonic, or boot with log_buf_len=4M and take dmesg soon", b.Lines[0].At.Seconds())
 	case b.Kernel == "" && first > 0:
 		b.warn("the beginning is missing: the first line is of %.3f s; a kernel's ring buffer overwrites its oldest lines, boot with log_buf_len=4M", first.Seconds())
 	case b.Kernel == "":

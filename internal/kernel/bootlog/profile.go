@@ -75,7 +75,7 @@ func (b *Boot) up() int {
 func (b *Boot) booting() *Boot {
 	up := b.up()
 	switch {
-	case len(b.Lines) == 0, up < 0 && b.Kernel != "":
+	case len(b.Lines) == 0, b.longUp(), up < 0 && b.Kernel != "":
 		return b
 	case up < 0: // a ring buffer that has lost the beginning may have lost that, too
 		up = 0
