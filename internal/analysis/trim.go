@@ -529,8 +529,15 @@ func (c *TrimClaims) findings() []string {
 // proofs names the targets whose kernels fail a check, or says that none does.
 func (c *TrimClaims) proofs() []string {
 	var out []string
-	passed := 0
+	passed, most := 0, 0
 	for _, p := range c.Parts {
+		most = max(most, len(p.Proof))
+	}
+	asked := fmt.Sprintf("%d checks", most)
+	for _, p := range c.Parts {
+		if n := len(p.Proof); n > 0 && n < most {
+			asked += fmt.Sprintf(", %s %d of them", p.Target, n)
+		}
 		var failed []string
 		for _, t := range p.Proof {
 			if !t.Good() {
@@ -545,7 +552,7 @@ func (c *TrimClaims) proofs() []string {
 		}
 	}
 	if passed > 0 && len(out) == 0 {
-		out = append(out, fmt.Sprintf("Targets whose kernel was put to the proof: %d, and each passes it.", passed))
+		out = append(out, fmt.Sprintf("Targets whose kernel was put to the proof: %d, and each passes it (%s).", passed, asked))
 	}
 	return out
 }
