@@ -12,7 +12,7 @@ scripts/gotest.sh ./... --format pkgname --jsonfile "$log" -- -count=1 -p 1 -tim
 
 # Tests that may never skip in CI: a skip here means that the machine was not
 # set up, and that what the test guards may have rotted.
-may_not_skip='^(TestHost|TestNative|TestRunc|TestCrun|TestRunsc|TestPage|TestCommandLine|TestImportLaw|TestMicrovm$|TestQ35$|TestFaults|TestStratoVirtStandIn|TestDocker|TestPodman|TestContainerd|TestFiveHundred|TestChatterLearnsNothing$|TestEnginesAndGuests$|TestEveryPathCarries$|TestObjectIsOfItsSource|TestConfigure$|TestLocksOfTheRealKernel$|TestStacksOfTheRealKernel$|TestOthersDoNotCount$|TestHiddenNamesAreSaid$|TestDescendantsFromBefore$|TestSharedWaitsStandApart$)'
+may_not_skip='^(TestHost|TestNative|TestRunc|TestCrun|TestRunsc|TestPage|TestCommandLine|TestImportLaw|TestMicrovm$|TestQ35$|TestFaults|TestStratoVirtStandIn|TestDocker|TestPodman|TestContainerd|TestFiveHundred|TestChatterLearnsNothing$|TestEnginesAndGuests$|TestEveryPathCarries$|TestObjectIsOfItsSource|TestConfigure$|TestLocksOfTheRealKernel$|TestStacksOfTheRealKernel$|TestOthersDoNotCount$|TestHiddenNamesAreSaid$|TestDescendantsFromBefore$|TestSharedWaitsStandApart$|TestUnixStrcmpLiesWithinACacheLine$|TestBootsAreARun$|TestInterruptedBootsAreKept$|TestUnmetDependency$)'
 skipped=$(python3 - "$log" "$may_not_skip" <<'PY'
 import json, re, sys
 for line in open(sys.argv[1]):
