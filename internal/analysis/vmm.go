@@ -320,8 +320,8 @@ func vmmFindings(c *VMMClaims) []string {
 		}
 		what := fmt.Sprintf("%s, %s, %s: ", r.Table, r.Name, r.Metric.Name)
 		for _, target := range c.Targets {
-			if e, ok := r.ToHost[target]; ok {
-				out = append(out, what+toldEffect(e, c.under(target), "the host")+".")
+			if e, ok := r.ToHost[target]; ok && c.Accels[target] != emulatedGuest {
+				out = append(out, what+toldEffect(e, target, "the host")+".")
 			}
 		}
 		for _, p := range c.Pairs {
@@ -330,12 +330,36 @@ func vmmFindings(c *VMMClaims) []string {
 			}
 		}
 	}
+	for _, target := range c.Targets {
+		if told := c.emulated(target); told != "" {
+			out = append(out, told)
+		}
+	}
 	return out
+}
+
+// emulated says once what was seen of an emulated machine beside the host, of
+// which nothing can be claimed; "" of another target.
+func (c *VMMClaims) emulated(target string) string {
+	if c.Accels[target] != emulatedGuest {
+		return ""
+	}
+	var seen []string
+	for _, r := range c.Rows {
+		if e, ok := r.ToHost[target]; ok && telling(r) {
+			seen = append(seen, fmt.Sprintf("%.3g in %s (%s, %s)", e.Ratio, r.Table, r.Name, r.Metric.Name))
+		}
+	}
+	if len(seen) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: no claim is made beside the host, for the ratios are the emulator's; seen were %s times the host's.",
+		c.under(target), strings.Join(seen, ", "))
 }
 
 // under names a target, and that its CPU was emulated where it was.
 func (c *VMMClaims) under(target string) string {
-	if c.Accels[target] == "tcg" {
+	if c.Accels[target] == emulatedGuest {
 		return target + " (emulated, TCG)"
 	}
 	return target
@@ -358,7 +382,7 @@ func toldEffect(e Effect, of, to string) string {
 // telling are the rows that stand for their table among the findings.
 func telling(r VMMRow) bool {
 	return slices.Contains([]string{
-		string(VMMCPU) + "/1 threads/events", string(VMMMemory) + "/1 KiB, seq/throughput",
+		string(VMMCPU) + "/1 thread/events", string(VMMMemory) + "/1 KiB, seq/throughput",
 		string(VMMThroughput) + "/rndrd/read-throughput", string(VMMIOPS) + "/rndwr/writes",
 	}, string(r.Table)+"/"+r.Name+"/"+r.Metric.Name)
 }

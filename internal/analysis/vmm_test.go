@@ -53,7 +53,7 @@ func vmmRun(t *testing.T, blocks int, accels map[string]string, targets ...strin
 func row(t *testing.T, c *analysis.VMMClaims) analysis.VMMRow {
 	t.Helper()
 	for _, r := range c.Rows {
-		if r.Table == analysis.VMMCPU && r.Name == "1 threads" && r.Metric.Name == "events" {
+		if r.Table == analysis.VMMCPU && r.Name == "1 thread" && r.Metric.Name == "events" {
 			return r
 		}
 	}
@@ -111,6 +111,23 @@ func TestUnlikeGuestsAreNotCompared(t *testing.T) {
 		if effect := claims.Tables[0].Rows[1].Effect; (effect == nil) != mixed || told != mixed {
 			t.Errorf("under %q: %+v, warnings %q", accel, effect, claims.Warnings)
 		}
+	}
+}
+
+// An emulated machine beside the host is told once, and without a claim.
+func TestEmulatedMachinesAreToldOnce(t *testing.T) {
+	c := vmmRun(t, 8, map[string]string{"qemu/microvm": "tcg"}, "host", "qemu/microvm")
+	told := 0
+	for _, f := range c.Findings {
+		if strings.Contains(f, "host") {
+			told++
+			if !strings.Contains(f, "no claim") || !strings.Contains(f, "0.1 in cpu (1 thread, events)") {
+				t.Errorf("%q", f)
+			}
+		}
+	}
+	if told != 1 {
+		t.Errorf("%d of the findings speak of the host: %q", told, c.Findings)
 	}
 }
 

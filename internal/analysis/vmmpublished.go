@@ -84,6 +84,9 @@ func vmmCPURows(d *published.StratoVirtQEMU) []vmmRow {
 		}
 		workload := fmt.Sprintf("cpu-%.0f", n)
 		name := fmt.Sprintf("%.0f threads", n)
+		if n == 1 {
+			name = "1 thread"
+		}
 		rows = append(rows, vmmRow{VMMCPU, name, workload, sample.Metric{Name: "events", Unit: sample.PerSecond, Better: sample.Higher}, at(d.CPU.StratoVirt, 1), at(d.CPU.QEMU, 1)})
 		for i, metric := range latencies {
 			rows = append(rows, vmmRow{VMMCPU, name, workload, seconds(metric), at(d.CPU.StratoVirt, 2+i) / 1e3, at(d.CPU.QEMU, 2+i) / 1e3})

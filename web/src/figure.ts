@@ -5,9 +5,9 @@ import { plain, ratioTicks } from "./scale";
 import type { Axis, Bar, Figure, Line, Look, Part } from "./types";
 
 // Colours that stay apart from each other in both themes and without colour
-// vision (Okabe and Ito 2008, black and yellow left out); symbols and dashes
-// say the same again.
-const colors = ["var(--bar)", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"];
+// vision (Okabe and Ito 2008, black left out, yellow darkened), and a grey; symbols
+// and dashes say the same again.
+const colors = ["var(--bar)", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#b8a800", "#8c8c8c"];
 const symbols: Plot.SymbolType[] = ["circle", "square", "triangle2", "diamond2", "cross", "star"];
 const dashes: Record<Look, string | undefined> = { measured: undefined, published: "6 4", fit: "2 2", series: undefined };
 
