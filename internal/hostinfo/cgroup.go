@@ -55,10 +55,6 @@ func controllersOf(trees sys.Hierarchies) (value string, there []string) {
 	return strings.Join(parts, "; "), slices.Concat(one, two)
 }
 
-// probeGroup is the cgroup that a proof makes and removes; its name is the
-// label under which tare's leavings are swept.
-func probeGroup(purpose string) string { return fmt.Sprintf("tare-check-%s-%d", purpose, os.Getpid()) }
-
 // writableCgroups makes a group in every hierarchy, moves a child into it and
 // removes it.
 func writableCgroups(ctx context.Context) (string, error) {
@@ -70,7 +66,7 @@ func writableCgroups(ctx context.Context) (string, error) {
 		return "", errors.New("no cgroup hierarchy is mounted")
 	}
 	for _, t := range trees.All {
-		if err := useGroup(ctx, t.Dir(probeGroup("write"))); err != nil {
+		if err := useGroup(ctx, t.Dir(sys.ProbeGroup("write"))); err != nil {
 			return "", err
 		}
 	}
@@ -81,7 +77,7 @@ func useGroup(ctx context.Context, group string) (err error) {
 	if err := os.Mkdir(group, 0o755); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(group)) }()
+	defer func() { err = errors.Join(err, sys.RemoveGroup(group)) }()
 	// cpuset of version 1 takes no process before it has CPUs and memory.
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		to := filepath.Join(group, file)
@@ -109,12 +105,12 @@ func cloneIntoCgroup(ctx context.Context) (value string, err error) {
 	if at < 0 {
 		return "", errors.New("cgroup v2 is not mounted")
 	}
-	name := probeGroup("clone")
+	name := sys.ProbeGroup("clone")
 	group := trees.All[at].Dir(name)
 	if err := os.Mkdir(group, 0o755); err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, os.Remove(group)) }()
+	defer func() { err = errors.Join(err, sys.RemoveGroup(group)) }()
 	dir, err := os.Open(group)
 	if err != nil {
 		return "", err

@@ -105,19 +105,15 @@ func namespaces(ctx context.Context) (string, error) {
 }
 
 // overlay mounts one over two directories of a tmpfs, writes through it and
-// sees where the writing went.
+// sees where the writing went. The tmpfs hides the directory of temporary files from
+// the child alone: one of its own would be left by a kill -9.
 func overlay(ctx context.Context) (string, error) {
-	dir, err := os.MkdirTemp("", "tare-check-")
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(dir)
 	const script = `mount -t tmpfs tare "$1"
 cd "$1"; mkdir lower upper work merged; echo below > lower/file
 mount -t overlay tare -o lowerdir=lower,upperdir=upper,workdir=work merged
 echo above > merged/file
 cat lower/file upper/file`
-	out, err := child(ctx, private(), script, dir)
+	out, err := child(ctx, private(), script, os.TempDir())
 	if err != nil {
 		return "", err
 	}
@@ -130,19 +126,14 @@ cat lower/file upper/file`
 	return "mounted and written through", nil
 }
 
-// tracepoints looks two of them up in a tracefs of its own.
+// tracepoints looks two of them up in a tracefs that its child alone sees.
 func tracepoints(ctx context.Context) (string, error) {
 	if os.Geteuid() != 0 {
 		return "", errors.New("tracefs is root's")
 	}
-	dir, err := os.MkdirTemp("", "tare-check-")
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(dir)
 	const script = `mount -t tracefs tare "$1"
 for t in sched/sched_switch lock/contention_begin; do read -r id < "$1/events/$t/id" || { echo "no tracepoint $t" >&2; exit 1; }; done`
-	if _, err := child(ctx, private(), script, dir); err != nil {
+	if _, err := child(ctx, private(), script, os.TempDir()); err != nil {
 		return "", err
 	}
 	return "sched:sched_switch, lock:contention_begin", nil

@@ -22,11 +22,11 @@ func state(t *testing.T) []string {
 	}
 	var all []string
 	for line := range strings.Lines(string(mounts)) {
-		if strings.Contains(line, "tare-check") {
+		if strings.Contains(line, " "+os.TempDir()+" ") && strings.Contains(line, " tare ") {
 			all = append(all, line)
 		}
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/*/tare-check-*", "/sys/fs/cgroup/tare-check-*", filepath.Join(os.TempDir(), "tare-check-*")} {
+	for _, pattern := range []string{"/sys/fs/cgroup/*/tare-probe-*", "/sys/fs/cgroup/tare-probe-*"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

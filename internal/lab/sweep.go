@@ -30,7 +30,8 @@ func PruneImages(ctx context.Context, stateDir string) ([]string, error) {
 
 // Sweep ends and removes what sessions whose processes have ended left: the
 // processes in their cgroups and the cgroups, the machine's settings that they
-// changed, the mounts below their directories, and the directories. It says what it did, a line each.
+// changed, the mounts below their directories, and the directories; and the cgroups
+// that proofs of the machine's cgroups left. It says what it did, a line each.
 func Sweep(stateDir string) ([]string, error) {
 	dead, err := deadSessions(stateDir)
 	errs := []error{err}
@@ -40,7 +41,11 @@ func Sweep(stateDir string) ([]string, error) {
 		swept = append(swept, did...)
 		errs = append(errs, err)
 	}
-	return swept, errors.Join(errs...)
+	probes, err := sys.SweepProbes()
+	for _, dir := range probes {
+		swept = append(swept, "removed the cgroup "+dir)
+	}
+	return swept, errors.Join(append(errs, err)...)
 }
 
 // sweep cleans up after one dead session. What it holds the lock of is removed

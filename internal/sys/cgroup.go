@@ -141,7 +141,7 @@ func (h *Hierarchy) findRoot() error {
 // tryMake proves by use that a group can be made below root, and that a process
 // can be moved there by this user.
 func (h *Hierarchy) tryMake(root string) bool {
-	dir := filepath.Join(h.Path, root, fmt.Sprintf("tare-probe-%d", os.Getpid()))
+	dir := filepath.Join(h.Path, root, ProbeGroup("make"))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return false
 	}

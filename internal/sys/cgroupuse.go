@@ -191,16 +191,17 @@ func removeTree(top string) error {
 		return fmt.Errorf("look through cgroup %s: %w", top, err)
 	}
 	for _, dir := range slices.Backward(dirs) {
-		if err := removeGroup(dir); err != nil {
+		if err := RemoveGroup(dir); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeGroup removes one group. A process that has just been reaped may hold
-// it for a moment longer: the kernel says EBUSY until it is through.
-func removeGroup(dir string) error {
+// RemoveGroup removes one group by its directory. A process that has just been
+// reaped may hold it for a moment longer: the kernel says EBUSY until it is
+// through, for at most 2 seconds here. A group that is not there is no error.
+func RemoveGroup(dir string) error {
 	pause := 100 * time.Microsecond
 	for deadline := time.Now().Add(2 * time.Second); ; {
 		err := unix.Rmdir(dir)

@@ -1,9 +1,13 @@
 package sys
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,4 +66,46 @@ func (h Hierarchies) removeIdle(rel string) bool {
 		}
 	}
 	return all
+}
+
+// ProbeGroup is the name of a group that a proof makes at the top of a tree, where
+// no session's is above it, and removes at once. purpose is made of [a-z].
+func ProbeGroup(purpose string) string {
+	return fmt.Sprintf("tare-probe-%s-%d", purpose, os.Getpid())
+}
+
+var probeGroups = regexp.MustCompile(`^tare-probe-[a-z]+-([0-9]+)$`)
+
+// SweepProbes removes the groups of ProbeGroup that killed processes have left, and
+// gives their directories. One in which a process runs stays.
+func SweepProbes() ([]string, error) {
+	h, err := Cgroups()
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	var errs []error
+	for _, top := range h.Dirs("") {
+		entries, err := os.ReadDir(top)
+		errs = append(errs, err)
+		for _, e := range entries {
+			maker := probeGroups.FindStringSubmatch(e.Name())
+			if maker == nil || alive(maker[1]) {
+				continue
+			}
+			dir := filepath.Join(top, e.Name())
+			if err := RemoveGroup(dir); err == nil {
+				removed = append(removed, dir)
+			} else if !errors.Is(err, unix.EBUSY) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return removed, errors.Join(errs...)
+}
+
+// alive reports whether there is a process of that number.
+func alive(number string) bool {
+	pid, err := strconv.Atoi(number)
+	return err == nil && unix.Kill(pid, 0) != unix.ESRCH
 }

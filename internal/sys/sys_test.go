@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -88,5 +90,58 @@ func TestOverlayNames(t *testing.T) {
 	}
 	if err := sys.Unmount(at); err != nil {
 		t.Errorf("unmounting what is not mounted: %v", err)
+	}
+}
+
+// TestProbesAreSwept takes away what a killed process's proof left, and leaves what a
+// living one made and what is in use.
+func TestProbesAreSwept(t *testing.T) {
+	needRoot(t)
+	h, err := sys.Cgroups()
+	if err != nil || !h.Usable() {
+		t.Fatalf("no usable cgroups: %+v, %v", h, err)
+	}
+	dead := exec.Command("true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	own := sys.ProbeGroup("own")
+	left := fmt.Sprintf("tare-probe-left-%d", dead.Process.Pid)
+	used := fmt.Sprintf("tare-probe-used-%d", dead.Process.Pid)
+	sleeper := exec.Command("sleep", "60")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	one := h.Dirs(used)[:1] // a removal that is refused takes a while
+	for _, dir := range slices.Concat(h.Dirs(own), h.Dirs(left), one) {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		defer sys.RemoveGroup(dir)
+	}
+	defer sleeper.Wait()
+	defer sleeper.Process.Kill()
+	top := filepath.Dir(one[0])
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // without them a cpuset takes no process
+		if text, err := os.ReadFile(filepath.Join(top, file)); err == nil {
+			_ = os.WriteFile(filepath.Join(one[0], file), text, 0)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(one[0], "cgroup.procs"), []byte(strconv.Itoa(sleeper.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	removed, err := sys.SweepProbes()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, dir := range h.Dirs(left) {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) || !slices.Contains(removed, dir) {
+			t.Errorf("%s is left: %v; removed %q", dir, err, removed)
+		}
+	}
+	for _, dir := range slices.Concat(h.Dirs(own), one) {
+		if _, err := os.Stat(dir); err != nil {
+			t.Errorf("%s should have stayed: %v", dir, err)
+		}
 	}
 }

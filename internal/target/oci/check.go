@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -56,8 +57,9 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 	return facts, d.cannot("", "a test container did not work: %v", err)
 }
 
-// prove runs the test container in a directory and a group of its own.
-func (d *Driver) prove(ctx context.Context, binary string, notes map[string]string) (err error) {
+// prove runs the test container in a directory and a group of its own, both the
+// session's: a sweep finds them.
+func (d *Driver) prove(ctx context.Context, binary string, notes map[string]string) (failed error) {
 	var random [4]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return target.Labf("name of the test container: %w", err)
@@ -67,19 +69,22 @@ func (d *Driver) prove(ctx context.Context, binary string, notes map[string]stri
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return target.Labf("directory of the test container: %w", err)
 	}
-	defer func() { err = errors.Join(err, sys.RemoveTree(dir)) }()
-	trees, err := sys.Cgroups()
-	if err != nil {
-		return target.Labf("find the cgroup hierarchies: %w", err)
-	}
+	defer func() { failed = errors.Join(failed, sys.RemoveTree(dir)) }()
 	spec := target.Spec{ID: id, Rootfs: d.lab.TestRootfs, Env: []string{"PATH=/bin"},
 		Args: []string{target.Mark, "--", "/bin/busybox", "sh", "-c", fmt.Sprintf("read x; exit %d", checkCode)}}
-	if d.lab.Root && trees.Usable() {
-		spec.Cgroup = target.Label + "/" + id
-		if err := trees.Make(spec.Cgroup); err != nil {
+	if d.lab.Root && d.lab.Cgroup != "" {
+		spec.Cgroup = path.Join(d.lab.Cgroup, id)
+		trees, err := sys.Cgroups()
+		if err == nil {
+			err = trees.Make(spec.Cgroup)
+		}
+		if err != nil {
 			return target.Labf("group of the test container: %w", err)
 		}
-		defer func() { err = errors.Join(err, trees.Remove(spec.Cgroup)) }()
+		defer func() {
+			_, gone := sys.RemoveCgroups(spec.Cgroup)
+			failed = errors.Join(failed, gone)
+		}()
 	}
 	return d.tryContainer(ctx, binary, spec, dir, notes)
 }

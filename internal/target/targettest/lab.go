@@ -37,6 +37,7 @@ func New(t *testing.T) target.Lab {
 		ToolDirs:   toolDirs(),
 		CacheDir:   cacheDir(),
 		Root:       os.Geteuid() == 0,
+		Cgroup:     target.Label,
 	}
 	for _, path := range []string{lab.LaunchPath, lab.MarkPath} {
 		if _, err := os.Stat(path); err != nil {
