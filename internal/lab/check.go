@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
@@ -77,6 +78,9 @@ func (c cached) err() error {
 // the failure of a binary that is there once it was seen twice, since such a
 // proof takes seconds. With fresh, nothing kept is used.
 func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []Finding {
+	if lacks := l.bench.Lacks([]string{"busybox"}); len(lacks) > 0 {
+		return unproven(drivers, lacks[0])
+	}
 	host := hostinfo.Gather()
 	boot, timeout := host.BootID, checkTimeout
 	if host.Emulated != "" {
@@ -128,6 +132,16 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 		}
 	}
 	l.writeChecks(known)
+	return findings
+}
+
+// unproven says of each driver which tool its proof would have run.
+func unproven(drivers []target.Driver, lacks image.Tool) []Finding {
+	var findings []Finding
+	for _, d := range drivers {
+		findings = append(findings, Finding{Target: d.Name(), Err: &target.CannotError{Target: d.Name(),
+			Lacks: lacks.Name + ", which every proof runs, is not installed", Remedy: "apt-get install " + lacks.Package}})
+	}
 	return findings
 }
 
