@@ -70,14 +70,15 @@ does, and check does not.`,
 			for _, note := range laboratory.Notes() {
 				fmt.Fprintln(env.Stderr, "note:", note)
 			}
-			if err := errors.Join(laboratory.Close(), c.Context().Err()); err != nil {
-				return err
+			untidy := laboratory.Close()
+			if err := c.Context().Err(); err != nil { // what was not asked any more, cannot
+				return errors.Join(err, untidy)
 			}
 			if asJSON {
-				return env.printJSON(found)
+				return errors.Join(env.printJSON(found), untidy)
 			}
 			env.printCheck(found)
-			return nil
+			return untidy
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tarelab/tare/guest"
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
@@ -137,8 +139,26 @@ func (l *Lab) open(ctx context.Context) error {
 	if err := l.session.makeDirs(l.Target); err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
+	if err := l.settleRights(); err != nil {
+		return fmt.Errorf("session: %w", err)
+	}
 	l.drivers = l.config.Drivers(l.Target)
 	return nil
+}
+
+// settleRights proves by use that root may do what root may: that of an unprivileged
+// container may not, and is then a user as others are, with a namespace of its own.
+func (l *Lab) settleRights() error {
+	if !l.Target.Root {
+		return nil
+	}
+	err := mountVolatile(l.Target.VolatileDir)
+	if errors.Is(err, unix.EPERM) {
+		l.Target.Root = false
+		l.notes = append(l.notes, fmt.Sprintf("this root has no CAP_SYS_ADMIN, as in an unprivileged container, and can do what a user can: %v", err))
+		return nil
+	}
+	return err
 }
 
 // Drivers are the targets of these names, or all that this build of tare knows,

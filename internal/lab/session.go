@@ -80,19 +80,15 @@ func (s *session) tryLock() error {
 // settings is the file that says what the machine's settings were.
 func (s *session) settings() string { return filepath.Join(s.dir, "settings.json") }
 
-// makeDirs makes the drivers' directories; the volatile one lies in memory where
-// this user may mount that, and goes with the session's directory.
+// makeDirs makes the drivers' directories, which go with the session's.
 func (s *session) makeDirs(lab target.Lab) error {
-	for _, dir := range []string{lab.RunDir, lab.VolatileDir} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-	}
-	if !lab.Root {
-		return nil
-	}
-	if err := unix.Mount(target.Label, lab.VolatileDir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=700"); err != nil {
-		return fmt.Errorf("mount a tmpfs at %s: %w", lab.VolatileDir, err)
+	return errors.Join(os.MkdirAll(lab.RunDir, 0o700), os.MkdirAll(lab.VolatileDir, 0o700))
+}
+
+// mountVolatile puts a directory into memory, until it is removed.
+func mountVolatile(dir string) error {
+	if err := unix.Mount(target.Label, dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=700"); err != nil {
+		return fmt.Errorf("mount a tmpfs at %s: %w", dir, err)
 	}
 	return nil
 }

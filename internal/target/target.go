@@ -416,7 +416,7 @@ type Lab struct {
 	// there is none.
 	VolatileDir string
 	ToolDirs    []string // directories searched for runtimes before PATH
-	Root        bool     // effective user is root
+	Root        bool     // effective user is root, and may mount
 	CacheDir    string   // what is kept between processes: kernels, initial file systems of guests
 	Guest       Guest    // what the user asks of virtual machines
 	// Cgroup is the session's group, relative to the root of each hierarchy, below
