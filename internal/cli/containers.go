@@ -127,6 +127,9 @@ func (env *Env) seriesLoop(ctx context.Context, f *seriesFlags, sums *seriesSums
 		if !first && !f.json {
 			env.showPoints(points)
 		}
+		if lost(env.Stdout) && !f.record {
+			return nil // the view is all there is
+		}
 		select {
 		case <-ctx.Done():
 			return nil

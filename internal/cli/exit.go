@@ -20,6 +20,7 @@ const (
 	exitDiffers      = 6
 	exitInconclusive = 7
 	exitInterrupted  = 130
+	exitReaderGone   = 141 // as a shell tells of a program that SIGPIPE has ended
 )
 
 const exitHelp = `Exit codes:
@@ -32,6 +33,7 @@ const exitHelp = `Exit codes:
   6    with --gate: a target differs from the control
   7    with --gate: inconclusive, more blocks or a quieter machine are needed
   130  interrupted; what was measured is kept, tare resume goes on
+  141  all was done, but whoever read standard output has gone (tare report | head)
 `
 
 // usageError is bad input: nothing was run.
@@ -73,6 +75,8 @@ func exitCode(err error) int {
 		return map[analysis.Verdict]int{
 			analysis.Refused: exitRefused, analysis.Differs: exitDiffers, analysis.Inconclusive: exitInconclusive,
 		}[gate.verdict]
+	case errors.Is(err, errReaderGone):
+		return exitReaderGone
 	default:
 		return exitLaboratory
 	}

@@ -35,36 +35,28 @@ type Env struct {
 func Main(env Env) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	// Where the reader of a pipe has gone (| head), the write's error tells; the signal
+	// would end tare in the midst of a trial. It is not ignored, for payloads inherit
+	// what is ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	out := &output{Writer: env.Stdout}
-	env.Stdout = out
+	env.Stdout, env.Stderr = out, visible{env.Stderr}
 	root := newRoot(&env)
 	root.SetArgs(env.Args)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	err := errors.Join(root.ExecuteContext(ctx), out.err)
+	err := root.ExecuteContext(ctx)
+	if err == nil || out.err != errReaderGone {
+		err = errors.Join(err, out.err)
+	}
 	switch {
-	case err == nil || errors.As(err, new(gateError)):
+	case err == nil || errors.As(err, new(gateError)) || errors.Is(err, errReaderGone):
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(env.Stderr, "tare: interrupted")
 	default:
 		fmt.Fprintln(env.Stderr, "tare:", strings.TrimSpace(err.Error()))
 	}
 	return exitCode(err)
-}
-
-// output is standard output that remembers when it could not be written: a
-// report that is cut short must not end with exit code 0.
-type output struct {
-	io.Writer
-	err error
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
-	if err != nil && o.err == nil {
-		o.err = fmt.Errorf("standard output: %w", err)
-	}
-	return n, err
 }
 
 func newRoot(env *Env) *cobra.Command {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/lab"
@@ -204,19 +203,4 @@ func writeFile(path string, write func(io.Writer) error) error {
 		return errors.Join(fmt.Errorf("report file %s: %w", path, err), os.Remove(f.Name()))
 	}
 	return nil
-}
-
-// terminal reports whether a stream is a terminal.
-func terminal(w io.Writer) bool {
-	f, ok := file(w)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// file is the file behind a stream, where it is one.
-func file(w io.Writer) (*os.File, bool) {
-	if o, ok := w.(*output); ok {
-		w = o.Writer
-	}
-	f, ok := w.(*os.File)
-	return f, ok
 }

@@ -25,7 +25,7 @@ type progress interface {
 // twice a second, so that it takes no CPU from what is measured.
 func (env *Env) newProgress(plan *lab.Plan) progress {
 	if terminal(env.Stderr) {
-		return newLive(env.Stderr, plan)
+		return newLive(raw(env.Stderr), plan)
 	}
 	return &lines{w: env.Stderr, block: -2}
 }

@@ -55,10 +55,11 @@ func runState(r store.Summary) string {
 	return "complete"
 }
 
-// table is a plain table on standard output.
+// table is a plain table on standard output. What stands in its cells cannot command
+// the terminal: much of it programs have said.
 func (env *Env) table(header ...any) table.Writer {
 	t := table.NewWriter()
-	t.SetOutputMirror(env.Stdout)
+	t.SetOutputMirror(visible{env.Stdout})
 	t.SetStyle(table.StyleDefault)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
 	t.Style().Format.Header = 0

@@ -228,6 +228,9 @@ func notBuilt(err error) error {
 	return err
 }
 
+// clearLine empties a terminal's line, for the next text.
+const clearLine = "\r\x1b[K"
+
 // buildProgress tells how far a build is: on a terminal in one line, else
 // every 30 s.
 func (env *Env) buildProgress(began time.Time) func(trim.Progress) {
@@ -244,7 +247,8 @@ func (env *Env) buildProgress(began time.Time) func(trim.Progress) {
 		shown = time.Now()
 		line := fmt.Sprintf("building: %d files in %s, %s", p.Objects, time.Since(began).Round(time.Second), p.What)
 		if live {
-			fmt.Fprintf(env.Stderr, "\r\x1b[K%.*s", max(env.width()-1, 20), line)
+			fmt.Fprint(raw(env.Stderr), clearLine)
+			fmt.Fprintf(env.Stderr, "%.*s", max(env.width()-1, 20), line)
 		} else {
 			fmt.Fprintln(env.Stderr, line)
 		}
@@ -253,7 +257,7 @@ func (env *Env) buildProgress(began time.Time) func(trim.Progress) {
 
 func (env *Env) printKernel(r *trim.Result, gone []*kconfig.Need, took time.Duration) {
 	if terminal(env.Stderr) {
-		fmt.Fprint(env.Stderr, "\r\x1b[K")
+		fmt.Fprint(raw(env.Stderr), clearLine)
 	}
 	fmt.Fprintf(env.Stdout, "Linux %s: %s, %.2f MB (text %.2f, data %.2f, bss %.2f), %d symbols built in; %d files in %s\n",
 		r.Release, r.Image, megabytes(r.Sizes["image"]), megabytes(r.Sizes["text"]), megabytes(r.Sizes["data"]), megabytes(r.Sizes["bss"]),

@@ -52,7 +52,7 @@ func (env *Env) tellStep(s trim.Step) {
 		came = fmt.Sprintf("proven, %.2f MB", megabytes(s.Image))
 	}
 	if terminal(env.Stderr) {
-		fmt.Fprint(env.Stderr, "\r\x1b[K")
+		fmt.Fprint(raw(env.Stderr), clearLine)
 	}
 	fmt.Fprintf(env.Stderr, "%s: %s (%s)\n", what, came, (time.Duration(s.Seconds * float64(time.Second))).Round(time.Second))
 }

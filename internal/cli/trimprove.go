@@ -92,7 +92,7 @@ func (env *Env) printProof(kernel string, checks []target.ProofCheck, failed int
 	env.part("The proof", 1, []any{"s", "check", "result"}, rows, 0)
 	for _, c := range checks {
 		if _, said, more := strings.Cut(c.Result, "\n"); more {
-			fmt.Fprintf(env.Stdout, "\n%s: the machine said\n%s\n", c.Name, said)
+			fmt.Fprintf(visible{env.Stdout}, "\n%s: the machine said\n%s\n", c.Name, said)
 		}
 	}
 }

@@ -70,14 +70,14 @@ func lines[T any](items []T, line func(T) string) []string {
 	return out
 }
 
-// clean makes control characters visible and keeps a text on one line, so that
-// what programs and files put into a text cannot command the terminal.
-func clean(s string) string {
+// Clean makes control characters visible, so that what programs and files put into
+// a text cannot command the terminal. Ends of lines and tabs stay.
+func Clean(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {
 		case r == '\n' || r == '\t':
-			b.WriteByte(' ')
+			b.WriteRune(r)
 		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029':
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
@@ -86,6 +86,12 @@ func clean(s string) string {
 	}
 	return b.String()
 }
+
+// oneLine joins the lines of a text.
+var oneLine = strings.NewReplacer("\n", " ", "\t", " ")
+
+// clean is Clean of a text that stands on one line.
+func clean(s string) string { return oneLine.Replace(Clean(s)) }
 
 func (p *printer) header(v view) {
 	s := v.in.Manifest.Study

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/fake"
+)
+
+// untidy is a driver that cannot clean up, of a runtime that writes to the terminal.
+type untidy struct{ *fake.Driver }
+
+func (untidy) Check(context.Context) (target.Facts, error) {
+	return target.Facts{Version: "1\x1b[2J"}, &target.CannotError{Target: "untidy", Lacks: "\x1b]0;owned\a"}
+}
+
+func (untidy) Close() error { return errors.New("the lid \x1b[1mjams") }
+
+// What was found is shown although the clean-up failed, and as text alone.
+func TestCheckIsShownBeforeTheCleanUpFails(t *testing.T) {
+	state := t.TempDir()
+	for _, format := range []string{"", "--json"} {
+		var out, diagnostics bytes.Buffer
+		code := Main(Env{Args: append([]string{"check", "--on", "untidy"}, strings.Fields(format)...), Stdout: &out, Stderr: &diagnostics, Version: "test",
+			Drivers: func(target.Lab) []target.Driver { return []target.Driver{untidy{fake.New("untidy", nil)}} },
+			Getenv:  func(name string) string { return map[string]string{"TARE_STATE": state}[name] }})
+		if code != exitLaboratory || !strings.Contains(diagnostics.String(), `the lid \u001b[1mjams`) {
+			t.Errorf("%s: exit code %d, said %q", format, code, diagnostics.String())
+		}
+		if !strings.Contains(out.String(), `1\u001b[2J`) || !strings.Contains(out.String(), `\u001b]0;owned\u0007`) {
+			t.Errorf("%s: printed\n%s", format, out.String())
+		}
+		if strings.ContainsAny(out.String()+diagnostics.String(), "\x1b\a") {
+			t.Errorf("%s: the terminal is commanded: %q %q", format, out.String(), diagnostics.String())
+		}
+	}
+}
