@@ -3,6 +3,7 @@ package cli_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -52,9 +53,15 @@ func TestCommandLine(t *testing.T) {
 	}
 	// Images are content-addressed and shared, as between runs of a real user.
 	images := filepath.Join(t.TempDir(), "images")
+	program, err := exec.LookPath("tare")
+	if err != nil {
+		t.Fatal(err)
+	}
+	openTo(t, filepath.Dir(filepath.Dir(program)))
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
+			openTo(t, filepath.Dir(e.WorkDir))
 			// A script that fails between a kill -9 and its sweep must not have its
 			// directory removed through what is still mounted there.
 			e.Defer(func() {
@@ -69,4 +76,13 @@ func TestCommandLine(t *testing.T) {
 			return errors.Join(os.MkdirAll(images, 0o755), os.MkdirAll(state, 0o755), os.Symlink(images, filepath.Join(state, "images")))
 		},
 	})
+}
+
+// openTo lets other users into a directory of the tests, for the scripts that
+// become one.
+func openTo(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Error(err)
+	}
 }
