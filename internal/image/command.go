@@ -193,8 +193,12 @@ func (c *closure) script(p, head string, depth int) error {
 	if name == "" {
 		return nil
 	}
-	real, err := lookPath(name, c.search)
-	if err != nil {
+	real := name
+	if path.IsAbs(name) {
+		if err := runnable(name); err != nil {
+			return fmt.Errorf("%s is a script whose interpreter %s %w", p, name, err)
+		}
+	} else if real, err = lookPath(name, c.search); err != nil {
 		return fmt.Errorf("%s is a script whose interpreter %s is not in PATH%s", p, name, nearest(name, c.search))
 	}
 	if err := c.add(real, depth+1); err != nil {
@@ -225,7 +229,10 @@ func shebang(head string) (interp, args string, err error) {
 	if !whole && len(head) == scriptLine {
 		return "", "", fmt.Errorf("its first line is longer than the %d bytes that the kernel reads", scriptLine)
 	}
-	line = strings.Trim(line, " \t\r")
+	if strings.HasSuffix(line, "\r") {
+		return "", "", errors.New("its first line has the line end of Windows, which the kernel takes for a part of the interpreter's name: sed -i 's/\\r$//' on a copy mends it")
+	}
+	line = strings.Trim(line, " \t")
 	interp, args, _ = strings.Cut(strings.ReplaceAll(line, "\t", " "), " ")
 	if !path.IsAbs(interp) {
 		return "", "", fmt.Errorf("its interpreter %q is not an absolute path", interp)
@@ -233,19 +240,48 @@ func shebang(head string) (interp, args string, err error) {
 	return interp, strings.TrimSpace(args), nil
 }
 
-// envCommand is the program that "#!/usr/bin/env [-S] [NAME=VALUE] X" means,
-// "" for other interpreters.
+// envCommand is the program that "#!/usr/bin/env X" or, with several words,
+// "#!/usr/bin/env -S [OPTION]... [NAME=VALUE]... X ARG..." means, as coreutils' env(1)
+// takes them; "" for other interpreters and where env is given no program.
 func envCommand(interp, args string) string {
 	if path.Base(interp) != "env" {
 		return ""
 	}
-	fields := strings.Fields(strings.TrimPrefix(args, "-S"))
-	for _, f := range fields {
-		if !strings.HasPrefix(f, "-") && !strings.Contains(f, "=") {
-			return f
+	words := []string{args} // the kernel gives all of them as one
+	if split, ok := splitString(args); ok {
+		words = strings.Fields(split)
+	}
+	for i := 0; i < len(words); i++ {
+		option, takesNext := envOption(words[i])
+		switch {
+		case takesNext:
+			i++
+		case !option && words[i] != "" && !strings.Contains(words[i], "="):
+			return words[i]
 		}
 	}
 	return ""
+}
+
+// splitString is the text of env's option -S, alone or behind others (-vS), or
+// --split-string=.
+func splitString(args string) (string, bool) {
+	if split, ok := strings.CutPrefix(args, "--split-string="); ok {
+		return split, true
+	}
+	before, split, ok := strings.Cut(args, "S")
+	return split, ok && strings.HasPrefix(before, "-") && !strings.HasPrefix(before, "--") && !strings.ContainsAny(before, "uCa \t")
+}
+
+// envOption reports whether a word is an option of env's, and whether the option's
+// argument is the next word.
+func envOption(word string) (option, takesNext bool) {
+	letters, option := strings.CutPrefix(word, "-")
+	if long, ok := strings.CutPrefix(letters, "-"); ok {
+		return option, long == "unset" || long == "chdir" || long == "argv0"
+	}
+	i := strings.IndexAny(letters, "uCa")
+	return option, option && i >= 0 && i == len(letters)-1
 }
 
 // standardLibrary adds the files without which an interpreter does not start:

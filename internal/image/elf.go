@@ -4,7 +4,9 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"runtime"
@@ -15,6 +17,7 @@ import (
 // object is what the dynamic linker needs to know of one ELF file.
 type object struct {
 	path    string // as it was found, the symbolic links not followed
+	kind    elf.Type
 	class   elf.Class
 	machine elf.Machine
 	interp  string   // PT_INTERP; "" for a static program and for libraries
@@ -30,19 +33,15 @@ func readObject(p string) (object, error) {
 		return object{}, fmt.Errorf("%s: %w", p, err)
 	}
 	defer f.Close()
-	o := object{path: p, class: f.Class, machine: f.Machine}
+	o := object{path: p, kind: f.Type, class: f.Class, machine: f.Machine}
 	if o.interp, err = interpreter(f); err != nil {
 		return o, fmt.Errorf("%s: %w", p, err)
 	}
-	if f.SectionByType(elf.SHT_DYNAMIC) == nil {
-		return o, nil // static; or without section headers, see below
+	names, err := dynamicNames(f)
+	if err != nil {
+		return o, fmt.Errorf("%s: dynamic section: %w", p, err)
 	}
-	for tag, to := range map[elf.DynTag]*[]string{elf.DT_NEEDED: &o.needed, elf.DT_RPATH: &o.rpath, elf.DT_RUNPATH: &o.runpath} {
-		if *to, err = f.DynString(tag); err != nil {
-			return o, fmt.Errorf("%s: dynamic section: %w", p, err)
-		}
-	}
-	o.rpath, o.runpath = splitPaths(o.rpath), splitPaths(o.runpath)
+	o.needed, o.rpath, o.runpath = names[elf.DT_NEEDED], splitPaths(names[elf.DT_RPATH]), splitPaths(names[elf.DT_RUNPATH])
 	if o.runpath != nil {
 		o.rpath = nil // ld.so(8): DT_RPATH counts only where DT_RUNPATH is not
 	}
@@ -65,6 +64,86 @@ func interpreter(f *elf.File) (string, error) {
 		return strings.TrimRight(string(b), "\x00"), nil
 	}
 	return "", nil
+}
+
+// maxDynamic bounds the dynamic section, which is some hundreds of bytes long.
+const maxDynamic = 1 << 20
+
+// dynamicNames are the strings of the dynamic section, by their tags, found as the
+// dynamic linker finds them, by the program headers: section headers may be stripped.
+// A static program has none.
+func dynamicNames(f *elf.File) (map[elf.DynTag][]string, error) {
+	i := slices.IndexFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_DYNAMIC })
+	if i < 0 {
+		return nil, nil
+	}
+	section, err := io.ReadAll(io.LimitReader(f.Progs[i].Open(), maxDynamic))
+	if err != nil {
+		return nil, err
+	}
+	offsets := map[elf.DynTag][]uint64{}
+	for tag, value := range dynamicEntries(f, section) {
+		offsets[tag] = append(offsets[tag], value)
+	}
+	names := map[elf.DynTag][]string{}
+	for _, tag := range []elf.DynTag{elf.DT_NEEDED, elf.DT_RPATH, elf.DT_RUNPATH} {
+		for _, offset := range offsets[tag] {
+			if len(offsets[elf.DT_STRTAB]) != 1 {
+				return nil, errors.New("it has no table of strings")
+			}
+			name, err := stringAt(f, offsets[elf.DT_STRTAB][0]+offset)
+			if err != nil {
+				return nil, err
+			}
+			names[tag] = append(names[tag], name)
+		}
+	}
+	return names, nil
+}
+
+// dynamicEntries goes through the entries of a dynamic section up to DT_NULL.
+func dynamicEntries(f *elf.File, section []byte) iter.Seq2[elf.DynTag, uint64] {
+	word := 4
+	if f.Class == elf.ELFCLASS64 {
+		word = 8
+	}
+	number := func(b []byte) uint64 {
+		if word == 4 {
+			return uint64(f.ByteOrder.Uint32(b))
+		}
+		return f.ByteOrder.Uint64(b)
+	}
+	return func(yield func(elf.DynTag, uint64) bool) {
+		for entry := range slices.Chunk(section, 2*word) {
+			if len(entry) < 2*word {
+				return
+			}
+			tag := elf.DynTag(number(entry))
+			if tag == elf.DT_NULL || !yield(tag, number(entry[word:])) {
+				return
+			}
+		}
+	}
+}
+
+// stringAt is the string at an address of the loaded file.
+func stringAt(f *elf.File, address uint64) (string, error) {
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_LOAD || address < p.Vaddr || address-p.Vaddr >= p.Filesz {
+			continue
+		}
+		b := make([]byte, 4096) // PATH_MAX
+		n, err := p.ReadAt(b, int64(address-p.Vaddr))
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", err
+		}
+		name, _, ends := strings.Cut(string(b[:n]), "\x00")
+		if !ends {
+			return "", errors.New("one of its strings is longer than 4096 bytes, or has no end")
+		}
+		return name, nil
+	}
+	return "", fmt.Errorf("no segment of the file holds its string at %#x", address)
 }
 
 func splitPaths(lists []string) []string {
@@ -294,8 +373,12 @@ func machineName(m elf.Machine, c elf.Class) string {
 	return m.String()
 }
 
-// checkMachine refuses a program for another architecture and names both.
+// checkMachine refuses what is no program, and a program for another architecture,
+// and names both.
 func checkMachine(o object) error {
+	if o.kind != elf.ET_EXEC && o.kind != elf.ET_DYN {
+		return fmt.Errorf("%s is no program, but an object file or a core dump (%s)", o.path, o.kind)
+	}
 	native := nativeMachines[runtime.GOARCH]
 	if len(native) == 0 || slices.Contains(native, o.machine) {
 		return nil

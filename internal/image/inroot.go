@@ -128,7 +128,7 @@ func runsHere(root *os.Root, f *os.File, p string) error {
 		if err != nil {
 			return fmt.Errorf("command %s: %w", p, err)
 		}
-		if err := checkMachine(object{path: p, class: e.Class, machine: e.Machine}); err != nil {
+		if err := checkMachine(object{path: p, kind: e.Type, class: e.Class, machine: e.Machine}); err != nil {
 			return err
 		}
 		if interp, err = interpreter(e); err != nil {

@@ -93,9 +93,9 @@ func starts(root *os.Root, file string) (programs, libraries []string) {
 	if err != nil {
 		return nil, nil
 	}
-	libraries, err = e.ImportedLibraries()
+	names, err := dynamicNames(e)
 	if err != nil {
-		libraries = nil // a static program, or one without a table of sections
+		names = nil
 	}
-	return []string{interp}, libraries
+	return []string{interp}, names[elf.DT_NEEDED]
 }

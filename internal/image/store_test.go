@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -277,15 +278,101 @@ func TestClosureFollowsRunpath(t *testing.T) {
 	}
 }
 
+// What env(1) starts is found as env finds it, its options aside.
+func TestEnvCommand(t *testing.T) {
+	for args, want := range map[string]string{
+		"python3":                           "python3",
+		"/usr/bin/python3":                  "/usr/bin/python3",
+		"python3 -u":                        "python3 -u", // no -S: one name with a blank
+		"-S python3 -u":                     "python3",
+		"-Spython3 -u":                      "python3",
+		"-S\tpython3\t-u":                   "python3",
+		"-vS python3 -u":                    "python3",
+		"-iS A=1 B=S python3":               "python3",
+		"-S -u FOO python3":                 "python3",
+		"-S -uFOO -i python3":               "python3",
+		"-S -iu FOO python3":                "python3",
+		"-S -C /tmp --unset FOO python3 -C": "python3",
+		"-S --chdir=/tmp -- python3":        "python3",
+		"--split-string=python3 -u":         "python3",
+		"--split-string=-v A=1 python3":     "python3",
+		"-i":                                "",
+		"-uS":                               "",
+		"A=1":                               "",
+		"":                                  "",
+	} {
+		if got := envCommand("/usr/bin/env", args); got != want {
+			t.Errorf("%q: got %q, want %q", args, got, want)
+		}
+	}
+	if got := envCommand("/bin/sh", "python3"); got != "" {
+		t.Errorf("of sh: %q", got)
+	}
+}
+
+// A program's libraries are those that its section headers tell, where it has some.
+func TestLibrariesWithoutSectionHeaders(t *testing.T) {
+	for _, name := range []string{"bash", "fio", "sysbench"} {
+		p, err := lookPath(name, searchPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := elf.Open(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		want, err := f.ImportedLibraries()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stripped, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Class != elf.ELFCLASS64 {
+			t.Fatalf("%s has %s: this test knows the header of 64 bits", p, f.Class)
+		}
+		clear(stripped[40:48]) // e_shoff
+		clear(stripped[60:64]) // e_shnum, e_shstrndx
+		file := filepath.Join(t.TempDir(), name)
+		write(t, file, string(stripped), 0o755)
+		o, err := readObject(file)
+		if err != nil || len(want) == 0 || !slices.Equal(o.needed, want) {
+			t.Errorf("%s: got %q, %v, want %q", name, o.needed, err, want)
+		}
+		if name != "bash" {
+			continue
+		}
+		r, err := NewStore(t.TempDir()).ForCommands(t.Context(), small(), []string{file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := in(t, r, file, "-c", "echo runs"); err != nil || out != "runs\n" {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
+}
+
 func TestCommandsThatCannotRun(t *testing.T) {
 	dir := t.TempDir()
 	at := func(n string) string { return filepath.Join(dir, n) }
-	foreign, err := os.ReadFile("/proc/self/exe")
+	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
 	}
+	foreign := slices.Clone(self)
 	binary.LittleEndian.PutUint16(foreign[18:], 258) // e_machine: EM_LOONGARCH
 	write(t, at("foreign"), string(foreign), 0o755)
+	for name, kind := range map[string]uint16{"object": 1, "core": 4} { // e_type: ET_REL, ET_CORE
+		other := slices.Clone(self)
+		binary.LittleEndian.PutUint16(other[16:], kind)
+		write(t, at(name), string(other), 0o755)
+	}
+	write(t, at("windows"), "#!/bin/sh\r\n", 0o755)
+	write(t, at("windowsenv"), "#!/usr/bin/env bash\r\n", 0o755)
+	write(t, at("envpath"), "#!/usr/bin/env /no/such/python\n", 0o755)
+	write(t, at("envwords"), "#!/usr/bin/env bash -e\n", 0o755)
 	write(t, at("cut"), "\x7fELF\x02\x01\x01", 0o755)
 	write(t, at("plain"), "echo hello\n", 0o755)
 	write(t, at("private"), "#!/bin/sh\n", 0o644)
@@ -308,6 +395,12 @@ func TestCommandsThatCannotRun(t *testing.T) {
 		at("plain"):          "neither a program (ELF) nor a script",
 		at("lost"):           "whose interpreter /no/such/interpreter does not exist",
 		at("envlost"):        "whose interpreter pyhton-none is not in PATH",
+		at("object"):         "object is no program, but an object file or a core dump (ET_REL)",
+		at("core"):           "core is no program, but an object file or a core dump (ET_CORE)",
+		at("windows"):        "the line end of Windows",
+		at("windowsenv"):     "the line end of Windows",
+		at("envpath"):        "whose interpreter /no/such/python does not exist",
+		at("envwords"):       "whose interpreter bash -e is not in PATH",
 		at("relative"):       "not an absolute path",
 		at("long"):           "longer than the 256 bytes",
 		at("loop"):           "each other's interpreter",
