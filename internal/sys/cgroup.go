@@ -217,7 +217,7 @@ func (h Hierarchies) Unified() (Hierarchy, bool) {
 }
 
 // Make makes the group rel with its parents in every writable tree. On v2 it
-// hands all controllers down to rel itself and below its parents; on v1 it makes
+// hands controllers down to rel itself and below its parents; on v1 it makes
 // cpusets inherit their parent's CPUs.
 func (h Hierarchies) Make(rel string) error {
 	for _, one := range h.All {
@@ -284,9 +284,14 @@ func (h Hierarchy) prepare(rel string) error {
 	return nil
 }
 
-// HandDown switches every controller on for the groups below at. One that the
-// kernel refuses (hugetlb in use by v1, a busy group of a user) stays off: Limits
-// fails later by name when it is asked for. Version 1 has nothing to hand down.
+// handed are the controllers that tare limits and reads groups with, and engines ask
+// for. At the top of the tree they stay on (docs/method.md), so no others are touched.
+var handed = []string{"cpuset", "cpu", "io", "memory", "pids"}
+
+// HandDown switches those of the controllers handed on that are there and off, for
+// the groups below at. One that the kernel refuses (in use by v1, a busy group of a
+// user) stays off: Limits fails later by name when it is asked for. Version 1 has
+// nothing to hand down.
 func (h Hierarchy) HandDown(at string) error {
 	if h.Version == 1 {
 		return nil
@@ -302,7 +307,7 @@ func (h Hierarchy) HandDown(at string) error {
 	}
 	already := strings.Fields(string(on))
 	for _, c := range strings.Fields(string(have)) {
-		if slices.Contains(already, c) {
+		if slices.Contains(already, c) || !slices.Contains(handed, c) {
 			continue
 		}
 		err := os.WriteFile(control, []byte("+"+c), 0)

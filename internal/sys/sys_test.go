@@ -1,6 +1,7 @@
 package sys_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -142,6 +143,29 @@ func TestProbesAreSwept(t *testing.T) {
 	for _, dir := range slices.Concat(h.Dirs(own), one) {
 		if _, err := os.Stat(dir); err != nil {
 			t.Errorf("%s should have stayed: %v", dir, err)
+		}
+	}
+}
+
+// At the top of a tree of version 2 what tare needs and is off is switched on, and
+// nothing else.
+func TestHandDownTouchesWhatItNeeds(t *testing.T) {
+	for _, c := range []struct{ have, on, want string }{
+		{"hugetlb rdma misc", "", ""},
+		{"memory hugetlb", "memory", "memory"},
+		{"hugetlb pids misc", "misc", "+pids"},
+	} {
+		h := sys.Hierarchy{Path: t.TempDir(), Version: 2}
+		control := filepath.Join(h.Path, "cgroup.subtree_control")
+		err := errors.Join(os.WriteFile(filepath.Join(h.Path, "cgroup.controllers"), []byte(c.have+"\n"), 0o644), os.WriteFile(control, []byte(c.on), 0o644))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.HandDown(""); err != nil {
+			t.Error(err)
+		}
+		if got, err := os.ReadFile(control); err != nil || string(got) != c.want {
+			t.Errorf("of %q with %q on: wrote %q, %v, want %q", c.have, c.on, got, err, c.want)
 		}
 	}
 }
