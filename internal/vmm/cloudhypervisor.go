@@ -15,7 +15,7 @@ func cloudHypervisors(arch string) []VMM {
 	return []VMM{{
 		Name: "cloud-hypervisor", Binary: "cloud-hypervisor", Version: []string{"--version"},
 		Remedy:  "put a release of github.com/cloud-hypervisor/cloud-hypervisor into PATH",
-		Formats: formats, Modules: []string{"virtio_pci", "vmw_vsock_virtio_transport", "virtio_blk"},
+		Formats: formats, Modules: []string{"virtio_pci", "vmw_vsock_virtio_transport", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_VSOCKETS"},
 		StartTime: 500 * time.Millisecond, Order: 650,
 		plan: func(m Machine) (plan, error) { return cloudHypervisorPlan(m, serial) },
 	}}

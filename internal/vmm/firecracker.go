@@ -17,6 +17,7 @@ func firecrackers(arch string) []VMM {
 		Name: "firecracker", Binary: "firecracker", Version: []string{"--version"},
 		Remedy:  "put a release of github.com/firecracker-microvm/firecracker into PATH",
 		Formats: formats, Modules: []string{"virtio_mmio", "vmw_vsock_virtio_transport", "virtio_blk"},
+		Symbols: []string{"VIRTIO_MMIO_CMDLINE_DEVICES", "VIRTIO_VSOCKETS"},
 		MaxCPUs: 32, StartTime: 500 * time.Millisecond, Order: 640, plan: firecrackerPlan,
 	}}
 }

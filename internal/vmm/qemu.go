@@ -60,10 +60,10 @@ func qemus(arch string) []VMM {
 		v := VMM{
 			Name: "qemu/" + q.name, Binary: q.binary, Remedy: "apt-get install " + q.pack, Version: []string{"--version"},
 			Emulates: true, Formats: q.formats, MaxCPUs: q.maxCPUs, StartTime: 3 * time.Second, Order: q.order, plan: q.plan,
-			Modules: []string{"virtio_pci", "virtio_console", "virtio_blk"},
+			Modules: []string{"virtio_pci", "virtio_console", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_CONSOLE"},
 		}
 		if q.bus == "device" {
-			v.Modules[0] = "virtio_mmio"
+			v.Modules[0], v.Symbols[0] = "virtio_mmio", "VIRTIO_MMIO"
 		}
 		all = append(all, v)
 	}

@@ -38,14 +38,14 @@ func stratovirts(arch string) []VMM {
 		{name: "microvm", machine: "microvm", bus: "device", serial: serial, append: []string{"pci=off", "reboot=t", "tare_off=reset"}},
 		{name: standard, machine: standard, bus: "pci", serial: serial, uefi: firmware},
 	} {
-		modules := []string{"virtio_mmio", "virtio_console", "virtio_blk"}
+		modules, symbols := []string{"virtio_mmio", "virtio_console", "virtio_blk"}, []string{"VIRTIO_MMIO_CMDLINE_DEVICES", "VIRTIO_CONSOLE"}
 		if s.bus == "pci" {
-			modules[0] = "virtio_pci"
+			modules[0], symbols[0] = "virtio_pci", "VIRTIO_PCI"
 		}
 		all = append(all, VMM{
 			Name: "stratovirt/" + s.name, Binary: "stratovirt", Version: []string{"-version"},
 			Remedy:  "build StratoVirt from its sources, and put it into PATH",
-			Formats: formats, Modules: modules, StartTime: 500 * time.Millisecond, Order: 620 + 10*n, plan: s.plan,
+			Formats: formats, Modules: modules, Symbols: symbols, StartTime: 500 * time.Millisecond, Order: 620 + 10*n, plan: s.plan,
 		})
 	}
 	return all

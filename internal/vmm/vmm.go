@@ -92,6 +92,7 @@ type VMM struct {
 	Emulates  bool     // it has TCG; else it needs KVM
 	Formats   []Format // of kernels that it loads, the fastest first
 	Modules   []string // that a guest needs here where its kernel has them not built in
+	Symbols   []string // of a kernel's configuration, without which a guest finds no channel here
 	MaxCPUs   int      // 0: any number
 	StartTime time.Duration
 	Order     int

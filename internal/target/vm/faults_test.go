@@ -59,7 +59,7 @@ func boot(t *testing.T, lab target.Lab, behaviour string) (target.Exit, string, 
 		t.Fatal(err)
 	}
 	spec := target.Spec{ID: "tare-faults", Args: []string{"/bin/echo", "hello"}, Env: []string{"A=b"}, Stdio: target.Stdio{Stdout: out, Stderr: out}}
-	m := vmm.Machine{Kernel: vmm.Kernel{Path: "/kernel"}, Initrd: "/initrd", Append: []string{"loglevel=6"}, CPUs: 2, Memory: 128 << 20, Accel: vmm.KVM, Agent: true}
+	m := vmm.Machine{Kernel: vmm.Kernel{Path: "/kernel"}, Initrd: "/initrd.cpio", Append: []string{"loglevel=6"}, CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true}
 	inst, err := newInstance(t.Context(), d, path, m, spec, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestInterruptedBoots(t *testing.T) {
 	lab := targettest.New(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	m := vmm.Machine{Kernel: vmm.Kernel{Path: "/kernel"}, Initrd: "/initrd", CPUs: 2, Memory: 128 << 20, Accel: vmm.KVM, Agent: true}
+	m := vmm.Machine{Kernel: vmm.Kernel{Path: "/kernel"}, Initrd: "/initrd.cpio", CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true}
 	var all []target.Instance
 	var dirs []string
 	up := make(chan struct{}, boots)
@@ -397,7 +397,7 @@ func commandLine(args []string) error {
 		given[args[i]] += args[i+1] + "\n"
 	}
 	for flag, want := range map[string]string{
-		"-machine": "microvm", "-smp": "2", "-m": "128M", "-kernel": "/kernel", "-initrd": "/initrd",
+		"-machine": "microvm", "-smp": "1", "-m": "256M", "-kernel": "/kernel", "-initrd": ".cpio",
 		"-qmp": "unix:qmp,server,nowait", "-serial": "socket,path=console,server,nowait",
 		"-chardev": "socket,path=port,id=port,server,nowait", "-device": "virtconsole,id=agent,chardev=port,nr=0",
 		"-append": "tare_channel=tty:/dev/hvc0",

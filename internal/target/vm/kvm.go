@@ -19,10 +19,11 @@ import (
 	"github.com/tarelab/tare/internal/vmm"
 )
 
-// proof is what was found of KVM with one VMM and one kernel.
+// proof is what was found of KVM with one machine type of a VMM and one kernel.
 type proof struct {
 	Accel vmm.Accel `json:"accel"`
-	Why   string    `json:"why,omitempty"` // why not KVM
+	Why   string    `json:"why,omitempty"`  // why not KVM
+	Deaf  string    `json:"deaf,omitempty"` // what the agent said of its channels, where it reached user mode and found none
 	When  time.Time `json:"when"`
 }
 
@@ -32,16 +33,20 @@ const failureHolds = time.Hour
 
 // holds reports whether the proof need not be made again.
 func (p proof) holds() bool {
-	return p.Accel == vmm.KVM || p.Accel == vmm.TCG && time.Since(p.When) < failureHolds
+	return p.Accel == vmm.KVM && p.Deaf == "" || p.Accel != "" && time.Since(p.When) < failureHolds
 }
 
 // acceleration is KVM where a guest was seen to boot with it since this boot of the
 // host; else TCG, with the reason, or a CannotError for a VMM without it. That no guest
-// boots with it is believed for failureHolds.
+// boots with it is believed for failureHolds. A guest that runs under KVM and finds no
+// channel is a CannotError, too: it would find none under TCG.
 func (h *home) acceleration(ctx context.Context, d *Driver, path string, g guestKernel) (vmm.Accel, string, error) {
 	p, err := h.proof(ctx, d, path, g)
 	if err != nil {
 		return "", "", err
+	}
+	if p.Deaf != "" {
+		return p.Accel, "", d.cannot("give a --kernel with "+strings.Join(d.vmm.Symbols, " and "), "kernel %s finds no channel on %s: %s", g.kernel.Version, d.vmm.Name, p.Deaf)
 	}
 	if p.Accel == vmm.KVM || d.vmm.Emulates {
 		return p.Accel, p.Why, nil
@@ -52,7 +57,7 @@ func (h *home) acceleration(ctx context.Context, d *Driver, path string, g guest
 func (h *home) proof(ctx context.Context, d *Driver, path string, g guestKernel) (proof, error) {
 	h.proofs.Lock()
 	defer h.proofs.Unlock()
-	p, file, err := h.remembered(path, g.kernel.Digest)
+	p, file, err := h.remembered(d.vmm.Name, path, g.kernel.Digest)
 	if err != nil || p.Accel != "" {
 		return p, err
 	}
@@ -60,7 +65,7 @@ func (h *home) proof(ctx context.Context, d *Driver, path string, g guestKernel)
 		return p, err
 	}
 	p.When = time.Now() // no measurement
-	h.proven[path+" "+g.kernel.Digest] = p
+	h.proven[proofName(d.vmm.Name, path, g.kernel.Digest)] = p
 	text, err := json.Marshal(p)
 	if err == nil {
 		err = errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644))
@@ -71,10 +76,14 @@ func (h *home) proof(ctx context.Context, d *Driver, path string, g guestKernel)
 	return p, nil
 }
 
-// remembered is what is known of KVM with a VMM and a kernel; else nothing, and the
-// file where a proof of it is kept.
-func (h *home) remembered(path, kernel string) (p proof, file string, err error) {
-	as := path + " " + kernel
+// proofName names a proof while a process lives. Machine types of one program have
+// proofs of their own: what holds one up (its firmware, its bus) says nothing of another.
+func proofName(machine, path, kernel string) string { return machine + " " + path + " " + kernel }
+
+// remembered is what is known of KVM with a machine type, its program and a kernel;
+// else nothing, and the file where a proof of it is kept.
+func (h *home) remembered(machine, path, kernel string) (p proof, file string, err error) {
+	as := proofName(machine, path, kernel)
 	if p, ok := h.proven[as]; ok {
 		return p, "", nil
 	}
@@ -82,7 +91,7 @@ func (h *home) remembered(path, kernel string) (p proof, file string, err error)
 		h.proven[as] = proof{Accel: vmm.TCG, Why: why}
 		return h.proven[as], "", nil // told at once, so not kept
 	}
-	key, err := h.proofKey(path, kernel)
+	key, err := h.proofKey(machine, path, kernel)
 	if err != nil {
 		return p, "", target.Labf("acceleration: %w", err)
 	}
@@ -102,10 +111,10 @@ func (h *home) forget() error {
 	return os.RemoveAll(filepath.Join(h.dir, "kvm"))
 }
 
-// proofKey names a proof by all that it holds for: the VMM, the agent, the kernel,
-// the user, this boot, and KVM as it is: its device, which a module that is loaded
+// proofKey names a proof by all that it holds for: the machine type, the VMM, the
+// agent, the kernel, the user, this boot, and KVM as it is: its device, which a module that is loaded
 // again makes anew, and its modules' parameters.
-func (h *home) proofKey(path, kernel string) (string, error) {
+func (h *home) proofKey(machine, path, kernel string) (string, error) {
 	program, err := sys.FileDigest(path)
 	if err != nil {
 		return "", err
@@ -123,7 +132,7 @@ func (h *home) proofKey(path, kernel string) (string, error) {
 		return "", fmt.Errorf("%s: %w", h.device, err)
 	}
 	sum := sha256.New()
-	fmt.Fprintln(sum, string(boot), program, agent, kernel, os.Geteuid(), device.Ino, device.Mode, device.Uid, device.Gid, device.Ctim)
+	fmt.Fprintln(sum, machine, string(boot), program, agent, kernel, os.Geteuid(), device.Ino, device.Mode, device.Uid, device.Gid, device.Ctim)
 	parameters, err := filepath.Glob("/sys/module/kvm*/parameters/*")
 	if err != nil {
 		return "", err
@@ -159,22 +168,23 @@ var proofPatience = map[vmm.Mark]time.Duration{
 
 // prove boots a guest without a root of its own under KVM and waits for the
 // agent's hello: a kernel, a first process and its system calls have then run.
-func (h *home) prove(ctx context.Context, d *Driver, path string, g guestKernel) (proof, error) {
+func (h *home) prove(ctx context.Context, d *Driver, path string, g guestKernel) (p proof, err error) {
 	initrd, err := h.initramfs(ctx, g, "", "")
 	if err != nil {
-		return proof{}, err
+		return p, err
 	}
 	dir, err := os.MkdirTemp(h.lab.RunDir, target.Label+"-kvm-")
 	if err != nil {
-		return proof{}, target.Labf("prove KVM: %w", err)
+		return p, target.Labf("prove KVM: %w", err)
 	}
 	defer func() { err = errors.Join(err, sys.RemoveTree(dir)) }()
+	var said agentWords
 	m, err := vmm.New(ctx, vmm.Config{
-		VMM: d.vmm, Path: path, Dir: dir, Launcher: h.lab.LaunchPath, Patience: proofPatience, Mark: func(vmm.Mark) {},
+		VMM: d.vmm, Path: path, Dir: dir, Launcher: h.lab.LaunchPath, Patience: proofPatience, Mark: func(vmm.Mark) {}, Line: said.take,
 		Machine: vmm.Machine{Kernel: g.kernel, Initrd: initrd, Append: parameters(nil), CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true},
 	})
 	if err != nil {
-		return proof{}, err
+		return p, err
 	}
 	i := &instance{driver: d, vm: m, off: offTime, mark: func(target.Phase) {}}
 	failed := m.Start()
@@ -183,17 +193,49 @@ func (h *home) prove(ctx context.Context, d *Driver, path string, g guestKernel)
 		defer stop()
 		_, failed = i.meet()
 	}
-	why := ""
 	if failed != nil {
-		why = "no guest reaches user mode under KVM here: " + firstLine(m.Explain(failed))
+		failed = m.Explain(failed)
 	}
 	if err := errors.Join(ctx.Err(), i.Close()); err != nil {
-		return proof{}, err
+		return p, err
 	}
-	if failed != nil {
-		return proof{Accel: vmm.TCG, Why: why}, nil
+	return said.proof(failed), nil
+}
+
+// agentWords are what the agent said of itself on a console.
+type agentWords struct {
+	ran  bool   // it said something: a process of the guest ran, and its system calls did
+	deaf string // what it said of its channels, where it found none
+}
+
+// take reads a line of the console.
+func (w *agentWords) take(line string) {
+	_, text, ok := strings.Cut(line, agentSign)
+	w.ran = w.ran || ok
+	if why, ok := strings.CutPrefix(text, agentDeaf); ok {
+		w.deaf = strings.TrimSpace(why)
 	}
-	return proof{Accel: vmm.KVM}, nil
+}
+
+// What guest/init.c prints on the console begins so, and where no channel opens its
+// last line goes on so.
+const (
+	agentSign = "tare: "
+	agentDeaf = "no channel to the host:"
+)
+
+// proof is what a boot under KVM has shown, that failed so; nil for one whose agent
+// was heard. The machine must have ended.
+func (w *agentWords) proof(failed error) proof {
+	switch {
+	case failed == nil:
+		return proof{Accel: vmm.KVM}
+	case w.deaf != "":
+		return proof{Accel: vmm.KVM, Deaf: w.deaf}
+	case w.ran:
+		return proof{Accel: vmm.TCG, Why: "a guest under KVM reached user mode here, and no farther: " + firstLine(failed)}
+	}
+	return proof{Accel: vmm.TCG, Why: "no guest reaches user mode under KVM here: " + firstLine(failed)}
 }
 
 // firstLine is an error without the console's lines.

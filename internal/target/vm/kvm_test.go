@@ -2,15 +2,18 @@ package vm
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/targettest"
 	"github.com/tarelab/tare/internal/vmm"
 )
 
@@ -23,15 +26,17 @@ func TestProofsOfKVMHold(t *testing.T) {
 		change func(t *testing.T, h *home)
 		want   vmm.Accel // "" where it is to be made anew
 	}{
-		"a failure":                 {proof{vmm.TCG, "it hangs", now}, nil, vmm.TCG},
-		"a failure of long ago":     {proof{vmm.TCG, "it hangs", long}, nil, ""},
-		"without its time":          {proof{vmm.TCG, "it hangs", time.Time{}}, nil, ""},
-		"success of long ago":       {proof{vmm.KVM, "", long}, nil, vmm.KVM},
-		"other rights":              {proof{vmm.TCG, "it hangs", now}, func(t *testing.T, h *home) { must(t, os.Chmod(h.device, 0o640)) }, ""},
-		"another device":            {proof{vmm.KVM, "", now}, func(t *testing.T, h *home) { must(t, os.Rename(h.device+"2", h.device)) }, ""},
-		"another VMM":               {proof{vmm.TCG, "it hangs", now}, func(t *testing.T, h *home) { must(t, os.WriteFile(h.lab.LaunchPath, []byte("new"), 0o600)) }, ""},
-		"the device has gone":       {proof{vmm.KVM, "", now}, func(t *testing.T, h *home) { must(t, os.Remove(h.device)) }, vmm.TCG},
-		"the user wants it proven":  {proof{vmm.TCG, "it hangs", now}, func(t *testing.T, h *home) { must(t, h.forget()) }, ""},
+		"a failure":                 {proof{Accel: vmm.TCG, Why: "it hangs", When: now}, nil, vmm.TCG},
+		"a failure of long ago":     {proof{Accel: vmm.TCG, Why: "it hangs", When: long}, nil, ""},
+		"without its time":          {proof{Accel: vmm.TCG, Why: "it hangs"}, nil, ""},
+		"no channel":                {proof{Accel: vmm.KVM, Deaf: "tty:/dev/hvc0", When: now}, nil, vmm.KVM},
+		"no channel long ago":       {proof{Accel: vmm.KVM, Deaf: "tty:/dev/hvc0", When: long}, nil, ""},
+		"success of long ago":       {proof{Accel: vmm.KVM, When: long}, nil, vmm.KVM},
+		"other rights":              {proof{Accel: vmm.TCG, Why: "it hangs", When: now}, func(t *testing.T, h *home) { must(t, os.Chmod(h.device, 0o640)) }, ""},
+		"another device":            {proof{Accel: vmm.KVM, When: now}, func(t *testing.T, h *home) { must(t, os.Rename(h.device+"2", h.device)) }, ""},
+		"another VMM":               {proof{Accel: vmm.TCG, Why: "it hangs", When: now}, func(t *testing.T, h *home) { must(t, os.WriteFile(h.lab.LaunchPath, []byte("new"), 0o600)) }, ""},
+		"the device has gone":       {proof{Accel: vmm.KVM, When: now}, func(t *testing.T, h *home) { must(t, os.Remove(h.device)) }, vmm.TCG},
+		"the user wants it proven":  {proof{Accel: vmm.TCG, Why: "it hangs", When: now}, func(t *testing.T, h *home) { must(t, h.forget()) }, ""},
 		"what is kept is not whole": {proof{}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +45,7 @@ func TestProofsOfKVMHold(t *testing.T) {
 			for _, file := range []string{h.device, h.device + "2", h.lab.InitPath, h.lab.LaunchPath} {
 				must(t, os.WriteFile(file, []byte(file), 0o600))
 			}
-			key, err := h.proofKey(h.lab.LaunchPath, "sha256:1")
+			key, err := h.proofKey("stratovirt/microvm", h.lab.LaunchPath, "sha256:1")
 			must(t, err)
 			text, err := json.Marshal(c.kept)
 			must(t, err)
@@ -54,10 +59,13 @@ func TestProofsOfKVMHold(t *testing.T) {
 			if c.kept.Accel == vmm.TCG {
 				found.Notes[target.NoteNoKVM] = c.kept.Why
 			}
-			stale := (&Driver{home: h}).Stale(found)
-			p, _, err := h.remembered(h.lab.LaunchPath, "sha256:1")
+			stale := (&Driver{home: h, vmm: vmm.VMM{Name: "stratovirt/microvm"}}).Stale(found)
+			p, _, err := h.remembered("stratovirt/microvm", h.lab.LaunchPath, "sha256:1")
 			if err != nil || p.Accel != c.want {
 				t.Errorf("%+v, %v; want %q", p, err, c.want)
+			}
+			if p, _, err := h.remembered("stratovirt/q35", h.lab.LaunchPath, "sha256:1"); name != "the device has gone" && (err != nil || p.Accel != "") {
+				t.Errorf("its sibling of the same program has %+v, %v", p, err)
 			}
 			if want := c.kept.Accel != "" && c.want != c.kept.Accel; stale != want {
 				t.Errorf("stale: %v, want %v", stale, want)
@@ -76,11 +84,55 @@ func TestNoRightsOnKVM(t *testing.T) {
 	must(t, os.WriteFile(h.device, nil, 0o600))
 	runtime.LockOSThread() // whose rights alone are taken (setfsuid(2))
 	must(t, unix.Setfsuid(65534))
-	p, file, err := h.remembered("/usr/bin/qemu", "sha256:1")
+	p, file, err := h.remembered("qemu/microvm", "/usr/bin/qemu", "sha256:1")
 	must(t, unix.Setfsuid(0))
 	runtime.UnlockOSThread()
 	if want := "this user may not open /dev/kvm (join the group kvm)"; err != nil || p.Accel != vmm.TCG || p.Why != want || file != "" {
 		t.Errorf("%+v in %q, %v; want %q", p, file, err, want)
+	}
+}
+
+// What a boot under KVM shows is told by how far it came: a guest whose agent finds
+// no channel has run under KVM, one that dies at its first process has not.
+func TestWhatABootUnderKVMShows(t *testing.T) {
+	failed := errors.New("it failed; the console ends:\n...")
+	for name, c := range map[string]struct {
+		console []string
+		failed  error
+		want    proof
+	}{
+		"heard":          {[]string{"tare: init"}, nil, proof{Accel: vmm.KVM}},
+		"no channel":     {[]string{"[1.0] Run /.tare/init as init process", "tare: init", "tare: no channel to the host: tty:/dev/hvc0: No such device"}, failed, proof{Accel: vmm.KVM, Deaf: "tty:/dev/hvc0: No such device"}},
+		"then it hangs":  {[]string{"\x1b[0mtare: init"}, failed, proof{Accel: vmm.TCG, Why: "a guest under KVM reached user mode here, and no farther: it failed; the console ends:"}},
+		"no system call": {[]string{"[1.0] Run /.tare/init as init process", "[1.1] Kernel panic - not syncing: Attempted to kill init!"}, failed, proof{Accel: vmm.TCG, Why: "no guest reaches user mode under KVM here: it failed; the console ends:"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var said agentWords
+			for _, line := range c.console {
+				said.take(line)
+			}
+			if got := said.proof(c.failed); got != c.want {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// A guest without a channel is told with the agent's own line and the symbols that its
+// kernel lacks, and the sibling of the same program is proven by itself.
+func TestNoChannelUnderKVM(t *testing.T) {
+	lab := targettest.New(t)
+	lab.CacheDir = t.TempDir()
+	d, path := machineAt(t, lab, "no-virtio")
+	d.home.device = filepath.Join(t.TempDir(), "kvm")
+	must(t, os.WriteFile(d.home.device, nil, 0o600))
+	g := guestKernel{kernel: vmm.Kernel{Path: "/kernel", Version: "6.1.0-stock", Digest: "sha256:1"}}
+	accel, why, err := d.home.acceleration(t.Context(), d, path, g)
+	var cannot *target.CannotError
+	if accel != vmm.KVM || why != "" || !errors.As(err, &cannot) ||
+		!strings.Contains(cannot.Lacks, "kernel 6.1.0-stock finds no channel on stratovirt/microvm: tty:/dev/hvc0: No such device") ||
+		!strings.Contains(cannot.Remedy, "VIRTIO_MMIO_CMDLINE_DEVICES") {
+		t.Errorf("%q, %q, %v", accel, why, err)
 	}
 }
 

@@ -167,7 +167,7 @@ func (d *Driver) Stale(found target.Facts) bool {
 	}
 	d.home.proofs.Lock()
 	defer d.home.proofs.Unlock()
-	p, _, err := d.home.remembered(found.Path, found.Notes[target.NoteGuestKernel])
+	p, _, err := d.home.remembered(d.vmm.Name, found.Path, found.Notes[target.NoteGuestKernel])
 	return err != nil || p.Accel != accel
 }
 
