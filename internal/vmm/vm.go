@@ -1,6 +1,7 @@
 package vmm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/launch"
 )
@@ -23,7 +26,7 @@ type Config struct {
 	VMM      VMM
 	Path     string // of the VMM's program
 	Machine  Machine
-	Dir      string                 // of the machine alone: sockets and logs
+	Dir      string                 // of the machine alone, which locks it: sockets and logs
 	Launcher string                 // target.Lab.LaunchPath
 	Cgroup   string                 // of the VMM, as launch.Config has it
 	Network  string                 // path of the network namespace that the VMM runs in; "" for the caller's
@@ -48,6 +51,7 @@ type VM struct {
 	words   words // what the VMM says
 	dir     *os.File
 	sockets map[string]*net.UnixListener
+	made    []string // names in dir that are this machine's, or will be: only they are removed
 
 	ctx       context.Context // ends with the machine
 	cancel    context.CancelFunc
@@ -96,19 +100,16 @@ func (v *VM) open(ctx context.Context) error {
 	if v.dir, err = os.Open(v.config.Dir); err != nil {
 		return target.Labf("directory of the machine: %w", err)
 	}
+	if err := unix.Flock(int(v.dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return target.Labf("directory %s of the machine: it is another machine's: %w", v.config.Dir, err)
+	}
 	for _, p := range v.plugs() {
-		if p.dial || p.socket == "" {
-			continue
-		}
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: v.address(p), Net: "unix"})
-		if err != nil {
+		if err := v.provide(p); err != nil {
 			return target.Labf("socket %s of the machine: %w", filepath.Join(v.config.Dir, p.socket), err)
 		}
-		// Its name is a way through /proc that ends with this process.
-		l.SetUnlinkOnClose(false)
-		v.sockets[p.socket] = l
 	}
 	for name, data := range v.plan.files {
+		v.made = append(v.made, name)
 		if err := os.WriteFile(filepath.Join(v.config.Dir, name), data, 0o600); err != nil {
 			return target.Labf("file of the machine: %w", err)
 		}
@@ -139,6 +140,29 @@ func (v *VM) open(ctx context.Context) error {
 		Pre: steps,
 	})
 	return err
+}
+
+// provide makes a plug's socket where it is tare's to make; a place where the VMM will
+// make it must be free, or tare would talk to whoever is there.
+func (v *VM) provide(p plug) error {
+	if p.socket == "" {
+		return nil
+	}
+	if p.dial {
+		if _, err := os.Lstat(filepath.Join(v.config.Dir, p.socket)); !errors.Is(err, os.ErrNotExist) {
+			return cmp.Or[error](err, syscall.EADDRINUSE)
+		}
+	} else {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: v.address(p), Net: "unix"})
+		if err != nil {
+			return err
+		}
+		// Its name is a way through /proc that ends with this process.
+		l.SetUnlinkOnClose(false)
+		v.sockets[p.socket] = l
+	}
+	v.made = append(v.made, p.socket)
+	return nil
 }
 
 // pipe gives the end that the VMM writes to; read takes the other one to its end.
@@ -475,11 +499,9 @@ func (v *VM) close() error {
 		}
 		break
 	}
-	for _, p := range v.plugs() {
-		if p.socket != "" {
-			if err := os.Remove(filepath.Join(v.config.Dir, p.socket)); err != nil && !errors.Is(err, os.ErrNotExist) {
-				errs = append(errs, err)
-			}
+	for _, name := range v.made {
+		if err := os.Remove(filepath.Join(v.config.Dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
 		}
 	}
 	if v.dir != nil {

@@ -204,25 +204,66 @@ func TestInterruptedBoots(t *testing.T) {
 	}
 }
 
-// TestOneSocketPath gives two machines one directory.
+// TestOneSocketPath gives two machines one directory: the second is refused, and the
+// first has lost nothing by it, and boots. One VMM connects to tare's sockets, the
+// other makes its own.
 func TestOneSocketPath(t *testing.T) {
 	lab := targettest.New(t)
-	v, ok := vmm.ByName("qemu/microvm")
+	qemu, ok := vmm.ByName("qemu/microvm")
 	if !ok {
 		t.Skip("qemu/microvm is not for this architecture")
 	}
-	d, dir := New(lab, v), t.TempDir()
-	m := vmm.Machine{Kernel: vmm.Kernel{Path: "/kernel"}, CPUs: 1, Memory: 1 << 20, Accel: vmm.TCG, Agent: true}
-	one, err := newInstance(t.Context(), d, "/bin/true", m, target.Spec{Args: []string{"/x"}}, dir)
-	if err != nil {
-		t.Fatal(err)
+	strato, path := machineAt(t, lab, "works")
+	m := vmm.Machine{Kernel: vmm.Kernel{Path: "/kernel"}, Initrd: "/initrd.cpio", CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true}
+	spec := target.Spec{Args: []string{"/bin/echo", "hello"}}
+	for name, c := range map[string]struct {
+		driver  *Driver
+		path    string
+		sockets []string // that are there before the start
+	}{
+		"qemu/microvm":       {New(lab, qemu), "/bin/true", []string{"console", "port", "qmp", "second"}},
+		"stratovirt/microvm": {strato, path, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			one, err := newInstance(t.Context(), c.driver, c.path, m, spec, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { must(t, one.Close()) }()
+			_, err = newInstance(t.Context(), c.driver, c.path, m, spec, dir)
+			if err == nil || !target.IsLab(err) || !strings.Contains(err.Error(), dir+" of the machine: it is another machine's") {
+				t.Errorf("two machines with one directory: %v", err)
+			}
+			for _, socket := range c.sockets {
+				if _, err := os.Lstat(filepath.Join(dir, socket)); err != nil {
+					t.Errorf("the first one's is gone: %v", err)
+				}
+			}
+			if c.sockets != nil {
+				return // what is no VMM boots nothing
+			}
+			must(t, one.Start(t.Context(), func(target.Phase) {}))
+			if exit, err := one.Wait(t.Context()); err != nil || exit.Code != 7 {
+				t.Errorf("the first one's guest: %+v, %v", exit, err)
+			}
+		})
 	}
-	_, err = newInstance(t.Context(), d, "/bin/true", m, target.Spec{Args: []string{"/x"}}, dir)
-	if err == nil || !target.IsLab(err) || !strings.Contains(err.Error(), filepath.Join(dir, "console")) {
-		t.Errorf("two machines with one directory: %v", err)
+}
+
+// TestForeignSocket finds something where a VMM is to make its socket: it is not
+// talked to, and stays.
+func TestForeignSocket(t *testing.T) {
+	d, path := machineAt(t, targettest.New(t), "works")
+	dir := t.TempDir()
+	foreign := filepath.Join(dir, "qmp")
+	must(t, os.WriteFile(foreign, nil, 0o600))
+	_, err := newInstance(t.Context(), d, path, vmm.Machine{CPUs: 1, Memory: 256 << 20, Agent: true}, target.Spec{Args: []string{"/x"}}, dir)
+	if err == nil || !target.IsLab(err) || !strings.Contains(err.Error(), foreign+" of the machine: address already in use") {
+		t.Errorf("a socket that is another's: %v", err)
 	}
-	if err := one.Close(); err != nil {
-		t.Error(err)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left are %v, %v; want only what was there", left, err)
 	}
 }
 
