@@ -89,6 +89,7 @@ type VMMPhase struct {
 var bootMarks = []struct{ metric, phase string }{
 	{"vmm", "request to VMM"},
 	{"vmm-ready", "VMM"},
+	{"firmware", "to the firmware's first line"},
 	{"kernel-byte", "loading the kernel"},
 	{"kernel", "to the kernel's banner"},
 	{"init", "kernel"},

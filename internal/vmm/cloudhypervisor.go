@@ -2,6 +2,7 @@ package vmm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -11,7 +12,8 @@ func cloudHypervisors(arch string) []VMM {
 	if formats == nil {
 		return nil
 	}
-	serial := map[string]string{"amd64": "ttyS0", "arm64": "ttyAMA0"}[arch]
+	// On arm64 it adds the other one itself.
+	serial := map[string][]string{"amd64": {"console=ttyS0", "earlycon=" + earlyX86}, "arm64": {"console=ttyAMA0"}}[arch]
 	return []VMM{{
 		Name: "cloud-hypervisor", Binary: "cloud-hypervisor", Version: []string{"--version"},
 		Remedy:  "put a release of github.com/cloud-hypervisor/cloud-hypervisor into PATH",
@@ -23,7 +25,7 @@ func cloudHypervisors(arch string) []VMM {
 
 // cloudHypervisorPlan boots from the command line; the API says when the VMM is
 // ready.
-func cloudHypervisorPlan(m Machine, serial string) (plan, error) {
+func cloudHypervisorPlan(m Machine, serial []string) (plan, error) {
 	p := plan{console: plug{socket: "console", dial: true}, control: plug{socket: "api", dial: true}, protocol: dialREST("/api/v1/vmm.ping")}
 	args := []string{
 		"--api-socket", "path=api", "--cpus", fmt.Sprintf("boot=%d", m.CPUs),
@@ -45,7 +47,7 @@ func cloudHypervisorPlan(m Machine, serial string) (plan, error) {
 	if m.Reports {
 		args = append(args, "--balloon", "size=0,free_page_reporting=on")
 	}
-	parameters := []string{"console=" + serial}
+	parameters := slices.Clone(serial)
 	if n := m.NIC; n != nil {
 		args = append(args, "--net", fmt.Sprintf("tap=%s,mac=%s", n.Tap, n.Hardware))
 		parameters = append(parameters, n.parameter())

@@ -3,16 +3,17 @@ package vmm
 import (
 	"bytes"
 	"io"
-	"slices"
+	"regexp"
 	"strings"
 	"sync"
 )
 
-// How much of a console is looked at: a line's first bytes, and of the whole
-// its last, whatever a guest prints.
+// How much of a console is kept, whatever a guest prints: a line's first bytes, and of
+// the whole its last. Signs are looked for in all of it, and may be consoleSign long.
 const (
 	consoleLine = 4 << 10
 	consoleKept = 256 << 10
+	consoleSign = 64
 )
 
 // Mark is a moment in a machine's life, as the host sees it.
@@ -22,7 +23,8 @@ type Mark string
 const (
 	MarkExec       Mark = "vmm"         // the VMM's program was executed
 	MarkReady      Mark = "vmm-ready"   // its control channel answered
-	MarkFirstByte  Mark = "kernel-byte" // the kernel's first byte on the console
+	MarkFirmware   Mark = "firmware"    // the first line on the console, where it is not the kernel's
+	MarkFirstByte  Mark = "kernel-byte" // the kernel's first words on the console
 	MarkKernel     Mark = "kernel"      // its banner, "Linux version ..."
 	MarkInit       Mark = "init"        // "Run ... as init process", or the agent's first line
 	MarkAgent      Mark = "agent"       // the agent said hello
@@ -38,21 +40,31 @@ type console struct {
 
 	mu     sync.Mutex // guards what follows
 	kept   []byte
-	panic  string
-	begun  bool
+	before []byte // the last that was looked at: a sign may come in pieces
+	panic  []byte // the kernel's line, as far as it came; nil while it lives
+	told   bool   // whether the panic's line has ended
 	done   map[Mark]bool
 	broken []byte // of a line that has not ended
 }
 
-// consoleMarks are by what a line holds; a serial port may put other text
-// before it.
+// consoleMarks are by what the console holds, wherever in a line: a serial port may
+// put other text before it.
 var consoleMarks = []struct {
-	mark  Mark
-	words []string // one of them
+	mark Mark
+	sign func(text []byte) bool
 }{
-	{MarkKernel, []string{"Linux version "}},
-	{MarkInit, []string{" as init process", "tare: init"}},
+	{MarkFirstByte, func(text []byte) bool { return printkTime.Match(text) || kernelBanner(text) }},
+	{MarkKernel, kernelBanner},
+	{MarkInit, func(text []byte) bool { return holds(text, " as init process") || holds(text, "tare: init") }},
 }
+
+// printkTime begins each line of a kernel that tells times. Firmware, and VMMs that
+// write to the same pipe, have other words.
+var printkTime = regexp.MustCompile(`\[ *\d+\.\d{6}\]`)
+
+func kernelBanner(text []byte) bool { return holds(text, "Linux version ") }
+
+func holds(text []byte, words string) bool { return bytes.Contains(text, []byte(words)) }
 
 // panicWords begin the last thing that a kernel says.
 const panicWords = "Kernel panic - not syncing"
@@ -70,6 +82,7 @@ func (c *console) read(from io.Reader) {
 			c.take(buffer[:n])
 		}
 		if err != nil {
+			c.end()
 			return
 		}
 	}
@@ -78,14 +91,11 @@ func (c *console) read(from io.Reader) {
 func (c *console) take(data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.begun {
-		c.begun = true
-		c.mark(MarkFirstByte)
-	}
 	if len(c.kept) > 2*consoleKept {
 		c.kept = append(c.kept[:0], c.kept[len(c.kept)-consoleKept:]...)
 	}
 	c.kept = append(c.kept, data...)
+	c.scan(data)
 	for len(data) > 0 {
 		line, rest, ended := bytes.Cut(data, []byte{'\n'})
 		data = rest
@@ -96,21 +106,62 @@ func (c *console) take(data []byte) {
 		if !ended {
 			return
 		}
-		c.look(strings.TrimRight(string(c.broken), "\r"))
-		c.broken = c.broken[:0]
+		c.look()
 	}
 }
 
-func (c *console) look(line string) {
+// end looks at a last line that has no end.
+func (c *console) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.broken) > 0 {
+		c.look()
+	}
+}
+
+// scan looks for signs in what came, with the end of what came before it.
+func (c *console) scan(data []byte) {
+	text := append(c.before, data...)
 	for _, m := range consoleMarks {
-		if !c.done[m.mark] && slices.ContainsFunc(m.words, func(w string) bool { return strings.Contains(line, w) }) {
-			c.done[m.mark] = true
-			c.mark(m.mark)
+		if !c.done[m.mark] && m.sign(text) {
+			c.tell(m.mark)
 		}
 	}
-	if at := strings.Index(line, panicWords); at >= 0 && c.panic == "" {
-		c.panic = line[at:]
+	if c.panic != nil {
+		c.dying(data)
+	} else if at := bytes.Index(text, []byte(panicWords)); at >= 0 {
+		c.panic = []byte{}
+		c.dying(text[at:])
 		c.dead()
+	}
+	c.before = append(c.before[:0], text[max(0, len(text)-consoleSign):]...)
+}
+
+// tell passes a mark on, once.
+func (c *console) tell(m Mark) {
+	if !c.done[m] {
+		c.done[m] = true
+		c.mark(m)
+	}
+}
+
+// dying takes the panic's line to its end.
+func (c *console) dying(data []byte) {
+	if c.told {
+		return
+	}
+	if end := bytes.IndexAny(data, "\r\n"); end >= 0 {
+		data, c.told = data[:end], true
+	}
+	c.panic = append(c.panic, data[:min(len(data), consoleLine-len(c.panic))]...)
+}
+
+// look is at a line.
+func (c *console) look() {
+	line := strings.TrimRight(string(c.broken), "\r")
+	c.broken = c.broken[:0]
+	if !c.done[MarkFirstByte] && !c.done[MarkInit] && strings.TrimSpace(line) != "" {
+		c.tell(MarkFirmware)
 	}
 	if c.line != nil {
 		c.line(line)
@@ -121,7 +172,7 @@ func (c *console) look(line string) {
 func (c *console) panicked() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.panic
+	return string(c.panic)
 }
 
 // text is what is kept.

@@ -13,12 +13,17 @@ func firecrackers(arch string) []VMM {
 	if formats == nil {
 		return nil
 	}
+	early := []string{"earlycon=" + earlyX86}
+	if arch == "arm64" {
+		early = nil // where the port lies there differs between releases
+	}
 	return []VMM{{
 		Name: "firecracker", Binary: "firecracker", Version: []string{"--version"},
 		Remedy:  "put a release of github.com/firecracker-microvm/firecracker into PATH",
 		Formats: formats, Modules: []string{"virtio_mmio", "vmw_vsock_virtio_transport", "virtio_blk"},
 		Symbols: []string{"VIRTIO_MMIO_CMDLINE_DEVICES", "VIRTIO_VSOCKETS"},
-		MaxCPUs: 32, StartTime: 500 * time.Millisecond, Order: 640, plan: firecrackerPlan,
+		MaxCPUs: 32, StartTime: 500 * time.Millisecond, Order: 640,
+		plan: func(m Machine) (plan, error) { return firecrackerPlan(m, early) },
 	}}
 }
 
@@ -33,13 +38,14 @@ func vsockPlug(name string) plug {
 
 // firecrackerPlan gives Firecracker a file with all that its API would be told
 // (docs/api_requests in its sources): it boots without a request. The API still
-// says when it is ready.
-func firecrackerPlan(m Machine) (plan, error) {
+// says when it is ready. Its log would go to standard output (from 1.5 on), which is
+// the guest's console.
+func firecrackerPlan(m Machine, early []string) (plan, error) {
 	p := plan{console: plug{}, control: plug{socket: "api", dial: true}, protocol: dialREST("/")}
 	if m.Mergeable {
 		return p, errors.New("firecracker offers no guest's memory to KSM")
 	}
-	parameters := []string{"console=ttyS0", "reboot=k", "tare_off=reset"}
+	parameters := append([]string{"console=ttyS0", "reboot=k", "tare_off=reset"}, early...)
 	type object = map[string]any
 	config := object{"machine-config": object{"vcpu_count": m.CPUs, "mem_size_mib": mebibytes(m.Memory)}}
 	if m.Agent {
@@ -72,6 +78,6 @@ func firecrackerPlan(m Machine) (plan, error) {
 		return p, err
 	}
 	p.files = map[string][]byte{"machine.json": text}
-	p.args = []string{"--api-sock", "api", "--config-file", "machine.json"}
+	p.args = []string{"--api-sock", "api", "--config-file", "machine.json", "--log-path", "/dev/stderr", "--level", "Warning"}
 	return p, nil
 }

@@ -35,14 +35,14 @@ func qemuMachines(arch string) []qemuMachine {
 	return map[string][]qemuMachine{
 		"amd64": {
 			{name: "microvm", binary: "qemu-system-x86_64", pack: "qemu-system-x86", machine: "microvm,acpi=on,rtc=on", cpu: "max", bus: "device",
-				serial: "ttyS0", earlycon: "uart8250,io,0x3f8", second: "ttyS1", secondArgs: []string{"-device", "isa-serial,chardev=second,iobase=0x2f8,irq=3"},
+				serial: "ttyS0", earlycon: earlyX86, second: "ttyS1", secondArgs: []string{"-device", "isa-serial,chardev=second,iobase=0x2f8,irq=3"},
 				formats: []Format{PVH, BzImage}, tsc: true, order: 600},
 			{name: "q35", binary: "qemu-system-x86_64", pack: "qemu-system-x86", machine: "q35", cpu: "max", bus: "pci",
-				serial: "ttyS0", earlycon: "uart8250,io,0x3f8", second: "ttyS1", secondArgs: []string{"-serial", "chardev:second"},
+				serial: "ttyS0", earlycon: earlyX86, second: "ttyS1", secondArgs: []string{"-serial", "chardev:second"},
 				formats: []Format{PVH, BzImage}, tsc: true, order: 610},
 		},
 		"arm64": {{name: "virt", binary: "qemu-system-aarch64", pack: "qemu-system-arm", machine: "virt,gic-version=max", cpu: "max", bus: "pci",
-			serial: "ttyAMA0", earlycon: "pl011,0x9000000", formats: pci, order: 600}},
+			serial: "ttyAMA0", earlycon: earlyARM, formats: pci, order: 600}},
 		"riscv64": {{name: "virt", binary: "qemu-system-riscv64", pack: "qemu-system-misc", machine: "virt", cpu: "max", bus: "pci",
 			serial: "ttyS0", earlycon: "uart8250,mmio,0x10000000", formats: pci, order: 600}},
 		// The keyboard controller that LoongArch's kernel waits for is not there.

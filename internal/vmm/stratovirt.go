@@ -16,27 +16,28 @@ type stratovirt struct {
 	machine string
 	bus     string // as in qemuMachine
 	serial  string
+	early   string // its first serial port, as earlycon has it
 	append  []string
 	uefi    []string // where its firmware may be; nil where it needs none
 }
 
 func stratovirts(arch string) []VMM {
-	serial := map[string]string{"amd64": "ttyS0", "arm64": "ttyAMA0"}[arch]
+	serial, early := map[string]string{"amd64": "ttyS0", "arm64": "ttyAMA0"}[arch], earlyX86
 	if serial == "" {
 		return nil
 	}
 	formats := []Format{BzImage}
 	standard, firmware := "q35", []string{"/usr/share/OVMF/OVMF_CODE.fd", "/usr/share/edk2/ovmf/OVMF_CODE.fd"}
 	if arch == "arm64" {
-		formats, standard = []Format{Image}, "virt"
+		formats, standard, early = []Format{Image}, "virt", earlyARM
 		firmware = []string{"/usr/share/AAVMF/AAVMF_CODE.fd", "/usr/share/edk2/aarch64/QEMU_EFI-pflash.raw"}
 	}
 	var all []VMM
 	for n, s := range []stratovirt{
 		// It announces its devices on the kernel's command line, has neither ACPI
 		// nor a keyboard controller, and ends at a triple fault.
-		{name: "microvm", machine: "microvm", bus: "device", serial: serial, append: []string{"pci=off", "reboot=t", "tare_off=reset"}},
-		{name: standard, machine: standard, bus: "pci", serial: serial, uefi: firmware},
+		{name: "microvm", machine: "microvm", bus: "device", serial: serial, early: early, append: []string{"pci=off", "reboot=t", "tare_off=reset"}},
+		{name: standard, machine: standard, bus: "pci", serial: serial, early: early, uefi: firmware},
 	} {
 		modules, symbols := []string{"virtio_mmio", "virtio_console", "virtio_blk"}, []string{"VIRTIO_MMIO_CMDLINE_DEVICES", "VIRTIO_CONSOLE"}
 		if s.bus == "pci" {
@@ -79,6 +80,7 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 			return p, fmt.Errorf("stratovirt/%s boots by UEFI: %w (apt-get install ovmf)", s.name, err)
 		}
 		args = append(args, "-drive", "file="+firmware+",if=pflash,unit=0,readonly=true")
+		p.firmware = uefiTime
 	}
 	for i, d := range m.Disks {
 		if !d.ReadOnly && !d.Own {
@@ -87,7 +89,7 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 		args = append(args, "-drive", fmt.Sprintf("id=disk%d,file=%s,readonly=%s,direct=off", i, d.Path, onOff(d.ReadOnly)),
 			"-device", fmt.Sprintf("virtio-blk-%s,id=blk%d,drive=disk%d%s", s.bus, i, i, on()))
 	}
-	parameters := append([]string{"console=" + s.serial}, s.append...)
+	parameters := append([]string{"console=" + s.serial, "earlycon=" + s.early}, s.append...)
 	if n := m.NIC; n != nil {
 		args = append(args, "-netdev", "tap,id=net0,ifname="+n.Tap, "-device", fmt.Sprintf("virtio-net-%s,id=nic0,netdev=net0,mac=%s%s", s.bus, n.Hardware, on()))
 		parameters = append(parameters, n.parameter())

@@ -336,10 +336,14 @@ func (v *VM) overtaken(i int) bool {
 }
 
 func (v *VM) patience(m Mark) time.Duration {
-	if d, ok := v.config.Patience[m]; ok {
-		return d
+	d, ok := v.config.Patience[m]
+	if !ok {
+		d = DefaultPatience[m]
 	}
-	return DefaultPatience[m]
+	if m == MarkFirstByte {
+		d += v.plan.firmware
+	}
+	return d
 }
 
 // Marked tells the machine of a mark that its user saw: the agent's.

@@ -75,6 +75,16 @@ type Disk struct {
 	Own      bool // the file is this machine's own: what the guest writes goes into it; without either, into a private copy that is lost
 }
 
+// earlyX86 is the first serial port of a PC, from before its driver: without it the
+// kernel's first words come when the driver does.
+const earlyX86 = "uart8250,io,0x3f8"
+
+// earlyARM is the same of the virtual ARM machines that QEMU began.
+const earlyARM = "pl011,0x9000000"
+
+// uefiTime is what UEFI firmware may take before it starts a kernel.
+const uefiTime = time.Minute
+
 // onOff is how command lines say whether.
 func onOff(on bool) string {
 	if on {
@@ -109,7 +119,8 @@ type plan struct {
 	files    map[string][]byte // written into the machine's directory, by name
 	console  plug
 	control  plug
-	channels []plug // the agent comes on one of them
+	channels []plug        // the agent comes on one of them
+	firmware time.Duration // that may pass before the kernel, beside what every machine has
 	protocol func(context.Context, net.Conn, Machine) (control, error)
 }
 

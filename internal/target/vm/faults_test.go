@@ -142,7 +142,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestSerialFlood lets a guest print 64 MiB before its agent speaks.
+// TestSerialFlood lets a guest print 64 MiB, without the end of a line, before its agent
+// speaks.
 func TestSerialFlood(t *testing.T) {
 	exit, said, _, err := boot(t, targettest.New(t), "floods")
 	if err != nil || exit.Code != 7 || said != "/bin/echo hello\n" {
@@ -489,7 +490,6 @@ func kernel(console io.Writer, behaviour string) {
 				return
 			}
 		}
-		fmt.Fprint(console, "\r\n")
 	}
 	fmt.Fprint(console, "[    1.000000] Run /.tare/init as init process\r\ntare: init\n")
 }
