@@ -389,7 +389,7 @@ type Properties struct {
 	StartTime   time.Duration // rough time of one start, for time-outs and plans
 	Ports       int           // instances that its network takes at once; 0 for no such limit
 	Order       int           // place in lists and ladders, lower is nearer to the host
-	CheckTime   time.Duration // what a Check may take beyond the usual: an engine that has to come up first
+	CheckTime   time.Duration // what a Check may take beyond the usual: an engine that has to come up first, other machines' proofs of KVM
 	AddsEnv     []string      // variables that the target adds to every payload's environment
 	Footprint   Footprint     // what an instance takes beside its payload, where that is more than a bare container's
 }

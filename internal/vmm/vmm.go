@@ -83,7 +83,7 @@ const earlyX86 = "uart8250,io,0x3f8"
 const earlyARM = "pl011,0x9000000"
 
 // uefiTime is what UEFI firmware may take before it starts a kernel.
-const uefiTime = time.Minute
+const uefiTime = 20 * time.Second
 
 // onOff is how command lines say whether.
 func onOff(on bool) string {

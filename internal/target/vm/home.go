@@ -29,12 +29,13 @@ type home struct {
 	stock   *vmm.Stock
 	builds  sync.Mutex // guards prints, and one build at a time
 	prints  map[string]string
-	proofs  sync.Mutex       // guards proven, and one proof at a time
-	proven  map[string]proof // by VMM and kernel: while a process lives, one acceleration
+	proofs  chan struct{}    // holds the turn of the proof that is being made: one at a time
+	known   sync.Mutex       // guards proven
+	proven  map[string]proof // by proofName: while a process lives, one acceleration
 }
 
 func newHome(lab target.Lab) *home {
-	return &home{lab: lab, dir: filepath.Join(lab.CacheDir, "guests"), device: "/dev/kvm", prints: map[string]string{}, proven: map[string]proof{}}
+	return &home{lab: lab, dir: filepath.Join(lab.CacheDir, "guests"), device: "/dev/kvm", prints: map[string]string{}, proofs: make(chan struct{}, 1), proven: map[string]proof{}}
 }
 
 // guestKernel is a kernel, and where its modules are.

@@ -62,7 +62,7 @@ func (h *Host) Name() string { return "vm/" + h.arm.name }
 // Properties implements target.Driver.
 func (h *Host) Properties() target.Properties {
 	order := slices.IndexFunc(arms(), func(a arm) bool { return a.name == h.arm.name })
-	return target.Properties{Family: "vm", NeedsRoot: true, Isolated: true, MaxParallel: 4, StreamBytes: 8 << 20, StartTime: h.arm.usual(),
+	return target.Properties{Family: "vm", NeedsRoot: true, Isolated: true, MaxParallel: 4, StreamBytes: 8 << 20, StartTime: h.arm.usual(), CheckTime: proofsTime(),
 		Order: 700 + order, AddsEnv: []string{"PATH", "HOSTNAME", "HOME"},
 		Footprint: target.Footprint{Tasks: monitorTasks, Memory: hostMemory}}
 }

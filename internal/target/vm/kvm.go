@@ -55,9 +55,17 @@ func (h *home) acceleration(ctx context.Context, d *Driver, path string, g guest
 }
 
 func (h *home) proof(ctx context.Context, d *Driver, path string, g guestKernel) (proof, error) {
-	h.proofs.Lock()
-	defer h.proofs.Unlock()
-	p, file, err := h.remembered(d.vmm.Name, path, g.kernel.Digest)
+	p, _, err := h.remembered(d.vmm.Name, path, g.kernel.Digest)
+	if err != nil || p.Accel != "" {
+		return p, err
+	}
+	select {
+	case h.proofs <- struct{}{}:
+		defer func() { <-h.proofs }()
+	case <-ctx.Done():
+		return p, fmt.Errorf("%s: waiting for the proofs of KVM of other machines: %w", d.vmm.Name, ctx.Err())
+	}
+	p, file, err := h.remembered(d.vmm.Name, path, g.kernel.Digest) // another may have made it meanwhile
 	if err != nil || p.Accel != "" {
 		return p, err
 	}
@@ -65,7 +73,9 @@ func (h *home) proof(ctx context.Context, d *Driver, path string, g guestKernel)
 		return p, err
 	}
 	p.When = time.Now() // no measurement
+	h.known.Lock()
 	h.proven[proofName(d.vmm.Name, path, g.kernel.Digest)] = p
+	h.known.Unlock()
 	text, err := json.Marshal(p)
 	if err == nil {
 		err = errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644))
@@ -83,6 +93,8 @@ func proofName(machine, path, kernel string) string { return machine + " " + pat
 // remembered is what is known of KVM with a machine type, its program and a kernel;
 // else nothing, and the file where a proof of it is kept.
 func (h *home) remembered(machine, path, kernel string) (p proof, file string, err error) {
+	h.known.Lock()
+	defer h.known.Unlock()
 	as := proofName(machine, path, kernel)
 	if p, ok := h.proven[as]; ok {
 		return p, "", nil
@@ -105,8 +117,8 @@ func (h *home) remembered(machine, path, kernel string) (p proof, file string, e
 
 // forget has every proof made anew.
 func (h *home) forget() error {
-	h.proofs.Lock()
-	defer h.proofs.Unlock()
+	h.known.Lock()
+	defer h.known.Unlock()
 	clear(h.proven)
 	return os.RemoveAll(filepath.Join(h.dir, "kvm"))
 }
@@ -164,6 +176,15 @@ func deviceLacks(device string) string {
 var proofPatience = map[vmm.Mark]time.Duration{
 	vmm.MarkReady: 5 * time.Second, vmm.MarkFirstByte: 3 * time.Second, vmm.MarkKernel: 2 * time.Second,
 	vmm.MarkInit: 10 * time.Second, vmm.MarkAgent: 5 * time.Second,
+}
+
+// proofsTime bounds the proofs of all machine types, of which each waits for the others'.
+func proofsTime() time.Duration {
+	each := time.Duration(0)
+	for _, d := range proofPatience {
+		each += d
+	}
+	return time.Duration(len(vmm.VMMs())) * each
 }
 
 // prove boots a guest without a root of its own under KVM and waits for the

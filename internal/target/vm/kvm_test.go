@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -115,6 +116,30 @@ func TestWhatABootUnderKVMShows(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})
+	}
+}
+
+// Who waits for another machine's proof of KVM can be called off, and its check has the
+// time for all of them; what is known waits for nobody.
+func TestProofsTakeTurns(t *testing.T) {
+	lab := targettest.New(t)
+	lab.CacheDir = t.TempDir()
+	d, path := machineAt(t, lab, "no-virtio")
+	d.home.device = filepath.Join(t.TempDir(), "kvm")
+	must(t, os.WriteFile(d.home.device, nil, 0o600))
+	g := guestKernel{kernel: vmm.Kernel{Path: "/kernel", Digest: "sha256:1"}}
+	d.home.proofs <- struct{}{} // another's
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if p, err := d.home.proof(ctx, d, path, g); !errors.Is(err, context.Canceled) || p.Accel != "" || !strings.Contains(err.Error(), "stratovirt/microvm: waiting") {
+		t.Errorf("who was called off has %+v, %v", p, err)
+	}
+	d.home.proven[proofName(d.vmm.Name, path, g.kernel.Digest)] = proof{Accel: vmm.KVM}
+	if p, err := d.home.proof(t.Context(), d, path, g); err != nil || p.Accel != vmm.KVM {
+		t.Errorf("what is known is %+v, %v", p, err)
+	}
+	if need, has := time.Duration(len(vmm.VMMs()))*25*time.Second, d.Properties().CheckTime; has < need {
+		t.Errorf("a check has %v beside its own, and the proofs may take %v", has, need)
 	}
 }
 

@@ -58,7 +58,7 @@ func (d *Driver) Name() string { return d.vmm.Name }
 // payload's process id there is not 1, the agent's is.
 func (d *Driver) Properties() target.Properties {
 	return target.Properties{Family: "vm", MaxParallel: 4, StreamBytes: 8 << 20, ExactSignal: true,
-		Joins: joins(d.lab.Root), StartTime: d.vmm.StartTime, Order: d.vmm.Order,
+		Joins: joins(d.lab.Root), StartTime: d.vmm.StartTime, CheckTime: proofsTime(), Order: d.vmm.Order,
 		Footprint: target.Footprint{Tasks: monitorTasks, Memory: int(d.touched())}}
 }
 
@@ -165,8 +165,6 @@ func (d *Driver) Stale(found target.Facts) bool {
 	} else if found.Notes[target.NoteAccel] == "" {
 		return false // it came to no proof
 	}
-	d.home.proofs.Lock()
-	defer d.home.proofs.Unlock()
 	p, _, err := d.home.remembered(d.vmm.Name, found.Path, found.Notes[target.NoteGuestKernel])
 	return err != nil || p.Accel != accel
 }
