@@ -1,6 +1,7 @@
 package vmm
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarelab/tare/internal/target"
 )
 
 var update = flag.Bool("update", false, "write the command lines to testdata")
@@ -20,13 +23,10 @@ var update = flag.Bool("update", false, "write the command lines to testdata")
 func TestPlans(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64", "loong64", "mips64le", "riscv64"} {
 		for _, v := range slices.Concat(qemus(arch), stratovirts(arch), firecrackers(arch), cloudHypervisors(arch)) {
-			if strings.HasPrefix(v.Name, "stratovirt/") && v.Name != "stratovirt/microvm" {
-				continue // its firmware is this machine's
-			}
 			name := strings.ReplaceAll(v.Name, "/", "-") + "-" + arch
 			t.Run(name, func(t *testing.T) {
 				m := Machine{Kernel: Kernel{Path: "/kernel"}, Initrd: "/initrd", Append: []string{"loglevel=6", "panic=-1"}, CPUs: 1, Memory: 512<<20 - 1,
-					Disks: []Disk{{Path: "/disk,one", ReadOnly: true}}, Agent: true, Accel: KVM,
+					Disks: []Disk{{Path: "/disk,one", ReadOnly: true}}, Agent: true, Accel: KVM, Firmware: "/firmware",
 					NIC: &NIC{Tap: "tap0", Hardware: net.HardwareAddr{2, 0, 0, 0, 0, 1}, Address: netip.MustParsePrefix("10.213.0.2/20"), Gateway: netip.MustParseAddr("10.213.0.1")}}
 				if v.Emulates {
 					m.Accel = TCG
@@ -73,6 +73,24 @@ func TestWritableDisks(t *testing.T) {
 		if (err == nil) != private {
 			t.Errorf("%s: private copy %v, error %v", v.Name, private, err)
 		}
+	}
+}
+
+// TestFirmware: the first file that is there is taken, and where none is, the VMM cannot
+// have the machine, with the package that helps.
+func TestFirmware(t *testing.T) {
+	there := filepath.Join(t.TempDir(), "OVMF_CODE_4M.fd")
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := (&uefi{files: []string{"/no/such", there, "/no/other"}}).find(); err != nil || got != there {
+		t.Errorf("found %q, %v", got, err)
+	}
+	s := stratovirt{uefi: &uefi{files: []string{"/no/such"}, pack: "ovmf"}}
+	err := VMM{Name: "stratovirt/q35", plan: s.plan}.Takes(Machine{CPUs: 1})
+	var cannot *target.CannotError
+	if !errors.As(err, &cannot) || !strings.Contains(err.Error(), "none of /no/such is there (apt-get install ovmf)") {
+		t.Errorf("without firmware: %v", err)
 	}
 }
 

@@ -18,7 +18,37 @@ type stratovirt struct {
 	serial  string
 	early   string // its first serial port, as earlycon has it
 	append  []string
-	uefi    []string // where its firmware may be; nil where it needs none
+	uefi    *uefi // nil where it needs no firmware
+}
+
+// uefi is the firmware of a machine type: the code alone, where distributions have put
+// it, and the package that brings it.
+type uefi struct {
+	files []string
+	pack  string
+}
+
+// ovmf is x86's firmware: Debian's and Ubuntu's until and from 2024, Fedora's and
+// openEuler's, Arch's, SUSE's.
+var ovmf = &uefi{pack: "ovmf", files: []string{
+	"/usr/share/OVMF/OVMF_CODE.fd", "/usr/share/OVMF/OVMF_CODE_4M.fd",
+	"/usr/share/edk2/ovmf/OVMF_CODE.fd", "/usr/share/edk2/x64/OVMF_CODE.4m.fd", "/usr/share/edk2/x64/OVMF_CODE.fd", "/usr/share/qemu/OVMF.fd",
+}}
+
+// aavmf is arm64's, in the same order.
+var aavmf = &uefi{pack: "qemu-efi-aarch64", files: []string{
+	"/usr/share/AAVMF/AAVMF_CODE.fd", "/usr/share/AAVMF/AAVMF_CODE.no-secboot.fd",
+	"/usr/share/edk2/aarch64/QEMU_EFI-pflash.raw", "/usr/share/edk2/aarch64/QEMU_CODE.fd", "/usr/share/qemu/aavmf-aarch64-code.bin",
+}}
+
+// find is the first of the files that is there.
+func (u *uefi) find() (string, error) {
+	for _, f := range u.files {
+		if _, err := os.Stat(f); err == nil {
+			return f, nil
+		}
+	}
+	return "", fmt.Errorf("it boots by UEFI, and none of %s is there (apt-get install %s)", strings.Join(u.files, ", "), u.pack)
 }
 
 func stratovirts(arch string) []VMM {
@@ -27,10 +57,9 @@ func stratovirts(arch string) []VMM {
 		return nil
 	}
 	formats := []Format{BzImage}
-	standard, firmware := "q35", []string{"/usr/share/OVMF/OVMF_CODE.fd", "/usr/share/edk2/ovmf/OVMF_CODE.fd"}
+	standard, firmware := "q35", ovmf
 	if arch == "arm64" {
-		formats, standard, early = []Format{Image}, "virt", earlyARM
-		firmware = []string{"/usr/share/AAVMF/AAVMF_CODE.fd", "/usr/share/edk2/aarch64/QEMU_EFI-pflash.raw"}
+		formats, standard, firmware, early = []Format{Image}, "virt", aavmf, earlyARM
 	}
 	var all []VMM
 	for n, s := range []stratovirt{
@@ -75,9 +104,12 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 		return fmt.Sprintf(",bus=pcie.0,addr=0x%x", slot)
 	}
 	if s.uefi != nil {
-		firmware, err := firstFile(s.uefi)
-		if err != nil {
-			return p, fmt.Errorf("stratovirt/%s boots by UEFI: %w (apt-get install ovmf)", s.name, err)
+		firmware := m.Firmware
+		if firmware == "" {
+			var err error
+			if firmware, err = s.uefi.find(); err != nil {
+				return p, err
+			}
 		}
 		args = append(args, "-drive", "file="+firmware+",if=pflash,unit=0,readonly=true")
 		p.firmware = uefiTime
@@ -111,13 +143,4 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 	}
 	p.args = append(args, "-append", strings.Join(append(parameters, m.Append...), " "))
 	return p, nil
-}
-
-func firstFile(paths []string) (string, error) {
-	for _, p := range paths {
-		if _, err := os.Stat(p); err == nil {
-			return p, nil
-		}
-	}
-	return "", fmt.Errorf("none of %s is there", strings.Join(paths, ", "))
 }

@@ -74,9 +74,9 @@ type VM struct {
 }
 
 // New makes all that lies before the start: sockets, log, and a launcher that
-// waits.
+// waits. A machine that the VMM cannot have is a CannotError.
 func New(ctx context.Context, config Config) (*VM, error) {
-	p, err := config.VMM.plan(config.Machine)
+	p, err := config.VMM.planned(config.Machine)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/tarelab/tare/internal/target"
 )
 
 // Accel is how a guest's instructions are executed.
@@ -31,8 +33,11 @@ type Machine struct {
 	CPUs   int      // virtual; at least 1
 	Memory int64    // of the guest, in bytes
 	Disks  []Disk
-	Accel  Accel
-	NIC    *NIC // a link to the outside; nil for none
+	// Firmware is the file of a machine's that boots by UEFI; "" is where the
+	// distribution has it.
+	Firmware string
+	Accel    Accel
+	NIC      *NIC // a link to the outside; nil for none
 	// Translations is how much translated code an emulating VMM may keep, in bytes;
 	// 0 is what one small program needs. What does not fit is translated again.
 	Translations int64
@@ -44,10 +49,19 @@ type Machine struct {
 // BalloonModule is the guest's part of Machine.Reports.
 const BalloonModule = "virtio_balloon"
 
-// Takes says why a VMM cannot have a machine; nil where it can.
+// Takes says why a VMM cannot have a machine, with a CannotError; nil where it can.
 func (v VMM) Takes(m Machine) error {
-	_, err := v.plan(m)
+	_, err := v.planned(m)
 	return err
+}
+
+// planned is the plan of a machine, or a CannotError.
+func (v VMM) planned(m Machine) (plan, error) {
+	p, err := v.plan(m)
+	if err != nil {
+		return p, &target.CannotError{Target: v.Name, Lacks: err.Error()}
+	}
+	return p, nil
 }
 
 // NIC is a link behind virtio-net, whose other end is a tap device of the network
@@ -107,7 +121,8 @@ type VMM struct {
 	StartTime time.Duration
 	Order     int
 
-	// plan turns a machine into a command line. It runs nothing.
+	// plan turns a machine into a command line. It runs nothing. Its error says why the
+	// VMM cannot have the machine.
 	plan func(m Machine) (plan, error)
 }
 

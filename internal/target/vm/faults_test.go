@@ -35,7 +35,12 @@ func TestMain(m *testing.M) {
 
 // machineAt is a machine of the stand-in that behaves so.
 func machineAt(t *testing.T, lab target.Lab, behaviour string) (*Driver, string) {
-	v, ok := vmm.ByName("stratovirt/microvm")
+	return typeAt(t, lab, "stratovirt/microvm", behaviour)
+}
+
+// typeAt is the same of another machine type.
+func typeAt(t *testing.T, lab target.Lab, name, behaviour string) (*Driver, string) {
+	v, ok := vmm.ByName(name)
 	if !ok {
 		t.Skip("StratoVirt is not for this architecture")
 	}
@@ -54,12 +59,17 @@ func machineAt(t *testing.T, lab target.Lab, behaviour string) (*Driver, string)
 // boot runs a payload in the stand-in, and gives how it went, and the marks.
 func boot(t *testing.T, lab target.Lab, behaviour string) (target.Exit, string, []target.Phase, error) {
 	d, path := machineAt(t, lab, behaviour)
+	return bootOn(t, d, path)
+}
+
+// bootOn is the same on a machine.
+func bootOn(t *testing.T, d *Driver, path string) (target.Exit, string, []target.Phase, error) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	spec := target.Spec{ID: "tare-faults", Args: []string{"/bin/echo", "hello"}, Env: []string{"A=b"}, Stdio: target.Stdio{Stdout: out, Stderr: out}}
-	m := vmm.Machine{Kernel: vmm.Kernel{Path: "/kernel"}, Initrd: "/initrd.cpio", Append: []string{"loglevel=6"}, CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true}
+	m := vmm.Machine{Kernel: vmm.Kernel{Path: "/kernel"}, Initrd: "/initrd.cpio", Append: []string{"loglevel=6"}, CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true, Firmware: "/firmware"}
 	inst, err := newInstance(t.Context(), d, path, m, spec, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -91,14 +101,23 @@ func boot(t *testing.T, lab target.Lab, behaviour string) (target.Exit, string, 
 // TestStratoVirtStandIn checks the command line of a KVM-only VMM, its control
 // channel and the whole conversation with a guest, on machines without KVM.
 func TestStratoVirtStandIn(t *testing.T) {
-	exit, said, phases, err := boot(t, targettest.New(t), "works")
-	if err != nil || exit.Code != 7 || said != "/bin/echo hello\n" {
-		t.Fatalf("exit %+v, output %q, error %v; want code 7 and the arguments", exit, said, err)
-	}
-	for _, want := range []target.Phase{"vmm", "vmm-ready", "kernel-byte", "kernel", "init", "agent", target.PhaseExit, target.PhaseOff} {
-		if !slices.Contains(phases, want) {
-			t.Errorf("marks %q lack %q", phases, want)
+	lab := targettest.New(t)
+	for _, v := range vmm.VMMs() {
+		if v.Binary != "stratovirt" {
+			continue
 		}
+		t.Run(v.Name, func(t *testing.T) {
+			d, path := typeAt(t, lab, v.Name, "works")
+			exit, said, phases, err := bootOn(t, d, path)
+			if err != nil || exit.Code != 7 || said != "/bin/echo hello\n" {
+				t.Fatalf("exit %+v, output %q, error %v; want code 7 and the arguments", exit, said, err)
+			}
+			for _, want := range []target.Phase{"vmm", "vmm-ready", "kernel-byte", "kernel", "init", "agent", target.PhaseExit, target.PhaseOff} {
+				if !slices.Contains(phases, want) {
+					t.Errorf("marks %q lack %q", phases, want)
+				}
+			}
+		})
 	}
 }
 
@@ -438,12 +457,21 @@ func commandLine(args []string) error {
 	for i := 0; i+1 < len(args); i += 2 {
 		given[args[i]] += args[i+1] + "\n"
 	}
-	for flag, want := range map[string]string{
-		"-machine": "microvm", "-smp": "1", "-m": "256M", "-kernel": "/kernel", "-initrd": ".cpio",
+	wants := map[string]string{
+		"-smp": "1", "-m": "256M", "-kernel": "/kernel", "-initrd": ".cpio",
 		"-qmp": "unix:qmp,server,nowait", "-serial": "socket,path=console,server,nowait",
 		"-chardev": "socket,path=port,id=port,server,nowait", "-device": "virtconsole,id=agent,chardev=port,nr=0",
 		"-append": "tare_channel=tty:/dev/hvc0",
-	} {
+	}
+	switch given["-machine"] {
+	case "microvm\n":
+	case "q35\n", "virt\n":
+		wants["-device"], wants["-append"] = "virtserialport,id=agent,chardev=port,nr=1", "tare_channel=dev:/dev/vport0p1"
+		wants["-drive"] = "file=/firmware,if=pflash,unit=0,readonly=true"
+	default:
+		return fmt.Errorf("-machine is %q", given["-machine"])
+	}
+	for flag, want := range wants {
 		if !strings.Contains(given[flag], want) {
 			return fmt.Errorf("%s is %q, want %q", flag, given[flag], want)
 		}

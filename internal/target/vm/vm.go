@@ -257,7 +257,7 @@ func (d *Driver) Takes(ctx context.Context, pageReporting, mergeable bool) error
 	}
 	err = d.vmm.Takes(vmm.Machine{Kernel: g.kernel, CPUs: 1, Memory: defaultMemory, Reports: pageReporting, Mergeable: mergeable})
 	if err != nil {
-		return d.cannot("", "%v", err)
+		return err
 	}
 	if !pageReporting || g.modules == "" { // without modules, all is taken to be built in
 		return nil
