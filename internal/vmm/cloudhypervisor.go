@@ -18,6 +18,7 @@ func cloudHypervisors(arch string) []VMM {
 		Name: "cloud-hypervisor", Binary: "cloud-hypervisor", Version: []string{"--version"},
 		Remedy:  "put a release of github.com/cloud-hypervisor/cloud-hypervisor into PATH",
 		Formats: formats, Modules: []string{"virtio_pci", "vmw_vsock_virtio_transport", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_VSOCKETS"},
+		Options:   []string{"--help"},
 		StartTime: 500 * time.Millisecond, Order: 650,
 		plan: func(m Machine) (plan, error) { return cloudHypervisorPlan(m, serial) },
 	}}
@@ -39,10 +40,17 @@ func cloudHypervisorPlan(m Machine, serial []string) (plan, error) {
 		if !d.ReadOnly && !d.Own {
 			return p, fmt.Errorf("cloud-hypervisor has no private copies of disks: %s would be written to", d.Path)
 		}
+		if err := noComma(d.Path); err != nil {
+			return p, err
+		}
 		if i == 0 {
 			args = append(args, "--disk")
 		}
-		args = append(args, "path="+d.Path+",readonly="+onOff(d.ReadOnly))
+		disk := "path=" + d.Path + ",readonly=" + onOff(d.ReadOnly)
+		if strings.Contains(m.options, "image_type=") { // from 50.1 on: else nobody may write to the first sector
+			disk += ",image_type=raw"
+		}
+		args = append(args, disk)
 	}
 	if m.Reports {
 		args = append(args, "--balloon", "size=0,free_page_reporting=on")

@@ -31,6 +31,9 @@ func TestPlans(t *testing.T) {
 				if v.Emulates {
 					m.Accel = TCG
 				}
+				if v.Takes(m) != nil {
+					m.Disks[0].Path = "/disk"
+				}
 				compare(t, name, v, m)
 			})
 		}
@@ -72,6 +75,39 @@ func TestWritableDisks(t *testing.T) {
 		private := slices.ContainsFunc(p.args, func(a string) bool { return strings.Contains(a, "snapshot=on") })
 		if (err == nil) != private {
 			t.Errorf("%s: private copy %v, error %v", v.Name, private, err)
+		}
+	}
+}
+
+// TestCommas: a comma in a disk's path is written as one, or refused.
+func TestCommas(t *testing.T) {
+	m := Machine{Kernel: Kernel{Path: "/kernel"}, CPUs: 1, Memory: 64 << 20, Firmware: "/firmware", Disks: []Disk{{Path: "/disk,readonly=off", ReadOnly: true}}}
+	for _, v := range slices.Concat(qemus("amd64"), stratovirts("amd64"), firecrackers("amd64"), cloudHypervisors("amd64")) {
+		refuses := v.Binary == "stratovirt" || v.Binary == "cloud-hypervisor"
+		if err := v.Takes(m); (err != nil) != refuses || err != nil && !strings.Contains(err.Error(), "a comma in its path: /disk,readonly=off") {
+			t.Errorf("%s: %v", v.Name, err)
+		}
+	}
+}
+
+// TestImageType: a Cloud Hypervisor that knows the option is told that a disk is raw,
+// because it lets nobody write to the first sector of one that only looks so.
+func TestImageType(t *testing.T) {
+	v := cloudHypervisors("amd64")[0]
+	for says, want := range map[string]string{
+		"--disk  path=<disk_image_path>,readonly=on|off,image_type=<raw,qcow2,vhd,vhdx>": "path=/disk,readonly=off,image_type=raw",
+		"--disk  path=<disk_image_path>,readonly=on|off":                                 "path=/disk,readonly=off",
+	} {
+		program := filepath.Join(t.TempDir(), "cloud-hypervisor")
+		if err := os.WriteFile(program, []byte("#!/bin/sh\n[ \"$*\" = --help ] && echo '"+says+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		m := Machine{Kernel: Kernel{Path: "/kernel"}, CPUs: 1, Memory: 64 << 20, Disks: []Disk{{Path: "/disk", Own: true}}}
+		if err := v.ask(t.Context(), program, &m); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := v.plan(m); err != nil || !slices.Contains(p.args, want) {
+			t.Errorf("where it says %q: %q, %v", says, p.args, err)
 		}
 	}
 }

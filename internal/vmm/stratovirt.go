@@ -118,6 +118,9 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 		if !d.ReadOnly && !d.Own {
 			return p, fmt.Errorf("stratovirt has no private copies of disks: %s would be written to", d.Path)
 		}
+		if err := noComma(d.Path); err != nil {
+			return p, err
+		}
 		args = append(args, "-drive", fmt.Sprintf("id=disk%d,file=%s,readonly=%s,direct=off", i, d.Path, onOff(d.ReadOnly)),
 			"-device", fmt.Sprintf("virtio-blk-%s,id=blk%d,drive=disk%d%s", s.bus, i, i, on()))
 	}

@@ -76,6 +76,9 @@ type VM struct {
 // New makes all that lies before the start: sockets, log, and a launcher that
 // waits. A machine that the VMM cannot have is a CannotError.
 func New(ctx context.Context, config Config) (*VM, error) {
+	if err := config.VMM.ask(ctx, config.Path, &config.Machine); err != nil {
+		return nil, err
+	}
 	p, err := config.VMM.planned(config.Machine)
 	if err != nil {
 		return nil, err

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tarelab/tare/internal/target"
@@ -41,9 +43,10 @@ type Machine struct {
 	// Translations is how much translated code an emulating VMM may keep, in bytes;
 	// 0 is what one small program needs. What does not fit is translated again.
 	Translations int64
-	Agent        bool // the guest has tare's agent (guest/init.c): give it a channel
-	Reports      bool // the guest says which pages are free, and the VMM gives them back; the guest needs BalloonModule
-	Mergeable    bool // the guest's memory is offered to the host's KSM
+	Agent        bool   // the guest has tare's agent (guest/init.c): give it a channel
+	Reports      bool   // the guest says which pages are free, and the VMM gives them back; the guest needs BalloonModule
+	Mergeable    bool   // the guest's memory is offered to the host's KSM
+	options      string // what the program says of its options (VMM.Options)
 }
 
 // BalloonModule is the guest's part of Machine.Reports.
@@ -53,6 +56,19 @@ const BalloonModule = "virtio_balloon"
 func (v VMM) Takes(m Machine) error {
 	_, err := v.planned(m)
 	return err
+}
+
+// ask has the program at path tell what the plan of a machine depends on.
+func (v VMM) ask(ctx context.Context, path string, m *Machine) error {
+	if v.Options == nil || len(m.Disks) == 0 {
+		return nil
+	}
+	out, err := exec.CommandContext(ctx, path, v.Options...).Output()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", path, strings.Join(v.Options, " "), err)
+	}
+	m.options = string(out)
+	return nil
 }
 
 // planned is the plan of a machine, or a CannotError.
@@ -99,6 +115,14 @@ const earlyARM = "pl011,0x9000000"
 // uefiTime is what UEFI firmware may take before it starts a kernel.
 const uefiTime = 20 * time.Second
 
+// noComma refuses a path that would end an option, where a VMM has no way to write it.
+func noComma(path string) error {
+	if strings.Contains(path, ",") {
+		return fmt.Errorf("it takes no disk with a comma in its path: %s (set XDG_CACHE_HOME or --state to another)", path)
+	}
+	return nil
+}
+
 // onOff is how command lines say whether.
 func onOff(on bool) string {
 	if on {
@@ -113,6 +137,7 @@ type VMM struct {
 	Binary    string   // looked for in PATH
 	Remedy    string   // how it is installed
 	Version   []string // arguments that make it say its version
+	Options   []string // arguments that make it list its options, where releases differ in one that disks need; nil where they do not
 	Emulates  bool     // it has TCG; else it needs KVM
 	Formats   []Format // of kernels that it loads, the fastest first
 	Modules   []string // that a guest needs here where its kernel has them not built in
