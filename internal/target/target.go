@@ -199,6 +199,7 @@ type Spec struct {
 	Beside  bool
 	Tool    string // path of a static program of this machine that a payload beside the engine calls; "" for none
 	Disk    string // absolute directory inside Rootfs that must lie on a disk; "" for none. Where the target's root lies in memory, it mounts an empty disk of its own there
+	Direct  bool   // that disk's accesses are to pass page caches by, the host's as well
 	Network Network
 	// PageReporting has a virtual machine's guest tell its VMM which pages are free,
 	// and Mergeable the VMM offer the guest's memory to the host's KSM. Other targets
@@ -372,6 +373,10 @@ const (
 	NoteNoKVM       = "no-kvm"        // why it is not KVM
 	NoteGuestKernel = "kernel-digest" // of the guest's kernel
 )
+
+// NoteDirect is the key of Facts.Notes for what a target's own disk does with accesses
+// that are to pass page caches by (Spec.Direct).
+const NoteDirect = "direct-io"
 
 // NoteUnread is the key of Facts.Notes for what of a target's CPU time nobody can
 // read: of a user's own engine, all that is in no group of tare's.

@@ -46,7 +46,7 @@ func cloudHypervisorPlan(m Machine, serial []string) (plan, error) {
 		if i == 0 {
 			args = append(args, "--disk")
 		}
-		disk := "path=" + d.Path + ",readonly=" + onOff(d.ReadOnly)
+		disk := "path=" + d.Path + ",readonly=" + onOff(d.ReadOnly) + ",direct=" + onOff(d.Direct)
 		if strings.Contains(m.options, "image_type=") { // from 50.1 on: else nobody may write to the first sector
 			disk += ",image_type=raw"
 		}

@@ -22,7 +22,7 @@ func firecrackers(arch string) []VMM {
 		Remedy:  "put a release of github.com/firecracker-microvm/firecracker into PATH",
 		Formats: formats, Modules: []string{"virtio_mmio", "vmw_vsock_virtio_transport", "virtio_blk"},
 		Symbols: []string{"VIRTIO_MMIO_CMDLINE_DEVICES", "VIRTIO_VSOCKETS"},
-		MaxCPUs: 32, StartTime: 500 * time.Millisecond, Order: 640,
+		Caches:  true, MaxCPUs: 32, StartTime: 500 * time.Millisecond, Order: 640,
 		plan: func(m Machine) (plan, error) { return firecrackerPlan(m, early) },
 	}}
 }
@@ -58,7 +58,8 @@ func firecrackerPlan(m Machine, early []string) (plan, error) {
 		if !d.ReadOnly && !d.Own {
 			return p, fmt.Errorf("firecracker has no private copies of disks: %s would be written to", d.Path)
 		}
-		drives = append(drives, object{"drive_id": fmt.Sprintf("disk%d", i), "path_on_host": d.Path, "is_root_device": false, "is_read_only": d.ReadOnly})
+		drives = append(drives, object{"drive_id": fmt.Sprintf("disk%d", i), "path_on_host": d.Path, "is_root_device": false, "is_read_only": d.ReadOnly,
+			"cache_type": "Writeback"}) // else what the guest flushes is not written
 	}
 	config["drives"] = drives
 	if m.Reports { // from Firecracker 1.14 on

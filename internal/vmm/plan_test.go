@@ -79,6 +79,27 @@ func TestWritableDisks(t *testing.T) {
 	}
 }
 
+// TestOwnDisks: what a guest flushes to its own disk is written, and a disk that is to
+// pass the host's page cache does so where the VMM can.
+func TestOwnDisks(t *testing.T) {
+	wants := map[string][2]string{ // through the cache, and past it
+		"qemu": {"file=/disk,cache=writeback", "file=/disk,cache=none"}, "stratovirt": {"readonly=off,direct=off", "readonly=off,direct=on"},
+		"cloud-hypervisor": {"readonly=off,direct=off", "readonly=off,direct=on"}, "firecracker": {`"cache_type": "Writeback"`, `"cache_type": "Writeback"`},
+	}
+	for _, v := range slices.Concat(qemus("amd64"), stratovirts("amd64"), firecrackers("amd64"), cloudHypervisors("amd64")) {
+		family, _, _ := strings.Cut(v.Name, "/")
+		for i, want := range wants[family] {
+			p, err := v.plan(Machine{Kernel: Kernel{Path: "/kernel"}, CPUs: 1, Memory: 64 << 20, Firmware: "/firmware", Disks: []Disk{{Path: "/disk", Own: true, Direct: i == 1}}})
+			if text := strings.Join(p.args, " ") + string(p.files["machine.json"]); err != nil || !strings.Contains(text, want) {
+				t.Errorf("%s: %s lacks %s (%v)", v.Name, text, want, err)
+			}
+		}
+		if v.Caches != (wants[family][0] == wants[family][1]) {
+			t.Errorf("%s: it says that it caches disks: %v", v.Name, v.Caches)
+		}
+	}
+}
+
 // TestCommas: a comma in a disk's path is written as one, or refused.
 func TestCommas(t *testing.T) {
 	m := Machine{Kernel: Kernel{Path: "/kernel"}, CPUs: 1, Memory: 64 << 20, Firmware: "/firmware", Disks: []Disk{{Path: "/disk,readonly=off", ReadOnly: true}}}
@@ -95,8 +116,8 @@ func TestCommas(t *testing.T) {
 func TestImageType(t *testing.T) {
 	v := cloudHypervisors("amd64")[0]
 	for says, want := range map[string]string{
-		"--disk  path=<disk_image_path>,readonly=on|off,image_type=<raw,qcow2,vhd,vhdx>": "path=/disk,readonly=off,image_type=raw",
-		"--disk  path=<disk_image_path>,readonly=on|off":                                 "path=/disk,readonly=off",
+		"--disk  path=<disk_image_path>,readonly=on|off,image_type=<raw,qcow2,vhd,vhdx>": "path=/disk,readonly=off,direct=off,image_type=raw",
+		"--disk  path=<disk_image_path>,readonly=on|off":                                 "path=/disk,readonly=off,direct=off",
 	} {
 		program := filepath.Join(t.TempDir(), "cloud-hypervisor")
 		if err := os.WriteFile(program, []byte("#!/bin/sh\n[ \"$*\" = --help ] && echo '"+says+"'\n"), 0o755); err != nil {

@@ -119,6 +119,8 @@ func access(d Disk) string {
 	switch {
 	case d.ReadOnly:
 		return "readonly=on"
+	case d.Own && d.Direct:
+		return "cache=none"
 	case d.Own:
 		return "cache=writeback"
 	}

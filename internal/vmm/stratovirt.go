@@ -121,7 +121,7 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 		if err := noComma(d.Path); err != nil {
 			return p, err
 		}
-		args = append(args, "-drive", fmt.Sprintf("id=disk%d,file=%s,readonly=%s,direct=off", i, d.Path, onOff(d.ReadOnly)),
+		args = append(args, "-drive", fmt.Sprintf("id=disk%d,file=%s,readonly=%s,direct=%s", i, d.Path, onOff(d.ReadOnly), onOff(d.Direct)),
 			"-device", fmt.Sprintf("virtio-blk-%s,id=blk%d,drive=disk%d%s", s.bus, i, i, on()))
 	}
 	parameters := append([]string{"console=" + s.serial, "earlycon=" + s.early}, s.append...)

@@ -103,6 +103,7 @@ type Disk struct {
 	Path     string
 	ReadOnly bool // what the guest writes is refused
 	Own      bool // the file is this machine's own: what the guest writes goes into it; without either, into a private copy that is lost
+	Direct   bool // the host's page cache is passed by (O_DIRECT), by VMMs that can; the file system must, too
 }
 
 // earlyX86 is the first serial port of a PC, from before its driver: without it the
@@ -142,6 +143,7 @@ type VMM struct {
 	Formats   []Format // of kernels that it loads, the fastest first
 	Modules   []string // that a guest needs here where its kernel has them not built in
 	Symbols   []string // of a kernel's configuration, without which a guest finds no channel here
+	Caches    bool     // it opens no disk past the host's page cache
 	MaxCPUs   int      // 0: any number
 	StartTime time.Duration
 	Order     int

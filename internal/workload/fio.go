@@ -43,7 +43,7 @@ func (fio) Metrics() []sample.Metric {
 }
 
 func (fio) Command(v Values, _ []string) (Command, error) {
-	return Command{Disk: v.Text("dir"), Args: []string{"/usr/bin/fio",
+	return Command{Disk: v.Text("dir"), Direct: v.Int("direct") == 1, Args: []string{"/usr/bin/fio",
 		"--name=tare",
 		"--output-format=json",
 		"--group_reporting",

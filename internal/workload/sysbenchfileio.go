@@ -59,10 +59,11 @@ func (sysbenchFileIO) Command(v Values, _ []string) (Command, error) {
 		"--file-num="+strconv.FormatInt(v.Int("files"), 10),
 		"--file-block-size="+strconv.FormatInt(v.Bytes("block"), 10),
 		"--file-fsync-freq="+strconv.FormatInt(v.Int("fsync"), 10))
-	if v.Text("io") == "direct" {
+	direct := v.Text("io") == "direct"
+	if direct {
 		args = append(args, "--file-extra-flags=direct")
 	}
-	return Command{Args: args, Disk: v.Text("dir"), Env: []string{shellSearch}, Needs: []string{"busybox", "sysbench"}, Length: v.Duration("time")}, nil
+	return Command{Args: args, Disk: v.Text("dir"), Direct: direct, Env: []string{shellSearch}, Needs: []string{"busybox", "sysbench"}, Length: v.Duration("time")}, nil
 }
 
 var (

@@ -70,6 +70,8 @@ type Command struct {
 	// Disk is the directory whose files the payload measures, "" for none: it
 	// must lie on a disk, also where the target's root lies in memory.
 	Disk string
+	// Direct says that those files are accessed past the page cache (O_DIRECT).
+	Direct bool
 	// Barrier is how many parties of this instance wait for those of the
 	// trial's other instances at the page mounted at UnixBarrier; 0 for none.
 	Barrier int

@@ -399,6 +399,34 @@ func TestDiskRoot(t *testing.T) {
 	}
 }
 
+// TestDirectDisk: a disk whose accesses are to pass page caches is opened past the
+// host's where that can be, and the facts say what becomes of it.
+func TestDirectDisk(t *testing.T) {
+	lab := targettest.New(t)
+	file := filepath.Join(lab.RunDir, "probe")
+	must(t, os.WriteFile(file, nil, 0o600))
+	can := takesDirect(file)
+	for _, v := range vmm.VMMs() {
+		d := New(lab, v)
+		for _, asked := range []bool{false, true} {
+			var m vmm.Machine
+			must(t, d.disk(t.Context(), target.Spec{Disk: "/data", Direct: asked}, t.TempDir(), &guestKernel{}, &m))
+			if len(m.Disks) != 1 || m.Disks[0].Direct != (asked && can) {
+				t.Errorf("%s, asked %v where the file system can %v: %+v", v.Name, asked, can, m.Disks)
+			}
+		}
+		if says, err := d.directIO(); err != nil || (says == "past the guest's and the host's page cache") != (can && !v.Caches) {
+			t.Errorf("%s says %q, %v", v.Name, says, err)
+		}
+	}
+	if left, err := os.ReadDir(lab.RunDir); err != nil || len(left) != 1 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	if takesDirect("/proc/self/comm") {
+		t.Error("procfs is said to have O_DIRECT")
+	}
+}
+
 // TestRoomForInitramfs sees a guest that is too small get a disk.
 func TestRoomForInitramfs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "initramfs")

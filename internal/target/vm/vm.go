@@ -133,6 +133,9 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 	if err := d.accelerated(ctx, path, g, facts.Notes); err != nil {
 		return facts, err
 	}
+	if facts.Notes[target.NoteDirect], err = d.directIO(); err != nil {
+		return facts, err
+	}
 	if facts.Notes[target.NoteAccel] == string(vmm.TCG) {
 		facts.Notes["translation-cache"] = fmt.Sprintf("at most %d MiB", vmm.TranslationCache)
 	}
@@ -282,9 +285,37 @@ func (d *Driver) disk(ctx context.Context, spec target.Spec, dir string, g *gues
 		return target.Labf("disk of the guest: %w", err)
 	}
 	g.wanted = append(slices.Clone(g.wanted), "ext4")
-	m.Disks = append(m.Disks, vmm.Disk{Path: file, Own: true})
+	m.Disks = append(m.Disks, vmm.Disk{Path: file, Own: true, Direct: spec.Direct && takesDirect(file)})
 	m.Append = append(m.Append, "tare_disk="+spec.Disk)
 	return nil
+}
+
+// takesDirect reports whether a file can be opened past the host's page cache
+// (open(2), O_DIRECT): not every file system has that.
+func takesDirect(file string) bool {
+	fd, err := unix.Open(file, unix.O_RDWR|unix.O_DIRECT|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd) // nothing was written
+	return true
+}
+
+// directIO says what becomes of a guest's direct I/O on the host.
+func (d *Driver) directIO() (string, error) {
+	if d.vmm.Caches {
+		return "only past the guest's page cache: " + d.vmm.Binary + " opens no disk past the host's", nil
+	}
+	f, err := os.CreateTemp(d.lab.RunDir, target.Label+"-direct-")
+	if err != nil {
+		return "", target.Labf("disk of the guest: %w", err)
+	}
+	defer os.Remove(f.Name())
+	f.Close()
+	if !takesDirect(f.Name()) {
+		return "only past the guest's page cache: the file system of " + d.lab.RunDir + " has no O_DIRECT", nil
+	}
+	return "past the guest's and the host's page cache", nil
 }
 
 // cpus are as many as the payload may use of the host's.
