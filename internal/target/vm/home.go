@@ -1,9 +1,8 @@
 package vm
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -29,13 +28,15 @@ type home struct {
 	stock   *vmm.Stock
 	builds  sync.Mutex // guards prints, and one build at a time
 	prints  map[string]string
-	proofs  chan struct{}    // holds the turn of the proof that is being made: one at a time
-	known   sync.Mutex       // guards proven
-	proven  map[string]proof // by proofName: while a process lives, one acceleration
+	packs   sync.Mutex           // guards packed, and one packing at a time
+	packed  map[string]moduleSet // by directory and names
+	proofs  chan struct{}        // holds the turn of the proof that is being made: one at a time
+	known   sync.Mutex           // guards proven
+	proven  map[string]proof     // by proofName: while a process lives, one acceleration
 }
 
 func newHome(lab target.Lab) *home {
-	return &home{lab: lab, dir: filepath.Join(lab.CacheDir, "guests"), device: "/dev/kvm", prints: map[string]string{}, proofs: make(chan struct{}, 1), proven: map[string]proof{}}
+	return &home{lab: lab, dir: filepath.Join(lab.CacheDir, "guests"), device: "/dev/kvm", prints: map[string]string{}, packed: map[string]moduleSet{}, proofs: make(chan struct{}, 1), proven: map[string]proof{}}
 }
 
 // guestKernel is a kernel, and where its modules are.
@@ -157,44 +158,76 @@ func parameters(more []string) []string {
 	return append([]string{"loglevel=6", "panic=-1", "rdinit=/.tare/init"}, more...)
 }
 
-// initramfs is the agent with the modules that it loads, on top of rootfs.
+// initramfs is the agent on top of rootfs, and behind them, in an archive of its own,
+// the modules that the agent loads.
 func (h *home) initramfs(ctx context.Context, g guestKernel, rootfs, name string) (string, error) {
 	agent, err := os.ReadFile(h.lab.InitPath)
 	if err != nil {
 		return "", target.Labf("the guest's agent: %w", err)
 	}
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%s %s %v %x", name, g.kernel.Digest, g.wanted, sha256.Sum256(agent))
-	return h.kept(hex.EncodeToString(sum.Sum(nil))+".cpio", func(file string) error {
-		extra, err := g.files(ctx, agent)
-		if err != nil {
-			return err
-		}
+	modules, err := h.moduleSet(ctx, g)
+	if err != nil {
+		return "", err
+	}
+	return h.kept(digest(name, string(agent), modules.digest)+".cpio", func(file string) error {
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
 			return target.Labf("initramfs: %w", err)
 		}
-		return errors.Join(image.Initramfs(ctx, f, rootfs, extra), f.Close())
+		err = image.Initramfs(ctx, f, rootfs, []image.File{{Path: "/.tare/init", Mode: 0o755, Data: agent}})
+		if err == nil {
+			_, err = f.Write(modules.archive)
+		}
+		return errors.Join(err, f.Close())
 	})
 }
 
-// files are the agent, and the modules with their list.
-func (g guestKernel) files(ctx context.Context, agent []byte) ([]image.File, error) {
-	files := []image.File{{Path: "/.tare/init", Mode: 0o755, Data: agent}}
+// moduleSet is an archive of modules with their list.
+type moduleSet struct {
+	archive []byte // an initramfs of its own, which a kernel unpacks after another; nil for none
+	digest  string // "sha256:" and 64 hexadecimal digits, of the archive; "" for none
+}
+
+// moduleSet packs the modules that a kernel needs, once in a process: they may come or
+// change between two.
+func (h *home) moduleSet(ctx context.Context, g guestKernel) (set moduleSet, err error) {
 	if g.modules == "" {
-		return files, nil
+		return set, nil
+	}
+	h.packs.Lock()
+	defer h.packs.Unlock()
+	as := g.modules + " " + strings.Join(g.wanted, " ")
+	if set, ok := h.packed[as]; ok {
+		return set, nil
 	}
 	modules, _, err := vmm.Modules(ctx, g.modules, g.wanted)
 	if err != nil {
-		return nil, target.Labf("%w", err)
+		return set, target.Labf("%w", err)
 	}
+	if len(modules) > 0 {
+		if set, err = pack(ctx, modules); err != nil {
+			return set, err
+		}
+	}
+	h.packed[as] = set
+	return set, nil
+}
+
+// pack makes a set of modules that are in the order in which they must be loaded.
+func pack(ctx context.Context, modules []vmm.Module) (moduleSet, error) {
+	var files []image.File
 	var list strings.Builder
 	for _, m := range modules {
 		path := "/.tare/module/" + m.Name + ".ko"
 		fmt.Fprintln(&list, path)
 		files = append(files, image.File{Path: path, Mode: 0o644, Data: m.Data})
 	}
-	return append(files, image.File{Path: "/.tare/modules", Mode: 0o644, Data: []byte(list.String())}), nil
+	files = append(files, image.File{Path: "/.tare/modules", Mode: 0o644, Data: []byte(list.String())})
+	var archive bytes.Buffer
+	if err := image.Initramfs(ctx, &archive, "", files); err != nil {
+		return moduleSet{}, target.Labf("kernel modules: %w", err)
+	}
+	return moduleSet{archive.Bytes(), "sha256:" + digest(archive.String())}, nil
 }
 
 // unused is how long a kept file stays without use.

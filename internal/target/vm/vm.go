@@ -130,6 +130,13 @@ func (d *Driver) Check(ctx context.Context) (target.Facts, error) {
 	if g.source != "" {
 		facts.Notes["kernel-package"] = g.source
 	}
+	modules, err := d.home.moduleSet(ctx, g)
+	if err != nil {
+		return facts, err
+	}
+	if modules.digest != "" {
+		facts.Notes["modules-digest"] = modules.digest
+	}
 	if err := d.accelerated(ctx, path, g, facts.Notes); err != nil {
 		return facts, err
 	}
