@@ -5,6 +5,7 @@ import (
 	"compress/bzip2"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -19,8 +20,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
-
-	"github.com/tarelab/tare/internal/sys"
 )
 
 // Format is how a kernel's file is made, which decides who can boot it.
@@ -33,7 +32,12 @@ const (
 	PVH     Format = "pvh"     // x86: an ELF file with the entry point that needs no loader
 	Image   Format = "Image"   // arm64, riscv64, loong64: the kernel itself, flat
 	ZBoot   Format = "zboot"   // an EFI program with a compressed Image in it
+	Gzip    Format = "gzip"    // any of them, packed once more: arm64's Image.gz
 )
+
+// mostKernel bounds a kernel and a module in bytes, packed and unpacked, whatever a
+// file's header says.
+var mostKernel int64 = 1 << 30
 
 // Kernel is a kernel's file, and what its header says.
 type Kernel struct {
@@ -57,17 +61,55 @@ const (
 // what it looks like.
 func Inspect(path string) (Kernel, error) {
 	k := Kernel{Path: path}
-	data, err := os.ReadFile(path)
+	data, err := readKernel(path)
 	if err != nil {
 		return k, fmt.Errorf("kernel: %w", err)
 	}
-	if k.Digest, err = sys.FileDigest(path); err != nil {
-		return k, fmt.Errorf("kernel: %w", err)
+	k.Digest = fmt.Sprintf("sha256:%x", sha256.Sum256(data))
+	if err := k.inspect(data); err != nil {
+		return k, fmt.Errorf("kernel %s: %w", path, err)
 	}
+	return k, nil
+}
+
+// readKernel reads a file that may be a kernel, and refuses one that cannot be.
+func readKernel(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := readAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return data, nil
+}
+
+// readAll is io.ReadAll of what may be a kernel.
+func readAll(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, mostKernel+1))
+	if int64(len(data)) > mostKernel {
+		return nil, fmt.Errorf("it has more than %d MiB, and is no kernel", mostKernel>>20)
+	}
+	return data, err
+}
+
+// inspect reads the header of a file's contents.
+func (k *Kernel) inspect(data []byte) (err error) {
 	word := binary.LittleEndian
 	switch {
+	case len(data) > 1 && data[0] == 0x1f && data[1] == 0x8b:
+		return k.inspectGzip(data)
 	case len(data) < 4096:
-		return k, fmt.Errorf("kernel %s: it has %d bytes, too few for a kernel", path, len(data))
+		return fmt.Errorf("it has %d bytes, too few for a kernel", len(data))
 	case string(data[headerMagic:headerMagic+4]) == "HdrS":
 		k.Format, k.Arch = BzImage, "amd64"
 		at := int(word.Uint16(data[kernelVersion:])) + 0x200
@@ -86,18 +128,40 @@ func Inspect(path string) (Kernel, error) {
 	case string(data[:2]) == "MZ":
 		k.Format = Image
 		k.Arch, err = peArch(data)
-	case data[0] == 0x1f && data[1] == 0x8b:
-		err = errors.New("it is a gzip file: unpack it")
 	default:
 		err = fmt.Errorf("it is no kernel that tare knows: it begins with %q", data[:8])
 	}
-	if err != nil {
-		return k, fmt.Errorf("kernel %s: %w", path, err)
-	}
-	if k.Version == "" {
+	if err == nil && k.Version == "" {
 		k.Version = banner(data)
 	}
-	return k, nil
+	return err
+}
+
+// inspectGzip reads the header of what is packed.
+func (k *Kernel) inspectGzip(data []byte) error {
+	plain, err := gunzip(data)
+	if err != nil {
+		return fmt.Errorf("it is a gzip file: %w", err)
+	}
+	inner := Kernel{}
+	if err := inner.inspect(plain); err != nil {
+		return fmt.Errorf("it is a gzip file, and what is in it: %w", err)
+	}
+	if inner.Format == Gzip {
+		return errors.New("it is a gzip file with another in it")
+	}
+	k.Format, k.Arch, k.Version = Gzip, inner.Arch, inner.Version
+	return nil
+}
+
+// gunzip unpacks a gzip file, which holds a sum and a length of its own.
+func gunzip(data []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	z.Multistream(false)
+	return readAll(z)
 }
 
 // banner finds the version in a kernel that is not compressed.
@@ -164,7 +228,7 @@ func (k Kernel) Fits() error {
 // digest: a VMM that loads it saves the guest the unpacking, and some load
 // nothing else. A kernel that is not packed is returned as it is.
 func (k Kernel) Unpacked(ctx context.Context, dir string) (Kernel, error) {
-	if k.Format != BzImage && k.Format != ZBoot {
+	if k.Format != BzImage && k.Format != ZBoot && k.Format != Gzip {
 		return k, nil
 	}
 	file := filepath.Join(dir, strings.TrimPrefix(k.Digest, "sha256:")+".unpacked")
@@ -181,22 +245,16 @@ func (k Kernel) Unpacked(ctx context.Context, dir string) (Kernel, error) {
 }
 
 func (k Kernel) unpack(ctx context.Context, file string) error {
-	data, err := os.ReadFile(k.Path)
+	data, err := readKernel(k.Path)
 	if err != nil {
 		return err
 	}
-	word := binary.LittleEndian
-	var from, length int
-	if k.Format == BzImage {
-		from = (int(data[setupSectors])+1)*512 + int(word.Uint32(data[payloadOffset:]))
-		length = int(word.Uint32(data[payloadLength:]))
-	} else { // drivers/firmware/efi/libstub/zboot-header.S in Linux
-		from, length = int(word.Uint32(data[8:])), int(word.Uint32(data[12:]))
+	var plain []byte
+	if k.Format == Gzip {
+		plain, err = gunzip(data)
+	} else {
+		plain, err = k.payload(ctx, data)
 	}
-	if from < 0 || length <= 0 || from+length > len(data) {
-		return fmt.Errorf("its header says that the kernel is at byte %d, %d long, and the file has %d", from, length, len(data))
-	}
-	plain, err := decompress(ctx, data[from:from+length])
 	if err != nil {
 		return err
 	}
@@ -206,59 +264,100 @@ func (k Kernel) unpack(ctx context.Context, file string) error {
 	})
 }
 
+// payload unpacks the kernel within a loader. Its build puts the unpacked length, a
+// u32, behind what it packs: x86 counts that as a part of the payload, zboot does not.
+func (k Kernel) payload(ctx context.Context, data []byte) ([]byte, error) {
+	word := binary.LittleEndian
+	var from, end, length int
+	if k.Format == BzImage {
+		from = (int(data[setupSectors])+1)*512 + int(word.Uint32(data[payloadOffset:]))
+		end = from + int(word.Uint32(data[payloadLength:]))
+		length = end - 4
+	} else { // drivers/firmware/efi/libstub/zboot-header.S in Linux
+		from = int(word.Uint32(data[8:]))
+		end = from + int(word.Uint32(data[12:]))
+		length = end
+	}
+	if from < 0 || end < from+4 || end > len(data) {
+		return nil, fmt.Errorf("its header says that the kernel is at byte %d, %d long, and the file has %d", from, end-from, len(data))
+	}
+	var want uint32
+	if length+4 <= len(data) {
+		want = word.Uint32(data[length:])
+	}
+	return decompress(ctx, data[from:end], want)
+}
+
 // decompress unpacks what the kernel's build has packed, by its magic number
-// (scripts/extract-vmlinux in Linux). The build may put the length behind it.
-func decompress(ctx context.Context, packed []byte) ([]byte, error) {
+// (scripts/extract-vmlinux in Linux). What follows it may be its length alone: an error
+// after want bytes is no fault of the kernel's.
+func decompress(ctx context.Context, packed []byte, want uint32) ([]byte, error) {
 	var r io.Reader
-	var err error
 	in := bytes.NewReader(packed)
 	switch {
 	case bytes.HasPrefix(packed, []byte("\x7fELF")):
 		return packed, nil
+	case bytes.HasPrefix(packed, []byte{0x1f, 0x8b}):
+		return gunzip(packed)
 	case bytes.HasPrefix(packed, []byte{0x02, 0x21, 0x4c, 0x18}): // legacy LZ4
 		r = lz4.NewReader(in)
-	case bytes.HasPrefix(packed, []byte{0x1f, 0x8b}):
-		z, zerr := gzip.NewReader(in)
-		if zerr == nil {
-			z.Multistream(false)
-		}
-		r, err = z, zerr
 	case bytes.HasPrefix(packed, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		var z *zstd.Decoder
-		if z, err = zstd.NewReader(in); err == nil {
-			defer z.Close()
-			r = z
+		z, err := zstd.NewReader(in, zstd.WithDecoderMaxWindow(zstdWindow))
+		if err != nil {
+			return nil, err
 		}
+		defer z.Close()
+		r = z
 	case bytes.HasPrefix(packed, []byte("BZh")):
 		r = bzip2.NewReader(in)
 	case bytes.HasPrefix(packed, []byte("\xfd7zXZ\x00")):
 		plain, err := unpackWith(ctx, packed, "xz", "-dc", "--single-stream")
-		if len(plain) > 1<<20 {
-			return plain, nil // as below
-		}
-		return nil, err
+		return whole(plain, err, want)
 	default:
 		return nil, fmt.Errorf("packed in a way that is not known here (it begins with %x)", packed[:min(6, len(packed))])
 	}
-	if err != nil {
-		return nil, err
+	plain, err := readAll(r)
+	return whole(plain, err, want)
+}
+
+// zstdWindow is the largest that a kernel's build asks for (zstd --ultra -22), in bytes.
+const zstdWindow = 128 << 20
+
+// whole takes an unpacked kernel that has the length that it should have.
+func whole(plain []byte, err error, want uint32) ([]byte, error) {
+	if len(plain) == int(want) {
+		return plain, nil
 	}
-	plain, err := io.ReadAll(r)
-	if err != nil && len(plain) > 1<<20 {
-		return plain, nil // what follows the packed kernel is not packed: its length
+	if err == nil {
+		err = errors.New("it is cut off, or damaged")
 	}
-	return plain, err
+	return nil, fmt.Errorf("%d bytes come out of what is packed, and its build says %d: %w", len(plain), want, err)
 }
 
 // unpackWith unpacks with a program.
 func unpackWith(ctx context.Context, packed []byte, name string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
 	c.Stdin = bytes.NewReader(packed)
-	plain, err := c.Output()
-	if err != nil {
-		err = fmt.Errorf("unpack with %s (apt-get install xz-utils): %w", name, err)
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
 	}
-	return plain, err
+	if err != nil {
+		return nil, fmt.Errorf("unpack with %s (apt-get install xz-utils): %w", name, err)
+	}
+	plain, err := readAll(out)
+	if err != nil {
+		cancel() // it would write more
+	}
+	if werr := c.Wait(); err == nil && werr != nil {
+		err = werr
+	}
+	if err != nil {
+		return plain, fmt.Errorf("unpack with %s: %w", name, err)
+	}
+	return plain, nil
 }
 
 // keep writes a file of the cache: whole, or not at all.

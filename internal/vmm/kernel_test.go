@@ -5,7 +5,9 @@ import (
 	"compress/gzip"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -35,25 +37,29 @@ func elfKernel(machine uint16, note string) []byte {
 		data = word.AppendUint64(data, v)
 	}
 	data = append(data, note...)
-	// Not to be packed into less than what tells a kernel from a fragment.
+	// Large enough for a piece of it to be taken for a kernel.
 	data = append(data, make([]byte, 2<<20)...)
 	return append(data, "Linux version 6.1.2-test (someone)"...)
 }
 
 const pvhNote = "\x04\x00\x00\x00\x04\x00\x00\x00\x12\x00\x00\x00Xen\x00\x00\x00\x00\x01"
 
-// bzImage wraps a packed kernel as x86's build does, the length behind it.
-func bzImage(packed []byte) []byte {
+// bzImage packs a kernel as x86's build does, its length behind it; gzip ends with it.
+func bzImage(t *testing.T, how string, plain []byte) []byte {
+	t.Helper()
 	data := make([]byte, 4096)
 	word := binary.LittleEndian
+	packed := packedBy(t, how, plain)
+	if how != "gzip" {
+		packed = word.AppendUint32(packed, uint32(len(plain)))
+	}
 	data[setupSectors] = 7
 	copy(data[headerMagic:], "HdrS")
 	word.PutUint16(data[kernelVersion:], 0x300)
 	copy(data[0x500:], "6.1.2-test (someone@somewhere) #1\x00")
 	word.PutUint32(data[payloadOffset:], 16)
-	word.PutUint32(data[payloadLength:], uint32(len(packed)+4))
-	data = append(data, make([]byte, 16)...)
-	return word.AppendUint32(append(data, packed...), 1<<20)
+	word.PutUint32(data[payloadLength:], uint32(len(packed)))
+	return append(append(data, make([]byte, 16)...), packed...)
 }
 
 func packedBy(t *testing.T, how string, plain []byte) []byte {
@@ -85,8 +91,12 @@ func packedBy(t *testing.T, how string, plain []byte) []byte {
 		if cerr := w.Close(); err == nil {
 			err = cerr
 		}
+	case "xz":
+		xz := exec.CommandContext(t.Context(), "xz", "-c")
+		xz.Stdin, xz.Stdout = bytes.NewReader(plain), &out
+		err = xz.Run()
 	default:
-		return plain
+		return bytes.Clone(plain)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -105,9 +115,12 @@ func write(t *testing.T, data []byte) string {
 
 func TestUnpackBzImage(t *testing.T) {
 	plain := elfKernel(62, pvhNote)
-	for _, how := range []string{"gzip", "zstd", "lz4", "none"} {
+	for _, how := range []string{"gzip", "zstd", "lz4", "xz", "none"} {
 		t.Run(how, func(t *testing.T) {
-			k, err := Inspect(write(t, bzImage(packedBy(t, how, plain))))
+			if _, err := exec.LookPath("xz"); how == "xz" && err != nil {
+				t.Skip("xz is not installed")
+			}
+			k, err := Inspect(write(t, bzImage(t, how, plain)))
 			if err != nil || k.Format != BzImage || k.Arch != "amd64" || k.Version != "6.1.2-test" {
 				t.Fatalf("%+v, %v", k, err)
 			}
@@ -163,11 +176,15 @@ func TestInspect(t *testing.T) {
 		"EFI of something":  {pe(0x1234, ""), "", "", "machine type 0x1234"},
 		"Linux program":     {program, "", "", "a program, and no kernel"},
 		"DOS program":       {append([]byte("MZ"), make([]byte, 8192)...), "", "", "neither a kernel nor an EFI program"},
-		"gzip":              {append([]byte{0x1f, 0x8b}, make([]byte, 8192)...), "", "", "gzip file: unpack it"},
+		"no gzip":           {append([]byte{0x1f, 0x8b}, make([]byte, 8192)...), "", "", "it is a gzip file: gzip: invalid header"},
+		"arm64 Image.gz":    {packedBy(t, "gzip", arm), Gzip, "arm64", ""},
+		"gzip of text":      {packedBy(t, "gzip", []byte(strings.Repeat("#!/bin/sh\n", 500))), "", "", `what is in it: it is no kernel that tare knows: it begins with "#!/bin/s"`},
+		"gzip of gzip":      {packedBy(t, "gzip", packedBy(t, "gzip", arm)), "", "", "a gzip file with another in it"},
+		"cut off gzip":      {packedBy(t, "gzip", elfKernel(62, ""))[:1500], "", "", "it is a gzip file: unexpected EOF"},
 		"text":              {[]byte(strings.Repeat("#!/bin/sh\n", 500)), "", "", `begins with "#!/bin/s"`},
-		"empty":             {nil, "", "", "0 bytes"},
+		"empty":             {nil, "", "", "it has 0 bytes"},
 		"cut off ELF":       {append([]byte("\x7fELF\x02\x01\x01"), bytes.Repeat([]byte{0xff}, 8192)...), "", "", "kernel"},
-		"bzImage that lies": {bzImage(nil)[:4096], BzImage, "amd64", ""},
+		"bzImage that lies": {bzImage(t, "none", nil)[:4096], BzImage, "amd64", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, err := Inspect(write(t, c.data))
@@ -189,17 +206,21 @@ func TestKernelForVMM(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the kernels of this test are x86's")
 	}
-	stock, err := Inspect(write(t, bzImage(packedBy(t, "lz4", elfKernel(62, pvhNote)))))
+	stock, err := Inspect(write(t, bzImage(t, "lz4", elfKernel(62, pvhNote))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := Inspect(write(t, bzImage(packedBy(t, "gzip", elfKernel(62, "")))))
+	old, err := Inspect(write(t, bzImage(t, "gzip", elfKernel(62, ""))))
 	if err != nil {
 		t.Fatal(err)
 	}
 	bare, err := Inspect(write(t, elfKernel(62, "")))
 	if err != nil {
 		t.Fatal(err)
+	}
+	once, err := Inspect(write(t, packedBy(t, "gzip", bzImage(t, "zstd", elfKernel(62, pvhNote)))))
+	if err != nil || once.Version != "6.1.2-test" {
+		t.Fatalf("%+v, %v", once, err)
 	}
 	for _, c := range []struct {
 		vmm  string
@@ -209,6 +230,7 @@ func TestKernelForVMM(t *testing.T) {
 	}{
 		{"qemu/microvm", stock, PVH, ""}, {"qemu/q35", old, BzImage, ""}, {"stratovirt/microvm", stock, BzImage, ""},
 		{"firecracker", stock, PVH, ""}, {"firecracker", old, Vmlinux, ""}, {"cloud-hypervisor", old, BzImage, ""},
+		{"qemu/microvm", once, PVH, ""}, {"stratovirt/microvm", once, BzImage, ""},
 		{"stratovirt/microvm", bare, "", "loads [bzImage]"}, {"qemu/microvm", bare, "", "loads [pvh bzImage]"},
 	} {
 		v, ok := ByName(c.vmm)
@@ -220,5 +242,92 @@ func TestKernelForVMM(t *testing.T) {
 		if err == nil && got.Format != c.want {
 			t.Errorf("%s gets a %s, want %s", c.vmm, got.Format, c.want)
 		}
+	}
+}
+
+// TestDamagedKernels: a packed kernel that is cut off or damaged is refused by the length
+// that its build has noted, and nothing is kept of it.
+func TestDamagedKernels(t *testing.T) {
+	plain := elfKernel(62, pvhNote)
+	for i := range plain[4096:] {
+		plain[4096+i] ^= byte(i * i >> 7) // what does not pack to nothing
+	}
+	for _, how := range []string{"gzip", "zstd", "lz4", "xz"} {
+		if _, err := exec.LookPath("xz"); how == "xz" && err != nil {
+			t.Log("xz is not installed")
+			continue
+		}
+		cut, lies := bzImage(t, how, plain), bzImage(t, how, plain)
+		clear(cut[len(cut)/2:])
+		binary.LittleEndian.PutUint32(lies[len(lies)-4:], uint32(len(plain)+1))
+		for what, data := range map[string][]byte{"cut off": cut, "of another length": lies} {
+			k, err := Inspect(write(t, data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			inner, err := k.Unpacked(t.Context(), dir)
+			if err == nil {
+				t.Errorf("%s, %s: it is taken for %+v", how, what, inner)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("%s, %s: left are %v, %v", how, what, left, err)
+			}
+		}
+	}
+}
+
+// TestHostileKernels: files without an end, and those that unpack to more than any
+// kernel, are refused before they fill the memory.
+func TestHostileKernels(t *testing.T) {
+	most := mostKernel
+	mostKernel = 1 << 20
+	t.Cleanup(func() { mostKernel = most })
+	_, err := Inspect("/dev/zero")
+	expect(t, "a device", err, "/dev/zero is no regular file")
+	_, err = Inspect(t.TempDir())
+	expect(t, "a directory", err, "is no regular file")
+	_, err = Inspect(write(t, make([]byte, mostKernel+1)))
+	expect(t, "a large file", err, "it has more than 1 MiB, and is no kernel")
+	_, err = Inspect(write(t, packedBy(t, "gzip", make([]byte, 2*mostKernel))))
+	expect(t, "a large gzip file", err, "it has more than 1 MiB, and is no kernel")
+	for _, how := range []string{"gzip", "zstd", "lz4", "xz"} {
+		if _, err := exec.LookPath("xz"); how == "xz" && err != nil {
+			t.Log("xz is not installed")
+			continue
+		}
+		k, err := Inspect(write(t, bzImage(t, how, make([]byte, 2*mostKernel))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = k.Unpacked(t.Context(), t.TempDir())
+		expect(t, how, err, "it has more than 1 MiB, and is no kernel")
+	}
+}
+
+// TestStockKernelThatIsNone: a package whose kernel cannot be read is not the last that
+// is tried.
+func TestStockKernelThatIsNone(t *testing.T) {
+	bin := t.TempDir()
+	for name, script := range map[string]string{
+		"apt-cache": `echo "  Depends: linux-image-1-test"`,
+		"apt-get":   `: >linux-image-1-test_1_all.deb`,
+		"dpkg":      `mkdir -p "$3/boot" && seq 2000 >"$3/boot/vmlinuz-1-test"`,
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	s, err := StockKernel(t.Context(), t.TempDir())
+	if err == nil {
+		if s.Package != "" {
+			t.Errorf("got %+v", s)
+		}
+		return // this machine's own
+	}
+	var none *NoKernelError
+	if !errors.As(err, &none) || strings.Count(err.Error(), "it is no kernel that tare knows") < len(stockPackages[runtime.GOARCH]) {
+		t.Errorf("want each package's reason: %v", err)
 	}
 }

@@ -2,11 +2,9 @@ package vmm
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"debug/elf"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -95,7 +93,7 @@ func listModules(dir string) (files map[string]string, builtin map[string]bool, 
 
 // readModule reads a module, which distributions may pack.
 func readModule(ctx context.Context, file string) ([]byte, error) {
-	data, err := os.ReadFile(file)
+	data, err := readKernel(file)
 	if err != nil {
 		return nil, err
 	}
@@ -103,18 +101,14 @@ func readModule(ctx context.Context, file string) ([]byte, error) {
 	case ".ko":
 		return data, nil
 	case ".gz":
-		z, err := gzip.NewReader(bytes.NewReader(data))
-		if err != nil {
-			return nil, err
-		}
-		return io.ReadAll(z)
+		return gunzip(data)
 	case ".zst":
-		z, err := zstd.NewReader(bytes.NewReader(data))
+		z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderMaxWindow(zstdWindow))
 		if err != nil {
 			return nil, err
 		}
 		defer z.Close()
-		return io.ReadAll(z)
+		return readAll(z)
 	case ".xz":
 		return unpackWith(ctx, data, "xz", "-dc")
 	}

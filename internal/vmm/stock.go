@@ -54,7 +54,10 @@ func StockKernel(ctx context.Context, dir string) (Stock, error) {
 	for _, meta := range stockPackages[runtime.GOARCH] {
 		err := fetchStock(ctx, meta, filepath.Join(dir, meta))
 		if err == nil {
-			return readStock(filepath.Join(dir, meta))
+			var s Stock
+			if s, err = readStock(filepath.Join(dir, meta)); err == nil {
+				return s, nil
+			}
 		}
 		if ctx.Err() != nil {
 			return Stock{}, ctx.Err()

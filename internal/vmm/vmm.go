@@ -202,6 +202,12 @@ func (v VMM) Kernel(ctx context.Context, k Kernel, dir string) (Kernel, error) {
 	if err := k.Fits(); err != nil {
 		return k, err
 	}
+	if k.Format == Gzip {
+		var err error
+		if k, err = k.Unpacked(ctx, dir); err != nil {
+			return k, err
+		}
+	}
 	if k.Format == v.Formats[0] {
 		return k, nil
 	}
