@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/vmm"
 )
@@ -54,6 +56,9 @@ func (h *home) kernelFor(ctx context.Context, d *Driver) (guestKernel, error) {
 		return g, d.cannot("set HOME or XDG_CACHE_HOME", "there is no directory to keep kernels and guests' files in")
 	}
 	kernels := filepath.Join(h.dir, "kernels")
+	if err := sweep(kernels, math.MaxInt64); err != nil {
+		return g, target.Labf("keep guests' kernels: %w", err)
+	}
 	var original vmm.Kernel
 	if file := h.lab.Guest.Kernel; file != "" {
 		k, err := vmm.Inspect(file)
@@ -245,7 +250,7 @@ func (h *home) kept(as string, build func(file string) error) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", target.Labf("keep guests' files: %w", err)
 	}
-	if err := sweep(dir); err != nil {
+	if err := sweep(dir, unused); err != nil {
 		return "", target.Labf("keep guests' files: %w", err)
 	}
 	tmp, err := os.CreateTemp(dir, "tmp-")
@@ -263,10 +268,10 @@ func (h *home) kept(as string, build func(file string) error) (string, error) {
 	return file, nil
 }
 
-// sweep removes what nobody has used for long, and what killed processes left.
-func sweep(dir string) error {
+// sweep removes what nobody has used for longer than most, and what killed processes left.
+func sweep(dir string, most time.Duration) error {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	for _, e := range entries {
@@ -275,8 +280,8 @@ func sweep(dir string) error {
 			continue // another process has removed it
 		}
 		age := time.Since(info.ModTime())
-		if age > unused || age > time.Hour && strings.HasPrefix(e.Name(), "tmp-") {
-			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if age > most || age > time.Hour && strings.HasPrefix(e.Name(), "tmp-") {
+			if err := sys.RemoveTree(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
 		}

@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/targettest"
@@ -79,5 +81,35 @@ func TestInitramfsFollowsModules(t *testing.T) {
 	must(t, os.WriteFile(file, []byte("no module"), 0o600))
 	if _, err := newHome(lab).moduleSet(t.Context(), guestKernel{modules: dir, wanted: []string{"virtio_blk"}}); err == nil || !target.IsLab(err) {
 		t.Errorf("a module that is none: %v", err)
+	}
+}
+
+// TestKilledDownloads: what killed processes left of kernels goes, and nothing else does,
+// however old.
+func TestKilledDownloads(t *testing.T) {
+	lab := target.Lab{CacheDir: t.TempDir(), Guest: target.Guest{Kernel: "/no/such/kernel"}}
+	h := newHome(lab)
+	dir := filepath.Join(h.dir, "kernels")
+	old := time.Now().Add(-2 * time.Hour)
+	for name, at := range map[string]time.Time{"tmp-old": old, "tmp-new": time.Now(), "linux-image-cloud-amd64": old.AddDate(-1, 0, 0)} {
+		must(t, os.MkdirAll(filepath.Join(dir, name, "whole/boot"), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, name, "x.deb"), nil, 0o600))
+		must(t, os.Chtimes(filepath.Join(dir, name), at, at))
+	}
+	for _, name := range []string{"tmp-unpacking", "1.unpacked"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+		must(t, os.Chtimes(filepath.Join(dir, name), old, old))
+	}
+	if _, err := h.kernelFor(t.Context(), &Driver{lab: lab, home: h}); err == nil {
+		t.Error("there is a kernel")
+	}
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if want := []string{"1.unpacked", "linux-image-cloud-amd64", "tmp-new"}; !slices.Equal(left, want) {
+		t.Errorf("left are %q, want %q", left, want)
 	}
 }
