@@ -138,11 +138,18 @@ func heldFindings(c *VMMClaims) []string {
 	}
 	told := map[string]bool{}
 	for _, h := range c.Held {
-		beside, ok := h.Here["vmm-overhead"]
-		if !ok || h.Loaded || told[h.Target] {
+		if h.Loaded || told[h.Target] {
 			continue // the first level stands for the others, which the table has
 		}
+		beside, ok := h.Here["vmm-overhead"]
+		if !ok && !virtual(h.Target) {
+			continue
+		}
 		told[h.Target] = true
+		if !ok {
+			out = append(out, fmt.Sprintf("memory after boot%s: what %s holds for its guest cannot be told from its own, because no mappings of its process have the guest's size.", atLevel(h.Level), c.under(h.Target)))
+			continue
+		}
 		guest := h.Here["guest-resident"]
 		out = append(out, fmt.Sprintf("memory after boot%s: %s holds %.1f MiB%s beside %.1f MiB%s of its guest's memory.", atLevel(h.Level), c.under(h.Target),
 			beside.Value/(1<<20), span(beside, "%.1f", 1./(1<<20)), guest.Value/(1<<20), span(guest, "%.1f", 1./(1<<20))))

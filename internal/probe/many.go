@@ -226,6 +226,7 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 		return nil, err
 	}
 	sums, instances, counted := map[string]float64{}, 0, map[string]bool{}
+	guests, found := 0, 0        // of a guest whose memory is not found, nothing is told
 	engines := map[string]bool{} // groups that a daemon shares with shims
 	for _, w := range on {
 		engines[w.Cgroup] = engines[w.Cgroup] || w.Alone
@@ -236,6 +237,9 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 		names, known := roleMemory[w.Role]
 		if w.Role == target.RolePayload {
 			instances++
+		}
+		if w.GuestMemory > 0 {
+			guests++
 		}
 		if w.Role == target.RoleClient && w.Cgroup != "" {
 			w.PID = 0 // all clients are in one group, which is counted once
@@ -270,6 +274,7 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 			sums[Mapped] += m.mapped
 			sums[Dirty] += m.dirty
 			if m.guest > 0 {
+				found++
 				sums[GuestResident] += m.guest
 				sums[VMMOverhead] += m.rss - m.guest
 			}
@@ -286,6 +291,10 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 		} else if ok {
 			sums[to] += charge
 		}
+	}
+	if found < guests {
+		delete(sums, GuestResident)
+		delete(sums, VMMOverhead)
 	}
 	values := []sample.Value{{Metric: AvailableDrop, Value: (before - now) / float64(max(1, instances))}}
 	for _, m := range []string{Mapped, Dirty, GuestResident, VMMOverhead} {

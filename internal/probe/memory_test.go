@@ -1,8 +1,11 @@
 package probe
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
@@ -51,6 +54,46 @@ func TestMemoryOfAgreesWithTheKernelsSums(t *testing.T) {
 	}
 	if got.mapped < got.rss {
 		t.Errorf("mapped %v is less than resident %v", got.mapped, got.rss)
+	}
+}
+
+// A guest's memory is found where a VMM has it in several mappings, and what only has its
+// size is not taken for it.
+func TestGuestPart(t *testing.T) {
+	const mib = 1 << 10 // in kB, as smaps has it
+	for name, c := range map[string]struct {
+		maps  [][3]any // rights and name; kB of size; kB resident
+		guest int64    // MiB
+		want  float64  // MiB
+	}{
+		"QEMU":                  {[][3]any{{"rw-p 0 00:00 0", 512 * mib, 100 * mib}, {"rw-p 0 00:00 0 [heap]", 3 * mib, 2 * mib}}, 512, 100},
+		"translated code":       {[][3]any{{"rwxp 0 00:00 0", 64 * mib, 60 * mib}, {"rw-p 0 00:00 0", 64 * mib, 20 * mib}, {"---p 0 00:00 0", 64 * mib, 0}}, 64, 20},
+		"Firecracker, 4 GiB":    {[][3]any{{"rw-p 0 00:00 0", 3072 * mib, 50 * mib}, {"rw-p 0 00:00 0", 1024 * mib, 70 * mib}, {"rw-p 0 00:00 0", 8 * mib, 1 * mib}}, 4096, 120},
+		"Cloud Hypervisor":      {[][3]any{{"rw-s 0 00:01 7 /memfd:ch_ram (deleted)", 512 * mib, 90 * mib}, {"r-xp 0 08:01 9 /usr/bin/x", 512 * mib, 5 * mib}}, 512, 90},
+		"split in three":        {[][3]any{{"rw-p 0 00:00 0", 2 * mib, 2 * mib}, {"rw-p 0 00:00 0", 508 * mib, 30 * mib}, {"rw-p 0 00:00 0 [anon:ram]", 2 * mib, 1 * mib}}, 512, 33},
+		"two of the size":       {[][3]any{{"rw-p 0 00:00 0", 64 * mib, 1 * mib}, {"rw-p 0 00:00 0", 64 * mib, 40 * mib}}, 64, 40},
+		"a guest in other ways": {[][3]any{{"rw-p 0 00:00 0", 500 * mib, 30 * mib}, {"rw-p 0 00:00 0", 13 * mib, 3 * mib}}, 512, 0},
+	} {
+		var text strings.Builder
+		for i, m := range c.maps {
+			fmt.Fprintf(&text, "7f%02d0000-7f%02dffff %v\nSize: %15v kB\nKernelPageSize: 4 kB\nRss: %v kB\nVmFlags: rd wr mr\n", i, i, m[0], m[1], m[2])
+		}
+		_, maps, err := readSmaps(strings.NewReader(text.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := guestPart(maps, float64(c.guest<<20)); got != c.want*(1<<20) {
+			t.Errorf("%s: %v MiB are the guest's, want %v", name, got/(1<<20), c.want)
+		}
+	}
+	// Many mappings that sum to nothing are given up soon.
+	many := make([]mapping, 10_000)
+	for i := range many {
+		many[i] = mapping{size: float64((1000 + 2*i) << 12)}
+	}
+	began := time.Now()
+	if got := guestPart(many, 83881<<12); got != 0 || time.Since(began) > 10*time.Second {
+		t.Errorf("%v after %v", got, time.Since(began))
 	}
 }
 
