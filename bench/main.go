@@ -59,6 +59,7 @@ func bars() []bar {
 		{"vm-request", machine + ": its program runs at most 20 ms after the request", vmRequest},
 		{"vm-share", "... tare's own time between request and payload: at most 5 ms and 3 %", vmShare},
 		{"vm-init", "... /init at most 1.3 x as late as with a command line by hand", vmInit},
+		{"agent-cost", "... the guest program's own time, by the guest's clock: at most 3 ms", agentCost},
 		{"watch", "tare watch of 100 containers at 1 s: at most 1 % of one CPU", watchHundred},
 		{"report-time", "report of 1,000,000 records: at most 3 s", reportTime},
 		{"report-memory", "... and at most 400 MiB", reportMemory},

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/target"
 )
 
 const (
@@ -36,7 +37,8 @@ func state() string {
 // seen is the part of tare's JSON report that the bars read.
 type seen struct {
 	Manifest struct {
-		Image string `json:"image"`
+		Image   string                  `json:"image"`
+		Targets map[string]target.Facts `json:"targets"`
 	} `json:"manifest"`
 	Claims struct {
 		Tables []analysis.Table `json:"tables"`

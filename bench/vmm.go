@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
 )
 
 // machine is the virtual machine of the bars.
@@ -28,8 +30,14 @@ func bootMarks(ctx context.Context, n int, names ...string) (map[string][]float6
 	if err != nil {
 		return nil, err
 	}
+	return s.marks(names...)
+}
+
+// marks are those of the machine's boots.
+func (s seen) marks(names ...string) (map[string][]float64, error) {
 	marks := map[string][]float64{}
 	for _, name := range names {
+		var err error
 		if marks[name], err = s.samples(machine, name, false); err != nil {
 			return nil, err
 		}
@@ -47,16 +55,17 @@ func vmRequest(ctx context.Context) (result, error) {
 	return below(took, 0.020, fmt.Sprintf("%.1f ms, median of %d", 1e3*took, boots))
 }
 
-// vmShare is the time that is tare's own between request and payload: until the
-// VMM runs, and from the agent's hello until the payload acted.
+// vmShare is the time that is tare's own between request and payload: until the VMM
+// runs, and from the moment at which the agent has been told what to run until it
+// executes that. What lies between is the VMM's, the kernel's and the guest's making.
 func vmShare(ctx context.Context) (result, error) {
-	marks, err := bootMarks(ctx, boots, "vmm", "agent", "ready")
+	marks, err := bootMarks(ctx, boots, "vmm", "guest-asked", "guest-executed", "ready")
 	if err != nil {
 		return result{}, err
 	}
 	var own []float64
-	for i, ready := range marks["ready"] {
-		own = append(own, marks["vmm"][i]+ready-marks["agent"][i])
+	for i, executed := range marks["guest-executed"] {
+		own = append(own, marks["vmm"][i]+executed-marks["guest-asked"][i])
 	}
 	share := median(own) / median(marks["ready"])
 	shown := fmt.Sprintf("%.1f ms, %.1f %% of %.2f s", 1e3*median(own), 100*share, median(marks["ready"]))
@@ -66,38 +75,89 @@ func vmShare(ctx context.Context) (result, error) {
 	return below(share, 0.03, shown)
 }
 
+// agentCost is the time that the guest program takes itself, by the guest's clock: from
+// the kernel's start of it until its hello, and from the request until it executes the
+// payload. Its size is a test's (guest/guest_test.go).
+func agentCost(ctx context.Context) (result, error) {
+	marks, err := bootMarks(ctx, boots, "guest-kernel", "guest-agent", "guest-asked", "guest-executed")
+	if err != nil {
+		return result{}, err
+	}
+	var own, hello []float64
+	for i, begun := range marks["guest-kernel"] {
+		hello = append(hello, marks["guest-agent"][i]-begun)
+		own = append(own, hello[i]+marks["guest-executed"][i]-marks["guest-asked"][i])
+	}
+	took := median(own)
+	return below(took, 0.003, fmt.Sprintf("%.1f ms, of which %.1f until its hello, median of %d", 1e3*took, 1e3*median(hello), boots))
+}
+
 // vmInit pairs the time to /init with that of a command line written by hand
-// over the same kernel, unpacked as tare has it, and the same initial file system.
+// over the same kernel, unpacked as tare has it, and the same initial file system,
+// whose turn is the first in every other pair.
 func vmInit(ctx context.Context) (result, error) {
+	s, err := report(ctx, "run", "bench/boot.yaml", "--blocks", "1")
+	if err != nil {
+		return result{}, err
+	}
+	kernel, initrd, err := s.booted()
+	if err != nil {
+		return result{}, err
+	}
 	var ratios []float64
-	for range boots {
-		marks, err := bootMarks(ctx, 1, "vmm", "init")
-		if err != nil {
-			return result{}, err
+	for pair := range boots {
+		var own, bare float64
+		ours := func() error {
+			marks, err := bootMarks(ctx, 1, "vmm", "init")
+			if err == nil {
+				own = marks["init"][0] - marks["vmm"][0]
+			}
+			return err
 		}
-		bare, err := bareInit(ctx)
-		if err != nil {
-			return result{}, err
+		byHand := func() (err error) {
+			bare, err = bareInit(ctx, kernel, initrd)
+			return err
 		}
-		ratios = append(ratios, (marks["init"][0]-marks["vmm"][0])/bare)
+		turns := []func() error{ours, byHand}
+		if pair%2 == 1 {
+			slices.Reverse(turns)
+		}
+		for _, turn := range turns {
+			if err := turn(); err != nil {
+				return result{}, err
+			}
+		}
+		ratios = append(ratios, own/bare)
 	}
 	return describe(analysis.AtMost(ratios, 1.3)), nil
 }
 
-// bareInit is the seconds from the start of QEMU until its kernel runs /init.
-func bareInit(ctx context.Context) (float64, error) {
+// booted are the files of the machine's last boot: the kernel by the digest in the run's
+// facts, the initial file system as the one that was used last.
+func (s seen) booted() (kernel, initrd string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return 0, err
+		return "", "", err
 	}
-	kernel, err := newest(filepath.Join(cache, "tare/guests/kernels/*.unpacked"))
+	want := s.Manifest.Targets[machine].Notes[target.NoteGuestKernel]
+	guests := filepath.Join(cache, "tare/guests")
+	kernels, err := filepath.Glob(filepath.Join(guests, "kernels/*.unpacked"))
 	if err != nil {
-		return 0, err
+		return "", "", err
 	}
-	initrd, err := newest(filepath.Join(cache, "tare/guests/roots/*.cpio"))
-	if err != nil {
-		return 0, err
+	for _, file := range kernels {
+		if got, err := sys.FileDigest(file); err != nil {
+			return "", "", err
+		} else if got == want {
+			initrd, err = newest(filepath.Join(guests, "roots/*.cpio"))
+			return file, initrd, err
+		}
 	}
+	return "", "", fmt.Errorf("no unpacked kernel in %s has the digest %q of the run's facts", guests, want)
+}
+
+// bareInit is the seconds from the start of QEMU until its kernel runs /init.
+func bareInit(ctx context.Context, kernel, initrd string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-M", "microvm,acpi=on,rtc=on", "-accel", "tcg", "-cpu", "max", "-m", "512M",

@@ -98,6 +98,34 @@ func TestMark(t *testing.T) {
 	}
 }
 
+// The agent is in every guest's memory twice: as a file of the initramfs, and as what
+// is loaded of it.
+func TestAgentIsSmall(t *testing.T) {
+	dir := t.TempDir()
+	if err := guest.Extract(dir); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, guest.Init)
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	size := uint64(info.Size())
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD {
+			size += p.Memsz
+		}
+	}
+	if size > 2<<20 {
+		t.Errorf("the agent takes %d bytes of each guest, more than 2 MiB", size)
+	}
+}
+
 // Dhrystone's rate hangs on whether strcmp's loop lies within one cache line
 // (guest/unix/placement.c). The program is stripped: strcmp is found by its code.
 func TestUnixStrcmpLiesWithinACacheLine(t *testing.T) {

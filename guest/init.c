@@ -38,6 +38,8 @@
  *        a blank, and those of now
  *     O, E  standard output, standard error
  *     W  room for so many bytes of standard input (u32)
+ *     T  of a first process, before X: by the same clock, nanoseconds when R had come,
+ *        a blank, and those when the payload was executed
  *     X  the payload ended: its wait status (u32); all its output came before
  *     P  of a container host, after X: processes that were seen, a line each: pid,
  *        parent, begin and end in ms since the kernel's start, ms of CPU time, name;
@@ -660,6 +662,12 @@ static int few(unsigned long processes) {
 	return put_text("/sys/fs/cgroup/payload/pids.max", text) || put_text("/sys/fs/cgroup/payload/cgroup.procs", "0") ? -1 : 0;
 }
 
+/* What the agent adds to a payload's start lies between the two. Shared with the
+ * payload's process until it executes. */
+static struct {
+	long long asked, executed;
+} *moment;
+
 static void become(int in, int out, int err, int tell) {
 	const char *what = "limit processes";
 	sigset_t none;
@@ -679,6 +687,7 @@ static void become(int in, int out, int err, int tell) {
 	if (setgroups(0, NULL) || setresgid(job.gid, job.gid, job.gid) || setresuid(job.uid, job.uid, job.uid))
 		goto failed;
 	what = job.argv[0] ? job.argv[0] : "an empty command";
+	moment->executed = nanoseconds();
 	if (job.argv[0])
 		execve(job.argv[0], job.argv, job.envp);
 	else
@@ -843,6 +852,10 @@ static void carry(int signals) {
 	}
 	for (int stream = 0; stream < 2; stream++)
 		drain(stream);
+	if (!serving) {
+		char text[48];
+		send_frame('T', text, snprintf(text, sizeof text, "%lld %lld", moment->asked, moment->executed));
+	}
 	send_number('X', status);
 }
 
@@ -944,7 +957,11 @@ int main(int argc, char **argv) {
 	signals = children();
 	if (signals < 0)
 		die("signalfd", "");
+	moment = mmap(NULL, sizeof *moment, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (moment == MAP_FAILED)
+		die("memory", "");
 	char kind = receive(&data, &len);
+	moment->asked = nanoseconds();
 	if (kind == 'R') {
 		parse(data, data + len);
 		start();

@@ -40,6 +40,8 @@ func General() []sample.Metric {
 		{Name: "agent", Unit: sample.Seconds, Better: sample.Lower, Help: "from the request to start until the guest's agent said hello"},
 		{Name: "guest-kernel", Unit: sample.Seconds, Better: sample.Lower, Help: "by the guest's own clock, which starts with its kernel, until /init began: what systemd-analyze calls the kernel's time"},
 		{Name: "guest-agent", Unit: sample.Seconds, Better: sample.Lower, Help: "by the guest's own clock, until the guest's agent said hello"},
+		{Name: "guest-asked", Unit: sample.Seconds, Better: sample.Lower, Help: "by the guest's own clock, until the guest's agent had been told what to run"},
+		{Name: "guest-executed", Unit: sample.Seconds, Better: sample.Lower, Help: "by the guest's own clock, until it executed the payload"},
 		{Name: CPU, Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time of the payload and of the runtime that belongs to it"},
 		{Name: CPUUser, Unit: sample.Seconds, Better: sample.Lower, Help: "the part of it in user mode, as the kernel's ticks tell: coarse below 0.1 s"},
 		{Name: CPUSystem, Unit: sample.Seconds, Better: sample.Lower, Help: "the part of it in the kernel, as the kernel's ticks tell: coarse below 0.1 s"},

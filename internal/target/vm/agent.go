@@ -26,6 +26,7 @@ const (
 	frameWindow = 'W'
 	frameExit   = 'X'
 	frameSeen   = 'P'
+	frameTimes  = 'T'
 	frameFailed = 'F'
 	frameRun    = 'R'
 	frameInput  = 'I'

@@ -81,7 +81,7 @@ func bootOn(t *testing.T, d *Driver, path string) (target.Exit, string, []target
 	if err == nil {
 		exit, err = inst.Wait(t.Context())
 	}
-	if own := inst.(target.Clocked).Clock(); err == nil && (own["guest-kernel"] != 1500*time.Millisecond || own["guest-agent"] != 1750*time.Millisecond) {
+	if own := inst.(target.Clocked).Clock(); err == nil && (own["guest-kernel"] != 1500*time.Millisecond || own["guest-agent"] != 1750*time.Millisecond || own["guest-executed"]-own["guest-asked"] != 2*time.Millisecond) {
 		t.Errorf("by the guest's own clock: %v", own)
 	}
 	if cerr := inst.Close(); cerr != nil {
@@ -131,18 +131,19 @@ func TestFaults(t *testing.T) {
 	t.Cleanup(func() { vmm.DefaultPatience = patience })
 	lab := targettest.New(t)
 	for behaviour, wants := range map[string][]string{
-		"nonsense":  {"stratovirt/microvm: QMP", "hello, who is there?"},
-		"refuses":   {"qmp_capabilities: CommandNotFound: too many requests"},
-		"dies":      {"exit code 3", "out of luck", `last mark was`},
-		"hangs":     {"the guest hangs", `no "init" came within 1.5s`, "Linux version 6.1.0-stand-in"},
-		"no-agent":  {"the guest hangs", `no "agent" came within 1.5s`, "tare: init"},
-		"no-virtio": {"the guest ended before its payload", "tare: no channel to the host: tty:/dev/hvc0"},
-		"babbles":   {"no agent's"},
-		"panics":    {"the guest's kernel panicked: Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)", "No filesystem could mount root"},
-		"panics-on": {"Kernel panic - not syncing: Fatal exception", "the VMM went on after the kernel's panic"},
-		"backwards": {`the agent's clock says "2 1"`},
-		"too-much":  {"a frame of the guest's has 4294967295 bytes"},
-		"refused":   {"the guest could not run the payload: /bin/echo: Exec format error"},
+		"nonsense":     {"stratovirt/microvm: QMP", "hello, who is there?"},
+		"refuses":      {"qmp_capabilities: CommandNotFound: too many requests"},
+		"dies":         {"exit code 3", "out of luck", `last mark was`},
+		"hangs":        {"the guest hangs", `no "init" came within 1.5s`, "Linux version 6.1.0-stand-in"},
+		"no-agent":     {"the guest hangs", `no "agent" came within 1.5s`, "tare: init"},
+		"no-virtio":    {"the guest ended before its payload", "tare: no channel to the host: tty:/dev/hvc0"},
+		"babbles":      {"no agent's"},
+		"panics":       {"the guest's kernel panicked: Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)", "No filesystem could mount root"},
+		"panics-on":    {"Kernel panic - not syncing: Fatal exception", "the VMM went on after the kernel's panic"},
+		"backwards":    {`the agent's clock says "2 1"`},
+		"before-asked": {`the agent's clock says "1800000000 1700000000"`},
+		"too-much":     {"a frame of the guest's has 4294967295 bytes"},
+		"refused":      {"the guest could not run the payload: /bin/echo: Exec format error"},
 	} {
 		t.Run(behaviour, func(t *testing.T) {
 			_, _, _, err := boot(t, lab, behaviour)
@@ -589,7 +590,11 @@ func guest(c net.Conn, console io.Writer, behaviour string) error {
 			return err
 		}
 	}
-	err = errors.Join(a.send(frameOutput, []byte(strings.Join(texts[7:9], " ")+"\n")), a.send(frameExit, []byte{0, 7, 0, 0}))
+	times := "1800000000 1802000000"
+	if behaviour == "before-asked" {
+		times = "1800000000 1700000000"
+	}
+	err = errors.Join(a.send(frameOutput, []byte(strings.Join(texts[7:9], " ")+"\n")), a.send(frameTimes, []byte(times)), a.send(frameExit, []byte{0, 7, 0, 0}))
 	if err != nil {
 		return err
 	}

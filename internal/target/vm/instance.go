@@ -137,7 +137,7 @@ func (i *instance) talk() (target.Exit, error) {
 	}
 	i.vm.Marked(vmm.MarkAgent)
 	if a.began > 0 {
-		i.times = map[string]time.Duration{"guest-kernel": a.began, "guest-agent": a.hello}
+		i.note("guest-kernel", a.began, "guest-agent", a.hello)
 	}
 	if err := a.send(frameRun, i.request); err != nil {
 		return target.Exit{}, i.lost(err)
@@ -236,6 +236,8 @@ func (i *instance) carry(a *agent) (target.Exit, error) {
 			err = i.stderr.write(data)
 		case frameWindow:
 			i.grant(data)
+		case frameTimes:
+			err = i.started(string(data))
 		case frameFailed:
 			return target.Exit{}, &refusedError{string(data)}
 		case frameExit:
@@ -247,6 +249,24 @@ func (i *instance) carry(a *agent) (target.Exit, error) {
 			return target.Exit{}, err
 		}
 	}
+}
+
+// started takes what the agent says of the payload's start, by the guest's own clock.
+func (i *instance) started(text string) error {
+	var asked, executed time.Duration
+	if _, err := fmt.Sscan(text, (*int64)(&asked), (*int64)(&executed)); err != nil || asked < 0 || executed < asked {
+		return fmt.Errorf("the agent's clock says %.60q", text)
+	}
+	i.note("guest-asked", asked, "guest-executed", executed)
+	return nil
+}
+
+// note keeps two moments by the guest's own clock.
+func (i *instance) note(one string, at time.Duration, other string, then time.Duration) {
+	if i.times == nil {
+		i.times = map[string]time.Duration{}
+	}
+	i.times[one], i.times[other] = at, then
 }
 
 // refusedError is the agent's word that the payload could not be run.
