@@ -16,6 +16,7 @@ func guestFlags(flags *pflag.FlagSet) {
 	flags.String("guest-append", "", "further kernel parameters of virtual machines")
 	flags.Var(&bytesValue{}, "guest-memory", "memory of virtual machines where the study sets no limit, as 1GiB (default 512MiB)")
 	flags.Bool("guest-disk", false, "give virtual machines their root as a read-only disk, not as an initramfs")
+	flags.Bool("guest-no-seccomp", false, "turn the own seccomp filters of virtual machine monitors off")
 }
 
 // bytesValue is a flag that takes a size.
@@ -62,5 +63,6 @@ func guestOf(flags *pflag.FlagSet) target.Guest {
 		g.Memory = size.bytes
 	}
 	g.Disk = text("guest-disk") == "true"
+	g.NoSeccomp = text("guest-no-seccomp") == "true"
 	return g
 }

@@ -441,4 +441,6 @@ type Guest struct {
 	Append string // further kernel parameters
 	Memory int64  // bytes, where a payload has no limit; 0 is tare's default
 	Disk   bool   // the root is a read-only disk under an overlay, instead of an initramfs
+	// NoSeccomp turns VMMs' own filters of system calls off.
+	NoSeccomp bool
 }

@@ -33,6 +33,9 @@ func cloudHypervisorPlan(m Machine, serial []string) (plan, error) {
 		"--memory", fmt.Sprintf("size=%dM,mergeable=%s", mebibytes(m.Memory), onOff(m.Mergeable)),
 		"--kernel", m.Kernel.Path, "--serial", "socket=console", "--console", "off",
 	}
+	if m.NoSeccomp {
+		args = append(args, "--seccomp", "false")
+	}
 	if m.Initrd != "" {
 		args = append(args, "--initramfs", m.Initrd)
 	}

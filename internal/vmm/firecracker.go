@@ -80,5 +80,8 @@ func firecrackerPlan(m Machine, early []string) (plan, error) {
 	}
 	p.files = map[string][]byte{"machine.json": text}
 	p.args = []string{"--api-sock", "api", "--config-file", "machine.json", "--log-path", "/dev/stderr", "--level", "Warning"}
+	if m.NoSeccomp {
+		p.args = append(p.args, "--no-seccomp")
+	}
 	return p, nil
 }

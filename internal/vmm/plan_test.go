@@ -100,6 +100,29 @@ func TestOwnDisks(t *testing.T) {
 	}
 }
 
+// TestCPUUnderKVM: the host's own, but where QEMU knows none of that name.
+func TestCPUUnderKVM(t *testing.T) {
+	for arch, want := range map[string]string{"amd64": "host", "arm64": "host", "mips64le": "Loongson-3A4000"} {
+		p, err := qemus(arch)[0].plan(Machine{Kernel: Kernel{Path: "/kernel"}, CPUs: 1, Memory: 64 << 20, Accel: KVM})
+		if at := slices.Index(p.args, "-cpu"); err != nil || at < 0 || p.args[at+1] != want {
+			t.Errorf("%s: %q, %v; want -cpu %s", arch, p.args, err, want)
+		}
+	}
+}
+
+// TestNoSeccomp: filters are off where the user asks for that, and only there.
+func TestNoSeccomp(t *testing.T) {
+	wants := map[string]string{"stratovirt": "-disable-seccomp", "firecracker": "--no-seccomp", "cloud-hypervisor": "--seccomp false"}
+	for _, v := range slices.Concat(stratovirts("amd64"), firecrackers("amd64"), cloudHypervisors("amd64")) {
+		for _, asked := range []bool{false, true} {
+			p, err := v.plan(Machine{Kernel: Kernel{Path: "/kernel"}, CPUs: 1, Memory: 64 << 20, Firmware: "/firmware", NoSeccomp: asked})
+			if has := strings.Contains(strings.Join(p.args, " "), wants[v.Binary]); err != nil || has != asked {
+				t.Errorf("%s, asked %v: %q, %v", v.Name, asked, p.args, err)
+			}
+		}
+	}
+}
+
 // TestCommas: a comma in a disk's path is written as one, or refused.
 func TestCommas(t *testing.T) {
 	m := Machine{Kernel: Kernel{Path: "/kernel"}, CPUs: 1, Memory: 64 << 20, Firmware: "/firmware", Disks: []Disk{{Path: "/disk,readonly=off", ReadOnly: true}}}

@@ -18,6 +18,7 @@ type qemuMachine struct {
 	name, binary, pack string
 	machine            string // -M
 	cpu                string // under TCG
+	kvmCPU             string // under KVM, where "host" is not known; "" where it is
 	bus                string // suffix of virtio devices: "device" is virtio-mmio
 	serial             string // the first serial port, as the kernel calls it
 	earlycon           string
@@ -49,7 +50,7 @@ func qemuMachines(arch string) []qemuMachine {
 		"loong64": {{name: "virt", binary: "qemu-system-loongarch64", pack: "qemu-system-misc", machine: "virt", cpu: "la464", bus: "pci",
 			serial: "ttyS0", formats: []Format{Vmlinux, Image, ZBoot}, options: []string{"initcall_blacklist=i8042_init"}, order: 600}},
 		// With two CPUs its clock runs backwards.
-		"mips64le": {{name: "loongson3-virt", binary: "qemu-system-mips64el", pack: "qemu-system-mips", machine: "loongson3-virt", cpu: "Loongson-3A1000", bus: "pci",
+		"mips64le": {{name: "loongson3-virt", binary: "qemu-system-mips64el", pack: "qemu-system-mips", machine: "loongson3-virt", cpu: "Loongson-3A1000", kvmCPU: "Loongson-3A4000", bus: "pci",
 			serial: "ttyS0", formats: []Format{Vmlinux}, maxCPUs: 1, order: 600}},
 	}[arch]
 }
@@ -81,7 +82,7 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 		"-kernel", m.Kernel.Path,
 	}
 	if m.Accel == KVM {
-		args = append(args, "-accel", "kvm", "-cpu", "host")
+		args = append(args, "-accel", "kvm", "-cpu", cmp.Or(q.kvmCPU, "host"))
 	} else {
 		args = append(args, "-accel", fmt.Sprintf("tcg,thread=multi,tb-size=%d", cmp.Or(mebibytes(m.Translations), TranslationCache)), "-cpu", q.cpu)
 	}

@@ -14,8 +14,9 @@ import (
 // (docs/interop/qmp-spec in QEMU), as far as tare needs it: the greeting, one
 // command at a time, and the event that says that the guest cannot go on.
 type qmp struct {
-	conn  net.Conn
-	lines *bufio.Reader
+	conn    net.Conn
+	lines   *bufio.Reader
+	stopped bool // the guest was, and nobody has asked why
 }
 
 // message is any line that a VMM sends.
@@ -77,7 +78,7 @@ func (q *qmp) read() (message, error) {
 }
 
 // execute runs a command without arguments, and gives the status in its answer
-// where it has one. Events that come before the answer are dropped.
+// where it has one. Of events that come before the answer, STOP alone is kept.
 func (q *qmp) execute(command string) (string, error) {
 	if _, err := fmt.Fprintf(q.conn, "{\"execute\":%q}\r\n", command); err != nil {
 		return "", err
@@ -92,6 +93,7 @@ func (q *qmp) execute(command string) (string, error) {
 		case m.Return != nil:
 			return m.Return.Status, nil
 		}
+		q.stopped = q.stopped || m.Event == "STOP"
 	}
 }
 
@@ -99,6 +101,14 @@ func (q *qmp) execute(command string) (string, error) {
 // why (QEMU's qapi/run-state.json).
 func (q *qmp) watch() error {
 	for {
+		if q.stopped {
+			q.stopped = false
+			status, err := q.execute("query-status")
+			if err == nil && (status == "internal-error" || status == "io-error" || status == "guest-panicked") {
+				return fmt.Errorf("the VMM stopped the guest: %s", status)
+			}
+			continue
+		}
 		m, err := q.read()
 		if errors.Is(err, net.ErrClosed) || Gone(err) {
 			return nil
@@ -106,13 +116,7 @@ func (q *qmp) watch() error {
 		if err != nil {
 			return fmt.Errorf("QMP: %w", err)
 		}
-		if m.Event != "STOP" {
-			continue
-		}
-		status, err := q.execute("query-status")
-		if err == nil && (status == "internal-error" || status == "io-error" || status == "guest-panicked") {
-			return fmt.Errorf("the VMM stopped the guest: %s", status)
-		}
+		q.stopped = m.Event == "STOP"
 	}
 }
 

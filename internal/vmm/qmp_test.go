@@ -36,6 +36,8 @@ func TestQMP(t *testing.T) {
 		"ended well":         {greeting + `{"timestamp": {"seconds": 1}, "event": "SHUTDOWN", "data": {"guest": true}}` + "\n", "", ""},
 		"events before":      {strings.Replace(greeting, `{"return"`, `{"event": "RESUME"}`+"\n"+`{"return"`, 1), "", ""},
 		"internal error":     {greeting + `{"event": "STOP"}` + "\n" + `{"return": {"status": "internal-error", "running": false}}` + "\n", "", "the VMM stopped the guest: internal-error"},
+		"stopped at once":    {strings.Replace(greeting, `{"return"`, `{"event": "STOP"}`+"\n"+`{"return"`, 1) + `{"return": {"status": "internal-error"}}` + "\n", "", "the VMM stopped the guest: internal-error"},
+		"stopped twice":      {greeting + `{"event": "STOP"}` + "\n" + `{"event": "STOP"}` + "\n" + `{"return": {"status": "paused"}}` + "\n" + `{"return": {"status": "io-error"}}` + "\n", "", "the VMM stopped the guest: io-error"},
 		"paused by a person": {greeting + `{"event": "STOP"}` + "\n" + `{"return": {"status": "paused"}}` + "\n", "", ""},
 		"no greeting":        {`{"return": {}}` + "\n", "the first line is no greeting", ""},
 		"not JSON":           {"SSH-2.0-OpenSSH\n", `"SSH-2.0-OpenSSH\n" is no QMP`, ""},

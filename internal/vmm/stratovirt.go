@@ -10,7 +10,7 @@ import (
 
 // stratovirt is one machine type of StratoVirt. It has one serial port and, on
 // microvm, one port of virtio-serial; its sockets are its own to listen on
-// (docs/config_guidebook.md there). Seccomp stays on, as it is by default.
+// (docs/config_guidebook.md there).
 type stratovirt struct {
 	name    string
 	machine string
@@ -91,6 +91,9 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 		"-qmp", "unix:qmp,server,nowait",
 		// Not stdio: that takes a terminal.
 		"-serial", "socket,path=console,server,nowait",
+	}
+	if m.NoSeccomp {
+		args = append(args, "-disable-seccomp")
 	}
 	if m.Initrd != "" {
 		args = append(args, "-initrd", m.Initrd)

@@ -123,9 +123,9 @@ func (h *home) forget() error {
 	return os.RemoveAll(filepath.Join(h.dir, "kvm"))
 }
 
-// proofKey names a proof by all that it holds for: the machine type, the VMM, the
-// agent, the kernel, the user, this boot, and KVM as it is: its device, which a module that is loaded
-// again makes anew, and its modules' parameters.
+// proofKey names a proof by all that it holds for: the machine type, the VMM, whether
+// its filter is off, the agent, the kernel, the user, this boot, and KVM as it is: its
+// device, which a module that is loaded again makes anew, and its modules' parameters.
 func (h *home) proofKey(machine, path, kernel string) (string, error) {
 	program, err := sys.FileDigest(path)
 	if err != nil {
@@ -144,7 +144,7 @@ func (h *home) proofKey(machine, path, kernel string) (string, error) {
 		return "", fmt.Errorf("%s: %w", h.device, err)
 	}
 	sum := sha256.New()
-	fmt.Fprintln(sum, machine, string(boot), program, agent, kernel, os.Geteuid(), device.Ino, device.Mode, device.Uid, device.Gid, device.Ctim)
+	fmt.Fprintln(sum, machine, string(boot), program, agent, kernel, h.lab.Guest.NoSeccomp, os.Geteuid(), device.Ino, device.Mode, device.Uid, device.Gid, device.Ctim)
 	parameters, err := filepath.Glob("/sys/module/kvm*/parameters/*")
 	if err != nil {
 		return "", err
@@ -202,7 +202,7 @@ func (h *home) prove(ctx context.Context, d *Driver, path string, g guestKernel)
 	var said agentWords
 	m, err := vmm.New(ctx, vmm.Config{
 		VMM: d.vmm, Path: path, Dir: dir, Launcher: h.lab.LaunchPath, Patience: proofPatience, Mark: func(vmm.Mark) {}, Line: said.take,
-		Machine: vmm.Machine{Kernel: g.kernel, Initrd: initrd, Append: parameters(nil), CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true},
+		Machine: vmm.Machine{Kernel: g.kernel, Initrd: initrd, Append: parameters(nil), CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true, NoSeccomp: h.lab.Guest.NoSeccomp},
 	})
 	if err != nil {
 		return p, err

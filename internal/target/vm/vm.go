@@ -218,7 +218,7 @@ func (d *Driver) Prepare(ctx context.Context, spec target.Spec, dir string) (tar
 
 // machine is the guest that a spec asks for.
 func (d *Driver) machine(ctx context.Context, path string, spec target.Spec, dir string) (vmm.Machine, error) {
-	m := vmm.Machine{Agent: true, CPUs: d.cpus(spec.Limits), Memory: d.lab.Guest.Memory}
+	m := vmm.Machine{Agent: true, CPUs: d.cpus(spec.Limits), Memory: d.lab.Guest.Memory, NoSeccomp: d.lab.Guest.NoSeccomp}
 	if len(spec.Mounts) > 0 {
 		return m, d.cannot("", "a guest shares no file or directory with the host, and %s is to be mounted at %s", spec.Mounts[0].Source, spec.Mounts[0].Target)
 	}
