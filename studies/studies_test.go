@@ -11,15 +11,19 @@ import (
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/all"
 	"github.com/tarelab/tare/internal/target/pair"
+	"github.com/tarelab/tare/internal/vmm"
 	"github.com/tarelab/tare/internal/workload"
 )
 
-// Every built-in study, and every variant of one, is valid on this build, down
-// to the parameters of its workloads.
+// Every built-in study, and every variant of one, is valid on this build, on whatever
+// architecture, down to the parameters of its workloads.
 func TestStudiesAreValid(t *testing.T) {
 	known := study.Known{}
 	for _, d := range all.Drivers(target.Lab{}) {
 		known.Targets = append(known.Targets, d.Name())
+	}
+	for name := range all.Foreign() {
+		known.Targets = append(known.Targets, name)
 	}
 	for _, p := range pair.Paths() {
 		known.Paths = append(known.Paths, string(p))
@@ -47,6 +51,38 @@ func TestStudiesAreValid(t *testing.T) {
 				t.Fatal(err)
 			}
 			valid(t, varied, known)
+		}
+	}
+}
+
+// Studies of virtual machines have some on every architecture, none of which must be
+// there, and those of monitors have all.
+func TestStudiesHaveMachinesEverywhere(t *testing.T) {
+	for name, every := range map[string]bool{"survey": false, "density": false, "vmm-compare": true, "stratovirt-vs-qemu": true} {
+		data, err := Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := study.Parse(name+".yaml", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		required := s.Required()
+		for _, arch := range vmm.Architectures {
+			found := 0
+			for _, v := range vmm.For(arch) {
+				switch {
+				case slices.Contains(required, v.Name):
+					t.Errorf("%s must run on %s", name, v.Name)
+				case s.Wants(v.Name):
+					found++
+				case every:
+					t.Errorf("%s does not know %s of %s", name, v.Name, arch)
+				}
+			}
+			if found == 0 {
+				t.Errorf("%s has no virtual machine on %s", name, arch)
+			}
 		}
 	}
 }

@@ -20,6 +20,7 @@ func main() {
 		Stdout:  os.Stdout,
 		Stderr:  os.Stderr,
 		Drivers: all.Drivers,
+		Foreign: all.Foreign(),
 		Version: version,
 	}))
 }

@@ -24,7 +24,7 @@ type VMMClaims struct {
 	// Pairs are StratoVirt and QEMU with one machine type each, where both gave
 	// numbers: machine types are never crossed.
 	Pairs      []VMMPair      `json:"pairs"`
-	CannotHere string         `json:"cannotHere,omitempty"` // why StratoVirt gave no numbers
+	CannotHere string         `json:"cannotHere,omitempty"` // why StratoVirt gave no numbers, where it was asked for
 	Rows       []VMMRow       `json:"rows"`
 	Boots      []VMMBoot      `json:"boots"`
 	Held       []VMMHeld      `json:"held"`

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // for faults that real targets do not produce on demand.
 func tare() int {
 	return cli.Main(cli.Env{
-		Args: os.Args[1:], Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, Version: "test",
+		Args: os.Args[1:], Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, Version: "test", Foreign: all.Foreign(),
 		Drivers: func(lab target.Lab) []target.Driver {
 			return append(all.Drivers(lab),
 				scripted("fake/fast", fake.Script{Ready: time.Millisecond, Run: time.Millisecond}),

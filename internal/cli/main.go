@@ -28,6 +28,7 @@ type Env struct {
 	Getenv         func(string) string              // of the environment
 	Stdout, Stderr io.Writer                        // a terminal is recognised when it is an *os.File
 	Drivers        func(target.Lab) []target.Driver // the explicit list of targets
+	Foreign        map[string][]string              // names of targets of other architectures, each with these
 	Version        string                           // of this build
 }
 
@@ -173,6 +174,7 @@ func (env *Env) config(c *cobra.Command) lab.Config {
 		Tool:     program(),
 		Command:  append([]string{"tare"}, env.Args...),
 		Drivers:  env.Drivers,
+		Foreign:  env.Foreign,
 
 		PrivateEngines: private,
 		AllowSysctl:    sysctl,

@@ -31,6 +31,7 @@ type Config struct {
 	Tool     string   // tare's own program, which payloads may call; "" for none
 	Command  []string // argv, for the record
 	Drivers  func(target.Lab) []target.Driver
+	Foreign  map[string][]string // names of targets that other architectures have, each with these
 	// PrivateEngines: engines that run already are left alone.
 	PrivateEngines bool
 	// AllowSysctl: levels may change settings of the whole machine.
@@ -162,13 +163,17 @@ func (l *Lab) settleRights() error {
 }
 
 // Drivers are the targets of these names, or all that this build of tare knows,
-// nearest to the host first. A name that is none of theirs is an *InputError.
+// nearest to the host first. A name that is none of theirs is an *InputError, one of
+// another architecture a *target.CannotError.
 func (l *Lab) Drivers(names ...string) ([]target.Driver, error) {
 	known := l.known()
 	for _, name := range names {
 		if problem := known.Problem(name); problem != "" {
 			return nil, &InputError{errors.New(problem)}
 		}
+	}
+	if err := l.foreign(names); err != nil {
+		return nil, err
 	}
 	if len(names) == 0 {
 		return l.drivers, nil

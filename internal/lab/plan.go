@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tarelab/tare/guest"
@@ -190,11 +192,14 @@ func sameGround(before, now store.Manifest) error {
 	return nil
 }
 
+// known are the names of this build's targets, of whatever architecture: a study that
+// names one where it may be missing is valid everywhere.
 func (l *Lab) known() study.Known {
 	known := study.Known{}
 	for _, d := range l.drivers {
 		known.Targets = append(known.Targets, d.Name())
 	}
+	known.Targets = append(known.Targets, slices.Sorted(maps.Keys(l.config.Foreign))...)
 	for _, p := range pair.Paths() {
 		known.Paths = append(known.Paths, string(p))
 	}
@@ -204,10 +209,24 @@ func (l *Lab) known() study.Known {
 	return known
 }
 
+// foreign refuses targets that another architecture has.
+func (l *Lab) foreign(names []string) error {
+	for _, name := range names {
+		base, _, _ := strings.Cut(name, study.PathSign)
+		if of, ok := l.config.Foreign[base]; ok {
+			return &target.CannotError{Target: name, Lacks: fmt.Sprintf("it is for %s, and this machine is %s", strings.Join(of, ", "), runtime.GOARCH), Remedy: "tare check lists those of this machine"}
+		}
+	}
+	return nil
+}
+
 // resolve fills in what the study means on this machine: targets, jobs, image,
 // cells.
 func (l *Lab) resolve(ctx context.Context, p *Plan, o Options) error {
 	p.Manifest.Host = hostinfo.Gather()
+	if err := l.foreign(p.Manifest.Study.Required()); err != nil {
+		return err
+	}
 	if err := p.settleJobs(); err != nil {
 		return err
 	}

@@ -1,6 +1,9 @@
 package lab
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/published"
@@ -26,7 +29,26 @@ func vmmClaims(run *store.Run, claims *analysis.Claims) error {
 	m := run.Manifest()
 	claims.VMM = analysis.VMMStudy(in, claims.Tables, m.Study.Control, d)
 	if !claims.VMM.Measured("stratovirt") {
-		claims.VMM.CannotHere = m.LeftOut["stratovirt/microvm"]
+		claims.VMM.CannotHere = withoutStratoVirt(m)
 	}
 	return nil
+}
+
+// withoutStratoVirt says why a run that asked for StratoVirt has no numbers of it; ""
+// for one that did not ask.
+func withoutStratoVirt(m store.Manifest) string {
+	why := ""
+	for _, name := range slices.Concat(m.Study.Targets, m.Study.Optional) {
+		if !strings.HasPrefix(name, "stratovirt/") {
+			continue
+		}
+		if left := m.LeftOut[name]; left != "" {
+			return left
+		}
+		if _, worked := m.Targets[name]; worked {
+			return "its trials gave no numbers"
+		}
+		why = "tare knows none for " + m.Host.Arch
+	}
+	return why
 }

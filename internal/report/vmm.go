@@ -30,10 +30,13 @@ func vmmSection(c *analysis.VMMClaims) section {
 
 // vmmHeadline is what StratoVirt's column is, and what the run shows.
 func vmmHeadline(c *analysis.VMMClaims) []string {
-	if c.Measured("stratovirt") {
+	switch {
+	case c.Measured("stratovirt"):
 		return c.Findings
+	case c.CannotHere == "":
+		return append([]string{"StratoVirt was not asked for: its column is the published one."}, c.Findings...)
 	}
-	return append([]string{"StratoVirt was not measured here, its column is the published one: " + orMissing(c.CannotHere) + "."}, c.Findings...)
+	return append([]string{"StratoVirt was not measured here, its column is the published one: " + c.CannotHere + "."}, c.Findings...)
 }
 
 // comparedPairs are those with a ratio.
@@ -114,7 +117,7 @@ func vmmGrid(c *analysis.VMMClaims, table analysis.VMMTable) shownGrid {
 		g.Head = append(g.Head, "StratoVirt : QEMU, "+p.Machine)
 	}
 	stratovirt := "published StratoVirt"
-	if !c.Measured("stratovirt") {
+	if c.CannotHere != "" {
 		stratovirt += " (cannot here)"
 	}
 	g.Head = append(g.Head, stratovirt, "published QEMU", "published ratio")

@@ -25,12 +25,15 @@ func TestWeightGrid(t *testing.T) {
 func TestVMMHeadline(t *testing.T) {
 	findings := []string{"a boot", "a ratio", "another"}
 	for name, c := range map[string]struct {
-		targets, want []string
+		targets []string
+		cannot  string
+		want    []string
 	}{
-		"without StratoVirt": {[]string{"host", "qemu/microvm"}, append([]string{"StratoVirt was not measured here, its column is the published one: no KVM."}, findings...)},
-		"with it":            {[]string{"host", "stratovirt/microvm"}, findings},
+		"without StratoVirt": {[]string{"host", "qemu/microvm"}, "no KVM", append([]string{"StratoVirt was not measured here, its column is the published one: no KVM."}, findings...)},
+		"not asked for":      {[]string{"host", "qemu/microvm"}, "", append([]string{"StratoVirt was not asked for: its column is the published one."}, findings...)},
+		"with it":            {[]string{"host", "stratovirt/microvm"}, "", findings},
 	} {
-		if got := vmmHeadline(&analysis.VMMClaims{Targets: c.targets, CannotHere: "no KVM", Findings: findings}); !slices.Equal(got, c.want) {
+		if got := vmmHeadline(&analysis.VMMClaims{Targets: c.targets, CannotHere: c.cannot, Findings: findings}); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

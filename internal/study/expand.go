@@ -216,5 +216,13 @@ func (s Study) Wants(name string) bool {
 	return slices.Contains(s.Targets, AllTargets) && !variant(name)
 }
 
+// Required are the targets that must run: the control, and those that are named and
+// not optional.
+func (s Study) Required() []string {
+	return slices.DeleteFunc(append([]string{s.Control}, s.Targets...), func(name string) bool {
+		return name == AllTargets || slices.Contains(s.Optional, name)
+	})
+}
+
 // variant tells a name that "all" leaves out.
 func variant(target string) bool { return strings.ContainsAny(target, "/"+PathSign) }

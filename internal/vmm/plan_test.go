@@ -21,8 +21,8 @@ var update = flag.Bool("update", false, "write the command lines to testdata")
 // TestPlans compares every VMM's command line, on every architecture, with what
 // is kept: those that cannot be run here can at least be read.
 func TestPlans(t *testing.T) {
-	for _, arch := range []string{"amd64", "arm64", "loong64", "mips64le", "riscv64"} {
-		for _, v := range slices.Concat(qemus(arch), stratovirts(arch), firecrackers(arch), cloudHypervisors(arch)) {
+	for _, arch := range Architectures {
+		for _, v := range For(arch) {
 			name := strings.ReplaceAll(v.Name, "/", "-") + "-" + arch
 			t.Run(name, func(t *testing.T) {
 				m := Machine{Kernel: Kernel{Path: "/kernel"}, Initrd: "/initrd", Append: []string{"loglevel=6", "panic=-1"}, CPUs: 1, Memory: 512<<20 - 1,
@@ -208,6 +208,31 @@ func TestGuestMemoryPlans(t *testing.T) {
 		} else if err == nil && !holds(m, merges) {
 			t.Errorf("%s does not hold %s", v.Name, merges)
 		}
+	}
+}
+
+// Every machine of every architecture has a name everywhere, once: as one of its own
+// or as a foreign one, which says where it is at home.
+func TestForeignMachines(t *testing.T) {
+	all := map[string]bool{}
+	for _, arch := range Architectures {
+		for _, v := range For(arch) {
+			all[v.Name] = true
+		}
+	}
+	for _, arch := range Architectures {
+		foreign := Foreign(arch)
+		for _, v := range For(arch) {
+			if of, ok := foreign[v.Name]; ok {
+				t.Errorf("%s is one of %s, and said to be of %v", v.Name, arch, of)
+			}
+		}
+		if len(foreign)+len(For(arch)) != len(all) {
+			t.Errorf("%s: %d own and %d foreign machines, of %d", arch, len(For(arch)), len(foreign), len(all))
+		}
+	}
+	if of := Foreign("amd64")["qemu/virt"]; !slices.Equal(of, []string{"arm64", "loong64", "riscv64"}) {
+		t.Errorf("qemu/virt is of %v", of)
 	}
 }
 

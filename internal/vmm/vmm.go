@@ -7,6 +7,7 @@ package vmm
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os/exec"
@@ -181,9 +182,28 @@ type control interface {
 	close() error
 }
 
+// Architectures are those that tare is made for, by Go's names.
+var Architectures = []string{"amd64", "arm64", "loong64", "mips64le", "riscv64"}
+
 // VMMs are those that tare knows for this architecture, the usual one first.
-func VMMs() []VMM {
-	return slices.Concat(qemus(runtime.GOARCH), stratovirts(runtime.GOARCH), firecrackers(runtime.GOARCH), cloudHypervisors(runtime.GOARCH))
+func VMMs() []VMM { return For(runtime.GOARCH) }
+
+// For are those that it knows for an architecture.
+func For(arch string) []VMM {
+	return slices.Concat(qemus(arch), stratovirts(arch), firecrackers(arch), cloudHypervisors(arch))
+}
+
+// Foreign are the names of those that it knows for other architectures than this
+// one alone, each with these.
+func Foreign(arch string) map[string][]string {
+	all := map[string][]string{}
+	for _, other := range Architectures {
+		for _, v := range For(other) {
+			all[v.Name] = append(all[v.Name], other)
+		}
+	}
+	maps.DeleteFunc(all, func(_ string, of []string) bool { return slices.Contains(of, arch) })
+	return all
 }
 
 // ByName finds a VMM of this architecture.

@@ -4,6 +4,7 @@ package all
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
 
 	"github.com/tarelab/tare/internal/target"
@@ -23,3 +24,7 @@ func Drivers(lab target.Lab) []target.Driver {
 	})
 	return all
 }
+
+// Foreign are the names of targets that tare has on other architectures alone, each
+// with these.
+func Foreign() map[string][]string { return vm.Foreign(runtime.GOARCH) }

@@ -41,9 +41,12 @@ type Host struct {
 	made    *made
 }
 
-// hosts are the drivers of all arms; the kernels are made for one architecture.
+// hostArch is the architecture that container hosts' kernels are made for.
+const hostArch = "amd64"
+
+// hosts are the drivers of all arms.
 func hosts(lab target.Lab, home *home) []target.Driver {
-	if runtime.GOARCH != "amd64" {
+	if runtime.GOARCH != hostArch {
 		return nil
 	}
 	var all []target.Driver
@@ -57,7 +60,9 @@ func hosts(lab target.Lab, home *home) []target.Driver {
 }
 
 // Name implements target.Driver.
-func (h *Host) Name() string { return "vm/" + h.arm.name }
+func (h *Host) Name() string { return hostName(h.arm) }
+
+func hostName(a arm) string { return "vm/" + a.name }
 
 // Properties implements target.Driver.
 func (h *Host) Properties() target.Properties {

@@ -41,6 +41,18 @@ func Drivers(lab target.Lab) []target.Driver {
 	return append(all, hosts(lab, home)...)
 }
 
+// Foreign are the names of drivers that there are for other architectures than this
+// one alone, each with these.
+func Foreign(arch string) map[string][]string {
+	all := vmm.Foreign(arch)
+	if arch != hostArch {
+		for _, a := range arms() {
+			all[hostName(a)] = []string{hostArch}
+		}
+	}
+	return all
+}
+
 // New is the driver of one VMM.
 func New(lab target.Lab, v vmm.VMM) *Driver { return &Driver{lab: lab, vmm: v, home: newHome(lab)} }
 

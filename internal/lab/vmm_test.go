@@ -1,0 +1,58 @@
+package lab
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/fake"
+)
+
+// A target of another architecture may stand in a study where it may be missing, and
+// is passed over in silence; asked for by name, it is refused with the reason.
+func TestTargetsOfOtherArchitectures(t *testing.T) {
+	l := &Lab{
+		config:  Config{StateDir: t.TempDir(), Foreign: map[string][]string{"qemu/elsewhere": {"z80", "pdp11"}}},
+		session: &session{name: "s0"}, drivers: []target.Driver{fake.New("host", nil)},
+	}
+	st := study.Study{ID: "x", Targets: []string{"host", "qemu/elsewhere"}, Optional: []string{"qemu/elsewhere"},
+		Workloads: []study.Workload{{Kind: "start"}}}.WithDefaults()
+	if err := errors.Join(st.Validate(l.known()), l.foreign(st.Required())); err != nil {
+		t.Error(err)
+	}
+	p := &Plan{Manifest: store.Manifest{Study: st}}
+	if err := l.settleTargets(t.Context(), p); err != nil || len(p.Manifest.LeftOut) != 0 || len(p.Manifest.Cells) != 2 {
+		t.Errorf("cells %+v, left out %v: %v", p.Manifest.Cells, p.Manifest.LeftOut, err)
+	}
+	_, byName := l.Drivers("qemu/elsewhere")
+	for name, err := range map[string]error{
+		"required":  l.foreign(study.Study{Control: "host", Targets: []string{"qemu/elsewhere"}}.Required()),
+		"control":   l.foreign(study.Study{Control: "qemu/elsewhere"}.Required()),
+		"on a path": l.foreign([]string{"qemu/elsewhere@bridge"}),
+		"checked":   byName,
+	} {
+		var cannot *target.CannotError
+		if !errors.As(err, &cannot) || !strings.Contains(err.Error(), "it is for z80, pdp11, and this machine is ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Why StratoVirt has no numbers is said to who asked for it.
+func TestWithoutStratoVirt(t *testing.T) {
+	asked := study.Study{Targets: []string{"host", "stratovirt/microvm", "stratovirt/q35"}, Optional: []string{"stratovirt/microvm", "stratovirt/q35"}}
+	for want, m := range map[string]store.Manifest{
+		"":                           {Study: study.Study{Targets: []string{"host", "qemu/microvm"}}},
+		"no KVM":                     {Study: asked, LeftOut: map[string]string{"stratovirt/q35": "no KVM"}},
+		"its trials gave no numbers": {Study: asked, Targets: map[string]target.Facts{"stratovirt/microvm": {}}},
+		"tare knows none for z80":    {Study: asked, Host: hostinfo.Host{Arch: "z80"}},
+	} {
+		if got := withoutStratoVirt(m); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
