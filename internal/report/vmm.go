@@ -23,6 +23,9 @@ func vmmSection(c *analysis.VMMClaims) section {
 		if !slices.Contains(tables, r.Table) {
 			tables = append(tables, r.Table)
 			s.Tables = append(s.Tables, vmmGrid(c, r.Table))
+			if g := vmmRatios(c, r.Table); len(g.Head) > 1 {
+				s.Tables = append(s.Tables, g)
+			}
 		}
 	}
 	return s
@@ -110,17 +113,26 @@ func bootGrid(c *analysis.VMMClaims) shownGrid {
 	return g
 }
 
+// headed is a target's name at the head of a column, told apart where its CPU was
+// emulated: the published machines ran under KVM.
+func headed(c *analysis.VMMClaims, target string) string {
+	if c.Accels[target] == "tcg" {
+		return target + " (emulated)"
+	}
+	return target
+}
+
 // vmmGrid is one published table with the targets of this machine before it.
 func vmmGrid(c *analysis.VMMClaims, table analysis.VMMTable) shownGrid {
-	g := shownGrid{Title: capital(string(table)), Head: append([]string{"quantity"}, c.Targets...)}
-	for _, p := range comparedPairs(c) {
-		g.Head = append(g.Head, "StratoVirt : QEMU, "+p.Machine)
+	g := shownGrid{Title: capital(string(table)), Head: []string{"quantity"}}
+	for _, target := range c.Targets {
+		g.Head = append(g.Head, headed(c, target))
 	}
 	stratovirt := "published StratoVirt"
 	if c.CannotHere != "" {
 		stratovirt += " (cannot here)"
 	}
-	g.Head = append(g.Head, stratovirt, "published QEMU", "published ratio")
+	g.Head = append(g.Head, stratovirt, "published QEMU")
 	for _, r := range c.Rows {
 		if r.Table == table {
 			g.Rows = append(g.Rows, vmmLine(c, r))
@@ -130,18 +142,11 @@ func vmmGrid(c *analysis.VMMClaims, table analysis.VMMTable) shownGrid {
 }
 
 func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
-	line := []string{r.Name + ", " + r.Metric.Name}
+	line := []string{quantity(r)}
 	for _, target := range c.Targets {
 		cell := ""
 		if e, ok := r.Here[target]; ok {
 			cell = human(r.Metric.Unit, e.Value, e.Interval)
-		}
-		line = append(line, cell)
-	}
-	for _, p := range comparedPairs(c) {
-		cell := ""
-		if e, ok := r.Ratios[p.Machine]; ok {
-			cell = number(e.Ratio, 2) + plusMinus(analysis.Estimate{Value: e.Ratio, Interval: e.Interval}) + ", " + string(e.Verdict)
 		}
 		line = append(line, cell)
 	}
@@ -154,11 +159,50 @@ func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
 		}
 		return human(r.Metric.Unit, v, analysis.Interval{})
 	}
-	ratio := ""
-	if p := r.PublishedRatio(); p > 0 {
-		ratio = number(p, 2)
+	return append(line, cut(r.PublishedStratoVirt), cut(r.PublishedQEMU))
+}
+
+func quantity(r analysis.VMMRow) string { return r.Name + ", " + r.Metric.Name }
+
+// vmmRatios are one table's ratios: each virtual machine by the control, and
+// StratoVirt by QEMU here and as published.
+func vmmRatios(c *analysis.VMMClaims, table analysis.VMMTable) shownGrid {
+	g := shownGrid{Title: capital(string(table)) + ": ratios", Head: []string{"quantity"}}
+	for _, target := range c.Targets {
+		g.Head = append(g.Head, headed(c, target)+" : "+c.Host)
 	}
-	return append(line, cut(r.PublishedStratoVirt), cut(r.PublishedQEMU), ratio)
+	pairs := comparedPairs(c)
+	for _, p := range pairs {
+		g.Head = append(g.Head, "StratoVirt : QEMU, "+p.Machine)
+	}
+	g.Head = append(g.Head, "published StratoVirt : QEMU")
+	for _, r := range c.Rows {
+		if r.Table != table {
+			continue
+		}
+		line := []string{quantity(r)}
+		for _, target := range c.Targets {
+			line = append(line, ratioOf(r.ToHost, target))
+		}
+		for _, p := range pairs {
+			line = append(line, ratioOf(r.Ratios, p.Machine))
+		}
+		published := ""
+		if p := r.PublishedRatio(); p > 0 {
+			published = number(p, 2)
+		}
+		g.Rows = append(g.Rows, append(line, published))
+	}
+	return g.withoutEmpty()
+}
+
+// ratioOf is the effect of that name with its verdict; "" where there is none.
+func ratioOf(effects map[string]analysis.Effect, name string) string {
+	e, ok := effects[name]
+	if !ok {
+		return ""
+	}
+	return showRatio(e.Ratio, e.Interval).Value + plusMinus(analysis.Estimate{Value: e.Ratio, Interval: e.Interval}) + ", " + string(e.Verdict)
 }
 
 // weightGrid is what one instance weighs, after its boot and after a load, at each
@@ -197,7 +241,7 @@ func weightGrid(c *analysis.VMMClaims) shownGrid {
 }
 
 func vmmNote(c *analysis.VMMClaims) string {
-	parts := []string{"± is half the 95 % interval. Reads of 20 MB come out of the page cache: they show memory, not a disk; the rows past it have their own table. A guest's pass two page caches, its own and the host's: where the VMM or the host's file system cannot, the target's facts say so (direct-io)."}
+	parts := []string{"± is half the 95 % interval; a ratio has its verdict, and is of two things measured in one block. Reads of 20 MB come out of the page cache: they show memory, not a disk; the rows past it have their own table. A guest's pass two page caches, its own and the host's: where the VMM or the host's file system cannot, the target's facts say so (direct-io)."}
 	parts = append(parts, "A boot's phases are differences of neighbouring marks on the host's clock; a guest's own clock starts with its kernel, and its kernel's time is what systemd-analyze calls so, as published. Published totals are no cost of a monitor: kernel, initrd and userspace stand apart.")
 	if len(c.Held) > 0 {
 		parts = append(parts, "Memory is that of the VMM's process: its guest's memory, told by its mapping, and its own; what an emulating VMM keeps of translated code is its own, and at most as much as the target's facts say.")

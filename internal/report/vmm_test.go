@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
 )
 
 // What an instance weighs is told apart by level, and by what lies behind it.
@@ -36,5 +37,56 @@ func TestVMMHeadline(t *testing.T) {
 		if got := vmmHeadline(&analysis.VMMClaims{Targets: c.targets, CannotHere: c.cannot, Findings: findings}); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// A published table stands beside this machine's numbers, and its ratios beside this
+// machine's: each virtual machine by the host, and StratoVirt by QEMU. What was
+// emulated is headed so.
+func TestVMMGrids(t *testing.T) {
+	between := func(ratio float64, v analysis.Verdict) analysis.Effect {
+		return analysis.Effect{Ratio: ratio, Interval: analysis.Interval{Low: 0.9 * ratio, High: 1.1 * ratio, Level: 0.95, Method: "bootstrap"}, Verdict: v}
+	}
+	here := func(v float64) analysis.Estimate { return analysis.Estimate{Value: v} }
+	events := sample.Metric{Name: "events", Unit: sample.PerSecond}
+	c := &analysis.VMMClaims{
+		Host: "host", Targets: []string{"host", "runc", "qemu/microvm", "stratovirt/microvm", "qemu/q35"}, Accels: map[string]string{"qemu/microvm": "kvm", "stratovirt/microvm": "kvm", "qemu/q35": "tcg"},
+		Pairs: []analysis.VMMPair{{Machine: "microvm", StratoVirt: "stratovirt/microvm", QEMU: "qemu/microvm"}, {Machine: "q35", Refused: "one was emulated"}},
+		Rows: []analysis.VMMRow{
+			{Table: analysis.VMMCPU, Name: "1 thread", Metric: events, PublishedStratoVirt: 1200, PublishedQEMU: 1000,
+				Here:   map[string]analysis.Estimate{"host": here(1000), "runc": here(1000), "qemu/microvm": here(500), "stratovirt/microvm": here(400), "qemu/q35": here(50)},
+				Ratios: map[string]analysis.Effect{"microvm": between(0.8, analysis.Differs)},
+				ToHost: map[string]analysis.Effect{"qemu/microvm": between(0.5, analysis.Differs), "stratovirt/microvm": between(0.4, analysis.Inconclusive), "qemu/q35": between(0.05, analysis.Refused)}},
+			{Table: analysis.VMMDirect, Name: "rndrd", Metric: events, Here: map[string]analysis.Estimate{"host": here(1000)}},
+		},
+	}
+	for name, c := range map[string]struct {
+		got, head []string
+		rows      [][]string
+		want      []string
+	}{
+		"values": {vmmGrid(c, analysis.VMMCPU).Head, []string{"quantity", "host", "runc", "qemu/microvm", "stratovirt/microvm", "qemu/q35 (emulated)", "published StratoVirt", "published QEMU"},
+			vmmGrid(c, analysis.VMMCPU).Rows, []string{"1 thread, events", "1000 /s", "1000 /s", "500 /s", "400 /s", "50.0 /s", "1200 /s", "1000 /s"}},
+		"ratios": {vmmRatios(c, analysis.VMMCPU).Head, []string{"quantity", "qemu/microvm : host", "stratovirt/microvm : host", "qemu/q35 (emulated) : host", "StratoVirt : QEMU, microvm", "published StratoVirt : QEMU"},
+			vmmRatios(c, analysis.VMMCPU).Rows, []string{"1 thread, events", "0.50 ±10 %, differs", "0.40 ±10 %, inconclusive", "0.050 ±10 %, refused", "0.80 ±10 %, differs", "1.20"}},
+	} {
+		if !slices.Equal(c.got, c.head) {
+			t.Errorf("%s: head %q, want %q", name, c.got, c.head)
+		}
+		if len(c.rows) != 1 || !slices.Equal(c.rows[0], c.want) {
+			t.Errorf("%s: %q, want %q", name, c.rows, c.want)
+		}
+	}
+	if g := vmmRatios(c, analysis.VMMDirect); len(g.Head) != 1 {
+		t.Errorf("a table without ratios has the columns %q", g.Head)
+	}
+	tables := 0
+	for _, g := range vmmSection(c).Tables {
+		if g.Title == "Cpu" || g.Title == "Cpu: ratios" || g.Title == capital(string(analysis.VMMDirect)) {
+			tables++
+		}
+	}
+	if tables != 3 {
+		t.Errorf("%d tables of 3 are shown", tables)
 	}
 }
