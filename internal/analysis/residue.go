@@ -28,6 +28,7 @@ type Provenance struct {
 	Targets     map[string]string // version by target
 	Accels      map[string]string // what ran a virtual machine's CPU, by target: "kvm" or "tcg"
 	Guests      map[string]string // digest of a virtual machine's kernel, by target
+	Asked       string            // of virtual machines, beside a kernel, in words; "" without any, and where it is not known
 }
 
 // Unlike are the targets that a CPU ran in one run and an emulator in the other,
@@ -69,6 +70,7 @@ func Residue(a, b Provenance) []string {
 	differMaps("mitigation", a.Mitigations, b.Mitigations, "boot with the same mitigations", differ)
 	differMaps("version of", both(a.Targets, b.Targets), both(b.Targets, a.Targets), "a difference may be the version's, which is fine if that is the question", differ)
 	differMaps("guest kernel of", both(a.Guests, b.Guests), both(b.Guests, a.Guests), "a difference may be that kernel's: give both the same --kernel", differ)
+	differ("what virtual machines were asked to be", a.Asked, b.Asked, "a difference may be theirs: give both the same --guest-memory, --guest-append and --guest-disk")
 	return out
 }
 

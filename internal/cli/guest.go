@@ -66,3 +66,26 @@ func guestOf(flags *pflag.FlagSet) target.Guest {
 	g.NoSeccomp = text("guest-no-seccomp") == "true"
 	return g
 }
+
+// resumedGuest is what a run asked of virtual machines, with what the flags say
+// otherwise; what they say alone where the run does not tell.
+func resumedGuest(flags *pflag.FlagSet, began *target.Guest) target.Guest {
+	now := guestOf(flags)
+	if began == nil {
+		return now
+	}
+	g := *began
+	if flags.Changed("kernel") {
+		g.Kernel = now.Kernel
+	}
+	if flags.Changed("guest-append") {
+		g.Append = now.Append
+	}
+	if flags.Changed("guest-memory") {
+		g.Memory = now.Memory
+	}
+	if flags.Changed("guest-disk") {
+		g.Disk = now.Disk
+	}
+	return g
+}

@@ -72,7 +72,8 @@ func resumeCommand(env *Env) *cobra.Command {
 		Use:   "resume RUN",
 		Short: "Go on with a run that was interrupted or killed",
 		Long: `resume measures what a run still lacks: the same cells in the same order, no
-trial twice. A record that was cut off by a kill is measured again.`,
+trial twice. A record that was cut off by a kill is measured again. Virtual
+machines are what they were, without their flags; other ones are refused.`,
 		Example: "  tare resume last",
 
 		ValidArgsFunction: env.completeRuns,
@@ -85,7 +86,9 @@ trial twice. A record that was cut off by a kill is measured again.`,
 			if err != nil {
 				return err
 			}
-			laboratory, err := lab.Open(c.Context(), env.config(c))
+			config := env.config(c)
+			config.Guest = resumedGuest(c.Flags(), runs[0].Manifest().Guest)
+			laboratory, err := lab.Open(c.Context(), config)
 			if err != nil {
 				return err
 			}

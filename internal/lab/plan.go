@@ -86,7 +86,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	}
 	p := &Plan{Notes: l.notes, Manifest: store.Manifest{
 		Tool: l.config.Version, Compiler: compiler, Command: l.config.Command, Created: time.Now().UTC(),
-		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(),
+		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(), Guest: &l.config.Guest,
 	}}
 	if o.Seed != nil {
 		p.Manifest.Seed = *o.Seed
@@ -137,14 +137,14 @@ func (l *Lab) canSet(st study.Study) error {
 	return nil
 }
 
-// Resume makes the plan of a run that was broken off. The image and the targets
-// must be what they were.
+// Resume makes the plan of a run that was broken off. The image, the targets and
+// what is asked of virtual machines must be what they were.
 func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
 	m := ref.Manifest()
 	if m.Study.ID == BootStudy {
 		return nil, &InputError{errors.New("boots of tare boot run do not go on: call it again; those that ended are in the run's report")}
 	}
-	if err := errors.Join(l.canSet(m.Study), l.canAddress(m.Study)); err != nil {
+	if err := errors.Join(l.canSet(m.Study), l.canAddress(m.Study), sameGuest(m.Guest, l.config.Guest)); err != nil {
 		return nil, err
 	}
 	p := &Plan{Manifest: m}
@@ -174,6 +174,20 @@ func trialsOf(m store.Manifest) []schedule.Trial {
 		first = 0
 	}
 	return schedule.PlanFrom(first, m.Cells, m.Study.Blocks, m.Seed)
+}
+
+// sameGuest refuses to go on with other guests than a run began with, where it says
+// with which. Kernels are told by their digests (sameGround).
+func sameGuest(before *target.Guest, now target.Guest) error {
+	if before == nil {
+		return nil
+	}
+	was := *before
+	was.Kernel, now.Kernel = "", ""
+	if was != now {
+		return &InputError{fmt.Errorf("of virtual machines is asked now: %v; and was when the run began: %v; leave these flags out to go on as it began, or start it anew", now, was)}
+	}
+	return nil
 }
 
 // sameGround refuses to go on with a run on another ground than it began on.

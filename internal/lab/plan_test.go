@@ -24,6 +24,27 @@ func TestRunsDoNotGoOnWithAnotherEngine(t *testing.T) {
 	}
 }
 
+// A run does not go on with other guests than it began with. An older run does not
+// say with which, and of kernels the digest counts, not the path.
+func TestRunsDoNotGoOnWithOtherGuests(t *testing.T) {
+	began := &target.Guest{Kernel: "/old/vmlinux", Memory: 1 << 30}
+	for _, c := range []struct {
+		before *target.Guest
+		now    target.Guest
+		want   string
+	}{
+		{began, *began, ""},
+		{began, target.Guest{Kernel: "/new/vmlinux", Memory: 1 << 30}, ""},
+		{nil, target.Guest{Memory: 1 << 30}, ""},
+		{began, target.Guest{Kernel: "/old/vmlinux"}, "is asked now: nothing beside tare's defaults; and was when the run began: memory 1GiB"},
+		{&target.Guest{}, target.Guest{Append: "quiet", Disk: true}, `is asked now: parameters "quiet", root as a disk; and was when the run began: nothing`},
+	} {
+		if err := sameGuest(c.before, c.now); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v after %v: %v, want %q", c.now, c.before, err, c.want)
+		}
+	}
+}
+
 // A pilot is made for cells whose own blocks can give a verdict: one that foresees
 // nothing only lengthens the run.
 func TestPilotsGoByTheCellsBlocks(t *testing.T) {

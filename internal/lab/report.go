@@ -105,6 +105,11 @@ func provenance(m store.Manifest) analysis.Provenance {
 	}
 	for name, facts := range m.Targets {
 		p.Targets[name], p.Accels[name], p.Guests[name] = facts.Version, facts.Notes[target.NoteAccel], facts.Notes[target.NoteGuestKernel]
+		if m.Guest != nil && p.Accels[name] != "" {
+			asked := *m.Guest
+			asked.Kernel = "" // that is told by its digest
+			p.Asked = asked.String()
+		}
 	}
 	return p
 }

@@ -15,7 +15,14 @@ import (
 // stored is a run of some targets, with the acceleration that each had.
 func stored(t *testing.T, accels map[string]string) *store.Run {
 	t.Helper()
+	return storedWith(t, accels, nil)
+}
+
+// storedWith is the same with what was asked of guests.
+func storedWith(t *testing.T, accels map[string]string, guest *target.Guest) *store.Run {
+	t.Helper()
 	m := store.Manifest{
+		Guest: guest,
 		Study: study.Study{ID: "demo", Control: "host"}, Seed: 1, Targets: map[string]target.Facts{},
 		Metrics: map[string][]sample.Metric{"w": {{Name: "wall", Unit: sample.Seconds, Better: sample.Lower}}},
 	}
@@ -55,6 +62,24 @@ func TestCompareLeavesOtherAccelerationOut(t *testing.T) {
 	}
 	if w := strings.Join(in.Claims.Warnings, "\n"); !strings.Contains(w, "qemu/microvm ran under KVM") {
 		t.Errorf("no warning says why: %q", w)
+	}
+}
+
+// Guests of other sizes are compared, and that is said; to runs without guests it
+// does not matter.
+func TestCompareWarnsOfOtherGuests(t *testing.T) {
+	for accel, want := range map[string]bool{"tcg": true, "": false} {
+		of := func(memory int64) *store.Run {
+			return storedWith(t, map[string]string{"host": "", "qemu/q35": accel}, &target.Guest{Memory: memory})
+		}
+		in, err := lab.Compare(of(0), of(1<<30))
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := strings.Contains(strings.Join(in.Claims.Warnings, "\n"), "what virtual machines were asked to be: nothing beside tare's defaults against memory 1GiB")
+		if told != want {
+			t.Errorf("acceleration %q: %q", accel, in.Claims.Warnings)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/target"
 )
 
 // view is a report before it has a format: the same words and digits go to the
@@ -221,7 +222,7 @@ func leftOut(in Input) []fact {
 // facts are the header of every report.
 func facts(in Input) []fact {
 	m, c := in.Manifest, in.Claims
-	return []fact{
+	all := []fact{
 		{"run", fmt.Sprintf("%s, tare %s, %s", m.ID, m.Tool, m.Created.UTC().Format("2006-01-02 15:04 UTC"))},
 		{"command", strings.Join(m.Command, " ")},
 		{"trials", trials(c)},
@@ -230,6 +231,10 @@ func facts(in Input) []fact {
 		{"system", system(in)},
 		{"image", orMissing(m.Image)},
 	}
+	if m.Guest != nil && *m.Guest != (target.Guest{}) {
+		all = append(all, fact{"guests", "asked of virtual machines: " + m.Guest.String()})
+	}
+	return all
 }
 
 func trials(c analysis.Claims) string {

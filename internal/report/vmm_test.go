@@ -6,6 +6,8 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/target"
 )
 
 // What an instance weighs is told apart by level, and by what lies behind it.
@@ -88,5 +90,19 @@ func TestVMMGrids(t *testing.T) {
 	}
 	if tables != 3 {
 		t.Errorf("%d tables of 3 are shown", tables)
+	}
+}
+
+// What was asked of virtual machines stands among the facts of a run, where something
+// was.
+func TestGuestsAreAFact(t *testing.T) {
+	for want, guest := range map[string]*target.Guest{"": nil, "none": {}, "asked of virtual machines: memory 1GiB, root as a disk": {Memory: 1 << 30, Disk: true}} {
+		got := map[string]string{}
+		for _, f := range facts(Input{Manifest: store.Manifest{Guest: guest}}) {
+			got[f.Name] = f.Value
+		}
+		if asked, ok := got["guests"]; ok != (guest != nil && guest.Memory > 0) || ok && asked != want {
+			t.Errorf("%v is told as %q", guest, asked)
+		}
 	}
 }

@@ -40,7 +40,9 @@ type Manifest struct {
 	Image       string                   `json:"image"`                 // digest of the image that every cell ran in
 	Rootfs      string                   `json:"rootfs,omitempty"`      // the user's own root file system, "" for the workbench
 	ImageSource string                   `json:"imageSource,omitempty"` // the user's own image, "" for the workbench
-	Pilot       map[string]Pilot         `json:"pilot,omitempty"`       // by group: what was foreseen before the first trial
+	// Guest is what the user asked of virtual machines; nil in older runs.
+	Guest *target.Guest    `json:"guest,omitempty"`
+	Pilot map[string]Pilot `json:"pilot,omitempty"` // by group: what was foreseen before the first trial
 	// MissingCounters are the perf counters that the machine lacks, by metric, with
 	// the reason, where the plan reads them.
 	MissingCounters map[string]string `json:"missingCounters,omitempty"`

@@ -10,7 +10,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/docker/go-units"
 )
 
 // Driver is one place where a payload can run ("host", "runc", "qemu/microvm").
@@ -437,10 +441,34 @@ type Lab struct {
 // Guest is what the user asks of virtual machines; the zero value leaves all of
 // it to tare.
 type Guest struct {
-	Kernel string // path of a kernel; "" is the distribution's
-	Append string // further kernel parameters
-	Memory int64  // bytes, where a payload has no limit; 0 is tare's default
-	Disk   bool   // the root is a read-only disk under an overlay, instead of an initramfs
+	Kernel string `json:"kernel,omitempty"` // path of a kernel; "" is the distribution's
+	Append string `json:"append,omitempty"` // further kernel parameters
+	Memory int64  `json:"memory,omitempty"` // bytes, where a payload has no limit; 0 is tare's default
+	Disk   bool   `json:"disk,omitempty"`   // the root is a read-only disk under an overlay, instead of an initramfs
 	// NoSeccomp turns VMMs' own filters of system calls off.
-	NoSeccomp bool
+	NoSeccomp bool `json:"no-seccomp,omitempty"`
+}
+
+// String tells it in words.
+func (g Guest) String() string {
+	var parts []string
+	if g.Kernel != "" {
+		parts = append(parts, "kernel "+g.Kernel)
+	}
+	if g.Append != "" {
+		parts = append(parts, "parameters "+strconv.Quote(g.Append))
+	}
+	if g.Memory > 0 {
+		parts = append(parts, "memory "+units.BytesSize(float64(g.Memory)))
+	}
+	if g.Disk {
+		parts = append(parts, "root as a disk")
+	}
+	if g.NoSeccomp {
+		parts = append(parts, "monitors without seccomp filters")
+	}
+	if len(parts) == 0 {
+		return "nothing beside tare's defaults"
+	}
+	return strings.Join(parts, ", ")
 }
