@@ -80,6 +80,7 @@ type Row struct {
 	Label   string          `json:"label"` // as shown: "runc", "host (A/A)"
 	Control bool            `json:"control"`
 	AA      bool            `json:"aa"`
+	Accel   string          `json:"accel,omitempty"` // what ran a virtual machine's CPU: "kvm" or "tcg"; "" for what is none
 	Summary Summary         `json:"summary"`
 	Cold    *float64        `json:"cold,omitempty"`    // the first trial's value, reported apart
 	Effect  *Effect         `json:"effect,omitempty"`  // nil for the control and where nothing can be compared

@@ -44,7 +44,7 @@ func (in Input) table(j job) result {
 
 func (in Input) row(cell study.Cell, c *column, s blockSeries, metric string, effect *compared) Row {
 	row := Row{
-		Cell: cell.ID, Target: cell.Target, Label: label(cell), Control: cell.Control, AA: cell.AA,
+		Cell: cell.ID, Target: cell.Target, Label: label(cell), Control: cell.Control, AA: cell.AA, Accel: in.Accels[cell.Target],
 		Summary: summarize(s.values, source(in.Seed, "summary", cell.ID, metric)),
 		Samples: s.values,
 		Failure: c.failure,

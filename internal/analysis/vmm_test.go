@@ -108,8 +108,12 @@ func TestUnlikeGuestsAreNotCompared(t *testing.T) {
 		in.Accels = map[string]string{"qemu/q35": "tcg", "qemu/microvm": accel}
 		claims := analysis.Analyze(in)
 		told := strings.Contains(strings.Join(claims.Warnings, "\n"), "qemu/microvm ran under KVM and qemu/q35 under TCG")
-		if effect := claims.Tables[0].Rows[1].Effect; (effect == nil) != mixed || told != mixed {
-			t.Errorf("under %q: %+v, warnings %q", accel, effect, claims.Warnings)
+		row := claims.Tables[0].Rows[1]
+		if (row.Effect == nil) != mixed || told != mixed {
+			t.Errorf("under %q: %+v, warnings %q", accel, row.Effect, claims.Warnings)
+		}
+		if row.Accel != accel {
+			t.Errorf("a row under %q is said to be under %q", accel, row.Accel)
 		}
 	}
 }

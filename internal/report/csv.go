@@ -23,18 +23,21 @@ var csvHeader = []string{
 	"difference", "difference_low", "difference_high",
 }
 
+// csvGuestHeader names what the CSV has of virtual machines: empty elsewhere.
+var csvGuestHeader = []string{"accel"}
+
 // CSV writes one line per cell and metric (tidy, long form), all numbers in
 // base units (seconds, bytes, counts), empty where a number does not exist.
 func CSV(w io.Writer, in Input) error {
 	out := csv.NewWriter(w)
-	if err := out.Write(append(slices.Clone(csvHeader), csvUnixHeader...)); err != nil {
+	if err := out.Write(slices.Concat(csvHeader, csvUnixHeader, csvGuestHeader)); err != nil {
 		return fmt.Errorf("write CSV: %w", err)
 	}
 	for i := range in.Claims.Tables {
 		t := &in.Claims.Tables[i]
 		for j := range t.Rows {
 			line := append(csvLine(in.Manifest.ID, t, &t.Rows[j]), csvUnix(in, t, &t.Rows[j])...)
-			if err := out.Write(line); err != nil {
+			if err := out.Write(append(line, t.Rows[j].Accel)); err != nil {
 				return fmt.Errorf("write CSV: %w", err)
 			}
 		}

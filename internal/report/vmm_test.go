@@ -1,6 +1,8 @@
 package report
 
 import (
+	"bytes"
+	"encoding/csv"
 	"slices"
 	"testing"
 
@@ -103,6 +105,24 @@ func TestGuestsAreAFact(t *testing.T) {
 		}
 		if asked, ok := got["guests"]; ok != (guest != nil && guest.Memory > 0) || ok && asked != want {
 			t.Errorf("%v is told as %q", guest, asked)
+		}
+	}
+}
+
+// Each line of a virtual machine says in the CSV what ran its CPU.
+func TestCSVTellsAcceleration(t *testing.T) {
+	table := analysis.Table{Rows: []analysis.Row{{Cell: "host/boot"}, {Cell: "qemu/q35/boot", Accel: "tcg"}}}
+	var out bytes.Buffer
+	if err := CSV(&out, Input{Claims: analysis.Claims{Tables: []analysis.Table{table}}}); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(&out).ReadAll()
+	if err != nil || len(lines) != 3 {
+		t.Fatalf("%q: %v", lines, err)
+	}
+	for i, want := range []string{"accel", "", "tcg"} {
+		if got := lines[i][len(lines[i])-1]; got != want {
+			t.Errorf("line %d ends with %q, want %q", i, got, want)
 		}
 	}
 }
