@@ -228,7 +228,7 @@ func (f *measureFlags) apply(c *cobra.Command, st *study.Study) error {
 
 // options are what the laboratory needs beside the study.
 func (f *measureFlags) options(c *cobra.Command) lab.Options {
-	o := lab.Options{Rootfs: f.rootfs, Image: f.image}
+	o := lab.Options{Rootfs: f.rootfs, Image: f.image, Exact: c.Flags().Changed("instances")}
 	if c.Flags().Changed("seed") {
 		o.Seed = &f.seed
 	}

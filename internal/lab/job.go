@@ -72,6 +72,9 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 	}
 	if p.many(c) {
 		job.Hold, job.Together = l.holding(j, p.merges(c)), manyTogether
+		if j.Hold {
+			job.Together = heldTogether
+		}
 		job.Probes = append(job.Probes, probe.Many{})
 	}
 	return job

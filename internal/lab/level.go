@@ -215,7 +215,7 @@ func (p *Plan) checkMemory() error {
 	}
 	for _, c := range p.Manifest.Cells {
 		if p.many(c) {
-			continue // checkMany knows them better
+			continue // fitMany knows them better
 		}
 		own := p.jobOf(c).Memory
 		each := int64(instanceMemory)

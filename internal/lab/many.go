@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,6 +45,15 @@ func manyTogether(_, _ float64, values map[string][]float64) ([]sample.Value, []
 		out = append(out, sample.Value{Metric: workload.StartsPerSecond, Value: float64(len(ready)) / e[0]})
 	}
 	return out, nil
+}
+
+// heldTogether adds what the last of held instances tells.
+func heldTogether(from, to float64, values map[string][]float64) ([]sample.Value, []string) {
+	out, warnings := manyTogether(from, to, values)
+	if ready := values[workload.Ready]; len(ready) > 0 { // in the order of their starts
+		out = append(out, sample.Value{Metric: workload.ReadyLast, Value: ready[len(ready)-1]})
+	}
+	return out, warnings
 }
 
 // holding is how a trial holds its instances: with a census, after their rest and
@@ -104,39 +114,71 @@ const (
 	filesOwn       = 256     // beside all instances
 )
 
-// checkMany refuses cells with more instances than this machine can have at once,
-// with the arithmetic.
-func (p *Plan) checkMany() error {
+// fitMany leaves out the levels of held instances that this machine cannot have at
+// once, with the arithmetic. Instances that are not held, those that were asked for by
+// their number (exact), and levels without which nothing is left of a target that must
+// run, are refused.
+func (p *Plan) fitMany(exact bool) error {
 	limits, err := machineLimits()
 	if err != nil {
 		return err
 	}
+	return p.withRoom(exact, func(c study.Cell) error { return p.noRoom(c, limits) })
+}
+
+// withRoom does so where noRoom says why a cell cannot be.
+func (p *Plan) withRoom(exact bool, noRoom func(study.Cell) error) error {
+	var kept, left []study.Cell
 	for _, c := range p.Manifest.Cells {
 		if !p.many(c) {
+			kept = append(kept, c)
 			continue
 		}
-		n, busy := int64(c.Copies), int64(c.Copies)
-		if c.Concurrency > 0 {
-			busy = min(busy, int64(c.Concurrency))
+		err := noRoom(c)
+		switch {
+		case err == nil:
+			kept = append(kept, c)
+			continue
+		case exact || !p.jobOf(c).Hold:
+			return &InputError{err}
 		}
-		alive, hold := busy, p.jobOf(c).Hold
-		if hold {
-			alive = n
+		left = append(left, c)
+		p.Manifest.LeftOut[c.ID] = err.Error()
+	}
+	for _, c := range left {
+		measured := slices.ContainsFunc(kept, func(k study.Cell) bool { return k.Target == c.Target })
+		if !measured && !slices.Contains(p.Manifest.Study.Optional, c.Target) {
+			return &InputError{errors.New(p.Manifest.LeftOut[c.ID])}
 		}
-		of := p.drivers[c.Target].Properties().Footprint
-		of.Memory += int(p.jobOf(c).Memory)
-		if p.Manifest.Targets[c.Target].Notes[target.NoteUnread] != "" {
-			of.DaemonFiles = 0 // its daemon's limit is not tare's
+	}
+	p.Manifest.Cells = kept
+	return nil
+}
+
+// noRoom says which limit of the machine a cell's instances exceed, with the
+// arithmetic; nil where none.
+func (p *Plan) noRoom(c study.Cell, limits []machineLimit) error {
+	n, busy := int64(c.Copies), int64(c.Copies)
+	if c.Concurrency > 0 {
+		busy = min(busy, int64(c.Concurrency))
+	}
+	alive, hold := busy, p.jobOf(c).Hold
+	if hold {
+		alive = n
+	}
+	of := p.drivers[c.Target].Properties().Footprint
+	of.Memory += int(p.jobOf(c).Memory)
+	if p.Manifest.Targets[c.Target].Notes[target.NoteUnread] != "" {
+		of.DaemonFiles = 0 // its daemon's limit is not tare's
+	}
+	for _, limit := range limits {
+		if need, sum := limit.need(n, busy, alive, hold, of); need > limit.value {
+			return fmt.Errorf("cell %s cannot run here: %d instances, %d under way at once, need about %s %s (%s), and %s is %s; take fewer instances, or raise it",
+				c.ID, n, busy, limit.show(need), limit.what, sum, limit.name, limit.show(limit.value))
 		}
-		for _, limit := range limits {
-			if need, sum := limit.need(n, busy, alive, hold, of); need > limit.value {
-				return &InputError{fmt.Errorf("cell %s cannot run here: %d instances, %d under way at once, need about %s %s (%s), and %s is %s; take fewer instances, or raise it",
-					c.ID, n, busy, limit.show(need), limit.what, sum, limit.name, limit.show(limit.value))}
-			}
-		}
-		if ports := p.drivers[c.Target].Properties().Ports; ports > 0 && alive > int64(ports) {
-			return &InputError{fmt.Errorf("cell %s cannot run here: %d instances alive at once need a port each, and the network of %s takes %d; take fewer instances", c.ID, alive, c.Target, ports)}
-		}
+	}
+	if ports := p.drivers[c.Target].Properties().Ports; ports > 0 && alive > int64(ports) {
+		return fmt.Errorf("cell %s cannot run here: %d instances alive at once need a port each, and the network of %s takes %d; take fewer instances", c.ID, alive, c.Target, ports)
 	}
 	return nil
 }

@@ -1,9 +1,16 @@
 package lab
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/workload"
 )
 
 // An engine's containers that are alive cost a shim each and the daemon's
@@ -37,5 +44,67 @@ func TestNeedOfManyInAnEngine(t *testing.T) {
 		if need, sum := c.limit.need(500, 100, alive, c.hold, c.of); need != c.need || sum != c.sum {
 			t.Errorf("%s: %d = %s, want %d = %s", name, need, sum, c.need, c.sum)
 		}
+	}
+}
+
+// Of held instances the levels that have no room are left out; the plan is refused
+// where they were asked for by number, where they are not held, and where a target that
+// must run has no level left.
+func TestLevelsWithoutRoom(t *testing.T) {
+	held := workload.Job{Command: workload.Command{Hold: true}}
+	for name, c := range map[string]struct {
+		exact    bool
+		workload string
+		optional []string
+		room     map[string]int // by target: how many fit
+		kept     []string
+		refused  string
+	}{
+		"all fit":                  {false, "hold", nil, map[string]int{"native": 16, "qemu": 16}, []string{"native+x1", "native+x16", "qemu+x1", "qemu+x16"}, ""},
+		"a level does not":         {false, "hold", nil, map[string]int{"native": 16, "qemu": 1}, []string{"native+x1", "native+x16", "qemu+x1"}, ""},
+		"asked for":                {true, "hold", nil, map[string]int{"native": 16, "qemu": 1}, nil, "no room for qemu+x16"},
+		"not held":                 {false, "start", nil, map[string]int{"native": 16, "qemu": 1}, nil, "no room for qemu+x16"},
+		"none of one that must":    {false, "hold", nil, map[string]int{"native": 16}, nil, "no room for qemu+x1"},
+		"none of one that may not": {false, "hold", []string{"qemu"}, map[string]int{"native": 16}, []string{"native+x1", "native+x16"}, ""},
+	} {
+		p := &Plan{
+			Manifest: store.Manifest{LeftOut: map[string]string{}, Study: study.Study{Optional: c.optional}},
+			jobs:     map[jobKey]workload.Job{{"hold", ""}: held, {"start", ""}: {}},
+		}
+		for _, id := range []string{"native+x1", "native+x16", "qemu+x1", "qemu+x16"} {
+			copies := 1
+			if strings.HasSuffix(id, "+x16") {
+				copies = 16
+			}
+			p.Manifest.Cells = append(p.Manifest.Cells, study.Cell{ID: id, Target: id[:strings.Index(id, "+")], Workload: c.workload, Copies: copies, Concurrency: 1})
+		}
+		err := p.withRoom(c.exact, func(cell study.Cell) error {
+			if cell.Copies > c.room[cell.Target] {
+				return errors.New("no room for " + cell.ID)
+			}
+			return nil
+		})
+		if c.refused != "" {
+			if wrong := (*InputError)(nil); !errors.As(err, &wrong) || err.Error() != c.refused {
+				t.Errorf("%s: %v, want %q", name, err, c.refused)
+			}
+			continue
+		}
+		var kept []string
+		for _, cell := range p.Manifest.Cells {
+			kept = append(kept, cell.ID)
+		}
+		if err != nil || !slices.Equal(kept, c.kept) || len(p.Manifest.LeftOut) != 4-len(kept) {
+			t.Errorf("%s: kept %q, left out %v: %v", name, kept, p.Manifest.LeftOut, err)
+		}
+	}
+}
+
+// The n-th start is the last one's, whatever the others took.
+func TestReadyOfTheLast(t *testing.T) {
+	values, _ := heldTogether(0, 1, map[string][]float64{workload.Ready: {0.3, 0.1, 0.2}})
+	i := slices.IndexFunc(values, func(v sample.Value) bool { return v.Metric == workload.ReadyLast })
+	if i < 0 || values[i].Value != 0.2 {
+		t.Errorf("%+v", values)
 	}
 }

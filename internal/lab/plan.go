@@ -31,6 +31,7 @@ type Options struct {
 	Seed   *uint64 // of the order; nil: drawn
 	Rootfs string  // a directory to run in, instead of the workbench
 	Image  string  // an image to run in: OCI layout, or a tar
+	Exact  bool    // the numbers of copies were asked for: one that has no room here is refused, not left out
 }
 
 // Plan is a run that is ready to be measured, or to go on.
@@ -156,6 +157,9 @@ func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
 		return nil, err
 	}
 	p.Manifest = m
+	if err := p.fitMany(true); err != nil {
+		return nil, err
+	}
 	p.trials = trialsOf(m)
 	var err error
 	if p.Run, err = store.Resume(ref.Dir()); err != nil {
@@ -253,7 +257,7 @@ func (l *Lab) resolve(ctx context.Context, p *Plan, o Options) error {
 	if err := p.checkMemory(); err != nil {
 		return err
 	}
-	return p.checkMany()
+	return p.fitMany(o.Exact)
 }
 
 // settleJobs resolves each workload at each level, with the level's limits as

@@ -24,7 +24,7 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 	p.Manifest.Image, p.Manifest.Rootfs, p.Manifest.ImageSource = root.Digest, o.Rootfs, o.Image
 	for key, job := range p.jobs {
 		name := key.workload
-		if missing := root.Lacks(job.Needs); len(missing) > 0 && o == (Options{Seed: o.Seed}) {
+		if missing := root.Lacks(job.Needs); len(missing) > 0 && o.Rootfs == "" && o.Image == "" {
 			return &InputError{fmt.Errorf("workload %s: %s is not installed: apt-get install %s", name, missing[0].Name, missing[0].Package)}
 		}
 		if job.Own {

@@ -28,7 +28,12 @@ func (hold) Params() []Param {
 	}
 }
 
-func (hold) Metrics() []sample.Metric { return nil }
+// ReadyLast is the metric of the n-th start.
+const ReadyLast = "ready-last"
+
+func (hold) Metrics() []sample.Metric {
+	return []sample.Metric{{Name: ReadyLast, Unit: sample.Seconds, Better: sample.Lower, Help: "time to ready of the instance that was started last: with a concurrency of 1, beside all the others"}}
+}
 
 // holdScript works first: the size comes as $1, and what holds follows.
 const holdScript = `size=$1; shift
