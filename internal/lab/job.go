@@ -48,7 +48,7 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 		},
 		Copies:      c.Copies,
 		Concurrency: c.Concurrency,
-		Prepare:     hostCommand(w.Prepare, p.Manifest.Study.Timeout),
+		Prepare:     hostCommand(w.Prepare, p.Manifest.Dir, p.Manifest.Study.Timeout),
 		Parse:       j.Parse,
 		Timeout:     p.Manifest.Study.Timeout,
 		Shared:      startBarrier(j, c.Copies),
@@ -113,9 +113,9 @@ func environment(job []string, own map[string]string) []string {
 	return pairs
 }
 
-// hostCommand runs a study's prepare command on the host, within the trial's
-// time; nil for none.
-func hostCommand(argv []string, timeout time.Duration) func(context.Context) error {
+// hostCommand runs a study's prepare command on the host, in dir ("" for the current
+// one), within the trial's time; nil for none.
+func hostCommand(argv []string, dir string, timeout time.Duration) func(context.Context) error {
 	if len(argv) == 0 {
 		return nil
 	}
@@ -123,6 +123,7 @@ func hostCommand(argv []string, timeout time.Duration) func(context.Context) err
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		cmd.Dir = dir
 		// What it started ends with it, in time or out of time: its group is killed.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

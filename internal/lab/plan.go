@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -85,9 +86,13 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err != nil {
 		return nil, err
 	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("current directory: %w", err)
+	}
 	p := &Plan{Notes: l.notes, Manifest: store.Manifest{
 		Tool: l.config.Version, Compiler: compiler, Command: l.config.Command, Created: time.Now().UTC(),
-		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(), Guest: &l.config.Guest,
+		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(), Guest: &l.config.Guest, Dir: dir,
 	}}
 	if o.Seed != nil {
 		p.Manifest.Seed = *o.Seed
@@ -95,6 +100,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err := l.resolve(ctx, p, o); err != nil {
 		return nil, err
 	}
+	p.settlePaths(o)
 	m := &p.Manifest
 	if slices.ContainsFunc(m.Cells, p.many) {
 		if m.MissingCounters, err = probe.MissingCounters(); err != nil {
@@ -145,7 +151,7 @@ func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
 	if m.Study.ID == BootStudy {
 		return nil, &InputError{errors.New("boots of tare boot run do not go on: call it again; those that ended are in the run's report")}
 	}
-	if err := errors.Join(l.canSet(m.Study), l.canAddress(m.Study), sameGuest(m.Guest, l.config.Guest)); err != nil {
+	if err := errors.Join(l.canSet(m.Study), l.canAddress(m.Study), sameGuest(m.Guest, l.config.Guest), canPrepare(m)); err != nil {
 		return nil, err
 	}
 	p := &Plan{Manifest: m}
@@ -178,6 +184,16 @@ func trialsOf(m store.Manifest) []schedule.Trial {
 		first = 0
 	}
 	return schedule.PlanFrom(first, m.Cells, m.Study.Blocks, m.Seed)
+}
+
+// canPrepare refuses to go on with a run whose prepare commands ran in a directory that
+// is no longer there.
+func canPrepare(m store.Manifest) error {
+	prepares := slices.ContainsFunc(m.Study.Workloads, func(w study.Workload) bool { return len(w.Prepare) > 0 })
+	if info, err := os.Stat(m.Dir); prepares && m.Dir != "" && (err != nil || !info.IsDir()) {
+		return &InputError{fmt.Errorf("the run's prepare commands ran in %s, which is no directory now: make it again, or start the run anew", m.Dir)}
+	}
+	return nil
 }
 
 // sameGuest refuses to go on with other guests than a run began with, where it says

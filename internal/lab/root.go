@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/workload"
@@ -21,7 +22,7 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 	l.roots = append(l.roots, root)
 	p.root, p.Notes = root, append(p.Notes, root.Notes...)
 	p.opens = map[jobKey][]string{}
-	p.Manifest.Image, p.Manifest.Rootfs, p.Manifest.ImageSource = root.Digest, o.Rootfs, o.Image
+	p.Manifest.Image, p.Manifest.Rootfs, p.Manifest.ImageSource = root.Digest, within(p.Manifest.Dir, o.Rootfs), within(p.Manifest.Dir, o.Image)
 	for key, job := range p.jobs {
 		name := key.workload
 		if missing := root.Lacks(job.Needs); len(missing) > 0 && o.Rootfs == "" && o.Image == "" {
@@ -74,4 +75,24 @@ func (p *Plan) commands() []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// within is a path as it is from everywhere, not only from dir. "" stays none.
+func within(dir, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// settlePaths has the study name its own commands as they were found, for a run that
+// goes on from another directory. Those in a root of the user's own are its.
+func (p *Plan) settlePaths(o Options) {
+	st := &p.Manifest.Study
+	st.Workloads = slices.Clone(st.Workloads)
+	for i, w := range st.Workloads {
+		if w.Kind == workload.KindCommand && o.Rootfs == "" && o.Image == "" && strings.Contains(w.Args[0], "/") {
+			st.Workloads[i].Args = append([]string{within(p.Manifest.Dir, w.Args[0])}, w.Args[1:]...)
+		}
+	}
 }

@@ -40,6 +40,8 @@ type Manifest struct {
 	Image       string                   `json:"image"`                 // digest of the image that every cell ran in
 	Rootfs      string                   `json:"rootfs,omitempty"`      // the user's own root file system, "" for the workbench
 	ImageSource string                   `json:"imageSource,omitempty"` // the user's own image, "" for the workbench
+	// Dir is where tare was called, in which prepare commands run; "" in older runs.
+	Dir string `json:"dir,omitempty"`
 	// Guest is what the user asked of virtual machines; nil in older runs.
 	Guest *target.Guest    `json:"guest,omitempty"`
 	Pilot map[string]Pilot `json:"pilot,omitempty"` // by group: what was foreseen before the first trial
