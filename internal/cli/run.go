@@ -3,10 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -134,7 +136,7 @@ func loadStudy(name string) (study.Study, error) {
 		}
 		return study.Parse(name+".yaml", data)
 	}
-	data, err := os.ReadFile(name)
+	data, err := readStudy(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return study.Study{}, fmt.Errorf("study %s: no such file (built in are: %s)", name, strings.Join(studies.Names(), ", "))
 	}
@@ -142,6 +144,23 @@ func loadStudy(name string) (study.Study, error) {
 		return study.Study{}, fmt.Errorf("study: %w", err)
 	}
 	return study.Parse(name, data)
+}
+
+// readStudy reads a file, of one that is too large for a study no more than shows it.
+func readStudy(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer is not waited for
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file: name a YAML file", name)
+	}
+	return io.ReadAll(io.LimitReader(f, study.MaxBytes+1))
 }
 
 func studiesCommand(env *Env) *cobra.Command {

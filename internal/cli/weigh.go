@@ -112,7 +112,7 @@ func (f *weighFlags) study(args []string) (study.Study, error) {
 		Question:  "What does each layer cost this command, against the host?",
 		Targets:   f.on,
 		Control:   f.control,
-		Workloads: []study.Workload{{Name: filepath.Base(args[0]), Kind: workload.KindCommand, Args: args, Env: environment}},
+		Workloads: []study.Workload{{Name: study.NameOf(filepath.Base(args[0])), Kind: workload.KindCommand, Args: args, Env: environment}},
 		Limits:    []study.Limits{limits},
 		Copies:    []int{f.copies},
 	}

@@ -185,10 +185,18 @@ var (
 	// A study's id becomes part of its runs' names, of files and of cgroups.
 	plain = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 	// A workload's name becomes part of cells' ids, where / + and ~ part the levels.
-	level = regexp.MustCompile(`^[^/+~\s\pC]{1,64}$`)
+	level   = regexp.MustCompile(`^[^/+~\s\pC]{1,64}$`)
+	noLevel = regexp.MustCompile(`[/+~\s\pC]`)
 	// cpuset(7), list format without the stride.
 	cpuList = regexp.MustCompile(`^([0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*|first(-[1-9][0-9]{0,4})?)$`)
 )
+
+// NameOf makes the name of a workload out of a text: what no name holds becomes _, and
+// what is too long is cut.
+func NameOf(text string) string {
+	name := []rune(noLevel.ReplaceAllString(text, "_"))
+	return string(name[:min(len(name), 64)])
+}
 
 func (c *checker) targets(s Study) {
 	if len(s.Targets)+len(s.Optional) == 0 {

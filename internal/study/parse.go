@@ -16,7 +16,7 @@ import (
 // Bounds of a study's text: far above any real study, low enough that a
 // hostile one is refused in well under a second.
 const (
-	maxBytes  = 1 << 20
+	MaxBytes  = 1 << 20
 	maxTokens = 20_000 // the parser's time grows with the square
 	maxDepth  = 32     // of nested lists and mappings
 )
@@ -27,8 +27,8 @@ const (
 // is an *Error with every problem found and its line and column.
 func Parse(name string, data []byte) (Study, error) {
 	src := &source{name: name, at: map[string]place{"": {1, 1}}}
-	if len(data) > maxBytes {
-		problem := Problem{Message: fmt.Sprintf("a study has at most %d KiB of text, this one has %d", maxBytes>>10, len(data)>>10)}
+	if len(data) > MaxBytes {
+		problem := Problem{Message: fmt.Sprintf("a study has at most %d KiB of text, and this is more", MaxBytes>>10)}
 		return Study{}, src.report(name, []Problem{problem})
 	}
 	src.lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")

@@ -112,7 +112,7 @@ func TestRefusals(t *testing.T) {
 		"targets: [host":                                                  "demo.yaml:1:",
 		strings.Repeat("[", 5000):                                         "nested too deeply",
 		strings.Repeat("- ", 5000):                                        "nested too deeply",
-		strings.Repeat(" ", maxBytes+1):                                   "at most 1024 KiB",
+		strings.Repeat(" ", MaxBytes+1):                                   "at most 1024 KiB",
 		strings.Repeat("a: b\n", maxTokens):                               "too long",
 		"copies: [1,2,3,4,5,6]\ntargets: [host]\nworkloads: [" + strings.Repeat("{kind: x},", 1500): "cells: at most 10000 can be planned",
 		minimal + "blocks: 1000000\ncopies: [1,2,3,4,5,6,7]":                                        "trials: at most 10000000 can be planned",
@@ -304,6 +304,19 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%d cells", len(cells))
 		}
 	})
+}
+
+// A command has a name as a workload, whatever it is called.
+func TestNameOf(t *testing.T) {
+	for text, want := range map[string]string{
+		"sysbench": "sysbench", "g++": "g__", "foo~": "foo_", "my tool": "my_tool", "/": "_", "a\x00\x1bb": "a__b", "größe": "größe",
+		strings.Repeat("ö", 70): strings.Repeat("ö", 64), "\xff": "\uFFFD",
+	} {
+		got := NameOf(text)
+		if got != want || !level.MatchString(got) {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
 }
 
 func TestExcept(t *testing.T) {
