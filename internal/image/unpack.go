@@ -297,7 +297,7 @@ func (u *unpacker) owner(at string, h *tar.Header) error {
 
 func (u *unpacker) file(at string, h *tar.Header, contents io.Reader) error {
 	if u.budget -= h.Size; h.Size < 0 || u.budget < 0 {
-		return fmt.Errorf("its %d bytes do not fit: the file system would have less than %d bytes left", h.Size, int64(spareBytes))
+		return fmt.Errorf("its %d bytes do not fit: the file system would have less than %d bytes left: %w", h.Size, int64(spareBytes), unix.ENOSPC)
 	}
 	if err := u.clear(at); err != nil {
 		return err

@@ -34,7 +34,8 @@ type Event struct {
 }
 
 // Measure carries out what the plan still lacks, in its order. When ctx is
-// cancelled the trial under way is given up, and Measure returns ctx.Err().
+// cancelled the trial under way is given up, and Measure returns ctx.Err(); on a full
+// disk it is, too, and the error wraps store.ErrNoSpace.
 func (l *Lab) Measure(ctx context.Context, p *Plan, observe func(Event)) error {
 	return errors.Join(l.measure(ctx, p, observe), p.Run.Close())
 }
@@ -67,7 +68,7 @@ func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 		began := trial.Now()
 		record, err := l.make(ctx, runner, p, t)
 		if err != nil {
-			return err
+			return store.NoSpace(err)
 		}
 		pace.learn(t.Cell, trial.Now().Sub(began))
 		done[t.Seq] = true

@@ -2,11 +2,13 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/workload"
@@ -17,7 +19,7 @@ import (
 func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 	root, err := l.openRoot(ctx, p, o)
 	if err != nil {
-		return &InputError{err}
+		return rootError(err)
 	}
 	l.roots = append(l.roots, root)
 	p.root, p.Notes = root, append(p.Notes, root.Notes...)
@@ -49,6 +51,14 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 		}
 	}
 	return nil
+}
+
+// rootError is bad input, but where the machine has no room for the root.
+func rootError(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w; free some space, or keep images elsewhere with --state", err)
+	}
+	return &InputError{err}
 }
 
 func (l *Lab) openRoot(ctx context.Context, p *Plan, o Options) (image.Root, error) {

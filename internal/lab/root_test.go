@@ -1,9 +1,12 @@
 package lab
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,6 +66,18 @@ func TestPrepareRunsWhereTareWasCalled(t *testing.T) {
 	} {
 		if err := canPrepare(c.m); (err == nil) != c.well {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A disk that is too small for an image is no bad input.
+func TestRootWithoutRoom(t *testing.T) {
+	for err, input := range map[error]bool{
+		fmt.Errorf("layer 1 of 2: %w", syscall.ENOSPC): false, fmt.Errorf("copy: %w", syscall.EDQUOT): false, errors.New("no such image"): true,
+	} {
+		got := rootError(err)
+		if bad := errors.As(got, new(*InputError)); bad != input || !errors.Is(got, err) {
+			t.Errorf("%v became %v", err, got)
 		}
 	}
 }

@@ -23,3 +23,12 @@ func full(err error) error {
 	}
 	return err
 }
+
+// NoSpace is full for errors of what a run takes beside its records: it lets what
+// wraps ErrNoSpace be.
+func NoSpace(err error) error {
+	if errors.Is(err, ErrNoSpace) {
+		return err
+	}
+	return full(err)
+}

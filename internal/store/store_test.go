@@ -352,6 +352,17 @@ func TestFullDisk(t *testing.T) {
 	r.Close()
 }
 
+// What a run takes beside its records ends it as a full disk does, told once.
+func TestNoSpaceIsToldOnce(t *testing.T) {
+	once := NoSpace(fmt.Errorf("overlay: %w", syscall.EDQUOT))
+	if !errors.Is(once, ErrNoSpace) || !errors.Is(once, syscall.EDQUOT) || NoSpace(once) != once {
+		t.Errorf("%v, then %v", once, NoSpace(once))
+	}
+	if other := errors.New("no such file"); NoSpace(other) != other || NoSpace(nil) != nil {
+		t.Error("another error is said to be a full disk")
+	}
+}
+
 // The writer is a process of its own here, killed while it appends.
 func TestKill(t *testing.T) {
 	if dir := os.Getenv("TARE_STORE_WRITER"); dir != "" {

@@ -8,11 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tarelab/tare/internal/sample"
@@ -107,24 +109,39 @@ type Runner struct {
 const drainGrace = 2 * time.Second
 
 // Run does one job and appends its record. The error is not the trial's: it
-// says that the record could not be kept, or that ctx was cancelled, in which
-// case nothing is recorded and the trial can be done again.
+// says that the record could not be kept, that ctx was cancelled, or that the
+// laboratory's disk is full (ENOSPC, EDQUOT), in which cases nothing is recorded
+// and the trial can be done again.
 func (r *Runner) Run(ctx context.Context, job Job) (sample.Record, error) {
 	record := sample.Record{Seq: job.Seq, Block: job.Block, Cell: job.Cell, At: time.Now().UnixNano()}
-	untidy := r.measure(ctx, job, &record)
+	cause, untidy := r.measure(ctx, job, &record)
 	if err := ctx.Err(); err != nil {
 		return record, errors.Join(err, untidy)
+	}
+	if diskFull(cause) || diskFull(untidy) {
+		return record, fmt.Errorf("trial of %s: %w", job.Cell, errors.Join(cause, untidy))
 	}
 	return record, r.Sink.Append(record)
 }
 
+// diskFull reports whether the laboratory failed for want of room in its files. What
+// has no room in /sys is a group of which there are too many.
+func diskFull(err error) bool {
+	var file *fs.PathError
+	if errors.As(err, &file) && strings.HasPrefix(file.Path, "/sys/") {
+		return false
+	}
+	return target.IsLab(err) && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT))
+}
+
 // measure fills in what came of the trial: values or, since a failure is never
-// a sample, a failure. The error is the clean-up's, which the record holds too.
-func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (untidy error) {
+// a sample, a failure. The errors are the failure's cause and the clean-up's, which
+// the record holds too.
+func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (cause, untidy error) {
 	if job.Prepare != nil {
 		if err := job.Prepare(ctx); err != nil {
 			record.Failure = Fail("prepare", target.Labf("the prepare command: %w", err))
-			return nil
+			return err, nil
 		}
 	}
 	reached := func() string { return "" }
@@ -132,11 +149,11 @@ func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (u
 		reached = r.Limits()
 	}
 	t := &running{job: job, runner: r}
-	err := t.prepare(ctx)
-	if err == nil {
-		err = t.timed(ctx)
+	cause = t.prepare(ctx)
+	if cause == nil {
+		cause = t.timed(ctx)
 	}
-	record.Failure = t.failure(err)
+	record.Failure = t.failure(cause)
 	if record.Failure != nil {
 		if limit := reached(); limit != "" { // what was made is still there
 			record.Failure.Message += "; " + limit
@@ -161,7 +178,7 @@ func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (u
 	case len(t.values) > 0:
 		record.Survivors = t.values
 	}
-	return untidy
+	return cause, untidy
 }
 
 // keepConsole hands over the console of the first copy, where it has one.

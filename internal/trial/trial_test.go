@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -117,6 +119,33 @@ func TestOwnPayloadActsByItsFirstByte(t *testing.T) {
 				t.Errorf("the parser saw %q", args)
 			}
 		})
+	}
+}
+
+// A full disk is nobody's failure and no record: the run ends, and the trial is done
+// again. A target's own disk, and what has no room elsewhere, is a failure as any.
+func TestFullDiskEndsTheRun(t *testing.T) {
+	at := func(path string, errno syscall.Errno) error {
+		return &fs.PathError{Op: "mkdir", Path: path, Err: errno}
+	}
+	for name, c := range map[string]struct {
+		script fake.Script
+		ends   bool
+	}{
+		"full":               {fake.Script{PrepareErr: target.Labf("overlay: %w", at("/var/x", syscall.ENOSPC))}, true},
+		"quota":              {fake.Script{StartErr: target.Labf("bundle: %w", at("/var/x", syscall.EDQUOT))}, true},
+		"full at the end":    {fake.Script{CloseErr: at("/var/x", syscall.ENOSPC)}, true},
+		"the target's disk":  {fake.Script{PrepareErr: at("/var/x", syscall.ENOSPC)}, false},
+		"too many groups":    {fake.Script{PrepareErr: target.Labf("group: %w", at("/sys/fs/cgroup/x", syscall.ENOSPC))}, false},
+		"another laboratory": {fake.Script{PrepareErr: target.Labf("overlay: %w", at("/var/x", syscall.EACCES))}, false},
+	} {
+		record, err := run(t, t.Context(), trial.Job{Cell: "a"}, c.script)
+		if (err != nil) != c.ends || record.Failure == nil {
+			t.Errorf("%s: %v, record %+v", name, err, record)
+		}
+		if c.ends && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+			t.Errorf("%s: %v does not say that the disk is full", name, err)
+		}
 	}
 }
 
