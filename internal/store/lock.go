@@ -8,6 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
+)
+
+// lockPatience is how long a writer waits for who only asks (live), which takes the
+// lock for a moment: there is no asking without.
+const (
+	lockPatience = 200 * time.Millisecond
+	lockPause    = 2 * time.Millisecond
 )
 
 // lock makes this process the run's only writer until the file is closed. The
@@ -18,7 +26,12 @@ func lock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, full(fmt.Errorf("run lock: %w", err))
 	}
-	if err := flock(f, syscall.LOCK_EX); err != nil {
+	err = flock(f, syscall.LOCK_EX)
+	for waited := time.Duration(0); errors.Is(err, syscall.EWOULDBLOCK) && waited < lockPatience; waited += lockPause {
+		time.Sleep(lockPause)
+		err = flock(f, syscall.LOCK_EX)
+	}
+	if err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			err = fmt.Errorf("%s: %w: PID %s", dir, ErrBusy, owner(f))
 		} else {

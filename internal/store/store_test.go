@@ -352,6 +352,56 @@ func TestFullDisk(t *testing.T) {
 	r.Close()
 }
 
+// Who asks whether a run is being written is not taken for its writer, also where many
+// ask all the time.
+func TestAskersAreNoWriters(t *testing.T) {
+	root := t.TempDir()
+	r := create(t, root, 1)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	asker, err := os.Open(filepath.Join(r.Dir(), lockFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := flock(asker, syscall.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(lockPatience/4, func() { asker.Close() })
+	again, err := Resume(r.Dir())
+	if err != nil {
+		t.Fatalf("taken for a writer: %v", err)
+	}
+	again.Close()
+
+	var askers sync.WaitGroup
+	done := make(chan struct{})
+	for range 4 {
+		askers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if _, err := List(root); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 50 {
+		made, err := Create(root, manifest(1))
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		made.Close()
+	}
+	close(done)
+	askers.Wait()
+}
+
 // What a run takes beside its records ends it as a full disk does, told once.
 func TestNoSpaceIsToldOnce(t *testing.T) {
 	once := NoSpace(fmt.Errorf("overlay: %w", syscall.EDQUOT))
