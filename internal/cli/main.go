@@ -34,8 +34,15 @@ type Env struct {
 
 // Main runs the command line and returns the exit code.
 func Main(env Env) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel()
+	}()
+	go heed(signals, env.Stderr, cancel, func() { os.Exit(exitInterrupted) })
 	// Where the reader of a pipe has gone (| head), the write's error tells; the signal
 	// would end tare in the midst of a trial. It is not ignored, for payloads inherit
 	// what is ignored.
@@ -58,6 +65,24 @@ func Main(env Env) int {
 		fmt.Fprintln(env.Stderr, "tare:", strings.TrimSpace(err.Error()))
 	}
 	return exitCode(err)
+}
+
+// heed ends tidily what is under way when the first signal comes, and at a second
+// Ctrl-C at once. Only Ctrl-C: a terminal that closes and its shell both send SIGHUP.
+func heed(signals <-chan os.Signal, w io.Writer, finish, leave func()) {
+	if _, came := <-signals; !came {
+		return
+	}
+	if terminal(w) {
+		fmt.Fprintln(w) // behind the ^C
+	}
+	fmt.Fprintln(w, "tare: finishing; Ctrl-C again leaves at once, and tare sweep then removes what is left")
+	finish()
+	for s := range signals {
+		if s == os.Interrupt {
+			leave()
+		}
+	}
 }
 
 func newRoot(env *Env) *cobra.Command {
