@@ -60,7 +60,7 @@ func bootFigures(c *analysis.VMMClaims) []figure {
 			if b.Published != published {
 				continue
 			}
-			bars := bar{Name: b.Name, Look: look}
+			bars := bar{Name: headed(c, b.Name), Look: look}
 			if known(b.Total.Interval) {
 				bars.Low, bars.High = b.Total.Interval.Low, b.Total.Interval.High
 			}
@@ -88,7 +88,7 @@ func bootGrid(c *analysis.VMMClaims) shownGrid {
 	g.Head = append(g.Head, "total", "until off")
 	for _, b := range c.Boots {
 		row := make([]string, len(g.Head))
-		row[0] = b.Name
+		row[0] = headed(c, b.Name)
 		if b.Published {
 			row[0] = "· " + b.Name
 		}
@@ -104,7 +104,7 @@ func bootGrid(c *analysis.VMMClaims) shownGrid {
 			continue
 		}
 		own := make([]string, len(g.Head))
-		own[0] = b.Name + ", by its own clock"
+		own[0] = headed(c, b.Name) + ", by its own clock"
 		for _, p := range b.Own {
 			own[slices.Index(g.Head, p.Name)] = number(p.Seconds, 3)
 		}
@@ -113,8 +113,8 @@ func bootGrid(c *analysis.VMMClaims) shownGrid {
 	return g
 }
 
-// headed is a target's name at the head of a column, told apart where its CPU was
-// emulated: the published machines ran under KVM.
+// headed is a target's name at the head of a row or column, told apart where its CPU
+// was emulated: the published machines ran under KVM.
 func headed(c *analysis.VMMClaims, target string) string {
 	if c.Accels[target] == "tcg" {
 		return target + " (emulated)"
@@ -224,7 +224,7 @@ func weightGrid(c *analysis.VMMClaims) shownGrid {
 		if h.Loaded {
 			when = "after the load"
 		}
-		row := []string{h.Target, when}
+		row := []string{headed(c, h.Target), when}
 		if c.Levels() {
 			row = append(row, h.Level)
 		}

@@ -20,6 +20,10 @@ func TestWeightGrid(t *testing.T) {
 	if want := []string{"qemu/microvm", "after the load", "300 MiB", "", "240 MiB", "60.0 MiB", "", ""}; !slices.Equal(g.Rows[1], want) || len(g.Head) != len(want) {
 		t.Errorf("%q, want %q", g.Rows[1], want)
 	}
+	c.Accels = map[string]string{"qemu/microvm": "tcg"}
+	if g = weightGrid(c); g.Rows[0][0] != "qemu/microvm (emulated)" {
+		t.Errorf("an emulated machine is named %q", g.Rows[0][0])
+	}
 	c.Held[1].Level = "1GiB"
 	if g = weightGrid(c); g.Head[2] != "level" || g.Rows[1][2] != "1GiB" || len(g.Rows[0]) != len(g.Head) {
 		t.Errorf("%q, %q", g.Head, g.Rows)
@@ -83,6 +87,12 @@ func TestVMMGrids(t *testing.T) {
 	}
 	if g := vmmRatios(c, analysis.VMMDirect); len(g.Head) != 1 {
 		t.Errorf("a table without ratios has the columns %q", g.Head)
+	}
+	c.Boots = []analysis.VMMBoot{{Name: "qemu/q35"}, {Name: "qemu/microvm"}, {Name: "QEMU, published", Published: true}}
+	for i, want := range []string{"qemu/q35 (emulated)", "qemu/microvm", "· QEMU, published"} {
+		if got := bootGrid(c).Rows[i][0]; got != want {
+			t.Errorf("the boot of %s is named %q", want, got)
+		}
 	}
 	tables := 0
 	for _, g := range vmmSection(c).Tables {
