@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
@@ -44,11 +45,13 @@ type StartsClaims struct {
 
 // StartsCurve is a target at one concurrency, over the number of instances.
 type StartsCurve struct {
+	Name        string        `json:"name"` // the target, and what else tells it from the other curves
 	Workload    string        `json:"workload"`
 	Target      string        `json:"target"`
-	Concurrency int           `json:"concurrency"`      // 0: all at once
-	Unread      string        `json:"unread,omitempty"` // what its CPU time lacks, because nobody could read it
-	Points      []StartsPoint `json:"points"`           // by rising N
+	Environment string        `json:"environment,omitempty"` // the level of limits, "" where it has none
+	Concurrency int           `json:"concurrency"`           // 0: all at once
+	Unread      string        `json:"unread,omitempty"`      // what its CPU time lacks, because nobody could read it
+	Points      []StartsPoint `json:"points"`                // by rising N
 	Elapsed     *Laws         `json:"elapsed,omitempty"`
 	CPU         *Laws         `json:"cpu,omitempty"`
 	NoLaw       string        `json:"noLaw,omitempty"`   // why there are no laws
@@ -61,13 +64,15 @@ type StartsCurve struct {
 
 // StartsScaling is a target with one number of instances, over the concurrency.
 type StartsScaling struct {
-	Workload string        `json:"workload"`
-	Target   string        `json:"target"`
-	N        int           `json:"n"`
-	Points   []StartsPoint `json:"points"` // by rising Concurrency
-	USL      *USL          `json:"usl,omitempty"`
-	NoLaw    string        `json:"noLaw,omitempty"`
-	Refused  string        `json:"refused,omitempty"` // why its law claims nothing: that of one of its points
+	Name        string        `json:"name"` // the target, and what else tells it from the others
+	Workload    string        `json:"workload"`
+	Target      string        `json:"target"`
+	Environment string        `json:"environment,omitempty"` // the level of limits, "" where it has none
+	N           int           `json:"n"`
+	Points      []StartsPoint `json:"points"` // by rising Concurrency
+	USL         *USL          `json:"usl,omitempty"`
+	NoLaw       string        `json:"noLaw,omitempty"`
+	Refused     string        `json:"refused,omitempty"` // why its law claims nothing: that of one of its points
 }
 
 // StartsPoint is one cell: every metric's median over blocks.
@@ -117,20 +122,15 @@ type PublishedStarts struct {
 func Starts(in StartsInput) StartsClaims {
 	out := StartsClaims{Missing: in.Missing, CPUs: in.CPUs, Image: in.Image, Silent: silentShare(in.Records), Published: publishedStarts(in.Published)}
 	points := startsPoints(in)
-	for _, g := range startsGroups(in.Cells) {
-		var cells []StartsPoint
-		for _, c := range g {
-			cells = append(cells, *points[c.ID])
-		}
-		one := g[0]
-		switch over := spread(g); {
-		case in.Held[one.Workload]:
-			out.Held = append(out.Held, StartsCurve{Workload: one.Workload, Target: one.Target, Concurrency: one.Concurrency, Unread: in.Unread[one.Target], Points: cells})
-		case over:
-			out.Scaling = append(out.Scaling, scalingOf(one, cells, in.Seed))
-		default:
-			out.Curves = append(out.Curves, curveOf(one, cells, in))
-		}
+	g := startsGroupsOf(in)
+	for i, name := range startsNames(g.curves, widthOf) {
+		out.Curves = append(out.Curves, lawsOf(curveOf(name, g.curves[i], points, in), in.Seed))
+	}
+	for i, name := range startsNames(g.scaling) {
+		out.Scaling = append(out.Scaling, scalingOf(name, g.scaling[i], points, in.Seed))
+	}
+	for i, name := range startsNames(g.held, widthOf) {
+		out.Held = append(out.Held, curveOf(name, g.held[i], points, in))
 	}
 	out.Claims = startsClaims(out)
 	out.Findings = startsFindings(out)
@@ -295,51 +295,100 @@ func sum(values []float64) float64 {
 	return total
 }
 
-// startsGroups puts cells together that differ only in the number of instances
-// or, where that is one alone, in the concurrency.
-func startsGroups(cells []study.Cell) [][]study.Cell {
-	type key struct {
-		workload, target, environment, probe string
-		concurrency, copies                  int
-	}
-	over := map[string]bool{} // workloads with several concurrencies
-	first := map[string]int{}
-	for _, c := range cells {
-		if n, seen := first[c.Workload]; seen && n != c.Concurrency {
-			over[c.Workload] = true
-		} else if !seen {
-			first[c.Workload] = c.Concurrency
-		}
-	}
-	var order []key
-	groups := map[key][]study.Cell{}
-	for _, c := range cells {
-		if c.AA || c.Probe != "" {
-			continue
-		}
-		k := key{workload: c.Workload, target: c.Target, environment: c.Environment, probe: c.Probe, concurrency: c.Concurrency}
-		if over[c.Workload] {
-			k.concurrency, k.copies = 0, c.Copies
-		}
-		if groups[k] == nil {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], c)
-	}
-	var out [][]study.Cell
-	for _, k := range order {
-		g := groups[k]
-		slices.SortFunc(g, func(a, b study.Cell) int {
+// startsGroups are the cells of each curve and of each scaling, by rising number
+// of instances and concurrency.
+type startsGroups struct{ curves, scaling, held [][]study.Cell }
+
+// startsGroupsOf finds them in a run: of one workload, target and environment, a
+// curve is made of the cells of one concurrency, and a scaling of those of one
+// number of instances. A curve takes two numbers, or is all that there is of its
+// workload and target; a scaling takes the three concurrencies that its law does,
+// or is all that there is.
+func startsGroupsOf(in StartsInput) (g startsGroups) {
+	type key struct{ workload, target, environment string }
+	measured := slices.DeleteFunc(slices.Clone(in.Cells), func(c study.Cell) bool { return c.AA || c.Probe != "" })
+	for _, grid := range gathered(measured, func(c study.Cell) key { return key{c.Workload, c.Target, c.Environment} }) {
+		slices.SortStableFunc(grid, func(a, b study.Cell) int {
 			return cmp.Or(cmp.Compare(a.Copies, b.Copies), cmp.Compare(a.Concurrency, b.Concurrency))
 		})
-		out = append(out, g)
+		columns := gathered(grid, func(c study.Cell) int { return c.Concurrency })
+		if in.Held[grid[0].Workload] {
+			g.held = append(g.held, columns...)
+			continue
+		}
+		for _, column := range columns {
+			if len(column) > 1 || len(columns) == 1 {
+				g.curves = append(g.curves, column)
+			}
+		}
+		rows := gathered(grid, func(c study.Cell) int { return c.Copies })
+		for _, row := range rows {
+			if narrow(row) > 2 || len(row) > 1 && len(rows) == 1 {
+				g.scaling = append(g.scaling, row)
+			}
+		}
+	}
+	return g
+}
+
+// gathered puts cells of the same key together, in the order of the first ones.
+func gathered[K comparable](cells []study.Cell, key func(study.Cell) K) [][]study.Cell {
+	var out [][]study.Cell
+	at := map[K]int{}
+	for _, c := range cells {
+		i, seen := at[key(c)]
+		if !seen {
+			i = len(out)
+			at[key(c)], out = i, append(out, nil)
+		}
+		out[i] = append(out[i], c)
 	}
 	return out
 }
 
-// spread says that a group goes over the concurrency.
-func spread(g []study.Cell) bool {
-	return slices.ContainsFunc(g, func(c study.Cell) bool { return c.Concurrency != g[0].Concurrency })
+// narrow counts the cells that have as many instances as may be under way at once,
+// or more: in the others fewer are.
+func narrow(cells []study.Cell) int {
+	n := 0
+	for _, c := range cells {
+		if c.Concurrency <= c.Copies {
+			n++
+		}
+	}
+	return n
+}
+
+// startsNames name groups of cells by their targets, and by what else tells one
+// from another: workloads, environments and what further gives.
+func startsNames(groups [][]study.Cell, further ...func(study.Cell) string) []string {
+	names, details := make([]string, len(groups)), make([][]string, len(groups))
+	for _, part := range append([]func(study.Cell) string{
+		func(c study.Cell) string { return c.Workload }, func(c study.Cell) string { return c.Environment },
+	}, further...) {
+		if !slices.ContainsFunc(groups, func(g []study.Cell) bool { return part(g[0]) != part(groups[0][0]) }) {
+			continue
+		}
+		for i, g := range groups {
+			if text := part(g[0]); text != "" {
+				details[i] = append(details[i], text)
+			}
+		}
+	}
+	for i, g := range groups {
+		names[i] = g[0].Target
+		if len(details[i]) > 0 {
+			names[i] += " (" + strings.Join(details[i], ", ") + ")"
+		}
+	}
+	return names
+}
+
+// widthOf says how many of a cell's instances are under way at once.
+func widthOf(c study.Cell) string {
+	if c.Concurrency == 0 {
+		return "all at once"
+	}
+	return fmt.Sprintf("%d at once", c.Concurrency)
 }
 
 // levelsOf are a metric's values over what at gives, for the laws.
@@ -370,9 +419,24 @@ func cpuMetric(points []StartsPoint) string {
 	return groupsCPU
 }
 
-func curveOf(c study.Cell, points []StartsPoint, in StartsInput) StartsCurve {
-	curve := StartsCurve{Workload: c.Workload, Target: c.Target, Concurrency: c.Concurrency, Unread: in.Unread[c.Target], Refused: refusedAmong(points), Points: points}
-	cpu, seed := cpuMetric(points), in.Seed
+func curveOf(name string, g []study.Cell, all map[string]*StartsPoint, in StartsInput) StartsCurve {
+	c, points := g[0], pointsOf(g, all)
+	return StartsCurve{Name: name, Workload: c.Workload, Target: c.Target, Environment: c.Environment, Concurrency: c.Concurrency,
+		Unread: in.Unread[c.Target], Refused: refusedAmong(points), Points: points}
+}
+
+func pointsOf(g []study.Cell, all map[string]*StartsPoint) []StartsPoint {
+	var points []StartsPoint
+	for _, c := range g {
+		points = append(points, *all[c.ID])
+	}
+	return points
+}
+
+// lawsOf fits the laws of growth to a curve.
+func lawsOf(curve StartsCurve, seed uint64) StartsCurve {
+	points := curve.Points
+	cpu := cpuMetric(points)
 	if laws, err := FitLaws(levelsOf(points, "elapsed", instancesOf), seed); err == nil {
 		curve.Elapsed = &laws
 	} else {
@@ -412,9 +476,11 @@ func lastExponent(levels []Level, seed uint64) *Estimate {
 	return &e
 }
 
-func scalingOf(c study.Cell, points []StartsPoint, seed uint64) StartsScaling {
-	s := StartsScaling{Workload: c.Workload, Target: c.Target, N: c.Copies, Refused: refusedAmong(points), Points: points}
-	fit, err := FitUSL(levelsOf(points, "starts-per-second", func(p StartsPoint) int { return p.Concurrency }), seed)
+func scalingOf(name string, g []study.Cell, all map[string]*StartsPoint, seed uint64) StartsScaling {
+	c, points := g[0], pointsOf(g, all)
+	s := StartsScaling{Name: name, Workload: c.Workload, Target: c.Target, Environment: c.Environment, N: c.Copies, Refused: refusedAmong(points), Points: points}
+	reached := slices.DeleteFunc(slices.Clone(points), func(p StartsPoint) bool { return p.Concurrency > p.N }) // so many were never under way
+	fit, err := FitUSL(levelsOf(reached, "starts-per-second", func(p StartsPoint) int { return p.Concurrency }), seed)
 	if err != nil {
 		s.NoLaw = err.Error()
 		return s

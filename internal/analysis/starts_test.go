@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -101,6 +102,72 @@ func TestStartsFindTheLaws(t *testing.T) {
 	}
 	if i := c.At(50).Values["elapsed"].Interval; i.Method != MethodOrder {
 		t.Errorf("six blocks: %+v", i)
+	}
+}
+
+// grid are starts at every concurrency of every number of instances, in each
+// environment.
+func grid(t *testing.T, copies, concurrency []int, environments ...string) StartsInput {
+	t.Helper()
+	in := syntheticStarts(t, func(n float64) float64 { return n }, func(n float64) float64 { return n }, usl)
+	in.Cells, in.Records = nil, nil
+	for _, environment := range environments {
+		for _, n := range copies {
+			for _, c := range concurrency {
+				cell := study.Cell{Workload: "start", Target: "box", Environment: environment, Copies: n, Concurrency: c, ID: fmt.Sprint(environment, n, c)}
+				in.Cells = append(in.Cells, cell)
+				for b := range 6 {
+					rate := usl(float64(min(c, n))) * (1 + 0.001*float64(b))
+					in.Records = append(in.Records, sample.Record{Block: b, Cell: cell.ID, Values: map[string][]float64{"elapsed": {float64(n) / rate}, "starts-per-second": {rate}}})
+				}
+			}
+		}
+	}
+	return in
+}
+
+// Of a grid the law over n is told at each concurrency, and that over the
+// concurrency for each n that has three which it can reach.
+func TestStartsOfAGrid(t *testing.T) {
+	names := func(s StartsClaims) (curves, scaling []string) {
+		for _, c := range s.Curves {
+			curves = append(curves, fmt.Sprintf("%s: %d", c.Name, len(c.Points)))
+		}
+		for _, g := range s.Scaling {
+			scaling = append(scaling, fmt.Sprintf("%s of %d: %d", g.Name, g.N, len(g.Points)))
+		}
+		return curves, scaling
+	}
+	for name, c := range map[string]struct {
+		in              StartsInput
+		curves, scaling []string
+	}{
+		"two concurrencies":   {grid(t, []int{1, 50, 500}, []int{10, 100}, ""), []string{"box (10 at once): 3", "box (100 at once): 3"}, nil},
+		"three":               {grid(t, []int{1, 50, 500}, []int{1, 10, 40}, ""), []string{"box (1 at once): 3", "box (10 at once): 3", "box (40 at once): 3"}, []string{"box of 50: 3", "box of 500: 3"}},
+		"one n":               {grid(t, []int{200}, []int{1, 4, 16}, ""), nil, []string{"box of 200: 3"}},
+		"one n, two":          {grid(t, []int{200}, []int{1, 4}, ""), nil, []string{"box of 200: 2"}},
+		"one alone":           {grid(t, []int{200}, []int{4}, ""), []string{"box: 1"}, nil},
+		"environments":        {grid(t, []int{1, 50, 500}, []int{10}, "small", "large"), []string{"box (small): 3", "box (large): 3"}, nil},
+		"environments, grids": {grid(t, []int{1, 50}, []int{0, 10}, "small", ""), []string{"box (small, all at once): 2", "box (small, 10 at once): 2", "box (all at once): 2", "box (10 at once): 2"}, nil},
+	} {
+		s := Starts(c.in)
+		if curves, scaling := names(s); !slices.Equal(curves, c.curves) || !slices.Equal(scaling, c.scaling) {
+			t.Errorf("%s: curves %q, over the concurrency %q", name, curves, scaling)
+		}
+		for _, curve := range s.Curves {
+			if len(curve.Points) > 2 && curve.Elapsed == nil {
+				t.Errorf("%s: %s has no law: %s", name, curve.Name, curve.NoLaw)
+			}
+		}
+	}
+}
+
+// What is never under way at once is no concurrency: the law does not see it.
+func TestScalingEndsAtN(t *testing.T) {
+	s := Starts(grid(t, []int{8}, []int{1, 2, 4, 8, 16, 100}, ""))
+	g := s.Scaling[0]
+	if len(g.Points) != 6 || g.USL == nil || math.Abs(g.USL.Serial.Value-0.05) > 0.01 {
+		t.Errorf("%+v (%s)", g.USL, g.NoLaw)
 	}
 }
 

@@ -61,7 +61,7 @@ func hereCPU(c StartsCurve) []HereClaim {
 	if e == nil {
 		return nil
 	}
-	return []HereClaim{{Target: c.Target, Verdict: c.ofCPU(within(*e, math.Inf(-1), nearLinear)),
+	return []HereClaim{{Target: c.Name, Verdict: c.ofCPU(within(*e, math.Inf(-1), nearLinear)),
 		Computed: fmt.Sprintf("%s %s grows as n^%s", c.between(), c.cpuTime(), showEstimate(*e))}}
 }
 
@@ -78,7 +78,7 @@ func hereFaster(c StartsCurve) []HereClaim {
 	case a.High < b.Low:
 		verdict = NotBorne
 	}
-	return []HereClaim{{Target: c.Target, Verdict: c.ofCPU(verdict),
+	return []HereClaim{{Target: c.Name, Verdict: c.ofCPU(verdict),
 		Computed: fmt.Sprintf("%s elapsed time grows as n^%s and %s as n^%s", c.between(), showEstimate(*e), c.cpuTime(), showEstimate(*cpu))}}
 }
 
@@ -113,7 +113,7 @@ func hereExponential(c StartsCurve) []HereClaim {
 			verdict = NotBorne
 		}
 	}
-	return []HereClaim{{Target: c.Target, Verdict: verdict, Computed: c.Elapsed.Why}}
+	return []HereClaim{{Target: c.Name, Verdict: verdict, Computed: c.Elapsed.Why}}
 }
 
 func (l Laws) fit(name string) Law {
@@ -171,13 +171,13 @@ func startsFindings(s StartsClaims) []string {
 func curveFinding(c StartsCurve) string {
 	points := slices.DeleteFunc(slices.Clone(c.Points), func(p StartsPoint) bool { return p.Blocks == 0 })
 	if len(points) == 0 {
-		return fmt.Sprintf("In %s no trial gave numbers.", c.Target)
+		return fmt.Sprintf("In %s no trial gave numbers.", c.Name)
 	}
 	last := points[len(points)-1]
 	if last.Refused != "" {
-		return fmt.Sprintf("In %s nothing is claimed of %s: that is refused.", c.Target, containersOf(last.N))
+		return fmt.Sprintf("In %s nothing is claimed of %s: that is refused.", c.Name, containersOf(last.N))
 	}
-	text := fmt.Sprintf("In %s, %s took %s, %s each second", c.Target, containersOf(last.N),
+	text := fmt.Sprintf("In %s, %s took %s, %s each second", c.Name, containersOf(last.N),
 		shortSeconds(last.Values["elapsed"].Value), shortNumber(last.Values["starts-per-second"].Value))
 	if first := points[0]; first.N == 1 && last.N > 1 && first.Refused == "" {
 		if over := c.Over(last.N, 1); over > 0 {
@@ -219,7 +219,7 @@ func containersOf(n int) string {
 }
 
 func scalingFinding(g StartsScaling) string {
-	text := fmt.Sprintf("In %s, of the work of %d starts %s must wait its turn", g.Target, g.N, percent(g.USL.Serial.Value))
+	text := fmt.Sprintf("In %s, of the work of %d starts %s must wait its turn", g.Name, g.N, percent(g.USL.Serial.Value))
 	if k := g.USL.Knee; k != nil {
 		text += fmt.Sprintf(", and more than %.0f at once start fewer in a second", k.Value)
 		if k.Interval.Method != MethodNone {
@@ -232,13 +232,13 @@ func scalingFinding(g StartsScaling) string {
 func heldFinding(h StartsCurve) string {
 	points := slices.DeleteFunc(slices.Clone(h.Points), func(p StartsPoint) bool { return p.Blocks == 0 })
 	if len(points) == 0 {
-		return fmt.Sprintf("In %s no trial could hold its containers.", h.Target)
+		return fmt.Sprintf("In %s no trial could hold its containers.", h.Name)
 	}
 	last := points[len(points)-1]
 	if last.Refused != "" {
-		return fmt.Sprintf("In %s nothing is claimed of %d containers held at once: that is refused.", h.Target, last.N)
+		return fmt.Sprintf("In %s nothing is claimed of %d containers held at once: that is refused.", h.Name, last.N)
 	}
-	text := fmt.Sprintf("In %s, each of %d containers held at once weighs %s by its own processes (PSS)", h.Target, last.N, mebi(last.Values["payload-pss"].Value))
+	text := fmt.Sprintf("In %s, each of %d containers held at once weighs %s by its own processes (PSS)", h.Name, last.N, mebi(last.Values["payload-pss"].Value))
 	if runtime := last.Values["runtime-pss"].Value; runtime > 0 {
 		text += fmt.Sprintf(" and %s by its runtime's", mebi(runtime))
 	}

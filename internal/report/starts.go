@@ -146,7 +146,7 @@ func startsGrid(s *analysis.StartsClaims) shownGrid {
 	g := shownGrid{Title: "Starts", Head: []string{"target", "containers", "elapsed", "a second", "p50", "p90", "p99", "max", "removed in", "at once", "blocks"}}
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
-			g.Rows = append(g.Rows, []string{c.Target, strconv.Itoa(p.N), of(p, "elapsed", sample.Seconds), plainOf(p, "starts-per-second", sample.Count),
+			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), of(p, "elapsed", sample.Seconds), plainOf(p, "starts-per-second", sample.Count),
 				plainOf(p, "ready-p50", sample.Seconds), plainOf(p, "ready-p90", sample.Seconds), plainOf(p, "ready-p99", sample.Seconds), plainOf(p, "ready-max", sample.Seconds),
 				plainOf(p, "removal", sample.Seconds), atOnce(c.Concurrency), strconv.Itoa(p.Blocks)})
 		}
@@ -177,7 +177,7 @@ func growthGrid(s *analysis.StartsClaims) shownGrid {
 			if p.N >= 50 {
 				by50 = c.Over(p.N, 50)
 			}
-			g.Rows = append(g.Rows, []string{c.Target, strconv.Itoa(p.N), Quantity(e, sample.Seconds), times(c.Over(p.N, 1)), times(by50), Quantity(e/float64(p.N), sample.Seconds)})
+			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), Quantity(e, sample.Seconds), times(c.Over(p.N, 1)), times(by50), Quantity(e/float64(p.N), sample.Seconds)})
 		}
 	}
 	return g
@@ -224,7 +224,7 @@ func timeGrid(s *analysis.StartsClaims) shownGrid {
 			if p.Shares == nil {
 				continue
 			}
-			row := []string{c.Target, strconv.Itoa(p.N)}
+			row := []string{c.Name, strconv.Itoa(p.N)}
 			for _, column := range columns {
 				v, known := p.Shares[column.share]
 				if !known {
@@ -250,7 +250,7 @@ func eachGrid(s *analysis.StartsClaims) shownGrid {
 			if !known {
 				continue
 			}
-			row := []string{c.Target, strconv.Itoa(p.N), Quantity(under.Value, sample.Seconds)}
+			row := []string{c.Name, strconv.Itoa(p.N), Quantity(under.Value, sample.Seconds)}
 			for _, metrics := range [][]string{{"cpu", "daemon-cpu"}, {"run-queue-wait"}, {"lock-wait"}} {
 				if c.Unread != "" && metrics[0] == "cpu" {
 					row = append(row, missing)
@@ -285,7 +285,7 @@ func lawsGrid(s *analysis.StartsClaims) shownGrid {
 			laws     *analysis.Laws
 			exponent *analysis.Estimate
 		}{{"elapsed", c.Elapsed, c.ElapsedExponent}, {cpuTime(c), c.CPU, c.CPUExponent}} {
-			row := []string{c.Target, of.name, missing, missing, missing, c.NoLaw}
+			row := []string{c.Name, of.name, missing, missing, missing, c.NoLaw}
 			if of.laws != nil {
 				best := of.laws.Fits[0]
 				row[2], row[3], row[5] = lawText(best), percent(best.Error), of.laws.Why
@@ -394,8 +394,8 @@ func countersGrid(s *analysis.StartsClaims) shownGrid {
 			}
 		}
 	}
-	rows(func(c analysis.StartsCurve) string { return c.Target + ", clients alone" }, clientPrefix)
-	rows(func(c analysis.StartsCurve) string { return c.Target }, "")
+	rows(func(c analysis.StartsCurve) string { return c.Name + ", clients alone" }, clientPrefix)
+	rows(func(c analysis.StartsCurve) string { return c.Name }, "")
 	return g
 }
 
@@ -423,7 +423,7 @@ func pointGrid(title, number string, columns []startsColumn, curves []analysis.S
 	}
 	for _, curve := range curves {
 		for _, p := range curve.Points {
-			row := []string{curve.Target, strconv.Itoa(p.N)}
+			row := []string{curve.Name, strconv.Itoa(p.N)}
 			for _, c := range columns {
 				row = append(row, c.cell(p, ""))
 			}
@@ -441,7 +441,7 @@ func scalingGrid(s *analysis.StartsClaims) shownGrid {
 			if v, known := p.Shares[analysis.ShareIdle]; known {
 				idle = percent(v)
 			}
-			g.Rows = append(g.Rows, []string{c.Target, strconv.Itoa(p.N), atOnce(p.Concurrency), of(p, "starts-per-second", sample.Count),
+			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), atOnce(p.Concurrency), of(p, "starts-per-second", sample.Count),
 				plainOf(p, "elapsed", sample.Seconds), plainOf(p, "ready-p50", sample.Seconds), plainOf(p, "ready-p99", sample.Seconds), idle})
 		}
 	}
@@ -449,17 +449,17 @@ func scalingGrid(s *analysis.StartsClaims) shownGrid {
 }
 
 func uslGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "The scalability law over the concurrency", Head: []string{"target", "one alone, a second", "serial share", "crosstalk", "knee at", "off by at most", "refused"}}
+	g := shownGrid{Title: "The scalability law over the concurrency", Head: []string{"target", "containers", "one alone, a second", "serial share", "crosstalk", "knee at", "off by at most", "refused"}}
 	for _, c := range s.Scaling {
 		if c.USL == nil {
-			g.Rows = append(g.Rows, []string{c.Target, missing, missing, missing, missing, c.NoLaw, cmp.Or(c.Refused, missing)})
+			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(c.N), missing, missing, missing, missing, c.NoLaw, cmp.Or(c.Refused, missing)})
 			continue
 		}
 		knee := "none"
 		if k := c.USL.Knee; k != nil {
 			knee = estimate(*k, sample.Count)
 		}
-		g.Rows = append(g.Rows, []string{c.Target, estimate(c.USL.Rate, sample.Count), estimate(c.USL.Serial, sample.Count),
+		g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(c.N), estimate(c.USL.Rate, sample.Count), estimate(c.USL.Serial, sample.Count),
 			estimate(c.USL.Crosstalk, sample.Count), knee, percent(c.USL.Error), cmp.Or(c.Refused, missing)})
 	}
 	return g
@@ -476,18 +476,25 @@ func heldGrid(s *analysis.StartsClaims) shownGrid {
 
 func failedGrid(s *analysis.StartsClaims) shownGrid {
 	g := shownGrid{Title: "Trials that failed", Words: true, Head: []string{"target", "containers", "at once", "trials", "the last one"}}
-	add := func(target string, points []analysis.StartsPoint) {
+	type cell struct {
+		workload, target, environment string
+		n, concurrency                int
+	}
+	shown := map[cell]bool{} // a cell may be in a curve over n and in one over the concurrency
+	add := func(at cell, name string, points []analysis.StartsPoint) {
 		for _, p := range points {
-			if p.Failed > 0 {
-				g.Rows = append(g.Rows, []string{target, strconv.Itoa(p.N), atOnce(p.Concurrency), strconv.Itoa(p.Failed), p.Failure})
+			at.n, at.concurrency = p.N, p.Concurrency
+			if p.Failed > 0 && !shown[at] {
+				g.Rows = append(g.Rows, []string{name, strconv.Itoa(p.N), atOnce(p.Concurrency), strconv.Itoa(p.Failed), p.Failure})
 			}
+			shown[at] = true
 		}
 	}
 	for _, c := range append(slices.Clone(s.Curves), s.Held...) {
-		add(c.Target, c.Points)
+		add(cell{workload: c.Workload, target: c.Target, environment: c.Environment}, c.Name, c.Points)
 	}
 	for _, c := range s.Scaling {
-		add(c.Target, c.Points)
+		add(cell{workload: c.Workload, target: c.Target, environment: c.Environment}, c.Name, c.Points)
 	}
 	return g
 }
@@ -500,7 +507,7 @@ func growthFigures(s *analysis.StartsClaims) []figure {
 		f := figure{Title: fmt.Sprintf("Elapsed time, by that of %d", base), Beside: len(out) > 0,
 			X: axis{Label: "containers", Log: true}, Y: axis{Label: fmt.Sprintf("times the elapsed time of %d", base), Log: true}}
 		for _, c := range s.Curves {
-			l := line{Name: c.Target, Look: lookMeasured}
+			l := line{Name: c.Name, Look: lookMeasured}
 			for _, p := range c.Points {
 				over := c.Over(p.N, base)
 				if over <= 0 || p.N < base {
@@ -545,7 +552,7 @@ func timeFigure(s *analysis.StartsClaims) []figure {
 			if p.Shares == nil {
 				continue
 			}
-			b := bar{Name: fmt.Sprintf("%s, %d", c.Target, p.N), Look: lookMeasured}
+			b := bar{Name: fmt.Sprintf("%s, %d", c.Name, p.N), Look: lookMeasured}
 			for _, piece := range shared(timeParts, s.Curves) {
 				b.Parts = append(b.Parts, part{piece.name, 100 * p.Shares[piece.share]})
 			}
@@ -562,9 +569,14 @@ func timeFigure(s *analysis.StartsClaims) []figure {
 // scalingFigures draw starts a second over the concurrency, with the law.
 func scalingFigures(s *analysis.StartsClaims) []figure {
 	f := figure{Title: "Starts a second over the concurrency", X: axis{Label: "at once", Log: true}, Y: axis{Label: "starts a second", Zero: true}}
+	sizes := slices.ContainsFunc(s.Scaling, func(c analysis.StartsScaling) bool { return c.N != s.Scaling[0].N })
 	for _, c := range s.Scaling {
-		l := line{Name: c.Target, Look: lookMeasured}
-		fit := line{Name: c.Target + ", law", Look: lookFit}
+		name := c.Name
+		if sizes {
+			name += fmt.Sprintf(", %d containers", c.N)
+		}
+		l := line{Name: name, Look: lookMeasured}
+		fit := line{Name: name + ", law", Look: lookFit}
 		for _, p := range c.Points {
 			e, measured := p.Values["starts-per-second"]
 			if !measured {

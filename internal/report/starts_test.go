@@ -19,8 +19,8 @@ func TestStartsSayWhatTheyAreOf(t *testing.T) {
 	points := []analysis.StartsPoint{{N: 100, Blocks: 1, Values: values,
 		Shares: map[string]float64{analysis.ShareBusy: 0.6, analysis.ShareStolen: 0.3, analysis.ShareIdle: 0.1}}}
 	s := &analysis.StartsClaims{
-		Curves: []analysis.StartsCurve{{Target: "docker", Unread: "daemons of the engine", Points: points}},
-		Held:   []analysis.StartsCurve{{Target: "docker/cli", Points: points}},
+		Curves: []analysis.StartsCurve{{Name: "docker", Target: "docker", Unread: "daemons of the engine", Points: points}},
+		Held:   []analysis.StartsCurve{{Name: "docker/cli", Target: "docker/cli", Points: points}},
 	}
 	out := startsSection(s)
 	for _, words := range []string{"all tasks of the machine", "nobody can read the CPU time of the daemons of the engine", "more than 64 groups", "too few registers"} {
@@ -45,5 +45,26 @@ func TestStartsSayWhatTheyAreOf(t *testing.T) {
 	parts := timeFigure(s)[0].Bars[0].Parts
 	if len(parts) != 3 || parts[0].Name != "CPU, not told whose" || parts[1].Name != "stolen" {
 		t.Errorf("%+v", parts)
+	}
+}
+
+// A cell that is in two curves fails once, and rows of one target are told apart.
+func TestStartsOfAGrid(t *testing.T) {
+	points := []analysis.StartsPoint{{N: 50, Concurrency: 10, Failed: 2, Failure: "no room"}}
+	s := &analysis.StartsClaims{
+		Curves: []analysis.StartsCurve{{Name: "runc (10 at once)", Target: "runc", Workload: "start", Concurrency: 10, Points: points}},
+		Scaling: []analysis.StartsScaling{
+			{Name: "runc", Target: "runc", Workload: "start", N: 50, Points: points, NoLaw: "too few"},
+			{Name: "runc", Target: "runc", Workload: "other", N: 50, Points: points, NoLaw: "too few"},
+		},
+	}
+	if rows := failedGrid(s).Rows; len(rows) != 2 || rows[0][0] != "runc (10 at once)" || rows[1][0] != "runc" {
+		t.Errorf("%q", rows)
+	}
+	if rows := startsGrid(s).Rows; rows[0][0] != "runc (10 at once)" {
+		t.Errorf("%q", rows)
+	}
+	if rows := uslGrid(s).Rows; !slices.Equal(rows[0][:2], []string{"runc", "50"}) {
+		t.Errorf("%q", rows)
 	}
 }
