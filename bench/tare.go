@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -39,6 +40,7 @@ type seen struct {
 	Manifest struct {
 		Image   string                  `json:"image"`
 		Targets map[string]target.Facts `json:"targets"`
+		Pilot   map[string]store.Pilot  `json:"pilot"`
 	} `json:"manifest"`
 	Claims struct {
 		Tables []analysis.Table `json:"tables"`

@@ -215,19 +215,14 @@ func TestCompareRefusesAnotherMachine(t *testing.T) {
 	}
 }
 
-// The plan's promise: with the number of blocks that a pilot asks for, an
-// effect of that size gives "differs" about as often as promised (0.8).
+// With the number of blocks that a scatter asks for, an effect of that size gives
+// "differs" about as often as promised (0.8).
 func TestPromisedEffectIsFound(t *testing.T) {
 	for _, c := range []struct{ added, sd float64 }{{0.05, 0.02}, {0.05, 0.01}, {0.10, 0.05}, {0.10, 0.03}, {0.20, 0.05}} {
 		t.Run(fmt.Sprintf("%g at %g", c.added, c.sd), func(t *testing.T) {
 			t.Parallel()
 			noise := noiseKind{"lognormal", steady, lognormal(c.sd)}
-			pilot := make([]float64, 500)
-			r := rand.New(rand.NewPCG(7, 7))
-			for i := range pilot {
-				pilot[i] = c.sd * (r.NormFloat64() - r.NormFloat64())
-			}
-			blocks := BlocksFor(c.added, pilot, 0.05/2, 0.02)
+			blocks := blocksFor(c.added, c.sd*math.Sqrt2, 0.05/2)
 			if least := PlanBlocks(0.05, 2); blocks < least {
 				t.Fatalf("%d blocks promised, fewer than the %d that any verdict needs", blocks, least)
 			}
@@ -243,6 +238,36 @@ func TestPromisedEffectIsFound(t *testing.T) {
 				t.Errorf("with %d blocks %d of 200 runs found an effect of %g, want 160", blocks, found, c.added)
 			}
 		})
+	}
+}
+
+// The plan's promise holds with a pilot as small as it is made: three trials that
+// count where they are long, eight where they are short.
+func TestPilotsKeepTheirPromise(t *testing.T) {
+	const added, sd = 0.05, 0.02
+	noise := noiseKind{"lognormal", steady, lognormal(sd)}
+	for _, trials := range []int{3, 8} {
+		promised, found := 0, 0
+		for seed := range uint64(200) {
+			r := rand.New(rand.NewPCG(seed, 7))
+			logs := make([]float64, trials)
+			for i := range logs {
+				logs[i] = sd * r.NormFloat64()
+			}
+			blocks := blocksFor(added, PilotScatter(logs), 0.05/2)
+			if blocks == 0 || blocks > 200 {
+				continue // no promise, or one that nobody would wait for
+			}
+			promised++
+			claims := Analyze(simulated(seed, blocks, noise, map[string]float64{"native": 1 + added}))
+			if rowOf(t, claims, "native").Effect.Verdict == Differs {
+				found++
+			}
+		}
+		t.Logf("of %d trials: %d of %d", trials, found, promised)
+		if promised < 100 || 10*found < 8*promised {
+			t.Errorf("pilots of %d trials: %d promised, %d found, want 8 in 10", trials, promised, found)
+		}
 	}
 }
 

@@ -375,7 +375,7 @@ func (in Input) twinsDiffer(g group, metric string) string {
 	return "In one of the runs " + twinsRefusal(pair.effect)
 }
 
-// detectableShift is minimumDetectable for two runs of n blocks each, whose
+// detectableShift is MinimumDetectable for two runs of n blocks each, whose
 // log-ratios scatter by s together (the root of the sum of squares); like runs
 // have 2n-2 degrees of freedom.
 func detectableShift(s float64, n int, alpha, margin float64) float64 {

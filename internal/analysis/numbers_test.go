@@ -332,20 +332,51 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestBlocksForIsTheInverse(t *testing.T) {
-	r := rand.New(rand.NewPCG(10, 10))
-	pilot := make([]float64, 40)
-	for i := range pilot {
-		pilot[i] = 0.03 * r.NormFloat64()
-	}
-	for _, effect := range []float64{0.03, 0.05, 0.2} {
-		n := BlocksFor(effect, pilot, 0.01, 0.02)
-		if d := MinimumDetectable(pilot, n, 0.01, 0.02); d <= 0 || d > effect {
-			t.Errorf("%d blocks for %g detect %g", n, effect, d)
+// blocksFor is the smallest number of blocks, up to 2,000, whose minimum detectable
+// effect is at most the given one; 0 when none is.
+func blocksFor(effect, scatter, alpha float64) int {
+	for n := MinimumBlocks; n <= 2000; n++ {
+		if d := MinimumDetectable(scatter, n, alpha, 0.02); d > 0 && d <= effect {
+			return n
 		}
 	}
-	if n := BlocksFor(0.01, pilot, 0.01, 0.02); n != 0 {
+	return 0
+}
+
+func TestMinimumDetectable(t *testing.T) {
+	if n := blocksFor(0.01, 0.03, 0.01); n != 0 {
 		t.Errorf("%d blocks promised for an effect within the margin", n)
+	}
+	if d := MinimumDetectable(0.03, 7, 0.01, 0.02); d != 0 {
+		t.Errorf("7 blocks, whose smallest p-value is 1/64, show an effect of %g at alpha 0.01", d)
+	}
+	if one, many := MinimumDetectable(0.03, 12, 0.05, 0.02), MinimumDetectable(0.03, 12, 0.05/6, 0.02); one >= many {
+		t.Errorf("%g among 1 cell, %g among 6", one, many)
+	}
+}
+
+// A pilot's scatter is rarely below the true one, of however few trials it is, and
+// comes down to it.
+func TestPilotScatterIsRarelyTooSmall(t *testing.T) {
+	r := rand.New(rand.NewPCG(10, 10))
+	for _, n := range []int{3, 8, 2000} {
+		small, sum := 0, 0.0
+		for range 1000 {
+			logs := make([]float64, n)
+			for i := range logs {
+				logs[i] = 5 + 0.03*r.NormFloat64()
+			}
+			s := PilotScatter(logs) / (0.03 * math.Sqrt2)
+			if sum += s; s < 1 {
+				small++
+			}
+		}
+		if small > 250 {
+			t.Errorf("%d trials: %d of 1000 scatters are too small", n, small)
+		}
+		if n == 2000 && math.Abs(sum/1000-1) > 0.05 {
+			t.Errorf("%d trials scatter %.3f times as much as they do", n, sum/1000)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -45,17 +46,34 @@ func CheckPlan(blocks int, alpha float64, m int) error {
 	return nil
 }
 
+// pilotLimit is the level at which a pilot's scatter is taken.
+const pilotLimit = 0.8
+
+// PilotScatter is the standard deviation of the log-ratios of two trials of a
+// cell, from the logarithms of two or more of its trials. So few tell it badly,
+// and as often too small as too large: what is given is its upper 80 % limit, with
+// which plans keep their promise (Browne, On the Use of a Pilot Sample for Sample
+// Size Determination, Statistics in Medicine 14, 1995).
+func PilotScatter(logs []float64) float64 {
+	freedom := float64(len(logs) - 1)
+	least := distuv.ChiSquared{K: freedom}.Quantile(1 - pilotLimit)
+	return math.Sqrt2 * stat.StdDev(logs, nil) * math.Sqrt(freedom/least)
+}
+
+// hurdlePower is the chance given to each of two hurdles; 0.8 is left for both.
+const hurdlePower = 0.9
+
 // MinimumDetectable is the smallest effect, as a ratio-1, that n blocks give
 // the verdict "differs" with a chance of 0.8 or more, when their log-ratios
-// scatter as the given ones do (of a pilot, or of the run itself) and the
+// have a standard deviation of s (of a pilot, or of the run itself) and the
 // p-value has to reach alpha (already divided by the number of cells). It is 0
-// when nothing can be said: fewer than 2 log-ratios, or n too small for alpha.
+// when nothing can be said: n is too small for alpha.
 //
 // The verdict has two hurdles: evidence (interval and test) and size (margin
 // and noise floor). Each is given a chance of 0.9, so that by Bonferroni's
-// inequality both are taken with at least 0.8. For normal log-ratios of
-// standard deviation s, estimated from the MAD, the sample size formula of a t
-// test (Lachin, Controlled Clinical Trials 2, 1981) gives them as
+// inequality both are taken with at least 0.8. For normal log-ratios the sample
+// size formula of a t test (Lachin, Controlled Clinical Trials 2, 1981) gives them
+// as
 //
 //	interval, noise floor  H + t(0.9) hypot(SE, 0.3 H)
 //	test                   (t(1-alpha/2) + t(0.9)) s sqrt(pi/3 / n), of signed ranks
@@ -65,17 +83,7 @@ func CheckPlan(blocks int, alpha float64, m int) error {
 // half-width of a 95 % interval, the cell's or the A/A pair's, itself uncertain
 // by some 0.3. Below 12 blocks the interval's hurdle is exact besides: so many
 // blocks must agree in sign as its order statistics ask for.
-func MinimumDetectable(logRatios []float64, n int, alpha, margin float64) float64 {
-	if len(logRatios) < 2 {
-		return 0
-	}
-	return minimumDetectable(scatter(sorted(logRatios)), n, alpha, margin)
-}
-
-// hurdlePower is the chance given to each of two hurdles; 0.8 is left for both.
-const hurdlePower = 0.9
-
-func minimumDetectable(s float64, n int, alpha, margin float64) float64 {
+func MinimumDetectable(s float64, n int, alpha, margin float64) float64 {
 	if n < MinimumBlocks || math.Pow(2, float64(1-n)) > alpha {
 		return 0
 	}
@@ -135,32 +143,4 @@ func scatter(x []float64) float64 {
 		square += (v - m) * (v - m)
 	}
 	return math.Sqrt(square / float64(max(1, len(x)-1)))
-}
-
-// BlocksFor is the smallest number of blocks, up to 100,000, whose minimum
-// detectable effect is at most the given one (a ratio-1), for log-ratios that
-// scatter as those of a pilot do; 0 when no number suffices, as for an effect
-// within the margin.
-func BlocksFor(effect float64, logRatios []float64, alpha, margin float64) int {
-	if len(logRatios) < 2 {
-		return 0
-	}
-	s := scatter(sorted(logRatios))
-	const most = 100_000
-	enough := func(n int) bool {
-		d := minimumDetectable(s, n, alpha, margin)
-		return d > 0 && d <= effect
-	}
-	if !enough(most) {
-		return 0
-	}
-	low, high := MinimumBlocks-1, most // not enough, enough
-	for high-low > 1 {
-		if middle := (low + high) / 2; enough(middle) {
-			high = middle
-		} else {
-			low = middle
-		}
-	}
-	return high
 }

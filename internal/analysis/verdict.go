@@ -33,7 +33,7 @@ func (r rules) smallest(n int) float64 {
 }
 
 func (r rules) detectable(c *compared) float64 {
-	f := minimumDetectable
+	f := MinimumDetectable
 	if r.runs {
 		f = detectableShift
 	}

@@ -156,8 +156,14 @@ func sumLoads(all []load) (sum load) {
 	return sum
 }
 
-// pilotTrials of each group's control tell how much the machine scatters.
-const pilotTrials = 4
+// pilotTrials of each group's control tell how much the machine scatters, up to
+// mostPilotTrials where they take no longer than pilotTime in all: of few trials
+// the scatter is not well known, and its limit lies high.
+const (
+	pilotTrials     = 4
+	mostPilotTrials = 9
+	pilotTime       = 2 * time.Second
+)
 
 // pilotFrom is how many blocks an interval, and so a verdict, takes. With fewer
 // there is no smallest effect to foresee.
@@ -185,6 +191,12 @@ type discard struct{}
 
 func (discard) Append(sample.Record) error { return nil }
 
+// another says whether a pilot of so many trials makes one more than were made in
+// some time.
+func another(trials, made int, took time.Duration) bool {
+	return made < trials || trials == pilotTrials && made < mostPilotTrials && took < pilotTime
+}
+
 // pilot runs each group's control a few times. From their scatter it says how
 // small an effect the planned blocks can show, and from their length how long
 // the run takes.
@@ -198,8 +210,8 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 		}
 		var logs []float64
 		began, made := trial.Now(), 0
-		for n := range trials {
-			job := l.job(p, schedule.Trial{Seq: len(p.trials) + n, Block: schedule.Cold, Cell: i})
+		for another(trials, made, trial.Now().Sub(began)) {
+			job := l.job(p, schedule.Trial{Seq: len(p.trials) + made, Block: schedule.Cold, Cell: i})
 			record, err := runner.Run(ctx, job)
 			if err != nil {
 				return err
@@ -210,32 +222,29 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 				p.Notes = append(p.Notes, fmt.Sprintf("the pilot of %s failed: %s", c.ID, record.Failure.Message))
 				break
 			}
-			if v := record.Values[p.Primary(c).Name]; n > 0 && len(v) > 0 && v[0] > 0 { // the first is cold
+			if v := record.Values[p.Primary(c).Name]; made > 1 && len(v) > 0 && v[0] > 0 { // the first is cold
 				logs = append(logs, math.Log(v[0]))
 			}
 		}
-		pilot := store.Pilot{Trial: trial.Now().Sub(began) / time.Duration(made)}
-		if len(logs) > 1 {
-			pilot.MinimumDetectable = analysis.MinimumDetectable(pairs(logs), p.blocksOf(c), p.Manifest.Study.Alpha, p.Manifest.Study.Margin)
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: %d blocks can show an effect of %.1f %% in %s (from a pilot of %d)",
-				c.Group, p.blocksOf(c), 100*pilot.MinimumDetectable, p.Primary(c).Name, len(logs)))
-		}
-		p.Manifest.Pilot[c.Group] = pilot
+		p.Manifest.Pilot[c.Group] = store.Pilot{Trial: trial.Now().Sub(began) / time.Duration(made), MinimumDetectable: p.foresee(c, logs)}
 	}
 	p.Estimate = newPace(p, nil).left()
 	return nil
 }
 
-// pairs are the log-ratios of all pairs of a pilot's trials: two trials of the
-// same cell are an A/A pair.
-func pairs(logs []float64) []float64 {
-	var out []float64
-	for i := range logs {
-		for j := range i {
-			out = append(out, logs[i]-logs[j])
-		}
+// foresee says how small an effect a control's group can show, by the logarithms
+// of what its pilot measured; 0 where that cannot be told.
+func (p *Plan) foresee(c study.Cell, logs []float64) float64 {
+	st, blocks := p.Manifest.Study, p.blocksOf(c)
+	if len(logs) < 2 {
+		return 0
 	}
-	return out
+	least := analysis.MinimumDetectable(analysis.PilotScatter(logs), blocks, st.Alpha/float64(max(1, p.compared()[c.Group])), st.Margin)
+	if least > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: %d blocks can show an effect of %.1f %% in %s (from a pilot of %d)",
+			c.Group, blocks, 100*least, p.Primary(c).Name, len(logs)))
+	}
+	return least
 }
 
 // Rough times of an instance outside of its payload, for what a plan tells

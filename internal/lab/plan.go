@@ -366,18 +366,26 @@ func rank(names []string, name string) int {
 
 // promise says how many blocks a verdict takes, where these do not suffice.
 func (p *Plan) promise() {
+	groups := p.compared()
+	if len(groups) == 0 {
+		return
+	}
+	m := slices.Max(slices.Collect(maps.Values(groups)))
+	if err := analysis.CheckPlan(p.Manifest.Study.Blocks, p.Manifest.Study.Alpha, m); err != nil {
+		p.Notes = append(p.Notes, err.Error())
+	}
+}
+
+// compared is among how many cells each group's verdicts are judged.
+func (p *Plan) compared() map[string]int {
 	groups := map[string]int{}
 	for _, c := range p.Manifest.Cells {
 		if !c.Control {
 			groups[c.Group]++
 		}
 	}
-	if len(groups) == 0 {
-		return
+	for group, n := range groups { // interventions are judged together, whatever groups their arms are in
+		groups[group] = max(n, len(p.Manifest.Study.Interventions))
 	}
-	// Interventions are judged together, whatever groups their arms are in.
-	m := max(slices.Max(slices.Collect(maps.Values(groups))), len(p.Manifest.Study.Interventions))
-	if err := analysis.CheckPlan(p.Manifest.Study.Blocks, p.Manifest.Study.Alpha, m); err != nil {
-		p.Notes = append(p.Notes, err.Error())
-	}
+	return groups
 }

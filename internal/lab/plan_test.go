@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/target"
@@ -65,5 +66,50 @@ func TestPilotsGoByTheCellsBlocks(t *testing.T) {
 		if got := p.pilotsOf(study.Cell{Workload: c.workload, Blocks: c.blocks}); got != c.want {
 			t.Errorf("%s: %d trials, want %d", name, got, c.want)
 		}
+	}
+}
+
+// Short trials are made more often in a pilot, long ones no oftener than it takes.
+func TestPilotsOfShortTrials(t *testing.T) {
+	for name, c := range map[string]struct {
+		trials int
+		each   time.Duration
+		want   int
+	}{
+		"short":             {pilotTrials, 10 * time.Millisecond, mostPilotTrials},
+		"longer":            {pilotTrials, 400 * time.Millisecond, 5},
+		"long":              {pilotTrials, 3 * time.Second, pilotTrials},
+		"one, for its time": {1, time.Millisecond, 1},
+	} {
+		made := 0
+		for another(c.trials, made, time.Duration(made)*c.each) {
+			made++
+		}
+		if made != c.want {
+			t.Errorf("%s: %d trials, want %d", name, made, c.want)
+		}
+	}
+}
+
+// What a plan foresees goes by the cells that are compared, and where nothing can
+// be shown nothing is said.
+func TestPlansForesee(t *testing.T) {
+	logs := []float64{0, 0.01, -0.01, 0.02, 0.01, -0.02, 0, 0.01}
+	foreseen := func(blocks, others int) (float64, []string) {
+		p := &Plan{Manifest: store.Manifest{Study: study.Study{Blocks: blocks, Alpha: 0.05, Margin: 0.02}, Metrics: map[string][]sample.Metric{"w": {{Name: "wall"}}}}}
+		control := study.Cell{ID: "host/w", Workload: "w", Group: "w", Control: true}
+		p.Manifest.Cells = append(p.Manifest.Cells, control)
+		for range others {
+			p.Manifest.Cells = append(p.Manifest.Cells, study.Cell{Workload: "w", Group: "w"})
+		}
+		return p.foresee(control, logs), p.Notes
+	}
+	one, said := foreseen(12, 1)
+	many, _ := foreseen(12, 30)
+	if one <= 0.02 || many <= one || len(said) != 1 || !strings.Contains(said[0], "12 blocks can show an effect of") {
+		t.Errorf("%g for one cell, %g for 30; %q", one, many, said)
+	}
+	if least, said := foreseen(6, 5); least != 0 || len(said) != 0 {
+		t.Errorf("6 blocks cannot give a verdict on 5 cells, and foresee %g: %q", least, said)
 	}
 }
