@@ -611,6 +611,25 @@ func TestLadderLeavesOutAFailingLevel(t *testing.T) {
 	if len(claims.Ladders) != 1 || len(claims.Ladders[0].Steps) != 1 {
 		t.Fatalf("%+v, want one step", claims.Ladders)
 	}
+	const warning = "w: the ladder goes past runc, which gave 3 of 12 blocks, fewer than half: a step over it holds its cost too"
+	if l := claims.Ladders[0]; !slices.Equal(l.LeftOut, []string{"runc"}) || l.Blocks != 12 || !slices.Contains(claims.Warnings, warning) {
+		t.Errorf("left out %q, %d blocks, warnings %q", l.LeftOut, l.Blocks, claims.Warnings)
+	}
+}
+
+// Blocks that some rung lacks are in no number of the ladder, and that is told.
+func TestLadderTellsLostBlocks(t *testing.T) {
+	in := edit(12, func(r *sample.Record) {
+		if r.Cell == "runc/w" && r.Block < 4 {
+			r.Failure = &sample.Failure{Message: "exit 1"}
+		}
+	})
+	in.View, in.Cells[1].AA = study.ViewLadder, false
+	claims := Analyze(in)
+	if l := claims.Ladders[0]; l.Blocks != 8 || len(l.LeftOut) != 0 || len(l.Steps) != 2 ||
+		!slices.Contains(claims.Warnings, "w: the ladder rests on the 8 of 12 blocks that hold every rung") {
+		t.Errorf("%+v, warnings %q", l, claims.Warnings)
+	}
 }
 
 // A run of one cell that always failed still shows the failure.
@@ -658,6 +677,12 @@ func TestLadderTelescopes(t *testing.T) {
 	}
 	if len(l.Steps) != 3 || math.Abs(sum-l.Total) > 1e-15 {
 		t.Errorf("%d steps sum to %g, want 3 and %g", len(l.Steps), sum, l.Total)
+	}
+	if slices.ContainsFunc(claims.Warnings, func(w string) bool { return strings.Contains(w, "the ladder") }) {
+		t.Errorf("nothing was left out: %q", claims.Warnings)
+	}
+	if r := l.Rise; r.Value != l.Total-l.BaseMedian || r.Interval.Low > r.Value || r.Interval.High < r.Value || r.Interval.Level != 0.95 {
+		t.Errorf("all steps together %+v, from %g to %g", r, l.BaseMedian, l.Total)
 	}
 	if l.Steps[2].Delta > 0 {
 		t.Errorf("from runc to crun the cost must fall, not change by %g", l.Steps[2].Delta)

@@ -120,6 +120,9 @@ type Ladder struct {
 	BaseInterval Interval      `json:"baseInterval"`
 	Steps        []Step        `json:"steps"`
 	Total        float64       `json:"total"`             // median(last) = BaseMedian + sum of Deltas
+	Rise         Estimate      `json:"rise"`              // Total - BaseMedian, with its interval from the same bootstrap
+	Blocks       int           `json:"blocks"`            // that hold every rung: the others are in no number of the ladder
+	LeftOut      []string      `json:"leftOut,omitempty"` // targets without a rung, because they gave too few blocks
 	Refused      string        `json:"refused,omitempty"` // why nothing is claimed of it
 }
 

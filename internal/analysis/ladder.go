@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -20,44 +21,68 @@ const ladderResamples = 2000
 // twin. Only blocks that hold every level count, so that the steps sum to the
 // total and one resample of blocks moves all levels together. Levels with less
 // than half of the blocks that the fullest one has are left out, so that one
-// failing level does not take the others' blocks away. nil when fewer than two
-// levels or one block remain.
-func (in Input) ladder(j job) *Ladder {
-	var names []string
-	var levels []blockSeries
-	most := 0
-	for _, cell := range j.group.cells {
-		most = max(most, len(in.Data.cells[cell.ID].series(j.metric.Name).values))
-	}
-	for _, cell := range j.group.cells {
-		s := in.Data.cells[cell.ID].series(j.metric.Name)
-		if !cell.AA && 2*len(s.values) >= most && len(s.values) > 0 {
-			names = append(names, cell.Target)
-			levels = append(levels, s)
-		}
-	}
+// failing level does not take the others' blocks away; the warnings tell of both.
+// The ladder is nil when fewer than two levels or one block remain.
+func (in Input) ladder(j job) (*Ladder, []string) {
+	l := &Ladder{Group: j.group.name, Metric: j.metric}
+	names, levels, warnings := in.levels(j, l)
 	values := complete(levels)
 	if len(levels) < 2 || len(values[0]) == 0 {
-		return nil
+		return nil, warnings
 	}
-	l := &Ladder{Group: j.group.name, Metric: j.metric, Base: names[0]}
-	medians := make([]float64, len(values))
-	for i := range values {
-		medians[i] = median(sorted(values[i]))
+	l.Base, l.Blocks = names[0], len(values[0])
+	if most := fullest(levels); l.Blocks < most {
+		warnings = append(warnings, fmt.Sprintf("%s: the ladder rests on the %d of %d blocks that hold every rung", l.Group, l.Blocks, most))
 	}
+	medians := mediansOf(values)
 	from, beside := in.rungs(names)
-	spans := ladderIntervals(values, medians, from, source(in.Seed, "ladder", j.group.name, j.metric.Name))
-	l.BaseMedian, l.BaseInterval, l.Total = medians[0], spans[0], medians[0]
+	last := 0
+	for i := range beside {
+		if !beside[i] {
+			last = i
+		}
+	}
+	spans := ladderIntervals(values, medians, from, last, source(in.Seed, "ladder", l.Group, l.Metric.Name))
+	l.BaseMedian, l.BaseInterval, l.Total = medians[0], spans[0], medians[last]
+	l.Rise = Estimate{Value: medians[last] - medians[0], Interval: spans[len(medians)]}
 	for i := 1; i < len(medians); i++ {
 		l.Steps = append(l.Steps, Step{
 			From: names[from[i]], To: names[i], Beside: beside[i],
 			Median: medians[i], Delta: medians[i] - medians[from[i]], Interval: spans[i],
 		})
-		if !beside[i] {
-			l.Total = medians[i]
+	}
+	return l, warnings
+}
+
+// levels are a ladder's rungs, by name, with a warning for each target that has too
+// few blocks for one.
+func (in Input) levels(j job, l *Ladder) (names []string, levels []blockSeries, warnings []string) {
+	var all []blockSeries
+	for _, cell := range j.group.cells {
+		all = append(all, in.Data.cells[cell.ID].series(l.Metric.Name))
+	}
+	most := fullest(all)
+	for i, cell := range j.group.cells {
+		switch n := len(all[i].values); {
+		case cell.AA:
+		case n > 0 && 2*n >= most:
+			names, levels = append(names, cell.Target), append(levels, all[i])
+		case most > 0:
+			l.LeftOut = append(l.LeftOut, cell.Target)
+			warnings = append(warnings, fmt.Sprintf("%s: the ladder goes past %s, which gave %d of %d blocks, fewer than half: a step over it holds its cost too",
+				l.Group, cell.Target, n, most))
 		}
 	}
-	return l
+	return names, levels, warnings
+}
+
+// fullest is the number of blocks of the series that has the most.
+func fullest(levels []blockSeries) int {
+	most := 0
+	for _, l := range levels {
+		most = max(most, len(l.values))
+	}
+	return most
 }
 
 // rungs says of each level from which one its step goes up, and whether it stands
@@ -96,15 +121,18 @@ func complete(levels []blockSeries) [][]float64 {
 	return out
 }
 
-// ladderIntervals gives the interval of the first level's median and of each
-// step, which goes up from the level that from names, out of one joint bootstrap
-// over blocks.
-func ladderIntervals(values [][]float64, medians []float64, from []int, rng *rand.Rand) []Interval {
+// ladderIntervals gives the interval of the first level's median, of each step,
+// which goes up from the level that from names, and of the rise from the first
+// level to the last of the chain, out of one joint bootstrap over blocks.
+func ladderIntervals(values [][]float64, medians []float64, from []int, last int, rng *rand.Rand) []Interval {
 	n := len(values[0])
-	out := make([]Interval, len(values))
+	out := make([]Interval, len(values)+1)
 	steps := func(m []float64, i int) float64 {
-		if i == 0 {
+		switch i {
+		case 0:
 			return m[0]
+		case len(m):
+			return m[last] - m[0]
 		}
 		return m[i] - m[from[i]]
 	}
@@ -114,11 +142,11 @@ func ladderIntervals(values [][]float64, medians []float64, from []int, rng *ran
 		}
 		return out
 	}
-	draws := make([][]float64, len(values))
+	draws := make([][]float64, len(out))
 	m := min(n, ladderBlocks)
 	shrink := math.Sqrt(float64(m) / float64(n))
 	jointMedians(values, m, ladderResamples, rng, func(drawn []float64) {
-		for i := range drawn {
+		for i := range draws {
 			at := steps(medians, i)
 			draws[i] = append(draws[i], at+shrink*(steps(drawn, i)-at))
 		}

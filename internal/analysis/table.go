@@ -35,9 +35,11 @@ func (in Input) table(j job) result {
 	r := result{table: t}
 	in.verdicts(&r, j, control, effects, aa)
 	if in.View == study.ViewLadder && j.primary && j.group.cells[0].Probe == "" { // what a probe watches is slower for it
-		if r.ladder = in.ladder(j); r.ladder != nil {
+		var warnings []string
+		if r.ladder, warnings = in.ladder(j); r.ladder != nil {
 			r.ladder.Refused = r.table.Refused
 		}
+		r.warnings = append(r.warnings, warnings...)
 	}
 	return r
 }

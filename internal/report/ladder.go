@@ -114,6 +114,9 @@ func (l shownLadder) sum() string {
 	}
 	in := func(v float64) string { return strings.ReplaceAll(number(v/l.Delta.Factor, 1), "-", "−") }
 	text := fmt.Sprintf("The steps sum to the whole: %s + %s = %s", in(l.claim.BaseMedian), in(steps), withUnit(in(l.claim.Total), l.Delta.Unit))
+	if rise := l.Delta.show(l.claim.Rise.Value, l.claim.Rise.Interval); rise.interval() != "" {
+		text += "; all steps together: " + withUnit(signed(rise).Value, l.Delta.Unit) + " " + rise.interval()
+	}
 	if l.claim.Refused != "" {
 		return text + ". No verdict: " + l.claim.Refused
 	}

