@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
@@ -13,70 +12,43 @@ import (
 	"github.com/tarelab/tare/internal/sys"
 )
 
-// pairs is how many interleaved pairs a ratio is made of, and mostPairs how many
-// where these say nothing.
-const pairs, mostPairs = 20, 60
-
-// paired measures a ratio pair by pair until the bar has an answer.
-func paired(judge func([]float64, float64) analysis.Bar, bar float64, pair func() (float64, error)) (result, error) {
-	var ratios []float64
-	for {
-		ratio, err := pair()
-		if err != nil {
-			return result{}, err
-		}
-		ratios = append(ratios, ratio)
-		if len(ratios) < pairs {
-			continue
-		}
-		if b := judge(ratios, bar); b.Met != analysis.BarInconclusive || len(ratios) == mostPairs {
-			return describe(b), nil
-		}
-	}
-}
-
-// describe shows a bar's ratio with its interval.
-func describe(b analysis.Bar) result {
-	return result{fmt.Sprintf("%.3f [%.3f, %.3f] over %d pairs", b.Ratio, b.Interval.Low, b.Interval.High, b.Pairs), b.Met}
-}
-
-// below judges a number that must not exceed a limit.
-func below(value, limit float64, shown string) (result, error) {
-	if value <= limit {
-		return result{shown, analysis.BarMet}, nil
-	}
-	return result{shown, analysis.BarNotMet}, nil
-}
-
 // nativeFloor pairs tare's native starts with those of the C floor, which has
-// the same root file system and makes its cgroups in the same tree.
+// the same root file system and makes its cgroups in the same tree, with the same
+// controllers.
 func nativeFloor(ctx context.Context) (r result, err error) {
 	trees, err := sys.Cgroups()
 	if err != nil {
 		return result{}, err
 	}
 	group, v2 := "tare/bench", "-"
-	if one, ok := trees.Unified(); ok {
-		v2 = one.Dir(group)
-	}
 	if err := trees.Make(group); err != nil {
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, trees.Remove(group)) }()
+	if one, ok := trees.Unified(); ok {
+		v2 = one.Dir(group)
+		if err := one.HandDown(group); err != nil {
+			return result{}, err
+		}
+	}
+	var rootfs string
 	return paired(analysis.AtMost, 1.3, func() (float64, error) {
 		s, err := report(ctx, "run", "bench/floor.yaml")
 		if err != nil {
 			return 0, err
 		}
+		rootfs = s.rootfs()
 		ready, err := s.samples("native", "ready", false)
 		if err != nil {
 			return 0, err
 		}
-		c, err := floorStarts(ctx, s.rootfs(), v2)
+		return median(ready), nil
+	}, func() (float64, error) {
+		c, err := floorStarts(ctx, rootfs, v2)
 		if err != nil {
 			return 0, err
 		}
-		return median(ready) / median(c), nil
+		return median(c), nil
 	})
 }
 
@@ -106,51 +78,60 @@ func nativeAgainstCrun(ctx context.Context) (result, error) {
 	for i := range min(len(crun), len(native)) {
 		ratios = append(ratios, crun[i]/native[i])
 	}
-	return describe(analysis.AtLeast(ratios, 5)), nil
+	return describe(analysis.AtLeast(ratios, 5, 1)), nil
 }
 
 // pause is what tare's own work between two short trials takes, in microseconds.
 const pause = "20000"
 
 // bias gives the differences of the medians between `tare weigh` on the host
-// and a bare loop in C over the same command at the same pace, pair by pair.
-func bias(ctx context.Context, n, each int, argv ...string) (differences, bare []float64, err error) {
-	for range n {
-		c, err := nanoseconds(ctx, append([]string{spawn, strconv.Itoa(each), pause}, argv...)...)
+// and a bare loop in C over the same command at the same pace, with their interval,
+// and what the loop took.
+func bias(ctx context.Context, each int, argv ...string) (difference analysis.Estimate, bare float64, err error) {
+	var differences, bares []float64
+	for n := range pairs {
+		wall, c, err := inTurn(n, func() (float64, error) {
+			s, err := weigh(ctx, append([]string{"--on", "host", "--no-aa", "--blocks", strconv.Itoa(each), "--"}, argv...)...)
+			if err != nil {
+				return 0, err
+			}
+			wall, err := s.samples("host", "wall", false)
+			if err != nil {
+				return 0, err
+			}
+			return median(wall), nil
+		}, func() (float64, error) {
+			c, err := nanoseconds(ctx, append([]string{spawn, strconv.Itoa(each), pause}, argv...)...)
+			if err != nil {
+				return 0, err
+			}
+			return median(c), nil
+		})
 		if err != nil {
-			return nil, nil, err
+			return difference, 0, err
 		}
-		s, err := weigh(ctx, append([]string{"--on", "host", "--no-aa", "--blocks", strconv.Itoa(each), "--"}, argv...)...)
-		if err != nil {
-			return nil, nil, err
-		}
-		wall, err := s.samples("host", "wall", false)
-		if err != nil {
-			return nil, nil, err
-		}
-		differences = append(differences, median(wall)-median(c))
-		bare = append(bare, median(c))
+		differences, bares = append(differences, wall-c), append(bares, c)
 	}
-	return differences, bare, nil
+	return analysis.OverBlocks(differences), median(bares), nil
 }
 
 func hostBias(ctx context.Context) (result, error) {
-	d, bare, err := bias(ctx, pairs, 50, "/bin/true")
+	d, bare, err := bias(ctx, 50, "/bin/true")
 	if err != nil {
 		return result{}, err
 	}
-	slices.Sort(d)
-	shown := fmt.Sprintf("%+.0f µs, quartiles %+.0f to %+.0f, on %.0f µs", 1e6*median(d), 1e6*d[len(d)/4], 1e6*d[3*len(d)/4], 1e6*median(bare))
-	return below(max(median(d), -median(d)), 100e-6, shown)
+	shown := fmt.Sprintf("%+.0f µs [%+.0f, %+.0f] on %.0f µs, %d pairs", 1e6*d.Value, 1e6*d.Interval.Low, 1e6*d.Interval.High, 1e6*bare, pairs)
+	return result{shown, inside(d.Interval, -100e-6, 100e-6)}, nil
 }
 
 func hostBiasLong(ctx context.Context) (result, error) {
-	d, bare, err := bias(ctx, 6, 3, "/bin/sleep", "1")
+	d, bare, err := bias(ctx, 3, "/bin/sleep", "1")
 	if err != nil {
 		return result{}, err
 	}
-	share := median(d) / median(bare)
-	return below(max(share, -share), 0.002, fmt.Sprintf("%+.3f %% of %.3f s", 100*share, median(bare)))
+	share := 100 / bare
+	shown := fmt.Sprintf("%+.3f %% [%+.3f, %+.3f] of %.3f s, %d pairs", share*d.Value, share*d.Interval.Low, share*d.Interval.High, bare, pairs)
+	return result{shown, inside(d.Interval, -0.002*bare, 0.002*bare)}, nil
 }
 
 // storm is 16 rounds of 32 runc containers at once, half of which run nothing but
@@ -160,13 +141,16 @@ func storm(ctx context.Context) (usage, error) {
 }
 
 func laboratoryCPU(ctx context.Context) (result, error) {
-	u, err := storm(ctx)
-	if err != nil {
-		return result{}, err
-	}
-	share := u.self.Seconds() / u.all.Seconds()
-	return below(share, 0.05, fmt.Sprintf("%.1f %% of %.1f s", 100*share, u.all.Seconds()))
+	return repeated(0.05, percent, func() (float64, error) {
+		u, err := storm(ctx)
+		if err != nil {
+			return 0, err
+		}
+		return u.self.Seconds() / u.all.Seconds(), nil
+	})
 }
+
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
 func laboratoryMemory(ctx context.Context) (result, error) {
 	u, err := storm(ctx)
@@ -197,13 +181,14 @@ func reportMemory(ctx context.Context) (result, error) {
 // checkTime proves targets anew, all without args.
 func checkTime(limit float64, args ...string) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
-		u, err := watch(ctx, append([]string{tare, "check", "--fresh"}, args...)...)
-		if err != nil {
-			return result{}, err
-		}
-		return below(u.wall.Seconds(), limit, fmt.Sprintf("%.2f s", u.wall.Seconds()))
+		return repeated(limit, seconds, func() (float64, error) {
+			u, err := watch(ctx, append([]string{tare, "check", "--fresh"}, args...)...)
+			return u.wall.Seconds(), err
+		})
 	}
 }
+
+func seconds(s float64) string { return fmt.Sprintf("%.2f s", s) }
 
 func helpTime(ctx context.Context) (result, error) {
 	var walls []float64
@@ -217,24 +202,48 @@ func helpTime(ctx context.Context) (result, error) {
 	return below(median(walls), 0.030, fmt.Sprintf("%.0f ms", 1e3*median(walls)))
 }
 
-// realAA counts how often a machine that is compared with itself seems to differ.
+// realAA counts how often a machine that is compared with itself seems to differ,
+// of 20 times that it was quiet enough for an answer; it takes up to 40 runs.
 func realAA(ctx context.Context) (result, error) {
-	const runs = 20
-	differs := 0
-	for range runs {
+	const runs, most = 20, 40
+	return twins(runs, most, func() (analysis.Verdict, error) {
 		s, err := weigh(ctx, "--on", "host", "--blocks", "12", "--", "sh", "-c", "i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done")
 		if err != nil {
-			return result{}, err
+			return "", err
 		}
 		for _, t := range s.Claims.Tables {
 			for _, r := range t.Rows {
-				if t.Primary && t.Workload == "sh" && r.AA && r.Effect != nil && r.Effect.Verdict == analysis.Differs {
-					differs++
+				if t.Primary && t.Workload == "sh" && r.AA && r.Effect != nil {
+					return r.Effect.Verdict, nil
 				}
 			}
 		}
+		return "", errors.New("the report does not compare the host's sh with its twin")
+	})
+}
+
+// twins asks for verdicts until so many are not refused, at most most times.
+func twins(runs, most int, verdict func() (analysis.Verdict, error)) (result, error) {
+	decided, refused, differs := 0, 0, 0
+	for decided < runs && decided+refused < most {
+		v, err := verdict()
+		if err != nil {
+			return result{}, err
+		}
+		switch v {
+		case analysis.Refused:
+			refused++
+			continue
+		case analysis.Differs:
+			differs++
+		}
+		decided++
 	}
-	return below(float64(differs)/runs, 0.05, fmt.Sprintf("%d of %d differ", differs, runs))
+	shown := fmt.Sprintf("%d of %d differ, %d more refused", differs, decided, refused)
+	if decided < runs {
+		return result{shown, analysis.BarInconclusive}, nil
+	}
+	return below(float64(differs)/float64(runs), 0.05, shown)
 }
 
 // spin lets the arm with a PID namespace of its own work 5 % longer: there the

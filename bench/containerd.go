@@ -63,19 +63,14 @@ func containerdStarts(ctx context.Context) (r result, err error) {
 		if err != nil {
 			return 0, err
 		}
-		elapsed, err := s.samples("containerd", "elapsed", false)
+		elapsed, err := s.sample("containerd", "elapsed")
 		if err != nil {
 			return 0, err
 		}
-		removal, err := s.samples("containerd", "removal", false)
-		if err != nil {
-			return 0, err
-		}
-		bare, err := stressed(ctx, []string{stress, "--address", socket, "--image", ref, "--concurrent", strconv.Itoa(containerdWidth), "--duration", stressTime, "--json"})
-		if err != nil {
-			return 0, err
-		}
-		return containerdEach / (elapsed[0] + removal[0]) / bare, nil
+		removal, err := s.sample("containerd", "removal")
+		return containerdEach / (elapsed + removal), err
+	}, func() (float64, error) {
+		return stressed(ctx, []string{stress, "--address", socket, "--image", ref, "--concurrent", strconv.Itoa(containerdWidth), "--duration", stressTime, "--json"})
 	})
 }
 

@@ -49,15 +49,10 @@ func dockerStarts(ctx context.Context) (r result, err error) {
 		if err != nil {
 			return 0, err
 		}
-		rate, err := s.samples("docker/cli", "starts-per-second", false)
-		if err != nil {
-			return 0, err
-		}
-		bare, err := bareDocker(ctx)
-		if err != nil {
-			return 0, err
-		}
-		return rate[0] * bare / dockerEach, nil
+		return s.sample("docker/cli", "starts-per-second")
+	}, func() (float64, error) {
+		took, err := bareDocker(ctx)
+		return dockerEach / took, err
 	})
 }
 

@@ -64,9 +64,9 @@ func locksAgree(ctx context.Context) (result, error) {
 
 // within is the bar of a ratio that may differ from 1 by a tenth.
 func within(ratios []float64) analysis.Bar {
-	bar := analysis.AtLeast(ratios, 0.9)
+	bar := analysis.AtLeast(ratios, 0.9, 1)
 	if bar.Met == analysis.BarMet {
-		bar = analysis.AtMost(ratios, 1.1)
+		bar = analysis.AtMost(ratios, 1.1, 1)
 	}
 	return bar
 }
@@ -140,21 +140,11 @@ func watchingCosts(verb string) func(context.Context) (result, error) {
 		}
 		for _, w := range s.Claims.Waits {
 			if e := w.Overhead; e != nil {
-				return result{fmt.Sprintf("%.3f [%.3f, %.3f] over %d pairs", e.Ratio, e.Interval.Low, e.Interval.High, e.Blocks), atMostFive(e.Interval)}, nil
+				return result{fmt.Sprintf("%.3f [%.3f, %.3f] over %d pairs", e.Ratio, e.Interval.Low, e.Interval.High, e.Blocks), inside(e.Interval, 0, 1.05)}, nil
 			}
 		}
 		return result{}, errors.New("the report does not say what watching cost")
 	}
-}
-
-func atMostFive(i analysis.Interval) analysis.Met {
-	switch {
-	case i.High <= 1.05:
-		return analysis.BarMet
-	case i.Low > 1.05:
-		return analysis.BarNotMet
-	}
-	return analysis.BarInconclusive
 }
 
 // poolStarts pairs native's starts a second, 32 at once, with and without pools.
@@ -175,5 +165,5 @@ func poolStarts(ctx context.Context) (result, error) {
 	for i := range min(len(plain), len(pooled)) {
 		ratios = append(ratios, pooled[i]/plain[i])
 	}
-	return describe(analysis.AtLeast(ratios, 1)), nil
+	return describe(analysis.AtLeast(ratios, 1, 1)), nil
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/target"
@@ -24,23 +23,25 @@ const startsEach = 32
 // one in it.
 func runcStarts(concurrency int) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
+		var rootfs string
 		return paired(analysis.AtLeast, 0.98, func() (float64, error) {
-			s, err := report(ctx, "run", "concurrent-start", "--on", "runc", "--workloads", "start", "--blocks", "1",
-				"--containers", strconv.Itoa(startsEach), "--concurrency", strconv.Itoa(concurrency))
+			s, err := runcStudy(ctx, startsEach, concurrency)
 			if err != nil {
 				return 0, err
 			}
-			rate, err := s.samples("runc", "starts-per-second", false)
-			if err != nil {
-				return 0, err
-			}
-			started, _, err := bareRunc(ctx, s.rootfs(), startsEach, concurrency)
-			if err != nil {
-				return 0, err
-			}
-			return rate[0] * started / startsEach, nil
+			rootfs = s.rootfs()
+			return s.sample("runc", "starts-per-second")
+		}, func() (float64, error) {
+			started, _, err := bareRunc(ctx, rootfs, startsEach, concurrency)
+			return startsEach / started, err
 		})
 	}
+}
+
+// runcStudy starts n containers of runc once, as many at once as concurrency says.
+func runcStudy(ctx context.Context, n, concurrency int) (seen, error) {
+	return report(ctx, "run", "concurrent-start", "--on", "runc", "--workloads", "start", "--blocks", "1",
+		"--containers", strconv.Itoa(n), "--concurrency", strconv.Itoa(concurrency))
 }
 
 // bareRunc starts n containers by runc in a loop, width at once, and deletes them
@@ -93,23 +94,25 @@ func inLoop(ctx context.Context, n, width, reaped int, argv []string) (float64, 
 // swarmSize is how many containers the bars of many start.
 const swarmSize, swarmWidth = 2000, 100
 
-// runcRemoval compares how long tare takes to remove many containers with runc's
-// own delete, as many at once.
+// removed is how many containers a pair of the bar over removal has: pairs of 2,000
+// would take hours.
+const removed = 100
+
+// runcRemoval pairs how long tare takes to remove containers with runc's own
+// delete, as many at once.
 func runcRemoval(ctx context.Context) (result, error) {
-	s, err := report(ctx, "run", "concurrent-start", "--on", "runc", "--workloads", "start", "--blocks", "1",
-		"--containers", strconv.Itoa(swarmSize), "--concurrency", strconv.Itoa(swarmWidth))
-	if err != nil {
-		return result{}, err
-	}
-	ours, err := s.samples("runc", "removal", false)
-	if err != nil {
-		return result{}, err
-	}
-	_, bare, err := bareRunc(ctx, s.rootfs(), swarmSize, swarmWidth)
-	if err != nil {
-		return result{}, err
-	}
-	return below(ours[0]/bare, 2, fmt.Sprintf("%.2f: %.1f s, and runc delete %.1f s", ours[0]/bare, ours[0], bare))
+	var rootfs string
+	return paired(analysis.AtMost, 2, func() (float64, error) {
+		s, err := runcStudy(ctx, removed, swarmWidth)
+		if err != nil {
+			return 0, err
+		}
+		rootfs = s.rootfs()
+		return s.sample("runc", "removal")
+	}, func() (float64, error) {
+		_, deleted, err := bareRunc(ctx, rootfs, removed, swarmWidth)
+		return deleted, err
+	})
 }
 
 // bareBundle is the bundle that tare itself would write for a command, read-only
@@ -128,9 +131,11 @@ func bareBundle(dir, rootfs string, command ...string) error {
 // container is an error, and so is what is left of them.
 func swarm(target string) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
-		u, err := watch(ctx, tare, "run", "concurrent-start", "--on", target,
-			"--workloads", "start", "--containers", strconv.Itoa(swarmSize), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
-		if err = errors.Join(err, nothingLeft()); err != nil {
+		u, err := leavingNothing(func() (usage, error) {
+			return watch(ctx, tare, "run", "concurrent-start", "--on", target,
+				"--workloads", "start", "--containers", strconv.Itoa(swarmSize), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
+		})
+		if err != nil {
 			return result{}, err
 		}
 		return below(float64(u.peak), 100<<20, fmt.Sprintf("%s, all in %.0f s", mebibytes(u.peak), u.wall.Seconds()))
@@ -141,28 +146,13 @@ func swarm(target string) func(context.Context) (result, error) {
 // error.
 func held(target string, n int) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
-		u, err := watch(ctx, tare, "run", "concurrent-start", "--on", target,
-			"--workloads", "hold", "--containers", strconv.Itoa(n), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
-		if err = errors.Join(err, nothingLeft()); err != nil {
+		u, err := leavingNothing(func() (usage, error) {
+			return watch(ctx, tare, "run", "concurrent-start", "--on", target,
+				"--workloads", "hold", "--containers", strconv.Itoa(n), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
+		})
+		if err != nil {
 			return result{}, err
 		}
 		return below(float64(u.peak), 100<<20, fmt.Sprintf("%d alive, %s, all in %.0f s", n, mebibytes(u.peak), u.wall.Seconds()))
 	}
-}
-
-// nothingLeft sees that no session's directory and no mount below tare's state are
-// left.
-func nothingLeft() error {
-	sessions, err := os.ReadDir(filepath.Join(state(), "sessions"))
-	if err != nil {
-		return err
-	}
-	if len(sessions) > 0 {
-		return fmt.Errorf("sessions left behind: %v", sessions)
-	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err == nil && strings.Contains(string(mounts), " "+state()+"/") {
-		err = fmt.Errorf("mounts left behind below %s", state())
-	}
-	return err
 }

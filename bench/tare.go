@@ -84,6 +84,18 @@ func (s seen) samples(target, metric string, aa bool) ([]float64, error) {
 	return nil, fmt.Errorf("the report has no %s of %s", metric, target)
 }
 
+// sample is the first value of a target's metric, where there is but one block.
+func (s seen) sample(target, metric string) (float64, error) {
+	all, err := s.samples(target, metric, false)
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("every trial of %s failed", target)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return all[0], nil
+}
+
 // output runs a command and gives its standard output; the error holds the end
 // of its standard error.
 func output(ctx context.Context, argv []string) ([]byte, error) {

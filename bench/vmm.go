@@ -104,32 +104,13 @@ func vmInit(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	var ratios []float64
-	for pair := range boots {
-		var own, bare float64
-		ours := func() error {
-			marks, err := bootMarks(ctx, 1, "vmm", "init")
-			if err == nil {
-				own = marks["init"][0] - marks["vmm"][0]
-			}
-			return err
+	return paired(analysis.AtMost, 1.3, func() (float64, error) {
+		marks, err := bootMarks(ctx, 1, "vmm", "init")
+		if err != nil {
+			return 0, err
 		}
-		byHand := func() (err error) {
-			bare, err = bareInit(ctx, kernel, initrd)
-			return err
-		}
-		turns := []func() error{ours, byHand}
-		if pair%2 == 1 {
-			slices.Reverse(turns)
-		}
-		for _, turn := range turns {
-			if err := turn(); err != nil {
-				return result{}, err
-			}
-		}
-		ratios = append(ratios, own/bare)
-	}
-	return describe(analysis.AtMost(ratios, 1.3)), nil
+		return marks["init"][0] - marks["vmm"][0], nil
+	}, func() (float64, error) { return bareInit(ctx, kernel, initrd) })
 }
 
 // booted are the files of the machine's last boot: the kernel by the digest in the run's

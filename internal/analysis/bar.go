@@ -25,7 +25,7 @@ type Bar struct {
 	Met      Met      `json:"met"`
 	Bar      float64  `json:"bar"`
 	Ratio    float64  `json:"ratio"`    // median of the pairs' ratios
-	Interval Interval `json:"interval"` // 95 % of Ratio
+	Interval Interval `json:"interval"` // 95 % of Ratio, over all looks
 	Pairs    int      `json:"pairs"`
 	Why      string   `json:"why"`
 }
@@ -37,21 +37,25 @@ type Bar struct {
 // than 20 pairs it is inconclusive, and so it is when the interval is wider
 // than 10 %, unless the interval lies on one side of the bar as a whole: width
 // must not be what reaches a bar, but it does not undo what is beyond doubt.
-func AtLeast(ratios []float64, bar float64) Bar {
-	b := newBar(ratios, bar)
+//
+// looks is how many times the ratios are judged at most while they grow, 1 for
+// once: the interval holds at 95 % for all looks together (Bonferroni), so that to
+// end at the first that answers makes no answer more likely.
+func AtLeast(ratios []float64, bar float64, looks int) Bar {
+	b := newBar(ratios, bar, looks)
 	b.decide(b.Interval.High >= bar, b.Interval.Low >= bar, "at least")
 	return b
 }
 
 // AtMost is AtLeast for a bar that a ratio must not exceed, as 1.3 in "at most
 // 1.3 times the start time".
-func AtMost(ratios []float64, bar float64) Bar {
-	b := newBar(ratios, bar)
+func AtMost(ratios []float64, bar float64, looks int) Bar {
+	b := newBar(ratios, bar, looks)
 	b.decide(b.Interval.Low <= bar, b.Interval.High <= bar, "at most")
 	return b
 }
 
-func newBar(ratios []float64, bar float64) Bar {
+func newBar(ratios []float64, bar float64, looks int) Bar {
 	b := Bar{Bar: bar, Pairs: len(ratios), Interval: none(0)}
 	logs := make([]float64, 0, len(ratios))
 	for _, r := range ratios {
@@ -65,7 +69,7 @@ func newBar(ratios []float64, bar float64) Bar {
 	if len(logs) > 0 {
 		x := sorted(logs)
 		b.Ratio = math.Exp(median(x))
-		b.Interval = exponential(medianIntervals(x, source(1, "bar"), 0.95)[0])
+		b.Interval = exponential(medianIntervals(x, source(1, "bar"), 1-0.05/float64(looks))[0])
 	}
 	return b
 }

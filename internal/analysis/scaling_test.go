@@ -147,21 +147,25 @@ func TestBars(t *testing.T) {
 		got  Bar
 		want Met
 	}{
-		{"reached", AtLeast(around(0.985, 0.01, 30), 0.98), BarMet},
-		{"just not refuted", AtLeast(around(0.98, 0.02, 30), 0.98), BarMet},
-		{"clearly below", AtLeast(around(0.95, 0.01, 30), 0.98), BarNotMet},
-		{"19 pairs", AtLeast(around(1, 0.001, 19), 0.98), BarInconclusive},
-		{"wide", AtLeast(around(0.97, 0.4, 30), 0.98), BarInconclusive},
-		{"wide, beyond doubt", AtLeast(around(8, 0.4, 30), 5), BarMet},
-		{"at most, met", AtMost(around(1.2, 0.02, 30), 1.3), BarMet},
-		{"at most, not met", AtMost(around(1.4, 0.02, 30), 1.3), BarNotMet},
-		{"at most, wide", AtMost(around(1.3, 0.5, 30), 1.3), BarInconclusive},
-		{"a failure among them", AtMost(append(around(1, 0.01, 30), 0), 1.3), BarInconclusive},
-		{"nothing", AtMost(nil, 1.3), BarInconclusive},
+		{"reached", AtLeast(around(0.985, 0.01, 30), 0.98, 1), BarMet},
+		{"just not refuted", AtLeast(around(0.98, 0.02, 30), 0.98, 1), BarMet},
+		{"clearly below", AtLeast(around(0.95, 0.01, 30), 0.98, 1), BarNotMet},
+		{"19 pairs", AtLeast(around(1, 0.001, 19), 0.98, 1), BarInconclusive},
+		{"wide", AtLeast(around(0.97, 0.4, 30), 0.98, 1), BarInconclusive},
+		{"wide, beyond doubt", AtLeast(around(8, 0.4, 30), 5, 1), BarMet},
+		{"at most, met", AtMost(around(1.2, 0.02, 30), 1.3, 1), BarMet},
+		{"at most, not met", AtMost(around(1.4, 0.02, 30), 1.3, 1), BarNotMet},
+		{"at most, wide", AtMost(around(1.3, 0.5, 30), 1.3, 1), BarInconclusive},
+		{"a failure among them", AtMost(append(around(1, 0.01, 30), 0), 1.3, 1), BarInconclusive},
+		{"nothing", AtMost(nil, 1.3, 1), BarInconclusive},
 	} {
 		if c.got.Met != c.want {
 			t.Errorf("%s: %s (%s), want %s", c.name, c.got.Met, c.got.Why, c.want)
 		}
+	}
+	once, thrice := AtLeast(around(1, 0.02, 30), 1, 1).Interval, AtLeast(around(1, 0.02, 30), 1, 3).Interval
+	if thrice.Low >= once.Low || thrice.High <= once.High {
+		t.Errorf("three looks have %+v, one has %+v", thrice, once)
 	}
 }
 

@@ -186,7 +186,7 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 				p.Shares[share] = median(sorted(values))
 				continue
 			}
-			p.Values[metric] = overBlocks(values)
+			p.Values[metric] = OverBlocks(values)
 		}
 	}
 	return points
@@ -225,9 +225,9 @@ func rangeOf(x []float64) Interval {
 	return Interval{Low: x[0], High: x[len(x)-1], Level: 1 - math.Pow(2, float64(1-len(x))), Method: MethodRange}
 }
 
-// overBlocks is a median over blocks with its interval, or below six blocks with
+// OverBlocks is a median over blocks with its interval, or below six blocks with
 // the range of the blocks.
-func overBlocks(values []float64) Estimate {
+func OverBlocks(values []float64) Estimate {
 	x := sorted(values)
 	e := Estimate{Value: median(x), Interval: orderInterval(x, 0.95)}
 	if e.Interval.Method == MethodNone {

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// looks are the numbers of interleaved pairs at which a ratio is judged: it is
+// measured until one of them has an answer.
+var looks = []int{20, 40, 60}
+
+// pairs are those of bars that are judged once.
+const pairs = 20
+
+// paired measures a ratio of two numbers, pair by pair, until the bar has an answer.
+func paired(judge func([]float64, float64, int) analysis.Bar, bar float64, ours, bare func() (float64, error)) (result, error) {
+	var ratios []float64
+	var b analysis.Bar
+	for _, look := range looks {
+		for len(ratios) < look {
+			x, y, err := inTurn(len(ratios), ours, bare)
+			if err != nil {
+				return result{}, err
+			}
+			ratios = append(ratios, x/y)
+		}
+		if b = judge(ratios, bar, len(looks)); b.Met != analysis.BarInconclusive {
+			break
+		}
+	}
+	return describe(b), nil
+}
+
+// inTurn measures both of the n-th pair, from 0: every second time the other one
+// goes first.
+func inTurn(n int, ours, bare func() (float64, error)) (x, y float64, err error) {
+	if n%2 == 1 {
+		y, x, err = inTurn(0, bare, ours)
+		return x, y, err
+	}
+	if x, err = ours(); err != nil {
+		return 0, 0, err
+	}
+	y, err = bare()
+	return x, y, err
+}
+
+// describe shows a bar's ratio with its interval.
+func describe(b analysis.Bar) result {
+	return result{fmt.Sprintf("%.3f [%.3f, %.3f] over %d pairs", b.Ratio, b.Interval.Low, b.Interval.High, b.Pairs), b.Met}
+}
+
+// below judges a number that must not exceed a limit.
+func below(value, limit float64, shown string) (result, error) {
+	if value <= limit {
+		return result{shown, analysis.BarMet}, nil
+	}
+	return result{shown, analysis.BarNotMet}, nil
+}
+
+// repeats is how often a number is measured that is no ratio of a pair: the fewest
+// that have an interval.
+const repeats = analysis.MinimumBlocks
+
+// repeated measures a number some times, whose median must not exceed a limit.
+func repeated(limit float64, show func(float64) string, once func() (float64, error)) (result, error) {
+	var all []float64
+	for range repeats {
+		v, err := once()
+		if err != nil {
+			return result{}, err
+		}
+		all = append(all, v)
+	}
+	e := analysis.OverBlocks(all)
+	shown := fmt.Sprintf("%s [%s, %s], median of %d", show(e.Value), show(e.Interval.Low), show(e.Interval.High), len(all))
+	return result{shown, inside(e.Interval, math.Inf(-1), limit)}, nil
+}
+
+// inside judges an interval that has to lie between two limits, where no width of
+// it would be too wide for an answer: all of it has to.
+func inside(i analysis.Interval, low, high float64) analysis.Met {
+	switch {
+	case i.Method == analysis.MethodNone:
+		return analysis.BarInconclusive
+	case i.Low >= low && i.High <= high:
+		return analysis.BarMet
+	case i.High < low || i.Low > high:
+		return analysis.BarNotMet
+	}
+	return analysis.BarInconclusive
+}

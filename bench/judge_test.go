@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/analysis"
+)
+
+// A ratio is judged after 20, 40 and 60 pairs only, and what goes first changes
+// from pair to pair.
+func TestPairsEndAtALook(t *testing.T) {
+	for name, c := range map[string]struct {
+		ratio, sd float64
+		pairs     int
+		met       analysis.Met
+	}{
+		"at once":     {1.2, 0.01, 20, analysis.BarMet},
+		"not met":     {0.5, 0.01, 20, analysis.BarNotMet},
+		"never clear": {0.98, 2, 60, analysis.BarInconclusive},
+	} {
+		r := rand.New(rand.NewPCG(1, 1))
+		var order []string
+		got, err := paired(analysis.AtLeast, 0.98, func() (float64, error) {
+			order = append(order, "ours")
+			return c.ratio * math.Exp(c.sd*r.NormFloat64()), nil
+		}, func() (float64, error) {
+			order = append(order, "bare")
+			return 1, nil
+		})
+		if err != nil || got.met != c.met || !strings.Contains(got.seen, fmt.Sprintf("over %d pairs", c.pairs)) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if len(order) != 2*c.pairs || !slices.Equal(order[:4], []string{"ours", "bare", "bare", "ours"}) {
+			t.Errorf("%s: %d measured, the first of them %q", name, len(order), order[:4])
+		}
+	}
+	if _, err := paired(analysis.AtLeast, 1, func() (float64, error) { return 0, errors.New("broken") }, func() (float64, error) { return 1, nil }); err == nil {
+		t.Error("a pair that fails gives a result")
+	}
+}
+
+// Runs that are refused say nothing: without 20 answers there is none.
+func TestRefusedTwinsDoNotCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		verdicts []analysis.Verdict // in turn, again and again
+		seen     string
+		met      analysis.Met
+	}{
+		"all refused": {[]analysis.Verdict{analysis.Refused}, "0 of 0 differ, 40 more refused", analysis.BarInconclusive},
+		"half":        {[]analysis.Verdict{analysis.Refused, analysis.Equivalent}, "0 of 20 differ, 20 more refused", analysis.BarMet},
+		"too many":    {[]analysis.Verdict{analysis.Differs, analysis.Inconclusive}, "10 of 20 differ, 0 more refused", analysis.BarNotMet},
+	} {
+		n := 0
+		got, err := twins(20, 40, func() (analysis.Verdict, error) {
+			n++
+			return c.verdicts[(n-1)%len(c.verdicts)], nil
+		})
+		if err != nil || got.seen != c.seen || got.met != c.met {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// A number that is measured some times has an interval, and all of it counts.
+func TestRepeatedNumbers(t *testing.T) {
+	for want, values := range map[analysis.Met][]float64{
+		analysis.BarMet:          {1, 2, 1, 2, 1, 2},
+		analysis.BarInconclusive: {1, 2, 1, 2, 1, 9},
+		analysis.BarNotMet:       {7, 8, 7, 8, 7, 9},
+	} {
+		n := 0
+		got, err := repeated(5, seconds, func() (float64, error) {
+			n++
+			return values[n-1], nil
+		})
+		if err != nil || got.met != want || !strings.HasSuffix(got.seen, "median of 6") {
+			t.Errorf("%v: %+v, %v", values, got, err)
+		}
+	}
+}
+
+// One bar that cannot be measured leaves the others their rows, and what has no
+// answer is not met.
+func TestTheTableIsWhole(t *testing.T) {
+	says := func(r result, err error) func(context.Context) (result, error) {
+		return func(context.Context) (result, error) { return r, err }
+	}
+	var out bytes.Buffer
+	err := measure(t.Context(), []bar{
+		{"good", "it is fast", says(result{"0.9", analysis.BarMet}, nil)},
+		{"broken", "it works", says(result{}, errors.New("no such program"))},
+		{"unclear", "it is small", says(result{"1.0", analysis.BarInconclusive}, nil)},
+		{"slow", "it is quick", says(result{"2.0", analysis.BarNotMet}, nil)},
+	}, &out)
+	if err == nil || err.Error() != "broken: no such program\nunclear: inconclusive\nslow: not met" {
+		t.Error(err)
+	}
+	for _, text := range []string{"good", "it works", "error", "unclear", "slow", "2.0"} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("no %q in\n%s", text, out.String())
+		}
+	}
+	if err := measure(t.Context(), []bar{{"good", "", says(result{"0.9", analysis.BarMet}, nil)}}, &out); err != nil {
+		t.Error(err)
+	}
+}

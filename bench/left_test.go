@@ -1,0 +1,35 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What a run leaves is told, and what was there before is not.
+func TestLeavingNothing(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TARE_STATE", dir)
+	session := func(name string) error { return os.MkdirAll(filepath.Join(dir, "sessions", name), 0o755) }
+	if err := session("before"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := leavingNothing(func() (usage, error) { return usage{}, nil }); err != nil {
+		t.Errorf("a run that makes nothing: %v", err)
+	}
+	if _, err := leavingNothing(func() (usage, error) { return usage{}, session("after") }); err == nil || !strings.Contains(err.Error(), "left behind: session after") || strings.Contains(err.Error(), "session before") {
+		t.Errorf("a session: %v", err)
+	}
+	stays := exec.Command("sleep", "60")
+	stays.Args[0] = filepath.Join(dir, "engine")
+	_, err := leavingNothing(func() (usage, error) { return usage{}, stays.Start() })
+	if err == nil || !strings.Contains(err.Error(), "left behind: process ") {
+		t.Errorf("a process: %v", err)
+	}
+	if err := stays.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = stays.Wait() // it was killed
+}
