@@ -38,8 +38,11 @@ func (l Law) At(n float64) float64 {
 // Laws is what FitLaws found.
 type Laws struct {
 	Fits []Law  `json:"fits"` // best first
-	Best string `json:"best"` // "" when the best two are not told apart
-	Why  string `json:"why"`
+	Best string `json:"best"` // "" when the best two are not told apart, or when the first is provisional
+	// Provisional: the first fits best, but some level has too few blocks to show
+	// that it stays so.
+	Provisional bool   `json:"provisional,omitempty"`
+	Why         string `json:"why"`
 }
 
 // akaikeGap is the difference of AICc from which the worse model has
@@ -76,7 +79,7 @@ func FitLaws(levels []Level, seed uint64) (Laws, error) {
 	}
 	fewest, most := blocksOf(values)
 	out.bootstrap(n, values, paired, fewest, most, seed)
-	out.choose(most)
+	out.choose(fewest)
 	return out, nil
 }
 
@@ -133,7 +136,9 @@ func (l *Laws) bootstrap(n []float64, values [][]float64, paired bool, fewest, m
 	}
 }
 
-func (l *Laws) choose(blocks int) {
+// choose orders the fits and names the best, where the level with the fewest blocks
+// has enough of them.
+func (l *Laws) choose(fewest int) {
 	slices.SortStableFunc(l.Fits, func(x, y Law) int {
 		switch {
 		case x.AICc < y.AICc:
@@ -155,8 +160,9 @@ func (l *Laws) choose(blocks int) {
 	switch {
 	case gap < akaikeGap:
 		l.Why = fmt.Sprintf("%s and %s fit alike (AICc differs by %.1f, less than %g): measure more levels, further apart", first.Name, second.Name, gap, akaikeGap)
-	case blocks < MinimumBlocks:
-		l.Why = fmt.Sprintf("%s fits best (AICc better by %.1f), but %d blocks do not show that it stays so: take %d", first.Name, gap, blocks, MinimumBlocks)
+	case fewest < MinimumBlocks:
+		l.Provisional = true
+		l.Why = fmt.Sprintf("%s fits best so far (AICc better by %.1f), but with fewer than %d blocks of some level nothing shows that it stays so", first.Name, gap, MinimumBlocks)
 	case first.Share < bestShare:
 		l.Why = fmt.Sprintf("%s fits best (AICc better by %.1f), but only in %s of the bootstrap replicates: take more blocks", first.Name, gap, percent(first.Share))
 	default:

@@ -36,8 +36,8 @@ type USL struct {
 	Serial    Estimate `json:"serial"`
 	Crosstalk Estimate `json:"crosstalk"`
 	// Knee is the concurrency of the highest throughput, sqrt((1-Serial)/Crosstalk);
-	// nil when the fit has no crosstalk and so no knee. Where only some
-	// replicates have a knee the interval is theirs: read it with KneeShare.
+	// nil when the fit has no crosstalk and so no knee, or where fewer than 95 % of
+	// the replicates have one: the interval is of those that do.
 	Knee      *Estimate `json:"knee,omitempty"`
 	KneeShare float64   `json:"kneeShare"` // share of the bootstrap replicates that have a knee
 	Error     float64   `json:"error"`     // largest relative deviation of a level's median from the fit
@@ -48,12 +48,15 @@ func (fit USL) At(n float64) float64 {
 	return uslPoint{fit.Rate.Value, fit.Serial.Value, fit.Crosstalk.Value}.throughput(n)
 }
 
+// kneeShown is the share of the replicates from which on there is a knee.
+const kneeShown = 0.95
+
 // scalingResamples of a fit: every replicate is a fit of its own.
 const scalingResamples = 2000
 
 // FitUSL fits the law to the medians of the levels' throughput, again for every
 // bootstrap replicate over blocks. It needs three concurrencies or more, and
-// intervals need 6 blocks.
+// intervals need 6 blocks of each: with fewer of some they are ranges.
 func FitUSL(levels []Level, seed uint64) (USL, error) {
 	n, values, paired, err := scalingInput(levels)
 	if err != nil {
@@ -96,6 +99,9 @@ func (fit *USL) intervals(n []float64, values [][]float64, paired bool, blocks i
 	fit.Serial.Interval = spanOf(serials, blocks)
 	fit.Crosstalk.Interval = spanOf(crosstalks, blocks)
 	fit.KneeShare = float64(len(knees)) / scalingResamples
+	if fit.KneeShare < kneeShown {
+		fit.Knee = nil
+	}
 	if fit.Knee != nil {
 		fit.Knee.Interval = spanOf(knees, blocks)
 	}
@@ -103,12 +109,17 @@ func (fit *USL) intervals(n []float64, values [][]float64, paired bool, blocks i
 
 func exact(v float64) Estimate { return Estimate{Value: v, Interval: none(v)} }
 
-func spanOf(draws []float64, blocks int) Interval {
-	if len(draws) == 0 {
+// spanOf is the 95 % interval of what replicates gave, or all of their range where
+// the level with the fewest blocks has too few for one.
+func spanOf(draws []float64, fewest int) Interval {
+	switch {
+	case len(draws) == 0:
 		return none(0)
+	case fewest < MinimumBlocks:
+		return rangeAt(slices.Min(draws), slices.Max(draws), fewest)
 	}
 	slices.Sort(draws)
-	return expandedInterval(draws, blocks, 0.95)
+	return expandedInterval(draws, fewest, 0.95)
 }
 
 // scalingInput checks the levels and orders them by N. They are paired where all

@@ -78,6 +78,18 @@ func TestUSLWithoutKnee(t *testing.T) {
 	}
 }
 
+// A knee that only some replicates have is none: its interval would be of those.
+func TestUSLKneeOfSomeReplicates(t *testing.T) {
+	law := uslPoint{10, 0.02, 1e-5} // a knee at 313, far beyond what is measured
+	fit, err := FitUSL(levels(concurrencies, 8, 0.05, law.throughput), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fit.KneeShare <= 0 || fit.KneeShare >= kneeShown || fit.Knee != nil {
+		t.Errorf("a share of %g has the knee %+v", fit.KneeShare, fit.Knee)
+	}
+}
+
 func TestScalingRefusesBadInput(t *testing.T) {
 	ok := []float64{1, 2}
 	for name, in := range map[string][]Level{

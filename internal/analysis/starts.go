@@ -213,16 +213,21 @@ func cutShare(metric string) (string, bool) {
 // a 95 % interval: no verdict rests on it.
 const MethodRange = "range"
 
-// rangeOf is the range of ascending blocks. It holds the median at a level of
-// 1 - 2^(1-n): 75 % of three blocks, 94 % of five.
+// rangeOf is the range of ascending blocks.
 func rangeOf(x []float64) Interval {
-	switch len(x) {
-	case 0:
+	if len(x) == 0 {
 		return none(0)
-	case 1:
-		return none(x[0])
 	}
-	return Interval{Low: x[0], High: x[len(x)-1], Level: 1 - math.Pow(2, float64(1-len(x))), Method: MethodRange}
+	return rangeAt(x[0], x[len(x)-1], len(x))
+}
+
+// rangeAt is a range of so many blocks. It holds the median at a level of
+// 1 - 2^(1-n): 75 % of three blocks, 94 % of five; one block has none.
+func rangeAt(low, high float64, blocks int) Interval {
+	if blocks < 2 {
+		return none(low)
+	}
+	return Interval{Low: low, High: high, Level: 1 - math.Pow(2, float64(1-blocks)), Method: MethodRange}
 }
 
 // OverBlocks is a median over blocks with its interval, or below six blocks with
@@ -547,13 +552,16 @@ func describeLaw(l Laws) string {
 	switch f.Name {
 	case LawPower:
 		shape = fmt.Sprintf("as n^%.2f", f.B.Value)
-		if i := f.B.Interval; i.Method != MethodNone {
+		if i := f.B.Interval; decides(i) {
 			shape += fmt.Sprintf(" [%.2f, %.2f]", i.Low, i.High)
 		}
 	case LawExponential:
 		shape = fmt.Sprintf("exponentially, doubling every %.0f", math.Ln2/f.B.Value)
 	}
-	if l.Best == "" {
+	switch {
+	case l.Provisional:
+		shape += " (provisional: too few blocks)"
+	case l.Best == "":
 		shape += " (not told apart from " + l.Fits[1].Name + ")"
 	}
 	return shape

@@ -62,7 +62,7 @@ func hereCPU(c StartsCurve) []HereClaim {
 		return nil
 	}
 	return []HereClaim{{Target: c.Name, Verdict: c.ofCPU(within(*e, math.Inf(-1), nearLinear)),
-		Computed: fmt.Sprintf("%s %s grows as n^%s", c.between(), c.cpuTime(), showEstimate(*e))}}
+		Computed: fmt.Sprintf("%s %s grows as n^%s", c.Between(), c.cpuTime(), showEstimate(*e))}}
 }
 
 func hereFaster(c StartsCurve) []HereClaim {
@@ -79,7 +79,7 @@ func hereFaster(c StartsCurve) []HereClaim {
 		verdict = NotBorne
 	}
 	return []HereClaim{{Target: c.Name, Verdict: c.ofCPU(verdict),
-		Computed: fmt.Sprintf("%s elapsed time grows as n^%s and %s as n^%s", c.between(), showEstimate(*e), c.cpuTime(), showEstimate(*cpu))}}
+		Computed: fmt.Sprintf("%s elapsed time grows as n^%s and %s as n^%s", c.Between(), showEstimate(*e), c.cpuTime(), showEstimate(*cpu))}}
 }
 
 // cpuTime names a curve's CPU time with what it lacks.
@@ -109,7 +109,7 @@ func hereExponential(c StartsCurve) []HereClaim {
 	case LawLinear, LawPower:
 		verdict = NotBorne
 	default: // whichever of the other two it is, where blocks enough were drawn from
-		if f := c.Elapsed.fit(LawExponential); c.Elapsed.drawn() && f.Weight < 0.05 && f.Share < 0.05 {
+		if f := c.Elapsed.fit(LawExponential); decides(f.B.Interval) && f.Weight < 0.05 && f.Share < 0.05 {
 			verdict = NotBorne
 		}
 	}
@@ -121,13 +121,8 @@ func (l Laws) fit(name string) Law {
 	return l.Fits[i]
 }
 
-// drawn says that the fits were repeated over drawn blocks.
-func (l Laws) drawn() bool {
-	return slices.ContainsFunc(l.Fits, func(f Law) bool { return f.Share > 0 })
-}
-
-// between names the two largest numbers of instances that gave numbers.
-func (c StartsCurve) between() string {
+// Between names the two largest numbers of instances that gave numbers.
+func (c StartsCurve) Between() string {
 	var n []int
 	for _, p := range c.Points {
 		if p.Blocks > 0 {
@@ -156,7 +151,7 @@ func startsFindings(s StartsClaims) []string {
 		}
 	}
 	for _, g := range s.Scaling {
-		if g.USL != nil && g.Refused == "" && g.USL.Serial.Interval.Method != MethodNone {
+		if g.USL != nil && g.Refused == "" && decides(g.USL.Serial.Interval) {
 			out = append(out, scalingFinding(g))
 		}
 	}
@@ -222,7 +217,7 @@ func scalingFinding(g StartsScaling) string {
 	text := fmt.Sprintf("In %s, of the work of %d starts %s must wait its turn", g.Name, g.N, percent(g.USL.Serial.Value))
 	if k := g.USL.Knee; k != nil {
 		text += fmt.Sprintf(", and more than %.0f at once start fewer in a second", k.Value)
-		if k.Interval.Method != MethodNone {
+		if decides(k.Interval) {
 			text += fmt.Sprintf(" (95 %%: %.0f to %.0f)", k.Interval.Low, k.Interval.High)
 		}
 	}
