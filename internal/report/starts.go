@@ -278,28 +278,45 @@ func eachOf(p analysis.StartsPoint, metrics []string) string {
 }
 
 func lawsGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "The law of growth", Words: true, Head: []string{"target", "of", "best fit", "off by", "last doubling", "why"}}
+	g := shownGrid{Title: "The law of growth", Words: true, Head: []string{"target", "of", "law", "of n containers", "off by", "weight", "best in", "why"}}
 	for _, c := range s.Curves {
-		for _, of := range []struct {
-			name     string
-			laws     *analysis.Laws
-			exponent *analysis.Estimate
-		}{{"elapsed", c.Elapsed, c.ElapsedExponent}, {cpuTime(c), c.CPU, c.CPUExponent}} {
-			row := []string{c.Name, of.name, missing, missing, missing, c.NoLaw}
-			if of.laws != nil {
-				best := of.laws.Fits[0]
-				row[2], row[3], row[5] = lawText(best), percent(best.Error), of.laws.Why
-			}
-			if c.Refused != "" {
-				row[5] = "refused: " + c.Refused
-			}
-			if of.exponent != nil {
-				row[4] = "n^" + estimate(*of.exponent, sample.Count)
-			}
-			g.Rows = append(g.Rows, row)
-		}
+		g.Rows = append(g.Rows, lawRows(c, "elapsed", c.Elapsed, c.ElapsedExponent)...)
+		g.Rows = append(g.Rows, lawRows(c, cpuTime(c), c.CPU, c.CPUExponent)...)
 	}
 	return g
+}
+
+// lawRows are the laws, the best first with the reason of the choice, and how fast
+// the cost grows between the two largest numbers of containers.
+func lawRows(c analysis.StartsCurve, of string, laws *analysis.Laws, last *analysis.Estimate) [][]string {
+	var rows [][]string
+	row := func(law, cost, off, weight, share string) {
+		rows = append(rows, []string{c.Name, of, law, cost, off, weight, share, missing})
+	}
+	why := cmp.Or(c.NoLaw, missing)
+	if laws == nil {
+		row(missing, missing, missing, missing, missing)
+	} else {
+		why = laws.Why
+		for i, l := range laws.Fits {
+			name, share := l.Name, missing
+			if i == 0 && laws.Provisional {
+				name += ", provisional"
+			}
+			if known(l.B.Interval) {
+				share = percent(l.Share)
+			}
+			row(name, lawText(l), percent(l.Error), percent(l.Weight), share)
+		}
+	}
+	if last != nil {
+		row(c.Between(), "n^"+estimate(*last, sample.Count), missing, missing, missing)
+	}
+	rows[0][len(rows[0])-1] = why
+	if c.Refused != "" {
+		rows[0][len(rows[0])-1] = "refused: " + c.Refused
+	}
+	return rows
 }
 
 // cpuTime names a curve's CPU time in a table, whose note says what it lacks.
@@ -310,14 +327,20 @@ func cpuTime(c analysis.StartsCurve) string {
 	return "CPU time"
 }
 
+// lawText is a law with the intervals of what it was fitted by.
 func lawText(l analysis.Law) string {
+	a := estimate(l.A, sample.Seconds)
 	switch l.Name {
 	case analysis.LawPower:
-		return fmt.Sprintf("%s n^%s", Quantity(l.A.Value, sample.Seconds), estimate(l.B, sample.Count))
+		return a + " n^" + estimate(l.B, sample.Count)
 	case analysis.LawExponential:
-		return fmt.Sprintf("%s e^(%.3g n)", Quantity(l.A.Value, sample.Seconds), l.B.Value)
+		rate := fmt.Sprintf("%.3g", l.B.Value)
+		if known(l.B.Interval) {
+			rate += fmt.Sprintf(" [%.3g, %.3g]", l.B.Interval.Low, l.B.Interval.High)
+		}
+		return a + " e^(" + rate + " n)"
 	}
-	return fmt.Sprintf("%s + %s n", Quantity(l.A.Value, sample.Seconds), Quantity(l.B.Value, sample.Seconds))
+	return a + " + " + estimate(l.B, sample.Seconds) + " n"
 }
 
 // perfCounters are the counters as perf stat gives them.
@@ -455,14 +478,22 @@ func uslGrid(s *analysis.StartsClaims) shownGrid {
 			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(c.N), missing, missing, missing, missing, c.NoLaw, cmp.Or(c.Refused, missing)})
 			continue
 		}
-		knee := "none"
-		if k := c.USL.Knee; k != nil {
-			knee = estimate(*k, sample.Count)
-		}
 		g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(c.N), estimate(c.USL.Rate, sample.Count), estimate(c.USL.Serial, sample.Count),
-			estimate(c.USL.Crosstalk, sample.Count), knee, percent(c.USL.Error), cmp.Or(c.Refused, missing)})
+			estimate(c.USL.Crosstalk, sample.Count), kneeText(*c.USL), percent(c.USL.Error), cmp.Or(c.Refused, missing)})
 	}
 	return g
+}
+
+// kneeText is a law's knee, and how many replicates have one where not all have.
+func kneeText(u analysis.USL) string {
+	text := "none"
+	if u.Knee != nil {
+		text = estimate(*u.Knee, sample.Count)
+	}
+	if u.KneeShare == 0 || u.KneeShare == 1 {
+		return text
+	}
+	return text + ": " + percent(u.KneeShare) + " of the replicates have one"
 }
 
 func heldGrid(s *analysis.StartsClaims) shownGrid {

@@ -68,3 +68,48 @@ func TestStartsOfAGrid(t *testing.T) {
 		t.Errorf("%q", rows)
 	}
 }
+
+// Every law has its numbers with their intervals and its weight; growth between
+// numbers says between which.
+func TestLawsAreAllShown(t *testing.T) {
+	number := func(v float64) analysis.Estimate {
+		return analysis.Estimate{Value: v, Interval: analysis.Interval{Low: 0.9 * v, High: 1.1 * v, Level: 0.95, Method: analysis.MethodBootstrap}}
+	}
+	exponent := number(1.5)
+	curve := analysis.StartsCurve{
+		Name: "runc", Points: []analysis.StartsPoint{{N: 1, Blocks: 6}, {N: 10, Blocks: 6}, {N: 50, Blocks: 6}}, ElapsedExponent: &exponent,
+		Elapsed: &analysis.Laws{Why: "power fits best", Provisional: true, Fits: []analysis.Law{
+			{Name: analysis.LawPower, A: number(2), B: number(1.5), Weight: 0.9, Share: 0.97, Error: 0.02},
+			{Name: analysis.LawLinear, A: number(3), B: number(0.05), Weight: 0.1, Share: 0.03, Error: 0.1},
+			{Name: analysis.LawExponential, A: number(4), B: number(0.001), Error: 0.5},
+		}},
+	}
+	rows := lawsGrid(&analysis.StartsClaims{Curves: []analysis.StartsCurve{curve}}).Rows
+	want := [][]string{
+		{"runc", "elapsed", "power, provisional", "2.0 s [1.8, 2.2] n^1.50 [1.35, 1.65]", "2 %", "90 %", "97 %", "power fits best"},
+		{"runc", "elapsed", "linear", "3.0 s [2.7, 3.3] + 50 ms [45, 55] n", "10 %", "10 %", "3 %", missing},
+		{"runc", "elapsed", "exponential", "4.0 s [3.6, 4.4] e^(0.001 [0.0009, 0.0011] n)", "50 %", "0 %", "0 %", missing},
+		{"runc", "elapsed", "from 10 to 50 containers", "n^1.50 [1.35, 1.65]", missing, missing, missing, missing},
+		{"runc", "CPU time", missing, missing, missing, missing, missing, missing},
+	}
+	if len(rows) != len(want) {
+		t.Fatalf("%q", rows)
+	}
+	for i := range want {
+		if !slices.Equal(rows[i], want[i]) {
+			t.Errorf("%q, want %q", rows[i], want[i])
+		}
+	}
+}
+
+func TestKneesSayHowManyHaveOne(t *testing.T) {
+	knee := analysis.Estimate{Value: 30}
+	for want, u := range map[string]analysis.USL{
+		"none": {}, "30.0": {Knee: &knee}, "30.0: 97 % of the replicates have one": {Knee: &knee, KneeShare: 0.97},
+		"none: 34 % of the replicates have one": {KneeShare: 0.34},
+	} {
+		if got := kneeText(u); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
