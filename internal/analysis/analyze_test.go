@@ -461,6 +461,31 @@ func TestNoiseFloorOfDifferences(t *testing.T) {
 	}
 }
 
+// A wait of which the control has none, and its twin now and then, has a floor too.
+func TestNoiseFloorWithoutRatio(t *testing.T) {
+	verdictOf := func(rises float64) (*Effect, float64) {
+		in := edit(20, func(r *sample.Record) {
+			switch {
+			case r.Cell == "runc/w":
+				r.Values["wall"][0] = rises
+			case r.Cell == "host~aa/w" && r.Block%2 == 0:
+				r.Values["wall"][0] = 4
+			default:
+				r.Values["wall"][0] = 0
+			}
+		})
+		claims := Analyze(in)
+		return rowOf(t, claims, "runc").Effect, claims.Tables[0].NoiseStep
+	}
+	little, step := verdictOf(1)
+	if step != 2 || little.Verdict != Inconclusive || !strings.Contains(little.Why, "from its own twin reaches as far, to 2") {
+		t.Errorf("a floor of %g: %+v", step, little)
+	}
+	if much, _ := verdictOf(10); much.Verdict != Differs {
+		t.Errorf("%+v", much)
+	}
+}
+
 func TestValuesWithoutLogarithm(t *testing.T) {
 	set := func(f func(r *sample.Record) float64) Input {
 		return edit(20, func(r *sample.Record) { r.Values["wall"][0] = f(r) })

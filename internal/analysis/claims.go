@@ -95,8 +95,11 @@ type Table struct {
 	Metric   sample.Metric `json:"metric"`
 	Primary  bool          `json:"primary"` // the metric that the price list shows for this group
 	Noise    float64       `json:"noise"`   // noise floor: half-width on the log scale of the A/A pair's 95 % interval, as a ratio-1; 0 when unknown
-	Rows     []Row         `json:"rows"`
-	Refused  string        `json:"refused,omitempty"` // why nothing is claimed of any row; "" where something may be
+	// NoiseStep is the noise floor of differences where the A/A pair has no ratio:
+	// half-width of its 95 % interval, in the metric's unit; 0 when unknown.
+	NoiseStep float64 `json:"noiseStep,omitempty"`
+	Rows      []Row   `json:"rows"`
+	Refused   string  `json:"refused,omitempty"` // why nothing is claimed of any row; "" where something may be
 }
 
 // Step is one rung of a ladder.

@@ -172,7 +172,8 @@ func (in Input) contrast(tables []Table, of, to place, rng *rand.Rand) *contrast
 	for _, p := range []place{of, to} {
 		for _, t := range tables {
 			if t.Group == p.cell.Group && t.Metric.Name == p.metric {
-				rule.noise, rule.refused = max(rule.noise, math.Log1p(t.Noise)), firstOf(rule.refused, t.Refused)
+				rule.noise, rule.step = max(rule.noise, math.Log1p(t.Noise)), max(rule.step, t.NoiseStep)
+				rule.refused = firstOf(rule.refused, t.Refused)
 			}
 		}
 	}

@@ -94,6 +94,10 @@ func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compa
 		rule.judge(effects[aa])
 		rule.noise = effects[aa].width
 		r.table.Noise = atRatio(rule.noise)
+		if d := effects[aa].effect.Difference; d != nil {
+			rule.step = (d.Interval.High - d.Interval.Low) / 2
+			r.table.NoiseStep = rule.step
+		}
 		if rule.refused == "" && effects[aa].effect.Verdict == Differs {
 			rule.refused = capital(twinsRefusal(effects[aa].effect))
 		}

@@ -11,6 +11,7 @@ type rules struct {
 	margin  float64
 	cells   int     // compared in the table
 	noise   float64 // floor, log scale; 0 = unknown
+	step    float64 // floor of differences that have no ratio, in the metric's unit; 0 = unknown
 	refused string  // why the table's claims are refused; "" = they are not
 	runs    bool    // the effects are changes between two runs
 }
@@ -147,19 +148,23 @@ func (r rules) highP(e *Effect) string {
 
 // judgeDifference has no margin to hold an effect against: it may say that
 // there is a difference, never that there is none. The noise floor is a factor:
-// what falls to nothing, or rises from it, exceeds every such floor.
+// what falls to nothing, or rises from it, exceeds every such floor. Where the
+// control and its twin have no ratio either, it is the difference of theirs.
 func (r rules) judgeDifference(c *compared) (Verdict, string) {
 	e := c.effect
 	span := e.Difference.Interval
+	excludes := span.Low > 0 || span.High < 0
 	switch {
-	case (span.Low > 0 || span.High < 0) && e.PAdjusted <= r.alpha && c.size > r.noise:
-		return Differs, fmt.Sprintf("The 95 %% interval of the difference excludes 0 and the adjusted p is %s.", pValue(e.PAdjusted))
-	case (span.Low > 0 || span.High < 0) && e.PAdjusted <= r.alpha:
-		return Inconclusive, "The 95 % interval of the difference excludes 0, but the difference " + r.belowFloor()
-	case span.Low > 0 || span.High < 0:
+	case !excludes:
+		return Inconclusive, "The 95 % interval of the difference contains 0."
+	case e.PAdjusted > r.alpha:
 		return Inconclusive, "The 95 % interval of the difference excludes 0, but " + r.highP(e)
+	case c.size <= r.noise:
+		return Inconclusive, "The 95 % interval of the difference excludes 0, but the difference " + r.belowFloor()
+	case math.Abs(e.Difference.Median) <= r.step:
+		return Inconclusive, fmt.Sprintf("The 95 %% interval of the difference excludes 0, but that of the control from its own twin reaches as far, to %.3g. Measure on a quieter machine or take more blocks.", r.step)
 	}
-	return Inconclusive, "The 95 % interval of the difference contains 0."
+	return Differs, fmt.Sprintf("The 95 %% interval of the difference excludes 0 and the adjusted p is %s.", pValue(e.PAdjusted))
 }
 
 func comparedCells(n int) string {
