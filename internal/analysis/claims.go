@@ -148,6 +148,7 @@ type Change struct {
 
 // Comparison is one group and metric in two runs, A (before) and B (after).
 type Comparison struct {
+	With     string        `json:"with,omitempty"` // the id of B, where its claims are told from others'
 	Group    string        `json:"group"`
 	Workload string        `json:"workload"`
 	Metric   sample.Metric `json:"metric"`

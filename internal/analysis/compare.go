@@ -60,6 +60,24 @@ func Compare(a, b Input) Claims {
 	return claims
 }
 
+// Together are the claims of Compare on one run a and several others, each by
+// itself, as one.
+func Together(a Input, each []Claims) Claims {
+	all := each[0]
+	for _, c := range each[1:] {
+		all.Comparisons = append(all.Comparisons, c.Comparisons...)
+		all.Failures += c.Failures - a.Data.failures
+		all.Trials += c.Trials - a.Data.trials
+		all.Planned += c.Planned - a.Planned
+		for _, w := range c.Warnings {
+			if !slices.Contains(all.Warnings, w) {
+				all.Warnings = append(all.Warnings, w)
+			}
+		}
+	}
+	return all
+}
+
 // run is an input with its groups.
 type run struct {
 	Input

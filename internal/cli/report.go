@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"fmt"
+	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -14,19 +14,20 @@ import (
 func reportCommand(env *Env) *cobra.Command {
 	var format, output string
 	c := &cobra.Command{
-		Use:   "report RUN [RUN]",
-		Short: "Show a run, or two runs of the same study compared",
+		Use:   "report RUN...",
+		Short: "Show a run, or runs of the same study compared with the first",
 		Long: `report shows what a run says. RUN is a run's id, the start of one, a run's
-directory, or "last". With two runs the second is compared with the first, cell
-by cell, each scaled to its own control; facts in which the machines differ are
-listed, never averaged away.`,
+directory, or "last". With several runs each later one is compared with the first,
+cell by cell, each scaled to its own control; facts in which the machines differ
+are listed, never averaged away.`,
 		Example: `  tare report last
   tare report last --format html -o report.html
-  tare report 20261121-0815-survey last`,
+  tare report 20261121-0815-survey last
+  tare report before after-a after-b --format md`,
 		ValidArgsFunction: env.completeRuns,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return usageError{fmt.Errorf("report takes one run, or two to compare; tare runs lists them")}
+			if len(args) < 1 {
+				return usageError{errors.New("report takes one run, or several to compare with the first; tare runs lists them")}
 			}
 			return nil
 		},
@@ -62,7 +63,7 @@ func (env *Env) reportInput(c *cobra.Command, names []string) (report.Input, err
 	if len(runs) == 1 {
 		return lab.Report(runs[0])
 	}
-	return lab.Compare(runs[0], runs[1])
+	return lab.Compare(runs[0], runs[1:]...)
 }
 
 // openRuns opens runs by what the user calls them.

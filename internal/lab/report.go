@@ -50,16 +50,37 @@ func Report(run *store.Run) (report.Input, error) {
 	return report.Input{Manifest: run.Manifest(), Claims: claims}, nil
 }
 
-// Compare says what changed from run a to run b, and in what their
-// surroundings differ.
-func Compare(a, b *store.Run) (report.Input, error) {
+// Compare says what changed from run a to each of the others, one by one, and in
+// what their surroundings differ.
+func Compare(a *store.Run, others ...*store.Run) (report.Input, error) {
 	before, err := input(a)
 	if err != nil {
 		return report.Input{}, err
 	}
+	var each []analysis.Claims
+	for _, b := range others {
+		claims, err := compare(a, before, b)
+		if err != nil {
+			return report.Input{}, err
+		}
+		for i := range claims.Comparisons {
+			claims.Comparisons[i].With = b.Manifest().ID
+		}
+		for i, w := range claims.Warnings {
+			if len(others) > 1 {
+				claims.Warnings[i] = b.Manifest().ID + ": " + w
+			}
+		}
+		each = append(each, claims)
+	}
+	return report.Input{Manifest: a.Manifest(), Claims: analysis.Together(before, each)}, nil
+}
+
+// compare says what changed from run a, whose cells are before's, to run b.
+func compare(a *store.Run, before analysis.Input, b *store.Run) (analysis.Claims, error) {
 	after, err := input(b)
 	if err != nil {
-		return report.Input{}, err
+		return analysis.Claims{}, err
 	}
 	pa, pb := provenance(a.Manifest()), provenance(b.Manifest())
 	unlike := analysis.Unlike(pa, pb)
@@ -67,14 +88,14 @@ func Compare(a, b *store.Run) (report.Input, error) {
 	claims := analysis.Compare(before, after)
 	why := slices.Sorted(maps.Values(unlike))
 	if len(claims.Comparisons) == 0 && len(unlike) > 0 {
-		return report.Input{}, &InputError{errors.New(strings.Join(why, "; "))}
+		return claims, &InputError{errors.New(strings.Join(why, "; "))}
 	}
 	if len(claims.Comparisons) == 0 {
-		return report.Input{}, &InputError{fmt.Errorf("runs %s (study %s) and %s (study %s) have no cell in common: compare two runs of one study",
+		return claims, &InputError{fmt.Errorf("runs %s (study %s) and %s (study %s) have no cell in common: compare runs of one study",
 			a.Manifest().ID, a.Manifest().Study.ID, b.Manifest().ID, b.Manifest().Study.ID)}
 	}
 	claims.Warnings = slices.Concat(why, analysis.Residue(pa, pb), claims.Warnings)
-	return report.Input{Manifest: a.Manifest(), Claims: claims}, nil
+	return claims, nil
 }
 
 // without are the cells of other targets than those that are named.

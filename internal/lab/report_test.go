@@ -2,6 +2,7 @@ package lab_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,5 +90,29 @@ func TestCompareRefusesOtherAcceleration(t *testing.T) {
 	var wrong *lab.InputError
 	if _, err := lab.Compare(only("kvm"), only("tcg")); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "never compared") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Several runs are each compared with the first; no trial counts twice.
+func TestCompareSeveralRuns(t *testing.T) {
+	of := func() *store.Run { return stored(t, map[string]string{"host": "", "runc": ""}) }
+	a, b, c := of(), of(), of()
+	in, err := lab.Compare(a, b, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var with []string
+	for _, one := range in.Claims.Comparisons {
+		with = append(with, one.With)
+	}
+	if !slices.Equal(with, []string{b.Manifest().ID, c.Manifest().ID}) || in.Manifest.ID != a.Manifest().ID {
+		t.Errorf("%s is compared with %q", in.Manifest.ID, with)
+	}
+	if got := in.Claims; got.Trials != 6 || got.Planned != 6 {
+		t.Errorf("%d of %d trials, want 6 of 6", got.Trials, got.Planned)
+	}
+	var wrong *lab.InputError
+	if _, err := lab.Compare(a, b, stored(t, map[string]string{"podman": ""})); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "no cell in common") {
+		t.Errorf("a run that has nothing in common with the first: %v", err)
 	}
 }

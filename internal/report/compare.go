@@ -19,7 +19,11 @@ func comparison(c analysis.Comparison) (title string, head []string, rows [][]st
 	for _, r := range c.Rows {
 		rows = append(rows, t.change(c, r))
 	}
-	return c.Group + ": " + tableTitle(c.Metric, t.Unit) + ", A against B", head, rows
+	title = c.Group + ": " + tableTitle(c.Metric, t.Unit) + ", A against B"
+	if c.With != "" {
+		title += " (" + c.With + ")"
+	}
+	return title, head, rows
 }
 
 func (t shownTable) change(c analysis.Comparison, r analysis.Change) []string {

@@ -84,7 +84,7 @@ function sections(): HTMLElement[] {
     compares ? section("method", "Method in short", method(page)) : null,
     compares ? section("numbers", "All numbers", raw(entries)) : null,
   ];
-  const change = page.compared?.length ? section("compared", "Two runs compared", ...compared(page)) : null;
+  const change = page.compared?.length ? section("compared", "Runs compared", ...compared(page)) : null;
   return [...(page.sections ?? []).map((s) => study(page, s)), change, ...first, ...rest].filter((s): s is HTMLElement => s !== null);
 }
 
