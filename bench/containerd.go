@@ -58,7 +58,7 @@ func containerdStarts(ctx context.Context) (r result, err error) {
 	}
 	defer func() { err = errors.Join(err, restore()) }()
 	return paired(analysis.AtLeast, 1, func() (float64, error) {
-		s, err := report(ctx, "run", "concurrent-start", "--on", "containerd", "--workloads", "start", "--blocks", "1",
+		s, err := report(ctx, "run", "concurrent-start", "--on", "containerd", "--workloads", "start", "--probes=", "--blocks", "1",
 			"--containers", strconv.Itoa(containerdEach), "--concurrency", strconv.Itoa(containerdWidth), "--image", file)
 		if err != nil {
 			return 0, err

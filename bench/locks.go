@@ -149,7 +149,7 @@ func watchingCosts(verb string) func(context.Context) (result, error) {
 
 // poolStarts pairs native's starts a second, 32 at once, with and without pools.
 func poolStarts(ctx context.Context) (result, error) {
-	s, err := report(ctx, "run", "concurrent-start", "--on", "native,native/pool", "--workloads", "start", "--containers", "100", "--concurrency", "32", "--blocks", strconv.Itoa(pairs))
+	s, err := report(ctx, "run", "concurrent-start", "--on", "native,native/pool", "--workloads", "start", "--probes=", "--containers", "100", "--concurrency", "32", "--blocks", strconv.Itoa(pairs))
 	if err != nil {
 		return result{}, err
 	}

@@ -40,7 +40,7 @@ func runcStarts(concurrency int) func(context.Context) (result, error) {
 
 // runcStudy starts n containers of runc once, as many at once as concurrency says.
 func runcStudy(ctx context.Context, n, concurrency int) (seen, error) {
-	return report(ctx, "run", "concurrent-start", "--on", "runc", "--workloads", "start", "--blocks", "1",
+	return report(ctx, "run", "concurrent-start", "--on", "runc", "--workloads", "start", "--probes=", "--blocks", "1",
 		"--containers", strconv.Itoa(n), "--concurrency", strconv.Itoa(concurrency))
 }
 
@@ -133,7 +133,7 @@ func swarm(target string) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
 		u, err := leavingNothing(func() (usage, error) {
 			return watch(ctx, tare, "run", "concurrent-start", "--on", target,
-				"--workloads", "start", "--containers", strconv.Itoa(swarmSize), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
+				"--workloads", "start", "--probes=", "--containers", strconv.Itoa(swarmSize), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
 		})
 		if err != nil {
 			return result{}, err
@@ -148,7 +148,7 @@ func held(target string, n int) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
 		u, err := leavingNothing(func() (usage, error) {
 			return watch(ctx, tare, "run", "concurrent-start", "--on", target,
-				"--workloads", "hold", "--containers", strconv.Itoa(n), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
+				"--workloads", "hold", "--probes=", "--containers", strconv.Itoa(n), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
 		})
 		if err != nil {
 			return result{}, err

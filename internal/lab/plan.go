@@ -79,9 +79,10 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err := knownWaits(st); err != nil {
 		return nil, err
 	}
-	if err := canWatch(st); err != nil {
+	if err := canWatch(st.Probes...); err != nil {
 		return nil, err
 	}
+	st, unwatched := watchable(st, canWatch)
 	compiler, err := guest.Compiler()
 	if err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err != nil {
 		return nil, fmt.Errorf("current directory: %w", err)
 	}
-	p := &Plan{Notes: l.notes, Manifest: store.Manifest{
+	p := &Plan{Notes: slices.Concat(l.notes, unwatched), Manifest: store.Manifest{
 		Tool: l.config.Version, Compiler: compiler, Command: l.config.Command, Created: time.Now().UTC(),
 		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(), Guest: &l.config.Guest, Dir: dir,
 	}}

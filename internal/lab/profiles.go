@@ -22,11 +22,11 @@ var recorders = map[string]ebpf.Recorder{
 	study.ProbeStacks: ebpf.RecordStacks,
 }
 
-// canWatch proves that the study's probes work here, before anything is
+// canWatch proves that probes work here, before anything is
 // measured. The error is a target.CannotError where this machine or user lacks
 // what they need.
-func canWatch(st study.Study) error {
-	for _, p := range st.Probes {
+func canWatch(probes ...string) error {
+	for _, p := range probes {
 		stop, err := recorders[p](ebpf.Selection{})
 		if err != nil {
 			return err
@@ -36,6 +36,24 @@ func canWatch(st study.Study) error {
 		}
 	}
 	return nil
+}
+
+// watchable is a study with those of its optional probes that work; the notes say
+// why others do not.
+func watchable(st study.Study, works func(...string) error) (study.Study, []string) {
+	var notes []string
+	for _, p := range st.OptionalProbes {
+		if slices.Contains(st.Probes, p) {
+			continue
+		}
+		if err := works(p); err != nil {
+			notes = append(notes, fmt.Sprintf("the probe %s watches nothing: %v", p, err))
+			continue
+		}
+		st.Probes = append(slices.Clone(st.Probes), p)
+	}
+	st.OptionalProbes = nil // what is recorded is what is measured
+	return st, notes
 }
 
 // profilesOf are the profiles of a run's watched cells, of the blocks' trials

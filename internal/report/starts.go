@@ -43,7 +43,7 @@ func startsNote(s *analysis.StartsClaims) string {
 		note += " The CPU has too few registers for all counters at once: they are scaled up by the time in which they were not counted, as perf stat does."
 	}
 	if !anyValue(s.Curves, "lock-wait") {
-		note += " Waits for kernel locks are measured with --probes locks."
+		note += " Waits for kernel locks were not watched (--probes locks)."
 	}
 	if !anyValue(s.Curves, "run-queue-wait") {
 		note += " This kernel has no schedstats, so that waits on run queues are told by PSI alone."

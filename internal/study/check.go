@@ -347,17 +347,25 @@ func (c *checker) rules(s Study) {
 		c.fail("beside", "only a ladder has a chain that targets can stand beside: set view: ladder, or leave it out")
 	}
 	c.interventions(s)
-	c.distinct("probes", s.Probes)
-	for i, p := range s.Probes {
-		if p != "" {
-			c.known(fmt.Sprintf("probes[%d]", i), "probe", p, []string{ProbeLocks, ProbeStacks})
-		}
-	}
+	c.probes("probes", s.Probes)
+	c.probes("optional-probes", s.OptionalProbes)
 	if s.WatchedBlocks < 0 {
 		c.fail("watched-blocks", "%d blocks: must be at least 1, or left out for all", s.WatchedBlocks)
 	}
+	if s.WatchedFrom < 0 {
+		c.fail("watched-from", "%d copies: must be at least 1, or left out for any number", s.WatchedFrom)
+	}
 	if views := []string{string(ViewPriceList), string(ViewLadder)}; !slices.Contains(views, string(s.View)) {
 		c.fail("view", "%s", unknown("view", string(s.View), views))
+	}
+}
+
+func (c *checker) probes(key string, names []string) {
+	c.distinct(key, names)
+	for i, p := range names {
+		if p != "" {
+			c.known(fmt.Sprintf("%s[%d]", key, i), "probe", p, []string{ProbeLocks, ProbeStacks})
+		}
 	}
 }
 
@@ -369,7 +377,7 @@ func (c *checker) size(at string, s Study) {
 		cells += (len(s.copiesOf(w)) + len(s.ControlCopies)) * len(s.levelsOfConcurrency(w))
 	}
 	cells *= (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Paths)+len(s.OptionalPaths)) * max(1, len(s.Limits))
-	cells *= 1 + len(s.Probes)
+	cells *= 1 + len(s.Probes) + len(s.OptionalProbes)
 	if cells > maxCells {
 		c.fail(at, "the factors give about %d cells: at most %d can be planned; leave out levels", cells, maxCells)
 	} else if trials := cells * (s.Blocks + 1); trials > maxTrials {

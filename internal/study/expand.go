@@ -33,7 +33,9 @@ func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
 					group := s.group(targets, w, cell)
 					cells = append(cells, group...)
 					for _, probe := range s.Probes {
-						cells = append(cells, s.watched(group, probe)...)
+						if n >= s.WatchedFrom {
+							cells = append(cells, s.watched(group, probe)...)
+						}
 					}
 				}
 			}

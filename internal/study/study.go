@@ -54,10 +54,15 @@ type Study struct {
 	// Probes are measured besides: each cell has, for each, a twin that is
 	// watched by it. Times come from the trials that are not watched.
 	Probes []string `yaml:"probes,omitempty" json:"probes,omitempty"`
+	// OptionalProbes are measured too where they work; where they do not, the run
+	// says why.
+	OptionalProbes []string `yaml:"optional-probes,omitempty" json:"optionalProbes,omitempty"`
 	// WatchedBlocks is how many of the blocks hold these twins, the first ones;
 	// default all.
-	WatchedBlocks int    `yaml:"watched-blocks,omitempty" json:"watched-blocks,omitempty"`
-	Published     string `yaml:"published,omitempty" json:"published,omitempty"` // id under published/ that is shown beside
+	WatchedBlocks int `yaml:"watched-blocks,omitempty" json:"watched-blocks,omitempty"`
+	// WatchedFrom is from how many copies on a cell has such twins; default 1.
+	WatchedFrom int    `yaml:"watched-from,omitempty" json:"watchedFrom,omitempty"`
+	Published   string `yaml:"published,omitempty" json:"published,omitempty"` // id under published/ that is shown beside
 	// Interventions are causes that are put in or taken away, with what is
 	// expected of each.
 	Interventions []Intervention `yaml:"interventions,omitempty" json:"interventions,omitempty"`

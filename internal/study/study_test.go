@@ -90,6 +90,8 @@ func TestRefusals(t *testing.T) {
 		minimal + "interventions: [{name: a, target: host, against: hots, expect: none}]":     `interventions[0].against: unknown target of the study "hots": did you mean "host"?`,
 		minimal + "interventions: [{name: a, target: host, against: host, expect: none}]":     "it is the control itself",
 		minimal + "probes: [lokcs]":                                       `did you mean "locks"?`,
+		minimal + "optional-probes: [lokcs]":                              `optional-probes[0]: unknown probe "lokcs"`,
+		minimal + "watched-from: -1":                                      "watched-from: -1 copies: must be at least 1",
 		minimal + "probes: [locks, locks]":                                "stands twice",
 		minimal + "id: My Study":                                          "is no id",
 		minimal + "targets: [a]":                                          "demo.yaml:3:1: targets: stands twice",
@@ -191,6 +193,8 @@ func TestExpand(t *testing.T) {
 		minimal + "copies: [1, 4]":                  "host/start host~aa/start runc/start host/start+x4 host~aa/start+x4 runc/start+x4; ",
 		"targets: [all]\nworkloads: [{kind: cpu}]":  "host/cpu host~aa/cpu native/cpu runc/cpu; ",
 		"targets: [crun]\nworkloads: [{kind: cpu}]": "host/cpu host~aa/cpu; {crun false}",
+		"targets: [host]\naa: false\nworkloads: [{kind: x}]\ncopies: [1, 4]\nprobes: [locks]\nwatched-from: 2":              "host/x host/x+x4 host/x+x4~locks; ",
+		"targets: [host]\naa: false\nworkloads: [{kind: x}]\noptional-probes: [locks]":                                      "host/x; ",
 		"targets: [host, crun, runc]\noptional: [crun, native/spawn]\naa: false\nworkloads: [{kind: x}]":                    "host/x runc/x native/spawn/x; {crun true}",
 		"targets: [host]\naa: false\nworkloads: [{kind: x}]\nlimits: [{cpus: 0.5}, {memory: 1.5GiB, cpuset: 0-1, pids: 9}]": "host/x+cpus=0.5 host/x+cpuset=0-1+memory=1536MiB+pids=9; ",
 	} {
@@ -316,6 +320,21 @@ func TestNameOf(t *testing.T) {
 		if got != want || !level.MatchString(got) {
 			t.Errorf("%q became %q, want %q", text, got, want)
 		}
+	}
+}
+
+// A user's choice of probes watches every cell; a study that has probes of its own
+// keeps its choice of blocks.
+func TestWatch(t *testing.T) {
+	own := Study{OptionalProbes: []string{ProbeLocks}, WatchedFrom: 50, WatchedBlocks: 1}
+	if s := own.Watch([]string{ProbeStacks}); !slices.Equal(s.Probes, []string{ProbeStacks}) || s.OptionalProbes != nil || s.WatchedFrom != 0 || s.WatchedBlocks != 0 {
+		t.Errorf("%+v", s)
+	}
+	if s := own.Watch(nil); len(s.Probes)+len(s.OptionalProbes) != 0 {
+		t.Errorf("no probe leaves %+v", s)
+	}
+	if s := (Study{WatchedBlocks: 2}).Watch([]string{ProbeLocks}); s.WatchedBlocks != 2 {
+		t.Errorf("%+v", s)
 	}
 }
 

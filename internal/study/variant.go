@@ -128,6 +128,16 @@ func (s Study) Select(names []string) (Study, error) {
 	return s.Detached(), nil
 }
 
+// Watch lets these probes alone watch every cell, where by itself the study would
+// have some of its cells watched, or some of their blocks.
+func (s Study) Watch(probes []string) Study {
+	if len(s.OptionalProbes) > 0 {
+		s.OptionalProbes, s.WatchedFrom, s.WatchedBlocks = nil, 0, 0
+	}
+	s.Probes = probes
+	return s.Detached()
+}
+
 // WithoutOwn takes from every workload what drop takes, so that the study's own
 // levels hold for it.
 func (s Study) WithoutOwn(drop func(*Workload)) Study {
