@@ -94,9 +94,11 @@ func startDocker(ctx context.Context, dir string) (host string, stop func() erro
 }
 
 // startEngine starts a daemon in a mount and a network namespace of its own, with
-// its own /run, and waits until asking it works.
+// its own /run and, since daemons make files at fixed places, with overlays over /opt
+// and /etc, and waits until asking it works.
 func startEngine(ctx context.Context, daemon, ask []string) (stop func() error, err error) {
-	const script = `mount --make-rprivate / && mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"`
+	const script = `mount --make-rprivate / && mount -t tmpfs tmpfs /run && ip link set lo up && cd /run && for d in opt etc; do
+mkdir -p $d/upper $d/work && mount -t overlay -o lowerdir=/$d,upperdir=/run/$d/upper,workdir=/run/$d/work overlay /$d || exit; done && exec "$@"`
 	cmd := exec.Command("sh", append([]string{"-c", script, "sh"}, daemon...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
 	var said bytes.Buffer

@@ -70,6 +70,11 @@ func containerds(lab target.Lab, f flavor) []target.Driver {
 	return all
 }
 
+// containerdPrograms is where containerd makes directories at its start, whatever
+// its root is, and puts their programs first in its PATH: those there may be others
+// than what a check reports.
+const containerdPrograms = "/opt/containerd"
+
 // containerdDaemon starts with nothing of the machine's configuration. Its
 // runtime's state is below its own /run.
 func containerdDaemon(_ *engine, program, socket string) (daemon, error) {
@@ -80,7 +85,7 @@ func containerdDaemon(_ *engine, program, socket string) (daemon, error) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return daemon{}, target.Labf("configuration of the engine: %w", err)
 	}
-	return daemon{args: []string{program, "--config", config}}, nil
+	return daemon{args: []string{program, "--config", config}, hides: []string{containerdPrograms}}, nil
 }
 
 // containerdConnect is a client of its own, in the owner's namespace.

@@ -52,7 +52,12 @@ func dockers(lab target.Lab, f flavor) []target.Driver {
 // socketName is how long the name of a socket may be (unix(7), sun_path).
 const socketName = 107
 
-// dockerd starts with nothing of the machine's configuration.
+// dockerPlace is where dockerd keeps its configuration and, until version 24, a key
+// that it makes at its start.
+const dockerPlace = "/etc/docker"
+
+// dockerd starts with nothing of the machine's configuration. It starts a containerd
+// itself.
 func dockerd(e *engine, program, socket string) (daemon, error) {
 	dir := filepath.Dir(socket)
 	// The longest that it makes; when it cannot, it waits for containerd in vain.
@@ -72,5 +77,5 @@ func dockerd(e *engine, program, socket string) (daemon, error) {
 			args = append(args, "--add-runtime", fmt.Sprintf("%s=%s", name, binary))
 		}
 	}
-	return daemon{args: args}, nil
+	return daemon{args: args, hides: []string{containerdPrograms, dockerPlace}}, nil
 }

@@ -49,6 +49,9 @@ type daemon struct {
 	// covers are directories in which it writes at fixed places: they get an
 	// overlay of its own.
 	covers []string
+	// hides are directories of fixed places that it reads and writes: it gets
+	// empty ones of its own, whatever the machine has there.
+	hides []string
 }
 
 // environment is what daemons and clients get: a PATH for the programs that they
@@ -105,8 +108,10 @@ func startPrivate(ctx context.Context, lab target.Lab, dir string, d daemon) (*p
 // shims keep at fixed places (sockets in /run, locks in /dev/shm) is in these
 // the engine's own. session is the directory that both sides see.
 func surroundings(session string, d daemon) ([]launch.Step, error) {
-	if dir := session + "/"; strings.HasPrefix(dir, "/run/") || strings.HasPrefix(dir, "/var/run/") || strings.HasPrefix(dir, "/dev/shm/") {
-		return nil, target.Labf("a private engine cannot live in %s, where it gets a file system of its own: choose another place with --state", session)
+	for _, dir := range append([]string{"/run", "/var/run", "/dev/shm"}, d.hides...) {
+		if strings.HasPrefix(session+"/", dir+"/") {
+			return nil, target.Labf("a private engine cannot live in %s, where it gets a file system of its own: choose another place with --state", session)
+		}
 	}
 	steps := append(launch.PrivateMounts(), launch.Unshare(unix.CLONE_NEWNET), launch.Loopback(),
 		launch.Mount(target.Label, "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"))
@@ -115,6 +120,9 @@ func surroundings(session string, d daemon) ([]launch.Step, error) {
 	}
 	for _, dir := range d.covers {
 		steps = append(steps, cover(dir, session)...)
+	}
+	for _, dir := range d.hides {
+		steps = append(steps, hide(dir, session)...)
 	}
 	if !d.hideUnified {
 		return steps, nil
@@ -145,6 +153,16 @@ func cover(dir, session string) []launch.Step {
 		steps = append(steps, launch.Bind(at+"/session", session, false)...)
 	}
 	return steps
+}
+
+// hide mounts an empty file system at dir. Where the machine has no such directory,
+// it is made in an overlay over the one above, so that the machine keeps having none.
+func hide(dir, session string) []launch.Step {
+	var steps []launch.Step
+	if _, err := os.Stat(dir); err != nil {
+		steps = append(cover(filepath.Dir(dir), session), launch.Mkdir(dir, 0o755))
+	}
+	return append(steps, launch.Mount(target.Label, dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"))
 }
 
 // shimTime is how long a shim may outlive the container that was removed.

@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/tarelab/tare/internal/target"
+)
+
+// engines are what the names of engines' own places hold.
+var engines = regexp.MustCompile("containerd|docker|podman|containers|libpod|cni")
+
+// listed are the engines' entries in the places where they keep files, two levels
+// deep: others work on this machine, too.
+func listed(t *testing.T) (all []string) {
+	t.Helper()
+	for _, dir := range []string{"/opt", "/etc", "/var/lib", "/run"} {
+		for _, pattern := range []string{"*", "*/*"} {
+			found, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, slices.DeleteFunc(found, func(file string) bool { return !engines.MatchString(file) })...)
+		}
+	}
+	return all
+}
+
+// A private engine makes no file in the machine's own places, nor does it see what
+// lies there: neither programs that would be taken for the runtime, nor a key.
+func TestPrivateEnginesLeaveTheMachinesPlaces(t *testing.T) {
+	for name, hidden := range map[string][]string{
+		"docker": {containerdPrograms, dockerPlace}, "containerd": {containerdPrograms}, "podman": nil,
+	} {
+		before := listed(t)
+		d := named(t, laboratory(t), name)
+		if _, err := d.Check(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, dir := range hidden {
+			inside, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", privateOf(t, d).pid, dir))
+			if err != nil {
+				t.Errorf("%s has no %s: %v", name, dir, err)
+				continue
+			}
+			if machines, err := os.Stat(dir); err == nil && os.SameFile(inside, machines) {
+				t.Errorf("%s works in the machine's own %s", name, dir)
+			}
+		}
+		if err := d.(target.Closer).Close(); err != nil {
+			t.Error(err)
+		}
+		for _, file := range listed(t) {
+			if !slices.Contains(before, file) {
+				t.Errorf("%s has left %s", name, file)
+			}
+		}
+	}
+}
+
+// privateOf is the private engine that serves a driver.
+func privateOf(t *testing.T, d target.Driver) *private {
+	t.Helper()
+	var p *private
+	switch d := d.(type) {
+	case *Driver:
+		p = d.engine.private
+	case *containerdDriver:
+		p = d.engine.private
+	}
+	if p == nil {
+		t.Fatalf("%s has no private engine", d.Name())
+	}
+	return p
+}
+
+// A place that an engine gets a file system of its own at is refused for its files.
+func TestPrivateEngineRefusesHiddenPlaces(t *testing.T) {
+	for _, session := range []string{"/run/tare/s1", "/dev/shm/s1", "/etc/docker/s1", "/etc/docker"} {
+		if _, err := surroundings(session, daemon{hides: []string{dockerPlace}}); !target.IsLab(err) {
+			t.Errorf("%s: %v", session, err)
+		}
+	}
+	if _, err := surroundings("/etc/docker-files/s1", daemon{hides: []string{dockerPlace}}); err != nil {
+		t.Error(err)
+	}
+}
