@@ -60,24 +60,6 @@ func (e *engine) version(ctx context.Context) (client.ServerVersionResult, clien
 	return v, info, nil
 }
 
-// systemdGroups is the cgroup driver that has systemd make a container's group:
-// below slices alone, so that no place below tare's own can be asked for.
-const systemdGroups = "systemd"
-
-// cgroupDriver is who makes the containers' groups in a user's own engine.
-func (e *engine) cgroupDriver(ctx context.Context, c *client.Client) (string, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.groups == "" {
-		info, err := c.Info(ctx, client.InfoOptions{})
-		if err != nil {
-			return "", fmt.Errorf("ask %s for its cgroup driver: %w", e.flavor.name, err)
-		}
-		e.groups = info.Info.CgroupDriver
-	}
-	return e.groups, nil
-}
-
 // tidyAPI removes the containers, networks and images of an owner.
 func tidyAPI(ctx context.Context, socket, owner string) error {
 	c, err := connect(socket)

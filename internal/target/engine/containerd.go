@@ -17,7 +17,6 @@ import (
 
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/launch"
 )
 
 // handler is a runtime as containerd knows it: a shim by its name, and for the
@@ -252,9 +251,7 @@ func (d *containerdDriver) Check(ctx context.Context) (target.Facts, error) {
 	if d.handler.binary != "" {
 		facts.Notes["runtime"] = d.handler.binary
 	}
-	if d.engine.private == nil {
-		facts.Notes[target.NoteUnread] = unread
-	} else {
+	if d.engine.private != nil {
 		facts.Notes[noteEngine] = privateEngine
 		if facts.Path, err = d.Locate(); err != nil {
 			return facts, err
@@ -266,7 +263,10 @@ func (d *containerdDriver) Check(ctx context.Context) (target.Facts, error) {
 	if _, err := d.imageOf(ctx, c, target.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage}); err != nil {
 		return facts, err
 	}
-	err = launch.Prove(ctx, d, d.lab)
+	err = d.engine.prove(ctx, d)
+	if unread := d.engine.unread(d.Name()); unread != "" {
+		facts.Notes[target.NoteUnread] = unread
+	}
 	if err == nil || target.IsLab(err) || ctx.Err() != nil {
 		return facts, err
 	}
@@ -309,6 +309,9 @@ func (d *containerdDriver) Prepare(ctx context.Context, spec target.Spec, dir st
 	c, err := containerdConnect(d.engine.socket, owner())
 	if err != nil {
 		return nil, err
+	}
+	if d.engine.isElsewhere(d.Name()) {
+		spec.Cgroup = ""
 	}
 	i := &task{driver: d, spec: spec, client: c, dir: dir}
 	name, err := d.imageOf(ctx, c, spec)

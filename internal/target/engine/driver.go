@@ -13,7 +13,6 @@ import (
 
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/launch"
 )
 
 // Driver runs payloads through an engine's API.
@@ -80,12 +79,7 @@ func (d *Driver) check(ctx context.Context, proven target.Driver) (target.Facts,
 	if d.runtime == "" {
 		facts.Notes["runtime"] = info.Info.DefaultRuntime
 	}
-	if d.engine.private == nil {
-		facts.Notes[target.NoteUnread] = unread
-		if info.Info.CgroupDriver == systemdGroups {
-			facts.Notes[target.NoteUnread] = "containers, " + unread
-		}
-	} else {
+	if d.engine.private != nil {
 		facts.Notes[noteEngine] = privateEngine
 		if facts.Path, err = d.Locate(); err != nil {
 			return facts, err
@@ -97,7 +91,13 @@ func (d *Driver) check(ctx context.Context, proven target.Driver) (target.Facts,
 	if err := d.load(ctx); err != nil { // outside of the proof's time
 		return facts, err
 	}
-	err = launch.Prove(ctx, proven, d.lab)
+	if info.Info.CgroupDriver == systemdGroups {
+		d.engine.setElsewhere(d.name)
+	}
+	err = d.engine.prove(ctx, proven)
+	if unread := d.engine.unread(d.name); unread != "" {
+		facts.Notes[target.NoteUnread] = unread
+	}
 	if err == nil || target.IsLab(err) || ctx.Err() != nil {
 		return facts, err
 	}
@@ -146,8 +146,8 @@ func (d *Driver) ready(ctx context.Context) error {
 }
 
 // Prepare implements target.Driver: the engine runs and has the image, and a
-// client of the instance's own is connected. Where systemd makes the containers'
-// groups, they are not below the instance's, and nothing is read of them.
+// client of the instance's own is connected. Where the containers' groups are not
+// below the instance's, nothing is read of them.
 func (d *Driver) Prepare(ctx context.Context, spec target.Spec, _ string) (target.Instance, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
@@ -160,11 +160,8 @@ func (d *Driver) Prepare(ctx context.Context, spec target.Spec, _ string) (targe
 	if _, err = c.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err == nil {
 		i.image, err = d.imageOf(ctx, c, spec)
 	}
-	if err == nil && d.engine.private == nil {
-		var groups string
-		if groups, err = d.engine.cgroupDriver(ctx, c); groups == systemdGroups {
-			i.spec.Cgroup = ""
-		}
+	if d.engine.isElsewhere(d.name) {
+		i.spec.Cgroup = ""
 	}
 	if err != nil {
 		_ = c.Close() // a connection that was only read from

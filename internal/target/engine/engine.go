@@ -59,11 +59,13 @@ type engine struct {
 	private *private          // nil: the user's own
 	images  map[string]string // names of the loaded images, by the root file system
 	daemons daemonPIDs        // of the user's own
-	groups  string            // who makes the containers' groups: "cgroupfs", "systemd"; "" while that is not known
+	// elsewhere are the drivers, by name, whose containers the user's own engine does
+	// not put into the groups that it is asked for.
+	elsewhere map[string]bool
 }
 
 func newEngine(lab target.Lab, f flavor, name string) *engine {
-	return &engine{lab: lab, flavor: f, name: name, images: map[string]string{}, more: map[string]string{}}
+	return &engine{lab: lab, flavor: f, name: name, images: map[string]string{}, more: map[string]string{}, elsewhere: map[string]bool{}}
 }
 
 // cannot is a CannotError of this engine.

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -22,9 +23,10 @@ import (
 	"github.com/tarelab/tare/internal/target"
 )
 
-// saysSystemd is a socket before an engine's, at which the engine says that
-// systemd makes its containers' groups.
-func saysSystemd(t *testing.T, socket string) string {
+// withGroups is a socket before an engine's, at which the engine says that its cgroup
+// driver is another one. With "none", as without root, it makes containers' groups
+// where it likes, whatever it is asked.
+func withGroups(t *testing.T, socket, driver string) string {
 	t.Helper()
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "engine"})
 	proxy.FlushInterval = -1
@@ -39,12 +41,35 @@ func saysSystemd(t *testing.T, socket string) string {
 		if err != nil {
 			return err
 		}
-		body = bytes.Replace(body, []byte(`"CgroupDriver":"cgroupfs"`), []byte(`"CgroupDriver":"systemd"`), 1)
+		body = bytes.Replace(body, []byte(`"CgroupDriver":"cgroupfs"`), []byte(`"CgroupDriver":"`+driver+`"`), 1)
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		r.Header.Set("Content-Length", fmt.Sprint(len(body)))
 		return nil
 	}
-	return serve(t, proxy.ServeHTTP)
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if driver == "none" && strings.HasSuffix(r.URL.Path, "/containers/create") {
+			withoutParent(t, r)
+		}
+		proxy.ServeHTTP(w, r)
+	})
+}
+
+// withoutParent takes the parent of the container's group out of a request.
+func withoutParent(t *testing.T, r *http.Request) {
+	t.Helper()
+	var body map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		t.Error(err)
+	}
+	if host, ok := body["HostConfig"].(map[string]any); ok {
+		delete(host, "CgroupParent")
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		t.Error(err)
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	r.Header.Set("Content-Length", fmt.Sprint(len(text)))
 }
 
 // holdings are the names of all containers and images of an engine.
@@ -100,7 +125,7 @@ func TestUsersOwnEngine(t *testing.T) {
 		t.Fatalf("the user has %q", before)
 	}
 	for _, name := range []string{"docker", "docker/cli"} {
-		for driver, at := range map[string]string{"cgroupfs": socket, "systemd": saysSystemd(t, socket)} {
+		for driver, at := range map[string]string{"cgroupfs": socket, "systemd": withGroups(t, socket, "systemd"), "none": withGroups(t, socket, "none")} {
 			t.Run(strings.ReplaceAll(name, "/", "-")+"-"+driver, func(t *testing.T) {
 				t.Setenv("DOCKER_HOST", "unix://"+at)
 				inOwn(t, c, name, driver)
@@ -123,6 +148,9 @@ func inOwn(t *testing.T, c *client.Client, name, groups string) {
 	if err != nil || !strings.HasPrefix(facts.Notes["engine"], "the user's own at ") || facts.Notes["cgroups"] != groups || facts.Notes[target.NoteUnread] == "" {
 		t.Fatalf("%v: %v", facts.Notes, err)
 	}
+	if elsewhere := strings.HasPrefix(facts.Notes[target.NoteUnread], "containers, "); elsewhere != (groups != "cgroupfs") {
+		t.Errorf("with %s nobody can read %s", groups, facts.Notes[target.NoteUnread])
+	}
 	trees, err := sys.Cgroups()
 	if err != nil {
 		t.Fatal(err)
@@ -142,6 +170,9 @@ func inOwn(t *testing.T, c *client.Client, name, groups string) {
 	for _, w := range inst.Watch() {
 		if w.Role == target.RoleShared {
 			shared = append(shared, comm(w.PID))
+		}
+		if w.Role == target.RolePayload && (w.Cgroup != "") != (groups == "cgroupfs") {
+			t.Errorf("with %s the payload is watched in the group %q", groups, w.Cgroup)
 		}
 	}
 	if !slices.Contains(shared, "dockerd") {

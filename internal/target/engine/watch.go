@@ -38,9 +38,6 @@ func (i *instance) Watch() []target.Watch {
 	return append(i.driver.engine.watch(), payload)
 }
 
-// unread is what of a user's own engine has no watch.
-const unread = "daemons, shims and runtimes of the engine, which is the user's own"
-
 // watch is the engine itself: each of its daemons alone, and in the role of the
 // runtime all else in the daemon's group, which are shims and the runtime's
 // commands. Of a user's own engine only its daemons are known, which may work for
