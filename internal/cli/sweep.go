@@ -12,16 +12,16 @@ import (
 func sweepCommand(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "sweep",
-		Short: "Remove what a killed tare left: processes, cgroups, mounts, files",
+		Short: "Remove what a killed tare left: processes, cgroups, mounts, files, containers",
 		Long: `sweep ends and removes everything that sessions of this state directory which no
-longer run have left on the machine: processes, cgroups, mounts and files, by
-tare's own label only. Each measurement starts with the same sweep. Images
+longer run have left on the machine: processes, cgroups, mounts, files, and what
+they made in engines that are yours, by tare's own label only. Each measurement starts with the same sweep. Images
 that no run has used for a week go, too, and all but the last eight; runs are kept.
 A session of another state directory is swept with --state.`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			state := env.config(c).StateDir
-			swept, err := lab.Sweep(state)
+			swept, err := lab.Sweep(c.Context(), state, env.Drivers)
 			pruned, unpruned := lab.PruneImages(c.Context(), state)
 			swept, err = append(swept, pruned...), errors.Join(err, unpruned)
 			for _, s := range swept {

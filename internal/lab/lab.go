@@ -79,7 +79,7 @@ func Open(ctx context.Context, config Config) (*Lab, error) {
 			return nil, &InputError{fmt.Errorf("--kernel: %w", err)}
 		}
 	}
-	_, unswept := Sweep(config.StateDir)
+	_, unswept := Sweep(ctx, config.StateDir, config.Drivers)
 	s, err := newSession(config.StateDir)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (l *Lab) open(ctx context.Context) error {
 		InitPath:       filepath.Join(bin, "init"),
 		TestRootfs:     l.bench.Rootfs,
 		TestImage:      l.bench.Layout,
-		RunDir:         filepath.Join(l.session.dir, "run"),
+		RunDir:         l.session.runDir(),
 		VolatileDir:    filepath.Join(l.session.dir, "volatile"),
 		ToolDirs:       l.config.ToolDirs,
 		Root:           os.Geteuid() == 0,

@@ -77,6 +77,9 @@ func (s *session) tryLock() error {
 	return nil
 }
 
+// runDir is where drivers keep what is theirs.
+func (s *session) runDir() string { return filepath.Join(s.dir, "run") }
+
 // settings is the file that says what the machine's settings were.
 func (s *session) settings() string { return filepath.Join(s.dir, "settings.json") }
 

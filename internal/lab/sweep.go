@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
 )
 
 // Each set of commands that was weighed has an image of the size of the workbench:
@@ -29,15 +30,16 @@ func PruneImages(ctx context.Context, stateDir string) ([]string, error) {
 }
 
 // Sweep ends and removes what sessions whose processes have ended left: the
-// processes in their cgroups and the cgroups, the machine's settings that they
-// changed, the mounts below their directories, and the directories; and the cgroups
-// that proofs of the machine's cgroups left. It says what it did, a line each.
-func Sweep(stateDir string) ([]string, error) {
+// processes in their cgroups and the cgroups, what their drivers made elsewhere, the
+// machine's settings that they changed, the mounts below their directories, and the
+// directories; and the cgroups that proofs of the machine's cgroups left. It says what
+// it did, a line each.
+func Sweep(ctx context.Context, stateDir string, drivers func(target.Lab) []target.Driver) ([]string, error) {
 	dead, err := deadSessions(stateDir)
 	errs := []error{err}
 	var swept []string
 	for _, s := range dead {
-		did, err := s.sweep()
+		did, err := s.sweep(ctx, drivers(target.Lab{}))
 		swept = append(swept, did...)
 		errs = append(errs, err)
 	}
@@ -50,7 +52,7 @@ func Sweep(stateDir string) ([]string, error) {
 
 // sweep cleans up after one dead session. What it holds the lock of is removed
 // last, so that an error leaves it for the next sweep.
-func (s *session) sweep() ([]string, error) {
+func (s *session) sweep(ctx context.Context, drivers []target.Driver) ([]string, error) {
 	var did []string
 	killed, err := removeGroup(groupName(s.name))
 	if err != nil {
@@ -58,6 +60,19 @@ func (s *session) sweep() ([]string, error) {
 	}
 	if killed > 0 {
 		did = append(did, fmt.Sprintf("session %s: ended %d processes", s.name, killed))
+	}
+	for _, d := range drivers {
+		sweeper, ok := d.(target.Sweeper)
+		if !ok {
+			continue
+		}
+		removed, err := sweeper.Sweep(ctx, s.runDir())
+		for _, r := range removed {
+			did = append(did, fmt.Sprintf("session %s: %s", s.name, r))
+		}
+		if err != nil {
+			return did, errors.Join(fmt.Errorf("session %s: %w", s.name, err), s.lock.Close())
+		}
 	}
 	restored, err := sys.RestoreSettings(s.settings())
 	if err != nil {

@@ -43,6 +43,16 @@ type Closer interface {
 	Close() error
 }
 
+// Sweeper is a Driver that makes things where no cgroup, mount or directory of the
+// session tells of them: in an engine of the user's own.
+type Sweeper interface {
+	Driver
+	// Sweep removes what a process that has ended had made by this driver and those
+	// beside it, as the notes in its Lab.RunDir say, and says what it did, a line each.
+	// A second call, or another driver's of the same engine, finds nothing.
+	Sweep(ctx context.Context, runDir string) ([]string, error)
+}
+
 // Maker is a Driver whose parts take minutes to make: a disk, a kernel. They are
 // made once and kept. A plan asks for them before it checks its targets; who only
 // checks does not.

@@ -36,6 +36,11 @@ func (h *hoster) CheckHost(ctx context.Context) error {
 // Close implements target.Closer.
 func (h *hoster) Close() error { return h.docker.Close() }
 
+// Sweep implements target.Sweeper.
+func (h *hoster) Sweep(ctx context.Context, runDir string) ([]string, error) {
+	return h.docker.Sweep(ctx, runDir)
+}
+
 // beside is the environment of a payload beside the engine. Its containers are in
 // the instance's group, with which they end.
 func (i *instance) beside() []string {

@@ -210,6 +210,11 @@ func (d *containerdDriver) Properties() target.Properties {
 // Close implements target.Closer.
 func (d *containerdDriver) Close() error { return d.engine.Close() }
 
+// Sweep implements target.Sweeper.
+func (d *containerdDriver) Sweep(ctx context.Context, runDir string) ([]string, error) {
+	return d.engine.sweepNoted(ctx, runDir)
+}
+
 // Locate is the daemon's binary.
 func (d *containerdDriver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
 

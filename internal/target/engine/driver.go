@@ -54,6 +54,11 @@ func (d *Driver) Properties() target.Properties {
 // Close implements target.Closer.
 func (d *Driver) Close() error { return d.engine.Close() }
 
+// Sweep implements target.Sweeper.
+func (d *Driver) Sweep(ctx context.Context, runDir string) ([]string, error) {
+	return d.engine.sweepNoted(ctx, runDir)
+}
+
 // Locate is the daemon's binary.
 func (d *Driver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
 

@@ -121,6 +121,9 @@ func (e *engine) start(ctx context.Context) error {
 		if err != nil || socket != "" {
 			e.socket = socket
 			if err == nil {
+				err = e.note(socket)
+			}
+			if err == nil {
 				err = e.sweep(ctx, socket)
 			}
 			return err
@@ -263,5 +266,5 @@ func (e *engine) Close() error {
 	if err := e.flavor.tidy(ctx, socket, owner()); err != nil {
 		return target.Labf("take away what was made in %s: %w", e.flavor.name, err)
 	}
-	return nil
+	return e.forget(e.lab.RunDir)
 }
