@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -220,6 +221,10 @@ func blamed(t *testing.T, err error, words string) {
 }
 
 func TestEngineDies(t *testing.T) {
+	trees, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"docker", "docker/cli"} {
 		d := newTrouble(t, laboratory(t), name)
 		inst := d.prepare(t, "tare-dies")
@@ -231,6 +236,11 @@ func TestEngineDies(t *testing.T) {
 			t.Fatal(err)
 		}
 		blamed(t, <-ended, "the dockerd that tare has started has ended (killed by signal 9)")
+		p := d.engine.private
+		p.awaited.Wait()
+		if pids, err := trees.PIDs(path.Dir(p.cgroup)); err != nil || len(pids) > 0 {
+			t.Errorf("%s: its containerd and shims go on after it: %v, %v", name, pids, err)
+		}
 		if _, err := d.of.Prepare(ctx, target.Spec{ID: "tare-later", Rootfs: d.lab.TestRootfs}, t.TempDir()); err == nil || target.IsLab(err) {
 			t.Errorf("after its engine's death: %v", err)
 		}

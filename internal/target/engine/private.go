@@ -31,12 +31,13 @@ type private struct {
 	cgroup  string // of the daemon and what it starts for itself
 	process *launch.Process
 
-	pid    int           // of the daemon
-	died   chan struct{} // closed when the daemon has ended
-	exit   target.Exit   // how it did, valid then
-	cancel context.CancelFunc
-	closed sync.Once
-	err    error
+	pid     int           // of the daemon
+	died    chan struct{} // closed when the daemon has ended
+	exit    target.Exit   // how it did, valid then
+	cancel  context.CancelFunc
+	awaited sync.WaitGroup // who waits for that
+	closed  sync.Once
+	err     error
 }
 
 // daemon says how a private engine is started.
@@ -95,12 +96,16 @@ func startPrivate(ctx context.Context, lab target.Lab, dir string, d daemon) (*p
 	// Not the caller's context: the engine outlives the trial that needed it first.
 	watched, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
-	go func() {
-		defer close(p.died)
-		if r, err := p.process.Wait(watched); err == nil { // else it is taken away
+	p.awaited.Go(func() {
+		r, err := p.process.Wait(watched)
+		if err == nil {
 			p.exit = r.Payload
 		}
-	}()
+		close(p.died)
+		if watched.Err() == nil { // else it is taken away
+			_ = trees.Kill(path.Dir(p.cgroup)) // its shims and containers would disturb the others; Close reports what does not die
+		}
+	})
 	return p, nil
 }
 
@@ -281,7 +286,7 @@ func (p *private) Close() error {
 func (p *private) close() error {
 	var errs []error
 	p.cancel()
-	<-p.died
+	p.awaited.Wait()
 	errs = append(errs, p.process.Close())
 	group := path.Dir(p.cgroup)
 	if _, err := sys.RemoveCgroups(group); err != nil {
