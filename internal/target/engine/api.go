@@ -9,6 +9,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
 
@@ -24,22 +25,47 @@ func connect(socket string) (*client.Client, error) {
 	return c, nil
 }
 
-// answers sees that an engine listens at the socket whose API this client
-// speaks.
-func answers(ctx context.Context, socket string) error {
+// podmanEngine is what Podman calls itself among the parts of its version.
+const podmanEngine = "Podman Engine"
+
+// answersDocker sees that an engine listens at the socket whose API this client
+// speaks, and that it is not Podman, which podman-docker puts in Docker's place.
+func answersDocker(ctx context.Context, socket string) error {
+	podman, err := answers(ctx, socket)
+	if err == nil && podman {
+		return fmt.Errorf("what answers at %s is Podman, which is the target podman", socket)
+	}
+	return err
+}
+
+// answersPodman sees that Podman listens at the socket.
+func answersPodman(ctx context.Context, socket string) error {
+	podman, err := answers(ctx, socket)
+	if err == nil && !podman {
+		return fmt.Errorf("what answers at %s is another engine than Podman", socket)
+	}
+	return err
+}
+
+// answers tells whether the engine is Podman that listens at the socket.
+func answers(ctx context.Context, socket string) (podman bool, err error) {
 	c, err := connect(socket)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer c.Close()
 	ping, err := c.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	if err != nil {
-		return fmt.Errorf("no engine that can be used answers at %s: %w", socket, err)
+		return false, fmt.Errorf("no engine that can be used answers at %s: %w", socket, err)
 	}
 	if ping.APIVersion == "" {
-		return fmt.Errorf("what answers at %s is no container engine: it names no API version", socket)
+		return false, fmt.Errorf("what answers at %s is no container engine: it names no API version", socket)
 	}
-	return nil
+	version, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return false, fmt.Errorf("ask the engine at %s for its version: %w", socket, err)
+	}
+	return slices.ContainsFunc(version.Components, func(part system.ComponentVersion) bool { return part.Name == podmanEngine }), nil
 }
 
 // version asks the engine what it is and what it can do.

@@ -15,7 +15,7 @@ import (
 func docker() flavor {
 	return flavor{name: "docker", program: "dockerd", daemons: []string{"dockerd", "containerd"}, remedy: "apt-get install docker.io",
 		variable: "DOCKER_HOST", sockets: []string{"/var/run/docker.sock"}, proxies: true, daemon: dockerd,
-		answers: answers, tidy: tidyAPI, owners: ownersAPI}
+		answers: answersDocker, tidy: tidyAPI, owners: ownersAPI}
 }
 
 // Threads of containerd's shim for runc, and of a client that waits, and that one's

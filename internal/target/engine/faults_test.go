@@ -75,6 +75,35 @@ func TestOldEngine(t *testing.T) {
 	cannotWith(t, named(t, lab, "docker"), "1.12")
 }
 
+// saying is an engine that answers everything with the same text.
+func saying(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Api-Version", "1.44")
+		fmt.Fprint(w, text)
+	}
+}
+
+// Podman in Docker's place is not weighed as Docker, nor Docker as Podman.
+func TestPodmanIsNoDocker(t *testing.T) {
+	podman := serve(t, saying(`{"Components":[{"Name":"Podman Engine","Version":"4.3.1"},{"Name":"Conmon"}]}`))
+	docker := serve(t, saying(`{"Components":[{"Name":"Engine","Version":"20.10.24"},{"Name":"containerd"}]}`))
+	for _, c := range []struct{ variable, name, socket, words string }{
+		{"DOCKER_HOST", "docker", podman, podman + " is Podman"},
+		{"CONTAINER_HOST", "podman", docker, docker + " is another engine than Podman"},
+	} {
+		lab := laboratory(t)
+		lab.PrivateEngines = false
+		t.Setenv(c.variable, "unix://"+c.socket)
+		cannotWith(t, named(t, lab, c.name), c.words)
+	}
+	if err := answersDocker(t.Context(), docker); err != nil {
+		t.Error(err)
+	}
+	if err := answersPodman(t.Context(), podman); err != nil {
+		t.Error(err)
+	}
+}
+
 // A kept check holds for the engine that it was made with: a private one of the same
 // binary, as long as no engine of the user's own answers.
 func TestChecksOfAnotherEngineAreStale(t *testing.T) {
@@ -89,7 +118,7 @@ func TestChecksOfAnotherEngineAreStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.44") })
+	answers := serve(t, saying(`{}`))
 	for name, c := range map[string]struct {
 		found   target.Facts
 		socket  string // at which the user's own answers

@@ -19,7 +19,7 @@ import (
 func podman() flavor {
 	return flavor{name: "podman", program: "podman", daemons: []string{"podman"}, remedy: "apt-get install podman",
 		variable: "CONTAINER_HOST", sockets: []string{"/run/podman/podman.sock"}, daemon: podmanService,
-		answers: answers, tidy: tidyAPI, owners: ownersAPI}
+		answers: answersPodman, tidy: tidyAPI, owners: ownersAPI}
 }
 
 func podmans(lab target.Lab, f flavor) []target.Driver {
