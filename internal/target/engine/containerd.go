@@ -45,7 +45,7 @@ func handlers() []handler {
 
 func containerdFlavor() flavor {
 	return flavor{name: "containerd", program: "containerd", daemons: []string{"containerd"}, remedy: "apt-get install containerd",
-		variable: "CONTAINERD_ADDRESS", sockets: []string{"/run/containerd/containerd.sock"}, daemon: containerdDaemon,
+		variable: "CONTAINERD_ADDRESS", sockets: []string{"/run/containerd/containerd.sock"}, own: &ownEngine{}, daemon: containerdDaemon,
 		answers: containerdAnswers, tidy: containerdTidy, owners: containerdOwners}
 }
 
@@ -258,6 +258,9 @@ func (d *containerdDriver) Check(ctx context.Context) (target.Facts, error) {
 	}
 	if d.engine.private != nil {
 		facts.Notes[noteEngine] = privateEngine
+		if unused := d.engine.unused(); unused != "" {
+			facts.Notes[noteUnused] = unused
+		}
 		if facts.Path, err = d.Locate(); err != nil {
 			return facts, err
 		}

@@ -14,7 +14,7 @@ import (
 // docker is the engine that most people use.
 func docker() flavor {
 	return flavor{name: "docker", program: "dockerd", daemons: []string{"dockerd", "containerd"}, remedy: "apt-get install docker.io",
-		variable: "DOCKER_HOST", sockets: []string{"/var/run/docker.sock"}, proxies: true, daemon: dockerd,
+		variable: "DOCKER_HOST", sockets: sockets(os.Geteuid() == 0, "docker.sock", "/var/run/docker.sock"), own: &ownEngine{}, proxies: true, daemon: dockerd,
 		answers: answersDocker, tidy: tidyAPI, owners: ownersAPI}
 }
 

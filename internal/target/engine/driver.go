@@ -86,6 +86,9 @@ func (d *Driver) check(ctx context.Context, proven target.Driver) (target.Facts,
 	}
 	if d.engine.private != nil {
 		facts.Notes[noteEngine] = privateEngine
+		if unused := d.engine.unused(); unused != "" {
+			facts.Notes[noteUnused] = unused
+		}
 		if facts.Path, err = d.Locate(); err != nil {
 			return facts, err
 		}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +30,7 @@ type flavor struct {
 	remedy   string
 	variable string   // of the environment: where the user's own listens
 	sockets  []string // where the user's own listens otherwise
+	own      *ownEngine
 	// proxies: ports are published by a process too, for clients that rules miss.
 	proxies bool
 	// daemon is how a private one is started, listening at socket.
@@ -129,12 +129,16 @@ func (e *engine) start(ctx context.Context) error {
 			return err
 		}
 	}
+	but := ""
+	if unused := e.unused(); unused != "" {
+		but = ", and " + unused
+	}
 	program, err := find(e.lab, e.flavor.program)
 	if err != nil {
-		return e.cannot(e.flavor.remedy, "%s is not installed", e.flavor.program)
+		return e.cannot(e.flavor.remedy, "%s is not installed%s", e.flavor.program, but)
 	}
 	if !e.lab.Root || e.lab.Cgroup == "" {
-		return e.cannot("run tare as root, or start an engine that you may use", "a private %s needs root and cgroups", e.flavor.program)
+		return e.cannot("run tare as root, or start an engine that you may use", "a private %s needs root and cgroups%s", e.flavor.program, but)
 	}
 	dir := filepath.Join(e.lab.RunDir, e.name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -157,37 +161,12 @@ func (e *engine) start(ctx context.Context) error {
 	return nil
 }
 
-// ownTime bounds how long the user's own engine may take to answer.
-const ownTime = 3 * time.Second
-
-// own is the socket of the user's own engine, "" where none answers. One that
-// the user has named must answer.
-func (e *engine) own(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, ownTime)
-	defer cancel()
-	if host := os.Getenv(e.flavor.variable); host != "" {
-		socket := strings.TrimPrefix(host, "unix://")
-		if !filepath.IsAbs(socket) {
-			return "", e.cannot("unset it, or use --private-engines", "%s=%s is no unix:// socket, and an engine elsewhere cannot be weighed here", e.flavor.variable, host)
-		}
-		if err := e.flavor.answers(ctx, socket); err != nil {
-			return "", e.cannot("unset it, or use --private-engines", "at %s=%s: %v", e.flavor.variable, host, err)
-		}
-		return socket, nil
-	}
-	for _, socket := range e.flavor.sockets {
-		if info, err := os.Stat(socket); err == nil && info.Mode()&os.ModeSocket != 0 && e.flavor.answers(ctx, socket) == nil {
-			return socket, nil
-		}
-	}
-	return "", nil
-}
-
 // The notes of a check that name the engine which was proven.
 const (
 	noteEngine       = "engine"
 	noteDaemonDigest = "daemon-digest" // sha256 of its binary, where the facts' own is a client's
 	privateEngine    = "private"
+	noteUnused       = "own-engine" // why the user's own is not the one that was proven
 )
 
 // stale says that a check of earlier need not hold for the engine that would serve
@@ -200,7 +179,7 @@ func (e *engine) stale(found target.Facts) bool {
 	if e.lab.PrivateEngines {
 		return false
 	}
-	socket, err := e.own(context.Background()) // which bounds its time itself
+	socket, err := e.own(context.Background()) // which bounds its time itself, and looks once
 	return err != nil || socket != ""
 }
 

@@ -11,8 +11,10 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -200,5 +202,44 @@ func inOwn(t *testing.T, c *client.Client, name, groups string) {
 		if err := end(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Without root an engine of the user's own listens below $XDG_RUNTIME_DIR.
+func TestSocketsWithoutRoot(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
+	if got := sockets(false, "docker.sock", "/usual"); !slices.Equal(got, []string{"/run/user/7/docker.sock", "/usual"}) {
+		t.Errorf("without root: %q", got)
+	}
+	if got := sockets(true, "docker.sock", "/usual"); !slices.Equal(got, []string{"/usual"}) {
+		t.Errorf("as root: %q", got)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	if got := sockets(false, "docker.sock", "/usual"); !slices.Equal(got, []string{"/usual"}) {
+		t.Errorf("without a directory: %q", got)
+	}
+}
+
+// A socket that is there and does not serve is asked once, and who looks for an
+// engine is told why it was not taken.
+func TestSocketThatDoesNotServe(t *testing.T) {
+	var asked atomic.Int64
+	f := docker()
+	t.Setenv(f.variable, "")
+	f.program = "no-such-dockerd"
+	f.sockets = []string{filepath.Join(t.TempDir(), "nothing"), serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		http.NotFound(w, r)
+	})}
+	all := dockers(target.Lab{}, f)
+	_, err := all[0].Check(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "no-such-dockerd is not installed, and ") || !strings.Contains(err.Error(), f.sockets[1]) {
+		t.Errorf("%v; want why %s does not serve", err, f.sockets[1])
+	}
+	for _, d := range all {
+		d.(interface{ Stale(target.Facts) bool }).Stale(target.Facts{Notes: map[string]string{noteEngine: privateEngine}})
+	}
+	if n := asked.Load(); n == 0 || n > 4 { // a ping is up to two requests, of two versions
+		t.Errorf("it was asked %d times", n)
 	}
 }

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ownEngine is the user's own engine of a flavor. It is looked for once: one that
+// hangs takes its time, and all that need it, from a check on, mean the same.
+type ownEngine struct {
+	mu     sync.Mutex
+	looked bool
+	socket string // "" where none answers
+	err    error
+	unused string // why what is at the usual sockets did not serve; "" for nothing
+}
+
+// sockets are where the user's own engine listens unless a variable says otherwise:
+// for another user than root below $XDG_RUNTIME_DIR first, as engines without root do.
+func sockets(root bool, rootless, usual string) []string {
+	dir := os.Getenv("XDG_RUNTIME_DIR")
+	if root || dir == "" {
+		return []string{usual}
+	}
+	return []string{filepath.Join(dir, rootless), usual}
+}
+
+// ownTime bounds how long the user's own engine may take to answer.
+const ownTime = 3 * time.Second
+
+// own is the socket of the user's own engine, "" where none answers. One that
+// the user has named must answer.
+func (e *engine) own(ctx context.Context) (string, error) {
+	o := e.flavor.own
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.looked {
+		return o.socket, o.err
+	}
+	socket, unused, err := e.look(ctx)
+	if ctx.Err() != nil {
+		return "", ctx.Err() // of the caller's time, not of the engine
+	}
+	o.looked, o.socket, o.unused, o.err = true, socket, unused, err
+	return socket, err
+}
+
+// unused says why what is at the usual sockets did not serve; "" for nothing.
+func (e *engine) unused() string {
+	o := e.flavor.own
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.unused
+}
+
+// look finds the user's own engine.
+func (e *engine) look(ctx context.Context) (socket, unused string, err error) {
+	answers := func(socket string) error {
+		ctx, cancel := context.WithTimeout(ctx, ownTime)
+		defer cancel()
+		return e.flavor.answers(ctx, socket)
+	}
+	if host := os.Getenv(e.flavor.variable); host != "" {
+		socket := strings.TrimPrefix(host, "unix://")
+		if !filepath.IsAbs(socket) {
+			return "", "", e.cannot("unset it, or use --private-engines", "%s=%s is no unix:// socket, and an engine elsewhere cannot be weighed here", e.flavor.variable, host)
+		}
+		if err := answers(socket); err != nil {
+			return "", "", e.cannot("unset it, or use --private-engines", "at %s=%s: %v", e.flavor.variable, host, err)
+		}
+		return socket, "", nil
+	}
+	var why []string
+	for _, socket := range e.flavor.sockets {
+		info, err := os.Stat(socket)
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+		case err != nil, info.Mode()&os.ModeSocket == 0:
+			continue // nobody's
+		default:
+			if err = answers(socket); err == nil {
+				return socket, "", nil
+			}
+		}
+		why = append(why, err.Error())
+	}
+	return "", strings.Join(why, "; "), nil
+}
