@@ -150,7 +150,7 @@ func byHand(ctx context.Context, end *net.End, argv []string) ([]byte, error) {
 }
 
 func inContainer(ctx context.Context, laboratory *lab.Lab, end *net.End, argv []string) ([]byte, error) {
-	native, err := laboratory.Drivers("native")
+	native, err := laboratory.Drivers(ctx, "native")
 	if err != nil {
 		return nil, err
 	}

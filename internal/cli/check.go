@@ -47,7 +47,7 @@ does, and check does not.`,
 			if err != nil {
 				return err
 			}
-			drivers, err := laboratory.Drivers(on...)
+			drivers, err := laboratory.Drivers(c.Context(), on...)
 			if err != nil {
 				return errors.Join(err, laboratory.Close())
 			}

@@ -5,17 +5,20 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/guest"
 	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/vmm"
@@ -163,9 +166,11 @@ func (l *Lab) settleRights() error {
 }
 
 // Drivers are the targets of these names, or all that this build of tare knows,
-// nearest to the host first. A name that is none of theirs is an *InputError, one of
-// another architecture a *target.CannotError.
-func (l *Lab) Drivers(names ...string) ([]target.Driver, error) {
+// nearest to the host first. A name that is none of theirs, nor of what one of them
+// finds by its name, is an *InputError, one of another architecture a
+// *target.CannotError.
+func (l *Lab) Drivers(ctx context.Context, names ...string) ([]target.Driver, error) {
+	l.name(ctx, names)
 	known := l.known()
 	for _, name := range names {
 		if problem := known.Problem(name); problem != "" {
@@ -179,6 +184,28 @@ func (l *Lab) Drivers(names ...string) ([]target.Driver, error) {
 		return l.drivers, nil
 	}
 	return slices.DeleteFunc(slices.Clone(l.drivers), func(d target.Driver) bool { return !slices.Contains(names, d.Name()) }), nil
+}
+
+// name adds the drivers of names that no list holds, where one of the drivers finds
+// what they mean.
+func (l *Lab) name(ctx context.Context, names []string) {
+	for _, name := range names {
+		name, _, _ = strings.Cut(name, study.PathSign)
+		if slices.ContainsFunc(l.drivers, func(d target.Driver) bool { return d.Name() == name }) {
+			continue
+		}
+		for _, d := range l.drivers {
+			namer, ok := d.(target.Namer)
+			if !ok {
+				continue
+			}
+			if named := namer.Named(ctx, name); named != nil {
+				l.drivers = append(l.drivers, named)
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(l.drivers, func(a, b target.Driver) int { return cmp.Compare(a.Properties().Order, b.Properties().Order) })
 }
 
 // Notes are what the user should know of the laboratory itself.

@@ -63,6 +63,7 @@ func (p *Plan) Primary(c study.Cell) sample.Metric { return p.Manifest.Metrics[c
 func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error) {
 	st = st.WithDefaults()
 	st.Workloads, st.Variants = st.Measured(), nil // what is recorded is what is measured
+	l.name(ctx, named(st))
 	if err := st.Validate(l.known()); err != nil {
 		return nil, &InputError{err}
 	}
@@ -121,6 +122,11 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	return p, nil
 }
 
+// named are the targets that a study names.
+func named(st study.Study) []string {
+	return slices.Concat([]string{st.Control}, st.Targets, st.Optional, st.Beside)
+}
+
 // canLimit refuses limits where this user can make no cgroups to set them in.
 func (l *Lab) canLimit(st study.Study) error {
 	for _, level := range st.Limits {
@@ -152,6 +158,7 @@ func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
 	if m.Study.ID == BootStudy {
 		return nil, &InputError{errors.New("boots of tare boot run do not go on: call it again; those that ended are in the run's report")}
 	}
+	l.name(ctx, named(m.Study))
 	if err := errors.Join(l.canSet(m.Study), l.canAddress(m.Study), sameGuest(m.Guest, l.config.Guest), canPrepare(m)); err != nil {
 		return nil, err
 	}

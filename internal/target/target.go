@@ -43,6 +43,15 @@ type Closer interface {
 	Close() error
 }
 
+// Namer is a Driver beside which there are others that no list holds: any runtime
+// that its engine can be told of.
+type Namer interface {
+	Driver
+	// Named is the driver of that name, nil where the name is none of its own or this
+	// machine has nothing that it could mean.
+	Named(ctx context.Context, name string) Driver
+}
+
 // Sweeper is a Driver that makes things where no cgroup, mount or directory of the
 // session tells of them: in an engine of the user's own.
 type Sweeper interface {

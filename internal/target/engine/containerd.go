@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -32,13 +33,15 @@ type handler struct {
 	order  int
 }
 
-// handlers are the runtimes; another one is another line.
+// runcShim is containerd's name of the shim for runtimes with runc's command line.
+const runcShim = "io.containerd.runc.v2"
+
+// handlers are the runtimes that lists show; any other is had by its name.
 func handlers() []handler {
-	const runc = "io.containerd.runc.v2"
 	return []handler{
-		{name: "containerd", shim: runc, start: 80 * time.Millisecond, order: 300},
-		{name: "containerd/crun", shim: runc, binary: "crun", needs: "crun", remedy: "apt-get install crun", hide: true, start: 70 * time.Millisecond, order: 305},
-		{name: "containerd/runsc", shim: runc, binary: "runsc", needs: "runsc", remedy: "make tools", start: 250 * time.Millisecond, order: 310},
+		{name: "containerd", shim: runcShim, start: 80 * time.Millisecond, order: 300},
+		{name: "containerd/crun", shim: runcShim, binary: "crun", needs: "crun", remedy: "apt-get install crun", hide: true, start: 70 * time.Millisecond, order: 305},
+		{name: "containerd/runsc", shim: runcShim, binary: "runsc", needs: "runsc", remedy: "make tools", start: 250 * time.Millisecond, order: 310},
 		{name: "containerd/kata", shim: "io.containerd.kata.v2", needs: "containerd-shim-kata-v2", remedy: "install Kata Containers", start: 2 * time.Second, order: 315},
 	}
 }
@@ -205,6 +208,36 @@ func (d *containerdDriver) Properties() target.Properties {
 	return target.Properties{Family: "engine", Isolated: true, Joins: target.JoinsNamespace, MaxParallel: 16, StreamBytes: 16 << 20,
 		StartTime: d.handler.start, Order: d.handler.order, CheckTime: 40 * time.Second,
 		Footprint: target.Footprint{Tasks: shimTasks, DaemonFiles: 6}}
+}
+
+// runtimeName is what the names of runtimes are made of, as they stand in targets'.
+var runtimeName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
+
+// Rough start times of runtimes that nobody here knows: one with runc's command line,
+// and one with a shim of its own, which may be a virtual machine's.
+const (
+	namedStart = 250 * time.Millisecond
+	shimStart  = 2 * time.Second
+)
+
+// Named implements target.Namer: containerd/NAME is the runtime of that binary, under
+// the usual shim, or the handler of that name, whose last two parts name its shim's
+// binary (containerd, docs/runtime-v2.md).
+func (d *containerdDriver) Named(_ context.Context, name string) target.Driver {
+	runtime, ours := strings.CutPrefix(name, d.engine.flavor.name+"/")
+	if !ours || d.Name() != d.engine.flavor.name || !runtimeName.MatchString(runtime) {
+		return nil
+	}
+	h := handler{name: name, shim: runcShim, binary: runtime, needs: runtime, start: namedStart, order: 316}
+	if _, err := find(d.lab, runtime); err != nil {
+		parts := strings.Split(runtime, ".")
+		if len(parts) < 3 {
+			return nil
+		}
+		h.shim, h.binary, h.start = runtime, "", shimStart
+		h.needs = "containerd-shim-" + strings.Join(parts[len(parts)-2:], "-")
+	}
+	return &containerdDriver{lab: d.lab, engine: d.engine, handler: h}
 }
 
 // Close implements target.Closer.

@@ -14,7 +14,7 @@ import (
 // docker is the engine that most people use.
 func docker() flavor {
 	return flavor{name: "docker", program: "dockerd", daemons: []string{"dockerd", "containerd"}, remedy: "apt-get install docker.io",
-		variable: "DOCKER_HOST", sockets: sockets(os.Geteuid() == 0, "docker.sock", "/var/run/docker.sock"), own: &ownEngine{}, proxies: true, daemon: dockerd,
+		variable: "DOCKER_HOST", sockets: sockets(os.Geteuid() == 0, "docker.sock", "/var/run/docker.sock"), own: &ownEngine{}, runtimes: true, proxies: true, daemon: dockerd,
 		answers: answersDocker, tidy: tidyAPI, owners: ownersAPI}
 }
 
@@ -49,6 +49,9 @@ func dockers(lab target.Lab, f flavor) []target.Driver {
 	}
 }
 
+// stockRuntime is the name of dockerd's own runtime, by which it takes no other.
+const stockRuntime = "runc"
+
 // socketName is how long the name of a socket may be (unix(7), sun_path).
 const socketName = 107
 
@@ -73,6 +76,9 @@ func dockerd(e *engine, program, socket string) (daemon, error) {
 		"--data-root", filepath.Join(dir, "root"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
 		"--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/" + path.Join(e.lab.Cgroup, e.name, "containers")}
 	for name, runtime := range e.more {
+		if name == stockRuntime {
+			continue
+		}
 		if binary, err := find(e.lab, runtime); err == nil {
 			args = append(args, "--add-runtime", fmt.Sprintf("%s=%s", name, binary))
 		}

@@ -38,6 +38,19 @@ func (d *Driver) with(name string, e *engine, runtime, remedy string, order int)
 	return &other
 }
 
+// Named implements target.Namer: docker/NAME is the runtime that the user's own engine
+// knows by that name, or the binary that a private one is told of.
+func (d *Driver) Named(ctx context.Context, name string) target.Driver {
+	runtime, ours := strings.CutPrefix(name, d.engine.flavor.name+"/")
+	if !ours || d.name != d.engine.flavor.name || !d.engine.flavor.runtimes || !runtimeName.MatchString(runtime) {
+		return nil
+	}
+	if _, err := find(d.lab, runtime); err != nil && !d.engine.ownKnows(ctx, runtime) {
+		return nil
+	}
+	return d.with(name, d.engine, runtime, "", 345)
+}
+
 // Name implements target.Driver.
 func (d *Driver) Name() string { return d.name }
 
@@ -130,7 +143,7 @@ func (d *Driver) imageOf(ctx context.Context, c *client.Client, spec target.Spec
 // ready sees that the engine is there, and the runtime in it.
 func (d *Driver) ready(ctx context.Context) error {
 	if d.runtime != "" {
-		if _, err := find(d.lab, d.runtime); err != nil {
+		if _, err := find(d.lab, d.runtime); err != nil && !d.engine.ownKnows(ctx, d.runtime) {
 			return &target.CannotError{Target: d.name, Lacks: d.runtime + " is not installed", Remedy: d.remedy}
 		}
 	}

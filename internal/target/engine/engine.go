@@ -31,6 +31,8 @@ type flavor struct {
 	variable string   // of the environment: where the user's own listens
 	sockets  []string // where the user's own listens otherwise
 	own      *ownEngine
+	// runtimes: a request may say which one starts the container.
+	runtimes bool
 	// proxies: ports are published by a process too, for clients that rules miss.
 	proxies bool
 	// daemon is how a private one is started, listening at socket.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/moby/moby/client"
 )
 
 // ownEngine is the user's own engine of a flavor. It is looked for once: one that
@@ -57,6 +59,26 @@ func (e *engine) unused() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.unused
+}
+
+// ownKnows says that the user's own engine, where it would be used, knows a runtime of
+// that name.
+func (e *engine) ownKnows(ctx context.Context, runtime string) bool {
+	if e.lab.PrivateEngines {
+		return false
+	}
+	socket, err := e.own(ctx)
+	if err != nil || socket == "" {
+		return false
+	}
+	c, err := connect(socket)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	info, err := c.Info(ctx, client.InfoOptions{})
+	_, known := info.Info.Runtimes[runtime]
+	return err == nil && known
 }
 
 // look finds the user's own engine.
