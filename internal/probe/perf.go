@@ -21,8 +21,8 @@ import (
 
 // Perf counts events of the instances' cgroups with perf_event_open(2):
 // task-clock, context switches, migrations and page faults, and where the
-// machine has a PMU cycles, instructions, branches and misses. It needs root and cgroup v2
-// mounted (a hybrid machine will do), and gives nothing elsewhere. It opens a
+// machine has a PMU cycles, instructions, branches and misses. It needs root and a tree of
+// cgroups to count by, see countingTree, and gives nothing elsewhere. It opens a
 // counter per event, CPU and cgroup, and each makes a switch between cgroups a
 // little slower: it is for looking closer, not for every trial.
 type Perf struct{}
@@ -70,14 +70,23 @@ func (Perf) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value,
 	}, nil
 }
 
+// countingTree is the tree by whose groups the kernel counts events: that of version
+// 1 where the controller perf_event is bound to it, else that of version 2.
+func countingTree(h sys.Hierarchies) (sys.Hierarchy, bool) {
+	if tree, ok := h.With("perf_event"); ok && tree.Version == 1 {
+		return tree, true
+	}
+	return h.Unified()
+}
+
 // openFor opens those of the events that this machine has, for the instances'
-// groups; none where cgroup v2 is not mounted.
+// groups; none where there is no tree to count by.
 func openFor(on []target.Watch, wanted []event) ([]counter, error) {
 	h, err := sys.Cgroups()
 	if err != nil {
 		return nil, err
 	}
-	tree, ok := h.Unified()
+	tree, ok := countingTree(h)
 	if !ok {
 		return nil, nil
 	}
@@ -90,47 +99,73 @@ func openFor(on []target.Watch, wanted []event) ([]counter, error) {
 	return openAll(tree, groups, wanted)
 }
 
-// openAll opens those of the events that this machine has, for all groups.
+// openAll opens those of the events that this machine has, for all groups. One that
+// cannot be counted everywhere is left out: a part of it would pass for the whole.
 func openAll(tree sys.Hierarchy, groups []string, wanted []event) (open []counter, err error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		return nil, err
 	}
-	for _, g := range groups {
-		more, err := openCounters(tree.Dir(g), cpus, wanted)
-		open = append(open, more...)
+	for _, e := range wanted {
+		counters, err := openEvent(tree, groups, cpus, e)
+		if cannotCount(err) {
+			continue
+		}
 		if err != nil {
 			closeAll(open)
 			return nil, err
+		}
+		open = append(open, counters...)
+	}
+	return open, nil
+}
+
+// openEvent opens an event for all groups that there are, on each CPU: an event of a
+// cgroup is bound to one. All are open, or none with the error.
+func openEvent(tree sys.Hierarchy, groups []string, cpus []int, e event) (open []counter, err error) {
+	defer func() {
+		if err != nil {
+			closeAll(open)
+			open = nil
+		}
+	}()
+	for _, g := range groups {
+		group, err := os.Open(tree.Dir(g))
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return open, err
+		}
+		counters, err := openOn(group, cpus, e)
+		group.Close()
+		open = append(open, counters...)
+		if err != nil {
+			return open, err
 		}
 	}
 	return open, nil
 }
 
-// openCounters opens the events for one cgroup, on each CPU: an event of a cgroup
-// is bound to one.
-func openCounters(dir string, cpus []int, wanted []event) (open []counter, err error) {
-	group, err := os.Open(dir)
-	if gone(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer group.Close()
-	for _, e := range wanted {
-		for _, cpu := range cpus {
-			attr := unix.PerfEventAttr{Type: e.kind, Config: e.config, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-				Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING}
-			fd, err := unix.PerfEventOpen(&attr, int(group.Fd()), cpu, -1, unix.PERF_FLAG_PID_CGROUP|unix.PERF_FLAG_FD_CLOEXEC)
-			if cannotCount(err) {
-				break // the event, or counting by cgroup, is not there
-			}
-			if err != nil {
-				return open, fmt.Errorf("perf_event_open for %s on CPU %d: %w", e.metric, cpu, err)
-			}
-			open = append(open, counter{e, os.NewFile(uintptr(fd), e.metric)})
+// openOn opens an event of one group. A CPU that has gone off-line meanwhile is left
+// out, unless none is left. What was opened before an error is returned with it.
+func openOn(group *os.File, cpus []int, e event) (open []counter, err error) {
+	attr := unix.PerfEventAttr{Type: e.kind, Config: e.config, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING}
+	var offline error
+	for _, cpu := range cpus {
+		fd, err := unix.PerfEventOpen(&attr, int(group.Fd()), cpu, -1, unix.PERF_FLAG_PID_CGROUP|unix.PERF_FLAG_FD_CLOEXEC)
+		if errors.Is(err, unix.ENODEV) {
+			offline = err
+			continue
 		}
+		if err != nil {
+			return open, fmt.Errorf("perf_event_open for %s on CPU %d: %w", e.metric, cpu, err)
+		}
+		open = append(open, counter{e, os.NewFile(uintptr(fd), e.metric)})
+	}
+	if len(open) == 0 && offline != nil {
+		return nil, fmt.Errorf("perf_event_open for %s on any CPU: %w", e.metric, offline)
 	}
 	return open, nil
 }
@@ -181,35 +216,33 @@ func MissingCounters() (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("perf probe: %w", err)
 	}
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return nil, fmt.Errorf("perf probe: %w", err)
+	}
 	missing := map[string]string{}
-	tree, ok := trees.Unified()
+	tree, ok := countingTree(trees)
 	for _, e := range events {
 		if !ok {
-			missing[e.metric] = "perf counts a cgroup only in a cgroup v2 tree, and none is mounted that tare may write to"
+			missing[e.metric] = "perf counts a cgroup only in a tree of version 2, or of version 1 with the controller perf_event, and none is mounted that tare may write to"
 			continue
 		}
-		if err := tryCounter(tree.Path, e.kind, e.config); err != nil {
-			missing[e.metric] = err.Error()
-			if e.kind == unix.PERF_TYPE_HARDWARE {
-				missing[e.metric] += ": the machine shows no PMU to its kernel, as many virtual machines do"
-			}
+		open, err := openEvent(tree, []string{""}, cpus, e)
+		closeAll(open)
+		if err != nil {
+			missing[e.metric] = whyMissing(e, err)
 		}
 	}
 	return missing, nil
 }
 
-func tryCounter(dir string, kind uint32, config uint64) error {
-	group, err := os.Open(dir)
-	if err != nil {
-		return err
+// whyMissing words why an event cannot be counted.
+func whyMissing(e event, err error) string {
+	hidden := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENODEV)
+	if e.kind == unix.PERF_TYPE_HARDWARE && hidden {
+		return err.Error() + ": the machine shows no PMU for it to its kernel, as many virtual machines do"
 	}
-	defer group.Close()
-	attr := unix.PerfEventAttr{Type: kind, Config: config, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{}))}
-	fd, err := unix.PerfEventOpen(&attr, int(group.Fd()), 0, -1, unix.PERF_FLAG_PID_CGROUP|unix.PERF_FLAG_FD_CLOEXEC)
-	if err != nil {
-		return fmt.Errorf("perf_event_open says %w", err)
-	}
-	return unix.Close(fd)
+	return err.Error()
 }
 
 // reading is what read(2) gives of a counter, or of several added up: the count,

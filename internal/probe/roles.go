@@ -49,7 +49,7 @@ func beginRoles(on []target.Watch) (func(all []sample.Value) ([]sample.Value, er
 	if err != nil {
 		return nil, fmt.Errorf("perf probe: %w", err)
 	}
-	tree, ok := trees.Unified()
+	tree, ok := countingTree(trees)
 	if !ok {
 		return func([]sample.Value) ([]sample.Value, error) { return nil, nil }, nil
 	}

@@ -199,7 +199,7 @@ func (h Hierarchies) With(controller string) (Hierarchy, bool) {
 func (h Hierarchies) For(b Bounds) Hierarchies {
 	needed := Hierarchies{Mode: h.Mode}
 	for _, one := range h.All {
-		if one.Version == 2 || one.Has("cpuacct") || one.Has("memory") ||
+		if one.Version == 2 || one.Has("cpuacct") || one.Has("memory") || one.Has("perf_event") ||
 			b.CPUs > 0 && one.Has("cpu") || b.CPUSet != "" && one.Has("cpuset") || b.Pids > 0 && one.Has("pids") {
 			needed.All = append(needed.All, one)
 		}

@@ -169,3 +169,19 @@ func TestHandDownTouchesWhatItNeeds(t *testing.T) {
 		}
 	}
 }
+
+// An instance is in the trees by which its use is read: that of perf_event, too, where
+// it is one of version 1.
+func TestTreesThatAnInstanceIsIn(t *testing.T) {
+	one := func(controllers ...string) sys.Hierarchy { return sys.Hierarchy{Version: 1, Controllers: controllers} }
+	h := sys.Hierarchies{Mode: sys.Hybrid, All: []sys.Hierarchy{one("freezer"), one("cpu", "cpuacct"), one("memory"), one("perf_event"), one("pids"), {Version: 2}}}
+	for bounds, want := range map[sys.Bounds]string{{}: "[cpu cpuacct] [memory] [perf_event] []", {Pids: 1}: "[cpu cpuacct] [memory] [perf_event] [pids] []"} {
+		got := ""
+		for _, tree := range h.For(bounds).All {
+			got += fmt.Sprintf(" %v", tree.Controllers)
+		}
+		if got != " "+want {
+			t.Errorf("with %+v: %s, want %s", bounds, got, want)
+		}
+	}
+}
