@@ -111,7 +111,7 @@ const (
 	waitingTasks   = 2       // processes and threads of one that waits or is held: launcher and payload
 	busyTasks      = 16      // of one that is being started: a runtime's threads
 	filesEach      = 8       // tare's file descriptors for one: pipes for two streams and three reports
-	filesOwn       = 256     // beside all instances
+	filesOwn       = 256     // beside all instances and the probes of all of them
 )
 
 // fitMany leaves out the levels of held instances that this machine cannot have at
@@ -236,6 +236,10 @@ func machineLimits() ([]machineLimit, error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return nil, fmt.Errorf("limit of open files: %w", err)
 	}
+	counters, err := probe.ManyFiles()
+	if err != nil {
+		return nil, err
+	}
 	tasks, err := runningTasks()
 	if err != nil {
 		return nil, err
@@ -243,7 +247,7 @@ func machineLimits() ([]machineLimit, error) {
 	limits := []machineLimit{
 		{name: "the memory that is available", what: "of memory", value: available, each: preparedMemory, held: heldMemory, busy: instanceMemory, show: bytesNumber,
 			more: func(f target.Footprint) (each, alive int) { return 0, f.Memory }},
-		{name: "tare's limit of open files (ulimit -n)", what: "descriptors", value: int64(min(files.Cur, 1<<40)), own: filesOwn, each: filesEach, show: plainNumber,
+		{name: "tare's limit of open files (ulimit -n)", what: "descriptors", value: int64(min(files.Cur, 1<<40)), own: filesOwn + int64(counters), each: filesEach, show: plainNumber,
 			more: func(f target.Footprint) (each, alive int) { return f.LabFiles, 0 }},
 		{name: "the engine's limit of open files (ulimit -Hn)", what: "descriptors of its daemon", value: int64(min(files.Max, 1<<40)), show: plainNumber,
 			more: func(f target.Footprint) (each, alive int) { return 0, f.DaemonFiles }},

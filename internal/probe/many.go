@@ -25,6 +25,20 @@ import (
 // the machine's run queues. Without cgroup v2 it gives what is left.
 type Many struct{}
 
+// manyGroups is how many groups Many counts by every event: that of all instances, the
+// engine's and the clients'.
+const manyGroups = 3
+
+// ManyFiles is how many descriptors Many takes whatever is left: a counter for each
+// event, CPU and group. Those by role are bounded by what is left.
+func ManyFiles() (int, error) {
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return 0, fmt.Errorf("perf probe: %w", err)
+	}
+	return manyGroups * len(events) * len(cpus), nil
+}
+
 // Begin notes the counters.
 func (Many) Begin(ctx context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
 	groups := together(on)

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
@@ -230,5 +233,44 @@ func TestCensusWeighsClients(t *testing.T) {
 	}
 	if got[ClientCharge] > charge/2+1<<20 {
 		t.Errorf("each of two is charged with %v, and their group with %v", got[ClientCharge], charge)
+	}
+}
+
+// A machine of many CPUs runs out of descriptors before it runs out of groups: then
+// roles are not told apart, and the trial does not fail.
+func TestRolesFitIntoTheDescriptorsLeft(t *testing.T) {
+	h, rel := group(t)
+	if _, ok := countingTree(h); !ok {
+		t.Skip("neither cgroup v2 nor perf_event of version 1 is mounted: perf counts by their groups alone")
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := []target.Watch{{Role: target.RolePayload, Cgroup: rel + "/payload"}, {Role: target.RoleRuntime, Cgroup: rel + "/runtime"}}
+	for left, counted := range map[uint64]bool{0: false, 1 << 12: true} {
+		few := limit
+		few.Cur = uint64(len(open)) + spareFiles + left
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+			t.Fatal(err)
+		}
+		end, err := beginRoles(on)
+		if restored := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); restored != nil {
+			t.Fatal(restored)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		values, err := end([]sample.Value{{Metric: Switches, Value: 1e6}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, told := toMap(values)[roleSwitches(target.RolePayload)]; told != counted {
+			t.Errorf("with %d descriptors left: %v", left, values)
+		}
 	}
 }

@@ -2,11 +2,14 @@ package probe
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
@@ -28,10 +31,28 @@ func roleSwitches(r target.Role) string { return string(r) + "-" + Switches }
 // cgroup makes every switch on its CPU a little slower.
 const mostGroups = 64
 
+// spareFiles are the descriptors that a trial may still need when its counters are
+// open: for its starts, and tare's own.
+const spareFiles = 256
+
+// filesLeft is how many more descriptors counters may take.
+func filesLeft() (int, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("limit of open files: %w", err)
+	}
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0, fmt.Errorf("open files: %w", err)
+	}
+	return int(min(limit.Cur, 1<<30)) - len(open) - spareFiles, nil
+}
+
 // roleMeter counts one role's groups.
 type roleMeter struct {
-	groups []string
-	open   []counter
+	groups  []string
+	counted bool // else there are too many of them
+	open    []counter
 }
 
 // daemonMeter is a daemon whose switches are read apart from those of its group.
@@ -42,7 +63,8 @@ type daemonMeter struct {
 
 // beginRoles counts the clients by themselves, and the context switches of each
 // role. Payloads, whose groups are often made inside the clock, have what nobody
-// else has. A role with too many groups is not told apart from them. The returned
+// else has. A role with too many groups, for the switches or for the descriptors that
+// are left, is not told apart from them. The returned
 // function takes what was counted of all, and closes every counter.
 func beginRoles(on []target.Watch) (func(all []sample.Value) ([]sample.Value, error), error) {
 	trees, err := sys.Cgroups()
@@ -65,14 +87,25 @@ func beginRoles(on []target.Watch) (func(all []sample.Value) ([]sample.Value, er
 			closeAll(m.open)
 		}
 	}
-	for role, m := range roles {
-		wanted := []event{eventOf(Switches)}
+	left, err := filesLeft()
+	if err != nil {
+		return nil, fmt.Errorf("perf probe: %w", err)
+	}
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return nil, fmt.Errorf("perf probe: %w", err)
+	}
+	for _, role := range slices.Sorted(maps.Keys(roles)) { // the same ones in each trial
+		m, wanted := roles[role], []event{eventOf(Switches)}
 		if role == target.RoleClient {
 			wanted = events
 		}
-		if role == target.RolePayload || len(m.groups) > mostGroups {
+		takes := len(m.groups) * len(cpus) * len(wanted)
+		if role == target.RolePayload || len(m.groups) > mostGroups || takes > left {
 			continue
 		}
+		left -= takes
+		m.counted = true
 		if m.open, err = openAll(tree, m.groups, wanted); err != nil {
 			closeRoles()
 			return nil, fmt.Errorf("perf probe: %w", err)
@@ -97,7 +130,7 @@ func readRoles(roles map[target.Role]*roleMeter, daemons []daemonMeter, all []sa
 		if role == target.RolePayload {
 			continue
 		}
-		told = told && len(m.groups) <= mostGroups
+		told = told && m.counted
 		own, err := readCounters(m.open)
 		if err != nil {
 			return nil, err
