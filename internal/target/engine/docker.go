@@ -42,7 +42,7 @@ func dockers(lab target.Lab, f flavor) []target.Driver {
 	command.name, command.start, command.order = "docker/cli", 300*time.Millisecond, 325
 	command.takes.Tasks, command.takes.Memory, command.takes.LabFiles = shimTasks+clientTasks, clientMemory, 4
 	apart := *d
-	apart.name, apart.network, apart.order = "docker/no-network", "none", 327
+	apart.name, apart.network, apart.order = "docker/no-network", noNetwork, 327
 	return []target.Driver{d, clientDriver{&command}, &apart,
 		d.with("docker/crun", covered, "crun", "apt-get install crun", 330),
 		d.with("docker/runsc", usual, "runsc", "make tools", 340),

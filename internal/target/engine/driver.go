@@ -58,9 +58,16 @@ func (d *Driver) Name() string { return d.name }
 // net/bridge/br_private.h): one for each container of a network.
 const bridgePorts = 1023
 
+// noNetwork is a container's network without a bridge.
+const noNetwork = "none"
+
 // Properties implements target.Driver. An engine tells a signal as 128+n.
 func (d *Driver) Properties() target.Properties {
-	return target.Properties{Family: "engine", Isolated: true, Joins: target.JoinsOwn, MaxParallel: 16, StreamBytes: 16 << 20, Ports: bridgePorts,
+	ports := bridgePorts
+	if d.network == noNetwork {
+		ports = 0
+	}
+	return target.Properties{Family: "engine", Isolated: true, Joins: target.JoinsOwn, MaxParallel: 16, StreamBytes: 16 << 20, Ports: ports,
 		StartTime: d.start, Order: d.order, CheckTime: 40 * time.Second, AddsEnv: d.adds, Footprint: d.takes}
 }
 

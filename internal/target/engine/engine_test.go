@@ -72,6 +72,12 @@ func TestDockerWithoutNetwork(t *testing.T) {
 	if err != nil || o.HostConfig.NetworkMode != "none" {
 		t.Errorf("network %q: %v", o.HostConfig.NetworkMode, err)
 	}
+	if n := d.Properties().Ports; n != 0 {
+		t.Errorf("it takes %d instances at once, and no bridge", n)
+	}
+	if n := named(t, lab, "docker").Properties().Ports; n != bridgePorts {
+		t.Errorf("the bridge takes %d instances at once", n)
+	}
 }
 
 func TestDockerCrun(t *testing.T)  { contract(t, "docker/crun", "no-such-dockerd") }
