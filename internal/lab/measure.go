@@ -48,6 +48,9 @@ func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 		return err
 	}
 	done := p.Run.Done()
+	if err := p.raise(ctx, done); err != nil {
+		return err
+	}
 	pace := newPace(p, done)
 	for _, t := range p.trials {
 		if done[t.Seq] {
@@ -76,6 +79,25 @@ func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 		observe(e)
 	}
 	return nil
+}
+
+// raise has the engines of the trials that are left run and hold the image. What fails
+// of that, their trials will tell.
+func (p *Plan) raise(ctx context.Context, done map[int]bool) error {
+	raised := map[string]bool{}
+	for _, t := range p.trials {
+		name := p.Manifest.Cells[t.Cell].Target
+		if done[t.Seq] || raised[name] {
+			continue
+		}
+		raised[name] = true
+		if d, ok := p.drivers[name].(target.Raiser); ok {
+			bounded, cancel := context.WithTimeout(ctx, checkTimeout+d.Properties().CheckTime)
+			_ = d.Up(bounded, target.Spec{Rootfs: p.root.Rootfs, Image: p.root.Layout})
+			cancel()
+		}
+	}
+	return ctx.Err()
 }
 
 func (l *Lab) runner(sink trial.Sink) *trial.Runner {

@@ -43,6 +43,16 @@ type Closer interface {
 	Close() error
 }
 
+// Raiser is a Driver whose engine is started, and given the image, when it is first
+// needed. A run has it raised before its first trial, whose memory and time would
+// else hold that.
+type Raiser interface {
+	Driver
+	// Up sees that the engine runs and has the image of spec, of which Rootfs and Image
+	// are used.
+	Up(ctx context.Context, spec Spec) error
+}
+
 // Namer is a Driver beside which there are others that no list holds: any runtime
 // that its engine can be told of.
 type Namer interface {

@@ -314,6 +314,20 @@ func (d *containerdDriver) Check(ctx context.Context) (target.Facts, error) {
 	return facts, &target.CannotError{Target: d.Name(), Lacks: fmt.Sprintf("a test container did not work: %v", err)}
 }
 
+// Up implements target.Raiser.
+func (d *containerdDriver) Up(ctx context.Context, spec target.Spec) error {
+	if err := d.ready(ctx); err != nil {
+		return err
+	}
+	c, err := containerdConnect(d.engine.socket, owner())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	_, err = d.imageOf(ctx, c, spec)
+	return err
+}
+
 // imageOf loads and unpacks the image and sees that it has the same bits.
 func (d *containerdDriver) imageOf(ctx context.Context, c *containerd.Client, spec target.Spec) (string, error) {
 	return d.engine.image(ctx, spec, func(ctx context.Context, s source) (string, error) {

@@ -116,7 +116,7 @@ func (d *Driver) check(ctx context.Context, proven target.Driver) (target.Facts,
 			return facts, target.Labf("digest of %s: %w", facts.Path, err)
 		}
 	}
-	if err := d.load(ctx); err != nil { // outside of the proof's time
+	if err := d.load(ctx, target.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage}); err != nil { // outside of the proof's time
 		return facts, err
 	}
 	if info.Info.CgroupDriver == systemdGroups {
@@ -132,14 +132,22 @@ func (d *Driver) check(ctx context.Context, proven target.Driver) (target.Facts,
 	return facts, &target.CannotError{Target: d.name, Lacks: fmt.Sprintf("a test container did not work: %v", err)}
 }
 
-// load has the engine hold the image that proofs run in.
-func (d *Driver) load(ctx context.Context) error {
+// Up implements target.Raiser.
+func (d *Driver) Up(ctx context.Context, spec target.Spec) error {
+	if err := d.ready(ctx); err != nil {
+		return err
+	}
+	return d.load(ctx, spec)
+}
+
+// load has the engine hold the image of a Spec.
+func (d *Driver) load(ctx context.Context, spec target.Spec) error {
 	c, err := connect(d.engine.socket)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	_, err = d.imageOf(ctx, c, target.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage})
+	_, err = d.imageOf(ctx, c, spec)
 	return err
 }
 

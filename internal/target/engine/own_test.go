@@ -102,7 +102,7 @@ func TestUsersOwnEngine(t *testing.T) {
 	if err := users.engine.up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := users.load(t.Context()); err != nil {
+	if err := users.load(t.Context(), target.Spec{Rootfs: users.lab.TestRootfs, Image: users.lab.TestImage}); err != nil {
 		t.Fatal(err)
 	}
 	socket := users.engine.socket
