@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -97,4 +98,68 @@ func killEngine(session, engine, daemon string) error {
 		}
 	}
 	return fmt.Errorf("no %s among the processes %v of the session %s", daemon, pids, session)
+}
+
+// A limit of processes above all instances is told with its name and value when starts
+// fail of it.
+func TestLimitOfProcessesIsNamed(t *testing.T) {
+	trees, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, ok := trees.With("pids")
+	if !ok {
+		t.Skip("no cgroup tree with the controller pids that this user may write")
+	}
+	no := false
+	st := study.Study{
+		ID: "limit", Targets: []string{"runc"}, Control: "runc", Blocks: 1, AA: &no, Cold: &no,
+		Copies: []int{40}, Concurrency: []int{40}, Workloads: []study.Workload{{Name: "hold", Kind: "hold"}},
+	}
+	limited := error(nil)
+	records := measure(t, st, func(session string, e lab.Event) {
+		if e.Record == nil {
+			limited = os.WriteFile(filepath.Join(tree.Dir(path.Join(target.Label, session)), "pids.max"), []byte("20"), 0)
+		}
+	})
+	if limited != nil {
+		t.Fatal(limited)
+	}
+	for _, r := range records {
+		if r.Failure == nil || !strings.Contains(r.Failure.Message, "pids.max, which is 20, was reached") {
+			t.Errorf("%s: %+v; want the limit of processes by its name and value", r.Cell, r.Failure)
+		}
+	}
+}
+
+// So is a limit of memory.
+func TestLimitOfMemoryIsNamed(t *testing.T) {
+	trees, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, ok := trees.With("memory")
+	if !ok {
+		t.Skip("no cgroup tree with the controller memory that this user may write")
+	}
+	file := map[int]string{1: "memory.limit_in_bytes", 2: "memory.max"}[tree.Version]
+	no := false
+	st := study.Study{
+		ID: "limit", Targets: []string{"native"}, Control: "native", Blocks: 1, AA: &no, Cold: &no, Copies: []int{2},
+		Workloads: []study.Workload{{Name: "hold", Kind: "hold", Params: map[string]string{"load": "64MiB"}}},
+	}
+	limited := error(nil)
+	records := measure(t, st, func(session string, e lab.Event) {
+		if e.Record == nil {
+			limited = os.WriteFile(filepath.Join(tree.Dir(path.Join(target.Label, session)), file), []byte("33554432"), 0)
+		}
+	})
+	if limited != nil {
+		t.Fatal(limited)
+	}
+	for _, r := range records {
+		if r.Failure == nil || !strings.Contains(r.Failure.Message, file+", which is 33554432, was reached") {
+			t.Errorf("%s: %+v; want the limit of memory by its name and value", r.Cell, r.Failure)
+		}
+	}
 }

@@ -234,8 +234,20 @@ func (p *Plan) checkMemory() error {
 	return nil
 }
 
-// availableMemory is what can be had without swapping (MemAvailable, proc(5)).
+// availableMemory is what instances can have: without swapping, and within the limits
+// of the groups above them.
 func availableMemory() (int64, error) {
+	available, err := hostMemory()
+	for _, g := range limitsAbove(target.Label, "memory") {
+		if left, ok := g.left(); ok {
+			available = min(available, left)
+		}
+	}
+	return available, err
+}
+
+// hostMemory is what the machine has without swapping (MemAvailable, proc(5)).
+func hostMemory() (int64, error) {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 0, fmt.Errorf("available memory: %w", err)

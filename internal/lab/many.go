@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -228,7 +226,7 @@ func bytesNumber(n int64) string { return units.BytesSize(float64(n)) }
 
 // machineLimits are those that many instances meet first, with what is in use.
 func machineLimits() ([]machineLimit, error) {
-	available, err := availableMemory()
+	available, err := hostMemory()
 	if err != nil {
 		return nil, err
 	}
@@ -244,13 +242,21 @@ func machineLimits() ([]machineLimit, error) {
 	if err != nil {
 		return nil, err
 	}
+	memory := func(name string, value int64) machineLimit {
+		return machineLimit{name: name, what: "of memory", value: value, each: preparedMemory, held: heldMemory, busy: instanceMemory, show: bytesNumber,
+			more: func(f target.Footprint) (each, alive int) { return 0, f.Memory }}
+	}
 	limits := []machineLimit{
-		{name: "the memory that is available", what: "of memory", value: available, each: preparedMemory, held: heldMemory, busy: instanceMemory, show: bytesNumber,
-			more: func(f target.Footprint) (each, alive int) { return 0, f.Memory }},
+		memory("the memory that is available", available),
 		{name: "tare's limit of open files (ulimit -n)", what: "descriptors", value: int64(min(files.Cur, 1<<40)), own: filesOwn + int64(counters), each: filesEach, show: plainNumber,
 			more: func(f target.Footprint) (each, alive int) { return f.LabFiles, 0 }},
 		{name: "the engine's limit of open files (ulimit -Hn)", what: "descriptors of its daemon", value: int64(min(files.Max, 1<<40)), show: plainNumber,
 			more: func(f target.Footprint) (each, alive int) { return 0, f.DaemonFiles }},
+	}
+	for _, g := range limitsAbove(target.Label, "memory") {
+		if left, ok := g.left(); ok {
+			limits = append(limits, memory(g.file()+", less what is in use,", left))
+		}
 	}
 	for _, file := range taskLimits() {
 		if value, ok := numberIn(file); ok {
@@ -260,103 +266,4 @@ func machineLimits() ([]machineLimit, error) {
 		}
 	}
 	return limits, nil
-}
-
-// The machine's own limits of tasks (proc_sys_kernel(5)).
-const (
-	pidMax     = "/proc/sys/kernel/pid_max"
-	threadsMax = "/proc/sys/kernel/threads-max"
-)
-
-// taskLimits are the files that bound how many tasks there can be: the machine's,
-// and those of the groups above all that tare makes.
-func taskLimits() []string {
-	files := []string{pidMax, threadsMax}
-	trees, err := sys.Cgroups()
-	if err != nil {
-		return files
-	}
-	if tree, ok := trees.With("pids"); ok {
-		for dir := tree.Dir(target.Label); strings.HasPrefix(dir, tree.Path); dir = filepath.Dir(dir) {
-			files = append(files, filepath.Join(dir, "pids.max"))
-		}
-	}
-	return files
-}
-
-// numberIn reads a limit; ok is false where there is none.
-func numberIn(file string) (int64, bool) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	return n, err == nil // "max" is none
-}
-
-// runningTasks is how many processes and threads there are (proc_loadavg(5)).
-func runningTasks() (int64, error) {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return 0, fmt.Errorf("running tasks: %w", err)
-	}
-	fields := strings.Fields(string(text))
-	if len(fields) < 4 {
-		return 0, fmt.Errorf("running tasks: /proc/loadavg is %q", text)
-	}
-	_, all, _ := strings.Cut(fields[3], "/")
-	n, err := strconv.ParseInt(all, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("running tasks: /proc/loadavg is %q", text)
-	}
-	return n, nil
-}
-
-// nearlyAll is the share of a limit from which on a failure is told with it.
-const nearlyAll = 0.95
-
-// limitsReached notes how often groups have refused a process so far; what it
-// returns names the limits that have been reached since.
-func limitsReached() func() string {
-	before := refusals()
-	return func() string {
-		var out []string
-		for file, n := range refusals() {
-			if n > before[file] {
-				limit, _ := numberIn(file)
-				out = append(out, fmt.Sprintf("the limit %s, which is %d, was reached", file, limit))
-			}
-		}
-		if tasks, err := runningTasks(); err == nil {
-			for _, file := range []string{pidMax, threadsMax} {
-				if limit, ok := numberIn(file); ok && float64(tasks) > nearlyAll*float64(limit) {
-					out = append(out, fmt.Sprintf("the limit %s is %d, and %d processes and threads were running", file, limit, tasks))
-				}
-			}
-		}
-		var files unix.Rlimit
-		open, err := os.ReadDir("/proc/self/fd")
-		if err == nil && unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && float64(len(open)) > nearlyAll*float64(files.Cur) {
-			out = append(out, fmt.Sprintf("tare's limit of open files is %d, and %d were open", files.Cur, len(open)))
-		}
-		slices.Sort(out)
-		return strings.Join(out, "; ")
-	}
-}
-
-// refusals are how often the groups above all that tare makes have refused a
-// process (pids.events; kernel, Documentation/admin-guide/cgroup-v1/pids.rst), by
-// the file of the limit.
-func refusals() map[string]int64 {
-	out := map[string]int64{}
-	for _, file := range taskLimits() {
-		text, err := os.ReadFile(filepath.Join(filepath.Dir(file), "pids.events"))
-		if err != nil {
-			continue // no group's limit, or the top group's, which has none
-		}
-		if n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimPrefix(string(text), "max ")), 10, 64); err == nil {
-			out[file] = n
-		}
-	}
-	return out
 }

@@ -2,6 +2,8 @@ package lab
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -10,8 +12,47 @@ import (
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/fake"
 	"github.com/tarelab/tare/internal/workload"
 )
+
+// Too many instances are refused as bad input, by the limit's name and value, with the
+// sum that exceeds it.
+func TestTooManyAreRefused(t *testing.T) {
+	pids, _ := numberIn(pidMax)
+	for name, c := range map[string]struct {
+		copies, concurrency int
+		props               target.Properties
+		words               []string
+	}{
+		"memory": {1e7, 100, target.Properties{}, []string{"10000000 instances, 100 under way", "9.537TiB", "10000000 x 1MiB + 100 under way x 16MiB", "the memory that is available is "}},
+		"tasks": {10, 10, target.Properties{Footprint: target.Footprint{Tasks: 1e7}},
+			[]string{"10 x 2 + 10 alive x 10000000 + 10 under way x 16", fmt.Sprintf("%s is %d", pidMax, pids)}},
+		"tare's files":     {10, 10, target.Properties{Footprint: target.Footprint{LabFiles: math.MaxInt32}}, []string{" + 10 x 2147483655", "tare's limit of open files (ulimit -n) is "}},
+		"the daemon's own": {10, 10, target.Properties{Footprint: target.Footprint{DaemonFiles: math.MaxInt32}}, []string{"10 alive x 2147483647", "the engine's limit of open files (ulimit -Hn) is "}},
+		"ports":            {20, 11, target.Properties{Ports: 10}, []string{"11 instances alive at once need a port each, and the network of there takes 10"}},
+	} {
+		d := fake.New("there", nil)
+		d.Props = c.props
+		p := &Plan{drivers: map[string]target.Driver{"there": d}}
+		p.Manifest.Cells = []study.Cell{{ID: "there/start", Target: "there", Copies: c.copies, Concurrency: c.concurrency}}
+		err := p.checkMany()
+		var input *InputError
+		if !errors.As(err, &input) {
+			t.Errorf("%s: %v; want bad input", name, err)
+			continue
+		}
+		for _, words := range append(c.words, "cell there/start cannot run here") {
+			if !strings.Contains(err.Error(), words) {
+				t.Errorf("%s: %v; want %q", name, err, words)
+			}
+		}
+		p.Manifest.Cells[0].Copies, p.Manifest.Cells[0].Concurrency, d.Props = 2, 2, target.Properties{}
+		if err := p.checkMany(); err != nil {
+			t.Errorf("%s: two are refused: %v", name, err)
+		}
+	}
+}
 
 // An engine's containers that are alive cost a shim each and the daemon's
 // descriptors, in a held trial for all of them, else for those under way.

@@ -107,7 +107,7 @@ func (l *Lab) runner(sink trial.Sink) *trial.Runner {
 		Groups: l.groups,
 		Probes: []trial.Probe{probe.Cgroup{}, probe.Noise{}, probe.Neighbours{}},
 		Sink:   sink,
-		Limits: limitsReached,
+		Limits: func() func() string { return limitsReached(l.groups.session) },
 		Judge:  busy(hostinfo.Gather().CPUs),
 	}
 }
