@@ -140,7 +140,11 @@ func containerdTidy(ctx context.Context, socket, owner string) error {
 // emptied removes the snapshots, from the leaves on, and the contents that
 // containerd's own collector would find later: a namespace that holds any stays.
 func emptied(ctx context.Context, c *containerd.Client) error {
-	snapshots := c.SnapshotService(snapshotter)
+	keeper, err := snapshotterOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	snapshots := c.SnapshotService(keeper)
 	for removed := true; removed; {
 		removed = false
 		var names []string
@@ -285,9 +289,12 @@ func (d *containerdDriver) Check(ctx context.Context) (target.Facts, error) {
 		return target.Facts{}, fmt.Errorf("ask containerd for its version: %w", err)
 	}
 	facts := target.Facts{Version: version.Version, Notes: map[string]string{noteEngine: "the user's own at " + d.engine.socket,
-		"handler": d.handler.shim, "storage": snapshotter}}
+		"handler": d.handler.shim}}
 	if d.handler.binary != "" {
 		facts.Notes["runtime"] = d.handler.binary
+	}
+	if facts.Notes["storage"], err = d.engine.snapshotter(ctx, c); err != nil {
+		return facts, err
 	}
 	if d.engine.private != nil {
 		facts.Notes[noteEngine] = privateEngine
@@ -330,6 +337,10 @@ func (d *containerdDriver) Up(ctx context.Context, spec target.Spec) error {
 
 // imageOf loads and unpacks the image and sees that it has the same bits.
 func (d *containerdDriver) imageOf(ctx context.Context, c *containerd.Client, spec target.Spec) (string, error) {
+	keeper, err := d.engine.snapshotter(ctx, c)
+	if err != nil {
+		return "", err
+	}
 	return d.engine.image(ctx, spec, func(ctx context.Context, s source) (string, error) {
 		r, w := io.Pipe()
 		go func() { w.CloseWithError(s.archive(w)) }()
@@ -346,7 +357,7 @@ func (d *containerdDriver) imageOf(ctx context.Context, c *containerd.Client, sp
 			err = fmt.Errorf("its configuration has the digest %s, and what was given %s", config.Digest, s.config)
 		}
 		if err == nil {
-			err = image.Unpack(ctx, snapshotter)
+			err = image.Unpack(ctx, keeper)
 		}
 		if err != nil {
 			return "", fmt.Errorf("image in containerd: %w", err)
@@ -370,6 +381,9 @@ func (d *containerdDriver) Prepare(ctx context.Context, spec target.Spec, dir st
 	}
 	i := &task{driver: d, spec: spec, client: c, dir: dir}
 	name, err := d.imageOf(ctx, c, spec)
+	if err == nil {
+		i.keeper, err = d.engine.snapshotter(ctx, c)
+	}
 	if err == nil {
 		i.image, err = c.GetImage(ctx, name)
 	}

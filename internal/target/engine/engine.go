@@ -61,6 +61,7 @@ type engine struct {
 	private *private          // nil: the user's own
 	images  map[string]string // names of the loaded images, by the root file system
 	daemons daemonPIDs        // of the user's own
+	keeper  string            // of containerd's root file systems, see snapshotters; "" while that is not known
 	// elsewhere are the drivers, by name, whose containers the user's own engine does
 	// not put into the groups that it is asked for.
 	elsewhere map[string]bool

@@ -25,9 +25,6 @@ import (
 	"github.com/tarelab/tare/internal/target/bundle"
 )
 
-// snapshotter keeps the containers' root file systems.
-const snapshotter = "overlayfs"
-
 type (
 	snapshotInfo = snapshots.Info
 	contentInfo  = content.Info
@@ -42,6 +39,7 @@ type task struct {
 	dir    string
 	client *containerd.Client
 	image  containerd.Image
+	keeper string // the snapshotter
 
 	requests  // its lock guards what follows
 	container containerd.Container
@@ -80,7 +78,7 @@ func (i *task) begin(ctx, life context.Context, mark func(target.Phase)) error {
 	if err != nil {
 		return err
 	}
-	c, err := i.client.NewContainer(life, i.spec.ID, containerd.WithSnapshotter(snapshotter), containerd.WithImage(i.image),
+	c, err := i.client.NewContainer(life, i.spec.ID, containerd.WithSnapshotter(i.keeper), containerd.WithImage(i.image),
 		containerd.WithNewSnapshot(i.spec.ID, i.image), containerd.WithRuntime(i.driver.handler.shim, opts),
 		containerd.WithContainerLabels(map[string]string{labelKey: owner()}), containerd.WithNewSpec(i.specOpts()...))
 	if err != nil {
