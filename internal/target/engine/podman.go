@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -31,13 +32,34 @@ func podmans(lab target.Lab, f flavor) []target.Driver {
 		takes: target.Footprint{Tasks: 1, DaemonFiles: 7}}} // conmon
 }
 
+// podmanState is where Podman keeps what lasts until a boot.
+const podmanState = "/run/containers"
+
 // podmanService starts with places of its own for all that it keeps; /run is the
 // engine's own, and paths in it are short, as Podman demands. Its cache and that
-// of its network plugins have fixed places in /var/lib.
-func podmanService(e *engine, program, socket string) (daemon, error) {
+// of its network plugins have fixed places in /var/lib. Files that it names in its
+// environment stand for the machine's configuration (containers.conf(5),
+// containers-storage.conf(5)); who may be trusted for images (policy.json) is the
+// machine's, for which there is no such name.
+func podmanService(_ *engine, program, socket string) (daemon, error) {
 	dir := filepath.Dir(socket)
-	return daemon{covers: []string{"/var/lib"}, args: []string{program, "--root", filepath.Join(dir, "root"),
-		"--runroot", "/run/containers", "--tmpdir", "/run/libpod",
+	root, temporary := filepath.Join(dir, "root"), filepath.Join(dir, "tmp")
+	env := []string{"TMPDIR=" + temporary}
+	for _, file := range []struct{ variable, name, text string }{
+		{"CONTAINERS_CONF", "containers.conf", ""},
+		{"CONTAINERS_STORAGE_CONF", "storage.conf", fmt.Sprintf("[storage]\ngraphroot = %q\nrunroot = %q\n", root, podmanState)},
+	} {
+		path := filepath.Join(dir, file.name)
+		if err := os.WriteFile(path, []byte(file.text), 0o600); err != nil {
+			return daemon{}, target.Labf("configuration of the engine: %w", err)
+		}
+		env = append(env, file.variable+"="+path)
+	}
+	if err := os.Mkdir(temporary, 0o700); err != nil {
+		return daemon{}, target.Labf("temporary files of the engine: %w", err)
+	}
+	return daemon{covers: []string{"/var/lib"}, env: env, args: []string{program, "--root", root,
+		"--runroot", podmanState, "--tmpdir", "/run/libpod",
 		"--network-config-dir", filepath.Join(dir, "net"), "--cgroup-manager", "cgroupfs", "--events-backend", "file", "--log-level", "info",
 		"system", "service", "--time", "0", "unix://" + socket}}, nil
 }

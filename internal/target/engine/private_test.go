@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tarelab/tare/internal/target"
@@ -87,5 +88,25 @@ func TestPrivateEngineRefusesHiddenPlaces(t *testing.T) {
 	}
 	if _, err := surroundings("/etc/docker-files/s1", daemon{hides: []string{dockerPlace}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A private Podman reads neither containers.conf nor storage.conf of the machine, and
+// has its temporary files among its own.
+func TestPodmanReadsItsOwnConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	d, err := podmanService(&engine{}, "podman", filepath.Join(dir, "api.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "TMPDIR"} {
+		i := slices.IndexFunc(d.env, func(pair string) bool { return strings.HasPrefix(pair, name+"="+dir+"/") })
+		if i < 0 {
+			t.Errorf("%s is not among %q", name, d.env)
+			continue
+		}
+		if _, err := os.Stat(strings.TrimPrefix(d.env[i], name+"=")); err != nil {
+			t.Error(err)
+		}
 	}
 }
