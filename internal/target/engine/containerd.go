@@ -309,16 +309,13 @@ func (d *containerdDriver) Check(ctx context.Context) (target.Facts, error) {
 		}
 	}
 	if _, err := d.imageOf(ctx, c, target.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage}); err != nil {
-		return facts, err
+		return facts, unable(ctx, d.Name(), notLoaded, err)
 	}
 	err = d.engine.prove(ctx, d)
 	if unread := d.engine.unread(d.Name()); unread != "" {
 		facts.Notes[target.NoteUnread] = unread
 	}
-	if err == nil || target.IsLab(err) || ctx.Err() != nil {
-		return facts, err
-	}
-	return facts, &target.CannotError{Target: d.Name(), Lacks: fmt.Sprintf("a test container did not work: %v", err)}
+	return facts, unable(ctx, d.Name(), notWorking, err)
 }
 
 // Up implements target.Raiser.

@@ -116,8 +116,9 @@ func (d *Driver) check(ctx context.Context, proven target.Driver) (target.Facts,
 			return facts, target.Labf("digest of %s: %w", facts.Path, err)
 		}
 	}
-	if err := d.load(ctx, target.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage}); err != nil { // outside of the proof's time
-		return facts, err
+	err = d.load(ctx, target.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage}) // outside of the proof's time
+	if err != nil {
+		return facts, unable(ctx, d.name, notLoaded, err)
 	}
 	if info.Info.CgroupDriver == systemdGroups {
 		d.engine.setElsewhere(d.name)
@@ -126,10 +127,7 @@ func (d *Driver) check(ctx context.Context, proven target.Driver) (target.Facts,
 	if unread := d.engine.unread(d.name); unread != "" {
 		facts.Notes[target.NoteUnread] = unread
 	}
-	if err == nil || target.IsLab(err) || ctx.Err() != nil {
-		return facts, err
-	}
-	return facts, &target.CannotError{Target: d.name, Lacks: fmt.Sprintf("a test container did not work: %v", err)}
+	return facts, unable(ctx, d.name, notWorking, err)
 }
 
 // Up implements target.Raiser.

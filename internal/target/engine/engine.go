@@ -76,6 +76,21 @@ func (e *engine) cannot(remedy, format string, args ...any) error {
 	return &target.CannotError{Target: e.flavor.name, Lacks: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
+// What checks say of what failed.
+const (
+	notLoaded  = "the image could not be loaded"
+	notWorking = "a test container did not work"
+)
+
+// unable is the error of a target that something failed in: it cannot run here, unless
+// the laboratory is to blame, or the time was over.
+func unable(ctx context.Context, name, what string, err error) error {
+	if err == nil || target.IsLab(err) || errors.As(err, new(*target.CannotError)) || ctx.Err() != nil {
+		return err
+	}
+	return &target.CannotError{Target: name, Lacks: fmt.Sprintf("%s: %v", what, err)}
+}
+
 // up sees that there is an engine to talk to.
 func (e *engine) up(ctx context.Context) error {
 	e.mu.Lock()
@@ -158,7 +173,7 @@ func (e *engine) start(ctx context.Context) error {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := p.await(ctx, func(ctx context.Context) error { return e.flavor.answers(ctx, socket) }); err != nil {
-		return errors.Join(fmt.Errorf("a private %s: %w", e.flavor.program, err), p.Close())
+		return errors.Join(unable(ctx, e.flavor.name, "a private "+e.flavor.program, err), p.Close())
 	}
 	e.private, e.socket = p, socket
 	return nil

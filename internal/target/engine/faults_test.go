@@ -335,8 +335,9 @@ func TestFullDisk(t *testing.T) {
 	})
 	d := newTrouble(t, lab, "docker")
 	_, err := d.Check(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "no space left on device") {
-		t.Errorf("on a full disk: %v", err)
+	var cannot *target.CannotError
+	if !errors.As(err, &cannot) || !strings.Contains(cannot.Lacks, notLoaded) || !strings.Contains(cannot.Lacks, "no space left on device") {
+		t.Errorf("on a full disk: %v; want that docker cannot run here, since it could not load the image", err)
 	}
 }
 
@@ -346,4 +347,14 @@ func TestLongNamesOfSockets(t *testing.T) {
 	if _, err := dockerd(&engine{}, "dockerd", socket); err == nil || !strings.Contains(err.Error(), "choose a shorter place with --state") {
 		t.Errorf("a directory of 81 letters: %v", err)
 	}
+}
+
+// A private engine that does not come up cannot run here, by the table of exit codes.
+func TestEngineThatDoesNotComeUp(t *testing.T) {
+	f := docker()
+	f.daemon = func(_ *engine, _, _ string) (daemon, error) {
+		return daemon{args: []string{"/bin/sh", "-c", "echo it failed >&2; exit 1"}}, nil
+	}
+	d := dockers(laboratory(t), f)[0]
+	cannotWith(t, d, "a private dockerd: it ended before it answered; it said: it failed")
 }
