@@ -51,7 +51,7 @@ func TestEngineDiesInTheMiddle(t *testing.T) {
 		if e.Record == nil && e.Trial.Block == 1 && e.Cell.Target == "docker" {
 			go func() {
 				time.Sleep(300 * time.Millisecond)
-				killed <- killEngine(session, "docker", "dockerd")
+				killed <- killEngine(of, "docker", "dockerd")
 			}()
 		}
 	})

@@ -60,7 +60,9 @@ func withGroups(t *testing.T, socket, driver string) string {
 func withoutParent(t *testing.T, r *http.Request) {
 	t.Helper()
 	var body map[string]any
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+	from := json.NewDecoder(r.Body)
+	from.UseNumber()
+	if err := from.Decode(&body); err != nil {
 		t.Error(err)
 	}
 	if host, ok := body["HostConfig"].(map[string]any); ok {

@@ -161,11 +161,16 @@ func cover(dir, session string) []launch.Step {
 }
 
 // hide mounts an empty file system at dir. Where the machine has no such directory,
-// it is made in an overlay over the one above, so that the machine keeps having none.
+// it is made in an overlay over the one above, so that the machine keeps having none;
+// where there is not even that one, there is no place for either.
 func hide(dir, session string) []launch.Step {
+	above := filepath.Dir(dir)
+	if _, err := os.Stat(above); err != nil {
+		return nil
+	}
 	var steps []launch.Step
 	if _, err := os.Stat(dir); err != nil {
-		steps = append(cover(filepath.Dir(dir), session), launch.Mkdir(dir, 0o755))
+		steps = append(cover(above, session), launch.Mkdir(dir, 0o755))
 	}
 	return append(steps, launch.Mount(target.Label, dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"))
 }
