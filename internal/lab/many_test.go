@@ -3,7 +3,6 @@ package lab
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -25,11 +24,11 @@ func TestTooManyAreRefused(t *testing.T) {
 		props               target.Properties
 		words               []string
 	}{
-		"memory": {1e7, 100, target.Properties{}, []string{"10000000 instances, 100 under way", "9.537TiB", "10000000 x 1MiB + 100 under way x 16MiB", "the memory that is available is "}},
+		"memory": {1e7, 100, target.Properties{}, []string{"10000000 instances, 100 under way", "9.538TiB", "10000000 x 1MiB + 100 under way x 16MiB", "the memory that is available is "}},
 		"tasks": {10, 10, target.Properties{Footprint: target.Footprint{Tasks: 1e7}},
 			[]string{"10 x 2 + 10 alive x 10000000 + 10 under way x 16", fmt.Sprintf("%s is %d", pidMax, pids)}},
-		"tare's files":     {10, 10, target.Properties{Footprint: target.Footprint{LabFiles: math.MaxInt32}}, []string{" + 10 x 2147483655", "tare's limit of open files (ulimit -n) is "}},
-		"the daemon's own": {10, 10, target.Properties{Footprint: target.Footprint{DaemonFiles: math.MaxInt32}}, []string{"10 alive x 2147483647", "the engine's limit of open files (ulimit -Hn) is "}},
+		"tare's files":     {10, 10, target.Properties{Footprint: target.Footprint{LabFiles: 1 << 40}}, []string{" + 10 x 1099511627784", "tare's limit of open files (ulimit -n) is "}},
+		"the daemon's own": {10, 10, target.Properties{Footprint: target.Footprint{DaemonFiles: 1 << 41}}, []string{"10 alive x 2199023255552", "the engine's limit of open files (ulimit -Hn) is "}},
 		"ports":            {20, 11, target.Properties{Ports: 10}, []string{"11 instances alive at once need a port each, and the network of there takes 10"}},
 	} {
 		d := fake.New("there", nil)
