@@ -38,3 +38,22 @@ func TestWatchdog(t *testing.T) {
 		}
 	}
 }
+
+// TestFirmwareHasItsTime: a machine that boots by firmware may take longer to its
+// kernel's first byte, and to no other mark.
+func TestFirmwareHasItsTime(t *testing.T) {
+	p, err := stratovirt{uefi: ovmf}.plan(Machine{CPUs: 1, Memory: 1 << 20, Firmware: "/firmware"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &VM{plan: p}
+	for _, m := range order {
+		want := DefaultPatience[m]
+		if m == MarkFirstByte {
+			want += uefiTime
+		}
+		if got := v.patience(m); got != want {
+			t.Errorf("%s may take %v, want %v", m, got, want)
+		}
+	}
+}
