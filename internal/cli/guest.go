@@ -87,5 +87,8 @@ func resumedGuest(flags *pflag.FlagSet, began *target.Guest) target.Guest {
 	if flags.Changed("guest-disk") {
 		g.Disk = now.Disk
 	}
+	if flags.Changed("guest-no-seccomp") {
+		g.NoSeccomp = now.NoSeccomp
+	}
 	return g
 }

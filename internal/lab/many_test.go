@@ -35,7 +35,7 @@ func TestTooManyAreRefused(t *testing.T) {
 		d.Props = c.props
 		p := &Plan{drivers: map[string]target.Driver{"there": d}}
 		p.Manifest.Cells = []study.Cell{{ID: "there/start", Target: "there", Copies: c.copies, Concurrency: c.concurrency}}
-		err := p.checkMany()
+		err := p.fitMany(true)
 		var input *InputError
 		if !errors.As(err, &input) {
 			t.Errorf("%s: %v; want bad input", name, err)
@@ -47,7 +47,7 @@ func TestTooManyAreRefused(t *testing.T) {
 			}
 		}
 		p.Manifest.Cells[0].Copies, p.Manifest.Cells[0].Concurrency, d.Props = 2, 2, target.Properties{}
-		if err := p.checkMany(); err != nil {
+		if err := p.fitMany(true); err != nil {
 			t.Errorf("%s: two are refused: %v", name, err)
 		}
 	}

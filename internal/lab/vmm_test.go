@@ -28,7 +28,7 @@ func TestTargetsOfOtherArchitectures(t *testing.T) {
 	if err := l.settleTargets(t.Context(), p); err != nil || len(p.Manifest.LeftOut) != 0 || len(p.Manifest.Cells) != 2 {
 		t.Errorf("cells %+v, left out %v: %v", p.Manifest.Cells, p.Manifest.LeftOut, err)
 	}
-	_, byName := l.Drivers("qemu/elsewhere")
+	_, byName := l.Drivers(t.Context(), "qemu/elsewhere")
 	for name, err := range map[string]error{
 		"required":  l.foreign(study.Study{Control: "host", Targets: []string{"qemu/elsewhere"}}.Required()),
 		"control":   l.foreign(study.Study{Control: "qemu/elsewhere"}.Required()),

@@ -47,6 +47,7 @@ type Machine struct {
 	Agent        bool   // the guest has tare's agent (guest/init.c): give it a channel
 	Reports      bool   // the guest says which pages are free, and the VMM gives them back; the guest needs BalloonModule
 	Mergeable    bool   // the guest's memory is offered to the host's KSM
+	NoSeccomp    bool   // the VMM's own filters of system calls are off
 	options      string // what the program says of its options (VMM.Options)
 }
 
