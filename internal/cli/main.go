@@ -54,7 +54,7 @@ func Main(env Env) int {
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	err := root.ExecuteContext(ctx)
-	if err == nil || out.err != errReaderGone {
+	if err == nil || !errors.Is(out.err, errReaderGone) {
 		err = errors.Join(err, out.err)
 	}
 	switch {

@@ -25,7 +25,7 @@ type output struct {
 }
 
 func (o *output) Write(p []byte) (int, error) {
-	if o.err == errReaderGone {
+	if errors.Is(o.err, errReaderGone) {
 		return len(p), nil
 	}
 	n, err := o.Writer.Write(p)
