@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // state is what proofs could leave behind.
@@ -26,8 +28,8 @@ func state(t *testing.T) []string {
 			all = append(all, line)
 		}
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/*/tare-probe-*", "/sys/fs/cgroup/tare-probe-*"} {
-		found, err := filepath.Glob(pattern)
+	for _, place := range []string{"/sys/fs/cgroup/*/", "/sys/fs/cgroup/"} {
+		found, err := filepath.Glob(place + sys.ProbeGroup("*"))
 		if err != nil {
 			t.Fatal(err)
 		}
