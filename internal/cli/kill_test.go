@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,6 +36,7 @@ func TestKilledCheckLeavesNothing(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	took := time.Since(began)
+	before := loose(t)
 	for range 12 {
 		c := tare(check...)
 		if err := c.Start(); err != nil {
@@ -59,6 +61,30 @@ func TestKilledCheckLeavesNothing(t *testing.T) {
 			t.Errorf("killed after %v: left is %s", at, left)
 		}
 	}
+	for _, group := range loose(t) {
+		if !slices.Contains(before, group) {
+			t.Errorf("left is cgroup %s, of no session", group)
+		}
+	}
+}
+
+// loose are the groups of test containers that lie in no session's group, where a
+// sweep would find them.
+func loose(t *testing.T) []string {
+	t.Helper()
+	trees, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, pattern := range trees.Dirs("tare/tare-check-*") {
+		groups, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, groups...)
+	}
+	return all
 }
 
 // leavings are the cgroups whose names end with one of names, the mounts and
