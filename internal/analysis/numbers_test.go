@@ -350,8 +350,8 @@ func TestMinimumDetectable(t *testing.T) {
 	if d := MinimumDetectable(0.03, 7, 0.01, 0.02); d != 0 {
 		t.Errorf("7 blocks, whose smallest p-value is 1/64, show an effect of %g at alpha 0.01", d)
 	}
-	if one, many := MinimumDetectable(0.03, 12, 0.05, 0.02), MinimumDetectable(0.03, 12, 0.05/6, 0.02); one >= many {
-		t.Errorf("%g among 1 cell, %g among 6", one, many)
+	if one, many := MinimumDetectable(0.03, 12, 0.05, 0.02), MinimumDetectable(0.03, 12, 0.05/60, 0.02); one >= many {
+		t.Errorf("%g among 1 cell, %g among 60", one, many)
 	}
 }
 

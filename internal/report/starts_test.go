@@ -86,10 +86,10 @@ func TestLawsAreAllShown(t *testing.T) {
 	}
 	rows := lawsGrid(&analysis.StartsClaims{Curves: []analysis.StartsCurve{curve}}).Rows
 	want := [][]string{
-		{"runc", "elapsed", "power, provisional", "2.0 s [1.8, 2.2] n^1.50 [1.35, 1.65]", "2 %", "90 %", "97 %", "power fits best"},
+		{"runc", "elapsed", "power, provisional", "2.0 s [1.8, 2.2] n^1.5 [1.4, 1.7]", "2 %", "90 %", "97 %", "power fits best"},
 		{"runc", "elapsed", "linear", "3.0 s [2.7, 3.3] + 50 ms [45, 55] n", "10 %", "10 %", "3 %", missing},
 		{"runc", "elapsed", "exponential", "4.0 s [3.6, 4.4] e^(0.001 [0.0009, 0.0011] n)", "50 %", "0 %", "0 %", missing},
-		{"runc", "elapsed", "from 10 to 50 containers", "n^1.50 [1.35, 1.65]", missing, missing, missing, missing},
+		{"runc", "elapsed", "from 10 to 50 containers", "n^1.5 [1.4, 1.7]", missing, missing, missing, missing},
 		{"runc", "CPU time", missing, missing, missing, missing, missing, missing},
 	}
 	if len(rows) != len(want) {

@@ -91,7 +91,7 @@ func TestRefusals(t *testing.T) {
 		minimal + "interventions: [{name: a, target: host, against: host, expect: none}]":     "it is the control itself",
 		minimal + "probes: [lokcs]":                                       `did you mean "locks"?`,
 		minimal + "optional-probes: [lokcs]":                              `optional-probes[0]: unknown probe "lokcs"`,
-		minimal + "watched-from: -1":                                      "watched-from: -1 copies: must be at least 1",
+		minimal + "watched-from: -1":                                      "watched-from: -1 is less than 1",
 		minimal + "probes: [locks, locks]":                                "stands twice",
 		minimal + "id: My Study":                                          "is no id",
 		minimal + "targets: [a]":                                          "demo.yaml:3:1: targets: stands twice",
