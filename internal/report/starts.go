@@ -25,7 +25,7 @@ func startsSection(s *analysis.StartsClaims) section {
 	out.Figures = append(growthFigures(s), timeFigure(s)...)
 	out.Figures = append(out.Figures, scalingFigures(s)...)
 	for _, g := range []shownGrid{
-		startsGrid(s), growthGrid(s), timeGrid(s), eachGrid(s), lawsGrid(s), countersGrid(s), rolesGrid(s), scalingGrid(s), uslGrid(s), heldGrid(s), failedGrid(s),
+		startsGrid(s), growthGrid(s), timeGrid(s), eachGrid(s), lawsGrid(s), lawChoiceGrid(s), countersGrid(s), rolesGrid(s), scalingGrid(s), uslGrid(s), heldGrid(s), failedGrid(s),
 	} {
 		if len(g.Rows) > 0 {
 			out.Tables = append(out.Tables, g)
@@ -277,46 +277,60 @@ func eachOf(p analysis.StartsPoint, metrics []string) string {
 	return Quantity(sum/float64(p.N), sample.Seconds)
 }
 
+// grown is a cost of a curve that grows with the number of containers.
+type grown struct {
+	of   string
+	laws *analysis.Laws
+	last *analysis.Estimate // exponent between the two largest numbers
+}
+
+func costs(c analysis.StartsCurve) []grown {
+	return []grown{{"elapsed", c.Elapsed, c.ElapsedExponent}, {cpuTime(c), c.CPU, c.CPUExponent}}
+}
+
+// lawsGrid are the laws, the best first, and how fast the cost grows between the
+// two largest numbers of containers.
 func lawsGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "The law of growth", Words: true, Head: []string{"target", "of", "law", "of n containers", "off by", "weight", "best in", "why"}}
+	g := shownGrid{Title: "The laws of growth", Head: []string{"target", "of", "law over n", "a", "b", "off by", "weight", "best in"}}
 	for _, c := range s.Curves {
-		g.Rows = append(g.Rows, lawRows(c, "elapsed", c.Elapsed, c.ElapsedExponent)...)
-		g.Rows = append(g.Rows, lawRows(c, cpuTime(c), c.CPU, c.CPUExponent)...)
+		for _, cost := range costs(c) {
+			if cost.laws != nil {
+				for _, l := range cost.laws.Fits {
+					share := missing
+					if known(l.B.Interval) {
+						share = percent(l.Share)
+					}
+					form, b := lawForm(l)
+					g.Rows = append(g.Rows, []string{c.Name, cost.of, l.Name + ", " + form, estimate(l.A, sample.Seconds), b, percent(l.Error), percent(l.Weight), share})
+				}
+			}
+			if cost.last != nil {
+				g.Rows = append(g.Rows, []string{c.Name, cost.of, "n^b, " + c.Between(), missing, estimate(*cost.last, sample.Count), missing, missing, missing})
+			}
+		}
 	}
 	return g
 }
 
-// lawRows are the laws, the best first with the reason of the choice, and how fast
-// the cost grows between the two largest numbers of containers.
-func lawRows(c analysis.StartsCurve, of string, laws *analysis.Laws, last *analysis.Estimate) [][]string {
-	var rows [][]string
-	row := func(law, cost, off, weight, share string) {
-		rows = append(rows, []string{c.Name, of, law, cost, off, weight, share, missing})
-	}
-	why := cmp.Or(c.NoLaw, missing)
-	if laws == nil {
-		row(missing, missing, missing, missing, missing)
-	} else {
-		why = laws.Why
-		for i, l := range laws.Fits {
-			name, share := l.Name, missing
-			if i == 0 && laws.Provisional {
-				name += ", provisional"
+// lawChoiceGrid says which law it is, and why.
+func lawChoiceGrid(s *analysis.StartsClaims) shownGrid {
+	g := shownGrid{Title: "Which law", Words: true, Head: []string{"target", "of", "law", "why"}}
+	for _, c := range s.Curves {
+		for _, cost := range costs(c) {
+			law, why := missing, cmp.Or(c.NoLaw, missing)
+			if cost.laws != nil {
+				law, why = cmp.Or(cost.laws.Best, missing), cost.laws.Why
+				if cost.laws.Provisional {
+					law = cost.laws.Fits[0].Name + ", provisional"
+				}
 			}
-			if known(l.B.Interval) {
-				share = percent(l.Share)
+			if c.Refused != "" {
+				why = "refused: " + c.Refused
 			}
-			row(name, lawText(l), percent(l.Error), percent(l.Weight), share)
+			g.Rows = append(g.Rows, []string{c.Name, cost.of, law, why})
 		}
 	}
-	if last != nil {
-		row(c.Between(), "n^"+estimate(*last, sample.Count), missing, missing, missing)
-	}
-	rows[0][len(rows[0])-1] = why
-	if c.Refused != "" {
-		rows[0][len(rows[0])-1] = "refused: " + c.Refused
-	}
-	return rows
+	return g
 }
 
 // cpuTime names a curve's CPU time in a table, whose note says what it lacks.
@@ -327,20 +341,20 @@ func cpuTime(c analysis.StartsCurve) string {
 	return "CPU time"
 }
 
-// lawText is a law with the intervals of what it was fitted by.
-func lawText(l analysis.Law) string {
-	a := estimate(l.A, sample.Seconds)
+// lawForm is how a law goes, and its b with the interval: a time for each container,
+// or a number.
+func lawForm(l analysis.Law) (form, b string) {
 	switch l.Name {
 	case analysis.LawPower:
-		return a + " n^" + estimate(l.B, sample.Count)
+		return "a n^b", estimate(l.B, sample.Count)
 	case analysis.LawExponential:
-		rate := fmt.Sprintf("%.3g", l.B.Value)
+		b = fmt.Sprintf("%.3g", l.B.Value)
 		if known(l.B.Interval) {
-			rate += fmt.Sprintf(" [%.3g, %.3g]", l.B.Interval.Low, l.B.Interval.High)
+			b += fmt.Sprintf(" [%.2g, %.2g]", l.B.Interval.Low, l.B.Interval.High)
 		}
-		return a + " e^(" + rate + " n)"
+		return "a e^(b n)", b
 	}
-	return a + " + " + estimate(l.B, sample.Seconds) + " n"
+	return "a + b n", estimate(l.B, sample.Seconds)
 }
 
 // perfCounters are the counters as perf stat gives them.
@@ -493,7 +507,10 @@ func kneeText(u analysis.USL) string {
 	if u.KneeShare == 0 || u.KneeShare == 1 {
 		return text
 	}
-	return text + ": " + percent(u.KneeShare) + " of the replicates have one"
+	if u.Knee == nil {
+		text += ": one"
+	}
+	return text + " in " + percent(u.KneeShare) + " of replicates"
 }
 
 func heldGrid(s *analysis.StartsClaims) shownGrid {

@@ -77,27 +77,28 @@ func TestLawsAreAllShown(t *testing.T) {
 	}
 	exponent := number(1.5)
 	curve := analysis.StartsCurve{
-		Name: "runc", Points: []analysis.StartsPoint{{N: 1, Blocks: 6}, {N: 10, Blocks: 6}, {N: 50, Blocks: 6}}, ElapsedExponent: &exponent,
+		Name: "runc", NoLaw: "3 values are too few", Points: []analysis.StartsPoint{{N: 1, Blocks: 6}, {N: 10, Blocks: 6}, {N: 50, Blocks: 6}}, ElapsedExponent: &exponent,
 		Elapsed: &analysis.Laws{Why: "power fits best", Provisional: true, Fits: []analysis.Law{
 			{Name: analysis.LawPower, A: number(2), B: number(1.5), Weight: 0.9, Share: 0.97, Error: 0.02},
 			{Name: analysis.LawLinear, A: number(3), B: number(0.05), Weight: 0.1, Share: 0.03, Error: 0.1},
 			{Name: analysis.LawExponential, A: number(4), B: number(0.001), Error: 0.5},
 		}},
 	}
-	rows := lawsGrid(&analysis.StartsClaims{Curves: []analysis.StartsCurve{curve}}).Rows
-	want := [][]string{
-		{"runc", "elapsed", "power, provisional", "2.0 s [1.8, 2.2] n^1.5 [1.4, 1.7]", "2 %", "90 %", "97 %", "power fits best"},
-		{"runc", "elapsed", "linear", "3.0 s [2.7, 3.3] + 50 ms [45, 55] n", "10 %", "10 %", "3 %", missing},
-		{"runc", "elapsed", "exponential", "4.0 s [3.6, 4.4] e^(0.001 [0.0009, 0.0011] n)", "50 %", "0 %", "0 %", missing},
-		{"runc", "elapsed", "from 10 to 50 containers", "n^1.5 [1.4, 1.7]", missing, missing, missing, missing},
-		{"runc", "CPU time", missing, missing, missing, missing, missing, missing},
-	}
-	if len(rows) != len(want) {
-		t.Fatalf("%q", rows)
-	}
-	for i := range want {
-		if !slices.Equal(rows[i], want[i]) {
-			t.Errorf("%q, want %q", rows[i], want[i])
+	s := &analysis.StartsClaims{Curves: []analysis.StartsCurve{curve}}
+	for _, c := range []struct{ got, want [][]string }{
+		{lawsGrid(s).Rows, [][]string{
+			{"runc", "elapsed", "power, a n^b", "2.0 s [1.8, 2.2]", "1.5 [1.4, 1.7]", "2 %", "90 %", "97 %"},
+			{"runc", "elapsed", "linear, a + b n", "3.0 s [2.7, 3.3]", "50 ms [45, 55]", "10 %", "10 %", "3 %"},
+			{"runc", "elapsed", "exponential, a e^(b n)", "4.0 s [3.6, 4.4]", "0.001 [0.0009, 0.0011]", "50 %", "0 %", "0 %"},
+			{"runc", "elapsed", "n^b, from 10 to 50 containers", missing, "1.5 [1.4, 1.7]", missing, missing, missing},
+		}},
+		{lawChoiceGrid(s).Rows, [][]string{
+			{"runc", "elapsed", "power, provisional", "power fits best"},
+			{"runc", "CPU time", missing, "3 values are too few"},
+		}},
+	} {
+		if !slices.EqualFunc(c.got, c.want, slices.Equal[[]string]) {
+			t.Errorf("%q, want %q", c.got, c.want)
 		}
 	}
 }
@@ -105,8 +106,8 @@ func TestLawsAreAllShown(t *testing.T) {
 func TestKneesSayHowManyHaveOne(t *testing.T) {
 	knee := analysis.Estimate{Value: 30}
 	for want, u := range map[string]analysis.USL{
-		"none": {}, "30.0": {Knee: &knee}, "30.0: 97 % of the replicates have one": {Knee: &knee, KneeShare: 0.97},
-		"none: 34 % of the replicates have one": {KneeShare: 0.34},
+		"none": {}, "30.0": {Knee: &knee}, "30.0 in 97 % of replicates": {Knee: &knee, KneeShare: 0.97},
+		"none: one in 34 % of replicates": {KneeShare: 0.34},
 	} {
 		if got := kneeText(u); got != want {
 			t.Errorf("%q, want %q", got, want)
