@@ -262,9 +262,13 @@ func (p *Plan) foresee(c study.Cell, logs []float64) float64 {
 		return 0
 	}
 	least := analysis.MinimumDetectable(analysis.PilotScatter(logs), blocks, st.Alpha/float64(max(1, p.compared()[c.Group])), st.Margin)
+	size := fmt.Sprintf("%.1f %%", 100*least)
+	if least >= 1 {
+		size = fmt.Sprintf("×%.2g", 1+least)
+	}
 	if least > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: %d blocks can show an effect of %.1f %% in %s (from a pilot of %d)",
-			c.Group, blocks, 100*least, p.Primary(c).Name, len(logs)))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: %d blocks can show an effect of %s in %s (from a pilot of %d)",
+			c.Group, blocks, size, p.Primary(c).Name, len(logs)))
 	}
 	return least
 }

@@ -111,6 +111,10 @@ func TestPlansForesee(t *testing.T) {
 	if one <= 0.02 || many <= one || len(said) != 1 || !strings.Contains(said[0], "12 blocks can show an effect of") {
 		t.Errorf("%g for one cell, %g for 30; %q", one, many, said)
 	}
+	logs[0] = 3
+	if least, said := foreseen(12, 1); least < 1 || len(said) != 1 || !strings.Contains(said[0], "an effect of ×") {
+		t.Errorf("a storm: %g: %q", least, said)
+	}
 	if least, said := foreseen(6, 5); least != 0 || len(said) != 0 {
 		t.Errorf("6 blocks cannot give a verdict on 5 cells, and foresee %g: %q", least, said)
 	}
