@@ -95,18 +95,13 @@ func (c *console) take(data []byte) {
 		c.kept = append(c.kept[:0], c.kept[len(c.kept)-consoleKept:]...)
 	}
 	c.kept = append(c.kept, data...)
-	c.scan(data)
-	for len(data) > 0 {
-		line, rest, ended := bytes.Cut(data, []byte{'\n'})
-		data = rest
-		if room := consoleLine - len(c.broken); len(line) > room {
-			line = line[:room]
+	for line := range bytes.Lines(data) {
+		c.scan(line)
+		text, ended := bytes.CutSuffix(line, []byte{'\n'})
+		c.broken = append(c.broken, text[:min(len(text), consoleLine-len(c.broken))]...)
+		if ended {
+			c.look()
 		}
-		c.broken = append(c.broken, line...)
-		if !ended {
-			return
-		}
-		c.look()
 	}
 }
 

@@ -258,9 +258,11 @@ func TestDamagedKernels(t *testing.T) {
 			continue
 		}
 		cut, lies := bzImage(t, how, plain), bzImage(t, how, plain)
-		clear(cut[len(cut)/2:])
+		clear(cut[len(cut)/2 : len(cut)-4])
 		binary.LittleEndian.PutUint32(lies[len(lies)-4:], uint32(len(plain)+1))
-		for what, data := range map[string][]byte{"cut off": cut, "of another length": lies} {
+		blank := bytes.Clone(cut)
+		clear(blank[len(cut)/2:])
+		for what, data := range map[string][]byte{"cut off": cut, "cut off with its length": blank, "of another length": lies} {
 			k, err := Inspect(write(t, data))
 			if err != nil {
 				t.Fatal(err)
