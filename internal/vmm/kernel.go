@@ -63,7 +63,7 @@ func Inspect(path string) (Kernel, error) {
 	k := Kernel{Path: path}
 	data, err := readKernel(path)
 	if err != nil {
-		return k, fmt.Errorf("kernel: %w", err)
+		return k, fmt.Errorf("kernel %s: %w", path, err)
 	}
 	k.Digest = fmt.Sprintf("sha256:%x", sha256.Sum256(data))
 	if err := k.inspect(data); err != nil {
@@ -79,18 +79,14 @@ func readKernel(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
+		return nil, errors.New("it is no regular file")
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := readAll(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return data, nil
+	return readAll(f)
 }
 
 // readAll is io.ReadAll of what may be a kernel.

@@ -286,7 +286,7 @@ func TestHostileKernels(t *testing.T) {
 	mostKernel = 1 << 20
 	t.Cleanup(func() { mostKernel = most })
 	_, err := Inspect("/dev/zero")
-	expect(t, "a device", err, "/dev/zero is no regular file")
+	expect(t, "a device", err, "kernel /dev/zero: it is no regular file")
 	_, err = Inspect(t.TempDir())
 	expect(t, "a directory", err, "is no regular file")
 	_, err = Inspect(write(t, make([]byte, mostKernel+1)))
