@@ -377,7 +377,7 @@ func booted(t *testing.T, d *Driver, spec target.Spec, mark func(target.Instance
 
 // TestDiskRoot runs a payload whose root is a disk, because the user wants it
 // or because the guest has no room for another: it sees the same files, and may
-// write.
+// write. Its agent tells its own moments.
 func TestDiskRoot(t *testing.T) {
 	lab := targettest.New(t)
 	v, ok := vmm.ByName("qemu/microvm")
@@ -389,14 +389,23 @@ func TestDiskRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var own map[string]time.Duration
 	err = booted(t, New(lab, v), target.Spec{ID: "tare-disk", Rootfs: lab.TestRootfs, Env: []string{"PATH=/bin"},
-		Args: []string{"/bin/sh", "-c", "wc -c </data/pattern && echo new >/data/pattern && cat /data/pattern && grep -c overlay /proc/mounts"}, Stdio: target.Stdio{Stdout: out, Stderr: out}}, func(target.Instance, target.Phase) {})
+		Args: []string{"/bin/sh", "-c", "wc -c </data/pattern && echo new >/data/pattern && cat /data/pattern && grep -c overlay /proc/mounts"}, Stdio: target.Stdio{Stdout: out, Stderr: out}}, func(inst target.Instance, p target.Phase) {
+		if p == target.PhaseExit {
+			own = inst.(target.Clocked).Clock()
+		}
+	})
 	said, rerr := os.ReadFile(out.Name())
 	if err := errors.Join(err, rerr); err != nil {
 		t.Fatal(err)
 	}
 	if want := "1048569\nnew\n1\n"; string(said) != want {
 		t.Errorf("it said %q, want %q", said, want)
+	}
+	moments := []time.Duration{own["guest-kernel"], own["guest-agent"], own["guest-asked"], own["guest-executed"]}
+	if moments[0] <= 0 || !slices.IsSorted(moments) {
+		t.Errorf("by the guest's own clock, its moments are %v", moments)
 	}
 }
 
