@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -324,20 +325,22 @@ func TestNameAndImage(t *testing.T) {
 // The root is on a file system that takes the engine's own files and half of
 // the image.
 func TestFullDisk(t *testing.T) {
-	lab := laboratory(t)
-	if err := unix.Mount("tare", lab.RunDir, "tmpfs", 0, "size=1500k"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(lab.RunDir, 0); err != nil {
-			t.Error(err)
+	f := docker()
+	f.daemon = func(e *engine, program, socket string) (daemon, error) {
+		root := filepath.Join(filepath.Dir(socket), "root")
+		if err := errors.Join(os.Mkdir(root, 0o700), unix.Mount("tare", root, "tmpfs", 0, "size=1500k")); err != nil {
+			return daemon{}, err
 		}
-	})
-	d := newTrouble(t, lab, "docker")
+		return dockerd(e, program, socket)
+	}
+	d := dockers(laboratory(t), f)[0]
 	_, err := d.Check(t.Context())
 	var cannot *target.CannotError
 	if !errors.As(err, &cannot) || !strings.Contains(cannot.Lacks, notLoaded) || !strings.Contains(cannot.Lacks, "no space left on device") {
 		t.Errorf("on a full disk: %v; want that docker cannot run here, since it could not load the image", err)
+	}
+	if err := d.(target.Closer).Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -14,7 +14,7 @@ func TestRuntimesByName(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(tools, "my-runc"), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("DOCKER_HOST", "unix://"+serve(t, saying(`{"Runtimes":{"users":{"path":"/users/own"}}}`)))
+	t.Setenv("DOCKER_HOST", "unix://"+serve(t, saying(`{"Runtimes":{"users-own":{"path":"/users/own"}}}`)))
 	lab := target.Lab{ToolDirs: []string{tools}}
 	for name, found := range map[string]bool{
 		"containerd/my-runc":                       true,
@@ -23,7 +23,7 @@ func TestRuntimesByName(t *testing.T) {
 		"containerd/../sh":                         false,
 		"containerd/crun/my-runc":                  false,
 		"docker/my-runc":                           true,
-		"docker/users":                             true,
+		"docker/users-own":                         true,
 		"docker/nothing-here":                      false,
 		"docker/cli/my-runc":                       false,
 		"podman/my-runc":                           false,
@@ -46,7 +46,7 @@ func TestRuntimesByName(t *testing.T) {
 	shimless := named(t, lab, "containerd").(target.Namer).Named(t.Context(), "containerd/io.containerd.nothing-here.v9")
 	cannotWith(t, shimless, "containerd-shim-nothing-here-v9 is not installed")
 	lab.PrivateEngines = true
-	if d := named(t, lab, "docker").(target.Namer).Named(t.Context(), "docker/users"); d != nil {
+	if d := named(t, lab, "docker").(target.Namer).Named(t.Context(), "docker/users-own"); d != nil {
 		t.Error("a private engine would know the user's own runtimes")
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/targettest"
 )
 
 // engines are what the names of engines' own places hold.
@@ -33,7 +35,7 @@ func listed(t *testing.T) (all []string) {
 
 // A private engine makes no file in the machine's own places, nor does it see what
 // lies there: neither programs that would be taken for the runtime, nor a key.
-func TestPrivateEnginesLeaveTheMachinesPlaces(t *testing.T) {
+func TestPrivateEnginesLeaveNoFiles(t *testing.T) {
 	for name, hidden := range map[string][]string{
 		"docker": {containerdPrograms, dockerPlace}, "containerd": {containerdPrograms}, "podman": nil,
 	} {
@@ -77,6 +79,30 @@ func privateOf(t *testing.T, d target.Driver) *private {
 		t.Fatalf("%s has no private engine", d.Name())
 	}
 	return p
+}
+
+// A place that the machine does not have is there for the engine alone.
+func TestPrivateEngineMakesMissingPlaces(t *testing.T) {
+	missing := "/opt/" + targettest.Token(t)
+	f := containerdFlavor()
+	f.daemon = func(e *engine, program, socket string) (daemon, error) {
+		d, err := containerdDaemon(e, program, socket)
+		d.hides = append(d.hides, missing)
+		return d, err
+	}
+	d := containerds(laboratory(t), f)[0].(*containerdDriver)
+	if err := d.engine.up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", d.engine.private.pid, missing)); err != nil {
+		t.Errorf("the engine has no %s: %v", missing, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the machine has %s: %v", missing, err)
+	}
 }
 
 // A place that an engine gets a file system of its own at is refused for its files.
