@@ -100,6 +100,12 @@ func killEngine(session, engine, daemon string) error {
 	return fmt.Errorf("no %s among the processes %v of the session %s", daemon, pids, session)
 }
 
+// limitSession sets a limit of a session's group, before its first trial.
+func limitSession(trees sys.Hierarchies, tree sys.Hierarchy, session, file, limit string) error {
+	group := path.Join(target.Label, session)
+	return errors.Join(trees.Make(group), os.WriteFile(filepath.Join(tree.Dir(group), file), []byte(limit), 0))
+}
+
 // A limit of processes above all instances is told with its name and value when starts
 // fail of it.
 func TestLimitOfProcessesIsNamed(t *testing.T) {
@@ -119,7 +125,7 @@ func TestLimitOfProcessesIsNamed(t *testing.T) {
 	limited := error(nil)
 	records := measure(t, st, func(session string, e lab.Event) {
 		if e.Record == nil {
-			limited = os.WriteFile(filepath.Join(tree.Dir(path.Join(target.Label, session)), "pids.max"), []byte("20"), 0)
+			limited = limitSession(trees, tree, session, "pids.max", "20")
 		}
 	})
 	if limited != nil {
@@ -151,7 +157,7 @@ func TestLimitOfMemoryIsNamed(t *testing.T) {
 	limited := error(nil)
 	records := measure(t, st, func(session string, e lab.Event) {
 		if e.Record == nil {
-			limited = os.WriteFile(filepath.Join(tree.Dir(path.Join(target.Label, session)), file), []byte("33554432"), 0)
+			limited = limitSession(trees, tree, session, file, "33554432")
 		}
 	})
 	if limited != nil {
