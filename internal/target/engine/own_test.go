@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -155,6 +157,10 @@ func inOwn(t *testing.T, c *client.Client, name, groups string) {
 	if elsewhere := strings.HasPrefix(facts.Notes[target.NoteUnread], "containers, "); elsewhere != (groups != "cgroupfs") {
 		t.Errorf("with %s nobody can read %s", groups, facts.Notes[target.NoteUnread])
 	}
+	note := filepath.Join(lab.RunDir, "docker.json")
+	if _, err := os.Stat(note); err != nil {
+		t.Errorf("a sweep after a kill would not find what is made there: %v", err)
+	}
 	trees, err := sys.Cgroups()
 	if err != nil {
 		t.Fatal(err)
@@ -204,6 +210,9 @@ func inOwn(t *testing.T, c *client.Client, name, groups string) {
 		if err := end(); err != nil {
 			t.Error(err)
 		}
+	}
+	if _, err := os.Stat(note); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("nothing is left there, and the note of it is: %v", err)
 	}
 }
 
