@@ -104,7 +104,7 @@ func bootGrid(c *analysis.VMMClaims) shownGrid {
 			continue
 		}
 		own := make([]string, len(g.Head))
-		own[0] = headed(c, b.Name) + ", by its own clock"
+		own[0] = headed(c, b.Name) + ", guest's clock"
 		for _, p := range b.Own {
 			own[slices.Index(g.Head, p.Name)] = number(p.Seconds, 3)
 		}

@@ -74,7 +74,7 @@ func TestVMMGrids(t *testing.T) {
 		want      []string
 	}{
 		"values": {vmmGrid(c, analysis.VMMCPU).Head, []string{"quantity", "host", "runc", "qemu/microvm", "stratovirt/microvm", "qemu/q35 (emulated)", "published StratoVirt", "published QEMU"},
-			vmmGrid(c, analysis.VMMCPU).Rows, []string{"1 thread, events", "1000 /s", "1000 /s", "500 /s", "400 /s", "50.0 /s", "1200 /s", "1000 /s"}},
+			vmmGrid(c, analysis.VMMCPU).Rows, []string{"1 thread, events", "1000/s", "1000/s", "500/s", "400/s", "50.0/s", "1200/s", "1000/s"}},
 		"ratios": {vmmRatios(c, analysis.VMMCPU).Head, []string{"quantity", "qemu/microvm : host", "stratovirt/microvm : host", "qemu/q35 (emulated) : host", "StratoVirt : QEMU, microvm", "published StratoVirt : QEMU"},
 			vmmRatios(c, analysis.VMMCPU).Rows, []string{"1 thread, events", "0.50 ±10 %, differs", "0.40 ±10 %, inconclusive", "0.050 ±10 %, refused", "0.80 ±10 %, differs", "1.20"}},
 	} {

@@ -9,6 +9,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 
 	"github.com/tarelab/tare/internal/target"
@@ -62,6 +63,12 @@ func (e *Error) Error() string {
 
 // Unwrap gives the errno, so that errors.Is(err, fs.ErrNotExist) works.
 func (e *Error) Unwrap() error { return e.Errno }
+
+// full reports whether the step found no room for a file, or for an overlay's own
+// ones: the disk is the laboratory's. What has no room elsewhere is namespaces.
+func (e *Error) full() bool {
+	return (e.Errno == syscall.ENOSPC || e.Errno == syscall.EDQUOT) && slices.Contains([]string{"mount", "mkdir", "touch", "symlink"}, e.Step)
+}
 
 // RuntimeError says that an OCI runtime's command failed or left no pid file.
 type RuntimeError struct {

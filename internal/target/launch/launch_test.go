@@ -5,11 +5,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/launch"
 	"github.com/tarelab/tare/internal/target/targettest"
 )
@@ -77,6 +79,52 @@ func TestStepErrors(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
+}
+
+// A disk that is full is the laboratory's, not the target's fault: here an overlay's,
+// on a file system with no room for one file more.
+func TestFullDiskIsTheLaboratorys(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("this test mounts a small tmpfs and needs root: run the tests as root")
+	}
+	disk := t.TempDir()
+	if err := syscall.Mount("tare-test", disk, "tmpfs", 0, "nr_inodes=16"); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Unmount(disk, syscall.MNT_DETACH)
+	at := func(name string) string { return filepath.Join(disk, name) }
+	for _, name := range []string{"lower", "upper", "work", "merged"} {
+		if err := os.Mkdir(at(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var full error
+	files := -1
+	for ; full == nil; files++ {
+		full = os.WriteFile(at(strconv.Itoa(files+1)), nil, 0o600)
+	}
+	if !errors.Is(full, syscall.ENOSPC) {
+		t.Fatal(full)
+	}
+	overlay := launch.Mount("tare-test", at("merged"), "overlay", 0, "lowerdir="+at("lower")+",upperdir="+at("upper")+",workdir="+at("work"))
+	cfg := launch.Config{Launcher: targettest.New(t).LaunchPath, Args: []string{"/bin/true"}, Pre: []launch.Step{overlay}}
+	for files > 0 { // the kernel makes an overlay read-only without room for its first file
+		files--
+		if err := os.Remove(at(strconv.Itoa(files))); err != nil {
+			t.Fatal(err)
+		}
+		p, err := launch.New(t.Context(), cfg)
+		if err != nil {
+			if !target.IsLab(err) || !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("an overlay without room: %v", err)
+			}
+			return
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Error("an overlay was made each time")
 }
 
 func TestCancel(t *testing.T) {

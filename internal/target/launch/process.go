@@ -293,7 +293,11 @@ func stepError(line string) error {
 	if err != nil {
 		return fmt.Errorf("launcher: unreadable report %q: %w", line, err)
 	}
-	return &Error{Step: f[2], What: f[3], Errno: syscall.Errno(errno)}
+	failed := &Error{Step: f[2], What: f[3], Errno: syscall.Errno(errno)}
+	if failed.full() {
+		return &target.LabError{Err: failed}
+	}
+	return failed
 }
 
 // Kill ends the payload (or the runtime, while it runs) with SIGKILL; Wait
