@@ -48,8 +48,8 @@ func TestWorkloadsRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.HasPrefix(job.Args[0], "/.tare/") {
-				return // a guest binary: it is tested where it is built
+			if len(job.Args) == 0 || strings.HasPrefix(job.Args[0], "/.tare/") {
+				return // a guest binary, or the mark alone: it is tested where it is built
 			}
 			if len(job.Peer) > 0 {
 				return // it talks to another end: the tests of the paths have one
