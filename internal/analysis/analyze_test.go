@@ -198,6 +198,29 @@ func TestCompareFindsAChange(t *testing.T) {
 	}
 }
 
+// What the control does not have, as the marks of an engine, has no change relative to
+// it, and takes no part in what the others' verdicts are corrected for.
+func TestCompareTellsNothingOfWhatTheControlLacks(t *testing.T) {
+	run := func(seed uint64) Input {
+		in := simulated(seed, 20, noiseShapes[0], map[string]float64{"runc": 1.3})
+		for block := range 20 {
+			in.Data.Add(&sample.Record{Block: block, Cell: "runc/w", Values: map[string][]float64{"created": {0.01 * float64(block+1)}}})
+		}
+		in.Metrics["w"] = append(in.Metrics["w"], sample.Metric{Name: "created", Unit: sample.Seconds})
+		return in
+	}
+	for _, c := range Compare(run(1), run(2)).Comparisons {
+		if c.Metric.Name != "created" {
+			continue
+		}
+		if len(c.Rows) != 1 || c.Rows[0].Raw != 1 || c.Rows[0].Effect != nil {
+			t.Errorf("%+v", c.Rows)
+		}
+		return
+	}
+	t.Error("no comparison of what runc alone has")
+}
+
 // A run that fell together between A and B is refused, not explained away.
 func TestCompareRefusesAnotherMachine(t *testing.T) {
 	slower := noiseShapes[0]

@@ -143,11 +143,14 @@ func (c *comparison) change(cell study.Cell) (Change, *compared) {
 		return row, nil
 	}
 	effect := c.relative(a, b, rng)
-	row.Effect = effect.effect
+	if effect != nil {
+		row.Effect = effect.effect
+	}
 	return row, effect
 }
 
-// relative compares the ratios to each run's own control.
+// relative compares the ratios to each run's own control; nil where a control has
+// no such metric, as a host has no engine's marks.
 func (c *comparison) relative(a, b blockSeries, rng *rand.Rand) *compared {
 	name := c.job.metric.Name
 	x, okA := logRatios(a, c.a.Data.cells[c.job.group.cells[c.job.group.control].ID].series(name))
@@ -157,7 +160,7 @@ func (c *comparison) relative(a, b blockSeries, rng *rand.Rand) *compared {
 	out := &compared{effect: e}
 	switch {
 	case n == 0:
-		return out
+		return nil
 	case !okA || !okB:
 		out.same = allEqual(a.values, b.values)
 		if out.same {

@@ -44,8 +44,11 @@ func (t shownTable) change(c analysis.Comparison, r analysis.Change) []string {
 	case r.Effect == nil:
 		return append(line, missing, "", "no verdict")
 	}
-	n := t.showEffect(r.Effect)
 	verdict := string(r.Effect.Verdict)
+	if r.Effect.Ratio == 0 { // of values without logarithms
+		return append(line, missing, "", verdict)
+	}
+	n := t.showEffect(r.Effect)
 	if d := direction(c.Metric.Better, r.Effect); d != "" {
 		verdict += " (" + d + ")"
 	}
