@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/analysis"
-	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -40,7 +39,9 @@ type seen struct {
 	Manifest struct {
 		Image   string                  `json:"image"`
 		Targets map[string]target.Facts `json:"targets"`
-		Pilot   map[string]store.Pilot  `json:"pilot"`
+		Pilot   map[string]struct {
+			MinimumDetectable float64 `json:"minimumDetectable"`
+		} `json:"pilot"`
 	} `json:"manifest"`
 	Claims struct {
 		Tables []analysis.Table `json:"tables"`
