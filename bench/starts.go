@@ -6,10 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/target/bundle"
 )
@@ -38,26 +43,37 @@ func runcStarts(concurrency int) func(context.Context) (result, error) {
 	}
 }
 
-// runcStudy starts n containers of runc once, as many at once as concurrency says.
+// runcStudy starts n containers of runc once, as many at once as concurrency says,
+// without perf's counters, which the loop has not either.
 func runcStudy(ctx context.Context, n, concurrency int) (seen, error) {
-	return report(ctx, "run", "concurrent-start", "--on", "runc", "--workloads", "start", "--probes=", "--blocks", "1",
+	return report(ctx, "run", "concurrent-start", "--on", "runc", "--workloads", "start", "--probes=", "--no-counters", "--blocks", "1",
 		"--containers", strconv.Itoa(n), "--concurrency", strconv.Itoa(concurrency))
 }
 
 // bareRunc starts n containers by runc in a loop, width at once, and deletes them
-// in another; it gives what each took, in seconds. The bundle and runc's state lie
-// in memory, as tare has them.
+// in another; it gives what each took, in seconds. Bundles and runc's state lie in
+// memory, and each container has an overlay and a group of its own, made before the
+// clock, all as tare has them: what runc itself pays for those is in both.
 func bareRunc(ctx context.Context, rootfs string, n, width int) (started, deleted float64, err error) {
 	dir, err := os.MkdirTemp("/dev/shm", "tare-bench-")
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := bareBundle(dir, rootfs, target.Mark); err != nil {
+	trees, err := sys.Cgroups()
+	if err != nil {
 		return 0, 0, err
 	}
+	defer func() { err = errors.Join(err, trees.Remove(bareGroup(dir))) }()
+	for i := range n {
+		bundle := filepath.Join(dir, strconv.Itoa(i))
+		defer func() { err = errors.Join(err, sys.Unmount(filepath.Join(bundle, "rootfs"))) }()
+		if err := bareSurroundings(bundle, rootfs, trees, path.Join(bareGroup(dir), strconv.Itoa(i))); err != nil {
+			return 0, 0, err
+		}
+	}
 	// As many processes of a start as end: runc, and the container.
-	started, err = inLoop(ctx, n, width, 2, bareRun(dir))
+	started, err = inLoop(ctx, n, width, 2, bareRun(dir, filepath.Join(dir, "{}")))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -65,10 +81,32 @@ func bareRunc(ctx context.Context, rootfs string, n, width int) (started, delete
 	return started, deleted, err
 }
 
-// bareRun and bareDelete are the commands of a loop that starts the bundle in dir,
-// and that removes its containers, ended or not.
-func bareRun(dir string) []string {
-	return append(bareCommand(dir), "run", "--detach", "--pid-file", filepath.Join(dir, "pid-{}"), "--bundle", dir, bareName(dir))
+// bareGroup is the cgroup of all containers of a loop in dir.
+func bareGroup(dir string) string { return path.Join(target.Label, filepath.Base(dir)) }
+
+// bareSurroundings makes a container's bundle with an overlay over rootfs, and group,
+// below which runc makes the container's own.
+func bareSurroundings(dir, rootfs string, trees sys.Hierarchies, group string) error {
+	overlay := sys.Overlay{Lower: rootfs, Upper: filepath.Join(dir, "upper"), Work: filepath.Join(dir, "work")}
+	at := bundle.Place{Rootfs: filepath.Join(dir, "rootfs"), Cgroup: path.Join("/", group, "payload")}
+	for _, made := range []string{at.Rootfs, overlay.Upper, overlay.Work} {
+		if err := os.MkdirAll(made, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := trees.Make(group); err != nil {
+		return err
+	}
+	if err := unix.Mount(target.Label, at.Rootfs, "overlay", 0, overlay.Data(false)); err != nil {
+		return fmt.Errorf("mount an overlay at %s: %w", at.Rootfs, err)
+	}
+	return bareBundle(dir, bundle.Config(target.Spec{Args: []string{target.Mark}}, at))
+}
+
+// bareRun and bareDelete are the commands of a loop that starts a bundle, or one of
+// each number, and that removes its containers, ended or not.
+func bareRun(dir, bundle string) []string {
+	return append(bareCommand(dir), "run", "--detach", "--pid-file", filepath.Join(dir, "pid-{}"), "--bundle", bundle, bareName(dir))
 }
 
 func bareDelete(dir string, flags ...string) []string {
@@ -115,11 +153,8 @@ func runcRemoval(ctx context.Context) (result, error) {
 	})
 }
 
-// bareBundle is the bundle that tare itself would write for a command, read-only
-// where tare has an overlay of before the clock.
-func bareBundle(dir, rootfs string, command ...string) error {
-	config := bundle.Config(target.Spec{Args: command}, bundle.Place{Rootfs: rootfs})
-	config.Root.Readonly = true
+// bareBundle writes a bundle's configuration into dir.
+func bareBundle(dir string, config *specs.Spec) error {
 	data, err := json.Marshal(config)
 	if err != nil {
 		return err

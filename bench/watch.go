@@ -7,6 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/target/bundle"
 )
 
 // watched is how many containers the bar of tare watch has.
@@ -26,14 +29,16 @@ func watchHundred(ctx context.Context) (out result, err error) {
 		return result{}, err
 	}
 	// What a container keeps open of the loop's own streams would keep the loop waiting.
-	if err := bareBundle(dir, rootfs, "/busybox", "sh", "-c", "exec /busybox sleep 600 2>/dev/null"); err != nil {
+	config := bundle.Config(target.Spec{Args: []string{"/busybox", "sh", "-c", "exec /busybox sleep 600 2>/dev/null"}}, bundle.Place{Rootfs: rootfs})
+	config.Root.Readonly = true // all have it
+	if err := bareBundle(dir, config); err != nil {
 		return result{}, err
 	}
 	defer func() {
 		_, failed := inLoop(context.WithoutCancel(ctx), watched, 4, 1, bareDelete(dir, "--force"))
 		err = errors.Join(err, failed)
 	}()
-	if _, err := inLoop(ctx, watched, 4, 1, bareRun(dir)); err != nil {
+	if _, err := inLoop(ctx, watched, 4, 1, bareRun(dir, dir)); err != nil {
 		return result{}, err
 	}
 	u, err := watch(ctx, tare, "watch", "--interval", "1s", "--duration", "30s")

@@ -29,6 +29,7 @@ type chooseFlags struct {
 	threads      []string
 	each         int
 	probes       []string
+	noCounters   bool
 	sizes        []string
 	addresses    string
 }
@@ -46,6 +47,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	flags.IntVar(&f.cpus, "cpus", 0, "CPUs that an instance may use, where the study lets it use all")
 	flags.StringSliceVar(&f.threads, "threads", nil, "threads of the study's workloads that have several, as 1..4 or 1,8,50, instead of the study's levels")
 	flags.StringSliceVar(&f.probes, "probes", nil, "measure each cell once more, watched by a probe: locks (tare locks), stacks; --probes= for none")
+	flags.BoolVar(&f.noCounters, "no-counters", false, "leave perf's counters out where many are started at once, which make starts some percent slower")
 	flags.IntVar(&f.each, "each", 0, "cycles of each thread, in studies of churn: exactly so many, in every workload")
 	flags.StringSliceVar(&f.sizes, "sizes", nil, "bytes of one message, as 1,1KiB,64KiB: each workload that has such a size, once for each")
 	flags.StringVar(&f.addresses, "range", "", "addresses of the networks that are built, as 10.77.0.0/16: an IPv4 network of at least 16384 (default 10.213.0.0/16)")
@@ -110,6 +112,10 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 	}
 	if err == nil && flags.Changed("probes") {
 		st = st.Watch(f.probes)
+	}
+	if err == nil && f.noCounters {
+		no := false
+		st.Counters = &no
 	}
 	if err == nil && flags.Changed("sizes") {
 		st, err = withSizes(st, f.sizes)

@@ -29,7 +29,7 @@ func choose(t *testing.T, args ...string) (study.Study, error) {
 
 func TestChoose(t *testing.T) {
 	st, err := choose(t, "--quick", "--tests", "execl,memory", "--containers", "0..2,8", "--on", "runc,crun",
-		"--copies-inside", "3", "--cpus", "2", "--environments", "allcpu-ncopies,1cpu-1copy")
+		"--copies-inside", "3", "--cpus", "2", "--no-counters", "--environments", "allcpu-ncopies,1cpu-1copy")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestChoose(t *testing.T) {
 	if diff := cmp.Diff([]int{1, 2, 8}, st.Copies); diff != "" {
 		t.Error(diff)
 	}
-	if st.Blocks != 1 || st.Taken != "quick" || !slices.Equal(st.Targets, []string{"runc", "crun"}) || st.Optional != nil {
+	if st.Counters == nil || *st.Counters || st.Blocks != 1 || st.Taken != "quick" || !slices.Equal(st.Targets, []string{"runc", "crun"}) || st.Optional != nil {
 		t.Errorf("%+v", st)
 	}
 	want := []study.Limits{

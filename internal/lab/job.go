@@ -75,7 +75,7 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 		if j.Hold {
 			job.Together = heldTogether
 		}
-		job.Probes = append(job.Probes, probe.Many{})
+		job.Probes = append(job.Probes, probe.Many{Uncounted: p.uncounted()})
 	}
 	return job
 }

@@ -25,6 +25,11 @@ import (
 // many says that a cell's instances are measured as one.
 func (p *Plan) many(c study.Cell) bool { return c.Concurrency > 0 || p.jobOf(c).Hold }
 
+// uncounted says that the study leaves perf's counters out.
+func (p *Plan) uncounted() bool {
+	return p.Manifest.Study.Counters != nil && !*p.Manifest.Study.Counters
+}
+
 // manyTogether makes what many instances tell together out of their times to
 // ready. A percentile needs so many of them that it is not the largest.
 func manyTogether(_, _ float64, values map[string][]float64) ([]sample.Value, []string) {

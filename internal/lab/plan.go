@@ -105,7 +105,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	p.settlePaths(o)
 	m := &p.Manifest
 	if slices.ContainsFunc(m.Cells, p.many) {
-		if m.MissingCounters, err = probe.MissingCounters(); err != nil {
+		if m.MissingCounters, err = (probe.Many{Uncounted: p.uncounted()}).Missing(); err != nil {
 			return nil, err
 		}
 	}

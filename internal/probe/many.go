@@ -23,7 +23,11 @@ import (
 // cgroup that holds them all and, where an engine runs them, of the engine's
 // own, the same counters of their clients alone, context switches by role, and
 // the machine's run queues. Without cgroup v2 it gives what is left.
-type Many struct{}
+type Many struct {
+	// Uncounted leaves perf's counters out: a kernel that counts any cgroup does more
+	// at every switch between two (docs/bars.md, runc-starts).
+	Uncounted bool
+}
 
 // manyGroups is how many groups Many counts by every event: that of all instances, the
 // engine's and the clients'.
@@ -40,13 +44,48 @@ func ManyFiles() (int, error) {
 }
 
 // Begin notes the counters.
-func (Many) Begin(ctx context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
+func (m Many) Begin(ctx context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
 	groups := together(on)
 	watches := make([]target.Watch, len(groups))
 	for i, g := range groups {
 		watches[i] = target.Watch{Role: target.RolePayload, Cgroup: g}
 	}
-	endPerf, err := Perf{}.Begin(ctx, watches)
+	endCounters, err := m.count(ctx, watches, on)
+	if err != nil {
+		return nil, err
+	}
+	before, err := readWaits(groups)
+	if err != nil {
+		_, endErr := endCounters()
+		return nil, errors.Join(fmt.Errorf("pressure probe: %w", err), endErr)
+	}
+	return func() ([]sample.Value, error) {
+		values, err := endCounters()
+		after, waitErr := readWaits(groups)
+		if err = errors.Join(err, waitErr); err != nil {
+			return nil, fmt.Errorf("pressure probe: %w", err)
+		}
+		for _, metric := range []string{GroupCPUPressure, GroupIOPressure, GroupMemoryPressure, RunQueueWait, TareCPU} {
+			waited, known := 0.0, false
+			for group, a := range after[metric] {
+				if b, before := before[metric][group]; before {
+					waited, known = max(waited, a-b), true
+				}
+			}
+			if known {
+				values = append(values, sample.Value{Metric: metric, Value: waited})
+			}
+		}
+		return values, nil
+	}, nil
+}
+
+// count opens perf's counters of the groups that hold all, and of each role.
+func (m Many) count(ctx context.Context, together, on []target.Watch) (func() ([]sample.Value, error), error) {
+	if m.Uncounted {
+		return func() ([]sample.Value, error) { return nil, nil }, nil
+	}
+	endPerf, err := Perf{}.Begin(ctx, together)
 	if err != nil {
 		return nil, err
 	}
@@ -55,33 +94,24 @@ func (Many) Begin(ctx context.Context, on []target.Watch) (func() ([]sample.Valu
 		_, endErr := endPerf()
 		return nil, errors.Join(err, endErr)
 	}
-	before, err := readWaits(groups)
-	if err != nil {
-		_, endErr := endPerf()
-		_, roleErr := endRoles(nil)
-		return nil, errors.Join(fmt.Errorf("pressure probe: %w", err), endErr, roleErr)
-	}
 	return func() ([]sample.Value, error) {
 		values, err := endPerf()
 		byRole, roleErr := endRoles(values)
-		values, err = append(values, byRole...), errors.Join(err, roleErr)
-		after, waitErr := readWaits(groups)
-		if err = errors.Join(err, waitErr); err != nil {
-			return nil, fmt.Errorf("pressure probe: %w", err)
-		}
-		for _, m := range []string{GroupCPUPressure, GroupIOPressure, GroupMemoryPressure, RunQueueWait, TareCPU} {
-			waited, known := 0.0, false
-			for group, a := range after[m] {
-				if b, before := before[m][group]; before {
-					waited, known = max(waited, a-b), true
-				}
-			}
-			if known {
-				values = append(values, sample.Value{Metric: m, Value: waited})
-			}
-		}
-		return values, nil
+		return append(values, byRole...), errors.Join(err, roleErr)
 	}, nil
+}
+
+// Missing are the counters that Many does not give, by metric, with the reason: the
+// machine lacks them, or they are left out.
+func (m Many) Missing() (map[string]string, error) {
+	if !m.Uncounted {
+		return missingCounters()
+	}
+	missing := map[string]string{}
+	for _, e := range events {
+		missing[e.metric] = "left out by the study (counters: false, or --no-counters)"
+	}
+	return missing, nil
 }
 
 // together are the cgroups that hold all that is watched: the one above those of

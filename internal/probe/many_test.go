@@ -78,6 +78,36 @@ func TestManyCountsTheGroup(t *testing.T) {
 	}
 }
 
+// Without perf's counters the rest is still read, and it is told what is not.
+func TestManyWithoutCounters(t *testing.T) {
+	_, rel := group(t)
+	uncounted := Many{Uncounted: true}
+	end, err := uncounted.Begin(t.Context(), []target.Watch{{Role: target.RolePayload, Cgroup: path.Join(rel, "payload")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := toMap(values)
+	if _, known := got[TareCPU]; !known {
+		t.Errorf("no CPU time of tare's own in %v", got)
+	}
+	missing, err := uncounted.Missing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if value, known := got[e.metric]; known {
+			t.Errorf("%s was counted: %v", e.metric, value)
+		}
+		if missing[e.metric] == "" {
+			t.Errorf("%s is missing without a reason", e.metric)
+		}
+	}
+}
+
 // The roles' context switches sum to those of all, and the client's counters are
 // its own. Payloads have what nobody else has.
 func TestSwitchesOfRolesSum(t *testing.T) {
@@ -128,7 +158,7 @@ func TestRunDelay(t *testing.T) {
 }
 
 func TestMissingCountersSayWhy(t *testing.T) {
-	missing, err := MissingCounters()
+	missing, err := Many{}.Missing()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,9 +209,9 @@ func cannotCount(err error) bool {
 // notSupported is a file of the kernel's that is there and switched off.
 func notSupported(err error) bool { return errors.Is(err, unix.EOPNOTSUPP) }
 
-// MissingCounters are the counters of Perf that this machine does not have, by
+// missingCounters are the counters of Perf that this machine does not have, by
 // metric, with the reason.
-func MissingCounters() (map[string]string, error) {
+func missingCounters() (map[string]string, error) {
 	trees, err := sys.Cgroups()
 	if err != nil {
 		return nil, fmt.Errorf("perf probe: %w", err)

@@ -50,13 +50,11 @@ func (s Study) WithDefaults() Study {
 	s.Alpha = or(s.Alpha, DefaultAlpha)
 	s.Timeout = or(s.Timeout, DefaultTimeout)
 	s.View = or(s.View, ViewPriceList)
-	if s.AA == nil {
-		yes := true
-		s.AA = &yes
-	}
-	if s.Cold == nil {
-		yes := true
-		s.Cold = &yes
+	for _, setting := range []**bool{&s.AA, &s.Cold, &s.Counters} {
+		if *setting == nil {
+			yes := true
+			*setting = &yes
+		}
 	}
 	s.Workloads = slices.Clone(s.Workloads)
 	for i, w := range s.Workloads {

@@ -42,6 +42,7 @@ type Study struct {
 	ControlCopies []int         `yaml:"control-copies,omitempty" json:"controlCopies,omitempty"`
 	AA            *bool         `yaml:"aa,omitempty" json:"aa,omitempty"`                         // run the control twice a block, to know the noise floor; default true
 	Cold          *bool         `yaml:"cold,omitempty" json:"cold,omitempty"`                     // measure every cell once before the blocks; default true
+	Counters      *bool         `yaml:"counters,omitempty" json:"counters,omitempty"`             // perf's counters where instances are measured as one, which make starts some percent slower; default true
 	Blocks        int           `yaml:"blocks,omitempty" json:"blocks,omitempty"`                 // complete blocks; default 12
 	FewerBlocks   FewerBlocks   `yaml:"fewer-blocks,omitempty" json:"fewerBlocks,omitzero"`       // for trials that take very long; default none
 	Margin        float64       `yaml:"margin,omitempty" json:"margin,omitempty" as:"fraction"`   // equivalence margin as a fraction; default 0.02
