@@ -313,7 +313,10 @@ func (v *VM) mark(m Mark) {
 		return
 	}
 	v.config.Mark(m)
-	v.seen[m], v.last = true, m
+	v.seen[m] = true
+	if m != MarkPoweredOff { // which each machine comes to, a hanging one by being killed
+		v.last = m
+	}
 	if v.watchdog != nil {
 		v.watchdog.Stop()
 	}

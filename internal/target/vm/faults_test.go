@@ -338,8 +338,8 @@ func TestGuestDies(t *testing.T) {
 		kill   bool
 		wants  []string
 	}{
-		"panic": {"echo c >/proc/sysrq-trigger; sleep 60", false, []string{"Kernel panic - not syncing: sysrq triggered crash", `last mark was "off"`, "the console ends:"}},
-		"kill":  {"sleep 60", true, []string{"was killed by signal 9", "tare: init"}},
+		"panic": {"echo c >/proc/sysrq-trigger; sleep 60", false, []string{"Kernel panic - not syncing: sysrq triggered crash", `last mark was "agent"`, "the console ends:"}},
+		"kill":  {"sleep 60", true, []string{"was killed by signal 9", `last mark was "agent"`, "tare: init"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := booted(t, New(lab, v), target.Spec{ID: "tare-dies", Rootfs: lab.TestRootfs,
