@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -29,11 +31,28 @@ const (
 
 // containerdStarts pairs the containers that tare starts and removes in a second
 // with those of containerd-stress, in the same containerd, of the same image.
-func containerdStarts(ctx context.Context) (r result, err error) {
+func containerdStarts(ctx context.Context) (result, error) {
 	stress := filepath.Join(toolsDir(), "containerd-stress")
 	if _, err := exec.LookPath(stress); err != nil {
 		return result{}, fmt.Errorf("%w: scripts/setup.sh bench builds it", err)
 	}
+	return besideContainerd(ctx, func(ctx context.Context, socket, ref string) (float64, error) {
+		return stressed(ctx, []string{stress, "--address", socket, "--image", ref, "--concurrent", strconv.Itoa(containerdWidth), "--duration", stressTime, "--json"})
+	})
+}
+
+// containerdBucket does so with those of bucketbench, whose module cannot be had by its
+// name: it has to be in PATH.
+func containerdBucket(ctx context.Context) (result, error) {
+	if _, err := exec.LookPath("bucketbench"); err != nil {
+		return result{}, fmt.Errorf("%w: it is built with go build in github.com/estesp/bucketbench", err)
+	}
+	return besideContainerd(ctx, bucketed)
+}
+
+// besideContainerd pairs tare's rate in a containerd with another client's of the same
+// one, which is given its socket and the name of an image that it can pull.
+func besideContainerd(ctx context.Context, other func(ctx context.Context, socket, ref string) (float64, error)) (r result, err error) {
 	dir, err := os.MkdirTemp("", "tare-bench-")
 	if err != nil {
 		return result{}, err
@@ -70,7 +89,7 @@ func containerdStarts(ctx context.Context) (r result, err error) {
 		removal, err := s.sample("containerd", "removal")
 		return containerdEach / (elapsed + removal), err
 	}, func() (float64, error) {
-		return stressed(ctx, []string{stress, "--address", socket, "--image", ref, "--concurrent", strconv.Itoa(containerdWidth), "--duration", stressTime, "--json"})
+		return other(ctx, socket, ref)
 	})
 }
 
@@ -101,6 +120,38 @@ func stressed(ctx context.Context, argv []string) (float64, error) {
 		return 0, fmt.Errorf("containerd-stress: %d of %d containers failed", result.Failures, result.Total)
 	}
 	return result.ContainersPerSecond, nil
+}
+
+// bucketRate is how bucketbench tells what it measured, in its log.
+var bucketRate = regexp.MustCompile(`level=info msg=".* rate: +([0-9.]+)"`)
+
+// bucketed gives the containers a second of a run of bucketbench: started, stopped and
+// deleted, as many and as many at once as tare's. It counts commands that failed, and
+// warns of each.
+func bucketed(ctx context.Context, socket, ref string) (rate float64, err error) {
+	dir, err := os.MkdirTemp("", "tare-bench-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := filepath.Join(dir, "bench.yaml")
+	plan := fmt.Sprintf("name: bench\nimage: %s\ndetached: true\ndrivers:\n  - {type: Containerd, clientpath: %s, threads: %d, iterations: %d}\ncommands: [run, stop, delete]\n",
+		ref, socket, containerdWidth, containerdEach/containerdWidth)
+	if err := os.WriteFile(file, []byte(plan), 0o600); err != nil {
+		return 0, err
+	}
+	said, err := exec.CommandContext(ctx, "bucketbench", "--log-level", "info", "run", "--skip-limit", "--benchmark", file).CombinedOutput()
+	if err == nil && bytes.Contains(said, []byte("level=warning")) {
+		err = errors.New("a command of it failed")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("bucketbench: %w: %s", err, said)
+	}
+	told := bucketRate.FindSubmatch(said)
+	if told == nil {
+		return 0, fmt.Errorf("bucketbench told no rate: %s", said)
+	}
+	return strconv.ParseFloat(string(told[1]), 64)
 }
 
 // startContainerd starts a containerd as a user's own.

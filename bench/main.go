@@ -50,6 +50,7 @@ func bars() []bar {
 		{"runc-removal", "removing 100 runc containers, all at once, at most twice as long as runc delete", runcRemoval},
 		{"docker-cli-starts", "16 containers by docker run, 8 at once: starts a second at least those of xargs", dockerStarts},
 		{"containerd-starts", "64 containers by containerd, 8 at once, started and removed a second: at least those of containerd-stress", containerdStarts},
+		{"containerd-bucket", "... those of bucketbench", containerdBucket},
 		{"network-attach", "500 containers attached to one bridge: at most 3 s", networkAttach},
 		{"network-remove", "... and removed: at most 2 s", networkRemove},
 		{"network-throughput", "throughput across a bridge: at least 98 % of iperf3 by hand", networkThroughput},
