@@ -77,7 +77,7 @@ func besideContainerd(ctx context.Context, other func(ctx context.Context, socke
 	}
 	defer func() { err = errors.Join(err, restore()) }()
 	return paired(analysis.AtLeast, 1, func() (float64, error) {
-		s, err := report(ctx, "run", "concurrent-start", "--on", "containerd", "--workloads", "start", "--probes=", "--blocks", "1",
+		s, err := report(ctx, "run", "concurrent-start", "--on", "containerd", "--workloads", "start", "--probes=", "--no-counters", "--blocks", "1",
 			"--containers", strconv.Itoa(containerdEach), "--concurrency", strconv.Itoa(containerdWidth), "--image", file)
 		if err != nil {
 			return 0, err
