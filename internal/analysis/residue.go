@@ -28,6 +28,7 @@ type Provenance struct {
 	Targets     map[string]string // version by target
 	Accels      map[string]string // what ran a virtual machine's CPU, by target: "kvm" or "tcg"
 	Guests      map[string]string // digest of a virtual machine's kernel, by target
+	Counters    string            // perf's where many are started at once: "counted" or "left out"
 	Asked       string            // of virtual machines, beside a kernel, in words; "" without any, and where it is not known
 }
 
@@ -67,6 +68,7 @@ func Residue(a, b Provenance) []string {
 	differ("workbench image", a.Image, b.Image, "the same bits did not run: measure both with one image")
 	differ("version of tare", a.Tool, b.Tool, "measure both with one version")
 	differ("C compiler", a.Compiler, b.Compiler, "a difference may be the compiler's: measure both with tares that one compiler built")
+	differ("perf's counters", a.Counters, b.Counters, "starts are some percent slower with them: measure both with --no-counters, or both without")
 	differMaps("mitigation", a.Mitigations, b.Mitigations, "boot with the same mitigations", differ)
 	differMaps("version of", both(a.Targets, b.Targets), both(b.Targets, a.Targets), "a difference may be the version's, which is fine if that is the question", differ)
 	differMaps("guest kernel of", both(a.Guests, b.Guests), both(b.Guests, a.Guests), "a difference may be that kernel's: give both the same --kernel", differ)

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -93,8 +95,14 @@ func (env *Env) printCheck(found checked) {
 	h := found.Host
 	fmt.Fprintf(env.Stdout, "%s, %s, kernel %s, cgroup %s, %d CPUs\n\n", h.CPU, h.OS, h.Kernel, h.Cgroup, h.CPUs)
 	t := env.table("target", "", "version", "note")
+	told := map[string]string{} // where else a reason stands
+	for _, f := range found.Facts {
+		if f.Why != "" {
+			told[f.Why] = "see " + f.Name
+		}
+	}
 	for _, r := range found.Targets {
-		t.AppendRow([]any{r.Target, yes(r.Works), r.Facts.Version, note(r)})
+		t.AppendRow([]any{r.Target, yes(r.Works), r.Facts.Version, note(r, told)})
 	}
 	t.Render()
 	fmt.Fprintln(env.Stdout)
@@ -112,7 +120,12 @@ func yes(ok bool) string {
 	return "no"
 }
 
-func note(r checkedTarget) string {
+// shortDigest is the length of a digest as docker images shows it, with its algorithm.
+const shortDigest = len("sha256:") + 12
+
+// note is what a table tells of a target: digests cut short, and what a fact tells
+// as well by that fact's name. --json has all.
+func note(r checkedTarget, told map[string]string) string {
 	if !r.Works {
 		return joinNote(r.Why, r.Remedy)
 	}
@@ -121,7 +134,11 @@ func note(r checkedTarget) string {
 		if s != "" {
 			s += ", "
 		}
-		s += k + " " + r.Facts.Notes[k]
+		value := r.Facts.Notes[k]
+		if strings.HasPrefix(value, "sha256:") {
+			value = value[:min(len(value), shortDigest)]
+		}
+		s += k + " " + cmp.Or(told[value], value)
 	}
 	return s
 }

@@ -39,3 +39,16 @@ func TestCheckIsShownBeforeTheCleanUpFails(t *testing.T) {
 		}
 	}
 }
+
+// A table tells a reason once, and of a digest what tells it apart.
+func TestCheckNotes(t *testing.T) {
+	var r checkedTarget
+	r.Works = true
+	r.Facts.Notes = map[string]string{"accel": "tcg", "kernel-digest": "sha256:b2b9d602a316b2dbd4870911", target.NoteNoKVM: "it hangs"}
+	if got, want := note(r, map[string]string{"it hangs": "see KVM"}), "accel tcg, kernel-digest sha256:b2b9d602a316, no-kvm see KVM"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := note(r, nil); !strings.HasSuffix(got, "no-kvm it hangs") {
+		t.Errorf("without a fact: %q", got)
+	}
+}

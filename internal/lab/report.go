@@ -124,6 +124,9 @@ func provenance(m store.Manifest) analysis.Provenance {
 		Host: m.Host.Hostname, Image: m.Image, Tool: m.Tool, Compiler: m.Compiler, Mitigations: m.Host.Mitigations, Targets: map[string]string{},
 		Accels: map[string]string{}, Guests: map[string]string{},
 	}
+	if c := m.Study.Counters; c != nil {
+		p.Counters = map[bool]string{true: "counted", false: "left out"}[*c]
+	}
 	for name, facts := range m.Targets {
 		p.Targets[name], p.Accels[name], p.Guests[name] = facts.Version, facts.Notes[target.NoteAccel], facts.Notes[target.NoteGuestKernel]
 		if m.Guest != nil && p.Accels[name] != "" {

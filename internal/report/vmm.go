@@ -138,31 +138,40 @@ func vmmGrid(c *analysis.VMMClaims, table analysis.VMMTable) shownGrid {
 			g.Rows = append(g.Rows, vmmLine(c, r))
 		}
 	}
-	return g
+	return g.withoutEmpty()
 }
 
 func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
+	shown := func(e analysis.Estimate) string {
+		if e.Value == 0 { // sysbench tells milliseconds, with two digits behind the point
+			return "cut to 0"
+		}
+		return human(r.Metric.Unit, e.Value, e.Interval)
+	}
 	line := []string{quantity(r)}
 	for _, target := range c.Targets {
 		cell := ""
 		if e, ok := r.Here[target]; ok {
-			cell = human(r.Metric.Unit, e.Value, e.Interval)
+			cell = shown(e)
 		}
 		line = append(line, cell)
 	}
-	cut := func(v float64) string {
-		switch {
-		case r.Table == analysis.VMMDirect:
-			return ""
-		case v == 0:
-			return "cut to 0"
+	for _, published := range []float64{r.PublishedStratoVirt, r.PublishedQEMU} {
+		cell := ""
+		if r.Table != analysis.VMMDirect {
+			cell = shown(analysis.Estimate{Value: published})
 		}
-		return human(r.Metric.Unit, v, analysis.Interval{})
+		line = append(line, cell)
 	}
-	return append(line, cut(r.PublishedStratoVirt), cut(r.PublishedQEMU))
+	return line
 }
 
-func quantity(r analysis.VMMRow) string { return r.Name + ", " + r.Metric.Name }
+func quantity(r analysis.VMMRow) string {
+	if r.Name == r.Metric.Name {
+		return r.Name
+	}
+	return r.Name + ", " + r.Metric.Name
+}
 
 // vmmRatios are one table's ratios: each virtual machine by the control, and
 // StratoVirt by QEMU here and as published.

@@ -66,6 +66,7 @@ func TestVMMGrids(t *testing.T) {
 				Ratios: map[string]analysis.Effect{"microvm": between(0.8, analysis.Differs)},
 				ToHost: map[string]analysis.Effect{"qemu/microvm": between(0.5, analysis.Differs), "stratovirt/microvm": between(0.4, analysis.Inconclusive), "qemu/q35": between(0.05, analysis.Refused)}},
 			{Table: analysis.VMMDirect, Name: "rndrd", Metric: events, Here: map[string]analysis.Estimate{"host": here(1000)}},
+			{Table: analysis.VMMFootprint, Name: "mapped", Metric: sample.Metric{Name: "mapped", Unit: sample.Bytes}, PublishedQEMU: 1 << 30, Here: map[string]analysis.Estimate{"host": here(0)}},
 		},
 	}
 	for name, c := range map[string]struct {
@@ -75,6 +76,9 @@ func TestVMMGrids(t *testing.T) {
 	}{
 		"values": {vmmGrid(c, analysis.VMMCPU).Head, []string{"quantity", "host", "runc", "qemu/microvm", "stratovirt/microvm", "qemu/q35 (emulated)", "published StratoVirt", "published QEMU"},
 			vmmGrid(c, analysis.VMMCPU).Rows, []string{"1 thread, events", "1000/s", "1000/s", "500/s", "400/s", "50.0/s", "1200/s", "1000/s"}},
+		"nothing published": {vmmGrid(c, analysis.VMMDirect).Head, []string{"quantity", "host"}, vmmGrid(c, analysis.VMMDirect).Rows, []string{"rndrd, events", "1000/s"}},
+		"zeros": {vmmGrid(c, analysis.VMMFootprint).Head, []string{"quantity", "host", "published StratoVirt", "published QEMU"},
+			vmmGrid(c, analysis.VMMFootprint).Rows, []string{"mapped", "cut to 0", "cut to 0", "1.00 GiB"}},
 		"ratios": {vmmRatios(c, analysis.VMMCPU).Head, []string{"quantity", "qemu/microvm : host", "stratovirt/microvm : host", "qemu/q35 (emulated) : host", "StratoVirt : QEMU, microvm", "published StratoVirt : QEMU"},
 			vmmRatios(c, analysis.VMMCPU).Rows, []string{"1 thread, events", "0.50 ±10 %, differs", "0.40 ±10 %, inconclusive", "0.050 ±10 %, refused", "0.80 ±10 %, differs", "1.20"}},
 	} {
