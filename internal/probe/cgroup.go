@@ -24,13 +24,9 @@ func (Cgroup) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Valu
 	if err != nil {
 		return nil, fmt.Errorf("cgroup probe: %w", err)
 	}
-	var cpus []cpuMeter
-	for _, w := range distinct(on) {
-		before, _, err := h.CPUTime(w.Cgroup)
-		if err != nil {
-			return nil, fmt.Errorf("cgroup probe: %w", err)
-		}
-		cpus = append(cpus, cpuMeter{role: w.Role, cgroup: w.Cgroup, before: before})
+	cpus, err := armCPUs(h, on)
+	if err != nil {
+		return nil, fmt.Errorf("cgroup probe: %w", err)
 	}
 	alone := armProcesses(on)
 	peaks, err := armPeaks(h, on)
@@ -84,11 +80,67 @@ func distinct(on []target.Watch) []target.Watch {
 	return out
 }
 
+// inner are the watches whose cgroup lies inside that of another role, by that one's
+// cgroup: a monitor of Podman's, which it puts beside the container.
+func inner(on []target.Watch) map[string][]target.Watch {
+	outer := map[string]target.Role{}
+	for _, w := range distinct(on) {
+		outer[path.Clean(w.Cgroup)] = w.Role
+	}
+	found, seen := map[string][]target.Watch{}, map[string]bool{}
+	for _, w := range on {
+		group := path.Clean(w.Cgroup)
+		if w.Cgroup == "" || w.Alone || seen[group] {
+			continue
+		}
+		seen[group] = true
+		for dir := path.Dir(group); dir != "." && dir != "/"; dir = path.Dir(dir) {
+			if role, known := outer[dir]; known && role != w.Role {
+				found[dir] = append(found[dir], w)
+			}
+		}
+	}
+	return found
+}
+
 // cpuMeter is one cgroup whose CPU time is read.
 type cpuMeter struct {
 	role   target.Role
 	cgroup string
 	before sys.CPUTime
+	inner  []cpuMeter // of other roles, inside it
+}
+
+// armCPUs notes what all distinct groups have used so far.
+func armCPUs(h sys.Hierarchies, on []target.Watch) ([]cpuMeter, error) {
+	inside := inner(on)
+	meters := make([]cpuMeter, 0, len(on))
+	for _, w := range distinct(on) {
+		m, err := armCPU(h, w)
+		if err != nil {
+			return nil, err
+		}
+		for _, in := range inside[path.Clean(w.Cgroup)] {
+			own, err := armCPU(h, in)
+			if err != nil {
+				return nil, err
+			}
+			m.inner = append(m.inner, own)
+		}
+		meters = append(meters, m)
+	}
+	return meters, nil
+}
+
+func armCPU(h sys.Hierarchies, w target.Watch) (cpuMeter, error) {
+	before, _, err := h.CPUTime(w.Cgroup)
+	return cpuMeter{role: w.Role, cgroup: w.Cgroup, before: before}, err
+}
+
+// used is the CPU time since arming; ok says that there is such a group.
+func (m cpuMeter) used(h sys.Hierarchies) (t sys.CPUTime, ok bool, err error) {
+	after, ok, err := h.CPUTime(m.cgroup)
+	return after.Sub(m.before), ok, err
 }
 
 var roleCPU = map[target.Role]string{
@@ -97,21 +149,20 @@ var roleCPU = map[target.Role]string{
 	target.RolePeer: PeerCPU, target.RoleRelay: RelayCPU,
 }
 
-// readCPUs gives the CPU time since Begin. What a process alone has used is
-// taken from its group's, so that the roles sum to the groups' total.
+// readCPUs gives the CPU time since Begin. What a process alone, or a group inside
+// it, has used is taken from its group's, so that the roles sum to the groups' total.
 func readCPUs(h sys.Hierarchies, meters []cpuMeter, alone []processMeter) ([]sample.Value, error) {
 	var total sys.CPUTime
 	found := false
 	roles := map[target.Role]float64{}
 	for _, m := range meters {
-		after, ok, err := h.CPUTime(m.cgroup)
+		used, ok, err := m.used(h)
 		if err != nil {
 			return nil, err
 		}
 		if !ok {
 			continue
 		}
-		used := after.Sub(m.before)
 		for _, p := range alone {
 			if p.cgroup == m.cgroup {
 				own := p.used()
@@ -120,6 +171,16 @@ func readCPUs(h sys.Hierarchies, meters []cpuMeter, alone []processMeter) ([]sam
 			}
 		}
 		roles[m.role] += used.Total
+		for _, in := range m.inner {
+			its, ok, err := in.used(h)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				roles[m.role] -= its.Total
+				roles[in.role] += its.Total
+			}
+		}
 		if m.role != target.RoleDaemon {
 			found = true
 			total = total.Add(used)

@@ -124,6 +124,41 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
+func TestInner(t *testing.T) {
+	w := func(role target.Role, cgroup string) target.Watch { return target.Watch{Role: role, Cgroup: cgroup} }
+	on := []target.Watch{
+		w("runtime", "engine"), w("payload", "a/payload"), w("runtime", "a/payload/conmon"), w("runtime", "a/payload/conmon"),
+		w("payload", "a/payload/libpod"), w("payload", "b/payload"), {Role: "daemon", Cgroup: "b/payload/daemon", Alone: true}, w("runtime", ""),
+	}
+	if diff := cmp.Diff(map[string][]target.Watch{"a/payload": {on[2]}}, inner(on)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What a monitor uses in a group inside the payload's is the runtime's, and the roles
+// sum to the whole.
+func TestAMonitorInsideIsTheRuntimes(t *testing.T) {
+	h, rel := group(t)
+	monitor := rel + "/payload/conmon"
+	if err := h.Make(monitor); err != nil {
+		t.Fatal(err)
+	}
+	on := []target.Watch{{Role: target.RolePayload, Cgroup: rel + "/payload"}, {Role: target.RoleRuntime, Cgroup: monitor}}
+	end, err := Cgroup{}.Begin(t.Context(), on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := inside(t, h, monitor, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
+	values, err := end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := toMap(values)
+	if got[RuntimeCPU] < used/2 || got[PayloadCPU] > used/2 || math.Abs(got[RuntimeCPU]+got[PayloadCPU]-got["cpu"]) > 1e-9 {
+		t.Errorf("%v, and the monitor used %v", got, used)
+	}
+}
+
 func TestInstanceOf(t *testing.T) {
 	for in, want := range map[string]string{
 		"tare/run/id/payload":       "tare/run/id",

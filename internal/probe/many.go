@@ -247,12 +247,13 @@ var roleMemory = map[target.Role]struct{ pss, rss, charge string }{
 	target.RoleDaemon:  {DaemonPSS, DaemonRSS, DaemonCharge},
 }
 
-// censusTurn is when a watch is counted: a daemon alone before all of its group,
-// and payloads by their pid before that too, in which they are where a runtime
-// knows version 1 alone.
-func censusTurn(w target.Watch) int {
-	switch {
-	case w.Alone:
+// censusTurn is when a watch is counted: a daemon alone before all of its group, as
+// what is inside (the groups of others in a payload's), and payloads by their pid
+// before the daemon's group too, in which they are where a runtime knows version 1
+// alone.
+func censusTurn(w target.Watch, inside map[string]target.Role) int {
+	switch _, in := inside[w.Cgroup]; {
+	case w.Alone || in:
 		return 0
 	case w.Role == target.RolePayload:
 		return 1
@@ -275,7 +276,13 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 	for _, w := range on {
 		engines[w.Cgroup] = engines[w.Cgroup] || w.Alone
 	}
-	slices.SortStableFunc(on, func(a, b target.Watch) int { return cmp.Compare(censusTurn(a), censusTurn(b)) })
+	holds, inside := inner(on), map[string]target.Role{} // by group inside another: that one's role
+	for _, w := range distinct(on) {
+		for _, in := range holds[path.Clean(w.Cgroup)] {
+			inside[in.Cgroup] = w.Role
+		}
+	}
+	slices.SortStableFunc(on, func(a, b target.Watch) int { return cmp.Compare(censusTurn(a, inside), censusTurn(b, inside)) })
 	processes := map[int]bool{}
 	for _, w := range on {
 		names, known := roleMemory[w.Role]
@@ -306,13 +313,9 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 			if err != nil {
 				return nil, err
 			}
-			own := names
-			if outside(pid, w) {
-				own = roleMemory[target.RoleRuntime]
-			}
-			sums[own.pss] += m.pss
-			sums[own.rss] += m.rss
-			if own != roleMemory[target.RolePayload] {
+			sums[names.pss] += m.pss
+			sums[names.rss] += m.rss
+			if w.Role != target.RolePayload {
 				continue
 			}
 			sums[Mapped] += m.mapped
@@ -334,6 +337,9 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 			return nil, err
 		} else if ok {
 			sums[to] += charge
+			if outer, in := inside[w.Cgroup]; in {
+				sums[roleMemory[outer].charge] -= charge
+			}
 		}
 	}
 	if found < guests {
@@ -358,17 +364,6 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 		}
 	}
 	return values, nil
-}
-
-// outside says that a process of a payload's group is none of its container: a
-// monitor that an engine puts there (Podman's conmon), in another PID namespace.
-func outside(pid int, w target.Watch) bool {
-	if w.Role != target.RolePayload || w.PID <= 0 || pid == w.PID {
-		return false
-	}
-	own, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", w.PID))
-	other, otherErr := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
-	return err == nil && otherErr == nil && own != other
 }
 
 // processes are those of a watch: all in its cgroup, or the one that is named.

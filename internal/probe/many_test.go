@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path"
@@ -228,6 +229,37 @@ func TestCensusWeighsTheHeld(t *testing.T) {
 	}
 	if values, err = census(on); err != nil || toMap(values)[PayloadPSS] != 0 {
 		t.Errorf("the launcher was weighed: %v %v", values, err)
+	}
+}
+
+// A monitor inside the payload's group is weighed as the runtime, by itself and by
+// what its group is charged with.
+func TestCensusWeighsAMonitor(t *testing.T) {
+	h, rel := group(t)
+	monitor := rel + "/payload/conmon"
+	if err := h.Make(monitor); err != nil {
+		t.Fatal(err)
+	}
+	census, err := Census{Launcher: "/no/launcher"}.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, end := living(t, h, monitor)
+	defer end()
+	values, err := census([]target.Watch{{Role: target.RolePayload, Cgroup: rel + "/payload"}, {Role: target.RoleRuntime, Cgroup: monitor}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := toMap(values)
+	if got[RuntimePSS] <= 0 || got[RuntimeRSS] < got[RuntimePSS] || got[PayloadPSS] != 0 {
+		t.Errorf("%v", got)
+	}
+	whole, known, err := chargeOf(h, rel+"/payload")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parts := got[RuntimeCharge] + got[PayloadCharge]; known && math.Abs(parts-whole) > 1<<20 {
+		t.Errorf("%v, and both together are charged with %v", got, whole)
 	}
 }
 

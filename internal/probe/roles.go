@@ -76,7 +76,11 @@ func beginRoles(on []target.Watch) (func(all []sample.Value) ([]sample.Value, er
 		return func([]sample.Value) ([]sample.Value, error) { return nil, nil }, nil
 	}
 	roles := map[target.Role]*roleMeter{}
-	for _, w := range distinct(on) {
+	watches := distinct(on)
+	for _, inside := range inner(on) {
+		watches = append(watches, inside...)
+	}
+	for _, w := range watches {
 		if roles[w.Role] == nil {
 			roles[w.Role] = &roleMeter{}
 		}

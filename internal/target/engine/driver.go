@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -197,9 +198,26 @@ func (d *Driver) Prepare(ctx context.Context, spec target.Spec, _ string) (targe
 	if d.engine.isElsewhere(d.name) {
 		i.spec.Cgroup = ""
 	}
+	if group := i.monitorGroup(); err == nil && group != "" {
+		err = makeGroup(group)
+	}
 	if err != nil {
 		_ = c.Close() // a connection that was only read from
-		return nil, err
+		return nil, errors.Join(err, i.sweep())
 	}
 	return i, nil
+}
+
+// makeGroup makes a group before the clock, where an engine's own parent of all
+// containers would have it since its first container: what is counted by it is armed
+// before the start.
+func makeGroup(group string) error {
+	trees, err := sys.Cgroups()
+	if err == nil {
+		err = trees.Make(group)
+	}
+	if err != nil {
+		return target.Labf("group of the engine's monitor: %w", err)
+	}
+	return nil
 }

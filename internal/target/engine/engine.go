@@ -37,6 +37,9 @@ type flavor struct {
 	proxies bool
 	// daemon is how a private one is started, listening at socket.
 	daemon func(e *engine, program, socket string) (daemon, error)
+	// monitor is the group below a container's parent in which the engine puts a
+	// process of its own beside each container, which starts the runtime; "" for none.
+	monitor string
 	// answers sees that an engine listens at the socket whose API is spoken here.
 	answers func(ctx context.Context, socket string) error
 	// tidy removes from a user's own engine all that carries the owner's label,

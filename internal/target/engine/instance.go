@@ -158,7 +158,7 @@ func (i *instance) kill() {
 const tidyTime = 5 * time.Second
 
 // settle waits until nothing is left in the payload's group. Podman's monitor,
-// which lives there too, becomes the process that unmounts the container's root;
+// which lives inside it, becomes the process that unmounts the container's root;
 // killed in the midst of that, it leaves a mount that Podman never forgets, and
 // every later container fails of it.
 func (i *instance) settle() {
@@ -174,6 +174,14 @@ func (i *instance) settle() {
 }
 
 func (i *instance) payloadGroup() string { return path.Join(i.spec.Cgroup, string(target.RolePayload)) }
+
+// monitorGroup is that of the engine's own process beside the container; "" for none.
+func (i *instance) monitorGroup() string {
+	if i.spec.Cgroup == "" || i.driver.engine.flavor.monitor == "" {
+		return ""
+	}
+	return path.Join(i.payloadGroup(), i.driver.engine.flavor.monitor)
+}
 
 // Close implements target.Instance.
 func (i *instance) Close() error {

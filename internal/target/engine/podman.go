@@ -19,7 +19,7 @@ import (
 // podman speaks Docker's API beside its own.
 func podman() flavor {
 	return flavor{name: "podman", program: "podman", daemons: []string{"podman"}, remedy: "apt-get install podman",
-		variable: "CONTAINER_HOST", sockets: sockets(os.Geteuid() == 0, "podman/podman.sock", "/run/podman/podman.sock"), own: &ownEngine{}, daemon: podmanService,
+		variable: "CONTAINER_HOST", sockets: sockets(os.Geteuid() == 0, "podman/podman.sock", "/run/podman/podman.sock"), own: &ownEngine{}, daemon: podmanService, monitor: "conmon",
 		answers: answersPodman, tidy: tidyAPI, owners: ownersAPI}
 }
 

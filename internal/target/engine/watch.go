@@ -35,7 +35,11 @@ func (i *instance) Watch() []target.Watch {
 			payload.PID = r.Container.State.Pid // 0 where the engine cannot tell in time
 		}
 	}
-	return append(i.driver.engine.watch(), payload)
+	watches := append(i.driver.engine.watch(), payload)
+	if group := i.monitorGroup(); group != "" {
+		watches = append(watches, target.Watch{Role: target.RoleRuntime, Cgroup: group})
+	}
+	return watches
 }
 
 // watch is the engine itself: each of its daemons alone, and in the role of the

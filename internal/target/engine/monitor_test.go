@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"context"
+	"path"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/target"
+)
+
+// Podman's monitor is in the group by which it is watched as the runtime's, and the
+// payload is not.
+func TestPodmansMonitorIsWatchedApart(t *testing.T) {
+	trees, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := named(t, laboratory(t), "podman").(*Driver)
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	spec := target.Spec{ID: "tare-monitored", Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage, Cgroup: path.Join(d.lab.Cgroup, "tare-monitored"),
+		Args: []string{"/bin/busybox", "sleep", "600"}, Env: []string{"PATH=/bin"}}
+	if err := trees.Make(spec.Cgroup); err != nil {
+		t.Fatal(err)
+	}
+	inst, err := d.Prepare(t.Context(), spec, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := inst.Start(ctx, func(target.Phase) {}); err != nil {
+		t.Fatal(err)
+	}
+	watches := inst.Watch()
+	payload := watches[slices.IndexFunc(watches, func(w target.Watch) bool { return w.Role == target.RolePayload })]
+	monitor := slices.IndexFunc(watches, func(w target.Watch) bool {
+		return w.Role == target.RoleRuntime && path.Dir(w.Cgroup) == payload.Cgroup
+	})
+	if monitor < 0 {
+		t.Fatalf("no monitor is watched inside %s: %+v", payload.Cgroup, watches)
+	}
+	in, err := trees.PIDs(watches[monitor].Cgroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(in) == 0 || slices.ContainsFunc(in, func(pid int) bool { return comm(pid) != "conmon" }) || slices.Contains(in, payload.PID) {
+		t.Errorf("in the monitor's group are %v, and the payload is %d", in, payload.PID)
+	}
+	if err := inst.Close(); err != nil {
+		t.Error(err)
+	}
+}
