@@ -58,6 +58,8 @@ type engine struct {
 	hide   bool              // see daemon.hideUnified
 	more   map[string]string // runtimes beside the engine's own: name -> binary
 
+	pulse pulse
+
 	mu      sync.Mutex
 	err     error // of the first attempt: there is no second one
 	socket  string
@@ -71,7 +73,9 @@ type engine struct {
 }
 
 func newEngine(lab target.Lab, f flavor, name string) *engine {
-	return &engine{lab: lab, flavor: f, name: name, images: map[string]string{}, more: map[string]string{}, elsewhere: map[string]bool{}}
+	e := &engine{lab: lab, flavor: f, name: name, images: map[string]string{}, more: map[string]string{}, elsewhere: map[string]bool{}}
+	e.pulse = pulse{limit: hungTime, end: e.end}
+	return e
 }
 
 // cannot is a CannotError of this engine.
@@ -98,6 +102,11 @@ func unable(ctx context.Context, name, what string, err error) error {
 func (e *engine) up(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.pulse.hung() != nil {
+		if err := e.renew(); err != nil {
+			return err
+		}
+	}
 	if e.socket == "" && e.err == nil {
 		err := e.start(ctx)
 		if err != nil && ctx.Err() != nil {
@@ -111,8 +120,40 @@ func (e *engine) up(ctx context.Context) error {
 	return e.dead()
 }
 
-// dead is the error of a private engine that has ended.
+// renew takes away a private engine that hangs, so that another one is started: the
+// trial that met it has failed, the next ones need not. The user's own gets another
+// chance.
+func (e *engine) renew() error {
+	p := e.private
+	if p != nil {
+		e.private, e.socket, e.images = nil, "", map[string]string{}
+		if err := p.Close(); err != nil {
+			return err
+		}
+	}
+	e.pulse.reset()
+	return nil
+}
+
+// removalOver takes the engine to hang where the time of a removal is over.
+func (e *engine) removalOver(ctx context.Context) {
+	if ctx.Err() != nil {
+		e.pulse.hang(fmt.Errorf("it has not removed a container in %v", queueTime))
+	}
+}
+
+// end kills a private engine that hangs, with all that it has started.
+func (e *engine) end() {
+	if e.private != nil {
+		_ = e.private.process.Kill() // Close reports what does not die
+	}
+}
+
+// dead is the error of an engine that hangs, or of a private one that has ended.
 func (e *engine) dead() error {
+	if reason := e.pulse.hung(); reason != nil {
+		return fmt.Errorf("%s hangs: %w", e.flavor.program, reason)
+	}
 	if e.private == nil || e.private.alive() {
 		return nil
 	}
@@ -126,7 +167,7 @@ const deathTime = 500 * time.Millisecond
 // broken is the error of a private engine that has ended, looked for after a
 // request has failed.
 func (e *engine) broken() error {
-	if e.private != nil {
+	if e.private != nil && e.pulse.hung() == nil {
 		select {
 		case <-e.private.died:
 		case <-time.After(deathTime):

@@ -41,7 +41,7 @@ type ending struct {
 // Start implements target.Instance. A start costs what it costs a user of
 // "docker run": the container is made and started.
 func (i *instance) Start(ctx context.Context, mark func(target.Phase)) error {
-	return i.start(ctx, i.kill, func(life context.Context) error { return i.begin(ctx, life, mark) })
+	return i.start(ctx, i.driver.engine, i.kill, func(life context.Context) error { return i.begin(ctx, life, mark) })
 }
 
 // begin makes the requests of a start. Between them it looks whether ctx was
@@ -197,7 +197,7 @@ func (i *instance) Close() error {
 		i.settle()
 	}
 	if begun {
-		errs = append(errs, i.quiesce(i.driver.engine.flavor.name, i.kill), i.remove())
+		errs = append(errs, i.quiesce(i.driver.engine, i.kill), i.remove())
 		i.cancel()
 		if i.streams != nil {
 			i.streams.close()
@@ -215,6 +215,7 @@ func (i *instance) remove() error {
 	defer cancel()
 	_, err := i.client.ContainerRemove(ctx, i.spec.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	if err != nil && !errdefs.IsNotFound(err) && i.driver.engine.dead() == nil {
+		i.driver.engine.removalOver(ctx)
 		return i.explain("remove", err)
 	}
 	i.driver.engine.private.endShim(i.id)

@@ -65,16 +65,23 @@ func TestPrivateEnginesLeaveNoFiles(t *testing.T) {
 	}
 }
 
+// engineOf is a driver's.
+func engineOf(t *testing.T, d target.Driver) *engine {
+	t.Helper()
+	switch d := d.(type) {
+	case *Driver:
+		return d.engine
+	case *containerdDriver:
+		return d.engine
+	}
+	t.Fatalf("%s has no engine", d.Name())
+	return nil
+}
+
 // privateOf is the private engine that serves a driver.
 func privateOf(t *testing.T, d target.Driver) *private {
 	t.Helper()
-	var p *private
-	switch d := d.(type) {
-	case *Driver:
-		p = d.engine.private
-	case *containerdDriver:
-		p = d.engine.private
-	}
+	p := engineOf(t, d).private
 	if p == nil {
 		t.Fatalf("%s has no private engine", d.Name())
 	}

@@ -17,21 +17,23 @@ type requests struct {
 	closed bool
 }
 
-// start makes the requests of begin, which look between them whether ctx was
-// cancelled; then kill ends the payload.
-func (r *requests) start(ctx context.Context, kill func(), begin func(life context.Context) error) error {
+// start makes the requests of begin to the engine, which look between them whether
+// ctx was cancelled; then kill ends the payload.
+func (r *requests) start(ctx context.Context, e *engine, kill func(), begin func(life context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	begun := make(chan struct{})
 	r.mu.Lock()
-	r.begun, r.cancel = begun, cancel
+	r.begun, r.cancel = begun, func() { e.pulse.forget(r); cancel() }
 	r.unhook = context.AfterFunc(ctx, kill)
 	r.mu.Unlock()
 	var err error
+	answered := e.pulse.ask(r, cancel)
 	go func() {
 		defer close(begun)
+		defer answered()
 		err = begin(life)
 	}()
 	select {
@@ -56,7 +58,7 @@ func (r *requests) first() (first, started bool) {
 }
 
 // quiesce ends the payload and waits until no request is under way.
-func (r *requests) quiesce(engine string, kill func()) error {
+func (r *requests) quiesce(e *engine, kill func()) error {
 	if r.unhook() { // else it was cancelled, and the payload is killed already
 		kill()
 	}
@@ -64,6 +66,8 @@ func (r *requests) quiesce(engine string, kill func()) error {
 	case <-r.begun:
 		return nil
 	case <-time.After(queueTime):
-		return fmt.Errorf("%s has not answered a request for %v", engine, queueTime)
+		err := fmt.Errorf("%s has not answered a request for %v", e.flavor.name, queueTime)
+		e.pulse.hang(err)
+		return err
 	}
 }

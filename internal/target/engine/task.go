@@ -70,7 +70,7 @@ func (i *task) Watch() []target.Watch {
 // Start implements target.Instance. A start costs what it costs a user of "ctr
 // run": container and task are made, and the task is started.
 func (i *task) Start(ctx context.Context, mark func(target.Phase)) error {
-	return i.start(ctx, i.kill, func(life context.Context) error { return i.begin(ctx, life, mark) })
+	return i.start(ctx, i.driver.engine, i.kill, func(life context.Context) error { return i.begin(ctx, life, mark) })
 }
 
 func (i *task) begin(ctx, life context.Context, mark func(target.Phase)) error {
@@ -220,7 +220,7 @@ func (i *task) Close() error {
 	}
 	var errs []error
 	if begun {
-		errs = append(errs, i.quiesce("containerd", i.kill))
+		errs = append(errs, i.quiesce(i.driver.engine, i.kill))
 		i.kill() // what came to be after it was cancelled
 		if i.stdin != nil {
 			_ = i.stdin.SetReadDeadline(time.Now()) // a file that knows no deadlines does not block
@@ -253,6 +253,7 @@ func (i *task) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), queueTime)
 	defer cancel()
 	if err := containerdRemove(ctx, i.container); err != nil && i.driver.engine.dead() == nil {
+		i.driver.engine.removalOver(ctx)
 		return i.explain("remove", err)
 	}
 	return nil
