@@ -36,8 +36,8 @@ func containerdStarts(ctx context.Context) (result, error) {
 	if _, err := exec.LookPath(stress); err != nil {
 		return result{}, fmt.Errorf("%w: scripts/setup.sh bench builds it", err)
 	}
-	return besideContainerd(ctx, func(ctx context.Context, socket, ref string) (float64, error) {
-		return stressed(ctx, []string{stress, "--address", socket, "--image", ref, "--concurrent", strconv.Itoa(containerdWidth), "--duration", stressTime, "--json"})
+	return besideContainerd(ctx, func(ctx context.Context, e daemon, ref string) (float64, error) {
+		return stressed(ctx, []string{stress, "--address", e.socket, "--image", ref, "--concurrent", strconv.Itoa(containerdWidth), "--duration", stressTime, "--json"})
 	})
 }
 
@@ -51,18 +51,18 @@ func containerdBucket(ctx context.Context) (result, error) {
 }
 
 // besideContainerd pairs tare's rate in a containerd with another client's of the same
-// one, which is given its socket and the name of an image that it can pull.
-func besideContainerd(ctx context.Context, other func(ctx context.Context, socket, ref string) (float64, error)) (r result, err error) {
+// one, which is given the name of an image that it can pull.
+func besideContainerd(ctx context.Context, other func(ctx context.Context, e daemon, ref string) (float64, error)) (r result, err error) {
 	dir, err := os.MkdirTemp("", "tare-bench-")
 	if err != nil {
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	socket, stop, err := startContainerd(ctx, dir)
+	e, err := startContainerd(ctx, dir)
 	if err != nil {
 		return result{}, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() { err = errors.Join(err, e.stop()) }()
 	file := filepath.Join(dir, "image.tar")
 	image, err := benchImage(file)
 	if err != nil {
@@ -71,7 +71,7 @@ func besideContainerd(ctx context.Context, other func(ctx context.Context, socke
 	registry := httptest.NewServer(serving(image))
 	defer registry.Close()
 	ref := strings.Replace(strings.TrimPrefix(registry.URL, "http://"), "127.0.0.1", "localhost", 1) + "/bench:latest"
-	restore, err := setenv("CONTAINERD_ADDRESS", socket)
+	restore, err := setenv("CONTAINERD_ADDRESS", e.socket)
 	if err != nil {
 		return result{}, err
 	}
@@ -89,7 +89,7 @@ func besideContainerd(ctx context.Context, other func(ctx context.Context, socke
 		removal, err := s.sample("containerd", "removal")
 		return containerdEach / (elapsed + removal), err
 	}, func() (float64, error) {
-		return other(ctx, socket, ref)
+		return other(ctx, e, ref)
 	})
 }
 
@@ -126,9 +126,9 @@ func stressed(ctx context.Context, argv []string) (float64, error) {
 var bucketRate = regexp.MustCompile(`level=info msg=".* rate: +([0-9.]+)"`)
 
 // bucketed gives the containers a second of a run of bucketbench: started, stopped and
-// deleted, as many and as many at once as tare's. It counts commands that failed, and
-// warns of each.
-func bucketed(ctx context.Context, socket, ref string) (rate float64, err error) {
+// deleted, as many and as many at once as tare's. It warns of commands that failed, and
+// goes on. Its streams are fifos in /run, which has to be the daemon's.
+func bucketed(ctx context.Context, e daemon, ref string) (rate float64, err error) {
 	dir, err := os.MkdirTemp("", "tare-bench-")
 	if err != nil {
 		return 0, err
@@ -136,11 +136,11 @@ func bucketed(ctx context.Context, socket, ref string) (rate float64, err error)
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	file := filepath.Join(dir, "bench.yaml")
 	plan := fmt.Sprintf("name: bench\nimage: %s\ndetached: true\ndrivers:\n  - {type: Containerd, clientpath: %s, threads: %d, iterations: %d}\ncommands: [run, stop, delete]\n",
-		ref, socket, containerdWidth, containerdEach/containerdWidth)
+		ref, e.socket, containerdWidth, containerdEach/containerdWidth)
 	if err := os.WriteFile(file, []byte(plan), 0o600); err != nil {
 		return 0, err
 	}
-	said, err := exec.CommandContext(ctx, "bucketbench", "--log-level", "info", "run", "--skip-limit", "--benchmark", file).CombinedOutput()
+	said, err := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(e.pid), "--mount", "--", "bucketbench", "--log-level", "info", "run", "--skip-limit", "--benchmark", file).CombinedOutput()
 	if err == nil && bytes.Contains(said, []byte("level=warning")) {
 		err = errors.New("a command of it failed")
 	}
@@ -155,16 +155,15 @@ func bucketed(ctx context.Context, socket, ref string) (rate float64, err error)
 }
 
 // startContainerd starts a containerd as a user's own.
-func startContainerd(ctx context.Context, dir string) (socket string, stop func() error, err error) {
-	socket = filepath.Join(dir, "socket")
+func startContainerd(ctx context.Context, dir string) (daemon, error) {
+	socket := filepath.Join(dir, "socket")
 	config := filepath.Join(dir, "config.toml")
 	text := fmt.Sprintf("version = 2\nroot = %q\nstate = \"/run/containerd\"\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\naddress = %q\n",
 		filepath.Join(dir, "root"), socket)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		return "", nil, err
+		return daemon{}, err
 	}
-	stop, err = startEngine(ctx, []string{"containerd", "--config", config}, []string{"ctr", "--address", socket, "version"})
-	return socket, stop, err
+	return startEngine(ctx, socket, []string{"containerd", "--config", config}, []string{"ctr", "--address", socket, "version"})
 }
 
 // serving is a registry with one image, of which everything is read.

@@ -26,11 +26,12 @@ func dockerStarts(ctx context.Context) (r result, err error) {
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	host, stop, err := startDocker(ctx, dir)
+	e, err := startDocker(ctx, dir)
 	if err != nil {
 		return result{}, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() { err = errors.Join(err, e.stop()) }()
+	host := "unix://" + e.socket
 	file := filepath.Join(dir, "image.tar")
 	if _, err := benchImage(file); err != nil {
 		return result{}, err
@@ -82,31 +83,38 @@ func bareDocker(ctx context.Context) (float64, error) {
 }
 
 // startDocker starts a dockerd as a user's own engine.
-func startDocker(ctx context.Context, dir string) (host string, stop func() error, err error) {
+func startDocker(ctx context.Context, dir string) (daemon, error) {
 	if err := os.WriteFile(filepath.Join(dir, "daemon.json"), []byte("{}\n"), 0o600); err != nil {
-		return "", nil, err
+		return daemon{}, err
 	}
-	host = "unix://" + filepath.Join(dir, "socket")
-	stop, err = startEngine(ctx, []string{"dockerd", "--config-file", filepath.Join(dir, "daemon.json"), "--host", host,
+	socket := filepath.Join(dir, "socket")
+	host := "unix://" + socket
+	return startEngine(ctx, socket, []string{"dockerd", "--config-file", filepath.Join(dir, "daemon.json"), "--host", host,
 		"--data-root", filepath.Join(dir, "root"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
 		"--exec-opt", "native.cgroupdriver=cgroupfs"}, []string{"docker", "--host", host, "version"})
-	return host, stop, err
+}
+
+// daemon is an engine that a bar has started.
+type daemon struct {
+	socket string
+	pid    int
+	stop   func() error
 }
 
 // startEngine starts a daemon in a mount and a network namespace of its own, with
 // its own /run and, since daemons make files at fixed places, with overlays over /opt
 // and /etc, and waits until asking it works.
-func startEngine(ctx context.Context, daemon, ask []string) (stop func() error, err error) {
+func startEngine(ctx context.Context, socket string, argv, ask []string) (daemon, error) {
 	const script = `mount --make-rprivate / && mount -t tmpfs tmpfs /run && ip link set lo up && cd /run && for d in opt etc; do
 mkdir -p $d/upper $d/work && mount -t overlay -o lowerdir=/$d,upperdir=/run/$d/upper,workdir=/run/$d/work overlay /$d || exit; done && exec "$@"`
-	cmd := exec.Command("sh", append([]string{"-c", script, "sh"}, daemon...)...)
+	cmd := exec.Command("sh", append([]string{"-c", script, "sh"}, argv...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return daemon{}, err
 	}
-	stop = func() error {
+	stop := func() error {
 		err := cmd.Process.Signal(syscall.SIGTERM)
 		if ended := cmd.Wait(); cmd.ProcessState.ExitCode() > 0 {
 			err = errors.Join(err, ended)
@@ -116,10 +124,10 @@ mkdir -p $d/upper $d/work && mount -t overlay -o lowerdir=/$d,upperdir=/run/$d/u
 	for until := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		_, err := output(ctx, ask)
 		if err == nil {
-			return stop, nil
+			return daemon{socket, cmd.Process.Pid, stop}, nil
 		}
 		if time.Now().After(until) {
-			return nil, errors.Join(fmt.Errorf("%s does not answer: %w: %s", daemon[0], err, said.String()), stop())
+			return daemon{}, errors.Join(fmt.Errorf("%s does not answer: %w: %s", argv[0], err, said.String()), stop())
 		}
 	}
 }
