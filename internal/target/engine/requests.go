@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -20,7 +21,7 @@ type requests struct {
 // start makes the requests of begin to the engine, which look between them whether
 // ctx was cancelled; then kill ends the payload.
 func (r *requests) start(ctx context.Context, e *engine, kill func(), begin func(life context.Context) error) error {
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), e.dead()); err != nil {
 		return err
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
