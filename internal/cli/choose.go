@@ -114,8 +114,7 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 		st = st.Watch(f.probes)
 	}
 	if err == nil && f.noCounters {
-		no := false
-		st.Counters = &no
+		st, err = withoutCounters(st)
 	}
 	if err == nil && flags.Changed("sizes") {
 		st, err = withSizes(st, f.sizes)
@@ -408,4 +407,17 @@ func without(params map[string]string, name string) map[string]string {
 	params = maps.Clone(params)
 	delete(params, name)
 	return params
+}
+
+// withoutCounters leaves perf's counters out of a study that has them.
+func withoutCounters(st study.Study) (study.Study, error) {
+	counted := func(w study.Workload) bool {
+		return w.Kind == workload.KindHold || len(st.Concurrency)+len(w.Concurrency) > 0
+	}
+	if !slices.ContainsFunc(st.Workloads, counted) {
+		return st, fmt.Errorf("--no-counters: the study %s starts nothing at a bounded concurrency, and holds nothing: it has no counters", st.ID)
+	}
+	no := false
+	st.Counters = &no
+	return st, nil
 }

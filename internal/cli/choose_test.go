@@ -29,7 +29,7 @@ func choose(t *testing.T, args ...string) (study.Study, error) {
 
 func TestChoose(t *testing.T) {
 	st, err := choose(t, "--quick", "--tests", "execl,memory", "--containers", "0..2,8", "--on", "runc,crun",
-		"--copies-inside", "3", "--cpus", "2", "--no-counters", "--environments", "allcpu-ncopies,1cpu-1copy")
+		"--copies-inside", "3", "--cpus", "2", "--environments", "allcpu-ncopies,1cpu-1copy")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestChoose(t *testing.T) {
 	if diff := cmp.Diff([]int{1, 2, 8}, st.Copies); diff != "" {
 		t.Error(diff)
 	}
-	if st.Counters == nil || *st.Counters || st.Blocks != 1 || st.Taken != "quick" || !slices.Equal(st.Targets, []string{"runc", "crun"}) || st.Optional != nil {
+	if st.Blocks != 1 || st.Taken != "quick" || !slices.Equal(st.Targets, []string{"runc", "crun"}) || st.Optional != nil {
 		t.Errorf("%+v", st)
 	}
 	want := []study.Limits{
@@ -82,5 +82,15 @@ func TestChooseRefuses(t *testing.T) {
 		if _, err := choose(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
+	}
+}
+
+// Counters are left out of studies that have some.
+func TestChooseWithoutCounters(t *testing.T) {
+	if st, err := choose(t, "--concurrency", "4", "--no-counters"); err != nil || st.Counters == nil || *st.Counters {
+		t.Errorf("%v, %v", st.Counters, err)
+	}
+	if _, err := choose(t, "--no-counters"); err == nil || !strings.Contains(err.Error(), "it has no counters") {
+		t.Errorf("of a study that counts nothing: %v", err)
 	}
 }
