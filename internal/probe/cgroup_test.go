@@ -44,15 +44,20 @@ func group(t *testing.T) (sys.Hierarchies, string) {
 // inside runs a script in a group and returns the CPU seconds that it took.
 func inside(t *testing.T, h sys.Hierarchies, rel, script string) float64 {
 	t.Helper()
-	enter := ""
-	for _, dir := range h.Dirs(rel) {
-		enter += "echo $$ > " + filepath.Join(dir, "cgroup.procs") + "; "
-	}
-	c := exec.Command("/bin/sh", "-ec", enter+script)
+	c := exec.Command("/bin/sh", "-ec", entering(h, rel)+script)
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds()
+}
+
+// entering is how a script begins that runs in a group.
+func entering(h sys.Hierarchies, rel string) string {
+	script := ""
+	for _, dir := range h.Dirs(rel) {
+		script += "echo $$ > " + filepath.Join(dir, "cgroup.procs") + "; "
+	}
+	return script
 }
 
 func toMap(values []sample.Value) map[string]float64 {
