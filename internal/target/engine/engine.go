@@ -61,7 +61,7 @@ type engine struct {
 	pulse pulse
 
 	mu      sync.Mutex
-	err     error // of the first attempt: there is no second one
+	err     error // of the attempt to start it, which is not repeated
 	socket  string
 	private *private          // nil: the user's own
 	images  map[string]string // names of the loaded images, by the root file system

@@ -46,6 +46,25 @@ func named(t *testing.T, lab target.Lab, name string) target.Driver {
 	return nil
 }
 
+// prepareIn prepares a payload in a group of its own below the laboratory's, which is
+// made for it.
+func prepareIn(t *testing.T, d target.Driver, lab target.Lab, spec target.Spec) target.Instance {
+	t.Helper()
+	trees, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Rootfs, spec.Image, spec.Env, spec.Cgroup = lab.TestRootfs, lab.TestImage, []string{"PATH=/bin"}, path.Join(lab.Cgroup, spec.ID)
+	if err := trees.Make(spec.Cgroup); err != nil {
+		t.Fatal(err)
+	}
+	inst, err := d.Prepare(t.Context(), spec, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inst
+}
+
 // contract runs the suite on the driver of that name. Its engine is up before
 // the suite looks at what is on the machine, and is taken away after it.
 func contract(t *testing.T, name, missing string) {

@@ -18,21 +18,8 @@ func TestPodmansMonitorIsWatchedApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := named(t, laboratory(t), "podman").(*Driver)
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	spec := target.Spec{ID: "tare-monitored", Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage, Cgroup: path.Join(d.lab.Cgroup, "tare-monitored"),
-		Args: []string{"/bin/busybox", "sleep", "600"}, Env: []string{"PATH=/bin"}}
-	if err := trees.Make(spec.Cgroup); err != nil {
-		t.Fatal(err)
-	}
-	inst, err := d.Prepare(t.Context(), spec, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := newTrouble(t, laboratory(t), "podman")
+	inst := prepareIn(t, d, d.lab, target.Spec{ID: "tare-monitored", Args: []string{"/bin/busybox", "sleep", "600"}})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := inst.Start(ctx, func(target.Phase) {}); err != nil {

@@ -12,7 +12,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,7 +22,6 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -161,19 +159,8 @@ func inOwn(t *testing.T, c *client.Client, name, groups string) {
 	if _, err := os.Stat(note); err != nil {
 		t.Errorf("a sweep after a kill would not find what is made there: %v", err)
 	}
-	trees, err := sys.Cgroups()
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := target.Spec{ID: "tare-in-own", Rootfs: lab.TestRootfs, Image: lab.TestImage, Cgroup: path.Join(lab.Cgroup, "tare-in-own"),
-		Args: []string{"/bin/busybox", "sh", "-c", "exit 7"}, Env: []string{"PATH=/bin"}, Limits: target.Limits{Pids: 50}}
-	if err := trees.Make(spec.Cgroup); err != nil {
-		t.Fatal(err)
-	}
-	inst, err := d.Prepare(t.Context(), spec, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	const id = "tare-in-own"
+	inst := prepareIn(t, d, lab, target.Spec{ID: id, Args: []string{"/bin/busybox", "sh", "-c", "exit 7"}, Limits: target.Limits{Pids: 50}})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var shared []string
@@ -196,7 +183,7 @@ func inOwn(t *testing.T, c *client.Client, name, groups string) {
 	if err != nil || exit.Code != 7 {
 		t.Errorf("%+v, %v", exit, err)
 	}
-	made, err := c.ContainerInspect(ctx, spec.ID, client.ContainerInspectOptions{})
+	made, err := c.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
