@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -16,9 +18,22 @@ import (
 	"github.com/tarelab/tare/internal/target"
 )
 
-// connect is a client of its own at the socket.
+// Connections that no request uses: as many stay as starts of a trial may leave for
+// the next ones, and not for long, since a trial leaves nothing behind. Their buffers
+// are for small answers: one that waits has them as long as its container is held.
+const (
+	idleConnections = 16
+	idleTime        = time.Second
+	bufferBytes     = 1 << 10
+)
+
+// connect is a client at the socket.
 func connect(socket string) (*client.Client, error) {
-	c, err := client.New(client.WithHost("unix://" + socket))
+	c, err := client.New(client.WithHTTPClient(&http.Client{
+		Transport: &http.Transport{MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTime,
+			ReadBufferSize: bufferBytes, WriteBufferSize: bufferBytes},
+		CheckRedirect: client.CheckRedirect,
+	}), client.WithScheme("http"), client.WithHost("unix://"+socket))
 	if err != nil {
 		return nil, target.Labf("client of the engine: %w", err)
 	}
@@ -70,11 +85,10 @@ func answers(ctx context.Context, socket string) (podman bool, err error) {
 
 // version asks the engine what it is and what it can do.
 func (e *engine) version(ctx context.Context) (client.ServerVersionResult, client.SystemInfoResult, error) {
-	c, err := connect(e.socket)
+	c, err := clientOf(e, connect)
 	if err != nil {
 		return client.ServerVersionResult{}, client.SystemInfoResult{}, err
 	}
-	defer c.Close()
 	v, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
 		return v, client.SystemInfoResult{}, fmt.Errorf("ask %s for its version: %w", e.flavor.name, err)

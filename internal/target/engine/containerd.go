@@ -90,13 +90,18 @@ func containerdDaemon(_ *engine, program, socket string) (daemon, error) {
 	return daemon{args: []string{program, "--config", config}, hides: []string{containerdPrograms}}, nil
 }
 
-// containerdConnect is a client of its own, in the owner's namespace.
+// containerdConnect is a client in the owner's namespace.
 func containerdConnect(socket, owner string) (*containerd.Client, error) {
 	c, err := containerd.New(socket, containerd.WithDefaultNamespace(containerdNamespace(owner)), containerd.WithTimeout(ownTime))
 	if err != nil {
 		return nil, fmt.Errorf("connect to containerd at %s: %w", socket, err)
 	}
 	return c, nil
+}
+
+// containerdOwn is a client in the namespace of this tare.
+func containerdOwn(socket string) (*containerd.Client, error) {
+	return containerdConnect(socket, owner())
 }
 
 func containerdNamespace(owner string) string { return target.Label + "-" + owner }
@@ -279,11 +284,10 @@ func (d *containerdDriver) Check(ctx context.Context) (target.Facts, error) {
 	if err := d.ready(ctx); err != nil {
 		return target.Facts{}, err
 	}
-	c, err := containerdConnect(d.engine.socket, owner())
+	c, err := clientOf(d.engine, containerdOwn)
 	if err != nil {
 		return target.Facts{}, err
 	}
-	defer func() { _ = c.Close() }()
 	version, err := c.Version(ctx)
 	if err != nil {
 		return target.Facts{}, fmt.Errorf("ask containerd for its version: %w", err)
@@ -323,11 +327,10 @@ func (d *containerdDriver) Up(ctx context.Context, spec target.Spec) error {
 	if err := d.ready(ctx); err != nil {
 		return err
 	}
-	c, err := containerdConnect(d.engine.socket, owner())
+	c, err := clientOf(d.engine, containerdOwn)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }()
 	_, err = d.imageOf(ctx, c, spec)
 	return err
 }
@@ -363,13 +366,12 @@ func (d *containerdDriver) imageOf(ctx context.Context, c *containerd.Client, sp
 	})
 }
 
-// Prepare implements target.Driver: the engine runs and has the image, and a
-// client of the instance's own is connected.
+// Prepare implements target.Driver: the engine runs and has the image.
 func (d *containerdDriver) Prepare(ctx context.Context, spec target.Spec, dir string) (target.Instance, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
-	c, err := containerdConnect(d.engine.socket, owner())
+	c, err := clientOf(d.engine, containerdOwn)
 	if err != nil {
 		return nil, err
 	}
@@ -391,7 +393,7 @@ func (d *containerdDriver) Prepare(ctx context.Context, spec target.Spec, dir st
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, err
 	}
 	return i, nil
 }

@@ -141,11 +141,10 @@ func (d *Driver) Up(ctx context.Context, spec target.Spec) error {
 
 // load has the engine hold the image of a Spec.
 func (d *Driver) load(ctx context.Context, spec target.Spec) error {
-	c, err := connect(d.engine.socket)
+	c, err := clientOf(d.engine, connect)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
 	_, err = d.imageOf(ctx, c, spec)
 	return err
 }
@@ -180,21 +179,18 @@ func (d *Driver) ready(ctx context.Context) error {
 	return nil
 }
 
-// Prepare implements target.Driver: the engine runs and has the image, and a
-// client of the instance's own is connected. Where the containers' groups are not
-// below the instance's, nothing is read of them.
+// Prepare implements target.Driver: the engine runs and has the image. Where the
+// containers' groups are not below the instance's, nothing is read of them.
 func (d *Driver) Prepare(ctx context.Context, spec target.Spec, _ string) (target.Instance, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
-	c, err := connect(d.engine.socket)
+	c, err := clientOf(d.engine, connect)
 	if err != nil {
 		return nil, err
 	}
 	i := &instance{driver: d, spec: spec, client: c, ended: make(chan ending, 1)}
-	if _, err = c.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err == nil {
-		i.image, err = d.imageOf(ctx, c, spec)
-	}
+	i.image, err = d.imageOf(ctx, c, spec)
 	if d.engine.isElsewhere(d.name) {
 		i.spec.Cgroup = ""
 	}
@@ -202,7 +198,6 @@ func (d *Driver) Prepare(ctx context.Context, spec target.Spec, _ string) (targe
 		err = makeGroup(group)
 	}
 	if err != nil {
-		_ = c.Close() // a connection that was only read from
 		return nil, errors.Join(err, i.sweep())
 	}
 	return i, nil

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,19 +62,50 @@ type engine struct {
 	pulse pulse
 
 	mu      sync.Mutex
-	err     error // of the attempt to start it, which is not repeated
-	socket  string
-	private *private          // nil: the user's own
-	images  map[string]string // names of the loaded images, by the root file system
-	daemons daemonPIDs        // of the user's own
-	keeper  string            // of containerd's root file systems, see snapshotters; "" while that is not known
+	err     error      // of the attempt to start it, which is not repeated
+	serving            // what a new start of it begins without
+	daemons daemonPIDs // of the user's own
+	keeper  string     // of containerd's root file systems, see snapshotters; "" while that is not known
 	// elsewhere are the drivers, by name, whose containers the user's own engine does
 	// not put into the groups that it is asked for.
 	elsewhere map[string]bool
 }
 
+// serving is the engine as it is there now.
+type serving struct {
+	socket  string
+	private *private          // nil: the user's own
+	client  io.Closer         // all that tare asks of it goes through this one, see clientOf; nil before the first
+	images  map[string]string // names of the loaded images, by the root file system
+}
+
+// clientOf is the engine's one client, which connect makes when it is needed first:
+// one for each container would hold connections for all that have not begun.
+func clientOf[C io.Closer](e *engine, connect func(socket string) (C, error)) (C, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c, made := e.client.(C); made {
+		return c, nil
+	}
+	c, err := connect(e.socket)
+	if err == nil {
+		e.client = c
+	}
+	return c, err
+}
+
+// leave forgets the engine that is there, and gives what it was.
+func (e *engine) leave() serving {
+	was := e.serving
+	e.serving = serving{images: map[string]string{}}
+	if was.client != nil {
+		_ = was.client.Close() // connections that were answered
+	}
+	return was
+}
+
 func newEngine(lab target.Lab, f flavor, name string) *engine {
-	e := &engine{lab: lab, flavor: f, name: name, images: map[string]string{}, more: map[string]string{}, elsewhere: map[string]bool{}}
+	e := &engine{lab: lab, flavor: f, name: name, serving: serving{images: map[string]string{}}, more: map[string]string{}, elsewhere: map[string]bool{}}
 	e.pulse = pulse{limit: hungTime, end: e.end}
 	return e
 }
@@ -124,10 +156,8 @@ func (e *engine) up(ctx context.Context) error {
 // trial that met it has failed, the next ones need not. The user's own gets another
 // chance.
 func (e *engine) renew() error {
-	p := e.private
-	if p != nil {
-		e.private, e.socket, e.images = nil, "", map[string]string{}
-		if err := p.Close(); err != nil {
+	if e.private != nil {
+		if err := e.leave().private.Close(); err != nil {
 			return err
 		}
 	}
@@ -294,17 +324,16 @@ const queueTime = time.Minute
 func (e *engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	p, socket := e.private, e.socket
-	e.private, e.socket, e.images = nil, "", map[string]string{}
-	if p != nil {
-		return p.Close()
+	was := e.leave()
+	if was.private != nil {
+		return was.private.Close()
 	}
-	if socket == "" {
+	if was.socket == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	if err := e.flavor.tidy(ctx, socket, owner()); err != nil {
+	if err := e.flavor.tidy(ctx, was.socket, owner()); err != nil {
 		return target.Labf("take away what was made in %s: %w", e.flavor.name, err)
 	}
 	return e.forget(e.lab.RunDir)

@@ -203,7 +203,7 @@ func (i *instance) Close() error {
 			i.streams.close()
 		}
 	}
-	return errors.Join(append(errs, i.client.Close(), i.sweep())...)
+	return errors.Join(append(errs, i.sweep())...)
 }
 
 // remove has the engine forget the container.

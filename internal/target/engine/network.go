@@ -32,7 +32,7 @@ func (d *Driver) Proxies() bool { return d.engine.flavor.proxies }
 // MakeNetwork implements target.Networker. The network carries the owner's label,
 // by which a sweep finds it.
 func (d *Driver) MakeNetwork(ctx context.Context, name string, of netip.Prefix) (remove func() error, err error) {
-	c, err := connect(d.engine.socket)
+	c, err := clientOf(d.engine, connect)
 	if err != nil {
 		return nil, err
 	}
@@ -41,10 +41,9 @@ func (d *Driver) MakeNetwork(ctx context.Context, name string, of netip.Prefix) 
 		IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: of, Gateway: of.Addr().Next()}}},
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: make a network: %w", d.engine.flavor.name, err), c.Close())
+		return nil, fmt.Errorf("%s: make a network: %w", d.engine.flavor.name, err)
 	}
 	return func() error {
-		defer c.Close()
 		if d.engine.dead() != nil {
 			return nil // it went with its engine
 		}

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -36,10 +38,29 @@ func newStreams(conn client.HijackedResponse, stdio target.Stdio) (*streams, err
 		s.fed.Go(s.feed)
 	}
 	go func() {
-		_, err := stdcopy.StdCopy(orDiscard(stdio.Stdout), orDiscard(stdio.Stderr), conn.Reader)
-		s.copied <- err
+		s.copied <- frames(conn.Reader, orDiscard(stdio.Stdout), orDiscard(stdio.Stderr))
 	}()
 	return s, nil
+}
+
+// frameHeader is how long the header of a piece of output is, whose last four bytes
+// are the length of what follows (Docker's API, ContainerAttach: stream format).
+const frameHeader = 8
+
+// frames passes on what from says of both streams, until its end. It is copied piece
+// by piece: StdCopy's buffer of 32 KiB would be most of what a container takes here
+// that is held and silent.
+func frames(from *bufio.Reader, stdout, stderr io.Writer) error {
+	for {
+		header, err := from.Peek(frameHeader)
+		if err != nil {
+			return err
+		}
+		length := frameHeader + int64(binary.BigEndian.Uint32(header[4:]))
+		if _, err := stdcopy.StdCopy(stdout, stderr, io.LimitReader(from, length)); err != nil {
+			return err
+		}
+	}
 }
 
 // orDiscard stands for /dev/null.

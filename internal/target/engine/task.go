@@ -235,7 +235,6 @@ func (i *task) Close() error {
 			i.stdin.Close()
 		}
 	}
-	errs = append(errs, i.client.Close())
 	if i.spec.Cgroup != "" {
 		for _, r := range []target.Role{target.RolePayload, target.RoleRuntime} {
 			_, err := sys.RemoveCgroups(i.group(r))
