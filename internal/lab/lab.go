@@ -211,7 +211,8 @@ func (l *Lab) name(ctx context.Context, names []string) {
 // Notes are what the user should know of the laboratory itself.
 func (l *Lab) Notes() []string { return l.notes }
 
-// Close removes all that the session made on the machine. Runs and images stay.
+// Close removes all that the session made on the machine. Runs and images stay, and
+// where something could not be removed, what a sweep finds it by.
 func (l *Lab) Close() error {
 	var errs []error
 	for _, d := range l.drivers {
@@ -225,7 +226,10 @@ func (l *Lab) Close() error {
 	if l.groups != nil {
 		errs = append(errs, l.groups.close())
 	}
-	return errors.Join(append(errs, l.session.remove())...)
+	if err := errors.Join(errs...); err != nil {
+		return errors.Join(err, l.session.leave())
+	}
+	return l.session.remove()
 }
 
 // inRootfs are the guest programs that stand in every rootfs, by their paths.

@@ -102,6 +102,9 @@ func (s *session) remove() error {
 	return errors.Join(err, s.lock.Close())
 }
 
+// leave gives up the session's lock, and leaves its directory to a sweep.
+func (s *session) leave() error { return s.lock.Close() }
+
 // deadSessions are those whose processes have ended without removing them. Each
 // comes locked, so that two sweepers do not meet in one.
 func deadSessions(state string) ([]*session, error) {

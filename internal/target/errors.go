@@ -33,6 +33,16 @@ func Labf(format string, args ...any) error {
 	return &LabError{fmt.Errorf(format, args...)}
 }
 
+// RemovalError is that a target did not remove what it was asked to: an engine that
+// refuses, has died, or hangs. It is the target's fault, where other errors of a
+// clean-up are the laboratory's.
+type RemovalError struct{ Err error }
+
+func (e *RemovalError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *RemovalError) Unwrap() error { return e.Err }
+
 // IsLab reports whether err is the laboratory's fault.
 func IsLab(err error) bool {
 	var l *LabError

@@ -459,10 +459,11 @@ func (t *running) close() error {
 	if t.shared != "" {
 		errs = append(errs, os.RemoveAll(filepath.Dir(t.shared)))
 	}
-	if err := errors.Join(distinctErrors(errs)...); err != nil {
+	err := errors.Join(distinctErrors(errs)...)
+	if err != nil && !errors.As(err, new(*target.RemovalError)) {
 		return target.Labf("clean-up: %w", err)
 	}
-	return nil
+	return err
 }
 
 // mostErrors is how many different errors of one clean-up are told.

@@ -163,6 +163,7 @@ func TestFailuresAreRecordsWithAFault(t *testing.T) {
 		"start":      {script: fake.Script{StartErr: broken}, fault: sample.FaultTarget, phase: "start", says: "cable"},
 		"wait":       {script: fake.Script{WaitErr: broken}, fault: sample.FaultTarget, phase: "wait", says: "cable"},
 		"close":      {script: fake.Script{CloseErr: broken}, fault: sample.FaultLaboratory, phase: "close", says: "cable"},
+		"removal":    {script: fake.Script{CloseErr: &target.RemovalError{Err: broken}}, fault: sample.FaultTarget, phase: "close", says: "cable"},
 		"exit code":  {script: fake.Script{Exit: target.Exit{Code: 3}, Stderr: []byte("no such thing\n")}, fault: sample.FaultTarget, phase: "wait", says: "exit code 3"},
 		"signal":     {script: fake.Script{Exit: target.Exit{Signal: 9}}, fault: sample.FaultTarget, phase: "wait", says: "SIGKILL"},
 		"no mark":    {script: fake.Script{NoMark: true}, fault: sample.FaultTarget, phase: "wait", says: "never acted"},

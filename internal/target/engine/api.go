@@ -29,11 +29,13 @@ const (
 
 // connect is a client at the socket.
 func connect(socket string) (*client.Client, error) {
+	plain := new(http.Protocols)
+	plain.SetHTTP1(true) // with HTTP/2 comes TLS, which the client would take to be wanted
 	c, err := client.New(client.WithHTTPClient(&http.Client{
-		Transport: &http.Transport{MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTime,
+		Transport: &http.Transport{Protocols: plain, MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTime,
 			ReadBufferSize: bufferBytes, WriteBufferSize: bufferBytes},
 		CheckRedirect: client.CheckRedirect,
-	}), client.WithScheme("http"), client.WithHost("unix://"+socket))
+	}), client.WithHost("unix://"+socket))
 	if err != nil {
 		return nil, target.Labf("client of the engine: %w", err)
 	}
@@ -107,15 +109,7 @@ func tidyAPI(ctx context.Context, socket, owner string) error {
 		return err
 	}
 	defer c.Close()
-	var errs []error
-	list, err := c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelKey+"="+owner)})
-	errs = append(errs, err, eachOf(list.Items, func(one container.Summary) error {
-		_, err := c.ContainerRemove(ctx, one.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		if errdefs.IsNotFound(err) {
-			return nil
-		}
-		return err
-	}))
+	errs := []error{removeContainers(ctx, c, owner)}
 	errs = append(errs, tidyNetworks(ctx, c, owner)) // after the containers on them
 	images, err := c.ImageList(ctx, client.ImageListOptions{})
 	errs = append(errs, err)
@@ -131,6 +125,30 @@ func tidyAPI(ctx context.Context, socket, owner string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// clearAPI removes the containers of an owner.
+func clearAPI(ctx context.Context, socket, owner string) error {
+	c, err := connect(socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return removeContainers(ctx, c, owner)
+}
+
+func removeContainers(ctx context.Context, c *client.Client, owner string) error {
+	list, err := c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelKey+"="+owner)})
+	if err != nil {
+		return err
+	}
+	return eachOf(list.Items, func(one container.Summary) error {
+		_, err := c.ContainerRemove(ctx, one.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
 }
 
 // tidyWidth is how many containers an engine is asked to remove at once.

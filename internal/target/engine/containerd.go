@@ -49,7 +49,7 @@ func handlers() []handler {
 func containerdFlavor() flavor {
 	return flavor{name: "containerd", program: "containerd", daemons: []string{"containerd"}, remedy: "apt-get install containerd",
 		variable: "CONTAINERD_ADDRESS", sockets: []string{"/run/containerd/containerd.sock"}, own: &ownEngine{}, daemon: containerdDaemon,
-		answers: containerdAnswers, tidy: containerdTidy, owners: containerdOwners}
+		answers: containerdAnswers, tidy: containerdTidy, clear: containerdClear, owners: containerdOwners}
 }
 
 // containerds are the drivers that one containerd serves, and another one where
@@ -128,8 +128,7 @@ func containerdTidy(ctx context.Context, socket, owner string) error {
 	}
 	defer func() { _ = c.Close() }()
 	ctx = namespaces.WithNamespace(ctx, containerdNamespace(owner))
-	left, err := c.Containers(ctx)
-	errs := []error{err, eachOf(left, func(one containerd.Container) error { return containerdRemove(ctx, one) })}
+	errs := []error{containerdRemoveAll(ctx, c)}
 	images, err := c.ListImages(ctx)
 	errs = append(errs, err)
 	for _, one := range images {
@@ -140,6 +139,24 @@ func containerdTidy(ctx context.Context, socket, owner string) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// containerdClear removes the containers of the owner's namespace.
+func containerdClear(ctx context.Context, socket, owner string) error {
+	c, err := containerdConnect(socket, owner)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	return containerdRemoveAll(namespaces.WithNamespace(ctx, containerdNamespace(owner)), c)
+}
+
+func containerdRemoveAll(ctx context.Context, c *containerd.Client) error {
+	left, err := c.Containers(ctx)
+	if err != nil {
+		return err
+	}
+	return eachOf(left, func(one containerd.Container) error { return containerdRemove(ctx, one) })
 }
 
 // emptied removes the snapshots, from the leaves on, and the contents that
@@ -384,7 +401,11 @@ func (d *containerdDriver) Prepare(ctx context.Context, spec target.Spec, dir st
 		i.keeper, err = d.engine.snapshotter(ctx, c)
 	}
 	if err == nil {
-		i.image, err = c.GetImage(ctx, name)
+		err = d.engine.bounded(ctx, func(ctx context.Context) error {
+			image, err := c.GetImage(ctx, name)
+			i.image = image
+			return err
+		})
 	}
 	if err == nil && spec.Cgroup != "" {
 		var trees sys.Hierarchies

@@ -15,7 +15,7 @@ import (
 func docker() flavor {
 	return flavor{name: "docker", program: "dockerd", daemons: []string{"dockerd", "containerd"}, remedy: "apt-get install docker.io",
 		variable: "DOCKER_HOST", sockets: sockets(os.Geteuid() == 0, "docker.sock", "/var/run/docker.sock"), own: &ownEngine{}, runtimes: true, proxies: true, daemon: dockerd,
-		answers: answersDocker, tidy: tidyAPI, owners: ownersAPI}
+		answers: answersDocker, tidy: tidyAPI, clear: clearAPI, owners: ownersAPI}
 }
 
 // Threads of containerd's shim for runc, and of a client that waits, and that one's

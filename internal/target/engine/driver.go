@@ -169,7 +169,11 @@ func (d *Driver) ready(ctx context.Context) error {
 	if d.engine.hide {
 		return &target.CannotError{Target: d.name, Lacks: "crun refuses hybrid cgroups, which the engine that runs has", Remedy: "use --private-engines"}
 	}
-	_, info, err := d.engine.version(ctx)
+	var info client.SystemInfoResult
+	err := d.engine.bounded(ctx, func(ctx context.Context) (err error) {
+		_, info, err = d.engine.version(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -179,8 +183,8 @@ func (d *Driver) ready(ctx context.Context) error {
 	return nil
 }
 
-// Prepare implements target.Driver: the engine runs and has the image. Where the
-// containers' groups are not below the instance's, nothing is read of them.
+// Prepare implements target.Driver: the engine runs, answers, and has the image.
+// Where the containers' groups are not below the instance's, nothing is read of them.
 func (d *Driver) Prepare(ctx context.Context, spec target.Spec, _ string) (target.Instance, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
@@ -190,7 +194,13 @@ func (d *Driver) Prepare(ctx context.Context, spec target.Spec, _ string) (targe
 		return nil, err
 	}
 	i := &instance{driver: d, spec: spec, client: c, ended: make(chan ending, 1)}
-	i.image, err = d.imageOf(ctx, c, spec)
+	err = d.engine.bounded(ctx, func(ctx context.Context) error {
+		_, err := c.Ping(ctx, client.PingOptions{})
+		return err
+	})
+	if err == nil {
+		i.image, err = d.imageOf(ctx, c, spec)
+	}
 	if d.engine.isElsewhere(d.name) {
 		i.spec.Cgroup = ""
 	}

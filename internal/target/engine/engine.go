@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tarelab/tare/internal/target"
 )
 
@@ -46,6 +48,8 @@ type flavor struct {
 	// tidy removes from a user's own engine all that carries the owner's label,
 	// see owner: containers that a client had no answer about, and images.
 	tidy func(ctx context.Context, socket, owner string) error
+	// clear removes of that only the containers.
+	clear func(ctx context.Context, socket, owner string) error
 	// owners are those whose labels are found in the user's own engine.
 	owners func(ctx context.Context, socket string) ([]string, error)
 }
@@ -135,7 +139,7 @@ func (e *engine) up(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.pulse.hung() != nil {
-		if err := e.renew(); err != nil {
+		if err := e.renew(ctx); err != nil {
 			return err
 		}
 	}
@@ -154,22 +158,56 @@ func (e *engine) up(ctx context.Context) error {
 
 // renew takes away a private engine that hangs, so that another one is started: the
 // trial that met it has failed, the next ones need not. The user's own gets another
-// chance.
-func (e *engine) renew() error {
+// chance when it removes what is left of that trial.
+func (e *engine) renew(ctx context.Context) error {
 	if e.private != nil {
 		if err := e.leave().private.Close(); err != nil {
 			return err
+		}
+	} else if e.socket != "" {
+		timed, cancel := context.WithTimeout(ctx, closeTime)
+		defer cancel()
+		if err := e.flavor.clear(timed, e.socket, owner()); err != nil {
+			return fmt.Errorf("%w; remove the containers that it has left: %w", e.dead(), err)
 		}
 	}
 	e.pulse.reset()
 	return nil
 }
 
-// removalOver takes the engine to hang where the time of a removal is over.
-func (e *engine) removalOver(ctx context.Context) {
+// unremoved is the error of a container that was not removed, in whose time the engine
+// is taken to hang.
+func (e *engine) unremoved(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		e.pulse.hang(fmt.Errorf("it has not removed a container in %v", queueTime))
 	}
+	return &target.RemovalError{Err: e.explain("remove", err)}
+}
+
+// bounded asks the engine for what every container needs before its start; one that
+// does not answer in time is taken to hang.
+func (e *engine) bounded(ctx context.Context, ask func(context.Context) error) error {
+	timed, cancel := context.WithTimeout(ctx, queueTime)
+	defer cancel()
+	err := ask(timed)
+	if err == nil || timed.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	e.pulse.hang(fmt.Errorf("it has not answered a request for %v", queueTime))
+	return e.dead()
+}
+
+// explain words an engine's error: with its death, where a private one has died of
+// it, and as the laboratory's where tare has no descriptor left to ask by.
+func (e *engine) explain(what string, err error) error {
+	if dead := e.broken(); dead != nil {
+		return fmt.Errorf("%s a container: %w (%w)", what, dead, err)
+	}
+	err = fmt.Errorf("%s: %s a container: %w", e.flavor.name, what, err)
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		return target.Labf("%w", err)
+	}
+	return err
 }
 
 // end kills a private engine that hangs, with all that it has started.
@@ -197,9 +235,9 @@ const deathTime = 500 * time.Millisecond
 // broken is the error of a private engine that has ended, looked for after a
 // request has failed.
 func (e *engine) broken() error {
-	if e.private != nil && e.pulse.hung() == nil {
+	if p := e.private; p != nil && e.pulse.hung() == nil {
 		select {
-		case <-e.private.died:
+		case <-p.died:
 		case <-time.After(deathTime):
 		}
 	}
@@ -210,15 +248,17 @@ func (e *engine) broken() error {
 func (e *engine) start(ctx context.Context) error {
 	if !e.lab.PrivateEngines {
 		socket, err := e.own(ctx)
-		if err != nil || socket != "" {
-			e.socket = socket
-			if err == nil {
-				err = e.note(socket)
-			}
-			if err == nil {
+		if err == nil && socket != "" {
+			if err = e.note(socket); err == nil {
 				err = e.sweep(ctx, socket)
 			}
+		}
+		if err != nil {
 			return err
+		}
+		if socket != "" {
+			e.socket = socket
+			return nil
 		}
 	}
 	but := ""
@@ -334,7 +374,7 @@ func (e *engine) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if err := e.flavor.tidy(ctx, was.socket, owner()); err != nil {
-		return target.Labf("take away what was made in %s: %w", e.flavor.name, err)
+		return target.Labf("take away what was made in %s (tare sweep tries again): %w", e.flavor.name, err)
 	}
 	return e.forget(e.lab.RunDir)
 }

@@ -197,6 +197,55 @@ func TestTidyingRemovesSomeAtOnce(t *testing.T) {
 	}
 }
 
+// What an engine does not remove is its fault, not the laboratory's.
+func TestUnremoved(t *testing.T) {
+	e := newEngine(target.Lab{}, docker(), "docker")
+	e.socket = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.44")
+		if r.Method == http.MethodDelete {
+			http.Error(w, `{"message":"it is stuck"}`, http.StatusInternalServerError)
+		}
+	})
+	c, err := clientOf(e, connect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := clientOf(e, connect); err != nil || again != c {
+		t.Errorf("the second container is asked for by another client: %v", err)
+	}
+	err = (&instance{driver: &Driver{engine: e}, client: c, spec: target.Spec{ID: "tare-stuck"}, created: true}).remove()
+	if !errors.As(err, new(*target.RemovalError)) {
+		t.Errorf("%v is no RemovalError", err)
+	}
+	blamed(t, err, "it is stuck")
+}
+
+// A user's own engine that has hung has another chance when it removes what is left
+// of the trial that met it.
+func TestRenewedOwnEngine(t *testing.T) {
+	var stuck atomic.Bool
+	var removed atomic.Int64
+	e := newEngine(target.Lab{}, docker(), "docker")
+	e.socket = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.44")
+		switch {
+		case stuck.Load():
+			http.Error(w, `{"message":"it is stuck"}`, http.StatusInternalServerError)
+		case r.Method == http.MethodDelete:
+			removed.Add(1)
+		case strings.HasSuffix(r.URL.Path, "/containers/json"):
+			fmt.Fprint(w, `[{"Id":"left"}]`)
+		}
+	})
+	e.pulse.hang(errors.New("it sleeps"))
+	stuck.Store(true)
+	blamed(t, e.up(t.Context()), "it is stuck")
+	stuck.Store(false)
+	if err := e.up(t.Context()); err != nil || removed.Load() != 1 {
+		t.Errorf("%v, %d containers removed", err, removed.Load())
+	}
+}
+
 // trouble is a private dockerd, and payloads that sleep in it.
 type trouble struct {
 	*Driver

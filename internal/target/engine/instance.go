@@ -51,10 +51,12 @@ func (i *instance) begin(ctx, life context.Context, mark func(target.Phase)) err
 	if err != nil {
 		return err
 	}
+	e := i.driver.engine
 	made, err := i.client.ContainerCreate(life, options)
 	if err != nil {
-		return i.explain("create", err)
+		return e.explain("create", err)
 	}
+	e.pulse.beat()
 	i.mu.Lock()
 	i.created, i.id = true, made.ID
 	i.mu.Unlock()
@@ -70,8 +72,9 @@ func (i *instance) begin(ctx, life context.Context, mark func(target.Phase)) err
 		if _, reason := i.client.ContainerStart(life, made.ID, client.ContainerStartOptions{}); reason != nil {
 			err = fmt.Errorf("%w: %w", err, reason)
 		}
-		return i.explain("attach to", err)
+		return e.explain("attach to", err)
 	}
+	e.pulse.beat()
 	s, err := newStreams(attached.HijackedResponse, i.spec.Stdio)
 	if err != nil {
 		return err
@@ -84,7 +87,7 @@ func (i *instance) begin(ctx, life context.Context, mark func(target.Phase)) err
 		return ctx.Err()
 	}
 	if _, err := i.client.ContainerStart(life, made.ID, client.ContainerStartOptions{}); err != nil {
-		return i.explain("start", err)
+		return e.explain("start", err)
 	}
 	i.mu.Lock()
 	i.started = true
@@ -109,15 +112,6 @@ func (i *instance) await(w client.ContainerWaitResult) {
 	}()
 }
 
-// explain words an engine's error; where a private engine has died of it, with
-// that.
-func (i *instance) explain(what string, err error) error {
-	if dead := i.driver.engine.broken(); dead != nil {
-		return fmt.Errorf("%s a container: %w (%w)", what, dead, err)
-	}
-	return fmt.Errorf("%s: %s a container: %w", i.driver.engine.flavor.name, what, err)
-}
-
 // Wait implements target.Instance: the payload has ended and its output is all
 // there.
 func (i *instance) Wait(ctx context.Context) (target.Exit, error) {
@@ -133,11 +127,13 @@ func (i *instance) Wait(ctx context.Context) (target.Exit, error) {
 			return target.Exit{}, ctx.Err()
 		}
 		if e.err != nil {
-			return target.Exit{}, i.explain("wait for", e.err)
+			return target.Exit{}, i.driver.engine.explain("wait for", e.err)
 		}
 		i.mu.Lock()
-		i.over = true
+		streams := i.streams
+		i.over, i.streams = true, nil
 		i.mu.Unlock()
+		streams.close() // a connection less for each of a trial's that have ended
 		return target.Exit{Code: e.code}, nil
 	}
 }
@@ -215,8 +211,7 @@ func (i *instance) remove() error {
 	defer cancel()
 	_, err := i.client.ContainerRemove(ctx, i.spec.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	if err != nil && !errdefs.IsNotFound(err) && i.driver.engine.dead() == nil {
-		i.driver.engine.removalOver(ctx)
-		return i.explain("remove", err)
+		return i.driver.engine.unremoved(ctx, err)
 	}
 	i.driver.engine.private.endShim(i.id)
 	return nil

@@ -20,7 +20,7 @@ import (
 func podman() flavor {
 	return flavor{name: "podman", program: "podman", daemons: []string{"podman"}, remedy: "apt-get install podman",
 		variable: "CONTAINER_HOST", sockets: sockets(os.Geteuid() == 0, "podman/podman.sock", "/run/podman/podman.sock"), own: &ownEngine{}, daemon: podmanService, monitor: "conmon",
-		answers: answersPodman, tidy: tidyAPI, owners: ownersAPI}
+		answers: answersPodman, tidy: tidyAPI, clear: clearAPI, owners: ownersAPI}
 }
 
 func podmans(lab target.Lab, f flavor) []target.Driver {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -186,23 +185,36 @@ func (p *private) endShim(container string) {
 	if p == nil || container == "" || err != nil {
 		return
 	}
-	for until := time.Now().Add(shimTime); ; time.Sleep(5 * time.Millisecond) {
-		pids, err := trees.PIDs(p.cgroup)
+	pids, err := trees.PIDs(p.cgroup)
+	if err != nil {
+		return // the group has gone with the engine
+	}
+	itsShim := func(pid int) bool {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return err == nil && strings.Contains(string(line), "-id\x00"+container+"\x00")
+	}
+	for _, pid := range pids {
+		if !itsShim(pid) {
+			continue
+		}
+		shim, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
-			return
+			continue // it has ended meanwhile
 		}
-		pids = slices.DeleteFunc(pids, func(pid int) bool {
-			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			return err != nil || !strings.Contains(string(line), "-id\x00"+container+"\x00")
-		})
-		if len(pids) == 0 {
-			return
+		if itsShim(pid) && !endsIn(shim, shimTime) { // asked again, now that the number cannot become another's
+			_ = unix.PidfdSendSignal(shim, unix.SIGKILL, nil, 0) // one that has ended meanwhile
 		}
-		if time.Now().After(until) {
-			for _, pid := range pids {
-				_ = unix.Kill(pid, unix.SIGKILL) // one that has ended meanwhile
-			}
-			return
+		_ = unix.Close(shim)
+	}
+}
+
+// endsIn waits for the process of a pidfd to end, and says whether it has.
+func endsIn(pidfd int, long time.Duration) bool {
+	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	for until := time.Now().Add(long); ; {
+		n, err := unix.Poll(poll, int(max(0, time.Until(until).Milliseconds())))
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0
 		}
 	}
 }

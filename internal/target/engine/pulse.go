@@ -20,7 +20,7 @@ type pulse struct {
 	mu     sync.Mutex
 	lives  map[*requests]func() // what gives up the requests of each container
 	asked  int                  // of them, the starts that are under way
-	last   time.Time            // when one was answered, or asked while none was under way
+	last   time.Time            // when a request of one was answered, or it was asked for while none was under way
 	timer  *time.Timer
 	reason error // why the engine is taken to hang; nil while it is not
 }
@@ -48,6 +48,13 @@ func (p *pulse) ask(r *requests, giveUp func()) (answered func()) {
 			p.timer.Stop()
 		}
 	}
+}
+
+// beat notes that a request of a start was answered which is not its last.
+func (p *pulse) beat() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = time.Now()
 }
 
 // forget a container of which nothing is asked any more.

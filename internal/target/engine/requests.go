@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/tarelab/tare/internal/target"
 )
 
 // requests are those of one start. They go on when the start is cancelled, since
@@ -67,8 +69,7 @@ func (r *requests) quiesce(e *engine, kill func()) error {
 	case <-r.begun:
 		return nil
 	case <-time.After(queueTime):
-		err := fmt.Errorf("%s has not answered a request for %v", e.flavor.name, queueTime)
-		e.pulse.hang(err)
-		return err
+		e.pulse.hang(fmt.Errorf("it has not answered a request for %v", queueTime))
+		return &target.RemovalError{Err: e.dead()}
 	}
 }

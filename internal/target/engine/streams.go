@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -43,21 +42,38 @@ func newStreams(conn client.HijackedResponse, stdio target.Stdio) (*streams, err
 	return s, nil
 }
 
-// frameHeader is how long the header of a piece of output is, whose last four bytes
-// are the length of what follows (Docker's API, ContainerAttach: stream format).
+// frameHeader is how long the header of a piece of output is: the stream, and in its
+// last four bytes the length of what follows (Docker's API, ContainerAttach: stream
+// format).
 const frameHeader = 8
 
-// frames passes on what from says of both streams, until its end. It is copied piece
-// by piece: StdCopy's buffer of 32 KiB would be most of what a container takes here
-// that is held and silent.
-func frames(from *bufio.Reader, stdout, stderr io.Writer) error {
+// toldBytes is how much of an engine's own error is read.
+const toldBytes = 4 << 10
+
+// frames passes on what from says of both streams, until its end. The library's
+// StdCopy does so with a buffer of 32 KiB, which would be most of what a container
+// takes here that is held and silent.
+func frames(from io.Reader, stdout, stderr io.Writer) error {
+	header := make([]byte, frameHeader)
 	for {
-		header, err := from.Peek(frameHeader)
-		if err != nil {
+		if _, err := io.ReadFull(from, header); err != nil {
 			return err
 		}
-		length := frameHeader + int64(binary.BigEndian.Uint32(header[4:]))
-		if _, err := stdcopy.StdCopy(stdout, stderr, io.LimitReader(from, length)); err != nil {
+		length := int64(binary.BigEndian.Uint32(header[4:]))
+		to := stdout
+		switch stream := stdcopy.StdType(header[0]); stream {
+		case stdcopy.Stdout:
+		case stdcopy.Stderr:
+			to = stderr
+		case stdcopy.Systemerr:
+			told, err := io.ReadAll(io.LimitReader(from, min(length, toldBytes)))
+			return errors.Join(fmt.Errorf("the engine says: %s", told), err)
+		default:
+			return fmt.Errorf("a piece of an unknown stream, %d", stream)
+		}
+		if _, err := io.CopyN(to, from, length); errors.Is(err, io.EOF) {
+			return io.ErrUnexpectedEOF
+		} else if err != nil {
 			return err
 		}
 	}

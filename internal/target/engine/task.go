@@ -82,11 +82,12 @@ func (i *task) begin(ctx, life context.Context, mark func(target.Phase)) error {
 		containerd.WithNewSnapshot(i.spec.ID, i.image), containerd.WithRuntime(i.driver.handler.shim, opts),
 		containerd.WithContainerLabels(map[string]string{labelKey: owner()}), containerd.WithNewSpec(i.specOpts()...))
 	if err != nil {
-		return i.explain("create", err)
+		return i.driver.engine.explain("create", err)
 	}
 	i.mu.Lock()
 	i.container = c
 	i.mu.Unlock()
+	i.driver.engine.pulse.beat()
 	mark(target.PhaseCreated)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -101,19 +102,20 @@ func (i *task) begin(ctx, life context.Context, mark func(target.Phase)) error {
 	}
 	t, err := c.NewTask(life, cio.NewCreator(streams, cio.WithFIFODir(i.dir)), taskOpts...)
 	if err != nil {
-		return i.explain("create a task of", err)
+		return i.driver.engine.explain("create a task of", err)
 	}
 	i.mu.Lock()
 	i.task = t
 	i.mu.Unlock()
+	i.driver.engine.pulse.beat()
 	if i.ended, err = t.Wait(life); err != nil {
-		return i.explain("wait for", err)
+		return i.driver.engine.explain("wait for", err)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err := t.Start(life); err != nil {
-		return i.explain("start", err)
+		return i.driver.engine.explain("start", err)
 	}
 	i.mu.Lock()
 	i.started = true
@@ -167,14 +169,6 @@ func (i *task) endStdin(life context.Context) {
 	}
 }
 
-// explain words an engine's error; where a private one has died of it, with that.
-func (i *task) explain(what string, err error) error {
-	if dead := i.driver.engine.broken(); dead != nil {
-		return fmt.Errorf("%s a container: %w (%w)", what, dead, err)
-	}
-	return fmt.Errorf("containerd: %s a container: %w", what, err)
-}
-
 // Wait implements target.Instance.
 func (i *task) Wait(ctx context.Context) (target.Exit, error) {
 	select {
@@ -187,7 +181,7 @@ func (i *task) Wait(ctx context.Context) (target.Exit, error) {
 			return target.Exit{}, ctx.Err()
 		}
 		if err != nil {
-			return target.Exit{}, i.explain("wait for", err)
+			return target.Exit{}, i.driver.engine.explain("wait for", err)
 		}
 		copied := make(chan struct{})
 		go func() { i.task.IO().Wait(); close(copied) }()
@@ -252,8 +246,7 @@ func (i *task) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), queueTime)
 	defer cancel()
 	if err := containerdRemove(ctx, i.container); err != nil && i.driver.engine.dead() == nil {
-		i.driver.engine.removalOver(ctx)
-		return i.explain("remove", err)
+		return i.driver.engine.unremoved(ctx, err)
 	}
 	return nil
 }
