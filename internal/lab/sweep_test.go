@@ -53,3 +53,29 @@ func TestSweepAsksDrivers(t *testing.T) {
 		t.Errorf("asked for %q", d.asked)
 	}
 }
+
+func (e *elsewhere) Close() error { return e.err }
+
+// What a driver could not take away at the end is found by the next sweep.
+func TestCloseKeepsWhatIsLeft(t *testing.T) {
+	state := t.TempDir()
+	d := &elsewhere{Driver: fake.New("fake", nil)}
+	for _, refused := range []error{nil, errors.New("it does not answer")} {
+		s, err := newSession(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.err = refused
+		l := &Lab{session: s, drivers: []target.Driver{d}}
+		if err := l.Close(); !errors.Is(err, refused) {
+			t.Errorf("%v, want %v", err, refused)
+		}
+		if _, err := os.Stat(s.dir); errors.Is(err, os.ErrNotExist) != (refused == nil) {
+			t.Errorf("its driver says %v: %v", refused, err)
+		}
+	}
+	d.err = nil
+	if did, err := Sweep(t.Context(), state, func(target.Lab) []target.Driver { return []target.Driver{d} }); err != nil || len(did) == 0 {
+		t.Errorf("%q, %v", did, err)
+	}
+}
