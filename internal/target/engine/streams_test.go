@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestFrames(t *testing.T) {
 			if stdout.String() != c.stdout || stderr.String() != c.stderr {
 				t.Errorf("%d bytes on stdout and %d on stderr, want %d and %d", stdout.Len(), stderr.Len(), len(c.stdout), len(c.stderr))
 			}
-			if c.fails == "" && err != io.EOF || c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
+			if c.fails == "" && !errors.Is(err, io.EOF) || c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
 				t.Errorf("%v, want %q", err, c.fails)
 			}
 		})
