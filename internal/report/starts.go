@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -617,6 +618,7 @@ func timeFigure(s *analysis.StartsClaims) []figure {
 // scalingFigures draw starts a second over the concurrency, with the law.
 func scalingFigures(s *analysis.StartsClaims) []figure {
 	f := figure{Title: "Starts a second over the concurrency", X: axis{Label: "at once", Log: true}, Y: axis{Label: "starts a second", Zero: true}}
+	slowest, fastest := math.Inf(1), 0.0
 	sizes := slices.ContainsFunc(s.Scaling, func(c analysis.StartsScaling) bool { return c.N != s.Scaling[0].N })
 	for _, c := range s.Scaling {
 		name := c.Name
@@ -630,6 +632,7 @@ func scalingFigures(s *analysis.StartsClaims) []figure {
 			if !measured {
 				continue
 			}
+			slowest, fastest = min(slowest, e.Value), max(fastest, e.Value)
 			at := point{X: float64(p.Concurrency), Y: e.Value, Low: e.Value, High: e.Value}
 			if known(e.Interval) {
 				at.Low, at.High = e.Interval.Low, e.Interval.High
@@ -649,6 +652,9 @@ func scalingFigures(s *analysis.StartsClaims) []figure {
 	}
 	if len(f.Lines) == 0 {
 		return nil
+	}
+	if slowest > 0 && fastest > logSpan*slowest { // an engine beside bare namespaces would be a line at the bottom
+		f.Y = axis{Label: f.Y.Label, Log: true}
 	}
 	return []figure{f}
 }
