@@ -127,7 +127,7 @@ func (l *Lab) open(ctx context.Context) error {
 		TestRootfs:     l.bench.Rootfs,
 		TestImage:      l.bench.Layout,
 		RunDir:         l.session.runDir(),
-		VolatileDir:    filepath.Join(l.session.dir, "volatile"),
+		VolatileDir:    l.session.volatileDir(),
 		ToolDirs:       l.config.ToolDirs,
 		Root:           os.Geteuid() == 0,
 		CacheDir:       l.config.CacheDir,

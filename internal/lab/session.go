@@ -80,6 +80,9 @@ func (s *session) tryLock() error {
 // runDir is where drivers keep what is theirs.
 func (s *session) runDir() string { return filepath.Join(s.dir, "run") }
 
+// volatileDir is that of the drivers' in memory.
+func (s *session) volatileDir() string { return filepath.Join(s.dir, "volatile") }
+
 // settings is the file that says what the machine's settings were.
 func (s *session) settings() string { return filepath.Join(s.dir, "settings.json") }
 
@@ -102,8 +105,11 @@ func (s *session) remove() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// leave gives up the session's lock, and leaves its directory to a sweep.
-func (s *session) leave() error { return s.lock.Close() }
+// leave gives up the session's lock, and leaves to a sweep what does not lie in memory.
+func (s *session) leave() error {
+	err := sys.RemoveTree(s.volatileDir())
+	return errors.Join(err, s.lock.Close())
+}
 
 // deadSessions are those whose processes have ended without removing them. Each
 // comes locked, so that two sweepers do not meet in one.
