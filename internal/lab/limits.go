@@ -120,6 +120,14 @@ func numberIn(file string) (int64, bool) {
 	return n, err == nil // "max" is none
 }
 
+// tasksUnder is how many tasks a limit counts already: a group's own, else all.
+func tasksUnder(limit string, all int64) int64 {
+	if group, ok := numberIn(filepath.Join(filepath.Dir(limit), "pids.current")); ok {
+		return group
+	}
+	return all
+}
+
 // fieldOf reads a number of a file of names and numbers; 0 where it has none.
 func fieldOf(file, name string) int64 {
 	f, err := os.Open(file)

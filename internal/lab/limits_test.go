@@ -64,3 +64,19 @@ func TestLimitsThatAreMet(t *testing.T) {
 		}
 	}
 }
+
+// A group's limit of processes counts the group's own, a machine's all of them.
+func TestTasksUnderALimit(t *testing.T) {
+	const all = 300
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"a group's":     {map[string]string{"pids.max": "60\n", "pids.current": "12\n"}, 12},
+		"the machine's": {map[string]string{"pid_max": "32768\n"}, all},
+	} {
+		if got := tasksUnder(filepath.Join(group(t, c.files), "pids.max"), all); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}

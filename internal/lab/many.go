@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -266,10 +265,7 @@ func machineLimits() ([]machineLimit, error) {
 	}
 	for _, file := range taskLimits() {
 		if value, ok := numberIn(file); ok {
-			now := tasks
-			if group, ok := numberIn(filepath.Join(filepath.Dir(file), "pids.current")); ok {
-				now = group // beside a group's limit
-			}
+			now := tasksUnder(file, tasks)
 			limits = append(limits, machineLimit{name: file, what: "processes and threads, " + plainNumber(now) + " of them running now",
 				value: value, own: now, each: waitingTasks, busy: busyTasks, show: plainNumber,
 				more: func(f target.Footprint) (each, alive int) { return 0, f.Tasks }})

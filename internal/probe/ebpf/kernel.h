@@ -23,6 +23,7 @@ typedef long long s64;
 enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6 };       /* enum bpf_map_type */
 enum { NO_PREALLOC = 1 };                             /* BPF_F_NO_PREALLOC */
 enum { ANY = 0, NOEXIST = 1 };                        /* of an update */
+enum { E2BIG = 7 };                                   /* it would exceed max_entries */
 enum { USER_STACK = 1 << 8, USER_BUILD_ID = 1 << 11 }; /* of bpf_get_stack */
 
 /* include/uapi/linux/bpf.h, by number */
@@ -35,6 +36,22 @@ static long (*current_comm)(void *to, u32 size) = (void *)16;
 static long (*get_stack)(void *ctx, void *to, u32 size, u64 flags) = (void *)67;
 static u64 (*ancestor_cgroup)(int level) = (void *)123;
 static struct task_struct *(*current_task)(void) = (void *)158;
+
+/* put adds an entry where there is none, and tells whether there is one now. A map
+ * that is full is remembered, for to try again takes longer than all else; a want of
+ * memory (maps are not preallocated, and an interrupt cannot wait for any) passes. */
+static inline int put(void *map, const void *key, const void *value, volatile u8 *full) {
+	long error;
+
+	if (lookup(map, key))
+		return 1;
+	if (*full)
+		return 0;
+	error = update(map, key, value, NOEXIST);
+	if (error == -E2BIG)
+		*full = 1;
+	return !error || lookup(map, key);
+}
 
 struct rw_semaphore {};
 

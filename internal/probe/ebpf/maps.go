@@ -12,9 +12,9 @@ import (
 // lossNames are the reasons of stack.h, in its order.
 var lossNames = []string{
 	"stacks that could not be walked",
-	"stacks beyond those that are kept (16384 of the kernel's, as many of programs)",
+	"stacks beyond those that are kept (16384 of the kernel's, as many of programs), or for want of memory",
 	"waits beyond the 65536 that may be under way",
-	"waits or samples without a row of their own (all are taken): summed up as other",
+	"waits or samples without a row of their own (all are taken, or for want of memory): summed up as other",
 	"waits of which the end was not seen",
 	"processes beyond the 65536 that may be followed",
 }

@@ -15,7 +15,7 @@ struct {
 	TYPE(value, struct stack);
 } stacks SEC(".maps");
 
-volatile u8 stacks_full; /* to try again takes longer than all else */
+volatile u8 stacks_full;
 
 /* One buffer for each program that may interrupt another on a CPU. */
 enum { IN_LOCK, IN_SWITCH, IN_SAMPLE, BUFFERS };
@@ -66,8 +66,7 @@ static inline u64 keep_stack(void *ctx, u32 buffer, u64 flags) {
 		key = (key ^ s->frames[i]) * 1099511628211ULL;
 		key ^= key >> 29;
 	}
-	if (!lookup(&stacks, &key) && (stacks_full || (update(&stacks, &key, s, NOEXIST) && !lookup(&stacks, &key)))) {
-		stacks_full = 1;
+	if (!put(&stacks, &key, s, &stacks_full)) {
 		lose(LOST_STACK_FULL);
 		return 0;
 	}

@@ -25,7 +25,6 @@ struct frame {
 	u64 at;
 };
 
-/* To try again to put something into a full map takes longer than all else. */
 volatile u8 user_stacks_full, rows_full;
 
 struct user_stack {
@@ -141,8 +140,7 @@ static inline u64 keep_user_stack(void *ctx, u32 buffer) {
 	for (int i = 0; i < USER_DEPTH; i++)
 		if (i * (long)sizeof(struct frame) >= size)
 			s->frames[i].at = 0;
-	if (update(&user_stacks, &key, s, NOEXIST) && !lookup(&user_stacks, &key)) {
-		user_stacks_full = 1;
+	if (!put(&user_stacks, &key, s, &user_stacks_full)) {
 		lose(LOST_STACK_FULL);
 		return 0;
 	}
@@ -165,12 +163,9 @@ static inline void sum_up(struct row *r, u64 time) {
 	struct total fresh = {}, *t = lookup(&rows, r);
 	u32 slot;
 
-	if (!t && !rows_full) {
-		update(&rows, r, &fresh, NOEXIST);
+	if (!t && put(&rows, r, &fresh, &rows_full))
 		t = lookup(&rows, r);
-	}
 	if (!t) {
-		rows_full = 1;
 		lose(LOST_SUM_FULL);
 		slot = r->owner * STATES + r->state;
 		t = lookup(&others, &slot);
