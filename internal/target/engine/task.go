@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"sync/atomic"
 	"time"
 
 	containerd "github.com/containerd/containerd/v2/client"
@@ -47,6 +48,7 @@ type task struct {
 	started   bool
 	stdin     *os.File
 	ended     <-chan containerd.ExitStatus
+	died      atomic.Bool // seen to have ended
 }
 
 func (i *task) group(r target.Role) string { return path.Join(i.spec.Cgroup, string(r)) }
@@ -183,6 +185,7 @@ func (i *task) Wait(ctx context.Context) (target.Exit, error) {
 		if err != nil {
 			return target.Exit{}, i.driver.engine.explain("wait for", err)
 		}
+		i.died.Store(true)
 		copied := make(chan struct{})
 		go func() { i.task.IO().Wait(); close(copied) }()
 		select {
@@ -198,7 +201,7 @@ func (i *task) Wait(ctx context.Context) (target.Exit, error) {
 
 // kill ends the payload without asking the engine, which may be busy.
 func (i *task) kill() {
-	if i.spec.Cgroup == "" {
+	if i.spec.Cgroup == "" || i.died.Load() {
 		return // Close asks the engine
 	}
 	if trees, err := sys.Cgroups(); err == nil {
@@ -295,7 +298,7 @@ func (i *task) specOpts() []oci.SpecOpts {
 	opts := []oci.SpecOpts{oci.WithoutRunMount, oci.WithProcessArgs(s.Args...), oci.WithProcessCwd(cwd), exactEnv(s.Env), oci.WithHostname(s.ID),
 		oci.WithUIDGID(s.User.UID, s.User.GID), oci.WithMounts(bundle.BindMounts(s.Mounts)), ociVersion}
 	if s.Cgroup != "" {
-		opts = append(opts, oci.WithCgroup(path.Join("/", i.group(target.RolePayload), "task")))
+		opts = append(opts, oci.WithCgroup(path.Join("/", i.group(target.RolePayload))))
 	} else if p := i.driver.engine.private; p != nil {
 		opts = append(opts, oci.WithCgroup(path.Join("/", path.Dir(p.cgroup), "containers", s.ID)))
 	}
