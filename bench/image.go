@@ -22,7 +22,7 @@ const imageName = "localhost/tare-bench:latest"
 // and the user games is known, which containerd-stress asks for. It is written to
 // file as docker save does.
 func benchImage(file string) (v1.Image, error) {
-	program, err := os.ReadFile(filepath.Join("guest/bin", "linux_"+runtime.GOARCH, "mark"))
+	program, err := os.ReadFile(filepath.Join("helpers/bin", "linux_"+runtime.GOARCH, "mark"))
 	if err != nil {
 		return nil, err
 	}

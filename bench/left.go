@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // settle is how long what a run has made may take to go away after it: the kernel
@@ -95,7 +95,7 @@ func cgroupsLeft() ([]string, error) {
 	}
 	var out []string
 	for _, tree := range trees.All {
-		err = filepath.WalkDir(tree.Dir(target.Label), func(at string, e fs.DirEntry, err error) error {
+		err = filepath.WalkDir(tree.Dir(driver.Label), func(at string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil // never made, or gone meanwhile
 			}
@@ -119,7 +119,7 @@ func processesLeft() ([]string, error) {
 	for _, dir := range all {
 		group, _ := os.ReadFile(filepath.Join(dir, "cgroup")) // of a process that has ended there is neither
 		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if bytes.Contains(group, []byte(":/"+target.Label+"/")) || bytes.Contains(line, []byte(state()+"/")) {
+		if bytes.Contains(group, []byte(":/"+driver.Label+"/")) || bytes.Contains(line, []byte(state()+"/")) {
 			out = append(out, fmt.Sprintf("process %s (%.80q)", filepath.Base(dir), bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
 		}
 	}

@@ -21,7 +21,7 @@ import (
 
 // churn is the published load: 50 tasks, 100 cgroups each, which each task joins itself.
 func churn() []string {
-	return []string{"guest/bin/linux_" + runtime.GOARCH + "/churn", "50", "100", "cgroup", "v2", "self", "none"}
+	return []string{"helpers/bin/linux_" + runtime.GOARCH + "/churn", "50", "100", "cgroup", "v2", "self", "none"}
 }
 
 // locksAgree pairs the time that churn's tasks wait for locks, as tare's probe

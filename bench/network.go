@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/launch"
+	"github.com/tarelab/tare/internal/driver/native"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/net"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/launch"
-	"github.com/tarelab/tare/internal/target/native"
 	"github.com/tarelab/tare/internal/workload"
 )
 
@@ -79,7 +79,7 @@ func networkThroughput(ctx context.Context) (r result, err error) {
 	if err != nil {
 		return result{}, err
 	}
-	fill := strings.NewReplacer(target.PeerAddress, bridge.Dial.String(), target.PeerPort, "5201")
+	fill := strings.NewReplacer(driver.PeerAddress, bridge.Dial.String(), driver.PeerPort, "5201")
 	by := func(run func(ctx context.Context, end *net.End, argv []string) ([]byte, error)) (float64, error) {
 		return iperf(ctx, bridge, job, fill, run)
 	}
@@ -154,7 +154,7 @@ func inContainer(ctx context.Context, laboratory *lab.Lab, end *net.End, argv []
 	if err != nil {
 		return nil, err
 	}
-	exit, said, err := launch.Try(ctx, native[0], laboratory.Target, target.Spec{Args: argv, Join: target.Join{Namespace: end.Namespace.Path()}})
+	exit, said, err := launch.Try(ctx, native[0], laboratory.Target, driver.Spec{Args: argv, Join: driver.Join{Namespace: end.Namespace.Path()}})
 	if err == nil && exit.Code != 0 {
 		err = fmt.Errorf("%s ended with code %d: %s", argv[0], exit.Code, said)
 	}

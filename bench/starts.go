@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/bundle"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/bundle"
 )
 
 // startsEach is how many containers a trial of the bars over concurrency starts.
@@ -82,7 +82,7 @@ func bareRunc(ctx context.Context, rootfs string, n, width int) (started, delete
 }
 
 // bareGroup is the cgroup of all containers of a loop in dir.
-func bareGroup(dir string) string { return path.Join(target.Label, filepath.Base(dir)) }
+func bareGroup(dir string) string { return path.Join(driver.Label, filepath.Base(dir)) }
 
 // bareSurroundings makes a container's bundle with an overlay over rootfs, and group,
 // below which runc makes the container's own.
@@ -97,10 +97,10 @@ func bareSurroundings(dir, rootfs string, trees sys.Hierarchies, group string) e
 	if err := trees.Make(group); err != nil {
 		return err
 	}
-	if err := unix.Mount(target.Label, at.Rootfs, "overlay", 0, overlay.Data(false)); err != nil {
+	if err := unix.Mount(driver.Label, at.Rootfs, "overlay", 0, overlay.Data(false)); err != nil {
 		return fmt.Errorf("mount an overlay at %s: %w", at.Rootfs, err)
 	}
-	return bareBundle(dir, bundle.Config(target.Spec{Args: []string{target.Mark}}, at))
+	return bareBundle(dir, bundle.Config(driver.Spec{Args: []string{driver.Mark}}, at))
 }
 
 // bareRun and bareDelete are the commands of a loop that starts a bundle, or one of

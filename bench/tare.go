@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/analysis"
-	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/driver"
 )
 
 const (
@@ -38,7 +38,7 @@ func state() string {
 type seen struct {
 	Manifest struct {
 		Image   string                  `json:"image"`
-		Targets map[string]target.Facts `json:"targets"`
+		Targets map[string]driver.Facts `json:"targets"`
 		Pilot   map[string]struct {
 			MinimumDetectable float64 `json:"minimumDetectable"`
 		} `json:"pilot"`

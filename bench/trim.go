@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
-	"github.com/tarelab/tare/internal/kernel/trim"
+	"github.com/tarelab/tare/internal/kerneltools/trim"
 )
 
 // trimStudy runs the study of container hosts once for all bars: it takes most

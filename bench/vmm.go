@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // machine is the virtual machine of the bars.
@@ -77,7 +77,7 @@ func vmShare(ctx context.Context) (result, error) {
 
 // agentCost is the time that the guest program takes itself, by the guest's clock: from
 // the kernel's start of it until its hello, and from the request until it executes the
-// payload. Its size is a test's (guest/guest_test.go).
+// payload. Its size is a test's (helpers/helpers_test.go).
 func agentCost(ctx context.Context) (result, error) {
 	marks, err := bootMarks(ctx, boots, "guest-kernel", "guest-agent", "guest-asked", "guest-executed")
 	if err != nil {
@@ -120,7 +120,7 @@ func (s seen) booted() (kernel, initrd string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	want := s.Manifest.Targets[machine].Notes[target.NoteGuestKernel]
+	want := s.Manifest.Targets[machine].Notes[driver.NoteGuestKernel]
 	guests := filepath.Join(cache, "tare/guests")
 	kernels, err := filepath.Glob(filepath.Join(guests, "kernels/*.unpacked"))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/bundle"
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/bundle"
 )
 
 // watched is how many containers the bar of tare watch has.
@@ -29,7 +29,7 @@ func watchHundred(ctx context.Context) (out result, err error) {
 		return result{}, err
 	}
 	// What a container keeps open of the loop's own streams would keep the loop waiting.
-	config := bundle.Config(target.Spec{Args: []string{"/busybox", "sh", "-c", "exec /busybox sleep 600 2>/dev/null"}}, bundle.Place{Rootfs: rootfs})
+	config := bundle.Config(driver.Spec{Args: []string{"/busybox", "sh", "-c", "exec /busybox sleep 600 2>/dev/null"}}, bundle.Place{Rootfs: rootfs})
 	config.Root.Readonly = true // all have it
 	if err := bareBundle(dir, config); err != nil {
 		return result{}, err

@@ -10,7 +10,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/tarelab/tare/internal/kernel/kconfig"
+	"github.com/tarelab/tare/internal/kerneltools/kconfig"
 	"github.com/tarelab/tare/internal/study"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarelab/tare/internal/kernel/kconfig"
+	"github.com/tarelab/tare/internal/kerneltools/kconfig"
 	"github.com/tarelab/tare/needs"
 )
 

@@ -3,7 +3,7 @@
 
     sudo scripts/beside-unixbench.py ROOT MINUTES [TEST...]
 
-ROOT is a directory tree that holds /unix (guest/bin/linux_*/unix), /ub (the
+ROOT is a directory tree that holds /unix (helpers/bin/linux_*/unix), /ub (the
 programs of UnixBench 5.1.3, multi.sh and tst.sh), /work (sort.src) and /bin with
 busybox; docs/unix-index.md says how to make it. Without TEST it takes all. Each pair
 is one window of each: 1 s; 2 s for file-copy, where UnixBench writes, reads and

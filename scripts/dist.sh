@@ -49,7 +49,7 @@ build() {
 	go build -o "$work/sbom" ./scripts/sbom
 	make --no-print-directory -C web
 	for architecture in $architectures; do
-		make --no-print-directory -C guest "ARCH=$architecture" all
+		make --no-print-directory -C helpers "ARCH=$architecture" all
 		archive "$architecture"
 	done
 	(cd dist && sha256sum -- *.tar.gz *.cdx.json >SHA256SUMS)

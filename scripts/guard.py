@@ -14,7 +14,7 @@ import re
 import sys
 
 MODULE = "github.com/tarelab/tare/"
-LEFT = "left behind: "  # of the contract suite's leak check, internal/target/targettest
+LEFT = "left behind: "  # of the contract suite's leak check, internal/driver/drivertest
 
 
 def read(log):

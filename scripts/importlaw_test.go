@@ -37,16 +37,16 @@ type rule struct {
 // file; this test holds it over whole packages, so that a change of the
 // linter's configuration cannot lift it unseen.
 func law() []rule {
-	drivers := append(below("internal/target/", families...), "internal/target/pair")
+	drivers := append(below("internal/driver/", families...), "internal/driver/netpath")
 	all := []rule{
-		{[]string{"internal/study", "internal/schedule", "internal/analysis", "internal/report", "internal/profile", "internal/kernel/bootlog"},
+		{[]string{"internal/study", "internal/schedule", "internal/analysis", "internal/report", "internal/profile", "internal/kerneltools/bootlog"},
 			[]string{"os", "os/exec", "syscall", "net", "net/http"}, "a pure room reads no files, runs nothing and talks to nobody"},
-		{[]string{"internal/sample", "internal/target"}, []string{module}, "the record and the seam are leaves"},
-		{append(below("internal/target/", "launch", "bundle"), append(drivers, "internal/vmm", "internal/net", "internal/sys")...),
+		{[]string{"internal/sample", "internal/driver"}, []string{module}, "the record and the seam are leaves"},
+		{append(below("internal/driver/", "launch", "bundle"), append(drivers, "internal/vmm", "internal/net", "internal/sys")...),
 			below(module+"internal/", "trial", "lab", "cli", "store", "probe", "analysis"), "a driver never sees the loop that times it"},
 		{[]string{"internal/cli", "internal/lab", "internal/trial", "internal/probe/...", "internal/store", "internal/image", "internal/workload", "internal/hostinfo",
-			"internal/kernel/...", "internal/net", "internal/vmm", "internal/profile", "internal/study", "internal/analysis", "internal/report", "cmd/tare"},
-			below(module+"internal/target/", families...), "only target/all names families"},
+			"internal/kerneltools/...", "internal/net", "internal/vmm", "internal/profile", "internal/study", "internal/analysis", "internal/report", "cmd/tare"},
+			below(module+"internal/driver/", families...), "only target/all names families"},
 	}
 	for _, driver := range drivers {
 		siblings := slices.DeleteFunc(slices.Clone(drivers), func(other string) bool { return other == driver })
@@ -71,14 +71,14 @@ func TestImportLaw(t *testing.T) {
 
 // TestLawKnowsEveryFamily: a new directory of drivers stands under the law, too.
 func TestLawKnowsEveryFamily(t *testing.T) {
-	others := []string{"all", "bundle", "launch", "pair", "targettest"}
+	others := []string{"all", "bundle", "launch", "pair", "drivertest"}
 	entries, err := os.ReadDir(filepath.Join("..", "internal", "target"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
 		if e.IsDir() && !slices.Contains(append(others, families...), e.Name()) {
-			t.Errorf("internal/target/%s is none of the families that the import law names", e.Name())
+			t.Errorf("internal/driver/%s is none of the families that the import law names", e.Name())
 		}
 	}
 }

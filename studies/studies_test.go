@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/all"
+	"github.com/tarelab/tare/internal/driver/netpath"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/all"
-	"github.com/tarelab/tare/internal/target/pair"
 	"github.com/tarelab/tare/internal/vmm"
 	"github.com/tarelab/tare/internal/workload"
 )
@@ -19,13 +19,13 @@ import (
 // architecture, down to the parameters of its workloads.
 func TestStudiesAreValid(t *testing.T) {
 	known := study.Known{}
-	for _, d := range all.Drivers(target.Lab{}) {
+	for _, d := range all.Drivers(driver.Lab{}) {
 		known.Targets = append(known.Targets, d.Name())
 	}
 	for name := range all.Foreign() {
 		known.Targets = append(known.Targets, name)
 	}
-	for _, p := range pair.Paths() {
+	for _, p := range netpath.Paths() {
 		known.Paths = append(known.Paths, string(p))
 	}
 	for _, w := range workload.All() {
@@ -214,8 +214,8 @@ func TestNobodyMakesPartsUnasked(t *testing.T) {
 		t.Fatal(err)
 	}
 	makers := 0
-	for _, d := range all.Drivers(target.Lab{}) {
-		if _, ok := d.(target.Maker); !ok {
+	for _, d := range all.Drivers(driver.Lab{}) {
+		if _, ok := d.(driver.Maker); !ok {
 			continue
 		}
 		makers++

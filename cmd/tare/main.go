@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/tarelab/tare/internal/cli"
-	"github.com/tarelab/tare/internal/target/all"
+	"github.com/tarelab/tare/internal/driver/all"
 )
 
 // version is set by the linker (-X main.version).

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tarelab/tare/internal/kernel/bootlog"
-	"github.com/tarelab/tare/internal/kernel/kbuild"
+	"github.com/tarelab/tare/internal/kerneltools/bootlog"
+	"github.com/tarelab/tare/internal/kerneltools/kbuild"
 	"github.com/tarelab/tare/published"
 )
 

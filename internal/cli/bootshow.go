@@ -8,7 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/tarelab/tare/internal/kernel/bootlog"
+	"github.com/tarelab/tare/internal/kerneltools/bootlog"
 	"github.com/tarelab/tare/published"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/lab"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // checked is what tare check found, as --json prints it.
@@ -54,13 +54,13 @@ does, and check does not.`,
 				return errors.Join(err, laboratory.Close())
 			}
 			if len(on) == 0 {
-				drivers = slices.DeleteFunc(slices.Clone(drivers), func(d target.Driver) bool { _, made := d.(target.Maker); return made })
+				drivers = slices.DeleteFunc(slices.Clone(drivers), func(d driver.Driver) bool { _, made := d.(driver.Maker); return made })
 			}
 			found := checked{Host: hostinfo.Gather(), Facts: hostinfo.Probe(c.Context())}
 			findings := laboratory.Check(c.Context(), drivers, fresh)
 			for _, f := range findings {
 				t := checkedTarget{Finding: f, Works: f.Err == nil}
-				var cannot *target.CannotError
+				var cannot *driver.CannotError
 				if errors.As(f.Err, &cannot) {
 					t.Why, t.Remedy = cannot.Lacks, cannot.Remedy
 				} else if f.Err != nil {

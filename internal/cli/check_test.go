@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/fake"
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/fake"
 )
 
 // untidy is a driver that cannot clean up, of a runtime that writes to the terminal.
 type untidy struct{ *fake.Driver }
 
-func (untidy) Check(context.Context) (target.Facts, error) {
-	return target.Facts{Version: "1\x1b[2J"}, &target.CannotError{Target: "untidy", Lacks: "\x1b]0;owned\a"}
+func (untidy) Check(context.Context) (driver.Facts, error) {
+	return driver.Facts{Version: "1\x1b[2J"}, &driver.CannotError{Target: "untidy", Lacks: "\x1b]0;owned\a"}
 }
 
 func (untidy) Close() error { return errors.New("the lid \x1b[1mjams") }
@@ -26,7 +26,7 @@ func TestCheckIsShownBeforeTheCleanUpFails(t *testing.T) {
 	for _, format := range []string{"", "--json"} {
 		var out, diagnostics bytes.Buffer
 		code := Main(Env{Args: append([]string{"check", "--on", "untidy"}, strings.Fields(format)...), Stdout: &out, Stderr: &diagnostics, Version: "test",
-			Drivers: func(target.Lab) []target.Driver { return []target.Driver{untidy{fake.New("untidy", nil)}} },
+			Drivers: func(driver.Lab) []driver.Driver { return []driver.Driver{untidy{fake.New("untidy", nil)}} },
 			Getenv:  func(name string) string { return map[string]string{"TARE_STATE": state}[name] }})
 		if code != exitLaboratory || !strings.Contains(diagnostics.String(), `the lid \u001b[1mjams`) {
 			t.Errorf("%s: exit code %d, said %q", format, code, diagnostics.String())
@@ -44,7 +44,7 @@ func TestCheckIsShownBeforeTheCleanUpFails(t *testing.T) {
 func TestCheckNotes(t *testing.T) {
 	var r checkedTarget
 	r.Works = true
-	r.Facts.Notes = map[string]string{"accel": "tcg", "kernel-digest": "sha256:b2b9d602a316b2dbd4870911", target.NoteNoKVM: "it hangs"}
+	r.Facts.Notes = map[string]string{"accel": "tcg", "kernel-digest": "sha256:b2b9d602a316b2dbd4870911", driver.NoteNoKVM: "it hangs"}
 	if got, want := note(r, map[string]string{"it hangs": "see KVM"}), "accel tcg, kernel-digest sha256:b2b9d602a316, no-kvm see KVM"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/tarelab/tare/internal/cli"
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/all"
+	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/all"
-	"github.com/tarelab/tare/internal/target/fake"
 )
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 func tare() int {
 	return cli.Main(cli.Env{
 		Args: os.Args[1:], Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, Version: "test", Foreign: all.Foreign(),
-		Drivers: func(lab target.Lab) []target.Driver {
+		Drivers: func(lab driver.Lab) []driver.Driver {
 			return append(all.Drivers(lab),
 				scripted("fake/fast", fake.Script{Ready: time.Millisecond, Run: time.Millisecond}),
 				scripted("fake/slow", fake.Script{Ready: time.Millisecond, Run: 30 * time.Millisecond}),
@@ -37,8 +37,8 @@ func tare() int {
 	})
 }
 
-func scripted(name string, s fake.Script) target.Driver {
-	return fake.New(name, func(int, target.Spec) fake.Script { return s })
+func scripted(name string, s fake.Script) driver.Driver {
+	return fake.New(name, func(int, driver.Spec) fake.Script { return s })
 }
 
 // TestCommandLine runs the scripts of testdata/script: the command line as a

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/driver"
 )
 
 // complete says what a flag's value is completed with. The flag is defined just
@@ -20,8 +20,8 @@ func complete(c *cobra.Command, flag string, with cobra.CompletionFunc) {
 func (env *Env) completeTargets(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndex(typed, ",")+1]
 	var names []string
-	for _, driver := range env.Drivers(target.Lab{}) {
-		names = append(names, before+driver.Name())
+	for _, d := range env.Drivers(driver.Lab{}) {
+		names = append(names, before+d.Name())
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

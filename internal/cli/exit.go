@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/lab"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // The exit codes, as the help shows them. This is the only table.
@@ -56,7 +56,7 @@ func exitCode(err error) int {
 		usage  usageError
 		input  *lab.InputError
 		failed failedTrials
-		cannot *target.CannotError
+		cannot *driver.CannotError
 		lacks  lacksError
 		gate   gateError
 	)

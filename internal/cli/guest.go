@@ -7,7 +7,7 @@ import (
 	"github.com/docker/go-units"
 	"github.com/spf13/pflag"
 
-	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/driver"
 )
 
 // guestFlags are what the user asks of virtual machines.
@@ -47,8 +47,8 @@ func (b *bytesValue) Set(text string) error {
 }
 
 // guestOf reads the flags; a command without them has none set.
-func guestOf(flags *pflag.FlagSet) target.Guest {
-	var g target.Guest
+func guestOf(flags *pflag.FlagSet) driver.Guest {
+	var g driver.Guest
 	if flags.Lookup("guest-append") == nil {
 		return g
 	}
@@ -69,7 +69,7 @@ func guestOf(flags *pflag.FlagSet) target.Guest {
 
 // resumedGuest is what a run asked of virtual machines, with what the flags say
 // otherwise; what they say alone where the run does not tell.
-func resumedGuest(flags *pflag.FlagSet, began *target.Guest) target.Guest {
+func resumedGuest(flags *pflag.FlagSet, began *driver.Guest) driver.Guest {
 	now := guestOf(flags)
 	if began == nil {
 		return now

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
-	"github.com/tarelab/tare/internal/target/all"
+	"github.com/tarelab/tare/internal/driver/all"
 )
 
 // runTare runs the command line in a state directory of its own.

@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/lab"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // Env is the outside world, as main hands it in.
@@ -27,7 +27,7 @@ type Env struct {
 	Args           []string                         // without the program's name
 	Getenv         func(string) string              // of the environment
 	Stdout, Stderr io.Writer                        // a terminal is recognised when it is an *os.File
-	Drivers        func(target.Lab) []target.Driver // the explicit list of targets
+	Drivers        func(driver.Lab) []driver.Driver // the explicit list of targets
 	Foreign        map[string][]string              // names of targets of other architectures, each with these
 	Version        string                           // of this build
 }

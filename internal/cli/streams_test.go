@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarelab/tare/internal/target/all"
+	"github.com/tarelab/tare/internal/driver/all"
 )
 
 // A reader that has gone ends a verb quietly, with the code that a shell gives.

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/tarelab/tare/internal/kernel/kconfig"
+	"github.com/tarelab/tare/internal/kerneltools/kconfig"
 	"github.com/tarelab/tare/needs"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/tarelab/tare/internal/kernel/kconfig"
-	"github.com/tarelab/tare/internal/kernel/trim"
+	"github.com/tarelab/tare/internal/kerneltools/kconfig"
+	"github.com/tarelab/tare/internal/kerneltools/trim"
 	"github.com/tarelab/tare/needs"
 )
 

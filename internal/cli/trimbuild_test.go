@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tarelab/tare/internal/kernel/trim"
+	"github.com/tarelab/tare/internal/kerneltools/trim"
 )
 
 // TestNeedsGone: of a distribution's base, a kernel for Docker no longer reaches

@@ -10,7 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/tarelab/tare/internal/kernel/trim"
+	"github.com/tarelab/tare/internal/kerneltools/trim"
 	"github.com/tarelab/tare/internal/lab"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/lab"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // trimProveFlags are the options of tare trim prove.
@@ -54,7 +54,7 @@ containers: a minute where the CPU is emulated, and the whole proof some ten.`,
 type shownProof struct {
 	Kernel string              `json:"kernel"`
 	Quick  bool                `json:"quick"`
-	Checks []target.ProofCheck `json:"checks"`
+	Checks []driver.ProofCheck `json:"checks"`
 }
 
 func (env *Env) trimProve(c *cobra.Command, kernel string, f *trimProveFlags) error {
@@ -67,7 +67,7 @@ func (env *Env) trimProve(c *cobra.Command, kernel string, f *trimProveFlags) er
 	if err := errors.Join(err, laboratory.Close()); err != nil {
 		return notBuilt(err)
 	}
-	failed := slices.DeleteFunc(slices.Clone(checks), target.ProofCheck.Passed)
+	failed := slices.DeleteFunc(slices.Clone(checks), driver.ProofCheck.Passed)
 	if f.json {
 		err = env.printJSON(shownProof{kernel, f.quick, checks})
 	} else {
@@ -79,7 +79,7 @@ func (env *Env) trimProve(c *cobra.Command, kernel string, f *trimProveFlags) er
 	return failedTrials{fmt.Sprintf("%s fails %d of %d checks: %s", kernel, len(failed), len(checks), strings.Join(namesOf(failed), ", "))}
 }
 
-func (env *Env) printProof(kernel string, checks []target.ProofCheck, failed int, took time.Duration) {
+func (env *Env) printProof(kernel string, checks []driver.ProofCheck, failed int, took time.Duration) {
 	fmt.Fprintf(env.Stdout, "%s: %d of %d checks passed, in %s\n", kernel, len(checks)-failed, len(checks), took.Round(time.Second))
 	var rows []table.Row
 	for _, c := range checks {
@@ -97,7 +97,7 @@ func (env *Env) printProof(kernel string, checks []target.ProofCheck, failed int
 	}
 }
 
-func namesOf(checks []target.ProofCheck) []string {
+func namesOf(checks []driver.ProofCheck) []string {
 	var names []string
 	for _, c := range checks {
 		names = append(names, c.Name)

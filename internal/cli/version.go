@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tarelab/tare/guest"
+	"github.com/tarelab/tare/helpers"
 )
 
 // commit is set by the linker in a release, which is built without the version
@@ -56,12 +56,12 @@ func versionCommand(env *Env) *cobra.Command {
 
 func thisBuild(version string) (build, error) {
 	b := build{Version: version, Commit: commit, OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
-	digest, err := guest.Digest()
+	digest, err := helpers.Digest()
 	if err != nil {
 		return b, err
 	}
 	b.Guest = digest
-	if b.C, err = guest.Compiler(); err != nil {
+	if b.C, err = helpers.Compiler(); err != nil {
 		return b, err
 	}
 	info, ok := debug.ReadBuildInfo()

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/driver"
 )
 
 // Directory gives a user's root file system, used as it is and never written
@@ -50,7 +50,7 @@ func (s *Store) Directory(ctx context.Context, dir string, bench Root, scratch s
 		return r, nil
 	}
 	for _, top := range topDirs(bench.guest) {
-		r.Mounts = append(r.Mounts, target.Mount{Source: filepath.Join(guest, top), Target: "/" + top, ReadOnly: true})
+		r.Mounts = append(r.Mounts, driver.Mount{Source: filepath.Join(guest, top), Target: "/" + top, ReadOnly: true})
 	}
 	r.Notes = append(r.Notes, fmt.Sprintf("the guest binaries are bind-mounted into each instance, because no overlay could be made of %s: %v", dir, err))
 	return r, nil
@@ -127,7 +127,7 @@ func merge(upper, lower, at string) error {
 		return err
 	}
 	options := "lowerdir=" + escapeLower(upper) + ":" + escapeLower(lower)
-	if err := unix.Mount(target.Label, at, "overlay", unix.MS_RDONLY, options); err != nil {
+	if err := unix.Mount(driver.Label, at, "overlay", unix.MS_RDONLY, options); err != nil {
 		return errors.Join(fmt.Errorf("mount overlay: %w", err), os.Remove(at))
 	}
 	if err := unix.Mount("", at, "", unix.MS_PRIVATE, ""); err != nil {

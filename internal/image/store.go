@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"golang.org/x/sys/unix"
 
-	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/driver"
 )
 
 // Store is the cache of images: one directory an image, named by the digest of
@@ -40,7 +40,7 @@ type Root struct {
 	Layout string // the OCI image layout on disk; "" for a user's directory
 	// Mounts must be part of every Spec that uses the root: the guest binaries,
 	// where they could not be put into the root itself. Mostly empty.
-	Mounts []target.Mount
+	Mounts []driver.Mount
 	Config v1.Config // of a user's image: its command, environment, directory
 	Tools  []Tool    // of the workbench; those without a Path are not installed
 	Notes  []string  // what the reader should know of the root

@@ -16,13 +16,13 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/trial"
 	"github.com/tarelab/tare/internal/vmm"
 	"github.com/tarelab/tare/internal/workload"
@@ -109,7 +109,7 @@ func (l *Lab) bootPlan(ctx context.Context, o BootOptions) ([]vmm.Config, store.
 	st := study.Study{ID: BootStudy, Title: "Boots of machines of one's own", Question: "When does each kernel reach its milestones?",
 		Control: o.Kernels[0].Name, AA: &off, Cold: &off, Blocks: o.Boots, Timeout: o.Timeout, Workloads: []study.Workload{{Kind: bootWorkload}}}
 	m := store.Manifest{Tool: l.config.Version, Command: l.config.Command, Created: time.Now().UTC(), Seed: rand.Uint64(), Host: hostinfo.Gather(),
-		Rootfs: o.Rootfs, Trials: o.Boots * len(o.Kernels), Metrics: map[string][]sample.Metric{bootWorkload: bootMetrics()}, Targets: map[string]target.Facts{}}
+		Rootfs: o.Rootfs, Trials: o.Boots * len(o.Kernels), Metrics: map[string][]sample.Metric{bootWorkload: bootMetrics()}, Targets: map[string]driver.Facts{}}
 	kernels, err := inspected(o.Kernels)
 	if err != nil {
 		return nil, m, err
@@ -164,10 +164,10 @@ func bootMetrics() []sample.Metric {
 }
 
 // bootFacts are the monitor's and what a kernel is made of, as a container host's are.
-func bootFacts(monitor target.Facts, k BootKernel, kernel vmm.Kernel) (target.Facts, error) {
+func bootFacts(monitor driver.Facts, k BootKernel, kernel vmm.Kernel) (driver.Facts, error) {
 	notes := map[string]string{}
 	maps.Copy(notes, monitor.Notes)
-	notes["arm"], notes["kernel"], notes[target.NoteGuestKernel] = k.Kernel, fmt.Sprintf("%s (%s)", kernel.Version, kernel.Format), kernel.Digest
+	notes["arm"], notes["kernel"], notes[driver.NoteGuestKernel] = k.Kernel, fmt.Sprintf("%s (%s)", kernel.Version, kernel.Format), kernel.Digest
 	if k.Initrd != "" {
 		notes["arm"] += " with " + k.Initrd
 	}
@@ -188,20 +188,20 @@ func bootFacts(monitor target.Facts, k BootKernel, kernel vmm.Kernel) (target.Fa
 
 // bootMachine is what all boots have in common. Whether the monitor works and how
 // it runs guests its own check says.
-func (l *Lab) bootMachine(ctx context.Context, o BootOptions) (vmm.Config, target.Facts, error) {
+func (l *Lab) bootMachine(ctx context.Context, o BootOptions) (vmm.Config, driver.Facts, error) {
 	v, ok := vmm.ByName(o.VM)
-	i := slices.IndexFunc(l.drivers, func(d target.Driver) bool { return d.Name() == o.VM })
+	i := slices.IndexFunc(l.drivers, func(d driver.Driver) bool { return d.Name() == o.VM })
 	switch {
 	case !ok || i < 0:
-		return vmm.Config{}, target.Facts{}, &InputError{fmt.Errorf("no virtual machine %q; tare check lists them", o.VM)}
+		return vmm.Config{}, driver.Facts{}, &InputError{fmt.Errorf("no virtual machine %q; tare check lists them", o.VM)}
 	case v.MaxCPUs > 0 && o.CPUs > v.MaxCPUs:
-		return vmm.Config{}, target.Facts{}, &InputError{fmt.Errorf("%d CPUs: %s has at most %d", o.CPUs, o.VM, v.MaxCPUs)}
+		return vmm.Config{}, driver.Facts{}, &InputError{fmt.Errorf("%d CPUs: %s has at most %d", o.CPUs, o.VM, v.MaxCPUs)}
 	}
-	f := l.Check(ctx, []target.Driver{l.drivers[i]}, false)[0]
+	f := l.Check(ctx, []driver.Driver{l.drivers[i]}, false)[0]
 	if f.Err != nil {
 		return vmm.Config{}, f.Facts, f.Err
 	}
-	m := vmm.Machine{CPUs: o.CPUs, Memory: o.Memory, Accel: vmm.Accel(f.Facts.Notes[target.NoteAccel]), Append: strings.Fields(o.Append)}
+	m := vmm.Machine{CPUs: o.CPUs, Memory: o.Memory, Accel: vmm.Accel(f.Facts.Notes[driver.NoteAccel]), Append: strings.Fields(o.Append)}
 	if o.Rootfs != "" {
 		m.Disks = []vmm.Disk{{Path: o.Rootfs}}
 	}
@@ -263,8 +263,8 @@ func (b *ownBoot) listen(config *vmm.Config) {
 // never nil: a failed one has its console.
 func (l *Lab) bootOnce(ctx context.Context, o BootOptions, config vmm.Config) (b *ownBoot, err error) {
 	b = &ownBoot{until: o.Until, done: make(chan struct{}), values: map[string][]float64{}}
-	if config.Dir, err = os.MkdirTemp(l.Target.RunDir, target.Label+"-boot-"); err != nil {
-		return b, target.Labf("directory of the machine: %w", err)
+	if config.Dir, err = os.MkdirTemp(l.Target.RunDir, driver.Label+"-boot-"); err != nil {
+		return b, driver.Labf("directory of the machine: %w", err)
 	}
 	defer func() { err = errors.Join(err, sys.RemoveTree(filepath.Clean(config.Dir))) }()
 	b.listen(&config)
@@ -276,7 +276,7 @@ func (l *Lab) bootOnce(ctx context.Context, o BootOptions, config vmm.Config) (b
 	defer func() { err = errors.Join(err, vm.Close()) }()
 	noise, err := probe.Noise{}.Begin(ctx, nil)
 	if err != nil {
-		return b, target.Labf("%w", err)
+		return b, driver.Labf("%w", err)
 	}
 	b.mu.Lock()
 	b.from = trial.Now()
@@ -289,7 +289,7 @@ func (l *Lab) bootOnce(ctx context.Context, o BootOptions, config vmm.Config) (b
 	}
 	seen, err := noise()
 	if err != nil {
-		return b, target.Labf("%w", err)
+		return b, driver.Labf("%w", err)
 	}
 	b.finish(vm, seen)
 	return b, nil

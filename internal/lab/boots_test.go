@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarelab/tare/guest"
+	"github.com/tarelab/tare/helpers"
 	"github.com/tarelab/tare/internal/analysis"
-	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/vmm"
 )
 
@@ -37,14 +37,14 @@ exec sleep 60
 
 // scripted is the driver of that monitor.
 type scripted struct {
-	target.Driver
+	driver.Driver
 	path string
 }
 
 func (scripted) Name() string                  { return "firecracker" }
-func (scripted) Properties() target.Properties { return target.Properties{} }
-func (s scripted) Check(context.Context) (target.Facts, error) {
-	return target.Facts{Path: s.path, Version: "0", Notes: map[string]string{target.NoteAccel: string(vmm.TCG)}}, nil
+func (scripted) Properties() driver.Properties { return driver.Properties{} }
+func (s scripted) Check(context.Context) (driver.Facts, error) {
+	return driver.Facts{Path: s.path, Version: "0", Notes: map[string]string{driver.NoteAccel: string(vmm.TCG)}}, nil
 }
 
 // bootLab is a laboratory with that monitor, and kernels of these names.
@@ -54,7 +54,7 @@ func bootLab(t *testing.T, boots int, names ...string) (*Lab, BootOptions) {
 		t.Skip("the kernels of this test are x86's")
 	}
 	dir := t.TempDir()
-	if err := guest.Extract(dir); err != nil {
+	if err := helpers.Extract(dir); err != nil {
 		t.Fatal(err)
 	}
 	write := func(name string, data []byte) string {
@@ -64,8 +64,8 @@ func bootLab(t *testing.T, boots int, names ...string) (*Lab, BootOptions) {
 		}
 		return file
 	}
-	l := &Lab{config: Config{StateDir: dir}, session: &session{name: "test", dir: dir}, Target: target.Lab{RunDir: dir, LaunchPath: filepath.Join(dir, "launch")},
-		drivers: []target.Driver{scripted{path: write("monitor", []byte(monitor))}}}
+	l := &Lab{config: Config{StateDir: dir}, session: &session{name: "test", dir: dir}, Target: driver.Lab{RunDir: dir, LaunchPath: filepath.Join(dir, "launch")},
+		drivers: []driver.Driver{scripted{path: write("monitor", []byte(monitor))}}}
 	o := BootOptions{VM: "firecracker", CPUs: 1, Memory: 1 << 30, Boots: boots, Until: regexp.MustCompile("login:"), Timeout: time.Minute}
 	image := make([]byte, 4096) // as much of a bzImage as is looked at
 	copy(image[0x202:], "HdrS")
@@ -138,7 +138,7 @@ func TestInterruptedBootsAreKept(t *testing.T) {
 	if done := len(run.Done()); done != 2 {
 		t.Errorf("%d boots are kept, want 2", done)
 	}
-	left, err := filepath.Glob(filepath.Join(l.Target.RunDir, target.Label+"-boot-*"))
+	left, err := filepath.Glob(filepath.Join(l.Target.RunDir, driver.Label+"-boot-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("directories of machines are left: %q (%v)", left, err)
 	}

@@ -14,10 +14,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // checkTimeout bounds one driver's proof, slowCheckTimeout that on an emulated
@@ -39,7 +39,7 @@ const proofsPerCPU = 3
 // Finding is what a driver's check said.
 type Finding struct {
 	Target string       `json:"target"`
-	Facts  target.Facts `json:"facts"`
+	Facts  driver.Facts `json:"facts"`
 	Cached bool         `json:"cached,omitempty"` // proven earlier since this boot, by the same binary
 	Err    error        `json:"-"`
 }
@@ -47,14 +47,14 @@ type Finding struct {
 // cached is a proof that is kept: it holds for the same binary, the same boot
 // and the same tare.
 type cached struct {
-	Facts target.Facts `json:"facts"`
+	Facts driver.Facts `json:"facts"`
 	Tool  string       `json:"tool"`
 	Boot  string       `json:"boot"`
 	Root  bool         `json:"root"`
-	Guest target.Guest `json:"guest"`
+	Guest driver.Guest `json:"guest"`
 	// Cannot is what a proof that failed said, and Failures how often in a row
 	// it did: once may have been a moment's load.
-	Cannot   *target.CannotError `json:"cannot,omitempty"`
+	Cannot   *driver.CannotError `json:"cannot,omitempty"`
 	Failures int                 `json:"failures,omitempty"`
 }
 
@@ -77,7 +77,7 @@ func (c cached) err() error {
 // Check proves the drivers, some in parallel, and keeps what came of it: success, and
 // the failure of a binary that is there once it was seen twice, since such a
 // proof takes seconds. With fresh, nothing kept is used.
-func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []Finding {
+func (l *Lab) Check(ctx context.Context, drivers []driver.Driver, fresh bool) []Finding {
 	if lacks := l.bench.Lacks([]string{"busybox"}); len(lacks) > 0 {
 		return unproven(drivers, lacks[0])
 	}
@@ -136,10 +136,10 @@ func (l *Lab) Check(ctx context.Context, drivers []target.Driver, fresh bool) []
 }
 
 // unproven says of each driver which tool its proof would have run.
-func unproven(drivers []target.Driver, lacks image.Tool) []Finding {
+func unproven(drivers []driver.Driver, lacks image.Tool) []Finding {
 	var findings []Finding
 	for _, d := range drivers {
-		findings = append(findings, Finding{Target: d.Name(), Err: &target.CannotError{Target: d.Name(),
+		findings = append(findings, Finding{Target: d.Name(), Err: &driver.CannotError{Target: d.Name(),
 			Lacks: lacks.Name + ", which every proof runs, is not installed", Remedy: "apt-get install " + lacks.Package}})
 	}
 	return findings
@@ -157,12 +157,12 @@ func ProveKVM(facts []hostinfo.Fact, found []Finding) {
 	}
 	for _, f := range found {
 		switch notes := f.Facts.Notes; {
-		case notes[target.NoteAccel] == "kvm":
+		case notes[driver.NoteAccel] == "kvm":
 			facts[i].OK, facts[i].Value = true, "a guest of "+f.Target+" reached user mode"
 			facts[i].Why, facts[i].Remedy = "", ""
 			return
-		case notes[target.NoteNoKVM] != "":
-			facts[i].Why = notes[target.NoteNoKVM]
+		case notes[driver.NoteNoKVM] != "":
+			facts[i].Why = notes[driver.NoteNoKVM]
 		}
 	}
 }
@@ -197,13 +197,13 @@ func (l *Lab) writeChecks(known map[string]cached) {
 }
 
 // stale asks a driver that knows what its check depended on beside its binary.
-func stale(d target.Driver, found target.Facts) bool {
-	s, ok := d.(interface{ Stale(target.Facts) bool })
+func stale(d driver.Driver, found driver.Facts) bool {
+	s, ok := d.(interface{ Stale(driver.Facts) bool })
 	return ok && s.Stale(found)
 }
 
 // forget has drivers drop what they keep of their own checks.
-func (l *Lab) forget(drivers []target.Driver) {
+func (l *Lab) forget(drivers []driver.Driver) {
 	for _, d := range drivers {
 		f, ok := d.(interface{ Forget() error })
 		if !ok {
@@ -219,7 +219,7 @@ func (l *Lab) forget(drivers []target.Driver) {
 // nothing of another that is found first today.
 type located interface{ Locate() (string, error) }
 
-func sameBinary(d target.Driver, f target.Facts) bool {
+func sameBinary(d driver.Driver, f driver.Facts) bool {
 	if l, ok := d.(located); ok {
 		if path, err := l.Locate(); err != nil || path != f.Path {
 			return false

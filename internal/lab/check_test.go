@@ -5,31 +5,31 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/fake"
 )
 
 // refusing is a driver whose binary is there and does not work.
 type refusing struct {
 	*fake.Driver
-	facts target.Facts
+	facts driver.Facts
 	stale bool // what its check depended on has changed
 	asked int
 	wiped int
 }
 
-func (r *refusing) Stale(target.Facts) bool { return r.stale }
+func (r *refusing) Stale(driver.Facts) bool { return r.stale }
 
 func (r *refusing) Forget() error {
 	r.wiped++
 	return nil
 }
 
-func (r *refusing) Check(context.Context) (target.Facts, error) {
+func (r *refusing) Check(context.Context) (driver.Facts, error) {
 	r.asked++
-	return r.facts, &target.CannotError{Target: "fake", Lacks: "a guest that runs"}
+	return r.facts, &driver.CannotError{Target: "fake", Lacks: "a guest that runs"}
 }
 
 // A failure that was seen twice is believed while the binary is the same, and what
@@ -52,10 +52,10 @@ func TestFailuresAreKept(t *testing.T) {
 		"other surroundings": {digest, true, false, 4},
 	} {
 		l := &Lab{config: Config{StateDir: t.TempDir()}, session: &session{name: "s0"}}
-		d := &refusing{Driver: fake.New("fake", nil), facts: target.Facts{Path: "/proc/self/exe", Digest: c.digest}, stale: c.stale}
+		d := &refusing{Driver: fake.New("fake", nil), facts: driver.Facts{Path: "/proc/self/exe", Digest: c.digest}, stale: c.stale}
 		for range 4 {
-			var cannot *target.CannotError
-			if f := l.Check(t.Context(), []target.Driver{d}, c.fresh); !errors.As(f[0].Err, &cannot) {
+			var cannot *driver.CannotError
+			if f := l.Check(t.Context(), []driver.Driver{d}, c.fresh); !errors.As(f[0].Err, &cannot) {
 				t.Errorf("%s: %+v", name, f[0])
 			}
 		}
@@ -73,8 +73,8 @@ func TestNothingIsProvenWithoutBusybox(t *testing.T) {
 	l := &Lab{config: Config{StateDir: t.TempDir()}, session: &session{name: "s0"},
 		bench: image.Root{Tools: []image.Tool{{Name: "busybox", Package: "busybox-static"}, {Name: "fio", Package: "fio"}}}}
 	d := &refusing{Driver: fake.New("fake", nil)}
-	var cannot *target.CannotError
-	if f := l.Check(t.Context(), []target.Driver{d}, false); len(f) != 1 || f[0].Target != "fake" || !errors.As(f[0].Err, &cannot) || cannot.Remedy != "apt-get install busybox-static" {
+	var cannot *driver.CannotError
+	if f := l.Check(t.Context(), []driver.Driver{d}, false); len(f) != 1 || f[0].Target != "fake" || !errors.As(f[0].Err, &cannot) || cannot.Remedy != "apt-get install busybox-static" {
 		t.Errorf("%+v", f)
 	}
 	if d.asked != 0 {

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target/all"
 	"github.com/tarelab/tare/internal/workload"
 )
 

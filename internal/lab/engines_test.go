@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/all"
 )
 
 // shortDir is a directory with a shorter name than a test's own: engines' sockets
@@ -74,7 +74,7 @@ func TestEngineDiesInTheMiddle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range trees.Dirs(path.Join(target.Label, session)) {
+	for _, dir := range trees.Dirs(path.Join(driver.Label, session)) {
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is left: %v", dir, err)
 		}
@@ -88,7 +88,7 @@ func killEngine(session, engine, daemon string) error {
 	if err != nil {
 		return err
 	}
-	pids, err := trees.PIDs(path.Join(target.Label, session, engine, "daemon"))
+	pids, err := trees.PIDs(path.Join(driver.Label, session, engine, "daemon"))
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func killEngine(session, engine, daemon string) error {
 
 // limitSession sets a limit of a session's group, before its first trial.
 func limitSession(trees sys.Hierarchies, tree sys.Hierarchy, session, file, limit string) error {
-	group := path.Join(target.Label, session)
+	group := path.Join(driver.Label, session)
 	return errors.Join(trees.Make(group), os.WriteFile(filepath.Join(tree.Dir(group), file), []byte(limit), 0))
 }
 

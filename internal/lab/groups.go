@@ -4,8 +4,8 @@ import (
 	"errors"
 	"path"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // groups makes and removes the cgroups of a session's instances.
@@ -15,7 +15,7 @@ type groups struct {
 }
 
 // groupName is the cgroup of a session, relative to each hierarchy's root.
-func groupName(session string) string { return path.Join(target.Label, session) }
+func groupName(session string) string { return path.Join(driver.Label, session) }
 
 func newGroups(session string) (*groups, error) {
 	trees, err := sys.Cgroups()
@@ -48,5 +48,5 @@ func (g *groups) close() error {
 // group of all sessions. It tells how many processes it found there.
 func removeGroup(name string) (killed int, err error) {
 	killed, err = sys.RemoveCgroups(name)
-	return killed, errors.Join(err, sys.RemoveEmptyCgroup(target.Label))
+	return killed, errors.Join(err, sys.RemoveEmptyCgroup(driver.Label))
 }

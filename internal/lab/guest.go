@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/schedule"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/trial"
 )
 
@@ -26,7 +26,7 @@ func (p *Plan) fitGuests(ctx context.Context, cells []study.Cell) ([]study.Cell,
 	var kept []study.Cell
 	for _, c := range cells {
 		err := p.cannotGive(ctx, c)
-		var cannot *target.CannotError
+		var cannot *driver.CannotError
 		switch {
 		case err == nil:
 			kept = append(kept, c)
@@ -41,20 +41,20 @@ func (p *Plan) fitGuests(ctx context.Context, cells []study.Cell) ([]study.Cell,
 
 // cannotGive says why a cell's guest cannot have what its level asks for.
 func (p *Plan) cannotGive(ctx context.Context, c study.Cell) error {
-	d, guested := p.drivers[c.Target].(target.Guested)
+	d, guested := p.drivers[c.Target].(driver.Guested)
 	g := guestOf(c)
 	if !guested || g == (study.Guest{}) {
 		return nil
 	}
 	if lacks := sys.KSMLacks(); g.KSM && lacks != "" {
-		return &target.CannotError{Target: c.Target, Lacks: lacks}
+		return &driver.CannotError{Target: c.Target, Lacks: lacks}
 	}
 	return d.Takes(ctx, g.PageReporting, g.KSM)
 }
 
 // merges says that a cell's guests are merged: others have no memory for KSM.
 func (p *Plan) merges(c study.Cell) bool {
-	_, guested := p.drivers[c.Target].(target.Guested)
+	_, guested := p.drivers[c.Target].(driver.Guested)
 	return guested && guestOf(c).KSM
 }
 

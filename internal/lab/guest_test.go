@@ -5,18 +5,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/fake"
 )
 
 // unreporting is a virtual machine whose guest reports no free pages.
-type unreporting struct{ target.Driver }
+type unreporting struct{ driver.Driver }
 
 func (unreporting) Takes(_ context.Context, pageReporting, _ bool) error {
 	if pageReporting {
-		return &target.CannotError{Target: "qemu/microvm", Lacks: "the guest's kernel has no virtio_balloon"}
+		return &driver.CannotError{Target: "qemu/microvm", Lacks: "the guest's kernel has no virtio_balloon"}
 	}
 	return nil
 }
@@ -24,7 +24,7 @@ func (unreporting) Takes(_ context.Context, pageReporting, _ bool) error {
 // A level that guests cannot have leaves its cells out, with the reason; targets
 // without a guest are as they are.
 func TestGuestsThatCannotBeAreLeftOut(t *testing.T) {
-	p := &Plan{Manifest: store.Manifest{LeftOut: map[string]string{}}, drivers: map[string]target.Driver{
+	p := &Plan{Manifest: store.Manifest{LeftOut: map[string]string{}}, drivers: map[string]driver.Driver{
 		"host": fake.New("host", nil), "qemu/microvm": unreporting{fake.New("qemu/microvm", nil)},
 	}}
 	level := study.Limits{Name: "reporting", Guest: &study.Guest{PageReporting: true}}
@@ -53,7 +53,7 @@ func TestKSMIsAsked(t *testing.T) {
 	if err := (&Lab{config: Config{AllowSysctl: true}}).canSet(st); err != nil {
 		t.Error(err)
 	}
-	p := &Plan{drivers: map[string]target.Driver{"host": fake.New("host", nil), "qemu/q35": unreporting{fake.New("qemu/q35", nil)}}}
+	p := &Plan{drivers: map[string]driver.Driver{"host": fake.New("host", nil), "qemu/q35": unreporting{fake.New("qemu/q35", nil)}}}
 	if p.merges(study.Cell{Target: "host", Limits: level}) || p.merges(study.Cell{Target: "qemu/q35"}) || !p.merges(study.Cell{Target: "qemu/q35", Limits: level}) {
 		t.Error("merged is not what has a guest and a level with KSM")
 	}

@@ -11,13 +11,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/probe/ebpf"
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/schedule"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/trial"
 	"github.com/tarelab/tare/internal/workload"
 )
@@ -33,7 +33,7 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 	job := trial.Job{
 		Seq: t.Seq, Block: t.Block, Cell: c.ID,
 		Driver: p.drivers[c.Target],
-		Spec: target.Spec{
+		Spec: driver.Spec{
 			Rootfs: p.root.Rootfs,
 			Image:  p.root.Layout,
 			Mounts: p.root.Mounts,

@@ -3,16 +3,16 @@ package lab_test
 import (
 	"testing"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/lab"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // TestProveKVM sees the fact follow what guests showed, and stay as it is where
 // no VMM was tried.
 func TestProveKVM(t *testing.T) {
 	finding := func(notes map[string]string) lab.Finding {
-		return lab.Finding{Target: "qemu/microvm", Facts: target.Facts{Notes: notes}}
+		return lab.Finding{Target: "qemu/microvm", Facts: driver.Facts{Notes: notes}}
 	}
 	for name, c := range map[string]struct {
 		found []lab.Finding

@@ -16,11 +16,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tarelab/tare/guest"
+	"github.com/tarelab/tare/helpers"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/vmm"
 )
 
@@ -29,11 +29,11 @@ type Config struct {
 	StateDir string   // runs, images and sessions are kept here
 	ToolDirs []string // searched for runtimes before PATH
 	CacheDir string   // kernels and guests' files are kept here; "" for nowhere
-	Guest    target.Guest
+	Guest    driver.Guest
 	Version  string   // of tare
 	Tool     string   // tare's own program, which payloads may call; "" for none
 	Command  []string // argv, for the record
-	Drivers  func(target.Lab) []target.Driver
+	Drivers  func(driver.Lab) []driver.Driver
 	Foreign  map[string][]string // names of targets that other architectures have, each with these
 	// PrivateEngines: engines that run already are left alone.
 	PrivateEngines bool
@@ -58,7 +58,7 @@ func (e *InputError) Unwrap() error { return e.Err }
 
 // Lab is an open laboratory: one session on this machine.
 type Lab struct {
-	Target target.Lab // what drivers were given
+	Target driver.Lab // what drivers were given
 
 	config  Config
 	session *session
@@ -66,7 +66,7 @@ type Lab struct {
 	images  *image.Store
 	bench   image.Root   // the workbench
 	roots   []image.Root // closed at the end
-	drivers []target.Driver
+	drivers []driver.Driver
 	notes   []string // what the user should know
 }
 
@@ -105,7 +105,7 @@ func (l *Lab) open(ctx context.Context) error {
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
-	if err := guest.Extract(bin); err != nil {
+	if err := helpers.Extract(bin); err != nil {
 		return fmt.Errorf("helpers: %w", err)
 	}
 	binaries, err := inRootfs()
@@ -120,7 +120,7 @@ func (l *Lab) open(ctx context.Context) error {
 	if l.groups, err = newGroups(l.session.name); err != nil {
 		return fmt.Errorf("cgroups: %w", err)
 	}
-	l.Target = target.Lab{
+	l.Target = driver.Lab{
 		LaunchPath:     filepath.Join(bin, "launch"),
 		MarkPath:       filepath.Join(bin, "mark"),
 		InitPath:       filepath.Join(bin, "init"),
@@ -168,8 +168,8 @@ func (l *Lab) settleRights() error {
 // Drivers are the targets of these names, or all that this build of tare knows,
 // nearest to the host first. A name that is none of theirs, nor of what one of them
 // finds by its name, is an *InputError, one of another architecture a
-// *target.CannotError.
-func (l *Lab) Drivers(ctx context.Context, names ...string) ([]target.Driver, error) {
+// *driver.CannotError.
+func (l *Lab) Drivers(ctx context.Context, names ...string) ([]driver.Driver, error) {
 	l.name(ctx, names)
 	known := l.known()
 	for _, name := range names {
@@ -183,7 +183,7 @@ func (l *Lab) Drivers(ctx context.Context, names ...string) ([]target.Driver, er
 	if len(names) == 0 {
 		return l.drivers, nil
 	}
-	return slices.DeleteFunc(slices.Clone(l.drivers), func(d target.Driver) bool { return !slices.Contains(names, d.Name()) }), nil
+	return slices.DeleteFunc(slices.Clone(l.drivers), func(d driver.Driver) bool { return !slices.Contains(names, d.Name()) }), nil
 }
 
 // name adds the drivers of names that no list holds, where one of the drivers finds
@@ -191,11 +191,11 @@ func (l *Lab) Drivers(ctx context.Context, names ...string) ([]target.Driver, er
 func (l *Lab) name(ctx context.Context, names []string) {
 	for _, name := range names {
 		name, _, _ = strings.Cut(name, study.PathSign)
-		if slices.ContainsFunc(l.drivers, func(d target.Driver) bool { return d.Name() == name }) {
+		if slices.ContainsFunc(l.drivers, func(d driver.Driver) bool { return d.Name() == name }) {
 			continue
 		}
 		for _, d := range l.drivers {
-			namer, ok := d.(target.Namer)
+			namer, ok := d.(driver.Namer)
 			if !ok {
 				continue
 			}
@@ -205,7 +205,7 @@ func (l *Lab) name(ctx context.Context, names []string) {
 			}
 		}
 	}
-	slices.SortStableFunc(l.drivers, func(a, b target.Driver) int { return cmp.Compare(a.Properties().Order, b.Properties().Order) })
+	slices.SortStableFunc(l.drivers, func(a, b driver.Driver) int { return cmp.Compare(a.Properties().Order, b.Properties().Order) })
 }
 
 // Notes are what the user should know of the laboratory itself.
@@ -216,7 +216,7 @@ func (l *Lab) Notes() []string { return l.notes }
 func (l *Lab) Close() error {
 	var errs []error
 	for _, d := range l.drivers {
-		if c, ok := d.(target.Closer); ok {
+		if c, ok := d.(driver.Closer); ok {
 			errs = append(errs, c.Close())
 		}
 	}
@@ -235,8 +235,8 @@ func (l *Lab) Close() error {
 // inRootfs are the guest programs that stand in every rootfs, by their paths.
 func inRootfs() (map[string][]byte, error) {
 	programs := map[string][]byte{}
-	for _, name := range []string{guest.Mark, guest.Unix, guest.Churn, guest.Net} {
-		data, err := guest.Read(name)
+	for _, name := range []string{helpers.Mark, helpers.Unix, helpers.Churn, helpers.Net} {
+		data, err := helpers.Read(name)
 		if err != nil {
 			return nil, err
 		}

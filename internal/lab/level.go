@@ -13,8 +13,8 @@ import (
 	"github.com/docker/go-units"
 	"github.com/prometheus/procfs"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/workload"
 )
 
@@ -238,7 +238,7 @@ func (p *Plan) checkMemory() error {
 // of the groups above them.
 func availableMemory() (int64, error) {
 	available, err := hostMemory()
-	for _, g := range limitsAbove(target.Label, "memory") {
+	for _, g := range limitsAbove(driver.Label, "memory") {
 		if left, ok := g.left(); ok {
 			available = min(available, left)
 		}
@@ -263,15 +263,15 @@ func hostMemory() (int64, error) {
 }
 
 // networkOf is a level's network as a driver takes it.
-func networkOf(n *study.Network) target.Network {
+func networkOf(n *study.Network) driver.Network {
 	if n == nil {
-		return target.Network{}
+		return driver.Network{}
 	}
-	return target.Network{Containers: n.Containers, Neighbours: n.Neighbours, Chatter: n.Chatter, MTU: n.MTU,
+	return driver.Network{Containers: n.Containers, Neighbours: n.Neighbours, Chatter: n.Chatter, MTU: n.MTU,
 		Offload: n.Offload, RPS: n.RPS, Limit: n.Limit, Range: n.Range, Pin: n.Pin}
 }
 
 // limitsOf are a level's limits as a driver takes them.
-func limitsOf(l study.Limits) target.Limits {
-	return target.Limits{CPUs: l.CPUs, CPUSet: l.CPUSet, Memory: l.Memory, Pids: l.Pids}
+func limitsOf(l study.Limits) driver.Limits {
+	return driver.Limits{CPUs: l.CPUs, CPUSet: l.CPUSet, Memory: l.Memory, Pids: l.Pids}
 }

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // The machine's own limits of tasks (proc_sys_kernel(5)).
@@ -104,7 +104,7 @@ func (g groupLimit) met() int64 {
 // and those of the groups above all that tare makes.
 func taskLimits() []string {
 	files := []string{pidMax, threadsMax}
-	for _, g := range limitsAbove(target.Label, "pids") {
+	for _, g := range limitsAbove(driver.Label, "pids") {
 		files = append(files, g.file())
 	}
 	return files

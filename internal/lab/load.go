@@ -7,12 +7,12 @@ import (
 	"slices"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/probe/containers"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/workload"
 	"github.com/tarelab/tare/published"
 )
@@ -24,7 +24,7 @@ func kept(run *store.Run, seq int, stdout []byte, parse func([]byte) ([]sample.V
 		return nil, err
 	}
 	if err := run.KeepSeries(seq, stdout); err != nil {
-		return nil, target.Labf("%w", err)
+		return nil, driver.Labf("%w", err)
 	}
 	return values, nil
 }

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target/all"
 	"github.com/tarelab/tare/internal/workload"
 )
 

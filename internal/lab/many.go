@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/trial"
 	"github.com/tarelab/tare/internal/workload"
 )
@@ -171,7 +171,7 @@ func (p *Plan) noRoom(c study.Cell, limits []machineLimit) error {
 	}
 	of := p.drivers[c.Target].Properties().Footprint
 	of.Memory += int(p.jobOf(c).Memory)
-	if p.Manifest.Targets[c.Target].Notes[target.NoteUnread] != "" {
+	if p.Manifest.Targets[c.Target].Notes[driver.NoteUnread] != "" {
 		of.DaemonFiles = 0 // its daemon's limit is not tare's
 	}
 	for _, limit := range limits {
@@ -193,13 +193,13 @@ type machineLimit struct {
 	name, what            string
 	value                 int64
 	own, each, held, busy int64
-	more                  func(target.Footprint) (each, alive int)
+	more                  func(driver.Footprint) (each, alive int)
 	show                  func(int64) string
 }
 
 // need is what n instances take of the limit, of which so many are under way and
 // alive at once, with the sum that it is.
-func (l machineLimit) need(n, busy, alive int64, hold bool, of target.Footprint) (need int64, sum string) {
+func (l machineLimit) need(n, busy, alive int64, hold bool, of driver.Footprint) (need int64, sum string) {
 	each := l.each
 	if hold && l.held > 0 {
 		each = l.held
@@ -249,16 +249,16 @@ func machineLimits() ([]machineLimit, error) {
 	}
 	memory := func(name string, value int64) machineLimit {
 		return machineLimit{name: name, what: "of memory", value: value, each: preparedMemory, held: heldMemory, busy: instanceMemory, show: bytesNumber,
-			more: func(f target.Footprint) (each, alive int) { return 0, f.Memory }}
+			more: func(f driver.Footprint) (each, alive int) { return 0, f.Memory }}
 	}
 	limits := []machineLimit{
 		memory("the memory that is available", available),
 		{name: "tare's limit of open files (ulimit -n)", what: "descriptors", value: int64(min(files.Cur, 1<<40)), own: filesOwn + int64(counters), each: filesEach, show: plainNumber,
-			more: func(f target.Footprint) (each, alive int) { return f.LabFiles, 0 }},
+			more: func(f driver.Footprint) (each, alive int) { return f.LabFiles, 0 }},
 		{name: "the engine's limit of open files (ulimit -Hn)", what: "descriptors of its daemon", value: int64(min(files.Max, 1<<40)), show: plainNumber,
-			more: func(f target.Footprint) (each, alive int) { return 0, f.DaemonFiles }},
+			more: func(f driver.Footprint) (each, alive int) { return 0, f.DaemonFiles }},
 	}
-	for _, g := range limitsAbove(target.Label, "memory") {
+	for _, g := range limitsAbove(driver.Label, "memory") {
 		if left, ok := g.left(); ok {
 			limits = append(limits, memory(g.file()+", less what is in use,", left))
 		}
@@ -268,7 +268,7 @@ func machineLimits() ([]machineLimit, error) {
 			now := tasksUnder(file, tasks)
 			limits = append(limits, machineLimit{name: file, what: "processes and threads, " + plainNumber(now) + " of them running now",
 				value: value, own: now, each: waitingTasks, busy: busyTasks, show: plainNumber,
-				more: func(f target.Footprint) (each, alive int) { return 0, f.Tasks }})
+				more: func(f driver.Footprint) (each, alive int) { return 0, f.Tasks }})
 		}
 	}
 	return limits, nil

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/fake"
 	"github.com/tarelab/tare/internal/workload"
 )
 
@@ -21,19 +21,19 @@ func TestTooManyAreRefused(t *testing.T) {
 	pids, _ := numberIn(pidMax)
 	for name, c := range map[string]struct {
 		copies, concurrency int
-		props               target.Properties
+		props               driver.Properties
 		words               []string
 	}{
-		"memory": {1e7, 100, target.Properties{}, []string{"10000000 instances, 100 under way", "9.538TiB", "10000000 x 1MiB + 100 under way x 16MiB", "the memory that is available is "}},
-		"tasks": {10, 10, target.Properties{Footprint: target.Footprint{Tasks: 1e7}},
+		"memory": {1e7, 100, driver.Properties{}, []string{"10000000 instances, 100 under way", "9.538TiB", "10000000 x 1MiB + 100 under way x 16MiB", "the memory that is available is "}},
+		"tasks": {10, 10, driver.Properties{Footprint: driver.Footprint{Tasks: 1e7}},
 			[]string{"10 x 2 + 10 alive x 10000000 + 10 under way x 16", fmt.Sprintf("%s is %d", pidMax, pids)}},
-		"tare's files":     {10, 10, target.Properties{Footprint: target.Footprint{LabFiles: 1 << 40}}, []string{" + 10 x 1099511627784", "tare's limit of open files (ulimit -n) is "}},
-		"the daemon's own": {10, 10, target.Properties{Footprint: target.Footprint{DaemonFiles: 1 << 41}}, []string{"10 alive x 2199023255552", "the engine's limit of open files (ulimit -Hn) is "}},
-		"ports":            {20, 11, target.Properties{Ports: 10}, []string{"11 instances alive at once need a port each, and the network of there takes 10"}},
+		"tare's files":     {10, 10, driver.Properties{Footprint: driver.Footprint{LabFiles: 1 << 40}}, []string{" + 10 x 1099511627784", "tare's limit of open files (ulimit -n) is "}},
+		"the daemon's own": {10, 10, driver.Properties{Footprint: driver.Footprint{DaemonFiles: 1 << 41}}, []string{"10 alive x 2199023255552", "the engine's limit of open files (ulimit -Hn) is "}},
+		"ports":            {20, 11, driver.Properties{Ports: 10}, []string{"11 instances alive at once need a port each, and the network of there takes 10"}},
 	} {
 		d := fake.New("there", nil)
 		d.Props = c.props
-		p := &Plan{drivers: map[string]target.Driver{"there": d}}
+		p := &Plan{drivers: map[string]driver.Driver{"there": d}}
 		p.Manifest.Cells = []study.Cell{{ID: "there/start", Target: "there", Copies: c.copies, Concurrency: c.concurrency}}
 		err := p.fitMany(true)
 		var input *InputError
@@ -46,7 +46,7 @@ func TestTooManyAreRefused(t *testing.T) {
 				t.Errorf("%s: %v; want %q", name, err, words)
 			}
 		}
-		p.Manifest.Cells[0].Copies, p.Manifest.Cells[0].Concurrency, d.Props = 2, 2, target.Properties{}
+		p.Manifest.Cells[0].Copies, p.Manifest.Cells[0].Concurrency, d.Props = 2, 2, driver.Properties{}
 		if err := p.fitMany(true); err != nil {
 			t.Errorf("%s: two are refused: %v", name, err)
 		}
@@ -56,23 +56,23 @@ func TestTooManyAreRefused(t *testing.T) {
 // An engine's containers that are alive cost a shim each and the daemon's
 // descriptors, in a held trial for all of them, else for those under way.
 func TestNeedOfManyInAnEngine(t *testing.T) {
-	of := target.Footprint{Tasks: 12, DaemonFiles: 7, Memory: 3, LabFiles: 4}
-	tasks := machineLimit{own: 300, each: 2, busy: 16, show: plainNumber, more: func(f target.Footprint) (each, alive int) { return 0, f.Tasks }}
-	daemon := machineLimit{show: plainNumber, more: func(f target.Footprint) (each, alive int) { return 0, f.DaemonFiles }}
-	own := machineLimit{own: 256, each: 8, show: plainNumber, more: func(f target.Footprint) (each, alive int) { return f.LabFiles, 0 }}
-	memory := machineLimit{each: 1, held: 8, busy: 16, show: plainNumber, more: func(f target.Footprint) (each, alive int) { return 0, f.Memory }}
+	of := driver.Footprint{Tasks: 12, DaemonFiles: 7, Memory: 3, LabFiles: 4}
+	tasks := machineLimit{own: 300, each: 2, busy: 16, show: plainNumber, more: func(f driver.Footprint) (each, alive int) { return 0, f.Tasks }}
+	daemon := machineLimit{show: plainNumber, more: func(f driver.Footprint) (each, alive int) { return 0, f.DaemonFiles }}
+	own := machineLimit{own: 256, each: 8, show: plainNumber, more: func(f driver.Footprint) (each, alive int) { return f.LabFiles, 0 }}
+	memory := machineLimit{each: 1, held: 8, busy: 16, show: plainNumber, more: func(f driver.Footprint) (each, alive int) { return 0, f.Memory }}
 	for name, c := range map[string]struct {
 		limit machineLimit
-		of    target.Footprint
+		of    driver.Footprint
 		hold  bool // of 500, 100 under way
 		need  int64
 		sum   string
 	}{
 		"held, tasks":               {tasks, of, true, 300 + 1000 + 6000 + 1600, "300 + 500 x 2 + 500 alive x 12 + 100 under way x 16"},
 		"started, tasks":            {tasks, of, false, 300 + 1000 + 1200 + 1600, "300 + 500 x 2 + 100 alive x 12 + 100 under way x 16"},
-		"held in a runtime, tasks":  {tasks, target.Footprint{}, true, 300 + 1000 + 1600, "300 + 500 x 2 + 100 under way x 16"},
+		"held in a runtime, tasks":  {tasks, driver.Footprint{}, true, 300 + 1000 + 1600, "300 + 500 x 2 + 100 under way x 16"},
 		"held, daemon's files":      {daemon, of, true, 3500, "500 alive x 7"},
-		"held in a runtime, daemon": {daemon, target.Footprint{}, true, 0, ""},
+		"held in a runtime, daemon": {daemon, driver.Footprint{}, true, 0, ""},
 		"held, tare's files":        {own, of, true, 256 + 6000, "256 + 500 x 12"},
 		"held, memory":              {memory, of, true, 4000 + 1500 + 1600, "500 x 8 + 500 alive x 3 + 100 under way x 16"},
 		"started, memory":           {memory, of, false, 500 + 300 + 1600, "500 x 1 + 100 alive x 3 + 100 under way x 16"},

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/schedule"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/trial"
 	"github.com/tarelab/tare/internal/workload"
 )
@@ -65,7 +65,7 @@ func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 		}
 		observe(e)
 		runner.Judge = judge
-		if p.Manifest.Targets[e.Cell.Target].Notes[target.NoteUnread] != "" {
+		if p.Manifest.Targets[e.Cell.Target].Notes[driver.NoteUnread] != "" {
 			runner.Judge = nil // its own would be told as others'
 		}
 		began := trial.Now()
@@ -91,9 +91,9 @@ func (p *Plan) raise(ctx context.Context, done map[int]bool) error {
 			continue
 		}
 		raised[name] = true
-		if d, ok := p.drivers[name].(target.Raiser); ok {
+		if d, ok := p.drivers[name].(driver.Raiser); ok {
 			bounded, cancel := context.WithTimeout(ctx, checkTimeout+d.Properties().CheckTime)
-			_ = d.Up(bounded, target.Spec{Rootfs: p.root.Rootfs, Image: p.root.Layout})
+			_ = d.Up(bounded, driver.Spec{Rootfs: p.root.Rootfs, Image: p.root.Layout})
 			cancel()
 		}
 	}

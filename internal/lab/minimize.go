@@ -9,17 +9,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarelab/tare/internal/kernel/trim"
-	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/kerneltools/trim"
 	"github.com/tarelab/tare/internal/vmm"
 )
 
 // Minimize searches for a kernel smaller than o's that still passes the proof of
 // prover. told is told of each candidate, made of each object of a build.
-func (l *Lab) Minimize(ctx context.Context, prover target.Prover, o trim.Options, budget time.Duration, told func(trim.Step), made func(trim.Progress)) (trim.Found, error) {
+func (l *Lab) Minimize(ctx context.Context, prover driver.Prover, o trim.Options, budget time.Duration, told func(trim.Step), made func(trim.Progress)) (trim.Found, error) {
 	return o.Search(ctx, trim.Minimize{Budget: budget, Proof: prover.Proof(), Now: time.Now, Tell: told, Object: made,
 		Prove: func(ctx context.Context, image string) (string, error) {
-			checks, err := prover.Prove(ctx, target.ProofOptions{Kernel: image, UntilFailed: true}, l.config.tell)
+			checks, err := prover.Prove(ctx, driver.ProofOptions{Kernel: image, UntilFailed: true}, l.config.tell)
 			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // the proof's own time: a check that hangs is the candidate's
 				return err.Error(), nil
 			}
@@ -29,7 +29,7 @@ func (l *Lab) Minimize(ctx context.Context, prover target.Prover, o trim.Options
 
 // firstFailed is the first check that failed, with why and with those before it;
 // "" where all passed.
-func firstFailed(checks []target.ProofCheck) string {
+func firstFailed(checks []driver.ProofCheck) string {
 	var passed []string
 	for _, c := range checks {
 		if !c.Passed() {
@@ -43,8 +43,8 @@ func firstFailed(checks []target.ProofCheck) string {
 // Prove puts a kernel to the proof: that of a file on a virtual machine, or that of
 // a container host, such as vm/trimmed, on the host's own, for which vm is "". A
 // file that is no kernel is an *InputError.
-func (l *Lab) Prove(ctx context.Context, kernel, vm string, quick bool) ([]target.ProofCheck, error) {
-	o := target.ProofOptions{Kernel: kernel, Quick: quick}
+func (l *Lab) Prove(ctx context.Context, kernel, vm string, quick bool) ([]driver.ProofCheck, error) {
+	o := driver.ProofOptions{Kernel: kernel, Quick: quick}
 	prover, err := l.proverOf(&o, vm)
 	if err != nil {
 		return nil, err
@@ -56,9 +56,9 @@ func (l *Lab) Prove(ctx context.Context, kernel, vm string, quick bool) ([]targe
 const defaultProver = "qemu/q35"
 
 // proverOf finds who proves what o names.
-func (l *Lab) proverOf(o *target.ProofOptions, vm string) (target.Prover, error) {
+func (l *Lab) proverOf(o *driver.ProofOptions, vm string) (driver.Prover, error) {
 	for _, d := range l.drivers {
-		if p, ok := d.(target.Prover); ok && d.Name() == o.Kernel {
+		if p, ok := d.(driver.Prover); ok && d.Name() == o.Kernel {
 			if vm != "" && vm != p.ProvesOn() {
 				return nil, &InputError{fmt.Errorf("%s is a machine of %s, and not of %s: leave --vm out", d.Name(), p.ProvesOn(), vm)}
 			}
@@ -77,19 +77,19 @@ func (l *Lab) proverOf(o *target.ProofOptions, vm string) (target.Prover, error)
 }
 
 // mayProve refuses a prover that lacks the right to.
-func (l *Lab) mayProve(p target.Prover) error {
+func (l *Lab) mayProve(p driver.Prover) error {
 	if p.Properties().NeedsRoot && !l.Target.Root {
-		return &target.CannotError{Target: p.Name(), Lacks: "the proof needs root", Remedy: "run it as root"}
+		return &driver.CannotError{Target: p.Name(), Lacks: "the proof needs root", Remedy: "run it as root"}
 	}
 	return nil
 }
 
 // Prover is the target that proves kernels on a virtual machine. Where none does,
-// the error is an *InputError, and where none can a *target.CannotError.
-func (l *Lab) Prover(vm string) (target.Prover, error) {
+// the error is an *InputError, and where none can a *driver.CannotError.
+func (l *Lab) Prover(vm string) (driver.Prover, error) {
 	var on []string
 	for _, d := range l.drivers {
-		p, ok := d.(target.Prover)
+		p, ok := d.(driver.Prover)
 		switch {
 		case !ok:
 		case p.ProvesOn() != vm:
@@ -99,7 +99,7 @@ func (l *Lab) Prover(vm string) (target.Prover, error) {
 		}
 	}
 	if len(on) == 0 {
-		return nil, &target.CannotError{Target: vm, Lacks: "kernels are put to the proof on x86-64 alone"}
+		return nil, &driver.CannotError{Target: vm, Lacks: "kernels are put to the proof on x86-64 alone"}
 	}
 	slices.Sort(on)
 	return nil, &InputError{fmt.Errorf("kernels are put to the proof on %s, and not on %s: name one of them with --vm", strings.Join(slices.Compact(on), " and "), vm)}

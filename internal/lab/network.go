@@ -6,12 +6,12 @@ import (
 	"slices"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/netpath"
 	"github.com/tarelab/tare/internal/net"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/pair"
 	"github.com/tarelab/tare/published"
 )
 
@@ -21,8 +21,8 @@ const networkPublished = "bridge-network"
 // canAddress refuses ranges of addresses that this machine uses itself, where a target
 // stands on a path that has addresses.
 func (l *Lab) canAddress(st study.Study) error {
-	if !slices.ContainsFunc(l.wanted(st), func(d target.Driver) bool {
-		on, placed := d.(*pair.Driver)
+	if !slices.ContainsFunc(l.wanted(st), func(d driver.Driver) bool {
+		on, placed := d.(*netpath.Driver)
 		return placed && on.Addressed()
 	}) {
 		return nil
@@ -51,7 +51,7 @@ func (p *Plan) fitting(cells []study.Cell) ([]study.Cell, error) {
 	without := map[string]error{} // groups whose control is left out
 	var last error
 	for _, c := range cells {
-		on, placed := p.drivers[c.Target].(*pair.Driver)
+		on, placed := p.drivers[c.Target].(*netpath.Driver)
 		if !placed {
 			kept = append(kept, c)
 			continue
@@ -86,7 +86,7 @@ func (p *Plan) fitting(cells []study.Cell) ([]study.Cell, error) {
 
 // cannotMeet says why a cell's two ends cannot be pinned as the level asks, or cannot
 // reach each other as the workload does; nil where they can.
-func (p *Plan) cannotMeet(c study.Cell, on *pair.Driver, allowed int) error {
+func (p *Plan) cannotMeet(c study.Cell, on *netpath.Driver, allowed int) error {
 	cpus := allowed
 	if c.Limits.CPUSet != "" {
 		own, err := parseCPUs(c.Limits.CPUSet)
@@ -95,7 +95,7 @@ func (p *Plan) cannotMeet(c study.Cell, on *pair.Driver, allowed int) error {
 		}
 		cpus = len(own)
 	}
-	if networkOf(c.Limits.Network).Pin == pair.Apart && cpus < 2 {
+	if networkOf(c.Limits.Network).Pin == netpath.Apart && cpus < 2 {
 		return fmt.Errorf("the level %s pins the two ends apart, and %d CPU may be used: take a level with pin: same", c.Environment, cpus)
 	}
 	if err := on.Carries(p.jobOf(c).Peer); err != nil {

@@ -12,8 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarelab/tare/guest"
+	"github.com/tarelab/tare/helpers"
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/netpath"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/probe"
@@ -22,8 +24,6 @@ import (
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/pair"
 	"github.com/tarelab/tare/internal/workload"
 )
 
@@ -43,12 +43,12 @@ type Plan struct {
 	Estimate time.Duration // of what is still to be done
 
 	trials  []schedule.Trial // of the whole run; those that are done are skipped
-	drivers map[string]target.Driver
+	drivers map[string]driver.Driver
 	jobs    map[jobKey]workload.Job
 	opens   map[jobKey][]string // files that a job's command looks up when it starts
 	cpusets map[string]string   // as the study asks for them -> as they are on this machine
 	root    image.Root
-	user    target.User // of the image's own command
+	user    driver.User // of the image's own command
 }
 
 // jobKey is what a job depends on: a workload of the study and the level's name.
@@ -84,7 +84,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 		return nil, err
 	}
 	st, unwatched := watchable(st, canWatch)
-	compiler, err := guest.Compiler()
+	compiler, err := helpers.Compiler()
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (l *Lab) canLimit(st study.Study) error {
 	for _, level := range st.Limits {
 		limited := level.CPUs > 0 || level.CPUSet != "" || level.Memory > 0 || level.Pids > 0
 		if limited && !l.groups.trees.Usable() {
-			return &target.CannotError{Target: "a target with limits", Lacks: "cgroups that this user may make", Remedy: "run as root, or in a delegated cgroup v2"}
+			return &driver.CannotError{Target: "a target with limits", Lacks: "cgroups that this user may make", Remedy: "run as root, or in a delegated cgroup v2"}
 		}
 	}
 	return nil
@@ -206,7 +206,7 @@ func canPrepare(m store.Manifest) error {
 
 // sameGuest refuses to go on with other guests than a run began with, where it says
 // with which. Kernels are told by their digests (sameGround).
-func sameGuest(before *target.Guest, now target.Guest) error {
+func sameGuest(before *driver.Guest, now driver.Guest) error {
 	if before == nil {
 		return nil
 	}
@@ -227,7 +227,7 @@ func sameGround(before, now store.Manifest) error {
 		return &InputError{fmt.Errorf("the kernel is %s now and was %s: the run cannot go on; start it anew", now.Host.Kernel, before.Host.Kernel)}
 	}
 	for name, facts := range before.Targets {
-		if got, ok := now.Targets[name]; !ok || got.Version != facts.Version || got.Digest != facts.Digest || got.Notes[target.NoteAccel] != facts.Notes[target.NoteAccel] || got.Notes[target.NoteGuestKernel] != facts.Notes[target.NoteGuestKernel] {
+		if got, ok := now.Targets[name]; !ok || got.Version != facts.Version || got.Digest != facts.Digest || got.Notes[driver.NoteAccel] != facts.Notes[driver.NoteAccel] || got.Notes[driver.NoteGuestKernel] != facts.Notes[driver.NoteGuestKernel] {
 			return &InputError{fmt.Errorf("target %s is not what it was when the run began (%s): start it anew", name, facts.Version)}
 		}
 	}
@@ -242,7 +242,7 @@ func (l *Lab) known() study.Known {
 		known.Targets = append(known.Targets, d.Name())
 	}
 	known.Targets = append(known.Targets, slices.Sorted(maps.Keys(l.config.Foreign))...)
-	for _, p := range pair.Paths() {
+	for _, p := range netpath.Paths() {
 		known.Paths = append(known.Paths, string(p))
 	}
 	for _, w := range workload.All() {
@@ -256,7 +256,7 @@ func (l *Lab) foreign(names []string) error {
 	for _, name := range names {
 		base, _, _ := strings.Cut(name, study.PathSign)
 		if of, ok := l.config.Foreign[base]; ok {
-			return &target.CannotError{Target: name, Lacks: fmt.Sprintf("it is for %s, and this machine is %s", strings.Join(of, ", "), runtime.GOARCH), Remedy: "tare check lists those of this machine"}
+			return &driver.CannotError{Target: name, Lacks: fmt.Sprintf("it is for %s, and this machine is %s", strings.Join(of, ", "), runtime.GOARCH), Remedy: "tare check lists those of this machine"}
 		}
 	}
 	return nil

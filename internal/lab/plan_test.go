@@ -7,17 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/workload"
 )
 
 // A run does not go on with another engine, of which a user's own shows no binary.
 func TestRunsDoNotGoOnWithAnotherEngine(t *testing.T) {
 	of := func(version string) store.Manifest {
-		return store.Manifest{Targets: map[string]target.Facts{"docker": {Version: version}}}
+		return store.Manifest{Targets: map[string]driver.Facts{"docker": {Version: version}}}
 	}
 	if err := sameGround(of("20.10.24"), of("20.10.24")); err != nil {
 		t.Error(err)
@@ -30,17 +30,17 @@ func TestRunsDoNotGoOnWithAnotherEngine(t *testing.T) {
 // A run does not go on with other guests than it began with. An older run does not
 // say with which, and of kernels the digest counts, not the path.
 func TestRunsDoNotGoOnWithOtherGuests(t *testing.T) {
-	began := &target.Guest{Kernel: "/old/vmlinux", Memory: 1 << 30}
+	began := &driver.Guest{Kernel: "/old/vmlinux", Memory: 1 << 30}
 	for _, c := range []struct {
-		before *target.Guest
-		now    target.Guest
+		before *driver.Guest
+		now    driver.Guest
 		want   string
 	}{
 		{began, *began, ""},
-		{began, target.Guest{Kernel: "/new/vmlinux", Memory: 1 << 30}, ""},
-		{nil, target.Guest{Memory: 1 << 30}, ""},
-		{began, target.Guest{Kernel: "/old/vmlinux"}, "is asked now: nothing beside tare's defaults; and was when the run began: memory 1GiB"},
-		{&target.Guest{}, target.Guest{Append: "quiet", Disk: true}, `is asked now: parameters "quiet", root as a disk; and was when the run began: nothing`},
+		{began, driver.Guest{Kernel: "/new/vmlinux", Memory: 1 << 30}, ""},
+		{nil, driver.Guest{Memory: 1 << 30}, ""},
+		{began, driver.Guest{Kernel: "/old/vmlinux"}, "is asked now: nothing beside tare's defaults; and was when the run began: memory 1GiB"},
+		{&driver.Guest{}, driver.Guest{Append: "quiet", Disk: true}, `is asked now: parameters "quiet", root as a disk; and was when the run began: nothing`},
 	} {
 		if err := sameGuest(c.before, c.now); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v after %v: %v, want %q", c.now, c.before, err, c.want)

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/schedule"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/fake"
 )
 
 // raised is a driver of an engine that notes for which image it was started.
@@ -18,7 +18,7 @@ type raised struct {
 	images []string
 }
 
-func (r *raised) Up(_ context.Context, spec target.Spec) error {
+func (r *raised) Up(_ context.Context, spec driver.Spec) error {
 	r.images = append(r.images, spec.Image)
 	return errors.New("it does not come up")
 }
@@ -29,7 +29,7 @@ func TestEnginesAreRaised(t *testing.T) {
 	left, done := &raised{Driver: fake.New("left", nil)}, &raised{Driver: fake.New("done", nil)}
 	p := &Plan{
 		trials:  []schedule.Trial{{Seq: 0, Cell: 0}, {Seq: 1, Cell: 1}, {Seq: 2, Cell: 2}, {Seq: 3, Cell: 1}},
-		drivers: map[string]target.Driver{"left": left, "done": done, "host": fake.New("host", nil)},
+		drivers: map[string]driver.Driver{"left": left, "done": done, "host": fake.New("host", nil)},
 	}
 	p.Manifest.Cells = []study.Cell{{Target: "done"}, {Target: "left"}, {Target: "host"}}
 	p.root.Layout = "/image"

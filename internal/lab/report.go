@@ -11,11 +11,11 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/vmm"
 )
 
@@ -128,7 +128,7 @@ func provenance(m store.Manifest) analysis.Provenance {
 		p.Counters = map[bool]string{true: "counted", false: "left out"}[*c]
 	}
 	for name, facts := range m.Targets {
-		p.Targets[name], p.Accels[name], p.Guests[name] = facts.Version, facts.Notes[target.NoteAccel], facts.Notes[target.NoteGuestKernel]
+		p.Targets[name], p.Accels[name], p.Guests[name] = facts.Version, facts.Notes[driver.NoteAccel], facts.Notes[driver.NoteGuestKernel]
 		if m.Guest != nil && p.Accels[name] != "" {
 			asked := *m.Guest
 			asked.Kernel = "" // that is told by its digest
@@ -141,7 +141,7 @@ func provenance(m store.Manifest) analysis.Provenance {
 // emulatedIn says why the CPU of a run's target is an emulated one: the machine's
 // own, or its guest's; "" for a real one.
 func emulatedIn(m store.Manifest, name string) string {
-	if m.Host.Emulated == "" && m.Targets[name].Notes[target.NoteAccel] == string(vmm.TCG) {
+	if m.Host.Emulated == "" && m.Targets[name].Notes[driver.NoteAccel] == string(vmm.TCG) {
 		return "the guest's, " + name + " without KVM"
 	}
 	return m.Host.Emulated

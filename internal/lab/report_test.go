@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // stored is a run of some targets, with the acceleration that each had.
@@ -20,15 +20,15 @@ func stored(t *testing.T, accels map[string]string) *store.Run {
 }
 
 // storedWith is the same with what was asked of guests.
-func storedWith(t *testing.T, accels map[string]string, guest *target.Guest) *store.Run {
+func storedWith(t *testing.T, accels map[string]string, guest *driver.Guest) *store.Run {
 	t.Helper()
 	m := store.Manifest{
 		Guest: guest,
-		Study: study.Study{ID: "demo", Control: "host"}, Seed: 1, Targets: map[string]target.Facts{},
+		Study: study.Study{ID: "demo", Control: "host"}, Seed: 1, Targets: map[string]driver.Facts{},
 		Metrics: map[string][]sample.Metric{"w": {{Name: "wall", Unit: sample.Seconds, Better: sample.Lower}}},
 	}
 	for name, accel := range accels {
-		m.Targets[name] = target.Facts{Notes: map[string]string{target.NoteAccel: accel}}
+		m.Targets[name] = driver.Facts{Notes: map[string]string{driver.NoteAccel: accel}}
 		m.Cells = append(m.Cells, study.Cell{ID: name, Target: name, Workload: "w", Group: "w", Control: name == "host", Copies: 1})
 	}
 	m.Trials = len(m.Cells)
@@ -71,7 +71,7 @@ func TestCompareLeavesOtherAccelerationOut(t *testing.T) {
 func TestCompareWarnsOfOtherGuests(t *testing.T) {
 	for accel, want := range map[string]bool{"tcg": true, "": false} {
 		of := func(memory int64) *store.Run {
-			return storedWith(t, map[string]string{"host": "", "qemu/q35": accel}, &target.Guest{Memory: memory})
+			return storedWith(t, map[string]string{"host": "", "qemu/q35": accel}, &driver.Guest{Memory: memory})
 		}
 		in, err := lab.Compare(of(0), of(1<<30))
 		if err != nil {

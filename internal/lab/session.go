@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // session is what one process of tare makes on a machine while it measures: a
@@ -87,13 +87,13 @@ func (s *session) volatileDir() string { return filepath.Join(s.dir, "volatile")
 func (s *session) settings() string { return filepath.Join(s.dir, "settings.json") }
 
 // makeDirs makes the drivers' directories, which go with the session's.
-func (s *session) makeDirs(lab target.Lab) error {
+func (s *session) makeDirs(lab driver.Lab) error {
 	return errors.Join(os.MkdirAll(lab.RunDir, 0o700), os.MkdirAll(lab.VolatileDir, 0o700))
 }
 
 // mountVolatile puts a directory into memory, until it is removed.
 func mountVolatile(dir string) error {
-	if err := unix.Mount(target.Label, dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=700"); err != nil {
+	if err := unix.Mount(driver.Label, dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=700"); err != nil {
 		return fmt.Errorf("mount a tmpfs at %s: %w", dir, err)
 	}
 	return nil

@@ -2,8 +2,8 @@ package lab
 
 import (
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/store"
-	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/internal/workload"
 	"github.com/tarelab/tare/published"
 )
@@ -32,7 +32,7 @@ func startsClaims(run *store.Run, claims *analysis.Claims) error {
 	}
 	unread := map[string]string{}
 	for name, facts := range m.Targets {
-		unread[name] = facts.Notes[target.NoteUnread]
+		unread[name] = facts.Notes[driver.NoteUnread]
 	}
 	starts := analysis.Starts(analysis.StartsInput{
 		Cells: m.Cells, Records: records, Tables: claims.Tables, Published: p, CPUs: m.Host.CPUs, Held: held, Image: m.ImageSource, Missing: m.MissingCounters, Unread: unread, Seed: m.Seed,

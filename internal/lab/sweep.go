@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // Each set of commands that was weighed has an image of the size of the workbench:
@@ -34,12 +34,12 @@ func PruneImages(ctx context.Context, stateDir string) ([]string, error) {
 // machine's settings that they changed, the mounts below their directories, and the
 // directories; and the cgroups that proofs of the machine's cgroups left. It says what
 // it did, a line each.
-func Sweep(ctx context.Context, stateDir string, drivers func(target.Lab) []target.Driver) ([]string, error) {
+func Sweep(ctx context.Context, stateDir string, drivers func(driver.Lab) []driver.Driver) ([]string, error) {
 	dead, err := deadSessions(stateDir)
 	errs := []error{err}
 	var swept []string
 	for _, s := range dead {
-		did, err := s.sweep(ctx, drivers(target.Lab{}))
+		did, err := s.sweep(ctx, drivers(driver.Lab{}))
 		swept = append(swept, did...)
 		errs = append(errs, err)
 	}
@@ -52,7 +52,7 @@ func Sweep(ctx context.Context, stateDir string, drivers func(target.Lab) []targ
 
 // sweep cleans up after one dead session. What it holds the lock of is removed
 // last, so that an error leaves it for the next sweep.
-func (s *session) sweep(ctx context.Context, drivers []target.Driver) ([]string, error) {
+func (s *session) sweep(ctx context.Context, drivers []driver.Driver) ([]string, error) {
 	var did []string
 	killed, err := removeGroup(groupName(s.name))
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *session) sweep(ctx context.Context, drivers []target.Driver) ([]string,
 		did = append(did, fmt.Sprintf("session %s: ended %d processes", s.name, killed))
 	}
 	for _, d := range drivers {
-		sweeper, ok := d.(target.Sweeper)
+		sweeper, ok := d.(driver.Sweeper)
 		if !ok {
 			continue
 		}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/fake"
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/fake"
 )
 
 // elsewhere is a driver that has made something which only it can remove.
@@ -34,7 +34,7 @@ func TestSweepAsksDrivers(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &elsewhere{Driver: fake.New("fake", nil), err: errors.New("it does not answer")}
-	drivers := func(target.Lab) []target.Driver { return []target.Driver{fake.New("other", nil), d} }
+	drivers := func(driver.Lab) []driver.Driver { return []driver.Driver{fake.New("other", nil), d} }
 	if _, err := Sweep(t.Context(), state, drivers); err == nil || !strings.Contains(err.Error(), "it does not answer") {
 		t.Errorf("a sweep that fails: %v", err)
 	}
@@ -66,7 +66,7 @@ func TestCloseKeepsWhatIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.err = refused
-		l := &Lab{session: s, drivers: []target.Driver{d}}
+		l := &Lab{session: s, drivers: []driver.Driver{d}}
 		if err := l.Close(); !errors.Is(err, refused) {
 			t.Errorf("%v, want %v", err, refused)
 		}
@@ -75,7 +75,7 @@ func TestCloseKeepsWhatIsLeft(t *testing.T) {
 		}
 	}
 	d.err = nil
-	if did, err := Sweep(t.Context(), state, func(target.Lab) []target.Driver { return []target.Driver{d} }); err != nil || len(did) == 0 {
+	if did, err := Sweep(t.Context(), state, func(driver.Lab) []driver.Driver { return []driver.Driver{d} }); err != nil || len(did) == 0 {
 		t.Errorf("%q, %v", did, err)
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/netpath"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/pair"
 )
 
 // settleTargets proves the study's targets and expands its cells over those
 // that work.
 func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 	m := &p.Manifest
-	m.Targets, m.LeftOut, p.drivers = map[string]target.Facts{}, map[string]string{}, map[string]target.Driver{}
+	m.Targets, m.LeftOut, p.drivers = map[string]driver.Facts{}, map[string]string{}, map[string]driver.Driver{}
 	wanted := l.wanted(m.Study)
 	if err := l.makeParts(ctx, wanted); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 		p.drivers[f.Target] = wanted[i]
 	}
 	for _, d := range wanted {
-		if on, placed := d.(*pair.Driver); placed {
+		if on, placed := d.(*netpath.Driver); placed {
 			if err := on.Rest(); err != nil {
 				return err
 			}
@@ -66,14 +66,14 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 
 // makeParts has targets made whose making takes minutes. What one cannot have,
 // its check says.
-func (l *Lab) makeParts(ctx context.Context, wanted []target.Driver) error {
+func (l *Lab) makeParts(ctx context.Context, wanted []driver.Driver) error {
 	for _, d := range wanted {
-		maker, ok := d.(target.Maker)
+		maker, ok := d.(driver.Maker)
 		if !ok {
 			continue
 		}
 		err := maker.Make(ctx, func(what string) { l.config.tell(d.Name() + ": " + what) })
-		var cannot *target.CannotError
+		var cannot *driver.CannotError
 		if err != nil && !errors.As(err, &cannot) {
 			return fmt.Errorf("target %s: %w", d.Name(), err)
 		}
@@ -82,11 +82,11 @@ func (l *Lab) makeParts(ctx context.Context, wanted []target.Driver) error {
 }
 
 // wanted are the drivers that a study asks for, those on a path made for it.
-func (l *Lab) wanted(st study.Study) []target.Driver {
-	wanted := slices.DeleteFunc(slices.Clone(l.drivers), func(d target.Driver) bool { return !st.Wants(d.Name()) })
+func (l *Lab) wanted(st study.Study) []driver.Driver {
+	wanted := slices.DeleteFunc(slices.Clone(l.drivers), func(d driver.Driver) bool { return !st.Wants(d.Name()) })
 	host := l.drivers[0] // nearest to the host
 	for _, d := range l.drivers {
-		for _, on := range pair.All(l.Target, d, host, rangeOf(st)) {
+		for _, on := range netpath.All(l.Target, d, host, rangeOf(st)) {
 			if st.Wants(on.Name()) {
 				wanted = append(wanted, on)
 			}
@@ -100,7 +100,7 @@ func (p *Plan) needPaths() error {
 	for _, c := range p.Manifest.Cells {
 		if len(p.jobOf(c).Peer) > 0 && !strings.Contains(c.Target, study.PathSign) {
 			return &InputError{fmt.Errorf("workload %s talks to another end, and the target %s has one: name its path, as %s%s%s, or give the study paths",
-				c.Workload, c.Target, c.Target, study.PathSign, pair.Loopback)}
+				c.Workload, c.Target, c.Target, study.PathSign, netpath.Loopback)}
 		}
 	}
 	return nil
@@ -110,7 +110,7 @@ func (p *Plan) needPaths() error {
 // this one.
 func (p *Plan) needMachines() error {
 	for _, c := range p.Manifest.Cells {
-		if p.jobOf(c).OwnMachine && p.Manifest.Targets[c.Target].Notes[target.NoteAccel] == "" {
+		if p.jobOf(c).OwnMachine && p.Manifest.Targets[c.Target].Notes[driver.NoteAccel] == "" {
 			return &InputError{fmt.Errorf("workload %s changes a setting of the whole machine, and the target %s shares this one: take a virtual machine, as qemu/microvm", c.Workload, c.Target)}
 		}
 	}
@@ -125,7 +125,7 @@ func (p *Plan) needHosts(ctx context.Context) error {
 		if !p.jobOf(c).Beside {
 			continue
 		}
-		h, ok := p.drivers[c.Target].(target.Hoster)
+		h, ok := p.drivers[c.Target].(driver.Hoster)
 		switch {
 		case !ok:
 			return &InputError{fmt.Errorf("workload %s starts its containers itself, and the target %s is no machine with a Docker: take host, vm/stock or vm/trimmed", c.Workload, c.Target)}

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
-	"github.com/tarelab/tare/internal/kernel/bootlog"
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/kerneltools/bootlog"
 	"github.com/tarelab/tare/internal/store"
-	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/published"
 )
 
@@ -48,7 +48,7 @@ func trimClaims(run *store.Run, claims *analysis.Claims) error {
 // its report needs nothing else.
 func keepBootLogs(ctx context.Context, p *Plan) error {
 	for name, d := range p.drivers {
-		of, ok := d.(target.Profiled)
+		of, ok := d.(driver.Profiled)
 		if !ok {
 			continue
 		}
@@ -145,7 +145,7 @@ func bootProfile(log []byte) (*bootlog.Boot, *bootlog.Profile, error) {
 	return &boots[i], bootlog.New(&boots[i]), nil
 }
 
-// loadedModules are what the proof (internal/target/vm/proof.sh) has put into the
+// loadedModules are what the proof (internal/driver/vm/proof.sh) has put into the
 // journal of /proc/modules, by name; nil where it has not.
 func loadedModules(b *bootlog.Boot) []string {
 	for _, l := range b.Lines {

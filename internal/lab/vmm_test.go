@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/fake"
 )
 
 // A target of another architecture may stand in a study where it may be missing, and
@@ -17,7 +17,7 @@ import (
 func TestTargetsOfOtherArchitectures(t *testing.T) {
 	l := &Lab{
 		config:  Config{StateDir: t.TempDir(), Foreign: map[string][]string{"qemu/elsewhere": {"z80", "pdp11"}}},
-		session: &session{name: "s0"}, drivers: []target.Driver{fake.New("host", nil)},
+		session: &session{name: "s0"}, drivers: []driver.Driver{fake.New("host", nil)},
 	}
 	st := study.Study{ID: "x", Targets: []string{"host", "qemu/elsewhere"}, Optional: []string{"qemu/elsewhere"},
 		Workloads: []study.Workload{{Kind: "start"}}}.WithDefaults()
@@ -35,7 +35,7 @@ func TestTargetsOfOtherArchitectures(t *testing.T) {
 		"on a path": l.foreign([]string{"qemu/elsewhere@bridge"}),
 		"checked":   byName,
 	} {
-		var cannot *target.CannotError
+		var cannot *driver.CannotError
 		if !errors.As(err, &cannot) || !strings.Contains(err.Error(), "it is for z80, pdp11, and this machine is ") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -48,7 +48,7 @@ func TestWithoutStratoVirt(t *testing.T) {
 	for want, m := range map[string]store.Manifest{
 		"":                           {Study: study.Study{Targets: []string{"host", "qemu/microvm"}}},
 		"no KVM":                     {Study: asked, LeftOut: map[string]string{"stratovirt/q35": "no KVM"}},
-		"its trials gave no numbers": {Study: asked, Targets: map[string]target.Facts{"stratovirt/microvm": {}}},
+		"its trials gave no numbers": {Study: asked, Targets: map[string]driver.Facts{"stratovirt/microvm": {}}},
 		"tare knows none for z80":    {Study: asked, Host: hostinfo.Host{Arch: "z80"}},
 	} {
 		if got := withoutStratoVirt(m); got != want {

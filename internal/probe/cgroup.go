@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"path"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // Cgroup reads the CPU time and the peak memory of the instances' cgroups. It
@@ -19,7 +19,7 @@ import (
 type Cgroup struct{}
 
 // Begin notes what the cgroups used so far and forgets their peaks.
-func (Cgroup) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
+func (Cgroup) Begin(_ context.Context, on []driver.Watch) (func() ([]sample.Value, error), error) {
 	h, err := sys.Cgroups()
 	if err != nil {
 		return nil, fmt.Errorf("cgroup probe: %w", err)
@@ -52,7 +52,7 @@ func (Cgroup) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Valu
 
 // distinct drops watches without a cgroup or of one process alone, and those whose cgroup is another's
 // or lies inside it: nothing may be counted twice.
-func distinct(on []target.Watch) []target.Watch {
+func distinct(on []driver.Watch) []driver.Watch {
 	first := map[string]int{} // by cgroup; thousands of watches are not compared with each other
 	for i, w := range on {
 		group := path.Clean(w.Cgroup)
@@ -60,7 +60,7 @@ func distinct(on []target.Watch) []target.Watch {
 			first[group] = i
 		}
 	}
-	var out []target.Watch
+	var out []driver.Watch
 	for i, w := range on {
 		group := path.Clean(w.Cgroup)
 		if w.Cgroup == "" || w.Alone || first[group] != i {
@@ -82,12 +82,12 @@ func distinct(on []target.Watch) []target.Watch {
 
 // inner are the watches whose cgroup lies inside that of another role, by that one's
 // cgroup: a monitor of Podman's, which it puts beside the container.
-func inner(on []target.Watch) map[string][]target.Watch {
-	outer := map[string]target.Role{}
+func inner(on []driver.Watch) map[string][]driver.Watch {
+	outer := map[string]driver.Role{}
 	for _, w := range distinct(on) {
 		outer[path.Clean(w.Cgroup)] = w.Role
 	}
-	found, seen := map[string][]target.Watch{}, map[string]bool{}
+	found, seen := map[string][]driver.Watch{}, map[string]bool{}
 	for _, w := range on {
 		group := path.Clean(w.Cgroup)
 		if w.Cgroup == "" || w.Alone || seen[group] {
@@ -105,14 +105,14 @@ func inner(on []target.Watch) map[string][]target.Watch {
 
 // cpuMeter is one cgroup whose CPU time is read.
 type cpuMeter struct {
-	role   target.Role
+	role   driver.Role
 	cgroup string
 	before sys.CPUTime
 	inner  []cpuMeter // of other roles, inside it
 }
 
 // armCPUs notes what all distinct groups have used so far.
-func armCPUs(h sys.Hierarchies, on []target.Watch) ([]cpuMeter, error) {
+func armCPUs(h sys.Hierarchies, on []driver.Watch) ([]cpuMeter, error) {
 	inside := inner(on)
 	meters := make([]cpuMeter, 0, len(on))
 	for _, w := range distinct(on) {
@@ -132,7 +132,7 @@ func armCPUs(h sys.Hierarchies, on []target.Watch) ([]cpuMeter, error) {
 	return meters, nil
 }
 
-func armCPU(h sys.Hierarchies, w target.Watch) (cpuMeter, error) {
+func armCPU(h sys.Hierarchies, w driver.Watch) (cpuMeter, error) {
 	before, _, err := h.CPUTime(w.Cgroup)
 	return cpuMeter{role: w.Role, cgroup: w.Cgroup, before: before}, err
 }
@@ -143,10 +143,10 @@ func (m cpuMeter) used(h sys.Hierarchies) (t sys.CPUTime, ok bool, err error) {
 	return after.Sub(m.before), ok, err
 }
 
-var roleCPU = map[target.Role]string{
-	target.RolePayload: PayloadCPU, target.RoleRuntime: RuntimeCPU,
-	target.RoleClient: ClientCPU, target.RoleDaemon: DaemonCPU,
-	target.RolePeer: PeerCPU, target.RoleRelay: RelayCPU,
+var roleCPU = map[driver.Role]string{
+	driver.RolePayload: PayloadCPU, driver.RoleRuntime: RuntimeCPU,
+	driver.RoleClient: ClientCPU, driver.RoleDaemon: DaemonCPU,
+	driver.RolePeer: PeerCPU, driver.RoleRelay: RelayCPU,
 }
 
 // readCPUs gives the CPU time since Begin. What a process alone, or a group inside
@@ -154,7 +154,7 @@ var roleCPU = map[target.Role]string{
 func readCPUs(h sys.Hierarchies, meters []cpuMeter, alone []processMeter) ([]sample.Value, error) {
 	var total sys.CPUTime
 	found := false
-	roles := map[target.Role]float64{}
+	roles := map[driver.Role]float64{}
 	for _, m := range meters {
 		used, ok, err := m.used(h)
 		if err != nil {
@@ -181,7 +181,7 @@ func readCPUs(h sys.Hierarchies, meters []cpuMeter, alone []processMeter) ([]sam
 				roles[in.role] += its.Total
 			}
 		}
-		if m.role != target.RoleDaemon {
+		if m.role != driver.RoleDaemon {
 			found = true
 			total = total.Add(used)
 		}
@@ -194,7 +194,7 @@ func readCPUs(h sys.Hierarchies, meters []cpuMeter, alone []processMeter) ([]sam
 			sample.Value{Metric: "cpu-user", Value: user},
 			sample.Value{Metric: "cpu-system", Value: system})
 	}
-	for _, r := range []target.Role{target.RolePayload, target.RoleRuntime, target.RoleClient, target.RoleDaemon, target.RolePeer, target.RoleRelay} {
+	for _, r := range []driver.Role{driver.RolePayload, driver.RoleRuntime, driver.RoleClient, driver.RoleDaemon, driver.RolePeer, driver.RoleRelay} {
 		if used, ok := roles[r]; ok {
 			values = append(values, sample.Value{Metric: roleCPU[r], Value: used})
 		}
@@ -209,7 +209,7 @@ const mostOpen = 256
 // armPeaks opens the peaks of the watched cgroups and of the instances that
 // they belong to. A peak of a sum is not the sum of peaks: payload and runtime
 // of one instance have a common parent, and that one's peak is the instance's.
-func armPeaks(h sys.Hierarchies, on []target.Watch) (peaks []peak, err error) {
+func armPeaks(h sys.Hierarchies, on []driver.Watch) (peaks []peak, err error) {
 	metrics, daemons := map[string]string{}, map[string]bool{} // by cgroup
 	for _, w := range on {
 		daemons[w.Cgroup] = daemons[w.Cgroup] || w.Alone
@@ -219,13 +219,13 @@ func armPeaks(h sys.Hierarchies, on []target.Watch) (peaks []peak, err error) {
 			continue // a daemon's memory is in it, and in no instance's
 		}
 		switch w.Role {
-		case target.RolePayload:
+		case driver.RolePayload:
 			metrics[w.Cgroup] = PayloadPeak
-		case target.RoleRuntime:
+		case driver.RoleRuntime:
 			metrics[w.Cgroup] = RuntimePeak
-		case target.RoleDaemon, target.RoleClient:
+		case driver.RoleDaemon, driver.RoleClient:
 			continue
-		case target.RolePeer, target.RoleRelay:
+		case driver.RolePeer, driver.RoleRelay:
 			continue // their groups lie inside the instance's, whose peak holds theirs
 		}
 		metrics[instanceOf(w.Cgroup)] = "peak-memory"
@@ -250,7 +250,7 @@ func armPeaks(h sys.Hierarchies, on []target.Watch) (peaks []peak, err error) {
 }
 
 // instanceOf is the cgroup of the whole instance, whose children payload and
-// runtime may be (target.Spec.Cgroup).
+// runtime may be (driver.Spec.Cgroup).
 func instanceOf(cgroup string) string {
 	for dir := cgroup; dir != "." && dir != "/"; dir = path.Dir(dir) {
 		if base := path.Base(dir); base == "payload" || base == "runtime" {

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // group makes an instance's cgroup with its children and removes it at the end.
@@ -71,12 +71,12 @@ func toMap(values []sample.Value) map[string]float64 {
 func TestCgroupCounts(t *testing.T) {
 	h, rel := group(t)
 	inside(t, h, rel+"/payload", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done") // before Begin: must not count
-	end, err := Cgroup{}.Begin(t.Context(), []target.Watch{
-		{Role: target.RolePayload, Cgroup: rel + "/payload"},
-		{Role: target.RoleRuntime, Cgroup: rel + "/runtime"},
-		{Role: target.RoleRuntime, Cgroup: rel + "/runtime"}, // twice: must count once
-		{Role: target.RoleDaemon, Cgroup: "no/such/group"},
-		{Role: target.RoleClient},
+	end, err := Cgroup{}.Begin(t.Context(), []driver.Watch{
+		{Role: driver.RolePayload, Cgroup: rel + "/payload"},
+		{Role: driver.RoleRuntime, Cgroup: rel + "/runtime"},
+		{Role: driver.RoleRuntime, Cgroup: rel + "/runtime"}, // twice: must count once
+		{Role: driver.RoleDaemon, Cgroup: "no/such/group"},
+		{Role: driver.RoleClient},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestCgroupCounts(t *testing.T) {
 }
 
 func TestWithoutCgroupsThereIsNothing(t *testing.T) {
-	end, err := Cgroup{}.Begin(t.Context(), []target.Watch{{Role: target.RolePayload, PID: os.Getpid()}})
+	end, err := Cgroup{}.Begin(t.Context(), []driver.Watch{{Role: driver.RolePayload, PID: os.Getpid()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,24 +118,24 @@ func TestWithoutCgroupsThereIsNothing(t *testing.T) {
 }
 
 func TestDistinct(t *testing.T) {
-	w := func(role target.Role, cgroup string) target.Watch { return target.Watch{Role: role, Cgroup: cgroup} }
-	on := []target.Watch{
+	w := func(role driver.Role, cgroup string) driver.Watch { return driver.Watch{Role: role, Cgroup: cgroup} }
+	on := []driver.Watch{
 		w("runtime", "a/runtime"), w("payload", "a/payload"), w("payload", "a/payload/inner"),
 		w("payload", "a/payload2"), w("runtime", "a/runtime/"), w("client", ""),
 	}
-	want := []target.Watch{on[0], on[1], on[3]}
+	want := []driver.Watch{on[0], on[1], on[3]}
 	if diff := cmp.Diff(want, distinct(on)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestInner(t *testing.T) {
-	w := func(role target.Role, cgroup string) target.Watch { return target.Watch{Role: role, Cgroup: cgroup} }
-	on := []target.Watch{
+	w := func(role driver.Role, cgroup string) driver.Watch { return driver.Watch{Role: role, Cgroup: cgroup} }
+	on := []driver.Watch{
 		w("runtime", "engine"), w("payload", "a/payload"), w("runtime", "a/payload/conmon"), w("runtime", "a/payload/conmon"),
 		w("payload", "a/payload/libpod"), w("payload", "b/payload"), {Role: "daemon", Cgroup: "b/payload/daemon", Alone: true}, w("runtime", ""),
 	}
-	if diff := cmp.Diff(map[string][]target.Watch{"a/payload": {on[2]}}, inner(on)); diff != "" {
+	if diff := cmp.Diff(map[string][]driver.Watch{"a/payload": {on[2]}}, inner(on)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -148,7 +148,7 @@ func TestAMonitorInsideIsTheRuntimes(t *testing.T) {
 	if err := h.Make(monitor); err != nil {
 		t.Fatal(err)
 	}
-	on := []target.Watch{{Role: target.RolePayload, Cgroup: rel + "/payload"}, {Role: target.RoleRuntime, Cgroup: monitor}}
+	on := []driver.Watch{{Role: driver.RolePayload, Cgroup: rel + "/payload"}, {Role: driver.RoleRuntime, Cgroup: monitor}}
 	end, err := Cgroup{}.Begin(t.Context(), on)
 	if err != nil {
 		t.Fatal(err)

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // Clock measures at which rate the CPUs run while the instances' tasks are on
@@ -22,8 +22,8 @@ type Clock struct{}
 const samplePeriod = 100 * time.Millisecond
 
 // Begin starts to count, or to ask.
-func (Clock) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
-	var instances []target.Watch
+func (Clock) Begin(_ context.Context, on []driver.Watch) (func() ([]sample.Value, error), error) {
+	var instances []driver.Watch
 	for _, w := range on {
 		if w.Cgroup != "" {
 			w.Cgroup = instanceOf(w.Cgroup) // the groups in it may be made inside the clock

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/driver"
 )
 
 // A group's counter has the time that the group's tasks were on a CPU, which is
@@ -16,7 +16,7 @@ func TestCountersRunWithTheirGroup(t *testing.T) {
 	if _, ok := h.Unified(); !ok {
 		t.Skip("cgroup v2 is not mounted: perf counts by its groups alone")
 	}
-	open, err := openFor([]target.Watch{{Role: target.RolePayload, Cgroup: rel + "/payload"}}, []event{eventOf(PageFaults)})
+	open, err := openFor([]driver.Watch{{Role: driver.RolePayload, Cgroup: rel + "/payload"}}, []event{eventOf(PageFaults)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestSampledClock(t *testing.T) {
 // The probe of this machine gives a rate that a CPU can have, or none.
 func TestClockHere(t *testing.T) {
 	h, rel := group(t)
-	end, err := Clock{}.Begin(t.Context(), []target.Watch{{Role: target.RolePayload, Cgroup: rel + "/payload"}})
+	end, err := Clock{}.Begin(t.Context(), []driver.Watch{{Role: driver.RolePayload, Cgroup: rel + "/payload"}})
 	if err != nil {
 		t.Fatal(err)
 	}

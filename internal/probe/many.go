@@ -14,9 +14,9 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // Many reads what many instances did as one: perf counters and pressure of the
@@ -44,11 +44,11 @@ func ManyFiles() (int, error) {
 }
 
 // Begin notes the counters.
-func (m Many) Begin(ctx context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
+func (m Many) Begin(ctx context.Context, on []driver.Watch) (func() ([]sample.Value, error), error) {
 	groups := together(on)
-	watches := make([]target.Watch, len(groups))
+	watches := make([]driver.Watch, len(groups))
 	for i, g := range groups {
-		watches[i] = target.Watch{Role: target.RolePayload, Cgroup: g}
+		watches[i] = driver.Watch{Role: driver.RolePayload, Cgroup: g}
 	}
 	endCounters, err := m.count(ctx, watches, on)
 	if err != nil {
@@ -81,7 +81,7 @@ func (m Many) Begin(ctx context.Context, on []target.Watch) (func() ([]sample.Va
 }
 
 // count opens perf's counters of the groups that hold all, and of each role.
-func (m Many) count(ctx context.Context, together, on []target.Watch) (func() ([]sample.Value, error), error) {
+func (m Many) count(ctx context.Context, together, on []driver.Watch) (func() ([]sample.Value, error), error) {
 	if m.Uncounted {
 		return func() ([]sample.Value, error) { return nil, nil }, nil
 	}
@@ -116,9 +116,9 @@ func (m Many) Missing() (map[string]string, error) {
 
 // together are the cgroups that hold all that is watched: the one above those of
 // the instances, and those of engines.
-func together(on []target.Watch) []string {
+func together(on []driver.Watch) []string {
 	seen := map[string]bool{}
-	var above []target.Watch
+	var above []driver.Watch
 	for _, w := range on {
 		if w.Cgroup == "" {
 			continue
@@ -129,7 +129,7 @@ func together(on []target.Watch) []string {
 		}
 		if !seen[group] && group != "." && group != "/" {
 			seen[group] = true
-			above = append(above, target.Watch{Cgroup: group})
+			above = append(above, driver.Watch{Cgroup: group})
 		}
 	}
 	var groups []string
@@ -225,12 +225,12 @@ type Census struct {
 }
 
 // Begin notes the memory that is available before any instance is made.
-func (c Census) Begin() (func(on []target.Watch) ([]sample.Value, error), error) {
+func (c Census) Begin() (func(on []driver.Watch) ([]sample.Value, error), error) {
 	before, err := available()
 	if err != nil {
 		return nil, fmt.Errorf("census: %w", err)
 	}
-	return func(on []target.Watch) ([]sample.Value, error) {
+	return func(on []driver.Watch) ([]sample.Value, error) {
 		values, err := c.count(before, on)
 		if err != nil {
 			return nil, fmt.Errorf("census: %w", err)
@@ -240,28 +240,28 @@ func (c Census) Begin() (func(on []target.Watch) ([]sample.Value, error), error)
 }
 
 // roleMemory names the values of each role.
-var roleMemory = map[target.Role]struct{ pss, rss, charge string }{
-	target.RolePayload: {PayloadPSS, PayloadRSS, PayloadCharge},
-	target.RoleRuntime: {RuntimePSS, RuntimeRSS, RuntimeCharge},
-	target.RoleClient:  {ClientPSS, ClientRSS, ClientCharge},
-	target.RoleDaemon:  {DaemonPSS, DaemonRSS, DaemonCharge},
+var roleMemory = map[driver.Role]struct{ pss, rss, charge string }{
+	driver.RolePayload: {PayloadPSS, PayloadRSS, PayloadCharge},
+	driver.RoleRuntime: {RuntimePSS, RuntimeRSS, RuntimeCharge},
+	driver.RoleClient:  {ClientPSS, ClientRSS, ClientCharge},
+	driver.RoleDaemon:  {DaemonPSS, DaemonRSS, DaemonCharge},
 }
 
 // censusTurn is when a watch is counted: a daemon alone before all of its group, as
 // what is inside (the groups of others in a payload's), and payloads by their pid
 // before the daemon's group too, in which they are where a runtime knows version 1
 // alone.
-func censusTurn(w target.Watch, inside map[string]target.Role) int {
+func censusTurn(w driver.Watch, inside map[string]driver.Role) int {
 	switch _, in := inside[w.Cgroup]; {
 	case w.Alone || in:
 		return 0
-	case w.Role == target.RolePayload:
+	case w.Role == driver.RolePayload:
 		return 1
 	}
 	return 2
 }
 
-func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error) {
+func (c Census) count(before float64, on []driver.Watch) ([]sample.Value, error) {
 	trees, err := sys.Cgroups()
 	if err != nil {
 		return nil, err
@@ -276,23 +276,23 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 	for _, w := range on {
 		engines[w.Cgroup] = engines[w.Cgroup] || w.Alone
 	}
-	holds, inside := inner(on), map[string]target.Role{} // by group inside another: that one's role
+	holds, inside := inner(on), map[string]driver.Role{} // by group inside another: that one's role
 	for _, w := range distinct(on) {
 		for _, in := range holds[path.Clean(w.Cgroup)] {
 			inside[in.Cgroup] = w.Role
 		}
 	}
-	slices.SortStableFunc(on, func(a, b target.Watch) int { return cmp.Compare(censusTurn(a, inside), censusTurn(b, inside)) })
+	slices.SortStableFunc(on, func(a, b driver.Watch) int { return cmp.Compare(censusTurn(a, inside), censusTurn(b, inside)) })
 	processes := map[int]bool{}
 	for _, w := range on {
 		names, known := roleMemory[w.Role]
-		if w.Role == target.RolePayload {
+		if w.Role == driver.RolePayload {
 			instances++
 		}
 		if w.GuestMemory > 0 {
 			guests++
 		}
-		if w.Role == target.RoleClient && w.Cgroup != "" {
+		if w.Role == driver.RoleClient && w.Cgroup != "" {
 			w.PID = 0 // all clients are in one group, which is counted once
 		}
 		key := fmt.Sprintf("%s %d %t", w.Cgroup, w.PID, w.Alone)
@@ -315,7 +315,7 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 			}
 			sums[names.pss] += m.pss
 			sums[names.rss] += m.rss
-			if w.Role != target.RolePayload {
+			if w.Role != driver.RolePayload {
 				continue
 			}
 			sums[Mapped] += m.mapped
@@ -354,7 +354,7 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 	}
 	for role, names := range roleMemory {
 		each := float64(max(1, instances))
-		if role == target.RoleDaemon {
+		if role == driver.RoleDaemon {
 			each = 1 // they share it
 		}
 		for _, m := range []string{names.pss, names.rss, names.charge} {
@@ -367,7 +367,7 @@ func (c Census) count(before float64, on []target.Watch) ([]sample.Value, error)
 }
 
 // processes are those of a watch: all in its cgroup, or the one that is named.
-func (c Census) processes(trees sys.Hierarchies, w target.Watch) ([]int, error) {
+func (c Census) processes(trees sys.Hierarchies, w driver.Watch) ([]int, error) {
 	pids := map[int]bool{}
 	if w.PID > 0 {
 		pids[w.PID] = true

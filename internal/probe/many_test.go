@@ -12,17 +12,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 func TestTogetherIsWhatHoldsThemAll(t *testing.T) {
-	on := []target.Watch{
-		{Role: target.RolePayload, Cgroup: "tare/s/trial/a/payload"}, {Role: target.RoleRuntime, Cgroup: "tare/s/trial/a/runtime"},
-		{Role: target.RolePayload, Cgroup: "tare/s/trial/b/payload/inner"},
-		{Role: target.RoleRuntime, Cgroup: "tare/s/engine"}, {Role: target.RoleDaemon, PID: 7, Cgroup: "tare/s/engine", Alone: true},
-		{Role: target.RolePayload},
+	on := []driver.Watch{
+		{Role: driver.RolePayload, Cgroup: "tare/s/trial/a/payload"}, {Role: driver.RoleRuntime, Cgroup: "tare/s/trial/a/runtime"},
+		{Role: driver.RolePayload, Cgroup: "tare/s/trial/b/payload/inner"},
+		{Role: driver.RoleRuntime, Cgroup: "tare/s/engine"}, {Role: driver.RoleDaemon, PID: 7, Cgroup: "tare/s/engine", Alone: true},
+		{Role: driver.RolePayload},
 	}
 	if got := together(on); !slices.Equal(got, []string{"tare/s/trial", "tare/s/engine"}) {
 		t.Errorf("%q", got)
@@ -33,10 +33,10 @@ func TestTogetherIsWhatHoldsThemAll(t *testing.T) {
 }
 
 func TestDistinctOfThousandsIsQuick(t *testing.T) {
-	var on []target.Watch
+	var on []driver.Watch
 	for i := range 8000 {
-		on = append(on, target.Watch{Cgroup: fmt.Sprintf("tare/s/%d/payload", i)}, target.Watch{Cgroup: "tare/engine"},
-			target.Watch{Cgroup: fmt.Sprintf("tare/s/%d/payload/inner", i)}, target.Watch{Cgroup: fmt.Sprintf("tare/t/%d", i)})
+		on = append(on, driver.Watch{Cgroup: fmt.Sprintf("tare/s/%d/payload", i)}, driver.Watch{Cgroup: "tare/engine"},
+			driver.Watch{Cgroup: fmt.Sprintf("tare/s/%d/payload/inner", i)}, driver.Watch{Cgroup: fmt.Sprintf("tare/t/%d", i)})
 	}
 	began := time.Now()
 	got := distinct(on)
@@ -53,8 +53,8 @@ func TestManyCountsTheGroup(t *testing.T) {
 	if _, ok := h.Unified(); !ok {
 		t.Skip("cgroup v2 is not mounted: perf and pressure count by its groups alone")
 	}
-	watch := target.Watch{Role: target.RolePayload, Cgroup: path.Join(rel, "payload")}
-	end, err := Many{}.Begin(t.Context(), []target.Watch{watch})
+	watch := driver.Watch{Role: driver.RolePayload, Cgroup: path.Join(rel, "payload")}
+	end, err := Many{}.Begin(t.Context(), []driver.Watch{watch})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestManyCountsTheGroup(t *testing.T) {
 func TestManyWithoutCounters(t *testing.T) {
 	_, rel := group(t)
 	uncounted := Many{Uncounted: true}
-	end, err := uncounted.Begin(t.Context(), []target.Watch{{Role: target.RolePayload, Cgroup: path.Join(rel, "payload")}})
+	end, err := uncounted.Begin(t.Context(), []driver.Watch{{Role: driver.RolePayload, Cgroup: path.Join(rel, "payload")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,9 +121,9 @@ func TestSwitchesOfRolesSum(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	on := []target.Watch{
-		{Role: target.RolePayload, Cgroup: all + "/one/payload"}, {Role: target.RoleRuntime, Cgroup: all + "/one/runtime"},
-		{Role: target.RoleClient, Cgroup: all + "/client"},
+	on := []driver.Watch{
+		{Role: driver.RolePayload, Cgroup: all + "/one/payload"}, {Role: driver.RoleRuntime, Cgroup: all + "/one/runtime"},
+		{Role: driver.RoleClient, Cgroup: all + "/client"},
 	}
 	end, err := Many{}.Begin(t.Context(), on)
 	if err != nil {
@@ -204,7 +204,7 @@ func TestCensusWeighsTheHeld(t *testing.T) {
 	}
 	pid, end := living(t, h, rel+"/payload")
 	defer end()
-	on := []target.Watch{{Role: target.RolePayload, PID: pid, Cgroup: rel + "/payload"}, {Role: target.RoleRuntime, Cgroup: rel + "/runtime"}}
+	on := []driver.Watch{{Role: driver.RolePayload, PID: pid, Cgroup: rel + "/payload"}, {Role: driver.RoleRuntime, Cgroup: rel + "/runtime"}}
 	values, err := census(on)
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +259,7 @@ func TestCensusWeighsAMonitor(t *testing.T) {
 	if _, err := stdout.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	values, err := census([]target.Watch{{Role: target.RolePayload, Cgroup: rel + "/payload"}, {Role: target.RoleRuntime, Cgroup: monitor}})
+	values, err := census([]driver.Watch{{Role: driver.RolePayload, Cgroup: rel + "/payload"}, {Role: driver.RoleRuntime, Cgroup: monitor}})
 	_ = stdin.Close()
 	_ = c.Wait() // its read has failed
 	if err != nil {
@@ -286,12 +286,12 @@ func TestCensusWeighsClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var on []target.Watch
+	var on []driver.Watch
 	charge := 0.0
 	for range 2 {
 		pid, end := living(t, h, client)
 		defer end()
-		on = append(on, target.Watch{Role: target.RoleClient, PID: pid, Cgroup: client}, target.Watch{Role: target.RolePayload, Cgroup: rel + "/payload"})
+		on = append(on, driver.Watch{Role: driver.RoleClient, PID: pid, Cgroup: client}, driver.Watch{Role: driver.RolePayload, Cgroup: rel + "/payload"})
 	}
 	values, err := census(on)
 	if err != nil {
@@ -324,7 +324,7 @@ func TestRolesFitIntoTheDescriptorsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	on := []target.Watch{{Role: target.RolePayload, Cgroup: rel + "/payload"}, {Role: target.RoleRuntime, Cgroup: rel + "/runtime"}}
+	on := []driver.Watch{{Role: driver.RolePayload, Cgroup: rel + "/payload"}, {Role: driver.RoleRuntime, Cgroup: rel + "/runtime"}}
 	for left, counted := range map[uint64]bool{0: false, 1 << 12: true} {
 		few := limit
 		few.Cur = uint64(len(open)) + spareFiles + left
@@ -342,7 +342,7 @@ func TestRolesFitIntoTheDescriptorsLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, told := toMap(values)[roleSwitches(target.RolePayload)]; told != counted {
+		if _, told := toMap(values)[roleSwitches(driver.RolePayload)]; told != counted {
 			t.Errorf("with %d descriptors left: %v", left, values)
 		}
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/net"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // Neighbours counts, when the payloads have ended, how many entries the IPv4
@@ -14,10 +14,10 @@ import (
 // have been collected by the kernel since. It gives nothing elsewhere.
 type Neighbours struct{}
 
-var neighboursOf = map[target.Role]string{target.RolePayload: ClientNeighbours, target.RolePeer: ServerNeighbours}
+var neighboursOf = map[driver.Role]string{driver.RolePayload: ClientNeighbours, driver.RolePeer: ServerNeighbours}
 
 // Begin notes whose tables are to be counted.
-func (Neighbours) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
+func (Neighbours) Begin(_ context.Context, on []driver.Watch) (func() ([]sample.Value, error), error) {
 	return func() ([]sample.Value, error) {
 		var values []sample.Value
 		for _, w := range on {

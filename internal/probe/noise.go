@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // Noise reads what else went on on the machine during the trial: time stolen
@@ -18,7 +18,7 @@ import (
 type Noise struct{}
 
 // Begin notes the counters.
-func (Noise) Begin(context.Context, []target.Watch) (func() ([]sample.Value, error), error) {
+func (Noise) Begin(context.Context, []driver.Watch) (func() ([]sample.Value, error), error) {
 	before, err := readNoise()
 	if err != nil {
 		return nil, fmt.Errorf("noise probe: %w", err)

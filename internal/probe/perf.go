@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // Perf counts events of the instances' cgroups with perf_event_open(2):
@@ -59,7 +59,7 @@ type counter struct {
 }
 
 // Begin opens the counters, which count from then on.
-func (Perf) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
+func (Perf) Begin(_ context.Context, on []driver.Watch) (func() ([]sample.Value, error), error) {
 	open, err := openFor(on, events)
 	if err != nil {
 		return nil, fmt.Errorf("perf probe: %w", err)
@@ -81,7 +81,7 @@ func countingTree(h sys.Hierarchies) (sys.Hierarchy, bool) {
 
 // openFor opens those of the events that this machine has, for the instances'
 // groups; none where there is no tree to count by.
-func openFor(on []target.Watch, wanted []event) ([]counter, error) {
+func openFor(on []driver.Watch, wanted []event) ([]counter, error) {
 	h, err := sys.Cgroups()
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func openFor(on []target.Watch, wanted []event) ([]counter, error) {
 	}
 	var groups []string
 	for _, w := range distinct(on) {
-		if w.Role != target.RoleDaemon {
+		if w.Role != driver.RoleDaemon {
 			groups = append(groups, w.Cgroup)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 func TestPerfCountsACgroup(t *testing.T) {
@@ -18,7 +18,7 @@ func TestPerfCountsACgroup(t *testing.T) {
 	if _, ok := countingTree(h); !ok {
 		t.Skip("neither cgroup v2 nor perf_event of version 1 is mounted: perf counts by their groups alone")
 	}
-	end, err := Perf{}.Begin(t.Context(), []target.Watch{{Role: target.RolePayload, Cgroup: rel + "/payload"}})
+	end, err := Perf{}.Begin(t.Context(), []driver.Watch{{Role: driver.RolePayload, Cgroup: rel + "/payload"}})
 	if err != nil {
 		t.Fatal(err)
 	}

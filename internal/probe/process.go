@@ -5,20 +5,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/driver"
 )
 
 // processMeter is one process whose CPU time is read apart from that of the
 // group in which it lives with others.
 type processMeter struct {
-	role   target.Role
+	role   driver.Role
 	pid    int
 	cgroup string
 	before float64
 }
 
 // armProcesses notes what the processes that are watched alone have used so far.
-func armProcesses(on []target.Watch) []processMeter {
+func armProcesses(on []driver.Watch) []processMeter {
 	var all []processMeter
 	for _, w := range on {
 		known := slices.ContainsFunc(all, func(p processMeter) bool { return p.pid == w.PID })

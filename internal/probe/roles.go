@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // clientPrefix stands before the names of the counters of Perf that are those of
@@ -22,10 +22,10 @@ const clientPrefix = "client-"
 
 // switchRoles are the roles whose context switches are told apart from those of
 // the clients, of which every counter is.
-var switchRoles = []target.Role{target.RolePayload, target.RoleRuntime, target.RoleDaemon}
+var switchRoles = []driver.Role{driver.RolePayload, driver.RoleRuntime, driver.RoleDaemon}
 
 // roleSwitches names the context switches of a role.
-func roleSwitches(r target.Role) string { return string(r) + "-" + Switches }
+func roleSwitches(r driver.Role) string { return string(r) + "-" + Switches }
 
 // mostGroups is how many groups are counted for their role alone: a counter of a
 // cgroup makes every switch on its CPU a little slower.
@@ -66,7 +66,7 @@ type daemonMeter struct {
 // else has. A role with too many groups, for the switches or for the descriptors that
 // are left, is not told apart from them. The returned
 // function takes what was counted of all, and closes every counter.
-func beginRoles(on []target.Watch) (func(all []sample.Value) ([]sample.Value, error), error) {
+func beginRoles(on []driver.Watch) (func(all []sample.Value) ([]sample.Value, error), error) {
 	trees, err := sys.Cgroups()
 	if err != nil {
 		return nil, fmt.Errorf("perf probe: %w", err)
@@ -75,7 +75,7 @@ func beginRoles(on []target.Watch) (func(all []sample.Value) ([]sample.Value, er
 	if !ok {
 		return func([]sample.Value) ([]sample.Value, error) { return nil, nil }, nil
 	}
-	roles := map[target.Role]*roleMeter{}
+	roles := map[driver.Role]*roleMeter{}
 	watches := distinct(on)
 	for _, inside := range inner(on) {
 		watches = append(watches, inside...)
@@ -101,11 +101,11 @@ func beginRoles(on []target.Watch) (func(all []sample.Value) ([]sample.Value, er
 	}
 	for _, role := range slices.Sorted(maps.Keys(roles)) { // the same ones in each trial
 		m, wanted := roles[role], []event{eventOf(Switches)}
-		if role == target.RoleClient {
+		if role == driver.RoleClient {
 			wanted = events
 		}
 		takes := len(m.groups) * len(cpus) * len(wanted)
-		if role == target.RolePayload || len(m.groups) > mostGroups || takes > left {
+		if role == driver.RolePayload || len(m.groups) > mostGroups || takes > left {
 			continue
 		}
 		left -= takes
@@ -123,15 +123,15 @@ func beginRoles(on []target.Watch) (func(all []sample.Value) ([]sample.Value, er
 }
 
 // readRoles gives what was counted by role; all has the switches of everybody.
-func readRoles(roles map[target.Role]*roleMeter, daemons []daemonMeter, all []sample.Value) ([]sample.Value, error) {
+func readRoles(roles map[driver.Role]*roleMeter, daemons []daemonMeter, all []sample.Value) ([]sample.Value, error) {
 	total, counted := valueOf(all, Switches)
 	if !counted {
 		return nil, nil
 	}
 	var values []sample.Value
-	by, rest, told := map[target.Role]float64{}, total, true
+	by, rest, told := map[driver.Role]float64{}, total, true
 	for role, m := range roles {
-		if role == target.RolePayload {
+		if role == driver.RolePayload {
 			continue
 		}
 		told = told && m.counted
@@ -139,7 +139,7 @@ func readRoles(roles map[target.Role]*roleMeter, daemons []daemonMeter, all []sa
 		if err != nil {
 			return nil, err
 		}
-		if role == target.RoleClient {
+		if role == driver.RoleClient {
 			for _, v := range own {
 				values = append(values, sample.Value{Metric: clientPrefix + v.Metric, Value: v.Value})
 			}
@@ -150,11 +150,11 @@ func readRoles(roles map[target.Role]*roleMeter, daemons []daemonMeter, all []sa
 	if !told || rest <= 0 { // else payloads are in groups of others, as where a runtime knows version 1 alone
 		return values, nil
 	}
-	by[target.RolePayload] = rest
+	by[driver.RolePayload] = rest
 	for _, d := range daemons { // of the switches of the group that they share with shims
-		own := max(0, min(switchesOf(d.pid)-d.before, by[target.RoleRuntime]))
-		by[target.RoleDaemon] += own
-		by[target.RoleRuntime] -= own
+		own := max(0, min(switchesOf(d.pid)-d.before, by[driver.RoleRuntime]))
+		by[driver.RoleDaemon] += own
+		by[driver.RoleRuntime] -= own
 	}
 	for _, role := range switchRoles {
 		if n, known := by[role]; known {
@@ -173,7 +173,7 @@ func valueOf(values []sample.Value, metric string) (float64, bool) {
 }
 
 // armDaemons notes what the processes that are watched alone have switched so far.
-func armDaemons(on []target.Watch) []daemonMeter {
+func armDaemons(on []driver.Watch) []daemonMeter {
 	var all []daemonMeter
 	for _, w := range on {
 		known := slices.ContainsFunc(all, func(d daemonMeter) bool { return d.pid == w.PID })

@@ -11,9 +11,9 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // view is a report before it has a format: the same words and digits go to the
@@ -231,7 +231,7 @@ func facts(in Input) []fact {
 		{"system", system(in)},
 		{"image", orMissing(m.Image)},
 	}
-	if m.Guest != nil && *m.Guest != (target.Guest{}) {
+	if m.Guest != nil && *m.Guest != (driver.Guest{}) {
 		all = append(all, fact{"guests", "asked of virtual machines: " + m.Guest.String()})
 	}
 	return all

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // What an instance weighs is told apart by level, and by what lies behind it.
@@ -112,7 +112,7 @@ func TestVMMGrids(t *testing.T) {
 // What was asked of virtual machines stands among the facts of a run, where something
 // was.
 func TestGuestsAreAFact(t *testing.T) {
-	for want, guest := range map[string]*target.Guest{"": nil, "none": {}, "asked of virtual machines: memory 1GiB, root as a disk": {Memory: 1 << 30, Disk: true}} {
+	for want, guest := range map[string]*driver.Guest{"": nil, "none": {}, "asked of virtual machines: memory 1GiB, root as a disk": {Memory: 1 << 30, Disk: true}} {
 		got := map[string]string{}
 		for _, f := range facts(Input{Manifest: store.Manifest{Guest: guest}}) {
 			got[f.Name] = f.Value

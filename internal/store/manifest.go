@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // SchemaVersion of the run directory. A reader refuses a newer one.
@@ -35,7 +35,7 @@ type Manifest struct {
 	// CPUs are what an instance might use, by the name of its level of limits,
 	// whatever the machine has; not of levels with a share of CPU time, nor in older runs.
 	CPUs        map[string]hostinfo.CPUs `json:"cpus,omitempty"`
-	Targets     map[string]target.Facts  `json:"targets"`               // by driver name
+	Targets     map[string]driver.Facts  `json:"targets"`               // by driver name
 	LeftOut     map[string]string        `json:"leftOut,omitempty"`     // target -> why it was not measured
 	Image       string                   `json:"image"`                 // digest of the image that every cell ran in
 	Rootfs      string                   `json:"rootfs,omitempty"`      // the user's own root file system, "" for the workbench
@@ -43,7 +43,7 @@ type Manifest struct {
 	// Dir is where tare was called, in which prepare commands run; "" in older runs.
 	Dir string `json:"dir,omitempty"`
 	// Guest is what the user asked of virtual machines; nil in older runs.
-	Guest *target.Guest    `json:"guest,omitempty"`
+	Guest *driver.Guest    `json:"guest,omitempty"`
 	Pilot map[string]Pilot `json:"pilot,omitempty"` // by group: what was foreseen before the first trial
 	// MissingCounters are the perf counters that the machine lacks, by metric, with
 	// the reason, where the plan reads them.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/fake"
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/trial"
 )
 
@@ -15,19 +15,19 @@ import (
 // and one after.
 type machines struct{ *fake.Driver }
 
-func (m machines) Prepare(ctx context.Context, spec target.Spec, dir string) (target.Instance, error) {
+func (m machines) Prepare(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
 	i, err := m.Driver.Prepare(ctx, spec, dir)
 	return &machine{Instance: i}, err
 }
 
 type machine struct {
-	target.Instance
+	driver.Instance
 	line func(string)
 }
 
 func (m *machine) Tell(line func(string)) { m.line = line }
 
-func (m *machine) Start(ctx context.Context, mark func(target.Phase)) error {
+func (m *machine) Start(ctx context.Context, mark func(driver.Phase)) error {
 	m.line("Linux version 6.1")
 	time.Sleep(20 * time.Millisecond)
 	m.line("Run /init as init process")

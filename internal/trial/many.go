@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // Hold makes a trial one of density: the payload acts and then only waits, so
@@ -21,7 +21,7 @@ type Hold struct {
 	// Begin is called before anything of the trial is made, and census while all
 	// copies are held, with their processes' ids. Its values are the trial's. Nil
 	// for none.
-	Begin func() (census func(on []target.Watch) ([]sample.Value, error), err error)
+	Begin func() (census func(on []driver.Watch) ([]sample.Value, error), err error)
 	// Settle is called when all copies are held, before they are counted, and
 	// returns when they have come to rest, or ctx has ended. Nil for at once.
 	Settle func(ctx context.Context) error
@@ -83,8 +83,8 @@ func (t *running) beginMany() (err error) {
 	if !t.job.many() {
 		return nil
 	}
-	t.group = fmt.Sprintf("%s-%s-%d", target.Label, t.runner.RunID, t.job.Seq)
-	if t.job.Spec.ClientCgroup, err = t.runner.Groups.Make(path.Join(t.group, string(target.RoleClient))); err != nil {
+	t.group = fmt.Sprintf("%s-%s-%d", driver.Label, t.runner.RunID, t.job.Seq)
+	if t.job.Spec.ClientCgroup, err = t.runner.Groups.Make(path.Join(t.group, string(driver.RoleClient))); err != nil {
 		return fmt.Errorf("cgroup of all instances: %w", err)
 	}
 	if t.job.Hold != nil && t.job.Hold.Begin != nil {
@@ -106,7 +106,7 @@ func (c *replica) hold(ctx, bounded context.Context) error {
 	c.release = release
 	untimely := context.AfterFunc(bounded, release) // until it has acted
 	defer untimely()
-	c.mark(target.PhaseRequest)
+	c.mark(driver.PhaseRequest)
 	if err := c.instance.Start(held, c.mark); err != nil {
 		if bounded.Err() != nil {
 			err = bounded.Err()
@@ -117,7 +117,7 @@ func (c *replica) hold(ctx, bounded context.Context) error {
 	go func() {
 		defer close(c.over)
 		c.exit, c.waitErr = c.instance.Wait(held)
-		c.mark(target.PhaseExit)
+		c.mark(driver.PhaseExit)
 	}()
 	select {
 	case <-c.stdout.seen:
@@ -128,7 +128,7 @@ func (c *replica) hold(ctx, bounded context.Context) error {
 	}
 	c.takeActed()
 	if c.stdout.acted == 0 {
-		return phased{"wait", fmt.Errorf("the payload never acted inside the target: its first output was not the mark of %s", target.Mark)}
+		return phased{"wait", fmt.Errorf("the payload never acted inside the target: its first output was not the mark of %s", driver.Mark)}
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (t *running) count(ctx context.Context, errs []error) ([]sample.Value, erro
 			return nil, nil
 		}
 	}
-	var watches []target.Watch
+	var watches []driver.Watch
 	for _, c := range t.copies {
 		watches = append(watches, c.instance.Watch()...)
 	}
@@ -199,13 +199,13 @@ func (t *running) span() {
 	if !t.job.many() {
 		return
 	}
-	last := target.PhaseExit
+	last := driver.PhaseExit
 	if t.job.Hold != nil {
-		last = target.PhaseActed
+		last = driver.PhaseActed
 	}
-	from, to := t.copies[0].at(target.PhaseRequest), Stamp(0)
+	from, to := t.copies[0].at(driver.PhaseRequest), Stamp(0)
 	for _, c := range t.copies {
-		from, to = min(from, c.at(target.PhaseRequest)), max(to, c.at(last))
+		from, to = min(from, c.at(driver.PhaseRequest)), max(to, c.at(last))
 	}
 	t.values["elapsed"] = []float64{to.Sub(from).Seconds()}
 }

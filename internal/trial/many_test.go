@@ -10,25 +10,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/fake"
 	"github.com/tarelab/tare/internal/trial"
 )
 
 // Forty copies, four at a time: never more, and four as long as there are any.
 func TestConcurrencyBoundsWhatIsUnderWay(t *testing.T) {
 	var now, most atomic.Int64
-	payload := func(_ context.Context, spec target.Spec) (target.Exit, error) {
+	payload := func(_ context.Context, spec driver.Spec) (driver.Exit, error) {
 		n := now.Add(1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
 		_, err := spec.Stdio.Stdout.WriteString(trial.Mark)
 		time.Sleep(5 * time.Millisecond)
 		now.Add(-1)
-		return target.Exit{Usage: &target.Usage{}}, err
+		return driver.Exit{Usage: &driver.Usage{}}, err
 	}
-	r := several(t, trial.Job{Copies: 40, Concurrency: 4}, func(int, target.Spec) fake.Script {
+	r := several(t, trial.Job{Copies: 40, Concurrency: 4}, func(int, driver.Spec) fake.Script {
 		return fake.Script{Payload: payload}
 	}, nil)
 	if r.Failure != nil {
@@ -49,23 +49,23 @@ func TestConcurrencyBoundsWhatIsUnderWay(t *testing.T) {
 
 func TestHoldKeepsAllAlive(t *testing.T) {
 	var alive, counted atomic.Int64
-	hold := &trial.Hold{Begin: func() (func([]target.Watch) ([]sample.Value, error), error) {
-		return func(on []target.Watch) ([]sample.Value, error) {
+	hold := &trial.Hold{Begin: func() (func([]driver.Watch) ([]sample.Value, error), error) {
+		return func(on []driver.Watch) ([]sample.Value, error) {
 			counted.Store(alive.Load())
 			return []sample.Value{{Metric: "watched", Value: float64(len(on))}}, nil
 		}, nil
 	}}
-	payload := func(ctx context.Context, spec target.Spec) (target.Exit, error) {
-		if !slices.Equal(spec.Args, []string{target.Mark, "-hold"}) {
+	payload := func(ctx context.Context, spec driver.Spec) (driver.Exit, error) {
+		if !slices.Equal(spec.Args, []string{driver.Mark, "-hold"}) {
 			t.Errorf("payload %q", spec.Args)
 		}
 		alive.Add(1)
 		defer alive.Add(-1)
 		_, err := spec.Stdio.Stdout.WriteString(trial.Mark)
 		<-ctx.Done()
-		return target.Exit{}, errors.Join(err, ctx.Err())
+		return driver.Exit{}, errors.Join(err, ctx.Err())
 	}
-	r := several(t, trial.Job{Copies: 25, Concurrency: 3, Hold: hold}, func(int, target.Spec) fake.Script {
+	r := several(t, trial.Job{Copies: 25, Concurrency: 3, Hold: hold}, func(int, driver.Spec) fake.Script {
 		return fake.Script{Payload: payload}
 	}, nil)
 	if r.Failure != nil {
@@ -91,25 +91,25 @@ func TestHoldRestsBeforeTheCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var order []string
 			hold := &trial.Hold{
-				Begin: func() (func([]target.Watch) ([]sample.Value, error), error) {
-					return func([]target.Watch) ([]sample.Value, error) { order = append(order, "count"); return nil, nil }, nil
+				Begin: func() (func([]driver.Watch) ([]sample.Value, error), error) {
+					return func([]driver.Watch) ([]sample.Value, error) { order = append(order, "count"); return nil, nil }, nil
 				},
 				Settle: func(ctx context.Context) error { order = append(order, "rest"); return c.rest(ctx) },
 			}
 			job := trial.Job{Copies: 2, Concurrency: 1, Hold: hold, Timeout: time.Second}
 			job.Spec.Args = []string{"/bin/work", "64"}
-			r := several(t, job, func(_ int, spec target.Spec) fake.Script {
-				return fake.Script{Payload: func(ctx context.Context, spec target.Spec) (target.Exit, error) {
-					if !slices.Equal(spec.Args, []string{"/bin/work", "64", target.Mark, "-hold"}) {
+			r := several(t, job, func(_ int, spec driver.Spec) fake.Script {
+				return fake.Script{Payload: func(ctx context.Context, spec driver.Spec) (driver.Exit, error) {
+					if !slices.Equal(spec.Args, []string{"/bin/work", "64", driver.Mark, "-hold"}) {
 						t.Errorf("payload %q", spec.Args)
 					}
 					_, err := spec.Stdio.Stdout.WriteString(trial.Mark)
 					if !c.hang {
 						time.Sleep(100 * time.Millisecond)
-						return target.Exit{}, err
+						return driver.Exit{}, err
 					}
 					<-ctx.Done()
-					return target.Exit{}, errors.Join(err, ctx.Err())
+					return driver.Exit{}, errors.Join(err, ctx.Err())
 				}}
 			}, nil)
 			switch {
@@ -127,7 +127,7 @@ func TestHoldFailures(t *testing.T) {
 		second fake.Script
 		want   string
 	}{
-		"ends early":   {fake.Script{Exit: target.Exit{Code: 3}}, "copy 2 of 3 failed: it ended while it was to be held: the payload ended with exit code 3"},
+		"ends early":   {fake.Script{Exit: driver.Exit{Code: 3}}, "copy 2 of 3 failed: it ended while it was to be held: the payload ended with exit code 3"},
 		"never acts":   {fake.Script{NoMark: true, Hang: true, Stdout: []byte("hello, no mark here")}, "the payload never acted inside the target"},
 		"cannot":       {fake.Script{StartErr: errors.New("no room")}, "copy 2 of 3 failed: no room"},
 		"dies unsaid":  {fake.Script{NoMark: true, WaitErr: errors.New("it broke")}, "copy 2 of 3 failed: it broke"},
@@ -135,12 +135,12 @@ func TestHoldFailures(t *testing.T) {
 		"hangs":        {fake.Script{Stuck: true}, "the payload had not ended after"},
 	}
 	// A census that takes its time sees who ends meanwhile.
-	hold := &trial.Hold{Begin: func() (func([]target.Watch) ([]sample.Value, error), error) {
-		return func([]target.Watch) ([]sample.Value, error) { time.Sleep(50 * time.Millisecond); return nil, nil }, nil
+	hold := &trial.Hold{Begin: func() (func([]driver.Watch) ([]sample.Value, error), error) {
+		return func([]driver.Watch) ([]sample.Value, error) { time.Sleep(50 * time.Millisecond); return nil, nil }, nil
 	}}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := several(t, trial.Job{Copies: 3, Concurrency: 3, Hold: hold, Timeout: 2 * time.Second}, func(n int, _ target.Spec) fake.Script {
+			r := several(t, trial.Job{Copies: 3, Concurrency: 3, Hold: hold, Timeout: 2 * time.Second}, func(n int, _ driver.Spec) fake.Script {
 				if n == 1 {
 					return test.second
 				}
@@ -159,10 +159,10 @@ func TestHoldFailures(t *testing.T) {
 // Each copy's failure is told, with whose fault it is; those that fail alike
 // together.
 func TestEachFailureIsTold(t *testing.T) {
-	r := several(t, trial.Job{Copies: 6, Concurrency: 1}, func(n int, spec target.Spec) fake.Script {
+	r := several(t, trial.Job{Copies: 6, Concurrency: 1}, func(n int, spec driver.Spec) fake.Script {
 		switch {
 		case n == 5:
-			return fake.Script{StartErr: target.Labf("no pipe")}
+			return fake.Script{StartErr: driver.Labf("no pipe")}
 		case n%2 == 1:
 			return fake.Script{StartErr: errors.New(spec.ID + ": no room")}
 		}
@@ -198,7 +198,7 @@ func TestFailureNamesTheLimit(t *testing.T) {
 		}
 	}}
 	for _, fails := range []bool{true, false} {
-		job := trial.Job{Timeout: time.Second, Driver: fake.New("fake", func(int, target.Spec) fake.Script {
+		job := trial.Job{Timeout: time.Second, Driver: fake.New("fake", func(int, driver.Spec) fake.Script {
 			if !fails {
 				return fake.Script{StartErr: errors.New("another reason")}
 			}

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // replica is one instance of a trial with its streams and stamps.
@@ -22,13 +22,13 @@ type replica struct {
 	dir            string
 	groups         Groups
 	grouped        bool
-	instance       target.Instance
+	instance       driver.Instance
 	stdout, stderr *stream
-	exit           target.Exit
+	exit           driver.Exit
 	console        Console // of a machine; empty for others
 
 	mu    sync.Mutex // guards marks: drivers may mark from another goroutine
-	marks map[target.Phase]Stamp
+	marks map[driver.Phase]Stamp
 
 	// Of a copy that is held:
 	release context.CancelFunc // lets it end
@@ -39,59 +39,59 @@ type replica struct {
 // newReplica makes all that one instance needs outside the clock. On error the
 // replica holds what was made so far, for close to remove.
 func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*replica, error) {
-	c := &replica{id: id, group: group, groups: r.Groups, marks: map[target.Phase]Stamp{}}
+	c := &replica{id: id, group: group, groups: r.Groups, marks: map[driver.Phase]Stamp{}}
 	var err error
 	wanted := theMark
 	if job.Unmarked {
 		wanted = anyByte
 	}
 	if c.stdout, err = newStream(wanted); err != nil {
-		return nil, target.Labf("pipe for the payload's output: %w", err)
+		return nil, driver.Labf("pipe for the payload's output: %w", err)
 	}
 	if c.stderr, err = newStream(nothing); err != nil {
 		c.stdout.write.Close()
 		c.stdout.read.Close()
-		return nil, target.Labf("pipe for the payload's errors: %w", err)
+		return nil, driver.Labf("pipe for the payload's errors: %w", err)
 	}
 	go c.stdout.collect()
 	go c.stderr.collect()
 	if c.dir, err = makeDir(r.Dir, id); err != nil {
-		return c, target.Labf("directory of the instance: %w", err)
+		return c, driver.Labf("directory of the instance: %w", err)
 	}
 	spec := job.Spec
 	spec.ID = id
 	switch {
 	case job.Unmarked:
 	case job.Hold != nil:
-		spec.Args = append(slices.Clone(job.Spec.Args), target.Mark, "-hold")
+		spec.Args = append(slices.Clone(job.Spec.Args), driver.Mark, "-hold")
 	case len(job.Spec.Args) == 0:
-		spec.Args = []string{target.Mark}
+		spec.Args = []string{driver.Mark}
 	default:
-		spec.Args = append([]string{target.Mark, "--"}, job.Spec.Args...)
+		spec.Args = append([]string{driver.Mark, "--"}, job.Spec.Args...)
 	}
 	if !job.Unmarked {
-		spec.Opens = append([]string{target.Mark}, job.Spec.Opens...)
+		spec.Opens = append([]string{driver.Mark}, job.Spec.Opens...)
 	}
-	spec.Stdio = target.Stdio{Stdin: job.Spec.Stdio.Stdin, Stdout: c.stdout.write, Stderr: c.stderr.write}
+	spec.Stdio = driver.Stdio{Stdin: job.Spec.Stdio.Stdin, Stdout: c.stdout.write, Stderr: c.stderr.write}
 	c.grouped = true
 	if spec.Cgroup, err = r.Groups.Make(group); err != nil {
-		return c, target.Labf("cgroup of the instance: %w", err)
+		return c, driver.Labf("cgroup of the instance: %w", err)
 	}
 	c.instance, err = job.Driver.Prepare(ctx, spec, c.dir)
-	if teller, ok := c.instance.(target.Teller); ok && err == nil {
-		teller.Tell(func(line string) { c.console.Add(line, c.at(target.PhaseRequest)) })
+	if teller, ok := c.instance.(driver.Teller); ok && err == nil {
+		teller.Tell(func(line string) { c.console.Add(line, c.at(driver.PhaseRequest)) })
 	}
 	return c, err
 }
 
 // run is the timed path of one instance: request, start, wait, exit.
 func (c *replica) run(ctx context.Context) error {
-	c.mark(target.PhaseRequest)
+	c.mark(driver.PhaseRequest)
 	if err := c.instance.Start(ctx, c.mark); err != nil {
 		return phased{"start", err}
 	}
 	exit, err := c.instance.Wait(ctx)
-	c.mark(target.PhaseExit)
+	c.mark(driver.PhaseExit)
 	if err != nil {
 		return phased{"wait", err}
 	}
@@ -99,7 +99,7 @@ func (c *replica) run(ctx context.Context) error {
 	return nil
 }
 
-func (c *replica) mark(p target.Phase) {
+func (c *replica) mark(p driver.Phase) {
 	now := Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,14 +109,14 @@ func (c *replica) mark(p target.Phase) {
 }
 
 // at is when a phase was marked, 0 where it never was.
-func (c *replica) at(p target.Phase) Stamp {
+func (c *replica) at(p driver.Phase) Stamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.marks[p]
 }
 
 // ended is when the copy had ended, 0 where it never was started or seen to end.
-func (c *replica) ended() Stamp { return c.at(target.PhaseExit) }
+func (c *replica) ended() Stamp { return c.at(driver.PhaseExit) }
 
 // drain waits for the streams' ends; its warnings are for the record.
 func (c *replica) drain() (warnings []string) {
@@ -139,14 +139,14 @@ func (c *replica) takeActed() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if exit, ended := c.marks[target.PhaseExit]; ended {
+	if exit, ended := c.marks[driver.PhaseExit]; ended {
 		acted = min(acted, exit)
 	}
-	c.marks[target.PhaseActed] = acted
+	c.marks[driver.PhaseActed] = acted
 }
 
 // exitError is a payload that ended with a code or a signal.
-type exitError struct{ exit target.Exit }
+type exitError struct{ exit driver.Exit }
 
 func (e *exitError) Error() string {
 	if e.exit.Signal != 0 {
@@ -164,16 +164,16 @@ func (c *replica) evaluate(job Job) ([]sample.Value, error) {
 		return nil, phased{"wait", &exitError{c.exit}}
 	}
 	if err := errors.Join(c.stdout.err, c.stderr.err); err != nil {
-		return nil, phased{"wait", target.Labf("reading the payload's output: %w", err)}
+		return nil, phased{"wait", driver.Labf("reading the payload's output: %w", err)}
 	}
-	silent := c.marks[target.PhaseActed] == 0
+	silent := c.marks[driver.PhaseActed] == 0
 	if silent && job.Unmarked {
-		c.marks[target.PhaseActed] = c.marks[target.PhaseExit]
+		c.marks[driver.PhaseActed] = c.marks[driver.PhaseExit]
 	} else if silent {
-		return nil, phased{"wait", fmt.Errorf("the payload ended with exit code 0 but never acted inside the target: its first output was not the mark of %s", target.Mark)}
+		return nil, phased{"wait", fmt.Errorf("the payload ended with exit code 0 but never acted inside the target: its first output was not the mark of %s", driver.Mark)}
 	}
 	values := c.general()
-	if clocked, ok := c.instance.(target.Clocked); ok {
+	if clocked, ok := c.instance.(driver.Clocked); ok {
 		for metric, d := range clocked.Clock() {
 			values = append(values, sample.Value{Metric: metric, Value: d.Seconds()})
 		}
@@ -205,21 +205,21 @@ func btof(b bool) float64 {
 }
 
 func (c *replica) ready() time.Duration {
-	return c.at(target.PhaseActed).Sub(c.at(target.PhaseRequest))
+	return c.at(driver.PhaseActed).Sub(c.at(driver.PhaseRequest))
 }
 
 // general gives the values of the marks, which every trial has.
 func (c *replica) general() []sample.Value {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	request, acted, exit := c.marks[target.PhaseRequest], c.marks[target.PhaseActed], c.marks[target.PhaseExit]
+	request, acted, exit := c.marks[driver.PhaseRequest], c.marks[driver.PhaseActed], c.marks[driver.PhaseExit]
 	values := []sample.Value{
 		{Metric: "ready", Value: acted.Sub(request).Seconds()},
 		{Metric: "wall", Value: exit.Sub(request).Seconds()},
 		{Metric: "run", Value: exit.Sub(acted).Seconds()},
 	}
 	for phase, at := range c.marks { // those that the target's family adds
-		if phase != target.PhaseRequest && phase != target.PhaseActed && phase != target.PhaseExit {
+		if phase != driver.PhaseRequest && phase != driver.PhaseActed && phase != driver.PhaseExit {
 			values = append(values, sample.Value{Metric: string(phase), Value: at.Sub(request).Seconds()})
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Mark is what guest/mark.c writes to standard output, once, before it becomes
+// Mark is what helpers/mark.c writes to standard output, once, before it becomes
 // the payload. It is stripped from the stream.
 const Mark = "\x00tare:acted\x00"
 

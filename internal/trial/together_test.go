@@ -11,18 +11,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/fake"
 	"github.com/tarelab/tare/internal/trial"
 )
 
 // several does one job whose nth copy goes as script says.
-func several(t *testing.T, job trial.Job, script func(n int, spec target.Spec) fake.Script, judge func(map[string][]float64) []string) sample.Record {
+func several(t *testing.T, job trial.Job, script func(n int, spec driver.Spec) fake.Script, judge func(map[string][]float64) []string) sample.Record {
 	t.Helper()
 	dir := t.TempDir()
 	groups, sink := &noGroups{}, &records{}
-	job.Driver = fake.New("fake", func(_ int, spec target.Spec) fake.Script {
+	job.Driver = fake.New("fake", func(_ int, spec driver.Spec) fake.Script {
 		n, err := strconv.Atoi(spec.ID[strings.LastIndexByte(spec.ID, '-')+1:]) // copies are prepared in any order
 		if err != nil {
 			t.Error(err)
@@ -46,7 +46,7 @@ func several(t *testing.T, job trial.Job, script func(n int, spec target.Spec) f
 func TestSharedFileIsFreshAndRemoved(t *testing.T) {
 	var mu sync.Mutex
 	var files []string
-	script := func(_ int, spec target.Spec) fake.Script {
+	script := func(_ int, spec driver.Spec) fake.Script {
 		m := spec.Mounts[len(spec.Mounts)-1]
 		content, err := os.ReadFile(m.Source)
 		if err != nil || string(content) != "fresh" || m.Target != "/page" || m.ReadOnly || len(spec.Mounts) != 2 {
@@ -62,7 +62,7 @@ func TestSharedFileIsFreshAndRemoved(t *testing.T) {
 		return fake.Script{}
 	}
 	job := trial.Job{Copies: 3, Shared: &trial.Shared{Target: "/page", Content: []byte("fresh")}}
-	job.Spec.Mounts = make([]target.Mount, 1, 8) // room in which one trial's mount must not reach the next
+	job.Spec.Mounts = make([]driver.Mount, 1, 8) // room in which one trial's mount must not reach the next
 	first := several(t, job, script, nil)
 	if first.Failure != nil || len(slices.Compact(files)) != 1 {
 		t.Errorf("failure %+v, files %v", first.Failure, files)
@@ -85,10 +85,10 @@ func TestSurvivorsOfAFailedTrial(t *testing.T) {
 	job.Parse = func(out []byte) ([]sample.Value, error) {
 		return []sample.Value{{Metric: "score", Value: float64(out[0] - '0')}}, nil
 	}
-	record := several(t, job, func(n int, _ target.Spec) fake.Script {
+	record := several(t, job, func(n int, _ driver.Spec) fake.Script {
 		s := fake.Script{Run: 50 * time.Millisecond, Stdout: []byte{byte('0' + n)}}
 		if n == 1 {
-			s.Run, s.Exit, s.Stderr = 0, target.Exit{Signal: 9}, []byte("dying")
+			s.Run, s.Exit, s.Stderr = 0, driver.Exit{Signal: 9}, []byte("dying")
 		}
 		return s
 	}, nil)
@@ -107,10 +107,10 @@ func TestSurvivorsOfAFailedTrial(t *testing.T) {
 // What became of the copies that waited for the one that failed is not the
 // cause: the first to end is named.
 func TestTheFirstToEndIsBlamed(t *testing.T) {
-	record := several(t, trial.Job{Copies: 3}, func(n int, _ target.Spec) fake.Script {
-		s := fake.Script{Run: 60 * time.Millisecond, Exit: target.Exit{Code: 3}}
+	record := several(t, trial.Job{Copies: 3}, func(n int, _ driver.Spec) fake.Script {
+		s := fake.Script{Run: 60 * time.Millisecond, Exit: driver.Exit{Code: 3}}
 		if n == 2 {
-			s.Run, s.Exit = 0, target.Exit{Code: 7}
+			s.Run, s.Exit = 0, driver.Exit{Code: 7}
 		}
 		return s
 	}, nil)
@@ -125,7 +125,7 @@ func TestTheFirstToEndIsBlamed(t *testing.T) {
 
 func TestFailureThatCannotBeToldIsTheLaboratorys(t *testing.T) {
 	job := trial.Job{Copies: 2, Shared: &trial.Shared{Target: "/page", Failed: func(string) error { return errors.New("no page") }}}
-	record := several(t, job, func(n int, _ target.Spec) fake.Script { return fake.Script{Exit: target.Exit{Code: n}} }, nil)
+	record := several(t, job, func(n int, _ driver.Spec) fake.Script { return fake.Script{Exit: driver.Exit{Code: n}} }, nil)
 	if f := record.Failure; f == nil || f.Fault != sample.FaultLaboratory || !strings.Contains(f.Message, "no page") {
 		t.Errorf("failure %+v", f)
 	}
@@ -138,7 +138,7 @@ func TestTogetherAndJudge(t *testing.T) {
 		}
 		return []sample.Value{{Metric: "both", Value: 0.5}}, []string{"overlap: little"}
 	}}
-	script := func(int, target.Spec) fake.Script { return fake.Script{Run: 10 * time.Millisecond} }
+	script := func(int, driver.Spec) fake.Script { return fake.Script{Run: 10 * time.Millisecond} }
 	record := several(t, job, script, func(values map[string][]float64) []string {
 		if !slices.Equal(values["both"], []float64{0.5}) {
 			t.Errorf("values %v", values)
@@ -155,7 +155,7 @@ func TestTogetherAndJudge(t *testing.T) {
 func TestTimeoutOfSomeCopies(t *testing.T) {
 	dir, sink := t.TempDir(), &records{}
 	job := trial.Job{Copies: 2, Timeout: 100 * time.Millisecond}
-	job.Driver = fake.New("fake", func(n int, _ target.Spec) fake.Script { return fake.Script{Hang: n == 0} })
+	job.Driver = fake.New("fake", func(n int, _ driver.Spec) fake.Script { return fake.Script{Hang: n == 0} })
 	r := trial.Runner{RunID: "test", Dir: dir, Groups: &noGroups{}, Sink: sink}
 	record, err := r.Run(context.Background(), job)
 	if err != nil {

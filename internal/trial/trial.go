@@ -17,15 +17,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // Probe reads something during a trial. Begin is called after Prepare and
 // before the start; the returned function after the payloads' end and before
 // Close.
 type Probe interface {
-	Begin(ctx context.Context, on []target.Watch) (end func() ([]sample.Value, error), err error)
+	Begin(ctx context.Context, on []driver.Watch) (end func() ([]sample.Value, error), err error)
 }
 
 // Sink keeps records. Append returns when the record is safe.
@@ -47,8 +47,8 @@ type Groups interface {
 type Job struct {
 	Seq, Block int
 	Cell       string
-	Driver     target.Driver
-	Spec       target.Spec // without ID, Cgroup and Stdio, which each copy gets
+	Driver     driver.Driver
+	Spec       driver.Spec // without ID, Cgroup and Stdio, which each copy gets
 	Copies     int         // instances of the trial; at least 1
 	// Concurrency is at most how many copies are under way at one moment, from
 	// their request to their exit (with Hold: to their act): one that ends makes
@@ -131,7 +131,7 @@ func diskFull(err error) bool {
 	if errors.As(err, &file) && strings.HasPrefix(file.Path, "/sys/") {
 		return false
 	}
-	return target.IsLab(err) && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT))
+	return driver.IsLab(err) && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT))
 }
 
 // measure fills in what came of the trial: values or, since a failure is never
@@ -140,7 +140,7 @@ func diskFull(err error) bool {
 func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (cause, untidy error) {
 	if job.Prepare != nil {
 		if err := job.Prepare(ctx); err != nil {
-			record.Failure = Fail("prepare", target.Labf("the prepare command: %w", err))
+			record.Failure = Fail("prepare", driver.Labf("the prepare command: %w", err))
 			return err, nil
 		}
 	}
@@ -191,7 +191,7 @@ func (t *running) keepConsole() error {
 		return nil
 	}
 	if err := t.runner.Keep(t.job.Seq, said); err != nil {
-		return target.Labf("the machine's console: %w", err)
+		return driver.Labf("the machine's console: %w", err)
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ type running struct {
 	copies   []*replica
 	group    string // of all copies' cgroups where there are many, else ""
 	shared   string // path of the shared file, "" where there is none
-	census   func([]target.Watch) ([]sample.Value, error)
+	census   func([]driver.Watch) ([]sample.Value, error)
 	values   map[string][]float64
 	warnings []string
 }
@@ -211,15 +211,15 @@ type running struct {
 func (t *running) prepare(ctx context.Context) error {
 	t.values = map[string][]float64{}
 	if err := t.share(); err != nil {
-		return phased{"prepare", target.Labf("shared file: %w", err)}
+		return phased{"prepare", driver.Labf("shared file: %w", err)}
 	}
 	if err := t.beginMany(); err != nil {
-		return phased{"prepare", target.Labf("many instances: %w", err)}
+		return phased{"prepare", driver.Labf("many instances: %w", err)}
 	}
 	made := make([]*replica, max(1, t.job.Copies))
 	errs := make([]error, len(made))
 	make := func(i int) bool {
-		id := fmt.Sprintf("%s-%s-%d-%d", target.Label, t.runner.RunID, t.job.Seq, i)
+		id := fmt.Sprintf("%s-%s-%d-%d", driver.Label, t.runner.RunID, t.job.Seq, i)
 		made[i], errs[i] = newReplica(ctx, t.runner, t.job, path.Join(t.group, id), id)
 		return errs[i] == nil
 	}
@@ -239,7 +239,7 @@ func (t *running) prepare(ctx context.Context) error {
 func (t *running) timed(ctx context.Context) error {
 	end, err := t.beginProbes(ctx)
 	if err != nil {
-		return phased{"prepare", target.Labf("probe: %w", err)}
+		return phased{"prepare", driver.Labf("probe: %w", err)}
 	}
 	bounded, cancel := context.WithTimeout(ctx, t.job.Timeout)
 	defer cancel()
@@ -266,7 +266,7 @@ func (t *running) timed(ctx context.Context) error {
 		return err
 	}
 	if probeErr != nil {
-		return phased{"wait", target.Labf("probe: %w", probeErr)}
+		return phased{"wait", driver.Labf("probe: %w", probeErr)}
 	}
 	t.sum(probed)
 	t.span()
@@ -286,7 +286,7 @@ func (t *running) run(ctx, bounded context.Context, i int) error {
 		return err
 	}
 	if told := t.job.Shared.Failed(t.shared); told != nil {
-		return errors.Join(err, phased{"wait", target.Labf("shared file: %w", told)})
+		return errors.Join(err, phased{"wait", driver.Labf("shared file: %w", told)})
 	}
 	return err
 }
@@ -305,7 +305,7 @@ func (t *running) blameTimeout(errs []error) {
 // beginProbes arms the probes in order; the returned function ends them in the
 // opposite order, the last armed being the nearest to the payload.
 func (t *running) beginProbes(ctx context.Context) (func() ([]sample.Value, error), error) {
-	var watches []target.Watch
+	var watches []driver.Watch
 	for _, c := range t.copies {
 		watches = append(watches, c.instance.Watch()...)
 	}
@@ -430,7 +430,7 @@ func (t *running) share() error {
 	if t.job.Shared == nil {
 		return nil
 	}
-	dir, err := makeDir(t.runner.Dir, fmt.Sprintf("%s-%s-%d-shared", target.Label, t.runner.RunID, t.job.Seq))
+	dir, err := makeDir(t.runner.Dir, fmt.Sprintf("%s-%s-%d-shared", driver.Label, t.runner.RunID, t.job.Seq))
 	if err != nil {
 		return err
 	}
@@ -443,7 +443,7 @@ func (t *running) share() error {
 		return err
 	}
 	mounts := slices.Clone(t.job.Spec.Mounts)
-	t.job.Spec.Mounts = append(mounts, target.Mount{Source: t.shared, Target: t.job.Shared.Target})
+	t.job.Spec.Mounts = append(mounts, driver.Mount{Source: t.shared, Target: t.job.Shared.Target})
 	return nil
 }
 
@@ -460,8 +460,8 @@ func (t *running) close() error {
 		errs = append(errs, os.RemoveAll(filepath.Dir(t.shared)))
 	}
 	err := errors.Join(distinctErrors(errs)...)
-	if err != nil && !errors.As(err, new(*target.RemovalError)) {
-		return target.Labf("clean-up: %w", err)
+	if err != nil && !errors.As(err, new(*driver.RemovalError)) {
+		return driver.Labf("clean-up: %w", err)
 	}
 	return err
 }
@@ -500,10 +500,10 @@ func phaseOf(err error) string {
 }
 
 // Fail is what a record holds of an error of a phase of its trial: a laboratory's
-// (target.IsLab), else the target's.
+// (driver.IsLab), else the target's.
 func Fail(phase string, err error) *sample.Failure {
 	fault := sample.FaultTarget
-	if target.IsLab(err) {
+	if driver.IsLab(err) {
 		fault = sample.FaultLaboratory
 	}
 	return &sample.Failure{Fault: fault, Phase: phase, Message: err.Error()}

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/fake"
 	"github.com/tarelab/tare/internal/trial"
 )
 
@@ -35,7 +35,7 @@ func run(t *testing.T, ctx context.Context, job trial.Job, script fake.Script, p
 	t.Helper()
 	dir := t.TempDir()
 	groups, sink := &noGroups{}, &records{}
-	job.Driver = fake.New("fake", func(int, target.Spec) fake.Script { return script })
+	job.Driver = fake.New("fake", func(int, driver.Spec) fake.Script { return script })
 	if job.Timeout == 0 {
 		job.Timeout = 10 * time.Second
 	}
@@ -54,7 +54,7 @@ func run(t *testing.T, ctx context.Context, job trial.Job, script fake.Script, p
 }
 
 func TestMarksBecomeTimes(t *testing.T) {
-	script := fake.Script{Ready: 20 * time.Millisecond, Run: 30 * time.Millisecond, Exit: target.Exit{Usage: &target.Usage{User: time.Second, MaxRSS: 4096}}}
+	script := fake.Script{Ready: 20 * time.Millisecond, Run: 30 * time.Millisecond, Exit: driver.Exit{Usage: &driver.Usage{User: time.Second, MaxRSS: 4096}}}
 	record, err := run(t, t.Context(), trial.Job{Seq: 7, Block: 2, Cell: "a"}, script)
 	if err != nil || record.Failure != nil {
 		t.Fatalf("error %v, failure %+v", err, record.Failure)
@@ -103,7 +103,7 @@ func TestOwnPayloadActsByItsFirstByte(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var args []string
 			script := fake.Script{NoMark: true, Stdout: []byte(c.stdout), Ready: 20 * time.Millisecond, Run: 30 * time.Millisecond}
-			job := trial.Job{Unmarked: true, Spec: target.Spec{Args: []string{"/hello"}}, Parse: func(out []byte) ([]sample.Value, error) {
+			job := trial.Job{Unmarked: true, Spec: driver.Spec{Args: []string{"/hello"}}, Parse: func(out []byte) ([]sample.Value, error) {
 				args = append(args, string(out))
 				return nil, nil
 			}}
@@ -132,12 +132,12 @@ func TestFullDiskEndsTheRun(t *testing.T) {
 		script fake.Script
 		ends   bool
 	}{
-		"full":               {fake.Script{PrepareErr: target.Labf("overlay: %w", at("/var/x", syscall.ENOSPC))}, true},
-		"quota":              {fake.Script{StartErr: target.Labf("bundle: %w", at("/var/x", syscall.EDQUOT))}, true},
+		"full":               {fake.Script{PrepareErr: driver.Labf("overlay: %w", at("/var/x", syscall.ENOSPC))}, true},
+		"quota":              {fake.Script{StartErr: driver.Labf("bundle: %w", at("/var/x", syscall.EDQUOT))}, true},
 		"full at the end":    {fake.Script{CloseErr: at("/var/x", syscall.ENOSPC)}, true},
 		"the target's disk":  {fake.Script{PrepareErr: at("/var/x", syscall.ENOSPC)}, false},
-		"too many groups":    {fake.Script{PrepareErr: target.Labf("group: %w", at("/sys/fs/cgroup/x", syscall.ENOSPC))}, false},
-		"another laboratory": {fake.Script{PrepareErr: target.Labf("overlay: %w", at("/var/x", syscall.EACCES))}, false},
+		"too many groups":    {fake.Script{PrepareErr: driver.Labf("group: %w", at("/sys/fs/cgroup/x", syscall.ENOSPC))}, false},
+		"another laboratory": {fake.Script{PrepareErr: driver.Labf("overlay: %w", at("/var/x", syscall.EACCES))}, false},
 	} {
 		record, err := run(t, t.Context(), trial.Job{Cell: "a"}, c.script)
 		if (err != nil) != c.ends || record.Failure == nil {
@@ -159,13 +159,13 @@ func TestFailuresAreRecordsWithAFault(t *testing.T) {
 		says   string
 	}{
 		"prepare":    {script: fake.Script{PrepareErr: broken}, fault: sample.FaultTarget, phase: "prepare", says: "cable"},
-		"laboratory": {script: fake.Script{PrepareErr: target.Labf("no disk: %w", broken)}, fault: sample.FaultLaboratory, phase: "prepare", says: "no disk"},
+		"laboratory": {script: fake.Script{PrepareErr: driver.Labf("no disk: %w", broken)}, fault: sample.FaultLaboratory, phase: "prepare", says: "no disk"},
 		"start":      {script: fake.Script{StartErr: broken}, fault: sample.FaultTarget, phase: "start", says: "cable"},
 		"wait":       {script: fake.Script{WaitErr: broken}, fault: sample.FaultTarget, phase: "wait", says: "cable"},
 		"close":      {script: fake.Script{CloseErr: broken}, fault: sample.FaultLaboratory, phase: "close", says: "cable"},
-		"removal":    {script: fake.Script{CloseErr: &target.RemovalError{Err: broken}}, fault: sample.FaultTarget, phase: "close", says: "cable"},
-		"exit code":  {script: fake.Script{Exit: target.Exit{Code: 3}, Stderr: []byte("no such thing\n")}, fault: sample.FaultTarget, phase: "wait", says: "exit code 3"},
-		"signal":     {script: fake.Script{Exit: target.Exit{Signal: 9}}, fault: sample.FaultTarget, phase: "wait", says: "SIGKILL"},
+		"removal":    {script: fake.Script{CloseErr: &driver.RemovalError{Err: broken}}, fault: sample.FaultTarget, phase: "close", says: "cable"},
+		"exit code":  {script: fake.Script{Exit: driver.Exit{Code: 3}, Stderr: []byte("no such thing\n")}, fault: sample.FaultTarget, phase: "wait", says: "exit code 3"},
+		"signal":     {script: fake.Script{Exit: driver.Exit{Signal: 9}}, fault: sample.FaultTarget, phase: "wait", says: "SIGKILL"},
 		"no mark":    {script: fake.Script{NoMark: true}, fault: sample.FaultTarget, phase: "wait", says: "never acted"},
 		"time-out":   {script: fake.Script{Hang: true}, job: trial.Job{Timeout: 50 * time.Millisecond}, fault: sample.FaultTarget, phase: "wait", says: "50ms"},
 		"parse": {job: trial.Job{Parse: func([]byte) ([]sample.Value, error) { return nil, broken }},
@@ -221,7 +221,7 @@ type counter struct {
 	fail   error
 }
 
-func (c counter) Begin(context.Context, []target.Watch) (func() ([]sample.Value, error), error) {
+func (c counter) Begin(context.Context, []driver.Watch) (func() ([]sample.Value, error), error) {
 	if c.fail != nil {
 		return nil, c.fail
 	}
@@ -234,7 +234,7 @@ func (c counter) Begin(context.Context, []target.Watch) (func() ([]sample.Value,
 
 func TestProbesNest(t *testing.T) {
 	var events []string
-	usage := fake.Script{Exit: target.Exit{Usage: &target.Usage{User: time.Second}}}
+	usage := fake.Script{Exit: driver.Exit{Usage: &driver.Usage{User: time.Second}}}
 	record, err := run(t, t.Context(), trial.Job{}, usage, counter{name: "a", events: &events}, counter{name: "b", events: &events})
 	if err != nil || record.Failure != nil {
 		t.Fatalf("error %v, failure %+v", err, record.Failure)

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/driver"
 )
 
 var update = flag.Bool("update", false, "write the command lines to testdata")
@@ -168,7 +168,7 @@ func TestFirmware(t *testing.T) {
 	}
 	s := stratovirt{uefi: &uefi{files: []string{"/no/such"}, pack: "ovmf"}}
 	err := VMM{Name: "stratovirt/q35", plan: s.plan}.Takes(Machine{CPUs: 1})
-	var cannot *target.CannotError
+	var cannot *driver.CannotError
 	if !errors.As(err, &cannot) || !strings.Contains(err.Error(), "none of /no/such is there (apt-get install ovmf)") {
 		t.Errorf("without firmware: %v", err)
 	}

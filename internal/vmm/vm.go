@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tarelab/tare/internal/target"
-	"github.com/tarelab/tare/internal/target/launch"
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/launch"
 )
 
 // Config is a machine and the surroundings that it runs in.
@@ -27,7 +27,7 @@ type Config struct {
 	Path     string // of the VMM's program
 	Machine  Machine
 	Dir      string                 // of the machine alone, which locks it: sockets and logs
-	Launcher string                 // target.Lab.LaunchPath
+	Launcher string                 // driver.Lab.LaunchPath
 	Cgroup   string                 // of the VMM, as launch.Config has it
 	Network  string                 // path of the network namespace that the VMM runs in; "" for the caller's
 	Mark     func(Mark)             // told of every mark, once, in whatever goroutine sees it
@@ -61,7 +61,7 @@ type VM struct {
 	ended     chan struct{} // closed when the VMM has ended
 	printed   chan struct{} // closed when the console has
 	silent    chan struct{} // closed when the VMM says no more
-	exit      target.Exit   // valid then
+	exit      driver.Exit   // valid then
 	exitErr   error
 	mu        sync.Mutex // guards what follows
 	last      Mark
@@ -101,20 +101,20 @@ func New(ctx context.Context, config Config) (*VM, error) {
 func (v *VM) open(ctx context.Context) error {
 	var err error
 	if v.dir, err = os.Open(v.config.Dir); err != nil {
-		return target.Labf("directory of the machine: %w", err)
+		return driver.Labf("directory of the machine: %w", err)
 	}
 	if err := unix.Flock(int(v.dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return target.Labf("directory %s of the machine: it is another machine's: %w", v.config.Dir, err)
+		return driver.Labf("directory %s of the machine: it is another machine's: %w", v.config.Dir, err)
 	}
 	for _, p := range v.plugs() {
 		if err := v.provide(p); err != nil {
-			return target.Labf("socket %s of the machine: %w", filepath.Join(v.config.Dir, p.socket), err)
+			return driver.Labf("socket %s of the machine: %w", filepath.Join(v.config.Dir, p.socket), err)
 		}
 	}
 	for name, data := range v.plan.files {
 		v.made = append(v.made, name)
 		if err := os.WriteFile(filepath.Join(v.config.Dir, name), data, 0o600); err != nil {
-			return target.Labf("file of the machine: %w", err)
+			return driver.Labf("file of the machine: %w", err)
 		}
 	}
 	says, err := v.pipe(func(r io.Reader) {
@@ -125,7 +125,7 @@ func (v *VM) open(ctx context.Context) error {
 		return err
 	}
 	defer says.Close()
-	stdio := target.Stdio{Stdout: says, Stderr: says}
+	stdio := driver.Stdio{Stdout: says, Stderr: says}
 	if v.plan.console.socket == "" {
 		if stdio.Stdout, err = v.pipe(v.print); err != nil {
 			return err
@@ -172,7 +172,7 @@ func (v *VM) provide(p plug) error {
 func (v *VM) pipe(read func(io.Reader)) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return nil, target.Labf("pipe of the machine: %w", err)
+		return nil, driver.Labf("pipe of the machine: %w", err)
 	}
 	v.keep(r)
 	v.running.Go(func() { read(r) })
@@ -377,7 +377,7 @@ func (v *VM) Died() error {
 
 // Used is what the VMM used from its exec to its end, as getrusage(2) counts it; nil
 // before it has ended, and where nobody could tell.
-func (v *VM) Used() *target.Usage {
+func (v *VM) Used() *driver.Usage {
 	select {
 	case <-v.ended:
 		return v.exit.Usage

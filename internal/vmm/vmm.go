@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/driver"
 )
 
 // Accel is how a guest's instructions are executed.
@@ -44,7 +44,7 @@ type Machine struct {
 	// Translations is how much translated code an emulating VMM may keep, in bytes;
 	// 0 is what one small program needs. What does not fit is translated again.
 	Translations int64
-	Agent        bool   // the guest has tare's agent (guest/init.c): give it a channel
+	Agent        bool   // the guest has tare's agent (helpers/init.c): give it a channel
 	Reports      bool   // the guest says which pages are free, and the VMM gives them back; the guest needs BalloonModule
 	Mergeable    bool   // the guest's memory is offered to the host's KSM
 	NoSeccomp    bool   // the VMM's own filters of system calls are off
@@ -77,7 +77,7 @@ func (v VMM) ask(ctx context.Context, path string, m *Machine) error {
 func (v VMM) planned(m Machine) (plan, error) {
 	p, err := v.plan(m)
 	if err != nil {
-		return p, &target.CannotError{Target: v.Name, Lacks: err.Error()}
+		return p, &driver.CannotError{Target: v.Name, Lacks: err.Error()}
 	}
 	return p, nil
 }
@@ -172,7 +172,7 @@ type plan struct {
 type plug struct {
 	socket string // name of the Unix socket; "" is the VMM's standard output
 	dial   bool   // the VMM listens; else tare does, and the VMM connects
-	way    string // of a channel: what guest/init.c knows it by
+	way    string // of a channel: what helpers/init.c knows it by
 }
 
 // control is a VMM's control channel once it works.

@@ -11,7 +11,7 @@ import (
 	"github.com/tarelab/tare/internal/sample"
 )
 
-// churnPath is the program in the workbench (guest/churn.c).
+// churnPath is the program in the workbench (helpers/churn.c).
 const churnPath = "/.tare/churn"
 
 // Kinds of workload that make and remove one kind of kernel object.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // netPath is the guest program of two ends that talk.
@@ -28,8 +28,8 @@ const (
 
 // anyAddress is where a server listens, peerAddress where its client finds it.
 const (
-	anyAddress  = "0.0.0.0:" + target.PeerPort
-	peerAddress = target.PeerAddress + ":" + target.PeerPort
+	anyAddress  = "0.0.0.0:" + driver.PeerPort
+	peerAddress = driver.PeerAddress + ":" + driver.PeerPort
 	localSocket = "unix:/tmp/tare-net"
 )
 

@@ -3,8 +3,8 @@ package workload
 import (
 	"strconv"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // netTCP is iperf3 between two ends.
@@ -23,11 +23,11 @@ func (netTCP) Metrics() []sample.Metric {
 
 func (netTCP) Command(v Values, _ []string) (Command, error) {
 	return Command{
-		Args: []string{"iperf3", "-c", target.PeerAddress, "-p", target.PeerPort, "-J",
+		Args: []string{"iperf3", "-c", driver.PeerAddress, "-p", driver.PeerPort, "-J",
 			"-t", strconv.FormatInt(int64(v.Duration("time").Seconds()), 10),
 			"-P", strconv.FormatInt(v.Int("streams"), 10),
 			"-l", strconv.FormatInt(v.Bytes("length"), 10)},
-		Peer:   []string{iperf3Path, "-s", "-1", "-p", target.PeerPort},
+		Peer:   []string{iperf3Path, "-s", "-1", "-p", driver.PeerPort},
 		Needs:  []string{"iperf3"},
 		Length: v.Duration("time"),
 	}, nil

@@ -46,7 +46,7 @@ const unixOverlapWanted = 0.98
 // another subcommand, baseline and unit. docs/unix-index.md defines them.
 type unixTest struct {
 	name     string        // in the published tables; the kind is "unix-" and this
-	args     []string      // subcommand and options of guest/unix
+	args     []string      // subcommand and options of helpers/unix
 	unit     string        // as the program prints it
 	baseline float64       // "George", a SPARCstation 20-61, scores 10 (UnixBench 5.1.3, pgms/index.base)
 	factor   float64       // from unit to the base unit of rate
@@ -296,13 +296,13 @@ func (t unixTest) sound(l unixLine) error {
 
 func (t unixTest) hasVariants() bool { return t.name == "syscall" || t.name == "whetstone" }
 
-// unixPage is the length of the barrier's page (guest/unix/barrier.c).
+// unixPage is the length of the barrier's page (helpers/unix/barrier.c).
 const unixPage = 4096
 
 // UnixBarrierPage is the content of a fresh page for the barrier at which
 // parties copies meet: the sum of the copies of all instances of a trial.
 // Three 32-bit words of the machine's byte order, then zeroes: how many have
-// arrived, whether they may go, how many are wanted (guest/unix/barrier.c).
+// arrived, whether they may go, how many are wanted (helpers/unix/barrier.c).
 func UnixBarrierPage(parties int) []byte {
 	page := make([]byte, unixPage)
 	binary.NativeEndian.PutUint32(page[8:], uint32(parties))
@@ -313,7 +313,7 @@ func UnixBarrierPage(parties int) []byte {
 // effect once they have been let go. page is the mapped file of
 // UnixBarrierPage, shared with the instances.
 func UnixBarrierAbort(page []byte) {
-	const waiting, aborted = 0, 2 // the second word (guest/unix/barrier.c)
+	const waiting, aborted = 0, 2 // the second word (helpers/unix/barrier.c)
 	atomic.CompareAndSwapUint32((*uint32)(unsafe.Pointer(&page[4])), waiting, aborted)
 }
 

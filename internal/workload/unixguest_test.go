@@ -22,15 +22,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unixProgram is the program under test, built by `make -C guest`.
+// unixProgram is the program under test, built by `make -C helpers`.
 func unixProgram(t *testing.T) string {
 	t.Helper()
-	p, err := filepath.Abs("../../guest/bin/linux_" + runtime.GOARCH + "/unix")
+	p, err := filepath.Abs("../../helpers/bin/linux_" + runtime.GOARCH + "/unix")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(p); err != nil {
-		t.Fatalf("%v: build it with make -C guest", err)
+		t.Fatalf("%v: build it with make -C helpers", err)
 	}
 	return p
 }

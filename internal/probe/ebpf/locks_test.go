@@ -16,9 +16,9 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // quarrel makes threads contend for a directory until the time is over.
@@ -281,7 +281,7 @@ func TestDescendantsFromBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared, err := Select([]target.Watch{{Role: target.RoleShared, PID: parent}, {Role: target.RoleShared, PID: parent}})
+	shared, err := Select([]driver.Watch{{Role: driver.RoleShared, PID: parent}, {Role: driver.RoleShared, PID: parent}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestTheEndedAreNotFollowed(t *testing.T) {
 // wait of the trial's.
 func TestSharedWaitsStandApart(t *testing.T) {
 	needsKernel(t)
-	engine, err := Select([]target.Watch{{Role: target.RoleShared, PID: os.Getpid()}})
+	engine, err := Select([]driver.Watch{{Role: driver.RoleShared, PID: os.Getpid()}})
 	if err != nil {
 		t.Fatal(err)
 	}

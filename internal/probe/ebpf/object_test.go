@@ -12,7 +12,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/tarelab/tare/internal/target"
+	"github.com/tarelab/tare/internal/driver"
 )
 
 // TestObjectIsOfItsSource builds the programs again, as generate.go says, and
@@ -90,7 +90,7 @@ func TestVerifierHasRoom(t *testing.T) {
 func needsKernel(t *testing.T) {
 	t.Helper()
 	stop, err := RecordLocks(Selection{})
-	var cannot *target.CannotError
+	var cannot *driver.CannotError
 	if errors.As(err, &cannot) {
 		t.Skip(err)
 	}

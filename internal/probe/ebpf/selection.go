@@ -12,8 +12,8 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sys"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // Selection says whose events count.
@@ -32,7 +32,7 @@ const deepest = 15
 // Select selects the processes that a trial's watches name: by cgroup of
 // version 2, the kernel's programs having no way to ask for one of version 1,
 // else by process.
-func Select(on []target.Watch) (Selection, error) {
+func Select(on []driver.Watch) (Selection, error) {
 	h, err := sys.Cgroups()
 	if err != nil {
 		return Selection{}, err
@@ -40,7 +40,7 @@ func Select(on []target.Watch) (Selection, error) {
 	s := Selection{cgroups: map[uint64]int{}}
 	unified, v2 := h.Unified()
 	for _, w := range on {
-		if w.Role == target.RoleShared {
+		if w.Role == driver.RoleShared {
 			if w.PID != 0 && !slices.Contains(s.shared, w.PID) { // each instance tells of it
 				s.shared = append(s.shared, w.PID)
 			}
@@ -188,7 +188,7 @@ func (s Selection) fill(cgroups, processes *ebpf.Map) error {
 // by the programs.
 func (s Selection) follow(processes *ebpf.Map) error {
 	if len(s.pids)+len(s.shared) > 0 && !initial(pidNamespace) {
-		return &target.CannotError{Target: "the probe", Lacks: "the host's numbers of processes: tare runs in a PID namespace, whose numbers mean others to the kernel",
+		return &driver.CannotError{Target: "the probe", Lacks: "the host's numbers of processes: tare runs in a PID namespace, whose numbers mean others to the kernel",
 			Remedy: "run it in the host's (docker run --pid host), or watch a cgroup"}
 	}
 	for _, pid := range s.shared {

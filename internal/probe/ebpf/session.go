@@ -16,9 +16,9 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // session is a set of programs that are attached.
@@ -32,7 +32,7 @@ type session struct {
 }
 
 // A Recorder records what happens to a selection until stop is called. The error
-// is a target.CannotError where this machine or this user cannot.
+// is a driver.CannotError where this machine or this user cannot.
 type Recorder func(own Selection) (stop func() (profile.Profile, error), err error)
 
 // Probe records what a Recorder sees during a trial, of the processes that the
@@ -44,7 +44,7 @@ type Probe struct {
 }
 
 // Begin arms the probe for the watched processes.
-func (b Probe) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Value, error), error) {
+func (b Probe) Begin(_ context.Context, on []driver.Watch) (func() ([]sample.Value, error), error) {
 	own, err := Select(on)
 	if err != nil {
 		return nil, fmt.Errorf("probe: %w", err)
@@ -65,7 +65,7 @@ func (b Probe) Begin(_ context.Context, on []target.Watch) (func() ([]sample.Val
 
 // cannot says in the user's words why the kernel took no program.
 func cannot(err error) error {
-	c := &target.CannotError{Target: "the probe", Lacks: err.Error()}
+	c := &driver.CannotError{Target: "the probe", Lacks: err.Error()}
 	var refused *ebpf.VerifierError
 	switch {
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/profile"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // stacksOf is what the probe sees of a command, its root beside it.
@@ -30,7 +30,7 @@ func stacksOf(t *testing.T, most uint32, argv ...string) profile.Profile {
 		}
 	}
 	stop, err := recordStacks(self, spec)
-	var cannot *target.CannotError
+	var cannot *driver.CannotError
 	if errors.As(err, &cannot) {
 		t.Skip(err)
 	}

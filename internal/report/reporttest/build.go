@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // builder is a report's input that is being made.
@@ -23,7 +23,7 @@ func manifest(id string, view study.View, targets []string, blocks int) store.Ma
 	m := store.Manifest{
 		Schema: store.SchemaVersion, ID: "20261121-083600-" + id, Created: time.Date(2026, 11, 21, 8, 36, 0, 0, time.UTC), Tool: "0.1.0",
 		Study: study.Study{ID: id, Targets: targets, Control: targets[0], Blocks: blocks, Margin: 0.02, Alpha: 0.05, Timeout: time.Minute, View: view},
-		Seed:  42, Metrics: map[string][]sample.Metric{}, Targets: map[string]target.Facts{}, LeftOut: map[string]string{},
+		Seed:  42, Metrics: map[string][]sample.Metric{}, Targets: map[string]driver.Facts{}, LeftOut: map[string]string{},
 		Image:   "sha256:9f2c5f0d0a4bb2c3d7e0d65d5b1b2f1f0f3b7c27f0e4f6f5d2f3a1b0c9d8e7f6",
 		Command: []string{"tare", "run", id},
 		Host: hostinfo.Host{
@@ -33,7 +33,7 @@ func manifest(id string, view study.View, targets []string, blocks int) store.Ma
 			Mitigations: map[string]string{"spectre_v2": "Mitigation: Retpolines", "meltdown": "Not affected"},
 		},
 	}
-	versions := map[string]target.Facts{
+	versions := map[string]driver.Facts{
 		"runc":  {Version: "1.1.5", Path: "/usr/sbin/runc", Digest: "sha256:11aa"},
 		"crun":  {Version: "1.8.1", Path: "/usr/bin/crun", Digest: "sha256:22bb"},
 		"youki": {Version: "0.7.0", Path: "/usr/local/bin/youki", Digest: "sha256:33cc"},

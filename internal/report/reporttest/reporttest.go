@@ -7,10 +7,10 @@ import (
 	"math"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
 )
 
 // series is the truth behind one synthetic cell and metric.
@@ -161,7 +161,7 @@ func Hostile() report.Input {
 	m.Host.CPU, m.Host.OS, m.Image = attack, attack, attack
 	m.Command = []string{"tare", "weigh", "--", attack, "a b"}
 	m.LeftOut = map[string]string{attack: attack}
-	m.Targets[attack] = target.Facts{Version: attack, Path: attack, Notes: map[string]string{attack: attack}}
+	m.Targets[attack] = driver.Facts{Version: attack, Path: attack, Notes: map[string]string{attack: attack}}
 	in.add(attack, names, []metric{{sample.Metric{Name: "ready", Unit: sample.Seconds, Better: sample.Lower, Help: attack}, true,
 		[]series{{1e-3, 0.01, 0}, {2e-3, 0.01, 3}}}}, 12)
 	t := in.claims(attack)

@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/target"
 	"github.com/tarelab/tare/published"
 )
 
@@ -46,7 +46,7 @@ func Unix() report.Input {
 	m.Study.Question = "What does a container cost on this CPU, and how does each index fall as 1..N containers run the same test at once?"
 	m.Study.Published = d.ID
 	m.Host.ClockGHz, m.Host.ClockSource, m.Host.Cores = 2.45, "cpufreq", 2
-	m.Targets["host"] = target.Facts{}
+	m.Targets["host"] = driver.Facts{}
 	for _, t := range unixTests {
 		m.Metrics[t] = unixMetrics
 	}

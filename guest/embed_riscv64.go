@@ -1,6 +1,0 @@
-package guest
-
-import "embed"
-
-//go:embed all:bin/linux_riscv64
-var bin embed.FS

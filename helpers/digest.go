@@ -1,0 +1,31 @@
+package helpers
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// Digest identifies the programs of this build: "sha256:" and the digest of
+// their names and bytes, in the order mark, launch, init, unix, churn, net. Builds
+// of one commit for one architecture have the same.
+func Digest() (string, error) {
+	h := sha256.New()
+	for _, name := range []string{Mark, Launch, Init, Unix, Churn, Net} {
+		b, err := Read(name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %d\n", name, len(b))
+		h.Write(b)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Compiler is the C compiler that built the programs, as it calls itself:
+// "clang version 22.1.8".
+func Compiler() (string, error) {
+	b, err := Read(".compiler")
+	return strings.TrimSpace(string(b)), err
+}

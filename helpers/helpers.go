@@ -1,0 +1,79 @@
+// Package guest carries the static programs of this folder inside tare: mark,
+// which says that a payload acted; launch, the launcher on the host's side; init,
+// the first process of a virtual machine; unix, the Unix workloads; churn,
+// which makes and removes kernel objects; and net, two ends that talk. Each build embeds its own architecture's; `make -C
+// guest` builds them.
+package helpers
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// The programs' names, in the folder that Extract fills.
+const (
+	Mark   = "mark"
+	Launch = "launch"
+	Init   = "init"
+	Unix   = "unix"
+	Churn  = "churn"
+	Net    = "net"
+)
+
+// dir is where bin holds this architecture's programs.
+var dir = "bin/linux_" + runtime.GOARCH
+
+// Read returns the bytes of one program.
+func Read(name string) ([]byte, error) {
+	b, err := bin.ReadFile(path.Join(dir, name))
+	if err != nil {
+		return nil, fmt.Errorf("guest program %s is not in this build of tare (make -C helpers, then build again): %w", name, err)
+	}
+	return b, nil
+}
+
+// Extract writes every program into dst, an existing folder, with mode 0755. A
+// program that runs there already is replaced, not overwritten.
+func Extract(dst string) error {
+	entries, err := fs.ReadDir(bin, dir)
+	if err != nil {
+		return fmt.Errorf("guest programs are not in this build of tare: %w", err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") || strings.HasSuffix(e.Name(), ".tmp") {
+			continue
+		}
+		if err := extract(e.Name(), dst); err != nil {
+			return fmt.Errorf("extract guest program %s: %w", e.Name(), err)
+		}
+	}
+	return nil
+}
+
+func extract(name, dst string) error {
+	data, err := Read(name)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dst, "."+name+"-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // after the rename there is nothing to remove
+	_, err = tmp.Write(data)
+	if err == nil {
+		err = tmp.Chmod(0o755)
+	}
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), filepath.Join(dst, name))
+}

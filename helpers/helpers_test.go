@@ -1,0 +1,160 @@
+package helpers_test
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/helpers"
+)
+
+// A client that finds a server's local socket may connect: the name is there when
+// the server listens.
+func TestLocalServerListensWhenItsNameIsThere(t *testing.T) {
+	dir := t.TempDir()
+	if err := helpers.Extract(dir); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		path := filepath.Join(dir, fmt.Sprintf("socket%d", i))
+		server := exec.Command(filepath.Join(dir, helpers.Net), "serve", "unix:"+path)
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		deadline := time.Now().Add(10 * time.Second)
+		for _, err := os.Lstat(path); err != nil && time.Now().Before(deadline); _, err = os.Lstat(path) {
+		}
+		talk, err := net.Dial("unix", path)
+		if err == nil {
+			err = talk.Close()
+		}
+		if err != nil {
+			t.Errorf("start %d: %v", i, err)
+		}
+		if err := server.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = server.Wait() // killed
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// TestMark runs the mark helper on what people get wrong.
+func TestMark(t *testing.T) {
+	dir := t.TempDir()
+	if err := helpers.Extract(dir); err != nil {
+		t.Fatal(err)
+	}
+	file := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const acted = "\x00tare:acted\x00"
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{nil, 0, acted, ""},
+		{[]string{"--"}, 0, acted, ""},
+		{[]string{"--", "sh", "-c", `echo "$1"; exit 3`, "x", "a  b"}, 3, acted + "a  b\n", ""},
+		{[]string{"--", "no-such-command"}, 127, acted, "no-such-command: not found"},
+		{[]string{"--", "/no/such/file"}, 127, acted, "/no/such/file: not found"},
+		{[]string{"--", ""}, 127, acted, "empty command"},
+		{[]string{"--", file("plain", "x", 0o644)}, 126, acted, "not executable"},
+		{[]string{"--", file("script", "#!/no/such/shell\n", 0o755)}, 126, acted, "interpreter"},
+		{[]string{"--", file("garbage", "\x7fELFgarbage", 0o755)}, 126, acted, "other architecture"},
+	} {
+		cmd := exec.Command(filepath.Join(dir, helpers.Mark), c.args...)
+		var out, errs strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		err := cmd.Run()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if code := cmd.ProcessState.ExitCode(); code != c.code || out.String() != c.stdout || !strings.Contains(errs.String(), c.stderr) {
+			t.Errorf("mark %q: code %d, stdout %q, stderr %q; want %d, %q, %q", c.args, code, out.String(), errs.String(), c.code, c.stdout, c.stderr)
+		}
+	}
+	info, err := os.Stat(filepath.Join(dir, helpers.Mark))
+	if err != nil || info.Size() > 12<<10 {
+		t.Errorf("mark has %d bytes, more than 12 KiB: it is in every start (%v)", info.Size(), err)
+	}
+}
+
+// The agent is in every guest's memory twice: as a file of the initramfs, and as what
+// is loaded of it.
+func TestAgentIsSmall(t *testing.T) {
+	dir := t.TempDir()
+	if err := helpers.Extract(dir); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, helpers.Init)
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	size := uint64(info.Size())
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD {
+			size += p.Memsz
+		}
+	}
+	if size > 2<<20 {
+		t.Errorf("the agent takes %d bytes of each guest, more than 2 MiB", size)
+	}
+}
+
+// Dhrystone's rate hangs on whether strcmp's loop lies within one cache line
+// (helpers/unix/placement.c). The program is stripped: strcmp is found by its code.
+func TestUnixStrcmpLiesWithinACacheLine(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the code of strcmp is known for amd64 only")
+	}
+	dir := t.TempDir()
+	if err := helpers.Extract(dir); err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.Open(filepath.Join(dir, helpers.Unix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	text := f.Section(".text")
+	if text == nil {
+		t.Fatal("the program has no section .text")
+	}
+	code, err := text.Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// push rbp; mov rbp, rsp; xor eax, eax; cmp rdi, rsi; je; movzx ecx, [rdi]; movzx edx, [rsi]
+	begin := []byte{0x55, 0x48, 0x89, 0xe5, 0x31, 0xc0, 0x48, 0x39, 0xf7, 0x74, 0x43, 0x0f, 0xb6, 0x0f, 0x0f, 0xb6, 0x16}
+	if n := bytes.Count(code, begin); n != 1 {
+		t.Fatalf("strcmp's code was found %d times, not once: the C library is another; find strcmp's place in UnixBench's dhry2reg (nm) anew", n)
+	}
+	if at := (text.Addr + uint64(bytes.Index(code, begin))) % 64; at != 48 {
+		t.Errorf("strcmp begins %d bytes into a cache line, not 48: change the number in helpers/unix/placement.c by the difference", at)
+	}
+}

@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tarelab/tare/internal/driver"
+)
+
+// Connections that no request uses: as many stay as starts of a trial may leave for
+// the next ones, and not for long, since a trial leaves nothing behind. Their buffers
+// are for small answers: one that waits has them as long as its container is held.
+const (
+	idleConnections = 16
+	idleTime        = time.Second
+	bufferBytes     = 1 << 10
+)
+
+// connect is a client at the socket.
+func connect(socket string) (*client.Client, error) {
+	plain := new(http.Protocols)
+	plain.SetHTTP1(true) // with HTTP/2 comes TLS, which the client would take to be wanted
+	c, err := client.New(client.WithHTTPClient(&http.Client{
+		Transport: &http.Transport{Protocols: plain, MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTime,
+			ReadBufferSize: bufferBytes, WriteBufferSize: bufferBytes},
+		CheckRedirect: client.CheckRedirect,
+	}), client.WithHost("unix://"+socket))
+	if err != nil {
+		return nil, driver.Labf("client of the engine: %w", err)
+	}
+	return c, nil
+}
+
+// podmanEngine is what Podman calls itself among the parts of its version.
+const podmanEngine = "Podman Engine"
+
+// answersDocker sees that an engine listens at the socket whose API this client
+// speaks, and that it is not Podman, which podman-docker puts in Docker's place.
+func answersDocker(ctx context.Context, socket string) error {
+	podman, err := answers(ctx, socket)
+	if err == nil && podman {
+		return fmt.Errorf("what answers at %s is Podman, which is the target podman", socket)
+	}
+	return err
+}
+
+// answersPodman sees that Podman listens at the socket.
+func answersPodman(ctx context.Context, socket string) error {
+	podman, err := answers(ctx, socket)
+	if err == nil && !podman {
+		return fmt.Errorf("what answers at %s is another engine than Podman", socket)
+	}
+	return err
+}
+
+// answers tells whether the engine is Podman that listens at the socket.
+func answers(ctx context.Context, socket string) (podman bool, err error) {
+	c, err := connect(socket)
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	ping, err := c.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+	if err != nil {
+		return false, fmt.Errorf("no engine that can be used answers at %s: %w", socket, err)
+	}
+	if ping.APIVersion == "" {
+		return false, fmt.Errorf("what answers at %s is no container engine: it names no API version", socket)
+	}
+	version, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return false, fmt.Errorf("ask the engine at %s for its version: %w", socket, err)
+	}
+	return slices.ContainsFunc(version.Components, func(part system.ComponentVersion) bool { return part.Name == podmanEngine }), nil
+}
+
+// version asks the engine what it is and what it can do.
+func (e *engine) version(ctx context.Context) (client.ServerVersionResult, client.SystemInfoResult, error) {
+	c, err := clientOf(e, connect)
+	if err != nil {
+		return client.ServerVersionResult{}, client.SystemInfoResult{}, err
+	}
+	v, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return v, client.SystemInfoResult{}, fmt.Errorf("ask %s for its version: %w", e.flavor.name, err)
+	}
+	info, err := c.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return v, info, fmt.Errorf("ask %s for what it can do: %w", e.flavor.name, err)
+	}
+	return v, info, nil
+}
+
+// tidyAPI removes the containers, networks and images of an owner.
+func tidyAPI(ctx context.Context, socket, owner string) error {
+	c, err := connect(socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	errs := []error{removeContainers(ctx, c, owner)}
+	errs = append(errs, tidyNetworks(ctx, c, owner)) // after the containers on them
+	images, err := c.ImageList(ctx, client.ImageListOptions{})
+	errs = append(errs, err)
+	for _, one := range images.Items {
+		for _, tag := range one.RepoTags {
+			if !strings.HasPrefix(tag, repository(owner)+":") {
+				continue
+			}
+			_, err := c.ImageRemove(ctx, tag, client.ImageRemoveOptions{PruneChildren: true})
+			if err != nil && !errdefs.IsNotFound(err) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// clearAPI removes the containers of an owner.
+func clearAPI(ctx context.Context, socket, owner string) error {
+	c, err := connect(socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return removeContainers(ctx, c, owner)
+}
+
+func removeContainers(ctx context.Context, c *client.Client, owner string) error {
+	list, err := c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelKey+"="+owner)})
+	if err != nil {
+		return err
+	}
+	return eachOf(list.Items, func(one container.Summary) error {
+		_, err := c.ContainerRemove(ctx, one.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// tidyWidth is how many containers an engine is asked to remove at once.
+const tidyWidth = 16
+
+// eachOf calls remove for all, some at once, and joins their errors.
+func eachOf[T any](all []T, remove func(T) error) error {
+	errs := make([]error, len(all))
+	var group errgroup.Group
+	group.SetLimit(tidyWidth)
+	for i, one := range all {
+		group.Go(func() error {
+			errs[i] = remove(one) // all are tried, whatever one of them says
+			return nil
+		})
+	}
+	return errors.Join(append(errs, group.Wait())...)
+}
+
+// ownersAPI are those that have labelled a container or a network, or named an
+// image.
+func ownersAPI(ctx context.Context, socket string) ([]string, error) {
+	c, err := connect(socket)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	list, err := c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelKey)})
+	if err != nil {
+		return nil, err
+	}
+	var owners []string
+	for _, one := range list.Items {
+		owners = append(owners, one.Labels[labelKey])
+	}
+	networks, err := c.NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("label", labelKey)})
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range networks.Items {
+		owners = append(owners, one.Labels[labelKey])
+	}
+	images, err := c.ImageList(ctx, client.ImageListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range images.Items {
+		for _, tag := range one.RepoTags {
+			name, _, _ := strings.Cut(tag, ":")
+			if o, ours := strings.CutPrefix(name, repository("")); ours {
+				owners = append(owners, o)
+			}
+		}
+	}
+	slices.Sort(owners)
+	return slices.Compact(owners), nil
+}

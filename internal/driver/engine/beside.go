@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"context"
+	"path"
+
+	"github.com/tarelab/tare/internal/driver"
+)
+
+// WithDocker is a driver of this machine itself that leaves payloads which start
+// containers themselves to the machine's Docker.
+func WithDocker(machine driver.Driver, lab driver.Lab) driver.Driver {
+	usual := newEngine(lab, docker(), "docker-host")
+	return &hoster{machine, clientDriver{&Driver{lab: lab, engine: usual, name: machine.Name()}}}
+}
+
+type hoster struct {
+	driver.Driver
+	docker clientDriver
+}
+
+// Prepare implements driver.Driver.
+func (h *hoster) Prepare(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
+	if spec.Beside {
+		return h.docker.Prepare(ctx, spec, dir)
+	}
+	return h.Driver.Prepare(ctx, spec, dir)
+}
+
+// CheckHost implements driver.Hoster.
+func (h *hoster) CheckHost(ctx context.Context) error {
+	_, err := h.docker.Check(ctx)
+	return err
+}
+
+// Close implements driver.Closer.
+func (h *hoster) Close() error { return h.docker.Close() }
+
+// Sweep implements driver.Sweeper.
+func (h *hoster) Sweep(ctx context.Context, runDir string) ([]string, error) {
+	return h.docker.Sweep(ctx, runDir)
+}
+
+// beside is the environment of a payload beside the engine. Its containers are in
+// the instance's group, with which they end.
+func (i *instance) beside() []string {
+	flags := "--label " + labelKey + "=" + owner()
+	if i.spec.Cgroup != "" {
+		flags += " --cgroup-parent " + path.Join("/", i.payloadGroup())
+	}
+	return []string{"DOCKER_HOST=unix://" + i.driver.engine.socket,
+		driver.EnvImage + "=" + i.image, driver.EnvTool + "=" + i.spec.Tool, driver.EnvFlags + "=" + flags}
+}

@@ -1,0 +1,432 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/api/types/runc/options"
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sys"
+)
+
+// handler is a runtime as containerd knows it: a shim by its name, and for the
+// usual shim the runtime that it runs.
+type handler struct {
+	name   string // the driver's
+	shim   string // containerd's name of the handler
+	binary string // of the runtime that the shim runs; "" is the shim's own choice
+	needs  string // a program without which there is no such handler
+	remedy string
+	hide   bool // it refuses hybrid cgroups
+	start  time.Duration
+	order  int
+}
+
+// runcShim is containerd's name of the shim for runtimes with runc's command line.
+const runcShim = "io.containerd.runc.v2"
+
+// handlers are the runtimes that lists show; any other is had by its name.
+func handlers() []handler {
+	return []handler{
+		{name: "containerd", shim: runcShim, start: 80 * time.Millisecond, order: 300},
+		{name: "containerd/crun", shim: runcShim, binary: "crun", needs: "crun", remedy: "apt-get install crun", hide: true, start: 70 * time.Millisecond, order: 305},
+		{name: "containerd/runsc", shim: runcShim, binary: "runsc", needs: "runsc", remedy: "make tools", start: 250 * time.Millisecond, order: 310},
+		{name: "containerd/kata", shim: "io.containerd.kata.v2", needs: "containerd-shim-kata-v2", remedy: "install Kata Containers", start: 2 * time.Second, order: 315},
+	}
+}
+
+func containerdFlavor() flavor {
+	return flavor{name: "containerd", program: "containerd", daemons: []string{"containerd"}, remedy: "apt-get install containerd",
+		variable: "CONTAINERD_ADDRESS", sockets: []string{"/run/containerd/containerd.sock"}, own: &ownEngine{}, daemon: containerdDaemon,
+		answers: containerdAnswers, tidy: containerdTidy, clear: containerdClear, owners: containerdOwners}
+}
+
+// containerds are the drivers that one containerd serves, and another one where
+// a runtime needs other surroundings.
+func containerds(lab driver.Lab, f flavor) []driver.Driver {
+	usual := newEngine(lab, f, "containerd")
+	covered := usual
+	if trees, err := sys.Cgroups(); err == nil && trees.Mode == sys.Hybrid {
+		covered = newEngine(lab, f, "containerd-crun")
+		covered.hide = true
+	}
+	var all []driver.Driver
+	for _, h := range handlers() {
+		d := &containerdDriver{lab: lab, engine: usual, handler: h}
+		if h.hide {
+			d.engine = covered
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// containerdPrograms is where containerd makes directories at its start, whatever
+// its root is, and puts their programs first in its PATH: those there may be others
+// than what a check reports.
+const containerdPrograms = "/opt/containerd"
+
+// containerdDaemon starts with nothing of the machine's configuration. Its
+// runtime's state is below its own /run.
+func containerdDaemon(_ *engine, program, socket string) (daemon, error) {
+	dir := filepath.Dir(socket)
+	config := filepath.Join(dir, "config.toml")
+	text := fmt.Sprintf("version = 2\nroot = %q\nstate = \"/run/containerd\"\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\naddress = %q\n",
+		filepath.Join(dir, "root"), socket)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return daemon{}, driver.Labf("configuration of the engine: %w", err)
+	}
+	return daemon{args: []string{program, "--config", config}, hides: []string{containerdPrograms}}, nil
+}
+
+// containerdConnect is a client in the owner's namespace.
+func containerdConnect(socket, owner string) (*containerd.Client, error) {
+	c, err := containerd.New(socket, containerd.WithDefaultNamespace(containerdNamespace(owner)), containerd.WithTimeout(ownTime))
+	if err != nil {
+		return nil, fmt.Errorf("connect to containerd at %s: %w", socket, err)
+	}
+	return c, nil
+}
+
+// containerdOwn is a client in the namespace of this tare.
+func containerdOwn(socket string) (*containerd.Client, error) {
+	return containerdConnect(socket, owner())
+}
+
+func containerdNamespace(owner string) string { return driver.Label + "-" + owner }
+
+func containerdAnswers(ctx context.Context, socket string) error {
+	c, err := containerdConnect(socket, owner())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, ownTime)
+	defer cancel()
+	if _, err := c.Version(ctx); err != nil {
+		return fmt.Errorf("no containerd answers at %s: %w", socket, err)
+	}
+	return nil
+}
+
+// containerdTidy removes the owner's namespace with all that is in it.
+func containerdTidy(ctx context.Context, socket, owner string) error {
+	c, err := containerdConnect(socket, owner)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	ctx = namespaces.WithNamespace(ctx, containerdNamespace(owner))
+	errs := []error{containerdRemoveAll(ctx, c)}
+	images, err := c.ListImages(ctx)
+	errs = append(errs, err)
+	for _, one := range images {
+		errs = append(errs, c.ImageService().Delete(ctx, one.Name()))
+	}
+	errs = append(errs, emptied(ctx, c))
+	if err := c.NamespaceService().Delete(ctx, containerdNamespace(owner)); err != nil && !errdefs.IsNotFound(err) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// containerdClear removes the containers of the owner's namespace.
+func containerdClear(ctx context.Context, socket, owner string) error {
+	c, err := containerdConnect(socket, owner)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	return containerdRemoveAll(namespaces.WithNamespace(ctx, containerdNamespace(owner)), c)
+}
+
+func containerdRemoveAll(ctx context.Context, c *containerd.Client) error {
+	left, err := c.Containers(ctx)
+	if err != nil {
+		return err
+	}
+	return eachOf(left, func(one containerd.Container) error { return containerdRemove(ctx, one) })
+}
+
+// emptied removes the snapshots, from the leaves on, and the contents that
+// containerd's own collector would find later: a namespace that holds any stays.
+func emptied(ctx context.Context, c *containerd.Client) error {
+	keeper, err := snapshotterOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	snapshots := c.SnapshotService(keeper)
+	for removed := true; removed; {
+		removed = false
+		var names []string
+		err := snapshots.Walk(ctx, func(_ context.Context, s snapshotInfo) error {
+			names = append(names, s.Name)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, n := range names {
+			if snapshots.Remove(ctx, n) == nil { // one that is a parent goes in the next round
+				removed = true
+			}
+		}
+	}
+	var blobs []string
+	store := c.ContentStore()
+	if err := store.Walk(ctx, func(b contentInfo) error {
+		blobs = append(blobs, b.Digest.String())
+		return nil
+	}); err != nil {
+		return err
+	}
+	var errs []error
+	for _, b := range blobs {
+		if err := store.Delete(ctx, contentDigest(b)); err != nil && !errdefs.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func containerdOwners(ctx context.Context, socket string) ([]string, error) {
+	c, err := containerdConnect(socket, owner())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.Close() }()
+	all, err := c.NamespaceService().List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var owners []string
+	for _, n := range all {
+		if o, ours := strings.CutPrefix(n, driver.Label+"-"); ours {
+			owners = append(owners, o)
+		}
+	}
+	return owners, nil
+}
+
+// containerdDriver runs payloads through containerd's API.
+type containerdDriver struct {
+	lab     driver.Lab
+	engine  *engine
+	handler handler
+}
+
+// Name implements driver.Driver.
+func (d *containerdDriver) Name() string { return d.handler.name }
+
+// Properties implements driver.Driver.
+func (d *containerdDriver) Properties() driver.Properties {
+	return driver.Properties{Family: "engine", Isolated: true, Joins: driver.JoinsNamespace, MaxParallel: 16, StreamBytes: 16 << 20,
+		StartTime: d.handler.start, Order: d.handler.order, CheckTime: 40 * time.Second,
+		Footprint: driver.Footprint{Tasks: shimTasks, DaemonFiles: 6}}
+}
+
+// runtimeName is what the names of runtimes are made of, as they stand in targets'.
+var runtimeName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
+
+// Rough start times of runtimes that nobody here knows: one with runc's command line,
+// and one with a shim of its own, which may be a virtual machine's.
+const (
+	namedStart = 250 * time.Millisecond
+	shimStart  = 2 * time.Second
+)
+
+// Named implements driver.Namer: containerd/NAME is the runtime of that binary, under
+// the usual shim, or the handler of that name, whose last two parts name its shim's
+// binary (containerd, docs/runtime-v2.md).
+func (d *containerdDriver) Named(_ context.Context, name string) driver.Driver {
+	runtime, ours := strings.CutPrefix(name, d.engine.flavor.name+"/")
+	if !ours || d.Name() != d.engine.flavor.name || !runtimeName.MatchString(runtime) {
+		return nil
+	}
+	h := handler{name: name, shim: runcShim, binary: runtime, needs: runtime, start: namedStart, order: 316}
+	if _, err := find(d.lab, runtime); err != nil {
+		parts := strings.Split(runtime, ".")
+		if len(parts) < 3 {
+			return nil
+		}
+		h.shim, h.binary, h.start = runtime, "", shimStart
+		h.needs = "containerd-shim-" + strings.Join(parts[len(parts)-2:], "-")
+	}
+	return &containerdDriver{lab: d.lab, engine: d.engine, handler: h}
+}
+
+// Close implements driver.Closer.
+func (d *containerdDriver) Close() error { return d.engine.Close() }
+
+// Sweep implements driver.Sweeper.
+func (d *containerdDriver) Sweep(ctx context.Context, runDir string) ([]string, error) {
+	return d.engine.sweepNoted(ctx, runDir)
+}
+
+// Locate is the daemon's binary.
+func (d *containerdDriver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
+
+// ready sees that the engine is there, and the handler's programs.
+func (d *containerdDriver) ready(ctx context.Context) error {
+	if needs := d.handler.needs; needs != "" {
+		if _, err := find(d.lab, needs); err != nil {
+			return &driver.CannotError{Target: d.Name(), Lacks: needs + " is not installed", Remedy: d.handler.remedy}
+		}
+	}
+	if err := d.engine.up(ctx); err != nil {
+		return err
+	}
+	if d.engine.hide && d.engine.private == nil {
+		return &driver.CannotError{Target: d.Name(), Lacks: d.handler.binary + " refuses hybrid cgroups, which the containerd that runs has", Remedy: "use --private-engines"}
+	}
+	return nil
+}
+
+// Stale says that what a check found may be of another engine.
+func (d *containerdDriver) Stale(found driver.Facts) bool { return d.engine.stale(found) }
+
+// Check implements driver.Driver.
+func (d *containerdDriver) Check(ctx context.Context) (driver.Facts, error) {
+	if err := d.ready(ctx); err != nil {
+		return driver.Facts{}, err
+	}
+	c, err := clientOf(d.engine, containerdOwn)
+	if err != nil {
+		return driver.Facts{}, err
+	}
+	version, err := c.Version(ctx)
+	if err != nil {
+		return driver.Facts{}, fmt.Errorf("ask containerd for its version: %w", err)
+	}
+	facts := driver.Facts{Version: version.Version, Notes: map[string]string{noteEngine: "the user's own at " + d.engine.socket,
+		"handler": d.handler.shim}}
+	if d.handler.binary != "" {
+		facts.Notes["runtime"] = d.handler.binary
+	}
+	if facts.Notes["storage"], err = d.engine.snapshotter(ctx, c); err != nil {
+		return facts, err
+	}
+	if d.engine.private != nil {
+		facts.Notes[noteEngine] = privateEngine
+		if unused := d.engine.unused(); unused != "" {
+			facts.Notes[noteUnused] = unused
+		}
+		if facts.Path, err = d.Locate(); err != nil {
+			return facts, err
+		}
+		if facts.Digest, err = sys.FileDigest(facts.Path); err != nil {
+			return facts, driver.Labf("digest of %s: %w", facts.Path, err)
+		}
+	}
+	if _, err := d.imageOf(ctx, c, driver.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage}); err != nil {
+		return facts, unable(ctx, d.Name(), notLoaded, err)
+	}
+	err = d.engine.prove(ctx, d)
+	if unread := d.engine.unread(d.Name()); unread != "" {
+		facts.Notes[driver.NoteUnread] = unread
+	}
+	return facts, unable(ctx, d.Name(), notWorking, err)
+}
+
+// Up implements driver.Raiser.
+func (d *containerdDriver) Up(ctx context.Context, spec driver.Spec) error {
+	if err := d.ready(ctx); err != nil {
+		return err
+	}
+	c, err := clientOf(d.engine, containerdOwn)
+	if err != nil {
+		return err
+	}
+	_, err = d.imageOf(ctx, c, spec)
+	return err
+}
+
+// imageOf loads and unpacks the image and sees that it has the same bits.
+func (d *containerdDriver) imageOf(ctx context.Context, c *containerd.Client, spec driver.Spec) (string, error) {
+	keeper, err := d.engine.snapshotter(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	return d.engine.image(ctx, spec, func(ctx context.Context, s source) (string, error) {
+		r, w := io.Pipe()
+		go func() { w.CloseWithError(s.archive(w)) }()
+		defer r.Close()
+		if _, err := c.Import(ctx, r); err != nil {
+			return "", fmt.Errorf("load the image into containerd: %w", err)
+		}
+		image, err := c.GetImage(ctx, s.tag.Name())
+		if err != nil {
+			return "", fmt.Errorf("find the image that was loaded into containerd: %w", err)
+		}
+		config, err := image.Config(ctx)
+		if err == nil && config.Digest.String() != s.config.String() {
+			err = fmt.Errorf("its configuration has the digest %s, and what was given %s", config.Digest, s.config)
+		}
+		if err == nil {
+			err = image.Unpack(ctx, keeper)
+		}
+		if err != nil {
+			return "", fmt.Errorf("image in containerd: %w", err)
+		}
+		return s.tag.Name(), nil
+	})
+}
+
+// Prepare implements driver.Driver: the engine runs and has the image.
+func (d *containerdDriver) Prepare(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
+	if err := d.ready(ctx); err != nil {
+		return nil, err
+	}
+	c, err := clientOf(d.engine, containerdOwn)
+	if err != nil {
+		return nil, err
+	}
+	if d.engine.isElsewhere(d.Name()) {
+		spec.Cgroup = ""
+	}
+	i := &task{driver: d, spec: spec, client: c, dir: dir}
+	name, err := d.imageOf(ctx, c, spec)
+	if err == nil {
+		i.keeper, err = d.engine.snapshotter(ctx, c)
+	}
+	if err == nil {
+		err = d.engine.bounded(ctx, func(ctx context.Context) error {
+			image, err := c.GetImage(ctx, name)
+			i.image = image
+			return err
+		})
+	}
+	if err == nil && spec.Cgroup != "" {
+		var trees sys.Hierarchies
+		if trees, err = sys.Cgroups(); err == nil {
+			err = trees.Make(i.group(driver.RoleRuntime))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// options are those of the handler; nil leaves them to the shim.
+func (d *containerdDriver) options() (any, error) {
+	if d.handler.binary == "" {
+		return nil, nil
+	}
+	binary, err := find(d.lab, d.handler.binary)
+	if err != nil {
+		return nil, &driver.CannotError{Target: d.Name(), Lacks: d.handler.binary + " is not installed", Remedy: d.handler.remedy}
+	}
+	return &options.Options{BinaryName: binary}, nil
+}

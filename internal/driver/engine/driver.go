@@ -1,0 +1,228 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sys"
+)
+
+// Driver runs payloads through an engine's API.
+type Driver struct {
+	lab     driver.Lab
+	engine  *engine
+	name    string
+	runtime string // "" is the engine's own choice
+	network string // of containers that join none; "" is the engine's own choice
+	remedy  string // how the runtime is installed
+	adds    []string
+	limits  []*container.Ulimit // where the engine's own cannot be had
+	start   time.Duration
+	order   int
+	takes   driver.Footprint
+}
+
+// with is the driver of another runtime in the engine.
+func (d *Driver) with(name string, e *engine, runtime, remedy string, order int) *Driver {
+	other := *d
+	other.engine, other.name, other.runtime, other.remedy, other.order = e, name, runtime, remedy, order
+	e.more[runtime] = runtime
+	return &other
+}
+
+// Named implements driver.Namer: docker/NAME is the runtime that the user's own engine
+// knows by that name, or the binary that a private one is told of.
+func (d *Driver) Named(ctx context.Context, name string) driver.Driver {
+	runtime, ours := strings.CutPrefix(name, d.engine.flavor.name+"/")
+	if !ours || d.name != d.engine.flavor.name || !d.engine.flavor.runtimes || !runtimeName.MatchString(runtime) {
+		return nil
+	}
+	if _, err := find(d.lab, runtime); err != nil && !d.engine.ownKnows(ctx, runtime) {
+		return nil
+	}
+	return d.with(name, d.engine, runtime, "", 345)
+}
+
+// Name implements driver.Driver.
+func (d *Driver) Name() string { return d.name }
+
+// bridgePorts is how many ports a Linux bridge takes (BR_MAX_PORTS less port 0,
+// net/bridge/br_private.h): one for each container of a network.
+const bridgePorts = 1023
+
+// noNetwork is a container's network without a bridge.
+const noNetwork = "none"
+
+// Properties implements driver.Driver. An engine tells a signal as 128+n.
+func (d *Driver) Properties() driver.Properties {
+	ports := bridgePorts
+	if d.network == noNetwork {
+		ports = 0
+	}
+	return driver.Properties{Family: "engine", Isolated: true, Joins: driver.JoinsOwn, MaxParallel: 16, StreamBytes: 16 << 20, Ports: ports,
+		StartTime: d.start, Order: d.order, CheckTime: 40 * time.Second, AddsEnv: d.adds, Footprint: d.takes}
+}
+
+// Close implements driver.Closer.
+func (d *Driver) Close() error { return d.engine.Close() }
+
+// Sweep implements driver.Sweeper.
+func (d *Driver) Sweep(ctx context.Context, runDir string) ([]string, error) {
+	return d.engine.sweepNoted(ctx, runDir)
+}
+
+// Locate is the daemon's binary.
+func (d *Driver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
+
+// Stale says that what a check found may be of another engine.
+func (d *Driver) Stale(found driver.Facts) bool { return d.engine.stale(found) }
+
+// Check implements driver.Driver.
+func (d *Driver) Check(ctx context.Context) (driver.Facts, error) { return d.check(ctx, d) }
+
+// check proves the driver that stands before this one, or this one.
+func (d *Driver) check(ctx context.Context, proven driver.Driver) (driver.Facts, error) {
+	if err := d.ready(ctx); err != nil {
+		return driver.Facts{}, err
+	}
+	version, info, err := d.engine.version(ctx)
+	if err != nil {
+		return driver.Facts{}, err
+	}
+	facts := driver.Facts{Version: version.Version, Notes: map[string]string{
+		"api": version.APIVersion, noteEngine: "the user's own at " + d.engine.socket,
+		"storage": info.Info.Driver, "cgroups": info.Info.CgroupDriver, "runtime": d.runtime,
+	}}
+	if d.runtime == "" {
+		facts.Notes["runtime"] = info.Info.DefaultRuntime
+	}
+	if d.engine.private != nil {
+		facts.Notes[noteEngine] = privateEngine
+		if unused := d.engine.unused(); unused != "" {
+			facts.Notes[noteUnused] = unused
+		}
+		if facts.Path, err = d.Locate(); err != nil {
+			return facts, err
+		}
+		if facts.Digest, err = sys.FileDigest(facts.Path); err != nil {
+			return facts, driver.Labf("digest of %s: %w", facts.Path, err)
+		}
+	}
+	err = d.load(ctx, driver.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage}) // outside of the proof's time
+	if err != nil {
+		return facts, unable(ctx, d.name, notLoaded, err)
+	}
+	if info.Info.CgroupDriver == systemdGroups {
+		d.engine.setElsewhere(d.name)
+	}
+	err = d.engine.prove(ctx, proven)
+	if unread := d.engine.unread(d.name); unread != "" {
+		facts.Notes[driver.NoteUnread] = unread
+	}
+	return facts, unable(ctx, d.name, notWorking, err)
+}
+
+// Up implements driver.Raiser.
+func (d *Driver) Up(ctx context.Context, spec driver.Spec) error {
+	if err := d.ready(ctx); err != nil {
+		return err
+	}
+	return d.load(ctx, spec)
+}
+
+// load has the engine hold the image of a Spec.
+func (d *Driver) load(ctx context.Context, spec driver.Spec) error {
+	c, err := clientOf(d.engine, connect)
+	if err != nil {
+		return err
+	}
+	_, err = d.imageOf(ctx, c, spec)
+	return err
+}
+
+func (d *Driver) imageOf(ctx context.Context, c *client.Client, spec driver.Spec) (string, error) {
+	return d.engine.image(ctx, spec, func(ctx context.Context, s source) (string, error) { return d.engine.loadAPI(ctx, c, s) })
+}
+
+// ready sees that the engine is there, and the runtime in it.
+func (d *Driver) ready(ctx context.Context) error {
+	if d.runtime != "" {
+		if _, err := find(d.lab, d.runtime); err != nil && !d.engine.ownKnows(ctx, d.runtime) {
+			return &driver.CannotError{Target: d.name, Lacks: d.runtime + " is not installed", Remedy: d.remedy}
+		}
+	}
+	if err := d.engine.up(ctx); err != nil {
+		return err
+	}
+	if d.runtime == "" || d.engine.private != nil {
+		return nil
+	}
+	if d.engine.hide {
+		return &driver.CannotError{Target: d.name, Lacks: "crun refuses hybrid cgroups, which the engine that runs has", Remedy: "use --private-engines"}
+	}
+	var info client.SystemInfoResult
+	err := d.engine.bounded(ctx, func(ctx context.Context) (err error) {
+		_, info, err = d.engine.version(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if names := slices.Sorted(maps.Keys(info.Info.Runtimes)); !slices.Contains(names, d.runtime) {
+		return &driver.CannotError{Target: d.name, Lacks: fmt.Sprintf("the engine that runs knows no runtime %s (it knows %s)", d.runtime, strings.Join(names, ", ")), Remedy: "use --private-engines"}
+	}
+	return nil
+}
+
+// Prepare implements driver.Driver: the engine runs, answers, and has the image.
+// Where the containers' groups are not below the instance's, nothing is read of them.
+func (d *Driver) Prepare(ctx context.Context, spec driver.Spec, _ string) (driver.Instance, error) {
+	if err := d.ready(ctx); err != nil {
+		return nil, err
+	}
+	c, err := clientOf(d.engine, connect)
+	if err != nil {
+		return nil, err
+	}
+	i := &instance{driver: d, spec: spec, client: c, ended: make(chan ending, 1)}
+	err = d.engine.bounded(ctx, func(ctx context.Context) error {
+		_, err := c.Ping(ctx, client.PingOptions{})
+		return err
+	})
+	if err == nil {
+		i.image, err = d.imageOf(ctx, c, spec)
+	}
+	if d.engine.isElsewhere(d.name) {
+		i.spec.Cgroup = ""
+	}
+	if group := i.monitorGroup(); err == nil && group != "" {
+		err = makeGroup(group)
+	}
+	if err != nil {
+		return nil, errors.Join(err, i.sweep())
+	}
+	return i, nil
+}
+
+// makeGroup makes a group before the clock, where an engine's own parent of all
+// containers would have it since its first container: what is counted by it is armed
+// before the start.
+func makeGroup(group string) error {
+	trees, err := sys.Cgroups()
+	if err == nil {
+		err = trees.Make(group)
+	}
+	if err != nil {
+		return driver.Labf("group of the engine's monitor: %w", err)
+	}
+	return nil
+}

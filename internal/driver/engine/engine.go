@@ -1,0 +1,380 @@
+// Package engine is the family of container engines: Docker and Podman behind
+// their common API, Docker's own command line client, and containerd. Where the
+// user runs no engine, or wants it left alone, tare starts a private one for the
+// session: see private.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/driver"
+)
+
+// Drivers are the drivers of all engines.
+func Drivers(lab driver.Lab) []driver.Driver {
+	return slices.Concat(containerds(lab, containerdFlavor()), dockers(lab, docker()), podmans(lab, podman()))
+}
+
+// flavor is what tare knows of one engine that speaks Docker's API.
+type flavor struct {
+	name     string
+	program  string   // the daemon's
+	daemons  []string // names of the processes of the user's own
+	remedy   string
+	variable string   // of the environment: where the user's own listens
+	sockets  []string // where the user's own listens otherwise
+	own      *ownEngine
+	// runtimes: a request may say which one starts the container.
+	runtimes bool
+	// proxies: ports are published by a process too, for clients that rules miss.
+	proxies bool
+	// daemon is how a private one is started, listening at socket.
+	daemon func(e *engine, program, socket string) (daemon, error)
+	// monitor is the group below a container's parent in which the engine puts a
+	// process of its own beside each container, which starts the runtime; "" for none.
+	monitor string
+	// answers sees that an engine listens at the socket whose API is spoken here.
+	answers func(ctx context.Context, socket string) error
+	// tidy removes from a user's own engine all that carries the owner's label,
+	// see owner: containers that a client had no answer about, and images.
+	tidy func(ctx context.Context, socket, owner string) error
+	// clear removes of that only the containers.
+	clear func(ctx context.Context, socket, owner string) error
+	// owners are those whose labels are found in the user's own engine.
+	owners func(ctx context.Context, socket string) ([]string, error)
+}
+
+// engine is one engine of a session: the user's own or, started when it is
+// needed first, a private one. All of its methods may be called at once.
+type engine struct {
+	lab    driver.Lab
+	flavor flavor
+	name   string            // of its directory and its group
+	hide   bool              // see daemon.hideUnified
+	more   map[string]string // runtimes beside the engine's own: name -> binary
+
+	pulse pulse
+
+	mu      sync.Mutex
+	err     error      // of the attempt to start it, which is not repeated
+	serving            // what a new start of it begins without
+	daemons daemonPIDs // of the user's own
+	keeper  string     // of containerd's root file systems, see snapshotters; "" while that is not known
+	// elsewhere are the drivers, by name, whose containers the user's own engine does
+	// not put into the groups that it is asked for.
+	elsewhere map[string]bool
+}
+
+// serving is the engine as it is there now.
+type serving struct {
+	socket  string
+	private *private          // nil: the user's own
+	client  io.Closer         // all that tare asks of it goes through this one, see clientOf; nil before the first
+	images  map[string]string // names of the loaded images, by the root file system
+}
+
+// clientOf is the engine's one client, which connect makes when it is needed first:
+// one for each container would hold connections for all that have not begun.
+func clientOf[C io.Closer](e *engine, connect func(socket string) (C, error)) (C, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c, made := e.client.(C); made {
+		return c, nil
+	}
+	c, err := connect(e.socket)
+	if err == nil {
+		e.client = c
+	}
+	return c, err
+}
+
+// leave forgets the engine that is there, and gives what it was.
+func (e *engine) leave() serving {
+	was := e.serving
+	e.serving = serving{images: map[string]string{}}
+	if was.client != nil {
+		_ = was.client.Close() // connections that were answered
+	}
+	return was
+}
+
+func newEngine(lab driver.Lab, f flavor, name string) *engine {
+	e := &engine{lab: lab, flavor: f, name: name, serving: serving{images: map[string]string{}}, more: map[string]string{}, elsewhere: map[string]bool{}}
+	e.pulse = pulse{limit: hungTime, end: e.end}
+	return e
+}
+
+// cannot is a CannotError of this engine.
+func (e *engine) cannot(remedy, format string, args ...any) error {
+	return &driver.CannotError{Target: e.flavor.name, Lacks: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// What checks say of what failed.
+const (
+	notLoaded  = "the image could not be loaded"
+	notWorking = "a test container did not work"
+)
+
+// unable is the error of a target that something failed in: it cannot run here, unless
+// the laboratory is to blame, or the time was over.
+func unable(ctx context.Context, name, what string, err error) error {
+	if err == nil || driver.IsLab(err) || errors.As(err, new(*driver.CannotError)) || ctx.Err() != nil {
+		return err
+	}
+	return &driver.CannotError{Target: name, Lacks: fmt.Sprintf("%s: %v", what, err)}
+}
+
+// up sees that there is an engine to talk to.
+func (e *engine) up(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.pulse.hung() != nil {
+		if err := e.renew(ctx); err != nil {
+			return err
+		}
+	}
+	if e.socket == "" && e.err == nil {
+		err := e.start(ctx)
+		if err != nil && ctx.Err() != nil {
+			return err // of the caller's time, not of the engine
+		}
+		e.err = err
+	}
+	if e.err != nil {
+		return e.err
+	}
+	return e.dead()
+}
+
+// renew takes away a private engine that hangs, so that another one is started: the
+// trial that met it has failed, the next ones need not. The user's own gets another
+// chance when it removes what is left of that trial.
+func (e *engine) renew(ctx context.Context) error {
+	if e.private != nil {
+		if err := e.leave().private.Close(); err != nil {
+			return err
+		}
+	} else if e.socket != "" {
+		timed, cancel := context.WithTimeout(ctx, closeTime)
+		defer cancel()
+		if err := e.flavor.clear(timed, e.socket, owner()); err != nil {
+			return fmt.Errorf("%w; remove the containers that it has left: %w", e.dead(), err)
+		}
+	}
+	e.pulse.reset()
+	return nil
+}
+
+// unremoved is the error of a container that was not removed, in whose time the engine
+// is taken to hang.
+func (e *engine) unremoved(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		e.pulse.hang(fmt.Errorf("it has not removed a container in %v", queueTime))
+	}
+	return &driver.RemovalError{Err: e.explain("remove", err)}
+}
+
+// bounded asks the engine for what every container needs before its start; one that
+// does not answer in time is taken to hang.
+func (e *engine) bounded(ctx context.Context, ask func(context.Context) error) error {
+	timed, cancel := context.WithTimeout(ctx, queueTime)
+	defer cancel()
+	err := ask(timed)
+	if err == nil || timed.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	e.pulse.hang(fmt.Errorf("it has not answered a request for %v", queueTime))
+	return e.dead()
+}
+
+// explain words an engine's error: with its death, where a private one has died of
+// it, and as the laboratory's where tare has no descriptor left to ask by.
+func (e *engine) explain(what string, err error) error {
+	if dead := e.broken(); dead != nil {
+		return fmt.Errorf("%s a container: %w (%w)", what, dead, err)
+	}
+	err = fmt.Errorf("%s: %s a container: %w", e.flavor.name, what, err)
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		return driver.Labf("%w", err)
+	}
+	return err
+}
+
+// end kills a private engine that hangs, with all that it has started.
+func (e *engine) end() {
+	if e.private != nil {
+		_ = e.private.process.Kill() // Close reports what does not die
+	}
+}
+
+// dead is the error of an engine that hangs, or of a private one that has ended.
+func (e *engine) dead() error {
+	if reason := e.pulse.hung(); reason != nil {
+		return fmt.Errorf("%s hangs: %w", e.flavor.program, reason)
+	}
+	if e.private == nil || e.private.alive() {
+		return nil
+	}
+	return fmt.Errorf("the %s that tare has started has ended%s%s", e.flavor.program, e.private.how(), e.private.said())
+}
+
+// deathTime is how long a daemon's end may be told after its connections have
+// broken.
+const deathTime = 500 * time.Millisecond
+
+// broken is the error of a private engine that has ended, looked for after a
+// request has failed.
+func (e *engine) broken() error {
+	if p := e.private; p != nil && e.pulse.hung() == nil {
+		select {
+		case <-p.died:
+		case <-time.After(deathTime):
+		}
+	}
+	return e.dead()
+}
+
+// start finds the user's own engine, or starts a private one.
+func (e *engine) start(ctx context.Context) error {
+	if !e.lab.PrivateEngines {
+		socket, err := e.own(ctx)
+		if err == nil && socket != "" {
+			if err = e.note(socket); err == nil {
+				err = e.sweep(ctx, socket)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if socket != "" {
+			e.socket = socket
+			return nil
+		}
+	}
+	but := ""
+	if unused := e.unused(); unused != "" {
+		but = ", and " + unused
+	}
+	program, err := find(e.lab, e.flavor.program)
+	if err != nil {
+		return e.cannot(e.flavor.remedy, "%s is not installed%s", e.flavor.program, but)
+	}
+	if !e.lab.Root || e.lab.Cgroup == "" {
+		return e.cannot("run tare as root, or start an engine that you may use", "a private %s needs root and cgroups%s", e.flavor.program, but)
+	}
+	dir := filepath.Join(e.lab.RunDir, e.name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return driver.Labf("directory of the engine: %w", err)
+	}
+	socket := filepath.Join(dir, "api.sock")
+	d, err := e.flavor.daemon(e, program, socket)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	d.hideUnified = e.hide
+	p, err := startPrivate(ctx, e.lab, dir, d)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := p.await(ctx, func(ctx context.Context) error { return e.flavor.answers(ctx, socket) }); err != nil {
+		return errors.Join(unable(ctx, e.flavor.name, "a private "+e.flavor.program, err), p.Close())
+	}
+	e.private, e.socket = p, socket
+	return nil
+}
+
+// The notes of a check that name the engine which was proven.
+const (
+	noteEngine       = "engine"
+	noteDaemonDigest = "daemon-digest" // sha256 of its binary, where the facts' own is a client's
+	privateEngine    = "private"
+	noteUnused       = "own-engine" // why the user's own is not the one that was proven
+)
+
+// stale says that a check of earlier need not hold for the engine that would serve
+// now: of the user's own, which may have been configured since, it never does, and
+// where one answers or is named it is not the private one of that check.
+func (e *engine) stale(found driver.Facts) bool {
+	if found.Notes[noteEngine] != privateEngine {
+		return true
+	}
+	if e.lab.PrivateEngines {
+		return false
+	}
+	socket, err := e.own(context.Background()) // which bounds its time itself, and looks once
+	return err != nil || socket != ""
+}
+
+// image is the engine's name of the image that holds a Spec's root file system;
+// it is loaded once.
+func (e *engine) image(ctx context.Context, spec driver.Spec, load func(context.Context, source) (string, error)) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if id := e.images[spec.Rootfs]; id != "" {
+		return id, nil
+	}
+	s, err := openSource(ctx, spec, filepath.Join(e.lab.RunDir, e.name+"-image"))
+	if err != nil {
+		return "", errors.Join(err, s.remove())
+	}
+	id, err := load(ctx, s)
+	if err = errors.Join(err, s.remove()); err != nil {
+		return "", err
+	}
+	e.images[spec.Rootfs] = id
+	return id, nil
+}
+
+// sweep removes from a user's own engine what runs of tare that were killed have
+// left there.
+func (e *engine) sweep(ctx context.Context, socket string) error {
+	owners, err := e.flavor.owners(ctx, socket)
+	if err != nil {
+		return fmt.Errorf("look through %s: %w", e.flavor.name, err)
+	}
+	for _, o := range owners {
+		if alive(o) {
+			continue
+		}
+		if err := e.flavor.tidy(ctx, socket, o); err != nil {
+			return driver.Labf("take away what a run that was killed has left in %s: %w", e.flavor.name, err)
+		}
+	}
+	return nil
+}
+
+// closeTime bounds what is asked of an engine when it is let go.
+const closeTime = 20 * time.Second
+
+// queueTime bounds what is asked of an engine for one container in the end: it
+// stands in line behind the others of a trial, which engines remove one by one.
+const queueTime = time.Minute
+
+// Close takes a private engine away, and from a user's own what was made there.
+func (e *engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	was := e.leave()
+	if was.private != nil {
+		return was.private.Close()
+	}
+	if was.socket == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if err := e.flavor.tidy(ctx, was.socket, owner()); err != nil {
+		return driver.Labf("take away what was made in %s (tare sweep tries again): %w", e.flavor.name, err)
+	}
+	return e.forget(e.lab.RunDir)
+}

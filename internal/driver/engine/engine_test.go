@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/drivertest"
+	"github.com/tarelab/tare/internal/sys"
+)
+
+// laboratory is one with a session's group, in which engines that run on the
+// machine are left alone.
+func laboratory(t *testing.T) driver.Lab {
+	t.Helper()
+	lab := drivertest.New(t)
+	lab.PrivateEngines = true
+	trees, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lab.Root && trees.Usable() {
+		lab.Cgroup = path.Join(driver.Label, drivertest.Token(t))
+		if err := trees.Make(lab.Cgroup); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if _, err := sys.RemoveCgroups(lab.Cgroup); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return lab
+}
+
+// named is the driver of that name.
+func named(t *testing.T, lab driver.Lab, name string) driver.Driver {
+	t.Helper()
+	for _, d := range Drivers(lab) {
+		if d.Name() == name {
+			return d
+		}
+	}
+	t.Fatalf("no driver %q", name)
+	return nil
+}
+
+// prepareIn prepares a payload in a group of its own below the laboratory's, which is
+// made for it.
+func prepareIn(t *testing.T, d driver.Driver, lab driver.Lab, spec driver.Spec) driver.Instance {
+	t.Helper()
+	trees, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Rootfs, spec.Image, spec.Env, spec.Cgroup = lab.TestRootfs, lab.TestImage, []string{"PATH=/bin"}, path.Join(lab.Cgroup, spec.ID)
+	if err := trees.Make(spec.Cgroup); err != nil {
+		t.Fatal(err)
+	}
+	inst, err := d.Prepare(t.Context(), spec, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inst
+}
+
+// contract runs the suite on the driver of that name. Its engine is up before
+// the suite looks at what is on the machine, and is taken away after it.
+func contract(t *testing.T, name, missing string) {
+	t.Helper()
+	lab := laboratory(t)
+	d := named(t, lab, name)
+	t.Cleanup(func() {
+		if err := d.(driver.Closer).Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := d.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Run(t, d, drivertest.Options{Lab: lab, Missing: without(lab, missing, name), MissingName: missing})
+}
+
+func TestDocker(t *testing.T)    { contract(t, "docker", "no-such-dockerd") }
+func TestDockerCLI(t *testing.T) { contract(t, "docker/cli", "no-such-dockerd") }
+func TestDockerWithoutNetwork(t *testing.T) {
+	lab := laboratory(t)
+	d := named(t, lab, "docker/no-network").(*Driver)
+	o, err := (&instance{driver: d, spec: driver.Spec{ID: "x", Args: []string{"true"}}}).options()
+	if err != nil || o.HostConfig.NetworkMode != "none" {
+		t.Errorf("network %q: %v", o.HostConfig.NetworkMode, err)
+	}
+	if n := d.Properties().Ports; n != 0 {
+		t.Errorf("it takes %d instances at once, and no bridge", n)
+	}
+	if n := named(t, lab, "docker").Properties().Ports; n != bridgePorts {
+		t.Errorf("the bridge takes %d instances at once", n)
+	}
+}
+
+func TestDockerCrun(t *testing.T)  { contract(t, "docker/crun", "no-such-dockerd") }
+func TestDockerRunsc(t *testing.T) { contract(t, "docker/runsc", "no-such-dockerd") }
+func TestPodman(t *testing.T)      { contract(t, "podman", "no-such-podman") }
+
+func TestContainerd(t *testing.T)     { contract(t, "containerd", "no-such-containerd") }
+func TestContainerdCrun(t *testing.T) { contract(t, "containerd/crun", "no-such-containerd") }
+
+func TestContainerdRunsc(t *testing.T) { contract(t, "containerd/runsc", "no-such-containerd") }
+
+// without is the driver of that name, whose engine's program does not exist.
+func without(lab driver.Lab, program, name string) driver.Driver {
+	gone := docker()
+	all := dockers
+	switch {
+	case name == "podman":
+		gone, all = podman(), podmans
+	case strings.HasPrefix(name, "containerd"):
+		gone, all = containerdFlavor(), containerds
+	}
+	gone.program = program
+	for _, d := range all(lab, gone) {
+		if d.Name() == name {
+			return d
+		}
+	}
+	return nil
+}

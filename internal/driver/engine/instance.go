@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sys"
+)
+
+// instance is one container, driven as "docker run" drives one: created,
+// attached to, waited for, started.
+type instance struct {
+	driver *Driver
+	spec   driver.Spec
+	client *client.Client
+	image  string
+
+	requests        // its lock guards what follows
+	created  bool   // a container of this name may be there, and is ours
+	id       string // the engine's own of it
+	started  bool
+	streams  *streams
+	ended    chan ending
+	over     bool // the payload has ended by itself
+}
+
+// ending is what the engine says of a container's end.
+type ending struct {
+	code int
+	err  error
+}
+
+// Start implements driver.Instance. A start costs what it costs a user of
+// "docker run": the container is made and started.
+func (i *instance) Start(ctx context.Context, mark func(driver.Phase)) error {
+	return i.start(ctx, i.driver.engine, i.kill, func(life context.Context) error { return i.begin(ctx, life, mark) })
+}
+
+// begin makes the requests of a start. Between them it looks whether ctx was
+// cancelled.
+func (i *instance) begin(ctx, life context.Context, mark func(driver.Phase)) error {
+	options, err := i.options()
+	if err != nil {
+		return err
+	}
+	e := i.driver.engine
+	made, err := i.client.ContainerCreate(life, options)
+	if err != nil {
+		return e.explain("create", err)
+	}
+	e.pulse.beat()
+	i.mu.Lock()
+	i.created, i.id = true, made.ID
+	i.mu.Unlock()
+	mark(driver.PhaseCreated)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	attached, err := i.client.ContainerAttach(life, made.ID, client.ContainerAttachOptions{
+		Stream: true, Stdin: i.spec.Stdio.Stdin != nil, Stdout: true, Stderr: true})
+	if err != nil {
+		// Podman readies the container for this already, and the client keeps its
+		// words to itself here: a start is refused for the same reason, and says it.
+		if _, reason := i.client.ContainerStart(life, made.ID, client.ContainerStartOptions{}); reason != nil {
+			err = fmt.Errorf("%w: %w", err, reason)
+		}
+		return e.explain("attach to", err)
+	}
+	e.pulse.beat()
+	s, err := newStreams(attached.HijackedResponse, i.spec.Stdio)
+	if err != nil {
+		return err
+	}
+	i.mu.Lock()
+	i.streams = s
+	i.mu.Unlock()
+	i.await(i.client.ContainerWait(life, made.ID, client.ContainerWaitOptions{Condition: container.WaitConditionNextExit}))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, err := i.client.ContainerStart(life, made.ID, client.ContainerStartOptions{}); err != nil {
+		return e.explain("start", err)
+	}
+	i.mu.Lock()
+	i.started = true
+	i.mu.Unlock()
+	mark(driver.PhaseStarted)
+	return nil
+}
+
+// await takes the engine's word on the container's end when it comes.
+func (i *instance) await(w client.ContainerWaitResult) {
+	go func() {
+		select {
+		case r := <-w.Result:
+			e := ending{code: int(r.StatusCode)}
+			if r.Error != nil && r.Error.Message != "" {
+				e.err = errors.New(r.Error.Message)
+			}
+			i.ended <- e
+		case err := <-w.Error:
+			i.ended <- ending{err: err}
+		}
+	}()
+}
+
+// Wait implements driver.Instance: the payload has ended and its output is all
+// there.
+func (i *instance) Wait(ctx context.Context) (driver.Exit, error) {
+	select {
+	case <-ctx.Done():
+		i.kill()
+		return driver.Exit{}, ctx.Err()
+	case e := <-i.ended:
+		if e.err == nil {
+			e.err = i.streams.drained(ctx)
+		}
+		if ctx.Err() != nil {
+			return driver.Exit{}, ctx.Err()
+		}
+		if e.err != nil {
+			return driver.Exit{}, i.driver.engine.explain("wait for", e.err)
+		}
+		i.mu.Lock()
+		streams := i.streams
+		i.over, i.streams = true, nil
+		i.mu.Unlock()
+		streams.close() // a connection less for each of a trial's that have ended
+		return driver.Exit{Code: e.code}, nil
+	}
+}
+
+// kill ends the payload without asking the engine, which may be busy. Close
+// reports what does not die.
+func (i *instance) kill() {
+	if i.spec.Cgroup == "" {
+		return // Close asks the engine
+	}
+	if trees, err := sys.Cgroups(); err == nil {
+		_ = trees.Kill(i.payloadGroup())
+	}
+}
+
+// tidyTime is how long an engine's own process beside a payload that has ended
+// may take to tidy up behind it.
+const tidyTime = 5 * time.Second
+
+// settle waits until nothing is left in the payload's group. Podman's monitor,
+// which lives inside it, becomes the process that unmounts the container's root;
+// killed in the midst of that, it leaves a mount that Podman never forgets, and
+// every later container fails of it.
+func (i *instance) settle() {
+	trees, err := sys.Cgroups()
+	if err != nil || i.spec.Cgroup == "" {
+		return
+	}
+	for until := time.Now().Add(tidyTime); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
+		if pids, err := trees.PIDs(i.payloadGroup()); err != nil || len(pids) == 0 {
+			return
+		}
+	}
+}
+
+func (i *instance) payloadGroup() string { return path.Join(i.spec.Cgroup, string(driver.RolePayload)) }
+
+// monitorGroup is that of the engine's own process beside the container; "" for none.
+func (i *instance) monitorGroup() string {
+	if i.spec.Cgroup == "" || i.driver.engine.flavor.monitor == "" {
+		return ""
+	}
+	return path.Join(i.payloadGroup(), i.driver.engine.flavor.monitor)
+}
+
+// Close implements driver.Instance.
+func (i *instance) Close() error {
+	first, begun := i.first()
+	if !first {
+		return nil
+	}
+	i.mu.Lock()
+	over := i.over
+	i.mu.Unlock()
+	var errs []error
+	if over {
+		i.settle()
+	}
+	if begun {
+		errs = append(errs, i.quiesce(i.driver.engine, i.kill), i.remove())
+		i.cancel()
+		if i.streams != nil {
+			i.streams.close()
+		}
+	}
+	return errors.Join(append(errs, i.sweep())...)
+}
+
+// remove has the engine forget the container.
+func (i *instance) remove() error {
+	if !i.created || i.driver.engine.dead() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), queueTime)
+	defer cancel()
+	_, err := i.client.ContainerRemove(ctx, i.spec.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if err != nil && !errdefs.IsNotFound(err) && i.driver.engine.dead() == nil {
+		return i.driver.engine.unremoved(ctx, err)
+	}
+	i.driver.engine.private.endShim(i.id)
+	return nil
+}
+
+// sweep ends and removes what an engine has left in the instance's group.
+func (i *instance) sweep() error {
+	if i.spec.Cgroup == "" {
+		return nil
+	}
+	_, err := sys.RemoveCgroups(i.payloadGroup())
+	return err
+}

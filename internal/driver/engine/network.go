@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+
+	"github.com/tarelab/tare/internal/driver"
+)
+
+// NetworkHost implements driver.Networker: a private engine has a network
+// namespace of its own, the user's the machine's.
+func (d *Driver) NetworkHost(ctx context.Context) (string, error) {
+	if err := d.ready(ctx); err != nil {
+		return "", err
+	}
+	if p := d.engine.private; p != nil {
+		return fmt.Sprintf("/proc/%d/ns/net", p.pid), nil
+	}
+	return "/proc/self/ns/net", nil
+}
+
+// Proxies implements driver.Networker.
+func (d *Driver) Proxies() bool { return d.engine.flavor.proxies }
+
+// MakeNetwork implements driver.Networker. The network carries the owner's label,
+// by which a sweep finds it.
+func (d *Driver) MakeNetwork(ctx context.Context, name string, of netip.Prefix) (remove func() error, err error) {
+	c, err := clientOf(d.engine, connect)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.NetworkCreate(ctx, name, client.NetworkCreateOptions{
+		Driver: "bridge", Labels: map[string]string{labelKey: owner()},
+		IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: of, Gateway: of.Addr().Next()}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: make a network: %w", d.engine.flavor.name, err)
+	}
+	return func() error {
+		if d.engine.dead() != nil {
+			return nil // it went with its engine
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), queueTime)
+		defer cancel()
+		if _, err := c.NetworkRemove(ctx, name, client.NetworkRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
+			return driver.Labf("%s: remove its network %s: %w", d.engine.flavor.name, name, err)
+		}
+		return nil
+	}, nil
+}
+
+// join puts a container on a network, with an address of its own there.
+func join(j driver.Join, o *client.ContainerCreateOptions) error {
+	if j.Network == "" {
+		return nil
+	}
+	o.HostConfig.NetworkMode = container.NetworkMode(j.Network)
+	if j.Address.IsValid() {
+		o.NetworkingConfig = &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
+			j.Network: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: j.Address.Addr()}}}}
+	}
+	if j.Publish == "" {
+		return nil
+	}
+	o.Config.ExposedPorts, o.HostConfig.PortBindings = network.PortSet{}, network.PortMap{}
+	for _, protocol := range []string{"/tcp", "/udp"} { // the server listens by both
+		port, err := network.ParsePort(j.Publish + protocol)
+		if err != nil {
+			return driver.Labf("port to publish: %w", err)
+		}
+		o.Config.ExposedPorts[port] = struct{}{}
+		o.HostConfig.PortBindings[port] = []network.PortBinding{{HostPort: j.Publish}}
+	}
+	return nil
+}
+
+// tidyNetworks removes the networks of an owner.
+func tidyNetworks(ctx context.Context, c *client.Client, owner string) error {
+	list, err := c.NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("label", labelKey+"="+owner)})
+	errs := []error{err}
+	for _, one := range list.Items {
+		if _, err := c.NetworkRemove(ctx, one.ID, client.NetworkRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,319 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/launch"
+	"github.com/tarelab/tare/internal/sys"
+)
+
+// private is an engine's daemon that tare has started for itself. It lives in a
+// mount and a network namespace of its own: bridges, packet filter rules,
+// settings of the network, mounts of containers and what it keeps in /run are in
+// these, and the host's stay as they are. They go with the last process, so that
+// killing the group is all the cleaning that there is to do on a machine; files
+// are below dir.
+type private struct {
+	dir     string
+	cgroup  string // of the daemon and what it starts for itself
+	process *launch.Process
+
+	pid     int           // of the daemon
+	died    chan struct{} // closed when the daemon has ended
+	exit    driver.Exit   // how it did, valid then
+	cancel  context.CancelFunc
+	awaited sync.WaitGroup // who waits for that
+	closed  sync.Once
+	err     error
+}
+
+// daemon says how a private engine is started.
+type daemon struct {
+	args []string
+	env  []string
+	// hideUnified: what it starts does not work where cgroup v1 and v2 are
+	// mounted together. There the v2 tree is covered in its mount namespace.
+	hideUnified bool
+	// covers are directories in which it writes at fixed places: they get an
+	// overlay of its own.
+	covers []string
+	// hides are directories of fixed places that it reads and writes: it gets
+	// empty ones of its own, whatever the machine has there.
+	hides []string
+}
+
+// environment is what daemons and clients get: a PATH for the programs that they
+// run, and nothing of the user's.
+func environment(lab driver.Lab) []string {
+	dirs := append(append([]string{}, lab.ToolDirs...), "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+	return []string{"PATH=" + strings.Join(dirs, ":"), "HOME=/root", "LANG=C.UTF-8"}
+}
+
+// startPrivate starts a daemon whose files are in dir. It does not wait until
+// the daemon answers.
+func startPrivate(ctx context.Context, lab driver.Lab, dir string, d daemon) (*private, error) {
+	p := &private{dir: dir, cgroup: path.Join(lab.Cgroup, filepath.Base(dir), "daemon"), died: make(chan struct{})}
+	trees, err := sys.Cgroups()
+	if err == nil {
+		err = trees.Make(p.cgroup)
+	}
+	if err != nil {
+		return nil, driver.Labf("group of the engine: %w", err)
+	}
+	log, err := os.OpenFile(p.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, driver.Labf("log of the engine: %w", err)
+	}
+	defer log.Close()
+	steps, err := surroundings(filepath.Dir(lab.RunDir), d)
+	if err != nil {
+		return nil, err
+	}
+	p.process, err = launch.New(ctx, launch.Config{
+		Launcher: lab.LaunchPath, Args: d.args, Env: append(environment(lab), d.env...),
+		Stdio: driver.Stdio{Stdout: log, Stderr: log}, Cgroup: p.cgroup, Pre: steps,
+	})
+	if err != nil {
+		return nil, errors.Join(driver.Labf("surroundings of the engine: %w", err), trees.Remove(p.cgroup))
+	}
+	if err := p.process.Go(); err != nil {
+		return nil, errors.Join(err, p.process.Close(), trees.Remove(p.cgroup))
+	}
+	p.pid = p.process.PID()
+	// Not the caller's context: the engine outlives the trial that needed it first.
+	watched, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	p.awaited.Go(func() {
+		r, err := p.process.Wait(watched)
+		if err == nil {
+			p.exit = r.Payload
+		}
+		close(p.died)
+		if watched.Err() == nil { // else it is taken away
+			_ = trees.Kill(path.Dir(p.cgroup)) // its shims and containers would disturb the others; Close reports what does not die
+		}
+	})
+	return p, nil
+}
+
+// surroundings are the namespaces of a private engine. What engines and their
+// shims keep at fixed places (sockets in /run, locks in /dev/shm) is in these
+// the engine's own. session is the directory that both sides see.
+func surroundings(session string, d daemon) ([]launch.Step, error) {
+	for _, dir := range append([]string{"/run", "/var/run", "/dev/shm"}, d.hides...) {
+		if strings.HasPrefix(session+"/", dir+"/") {
+			return nil, driver.Labf("a private engine cannot live in %s, where it gets a file system of its own: choose another place with --state", session)
+		}
+	}
+	steps := append(launch.PrivateMounts(), launch.Unshare(unix.CLONE_NEWNET), launch.Loopback(),
+		launch.Mount(driver.Label, "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"))
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		steps = append(steps, launch.Mount(driver.Label, "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"))
+	}
+	for _, dir := range d.covers {
+		steps = append(steps, cover(dir, session)...)
+	}
+	for _, dir := range d.hides {
+		steps = append(steps, hide(dir, session)...)
+	}
+	if !d.hideUnified {
+		return steps, nil
+	}
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return nil, driver.Labf("find the cgroup hierarchies: %w", err)
+	}
+	if tree, ok := trees.Unified(); ok && trees.Mode == sys.Hybrid {
+		steps = append(steps, launch.Mount(driver.Label, tree.Path, "tmpfs", 0, "size=1m,mode=755"))
+	}
+	return steps, nil
+}
+
+// cover lays an overlay over dir whose upper part is in /run. The session's
+// directory, where it lies below, stays the real one.
+func cover(dir, session string) []launch.Step {
+	at := "/run/" + driver.Label + strings.ReplaceAll(dir, "/", "-")
+	overlay := sys.Overlay{Lower: dir, Upper: at + "/upper", Work: at + "/work"}
+	steps := []launch.Step{launch.Mkdir(at, 0o755), launch.Mkdir(overlay.Upper, 0o755), launch.Mkdir(overlay.Work, 0o755)}
+	inside := strings.HasPrefix(session, dir+"/")
+	if inside {
+		steps = append(steps, launch.Mkdir(at+"/session", 0o755))
+		steps = append(steps, launch.Bind(session, at+"/session", false)...)
+	}
+	steps = append(steps, launch.Mount(driver.Label, dir, "overlay", 0, overlay.Data(false)))
+	if inside {
+		steps = append(steps, launch.Bind(at+"/session", session, false)...)
+	}
+	return steps
+}
+
+// hide mounts an empty file system at dir. Where the machine has no such directory,
+// it is made in an overlay over the one above, so that the machine keeps having none;
+// where there is not even that one, there is no place for either.
+func hide(dir, session string) []launch.Step {
+	above := filepath.Dir(dir)
+	if _, err := os.Stat(above); err != nil {
+		return nil
+	}
+	var steps []launch.Step
+	if _, err := os.Stat(dir); err != nil {
+		steps = append(cover(above, session), launch.Mkdir(dir, 0o755))
+	}
+	return append(steps, launch.Mount(driver.Label, dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"))
+}
+
+// shimTime is how long a shim may outlive the container that was removed.
+const shimTime = time.Second
+
+// endShim waits for the shim of a removed container to end, and kills one that
+// stays: dockerd forgets that of a runtime whose start it has given up (runsc),
+// and it would stand beside every later trial.
+func (p *private) endShim(container string) {
+	trees, err := sys.Cgroups()
+	if p == nil || container == "" || err != nil {
+		return
+	}
+	pids, err := trees.PIDs(p.cgroup)
+	if err != nil {
+		return // the group has gone with the engine
+	}
+	itsShim := func(pid int) bool {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return err == nil && strings.Contains(string(line), "-id\x00"+container+"\x00")
+	}
+	for _, pid := range pids {
+		if !itsShim(pid) {
+			continue
+		}
+		shim, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		if itsShim(pid) && !endsIn(shim, shimTime) { // asked again, now that the number cannot become another's
+			_ = unix.PidfdSendSignal(shim, unix.SIGKILL, nil, 0) // one that has ended meanwhile
+		}
+		_ = unix.Close(shim)
+	}
+}
+
+// endsIn waits for the process of a pidfd to end, and says whether it has.
+func endsIn(pidfd int, long time.Duration) bool {
+	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	for until := time.Now().Add(long); ; {
+		n, err := unix.Poll(poll, int(max(0, time.Until(until).Milliseconds())))
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0
+		}
+	}
+}
+
+func (p *private) log() string { return filepath.Join(p.dir, "log") }
+
+// alive says that the daemon has not ended.
+func (p *private) alive() bool {
+	select {
+	case <-p.died:
+		return false
+	default:
+		return true
+	}
+}
+
+// how is the signal that a daemon which has ended was killed by, for messages.
+func (p *private) how() string {
+	if p.exit.Signal == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (killed by signal %d)", p.exit.Signal)
+}
+
+// readyTime bounds how long an engine may take to answer.
+const readyTime = 30 * time.Second
+
+// await asks until the engine answers, has died, or takes too long.
+func (p *private) await(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.died:
+			return fmt.Errorf("it ended before it answered%s", p.said())
+		case <-ctx.Done():
+			return fmt.Errorf("it did not answer (%w): %w%s", ctx.Err(), err, p.said())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// saidBytes is how much of a log is looked at for an error.
+const saidBytes = 16 << 10
+
+// said is the last error in the engine's log, for messages.
+func (p *private) said() string {
+	data, err := os.ReadFile(p.log())
+	if err != nil {
+		return ""
+	}
+	data = data[max(0, len(data)-saidBytes):]
+	last := ""
+	for line := range bytes.Lines(data) {
+		text := string(bytes.TrimSpace(line))
+		calm := strings.Contains(text, "level=warning") || strings.Contains(text, "level=info")
+		severe := !calm && (strings.Contains(text, "level=error") || strings.Contains(text, "level=fatal") || strings.Contains(strings.ToLower(text), "failed") || strings.Contains(text, "Error:"))
+		if severe {
+			last = text
+		}
+	}
+	if last == "" && !p.alive() && p.exit.Signal != 0 {
+		return "" // it was killed, and had no time to say why
+	}
+	if last == "" {
+		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+		last = lines[len(lines)-1]
+	}
+	if last == "" {
+		return ""
+	}
+	return fmt.Sprintf("; it said: %.600s", last)
+}
+
+// Close ends the engine with all that it has started, and removes what it left.
+// Everything is the engine's own, so nothing needs its help to be taken away.
+func (p *private) Close() error {
+	p.closed.Do(func() { p.err = p.close() })
+	return p.err
+}
+
+func (p *private) close() error {
+	var errs []error
+	p.cancel()
+	p.awaited.Wait()
+	errs = append(errs, p.process.Close())
+	group := path.Dir(p.cgroup)
+	if _, err := sys.RemoveCgroups(group); err != nil {
+		errs = append(errs, err)
+	}
+	if err := sys.RemoveTree(p.dir); err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return driver.Labf("take the engine away: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+)
+
+// CannotError says that a target cannot run on this machine, and what to do.
+type CannotError struct {
+	Target string // the driver's name
+	Lacks  string // what is missing: "runc is not installed", "needs root"
+	Remedy string // what to do: "apt-get install runc"; "" where nothing helps
+}
+
+func (e *CannotError) Error() string {
+	if e.Remedy == "" {
+		return fmt.Sprintf("%s cannot run here: %s", e.Target, e.Lacks)
+	}
+	return fmt.Sprintf("%s cannot run here: %s (%s)", e.Target, e.Lacks, e.Remedy)
+}
+
+// LabError marks a failure as the laboratory's: tare or the machine failed,
+// and the target is not to blame. Every other error of a driver is the target's.
+type LabError struct{ Err error }
+
+func (e *LabError) Error() string { return "laboratory: " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *LabError) Unwrap() error { return e.Err }
+
+// Labf makes a LabError with fmt.Errorf's formatting; %w wraps.
+func Labf(format string, args ...any) error {
+	return &LabError{fmt.Errorf(format, args...)}
+}
+
+// RemovalError is that a target did not remove what it was asked to: an engine that
+// refuses, has died, or hangs. It is the target's fault, where other errors of a
+// clean-up are the laboratory's.
+type RemovalError struct{ Err error }
+
+func (e *RemovalError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *RemovalError) Unwrap() error { return e.Err }
+
+// IsLab reports whether err is the laboratory's fault.
+func IsLab(err error) bool {
+	var l *LabError
+	return errors.As(err, &l)
+}

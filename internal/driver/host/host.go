@@ -1,0 +1,136 @@
+// Package host is the control of every experiment: the payload runs on the host
+// itself, by chroot into the same root file system, in no namespace. What the
+// other targets need (cgroup, overlay, launcher) it has too, all of it made
+// before the clock starts.
+package host
+
+import (
+	"context"
+	"errors"
+	"path"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/launch"
+	"github.com/tarelab/tare/internal/sys"
+)
+
+// New returns the driver.
+func New(lab driver.Lab) driver.Driver { return &host{lab} }
+
+type host struct{ lab driver.Lab }
+
+func (h *host) Name() string { return "host" }
+
+func (h *host) Properties() driver.Properties {
+	return driver.Properties{Family: "host", Joins: launch.Joins(h.lab.Root), MaxParallel: 50, StreamBytes: 64 << 20, ExactSignal: true,
+		StartTime: 500 * time.Microsecond, Order: 0}
+}
+
+func (h *host) Check(ctx context.Context) (driver.Facts, error) {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return driver.Facts{}, driver.Labf("uname: %w", err)
+	}
+	facts := driver.Facts{Version: unix.ByteSliceToString(name.Release[:]), Path: "/", Notes: map[string]string{"root": "chroot"}}
+	if !h.lab.Root {
+		facts.Notes["root"] = "chroot in a user and mount namespace (not root)"
+	}
+	err := launch.Prove(ctx, h, h.lab)
+	var step *launch.Error
+	if errors.As(err, &step) && !h.lab.Root {
+		return facts, &driver.CannotError{Target: h.Name(), Lacks: "user namespaces: " + err.Error(),
+			Remedy: "run as root, or allow unprivileged user namespaces"}
+	}
+	return facts, err
+}
+
+func (h *host) Prepare(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
+	inst := &launch.Instance{Cgroup: spec.Cgroup}
+	cfg := launch.Config{Launcher: h.lab.LaunchPath, Args: spec.Args, Env: spec.Env, Stdio: spec.Stdio,
+		Child: []launch.Step{launch.Setsid()}} // a session of its own, as every container has
+	err := h.enter(spec, &cfg)
+	if err == nil {
+		err = h.root(spec, dir, &cfg, inst)
+	}
+	if err == nil {
+		inst.Process, err = launch.New(ctx, cfg)
+	}
+	if err != nil {
+		return nil, errors.Join(err, cleanup(inst))
+	}
+	return inst, nil
+}
+
+func cleanup(inst *launch.Instance) error {
+	var errs []error
+	for _, f := range inst.Cleanup {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
+// enter puts the launcher into the payload's cgroup, where its child is born.
+func (h *host) enter(spec driver.Spec, cfg *launch.Config) error {
+	groups, err := launch.Groups(spec, false, driver.RolePayload)
+	if err != nil {
+		return driver.Labf("cgroup: %w", err)
+	}
+	if spec.Limits != (driver.Limits{}) && spec.Cgroup == "" {
+		return &driver.CannotError{Target: h.Name(), Lacks: "a cgroup for the limits", Remedy: "run as root"}
+	}
+	if spec.Cgroup == "" {
+		return nil
+	}
+	cfg.Cgroup = path.Join(spec.Cgroup, string(driver.RolePayload))
+	return groups.Apply(cfg.Cgroup, launch.Bounds(spec.Limits, 1)) // the launcher is one of them
+}
+
+// root makes the launcher's root: mounts in the host's namespace, as root; else
+// in one that the launcher makes for itself.
+func (h *host) root(spec driver.Spec, dir string, cfg *launch.Config, inst *launch.Instance) error {
+	fs, err := launch.NewRootfs(spec, dir, !h.lab.Root)
+	if err != nil {
+		return err
+	}
+	if h.lab.Root {
+		inst.Cleanup = append(inst.Cleanup, func() error { return sys.Unmount(fs.Dir) })
+	} else {
+		cfg.Pre = launch.UserNamespace(spec.User)
+	}
+	inst.Cleanup = append(inst.Cleanup, fs.Clean)
+	// As root these mounts stand in the host's own namespace, below a directory
+	// that is removed in the end: nothing of the host's is bound there that
+	// removing or changing it could reach.
+	system := fs.Own
+	if !h.lab.Root {
+		system = fs.Shared // a user namespace may mount no sysfs of its own
+	}
+	if spec.Join.Namespace != "" {
+		cfg.Pre = append(cfg.Pre, launch.Network(spec.Join.Namespace))
+	}
+	shared, err := system(fs.Dir)
+	if err != nil {
+		return err
+	}
+	mounts, err := fs.Mounts(fs.Dir)
+	if err != nil {
+		return err
+	}
+	// Private before anything is mounted below, so that it reaches no other
+	// namespace, and taking it away takes nothing from the host.
+	cfg.Pre = append(cfg.Pre, fs.Overlay(), launch.Mount("", fs.Dir, "", unix.MS_PRIVATE, ""))
+	cfg.Pre = append(cfg.Pre, shared...)
+	cfg.Pre = append(cfg.Pre, mounts...)
+	cfg.Pre = append(cfg.Pre, launch.Chroot(fs.Dir))
+	if spec.Cwd != "" {
+		cfg.Pre = append(cfg.Pre, launch.Chdir(spec.Cwd))
+	}
+	if h.lab.Root {
+		cfg.Pre = append(cfg.Pre, launch.IDs(spec.User.UID, spec.User.GID))
+	}
+	cfg.Pre = append(cfg.Pre, launch.Rehearsal(spec)...)
+	return nil
+}

@@ -1,0 +1,75 @@
+package native_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/drivertest"
+	"github.com/tarelab/tare/internal/driver/native"
+)
+
+// output runs a shell script on one rung and returns what it says.
+func output(t *testing.T, d driver.Driver, lab driver.Lab, script string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	inst, err := d.Prepare(ctx, driver.Spec{ID: "tare-test-priv", Rootfs: lab.TestRootfs, Env: []string{"PATH=/bin"},
+		Args: []string{"/bin/sh", "-c", script}, Stdio: driver.Stdio{Stdout: in, Stderr: in}}, t.TempDir())
+	in.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := inst.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := inst.Start(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inst.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	said, err := io.ReadAll(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(said)
+}
+
+// TestPrivileges reads the kernel's own account of what each rung has given up.
+func TestPrivileges(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("needs root: without it a payload has the capabilities of a user namespace")
+	}
+	lab := drivertest.New(t)
+	const script = `grep -E '^(CapBnd|CapPrm|NoNewPrivs|Seccomp):' /proc/self/status; hostname; cat /proc/net/dev | grep -c :; unshare -U true 2>&1`
+	for _, d := range native.Drivers(lab) {
+		if _, err := d.Check(t.Context()); errors.As(err, new(*driver.CannotError)) {
+			continue // TestLadder says what it lacks
+		}
+		said := strings.ReplaceAll(output(t, d, lab, script), "\t", " ")
+		dropped, filtered := d.Properties().Order >= native.New(lab).Properties().Order, d.Name() == "native/seccomp"
+		for text, want := range map[string]bool{
+			"CapBnd: 00000000a80425fb": dropped, "CapPrm: 00000000a80425fb": dropped, "NoNewPrivs: 1": dropped,
+			"Seccomp: 2": filtered,
+			// On the rungs in a chroot the kernel itself refuses it.
+			"Operation not permitted": filtered || !dropped && strings.Contains(said, "Operation not permitted"),
+		} {
+			if strings.Contains(said, text) != want {
+				t.Errorf("%s: %q: want %v in\n%s", d.Name(), text, want, said)
+			}
+		}
+	}
+}

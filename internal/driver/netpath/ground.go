@@ -1,0 +1,181 @@
+package netpath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/net"
+	"github.com/tarelab/tare/internal/sys"
+)
+
+// ground is the network of one instance: who stands where on it.
+type ground struct {
+	client, server end
+	dial           netip.Addr // where the client finds the server
+	port           string     // where the server listens
+	relay          string     // path of the network namespace that a proxy must run in; "" for none
+	attach         func() error
+	describe       func() string // the state of both ends
+	close          func() error
+}
+
+// end is one of the two.
+type end struct {
+	driver driver.Driver
+	join   driver.Join
+}
+
+// address is the end's own.
+func (e end) address() netip.Addr { return e.join.Address.Addr() }
+
+// free leaves an end to the scheduler.
+const free = "free"
+
+// Apart binds the two ends to different CPUs.
+const Apart = "apart"
+
+// pin binds an end as its level asks: a guest from outside, by the CPUs of its
+// machine. It gives what is left to do inside.
+func (e end) pin(spec *driver.Spec, role string) string {
+	how := pinOf(*spec)
+	if how == free || e.driver.Properties().Joins != driver.JoinsTap || spec.Limits.CPUSet != "" || spec.Cgroup == "" {
+		return how
+	}
+	cpus, err := sys.AllowedCPUs()
+	if err != nil {
+		return how // which says what it cannot do
+	}
+	n := 0
+	if how == Apart && role == "server" && len(cpus) > 1 {
+		n = 1
+	}
+	spec.Limits.CPUSet = fmt.Sprint(cpus[n])
+	return free
+}
+
+// watch is what an instance shows, with its payload in a role, and in which
+// namespace of the laboratory's that is.
+func (e end) watch(i driver.Instance, role driver.Role) []driver.Watch {
+	watch := slices.Clone(i.Watch())
+	for n := range watch {
+		if watch[n].Role == driver.RolePayload {
+			watch[n].Role = role
+			if e.driver.Properties().Joins == driver.JoinsNamespace {
+				watch[n].Network = e.join.Namespace
+			}
+		}
+	}
+	return watch
+}
+
+// build makes the network that a spec asks for.
+func (d *Driver) build(ctx context.Context, spec driver.Spec) (*ground, error) {
+	if err := d.Takes(spec.Network); err != nil {
+		return nil, err
+	}
+	if n, ok := d.inner.(driver.Networker); ok && d.inner.Properties().Joins == driver.JoinsOwn {
+		return d.buildByEngine(ctx, n, spec)
+	}
+	options := d.options(spec)
+	restore, err := d.limit(spec.Network.Limit)
+	if err != nil {
+		return nil, err
+	}
+	lab, err := net.Build(ctx, options)
+	if err != nil {
+		return nil, errors.Join(blame(err), restore())
+	}
+	g := &ground{dial: lab.Dial, port: port, describe: lab.Describe, close: func() error {
+		if err := errors.Join(lab.Close(), restore()); err != nil {
+			return driver.Labf("%w", err)
+		}
+		return nil
+	}}
+	g.client, g.server = end{d.inner, joinOf(lab.Client)}, end{d.inner, joinOf(lab.Server)}
+	if lab.Relay != nil {
+		g.relay = lab.Relay.Path()
+	}
+	switch d.path {
+	case FromHost:
+		g.client = end{d.host, driver.Join{Namespace: lab.Client.Namespace.Path()}}
+	case Attach:
+		if err := lab.Detach(); err != nil {
+			return nil, errors.Join(blame(err), g.close())
+		}
+		g.attach = lab.Attach
+	}
+	return g, nil
+}
+
+// limit sets how many neighbours the machine learns, with the kernel's own steps
+// below that (net/ipv4/arp.c: 128, 512, 1024).
+func (d *Driver) limit(most int) (restore func() error, err error) {
+	if most == 0 {
+		return func() error { return nil }, nil
+	}
+	if d.lab.Sysctl == nil {
+		return nil, driver.Labf("the limit of neighbours is the machine's, and may not be changed")
+	}
+	restore, err = d.lab.Sysctl(map[string]string{
+		"net.ipv4.neigh.default.gc_thresh1": fmt.Sprint(most / 8),
+		"net.ipv4.neigh.default.gc_thresh2": fmt.Sprint(most / 2),
+		"net.ipv4.neigh.default.gc_thresh3": fmt.Sprint(most),
+	})
+	if err != nil {
+		return nil, driver.Labf("%w", err)
+	}
+	return restore, nil
+}
+
+// joinOf is a place of the laboratory as a driver takes it.
+func joinOf(e *net.End) driver.Join {
+	return driver.Join{Namespace: e.Namespace.Path(), Tap: e.Tap, Hardware: e.Hardware, Gateway: e.Gateway, Address: e.Address}
+}
+
+// buildByEngine has an engine make the network. Where the client is on the
+// engine's host, it is a process there.
+func (d *Driver) buildByEngine(ctx context.Context, engine driver.Networker, spec driver.Spec) (*ground, error) {
+	number, err := net.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	host, err := engine.NetworkHost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	onHost := end{d.host, driver.Join{Namespace: host}}
+	g := &ground{port: number, describe: func() string { return "on a network of " + engine.Name() }, close: func() error { return nil }}
+	switch d.path {
+	case IdleEngine:
+		g.client, g.server, g.dial = onHost, onHost, netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		g.close = d.Rest
+		return g, nil
+	case net.HostNetwork:
+		both := end{engine, driver.Join{Network: driver.HostNetwork}}
+		g.client, g.server, g.dial = both, both, netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		return g, nil
+	}
+	of, err := net.Subnet(spec.Network.Range)
+	if err != nil {
+		return nil, driver.Labf("%w", err)
+	}
+	if g.close, err = engine.MakeNetwork(ctx, spec.ID, of); err != nil {
+		return nil, err
+	}
+	at := func(n int) driver.Join {
+		return driver.Join{Network: spec.ID, Address: netip.PrefixFrom(net.Nth(of, n), of.Bits())}
+	}
+	g.client, g.server = end{engine, at(2)}, end{engine, at(3)}
+	g.dial = g.server.address()
+	if d.path == net.NAT || d.path == net.Proxy {
+		g.server.join.Publish, g.dial = number, net.Nth(of, 1)
+	}
+	if d.path == net.NAT || d.path == FromHost {
+		g.client = onHost
+	}
+	return g, nil
+}

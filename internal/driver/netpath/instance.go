@@ -1,0 +1,257 @@
+package netpath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/launch"
+	"github.com/tarelab/tare/internal/sys"
+)
+
+// instance is a client with its server and the network between them.
+type instance struct {
+	driver *Driver
+	spec   driver.Spec
+	dir    string
+
+	ground *ground
+	server *server // nil where nothing is talked to
+	relay  *relay
+	client driver.Instance
+
+	closed   sync.Once
+	closeErr error
+}
+
+// prepare makes all that lies outside the clock. What it made before an error is
+// Close's to remove.
+func (i *instance) prepare(ctx context.Context) (err error) {
+	if i.ground, err = i.driver.build(ctx, i.spec); err != nil {
+		return err
+	}
+	if len(i.spec.Peer) > 0 {
+		if err := i.startServer(ctx); err != nil {
+			return err
+		}
+	}
+	if i.ground.relay != "" {
+		if err := i.startRelay(ctx); err != nil {
+			return err
+		}
+	}
+	client := i.spec
+	client.Join, client.Peer = i.ground.client.join, nil
+	client.Args = fill(i.ground.port, i.ground.dial.String())(client.Args)
+	if how := i.ground.client.pin(&client, "client"); how != free {
+		client.Args = append([]string{program, "as", "client", how, "--"}, client.Args...)
+	}
+	dir, err := i.place("client")
+	if err != nil {
+		return err
+	}
+	i.client, err = i.ground.client.driver.Prepare(ctx, client, dir)
+	return err
+}
+
+// place makes a directory of an end's own.
+func (i *instance) place(name string) (string, error) {
+	dir := filepath.Join(i.dir, name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", driver.Labf("directory of the %s: %w", name, err)
+	}
+	return dir, nil
+}
+
+// server is the other end, from its start until Close.
+type server struct {
+	driver.Instance
+	said  *said
+	ended chan error
+	stop  context.CancelFunc
+}
+
+// startServer starts the other end and waits until it listens.
+func (i *instance) startServer(ctx context.Context) error {
+	dir, err := i.place("server")
+	if err != nil {
+		return err
+	}
+	s := &server{ended: make(chan error, 1)}
+	end := i.ground.server
+	spec := i.spec
+	spec.ID += "-peer"
+	spec.Join, spec.Peer = end.join, nil
+	if spec.Cgroup != "" {
+		spec.Cgroup = path.Join(spec.Cgroup, "peer")
+	}
+	spec.Args = listening(end.pin(&spec, "server"), i.ground.port, fill(i.ground.port, "0.0.0.0")(i.spec.Peer))
+	if s.said, err = listen(); err != nil {
+		return err
+	}
+	spec.Stdio = driver.Stdio{Stdout: s.said.in, Stderr: s.said.in}
+	if s.Instance, err = end.driver.Prepare(ctx, spec, dir); err != nil {
+		return fmt.Errorf("the other end: %w", errors.Join(err, s.said.close()))
+	}
+	i.server = s
+	// It lives until Close, longer than the call that prepares it.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	if err := s.Start(running, func(driver.Phase) {}); err != nil {
+		s.ended <- err
+		return fmt.Errorf("the other end: %w", err)
+	}
+	go func() {
+		exit, err := s.Wait(running)
+		if err == nil {
+			err = fmt.Errorf("it ended with code %d, signal %d", exit.Code, exit.Signal)
+		}
+		s.ended <- err
+	}()
+	return i.await(ctx, s.said, s.ended)
+}
+
+// listening is the command line of a server that says when it listens.
+func listening(pin, port string, args []string) []string {
+	return append([]string{program, "ready", pin, port, "--"}, args...)
+}
+
+// await waits until somebody has said that it listens.
+func (i *instance) await(ctx context.Context, said *said, ended chan error) error {
+	within := i.driver.within + 20*i.driver.inner.Properties().StartTime
+	select {
+	case <-said.listens:
+		return nil
+	case err := <-ended:
+		ended <- err // Close looks too
+		return said.explain(fmt.Errorf("the other end ended before it listened: %w", err))
+	case <-time.After(within):
+		return said.explain(fmt.Errorf("the other end: nobody listened within %v: %s", within, i.ground.describe()))
+	case <-ctx.Done():
+		return said.explain(fmt.Errorf("the other end: %w: %s", context.Cause(ctx), i.ground.describe()))
+	}
+}
+
+// relayGroup is the cgroup of the process that copies.
+func (i *instance) relayGroup() string {
+	if i.spec.Cgroup == "" {
+		return ""
+	}
+	return path.Join(i.spec.Cgroup, "relay", string(driver.RolePayload))
+}
+
+// relay is the process that copies between the two ends.
+type relay struct {
+	*launch.Process
+	said *said
+}
+
+// startRelay starts the proxy where the server's port is published.
+func (i *instance) startRelay(ctx context.Context) error {
+	group := i.relayGroup()
+	if group != "" {
+		groups, err := sys.Cgroups()
+		if err == nil {
+			err = groups.Make(group)
+		}
+		if err != nil {
+			return driver.Labf("cgroup of the proxy: %w", err)
+		}
+	}
+	said, err := listen()
+	if err != nil {
+		return err
+	}
+	port := i.ground.port
+	args := listening(free, port, []string{filepath.Join(i.spec.Rootfs, program), "relay", port, i.ground.server.address().String(), port})
+	args[0] = filepath.Join(i.spec.Rootfs, program)
+	process, err := launch.New(ctx, launch.Config{
+		Launcher: i.driver.lab.LaunchPath, Cgroup: group, Pre: []launch.Step{launch.Network(i.ground.relay)},
+		Args: args, Stdio: driver.Stdio{Stdout: said.in, Stderr: said.in},
+	})
+	if err != nil {
+		return fmt.Errorf("the proxy: %w", errors.Join(err, said.close()))
+	}
+	i.relay = &relay{process, said}
+	if err := process.Go(); err != nil {
+		return err
+	}
+	return i.await(ctx, said, make(chan error, 1))
+}
+
+// Watch lists the client, the other end and what copies between them.
+func (i *instance) Watch() []driver.Watch {
+	watch := i.ground.client.watch(i.client, driver.RolePayload)
+	if i.server != nil {
+		watch = append(watch, i.ground.server.watch(i.server, driver.RolePeer)...)
+	}
+	if i.relay != nil {
+		watch = append(watch, driver.Watch{Role: driver.RoleRelay, PID: i.relay.PID(), Cgroup: i.relayGroup()})
+	}
+	return watch
+}
+
+// Start starts the client, on the path attach after its container was attached.
+func (i *instance) Start(ctx context.Context, mark func(driver.Phase)) error {
+	if i.ground.attach != nil {
+		if err := i.ground.attach(); err != nil {
+			return blame(err)
+		}
+	}
+	return i.client.Start(ctx, mark)
+}
+
+// Wait waits for the client. One that failed after its server had died did so
+// because of that.
+func (i *instance) Wait(ctx context.Context) (driver.Exit, error) {
+	exit, err := i.client.Wait(ctx)
+	if err != nil || i.server == nil || exit.Code == 0 && exit.Signal == 0 {
+		return exit, err
+	}
+	select {
+	case ended := <-i.server.ended:
+		i.server.ended <- ended
+		return exit, i.server.said.explain(fmt.Errorf("the other end was gone when the client failed with code %d: %w", exit.Code, ended))
+	case <-time.After(newsTime):
+		return exit, nil
+	}
+}
+
+// newsTime is how long the news of a server's end may take: its end breaks the
+// client's connection before its launcher has told of it.
+const newsTime = 500 * time.Millisecond
+
+// Close ends both ends and takes the network away. It is idempotent.
+func (i *instance) Close() error {
+	i.closed.Do(func() { i.closeErr = i.close() })
+	return i.closeErr
+}
+
+func (i *instance) close() error {
+	var errs []error
+	if i.client != nil {
+		errs = append(errs, i.client.Close())
+	}
+	if i.relay != nil {
+		errs = append(errs, i.relay.Close(), i.relay.said.close())
+	}
+	if i.server != nil {
+		errs = append(errs, i.server.close())
+	}
+	if i.ground != nil {
+		errs = append(errs, i.ground.close())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *server) close() error {
+	s.stop()
+	<-s.ended
+	return errors.Join(s.Instance.Close(), s.said.close())
+}

@@ -1,0 +1,331 @@
+// Package pair makes targets of two places and a path between them: it decorates
+// any driver whose payload can join a network namespace. The server runs in one
+// instance of that driver, proven to listen before the clock starts; the timed
+// payload is the client, in another.
+package netpath
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/launch"
+	"github.com/tarelab/tare/internal/net"
+)
+
+// Loopback is the path on which both ends are one payload, in one instance: it
+// needs nothing of the driver.
+const Loopback net.Path = "loopback"
+
+// Attach is the path whose timed start attaches the last container to a bridge.
+const Attach net.Path = "attach"
+
+// FromHost is the path whose client is a process on the host of the bridge that
+// the server's container is attached to.
+const FromHost net.Path = "from-host"
+
+// IdleEngine is the path on which both ends are processes on the host of an
+// engine that does nothing.
+const IdleEngine net.Path = "idle-engine"
+
+// Separator stands between a target's name and its path: "runc@bridge".
+const Separator = "@"
+
+// Paths are all paths, the shortest first.
+func Paths() []net.Path {
+	return slices.Concat([]net.Path{Loopback, IdleEngine}, net.Paths(), []net.Path{FromHost, Attach})
+}
+
+// Addressed reports whether the path has a network with addresses of a range.
+func (d *Driver) Addressed() bool {
+	byEngine := d.inner.Properties().Joins == driver.JoinsOwn
+	return d.path != Loopback && d.path != IdleEngine && (d.path != net.HostNetwork || !byEngine)
+}
+
+// Takes says why a network cannot be what a level asks for; nil where it can.
+func (d *Driver) Takes(n driver.Network) error {
+	switch {
+	case d.path == Loopback:
+		return nil
+	case d.inner.Properties().Joins == driver.JoinsOwn:
+		if n.Containers > 2 || n.Chatter || n.MTU > 0 || n.Offload != "" || n.RPS {
+			return fmt.Errorf("%s makes its networks itself: it takes the two ends alone, and its own settings", d.inner.Name())
+		}
+		return nil
+	}
+	return net.Takes(d.netPath(), n.Containers)
+}
+
+// Carries says why a client cannot reach such a server on the path; nil where it can.
+func (d *Driver) Carries(peer []string) error {
+	if d.path != Loopback && localSocket(peer) != "" {
+		return fmt.Errorf("a local socket joins processes of one container, and the path %s has two: it is measured on %s", d.path, Loopback)
+	}
+	if d.path == Attach && len(peer) > 0 {
+		return fmt.Errorf("the path %s times how a container is attached, and takes workloads without a peer, as start", d.path)
+	}
+	return nil
+}
+
+// netPath is what the laboratory builds for the path.
+func (d *Driver) netPath() net.Path {
+	if d.path == Attach || d.path == FromHost {
+		return net.Bridge
+	}
+	return d.path
+}
+
+// joins are the paths that targets of each kind can stand on, beside Loopback.
+var joins = map[driver.Joining]func(net.Path) bool{
+	driver.JoinsNamespace: func(p net.Path) bool { return p != IdleEngine },
+	driver.JoinsTap: func(p net.Path) bool {
+		return p == FromHost || p == net.Bridge || p == net.Netfilter || p == net.Bridges || p == net.VXLAN || p == net.NAT || p == net.Proxy
+	},
+	driver.JoinsOwn: func(p net.Path) bool {
+		return p == IdleEngine || p == FromHost || p == net.HostNetwork || p == net.Bridge || p == net.NAT || p == net.Proxy
+	},
+}
+
+// Driver is an inner driver on a path.
+type Driver struct {
+	lab   driver.Lab
+	inner driver.Driver
+	host  driver.Driver // for an end that is a process on a host
+	path  net.Path
+	proof *proof
+
+	within time.Duration // an end must listen
+	of     string        // range of the addresses that it is proven with; "" for the default
+}
+
+// proof is what the inner driver's check found, once for all paths: it is the
+// same on each of them.
+type proof struct {
+	once  sync.Once
+	facts driver.Facts
+	err   error
+}
+
+func (p *proof) check(ctx context.Context, inner driver.Driver) (driver.Facts, error) {
+	p.once.Do(func() { p.facts, p.err = inner.Check(ctx) })
+	facts := p.facts
+	facts.Notes = maps.Clone(facts.Notes)
+	return facts, p.err
+}
+
+// listenWithin is how long an end may take until it listens.
+const listenWithin = 10 * time.Second
+
+// New puts a driver on a path of Paths. Ends that are processes on a host are of
+// the driver host.
+func New(lab driver.Lab, inner, host driver.Driver, path net.Path) *Driver {
+	return &Driver{lab: lab, inner: inner, host: host, path: path, within: listenWithin, proof: &proof{}}
+}
+
+// All puts a driver on every path; it is checked once for all of them, in networks of
+// the range of addresses ("" for the default).
+func All(lab driver.Lab, inner, host driver.Driver, of string) []*Driver {
+	var all []*Driver
+	shared := &proof{}
+	for _, p := range Paths() {
+		d := New(lab, inner, host, p)
+		d.proof, d.of = shared, of
+		all = append(all, d)
+	}
+	return all
+}
+
+// proofTime is what building a network and proving it takes on a busy machine,
+// beside the inner driver's own check.
+const proofTime = 20 * time.Second
+
+// Name implements driver.Driver.
+func (d *Driver) Name() string { return d.inner.Name() + Separator + string(d.path) }
+
+// Properties implements driver.Driver.
+func (d *Driver) Properties() driver.Properties {
+	p := d.inner.Properties()
+	p.StartTime *= 2
+	p.CheckTime += proofTime
+	return p
+}
+
+// Locate is the inner driver's, where it looks its binary up.
+func (d *Driver) Locate() (string, error) {
+	if l, ok := d.inner.(interface{ Locate() (string, error) }); ok {
+		return l.Locate()
+	}
+	return "", nil
+}
+
+// Stale asks the inner driver whether what a check found still holds.
+func (d *Driver) Stale(found driver.Facts) bool {
+	s, ok := d.inner.(interface{ Stale(driver.Facts) bool })
+	return ok && s.Stale(found)
+}
+
+// Check proves by use that a client reaches its server on this path.
+func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
+	facts, err := d.proof.check(ctx, d.inner)
+	if err != nil {
+		return facts, err
+	}
+	if facts.Notes == nil {
+		facts.Notes = map[string]string{}
+	}
+	facts.Notes["path"] = string(d.path)
+	switch {
+	case d.path == Loopback:
+		return facts, nil
+	case !d.lab.Root:
+		return facts, &driver.CannotError{Target: d.Name(), Lacks: "network namespaces and links take root", Remedy: "run as root"}
+	}
+	if err := d.fits(); err != nil {
+		return facts, err
+	}
+	if d.path == IdleEngine {
+		return facts, nil // two processes on a host beside an engine that was just proven
+	}
+	err = d.prove(ctx)
+	var lacks *net.UnsupportedError
+	if errors.As(err, &lacks) {
+		return facts, &driver.CannotError{Target: d.Name(), Lacks: lacks.Error(), Remedy: "look for it in the kernel's configuration"}
+	}
+	return facts, err
+}
+
+// Rest takes the engine of the path IdleEngine away until a trial needs it: other
+// cells are without one.
+func (d *Driver) Rest() error {
+	if c, ok := d.inner.(driver.Closer); ok && d.path == IdleEngine {
+		return c.Close()
+	}
+	return nil
+}
+
+// fits says why the target cannot stand on the path.
+func (d *Driver) fits() error {
+	can := joins[d.inner.Properties().Joins]
+	if can == nil {
+		return &driver.CannotError{Target: d.Name(), Lacks: d.inner.Name() + " cannot join a network that is given to it"}
+	}
+	n, byEngine := d.inner.(driver.Networker)
+	if !can(d.path) || byEngine && d.path == net.Proxy && !n.Proxies() {
+		return &driver.CannotError{Target: d.Name(), Lacks: d.inner.Name() + " has no such path"}
+	}
+	return nil
+}
+
+// Prepare builds the network, starts the server and waits until it listens.
+func (d *Driver) Prepare(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
+	if d.path == Loopback {
+		return d.prepareLoopback(ctx, spec, dir)
+	}
+	i := &instance{driver: d, spec: spec, dir: dir}
+	if err := i.prepare(ctx); err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	return i, nil
+}
+
+// program is where the helper of both ends stands in every root file system.
+const program = "/.tare/net"
+
+// prepareLoopback makes one payload of server and client.
+func (d *Driver) prepareLoopback(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
+	if len(spec.Peer) == 0 {
+		return d.inner.Prepare(ctx, spec, dir)
+	}
+	port, err := d.freePort()
+	if err != nil {
+		return nil, err
+	}
+	place := fill(port, "127.0.0.1")
+	// A local socket is waited for by its path, which every argument has alike.
+	waited := cmp.Or(localSocket(spec.Peer), port)
+	args := append([]string{program, "both", pinOf(spec), waited, "--"}, place(spec.Peer)...)
+	spec.Args = append(append(args, "--"), place(spec.Args)...)
+	spec.Peer = nil
+	return d.inner.Prepare(ctx, spec, dir)
+}
+
+// localSocket is the argument of a server that listens at a local socket, "" where it
+// listens at a port.
+func localSocket(peer []string) string {
+	for _, a := range peer {
+		if strings.HasPrefix(a, "unix:") {
+			return a
+		}
+	}
+	return ""
+}
+
+// port is where servers listen in a namespace of their own.
+const port = "5201"
+
+// freePort is a port for the server. Only in the host's own network another may
+// have it.
+func (d *Driver) freePort() (string, error) {
+	if d.inner.Properties().Isolated {
+		return port, nil
+	}
+	return net.FreePort()
+}
+
+func pinOf(spec driver.Spec) string {
+	if spec.Network.Pin == "" {
+		return free
+	}
+	return spec.Network.Pin
+}
+
+// fill puts the place where the peer listens into arguments.
+func fill(port, address string) func([]string) []string {
+	r := strings.NewReplacer(driver.PeerAddress, address, driver.PeerPort, port)
+	return func(args []string) []string {
+		filled := make([]string, len(args))
+		for i, a := range args {
+			filled[i] = r.Replace(a)
+		}
+		return filled
+	}
+}
+
+// options are a spec's wishes as the laboratory takes them.
+func (d *Driver) options(spec driver.Spec) net.Options {
+	n := spec.Network
+	return net.Options{Path: d.netPath(), Containers: n.Containers, Neighbours: net.Table(n.Neighbours), Chatter: n.Chatter,
+		MTU: n.MTU, Offload: net.Offload(n.Offload), RPS: n.RPS, Range: n.Range, Taps: d.inner.Properties().Joins == driver.JoinsTap, ClientOnHost: d.path == FromHost}
+}
+
+// blame marks what building a network says: only a path that this machine does
+// not have is the target's.
+func blame(err error) error {
+	var lacks *net.UnsupportedError
+	var full *net.FullError
+	var overflow *net.OverflowError
+	if errors.As(err, &lacks) || errors.As(err, &full) || errors.As(err, &overflow) {
+		return err
+	}
+	return driver.Labf("%w", err)
+}
+
+// prove sends a byte there and back.
+func (d *Driver) prove(ctx context.Context) error {
+	exit, said, err := launch.Try(ctx, d, d.lab, driver.Spec{
+		Peer:    []string{program, "serve", "0.0.0.0:" + driver.PeerPort},
+		Args:    []string{driver.Mark, "--", program, "rtt", "tcp", driver.PeerAddress + ":" + driver.PeerPort, "1", "1"},
+		Network: driver.Network{Range: d.of},
+	})
+	if err == nil && (exit.Code != 0 || exit.Signal != 0) {
+		err = fmt.Errorf("a check's client ended with code %d, signal %d (it said %q)", exit.Code, exit.Signal, said)
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+package vm
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/drivertest"
+	"github.com/tarelab/tare/internal/vmm"
+)
+
+// moduleFile is a kernel module that needs no other, and says more.
+func moduleFile(more string) []byte {
+	const names, start = "\x00.modinfo\x00.shstrtab\x00", 4 * 64
+	info := "depends=\x00" + more + "\x00"
+	var out bytes.Buffer
+	for _, part := range []any{
+		elf.Header64{Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: uint16(elf.ET_REL), Machine: uint16(elf.EM_X86_64), Version: 1,
+			Shoff: 64, Ehsize: 64, Shentsize: 64, Shnum: 3, Shstrndx: 2},
+		elf.Section64{},
+		elf.Section64{Name: 1, Type: uint32(elf.SHT_PROGBITS), Off: start, Size: uint64(len(info))},
+		elf.Section64{Name: 10, Type: uint32(elf.SHT_STRTAB), Off: start + uint64(len(info)), Size: uint64(len(names))},
+		[]byte(info + names),
+	} {
+		_ = binary.Write(&out, binary.LittleEndian, part) // a buffer takes all
+	}
+	return out.Bytes()
+}
+
+// TestInitramfsFollowsModules: an initramfs is kept for the modules that are in it, so
+// that those which are installed later, or change, are not missed.
+func TestInitramfsFollowsModules(t *testing.T) {
+	lab := drivertest.New(t)
+	lab.CacheDir = t.TempDir()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "kernel", "virtio_blk.ko")
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "modules.builtin"), nil, 0o600))
+	initramfs := func(modules string) (path, holds string) {
+		h := newHome(lab) // another process
+		path, err := h.initramfs(t.Context(), guestKernel{kernel: vmm.Kernel{Digest: "sha256:1"}, modules: modules, wanted: []string{"virtio_blk"}}, "", "")
+		must(t, err)
+		data, err := os.ReadFile(path)
+		must(t, err)
+		if len(data)%4 != 0 {
+			t.Errorf("an archive of %d bytes: another one behind it would not be found", len(data))
+		}
+		return path, string(data)
+	}
+	none, without := initramfs(dir)
+	if built, _ := initramfs(""); built != none {
+		t.Errorf("%s and %s hold the same", built, none)
+	}
+	seen := map[string]bool{none: true}
+	for _, version := range []string{"version=1", "version=2"} {
+		must(t, os.WriteFile(file, moduleFile(version), 0o600))
+		path, with := initramfs(dir)
+		if seen[path] || !strings.HasPrefix(with, without) || !strings.Contains(with, "/.tare/module/virtio_blk.ko\n") || !strings.Contains(with, version) {
+			t.Errorf("with the module of %s: %s, of %d bytes", version, path, len(with))
+		}
+		seen[path] = true
+		if again, _ := initramfs(dir); again != path {
+			t.Errorf("the same modules give %s and %s", path, again)
+		}
+	}
+	set, err := newHome(lab).moduleSet(t.Context(), guestKernel{modules: dir, wanted: []string{"virtio_blk"}})
+	if err != nil || !strings.HasPrefix(set.digest, "sha256:") || len(set.digest) != len("sha256:")+64 {
+		t.Errorf("the digest is %q, %v", set.digest, err)
+	}
+	must(t, os.WriteFile(file, []byte("no module"), 0o600))
+	if _, err := newHome(lab).moduleSet(t.Context(), guestKernel{modules: dir, wanted: []string{"virtio_blk"}}); err == nil || !driver.IsLab(err) {
+		t.Errorf("a module that is none: %v", err)
+	}
+}
+
+// TestKilledDownloads: what killed processes left of kernels goes, and nothing else does,
+// however old.
+func TestKilledDownloads(t *testing.T) {
+	lab := driver.Lab{CacheDir: t.TempDir(), Guest: driver.Guest{Kernel: "/no/such/kernel"}}
+	h := newHome(lab)
+	dir := filepath.Join(h.dir, "kernels")
+	old := time.Now().Add(-2 * time.Hour)
+	for name, at := range map[string]time.Time{"tmp-old": old, "tmp-new": time.Now(), "linux-image-cloud-amd64": old.AddDate(-1, 0, 0)} {
+		must(t, os.MkdirAll(filepath.Join(dir, name, "whole/boot"), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, name, "x.deb"), nil, 0o600))
+		must(t, os.Chtimes(filepath.Join(dir, name), at, at))
+	}
+	for _, name := range []string{"tmp-unpacking", "1.unpacked"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+		must(t, os.Chtimes(filepath.Join(dir, name), old, old))
+	}
+	if _, err := h.kernelFor(t.Context(), &Driver{lab: lab, home: h}); err == nil {
+		t.Error("there is a kernel")
+	}
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if want := []string{"1.unpacked", "linux-image-cloud-amd64", "tmp-new"}; !slices.Equal(left, want) {
+		t.Errorf("left are %q, want %q", left, want)
+	}
+}

@@ -1,0 +1,151 @@
+package vm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/driver"
+)
+
+// made are the parts of container hosts, kept between processes: the
+// distribution's files, the disk, and trimmed kernels.
+type made struct {
+	lab  driver.Lab
+	home *home
+	dir  string
+	mu   sync.Mutex        // guards what follows, and one making at a time
+	keys map[string]string // of disks, by image
+}
+
+func newMade(lab driver.Lab, h *home) *made {
+	return &made{lab: lab, home: h, dir: filepath.Join(h.dir, "hosts"), keys: map[string]string{}}
+}
+
+// locked runs what makes parts, one process at a time.
+func (m *made) locked(ctx context.Context, tell func(string), do func() error) error {
+	if m.lab.CacheDir == "" {
+		return &driver.CannotError{Target: "vm", Lacks: "there is no directory to keep the disk and kernels in", Remedy: "set HOME or XDG_CACHE_HOME"}
+	}
+	if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		return driver.Labf("container host: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(m.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return driver.Labf("container host: %w", err)
+	}
+	defer f.Close()
+	for told := false; unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; told = true {
+		if !told {
+			tell("waiting for another process that makes the container host")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	return do()
+}
+
+// command runs a program that takes long, whose words are kept.
+func (m *made) command(ctx context.Context, log, program string, args ...string) error {
+	f, err := os.Create(filepath.Join(m.dir, log))
+	if err != nil {
+		return driver.Labf("container host: %w", err)
+	}
+	defer f.Close()
+	c := exec.CommandContext(ctx, program, args...)
+	c.Stdout, c.Stderr = f, f
+	c.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return unix.Kill(-c.Process.Pid, unix.SIGTERM) }
+	c.WaitDelay = 10 * time.Second
+	if err := c.Run(); err != nil {
+		text, rerr := os.ReadFile(f.Name())
+		return errors.Join(ctx.Err(), driver.Labf("%s: %w: %s (all of it: %s)", filepath.Base(program), err, lastWords(text), f.Name()), rerr)
+	}
+	return nil
+}
+
+// digest names a thing by what it is made of.
+func digest(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+// parts makes what an arm boots, and gives its disk.
+func (m *made) parts(ctx context.Context, h *Host, a arm, tell func(string)) (string, error) {
+	disk, err := m.disk(ctx, h, h.lab.TestImage, tell)
+	if err == nil && a.packed != "" {
+		_, err = m.trimmed(ctx, a, tell)
+	}
+	return disk, err
+}
+
+// there reports whether all parts of an arm are made.
+func (m *made) there(oci string, a arm) bool {
+	if m.lab.CacheDir == "" {
+		return false
+	}
+	key, err := m.diskKey(oci)
+	if err != nil {
+		return false
+	}
+	files := []string{m.baseDir(), m.diskFile(key)}
+	if !a.stock() {
+		dir, _, err := m.kernelDir(a)
+		if err != nil {
+			return false
+		}
+		files = append(files, filepath.Join(dir, "kernel.json"))
+	}
+	return !slices.ContainsFunc(files, func(file string) bool { _, err := os.Stat(file); return err != nil })
+}
+
+// notes are the facts of an arm's parts: versions, and sizes in bytes.
+func (m *made) notes(ctx context.Context, a arm) (map[string]string, error) {
+	notes := map[string]string{"initrd-bytes": "0"}
+	k, err := m.kernelOf(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	initrd, err := m.initrdOf(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	notes["kernel"], notes[driver.NoteGuestKernel] = fmt.Sprintf("%s (%s)", k.Version, k.Format), k.Digest
+	for note, file := range map[string]string{"kernel-bytes": k.Path, "initrd-bytes": initrd} {
+		if file == "" {
+			continue
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			return nil, driver.Labf("container host: %w", err)
+		}
+		notes[note] = fmt.Sprint(info.Size())
+	}
+	config := filepath.Join(m.baseDir(), "boot", "config-"+k.Version)
+	if !a.stock() {
+		config = filepath.Join(filepath.Dir(k.Path), "config")
+	}
+	c, err := readConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	notes["symbols"] = countSymbols(c)
+	if !a.toProve() {
+		return notes, nil
+	}
+	return notes, m.proven(a, k, notes)
+}

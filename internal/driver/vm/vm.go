@@ -1,0 +1,413 @@
+// Package vm is the family of virtual machines: a payload runs in a guest of its
+// own, booted for it from the same files that the other targets use, by tare's
+// agent (helpers/init.c), which is the guest's first process. The VMMs and how
+// they are talked to are package vmm's.
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/launch"
+	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/vmm"
+)
+
+// ownDisk is the size of a guest's own disk, in bytes; what is not written to
+// takes no room.
+const ownDisk = 4 << 30
+
+// defaultMemory is a guest's, where neither the user nor a limit says.
+const defaultMemory = 512 << 20
+
+// Drivers are the drivers of all VMMs of this architecture, and container hosts
+// in them.
+func Drivers(lab driver.Lab) []driver.Driver {
+	home := newHome(lab)
+	var all []driver.Driver
+	for _, v := range vmm.VMMs() {
+		all = append(all, &Driver{lab: lab, vmm: v, home: home})
+	}
+	return append(all, hosts(lab, home)...)
+}
+
+// Foreign are the names of drivers that there are for other architectures than this
+// one alone, each with these.
+func Foreign(arch string) map[string][]string {
+	all := vmm.Foreign(arch)
+	if arch != hostArch {
+		for _, a := range arms() {
+			all[hostName(a)] = []string{hostArch}
+		}
+	}
+	return all
+}
+
+// New is the driver of one VMM.
+func New(lab driver.Lab, v vmm.VMM) *Driver { return &Driver{lab: lab, vmm: v, home: newHome(lab)} }
+
+// Driver runs payloads in guests of one VMM.
+type Driver struct {
+	lab  driver.Lab
+	vmm  vmm.VMM
+	home *home
+}
+
+// Name implements driver.Driver.
+func (d *Driver) Name() string { return d.vmm.Name }
+
+// Properties implements driver.Driver. A guest is not a PID namespace: the
+// payload's process id there is not 1, the agent's is.
+func (d *Driver) Properties() driver.Properties {
+	return driver.Properties{Family: "vm", MaxParallel: 4, StreamBytes: 8 << 20, ExactSignal: true,
+		Joins: joins(d.lab.Root), StartTime: d.vmm.StartTime, CheckTime: proofsTime(), Order: d.vmm.Order,
+		Footprint: driver.Footprint{Tasks: monitorTasks, Memory: int(d.touched())}}
+}
+
+// joins: a tap is opened by who may change the network.
+func joins(root bool) driver.Joining {
+	if root {
+		return driver.JoinsTap
+	}
+	return ""
+}
+
+// monitorTasks are the threads of a VMM beside one for each of the guest's CPUs.
+const monitorTasks = 8
+
+// touchedMemory is what a VMM and a guest touch that boots the workbench: 323 and
+// 334 MiB were seen of QEMU's two machines under TCG.
+const touchedMemory = 384 << 20
+
+// touched is that, or all of a smaller guest's memory and a VMM's own.
+func (d *Driver) touched() int64 {
+	if m := d.lab.Guest.Memory; m > 0 {
+		return min(m+touchedMemory/4, touchedMemory)
+	}
+	return touchedMemory
+}
+
+func (d *Driver) cannot(remedy, format string, args ...any) error {
+	return &driver.CannotError{Target: d.vmm.Name, Lacks: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// Locate is the absolute path of the VMM's program.
+func (d *Driver) Locate() (string, error) {
+	for _, dir := range d.lab.ToolDirs {
+		path := filepath.Join(dir, d.vmm.Binary)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && unix.Access(path, unix.X_OK) == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(d.vmm.Binary)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return "", d.cannot(d.vmm.Remedy, "%s is not installed", d.vmm.Binary)
+	}
+	return path, nil
+}
+
+// Check proves the VMM: a guest boots, with the acceleration that works here,
+// and a payload's mark and exit code come back.
+func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
+	path, err := d.Locate()
+	if err != nil {
+		return driver.Facts{}, err
+	}
+	facts := driver.Facts{Path: path, Notes: map[string]string{}}
+	if facts.Version, err = d.version(ctx, path); err != nil {
+		return facts, err
+	}
+	if facts.Digest, err = sys.FileDigest(path); err != nil {
+		return facts, driver.Labf("%s: %w", d.vmm.Name, err)
+	}
+	g, err := d.home.kernelFor(ctx, d)
+	if err != nil {
+		return facts, err
+	}
+	facts.Notes["kernel"] = fmt.Sprintf("%s (%s)", g.kernel.Version, g.kernel.Format)
+	facts.Notes[driver.NoteGuestKernel] = g.kernel.Digest
+	if g.source != "" {
+		facts.Notes["kernel-package"] = g.source
+	}
+	modules, err := d.home.moduleSet(ctx, g)
+	if err != nil {
+		return facts, err
+	}
+	if modules.digest != "" {
+		facts.Notes["modules-digest"] = modules.digest
+	}
+	if err := d.accelerated(ctx, path, g, facts.Notes); err != nil {
+		return facts, err
+	}
+	if facts.Notes[driver.NoteDirect], err = d.directIO(); err != nil {
+		return facts, err
+	}
+	if facts.Notes[driver.NoteAccel] == string(vmm.TCG) {
+		facts.Notes["translation-cache"] = fmt.Sprintf("at most %d MiB", vmm.TranslationCache)
+	}
+	err = launch.Prove(ctx, d, d.lab)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no guest ran the check's payload in time, for which the machine may be too busy: %w", err)
+	}
+	if err != nil {
+		return facts, &brief{err}
+	}
+	return facts, nil
+}
+
+// accelerated notes what will run the guest's CPU, and why not KVM.
+func (d *Driver) accelerated(ctx context.Context, path string, g guestKernel, notes map[string]string) error {
+	accel, why, err := d.home.acceleration(ctx, d, path, g)
+	notes[driver.NoteAccel] = string(accel)
+	if why != "" {
+		notes[driver.NoteNoKVM] = why
+	}
+	return err
+}
+
+// Stale reports whether a check found another acceleration than what is known now,
+// or nothing is known any more: a failure does not hold for ever.
+func (d *Driver) Stale(found driver.Facts) bool {
+	accel := vmm.KVM
+	if found.Notes[driver.NoteNoKVM] != "" {
+		accel = vmm.TCG
+	} else if found.Notes[driver.NoteAccel] == "" {
+		return false // it came to no proof
+	}
+	p, _, err := d.home.remembered(d.vmm.Name, found.Path, found.Notes[driver.NoteGuestKernel])
+	return err != nil || p.Accel != accel
+}
+
+// Forget has the acceleration proven anew.
+func (d *Driver) Forget() error { return d.home.forget() }
+
+// brief is an error without the console's lines: a table has no room for them.
+type brief struct{ err error }
+
+func (b *brief) Error() string { return firstLine(b.err) }
+
+func (b *brief) Unwrap() error { return b.err }
+
+// version is the first line that the program says of itself.
+func (d *Driver) version(ctx context.Context, path string) (string, error) {
+	out, err := exec.CommandContext(ctx, path, d.vmm.Version...).Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", path, strings.Join(d.vmm.Version, " "), err)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return strings.TrimPrefix(line, "QEMU emulator version "), nil
+}
+
+// Prepare makes the guest's files, unless they are kept from before, and starts
+// the launcher, which waits.
+func (d *Driver) Prepare(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
+	path, err := d.Locate()
+	if err != nil {
+		return nil, err
+	}
+	m, err := d.machine(ctx, path, spec, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.confine(spec); err != nil {
+		return nil, err
+	}
+	return newInstance(ctx, d, path, m, spec, dir)
+}
+
+// machine is the guest that a spec asks for.
+func (d *Driver) machine(ctx context.Context, path string, spec driver.Spec, dir string) (vmm.Machine, error) {
+	m := vmm.Machine{Agent: true, CPUs: d.cpus(spec.Limits), Memory: d.lab.Guest.Memory, NoSeccomp: d.lab.Guest.NoSeccomp}
+	if len(spec.Mounts) > 0 {
+		return m, d.cannot("", "a guest shares no file or directory with the host, and %s is to be mounted at %s", spec.Mounts[0].Source, spec.Mounts[0].Target)
+	}
+	if m.Memory == 0 {
+		m.Memory = defaultMemory
+	}
+	if spec.Limits.Memory > 0 {
+		m.Memory = spec.Limits.Memory
+	}
+	if err := d.affordable(m.Memory); err != nil {
+		return m, err
+	}
+	g, err := d.home.kernelFor(ctx, d)
+	if err != nil {
+		return m, err
+	}
+	m.Kernel = g.kernel
+	if m.Accel, _, err = d.home.acceleration(ctx, d, path, g); err != nil {
+		return m, err
+	}
+	if err := d.disk(ctx, spec, dir, &g, &m); err != nil {
+		return m, err
+	}
+	m.Reports, m.Mergeable = spec.PageReporting, spec.Mergeable
+	if m.Reports {
+		g.wanted = append(slices.Clone(g.wanted), vmm.BalloonModule)
+	}
+	if j := spec.Join; j.Tap != "" {
+		g.wanted = append(slices.Clone(g.wanted), "virtio_net")
+		m.NIC = &vmm.NIC{Tap: j.Tap, Hardware: j.Hardware, Address: j.Address, Gateway: j.Gateway}
+	}
+	if err := d.home.root(ctx, g, spec.Rootfs, &m); err != nil {
+		return m, err
+	}
+	if d.lab.Guest.Append != "" {
+		m.Append = append(m.Append, d.lab.Guest.Append)
+	}
+	return m, nil
+}
+
+// Takes implements driver.Guested.
+func (d *Driver) Takes(ctx context.Context, pageReporting, mergeable bool) error {
+	g, err := d.home.kernelFor(ctx, d)
+	if err != nil {
+		return err
+	}
+	err = d.vmm.Takes(vmm.Machine{Kernel: g.kernel, CPUs: 1, Memory: defaultMemory, Reports: pageReporting, Mergeable: mergeable})
+	if err != nil {
+		return err
+	}
+	if !pageReporting || g.modules == "" { // without modules, all is taken to be built in
+		return nil
+	}
+	_, missing, err := vmm.Modules(ctx, g.modules, []string{vmm.BalloonModule})
+	if err != nil {
+		return driver.Labf("%w", err)
+	}
+	if len(missing) > 0 {
+		return d.cannot("give another --kernel", "the guest's kernel %s has no %s, so it reports no free pages", g.kernel.Version, vmm.BalloonModule)
+	}
+	return nil
+}
+
+// disk gives the guest an empty disk where the payload's files must lie on one.
+func (d *Driver) disk(ctx context.Context, spec driver.Spec, dir string, g *guestKernel, m *vmm.Machine) error {
+	if spec.Disk == "" {
+		return nil
+	}
+	file := filepath.Join(dir, "disk.ext4")
+	if err := image.EmptyExt4(ctx, file, ownDisk); err != nil {
+		return driver.Labf("disk of the guest: %w", err)
+	}
+	g.wanted = append(slices.Clone(g.wanted), "ext4")
+	m.Disks = append(m.Disks, vmm.Disk{Path: file, Own: true, Direct: spec.Direct && takesDirect(file)})
+	m.Append = append(m.Append, "tare_disk="+spec.Disk)
+	return nil
+}
+
+// takesDirect reports whether a file can be opened past the host's page cache
+// (open(2), O_DIRECT): not every file system has that.
+func takesDirect(file string) bool {
+	fd, err := unix.Open(file, unix.O_RDWR|unix.O_DIRECT|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd) // nothing was written
+	return true
+}
+
+// directIO says what becomes of a guest's direct I/O on the host.
+func (d *Driver) directIO() (string, error) {
+	if d.vmm.Caches {
+		return "only past the guest's page cache: " + d.vmm.Binary + " opens no disk past the host's", nil
+	}
+	f, err := os.CreateTemp(d.lab.RunDir, driver.Label+"-direct-")
+	if err != nil {
+		return "", driver.Labf("disk of the guest: %w", err)
+	}
+	defer os.Remove(f.Name())
+	f.Close()
+	if !takesDirect(f.Name()) {
+		return "only past the guest's page cache: the file system of " + d.lab.RunDir + " has no O_DIRECT", nil
+	}
+	return "past the guest's and the host's page cache", nil
+}
+
+// cpus are as many as the payload may use of the host's.
+func (d *Driver) cpus(l driver.Limits) int {
+	var set unix.CPUSet
+	n := 1
+	if err := unix.SchedGetaffinity(0, &set); err == nil {
+		n = set.Count()
+	}
+	if l.CPUSet != "" {
+		n = min(n, countCPUs(l.CPUSet))
+	}
+	if d.vmm.MaxCPUs > 0 {
+		n = min(n, d.vmm.MaxCPUs)
+	}
+	return n
+}
+
+// countCPUs counts a list such as "0-1,4"; what it cannot read counts as one
+// CPU, and the kernel refuses it by name.
+func countCPUs(set string) int {
+	n := 0
+	for part := range strings.SplitSeq(set, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		var a, b int
+		if _, err := fmt.Sscan(low, &a); err != nil {
+			return 1
+		}
+		b = a
+		if isRange {
+			if _, err := fmt.Sscan(high, &b); err != nil {
+				return 1
+			}
+		}
+		n += b - a + 1
+	}
+	return max(n, 1)
+}
+
+// affordable refuses a guest that is bigger than the host.
+func (d *Driver) affordable(memory int64) error {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return driver.Labf("sysinfo: %w", err)
+	}
+	if total := int64(info.Totalram) * int64(info.Unit); memory > total {
+		return d.cannot("give the guest less", "a guest of %d MiB does not fit into the host's %d MiB", memory>>20, total>>20)
+	}
+	return nil
+}
+
+// confine sets the limits that lie outside of the guest: its memory is the
+// machine's, its processes are the agent's to count. The group's own memory
+// stays open, because the VMM needs some beside the guest's.
+func (d *Driver) confine(spec driver.Spec) error {
+	l := spec.Limits
+	if spec.Cgroup == "" {
+		if l.CPUs > 0 || l.CPUSet != "" {
+			return d.cannot("run tare as root", "a VMM can be held to a part of the CPUs only in a cgroup, and this user may make none")
+		}
+		return nil
+	}
+	groups, err := launch.Groups(spec, false, driver.RolePayload, driver.RoleRuntime)
+	if err != nil {
+		return driver.Labf("cgroup: %w", err)
+	}
+	return groups.Apply(payloadGroup(spec), sys.Bounds{CPUs: l.CPUs, CPUSet: l.CPUSet})
+}
+
+// guestError words what the machine tells, but for a context that has ended.
+func guestError(ctx context.Context, m *vmm.VM, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ctx.Err(), m.Explain(errors.New("the guest was ended")))
+	}
+	return m.Explain(err)
+}
