@@ -39,7 +39,7 @@ type rule struct {
 func law() []rule {
 	drivers := append(below("internal/driver/", families...), "internal/driver/netpath")
 	all := []rule{
-		{[]string{"internal/study", "internal/schedule", "internal/analysis", "internal/report", "internal/profile", "internal/kerneltools/bootlog"},
+		{[]string{"internal/study", "internal/schedule", "internal/analysis", "internal/report", "internal/limit", "internal/profile", "internal/kerneltools/bootlog"},
 			[]string{"os", "os/exec", "syscall", "net", "net/http"}, "a pure room reads no files, runs nothing and talks to nobody"},
 		{[]string{"internal/sample", "internal/driver"}, []string{module}, "the record and the seam are leaves"},
 		{append(below("internal/driver/", "launch", "bundle"), append(drivers, "internal/vmm", "internal/net", "internal/sys")...),

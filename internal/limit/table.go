@@ -1,0 +1,32 @@
+package limit
+
+// Sizes in the table.
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+)
+
+// The table: one row for each kind of foreign input. A limit is some ten times
+// what real inputs need, so that an input which exceeds it is a mistake or an
+// attack. A new decoder adds its row here, and to All.
+var (
+	// ImageDocument is an index, a manifest or a config of an image: JSON. Registries
+	// accept manifests of 4 MiB (distribution-spec, "Pushing Manifests"). Items counts
+	// the descriptors in one index, Depth indexes inside indexes.
+	ImageDocument = Limit{Input: "image index, manifest or config", Bytes: 4 * mib, Items: 1024, Depth: 4, Alloc: 64 * mib}
+	// ImageArchive is a tar of an image, or the tar of one of its layers. Items counts
+	// files. Bytes are bounded by the free space of the disk that takes them.
+	ImageArchive = Limit{Input: "image archive", Items: 4 << 20}
+	// ImageLayers are the layers of one image; overlays of engines end at 128.
+	ImageLayers = Limit{Input: "image", Items: 256}
+	// LinkerConfig is an ld.so.conf(5) with the files that it includes; Items counts
+	// directories, Depth files that include each other.
+	LinkerConfig = Limit{Input: "ld.so.conf", Bytes: 256 * kib, Items: 1024, Depth: 8, Alloc: 16 * mib}
+	// Accounts is an image's /etc/passwd or /etc/group; Items counts lines.
+	Accounts = Limit{Input: "account file", Bytes: 4 * mib, Items: 64 << 10, Alloc: 32 * mib}
+)
+
+// All is every row of the table.
+func All() []Limit {
+	return []Limit{ImageDocument, ImageArchive, ImageLayers, LinkerConfig, Accounts}
+}
