@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +19,27 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"tare": func() { os.Exit(tare()) }})
+	testscript.Main(m, map[string]func(){
+		"tare": func() { os.Exit(tare()) },
+		"tare-that-panics": func() { // in another goroutine than the verb's
+			cli.Main(cli.Env{Args: []string{"runs"}, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string {
+				go panic("the wheel fell off")
+				select {}
+			}})
+		},
+	})
+}
+
+// A panic outside of the verb's goroutine does not exit with 2 either, the code of bad
+// usage, as it did on a2ee321.
+func TestPanicOfAGoroutine(t *testing.T) {
+	c := exec.CommandContext(t.Context(), "tare-that-panics")
+	c.Dir = t.TempDir() // of a core file
+	out, err := c.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGABRT {
+		t.Errorf("ended with %v, want SIGABRT; it said %s", err, out)
+	}
 }
 
 // tare is the real command line with the real targets, and a few scripted ones

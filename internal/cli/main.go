@@ -12,8 +12,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -42,7 +44,11 @@ func Main(env Env) int {
 		close(signals)
 		cancel()
 	}()
-	go heed(signals, env.Stderr, cancel, func() { os.Exit(exitInterrupted) })
+	leave := func() { os.Exit(exitInterrupted) }
+	go heed(signals, env.Stderr, graceTime, cancel, leave)
+	// A panic of any goroutine would exit with 2, which means bad usage: it aborts
+	// (SIGABRT, 134 in a shell), and one of the verb itself is exitLaboratory below.
+	debug.SetTraceback("crash")
 	// Where the reader of a pipe has gone (| head), the write's error tells; the signal
 	// would end tare in the midst of a trial. It is not ignored, for payloads inherit
 	// what is ignored.
@@ -53,7 +59,7 @@ func Main(env Env) int {
 	root.SetArgs(env.Args)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	err := root.ExecuteContext(ctx)
+	err := execute(ctx, root)
 	if err == nil || !errors.Is(out.err, errReaderGone) {
 		err = errors.Join(err, out.err)
 	}
@@ -67,19 +73,54 @@ func Main(env Env) int {
 	return exitCode(err)
 }
 
-// heed ends tidily what is under way when the first signal comes, and at a second
-// Ctrl-C at once. Only Ctrl-C: a terminal that closes and its shell both send SIGHUP.
-func heed(signals <-chan os.Signal, w io.Writer, finish, leave func()) {
-	if _, came := <-signals; !came {
+// execute runs the verb. Its panic is an error of tare with the stack, so that the
+// exit code is not that of bad usage.
+func execute(ctx context.Context, root *cobra.Command) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("internal error: %v; please report this; tare sweep removes what is left\n%s", reason, debug.Stack())
+		}
+	}()
+	return root.ExecuteContext(ctx)
+}
+
+// graceTime bounds how long the verb may take to finish after a signal that is not
+// Ctrl-C: who sent it may not be there to send another. It is less than the 90 s after
+// which systemd kills, so that tare says how it ended.
+const graceTime = 80 * time.Second
+
+// heed finishes tidily what is under way when the first signal comes. A second Ctrl-C
+// or SIGTERM leaves at once. SIGHUP does not count as a second signal, because a
+// terminal that closes and its shell both send one. After a SIGTERM or SIGHUP that the
+// verb does not heed within grace, heed leaves, too.
+func heed(signals <-chan os.Signal, w io.Writer, grace time.Duration, finish, leave func()) {
+	first, came := <-signals
+	if !came {
 		return
 	}
 	if terminal(w) {
 		fmt.Fprintln(w) // behind the ^C
 	}
-	fmt.Fprintln(w, "tare: finishing; Ctrl-C again leaves at once, and tare sweep then removes what is left")
+	fmt.Fprintln(w, "tare: finishing; a second Ctrl-C or SIGTERM leaves at once, and tare sweep then removes what is left")
 	finish()
-	for s := range signals {
-		if s == os.Interrupt {
+	var late <-chan time.Time
+	if first != os.Interrupt {
+		late = time.After(grace)
+	}
+	for {
+		select {
+		case s, more := <-signals:
+			switch {
+			case !more:
+				return
+			case s == os.Interrupt || s == syscall.SIGTERM:
+				leave()
+			case late == nil:
+				late = time.After(grace)
+			}
+		case <-late:
+			fmt.Fprintf(w, "tare: not finished after %v: leaving; tare sweep removes what is left\n", grace)
+			late = nil
 			leave()
 		}
 	}
@@ -179,15 +220,10 @@ func (env *Env) config(c *cobra.Command) lab.Config {
 		}
 		state = filepath.Join(base, "tare")
 	}
-	cache := env.Getenv("XDG_CACHE_HOME")
-	if cache == "" {
-		cache = filepath.Join(env.Getenv("HOME"), ".cache")
-	}
 	var tools []string
-	kept := ""
-	if filepath.IsAbs(cache) {
-		kept = filepath.Join(cache, "tare")
-		built := filepath.Join(cache, "tare", "tools")
+	kept := env.cacheDir()
+	if kept != "" {
+		built := filepath.Join(kept, "tools")
 		tools = []string{built, filepath.Join(built, "youki", "bin")}
 	}
 	return lab.Config{
