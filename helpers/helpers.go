@@ -1,8 +1,9 @@
-// Package guest carries the static programs of this folder inside tare: mark,
-// which says that a payload acted; launch, the launcher on the host's side; init,
-// the first process of a virtual machine; unix, the Unix workloads; churn,
-// which makes and removes kernel objects; and net, two ends that talk. Each build embeds its own architecture's; `make -C
-// guest` builds them.
+// Package helpers carries the static C programs of this folder inside tare:
+// mark shows that a payload acted; launch starts payloads from the host's side;
+// init is the first process of a virtual machine; unix runs the Unix workloads;
+// slice works in short turns; churn makes and removes kernel objects; net is two
+// ends of a connection. Each build embeds the programs of its own architecture;
+// make -C helpers builds them.
 package helpers
 
 import (
@@ -21,6 +22,7 @@ const (
 	Launch = "launch"
 	Init   = "init"
 	Unix   = "unix"
+	Slice  = "slice"
 	Churn  = "churn"
 	Net    = "net"
 )
@@ -32,7 +34,7 @@ var dir = "bin/linux_" + runtime.GOARCH
 func Read(name string) ([]byte, error) {
 	b, err := bin.ReadFile(path.Join(dir, name))
 	if err != nil {
-		return nil, fmt.Errorf("guest program %s is not in this build of tare (make -C helpers, then build again): %w", name, err)
+		return nil, fmt.Errorf("helper program %s is not in this build of tare (make -C helpers, then build again): %w", name, err)
 	}
 	return b, nil
 }
@@ -49,7 +51,7 @@ func Extract(dst string) error {
 			continue
 		}
 		if err := extract(e.Name(), dst); err != nil {
-			return fmt.Errorf("extract guest program %s: %w", e.Name(), err)
+			return fmt.Errorf("extract helper program %s: %w", e.Name(), err)
 		}
 	}
 	return nil

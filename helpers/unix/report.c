@@ -1,6 +1,10 @@
 /* Words: errors to stderr, outcomes to stdout. */
 #include "unix.h"
 
+#ifndef PROGRAM
+#define PROGRAM "unix" /* whose errors these are */
+#endif
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +18,7 @@ void (*before_death)(void);
 static void put_error(const char *reason, const char *format, va_list args)
 {
 	char line[1024];
-	int n = snprintf(line, sizeof line, "unix: ");
+	int n = snprintf(line, sizeof line, PROGRAM ": ");
 	n += vsnprintf(line + n, sizeof line - (size_t)n, format, args);
 	if (n > (int)sizeof line - 2)
 		n = (int)sizeof line - 2;

@@ -232,10 +232,10 @@ func (l *Lab) Close() error {
 	return l.session.remove()
 }
 
-// inRootfs are the guest programs that stand in every rootfs, by their paths.
+// inRootfs are the helper programs of every root file system, by their paths.
 func inRootfs() (map[string][]byte, error) {
 	programs := map[string][]byte{}
-	for _, name := range []string{helpers.Mark, helpers.Unix, helpers.Churn, helpers.Net} {
+	for _, name := range []string{helpers.Mark, helpers.Unix, helpers.Slice, helpers.Churn, helpers.Net} {
 		data, err := helpers.Read(name)
 		if err != nil {
 			return nil, err

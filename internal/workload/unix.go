@@ -165,6 +165,7 @@ func (t unixTest) Command(v Values, _ []string) (Command, error) {
 	if v.Text("barrier") == "shared" {
 		c.Barrier = int(v.Int("copies"))
 	}
+	c.Turns = t.turns(v)
 	return c, nil
 }
 

@@ -75,6 +75,9 @@ type Command struct {
 	// Barrier is how many parties of this instance wait for those of the
 	// trial's other instances at the page mounted at UnixBarrier; 0 for none.
 	Barrier int
+	// Turns says how the payload takes turns, so that it can be measured in rounds;
+	// nil where it cannot.
+	Turns *Turns
 }
 
 // All is every workload, in the order of help.
@@ -95,7 +98,7 @@ func All() []Workload {
 		netLatency{},
 		netConnections{},
 		load{},
-	}, append(unixWorkloads(), churnWorkloads()...)...)
+	}, slices.Concat(unixWorkloads(), sliceWorkloads(), churnWorkloads())...)
 }
 
 // ByKind finds a workload; the error of an unknown kind names the nearest.

@@ -1,0 +1,45 @@
+/* The list of workloads. */
+#include "slice.h"
+
+#include <stddef.h>
+
+#define UNIX(NAME, TEST) {.name = NAME, .setup = unix_setup, .loop = unix_loop, .test = TEST}
+
+const struct work works[] = {
+	UNIX("dhrystone2", "dhrystone2"),
+	UNIX("whetstone", "whetstone"),
+	UNIX("syscall", "syscall"),
+	UNIX("pipe-throughput", "pipe-throughput"),
+	UNIX("pipe-context-switch", "pipe-context-switch"),
+	UNIX("process-creation", "process-creation"),
+	UNIX("shell-1", "shell-1"),
+	{"file-copy-256", unix_setup, unix_loop, 256, "file-copy", 256, 500},
+	{"file-copy-1024", unix_setup, unix_loop, 1024, "file-copy", 1024, 2000},
+	{"file-copy-4096", unix_setup, unix_loop, 4096, "file-copy", 4096, 8000},
+	{.name = "execl", .loop = exec_loop},
+	{.name = "getpid", .loop = getpid_loop},
+	{.name = "clock", .loop = clock_loop},
+	{.name = "clock-syscall", .loop = clock_call_loop},
+	{.name = "getrandom", .loop = random_loop},
+	{.name = "name-lookup", .loop = name_loop},
+	{.name = "memory-bandwidth", .setup = bandwidth_setup, .loop = bandwidth_loop, .bytes = 1 << 20},
+	{.name = "memory-latency", .setup = latency_setup, .loop = latency_loop},
+	{.name = "page-fault", .setup = fault_setup, .loop = fault_loop},
+	{.name = "page-fault-huge", .setup = huge_setup, .loop = huge_loop},
+	{.name = "mmap", .loop = map_loop},
+	{.name = "read-cached", .setup = read_setup, .loop = read_loop, .bytes = FILE_PIECE},
+	{.name = "read-direct", .setup = read_direct_setup, .loop = read_loop, .bytes = FILE_PIECE},
+	{.name = "write-cached", .setup = write_setup, .loop = write_loop, .bytes = FILE_PIECE},
+	{.name = "write-fsync", .setup = write_setup, .loop = write_sync_loop, .bytes = FILE_PIECE},
+	{.name = "futex", .setup = futex_setup, .loop = futex_loop},
+	{.name = "epoll", .setup = epoll_setup, .loop = epoll_loop},
+	{.name = "timer", .setup = timer_setup, .loop = timer_loop},
+	{.name = "signal", .setup = signal_setup, .loop = signal_loop},
+	{.name = "tcp-throughput", .setup = stream_setup, .loop = stream_loop, .bytes = STREAM_PIECE},
+	{.name = "tcp-request", .setup = echo_setup, .loop = echo_loop},
+	{.name = "tcp-connect", .setup = connect_setup, .loop = connect_loop},
+	{.name = "udp-request", .setup = echo_setup, .loop = echo_loop},
+	{.name = "unix-throughput", .setup = stream_setup, .loop = stream_loop, .bytes = STREAM_PIECE},
+	{.name = "unix-request", .setup = echo_setup, .loop = echo_loop},
+	{.name = NULL},
+};
