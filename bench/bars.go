@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -87,7 +88,7 @@ const pause = "20000"
 // bias gives the differences of the medians between `tare weigh` on the host
 // and a bare loop in C over the same command at the same pace, with their interval,
 // and what the loop took.
-func bias(ctx context.Context, each int, argv ...string) (difference analysis.Estimate, bare float64, err error) {
+func bias(ctx context.Context, each int, argv ...string) (difference stats.Estimate, bare float64, err error) {
 	var differences, bares []float64
 	for n := range pairs {
 		wall, c, err := inTurn(n, func() (float64, error) {
@@ -112,7 +113,7 @@ func bias(ctx context.Context, each int, argv ...string) (difference analysis.Es
 		}
 		differences, bares = append(differences, wall-c), append(bares, c)
 	}
-	return analysis.OverBlocks(differences), median(bares), nil
+	return stats.OverBlocks(differences), median(bares), nil
 }
 
 func hostBias(ctx context.Context) (result, error) {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // looks are the numbers of interleaved pairs at which a ratio is judged: it is
@@ -62,7 +63,7 @@ func below(value, limit float64, shown string) (result, error) {
 
 // repeats is how often a number is measured that is no ratio of a pair: the fewest
 // that have an interval.
-const repeats = analysis.MinimumBlocks
+const repeats = stats.MinimumBlocks
 
 // repeated measures a number some times, whose median must not exceed a limit.
 func repeated(limit float64, show func(float64) string, once func() (float64, error)) (result, error) {
@@ -74,16 +75,16 @@ func repeated(limit float64, show func(float64) string, once func() (float64, er
 		}
 		all = append(all, v)
 	}
-	e := analysis.OverBlocks(all)
+	e := stats.OverBlocks(all)
 	shown := fmt.Sprintf("%s [%s, %s], median of %d", show(e.Value), show(e.Interval.Low), show(e.Interval.High), len(all))
 	return result{shown, inside(e.Interval, math.Inf(-1), limit)}, nil
 }
 
 // inside judges an interval that has to lie between two limits, where no width of
 // it would be too wide for an answer: all of it has to.
-func inside(i analysis.Interval, low, high float64) analysis.Met {
+func inside(i stats.Interval, low, high float64) analysis.Met {
 	switch {
-	case i.Method == analysis.MethodNone:
+	case i.Method == stats.MethodNone:
 		return analysis.BarInconclusive
 	case i.Low >= low && i.High <= high:
 		return analysis.BarMet

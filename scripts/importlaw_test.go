@@ -39,9 +39,9 @@ type rule struct {
 func law() []rule {
 	drivers := append(below("internal/driver/", families...), "internal/driver/netpath")
 	all := []rule{
-		{[]string{"internal/study", "internal/schedule", "internal/analysis", "internal/report", "internal/limit", "internal/profile", "internal/kerneltools/bootlog"},
+		{[]string{"internal/study", "internal/schedule", "internal/stats", "internal/analysis", "internal/report", "internal/limit", "internal/profile", "internal/kerneltools/bootlog"},
 			[]string{"os", "os/exec", "syscall", "net", "net/http"}, "a pure room reads no files, runs nothing and talks to nobody"},
-		{[]string{"internal/sample", "internal/driver"}, []string{module}, "the record and the seam are leaves"},
+		{[]string{"internal/sample", "internal/stats", "internal/driver"}, []string{module}, "the record, the statistics and the seam are leaves"},
 		{append(below("internal/driver/", "launch", "bundle"), append(drivers, "internal/vmm", "internal/net", "internal/sys")...),
 			below(module+"internal/", "trial", "lab", "cli", "store", "probe", "analysis"), "a driver never sees the loop that times it"},
 		{[]string{"internal/cli", "internal/lab", "internal/trial", "internal/probe/...", "internal/store", "internal/image", "internal/workload", "internal/hostinfo",
@@ -98,7 +98,7 @@ func imports(t *testing.T, room string) []string {
 // TestClockLaw: only the loop stamps marks; a pure room or a driver that reads
 // a clock would time itself.
 func TestClockLaw(t *testing.T) {
-	for _, room := range []string{"study", "schedule", "analysis", "report", "workload", "profile", "kernel/bootlog"} {
+	for _, room := range []string{"study", "schedule", "stats", "analysis", "report", "workload", "profile", "kernel/bootlog"} {
 		out, err := exec.Command("grep", "-rnE", `time\.(Now|Since|Until)\(`, "--include=*.go", "--exclude=*_test.go", filepath.Join("..", "internal", room)).CombinedOutput()
 		var exit *exec.ExitError
 		if err == nil {

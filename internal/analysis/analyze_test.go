@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -277,7 +278,7 @@ func TestPilotsKeepTheirPromise(t *testing.T) {
 			for i := range logs {
 				logs[i] = sd * r.NormFloat64()
 			}
-			blocks := blocksFor(added, PilotScatter(logs), 0.05/2)
+			blocks := blocksFor(added, stats.PilotScatter(logs), 0.05/2)
 			if blocks == 0 || blocks > 200 {
 				continue // no promise, or one that nobody would wait for
 			}
@@ -395,7 +396,10 @@ func TestRefusals(t *testing.T) {
 		}},
 		{"pressure as a metric", "Cpu pressure was present in 75 % of the trials' time, but only in 0 % of it in the quietest quarter", func(r *sample.Record) {
 			r.Values["wall"][0] = 10
-			r.Values["cpu-pressure"] = []float64{10 * b2f(r.Block >= 5)}
+			r.Values["cpu-pressure"] = []float64{0}
+			if r.Block >= 5 {
+				r.Values["cpu-pressure"] = []float64{10}
+			}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -579,7 +583,7 @@ func TestOwnPressureIsNoNoise(t *testing.T) {
 // never above High.
 func TestAbsurdValues(t *testing.T) {
 	absurd := []float64{0, math.Copysign(0, -1), 1, -1, 5e-324, 1e99, -1e99, 1e308, math.Inf(1), math.NaN(), 3, 3, 3}
-	ordered := func(what string, i Interval) {
+	ordered := func(what string, i stats.Interval) {
 		if i.Low > i.High {
 			t.Errorf("%s: %+v", what, i)
 		}

@@ -3,6 +3,8 @@ package analysis
 import (
 	"fmt"
 	"math"
+
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // Met says whether a bar is met.
@@ -22,12 +24,12 @@ const (
 
 // Bar is the answer on one bar.
 type Bar struct {
-	Met      Met      `json:"met"`
-	Bar      float64  `json:"bar"`
-	Ratio    float64  `json:"ratio"`    // median of the pairs' ratios
-	Interval Interval `json:"interval"` // 95 % of Ratio, over all looks
-	Pairs    int      `json:"pairs"`
-	Why      string   `json:"why"`
+	Met      Met            `json:"met"`
+	Bar      float64        `json:"bar"`
+	Ratio    float64        `json:"ratio"`    // median of the pairs' ratios
+	Interval stats.Interval `json:"interval"` // 95 % of Ratio, over all looks
+	Pairs    int            `json:"pairs"`
+	Why      string         `json:"why"`
 }
 
 // AtLeast judges a bar that a ratio must reach, as 0.98 in "at least 98 % of
@@ -56,7 +58,7 @@ func AtMost(ratios []float64, bar float64, looks int) Bar {
 }
 
 func newBar(ratios []float64, bar float64, looks int) Bar {
-	b := Bar{Bar: bar, Pairs: len(ratios), Interval: none(0)}
+	b := Bar{Bar: bar, Pairs: len(ratios), Interval: stats.None(0)}
 	logs := make([]float64, 0, len(ratios))
 	for _, r := range ratios {
 		if r > 0 && !math.IsInf(r, 0) {
@@ -67,9 +69,9 @@ func newBar(ratios []float64, bar float64, looks int) Bar {
 		b.Why = fmt.Sprintf("%d of %d ratios are not positive numbers: something failed", len(ratios)-len(logs), len(ratios))
 	}
 	if len(logs) > 0 {
-		x := sorted(logs)
-		b.Ratio = math.Exp(median(x))
-		b.Interval = exponential(medianIntervals(x, source(1, "bar"), 1-0.05/float64(looks))[0])
+		x := stats.Sorted(logs)
+		b.Ratio = math.Exp(stats.Median(x))
+		b.Interval = stats.Exponential(stats.MedianIntervals(x, stats.Source(1, "bar"), 1-0.05/float64(looks))[0])
 	}
 	return b
 }

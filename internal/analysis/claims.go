@@ -2,7 +2,10 @@
 // warnings. It is pure: numbers in, numbers out.
 package analysis
 
-import "github.com/tarelab/tare/internal/sample"
+import (
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
+)
 
 // Verdict is what a comparison may claim.
 type Verdict string
@@ -15,27 +18,19 @@ const (
 	Refused      Verdict = "refused"      // the machine was too noisy, or the control failed
 )
 
-// Interval is a confidence interval; Low <= High.
-type Interval struct {
-	Low    float64 `json:"low"`
-	High   float64 `json:"high"`
-	Level  float64 `json:"level"`  // coverage: 0.95
-	Method string  `json:"method"` // one of the Method constants: "BCa", "order-statistic", "bootstrap", "none" (too few blocks; then Low = High)
-}
-
 // Summary describes one cell's samples of one metric.
 type Summary struct {
-	N        int      `json:"n"`
-	Failed   int      `json:"failed"`
-	Median   float64  `json:"median"`
-	Mean     float64  `json:"mean"`
-	Min      float64  `json:"min"`
-	Max      float64  `json:"max"`
-	P90      float64  `json:"p90"`
-	P99      *float64 `json:"p99,omitempty"` // only from 100 samples on
-	MAD      float64  `json:"mad"`           // median absolute deviation, unscaled
-	Outliers int      `json:"outliers"`      // beyond 3.5 in the modified z-score (Iglewicz and Hoaglin 1993); flagged, never removed
-	Interval Interval `json:"interval"`      // of the median
+	N        int            `json:"n"`
+	Failed   int            `json:"failed"`
+	Median   float64        `json:"median"`
+	Mean     float64        `json:"mean"`
+	Min      float64        `json:"min"`
+	Max      float64        `json:"max"`
+	P90      float64        `json:"p90"`
+	P99      *float64       `json:"p99,omitempty"` // only from 100 samples on
+	MAD      float64        `json:"mad"`           // median absolute deviation, unscaled
+	Outliers int            `json:"outliers"`      // beyond 3.5 in the modified z-score (Iglewicz and Hoaglin 1993); flagged, never removed
+	Interval stats.Interval `json:"interval"`      // of the median
 	// Copies describes the single copies' values where a trial ran several at
 	// once; everything above counts a trial with the mean of its copies.
 	Copies *Copies `json:"copies,omitempty"`
@@ -52,15 +47,15 @@ type Copies struct {
 
 // Effect is one cell against its group's control, for one metric.
 type Effect struct {
-	Ratio      float64  `json:"ratio"`             // median over blocks of value/control within the block
-	Interval   Interval `json:"interval"`          // 95 % of Ratio
-	Interval90 Interval `json:"interval90"`        // for equivalence
-	P          float64  `json:"p"`                 // SignFlip, two-sided; between two runs RankSum
-	PAdjusted  float64  `json:"pAdjusted"`         // Holm over the table's cells
-	Blocks     int      `json:"blocks"`            // pairs used
-	Minimum    float64  `json:"minimumDetectable"` // smallest ratio-1 that these blocks show with a chance of 0.8, see MinimumDetectable; 0 = not known
-	Verdict    Verdict  `json:"verdict"`
-	Why        string   `json:"why"` // one sentence: which rule gave the verdict
+	Ratio      float64        `json:"ratio"`             // median over blocks of value/control within the block
+	Interval   stats.Interval `json:"interval"`          // 95 % of Ratio
+	Interval90 stats.Interval `json:"interval90"`        // for equivalence
+	P          float64        `json:"p"`                 // SignFlip, two-sided; between two runs RankSum
+	PAdjusted  float64        `json:"pAdjusted"`         // Holm over the table's cells
+	Blocks     int            `json:"blocks"`            // pairs used
+	Minimum    float64        `json:"minimumDetectable"` // smallest ratio-1 that these blocks show with a chance of 0.8, see MinimumDetectable; 0 = not known
+	Verdict    Verdict        `json:"verdict"`
+	Why        string         `json:"why"` // one sentence: which rule gave the verdict
 	// Difference stands in for the ratio where there is none, because values
 	// are zero or negative: then Ratio is 0 and both Intervals
 	// have the method "none". A report must not show such a Ratio.
@@ -69,8 +64,8 @@ type Effect struct {
 
 // Difference is one cell minus its control within the block, in the metric's unit.
 type Difference struct {
-	Median   float64  `json:"median"`
-	Interval Interval `json:"interval"` // 95 % of Median
+	Median   float64        `json:"median"`
+	Interval stats.Interval `json:"interval"` // 95 % of Median
 }
 
 // Row is one cell of a table.
@@ -108,38 +103,38 @@ type Step struct {
 	To   string `json:"to"`   // target
 	// Beside: To is an alternative to the next rung. It is measured from the same
 	// rung as that one, and the chain does not go through it.
-	Beside   bool     `json:"beside,omitempty"`
-	Median   float64  `json:"median"`   // of To, in the metric's unit
-	Delta    float64  `json:"delta"`    // median(To) - median(From); deltas telescope to the total
-	Interval Interval `json:"interval"` // of Delta, from one joint bootstrap over blocks
+	Beside   bool           `json:"beside,omitempty"`
+	Median   float64        `json:"median"`   // of To, in the metric's unit
+	Delta    float64        `json:"delta"`    // median(To) - median(From); deltas telescope to the total
+	Interval stats.Interval `json:"interval"` // of Delta, from one joint bootstrap over blocks
 }
 
 // Ladder is a chain of steps whose deltas, without those beside it, sum to Total.
 type Ladder struct {
-	Group        string        `json:"group"`
-	Metric       sample.Metric `json:"metric"`
-	Base         string        `json:"base"` // the first target
-	BaseMedian   float64       `json:"baseMedian"`
-	BaseInterval Interval      `json:"baseInterval"`
-	Steps        []Step        `json:"steps"`
-	Total        float64       `json:"total"`             // median(last) = BaseMedian + sum of Deltas
-	Rise         Estimate      `json:"rise"`              // Total - BaseMedian, with its interval from the same bootstrap
-	Blocks       int           `json:"blocks"`            // that hold every rung: the others are in no number of the ladder
-	LeftOut      []string      `json:"leftOut,omitempty"` // targets without a rung, because they gave too few blocks
-	Refused      string        `json:"refused,omitempty"` // why nothing is claimed of it
+	Group        string         `json:"group"`
+	Metric       sample.Metric  `json:"metric"`
+	Base         string         `json:"base"` // the first target
+	BaseMedian   float64        `json:"baseMedian"`
+	BaseInterval stats.Interval `json:"baseInterval"`
+	Steps        []Step         `json:"steps"`
+	Total        float64        `json:"total"`             // median(last) = BaseMedian + sum of Deltas
+	Rise         stats.Estimate `json:"rise"`              // Total - BaseMedian, with its interval from the same bootstrap
+	Blocks       int            `json:"blocks"`            // that hold every rung: the others are in no number of the ladder
+	LeftOut      []string       `json:"leftOut,omitempty"` // targets without a rung, because they gave too few blocks
+	Refused      string         `json:"refused,omitempty"` // why nothing is claimed of it
 }
 
 // Change is one cell in two runs.
 type Change struct {
-	Cell    string   `json:"cell"`
-	Target  string   `json:"target"`
-	Label   string   `json:"label"`
-	Control bool     `json:"control"`
-	AA      bool     `json:"aa"`
-	A       Summary  `json:"a"`
-	B       Summary  `json:"b"`
-	Raw     float64  `json:"raw"`         // median(B)/median(A), the machine's own change included; 0 = there is no ratio
-	RawSpan Interval `json:"rawInterval"` // of Raw, from an unpaired bootstrap over blocks
+	Cell    string         `json:"cell"`
+	Target  string         `json:"target"`
+	Label   string         `json:"label"`
+	Control bool           `json:"control"`
+	AA      bool           `json:"aa"`
+	A       Summary        `json:"a"`
+	B       Summary        `json:"b"`
+	Raw     float64        `json:"raw"`         // median(B)/median(A), the machine's own change included; 0 = there is no ratio
+	RawSpan stats.Interval `json:"rawInterval"` // of Raw, from an unpaired bootstrap over blocks
 	// Effect is the change of the cell's ratio to its own run's control: what is
 	// left when the machine's change is divided out. nil for the control and
 	// where a run lacks the cell.

@@ -6,8 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -127,17 +126,17 @@ func (c *comparison) make() {
 func (c *comparison) change(cell study.Cell) (Change, *compared) {
 	name := c.job.metric.Name
 	a, b := c.a.Data.cells[cell.ID].series(name), c.b.Data.cells[cell.ID].series(name)
-	rng := source(c.a.Seed, "change", cell.ID, name)
+	rng := stats.Source(c.a.Seed, "change", cell.ID, name)
 	row := Change{
 		Cell: cell.ID, Target: cell.Target, Label: label(cell), Control: cell.Control, AA: cell.AA,
-		A: summarize(a.values, rng), B: summarize(b.values, rng), RawSpan: none(0),
+		A: summarize(a.values, rng), B: summarize(b.values, rng), RawSpan: stats.None(0),
 	}
 	if row.A.N == 0 || row.B.N == 0 {
 		return row, nil
 	}
 	if la, lb := logs(a.values), logs(b.values); la != nil && lb != nil {
-		s := shift(sorted(la), sorted(lb), rng)
-		row.Raw, row.RawSpan = ratioOf(s.at), exponential(s.span95)
+		s := stats.Shift(stats.Sorted(la), stats.Sorted(lb), rng)
+		row.Raw, row.RawSpan = stats.Ratio(s.At), stats.Exponential(s.Span95)
 	}
 	if cell.Control || c.job.group.control < 0 || c.other.control < 0 {
 		return row, nil
@@ -156,7 +155,7 @@ func (c *comparison) relative(a, b blockSeries, rng *rand.Rand) *compared {
 	x, okA := logRatios(a, c.a.Data.cells[c.job.group.cells[c.job.group.control].ID].series(name))
 	y, okB := logRatios(b, c.b.Data.cells[c.other.cells[c.other.control].ID].series(name))
 	n := min(len(x), len(y))
-	e := &Effect{P: 1, Blocks: n, Interval: none(0), Interval90: none(0)}
+	e := &Effect{P: 1, Blocks: n, Interval: stats.None(0), Interval90: stats.None(0)}
 	out := &compared{effect: e}
 	switch {
 	case n == 0:
@@ -168,13 +167,13 @@ func (c *comparison) relative(a, b blockSeries, rng *rand.Rand) *compared {
 		}
 		return out
 	}
-	s := shift(sorted(x), sorted(y), rng)
+	s := stats.Shift(stats.Sorted(x), stats.Sorted(y), rng)
 	out.logs = true
-	out.scatter = math.Hypot(scatter(sorted(x)), scatter(sorted(y)))
-	out.width = (s.span95.High - s.span95.Low) / 2
-	out.reach = math.Abs(median(sorted(x))) + math.Abs(median(sorted(y)))
-	e.Ratio, e.Interval, e.Interval90 = ratioOf(s.at), exponential(s.span95), exponential(s.span90)
-	e.P = RankSum(x, y)
+	out.scatter = math.Hypot(stats.Scatter(stats.Sorted(x)), stats.Scatter(stats.Sorted(y)))
+	out.width = (s.Span95.High - s.Span95.Low) / 2
+	out.reach = math.Abs(stats.Median(stats.Sorted(x))) + math.Abs(stats.Median(stats.Sorted(y)))
+	e.Ratio, e.Interval, e.Interval90 = stats.Ratio(s.At), stats.Exponential(s.Span95), stats.Exponential(s.Span90)
+	e.P = stats.RankSum(x, y)
 	return out
 }
 
@@ -207,122 +206,14 @@ func allEqual(a, b []float64) bool {
 	return slices.Max(a) == slices.Min(a) && slices.Max(b) == slices.Min(b) && a[0] == b[0]
 }
 
-// shifted is the difference of two medians with its intervals.
-type shifted struct {
-	at             float64
-	span95, span90 Interval
-}
-
-// shift is median(b) - median(a) of ascending independent samples. From 12
-// blocks on its interval is an unpaired bootstrap: each run's blocks are drawn
-// for themselves. Below, it is the difference of two order-statistic intervals
-// that cover sqrt(level) each, so both cover together; that is exact and wide,
-// and needs 7 blocks.
-func shift(a, b []float64, rng *rand.Rand) shifted {
-	s := shifted{at: median(b) - median(a)}
-	n := min(len(a), len(b))
-	if n < bootstrapFrom {
-		s.span95, s.span90 = orderShift(a, b, s.at, 0.95), orderShift(a, b, s.at, 0.90)
-		return s
-	}
-	x, y := medianDraws(a, rng), medianDraws(b, rng)
-	rng.Shuffle(len(x), func(i, j int) { x[i], x[j] = x[j], x[i] })
-	for i := range y {
-		y[i] -= x[i]
-	}
-	slices.Sort(y)
-	s.span95, s.span90 = expandedInterval(y, n, 0.95), expandedInterval(y, n, 0.90)
-	return s
-}
-
-func orderShift(a, b []float64, at, level float64) Interval {
-	x, y := orderInterval(a, math.Sqrt(level)), orderInterval(b, math.Sqrt(level))
-	if x.Method == MethodNone || y.Method == MethodNone {
-		return none(at)
-	}
-	return Interval{Low: y.Low - x.High, High: y.High - x.Low, Level: level, Method: MethodOrder}
-}
-
-// exactRankSum is the number of values in both samples up to which the
-// permutation distribution is enumerated.
-const exactRankSum = 48
-
-// RankSum is the p-value, two-sided, of the permutation test on rank sums of
-// two independent samples (Wilcoxon 1945; Mann and Whitney 1947; ties by
-// midranks): exact up to 48 values together, its normal limit above.
-func RankSum(x, y []float64) float64 {
-	if len(x) == 0 || len(y) == 0 {
-		return 1
-	}
-	ranks := midranks(slices.Concat(x, y))
-	n, total := len(ranks), float64(len(ranks)+1)
-	sum, squares := 0.0, 0.0
-	for i, r := range ranks {
-		if i < len(x) {
-			sum += r
-		}
-		squares += (r - total/2) * (r - total/2)
-	}
-	distance := math.Abs(sum - float64(len(x))*total/2)
-	if n <= exactRankSum {
-		return exactRankSumP(ranks, len(x), distance)
-	}
-	variance := float64(len(x)) * float64(len(y)) / float64(n*(n-1)) * squares
-	if variance == 0 {
-		return 1
-	}
-	return math.Erfc(distance / math.Sqrt(2*variance))
-}
-
-// exactRankSumP counts the subsets of the ranks by size and doubled sum: p is
-// the share of those of size k at least that far from the centre.
-func exactRankSumP(ranks []float64, k int, distance float64) float64 {
-	most := 0
-	for _, r := range ranks {
-		most += int(2 * r)
-	}
-	count := make([][]float64, k+1)
-	for i := range count {
-		count[i] = make([]float64, most+1)
-	}
-	count[0][0] = 1
-	reach := 0
-	for i, r := range ranks {
-		d := int(2 * r)
-		reach += d
-		for size := min(k, i+1); size > 0; size-- {
-			to, from := count[size][d:reach+1], count[size-1]
-			for s := range to {
-				to[s] += from[s]
-			}
-		}
-	}
-	far, all := 0.0, 0.0
-	centre := float64(k * (len(ranks) + 1)) // of the doubled sum
-	for s, c := range count[k] {
-		all += c
-		if math.Abs(float64(s)-centre) >= 2*distance-1e-9 {
-			far += c
-		}
-	}
-	return far / all
-}
-
 // planRuns is PlanBlocks for two runs of n blocks each: the smallest p-value of
 // the rank-sum test is 2 / C(2n, n).
 func planRuns(alpha float64, m int) int {
-	n := MinimumBlocks + 1 // of the exact interval: sqrt(0.95) from each run
-	for 2/math.Exp(lchoose(2*n, n)) > alpha/float64(max(1, m)) {
+	n := stats.MinimumBlocks + 1 // of the exact interval: sqrt(0.95) from each run
+	for 2/math.Exp(stats.LogChoose(2*n, n)) > alpha/float64(max(1, m)) {
 		n++
 	}
 	return n
-}
-
-func lchoose(n, k int) float64 {
-	a, _ := math.Lgamma(float64(n + 1))
-	b, _ := math.Lgamma(float64(k + 1))
-	c, _ := math.Lgamma(float64(n - k + 1))
-	return a - b - c
 }
 
 // verdicts judges a comparison's rows: the A/A pair's first, as it makes the
@@ -337,7 +228,7 @@ func (c *comparison) verdicts(effects []*compared, aa int) {
 			present, p = append(present, e), append(p, e.effect.P)
 		}
 	}
-	for i, adjusted := range Holm(p) {
+	for i, adjusted := range stats.Holm(p) {
 		present[i].effect.PAdjusted = adjusted
 	}
 	moved := c.controlShift()
@@ -348,7 +239,7 @@ func (c *comparison) verdicts(effects []*compared, aa int) {
 		rule.judge(effects[aa])
 		rule.noise = max(rule.noise, effects[aa].reach+effects[aa].width)
 	}
-	c.out.Noise = atRatio(rule.noise)
+	c.out.Noise = stats.FromLog(rule.noise)
 	for i, e := range effects {
 		if e != nil && i != aa {
 			own := rule
@@ -388,27 +279,10 @@ func (in Input) twinsDiffer(g group, metric string) string {
 		return ""
 	}
 	twin, control := in.Data.cells[g.cells[g.aa].ID].series(metric), in.Data.cells[g.cells[g.control].ID].series(metric)
-	pair := compare(twin, control, source(in.Seed, "effect", g.cells[g.aa].ID, metric))
+	pair := compare(twin, control, stats.Source(in.Seed, "effect", g.cells[g.aa].ID, metric))
 	rules{alpha: in.Alpha / float64(len(g.cells)-1), margin: in.Margin, cells: 1}.judgeAlone(pair)
 	if pair.effect.Verdict != Differs {
 		return ""
 	}
 	return "In one of the runs " + twinsRefusal(pair.effect)
-}
-
-// detectableShift is MinimumDetectable for two runs of n blocks each, whose
-// log-ratios scatter by s together (the root of the sum of squares); like runs
-// have 2n-2 degrees of freedom.
-func detectableShift(s float64, n int, alpha, margin float64) float64 {
-	if n <= MinimumBlocks {
-		return 0
-	}
-	t := distuv.StudentsT{Sigma: 1, Nu: float64(2*n - 2)}
-	se := s * math.Sqrt(math.Pi/2/float64(n))
-	half := expanded(n, 0.95) * se
-	if n < bootstrapFrom { // two runs' half-widths, each of s/sqrt(2)
-		half = math.Sqrt2 * s * normalScore(n+1-orderRank(n, math.Sqrt(0.95)), n)
-	}
-	test := (t.Quantile(1-alpha/2) + t.Quantile(hurdlePower)) * s * math.Sqrt(math.Pi/3/float64(n))
-	return atRatio(max(test, widthHurdle(t, se, half, margin)))
 }

@@ -3,6 +3,8 @@ package analysis
 import (
 	"math"
 	"math/rand/v2"
+
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // compared is one row's effect on the way to its verdict.
@@ -29,40 +31,40 @@ func compare(cell, control blockSeries, rng *rand.Rand) *compared {
 	})
 	switch {
 	case len(x) == 0:
-		return &compared{effect: &Effect{Interval: none(0), Interval90: none(0), P: 1}}
+		return &compared{effect: &Effect{Interval: stats.None(0), Interval90: stats.None(0), P: 1}}
 	case same:
 		return identical(len(x))
 	case positive:
 		for i := range x {
 			x[i] = math.Log(x[i]) - math.Log(y[i]) // the quotient may overflow
 		}
-		return byRatio(sorted(x), rng)
+		return byRatio(stats.Sorted(x), rng)
 	}
 	return byDifference(x, y, rng)
 }
 
 // identical is the effect of arms that agree in every pair, zeros included.
 func identical(n int) *compared {
-	e := &Effect{Ratio: 1, P: 1, Blocks: n, Interval: none(1), Interval90: none(1)}
-	if n >= MinimumBlocks {
-		e.Interval = Interval{Low: 1, High: 1, Level: 0.95, Method: MethodOrder}
-		e.Interval90 = Interval{Low: 1, High: 1, Level: 0.90, Method: MethodOrder}
+	e := &Effect{Ratio: 1, P: 1, Blocks: n, Interval: stats.None(1), Interval90: stats.None(1)}
+	if n >= stats.MinimumBlocks {
+		e.Interval = stats.Interval{Low: 1, High: 1, Level: 0.95, Method: stats.MethodOrder}
+		e.Interval90 = stats.Interval{Low: 1, High: 1, Level: 0.90, Method: stats.MethodOrder}
 	}
 	return &compared{effect: e, logs: true, same: true}
 }
 
 // byRatio takes ascending log-ratios.
 func byRatio(logs []float64, rng *rand.Rand) *compared {
-	c := &compared{logs: true, scatter: scatter(logs)}
-	spans := medianIntervals(logs, rng, 0.95, 0.90)
-	if spans[0].Method != MethodNone {
+	c := &compared{logs: true, scatter: stats.Scatter(logs)}
+	spans := stats.MedianIntervals(logs, rng, 0.95, 0.90)
+	if spans[0].Method != stats.MethodNone {
 		c.width = (spans[0].High - spans[0].Low) / 2
 	}
 	c.effect = &Effect{
-		Ratio:      ratioOf(median(logs)),
-		Interval:   exponential(spans[0]),
-		Interval90: exponential(spans[1]),
-		P:          signFlipSorted(logs),
+		Ratio:      stats.Ratio(stats.Median(logs)),
+		Interval:   stats.Exponential(spans[0]),
+		Interval90: stats.Exponential(spans[1]),
+		P:          stats.SignFlipSorted(logs),
 		Blocks:     len(logs),
 	}
 	return c
@@ -76,20 +78,20 @@ func byDifference(x, y []float64, rng *rand.Rand) *compared {
 	for i := range x {
 		x[i] -= y[i]
 	}
-	scale := median(sorted(y))
-	differences := sorted(x)
-	spans := medianIntervals(differences, rng, 0.95, 0.90)
-	e := &Effect{P: signFlipSorted(differences), Blocks: len(x)}
-	at := median(differences)
+	scale := stats.Median(stats.Sorted(y))
+	differences := stats.Sorted(x)
+	spans := stats.MedianIntervals(differences, rng, 0.95, 0.90)
+	e := &Effect{P: stats.SignFlipSorted(differences), Blocks: len(x)}
+	at := stats.Median(differences)
 	if scale > 1/largest && at > -scale && spans[0].Low > -scale && spans[1].Low > -scale {
 		e.Ratio, e.Interval, e.Interval90 = 1+at/scale, overControl(spans[0], scale), overControl(spans[1], scale)
 		c := &compared{effect: e, logs: true, note: "Some values are zero or negative, so the ratio is the difference over the control's median. "}
-		if e.Interval.Method != MethodNone {
+		if e.Interval.Method != stats.MethodNone {
 			c.width = math.Log(e.Interval.High/e.Interval.Low) / 2
 		}
 		return c
 	}
-	e.Interval, e.Interval90 = none(0), none(0)
+	e.Interval, e.Interval90 = stats.None(0), stats.None(0)
 	e.Difference = &Difference{Median: at, Interval: spans[0]}
 	size := math.Inf(1)
 	if scale > 0 && at > -scale {
@@ -98,18 +100,7 @@ func byDifference(x, y []float64, rng *rand.Rand) *compared {
 	return &compared{effect: e, size: size, note: "Some values are zero or negative, so there is a difference but no ratio, and no margin applies. "}
 }
 
-func overControl(i Interval, scale float64) Interval {
+func overControl(i stats.Interval, scale float64) stats.Interval {
 	i.Low, i.High = 1+i.Low/scale, 1+i.High/scale
 	return i
 }
-
-func exponential(i Interval) Interval {
-	i.Low, i.High = ratioOf(i.Low), ratioOf(i.High)
-	return i
-}
-
-// largestLog keeps ratios of absurd values finite, so that claims stay JSON.
-const largestLog = 700
-
-// ratioOf turns a log-ratio into a ratio, above 0 and finite.
-func ratioOf(log float64) float64 { return math.Exp(min(max(log, -largestLog), largestLog)) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -188,7 +189,7 @@ func judgeTogether(all []*contrast) {
 	for i, c := range all {
 		p[i] = c.effect.P
 	}
-	for i, adjusted := range Holm(p) {
+	for i, adjusted := range stats.Holm(p) {
 		all[i].effect.PAdjusted, all[i].rule.cells = adjusted, len(all)
 		all[i].rule.judge(all[i].compared)
 	}
@@ -233,7 +234,7 @@ func (c *contrast) noise() float64 {
 	if c == nil {
 		return 0
 	}
-	return atRatio(c.rule.noise)
+	return stats.FromLog(c.rule.noise)
 }
 
 // work is a workload in an intervention's target: by the rate that is its primary
@@ -259,7 +260,7 @@ const elapsed = "elapsed"
 // judge applies the rule that stands in docs/interventions.md.
 func (c Cause) judge(alpha float64) (CauseVerdict, string) {
 	e := c.Starts
-	if e == nil || e.Verdict != Refused && e.Interval.Method == MethodNone {
+	if e == nil || e.Verdict != Refused && e.Interval.Method == stats.MethodNone {
 		return CauseNotShown, "too few blocks for an interval"
 	}
 	differs, equal := e.Verdict == Differs, e.Verdict == Equivalent
@@ -334,7 +335,7 @@ func p99ByBlock(records []sample.Record) map[string]blockSeries {
 		}
 		b := all[r.Cell]
 		b.blocks = append(b.blocks, int32(r.Block))
-		b.values = append(b.values, quantile(sorted(walls), 0.99))
+		b.values = append(b.values, stats.Quantile(stats.Sorted(walls), 0.99))
 		all[r.Cell] = b
 	}
 	for cell, b := range all {

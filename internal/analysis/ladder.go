@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // ladderBlocks is how many blocks a resample of a ladder draws at most. From
@@ -34,7 +36,7 @@ func (in Input) ladder(j job) (*Ladder, []string) {
 	if most := fullest(levels); l.Blocks < most {
 		warnings = append(warnings, fmt.Sprintf("%s: the ladder rests on the %d of %d blocks that hold every rung", l.Group, l.Blocks, most))
 	}
-	medians := mediansOf(values)
+	medians := stats.Medians(values)
 	from, beside := in.rungs(names)
 	last := 0
 	for i := range beside {
@@ -42,9 +44,9 @@ func (in Input) ladder(j job) (*Ladder, []string) {
 			last = i
 		}
 	}
-	spans := ladderIntervals(values, medians, from, last, source(in.Seed, "ladder", l.Group, l.Metric.Name))
+	spans := ladderIntervals(values, medians, from, last, stats.Source(in.Seed, "ladder", l.Group, l.Metric.Name))
 	l.BaseMedian, l.BaseInterval, l.Total = medians[0], spans[0], medians[last]
-	l.Rise = Estimate{Value: medians[last] - medians[0], Interval: spans[len(medians)]}
+	l.Rise = stats.Estimate{Value: medians[last] - medians[0], Interval: spans[len(medians)]}
 	for i := 1; i < len(medians); i++ {
 		l.Steps = append(l.Steps, Step{
 			From: names[from[i]], To: names[i], Beside: beside[i],
@@ -124,9 +126,9 @@ func complete(levels []blockSeries) [][]float64 {
 // ladderIntervals gives the interval of the first level's median, of each step,
 // which goes up from the level that from names, and of the rise from the first
 // level to the last of the chain, out of one joint bootstrap over blocks.
-func ladderIntervals(values [][]float64, medians []float64, from []int, last int, rng *rand.Rand) []Interval {
+func ladderIntervals(values [][]float64, medians []float64, from []int, last int, rng *rand.Rand) []stats.Interval {
 	n := len(values[0])
-	out := make([]Interval, len(values)+1)
+	out := make([]stats.Interval, len(values)+1)
 	steps := func(m []float64, i int) float64 {
 		switch i {
 		case 0:
@@ -136,16 +138,16 @@ func ladderIntervals(values [][]float64, medians []float64, from []int, last int
 		}
 		return m[i] - m[from[i]]
 	}
-	if n < MinimumBlocks {
+	if n < stats.MinimumBlocks {
 		for i := range out {
-			out[i] = none(steps(medians, i))
+			out[i] = stats.None(steps(medians, i))
 		}
 		return out
 	}
 	draws := make([][]float64, len(out))
 	m := min(n, ladderBlocks)
 	shrink := math.Sqrt(float64(m) / float64(n))
-	jointMedians(values, m, ladderResamples, rng, func(drawn []float64) {
+	stats.JointMedians(values, m, ladderResamples, rng, func(drawn []float64) {
 		for i := range draws {
 			at := steps(medians, i)
 			draws[i] = append(draws[i], at+shrink*(steps(drawn, i)-at))
@@ -153,65 +155,7 @@ func ladderIntervals(values [][]float64, medians []float64, from []int, last int
 	})
 	for i := range draws {
 		slices.Sort(draws[i])
-		out[i] = expandedInterval(draws[i], n, 0.95)
+		out[i] = stats.ExpandedInterval(draws[i], n, 0.95)
 	}
 	return out
-}
-
-// jointMedians draws m blocks with replacement, the same for every level, and
-// hands out the levels' medians, b times.
-func jointMedians(values [][]float64, m, b int, rng *rand.Rand, use func(medians []float64)) {
-	picks := make([]int, m)
-	scratch, drawn := make([]float64, m), make([]float64, len(values))
-	for range b {
-		for k := range picks {
-			picks[k] = rng.IntN(len(values[0]))
-		}
-		for i := range values {
-			for k, block := range picks {
-				scratch[k] = values[i][block]
-			}
-			drawn[i] = selectMedian(scratch)
-		}
-		use(drawn)
-	}
-}
-
-// selectMedian is the median of unordered numbers; it reorders them.
-func selectMedian(x []float64) float64 {
-	middle := len(x) / 2
-	selectRank(x, middle)
-	if len(x)%2 == 1 {
-		return x[middle]
-	}
-	return (slices.Max(x[:middle]) + x[middle]) / 2
-}
-
-// selectRank puts the k-th smallest number at x[k], smaller ones before it and
-// larger ones after it (Hoare's FIND, CACM 4, 1961).
-func selectRank(x []float64, k int) {
-	low, high := 0, len(x)-1
-	for low < high {
-		pivot := x[k]
-		i, j := low, high
-		for i <= j {
-			for x[i] < pivot {
-				i++
-			}
-			for x[j] > pivot {
-				j--
-			}
-			if i <= j {
-				x[i], x[j] = x[j], x[i]
-				i++
-				j--
-			}
-		}
-		if j < k {
-			low = i
-		}
-		if k < i {
-			high = j
-		}
-	}
 }

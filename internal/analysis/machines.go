@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
-
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
 )
@@ -46,14 +44,14 @@ type UnixScoring map[string]map[int]float64
 // MachineRow is one test of two machines.
 type MachineRow struct {
 	MachineRatio
-	A        float64  `json:"a"`        // score, mean over repetitions; an index is the geometric mean of such
-	B        float64  `json:"b"`        // the same
-	Interval Interval `json:"interval"` // of Ratio
+	A        float64        `json:"a"`        // score, mean over repetitions; an index is the geometric mean of such
+	B        float64        `json:"b"`        // the same
+	Interval stats.Interval `json:"interval"` // of Ratio
 	// The same of PerCore, PerThread and PerGHz, which are Ratio times a number that
 	// counts as exact; zeroes where that is not known.
-	PerCoreInterval   Interval `json:"perCoreInterval"`
-	PerThreadInterval Interval `json:"perThreadInterval"`
-	PerGHzInterval    Interval `json:"perGHzInterval"`
+	PerCoreInterval   stats.Interval `json:"perCoreInterval"`
+	PerThreadInterval stats.Interval `json:"perThreadInterval"`
+	PerGHzInterval    stats.Interval `json:"perGHzInterval"`
 	// Refused says why nothing is claimed of the row, "" where something may be.
 	Refused string `json:"refused,omitempty"`
 }
@@ -180,7 +178,7 @@ func unixClocks(in UnixInput, target string) (clocks map[string]float64, source 
 		}
 		clocks = map[string]float64{}
 		for environment, ghz := range rates {
-			clocks[environment] = mean(ghz)
+			clocks[environment] = stats.Mean(ghz)
 		}
 		return clocks, m.source + ", while " + strings.Join(slices.Sorted(maps.Keys(tests)), ", ") + " ran"
 	}
@@ -194,7 +192,7 @@ func (s *MachineSide) MeasureClock(in UnixInput) {
 	if clocks == nil {
 		return
 	}
-	s.Clocks, s.ClockSource, s.Machine.GHz = clocks, source, mean(slices.Sorted(maps.Values(clocks)))
+	s.Clocks, s.ClockSource, s.Machine.GHz = clocks, source, stats.Mean(slices.Sorted(maps.Values(clocks)))
 }
 
 // UnixTargets are the targets of a run with a Unix score of one instance, the
@@ -362,11 +360,11 @@ func (s UnixScoring) index(tests []string) map[int]float64 {
 // index is a number, which holds tests that it does not list.
 func (s UnixScoring) typical(row string, tests []string) float64 {
 	if len(tests) == 0 || slices.ContainsFunc(tests, func(t string) bool { return len(s[t]) == 0 }) {
-		return mean(inOrder(s[row]))
+		return stats.Mean(inOrder(s[row]))
 	}
 	sum := 0.
 	for _, t := range tests {
-		sum += math.Log(mean(inOrder(s[t])))
+		sum += math.Log(stats.Mean(inOrder(s[t])))
 	}
 	return math.Exp(sum / float64(len(tests)))
 }
@@ -383,9 +381,9 @@ func machineRows(order []string, t MachineTable, a, b MachineSide) []MachineRow 
 	}
 	var rows []MachineRow
 	for _, r := range CompareMachines(order, at, against, a.Machine, b.Machine) {
-		row := MachineRow{MachineRatio: r, A: at[r.Test], B: against[r.Test], Interval: none(r.Ratio)}
+		row := MachineRow{MachineRatio: r, A: at[r.Test], B: against[r.Test], Interval: stats.None(r.Ratio)}
 		if a.scatters(x[r.Test]) && b.scatters(y[r.Test]) {
-			row.Interval = welch(r.Ratio, inOrder(x[r.Test]), inOrder(y[r.Test]))
+			row.Interval = stats.Welch(r.Ratio, inOrder(x[r.Test]), inOrder(y[r.Test]))
 		}
 		row.scaleIntervals()
 		rows = append(rows, row)
@@ -397,10 +395,10 @@ func machineRows(order []string, t MachineTable, a, b MachineSide) []MachineRow 
 func (r *MachineRow) scaleIntervals() {
 	for _, per := range []struct {
 		ratio float64
-		to    *Interval
+		to    *stats.Interval
 	}{{r.PerCore, &r.PerCoreInterval}, {r.PerThread, &r.PerThreadInterval}, {r.PerGHz, &r.PerGHzInterval}} {
 		if per.ratio > 0 {
-			*per.to = scaled(r.Interval, per.ratio/r.Ratio)
+			*per.to = stats.Scaled(r.Interval, per.ratio/r.Ratio)
 		}
 	}
 }
@@ -417,38 +415,12 @@ const WhetstoneKept = "kept"
 // "Proof that the work was done").
 const whetstoneKept = "is of the variant kept, in which the compiler can leave nothing out: about a fifth lower than as-compiled, as UnixBench's own is"
 
-// MethodWelch names Welch's t interval of a difference of means of logarithms
-// (Welch, Biometrika 34, 1947). A side with one number counts as exact.
-const MethodWelch = "Welch t on logarithms"
-
-// welch is the interval of a ratio of means, from repetitions that are no pairs.
-func welch(ratio float64, x, y []float64) Interval {
-	var variance, weight float64
-	for _, side := range [][]float64{x, y} {
-		n := float64(len(side))
-		if n < 2 {
-			continue
-		}
-		v := stat.Variance(mapped(side, math.Log), nil) / n
-		variance += v
-		weight += v * v / (n - 1)
-	}
-	if len(x) < 2 && len(y) < 2 {
-		return none(ratio)
-	}
-	half := 0.
-	if variance > 0 {
-		half = distuv.StudentsT{Sigma: 1, Nu: variance * variance / weight}.Quantile(0.975) * math.Sqrt(variance)
-	}
-	return Interval{Low: ratio * ratioOf(-half), High: ratio * ratioOf(half), Level: 0.95, Method: MethodWelch}
-}
-
 // sidesNote says how the intervals were made, and why there are none.
 func sidesNote(m MachineComparison) string {
 	with, without := 0, 0
 	for _, t := range m.Tables {
 		for _, r := range t.Rows {
-			if r.Interval.Method == MethodWelch {
+			if r.Interval.Method == stats.MethodWelch {
 				with++
 			} else {
 				without++

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 func publishedSide(t *testing.T, host string) MachineSide {
@@ -48,7 +49,7 @@ func TestPublishedMachines(t *testing.T) {
 		if math.Abs(100*r.Ratio-want.percent) > 0.05 {
 			t.Errorf("%s, %s: %.2f %%, want %.1f", want.environment, want.test, 100*r.Ratio, want.percent)
 		}
-		if r.Interval.Method != MethodNone {
+		if r.Interval.Method != stats.MethodNone {
 			t.Errorf("%s has an interval out of nothing: %+v", want.test, r.Interval)
 		}
 	}
@@ -88,14 +89,14 @@ func TestRunAgainstPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := m.row(t, UnixAllN, "dhrystone2")
-	if math.Abs(r.Ratio-2000/2929.2) > 0.02 || r.Interval.Method != MethodWelch || r.Interval.Low >= r.Ratio || r.Interval.High <= r.Ratio {
+	if math.Abs(r.Ratio-2000/2929.2) > 0.02 || r.Interval.Method != stats.MethodWelch || r.Interval.Low >= r.Ratio || r.Interval.High <= r.Ratio {
 		t.Errorf("%+v", r)
 	}
 	same(t, "per GHz", r.PerGHz, r.Ratio*1.5/2.9)
 	same(t, "per core", r.PerCore, r.Ratio*4)
 	same(t, "per core, low", r.PerCoreInterval.Low, r.Interval.Low*4)
 	same(t, "per GHz, high", r.PerGHzInterval.High, r.Interval.High*1.5/2.9)
-	if r.PerThreadInterval.Method != MethodWelch {
+	if r.PerThreadInterval.Method != stats.MethodWelch {
 		t.Errorf("per thread: %+v", r.PerThreadInterval)
 	}
 	// Published rows are compared with CPU time; the wall's has no partner there.
@@ -163,9 +164,9 @@ func TestOneRepetitionHasNoInterval(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := MethodNone
+		want := stats.MethodNone
 		if strings.HasPrefix(test.note, "Intervals") {
-			want = MethodWelch
+			want = stats.MethodWelch
 		}
 		if got := m.row(t, UnixAllN, "dhrystone2").Interval.Method; got != want || !strings.HasPrefix(m.Note, test.note) {
 			t.Errorf("%s: %s, %s", test.name, got, m.Note)
@@ -197,18 +198,18 @@ func TestIndexIsTheReports(t *testing.T) {
 // One case of many that an interval of 95 % lies outside of the limits is chance
 // more often than one of twenty.
 func TestClaimsOfManyCases(t *testing.T) {
-	outside := func(logs ...float64) Estimate {
-		return Estimate{math.Exp(mean(logs)), studentLog(math.Exp(mean(logs)), logs)}
+	outside := func(logs ...float64) stats.Estimate {
+		return stats.Estimate{Value: math.Exp(stats.Mean(logs)), Interval: stats.StudentLog(math.Exp(stats.Mean(logs)), logs)}
 	}
 	good, bad := outside(-0.001, 0, 0.001), outside(0.04, 0.05, 0.06)
 	u := &UnixClaims{Repetitions: 3}
 	for _, test := range []struct {
-		cases []Estimate
+		cases []stats.Estimate
 		want  ClaimVerdict
 	}{
-		{[]Estimate{good, good}, BorneOut}, {[]Estimate{bad}, NotBorne},
-		{append(slices.Repeat([]Estimate{good}, 7), bad), Open},
-		{append(slices.Repeat([]Estimate{good}, 7), outside(0.499, 0.5, 0.501)), NotBorne},
+		{[]stats.Estimate{good, good}, BorneOut}, {[]stats.Estimate{bad}, NotBorne},
+		{append(slices.Repeat([]stats.Estimate{good}, 7), bad), Open},
+		{append(slices.Repeat([]stats.Estimate{good}, 7), outside(0.499, 0.5, 0.501)), NotBorne},
 	} {
 		if got := u.inEach(test.cases, 0.98, 1.02); got != test.want {
 			t.Errorf("%d cases, the last %+v: %s, want %s", len(test.cases), test.cases[len(test.cases)-1], got, test.want)
@@ -220,12 +221,12 @@ func TestClaimsOfManyCases(t *testing.T) {
 func TestWelch(t *testing.T) {
 	x := []float64{math.Exp(0.9), math.Exp(1), math.Exp(1.1)}
 	y := []float64{math.Exp(-0.1), 1, math.Exp(0.1)}
-	i := welch(math.E, x, y)
+	i := stats.Welch(math.E, x, y)
 	half := 2.776445 * math.Sqrt(0.01/3+0.01/3) // t(4 degrees, 0.975)
 	if math.Abs(math.Log(i.High)-1-half) > 1e-5 || math.Abs(1-math.Log(i.Low)-half) > 1e-5 {
 		t.Errorf("%+v, want e^(1±%v)", i, half)
 	}
-	one := welch(math.E, x, y[:1])
+	one := stats.Welch(math.E, x, y[:1])
 	if want := 4.302653 * 0.1 / math.Sqrt(3); math.Abs(math.Log(one.High)-1-want) > 1e-5 {
 		t.Errorf("one side exact: %+v, want e^(1±%v)", one, want)
 	}

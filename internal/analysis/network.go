@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
 )
@@ -34,13 +35,13 @@ type Growth struct {
 	// Slope is the change per container as a share of the most that any number of
 	// containers reaches: the median over blocks of each block's least-squares
 	// slope. Negative is a loss.
-	Slope      float64  `json:"slope"`
-	Interval   Interval `json:"interval"` // 95 %
-	Interval90 Interval `json:"interval90"`
-	P          float64  `json:"p"`
-	Blocks     int      `json:"blocks"`
-	Verdict    Verdict  `json:"verdict"`
-	Why        string   `json:"why"`
+	Slope      float64        `json:"slope"`
+	Interval   stats.Interval `json:"interval"` // 95 %
+	Interval90 stats.Interval `json:"interval90"`
+	P          float64        `json:"p"`
+	Blocks     int            `json:"blocks"`
+	Verdict    Verdict        `json:"verdict"`
+	Why        string         `json:"why"`
 	// Neighbours is the least number of entries that either end's table held at
 	// the end of a trial, by the number of containers; nil where none was read.
 	Neighbours map[int]float64 `json:"neighbours,omitempty"`
@@ -48,9 +49,9 @@ type Growth struct {
 
 // GrowthPoint is one number of containers.
 type GrowthPoint struct {
-	Containers int      `json:"containers"`
-	Median     float64  `json:"median"`
-	Interval   Interval `json:"interval"`
+	Containers int            `json:"containers"`
+	Median     float64        `json:"median"`
+	Interval   stats.Interval `json:"interval"`
 }
 
 // NetworkStudy makes the claims of a run whose tables are already made.
@@ -176,9 +177,9 @@ func (in Input) growth(tables []Table, s levelSeries, cells []study.Cell, m samp
 			continue
 		}
 		levels, n = append(levels, series), append(n, float64(containers(c)))
-		x := sorted(series.values)
-		span := medianIntervals(x, source(in.Seed, "growth", c.ID, m.Name), 0.95)[0]
-		g.Points = append(g.Points, GrowthPoint{containers(c), median(x), span})
+		x := stats.Sorted(series.values)
+		span := stats.MedianIntervals(x, stats.Source(in.Seed, "growth", c.ID, m.Name), 0.95)[0]
+		g.Points = append(g.Points, GrowthPoint{containers(c), stats.Median(x), span})
 		if t, ok := primaryOf(tables, c); ok {
 			noisy = noisy || refused(t)
 		}
@@ -190,7 +191,7 @@ func (in Input) growth(tables []Table, s levelSeries, cells []study.Cell, m samp
 		g.Neighbours = nil
 	}
 	if len(levels) < 2 {
-		g.Verdict, g.Why, g.Interval, g.Interval90 = Inconclusive, "fewer than two numbers of containers were measured", none(0), none(0)
+		g.Verdict, g.Why, g.Interval, g.Interval90 = Inconclusive, "fewer than two numbers of containers were measured", stats.None(0), stats.None(0)
 		return g
 	}
 	most := 0.0
@@ -216,7 +217,7 @@ func (in Input) readTables(g *Growth, c study.Cell) {
 // slopesOf are the least-squares slopes of each block's values over n, as shares
 // of most.
 func slopesOf(n []float64, values [][]float64, most float64) []float64 {
-	centre, square := mean(n), 0.0
+	centre, square := stats.Mean(n), 0.0
 	for _, x := range n {
 		square += (x - centre) * (x - centre)
 	}
@@ -232,19 +233,19 @@ func slopesOf(n []float64, values [][]float64, most float64) []float64 {
 // judge says whether the slope differs from zero. A slope counts as none when
 // its 90 % interval keeps the change over the whole range inside the margin.
 func (g *Growth) judge(slopes []float64, span float64, in Input, noisy bool) {
-	x := sorted(slopes)
+	x := stats.Sorted(slopes)
 	if len(x) == 0 {
-		g.Verdict, g.Why, g.Interval, g.Interval90 = Inconclusive, "no block holds every number of containers", none(0), none(0)
+		g.Verdict, g.Why, g.Interval, g.Interval90 = Inconclusive, "no block holds every number of containers", stats.None(0), stats.None(0)
 		return
 	}
-	spans := medianIntervals(x, source(in.Seed, "slope", g.Target, g.Workload, g.Arm), 0.95, 0.90)
-	g.Slope, g.Interval, g.Interval90, g.Blocks, g.P = median(x), spans[0], spans[1], len(x), SignFlip(slopes)
+	spans := stats.MedianIntervals(x, stats.Source(in.Seed, "slope", g.Target, g.Workload, g.Arm), 0.95, 0.90)
+	g.Slope, g.Interval, g.Interval90, g.Blocks, g.P = stats.Median(x), spans[0], spans[1], len(x), stats.SignFlip(slopes)
 	inside := math.Max(math.Abs(g.Interval90.Low), math.Abs(g.Interval90.High))*span < in.Margin
 	switch {
 	case noisy:
 		g.Verdict, g.Why = Refused, "the machine was too noisy for these cells"
-	case g.Interval.Method == MethodNone:
-		g.Verdict, g.Why = Inconclusive, fmt.Sprintf("%d blocks give no interval: take %d or more", g.Blocks, MinimumBlocks)
+	case g.Interval.Method == stats.MethodNone:
+		g.Verdict, g.Why = Inconclusive, fmt.Sprintf("%d blocks give no interval: take %d or more", g.Blocks, stats.MinimumBlocks)
 	case g.Interval.Low <= 0 && g.Interval.High >= 0 && inside:
 		g.Verdict, g.Why = Equivalent, "the 90 % interval keeps the change over the whole range inside the margin"
 	case g.Interval.Low <= 0 && g.Interval.High >= 0:

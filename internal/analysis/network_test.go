@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
 )
@@ -128,7 +129,7 @@ func TestChoices(t *testing.T) {
 // Choices of one workload are judged together, and one that no more than the noise
 // floor sets apart is none.
 func TestChoicesAreJudgedTogether(t *testing.T) {
-	one := Choice{Workload: "rtt", Gain: 1.5, Interval: Interval{Low: 1.4, High: 1.6, Method: MethodOrder}, P: 0.02}
+	one := Choice{Workload: "rtt", Gain: 1.5, Interval: stats.Interval{Low: 1.4, High: 1.6, Method: stats.MethodOrder}, P: 0.02}
 	for name, c := range map[string]struct {
 		change func(*Choice)
 		beside int

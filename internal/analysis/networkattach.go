@@ -3,6 +3,7 @@ package analysis
 import (
 	"strings"
 
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -10,13 +11,13 @@ import (
 // whose clock holds the attaching, less that of one whose link is there already, in
 // the same block. The median over blocks, in seconds.
 type Attaching struct {
-	Target     string   `json:"target"` // without its path
-	Level      string   `json:"level"`
-	Containers int      `json:"containers"` // on the bridge with it
-	Seconds    float64  `json:"seconds"`
-	Interval   Interval `json:"interval"` // 95 %
-	Blocks     int      `json:"blocks"`
-	Refused    bool     `json:"refused,omitempty"` // the machine was too noisy for a claim
+	Target     string         `json:"target"` // without its path
+	Level      string         `json:"level"`
+	Containers int            `json:"containers"` // on the bridge with it
+	Seconds    float64        `json:"seconds"`
+	Interval   stats.Interval `json:"interval"` // 95 %
+	Blocks     int            `json:"blocks"`
+	Refused    bool           `json:"refused,omitempty"` // the machine was too noisy for a claim
 }
 
 // attachPath is the path whose clock holds the attaching.
@@ -35,9 +36,9 @@ func (in Input) attachings(tables []Table) []Attaching {
 		if len(more) == 0 {
 			continue
 		}
-		more = sorted(more)
-		a := Attaching{Target: base, Level: c.Environment, Containers: containers(c), Seconds: median(more), Blocks: len(more),
-			Interval: medianIntervals(more, source(in.Seed, "attach", c.ID), 0.95)[0]}
+		more = stats.Sorted(more)
+		a := Attaching{Target: base, Level: c.Environment, Containers: containers(c), Seconds: stats.Median(more), Blocks: len(more),
+			Interval: stats.MedianIntervals(more, stats.Source(in.Seed, "attach", c.ID), 0.95)[0]}
 		if t, ok := primaryOf(tables, c); ok {
 			a.Refused = refused(t)
 		}

@@ -7,20 +7,21 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
 // Choice is one way against another that does the same, by blocks.
 type Choice struct {
-	What     string        `json:"what"`          // what is changed: "mtu-9000 instead of apart", "macvlan instead of bridge"
-	How      string        `json:"how,omitempty"` // by which command or setting, where there is one
-	Where    string        `json:"where"`         // on which target and level
-	Workload string        `json:"workload"`
-	Metric   sample.Metric `json:"metric"`
-	Gain     float64       `json:"gain"` // ratio of the better direction: above 1 is a gain, whatever the metric
-	Interval Interval      `json:"interval"`
-	Blocks   int           `json:"blocks"`
-	Verdict  Verdict       `json:"verdict"`
+	What     string         `json:"what"`          // what is changed: "mtu-9000 instead of apart", "macvlan instead of bridge"
+	How      string         `json:"how,omitempty"` // by which command or setting, where there is one
+	Where    string         `json:"where"`         // on which target and level
+	Workload string         `json:"workload"`
+	Metric   sample.Metric  `json:"metric"`
+	Gain     float64        `json:"gain"` // ratio of the better direction: above 1 is a gain, whatever the metric
+	Interval stats.Interval `json:"interval"`
+	Blocks   int            `json:"blocks"`
+	Verdict  Verdict        `json:"verdict"`
 	// P is the sign-flip test's, PAdjusted Holm's over all choices of the workload.
 	P         float64 `json:"p"`
 	PAdjusted float64 `json:"pAdjusted"`
@@ -93,10 +94,10 @@ func (in Input) choice(tables []Table, c, from study.Cell) (Choice, bool) {
 	if len(logs) == 0 {
 		return Choice{}, false
 	}
-	out := Choice{Workload: c.Workload, Metric: t.Metric, P: SignFlip(logs), Blocks: len(logs), least: math.Log1p(in.Margin)}
-	logs = sorted(logs)
-	span := medianIntervals(logs, source(in.Seed, "choice", c.ID, from.ID), 0.95)[0]
-	out.Gain, out.Interval = ratioOf(median(logs)), exponential(span)
+	out := Choice{Workload: c.Workload, Metric: t.Metric, P: stats.SignFlip(logs), Blocks: len(logs), least: math.Log1p(in.Margin)}
+	logs = stats.Sorted(logs)
+	span := stats.MedianIntervals(logs, stats.Source(in.Seed, "choice", c.ID, from.ID), 0.95)[0]
+	out.Gain, out.Interval = stats.Ratio(stats.Median(logs)), stats.Exponential(span)
 	tables = []Table{t}
 	if other, ok := primaryOf(tables, c); ok {
 		tables = append(tables, other)
@@ -120,10 +121,10 @@ func (in Input) judgeChoices(all []Choice) {
 		for i, n := range family {
 			p[i] = all[n].P
 		}
-		for i, adjusted := range Holm(p) {
+		for i, adjusted := range stats.Holm(p) {
 			c := &all[family[i]]
 			c.PAdjusted, c.Verdict = adjusted, Inconclusive
-			excludes := c.Interval.Method != MethodNone && (c.Interval.Low > 1 || c.Interval.High < 1)
+			excludes := c.Interval.Method != stats.MethodNone && (c.Interval.Low > 1 || c.Interval.High < 1)
 			switch {
 			case c.refused:
 				c.Verdict = Refused

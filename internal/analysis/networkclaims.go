@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -51,7 +52,7 @@ func networkClaims(in Input, tables []Table, n *NetworkClaims) []CheckedClaim {
 
 type against struct {
 	ratio float64
-	span  Interval
+	span  stats.Interval
 }
 
 // against is a cell's ratio to the cell of another target in the same table.
@@ -60,7 +61,7 @@ func (in Input) against(t Table, cell, target string) (against, bool) {
 		if r.Target != target || r.AA {
 			continue
 		}
-		c := compare(in.Data.cells[cell].series(t.Metric.Name), in.Data.cells[r.Cell].series(t.Metric.Name), source(in.Seed, "against", cell, r.Cell))
+		c := compare(in.Data.cells[cell].series(t.Metric.Name), in.Data.cells[r.Cell].series(t.Metric.Name), stats.Source(in.Seed, "against", cell, r.Cell))
 		if c.effect.Ratio > 0 {
 			return against{c.effect.Ratio, c.effect.Interval}, true
 		}
@@ -74,13 +75,13 @@ const nearby = 0.10
 
 // here judges a ratio beside the published one: borne out when its whole interval
 // lies near it, not when the interval lies outside.
-func here(target string, ratio float64, span Interval, verdict Verdict, published float64, of string) HereClaim {
+func here(target string, ratio float64, span stats.Interval, verdict Verdict, published float64, of string) HereClaim {
 	h := HereClaim{Target: target, Computed: fmt.Sprintf("%.3f %s (%.3f to %.3f), published %.3f", ratio, of, span.Low, span.High, published), Verdict: Open}
 	low, high := published*(1-nearby), published*(1+nearby)
 	switch {
 	case verdict == Refused:
 		h.Verdict = RefusedHere
-	case span.Method == MethodNone:
+	case span.Method == stats.MethodNone:
 		h.Computed = fmt.Sprintf("%.3f %s, too few blocks for an interval; published %.3f", ratio, of, published)
 	case span.Low >= low && span.High <= high:
 		h.Verdict = BorneOut
@@ -98,7 +99,7 @@ func growthHere(g Growth, loss float64) HereClaim {
 	switch {
 	case g.Verdict == Refused:
 		h.Verdict = RefusedHere
-	case g.Interval.Method == MethodNone:
+	case g.Interval.Method == stats.MethodNone:
 	case -loss < g.Interval.Low || -loss > g.Interval.High:
 		h.Verdict = NotBorne
 	case g.Verdict == Differs:

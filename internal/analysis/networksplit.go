@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -28,9 +29,9 @@ type SplitPlace struct {
 
 // SplitPoint is one number of containers.
 type SplitPoint struct {
-	K        int      `json:"k"`
-	Added    float64  `json:"added"` // in the metric's unit; negative where a hop is cheaper
-	Interval Interval `json:"interval"`
+	K        int            `json:"k"`
+	Added    float64        `json:"added"` // in the metric's unit; negative where a hop is cheaper
+	Interval stats.Interval `json:"interval"`
 }
 
 // splitInto are the numbers of containers that are shown.
@@ -88,7 +89,7 @@ func (s *Split) add(in Input, place string, one, hop, far blockSeries) {
 		levels = append(levels, far)
 	}
 	values := complete(levels)
-	if len(values[0]) < MinimumBlocks {
+	if len(values[0]) < stats.MinimumBlocks {
 		return
 	}
 	p := SplitPlace{Place: place}
@@ -101,9 +102,9 @@ func (s *Split) add(in Input, place string, one, hop, far blockSeries) {
 			}
 			added = append(added, sum)
 		}
-		added = sorted(added)
-		span := medianIntervals(added, source(in.Seed, "split", s.Target, s.Level, s.Workload, s.Metric.Name, place), 0.95)[0]
-		p.Points = append(p.Points, SplitPoint{k, median(added), span})
+		added = stats.Sorted(added)
+		span := stats.MedianIntervals(added, stats.Source(in.Seed, "split", s.Target, s.Level, s.Workload, s.Metric.Name, place), 0.95)[0]
+		p.Points = append(p.Points, SplitPoint{k, stats.Median(added), span})
 	}
 	s.Places, s.Blocks = append(s.Places, p), len(values[0])
 }

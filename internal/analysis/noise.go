@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"strings"
+
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // When the machine was too noisy for a claim. The limits are conventions,
@@ -232,16 +233,16 @@ type finding struct {
 // cells share, so a small one is only told.
 func (in Input) drift(j job, control blockSeries) finding {
 	n := len(control.values)
-	if n < bootstrapFrom {
+	if n < stats.BootstrapFrom {
 		return finding{}
 	}
-	first, last := median(sorted(control.values[:n/3])), median(sorted(control.values[n-n/3:]))
+	first, last := stats.Median(stats.Sorted(control.values[:n/3])), stats.Median(stats.Sorted(control.values[n-n/3:]))
 	if first <= 0 || last <= 0 {
 		return finding{}
 	}
 	ratio := last / first
 	size := math.Expm1(math.Abs(math.Log(ratio)))
-	if size < max(driftWarned, in.Margin) || trend(control.values) > driftP {
+	if size < max(driftWarned, in.Margin) || stats.Trend(control.values) > driftP {
 		return finding{}
 	}
 	what := fmt.Sprintf("the control's %s drifted by %s from the first third of the run to the last", j.metric.Name, effectSize(ratio))
@@ -249,42 +250,6 @@ func (in Input) drift(j job, control blockSeries) finding {
 		return finding{refusal: capital(what) + fmt.Sprintf(", more than %s. Measure again when the machine is steady.", percent(driftRefused))}
 	}
 	return finding{warning: j.group.name + ": " + what + "; ratios inside a block cancel what all cells share, medians and differences do not"}
-}
-
-// trend is the p-value, two-sided, of Spearman's rank correlation between
-// values and their order, by its normal limit z = rho sqrt(n-1).
-func trend(values []float64) float64 {
-	n := len(values)
-	rho := pearsonOfRanks(midranks(values))
-	return math.Erfc(math.Abs(rho) * math.Sqrt(float64(n-1)) / math.Sqrt2)
-}
-
-// midranks gives every value its rank from 1, tied ones their mean.
-func midranks(values []float64) []float64 {
-	x := sorted(values)
-	ranks := make([]float64, len(values))
-	for i, v := range values {
-		low := sort.SearchFloat64s(x, v)
-		high := sort.Search(len(x), func(i int) bool { return x[i] > v })
-		ranks[i] = float64(low+high+1) / 2
-	}
-	return ranks
-}
-
-// pearsonOfRanks correlates ranks with 1..n; 0 when all are tied.
-func pearsonOfRanks(ranks []float64) float64 {
-	centre := float64(len(ranks)+1) / 2
-	var xy, xx, yy float64
-	for i, r := range ranks {
-		x, y := float64(i+1)-centre, r-centre
-		xy += x * y
-		xx += x * x
-		yy += y * y
-	}
-	if xx == 0 || yy == 0 {
-		return 0
-	}
-	return xy / math.Sqrt(xx*yy)
 }
 
 // runWarnings are those that concern the run as a whole.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/published"
 )
 
@@ -110,7 +111,7 @@ func Series(trials []WatchedTrial, d *published.ContainerVMTrim) *SeriesClaims {
 		of := all[k]
 		c.Curves = append(c.Curves, SeriesCurve{k.target, k.id, names[k], thinned(of[len(of)-1])})
 		p := SeriesPeaks{Target: k.target, ID: k.id, Container: names[k], Trials: len(of)}
-		p.Mean = medians(of, mean)
+		p.Mean = medians(of, stats.Mean)
 		p.Peak = medians(of, slices.Max[[]float64])
 		c.Peaks = append(c.Peaks, p)
 	}
@@ -130,7 +131,7 @@ func medians(trials [][]Usage, summary func([]float64) float64) Usage {
 			}
 		}
 		if *to = -1; len(each) > 0 {
-			*to = median(sorted(each))
+			*to = stats.Median(stats.Sorted(each))
 		}
 	}
 	return out
@@ -162,7 +163,7 @@ func thinned(points []Usage) []Usage {
 	}
 	var out []Usage
 	for _, i := range slices.Sorted(maps.Keys(by)) {
-		one := medians([][]Usage{by[i]}, mean)
+		one := medians([][]Usage{by[i]}, stats.Mean)
 		one.At = by[i][0].At
 		out = append(out, one)
 	}

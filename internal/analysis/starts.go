@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
 )
@@ -52,14 +53,14 @@ type StartsCurve struct {
 	Concurrency int           `json:"concurrency"`           // 0: all at once
 	Unread      string        `json:"unread,omitempty"`      // what its CPU time lacks, because nobody could read it
 	Points      []StartsPoint `json:"points"`                // by rising N
-	Elapsed     *Laws         `json:"elapsed,omitempty"`
-	CPU         *Laws         `json:"cpu,omitempty"`
+	Elapsed     *stats.Laws   `json:"elapsed,omitempty"`
+	CPU         *stats.Laws   `json:"cpu,omitempty"`
 	NoLaw       string        `json:"noLaw,omitempty"`   // why there are no laws
 	Refused     string        `json:"refused,omitempty"` // why its laws and exponents claim nothing: that of one of its points
 	// ElapsedExponent and CPUExponent are b of cost ~ n^b between the two largest
 	// numbers of instances; nil where there are not two of 2 and more.
-	ElapsedExponent *Estimate `json:"elapsedExponent,omitempty"`
-	CPUExponent     *Estimate `json:"cpuExponent,omitempty"`
+	ElapsedExponent *stats.Estimate `json:"elapsedExponent,omitempty"`
+	CPUExponent     *stats.Estimate `json:"cpuExponent,omitempty"`
 }
 
 // StartsScaling is a target with one number of instances, over the concurrency.
@@ -70,20 +71,20 @@ type StartsScaling struct {
 	Environment string        `json:"environment,omitempty"` // the level of limits, "" where it has none
 	N           int           `json:"n"`
 	Points      []StartsPoint `json:"points"` // by rising Concurrency
-	USL         *USL          `json:"usl,omitempty"`
+	USL         *stats.USL    `json:"usl,omitempty"`
 	NoLaw       string        `json:"noLaw,omitempty"`
 	Refused     string        `json:"refused,omitempty"` // why its law claims nothing: that of one of its points
 }
 
 // StartsPoint is one cell: every metric's median over blocks.
 type StartsPoint struct {
-	N           int                 `json:"n"`
-	Concurrency int                 `json:"concurrency"`
-	Blocks      int                 `json:"blocks"`
-	Failed      int                 `json:"failed,omitempty"` // trials
-	Failure     string              `json:"failure,omitempty"`
-	Refused     string              `json:"refused,omitempty"` // why nothing is claimed of it; "" where something may be
-	Values      map[string]Estimate `json:"values"`
+	N           int                       `json:"n"`
+	Concurrency int                       `json:"concurrency"`
+	Blocks      int                       `json:"blocks"`
+	Failed      int                       `json:"failed,omitempty"` // trials
+	Failure     string                    `json:"failure,omitempty"`
+	Refused     string                    `json:"refused,omitempty"` // why nothing is claimed of it; "" where something may be
+	Values      map[string]stats.Estimate `json:"values"`
 	// Shares say where the elapsed time went, each as a share of it, medians over
 	// blocks; see StartsShares.
 	Shares map[string]float64 `json:"shares,omitempty"`
@@ -145,7 +146,7 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 	points, unread := map[string]*StartsPoint{}, map[string]bool{}
 	for _, c := range in.Cells {
 		unread[c.ID] = in.Unread[c.Target] != ""
-		points[c.ID] = &StartsPoint{N: c.Copies, Concurrency: c.Concurrency, Refused: refusedOf(in.Tables, c), Values: map[string]Estimate{}, blocks: map[string]blockSeries{}}
+		points[c.ID] = &StartsPoint{N: c.Copies, Concurrency: c.Concurrency, Refused: refusedOf(in.Tables, c), Values: map[string]stats.Estimate{}, blocks: map[string]blockSeries{}}
 	}
 	records := slices.Clone(in.Records)
 	slices.SortStableFunc(records, func(a, b sample.Record) int { return cmp.Compare(a.Block, b.Block) })
@@ -159,7 +160,7 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 		default:
 			p.Blocks++
 			for metric, values := range r.Values {
-				p.add(metric, r.Block, mean(values))
+				p.add(metric, r.Block, stats.Mean(values))
 			}
 			if used, read := r.Values["cpu"]; read {
 				p.add(groupsCPU, r.Block, sum(used)+sum(r.Values["daemon-cpu"]))
@@ -183,10 +184,10 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 				if p.Shares == nil {
 					p.Shares = map[string]float64{}
 				}
-				p.Shares[share] = median(sorted(values))
+				p.Shares[share] = stats.Median(stats.Sorted(values))
 				continue
 			}
-			p.Values[metric] = OverBlocks(values)
+			p.Values[metric] = stats.OverBlocks(values)
 		}
 	}
 	return points
@@ -207,38 +208,6 @@ func cutShare(metric string) (string, bool) {
 		return metric[len(prefix):], true
 	}
 	return "", false
-}
-
-// MethodRange is the smallest and the largest block, where there are too few for
-// a 95 % interval: no verdict rests on it.
-const MethodRange = "range"
-
-// rangeOf is the range of ascending blocks.
-func rangeOf(x []float64) Interval {
-	if len(x) == 0 {
-		return none(0)
-	}
-	return rangeAt(x[0], x[len(x)-1], len(x))
-}
-
-// rangeAt is a range of so many blocks. It holds the median at a level of
-// 1 - 2^(1-n): 75 % of three blocks, 94 % of five; one block has none.
-func rangeAt(low, high float64, blocks int) Interval {
-	if blocks < 2 {
-		return none(low)
-	}
-	return Interval{Low: low, High: high, Level: 1 - math.Pow(2, float64(1-blocks)), Method: MethodRange}
-}
-
-// OverBlocks is a median over blocks with its interval, or below six blocks with
-// the range of the blocks.
-func OverBlocks(values []float64) Estimate {
-	x := sorted(values)
-	e := Estimate{Value: median(x), Interval: orderInterval(x, 0.95)}
-	if e.Interval.Method == MethodNone {
-		e.Interval = rangeOf(x)
-	}
-	return e
 }
 
 // startsShares takes one trial's elapsed time apart. What the instances used is
@@ -397,11 +366,11 @@ func widthOf(c study.Cell) string {
 }
 
 // levelsOf are a metric's values over what at gives, for the laws.
-func levelsOf(points []StartsPoint, metric string, at func(StartsPoint) int) []Level {
-	var levels []Level
+func levelsOf(points []StartsPoint, metric string, at func(StartsPoint) int) []stats.Level {
+	var levels []stats.Level
 	for _, p := range points {
 		if s := p.blocks[metric]; len(s.values) > 0 {
-			levels = append(levels, Level{N: float64(at(p)), Values: s.values, Blocks: s.blocks})
+			levels = append(levels, stats.Level{N: float64(at(p)), Values: s.values, Blocks: s.blocks})
 		}
 	}
 	return levels
@@ -442,12 +411,12 @@ func pointsOf(g []study.Cell, all map[string]*StartsPoint) []StartsPoint {
 func lawsOf(curve StartsCurve, seed uint64) StartsCurve {
 	points := curve.Points
 	cpu := cpuMetric(points)
-	if laws, err := FitLaws(levelsOf(points, "elapsed", instancesOf), seed); err == nil {
+	if laws, err := stats.FitLaws(levelsOf(points, "elapsed", instancesOf), seed); err == nil {
 		curve.Elapsed = &laws
 	} else {
 		curve.NoLaw = err.Error()
 	}
-	if laws, err := FitLaws(levelsOf(points, cpu, instancesOf), seed); err == nil {
+	if laws, err := stats.FitLaws(levelsOf(points, cpu, instancesOf), seed); err == nil {
 		curve.CPU = &laws
 	}
 	curve.ElapsedExponent = lastExponent(levelsOf(points, "elapsed", instancesOf), seed)
@@ -458,25 +427,25 @@ func lawsOf(curve StartsCurve, seed uint64) StartsCurve {
 // lastExponent is b of cost ~ n^b between the two largest levels, with its
 // interval from a bootstrap over blocks or, where there are too few for that, the
 // range of the blocks' own exponents.
-func lastExponent(levels []Level, seed uint64) *Estimate {
-	levels = slices.DeleteFunc(levels, func(l Level) bool { return l.N < 2 || slices.Min(l.Values) <= 0 })
+func lastExponent(levels []stats.Level, seed uint64) *stats.Estimate {
+	levels = slices.DeleteFunc(levels, func(l stats.Level) bool { return l.N < 2 || slices.Min(l.Values) <= 0 })
 	if len(levels) < 2 {
 		return nil
 	}
 	a, b := levels[len(levels)-2], levels[len(levels)-1]
 	values := [][]float64{a.Values, b.Values}
 	exponent := func(m []float64) float64 { return math.Log(m[1]/m[0]) / math.Log(b.N/a.N) }
-	e := exact(exponent(mediansOf(values)))
+	e := stats.Exact(exponent(stats.Medians(values)))
 	var draws []float64
-	fewest, _ := blocksOf(values)
-	if fewest < MinimumBlocks {
+	fewest, _ := stats.FewestAndMost(values)
+	if fewest < stats.MinimumBlocks {
 		pairs(blockSeries{a.Blocks, a.Values}, blockSeries{b.Blocks, b.Values}, func(_ int32, x, y float64) {
 			draws = append(draws, exponent([]float64{x, y}))
 		})
-		e.Interval = rangeOf(sorted(draws))
+		e.Interval = stats.RangeOf(stats.Sorted(draws))
 	} else {
-		levelMedians(values, sameBlocks(levels[len(levels)-2:]), scalingResamples, source(seed, "exponent"), func(m []float64) { draws = append(draws, exponent(m)) })
-		e.Interval = spanOf(draws, fewest)
+		stats.LevelMedians(values, stats.SameBlocks(levels[len(levels)-2:]), stats.FitResamples, stats.Source(seed, "exponent"), func(m []float64) { draws = append(draws, exponent(m)) })
+		e.Interval = stats.OfReplicates(draws, fewest)
 	}
 	return &e
 }
@@ -485,7 +454,7 @@ func scalingOf(name string, g []study.Cell, all map[string]*StartsPoint, seed ui
 	c, points := g[0], pointsOf(g, all)
 	s := StartsScaling{Name: name, Workload: c.Workload, Target: c.Target, Environment: c.Environment, N: c.Copies, Refused: refusedAmong(points), Points: points}
 	reached := slices.DeleteFunc(slices.Clone(points), func(p StartsPoint) bool { return p.Concurrency > p.N }) // so many were never under way
-	fit, err := FitUSL(levelsOf(reached, "starts-per-second", func(p StartsPoint) int { return p.Concurrency }), seed)
+	fit, err := stats.FitUSL(levelsOf(reached, "starts-per-second", func(p StartsPoint) int { return p.Concurrency }), seed)
 	if err != nil {
 		s.NoLaw = err.Error()
 		return s
@@ -546,16 +515,16 @@ func publishedStarts(p *published.ConcurrentStart) []PublishedStarts {
 }
 
 // describeLaw words a fit: "as n^1.04".
-func describeLaw(l Laws) string {
+func describeLaw(l stats.Laws) string {
 	f := l.Fits[0]
 	shape := "linearly"
 	switch f.Name {
-	case LawPower:
+	case stats.LawPower:
 		shape = fmt.Sprintf("as n^%.2f", f.B.Value)
 		if i := f.B.Interval; decides(i) {
 			shape += fmt.Sprintf(" [%.2f, %.2f]", i.Low, i.High)
 		}
-	case LawExponential:
+	case stats.LawExponential:
 		shape = fmt.Sprintf("exponentially, doubling every %.0f", math.Ln2/f.B.Value)
 	}
 	switch {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
 )
@@ -81,39 +82,39 @@ func TestStartsFindTheLaws(t *testing.T) {
 		t.Fatalf("%d curves, %d over the concurrency, %d held", len(s.Curves), len(s.Scaling), len(s.Held))
 	}
 	c := s.Curves[0]
-	if c.Elapsed == nil || c.Elapsed.Best != LawPower || c.CPU == nil || c.CPU.Fits[0].Name == LawExponential {
+	if c.Elapsed == nil || c.Elapsed.Best != stats.LawPower || c.CPU == nil || c.CPU.Fits[0].Name == stats.LawExponential {
 		t.Fatalf("laws %+v, %+v, %s", c.Elapsed, c.CPU, c.NoLaw)
 	}
 	b := c.Elapsed.Fits[0].B
-	if math.Abs(b.Value-1.3) > 0.01 || b.Interval.Low > 1.3 || b.Interval.High < 1.3 || b.Interval.Method == MethodNone {
+	if math.Abs(b.Value-1.3) > 0.01 || b.Interval.Low > 1.3 || b.Interval.High < 1.3 || b.Interval.Method == stats.MethodNone {
 		t.Errorf("exponent %+v", b)
 	}
-	if e := c.ElapsedExponent; e == nil || math.Abs(e.Value-1.3) > 0.1 || e.Interval.Method == MethodNone {
+	if e := c.ElapsedExponent; e == nil || math.Abs(e.Value-1.3) > 0.1 || e.Interval.Method == stats.MethodNone {
 		t.Errorf("last doubling %+v", e)
 	}
 	if got := c.Over(2000, 50); math.Abs(got/math.Pow(40, 1.3)-1) > 0.05 {
 		t.Errorf("2000 over 50: %v", got)
 	}
 	u := s.Scaling[0].USL
-	if u == nil || u.Knee == nil || math.Abs(u.Knee.Value-math.Sqrt(0.95/0.002)) > 3 || u.Knee.Interval.Method == MethodNone {
+	if u == nil || u.Peak == nil || math.Abs(u.Peak.Value-math.Sqrt(0.95/0.002)) > 3 || u.Peak.Interval.Method == stats.MethodNone {
 		t.Errorf("USL %+v (%s)", u, s.Scaling[0].NoLaw)
 	}
 	// Few blocks have a range in place of an interval, and what rests on them is
 	// provisional.
-	if l := few.Elapsed; l.Best != "" || !l.Provisional || l.Fits[0].Name != LawPower || !strings.Contains(l.Why, "fewer than 6 blocks of some level") {
+	if l := few.Elapsed; l.Best != "" || !l.Provisional || l.Fits[0].Name != stats.LawPower || !strings.Contains(l.Why, "fewer than 6 blocks of some level") {
 		t.Errorf("laws of six and three blocks: %+v", l)
 	}
-	if i := few.Elapsed.Fits[0].B.Interval; i.Method != MethodRange || i.Level != 0.75 || i.Low >= i.High {
+	if i := few.Elapsed.Fits[0].B.Interval; i.Method != stats.MethodRange || i.Level != 0.75 || i.Low >= i.High {
 		t.Errorf("exponent of six and three blocks: %+v", i)
 	}
 	if text := describeLaw(*few.Elapsed); !strings.HasSuffix(text, "(provisional: too few blocks)") || strings.Contains(text, "[") {
 		t.Errorf("%q", text)
 	}
 	c = few
-	if i := c.At(2000).Values["elapsed"].Interval; i.Method != MethodRange || i.Low >= i.High {
+	if i := c.At(2000).Values["elapsed"].Interval; i.Method != stats.MethodRange || i.Low >= i.High {
 		t.Errorf("three blocks: %+v", i)
 	}
-	if i := c.At(50).Values["elapsed"].Interval; i.Method != MethodOrder {
+	if i := c.At(50).Values["elapsed"].Interval; i.Method != stats.MethodOrder {
 		t.Errorf("six blocks: %+v", i)
 	}
 }
@@ -179,7 +180,7 @@ func TestStartsOfAGrid(t *testing.T) {
 func TestScalingEndsAtN(t *testing.T) {
 	s := Starts(grid(t, []int{8}, []int{1, 2, 4, 8, 16, 100}, ""))
 	g := s.Scaling[0]
-	if len(g.Points) != 6 || g.USL == nil || math.Abs(g.USL.Serial.Value-0.05) > 0.01 {
+	if len(g.Points) != 6 || g.USL == nil || math.Abs(g.USL.Contention.Value-0.05) > 0.01 {
 		t.Errorf("%+v (%s)", g.USL, g.NoLaw)
 	}
 }
@@ -223,7 +224,7 @@ func TestCPULawHoldsTheDaemon(t *testing.T) {
 	}
 	in := grouped()
 	c := Starts(in).Curves[0]
-	if e := c.CPUExponent; e == nil || math.Abs(e.Value-2) > 0.1 || c.CPU == nil || math.Abs(c.CPU.fit(LawPower).B.Value-2) > 0.1 {
+	if e := c.CPUExponent; e == nil || math.Abs(e.Value-2) > 0.1 || c.CPU == nil || math.Abs(c.CPU.Fit(stats.LawPower).B.Value-2) > 0.1 {
 		t.Errorf("%+v, %+v", c.CPUExponent, c.CPU)
 	}
 	in = grouped()
@@ -301,7 +302,7 @@ func TestBlocksAreNotMispaired(t *testing.T) {
 	if got := levels[1].Blocks; !slices.Equal(got, []int32{0, 1, 2, 3, 4}) {
 		t.Errorf("the blocks of 50 containers are %v", got)
 	}
-	if sameBlocks(levels) || !sameBlocks(levels[:1]) {
+	if stats.SameBlocks(levels) || !stats.SameBlocks(levels[:1]) {
 		t.Error("values of other blocks would be drawn together")
 	}
 }
@@ -336,7 +337,7 @@ func TestPublishedStartsRecomputed(t *testing.T) {
 			t.Errorf("of three blocks: %+v", got)
 		}
 	}
-	if e := few.Curves[0].CPUExponent.Interval; e.Method != MethodRange || e.Level != 0.75 || e.Low >= e.High {
+	if e := few.Curves[0].CPUExponent.Interval; e.Method != stats.MethodRange || e.Level != 0.75 || e.Low >= e.High {
 		t.Errorf("of three blocks: %+v", e)
 	}
 	last := grows.Published[len(grows.Published)-1]

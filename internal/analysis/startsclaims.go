@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // nearLinear bounds the exponents that count as near linear growth.
@@ -41,11 +43,11 @@ func startsClaims(s StartsClaims) []CheckedClaim {
 // exponentialClaim fits the published elapsed times themselves.
 func exponentialClaim(rows []PublishedStarts) PublishedClaim {
 	const text = "Elapsed time grows exponentially with the number of containers."
-	var levels []Level
+	var levels []stats.Level
 	for _, r := range rows {
-		levels = append(levels, Level{N: float64(r.N), Values: []float64{r.Elapsed}})
+		levels = append(levels, stats.Level{N: float64(r.N), Values: []float64{r.Elapsed}})
 	}
-	laws, err := FitLaws(levels, 0)
+	laws, err := stats.FitLaws(levels, 0)
 	if err != nil {
 		return PublishedClaim{Text: text, Computed: err.Error(), Verdict: Open}
 	}
@@ -53,7 +55,7 @@ func exponentialClaim(rows []PublishedStarts) PublishedClaim {
 	for _, f := range laws.Fits {
 		fits = append(fits, fmt.Sprintf("%s is off by %s", f.Name, percent(f.Error)))
 	}
-	return judged(laws.Fits[0].Name == LawExponential, text, "over its %d numbers of containers %s on average", len(rows), strings.Join(fits, ", "))
+	return judged(laws.Fits[0].Name == stats.LawExponential, text, "over its %d numbers of containers %s on average", len(rows), strings.Join(fits, ", "))
 }
 
 func hereCPU(c StartsCurve) []HereClaim {
@@ -104,21 +106,16 @@ func hereExponential(c StartsCurve) []HereClaim {
 	}
 	verdict := Open
 	switch c.Elapsed.Best {
-	case LawExponential:
+	case stats.LawExponential:
 		verdict = BorneOut
-	case LawLinear, LawPower:
+	case stats.LawLinear, stats.LawPower:
 		verdict = NotBorne
 	default: // whichever of the other two it is, where blocks enough were drawn from
-		if f := c.Elapsed.fit(LawExponential); decides(f.B.Interval) && f.Weight < 0.05 && f.Share < 0.05 {
+		if f := c.Elapsed.Fit(stats.LawExponential); decides(f.B.Interval) && f.Weight < 0.05 && f.Share < 0.05 {
 			verdict = NotBorne
 		}
 	}
 	return []HereClaim{{Target: c.Name, Verdict: verdict, Computed: c.Elapsed.Why}}
-}
-
-func (l Laws) fit(name string) Law {
-	i := slices.IndexFunc(l.Fits, func(f Law) bool { return f.Name == name })
-	return l.Fits[i]
 }
 
 // Between names the two largest numbers of instances that gave numbers.
@@ -132,11 +129,11 @@ func (c StartsCurve) Between() string {
 	return fmt.Sprintf("from %d to %d containers", n[len(n)-2], n[len(n)-1])
 }
 
-func showEstimate(e Estimate) string {
+func showEstimate(e stats.Estimate) string {
 	switch e.Interval.Method {
-	case MethodNone:
+	case stats.MethodNone:
 		return fmt.Sprintf("%.2f", e.Value) + noInterval
-	case MethodRange:
+	case stats.MethodRange:
 		return fmt.Sprintf("%.2f (its blocks from %.2f to %.2f, a level of %.0f %%: too few for a verdict)", e.Value, e.Interval.Low, e.Interval.High, 100*e.Interval.Level)
 	}
 	return fmt.Sprintf("%.2f [%.2f, %.2f]", e.Value, e.Interval.Low, e.Interval.High)
@@ -151,7 +148,7 @@ func startsFindings(s StartsClaims) []string {
 		}
 	}
 	for _, g := range s.Scaling {
-		if g.USL != nil && g.Refused == "" && decides(g.USL.Serial.Interval) {
+		if g.USL != nil && g.Refused == "" && decides(g.USL.Contention.Interval) {
 			out = append(out, scalingFinding(g))
 		}
 	}
@@ -179,7 +176,7 @@ func curveFinding(c StartsCurve) string {
 			text += fmt.Sprintf(": %s times one start, which is %s times %d", shortNumber(over), shortNumber(over/float64(last.N)), last.N)
 		}
 	}
-	if last.Blocks < MinimumBlocks {
+	if last.Blocks < stats.MinimumBlocks {
 		text += fmt.Sprintf(" (%s, too few for an interval)", blocksText(last.Blocks))
 	}
 	text += "."
@@ -214,8 +211,8 @@ func containersOf(n int) string {
 }
 
 func scalingFinding(g StartsScaling) string {
-	text := fmt.Sprintf("In %s, of the work of %d starts %s must wait its turn", g.Name, g.N, percent(g.USL.Serial.Value))
-	if k := g.USL.Knee; k != nil {
+	text := fmt.Sprintf("In %s, of the work of %d starts %s must wait its turn", g.Name, g.N, percent(g.USL.Contention.Value))
+	if k := g.USL.Peak; k != nil {
 		text += fmt.Sprintf(", and more than %.0f at once start fewer in a second", k.Value)
 		if decides(k.Interval) {
 			text += fmt.Sprintf(" (95 %%: %.0f to %.0f)", k.Interval.Low, k.Interval.High)

@@ -3,6 +3,7 @@ package analysis
 import (
 	"slices"
 
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -24,7 +25,7 @@ func (in Input) table(j job) result {
 		series := column.series(j.metric.Name)
 		var effect *compared
 		if !cell.Control && len(series.values) > 0 && j.group.control >= 0 && !in.unlike(cell.Target, j.group.cells[j.group.control].Target) {
-			effect = compare(series, control, source(in.Seed, "effect", cell.ID, j.metric.Name))
+			effect = compare(series, control, stats.Source(in.Seed, "effect", cell.ID, j.metric.Name))
 		}
 		if cell.AA {
 			aa = len(t.Rows)
@@ -47,7 +48,7 @@ func (in Input) table(j job) result {
 func (in Input) row(cell study.Cell, c *column, s blockSeries, metric string, effect *compared) Row {
 	row := Row{
 		Cell: cell.ID, Target: cell.Target, Label: label(cell), Control: cell.Control, AA: cell.AA, Accel: in.Accels[cell.Target],
-		Summary: summarize(s.values, source(in.Seed, "summary", cell.ID, metric)),
+		Summary: summarize(s.values, stats.Source(in.Seed, "summary", cell.ID, metric)),
 		Samples: s.values,
 		Failure: c.failure,
 	}
@@ -81,7 +82,7 @@ func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compa
 	for i, c := range present {
 		p[i] = c.effect.P
 	}
-	for i, adjusted := range Holm(p) {
+	for i, adjusted := range stats.Holm(p) {
 		present[i].effect.PAdjusted = adjusted
 	}
 	rule := rules{alpha: in.Alpha, margin: in.Margin, cells: len(present)}
@@ -93,7 +94,7 @@ func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compa
 	if aa >= 0 && effects[aa] != nil {
 		rule.judge(effects[aa])
 		rule.noise = effects[aa].width
-		r.table.Noise = atRatio(rule.noise)
+		r.table.Noise = stats.FromLog(rule.noise)
 		if d := effects[aa].effect.Difference; d != nil {
 			rule.step = (d.Interval.High - d.Interval.Low) / 2
 			r.table.NoiseStep = rule.step

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarelab/tare/internal/kerneltools/bootlog"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
 )
@@ -61,11 +62,11 @@ type TrimClaims struct {
 
 // TrimSpan is a stretch of the boot between two marks on the host's clock.
 type TrimSpan struct {
-	Name    string              `json:"name"`
-	Meaning string              `json:"meaning"` // from what to what
-	Metric  sample.Metric       `json:"metric"`
-	Here    map[string]Estimate `json:"here"`    // by target
-	Speedup map[string]Estimate `json:"speedup"` // the control by the target, within blocks
+	Name    string                    `json:"name"`
+	Meaning string                    `json:"meaning"` // from what to what
+	Metric  sample.Metric             `json:"metric"`
+	Here    map[string]stats.Estimate `json:"here"`    // by target
+	Speedup map[string]stats.Estimate `json:"speedup"` // the control by the target, within blocks
 	// Published seconds before and after trimming, and their ratio; 0 for none.
 	Before float64 `json:"before,omitempty"`
 	After  float64 `json:"after,omitempty"`
@@ -284,7 +285,7 @@ func minus(to, from blockSeries) blockSeries {
 
 // add completes a span from the targets' series; one that no target has is left out.
 func (c *TrimClaims) add(s vmmStudy, span TrimSpan, series func(target string) blockSeries) {
-	span.Here, span.Speedup = map[string]Estimate{}, map[string]Estimate{}
+	span.Here, span.Speedup = map[string]stats.Estimate{}, map[string]stats.Estimate{}
 	control := series(c.Control)
 	for _, target := range c.Targets {
 		of := series(target)
@@ -294,8 +295,8 @@ func (c *TrimClaims) add(s vmmStudy, span TrimSpan, series func(target string) b
 		if target == c.Control {
 			continue
 		}
-		if e := compare(control, of, source(s.in.Seed, "trim-ratio", target, span.Name)).effect; e.Blocks > 0 && e.Ratio > 0 {
-			span.Speedup[target] = Estimate{e.Ratio, e.Interval}
+		if e := compare(control, of, stats.Source(s.in.Seed, "trim-ratio", target, span.Name)).effect; e.Blocks > 0 && e.Ratio > 0 {
+			span.Speedup[target] = stats.Estimate{Value: e.Ratio, Interval: e.Interval}
 		}
 	}
 	if len(span.Here) > 0 {
@@ -486,7 +487,7 @@ func (c *TrimClaims) claims(d *published.ContainerVMTrim) []CheckedClaim {
 
 // reaches says whether a speedup is as large as the published one: by its whole
 // interval, and not at all where the machine was too noisy or there is none.
-func (c *TrimClaims) reaches(e Estimate, published float64) ClaimVerdict {
+func (c *TrimClaims) reaches(e stats.Estimate, published float64) ClaimVerdict {
 	if c.Refused != "" {
 		return RefusedHere
 	}

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/published"
 )
 
@@ -118,7 +119,7 @@ func (u *UnixClaims) comparable(target, environment, test string) *UnixCurve {
 }
 
 // within judges an estimate against the limits of a claim.
-func within(e Estimate, low, high float64) ClaimVerdict {
+func within(e stats.Estimate, low, high float64) ClaimVerdict {
 	switch i := e.Interval; {
 	case !decides(i):
 		return Open
@@ -131,15 +132,15 @@ func within(e Estimate, low, high float64) ClaimVerdict {
 }
 
 // decides says that a verdict may rest on the interval: it is one of 95 %.
-func decides(i Interval) bool {
-	return i.Method != MethodNone && i.Method != MethodRange && i.Method != ""
+func decides(i stats.Interval) bool {
+	return i.Method != stats.MethodNone && i.Method != stats.MethodRange && i.Method != ""
 }
 
 // inEach is the verdict on a claim that has to hold in every case. To bear it out
 // takes each case's own interval, which together err no more than one. One case
 // alone refutes it, the more likely by chance the more there are: for that the
 // intervals are widened to hold at 95 % for all of them together (Bonferroni).
-func (u *UnixClaims) inEach(cases []Estimate, low, high float64) ClaimVerdict {
+func (u *UnixClaims) inEach(cases []stats.Estimate, low, high float64) ClaimVerdict {
 	verdict := BorneOut
 	for _, e := range cases {
 		switch within(e, low, high) {
@@ -158,11 +159,11 @@ func (u *UnixClaims) inEach(cases []Estimate, low, high float64) ClaimVerdict {
 
 // widened is an estimate's interval of Student's t at 1 - 0.05/cases in place of
 // 0.95. That of a ratio is widened as a logarithm, which it was made of.
-func widened(e Estimate, cases, repetitions int) Interval {
+func widened(e stats.Estimate, cases, repetitions int) stats.Interval {
 	i := e.Interval
 	t := distuv.StudentsT{Sigma: 1, Nu: float64(max(1, repetitions-1))}
 	factor := t.Quantile(1-0.025/float64(cases)) / t.Quantile(0.975)
-	if i.Method == MethodStudentLog {
+	if i.Method == stats.MethodStudentLog {
 		i.Low, i.High = e.Value*math.Pow(i.Low/e.Value, factor), e.Value*math.Pow(i.High/e.Value, factor)
 		return i
 	}
@@ -171,7 +172,7 @@ func widened(e Estimate, cases, repetitions int) Interval {
 }
 
 func hereFalls(u *UnixClaims, target string) (HereClaim, bool) {
-	var cases []Estimate
+	var cases []stats.Estimate
 	low, high := math.Inf(1), math.Inf(-1)
 	var lowTest, highTest, fitted string
 	for _, test := range u.Tests {
@@ -204,8 +205,8 @@ func hereWhetstoneStays(u *UnixClaims, target string) (HereClaim, bool) {
 	if c == nil || c.Law == nil {
 		return HereClaim{}, false
 	}
-	var cases []Estimate
-	worst := Estimate{Value: 1}
+	var cases []stats.Estimate
+	worst := stats.Estimate{Value: 1}
 	for _, p := range c.Points {
 		if p.N < 2 || p.ToOne == nil {
 			continue
@@ -223,7 +224,7 @@ func hereWhetstoneStays(u *UnixClaims, target string) (HereClaim, bool) {
 }
 
 func hereEightLikeFour(u *UnixClaims, target string) (HereClaim, bool) {
-	var cases []Estimate
+	var cases []stats.Estimate
 	text := ""
 	for _, environment := range []string{UnixAllOne, UnixAllN} {
 		c := u.Curve(target, environment, "whetstone", CPUClock)
@@ -241,7 +242,7 @@ func hereEightLikeFour(u *UnixClaims, target string) (HereClaim, bool) {
 }
 
 func hereAboutFive(u *UnixClaims, target string) (HereClaim, bool) {
-	var cases []Estimate
+	var cases []stats.Estimate
 	text := ""
 	for _, environment := range []string{UnixAllN, UnixOneCPU, UnixAllOne} {
 		if r := u.oneToHost(target, environment, IndexAsPublished); r != nil {
@@ -253,7 +254,7 @@ func hereAboutFive(u *UnixClaims, target string) (HereClaim, bool) {
 }
 
 // oneToHost is a test in one container against the host, nil where one is missing.
-func (u *UnixClaims) oneToHost(target, environment, test string) *Estimate {
+func (u *UnixClaims) oneToHost(target, environment, test string) *stats.Estimate {
 	c := u.comparable(target, environment, test)
 	if c == nil || c.At(1) == nil {
 		return nil
@@ -277,21 +278,21 @@ func hereDiffers(environment, test string, claimed float64) question {
 const noInterval = " (no interval)"
 
 // shownRatio is a ratio as a difference in percent with its interval.
-func shownRatio(e Estimate) string {
+func shownRatio(e stats.Estimate) string {
 	text := signed(e.Value - 1)
-	if e.Interval.Method == MethodNone || e.Interval.Method == "" {
+	if e.Interval.Method == stats.MethodNone || e.Interval.Method == "" {
 		return text + noInterval
 	}
 	return fmt.Sprintf("%s [%s, %s]", text, signed(e.Interval.Low-1), signed(e.Interval.High-1))
 }
 
 // shownPlain is a number of about 1 with its interval.
-func shownPlain(e Estimate) string { return shown(e, 2) }
+func shownPlain(e stats.Estimate) string { return shown(e, 2) }
 
 // shown is a number with its interval, to so many decimals.
-func shown(e Estimate, decimals int) string {
+func shown(e stats.Estimate, decimals int) string {
 	text := fmt.Sprintf("%.*f", decimals, e.Value)
-	if e.Interval.Method == MethodNone || e.Interval.Method == "" {
+	if e.Interval.Method == stats.MethodNone || e.Interval.Method == "" {
 		return text + noInterval
 	}
 	return fmt.Sprintf("%s [%.*f, %.*f]", text, decimals, e.Interval.Low, decimals, e.Interval.High)

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // UnixPlace names an environment for people.
@@ -228,7 +230,7 @@ func scoresText(n int) string {
 
 // bends names where the curves leave full speed: the median and the extremes.
 func (w where) bends() string {
-	var at []Estimate
+	var at []stats.Estimate
 	for _, c := range w.tests() {
 		if c.Law != nil && c.Law.Capacity != nil && c.Clock == WallClock {
 			at = append(at, *c.Law.Capacity)
@@ -237,7 +239,7 @@ func (w where) bends() string {
 	if len(at) == 0 {
 		return ""
 	}
-	slices.SortFunc(at, func(a, b Estimate) int { return cmp.Compare(a.Value, b.Value) })
+	slices.SortFunc(at, func(a, b stats.Estimate) int { return cmp.Compare(a.Value, b.Value) })
 	middle := at[len(at)/2]
 	if middle.Value < 1.2 {
 		return ""
@@ -275,13 +277,13 @@ func (w where) overOneN() string {
 	}
 	text := fmt.Sprintf("farthest from 1/n is %s: %d containers do %s times the work of one", worst.Test, worst.Law.Most, shownPlain(worst.Law.OverOneN))
 	if usl := worst.Law.USL; usl != nil {
-		text += fmt.Sprintf(" (scalability law: serial share %s, crosstalk %s)", shownPlain(usl.Serial), shownSmall(usl.Crosstalk))
+		text += fmt.Sprintf(" (scalability law: contention %s, coherency %s)", shownPlain(usl.Contention), shownSmall(usl.Coherency))
 	}
 	return text
 }
 
-func shownSmall(e Estimate) string {
-	if e.Interval.Method == MethodNone || e.Interval.Method == "" {
+func shownSmall(e stats.Estimate) string {
+	if e.Interval.Method == stats.MethodNone || e.Interval.Method == "" {
 		return fmt.Sprintf("%.2g", e.Value) + noInterval
 	}
 	return fmt.Sprintf("%.2g [%.2g, %.2g]", e.Value, e.Interval.Low, e.Interval.High)
@@ -329,7 +331,7 @@ func (w where) costs() string {
 		}
 	}
 	var name string
-	var worst *Estimate
+	var worst *stats.Estimate
 	for _, c := range w.tests() {
 		if c.Clock != WallClock || c.At(1) == nil || c.At(1).ToHost == nil {
 			continue

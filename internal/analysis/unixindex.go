@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // UnixPasses is one test's score over its passes, reduced in two ways. They
@@ -20,9 +22,9 @@ type UnixPasses struct {
 	Dropped   int     `json:"dropped"` // passes that UnixBench leaves out
 	// All is the geometric mean of all passes, Interval its 95 % interval by
 	// Student's t on the logarithms; from two passes on.
-	All      float64  `json:"all"`
-	Interval Interval `json:"interval"`
-	Passes   int      `json:"passes"`
+	All      float64        `json:"all"`
+	Interval stats.Interval `json:"interval"`
+	Passes   int            `json:"passes"`
 }
 
 // ReduceUnixPasses reduces the scores of a test's passes, each above 0.
@@ -39,7 +41,7 @@ func ReduceUnixPasses(scores []float64) (UnixPasses, error) {
 		All:       math.Exp(stat.Mean(logs, nil)),
 		Passes:    len(logs),
 	}
-	r.Interval = studentLog(r.All, logs)
+	r.Interval = stats.StudentLog(r.All, logs)
 	return r, nil
 }
 

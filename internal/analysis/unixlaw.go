@@ -6,8 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // UnixFall is how a score falls as containers become more.
@@ -34,20 +33,20 @@ const (
 // to the mean over repetitions; its interval comes from the fits of the single
 // repetitions by Student's t.
 type UnixLaw struct {
-	Decay Estimate `json:"decay"` // b of score = a/n^b: 0 does not fall, 1 is 1/n
-	Falls UnixFall `json:"falls"`
+	Decay stats.Estimate `json:"decay"` // b of score = a/n^b: 0 does not fall, 1 is 1/n
+	Falls UnixFall       `json:"falls"`
 	// Capacity is k of score = a min(1, k/n): so many containers run at full
 	// speed, and from there on the curve bends into k/n. nil where the most
 	// containers measured still ran at full speed.
-	Capacity *Estimate `json:"capacity,omitempty"`
+	Capacity *stats.Estimate `json:"capacity,omitempty"`
 	// USL is fitted to the throughput of all containers together, n times the
-	// score; nil below three numbers of containers. A serial share of 0 is a
-	// score that does not fall, 1 is 1/n; crosstalk is what is lost beyond.
-	USL *USL `json:"usl,omitempty"`
+	// score; nil below three numbers of containers. A contention of 0 is a
+	// score that does not fall, 1 is 1/n; coherency is what is lost beyond.
+	USL *stats.USL `json:"usl,omitempty"`
 	// OverOneN is the score at the most containers by what 1/n would leave of
 	// that in one: above 1, the machine does more in all.
-	OverOneN Estimate `json:"overOneN"`
-	Most     int      `json:"most"` // containers, for OverOneN and the range of the fits
+	OverOneN stats.Estimate `json:"overOneN"`
+	Most     int            `json:"most"` // containers, for OverOneN and the range of the fits
 	// Beside is the same fall over the numbers of containers that were published
 	// too; nil where there is no published row, or fewer than two such numbers.
 	Beside *UnixBeside `json:"beside,omitempty"`
@@ -56,9 +55,9 @@ type UnixLaw struct {
 // UnixBeside is a fall and the published one over the same numbers of
 // containers: an exponent depends on how far it is fitted.
 type UnixBeside struct {
-	Counts    []int    `json:"counts"` // of containers, rising
-	Decay     Estimate `json:"decay"`  // b here
-	Published UnixLaw  `json:"published"`
+	Counts    []int          `json:"counts"` // of containers, rising
+	Decay     stats.Estimate `json:"decay"`  // b here
+	Published UnixLaw        `json:"published"`
 }
 
 // beside fits the falls of a curve and of its published row over what both have.
@@ -124,7 +123,7 @@ func unixLaw(c UnixCurve) *UnixLaw {
 	}
 	l.USL = unixUSL(n, all, single)
 	over := *last.ToOne
-	over.Value, over.Interval = over.Value*n[len(n)-1], scaled(over.Interval, n[len(n)-1])
+	over.Value, over.Interval = over.Value*n[len(n)-1], stats.Scaled(over.Interval, n[len(n)-1])
 	l.OverOneN = over
 	return l
 }
@@ -150,17 +149,17 @@ func scoresOf(points []UnixPoint) (all []float64, single [][]float64) {
 }
 
 // repeated is a fit with the interval of its fits to single repetitions.
-func repeated(n, all []float64, single [][]float64, fit func(n, y []float64) float64) Estimate {
+func repeated(n, all []float64, single [][]float64, fit func(n, y []float64) float64) stats.Estimate {
 	at := fit(n, all)
 	values := make([]float64, len(single))
 	for i, y := range single {
 		values[i] = fit(n, y)
 	}
-	return Estimate{Value: at, Interval: student(at, values)}
+	return stats.Estimate{Value: at, Interval: stats.Student(at, values)}
 }
 
 func decayOf(n, y []float64) float64 {
-	_, b := line(mapped(n, math.Log), mapped(y, math.Log))
+	_, b := stats.Line(stats.Mapped(n, math.Log), stats.Mapped(y, math.Log))
 	return -b
 }
 
@@ -174,10 +173,10 @@ func (l *UnixLaw) leaveOpen() {
 
 // fallOf tells the way by an exponent and all of its interval. Without an
 // interval, as published rows are, the number alone decides.
-func fallOf(e Estimate) UnixFall {
+func fallOf(e stats.Estimate) UnixFall {
 	way := wayOf(e.Value)
 	if i := e.Interval; wayOf(i.Low) != way || wayOf(i.High) != way || way == FallsNot && i.Low <= -flatExponent {
-		if i.Method != MethodNone && i.Method != "" {
+		if i.Method != stats.MethodNone && i.Method != "" {
 			return FallsSomehow
 		}
 	}
@@ -201,13 +200,13 @@ func wayOf(b float64) UnixFall {
 // stretch, held inside it, is the best of all. bends is false where no n lies
 // beyond k, or y falls by less than the flat exponent allows.
 func capacityOf(n, y []float64) (k float64, bends bool) {
-	logs := mapped(y, math.Log)
+	logs := stats.Mapped(y, math.Log)
 	least := math.Inf(1)
 	for i := 1; i <= len(n); i++ { // n[:i] at full speed, n[i:] at k/n
-		flat := mean(logs[:i])
+		flat := stats.Mean(logs[:i])
 		at := n[len(n)-1]
 		if i < len(n) {
-			at = math.Exp(mean(logs[i:]) + mean(mapped(n[i:], math.Log)) - flat)
+			at = math.Exp(stats.Mean(logs[i:]) + stats.Mean(stats.Mapped(n[i:], math.Log)) - flat)
 			at = min(max(at, n[i-1]), n[i])
 		}
 		loss := 0.
@@ -223,70 +222,39 @@ func capacityOf(n, y []float64) (k float64, bends bool) {
 }
 
 // unixUSL fits the throughput of all containers; nil where it cannot.
-func unixUSL(n, all []float64, single [][]float64) *USL {
-	levels := func(y []float64) []Level {
-		out := make([]Level, len(n))
+func unixUSL(n, all []float64, single [][]float64) *stats.USL {
+	levels := func(y []float64) []stats.Level {
+		out := make([]stats.Level, len(n))
 		for i := range n {
-			out[i] = Level{N: n[i], Values: []float64{n[i] * y[i]}}
+			out[i] = stats.Level{N: n[i], Values: []float64{n[i] * y[i]}}
 		}
 		return out
 	}
-	fit, err := FitUSL(levels(all), 0)
+	fit, err := stats.FitUSL(levels(all), 0)
 	if err != nil {
 		return nil
 	}
-	var rates, serials, crosstalks []float64
+	var rates, contentions, coherencies []float64
 	for _, y := range single {
-		if one, err := FitUSL(levels(y), 0); err == nil {
-			rates, serials, crosstalks = append(rates, one.Rate.Value), append(serials, one.Serial.Value), append(crosstalks, one.Crosstalk.Value)
+		if one, err := stats.FitUSL(levels(y), 0); err == nil {
+			rates, contentions, coherencies = append(rates, one.Rate.Value), append(contentions, one.Contention.Value), append(coherencies, one.Coherency.Value)
 		}
 	}
-	fit.Rate.Interval = student(fit.Rate.Value, rates)
-	fit.Serial.Interval = atLeastZero(student(fit.Serial.Value, serials))
-	fit.Crosstalk.Interval = atLeastZero(student(fit.Crosstalk.Value, crosstalks))
+	fit.Rate.Interval = stats.Student(fit.Rate.Value, rates)
+	fit.Contention.Interval = atLeastZero(stats.Student(fit.Contention.Value, contentions))
+	fit.Coherency.Interval = atLeastZero(stats.Student(fit.Coherency.Value, coherencies))
 	return &fit
 }
 
-func atLeastZero(i Interval) Interval {
+func atLeastZero(i stats.Interval) stats.Interval {
 	i.Low = max(0, i.Low)
-	return i
-}
-
-// student is Student's 95 % interval about an estimate, from its repetitions.
-func student(at float64, values []float64) Interval {
-	half, ok := studentHalf(values)
-	if !ok {
-		return none(at)
-	}
-	return Interval{Low: at - half, High: at + half, Level: 0.95, Method: MethodStudent}
-}
-
-// studentLog is the same for an estimate above 0, from the logarithms.
-func studentLog(at float64, logs []float64) Interval {
-	half, ok := studentHalf(logs)
-	if !ok {
-		return none(at)
-	}
-	return Interval{Low: at * ratioOf(-half), High: at * ratioOf(half), Level: 0.95, Method: MethodStudentLog}
-}
-
-func studentHalf(values []float64) (float64, bool) {
-	n := float64(len(values))
-	if n < 2 {
-		return 0, false
-	}
-	return distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975) * stat.StdDev(values, nil) / math.Sqrt(n), true
-}
-
-func scaled(i Interval, factor float64) Interval {
-	i.Low, i.High = i.Low*factor, i.High*factor
 	return i
 }
 
 func fmtNote(repetitions int) string {
 	text := fmt.Sprintf("Intervals are Student's t at 95 %% over %d repetitions", repetitions)
-	if repetitions < MinimumBlocks {
-		text += fmt.Sprintf(" (%d degrees of freedom, so they are wide): below %d repetitions no interval is free of assumptions, and this one takes the scatter of the logarithms to be normal", repetitions-1, MinimumBlocks)
+	if repetitions < stats.MinimumBlocks {
+		text += fmt.Sprintf(" (%d degrees of freedom, so they are wide): below %d repetitions no interval is free of assumptions, and this one takes the scatter of the logarithms to be normal", repetitions-1, stats.MinimumBlocks)
 	}
 	return text + ". Ratios are taken within a repetition."
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/published"
 )
 
@@ -68,8 +69,8 @@ func withEight(c *UnixCurve, d *published.DockerOnLoongson) {
 	if c.Test != "whetstone" || score == 0 || one == nil || host == nil {
 		return
 	}
-	toOne, toHost := exact(score/one.Data.Value), exact(score/host.Data.Value)
-	c.Points = append(c.Points, UnixPoint{N: 8, Data: exact(score), ToOne: &toOne, ToHost: &toHost})
+	toOne, toHost := stats.Exact(score/one.Data.Value), stats.Exact(score/host.Data.Value)
+	c.Points = append(c.Points, UnixPoint{N: 8, Data: stats.Exact(score), ToOne: &toOne, ToHost: &toHost})
 }
 
 // platforms are the publication's machines in one container, and this one
@@ -85,14 +86,14 @@ func platforms(u *UnixClaims, d *published.DockerOnLoongson, emulated string) ([
 			if err != nil {
 				return nil, err
 			}
-			p := UnixPlatform{Name: host, Environment: t.environment, Scores: map[string]Estimate{}, Tests: u.Tests}
+			p := UnixPlatform{Name: host, Environment: t.environment, Scores: map[string]stats.Estimate{}, Tests: u.Tests}
 			total := 0.
 			for _, test := range u.Tests {
-				p.Scores[test] = exact(scores[test])
+				p.Scores[test] = stats.Exact(scores[test])
 				total += math.Log(scores[test])
 			}
 			if len(u.Tests) > 0 {
-				p.Scores[unixIndex] = exact(math.Exp(total / float64(len(u.Tests))))
+				p.Scores[unixIndex] = stats.Exact(math.Exp(total / float64(len(u.Tests))))
 			}
 			out = append(out, p)
 		}
@@ -112,7 +113,7 @@ func (u *UnixClaims) here(environment string) []UnixPlatform {
 	} else if len(u.Curves) > 0 {
 		target = u.Curves[0].Target
 	}
-	p := UnixPlatform{Name: fmt.Sprintf("this machine (%s)", target), Environment: environment, Scores: map[string]Estimate{}, Tests: u.Tests, Here: true, Refused: map[string]string{}}
+	p := UnixPlatform{Name: fmt.Sprintf("this machine (%s)", target), Environment: environment, Scores: map[string]stats.Estimate{}, Tests: u.Tests, Here: true, Refused: map[string]string{}}
 	for _, test := range append(slices.Clone(u.Tests), unixIndex) {
 		if c := u.comparable(target, environment, test); c != nil && c.At(1) != nil && len(c.At(1).Repetitions) > 0 {
 			p.Scores[test] = c.At(1).Data

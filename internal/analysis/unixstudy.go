@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
 )
@@ -31,14 +32,6 @@ const (
 	CPUClock  UnixClock = "cpu"
 )
 
-// MethodStudentLog names Student's t interval of a mean of logarithms. It
-// assumes that the repetitions' logarithms are normal, which three repetitions
-// cannot show; no interval without assumption exists below 6.
-const MethodStudentLog = "Student t on logarithms"
-
-// MethodStudent names Student's t interval of a mean.
-const MethodStudent = "Student t"
-
 // UnixInput is a run of the Unix tests in 0..n containers.
 type UnixInput struct {
 	Cells     []study.Cell    // Workload is the test's published name, Copies the number of containers at once
@@ -57,23 +50,23 @@ type UnixPoint struct {
 	N int `json:"n"` // 0: on the host, without a container
 	// Data is the published study's Data_N: the mean over the containers of a
 	// repetition, then over repetitions.
-	Data Estimate `json:"data"`
+	Data stats.Estimate `json:"data"`
 	// Repetitions are the means over containers, in the order of blocks. Beside
 	// an interval of few repetitions they are what there is to see.
-	Repetitions []float64   `json:"repetitions"`
-	Failed      int         `json:"failed,omitempty"`
-	Spread      *UnixSpread `json:"spread,omitempty"`  // between containers; nil below two
-	Overlap     float64     `json:"overlap,omitempty"` // least share of the timed window that all containers worked in; 0 = not known
-	ToOne       *Estimate   `json:"toOne,omitempty"`   // by the score in one container of the same repetition
-	ToHost      *Estimate   `json:"toHost,omitempty"`  // by the score on the host of the same repetition
+	Repetitions []float64       `json:"repetitions"`
+	Failed      int             `json:"failed,omitempty"`
+	Spread      *UnixSpread     `json:"spread,omitempty"`  // between containers; nil below two
+	Overlap     float64         `json:"overlap,omitempty"` // least share of the timed window that all containers worked in; 0 = not known
+	ToOne       *stats.Estimate `json:"toOne,omitempty"`   // by the score in one container of the same repetition
+	ToHost      *stats.Estimate `json:"toHost,omitempty"`  // by the score on the host of the same repetition
 
 	blocks map[int]float64 // of Repetitions
 }
 
 // UnixSpread says how evenly n containers were served.
 type UnixSpread struct {
-	Fairness Estimate `json:"fairness"` // Jain's index, mean over repetitions: 1 is even, 1/n is all to one
-	Slowest  float64  `json:"slowest"`  // slowest by fastest container, of the worst repetition
+	Fairness stats.Estimate `json:"fairness"` // Jain's index, mean over repetitions: 1 is even, 1/n is all to one
+	Slowest  float64        `json:"slowest"`  // slowest by fastest container, of the worst repetition
 
 	each []float64 // Jain's index of each repetition
 }
@@ -103,11 +96,11 @@ func (c UnixCurve) At(n int) *UnixPoint {
 
 // UnixPlatform is one machine's scores in one container.
 type UnixPlatform struct {
-	Name        string              `json:"name"`
-	Environment string              `json:"environment"`
-	Scores      map[string]Estimate `json:"scores"` // by test, "index" over Tests included
-	Tests       []string            `json:"tests"`
-	Here        bool                `json:"here"` // this machine
+	Name        string                    `json:"name"`
+	Environment string                    `json:"environment"`
+	Scores      map[string]stats.Estimate `json:"scores"` // by test, "index" over Tests included
+	Tests       []string                  `json:"tests"`
+	Here        bool                      `json:"here"` // this machine
 	// Refused says of this machine's tests why nothing is claimed of them.
 	Refused map[string]string `json:"refused,omitempty"`
 }
@@ -319,8 +312,8 @@ func (p *UnixPoint) spread(scores []float64) {
 	}
 	s := p.Spread
 	s.each = append(s.each, fairness)
-	s.Fairness.Value = mean(s.each)
-	s.Fairness.Interval = student(s.Fairness.Value, s.each)
+	s.Fairness.Value = stats.Mean(s.each)
+	s.Fairness.Interval = stats.Student(s.Fairness.Value, s.each)
 	s.Slowest = min(s.Slowest, slices.Min(scores)/slices.Max(scores))
 }
 
@@ -383,9 +376,9 @@ func (c *UnixCurve) finish() {
 		p := &c.Points[i]
 		p.Repetitions = inOrder(p.blocks)
 		if p.Data.Value == 0 && len(p.Repetitions) > 0 { // an index brings its own
-			p.Data.Value = mean(p.Repetitions)
+			p.Data.Value = stats.Mean(p.Repetitions)
 		}
-		p.Data.Interval = studentLog(p.Data.Value, mapped(p.Repetitions, math.Log))
+		p.Data.Interval = stats.StudentLog(p.Data.Value, stats.Mapped(p.Repetitions, math.Log))
 	}
 	one, host := c.At(1), c.At(0)
 	for i := range c.Points {
@@ -403,7 +396,7 @@ func inOrder(blocks map[int]float64) []float64 {
 
 // over is the ratio to another point: the geometric mean of the ratios within
 // the repetitions that both have.
-func (p UnixPoint) over(base *UnixPoint) *Estimate {
+func (p UnixPoint) over(base *UnixPoint) *stats.Estimate {
 	if base == nil || base.N == p.N {
 		return nil
 	}
@@ -416,8 +409,8 @@ func (p UnixPoint) over(base *UnixPoint) *Estimate {
 	if len(logs) == 0 {
 		return nil
 	}
-	v := math.Exp(mean(logs))
-	return &Estimate{Value: v, Interval: studentLog(v, logs)}
+	v := math.Exp(stats.Mean(logs))
+	return &stats.Estimate{Value: v, Interval: stats.StudentLog(v, logs)}
 }
 
 // commonTests are the published tests that were run, in published order.

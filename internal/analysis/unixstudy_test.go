@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -158,7 +159,7 @@ func TestUnixStudyFindsTheLaws(t *testing.T) {
 		if l.Falls != test.falls {
 			t.Errorf("%s falls %s, want %s", name, l.Falls, test.falls)
 		}
-		if l.USL == nil || test.serial >= 0 && math.Abs(l.USL.Serial.Value-test.serial) > 1e-6 {
+		if l.USL == nil || test.serial >= 0 && math.Abs(l.USL.Contention.Value-test.serial) > 1e-6 {
 			t.Errorf("%s: USL %+v, want serial %v", name, l.USL, test.serial)
 		}
 		switch {
@@ -250,7 +251,7 @@ func TestUnixPointByHand(t *testing.T) {
 	m := (logs[0] + logs[1] + logs[2]) / 3
 	sd := math.Sqrt(((logs[0]-m)*(logs[0]-m) + (logs[1]-m)*(logs[1]-m) + (logs[2]-m)*(logs[2]-m)) / 2)
 	want := 110. / 4 * math.Exp(4.302653*sd/math.Sqrt(3))
-	if i := two.Data.Interval; math.Abs(i.High/want-1) > 1e-6 || i.Method != MethodStudentLog {
+	if i := two.Data.Interval; math.Abs(i.High/want-1) > 1e-6 || i.Method != stats.MethodStudentLog {
 		t.Errorf("interval %+v, want up to %v", i, want)
 	}
 	if i := two.ToOne.Interval; math.Abs(i.High-0.5) > 1e-9 {
@@ -432,11 +433,11 @@ func TestUnixFallIsUndecided(t *testing.T) {
 		{1, 0.9, 1.1, FallsAsOneN}, {1, 0.7, 1.3, FallsSomehow}, {0.44, -0.54, 1.43, FallsSomehow},
 		{0.01, -0.02, 0.04, FallsNot}, {0.01, -0.2, 0.04, FallsSomehow}, {0.4, 0.3, 0.5, FallsSlower}, {1.5, 1.4, 1.6, FallsFaster},
 	} {
-		if got := fallOf(Estimate{test.value, Interval{Low: test.low, High: test.high, Method: MethodStudent}}); got != test.want {
+		if got := fallOf(stats.Estimate{Value: test.value, Interval: stats.Interval{Low: test.low, High: test.high, Method: stats.MethodStudent}}); got != test.want {
 			t.Errorf("%v [%v, %v]: %s, want %s", test.value, test.low, test.high, got, test.want)
 		}
 	}
-	if got := fallOf(exact(0.73)); got != FallsSlower {
+	if got := fallOf(stats.Exact(0.73)); got != FallsSlower {
 		t.Errorf("a number without an interval: %s", got)
 	}
 }

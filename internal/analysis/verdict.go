@@ -3,6 +3,8 @@ package analysis
 import (
 	"fmt"
 	"math"
+
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // rules are what one table's verdicts follow.
@@ -28,15 +30,15 @@ func (r rules) need() int {
 func (r rules) smallest(n int) float64 {
 	p := math.Pow(2, float64(1-n))
 	if r.runs {
-		p = 2 / math.Exp(lchoose(2*n, n))
+		p = 2 / math.Exp(stats.LogChoose(2*n, n))
 	}
 	return min(1, p*float64(r.cells))
 }
 
 func (r rules) detectable(c *compared) float64 {
-	f := MinimumDetectable
+	f := stats.MinimumDetectable
 	if r.runs {
-		f = detectableShift
+		f = stats.DetectableShift
 	}
 	return f(c.scatter, c.effect.Blocks, r.alpha/float64(max(1, r.cells)), r.margin)
 }
@@ -93,11 +95,11 @@ func blocksGive(n int) string {
 func (c *compared) has95() bool {
 	switch e := c.effect; {
 	case e.Difference != nil:
-		return e.Difference.Interval.Method != MethodNone
+		return e.Difference.Interval.Method != stats.MethodNone
 	case c.logs:
-		return e.Interval.Method != MethodNone
+		return e.Interval.Method != stats.MethodNone
 	default:
-		return e.Blocks >= MinimumBlocks
+		return e.Blocks >= stats.MinimumBlocks
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
 )
@@ -44,10 +45,10 @@ type VMMPair struct {
 // VMMRow is one published quantity: both monitors' published means and what the
 // targets gave here.
 type VMMRow struct {
-	Table  VMMTable            `json:"table"`
-	Name   string              `json:"name"` // "4 threads", "rndrd"
-	Metric sample.Metric       `json:"metric"`
-	Here   map[string]Estimate `json:"here"` // by target: medians, in the metric's unit
+	Table  VMMTable                  `json:"table"`
+	Name   string                    `json:"name"` // "4 threads", "rndrd"
+	Metric sample.Metric             `json:"metric"`
+	Here   map[string]stats.Estimate `json:"here"` // by target: medians, in the metric's unit
 	// Published means over the runs, in the metric's unit; 0 where the source
 	// cut them to 0.
 	PublishedStratoVirt float64 `json:"publishedStratoVirt"`
@@ -68,12 +69,12 @@ func (r VMMRow) PublishedRatio() float64 {
 
 // VMMBoot is one boot, taken apart.
 type VMMBoot struct {
-	Name      string     `json:"name"` // a target, or a published monitor
-	Published bool       `json:"published,omitempty"`
-	Phases    []VMMPhase `json:"phases"`        // one after another
-	Total     Estimate   `json:"total"`         // seconds
-	Own       []VMMPhase `json:"own,omitempty"` // the guest's split by its own clock, which starts with its kernel; none where it tells none
-	Off       float64    `json:"off,omitempty"` // seconds until the VMM had ended; 0 where that was not seen
+	Name      string         `json:"name"` // a target, or a published monitor
+	Published bool           `json:"published,omitempty"`
+	Phases    []VMMPhase     `json:"phases"`        // one after another
+	Total     stats.Estimate `json:"total"`         // seconds
+	Own       []VMMPhase     `json:"own,omitempty"` // the guest's split by its own clock, which starts with its kernel; none where it tells none
+	Off       float64        `json:"off,omitempty"` // seconds until the VMM had ended; 0 where that was not seen
 	// Refused says why the machine was too noisy for a claim about boots.
 	Refused string `json:"refused,omitempty"`
 }
@@ -175,12 +176,12 @@ func (s vmmStudy) series(target, workload, metric string) blockSeries {
 	return s.in.Data.cells[cell.ID].series(metric)
 }
 
-func (s vmmStudy) estimate(b blockSeries, names ...string) (Estimate, bool) {
+func (s vmmStudy) estimate(b blockSeries, names ...string) (stats.Estimate, bool) {
 	if len(b.values) == 0 {
-		return Estimate{}, false
+		return stats.Estimate{}, false
 	}
-	x := sorted(slices.Clone(b.values))
-	return Estimate{median(x), medianIntervals(x, source(s.in.Seed, names...), 0.95)[0]}, true
+	x := stats.Sorted(slices.Clone(b.values))
+	return stats.Estimate{Value: stats.Median(x), Interval: stats.MedianIntervals(x, stats.Source(s.in.Seed, names...), 0.95)[0]}, true
 }
 
 // table is that of a target's cell and a metric; an empty one where there is none.
@@ -206,13 +207,13 @@ func (s vmmStudy) ratios(pairs []VMMPair, workload, metric string) map[string]Ef
 	var p []float64
 	for _, pair := range pairs {
 		a, b := s.series(pair.StratoVirt, workload, metric), s.series(pair.QEMU, workload, metric)
-		c := compare(a, b, source(s.in.Seed, "vmm", pair.StratoVirt, pair.QEMU, workload, metric))
+		c := compare(a, b, stats.Source(s.in.Seed, "vmm", pair.StratoVirt, pair.QEMU, workload, metric))
 		if pair.Refused == "" && c.effect.Blocks > 0 && c.effect.Ratio > 0 {
 			machines, found, p = append(machines, pair.Machine), append(found, c), append(p, c.effect.P)
 		}
 	}
 	out := map[string]Effect{}
-	for i, adjusted := range Holm(p) {
+	for i, adjusted := range stats.Holm(p) {
 		t := s.table("qemu/"+machines[i], workload, metric)
 		found[i].effect.PAdjusted = adjusted
 		rules{alpha: s.in.Alpha, margin: s.in.Margin, cells: len(found), noise: math.Log1p(t.Noise), refused: t.Refused}.judge(found[i])
@@ -223,7 +224,7 @@ func (s vmmStudy) ratios(pairs []VMMPair, workload, metric string) map[string]Ef
 
 func (s vmmStudy) row(c *VMMClaims, r vmmRow) VMMRow {
 	row := VMMRow{Table: r.table, Name: r.name, Metric: r.metric, PublishedStratoVirt: r.stratovirt, PublishedQEMU: r.qemu,
-		Here: map[string]Estimate{}, Ratios: s.ratios(c.Pairs, r.workload, r.metric.Name), ToHost: map[string]Effect{}}
+		Here: map[string]stats.Estimate{}, Ratios: s.ratios(c.Pairs, r.workload, r.metric.Name), ToHost: map[string]Effect{}}
 	for _, target := range c.Targets {
 		if e, ok := s.estimate(s.series(target, r.workload, r.metric.Name), "vmm", target, r.workload, r.metric.Name); ok {
 			row.Here[target] = e
@@ -285,7 +286,7 @@ func publishedBoots(d *published.StratoVirtQEMU) []VMMBoot {
 		for _, r := range all {
 			total = append(total, r[len(phases)])
 		}
-		b.Total = Estimate{stat.Mean(total, nil), none(stat.Mean(total, nil))}
+		b.Total = stats.Estimate{Value: stat.Mean(total, nil), Interval: stats.None(stat.Mean(total, nil))}
 		return b
 	}
 	return []VMMBoot{
@@ -368,7 +369,7 @@ func (c *VMMClaims) under(target string) string {
 
 // toldEffect words an effect by its verdict.
 func toldEffect(e Effect, of, to string) string {
-	ratio := fmt.Sprintf("%.3g times%s", e.Ratio, span(Estimate{e.Ratio, e.Interval}, "%.3g", 1))
+	ratio := fmt.Sprintf("%.3g times%s", e.Ratio, span(stats.Estimate{Value: e.Ratio, Interval: e.Interval}, "%.3g", 1))
 	switch e.Verdict {
 	case Differs:
 		return fmt.Sprintf("%s gives %s what %s does", of, ratio, to)
@@ -389,8 +390,8 @@ func telling(r VMMRow) bool {
 }
 
 // span is an interval in brackets, "" where there is none.
-func span(e Estimate, verb string, factor float64) string {
-	if e.Interval.Method == MethodNone || e.Interval.Level == 0 {
+func span(e stats.Estimate, verb string, factor float64) string {
+	if e.Interval.Method == stats.MethodNone || e.Interval.Level == 0 {
 		return ""
 	}
 	return fmt.Sprintf(" ["+verb+", "+verb+"]", e.Interval.Low*factor, e.Interval.High*factor)

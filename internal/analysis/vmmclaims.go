@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/published"
 )
 
@@ -43,7 +44,7 @@ func hereRatios(c *VMMClaims, table VMMTable, name, metric string, low, high flo
 		e, ok := r.Ratios[p.Machine]
 		h := HereClaim{Target: p.StratoVirt, Computed: p.Refused, Verdict: RefusedHere}
 		if ok {
-			ratio := Estimate{e.Ratio, e.Interval}
+			ratio := stats.Estimate{Value: e.Ratio, Interval: e.Interval}
 			h.Computed = fmt.Sprintf("%.3g times %s's%s", e.Ratio, p.QEMU, firstOf(span(ratio, "%.3g", 1), noInterval))
 			if e.Verdict != Refused {
 				h.Verdict = within(ratio, low, high)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -25,10 +26,10 @@ const factorMetric = "payload-pss"
 
 // VMMHeld is what one instance weighs that is held.
 type VMMHeld struct {
-	Target string              `json:"target"`
-	Level  string              `json:"level,omitempty"` // of limits, by name
-	Loaded bool                `json:"loaded"`          // after its load, else after its boot
-	Here   map[string]Estimate `json:"here"`            // medians by metric, bytes for each instance
+	Target string                    `json:"target"`
+	Level  string                    `json:"level,omitempty"` // of limits, by name
+	Loaded bool                      `json:"loaded"`          // after its load, else after its boot
+	Here   map[string]stats.Estimate `json:"here"`            // medians by metric, bytes for each instance
 }
 
 // VMMFactor is what a level that gives something to guests changes, beside the
@@ -58,7 +59,7 @@ func (s vmmStudy) heldCells() []study.Cell {
 func (s vmmStudy) held() []VMMHeld {
 	var out []VMMHeld
 	for _, c := range s.heldCells() {
-		h := VMMHeld{Target: c.Target, Level: c.Environment, Loaded: c.Workload == loadedWorkload, Here: map[string]Estimate{}}
+		h := VMMHeld{Target: c.Target, Level: c.Environment, Loaded: c.Workload == loadedWorkload, Here: map[string]stats.Estimate{}}
 		for _, m := range heldMetrics {
 			if e, ok := s.estimate(s.in.Data.cells[c.ID].series(m), "held", c.ID, m); ok {
 				h.Here[m] = e
@@ -86,7 +87,7 @@ func (s vmmStudy) factors() []VMMFactor {
 			continue
 		}
 		base := cells[i]
-		e := compare(s.in.Data.cells[c.ID].series(factorMetric), s.in.Data.cells[base.ID].series(factorMetric), source(s.in.Seed, "factor", c.ID, base.ID))
+		e := compare(s.in.Data.cells[c.ID].series(factorMetric), s.in.Data.cells[base.ID].series(factorMetric), stats.Source(s.in.Seed, "factor", c.ID, base.ID))
 		if e.effect.Blocks == 0 || e.effect.Ratio <= 0 {
 			continue
 		}
@@ -95,7 +96,7 @@ func (s vmmStudy) factors() []VMMFactor {
 		found, p = append(found, e), append(p, e.effect.P)
 		rule = append(rule, rules{alpha: s.in.Alpha, margin: s.in.Margin, noise: math.Log1p(max(of.Noise, to.Noise)), refused: firstOf(of.Refused, to.Refused)})
 	}
-	for i, adjusted := range Holm(p) {
+	for i, adjusted := range stats.Holm(p) {
 		found[i].effect.PAdjusted, rule[i].cells = adjusted, len(found)
 		rule[i].judge(found[i])
 		out[i].Effect = *found[i].effect

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -134,10 +135,10 @@ func (w Waits) warnings() (all []string) {
 	switch e := w.Overhead; {
 	case e == nil:
 		all = append(all, fmt.Sprintf("%s: what watching cost is not known, because no block holds the trial both ways", w.Cell))
-	case e.Interval.Method != MethodNone && e.Interval.Low > 1+mostOverhead:
+	case e.Interval.Method != stats.MethodNone && e.Interval.Low > 1+mostOverhead:
 		all = append(all, fmt.Sprintf("%s: watching made the trials %.1f %% longer, more than %.0f %%: shares of waits are of the slower trials; times stand in the tables of the trials that nothing watched",
 			w.Cell, 100*(e.Ratio-1), 100*mostOverhead))
-	case e.Interval.Method == MethodNone || e.Interval.High > 1+mostOverhead:
+	case e.Interval.Method == stats.MethodNone || e.Interval.High > 1+mostOverhead:
 		all = append(all, fmt.Sprintf("%s: %s", w.Cell, notShown))
 	}
 	return all

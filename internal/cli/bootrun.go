@@ -19,6 +19,7 @@ import (
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/store"
 )
 
@@ -225,12 +226,12 @@ func (env *Env) printBoots(c *analysis.TrimClaims) {
 }
 
 // shownEstimate is a number with its interval; "" where there is none.
-func shownEstimate(of map[string]analysis.Estimate, name string) string {
+func shownEstimate(of map[string]stats.Estimate, name string) string {
 	e, ok := of[name]
 	switch {
 	case !ok:
 		return ""
-	case e.Interval.Method == analysis.MethodNone:
+	case e.Interval.Method == stats.MethodNone:
 		return fmt.Sprintf("%.3f", e.Value)
 	}
 	return fmt.Sprintf("%.3f [%.3f, %.3f]", e.Value, e.Interval.Low, e.Interval.High)

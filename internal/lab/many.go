@@ -12,10 +12,10 @@ import (
 	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/trial"
@@ -41,7 +41,7 @@ func manyTogether(_, _ float64, values map[string][]float64) ([]sample.Value, []
 		from   int
 	}{{workload.ReadyP50, 0.5, 1}, {workload.ReadyP90, 0.9, 10}, {workload.ReadyP99, 0.99, 100}, {workload.ReadyMax, 1, 1}} {
 		if len(ready) >= q.from {
-			out = append(out, sample.Value{Metric: q.metric, Value: analysis.Quantile(ready, q.p)})
+			out = append(out, sample.Value{Metric: q.metric, Value: stats.Quantile(ready, q.p)})
 		}
 	}
 	if e := values[workload.Elapsed]; len(e) == 1 && e[0] > 0 {

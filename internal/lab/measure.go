@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/schedule"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/trial"
@@ -261,7 +261,7 @@ func (p *Plan) foresee(c study.Cell, logs []float64) float64 {
 	if len(logs) < 2 {
 		return 0
 	}
-	least := analysis.MinimumDetectable(analysis.PilotScatter(logs), blocks, st.Alpha/float64(max(1, p.compared()[c.Group])), st.Margin)
+	least := stats.MinimumDetectable(stats.PilotScatter(logs), blocks, st.Alpha/float64(max(1, p.compared()[c.Group])), st.Margin)
 	size := fmt.Sprintf("%.1f %%", 100*least)
 	if least >= 1 {
 		size = fmt.Sprintf("×%.2g", 1+least)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // churnSection is what making and removing kernel objects showed.
@@ -47,7 +48,7 @@ func churnFinding(k analysis.ChurnCurve) string {
 		text += fmt.Sprintf("most cycles with %s, %s; ", count(best.Threads, "thread"), rate(best))
 	}
 	text += fmt.Sprintf("with %s %s of cycles, and the longest %s is that of %s, %s", count(last.Threads, "thread"), rate(last),
-		what, worst.Name, human(sample.Seconds, slowest(worst), analysis.Interval{}))
+		what, worst.Name, human(sample.Seconds, slowest(worst), stats.Interval{}))
 	return text + churnLocks(k) + "."
 }
 

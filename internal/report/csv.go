@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // csvHeader names the columns of the CSV format; new ones are appended, none
@@ -105,7 +106,7 @@ func csvDifference(e *analysis.Effect) []string {
 	return append([]string{csvNumber(e.Difference.Median)}, csvBounds(e.Difference.Interval)...)
 }
 
-func csvBounds(i analysis.Interval) []string {
+func csvBounds(i stats.Interval) []string {
 	if !known(i) {
 		return []string{"", ""}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -59,7 +60,7 @@ func tableFinding(t shownTable) []string {
 }
 
 // human prints a value in the unit that suits it alone.
-func human(unit sample.Unit, v float64, i analysis.Interval) string {
+func human(unit sample.Unit, v float64, i stats.Interval) string {
 	s := scaleFor(unit, []float64{v})
 	return withUnit(s.show(v, i).Value, s.Unit)
 }

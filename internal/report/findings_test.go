@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 func TestNoiseFindingTellsWhyItIsUnknown(t *testing.T) {
@@ -12,7 +13,7 @@ func TestNoiseFindingTellsWhyItIsUnknown(t *testing.T) {
 	twin := func(n int, e *analysis.Effect) analysis.Row {
 		return analysis.Row{Label: "host (A/A)", AA: true, Summary: analysis.Summary{N: n}, Effect: e}
 	}
-	few := &analysis.Effect{Ratio: 1, Interval: analysis.Interval{Low: 1, High: 1, Method: "none"}}
+	few := &analysis.Effect{Ratio: 1, Interval: stats.Interval{Low: 1, High: 1, Method: "none"}}
 	for _, c := range []struct {
 		want  string
 		noise float64

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // The legend says which Whetstone is in the index, and how to run the other.
@@ -69,7 +70,7 @@ func TestMachinesMarkRefusedRows(t *testing.T) {
 // Intervals per core, thread and GHz stand where there is room for them, and in
 // Markdown always.
 func TestMachinesScaledIntervals(t *testing.T) {
-	span := analysis.Interval{Low: 0.9, High: 1.1, Level: 0.95, Method: analysis.MethodWelch}
+	span := stats.Interval{Low: 0.9, High: 1.1, Level: 0.95, Method: stats.MethodWelch}
 	m := analysis.MachineComparison{Tables: []analysis.MachineTable{{Rows: []analysis.MachineRow{{
 		MachineRatio: analysis.MachineRatio{Test: "execl", Ratio: 1, PerCore: 1, PerThread: 1, PerGHz: 1},
 		Interval:     span, PerCoreInterval: span, PerThreadInterval: span, PerGHzInterval: span,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -67,7 +68,7 @@ func leftWaits(c analysis.Cause) string {
 	var parts []string
 	for _, w := range c.Left {
 		if w.Share >= 0.01 {
-			parts = append(parts, fmt.Sprintf("%s for %s (%.0f\u00a0%%)", human(sample.Seconds, w.Each, analysis.Interval{}), w.Name, 100*w.Share))
+			parts = append(parts, fmt.Sprintf("%s for %s (%.0f\u00a0%%)", human(sample.Seconds, w.Each, stats.Interval{}), w.Name, 100*w.Share))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -131,7 +132,7 @@ func causeFigures(all []analysis.Cause, rate string) []figure {
 			continue
 		}
 		b := bar{Name: c.Name, Look: lookMeasured, Parts: []part{{"", c.Starts.Ratio}}}
-		if c.Starts.Interval.Method != analysis.MethodNone {
+		if c.Starts.Interval.Method != stats.MethodNone {
 			b.Low, b.High = c.Starts.Interval.Low, c.Starts.Interval.High
 		}
 		f.Bars = append(f.Bars, b)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -14,7 +15,7 @@ func TestAdviceIsRankedAndSaysHow(t *testing.T) {
 	cause := func(name string, expect study.Expect, ratio float64, verdict analysis.Verdict) analysis.Cause {
 		return analysis.Cause{
 			Intervention: study.Intervention{Name: name, Expect: expect, Advice: "how to " + name},
-			Starts:       &analysis.Effect{Ratio: ratio, Interval: analysis.Interval{Low: ratio * 0.9, High: ratio * 1.1, Method: analysis.MethodOrder}, Verdict: verdict},
+			Starts:       &analysis.Effect{Ratio: ratio, Interval: stats.Interval{Low: ratio * 0.9, High: ratio * 1.1, Method: stats.MethodOrder}, Verdict: verdict},
 			Noise:        0.031,
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // MachineFormats are the formats that Machines writes.
@@ -184,7 +185,7 @@ func machineColumns(t analysis.MachineTable) []machineColumn {
 			return ""
 		}
 	}
-	per := func(name string, value func(analysis.MachineRow) float64, interval func(analysis.MachineRow) analysis.Interval) []machineColumn {
+	per := func(name string, value func(analysis.MachineRow) float64, interval func(analysis.MachineRow) stats.Interval) []machineColumn {
 		return []machineColumn{
 			{head: name, right: true, cell: ratio(value)},
 			{head: "95 %, " + name, right: true, cell: func(r analysis.MachineRow) string { return percentSpan(interval(r)) }, scaled: true},
@@ -198,9 +199,9 @@ func machineColumns(t analysis.MachineTable) []machineColumn {
 			{head: "A by B", right: true, cell: ratio(func(r analysis.MachineRow) float64 { return r.Ratio })},
 			{head: "95 % interval", right: true, cell: func(r analysis.MachineRow) string { return percentSpan(r.Interval) }},
 		},
-		per("per core", func(r analysis.MachineRow) float64 { return r.PerCore }, func(r analysis.MachineRow) analysis.Interval { return r.PerCoreInterval }),
-		per("per thread", func(r analysis.MachineRow) float64 { return r.PerThread }, func(r analysis.MachineRow) analysis.Interval { return r.PerThreadInterval }),
-		per("per GHz", func(r analysis.MachineRow) float64 { return r.PerGHz }, func(r analysis.MachineRow) analysis.Interval { return r.PerGHzInterval }),
+		per("per core", func(r analysis.MachineRow) float64 { return r.PerCore }, func(r analysis.MachineRow) stats.Interval { return r.PerCoreInterval }),
+		per("per thread", func(r analysis.MachineRow) float64 { return r.PerThread }, func(r analysis.MachineRow) stats.Interval { return r.PerThreadInterval }),
+		per("per GHz", func(r analysis.MachineRow) float64 { return r.PerGHz }, func(r analysis.MachineRow) stats.Interval { return r.PerGHzInterval }),
 	)
 	var kept []machineColumn
 	for _, c := range all {
@@ -215,7 +216,7 @@ func machineColumns(t analysis.MachineTable) []machineColumn {
 func percentOf(ratio float64) string { return number(100*ratio, 1) + " %" }
 
 // percentSpan is an interval of a ratio in percent, "" where there is none.
-func percentSpan(i analysis.Interval) string {
+func percentSpan(i stats.Interval) string {
 	if !known(i) {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // networkSection is what the network studies say beyond their tables.
@@ -73,7 +74,7 @@ func publishedFindings(n *analysis.NetworkClaims, tables []analysis.Table) []str
 }
 
 // between words an interval, "" where there is none.
-func between(i analysis.Interval, format string, scale float64) string {
+func between(i stats.Interval, format string, scale float64) string {
 	if !known(i) {
 		return ""
 	}

@@ -5,11 +5,12 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // Advice says by how much a metric changes, in its own direction, and by which command.
 func TestAdvice(t *testing.T) {
-	half := analysis.Interval{Low: 1.6, High: 2.5, Method: analysis.MethodOrder}
+	half := stats.Interval{Low: 1.6, High: 2.5, Method: stats.MethodOrder}
 	for want, c := range map[string]analysis.Choice{
 		"Advice for host@bridge: mtu-9000 instead of apart (ip link set dev vethX mtu 9000) lowers rtt by 50 % (38 to 60) (rtt).": {
 			What: "mtu-9000 instead of apart", How: "ip link set dev vethX mtu 9000", Workload: "rtt", Metric: sample.Metric{Name: "rtt", Better: sample.Lower}},

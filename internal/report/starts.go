@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // startsSection is many instances at once, beside the publication.
@@ -105,7 +106,7 @@ func imageNote(s *analysis.StartsClaims) string {
 }
 
 // estimate shows a number with its interval, in a unit of its own size.
-func estimate(e analysis.Estimate, unit sample.Unit) string {
+func estimate(e stats.Estimate, unit sample.Unit) string {
 	s := scaleFor(unit, []float64{e.Value})
 	n := s.show(e.Value, e.Interval)
 	text := withUnit(n.Value, s.Unit)
@@ -281,8 +282,8 @@ func eachOf(p analysis.StartsPoint, metrics []string) string {
 // grown is a cost of a curve that grows with the number of containers.
 type grown struct {
 	of   string
-	laws *analysis.Laws
-	last *analysis.Estimate // exponent between the two largest numbers
+	laws *stats.Laws
+	last *stats.Estimate // exponent between the two largest numbers
 }
 
 func costs(c analysis.StartsCurve) []grown {
@@ -344,11 +345,11 @@ func cpuTime(c analysis.StartsCurve) string {
 
 // lawForm is how a law goes, and its b with the interval: a time for each container,
 // or a number.
-func lawForm(l analysis.Law) (form, b string) {
+func lawForm(l stats.Law) (form, b string) {
 	switch l.Name {
-	case analysis.LawPower:
+	case stats.LawPower:
 		return "a n^b", estimate(l.B, sample.Count)
-	case analysis.LawExponential:
+	case stats.LawExponential:
 		b = fmt.Sprintf("%.3g", l.B.Value)
 		if known(l.B.Interval) {
 			b += fmt.Sprintf(" [%.2g, %.2g]", l.B.Interval.Low, l.B.Interval.High)
@@ -487,31 +488,31 @@ func scalingGrid(s *analysis.StartsClaims) shownGrid {
 }
 
 func uslGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "The scalability law over the concurrency", Head: []string{"target", "containers", "one alone, a second", "serial share", "crosstalk", "knee at", "off by at most", "refused"}}
+	g := shownGrid{Title: "The scalability law over the concurrency", Head: []string{"target", "containers", "one alone, a second", "contention", "coherency", "peak concurrency", "off by at most", "refused"}}
 	for _, c := range s.Scaling {
 		if c.USL == nil {
 			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(c.N), missing, missing, missing, missing, c.NoLaw, cmp.Or(c.Refused, missing)})
 			continue
 		}
-		g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(c.N), estimate(c.USL.Rate, sample.Count), estimate(c.USL.Serial, sample.Count),
-			estimate(c.USL.Crosstalk, sample.Count), kneeText(*c.USL), percent(c.USL.Error), cmp.Or(c.Refused, missing)})
+		g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(c.N), estimate(c.USL.Rate, sample.Count), estimate(c.USL.Contention, sample.Count),
+			estimate(c.USL.Coherency, sample.Count), peakText(*c.USL), percent(c.USL.Error), cmp.Or(c.Refused, missing)})
 	}
 	return g
 }
 
-// kneeText is a law's knee, and how many replicates have one where not all have.
-func kneeText(u analysis.USL) string {
+// peakText is a law's peak concurrency, and how many replicates have one where not all have.
+func peakText(u stats.USL) string {
 	text := "none"
-	if u.Knee != nil {
-		text = estimate(*u.Knee, sample.Count)
+	if u.Peak != nil {
+		text = estimate(*u.Peak, sample.Count)
 	}
-	if u.KneeShare == 0 || u.KneeShare == 1 {
+	if u.PeakShare == 0 || u.PeakShare == 1 {
 		return text
 	}
-	if u.Knee == nil {
+	if u.Peak == nil {
 		text += ": one"
 	}
-	return text + " in " + percent(u.KneeShare) + " of replicates"
+	return text + " in " + percent(u.PeakShare) + " of replicates"
 }
 
 func heldGrid(s *analysis.StartsClaims) shownGrid {

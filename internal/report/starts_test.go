@@ -6,15 +6,16 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // What a number is of stands beside it: the machine's waits are not the containers',
 // CPU time that nobody could tell apart is nobody's, stolen time is not idle, and
 // what has no value has no column.
 func TestStartsSayWhatTheyAreOf(t *testing.T) {
-	values := map[string]analysis.Estimate{}
+	values := map[string]stats.Estimate{}
 	for _, m := range []string{"elapsed", "wall", "cpu", "context-switches", "run-queue-wait", "counted", "payload-pss", "client-pss"} {
-		values[m] = analysis.Estimate{Value: 0.5}
+		values[m] = stats.Estimate{Value: 0.5}
 	}
 	points := []analysis.StartsPoint{{N: 100, Blocks: 1, Values: values,
 		Shares: map[string]float64{analysis.ShareBusy: 0.6, analysis.ShareStolen: 0.3, analysis.ShareIdle: 0.1}}}
@@ -72,16 +73,16 @@ func TestStartsOfAGrid(t *testing.T) {
 // Every law has its numbers with their intervals and its weight; growth between
 // numbers says between which.
 func TestLawsAreAllShown(t *testing.T) {
-	number := func(v float64) analysis.Estimate {
-		return analysis.Estimate{Value: v, Interval: analysis.Interval{Low: 0.9 * v, High: 1.1 * v, Level: 0.95, Method: analysis.MethodBootstrap}}
+	number := func(v float64) stats.Estimate {
+		return stats.Estimate{Value: v, Interval: stats.Interval{Low: 0.9 * v, High: 1.1 * v, Level: 0.95, Method: stats.MethodBootstrap}}
 	}
 	exponent := number(1.5)
 	curve := analysis.StartsCurve{
 		Name: "runc", NoLaw: "3 values are too few", Points: []analysis.StartsPoint{{N: 1, Blocks: 6}, {N: 10, Blocks: 6}, {N: 50, Blocks: 6}}, ElapsedExponent: &exponent,
-		Elapsed: &analysis.Laws{Why: "power fits best", Provisional: true, Fits: []analysis.Law{
-			{Name: analysis.LawPower, A: number(2), B: number(1.5), Weight: 0.9, Share: 0.97, Error: 0.02},
-			{Name: analysis.LawLinear, A: number(3), B: number(0.05), Weight: 0.1, Share: 0.03, Error: 0.1},
-			{Name: analysis.LawExponential, A: number(4), B: number(0.001), Error: 0.5},
+		Elapsed: &stats.Laws{Why: "power fits best", Provisional: true, Fits: []stats.Law{
+			{Name: stats.LawPower, A: number(2), B: number(1.5), Weight: 0.9, Share: 0.97, Error: 0.02},
+			{Name: stats.LawLinear, A: number(3), B: number(0.05), Weight: 0.1, Share: 0.03, Error: 0.1},
+			{Name: stats.LawExponential, A: number(4), B: number(0.001), Error: 0.5},
 		}},
 	}
 	s := &analysis.StartsClaims{Curves: []analysis.StartsCurve{curve}}
@@ -103,13 +104,13 @@ func TestLawsAreAllShown(t *testing.T) {
 	}
 }
 
-func TestKneesSayHowManyHaveOne(t *testing.T) {
-	knee := analysis.Estimate{Value: 30}
-	for want, u := range map[string]analysis.USL{
-		"none": {}, "30.0": {Knee: &knee}, "30.0 in 97 % of replicates": {Knee: &knee, KneeShare: 0.97},
-		"none: one in 34 % of replicates": {KneeShare: 0.34},
+func TestPeaksSayHowManyHaveOne(t *testing.T) {
+	peak := stats.Estimate{Value: 30}
+	for want, u := range map[string]stats.USL{
+		"none": {}, "30.0": {Peak: &peak}, "30.0 in 97 % of replicates": {Peak: &peak, PeakShare: 0.97},
+		"none: one in 34 % of replicates": {PeakShare: 0.34},
 	} {
-		if got := kneeText(u); got != want {
+		if got := peakText(u); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

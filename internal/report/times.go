@@ -8,6 +8,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // timesFinding says how a watched cell's threads spent their time, and where
@@ -15,7 +16,7 @@ import (
 func timesFinding(w analysis.Waits) string {
 	var parts []string
 	for _, state := range profile.States() {
-		part := human(sample.Seconds, w.States[state], analysis.Interval{}) + " " + string(state)
+		part := human(sample.Seconds, w.States[state], stats.Interval{}) + " " + string(state)
 		if most := mostOf(w, state); most != "" {
 			part += " (" + most + ")"
 		}

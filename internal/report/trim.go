@@ -7,6 +7,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // trimSection is boots of container hosts before and after trimming, beside the
@@ -85,14 +86,14 @@ func trimFigures(c *analysis.TrimClaims) []figure {
 	return []figure{f}
 }
 
-func spanOf(c *analysis.TrimClaims, name, target string) (analysis.Estimate, bool) {
+func spanOf(c *analysis.TrimClaims, name, target string) (stats.Estimate, bool) {
 	for _, s := range c.Spans {
 		if s.Name == name {
 			e, ok := s.Here[target]
 			return e, ok
 		}
 	}
-	return analysis.Estimate{}, false
+	return stats.Estimate{}, false
 }
 
 // short is a target's name without the family's.
@@ -151,7 +152,7 @@ func trimTimes(c *analysis.TrimClaims) shownGrid {
 			row = append(row, cell)
 		}
 		if s.Before > 0 {
-			row = append(row, human(sample.Seconds, s.Before, analysis.Interval{}), human(sample.Seconds, s.After, analysis.Interval{}))
+			row = append(row, human(sample.Seconds, s.Before, stats.Interval{}), human(sample.Seconds, s.After, stats.Interval{}))
 		} else if c.Trims {
 			row = append(row, "", "")
 		}

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // missing stands where there is no number.
@@ -124,7 +124,7 @@ func number(v float64, decimals int) string {
 }
 
 // known reports whether an interval was computed at all.
-func known(i analysis.Interval) bool {
+func known(i stats.Interval) bool {
 	return i.Method != "" && i.Method != "none" &&
 		!math.IsNaN(i.Low) && !math.IsNaN(i.High) && !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0)
 }
@@ -137,7 +137,7 @@ type shownNumber struct {
 }
 
 // show prints a value in a scale, cut by its interval.
-func (s scale) show(value float64, i analysis.Interval) shownNumber {
+func (s scale) show(value float64, i stats.Interval) shownNumber {
 	v := value / s.Factor
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return shownNumber{Value: missing}
@@ -156,7 +156,7 @@ func (s scale) show(value float64, i analysis.Interval) shownNumber {
 // showRatio prints a ratio. Its lower bound always keeps a digit: a bound of 0
 // would speak of a ratio that cannot be. An interval that excludes no change is not
 // rounded to one that includes it.
-func showRatio(value float64, i analysis.Interval) shownNumber {
+func showRatio(value float64, i stats.Interval) shownNumber {
 	n := scale{1, ""}.show(value, i)
 	if n.Low != "" && i.Low > 0 && strings.Trim(n.Low, "0.") == "" {
 		n.Low = number(i.Low, -decade(i.Low))

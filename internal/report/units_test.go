@@ -4,20 +4,20 @@ import (
 	"math"
 	"testing"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 )
 
-func interval(low, high float64) analysis.Interval {
-	return analysis.Interval{Low: low, High: high, Level: 0.95, Method: "BCa"}
+func interval(low, high float64) stats.Interval {
+	return stats.Interval{Low: low, High: high, Level: 0.95, Method: "BCa"}
 }
 
 func TestShowCutsDigitsByDoubt(t *testing.T) {
-	none := analysis.Interval{Method: "none"}
+	none := stats.Interval{Method: "none"}
 	cases := []struct {
 		unit   sample.Unit
 		value  float64
-		i      analysis.Interval
+		i      stats.Interval
 		want   shownNumber
 		suffix string
 	}{
@@ -47,7 +47,7 @@ func TestShowCutsDigitsByDoubt(t *testing.T) {
 func TestARatioIsNeverShownAsZero(t *testing.T) {
 	for _, c := range []struct {
 		value float64
-		i     analysis.Interval
+		i     stats.Interval
 		want  shownNumber
 	}{
 		{1.2, interval(0.4, 3.3), shownNumber{"1", "0.4", "3"}},
@@ -57,7 +57,7 @@ func TestARatioIsNeverShownAsZero(t *testing.T) {
 		{20, interval(3, 60), shownNumber{"20", "3", "60"}},
 		{0.04, interval(0.0031, 0.09), shownNumber{"0.04", "0.003", "0.09"}},
 		{1.02, interval(1.01, 1.03), shownNumber{"1.02", "1.01", "1.03"}},
-		{1.2, analysis.Interval{Method: "none"}, shownNumber{Value: "1.20"}},
+		{1.2, stats.Interval{Method: "none"}, shownNumber{Value: "1.20"}},
 		{0, interval(0, 0), shownNumber{"0", "0", "0"}}, // a cell whose values are all zero
 	} {
 		if got := showRatio(c.value, c.i); got != c.want {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -121,7 +122,7 @@ func scoreCell(p *analysis.UnixPoint) string {
 }
 
 // plusMinus is half an interval in percent of its number, "" where there is none.
-func plusMinus(e analysis.Estimate) string {
+func plusMinus(e stats.Estimate) string {
 	if !known(e.Interval) || e.Value <= 0 {
 		return ""
 	}
@@ -158,7 +159,7 @@ func fallGrid(u *analysis.UnixClaims, place string, curves []analysis.UnixCurve)
 		g.Head = append(g.Head, "b, "+both)
 	}
 	width := len(g.Head)
-	g.Head = append(g.Head, "serial share", "crosstalk", "bends at n", "falls")
+	g.Head = append(g.Head, "contention", "coherency", "bends at n", "falls")
 	for _, c := range curves {
 		fits := []string{"", ""}
 		if c.Law != nil {
@@ -211,17 +212,17 @@ func fallRow(name string, ns []int, c analysis.UnixCurve, fits []string, law *an
 	if law == nil {
 		return append(row, "", "", "", "")
 	}
-	serial, crosstalk, bend := "", "", ""
+	contention, coherency, bend := "", "", ""
 	if law.USL != nil {
-		serial, crosstalk = spanCell(law.USL.Serial, 2), spanCell(law.USL.Crosstalk, 3)
+		contention, coherency = spanCell(law.USL.Contention, 2), spanCell(law.USL.Coherency, 3)
 	}
 	if law.Capacity != nil {
 		bend = spanCell(*law.Capacity, 1)
 	}
-	return append(row, serial, crosstalk, bend, string(law.Falls))
+	return append(row, contention, coherency, bend, string(law.Falls))
 }
 
-func spanCell(e analysis.Estimate, decimals int) string {
+func spanCell(e stats.Estimate, decimals int) string {
 	s := number(e.Value, decimals)
 	if known(e.Interval) {
 		s += " [" + number(e.Interval.Low, decimals) + ", " + number(e.Interval.High, decimals) + "]"
@@ -294,7 +295,7 @@ func csvPoint(out []string, u *analysis.UnixClaims, cell study.Cell, clock analy
 	if c == nil || c.At(cell.Copies) == nil {
 		return
 	}
-	estimate := func(at int, e *analysis.Estimate) {
+	estimate := func(at int, e *stats.Estimate) {
 		if e == nil || e.Value == 0 {
 			return
 		}

@@ -6,16 +6,17 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // A refused test is marked in every table that shows its numbers, with the index
 // that holds it, and no other; a refused run is marked throughout.
 func TestUnixRefusedIsMarked(t *testing.T) {
-	one := []analysis.UnixPoint{{N: 1, Data: analysis.Estimate{Value: 100}, Repetitions: []float64{100}}}
+	one := []analysis.UnixPoint{{N: 1, Data: stats.Estimate{Value: 100}, Repetitions: []float64{100}}}
 	curve := func(test, refused string) analysis.UnixCurve {
 		return analysis.UnixCurve{Target: "runc", Environment: analysis.UnixAllN, Test: test, Clock: analysis.WallClock, Points: one, Law: &analysis.UnixLaw{}, Refused: refused}
 	}
-	scores := map[string]analysis.Estimate{"execl": {Value: 100}, "syscall": {Value: 100}, "index": {Value: 100}}
+	scores := map[string]stats.Estimate{"execl": {Value: 100}, "syscall": {Value: 100}, "index": {Value: 100}}
 	u := &analysis.UnixClaims{
 		Curves: []analysis.UnixCurve{curve("execl", "The hypervisor stole."), curve("syscall", ""), curve("index", "It holds execl.")},
 		Platforms: []analysis.UnixPlatform{

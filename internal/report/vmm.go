@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // vmmSection is the comparison of machine monitors beside the publication.
@@ -142,7 +143,7 @@ func vmmGrid(c *analysis.VMMClaims, table analysis.VMMTable) shownGrid {
 }
 
 func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
-	shown := func(e analysis.Estimate) string {
+	shown := func(e stats.Estimate) string {
 		if e.Value == 0 { // sysbench tells milliseconds, with two digits behind the point
 			return "cut to 0"
 		}
@@ -159,7 +160,7 @@ func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
 	for _, published := range []float64{r.PublishedStratoVirt, r.PublishedQEMU} {
 		cell := ""
 		if r.Table != analysis.VMMDirect {
-			cell = shown(analysis.Estimate{Value: published})
+			cell = shown(stats.Estimate{Value: published})
 		}
 		line = append(line, cell)
 	}
@@ -211,7 +212,7 @@ func ratioOf(effects map[string]analysis.Effect, name string) string {
 	if !ok {
 		return ""
 	}
-	return showRatio(e.Ratio, e.Interval).Value + plusMinus(analysis.Estimate{Value: e.Ratio, Interval: e.Interval}) + ", " + string(e.Verdict)
+	return showRatio(e.Ratio, e.Interval).Value + plusMinus(stats.Estimate{Value: e.Ratio, Interval: e.Interval}) + ", " + string(e.Verdict)
 }
 
 // weightGrid is what one instance weighs, after its boot and after a load, at each

@@ -9,12 +9,13 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/store"
 )
 
 // What an instance weighs is told apart by level, and by what lies behind it.
 func TestWeightGrid(t *testing.T) {
-	here := map[string]analysis.Estimate{"payload-rss": {Value: 300 << 20}, "vmm-overhead": {Value: 60 << 20}, "guest-resident": {Value: 240 << 20}}
+	here := map[string]stats.Estimate{"payload-rss": {Value: 300 << 20}, "vmm-overhead": {Value: 60 << 20}, "guest-resident": {Value: 240 << 20}}
 	c := &analysis.VMMClaims{Held: []analysis.VMMHeld{{Target: "qemu/microvm", Level: "1cpu", Here: here}, {Target: "qemu/microvm", Level: "1cpu", Loaded: true, Here: here}}}
 	g := weightGrid(c)
 	if want := []string{"qemu/microvm", "after the load", "300 MiB", "", "240 MiB", "60.0 MiB", "", ""}; !slices.Equal(g.Rows[1], want) || len(g.Head) != len(want) {
@@ -53,20 +54,20 @@ func TestVMMHeadline(t *testing.T) {
 // emulated is headed so.
 func TestVMMGrids(t *testing.T) {
 	between := func(ratio float64, v analysis.Verdict) analysis.Effect {
-		return analysis.Effect{Ratio: ratio, Interval: analysis.Interval{Low: 0.9 * ratio, High: 1.1 * ratio, Level: 0.95, Method: "bootstrap"}, Verdict: v}
+		return analysis.Effect{Ratio: ratio, Interval: stats.Interval{Low: 0.9 * ratio, High: 1.1 * ratio, Level: 0.95, Method: "bootstrap"}, Verdict: v}
 	}
-	here := func(v float64) analysis.Estimate { return analysis.Estimate{Value: v} }
+	here := func(v float64) stats.Estimate { return stats.Estimate{Value: v} }
 	events := sample.Metric{Name: "events", Unit: sample.PerSecond}
 	c := &analysis.VMMClaims{
 		Host: "host", Targets: []string{"host", "runc", "qemu/microvm", "stratovirt/microvm", "qemu/q35"}, Accels: map[string]string{"qemu/microvm": "kvm", "stratovirt/microvm": "kvm", "qemu/q35": "tcg"},
 		Pairs: []analysis.VMMPair{{Machine: "microvm", StratoVirt: "stratovirt/microvm", QEMU: "qemu/microvm"}, {Machine: "q35", Refused: "one was emulated"}},
 		Rows: []analysis.VMMRow{
 			{Table: analysis.VMMCPU, Name: "1 thread", Metric: events, PublishedStratoVirt: 1200, PublishedQEMU: 1000,
-				Here:   map[string]analysis.Estimate{"host": here(1000), "runc": here(1000), "qemu/microvm": here(500), "stratovirt/microvm": here(400), "qemu/q35": here(50)},
+				Here:   map[string]stats.Estimate{"host": here(1000), "runc": here(1000), "qemu/microvm": here(500), "stratovirt/microvm": here(400), "qemu/q35": here(50)},
 				Ratios: map[string]analysis.Effect{"microvm": between(0.8, analysis.Differs)},
 				ToHost: map[string]analysis.Effect{"qemu/microvm": between(0.5, analysis.Differs), "stratovirt/microvm": between(0.4, analysis.Inconclusive), "qemu/q35": between(0.05, analysis.Refused)}},
-			{Table: analysis.VMMDirect, Name: "rndrd", Metric: events, Here: map[string]analysis.Estimate{"host": here(1000)}},
-			{Table: analysis.VMMFootprint, Name: "mapped", Metric: sample.Metric{Name: "mapped", Unit: sample.Bytes}, PublishedQEMU: 1 << 30, Here: map[string]analysis.Estimate{"host": here(0)}},
+			{Table: analysis.VMMDirect, Name: "rndrd", Metric: events, Here: map[string]stats.Estimate{"host": here(1000)}},
+			{Table: analysis.VMMFootprint, Name: "mapped", Metric: sample.Metric{Name: "mapped", Unit: sample.Bytes}, PublishedQEMU: 1 << 30, Here: map[string]stats.Estimate{"host": here(0)}},
 		},
 	}
 	for name, c := range map[string]struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // waitRows is how many locks a table shows; JSON has all.
@@ -90,7 +91,7 @@ func mostWaits(rows []profile.Row, shared bool) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("of %s of lock waits %s", human(sample.Seconds, all, analysis.Interval{}), strings.Join(parts, ", "))
+	return fmt.Sprintf("of %s of lock waits %s", human(sample.Seconds, all, stats.Interval{}), strings.Join(parts, ", "))
 }
 
 // waitsTitle heads what one watched cell waited for.
@@ -101,7 +102,7 @@ func waitsTitle(w analysis.Waits) string {
 // waitsNote says what the table is of, and what watching cost.
 func waitsNote(w analysis.Waits) string {
 	s := fmt.Sprintf("%d watched %s, %s in all; the probe's programs took %s of CPU time.",
-		w.Trials, plural(w.Trials, "trial"), human(sample.Seconds, w.Elapsed, analysis.Interval{}), human(sample.Seconds, w.Cost, analysis.Interval{}))
+		w.Trials, plural(w.Trials, "trial"), human(sample.Seconds, w.Elapsed, stats.Interval{}), human(sample.Seconds, w.Cost, stats.Interval{}))
 	if e := w.Overhead; e != nil {
 		n := showRatio(e.Ratio, e.Interval)
 		s += " Watched trials took ×" + n.Value + " " + n.interval() + " the time of the others."

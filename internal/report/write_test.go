@@ -19,6 +19,7 @@ import (
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/report/reporttest"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 func TestJSONHoldsEveryClaim(t *testing.T) {
@@ -140,12 +141,12 @@ func TestFormats(t *testing.T) {
 // compared is two runs of one cell, and a cell whose control is zero.
 func compared() report.Input {
 	in := reporttest.Survey()
-	in.Claims.Tables[0].Rows[2].Effect = &analysis.Effect{Verdict: analysis.Differs, Blocks: 20, Interval: analysis.Interval{Method: "none"},
-		Difference: &analysis.Difference{Median: 0.0112, Interval: analysis.Interval{Low: 0.0109, High: 0.0116, Level: 0.95, Method: "BCa"}}}
+	in.Claims.Tables[0].Rows[2].Effect = &analysis.Effect{Verdict: analysis.Differs, Blocks: 20, Interval: stats.Interval{Method: "none"},
+		Difference: &analysis.Difference{Median: 0.0112, Interval: stats.Interval{Low: 0.0109, High: 0.0116, Level: 0.95, Method: "BCa"}}}
 	summary := in.Claims.Tables[0].Rows[2].Summary
 	in.Claims.Comparisons = []analysis.Comparison{{With: "20261121-0815-survey", Group: "start", Metric: in.Claims.Tables[0].Metric, Rows: []analysis.Change{{Label: "native", A: summary, B: summary, Raw: 1.0731,
-		RawSpan: analysis.Interval{Low: 1.06, High: 1.09, Method: "bootstrap"},
-		Effect:  &analysis.Effect{Ratio: 1.052, Verdict: analysis.Differs, Interval: analysis.Interval{Low: 1.041, High: 1.062, Method: "bootstrap"}}}}}}
+		RawSpan: stats.Interval{Low: 1.06, High: 1.09, Method: "bootstrap"},
+		Effect:  &analysis.Effect{Ratio: 1.052, Verdict: analysis.Differs, Interval: stats.Interval{Low: 1.041, High: 1.062, Method: "bootstrap"}}}}}}
 	return in
 }
 

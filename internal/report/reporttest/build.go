@@ -12,6 +12,7 @@ import (
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -164,14 +165,14 @@ func middle(sorted []float64) float64 {
 
 // orderStatistic is the distribution-free interval of a median, by the normal
 // approximation of the binomial.
-func orderStatistic(sorted []float64) analysis.Interval {
+func orderStatistic(sorted []float64) stats.Interval {
 	n := float64(len(sorted))
 	if n < 6 {
-		return analysis.Interval{Method: "none"}
+		return stats.Interval{Method: "none"}
 	}
 	half := 0.98 * math.Sqrt(n)
 	low, high := int(math.Max(n/2-half, 0)), int(math.Min(n/2+half, n-1))
-	return analysis.Interval{Low: sorted[low], High: sorted[high], Level: 0.95, Method: "order-statistic"}
+	return stats.Interval{Low: sorted[low], High: sorted[high], Level: 0.95, Method: "order-statistic"}
 }
 
 // effect compares block by block, as the real analysis does.
@@ -187,7 +188,7 @@ func effect(r, control analysis.Row) *analysis.Effect {
 	slices.Sort(ratios)
 	e := &analysis.Effect{Ratio: middle(ratios), Interval: orderStatistic(ratios), Blocks: n, P: math.Pow(2, 1-float64(min(n, 60)))}
 	shrink := math.Sqrt(1.645 / 1.96)
-	e.Interval90 = analysis.Interval{Low: e.Ratio - (e.Ratio-e.Interval.Low)*shrink, High: e.Ratio + (e.Interval.High-e.Ratio)*shrink, Level: 0.9, Method: e.Interval.Method}
+	e.Interval90 = stats.Interval{Low: e.Ratio - (e.Ratio-e.Interval.Low)*shrink, High: e.Ratio + (e.Interval.High-e.Ratio)*shrink, Level: 0.9, Method: e.Interval.Method}
 	e.Minimum = 0.7 * math.Log(e.Interval.High/e.Interval.Low)
 	e.PAdjusted = min(1, 5*e.P)
 	judge(e)

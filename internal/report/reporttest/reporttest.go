@@ -10,6 +10,7 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -125,7 +126,7 @@ func Ladder() report.Input {
 	}
 	rise := before.Median - l.BaseMedian
 	l.Total, l.Blocks = before.Median, 30
-	l.Rise = analysis.Estimate{Value: rise, Interval: analysis.Interval{Low: 0.99 * rise, High: 1.01 * rise, Level: 0.95, Method: analysis.MethodBootstrap}}
+	l.Rise = stats.Estimate{Value: rise, Interval: stats.Interval{Low: 0.99 * rise, High: 1.01 * rise, Level: 0.95, Method: stats.MethodBootstrap}}
 	in.Claims.Ladders = []analysis.Ladder{l}
 	return in.finish()
 }
@@ -138,7 +139,7 @@ func step(l analysis.Ladder, r analysis.Row, before analysis.Summary) analysis.S
 	delta := r.Summary.Median - before.Median
 	half := math.Hypot(r.Summary.Interval.High-r.Summary.Interval.Low, before.Interval.High-before.Interval.Low) / 2
 	return analysis.Step{From: from, To: r.Target, Median: r.Summary.Median, Delta: delta,
-		Interval: analysis.Interval{Low: delta - half, High: delta + half, Level: 0.95, Method: "BCa"}}
+		Interval: stats.Interval{Low: delta - half, High: delta + half, Level: 0.95, Method: "BCa"}}
 }
 
 // Large is a run of the given number of records, spread over the survey's

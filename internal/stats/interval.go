@@ -1,4 +1,8 @@
-package analysis
+// Package stats turns numbers into estimates: order statistics, medians and
+// their intervals, permutation tests, the scalability law and laws of growth. It
+// is pure: it knows no record, no table and no study, and imports nothing of
+// this module.
+package stats
 
 import (
 	"hash/fnv"
@@ -8,6 +12,26 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
+
+// Interval is a confidence interval; Low <= High.
+type Interval struct {
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Level  float64 `json:"level"`  // coverage: 0.95
+	Method string  `json:"method"` // one of the Method constants; with "none" there are too few blocks, and Low = High
+}
+
+// Exponential turns an interval of a log-ratio into that of the ratio.
+func Exponential(i Interval) Interval {
+	i.Low, i.High = Ratio(i.Low), Ratio(i.High)
+	return i
+}
+
+// LargestLog keeps ratios of absurd values finite, so that claims stay JSON.
+const LargestLog = 700
+
+// Ratio turns a log-ratio into a ratio, above 0 and finite.
+func Ratio(log float64) float64 { return math.Exp(min(max(log, -LargestLog), LargestLog)) }
 
 // The methods an Interval names.
 const (
@@ -24,7 +48,7 @@ const (
 	resamples = 4000
 	// bootstrapFrom is the number of blocks from which the bootstrap is trusted;
 	// below, the order-statistic interval is exact.
-	bootstrapFrom = 12
+	BootstrapFrom = 12
 	// MinimumBlocks is the number of blocks below which no 95 % interval of a
 	// median exists: with n blocks the widest one covers 1 - 2^(1-n).
 	MinimumBlocks = 6
@@ -32,38 +56,38 @@ const (
 
 var normal = distuv.UnitNormal
 
-// none is the interval of something that has too few blocks.
-func none(at float64) Interval { return Interval{Low: at, High: at, Method: MethodNone} }
+// None is the interval of something that has too few blocks.
+func None(at float64) Interval { return Interval{Low: at, High: at, Method: MethodNone} }
 
-// medianIntervals gives the intervals of the median of ascending numbers, one
+// MedianIntervals gives the intervals of the median of ascending numbers, one
 // for each level: exact below 12 numbers, BCa from there on.
-func medianIntervals(x []float64, rng *rand.Rand, levels ...float64) []Interval {
+func MedianIntervals(x []float64, rng *rand.Rand, levels ...float64) []Interval {
 	out := make([]Interval, len(levels))
-	if len(x) < bootstrapFrom {
+	if len(x) < BootstrapFrom {
 		for i, level := range levels {
-			out[i] = orderInterval(x, level)
+			out[i] = OrderInterval(x, level)
 		}
 		return out
 	}
 	draws := medianDraws(x, rng)
 	acceleration := medianAcceleration(x)
 	for i, level := range levels {
-		out[i] = bcaInterval(median(x), draws, acceleration, expanded(len(x), level))
+		out[i] = bcaInterval(Median(x), draws, acceleration, expanded(len(x), level))
 		out[i].Level = level
 	}
 	return out
 }
 
-// orderInterval is the distribution-free interval of the median between two
+// OrderInterval is the distribution-free interval of the median between two
 // order statistics, x(k) to x(n+1-k) (Hettmansperger and McKean, Robust
 // Nonparametric Statistical Methods, 2011, §1.3). It covers at least the level.
-func orderInterval(x []float64, level float64) Interval {
+func OrderInterval(x []float64, level float64) Interval {
 	if len(x) == 0 {
-		return none(0)
+		return None(0)
 	}
 	k := orderRank(len(x), level)
 	if k == 0 {
-		return none(median(x))
+		return None(Median(x))
 	}
 	return Interval{Low: x[k-1], High: x[len(x)-k], Level: level, Method: MethodOrder}
 }
@@ -154,7 +178,7 @@ func bcaInterval(estimate float64, draws []float64, a, score float64) Interval {
 	z0 := normal.Quantile(share)
 	limit := func(score float64) float64 {
 		z := z0 + score
-		return quantile(draws, normal.CDF(z0+z/(1-a*z)))
+		return Quantile(draws, normal.CDF(z0+z/(1-a*z)))
 	}
 	return Interval{Low: limit(-score), High: limit(score), Level: 2*normal.CDF(score) - 1, Method: MethodBCa}
 }
@@ -169,18 +193,50 @@ func expanded(n int, level float64) float64 {
 	return t * math.Sqrt(float64(n)/float64(n-1))
 }
 
-// expandedInterval is the percentile interval of ascending draws of n blocks.
-func expandedInterval(draws []float64, n int, level float64) Interval {
+// ExpandedInterval is the percentile interval of ascending draws of n blocks.
+func ExpandedInterval(draws []float64, n int, level float64) Interval {
 	tail := normal.CDF(-expanded(n, level))
-	return Interval{Low: quantile(draws, tail), High: quantile(draws, 1-tail), Level: level, Method: MethodBootstrap}
+	return Interval{Low: Quantile(draws, tail), High: Quantile(draws, 1-tail), Level: level, Method: MethodBootstrap}
 }
 
-// source gives the random numbers of one subject: the same seed and names give
+// Source gives the random numbers of one subject: the same seed and names give
 // the same numbers, whatever else is analysed and in which order.
-func source(seed uint64, names ...string) *rand.Rand {
+func Source(seed uint64, names ...string) *rand.Rand {
 	h := fnv.New64a()
 	for _, name := range names {
 		_, _ = h.Write(append([]byte(name), 0)) // a hash.Hash never fails, by its contract
 	}
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+// MethodRange is the smallest and the largest block, where there are too few for
+// a 95 % interval: no verdict rests on it.
+const MethodRange = "range"
+
+// RangeOf is the range of ascending blocks.
+func RangeOf(x []float64) Interval {
+	if len(x) == 0 {
+		return None(0)
+	}
+	return RangeAt(x[0], x[len(x)-1], len(x))
+}
+
+// RangeAt is a range of so many blocks. It holds the median at a level of
+// 1 - 2^(1-n): 75 % of three blocks, 94 % of five; one block has none.
+func RangeAt(low, high float64, blocks int) Interval {
+	if blocks < 2 {
+		return None(low)
+	}
+	return Interval{Low: low, High: high, Level: 1 - math.Pow(2, float64(1-blocks)), Method: MethodRange}
+}
+
+// OverBlocks is a median over blocks with its interval, or below six blocks with
+// the range of the blocks.
+func OverBlocks(values []float64) Estimate {
+	x := Sorted(values)
+	e := Estimate{Value: Median(x), Interval: OrderInterval(x, 0.95)}
+	if e.Interval.Method == MethodNone {
+		e.Interval = RangeOf(x)
+	}
+	return e
 }

@@ -1,15 +1,74 @@
-package analysis
+package stats
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 )
+
+// JointMedians draws m blocks with replacement, the same for every level, and
+// hands out the levels' medians, b times.
+func JointMedians(values [][]float64, m, b int, rng *rand.Rand, use func(medians []float64)) {
+	picks := make([]int, m)
+	scratch, drawn := make([]float64, m), make([]float64, len(values))
+	for range b {
+		for k := range picks {
+			picks[k] = rng.IntN(len(values[0]))
+		}
+		for i := range values {
+			for k, block := range picks {
+				scratch[k] = values[i][block]
+			}
+			drawn[i] = selectMedian(scratch)
+		}
+		use(drawn)
+	}
+}
+
+// selectMedian is the median of unordered numbers; it reorders them.
+func selectMedian(x []float64) float64 {
+	middle := len(x) / 2
+	selectRank(x, middle)
+	if len(x)%2 == 1 {
+		return x[middle]
+	}
+	return (slices.Max(x[:middle]) + x[middle]) / 2
+}
+
+// selectRank puts the k-th smallest number at x[k], smaller ones before it and
+// larger ones after it (Hoare's FIND, CACM 4, 1961).
+func selectRank(x []float64, k int) {
+	low, high := 0, len(x)-1
+	for low < high {
+		pivot := x[k]
+		i, j := low, high
+		for i <= j {
+			for x[i] < pivot {
+				i++
+			}
+			for x[j] > pivot {
+				j--
+			}
+			if i <= j {
+				x[i], x[j] = x[j], x[i]
+				i++
+				j--
+			}
+		}
+		if j < k {
+			low = i
+		}
+		if k < i {
+			high = j
+		}
+	}
+}
 
 // radixFrom is the length from which sorting by digits beats comparing.
 const radixFrom = 2048
 
-// sorted returns an ascending copy of x, which holds no NaN.
-func sorted(x []float64) []float64 {
+// Sorted returns an ascending copy of x, which holds no NaN.
+func Sorted(x []float64) []float64 {
 	y := slices.Clone(x)
 	if len(y) < radixFrom {
 		slices.Sort(y)
@@ -67,8 +126,8 @@ func floatOf(k uint64) float64 {
 	return math.Float64frombits(^k)
 }
 
-// median of ascending numbers; at least one.
-func median(x []float64) float64 {
+// Median of ascending numbers; at least one.
+func Median(x []float64) float64 {
 	m := len(x) / 2
 	if len(x)%2 == 1 {
 		return x[m]
@@ -76,9 +135,9 @@ func median(x []float64) float64 {
 	return x[m-1] + (x[m]-x[m-1])/2
 }
 
-// quantile interpolates between ascending numbers (Hyndman and Fan 1996, type
+// Quantile interpolates between ascending numbers (Hyndman and Fan 1996, type
 // 7, the default of R and NumPy); p in 0..1, at least one number.
-func quantile(x []float64, p float64) float64 {
+func Quantile(x []float64, p float64) float64 {
 	h := p * float64(len(x)-1)
 	i := min(max(int(h), 0), len(x)-1)
 	if i+1 == len(x) {
@@ -87,10 +146,8 @@ func quantile(x []float64, p float64) float64 {
 	return x[i] + (h-float64(i))*(x[i+1]-x[i])
 }
 
-// Quantile of ascending numbers, not empty, interpolated between neighbours.
-func Quantile(ascending []float64, p float64) float64 { return quantile(ascending, p) }
-
-func mean(x []float64) float64 {
+// Mean is the arithmetic mean, 0 of no numbers.
+func Mean(x []float64) float64 {
 	m := 0.0
 	for i, v := range x {
 		m += (v - m) / float64(i+1)
@@ -98,11 +155,11 @@ func mean(x []float64) float64 {
 	return m
 }
 
-// deviation is the median absolute deviation from the median of ascending
+// Deviation is the median absolute deviation from the median of ascending
 // numbers, unscaled. The deviations below and above the centre are two sorted
 // lists already, so a merge finds their median without another sort.
-func deviation(x []float64) float64 {
-	centre := median(x)
+func Deviation(x []float64) float64 {
+	centre := Median(x)
 	down, _ := slices.BinarySearch(x, centre) // x[:down] lie below
 	up := down
 	down--
@@ -131,10 +188,10 @@ const (
 	normalScale  = 0.6745
 )
 
-// outliers counts the ascending numbers whose modified z-score is beyond
+// Outliers counts the ascending numbers whose modified z-score is beyond
 // outlierScore. Where more than half of the numbers are equal the MAD is 0 and
 // the score has no meaning: then it counts none.
-func outliers(x []float64, centre, mad float64) int {
+func Outliers(x []float64, centre, mad float64) int {
 	if mad == 0 {
 		return 0
 	}

@@ -1,4 +1,4 @@
-package analysis
+package stats
 
 import (
 	"fmt"
@@ -45,6 +45,11 @@ type Laws struct {
 	Why         string `json:"why"`
 }
 
+// Fit is the law of a name, which is one of the Law constants.
+func (l Laws) Fit(name string) Law {
+	return l.Fits[slices.IndexFunc(l.Fits, func(f Law) bool { return f.Name == name })]
+}
+
 // akaikeGap is the difference of AICc from which the worse model has
 // considerably less support (Burnham and Anderson, Model Selection and
 // Multimodel Inference, 2002, §2.6); bestShare is the share of replicates that
@@ -60,7 +65,7 @@ const (
 // intervals and the stability of the choice come from a bootstrap over blocks
 // of the levels' medians. It needs three levels, and five values in all.
 func FitLaws(levels []Level, seed uint64) (Laws, error) {
-	n, values, paired, err := scalingInput(levels)
+	n, values, paired, err := CheckLevels(levels)
 	if err != nil {
 		return Laws{}, fmt.Errorf("fit the laws of growth: %w", err)
 	}
@@ -71,13 +76,13 @@ func FitLaws(levels []Level, seed uint64) (Laws, error) {
 	if count < 5 {
 		return Laws{}, fmt.Errorf("fit the laws of growth: %d values are too few: measure 5 or more", count)
 	}
-	out := Laws{Fits: fitAll(n, mediansOf(values))}
+	out := Laws{Fits: fitAll(n, Medians(values))}
 	for i := range out.Fits {
 		f := &out.Fits[i]
 		loss := f.loss(n, values)
 		f.AICc, f.Error = aicc(loss, count), math.Expm1(math.Sqrt(loss/float64(count)))
 	}
-	fewest, most := blocksOf(values)
+	fewest, most := FewestAndMost(values)
 	out.bootstrap(n, values, paired, fewest, most, seed)
 	out.choose(fewest)
 	return out, nil
@@ -114,7 +119,7 @@ func (l *Laws) bootstrap(n []float64, values [][]float64, paired bool, fewest, m
 	}
 	a, b := make([][]float64, len(l.Fits)), make([][]float64, len(l.Fits))
 	wins := make([]int, len(l.Fits))
-	levelMedians(values, paired, scalingResamples, source(seed, "laws"), func(m []float64) {
+	LevelMedians(values, paired, FitResamples, Source(seed, "laws"), func(m []float64) {
 		best, least := 0, math.Inf(1)
 		for i, f := range fitAll(n, m) {
 			a[i], b[i] = append(a[i], f.A.Value), append(b[i], f.B.Value)
@@ -131,8 +136,8 @@ func (l *Laws) bootstrap(n []float64, values [][]float64, paired bool, fewest, m
 	})
 	for i := range l.Fits {
 		f := &l.Fits[i]
-		f.A.Interval, f.B.Interval = spanOf(a[i], fewest), spanOf(b[i], fewest)
-		f.Share = float64(wins[i]) / scalingResamples
+		f.A.Interval, f.B.Interval = OfReplicates(a[i], fewest), OfReplicates(b[i], fewest)
+		f.Share = float64(wins[i]) / FitResamples
 	}
 }
 
@@ -164,16 +169,16 @@ func (l *Laws) choose(fewest int) {
 		l.Provisional = true
 		l.Why = fmt.Sprintf("%s fits best so far (AICc better by %.1f), but with fewer than %d blocks of some level nothing shows that it stays so", first.Name, gap, MinimumBlocks)
 	case first.Share < bestShare:
-		l.Why = fmt.Sprintf("%s fits best (AICc better by %.1f), but only in %s of the bootstrap replicates: take more blocks", first.Name, gap, percent(first.Share))
+		l.Why = fmt.Sprintf("%s fits best (AICc better by %.1f), but only in %.0f %% of the bootstrap replicates: take more blocks", first.Name, gap, 100*first.Share)
 	default:
 		l.Best = first.Name
-		l.Why = fmt.Sprintf("%s fits best: AICc better by %.1f than %s, and best in %s of the bootstrap replicates", first.Name, gap, second.Name, percent(first.Share))
+		l.Why = fmt.Sprintf("%s fits best: AICc better by %.1f than %s, and best in %.0f %% of the bootstrap replicates", first.Name, gap, second.Name, 100*first.Share)
 	}
 }
 
-// line is the least squares line y = a + b x.
-func line(x, y []float64) (a, b float64) {
-	mx, my := mean(x), mean(y)
+// Line is the least squares line y = a + b x.
+func Line(x, y []float64) (a, b float64) {
+	mx, my := Mean(x), Mean(y)
 	var xy, xx float64
 	for i := range x {
 		xy += (x[i] - mx) * (y[i] - my)
@@ -183,7 +188,8 @@ func line(x, y []float64) (a, b float64) {
 	return my - b*mx, b
 }
 
-func mapped(x []float64, f func(float64) float64) []float64 {
+// Mapped is f of every number.
+func Mapped(x []float64, f func(float64) float64) []float64 {
 	out := make([]float64, len(x))
 	for i, v := range x {
 		out[i] = f(v)
@@ -192,27 +198,27 @@ func mapped(x []float64, f func(float64) float64) []float64 {
 }
 
 func fitPower(n, y []float64) Law {
-	a, b := line(mapped(n, math.Log), mapped(y, math.Log))
-	return Law{Name: LawPower, A: exact(math.Exp(a)), B: exact(b)}
+	a, b := Line(Mapped(n, math.Log), Mapped(y, math.Log))
+	return Law{Name: LawPower, A: Exact(math.Exp(a)), B: Exact(b)}
 }
 
 func fitExponential(n, y []float64) Law {
-	a, b := line(n, mapped(y, math.Log))
-	return Law{Name: LawExponential, A: exact(math.Exp(a)), B: exact(b)}
+	a, b := Line(n, Mapped(y, math.Log))
+	return Law{Name: LawExponential, A: Exact(math.Exp(a)), B: Exact(b)}
 }
 
 // fitLinear writes the line as c (1 + w (n/mean - 1)): for a given tilt w the
 // best c has a closed form, and w lies where the line is positive at every n.
 // A grid finds the valley and a golden section its floor.
 func fitLinear(n, y []float64) Law {
-	centre := mean(n)
-	logs := mapped(y, math.Log)
+	centre := Mean(n)
+	logs := Mapped(y, math.Log)
 	profile := func(w float64) (c, loss float64) {
 		r := make([]float64, len(n))
 		for i := range n {
 			r[i] = logs[i] - math.Log(1+w*(n[i]/centre-1))
 		}
-		m := mean(r)
+		m := Mean(r)
 		for _, v := range r {
 			loss += (v - m) * (v - m)
 		}
@@ -230,7 +236,7 @@ func fitLinear(n, y []float64) Law {
 	w := golden(at(best-1), at(best+1), func(w float64) float64 { _, loss := profile(w); return loss })
 	c, _ := profile(w)
 	scale := math.Exp(c)
-	return Law{Name: LawLinear, A: exact(scale * (1 - w)), B: exact(scale * w / centre)}
+	return Law{Name: LawLinear, A: Exact(scale * (1 - w)), B: Exact(scale * w / centre)}
 }
 
 // golden finds the minimum of a function with one valley between a and b

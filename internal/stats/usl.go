@@ -1,4 +1,4 @@
-package analysis
+package stats
 
 import (
 	"errors"
@@ -27,54 +27,54 @@ type Estimate struct {
 
 // USL is a fit of the Universal Scalability Law to throughput over concurrency,
 //
-//	X(N) = Rate N / (1 + Serial (N-1) + Crosstalk N (N-1))
+//	X(N) = Rate N / (1 + Contention (N-1) + Coherency N (N-1))
 //
-// (Gunther, Guerrilla Capacity Planning, 2007). Serial is the share of the work
-// that must wait its turn, Crosstalk the cost of keeping pairs coherent.
+// (Gunther, Guerrilla Capacity Planning, 2007). Contention is the share of the work
+// that must wait its turn, Coherency the cost of keeping pairs coherent.
 type USL struct {
-	Rate      Estimate `json:"rate"` // throughput of one, in the metric's unit
-	Serial    Estimate `json:"serial"`
-	Crosstalk Estimate `json:"crosstalk"`
-	// Knee is the concurrency of the highest throughput, sqrt((1-Serial)/Crosstalk);
-	// nil when the fit has no crosstalk and so no knee, or where fewer than 95 % of
+	Rate       Estimate `json:"rate"` // throughput of one, in the metric's unit
+	Contention Estimate `json:"contention"`
+	Coherency  Estimate `json:"coherency"`
+	// Peak is the concurrency of the highest throughput, sqrt((1-Contention)/Coherency);
+	// nil when the fit has no coherency and so no peak, or where fewer than 95 % of
 	// the replicates have one: the interval is of those that do.
-	Knee      *Estimate `json:"knee,omitempty"`
-	KneeShare float64   `json:"kneeShare"` // share of the bootstrap replicates that have a knee
+	Peak      *Estimate `json:"peak,omitempty"`
+	PeakShare float64   `json:"peakShare"` // share of the bootstrap replicates that have a peak
 	Error     float64   `json:"error"`     // largest relative deviation of a level's median from the fit
 }
 
 // At is the law's throughput at a concurrency of n.
 func (fit USL) At(n float64) float64 {
-	return uslPoint{fit.Rate.Value, fit.Serial.Value, fit.Crosstalk.Value}.throughput(n)
+	return uslPoint{fit.Rate.Value, fit.Contention.Value, fit.Coherency.Value}.throughput(n)
 }
 
-// kneeShown is the share of the replicates from which on there is a knee.
-const kneeShown = 0.95
+// peakShown is the share of the replicates from which on there is a peak.
+const peakShown = 0.95
 
-// scalingResamples of a fit: every replicate is a fit of its own.
-const scalingResamples = 2000
+// FitResamples of a fit: every replicate is a fit of its own.
+const FitResamples = 2000
 
 // FitUSL fits the law to the medians of the levels' throughput, again for every
 // bootstrap replicate over blocks. It needs three concurrencies or more, and
 // intervals need 6 blocks of each: with fewer of some they are ranges.
 func FitUSL(levels []Level, seed uint64) (USL, error) {
-	n, values, paired, err := scalingInput(levels)
+	n, values, paired, err := CheckLevels(levels)
 	if err != nil {
 		return USL{}, fmt.Errorf("fit the scalability law: %w", err)
 	}
-	at, err := solveUSL(n, mediansOf(values))
+	at, err := solveUSL(n, Medians(values))
 	if err != nil {
 		return USL{}, fmt.Errorf("fit the scalability law: %w", err)
 	}
-	fit := USL{Rate: exact(at.rate), Serial: exact(at.serial), Crosstalk: exact(at.crosstalk)}
-	for i, m := range mediansOf(values) {
+	fit := USL{Rate: Exact(at.rate), Contention: Exact(at.contention), Coherency: Exact(at.coherency)}
+	for i, m := range Medians(values) {
 		fit.Error = max(fit.Error, math.Abs(m/at.throughput(n[i])-1))
 	}
-	if knee, ok := at.knee(); ok {
-		e := exact(knee)
-		fit.Knee = &e
+	if peak, ok := at.peak(); ok {
+		e := Exact(peak)
+		fit.Peak = &e
 	}
-	fewest, most := blocksOf(values)
+	fewest, most := FewestAndMost(values)
 	if most < MinimumBlocks {
 		return fit, nil
 	}
@@ -83,48 +83,49 @@ func FitUSL(levels []Level, seed uint64) (USL, error) {
 }
 
 func (fit *USL) intervals(n []float64, values [][]float64, paired bool, blocks int, seed uint64) {
-	var rates, serials, crosstalks, knees []float64
-	rng := source(seed, "usl")
-	levelMedians(values, paired, scalingResamples, rng, func(m []float64) {
+	var rates, contentions, coherencies, peaks []float64
+	rng := Source(seed, "usl")
+	LevelMedians(values, paired, FitResamples, rng, func(m []float64) {
 		p, err := solveUSL(n, m)
 		if err != nil {
 			return
 		}
-		rates, serials, crosstalks = append(rates, p.rate), append(serials, p.serial), append(crosstalks, p.crosstalk)
-		if knee, ok := p.knee(); ok {
-			knees = append(knees, knee)
+		rates, contentions, coherencies = append(rates, p.rate), append(contentions, p.contention), append(coherencies, p.coherency)
+		if peak, ok := p.peak(); ok {
+			peaks = append(peaks, peak)
 		}
 	})
-	fit.Rate.Interval = spanOf(rates, blocks)
-	fit.Serial.Interval = spanOf(serials, blocks)
-	fit.Crosstalk.Interval = spanOf(crosstalks, blocks)
-	fit.KneeShare = float64(len(knees)) / scalingResamples
-	if fit.KneeShare < kneeShown {
-		fit.Knee = nil
+	fit.Rate.Interval = OfReplicates(rates, blocks)
+	fit.Contention.Interval = OfReplicates(contentions, blocks)
+	fit.Coherency.Interval = OfReplicates(coherencies, blocks)
+	fit.PeakShare = float64(len(peaks)) / FitResamples
+	if fit.PeakShare < peakShown {
+		fit.Peak = nil
 	}
-	if fit.Knee != nil {
-		fit.Knee.Interval = spanOf(knees, blocks)
+	if fit.Peak != nil {
+		fit.Peak.Interval = OfReplicates(peaks, blocks)
 	}
 }
 
-func exact(v float64) Estimate { return Estimate{Value: v, Interval: none(v)} }
+// Exact is an estimate without an interval.
+func Exact(v float64) Estimate { return Estimate{Value: v, Interval: None(v)} }
 
-// spanOf is the 95 % interval of what replicates gave, or all of their range where
+// OfReplicates is the 95 % interval of what replicates gave, or all of their range where
 // the level with the fewest blocks has too few for one.
-func spanOf(draws []float64, fewest int) Interval {
+func OfReplicates(draws []float64, fewest int) Interval {
 	switch {
 	case len(draws) == 0:
-		return none(0)
+		return None(0)
 	case fewest < MinimumBlocks:
-		return rangeAt(slices.Min(draws), slices.Max(draws), fewest)
+		return RangeAt(slices.Min(draws), slices.Max(draws), fewest)
 	}
 	slices.Sort(draws)
-	return expandedInterval(draws, fewest, 0.95)
+	return ExpandedInterval(draws, fewest, 0.95)
 }
 
-// scalingInput checks the levels and orders them by N. They are paired where all
+// CheckLevels checks the levels and orders them by N. They are paired where all
 // are of the same blocks.
-func scalingInput(levels []Level) (n []float64, values [][]float64, paired bool, err error) {
+func CheckLevels(levels []Level) (n []float64, values [][]float64, paired bool, err error) {
 	levels = slices.Clone(levels)
 	slices.SortFunc(levels, func(a, b Level) int {
 		switch {
@@ -150,18 +151,18 @@ func scalingInput(levels []Level) (n []float64, values [][]float64, paired bool,
 	if len(n) < 3 {
 		return nil, nil, false, fmt.Errorf("%d levels are too few: measure 3 or more", len(n))
 	}
-	return n, values, sameBlocks(levels), nil
+	return n, values, SameBlocks(levels), nil
 }
 
-// sameBlocks says whether the levels' values are of the same blocks.
-func sameBlocks(levels []Level) bool {
+// SameBlocks says whether the levels' values are of the same blocks.
+func SameBlocks(levels []Level) bool {
 	return !slices.ContainsFunc(levels, func(l Level) bool {
 		return len(l.Values) != len(levels[0].Values) || !slices.Equal(l.Blocks, levels[0].Blocks)
 	})
 }
 
-// blocksOf are the fewest and the most blocks of a level.
-func blocksOf(values [][]float64) (fewest, most int) {
+// FewestAndMost are the fewest and the most blocks of a level.
+func FewestAndMost(values [][]float64) (fewest, most int) {
 	fewest = len(values[0])
 	for _, v := range values {
 		fewest, most = min(fewest, len(v)), max(most, len(v))
@@ -169,13 +170,13 @@ func blocksOf(values [][]float64) (fewest, most int) {
 	return fewest, most
 }
 
-// levelMedians draws blocks with replacement and gives the levels' medians: the
+// LevelMedians draws blocks with replacement and gives the levels' medians: the
 // same blocks for all levels where they are paired, else each level's own (a
 // stratified bootstrap).
-func levelMedians(values [][]float64, paired bool, b int, rng *rand.Rand, use func(medians []float64)) {
-	_, most := blocksOf(values)
+func LevelMedians(values [][]float64, paired bool, b int, rng *rand.Rand, use func(medians []float64)) {
+	_, most := FewestAndMost(values)
 	if paired {
-		jointMedians(values, most, b, rng, use)
+		JointMedians(values, most, b, rng, use)
 		return
 	}
 	scratch, drawn := make([]float64, most), make([]float64, len(values))
@@ -191,30 +192,31 @@ func levelMedians(values [][]float64, paired bool, b int, rng *rand.Rand, use fu
 	}
 }
 
-func mediansOf(values [][]float64) []float64 {
+// Medians are those of each row, which need not be sorted.
+func Medians(values [][]float64) []float64 {
 	out := make([]float64, len(values))
 	for i, v := range values {
-		out[i] = median(sorted(v))
+		out[i] = Median(Sorted(v))
 	}
 	return out
 }
 
 // uslPoint is one solution of the law.
-type uslPoint struct{ rate, serial, crosstalk float64 }
+type uslPoint struct{ rate, contention, coherency float64 }
 
 func (p uslPoint) throughput(n float64) float64 {
-	return p.rate * n / (1 + p.serial*(n-1) + p.crosstalk*n*(n-1))
+	return p.rate * n / (1 + p.contention*(n-1) + p.coherency*n*(n-1))
 }
 
-func (p uslPoint) knee() (float64, bool) {
-	if p.crosstalk <= 0 || p.serial >= 1 {
+func (p uslPoint) peak() (float64, bool) {
+	if p.coherency <= 0 || p.contention >= 1 {
 		return 0, false
 	}
-	return math.Sqrt((1 - p.serial) / p.crosstalk), true
+	return math.Sqrt((1 - p.contention) / p.coherency), true
 }
 
-// solveUSL uses that N/X is linear in 1/rate, serial/rate and crosstalk/rate:
-// weighted least squares of the relative error, with serial and crosstalk not
+// solveUSL uses that N/X is linear in 1/rate, contention/rate and coherency/rate:
+// weighted least squares of the relative error, with contention and coherency not
 // negative. Of the four choices of which of them is held at zero, the best
 // feasible one is the constrained optimum, so there is no starting value and no
 // local minimum.
@@ -225,7 +227,7 @@ func solveUSL(n, x []float64) (uslPoint, error) {
 		if !ok || loss >= least {
 			continue
 		}
-		p := uslPoint{rate: 1 / coefficients[0], serial: coefficients[1] / coefficients[0], crosstalk: coefficients[2] / coefficients[0]}
+		p := uslPoint{rate: 1 / coefficients[0], contention: coefficients[1] / coefficients[0], coherency: coefficients[2] / coefficients[0]}
 		best, found, least = p, true, loss
 	}
 	if !found {
