@@ -1,0 +1,24 @@
+package driver
+
+// Facts are what Check found out.
+type Facts struct {
+	Version string            `json:"version"`          // of the runtime, VMM or engine, as it says itself
+	Path    string            `json:"path"`             // of its binary or socket
+	Digest  string            `json:"digest,omitempty"` // sha256 of the binary, "" where there is none
+	Notes   map[string]string `json:"notes,omitempty"`  // further facts: "platform": "systrap", "accel": "tcg"
+}
+
+// The notes of virtual machines that decide whether numbers may be compared.
+const (
+	NoteAccel       = "accel"         // "kvm", or "tcg" where the guest's CPU is emulated
+	NoteNoKVM       = "no-kvm"        // why it is not KVM
+	NoteGuestKernel = "kernel-digest" // of the guest's kernel
+)
+
+// NoteDirect is the key of Facts.Notes for what a target's own disk does with accesses
+// that are to pass page caches by (Spec.Direct).
+const NoteDirect = "direct-io"
+
+// NoteUnread is the key of Facts.Notes for what of a target's CPU time nobody can
+// read: of a user's own engine, all that is in no group of tare's.
+const NoteUnread = "unread"
