@@ -54,7 +54,7 @@ does, and check does not.`,
 				return errors.Join(err, laboratory.Close())
 			}
 			if len(on) == 0 {
-				drivers = slices.DeleteFunc(slices.Clone(drivers), func(d driver.Driver) bool { _, made := d.(driver.Maker); return made })
+				drivers = slices.DeleteFunc(slices.Clone(drivers), func(d driver.Driver) bool { return d.Properties().ContainerHost() != nil })
 			}
 			found := checked{Host: hostinfo.Gather(), Facts: hostinfo.Probe(c.Context())}
 			findings := laboratory.Check(c.Context(), drivers, fresh)

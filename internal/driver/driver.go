@@ -78,6 +78,8 @@ type Properties struct {
 	CheckTime   time.Duration // what a Check may take beyond the usual: an engine that has to come up first, other machines' proofs of KVM
 	AddsEnv     []string      // variables that the target adds to every payload's environment
 	Footprint   Footprint     // what an instance takes beside its payload, where that is more than a bare container's
+	Networks    *Networks     // how its engine makes networks; nil for drivers that make none (JoinsOwn needs it)
+	Machine     *Machine      // what a virtual machine offers besides running payloads; nil for other drivers
 }
 
 // Footprint is what one instance takes beside its payload and the launcher that

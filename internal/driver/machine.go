@@ -1,11 +1,80 @@
 package driver
 
 import (
+	"context"
 	"strconv"
 	"strings"
 
 	"github.com/docker/go-units"
 )
+
+// Machine is what a virtual machine offers besides running payloads.
+type Machine struct {
+	// Takes returns a CannotError where the guest cannot have what the Spec's
+	// PageReporting and Mergeable ask for, and nil where it can.
+	Takes func(ctx context.Context, pageReporting, mergeable bool) error
+	// Forget removes the kept proofs of hardware acceleration, so that the next
+	// Check makes them again.
+	Forget func() error
+	// Host is what a container host offers; nil for other machines.
+	Host *ContainerHost
+}
+
+// ContainerHost is a virtual machine that boots Linux with a container engine, from
+// a disk and a kernel that tare makes.
+type ContainerHost struct {
+	// Make makes the disk and the kernel where they are missing, and keeps them. It
+	// takes minutes. A plan calls it before it checks its targets; tare check does
+	// not. tell receives what is under way.
+	Make func(ctx context.Context, tell func(string)) error
+	// BootLog returns the log of a boot in which the kernel and systemd reported
+	// every initcall and unit. That takes time, so it is never a trial's boot. The
+	// zero value means that there is none.
+	BootLog func(ctx context.Context) (BootTold, error)
+
+	ProvesOn string // the virtual machine in which Prove boots kernels, such as qemu/q35
+	Proof    string // the script that a kernel has to pass, for a digest
+	// Prove boots a kernel once and returns the result of each check, in order. A
+	// kernel that does not boot, panics or hangs has failed the check in which it
+	// did, with its last words. Errors are the laboratory's, or a *CannotError.
+	Prove func(ctx context.Context, o ProofOptions, tell func(string)) ([]ProofCheck, error)
+}
+
+// ContainerHost is what a container host offers; nil for other drivers.
+func (p Properties) ContainerHost() *ContainerHost {
+	if p.Machine == nil {
+		return nil
+	}
+	return p.Machine.Host
+}
+
+// BootTold is what a machine told of a boot.
+type BootTold struct {
+	Log []byte // in a form of tare boot profile
+	// Symbols say where the code of its initcalls is, in JSON: bootlog.Origin by the
+	// names of initcalls. Nil where no source of the kernel was at hand.
+	Symbols []byte
+}
+
+// ProofOptions say which kernel is put to the proof, and how far.
+type ProofOptions struct {
+	Kernel      string // path of its file; "" for the driver's own, which is made where it is not kept
+	Quick       bool   // without the checks that take longest
+	UntilFailed bool   // not beyond the first check that fails
+}
+
+// ProofCheck is one check of a proof, and what came of it.
+type ProofCheck struct {
+	Name    string  `json:"check"`
+	Result  string  `json:"result"`            // ProofPassed, or what went wrong: its first line, and what the machine said
+	Seconds float64 `json:"seconds,omitempty"` // that it took, on the guest's clock; 0 where none is known
+}
+
+// ProofPassed is the result of a check that passed.
+const ProofPassed = "ok"
+
+// Passed reports whether the check did.
+func (c ProofCheck) Passed() bool { return c.Result == ProofPassed }
 
 // Guest is what the user asks of virtual machines; the zero value leaves all of
 // it to tare.
@@ -41,31 +110,3 @@ func (g Guest) String() string {
 	}
 	return strings.Join(parts, ", ")
 }
-
-// BootTold is what a machine told of a boot.
-type BootTold struct {
-	Log []byte // in a form of tare boot profile
-	// Symbols say where the code of its initcalls is, in JSON: bootlog.Origin by the
-	// names of initcalls. Nil where no source of the kernel was at hand.
-	Symbols []byte
-}
-
-// ProofOptions say which kernel is put to the proof, and how far.
-type ProofOptions struct {
-	Kernel      string // path of its file; "" for the driver's own, which is made where it is not kept
-	Quick       bool   // without the checks that take longest
-	UntilFailed bool   // not beyond the first check that fails
-}
-
-// ProofCheck is one check of a proof, and what came of it.
-type ProofCheck struct {
-	Name    string  `json:"check"`
-	Result  string  `json:"result"`            // ProofPassed, or what went wrong: its first line, and what the machine said
-	Seconds float64 `json:"seconds,omitempty"` // that it took, on the guest's clock; 0 where none is known
-}
-
-// ProofPassed is the result of a check that passed.
-const ProofPassed = "ok"
-
-// Passed reports whether the check did.
-func (c ProofCheck) Passed() bool { return c.Result == ProofPassed }

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"net"
 	"net/netip"
 )
@@ -13,7 +14,7 @@ type Join struct {
 	Tap       string           // name of a tap device in Namespace
 	Hardware  net.HardwareAddr // of the guest's link
 	Gateway   netip.Addr       // of the guest's default route; invalid for none
-	Network   string           // name of a network that the driver has made (Networker)
+	Network   string           // name of a network that the driver has made (Networks)
 	// Address is the payload's own, with the length of its network: of the guest's
 	// link, or in Network.
 	Address netip.Prefix
@@ -27,8 +28,21 @@ type Joining string
 const (
 	JoinsNamespace Joining = "namespace" // Join.Namespace
 	JoinsTap       Joining = "tap"       // Join.Namespace, Tap, Hardware, Address, Gateway
-	JoinsOwn       Joining = "own"       // Join.Network, Address, Publish: the driver is a Networker
+	JoinsOwn       Joining = "own"       // Join.Network, Address, Publish: the driver has Networks
 )
+
+// Networks is how a driver's engine makes networks.
+type Networks struct {
+	// Host returns the path of the network namespace of the engine's host, where its
+	// bridges are.
+	Host func(ctx context.Context) (string, error)
+	// Make makes a bridge network of that name and range, with the range's first
+	// address on the host. It stays until remove is called.
+	Make func(ctx context.Context, name string, of netip.Prefix) (remove func() error, err error)
+	// Proxies: for clients of the same network, the engine publishes a port by a
+	// process that copies.
+	Proxies bool
+}
 
 // HostNetwork is the Join.Network of a payload on its engine's host.
 const HostNetwork = "host"

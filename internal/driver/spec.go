@@ -15,6 +15,10 @@ type Spec struct {
 	Opens  []string // files of Rootfs that the payload's start looks up, absolute: a target that makes a root before the clock looks them up there, so that the clock does not time what is new only because the laboratory has just made it
 	Mounts []Mount  // host files or directories that the payload shares
 	Stdio  Stdio    // the payload's standard streams; known before the clock starts, so that handing them over costs nothing inside it
+	// Console receives each line of the machine's console as it comes, from one
+	// goroutine; nil for none. Container hosts have a console, other targets never
+	// call it.
+	Console func(line string)
 	// Join says which network the payload is on, instead of the target's usual one.
 	// Drivers take what their Properties say.
 	Join Join
@@ -25,7 +29,7 @@ type Spec struct {
 	Peer []string
 	// Beside has Args, whose first is a path that every machine has, run as root on
 	// the machine of the target's Docker and not in a container: it starts them
-	// itself. Env, Cwd, User, Limits and Opens are then not used. Hosters take it.
+	// itself. Env, Cwd, User, Limits and Opens are then not used. Drivers that are a Hoster take it.
 	Beside  bool
 	Tool    string // path of a static program of this machine that a payload beside the engine calls; "" for none
 	Disk    string // absolute directory inside Rootfs that must lie on a disk; "" for none. Where the target's root lies in memory, it mounts an empty disk of its own there

@@ -198,29 +198,26 @@ func (l *Lab) writeChecks(known map[string]cached) {
 
 // stale asks a driver that knows what its check depended on beside its binary.
 func stale(d driver.Driver, found driver.Facts) bool {
-	s, ok := d.(interface{ Stale(driver.Facts) bool })
+	s, ok := driver.As[driver.Staler](d)
 	return ok && s.Stale(found)
 }
 
 // forget has drivers drop what they keep of their own checks.
 func (l *Lab) forget(drivers []driver.Driver) {
 	for _, d := range drivers {
-		f, ok := d.(interface{ Forget() error })
-		if !ok {
+		machine := d.Properties().Machine
+		if machine == nil {
 			continue
 		}
-		if err := f.Forget(); err != nil {
+		if err := machine.Forget(); err != nil {
 			l.notes = append(l.notes, fmt.Sprintf("what is kept of %s could not be removed: %v", d.Name(), err))
 		}
 	}
 }
 
-// located is a driver whose binary is looked up: the proof of one binary says
-// nothing of another that is found first today.
-type located interface{ Locate() (string, error) }
-
+// sameBinary reports whether a proof was made with the program that is found now.
 func sameBinary(d driver.Driver, f driver.Facts) bool {
-	if l, ok := d.(located); ok {
+	if l, ok := driver.As[driver.Located](d); ok {
 		if path, err := l.Locate(); err != nil || path != f.Path {
 			return false
 		}

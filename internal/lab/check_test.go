@@ -22,9 +22,10 @@ type refusing struct {
 
 func (r *refusing) Stale(driver.Facts) bool { return r.stale }
 
-func (r *refusing) Forget() error {
-	r.wiped++
-	return nil
+func (r *refusing) Properties() driver.Properties {
+	p := r.Driver.Properties()
+	p.Machine = &driver.Machine{Forget: func() error { r.wiped++; return nil }}
+	return p
 }
 
 func (r *refusing) Check(context.Context) (driver.Facts, error) {

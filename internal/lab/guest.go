@@ -39,23 +39,31 @@ func (p *Plan) fitGuests(ctx context.Context, cells []study.Cell) ([]study.Cell,
 	return kept, nil
 }
 
+// machine is what a target's virtual machine offers; nil for other targets.
+func (p *Plan) machine(target string) *driver.Machine {
+	d, ok := p.drivers[target]
+	if !ok {
+		return nil
+	}
+	return d.Properties().Machine
+}
+
 // cannotGive says why a cell's guest cannot have what its level asks for.
 func (p *Plan) cannotGive(ctx context.Context, c study.Cell) error {
-	d, guested := p.drivers[c.Target].(driver.Guested)
+	machine := p.machine(c.Target)
 	g := guestOf(c)
-	if !guested || g == (study.Guest{}) {
+	if machine == nil || g == (study.Guest{}) {
 		return nil
 	}
 	if lacks := sys.KSMLacks(); g.KSM && lacks != "" {
 		return &driver.CannotError{Target: c.Target, Lacks: lacks}
 	}
-	return d.Takes(ctx, g.PageReporting, g.KSM)
+	return machine.Takes(ctx, g.PageReporting, g.KSM)
 }
 
 // merges says that a cell's guests are merged: others have no memory for KSM.
 func (p *Plan) merges(c study.Cell) bool {
-	_, guested := p.drivers[c.Target].(driver.Guested)
-	return guested && guestOf(c).KSM
+	return p.machine(c.Target) != nil && guestOf(c).KSM
 }
 
 // make makes a trial, with the machine's KSM on where its guests are to be merged.

@@ -14,11 +14,15 @@ import (
 // unreporting is a virtual machine whose guest reports no free pages.
 type unreporting struct{ driver.Driver }
 
-func (unreporting) Takes(_ context.Context, pageReporting, _ bool) error {
-	if pageReporting {
-		return &driver.CannotError{Target: "qemu/microvm", Lacks: "the guest's kernel has no virtio_balloon"}
-	}
-	return nil
+func (u unreporting) Properties() driver.Properties {
+	p := u.Driver.Properties()
+	p.Machine = &driver.Machine{Takes: func(_ context.Context, pageReporting, _ bool) error {
+		if pageReporting {
+			return &driver.CannotError{Target: "qemu/microvm", Lacks: "the guest's kernel has no virtio_balloon"}
+		}
+		return nil
+	}}
+	return p
 }
 
 // A level that guests cannot have leaves its cells out, with the reason; targets

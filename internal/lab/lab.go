@@ -195,7 +195,7 @@ func (l *Lab) name(ctx context.Context, names []string) {
 			continue
 		}
 		for _, d := range l.drivers {
-			namer, ok := d.(driver.Namer)
+			namer, ok := driver.As[driver.Namer](d)
 			if !ok {
 				continue
 			}
@@ -216,8 +216,8 @@ func (l *Lab) Notes() []string { return l.notes }
 func (l *Lab) Close() error {
 	var errs []error
 	for _, d := range l.drivers {
-		if c, ok := d.(driver.Closer); ok {
-			errs = append(errs, c.Close())
+		if s, ok := driver.As[driver.SessionDriver](d); ok {
+			errs = append(errs, s.Teardown())
 		}
 	}
 	for _, r := range l.roots {

@@ -91,9 +91,9 @@ func (p *Plan) raise(ctx context.Context, done map[int]bool) error {
 			continue
 		}
 		raised[name] = true
-		if d, ok := p.drivers[name].(driver.Raiser); ok {
+		if d, ok := driver.As[driver.SessionDriver](p.drivers[name]); ok {
 			bounded, cancel := context.WithTimeout(ctx, checkTimeout+d.Properties().CheckTime)
-			_ = d.Up(bounded, driver.Spec{Rootfs: p.root.Rootfs, Image: p.root.Layout})
+			_ = d.Setup(bounded, driver.Spec{Rootfs: p.root.Rootfs, Image: p.root.Layout})
 			cancel()
 		}
 	}

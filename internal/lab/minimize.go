@@ -16,8 +16,8 @@ import (
 
 // Minimize searches for a kernel smaller than o's that still passes the proof of
 // prover. told is told of each candidate, made of each object of a build.
-func (l *Lab) Minimize(ctx context.Context, prover driver.Prover, o trim.Options, budget time.Duration, told func(trim.Step), made func(trim.Progress)) (trim.Found, error) {
-	return o.Search(ctx, trim.Minimize{Budget: budget, Proof: prover.Proof(), Now: time.Now, Tell: told, Object: made,
+func (l *Lab) Minimize(ctx context.Context, prover *driver.ContainerHost, o trim.Options, budget time.Duration, told func(trim.Step), made func(trim.Progress)) (trim.Found, error) {
+	return o.Search(ctx, trim.Minimize{Budget: budget, Proof: prover.Proof, Now: time.Now, Tell: told, Object: made,
 		Prove: func(ctx context.Context, image string) (string, error) {
 			checks, err := prover.Prove(ctx, driver.ProofOptions{Kernel: image, UntilFailed: true}, l.config.tell)
 			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // the proof's own time: a check that hangs is the candidate's
@@ -56,14 +56,14 @@ func (l *Lab) Prove(ctx context.Context, kernel, vm string, quick bool) ([]drive
 const defaultProver = "qemu/q35"
 
 // proverOf finds who proves what o names.
-func (l *Lab) proverOf(o *driver.ProofOptions, vm string) (driver.Prover, error) {
+func (l *Lab) proverOf(o *driver.ProofOptions, vm string) (*driver.ContainerHost, error) {
 	for _, d := range l.drivers {
-		if p, ok := d.(driver.Prover); ok && d.Name() == o.Kernel {
-			if vm != "" && vm != p.ProvesOn() {
-				return nil, &InputError{fmt.Errorf("%s is a machine of %s, and not of %s: leave --vm out", d.Name(), p.ProvesOn(), vm)}
+		if p := d.Properties().ContainerHost(); p != nil && d.Name() == o.Kernel {
+			if vm != "" && vm != p.ProvesOn {
+				return nil, &InputError{fmt.Errorf("%s is a machine of %s, and not of %s: leave --vm out", d.Name(), p.ProvesOn, vm)}
 			}
 			o.Kernel = ""
-			return p, l.mayProve(p)
+			return p, l.mayProve(d)
 		}
 	}
 	k, err := vmm.Inspect(o.Kernel)
@@ -77,25 +77,25 @@ func (l *Lab) proverOf(o *driver.ProofOptions, vm string) (driver.Prover, error)
 }
 
 // mayProve refuses a prover that lacks the right to.
-func (l *Lab) mayProve(p driver.Prover) error {
-	if p.Properties().NeedsRoot && !l.Target.Root {
-		return &driver.CannotError{Target: p.Name(), Lacks: "the proof needs root", Remedy: "run it as root"}
+func (l *Lab) mayProve(d driver.Driver) error {
+	if d.Properties().NeedsRoot && !l.Target.Root {
+		return &driver.CannotError{Target: d.Name(), Lacks: "the proof needs root", Remedy: "run it as root"}
 	}
 	return nil
 }
 
 // Prover is the target that proves kernels on a virtual machine. Where none does,
 // the error is an *InputError, and where none can a *driver.CannotError.
-func (l *Lab) Prover(vm string) (driver.Prover, error) {
+func (l *Lab) Prover(vm string) (*driver.ContainerHost, error) {
 	var on []string
 	for _, d := range l.drivers {
-		p, ok := d.(driver.Prover)
+		p := d.Properties().ContainerHost()
 		switch {
-		case !ok:
-		case p.ProvesOn() != vm:
-			on = append(on, p.ProvesOn())
+		case p == nil:
+		case p.ProvesOn != vm:
+			on = append(on, p.ProvesOn)
 		default:
-			return p, l.mayProve(p)
+			return p, l.mayProve(d)
 		}
 	}
 	if len(on) == 0 {

@@ -22,7 +22,7 @@ const networkPublished = "bridge-network"
 // stands on a path that has addresses.
 func (l *Lab) canAddress(st study.Study) error {
 	if !slices.ContainsFunc(l.wanted(st), func(d driver.Driver) bool {
-		on, placed := d.(*netpath.Driver)
+		on, placed := driver.As[*netpath.Driver](d)
 		return placed && on.Addressed()
 	}) {
 		return nil
@@ -51,7 +51,7 @@ func (p *Plan) fitting(cells []study.Cell) ([]study.Cell, error) {
 	without := map[string]error{} // groups whose control is left out
 	var last error
 	for _, c := range cells {
-		on, placed := p.drivers[c.Target].(*netpath.Driver)
+		on, placed := driver.As[*netpath.Driver](p.drivers[c.Target])
 		if !placed {
 			kept = append(kept, c)
 			continue

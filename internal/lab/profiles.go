@@ -23,7 +23,7 @@ var recorders = map[string]ebpf.Recorder{
 }
 
 // canWatch proves that probes work here, before anything is
-// measured. The error is a target.CannotError where this machine or user lacks
+// measured. The error is a driver.CannotError where this machine or user lacks
 // what they need.
 func canWatch(probes ...string) error {
 	for _, p := range probes {

@@ -18,10 +18,12 @@ type raised struct {
 	images []string
 }
 
-func (r *raised) Up(_ context.Context, spec driver.Spec) error {
+func (r *raised) Setup(_ context.Context, spec driver.Spec) error {
 	r.images = append(r.images, spec.Image)
 	return errors.New("it does not come up")
 }
+
+func (r *raised) Teardown() error { return nil }
 
 // Engines with trials left are up before the first of them; one that does not come up
 // ends nothing.

@@ -62,7 +62,7 @@ func (s *session) sweep(ctx context.Context, drivers []driver.Driver) ([]string,
 		did = append(did, fmt.Sprintf("session %s: ended %d processes", s.name, killed))
 	}
 	for _, d := range drivers {
-		sweeper, ok := d.(driver.Sweeper)
+		sweeper, ok := driver.As[driver.Sweeper](d)
 		if !ok {
 			continue
 		}

@@ -54,7 +54,9 @@ func TestSweepAsksDrivers(t *testing.T) {
 	}
 }
 
-func (e *elsewhere) Close() error { return e.err }
+func (e *elsewhere) Setup(context.Context, driver.Spec) error { return nil }
+
+func (e *elsewhere) Teardown() error { return e.err }
 
 // What a driver could not take away at the end is found by the next sweep.
 func TestCloseKeepsWhatIsLeft(t *testing.T) {

@@ -33,7 +33,7 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 		p.drivers[f.Target] = wanted[i]
 	}
 	for _, d := range wanted {
-		if on, placed := d.(*netpath.Driver); placed {
+		if on, placed := driver.As[*netpath.Driver](d); placed {
 			if err := on.Rest(); err != nil {
 				return err
 			}
@@ -68,11 +68,11 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 // its check says.
 func (l *Lab) makeParts(ctx context.Context, wanted []driver.Driver) error {
 	for _, d := range wanted {
-		maker, ok := d.(driver.Maker)
-		if !ok {
+		host := d.Properties().ContainerHost()
+		if host == nil {
 			continue
 		}
-		err := maker.Make(ctx, func(what string) { l.config.tell(d.Name() + ": " + what) })
+		err := host.Make(ctx, func(what string) { l.config.tell(d.Name() + ": " + what) })
 		var cannot *driver.CannotError
 		if err != nil && !errors.As(err, &cannot) {
 			return fmt.Errorf("target %s: %w", d.Name(), err)
@@ -125,9 +125,9 @@ func (p *Plan) needHosts(ctx context.Context) error {
 		if !p.jobOf(c).Beside {
 			continue
 		}
-		h, ok := p.drivers[c.Target].(driver.Hoster)
+		h, ok := driver.As[driver.Hoster](p.drivers[c.Target])
 		switch {
-		case !ok:
+		case !ok || strings.Contains(c.Target, study.PathSign): // its containers would not be on the path
 			return &InputError{fmt.Errorf("workload %s starts its containers itself, and the target %s is no machine with a Docker: take host, vm/stock or vm/trimmed", c.Workload, c.Target)}
 		case c.Copies > 1 || c.Limits.CPUs > 0 || c.Limits.CPUSet != "" || c.Limits.Memory > 0 || c.Limits.Pids > 0:
 			return &InputError{fmt.Errorf("workload %s has the whole machine of its target to itself: it takes no limits and one copy", c.Workload)}

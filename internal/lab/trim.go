@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
-	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/kerneltools/bootlog"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/published"
@@ -48,11 +47,11 @@ func trimClaims(run *store.Run, claims *analysis.Claims) error {
 // its report needs nothing else.
 func keepBootLogs(ctx context.Context, p *Plan) error {
 	for name, d := range p.drivers {
-		of, ok := d.(driver.Profiled)
-		if !ok {
+		host := d.Properties().ContainerHost()
+		if host == nil {
 			continue
 		}
-		told, err := of.BootLog(ctx)
+		told, err := host.BootLog(ctx)
 		if err == nil && len(told.Log) > 0 {
 			err = p.Run.KeepBootLog(name, told.Log)
 		}

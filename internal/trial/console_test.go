@@ -17,15 +17,13 @@ type machines struct{ *fake.Driver }
 
 func (m machines) Prepare(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
 	i, err := m.Driver.Prepare(ctx, spec, dir)
-	return &machine{Instance: i}, err
+	return &machine{Instance: i, line: spec.Console}, err
 }
 
 type machine struct {
 	driver.Instance
 	line func(string)
 }
-
-func (m *machine) Tell(line func(string)) { m.line = line }
 
 func (m *machine) Start(ctx context.Context, mark func(driver.Phase)) error {
 	m.line("Linux version 6.1")

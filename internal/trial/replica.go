@@ -77,10 +77,8 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 	if spec.Cgroup, err = r.Groups.Make(group); err != nil {
 		return c, driver.Labf("cgroup of the instance: %w", err)
 	}
+	spec.Console = func(line string) { c.console.Add(line, c.at(driver.PhaseRequest)) }
 	c.instance, err = job.Driver.Prepare(ctx, spec, c.dir)
-	if teller, ok := c.instance.(driver.Teller); ok && err == nil {
-		teller.Tell(func(line string) { c.console.Add(line, c.at(driver.PhaseRequest)) })
-	}
 	return c, err
 }
 
@@ -173,10 +171,8 @@ func (c *replica) evaluate(job Job) ([]sample.Value, error) {
 		return nil, phased{"wait", fmt.Errorf("the payload ended with exit code 0 but never acted inside the target: its first output was not the mark of %s", driver.Mark)}
 	}
 	values := c.general()
-	if clocked, ok := c.instance.(driver.Clocked); ok {
-		for metric, d := range clocked.Clock() {
-			values = append(values, sample.Value{Metric: metric, Value: d.Seconds()})
-		}
+	for metric, d := range c.exit.Clock {
+		values = append(values, sample.Value{Metric: metric, Value: d.Seconds()})
 	}
 	if job.Unmarked {
 		values = append(values, sample.Value{Metric: "silent", Value: btof(silent)})

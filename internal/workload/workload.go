@@ -62,7 +62,7 @@ type Command struct {
 	// the mark; Args is empty until the image is known.
 	Own bool
 	// Beside says that the payload starts containers itself, on the machine of the
-	// target's Docker (target.Spec.Beside).
+	// target's Docker (driver.Spec.Beside).
 	Beside bool
 	// Peer is the argv of the other end, for a payload that talks to one; nil for
 	// none. target.PeerAddress and target.PeerPort stand for where it listens.

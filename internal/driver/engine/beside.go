@@ -19,6 +19,9 @@ type hoster struct {
 	docker clientDriver
 }
 
+// Unwrap implements driver.Decorator.
+func (h *hoster) Unwrap() driver.Driver { return h.Driver }
+
 // Prepare implements driver.Driver.
 func (h *hoster) Prepare(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
 	if spec.Beside {
@@ -33,8 +36,12 @@ func (h *hoster) CheckHost(ctx context.Context) error {
 	return err
 }
 
-// Close implements driver.Closer.
-func (h *hoster) Close() error { return h.docker.Close() }
+// Setup implements driver.SessionDriver. It starts nothing: only payloads that start
+// containers themselves need Docker, and CheckHost has then started it.
+func (h *hoster) Setup(context.Context, driver.Spec) error { return nil }
+
+// Teardown implements driver.SessionDriver.
+func (h *hoster) Teardown() error { return h.docker.Teardown() }
 
 // Sweep implements driver.Sweeper.
 func (h *hoster) Sweep(ctx context.Context, runDir string) ([]string, error) {

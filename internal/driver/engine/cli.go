@@ -20,11 +20,11 @@ import (
 // clientDriver runs payloads by Docker's own command line client, "docker run".
 type clientDriver struct{ *Driver }
 
-// Locate is the client's binary.
+// Locate implements driver.Located: the client's binary.
 func (d clientDriver) Locate() (string, error) { return find(d.lab, "docker") }
 
-// Stale says that what a check found may be of another engine, or of another
-// binary of its daemon.
+// Stale implements driver.Staler: what a check found may be of another engine, or
+// of another binary of its daemon.
 func (d clientDriver) Stale(found driver.Facts) bool {
 	if d.Driver.Stale(found) {
 		return true

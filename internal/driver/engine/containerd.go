@@ -266,15 +266,15 @@ func (d *containerdDriver) Named(_ context.Context, name string) driver.Driver {
 	return &containerdDriver{lab: d.lab, engine: d.engine, handler: h}
 }
 
-// Close implements driver.Closer.
-func (d *containerdDriver) Close() error { return d.engine.Close() }
+// Teardown implements driver.SessionDriver.
+func (d *containerdDriver) Teardown() error { return d.engine.Close() }
 
 // Sweep implements driver.Sweeper.
 func (d *containerdDriver) Sweep(ctx context.Context, runDir string) ([]string, error) {
 	return d.engine.sweepNoted(ctx, runDir)
 }
 
-// Locate is the daemon's binary.
+// Locate implements driver.Located: the daemon's binary.
 func (d *containerdDriver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
 
 // ready sees that the engine is there, and the handler's programs.
@@ -293,7 +293,7 @@ func (d *containerdDriver) ready(ctx context.Context) error {
 	return nil
 }
 
-// Stale says that what a check found may be of another engine.
+// Stale implements driver.Staler: what a check found may be of another engine.
 func (d *containerdDriver) Stale(found driver.Facts) bool { return d.engine.stale(found) }
 
 // Check implements driver.Driver.
@@ -339,8 +339,8 @@ func (d *containerdDriver) Check(ctx context.Context) (driver.Facts, error) {
 	return facts, unable(ctx, d.Name(), notWorking, err)
 }
 
-// Up implements driver.Raiser.
-func (d *containerdDriver) Up(ctx context.Context, spec driver.Spec) error {
+// Setup implements driver.SessionDriver.
+func (d *containerdDriver) Setup(ctx context.Context, spec driver.Spec) error {
 	if err := d.ready(ctx); err != nil {
 		return err
 	}

@@ -69,21 +69,22 @@ func (d *Driver) Properties() driver.Properties {
 		ports = 0
 	}
 	return driver.Properties{Family: "engine", Isolated: true, Joins: driver.JoinsOwn, MaxParallel: 16, StreamBytes: 16 << 20, Ports: ports,
-		StartTime: d.start, Order: d.order, CheckTime: 40 * time.Second, AddsEnv: d.adds, Footprint: d.takes}
+		StartTime: d.start, Order: d.order, CheckTime: 40 * time.Second, AddsEnv: d.adds, Footprint: d.takes,
+		Networks: &driver.Networks{Host: d.networkHost, Make: d.makeNetwork, Proxies: d.engine.flavor.proxies}}
 }
 
-// Close implements driver.Closer.
-func (d *Driver) Close() error { return d.engine.Close() }
+// Teardown implements driver.SessionDriver.
+func (d *Driver) Teardown() error { return d.engine.Close() }
 
 // Sweep implements driver.Sweeper.
 func (d *Driver) Sweep(ctx context.Context, runDir string) ([]string, error) {
 	return d.engine.sweepNoted(ctx, runDir)
 }
 
-// Locate is the daemon's binary.
+// Locate implements driver.Located: the daemon's binary.
 func (d *Driver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
 
-// Stale says that what a check found may be of another engine.
+// Stale implements driver.Staler: what a check found may be of another engine.
 func (d *Driver) Stale(found driver.Facts) bool { return d.engine.stale(found) }
 
 // Check implements driver.Driver.
@@ -131,8 +132,8 @@ func (d *Driver) check(ctx context.Context, proven driver.Driver) (driver.Facts,
 	return facts, unable(ctx, d.name, notWorking, err)
 }
 
-// Up implements driver.Raiser.
-func (d *Driver) Up(ctx context.Context, spec driver.Spec) error {
+// Setup implements driver.SessionDriver.
+func (d *Driver) Setup(ctx context.Context, spec driver.Spec) error {
 	if err := d.ready(ctx); err != nil {
 		return err
 	}

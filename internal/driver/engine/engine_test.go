@@ -72,7 +72,7 @@ func contract(t *testing.T, name, missing string) {
 	lab := laboratory(t)
 	d := named(t, lab, name)
 	t.Cleanup(func() {
-		if err := d.(driver.Closer).Close(); err != nil {
+		if err := d.(driver.SessionDriver).Teardown(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -46,7 +46,7 @@ func cannotWith(t *testing.T, d driver.Driver, words string) {
 	if !errors.As(err, &cannot) || !strings.Contains(err.Error(), words) {
 		t.Errorf("%s: %v; want that it cannot run here, with %q", d.Name(), err, words)
 	}
-	if err := d.(driver.Closer).Close(); err != nil {
+	if err := d.(driver.SessionDriver).Teardown(); err != nil {
 		t.Error(err)
 	}
 }
@@ -140,7 +140,7 @@ func TestChecksOfAnotherEngineAreStale(t *testing.T) {
 		f := docker()
 		f.program, f.sockets = "sh", nil
 		for _, d := range dockers(driver.Lab{PrivateEngines: c.private}, f) {
-			if got := d.(interface{ Stale(driver.Facts) bool }).Stale(c.found); got != c.stale {
+			if got := d.(driver.Staler).Stale(c.found); got != c.stale {
 				t.Errorf("%s, %s: stale is %t", name, d.Name(), got)
 			}
 		}
@@ -256,7 +256,7 @@ func newTrouble(t *testing.T, lab driver.Lab, name string) trouble {
 	t.Helper()
 	of := named(t, lab, name)
 	t.Cleanup(func() {
-		if err := of.(driver.Closer).Close(); err != nil {
+		if err := of.(driver.SessionDriver).Teardown(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -365,7 +365,7 @@ func TestNameAndImage(t *testing.T) {
 		if err := inst.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := d.of.(driver.Closer).Close(); err != nil {
+		if err := d.of.(driver.SessionDriver).Teardown(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -388,7 +388,7 @@ func TestFullDisk(t *testing.T) {
 	if !errors.As(err, &cannot) || !strings.Contains(cannot.Lacks, notLoaded) || !strings.Contains(cannot.Lacks, "no space left on device") {
 		t.Errorf("on a full disk: %v; want that docker cannot run here, since it could not load the image", err)
 	}
-	if err := d.(driver.Closer).Close(); err != nil {
+	if err := d.(driver.SessionDriver).Teardown(); err != nil {
 		t.Error(err)
 	}
 }

@@ -63,7 +63,7 @@ func TestNamedRuntimesRun(t *testing.T) {
 		if facts, err := d.Check(t.Context()); err != nil {
 			t.Errorf("%s: %+v: %v", name, facts, err)
 		}
-		if err := d.(driver.Closer).Close(); err != nil {
+		if err := d.(driver.SessionDriver).Teardown(); err != nil {
 			t.Error(err)
 		}
 	}

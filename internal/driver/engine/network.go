@@ -14,9 +14,9 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 )
 
-// NetworkHost implements driver.Networker: a private engine has a network
-// namespace of its own, the user's the machine's.
-func (d *Driver) NetworkHost(ctx context.Context) (string, error) {
+// networkHost is Networks.Host: a private engine has a network namespace of its own,
+// the user's the machine's.
+func (d *Driver) networkHost(ctx context.Context) (string, error) {
 	if err := d.ready(ctx); err != nil {
 		return "", err
 	}
@@ -26,12 +26,9 @@ func (d *Driver) NetworkHost(ctx context.Context) (string, error) {
 	return "/proc/self/ns/net", nil
 }
 
-// Proxies implements driver.Networker.
-func (d *Driver) Proxies() bool { return d.engine.flavor.proxies }
-
-// MakeNetwork implements driver.Networker. The network carries the owner's label,
-// by which a sweep finds it.
-func (d *Driver) MakeNetwork(ctx context.Context, name string, of netip.Prefix) (remove func() error, err error) {
+// makeNetwork is Networks.Make. The network carries the owner's label, by which a
+// sweep finds it.
+func (d *Driver) makeNetwork(ctx context.Context, name string, of netip.Prefix) (remove func() error, err error) {
 	c, err := clientOf(d.engine, connect)
 	if err != nil {
 		return nil, err

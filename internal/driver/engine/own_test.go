@@ -193,7 +193,7 @@ func inOwn(t *testing.T, c *client.Client, name, groups string) {
 	if placed := made.Container.HostConfig.CgroupParent != ""; placed != (groups == "cgroupfs") {
 		t.Errorf("with %s its group's parent is %q", groups, made.Container.HostConfig.CgroupParent)
 	}
-	for _, end := range []func() error{inst.Close, d.(driver.Closer).Close} {
+	for _, end := range []func() error{inst.Close, d.(driver.SessionDriver).Teardown} {
 		if err := end(); err != nil {
 			t.Error(err)
 		}
@@ -235,7 +235,7 @@ func TestSocketThatDoesNotServe(t *testing.T) {
 		t.Errorf("%v; want why %s does not serve", err, f.sockets[1])
 	}
 	for _, d := range all {
-		d.(interface{ Stale(driver.Facts) bool }).Stale(driver.Facts{Notes: map[string]string{noteEngine: privateEngine}})
+		d.(driver.Staler).Stale(driver.Facts{Notes: map[string]string{noteEngine: privateEngine}})
 	}
 	if n := asked.Load(); n == 0 || n > 4 { // a ping is up to two requests, of two versions
 		t.Errorf("it was asked %d times", n)

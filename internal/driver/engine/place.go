@@ -80,6 +80,9 @@ type placing struct {
 	charged bool
 }
 
+// Unwrap implements driver.Decorator.
+func (p *placing) Unwrap() driver.Driver { return p.Driver }
+
 // Prepare implements driver.Driver.
 func (p *placing) Prepare(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
 	spec.Cgroup = p.group

@@ -54,7 +54,7 @@ func TestPrivateEnginesLeaveNoFiles(t *testing.T) {
 				t.Errorf("%s works in the machine's own %s", name, dir)
 			}
 		}
-		if err := d.(driver.Closer).Close(); err != nil {
+		if err := d.(driver.SessionDriver).Teardown(); err != nil {
 			t.Error(err)
 		}
 		for _, file := range listed(t) {
@@ -104,7 +104,7 @@ func TestPrivateEngineMakesMissingPlaces(t *testing.T) {
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", d.engine.private.pid, missing)); err != nil {
 		t.Errorf("the engine has no %s: %v", missing, err)
 	}
-	if err := d.Close(); err != nil {
+	if err := d.Teardown(); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {

@@ -53,7 +53,7 @@ func TestEngineHangs(t *testing.T) {
 
 func hangs(t *testing.T, d driver.Driver) {
 	t.Cleanup(func() {
-		if err := d.(driver.Closer).Close(); err != nil {
+		if err := d.(driver.SessionDriver).Teardown(); err != nil {
 			t.Error(err)
 		}
 	})

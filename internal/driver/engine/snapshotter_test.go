@@ -42,7 +42,7 @@ func TestContainerdWithoutOverlayfs(t *testing.T) {
 	}
 	d := containerds(laboratory(t), f)[0].(*containerdDriver)
 	defer func() {
-		if err := d.Close(); err != nil {
+		if err := d.Teardown(); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -77,8 +77,8 @@ func (d *Driver) build(ctx context.Context, spec driver.Spec) (*ground, error) {
 	if err := d.Takes(spec.Network); err != nil {
 		return nil, err
 	}
-	if n, ok := d.inner.(driver.Networker); ok && d.inner.Properties().Joins == driver.JoinsOwn {
-		return d.buildByEngine(ctx, n, spec)
+	if p := d.inner.Properties(); p.Joins == driver.JoinsOwn {
+		return d.buildByEngine(ctx, p.Networks, spec)
 	}
 	options := d.options(spec)
 	restore, err := d.limit(spec.Network.Limit)
@@ -138,24 +138,24 @@ func joinOf(e *net.End) driver.Join {
 
 // buildByEngine has an engine make the network. Where the client is on the
 // engine's host, it is a process there.
-func (d *Driver) buildByEngine(ctx context.Context, engine driver.Networker, spec driver.Spec) (*ground, error) {
+func (d *Driver) buildByEngine(ctx context.Context, networks *driver.Networks, spec driver.Spec) (*ground, error) {
 	number, err := net.FreePort()
 	if err != nil {
 		return nil, err
 	}
-	host, err := engine.NetworkHost(ctx)
+	host, err := networks.Host(ctx)
 	if err != nil {
 		return nil, err
 	}
 	onHost := end{d.host, driver.Join{Namespace: host}}
-	g := &ground{port: number, describe: func() string { return "on a network of " + engine.Name() }, close: func() error { return nil }}
+	g := &ground{port: number, describe: func() string { return "on a network of " + d.inner.Name() }, close: func() error { return nil }}
 	switch d.path {
 	case IdleEngine:
 		g.client, g.server, g.dial = onHost, onHost, netip.AddrFrom4([4]byte{127, 0, 0, 1})
 		g.close = d.Rest
 		return g, nil
 	case net.HostNetwork:
-		both := end{engine, driver.Join{Network: driver.HostNetwork}}
+		both := end{d.inner, driver.Join{Network: driver.HostNetwork}}
 		g.client, g.server, g.dial = both, both, netip.AddrFrom4([4]byte{127, 0, 0, 1})
 		return g, nil
 	}
@@ -163,13 +163,13 @@ func (d *Driver) buildByEngine(ctx context.Context, engine driver.Networker, spe
 	if err != nil {
 		return nil, driver.Labf("%w", err)
 	}
-	if g.close, err = engine.MakeNetwork(ctx, spec.ID, of); err != nil {
+	if g.close, err = networks.Make(ctx, spec.ID, of); err != nil {
 		return nil, err
 	}
 	at := func(n int) driver.Join {
 		return driver.Join{Network: spec.ID, Address: netip.PrefixFrom(net.Nth(of, n), of.Bits())}
 	}
-	g.client, g.server = end{engine, at(2)}, end{engine, at(3)}
+	g.client, g.server = end{d.inner, at(2)}, end{d.inner, at(3)}
 	g.dial = g.server.address()
 	if d.path == net.NAT || d.path == net.Proxy {
 		g.server.join.Publish, g.dial = number, net.Nth(of, 1)

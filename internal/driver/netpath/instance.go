@@ -87,7 +87,7 @@ func (i *instance) startServer(ctx context.Context) error {
 	end := i.ground.server
 	spec := i.spec
 	spec.ID += "-peer"
-	spec.Join, spec.Peer = end.join, nil
+	spec.Join, spec.Peer, spec.Console = end.join, nil, nil
 	if spec.Cgroup != "" {
 		spec.Cgroup = path.Join(spec.Cgroup, "peer")
 	}

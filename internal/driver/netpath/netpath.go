@@ -1,4 +1,4 @@
-// Package pair makes targets of two places and a path between them: it decorates
+// Package netpath makes targets of two places and a path between them: it decorates
 // any driver whose payload can join a network namespace. The server runs in one
 // instance of that driver, proven to listen before the clock starts; the timed
 // payload is the client, in another.
@@ -157,18 +157,20 @@ func (d *Driver) Properties() driver.Properties {
 	return p
 }
 
-// Locate is the inner driver's, where it looks its binary up.
-func (d *Driver) Locate() (string, error) {
-	if l, ok := d.inner.(interface{ Locate() (string, error) }); ok {
-		return l.Locate()
-	}
-	return "", nil
-}
+// Unwrap implements driver.Decorator.
+func (d *Driver) Unwrap() driver.Driver { return d.inner }
 
-// Stale asks the inner driver whether what a check found still holds.
-func (d *Driver) Stale(found driver.Facts) bool {
-	s, ok := d.inner.(interface{ Stale(driver.Facts) bool })
-	return ok && s.Stale(found)
+// Setup implements driver.SessionDriver. It starts nothing: an engine runs from the
+// first trial on a path that needs it, so that the cells before it, the host's among
+// them, are measured without one.
+func (d *Driver) Setup(context.Context, driver.Spec) error { return nil }
+
+// Teardown implements driver.SessionDriver.
+func (d *Driver) Teardown() error {
+	if s, ok := driver.As[driver.SessionDriver](d.inner); ok {
+		return s.Teardown()
+	}
+	return nil
 }
 
 // Check proves by use that a client reaches its server on this path.
@@ -204,8 +206,8 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 // Rest takes the engine of the path IdleEngine away until a trial needs it: other
 // cells are without one.
 func (d *Driver) Rest() error {
-	if c, ok := d.inner.(driver.Closer); ok && d.path == IdleEngine {
-		return c.Close()
+	if d.path == IdleEngine {
+		return d.Teardown()
 	}
 	return nil
 }
@@ -216,8 +218,8 @@ func (d *Driver) fits() error {
 	if can == nil {
 		return &driver.CannotError{Target: d.Name(), Lacks: d.inner.Name() + " cannot join a network that is given to it"}
 	}
-	n, byEngine := d.inner.(driver.Networker)
-	if !can(d.path) || byEngine && d.path == net.Proxy && !n.Proxies() {
+	networks := d.inner.Properties().Networks
+	if !can(d.path) || networks != nil && d.path == net.Proxy && !networks.Proxies {
 		return &driver.CannotError{Target: d.Name(), Lacks: d.inner.Name() + " has no such path"}
 	}
 	return nil

@@ -150,9 +150,9 @@ func TestEnginesAndGuests(t *testing.T) {
 		"qemu/microvm": {net.Bridge, FromHost},
 	}
 	for _, inner := range slices.Concat(engine.Drivers(lab), vm.Drivers(lab)) {
-		if c, ok := inner.(driver.Closer); ok {
+		if s, ok := driver.As[driver.SessionDriver](inner); ok {
 			t.Cleanup(func() {
-				if err := c.Close(); err != nil {
+				if err := s.Teardown(); err != nil {
 					t.Error(err)
 				}
 			})
@@ -160,8 +160,8 @@ func TestEnginesAndGuests(t *testing.T) {
 		for _, p := range paths[inner.Name()] {
 			d := New(lab, inner, host.New(lab), p)
 			t.Run(d.Name(), func(t *testing.T) {
-				if n, ok := inner.(driver.Networker); ok {
-					if _, err := n.NetworkHost(t.Context()); err != nil { // it starts before anything is compared
+				if n := inner.Properties().Networks; n != nil {
+					if _, err := n.Host(t.Context()); err != nil { // it starts before anything is compared
 						t.Fatal(err)
 					}
 				}

@@ -81,7 +81,7 @@ func bootOn(t *testing.T, d *Driver, path string) (driver.Exit, string, []driver
 	if err == nil {
 		exit, err = inst.Wait(t.Context())
 	}
-	if own := inst.(driver.Clocked).Clock(); err == nil && (own["guest-kernel"] != 1500*time.Millisecond || own["guest-agent"] != 1750*time.Millisecond || own["guest-executed"]-own["guest-asked"] != 2*time.Millisecond) {
+	if own := exit.Clock; err == nil && (own["guest-kernel"] != 1500*time.Millisecond || own["guest-agent"] != 1750*time.Millisecond || own["guest-executed"]-own["guest-asked"] != 2*time.Millisecond) {
 		t.Errorf("by the guest's own clock: %v", own)
 	}
 	if cerr := inst.Close(); cerr != nil {
@@ -342,7 +342,7 @@ func TestGuestDies(t *testing.T) {
 		"kill":  {"sleep 60", true, []string{"was killed by signal 9", `last mark was "agent"`, "tare: init"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := booted(t, New(lab, v), driver.Spec{ID: "tare-dies", Rootfs: lab.TestRootfs,
+			_, err := booted(t, New(lab, v), driver.Spec{ID: "tare-dies", Rootfs: lab.TestRootfs,
 				Args: []string{"/bin/sh", "-c", c.script}, Env: []string{"PATH=/bin"}}, func(inst driver.Instance, p driver.Phase) {
 				if c.kill && p == driver.Phase(vmm.MarkAgent) {
 					_ = syscall.Kill(inst.Watch()[0].PID, syscall.SIGKILL)
@@ -359,20 +359,21 @@ func TestGuestDies(t *testing.T) {
 
 // booted runs a payload in a real guest, and once more where the guest stopped in
 // its kernel, and says how it ended.
-func booted(t *testing.T, d *Driver, spec driver.Spec, mark func(driver.Instance, driver.Phase)) error {
-	return vmm.Again(func(what string) { t.Log(what) }, func() error {
+func booted(t *testing.T, d *Driver, spec driver.Spec, mark func(driver.Instance, driver.Phase)) (exit driver.Exit, err error) {
+	err = vmm.Again(func(what string) { t.Log(what) }, func() error {
 		inst, err := d.Prepare(t.Context(), spec, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err = inst.Start(t.Context(), func(p driver.Phase) { mark(inst, p) }); err == nil {
-			_, err = inst.Wait(t.Context())
+			exit, err = inst.Wait(t.Context())
 		}
 		if cerr := inst.Close(); cerr != nil {
 			t.Error(cerr)
 		}
 		return err
 	})
+	return exit, err
 }
 
 // TestDiskRoot runs a payload whose root is a disk, because the user wants it
@@ -389,13 +390,8 @@ func TestDiskRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var own map[string]time.Duration
-	err = booted(t, New(lab, v), driver.Spec{ID: "tare-disk", Rootfs: lab.TestRootfs, Env: []string{"PATH=/bin"},
-		Args: []string{"/bin/sh", "-c", "wc -c </data/pattern && echo new >/data/pattern && cat /data/pattern && grep -c overlay /proc/mounts"}, Stdio: driver.Stdio{Stdout: out, Stderr: out}}, func(inst driver.Instance, p driver.Phase) {
-		if p == driver.PhaseExit {
-			own = inst.(driver.Clocked).Clock()
-		}
-	})
+	exit, err := booted(t, New(lab, v), driver.Spec{ID: "tare-disk", Rootfs: lab.TestRootfs, Env: []string{"PATH=/bin"},
+		Args: []string{"/bin/sh", "-c", "wc -c </data/pattern && echo new >/data/pattern && cat /data/pattern && grep -c overlay /proc/mounts"}, Stdio: driver.Stdio{Stdout: out, Stderr: out}}, func(driver.Instance, driver.Phase) {})
 	said, rerr := os.ReadFile(out.Name())
 	if err := errors.Join(err, rerr); err != nil {
 		t.Fatal(err)
@@ -403,6 +399,7 @@ func TestDiskRoot(t *testing.T) {
 	if want := "1048569\nnew\n1\n"; string(said) != want {
 		t.Errorf("it said %q, want %q", said, want)
 	}
+	own := exit.Clock
 	moments := []time.Duration{own["guest-kernel"], own["guest-agent"], own["guest-asked"], own["guest-executed"]}
 	if moments[0] <= 0 || !slices.IsSorted(moments) {
 		t.Errorf("by the guest's own clock, its moments are %v", moments)

@@ -69,12 +69,13 @@ func (h *Host) Properties() driver.Properties {
 	order := slices.IndexFunc(arms(), func(a arm) bool { return a.name == h.arm.name })
 	return driver.Properties{Family: "vm", NeedsRoot: true, Isolated: true, MaxParallel: 4, StreamBytes: 8 << 20, StartTime: h.arm.usual(), CheckTime: proofsTime(),
 		Order: 700 + order, AddsEnv: []string{"PATH", "HOSTNAME", "HOME"},
-		Footprint: driver.Footprint{Tasks: monitorTasks, Memory: hostMemory}}
+		Footprint: driver.Footprint{Tasks: monitorTasks, Memory: hostMemory},
+		Machine:   h.offers(&driver.ContainerHost{Make: h.makeParts, BootLog: h.bootLog, ProvesOn: h.arm.machine, Proof: proofScript, Prove: h.prove})}
 }
 
-// Make implements driver.Maker: the disk, which a boot of the distribution's
+// makeParts is ContainerHost.Make: the disk, which a boot of the distribution's
 // kernel completes, and the kernel.
-func (h *Host) Make(ctx context.Context, tell func(string)) error {
+func (h *Host) makeParts(ctx context.Context, tell func(string)) error {
 	if _, err := h.Locate(); err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (h *Host) Check(ctx context.Context) (driver.Facts, error) {
 	return facts, h.accelerated(ctx, path, g, facts.Notes)
 }
 
-// Stale is always true: the check costs little, and what it found of acceleration
+// Stale implements driver.Staler. It is always true: the check costs little, and what it found of acceleration
 // is of the distribution's kernel, not of the arm's.
 func (h *Host) Stale(driver.Facts) bool { return true }
 
@@ -248,24 +249,18 @@ func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, 
 // the end: what it shows on a console is cut, and ends where a login begins.
 var unitsTold = []string{"systemd.log_target=kmsg", "systemd.show_status=no", "printk.devkmsg=on"}
 
-// hostInstance is one boot of a container host.
-type hostInstance struct {
-	*instance
-	tell func(line string)
-}
-
-// Tell implements driver.Teller.
-func (i *hostInstance) Tell(line func(string)) { i.tell = line }
-
 // boot prepares a machine whose agent runs spec.
-func (h *Host) boot(ctx context.Context, path string, m vmm.Machine, spec driver.Spec, dir string) (*hostInstance, error) {
-	i := &hostInstance{tell: func(string) {},
-		instance: &instance{driver: h.Driver, spec: spec, memory: m.Mapped(), off: hostOff, result: make(chan result, 1)}}
-	i.seen = func(process string) { i.tell("tare: process " + process) }
+func (h *Host) boot(ctx context.Context, path string, m vmm.Machine, spec driver.Spec, dir string) (*instance, error) {
+	tell := spec.Console
+	if tell == nil {
+		tell = func(string) {}
+	}
+	i := &instance{driver: h.Driver, spec: spec, memory: m.Mapped(), off: hostOff, result: make(chan result, 1),
+		seen: func(process string) { tell("tare: process " + process) }}
 	milestone := vmm.Milestones(func(name string) { i.mark(driver.Phase(name)) })
 	line := func(text string) {
 		milestone(text)
-		i.tell(text)
+		tell(text)
 	}
 	err := i.open(ctx, vmm.Config{VMM: h.vmm, Path: path, Machine: m, Dir: dir, Launcher: h.lab.LaunchPath, Cgroup: payloadGroup(spec),
 		Mark: func(at vmm.Mark) { i.mark(driver.Phase(at)) }, Line: line, Patience: hostPatience})

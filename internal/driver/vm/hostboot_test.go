@@ -77,9 +77,16 @@ func TestContainerHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
+	var mu sync.Mutex
+	var lines []string
+	console := func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, line)
+	}
 	inst, err := stock.Prepare(t.Context(), driver.Spec{ID: "tare-test-host", Rootfs: lab.TestRootfs, Image: lab.TestImage,
 		Args: []string{driver.Mark, "--", "/bin/busybox", "sh", "-c", "exit 7"}, Env: []string{"PATH=/bin"},
-		Stdio: driver.Stdio{Stdout: out, Stderr: out}}, t.TempDir())
+		Stdio: driver.Stdio{Stdout: out, Stderr: out}, Console: console}, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,14 +98,7 @@ func TestContainerHost(t *testing.T) {
 	if facts, err := stock.Check(t.Context()); err != nil || facts.Notes["kernel"] == "" || facts.Notes["initrd-bytes"] == "0" {
 		t.Errorf("facts %v, %v", facts.Notes, err)
 	}
-	var mu sync.Mutex
 	var marks []driver.Phase
-	var lines []string
-	inst.(driver.Teller).Tell(func(line string) {
-		mu.Lock()
-		defer mu.Unlock()
-		lines = append(lines, line)
-	})
 	if err := inst.Start(t.Context(), func(p driver.Phase) {
 		mu.Lock()
 		defer mu.Unlock()

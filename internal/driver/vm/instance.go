@@ -104,9 +104,6 @@ func (i *instance) Start(ctx context.Context, mark func(driver.Phase)) error {
 	return nil
 }
 
-// Clock implements driver.Clocked.
-func (i *instance) Clock() map[string]time.Duration { return i.times }
-
 // kill ends the guest, whatever it does.
 func (i *instance) kill() {
 	_ = i.vm.Kill() // Close reports what does not die
@@ -123,6 +120,7 @@ func (i *instance) Wait(ctx context.Context) (driver.Exit, error) {
 	if r.err != nil {
 		return driver.Exit{}, guestError(ctx, i.vm, r.err)
 	}
+	r.exit.Clock = i.times
 	return r.exit, nil
 }
 

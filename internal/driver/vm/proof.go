@@ -173,14 +173,8 @@ func (m *made) proofOf(ctx context.Context, h *Host, a arm, disk, set string, te
 	return journal, proofChecks(out, begun, err), nil
 }
 
-// ProvesOn implements driver.Prover.
-func (h *Host) ProvesOn() string { return h.arm.machine }
-
-// Proof implements driver.Prover.
-func (h *Host) Proof() string { return proofScript }
-
-// Prove implements driver.Prover.
-func (h *Host) Prove(ctx context.Context, o driver.ProofOptions, tell func(string)) ([]driver.ProofCheck, error) {
+// prove is ContainerHost.Prove.
+func (h *Host) prove(ctx context.Context, o driver.ProofOptions, tell func(string)) ([]driver.ProofCheck, error) {
 	a := h.arm
 	if o.Kernel != "" {
 		a = arm{name: "proof", machine: h.arm.machine, image: o.Kernel}
@@ -234,8 +228,8 @@ func proofChecks(out outcome, begun bool, failed error) []driver.ProofCheck {
 	return append(checks, last)
 }
 
-// BootLog implements driver.Profiled: the journal of the boot that was the proof.
-func (h *Host) BootLog(ctx context.Context) (told driver.BootTold, err error) {
+// bootLog is ContainerHost.BootLog: the journal of the boot that was the proof.
+func (h *Host) bootLog(ctx context.Context) (told driver.BootTold, err error) {
 	if !h.arm.toProve() {
 		return told, nil
 	}

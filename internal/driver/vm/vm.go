@@ -71,7 +71,12 @@ func (d *Driver) Name() string { return d.vmm.Name }
 func (d *Driver) Properties() driver.Properties {
 	return driver.Properties{Family: "vm", MaxParallel: 4, StreamBytes: 8 << 20, ExactSignal: true,
 		Joins: joins(d.lab.Root), StartTime: d.vmm.StartTime, CheckTime: proofsTime(), Order: d.vmm.Order,
-		Footprint: driver.Footprint{Tasks: monitorTasks, Memory: int(d.touched())}}
+		Footprint: driver.Footprint{Tasks: monitorTasks, Memory: int(d.touched())}, Machine: d.offers(nil)}
+}
+
+// offers are what a machine of this VMM has besides its payload.
+func (d *Driver) offers(host *driver.ContainerHost) *driver.Machine {
+	return &driver.Machine{Takes: d.takes, Forget: d.home.forget, Host: host}
 }
 
 // joins: a tap is opened by who may change the network.
@@ -101,7 +106,7 @@ func (d *Driver) cannot(remedy, format string, args ...any) error {
 	return &driver.CannotError{Target: d.vmm.Name, Lacks: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// Locate is the absolute path of the VMM's program.
+// Locate implements driver.Located: the absolute path of the VMM's program.
 func (d *Driver) Locate() (string, error) {
 	for _, dir := range d.lab.ToolDirs {
 		path := filepath.Join(dir, d.vmm.Binary)
@@ -178,8 +183,8 @@ func (d *Driver) accelerated(ctx context.Context, path string, g guestKernel, no
 	return err
 }
 
-// Stale reports whether a check found another acceleration than what is known now,
-// or nothing is known any more: a failure does not hold for ever.
+// Stale implements driver.Staler: a check found another acceleration than what is
+// known now, or nothing is known any more, since a failure does not hold for ever.
 func (d *Driver) Stale(found driver.Facts) bool {
 	accel := vmm.KVM
 	if found.Notes[driver.NoteNoKVM] != "" {
@@ -190,9 +195,6 @@ func (d *Driver) Stale(found driver.Facts) bool {
 	p, _, err := d.home.remembered(d.vmm.Name, found.Path, found.Notes[driver.NoteGuestKernel])
 	return err != nil || p.Accel != accel
 }
-
-// Forget has the acceleration proven anew.
-func (d *Driver) Forget() error { return d.home.forget() }
 
 // brief is an error without the console's lines: a table has no room for them.
 type brief struct{ err error }
@@ -271,8 +273,8 @@ func (d *Driver) machine(ctx context.Context, path string, spec driver.Spec, dir
 	return m, nil
 }
 
-// Takes implements driver.Guested.
-func (d *Driver) Takes(ctx context.Context, pageReporting, mergeable bool) error {
+// takes is Machine.Takes.
+func (d *Driver) takes(ctx context.Context, pageReporting, mergeable bool) error {
 	g, err := d.home.kernelFor(ctx, d)
 	if err != nil {
 		return err
