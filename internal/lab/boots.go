@@ -25,7 +25,6 @@ import (
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/trial"
 	"github.com/tarelab/tare/internal/vmm"
-	"github.com/tarelab/tare/internal/workload"
 )
 
 // BootStudy is the id of the runs that Boots makes. They cannot be resumed.
@@ -158,8 +157,8 @@ const bootWorkload = "boot"
 // their own.
 func bootMetrics() []sample.Metric {
 	return []sample.Metric{
-		{Name: workload.Ready, Unit: sample.Seconds, Better: sample.Lower, Help: "from the monitor's exec to the line that --until names, else to the machine's end"},
-		{Name: workload.CPU, Unit: sample.Seconds, Better: sample.Lower, Help: "the monitor's CPU time until then"},
+		{Name: sample.Ready, Unit: sample.Seconds, Better: sample.Lower, Help: "from the monitor's exec to the line that --until names, else to the machine's end"},
+		{Name: sample.CPU, Unit: sample.Seconds, Better: sample.Lower, Help: "the monitor's CPU time until then"},
 	}
 }
 
@@ -253,7 +252,7 @@ func (b *ownBoot) listen(config *vmm.Config) {
 		b.console.Add(line, from)
 		milestone(line)
 		if b.until.MatchString(line) {
-			b.mark(workload.Ready)
+			b.mark(sample.Ready)
 			once.Do(func() { close(b.done) })
 		}
 	}
@@ -301,7 +300,7 @@ func (b *ownBoot) wait(ctx context.Context, vm *vmm.VM, timeout time.Duration) e
 	case <-b.done:
 		return nil
 	case <-vm.Ended():
-		b.mark(workload.Ready)
+		b.mark(sample.Ready)
 		return vm.Died()
 	case err := <-vm.Failed():
 		return vm.Explain(err)
@@ -322,9 +321,9 @@ func (b *ownBoot) finish(vm *vmm.VM, noise []sample.Value) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over = true
-	b.values[workload.Wall] = b.values[workload.Ready]
+	b.values[sample.Wall] = b.values[sample.Ready]
 	if known {
-		b.values[workload.CPU] = []float64{cpu}
+		b.values[sample.CPU] = []float64{cpu}
 	}
 	for _, v := range noise {
 		b.values[v.Metric] = []float64{v.Value}

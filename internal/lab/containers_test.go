@@ -81,14 +81,14 @@ func TestContainersBeginTogether(t *testing.T) {
 			t.Errorf("%s: %+v", r.Cell, r.Failure)
 			continue
 		}
-		if len(r.Values[workload.UnixScore]) != 3 || len(r.Values[workload.UnixContainersOverlap]) != 1 {
+		if len(r.Values[sample.UnixScore]) != 3 || len(r.Values[sample.UnixContainersOverlap]) != 1 {
 			t.Errorf("%s: %v", r.Cell, r.Values)
 			continue
 		}
 		// All six copies came to the same page, or they would have waited for
 		// the others until the time-out. Six copies that wait for their turn on
 		// one CPU, on a machine that may be busy, overlap less than they should.
-		overlap := r.Values[workload.UnixContainersOverlap][0]
+		overlap := r.Values[sample.UnixContainersOverlap][0]
 		if overlap < 0.5 || overlap > 1 {
 			t.Errorf("%s: overlap %v", r.Cell, overlap)
 		}
@@ -120,7 +120,7 @@ func TestContainerThatDiesInTheMiddle(t *testing.T) {
 	if f == nil || f.Fault != sample.FaultTarget || !slices.Equal(f.Copies, []int{1}) || !strings.Contains(f.Message, "copy 2 of 3 failed") {
 		t.Fatalf("failure %+v", f)
 	}
-	if s := records[0].Survivors; records[0].Values != nil || len(s[workload.UnixScore]) != 2 || s[workload.UnixScore][0] <= 0 {
+	if s := records[0].Survivors; records[0].Values != nil || len(s[sample.UnixScore]) != 2 || s[sample.UnixScore][0] <= 0 {
 		t.Errorf("values %v, survivors %v", records[0].Values, s)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
@@ -108,7 +109,7 @@ func indexTables(run *store.Run, refused analysis.UnixRefusal) ([]analysis.UnixI
 		if scores[r.Cell] == nil {
 			scores[r.Cell] = map[string][]float64{}
 		}
-		for _, metric := range []string{workload.UnixScore, workload.UnixCPUScore} {
+		for _, metric := range []string{sample.UnixScore, sample.UnixCPUScore} {
 			scores[r.Cell][metric] = append(scores[r.Cell][metric], r.Values[metric]...)
 		}
 	}
@@ -143,15 +144,15 @@ func indexTables(run *store.Run, refused analysis.UnixRefusal) ([]analysis.UnixI
 
 func indexRow(test string, scores map[string][]float64) (analysis.UnixIndexRow, bool, error) {
 	baseline, unit, ok := workload.UnixBaseline(test)
-	if !ok || len(scores[workload.UnixScore]) == 0 {
+	if !ok || len(scores[sample.UnixScore]) == 0 {
 		return analysis.UnixIndexRow{}, false, nil
 	}
-	passes, err := analysis.ReduceUnixPasses(scores[workload.UnixScore])
+	passes, err := analysis.ReduceUnixPasses(scores[sample.UnixScore])
 	if err != nil {
 		return analysis.UnixIndexRow{}, false, err
 	}
 	row := analysis.UnixIndexRow{Test: test, Unit: unit, Baseline: baseline, UnixPasses: passes}
-	if byCPU := scores[workload.UnixCPUScore]; len(byCPU) > 0 {
+	if byCPU := scores[sample.UnixCPUScore]; len(byCPU) > 0 {
 		reduced, err := analysis.ReduceUnixPasses(byCPU)
 		if err != nil {
 			return analysis.UnixIndexRow{}, false, err

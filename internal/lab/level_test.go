@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarelab/tare/internal/probe"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/workload"
@@ -185,30 +185,30 @@ func TestMemoryIsCheckedBeforeTheStart(t *testing.T) {
 func TestBusy(t *testing.T) {
 	judge := busy(4)
 	values := func(all, own, wall float64) map[string][]float64 {
-		return map[string][]float64{probe.MachineCPU: {all}, workload.CPU: {own}, workload.Wall: {wall / 2, wall}}
+		return map[string][]float64{sample.MachineCPU: {all}, sample.CPU: {own}, sample.Wall: {wall / 2, wall}}
 	}
 	for _, c := range []struct {
 		values map[string][]float64
 		warns  bool
 	}{
 		{values(1, 0.9, 1), false},
-		{values(4, 3.9, 1), false},                                               // all its own work
-		{values(2, 0.9, 1), true},                                                // more than a quarter of four CPUs
-		{values(2, 0.9, 0.1), false},                                             // too short to tell
-		{map[string][]float64{workload.Wall: {1}}, false},                        // nothing was read
-		{map[string][]float64{probe.MachineCPU: {4}, workload.Wall: {1}}, false}, // its own use is not known
+		{values(4, 3.9, 1), false},                                              // all its own work
+		{values(2, 0.9, 1), true},                                               // more than a quarter of four CPUs
+		{values(2, 0.9, 0.1), false},                                            // too short to tell
+		{map[string][]float64{sample.Wall: {1}}, false},                         // nothing was read
+		{map[string][]float64{sample.MachineCPU: {4}, sample.Wall: {1}}, false}, // its own use is not known
 	} {
 		if got := judge(c.values); (len(got) > 0) != c.warns || c.warns && !strings.HasPrefix(got[0], "pressure: other processes used 28 %") {
 			t.Errorf("%v: %q", c.values, got)
 		}
 	}
 	one := values(2, 0.9, 0.5) // of many, one after another
-	one[workload.Elapsed] = []float64{4}
+	one[sample.Elapsed] = []float64{4}
 	if got := judge(one); len(got) > 0 {
 		t.Errorf("of 4 s of four CPUs others used 1.1: %q", got)
 	}
 	daemon := values(2, 0.9, 1)
-	daemon[probe.DaemonCPU] = []float64{1}
+	daemon[sample.DaemonCPU] = []float64{1}
 	if got := judge(daemon); len(got) > 0 {
 		t.Errorf("an engine's daemon is no stranger: %q", got)
 	}
@@ -223,13 +223,13 @@ func TestBusyInShortWindows(t *testing.T) {
 		all    []float64 // CPU time of the machine in each trial of 0.09 s, of which 0.09 is its own
 		want   []string
 	}{
-		{"a busy machine", workload.UnixScore, []float64{0.18, 0.18, 0.17, 0.18}, []string{"", "", "48 % of the machine's CPU time during the last 3 trials", "48 %"}},
-		{"one busy trial", workload.UnixScore, []float64{0.09, 0.09, 0.18, 0.09, 0.09, 0.09}, []string{"", "", "", "", "", ""}},
-		{"starts", workload.Ready, []float64{0.18, 0.18, 0.18, 0.18}, []string{"", "", "", ""}},
+		{"a busy machine", sample.UnixScore, []float64{0.18, 0.18, 0.17, 0.18}, []string{"", "", "48 % of the machine's CPU time during the last 3 trials", "48 %"}},
+		{"one busy trial", sample.UnixScore, []float64{0.09, 0.09, 0.18, 0.09, 0.09, 0.09}, []string{"", "", "", "", "", ""}},
+		{"starts", sample.Ready, []float64{0.18, 0.18, 0.18, 0.18}, []string{"", "", "", ""}},
 	} {
 		judge := busy(2)
 		for i, all := range c.all {
-			got := strings.Join(judge(map[string][]float64{probe.MachineCPU: {all}, workload.CPU: {0.09}, workload.Wall: {0.09}, c.metric: {1}}), "")
+			got := strings.Join(judge(map[string][]float64{sample.MachineCPU: {all}, sample.CPU: {0.09}, sample.Wall: {0.09}, c.metric: {1}}), "")
 			if (got == "") != (c.want[i] == "") || !strings.Contains(got, c.want[i]) {
 				t.Errorf("%s, trial %d: %q, want %q", c.name, i, got, c.want[i])
 			}

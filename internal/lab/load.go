@@ -81,7 +81,7 @@ func watchedTrial(run *store.Run, seq int, on string) (analysis.WatchedTrial, er
 		return t, err
 	}
 	l, err := workload.ParseLoad(text)
-	for _, name := range workload.LoadContainers {
+	for _, name := range sample.LoadContainers {
 		w := analysis.WatchedContainer{ID: name, Name: name}
 		for _, p := range l.Series[name] {
 			w.Points = append(w.Points, analysis.Usage{At: p.At, CPU: p.CPU, Memory: p.Memory, Load: p.Runnable, Read: p.Read, Written: p.Written, Received: p.Received, Sent: p.Sent})

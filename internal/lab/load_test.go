@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/workload"
 )
@@ -36,7 +37,7 @@ func TestLoadOfThreeContainers(t *testing.T) {
 			t.Errorf("%s: %+v", r.Cell, r.Failure)
 			continue
 		}
-		for _, metric := range []string{workload.LoadTask, "package-cpu", "disk-written", "net-received"} {
+		for _, metric := range []string{sample.LoadTask, "package-cpu", "disk-written", "net-received"} {
 			if v := r.Values[metric]; len(v) != 1 || v[0] <= 0 {
 				t.Errorf("%s: %s %v", r.Cell, metric, v)
 			}

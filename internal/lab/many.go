@@ -33,19 +33,19 @@ func (p *Plan) uncounted() bool {
 // manyTogether makes what many instances tell together out of their times to
 // ready. A percentile needs so many of them that it is not the largest.
 func manyTogether(_, _ float64, values map[string][]float64) ([]sample.Value, []string) {
-	ready := slices.Sorted(slices.Values(values[workload.Ready]))
+	ready := slices.Sorted(slices.Values(values[sample.Ready]))
 	var out []sample.Value
 	for _, q := range []struct {
 		metric string
 		p      float64
 		from   int
-	}{{workload.ReadyP50, 0.5, 1}, {workload.ReadyP90, 0.9, 10}, {workload.ReadyP99, 0.99, 100}, {workload.ReadyMax, 1, 1}} {
+	}{{sample.ReadyP50, 0.5, 1}, {sample.ReadyP90, 0.9, 10}, {sample.ReadyP99, 0.99, 100}, {sample.ReadyMax, 1, 1}} {
 		if len(ready) >= q.from {
 			out = append(out, sample.Value{Metric: q.metric, Value: stats.Quantile(ready, q.p)})
 		}
 	}
-	if e := values[workload.Elapsed]; len(e) == 1 && e[0] > 0 {
-		out = append(out, sample.Value{Metric: workload.StartsPerSecond, Value: float64(len(ready)) / e[0]})
+	if e := values[sample.Elapsed]; len(e) == 1 && e[0] > 0 {
+		out = append(out, sample.Value{Metric: sample.StartsPerSecond, Value: float64(len(ready)) / e[0]})
 	}
 	return out, nil
 }
@@ -53,8 +53,8 @@ func manyTogether(_, _ float64, values map[string][]float64) ([]sample.Value, []
 // heldTogether adds what the last of held instances tells.
 func heldTogether(from, to float64, values map[string][]float64) ([]sample.Value, []string) {
 	out, warnings := manyTogether(from, to, values)
-	if ready := values[workload.Ready]; len(ready) > 0 { // in the order of their starts
-		out = append(out, sample.Value{Metric: workload.ReadyLast, Value: ready[len(ready)-1]})
+	if ready := values[sample.Ready]; len(ready) > 0 { // in the order of their starts
+		out = append(out, sample.Value{Metric: sample.ReadyLast, Value: ready[len(ready)-1]})
 	}
 	return out, warnings
 }
@@ -95,14 +95,14 @@ func manyMetrics(own []sample.Metric, hold bool) []sample.Metric {
 // where they are held.
 var (
 	countedOfMany = []string{
-		probe.ClientCPU, probe.DaemonCPU, probe.TaskClock, probe.Switches, probe.Migrations, probe.PageFaults,
-		probe.Cycles, probe.Instructions, probe.Branches, probe.BranchMisses, probe.Counted,
-		probe.GroupCPUPressure, probe.GroupIOPressure, probe.RunQueueWait, probe.MachineCPU, probe.TareCPU,
+		sample.ClientCPU, sample.DaemonCPU, sample.TaskClock, sample.Switches, sample.Migrations, sample.PageFaults,
+		sample.Cycles, sample.Instructions, sample.Branches, sample.BranchMisses, sample.Counted,
+		sample.GroupCPUPressure, sample.GroupIOPressure, sample.RunQueueWait, sample.MachineCPU, sample.TareCPU,
 	}
 	weighed = []string{
-		probe.AvailableDrop, probe.Mapped, probe.Dirty, probe.GuestResident, probe.VMMOverhead, probe.PayloadPSS, probe.PayloadRSS, probe.PayloadCharge,
-		probe.RuntimePSS, probe.RuntimeRSS, probe.RuntimeCharge,
-		probe.ClientPSS, probe.ClientRSS, probe.ClientCharge, probe.DaemonPSS, probe.DaemonRSS, probe.DaemonCharge,
+		sample.AvailableDrop, sample.Mapped, sample.Dirty, sample.GuestResident, sample.VMMOverhead, sample.PayloadPSS, sample.PayloadRSS, sample.PayloadCharge,
+		sample.RuntimePSS, sample.RuntimeRSS, sample.RuntimeCharge,
+		sample.ClientPSS, sample.ClientRSS, sample.ClientCharge, sample.DaemonPSS, sample.DaemonRSS, sample.DaemonCharge,
 	}
 )
 

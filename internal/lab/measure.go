@@ -20,7 +20,6 @@ import (
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/trial"
-	"github.com/tarelab/tare/internal/workload"
 )
 
 // Event is a step of a measurement, for who watches it.
@@ -131,7 +130,7 @@ func busy(cpus int) func(map[string][]float64) []string {
 	var short []load // the last Unix tests: as few as are long enough together
 	return func(values map[string][]float64) []string {
 		now, known := loadOf(values)
-		if !known || now.wall < busyWall && len(values[workload.UnixScore]) == 0 {
+		if !known || now.wall < busyWall && len(values[sample.UnixScore]) == 0 {
 			return nil
 		}
 		sum, during := now, "the trial"
@@ -149,15 +148,15 @@ func busy(cpus int) func(map[string][]float64) []string {
 }
 
 func loadOf(values map[string][]float64) (l load, known bool) {
-	all, own, wall := values[probe.MachineCPU], values[workload.CPU], values[workload.Wall]
-	if elapsed := values[workload.Elapsed]; len(elapsed) > 0 {
+	all, own, wall := values[sample.MachineCPU], values[sample.CPU], values[sample.Wall]
+	if elapsed := values[sample.Elapsed]; len(elapsed) > 0 {
 		wall = elapsed // of many instances, of which single ones took less
 	}
 	if len(all) == 0 || len(own) == 0 || len(wall) == 0 {
 		return load{}, false
 	}
 	l = load{all[0] - own[0], slices.Max(wall)}
-	for _, daemons := range values[probe.DaemonCPU] {
+	for _, daemons := range values[sample.DaemonCPU] {
 		l.others -= daemons
 	}
 	return l, true

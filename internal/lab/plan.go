@@ -342,11 +342,11 @@ func (p *Plan) settleLevels(allowed []int) error {
 // are data for the analysis, and so is what probes read of the machine's noise:
 // neither is a cost.
 func shown(own []sample.Metric, ends bool) []sample.Metric {
-	roles := []string{probe.PayloadCPU, probe.RuntimeCPU, probe.ClientCPU, probe.DaemonCPU, probe.PayloadPeak, probe.RuntimePeak}
-	moments := []string{workload.UnixStart, workload.UnixEnd, workload.UnixTimed}
+	roles := []string{sample.PayloadCPU, sample.RuntimeCPU, sample.ClientCPU, sample.DaemonCPU, sample.PayloadPeak, sample.RuntimePeak}
+	moments := []string{sample.UnixStart, sample.UnixEnd, sample.UnixTimed}
 	all := slices.DeleteFunc(slices.Clone(own), func(m sample.Metric) bool { return slices.Contains(moments, m.Name) })
 	if ends {
-		roles = append(roles, probe.PeerCPU, probe.RelayCPU, probe.ClientNeighbours, probe.ServerNeighbours)
+		roles = append(roles, sample.PeerCPU, sample.RelayCPU, sample.ClientNeighbours, sample.ServerNeighbours)
 	}
 	for _, m := range probe.Metrics() {
 		if slices.Contains(roles, m.Name) {

@@ -144,9 +144,9 @@ func (m cpuMeter) used(h sys.Hierarchies) (t sys.CPUTime, ok bool, err error) {
 }
 
 var roleCPU = map[driver.Role]string{
-	driver.RolePayload: PayloadCPU, driver.RoleRuntime: RuntimeCPU,
-	driver.RoleClient: ClientCPU, driver.RoleDaemon: DaemonCPU,
-	driver.RolePeer: PeerCPU, driver.RoleRelay: RelayCPU,
+	driver.RolePayload: sample.PayloadCPU, driver.RoleRuntime: sample.RuntimeCPU,
+	driver.RoleClient: sample.ClientCPU, driver.RoleDaemon: sample.DaemonCPU,
+	driver.RolePeer: sample.PeerCPU, driver.RoleRelay: sample.RelayCPU,
 }
 
 // readCPUs gives the CPU time since Begin. What a process alone, or a group inside
@@ -220,9 +220,9 @@ func armPeaks(h sys.Hierarchies, on []driver.Watch) (peaks []peak, err error) {
 		}
 		switch w.Role {
 		case driver.RolePayload:
-			metrics[w.Cgroup] = PayloadPeak
+			metrics[w.Cgroup] = sample.PayloadPeak
 		case driver.RoleRuntime:
-			metrics[w.Cgroup] = RuntimePeak
+			metrics[w.Cgroup] = sample.RuntimePeak
 		case driver.RoleDaemon, driver.RoleClient:
 			continue
 		case driver.RolePeer, driver.RoleRelay:
@@ -272,7 +272,7 @@ func readPeaks(peaks []peak) ([]sample.Value, error) {
 		}
 	}
 	var values []sample.Value
-	for _, m := range []string{"peak-memory", PayloadPeak, RuntimePeak} {
+	for _, m := range []string{"peak-memory", sample.PayloadPeak, sample.RuntimePeak} {
 		if n, ok := sums[m]; ok {
 			values = append(values, sample.Value{Metric: m, Value: n})
 		}

@@ -95,14 +95,14 @@ func TestCgroupCounts(t *testing.T) {
 		}
 	}
 	// rusage counts the shell's own start before it enters the group.
-	near(PayloadCPU, payload, 0.02+payload/10)
-	near(RuntimeCPU, runtime, 0.02+runtime/10)
-	near("cpu", got[PayloadCPU]+got[RuntimeCPU], 1e-9)
+	near(sample.PayloadCPU, payload, 0.02+payload/10)
+	near(sample.RuntimeCPU, runtime, 0.02+runtime/10)
+	near("cpu", got[sample.PayloadCPU]+got[sample.RuntimeCPU], 1e-9)
 	near("cpu", got["cpu-user"]+got["cpu-system"], 1e-9)
-	near(PayloadPeak, 34<<20, 4<<20)
-	near(RuntimePeak, 10<<20, 4<<20)
-	near("peak-memory", got[PayloadPeak], 4<<20) // one after the other: not the sum
-	if _, there := got[DaemonCPU]; there {
+	near(sample.PayloadPeak, 34<<20, 4<<20)
+	near(sample.RuntimePeak, 10<<20, 4<<20)
+	near("peak-memory", got[sample.PayloadPeak], 4<<20) // one after the other: not the sum
+	if _, there := got[sample.DaemonCPU]; there {
 		t.Error("a cgroup that does not exist gave a value")
 	}
 }
@@ -159,7 +159,7 @@ func TestAMonitorInsideIsTheRuntimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := toMap(values)
-	if got[RuntimeCPU] < used/2 || got[PayloadCPU] > used/2 || math.Abs(got[RuntimeCPU]+got[PayloadCPU]-got["cpu"]) > 1e-9 {
+	if got[sample.RuntimeCPU] < used/2 || got[sample.PayloadCPU] > used/2 || math.Abs(got[sample.RuntimeCPU]+got[sample.PayloadCPU]-got["cpu"]) > 1e-9 {
 		t.Errorf("%v, and the monitor used %v", got, used)
 	}
 }
@@ -187,11 +187,11 @@ func TestNoise(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := toMap(values)
-	if v, ok := got[Steal]; !ok || v < 0 || v > 1 {
+	if v, ok := got[sample.Steal]; !ok || v < 0 || v > 1 {
 		t.Errorf("steal is %v", v)
 	}
 	if _, err := os.Stat("/proc/pressure/cpu"); err == nil {
-		if _, ok := got[CPUPressure]; !ok {
+		if _, ok := got[sample.CPUPressure]; !ok {
 			t.Error("the kernel has PSI and the probe gave none")
 		}
 	}

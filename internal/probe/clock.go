@@ -30,7 +30,7 @@ func (Clock) Begin(_ context.Context, on []driver.Watch) (func() ([]sample.Value
 		}
 		instances = append(instances, w)
 	}
-	open, err := openFor(instances, []event{eventOf(Cycles)})
+	open, err := openFor(instances, []event{eventOf(sample.Cycles)})
 	if err != nil {
 		return nil, fmt.Errorf("clock probe: %w", err)
 	}
@@ -43,7 +43,7 @@ func (Clock) Begin(_ context.Context, on []driver.Watch) (func() ([]sample.Value
 		if err != nil {
 			return nil, fmt.Errorf("clock probe: %w", err)
 		}
-		return countedClock(sums[Cycles]), nil
+		return countedClock(sums[sample.Cycles]), nil
 	}, nil
 }
 
@@ -53,7 +53,7 @@ func countedClock(cycles reading) []sample.Value {
 	if cycles.count == 0 || cycles.running == 0 {
 		return nil
 	}
-	return []sample.Value{{Metric: ClockCounted, Value: float64(cycles.count) / float64(cycles.running) * 1e9}}
+	return []sample.Value{{Metric: sample.ClockCounted, Value: float64(cycles.count) / float64(cycles.running) * 1e9}}
 }
 
 // sampleClock asks cpufreq time and again, and gives the mean of its answers.
@@ -83,6 +83,6 @@ func sampleClock(cpus string, every time.Duration) func() ([]sample.Value, error
 		if answers == 0 {
 			return nil, nil
 		}
-		return []sample.Value{{Metric: ClockCPUFreq, Value: sum / float64(answers)}}, nil
+		return []sample.Value{{Metric: sample.ClockCPUFreq, Value: sum / float64(answers)}}, nil
 	}
 }

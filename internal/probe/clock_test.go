@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sample"
 )
 
 // A group's counter has the time that the group's tasks were on a CPU, which is
@@ -16,7 +17,7 @@ func TestCountersRunWithTheirGroup(t *testing.T) {
 	if _, ok := h.Unified(); !ok {
 		t.Skip("cgroup v2 is not mounted: perf counts by its groups alone")
 	}
-	open, err := openFor([]driver.Watch{{Role: driver.RolePayload, Cgroup: rel + "/payload"}}, []event{eventOf(PageFaults)})
+	open, err := openFor([]driver.Watch{{Role: driver.RolePayload, Cgroup: rel + "/payload"}}, []event{eventOf(sample.PageFaults)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,14 +28,14 @@ func TestCountersRunWithTheirGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ran := float64(sums[PageFaults].running) * 1e-9; ran < used/2 || ran > used*1.2+0.02 {
+	if ran := float64(sums[sample.PageFaults].running) * 1e-9; ran < used/2 || ran > used*1.2+0.02 {
 		t.Errorf("the counters ran for %v s, and the payload used %v", ran, used)
 	}
 }
 
 func TestCountedClock(t *testing.T) {
 	two := reading{count: 6e9, enabled: 2e9, running: 2e9}.plus(reading{count: 1.5e9, enabled: 1e9, running: 5e8}) // one shared its register
-	if got := toMap(countedClock(two))[ClockCounted]; got != 3e9 {
+	if got := toMap(countedClock(two))[sample.ClockCounted]; got != 3e9 {
 		t.Errorf("7.5e9 cycles in 2.5 s are %v Hz", got)
 	}
 	for _, none := range []reading{{}, {enabled: 7}, {running: 7}} {
@@ -68,7 +69,7 @@ func TestSampledClock(t *testing.T) {
 	end := sampleClock(dir, time.Millisecond)
 	time.Sleep(100 * time.Millisecond)
 	values, err := end()
-	if err != nil || toMap(values)[ClockCPUFreq] != 3.6e9 {
+	if err != nil || toMap(values)[sample.ClockCPUFreq] != 3.6e9 {
 		t.Errorf("%v, %v", values, err)
 	}
 }

@@ -65,7 +65,7 @@ func (m Many) Begin(ctx context.Context, on []driver.Watch) (func() ([]sample.Va
 		if err = errors.Join(err, waitErr); err != nil {
 			return nil, fmt.Errorf("pressure probe: %w", err)
 		}
-		for _, metric := range []string{GroupCPUPressure, GroupIOPressure, GroupMemoryPressure, RunQueueWait, TareCPU} {
+		for _, metric := range []string{sample.GroupCPUPressure, sample.GroupIOPressure, sample.GroupMemoryPressure, sample.RunQueueWait, sample.TareCPU} {
 			waited, known := 0.0, false
 			for group, a := range after[metric] {
 				if b, before := before[metric][group]; before {
@@ -147,13 +147,13 @@ func readWaits(groups []string) (map[string]map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	waits := map[string]map[string]float64{TareCPU: {"": own}}
+	waits := map[string]map[string]float64{sample.TareCPU: {"": own}}
 	if stat, err := os.ReadFile("/proc/schedstat"); err == nil {
 		delay, err := runDelay(string(stat))
 		if err != nil {
 			return nil, err
 		}
-		waits[RunQueueWait] = map[string]float64{"": delay}
+		waits[sample.RunQueueWait] = map[string]float64{"": delay}
 	}
 	trees, err := sys.Cgroups()
 	if err != nil {
@@ -163,7 +163,7 @@ func readWaits(groups []string) (map[string]map[string]float64, error) {
 	if !ok {
 		return waits, nil
 	}
-	for resource, metric := range map[string]string{"cpu": GroupCPUPressure, "io": GroupIOPressure, "memory": GroupMemoryPressure} {
+	for resource, metric := range map[string]string{"cpu": sample.GroupCPUPressure, "io": sample.GroupIOPressure, "memory": sample.GroupMemoryPressure} {
 		waits[metric] = map[string]float64{}
 		for _, group := range groups {
 			total, err := pressureTotal(filepath.Join(tree.Dir(group), resource+".pressure"))
@@ -241,10 +241,10 @@ func (c Census) Begin() (func(on []driver.Watch) ([]sample.Value, error), error)
 
 // roleMemory names the values of each role.
 var roleMemory = map[driver.Role]struct{ pss, rss, charge string }{
-	driver.RolePayload: {PayloadPSS, PayloadRSS, PayloadCharge},
-	driver.RoleRuntime: {RuntimePSS, RuntimeRSS, RuntimeCharge},
-	driver.RoleClient:  {ClientPSS, ClientRSS, ClientCharge},
-	driver.RoleDaemon:  {DaemonPSS, DaemonRSS, DaemonCharge},
+	driver.RolePayload: {sample.PayloadPSS, sample.PayloadRSS, sample.PayloadCharge},
+	driver.RoleRuntime: {sample.RuntimePSS, sample.RuntimeRSS, sample.RuntimeCharge},
+	driver.RoleClient:  {sample.ClientPSS, sample.ClientRSS, sample.ClientCharge},
+	driver.RoleDaemon:  {sample.DaemonPSS, sample.DaemonRSS, sample.DaemonCharge},
 }
 
 // censusTurn is when a watch is counted: a daemon alone before all of its group, as
@@ -318,12 +318,12 @@ func (c Census) count(before float64, on []driver.Watch) ([]sample.Value, error)
 			if w.Role != driver.RolePayload {
 				continue
 			}
-			sums[Mapped] += m.mapped
-			sums[Dirty] += m.dirty
+			sums[sample.Mapped] += m.mapped
+			sums[sample.Dirty] += m.dirty
 			if m.guest > 0 {
 				found++
-				sums[GuestResident] += m.guest
-				sums[VMMOverhead] += m.rss - m.guest
+				sums[sample.GuestResident] += m.guest
+				sums[sample.VMMOverhead] += m.rss - m.guest
 			}
 		}
 		if w.Alone {
@@ -331,7 +331,7 @@ func (c Census) count(before float64, on []driver.Watch) ([]sample.Value, error)
 		}
 		to := names.charge
 		if engines[w.Cgroup] {
-			to = DaemonCharge
+			to = sample.DaemonCharge
 		}
 		if charge, ok, err := chargeOf(trees, w.Cgroup); err != nil {
 			return nil, err
@@ -343,11 +343,11 @@ func (c Census) count(before float64, on []driver.Watch) ([]sample.Value, error)
 		}
 	}
 	if found < guests {
-		delete(sums, GuestResident)
-		delete(sums, VMMOverhead)
+		delete(sums, sample.GuestResident)
+		delete(sums, sample.VMMOverhead)
 	}
-	values := []sample.Value{{Metric: AvailableDrop, Value: (before - now) / float64(max(1, instances))}}
-	for _, m := range []string{Mapped, Dirty, GuestResident, VMMOverhead} {
+	values := []sample.Value{{Metric: sample.AvailableDrop, Value: (before - now) / float64(max(1, instances))}}
+	for _, m := range []string{sample.Mapped, sample.Dirty, sample.GuestResident, sample.VMMOverhead} {
 		if sum, ok := sums[m]; ok {
 			values = append(values, sample.Value{Metric: m, Value: sum / float64(max(1, instances))})
 		}

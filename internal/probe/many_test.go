@@ -65,15 +65,15 @@ func TestManyCountsTheGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := toMap(values)
-	if got[TaskClock] < used/2 || got[Switches] < 0 {
+	if got[sample.TaskClock] < used/2 || got[sample.Switches] < 0 {
 		t.Errorf("%v, and the neighbour used %v", got, used)
 	}
-	if _, known := got[GroupCPUPressure]; !known {
+	if _, known := got[sample.GroupCPUPressure]; !known {
 		if _, err := os.Stat("/proc/pressure/cpu"); err == nil {
 			t.Errorf("no pressure in %v", got)
 		}
 	}
-	if got[TareCPU] <= 0 {
+	if got[sample.TareCPU] <= 0 {
 		t.Errorf("no CPU time of tare's own in %v", got)
 	}
 }
@@ -91,7 +91,7 @@ func TestManyWithoutCounters(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := toMap(values)
-	if _, known := got[TareCPU]; !known {
+	if _, known := got[sample.TareCPU]; !known {
 		t.Errorf("no CPU time of tare's own in %v", got)
 	}
 	missing, err := uncounted.Missing()
@@ -139,11 +139,11 @@ func TestSwitchesOfRolesSum(t *testing.T) {
 	}
 	got := toMap(values)
 	payload, runtime, client := got["payload-context-switches"], got["runtime-context-switches"], got["client-context-switches"]
-	if payload < 20 || runtime < 10 || client < 40 || payload+runtime+client != got[Switches] {
-		t.Errorf("%v + %v + %v, and %v in all", payload, runtime, client, got[Switches])
+	if payload < 20 || runtime < 10 || client < 40 || payload+runtime+client != got[sample.Switches] {
+		t.Errorf("%v + %v + %v, and %v in all", payload, runtime, client, got[sample.Switches])
 	}
-	if got["client-task-clock"] <= 0 || got["client-task-clock"] >= got[TaskClock] {
-		t.Errorf("%v of %v", got["client-task-clock"], got[TaskClock])
+	if got["client-task-clock"] <= 0 || got["client-task-clock"] >= got[sample.TaskClock] {
+		t.Errorf("%v of %v", got["client-task-clock"], got[sample.TaskClock])
 	}
 }
 
@@ -171,7 +171,7 @@ func TestMissingCountersSayWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if why, lacks := missing[TaskClock]; lacks && os.Geteuid() == 0 {
+	if why, lacks := missing[sample.TaskClock]; lacks && os.Geteuid() == 0 {
 		if _, ok := countingTree(h); ok {
 			t.Errorf("task-clock is missing: %s", why)
 		}
@@ -210,11 +210,11 @@ func TestCensusWeighsTheHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := toMap(values)
-	if got[PayloadPSS] <= 0 || got[PayloadRSS] < got[PayloadPSS] || got[RuntimePSS] != 0 {
+	if got[sample.PayloadPSS] <= 0 || got[sample.PayloadRSS] < got[sample.PayloadPSS] || got[sample.RuntimePSS] != 0 {
 		t.Errorf("%v", got)
 	}
 	if _, ok := h.With("memory"); ok {
-		if _, known := got[PayloadCharge]; !known {
+		if _, known := got[sample.PayloadCharge]; !known {
 			t.Errorf("no charge in %v", got)
 		}
 	}
@@ -226,7 +226,7 @@ func TestCensusWeighsTheHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if values, err = census(on); err != nil || toMap(values)[PayloadPSS] != 0 {
+	if values, err = census(on); err != nil || toMap(values)[sample.PayloadPSS] != 0 {
 		t.Errorf("the launcher was weighed: %v %v", values, err)
 	}
 }
@@ -266,10 +266,10 @@ func TestCensusWeighsAMonitor(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := toMap(values)
-	if got[RuntimePSS] < held || got[RuntimeRSS] < got[RuntimePSS] || got[PayloadPSS] != 0 {
+	if got[sample.RuntimePSS] < held || got[sample.RuntimeRSS] < got[sample.RuntimePSS] || got[sample.PayloadPSS] != 0 {
 		t.Errorf("%v", got)
 	}
-	if _, ok := h.With("memory"); ok && (got[RuntimeCharge] < held || got[PayloadCharge] > held/2) {
+	if _, ok := h.With("memory"); ok && (got[sample.RuntimeCharge] < held || got[sample.PayloadCharge] > held/2) {
 		t.Errorf("what the monitor holds is not charged to it alone: %v", got)
 	}
 }
@@ -301,11 +301,11 @@ func TestCensusWeighsClients(t *testing.T) {
 		charge = c
 	}
 	got := toMap(values)
-	if got[ClientPSS] <= 0 || got[ClientRSS] < got[ClientPSS] || got[RuntimePSS] != 0 || got[PayloadPSS] != 0 {
+	if got[sample.ClientPSS] <= 0 || got[sample.ClientRSS] < got[sample.ClientPSS] || got[sample.RuntimePSS] != 0 || got[sample.PayloadPSS] != 0 {
 		t.Errorf("%v", got)
 	}
-	if got[ClientCharge] > charge/2+1<<20 {
-		t.Errorf("each of two is charged with %v, and their group with %v", got[ClientCharge], charge)
+	if got[sample.ClientCharge] > charge/2+1<<20 {
+		t.Errorf("each of two is charged with %v, and their group with %v", got[sample.ClientCharge], charge)
 	}
 }
 
@@ -338,11 +338,11 @@ func TestRolesFitIntoTheDescriptorsLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		values, err := end([]sample.Value{{Metric: Switches, Value: 1e6}})
+		values, err := end([]sample.Value{{Metric: sample.Switches, Value: 1e6}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, told := toMap(values)[roleSwitches(driver.RolePayload)]; told != counted {
+		if _, told := toMap(values)[sample.RoleSwitches(string(driver.RolePayload)).Name]; told != counted {
 			t.Errorf("with %d descriptors left: %v", left, values)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // have been collected by the kernel since. It gives nothing elsewhere.
 type Neighbours struct{}
 
-var neighboursOf = map[driver.Role]string{driver.RolePayload: ClientNeighbours, driver.RolePeer: ServerNeighbours}
+var neighboursOf = map[driver.Role]string{driver.RolePayload: sample.ClientNeighbours, driver.RolePeer: sample.ServerNeighbours}
 
 // Begin notes whose tables are to be counted.
 func (Neighbours) Begin(_ context.Context, on []driver.Watch) (func() ([]sample.Value, error), error) {

@@ -29,7 +29,7 @@ func (Noise) Begin(context.Context, []driver.Watch) (func() ([]sample.Value, err
 			return nil, fmt.Errorf("noise probe: %w", err)
 		}
 		var values []sample.Value
-		for _, m := range []string{Steal, CPUPressure, IOPressure, MachineCPU, SoftIRQ} {
+		for _, m := range []string{sample.Steal, sample.CPUPressure, sample.IOPressure, sample.MachineCPU, sample.SoftIRQ} {
 			b, ok := before[m]
 			a, still := after[m]
 			if ok && still {
@@ -56,11 +56,11 @@ func readNoise() (map[string]float64, error) {
 	}
 	t := stat.CPUTotal
 	noise := map[string]float64{
-		SoftIRQ:    t.SoftIRQ,
-		Steal:      t.Steal,
-		MachineCPU: t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ - own, // a guest's time is in User and Nice
+		sample.SoftIRQ:    t.SoftIRQ,
+		sample.Steal:      t.Steal,
+		sample.MachineCPU: t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ - own, // a guest's time is in User and Nice
 	}
-	for resource, metric := range map[string]string{"cpu": CPUPressure, "io": IOPressure} {
+	for resource, metric := range map[string]string{"cpu": sample.CPUPressure, "io": sample.IOPressure} {
 		// An error means a kernel without PSI, or with it turned off.
 		if psi, err := proc.PSIStatsForResource(resource); err == nil && psi.Some != nil {
 			noise[metric] = float64(psi.Some.Total) * 1e-6

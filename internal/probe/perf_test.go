@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -29,10 +30,10 @@ func TestPerfCountsACgroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := toMap(values)
-	if c := got[TaskClock]; c < used/2 || c > used*1.2+0.02 {
+	if c := got[sample.TaskClock]; c < used/2 || c > used*1.2+0.02 {
 		t.Errorf("task-clock %v, and the payload used %v", c, used)
 	}
-	if got[PageFaults] < 1 || got[Switches] < 0 {
+	if got[sample.PageFaults] < 1 || got[sample.Switches] < 0 {
 		t.Errorf("%v", got)
 	}
 	known := map[string]bool{}
@@ -51,17 +52,17 @@ func TestPerfCountsACgroup(t *testing.T) {
 func TestCountersAreScaled(t *testing.T) {
 	always := reading{count: 5e9, enabled: 1000, running: 1000}
 	half := reading{count: 300, enabled: 1000, running: 500}.plus(reading{count: 100, enabled: 200, running: 100})
-	got := toMap(toValues(map[string]reading{TaskClock: always, Cycles: half, Branches: {enabled: 7}, PageFaults: {}}))
-	if got[TaskClock] != 5 || math.Abs(got[Cycles]-800) > 1e-9 || got[Counted] != 0.5 {
+	got := toMap(toValues(map[string]reading{sample.TaskClock: always, sample.Cycles: half, sample.Branches: {enabled: 7}, sample.PageFaults: {}}))
+	if got[sample.TaskClock] != 5 || math.Abs(got[sample.Cycles]-800) > 1e-9 || got[sample.Counted] != 0.5 {
 		t.Errorf("%v", got)
 	}
-	if _, known := got[Branches]; known {
+	if _, known := got[sample.Branches]; known {
 		t.Errorf("branches were never counted: %v", got)
 	}
-	if n, known := got[PageFaults]; !known || n != 0 {
+	if n, known := got[sample.PageFaults]; !known || n != 0 {
 		t.Errorf("nothing ran: %v", got)
 	}
-	if _, told := toMap(toValues(map[string]reading{TaskClock: always}))[Counted]; told {
+	if _, told := toMap(toValues(map[string]reading{sample.TaskClock: always}))[sample.Counted]; told {
 		t.Error("nothing was scaled")
 	}
 }
@@ -94,7 +95,7 @@ func TestNoPartOfACount(t *testing.T) {
 	if !ok {
 		t.Skip("neither cgroup v2 nor perf_event of version 1 is mounted: perf counts by their groups alone")
 	}
-	e := eventOf(TaskClock)
+	e := eventOf(sample.TaskClock)
 	descriptors := func() int {
 		open, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
@@ -123,10 +124,10 @@ func TestNoPartOfACount(t *testing.T) {
 func TestWhyACounterIsMissing(t *testing.T) {
 	for err, hidden := range map[unix.Errno]bool{unix.ENOENT: true, unix.EOPNOTSUPP: true, unix.ENODEV: true, unix.EACCES: false, unix.EPERM: false, unix.EBUSY: false} {
 		wrapped := fmt.Errorf("perf_event_open: %w", err)
-		if why := whyMissing(eventOf(Cycles), wrapped); strings.Contains(why, "no PMU") != hidden || !strings.Contains(why, err.Error()) {
+		if why := whyMissing(eventOf(sample.Cycles), wrapped); strings.Contains(why, "no PMU") != hidden || !strings.Contains(why, err.Error()) {
 			t.Errorf("%v: %s", err, why)
 		}
-		if why := whyMissing(eventOf(TaskClock), wrapped); strings.Contains(why, "no PMU") {
+		if why := whyMissing(eventOf(sample.TaskClock), wrapped); strings.Contains(why, "no PMU") {
 			t.Errorf("%v of a software event: %s", err, why)
 		}
 	}

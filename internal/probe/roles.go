@@ -16,17 +16,6 @@ import (
 	"github.com/tarelab/tare/internal/sys"
 )
 
-// clientPrefix stands before the names of the counters of Perf that are those of
-// the command-line clients alone.
-const clientPrefix = "client-"
-
-// switchRoles are the roles whose context switches are told apart from those of
-// the clients, of which every counter is.
-var switchRoles = []driver.Role{driver.RolePayload, driver.RoleRuntime, driver.RoleDaemon}
-
-// roleSwitches names the context switches of a role.
-func roleSwitches(r driver.Role) string { return string(r) + "-" + Switches }
-
 // mostGroups is how many groups are counted for their role alone: a counter of a
 // cgroup makes every switch on its CPU a little slower.
 const mostGroups = 64
@@ -100,7 +89,7 @@ func beginRoles(on []driver.Watch) (func(all []sample.Value) ([]sample.Value, er
 		return nil, fmt.Errorf("perf probe: %w", err)
 	}
 	for _, role := range slices.Sorted(maps.Keys(roles)) { // the same ones in each trial
-		m, wanted := roles[role], []event{eventOf(Switches)}
+		m, wanted := roles[role], []event{eventOf(sample.Switches)}
 		if role == driver.RoleClient {
 			wanted = events
 		}
@@ -124,7 +113,7 @@ func beginRoles(on []driver.Watch) (func(all []sample.Value) ([]sample.Value, er
 
 // readRoles gives what was counted by role; all has the switches of everybody.
 func readRoles(roles map[driver.Role]*roleMeter, daemons []daemonMeter, all []sample.Value) ([]sample.Value, error) {
-	total, counted := valueOf(all, Switches)
+	total, counted := valueOf(all, sample.Switches)
 	if !counted {
 		return nil, nil
 	}
@@ -141,10 +130,10 @@ func readRoles(roles map[driver.Role]*roleMeter, daemons []daemonMeter, all []sa
 		}
 		if role == driver.RoleClient {
 			for _, v := range own {
-				values = append(values, sample.Value{Metric: clientPrefix + v.Metric, Value: v.Value})
+				values = append(values, sample.Value{Metric: sample.ClientCounter(v.Metric).Name, Value: v.Value})
 			}
 		}
-		n, _ := valueOf(own, Switches)
+		n, _ := valueOf(own, sample.Switches)
 		by[role], rest = n, rest-n
 	}
 	if !told || rest <= 0 { // else payloads are in groups of others, as where a runtime knows version 1 alone
@@ -156,9 +145,9 @@ func readRoles(roles map[driver.Role]*roleMeter, daemons []daemonMeter, all []sa
 		by[driver.RoleDaemon] += own
 		by[driver.RoleRuntime] -= own
 	}
-	for _, role := range switchRoles {
-		if n, known := by[role]; known {
-			values = append(values, sample.Value{Metric: roleSwitches(role), Value: n})
+	for _, role := range sample.SwitchRoles {
+		if n, known := by[driver.Role(role)]; known {
+			values = append(values, sample.Value{Metric: sample.RoleSwitches(role).Name, Value: n})
 		}
 	}
 	return values, nil

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	pprof "github.com/google/pprof/profile"
+
+	"github.com/tarelab/tare/internal/sample"
 )
 
 const ms = time.Millisecond
@@ -120,7 +122,7 @@ func TestValuesAreThoseOfTheMetrics(t *testing.T) {
 			t.Errorf("no value of %s", m.Name)
 		}
 	}
-	for metric, want := range map[string]float64{LockWait: 0.043, LockWaits: 104, SleepWait: 0, ProbeTime: 0.005, "wait-cgroup-mutex": 0.04, "wait-pernet": 0, KernelWait: 0.05, SharedWait: 0.007, "wait-rtnl": 0, OnCPUTime: 0.07, AsleepTime: 0.061, RunnableTime: 0.002} {
+	for metric, want := range map[string]float64{sample.LockWait: 0.043, sample.LockWaits: 104, sample.SleepWait: 0, sample.ProbeTime: 0.005, "wait-cgroup-mutex": 0.04, "wait-pernet": 0, sample.KernelWait: 0.05, sample.SharedWait: 0.007, "wait-rtnl": 0, sample.OnCPUTime: 0.07, sample.AsleepTime: 0.061, sample.RunnableTime: 0.002} {
 		if math.Abs(got[metric]-want) > 1e-9 {
 			t.Errorf("%s: %g, want %g", metric, got[metric], want)
 		}

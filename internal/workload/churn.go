@@ -22,13 +22,6 @@ const (
 	KindChurnProcess = "churn-process"
 )
 
-// ChurnRate is the primary metric of the churn workloads, and ChurnDone proves that
-// each task made its cycles.
-const (
-	ChurnRate = "cycles"
-	ChurnDone = "cycles-done"
-)
-
 // p99From is how many cycles a p99 takes; below, the longest time is all that is told.
 const p99From = 100
 
@@ -69,16 +62,9 @@ func (c churn) Params() []Param {
 }
 
 func (c churn) Metrics() []sample.Metric {
-	all := []sample.Metric{
-		{Name: ChurnRate, Unit: sample.PerSecond, Better: sample.Higher, Help: "whole cycles of all tasks a second"},
-		{Name: ChurnDone, Unit: sample.Count, Better: sample.Higher, Help: "whole cycles that all tasks made, by their own count: threads times each"},
-	}
+	all := append([]sample.Metric{sample.In(sample.Cycles, sample.PerSecond)}, sample.Describe(sample.ChurnDone)...)
 	for _, p := range c.phases {
-		all = append(all,
-			sample.Metric{Name: p + "-rate", Unit: sample.PerSecond, Better: sample.Higher, Help: "how many a second if all tasks did nothing but " + p + ": tasks over the mean time"},
-			sample.Metric{Name: p + "-p50", Unit: sample.Seconds, Better: sample.Lower, Help: "median time of " + p},
-			sample.Metric{Name: p + "-p99", Unit: sample.Seconds, Better: sample.Lower, Help: "99th percentile of the time of " + p + ", of 100 cycles or more"},
-			sample.Metric{Name: p + "-max", Unit: sample.Seconds, Better: sample.Lower, Help: "longest time of " + p})
+		all = append(all, sample.PhaseRate(p), sample.PhaseP50(p), sample.PhaseP99(p), sample.PhaseMax(p))
 	}
 	return all
 }
@@ -124,7 +110,7 @@ func (c churn) Parse(stdout []byte) ([]sample.Value, error) {
 				return nil, fmt.Errorf("elapsed: %w", err)
 			}
 			elapsed, tasks, cycles = n[0], n[1], n[1]*n[2]
-			values = append(values, sample.Value{Metric: ChurnRate, Value: cycles / elapsed}, sample.Value{Metric: ChurnDone, Value: cycles})
+			values = append(values, sample.Value{Metric: sample.Cycles, Value: cycles / elapsed}, sample.Value{Metric: sample.ChurnDone, Value: cycles})
 		case name == "phase" && elapsed > 0:
 			phase, text, _ := strings.Cut(rest, " ")
 			n, err := numbers(text, 6)
@@ -151,9 +137,13 @@ func (c churn) Parse(stdout []byte) ([]sample.Value, error) {
 
 // phaseValues are those of a phase's line: count, mean, p50, p90, p99 and max.
 func (c churn) phaseValues(phase string, tasks float64, n []float64) []sample.Value {
-	values := []sample.Value{{Metric: phase + "-rate", Value: tasks / n[1]}, {Metric: phase + "-p50", Value: n[2]}, {Metric: phase + "-max", Value: n[5]}}
+	values := []sample.Value{
+		{Metric: sample.PhaseRate(phase).Name, Value: tasks / n[1]},
+		{Metric: sample.PhaseP50(phase).Name, Value: n[2]},
+		{Metric: sample.PhaseMax(phase).Name, Value: n[5]},
+	}
 	if n[0] >= p99From {
-		values = append(values, sample.Value{Metric: phase + "-p99", Value: n[4]})
+		values = append(values, sample.Value{Metric: sample.PhaseP99(phase).Name, Value: n[4]})
 	}
 	return values
 }

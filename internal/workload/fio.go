@@ -32,14 +32,8 @@ func (fio) Params() []Param {
 }
 
 func (fio) Metrics() []sample.Metric {
-	return []sample.Metric{
-		{Name: "operations", Unit: sample.PerSecond, Better: sample.Higher, Help: "reads and writes finished a second"},
-		{Name: "read-throughput", Unit: sample.BytesPerSecond, Better: sample.Higher, Help: "bytes read a second"},
-		{Name: "write-throughput", Unit: sample.BytesPerSecond, Better: sample.Higher, Help: "bytes written a second"},
-		{Name: "latency-mean", Unit: sample.Seconds, Better: sample.Lower, Help: "mean time of one access, from its submission to its end"},
-		{Name: "latency-p99", Unit: sample.Seconds, Better: sample.Lower, Help: "99th percentile of the completion time of one access; of the worse direction where it reads and writes"},
-		{Name: "latency-max", Unit: sample.Seconds, Better: sample.Lower, Help: "longest access"},
-	}
+	return sample.Describe(sample.Operations, sample.ReadThroughput, sample.WriteThroughput,
+		sample.LatencyMean, sample.LatencyP99, sample.LatencyMax)
 }
 
 func (fio) Command(v Values, _ []string) (Command, error) {

@@ -28,11 +28,8 @@ func (hold) Params() []Param {
 	}
 }
 
-// ReadyLast is the metric of the n-th start.
-const ReadyLast = "ready-last"
-
 func (hold) Metrics() []sample.Metric {
-	return []sample.Metric{{Name: ReadyLast, Unit: sample.Seconds, Better: sample.Lower, Help: "time to ready of the instance that was started last: with a concurrency of 1, beside all the others"}}
+	return sample.Describe(sample.ReadyLast)
 }
 
 // holdScript works first: the size comes as $1, and what holds follows.

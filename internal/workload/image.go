@@ -27,7 +27,3 @@ func (image) Command(Values, []string) (Command, error) { return Command{Own: tr
 func (image) Parse([]byte) ([]sample.Value, error) {
 	return nil, errors.New("the output of an image's own command is not parsed")
 }
-
-// Silent is the share of a trial's instances that printed nothing, so that their
-// end stands for their act.
-const Silent = "silent"

@@ -26,10 +26,7 @@ func (iperf3) Params() []Param {
 }
 
 func (iperf3) Metrics() []sample.Metric {
-	return []sample.Metric{
-		{Name: "throughput", Unit: sample.BitsPerSecond, Better: sample.Higher, Help: "bits that arrived a second"},
-		{Name: "retransmits", Unit: sample.Count, Better: sample.Lower, Help: "TCP segments sent again"},
-	}
+	return sample.Describe(sample.Throughput, sample.Retransmits)
 }
 
 // iperf3Script starts the server for one test, then the client as soon as the

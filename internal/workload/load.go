@@ -17,12 +17,6 @@ import (
 // KindLoad is the workload of three containers over minutes.
 const KindLoad = "container-load"
 
-// LoadTask is the primary metric of the workload.
-const LoadTask = "task"
-
-// LoadContainers are the workload's containers, in the order of their start.
-var LoadContainers = []string{"package", "agent", "late"}
-
 //go:embed load.sh
 var loadScript string
 
@@ -41,26 +35,26 @@ func (load) Params() []Param {
 }
 
 func (load) Metrics() []sample.Metric {
-	all := []sample.Metric{{Name: LoadTask, Unit: sample.Seconds, Better: sample.Lower, Help: "mean time of one piece of package work, by the clock of the machine with the containers"}}
-	for _, c := range LoadContainers {
-		all = append(all, sample.Metric{Name: c + "-cpu", Unit: sample.Count, Better: sample.Lower, Help: "CPUs that the container " + c + " keeps busy, in the mean from its start on: 0.1 is 10 %"})
+	all := sample.Describe(sample.LoadTask)
+	for _, c := range sample.LoadContainers {
+		all = append(all, sample.ContainerCPU(c))
 	}
-	all = append(all, sample.Metric{Name: "load", Unit: sample.Count, Better: sample.Lower, Help: "processes of all three that run, or wait for a CPU or a disk, in the mean"})
+	all = append(all, sample.Describe(sample.LoadRunnable)...)
 	for _, f := range loadFlows {
-		all = append(all, sample.Metric{Name: f.metric, Unit: sample.BytesPerSecond, Better: sample.Lower, Help: f.help + " by all three, in the mean"})
+		all = append(all, sample.Describe(f.metric)...)
 	}
 	return all
 }
 
-// loadFlows are the rates that all containers' are summed up to.
+// loadFlows are the rates that are sums over all containers.
 var loadFlows = []struct {
-	metric, help string
-	of           func(LoadPoint) float64
+	metric string
+	of     func(LoadPoint) float64
 }{
-	{"disk-read", "bytes a second that are read from block devices", func(p LoadPoint) float64 { return p.Read }},
-	{"disk-written", "bytes a second that are written to block devices", func(p LoadPoint) float64 { return p.Written }},
-	{"net-received", "bytes a second that are received", func(p LoadPoint) float64 { return p.Received }},
-	{"net-sent", "bytes a second that are sent", func(p LoadPoint) float64 { return p.Sent }},
+	{sample.DiskRead, func(p LoadPoint) float64 { return p.Read }},
+	{sample.DiskWritten, func(p LoadPoint) float64 { return p.Written }},
+	{sample.NetReceived, func(p LoadPoint) float64 { return p.Received }},
+	{sample.NetSent, func(p LoadPoint) float64 { return p.Sent }},
 }
 
 func (load) Command(v Values, _ []string) (Command, error) {
@@ -107,7 +101,7 @@ func ParseLoad(stdout []byte) (Load, error) {
 					l.Series[name] = append(l.Series[name], p)
 				}
 			}
-		case len(words) == 3 && words[0] == "container" && slices.Contains(LoadContainers, words[1]):
+		case len(words) == 3 && words[0] == "container" && slices.Contains(sample.LoadContainers, words[1]):
 			ids[words[1]] = words[2]
 		case len(words) == 3 && words[0] == "task":
 			span, err := numbers(strings.Join(words[1:], " "), 2)
@@ -123,7 +117,7 @@ func ParseLoad(stdout []byte) (Load, error) {
 			return l, fmt.Errorf("%.80q is not what the workload prints", line)
 		}
 	}
-	for _, name := range LoadContainers {
+	for _, name := range sample.LoadContainers {
 		if len(l.Series[name]) == 0 {
 			return l, fmt.Errorf("tare watch saw nothing of the container %q", name)
 		}
@@ -143,7 +137,7 @@ func (load) Parse(stdout []byte) ([]sample.Value, error) {
 	for _, t := range l.Tasks {
 		work += t
 	}
-	values := []sample.Value{{Metric: LoadTask, Value: work / float64(len(l.Tasks))}}
+	values := []sample.Value{{Metric: sample.LoadTask, Value: work / float64(len(l.Tasks))}}
 	add := func(metric string, containers []string, of func(LoadPoint) float64) {
 		var sum float64
 		known := false
@@ -157,12 +151,12 @@ func (load) Parse(stdout []byte) ([]sample.Value, error) {
 			values = append(values, sample.Value{Metric: metric, Value: sum})
 		}
 	}
-	for _, name := range LoadContainers {
-		add(name+"-cpu", []string{name}, func(p LoadPoint) float64 { return p.CPU })
+	for _, name := range sample.LoadContainers {
+		add(sample.ContainerCPU(name).Name, []string{name}, func(p LoadPoint) float64 { return p.CPU })
 	}
-	add("load", LoadContainers, func(p LoadPoint) float64 { return p.Runnable })
+	add(sample.LoadRunnable, sample.LoadContainers, func(p LoadPoint) float64 { return p.Runnable })
 	for _, f := range loadFlows {
-		add(f.metric, LoadContainers, f.of)
+		add(f.metric, sample.LoadContainers, f.of)
 	}
 	return values, nil
 }

@@ -8,23 +8,11 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
-	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
 )
 
 // netPath is the guest program of two ends that talk.
 const netPath = "/.tare/net"
-
-// Metrics of what two ends moved between them.
-const (
-	Throughput    = "throughput"
-	Moved         = "moved"
-	CPUPerGbit    = "cpu-per-gbit"
-	ClientPerGbit = "client-cpu-per-gbit"
-	ServerPerGbit = "server-cpu-per-gbit"
-	RelayPerGbit  = "relay-cpu-per-gbit"
-	SoftIRQGbit   = "softirq-per-gbit"
-)
 
 // anyAddress is where a server listens, peerAddress where its client finds it.
 const (
@@ -84,37 +72,26 @@ func rate(count, nanoseconds float64) (float64, error) {
 	return count / nanoseconds * 1e9, nil
 }
 
-func throughputMetric() sample.Metric {
-	return sample.Metric{Name: Throughput, Unit: sample.BitsPerSecond, Better: sample.Higher, Help: "bits that arrived a second"}
-}
-
-func movedMetric() sample.Metric {
-	return sample.Metric{Name: Moved, Unit: sample.Bytes, Better: sample.Higher, Help: "bytes that arrived"}
-}
-
 // perGbit are what a Gbit (10^9 bits) that arrived took of the CPUs.
-var perGbit = []struct {
-	metric, of string
-	help       string
-}{
-	{CPUPerGbit, CPU, "CPU time of both ends and what copies between them, user and system, for each Gbit that arrived"},
-	{ClientPerGbit, probe.PayloadCPU, "the client's CPU time for each Gbit that arrived; of both ends where they are one payload"},
-	{ServerPerGbit, probe.PeerCPU, "the server's CPU time for each Gbit that arrived"},
-	{RelayPerGbit, probe.RelayCPU, "the userland proxy's CPU time for each Gbit that arrived"},
-	{SoftIRQGbit, probe.SoftIRQ, "time that the machine's CPUs spent in soft interrupts for each Gbit that arrived (steps of 10 ms)"},
+var perGbit = []struct{ metric, of string }{
+	{sample.CPUPerGbit, sample.CPU},
+	{sample.ClientPerGbit, sample.PayloadCPU},
+	{sample.ServerPerGbit, sample.PeerCPU},
+	{sample.RelayPerGbit, sample.RelayCPU},
+	{sample.SoftIRQPerGbit, sample.SoftIRQ},
 }
 
 func perGbitMetrics() []sample.Metric {
 	var all []sample.Metric
 	for _, p := range perGbit {
-		all = append(all, sample.Metric{Name: p.metric, Unit: sample.Seconds, Better: sample.Lower, Help: p.help})
+		all = append(all, sample.Describe(p.metric)...)
 	}
 	return all
 }
 
 // cpuPerGbit divides what the probes read by what arrived.
 func cpuPerGbit(_, _ float64, values map[string][]float64) ([]sample.Value, []string) {
-	gbit := sum(values[Moved]) * 8 / 1e9
+	gbit := sum(values[sample.Moved]) * 8 / 1e9
 	if gbit == 0 {
 		return nil, nil
 	}

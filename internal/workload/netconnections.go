@@ -18,7 +18,7 @@ func (netConnections) Help() string {
 func (netConnections) Params() []Param { return []Param{duration()} }
 
 func (netConnections) Metrics() []sample.Metric {
-	return []sample.Metric{{Name: "connections", Unit: sample.PerSecond, Better: sample.Higher, Help: "connections a second"}}
+	return sample.Describe(sample.Connections)
 }
 
 func (netConnections) Command(v Values, _ []string) (Command, error) {

@@ -24,13 +24,7 @@ func (netLatency) Params() []Param {
 }
 
 func (netLatency) Metrics() []sample.Metric {
-	return []sample.Metric{
-		{Name: "rtt", Unit: sample.Seconds, Better: sample.Lower, Help: "median time from a request to its response, on the client's clock"},
-		{Name: "rtt-mean", Unit: sample.Seconds, Better: sample.Lower, Help: "mean of the same"},
-		{Name: "rtt-p99", Unit: sample.Seconds, Better: sample.Lower, Help: "99th percentile of the same"},
-		{Name: "rtt-p999", Unit: sample.Seconds, Better: sample.Lower, Help: "99.9th percentile of the same"},
-		{Name: "round-trips", Unit: sample.Count, Better: sample.Higher, Help: "round trips that were measured"},
-	}
+	return sample.Describe(sample.RTT, sample.RTTMean, sample.RTTP99, sample.RTTP999, sample.RoundTrips)
 }
 
 func (netLatency) Command(v Values, _ []string) (Command, error) {

@@ -18,7 +18,7 @@ func (netTCP) Help() string {
 func (netTCP) Params() []Param { return iperf3{}.Params() }
 
 func (netTCP) Metrics() []sample.Metric {
-	return append(iperf3{}.Metrics(), movedMetric())
+	return append(iperf3{}.Metrics(), sample.Describe(sample.Moved)...)
 }
 
 func (netTCP) Command(v Values, _ []string) (Command, error) {
@@ -41,7 +41,7 @@ func (netTCP) Parse(stdout []byte) ([]sample.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return checked(append(values, sample.Value{Metric: Moved, Value: report.End.Received.Bytes}))
+	return checked(append(values, sample.Value{Metric: sample.Moved, Value: report.End.Received.Bytes}))
 }
 
 func (netTCP) Together(from, to float64, values map[string][]float64) ([]sample.Value, []string) {

@@ -21,10 +21,7 @@ func (netUDP) Params() []Param {
 }
 
 func (netUDP) Metrics() []sample.Metric {
-	return []sample.Metric{
-		{Name: "packets", Unit: sample.PerSecond, Better: sample.Higher, Help: "datagrams that arrived a second"},
-		{Name: "lost", Unit: sample.Count, Better: sample.Lower, Help: "share of the datagrams that did not arrive"},
-	}
+	return sample.Describe(sample.Packets, sample.Lost)
 }
 
 func (netUDP) Command(v Values, _ []string) (Command, error) {

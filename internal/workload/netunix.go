@@ -19,7 +19,7 @@ func (netUnix) Params() []Param {
 	return []Param{duration(), {Name: "length", Type: Size, Default: "128KiB", Help: "bytes of one write", Min: 1, Max: 1 << 20}}
 }
 
-func (netUnix) Metrics() []sample.Metric { return []sample.Metric{throughputMetric(), movedMetric()} }
+func (netUnix) Metrics() []sample.Metric { return sample.Describe(sample.Throughput, sample.Moved) }
 
 func (netUnix) Command(v Values, _ []string) (Command, error) {
 	return served(v.Duration("time"), localSocket, "stream", localSocket,
@@ -35,7 +35,7 @@ func (netUnix) Parse(stdout []byte) ([]sample.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return checked([]sample.Value{{Metric: Throughput, Value: perSecond}, {Metric: Moved, Value: n["bytes"]}})
+	return checked([]sample.Value{{Metric: sample.Throughput, Value: perSecond}, {Metric: sample.Moved, Value: n["bytes"]}})
 }
 
 func (netUnix) Together(from, to float64, values map[string][]float64) ([]sample.Value, []string) {

@@ -92,15 +92,3 @@ func sysbenchArgs(test string, v Values) []string {
 		"--threads=" + strconv.FormatInt(v.Int("threads"), 10),
 	}
 }
-
-func latencyMean() sample.Metric {
-	return sample.Metric{Name: "latency-mean", Unit: sample.Seconds, Better: sample.Lower, Help: "mean time of one event: the sum over all events by their number"}
-}
-
-func latencyP95() sample.Metric {
-	return sample.Metric{Name: "latency-p95", Unit: sample.Seconds, Better: sample.Lower, Help: "95th percentile of the time of one event (sysbench prints steps of 10 us)"}
-}
-
-func latencyMax() sample.Metric {
-	return sample.Metric{Name: "latency-max", Unit: sample.Seconds, Better: sample.Lower, Help: "longest event (sysbench prints steps of 10 us)"}
-}

@@ -25,10 +25,7 @@ func (sysbenchCPU) Params() []Param {
 }
 
 func (sysbenchCPU) Metrics() []sample.Metric {
-	return []sample.Metric{
-		{Name: "events", Unit: sample.PerSecond, Better: sample.Higher, Help: "events finished a second, by sysbench's own clock"},
-		latencyMean(), latencyP95(), latencyMax(),
-	}
+	return sample.Describe(sample.Events, sample.LatencyMean, sample.LatencyP95, sample.LatencyMax)
 }
 
 func (sysbenchCPU) Command(v Values, _ []string) (Command, error) {

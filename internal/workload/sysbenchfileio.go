@@ -32,15 +32,8 @@ func (sysbenchFileIO) Params() []Param {
 }
 
 func (sysbenchFileIO) Metrics() []sample.Metric {
-	return []sample.Metric{
-		{Name: "operations", Unit: sample.PerSecond, Better: sample.Higher, Help: "reads, writes and fsyncs finished a second"},
-		{Name: "reads", Unit: sample.PerSecond, Better: sample.Higher, Help: "reads finished a second"},
-		{Name: "writes", Unit: sample.PerSecond, Better: sample.Higher, Help: "writes finished a second"},
-		{Name: "fsyncs", Unit: sample.PerSecond, Better: sample.Higher, Help: "fsyncs finished a second"},
-		{Name: "read-throughput", Unit: sample.BytesPerSecond, Better: sample.Higher, Help: "bytes read a second"},
-		{Name: "write-throughput", Unit: sample.BytesPerSecond, Better: sample.Higher, Help: "bytes written a second"},
-		latencyMean(), latencyP95(), latencyMax(),
-	}
+	return sample.Describe(sample.Operations, sample.Reads, sample.Writes, sample.Fsyncs, sample.ReadThroughput, sample.WriteThroughput,
+		sample.LatencyMean, sample.LatencyP95, sample.LatencyMax)
 }
 
 // fileIOScript makes the files and measures. The directory comes as $1 and the

@@ -27,10 +27,7 @@ func (sysbenchMemory) Params() []Param {
 }
 
 func (sysbenchMemory) Metrics() []sample.Metric {
-	return []sample.Metric{
-		{Name: "throughput", Unit: sample.BytesPerSecond, Better: sample.Higher, Help: "bytes written or read a second, by sysbench's own clock"},
-		latencyMean(),
-	}
+	return append([]sample.Metric{sample.In(sample.Throughput, sample.BytesPerSecond)}, sample.Describe(sample.LatencyMean)...)
 }
 
 func (sysbenchMemory) Command(v Values, _ []string) (Command, error) {

@@ -24,20 +24,6 @@ const (
 	UnixBarrier = "/.tare/barrier"
 )
 
-// Names of the Unix tests' metrics.
-const (
-	UnixScore    = "score"
-	UnixRate     = "rate"
-	UnixCPUScore = "cpu-score"
-	UnixEvenness = "evenness"
-	UnixOverlap  = "overlap"
-	UnixStart    = "window-start"
-	UnixEnd      = "window-end"
-	UnixTimed    = "window-length"
-	// UnixContainersOverlap is of a trial, not of an instance.
-	UnixContainersOverlap = "containers-overlap"
-)
-
 // unixOverlapWanted is the part of their windows that containers should share
 // for a trial to be one with all of them at work.
 const unixOverlapWanted = 0.98
@@ -127,20 +113,11 @@ func (t unixTest) Params() []Param {
 }
 
 func (t unixTest) Metrics() []sample.Metric {
-	metrics := []sample.Metric{
-		{Name: UnixScore, Unit: sample.Count, Better: sample.Higher, Help: "10 x rate / rate of the baseline machine; the sum of the copies inside the target"},
-		{Name: UnixRate, Unit: t.base, Better: sample.Higher, Help: "what the test counts, by wall time; the sum of the copies"},
-	}
+	metrics := append(sample.Describe(sample.UnixScore), sample.In(sample.UnixRate, t.base))
 	if t.cpu {
-		metrics = append(metrics, sample.Metric{Name: UnixCPUScore, Unit: sample.Count, Better: sample.Higher, Help: "the score by CPU time, as published rows have it"})
+		metrics = append(metrics, sample.Describe(sample.UnixCPUScore)...)
 	}
-	return append(metrics,
-		sample.Metric{Name: UnixEvenness, Unit: sample.Count, Better: sample.Higher, Help: "slowest copy by fastest copy inside the target, 0 to 1"},
-		sample.Metric{Name: UnixOverlap, Unit: sample.Count, Better: sample.Higher, Help: "part of the longest copy's window in which all copies inside the target were at work, 0 to 1"},
-		sample.Metric{Name: UnixStart, Unit: sample.Seconds, Better: sample.Lower, Help: "when the last copy began its first iteration, on the target's CLOCK_MONOTONIC"},
-		sample.Metric{Name: UnixEnd, Unit: sample.Seconds, Better: sample.Lower, Help: "when the first copy ended, on the same clock"},
-		sample.Metric{Name: UnixTimed, Unit: sample.Seconds, Better: sample.Lower, Help: "the timed window: from the opening of the barrier to its end, of the longest copy"},
-	)
+	return append(metrics, sample.Describe(sample.UnixEvenness, sample.UnixOverlap, sample.UnixStart, sample.UnixEnd, sample.UnixTimed)...)
 }
 
 func (t unixTest) Command(v Values, _ []string) (Command, error) {
@@ -221,17 +198,17 @@ func (t unixTest) Parse(stdout []byte) ([]sample.Value, error) {
 	}
 	start, end, longest := window(lines)
 	values := []sample.Value{
-		{Metric: UnixScore, Value: 10 * rate / t.baseline},
-		{Metric: UnixRate, Value: rate * t.factor},
-		{Metric: UnixEvenness, Value: least / most},
-		{Metric: UnixOverlap, Value: max(0, float64(end-start)/float64(longest))},
-		{Metric: UnixStart, Value: float64(start) / 1e9},
-		{Metric: UnixEnd, Value: float64(end) / 1e9},
-		{Metric: UnixTimed, Value: float64(longest) / 1e9},
+		{Metric: sample.UnixScore, Value: 10 * rate / t.baseline},
+		{Metric: sample.UnixRate, Value: rate * t.factor},
+		{Metric: sample.UnixEvenness, Value: least / most},
+		{Metric: sample.UnixOverlap, Value: max(0, float64(end-start)/float64(longest))},
+		{Metric: sample.UnixStart, Value: float64(start) / 1e9},
+		{Metric: sample.UnixEnd, Value: float64(end) / 1e9},
+		{Metric: sample.UnixTimed, Value: float64(longest) / 1e9},
 	}
 	// A machine's clock of CPU time may have stood still over a copy's window.
 	if t.cpu && !slices.ContainsFunc(lines, func(l unixLine) bool { return l.CPUValue == 0 }) {
-		values = append(values, sample.Value{Metric: UnixCPUScore, Value: 10 * cpu / t.baseline})
+		values = append(values, sample.Value{Metric: sample.UnixCPUScore, Value: 10 * cpu / t.baseline})
 	}
 	return checked(values)
 }
@@ -318,18 +295,13 @@ func UnixBarrierAbort(page []byte) {
 	atomic.CompareAndSwapUint32((*uint32)(unsafe.Pointer(&page[4])), waiting, aborted)
 }
 
-func containersOverlap() sample.Metric {
-	return sample.Metric{Name: UnixContainersOverlap, Unit: sample.Count, Better: sample.Higher,
-		Help: "part of the timed window that is common to all instances of the trial: in which each copy of each was at work, 0 to 1; should be at least 0.98"}
-}
-
 // unixTogether says how much of the timed window the instances shared: from the
 // latest first iteration of any copy of any to the earliest end, by the longest
 // timed window, which begins when the barrier opens. Windows
 // that do not lie within the trial are of another clock than the host's, as a
 // target with a kernel of its own has, and cannot be set beside each other.
 func unixTogether(from, to float64, values map[string][]float64) ([]sample.Value, []string) {
-	starts, ends, timed := values[UnixStart], values[UnixEnd], values[UnixTimed]
+	starts, ends, timed := values[sample.UnixStart], values[sample.UnixEnd], values[sample.UnixTimed]
 	if len(starts) < 2 || len(starts) != len(ends) || len(starts) != len(timed) {
 		return nil, nil
 	}
@@ -337,7 +309,7 @@ func unixTogether(from, to float64, values map[string][]float64) ([]sample.Value
 		return nil, []string{"overlap: the containers' windows are not on the host's clock, so it is not known how much of them they shared"}
 	}
 	shared := max(0, (slices.Min(ends)-slices.Max(starts))/slices.Max(timed))
-	v := []sample.Value{{Metric: UnixContainersOverlap, Value: shared}}
+	v := []sample.Value{{Metric: sample.UnixContainersOverlap, Value: shared}}
 	if shared < unixOverlapWanted {
 		return v, []string{fmt.Sprintf("overlap: the containers shared %.2f %% of their timed window, less than %.0f %%: take longer windows (time)", 100*shared, 100*unixOverlapWanted)}
 	}

@@ -49,7 +49,7 @@ func TestUnixParse(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := byName(t, values)
-			for name, want := range map[string]float64{UnixScore: test.score, UnixRate: test.rate, UnixEvenness: test.evenness} {
+			for name, want := range map[string]float64{sample.UnixScore: test.score, sample.UnixRate: test.rate, sample.UnixEvenness: test.evenness} {
 				if math.Abs(got[name]/want-1) > 1e-9 {
 					t.Errorf("%s = %v, want %v", name, got[name], want)
 				}
@@ -79,8 +79,8 @@ func TestUnixParseWithoutCPUTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := byName(t, values); got[UnixScore] == 0 || got[UnixCPUScore] != 0 {
-		t.Errorf("scores by wall time %v and by CPU time %v", got[UnixScore], got[UnixCPUScore])
+	if got := byName(t, values); got[sample.UnixScore] == 0 || got[sample.UnixCPUScore] != 0 {
+		t.Errorf("scores by wall time %v and by CPU time %v", got[sample.UnixScore], got[sample.UnixCPUScore])
 	}
 }
 

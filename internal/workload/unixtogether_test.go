@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarelab/tare/internal/sample"
 )
 
 func TestUnixTogether(t *testing.T) {
@@ -25,11 +27,11 @@ func TestUnixTogether(t *testing.T) {
 		{"copies apart inside", []float64{12, 12}, []float64{11, 12}, 0, "shared 0.00 %"},
 	} {
 		timed := slices.Repeat([]float64{1}, len(c.starts))
-		values, warnings := unixTogether(10, 20, map[string][]float64{UnixStart: c.starts, UnixEnd: c.ends, UnixTimed: timed})
+		values, warnings := unixTogether(10, 20, map[string][]float64{sample.UnixStart: c.starts, sample.UnixEnd: c.ends, sample.UnixTimed: timed})
 		switch {
 		case c.overlap < 0 && len(values) > 0:
 			t.Errorf("%s: %v, though it cannot be known", c.name, values)
-		case c.overlap >= 0 && (len(values) != 1 || math.Abs(values[0].Value-c.overlap) > 1e-9 || values[0].Metric != UnixContainersOverlap):
+		case c.overlap >= 0 && (len(values) != 1 || math.Abs(values[0].Value-c.overlap) > 1e-9 || values[0].Metric != sample.UnixContainersOverlap):
 			t.Errorf("%s: %v, want %v", c.name, values, c.overlap)
 		}
 		if got := strings.Join(warnings, "; "); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
@@ -48,7 +50,7 @@ func TestUnixJobWithBarrier(t *testing.T) {
 	for _, m := range job.Metrics {
 		names = append(names, m.Name)
 	}
-	if got := strings.Join(names, " "); !strings.HasPrefix(got, "score ") || !strings.Contains(got, UnixTimed+" "+UnixContainersOverlap+" "+Wall) {
+	if got := strings.Join(names, " "); !strings.HasPrefix(got, "score ") || !strings.Contains(got, sample.UnixTimed+" "+sample.UnixContainersOverlap+" "+sample.Wall) {
 		t.Errorf("metrics %s", got)
 	}
 	for _, test := range []struct {

@@ -168,7 +168,7 @@ func Resolve(kind string, params map[string]string, argv []string) (Job, error) 
 	}
 	if job.Barrier > 0 {
 		job.Together = unixTogether
-		job.Metrics = slices.Insert(job.Metrics, len(w.Metrics()), containersOverlap())
+		job.Metrics = slices.Insert(job.Metrics, len(w.Metrics()), sample.Describe(sample.UnixContainersOverlap)...)
 	}
 	return job, nil
 }
@@ -180,10 +180,10 @@ func Resolve(kind string, params map[string]string, argv []string) (Job, error) 
 func withGeneral(w Workload) []sample.Metric {
 	general := General()
 	if w.Kind() == KindCommand {
-		general = slices.DeleteFunc(general, func(m sample.Metric) bool { return m.Name == Ready || m.Name == Run })
+		general = slices.DeleteFunc(general, func(m sample.Metric) bool { return m.Name == sample.Ready || m.Name == sample.Run })
 	}
 	if !slices.Contains([]string{KindStart, KindHold, KindImage}, w.Kind()) {
-		i := slices.IndexFunc(general, func(m sample.Metric) bool { return m.Name == Wall })
+		i := slices.IndexFunc(general, func(m sample.Metric) bool { return m.Name == sample.Wall })
 		wall := general[i]
 		general = slices.Insert(slices.Delete(general, i, i+1), 0, wall)
 	}

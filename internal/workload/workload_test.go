@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarelab/tare/internal/sample"
 )
 
 var nameRule = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
@@ -51,16 +53,16 @@ func TestResolve(t *testing.T) {
 
 func TestPrimaryMetric(t *testing.T) {
 	start, err := Resolve("start", nil, nil)
-	if err != nil || start.Metrics[0].Name != Ready || start.Parse != nil || len(start.Args) != 0 {
+	if err != nil || start.Metrics[0].Name != sample.Ready || start.Parse != nil || len(start.Args) != 0 {
 		t.Errorf("%+v, %v", start, err)
 	}
 	argv := []string{"sh", "-c", "exit 3"}
 	cmd, err := Resolve("command", nil, argv)
-	if err != nil || cmd.Metrics[0].Name != Wall || cmd.Parse != nil || !slices.Equal(cmd.Args, argv) {
+	if err != nil || cmd.Metrics[0].Name != sample.Wall || cmd.Parse != nil || !slices.Equal(cmd.Args, argv) {
 		t.Errorf("%+v, %v", cmd, err)
 	}
 	for _, m := range cmd.Metrics { // it runs without the mark, which alone tells them
-		if m.Name == Ready || m.Name == Run {
+		if m.Name == sample.Ready || m.Name == sample.Run {
 			t.Errorf("a command has the metric %s", m.Name)
 		}
 	}

@@ -262,7 +262,7 @@ func everyTestHasItsScore(t *testing.T, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if scores := r.Values[workload.UnixScore]; len(scores) > 0 && slices.Min(scores) > 0 {
+		if scores := r.Values[sample.UnixScore]; len(scores) > 0 && slices.Min(scores) > 0 {
 			have[of[r.Cell].Target+" "+of[r.Cell].Workload] = scores[0]
 		}
 	}
