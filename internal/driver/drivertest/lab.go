@@ -41,7 +41,7 @@ func New(t *testing.T) driver.Lab {
 	}
 	for _, path := range []string{lab.LaunchPath, lab.MarkPath} {
 		if _, err := os.Stat(path); err != nil {
-			t.Fatalf("the guest binaries are not built: %v (run `make guest`)", err)
+			t.Fatalf("the C helpers are not built: %v (run `make helpers`)", err)
 		}
 	}
 	if err := errors.Join(os.Mkdir(lab.RunDir, 0o755), makeRootfs(lab.TestRootfs, lab.MarkPath)); err != nil {
@@ -60,7 +60,7 @@ func guestBinaries() (string, error) {
 	}
 	for ; dir != "/"; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(dir, "guest", "bin", "linux_"+runtime.GOARCH), nil
+			return filepath.Join(dir, "helpers", "bin", "linux_"+runtime.GOARCH), nil
 		}
 	}
 	return "", errors.New("no go.mod above the test's directory: run the tests inside the checkout")
