@@ -48,7 +48,7 @@ func handlers() []handler {
 
 func containerdFlavor() flavor {
 	return flavor{name: "containerd", program: "containerd", daemons: []string{"containerd"}, remedy: "apt-get install containerd",
-		variable: "CONTAINERD_ADDRESS", sockets: []string{"/run/containerd/containerd.sock"}, own: &ownEngine{}, daemon: containerdDaemon,
+		variable: "CONTAINERD_ADDRESS", sockets: []string{"/run/containerd/containerd.sock"}, own: &userEngine{}, daemon: containerdDaemon,
 		answers: containerdAnswers, tidy: containerdTidy, clear: containerdClear, owners: containerdOwners}
 }
 
@@ -92,7 +92,7 @@ func containerdDaemon(_ *engine, program, socket string) (daemon, error) {
 
 // containerdConnect is a client in the owner's namespace.
 func containerdConnect(socket, owner string) (*containerd.Client, error) {
-	c, err := containerd.New(socket, containerd.WithDefaultNamespace(containerdNamespace(owner)), containerd.WithTimeout(ownTime))
+	c, err := containerd.New(socket, containerd.WithDefaultNamespace(containerdNamespace(owner)), containerd.WithTimeout(userEngineTime))
 	if err != nil {
 		return nil, fmt.Errorf("connect to containerd at %s: %w", socket, err)
 	}
@@ -112,7 +112,7 @@ func containerdAnswers(ctx context.Context, socket string) error {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	ctx, cancel := context.WithTimeout(ctx, ownTime)
+	ctx, cancel := context.WithTimeout(ctx, userEngineTime)
 	defer cancel()
 	if _, err := c.Version(ctx); err != nil {
 		return fmt.Errorf("no containerd answers at %s: %w", socket, err)

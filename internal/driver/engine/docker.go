@@ -14,7 +14,7 @@ import (
 // docker is the engine that most people use.
 func docker() flavor {
 	return flavor{name: "docker", program: "dockerd", daemons: []string{"dockerd", "containerd"}, remedy: "apt-get install docker.io",
-		variable: "DOCKER_HOST", sockets: sockets(os.Geteuid() == 0, "docker.sock", "/var/run/docker.sock"), own: &ownEngine{}, runtimes: true, proxies: true, daemon: dockerd,
+		variable: "DOCKER_HOST", sockets: sockets(os.Geteuid() == 0, "docker.sock", "/var/run/docker.sock"), own: &userEngine{}, runtimes: true, proxies: true, daemon: dockerd,
 		answers: answersDocker, tidy: tidyAPI, clear: clearAPI, owners: ownersAPI}
 }
 
@@ -36,7 +36,7 @@ func dockers(lab driver.Lab, f flavor) []driver.Driver {
 		covered = newEngine(lab, f, "docker-crun")
 		covered.hide = true
 	}
-	d := &Driver{lab: lab, engine: usual, name: "docker", start: 250 * time.Millisecond, order: 320,
+	d := &apiDriver{lab: lab, engine: usual, name: "docker", start: 250 * time.Millisecond, order: 320,
 		takes: driver.Footprint{Tasks: shimTasks, DaemonFiles: 7}}
 	command := *d
 	command.name, command.start, command.order = "docker/cli", 300*time.Millisecond, 325

@@ -33,7 +33,7 @@ type flavor struct {
 	remedy   string
 	variable string   // of the environment: where the user's own listens
 	sockets  []string // where the user's own listens otherwise
-	own      *ownEngine
+	own      *userEngine
 	// runtimes: a request may say which one starts the container.
 	runtimes bool
 	// proxies: ports are published by a process too, for clients that rules miss.
@@ -63,7 +63,7 @@ type engine struct {
 	hide   bool              // see daemon.hideUnified
 	more   map[string]string // runtimes beside the engine's own: name -> binary
 
-	pulse pulse
+	watchdog watchdog
 
 	mu      sync.Mutex
 	err     error      // of the attempt to start it, which is not repeated
@@ -110,7 +110,7 @@ func (e *engine) leave() serving {
 
 func newEngine(lab driver.Lab, f flavor, name string) *engine {
 	e := &engine{lab: lab, flavor: f, name: name, serving: serving{images: map[string]string{}}, more: map[string]string{}, elsewhere: map[string]bool{}}
-	e.pulse = pulse{limit: hungTime, end: e.end}
+	e.watchdog = watchdog{limit: hungTime, end: e.end}
 	return e
 }
 
@@ -138,7 +138,7 @@ func unable(ctx context.Context, name, what string, err error) error {
 func (e *engine) up(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.pulse.hung() != nil {
+	if e.watchdog.hung() != nil {
 		if err := e.renew(ctx); err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (e *engine) renew(ctx context.Context) error {
 			return fmt.Errorf("%w; remove the containers that it has left: %w", e.dead(), err)
 		}
 	}
-	e.pulse.reset()
+	e.watchdog.reset()
 	return nil
 }
 
@@ -179,7 +179,7 @@ func (e *engine) renew(ctx context.Context) error {
 // is taken to hang.
 func (e *engine) unremoved(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		e.pulse.hang(fmt.Errorf("it has not removed a container in %v", queueTime))
+		e.watchdog.hang(fmt.Errorf("it has not removed a container in %v", queueTime))
 	}
 	return &driver.RemovalError{Err: e.explain("remove", err)}
 }
@@ -193,7 +193,7 @@ func (e *engine) bounded(ctx context.Context, ask func(context.Context) error) e
 	if err == nil || timed.Err() == nil || ctx.Err() != nil {
 		return err
 	}
-	e.pulse.hang(fmt.Errorf("it has not answered a request for %v", queueTime))
+	e.watchdog.hang(fmt.Errorf("it has not answered a request for %v", queueTime))
 	return e.dead()
 }
 
@@ -219,7 +219,7 @@ func (e *engine) end() {
 
 // dead is the error of an engine that hangs, or of a private one that has ended.
 func (e *engine) dead() error {
-	if reason := e.pulse.hung(); reason != nil {
+	if reason := e.watchdog.hung(); reason != nil {
 		return fmt.Errorf("%s hangs: %w", e.flavor.program, reason)
 	}
 	if e.private == nil || e.private.alive() {
@@ -235,7 +235,7 @@ const deathTime = 500 * time.Millisecond
 // broken is the error of a private engine that has ended, looked for after a
 // request has failed.
 func (e *engine) broken() error {
-	if p := e.private; p != nil && e.pulse.hung() == nil {
+	if p := e.private; p != nil && e.watchdog.hung() == nil {
 		select {
 		case <-p.died:
 		case <-time.After(deathTime):
@@ -247,7 +247,7 @@ func (e *engine) broken() error {
 // start finds the user's own engine, or starts a private one.
 func (e *engine) start(ctx context.Context) error {
 	if !e.lab.PrivateEngines {
-		socket, err := e.own(ctx)
+		socket, err := e.userSocket(ctx)
 		if err == nil && socket != "" {
 			if err = e.note(socket); err == nil {
 				err = e.sweep(ctx, socket)
@@ -311,7 +311,7 @@ func (e *engine) stale(found driver.Facts) bool {
 	if e.lab.PrivateEngines {
 		return false
 	}
-	socket, err := e.own(context.Background()) // which bounds its time itself, and looks once
+	socket, err := e.userSocket(context.Background()) // which bounds its time itself, and looks once
 	return err != nil || socket != ""
 }
 

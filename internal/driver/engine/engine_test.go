@@ -86,7 +86,7 @@ func TestDocker(t *testing.T)    { contract(t, "docker", "no-such-dockerd") }
 func TestDockerCLI(t *testing.T) { contract(t, "docker/cli", "no-such-dockerd") }
 func TestDockerWithoutNetwork(t *testing.T) {
 	lab := laboratory(t)
-	d := named(t, lab, "docker/no-network").(*Driver)
+	d := named(t, lab, "docker/no-network").(*apiDriver)
 	o, err := (&instance{driver: d, spec: driver.Spec{ID: "x", Args: []string{"true"}}}).options()
 	if err != nil || o.HostConfig.NetworkMode != "none" {
 		t.Errorf("network %q: %v", o.HostConfig.NetworkMode, err)

@@ -213,7 +213,7 @@ func TestUnremoved(t *testing.T) {
 	if again, err := clientOf(e, connect); err != nil || again != c {
 		t.Errorf("the second container is asked for by another client: %v", err)
 	}
-	err = (&instance{driver: &Driver{engine: e}, client: c, spec: driver.Spec{ID: "tare-stuck"}, created: true}).remove()
+	err = (&instance{driver: &apiDriver{engine: e}, client: c, spec: driver.Spec{ID: "tare-stuck"}, created: true}).remove()
 	if !errors.As(err, new(*driver.RemovalError)) {
 		t.Errorf("%v is no RemovalError", err)
 	}
@@ -237,7 +237,7 @@ func TestRenewedOwnEngine(t *testing.T) {
 			fmt.Fprint(w, `[{"Id":"left"}]`)
 		}
 	})
-	e.pulse.hang(errors.New("it sleeps"))
+	e.watchdog.hang(errors.New("it sleeps"))
 	stuck.Store(true)
 	blamed(t, e.up(t.Context()), "it is stuck")
 	stuck.Store(false)
@@ -248,7 +248,7 @@ func TestRenewedOwnEngine(t *testing.T) {
 
 // trouble is a private dockerd, and payloads that sleep in it.
 type trouble struct {
-	*Driver
+	*apiDriver
 	of driver.Driver // by which the payload is started
 }
 
@@ -261,9 +261,9 @@ func newTrouble(t *testing.T, lab driver.Lab, name string) trouble {
 		}
 	})
 	if cli, ok := of.(clientDriver); ok {
-		return trouble{cli.Driver, of}
+		return trouble{cli.apiDriver, of}
 	}
-	return trouble{of.(*Driver), of}
+	return trouble{of.(*apiDriver), of}
 }
 
 func (d trouble) prepare(t *testing.T, id string) driver.Instance {

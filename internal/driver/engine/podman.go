@@ -19,7 +19,7 @@ import (
 // podman speaks Docker's API beside its own.
 func podman() flavor {
 	return flavor{name: "podman", program: "podman", daemons: []string{"podman"}, remedy: "apt-get install podman",
-		variable: "CONTAINER_HOST", sockets: sockets(os.Geteuid() == 0, "podman/podman.sock", "/run/podman/podman.sock"), own: &ownEngine{}, daemon: podmanService, monitor: "conmon",
+		variable: "CONTAINER_HOST", sockets: sockets(os.Geteuid() == 0, "podman/podman.sock", "/run/podman/podman.sock"), own: &userEngine{}, daemon: podmanService, monitor: "conmon",
 		answers: answersPodman, tidy: tidyAPI, clear: clearAPI, owners: ownersAPI}
 }
 
@@ -28,7 +28,7 @@ func podmans(lab driver.Lab, f flavor) []driver.Driver {
 	if trees, err := sys.Cgroups(); err == nil && trees.Mode == sys.Hybrid {
 		e.hide = true // its own choice is crun where that is installed
 	}
-	return []driver.Driver{&Driver{lab: lab, engine: e, name: "podman", adds: []string{"container", "HOSTNAME", "TERM"}, limits: ownLimits(), start: 400 * time.Millisecond, order: 350,
+	return []driver.Driver{&apiDriver{lab: lab, engine: e, name: "podman", adds: []string{"container", "HOSTNAME", "TERM"}, limits: ownLimits(), start: 400 * time.Millisecond, order: 350,
 		takes: driver.Footprint{Tasks: 1, DaemonFiles: 7}}} // conmon
 }
 

@@ -29,11 +29,11 @@ func (r *requests) start(ctx context.Context, e *engine, kill func(), begin func
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	begun := make(chan struct{})
 	r.mu.Lock()
-	r.begun, r.cancel = begun, func() { e.pulse.forget(r); cancel() }
+	r.begun, r.cancel = begun, func() { e.watchdog.forget(r); cancel() }
 	r.unhook = context.AfterFunc(ctx, kill)
 	r.mu.Unlock()
 	var err error
-	answered := e.pulse.ask(r, cancel)
+	answered := e.watchdog.ask(r, cancel)
 	go func() {
 		defer close(begun)
 		defer answered()
@@ -69,7 +69,7 @@ func (r *requests) quiesce(e *engine, kill func()) error {
 	case <-r.begun:
 		return nil
 	case <-time.After(queueTime):
-		e.pulse.hang(fmt.Errorf("it has not answered a request for %v", queueTime))
+		e.watchdog.hang(fmt.Errorf("it has not answered a request for %v", queueTime))
 		return &driver.RemovalError{Err: e.dead()}
 	}
 }

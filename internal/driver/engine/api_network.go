@@ -16,7 +16,7 @@ import (
 
 // networkHost is Networks.Host: a private engine has a network namespace of its own,
 // the user's the machine's.
-func (d *Driver) networkHost(ctx context.Context) (string, error) {
+func (d *apiDriver) networkHost(ctx context.Context) (string, error) {
 	if err := d.ready(ctx); err != nil {
 		return "", err
 	}
@@ -28,7 +28,7 @@ func (d *Driver) networkHost(ctx context.Context) (string, error) {
 
 // makeNetwork is Networks.Make. The network carries the owner's label, by which a
 // sweep finds it.
-func (d *Driver) makeNetwork(ctx context.Context, name string, of netip.Prefix) (remove func() error, err error) {
+func (d *apiDriver) makeNetwork(ctx context.Context, name string, of netip.Prefix) (remove func() error, err error) {
 	c, err := clientOf(d.engine, connect)
 	if err != nil {
 		return nil, err

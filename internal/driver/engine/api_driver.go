@@ -16,8 +16,8 @@ import (
 	"github.com/tarelab/tare/internal/sys"
 )
 
-// Driver runs payloads through an engine's API.
-type Driver struct {
+// apiDriver runs payloads through Docker's API, which Docker and Podman speak.
+type apiDriver struct {
 	lab     driver.Lab
 	engine  *engine
 	name    string
@@ -32,7 +32,7 @@ type Driver struct {
 }
 
 // with is the driver of another runtime in the engine.
-func (d *Driver) with(name string, e *engine, runtime, remedy string, order int) *Driver {
+func (d *apiDriver) with(name string, e *engine, runtime, remedy string, order int) *apiDriver {
 	other := *d
 	other.engine, other.name, other.runtime, other.remedy, other.order = e, name, runtime, remedy, order
 	e.more[runtime] = runtime
@@ -41,19 +41,19 @@ func (d *Driver) with(name string, e *engine, runtime, remedy string, order int)
 
 // Named implements driver.Namer: docker/NAME is the runtime that the user's own engine
 // knows by that name, or the binary that a private one is told of.
-func (d *Driver) Named(ctx context.Context, name string) driver.Driver {
+func (d *apiDriver) Named(ctx context.Context, name string) driver.Driver {
 	runtime, ours := strings.CutPrefix(name, d.engine.flavor.name+"/")
 	if !ours || d.name != d.engine.flavor.name || !d.engine.flavor.runtimes || !runtimeName.MatchString(runtime) {
 		return nil
 	}
-	if _, err := find(d.lab, runtime); err != nil && !d.engine.ownKnows(ctx, runtime) {
+	if _, err := find(d.lab, runtime); err != nil && !d.engine.userEngineKnows(ctx, runtime) {
 		return nil
 	}
 	return d.with(name, d.engine, runtime, "", 345)
 }
 
 // Name implements driver.Driver.
-func (d *Driver) Name() string { return d.name }
+func (d *apiDriver) Name() string { return d.name }
 
 // bridgePorts is how many ports a Linux bridge takes (BR_MAX_PORTS less port 0,
 // net/bridge/br_private.h): one for each container of a network.
@@ -63,7 +63,7 @@ const bridgePorts = 1023
 const noNetwork = "none"
 
 // Properties implements driver.Driver. An engine tells a signal as 128+n.
-func (d *Driver) Properties() driver.Properties {
+func (d *apiDriver) Properties() driver.Properties {
 	ports := bridgePorts
 	if d.network == noNetwork {
 		ports = 0
@@ -74,24 +74,24 @@ func (d *Driver) Properties() driver.Properties {
 }
 
 // Teardown implements driver.SessionDriver.
-func (d *Driver) Teardown() error { return d.engine.Close() }
+func (d *apiDriver) Teardown() error { return d.engine.Close() }
 
 // Sweep implements driver.Sweeper.
-func (d *Driver) Sweep(ctx context.Context, runDir string) ([]string, error) {
+func (d *apiDriver) Sweep(ctx context.Context, runDir string) ([]string, error) {
 	return d.engine.sweepNoted(ctx, runDir)
 }
 
 // Locate implements driver.Located: the daemon's binary.
-func (d *Driver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
+func (d *apiDriver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
 
 // Stale implements driver.Staler: what a check found may be of another engine.
-func (d *Driver) Stale(found driver.Facts) bool { return d.engine.stale(found) }
+func (d *apiDriver) Stale(found driver.Facts) bool { return d.engine.stale(found) }
 
 // Check implements driver.Driver.
-func (d *Driver) Check(ctx context.Context) (driver.Facts, error) { return d.check(ctx, d) }
+func (d *apiDriver) Check(ctx context.Context) (driver.Facts, error) { return d.check(ctx, d) }
 
 // check proves the driver that stands before this one, or this one.
-func (d *Driver) check(ctx context.Context, proven driver.Driver) (driver.Facts, error) {
+func (d *apiDriver) check(ctx context.Context, proven driver.Driver) (driver.Facts, error) {
 	if err := d.ready(ctx); err != nil {
 		return driver.Facts{}, err
 	}
@@ -133,7 +133,7 @@ func (d *Driver) check(ctx context.Context, proven driver.Driver) (driver.Facts,
 }
 
 // Setup implements driver.SessionDriver.
-func (d *Driver) Setup(ctx context.Context, spec driver.Spec) error {
+func (d *apiDriver) Setup(ctx context.Context, spec driver.Spec) error {
 	if err := d.ready(ctx); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (d *Driver) Setup(ctx context.Context, spec driver.Spec) error {
 }
 
 // load has the engine hold the image of a Spec.
-func (d *Driver) load(ctx context.Context, spec driver.Spec) error {
+func (d *apiDriver) load(ctx context.Context, spec driver.Spec) error {
 	c, err := clientOf(d.engine, connect)
 	if err != nil {
 		return err
@@ -150,14 +150,14 @@ func (d *Driver) load(ctx context.Context, spec driver.Spec) error {
 	return err
 }
 
-func (d *Driver) imageOf(ctx context.Context, c *client.Client, spec driver.Spec) (string, error) {
+func (d *apiDriver) imageOf(ctx context.Context, c *client.Client, spec driver.Spec) (string, error) {
 	return d.engine.image(ctx, spec, func(ctx context.Context, s source) (string, error) { return d.engine.loadAPI(ctx, c, s) })
 }
 
 // ready sees that the engine is there, and the runtime in it.
-func (d *Driver) ready(ctx context.Context) error {
+func (d *apiDriver) ready(ctx context.Context) error {
 	if d.runtime != "" {
-		if _, err := find(d.lab, d.runtime); err != nil && !d.engine.ownKnows(ctx, d.runtime) {
+		if _, err := find(d.lab, d.runtime); err != nil && !d.engine.userEngineKnows(ctx, d.runtime) {
 			return &driver.CannotError{Target: d.name, Lacks: d.runtime + " is not installed", Remedy: d.remedy}
 		}
 	}
@@ -186,7 +186,7 @@ func (d *Driver) ready(ctx context.Context) error {
 
 // Prepare implements driver.Driver: the engine runs, answers, and has the image.
 // Where the containers' groups are not below the instance's, nothing is read of them.
-func (d *Driver) Prepare(ctx context.Context, spec driver.Spec, _ string) (driver.Instance, error) {
+func (d *apiDriver) Prepare(ctx context.Context, spec driver.Spec, _ string) (driver.Instance, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}

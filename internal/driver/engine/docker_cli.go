@@ -18,7 +18,7 @@ import (
 )
 
 // clientDriver runs payloads by Docker's own command line client, "docker run".
-type clientDriver struct{ *Driver }
+type clientDriver struct{ *apiDriver }
 
 // Locate implements driver.Located: the client's binary.
 func (d clientDriver) Locate() (string, error) { return find(d.lab, "docker") }
@@ -26,10 +26,10 @@ func (d clientDriver) Locate() (string, error) { return find(d.lab, "docker") }
 // Stale implements driver.Staler: what a check found may be of another engine, or
 // of another binary of its daemon.
 func (d clientDriver) Stale(found driver.Facts) bool {
-	if d.Driver.Stale(found) {
+	if d.apiDriver.Stale(found) {
 		return true
 	}
-	daemon, err := d.Driver.Locate()
+	daemon, err := d.apiDriver.Locate()
 	if err != nil || daemon != found.Notes["daemon"] {
 		return true
 	}
@@ -66,7 +66,7 @@ func (d clientDriver) Prepare(ctx context.Context, spec driver.Spec, dir string)
 	if err != nil {
 		return nil, d.lacks()
 	}
-	inst, err := d.Driver.Prepare(ctx, spec, dir)
+	inst, err := d.apiDriver.Prepare(ctx, spec, dir)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func TestPrivateEnginesLeaveNoFiles(t *testing.T) {
 func engineOf(t *testing.T, d driver.Driver) *engine {
 	t.Helper()
 	switch d := d.(type) {
-	case *Driver:
+	case *apiDriver:
 		return d.engine
 	case *containerdDriver:
 		return d.engine

@@ -89,7 +89,7 @@ func (i *task) begin(ctx, life context.Context, mark func(driver.Phase)) error {
 	i.mu.Lock()
 	i.container = c
 	i.mu.Unlock()
-	i.driver.engine.pulse.beat()
+	i.driver.engine.watchdog.beat()
 	mark(driver.PhaseCreated)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -109,7 +109,7 @@ func (i *task) begin(ctx, life context.Context, mark func(driver.Phase)) error {
 	i.mu.Lock()
 	i.task = t
 	i.mu.Unlock()
-	i.driver.engine.pulse.beat()
+	i.driver.engine.watchdog.beat()
 	if i.ended, err = t.Wait(life); err != nil {
 		return i.driver.engine.explain("wait for", err)
 	}

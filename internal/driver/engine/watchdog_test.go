@@ -16,7 +16,7 @@ import (
 func TestPulse(t *testing.T) {
 	const limit = 2 * time.Second // long beside what a busy machine lets a test wait
 	given, ended := make(chan struct{}, 9), make(chan struct{}, 9)
-	p := pulse{limit: limit, end: func() { ended <- struct{}{} }}
+	p := watchdog{limit: limit, end: func() { ended <- struct{}{} }}
 	runs, slow, forgotten := new(requests), new(requests), new(requests)
 	p.ask(runs, func() { given <- struct{}{} })()
 	p.ask(forgotten, func() { t.Error("a container that is closed is given up") })()
@@ -71,7 +71,7 @@ func hangs(t *testing.T, d driver.Driver) {
 	defer cancel()
 	inst := prepare()
 	first := e.private.pid
-	e.pulse.limit = time.Second
+	e.watchdog.limit = time.Second
 	if err := unix.Kill(first, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func hangs(t *testing.T, d driver.Driver) {
 	if took := time.Since(began); took > queueTime {
 		t.Errorf("its trial was over after %v", took)
 	}
-	e.pulse.limit = hungTime
+	e.watchdog.limit = hungTime
 	inst = prepare()
 	if err := run(ctx, inst); err != nil || e.private.pid == first {
 		t.Errorf("the next start, in process %d after %d: %v", e.private.pid, first, err)

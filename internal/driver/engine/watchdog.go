@@ -11,9 +11,9 @@ import (
 // is Debian 12's (github.com/moby/moby/issues/46661): it answers pings ever after.
 const hungTime = 3 * time.Minute
 
-// pulse tells an engine that hangs from one that is slow: of many starts some are
+// watchdog tells an engine that hangs from one that is slow: of many starts some are
 // answered, however long the line is.
-type pulse struct {
+type watchdog struct {
 	limit time.Duration // hungTime, but for tests
 	end   func()        // ends an engine that hangs, where that is tare's to do; it does not wait
 
@@ -27,7 +27,7 @@ type pulse struct {
 
 // ask notes a start, and what gives up its requests should the engine hang; answered
 // says that those of the start were answered, well or not.
-func (p *pulse) ask(r *requests, giveUp func()) (answered func()) {
+func (p *watchdog) ask(r *requests, giveUp func()) (answered func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.lives == nil {
@@ -51,21 +51,21 @@ func (p *pulse) ask(r *requests, giveUp func()) (answered func()) {
 }
 
 // beat notes that a request of a start was answered which is not its last.
-func (p *pulse) beat() {
+func (p *watchdog) beat() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = time.Now()
 }
 
 // forget a container of which nothing is asked any more.
-func (p *pulse) forget(r *requests) {
+func (p *watchdog) forget(r *requests) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.lives, r)
 }
 
 // look comes back when the time since the last answer may be over.
-func (p *pulse) look() {
+func (p *watchdog) look() {
 	p.mu.Lock()
 	left := p.limit - time.Since(p.last)
 	idle := p.asked == 0
@@ -79,7 +79,7 @@ func (p *pulse) look() {
 }
 
 // hang gives the engine up for a reason, the first of which counts.
-func (p *pulse) hang(reason error) {
+func (p *watchdog) hang(reason error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reason != nil {
@@ -93,14 +93,14 @@ func (p *pulse) hang(reason error) {
 }
 
 // hung is why the engine is taken to hang; nil where it is not.
-func (p *pulse) hung() error {
+func (p *watchdog) hung() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.reason
 }
 
 // reset gives the engine, or the one in its place, another chance.
-func (p *pulse) reset() {
+func (p *watchdog) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reason = nil

@@ -18,7 +18,7 @@ import (
 // instance is one container, driven as "docker run" drives one: created,
 // attached to, waited for, started.
 type instance struct {
-	driver *Driver
+	driver *apiDriver
 	spec   driver.Spec
 	client *client.Client
 	image  string
@@ -56,7 +56,7 @@ func (i *instance) begin(ctx, life context.Context, mark func(driver.Phase)) err
 	if err != nil {
 		return e.explain("create", err)
 	}
-	e.pulse.beat()
+	e.watchdog.beat()
 	i.mu.Lock()
 	i.created, i.id = true, made.ID
 	i.mu.Unlock()
@@ -74,7 +74,7 @@ func (i *instance) begin(ctx, life context.Context, mark func(driver.Phase)) err
 		}
 		return e.explain("attach to", err)
 	}
-	e.pulse.beat()
+	e.watchdog.beat()
 	s, err := newStreams(attached.HijackedResponse, i.spec.Stdio)
 	if err != nil {
 		return err

@@ -13,9 +13,9 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// ownEngine is the user's own engine of a flavor. It is looked for once: one that
+// userEngine is the user's own engine of one kind. It is looked for once: one that
 // hangs takes its time, and all that need it, from a check on, mean the same.
-type ownEngine struct {
+type userEngine struct {
 	mu     sync.Mutex
 	looked bool
 	socket string // "" where none answers
@@ -33,12 +33,12 @@ func sockets(root bool, rootless, usual string) []string {
 	return []string{filepath.Join(dir, rootless), usual}
 }
 
-// ownTime bounds how long the user's own engine may take to answer.
-const ownTime = 3 * time.Second
+// userEngineTime bounds how long the user's own engine may take to answer.
+const userEngineTime = 3 * time.Second
 
-// own is the socket of the user's own engine, "" where none answers. One that
+// userSocket is the socket of the user's own engine, "" where none answers. One that
 // the user has named must answer.
-func (e *engine) own(ctx context.Context) (string, error) {
+func (e *engine) userSocket(ctx context.Context) (string, error) {
 	o := e.flavor.own
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,13 +61,13 @@ func (e *engine) unused() string {
 	return o.unused
 }
 
-// ownKnows says that the user's own engine, where it would be used, knows a runtime of
+// userEngineKnows says that the user's own engine, where it would be used, knows a runtime of
 // that name.
-func (e *engine) ownKnows(ctx context.Context, runtime string) bool {
+func (e *engine) userEngineKnows(ctx context.Context, runtime string) bool {
 	if e.lab.PrivateEngines {
 		return false
 	}
-	socket, err := e.own(ctx)
+	socket, err := e.userSocket(ctx)
 	if err != nil || socket == "" {
 		return false
 	}
@@ -84,7 +84,7 @@ func (e *engine) ownKnows(ctx context.Context, runtime string) bool {
 // look finds the user's own engine.
 func (e *engine) look(ctx context.Context) (socket, unused string, err error) {
 	answers := func(socket string) error {
-		ctx, cancel := context.WithTimeout(ctx, ownTime)
+		ctx, cancel := context.WithTimeout(ctx, userEngineTime)
 		defer cancel()
 		return e.flavor.answers(ctx, socket)
 	}
