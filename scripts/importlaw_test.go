@@ -44,10 +44,11 @@ func law() []rule {
 		{[]string{"internal/sample", "internal/stats", "internal/driver"}, []string{module}, "the record, the statistics and the seam are leaves"},
 		{append(below("internal/driver/", "launch", "bundle"), append(drivers, "internal/vmm", "internal/net", "internal/sys")...),
 			below(module+"internal/", "trial", "lab", "cli", "store", "probe", "analysis"), "a driver never sees the loop that times it"},
-		{[]string{"internal/cli", "internal/lab", "internal/trial", "internal/probe/...", "internal/store", "internal/image", "internal/workload", "internal/hostinfo",
+		{[]string{"internal/cli", "internal/lab", "internal/preflight", "internal/trial", "internal/probe/...", "internal/store", "internal/image", "internal/workload", "internal/hostinfo",
 			"internal/kerneltools/...", "internal/net", "internal/vmm", "internal/profile", "internal/study", "internal/analysis", "internal/report", "cmd/tare"},
 			below(module+"internal/driver/", families...), "only target/all names families"},
 	}
+	all = append(all, rule{[]string{"internal/preflight"}, below(module+"internal/", "trial", "lab", "cli", "store", "report"), "preflight decides whether a cell can be measured, and measures nothing"})
 	for _, driver := range drivers {
 		siblings := slices.DeleteFunc(slices.Clone(drivers), func(other string) bool { return other == driver })
 		all = append(all, rule{[]string{driver}, below(module, siblings...), "siblings never import each other"})

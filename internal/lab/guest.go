@@ -20,25 +20,6 @@ func guestOf(c study.Cell) study.Guest {
 	return *c.Limits.Guest
 }
 
-// fitGuests leaves out the cells whose guests cannot have what their level asks
-// for, each with the reason.
-func (p *Plan) fitGuests(ctx context.Context, cells []study.Cell) ([]study.Cell, error) {
-	var kept []study.Cell
-	for _, c := range cells {
-		err := p.cannotGive(ctx, c)
-		var cannot *driver.CannotError
-		switch {
-		case err == nil:
-			kept = append(kept, c)
-		case errors.As(err, &cannot):
-			p.Manifest.LeftOut[c.ID] = err.Error()
-		default:
-			return nil, err
-		}
-	}
-	return kept, nil
-}
-
 // machine is what a target's virtual machine offers; nil for other targets.
 func (p *Plan) machine(target string) *driver.Machine {
 	d, ok := p.drivers[target]
@@ -46,19 +27,6 @@ func (p *Plan) machine(target string) *driver.Machine {
 		return nil
 	}
 	return d.Properties().Machine
-}
-
-// cannotGive says why a cell's guest cannot have what its level asks for.
-func (p *Plan) cannotGive(ctx context.Context, c study.Cell) error {
-	machine := p.machine(c.Target)
-	g := guestOf(c)
-	if machine == nil || g == (study.Guest{}) {
-		return nil
-	}
-	if lacks := sys.KSMLacks(); g.KSM && lacks != "" {
-		return &driver.CannotError{Target: c.Target, Lacks: lacks}
-	}
-	return machine.Takes(ctx, g.PageReporting, g.KSM)
 }
 
 // merges says that a cell's guests are merged: others have no memory for KSM.

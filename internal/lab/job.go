@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/preflight"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/probe/ebpf"
 	"github.com/tarelab/tare/internal/profile"
@@ -42,7 +43,7 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 			Env:    environment(j.Env, w.Env),
 			Limits: limitsOf(c.Limits),
 			Disk:   j.Disk, Direct: j.Direct,
-			Peer: j.Peer, Network: networkOf(c.Limits.Network),
+			Peer: j.Peer, Network: preflight.NetworkOf(c.Limits.Network),
 			PageReporting: guestOf(c).PageReporting, Mergeable: guestOf(c).KSM,
 			Beside: j.Beside, Tool: l.config.Tool,
 		},

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/tarelab/tare/helpers"
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/preflight"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/vmm"
@@ -177,7 +179,7 @@ func (l *Lab) Drivers(ctx context.Context, names ...string) ([]driver.Driver, er
 			return nil, &InputError{errors.New(problem)}
 		}
 	}
-	if err := l.foreign(names); err != nil {
+	if err := preflight.Foreign(names, l.config.Foreign, runtime.GOARCH); err != nil {
 		return nil, err
 	}
 	if len(names) == 0 {

@@ -1,8 +1,6 @@
 package lab
 
 import (
-	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,19 +115,5 @@ func TestPlansForesee(t *testing.T) {
 	}
 	if least, said := foreseen(6, 5); least != 0 || len(said) != 0 {
 		t.Errorf("6 blocks cannot give a verdict on 5 cells, and foresee %g: %q", least, said)
-	}
-}
-
-// An optional probe that does not work is left out with the reason; one that the
-// user has chosen too watches once.
-func TestOptionalProbes(t *testing.T) {
-	st := study.Study{Probes: []string{study.ProbeStacks}, OptionalProbes: []string{study.ProbeLocks, study.ProbeStacks}}
-	got, notes := watchable(st, func(...string) error { return nil })
-	if !slices.Equal(got.Probes, []string{study.ProbeStacks, study.ProbeLocks}) || got.OptionalProbes != nil || len(notes) != 0 || len(st.Probes) != 1 {
-		t.Errorf("%q, %q", got.Probes, notes)
-	}
-	got, notes = watchable(st, func(...string) error { return errors.New("no BTF") })
-	if !slices.Equal(got.Probes, []string{study.ProbeStacks}) || len(notes) != 1 || notes[0] != "the probe locks watches nothing: no BTF" {
-		t.Errorf("%q, %q", got.Probes, notes)
 	}
 }

@@ -22,38 +22,17 @@ var recorders = map[string]ebpf.Recorder{
 	study.ProbeStacks: ebpf.RecordStacks,
 }
 
-// canWatch proves that probes work here, before anything is
-// measured. The error is a driver.CannotError where this machine or user lacks
-// what they need.
-func canWatch(probes ...string) error {
-	for _, p := range probes {
-		stop, err := recorders[p](ebpf.Selection{})
-		if err != nil {
-			return err
-		}
-		if _, err := stop(); err != nil {
-			return fmt.Errorf("probe %s: %w", p, err)
-		}
+// proveProbe proves that a probe works here, before anything is measured. The error
+// is a *driver.CannotError where this machine or user lacks what it needs.
+func proveProbe(name string) error {
+	stop, err := recorders[name](ebpf.Selection{})
+	if err != nil {
+		return err
+	}
+	if _, err := stop(); err != nil {
+		return fmt.Errorf("probe %s: %w", name, err)
 	}
 	return nil
-}
-
-// watchable is a study with those of its optional probes that work; the notes say
-// why others do not.
-func watchable(st study.Study, works func(...string) error) (study.Study, []string) {
-	var notes []string
-	for _, p := range st.OptionalProbes {
-		if slices.Contains(st.Probes, p) {
-			continue
-		}
-		if err := works(p); err != nil {
-			notes = append(notes, fmt.Sprintf("the probe %s watches nothing: %v", p, err))
-			continue
-		}
-		st.Probes = append(slices.Clone(st.Probes), p)
-	}
-	st.OptionalProbes = nil // what is recorded is what is measured
-	return st, notes
 }
 
 // profilesOf are the profiles of a run's watched cells, of the blocks' trials

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/netpath"
@@ -54,14 +53,8 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 	for i := range cells {
 		cells[i].Limits.CPUSet = p.cpusets[cells[i].Limits.CPUSet]
 	}
-	cells, err := p.fitGuests(ctx, cells)
-	if err == nil {
-		m.Cells, err = p.fitting(cells)
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(p.needPaths(), p.needMachines(), p.needHosts(ctx))
+	m.Cells = cells
+	return nil
 }
 
 // makeParts has targets made whose making takes minutes. What one cannot have,
@@ -93,51 +86,4 @@ func (l *Lab) wanted(st study.Study) []driver.Driver {
 		}
 	}
 	return wanted
-}
-
-// needPaths refuses a workload of two ends in a target that has one.
-func (p *Plan) needPaths() error {
-	for _, c := range p.Manifest.Cells {
-		if len(p.jobOf(c).Peer) > 0 && !strings.Contains(c.Target, study.PathSign) {
-			return &InputError{fmt.Errorf("workload %s talks to another end, and the target %s has one: name its path, as %s%s%s, or give the study paths",
-				c.Workload, c.Target, c.Target, study.PathSign, netpath.Loopback)}
-		}
-	}
-	return nil
-}
-
-// needMachines refuses a workload that changes the whole machine where that is
-// this one.
-func (p *Plan) needMachines() error {
-	for _, c := range p.Manifest.Cells {
-		if p.jobOf(c).OwnMachine && p.Manifest.Targets[c.Target].Notes[driver.NoteAccel] == "" {
-			return &InputError{fmt.Errorf("workload %s changes a setting of the whole machine, and the target %s shares this one: take a virtual machine, as qemu/microvm", c.Workload, c.Target)}
-		}
-	}
-	return nil
-}
-
-// needHosts refuses a payload that starts containers itself where the target is no
-// machine with a Docker, or its cell asks for what the payload cannot be given.
-func (p *Plan) needHosts(ctx context.Context) error {
-	checked := map[string]bool{}
-	for _, c := range p.Manifest.Cells {
-		if !p.jobOf(c).Beside {
-			continue
-		}
-		h, ok := driver.As[driver.Hoster](p.drivers[c.Target])
-		switch {
-		case !ok || strings.Contains(c.Target, study.PathSign): // its containers would not be on the path
-			return &InputError{fmt.Errorf("workload %s starts its containers itself, and the target %s is no machine with a Docker: take host, vm/stock or vm/trimmed", c.Workload, c.Target)}
-		case c.Copies > 1 || c.Limits.CPUs > 0 || c.Limits.CPUSet != "" || c.Limits.Memory > 0 || c.Limits.Pids > 0:
-			return &InputError{fmt.Errorf("workload %s has the whole machine of its target to itself: it takes no limits and one copy", c.Workload)}
-		case checked[c.Target]:
-			continue
-		}
-		checked[c.Target] = true
-		if err := h.CheckHost(ctx); err != nil {
-			return fmt.Errorf("target %s: %w", c.Target, err)
-		}
-	}
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/preflight"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -19,9 +20,10 @@ func TestTargetsOfOtherArchitectures(t *testing.T) {
 		config:  Config{StateDir: t.TempDir(), Foreign: map[string][]string{"qemu/elsewhere": {"z80", "pdp11"}}},
 		session: &session{name: "s0"}, drivers: []driver.Driver{fake.New("host", nil)},
 	}
+	foreign := func(names []string) error { return preflight.Foreign(names, l.config.Foreign, "amd64") }
 	st := study.Study{ID: "x", Targets: []string{"host", "qemu/elsewhere"}, Optional: []string{"qemu/elsewhere"},
 		Workloads: []study.Workload{{Kind: "start"}}}.WithDefaults()
-	if err := errors.Join(st.Validate(l.known()), l.foreign(st.Required())); err != nil {
+	if err := errors.Join(st.Validate(l.known()), foreign(st.Required())); err != nil {
 		t.Error(err)
 	}
 	p := &Plan{Manifest: store.Manifest{Study: st}}
@@ -30,9 +32,9 @@ func TestTargetsOfOtherArchitectures(t *testing.T) {
 	}
 	_, byName := l.Drivers(t.Context(), "qemu/elsewhere")
 	for name, err := range map[string]error{
-		"required":  l.foreign(study.Study{Control: "host", Targets: []string{"qemu/elsewhere"}}.Required()),
-		"control":   l.foreign(study.Study{Control: "qemu/elsewhere"}.Required()),
-		"on a path": l.foreign([]string{"qemu/elsewhere@bridge"}),
+		"required":  foreign(study.Study{Control: "host", Targets: []string{"qemu/elsewhere"}}.Required()),
+		"control":   foreign(study.Study{Control: "qemu/elsewhere"}.Required()),
+		"on a path": foreign([]string{"qemu/elsewhere@bridge"}),
 		"checked":   byName,
 	} {
 		var cannot *driver.CannotError

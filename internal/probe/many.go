@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/procfs"
-
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
@@ -226,7 +224,7 @@ type Census struct {
 
 // Begin notes the memory that is available before any instance is made.
 func (c Census) Begin() (func(on []driver.Watch) ([]sample.Value, error), error) {
-	before, err := available()
+	before, err := sys.AvailableMemory()
 	if err != nil {
 		return nil, fmt.Errorf("census: %w", err)
 	}
@@ -261,12 +259,12 @@ func censusTurn(w driver.Watch, inside map[string]driver.Role) int {
 	return 2
 }
 
-func (c Census) count(before float64, on []driver.Watch) ([]sample.Value, error) {
+func (c Census) count(before int64, on []driver.Watch) ([]sample.Value, error) {
 	trees, err := sys.Cgroups()
 	if err != nil {
 		return nil, err
 	}
-	now, err := available()
+	now, err := sys.AvailableMemory()
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +344,7 @@ func (c Census) count(before float64, on []driver.Watch) ([]sample.Value, error)
 		delete(sums, sample.GuestResident)
 		delete(sums, sample.VMMOverhead)
 	}
-	values := []sample.Value{{Metric: sample.AvailableDrop, Value: (before - now) / float64(max(1, instances))}}
+	values := []sample.Value{{Metric: sample.AvailableDrop, Value: float64(before-now) / float64(max(1, instances))}}
 	for _, m := range []string{sample.Mapped, sample.Dirty, sample.GuestResident, sample.VMMOverhead} {
 		if sum, ok := sums[m]; ok {
 			values = append(values, sample.Value{Metric: m, Value: sum / float64(max(1, instances))})
@@ -405,20 +403,4 @@ func chargeOf(trees sys.Hierarchies, cgroup string) (float64, bool, error) {
 		return 0, false, nil
 	}
 	return n, err == nil, err
-}
-
-// available is MemAvailable (proc(5)) in bytes.
-func available() (float64, error) {
-	proc, err := procfs.NewDefaultFS()
-	if err != nil {
-		return 0, err
-	}
-	m, err := proc.Meminfo()
-	if err != nil {
-		return 0, err
-	}
-	if m.MemAvailableBytes == nil {
-		return 0, errors.New("/proc/meminfo has no MemAvailable")
-	}
-	return float64(*m.MemAvailableBytes), nil
 }

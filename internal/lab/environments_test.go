@@ -2,49 +2,18 @@ package lab
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/preflight"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/workload"
 )
-
-func TestSettleLevel(t *testing.T) {
-	allowed := []int{2, 3, 5}
-	for _, c := range []struct {
-		level  study.Limits
-		cpuset string
-		cpus   int
-		says   string
-	}{
-		{level: study.Limits{}, cpus: 3},
-		{level: study.Limits{CPUSet: "first"}, cpuset: "2", cpus: 1},
-		{level: study.Limits{CPUSet: "first-3"}, cpuset: "2-3,5", cpus: 3},
-		{level: study.Limits{CPUSet: "5,2-3,3"}, cpuset: "2-3,5", cpus: 3},
-		{level: study.Limits{CPUs: 2.5}, cpus: 3},
-		{level: study.Limits{CPUSet: "first-4"}, says: "4 CPUs are asked for (by --cpus or the study), and only 3 may be used here (2-3,5)"},
-		{level: study.Limits{CPUSet: "0-2"}, says: "CPU 0-1 may not be used here, only 2-3,5"},
-		{level: study.Limits{CPUSet: "3-2"}, says: "no list of CPUs"},
-		{level: study.Limits{CPUs: 3.5}, says: "3.5 are asked for, and only 3 may be used"},
-	} {
-		got, cpus, err := settleLevel(c.level, allowed)
-		if c.says != "" {
-			if err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%+v: error %v, want %q", c.level, err, c.says)
-			}
-			continue
-		}
-		if err != nil || got.CPUSet != c.cpuset || len(cpus) != c.cpus {
-			t.Errorf("%+v: cpuset %q, CPUs %v, %v", c.level, got.CPUSet, cpus, err)
-		}
-	}
-}
 
 // Where one CPU alone may be used, the published study's three environments are
 // one; where more may, they are three.
@@ -107,7 +76,7 @@ func TestAllowedCPUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "Cpus_allowed_list:\t" + formatCPUs(cpus) + "\n"; !strings.Contains(string(status), want) {
+	if want := "Cpus_allowed_list:\t" + preflight.FormatCPUs(cpus) + "\n"; !strings.Contains(string(status), want) {
 		t.Errorf("the kernel does not say %q", want)
 	}
 }
@@ -130,12 +99,6 @@ func TestLevelJob(t *testing.T) {
 	if err != nil || alone.Barrier != 0 || startBarrier(alone, 3) != nil || alone.Together != nil {
 		t.Errorf("%+v, %v: no barrier was asked for", alone, err)
 	}
-	if err := knownParams(study.Study{Params: map[string]string{"tmie": "1s"}}); err == nil || !strings.Contains(err.Error(), `did you mean "time"?`) {
-		t.Error(err)
-	}
-	if err := knownParams(study.Study{Limits: []study.Limits{{Params: map[string]string{"zzzzzz": "1"}}}}); err == nil || !strings.Contains(err.Error(), "limits[0].params: no workload has a parameter") {
-		t.Error(err)
-	}
 }
 
 // The page is let go once and for all: those who wait fail, those who run go on.
@@ -157,28 +120,6 @@ func TestAbortBarrier(t *testing.T) {
 	}
 	if err := abortBarrier("/nonexistent"); err == nil {
 		t.Error("a page that is not there was let go")
-	}
-}
-
-func TestMemoryIsCheckedBeforeTheStart(t *testing.T) {
-	available, err := availableMemory()
-	if err != nil || available < 1<<20 {
-		t.Fatalf("%d bytes, %v", available, err)
-	}
-	p := &Plan{jobs: map[jobKey]workload.Job{{"x", "n"}: {Command: workload.Command{Memory: 1 << 20}}}}
-	p.Manifest.Cells = []study.Cell{{ID: "runc/x+n+x2", Workload: "x", Environment: "n", Copies: 1}}
-	if err := p.checkMemory(); err != nil {
-		t.Error(err)
-	}
-	p.Manifest.Cells[0].Limits.Memory = available/2 + 1<<30
-	p.Manifest.Cells[0].Copies = 2
-	if err := p.checkMemory(); err != nil || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "2 instances may take") {
-		t.Errorf("%v, notes %q: a limit is no need, but worth a word", err, p.Notes)
-	}
-	p.Manifest.Cells[0].Copies = math.MaxInt32
-	err = p.checkMemory()
-	if err == nil || !strings.Contains(err.Error(), "2147483647 instances x (16MiB of their own + 1MiB for x)") || !strings.Contains(err.Error(), "available") {
-		t.Error(err)
 	}
 }
 

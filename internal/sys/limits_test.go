@@ -1,4 +1,4 @@
-package lab
+package sys
 
 import (
 	"os"
@@ -35,7 +35,7 @@ func TestMemoryThatALimitLeaves(t *testing.T) {
 			"memory.stat": "inactive_file 1\ntotal_inactive_file 200\n"}, 500, true},
 		"v1, no limit": {1, map[string]string{"memory.limit_in_bytes": unlimited, "memory.usage_in_bytes": "700\n"}, 0, false},
 	} {
-		if left, ok := (groupLimit{"memory", c.version, group(t, c.files)}).left(); left != c.left || ok != c.ok {
+		if left, ok := (GroupLimit{"memory", c.version, group(t, c.files)}).Left(); left != c.left || ok != c.ok {
 			t.Errorf("%s: %d, %t", name, left, ok)
 		}
 	}
@@ -58,9 +58,9 @@ func TestLimitsThatAreMet(t *testing.T) {
 		"they once did not":      {"pids", 1, map[string]string{"pids.max": "60\n", "pids.peak": "60\n"}, map[string]string{"pids.max": "60\n", "pids.peak": "60\n"}, false},
 		"an old kernel's":        {"pids", 1, nil, nil, false},
 	} {
-		before, after := groupLimit{c.controller, c.version, group(t, c.before)}, groupLimit{c.controller, c.version, group(t, c.after)}
-		if met := after.met() > before.met(); met != c.met {
-			t.Errorf("%s: from %d to %d", name, before.met(), after.met())
+		before, after := GroupLimit{c.controller, c.version, group(t, c.before)}, GroupLimit{c.controller, c.version, group(t, c.after)}
+		if met := after.Met() > before.Met(); met != c.met {
+			t.Errorf("%s: from %d to %d", name, before.Met(), after.Met())
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestTasksUnderALimit(t *testing.T) {
 		"a group's":     {map[string]string{"pids.max": "60\n", "pids.current": "12\n"}, 12},
 		"the machine's": {map[string]string{"pid_max": "32768\n"}, all},
 	} {
-		if got := tasksUnder(filepath.Join(group(t, c.files), "pids.max"), all); got != c.want {
+		if got := TasksUnder(filepath.Join(group(t, c.files), "pids.max"), all); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

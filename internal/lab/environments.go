@@ -1,0 +1,166 @@
+package lab
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/preflight"
+	"github.com/tarelab/tare/internal/probe"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/workload"
+)
+
+// settleJobs resolves each workload at each level, with the level's limits as
+// they are on this machine.
+func (p *Plan) settleJobs() error {
+	allowed, err := sys.AllowedCPUs()
+	if err != nil {
+		return err
+	}
+	return p.settleLevels(allowed)
+}
+
+func (p *Plan) settleLevels(allowed []int) error {
+	st := p.Manifest.Study
+	p.jobs, p.cpusets = map[jobKey]workload.Job{}, map[string]string{}
+	p.Manifest.Metrics, p.Manifest.CPUs = map[string][]sample.Metric{}, map[string]hostinfo.CPUs{}
+	levels := st.Limits
+	if len(levels) == 0 {
+		levels = []study.Limits{{}}
+	}
+	for _, l := range levels {
+		set, usable, err := preflight.CPUsOf(l, allowed)
+		if err != nil {
+			return &InputError{fmt.Errorf("study %s: %w", st.ID, err)} // preflight has read it
+		}
+		p.cpusets[l.CPUSet] = set
+		if l.CPUs == 0 {
+			p.Manifest.CPUs[l.Name] = hostinfo.CPUsOf(usable)
+		}
+		for _, w := range st.Workloads {
+			job, err := levelJob(st, w, l, len(usable))
+			if err != nil {
+				return &InputError{fmt.Errorf("workload %s: %w", w.Name, err)}
+			}
+			p.jobs[jobKey{w.Name, l.Name}] = job
+			metrics := shown(job.Metrics, len(job.Peer) > 0)
+			if job.Hold || len(w.Concurrency)+len(st.Concurrency) > 0 {
+				metrics = manyMetrics(metrics, job.Hold)
+			}
+			p.Manifest.Metrics[w.Name] = firstShown(metrics, w.Metrics)
+		}
+	}
+	if st.DistinctLimits {
+		p.Manifest.Study.Limits = p.distinctLevels(allowed)
+	}
+	return nil
+}
+
+// distinctLevels are the study's levels without those that come to the same, on
+// this machine, as one before them, which names them instead; notes say so. The
+// jobs must be settled.
+func (p *Plan) distinctLevels(allowed []int) []study.Limits {
+	var levels []study.Limits
+	for _, l := range p.Manifest.Study.Limits {
+		i := slices.IndexFunc(levels, func(before study.Limits) bool { return p.sameLevel(before, l, allowed) })
+		if i < 0 {
+			levels = append(levels, l)
+			continue
+		}
+		levels[i].Same = append(slices.Clone(levels[i].Same), append([]string{l.Name}, l.Same...)...)
+	}
+	for _, l := range levels {
+		if len(l.Same) > 0 {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s is measured for %s, too: with CPU %s they come to the same",
+				l.Name, strings.Join(l.Same, ", "), cmp.Or(p.cpusets[l.CPUSet], preflight.FormatCPUs(allowed))))
+		}
+	}
+	return levels
+}
+
+// sameLevel says whether an instance gets the same at two levels, and each
+// workload runs the same there.
+func (p *Plan) sameLevel(a, b study.Limits, allowed []int) bool {
+	plain := func(l study.Limits) study.Limits {
+		l.CPUSet = cmp.Or(p.cpusets[l.CPUSet], preflight.FormatCPUs(allowed))
+		l.Name, l.Params, l.Same = "", nil, nil
+		return l
+	}
+	if !reflect.DeepEqual(plain(a), plain(b)) {
+		return false
+	}
+	return !slices.ContainsFunc(p.Manifest.Study.Workloads, func(w study.Workload) bool {
+		x, y := p.jobs[jobKey{w.Name, a.Name}], p.jobs[jobKey{w.Name, b.Name}]
+		return !reflect.DeepEqual(x.Command, y.Command)
+	})
+}
+
+// allCPUs stands in a whole-number parameter for the number of CPUs.
+const allCPUs = "cpus"
+
+// levelJob resolves a workload at a level that may use so many CPUs.
+func levelJob(st study.Study, w study.Workload, l study.Limits, cpus int) (workload.Job, error) {
+	kind, err := workload.ByKind(w.Kind)
+	if err != nil {
+		return workload.Job{}, err
+	}
+	types := map[string]workload.Type{}
+	for _, p := range kind.Params() {
+		types[p.Name] = p.Type
+	}
+	params := st.ParamsOf(w, l, func(name string) bool { return types[name] != "" })
+	for name, value := range params {
+		if value == allCPUs && types[name] == workload.Integer {
+			params[name] = strconv.Itoa(cpus)
+		}
+	}
+	return workload.Resolve(w.Kind, params, w.Args)
+}
+
+// limitsOf are a level's limits as a driver takes them.
+func limitsOf(l study.Limits) driver.Limits {
+	return driver.Limits{CPUs: l.CPUs, CPUSet: l.CPUSet, Memory: l.Memory, Pids: l.Pids}
+}
+
+// shown are the metrics of a report: a workload's own and the general ones, and
+// of the probes' those that say who of an instance used what, or of two ends. Moments on a clock
+// are data for the analysis, and so is what probes read of the machine's noise:
+// neither is a cost.
+func shown(own []sample.Metric, ends bool) []sample.Metric {
+	roles := []string{sample.PayloadCPU, sample.RuntimeCPU, sample.ClientCPU, sample.DaemonCPU, sample.PayloadPeak, sample.RuntimePeak}
+	moments := []string{sample.UnixStart, sample.UnixEnd, sample.UnixTimed}
+	all := slices.DeleteFunc(slices.Clone(own), func(m sample.Metric) bool { return slices.Contains(moments, m.Name) })
+	if ends {
+		roles = append(roles, sample.PeerCPU, sample.RelayCPU, sample.ClientNeighbours, sample.ServerNeighbours)
+	}
+	for _, m := range probe.Metrics() {
+		if slices.Contains(roles, m.Name) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// firstShown puts the metrics that the study names first.
+func firstShown(all []sample.Metric, names []string) []sample.Metric {
+	ordered := slices.Clone(all)
+	slices.SortStableFunc(ordered, func(a, b sample.Metric) int {
+		return rank(names, a.Name) - rank(names, b.Name)
+	})
+	return ordered
+}
+
+func rank(names []string, name string) int {
+	if i := slices.Index(names, name); i >= 0 {
+		return i
+	}
+	return len(names)
+}

@@ -1,0 +1,89 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// Resume makes the plan of a run that was broken off. The image, the targets and
+// what is asked of virtual machines must be what they were.
+func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
+	m := ref.Manifest()
+	if m.Study.ID == BootStudy {
+		return nil, &InputError{errors.New("boots of tare boot run do not go on: call it again; those that ended are in the run's report")}
+	}
+	l.name(ctx, named(m.Study))
+	if err := errors.Join(sameGuest(m.Guest, l.config.Guest), canPrepare(m)); err != nil {
+		return nil, err
+	}
+	if _, _, err := l.checkStudy(ctx, m.Study); err != nil {
+		return nil, err
+	}
+	p := &Plan{Manifest: m}
+	o := Options{Rootfs: m.Rootfs, Image: m.ImageSource}
+	if err := l.resolve(ctx, p, o); err != nil {
+		return nil, err
+	}
+	if err := sameGround(m, p.Manifest); err != nil {
+		return nil, err
+	}
+	p.Manifest = m
+	if _, err := l.checkCells(ctx, p, true); err != nil {
+		return nil, err // the run's cells stay as they are
+	}
+	p.trials = trialsOf(m)
+	var err error
+	if p.Run, err = store.Resume(ref.Dir()); err != nil {
+		return nil, err
+	}
+	p.Notes = append(p.Notes, p.Run.Notes()...)
+	p.Estimate = newPace(p, p.Run.Done()).left()
+	return p, nil
+}
+
+// canPrepare refuses to go on with a run whose prepare commands ran in a directory that
+// is no longer there.
+func canPrepare(m store.Manifest) error {
+	prepares := slices.ContainsFunc(m.Study.Workloads, func(w study.Workload) bool { return len(w.Prepare) > 0 })
+	if info, err := os.Stat(m.Dir); prepares && m.Dir != "" && (err != nil || !info.IsDir()) {
+		return &InputError{fmt.Errorf("the run's prepare commands ran in %s, which is no directory now: make it again, or start the run anew", m.Dir)}
+	}
+	return nil
+}
+
+// sameGuest refuses to go on with other guests than a run began with, where it says
+// with which. Kernels are told by their digests (sameGround).
+func sameGuest(before *driver.Guest, now driver.Guest) error {
+	if before == nil {
+		return nil
+	}
+	was := *before
+	was.Kernel, now.Kernel = "", ""
+	if was != now {
+		return &InputError{fmt.Errorf("of virtual machines is asked now: %v; and was when the run began: %v; leave these flags out to go on as it began, or start it anew", now, was)}
+	}
+	return nil
+}
+
+// sameGround refuses to go on with a run on another ground than it began on.
+func sameGround(before, now store.Manifest) error {
+	if before.Image != now.Image {
+		return &InputError{fmt.Errorf("the image is %s now and was %s: the programs on this machine have changed, so the run cannot go on; start it anew", now.Image, before.Image)}
+	}
+	if before.Host.Kernel != now.Host.Kernel {
+		return &InputError{fmt.Errorf("the kernel is %s now and was %s: the run cannot go on; start it anew", now.Host.Kernel, before.Host.Kernel)}
+	}
+	for name, facts := range before.Targets {
+		if got, ok := now.Targets[name]; !ok || got.Version != facts.Version || got.Digest != facts.Digest || got.Notes[driver.NoteAccel] != facts.Notes[driver.NoteAccel] || got.Notes[driver.NoteGuestKernel] != facts.Notes[driver.NoteGuestKernel] {
+			return &InputError{fmt.Errorf("target %s is not what it was when the run began (%s): start it anew", name, facts.Version)}
+		}
+	}
+	return nil
+}

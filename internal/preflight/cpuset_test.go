@@ -1,0 +1,39 @@
+package preflight
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/study"
+)
+
+func TestCPUsOf(t *testing.T) {
+	allowed := []int{2, 3, 5}
+	for _, c := range []struct {
+		level  study.Limits
+		cpuset string
+		cpus   int
+		says   string
+	}{
+		{level: study.Limits{}, cpus: 3},
+		{level: study.Limits{CPUSet: "first"}, cpuset: "2", cpus: 1},
+		{level: study.Limits{CPUSet: "first-3"}, cpuset: "2-3,5", cpus: 3},
+		{level: study.Limits{CPUSet: "5,2-3,3"}, cpuset: "2-3,5", cpus: 3},
+		{level: study.Limits{CPUs: 2.5}, cpus: 3},
+		{level: study.Limits{CPUSet: "first-4"}, says: "4 CPUs are asked for (by --cpus or the study), and only 3 may be used here (2-3,5)"},
+		{level: study.Limits{CPUSet: "0-2"}, says: "CPU 0-1 may not be used here, only 2-3,5"},
+		{level: study.Limits{CPUSet: "3-2"}, says: "no list of CPUs"},
+		{level: study.Limits{CPUs: 3.5}, says: "3.5 are asked for, and only 3 may be used"},
+	} {
+		got, cpus, err := CPUsOf(c.level, allowed)
+		if c.says != "" {
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%+v: error %v, want %q", c.level, err, c.says)
+			}
+			continue
+		}
+		if err != nil || got != c.cpuset || len(cpus) != c.cpus {
+			t.Errorf("%+v: cpuset %q, CPUs %v, %v", c.level, got, cpus, err)
+		}
+	}
+}

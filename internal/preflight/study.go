@@ -1,0 +1,194 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/netpath"
+	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/workload"
+)
+
+// cgroups refuses limits where this user cannot make the cgroups that hold them.
+func cgroups(_ context.Context, q *Question) ([]Outcome, error) {
+	for _, level := range q.Study.Limits {
+		limited := level.CPUs > 0 || level.CPUSet != "" || level.Memory > 0 || level.Pids > 0
+		if limited && !q.Machine.Limits() {
+			return refuse(&driver.CannotError{Target: "a target with limits", Lacks: "cgroups that this user may make", Remedy: "run as root, or in a delegated cgroup v2"}), nil
+		}
+	}
+	return nil, nil
+}
+
+// settings refuses levels that change the whole machine where the user has not
+// allowed that.
+func settings(_ context.Context, q *Question) ([]Outcome, error) {
+	if q.AllowSysctl {
+		return nil, nil
+	}
+	for _, level := range q.Study.Limits {
+		if g := level.Guest; g != nil && g.KSM {
+			return refuse(fmt.Errorf("the level %s turns the machine's KSM on (/sys/kernel/mm/ksm/run) while it is measured: allow it with --allow-sysctl, or choose others with --environments", level.Name)), nil
+		}
+		if n := level.Network; n != nil && n.Limit > 0 {
+			return refuse(fmt.Errorf("the level %s sets the limit of neighbours of the whole machine (net.ipv4.neigh.default.gc_thresh*) to %d while it is measured: allow it with --allow-sysctl, or choose others with --environments", level.Name, n.Limit)), nil
+		}
+	}
+	return nil, nil
+}
+
+// addresses refuses ranges that this machine uses itself, where a target is on a
+// path that has addresses.
+func addresses(_ context.Context, q *Question) ([]Outcome, error) {
+	if !slices.ContainsFunc(q.Wanted, func(d driver.Driver) bool {
+		on, placed := driver.As[*netpath.Driver](d)
+		return placed && on.Addressed()
+	}) {
+		return nil, nil
+	}
+	var ranges []string
+	for _, level := range q.Study.Limits {
+		ranges = append(ranges, NetworkOf(level.Network).Range)
+	}
+	if len(ranges) == 0 {
+		ranges = []string{""} // the default
+	}
+	for _, r := range slices.Compact(ranges) {
+		if err := q.Machine.UnusedRange(r); err != nil {
+			return refuse(fmt.Errorf("%w, with --range or as the range of a level's network", err)), nil
+		}
+	}
+	return nil, nil
+}
+
+// waits refuses interventions whose wait no probe records: no change of it could
+// ever be shown.
+func waits(_ context.Context, q *Question) ([]Outcome, error) {
+	var names []string
+	for _, m := range profile.Metrics() {
+		names = append(names, m.Name)
+	}
+	for _, v := range q.Study.Interventions {
+		if v.Wait != "" && !slices.Contains(names, v.Wait) {
+			return refuse(fmt.Errorf("intervention %q: no probe gives the wait %q: known are %s", v.Name, v.Wait, strings.Join(names, ", "))), nil
+		}
+	}
+	return nil, nil
+}
+
+// probes refuses a study whose probes do not work here.
+func probes(_ context.Context, q *Question) ([]Outcome, error) {
+	for _, p := range q.Study.Probes {
+		switch err := q.Machine.Watch(p); {
+		case cannot(err):
+			return refuse(err), nil
+		case err != nil:
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// optionalProbes skips those that do not work here. One that the study requires too
+// is proven already.
+func optionalProbes(_ context.Context, q *Question) ([]Outcome, error) {
+	var all []Outcome
+	for _, p := range q.Study.OptionalProbes {
+		if slices.Contains(q.Study.Probes, p) {
+			continue
+		}
+		if err := q.Machine.Watch(p); err != nil {
+			all = append(all, Outcome{Skip, p, fmt.Errorf("the probe %s watches nothing: %w", p, err)})
+		}
+	}
+	return all, nil
+}
+
+// architecture refuses required targets that only other architectures have.
+func architecture(_ context.Context, q *Question) ([]Outcome, error) {
+	if err := Foreign(q.Study.Required(), q.Foreign, q.Machine.Arch()); err != nil {
+		return refuse(err), nil
+	}
+	return nil, nil
+}
+
+// Foreign is a *driver.CannotError where one of the targets is in foreign, the names
+// that only other architectures have, each with these.
+func Foreign(targets []string, foreign map[string][]string, arch string) error {
+	for _, name := range targets {
+		base, _, _ := strings.Cut(name, study.PathSign)
+		if of, ok := foreign[base]; ok {
+			return &driver.CannotError{Target: name, Lacks: fmt.Sprintf("it is for %s, and this machine is %s", strings.Join(of, ", "), arch), Remedy: "tare check lists those of this machine"}
+		}
+	}
+	return nil
+}
+
+// parameters refuses a parameter, of the study or of a level, that no kind of
+// workload has: it would promise something and do nothing.
+func parameters(_ context.Context, q *Question) ([]Outcome, error) {
+	var known []string
+	for _, kind := range workload.All() {
+		for _, p := range kind.Params() {
+			known = append(known, p.Name)
+		}
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	err := unknownParameter("params", q.Study.Params, known)
+	for i, l := range q.Study.Limits {
+		if err == nil {
+			err = unknownParameter(fmt.Sprintf("limits[%d].params", i), l.Params, known)
+		}
+	}
+	if err != nil {
+		return refuse(fmt.Errorf("study %s: %w", q.Study.ID, err)), nil
+	}
+	return nil, nil
+}
+
+func unknownParameter(where string, params map[string]string, known []string) error {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if slices.Contains(known, name) {
+			continue
+		}
+		if near := study.Nearest(name, known); near != "" {
+			return fmt.Errorf("%s: no workload has a parameter %q: did you mean %q?", where, name, near)
+		}
+		return fmt.Errorf("%s: no workload has a parameter %q: there are %s", where, name, strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// blocks notes that a verdict takes more blocks than the study has.
+func blocks(_ context.Context, q *Question) ([]Outcome, error) {
+	groups := Compared(q.Study, q.Cells)
+	if len(groups) == 0 {
+		return nil, nil
+	}
+	most := slices.Max(slices.Collect(maps.Values(groups)))
+	if err := analysis.CheckPlan(q.Study.Blocks, q.Study.Alpha, most); err != nil {
+		return []Outcome{{Verdict: Note, Reason: err}}, nil
+	}
+	return nil, nil
+}
+
+// Compared is among how many cells the verdicts of each group are judged.
+func Compared(st study.Study, cells []study.Cell) map[string]int {
+	groups := map[string]int{}
+	for _, c := range cells {
+		if !c.Control {
+			groups[c.Group]++
+		}
+	}
+	for group, n := range groups { // interventions are judged together, whatever groups their arms are in
+		groups[group] = max(n, len(st.Interventions))
+	}
+	return groups
+}
