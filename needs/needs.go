@@ -7,11 +7,12 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/tarelab/tare/internal/kerneltools/kconfig"
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 //go:embed *.yaml
@@ -35,7 +36,7 @@ func Load(id string) (*kconfig.Need, error) {
 	var data []byte
 	var err error
 	if strings.Contains(id, "/") {
-		data, err = os.ReadFile(id)
+		data, err = readFile(id)
 	} else if data, err = files.ReadFile(id + ".yaml"); err != nil {
 		if near := study.Nearest(id, IDs()); near != "" {
 			return nil, fmt.Errorf("no need %q: did you mean %q?", id, near)
@@ -50,4 +51,14 @@ func Load(id string) (*kconfig.Need, error) {
 		return nil, fmt.Errorf("need %s: %w", id, err)
 	}
 	return n, nil
+}
+
+// readFile reads a user's file, bounded, by descriptor.
+func readFile(name string) ([]byte, error) {
+	f, err := sys.OpenGiven(name, limit.Need)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return limit.Need.ReadAll(f)
 }

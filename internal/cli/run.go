@@ -3,19 +3,18 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/workload"
 	"github.com/tarelab/tare/studies"
 )
@@ -146,21 +145,14 @@ func loadStudy(name string) (study.Study, error) {
 	return study.Parse(name, data)
 }
 
-// readStudy reads a file, of one that is too large for a study no more than shows it.
+// readStudy reads a file that the user named, bounded.
 func readStudy(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer is not waited for
+	f, err := sys.OpenGiven(name, limit.Study)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file: name a YAML file", name)
-	}
-	return io.ReadAll(io.LimitReader(f, study.MaxBytes+1))
+	return limit.Study.ReadAll(f)
 }
 
 func studiesCommand(env *Env) *cobra.Command {

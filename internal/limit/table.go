@@ -24,9 +24,16 @@ var (
 	LinkerConfig = Limit{Input: "ld.so.conf", Bytes: 256 * kib, Items: 1024, Depth: 8, Alloc: 16 * mib}
 	// Accounts is an image's /etc/passwd or /etc/group; Items counts lines.
 	Accounts = Limit{Input: "account file", Bytes: 4 * mib, Items: 64 << 10, Alloc: 32 * mib}
+	// Study is the text of a study, Need that of a need of a kernel, in YAML. Items
+	// counts words and signs, Depth nested lists and mappings.
+	Study = Limit{Input: "study", Bytes: mib, Items: 20_000, Depth: 32, Alloc: 256 * mib}
+	Need  = Limit{Input: "need", Bytes: mib, Items: 20_000, Depth: 8, Alloc: 256 * mib}
+	// BootLog is a dmesg, a console's log or a journal, after decompression; Items
+	// counts lines. A boot writes less than a megabyte in some thousands of them.
+	BootLog = Limit{Input: "boot log", Bytes: 64 * mib, Items: 500_000, Alloc: 1024 * mib}
 )
 
 // All is every row of the table.
 func All() []Limit {
-	return []Limit{ImageDocument, ImageArchive, ImageLayers, LinkerConfig, Accounts}
+	return []Limit{ImageDocument, ImageArchive, ImageLayers, LinkerConfig, Accounts, Study, Need, BootLog}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/tarelab/tare/internal/yamldoc"
 )
 
 // decoder fills the structs of a study from the YAML tree by their yaml tags.
@@ -85,7 +87,7 @@ func (d *decoder) structure(key string, node ast.Node, v reflect.Value) {
 			d.fail(path, "%s", unknown("key", name, keysOf(v.Type())))
 			return
 		}
-		d.mark(path, start(value))
+		d.mark(path, yamldoc.Start(value))
 		d.value(path, value, v.FieldByIndex(field.Index), field.Tag.Get("as"))
 	})
 }
@@ -94,7 +96,7 @@ func (d *decoder) table(key string, node ast.Node, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
 	d.entries(key, node, func(name string, value ast.Node) {
 		path := join(key, name)
-		d.mark(path, start(value))
+		d.mark(path, yamldoc.Start(value))
 		item := reflect.New(v.Type().Elem()).Elem()
 		d.value(path, value, item, "")
 		v.SetMapIndex(reflect.ValueOf(name), item)
@@ -110,7 +112,7 @@ func (d *decoder) list(key string, node ast.Node, v reflect.Value) {
 	v.Set(reflect.MakeSlice(v.Type(), len(sequence.Values), len(sequence.Values)))
 	for i, item := range sequence.Values {
 		path := fmt.Sprintf("%s[%d]", key, i)
-		d.mark(path, start(item))
+		d.mark(path, yamldoc.Start(item))
 		d.value(path, item, v.Index(i), "")
 	}
 }
@@ -173,24 +175,6 @@ func kind(node ast.Node) string {
 	default:
 		return "a single value"
 	}
-}
-
-// start is the token at which a value begins: a mapping's own token is its
-// first colon, which is not where people look.
-func start(node ast.Node) *token.Token {
-	switch n := node.(type) {
-	case nil:
-		return nil
-	case *ast.MappingNode:
-		if len(n.Values) > 0 && !n.IsFlowStyle {
-			return n.Values[0].Key.GetToken()
-		}
-	case *ast.MappingValueNode:
-		return n.Key.GetToken()
-	case *ast.NullNode:
-		return nil // an absent value has no place of its own: the key's stays
-	}
-	return node.GetToken()
 }
 
 func join(key, name string) string {

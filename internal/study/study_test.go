@@ -1,6 +1,8 @@
 package study
 
 import (
+	"github.com/tarelab/tare/internal/limit"
+
 	"errors"
 	"fmt"
 	"os"
@@ -62,8 +64,8 @@ aa: false
 // Each refusal names its place and says what to do.
 func TestRefusals(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                   "the study is empty",
-		"# only a comment\n": "the study is empty",
+		"":                   "study is empty",
+		"# only a comment\n": "study is empty",
 		minimal + "blocs: 3": `demo.yaml:3:1: blocs: unknown key "blocs": did you mean "blocks"?`,
 		minimal + "limits: [{memory: 512 apples}]":                                            `demo.yaml:3:19: limits[0].memory: "512 apples": "apples" is no unit of size`,
 		minimal + "limits: [{memory: -5MiB}]":                                                 `demo.yaml:3:19: limits[0].memory: "-5MiB" is negative`,
@@ -114,8 +116,8 @@ func TestRefusals(t *testing.T) {
 		"targets: [host":                                                  "demo.yaml:1:",
 		strings.Repeat("[", 5000):                                         "nested too deeply",
 		strings.Repeat("- ", 5000):                                        "nested too deeply",
-		strings.Repeat(" ", MaxBytes+1):                                   "at most 1024 KiB",
-		strings.Repeat("a: b\n", maxTokens):                               "too long",
+		strings.Repeat(" ", int(limit.Study.Bytes)+1):                     "study has more than 1048576 bytes",
+		strings.Repeat("a: b\n", limit.Study.Items):                       "too long",
 		"copies: [1,2,3,4,5,6]\ntargets: [host]\nworkloads: [" + strings.Repeat("{kind: x},", 1500): "cells: at most 10000 can be planned",
 		minimal + "blocks: 1000000\ncopies: [1,2,3,4,5,6,7]":                                        "trials: at most 10000000 can be planned",
 	} {

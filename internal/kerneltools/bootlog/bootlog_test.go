@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarelab/tare/internal/kerneltools/bootlog"
 	"github.com/tarelab/tare/internal/kerneltools/textfile"
+	"github.com/tarelab/tare/internal/limit"
 )
 
 // boot is one small boot as printk writes it.
@@ -415,13 +416,19 @@ func TestThisMachine(t *testing.T) {
 	}
 }
 
-// FuzzParse: no input makes the parser panic, and what it accepts can be profiled.
+// FuzzParse: no input makes the parser panic or take more memory than its limit, and
+// what it accepts can be profiled.
 func FuzzParse(f *testing.F) {
+	f.Add(string(gzipped(f, "[    0.000000] Linux version 6.1.0\n", 1000)))
 	f.Add(boot)
 	f.Add("6,1,5,-;Linux version\n{\"__MONOTONIC_TIMESTAMP\":\"1\",\"MESSAGE\":[76]}\n")
 	f.Add("Nov 21 11:15:59 box kernel: hello\n2026-11-21T11:15:59,000001+00:00 x\n[Sat Nov 21 11:15:59 2026] y\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		boots, err := bootlog.Parse(strings.NewReader(text))
+		var boots []bootlog.Boot
+		var err error
+		if over := limit.BootLog.CheckAlloc(func() { boots, err = bootlog.Parse(strings.NewReader(text)) }); over != nil {
+			t.Fatal(over)
+		}
 		if err != nil {
 			return
 		}

@@ -1,6 +1,7 @@
 package bootlog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,22 +11,22 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/kerneltools/textfile"
+	"github.com/tarelab/tare/internal/limit"
 )
 
-// The largest log and the longest line that are read. A boot writes less than
-// a megabyte; a journal of months is cut by journalctl -b.
-const (
-	mostBytes = 64 << 20
-	mostLine  = 64 << 10
-)
+// mostLine is how much of a line is read, in bytes.
+const mostLine = 64 << 10
 
 // Parse reads a log, plain or compressed with gzip, and returns its boots, in
 // the file's order. A log without any time is ErrNoTimes; one that only a machine
 // wrote that was long up is taken for one boot, with a warning; textfile.Read says of
 // what is no text.
 func Parse(r io.Reader) ([]Boot, error) {
-	text, cutShort, err := textfile.Read(r, mostBytes)
-	if errors.Is(err, textfile.ErrTooLong) {
+	text, cutShort, err := textfile.Read(r, limit.BootLog.Bytes)
+	if err == nil {
+		err = limit.BootLog.CheckItems(bytes.Count(text, []byte("\n")))
+	}
+	if errors.Is(err, textfile.ErrTooLong) || errors.As(err, new(*limit.Error)) {
 		return nil, fmt.Errorf("%w: cut it to one boot, as journalctl -b does", err)
 	}
 	if err != nil {
@@ -33,12 +34,15 @@ func Parse(r io.Reader) ([]Boot, error) {
 	}
 	lines := strings.Split(string(text), "\n")
 	host := monotonicHost(lines)
-	var entries []entry
+	entries := make([]entry, 0, len(lines))
 	for i, line := range lines {
 		if relative.MatchString(line) {
 			return nil, ErrRelative
 		}
 		entries = append(entries, read(i+1, line[:min(len(line), mostLine)], host)...)
+		if err := limit.BootLog.CheckItems(len(entries)); err != nil {
+			return nil, err // a line with a hundred stamps is a hundred entries
+		}
 	}
 	overNewYear(entries)
 	boots, late := assembled(separate(entries))
@@ -159,14 +163,14 @@ func firstTime(entries []entry, clock Clock, offset map[Clock]time.Duration) tim
 func bestClock(entries []entry) (Clock, bool) {
 	count, stamped := map[Clock]int{}, 0
 	for _, e := range entries {
-		if len(e.stamps) > 0 {
+		if e.stamps.any() {
 			stamped++
 		}
-		for c := range e.stamps {
+		for c := range e.stamps.all() {
 			count[c]++
 		}
 	}
-	for _, c := range []Clock{Kernel, Journal, Host, Wall} {
+	for _, c := range clocks {
 		if count[c] > 0 && count[c]*20 >= stamped {
 			return c, true
 		}
@@ -179,20 +183,21 @@ func bestClock(entries []entry) (Clock, bool) {
 func offsets(entries []entry, clock Clock) map[Clock]time.Duration {
 	out := map[Clock]time.Duration{}
 	for _, e := range entries {
-		base, ok := e.stamps[clock]
+		base, ok := e.stamps.get(clock)
 		if !ok {
 			continue
 		}
-		for c, t := range e.stamps {
+		for c, t := range e.stamps.all() {
 			if have, known := out[c]; !known || t-base < have {
 				out[c] = t - base
 			}
 		}
 	}
 	if clock == Host || clock == Wall { // they count from somewhere else: the boot's first line is 0
-		first := slices.IndexFunc(entries, func(e entry) bool { _, ok := e.stamps[clock]; return ok })
+		first := slices.IndexFunc(entries, func(e entry) bool { _, ok := e.stamps.get(clock); return ok })
+		begin, _ := entries[first].stamps.get(clock)
 		for c := range out {
-			out[c] += entries[first].stamps[clock]
+			out[c] += begin
 		}
 	}
 	return out
@@ -201,7 +206,7 @@ func offsets(entries []entry, clock Clock) map[Clock]time.Duration {
 // on is the entry's time on the chosen clock.
 func (e *entry) on(clock Clock, offset map[Clock]time.Duration) (time.Duration, bool) {
 	for _, c := range []Clock{clock, Kernel, Journal, Host, Wall} {
-		if t, ok := e.stamps[c]; ok {
+		if t, ok := e.stamps.get(c); ok {
 			if ahead, known := offset[c]; known {
 				return max(t-ahead, 0), true
 			}
@@ -249,7 +254,7 @@ func (b *Boot) disorder(entries []entry) {
 		if e.quoted {
 			quoted++
 		}
-		at, stamped := e.stamps[b.Clock]
+		at, stamped := e.stamps.get(b.Clock)
 		if !stamped {
 			continue
 		}

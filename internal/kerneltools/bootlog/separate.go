@@ -51,7 +51,7 @@ func separate(entries []entry) [][]entry {
 	}
 	for i := range entries {
 		e := &entries[i]
-		at, stamped := e.stamps[Kernel]
+		at, stamped := e.stamps.get(Kernel)
 		fell := stamped && at < now.level-aside
 		if fell && !restarted(entries, i, Kernel, now.level) {
 			e.quote(at)
@@ -68,7 +68,7 @@ func separate(entries []entry) [][]entry {
 			cut(first)
 		}
 		now.bannered = now.bannered || e.isBanner()
-		for c, t := range e.stamps {
+		for c, t := range e.stamps.all() {
 			now.last[c] = max(now.last[c], t)
 		}
 		if fell || stamped && at > now.level {
@@ -83,7 +83,7 @@ func (e *entry) isBanner() bool { return e.source == "" && strings.HasPrefix(e.t
 
 // quote makes a stamp the text that it is.
 func (e *entry) quote(at time.Duration) {
-	delete(e.stamps, Kernel)
+	e.stamps.unset(Kernel)
 	e.text, e.quoted = fmt.Sprintf("[%12.6f] %s", at.Seconds(), e.text), true
 }
 
@@ -93,7 +93,7 @@ func (e *entry) quote(at time.Duration) {
 func restarted(entries []entry, first int, c Clock, last time.Duration) bool {
 	below := 0
 	for i := first; i < len(entries) && below <= asides; i++ {
-		at, stamped := entries[i].stamps[c]
+		at, stamped := entries[i].stamps.get(c)
 		switch {
 		case entries[i].newBoot, entries[i].isBanner() && !inLine(entries, i):
 			return true
@@ -119,7 +119,7 @@ func (s *span) endsBefore(entries []entry, i int) bool {
 		return false
 	}
 	for _, c := range []Clock{Kernel, Journal} {
-		at, stamped := e.stamps[c]
+		at, stamped := e.stamps.get(c)
 		last, known := s.last[c]
 		switch {
 		case stamped && known:
@@ -128,6 +128,6 @@ func (s *span) endsBefore(entries []entry, i int) bool {
 			return false
 		}
 	}
-	_, dated := e.stamps[Wall]
+	_, dated := e.stamps.get(Wall)
 	return s.bannered || dated
 }

@@ -2,7 +2,9 @@ package bootlog
 
 import (
 	"encoding/json"
+	"iter"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,10 +17,45 @@ type entry struct {
 	source  string
 	unit    string
 	boot    string // journald's id of the boot
-	stamps  map[Clock]time.Duration
+	stamps  stamps
 	newBoot bool // a line that separates boots and says nothing else
 	quoted  bool // its stamp is by another clock, and part of the text
 }
+
+// clocks are all clocks, the best first.
+var clocks = [...]Clock{Kernel, Journal, Host, Wall}
+
+// stamps are the times of one line by the clocks that stamped it. They are no map:
+// a log may have half a million lines.
+type stamps struct {
+	at  [len(clocks)]time.Duration
+	has [len(clocks)]bool
+}
+
+func (s *stamps) get(c Clock) (time.Duration, bool) {
+	i := slices.Index(clocks[:], c)
+	return s.at[i], s.has[i]
+}
+
+func (s *stamps) set(c Clock, at time.Duration) {
+	i := slices.Index(clocks[:], c)
+	s.at[i], s.has[i] = at, true
+}
+
+func (s *stamps) unset(c Clock) { s.has[slices.Index(clocks[:], c)] = false }
+
+// all yields the stamps of a line, those of the best clock first.
+func (s *stamps) all() iter.Seq2[Clock, time.Duration] {
+	return func(yield func(Clock, time.Duration) bool) {
+		for i, c := range clocks {
+			if s.has[i] && !yield(c, s.at[i]) {
+				return
+			}
+		}
+	}
+}
+
+func (s *stamps) any() bool { return slices.Contains(s.has[:], true) }
 
 // The prefixes that logs put before a line's text. They nest: a syslog line
 // holds a kernel stamp, a captured console line holds both.
@@ -57,7 +94,7 @@ func read(number int, line, host string) []entry {
 			return []entry{e}
 		}
 	}
-	e := entry{number: number, stamps: map[Clock]time.Duration{}}
+	e := entry{number: number}
 	line = e.prefixes(line, host)
 	return e.split(line)
 }
@@ -65,19 +102,20 @@ func read(number int, line, host string) []entry {
 // prefixes takes off all but printk's own stamp.
 func (e *entry) prefixes(line, host string) string {
 	if m := grabserial.FindStringSubmatch(line); m != nil {
-		e.stamps[Host] = seconds(m[1])
+		e.stamps.set(Host, seconds(m[1]))
 		line = line[len(m[0]):]
 	}
 	if m := syslog.FindStringSubmatch(line); m != nil {
 		if at, ok := wallTime(m[1]); ok {
-			e.stamps[Wall], e.source = at, m[3]
+			e.stamps.set(Wall, at)
+			e.source = m[3]
 			line = line[len(m[0]):]
 		}
 	}
 	for _, form := range []*regexp.Regexp{isoDmesg, ctime} {
 		if m := form.FindStringSubmatch(line); m != nil {
 			if at, ok := wallTime(m[1]); ok {
-				e.stamps[Wall] = at
+				e.stamps.set(Wall, at)
 				line = line[len(m[0]):]
 			}
 		}
@@ -86,12 +124,13 @@ func (e *entry) prefixes(line, host string) string {
 	line = decoded.ReplaceAllString(line, "")
 	if m := kmsg.FindStringSubmatch(line); m != nil {
 		if us, err := strconv.ParseInt(m[1], 10, 64); err == nil {
-			e.stamps[Kernel] = time.Duration(us) * time.Microsecond
+			e.stamps.set(Kernel, time.Duration(us)*time.Microsecond)
 			line = line[len(m[0]):]
 		}
 	}
 	if m := monotonic.FindStringSubmatch(line); m != nil && host != "" && m[2] == host {
-		e.stamps[Journal], e.source = seconds(m[1]), m[3]
+		e.stamps.set(Journal, seconds(m[1]))
+		e.source = m[3]
 		line = line[len(m[0]):]
 	}
 	if e.source == "kernel" {
@@ -108,12 +147,7 @@ func (e *entry) split(line string) []entry {
 		one := *e
 		one.text = text
 		if at != nil {
-			one.stamps = map[Clock]time.Duration{Kernel: *at}
-			for c, t := range e.stamps {
-				if c != Kernel {
-					one.stamps[c] = t
-				}
-			}
+			one.stamps.set(Kernel, *at)
 		}
 		one.writer()
 		out = append(out, one)
@@ -147,7 +181,7 @@ func (e *entry) printkStamps(line string) [][]int {
 	if e.source != "" {
 		return nil
 	}
-	before, known := e.stamps[Kernel] // of /dev/kmsg
+	before, known := e.stamps.get(Kernel) // of /dev/kmsg
 	var out [][]int
 	for _, place := range printk.FindAllStringSubmatchIndex(line, -1) {
 		at := seconds(line[place[2]:place[3]])
@@ -203,8 +237,8 @@ const leapYear = 366 * 24 * time.Hour
 // overNewYear puts times of day that fall from December to January a year on.
 func overNewYear(entries []entry) {
 	var last, ahead time.Duration
-	for _, e := range entries {
-		at, dated := e.stamps[Wall]
+	for i := range entries {
+		at, dated := entries[i].stamps.get(Wall)
 		if !dated {
 			continue
 		}
@@ -212,7 +246,7 @@ func overNewYear(entries []entry) {
 			ahead += leapYear
 		}
 		last = at + ahead
-		e.stamps[Wall] = last
+		entries[i].stamps.set(Wall, last)
 	}
 }
 
@@ -240,7 +274,8 @@ func readJSON(number int, line string) (entry, bool) {
 	if err != nil {
 		return entry{}, false
 	}
-	e := entry{number: number, boot: j.Boot, unit: j.Unit, stamps: map[Clock]time.Duration{Journal: time.Duration(us) * time.Microsecond}}
+	e := entry{number: number, boot: j.Boot, unit: j.Unit}
+	e.stamps.set(Journal, time.Duration(us)*time.Microsecond)
 	switch m := j.Message.(type) {
 	case string:
 		e.text = m

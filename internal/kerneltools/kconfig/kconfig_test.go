@@ -156,7 +156,7 @@ func TestNeeds(t *testing.T) {
 		"word":  `value "no" is none of y, n, a number`,
 		"a,off": "needs contradict each other: a wants CONFIG_Y=y (w), off wants n (never)",
 		"loop":  "includes itself: loop > loop2 > loop", "empty": "asks for nothing", "typo": "unknown field",
-		"lower": "is no Kconfig symbol", "mute": "has no reason", "when": "is no kernel version", "nobody": "has an id and a title", "": "no need is named",
+		"lower": "is no Kconfig symbol", "mute": "has no reason", "when": "is no kernel version", "nobody": "the need is empty", "": "no need is named",
 	} {
 		var list []string
 		if ids != "" {

@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/yamldoc"
 )
 
 // A Need is what a program or a machine needs of its kernel, as a data file.
@@ -42,7 +45,11 @@ var (
 // ParseNeed reads one need, strictly: a key that it does not know is an error.
 func ParseNeed(data []byte) (*Need, error) {
 	n := new(Need)
-	if err := yaml.UnmarshalWithOptions(data, n, yaml.Strict()); err != nil {
+	node, err := yamldoc.Parse(data, limit.Need)
+	if err == nil {
+		err = yaml.NodeToValue(node, n, yaml.Strict())
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s", yaml.FormatError(err, false, true))
 	}
 	if n.ID == "" || n.Title == "" {
