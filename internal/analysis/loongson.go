@@ -7,31 +7,17 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/published"
 )
 
-// ClaimVerdict is what the published cells say of a published claim.
-type ClaimVerdict string
-
-// The verdicts.
-const (
-	BorneOut ClaimVerdict = "borne out"
-	NotBorne ClaimVerdict = "not"
-)
-
-// PublishedClaim is one claim of a publication, recomputed from its own cells.
-type PublishedClaim struct {
-	Text     string       `json:"text"`     // the claim
-	Computed string       `json:"computed"` // what the cells give, and by which rule it was judged
-	Verdict  ClaimVerdict `json:"verdict"`
-}
-
-func judged(ok bool, text, computed string, args ...any) PublishedClaim {
-	v := NotBorne
+// judged is a claim of a publication, by its own cells.
+func judged(ok bool, text, computed string, args ...any) finding.Claim {
+	v := finding.NotBorne
 	if ok {
-		v = BorneOut
+		v = finding.BorneOut
 	}
-	return PublishedClaim{text, fmt.Sprintf(computed, args...), v}
+	return finding.Claim{Text: text, Computed: fmt.Sprintf(computed, args...), Verdict: v}
 }
 
 // Names of the tables of docker-on-loongson.
@@ -45,13 +31,13 @@ const (
 
 // LoongsonClaims recomputes what docker-on-loongson concludes. A table that is
 // missing is an error.
-func LoongsonClaims(d *published.DockerOnLoongson) ([]PublishedClaim, error) {
+func LoongsonClaims(d *published.DockerOnLoongson) ([]finding.Claim, error) {
 	for _, name := range []string{all4CPUs, oneCPU, one4CPUs, platform1, platformN} {
 		if _, ok := d.Tables[name]; !ok {
 			return nil, fmt.Errorf("%s has no table %q", d.ID, name)
 		}
 	}
-	claims := []PublishedClaim{fallsAsOneByN(d), whetstoneStays(d), eightLikeFour(d), fivePercentAbove(d)}
+	claims := []finding.Claim{fallsAsOneByN(d), whetstoneStays(d), eightLikeFour(d), fivePercentAbove(d)}
 	claims = append(claims, hostDifferences(d)...)
 	machines, err := loongsonAgainstRyzen(d)
 	if err != nil {
@@ -61,7 +47,7 @@ func LoongsonClaims(d *published.DockerOnLoongson) ([]PublishedClaim, error) {
 }
 
 // fallsAsOneByN fits score = a/n^b for each test on one CPU.
-func fallsAsOneByN(d *published.DockerOnLoongson) PublishedClaim {
+func fallsAsOneByN(d *published.DockerOnLoongson) finding.Claim {
 	const least, most = 0.75, 1.25
 	low, high := math.Inf(1), math.Inf(-1)
 	var lowTest, highTest string
@@ -92,14 +78,14 @@ func decay(scores []float64) float64 {
 	return -slope
 }
 
-func whetstoneStays(d *published.DockerOnLoongson) PublishedClaim {
+func whetstoneStays(d *published.DockerOnLoongson) finding.Claim {
 	row := d.Tables[all4CPUs].Row("whetstone")[1:]
 	low, high := slices.Min(row), slices.Max(row)
 	return judged(low >= 0.98*800 && high <= 1.02*800, "Whetstone does not fall at all: 800 at every n on four CPUs.",
 		"%.1f to %.1f over 1 to 4 containers; within 2 %% of 800. Four containers of four copies on four CPUs can only give this when timed by CPU time", low, high)
 }
 
-func eightLikeFour(d *published.DockerOnLoongson) PublishedClaim {
+func eightLikeFour(d *published.DockerOnLoongson) finding.Claim {
 	one, n := d.Tables[one4CPUs].Row("whetstone")[4], d.Tables[all4CPUs].Row("whetstone")[4]
 	a, b := d.EightContainers.WhetstoneOneCopy/one-1, d.EightContainers.WhetstoneNCopies/n-1
 	return judged(math.Abs(a) <= 0.02 && math.Abs(b) <= 0.02, "With 8 containers Whetstone is what it is with 4.",
@@ -114,15 +100,15 @@ func oneByHost(d *published.DockerOnLoongson, table, test string) float64 {
 	return row[1]/row[0] - 1
 }
 
-func fivePercentAbove(d *published.DockerOnLoongson) PublishedClaim {
+func fivePercentAbove(d *published.DockerOnLoongson) finding.Claim {
 	a, b, c := oneByHost(d, all4CPUs, "index"), oneByHost(d, oneCPU, "index"), oneByHost(d, one4CPUs, "index")
 	near := func(x float64) bool { return x >= 0.025 && x <= 0.075 }
 	return judged(near(a) && near(b) && near(c), "One container scores about 5 % above the host.",
 		"index: %s (4 CPUs, 4 copies), %s (1 CPU), %s (4 CPUs, 1 copy); about 5 %% is 2.5 to 7.5 in each", signed(a), signed(b), signed(c))
 }
 
-func hostDifferences(d *published.DockerOnLoongson) []PublishedClaim {
-	var claims []PublishedClaim
+func hostDifferences(d *published.DockerOnLoongson) []finding.Claim {
+	var claims []finding.Claim
 	for _, c := range []struct {
 		table, test, where string
 		percent            float64
@@ -142,7 +128,7 @@ func hostDifferences(d *published.DockerOnLoongson) []PublishedClaim {
 	return claims
 }
 
-func loongsonAgainstRyzen(d *published.DockerOnLoongson) ([]PublishedClaim, error) {
+func loongsonAgainstRyzen(d *published.DockerOnLoongson) ([]finding.Claim, error) {
 	loongson, err := d.Scores(platformN, "loongson-2way")
 	if err != nil {
 		return nil, err
@@ -159,14 +145,14 @@ func loongsonAgainstRyzen(d *published.DockerOnLoongson) ([]PublishedClaim, erro
 	if err != nil {
 		return nil, err
 	}
-	exact := func(test string, claimed float64) PublishedClaim {
+	exact := func(test string, claimed float64) finding.Claim {
 		got := 100 * loongson[test] / ryzen[test]
 		return judged(math.Abs(got-claimed) < 0.06, fmt.Sprintf("With n copies the 8-core Loongson reaches %.1f %% of the Ryzen's %s.", claimed, test),
 			"%.1f / %.1f: %.1f %%", loongson[test], ryzen[test], got)
 	}
 	n, one := 100*loongson["index"]/ryzen["index"], 100*single["index"]/singleRyzen["index"]
 	near := func(x float64) bool { return x >= 45 && x <= 55 }
-	return []PublishedClaim{
+	return []finding.Claim{
 		exact("dhrystone2", 63.6), exact("whetstone", 44.8),
 		judged(near(n) && near(one), "Over all tests it reaches about 50 %.",
 			"index: %.1f %% with n copies, %.1f %% with one; about 50 is 45 to 55", n, one),
@@ -175,7 +161,7 @@ func loongsonAgainstRyzen(d *published.DockerOnLoongson) ([]PublishedClaim, erro
 
 // tablesAgree compares the machine that stands in two tables: one container of
 // four copies, against one copy per CPU in one container.
-func tablesAgree(d *published.DockerOnLoongson) PublishedClaim {
+func tablesAgree(d *published.DockerOnLoongson) finding.Claim {
 	column := slices.Index(d.Tables[platformN].Hosts, "loongson-1way")
 	worst, worstTest := 1., ""
 	for _, test := range d.Tests {
@@ -193,7 +179,7 @@ func tablesAgree(d *published.DockerOnLoongson) PublishedClaim {
 
 // meansExist looks for the two means that the text names among the means of
 // Dhrystone's row over 1 to 4 and 0 to 4 containers, and among its cells.
-func meansExist(d *published.DockerOnLoongson) PublishedClaim {
+func meansExist(d *published.DockerOnLoongson) finding.Claim {
 	nearest := func(claimed float64, tables ...string) (best float64) {
 		for _, name := range tables {
 			row := d.Tables[name].Row("dhrystone2")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
@@ -205,11 +206,11 @@ func TestClaimsOfManyCases(t *testing.T) {
 	u := &UnixClaims{Repetitions: 3}
 	for _, test := range []struct {
 		cases []stats.Estimate
-		want  ClaimVerdict
+		want  finding.Verdict
 	}{
-		{[]stats.Estimate{good, good}, BorneOut}, {[]stats.Estimate{bad}, NotBorne},
-		{append(slices.Repeat([]stats.Estimate{good}, 7), bad), Open},
-		{append(slices.Repeat([]stats.Estimate{good}, 7), outside(0.499, 0.5, 0.501)), NotBorne},
+		{[]stats.Estimate{good, good}, finding.BorneOut}, {[]stats.Estimate{bad}, finding.NotBorne},
+		{append(slices.Repeat([]stats.Estimate{good}, 7), bad), finding.Open},
+		{append(slices.Repeat([]stats.Estimate{good}, 7), outside(0.499, 0.5, 0.501)), finding.NotBorne},
 	} {
 		if got := u.inEach(test.cases, 0.98, 1.02); got != test.want {
 			t.Errorf("%d cases, the last %+v: %s, want %s", len(test.cases), test.cases[len(test.cases)-1], got, test.want)

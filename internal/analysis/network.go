@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
@@ -21,7 +22,7 @@ type NetworkClaims struct {
 	Choices   []Choice                 `json:"choices,omitempty"`
 	Splits    []Split                  `json:"splits,omitempty"`
 	Attaching []Attaching              `json:"attaching,omitempty"`
-	Claims    []CheckedClaim           `json:"claims,omitempty"`
+	Claims    []finding.Claim          `json:"claims,omitempty"`
 }
 
 // Growth is how one metric of one target changes with the number of containers

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
@@ -70,7 +71,7 @@ func TestGrowthFindsTheLoss(t *testing.T) {
 		t.Errorf("neighbours %v", g.Neighbours)
 	}
 	for _, c := range n.Claims {
-		if len(c.Here) != 1 || c.Here[0].Verdict != BorneOut {
+		if len(c.Here) != 1 || c.Here[0].Verdict != finding.BorneOut {
 			t.Errorf("%+v", c)
 		}
 	}

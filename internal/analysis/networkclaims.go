@@ -5,23 +5,24 @@ import (
 	"math"
 	"strings"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
 // networkClaims are the published sentences, by the publication's own cells and
 // by this run's.
-func networkClaims(in Input, tables []Table, n *NetworkClaims) []CheckedClaim {
+func networkClaims(in Input, tables []Table, n *NetworkClaims) []finding.Claim {
 	d := n.Published
 	host, same, cross := d.Throughput.Host, d.Throughput.SameContainer, d.Throughput.CrossContainer
-	claims := []CheckedClaim{
-		{PublishedClaim: judged(math.Abs(1-same/host-0.03) < 0.01, "One container reaches about 3 % less than the host",
-			"%.2f / %.2f = %.3f of the host", same, host, same/host)},
-		{PublishedClaim: judged(math.Abs(1-cross/same-0.35) < 0.01, "Two containers on a bridge reach about 35 % less than one container",
-			"%.2f / %.2f = %.3f of one container, %.3f of the host", cross, same, cross/same, cross/host)},
+	claims := []finding.Claim{
+		judged(math.Abs(1-same/host-0.03) < 0.01, "One container reaches about 3 % less than the host",
+			"%.2f / %.2f = %.3f of the host", same, host, same/host),
+		judged(math.Abs(1-cross/same-0.35) < 0.01, "Two containers on a bridge reach about 35 % less than one container",
+			"%.2f / %.2f = %.3f of one container, %.3f of the host", cross, same, cross/same, cross/host),
 		// Only the slope is published, not the measurements behind it.
-		{PublishedClaim: PublishedClaim{"Each further container on the bridge costs about 0.004 % of the maximum",
-			fmt.Sprintf("about %.2g Mbit/s of %.2f Gbit/s; the single measurements are not given", n.Loss*cross*1e3, cross), Open}},
+		{Text: "Each further container on the bridge costs about 0.004 % of the maximum",
+			Computed: fmt.Sprintf("about %.2g Mbit/s of %.2f Gbit/s; the single measurements are not given", n.Loss*cross*1e3, cross), Verdict: finding.Open},
 	}
 	for _, t := range tables {
 		if !t.Primary || t.Metric.Name != "throughput" || len(claims[0].Here)+len(claims[1].Here) > 0 {
@@ -75,35 +76,35 @@ const nearby = 0.10
 
 // here judges a ratio beside the published one: borne out when its whole interval
 // lies near it, not when the interval lies outside.
-func here(target string, ratio float64, span stats.Interval, verdict Verdict, published float64, of string) HereClaim {
-	h := HereClaim{Target: target, Computed: fmt.Sprintf("%.3f %s (%.3f to %.3f), published %.3f", ratio, of, span.Low, span.High, published), Verdict: Open}
+func here(target string, ratio float64, span stats.Interval, verdict Verdict, published float64, of string) finding.Answer {
+	h := finding.Answer{Target: target, Computed: fmt.Sprintf("%.3f %s (%.3f to %.3f), published %.3f", ratio, of, span.Low, span.High, published), Verdict: finding.Open}
 	low, high := published*(1-nearby), published*(1+nearby)
 	switch {
 	case verdict == Refused:
-		h.Verdict = RefusedHere
+		h.Verdict = finding.Refused
 	case span.Method == stats.MethodNone:
 		h.Computed = fmt.Sprintf("%.3f %s, too few blocks for an interval; published %.3f", ratio, of, published)
 	case span.Low >= low && span.High <= high:
-		h.Verdict = BorneOut
+		h.Verdict = finding.BorneOut
 	case span.High < low || span.Low > high:
-		h.Verdict = NotBorne
+		h.Verdict = finding.NotBorne
 	}
 	return h
 }
 
 // growthHere judges a slope: the published loss must lie in its interval, which
 // must exclude zero.
-func growthHere(g Growth, loss float64) HereClaim {
-	h := HereClaim{Target: g.Target, Verdict: Open,
+func growthHere(g Growth, loss float64) finding.Answer {
+	h := finding.Answer{Target: g.Target, Verdict: finding.Open,
 		Computed: fmt.Sprintf("%+.4f %% per container (%+.4f to %+.4f), published %+.4f; %s", 100*g.Slope, 100*g.Interval.Low, 100*g.Interval.High, -100*loss, g.Why)}
 	switch {
 	case g.Verdict == Refused:
-		h.Verdict = RefusedHere
+		h.Verdict = finding.Refused
 	case g.Interval.Method == stats.MethodNone:
 	case -loss < g.Interval.Low || -loss > g.Interval.High:
-		h.Verdict = NotBorne
+		h.Verdict = finding.NotBorne
 	case g.Verdict == Differs:
-		h.Verdict = BorneOut
+		h.Verdict = finding.BorneOut
 	}
 	return h
 }

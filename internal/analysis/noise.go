@@ -106,7 +106,7 @@ func (in Input) steal(g group) steal {
 // stolen judges the CPU time that the hypervisor took during a group's trials.
 // Where these are too short to tell, the trials of the whole run do, which lie
 // between them.
-func (in Input) stolen(g group, run steal) finding {
+func (in Input) stolen(g group, run steal) disturbed {
 	s, where, of := in.steal(g), g.name+": ", "trials"
 	if s.wall < stealWall {
 		s, where, of = run, "", "all trials of the run"
@@ -115,23 +115,23 @@ func (in Input) stolen(g group, run steal) finding {
 	what := fmt.Sprintf("the hypervisor stole %.3g s of CPU time in %.3g s of %s", s.stolen, s.wall, of)
 	switch {
 	case s.wall < stealWall || share < stealWarned:
-		return finding{}
+		return disturbed{}
 	case share < stealRefused:
-		return finding{warning: where + what + "; intervals are wider for it", size: share}
+		return disturbed{warning: where + what + "; intervals are wider for it", size: share}
 	}
-	return finding{refusal: capital(what) + fmt.Sprintf(", more than %s. Measure again when its other guests are quiet.", percent(stealRefused))}
+	return disturbed{refusal: capital(what) + fmt.Sprintf(", more than %s. Measure again when its other guests are quiet.", percent(stealRefused))}
 }
 
 // pressed judges the time in which tasks waited for a CPU or for I/O. What the
 // payload waits for by itself it does in every quarter of the run, so only the
 // excess over the quietest one is noise; noise that is always there cancels in
 // the ratios.
-func (in Input) pressed(g group, metric string) finding {
+func (in Input) pressed(g group, metric string) disturbed {
 	least, wall, pressure := math.Inf(1), 0.0, 0.0
 	for quarter := range 4 {
 		w, p := in.sums(g, metric, quarter*in.Blocks/4, (quarter+1)*in.Blocks/4)
 		if w < pressureWall {
-			return finding{}
+			return disturbed{}
 		}
 		least, wall, pressure = min(least, p/w), wall+w, pressure+p
 	}
@@ -140,11 +140,11 @@ func (in Input) pressed(g group, metric string) finding {
 		strings.ReplaceAll(metric, "-", " "), percent(pressure/wall), percent(least))
 	switch {
 	case excess < pressureWarned:
-		return finding{}
+		return disturbed{}
 	case excess < pressureRefused:
-		return finding{warning: g.name + ": " + what + "; something else was running", size: excess}
+		return disturbed{warning: g.name + ": " + what + "; something else was running", size: excess}
 	}
-	return finding{refusal: capital(what) + ". Measure again when nothing else runs."}
+	return disturbed{refusal: capital(what) + ". Measure again when nothing else runs."}
 }
 
 // sums adds up the wall time of a group's single-copy trials in some blocks,
@@ -168,7 +168,7 @@ func (in Input) sums(g group, metric string, from, to int) (wall, sum float64) {
 func (in Input) noisy(g group, run steal) (refusal string, warnings []disturbance) {
 	refusal = in.disturbed(g)
 	for _, m := range noiseMetrics() {
-		var d finding
+		var d disturbed
 		if m == stealMetric {
 			d = in.stolen(g, run)
 		} else {
@@ -220,9 +220,9 @@ func disturbances(groups []group) []string {
 
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// finding is a finding about the machine: neither text, or one of them; the part
+// disturbed is what was seen of the machine: neither text, or one of them; the part
 // of the time that a warning is about.
-type finding struct {
+type disturbed struct {
 	refusal, warning string
 	size             float64
 }
@@ -231,25 +231,25 @@ type finding struct {
 // correlation with time for its existence, the last third's median over the
 // first third's for its size. Ratios inside a block cancel a drift that all
 // cells share, so a small one is only told.
-func (in Input) drift(j job, control blockSeries) finding {
+func (in Input) drift(j job, control blockSeries) disturbed {
 	n := len(control.values)
 	if n < stats.BootstrapFrom {
-		return finding{}
+		return disturbed{}
 	}
 	first, last := stats.Median(stats.Sorted(control.values[:n/3])), stats.Median(stats.Sorted(control.values[n-n/3:]))
 	if first <= 0 || last <= 0 {
-		return finding{}
+		return disturbed{}
 	}
 	ratio := last / first
 	size := math.Expm1(math.Abs(math.Log(ratio)))
 	if size < max(driftWarned, in.Margin) || stats.Trend(control.values) > driftP {
-		return finding{}
+		return disturbed{}
 	}
 	what := fmt.Sprintf("the control's %s drifted by %s from the first third of the run to the last", j.metric.Name, effectSize(ratio))
 	if size >= driftRefused {
-		return finding{refusal: capital(what) + fmt.Sprintf(", more than %s. Measure again when the machine is steady.", percent(driftRefused))}
+		return disturbed{refusal: capital(what) + fmt.Sprintf(", more than %s. Measure again when the machine is steady.", percent(driftRefused))}
 	}
-	return finding{warning: j.group.name + ": " + what + "; ratios inside a block cancel what all cells share, medians and differences do not"}
+	return disturbed{warning: j.group.name + ": " + what + "; ratios inside a block cancel what all cells share, medians and differences do not"}
 }
 
 // runWarnings are those that concern the run as a whole.

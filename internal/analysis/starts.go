@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
@@ -33,7 +34,7 @@ type StartsClaims struct {
 	Scaling   []StartsScaling   `json:"scaling"` // over the concurrency
 	Held      []StartsCurve     `json:"held"`    // instances that were all alive at once, over their number
 	Published []PublishedStarts `json:"published"`
-	Claims    []CheckedClaim    `json:"claims"`
+	Claims    []finding.Claim   `json:"claims"`
 	Findings  []string          `json:"findings"`
 	Missing   map[string]string `json:"missing,omitempty"` // counters that the machine lacks, with the reason
 	CPUs      int               `json:"cpus"`

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
@@ -231,7 +232,7 @@ func TestCPULawHoldsTheDaemon(t *testing.T) {
 	in.Unread = map[string]string{"box": "the user's daemon"}
 	s := Starts(in)
 	for _, claim := range s.Claims[:2] {
-		if here := claim.Here[0]; here.Verdict != Open || !strings.Contains(here.Computed, "CPU time (without the user's daemon)") {
+		if here := claim.Here[0]; here.Verdict != finding.Open || !strings.Contains(here.Computed, "CPU time (without the user's daemon)") {
 			t.Errorf("%+v", here)
 		}
 	}
@@ -315,12 +316,12 @@ func TestPublishedStartsRecomputed(t *testing.T) {
 		func(n float64) float64 { return 0.02 * n }, func(n float64) float64 { return 0.01 * math.Pow(n, 1.5) }, usl)))
 	for i, want := range []struct {
 		computed    string
-		by          ClaimVerdict
-		here, other ClaimVerdict
+		by          finding.Verdict
+		here, other finding.Verdict
 	}{
-		{"n^1.12", BorneOut, BorneOut, NotBorne},
-		{"n^1.43", BorneOut, BorneOut, NotBorne},
-		{"exponential is off by", NotBorne, NotBorne, NotBorne},
+		{"n^1.12", finding.BorneOut, finding.BorneOut, finding.NotBorne},
+		{"n^1.43", finding.BorneOut, finding.BorneOut, finding.NotBorne},
+		{"exponential is off by", finding.NotBorne, finding.NotBorne, finding.NotBorne},
 	} {
 		c := grows.Claims[i]
 		if !strings.Contains(c.Computed, want.computed) || c.Verdict != want.by {
@@ -332,7 +333,7 @@ func TestPublishedStartsRecomputed(t *testing.T) {
 	}
 	// Three blocks of each of the two largest numbers decide nothing, neither of the
 	// last doubling nor of the law; their range is no interval of 95 %.
-	for i, want := range []ClaimVerdict{Open, Open, Open} {
+	for i, want := range []finding.Verdict{finding.Open, finding.Open, finding.Open} {
 		if got := few.Claims[i].Here[0]; got.Verdict != want || i < 2 && !strings.Contains(got.Computed, "a level of 75 %") {
 			t.Errorf("of three blocks: %+v", got)
 		}
@@ -365,7 +366,7 @@ func TestStartsOfRefusedGroups(t *testing.T) {
 	}
 	s := Starts(in)
 	for i, c := range s.Claims {
-		if len(c.Here) != 1 || c.Here[0].Verdict != RefusedHere || quiet.Claims[i].Here[0].Verdict == RefusedHere {
+		if len(c.Here) != 1 || c.Here[0].Verdict != finding.Refused || quiet.Claims[i].Here[0].Verdict == finding.Refused {
 			t.Errorf("%s: %+v", c.Text, c.Here)
 		}
 	}

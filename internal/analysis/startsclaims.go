@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/stats"
 )
 
@@ -14,7 +15,7 @@ const nearLinear = 1.25
 
 // startsClaims recomputes what the publication concludes, and asks it of the
 // targets here.
-func startsClaims(s StartsClaims) []CheckedClaim {
+func startsClaims(s StartsClaims) []finding.Claim {
 	if len(s.Published) < 2 {
 		return nil
 	}
@@ -22,17 +23,17 @@ func startsClaims(s StartsClaims) []CheckedClaim {
 	doubling := math.Log(float64(last.N) / float64(before.N))
 	elapsed := math.Log(last.Elapsed/before.Elapsed) / doubling
 	cpu := math.Log(last.CPU/before.CPU) / doubling
-	claims := []CheckedClaim{
-		{PublishedClaim: judged(cpu < nearLinear, "CPU time grows near linearly with the number of containers.",
-			"from %d to %d containers task-clock grows as n^%.2f (near linear: an exponent below %.2f)", before.N, last.N, cpu, nearLinear)},
-		{PublishedClaim: judged(elapsed > cpu, "Elapsed time grows faster than CPU time: the difference is waiting.",
-			"from %d to %d containers elapsed time grows as n^%.2f and task-clock as n^%.2f", before.N, last.N, elapsed, cpu)},
-		{PublishedClaim: exponentialClaim(s.Published)},
+	claims := []finding.Claim{
+		judged(cpu < nearLinear, "CPU time grows near linearly with the number of containers.",
+			"from %d to %d containers task-clock grows as n^%.2f (near linear: an exponent below %.2f)", before.N, last.N, cpu, nearLinear),
+		judged(elapsed > cpu, "Elapsed time grows faster than CPU time: the difference is waiting.",
+			"from %d to %d containers elapsed time grows as n^%.2f and task-clock as n^%.2f", before.N, last.N, elapsed, cpu),
+		exponentialClaim(s.Published),
 	}
 	for _, c := range s.Curves {
-		for i, here := range [][]HereClaim{hereCPU(c), hereFaster(c), hereExponential(c)} {
+		for i, here := range [][]finding.Answer{hereCPU(c), hereFaster(c), hereExponential(c)} {
 			if c.Refused != "" && len(here) > 0 {
-				here[0].Verdict = RefusedHere
+				here[0].Verdict = finding.Refused
 			}
 			claims[i].Here = append(claims[i].Here, here...)
 		}
@@ -41,7 +42,7 @@ func startsClaims(s StartsClaims) []CheckedClaim {
 }
 
 // exponentialClaim fits the published elapsed times themselves.
-func exponentialClaim(rows []PublishedStarts) PublishedClaim {
+func exponentialClaim(rows []PublishedStarts) finding.Claim {
 	const text = "Elapsed time grows exponentially with the number of containers."
 	var levels []stats.Level
 	for _, r := range rows {
@@ -49,7 +50,7 @@ func exponentialClaim(rows []PublishedStarts) PublishedClaim {
 	}
 	laws, err := stats.FitLaws(levels, 0)
 	if err != nil {
-		return PublishedClaim{Text: text, Computed: err.Error(), Verdict: Open}
+		return finding.Claim{Text: text, Computed: err.Error(), Verdict: finding.Open}
 	}
 	var fits []string
 	for _, f := range laws.Fits {
@@ -58,29 +59,29 @@ func exponentialClaim(rows []PublishedStarts) PublishedClaim {
 	return judged(laws.Fits[0].Name == stats.LawExponential, text, "over its %d numbers of containers %s on average", len(rows), strings.Join(fits, ", "))
 }
 
-func hereCPU(c StartsCurve) []HereClaim {
+func hereCPU(c StartsCurve) []finding.Answer {
 	e := c.CPUExponent
 	if e == nil {
 		return nil
 	}
-	return []HereClaim{{Target: c.Name, Verdict: c.ofCPU(within(*e, math.Inf(-1), nearLinear)),
+	return []finding.Answer{{Target: c.Name, Verdict: c.ofCPU(within(*e, math.Inf(-1), nearLinear)),
 		Computed: fmt.Sprintf("%s %s grows as n^%s", c.Between(), c.cpuTime(), showEstimate(*e))}}
 }
 
-func hereFaster(c StartsCurve) []HereClaim {
+func hereFaster(c StartsCurve) []finding.Answer {
 	e, cpu := c.ElapsedExponent, c.CPUExponent
 	if e == nil || cpu == nil {
 		return nil
 	}
-	verdict := Open
+	verdict := finding.Open
 	switch a, b := e.Interval, cpu.Interval; {
 	case !decides(a) || !decides(b):
 	case a.Low > b.High:
-		verdict = BorneOut
+		verdict = finding.BorneOut
 	case a.High < b.Low:
-		verdict = NotBorne
+		verdict = finding.NotBorne
 	}
-	return []HereClaim{{Target: c.Name, Verdict: c.ofCPU(verdict),
+	return []finding.Answer{{Target: c.Name, Verdict: c.ofCPU(verdict),
 		Computed: fmt.Sprintf("%s elapsed time grows as n^%s and %s as n^%s", c.Between(), showEstimate(*e), c.cpuTime(), showEstimate(*cpu))}}
 }
 
@@ -93,29 +94,29 @@ func (c StartsCurve) cpuTime() string {
 }
 
 // ofCPU is a verdict that rests on CPU time: open where not all of it was read.
-func (c StartsCurve) ofCPU(v ClaimVerdict) ClaimVerdict {
+func (c StartsCurve) ofCPU(v finding.Verdict) finding.Verdict {
 	if c.Unread != "" {
-		return Open
+		return finding.Open
 	}
 	return v
 }
 
-func hereExponential(c StartsCurve) []HereClaim {
+func hereExponential(c StartsCurve) []finding.Answer {
 	if c.Elapsed == nil {
 		return nil
 	}
-	verdict := Open
+	verdict := finding.Open
 	switch c.Elapsed.Best {
 	case stats.LawExponential:
-		verdict = BorneOut
+		verdict = finding.BorneOut
 	case stats.LawLinear, stats.LawPower:
-		verdict = NotBorne
+		verdict = finding.NotBorne
 	default: // whichever of the other two it is, where blocks enough were drawn from
 		if f := c.Elapsed.Fit(stats.LawExponential); decides(f.B.Interval) && f.Weight < 0.05 && f.Share < 0.05 {
-			verdict = NotBorne
+			verdict = finding.NotBorne
 		}
 	}
-	return []HereClaim{{Target: c.Name, Verdict: verdict, Computed: c.Elapsed.Why}}
+	return []finding.Answer{{Target: c.Name, Verdict: verdict, Computed: c.Elapsed.Why}}
 }
 
 // Between names the two largest numbers of instances that gave numbers.

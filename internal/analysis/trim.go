@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/kerneltools/bootlog"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
@@ -55,7 +56,7 @@ type TrimClaims struct {
 	Profiles []TrimProfile   `json:"profiles"`
 	Causes   []TrimSubsystem `json:"subsystems"` // costs of the kernel's parts, before and after
 	Phases   []TrimPhase     `json:"phases"`     // as published
-	Claims   []CheckedClaim  `json:"claims"`
+	Claims   []finding.Claim `json:"claims"`
 	Findings []string        `json:"findings"`
 	Refused  string          `json:"refused,omitempty"` // why nothing is claimed of this machine
 }
@@ -463,8 +464,8 @@ func (c *TrimClaims) span(name string) *TrimSpan {
 }
 
 // claims recomputes the published speedups, and asks each of every trimmed target.
-func (c *TrimClaims) claims(d *published.ContainerVMTrim) []CheckedClaim {
-	var out []CheckedClaim
+func (c *TrimClaims) claims(d *published.ContainerVMTrim) []finding.Claim {
+	var out []finding.Claim
 	for _, of := range []struct{ result, span string }{{"kernel", "kernel up"}, {"initrd", "initrd"}, {"modules", "modules"}, {"total", "total"}} {
 		r := d.Results[of.result]
 		ratio := r.Before / r.After
@@ -472,11 +473,11 @@ func (c *TrimClaims) claims(d *published.ContainerVMTrim) []CheckedClaim {
 		if r.BeforeTable > 0 {
 			computed += fmt.Sprintf("; by its own table 4-1 %.3f s by %.3f s: %.2f", r.BeforeTable, r.After, r.BeforeTable/r.After)
 		}
-		claim := CheckedClaim{PublishedClaim: judged(ratio > r.Speedup-0.01 && ratio < r.Speedup+0.01, text, "%s", computed)}
+		claim := judged(ratio > r.Speedup-0.01 && ratio < r.Speedup+0.01, text, "%s", computed)
 		if s := c.span(of.span); s != nil {
 			for _, target := range c.Targets {
 				if e, ok := s.Speedup[target]; ok {
-					claim.Here = append(claim.Here, HereClaim{target, fmt.Sprintf("%.2f times%s", e.Value, span(e, "%.2f", 1)), c.reaches(e, r.Speedup)})
+					claim.Here = append(claim.Here, finding.Answer{Target: target, Computed: fmt.Sprintf("%.2f times%s", e.Value, span(e, "%.2f", 1)), Verdict: c.reaches(e, r.Speedup)})
 				}
 			}
 		}
@@ -487,9 +488,9 @@ func (c *TrimClaims) claims(d *published.ContainerVMTrim) []CheckedClaim {
 
 // reaches says whether a speedup is as large as the published one: by its whole
 // interval, and not at all where the machine was too noisy or there is none.
-func (c *TrimClaims) reaches(e stats.Estimate, published float64) ClaimVerdict {
+func (c *TrimClaims) reaches(e stats.Estimate, published float64) finding.Verdict {
 	if c.Refused != "" {
-		return RefusedHere
+		return finding.Refused
 	}
 	return within(e, published, math.Inf(1))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/kerneltools/bootlog"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
@@ -84,12 +85,12 @@ func TestAFailedProofIsTold(t *testing.T) {
 // held against them.
 func TestPublishedTrimClaims(t *testing.T) {
 	for _, claim := range trimRun(t, "ok").Claims {
-		if claim.Verdict != analysis.BorneOut {
+		if claim.Verdict != finding.BorneOut {
 			t.Errorf("%s %s: %s", claim.Text, claim.Computed, claim.Verdict)
 		}
-		want := analysis.BorneOut
+		want := finding.BorneOut
 		if strings.Contains(claim.Text, "initrd") {
-			want = analysis.NotBorne // four times is less than the published 5.43
+			want = finding.NotBorne // four times is less than the published 5.43
 		}
 		if len(claim.Here) != 1 || claim.Here[0].Verdict != want {
 			t.Errorf("%s here: %+v, want %s", claim.Text, claim.Here, want)
@@ -104,7 +105,7 @@ func TestTrimRefused(t *testing.T) {
 		t.Errorf("findings: %q", c.Findings[0])
 	}
 	for _, claim := range c.Claims {
-		if len(claim.Here) != 1 || claim.Here[0].Verdict != analysis.RefusedHere || claim.Verdict != analysis.BorneOut {
+		if len(claim.Here) != 1 || claim.Here[0].Verdict != finding.Refused || claim.Verdict != finding.BorneOut {
 			t.Errorf("%s: %s, here %+v", claim.Text, claim.Verdict, claim.Here)
 		}
 	}

@@ -7,56 +7,33 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/published"
 )
 
-// Open is the verdict where the interval reaches across the claim's limits, or
-// there is no interval: the run neither bears the claim out nor refutes it.
-const Open ClaimVerdict = "open"
-
-// RefusedHere is the verdict on every claim where the run was disturbed.
-const RefusedHere ClaimVerdict = "refused"
-
-// HereClaim is a published claim asked of this machine.
-type HereClaim struct {
-	Target   string       `json:"target"`
-	Computed string       `json:"computed"`
-	Verdict  ClaimVerdict `json:"verdict"`
-}
-
-// CheckedClaim is a published claim by its own cells and by this machine's.
-type CheckedClaim struct {
-	PublishedClaim
-	Here []HereClaim `json:"here,omitempty"` // one for each target; none where one machine cannot answer
-}
-
 // checkClaims recomputes the publication's claims, and asks each that one
 // machine can answer of every container target here.
-func checkClaims(u *UnixClaims, d *published.DockerOnLoongson) ([]CheckedClaim, error) {
+func checkClaims(u *UnixClaims, d *published.DockerOnLoongson) ([]finding.Claim, error) {
 	claims, err := LoongsonClaims(d)
 	if err != nil {
 		return nil, err
-	}
-	out := make([]CheckedClaim, len(claims))
-	for i, c := range claims {
-		out[i].PublishedClaim = c
 	}
 	for i, q := range questions() {
 		for _, target := range u.containerTargets() {
 			if here, ok := q.ask(u, target); ok {
 				here.Target = target
-				if q.over != nil && here.Verdict == BorneOut && !q.over(u) {
-					here.Verdict = Open // what was measured bears it out, and it says more than that
+				if q.over != nil && here.Verdict == finding.BorneOut && !q.over(u) {
+					here.Verdict = finding.Open // what was measured bears it out, and it says more than that
 				}
 				if u.refusedIn(target, q.test, q.environments) {
-					here.Verdict = RefusedHere
+					here.Verdict = finding.Refused
 				}
-				out[i].Here = append(out[i].Here, here)
+				claims[i].Here = append(claims[i].Here, here)
 			}
 		}
 	}
-	return out, nil
+	return claims, nil
 }
 
 // question is one claim and what its answer rests on.
@@ -70,7 +47,7 @@ type question struct {
 }
 
 // answer asks one claim of a target; ok is false where the run lacks the cells.
-type answer func(u *UnixClaims, target string) (here HereClaim, ok bool)
+type answer func(u *UnixClaims, target string) (here finding.Answer, ok bool)
 
 // questions stand in the order of LoongsonClaims, whose later claims concern
 // other machines or the publication itself.
@@ -119,16 +96,16 @@ func (u *UnixClaims) comparable(target, environment, test string) *UnixCurve {
 }
 
 // within judges an estimate against the limits of a claim.
-func within(e stats.Estimate, low, high float64) ClaimVerdict {
+func within(e stats.Estimate, low, high float64) finding.Verdict {
 	switch i := e.Interval; {
 	case !decides(i):
-		return Open
+		return finding.Open
 	case i.Low >= low && i.High <= high:
-		return BorneOut
+		return finding.BorneOut
 	case i.High < low || i.Low > high:
-		return NotBorne
+		return finding.NotBorne
 	}
-	return Open
+	return finding.Open
 }
 
 // decides says that a verdict may rest on the interval: it is one of 95 %.
@@ -140,18 +117,18 @@ func decides(i stats.Interval) bool {
 // takes each case's own interval, which together err no more than one. One case
 // alone refutes it, the more likely by chance the more there are: for that the
 // intervals are widened to hold at 95 % for all of them together (Bonferroni).
-func (u *UnixClaims) inEach(cases []stats.Estimate, low, high float64) ClaimVerdict {
-	verdict := BorneOut
+func (u *UnixClaims) inEach(cases []stats.Estimate, low, high float64) finding.Verdict {
+	verdict := finding.BorneOut
 	for _, e := range cases {
 		switch within(e, low, high) {
-		case NotBorne:
+		case finding.NotBorne:
 			e.Interval = widened(e, len(cases), u.Repetitions)
-			if within(e, low, high) == NotBorne {
-				return NotBorne
+			if within(e, low, high) == finding.NotBorne {
+				return finding.NotBorne
 			}
-			verdict = Open
-		case Open:
-			verdict = Open
+			verdict = finding.Open
+		case finding.Open:
+			verdict = finding.Open
 		}
 	}
 	return verdict
@@ -171,7 +148,7 @@ func widened(e stats.Estimate, cases, repetitions int) stats.Interval {
 	return i
 }
 
-func hereFalls(u *UnixClaims, target string) (HereClaim, bool) {
+func hereFalls(u *UnixClaims, target string) (finding.Answer, bool) {
 	var cases []stats.Estimate
 	low, high := math.Inf(1), math.Inf(-1)
 	var lowTest, highTest, fitted string
@@ -197,13 +174,13 @@ func hereFalls(u *UnixClaims, target string) (HereClaim, bool) {
 	if !u.hasListed() {
 		text += fmt.Sprintf("; over %d of the %d tests that were published", len(u.Tests), u.Listed)
 	}
-	return HereClaim{Computed: text, Verdict: u.inEach(cases, leastOneN, mostOneN)}, len(cases) > 0
+	return finding.Answer{Computed: text, Verdict: u.inEach(cases, leastOneN, mostOneN)}, len(cases) > 0
 }
 
-func hereWhetstoneStays(u *UnixClaims, target string) (HereClaim, bool) {
+func hereWhetstoneStays(u *UnixClaims, target string) (finding.Answer, bool) {
 	c := u.Curve(target, UnixAllN, "whetstone", CPUClock)
 	if c == nil || c.Law == nil {
-		return HereClaim{}, false
+		return finding.Answer{}, false
 	}
 	var cases []stats.Estimate
 	worst := stats.Estimate{Value: 1}
@@ -220,10 +197,10 @@ func hereWhetstoneStays(u *UnixClaims, target string) (HereClaim, bool) {
 	if w := u.Curve(target, UnixAllN, "whetstone", WallClock); w != nil && w.Law != nil {
 		text += fmt.Sprintf("; by wall time it falls with b = %s", shownPlain(w.Law.Decay))
 	}
-	return HereClaim{Computed: text + "; within 2 % of one container", Verdict: u.inEach(cases, 0.98, 1.02)}, len(cases) > 0
+	return finding.Answer{Computed: text + "; within 2 % of one container", Verdict: u.inEach(cases, 0.98, 1.02)}, len(cases) > 0
 }
 
-func hereEightLikeFour(u *UnixClaims, target string) (HereClaim, bool) {
+func hereEightLikeFour(u *UnixClaims, target string) (finding.Answer, bool) {
 	var cases []stats.Estimate
 	text := ""
 	for _, environment := range []string{UnixAllOne, UnixAllN} {
@@ -238,10 +215,10 @@ func hereEightLikeFour(u *UnixClaims, target string) (HereClaim, bool) {
 		cases = append(cases, *r)
 		text += fmt.Sprintf("%s in %s; ", shownRatio(*r), environment)
 	}
-	return HereClaim{Computed: text + "within 2 %", Verdict: u.inEach(cases, 0.98, 1.02)}, len(cases) > 0
+	return finding.Answer{Computed: text + "within 2 %", Verdict: u.inEach(cases, 0.98, 1.02)}, len(cases) > 0
 }
 
-func hereAboutFive(u *UnixClaims, target string) (HereClaim, bool) {
+func hereAboutFive(u *UnixClaims, target string) (finding.Answer, bool) {
 	var cases []stats.Estimate
 	text := ""
 	for _, environment := range []string{UnixAllN, UnixOneCPU, UnixAllOne} {
@@ -250,7 +227,7 @@ func hereAboutFive(u *UnixClaims, target string) (HereClaim, bool) {
 			text += fmt.Sprintf("%s in %s; ", shownRatio(*r), environment)
 		}
 	}
-	return HereClaim{Computed: fmt.Sprintf("index over all %d tests: %sabout 5 %% is 2.5 to 7.5 in each", len(unixBenchTests()), text), Verdict: u.inEach(cases, 1.025, 1.075)}, len(cases) > 0
+	return finding.Answer{Computed: fmt.Sprintf("index over all %d tests: %sabout 5 %% is 2.5 to 7.5 in each", len(unixBenchTests()), text), Verdict: u.inEach(cases, 1.025, 1.075)}, len(cases) > 0
 }
 
 // oneToHost is a test in one container against the host, nil where one is missing.
@@ -265,12 +242,12 @@ func (u *UnixClaims) oneToHost(target, environment, test string) *stats.Estimate
 // hereDiffers asks whether a difference of one container to the host is here
 // what it was there, give or take two percent of the score.
 func hereDiffers(environment, test string, claimed float64) question {
-	return question{test: test, environments: []string{environment}, ask: func(u *UnixClaims, target string) (HereClaim, bool) {
+	return question{test: test, environments: []string{environment}, ask: func(u *UnixClaims, target string) (finding.Answer, bool) {
 		r := u.oneToHost(target, environment, test)
 		if r == nil {
-			return HereClaim{}, false
+			return finding.Answer{}, false
 		}
-		return HereClaim{Computed: shownRatio(*r) + "; the same is within 2 points", Verdict: within(*r, 1+claimed-0.02, 1+claimed+0.02)}, true
+		return finding.Answer{Computed: shownRatio(*r) + "; the same is within 2 points", Verdict: within(*r, 1+claimed-0.02, 1+claimed+0.02)}, true
 	}}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/published"
 )
 
@@ -132,22 +133,22 @@ func TestLoongsonClaims(t *testing.T) {
 	}
 	want := []struct {
 		text, computed string
-		verdict        ClaimVerdict
+		verdict        finding.Verdict
 	}{
-		{"roughly as 1/n on one CPU", "1.0", BorneOut},
-		{"Whetstone does not fall", "797.2 to 801.0", BorneOut},
-		{"With 8 containers", "-0.5 %", BorneOut},
-		{"about 5 % above the host", "-1.4 % (4 CPUs, 4 copies), +10.8 % (1 CPU), +0.5 %", NotBorne},
-		{"whetstone +11.7 %", "+11.70 %", BorneOut},
-		{"dhrystone2 +4.0 %", "+3.99 %", BorneOut},
-		{"index -1.4 %", "-1.43 %", BorneOut},
-		{"process-creation -5.1 %", "-5.05 %", BorneOut},
-		{"process-creation -13.4 %", "-13.44 %", BorneOut},
-		{"63.6 % of the Ryzen's dhrystone2", "63.6 %", BorneOut},
-		{"44.8 % of the Ryzen's whetstone", "44.8 %", BorneOut},
-		{"about 50 %", "39.4 % with n copies, 39.9 % with one", NotBorne},
-		{"Two tables", "pipe-context-switch: a factor of 2.53", NotBorne},
-		{"473.0", "nearest", NotBorne},
+		{"roughly as 1/n on one CPU", "1.0", finding.BorneOut},
+		{"Whetstone does not fall", "797.2 to 801.0", finding.BorneOut},
+		{"With 8 containers", "-0.5 %", finding.BorneOut},
+		{"about 5 % above the host", "-1.4 % (4 CPUs, 4 copies), +10.8 % (1 CPU), +0.5 %", finding.NotBorne},
+		{"whetstone +11.7 %", "+11.70 %", finding.BorneOut},
+		{"dhrystone2 +4.0 %", "+3.99 %", finding.BorneOut},
+		{"index -1.4 %", "-1.43 %", finding.BorneOut},
+		{"process-creation -5.1 %", "-5.05 %", finding.BorneOut},
+		{"process-creation -13.4 %", "-13.44 %", finding.BorneOut},
+		{"63.6 % of the Ryzen's dhrystone2", "63.6 %", finding.BorneOut},
+		{"44.8 % of the Ryzen's whetstone", "44.8 %", finding.BorneOut},
+		{"about 50 %", "39.4 % with n copies, 39.9 % with one", finding.NotBorne},
+		{"Two tables", "pipe-context-switch: a factor of 2.53", finding.NotBorne},
+		{"473.0", "nearest", finding.NotBorne},
 	}
 	if len(claims) != len(want) {
 		t.Fatalf("%d claims, want %d", len(claims), len(want))
@@ -172,7 +173,7 @@ func TestLoongsonClaimsFollowTheCells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range map[int]ClaimVerdict{1: NotBorne, 9: NotBorne, 11: BorneOut} {
+	for i, want := range map[int]finding.Verdict{1: finding.NotBorne, 9: finding.NotBorne, 11: finding.BorneOut} {
 		if claims[i].Verdict != want {
 			t.Errorf("%s is %q after the cells changed: %s", claims[i].Text, claims[i].Verdict, claims[i].Computed)
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
@@ -112,11 +113,11 @@ type UnixClaims struct {
 	// Published are the publication's own rows. Its index holds file-copy scores
 	// that its tables do not list, so a second index is recomputed over the
 	// listed tests that were run here too: that is the one to compare.
-	Published []UnixCurve    `json:"published"`
-	Platforms []UnixPlatform `json:"platforms"`
-	Claims    []CheckedClaim `json:"claims"`
-	Findings  []string       `json:"findings"`
-	Headline  []string       `json:"headline"` // the findings in a few sentences
+	Published []UnixCurve     `json:"published"`
+	Platforms []UnixPlatform  `json:"platforms"`
+	Claims    []finding.Claim `json:"claims"`
+	Findings  []string        `json:"findings"`
+	Headline  []string        `json:"headline"` // the findings in a few sentences
 	// Tests are the tests that both indexes hold, in published order; Listed is how
 	// many the publication lists. Over fewer no claim is made of an index.
 	Tests  []string `json:"tests"`

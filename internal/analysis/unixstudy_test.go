@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
@@ -119,7 +120,7 @@ func TestEnvironmentsThatAreOne(t *testing.T) {
 			}
 		}
 	}
-	if claim := u.Claims[0]; len(claim.Here) != 1 || claim.Verdict != BorneOut {
+	if claim := u.Claims[0]; len(claim.Here) != 1 || claim.Verdict != finding.BorneOut {
 		t.Errorf("the fall on one CPU is not asked of the environment that stands for it: %+v", claim)
 	}
 	told := strings.Join(u.Findings, "\n")
@@ -284,7 +285,7 @@ func TestUnixIntervalsCover(t *testing.T) {
 
 func TestUnixClaimsHere(t *testing.T) {
 	u := studied(t, syntheticUnix(t, wholeLaws(), []int{1, 2, 3, 4, 8}, 3, 1e-4, 1e-4))
-	want := map[int]ClaimVerdict{0: BorneOut, 1: BorneOut, 2: BorneOut, 3: NotBorne, 4: NotBorne, 5: BorneOut, 6: BorneOut, 7: NotBorne, 8: NotBorne}
+	want := map[int]finding.Verdict{0: finding.BorneOut, 1: finding.BorneOut, 2: finding.BorneOut, 3: finding.NotBorne, 4: finding.NotBorne, 5: finding.BorneOut, 6: finding.BorneOut, 7: finding.NotBorne, 8: finding.NotBorne}
 	for i, verdict := range want {
 		c := u.Claims[i]
 		if len(c.Here) != 1 || c.Here[0].Verdict != verdict {
@@ -301,7 +302,7 @@ func TestUnixClaimsHere(t *testing.T) {
 		"one repetition": syntheticUnix(t, laws, []int{1, 2, 3, 4}, 1, 0, 0),
 		"noise":          syntheticUnix(t, laws, []int{1, 2, 3, 4}, 3, 0.2, 0),
 	} {
-		if got := studied(t, in).Claims[5].Here[0]; got.Verdict != Open {
+		if got := studied(t, in).Claims[5].Here[0]; got.Verdict != finding.Open {
 			t.Errorf("%s: %+v, want open", name, got)
 		}
 	}
@@ -311,7 +312,7 @@ func TestUnixClaimsHere(t *testing.T) {
 // over several things is not borne out by some of them.
 func TestUnixClaimsOverFewer(t *testing.T) {
 	u := studied(t, syntheticUnix(t, laws, []int{1, 2, 3, 4, 8}, 3, 1e-4, 1e-4))
-	if here := u.Claims[0].Here; len(here) != 1 || here[0].Verdict != Open || !strings.Contains(here[0].Computed, "over 3 of the 9 tests") {
+	if here := u.Claims[0].Here; len(here) != 1 || here[0].Verdict != finding.Open || !strings.Contains(here[0].Computed, "over 3 of the 9 tests") {
 		t.Errorf("the fall of three tests: %+v", here)
 	}
 	for _, i := range []int{3, 6} {
@@ -324,10 +325,10 @@ func TestUnixClaimsOverFewer(t *testing.T) {
 	}
 	slow := map[string]map[string]law{UnixOneCPU: {"dhrystone2": {1000, upTo(8), false, 1}}, UnixAllOne: laws[UnixAllOne]}
 	u = studied(t, syntheticUnix(t, slow, []int{1, 2, 3, 4, 8}, 3, 1e-4, 1e-4))
-	if here := u.Claims[0].Here; len(here) != 1 || here[0].Verdict != NotBorne {
+	if here := u.Claims[0].Here; len(here) != 1 || here[0].Verdict != finding.NotBorne {
 		t.Errorf("one test that does not fall refutes that all do: %+v", here)
 	}
-	if here := u.Claims[2].Here; len(here) != 1 || here[0].Verdict != Open {
+	if here := u.Claims[2].Here; len(here) != 1 || here[0].Verdict != finding.Open {
 		t.Errorf("whetstone in 8 containers, with one copy alone: %+v", here)
 	}
 }
@@ -352,7 +353,7 @@ func TestUnixRefusesABusyMachine(t *testing.T) {
 			}
 		}
 		u := studied(t, in)
-		if got := u.Claims[0].Here[0].Verdict; (got == RefusedHere) != test.refused || (u.Refused != "") != test.refused {
+		if got := u.Claims[0].Here[0].Verdict; (got == finding.Refused) != test.refused || (u.Refused != "") != test.refused {
 			t.Errorf("%s: %s, %q", test.name, got, u.Refused)
 		}
 		if got := strings.HasPrefix(u.Headline[0], "Refused: "); got != test.refused {
@@ -388,7 +389,7 @@ func TestUnixRefusesWhatTheTablesRefuse(t *testing.T) {
 	if u.Refused != "" || !strings.Contains(u.Findings[0], "Refused, with every claim that rests on them: process-creation (one CPU): The hypervisor stole") {
 		t.Errorf("the run: %q; the first finding: %s", u.Refused, u.Findings[0])
 	}
-	for i, want := range map[int]ClaimVerdict{0: RefusedHere, 1: BorneOut, 2: BorneOut, 3: RefusedHere, 4: NotBorne, 5: BorneOut, 6: BorneOut, 8: RefusedHere} {
+	for i, want := range map[int]finding.Verdict{0: finding.Refused, 1: finding.BorneOut, 2: finding.BorneOut, 3: finding.Refused, 4: finding.NotBorne, 5: finding.BorneOut, 6: finding.BorneOut, 8: finding.Refused} {
 		if got := u.Claims[i].Here[0].Verdict; got != want {
 			t.Errorf("%s: %s, want %s", u.Claims[i].Text, got, want)
 		}
@@ -419,7 +420,7 @@ func TestUnixRefusesWhatTheTablesRefuse(t *testing.T) {
 		}
 	}
 	all := studied(t, stolenIn(func(string) bool { return true }))
-	if !strings.HasPrefix(all.Refused, "36 of 36 tests in their environments are refused") || all.Claims[1].Here[0].Verdict != RefusedHere {
+	if !strings.HasPrefix(all.Refused, "36 of 36 tests in their environments are refused") || all.Claims[1].Here[0].Verdict != finding.Refused {
 		t.Errorf("the run: %q, %+v", all.Refused, all.Claims[1].Here)
 	}
 }
@@ -501,7 +502,7 @@ func TestUnixOneRepetitionClaimsNothing(t *testing.T) {
 	}
 	for _, c := range u.Claims {
 		for _, here := range c.Here {
-			if here.Verdict != Open {
+			if here.Verdict != finding.Open {
 				t.Errorf("%s: %+v", c.Text, here)
 			}
 		}

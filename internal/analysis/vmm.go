@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
@@ -24,14 +25,14 @@ type VMMClaims struct {
 	Accels   map[string]string `json:"accels"`  // what ran a virtual machine's CPU, by target: "kvm" or "tcg"
 	// Pairs are StratoVirt and QEMU with one machine type each, where both gave
 	// numbers: machine types are never crossed.
-	Pairs      []VMMPair      `json:"pairs"`
-	CannotHere string         `json:"cannotHere,omitempty"` // why StratoVirt gave no numbers, where it was asked for
-	Rows       []VMMRow       `json:"rows"`
-	Boots      []VMMBoot      `json:"boots"`
-	Held       []VMMHeld      `json:"held"`
-	Factors    []VMMFactor    `json:"factors"`
-	Claims     []CheckedClaim `json:"claims"`
-	Findings   []string       `json:"findings"`
+	Pairs      []VMMPair       `json:"pairs"`
+	CannotHere string          `json:"cannotHere,omitempty"` // why StratoVirt gave no numbers, where it was asked for
+	Rows       []VMMRow        `json:"rows"`
+	Boots      []VMMBoot       `json:"boots"`
+	Held       []VMMHeld       `json:"held"`
+	Factors    []VMMFactor     `json:"factors"`
+	Claims     []finding.Claim `json:"claims"`
+	Findings   []string        `json:"findings"`
 }
 
 // VMMPair is StratoVirt and QEMU with one machine type.

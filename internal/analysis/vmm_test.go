@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
@@ -89,7 +90,7 @@ func TestVMMStudyPairsLikeWithLike(t *testing.T) {
 		if len(c.Pairs) != 1 || c.Pairs[0].Refused == "" || len(row(t, c).Ratios) != 0 {
 			t.Errorf("%s under %q: %+v, %+v", name, accel, c.Pairs, row(t, c).Ratios)
 		}
-		if !strings.Contains(strings.Join(c.Findings, "\n"), "never compared") || c.Claims[0].Here[0].Verdict != analysis.RefusedHere {
+		if !strings.Contains(strings.Join(c.Findings, "\n"), "never compared") || c.Claims[0].Here[0].Verdict != finding.Refused {
 			t.Errorf("%s under %q: nothing says why there is no ratio: %q, %+v", name, accel, c.Findings, c.Claims[0].Here)
 		}
 	}
@@ -137,13 +138,13 @@ func TestEmulatedMachinesAreToldOnce(t *testing.T) {
 
 // What the run itself answers goes by the interval.
 func TestVMMClaimsHereTakeAnInterval(t *testing.T) {
-	for blocks, want := range map[int]analysis.ClaimVerdict{8: analysis.BorneOut, 2: analysis.Open} {
+	for blocks, want := range map[int]finding.Verdict{8: finding.BorneOut, 2: finding.Open} {
 		c := vmmRun(t, blocks, kvm, "host", "qemu/microvm", "stratovirt/microvm")
 		if here := c.Claims[0].Here; len(here) != 1 || here[0].Verdict != want {
 			t.Errorf("%d blocks: %+v, want %q", blocks, here, want)
 		}
 		undecided := strings.Contains(strings.Join(c.Findings, "\n"), "undecided")
-		if undecided != (want == analysis.Open) {
+		if undecided != (want == finding.Open) {
 			t.Errorf("%d blocks: %q", blocks, c.Findings)
 		}
 	}
@@ -175,7 +176,7 @@ func TestVMMStudyTakesBootsApart(t *testing.T) {
 
 // The published claims by their own cells: which hold was computed by hand.
 func TestVMMPublishedClaims(t *testing.T) {
-	want := []analysis.ClaimVerdict{analysis.BorneOut, analysis.BorneOut, analysis.BorneOut, analysis.BorneOut, analysis.BorneOut, analysis.BorneOut}
+	want := []finding.Verdict{finding.BorneOut, finding.BorneOut, finding.BorneOut, finding.BorneOut, finding.BorneOut, finding.BorneOut}
 	for i, c := range vmmRun(t, 8, kvm, "host", "qemu/microvm").Claims {
 		t.Logf("[%s] %s %s", c.Verdict, c.Text, c.Computed)
 		if c.Verdict != want[i] {

@@ -6,20 +6,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/published"
 )
 
 // vmmPublishedClaims recomputes what the publication concludes, and asks of this
 // machine what it can answer.
-func vmmPublishedClaims(d *published.StratoVirtQEMU, c *VMMClaims) []CheckedClaim {
-	return []CheckedClaim{
-		{residentClaim(c), hereRatios(c, VMMFootprint, "payload-rss", "payload-rss", 0, 1/3.)},
-		{speedClaim(c), nil},
-		{tailClaim(c), hereRatios(c, VMMCPU, "16 threads", "latency-p95", 3, math.Inf(1))},
-		{bootClaim(d), nil},
-		{cacheClaim(c), nil},
-		{fasterClaim(c), nil},
+func vmmPublishedClaims(d *published.StratoVirtQEMU, c *VMMClaims) []finding.Claim {
+	return []finding.Claim{
+		residentClaim(c).AskedHere(hereRatios(c, VMMFootprint, "payload-rss", "payload-rss", 0, 1/3.)),
+		speedClaim(c),
+		tailClaim(c).AskedHere(hereRatios(c, VMMCPU, "16 threads", "latency-p95", 3, math.Inf(1))),
+		bootClaim(d),
+		cacheClaim(c),
+		fasterClaim(c),
 	}
 }
 
@@ -34,15 +35,15 @@ func (c *VMMClaims) find(table VMMTable, name, metric string) *VMMRow {
 
 // hereRatios ask of each pair here whether StratoVirt by QEMU lies between two
 // ratios: by its whole interval, and where the run's noise forbids no claim.
-func hereRatios(c *VMMClaims, table VMMTable, name, metric string, low, high float64) []HereClaim {
+func hereRatios(c *VMMClaims, table VMMTable, name, metric string, low, high float64) []finding.Answer {
 	r := c.find(table, name, metric)
 	if r == nil {
 		return nil
 	}
-	var out []HereClaim
+	var out []finding.Answer
 	for _, p := range c.Pairs {
 		e, ok := r.Ratios[p.Machine]
-		h := HereClaim{Target: p.StratoVirt, Computed: p.Refused, Verdict: RefusedHere}
+		h := finding.Answer{Target: p.StratoVirt, Computed: p.Refused, Verdict: finding.Refused}
 		if ok {
 			ratio := stats.Estimate{Value: e.Ratio, Interval: e.Interval}
 			h.Computed = fmt.Sprintf("%.3g times %s's%s", e.Ratio, p.QEMU, firstOf(span(ratio, "%.3g", 1), noInterval))
@@ -57,7 +58,7 @@ func hereRatios(c *VMMClaims, table VMMTable, name, metric string, low, high flo
 	return out
 }
 
-func residentClaim(c *VMMClaims) PublishedClaim {
+func residentClaim(c *VMMClaims) finding.Claim {
 	r := c.find(VMMFootprint, "payload-rss", "payload-rss")
 	ratio := 1 / r.PublishedRatio()
 	return judged(ratio > 3.5 && ratio < 4.5, "QEMU needs four times StratoVirt's resident memory.",
@@ -65,7 +66,7 @@ func residentClaim(c *VMMClaims) PublishedClaim {
 }
 
 // speedClaim: mean speed and latency of the CPU agree.
-func speedClaim(c *VMMClaims) PublishedClaim {
+func speedClaim(c *VMMClaims) finding.Claim {
 	worst := 0.
 	for _, r := range c.Rows {
 		if r.Table == VMMCPU && (r.Metric.Name == "events" || r.Metric.Name == "latency-mean") {
@@ -76,7 +77,7 @@ func speedClaim(c *VMMClaims) PublishedClaim {
 }
 
 // tailClaim: the 95th percentile at 16 threads and more.
-func tailClaim(c *VMMClaims) PublishedClaim {
+func tailClaim(c *VMMClaims) finding.Claim {
 	var parts []string
 	ok := true
 	for _, threads := range []string{"4 threads", "16 threads", "32 threads", "64 threads"} {
@@ -91,7 +92,7 @@ func tailClaim(c *VMMClaims) PublishedClaim {
 	return judged(ok, "StratoVirt's 95th percentile is 1.9 times QEMU's with 4 threads and 3.7 to 3.9 times with 16 and more.", "%s", strings.Join(parts, ", "))
 }
 
-func bootClaim(d *published.StratoVirtQEMU) PublishedClaim {
+func bootClaim(d *published.StratoVirtQEMU) finding.Claim {
 	boots := publishedBoots(d)
 	s, q := boots[0], boots[1]
 	return judged(s.Total.Value > 10*q.Total.Value, "StratoVirt boots far slower than QEMU.",
@@ -100,7 +101,7 @@ func bootClaim(d *published.StratoVirtQEMU) PublishedClaim {
 }
 
 // cacheClaim: what is read of 20 MB is memory.
-func cacheClaim(c *VMMClaims) PublishedClaim {
+func cacheClaim(c *VMMClaims) finding.Claim {
 	r := c.find(VMMThroughput, "rndrd", "read-throughput")
 	const gib = 1 << 30
 	return judged(min(r.PublishedStratoVirt, r.PublishedQEMU) > 5*gib, "20 MB of files lie in the page cache, so reads run at memory speed.",
@@ -108,7 +109,7 @@ func cacheClaim(c *VMMClaims) PublishedClaim {
 }
 
 // fasterClaim counts who leads where.
-func fasterClaim(c *VMMClaims) PublishedClaim {
+func fasterClaim(c *VMMClaims) finding.Claim {
 	leads := func(table VMMTable, pick func(VMMRow) bool) (n, of int) {
 		for _, r := range c.Rows {
 			if r.Table != table || !pick(r) || r.PublishedRatio() == 0 {

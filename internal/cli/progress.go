@@ -11,7 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/tarelab/tare/internal/lab"
-	"github.com/tarelab/tare/internal/report"
+	"github.com/tarelab/tare/internal/quantity"
 )
 
 // progress shows a measurement under way: a live view on a terminal, a line
@@ -126,7 +126,7 @@ func (m liveModel) View() tea.View {
 	metric := m.plan.Primary(e.Cell)
 	for _, c := range m.plan.Manifest.Cells {
 		if v := m.values[c.ID]; len(v) > 0 && c.Group == e.Cell.Group {
-			fmt.Fprintf(&b, "  %-28s %s %12s  n=%d\n", c.ID, metric.Name, report.Quantity(median(v), metric.Unit), len(v))
+			fmt.Fprintf(&b, "  %-28s %s %12s  n=%d\n", c.ID, metric.Name, quantity.Rounded(median(v), metric.Unit), len(v))
 		}
 	}
 	return tea.NewView(b.String())

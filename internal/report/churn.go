@@ -9,13 +9,15 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
 
 // churnSection is what making and removing kernel objects showed.
-func churnSection(c *analysis.Churn) section {
-	s := section{ID: "churn", Title: "Churn", Alone: true, Note: churnNote}
+func churnSection(c *analysis.Churn) finding.Section {
+	s := finding.Section{ID: "churn", Title: "Churn", Alone: true, Note: churnNote}
 	for _, k := range c.Curves {
 		if len(k.Points) > 0 {
 			s.Findings = append(s.Findings, churnFinding(k))
@@ -42,13 +44,15 @@ func churnFinding(k analysis.ChurnCurve) string {
 	if worst.P99 == 0 {
 		what = "time"
 	}
-	rate := func(p analysis.ChurnPoint) string { return human(sample.PerSecond, p.Rate.Median, p.Rate.Interval) }
+	rate := func(p analysis.ChurnPoint) string {
+		return quantity.Of(sample.PerSecond, p.Rate.Median, p.Rate.Interval)
+	}
 	text := k.Workload + ": "
 	if best.Threads != last.Threads {
-		text += fmt.Sprintf("most cycles with %s, %s; ", count(best.Threads, "thread"), rate(best))
+		text += fmt.Sprintf("most cycles with %s, %s; ", quantity.Count(best.Threads, "thread"), rate(best))
 	}
-	text += fmt.Sprintf("with %s %s of cycles, and the longest %s is that of %s, %s", count(last.Threads, "thread"), rate(last),
-		what, worst.Name, human(sample.Seconds, slowest(worst), stats.Interval{}))
+	text += fmt.Sprintf("with %s %s of cycles, and the longest %s is that of %s, %s", quantity.Count(last.Threads, "thread"), rate(last),
+		what, worst.Name, quantity.Of(sample.Seconds, slowest(worst), stats.Interval{}))
 	return text + churnLocks(k) + "."
 }
 
@@ -69,32 +73,32 @@ func churnLocks(k analysis.ChurnCurve) string {
 // slowest is a phase's p99, or where too few cycles have none, its longest time.
 func slowest(p analysis.ChurnPhase) float64 { return cmp.Or(p.P99, p.Max) }
 
-func churnGrid(k analysis.ChurnCurve) shownGrid {
-	g := shownGrid{Title: k.Workload + ": cycles a second, and each phase's p50 and p99 in µs", Head: []string{"threads", "cycles/s", "95 %"}}
+func churnGrid(k analysis.ChurnCurve) finding.Table {
+	g := finding.Table{Title: k.Workload + ": cycles a second, and each phase's p50 and p99 in µs", Head: []string{"threads", "cycles/s", "95 %"}}
 	for _, p := range k.Points[0].Phases {
 		g.Head = append(g.Head, p.Name+" p50", "p99")
 	}
 	for _, p := range k.Points {
-		rate := scale{1, ""}.show(p.Rate.Median, p.Rate.Interval)
-		row := []string{strconv.Itoa(p.Threads), rate.Value, rate.interval()}
+		rate := quantity.Scale{Factor: 1}.Show(p.Rate.Median, p.Rate.Interval)
+		row := []string{strconv.Itoa(p.Threads), rate.Value, rate.Interval()}
 		for _, phase := range p.Phases {
-			tail := digits(slowest(phase) * 1e6)
+			tail := quantity.Digits(slowest(phase) * 1e6)
 			if phase.P99 == 0 {
 				tail = "≤" + tail
 			}
-			row = append(row, digits(phase.P50*1e6), tail)
+			row = append(row, quantity.Digits(phase.P50*1e6), tail)
 		}
 		g.Rows = append(g.Rows, row)
 	}
 	return g
 }
 
-func churnTreeGrid(tree []analysis.ChurnBranch) shownGrid {
+func churnTreeGrid(tree []analysis.ChurnBranch) finding.Table {
 	workloads := slices.Sorted(maps.Keys(tree[0].Here))
-	g := shownGrid{Title: "The published call tree beside ours: shares of lock waits", Head: []string{"from → to", "published, of samples", "of these"}}
+	g := finding.Table{Title: "The published call tree beside ours: shares of lock waits", Head: []string{"from → to", "published, of samples", "of these"}}
 	g.Head = append(g.Head, workloads...)
 	for _, b := range tree {
-		row := []string{b.Path, missing, missing}
+		row := []string{b.Path, quantity.Missing, quantity.Missing}
 		if b.Published > 0 {
 			row[1], row[2] = fmt.Sprintf("%.1f %%", 100*b.Published), ranked(b.PublishedWait, b.PublishedRank)
 		}
@@ -114,16 +118,16 @@ func ranked(share float64, rank int) string {
 	return fmt.Sprintf("%.1f %% (%d)", 100*share, rank)
 }
 
-func churnFigures(curves []analysis.ChurnCurve) []figure {
-	rates := figure{Title: "Cycles a second over threads", X: axis{Label: "threads", Log: true}, Y: axis{Label: "cycles a second", Log: true}}
-	var all []figure
+func churnFigures(curves []analysis.ChurnCurve) []finding.Figure {
+	rates := finding.Figure{Title: "Cycles a second over threads", X: finding.Axis{Label: "threads", Log: true}, Y: finding.Axis{Label: "cycles a second", Log: true}}
+	var all []finding.Figure
 	for _, k := range curves {
 		if len(k.Points) < 2 {
 			continue
 		}
-		l := line{Name: k.Workload, Look: lookMeasured}
+		l := finding.Line{Name: k.Workload, Look: finding.Measured}
 		for _, p := range k.Points {
-			l.Points = append(l.Points, point{float64(p.Threads), p.Rate.Median, p.Rate.Interval.Low, p.Rate.Interval.High, ""})
+			l.Points = append(l.Points, finding.Point{X: float64(p.Threads), Y: p.Rate.Median, Low: p.Rate.Interval.Low, High: p.Rate.Interval.High})
 		}
 		rates.Lines = append(rates.Lines, l)
 		all = append(all, churnPhases(k))
@@ -131,19 +135,19 @@ func churnFigures(curves []analysis.ChurnCurve) []figure {
 	if len(rates.Lines) == 0 {
 		return nil
 	}
-	return append([]figure{rates}, all...)
+	return append([]finding.Figure{rates}, all...)
 }
 
-func churnPhases(k analysis.ChurnCurve) figure {
-	f := figure{Title: k.Workload + ": p99 of each phase", X: axis{Label: "threads", Log: true}, Y: axis{Label: "p99, µs", Log: true}}
+func churnPhases(k analysis.ChurnCurve) finding.Figure {
+	f := finding.Figure{Title: k.Workload + ": p99 of each phase", X: finding.Axis{Label: "threads", Log: true}, Y: finding.Axis{Label: "p99, µs", Log: true}}
 	for i, phase := range k.Points[0].Phases {
-		l := line{Name: phase.Name, Look: lookMeasured}
+		l := finding.Line{Name: phase.Name, Look: finding.Measured}
 		for _, p := range k.Points {
 			v := p.Phases[i].P99 * 1e6
 			if v == 0 {
 				continue // too few cycles for one
 			}
-			l.Points = append(l.Points, point{float64(p.Threads), v, v, v, ""})
+			l.Points = append(l.Points, finding.Exactly(float64(p.Threads), v))
 		}
 		f.Lines = append(f.Lines, l)
 	}

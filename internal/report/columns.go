@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tarelab/tare/internal/quantity"
 )
 
 // column is one column of a price list, for the terminal and for Markdown.
@@ -22,9 +24,9 @@ func priceColumns(t shownTable) []column {
 	columns := []column{
 		{head: "target", cell: func(r shownRow) string { return r.claim.Label }},
 		{head: strings.TrimSuffix("median "+t.Unit, " "), right: true, point: true, cell: func(r shownRow) string { return r.Median.Value }},
-		{head: level(t), right: true, expendable: 3, cell: func(r shownRow) string { return r.Median.interval() }},
+		{head: level(t), right: true, expendable: 3, cell: func(r shownRow) string { return r.Median.Interval() }},
 		{head: "ratio", right: true, point: true, cell: ratioCell},
-		{head: "ratio's 95 %", right: true, expendable: 2, cell: func(r shownRow) string { return r.Ratio.interval() }},
+		{head: "ratio's 95 %", right: true, expendable: 2, cell: func(r shownRow) string { return r.Ratio.Interval() }},
 		{head: "verdict", cell: verdictCell},
 		{head: "n", right: true, expendable: 4, cell: func(r shownRow) string { return strconv.Itoa(r.claim.Summary.N) }},
 		{head: "failed", right: true, expendable: 1, cell: failedCell},
@@ -36,8 +38,8 @@ func priceColumns(t shownTable) []column {
 // level heads the column of the median's interval, with its coverage.
 func level(t shownTable) string {
 	for _, r := range t.Rows {
-		if i := r.claim.Summary.Interval; known(i) && i.Level > 0 {
-			return "median's " + percent(i.Level)
+		if i := r.claim.Summary.Interval; quantity.Known(i) && i.Level > 0 {
+			return "median's " + quantity.Percent(i.Level)
 		}
 	}
 	return "median's interval"
@@ -133,7 +135,7 @@ func brief(g group) (head []string, rows [][]string) {
 func resolution(t shownTable) string {
 	var parts []string
 	if t.claim.Noise > 0 {
-		parts = append(parts, "A/A noise floor "+percent(t.claim.Noise))
+		parts = append(parts, "A/A noise floor "+quantity.Percent(t.claim.Noise))
 	}
 	low, high := 0.0, 0.0
 	for _, r := range t.Rows {
@@ -147,10 +149,10 @@ func resolution(t shownTable) string {
 	}
 	switch {
 	case low == 0:
-	case percent(low) == percent(high):
-		parts = append(parts, "smallest detectable effect "+percent(low))
+	case quantity.Percent(low) == quantity.Percent(high):
+		parts = append(parts, "smallest detectable effect "+quantity.Percent(low))
 	default:
-		parts = append(parts, "smallest detectable effect "+percent(low)+" to "+percent(high))
+		parts = append(parts, "smallest detectable effect "+quantity.Percent(low)+" to "+quantity.Percent(high))
 	}
 	return strings.Join(parts, "; ")
 }

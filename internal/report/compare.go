@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/quantity"
 )
 
 // comparison lays out one group and metric of two runs as a table: both
@@ -14,7 +15,7 @@ func comparison(c analysis.Comparison) (title string, head []string, rows [][]st
 	for _, r := range c.Rows {
 		medians = append(medians, r.A.Median, r.B.Median)
 	}
-	t := shownTable{scale: scaleFor(c.Metric.Unit, medians)}
+	t := shownTable{Scale: quantity.ScaleFor(c.Metric.Unit, medians)}
 	head = []string{"target", strings.TrimSuffix("A "+t.Unit, " "), strings.TrimSuffix("B "+t.Unit, " "), "B/A", "B/A over control", "95 % interval", "verdict"}
 	for _, r := range c.Rows {
 		rows = append(rows, t.change(c, r))
@@ -29,30 +30,30 @@ func comparison(c analysis.Comparison) (title string, head []string, rows [][]st
 func (t shownTable) change(c analysis.Comparison, r analysis.Change) []string {
 	median := func(s analysis.Summary) string {
 		if s.N == 0 {
-			return missing
+			return quantity.Missing
 		}
-		return t.show(s.Median, s.Interval).Value
+		return t.Show(s.Median, s.Interval).Value
 	}
-	raw := missing
+	raw := quantity.Missing
 	if r.Raw > 0 {
-		raw = showRatio(r.Raw, r.RawSpan).Value
+		raw = quantity.Ratio(r.Raw, r.RawSpan).Value
 	}
 	line := []string{r.Label, median(r.A), median(r.B), raw}
 	switch {
 	case r.Control:
 		return append(line, "", "", "control")
 	case r.Effect == nil:
-		return append(line, missing, "", "no verdict")
+		return append(line, quantity.Missing, "", "no verdict")
 	}
 	verdict := string(r.Effect.Verdict)
 	if r.Effect.Ratio == 0 { // of values without logarithms
-		return append(line, missing, "", verdict)
+		return append(line, quantity.Missing, "", verdict)
 	}
 	n := t.showEffect(r.Effect)
 	if d := direction(c.Metric.Better, r.Effect); d != "" {
 		verdict += " (" + d + ")"
 	}
-	return append(line, n.Value, n.interval(), verdict)
+	return append(line, n.Value, n.Interval(), verdict)
 }
 
 // comparisonGrid is the table of a comparison, its cells passed through cell.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/stats"
 )
 
@@ -76,7 +77,7 @@ func csvSummary(r *analysis.Row) []string {
 		return append(make([]string, 12), csvOptional(r.Cold))
 	}
 	low, high, level := "", "", ""
-	if known(s.Interval) {
+	if quantity.Known(s.Interval) {
 		low, high, level = csvNumber(s.Interval.Low), csvNumber(s.Interval.High), csvNumber(s.Interval.Level)
 	}
 	return []string{
@@ -107,7 +108,7 @@ func csvDifference(e *analysis.Effect) []string {
 }
 
 func csvBounds(i stats.Interval) []string {
-	if !known(i) {
+	if !quantity.Known(i) {
 		return []string{"", ""}
 	}
 	return []string{csvNumber(i.Low), csvNumber(i.High)}

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -54,15 +54,9 @@ func tableFinding(t shownTable) []string {
 	}
 	c := t.Rows[control]
 	head := fmt.Sprintf("%s (%s): %s %s %s", t.claim.Group, t.claim.Metric.Name, c.claim.Label,
-		verb(t.claim.Metric.Better), human(t.claim.Metric.Unit, c.claim.Summary.Median, c.claim.Summary.Interval))
+		verb(t.claim.Metric.Better), quantity.Of(t.claim.Metric.Unit, c.claim.Summary.Median, c.claim.Summary.Interval))
 	parts := append([]string{head}, verdictParts(t, c.claim.Label)...)
 	return []string{strings.Join(parts, "; ") + "."}
-}
-
-// human prints a value in the unit that suits it alone.
-func human(unit sample.Unit, v float64, i stats.Interval) string {
-	s := scaleFor(unit, []float64{v})
-	return withUnit(s.show(v, i).Value, s.Unit)
 }
 
 func verb(b sample.Better) string {
@@ -141,17 +135,17 @@ func ladderFinding(l shownLadder) []string {
 	}
 	last := len(steps) - 1
 	text := fmt.Sprintf("Ladder %s (%s): from %s (%s) to %s (%s) in %s",
-		l.claim.Group, l.claim.Metric.Name, l.claim.Base, human(l.claim.Metric.Unit, l.claim.BaseMedian, l.claim.BaseInterval),
-		steps[last].To, human(l.claim.Metric.Unit, steps[last].Median, steps[last].Interval), count(len(steps), "step"))
+		l.claim.Group, l.claim.Metric.Name, l.claim.Base, quantity.Of(l.claim.Metric.Unit, l.claim.BaseMedian, l.claim.BaseInterval),
+		steps[last].To, quantity.Of(l.claim.Metric.Unit, steps[last].Median, steps[last].Interval), quantity.Count(len(steps), "step"))
 	if l.claim.Refused != "" {
 		return []string{text + "; no claim, the machine was too noisy."}
 	}
 	d := steps[dearest]
 	span := ""
-	if known(d.Interval) {
-		span = fmt.Sprintf(" (%s to %s)", human(l.claim.Metric.Unit, d.Interval.Low, d.Interval), human(l.claim.Metric.Unit, d.Interval.High, d.Interval))
+	if quantity.Known(d.Interval) {
+		span = fmt.Sprintf(" (%s to %s)", quantity.Of(l.claim.Metric.Unit, d.Interval.Low, d.Interval), quantity.Of(l.claim.Metric.Unit, d.Interval.High, d.Interval))
 	}
-	return []string{fmt.Sprintf("%s; the dearest is %s with %s%s.", text, d.To, human(l.claim.Metric.Unit, d.Delta, d.Interval), span)}
+	return []string{fmt.Sprintf("%s; the dearest is %s with %s%s.", text, d.To, quantity.Of(l.claim.Metric.Unit, d.Delta, d.Interval), span)}
 }
 
 // noiseFinding says how well identical targets agreed, or why it is not known.
@@ -166,7 +160,7 @@ func noiseFinding(v view) []string {
 			}
 			if twin := twinOf(t); twin != nil {
 				twins++
-				if twin.Effect != nil && known(twin.Effect.Interval) {
+				if twin.Effect != nil && quantity.Known(twin.Effect.Interval) {
 					exact++ // where no noise was seen
 				}
 			}
@@ -174,7 +168,7 @@ func noiseFinding(v view) []string {
 	}
 	switch {
 	case where != "":
-		return []string{fmt.Sprintf("The control measured against itself agrees within %s or better (worst: %s).", percent(worst), where)}
+		return []string{fmt.Sprintf("The control measured against itself agrees within %s or better (worst: %s).", quantity.Percent(worst), where)}
 	case tables == 0:
 		return nil // runs compared: each has told of its own
 	case twins == 0:
@@ -202,7 +196,7 @@ func trialFinding(v view) []string {
 		out = append(out, fmt.Sprintf("The run is incomplete: %d of %d trials.", c.Trials, c.Planned))
 	}
 	if c.Failures > 0 {
-		out = append(out, fmt.Sprintf("%s failed; failures are listed and never counted as samples.", count(c.Failures, "trial")))
+		out = append(out, fmt.Sprintf("%s failed; failures are listed and never counted as samples.", quantity.Count(c.Failures, "trial")))
 	}
 	return out
 }

@@ -35,3 +35,7 @@ func TestNoiseFindingTellsWhyItIsUnknown(t *testing.T) {
 		t.Errorf("without tables: %q", got)
 	}
 }
+
+func interval(low, high float64) stats.Interval {
+	return stats.Interval{Low: low, High: high, Level: 0.95, Method: "BCa"}
+}

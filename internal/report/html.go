@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
 )
 
 // built holds the page that web/ builds. The directory is there without it, so
@@ -35,17 +36,29 @@ var ErrNoPage = errors.New("this binary was built without the report page: build
 // each table how it is shown.
 type page struct {
 	document
-	Facts      []fact        `json:"facts"`
-	Shown      []shownTable  `json:"shown"`      // parallel to claims.tables
-	Resolution []string      `json:"resolution"` // parallel to claims.tables
-	Shapes     [][]shape     `json:"shapes"`     // parallel to claims.tables and their rows
-	Ladders    []shownLadder `json:"ladders"`    // parallel to claims.ladders
-	Compared   []shownGrid   `json:"compared"`   // parallel to claims.comparisons
-	Failures   []failed      `json:"failures"`
-	LeftOut    []fact        `json:"leftOut"`
-	Sections   []section     `json:"sections"`   // what the study says beyond its price lists
-	Points     int           `json:"points"`     // samples drawn as dots
-	PointsMost int           `json:"pointsMost"` // the limit of that
+	Facts      []fact          `json:"facts"`
+	Shown      []shownTable    `json:"shown"`      // parallel to claims.tables
+	Resolution []string        `json:"resolution"` // parallel to claims.tables
+	Shapes     [][]shape       `json:"shapes"`     // parallel to claims.tables and their rows
+	Ladders    []shownLadder   `json:"ladders"`    // parallel to claims.ladders
+	Compared   []finding.Table `json:"compared"`   // parallel to claims.comparisons
+	Failures   []failed        `json:"failures"`
+	LeftOut    []fact          `json:"leftOut"`
+	Sections   []shownSection  `json:"sections"`   // what experiments say beyond the price lists
+	Points     int             `json:"points"`     // samples drawn as dots
+	PointsMost int             `json:"pointsMost"` // the limit of that
+}
+
+// shownSection is a section in the page: its claims are a table, and its data stays
+// in the JSON format.
+type shownSection struct {
+	finding.Section
+	Claims finding.Table `json:"claims"`
+	Data   *struct{}     `json:"data,omitempty"`
+}
+
+func showSection(s finding.Section) shownSection {
+	return shownSection{Section: s, Claims: claimsGrid(s.Claims)}
 }
 
 // HTML writes one self-contained page: no network access, light and dark, for
@@ -91,14 +104,16 @@ func newPage(in Input) page {
 	v := newView(in)
 	p := page{
 		document: newDocument(v), Facts: v.facts, Ladders: v.ladders, Failures: v.failures, LeftOut: v.leftOut,
-		Sections:   v.sections,
 		PointsMost: pointsMost,
+	}
+	for _, s := range v.sections {
+		p.Sections = append(p.Sections, showSection(s))
 	}
 	p.Shapes, p.Points = shapes(in.Claims.Tables)
 	p.Claims.Tables = withoutSamples(in.Claims.Tables)
 	for _, c := range in.Claims.Comparisons {
 		title, head, rows := comparison(c)
-		p.Compared = append(p.Compared, shownGrid{Title: title, Head: head, Rows: rows})
+		p.Compared = append(p.Compared, finding.Table{Title: title, Head: head, Rows: rows})
 	}
 	if s := v.alone(); s != nil {
 		p.Findings = append(slices.Clone(s.Headline), trialFinding(v)...)

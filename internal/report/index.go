@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
 )
 
 // indexSection is the Unix index of one target, in UnixBench's columns with our
 // own score beside.
-func indexSection(c *analysis.UnixIndexClaims) section {
-	s := section{ID: "index", Title: "The Unix index", Alone: true, Note: strings.TrimSpace(indexLegend + " " + capital(c.WhetstoneNote()))}
+func indexSection(c *analysis.UnixIndexClaims) finding.Section {
+	s := finding.Section{ID: "index", Title: "The Unix index", Alone: true, Note: strings.TrimSpace(indexLegend + " " + capital(c.WhetstoneNote()))}
 	if slices.ContainsFunc(c.Tables, func(t analysis.UnixIndexTable) bool { return t.Refused != "" }) {
 		s.Note += " " + RefusedLegend
 	}
@@ -51,12 +53,12 @@ func indexFinding(t analysis.UnixIndexTable) string {
 		return indexPlace(t) + ": no test gave a score."
 	}
 	return fmt.Sprintf("%s: %sindex %s as UnixBench 5.1.3 has it (%s), %s over all passes by wall time; over %s: %s.",
-		indexPlace(t), refusedBefore(t), number(t.UnixBench.Value, 1), t.LeftOut(), number(t.All.Value, 1),
-		count(len(t.UnixBench.Tests), "test"), strings.Join(t.UnixBench.Tests, ", "))
+		indexPlace(t), refusedBefore(t), quantity.Number(t.UnixBench.Value, 1), t.LeftOut(), quantity.Number(t.All.Value, 1),
+		quantity.Count(len(t.UnixBench.Tests), "test"), strings.Join(t.UnixBench.Tests, ", "))
 }
 
-func indexGrid(t analysis.UnixIndexTable) shownGrid {
-	g := shownGrid{Title: indexPlace(t), Head: []string{"test", "unit", "BASELINE", "RESULT", "INDEX", "all passes", "95 % interval"}}
+func indexGrid(t analysis.UnixIndexTable) finding.Table {
+	g := finding.Table{Title: indexPlace(t), Head: []string{"test", "unit", "BASELINE", "RESULT", "INDEX", "all passes", "95 % interval"}}
 	for _, r := range t.Rows {
 		name, span := r.Test, ""
 		if r.CPUTime {
@@ -64,10 +66,10 @@ func indexGrid(t analysis.UnixIndexTable) shownGrid {
 		}
 		name += RefusedMark(r.Refused)
 		if r.Passes > 1 {
-			span = number(r.Interval.Low, 1) + " to " + number(r.Interval.High, 1)
+			span = quantity.Number(r.Interval.Low, 1) + " to " + quantity.Number(r.Interval.High, 1)
 		}
-		g.Rows = append(g.Rows, []string{name, r.Unit, number(r.Baseline, 1), number(r.Result, 1), number(r.UnixBench, 1), number(r.All, 1), span})
+		g.Rows = append(g.Rows, []string{name, r.Unit, quantity.Number(r.Baseline, 1), quantity.Number(r.Result, 1), quantity.Number(r.UnixBench, 1), quantity.Number(r.All, 1), span})
 	}
-	g.Rows = append(g.Rows, []string{"Index Score" + RefusedMark(t.Refused), "", "", "", number(t.UnixBench.Value, 1), number(t.All.Value, 1), ""})
+	g.Rows = append(g.Rows, []string{"Index Score" + RefusedMark(t.Refused), "", "", "", quantity.Number(t.UnixBench.Value, 1), quantity.Number(t.All.Value, 1), ""})
 	return g
 }

@@ -7,34 +7,36 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
 // causesSection is the ranked advice.
-func causesSection(all []analysis.Cause) section {
+func causesSection(all []analysis.Cause) finding.Section {
 	rate := "starts a second"
 	if all[0].Workload != "" {
 		rate = "cycles a second"
 	}
-	s := section{ID: "advice", Title: "Advice for this machine", Alone: true, Note: causesNote}
-	effects := shownGrid{Title: "What each intervention did", Head: []string{"intervention", rate, "noise floor", "verdict", "p99 of a start", "its wait", "noise floor of waits"}}
-	advice := shownGrid{Title: "What to change, the most that is surely gained first", Words: true, Head: []string{"change", "effect", "how"}}
-	why := shownGrid{Title: "Predicted, and seen", Words: true, Head: []string{"intervention", "predicted", "verdict", "because", "the cause", "what it still waits for"}}
+	s := finding.Section{ID: "advice", Title: "Advice for this machine", Alone: true, Note: causesNote}
+	effects := finding.Table{Title: "What each intervention did", Head: []string{"intervention", rate, "noise floor", "verdict", "p99 of a start", "its wait", "noise floor of waits"}}
+	advice := finding.Table{Title: "What to change, the most that is surely gained first", Words: true, Head: []string{"change", "effect", "how"}}
+	why := finding.Table{Title: "Predicted, and seen", Words: true, Head: []string{"intervention", "predicted", "verdict", "because", "the cause", "what it still waits for"}}
 	for _, c := range all {
 		starts, p99, wait := causeRatio(c.Starts), causeRatio(c.P99), causeRatio(c.Watched)
-		effects.Rows = append(effects.Rows, []string{c.Name, both(starts), floor(c.Noise), string(c.Verdict), both(p99), both(wait), floor(c.WatchedNoise)})
-		why.Rows = append(why.Rows, []string{c.Name, string(c.Expect), string(c.Verdict), c.Because, c.Why, cmp.Or(leftWaits(c), missing)})
+		effects.Rows = append(effects.Rows, []string{c.Name, starts.String(), floor(c.Noise), string(c.Verdict), p99.String(), wait.String(), floor(c.WatchedNoise)})
+		why.Rows = append(why.Rows, []string{c.Name, string(c.Expect), string(c.Verdict), c.Because, c.Why, cmp.Or(leftWaits(c), quantity.Missing)})
 		if helps(c) {
-			advice.Rows = append(advice.Rows, []string{c.Name, both(starts), c.Advice})
+			advice.Rows = append(advice.Rows, []string{c.Name, starts.String(), c.Advice})
 			s.Findings = append(s.Findings, helpFinding(c, rate))
 		}
 	}
 	for _, c := range slices.Backward(all) { // the ranking ends with what costs most
 		if avoid(c) {
 			starts := causeRatio(c.Starts)
-			advice.Rows = append(advice.Rows, []string{"avoid: " + c.Name, both(starts), instead(c)})
+			advice.Rows = append(advice.Rows, []string{"avoid: " + c.Name, starts.String(), instead(c)})
 		}
 	}
 	if !slices.ContainsFunc(all, helps) {
@@ -44,19 +46,16 @@ func causesSection(all []analysis.Cause) section {
 	if len(advice.Rows) > 0 { // it is what the section is for
 		s.Tables = append(s.Tables, advice)
 	}
-	s.Tables = append(s.Tables, effects.withoutEmpty(), why.withoutEmpty())
+	s.Tables = append(s.Tables, effects.WithoutEmpty(quantity.Missing), why.WithoutEmpty(quantity.Missing))
 	s.Figures = causeFigures(all, rate)
 	return s
 }
-
-// both is a number with its interval, where it has one.
-func both(n shownNumber) string { return strings.TrimSpace(n.Value + " " + n.interval()) }
 
 // helpFinding says what a change gains, whether its cause is shown, and why it gains
 // no more.
 func helpFinding(c analysis.Cause, rate string) string {
 	starts := causeRatio(c.Starts)
-	text := fmt.Sprintf("%s: %s %s %s; %s (%s).", c.Name, rate, starts.Value, starts.interval(), c.Verdict, c.Because)
+	text := fmt.Sprintf("%s: %s %s %s; %s (%s).", c.Name, rate, starts.Value, starts.Interval(), c.Verdict, c.Because)
 	if left := leftWaits(c); left != "" {
 		text += " Why not more: each start still waits " + left + "."
 	}
@@ -68,7 +67,7 @@ func leftWaits(c analysis.Cause) string {
 	var parts []string
 	for _, w := range c.Left {
 		if w.Share >= 0.01 {
-			parts = append(parts, fmt.Sprintf("%s for %s (%.0f\u00a0%%)", human(sample.Seconds, w.Each, stats.Interval{}), w.Name, 100*w.Share))
+			parts = append(parts, fmt.Sprintf("%s for %s (%.0f\u00a0%%)", quantity.Of(sample.Seconds, w.Each, stats.Interval{}), w.Name, 100*w.Share))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -103,35 +102,35 @@ func instead(c analysis.Cause) string {
 // floor shows a noise floor.
 func floor(noise float64) string {
 	if noise == 0 {
-		return missing
+		return quantity.Missing
 	}
-	return percent(noise)
+	return quantity.Percent(noise)
 }
 
 func differs(c analysis.Cause) bool { return c.Starts != nil && c.Starts.Verdict == analysis.Differs }
 
 // causeRatio shows a ratio with its sign, or a difference in seconds.
-func causeRatio(e *analysis.Effect) shownNumber {
+func causeRatio(e *analysis.Effect) quantity.Shown {
 	switch {
 	case e == nil:
-		return shownNumber{Value: missing}
+		return quantity.Shown{Value: quantity.Missing}
 	case e.Difference != nil:
-		n := signed(scale{1, "s"}.show(e.Difference.Median, e.Difference.Interval))
+		n := quantity.Signed(quantity.Scale{Factor: 1, Unit: "s"}.Show(e.Difference.Median, e.Difference.Interval))
 		n.Value = "Δ" + n.Value + " s"
 		return n
 	}
-	n := showRatio(e.Ratio, e.Interval)
+	n := quantity.Ratio(e.Ratio, e.Interval)
 	n.Value = "×" + n.Value
 	return n
 }
 
-func causeFigures(all []analysis.Cause, rate string) []figure {
-	f := figure{Title: strings.ToUpper(rate[:1]) + rate[1:] + ", by that of the control", Y: axis{Label: "ratio to the control"}}
+func causeFigures(all []analysis.Cause, rate string) []finding.Figure {
+	f := finding.Figure{Title: strings.ToUpper(rate[:1]) + rate[1:] + ", by that of the control", Y: finding.Axis{Label: "ratio to the control"}}
 	for _, c := range all {
 		if c.Starts == nil || c.Starts.Difference != nil {
 			continue
 		}
-		b := bar{Name: c.Name, Look: lookMeasured, Parts: []part{{"", c.Starts.Ratio}}}
+		b := finding.Bar{Name: c.Name, Look: finding.Measured, Parts: []finding.Part{{Value: c.Starts.Ratio}}}
 		if c.Starts.Interval.Method != stats.MethodNone {
 			b.Low, b.High = c.Starts.Interval.Low, c.Starts.Interval.High
 		}
@@ -140,5 +139,5 @@ func causeFigures(all []analysis.Cause, rate string) []figure {
 	if len(f.Bars) == 0 {
 		return nil
 	}
-	return []figure{f}
+	return []finding.Figure{f}
 }

@@ -11,6 +11,7 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/store"
 )
 
@@ -23,15 +24,16 @@ const (
 
 // document is the JSON format: all that is known, in base units.
 type document struct {
-	Format   string          `json:"format"`   // always "tare-report"
-	Version  int             `json:"version"`  // of this format
-	Findings []string        `json:"findings"` // the claims in plain words
-	Manifest store.Manifest  `json:"manifest"` // the run: study, plan, machine, targets
-	Claims   analysis.Claims `json:"claims"`   // tables, ladders, warnings; every sample included
+	Format   string            `json:"format"`             // always "tare-report"
+	Version  int               `json:"version"`            // of this format
+	Findings []string          `json:"findings"`           // the claims in plain words
+	Manifest store.Manifest    `json:"manifest"`           // the run: study, plan, machine, targets
+	Claims   analysis.Claims   `json:"claims"`             // tables, ladders, warnings; every sample included
+	Sections []finding.Section `json:"sections,omitempty"` // what experiments say of the run
 }
 
 func newDocument(v view) document {
-	return document{Format: jsonFormat, Version: jsonVersion, Findings: v.findings, Manifest: v.in.Manifest, Claims: v.in.Claims}
+	return document{Format: jsonFormat, Version: jsonVersion, Findings: v.findings, Manifest: v.in.Manifest, Claims: v.in.Claims, Sections: v.in.Sections}
 }
 
 // JSON writes the complete report: manifest and claims with every sample, all

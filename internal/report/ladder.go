@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 )
 
@@ -20,15 +21,15 @@ func showLadder(l *analysis.Ladder) shownLadder {
 	for _, s := range l.Steps {
 		levels, deltas = append(levels, s.Median), append(deltas, s.Delta)
 	}
-	out := shownLadder{claim: l, Delta: deltaScale(l.Metric.Unit, deltas), Total: scaleFor(l.Metric.Unit, levels)}
-	out.Base = out.Total.show(l.BaseMedian, l.BaseInterval)
+	out := shownLadder{claim: l, Delta: deltaScale(l.Metric.Unit, deltas), Total: quantity.ScaleFor(l.Metric.Unit, levels)}
+	out.Base = out.Total.Show(l.BaseMedian, l.BaseInterval)
 	for _, s := range l.Steps {
 		out.Steps = append(out.Steps, shownStep{
-			Delta: signed(out.Delta.show(s.Delta, s.Interval)),
-			Level: out.Total.show(s.Median, s.Interval).Value,
+			Delta: quantity.Signed(out.Delta.Show(s.Delta, s.Interval)),
+			Level: out.Total.Show(s.Median, s.Interval).Value,
 		})
 	}
-	sizes := sizesOf(levels)
+	sizes := quantity.Sizes(levels)
 	out.Sum = out.sum()
 	out.Log = len(sizes) == len(levels) && sizes[len(sizes)-1] > logSpan*sizes[0]
 	return out
@@ -49,20 +50,11 @@ func chain(l *analysis.Ladder) []analysis.Step {
 
 // deltaScale is microseconds for times, whatever their size: steps of one
 // ladder are compared with those of another.
-func deltaScale(unit sample.Unit, deltas []float64) scale {
+func deltaScale(unit sample.Unit, deltas []float64) quantity.Scale {
 	if unit == sample.Seconds {
-		return scale{1e-6, "µs"}
+		return quantity.Scale{Factor: 1e-6, Unit: "µs"}
 	}
-	return scaleFor(unit, deltas)
-}
-
-// signed puts a plus before a value that is not negative, and a true minus
-// before one that is.
-func signed(n shownNumber) shownNumber {
-	if n.Value != missing && !strings.HasPrefix(n.Value, "-") {
-		n.Value = "+" + n.Value
-	}
-	return n
+	return quantity.ScaleFor(unit, deltas)
 }
 
 // bar draws the stretch between two levels as text of the given width, on the
@@ -112,10 +104,10 @@ func (l shownLadder) sum() string {
 	for _, s := range chain(l.claim) {
 		steps += s.Delta
 	}
-	in := func(v float64) string { return strings.ReplaceAll(number(v/l.Delta.Factor, 1), "-", "−") }
-	text := fmt.Sprintf("The steps sum to the whole: %s + %s = %s", in(l.claim.BaseMedian), in(steps), withUnit(in(l.claim.Total), l.Delta.Unit))
-	if rise := l.Delta.show(l.claim.Rise.Value, l.claim.Rise.Interval); rise.interval() != "" {
-		text += "; all steps together: " + withUnit(signed(rise).Value, l.Delta.Unit) + " " + rise.interval()
+	in := func(v float64) string { return strings.ReplaceAll(quantity.Number(v/l.Delta.Factor, 1), "-", "−") }
+	text := fmt.Sprintf("The steps sum to the whole: %s + %s = %s", in(l.claim.BaseMedian), in(steps), quantity.WithUnit(in(l.claim.Total), l.Delta.Unit))
+	if rise := l.Delta.Show(l.claim.Rise.Value, l.claim.Rise.Interval); rise.Interval() != "" {
+		text += "; all steps together: " + quantity.WithUnit(quantity.Signed(rise).Value, l.Delta.Unit) + " " + rise.Interval()
 	}
 	if l.claim.Refused != "" {
 		return text + ". No verdict: " + l.claim.Refused

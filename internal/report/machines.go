@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/stats"
 )
 
@@ -100,10 +101,10 @@ func machineFacts(m analysis.MachineComparison) []fact {
 	describe := func(s analysis.MachineSide) string {
 		parts := []string{s.Name, "in " + s.Target}
 		if s.Machine.Cores > 0 {
-			parts = append(parts, count(s.Machine.Cores, "core"))
+			parts = append(parts, quantity.Count(s.Machine.Cores, "core"))
 		}
 		if s.Machine.Threads > 0 {
-			parts = append(parts, count(s.Machine.Threads, "hardware thread"))
+			parts = append(parts, quantity.Count(s.Machine.Threads, "hardware thread"))
 		}
 		return join(append(parts, sideClock(s)))
 	}
@@ -114,10 +115,10 @@ func machineFacts(m analysis.MachineComparison) []fact {
 // slowest environment to the fastest.
 func sideClock(s analysis.MachineSide) string {
 	clocks := slices.Sorted(maps.Values(s.Clocks))
-	if len(clocks) == 0 || number(clocks[0], 2) == number(clocks[len(clocks)-1], 2) {
+	if len(clocks) == 0 || quantity.Number(clocks[0], 2) == quantity.Number(clocks[len(clocks)-1], 2) {
 		return clockFact(s.Machine.GHz, s.ClockSource)
 	}
-	return number(clocks[0], 2) + " to " + clockFact(clocks[len(clocks)-1], s.ClockSource)
+	return quantity.Number(clocks[0], 2) + " to " + clockFact(clocks[len(clocks)-1], s.ClockSource)
 }
 
 // clockFact is a clock rate and how it is known; "" where it is not.
@@ -153,7 +154,7 @@ func RefusedMark(why string) string {
 // indexNote says what the indexes of a table hold.
 func indexNote(t analysis.MachineTable) string {
 	over := func(name string, tests []string) string {
-		return fmt.Sprintf("%s: geometric mean over %s: %s.", name, count(len(tests), "test"), strings.Join(tests, ", "))
+		return fmt.Sprintf("%s: geometric mean over %s: %s.", name, quantity.Count(len(tests), "test"), strings.Join(tests, ", "))
 	}
 	text := over("index", t.Tests)
 	if len(t.AsPublished) > 0 {
@@ -194,8 +195,8 @@ func machineColumns(t analysis.MachineTable) []machineColumn {
 	all := slices.Concat(
 		[]machineColumn{
 			{head: "test", cell: func(r analysis.MachineRow) string { return r.Test + RefusedMark(r.Refused) }},
-			{head: "A", right: true, cell: func(r analysis.MachineRow) string { return number(r.A, 1) }},
-			{head: "B", right: true, cell: func(r analysis.MachineRow) string { return number(r.B, 1) }},
+			{head: "A", right: true, cell: func(r analysis.MachineRow) string { return quantity.Number(r.A, 1) }},
+			{head: "B", right: true, cell: func(r analysis.MachineRow) string { return quantity.Number(r.B, 1) }},
 			{head: "A by B", right: true, cell: ratio(func(r analysis.MachineRow) float64 { return r.Ratio })},
 			{head: "95 % interval", right: true, cell: func(r analysis.MachineRow) string { return percentSpan(r.Interval) }},
 		},
@@ -213,12 +214,12 @@ func machineColumns(t analysis.MachineTable) []machineColumn {
 }
 
 // percentOf is a ratio in percent with one decimal, as published claims are.
-func percentOf(ratio float64) string { return number(100*ratio, 1) + " %" }
+func percentOf(ratio float64) string { return quantity.Number(100*ratio, 1) + " %" }
 
 // percentSpan is an interval of a ratio in percent, "" where there is none.
 func percentSpan(i stats.Interval) string {
-	if !known(i) {
+	if !quantity.Known(i) {
 		return ""
 	}
-	return "[" + number(100*i.Low, 1) + ", " + number(100*i.High, 1) + "]"
+	return "[" + quantity.Number(100*i.Low, 1) + ", " + quantity.Number(100*i.High, 1) + "]"
 }

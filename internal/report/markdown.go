@@ -89,7 +89,7 @@ func markdownLadders(w sink, v view) {
 		for i, s := range l.claim.Steps {
 			steps = append(steps, escapeMarkdown(strings.TrimPrefix(strings.TrimSpace(stepName(s)), "+ ")))
 			deltas = append(deltas, l.Steps[i].Delta.Value)
-			intervals = append(intervals, escapeMarkdown(l.Steps[i].Delta.interval()))
+			intervals = append(intervals, escapeMarkdown(l.Steps[i].Delta.Interval()))
 			levels = append(levels, l.Steps[i].Level)
 		}
 		grid := newGrid()

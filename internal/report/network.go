@@ -8,14 +8,16 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
 
 // networkSection is what the network studies say beyond their tables.
-func networkSection(n *analysis.NetworkClaims, tables []analysis.Table) section {
-	s := section{
-		ID: "bridge-network", Title: "The network between containers", Claims: claimsGrid(n.Claims), claims: n.Claims,
+func networkSection(n *analysis.NetworkClaims, tables []analysis.Table) finding.Section {
+	s := finding.Section{
+		ID: "bridge-network", Title: "The network between containers", Claims: n.Claims,
 		Note: fmt.Sprintf("Published: %s", n.Published.Citation),
 	}
 	s.Findings = slices.Concat(publishedFindings(n, tables), growthFindings(n), attachFindings(n), adviceFindings(n), splitFindings(n))
@@ -27,7 +29,7 @@ func networkSection(n *analysis.NetworkClaims, tables []analysis.Table) section 
 	if g := containerGrid(n); len(g.Rows) > 0 {
 		s.Tables = append(s.Tables, g)
 	}
-	for _, g := range []shownGrid{choiceGrid(n), splitGrid(n)} {
+	for _, g := range []finding.Table{choiceGrid(n), splitGrid(n)} {
 		if len(g.Rows) > 0 {
 			s.Tables = append(s.Tables, g)
 		}
@@ -75,7 +77,7 @@ func publishedFindings(n *analysis.NetworkClaims, tables []analysis.Table) []str
 
 // between words an interval, "" where there is none.
 func between(i stats.Interval, format string, scale float64) string {
-	if !known(i) {
+	if !quantity.Known(i) {
 		return ""
 	}
 	return fmt.Sprintf(" ("+format+" to "+format+")", scale*i.Low, scale*i.High)
@@ -103,10 +105,10 @@ func growthFindings(n *analysis.NetworkClaims) []string {
 func attachFindings(n *analysis.NetworkClaims) []string {
 	var out []string
 	for i, a := range n.Attaching {
-		text := fmt.Sprintf("%s to %d", human(sample.Seconds, a.Seconds, a.Interval), a.Containers)
-		if known(a.Interval) {
-			text = fmt.Sprintf("%s (%s to %s) to %d", human(sample.Seconds, a.Seconds, a.Interval),
-				human(sample.Seconds, a.Interval.Low, a.Interval), human(sample.Seconds, a.Interval.High, a.Interval), a.Containers)
+		text := fmt.Sprintf("%s to %d", quantity.Of(sample.Seconds, a.Seconds, a.Interval), a.Containers)
+		if quantity.Known(a.Interval) {
+			text = fmt.Sprintf("%s (%s to %s) to %d", quantity.Of(sample.Seconds, a.Seconds, a.Interval),
+				quantity.Of(sample.Seconds, a.Interval.Low, a.Interval), quantity.Of(sample.Seconds, a.Interval.High, a.Interval), a.Containers)
 		}
 		if a.Refused {
 			text += " [refused]"
@@ -153,13 +155,13 @@ func adviceFindings(n *analysis.NetworkClaims) []string {
 }
 
 // placesFigure are the published places, here and there, each as a share of its host.
-func placesFigure(n *analysis.NetworkClaims, tables []analysis.Table) (figure, bool) {
-	f := figure{Title: "Throughput as a share of the host's own loopback", Y: axis{Label: "of the host", Zero: true}}
+func placesFigure(n *analysis.NetworkClaims, tables []analysis.Table) (finding.Figure, bool) {
+	f := finding.Figure{Title: "Throughput as a share of the host's own loopback", Y: finding.Axis{Label: "of the host", Zero: true}}
 	for _, t := range throughputs(tables) {
 		for _, r := range t.Rows {
 			if r.Effect != nil && !r.AA && r.Effect.Ratio > 0 {
-				b := bar{Name: r.Target + ", " + t.Group, Look: lookMeasured, Parts: []part{{Value: r.Effect.Ratio}}}
-				if known(r.Effect.Interval) {
+				b := finding.Bar{Name: r.Target + ", " + t.Group, Look: finding.Measured, Parts: []finding.Part{{Value: r.Effect.Ratio}}}
+				if quantity.Known(r.Effect.Interval) {
 					b.Low, b.High = r.Effect.Interval.Low, r.Effect.Interval.High
 				}
 				f.Bars = append(f.Bars, b)
@@ -174,25 +176,25 @@ func placesFigure(n *analysis.NetworkClaims, tables []analysis.Table) (figure, b
 		name  string
 		share float64
 	}{{"published: one container", p.SameContainer / p.Host}, {"published: two on a bridge", p.CrossContainer / p.Host}} {
-		f.Bars = append(f.Bars, bar{Name: place.name, Look: lookPublished, Parts: []part{{Value: place.share}}})
+		f.Bars = append(f.Bars, finding.Bar{Name: place.name, Look: finding.Published, Parts: []finding.Part{{Value: place.share}}})
 	}
 	return f, true
 }
 
 // containerFigures are a curve for each metric over the number of containers, each
 // as a share of its most, with the published slope beside throughput.
-func containerFigures(n *analysis.NetworkClaims) []figure {
-	var out []figure
+func containerFigures(n *analysis.NetworkClaims) []finding.Figure {
+	var out []finding.Figure
 	for _, g := range n.Growth {
-		i := slices.IndexFunc(out, func(f figure) bool { return f.Title == growthTitle(g) })
+		i := slices.IndexFunc(out, func(f finding.Figure) bool { return f.Title == growthTitle(g) })
 		if i < 0 {
 			i = len(out)
-			out = append(out, figure{Title: growthTitle(g), X: axis{Label: "containers on the bridge", Zero: true}, Y: axis{Label: "share of the most"}})
+			out = append(out, finding.Figure{Title: growthTitle(g), X: finding.Axis{Label: "containers on the bridge", Zero: true}, Y: finding.Axis{Label: "share of the most"}})
 		}
 		out[i].Lines = append(out[i].Lines, growthLine(g))
 		if g.Metric.Name == "throughput" && len(out[i].Lines) == 1 {
 			last := float64(g.Points[len(g.Points)-1].Containers)
-			out[i].Lines = append(out[i].Lines, line{Name: "published slope", Look: lookPublished, Points: []point{
+			out[i].Lines = append(out[i].Lines, finding.Line{Name: "published slope", Look: finding.Published, Points: []finding.Point{
 				{X: 2, Y: 1, Low: 1, High: 1}, {X: last, Y: 1 - n.Loss*(last-2), Low: 1 - n.Loss*(last-2), High: 1 - n.Loss*(last-2)}}})
 		}
 	}
@@ -203,30 +205,30 @@ func growthTitle(g analysis.Growth) string {
 	return g.Metric.Name + " of " + g.Workload + " over containers"
 }
 
-func growthLine(g analysis.Growth) line {
+func growthLine(g analysis.Growth) finding.Line {
 	most := 0.0
 	for _, p := range g.Points {
 		most = max(most, p.Median)
 	}
-	l := line{Name: g.Target + ", " + g.Arm, Look: lookMeasured}
+	l := finding.Line{Name: g.Target + ", " + g.Arm, Look: finding.Measured}
 	for _, p := range g.Points {
-		l.Points = append(l.Points, point{X: float64(p.Containers), Y: p.Median / most, Low: p.Interval.Low / most, High: p.Interval.High / most})
+		l.Points = append(l.Points, finding.Point{X: float64(p.Containers), Y: p.Median / most, Low: p.Interval.Low / most, High: p.Interval.High / most})
 	}
 	return l
 }
 
-func containerGrid(n *analysis.NetworkClaims) shownGrid {
-	g := shownGrid{Title: "Change for each container on the bridge", Head: []string{"target and workload", "others", "containers", "change %", "from", "to", "p", "verdict", "blocks", "neighbours read back"}}
+func containerGrid(n *analysis.NetworkClaims) finding.Table {
+	g := finding.Table{Title: "Change for each container on the bridge", Head: []string{"target and workload", "others", "containers", "change %", "from", "to", "p", "verdict", "blocks", "neighbours read back"}}
 	for _, x := range n.Growth {
 		var counts, tables []string
 		for _, p := range x.Points {
 			counts = append(counts, strconv.Itoa(p.Containers))
 			if v, ok := x.Neighbours[p.Containers]; ok {
-				tables = append(tables, number(v, 0))
+				tables = append(tables, quantity.Number(v, 0))
 			}
 		}
 		row := []string{x.Target + ", " + x.Workload, x.Arm, strings.Join(counts, " "), fmt.Sprintf("%+.4f", 100*x.Slope), "", "", "", string(x.Verdict), strconv.Itoa(x.Blocks), strings.Join(tables, " ")}
-		if known(x.Interval) {
+		if quantity.Known(x.Interval) {
 			row[4], row[5], row[6] = fmt.Sprintf("%+.4f", 100*x.Interval.Low), fmt.Sprintf("%+.4f", 100*x.Interval.High), fmt.Sprintf("%.3g", x.P)
 		}
 		g.Rows = append(g.Rows, row)
@@ -237,11 +239,11 @@ func containerGrid(n *analysis.NetworkClaims) shownGrid {
 	return g
 }
 
-func choiceGrid(n *analysis.NetworkClaims) shownGrid {
-	g := shownGrid{Title: "What one way gains against another (above 1 is better)", Head: []string{"no.", "choice", "where", "metric", "gain", "from", "to", "adjusted p", "blocks", "verdict", "how"}}
+func choiceGrid(n *analysis.NetworkClaims) finding.Table {
+	g := finding.Table{Title: "What one way gains against another (above 1 is better)", Head: []string{"no.", "choice", "where", "metric", "gain", "from", "to", "adjusted p", "blocks", "verdict", "how"}}
 	for i, c := range n.Choices {
 		row := []string{strconv.Itoa(i + 1), c.What, c.Where, c.Workload + ", " + c.Metric.Name + better(c.Metric), fmt.Sprintf("×%.3f", c.Gain), "", "", "", strconv.Itoa(c.Blocks), string(c.Verdict), c.How}
-		if known(c.Interval) {
+		if quantity.Known(c.Interval) {
 			row[5], row[6], row[7] = fmt.Sprintf("%.3f", c.Interval.Low), fmt.Sprintf("%.3f", c.Interval.High), fmt.Sprintf("%.3g", c.PAdjusted)
 		}
 		g.Rows = append(g.Rows, row)
@@ -272,16 +274,16 @@ func splitOf(s analysis.Split) string {
 }
 
 func splitCost(s analysis.Split, p analysis.SplitPoint) string {
-	scale := scaleFor(s.Metric.Unit, []float64{p.Added})
-	text := Quantity(p.Added, s.Metric.Unit)
-	if known(p.Interval) {
-		text += fmt.Sprintf(" (%.3g to %.3g)", p.Interval.Low/scale.Factor, p.Interval.High/scale.Factor)
+	unit := quantity.ScaleFor(s.Metric.Unit, []float64{p.Added})
+	text := quantity.Rounded(p.Added, s.Metric.Unit)
+	if quantity.Known(p.Interval) {
+		text += fmt.Sprintf(" (%.3g to %.3g)", p.Interval.Low/unit.Factor, p.Interval.High/unit.Factor)
 	}
 	return text
 }
 
-func splitGrid(n *analysis.NetworkClaims) shownGrid {
-	g := shownGrid{Title: "What splitting a service into k containers adds (k - 1 hops, against processes in one container)"}
+func splitGrid(n *analysis.NetworkClaims) finding.Table {
+	g := finding.Table{Title: "What splitting a service into k containers adds (k - 1 hops, against processes in one container)"}
 	for _, s := range n.Splits {
 		for _, p := range s.Places {
 			if g.Head == nil {

@@ -11,14 +11,16 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/store"
 )
 
-// Input is what a report is made of: the run's manifest and what the analysis
-// claims about its records.
+// Input is what a report is made of: the run's manifest, what the analysis claims
+// about its records, and what experiments say beyond that.
 type Input struct {
 	Manifest store.Manifest
 	Claims   analysis.Claims
+	Sections []finding.Section
 }
 
 // Format names a way to write a report.

@@ -5,126 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
 )
 
-// section is what a study says beyond the price lists, in a form that every
-// format can show. One file for each study makes it out of that study's claims.
-type section struct {
-	ID       string      `json:"id"`       // the study's, also the anchor in the page
-	Title    string      `json:"title"`    // "Published beside this machine"
-	Headline []string    `json:"headline"` // the findings in a few sentences; the page begins with them
-	Findings []string    `json:"findings"` // all of them; other formats begin with them
-	Figures  []figure    `json:"figures"`  // for the page
-	Tables   []shownGrid `json:"tables"`
-	Claims   shownGrid   `json:"claims"` // published claims, by claimsGrid; no rows where there are none
-	Note     string      `json:"note"`   // what the numbers mean and where the published ones are from
-	// Alone says that the section stands in place of the price lists in text and
-	// Markdown, and of a sentence for each of them among the findings: for
-	// studies with dozens of groups. The page folds them.
-	Alone bool `json:"alone"`
-
-	claims []analysis.CheckedClaim
-}
-
-// shownGrid is a table that is ready to be shown. A row whose first cell begins with
-// "·" is a published one, shown paler.
-type shownGrid struct {
-	Title string     `json:"title"`
-	Head  []string   `json:"head"`
-	Rows  [][]string `json:"rows"`
-	Words bool       `json:"words,omitempty"` // the cells are words, not numbers: they stand left
-}
-
-// withoutEmpty is the table without the columns in which nothing stands.
-func (g shownGrid) withoutEmpty() shownGrid {
-	var kept []int
-	for i := range g.Head {
-		if i == 0 || slices.ContainsFunc(g.Rows, func(r []string) bool { return r[i] != "" && r[i] != missing }) {
-			kept = append(kept, i)
-		}
-	}
-	pick := func(cells []string) []string {
-		out := make([]string, len(kept))
-		for to, from := range kept {
-			out[to] = cells[from]
-		}
-		return out
-	}
-	g.Head = pick(g.Head)
-	rows := make([][]string, len(g.Rows))
-	for i, r := range g.Rows {
-		rows[i] = pick(r)
-	}
-	g.Rows = rows
-	return g
-}
-
-// figure is a chart: lines over a number, or bars over names.
-type figure struct {
-	Title string `json:"title"`
-	// Beside puts the figure to the right of the one before it, where there is
-	// room; both then have one vertical scale.
-	Beside bool   `json:"beside,omitempty"`
-	X      axis   `json:"x"`
-	Y      axis   `json:"y"`
-	Lines  []line `json:"lines,omitempty"`
-	Bars   []bar  `json:"bars,omitempty"` // instead of lines; Y is then their length, X is not used
-}
-
-// axis says what is drawn along it. Values are in the unit that Label names.
-type axis struct {
-	Label string `json:"label"`         // "containers", "elapsed, s"
-	Log   bool   `json:"log,omitempty"` // logarithmic; all values are positive
-	Zero  bool   `json:"zero,omitempty"`
-}
-
-// look is how a line is drawn: with its points and intervals, or pale or thin.
-type look string
-
-const (
-	lookMeasured  look = "measured"  // solid, with points and intervals
-	lookPublished look = "published" // dashed, hollow points
-	lookFit       look = "fit"       // thin, without points: a law
-	lookSeries    look = "series"    // solid, without points: readings over time
-)
-
-// line is one curve of a figure.
-type line struct {
-	Name   string  `json:"name"`
-	Look   look    `json:"look"`
-	Points []point `json:"points"` // by rising X
-}
-
-// point is one place on a line. Low and High bound its interval; both are equal
-// to Y where there is none.
-type point struct {
-	X    float64 `json:"x"`
-	Y    float64 `json:"y"`
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
-	Tip  string  `json:"tip,omitempty"` // more than the numbers, for a pointer
-}
-
-// bar is one name with a length, or with several parts one after another.
-type bar struct {
-	Name  string `json:"name"`
-	Look  look   `json:"look"` // measured or published
-	Parts []part `json:"parts"`
-	// Low and High bound the interval of the whole; both 0 where there is none.
-	Low  float64 `json:"low,omitempty"`
-	High float64 `json:"high,omitempty"`
-}
-
-// part is a piece of a bar; pieces of one name have one colour.
-type part struct {
-	Name  string  `json:"name,omitempty"`
-	Value float64 `json:"value"`
-}
-
-// sections are those of the run's study: one line for each study that has one.
-func sections(c analysis.Claims) []section {
-	var out []section
+// sections are those of the studies that are not experiments yet, then those of the
+// experiments.
+func sections(in Input) []finding.Section {
+	c := in.Claims
+	var out []finding.Section
 	if c.Unix != nil {
 		out = append(out, unixSection(c.Unix))
 	}
@@ -152,11 +40,11 @@ func sections(c analysis.Claims) []section {
 	if c.Network != nil {
 		out = append(out, networkSection(c.Network, c.Tables))
 	}
-	return append(out, waitsSections(c.Waits)...)
+	return slices.Concat(out, waitsSections(c.Waits), in.Sections)
 }
 
 // alone is the section that stands in place of the price lists, nil for none.
-func (v view) alone() *section {
+func (v view) alone() *finding.Section {
 	for i := range v.sections {
 		if v.sections[i].Alone {
 			return &v.sections[i]
@@ -166,8 +54,8 @@ func (v view) alone() *section {
 }
 
 // claimsGrid is published claims as a table, a row for each answer.
-func claimsGrid(claims []analysis.CheckedClaim) shownGrid {
-	g := shownGrid{Title: "The published claims", Words: true, Head: []string{"claim", "by its own cells", "verdict", "on this machine", "verdict"}}
+func claimsGrid(claims []finding.Claim) finding.Table {
+	g := finding.Table{Title: "The published claims", Words: true, Head: []string{"claim", "by its own cells", "verdict", "on this machine", "verdict"}}
 	for _, c := range claims {
 		if len(c.Here) == 0 {
 			g.Rows = append(g.Rows, []string{c.Text, c.Computed, string(c.Verdict), "", "not asked"})
@@ -184,7 +72,7 @@ func claimsGrid(claims []analysis.CheckedClaim) shownGrid {
 }
 
 // claimLines are published claims as paragraphs, for terminals.
-func claimLines(claims []analysis.CheckedClaim) []string {
+func claimLines(claims []finding.Claim) []string {
 	var out []string
 	for _, c := range claims {
 		text := fmt.Sprintf("[%s] %s %s.", c.Verdict, c.Text, strings.TrimSuffix(c.Computed, "."))
@@ -197,7 +85,7 @@ func claimLines(claims []analysis.CheckedClaim) []string {
 }
 
 // section prints one for a terminal.
-func (p *printer) section(s section) {
+func (p *printer) section(s finding.Section) {
 	for _, g := range s.Tables {
 		p.heading(g.Title)
 		p.w.line(p.grid(g))
@@ -206,7 +94,7 @@ func (p *printer) section(s section) {
 		p.w.line("")
 		p.wrapped("", "", s.Note)
 	}
-	p.list("The published claims, by their own cells and on this machine", "", claimLines(s.claims))
+	p.list("The published claims, by their own cells and on this machine", "", claimLines(s.Claims))
 	if s.Alone {
 		p.w.line("")
 		p.wrapped("", "", "Every cell and metric: tare report RUN --format csv, json or html.")
@@ -214,7 +102,7 @@ func (p *printer) section(s section) {
 }
 
 // grid renders a table, without its last columns where they do not fit.
-func (p *printer) grid(g shownGrid) string {
+func (p *printer) grid(g finding.Table) string {
 	var blocks []string
 	for from := 1; from < len(g.Head); {
 		to := len(g.Head)
@@ -228,7 +116,7 @@ func (p *printer) grid(g shownGrid) string {
 }
 
 // columns renders the first column of a grid, and those from from on below to.
-func (p *printer) columns(g shownGrid, from, to int) string {
+func (p *printer) columns(g finding.Table, from, to int) string {
 	out := newGrid()
 	fit := p.fit
 	if g.Words {
@@ -242,10 +130,10 @@ func (p *printer) columns(g shownGrid, from, to int) string {
 	return out.render()
 }
 
-func markdownSection(w sink, s section) {
+func markdownSection(w sink, s finding.Section) {
 	tables := s.Tables
-	if len(s.Claims.Rows) > 0 {
-		tables = append(tables[:len(tables):len(tables)], s.Claims)
+	if len(s.Claims) > 0 {
+		tables = append(tables[:len(tables):len(tables)], claimsGrid(s.Claims))
 	}
 	for _, g := range tables {
 		out := newGrid()

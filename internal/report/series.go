@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
 )
 
 // seriesFigures are what of containers over time is drawn, each in a row of figures,
@@ -23,8 +25,8 @@ var seriesFigures = []struct {
 }
 
 // seriesSection is containers over time.
-func seriesSection(c *analysis.SeriesClaims) section {
-	s := section{ID: "series", Title: "Containers over time", Tables: []shownGrid{seriesPeaks(c)},
+func seriesSection(c *analysis.SeriesClaims) finding.Section {
+	s := finding.Section{ID: "series", Title: "Containers over time", Tables: []finding.Table{seriesPeaks(c)},
 		Note: "Readings as tare watch makes them; curves are of the last trial of each target, and of the six containers that use most CPU time. A peak is the largest reading. " +
 			"Rates of disks are those of block devices as the groups count them; where these count nothing (version 1, from Linux 6.10 on) those that /proc/PID/io counts of the processes, whose writes count when they become dirty: ratios between the two ways are rough."}
 	for _, f := range seriesFigures {
@@ -41,13 +43,13 @@ func seriesSection(c *analysis.SeriesClaims) section {
 }
 
 // seriesFigure draws one number, a figure a target; none where nobody knows it.
-func seriesFigure(c *analysis.SeriesClaims, title, label string, of func(analysis.Usage) float64) []figure {
-	var out []figure
+func seriesFigure(c *analysis.SeriesClaims, title, label string, of func(analysis.Usage) float64) []finding.Figure {
+	var out []finding.Figure
 	for _, curve := range c.Curves {
-		l := line{Name: curve.Container, Look: lookSeries}
+		l := finding.Line{Name: curve.Container, Look: finding.Series}
 		for _, u := range curve.Points {
 			if v := of(u); v >= 0 {
-				l.Points = append(l.Points, point{X: u.At, Y: v, Low: v, High: v})
+				l.Points = append(l.Points, finding.Point{X: u.At, Y: v, Low: v, High: v})
 			}
 		}
 		if len(l.Points) == 0 {
@@ -58,7 +60,7 @@ func seriesFigure(c *analysis.SeriesClaims, title, label string, of func(analysi
 			name += ": " + curve.Target
 		}
 		if len(out) == 0 || out[len(out)-1].Title != name {
-			out = append(out, figure{Title: name, Beside: len(out) > 0, X: axis{Label: "s", Zero: true}, Y: axis{Label: label, Zero: true}})
+			out = append(out, finding.Figure{Title: name, Beside: len(out) > 0, X: finding.Axis{Label: "s", Zero: true}, Y: finding.Axis{Label: label, Zero: true}})
 		}
 		f := &out[len(out)-1]
 		f.Lines = append(f.Lines, l)
@@ -67,13 +69,13 @@ func seriesFigure(c *analysis.SeriesClaims, title, label string, of func(analysi
 }
 
 // seriesPeaks are means and peaks, the published ones below.
-func seriesPeaks(c *analysis.SeriesClaims) shownGrid {
-	g := shownGrid{Title: "Containers: means and peaks", Head: []string{"container", "readings of", "CPU %", "peak", "load", "memory peak, MB",
+func seriesPeaks(c *analysis.SeriesClaims) finding.Table {
+	g := finding.Table{Title: "Containers: means and peaks", Head: []string{"container", "readings of", "CPU %", "peak", "load", "memory peak, MB",
 		"read peak, MB/s", "written peak, MB/s", "received peak, kB/s", "sent peak, kB/s"}}
 	for _, p := range c.Peaks {
 		trials := "one watch"
 		if p.Target != "" {
-			trials = fmt.Sprintf("%d %s", p.Trials, plural(p.Trials, "trial"))
+			trials = fmt.Sprintf("%d %s", p.Trials, quantity.Plural(p.Trials, "trial"))
 		}
 		g.Rows = append(g.Rows, []string{strings.TrimPrefix(p.Target+": "+p.Container, ": "), trials,
 			scaled(p.Mean.CPU, 100, 2), scaled(p.Peak.CPU, 100, 1), scaled(p.Mean.Load, 1, 2), scaled(p.Peak.Memory, 1e-6, 1),
@@ -90,7 +92,7 @@ func seriesPeaks(c *analysis.SeriesClaims) shownGrid {
 // scaled writes a number that may be unknown, which is negative.
 func scaled(v, by float64, digits int) string {
 	if v < 0 {
-		return missing
+		return quantity.Missing
 	}
-	return number(v*by, digits)
+	return quantity.Number(v*by, digits)
 }

@@ -10,23 +10,25 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
 
 // startsSection is many instances at once, beside the publication.
-func startsSection(s *analysis.StartsClaims) section {
+func startsSection(s *analysis.StartsClaims) finding.Section {
 	headline := s.Findings
 	if len(headline) > 3 {
 		headline = headline[:3]
 	}
-	out := section{
+	out := finding.Section{
 		ID: "concurrent-start", Title: "Many containers at once", Headline: headline, Findings: s.Findings,
-		claims: s.Claims, Claims: claimsGrid(s.Claims), Note: startsNote(s), Alone: true,
+		Claims: s.Claims, Note: startsNote(s), Alone: true,
 	}
 	out.Figures = append(growthFigures(s), timeFigure(s)...)
 	out.Figures = append(out.Figures, scalingFigures(s)...)
-	for _, g := range []shownGrid{
+	for _, g := range []finding.Table{
 		startsGrid(s), growthGrid(s), timeGrid(s), eachGrid(s), lawsGrid(s), lawChoiceGrid(s), countersGrid(s), rolesGrid(s), scalingGrid(s), uslGrid(s), heldGrid(s), failedGrid(s),
 	} {
 		if len(g.Rows) > 0 {
@@ -100,17 +102,17 @@ func imageNote(s *analysis.StartsClaims) string {
 	case s.Silent == 1:
 		note = fmt.Sprintf("What was started is the own command of the image %s, as it is: it prints nothing, so it acted at its end", s.Image)
 	case s.Silent > 0:
-		note += fmt.Sprintf("; %s of the containers printed nothing, and acted at their end", percent(s.Silent))
+		note += fmt.Sprintf("; %s of the containers printed nothing, and acted at their end", quantity.Percent(s.Silent))
 	}
 	return note + ". Containers that are held run tare's own payload in that image."
 }
 
 // estimate shows a number with its interval, in a unit of its own size.
 func estimate(e stats.Estimate, unit sample.Unit) string {
-	s := scaleFor(unit, []float64{e.Value})
-	n := s.show(e.Value, e.Interval)
-	text := withUnit(n.Value, s.Unit)
-	if i := n.interval(); i != "" {
+	s := quantity.ScaleFor(unit, []float64{e.Value})
+	n := s.Show(e.Value, e.Interval)
+	text := quantity.WithUnit(n.Value, s.Unit)
+	if i := n.Interval(); i != "" {
 		text += " " + i
 	}
 	return text
@@ -120,7 +122,7 @@ func estimate(e stats.Estimate, unit sample.Unit) string {
 func of(p analysis.StartsPoint, metric string, unit sample.Unit) string {
 	e, known := p.Values[metric]
 	if !known {
-		return missing
+		return quantity.Missing
 	}
 	return estimate(e, unit)
 }
@@ -128,9 +130,9 @@ func of(p analysis.StartsPoint, metric string, unit sample.Unit) string {
 func plainOf(p analysis.StartsPoint, metric string, unit sample.Unit) string {
 	e, known := p.Values[metric]
 	if !known {
-		return missing
+		return quantity.Missing
 	}
-	return Quantity(e.Value, unit)
+	return quantity.Rounded(e.Value, unit)
 }
 
 // mostPlain is from where on a count is shown in thousands and more.
@@ -141,11 +143,11 @@ func counted(value float64) string {
 	if value < mostPlain {
 		return strconv.FormatFloat(value, 'f', 0, 64)
 	}
-	return Quantity(value, sample.Count)
+	return quantity.Rounded(value, sample.Count)
 }
 
-func startsGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "Starts", Head: []string{"target", "containers", "elapsed", "a second", "p50", "p90", "p99", "max", "removed in", "at once", "blocks"}}
+func startsGrid(s *analysis.StartsClaims) finding.Table {
+	g := finding.Table{Title: "Starts", Head: []string{"target", "containers", "elapsed", "a second", "p50", "p90", "p99", "max", "removed in", "at once", "blocks"}}
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
 			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), of(p, "elapsed", sample.Seconds), plainOf(p, "starts-per-second", sample.Count),
@@ -165,10 +167,10 @@ func atOnce(concurrency int) string {
 
 // growthGrid is the published curve beside this machine's, relative to one and
 // to fifty containers.
-func growthGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "Growth, beside the published", Head: []string{"target", "containers", "elapsed", "by that of 1", "by that of 50", "for each"}}
+func growthGrid(s *analysis.StartsClaims) finding.Table {
+	g := finding.Table{Title: "Growth, beside the published", Head: []string{"target", "containers", "elapsed", "by that of 1", "by that of 50", "for each"}}
 	for _, p := range s.Published {
-		g.Rows = append(g.Rows, []string{"· published docker run", strconv.Itoa(p.N), Quantity(p.Elapsed, sample.Seconds), times(p.ElapsedBy1), times(p.ElapsedBy50), Quantity(p.ElapsedPerEach, sample.Seconds)})
+		g.Rows = append(g.Rows, []string{"· published docker run", strconv.Itoa(p.N), quantity.Rounded(p.Elapsed, sample.Seconds), times(p.ElapsedBy1), times(p.ElapsedBy50), quantity.Rounded(p.ElapsedPerEach, sample.Seconds)})
 	}
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
@@ -179,7 +181,7 @@ func growthGrid(s *analysis.StartsClaims) shownGrid {
 			if p.N >= 50 {
 				by50 = c.Over(p.N, 50)
 			}
-			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), Quantity(e, sample.Seconds), times(c.Over(p.N, 1)), times(by50), Quantity(e/float64(p.N), sample.Seconds)})
+			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), quantity.Rounded(e, sample.Seconds), times(c.Over(p.N, 1)), times(by50), quantity.Rounded(e/float64(p.N), sample.Seconds)})
 		}
 	}
 	return g
@@ -187,9 +189,9 @@ func growthGrid(s *analysis.StartsClaims) shownGrid {
 
 func times(v float64) string {
 	if v == 0 {
-		return missing
+		return quantity.Missing
 	}
-	return number(v, max(decimals(v, v/1000), 0))
+	return quantity.Number(v, max(quantity.Decimals(v, v/1000), 0))
 }
 
 // timeShare is a part of elapsed time with its name in a table, or a figure.
@@ -215,8 +217,8 @@ func shared(parts []timeShare, curves []analysis.StartsCurve) []timeShare {
 	})
 }
 
-func timeGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "Where the elapsed time goes", Head: []string{"target", "containers"}}
+func timeGrid(s *analysis.StartsClaims) finding.Table {
+	g := finding.Table{Title: "Where the elapsed time goes", Head: []string{"target", "containers"}}
 	columns := shared(timeColumns, s.Curves)
 	for _, c := range columns {
 		g.Head = append(g.Head, c.name)
@@ -230,10 +232,10 @@ func timeGrid(s *analysis.StartsClaims) shownGrid {
 			for _, column := range columns {
 				v, known := p.Shares[column.share]
 				if !known {
-					row = append(row, missing)
+					row = append(row, quantity.Missing)
 					continue
 				}
-				row = append(row, percent(v))
+				row = append(row, quantity.Percent(v))
 			}
 			g.Rows = append(g.Rows, row)
 		}
@@ -244,18 +246,18 @@ func timeGrid(s *analysis.StartsClaims) shownGrid {
 // eachGrid is what a container, on average, spent its time under way with; the
 // columns overlap, as its threads do. Waits on run queues are the machine's: the
 // kernel does not tell whose.
-func eachGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "Of each container, on average", Head: []string{"target", "containers", "under way", "CPU time", "waits on run queues, of all the machine", "waits for kernel locks"}}
+func eachGrid(s *analysis.StartsClaims) finding.Table {
+	g := finding.Table{Title: "Of each container, on average", Head: []string{"target", "containers", "under way", "CPU time", "waits on run queues, of all the machine", "waits for kernel locks"}}
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
 			under, known := p.Values["wall"]
 			if !known {
 				continue
 			}
-			row := []string{c.Name, strconv.Itoa(p.N), Quantity(under.Value, sample.Seconds)}
+			row := []string{c.Name, strconv.Itoa(p.N), quantity.Rounded(under.Value, sample.Seconds)}
 			for _, metrics := range [][]string{{"cpu", "daemon-cpu"}, {"run-queue-wait"}, {"lock-wait"}} {
 				if c.Unread != "" && metrics[0] == "cpu" {
-					row = append(row, missing)
+					row = append(row, quantity.Missing)
 					continue
 				}
 				row = append(row, eachOf(p, metrics))
@@ -272,11 +274,11 @@ func eachOf(p analysis.StartsPoint, metrics []string) string {
 	for i, m := range metrics {
 		v, known := p.Values[m]
 		if !known && i == 0 {
-			return missing
+			return quantity.Missing
 		}
 		sum += v.Value
 	}
-	return Quantity(sum/float64(p.N), sample.Seconds)
+	return quantity.Rounded(sum/float64(p.N), sample.Seconds)
 }
 
 // grown is a cost of a curve that grows with the number of containers.
@@ -292,22 +294,22 @@ func costs(c analysis.StartsCurve) []grown {
 
 // lawsGrid are the laws, the best first, and how fast the cost grows between the
 // two largest numbers of containers.
-func lawsGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "The laws of growth", Head: []string{"target", "of", "law over n", "a", "b", "off by", "weight", "best in"}}
+func lawsGrid(s *analysis.StartsClaims) finding.Table {
+	g := finding.Table{Title: "The laws of growth", Head: []string{"target", "of", "law over n", "a", "b", "off by", "weight", "best in"}}
 	for _, c := range s.Curves {
 		for _, cost := range costs(c) {
 			if cost.laws != nil {
 				for _, l := range cost.laws.Fits {
-					share := missing
-					if known(l.B.Interval) {
-						share = percent(l.Share)
+					share := quantity.Missing
+					if quantity.Known(l.B.Interval) {
+						share = quantity.Percent(l.Share)
 					}
 					form, b := lawForm(l)
-					g.Rows = append(g.Rows, []string{c.Name, cost.of, l.Name + ", " + form, estimate(l.A, sample.Seconds), b, percent(l.Error), percent(l.Weight), share})
+					g.Rows = append(g.Rows, []string{c.Name, cost.of, l.Name + ", " + form, estimate(l.A, sample.Seconds), b, quantity.Percent(l.Error), quantity.Percent(l.Weight), share})
 				}
 			}
 			if cost.last != nil {
-				g.Rows = append(g.Rows, []string{c.Name, cost.of, "n^b, " + c.Between(), missing, estimate(*cost.last, sample.Count), missing, missing, missing})
+				g.Rows = append(g.Rows, []string{c.Name, cost.of, "n^b, " + c.Between(), quantity.Missing, estimate(*cost.last, sample.Count), quantity.Missing, quantity.Missing, quantity.Missing})
 			}
 		}
 	}
@@ -315,13 +317,13 @@ func lawsGrid(s *analysis.StartsClaims) shownGrid {
 }
 
 // lawChoiceGrid says which law it is, and why.
-func lawChoiceGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "Which law", Words: true, Head: []string{"target", "of", "law", "why"}}
+func lawChoiceGrid(s *analysis.StartsClaims) finding.Table {
+	g := finding.Table{Title: "Which law", Words: true, Head: []string{"target", "of", "law", "why"}}
 	for _, c := range s.Curves {
 		for _, cost := range costs(c) {
-			law, why := missing, cmp.Or(c.NoLaw, missing)
+			law, why := quantity.Missing, cmp.Or(c.NoLaw, quantity.Missing)
 			if cost.laws != nil {
-				law, why = cmp.Or(cost.laws.Best, missing), cost.laws.Why
+				law, why = cmp.Or(cost.laws.Best, quantity.Missing), cost.laws.Why
 				if cost.laws.Provisional {
 					law = cost.laws.Fits[0].Name + ", provisional"
 				}
@@ -351,7 +353,7 @@ func lawForm(l stats.Law) (form, b string) {
 		return "a n^b", estimate(l.B, sample.Count)
 	case stats.LawExponential:
 		b = fmt.Sprintf("%.3g", l.B.Value)
-		if known(l.B.Interval) {
+		if quantity.Known(l.B.Interval) {
 			b += fmt.Sprintf(" [%.2g, %.2g]", l.B.Interval.Low, l.B.Interval.High)
 		}
 		return "a e^(b n)", b
@@ -376,7 +378,7 @@ type startsColumn struct {
 func (c startsColumn) cell(p analysis.StartsPoint, prefix string) string {
 	v, known := p.Values[prefix+c.metric]
 	if !known {
-		return missing
+		return quantity.Missing
 	}
 	return c.show(v.Value)
 }
@@ -385,14 +387,17 @@ func (c startsColumn) show(v float64) string {
 	if c.unit == sample.Count {
 		return counted(v)
 	}
-	return Quantity(v, c.unit)
+	return quantity.Rounded(v, c.unit)
 }
 
 // measured are the columns that some point has, with the prefix before the metric.
 func measured(columns []startsColumn, curves []analysis.StartsCurve, prefix string) []startsColumn {
 	return slices.DeleteFunc(slices.Clone(columns), func(c startsColumn) bool {
 		return !slices.ContainsFunc(curves, func(curve analysis.StartsCurve) bool {
-			return slices.ContainsFunc(curve.Points, func(p analysis.StartsPoint) bool { _, known := p.Values[prefix+c.metric]; return known })
+			return slices.ContainsFunc(curve.Points, func(p analysis.StartsPoint) bool {
+				_, known := p.Values[prefix+c.metric]
+				return known
+			})
 		})
 	})
 }
@@ -403,9 +408,9 @@ const clientPrefix = "client-"
 // countersGrid are the published counters, those of our own command-line clients,
 // which stand for the same, and those of everybody. What the machine does not
 // count has no column.
-func countersGrid(s *analysis.StartsClaims) shownGrid {
+func countersGrid(s *analysis.StartsClaims) finding.Table {
 	columns := measured(perfCounters, s.Curves, "")
-	g := shownGrid{Title: "Counters", Head: []string{"target", "containers"}}
+	g := finding.Table{Title: "Counters", Head: []string{"target", "containers"}}
 	if len(columns) == 0 {
 		return g
 	}
@@ -439,7 +444,7 @@ func countersGrid(s *analysis.StartsClaims) shownGrid {
 }
 
 // rolesGrid is who of a start used the CPU and switched.
-func rolesGrid(s *analysis.StartsClaims) shownGrid {
+func rolesGrid(s *analysis.StartsClaims) finding.Table {
 	var columns []startsColumn
 	for _, role := range []string{"payload", "runtime", "client", "daemon"} {
 		columns = append(columns, startsColumn{role + "-cpu", "CPU, " + role, sample.Seconds})
@@ -449,14 +454,14 @@ func rolesGrid(s *analysis.StartsClaims) shownGrid {
 	}
 	columns = measured(columns, s.Curves, "")
 	if len(columns) == 0 {
-		return shownGrid{Title: "Who pays"}
+		return finding.Table{Title: "Who pays"}
 	}
 	return pointGrid("Who pays", "containers", columns, s.Curves)
 }
 
 // pointGrid has a row for each point of each curve, and number as the head of its n.
-func pointGrid(title, number string, columns []startsColumn, curves []analysis.StartsCurve) shownGrid {
-	g := shownGrid{Title: title, Head: []string{"target", number}}
+func pointGrid(title, number string, columns []startsColumn, curves []analysis.StartsCurve) finding.Table {
+	g := finding.Table{Title: title, Head: []string{"target", number}}
 	for _, c := range columns {
 		g.Head = append(g.Head, c.head)
 	}
@@ -472,13 +477,13 @@ func pointGrid(title, number string, columns []startsColumn, curves []analysis.S
 	return g
 }
 
-func scalingGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "Over the concurrency", Head: []string{"target", "containers", "at once", "a second", "elapsed", "p50", "p99", "no CPU"}}
+func scalingGrid(s *analysis.StartsClaims) finding.Table {
+	g := finding.Table{Title: "Over the concurrency", Head: []string{"target", "containers", "at once", "a second", "elapsed", "p50", "p99", "no CPU"}}
 	for _, c := range s.Scaling {
 		for _, p := range c.Points {
-			idle := missing
+			idle := quantity.Missing
 			if v, known := p.Shares[analysis.ShareIdle]; known {
-				idle = percent(v)
+				idle = quantity.Percent(v)
 			}
 			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), atOnce(p.Concurrency), of(p, "starts-per-second", sample.Count),
 				plainOf(p, "elapsed", sample.Seconds), plainOf(p, "ready-p50", sample.Seconds), plainOf(p, "ready-p99", sample.Seconds), idle})
@@ -487,15 +492,15 @@ func scalingGrid(s *analysis.StartsClaims) shownGrid {
 	return g
 }
 
-func uslGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "The scalability law over the concurrency", Head: []string{"target", "containers", "one alone, a second", "contention", "coherency", "peak concurrency", "off by at most", "refused"}}
+func uslGrid(s *analysis.StartsClaims) finding.Table {
+	g := finding.Table{Title: "The scalability law over the concurrency", Head: []string{"target", "containers", "one alone, a second", "contention", "coherency", "peak concurrency", "off by at most", "refused"}}
 	for _, c := range s.Scaling {
 		if c.USL == nil {
-			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(c.N), missing, missing, missing, missing, c.NoLaw, cmp.Or(c.Refused, missing)})
+			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(c.N), quantity.Missing, quantity.Missing, quantity.Missing, quantity.Missing, c.NoLaw, cmp.Or(c.Refused, quantity.Missing)})
 			continue
 		}
 		g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(c.N), estimate(c.USL.Rate, sample.Count), estimate(c.USL.Contention, sample.Count),
-			estimate(c.USL.Coherency, sample.Count), peakText(*c.USL), percent(c.USL.Error), cmp.Or(c.Refused, missing)})
+			estimate(c.USL.Coherency, sample.Count), peakText(*c.USL), quantity.Percent(c.USL.Error), cmp.Or(c.Refused, quantity.Missing)})
 	}
 	return g
 }
@@ -512,10 +517,10 @@ func peakText(u stats.USL) string {
 	if u.Peak == nil {
 		text += ": one"
 	}
-	return text + " in " + percent(u.PeakShare) + " of replicates"
+	return text + " in " + quantity.Percent(u.PeakShare) + " of replicates"
 }
 
-func heldGrid(s *analysis.StartsClaims) shownGrid {
+func heldGrid(s *analysis.StartsClaims) finding.Table {
 	columns := measured([]startsColumn{
 		{"available-drop", "MemAvailable", sample.Bytes}, {"payload-pss", "PSS", sample.Bytes}, {"payload-rss", "RSS", sample.Bytes}, {"payload-charge", "cgroup", sample.Bytes},
 		{"runtime-pss", "runtime PSS", sample.Bytes}, {"runtime-rss", "runtime RSS", sample.Bytes}, {"runtime-charge", "runtime cgroup", sample.Bytes},
@@ -524,8 +529,8 @@ func heldGrid(s *analysis.StartsClaims) shownGrid {
 	return pointGrid("Memory of each container held", "held", columns, s.Held)
 }
 
-func failedGrid(s *analysis.StartsClaims) shownGrid {
-	g := shownGrid{Title: "Trials that failed", Words: true, Head: []string{"target", "containers", "at once", "trials", "the last one"}}
+func failedGrid(s *analysis.StartsClaims) finding.Table {
+	g := finding.Table{Title: "Trials that failed", Words: true, Head: []string{"target", "containers", "at once", "trials", "the last one"}}
 	type cell struct {
 		workload, target, environment string
 		n, concurrency                int
@@ -551,13 +556,13 @@ func failedGrid(s *analysis.StartsClaims) shownGrid {
 
 // growthFigures draw elapsed time over the number of containers, relative to
 // fifty and to one, and the published curve.
-func growthFigures(s *analysis.StartsClaims) []figure {
-	var out []figure
+func growthFigures(s *analysis.StartsClaims) []finding.Figure {
+	var out []finding.Figure
 	for _, base := range []int{50, 1} {
-		f := figure{Title: fmt.Sprintf("Elapsed time, by that of %d", base), Beside: len(out) > 0,
-			X: axis{Label: "containers", Log: true}, Y: axis{Label: fmt.Sprintf("times the elapsed time of %d", base), Log: true}}
+		f := finding.Figure{Title: fmt.Sprintf("Elapsed time, by that of %d", base), Beside: len(out) > 0,
+			X: finding.Axis{Label: "containers", Log: true}, Y: finding.Axis{Label: fmt.Sprintf("times the elapsed time of %d", base), Log: true}}
 		for _, c := range s.Curves {
-			l := line{Name: c.Name, Look: lookMeasured}
+			l := finding.Line{Name: c.Name, Look: finding.Measured}
 			for _, p := range c.Points {
 				over := c.Over(p.N, base)
 				if over <= 0 || p.N < base {
@@ -565,8 +570,8 @@ func growthFigures(s *analysis.StartsClaims) []figure {
 				}
 				e := p.Values["elapsed"]
 				one := over / e.Value
-				at := point{X: float64(p.N), Y: over, Low: over, High: over, Tip: estimate(e, sample.Seconds)}
-				if known(e.Interval) {
+				at := finding.Point{X: float64(p.N), Y: over, Low: over, High: over, Tip: estimate(e, sample.Seconds)}
+				if quantity.Known(e.Interval) {
 					at.Low, at.High = e.Interval.Low*one, e.Interval.High*one
 				}
 				l.Points = append(l.Points, at)
@@ -575,14 +580,14 @@ func growthFigures(s *analysis.StartsClaims) []figure {
 				f.Lines = append(f.Lines, l)
 			}
 		}
-		published := line{Name: "published docker run", Look: lookPublished}
+		published := finding.Line{Name: "published docker run", Look: finding.Published}
 		for _, p := range s.Published {
 			y := p.ElapsedBy1
 			if base == 50 {
 				y = p.ElapsedBy50
 			}
 			if y > 0 {
-				published.Points = append(published.Points, point{X: float64(p.N), Y: y, Low: y, High: y, Tip: Quantity(p.Elapsed, sample.Seconds)})
+				published.Points = append(published.Points, finding.Point{X: float64(p.N), Y: y, Low: y, High: y, Tip: quantity.Rounded(p.Elapsed, sample.Seconds)})
 			}
 		}
 		if len(f.Lines) > 0 {
@@ -594,17 +599,17 @@ func growthFigures(s *analysis.StartsClaims) []figure {
 }
 
 // timeFigure draws what all CPUs did while the most containers were started.
-func timeFigure(s *analysis.StartsClaims) []figure {
-	f := figure{Title: "What the CPUs did while the most containers were started", Y: axis{Label: "share of what all CPUs could do, %", Zero: true}}
+func timeFigure(s *analysis.StartsClaims) []finding.Figure {
+	f := finding.Figure{Title: "What the CPUs did while the most containers were started", Y: finding.Axis{Label: "share of what all CPUs could do, %", Zero: true}}
 	for _, c := range s.Curves {
 		for i := len(c.Points) - 1; i >= 0; i-- {
 			p := c.Points[i]
 			if p.Shares == nil {
 				continue
 			}
-			b := bar{Name: fmt.Sprintf("%s, %d", c.Name, p.N), Look: lookMeasured}
+			b := finding.Bar{Name: fmt.Sprintf("%s, %d", c.Name, p.N), Look: finding.Measured}
 			for _, piece := range shared(timeParts, s.Curves) {
-				b.Parts = append(b.Parts, part{piece.name, 100 * p.Shares[piece.share]})
+				b.Parts = append(b.Parts, finding.Part{Name: piece.name, Value: 100 * p.Shares[piece.share]})
 			}
 			f.Bars = append(f.Bars, b)
 			break
@@ -613,12 +618,12 @@ func timeFigure(s *analysis.StartsClaims) []figure {
 	if len(f.Bars) == 0 {
 		return nil
 	}
-	return []figure{f}
+	return []finding.Figure{f}
 }
 
 // scalingFigures draw starts a second over the concurrency, with the law.
-func scalingFigures(s *analysis.StartsClaims) []figure {
-	f := figure{Title: "Starts a second over the concurrency", X: axis{Label: "at once", Log: true}, Y: axis{Label: "starts a second", Zero: true}}
+func scalingFigures(s *analysis.StartsClaims) []finding.Figure {
+	f := finding.Figure{Title: "Starts a second over the concurrency", X: finding.Axis{Label: "at once", Log: true}, Y: finding.Axis{Label: "starts a second", Zero: true}}
 	slowest, fastest := math.Inf(1), 0.0
 	sizes := slices.ContainsFunc(s.Scaling, func(c analysis.StartsScaling) bool { return c.N != s.Scaling[0].N })
 	for _, c := range s.Scaling {
@@ -626,22 +631,22 @@ func scalingFigures(s *analysis.StartsClaims) []figure {
 		if sizes {
 			name += fmt.Sprintf(", %d containers", c.N)
 		}
-		l := line{Name: name, Look: lookMeasured}
-		fit := line{Name: name + ", law", Look: lookFit}
+		l := finding.Line{Name: name, Look: finding.Measured}
+		fit := finding.Line{Name: name + ", law", Look: finding.Fit}
 		for _, p := range c.Points {
 			e, measured := p.Values["starts-per-second"]
 			if !measured {
 				continue
 			}
 			slowest, fastest = min(slowest, e.Value), max(fastest, e.Value)
-			at := point{X: float64(p.Concurrency), Y: e.Value, Low: e.Value, High: e.Value}
-			if known(e.Interval) {
+			at := finding.Point{X: float64(p.Concurrency), Y: e.Value, Low: e.Value, High: e.Value}
+			if quantity.Known(e.Interval) {
 				at.Low, at.High = e.Interval.Low, e.Interval.High
 			}
 			l.Points = append(l.Points, at)
 			if c.USL != nil {
 				y := c.USL.At(float64(p.Concurrency))
-				fit.Points = append(fit.Points, point{X: float64(p.Concurrency), Y: y, Low: y, High: y})
+				fit.Points = append(fit.Points, finding.Point{X: float64(p.Concurrency), Y: y, Low: y, High: y})
 			}
 		}
 		if len(l.Points) > 1 {
@@ -655,7 +660,7 @@ func scalingFigures(s *analysis.StartsClaims) []figure {
 		return nil
 	}
 	if slowest > 0 && fastest > logSpan*slowest { // an engine beside bare namespaces would be a line at the bottom
-		f.Y = axis{Label: f.Y.Label, Log: true}
+		f.Y = finding.Axis{Label: f.Y.Label, Log: true}
 	}
-	return []figure{f}
+	return []finding.Figure{f}
 }

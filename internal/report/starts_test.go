@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/stats"
 )
 
@@ -31,10 +33,10 @@ func TestStartsSayWhatTheyAreOf(t *testing.T) {
 	}
 	for title, want := range map[string][][]string{
 		"Where the elapsed time goes":   {{"target", "containers", "CPU, not told whose", "stolen by the hypervisor", "no CPU"}, {"docker", "100", "60 %", "30 %", "10 %"}},
-		"Of each container, on average": {{"target", "containers", "under way", "CPU time", "waits on run queues, of all the machine", "waits for kernel locks"}, {"docker", "100", "500 ms", missing, "5.00 ms", missing}},
+		"Of each container, on average": {{"target", "containers", "under way", "CPU time", "waits on run queues, of all the machine", "waits for kernel locks"}, {"docker", "100", "500 ms", quantity.Missing, "5.00 ms", quantity.Missing}},
 		"Memory of each container held": {{"target", "held", "PSS", "client PSS"}},
 	} {
-		i := slices.IndexFunc(out.Tables, func(g shownGrid) bool { return g.Title == title })
+		i := slices.IndexFunc(out.Tables, func(g finding.Table) bool { return g.Title == title })
 		if i < 0 {
 			t.Errorf("no table %q", title)
 			continue
@@ -73,16 +75,16 @@ func TestStartsOfAGrid(t *testing.T) {
 // Every law has its numbers with their intervals and its weight; growth between
 // numbers says between which.
 func TestLawsAreAllShown(t *testing.T) {
-	number := func(v float64) stats.Estimate {
+	exactly := func(v float64) stats.Estimate {
 		return stats.Estimate{Value: v, Interval: stats.Interval{Low: 0.9 * v, High: 1.1 * v, Level: 0.95, Method: stats.MethodBootstrap}}
 	}
-	exponent := number(1.5)
+	exponent := exactly(1.5)
 	curve := analysis.StartsCurve{
 		Name: "runc", NoLaw: "3 values are too few", Points: []analysis.StartsPoint{{N: 1, Blocks: 6}, {N: 10, Blocks: 6}, {N: 50, Blocks: 6}}, ElapsedExponent: &exponent,
 		Elapsed: &stats.Laws{Why: "power fits best", Provisional: true, Fits: []stats.Law{
-			{Name: stats.LawPower, A: number(2), B: number(1.5), Weight: 0.9, Share: 0.97, Error: 0.02},
-			{Name: stats.LawLinear, A: number(3), B: number(0.05), Weight: 0.1, Share: 0.03, Error: 0.1},
-			{Name: stats.LawExponential, A: number(4), B: number(0.001), Error: 0.5},
+			{Name: stats.LawPower, A: exactly(2), B: exactly(1.5), Weight: 0.9, Share: 0.97, Error: 0.02},
+			{Name: stats.LawLinear, A: exactly(3), B: exactly(0.05), Weight: 0.1, Share: 0.03, Error: 0.1},
+			{Name: stats.LawExponential, A: exactly(4), B: exactly(0.001), Error: 0.5},
 		}},
 	}
 	s := &analysis.StartsClaims{Curves: []analysis.StartsCurve{curve}}
@@ -91,11 +93,11 @@ func TestLawsAreAllShown(t *testing.T) {
 			{"runc", "elapsed", "power, a n^b", "2.0 s [1.8, 2.2]", "1.5 [1.4, 1.7]", "2 %", "90 %", "97 %"},
 			{"runc", "elapsed", "linear, a + b n", "3.0 s [2.7, 3.3]", "50 ms [45, 55]", "10 %", "10 %", "3 %"},
 			{"runc", "elapsed", "exponential, a e^(b n)", "4.0 s [3.6, 4.4]", "0.001 [0.0009, 0.0011]", "50 %", "0 %", "0 %"},
-			{"runc", "elapsed", "n^b, from 10 to 50 containers", missing, "1.5 [1.4, 1.7]", missing, missing, missing},
+			{"runc", "elapsed", "n^b, from 10 to 50 containers", quantity.Missing, "1.5 [1.4, 1.7]", quantity.Missing, quantity.Missing, quantity.Missing},
 		}},
 		{lawChoiceGrid(s).Rows, [][]string{
 			{"runc", "elapsed", "power, provisional", "power fits best"},
-			{"runc", "CPU time", missing, "3 values are too few"},
+			{"runc", "CPU time", quantity.Missing, "3 values are too few"},
 		}},
 	} {
 		if !slices.EqualFunc(c.got, c.want, slices.Equal[[]string]) {

@@ -273,7 +273,7 @@ func (p *printer) renderLadder(l shownLadder, width int) string {
 	for i, s := range l.claim.Steps {
 		steps = append(steps, stepName(s))
 		deltas = append(deltas, l.Steps[i].Delta.Value)
-		intervals = append(intervals, l.Steps[i].Delta.interval())
+		intervals = append(intervals, l.Steps[i].Delta.Interval())
 		levels = append(levels, l.Steps[i].Level)
 		bars = append(bars, l.bar(before, s.Median, width))
 		if !s.Beside {

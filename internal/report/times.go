@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
@@ -16,7 +18,7 @@ import (
 func timesFinding(w analysis.Waits) string {
 	var parts []string
 	for _, state := range profile.States() {
-		part := human(sample.Seconds, w.States[state], stats.Interval{}) + " " + string(state)
+		part := quantity.Of(sample.Seconds, w.States[state], stats.Interval{}) + " " + string(state)
 		if most := mostOf(w, state); most != "" {
 			part += " (" + most + ")"
 		}
@@ -40,14 +42,14 @@ func mostOf(w analysis.Waits, state profile.State) string {
 }
 
 // timesGrid is the table of functions, the longest time first.
-func timesGrid(w analysis.Waits) shownGrid {
+func timesGrid(w analysis.Waits) finding.Table {
 	shown := w.Times[:min(len(w.Times), waitRows)]
 	var most float64
 	for _, r := range shown {
 		most = max(most, r.Total)
 	}
-	total := scaleFor(sample.Seconds, []float64{most})
-	g := shownGrid{Title: strings.TrimSuffix(waitsTitle(w), ":"),
+	total := quantity.ScaleFor(sample.Seconds, []float64{most})
+	g := finding.Table{Title: strings.TrimSuffix(waitsTitle(w), ":"),
 		Head: []string{"where", "state", "total " + total.Unit, "of elapsed", "thread", "times seen"}}
 	for _, r := range shown {
 		name := r.Name
@@ -55,7 +57,7 @@ func timesGrid(w analysis.Waits) shownGrid {
 			name += " *"
 		}
 		name += others(r.Kernel, r.Shared)
-		g.Rows = append(g.Rows, []string{name, string(r.State), digits(r.Total / total.Factor), perElapsed(w, r.Total), threads(r), strconv.FormatUint(r.Count, 10)})
+		g.Rows = append(g.Rows, []string{name, string(r.State), quantity.Digits(r.Total / total.Factor), perElapsed(w, r.Total), threads(r), strconv.FormatUint(r.Count, 10)})
 	}
 	return g
 }
@@ -64,7 +66,7 @@ func timesGrid(w analysis.Waits) shownGrid {
 // share.
 func threads(r profile.TimeRow) string {
 	if len(r.Of) == 0 || r.Total == 0 {
-		return missing
+		return quantity.Missing
 	}
 	if share := r.Of[0].Total / r.Total; share < 0.995 {
 		return fmt.Sprintf("%s %.0f %%", r.Of[0].Name, 100*share)

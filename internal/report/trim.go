@@ -6,16 +6,18 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
 
 // trimSection is boots of container hosts before and after trimming, beside the
 // published ones.
-func trimSection(c *analysis.TrimClaims) section {
-	s := section{
+func trimSection(c *analysis.TrimClaims) finding.Section {
+	s := finding.Section{
 		ID: "container-vm-trim", Title: "Before and after trimming, published beside this machine", Findings: c.Findings,
-		Figures: trimFigures(c), Claims: claimsGrid(c.Claims), claims: c.Claims, Note: trimNote(c), Alone: true,
+		Figures: trimFigures(c), Claims: c.Claims, Note: trimNote(c), Alone: true,
 	}
 	switch {
 	case len(c.Targets) == 1:
@@ -55,8 +57,8 @@ var trimBars = []struct{ name, span string }{
 }
 
 // trimFigures are the boots as bars on one axis, before above after.
-func trimFigures(c *analysis.TrimClaims) []figure {
-	f := figure{Title: "Boots on this machine: from the request to the first container's payload", Y: axis{Label: "s"}}
+func trimFigures(c *analysis.TrimClaims) []finding.Figure {
+	f := finding.Figure{Title: "Boots on this machine: from the request to the first container's payload", Y: finding.Axis{Label: "s"}}
 	rest := "engine and container"
 	if c.Whole == analysis.TrimUntil {
 		f.Title, rest = "Boots on this machine: from the monitor's exec to the boot's end", "the rest"
@@ -66,24 +68,24 @@ func trimFigures(c *analysis.TrimClaims) []figure {
 		if !ok {
 			continue
 		}
-		b := bar{Name: target, Look: lookMeasured}
-		if known(total.Interval) {
+		b := finding.Bar{Name: target, Look: finding.Measured}
+		if quantity.Known(total.Interval) {
 			b.Low, b.High = total.Interval.Low, total.Interval.High
 		}
 		left := total.Value
 		for _, p := range trimBars {
 			if e, ok := spanOf(c, p.span, target); ok && e.Value > 0 && e.Value < left {
-				b.Parts = append(b.Parts, part{p.name, e.Value})
+				b.Parts = append(b.Parts, finding.Part{Name: p.name, Value: e.Value})
 				left -= e.Value
 			}
 		}
-		b.Parts = append(b.Parts, part{rest, left})
+		b.Parts = append(b.Parts, finding.Part{Name: rest, Value: left})
 		f.Bars = append(f.Bars, b)
 	}
 	if len(f.Bars) == 0 {
 		return nil
 	}
-	return []figure{f}
+	return []finding.Figure{f}
 }
 
 func spanOf(c *analysis.TrimClaims, name, target string) (stats.Estimate, bool) {
@@ -110,8 +112,8 @@ func trimHead(c *analysis.TrimClaims, first string, with bool) []string {
 }
 
 // trimSpeedups are the ratios of the control to each target.
-func trimSpeedups(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "How many times less than " + c.Control, Head: trimHead(c, "stretch", false)}
+func trimSpeedups(c *analysis.TrimClaims) finding.Table {
+	g := finding.Table{Title: "How many times less than " + c.Control, Head: trimHead(c, "stretch", false)}
 	if c.Trims {
 		g.Head = append(g.Head, "published")
 	}
@@ -121,14 +123,14 @@ func trimSpeedups(c *analysis.TrimClaims) shownGrid {
 			if target == c.Control {
 				continue
 			}
-			cell := missing
+			cell := quantity.Missing
 			if e, ok := s.Speedup[target]; ok {
-				cell = number(e.Value, 2) + plusMinus(e)
+				cell = quantity.Number(e.Value, 2) + plusMinus(e)
 			}
 			row = append(row, cell)
 		}
 		if p := s.PublishedSpeedup(); p > 0 {
-			row = append(row, number(p, 2))
+			row = append(row, quantity.Number(p, 2))
 		} else if c.Trims {
 			row = append(row, "")
 		}
@@ -137,22 +139,22 @@ func trimSpeedups(c *analysis.TrimClaims) shownGrid {
 	return g
 }
 
-func trimTimes(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "Milestones on the host's clock", Head: trimHead(c, "stretch", true)}
+func trimTimes(c *analysis.TrimClaims) finding.Table {
+	g := finding.Table{Title: "Milestones on the host's clock", Head: trimHead(c, "stretch", true)}
 	if c.Trims {
 		g.Head = append(g.Head, "published before", "published after")
 	}
 	for _, s := range c.Spans {
 		row := []string{s.Name}
 		for _, target := range c.Targets {
-			cell := missing
+			cell := quantity.Missing
 			if e, ok := s.Here[target]; ok {
-				cell = human(s.Metric.Unit, e.Value, e.Interval)
+				cell = quantity.Of(s.Metric.Unit, e.Value, e.Interval)
 			}
 			row = append(row, cell)
 		}
 		if s.Before > 0 {
-			row = append(row, human(sample.Seconds, s.Before, stats.Interval{}), human(sample.Seconds, s.After, stats.Interval{}))
+			row = append(row, quantity.Of(sample.Seconds, s.Before, stats.Interval{}), quantity.Of(sample.Seconds, s.After, stats.Interval{}))
 		} else if c.Trims {
 			row = append(row, "", "")
 		}
@@ -161,16 +163,16 @@ func trimTimes(c *analysis.TrimClaims) shownGrid {
 	return g
 }
 
-func trimMeanings(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "What the stretches are", Words: true, Head: []string{"stretch", "from what to what"}}
+func trimMeanings(c *analysis.TrimClaims) finding.Table {
+	g := finding.Table{Title: "What the stretches are", Words: true, Head: []string{"stretch", "from what to what"}}
 	for _, s := range c.Spans {
 		g.Rows = append(g.Rows, []string{s.Name, s.Meaning})
 	}
 	return g
 }
 
-func trimParts(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "What is booted", Words: true, Head: []string{"target", "kernel, MB", "initramfs, MB", "configuration", "kernel", "what it is"}}
+func trimParts(c *analysis.TrimClaims) finding.Table {
+	g := finding.Table{Title: "What is booted", Words: true, Head: []string{"target", "kernel, MB", "initramfs, MB", "configuration", "kernel", "what it is"}}
 	for _, p := range c.Parts {
 		initrd := "none"
 		if p.Initrd > 0 {
@@ -182,14 +184,14 @@ func trimParts(c *analysis.TrimClaims) shownGrid {
 }
 
 // trimProof is what works in each target's kernel: a row for each check.
-func trimProof(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "The proof: what containers need of each kernel", Words: true, Head: trimHead(c, "check", true)}
+func trimProof(c *analysis.TrimClaims) finding.Table {
+	g := finding.Table{Title: "The proof: what containers need of each kernel", Words: true, Head: trimHead(c, "check", true)}
 	rows := map[string][]string{}
 	var order []string
 	for i, p := range c.Parts {
 		for _, t := range p.Proof {
 			if rows[t.Check] == nil {
-				rows[t.Check] = slices.Repeat([]string{missing}, len(c.Parts))
+				rows[t.Check] = slices.Repeat([]string{quantity.Missing}, len(c.Parts))
 				order = append(order, t.Check)
 			}
 			rows[t.Check][i] = t.Result
@@ -202,16 +204,16 @@ func trimProof(c *analysis.TrimClaims) shownGrid {
 }
 
 // trimPhases are the published log's five phases, here by the kernel's clock.
-func trimPhases(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "Phases of the console, as the published log is cut, s", Head: []string{"boot", "ACPI", "early init", "PCI", "USB", "modules", "lines"}}
+func trimPhases(c *analysis.TrimClaims) finding.Table {
+	g := finding.Table{Title: "Phases of the console, as the published log is cut, s", Head: []string{"boot", "ACPI", "early init", "PCI", "USB", "modules", "lines"}}
 	for _, p := range c.Profiles {
 		row := make([]string, len(g.Head))
 		row[0], row[len(row)-1] = p.Target, fmt.Sprint(p.Lines)
 		for i, name := range g.Head[1 : len(row)-1] {
-			row[i+1] = missing
+			row[i+1] = quantity.Missing
 			for _, ph := range p.Phases {
 				if ph.Name == name {
-					row[i+1] = number(ph.Seconds, 3)
+					row[i+1] = quantity.Number(ph.Seconds, 3)
 				}
 			}
 		}
@@ -219,7 +221,7 @@ func trimPhases(c *analysis.TrimClaims) shownGrid {
 	}
 	row := []string{"· published, before"}
 	for _, p := range c.Phases {
-		row = append(row, number(p.Seconds, 3))
+		row = append(row, quantity.Number(p.Seconds, 3))
 	}
 	if len(row) == len(g.Head)-1 {
 		g.Rows = append(g.Rows, append(row, ""))
@@ -228,15 +230,15 @@ func trimPhases(c *analysis.TrimClaims) shownGrid {
 }
 
 // trimLines are the kernel's parts by what each boot's console holds of them.
-func trimLines(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "Parts of the kernel: lines of the console, and ms before them", Head: []string{"part"}}
+func trimLines(c *analysis.TrimClaims) finding.Table {
+	g := finding.Table{Title: "Parts of the kernel: lines of the console, and ms before them", Head: []string{"part"}}
 	for _, p := range c.Profiles {
 		g.Head = append(g.Head, short(p.Target)+" lines", "ms")
 	}
 	for _, s := range c.Causes {
 		row := []string{s.Name}
 		for _, p := range c.Profiles {
-			row = append(row, fmt.Sprint(s.Lines[p.Target]), number(s.Steps[p.Target]*1e3, 1))
+			row = append(row, fmt.Sprint(s.Lines[p.Target]), quantity.Number(s.Steps[p.Target]*1e3, 1))
 		}
 		g.Rows = append(g.Rows, row)
 	}
@@ -245,8 +247,8 @@ func trimLines(c *analysis.TrimClaims) shownGrid {
 
 // trimInitcalls are the kernel's parts by initcalls, of the targets of which a boot
 // told: their time is no other target's, which is that before lines.
-func trimInitcalls(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "Parts of the kernel: initcalls, and their own ms", Head: []string{"part"}}
+func trimInitcalls(c *analysis.TrimClaims) finding.Table {
+	g := finding.Table{Title: "Parts of the kernel: initcalls, and their own ms", Head: []string{"part"}}
 	for _, p := range c.Profiles {
 		if p.Started > 0 {
 			g.Head = append(g.Head, short(p.Target)+" calls", "own ms")
@@ -259,7 +261,7 @@ func trimInitcalls(c *analysis.TrimClaims) shownGrid {
 		row := []string{s.Name}
 		for _, p := range c.Profiles {
 			if p.Started > 0 {
-				row = append(row, fmt.Sprint(s.Calls[p.Target]), number(s.Own[p.Target]*1e3, 1))
+				row = append(row, fmt.Sprint(s.Calls[p.Target]), quantity.Number(s.Own[p.Target]*1e3, 1))
 			}
 		}
 		g.Rows = append(g.Rows, row)
@@ -268,14 +270,14 @@ func trimInitcalls(c *analysis.TrimClaims) shownGrid {
 }
 
 // trimTold are initcalls and modules of each boot that told of them.
-func trimTold(c *analysis.TrimClaims) shownGrid {
-	g := shownGrid{Title: "Initcalls, and the modules that are loaded once the engine is up (/proc/modules)", Words: true,
+func trimTold(c *analysis.TrimClaims) finding.Table {
+	g := finding.Table{Title: "Initcalls, and the modules that are loaded once the engine is up (/proc/modules)", Words: true,
 		Head: []string{"boot", "initcalls", "their own time, s", "modules", "which"}}
 	for _, p := range c.Profiles {
 		if p.Started == 0 {
 			continue
 		}
-		row := []string{p.Target, fmt.Sprint(p.Started), number(p.Own, 3), missing, missing} // nobody asked
+		row := []string{p.Target, fmt.Sprint(p.Started), quantity.Number(p.Own, 3), quantity.Missing, quantity.Missing} // nobody asked
 		if p.Modules != nil {
 			row[3], row[4] = fmt.Sprint(len(p.Modules)), strings.Join(p.Modules, " ")
 		}
@@ -285,22 +287,22 @@ func trimTold(c *analysis.TrimClaims) shownGrid {
 }
 
 // trimSymbols are the Kconfig symbols whose code cost most.
-func trimSymbols(p analysis.TrimProfile) shownGrid {
-	g := shownGrid{Title: "Costliest Kconfig symbols of " + p.Target + ", by their initcalls", Words: true, Head: []string{"symbol", "initcalls", "own, ms", "objects"}}
+func trimSymbols(p analysis.TrimProfile) finding.Table {
+	g := finding.Table{Title: "Costliest Kconfig symbols of " + p.Target + ", by their initcalls", Words: true, Head: []string{"symbol", "initcalls", "own, ms", "objects"}}
 	for _, s := range p.Symbols[:min(shownSteps, len(p.Symbols))] {
 		objects := strings.Join(s.Objects[:min(shownObjects, len(s.Objects))], " ")
 		if more := len(s.Objects) - shownObjects; more > 0 {
 			objects += fmt.Sprintf(" and %d more", more)
 		}
-		g.Rows = append(g.Rows, []string{s.Name, fmt.Sprint(s.Calls), number(s.Own*1e3, 1), objects})
+		g.Rows = append(g.Rows, []string{s.Name, fmt.Sprint(s.Calls), quantity.Number(s.Own*1e3, 1), objects})
 	}
 	return g
 }
 
-func trimCalls(p analysis.TrimProfile) shownGrid {
-	g := shownGrid{Title: "Costliest initcalls of " + p.Target, Words: true, Head: []string{"initcall", "part", "own, ms", "waited for"}}
+func trimCalls(p analysis.TrimProfile) finding.Table {
+	g := finding.Table{Title: "Costliest initcalls of " + p.Target, Words: true, Head: []string{"initcall", "part", "own, ms", "waited for"}}
 	for _, call := range p.Calls[:min(shownSteps, len(p.Calls))] {
-		g.Rows = append(g.Rows, []string{call.Name, call.Part, number(call.Own*1e3, 1), call.Waits})
+		g.Rows = append(g.Rows, []string{call.Name, call.Part, quantity.Number(call.Own*1e3, 1), call.Waits})
 	}
 	return g
 }
@@ -311,10 +313,10 @@ const (
 	shownObjects = 3
 )
 
-func trimSteps(p analysis.TrimProfile) shownGrid {
-	g := shownGrid{Title: "Costliest steps of " + p.Target + ": the time before a line", Words: true, Head: []string{"at, s", "took, ms", "line"}}
+func trimSteps(p analysis.TrimProfile) finding.Table {
+	g := finding.Table{Title: "Costliest steps of " + p.Target + ": the time before a line", Words: true, Head: []string{"at, s", "took, ms", "line"}}
 	for _, s := range p.Steps[:min(shownSteps, len(p.Steps))] {
-		g.Rows = append(g.Rows, []string{number(s.At, 3), number(s.Took*1e3, 1), s.Line})
+		g.Rows = append(g.Rows, []string{quantity.Number(s.At, 3), quantity.Number(s.Took*1e3, 1), s.Line})
 	}
 	return g
 }

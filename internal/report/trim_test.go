@@ -24,7 +24,7 @@ func bootsOf(t *testing.T) report.Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := os.Open("../kernel/bootlog/testdata/stock-serial.log")
+	log, err := os.Open("../kerneltools/bootlog/testdata/stock-serial.log")
 	if err != nil {
 		t.Fatal(err)
 	}

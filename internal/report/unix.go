@@ -7,23 +7,25 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
 // unixSection is the Unix tests beside the publication. The page draws its own
 // figures of them (web/src/unix.ts), out of the claims.
-func unixSection(u *analysis.UnixClaims) section {
-	return section{
+func unixSection(u *analysis.UnixClaims) finding.Section {
+	return finding.Section{
 		ID: "docker-on-loongson", Title: "Published beside this machine", Headline: u.Headline, Findings: u.Findings,
-		Tables: unixGrids(u), claims: u.Claims, Claims: claimsGrid(u.Claims), Note: unixIndexNote(u), Alone: true,
+		Tables: unixGrids(u), Claims: u.Claims, Note: unixIndexNote(u), Alone: true,
 	}
 }
 
 // unixGrids are the tables of a run of the Unix tests: the scores, their fall
 // beside the published one, and this machine beside the published machines.
-func unixGrids(u *analysis.UnixClaims) []shownGrid {
-	var out []shownGrid
+func unixGrids(u *analysis.UnixClaims) []finding.Table {
+	var out []finding.Table
 	for _, p := range unixPlaces(u) {
 		place := p.target + ", " + analysis.UnixPlace(p.environment)
 		if same := analysis.UnixSame(u.Curves, p.environment); same != "" {
@@ -97,9 +99,9 @@ func countHead(n int) string {
 }
 
 // scoreGrid is Data_N of each test with half its interval, and the spread.
-func scoreGrid(u *analysis.UnixClaims, place string, curves []analysis.UnixCurve) shownGrid {
+func scoreGrid(u *analysis.UnixClaims, place string, curves []analysis.UnixCurve) finding.Table {
 	ns := counts(curves)
-	g := shownGrid{Title: place + ": score in each of n containers", Head: append([]string{"test"}, lines(ns, countHead)...)}
+	g := finding.Table{Title: place + ": score in each of n containers", Head: append([]string{"test"}, lines(ns, countHead)...)}
 	g.Head = append(g.Head, "evenness")
 	for _, c := range curves {
 		row := []string{c.Name() + RefusedMark(u.WhyRefused(c))}
@@ -118,19 +120,19 @@ func scoreCell(p *analysis.UnixPoint) string {
 	case len(p.Repetitions) == 0:
 		return "failed"
 	}
-	return number(p.Data.Value, max(0, 3-decade(p.Data.Value))) + plusMinus(p.Data)
+	return quantity.Number(p.Data.Value, max(0, 3-quantity.Decade(p.Data.Value))) + plusMinus(p.Data)
 }
 
 // plusMinus is half an interval in percent of its number, "" where there is none.
 func plusMinus(e stats.Estimate) string {
-	if !known(e.Interval) || e.Value <= 0 {
+	if !quantity.Known(e.Interval) || e.Value <= 0 {
 		return ""
 	}
 	half := 100 * (e.Interval.High - e.Interval.Low) / 2 / e.Value
 	if half < 1 {
-		return " ±" + number(half, 1) + " %"
+		return " ±" + quantity.Number(half, 1) + " %"
 	}
-	return " ±" + number(half, 0) + " %"
+	return " ±" + quantity.Number(half, 0) + " %"
 }
 
 // slowestCell is the worst spread between containers, and where it was.
@@ -144,19 +146,19 @@ func slowestCell(c analysis.UnixCurve) string {
 	if at == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s (n = %d)", number(least, 2), at)
+	return fmt.Sprintf("%s (n = %d)", quantity.Number(least, 2), at)
 }
 
 // fallGrid is each test relative to one container, the published row below the
 // machine's own. Exponents that are set beside each other are fitted over the
 // same numbers of containers, in a column of their own where there are more here.
-func fallGrid(u *analysis.UnixClaims, place string, curves []analysis.UnixCurve) shownGrid {
+func fallGrid(u *analysis.UnixClaims, place string, curves []analysis.UnixCurve) finding.Table {
 	ns := slices.DeleteFunc(counts(curves), func(n int) bool { return n < 2 })
-	g := shownGrid{Title: place + ": relative to one container", Head: append([]string{"test"}, lines(ns, strconv.Itoa)...)}
-	here, both := fitRanges(curves)
+	g := finding.Table{Title: place + ": relative to one container", Head: append([]string{"test"}, lines(ns, strconv.Itoa)...)}
+	here, shared := fitRanges(curves)
 	g.Head = append(g.Head, "b of 1/n^b, "+here)
-	if both != here && both != "" {
-		g.Head = append(g.Head, "b, "+both)
+	if shared != here && shared != "" {
+		g.Head = append(g.Head, "b, "+shared)
 	}
 	width := len(g.Head)
 	g.Head = append(g.Head, "contention", "coherency", "bends at n", "falls")
@@ -204,7 +206,7 @@ func fallRow(name string, ns []int, c analysis.UnixCurve, fits []string, law *an
 	for _, n := range ns {
 		cell := ""
 		if p := c.At(n); p != nil && p.ToOne != nil {
-			cell = number(p.ToOne.Value, 2) + plusMinus(*p.ToOne)
+			cell = quantity.Number(p.ToOne.Value, 2) + plusMinus(*p.ToOne)
 		}
 		row = append(row, cell)
 	}
@@ -223,18 +225,18 @@ func fallRow(name string, ns []int, c analysis.UnixCurve, fits []string, law *an
 }
 
 func spanCell(e stats.Estimate, decimals int) string {
-	s := number(e.Value, decimals)
-	if known(e.Interval) {
-		s += " [" + number(e.Interval.Low, decimals) + ", " + number(e.Interval.High, decimals) + "]"
+	s := quantity.Number(e.Value, decimals)
+	if quantity.Known(e.Interval) {
+		s += " [" + quantity.Number(e.Interval.Low, decimals) + ", " + quantity.Number(e.Interval.High, decimals) + "]"
 	}
 	return s
 }
 
 // platformGrids set the machines beside each other, in one container each.
-func platformGrids(u *analysis.UnixClaims) []shownGrid {
-	var out []shownGrid
+func platformGrids(u *analysis.UnixClaims) []finding.Table {
+	var out []finding.Table
 	for _, environment := range []string{analysis.UnixAllN, analysis.UnixAllOne} {
-		g := shownGrid{Title: "Machines in one container, " + analysis.UnixPlace(environment), Head: []string{"test"}}
+		g := finding.Table{Title: "Machines in one container, " + analysis.UnixPlace(environment), Head: []string{"test"}}
 		var all []analysis.UnixPlatform
 		for _, p := range u.Platforms {
 			if p.Environment == environment {
@@ -245,9 +247,9 @@ func platformGrids(u *analysis.UnixClaims) []shownGrid {
 		for _, test := range append(slices.Clone(u.Tests), "index") {
 			row := []string{test}
 			for _, p := range all {
-				cell := missing
+				cell := quantity.Missing
 				if e, ok := p.Scores[test]; ok {
-					cell = number(e.Value, max(0, 3-decade(e.Value))) + plusMinus(e) + RefusedMark(p.Refused[test])
+					cell = quantity.Number(e.Value, max(0, 3-quantity.Decade(e.Value))) + plusMinus(e) + RefusedMark(p.Refused[test])
 				}
 				row = append(row, cell)
 			}
@@ -265,7 +267,7 @@ func unixIndexNote(u *analysis.UnixClaims) string {
 		marked = " " + RefusedLegend
 	}
 	return fmt.Sprintf("“index” holds %s: %s. Whetstone in it is by CPU time; the published index is recomputed over the same, as its own (“index as published”) holds file copies that the tables do not list: it stands beside this machine's over all twelve tests, where all ran. %s ± is half the 95 %% interval; evenness is the slowest container by the fastest in the worst repetition.%s Source: %s",
-		count(len(u.Tests), "test"), strings.Join(u.Tests, ", "), u.Note, marked, u.Citation)
+		quantity.Count(len(u.Tests), "test"), strings.Join(u.Tests, ", "), u.Note, marked, u.Citation)
 }
 
 // csvUnixHeader names what the CSV has of the Unix tests: empty elsewhere.
@@ -300,7 +302,7 @@ func csvPoint(out []string, u *analysis.UnixClaims, cell study.Cell, clock analy
 			return
 		}
 		out[at] = csvNumber(e.Value)
-		if known(e.Interval) {
+		if quantity.Known(e.Interval) {
 			out[at+1], out[at+2] = csvNumber(e.Interval.Low), csvNumber(e.Interval.High)
 		}
 	}

@@ -5,13 +5,14 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/docker/go-units"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -26,7 +27,7 @@ type view struct {
 	ladders  []shownLadder
 	leftOut  []fact
 	failures []failed
-	sections []section
+	sections []finding.Section
 }
 
 // fact is a name with its value.
@@ -44,41 +45,44 @@ type group struct {
 
 // shownTable is a table in its display unit, with rows parallel to the claim's.
 type shownTable struct {
-	claim *analysis.Table
-	scale `json:"scale"`
-	Title string     `json:"title"` // "ready, ms, lower is better"
-	Rows  []shownRow `json:"rows"`
+	claim          *analysis.Table
+	quantity.Scale `json:"scale"`
+	Title          string     `json:"title"` // "ready, ms, lower is better"
+	Rows           []shownRow `json:"rows"`
 }
 
 // shownRow is one row as people read it.
 type shownRow struct {
 	claim   *analysis.Row
-	Median  shownNumber `json:"median"`
-	Ratio   shownNumber `json:"ratio"`
-	Cold    string      `json:"cold"`
-	Verdict string      `json:"verdict"` // a verdict, "control", "failed" or "no verdict"
-	Effect  string      `json:"effect"`  // "cost", "gain", or "" where nothing was shown to differ
+	Median  quantity.Shown `json:"median"`
+	Ratio   quantity.Shown `json:"ratio"`
+	Cold    string         `json:"cold"`
+	Verdict string         `json:"verdict"` // a verdict, "control", "failed" or "no verdict"
+	Effect  string         `json:"effect"`  // "cost", "gain", or "" where nothing was shown to differ
 }
 
 // shownLadder is a ladder in its display units.
 type shownLadder struct {
 	claim *analysis.Ladder
-	Base  shownNumber `json:"base"`
-	Steps []shownStep `json:"steps"`
-	Delta scale       `json:"delta"` // of the steps
-	Total scale       `json:"total"` // of the levels
-	Sum   string      `json:"sum"`   // that the steps make the whole, in words
-	Log   bool        `json:"log"`   // the levels span so much that only a log axis shows all steps
+	Base  quantity.Shown `json:"base"`
+	Steps []shownStep    `json:"steps"`
+	Delta quantity.Scale `json:"delta"` // of the steps
+	Total quantity.Scale `json:"total"` // of the levels
+	Sum   string         `json:"sum"`   // that the steps make the whole, in words
+	Log   bool           `json:"log"`   // the levels span so much that only a log axis shows all steps
 }
 
 // shownStep is one step of a ladder.
 type shownStep struct {
-	Delta shownNumber `json:"delta"` // with its sign
-	Level string      `json:"level"` // the median after this step
+	Delta quantity.Shown `json:"delta"` // with its sign
+	Level string         `json:"level"` // the median after this step
 }
 
 func newView(in Input) view {
-	v := view{in: in, facts: facts(in), leftOut: leftOut(in), sections: sections(in.Claims)}
+	v := view{in: in, facts: facts(in), leftOut: leftOut(in), sections: sections(in)}
+	for _, s := range v.sections {
+		v.in.Claims.Warnings = slices.Concat(v.in.Claims.Warnings, s.Warnings)
+	}
 	for i := range in.Claims.Tables {
 		v.add(showTable(&in.Claims.Tables[i]))
 	}
@@ -112,7 +116,7 @@ func showTable(t *analysis.Table) shownTable {
 			medians = append(medians, r.Summary.Median)
 		}
 	}
-	s := shownTable{claim: t, scale: scaleFor(t.Metric.Unit, medians)}
+	s := shownTable{claim: t, Scale: quantity.ScaleFor(t.Metric.Unit, medians)}
 	s.Title = tableTitle(t.Metric, s.Unit)
 	for i := range t.Rows {
 		s.Rows = append(s.Rows, s.showRow(&t.Rows[i]))
@@ -132,13 +136,13 @@ func tableTitle(m sample.Metric, unit string) string {
 }
 
 func (t shownTable) showRow(r *analysis.Row) shownRow {
-	row := shownRow{claim: r, Median: shownNumber{Value: missing}, Ratio: shownNumber{Value: missing}}
+	row := shownRow{claim: r, Median: quantity.Shown{Value: quantity.Missing}, Ratio: quantity.Shown{Value: quantity.Missing}}
 	if r.Summary.N > 0 {
-		row.Median = t.show(r.Summary.Median, r.Summary.Interval)
+		row.Median = t.Show(r.Summary.Median, r.Summary.Interval)
 	}
 	if r.Cold != nil {
 		v := *r.Cold / t.Factor
-		row.Cold = number(v, max(decimals(v, math.NaN()), 0))
+		row.Cold = quantity.Number(v, max(quantity.Decimals(v, math.NaN()), 0))
 	}
 	if r.Effect != nil {
 		row.Ratio = t.showEffect(r.Effect)
@@ -150,11 +154,11 @@ func (t shownTable) showRow(r *analysis.Row) shownRow {
 
 // showEffect is the ratio to the control, or where there is none (a control of
 // zero) the difference in the table's unit, marked by a delta.
-func (t shownTable) showEffect(e *analysis.Effect) shownNumber {
+func (t shownTable) showEffect(e *analysis.Effect) quantity.Shown {
 	if e.Difference == nil {
-		return showRatio(e.Ratio, e.Interval)
+		return quantity.Ratio(e.Ratio, e.Interval)
 	}
-	n := signed(t.show(e.Difference.Median, e.Difference.Interval))
+	n := quantity.Signed(t.Show(e.Difference.Median, e.Difference.Interval))
 	n.Value = "Δ" + n.Value
 	return n
 }
@@ -247,7 +251,7 @@ func trials(c analysis.Claims) string {
 
 func plan(in Input) string {
 	text := fmt.Sprintf("%d blocks, seed %d, margin %s, alpha %s",
-		in.Manifest.Study.Blocks, in.Manifest.Seed, percent(in.Claims.Margin), percent(in.Claims.Alpha))
+		in.Manifest.Study.Blocks, in.Manifest.Seed, quantity.Percent(in.Claims.Margin), quantity.Percent(in.Claims.Alpha))
 	for _, l := range in.Manifest.Study.Limits {
 		if len(l.Same) > 0 {
 			text += fmt.Sprintf("; %s stands for %s, too, which come to the same here", l.Name, strings.Join(l.Same, ", "))
@@ -258,9 +262,9 @@ func plan(in Input) string {
 
 func machine(in Input) string {
 	h := in.Manifest.Host
-	parts := []string{h.CPU, count(h.CPUs, "CPU")}
+	parts := []string{h.CPU, quantity.Count(h.CPUs, "CPU")}
 	if h.Cores > 0 {
-		parts = append(parts, count(h.Cores, "core"))
+		parts = append(parts, quantity.Count(h.Cores, "core"))
 	}
 	parts = append(parts, clockFact(h.ClockGHz, h.ClockSource))
 	parts = append(parts, units.CustomSize("%.4g %s", float64(h.Memory), 1024, []string{"B", "KiB", "MiB", "GiB", "TiB"}), h.Arch, "virtualization "+orMissing(h.Virtualization))
@@ -287,20 +291,13 @@ func system(in Input) string {
 	return join([]string{h.OS, "Linux " + h.Kernel, "cgroup " + h.Cgroup, governor, "clock " + h.Clocksource, tcp, as})
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
-}
-
 func join(parts []string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
 
 func orMissing(s string) string {
 	if s == "" {
-		return missing
+		return quantity.Missing
 	}
 	return s
 }

@@ -5,15 +5,17 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
 
 // vmmSection is the comparison of machine monitors beside the publication.
-func vmmSection(c *analysis.VMMClaims) section {
-	s := section{
+func vmmSection(c *analysis.VMMClaims) finding.Section {
+	s := finding.Section{
 		ID: "stratovirt-vs-qemu", Title: "StratoVirt and QEMU, published beside this machine", Headline: vmmHeadline(c), Findings: c.Findings,
-		Figures: bootFigures(c), Claims: claimsGrid(c.Claims), claims: c.Claims, Note: vmmNote(c), Alone: true,
+		Figures: bootFigures(c), Claims: c.Claims, Note: vmmNote(c), Alone: true,
 	}
 	s.Tables = append(s.Tables, bootGrid(c))
 	if len(c.Held) > 0 {
@@ -49,24 +51,24 @@ func comparedPairs(c *analysis.VMMClaims) []analysis.VMMPair {
 }
 
 // bootFigures are the boots here and, on a scale of their own, the published.
-func bootFigures(c *analysis.VMMClaims) []figure {
-	var out []figure
+func bootFigures(c *analysis.VMMClaims) []finding.Figure {
+	var out []finding.Figure
 	for _, published := range []bool{false, true} {
-		f := figure{Title: "Boots on this machine: from the request to the payload", Y: axis{Label: "s"}}
-		look := lookMeasured
+		f := finding.Figure{Title: "Boots on this machine: from the request to the payload", Y: finding.Axis{Label: "s"}}
+		look := finding.Measured
 		if published {
-			f.Title, look = "Boots as published: their difference is a unit of the guest that waits", lookPublished
+			f.Title, look = "Boots as published: their difference is a unit of the guest that waits", finding.Published
 		}
 		for _, b := range c.Boots {
 			if b.Published != published {
 				continue
 			}
-			bars := bar{Name: headed(c, b.Name), Look: look}
-			if known(b.Total.Interval) {
+			bars := finding.Bar{Name: headed(c, b.Name), Look: look}
+			if quantity.Known(b.Total.Interval) {
 				bars.Low, bars.High = b.Total.Interval.Low, b.Total.Interval.High
 			}
 			for _, p := range b.Phases {
-				bars.Parts = append(bars.Parts, part{p.Name, p.Seconds})
+				bars.Parts = append(bars.Parts, finding.Part{Name: p.Name, Value: p.Seconds})
 			}
 			f.Bars = append(f.Bars, bars)
 		}
@@ -77,8 +79,8 @@ func bootFigures(c *analysis.VMMClaims) []figure {
 	return out
 }
 
-func bootGrid(c *analysis.VMMClaims) shownGrid {
-	g := shownGrid{Title: "Boots, s", Head: []string{"machine"}}
+func bootGrid(c *analysis.VMMClaims) finding.Table {
+	g := finding.Table{Title: "Boots, s", Head: []string{"machine"}}
 	for _, b := range c.Boots {
 		for _, p := range slices.Concat(b.Phases, b.Own) {
 			if !slices.Contains(g.Head, p.Name) {
@@ -94,11 +96,11 @@ func bootGrid(c *analysis.VMMClaims) shownGrid {
 			row[0] = "· " + b.Name
 		}
 		for _, p := range b.Phases {
-			row[slices.Index(g.Head, p.Name)] = number(p.Seconds, 3)
+			row[slices.Index(g.Head, p.Name)] = quantity.Number(p.Seconds, 3)
 		}
-		row[len(row)-2] = number(b.Total.Value, 3) + plusMinus(b.Total)
+		row[len(row)-2] = quantity.Number(b.Total.Value, 3) + plusMinus(b.Total)
 		if b.Off > 0 {
-			row[len(row)-1] = number(b.Off, 3)
+			row[len(row)-1] = quantity.Number(b.Off, 3)
 		}
 		g.Rows = append(g.Rows, row)
 		if len(b.Own) == 0 {
@@ -107,7 +109,7 @@ func bootGrid(c *analysis.VMMClaims) shownGrid {
 		own := make([]string, len(g.Head))
 		own[0] = headed(c, b.Name) + ", guest's clock"
 		for _, p := range b.Own {
-			own[slices.Index(g.Head, p.Name)] = number(p.Seconds, 3)
+			own[slices.Index(g.Head, p.Name)] = quantity.Number(p.Seconds, 3)
 		}
 		g.Rows = append(g.Rows, own)
 	}
@@ -124,8 +126,8 @@ func headed(c *analysis.VMMClaims, target string) string {
 }
 
 // vmmGrid is one published table with the targets of this machine before it.
-func vmmGrid(c *analysis.VMMClaims, table analysis.VMMTable) shownGrid {
-	g := shownGrid{Title: capital(string(table)), Head: []string{"quantity"}}
+func vmmGrid(c *analysis.VMMClaims, table analysis.VMMTable) finding.Table {
+	g := finding.Table{Title: capital(string(table)), Head: []string{"quantity"}}
 	for _, target := range c.Targets {
 		g.Head = append(g.Head, headed(c, target))
 	}
@@ -139,7 +141,7 @@ func vmmGrid(c *analysis.VMMClaims, table analysis.VMMTable) shownGrid {
 			g.Rows = append(g.Rows, vmmLine(c, r))
 		}
 	}
-	return g.withoutEmpty()
+	return g.WithoutEmpty(quantity.Missing)
 }
 
 func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
@@ -147,9 +149,9 @@ func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
 		if e.Value == 0 { // sysbench tells milliseconds, with two digits behind the point
 			return "cut to 0"
 		}
-		return human(r.Metric.Unit, e.Value, e.Interval)
+		return quantity.Of(r.Metric.Unit, e.Value, e.Interval)
 	}
-	line := []string{quantity(r)}
+	line := []string{quantityName(r)}
 	for _, target := range c.Targets {
 		cell := ""
 		if e, ok := r.Here[target]; ok {
@@ -167,7 +169,7 @@ func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
 	return line
 }
 
-func quantity(r analysis.VMMRow) string {
+func quantityName(r analysis.VMMRow) string {
 	if r.Name == r.Metric.Name {
 		return r.Name
 	}
@@ -176,8 +178,8 @@ func quantity(r analysis.VMMRow) string {
 
 // vmmRatios are one table's ratios: each virtual machine by the control, and
 // StratoVirt by QEMU here and as published.
-func vmmRatios(c *analysis.VMMClaims, table analysis.VMMTable) shownGrid {
-	g := shownGrid{Title: capital(string(table)) + ": ratios", Head: []string{"quantity"}}
+func vmmRatios(c *analysis.VMMClaims, table analysis.VMMTable) finding.Table {
+	g := finding.Table{Title: capital(string(table)) + ": ratios", Head: []string{"quantity"}}
 	for _, target := range c.Targets {
 		g.Head = append(g.Head, headed(c, target)+" : "+c.Host)
 	}
@@ -190,7 +192,7 @@ func vmmRatios(c *analysis.VMMClaims, table analysis.VMMTable) shownGrid {
 		if r.Table != table {
 			continue
 		}
-		line := []string{quantity(r)}
+		line := []string{quantityName(r)}
 		for _, target := range c.Targets {
 			line = append(line, ratioOf(r.ToHost, target))
 		}
@@ -199,11 +201,11 @@ func vmmRatios(c *analysis.VMMClaims, table analysis.VMMTable) shownGrid {
 		}
 		published := ""
 		if p := r.PublishedRatio(); p > 0 {
-			published = number(p, 2)
+			published = quantity.Number(p, 2)
 		}
 		g.Rows = append(g.Rows, append(line, published))
 	}
-	return g.withoutEmpty()
+	return g.WithoutEmpty(quantity.Missing)
 }
 
 // ratioOf is the effect of that name with its verdict; "" where there is none.
@@ -212,13 +214,13 @@ func ratioOf(effects map[string]analysis.Effect, name string) string {
 	if !ok {
 		return ""
 	}
-	return showRatio(e.Ratio, e.Interval).Value + plusMinus(stats.Estimate{Value: e.Ratio, Interval: e.Interval}) + ", " + string(e.Verdict)
+	return quantity.Ratio(e.Ratio, e.Interval).Value + plusMinus(stats.Estimate{Value: e.Ratio, Interval: e.Interval}) + ", " + string(e.Verdict)
 }
 
 // weightGrid is what one instance weighs, after its boot and after a load, at each
 // level of the run.
-func weightGrid(c *analysis.VMMClaims) shownGrid {
-	g := shownGrid{Title: "Memory of one instance", Head: []string{"instance", "when"}}
+func weightGrid(c *analysis.VMMClaims) finding.Table {
+	g := finding.Table{Title: "Memory of one instance", Head: []string{"instance", "when"}}
 	if c.Levels() {
 		g.Head = append(g.Head, "level")
 	}
@@ -241,7 +243,7 @@ func weightGrid(c *analysis.VMMClaims) shownGrid {
 		for _, m := range metrics {
 			cell := ""
 			if e, ok := h.Here[m.name]; ok {
-				cell = human(sample.Bytes, e.Value, e.Interval) + plusMinus(e)
+				cell = quantity.Of(sample.Bytes, e.Value, e.Interval) + plusMinus(e)
 			}
 			row = append(row, cell)
 		}

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
@@ -23,10 +24,10 @@ const waitRows = 20
 const fewWatched = 4
 
 // waitsSections show what watched cells waited for, and where their time went.
-func waitsSections(all []analysis.Waits) []section {
-	var out []section
-	locks := section{ID: "waits", Title: "What it waited for", Note: waitsLegend}
-	stacks := section{ID: "stacks", Title: "Where its time went", Note: timesLegend}
+func waitsSections(all []analysis.Waits) []finding.Section {
+	var out []finding.Section
+	locks := finding.Section{ID: "waits", Title: "What it waited for", Note: waitsLegend}
+	stacks := finding.Section{ID: "stacks", Title: "Where its time went", Note: timesLegend}
 	for _, w := range all {
 		s, grid, finding := &locks, waitsGrid, waitsFinding
 		if w.States != nil {
@@ -50,7 +51,7 @@ func waitsSections(all []analysis.Waits) []section {
 			}
 		}
 	}
-	for _, s := range []section{locks, stacks} {
+	for _, s := range []finding.Section{locks, stacks} {
 		if len(s.Tables) > 0 {
 			if len(all) > fewWatched {
 				s.Findings = append(s.Findings, fmt.Sprintf("%d cells were watched: see %s.", len(s.Tables), strings.ToLower(s.Title)))
@@ -91,7 +92,7 @@ func mostWaits(rows []profile.Row, shared bool) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("of %s of lock waits %s", human(sample.Seconds, all, stats.Interval{}), strings.Join(parts, ", "))
+	return fmt.Sprintf("of %s of lock waits %s", quantity.Of(sample.Seconds, all, stats.Interval{}), strings.Join(parts, ", "))
 }
 
 // waitsTitle heads what one watched cell waited for.
@@ -102,22 +103,15 @@ func waitsTitle(w analysis.Waits) string {
 // waitsNote says what the table is of, and what watching cost.
 func waitsNote(w analysis.Waits) string {
 	s := fmt.Sprintf("%d watched %s, %s in all; the probe's programs took %s of CPU time.",
-		w.Trials, plural(w.Trials, "trial"), human(sample.Seconds, w.Elapsed, stats.Interval{}), human(sample.Seconds, w.Cost, stats.Interval{}))
+		w.Trials, quantity.Plural(w.Trials, "trial"), quantity.Of(sample.Seconds, w.Elapsed, stats.Interval{}), quantity.Of(sample.Seconds, w.Cost, stats.Interval{}))
 	if e := w.Overhead; e != nil {
-		n := showRatio(e.Ratio, e.Interval)
-		s += " Watched trials took ×" + n.Value + " " + n.interval() + " the time of the others."
+		n := quantity.Ratio(e.Ratio, e.Interval)
+		s += " Watched trials took ×" + n.Value + " " + n.Interval() + " the time of the others."
 	}
 	if len(w.Lost) == 0 {
 		s += " Nothing was lost."
 	}
 	return strings.Join(strings.Fields(s), " ")
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }
 
 // waitsLost says what is not in the table, or only in part.
@@ -137,31 +131,28 @@ func waitsLost(w analysis.Waits) []string {
 }
 
 // waitsGrid is the table of locks, the longest wait first.
-func waitsGrid(w analysis.Waits) shownGrid {
+func waitsGrid(w analysis.Waits) finding.Table {
 	shown := w.Rows[:min(len(w.Rows), waitRows)]
 	var most, longest float64 // what is largest tells the unit: the small ones do not matter
 	for _, r := range shown {
 		most, longest = max(most, r.Total), max(longest, r.Most)
 	}
-	total, one := scaleFor(sample.Seconds, []float64{most}), scaleFor(sample.Seconds, []float64{longest})
-	g := shownGrid{Title: strings.TrimSuffix(waitsTitle(w), ":"),
+	total, one := quantity.ScaleFor(sample.Seconds, []float64{most}), quantity.ScaleFor(sample.Seconds, []float64{longest})
+	g := finding.Table{Title: strings.TrimSuffix(waitsTitle(w), ":"),
 		Head: []string{"waited for", "where", "waits", "total " + total.Unit, "p99 " + one.Unit, "of elapsed", "kind"}}
 	for _, r := range shown {
 		p99 := "" // an estimate has neither
 		switch {
 		case r.P99 > 0:
-			p99 = digits(r.P99 / one.Factor)
+			p99 = quantity.Digits(r.P99 / one.Factor)
 		case r.Most > 0:
-			p99 = "≤" + digits(r.Most/one.Factor)
+			p99 = "≤" + quantity.Digits(r.Most/one.Factor)
 		}
 		g.Rows = append(g.Rows, []string{lockName(r), where(r), strconv.FormatUint(r.Waits, 10),
-			digits(r.Total / total.Factor), p99, perElapsed(w, r.Total), lockKind(r)})
+			quantity.Digits(r.Total / total.Factor), p99, perElapsed(w, r.Total), lockKind(r)})
 	}
 	return g
 }
-
-// digits prints three significant digits, enough for a sum of waits.
-func digits(v float64) string { return number(v, max(0, decimals(v, math.NaN()))) }
 
 func lockName(r profile.Row) string {
 	name := r.Name
@@ -194,7 +185,7 @@ func lockKind(r profile.Row) string {
 // moment, on average.
 func perElapsed(w analysis.Waits, total float64) string {
 	if w.Elapsed == 0 {
-		return missing
+		return quantity.Missing
 	}
 	return strconv.FormatFloat(total/w.Elapsed, 'f', 2, 64)
 }
@@ -202,7 +193,7 @@ func perElapsed(w analysis.Waits, total float64) string {
 // where is the function that waits most, with its share.
 func where(r profile.Row) string {
 	if len(r.Places) == 0 || r.Total == 0 {
-		return missing
+		return quantity.Missing
 	}
 	if share := r.Places[0].Total / r.Total; share < 0.995 {
 		return fmt.Sprintf("%s %.0f %%", r.Places[0].Function, 100*share)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
@@ -300,7 +301,7 @@ func (m machine) indexIsReported(t *testing.T, dir string) {
 	}
 	for _, claim := range u.Claims {
 		for _, here := range claim.Here {
-			if here.Verdict != analysis.RefusedHere {
+			if here.Verdict != finding.Refused {
 				t.Errorf("an emulated CPU gives a verdict: %s: %+v", claim.Text, here)
 			}
 		}

@@ -1,0 +1,34 @@
+package finding
+
+// Verdict is what numbers say of a published claim.
+type Verdict string
+
+// The verdicts.
+const (
+	BorneOut Verdict = "borne out"
+	NotBorne Verdict = "not"
+	Open     Verdict = "open"    // the interval reaches across the claim's limits, or there is no interval
+	Refused  Verdict = "refused" // the run was disturbed
+)
+
+// Claim is one sentence of a publication, judged by the publication's own numbers
+// and by those of this machine.
+type Claim struct {
+	Text     string   `json:"text"`     // the claim
+	Computed string   `json:"computed"` // what the published numbers give, and by which rule they were judged
+	Verdict  Verdict  `json:"verdict"`
+	Here     []Answer `json:"here,omitempty"` // one for each target; none where one machine cannot answer
+}
+
+// Answer is a claim asked of one target of this machine.
+type Answer struct {
+	Target   string  `json:"target"`
+	Computed string  `json:"computed"`
+	Verdict  Verdict `json:"verdict"`
+}
+
+// AskedHere is the claim with what this machine answers.
+func (c Claim) AskedHere(answers []Answer) Claim {
+	c.Here = answers
+	return c
+}

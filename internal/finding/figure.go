@@ -1,0 +1,85 @@
+package finding
+
+// Figure is a chart of one kind: lines over a number, bars over names, or a flame
+// graph. Only the page draws it.
+type Figure struct {
+	Title string `json:"title"`
+	// Beside puts the figure to the right of the one before it, where there is
+	// room; both then have one vertical scale.
+	Beside bool   `json:"beside,omitempty"`
+	X      Axis   `json:"x"`
+	Y      Axis   `json:"y"`
+	Lines  []Line `json:"lines,omitempty"`
+	Bars   []Bar  `json:"bars,omitempty"`  // instead of lines; Y is then their length, X is not used
+	Flame  *Flame `json:"flame,omitempty"` // instead of both; X and Y are not used
+}
+
+// Axis says what is drawn along it. Values are in the unit that Label names.
+type Axis struct {
+	Label string `json:"label"`         // "containers", "elapsed, s"
+	Log   bool   `json:"log,omitempty"` // logarithmic; all values are positive
+	Zero  bool   `json:"zero,omitempty"`
+}
+
+// Look is how a line is drawn: with its points and intervals, or pale or thin.
+type Look string
+
+// The looks.
+const (
+	Measured  Look = "measured"  // solid, with points and intervals
+	Published Look = "published" // dashed, hollow points
+	Fit       Look = "fit"       // thin, without points: a law
+	Series    Look = "series"    // solid, without points: readings over time
+)
+
+// Line is one curve of a figure.
+type Line struct {
+	Name   string  `json:"name"`
+	Look   Look    `json:"look"`
+	Points []Point `json:"points"` // by rising X
+}
+
+// Point is one place on a line. Low and High bound its interval; both are equal
+// to Y where there is none.
+type Point struct {
+	X    float64 `json:"x"`
+	Y    float64 `json:"y"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	Tip  string  `json:"tip,omitempty"` // more than the numbers, for a pointer
+}
+
+// Exactly is a point without an interval.
+func Exactly(x, y float64) Point { return Point{X: x, Y: y, Low: y, High: y} }
+
+// Bar is one name with a length, or with several parts one after another.
+type Bar struct {
+	Name  string `json:"name"`
+	Look  Look   `json:"look"` // Measured or Published
+	Parts []Part `json:"parts"`
+	// Low and High bound the interval of the whole; both 0 where there is none.
+	Low  float64 `json:"low,omitempty"`
+	High float64 `json:"high,omitempty"`
+}
+
+// Part is a piece of a bar; pieces of one name have one colour.
+type Part struct {
+	Name  string  `json:"name,omitempty"`
+	Value float64 `json:"value"`
+}
+
+// Flame is a flame graph: frames with the seconds that were spent in and below
+// them.
+type Flame struct {
+	Of    string `json:"of"`   // the cell, for a screen reader
+	Note  string `json:"note"` // how to read it, one or two sentences
+	Find  string `json:"find"` // the placeholder of the search, such as "find a function"
+	Frame Frame  `json:"frame"`
+}
+
+// Frame is one box of a flame graph. Its Value includes that of its Children.
+type Frame struct {
+	Name     string  `json:"name"`
+	Value    float64 `json:"value"` // seconds
+	Children []Frame `json:"children,omitempty"`
+}
