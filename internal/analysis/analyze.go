@@ -29,6 +29,9 @@ type Input struct {
 	// Accels is what ran a virtual machine's CPU, by target: "kvm" or "tcg". Where
 	// both are known and differ, a cell is not compared with its control.
 	Accels map[string]string
+	// Evidence is how the work of cells that were measured in rounds is proven, by
+	// workload.
+	Evidence map[string]sample.Evidence
 	// Emulated says why the CPU of the whole run is an emulated one: then it has no
 	// verdict at all. "" for a real one.
 	Emulated string

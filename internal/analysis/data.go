@@ -30,7 +30,9 @@ type column struct {
 	failed  int
 	failure *sample.Failure // the first
 	notes   notes
-	bad     int // values that were NaN or infinite: dropped
+	bad     int           // values that were NaN or infinite: dropped
+	rounds  []blockSlices // of a cell that was measured in rounds, in order of arrival
+	work    work          // what its slices prove of the work
 }
 
 // series is one metric of one cell.
@@ -60,6 +62,10 @@ func (d *Data) Add(r *sample.Record) {
 	}
 	if r.Failure != nil {
 		t.Fail(r.Failure)
+		return
+	}
+	if r.Slices != nil {
+		t.column.addSlices(r.Block, r.Slices)
 	}
 }
 

@@ -12,11 +12,14 @@ import (
 func (in Input) table(j job) result {
 	t := Table{Group: j.group.name, Workload: j.group.cells[0].Workload, Metric: j.metric, Primary: j.primary}
 	var control blockSeries
+	var base *column
 	if j.group.control >= 0 {
-		control = in.Data.cells[j.group.cells[j.group.control].ID].series(j.metric.Name)
+		base = in.Data.cells[j.group.cells[j.group.control].ID]
+		control = base.series(j.metric.Name)
 	}
-	var effects []*compared // of the rows, nil where there is none
-	aa := -1                // the A/A pair's row
+	unproven := map[int]string{} // by row
+	var effects []*compared      // of the rows, nil where there is none
+	aa := -1                     // the A/A pair's row
 	for _, cell := range j.group.cells {
 		column := in.Data.cells[cell.ID]
 		if column == nil || !in.Data.has(cell.ID, j.metric.Name) && len(column.blocks) > 0 {
@@ -25,16 +28,19 @@ func (in Input) table(j job) result {
 		series := column.series(j.metric.Name)
 		var effect *compared
 		if !cell.Control && len(series.values) > 0 && j.group.control >= 0 && !in.unlike(cell.Target, j.group.cells[j.group.control].Target) {
-			effect = compare(series, control, stats.Source(in.Seed, "effect", cell.ID, j.metric.Name))
+			effect = compare(column.against(base, j.metric.Name), control, stats.Source(in.Seed, "effect", cell.ID, j.metric.Name))
 		}
 		if cell.AA {
 			aa = len(t.Rows)
+		}
+		if why := in.unproven(column, base, cell.Target, j.group.cells[max(j.group.control, 0)].Target, t.Workload); why != "" {
+			unproven[len(t.Rows)] = why
 		}
 		t.Rows = append(t.Rows, in.row(cell, column, series, j.metric.Name, effect))
 		effects = append(effects, effect)
 	}
 	r := result{table: t}
-	in.verdicts(&r, j, control, effects, aa)
+	in.verdicts(&r, j, control, effects, aa, unproven)
 	if in.View == study.ViewLadder && j.primary && j.group.cells[0].Probe == "" { // what a probe watches is slower for it
 		var warnings []string
 		if r.ladder, warnings = in.ladder(j); r.ladder != nil {
@@ -76,7 +82,7 @@ func label(cell study.Cell) string {
 }
 
 // verdicts judges every effect of a table.
-func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compared, aa int) {
+func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compared, aa int, unproven map[int]string) {
 	present := slices.DeleteFunc(slices.Clone(effects), func(c *compared) bool { return c == nil })
 	p := make([]float64, len(present))
 	for i, c := range present {
@@ -107,7 +113,7 @@ func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compa
 	for i, c := range effects {
 		if c != nil && i != aa {
 			own := rule
-			own.refused = firstOf(rule.refused, in.emulatedAgainst(r.table.Rows[i].Target, j.group.cells[j.group.control].Target, j.metric))
+			own.refused = firstOf(unproven[i], rule.refused, in.emulatedAgainst(r.table.Rows[i].Target, j.group.cells[j.group.control].Target, j.metric))
 			own.judge(c)
 		}
 	}

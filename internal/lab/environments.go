@@ -31,6 +31,7 @@ func (p *Plan) settleJobs() error {
 func (p *Plan) settleLevels(allowed []int) error {
 	st := p.Manifest.Study
 	p.jobs, p.cpusets = map[jobKey]workload.Job{}, map[string]string{}
+	p.Manifest.Evidence = map[string]sample.Evidence{}
 	p.Manifest.Metrics, p.Manifest.CPUs = map[string][]sample.Metric{}, map[string]hostinfo.CPUs{}
 	levels := st.Limits
 	if len(levels) == 0 {
@@ -52,6 +53,10 @@ func (p *Plan) settleLevels(allowed []int) error {
 			}
 			p.jobs[jobKey{w.Name, l.Name}] = job
 			metrics := shown(job.Metrics, len(job.Peer) > 0)
+			if job.Turns != nil {
+				metrics = job.Metrics // what a whole trial gives says nothing of slices
+				p.Manifest.Evidence[w.Name] = job.Turns.Evidence
+			}
 			if job.Hold || len(w.Concurrency)+len(st.Concurrency) > 0 {
 				metrics = manyMetrics(metrics, job.Hold)
 			}
@@ -122,7 +127,15 @@ func levelJob(st study.Study, w study.Workload, l study.Limits, cpus int) (workl
 			params[name] = strconv.Itoa(cpus)
 		}
 	}
-	return workload.Resolve(w.Kind, params, w.Args)
+	job, err := workload.Resolve(w.Kind, params, w.Args)
+	if err != nil || job.Turns == nil {
+		return job, err
+	}
+	if st.RoundsOf(w) > 0 || job.OnlyTurns() {
+		return job.InTurns(), nil
+	}
+	job.Turns = nil // a window of its own
+	return job, nil
 }
 
 // limitsOf are a level's limits as a driver takes them.

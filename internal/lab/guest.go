@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
@@ -34,14 +35,20 @@ func (p *Plan) merges(c study.Cell) bool {
 	return p.machine(c.Target) != nil && guestOf(c).KSM
 }
 
-// make makes a trial, with the machine's KSM on where its guests are to be merged.
-func (l *Lab) make(ctx context.Context, runner *trial.Runner, p *Plan, t schedule.Trial) (record sample.Record, err error) {
-	if p.merges(p.Manifest.Cells[t.Cell]) {
+// make makes a trial, or those of a set in one block, with the machine's KSM on where
+// its guests are to be merged.
+func (l *Lab) make(ctx context.Context, runner *trial.Runner, p *Plan, unit []schedule.Trial) (records []sample.Record, err error) {
+	first := p.Manifest.Cells[unit[0].Cell]
+	if slices.ContainsFunc(unit, func(t schedule.Trial) bool { return p.merges(p.Manifest.Cells[t.Cell]) }) {
 		restore, err := l.Target.Sysctl(sys.KSMSettings())
 		if err != nil {
-			return record, err
+			return nil, err
 		}
 		defer func() { err = errors.Join(err, restore()) }()
 	}
-	return runner.Run(ctx, l.job(p, t))
+	if first.Set != "" {
+		return runner.RunRounds(ctx, l.rounds(p, unit))
+	}
+	record, err := runner.Run(ctx, l.job(p, unit[0]))
+	return []sample.Record{record}, err
 }

@@ -51,31 +51,39 @@ func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 		return err
 	}
 	pace := newPace(p, done)
-	for _, t := range p.trials {
-		if done[t.Seq] {
+	for i := 0; i < len(p.trials); {
+		unit := p.unit(i)
+		i += len(unit)
+		unit = slices.DeleteFunc(slices.Clone(unit), func(t schedule.Trial) bool { return done[t.Seq] })
+		if len(unit) == 0 {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		e := Event{
-			Trial: t, Cell: p.Manifest.Cells[t.Cell], Total: len(p.trials), Blocks: p.Manifest.Study.Blocks,
-			Done: len(done), Left: pace.left(),
+		event := func(t schedule.Trial, record *sample.Record) Event {
+			return Event{
+				Trial: t, Cell: p.Manifest.Cells[t.Cell], Record: record, Total: len(p.trials), Blocks: p.Manifest.Study.Blocks,
+				Done: len(done), Left: pace.left(),
+			}
 		}
-		observe(e)
+		first := event(unit[0], nil)
+		observe(first)
 		runner.Judge = judge
-		if p.Manifest.Targets[e.Cell.Target].Notes[driver.NoteUnread] != "" {
+		if p.Manifest.Targets[first.Cell.Target].Notes[driver.NoteUnread] != "" {
 			runner.Judge = nil // its own would be told as others'
 		}
 		began := trial.Now()
-		record, err := l.make(ctx, runner, p, t)
+		records, err := l.make(ctx, runner, p, unit)
 		if err != nil {
 			return store.NoSpace(err)
 		}
-		pace.learn(t.Cell, trial.Now().Sub(began))
-		done[t.Seq] = true
-		e.Record, e.Done, e.Left = &record, len(done), pace.left()
-		observe(e)
+		took := trial.Now().Sub(began) / time.Duration(len(unit))
+		for i, t := range unit {
+			pace.learn(t.Cell, took)
+			done[t.Seq] = true
+			observe(event(t, &records[i]))
+		}
 	}
 	return nil
 }
@@ -194,6 +202,8 @@ const pilotFrom = 6
 // scatter, or one to see how long a trial takes where nobody knows, or none.
 func (p *Plan) pilotsOf(c study.Cell) int {
 	switch {
+	case c.Set != "":
+		return 0 // its noise is of slices in rounds, not of trials
 	case p.many(c), p.jobOf(c).Beside:
 		return 0 // too long a trial to be made only to foresee others
 	case p.blocksOf(c) >= pilotFrom:
@@ -210,7 +220,7 @@ func (p *Plan) blocksOf(c study.Cell) int { return cmp.Or(c.Blocks, p.Manifest.S
 // discard keeps no records: a pilot's trials are no samples.
 type discard struct{}
 
-func (discard) Append(sample.Record) error { return nil }
+func (discard) Append(...sample.Record) error { return nil }
 
 // another says whether a pilot of so many trials makes one more than were made in
 // some time.
@@ -287,6 +297,9 @@ const (
 // control's in the pilot, or what the payload says of itself, and on top the
 // target's own starts.
 func (p *Plan) expected(c study.Cell) time.Duration {
+	if c.Set != "" {
+		return p.expectedRounds(c)
+	}
 	around := time.Duration(c.Copies) * (p.drivers[c.Target].Properties().StartTime + aroundInstance)
 	around /= time.Duration(max(1, min(overlap, p.Manifest.Host.CPUs, cmp.Or(c.Concurrency, c.Copies))))
 	group := strings.TrimSuffix(c.Group, "~"+c.Probe) // the twins' pilot is that of those that nothing watches

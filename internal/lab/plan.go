@@ -92,6 +92,9 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	p.settlePaths(o)
 	m := &p.Manifest
 	m.Cells = left.Cells
+	if err := p.settleSets(); err != nil {
+		return nil, err
+	}
 	maps.Copy(m.LeftOut, left.Skipped)
 	if slices.ContainsFunc(m.Cells, p.many) {
 		if m.MissingCounters, err = (probe.Many{Uncounted: p.uncounted()}).Missing(); err != nil {

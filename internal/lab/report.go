@@ -113,7 +113,7 @@ func input(run *store.Run) (analysis.Input, error) {
 		Cells: m.Cells, Metrics: m.Metrics, Data: data,
 		Alpha: m.Study.Alpha, Margin: m.Study.Margin, Blocks: m.Study.Blocks, Planned: m.Trials,
 		View: m.Study.View, Beside: m.Study.Beside, Seed: m.Seed, Accels: provenance(m).Accels,
-		Emulated: m.Host.Emulated,
+		Emulated: m.Host.Emulated, Evidence: m.Evidence,
 	}, nil
 }
 

@@ -79,7 +79,7 @@ func (l *Lab) openRoot(ctx context.Context, p *Plan, o Options) (image.Root, err
 func (p *Plan) commands() []string {
 	var names []string
 	for _, job := range p.jobs {
-		if job.Kind == workload.KindCommand {
+		if job.Kind == workload.KindCommand || job.Kind == workload.KindTurns {
 			names = append(names, job.Args[0])
 		}
 	}
@@ -101,7 +101,7 @@ func (p *Plan) settlePaths(o Options) {
 	st := &p.Manifest.Study
 	st.Workloads = slices.Clone(st.Workloads)
 	for i, w := range st.Workloads {
-		if w.Kind == workload.KindCommand && o.Rootfs == "" && o.Image == "" && strings.Contains(w.Args[0], "/") {
+		if (w.Kind == workload.KindCommand || w.Kind == workload.KindTurns) && o.Rootfs == "" && o.Image == "" && strings.Contains(w.Args[0], "/") {
 			st.Workloads[i].Args = append([]string{within(p.Manifest.Dir, w.Args[0])}, w.Args[1:]...)
 		}
 	}

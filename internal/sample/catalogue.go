@@ -115,6 +115,14 @@ const (
 	UnixContainersOverlap = "containers-overlap"
 )
 
+// Slices of workloads that are measured in rounds.
+const (
+	SliceRate  = "slice-rate"
+	CPUEach    = "cpu-each"
+	Turnaround = "turnaround"
+	Stalled    = "stalled"
+)
+
 // Three containers over minutes.
 const (
 	LoadTask     = "task"
@@ -314,6 +322,12 @@ var sections = []section{
 		{Metric{UnixEnd, Seconds, Lower, "when the first process ended, on the target's CLOCK_MONOTONIC"}, Descriptive, nil},
 		{Metric{UnixTimed, Seconds, Lower, "the timed window of the longest process, from the opening of the barrier to the window's end"}, Descriptive, nil},
 		{Metric{UnixContainersOverlap, Count, Higher, "part of the timed window in which every process of every instance of the trial worked, 0 to 1; should be at least 0.98"}, Descriptive, nil},
+	}},
+	{"Slices of workloads that are measured in rounds.", []entry{
+		{Metric{SliceRate, PerSecond, Higher, "iterations per second of the payload's own time: the median of the block's slices"}, Primary, []Metric{{SliceRate, BytesPerSecond, Higher, "bytes per second of the payload's own time: the median of the block's slices"}}},
+		{Metric{CPUEach, Seconds, Lower, "CPU time of one iteration, as the payload's kernel counts it"}, Descriptive, nil},
+		{Metric{Turnaround, Seconds, Lower, "from the turn to its answer, without the payload's own time: the way into the target and back"}, Descriptive, nil},
+		{Metric{Stalled, Count, Lower, "slices of a block during which the payload did not run for long; they are kept"}, Descriptive, nil},
 	}},
 	{"Three containers over minutes.", []entry{
 		{Metric{LoadTask, Seconds, Lower, "mean time of one piece of package work, by the clock of the machine with the containers"}, Primary, nil},

@@ -90,4 +90,52 @@ type Record struct {
 	// the trial, than the cell says.
 	Survivors map[string][]float64 `json:"survivors,omitempty"`
 	Warnings  []string             `json:"warnings,omitempty"` // what the reader must know: steal, PSI, throttling
+	// Slices are the slices of a cell that was measured in rounds; nil for another.
+	Slices *Slices `json:"slices,omitempty"`
 }
+
+// Slices are what a cell did in the rounds of one block: element i of each list
+// is the cell's i-th slice. Times are in nanoseconds. Where several instances took
+// the turn at once, Count and CPU are their sums, and Own is the time that gives
+// the sum of their rates as Count/Own.
+type Slices struct {
+	Round []int     `json:"round"` // from 0
+	Count []float64 `json:"count"` // iterations
+	Own   []int64   `json:"own"`   // by the payload's own clock; by the laboratory's where it names no times
+	CPU   []int64   `json:"cpu,omitempty"`
+	// From and To bracket the slice on the laboratory's clock, since the block's
+	// first slice: the turn was given, the answer had come.
+	From []int64 `json:"from"`
+	To   []int64 `json:"to"`
+	// Stalled are the slices, by their place in these lists, during which the
+	// payload did not run for long. They are kept.
+	Stalled []int `json:"stalled,omitempty"`
+	// Bytes are the payload bytes that the program says it moved.
+	Bytes float64 `json:"bytes,omitempty"`
+	// Device is what devices moved for the target meanwhile, in bytes; nil where
+	// that was not asked for or cannot be read.
+	Device *float64 `json:"device,omitempty"`
+	// Said are the other key=value words of the answers, without repetition.
+	Said []string `json:"said,omitempty"`
+}
+
+// Evidence is how a slice proves that two targets did the same work.
+type Evidence string
+
+// The kinds of evidence.
+const (
+	// EvidenceChecked: the program checks the results of its own work in every
+	// batch and ends where one is wrong, so that a count is work done.
+	EvidenceChecked Evidence = "checked"
+	// EvidenceSum: the program says check=HEX, and both sides say the same.
+	EvidenceSum Evidence = "sum"
+	// EvidenceCached: checked, and served from memory. Devices moved fewer bytes for
+	// the instance than a hundredth of what the payload read.
+	EvidenceCached Evidence = "cached"
+	// EvidenceDevice: checked, and served by a disk. Devices moved at least nine
+	// tenths of the payload's bytes for the instance.
+	EvidenceDevice Evidence = "device"
+	// EvidenceNone: nothing is known of the work: a user's program that gives a
+	// count alone. What is compared is then what that program counts.
+	EvidenceNone Evidence = "none"
+)

@@ -24,7 +24,9 @@ type Trial struct {
 // Each block holds every cell once (one that has fewer blocks than the others is
 // in the first ones), in an order of its own, drawn uniformly:
 // whatever drifts on the machine then meets all cells alike (a randomized
-// complete block design). Cells of different groups interleave.
+// complete block design). Cells of different groups interleave. Cells of one set,
+// which are measured together in rounds, stand together, and have no cold trial:
+// each block warms them up.
 func Plan(cells []study.Cell, blocks int, seed uint64) []Trial {
 	return PlanFrom(Cold, cells, blocks, seed)
 }
@@ -32,20 +34,64 @@ func Plan(cells []study.Cell, blocks int, seed uint64) []Trial {
 // PlanFrom is Plan beginning with block first: Cold, or 0 for a plan without
 // cold trials.
 func PlanFrom(first int, cells []study.Cell, blocks int, seed uint64) []Trial {
-	// PCG's stream is part of Go's compatibility promise; the second word is
-	// its golden-ratio increment, so that seed 0 is as good as any.
-	random := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
+	random := source(seed)
+	units := unitsOf(cells)
 	plan := make([]Trial, 0, len(cells)*(blocks+1))
 	for block := first; block < blocks; block++ {
-		for _, cell := range order(random, len(cells)) {
-			if b := cells[cell].Blocks; b > 0 && block >= b {
-				continue // it is only in the first blocks
+		for _, unit := range order(random, len(units)) {
+			for _, cell := range units[unit] {
+				if b := cells[cell].Blocks; b > 0 && block >= b {
+					continue // it is only in the first blocks
+				}
+				if block == Cold && cells[cell].Set != "" {
+					continue
+				}
+				plan = append(plan, Trial{Seq: len(plan), Block: block, Cell: cell})
 			}
-			plan = append(plan, Trial{Seq: len(plan), Block: block, Cell: cell})
 		}
 	}
 	return plan
 }
+
+// unitsOf are what a block orders: a set of cells, or a cell by itself.
+func unitsOf(cells []study.Cell) [][]int {
+	var units [][]int
+	sets := map[string]int{}
+	for i, c := range cells {
+		at, known := sets[c.Set]
+		if c.Set != "" && known {
+			units[at] = append(units[at], i)
+			continue
+		}
+		sets[c.Set] = len(units)
+		units = append(units, []int{i})
+	}
+	return units
+}
+
+// Visit is one slice: of a workload, on one of the targets that have it.
+type Visit struct{ Workload, Target int }
+
+// Rounds is the order of slices in a block. Workload i has targets[i] targets. A
+// round visits the workloads in random order, and one after another all targets of
+// each in random order, so that the slices that are compared are neighbours.
+func Rounds(targets []int, rounds int, seed uint64) [][]Visit {
+	random := source(seed)
+	plan := make([][]Visit, rounds)
+	for i := range plan {
+		for _, w := range order(random, len(targets)) {
+			for _, t := range order(random, targets[w]) {
+				plan[i] = append(plan[i], Visit{w, t})
+			}
+		}
+	}
+	return plan
+}
+
+// source gives the random numbers of a seed. PCG's stream is part of Go's
+// compatibility promise; the second word is its golden-ratio increment, so that
+// seed 0 is as good as any.
+func source(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)) }
 
 // order draws a permutation of 0..n-1 (Fisher and Yates, as in Durstenfeld
 // 1964). It is written out because the promise of Go's library covers the

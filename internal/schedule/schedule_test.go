@@ -109,3 +109,70 @@ func TestNothingToPlan(t *testing.T) {
 		t.Errorf("no cells gave %d trials", len(plan))
 	}
 }
+
+// Cells of a set stand together in each block, in an order of blocks that is random,
+// and have no cold trial.
+func TestSetsStandTogether(t *testing.T) {
+	cells := []study.Cell{{}, {Set: "a"}, {}, {Set: "a"}, {Set: "b"}, {Set: "a"}, {Set: "b", Blocks: 3}}
+	plan := Plan(cells, 40, 5)
+	places := map[int]bool{} // of set a in its block
+	for block := range 40 {
+		var sets []string
+		for i, trial := range plan {
+			if trial.Seq != i {
+				t.Fatalf("trial %d is %+v", i, trial)
+			}
+			if trial.Block == block {
+				sets = append(sets, cells[trial.Cell].Set)
+			}
+		}
+		at := slices.Index(sets, "a")
+		places[at] = true
+		if want := map[bool]int{true: 7, false: 6}[block < 3]; len(sets) != want || !slices.Equal(sets[at:at+3], []string{"a", "a", "a"}) {
+			t.Errorf("block %d: %q", block, sets)
+		}
+	}
+	if len(places) < 3 {
+		t.Errorf("set a began at %v alone", places)
+	}
+	for _, trial := range plan {
+		if trial.Block == Cold && cells[trial.Cell].Set != "" {
+			t.Errorf("%+v is a cold trial of a set", trial)
+		}
+	}
+}
+
+// A round visits every target of every workload once, those of a workload one after
+// another, each as often first as any other.
+func TestRoundsVisitNeighbours(t *testing.T) {
+	targets := []int{3, 1, 5}
+	const rounds = 5000
+	first := make([]int, 5)
+	for _, round := range Rounds(targets, rounds, 3) {
+		if len(round) != 9 {
+			t.Fatalf("a round of %d visits", len(round))
+		}
+		seen := map[Visit]bool{}
+		changes := 0
+		for i, v := range round {
+			seen[v] = true
+			if i == 0 || round[i-1].Workload != v.Workload {
+				changes++
+				if v.Workload == 2 {
+					first[v.Target]++
+				}
+			}
+		}
+		if len(seen) != 9 || changes != 3 {
+			t.Fatalf("visits %v", round)
+		}
+	}
+	for target, n := range first { // 6 standard deviations
+		if n < 1000-170 || n > 1000+170 {
+			t.Errorf("target %d was first in %d of %d rounds", target, n, rounds)
+		}
+	}
+	if !slices.EqualFunc(Rounds(targets, 3, 1), Rounds(targets, 3, 1), slices.Equal) {
+		t.Error("the same seed gave two orders")
+	}
+}

@@ -31,6 +31,9 @@ type Manifest struct {
 	Seed     uint64                     `json:"seed"`               // of the schedule's order
 	Cells    []study.Cell               `json:"cells"`
 	Metrics  map[string][]sample.Metric `json:"metrics"` // by workload name, in the order of display; the general ones (wall, ready, ...) included
+	// Evidence is how the work of cells that are measured in rounds is proven, by
+	// workload name.
+	Evidence map[string]sample.Evidence `json:"evidence,omitempty"`
 	Host     hostinfo.Host              `json:"host"`
 	// CPUs are what an instance might use, by the name of its level of limits,
 	// whatever the machine has; not of levels with a share of CPU time, nor in older runs.

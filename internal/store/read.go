@@ -108,13 +108,17 @@ func (r *Run) each(f func(*trialLine) error) (whole int64, err error) {
 // check knows which records a run may hold.
 type check struct {
 	cells map[string]bool
-	seen  []bool // by Seq
+	sets  map[string]string // of cells that have one
+	seen  []bool            // by Seq
 }
 
 func newCheck(m Manifest) *check {
-	c := &check{cells: make(map[string]bool, len(m.Cells)), seen: make([]bool, m.Trials)}
+	c := &check{cells: make(map[string]bool, len(m.Cells)), sets: map[string]string{}, seen: make([]bool, m.Trials)}
 	for _, cell := range m.Cells {
 		c.cells[cell.ID] = true
+		if cell.Set != "" {
+			c.sets[cell.ID] = cell.Set
+		}
 	}
 	return c
 }

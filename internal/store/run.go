@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // Run is one run directory, open for reading (Open) or for writing too
@@ -118,12 +119,21 @@ func (r *Run) recover() error {
 		return err
 	}
 	r.check = newCheck(r.manifest)
+	var last setLines
 	whole, err := r.each(func(t *trialLine) error {
 		r.check.seen[t.seq] = true
+		last.add(t, r.check.sets[string(t.cell)])
 		return nil
 	})
 	if err != nil {
 		return err
+	}
+	if missing := last.lacks(r.manifest.Cells); missing > 0 {
+		whole = last.from
+		for _, seq := range last.seqs {
+			r.check.seen[seq] = false
+		}
+		r.notes = append(r.notes, fmt.Sprintf("%d of the records of block %d of %s were not written: the block will be done again", missing, last.block+1, last.set))
 	}
 	info, err := r.records.Stat()
 	if err != nil {
@@ -134,18 +144,57 @@ func (r *Run) recover() error {
 		if err := r.cut(); err != nil {
 			return err
 		}
-		r.notes = append(r.notes, fmt.Sprintf("the last record was cut short (%d bytes of it were written) and is removed; its trial will be done again", cut))
+		if len(r.notes) == 0 {
+			r.notes = append(r.notes, fmt.Sprintf("the last record was cut short (%d bytes of it were written) and is removed; its trial will be done again", cut))
+		}
 	}
 	return nil
 }
 
-// Append keeps one record: when it returns nil the record is on the disk. A
-// run takes each Seq of its plan once. On an error nothing of the record stays
-// and every earlier one is whole; it wraps ErrNoSpace where the disk is full.
-func (r *Run) Append(record sample.Record) error {
-	line, err := json.Marshal(record)
-	if err != nil {
-		return fmt.Errorf("record %d (%s) cannot be written: %w", record.Seq, record.Cell, err)
+// setLines are the last lines of a file that are of one block of one set of cells,
+// whose records are appended together.
+type setLines struct {
+	set   string
+	block int
+	seqs  []int
+	from  int64 // where the first of them begins
+	end   int64 // of all lines so far
+}
+
+func (s *setLines) add(t *trialLine, set string) {
+	if set == "" || set != s.set || t.block != s.block {
+		*s = setLines{set: set, block: t.block, from: s.end, end: s.end}
+	}
+	s.seqs = append(s.seqs, t.seq)
+	s.end += int64(t.length)
+}
+
+// lacks is how many cells of the set and block have no line.
+func (s *setLines) lacks(cells []study.Cell) int {
+	if s.set == "" {
+		return 0
+	}
+	missing := -len(s.seqs)
+	for _, c := range cells {
+		if c.Set == s.set && (c.Blocks == 0 || s.block < c.Blocks) {
+			missing++
+		}
+	}
+	return missing
+}
+
+// Append keeps records together: when it returns nil they are on the disk. A
+// run takes each Seq of its plan once. On an error nothing of them stays and every
+// earlier record is whole; it wraps ErrNoSpace where the disk is full. A kill may
+// leave some of the records of a set; then Resume removes them.
+func (r *Run) Append(records ...sample.Record) error {
+	var lines []byte
+	for _, record := range records {
+		line, err := json.Marshal(record)
+		if err != nil {
+			return fmt.Errorf("record %d (%s) cannot be written: %w", record.Seq, record.Cell, err)
+		}
+		lines = append(append(lines, line...), '\n')
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,26 +204,42 @@ func (r *Run) Append(record sample.Record) error {
 	case r.broken != nil:
 		return r.broken
 	}
-	if err := r.check.place(record.Seq, record.Block, []byte(record.Cell)); err != nil {
+	if err := r.admit(records); err != nil {
 		return fmt.Errorf("run %s: %w", r.manifest.ID, err)
 	}
-	if err := r.write(append(line, '\n')); err != nil {
-		return fmt.Errorf("run %s: record %d: %w", r.manifest.ID, record.Seq, err)
+	if err := r.write(lines); err != nil {
+		for _, record := range records {
+			r.check.seen[record.Seq] = false
+		}
+		return fmt.Errorf("run %s: record %d: %w", r.manifest.ID, records[0].Seq, err)
 	}
-	r.check.seen[record.Seq] = true
 	return nil
 }
 
-// write appends one line with one write(2) and waits until it is on the disk.
+// admit marks records as there, all of them or none.
+func (r *Run) admit(records []sample.Record) error {
+	for i, record := range records {
+		if err := r.check.place(record.Seq, record.Block, []byte(record.Cell)); err != nil {
+			for _, before := range records[:i] {
+				r.check.seen[before.Seq] = false
+			}
+			return err
+		}
+		r.check.seen[record.Seq] = true
+	}
+	return nil
+}
+
+// write appends whole lines with one write(2) and waits until it is on the disk.
 // Where that fails the file is cut back to whole lines; where even that fails
 // the run takes no more records, since the next would join the half line.
-func (r *Run) write(line []byte) error {
-	_, err := r.records.Write(line)
+func (r *Run) write(lines []byte) error {
+	_, err := r.records.Write(lines)
 	if err == nil {
 		err = datasync(r.records)
 	}
 	if err == nil {
-		r.size += int64(len(line))
+		r.size += int64(len(lines))
 		return nil
 	}
 	if undo := r.cut(); undo != nil {

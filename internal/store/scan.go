@@ -14,6 +14,7 @@ import (
 // trialLine is one decoded line. Its bytes are only valid until the next batch.
 type trialLine struct {
 	seq, block int
+	length     int // of the line with its end, in bytes
 	at         int64
 	cell       []byte
 	metrics    []metricValues
@@ -63,6 +64,7 @@ func (b *batch) decode() {
 				return
 			}
 		}
+		line.length = end + 1
 		b.lines = append(b.lines, line)
 		rest = rest[end+1:]
 	}

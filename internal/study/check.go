@@ -15,6 +15,8 @@ const (
 	DefaultMargin  = 0.02             // as a fraction
 	DefaultAlpha   = 0.05             // family-wise, of a table
 	DefaultTimeout = 60 * time.Second // of one trial
+	DefaultRounds  = 25               // of a block, for workloads that do nothing but take turns
+	DefaultSlice   = 10 * time.Millisecond
 )
 
 // AllTargets stands in Targets for every driver that works on the machine.
@@ -27,6 +29,10 @@ const (
 	maxCopies = 4096
 	maxCells  = 10_000
 	maxTrials = 10_000_000
+	maxRounds = 10_000
+
+	minSlice = 100 * time.Microsecond // below, the turn takes longer than the slice
+	maxSlice = 10 * time.Second
 
 	minMemory = 1 << 20 // bytes: a static program with its page tables needs about half
 )
@@ -49,6 +55,7 @@ func (s Study) WithDefaults() Study {
 	s.Margin = or(s.Margin, DefaultMargin)
 	s.Alpha = or(s.Alpha, DefaultAlpha)
 	s.Timeout = or(s.Timeout, DefaultTimeout)
+	s.Slice = or(s.Slice, DefaultSlice)
 	s.View = or(s.View, ViewPriceList)
 	for _, setting := range []**bool{&s.AA, &s.Cold, &s.Counters} {
 		if *setting == nil {
@@ -246,6 +253,9 @@ func (c *checker) workloads(workloads []Workload) {
 		if w.Blocks < 0 {
 			c.fail(at+".blocks", "%d blocks: a workload is in at least 1", w.Blocks)
 		}
+		if w.Rounds != nil {
+			c.roundsOf(at+".rounds", *w.Rounds)
+		}
 		c.copies(at+".concurrency", w.Concurrency)
 		for name := range w.Env {
 			if name == "" || strings.ContainsAny(name, "=\x00") {
@@ -341,6 +351,10 @@ func (c *checker) rules(s Study) {
 	if s.Timeout <= 0 {
 		c.fail("timeout", "%s is not above zero", s.Timeout)
 	}
+	c.roundsOf("rounds", s.Rounds)
+	if s.Slice < minSlice || s.Slice > maxSlice {
+		c.fail("slice", "%s is not between %s and %s", s.Slice, minSlice, maxSlice)
+	}
 	if len(s.Beside) > 0 && s.View != ViewLadder {
 		c.fail("beside", "only a ladder has a chain that targets can stand beside: set view: ladder, or leave it out")
 	}
@@ -355,6 +369,12 @@ func (c *checker) rules(s Study) {
 	}
 	if views := []string{string(ViewPriceList), string(ViewLadder)}; !slices.Contains(views, string(s.View)) {
 		c.fail("view", "%s", unknown("view", string(s.View), views))
+	}
+}
+
+func (c *checker) roundsOf(key string, rounds int) {
+	if rounds < 0 || rounds > maxRounds {
+		c.fail(key, "%d rounds: a block has at most %d, or 0 for a window", rounds, maxRounds)
 	}
 }
 

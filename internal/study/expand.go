@@ -51,6 +51,14 @@ func (s Study) levelsOfConcurrency(w Workload) []int {
 	return orOne(orAll(w.Concurrency, s.Concurrency), 0)
 }
 
+// RoundsOf is how many rounds a block has of a workload; 0 for a window of its own.
+func (s Study) RoundsOf(w Workload) int {
+	if w.Rounds != nil {
+		return *w.Rounds
+	}
+	return s.Rounds
+}
+
 // blocksOf is how many blocks hold a cell of a workload with so many copies; 0 is
 // all.
 func (s Study) blocksOf(w Workload, copies int) int {

@@ -48,7 +48,12 @@ type Study struct {
 	Margin        float64       `yaml:"margin,omitempty" json:"margin,omitempty" as:"fraction"`   // equivalence margin as a fraction; default 0.02
 	Alpha         float64       `yaml:"alpha,omitempty" json:"alpha,omitempty" as:"fraction"`     // family-wise error of a table; default 0.05
 	Timeout       time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty" as:"duration"` // of one trial; default 60 s
-	View          View          `yaml:"view,omitempty" json:"view,omitempty"`                     // how the report shows it; default price-list
+	// Rounds measures the workloads that can take turns in so many rounds a block;
+	// default 0, a window of its own for each trial. Slice is the length of a turn;
+	// default 10 ms.
+	Rounds int           `yaml:"rounds,omitempty" json:"rounds,omitempty"`
+	Slice  time.Duration `yaml:"slice,omitempty" json:"slice,omitempty" as:"duration"`
+	View   View          `yaml:"view,omitempty" json:"view,omitempty"` // how the report shows it; default price-list
 	// Beside are targets that stand beside the chain of a ladder: each is an
 	// alternative to the next target that does not, measured from the same rung.
 	Beside []string `yaml:"beside,omitempty" json:"beside,omitempty"`
@@ -100,6 +105,9 @@ type Workload struct {
 	// Blocks is how many of the study's blocks hold the workload, the first ones;
 	// default all.
 	Blocks int `yaml:"blocks,omitempty" json:"blocks,omitempty"`
+	// Rounds is the workload's own number of rounds, instead of the study's. One that
+	// does nothing but take turns has 25 where neither says more than 0.
+	Rounds *int `yaml:"rounds,omitempty" json:"rounds,omitempty"`
 	// Except are targets that this workload is not measured on, unless they are
 	// chosen by name (--on): those whose start takes longer than it is worth.
 	Except []string `yaml:"except,omitempty" json:"except,omitempty"`
@@ -241,6 +249,10 @@ type Cell struct {
 	// their own.
 	Probe     string `json:"probe,omitempty"`
 	Unwatched string `json:"unwatched,omitempty"`
+	// Set names the cells that are measured together in rounds: their targets are
+	// alive at once in each block, and take turns. "" for a cell by itself. A plan
+	// knows it, for it takes the workload's program.
+	Set string `json:"set,omitempty"`
 }
 
 // Environments are the names of the levels that the cell's numbers hold for: its

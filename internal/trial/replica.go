@@ -53,6 +53,7 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 		c.stdout.read.Close()
 		return nil, driver.Labf("pipe for the payload's errors: %w", err)
 	}
+	c.stdout.answers = job.answers
 	go c.stdout.collect()
 	go c.stderr.collect()
 	if c.dir, err = makeDir(r.Dir, id); err != nil {

@@ -20,7 +20,8 @@ const keepBytes = 16 << 20
 // stream reads one of the payload's output streams to its end.
 type stream struct {
 	read, write *os.File
-	expects     act // what of it is stamped
+	expects     act      // what of it is stamped
+	answers     *answers // takes its lines; nil where the payload takes no turns
 
 	done  chan struct{}
 	seen  chan struct{} // closed when it is settled whether the Mark arrived
@@ -81,6 +82,9 @@ func (s *stream) collect() {
 			}
 		}
 		s.keep(data)
+		if s.answers != nil {
+			s.answers.take(data, now)
+		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
 				s.err = err

@@ -28,9 +28,9 @@ type Probe interface {
 	Begin(ctx context.Context, on []driver.Watch) (end func() ([]sample.Value, error), err error)
 }
 
-// Sink keeps records. Append returns when the record is safe.
+// Sink keeps records. Append returns when they are safe: all of them, or none.
 type Sink interface {
-	Append(sample.Record) error
+	Append(...sample.Record) error
 }
 
 // Groups makes the cgroups that instances are put into.
@@ -74,6 +74,8 @@ type Job struct {
 	// what to warn of. values has one number per copy; from and to bound the
 	// trial on the host's CLOCK_MONOTONIC, in seconds. Nil for none.
 	Together func(from, to float64, values map[string][]float64) ([]sample.Value, []string)
+
+	answers *answers // of a payload that takes turns; nil for another
 }
 
 // Shared is a file that is made afresh for a trial, mounted into each of its

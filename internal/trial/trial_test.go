@@ -28,7 +28,7 @@ func (g *noGroups) Remove(string) error         { g.removed.Add(1); return nil }
 // records is a sink in memory.
 type records []sample.Record
 
-func (r *records) Append(rec sample.Record) error { *r = append(*r, rec); return nil }
+func (r *records) Append(more ...sample.Record) error { *r = append(*r, more...); return nil }
 
 // run does one job on a script and checks that nothing of it is left.
 func run(t *testing.T, ctx context.Context, job trial.Job, script fake.Script, probes ...trial.Probe) (sample.Record, error) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/docker/go-units"
 )
@@ -20,7 +21,11 @@ const (
 	Size     Type = "size"     // 4KiB, 1MiB; K, KB and KiB all are 1024
 	Choice   Type = "choice"   // one of Choices
 	Path     Type = "path"     // an absolute path inside the target
+	Word     Type = "word"     // printable characters without blanks
 )
+
+// longestWord bounds a parameter of the type Word, in bytes.
+const longestWord = 64
 
 // Param is one parameter of a workload.
 type Param struct {
@@ -102,6 +107,13 @@ func (v Values) set(p Param, text string) error {
 	case Path:
 		if !strings.HasPrefix(text, "/") || strings.ContainsAny(text, "\x00\n") {
 			return fmt.Errorf("%q is not an absolute path", text)
+		}
+		v.texts[p.Name] = text
+		return nil
+	}
+	if p.Type == Word {
+		if text == "" || len(text) > longestWord || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
+			return fmt.Errorf("%q is not a word: use at most %d characters without blanks", text, longestWord)
 		}
 		v.texts[p.Name] = text
 		return nil

@@ -20,37 +20,18 @@ const SlicePath = "/.tare/slice"
 type Turns struct {
 	Args     []string // argv of the program
 	Name     string   // of the turn
-	Evidence Evidence
+	Evidence sample.Evidence
 	// Bytes is the payload of one iteration; 0 where iterations are counted. The
 	// rate is then in bytes per second.
 	Bytes int64
 }
-
-// Evidence is how a slice proves that two targets did the same work.
-type Evidence string
-
-// The kinds of evidence.
-const (
-	// EvidenceChecked: the program checks the results of its own work in every
-	// batch and ends where one is wrong, so that a count is work done.
-	EvidenceChecked Evidence = "checked"
-	// EvidenceCached: checked, and served from memory. The instance's cgroup read
-	// fewer bytes from disks than a hundredth of what the payload read.
-	EvidenceCached Evidence = "cached"
-	// EvidenceDevice: checked, and served by a disk. The instance's cgroup moved at
-	// least nine tenths of the payload's bytes from or to disks.
-	EvidenceDevice Evidence = "device"
-	// EvidenceNone: nothing is known of the work: a user's program that gives a
-	// count alone. What is compared is then what that program counts.
-	EvidenceNone Evidence = "none"
-)
 
 // sliceTest is one workload of helpers/slice.
 type sliceTest struct {
 	name     string // of its turns; the kind is "slice-" and this
 	help     string
 	bytes    int64
-	evidence Evidence
+	evidence sample.Evidence
 	memory   int64 // bytes that it needs at least, beside the program
 }
 
@@ -64,16 +45,16 @@ const (
 // sliceTests are those that are no Unix test, in the order of help.
 func sliceTests() []sliceTest {
 	checked := func(name, help string) sliceTest {
-		return sliceTest{name: name, help: help, evidence: EvidenceChecked, memory: 1 << 20}
+		return sliceTest{name: name, help: help, evidence: sample.EvidenceChecked, memory: 1 << 20}
 	}
-	bytes := func(n int64, evidence Evidence, name, help string) sliceTest {
+	bytes := func(n int64, evidence sample.Evidence, name, help string) sliceTest {
 		return sliceTest{name: name, help: help, bytes: n, evidence: evidence, memory: 9 << 20}
 	}
 	latency := checked("memory-latency", "follow pointers through a random cycle of cache lines, 16 MiB in all")
 	latency.memory = 17 << 20
 	huge := checked("page-fault-huge", "first writes to new pages of 2 MiB")
 	huge.memory = 11 << 20
-	bandwidth := bytes(sliceCopy, EvidenceChecked, "memory-bandwidth", "copy memory, 1 MiB at a time, in a buffer of 32 MiB")
+	bandwidth := bytes(sliceCopy, sample.EvidenceChecked, "memory-bandwidth", "copy memory, 1 MiB at a time, in a buffer of 32 MiB")
 	bandwidth.memory = 33 << 20
 	return []sliceTest{
 		checked("getpid", "one system call that does nothing"),
@@ -86,19 +67,19 @@ func sliceTests() []sliceTest {
 		checked("page-fault", "first writes to new pages of 4 KiB, given back after every 64"),
 		huge,
 		checked("mmap", "map 64 KiB, write to one page, unmap"),
-		bytes(sliceFilePiece, EvidenceCached, "read-cached", "random reads of 4 KiB in a file of 8 MiB in the page cache"),
-		bytes(sliceFilePiece, EvidenceDevice, "read-direct", "random reads of 4 KiB in a file of 8 MiB, past the page cache (O_DIRECT)"),
-		bytes(sliceFilePiece, EvidenceChecked, "write-cached", "random writes of 4 KiB in a file of 8 MiB, without waiting for the disk"),
-		bytes(sliceFilePiece, EvidenceDevice, "write-fsync", "random writes of 4 KiB in a file of 8 MiB, each made durable by fsync"),
+		bytes(sliceFilePiece, sample.EvidenceCached, "read-cached", "random reads of 4 KiB in a file of 8 MiB in the page cache"),
+		bytes(sliceFilePiece, sample.EvidenceDevice, "read-direct", "random reads of 4 KiB in a file of 8 MiB, past the page cache (O_DIRECT)"),
+		bytes(sliceFilePiece, sample.EvidenceChecked, "write-cached", "random writes of 4 KiB in a file of 8 MiB, without waiting for the disk"),
+		bytes(sliceFilePiece, sample.EvidenceDevice, "write-fsync", "random writes of 4 KiB in a file of 8 MiB, each made durable by fsync"),
 		checked("futex", "two threads hand a turn back and forth by futex"),
 		checked("epoll", "write one of 64 event descriptors, find it by epoll_wait, read it"),
 		checked("timer", "set a timer descriptor to 1 ns and wait for it"),
 		checked("signal", "a process sends itself a signal and handles it"),
-		bytes(sliceStreamPiece, EvidenceChecked, "tcp-throughput", "a TCP stream over the loopback, in pieces of 64 KiB"),
+		bytes(sliceStreamPiece, sample.EvidenceChecked, "tcp-throughput", "a TCP stream over the loopback, in pieces of 64 KiB"),
 		checked("tcp-request", "64 bytes there and back over TCP on the loopback"),
 		checked("tcp-connect", "connect over TCP on the loopback, take one byte, close"),
 		checked("udp-request", "64 bytes there and back over UDP on the loopback"),
-		bytes(sliceStreamPiece, EvidenceChecked, "unix-throughput", "a Unix stream socket, in pieces of 64 KiB"),
+		bytes(sliceStreamPiece, sample.EvidenceChecked, "unix-throughput", "a Unix stream socket, in pieces of 64 KiB"),
 		checked("unix-request", "64 bytes there and back over a Unix stream socket"),
 	}
 }
@@ -141,7 +122,7 @@ func (t unixTest) turns(v Values) *Turns {
 	if v.Int("copies") > 1 || v.Text("barrier") == "shared" || t.name == "shell-8" || ok && variant != "mix" && variant != "kept" {
 		return nil
 	}
-	turns := &Turns{Args: []string{SlicePath}, Name: t.name, Evidence: EvidenceChecked}
+	turns := &Turns{Args: []string{SlicePath}, Name: t.name, Evidence: sample.EvidenceChecked}
 	if t.file > 0 {
 		if _, err := fmt.Sscanf(t.name, "file-copy-%d", &turns.Bytes); err != nil {
 			return nil

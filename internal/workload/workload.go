@@ -86,6 +86,7 @@ func All() []Workload {
 		start{},
 		hold{},
 		command{},
+		turns{},
 		image{},
 		sysbenchCPU{},
 		sysbenchMemory{},
@@ -147,8 +148,8 @@ func Resolve(kind string, params map[string]string, argv []string) (Job, error) 
 	if err != nil {
 		return Job{}, err
 	}
-	if len(argv) > 0 && kind != KindCommand {
-		return Job{}, fmt.Errorf("workload %q takes no args: they are for kind %q", kind, KindCommand)
+	if len(argv) > 0 && kind != KindCommand && kind != KindTurns {
+		return Job{}, fmt.Errorf("workload %q takes no args: they are for the kinds %q and %q", kind, KindCommand, KindTurns)
 	}
 	values, err := Check(w.Params(), params)
 	if err != nil {
