@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/sys"
 )
@@ -39,7 +40,7 @@ func nativeFloor(ctx context.Context) (r result, err error) {
 			return 0, err
 		}
 		rootfs = s.rootfs()
-		ready, err := s.samples("native", "ready", false)
+		ready, err := s.samples("native", sample.Ready, false)
 		if err != nil {
 			return 0, err
 		}
@@ -67,11 +68,11 @@ func nativeAgainstCrun(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	native, err := s.samples("native", "ready", false)
+	native, err := s.samples("native", sample.Ready, false)
 	if err != nil {
 		return result{}, err
 	}
-	crun, err := s.samples("crun", "ready", false)
+	crun, err := s.samples("crun", sample.Ready, false)
 	if err != nil {
 		return result{}, err
 	}
@@ -96,7 +97,7 @@ func bias(ctx context.Context, each int, argv ...string) (difference stats.Estim
 			if err != nil {
 				return 0, err
 			}
-			wall, err := s.samples("host", "wall", false)
+			wall, err := s.samples("host", sample.Wall, false)
 			if err != nil {
 				return 0, err
 			}

@@ -20,6 +20,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
 )
 
 // The bar over containerd: so many containers in a trial, so many at once, and so
@@ -82,11 +83,11 @@ func besideContainerd(ctx context.Context, other func(ctx context.Context, e dae
 		if err != nil {
 			return 0, err
 		}
-		elapsed, err := s.sample("containerd", "elapsed")
+		elapsed, err := s.sample("containerd", sample.Elapsed)
 		if err != nil {
 			return 0, err
 		}
-		removal, err := s.sample("containerd", "removal")
+		removal, err := s.sample("containerd", sample.Removal)
 		return containerdEach / (elapsed + removal), err
 	}, func() (float64, error) {
 		return other(ctx, e, ref)

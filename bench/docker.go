@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
 )
 
 // The bar over docker run: so many containers in all, and at once.
@@ -50,7 +51,7 @@ func dockerStarts(ctx context.Context) (r result, err error) {
 		if err != nil {
 			return 0, err
 		}
-		return s.sample("docker/cli", "starts-per-second")
+		return s.sample("docker/cli", sample.StartsPerSecond)
 	}, func() (float64, error) {
 		took, err := bareDocker(ctx)
 		return dockerEach / took, err

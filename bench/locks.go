@@ -17,6 +17,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/probe/ebpf"
 	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/sample"
 )
 
 // churn is the published load: 50 tasks, 100 cgroups each, which each task joins itself.
@@ -153,11 +154,11 @@ func poolStarts(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	pooled, err := s.samples("native/pool", "starts-per-second", false)
+	pooled, err := s.samples("native/pool", sample.StartsPerSecond, false)
 	if err != nil {
 		return result{}, err
 	}
-	plain, err := s.samples("native", "starts-per-second", false)
+	plain, err := s.samples("native", sample.StartsPerSecond, false)
 	if err != nil {
 		return result{}, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/bundle"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -35,7 +36,7 @@ func runcStarts(concurrency int) func(context.Context) (result, error) {
 				return 0, err
 			}
 			rootfs = s.rootfs()
-			return s.sample("runc", "starts-per-second")
+			return s.sample("runc", sample.StartsPerSecond)
 		}, func() (float64, error) {
 			started, _, err := bareRunc(ctx, rootfs, startsEach, concurrency)
 			return startsEach / started, err
@@ -146,7 +147,7 @@ func runcRemoval(ctx context.Context) (result, error) {
 			return 0, err
 		}
 		rootfs = s.rootfs()
-		return s.sample("runc", "removal")
+		return s.sample("runc", sample.Removal)
 	}, func() (float64, error) {
 		_, deleted, err := bareRunc(ctx, rootfs, removed, swarmWidth)
 		return deleted, err

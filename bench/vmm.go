@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -47,11 +48,11 @@ func (s seen) marks(names ...string) (map[string][]float64, error) {
 
 // vmRequest is how long it takes from the request until the VMM's program runs.
 func vmRequest(ctx context.Context) (result, error) {
-	marks, err := bootMarks(ctx, boots, "vmm")
+	marks, err := bootMarks(ctx, boots, sample.VMMExecuted)
 	if err != nil {
 		return result{}, err
 	}
-	took := median(marks["vmm"])
+	took := median(marks[sample.VMMExecuted])
 	return below(took, 0.020, fmt.Sprintf("%.1f ms, median of %d", 1e3*took, boots))
 }
 
@@ -59,16 +60,16 @@ func vmRequest(ctx context.Context) (result, error) {
 // runs, and from the moment at which the agent has been told what to run until it
 // executes that. What lies between is the VMM's, the kernel's and the guest's making.
 func vmShare(ctx context.Context) (result, error) {
-	marks, err := bootMarks(ctx, boots, "vmm", "guest-asked", "guest-executed", "ready")
+	marks, err := bootMarks(ctx, boots, sample.VMMExecuted, sample.GuestAsked, sample.GuestExecuted, sample.Ready)
 	if err != nil {
 		return result{}, err
 	}
 	var own []float64
-	for i, executed := range marks["guest-executed"] {
-		own = append(own, marks["vmm"][i]+executed-marks["guest-asked"][i])
+	for i, executed := range marks[sample.GuestExecuted] {
+		own = append(own, marks[sample.VMMExecuted][i]+executed-marks[sample.GuestAsked][i])
 	}
-	share := median(own) / median(marks["ready"])
-	shown := fmt.Sprintf("%.1f ms, %.1f %% of %.2f s", 1e3*median(own), 100*share, median(marks["ready"]))
+	share := median(own) / median(marks[sample.Ready])
+	shown := fmt.Sprintf("%.1f ms, %.1f %% of %.2f s", 1e3*median(own), 100*share, median(marks[sample.Ready]))
 	if median(own) > 0.005 {
 		return result{shown, analysis.BarNotMet}, nil
 	}
@@ -79,14 +80,14 @@ func vmShare(ctx context.Context) (result, error) {
 // the kernel's start of it until its hello, and from the request until it executes the
 // payload. Its size is a test's (helpers/helpers_test.go).
 func agentCost(ctx context.Context) (result, error) {
-	marks, err := bootMarks(ctx, boots, "guest-kernel", "guest-agent", "guest-asked", "guest-executed")
+	marks, err := bootMarks(ctx, boots, sample.GuestKernel, sample.GuestAgent, sample.GuestAsked, sample.GuestExecuted)
 	if err != nil {
 		return result{}, err
 	}
 	var own, hello []float64
-	for i, begun := range marks["guest-kernel"] {
-		hello = append(hello, marks["guest-agent"][i]-begun)
-		own = append(own, hello[i]+marks["guest-executed"][i]-marks["guest-asked"][i])
+	for i, begun := range marks[sample.GuestKernel] {
+		hello = append(hello, marks[sample.GuestAgent][i]-begun)
+		own = append(own, hello[i]+marks[sample.GuestExecuted][i]-marks[sample.GuestAsked][i])
 	}
 	took := median(own)
 	return below(took, 0.003, fmt.Sprintf("%.1f ms, of which %.1f until its hello, median of %d", 1e3*took, 1e3*median(hello), boots))
@@ -105,11 +106,11 @@ func vmInit(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	return paired(analysis.AtMost, 1.3, func() (float64, error) {
-		marks, err := bootMarks(ctx, 1, "vmm", "init")
+		marks, err := bootMarks(ctx, 1, sample.VMMExecuted, sample.GuestInit)
 		if err != nil {
 			return 0, err
 		}
-		return marks["init"][0] - marks["vmm"][0], nil
+		return marks[sample.GuestInit][0] - marks[sample.VMMExecuted][0], nil
 	}, func() (float64, error) { return bareInit(ctx, kernel, initrd) })
 }
 

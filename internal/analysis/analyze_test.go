@@ -462,9 +462,9 @@ func TestEmulatedCPUsHaveNoVerdict(t *testing.T) {
 
 func TestDisturbances(t *testing.T) {
 	groups := []group{
-		{warnings: []disturbance{{metric: stealMetric, text: "a: little", size: 0.02}}},
+		{warnings: []disturbance{{metric: sample.Steal, text: "a: little", size: 0.02}}},
 		{},
-		{warnings: []disturbance{{metric: stealMetric, text: "b: more", size: 0.05}, {metric: pressureMetrics[0], text: "b: pressed", size: 0.1}}},
+		{warnings: []disturbance{{metric: sample.Steal, text: "b: more", size: 0.05}, {metric: pressureMetrics[0], text: "b: pressed", size: 0.1}}},
 	}
 	want := []string{"b: more (the worst of 2 groups that were disturbed so)", "b: pressed"}
 	if got := disturbances(groups); !slices.Equal(got, want) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
 )
@@ -103,7 +104,7 @@ func (c *Churn) add(in Input, cell ChurnCell) {
 		at = len(c.Curves)
 		c.Curves = append(c.Curves, ChurnCurve{Workload: cell.Workload})
 	}
-	point := ChurnPoint{Threads: cell.Threads, Rate: in.summary(cell.ID, "cycles")}
+	point := ChurnPoint{Threads: cell.Threads, Rate: in.summary(cell.ID, sample.Cycles)}
 	if point.Rate.N == 0 {
 		return
 	}

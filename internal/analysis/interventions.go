@@ -208,7 +208,7 @@ func (in Input) cause(c *Cause, tables []Table, control string, p99 map[string]b
 	}
 	arm, base := in.arm(v, control, ""), in.counterpart(v, control, "")
 	// The same number of starts: their rates are as the inverse of the times.
-	starts = in.contrast(tables, place{base, elapsed}, place{arm, elapsed}, rng)
+	starts = in.contrast(tables, place{base, sample.Elapsed}, place{arm, sample.Elapsed}, rng)
 	if e := compare(p99[arm.ID], p99[base.ID], rng).effect; e.Blocks > 0 {
 		c.P99 = e
 	} else {
@@ -252,10 +252,6 @@ func (in Input) work(v study.Intervention, workload, control, probe string) plac
 	}
 	return p
 }
-
-// elapsed is the metric of trials of many copies: from the first request to the
-// last exit.
-const elapsed = "elapsed"
 
 // judge applies the rule that stands in docs/interventions.md.
 func (c Cause) judge(alpha float64) (CauseVerdict, string) {
@@ -329,7 +325,7 @@ func (c Cause) waitChanged() bool {
 func p99ByBlock(records []sample.Record) map[string]blockSeries {
 	all := map[string]blockSeries{}
 	for _, r := range records {
-		walls := r.Values[wallTime]
+		walls := r.Values[sample.Wall]
 		if r.Failure != nil || r.Block < 0 || len(walls) < fromP99 {
 			continue
 		}

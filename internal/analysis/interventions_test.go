@@ -40,7 +40,7 @@ func causesAmong(t *testing.T, tables []Table, times, blocks int, expect study.E
 			for i := range walls {
 				walls[i] = noisy(m.elapsed / 3)
 			}
-			records = append(records, sample.Record{Block: b, Cell: plain.ID, Values: map[string][]float64{elapsed: {noisy(m.elapsed)}, wallTime: walls}},
+			records = append(records, sample.Record{Block: b, Cell: plain.ID, Values: map[string][]float64{sample.Elapsed: {noisy(m.elapsed)}, sample.Wall: walls}},
 				sample.Record{Block: b, Cell: watched.ID, Values: map[string][]float64{"wait-rtnl": {noisy(m.wait)}}})
 		}
 	}
@@ -65,7 +65,7 @@ func causesAmong(t *testing.T, tables []Table, times, blocks int, expect study.E
 // stand on: eight blocks allow five verdicts and not seven.
 func TestCausesAreJudgedByTheRulesOfTables(t *testing.T) {
 	timing := func(noise float64, refused string) []Table {
-		return []Table{{Metric: sample.Metric{Name: elapsed}, Noise: noise, Refused: refused}}
+		return []Table{{Metric: sample.Metric{Name: sample.Elapsed}, Noise: noise, Refused: refused}}
 	}
 	for _, test := range []struct {
 		name    string
@@ -158,7 +158,7 @@ func TestCausesAreRankedByTheirIntervals(t *testing.T) {
 	in.Data = NewData(in.Cells, 8*len(in.Cells))
 	for b := range 8 {
 		for name, took := range arms {
-			in.Data.Add(&sample.Record{Block: b, Cell: name, Values: map[string][]float64{elapsed: {took(b)}}})
+			in.Data.Add(&sample.Record{Block: b, Cell: name, Values: map[string][]float64{sample.Elapsed: {took(b)}}})
 		}
 	}
 	st := study.Study{Control: "control"}
@@ -166,7 +166,7 @@ func TestCausesAreRankedByTheirIntervals(t *testing.T) {
 		st.Interventions = append(st.Interventions, study.Intervention{Name: name, Target: name, Expect: study.ExpectFaster})
 	}
 	var got []string
-	for _, c := range Causes(in, []Table{{Metric: sample.Metric{Name: elapsed}, Noise: 0.03}}, nil, st, nil, map[string]string{"absent": "no such thing"}) {
+	for _, c := range Causes(in, []Table{{Metric: sample.Metric{Name: sample.Elapsed}, Noise: 0.03}}, nil, st, nil, map[string]string{"absent": "no such thing"}) {
 		got = append(got, c.Name)
 		if cannot := c.Verdict == CauseCannot; cannot != (c.Name == "absent") || cannot && c.Because != "no such thing" {
 			t.Errorf("%s: %s (%s)", c.Name, c.Verdict, c.Because)
@@ -189,7 +189,7 @@ func TestCausesAgainstAnotherTarget(t *testing.T) {
 	in.Data = NewData(in.Cells, 24)
 	for b := range 8 {
 		for name, took := range map[string]float64{"native": 1, "docker": 4, "docker/quiet": 2} {
-			in.Data.Add(&sample.Record{Block: b, Cell: name, Values: map[string][]float64{elapsed: {took * (1 + float64(b)/1000)}}})
+			in.Data.Add(&sample.Record{Block: b, Cell: name, Values: map[string][]float64{sample.Elapsed: {took * (1 + float64(b)/1000)}}})
 		}
 	}
 	st := study.Study{Control: "native", Interventions: []study.Intervention{{Name: "it", Target: "docker/quiet", Against: "docker", Concurrency: 16, Expect: study.ExpectFaster}}}

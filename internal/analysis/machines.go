@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
@@ -150,7 +151,7 @@ func UnixScores(in UnixInput, target string) map[string]UnixScoring {
 }
 
 // clockMetrics are what trials tell of the clock, in Hz, the better first.
-var clockMetrics = []struct{ metric, source string }{{"clock-counted", "cycle counter"}, {"clock-cpufreq", "cpufreq, the fastest CPU"}}
+var clockMetrics = []struct{ metric, source string }{{sample.ClockCounted, "cycle counter"}, {sample.ClockCPUFreq, "cpufreq, the fastest CPU"}}
 
 // unixClocks are the rates in GHz at which CPUs ran the tests of one target alone,
 // by environment: means over the trials that measured it. source says how, and in

@@ -206,7 +206,7 @@ func (in Input) growth(tables []Table, s levelSeries, cells []study.Cell, m samp
 
 // readTables notes how full the neighbour tables were.
 func (in Input) readTables(g *Growth, c study.Cell) {
-	for _, metric := range []string{"client-neighbours", "server-neighbours"} {
+	for _, metric := range []string{sample.ClientNeighbours, sample.ServerNeighbours} {
 		for _, v := range in.Data.cells[c.ID].series(metric).values {
 			if least, ok := g.Neighbours[containers(c)]; !ok || v < least {
 				g.Neighbours[containers(c)] = v

@@ -196,7 +196,7 @@ func TestSplits(t *testing.T) {
 // attach instead.
 func TestAttaching(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	in := Input{Metrics: map[string][]sample.Metric{"start": {{Name: readyMetric, Unit: sample.Seconds, Better: sample.Lower}}}, Blocks: 12, Seed: 7}
+	in := Input{Metrics: map[string][]sample.Metric{"start": {{Name: sample.Ready, Unit: sample.Seconds, Better: sample.Lower}}}, Blocks: 12, Seed: 7}
 	for _, target := range []string{"host@loopback", "native@bridge", "native@attach"} {
 		in.Cells = append(in.Cells, study.Cell{ID: target + "/start", Target: target, Workload: "start", Group: "start", Environment: "n500",
 			Limits: study.Limits{Name: "n500", Network: &study.Network{Containers: 500, Neighbours: "permanent"}}, Copies: 1, Control: target == "host@loopback"})
@@ -206,7 +206,7 @@ func TestAttaching(t *testing.T) {
 		machine := 0.001 * rng.Float64() // the same for all of a block
 		for _, c := range in.Cells {
 			value := map[string]float64{"host@loopback": 0.0005, "native@bridge": 0.002, "native@attach": 0.005}[c.Target]
-			in.Data.Add(&sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{readyMetric: {value + machine + 1e-5*rng.Float64()}}})
+			in.Data.Add(&sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{sample.Ready: {value + machine + 1e-5*rng.Float64()}}})
 		}
 	}
 	n := networkOf(t, in)

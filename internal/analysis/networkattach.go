@@ -3,6 +3,7 @@ package analysis
 import (
 	"strings"
 
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -32,7 +33,7 @@ func (in Input) attachings(tables []Table) []Attaching {
 		}
 		with, without := in.Data.cells[c.ID], in.Data.cells[in.sibling(c, base+study.PathSign+"bridge")]
 		var more []float64
-		pairs(with.series(readyMetric), without.series(readyMetric), func(_ int32, x, y float64) { more = append(more, x-y) })
+		pairs(with.series(sample.Ready), without.series(sample.Ready), func(_ int32, x, y float64) { more = append(more, x-y) })
 		if len(more) == 0 {
 			continue
 		}

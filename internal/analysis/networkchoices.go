@@ -77,7 +77,7 @@ func sameContainers(a, b study.Cell) bool { return containers(a) == containers(b
 
 func (in Input) choice(tables []Table, c, from study.Cell) (Choice, bool) {
 	t, ok := primaryOf(tables, from)
-	if !ok || t.Metric.Name == readyMetric { // a start says nothing of how two talk
+	if !ok || t.Metric.Name == sample.Ready { // a start says nothing of how two talk
 		return Choice{}, false
 	}
 	x, y := in.Data.cells[c.ID].series(t.Metric.Name), in.Data.cells[from.ID].series(t.Metric.Name)

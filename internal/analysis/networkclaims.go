@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -25,7 +26,7 @@ func networkClaims(in Input, tables []Table, n *NetworkClaims) []finding.Claim {
 			Computed: fmt.Sprintf("about %.2g Mbit/s of %.2f Gbit/s; the single measurements are not given", n.Loss*cross*1e3, cross), Verdict: finding.Open},
 	}
 	for _, t := range tables {
-		if !t.Primary || t.Metric.Name != "throughput" || len(claims[0].Here)+len(claims[1].Here) > 0 {
+		if !t.Primary || t.Metric.Name != sample.Throughput || len(claims[0].Here)+len(claims[1].Here) > 0 {
 			continue // the publication's places are asked of the first of such tables, with the fewest containers
 		}
 		for _, r := range t.Rows {
@@ -44,7 +45,7 @@ func networkClaims(in Input, tables []Table, n *NetworkClaims) []finding.Claim {
 		}
 	}
 	for _, g := range n.Growth {
-		if g.Metric.Name == "throughput" {
+		if g.Metric.Name == sample.Throughput {
 			claims[2].Here = append(claims[2].Here, growthHere(g, n.Loss))
 		}
 	}

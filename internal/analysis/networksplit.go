@@ -39,7 +39,7 @@ var splitInto = []int{2, 3, 5, 10}
 
 // splitMetrics are costs that hops add to, in workloads whose own metric may be
 // another one.
-var splitMetrics = []string{"rtt", "cpu-per-gbit"}
+var splitMetrics = []string{sample.RTT, sample.CPUPerGbit}
 
 // splits are made of one container, two on a bridge, and where it was measured two
 // on two hosts, of the same target at the same level.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
 
@@ -25,15 +26,7 @@ const (
 	pressureWall    = 10.0 // seconds a quarter: the kernel brings its totals up to date every 2 s only
 )
 
-// Names of the metrics that measure noise and the time they belong to, all in
-// seconds per trial.
-const (
-	wallMetric  = "wall"
-	readyMetric = "ready"
-	stealMetric = "steal"
-)
-
-var pressureMetrics = []string{"cpu-pressure", "io-pressure"}
+var pressureMetrics = []string{sample.CPUPressure, sample.IOPressure}
 
 // noiseKinds begin the warnings of a record that say that the machine was
 // disturbed from outside.
@@ -99,7 +92,7 @@ func isNoiseMetric(name string) bool { return slices.Contains(noiseMetrics(), na
 type steal struct{ wall, stolen float64 }
 
 func (in Input) steal(g group) steal {
-	wall, stolen := in.sums(g, stealMetric, 0, math.MaxInt32)
+	wall, stolen := in.sums(g, sample.Steal, 0, math.MaxInt32)
 	return steal{wall, stolen}
 }
 
@@ -155,7 +148,7 @@ func (in Input) sums(g group, metric string, from, to int) (wall, sum float64) {
 		if cell.Copies > 1 {
 			continue
 		}
-		pairs(c.series(wallMetric), c.series(metric), func(block int32, w, v float64) {
+		pairs(c.series(sample.Wall), c.series(metric), func(block int32, w, v float64) {
 			if int(block) >= from && int(block) < to {
 				wall, sum = wall+w, sum+v
 			}
@@ -169,7 +162,7 @@ func (in Input) noisy(g group, run steal) (refusal string, warnings []disturbanc
 	refusal = in.disturbed(g)
 	for _, m := range noiseMetrics() {
 		var d disturbed
-		if m == stealMetric {
+		if m == sample.Steal {
 			d = in.stolen(g, run)
 		} else {
 			d = in.pressed(g, m)
@@ -183,7 +176,7 @@ func (in Input) noisy(g group, run steal) (refusal string, warnings []disturbanc
 }
 
 // noiseMetrics are those that tell of the machine, not of the cell.
-func noiseMetrics() []string { return append([]string{stealMetric}, pressureMetrics...) }
+func noiseMetrics() []string { return append([]string{sample.Steal}, pressureMetrics...) }
 
 // disturbance is a warning that a group's trials were disturbed, too little for a
 // refusal: by what, and by which part of the trials' time.

@@ -163,8 +163,8 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 			for metric, values := range r.Values {
 				p.add(metric, r.Block, stats.Mean(values))
 			}
-			if used, read := r.Values["cpu"]; read {
-				p.add(groupsCPU, r.Block, sum(used)+sum(r.Values["daemon-cpu"]))
+			if used, read := r.Values[sample.CPU]; read {
+				p.add(groupsCPU, r.Block, sum(used)+sum(r.Values[sample.DaemonCPU]))
 			}
 			for share, value := range startsShares(r.Values, in.CPUs, unread[r.Cell]) {
 				p.add("share-"+share, r.Block, value)
@@ -173,8 +173,8 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 	}
 	for _, c := range in.Cells { // what the lock probe saw, in trials of its own
 		if watched := points[c.ID]; c.Unwatched != "" && points[c.Unwatched] != nil {
-			if waits := watched.blocks[lockWait]; len(waits.values) > 0 {
-				points[c.Unwatched].blocks[lockWait] = waits
+			if waits := watched.blocks[sample.LockWait]; len(waits.values) > 0 {
+				points[c.Unwatched].blocks[sample.LockWait] = waits
 			}
 		}
 	}
@@ -200,9 +200,6 @@ func (p *StartsPoint) add(metric string, block int, value float64) {
 	p.blocks[metric] = blockSeries{append(s.blocks, int32(block)), append(s.values, value)}
 }
 
-// lockWait is the lock probe's metric of all waits for kernel locks.
-const lockWait = "lock-wait"
-
 func cutShare(metric string) (string, bool) {
 	const prefix = "share-"
 	if len(metric) > len(prefix) && metric[:len(prefix)] == prefix {
@@ -214,19 +211,19 @@ func cutShare(metric string) (string, bool) {
 // startsShares takes one trial's elapsed time apart. What the instances used is
 // told apart from what others did where all of it was read.
 func startsShares(values map[string][]float64, cpus int, unread bool) map[string]float64 {
-	elapsed := sum(values["elapsed"])
+	elapsed := sum(values[sample.Elapsed])
 	if elapsed <= 0 || cpus < 1 {
 		return nil
 	}
 	shares := map[string]float64{}
-	if machine, known := values["machine-cpu"]; known {
-		all := sum(machine) + sum(values["tare-cpu"])
+	if machine, known := values[sample.MachineCPU]; known {
+		all := sum(machine) + sum(values[sample.TareCPU])
 		whole := elapsed * float64(cpus)
-		steal, told := values["steal"]
+		steal, told := values[sample.Steal]
 		stolen := sum(steal)
 		scale := 1 / max(whole, all+stolen) // the probes' window is a little longer than elapsed
-		if used, read := values["cpu"]; read && !unread {
-			own := min(sum(used)+sum(values["daemon-cpu"]), all)
+		if used, read := values[sample.CPU]; read && !unread {
+			own := min(sum(used)+sum(values[sample.DaemonCPU]), all)
 			shares[ShareOwn], shares[ShareOthers] = own*scale, (all-own)*scale
 		} else {
 			shares[ShareBusy] = all * scale
@@ -236,7 +233,7 @@ func startsShares(values map[string][]float64, cpus int, unread bool) map[string
 		}
 		shares[ShareIdle] = idleShare(whole, all+stolen)
 	}
-	for share, metric := range map[string]string{ShareQueue: "group-cpu-pressure", ShareIO: "group-io-pressure"} {
+	for share, metric := range map[string]string{ShareQueue: sample.GroupCPUPressure, ShareIO: sample.GroupIOPressure} {
 		if v, known := values[metric]; known {
 			shares[share] = min(1, sum(v)/elapsed)
 		}
@@ -256,8 +253,8 @@ func idleShare(whole, done float64) float64 {
 func silentShare(records []sample.Record) float64 {
 	silent, all := 0.0, 0
 	for _, r := range records {
-		silent += sum(r.Values["silent"])
-		all += len(r.Values["silent"])
+		silent += sum(r.Values[sample.Silent])
+		all += len(r.Values[sample.Silent])
 	}
 	return silent / float64(max(1, all))
 }
@@ -387,8 +384,8 @@ const groupsCPU = "cpu-with-daemon"
 // cgroups' where there is none.
 func cpuMetric(points []StartsPoint) string {
 	for _, p := range points {
-		if len(p.blocks["task-clock"].values) > 0 {
-			return "task-clock"
+		if len(p.blocks[sample.TaskClock].values) > 0 {
+			return sample.TaskClock
 		}
 	}
 	return groupsCPU
@@ -412,7 +409,7 @@ func pointsOf(g []study.Cell, all map[string]*StartsPoint) []StartsPoint {
 func lawsOf(curve StartsCurve, seed uint64) StartsCurve {
 	points := curve.Points
 	cpu := cpuMetric(points)
-	if laws, err := stats.FitLaws(levelsOf(points, "elapsed", instancesOf), seed); err == nil {
+	if laws, err := stats.FitLaws(levelsOf(points, sample.Elapsed, instancesOf), seed); err == nil {
 		curve.Elapsed = &laws
 	} else {
 		curve.NoLaw = err.Error()
@@ -420,7 +417,7 @@ func lawsOf(curve StartsCurve, seed uint64) StartsCurve {
 	if laws, err := stats.FitLaws(levelsOf(points, cpu, instancesOf), seed); err == nil {
 		curve.CPU = &laws
 	}
-	curve.ElapsedExponent = lastExponent(levelsOf(points, "elapsed", instancesOf), seed)
+	curve.ElapsedExponent = lastExponent(levelsOf(points, sample.Elapsed, instancesOf), seed)
 	curve.CPUExponent = lastExponent(levelsOf(points, cpu, instancesOf), seed)
 	return curve
 }
@@ -455,7 +452,7 @@ func scalingOf(name string, g []study.Cell, all map[string]*StartsPoint, seed ui
 	c, points := g[0], pointsOf(g, all)
 	s := StartsScaling{Name: name, Workload: c.Workload, Target: c.Target, Environment: c.Environment, N: c.Copies, Refused: refusedAmong(points), Points: points}
 	reached := slices.DeleteFunc(slices.Clone(points), func(p StartsPoint) bool { return p.Concurrency > p.N }) // so many were never under way
-	fit, err := stats.FitUSL(levelsOf(reached, "starts-per-second", func(p StartsPoint) int { return p.Concurrency }), seed)
+	fit, err := stats.FitUSL(levelsOf(reached, sample.StartsPerSecond, func(p StartsPoint) int { return p.Concurrency }), seed)
 	if err != nil {
 		s.NoLaw = err.Error()
 		return s
@@ -478,10 +475,10 @@ func (c StartsCurve) At(n int) *StartsPoint {
 // 0 where either is missing.
 func (c StartsCurve) Over(n, base int) float64 {
 	a, b := c.At(n), c.At(base)
-	if a == nil || b == nil || b.Values["elapsed"].Value <= 0 {
+	if a == nil || b == nil || b.Values[sample.Elapsed].Value <= 0 {
 		return 0
 	}
-	return a.Values["elapsed"].Value / b.Values["elapsed"].Value
+	return a.Values[sample.Elapsed].Value / b.Values[sample.Elapsed].Value
 }
 
 func publishedStarts(p *published.ConcurrentStart) []PublishedStarts {
@@ -501,9 +498,9 @@ func publishedStarts(p *published.ConcurrentStart) []PublishedStarts {
 	for _, s := range p.Starts {
 		row := PublishedStarts{
 			N: s.Containers, Elapsed: s.Elapsed, CPU: s.TaskClock / 1e3, Counters: map[string]float64{
-				"task-clock": s.TaskClock / 1e3, "context-switches": float64(s.ContextSwitches), "migrations": float64(s.Migrations),
-				"page-faults": float64(s.PageFaults), "cycles": float64(s.Cycles), "instructions": float64(s.Instructions),
-				"branches": float64(s.Branches), "branch-misses": float64(s.BranchMisses),
+				sample.TaskClock: s.TaskClock / 1e3, sample.Switches: float64(s.ContextSwitches), sample.Migrations: float64(s.Migrations),
+				sample.PageFaults: float64(s.PageFaults), sample.Cycles: float64(s.Cycles), sample.Instructions: float64(s.Instructions),
+				sample.Branches: float64(s.Branches), sample.BranchMisses: float64(s.BranchMisses),
 			},
 			ElapsedBy1: s.Elapsed / one.Elapsed, ElapsedPerEach: s.Elapsed / float64(s.Containers),
 		}

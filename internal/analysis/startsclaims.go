@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
 
@@ -171,7 +172,7 @@ func curveFinding(c StartsCurve) string {
 		return fmt.Sprintf("In %s nothing is claimed of %s: that is refused.", c.Name, containersOf(last.N))
 	}
 	text := fmt.Sprintf("In %s, %s took %s, %s each second", c.Name, containersOf(last.N),
-		shortSeconds(last.Values["elapsed"].Value), shortNumber(last.Values["starts-per-second"].Value))
+		shortSeconds(last.Values[sample.Elapsed].Value), shortNumber(last.Values[sample.StartsPerSecond].Value))
 	if first := points[0]; first.N == 1 && last.N > 1 && first.Refused == "" {
 		if over := c.Over(last.N, 1); over > 0 {
 			text += fmt.Sprintf(": %s times one start, which is %s times %d", shortNumber(over), shortNumber(over/float64(last.N)), last.N)
@@ -231,14 +232,14 @@ func heldFinding(h StartsCurve) string {
 	if last.Refused != "" {
 		return fmt.Sprintf("In %s nothing is claimed of %d containers held at once: that is refused.", h.Name, last.N)
 	}
-	text := fmt.Sprintf("In %s, each of %d containers held at once weighs %s by its own processes (PSS)", h.Name, last.N, mebi(last.Values["payload-pss"].Value))
-	if runtime := last.Values["runtime-pss"].Value; runtime > 0 {
+	text := fmt.Sprintf("In %s, each of %d containers held at once weighs %s by its own processes (PSS)", h.Name, last.N, mebi(last.Values[sample.PayloadPSS].Value))
+	if runtime := last.Values[sample.RuntimePSS].Value; runtime > 0 {
 		text += fmt.Sprintf(" and %s by its runtime's", mebi(runtime))
 	}
-	if client := last.Values["client-pss"].Value; client > 0 {
+	if client := last.Values[sample.ClientPSS].Value; client > 0 {
 		text += fmt.Sprintf(" and %s by its client's", mebi(client))
 	}
-	if drop := last.Values["available-drop"].Value; drop > 0 {
+	if drop := last.Values[sample.AvailableDrop].Value; drop > 0 {
 		return text + fmt.Sprintf("; of the machine's available memory each took %s.", mebi(drop))
 	}
 	return text + "; what each took of the machine's available memory was less than what others gave back meanwhile."

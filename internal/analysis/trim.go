@@ -208,17 +208,17 @@ const (
 var trimSpans = []struct {
 	name, meaning, from, to, published string
 }{
-	{"monitor", "exec to the kernel's first byte", "", "kernel-byte", ""},
-	{"kernel up", "first kernel line to 'Freeing unused kernel' (published: kernel)", "kernel", "kernel-up", "kernel"},
-	{"kernel", "first kernel line to Run init", "kernel", "init", ""},
-	{"initrd freed", "first kernel line to 'Freeing initrd memory'", "kernel", "initrd-freed", ""},
-	{"initrd", "Run init to systemd on the real root (published: the step of the initrd)", "init", "root", "initrd"},
-	{"modules", "systemd to sysinit.target, for the published 'loop: module loaded', which no new kernel prints", "root", "modules", "modules"},
-	{"bridge", "first kernel line to docker0 created", "kernel", "docker0", ""},
-	{"total", "first kernel line to docker0 up, as the link's own event tells (published: total)", "kernel", "docker0-up", "total"},
-	{"engine", "first kernel line to docker.service active", "kernel", "engine", ""},
-	{TrimWhole, "request to the first container's payload", "", "ready", ""},
-	{"powered off", "payload's end to the monitor's", "wall", "off", ""},
+	{"monitor", "exec to the kernel's first byte", "", sample.KernelByte, ""},
+	{"kernel up", "first kernel line to 'Freeing unused kernel' (published: kernel)", sample.KernelBanner, sample.KernelUp, "kernel"},
+	{"kernel", "first kernel line to Run init", sample.KernelBanner, sample.GuestInit, ""},
+	{"initrd freed", "first kernel line to 'Freeing initrd memory'", sample.KernelBanner, sample.InitrdFreed, ""},
+	{"initrd", "Run init to systemd on the real root (published: the step of the initrd)", sample.GuestInit, sample.RootUp, "initrd"},
+	{"modules", "systemd to sysinit.target, for the published 'loop: module loaded', which no new kernel prints", sample.RootUp, sample.ModulesUp, "modules"},
+	{"bridge", "first kernel line to docker0 created", sample.KernelBanner, sample.BridgeCreated, ""},
+	{"total", "first kernel line to docker0 up, as the link's own event tells (published: total)", sample.KernelBanner, sample.BridgeUp, "total"},
+	{"engine", "first kernel line to docker.service active", sample.KernelBanner, sample.EngineUp, ""},
+	{TrimWhole, "request to the first container's payload", "", sample.Ready, ""},
+	{"powered off", "payload's end to the monitor's", sample.Wall, sample.PoweredOff, ""},
 }
 
 // TrimStudy puts boots of container hosts beside the published ones.
@@ -258,8 +258,8 @@ func TrimStudy(in TrimInput) *TrimClaims {
 		name, meaning, metric string
 		unit                  sample.Unit
 	}{
-		{"CPU", cpu, "cpu", sample.Seconds},
-		{"memory", "the monitor's peak", "peak-memory", sample.Bytes},
+		{"CPU", cpu, sample.CPU, sample.Seconds},
+		{"memory", "the monitor's peak", sample.PeakMemory, sample.Bytes},
 	} {
 		c.add(s, TrimSpan{Name: m.name, Meaning: m.meaning, Metric: sample.Metric{Name: m.metric, Unit: m.unit, Better: sample.Lower}},
 			func(target string) blockSeries { return s.series(target, bootWorkload, m.metric) })
@@ -443,8 +443,8 @@ func (p *TrimProfile) told(boot TrimBoot) {
 func trimMarks(values map[string][]float64, whole string) []TrimMark {
 	var out []TrimMark
 	for _, m := range []struct{ metric, name string }{
-		{"kernel", "kernel"}, {"init", "init"}, {"root", "systemd"}, {"modules", "sysinit"}, {"docker0-up", "docker0 up"},
-		{"engine", "engine"}, {"agent", "agent"}, {"ready", whole}, {"off", "off"},
+		{sample.KernelBanner, "kernel"}, {sample.GuestInit, "init"}, {sample.RootUp, "systemd"}, {sample.ModulesUp, "sysinit"}, {sample.BridgeUp, "docker0 up"},
+		{sample.EngineUp, "engine"}, {sample.Agent, "agent"}, {sample.Ready, whole}, {sample.PoweredOff, "off"},
 	} {
 		if v := values[m.metric]; len(v) > 0 {
 			out = append(out, TrimMark{m.name, v[0]})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -54,7 +55,7 @@ func refusedTests(in UnixInput) (refused []UnixRefused, of int) {
 	seen, told := map[place]bool{}, map[place]bool{}
 	for _, t := range in.Tables {
 		i := slices.IndexFunc(in.Cells, func(c study.Cell) bool { return c.Group == t.Group })
-		if i < 0 || t.Metric.Name != unixScore && t.Metric.Name != unixCPU {
+		if i < 0 || t.Metric.Name != sample.UnixScore && t.Metric.Name != sample.UnixCPUScore {
 			continue
 		}
 		for _, environment := range in.Cells[i].Environments() {

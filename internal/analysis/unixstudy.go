@@ -15,13 +15,10 @@ import (
 
 // The environments of docker-on-loongson, as a study names its levels.
 const (
-	UnixOneCPU  = "1cpu-1copy"     // one CPU, one copy in each container
-	UnixAllN    = "allcpu-ncopies" // all CPUs, a copy for each of them in each container
-	UnixAllOne  = "allcpu-1copy"   // all CPUs, one copy in each container
-	unixIndex   = "index"
-	unixScore   = "score"     // by wall time
-	unixCPU     = "cpu-score" // by CPU time
-	unixOverlap = "containers-overlap"
+	UnixOneCPU = "1cpu-1copy"     // one CPU, one copy in each container
+	UnixAllN   = "allcpu-ncopies" // all CPUs, a copy for each of them in each container
+	UnixAllOne = "allcpu-1copy"   // all CPUs, one copy in each container
+	unixIndex  = "index"
 )
 
 // UnixClock is the clock that a score was taken by.
@@ -243,7 +240,7 @@ func unixCurves(in UnixInput) []UnixCurve {
 		for _, m := range []struct {
 			metric string
 			clock  UnixClock
-		}{{unixScore, WallClock}, {unixCPU, CPUClock}} {
+		}{{sample.UnixScore, WallClock}, {sample.UnixCPUScore, CPUClock}} {
 			key := curveKey{c.Target, c.Environment, c.Workload, m.clock}
 			if points[key] == nil {
 				points[key] = map[int]*UnixPoint{}
@@ -293,7 +290,7 @@ func (p *UnixPoint) add(n int, r sample.Record, metric string) *UnixPoint {
 		return p
 	}
 	p.blocks[r.Block], _ = finiteMean(scores)
-	if overlap := r.Values[unixOverlap]; len(overlap) == 1 && (p.Overlap == 0 || overlap[0] < p.Overlap) {
+	if overlap := r.Values[sample.UnixContainersOverlap]; len(overlap) == 1 && (p.Overlap == 0 || overlap[0] < p.Overlap) {
 		p.Overlap = overlap[0]
 	}
 	if len(scores) > 1 {

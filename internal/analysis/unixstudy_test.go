@@ -44,12 +44,12 @@ func syntheticUnix(t *testing.T, laws map[string]map[string]law, counts []int, r
 				in.Cells = append(in.Cells, c)
 				for b := range repetitions {
 					level := score * math.Exp(noise*rng.NormFloat64())
-					r := sample.Record{Seq: len(in.Records), Block: b, Cell: c.ID, Values: map[string][]float64{unixOverlap: {0.99}}}
+					r := sample.Record{Seq: len(in.Records), Block: b, Cell: c.ID, Values: map[string][]float64{sample.UnixContainersOverlap: {0.99}}}
 					for range n {
 						v := level * math.Exp(uneven*rng.NormFloat64())
-						r.Values[unixScore] = append(r.Values[unixScore], v)
+						r.Values[sample.UnixScore] = append(r.Values[sample.UnixScore], v)
 						if l.cpu {
-							r.Values[unixCPU] = append(r.Values[unixCPU], v/l.share(float64(n)))
+							r.Values[sample.UnixCPUScore] = append(r.Values[sample.UnixCPUScore], v/l.share(float64(n)))
 						}
 					}
 					in.Records = append(in.Records, r)
@@ -226,7 +226,7 @@ func TestUnixPointByHand(t *testing.T) {
 		{ID: "1", Target: "box", Workload: "execl", Copies: 1}, {ID: "2", Target: "box", Workload: "execl", Copies: 2},
 	}
 	add := func(cell string, block int, scores ...float64) {
-		in.Records = append(in.Records, sample.Record{Cell: cell, Block: block, Values: map[string][]float64{unixScore: scores, unixOverlap: {0.99 - 0.01*float64(block)}}})
+		in.Records = append(in.Records, sample.Record{Cell: cell, Block: block, Values: map[string][]float64{sample.UnixScore: scores, sample.UnixContainersOverlap: {0.99 - 0.01*float64(block)}}})
 	}
 	add("1", -1, 9999) // cold
 	for b, v := range []float64{100, 110, 120} {
@@ -269,8 +269,8 @@ func TestUnixIntervalsCover(t *testing.T) {
 		in := syntheticUnix(t, one, []int{1, 2, 4}, 3, 0, 0)
 		for _, r := range in.Records {
 			noise := math.Exp(0.05 * rng.NormFloat64())
-			for j := range r.Values[unixScore] {
-				r.Values[unixScore][j] *= noise
+			for j := range r.Values[sample.UnixScore] {
+				r.Values[sample.UnixScore][j] *= noise
 			}
 		}
 		b := studied(t, in).Curve("box", UnixOneCPU, "dhrystone2", WallClock).Law.Decay
@@ -370,13 +370,13 @@ func TestUnixRefusesWhatTheTablesRefuse(t *testing.T) {
 		data := NewData(in.Cells, len(in.Records))
 		for i := range in.Records {
 			r := &in.Records[i]
-			r.Values[wallMetric], r.Values[stealMetric] = []float64{2}, []float64{0}
+			r.Values[sample.Wall], r.Values[sample.Steal] = []float64{2}, []float64{0}
 			if spoilt(r.Cell) {
-				r.Values[stealMetric] = []float64{0.3}
+				r.Values[sample.Steal] = []float64{0.3}
 			}
 			data.Add(r)
 		}
-		score := []sample.Metric{{Name: unixScore, Better: sample.Higher}}
+		score := []sample.Metric{{Name: sample.UnixScore, Better: sample.Higher}}
 		metrics := map[string][]sample.Metric{}
 		for _, c := range in.Cells {
 			metrics[c.Workload] = score

@@ -89,19 +89,19 @@ type VMMPhase struct {
 // bootMarks are the marks of a boot in their order, as metrics (seconds since
 // the request), with what lies before each.
 var bootMarks = []struct{ metric, phase string }{
-	{"vmm", "request to VMM"},
-	{"vmm-ready", "VMM"},
-	{"firmware", "to the firmware's first line"},
-	{"kernel-byte", "loading the kernel"},
-	{"kernel", "to the kernel's banner"},
-	{"init", "kernel"},
-	{"agent", "/init"},
-	{"ready", "payload"},
+	{sample.VMMExecuted, "request to VMM"},
+	{sample.VMMReady, "VMM"},
+	{sample.Firmware, "to the firmware's first line"},
+	{sample.KernelByte, "loading the kernel"},
+	{sample.KernelBanner, "to the kernel's banner"},
+	{sample.GuestInit, "kernel"},
+	{sample.Agent, "/init"},
+	{sample.Ready, "payload"},
 }
 
 // guestMarks are the same by the guest's own clock; the first is what systemd-analyze
 // calls the kernel's time, as published.
-var guestMarks = []struct{ metric, phase string }{{"guest-kernel", "kernel"}, {"guest-agent", "/init"}}
+var guestMarks = []struct{ metric, phase string }{{sample.GuestKernel, "kernel"}, {sample.GuestAgent, "/init"}}
 
 // bootWorkload is the workload whose trials are boots.
 const bootWorkload = "boot"
@@ -266,7 +266,7 @@ func (s vmmStudy) boots(c *VMMClaims) []VMMBoot {
 			b.Phases = append(b.Phases, VMMPhase{m.phase, at.Value - last})
 			last, b.Total = at.Value, at
 		}
-		if off, ok := s.estimate(s.series(target, bootWorkload, "off"), "boot", target, "off"); ok {
+		if off, ok := s.estimate(s.series(target, bootWorkload, sample.PoweredOff), "boot", target, sample.PoweredOff); ok {
 			b.Off = off.Value
 		}
 		if len(b.Phases) > 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/published"
 )
@@ -15,9 +16,9 @@ import (
 // machine what it can answer.
 func vmmPublishedClaims(d *published.StratoVirtQEMU, c *VMMClaims) []finding.Claim {
 	return []finding.Claim{
-		residentClaim(c).AskedHere(hereRatios(c, VMMFootprint, "payload-rss", "payload-rss", 0, 1/3.)),
+		residentClaim(c).AskedHere(hereRatios(c, VMMFootprint, sample.PayloadRSS, sample.PayloadRSS, 0, 1/3.)),
 		speedClaim(c),
-		tailClaim(c).AskedHere(hereRatios(c, VMMCPU, "16 threads", "latency-p95", 3, math.Inf(1))),
+		tailClaim(c).AskedHere(hereRatios(c, VMMCPU, "16 threads", sample.LatencyP95, 3, math.Inf(1))),
 		bootClaim(d),
 		cacheClaim(c),
 		fasterClaim(c),
@@ -59,7 +60,7 @@ func hereRatios(c *VMMClaims, table VMMTable, name, metric string, low, high flo
 }
 
 func residentClaim(c *VMMClaims) finding.Claim {
-	r := c.find(VMMFootprint, "payload-rss", "payload-rss")
+	r := c.find(VMMFootprint, sample.PayloadRSS, sample.PayloadRSS)
 	ratio := 1 / r.PublishedRatio()
 	return judged(ratio > 3.5 && ratio < 4.5, "QEMU needs four times StratoVirt's resident memory.",
 		"%.0f MB against %.0f MB: %.2f times; judged as 3.5 to 4.5", r.PublishedQEMU/1e6, r.PublishedStratoVirt/1e6, ratio)
@@ -69,7 +70,7 @@ func residentClaim(c *VMMClaims) finding.Claim {
 func speedClaim(c *VMMClaims) finding.Claim {
 	worst := 0.
 	for _, r := range c.Rows {
-		if r.Table == VMMCPU && (r.Metric.Name == "events" || r.Metric.Name == "latency-mean") {
+		if r.Table == VMMCPU && (r.Metric.Name == sample.Events || r.Metric.Name == sample.LatencyMean) {
 			worst = max(worst, r.PublishedRatio()-1, 1-r.PublishedRatio())
 		}
 	}
@@ -81,7 +82,7 @@ func tailClaim(c *VMMClaims) finding.Claim {
 	var parts []string
 	ok := true
 	for _, threads := range []string{"4 threads", "16 threads", "32 threads", "64 threads"} {
-		r := c.find(VMMCPU, threads, "latency-p95").PublishedRatio()
+		r := c.find(VMMCPU, threads, sample.LatencyP95).PublishedRatio()
 		parts = append(parts, fmt.Sprintf("%s: %.1f", threads, r))
 		if threads == "4 threads" {
 			ok = ok && r > 1.7 && r < 2.1
@@ -102,7 +103,7 @@ func bootClaim(d *published.StratoVirtQEMU) finding.Claim {
 
 // cacheClaim: what is read of 20 MB is memory.
 func cacheClaim(c *VMMClaims) finding.Claim {
-	r := c.find(VMMThroughput, "rndrd", "read-throughput")
+	r := c.find(VMMThroughput, "rndrd", sample.ReadThroughput)
 	const gib = 1 << 30
 	return judged(min(r.PublishedStratoVirt, r.PublishedQEMU) > 5*gib, "20 MB of files lie in the page cache, so reads run at memory speed.",
 		"%.1f and %.1f GiB/s of random reads, more than any disk of such a machine gives", r.PublishedStratoVirt/gib, r.PublishedQEMU/gib)
@@ -126,7 +127,7 @@ func fasterClaim(c *VMMClaims) finding.Claim {
 	sequential, ofSequential := leads(VMMMemory, func(r VMMRow) bool { return strings.HasSuffix(r.Name, "seq") })
 	throughput, ofThroughput := leads(VMMThroughput, all)
 	iops, ofIOPS := leads(VMMIOPS, all)
-	latency, ofLatency := leads(VMMLatency, func(r VMMRow) bool { return r.Metric.Name == "latency-mean" })
+	latency, ofLatency := leads(VMMLatency, func(r VMMRow) bool { return r.Metric.Name == sample.LatencyMean })
 	return judged(sequential == ofSequential && throughput == ofThroughput && 2*iops > ofIOPS && latency == 0,
 		"StratoVirt is faster in sequential memory access, file throughput and most operations a second, QEMU in the latency of a single thread.",
 		"StratoVirt leads in %d of %d sequential memory rows, %d of %d throughputs, %d of %d rates of operations, and %d of %d mean latencies that were not cut to 0",

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -18,11 +19,9 @@ const (
 	loadedWorkload    = "footprint-load"
 )
 
-// heldMetrics are what is told of an instance that is held; factorMetric is the one
+// heldMetrics are what is told of an instance that is held; PayloadPSS is the one
 // that a level's effect is judged by.
-var heldMetrics = []string{"payload-rss", factorMetric, "guest-resident", "vmm-overhead", "mapped", "dirty"}
-
-const factorMetric = "payload-pss"
+var heldMetrics = []string{sample.PayloadRSS, sample.PayloadPSS, sample.GuestResident, sample.VMMOverhead, sample.Mapped, sample.Dirty}
 
 // VMMHeld is what one instance weighs that is held.
 type VMMHeld struct {
@@ -87,11 +86,11 @@ func (s vmmStudy) factors() []VMMFactor {
 			continue
 		}
 		base := cells[i]
-		e := compare(s.in.Data.cells[c.ID].series(factorMetric), s.in.Data.cells[base.ID].series(factorMetric), stats.Source(s.in.Seed, "factor", c.ID, base.ID))
+		e := compare(s.in.Data.cells[c.ID].series(sample.PayloadPSS), s.in.Data.cells[base.ID].series(sample.PayloadPSS), stats.Source(s.in.Seed, "factor", c.ID, base.ID))
 		if e.effect.Blocks == 0 || e.effect.Ratio <= 0 {
 			continue
 		}
-		of, to := s.groupTable(c.Group, factorMetric), s.groupTable(base.Group, factorMetric)
+		of, to := s.groupTable(c.Group, sample.PayloadPSS), s.groupTable(base.Group, sample.PayloadPSS)
 		out = append(out, VMMFactor{Target: c.Target, What: given(c.Limits.Guest), Level: c.Environment, Base: base.Environment, Loaded: c.Workload == loadedWorkload})
 		found, p = append(found, e), append(p, e.effect.P)
 		rule = append(rule, rules{alpha: s.in.Alpha, margin: s.in.Margin, noise: math.Log1p(max(of.Noise, to.Noise)), refused: firstOf(of.Refused, to.Refused)})
@@ -142,7 +141,7 @@ func heldFindings(c *VMMClaims) []string {
 		if h.Loaded || told[h.Target] {
 			continue // the first level stands for the others, which the table has
 		}
-		beside, ok := h.Here["vmm-overhead"]
+		beside, ok := h.Here[sample.VMMOverhead]
 		if !ok && !virtual(h.Target) {
 			continue
 		}
@@ -151,7 +150,7 @@ func heldFindings(c *VMMClaims) []string {
 			out = append(out, fmt.Sprintf("memory after boot%s: what %s holds for its guest cannot be told from its own, because no mappings of its process have the guest's size.", atLevel(h.Level), c.under(h.Target)))
 			continue
 		}
-		guest := h.Here["guest-resident"]
+		guest := h.Here[sample.GuestResident]
 		out = append(out, fmt.Sprintf("memory after boot%s: %s holds %.1f MiB%s beside %.1f MiB%s of its guest's memory.", atLevel(h.Level), c.under(h.Target),
 			beside.Value/(1<<20), span(beside, "%.1f", 1./(1<<20)), guest.Value/(1<<20), span(guest, "%.1f", 1./(1<<20))))
 	}

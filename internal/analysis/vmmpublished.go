@@ -43,7 +43,7 @@ func vmmRows(d *published.StratoVirtQEMU) []vmmRow {
 	rows = append(rows, vmmLatencyRows(d)...)
 	for _, mode := range []string{"rndrd", "rndwr"} {
 		for _, metric := range latencies {
-			rows = append(rows, vmmRow{table: VMMDirect, name: mode, workload: "direct-" + mode, metric: seconds(metric)})
+			rows = append(rows, vmmRow{table: VMMDirect, name: mode, workload: "direct-" + mode, metric: sample.Describe(metric)[0]})
 		}
 	}
 	rows = append(rows, vmmThroughputRows(d)...)
@@ -62,7 +62,7 @@ func average[T any](items []T, f func(T) float64) float64 {
 
 // latencies are the quantities of a latency with the column of its published
 // milliseconds.
-var latencies = []string{"latency-mean", "latency-max", "latency-p95"}
+var latencies = []string{sample.LatencyMean, sample.LatencyMax, sample.LatencyP95}
 
 func vmmCPURows(d *published.StratoVirtQEMU) []vmmRow {
 	var rows []vmmRow
@@ -87,16 +87,12 @@ func vmmCPURows(d *published.StratoVirtQEMU) []vmmRow {
 		if n == 1 {
 			name = "1 thread"
 		}
-		rows = append(rows, vmmRow{VMMCPU, name, workload, sample.Metric{Name: "events", Unit: sample.PerSecond, Better: sample.Higher}, at(d.CPU.StratoVirt, 1), at(d.CPU.QEMU, 1)})
+		rows = append(rows, vmmRow{VMMCPU, name, workload, sample.Describe(sample.Events)[0], at(d.CPU.StratoVirt, 1), at(d.CPU.QEMU, 1)})
 		for i, metric := range latencies {
-			rows = append(rows, vmmRow{VMMCPU, name, workload, seconds(metric), at(d.CPU.StratoVirt, 2+i) / 1e3, at(d.CPU.QEMU, 2+i) / 1e3})
+			rows = append(rows, vmmRow{VMMCPU, name, workload, sample.Describe(metric)[0], at(d.CPU.StratoVirt, 2+i) / 1e3, at(d.CPU.QEMU, 2+i) / 1e3})
 		}
 	}
 	return rows
-}
-
-func seconds(metric string) sample.Metric {
-	return sample.Metric{Name: metric, Unit: sample.Seconds, Better: sample.Lower}
 }
 
 func vmmMemoryRows(d *published.StratoVirtQEMU) []vmmRow {
@@ -109,7 +105,7 @@ func vmmMemoryRows(d *published.StratoVirtQEMU) []vmmRow {
 		for j, access := range []string{"seq", "rnd"} {
 			mean := func(r [5]float64) float64 { return (r[1+2*j] + r[2+2*j]) / 2 * (1 << 20) }
 			rows = append(rows, vmmRow{VMMMemory, fmt.Sprintf("%.0f KiB, %s", q[0], access), fmt.Sprintf("memory-%.0fk-%s", q[0], access),
-				sample.Metric{Name: "throughput", Unit: sample.BytesPerSecond, Better: sample.Higher}, mean(s), mean(q)})
+				sample.In(sample.Throughput, sample.BytesPerSecond), mean(s), mean(q)})
 		}
 	}
 	return rows
@@ -122,7 +118,7 @@ func vmmLatencyRows(d *published.StratoVirtQEMU) []vmmRow {
 			mean := func(all [][3]float64) float64 {
 				return average(all, func(r [3]float64) float64 { return r[i] / 1e3 })
 			}
-			rows = append(rows, vmmRow{VMMLatency, mode, "latency-" + mode, seconds(metric), mean(d.IOLatency.StratoVirt[mode]), mean(d.IOLatency.QEMU[mode])})
+			rows = append(rows, vmmRow{VMMLatency, mode, "latency-" + mode, sample.Describe(metric)[0], mean(d.IOLatency.StratoVirt[mode]), mean(d.IOLatency.QEMU[mode])})
 		}
 	}
 	return rows
@@ -133,12 +129,12 @@ func itself(v float64) float64 { return v }
 func vmmThroughputRows(d *published.StratoVirtQEMU) []vmmRow {
 	var rows []vmmRow
 	for _, mode := range fileModes {
-		metric := sample.Metric{Name: "read-throughput", Unit: sample.BytesPerSecond, Better: sample.Higher}
+		metric := sample.ReadThroughput
 		if mode[3:] == "wr" {
-			metric.Name = "write-throughput"
+			metric = sample.WriteThroughput
 		}
 		mean := func(all []float64) float64 { return average(all, itself) * (1 << 20) }
-		rows = append(rows, vmmRow{VMMThroughput, mode, "throughput-" + mode, metric, mean(d.Throughput.StratoVirt[mode]), mean(d.Throughput.QEMU[mode])})
+		rows = append(rows, vmmRow{VMMThroughput, mode, "throughput-" + mode, sample.Describe(metric)[0], mean(d.Throughput.StratoVirt[mode]), mean(d.Throughput.QEMU[mode])})
 	}
 	return rows
 }
@@ -146,27 +142,27 @@ func vmmThroughputRows(d *published.StratoVirtQEMU) []vmmRow {
 func vmmIOPSRows(d *published.StratoVirtQEMU) []vmmRow {
 	s, q := d.IOPS.StratoVirt, d.IOPS.QEMU
 	row := func(mode, metric string, stratovirt, qemu float64) vmmRow {
-		return vmmRow{VMMIOPS, mode, "iops-" + mode, sample.Metric{Name: metric, Unit: sample.PerSecond, Better: sample.Higher}, stratovirt, qemu}
+		return vmmRow{VMMIOPS, mode, "iops-" + mode, sample.Describe(metric)[0], stratovirt, qemu}
 	}
 	first := func(r [2]float64) float64 { return r[0] }
 	second := func(r [2]float64) float64 { return r[1] }
 	return []vmmRow{
-		row("rndrd", "reads", average(s.RandomRead, itself), average(q.RandomRead, itself)),
-		row("rndwr", "writes", average(s.RandomWrite, first), average(q.RandomWrite, first)),
-		row("rndwr", "fsyncs", average(s.RandomWrite, second), average(q.RandomWrite, second)),
-		row("seqrd", "reads", average(s.SequentialRead, itself), average(q.SequentialRead, itself)),
-		row("seqwr", "writes", average(s.SequentialWrite, first), average(q.SequentialWrite, first)),
-		row("seqwr", "fsyncs", average(s.SequentialWrite, second), average(q.SequentialWrite, second)),
+		row("rndrd", sample.Reads, average(s.RandomRead, itself), average(q.RandomRead, itself)),
+		row("rndwr", sample.Writes, average(s.RandomWrite, first), average(q.RandomWrite, first)),
+		row("rndwr", sample.Fsyncs, average(s.RandomWrite, second), average(q.RandomWrite, second)),
+		row("seqrd", sample.Reads, average(s.SequentialRead, itself), average(q.SequentialRead, itself)),
+		row("seqwr", sample.Writes, average(s.SequentialWrite, first), average(q.SequentialWrite, first)),
+		row("seqwr", sample.Fsyncs, average(s.SequentialWrite, second), average(q.SequentialWrite, second)),
 	}
 }
 
 func vmmFootprintRows(d *published.StratoVirtQEMU) []vmmRow {
 	var rows []vmmRow
-	for i, metric := range []string{"mapped", "payload-rss", "dirty"} {
+	for i, metric := range []string{sample.Mapped, sample.PayloadRSS, sample.Dirty} {
 		mean := func(all [][3]int64) float64 {
 			return average(all, func(r [3]int64) float64 { return float64(r[i]) * 1024 })
 		}
-		rows = append(rows, vmmRow{VMMFootprint, metric, footprintWorkload, sample.Metric{Name: metric, Unit: sample.Bytes, Better: sample.Lower}, mean(d.Footprint.StratoVirt), mean(d.Footprint.QEMU)})
+		rows = append(rows, vmmRow{VMMFootprint, metric, footprintWorkload, sample.Describe(metric)[0], mean(d.Footprint.StratoVirt), mean(d.Footprint.QEMU)})
 	}
 	return rows
 }

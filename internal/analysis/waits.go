@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -33,9 +34,6 @@ type Waits struct {
 	Lost   map[string]uint64         `json:"lost,omitempty"`
 	Notes  []string                  `json:"notes,omitempty"`
 }
-
-// wallTime is the metric that tells how much watching slows down.
-const wallTime = "wall"
 
 // mostOverhead is the share of the elapsed time that watching may cost.
 const mostOverhead = 0.05
@@ -103,7 +101,7 @@ func waitsOf(probe, target string, p profile.Profile) Waits {
 
 // overhead compares a watched cell with the one of which it is the twin.
 func (in Input) overhead(c study.Cell) *Effect {
-	watched, plain := in.Data.cells[c.ID].series(wallTime), in.Data.cells[c.Unwatched].series(wallTime)
+	watched, plain := in.Data.cells[c.ID].series(sample.Wall), in.Data.cells[c.Unwatched].series(sample.Wall)
 	rng := rand.New(rand.NewPCG(in.Seed, 0))
 	if e := compare(watched, plain, rng).effect; e.Blocks > 0 && e.Difference == nil {
 		return e

@@ -19,8 +19,8 @@ func watchedRun(blocks int, factor float64) Input {
 	in := Input{Cells: cells, Data: NewData(cells, 2*blocks)}
 	for b := range blocks {
 		wall := 1 + float64(b)/1000
-		in.Data.Add(&sample.Record{Block: b, Cell: "a", Values: map[string][]float64{wallTime: {wall}}})
-		in.Data.Add(&sample.Record{Block: b, Cell: "a~locks", Values: map[string][]float64{wallTime: {wall * factor * (1 + float64(b%2)/1000)}}})
+		in.Data.Add(&sample.Record{Block: b, Cell: "a", Values: map[string][]float64{sample.Wall: {wall}}})
+		in.Data.Add(&sample.Record{Block: b, Cell: "a~locks", Values: map[string][]float64{sample.Wall: {wall * factor * (1 + float64(b%2)/1000)}}})
 	}
 	return in
 }

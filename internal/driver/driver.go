@@ -8,6 +8,8 @@ package driver
 import (
 	"context"
 	"time"
+
+	"github.com/tarelab/tare/internal/sample"
 )
 
 // Driver is one place where a payload can run ("host", "runc", "qemu/microvm").
@@ -51,16 +53,16 @@ type Phase string
 
 // The phases that every target has; families add their own.
 const (
-	PhaseRequest Phase = "request" // Start was called
-	PhaseActed   Phase = "acted"   // the payload's own process acted inside the target
-	PhaseExit    Phase = "exit"    // the payload had ended, as seen from outside; a driver whose Wait goes on marks it itself
-	PhaseOff     Phase = "off"     // the machine around the payload had powered off: the only phase that may follow exit
+	PhaseRequest Phase = "request"         // Start was called
+	PhaseActed   Phase = "acted"           // the payload's own process acted inside the target
+	PhaseExit    Phase = "exit"            // the payload had ended, as seen from outside; a driver whose Wait goes on marks it itself
+	PhaseOff     Phase = sample.PoweredOff // the machine around the payload had powered off: the only phase that may follow exit
 )
 
 // The phases of an engine's start, as its client sees them.
 const (
-	PhaseCreated Phase = "created" // the engine has made the container
-	PhaseStarted Phase = "started" // the engine says that it runs
+	PhaseCreated Phase = sample.Created // the engine has made the container
+	PhaseStarted Phase = sample.Started // the engine says that it runs
 )
 
 // Properties are a driver's quirks that tests and plans must know.

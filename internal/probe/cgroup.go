@@ -190,9 +190,9 @@ func readCPUs(h sys.Hierarchies, meters []cpuMeter, alone []processMeter) ([]sam
 	if found {
 		user, system := total.Split()
 		values = append(values,
-			sample.Value{Metric: "cpu", Value: total.Total},
-			sample.Value{Metric: "cpu-user", Value: user},
-			sample.Value{Metric: "cpu-system", Value: system})
+			sample.Value{Metric: sample.CPU, Value: total.Total},
+			sample.Value{Metric: sample.CPUUser, Value: user},
+			sample.Value{Metric: sample.CPUSystem, Value: system})
 	}
 	for _, r := range []driver.Role{driver.RolePayload, driver.RoleRuntime, driver.RoleClient, driver.RoleDaemon, driver.RolePeer, driver.RoleRelay} {
 		if used, ok := roles[r]; ok {
@@ -228,7 +228,7 @@ func armPeaks(h sys.Hierarchies, on []driver.Watch) (peaks []peak, err error) {
 		case driver.RolePeer, driver.RoleRelay:
 			continue // their groups lie inside the instance's, whose peak holds theirs
 		}
-		metrics[instanceOf(w.Cgroup)] = "peak-memory"
+		metrics[instanceOf(w.Cgroup)] = sample.PeakMemory
 	}
 	arm := armPeak
 	if len(metrics) > mostOpen {
@@ -272,7 +272,7 @@ func readPeaks(peaks []peak) ([]sample.Value, error) {
 		}
 	}
 	var values []sample.Value
-	for _, m := range []string{"peak-memory", sample.PayloadPeak, sample.RuntimePeak} {
+	for _, m := range []string{sample.PeakMemory, sample.PayloadPeak, sample.RuntimePeak} {
 		if n, ok := sums[m]; ok {
 			values = append(values, sample.Value{Metric: m, Value: n})
 		}

@@ -39,7 +39,7 @@ func networkSection(n *analysis.NetworkClaims, tables []analysis.Table) finding.
 
 // throughputs are the tables that the publication has a figure for.
 func throughputs(tables []analysis.Table) []analysis.Table {
-	return slices.DeleteFunc(slices.Clone(tables), func(t analysis.Table) bool { return !t.Primary || t.Metric.Name != "throughput" })
+	return slices.DeleteFunc(slices.Clone(tables), func(t analysis.Table) bool { return !t.Primary || t.Metric.Name != sample.Throughput })
 }
 
 // publishedFindings say the three published places in words.
@@ -93,7 +93,7 @@ func growthFindings(n *analysis.NetworkClaims) []string {
 		}[g.Verdict]
 		text := fmt.Sprintf("%s, %s, %s: from %d to %d containers the %s changes by %+.4f %%%s of the maximum for each container, which %s: %s.",
 			g.Target, g.Workload, g.Arm, first, last, g.Metric.Name, 100*g.Slope, between(g.Interval, "%+.4f", 100), verdict, g.Why)
-		if g.Metric.Name == "throughput" {
+		if g.Metric.Name == sample.Throughput {
 			text += fmt.Sprintf(" Published: %+.4f %%.", -100*n.Loss)
 		}
 		out = append(out, text)
@@ -192,7 +192,7 @@ func containerFigures(n *analysis.NetworkClaims) []finding.Figure {
 			out = append(out, finding.Figure{Title: growthTitle(g), X: finding.Axis{Label: "containers on the bridge", Zero: true}, Y: finding.Axis{Label: "share of the most"}})
 		}
 		out[i].Lines = append(out[i].Lines, growthLine(g))
-		if g.Metric.Name == "throughput" && len(out[i].Lines) == 1 {
+		if g.Metric.Name == sample.Throughput && len(out[i].Lines) == 1 {
 			last := float64(g.Points[len(g.Points)-1].Containers)
 			out[i].Lines = append(out[i].Lines, finding.Line{Name: "published slope", Look: finding.Published, Points: []finding.Point{
 				{X: 2, Y: 1, Low: 1, High: 1}, {X: last, Y: 1 - n.Loss*(last-2), Low: 1 - n.Loss*(last-2), High: 1 - n.Loss*(last-2)}}})
@@ -267,7 +267,7 @@ func splitFindings(n *analysis.NetworkClaims) []string {
 
 // splitOf words what is added to.
 func splitOf(s analysis.Split) string {
-	if s.Metric.Name == "rtt" {
+	if s.Metric.Name == sample.RTT {
 		return "a request's time (" + s.Workload + ")"
 	}
 	return "the CPU time of each Gbit (" + s.Workload + ")"

@@ -43,13 +43,13 @@ func startsNote(s *analysis.StartsClaims) string {
 	note := "Elapsed is from the first request until the last container had ended or, where they are held, acted; latency from a container's request until its payload acted. " +
 		"A number is the median over blocks, in brackets its 95 % interval, or the range of the blocks where there are fewer than six. " +
 		"Rows that begin with · are published: the counters there are those of the script and of its docker clients, without the daemon, and the row of one container was measured without the script."
-	if anyValue(s.Curves, "counted") {
+	if anyValue(s.Curves, sample.Counted) {
 		note += " The CPU has too few registers for all counters at once: they are scaled up by the time in which they were not counted, as perf stat does."
 	}
-	if !anyValue(s.Curves, "lock-wait") {
+	if !anyValue(s.Curves, sample.LockWait) {
 		note += " Waits for kernel locks were not watched (--probes locks)."
 	}
-	if !anyValue(s.Curves, "run-queue-wait") {
+	if !anyValue(s.Curves, sample.RunQueueWait) {
 		note += " This kernel has no schedstats, so that waits on run queues are told by PSI alone."
 	} else {
 		note += " Waits on run queues are those of all tasks of the machine, others' too, by the number of containers."
@@ -89,8 +89,8 @@ func anyValue(curves []analysis.StartsCurve, metric string) bool {
 // untoldRoles says that some point has its context switches by no role.
 func untoldRoles(c analysis.StartsCurve) bool {
 	return slices.ContainsFunc(c.Points, func(p analysis.StartsPoint) bool {
-		_, all := p.Values["context-switches"]
-		_, told := p.Values["payload-context-switches"]
+		_, all := p.Values[sample.Switches]
+		_, told := p.Values[sample.RoleSwitches("payload").Name]
 		return p.N > 64 && all && !told
 	})
 }
@@ -150,9 +150,9 @@ func startsGrid(s *analysis.StartsClaims) finding.Table {
 	g := finding.Table{Title: "Starts", Head: []string{"target", "containers", "elapsed", "a second", "p50", "p90", "p99", "max", "removed in", "at once", "blocks"}}
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
-			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), of(p, "elapsed", sample.Seconds), plainOf(p, "starts-per-second", sample.Count),
-				plainOf(p, "ready-p50", sample.Seconds), plainOf(p, "ready-p90", sample.Seconds), plainOf(p, "ready-p99", sample.Seconds), plainOf(p, "ready-max", sample.Seconds),
-				plainOf(p, "removal", sample.Seconds), atOnce(c.Concurrency), strconv.Itoa(p.Blocks)})
+			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), of(p, sample.Elapsed, sample.Seconds), plainOf(p, sample.StartsPerSecond, sample.Count),
+				plainOf(p, sample.ReadyP50, sample.Seconds), plainOf(p, sample.ReadyP90, sample.Seconds), plainOf(p, sample.ReadyP99, sample.Seconds), plainOf(p, sample.ReadyMax, sample.Seconds),
+				plainOf(p, sample.Removal, sample.Seconds), atOnce(c.Concurrency), strconv.Itoa(p.Blocks)})
 		}
 	}
 	return g
@@ -177,7 +177,7 @@ func growthGrid(s *analysis.StartsClaims) finding.Table {
 			if p.Blocks == 0 {
 				continue
 			}
-			e, by50 := p.Values["elapsed"].Value, 0.0
+			e, by50 := p.Values[sample.Elapsed].Value, 0.0
 			if p.N >= 50 {
 				by50 = c.Over(p.N, 50)
 			}
@@ -250,13 +250,13 @@ func eachGrid(s *analysis.StartsClaims) finding.Table {
 	g := finding.Table{Title: "Of each container, on average", Head: []string{"target", "containers", "under way", "CPU time", "waits on run queues, of all the machine", "waits for kernel locks"}}
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
-			under, known := p.Values["wall"]
+			under, known := p.Values[sample.Wall]
 			if !known {
 				continue
 			}
 			row := []string{c.Name, strconv.Itoa(p.N), quantity.Rounded(under.Value, sample.Seconds)}
-			for _, metrics := range [][]string{{"cpu", "daemon-cpu"}, {"run-queue-wait"}, {"lock-wait"}} {
-				if c.Unread != "" && metrics[0] == "cpu" {
+			for _, metrics := range [][]string{{sample.CPU, sample.DaemonCPU}, {sample.RunQueueWait}, {sample.LockWait}} {
+				if c.Unread != "" && metrics[0] == sample.CPU {
 					row = append(row, quantity.Missing)
 					continue
 				}
@@ -289,7 +289,7 @@ type grown struct {
 }
 
 func costs(c analysis.StartsCurve) []grown {
-	return []grown{{"elapsed", c.Elapsed, c.ElapsedExponent}, {cpuTime(c), c.CPU, c.CPUExponent}}
+	return []grown{{sample.Elapsed, c.Elapsed, c.ElapsedExponent}, {cpuTime(c), c.CPU, c.CPUExponent}}
 }
 
 // lawsGrid are the laws, the best first, and how fast the cost grows between the
@@ -363,9 +363,9 @@ func lawForm(l stats.Law) (form, b string) {
 
 // perfCounters are the counters as perf stat gives them.
 var perfCounters = []startsColumn{
-	{"task-clock", "task-clock", sample.Seconds}, {"context-switches", "switches", sample.Count}, {"migrations", "migrations", sample.Count},
-	{"page-faults", "page faults", sample.Count}, {"cycles", "cycles", sample.Count}, {"instructions", "instructions", sample.Count},
-	{"branches", "branches", sample.Count}, {"branch-misses", "misses", sample.Count},
+	{sample.TaskClock, sample.TaskClock, sample.Seconds}, {sample.Switches, "switches", sample.Count}, {sample.Migrations, "migrations", sample.Count},
+	{sample.PageFaults, "page faults", sample.Count}, {sample.Cycles, "cycles", sample.Count}, {sample.Instructions, "instructions", sample.Count},
+	{sample.Branches, "branches", sample.Count}, {sample.BranchMisses, "misses", sample.Count},
 }
 
 // startsColumn is a metric of a table over the numbers of containers.
@@ -485,8 +485,8 @@ func scalingGrid(s *analysis.StartsClaims) finding.Table {
 			if v, known := p.Shares[analysis.ShareIdle]; known {
 				idle = quantity.Percent(v)
 			}
-			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), atOnce(p.Concurrency), of(p, "starts-per-second", sample.Count),
-				plainOf(p, "elapsed", sample.Seconds), plainOf(p, "ready-p50", sample.Seconds), plainOf(p, "ready-p99", sample.Seconds), idle})
+			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), atOnce(p.Concurrency), of(p, sample.StartsPerSecond, sample.Count),
+				plainOf(p, sample.Elapsed, sample.Seconds), plainOf(p, sample.ReadyP50, sample.Seconds), plainOf(p, sample.ReadyP99, sample.Seconds), idle})
 		}
 	}
 	return g
@@ -522,9 +522,9 @@ func peakText(u stats.USL) string {
 
 func heldGrid(s *analysis.StartsClaims) finding.Table {
 	columns := measured([]startsColumn{
-		{"available-drop", "MemAvailable", sample.Bytes}, {"payload-pss", "PSS", sample.Bytes}, {"payload-rss", "RSS", sample.Bytes}, {"payload-charge", "cgroup", sample.Bytes},
-		{"runtime-pss", "runtime PSS", sample.Bytes}, {"runtime-rss", "runtime RSS", sample.Bytes}, {"runtime-charge", "runtime cgroup", sample.Bytes},
-		{"client-pss", "client PSS", sample.Bytes}, {"client-rss", "client RSS", sample.Bytes}, {"daemon-pss", "daemon PSS, whole", sample.Bytes}, {"removal", "removed in", sample.Seconds},
+		{sample.AvailableDrop, "MemAvailable", sample.Bytes}, {sample.PayloadPSS, "PSS", sample.Bytes}, {sample.PayloadRSS, "RSS", sample.Bytes}, {sample.PayloadCharge, "cgroup", sample.Bytes},
+		{sample.RuntimePSS, "runtime PSS", sample.Bytes}, {sample.RuntimeRSS, "runtime RSS", sample.Bytes}, {sample.RuntimeCharge, "runtime cgroup", sample.Bytes},
+		{sample.ClientPSS, "client PSS", sample.Bytes}, {sample.ClientRSS, "client RSS", sample.Bytes}, {sample.DaemonPSS, "daemon PSS, whole", sample.Bytes}, {sample.Removal, "removed in", sample.Seconds},
 	}, s.Held, "")
 	return pointGrid("Memory of each container held", "held", columns, s.Held)
 }
@@ -568,7 +568,7 @@ func growthFigures(s *analysis.StartsClaims) []finding.Figure {
 				if over <= 0 || p.N < base {
 					continue
 				}
-				e := p.Values["elapsed"]
+				e := p.Values[sample.Elapsed]
 				one := over / e.Value
 				at := finding.Point{X: float64(p.N), Y: over, Low: over, High: over, Tip: estimate(e, sample.Seconds)}
 				if quantity.Known(e.Interval) {
@@ -634,7 +634,7 @@ func scalingFigures(s *analysis.StartsClaims) []finding.Figure {
 		l := finding.Line{Name: name, Look: finding.Measured}
 		fit := finding.Line{Name: name + ", law", Look: finding.Fit}
 		for _, p := range c.Points {
-			e, measured := p.Values["starts-per-second"]
+			e, measured := p.Values[sample.StartsPerSecond]
 			if !measured {
 				continue
 			}

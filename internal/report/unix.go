@@ -9,6 +9,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/quantity"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -285,7 +286,7 @@ func csvUnix(in Input, t *analysis.Table, r *analysis.Row) []string {
 	}
 	cell := in.Manifest.Cells[i]
 	out[0], out[1] = cell.Environment, strconv.Itoa(cell.Copies)
-	clock := map[string]analysis.UnixClock{"score": analysis.WallClock, "cpu-score": analysis.CPUClock}[t.Metric.Name]
+	clock := map[string]analysis.UnixClock{sample.UnixScore: analysis.WallClock, sample.UnixCPUScore: analysis.CPUClock}[t.Metric.Name]
 	if u := in.Claims.Unix; u != nil && clock != "" && !cell.AA {
 		csvPoint(out, u, cell, clock)
 	}

@@ -225,8 +225,8 @@ func weightGrid(c *analysis.VMMClaims) finding.Table {
 		g.Head = append(g.Head, "level")
 	}
 	metrics := []struct{ name, head string }{
-		{"payload-rss", "resident"}, {"payload-pss", "shared in proportion"}, {"guest-resident", "of it the guest's"},
-		{"vmm-overhead", "of it the VMM's"}, {"mapped", "mapped"}, {"dirty", "dirty"},
+		{sample.PayloadRSS, "resident"}, {sample.PayloadPSS, "shared in proportion"}, {sample.GuestResident, "of it the guest's"},
+		{sample.VMMOverhead, "of it the VMM's"}, {sample.Mapped, "mapped"}, {sample.Dirty, "dirty"},
 	}
 	for _, m := range metrics {
 		g.Head = append(g.Head, m.head)

@@ -207,13 +207,13 @@ func (t *running) span() {
 	for _, c := range t.copies {
 		from, to = min(from, c.at(driver.PhaseRequest)), max(to, c.at(last))
 	}
-	t.values["elapsed"] = []float64{to.Sub(from).Seconds()}
+	t.values[sample.Elapsed] = []float64{to.Sub(from).Seconds()}
 }
 
 // removed adds how long it took to end and remove all of many copies.
 func (t *running) removed(took time.Duration) {
 	if t.job.many() && len(t.values) > 0 {
-		t.values["removal"] = []float64{took.Seconds()}
+		t.values[sample.Removal] = []float64{took.Seconds()}
 	}
 }
 

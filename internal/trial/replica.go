@@ -157,7 +157,7 @@ func (e *exitError) Error() string {
 // evaluate checks how the copy ended and gives its values.
 func (c *replica) evaluate(job Job) ([]sample.Value, error) {
 	if job.Hold != nil { // it has not ended, and hold saw it act
-		return []sample.Value{{Metric: "ready", Value: c.ready().Seconds()}}, nil
+		return []sample.Value{{Metric: sample.Ready, Value: c.ready().Seconds()}}, nil
 	}
 	if c.exit.Code != 0 || c.exit.Signal != 0 {
 		return nil, phased{"wait", &exitError{c.exit}}
@@ -176,7 +176,7 @@ func (c *replica) evaluate(job Job) ([]sample.Value, error) {
 		values = append(values, sample.Value{Metric: metric, Value: d.Seconds()})
 	}
 	if job.Unmarked {
-		values = append(values, sample.Value{Metric: "silent", Value: btof(silent)})
+		values = append(values, sample.Value{Metric: sample.Silent, Value: btof(silent)})
 	}
 	if !job.many() {
 		values = append(values, c.used()...)
@@ -211,9 +211,9 @@ func (c *replica) general() []sample.Value {
 	defer c.mu.Unlock()
 	request, acted, exit := c.marks[driver.PhaseRequest], c.marks[driver.PhaseActed], c.marks[driver.PhaseExit]
 	values := []sample.Value{
-		{Metric: "ready", Value: acted.Sub(request).Seconds()},
-		{Metric: "wall", Value: exit.Sub(request).Seconds()},
-		{Metric: "run", Value: exit.Sub(acted).Seconds()},
+		{Metric: sample.Ready, Value: acted.Sub(request).Seconds()},
+		{Metric: sample.Wall, Value: exit.Sub(request).Seconds()},
+		{Metric: sample.Run, Value: exit.Sub(acted).Seconds()},
 	}
 	for phase, at := range c.marks { // those that the target's family adds
 		if phase != driver.PhaseRequest && phase != driver.PhaseActed && phase != driver.PhaseExit {
@@ -230,13 +230,13 @@ func (c *replica) used() []sample.Value {
 		return nil
 	}
 	return []sample.Value{
-		{Metric: "cpu-user", Value: u.User.Seconds()},
-		{Metric: "cpu-system", Value: u.System.Seconds()},
-		{Metric: "peak-memory", Value: float64(u.MaxRSS)},
-		{Metric: "minor-faults", Value: float64(u.MinorFaults)},
-		{Metric: "major-faults", Value: float64(u.MajorFaults)},
-		{Metric: "voluntary-switches", Value: float64(u.VoluntarySwitches)},
-		{Metric: "involuntary-switches", Value: float64(u.InvoluntarySwitches)},
+		{Metric: sample.CPUUser, Value: u.User.Seconds()},
+		{Metric: sample.CPUSystem, Value: u.System.Seconds()},
+		{Metric: sample.PeakMemory, Value: float64(u.MaxRSS)},
+		{Metric: sample.MinorFaults, Value: float64(u.MinorFaults)},
+		{Metric: sample.MajorFaults, Value: float64(u.MajorFaults)},
+		{Metric: sample.VoluntarySwitches, Value: float64(u.VoluntarySwitches)},
+		{Metric: sample.InvoluntarySwitches, Value: float64(u.InvoluntarySwitches)},
 	}
 }
 

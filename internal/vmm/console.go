@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/tarelab/tare/internal/sample"
 )
 
 // How much of a console is kept, whatever a guest prints: a line's first bytes, and of
@@ -21,14 +23,14 @@ type Mark string
 
 // The marks, in their order.
 const (
-	MarkExec       Mark = "vmm"         // the VMM's program was executed
-	MarkReady      Mark = "vmm-ready"   // its control channel answered
-	MarkFirmware   Mark = "firmware"    // the first line on the console, where it is not the kernel's
-	MarkFirstByte  Mark = "kernel-byte" // the kernel's first words on the console
-	MarkKernel     Mark = "kernel"      // its banner, "Linux version ..."
-	MarkInit       Mark = "init"        // "Run ... as init process", or the agent's first line
-	MarkAgent      Mark = "agent"       // the agent said hello
-	MarkPoweredOff Mark = "off"         // the VMM has ended
+	MarkExec       Mark = sample.VMMExecuted  // the VMM's program was executed
+	MarkReady      Mark = sample.VMMReady     // its control channel answered
+	MarkFirmware   Mark = sample.Firmware     // the first line on the console, where it is not the kernel's
+	MarkFirstByte  Mark = sample.KernelByte   // the kernel's first words on the console
+	MarkKernel     Mark = sample.KernelBanner // its banner, "Linux version ..."
+	MarkInit       Mark = sample.GuestInit    // "Run ... as init process", or the agent's first line
+	MarkAgent      Mark = sample.Agent        // the agent said hello
+	MarkPoweredOff Mark = sample.PoweredOff   // the VMM has ended
 )
 
 // console reads what a guest prints: it reports marks and lines, and keeps the

@@ -1,6 +1,10 @@
 package vmm
 
-import "regexp"
+import (
+	"regexp"
+
+	"github.com/tarelab/tare/internal/sample"
+)
 
 // milestones are lines of the console on a container host's way up, the
 // published study's among them (initrd-freed, kernel-up, modules, docker0-up).
@@ -8,13 +12,13 @@ var milestones = []struct {
 	name string
 	line *regexp.Regexp
 }{
-	{"initrd-freed", regexp.MustCompile(`Freeing initrd memory`)},
-	{"kernel-up", regexp.MustCompile(`Freeing unused kernel (image|memory)`)},
-	{"root", regexp.MustCompile(`systemd\[1\]: systemd \d|Welcome to .*Linux`)},
-	{"modules", regexp.MustCompile(`Reached target .*(sysinit\.target|System Initialization)`)}, // Docker loads no loop module any more
-	{"docker0", regexp.MustCompile(`tare: docker0 created`)},
-	{"docker0-up", regexp.MustCompile(`tare: docker0 up|ADDRCONF\(NETDEV_UP\): docker0`)},
-	{"engine", regexp.MustCompile(`Started .*(docker\.service|Docker Application Container Engine)`)},
+	{sample.InitrdFreed, regexp.MustCompile(`Freeing initrd memory`)},
+	{sample.KernelUp, regexp.MustCompile(`Freeing unused kernel (image|memory)`)},
+	{sample.RootUp, regexp.MustCompile(`systemd\[1\]: systemd \d|Welcome to .*Linux`)},
+	{sample.ModulesUp, regexp.MustCompile(`Reached target .*(sysinit\.target|System Initialization)`)}, // Docker loads no loop module any more
+	{sample.BridgeCreated, regexp.MustCompile(`tare: docker0 created`)},
+	{sample.BridgeUp, regexp.MustCompile(`tare: docker0 up|ADDRCONF\(NETDEV_UP\): docker0`)},
+	{sample.EngineUp, regexp.MustCompile(`Started .*(docker\.service|Docker Application Container Engine)`)},
 }
 
 // colours are a terminal's, which systemd writes into its names.

@@ -100,12 +100,12 @@ func (fio) Parse(stdout []byte) ([]sample.Value, error) {
 	// The mean over both directions, weighted by their numbers of accesses.
 	mean := (job.Read.Latency.Mean*float64(job.Read.Total) + job.Write.Latency.Mean*float64(job.Write.Total)) / float64(total)
 	return checked([]sample.Value{
-		{Metric: "operations", Value: job.Read.Rate + job.Write.Rate},
-		{Metric: "read-throughput", Value: job.Read.Bandwidth},
-		{Metric: "write-throughput", Value: job.Write.Bandwidth},
-		{Metric: "latency-mean", Value: mean * 1e-9},
-		{Metric: "latency-p99", Value: p99 * 1e-9},
-		{Metric: "latency-max", Value: max(job.Read.Latency.Max, job.Write.Latency.Max) * 1e-9},
+		{Metric: sample.Operations, Value: job.Read.Rate + job.Write.Rate},
+		{Metric: sample.ReadThroughput, Value: job.Read.Bandwidth},
+		{Metric: sample.WriteThroughput, Value: job.Write.Bandwidth},
+		{Metric: sample.LatencyMean, Value: mean * 1e-9},
+		{Metric: sample.LatencyP99, Value: p99 * 1e-9},
+		{Metric: sample.LatencyMax, Value: max(job.Read.Latency.Max, job.Write.Latency.Max) * 1e-9},
 	})
 }
 

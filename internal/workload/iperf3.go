@@ -94,10 +94,10 @@ func parseIperf3(stdout []byte) (report iperf3Report, values []sample.Value, err
 	if report.End.Received == nil || report.End.Sent == nil {
 		return report, nil, fmt.Errorf("iperf3's report has no sums at its end: the test did not finish")
 	}
-	values = []sample.Value{{Metric: "throughput", Value: report.End.Received.BitsPerSecond}}
+	values = []sample.Value{{Metric: sample.Throughput, Value: report.End.Received.BitsPerSecond}}
 	// Only a kernel with TCP_INFO's counters tells retransmits.
 	if r := report.End.Sent.Retransmits; r != nil {
-		values = append(values, sample.Value{Metric: "retransmits", Value: float64(*r)})
+		values = append(values, sample.Value{Metric: sample.Retransmits, Value: float64(*r)})
 	}
 	if values[0].Value <= 0 {
 		return report, nil, fmt.Errorf("iperf3 received nothing")

@@ -51,12 +51,12 @@ func (netLatency) Parse(stdout []byte) ([]sample.Value, error) {
 	if n["samples"] < 1 {
 		return nil, fmt.Errorf("no round trip was measured")
 	}
-	values := []sample.Value{{Metric: "rtt", Value: n["p50_ns"] / 1e9}, {Metric: "rtt-mean", Value: n["mean_ns"] / 1e9}}
+	values := []sample.Value{{Metric: sample.RTT, Value: n["p50_ns"] / 1e9}, {Metric: sample.RTTMean, Value: n["mean_ns"] / 1e9}}
 	if n["samples"] >= fewestForTail/10 {
-		values = append(values, sample.Value{Metric: "rtt-p99", Value: n["p99_ns"] / 1e9})
+		values = append(values, sample.Value{Metric: sample.RTTP99, Value: n["p99_ns"] / 1e9})
 	}
 	if n["samples"] >= fewestForTail {
-		values = append(values, sample.Value{Metric: "rtt-p999", Value: n["p999_ns"] / 1e9})
+		values = append(values, sample.Value{Metric: sample.RTTP999, Value: n["p999_ns"] / 1e9})
 	}
-	return checked(append(values, sample.Value{Metric: "round-trips", Value: n["samples"]}))
+	return checked(append(values, sample.Value{Metric: sample.RoundTrips, Value: n["samples"]}))
 }

@@ -41,5 +41,5 @@ func (netUDP) Parse(stdout []byte) ([]sample.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return checked([]sample.Value{{Metric: "packets", Value: perSecond}, {Metric: "lost", Value: 1 - n["received"]/n["sent"]}})
+	return checked([]sample.Value{{Metric: sample.Packets, Value: perSecond}, {Metric: sample.Lost, Value: 1 - n["received"]/n["sent"]}})
 }

@@ -57,11 +57,11 @@ func findAll(stdout []byte, quantities []quantity) ([]sample.Value, error) {
 // meanLatency is the sum of all latencies by the number of events. sysbench
 // prints a mean too, but cut to 10 us, which is coarser than most events.
 func meanLatency(stdout []byte) (sample.Value, error) {
-	sum, err := quantity{"latency-mean", sysbenchSum, 1e-3}.find(stdout)
+	sum, err := quantity{sample.LatencyMean, sysbenchSum, 1e-3}.find(stdout)
 	if err != nil {
 		return sum, err
 	}
-	events, err := quantity{"latency-mean", sysbenchEvents, 1}.find(stdout)
+	events, err := quantity{sample.LatencyMean, sysbenchEvents, 1}.find(stdout)
 	if err != nil {
 		return sum, err
 	}

@@ -37,8 +37,8 @@ var sysbenchCPUSpeed = regexp.MustCompile(`(?m)^\s+events per second:\s+([0-9.]+
 
 func (sysbenchCPU) Parse(stdout []byte) ([]sample.Value, error) {
 	return parseSysbench(stdout, []quantity{
-		{"events", sysbenchCPUSpeed, 1},
-		{"latency-p95", sysbenchP95, 1e-3},
-		{"latency-max", sysbenchMax, 1e-3},
+		{sample.Events, sysbenchCPUSpeed, 1},
+		{sample.LatencyP95, sysbenchP95, 1e-3},
+		{sample.LatencyMax, sysbenchMax, 1e-3},
 	})
 }

@@ -68,19 +68,19 @@ var (
 )
 
 func (sysbenchFileIO) Parse(stdout []byte) ([]sample.Value, error) {
-	rates, err := findAll(stdout, []quantity{{"reads", fileIOReads, 1}, {"writes", fileIOWrites, 1}, {"fsyncs", fileIOFsyncs, 1}})
+	rates, err := findAll(stdout, []quantity{{sample.Reads, fileIOReads, 1}, {sample.Writes, fileIOWrites, 1}, {sample.Fsyncs, fileIOFsyncs, 1}})
 	if err != nil {
 		return nil, err
 	}
-	total := sample.Value{Metric: "operations"}
+	total := sample.Value{Metric: sample.Operations}
 	for _, r := range rates {
 		total.Value += r.Value
 	}
 	values, err := parseSysbench(stdout, []quantity{
-		{"read-throughput", fileIORead, 1 << 20},
-		{"write-throughput", fileIOWritten, 1 << 20},
-		{"latency-p95", sysbenchP95, 1e-3},
-		{"latency-max", sysbenchMax, 1e-3},
+		{sample.ReadThroughput, fileIORead, 1 << 20},
+		{sample.WriteThroughput, fileIOWritten, 1 << 20},
+		{sample.LatencyP95, sysbenchP95, 1e-3},
+		{sample.LatencyMax, sysbenchMax, 1e-3},
 	})
 	if err != nil {
 		return nil, err

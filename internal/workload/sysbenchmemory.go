@@ -43,5 +43,5 @@ func (sysbenchMemory) Command(v Values, _ []string) (Command, error) {
 var sysbenchMemorySpeed = regexp.MustCompile(`(?m)^[0-9.]+ MiB transferred \(([0-9.]+) MiB/sec\)$`)
 
 func (sysbenchMemory) Parse(stdout []byte) ([]sample.Value, error) {
-	return parseSysbench(stdout, []quantity{{"throughput", sysbenchMemorySpeed, 1 << 20}})
+	return parseSysbench(stdout, []quantity{{sample.Throughput, sysbenchMemorySpeed, 1 << 20}})
 }

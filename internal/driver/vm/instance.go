@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/vmm"
 )
@@ -135,7 +136,7 @@ func (i *instance) talk() (driver.Exit, error) {
 	}
 	i.vm.Marked(vmm.MarkAgent)
 	if a.began > 0 {
-		i.note("guest-kernel", a.began, "guest-agent", a.hello)
+		i.note(sample.GuestKernel, a.began, sample.GuestAgent, a.hello)
 	}
 	if err := a.send(frameRun, i.request); err != nil {
 		return driver.Exit{}, i.lost(err)
@@ -255,7 +256,7 @@ func (i *instance) started(text string) error {
 	if _, err := fmt.Sscan(text, (*int64)(&asked), (*int64)(&executed)); err != nil || asked < 0 || executed < asked {
 		return fmt.Errorf("the agent's clock says %.60q", text)
 	}
-	i.note("guest-asked", asked, "guest-executed", executed)
+	i.note(sample.GuestAsked, asked, sample.GuestExecuted, executed)
 	return nil
 }
 

@@ -28,12 +28,12 @@ type metric struct {
 }
 
 var (
-	ready  = sample.Metric{Name: "ready", Unit: sample.Seconds, Better: sample.Lower, Help: "From the request to start until the payload acted inside the target."}
-	wall   = sample.Metric{Name: "wall", Unit: sample.Seconds, Better: sample.Lower, Help: "From the request to start until the payload had ended."}
+	ready  = sample.Metric{Name: sample.Ready, Unit: sample.Seconds, Better: sample.Lower, Help: "From the request to start until the payload acted inside the target."}
+	wall   = sample.Metric{Name: sample.Wall, Unit: sample.Seconds, Better: sample.Lower, Help: "From the request to start until the payload had ended."}
 	user   = sample.Metric{Name: "user", Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time in user mode."}
 	system = sample.Metric{Name: "system", Unit: sample.Seconds, Better: sample.Lower, Help: "CPU time in the kernel."}
-	memory = sample.Metric{Name: "peak-memory", Unit: sample.Bytes, Better: sample.Lower, Help: "Peak of the cgroup's memory."}
-	faults = sample.Metric{Name: "minor-faults", Unit: sample.Count, Better: sample.Lower, Help: "Page faults served without I/O."}
+	memory = sample.Metric{Name: sample.PeakMemory, Unit: sample.Bytes, Better: sample.Lower, Help: "Peak of the cgroup's memory."}
+	faults = sample.Metric{Name: sample.MinorFaults, Unit: sample.Count, Better: sample.Lower, Help: "Page faults served without I/O."}
 )
 
 var surveyTargets = []string{"host", "native", "runc", "crun", "youki", "runsc"}
@@ -73,8 +73,8 @@ func surveyMetrics() map[string][]metric {
 	return map[string][]metric{
 		"start":    append([]metric{{ready, true, spread(0.05, 0.62e-3, 1.17e-3, 20.4e-3, 6.9e-3, 16.2e-3, 124e-3)}}, general(0)...),
 		"cpu":      with(metric{perSecond("events", "Prime searches per second (sysbench cpu)."), true, spread(0.004, 2214, 2212, 2213.5, 2211, 2212.5, 2160)}, 1),
-		"memory":   with(metric{rate("throughput", "Bytes written to memory per second (sysbench memory)."), true, spread(0.03, 9.1e9, 9.05e9, 9.12e9, 9.08e9, 9.0e9, 8.2e9)}, 1),
-		"disk":     with(metric{rate("throughput", "Random reads of 4 KiB from the private overlay (fio)."), true, disk}, 2),
+		"memory":   with(metric{rate(sample.Throughput, "Bytes written to memory per second (sysbench memory)."), true, spread(0.03, 9.1e9, 9.05e9, 9.12e9, 9.08e9, 9.0e9, 8.2e9)}, 1),
+		"disk":     with(metric{rate(sample.Throughput, "Random reads of 4 KiB from the private overlay (fio)."), true, disk}, 2),
 		"syscalls": with(metric{perSecond("calls", "System calls per second (getppid in a loop)."), true, calls}, 1),
 	}
 }
@@ -163,7 +163,7 @@ func Hostile() report.Input {
 	m.Command = []string{"tare", "weigh", "--", attack, "a b"}
 	m.LeftOut = map[string]string{attack: attack}
 	m.Targets[attack] = driver.Facts{Version: attack, Path: attack, Notes: map[string]string{attack: attack}}
-	in.add(attack, names, []metric{{sample.Metric{Name: "ready", Unit: sample.Seconds, Better: sample.Lower, Help: attack}, true,
+	in.add(attack, names, []metric{{sample.Metric{Name: sample.Ready, Unit: sample.Seconds, Better: sample.Lower, Help: attack}, true,
 		[]series{{1e-3, 0.01, 0}, {2e-3, 0.01, 3}}}}, 12)
 	t := in.claims(attack)
 	for i := range t.Rows {

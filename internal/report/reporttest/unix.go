@@ -29,8 +29,8 @@ var (
 		"shell-1": {1700, 0.94, false}, "shell-8": {2100, 0.94, false}, "syscall": {800, 0.99, false},
 	}
 	unixMetrics = []sample.Metric{
-		{Name: "score", Unit: sample.Count, Better: sample.Higher, Help: "10 x rate / rate of the baseline machine"},
-		{Name: "cpu-score", Unit: sample.Count, Better: sample.Higher, Help: "the score by CPU time"},
+		{Name: sample.UnixScore, Unit: sample.Count, Better: sample.Higher, Help: "10 x rate / rate of the baseline machine"},
+		{Name: sample.UnixCPUScore, Unit: sample.Count, Better: sample.Higher, Help: "the score by CPU time"},
 	}
 )
 
@@ -95,13 +95,13 @@ func unixRecords(c study.Cell) []sample.Record {
 	noise := func() float64 { return math.Exp(0.01 * rng.NormFloat64()) }
 	var out []sample.Record
 	for block := range 3 {
-		r := sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{"containers-overlap": {0.985 + 0.01*rng.Float64()}}}
+		r := sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{sample.UnixContainersOverlap: {0.985 + 0.01*rng.Float64()}}}
 		repetition := noise()
 		for range c.Copies {
 			v := level * share * repetition * noise()
-			r.Values["score"] = append(r.Values["score"], v)
+			r.Values[sample.UnixScore] = append(r.Values[sample.UnixScore], v)
 			if truth.cpu {
-				r.Values["cpu-score"] = append(r.Values["cpu-score"], level*unixSteady(rng))
+				r.Values[sample.UnixCPUScore] = append(r.Values[sample.UnixCPUScore], level*unixSteady(rng))
 			}
 		}
 		out = append(out, r)
