@@ -49,6 +49,11 @@ func law() []rule {
 			below(module+"internal/driver/", families...), "only target/all names families"},
 	}
 	all = append(all, rule{[]string{"internal/preflight"}, below(module+"internal/", "trial", "lab", "cli", "store", "report"), "preflight decides whether a cell can be measured, and measures nothing"})
+	all = append(all, rule{below("internal/", "driver", "trial", "schedule", "sample", "study", "stats", "store", "preflight", "workload", "probe", "report", "cli", "lab", "analysis"),
+		append(below(module+"internal/kerneltools/", "boots", "proof", "kbuild", "kconfig", "textfile", "trim"), module+"internal/kerneltools"), "the kernel's tools use the laboratory, which does not need them"})
+	// analysis and lab still take consoles of container-vm-trim apart.
+	all = append(all, rule{below("internal/", "driver", "trial", "schedule", "sample", "study", "stats", "store", "preflight", "workload", "probe", "report", "cli"),
+		below(module+"internal/kerneltools/", "bootlog"), "the kernel's tools use the laboratory, which does not need them"})
 	for _, driver := range drivers {
 		siblings := slices.DeleteFunc(slices.Clone(drivers), func(other string) bool { return other == driver })
 		all = append(all, rule{[]string{driver}, below(module, siblings...), "siblings never import each other"})

@@ -6,8 +6,12 @@ package main
 import (
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/tarelab/tare/internal/cli"
 	"github.com/tarelab/tare/internal/driver/all"
+	"github.com/tarelab/tare/internal/experiment"
+	"github.com/tarelab/tare/internal/kerneltools"
 )
 
 // version is set by the linker (-X main.version).
@@ -15,12 +19,13 @@ var version = "devel"
 
 func main() {
 	os.Exit(cli.Main(cli.Env{
-		Args:    os.Args[1:],
-		Getenv:  os.Getenv,
-		Stdout:  os.Stdout,
-		Stderr:  os.Stderr,
-		Drivers: all.Drivers,
-		Foreign: all.Foreign(),
-		Version: version,
+		Args:     os.Args[1:],
+		Getenv:   os.Getenv,
+		Stdout:   os.Stdout,
+		Stderr:   os.Stderr,
+		Drivers:  all.Drivers,
+		Foreign:  all.Foreign(),
+		Version:  version,
+		Commands: []func(experiment.Laboratory) []*cobra.Command{kerneltools.Commands},
 	}))
 }

@@ -41,11 +41,6 @@ type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
 
-// failedTrials says that some trials failed by their target's fault.
-type failedTrials struct{ message string }
-
-func (f failedTrials) Error() string { return f.message }
-
 // gateError is a verdict that --gate turns into an exit code.
 type gateError struct{ verdict analysis.Verdict }
 
@@ -55,9 +50,9 @@ func exitCode(err error) int {
 	var (
 		usage  usageError
 		input  *lab.InputError
-		failed failedTrials
+		failed *lab.FailedError
 		cannot *driver.CannotError
-		lacks  lacksError
+		lacks  *lab.LackError
 		gate   gateError
 	)
 	switch {

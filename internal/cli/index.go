@@ -110,7 +110,7 @@ func (env *Env) showIndex(run *store.Run, asJSON bool) (verdict, err error) {
 	}
 	tables := in.Claims.Index.Tables
 	page := filepath.Join(run.Dir(), "report.html")
-	if err := writeFile(page, func(w io.Writer) error { return report.HTML(w, in) }); err != nil {
+	if err := lab.WriteReport(page, func(w io.Writer) error { return report.HTML(w, in) }); err != nil {
 		return nil, err
 	}
 	m := run.Manifest()
@@ -132,7 +132,7 @@ func (env *Env) showIndex(run *store.Run, asJSON bool) (verdict, err error) {
 		}
 	}
 	fmt.Fprintf(env.Stderr, "\nreport: %s\n", page)
-	return failuresOf(in.Claims), err
+	return lab.Failures(in.Claims), err
 }
 
 // printIndex prints a table in UnixBench's layout, with our own score beside.

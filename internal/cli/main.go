@@ -21,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/lab"
 )
 
@@ -32,6 +33,8 @@ type Env struct {
 	Drivers        func(driver.Lab) []driver.Driver // the explicit list of targets
 	Foreign        map[string][]string              // names of targets of other architectures, each with these
 	Version        string                           // of this build
+	// Commands are the verbs of other packages.
+	Commands []func(experiment.Laboratory) []*cobra.Command
 }
 
 // Main runs the command line and returns the exit code.
@@ -162,9 +165,10 @@ Measuring needs root for most targets; check, report, studies and help do not.
 	root.AddCommand(
 		checkCommand(env), weighCommand(env), runCommand(env), resumeCommand(env), reportCommand(env),
 		compareCommand(env), indexCommand(env), locksCommand(env), stacksCommand(env),
-		bootCommand(env), trimCommand(env), containersCommand(env),
+		containersCommand(env),
 		studiesCommand(env), runsCommand(env), sweepCommand(env), versionCommand(env),
 	)
+	root.AddCommand(env.contributed()...)
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
 		c.Args, c.RunE = noCommand, root.RunE // a shell that is none is bad usage

@@ -16,7 +16,6 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/report"
-	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/workload"
@@ -91,7 +90,7 @@ func (env *Env) show(run *store.Run, f *measureFlags) (verdict, err error) {
 		err = report.Text(env.Stdout, in, env.textOptions())
 	}
 	if err == nil {
-		err = writeFile(page, func(w io.Writer) error { return report.HTML(w, in) })
+		err = lab.WriteReport(page, func(w io.Writer) error { return report.HTML(w, in) })
 	}
 	if err != nil {
 		return nil, err
@@ -105,7 +104,7 @@ func (env *Env) show(run *store.Run, f *measureFlags) (verdict, err error) {
 		fmt.Fprintf(env.Stderr, "profile: %s\n", file)
 	}
 	if !f.gate {
-		return failuresOf(in.Claims), nil
+		return lab.Failures(in.Claims), nil
 	}
 	return verdictOf(in.Claims, beside(run.Manifest().Study)), nil
 }
@@ -125,21 +124,10 @@ func beside(st study.Study) []string {
 	return starts
 }
 
-// failuresOf is the error that claims stand for where trials failed.
-func failuresOf(claims analysis.Claims) error {
-	if claims.Failures > 0 && !blamesTarget(claims) {
-		return fmt.Errorf("%d of %d trials failed by the laboratory's fault; the report says how", claims.Failures, claims.Trials)
-	}
-	if claims.Failures > 0 {
-		return failedTrials{fmt.Sprintf("%d of %d trials failed; the report names them", claims.Failures, claims.Trials)}
-	}
-	return nil
-}
-
 // verdictOf is the error that the verdicts stand for, but for those of the workloads
 // beside.
 func verdictOf(claims analysis.Claims, beside []string) error {
-	if err := failuresOf(claims); err != nil {
+	if err := lab.Failures(claims); err != nil {
 		return err
 	}
 	var verdicts []analysis.Verdict
@@ -161,18 +149,6 @@ func verdictOf(claims analysis.Claims, beside []string) error {
 	return nil
 }
 
-// blamesTarget says whether any failure was a target's or its payload's.
-func blamesTarget(claims analysis.Claims) bool {
-	for _, t := range claims.Tables {
-		for _, r := range t.Rows {
-			if r.Failure != nil && r.Failure.Fault == sample.FaultTarget {
-				return true
-			}
-		}
-	}
-	return len(claims.Tables) == 0 // without a table nobody is cleared
-}
-
 // checkOutput refuses a file that cannot be made, before anything is measured
 // for it. "" is none.
 func checkOutput(flag, file string) error {
@@ -185,22 +161,6 @@ func checkOutput(flag, file string) error {
 	dir := filepath.Dir(file)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return usageError{fmt.Errorf("%s %s: there is no directory %s", flag, file, dir)}
-	}
-	return nil
-}
-
-// writeFile writes through a temporary name, so that a report is whole or absent.
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("report file: %w", err)
-	}
-	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("report file %s: %w", path, err), os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ are listed, never averaged away.`,
 				return err
 			}
 			if output != "" {
-				return writeFile(output, func(w io.Writer) error { return report.Write(w, kind, in, report.Options{}) })
+				return lab.WriteReport(output, func(w io.Writer) error { return report.Write(w, kind, in, report.Options{}) })
 			}
 			return report.Write(env.Stdout, kind, in, env.textOptions())
 		},

@@ -124,7 +124,7 @@ func TestAbortBarrier(t *testing.T) {
 }
 
 func TestBusy(t *testing.T) {
-	judge := busy(4)
+	judge := Busy(4)
 	values := func(all, own, wall float64) map[string][]float64 {
 		return map[string][]float64{sample.MachineCPU: {all}, sample.CPU: {own}, sample.Wall: {wall / 2, wall}}
 	}
@@ -168,7 +168,7 @@ func TestBusyInShortWindows(t *testing.T) {
 		{"one busy trial", sample.UnixScore, []float64{0.09, 0.09, 0.18, 0.09, 0.09, 0.09}, []string{"", "", "", "", "", ""}},
 		{"starts", sample.Ready, []float64{0.18, 0.18, 0.18, 0.18}, []string{"", "", "", ""}},
 	} {
-		judge := busy(2)
+		judge := Busy(2)
 		for i, all := range c.all {
 			got := strings.Join(judge(map[string][]float64{sample.MachineCPU: {all}, sample.CPU: {0.09}, sample.Wall: {0.09}, c.metric: {1}}), "")
 			if (got == "") != (c.want[i] == "") || !strings.Contains(got, c.want[i]) {

@@ -44,19 +44,12 @@ type Config struct {
 	Tell        func(string) // told what takes minutes before the first trial; may be nil
 }
 
-func (c Config) tell(what string) {
+// Say passes on what takes minutes before the first trial.
+func (c Config) Say(what string) {
 	if c.Tell != nil {
 		c.Tell(what)
 	}
 }
-
-// InputError is bad input: nothing was run.
-type InputError struct{ Err error }
-
-func (e *InputError) Error() string { return e.Err.Error() }
-
-// Unwrap gives the cause.
-func (e *InputError) Unwrap() error { return e.Err }
 
 // Lab is an open laboratory: one session on this machine.
 type Lab struct {
@@ -209,6 +202,12 @@ func (l *Lab) name(ctx context.Context, names []string) {
 	}
 	slices.SortStableFunc(l.drivers, func(a, b driver.Driver) int { return cmp.Compare(a.Properties().Order, b.Properties().Order) })
 }
+
+// Config is what the laboratory was opened with.
+func (l *Lab) Config() Config { return l.config }
+
+// Place is what drivers were given.
+func (l *Lab) Place() driver.Lab { return l.Target }
 
 // Notes are what the user should know of the laboratory itself.
 func (l *Lab) Notes() []string { return l.notes }

@@ -115,7 +115,7 @@ func (l *Lab) runner(sink trial.Sink) *trial.Runner {
 		Probes: []trial.Probe{probe.Cgroup{}, probe.Noise{}, probe.Neighbours{}},
 		Sink:   sink,
 		Limits: func() func() string { return limitsReached(l.groups.session) },
-		Judge:  busy(hostinfo.Gather().CPUs),
+		Judge:  Busy(hostinfo.Gather().CPUs),
 	}
 }
 
@@ -129,12 +129,12 @@ const (
 // load is what other processes used during a trial of some length, in seconds.
 type load struct{ others, wall float64 }
 
-// busy warns of trials during which other processes used much of the machine's
+// Busy warns of trials during which other processes used much of the machine's
 // CPU time: all that was used, less what the instances and their daemons used.
 // Where the instances' own use cannot be read, nothing can be said. A Unix test
 // with a short window is judged together with those before it. Starts that are as
 // short are not: much of their time is the kernel's, tidying up after the last.
-func busy(cpus int) func(map[string][]float64) []string {
+func Busy(cpus int) func(map[string][]float64) []string {
 	var short []load // the last Unix tests: as few as are long enough together
 	return func(values map[string][]float64) []string {
 		now, known := loadOf(values)

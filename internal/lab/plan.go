@@ -101,7 +101,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 			return nil, err
 		}
 	}
-	p.trials = trialsOf(*m)
+	p.trials = TrialsOf(*m)
 	m.Trials = len(p.trials)
 	if err := l.pilot(ctx, p); err != nil {
 		return nil, err
@@ -118,9 +118,9 @@ func named(st study.Study) []string {
 	return slices.Concat([]string{st.Control}, st.Targets, st.Optional, st.Beside)
 }
 
-// trialsOf is the order of a run's trials. Runs from before there was a choice
+// TrialsOf is the order of a run's trials. Runs from before there was a choice
 // have cold trials.
-func trialsOf(m store.Manifest) []schedule.Trial {
+func TrialsOf(m store.Manifest) []schedule.Trial {
 	first := schedule.Cold
 	if m.Study.Cold != nil && !*m.Study.Cold {
 		first = 0

@@ -12,6 +12,9 @@ import (
 	"github.com/tarelab/tare/internal/study"
 )
 
+// BootStudy is the id of runs that tare boot run makes. They cannot be resumed.
+const BootStudy = "boot-run"
+
 // Resume makes the plan of a run that was broken off. The image, the targets and
 // what is asked of virtual machines must be what they were.
 func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
@@ -38,7 +41,7 @@ func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
 	if _, err := l.checkCells(ctx, p, true); err != nil {
 		return nil, err // the run's cells stay as they are
 	}
-	p.trials = trialsOf(m)
+	p.trials = TrialsOf(m)
 	var err error
 	if p.Run, err = store.Resume(ref.Dir()); err != nil {
 		return nil, err

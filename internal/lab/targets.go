@@ -65,7 +65,7 @@ func (l *Lab) makeParts(ctx context.Context, wanted []driver.Driver) error {
 		if host == nil {
 			continue
 		}
-		err := host.Make(ctx, func(what string) { l.config.tell(d.Name() + ": " + what) })
+		err := host.Make(ctx, func(what string) { l.config.Say(d.Name() + ": " + what) })
 		var cannot *driver.CannotError
 		if err != nil && !errors.As(err, &cannot) {
 			return fmt.Errorf("target %s: %w", d.Name(), err)

@@ -1,4 +1,4 @@
-package cli
+package kerneltools
 
 import (
 	"errors"
@@ -16,25 +16,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/kerneltools/boots"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/vmm"
 )
 
 // bootRunFlags are the options of tare boot run.
 type bootRunFlags struct {
 	vm, rootfs, more, until string
 	kernels, initrds        []string
-	memory                  bytesValue
+	memory                  vmm.MemoryFlag
 	boots, cpus             int
 	timeout                 time.Duration
 	json                    bool
 }
 
-func bootRunCommand(env *Env) *cobra.Command {
-	f := bootRunFlags{memory: bytesValue{1 << 30}}
+func (v verbs) bootRunCommand() *cobra.Command {
+	f := bootRunFlags{memory: vmm.MemoryFlag{Bytes: 1 << 30}}
 	c := &cobra.Command{
 		Use:   "run --kernel FILE [--initrd FILE] [--rootfs IMAGE]",
 		Short: "Boot a machine of your own several times, and say when its milestones came",
@@ -52,8 +54,8 @@ them, and each one's console is in its directory, for tare boot profile.`,
   tare boot run --kernel stock --initrd initrd.img --kernel trimmed/bzImage --initrd none --rootfs disk.ext4 --boots 8
   tare boot run --kernel vmlinux --vm qemu/microvm --until 'Run /init' --boots 20
   tare boot run --kernel bzImage --rootfs disk.ext4 --cpus 1 --append 'initcall_debug ignore_loglevel' --boots 1`,
-		Args: exactArgs(0),
-		RunE: func(c *cobra.Command, _ []string) error { return env.bootRun(c, &f) },
+		Args: cobra.ExactArgs(0),
+		RunE: func(c *cobra.Command, _ []string) error { return v.bootRun(c, &f) },
 	}
 	flags := c.Flags()
 	flags.StringArrayVar(&f.kernels, "kernel", nil, "kernel: a bzImage or an ELF image; several are compared with the first")
@@ -70,57 +72,57 @@ them, and each one's console is in its directory, for tare boot profile.`,
 	return c
 }
 
-func (env *Env) bootRun(c *cobra.Command, f *bootRunFlags) error {
+func (v verbs) bootRun(c *cobra.Command, f *bootRunFlags) error {
 	o, err := f.options()
 	if err != nil {
-		return usageError{err}
+		return &lab.InputError{Err: err}
 	}
-	laboratory, err := lab.Open(c.Context(), env.config(c))
+	laboratory, err := lab.Open(c.Context(), v.Config(c))
 	if err != nil {
 		return err
 	}
-	run, err := laboratory.Boots(c.Context(), o, env.tellBoot)
+	run, err := boots.Run(c.Context(), laboratory, o, v.tellBoot)
 	err = errors.Join(err, laboratory.Close())
 	if run == nil || len(run.Done()) == 0 {
 		return err
 	}
-	return errors.Join(err, env.showBoots(run, f.json))
+	return errors.Join(err, v.showBoots(run, f.json))
 }
 
 // tellBoot says how the boots get on.
-func (env *Env) tellBoot(e lab.Event) {
+func (v verbs) tellBoot(e lab.Event) {
 	boot := fmt.Sprintf("boot %d of %d: %s", e.Trial.Block+1, e.Blocks, e.Cell.Target)
 	switch {
 	case e.Record == nil:
-		fmt.Fprintln(env.Stderr, boot)
+		fmt.Fprintln(v.Stderr(), boot)
 	case e.Record.Failure != nil:
-		fmt.Fprintf(env.Stderr, "%s failed: %s\n", boot, e.Record.Failure.Message)
+		fmt.Fprintf(v.Stderr(), "%s failed: %s\n", boot, e.Record.Failure.Message)
 	}
 }
 
 // showBoots prints what the boots of a run took and writes its page. Its error is also
 // that of boots that failed.
-func (env *Env) showBoots(run *store.Run, asJSON bool) error {
+func (v verbs) showBoots(run *store.Run, asJSON bool) error {
 	in, err := lab.Report(run)
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		err = env.printJSON(in.Claims.Trim)
+		err = v.JSON(in.Claims.Trim)
 	} else {
-		env.printBoots(in.Claims.Trim)
+		v.printBoots(in.Claims.Trim)
 	}
 	page := filepath.Join(run.Dir(), "report.html")
-	if err := errors.Join(err, writeFile(page, func(w io.Writer) error { return report.HTML(w, in) })); err != nil {
+	if err := errors.Join(err, lab.WriteReport(page, func(w io.Writer) error { return report.HTML(w, in) })); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Stderr, "\nreport: %s\nconsoles: %s, for tare boot profile\n", page, filepath.Join(run.Dir(), "logs", "*.log.gz"))
-	return failuresOf(in.Claims)
+	fmt.Fprintf(v.Stderr(), "\nreport: %s\nconsoles: %s, for tare boot profile\n", page, filepath.Join(run.Dir(), "logs", "*.log.gz"))
+	return lab.Failures(in.Claims)
 }
 
 // options checks what the flags say.
-func (f *bootRunFlags) options() (lab.BootOptions, error) {
-	o := lab.BootOptions{VM: f.vm, Append: f.more, Memory: f.memory.bytes, CPUs: f.cpus, Boots: f.boots, Timeout: f.timeout}
+func (f *bootRunFlags) options() (boots.Options, error) {
+	o := boots.Options{VM: f.vm, Append: f.more, Memory: f.memory.Bytes, CPUs: f.cpus, Boots: f.boots, Timeout: f.timeout}
 	var err error
 	switch {
 	case len(f.kernels) == 0:
@@ -147,7 +149,7 @@ func (f *bootRunFlags) options() (lab.BootOptions, error) {
 	}
 	names := shortNames(f.kernels)
 	for i, kernel := range f.kernels {
-		k := lab.BootKernel{Name: names[i]}
+		k := boots.Kernel{Name: names[i]}
 		if k.Kernel, err = fileOf("--kernel", kernel); err != nil {
 			return o, err
 		}
@@ -194,7 +196,7 @@ func fileOf(flag, name string) (string, error) {
 	return filepath.Abs(name)
 }
 
-func (env *Env) printBoots(c *analysis.TrimClaims) {
+func (v verbs) printBoots(c *analysis.TrimClaims) {
 	if c == nil || len(c.Spans) == 0 {
 		return // no boot ended well
 	}
@@ -205,7 +207,7 @@ func (env *Env) printBoots(c *analysis.TrimClaims) {
 			header = append(header, "times less")
 		}
 	}
-	t := env.table(append(header, "from what to what")...)
+	t := v.Table(append(header, "from what to what")...)
 	for _, s := range c.Spans {
 		row := table.Row{s.Name}
 		for i, kernel := range c.Targets {
@@ -219,9 +221,9 @@ func (env *Env) printBoots(c *analysis.TrimClaims) {
 		}
 	}
 	t.Render()
-	fmt.Fprintln(env.Stdout, "\nSeconds: medians, with 95 % intervals from 6 boots on. Stretches are of the host's clock.")
+	fmt.Fprintln(v.Stdout(), "\nSeconds: medians, with 95 % intervals from 6 boots on. Stretches are of the host's clock.")
 	if c.Refused != "" {
-		fmt.Fprintln(env.Stdout, "! This claims nothing of the machine:", c.Refused)
+		fmt.Fprintln(v.Stdout(), "! This claims nothing of the machine:", c.Refused)
 	}
 }
 

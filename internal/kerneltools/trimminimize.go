@@ -1,4 +1,4 @@
-package cli
+package kerneltools
 
 import (
 	"errors"
@@ -10,39 +10,40 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/tarelab/tare/internal/kerneltools/proof"
 	"github.com/tarelab/tare/internal/kerneltools/trim"
 	"github.com/tarelab/tare/internal/lab"
 )
 
 // trimMinimize searches for the smallest kernel that passes the proof.
-func (env *Env) trimMinimize(c *cobra.Command, f *trimBuildFlags, o trim.Options) (err error) {
-	config := env.config(c)
-	config.Tell = func(what string) { fmt.Fprintln(env.Stderr, what) }
+func (v verbs) trimMinimize(c *cobra.Command, f *trimBuildFlags, o trim.Options) (err error) {
+	config := v.Config(c)
+	config.Tell = func(what string) { fmt.Fprintln(v.Stderr(), what) }
 	laboratory, err := lab.Open(c.Context(), config)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, laboratory.Close()) }()
-	prover, err := laboratory.Prover(f.vm)
+	prover, err := proof.Prover(c.Context(), laboratory, f.vm)
 	if err != nil {
 		return err
 	}
-	if err := env.trimSource(c, f, &o); err != nil {
+	if err := v.trimSource(c, f, &o); err != nil {
 		return err
 	}
-	found, err := laboratory.Minimize(c.Context(), prover, o, f.budget, env.tellStep, env.buildProgress(time.Now()))
+	found, err := proof.Minimize(c.Context(), laboratory, prover, o, f.budget, v.tellStep, v.buildProgress(time.Now()))
 	if err != nil {
 		return notBuilt(err)
 	}
 	if f.json {
-		return env.printJSON(found)
+		return v.JSON(found)
 	}
-	env.printFound(found, o.Output)
+	v.printFound(found, o.Output)
 	return nil
 }
 
 // tellStep tells of one candidate.
-func (env *Env) tellStep(s trim.Step) {
+func (v verbs) tellStep(s trim.Step) {
 	what := "the kernel as it is"
 	if len(s.Without) > 0 {
 		what = fmt.Sprintf("without %s", someOf(s.Without))
@@ -51,10 +52,8 @@ func (env *Env) tellStep(s trim.Step) {
 	if s.Accepted {
 		came = fmt.Sprintf("proven, %.2f MB", megabytes(s.Image))
 	}
-	if terminal(env.Stderr) {
-		fmt.Fprint(raw(env.Stderr), clearLine)
-	}
-	fmt.Fprintf(env.Stderr, "%s: %s (%s)\n", what, came, (time.Duration(s.Seconds * float64(time.Second))).Round(time.Second))
+	v.ClearLine()
+	fmt.Fprintf(v.Stderr(), "%s: %s (%s)\n", what, came, (time.Duration(s.Seconds * float64(time.Second))).Round(time.Second))
 }
 
 // someOf names the first of many symbols.
@@ -76,26 +75,26 @@ func firstWords(why string) string {
 	return line
 }
 
-func (env *Env) printFound(f trim.Found, output string) {
+func (v verbs) printFound(f trim.Found, output string) {
 	if f.First == 0 {
-		fmt.Fprintln(env.Stdout, "The budget ended before the kernel as it is was proven: the same command goes on, or give more with --budget.")
+		fmt.Fprintln(v.Stdout(), "The budget ended before the kernel as it is was proven: the same command goes on, or give more with --budget.")
 		return
 	}
-	fmt.Fprintf(env.Stdout, "%d symbols are out: %.2f MB, before %.2f MB; %s\n", len(f.Out), megabytes(f.Image), megabytes(f.First), output)
+	fmt.Fprintf(v.Stdout(), "%d symbols are out: %.2f MB, before %.2f MB; %s\n", len(f.Out), megabytes(f.Image), megabytes(f.First), output)
 	if len(f.Out) > 0 {
-		fmt.Fprintln(env.Stdout, strings.Join(f.Out, " "))
+		fmt.Fprintln(v.Stdout(), strings.Join(f.Out, " "))
 	}
 	var rows []table.Row
 	for _, s := range f.Refused {
 		rows = append(rows, table.Row{strings.Join(s.Without, " "), firstWords(s.Why)})
 	}
-	env.part("They stay", 0, []any{"symbol", "because"}, rows, 0)
+	v.part("They stay", 0, []any{"symbol", "because"}, rows, 0)
 	left := 0
 	for _, group := range f.Untried {
 		left += len(group)
 	}
 	if left > 0 {
-		fmt.Fprintf(env.Stdout, "\nThe budget left %d symbols untried: the same command goes on with them.\n", left)
+		fmt.Fprintf(v.Stdout(), "\nThe budget left %d symbols untried: the same command goes on with them.\n", left)
 	}
-	fmt.Fprintf(env.Stdout, "\nall candidates and reasons: %s\n", filepath.Join(output, trim.SearchLog))
+	fmt.Fprintf(v.Stdout(), "\nall candidates and reasons: %s\n", filepath.Join(output, trim.SearchLog))
 }

@@ -1,4 +1,4 @@
-package cli
+package kerneltools
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ func numbers(t table.Writer, first, columns, width int) {
 }
 
 // part prints one table of a profile: nothing where it has no rows.
-func (env *Env) part(title string, right int, header []any, rows []table.Row, top int) {
+func (v verbs) part(title string, right int, header []any, rows []table.Row, top int) {
 	if len(rows) == 0 {
 		return
 	}
@@ -37,41 +37,41 @@ func (env *Env) part(title string, right int, header []any, rows []table.Row, to
 	if top > 0 && len(rows) > top {
 		shown = rows[:top]
 	}
-	fmt.Fprintf(env.Stdout, "\n%s\n", title)
-	t := env.table(header...)
-	numbers(t, right, len(header), max(40, env.width()-45))
+	fmt.Fprintf(v.Stdout(), "\n%s\n", title)
+	t := v.Table(header...)
+	numbers(t, right, len(header), max(40, v.Width()-45))
 	t.AppendRows(shown)
 	t.Render()
 	if more := len(rows) - len(shown); more > 0 {
-		fmt.Fprintf(env.Stdout, "... and %d more (--top 0)\n", more)
+		fmt.Fprintf(v.Stdout(), "... and %d more (--top 0)\n", more)
 	}
 }
 
-func (env *Env) printBoot(b bootOf, top int) {
+func (v verbs) printBoot(b bootOf, top int) {
 	p := b.Profile
 	kernel := "an unknown kernel"
 	if p.Kernel != "" {
 		kernel = "Linux " + p.Kernel
 	}
-	fmt.Fprintf(env.Stdout, "%s: %s, %d lines, %.3f s by the %s's clock\n", b.name(), kernel, p.Lines, p.End, p.Clock)
+	fmt.Fprintf(v.Stdout(), "%s: %s, %d lines, %.3f s by the %s's clock\n", b.name(), kernel, p.Lines, p.End, p.Clock)
 	for _, w := range p.Warnings {
-		fmt.Fprintln(env.Stdout, "!", w)
+		fmt.Fprintln(v.Stdout(), "!", w)
 	}
-	env.part("Milestones", 2, []any{"at s", "step ms", "", "line"}, milestoneRows(p), 0)
-	env.part("Phases, as the published log is cut", 2, []any{"took s", "lines", "", "ends at"}, phaseRows(p), 0)
-	env.part("Costliest steps: the time between a line and the one before", 2, []any{"at s", "took ms", "line", "meanwhile"}, stepRows(p), top)
+	v.part("Milestones", 2, []any{"at s", "step ms", "", "line"}, milestoneRows(p), 0)
+	v.part("Phases, as the published log is cut", 2, []any{"took s", "lines", "", "ends at"}, phaseRows(p), 0)
+	v.part("Costliest steps: the time between a line and the one before", 2, []any{"at s", "took ms", "line", "meanwhile"}, stepRows(p), top)
 	if p.Initramfs != nil {
-		fmt.Fprintf(env.Stdout, "\nThe initramfs (%s) was unpacked in %s ms, from %s to %s s.\n", p.Initramfs.Size,
+		fmt.Fprintf(v.Stdout(), "\nThe initramfs (%s) was unpacked in %s ms, from %s to %s s.\n", p.Initramfs.Size,
 			milliseconds(p.Initramfs.End-p.Initramfs.Start), clock(p.Initramfs.Start), clock(p.Initramfs.End))
 	}
-	env.part("Announced waits", 2, []any{"at s", "took ms", "for"}, waitRows(p), top)
-	env.part(fmt.Sprintf("Initcalls: %d, %s ms of their own", len(p.Initcalls), milliseconds(ownTotal(p))), 2,
+	v.part("Announced waits", 2, []any{"at s", "took ms", "for"}, waitRows(p), top)
+	v.part(fmt.Sprintf("Initcalls: %d, %s ms of their own", len(p.Initcalls), milliseconds(ownTotal(p))), 2,
 		[]any{"own ms", "took ms", "function", "waited for"}, callRows(p), top)
-	env.part("Kconfig symbols", 2, []any{"own ms", "initcalls", "symbol", "objects"}, symbolRows(p), top)
-	env.part("Subsystems", 4, []any{"initcalls ms", "initcalls", "steps ms", "lines", ""}, subsystemRows(p), top)
-	env.part("Modules", 2, []any{"at s", "initcalls ms", ""}, moduleRows(p), top)
-	env.part("Units, the slowest first", 2, []any{"active s", "took ms", ""}, unitRows(bootlog.Slowest(p.Units)), top)
-	env.part("Critical chain of units (inferred from times: the log holds no dependencies)", 2, []any{"active s", "took ms", ""}, unitRows(p.Chain), top)
+	v.part("Kconfig symbols", 2, []any{"own ms", "initcalls", "symbol", "objects"}, symbolRows(p), top)
+	v.part("Subsystems", 4, []any{"initcalls ms", "initcalls", "steps ms", "lines", ""}, subsystemRows(p), top)
+	v.part("Modules", 2, []any{"at s", "initcalls ms", ""}, moduleRows(p), top)
+	v.part("Units, the slowest first", 2, []any{"active s", "took ms", ""}, unitRows(bootlog.Slowest(p.Units)), top)
+	v.part("Critical chain of units (inferred from times: the log holds no dependencies)", 2, []any{"active s", "took ms", ""}, unitRows(p.Chain), top)
 }
 
 func ownTotal(p *bootlog.Profile) time.Duration {
@@ -177,8 +177,8 @@ func unitRows(units []bootlog.Unit) (rows []table.Row) {
 }
 
 // printBesidePublished sets a boot beside that of the published study.
-func (env *Env) printBesidePublished(p *bootlog.Profile, study *published.ContainerVMTrim) {
-	fmt.Fprintf(env.Stdout, "\nBeside the published boot (%s)\n", study.Citation)
+func (v verbs) printBesidePublished(p *bootlog.Profile, study *published.ContainerVMTrim) {
+	fmt.Fprintf(v.Stdout(), "\nBeside the published boot (%s)\n", study.Citation)
 	var rows []table.Row
 	for _, name := range []string{bootlog.MarkKernel, bootlog.MarkInitrd, bootlog.MarkModules, bootlog.MarkTotal} {
 		r := study.Results[name]
@@ -193,7 +193,7 @@ func (env *Env) printBesidePublished(p *bootlog.Profile, study *published.Contai
 		}
 		rows = append(rows, table.Row{fmt.Sprintf("%.3f", r.Before), fmt.Sprintf("%.3f", r.After), here, name, study.Method.Milestones[name]})
 	}
-	env.part("Milestones", 3, []any{"before s", "after s", "here s", "", "line"}, rows, 0)
+	v.part("Milestones", 3, []any{"before s", "after s", "here s", "", "line"}, rows, 0)
 	rows = nil
 	for i, ph := range study.Phases {
 		here := "-"
@@ -202,7 +202,7 @@ func (env *Env) printBesidePublished(p *bootlog.Profile, study *published.Contai
 		}
 		rows = append(rows, table.Row{fmt.Sprintf("%.3f", ph.Seconds), here, ph.What})
 	}
-	env.part("Phases", 2, []any{"published s", "here s", ""}, rows, 0)
+	v.part("Phases", 2, []any{"published s", "here s", ""}, rows, 0)
 	rows = nil
 	for _, s := range study.CostliestSteps {
 		here, like := "-", ""
@@ -211,12 +211,12 @@ func (env *Env) printBesidePublished(p *bootlog.Profile, study *published.Contai
 		}
 		rows = append(rows, table.Row{fmt.Sprintf("%.1f", s.Took*1e3), here, s.Line, like})
 	}
-	env.part("Costliest steps before trimming", 2, []any{"published ms", "here ms", "published line", "line here"}, rows, 0)
+	v.part("Costliest steps before trimming", 2, []any{"published ms", "here ms", "published line", "line here"}, rows, 0)
 }
 
 // printSideBySide sets the milestones of several boots beside one another; the
 // ratio is that of the first boot to each.
-func (env *Env) printSideBySide(boots []bootOf) {
+func (v verbs) printSideBySide(boots []bootOf) {
 	header := []any{""}
 	for _, b := range boots {
 		header = append(header, b.name())
@@ -241,5 +241,5 @@ func (env *Env) printSideBySide(boots []bootOf) {
 			rows = append(rows, row)
 		}
 	}
-	env.part("Side by side: milestones in s, each boot's own clock (how many times as fast as the first)", 0, header, rows, 0)
+	v.part("Side by side: milestones in s, each boot's own clock (how many times as fast as the first)", 0, header, rows, 0)
 }

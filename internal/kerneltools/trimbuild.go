@@ -1,4 +1,4 @@
-package cli
+package kerneltools
 
 import (
 	"errors"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarelab/tare/internal/kerneltools/kconfig"
 	"github.com/tarelab/tare/internal/kerneltools/trim"
+	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/needs"
 )
 
@@ -29,7 +30,7 @@ type trimBuildFlags struct {
 	json                               bool
 }
 
-func trimBuildCommand(env *Env) *cobra.Command {
+func (v verbs) trimBuildCommand() *cobra.Command {
 	var f trimBuildFlags
 	c := &cobra.Command{
 		Use:   "build",
@@ -63,8 +64,8 @@ As root; the needs must hold docker, nftables, ext4, systemd and crun.`,
   tare trim build --needs docker,ext4,quiet --compression none
   tare trim build --needs docker,ext4,virtio-scsi --initrd busybox
   tare trim build --needs docker,nftables,ext4,systemd --minimize --budget 8h -o smallest`,
-		Args: exactArgs(0),
-		RunE: func(c *cobra.Command, _ []string) error { return env.trimBuild(c, &f) },
+		Args: cobra.ExactArgs(0),
+		RunE: func(c *cobra.Command, _ []string) error { return v.trimBuild(c, &f) },
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.source, "source", "linux-source-6.1", "the kernel's source: a directory or a package")
@@ -83,27 +84,27 @@ As root; the needs must hold docker, nftables, ext4, systemd and crun.`,
 	return c
 }
 
-func (env *Env) trimBuild(c *cobra.Command, f *trimBuildFlags) error {
+func (v verbs) trimBuild(c *cobra.Command, f *trimBuildFlags) error {
 	o, err := f.options()
 	if err != nil {
-		return usageError{err}
+		return &lab.InputError{Err: err}
 	}
 	if f.base != "" {
 		if o.Base, err = readConfig(f.base); err != nil {
 			return err
 		}
 		for _, w := range o.Base.Warnings {
-			fmt.Fprintln(env.Stderr, "!", f.base+":", w)
+			fmt.Fprintln(v.Stderr(), "!", f.base+":", w)
 		}
 	}
 	if f.minimize {
-		return env.trimMinimize(c, f, o)
+		return v.trimMinimize(c, f, o)
 	}
-	if err := env.trimSource(c, f, &o); err != nil {
+	if err := v.trimSource(c, f, &o); err != nil {
 		return err
 	}
 	began := time.Now()
-	result, err := trim.Build(c.Context(), o, env.buildProgress(began))
+	result, err := trim.Build(c.Context(), o, v.buildProgress(began))
 	if err != nil {
 		return notBuilt(err)
 	}
@@ -112,9 +113,9 @@ func (env *Env) trimBuild(c *cobra.Command, f *trimBuildFlags) error {
 		return err
 	}
 	if f.json {
-		return env.printJSON(shownBuild{result, idsOf(gone)})
+		return v.JSON(shownBuild{result, idsOf(gone)})
 	}
-	env.printKernel(result, gone, time.Since(began))
+	v.printKernel(result, gone, time.Since(began))
 	return nil
 }
 
@@ -159,13 +160,13 @@ func idsOf(all []*kconfig.Need) (ids []string) {
 }
 
 // trimSource finds the source, and names the directory for objects.
-func (env *Env) trimSource(c *cobra.Command, f *trimBuildFlags, o *trim.Options) (err error) {
-	cache := env.config(c).CacheDir
+func (v verbs) trimSource(c *cobra.Command, f *trimBuildFlags, o *trim.Options) (err error) {
+	cache := v.Config(c).CacheDir
 	if cache == "" {
-		return lacksError{"there is no directory to keep sources and objects in: set HOME or XDG_CACHE_HOME"}
+		return &lab.LackError{What: "there is no directory to keep sources and objects in: set HOME or XDG_CACHE_HOME"}
 	}
 	kept := trim.StoreIn(cache)
-	if o.Source, err = kept.Source(c.Context(), f.source, func(s string) { fmt.Fprintln(env.Stderr, s) }); err != nil {
+	if o.Source, err = kept.Source(c.Context(), f.source, func(s string) { fmt.Fprintln(v.Stderr(), s) }); err != nil {
 		return notBuilt(err)
 	}
 	if o.Build == "" {
@@ -221,20 +222,17 @@ func notBuilt(err error) error {
 	var busy *trim.BusyError
 	switch {
 	case errors.As(err, &tools), errors.As(err, &fetch), errors.As(err, &busy):
-		return lacksError{err.Error()}
+		return &lab.LackError{What: err.Error()}
 	case errors.As(err, &source), errors.As(err, &lost):
-		return usageError{err}
+		return &lab.InputError{Err: err}
 	}
 	return err
 }
 
-// clearLine empties a terminal's line, for the next text.
-const clearLine = "\r\x1b[K"
-
 // buildProgress tells how far a build is: on a terminal in one line, else
 // every 30 s.
-func (env *Env) buildProgress(began time.Time) func(trim.Progress) {
-	live := terminal(env.Stderr)
+func (v verbs) buildProgress(began time.Time) func(trim.Progress) {
+	live := v.Live()
 	shown := began
 	return func(p trim.Progress) {
 		every := 30 * time.Second
@@ -247,35 +245,33 @@ func (env *Env) buildProgress(began time.Time) func(trim.Progress) {
 		shown = time.Now()
 		line := fmt.Sprintf("building: %d files in %s, %s", p.Objects, time.Since(began).Round(time.Second), p.What)
 		if live {
-			fmt.Fprint(raw(env.Stderr), clearLine)
-			fmt.Fprintf(env.Stderr, "%.*s", max(env.width()-1, 20), line)
+			v.ClearLine()
+			fmt.Fprintf(v.Stderr(), "%.*s", max(v.Width()-1, 20), line)
 		} else {
-			fmt.Fprintln(env.Stderr, line)
+			fmt.Fprintln(v.Stderr(), line)
 		}
 	}
 }
 
-func (env *Env) printKernel(r *trim.Result, gone []*kconfig.Need, took time.Duration) {
-	if terminal(env.Stderr) {
-		fmt.Fprint(raw(env.Stderr), clearLine)
-	}
-	fmt.Fprintf(env.Stdout, "Linux %s: %s, %.2f MB (text %.2f, data %.2f, bss %.2f), %d symbols built in; %d files in %s\n",
+func (v verbs) printKernel(r *trim.Result, gone []*kconfig.Need, took time.Duration) {
+	v.ClearLine()
+	fmt.Fprintf(v.Stdout(), "Linux %s: %s, %.2f MB (text %.2f, data %.2f, bss %.2f), %d symbols built in; %d files in %s\n",
 		r.Release, r.Image, megabytes(r.Sizes["image"]), megabytes(r.Sizes["text"]), megabytes(r.Sizes["data"]), megabytes(r.Sizes["bss"]),
 		r.Symbols, r.Objects, took.Round(time.Second))
 	var rows []table.Row
 	for _, symbol := range slices.Sorted(maps.Keys(r.GivenUp)) {
 		rows = append(rows, table.Row{symbol, r.GivenUp[symbol]})
 	}
-	env.part("Given up: optional, and not in it (a need that is named keeps its own)", 0, []any{"symbol", "why"}, rows, 0)
+	v.part("Given up: optional, and not in it (a need that is named keeps its own)", 0, []any{"symbol", "why"}, rows, 0)
 	rows = nil
 	for _, n := range gone {
 		rows = append(rows, table.Row{n.ID, n.Title})
 	}
-	env.part("! The base can, and this kernel cannot (a need that is named with --needs stays)", 0, []any{"need", "what"}, rows, 0)
+	v.part("! The base can, and this kernel cannot (a need that is named with --needs stays)", 0, []any{"need", "what"}, rows, 0)
 	if r.Initrd != "" {
-		fmt.Fprintf(env.Stdout, "\ninitrd: %s, %.2f MB\n", r.Initrd, megabytes(r.Sizes["initrd"]))
+		fmt.Fprintf(v.Stdout(), "\ninitrd: %s, %.2f MB\n", r.Initrd, megabytes(r.Sizes["initrd"]))
 	}
-	fmt.Fprintf(env.Stdout, "\nconfiguration: %s\nto make it again: %s\n", r.Config, r.Script)
+	fmt.Fprintf(v.Stdout(), "\nconfiguration: %s\nto make it again: %s\n", r.Config, r.Script)
 }
 
 func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }

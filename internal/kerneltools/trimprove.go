@@ -1,4 +1,4 @@
-package cli
+package kerneltools
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/kerneltools/proof"
 	"github.com/tarelab/tare/internal/lab"
 )
 
@@ -21,7 +22,7 @@ type trimProveFlags struct {
 	json  bool
 }
 
-func trimProveCommand(env *Env) *cobra.Command {
+func (v verbs) trimProveCommand() *cobra.Command {
 	var f trimProveFlags
 	c := &cobra.Command{
 		Use:   "prove KERNEL",
@@ -40,8 +41,8 @@ containers: a minute where the CPU is emulated, and the whole proof some ten.`,
 		Example: `  tare trim prove trimmed/bzImage
   tare trim prove trimmed/vmlinux --vm qemu/microvm --quick
   tare trim prove vm/trimmed --json`,
-		Args: exactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return env.trimProve(c, args[0], &f) },
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return v.trimProve(c, args[0], &f) },
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.vm, "vm", "", "the machine: qemu/q35 (the default) or qemu/microvm; a container host has its own")
@@ -57,30 +58,30 @@ type shownProof struct {
 	Checks []driver.ProofCheck `json:"checks"`
 }
 
-func (env *Env) trimProve(c *cobra.Command, kernel string, f *trimProveFlags) error {
-	laboratory, err := lab.Open(c.Context(), env.config(c))
+func (v verbs) trimProve(c *cobra.Command, kernel string, f *trimProveFlags) error {
+	laboratory, err := lab.Open(c.Context(), v.Config(c))
 	if err != nil {
 		return err
 	}
 	began := time.Now() // for people
-	checks, err := laboratory.Prove(c.Context(), kernel, f.vm, f.quick)
+	checks, err := proof.Prove(c.Context(), laboratory, kernel, f.vm, f.quick)
 	if err := errors.Join(err, laboratory.Close()); err != nil {
 		return notBuilt(err)
 	}
 	failed := slices.DeleteFunc(slices.Clone(checks), driver.ProofCheck.Passed)
 	if f.json {
-		err = env.printJSON(shownProof{kernel, f.quick, checks})
+		err = v.JSON(shownProof{kernel, f.quick, checks})
 	} else {
-		env.printProof(kernel, checks, len(failed), time.Since(began))
+		v.printProof(kernel, checks, len(failed), time.Since(began))
 	}
 	if err != nil || len(failed) == 0 {
 		return err
 	}
-	return failedTrials{fmt.Sprintf("%s fails %d of %d checks: %s", kernel, len(failed), len(checks), strings.Join(namesOf(failed), ", "))}
+	return &lab.FailedError{What: fmt.Sprintf("%s fails %d of %d checks: %s", kernel, len(failed), len(checks), strings.Join(namesOf(failed), ", "))}
 }
 
-func (env *Env) printProof(kernel string, checks []driver.ProofCheck, failed int, took time.Duration) {
-	fmt.Fprintf(env.Stdout, "%s: %d of %d checks passed, in %s\n", kernel, len(checks)-failed, len(checks), took.Round(time.Second))
+func (v verbs) printProof(kernel string, checks []driver.ProofCheck, failed int, took time.Duration) {
+	fmt.Fprintf(v.Stdout(), "%s: %d of %d checks passed, in %s\n", kernel, len(checks)-failed, len(checks), took.Round(time.Second))
 	var rows []table.Row
 	for _, c := range checks {
 		seconds := ""
@@ -89,10 +90,10 @@ func (env *Env) printProof(kernel string, checks []driver.ProofCheck, failed int
 		}
 		rows = append(rows, table.Row{seconds, c.Name, firstWords(c.Result)})
 	}
-	env.part("The proof", 1, []any{"s", "check", "result"}, rows, 0)
+	v.part("The proof", 1, []any{"s", "check", "result"}, rows, 0)
 	for _, c := range checks {
 		if _, said, more := strings.Cut(c.Result, "\n"); more {
-			fmt.Fprintf(visible{env.Stdout}, "\n%s: the machine said\n%s\n", c.Name, said)
+			fmt.Fprintf(v.Stdout(), "\n%s: the machine said\n%s\n", c.Name, said)
 		}
 	}
 }

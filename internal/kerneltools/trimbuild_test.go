@@ -1,4 +1,4 @@
-package cli
+package kerneltools
 
 import (
 	"slices"
@@ -11,11 +11,11 @@ import (
 // disks and file systems that the base does, and each is told; a need that it still
 // meets, and one that the base never met, is not.
 func TestNeedsGone(t *testing.T) {
-	base, err := readConfig("../kernel/kconfig/testdata/debian-6.1-cloud.config.gz")
+	base, err := readConfig("kconfig/testdata/debian-6.1-cloud.config.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := &trim.Result{Config: "../kernel/kconfig/testdata/container-6.1.config.gz"}
+	made := &trim.Result{Config: "kconfig/testdata/container-6.1.config.gz"}
 	gone, err := needsGone(base, made)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,6 @@
-package lab
+// Package proof puts kernels to the proof that containers run in them, and searches
+// by it for the smallest kernel that passes.
+package proof
 
 import (
 	"cmp"
@@ -11,15 +13,23 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/kerneltools/trim"
+	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/vmm"
 )
 
+// Bench is what a proof needs of a laboratory; a *lab.Lab is one.
+type Bench interface {
+	Config() lab.Config
+	Place() driver.Lab
+	Drivers(ctx context.Context, names ...string) ([]driver.Driver, error)
+}
+
 // Minimize searches for a kernel smaller than o's that still passes the proof of
 // prover. told is told of each candidate, made of each object of a build.
-func (l *Lab) Minimize(ctx context.Context, prover *driver.ContainerHost, o trim.Options, budget time.Duration, told func(trim.Step), made func(trim.Progress)) (trim.Found, error) {
+func Minimize(ctx context.Context, l Bench, prover *driver.ContainerHost, o trim.Options, budget time.Duration, told func(trim.Step), made func(trim.Progress)) (trim.Found, error) {
 	return o.Search(ctx, trim.Minimize{Budget: budget, Proof: prover.Proof, Now: time.Now, Tell: told, Object: made,
 		Prove: func(ctx context.Context, image string) (string, error) {
-			checks, err := prover.Prove(ctx, driver.ProofOptions{Kernel: image, UntilFailed: true}, l.config.tell)
+			checks, err := prover.Prove(ctx, driver.ProofOptions{Kernel: image, UntilFailed: true}, l.Config().Say)
 			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // the proof's own time: a check that hangs is the candidate's
 				return err.Error(), nil
 			}
@@ -42,28 +52,32 @@ func firstFailed(checks []driver.ProofCheck) string {
 
 // Prove puts a kernel to the proof: that of a file on a virtual machine, or that of
 // a container host, such as vm/trimmed, on the host's own, for which vm is "". A
-// file that is no kernel is an *InputError.
-func (l *Lab) Prove(ctx context.Context, kernel, vm string, quick bool) ([]driver.ProofCheck, error) {
+// file that is no kernel is an *lab.InputError.
+func Prove(ctx context.Context, l Bench, kernel, vm string, quick bool) ([]driver.ProofCheck, error) {
 	o := driver.ProofOptions{Kernel: kernel, Quick: quick}
-	prover, err := l.proverOf(&o, vm)
+	prover, err := proverOf(ctx, l, &o, vm)
 	if err != nil {
 		return nil, err
 	}
-	return prover.Prove(ctx, o, l.config.tell)
+	return prover.Prove(ctx, o, l.Config().Say)
 }
 
 // defaultProver is the machine that proves where none is named.
 const defaultProver = "qemu/q35"
 
 // proverOf finds who proves what o names.
-func (l *Lab) proverOf(o *driver.ProofOptions, vm string) (*driver.ContainerHost, error) {
-	for _, d := range l.drivers {
+func proverOf(ctx context.Context, l Bench, o *driver.ProofOptions, vm string) (*driver.ContainerHost, error) {
+	all, err := l.Drivers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range all {
 		if p := d.Properties().ContainerHost(); p != nil && d.Name() == o.Kernel {
 			if vm != "" && vm != p.ProvesOn {
-				return nil, &InputError{fmt.Errorf("%s is a machine of %s, and not of %s: leave --vm out", d.Name(), p.ProvesOn, vm)}
+				return nil, &lab.InputError{Err: fmt.Errorf("%s is a machine of %s, and not of %s: leave --vm out", d.Name(), p.ProvesOn, vm)}
 			}
 			o.Kernel = ""
-			return p, l.mayProve(d)
+			return p, mayProve(l, d)
 		}
 	}
 	k, err := vmm.Inspect(o.Kernel)
@@ -71,36 +85,40 @@ func (l *Lab) proverOf(o *driver.ProofOptions, vm string) (*driver.ContainerHost
 		err = k.Fits()
 	}
 	if err != nil {
-		return nil, &InputError{err}
+		return nil, &lab.InputError{Err: err}
 	}
-	return l.Prover(cmp.Or(vm, defaultProver))
+	return Prover(ctx, l, cmp.Or(vm, defaultProver))
 }
 
 // mayProve refuses a prover that lacks the right to.
-func (l *Lab) mayProve(d driver.Driver) error {
-	if d.Properties().NeedsRoot && !l.Target.Root {
+func mayProve(l Bench, d driver.Driver) error {
+	if d.Properties().NeedsRoot && !l.Place().Root {
 		return &driver.CannotError{Target: d.Name(), Lacks: "the proof needs root", Remedy: "run it as root"}
 	}
 	return nil
 }
 
 // Prover is the target that proves kernels on a virtual machine. Where none does,
-// the error is an *InputError, and where none can a *driver.CannotError.
-func (l *Lab) Prover(vm string) (*driver.ContainerHost, error) {
+// the error is an *lab.InputError, and where none can a *driver.CannotError.
+func Prover(ctx context.Context, l Bench, vm string) (*driver.ContainerHost, error) {
+	all, err := l.Drivers(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var on []string
-	for _, d := range l.drivers {
+	for _, d := range all {
 		p := d.Properties().ContainerHost()
 		switch {
 		case p == nil:
 		case p.ProvesOn != vm:
 			on = append(on, p.ProvesOn)
 		default:
-			return p, l.mayProve(d)
+			return p, mayProve(l, d)
 		}
 	}
 	if len(on) == 0 {
 		return nil, &driver.CannotError{Target: vm, Lacks: "kernels are put to the proof on x86-64 alone"}
 	}
 	slices.Sort(on)
-	return nil, &InputError{fmt.Errorf("kernels are put to the proof on %s, and not on %s: name one of them with --vm", strings.Join(slices.Compact(on), " and "), vm)}
+	return nil, &lab.InputError{Err: fmt.Errorf("kernels are put to the proof on %s, and not on %s: name one of them with --vm", strings.Join(slices.Compact(on), " and "), vm)}
 }

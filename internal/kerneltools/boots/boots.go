@@ -1,4 +1,6 @@
-package lab
+// Package boots boots machines of the user's own several times and keeps the
+// milestones of their consoles as a run.
+package boots
 
 import (
 	"context"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
@@ -27,57 +30,62 @@ import (
 	"github.com/tarelab/tare/internal/vmm"
 )
 
-// BootStudy is the id of the runs that Boots makes. They cannot be resumed.
-const BootStudy = "boot-run"
+// Bench is what boots need of a laboratory; a *lab.Lab is one.
+type Bench interface {
+	Config() lab.Config
+	Place() driver.Lab
+	Drivers(ctx context.Context, names ...string) ([]driver.Driver, error)
+	Check(ctx context.Context, drivers []driver.Driver, fresh bool) []lab.Finding
+}
 
-// BootOptions are machines of the user's own, booted as they are.
-type BootOptions struct {
-	VM      string       // "qemu/q35"
-	Kernels []BootKernel // at least one; the others are compared with the first
-	Rootfs  string       // raw image of the root disk, whose writes are kept apart; "" for none
-	Append  string       // kernel parameters beside the console's
-	Memory  int64        // bytes
+// Options are machines of the user's own, booted as they are.
+type Options struct {
+	VM      string   // "qemu/q35"
+	Kernels []Kernel // at least one; the others are compared with the first
+	Rootfs  string   // raw image of the root disk, whose writes are kept apart; "" for none
+	Append  string   // kernel parameters beside the console's
+	Memory  int64    // bytes
 	CPUs    int
 	Boots   int            // of each kernel
 	Until   *regexp.Regexp // the console's line that ends a boot; the machine's own end does so too
 	Timeout time.Duration  // of one boot
 }
 
-// BootKernel is a kernel with its initramfs.
-type BootKernel struct {
+// Kernel is a kernel with its initramfs.
+type Kernel struct {
 	Name   string // unique
 	Kernel string // path
 	Initrd string // path; "" for none
 }
 
-// Boots boots each kernel so many times, in blocks of random order, and keeps the
+// Run boots each kernel so many times, in blocks of random order, and keeps the
 // milestones and consoles as a run, whose report compares the kernels with the first.
 // A boot that fails is a record, as a trial's failure is. observe is told of each boot
 // before it begins and when its record is kept. The run is nil where none came to be;
 // with an error, ctx's among them, it holds the boots that had ended before.
-func (l *Lab) Boots(ctx context.Context, o BootOptions, observe func(Event)) (*store.Run, error) {
-	configs, m, err := l.bootPlan(ctx, o)
+func Run(ctx context.Context, l Bench, o Options, observe func(lab.Event)) (*store.Run, error) {
+	configs, m, err := plan(ctx, l, o)
 	if err != nil {
 		return nil, err
 	}
-	run, err := store.Create(l.config.StateDir, m)
+	run, err := store.Create(l.Config().StateDir, m)
 	if err != nil {
 		return nil, err
 	}
-	return run, errors.Join(l.boots(ctx, o, configs, run, observe), run.Close())
+	return run, errors.Join(boots(ctx, l, o, configs, run, observe), run.Close())
 }
 
-func (l *Lab) boots(ctx context.Context, o BootOptions, configs []vmm.Config, run *store.Run, observe func(Event)) error {
+func boots(ctx context.Context, l Bench, o Options, configs []vmm.Config, run *store.Run, observe func(lab.Event)) error {
 	m := run.Manifest()
-	trials := trialsOf(m)
-	judge := busy(m.Host.CPUs)
+	trials := lab.TrialsOf(m)
+	judge := lab.Busy(m.Host.CPUs)
 	for done, t := range trials {
-		e := Event{Trial: t, Cell: m.Cells[t.Cell], Done: done, Total: len(trials), Blocks: o.Boots}
+		e := lab.Event{Trial: t, Cell: m.Cells[t.Cell], Done: done, Total: len(trials), Blocks: o.Boots}
 		observe(e)
 		e.Record = &sample.Record{Seq: t.Seq, Block: t.Block, Cell: e.Cell.ID, At: time.Now().UnixNano()}
 		var b *ownBoot
-		err := vmm.Again(l.config.tell, func() (err error) {
-			b, err = l.bootOnce(ctx, o, configs[t.Cell])
+		err := vmm.Again(l.Config().Say, func() (err error) {
+			b, err = bootOnce(ctx, l, o, configs[t.Cell])
 			return err
 		})
 		switch {
@@ -102,18 +110,18 @@ func (l *Lab) boots(ctx context.Context, o BootOptions, configs []vmm.Config, ru
 	return nil
 }
 
-// bootPlan is a machine for each kernel, and the run that their boots make.
-func (l *Lab) bootPlan(ctx context.Context, o BootOptions) ([]vmm.Config, store.Manifest, error) {
+// plan is a machine for each kernel, and the run that their boots make.
+func plan(ctx context.Context, l Bench, o Options) ([]vmm.Config, store.Manifest, error) {
 	off := false
-	st := study.Study{ID: BootStudy, Title: "Boots of machines of one's own", Question: "When does each kernel reach its milestones?",
+	st := study.Study{ID: lab.BootStudy, Title: "Boots of machines of one's own", Question: "When does each kernel reach its milestones?",
 		Control: o.Kernels[0].Name, AA: &off, Cold: &off, Blocks: o.Boots, Timeout: o.Timeout, Workloads: []study.Workload{{Kind: bootWorkload}}}
-	m := store.Manifest{Tool: l.config.Version, Command: l.config.Command, Created: time.Now().UTC(), Seed: rand.Uint64(), Host: hostinfo.Gather(),
+	m := store.Manifest{Tool: l.Config().Version, Command: l.Config().Command, Created: time.Now().UTC(), Seed: rand.Uint64(), Host: hostinfo.Gather(),
 		Rootfs: o.Rootfs, Trials: o.Boots * len(o.Kernels), Metrics: map[string][]sample.Metric{bootWorkload: bootMetrics()}, Targets: map[string]driver.Facts{}}
 	kernels, err := inspected(o.Kernels)
 	if err != nil {
 		return nil, m, err
 	}
-	base, monitor, err := l.bootMachine(ctx, o)
+	base, monitor, err := machine(ctx, l, o)
 	if err != nil {
 		return nil, m, err
 	}
@@ -125,7 +133,7 @@ func (l *Lab) bootPlan(ctx context.Context, o BootOptions) ([]vmm.Config, store.
 			m.Targets[k.Name], err = bootFacts(monitor, k, kernels[i])
 		}
 		if err != nil {
-			return nil, m, &InputError{err}
+			return nil, m, &lab.InputError{Err: err}
 		}
 		configs = append(configs, config)
 		st.Targets = append(st.Targets, k.Name)
@@ -136,7 +144,7 @@ func (l *Lab) bootPlan(ctx context.Context, o BootOptions) ([]vmm.Config, store.
 }
 
 // inspected are the kernels by their files.
-func inspected(all []BootKernel) ([]vmm.Kernel, error) {
+func inspected(all []Kernel) ([]vmm.Kernel, error) {
 	kernels := make([]vmm.Kernel, len(all))
 	for i, k := range all {
 		var err error
@@ -144,13 +152,13 @@ func inspected(all []BootKernel) ([]vmm.Kernel, error) {
 			err = kernels[i].Fits()
 		}
 		if err != nil {
-			return nil, &InputError{fmt.Errorf("--kernel: %w", err)}
+			return nil, &lab.InputError{Err: fmt.Errorf("--kernel: %w", err)}
 		}
 	}
 	return kernels, nil
 }
 
-// bootWorkload is the only workload of Boots.
+// bootWorkload is the only workload of Run.
 const bootWorkload = "boot"
 
 // bootMetrics are those of the report's price list; the milestones have a section of
@@ -163,7 +171,7 @@ func bootMetrics() []sample.Metric {
 }
 
 // bootFacts are the monitor's and what a kernel is made of, as a container host's are.
-func bootFacts(monitor driver.Facts, k BootKernel, kernel vmm.Kernel) (driver.Facts, error) {
+func bootFacts(monitor driver.Facts, k Kernel, kernel vmm.Kernel) (driver.Facts, error) {
 	notes := map[string]string{}
 	maps.Copy(notes, monitor.Notes)
 	notes["arm"], notes["kernel"], notes[driver.NoteGuestKernel] = k.Kernel, fmt.Sprintf("%s (%s)", kernel.Version, kernel.Format), kernel.Digest
@@ -185,18 +193,22 @@ func bootFacts(monitor driver.Facts, k BootKernel, kernel vmm.Kernel) (driver.Fa
 	return monitor, nil
 }
 
-// bootMachine is what all boots have in common. Whether the monitor works and how
+// machine is what all boots have in common. Whether the monitor works and how
 // it runs guests its own check says.
-func (l *Lab) bootMachine(ctx context.Context, o BootOptions) (vmm.Config, driver.Facts, error) {
+func machine(ctx context.Context, l Bench, o Options) (vmm.Config, driver.Facts, error) {
 	v, ok := vmm.ByName(o.VM)
-	i := slices.IndexFunc(l.drivers, func(d driver.Driver) bool { return d.Name() == o.VM })
+	all, err := l.Drivers(ctx)
+	if err != nil {
+		return vmm.Config{}, driver.Facts{}, err
+	}
+	i := slices.IndexFunc(all, func(d driver.Driver) bool { return d.Name() == o.VM })
 	switch {
 	case !ok || i < 0:
-		return vmm.Config{}, driver.Facts{}, &InputError{fmt.Errorf("no virtual machine %q; tare check lists them", o.VM)}
+		return vmm.Config{}, driver.Facts{}, &lab.InputError{Err: fmt.Errorf("no virtual machine %q; tare check lists them", o.VM)}
 	case v.MaxCPUs > 0 && o.CPUs > v.MaxCPUs:
-		return vmm.Config{}, driver.Facts{}, &InputError{fmt.Errorf("%d CPUs: %s has at most %d", o.CPUs, o.VM, v.MaxCPUs)}
+		return vmm.Config{}, driver.Facts{}, &lab.InputError{Err: fmt.Errorf("%d CPUs: %s has at most %d", o.CPUs, o.VM, v.MaxCPUs)}
 	}
-	f := l.Check(ctx, []driver.Driver{l.drivers[i]}, false)[0]
+	f := l.Check(ctx, []driver.Driver{all[i]}, false)[0]
 	if f.Err != nil {
 		return vmm.Config{}, f.Facts, f.Err
 	}
@@ -204,7 +216,7 @@ func (l *Lab) bootMachine(ctx context.Context, o BootOptions) (vmm.Config, drive
 	if o.Rootfs != "" {
 		m.Disks = []vmm.Disk{{Path: o.Rootfs}}
 	}
-	return vmm.Config{VMM: v, Path: f.Facts.Path, Machine: m, Launcher: l.Target.LaunchPath}, f.Facts, nil
+	return vmm.Config{VMM: v, Path: f.Facts.Path, Machine: m, Launcher: l.Place().LaunchPath}, f.Facts, nil
 }
 
 // ownBoot is one boot of a machine of the user's own.
@@ -260,9 +272,9 @@ func (b *ownBoot) listen(config *vmm.Config) {
 
 // bootOnce boots until the line that was asked for, or the machine's end. The boot is
 // never nil: a failed one has its console.
-func (l *Lab) bootOnce(ctx context.Context, o BootOptions, config vmm.Config) (b *ownBoot, err error) {
+func bootOnce(ctx context.Context, l Bench, o Options, config vmm.Config) (b *ownBoot, err error) {
 	b = &ownBoot{until: o.Until, done: make(chan struct{}), values: map[string][]float64{}}
-	if config.Dir, err = os.MkdirTemp(l.Target.RunDir, driver.Label+"-boot-"); err != nil {
+	if config.Dir, err = os.MkdirTemp(l.Place().RunDir, driver.Label+"-boot-"); err != nil {
 		return b, driver.Labf("directory of the machine: %w", err)
 	}
 	defer func() { err = errors.Join(err, sys.RemoveTree(filepath.Clean(config.Dir))) }()

@@ -1,4 +1,4 @@
-package cli
+package kerneltools
 
 import (
 	"errors"
@@ -13,24 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/kerneltools/kconfig"
+	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/needs"
 )
 
-func trimCommand(env *Env) *cobra.Command {
+func (v verbs) trimCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "trim",
 		Short: "Check and make kernels for container hosts",
 		Args:  noSubcommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(trimCheckCommand(env), trimBuildCommand(env), trimProveCommand(env), trimNeedsCommand(env))
+	c.AddCommand(v.trimCheckCommand(), v.trimBuildCommand(), v.trimProveCommand(), v.trimNeedsCommand())
 	return c
 }
-
-// lacksError says that a kernel lacks what is needed: exit code 4.
-type lacksError struct{ message string }
-
-func (e lacksError) Error() string { return e.message }
 
 // trimCheckFlags are the options of tare trim check.
 type trimCheckFlags struct {
@@ -39,7 +35,7 @@ type trimCheckFlags struct {
 	json  bool
 }
 
-func trimCheckCommand(env *Env) *cobra.Command {
+func (v verbs) trimCheckCommand() *cobra.Command {
 	var f trimCheckFlags
 	c := &cobra.Command{
 		Use:   "check CONFIG",
@@ -54,8 +50,8 @@ asks for, and more. tare trim needs lists the needs; one's own is a file.`,
 		Example: `  tare trim check running --needs docker
   tare trim check /boot/config-6.1.0-56-cloud-amd64 --needs docker,systemd,virtio-pci
   tare trim check .config --needs podman,./mine.yaml --all`,
-		Args: exactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return env.trimCheck(args[0], &f) },
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return v.trimCheck(args[0], &f) },
 	}
 	flags := c.Flags()
 	flags.StringSliceVar(&f.needs, "needs", []string{"docker"}, "needs, by id or by a path with a slash")
@@ -73,10 +69,10 @@ type shownCheck struct {
 	Warnings []string          `json:"warnings,omitempty"`
 }
 
-func (env *Env) trimCheck(name string, f *trimCheckFlags) error {
+func (v verbs) trimCheck(name string, f *trimCheckFlags) error {
 	wants, err := kconfig.Collect(f.needs, needs.Load)
 	if err != nil {
-		return usageError{err}
+		return &lab.InputError{Err: err}
 	}
 	config, err := readConfig(name)
 	if err != nil {
@@ -84,15 +80,15 @@ func (env *Env) trimCheck(name string, f *trimCheckFlags) error {
 	}
 	found := config.Check(wants)
 	if f.json {
-		err = env.printJSON(shownCheck{config.Version, config.Arch, f.needs, found, config.Warnings})
+		err = v.JSON(shownCheck{config.Version, config.Arch, f.needs, found, config.Warnings})
 	} else {
-		env.printFindings(config, found, f)
+		v.printFindings(config, found, f)
 	}
 	if err != nil {
 		return err
 	}
 	if failing := count(found, kconfig.Finding.Fails); failing > 0 {
-		return lacksError{fmt.Sprintf("%s lacks %d of what %s needs", name, failing, strings.Join(f.needs, ", "))}
+		return &lab.LackError{What: fmt.Sprintf("%s lacks %d of what %s needs", name, failing, strings.Join(f.needs, ", "))}
 	}
 	return nil
 }
@@ -119,7 +115,7 @@ func readConfig(name string) (*kconfig.Config, error) {
 	}
 	c, err := kconfig.Parse(in)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%s: %w", name, err)}
+		return nil, &lab.InputError{Err: fmt.Errorf("%s: %w", name, err)}
 	}
 	return c, nil
 }
@@ -128,7 +124,7 @@ func openConfig(name string) (*os.File, error) {
 	if name != "running" {
 		file, err := os.Open(name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			return nil, usageError{fmt.Errorf("read the configuration: %w", err)}
+			return nil, &lab.InputError{Err: fmt.Errorf("read the configuration: %w", err)}
 		}
 		return file, err
 	}
@@ -142,10 +138,10 @@ func openConfig(name string) (*os.File, error) {
 			return file, nil
 		}
 	}
-	return nil, lacksError{fmt.Sprintf("the running kernel's configuration is in none of %s", strings.Join(places, ", "))}
+	return nil, &lab.LackError{What: fmt.Sprintf("the running kernel's configuration is in none of %s", strings.Join(places, ", "))}
 }
 
-func (env *Env) printFindings(config *kconfig.Config, found []kconfig.Finding, f *trimCheckFlags) {
+func (v verbs) printFindings(config *kconfig.Config, found []kconfig.Finding, f *trimCheckFlags) {
 	kernel := "a kernel of unknown version"
 	if config.Version != "" {
 		kernel = "Linux " + config.Version
@@ -156,10 +152,10 @@ func (env *Env) printFindings(config *kconfig.Config, found []kconfig.Finding, f
 	good := count(found, kconfig.Finding.Good)
 	failing := count(found, kconfig.Finding.Fails)
 	unknown := count(found, func(f kconfig.Finding) bool { return f.State == kconfig.Unknown })
-	fmt.Fprintf(env.Stdout, "%s: needs %s ask for %d symbols: %d are there, %d missing, %d missing that are optional, %d not of this version\n",
+	fmt.Fprintf(v.Stdout(), "%s: needs %s ask for %d symbols: %d are there, %d missing, %d missing that are optional, %d not of this version\n",
 		kernel, strings.Join(f.needs, ", "), len(found), good, failing, len(found)-good-failing-unknown, unknown)
 	for _, w := range config.Warnings {
-		fmt.Fprintln(env.Stdout, "!", w)
+		fmt.Fprintln(v.Stdout(), "!", w)
 	}
 	var rows []table.Row
 	for _, pass := range []func(kconfig.Finding) bool{
@@ -173,7 +169,7 @@ func (env *Env) printFindings(config *kconfig.Config, found []kconfig.Finding, f
 			}
 		}
 	}
-	env.part("Symbols", 0, []any{"", "symbol", "need", "without it", "says"}, rows, 0)
+	v.part("Symbols", 0, []any{"", "symbol", "need", "without it", "says"}, rows, 0)
 }
 
 func findingRow(f kconfig.Finding) table.Row {
@@ -189,13 +185,13 @@ func findingRow(f kconfig.Finding) table.Row {
 	return table.Row{state, f.Symbol, f.Need, f.Why, f.Source}
 }
 
-func trimNeedsCommand(env *Env) *cobra.Command {
+func (v verbs) trimNeedsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "needs",
 		Short: "List the needs that are built in",
-		Args:  exactArgs(0),
+		Args:  cobra.ExactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
-			t := env.table("need", "what", "symbols", "includes")
+			t := v.Table("need", "what", "symbols", "includes")
 			for _, id := range needs.IDs() {
 				n, err := needs.Load(id)
 				if err != nil {

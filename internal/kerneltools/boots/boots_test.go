@@ -1,4 +1,4 @@
-package lab
+package boots
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/tarelab/tare/helpers"
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/vmm"
 )
 
@@ -47,8 +47,28 @@ func (s scripted) Check(context.Context) (driver.Facts, error) {
 	return driver.Facts{Path: s.path, Version: "0", Notes: map[string]string{driver.NoteAccel: string(vmm.TCG)}}, nil
 }
 
+// bench is a laboratory of these drivers, which all work.
+type bench struct {
+	config  lab.Config
+	place   driver.Lab
+	drivers []driver.Driver
+}
+
+func (b bench) Config() lab.Config { return b.config }
+func (b bench) Place() driver.Lab  { return b.place }
+func (b bench) Drivers(context.Context, ...string) ([]driver.Driver, error) {
+	return b.drivers, nil
+}
+func (b bench) Check(ctx context.Context, drivers []driver.Driver, _ bool) (all []lab.Finding) {
+	for _, d := range drivers {
+		facts, err := d.Check(ctx)
+		all = append(all, lab.Finding{Target: d.Name(), Facts: facts, Err: err})
+	}
+	return all
+}
+
 // bootLab is a laboratory with that monitor, and kernels of these names.
-func bootLab(t *testing.T, boots int, names ...string) (*Lab, BootOptions) {
+func bootLab(t *testing.T, boots int, names ...string) (bench, Options) {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the kernels of this test are x86's")
@@ -64,13 +84,13 @@ func bootLab(t *testing.T, boots int, names ...string) (*Lab, BootOptions) {
 		}
 		return file
 	}
-	l := &Lab{config: Config{StateDir: dir}, session: &session{name: "test", dir: dir}, Target: driver.Lab{RunDir: dir, LaunchPath: filepath.Join(dir, "launch")},
+	l := bench{config: lab.Config{StateDir: dir}, place: driver.Lab{RunDir: dir, LaunchPath: filepath.Join(dir, "launch")},
 		drivers: []driver.Driver{scripted{path: write("monitor", []byte(monitor))}}}
-	o := BootOptions{VM: "firecracker", CPUs: 1, Memory: 1 << 30, Boots: boots, Until: regexp.MustCompile("login:"), Timeout: time.Minute}
+	o := Options{VM: "firecracker", CPUs: 1, Memory: 1 << 30, Boots: boots, Until: regexp.MustCompile("login:"), Timeout: time.Minute}
 	image := make([]byte, 4096) // as much of a bzImage as is looked at
 	copy(image[0x202:], "HdrS")
 	for _, name := range names {
-		o.Kernels = append(o.Kernels, BootKernel{Name: name, Kernel: write(name, image)})
+		o.Kernels = append(o.Kernels, Kernel{Name: name, Kernel: write(name, image)})
 	}
 	return l, o
 }
@@ -79,7 +99,7 @@ func bootLab(t *testing.T, boots int, names ...string) (*Lab, BootOptions) {
 func TestBootsAreARun(t *testing.T) {
 	l, o := bootLab(t, 2, "well", "off", "dies")
 	events := 0
-	run, err := l.Boots(t.Context(), o, func(Event) { events++ })
+	run, err := Run(t.Context(), l, o, func(lab.Event) { events++ })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +127,7 @@ func TestBootsAreARun(t *testing.T) {
 			t.Errorf("a machine that switched itself off: %v", r.Values)
 		}
 	}
-	in, err := Report(run)
+	in, err := lab.Report(run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +138,7 @@ func TestBootsAreARun(t *testing.T) {
 	if p := c.Parts[0]; p.Image != 4096 || !strings.Contains(p.What, "well") {
 		t.Errorf("the first kernel is %+v", p)
 	}
-	if _, err := l.Resume(t.Context(), run); !errors.As(err, new(*InputError)) {
+	if _, err := (&lab.Lab{}).Resume(t.Context(), run); !errors.As(err, new(*lab.InputError)) {
 		t.Errorf("such a run was resumed: %v", err)
 	}
 }
@@ -127,7 +147,7 @@ func TestBootsAreARun(t *testing.T) {
 func TestInterruptedBootsAreKept(t *testing.T) {
 	l, o := bootLab(t, 3, "well")
 	ctx, cancel := context.WithCancel(t.Context())
-	run, err := l.Boots(ctx, o, func(e Event) {
+	run, err := Run(ctx, l, o, func(e lab.Event) {
 		if e.Record != nil && e.Done == 2 {
 			cancel()
 		}
@@ -138,7 +158,7 @@ func TestInterruptedBootsAreKept(t *testing.T) {
 	if done := len(run.Done()); done != 2 {
 		t.Errorf("%d boots are kept, want 2", done)
 	}
-	left, err := filepath.Glob(filepath.Join(l.Target.RunDir, driver.Label+"-boot-*"))
+	left, err := filepath.Glob(filepath.Join(l.place.RunDir, driver.Label+"-boot-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("directories of machines are left: %q (%v)", left, err)
 	}
@@ -146,42 +166,17 @@ func TestInterruptedBootsAreKept(t *testing.T) {
 
 // What no machine can be made of is said before a run is made.
 func TestBootsRefuse(t *testing.T) {
-	for what, spoil := range map[string]func(*BootOptions){
-		"no virtual machine \"nemu\"":  func(o *BootOptions) { o.VM = "nemu" },
-		"has at most 32":               func(o *BootOptions) { o.CPUs = 33 },
-		"no private copies of disks":   func(o *BootOptions) { o.Rootfs = "/disk" },
-		"--kernel: kernel /dev/null: ": func(o *BootOptions) { o.Kernels[0].Kernel = "/dev/null" },
+	for what, spoil := range map[string]func(*Options){
+		"no virtual machine \"nemu\"":  func(o *Options) { o.VM = "nemu" },
+		"has at most 32":               func(o *Options) { o.CPUs = 33 },
+		"no private copies of disks":   func(o *Options) { o.Rootfs = "/disk" },
+		"--kernel: kernel /dev/null: ": func(o *Options) { o.Kernels[0].Kernel = "/dev/null" },
 	} {
 		l, o := bootLab(t, 1, "well")
 		spoil(&o)
-		run, err := l.Boots(t.Context(), o, func(Event) {})
-		if run != nil || !errors.As(err, new(*InputError)) || !strings.Contains(err.Error(), what) {
+		run, err := Run(t.Context(), l, o, func(lab.Event) {})
+		if run != nil || !errors.As(err, new(*lab.InputError)) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want %q", err, what)
-		}
-	}
-}
-
-// The journal of a proof holds what was loaded: nothing is another answer than none.
-func TestLoadedModules(t *testing.T) {
-	const banner = `{"MESSAGE":"Linux version 6.1.0","_TRANSPORT":"kernel","_SOURCE_MONOTONIC_TIMESTAMP":"0","__MONOTONIC_TIMESTAMP":"900"}` + "\n"
-	line := func(writer, text string) string {
-		return banner + `{"MESSAGE":"` + text + `","_TRANSPORT":"stdout","SYSLOG_IDENTIFIER":"` + writer + `","__MONOTONIC_TIMESTAMP":"17657217"}` + "\n"
-	}
-	for _, test := range []struct {
-		journal string
-		want    []string
-	}{
-		{banner, nil},
-		{line("sh", "loaded: a"), nil},
-		{line("tare-modules", "loaded:"), []string{}},
-		{line("tare-modules", "loaded: virtio_blk fuse "), []string{"fuse", "virtio_blk"}},
-	} {
-		b, _, err := bootProfile([]byte(test.journal))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := loadedModules(b); !slices.Equal(got, test.want) || (got == nil) != (test.want == nil) {
-			t.Errorf("%s: %q, want %q", test.journal, got, test.want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package kerneltools
 
 import (
 	"errors"
@@ -11,26 +11,19 @@ import (
 
 	"github.com/tarelab/tare/internal/kerneltools/bootlog"
 	"github.com/tarelab/tare/internal/kerneltools/kbuild"
+	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/published"
 )
 
-func bootCommand(env *Env) *cobra.Command {
+func (v verbs) bootCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "boot",
 		Short: "Say where a boot's time goes",
 		Args:  noSubcommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(bootRunCommand(env), bootProfileCommand(env))
+	c.AddCommand(v.bootRunCommand(), v.bootProfileCommand())
 	return c
-}
-
-// noSubcommand refuses a word that is no subcommand.
-func noSubcommand(c *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("unknown command %q of %s\nsee: %s --help", args[0], c.CommandPath(), c.CommandPath())}
-	}
-	return nil
 }
 
 // bootProfileFlags are the options of tare boot profile.
@@ -42,7 +35,7 @@ type bootProfileFlags struct {
 	source, arch string
 }
 
-func bootProfileCommand(env *Env) *cobra.Command {
+func (v verbs) bootProfileCommand() *cobra.Command {
 	var f bootProfileFlags
 	c := &cobra.Command{
 		Use:   "profile LOG...",
@@ -63,11 +56,11 @@ Several logs, or several boots in one, are also set side by side.`,
   tare boot profile serial.log --published`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{fmt.Errorf("profile takes a log, or - for standard input\nusage: %s", c.UseLine())}
+				return &lab.InputError{Err: fmt.Errorf("profile takes a log, or - for standard input\nusage: %s", c.UseLine())}
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error { return env.bootProfile(c, args, &f) },
+		RunE: func(c *cobra.Command, args []string) error { return v.bootProfile(c, args, &f) },
 	}
 	flags := c.Flags()
 	flags.IntVar(&f.top, "top", 12, "rows of each table; 0: all")
@@ -93,12 +86,12 @@ func (b bootOf) name() string {
 	return b.Log
 }
 
-func (env *Env) bootProfile(c *cobra.Command, args []string, f *bootProfileFlags) error {
+func (v verbs) bootProfile(c *cobra.Command, args []string, f *bootProfileFlags) error {
 	if f.top < 0 {
-		return usageError{fmt.Errorf("--top %d: must be at least 0", f.top)}
+		return &lab.InputError{Err: fmt.Errorf("--top %d: must be at least 0", f.top)}
 	}
 	if f.source == "" && c.Flags().Changed("arch") {
-		return usageError{errors.New("--arch is the architecture of a kernel's source: name the tree with --source")}
+		return &lab.InputError{Err: errors.New("--arch is the architecture of a kernel's source: name the tree with --source")}
 	}
 	var boots []bootOf
 	for _, name := range args {
@@ -114,7 +107,7 @@ func (env *Env) bootProfile(c *cobra.Command, args []string, f *bootProfileFlags
 		}
 	}
 	if f.json {
-		return env.printJSON(boots)
+		return v.JSON(boots)
 	}
 	var study *published.ContainerVMTrim
 	if f.published {
@@ -125,15 +118,15 @@ func (env *Env) bootProfile(c *cobra.Command, args []string, f *bootProfileFlags
 	}
 	for i, b := range boots {
 		if i > 0 {
-			fmt.Fprintln(env.Stdout)
+			fmt.Fprintln(v.Stdout())
 		}
-		env.printBoot(b, f.top)
+		v.printBoot(b, f.top)
 		if study != nil {
-			env.printBesidePublished(b.Profile, study)
+			v.printBesidePublished(b.Profile, study)
 		}
 	}
 	if len(boots) > 1 {
-		env.printSideBySide(boots)
+		v.printSideBySide(boots)
 	}
 	return nil
 }
@@ -144,7 +137,7 @@ func readLog(name string, only int) ([]bootOf, error) {
 	if name != "-" {
 		file, err := os.Open(name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			return nil, usageError{fmt.Errorf("read the log: %w", err)}
+			return nil, &lab.InputError{Err: fmt.Errorf("read the log: %w", err)}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the log: %w", err)
@@ -154,7 +147,7 @@ func readLog(name string, only int) ([]bootOf, error) {
 	}
 	boots, err := bootlog.Parse(in)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%s: %w", name, err)}
+		return nil, &lab.InputError{Err: fmt.Errorf("%s: %w", name, err)}
 	}
 	var out []bootOf
 	for i := range boots {
@@ -168,14 +161,14 @@ func readLog(name string, only int) ([]bootOf, error) {
 	case only > 0 && only <= len(out):
 		return out[only-1 : only], nil
 	}
-	return nil, usageError{fmt.Errorf("%s has %d boots, not a boot %d", name, len(out), only)}
+	return nil, &lab.InputError{Err: fmt.Errorf("%s has %d boots, not a boot %d", name, len(out), only)}
 }
 
 // attribute finds the initcalls of all boots in the kernel's source.
 func attribute(c *cobra.Command, boots []bootOf, f *bootProfileFlags) error {
 	tree, err := kbuild.Open(f.source, f.arch)
 	if err != nil {
-		return usageError{err}
+		return &lab.InputError{Err: err}
 	}
 	var names []string
 	for _, b := range boots {

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/lab"
+)
+
+// laboratory is the environment as verbs of other packages see it.
+type laboratory struct{ env *Env }
+
+// Config implements experiment.Laboratory.
+func (l laboratory) Config(c *cobra.Command) lab.Config { return l.env.config(c) }
+
+// Stdout implements experiment.Laboratory.
+func (l laboratory) Stdout() io.Writer { return visible{l.env.Stdout} }
+
+// Stderr implements experiment.Laboratory.
+func (l laboratory) Stderr() io.Writer { return l.env.Stderr }
+
+// Width implements experiment.Laboratory.
+func (l laboratory) Width() int { return l.env.width() }
+
+// Table implements experiment.Laboratory.
+func (l laboratory) Table(header ...any) table.Writer { return l.env.table(header...) }
+
+// JSON implements experiment.Laboratory.
+func (l laboratory) JSON(v any) error { return l.env.printJSON(v) }
+
+// Live implements experiment.Laboratory.
+func (l laboratory) Live() bool { return terminal(l.env.Stderr) }
+
+// ClearLine implements experiment.Laboratory.
+func (l laboratory) ClearLine() {
+	if l.Live() {
+		fmt.Fprint(raw(l.env.Stderr), "\r\x1b[K")
+	}
+}
+
+// contributed are the verbs of other packages. An error of their arguments is bad
+// usage, as it is of the command line's own verbs.
+func (env *Env) contributed() []*cobra.Command {
+	var all []*cobra.Command
+	for _, commands := range env.Commands {
+		all = append(all, commands(laboratory{env})...)
+	}
+	for _, c := range all {
+		checkArgs(c)
+	}
+	return all
+}
+
+// checkArgs has a verb and those below it tell bad usage with how they are used.
+func checkArgs(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		checkArgs(sub)
+	}
+	args := c.Args
+	if args == nil {
+		return
+	}
+	c.Args = func(c *cobra.Command, given []string) error {
+		err := args(c, given)
+		if err == nil || errors.As(err, new(*lab.InputError)) {
+			return err
+		}
+		return usageError{fmt.Errorf("%w\nusage: %s", err, c.UseLine())}
+	}
+}

@@ -1,0 +1,35 @@
+// Package experiment is the seam between the instrument and what is built on it.
+package experiment
+
+import (
+	"io"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/lab"
+)
+
+// Laboratory is what the command line gives to a package that has verbs of its own:
+// a function Commands(Laboratory) []*cobra.Command, which cmd/tare/main.go hands to
+// the command line. Such verbs measure and report through package lab. They return
+// lab.InputError, lab.LackError, lab.FailedError or driver.CannotError where the exit
+// code is not that of a failed laboratory; errors of Args are bad usage.
+type Laboratory interface {
+	// Config is the laboratory's configuration, by the command's flags and the
+	// environment.
+	Config(*cobra.Command) lab.Config
+	// Stdout and Stderr take text: what is in it cannot command a terminal.
+	Stdout() io.Writer
+	Stderr() io.Writer
+	// Width is the number of columns of standard output.
+	Width() int
+	// Table is a table that is printed to standard output; prose is wrapped.
+	Table(header ...any) table.Writer
+	// JSON prints a value to standard output, indented.
+	JSON(v any) error
+	// Live reports whether standard error is a terminal, on which ClearLine empties
+	// the line for the next text.
+	Live() bool
+	ClearLine()
+}

@@ -1,0 +1,30 @@
+// Package kerneltools has the verbs around kernels for container hosts: tare boot
+// takes boots apart, and tare trim checks, makes and proves kernels. It uses the
+// laboratory; the laboratory does not need it.
+package kerneltools
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/experiment"
+	"github.com/tarelab/tare/internal/lab"
+)
+
+// Commands are the verbs.
+func Commands(l experiment.Laboratory) []*cobra.Command {
+	v := verbs{l}
+	return []*cobra.Command{v.bootCommand(), v.trimCommand()}
+}
+
+// verbs are the verbs on a laboratory.
+type verbs struct{ experiment.Laboratory }
+
+// noSubcommand refuses a word that is no subcommand.
+func noSubcommand(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return &lab.InputError{Err: fmt.Errorf("unknown command %q of %s\nsee: %s --help", args[0], c.CommandPath(), c.CommandPath())}
+	}
+	return nil
+}

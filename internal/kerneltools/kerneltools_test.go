@@ -1,0 +1,20 @@
+package kerneltools_test
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/cli"
+	"github.com/tarelab/tare/internal/cli/clitest"
+	"github.com/tarelab/tare/internal/driver/all"
+	"github.com/tarelab/tare/internal/experiment"
+	"github.com/tarelab/tare/internal/kerneltools"
+)
+
+func TestMain(m *testing.M) {
+	clitest.Main(m, cli.Env{Drivers: all.Drivers, Foreign: all.Foreign(), Commands: []func(experiment.Laboratory) []*cobra.Command{kerneltools.Commands}}, nil)
+}
+
+// TestCommandLine runs the scripts of testdata/script.
+func TestCommandLine(t *testing.T) { clitest.Run(t) }
