@@ -1,0 +1,163 @@
+package analysis
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// sliced is a cell's record of one block: rate says how many iterations a nanosecond
+// it does in a round, and how far the machine is then.
+func sliced(cell string, block, rounds int, rate func(round int) float64) *sample.Record {
+	s := &sample.Slices{}
+	for r := range rounds {
+		const own = 5_000_000
+		s.Round = append(s.Round, r)
+		s.Count = append(s.Count, rate(r)*own)
+		s.Own = append(s.Own, own)
+		s.CPU = append(s.CPU, own/2)
+		s.From = append(s.From, int64(r)*6_000_000)
+		s.To = append(s.To, int64(r)*6_000_000+own+10_000)
+	}
+	middle := rate(rounds / 2)
+	return &sample.Record{Block: block, Cell: cell, Slices: s, Values: map[string][]float64{sample.SliceRate: {middle * 1e9}}}
+}
+
+var slicedCells = []study.Cell{
+	{ID: "host/x", Target: "host", Workload: "x", Group: "x", Control: true, Copies: 1},
+	{ID: "host~aa/x", Target: "host", Workload: "x", Group: "x", AA: true, Copies: 1},
+	{ID: "runc/x", Target: "runc", Workload: "x", Group: "x", Copies: 1},
+}
+
+func slicedInput(evidence sample.Evidence, records ...*sample.Record) Input {
+	d := NewData(slicedCells, len(records))
+	for _, r := range records {
+		d.Add(r)
+	}
+	return Input{
+		Cells: slicedCells, Data: d, Blocks: 9, Planned: len(records), Seed: 1,
+		Metrics:  map[string][]sample.Metric{"x": sample.Describe(sample.SliceRate, sample.CPUEach)},
+		Evidence: map[string]sample.Evidence{"x": evidence},
+	}
+}
+
+// A machine whose speed wanders by a factor of three, slower than a round, and slices
+// that each scatter by 2 %: the ratio comes out within 1 %, and the twin at 1. Medians of
+// the blocks, compared as such, are off by tens of percent.
+func TestRatiosWithinRoundsCancelDrift(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	const blocks, rounds, slower = 9, 25, 0.95
+	var records []*sample.Record
+	for b := range blocks {
+		speed := make([]float64, rounds)
+		for r := range speed {
+			speed[r] = 0.02 * math.Exp(math.Sin(float64(r+b*7)/4)*0.55)
+		}
+		own := func(factor float64, lag int) func(int) float64 {
+			return func(r int) float64 {
+				return factor * speed[(r+lag)%rounds] * math.Exp(0.02*random.NormFloat64())
+			}
+		}
+		records = append(records, sliced("host/x", b, rounds, own(1, 0)), sliced("host~aa/x", b, rounds, own(1, 0)), sliced("runc/x", b, rounds, own(slower, 0)))
+	}
+	in := slicedInput(sample.EvidenceChecked, records...)
+	table := Analyze(in).Tables[0]
+	for i, want := range map[int]float64{1: 1, 2: slower} {
+		e := table.Rows[i].Effect
+		if e == nil || math.Abs(e.Ratio/want-1) > 0.01 || e.Interval.High/e.Interval.Low > 1.03 {
+			t.Errorf("%s: %+v, want a ratio of %v", table.Rows[i].Label, e, want)
+		}
+	}
+}
+
+// Values that a block's rounds share in part are paired by their round, and a block that
+// one side lacks is left out.
+func TestPairsAreOfTheSameRound(t *testing.T) {
+	control, cell := &column{}, &column{}
+	nan := math.NaN()
+	for name, c := range map[string]struct {
+		cell, control []float64
+		want          float64
+		ok            bool
+	}{
+		"equal":       {[]float64{1, 2, 4}, []float64{1, 2, 4}, 0, true},
+		"missing":     {[]float64{nan, 2, 8}, []float64{1, 2, 4}, math.Log(2) / 2, true},
+		"shorter":     {[]float64{2}, []float64{1, 9, 9}, math.Log(2), true},
+		"no round":    {[]float64{nan, 1}, []float64{1}, 0, false},
+		"one outlier": {[]float64{1, 1, 100}, []float64{1, 1, 1}, 0, true},
+	} {
+		if got, ok := withinRounds(c.cell, c.control); ok != c.ok || math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: %v, %v, want %v, %v", name, got, ok, c.want, c.ok)
+		}
+	}
+	control.addSlices(0, sliced("", 0, 3, func(int) float64 { return 1 }).Slices)
+	cell.addSlices(1, sliced("", 1, 3, func(int) float64 { return 1 }).Slices)
+	control.blocks, control.metrics = []int32{0}, map[string]*series{sample.SliceRate: {values: []float64{1e9}}}
+	if got := cell.against(control, sample.SliceRate); len(got.values) != 0 {
+		t.Errorf("blocks without a partner gave %v", got)
+	}
+}
+
+// Lists of unequal lengths, and rounds and numbers that no slice has, are ignored.
+func TestOddSlicesAreIgnored(t *testing.T) {
+	c := &column{}
+	c.addSlices(0, &sample.Slices{
+		Round: []int{-1, 1 << 40, 2, 3, 4}, Count: []float64{1, 1, 0, math.Inf(1), 7}, Own: []int64{1, 1, 1, 1, 1}, From: []int64{0, 0, 0, 0}, To: []int64{1, 1, 1, 1, 1},
+	})
+	if c.inRounds(sample.SliceRate) {
+		t.Errorf("%+v", c.rounds)
+	}
+}
+
+func TestWorkMustBeProven(t *testing.T) {
+	mb := 1e6
+	for name, c := range map[string]struct {
+		kind          sample.Evidence
+		host, runc    sample.Slices
+		refused, twin string // what the reasons hold; "" for none
+	}{
+		"checked":         {kind: sample.EvidenceChecked},
+		"none":            {kind: sample.EvidenceNone},
+		"cached":          {sample.EvidenceCached, sample.Slices{Bytes: mb, Device: ptr(0)}, sample.Slices{Bytes: mb, Device: ptr(0.005 * mb)}, "", ""},
+		"not cached":      {sample.EvidenceCached, sample.Slices{Bytes: mb, Device: ptr(0)}, sample.Slices{Bytes: mb, Device: ptr(0.2 * mb)}, "on runc devices moved 20 %", ""},
+		"device":          {sample.EvidenceDevice, sample.Slices{Bytes: mb, Device: ptr(mb)}, sample.Slices{Bytes: mb, Device: ptr(0.95 * mb)}, "", ""},
+		"from memory":     {sample.EvidenceDevice, sample.Slices{Bytes: mb, Device: ptr(mb)}, sample.Slices{Bytes: mb, Device: ptr(0)}, "on runc devices moved 0 %", ""},
+		"uncounted":       {sample.EvidenceDevice, sample.Slices{Bytes: mb, Device: ptr(mb)}, sample.Slices{Bytes: mb}, "on runc nothing counts", ""},
+		"no bytes":        {sample.EvidenceDevice, sample.Slices{Bytes: mb, Device: ptr(mb)}, sample.Slices{Device: ptr(mb)}, "on runc the program named no bytes", ""},
+		"control":         {sample.EvidenceDevice, sample.Slices{Bytes: mb}, sample.Slices{Bytes: mb, Device: ptr(mb)}, "on host nothing counts", "on host"},
+		"not direct":      {sample.EvidenceDevice, sample.Slices{Bytes: mb, Device: ptr(mb)}, sample.Slices{Bytes: mb, Device: ptr(mb), Said: []string{"direct=no"}}, "refused direct I/O", ""},
+		"same sum":        {sample.EvidenceSum, sample.Slices{Said: []string{"check=a1"}}, sample.Slices{Said: []string{"check=a1"}}, "", ""},
+		"other sum":       {sample.EvidenceSum, sample.Slices{Said: []string{"check=a1"}}, sample.Slices{Said: []string{"check=b2"}}, "b2 on runc and a1 on host", ""},
+		"no sum":          {sample.EvidenceSum, sample.Slices{Said: []string{"check=a1"}}, sample.Slices{}, "on runc the program named no checksum", ""},
+		"changing sum":    {sample.EvidenceSum, sample.Slices{Said: []string{"check=a1"}}, sample.Slices{Said: []string{"check=a1", "check=b2"}}, "on runc the checksum changed", ""},
+		"words, no check": {sample.EvidenceChecked, sample.Slices{Said: []string{"mode=a"}}, sample.Slices{Said: []string{"mode=b"}}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var records []*sample.Record
+			for b := range 9 {
+				for id, work := range map[string]sample.Slices{"host/x": c.host, "host~aa/x": c.host, "runc/x": c.runc} {
+					r := sliced(id, b, 5, func(int) float64 { return 1 })
+					r.Slices.Bytes, r.Slices.Device, r.Slices.Said = work.Bytes, work.Device, work.Said
+					records = append(records, r)
+				}
+			}
+			in := slicedInput(c.kind, records...)
+			for id, want := range map[string]string{"runc/x": c.refused, "host~aa/x": c.twin} {
+				why := in.unproven(in.Data.cells[id], in.Data.cells["host/x"], map[bool]string{true: "runc", false: "host"}[id == "runc/x"], "host", "x")
+				if (why == "") != (want == "") || !strings.Contains(why, want) {
+					t.Errorf("%s: %q, want %q", id, why, want)
+				}
+			}
+			e := Analyze(in).Tables[0].Rows[2].Effect
+			if (e.Verdict == Refused) != (c.refused != "") || !strings.Contains(e.Why, c.refused) {
+				t.Errorf("verdict %s, %q, want %q", e.Verdict, e.Why, c.refused)
+			}
+		})
+	}
+}
+
+func ptr(v float64) *float64 { return &v }
