@@ -104,7 +104,7 @@ func imports(t *testing.T, room string) []string {
 // TestClockLaw: only the loop stamps marks; a pure room or a driver that reads
 // a clock would time itself.
 func TestClockLaw(t *testing.T) {
-	for _, room := range []string{"study", "schedule", "stats", "analysis", "report", "workload", "profile", "kernel/bootlog"} {
+	for _, room := range []string{"study", "schedule", "stats", "analysis", "report", "workload", "profile", "kerneltools/bootlog"} {
 		out, err := exec.Command("grep", "-rnE", `time\.(Now|Since|Until)\(`, "--include=*.go", "--exclude=*_test.go", filepath.Join("..", "internal", room)).CombinedOutput()
 		var exit *exec.ExitError
 		if err == nil {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/quantity"
@@ -39,7 +40,7 @@ func CSV(w io.Writer, in Input) error {
 		t := &in.Claims.Tables[i]
 		for j := range t.Rows {
 			line := append(csvLine(in.Manifest.ID, t, &t.Rows[j]), csvUnix(in, t, &t.Rows[j])...)
-			if err := out.Write(append(line, t.Rows[j].Accel)); err != nil {
+			if err := out.Write(csvCells(append(line, t.Rows[j].Accel))); err != nil {
 				return fmt.Errorf("write CSV: %w", err)
 			}
 		}
@@ -49,6 +50,21 @@ func CSV(w io.Writer, in Input) error {
 		return fmt.Errorf("write CSV: %w", err)
 	}
 	return nil
+}
+
+// csvCells makes texts safe for the programs that open a table: control characters
+// are visible, and a text that a spreadsheet would take for a formula begins with an
+// apostrophe (OWASP, "CSV Injection"). Numbers stay as they are.
+func csvCells(cells []string) []string {
+	for i, c := range cells {
+		if _, err := strconv.ParseFloat(c, 64); err == nil {
+			continue
+		}
+		if cells[i] = clean(c); strings.IndexAny(cells[i], "=+-@") == 0 {
+			cells[i] = "'" + cells[i]
+		}
+	}
+	return cells
 }
 
 func csvLine(run string, t *analysis.Table, r *analysis.Row) []string {

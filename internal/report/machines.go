@@ -23,11 +23,11 @@ func MachineFormats() []Format { return []Format{FormatText, FormatMarkdown, For
 func Machines(w io.Writer, format Format, m analysis.MachineComparison, o Options) error {
 	switch format {
 	case FormatText:
-		p := printer{w: newSink(w), Options: o}
+		p := printer{w: newSink(w, o.Color), Options: o}
 		p.machines(m)
 		return p.w.flush("the comparison")
 	case FormatMarkdown:
-		s := newSink(w)
+		s := newSink(w, false)
 		markdownMachines(s, m)
 		return s.flush("the comparison")
 	case FormatJSON:

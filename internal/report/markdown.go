@@ -7,7 +7,7 @@ import (
 
 // Markdown writes the report as GitHub-flavoured Markdown.
 func Markdown(w io.Writer, in Input) error {
-	s := newSink(w)
+	s := newSink(w, false)
 	markdown(s, newView(in))
 	return s.flush("Markdown")
 }

@@ -14,7 +14,7 @@ import (
 // Text writes the report for a terminal or a pipe. Where the terminal is
 // narrow, the least needed columns are left out and named.
 func Text(w io.Writer, in Input, o Options) error {
-	p := printer{w: newSink(w), Options: o}
+	p := printer{w: newSink(w, o.Color), Options: o}
 	p.report(newView(in))
 	return p.w.flush("the report")
 }

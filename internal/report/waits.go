@@ -206,7 +206,7 @@ const waitsLegend = `* inferred from the function that waits, or from another th
 
 // WriteWaits writes what something that already ran waited for.
 func WriteWaits(w io.Writer, claim analysis.Waits, o Options) error {
-	p := printer{w: newSink(w), Options: o}
+	p := printer{w: newSink(w, o.Color), Options: o}
 	for _, s := range waitsSections([]analysis.Waits{claim}) {
 		p.list("Findings", "", s.Findings)
 		p.section(s)

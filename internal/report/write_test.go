@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -69,7 +70,7 @@ func TestCSVHasOneLinePerCellAndMetric(t *testing.T) {
 	if want := 1 + len(in.Claims.Tables[0].Rows); len(lines) != want {
 		t.Fatalf("%d lines, want %d", len(lines), want)
 	}
-	if got := lines[3][8]; got != in.Claims.Tables[0].Rows[2].Target {
+	if got := lines[3][8]; got != report.Clean(in.Claims.Tables[0].Rows[2].Target) {
 		t.Errorf("the target reads back as %q", got)
 	}
 }
@@ -90,15 +91,52 @@ func TestTextKeepsItsWidth(t *testing.T) {
 	}
 }
 
-func TestPlainTextHasNoEscapes(t *testing.T) {
-	for _, in := range []report.Input{reporttest.Survey(), reporttest.Hostile()} {
-		var out bytes.Buffer
-		if err := report.Text(&out, in, report.Options{}); err != nil {
-			t.Fatal(err)
+// TestNoEscapes: on a2ee321 units and names of metrics passed as they were.
+func TestNoEscapes(t *testing.T) {
+	for _, in := range []report.Input{reporttest.Survey(), reporttest.Hostile(), hostileMetric()} {
+		for _, f := range report.Formats() {
+			var out bytes.Buffer
+			if err := report.Write(&out, f, in, report.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if i := strings.IndexAny(out.String(), "\x1b\x00"); i >= 0 {
+				t.Errorf("%s: a control character passes: %.60q", f, out.String()[max(0, i-20):])
+			}
 		}
-		if strings.Contains(out.String(), "\x1b") {
-			t.Error("an escape reaches the pipe")
+	}
+}
+
+// hostileMetric is a run whose metric and unit command terminals and spreadsheets.
+func hostileMetric() report.Input {
+	in := reporttest.Hostile()
+	m := &in.Claims.Tables[0].Metric
+	m.Name, m.Unit = "=cmd|' /C calc'!A1\x1b[31m\x00", "@SUM(1)\x1b]0;title\a"
+	return in
+}
+
+// TestNoFormulas: a cell of text that a spreadsheet would compute is quoted.
+func TestNoFormulas(t *testing.T) {
+	var out bytes.Buffer
+	if err := report.CSV(&out, hostileMetric()); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&out).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, row := range rows[1:] {
+		for i, cell := range row {
+			if strings.HasPrefix(cell, "'=") || strings.HasPrefix(cell, "'@") {
+				seen++
+			}
+			if _, err := strconv.ParseFloat(cell, 64); err != nil && strings.IndexAny(cell, "=+-@") == 0 {
+				t.Errorf("column %s: %.40q", rows[0][i], cell)
+			}
 		}
+	}
+	if seen == 0 {
+		t.Error("no text was quoted: the hostile run holds a metric and a unit that begin as formulas do")
 	}
 }
 
