@@ -42,47 +42,62 @@ func connect(socket string) (*client.Client, error) {
 	return c, nil
 }
 
-// podmanEngine is what Podman calls itself among the parts of its version.
-const podmanEngine = "Podman Engine"
-
-// answersDocker sees that an engine listens at the socket whose API this client
-// speaks, and that it is not Podman, which podman-docker puts in Docker's place.
-func answersDocker(ctx context.Context, socket string) error {
-	podman, err := answers(ctx, socket)
-	if err == nil && podman {
-		return fmt.Errorf("what answers at %s is Podman, which is the target podman", socket)
-	}
-	return err
+// apiDaemon is what the daemons that speak Docker's API have in common.
+type apiDaemon struct {
+	target string // the driver's name
+	title  string // what people call it
+	// component is what it calls itself among the parts of its version; "" for one
+	// that is known by being none of the others.
+	component string
+	start     func(e *engine, program, socket string) (daemonCommand, error)
 }
 
-// answersPodman sees that Podman listens at the socket.
-func answersPodman(ctx context.Context, socket string) error {
-	podman, err := answers(ctx, socket)
-	if err == nil && !podman {
-		return fmt.Errorf("what answers at %s is another engine than Podman", socket)
-	}
-	return err
+// command implements daemon.
+func (a apiDaemon) command(e *engine, program, socket string) (daemonCommand, error) {
+	return a.start(e, program, socket)
 }
 
-// answers tells whether the engine is Podman that listens at the socket.
-func answers(ctx context.Context, socket string) (podman bool, err error) {
+// answers implements daemon. It tells the engines by what they call themselves, since
+// one may be installed in the place of another.
+func (a apiDaemon) answers(ctx context.Context, socket string) error {
+	parts, err := componentsAt(ctx, socket)
+	if err != nil {
+		return err
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(parts, func(part system.ComponentVersion) bool { return part.Name == name })
+	}
+	if a.component != "" && !has(a.component) {
+		return fmt.Errorf("what answers at %s is another engine than %s", socket, a.title)
+	}
+	for _, other := range apiDaemons() {
+		if other.component != "" && other.component != a.component && has(other.component) {
+			return fmt.Errorf("what answers at %s is %s, which is the target %s", socket, other.title, other.target)
+		}
+	}
+	return nil
+}
+
+// componentsAt are the parts of the engine that listens at the socket, whose API this
+// client speaks.
+func componentsAt(ctx context.Context, socket string) ([]system.ComponentVersion, error) {
 	c, err := connect(socket)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer c.Close()
 	ping, err := c.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	if err != nil {
-		return false, fmt.Errorf("no engine that can be used answers at %s: %w", socket, err)
+		return nil, fmt.Errorf("no engine that can be used answers at %s: %w", socket, err)
 	}
 	if ping.APIVersion == "" {
-		return false, fmt.Errorf("what answers at %s is no container engine: it names no API version", socket)
+		return nil, fmt.Errorf("what answers at %s is no container engine: it names no API version", socket)
 	}
 	version, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
-		return false, fmt.Errorf("ask the engine at %s for its version: %w", socket, err)
+		return nil, fmt.Errorf("ask the engine at %s for its version: %w", socket, err)
 	}
-	return slices.ContainsFunc(version.Components, func(part system.ComponentVersion) bool { return part.Name == podmanEngine }), nil
+	return version.Components, nil
 }
 
 // version asks the engine what it is and what it can do.
@@ -102,8 +117,8 @@ func (e *engine) version(ctx context.Context) (client.ServerVersionResult, clien
 	return v, info, nil
 }
 
-// tidyAPI removes the containers, networks and images of an owner.
-func tidyAPI(ctx context.Context, socket, owner string) error {
+// removeAll implements daemon.
+func (apiDaemon) removeAll(ctx context.Context, socket, owner string) error {
 	c, err := connect(socket)
 	if err != nil {
 		return err
@@ -127,8 +142,8 @@ func tidyAPI(ctx context.Context, socket, owner string) error {
 	return errors.Join(errs...)
 }
 
-// clearAPI removes the containers of an owner.
-func clearAPI(ctx context.Context, socket, owner string) error {
+// removeContainers implements daemon.
+func (apiDaemon) removeContainers(ctx context.Context, socket, owner string) error {
 	c, err := connect(socket)
 	if err != nil {
 		return err
@@ -168,9 +183,9 @@ func eachOf[T any](all []T, remove func(T) error) error {
 	return errors.Join(append(errs, group.Wait())...)
 }
 
-// ownersAPI are those that have labelled a container or a network, or named an
+// owners implements daemon: they have labelled a container or a network, or named an
 // image.
-func ownersAPI(ctx context.Context, socket string) ([]string, error) {
+func (apiDaemon) owners(ctx context.Context, socket string) ([]string, error) {
 	c, err := connect(socket)
 	if err != nil {
 		return nil, err

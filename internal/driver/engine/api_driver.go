@@ -168,7 +168,7 @@ func (d *apiDriver) ready(ctx context.Context) error {
 		return nil
 	}
 	if d.engine.hide {
-		return &driver.CannotError{Target: d.name, Lacks: "crun refuses hybrid cgroups, which the engine that runs has", Remedy: "use --private-engines"}
+		return &driver.CannotError{Target: d.name, Lacks: d.runtime + " refuses hybrid cgroups, which the engine that runs has", Remedy: "use --private-engines"}
 	}
 	var info client.SystemInfoResult
 	err := d.engine.bounded(ctx, func(ctx context.Context) (err error) {

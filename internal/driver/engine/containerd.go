@@ -2,19 +2,14 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/containerd/containerd/api/types/runc/options"
 	containerd "github.com/containerd/containerd/v2/client"
-	"github.com/containerd/containerd/v2/pkg/namespaces"
-	"github.com/containerd/errdefs"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sys"
@@ -46,19 +41,13 @@ func handlers() []handler {
 	}
 }
 
-func containerdFlavor() flavor {
-	return flavor{name: "containerd", program: "containerd", daemons: []string{"containerd"}, remedy: "apt-get install containerd",
-		variable: "CONTAINERD_ADDRESS", sockets: []string{"/run/containerd/containerd.sock"}, own: &userEngine{}, daemon: containerdDaemon,
-		answers: containerdAnswers, tidy: containerdTidy, clear: containerdClear, owners: containerdOwners}
-}
-
 // containerds are the drivers that one containerd serves, and another one where
 // a runtime needs other surroundings.
 func containerds(lab driver.Lab, f flavor) []driver.Driver {
-	usual := newEngine(lab, f, "containerd")
+	usual := &containerdEngine{engine: newEngine(lab, f, "containerd")}
 	covered := usual
 	if trees, err := sys.Cgroups(); err == nil && trees.Mode == sys.Hybrid {
-		covered = newEngine(lab, f, "containerd-crun")
+		covered = &containerdEngine{engine: newEngine(lab, f, "containerd-crun")}
 		covered.hide = true
 	}
 	var all []driver.Driver
@@ -72,157 +61,10 @@ func containerds(lab driver.Lab, f flavor) []driver.Driver {
 	return all
 }
 
-// containerdPrograms is where containerd makes directories at its start, whatever
-// its root is, and puts their programs first in its PATH: those there may be others
-// than what a check reports.
-const containerdPrograms = "/opt/containerd"
-
-// containerdDaemon starts with nothing of the machine's configuration. Its
-// runtime's state is below its own /run.
-func containerdDaemon(_ *engine, program, socket string) (daemon, error) {
-	dir := filepath.Dir(socket)
-	config := filepath.Join(dir, "config.toml")
-	text := fmt.Sprintf("version = 2\nroot = %q\nstate = \"/run/containerd\"\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\naddress = %q\n",
-		filepath.Join(dir, "root"), socket)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		return daemon{}, driver.Labf("configuration of the engine: %w", err)
-	}
-	return daemon{args: []string{program, "--config", config}, hides: []string{containerdPrograms}}, nil
-}
-
-// containerdConnect is a client in the owner's namespace.
-func containerdConnect(socket, owner string) (*containerd.Client, error) {
-	c, err := containerd.New(socket, containerd.WithDefaultNamespace(containerdNamespace(owner)), containerd.WithTimeout(userEngineTime))
-	if err != nil {
-		return nil, fmt.Errorf("connect to containerd at %s: %w", socket, err)
-	}
-	return c, nil
-}
-
-// containerdOwn is a client in the namespace of this tare.
-func containerdOwn(socket string) (*containerd.Client, error) {
-	return containerdConnect(socket, owner())
-}
-
-func containerdNamespace(owner string) string { return driver.Label + "-" + owner }
-
-func containerdAnswers(ctx context.Context, socket string) error {
-	c, err := containerdConnect(socket, owner())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
-	ctx, cancel := context.WithTimeout(ctx, userEngineTime)
-	defer cancel()
-	if _, err := c.Version(ctx); err != nil {
-		return fmt.Errorf("no containerd answers at %s: %w", socket, err)
-	}
-	return nil
-}
-
-// containerdTidy removes the owner's namespace with all that is in it.
-func containerdTidy(ctx context.Context, socket, owner string) error {
-	c, err := containerdConnect(socket, owner)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
-	ctx = namespaces.WithNamespace(ctx, containerdNamespace(owner))
-	errs := []error{containerdRemoveAll(ctx, c)}
-	images, err := c.ListImages(ctx)
-	errs = append(errs, err)
-	for _, one := range images {
-		errs = append(errs, c.ImageService().Delete(ctx, one.Name()))
-	}
-	errs = append(errs, emptied(ctx, c))
-	if err := c.NamespaceService().Delete(ctx, containerdNamespace(owner)); err != nil && !errdefs.IsNotFound(err) {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// containerdClear removes the containers of the owner's namespace.
-func containerdClear(ctx context.Context, socket, owner string) error {
-	c, err := containerdConnect(socket, owner)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
-	return containerdRemoveAll(namespaces.WithNamespace(ctx, containerdNamespace(owner)), c)
-}
-
-func containerdRemoveAll(ctx context.Context, c *containerd.Client) error {
-	left, err := c.Containers(ctx)
-	if err != nil {
-		return err
-	}
-	return eachOf(left, func(one containerd.Container) error { return containerdRemove(ctx, one) })
-}
-
-// emptied removes the snapshots, from the leaves on, and the contents that
-// containerd's own collector would find later: a namespace that holds any stays.
-func emptied(ctx context.Context, c *containerd.Client) error {
-	keeper, err := snapshotterOf(ctx, c)
-	if err != nil {
-		return err
-	}
-	snapshots := c.SnapshotService(keeper)
-	for removed := true; removed; {
-		removed = false
-		var names []string
-		err := snapshots.Walk(ctx, func(_ context.Context, s snapshotInfo) error {
-			names = append(names, s.Name)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		for _, n := range names {
-			if snapshots.Remove(ctx, n) == nil { // one that is a parent goes in the next round
-				removed = true
-			}
-		}
-	}
-	var blobs []string
-	store := c.ContentStore()
-	if err := store.Walk(ctx, func(b contentInfo) error {
-		blobs = append(blobs, b.Digest.String())
-		return nil
-	}); err != nil {
-		return err
-	}
-	var errs []error
-	for _, b := range blobs {
-		if err := store.Delete(ctx, contentDigest(b)); err != nil && !errdefs.IsNotFound(err) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func containerdOwners(ctx context.Context, socket string) ([]string, error) {
-	c, err := containerdConnect(socket, owner())
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = c.Close() }()
-	all, err := c.NamespaceService().List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var owners []string
-	for _, n := range all {
-		if o, ours := strings.CutPrefix(n, driver.Label+"-"); ours {
-			owners = append(owners, o)
-		}
-	}
-	return owners, nil
-}
-
 // containerdDriver runs payloads through containerd's API.
 type containerdDriver struct {
 	lab     driver.Lab
-	engine  *engine
+	engine  *containerdEngine
 	handler handler
 }
 
@@ -301,7 +143,7 @@ func (d *containerdDriver) Check(ctx context.Context) (driver.Facts, error) {
 	if err := d.ready(ctx); err != nil {
 		return driver.Facts{}, err
 	}
-	c, err := clientOf(d.engine, containerdOwn)
+	c, err := d.engine.connection()
 	if err != nil {
 		return driver.Facts{}, err
 	}
@@ -344,7 +186,7 @@ func (d *containerdDriver) Setup(ctx context.Context, spec driver.Spec) error {
 	if err := d.ready(ctx); err != nil {
 		return err
 	}
-	c, err := clientOf(d.engine, containerdOwn)
+	c, err := d.engine.connection()
 	if err != nil {
 		return err
 	}
@@ -388,7 +230,7 @@ func (d *containerdDriver) Prepare(ctx context.Context, spec driver.Spec, dir st
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
-	c, err := clientOf(d.engine, containerdOwn)
+	c, err := d.engine.connection()
 	if err != nil {
 		return nil, err
 	}

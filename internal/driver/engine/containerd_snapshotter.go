@@ -49,8 +49,14 @@ func firstThatWorks(broken map[string]error) (string, error) {
 	return "", &driver.CannotError{Target: "containerd", Lacks: "no snapshotter works (" + strings.Join(why, "; ") + ")"}
 }
 
+// containerdEngine is an engine with what is known of its snapshotters.
+type containerdEngine struct {
+	*engine
+	keeper string // of the containers' root file systems; "" while that is not known
+}
+
 // snapshotter is that of the engine's containers. It is asked for once.
-func (e *engine) snapshotter(ctx context.Context, c *containerd.Client) (string, error) {
+func (e *containerdEngine) snapshotter(ctx context.Context, c *containerd.Client) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.keeper == "" {

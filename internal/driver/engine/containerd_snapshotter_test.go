@@ -27,8 +27,8 @@ func TestSnapshotters(t *testing.T) {
 // nothing of theirs is left in it.
 func TestContainerdWithoutOverlayfs(t *testing.T) {
 	f := containerdFlavor()
-	f.daemon = func(e *engine, program, socket string) (daemon, error) {
-		d, err := containerdDaemon(e, program, socket)
+	f.daemon = startedBy{f.daemon, func(e *engine, program, socket string) (daemonCommand, error) {
+		d, err := containerdDaemon{}.command(e, program, socket)
 		if err != nil {
 			return d, err
 		}
@@ -39,7 +39,7 @@ func TestContainerdWithoutOverlayfs(t *testing.T) {
 		}
 		text = bytes.Replace(text, []byte("disabled_plugins = ["), []byte(`disabled_plugins = ["io.containerd.snapshotter.v1.overlayfs", `), 1)
 		return d, os.WriteFile(config, text, 0o600)
-	}
+	}}
 	d := containerds(laboratory(t), f)[0].(*containerdDriver)
 	defer func() {
 		if err := d.Teardown(); err != nil {
@@ -50,10 +50,10 @@ func TestContainerdWithoutOverlayfs(t *testing.T) {
 	if err != nil || facts.Notes["storage"] != "native" {
 		t.Fatalf("%v, %v", facts.Notes, err)
 	}
-	if err := containerdTidy(t.Context(), d.engine.socket, owner()); err != nil {
+	if err := d.engine.flavor.daemon.removeAll(t.Context(), d.engine.socket, owner()); err != nil {
 		t.Error(err)
 	}
-	if owners, err := containerdOwners(t.Context(), d.engine.socket); err != nil || len(owners) > 0 {
+	if owners, err := (containerdDaemon{}).owners(t.Context(), d.engine.socket); err != nil || len(owners) > 0 {
 		t.Errorf("of %q something is left: %v", owners, err)
 	}
 }

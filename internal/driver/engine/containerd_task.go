@@ -72,7 +72,7 @@ func (i *task) Watch() []driver.Watch {
 // Start implements driver.Instance. A start costs what it costs a user of "ctr
 // run": container and task are made, and the task is started.
 func (i *task) Start(ctx context.Context, mark func(driver.Phase)) error {
-	return i.start(ctx, i.driver.engine, i.kill, func(life context.Context) error { return i.begin(ctx, life, mark) })
+	return i.start(ctx, i.driver.engine.engine, i.kill, func(life context.Context) error { return i.begin(ctx, life, mark) })
 }
 
 func (i *task) begin(ctx, life context.Context, mark func(driver.Phase)) error {
@@ -217,7 +217,7 @@ func (i *task) Close() error {
 	}
 	var errs []error
 	if begun {
-		errs = append(errs, i.quiesce(i.driver.engine, i.kill))
+		errs = append(errs, i.quiesce(i.driver.engine.engine, i.kill))
 		i.kill() // what came to be after it was cancelled
 		if i.stdin != nil {
 			_ = i.stdin.SetReadDeadline(time.Now()) // a file that knows no deadlines does not block

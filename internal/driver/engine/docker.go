@@ -13,9 +13,8 @@ import (
 
 // docker is the engine that most people use.
 func docker() flavor {
-	return flavor{name: "docker", program: "dockerd", daemons: []string{"dockerd", "containerd"}, remedy: "apt-get install docker.io",
-		variable: "DOCKER_HOST", sockets: sockets(os.Geteuid() == 0, "docker.sock", "/var/run/docker.sock"), own: &userEngine{}, runtimes: true, proxies: true, daemon: dockerd,
-		answers: answersDocker, tidy: tidyAPI, clear: clearAPI, owners: ownersAPI}
+	return flavor{name: "docker", program: "dockerd", daemons: []string{"dockerd", containerdProgram}, remedy: "apt-get install docker.io",
+		variable: "DOCKER_HOST", sockets: sockets(os.Geteuid() == 0, "docker.sock", "/var/run/docker.sock"), own: &userEngine{}, runtimes: true, proxies: true, daemon: dockerd()}
 }
 
 // Threads of containerd's shim for runc, and of a client that waits, and that one's
@@ -59,18 +58,24 @@ const socketName = 107
 // that it makes at its start.
 const dockerPlace = "/etc/docker"
 
-// dockerd starts with nothing of the machine's configuration. It starts a containerd
-// itself.
-func dockerd(e *engine, program, socket string) (daemon, error) {
+// dockerd has no name of its own among the parts of its version, "Engine", by which it
+// could be known.
+func dockerd() apiDaemon {
+	return apiDaemon{target: "docker", title: "Docker", start: startDockerd}
+}
+
+// startDockerd starts it with nothing of the machine's configuration. It starts a
+// containerd itself.
+func startDockerd(e *engine, program, socket string) (daemonCommand, error) {
 	dir := filepath.Dir(socket)
 	// The longest that it makes; when it cannot, it waits for containerd in vain.
-	if longest := filepath.Join(dir, "exec/containerd/containerd.sock.ttrpc"); len(longest) > socketName {
-		return daemon{}, driver.Labf("a private dockerd's socket %s is %d letters long, and the kernel takes %d: choose a shorter place with --state",
+	if longest := filepath.Join(dir, "exec", containerdProgram, containerdProgram+".sock.ttrpc"); len(longest) > socketName {
+		return daemonCommand{}, driver.Labf("a private dockerd's socket %s is %d letters long, and the kernel takes %d: choose a shorter place with --state",
 			longest, len(longest), socketName)
 	}
 	config := filepath.Join(dir, "daemon.json")
 	if err := os.WriteFile(config, []byte("{}\n"), 0o600); err != nil {
-		return daemon{}, driver.Labf("configuration of the engine: %w", err)
+		return daemonCommand{}, driver.Labf("configuration of the engine: %w", err)
 	}
 	args := []string{program, "--config-file", config, "--host", "unix://" + socket,
 		"--data-root", filepath.Join(dir, "root"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
@@ -83,5 +88,5 @@ func dockerd(e *engine, program, socket string) (daemon, error) {
 			args = append(args, "--add-runtime", fmt.Sprintf("%s=%s", name, binary))
 		}
 	}
-	return daemon{args: args, hides: []string{containerdPrograms, dockerPlace}}, nil
+	return daemonCommand{args: args, starts: []string{containerdProgram}, hides: []string{containerdPrograms, dockerPlace}}, nil
 }

@@ -1,7 +1,8 @@
-// Package engine is the family of container engines: Docker and Podman behind
-// their common API, Docker's own command line client, and containerd. Where the
-// user runs no engine, or wants it left alone, tare starts a private one for the
-// session: see private.
+// Package engine is the family of container engines. One driver (apiDriver) serves
+// all engines that speak Docker's API, another one containerd. Where the user runs no
+// engine, or wants it left alone, tare starts a private one for the session: see
+// private. What is peculiar to one engine is in the files with its name: its flavor,
+// its daemon, its targets.
 package engine
 
 import (
@@ -25,34 +26,9 @@ func Drivers(lab driver.Lab) []driver.Driver {
 	return slices.Concat(containerds(lab, containerdFlavor()), dockers(lab, docker()), podmans(lab, podman()))
 }
 
-// flavor is what tare knows of one engine that speaks Docker's API.
-type flavor struct {
-	name     string
-	program  string   // the daemon's
-	daemons  []string // names of the processes of the user's own
-	remedy   string
-	variable string   // of the environment: where the user's own listens
-	sockets  []string // where the user's own listens otherwise
-	own      *userEngine
-	// runtimes: a request may say which one starts the container.
-	runtimes bool
-	// proxies: ports are published by a process too, for clients that rules miss.
-	proxies bool
-	// daemon is how a private one is started, listening at socket.
-	daemon func(e *engine, program, socket string) (daemon, error)
-	// monitor is the group below a container's parent in which the engine puts a
-	// process of its own beside each container, which starts the runtime; "" for none.
-	monitor string
-	// answers sees that an engine listens at the socket whose API is spoken here.
-	answers func(ctx context.Context, socket string) error
-	// tidy removes from a user's own engine all that carries the owner's label,
-	// see owner: containers that a client had no answer about, and images.
-	tidy func(ctx context.Context, socket, owner string) error
-	// clear removes of that only the containers.
-	clear func(ctx context.Context, socket, owner string) error
-	// owners are those whose labels are found in the user's own engine.
-	owners func(ctx context.Context, socket string) ([]string, error)
-}
+// apiDaemons are the daemons that speak Docker's API, each of which must be told from
+// the others.
+func apiDaemons() []apiDaemon { return []apiDaemon{dockerd(), podmanService()} }
 
 // engine is one engine of a session: the user's own or, started when it is
 // needed first, a private one. All of its methods may be called at once.
@@ -60,7 +36,7 @@ type engine struct {
 	lab    driver.Lab
 	flavor flavor
 	name   string            // of its directory and its group
-	hide   bool              // see daemon.hideUnified
+	hide   bool              // see daemonCommand.hideUnified
 	more   map[string]string // runtimes beside the engine's own: name -> binary
 
 	watchdog watchdog
@@ -69,7 +45,6 @@ type engine struct {
 	err     error      // of the attempt to start it, which is not repeated
 	serving            // what a new start of it begins without
 	daemons daemonPIDs // of the user's own
-	keeper  string     // of containerd's root file systems, see snapshotters; "" while that is not known
 	// elsewhere are the drivers, by name, whose containers the user's own engine does
 	// not put into the groups that it is asked for.
 	elsewhere map[string]bool
@@ -167,7 +142,7 @@ func (e *engine) renew(ctx context.Context) error {
 	} else if e.socket != "" {
 		timed, cancel := context.WithTimeout(ctx, closeTime)
 		defer cancel()
-		if err := e.flavor.clear(timed, e.socket, owner()); err != nil {
+		if err := e.flavor.daemon.removeContainers(timed, e.socket, owner()); err != nil {
 			return fmt.Errorf("%w; remove the containers that it has left: %w", e.dead(), err)
 		}
 	}
@@ -277,7 +252,7 @@ func (e *engine) start(ctx context.Context) error {
 		return driver.Labf("directory of the engine: %w", err)
 	}
 	socket := filepath.Join(dir, "api.sock")
-	d, err := e.flavor.daemon(e, program, socket)
+	d, err := e.flavor.daemon.command(e, program, socket)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
@@ -286,7 +261,7 @@ func (e *engine) start(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := p.await(ctx, func(ctx context.Context) error { return e.flavor.answers(ctx, socket) }); err != nil {
+	if err := p.await(ctx, func(ctx context.Context) error { return e.flavor.daemon.answers(ctx, socket) }); err != nil {
 		return errors.Join(unable(ctx, e.flavor.name, "a private "+e.flavor.program, err), p.Close())
 	}
 	e.private, e.socket = p, socket
@@ -338,7 +313,7 @@ func (e *engine) image(ctx context.Context, spec driver.Spec, load func(context.
 // sweep removes from a user's own engine what runs of tare that were killed have
 // left there.
 func (e *engine) sweep(ctx context.Context, socket string) error {
-	owners, err := e.flavor.owners(ctx, socket)
+	owners, err := e.flavor.daemon.owners(ctx, socket)
 	if err != nil {
 		return fmt.Errorf("look through %s: %w", e.flavor.name, err)
 	}
@@ -346,7 +321,7 @@ func (e *engine) sweep(ctx context.Context, socket string) error {
 		if alive(o) {
 			continue
 		}
-		if err := e.flavor.tidy(ctx, socket, o); err != nil {
+		if err := e.flavor.daemon.removeAll(ctx, socket, o); err != nil {
 			return driver.Labf("take away what a run that was killed has left in %s: %w", e.flavor.name, err)
 		}
 	}
@@ -373,7 +348,7 @@ func (e *engine) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	if err := e.flavor.tidy(ctx, was.socket, owner()); err != nil {
+	if err := e.flavor.daemon.removeAll(ctx, was.socket, owner()); err != nil {
 		return driver.Labf("take away what was made in %s (tare sweep tries again): %w", e.flavor.name, err)
 	}
 	return e.forget(e.lab.RunDir)

@@ -108,6 +108,16 @@ func TestContainerdCrun(t *testing.T) { contract(t, "containerd/crun", "no-such-
 
 func TestContainerdRunsc(t *testing.T) { contract(t, "containerd/runsc", "no-such-containerd") }
 
+// startedBy is a daemon that a test starts in its own way.
+type startedBy struct {
+	daemon
+	start func(e *engine, program, socket string) (daemonCommand, error)
+}
+
+func (d startedBy) command(e *engine, program, socket string) (daemonCommand, error) {
+	return d.start(e, program, socket)
+}
+
 // without is the driver of that name, whose engine's program does not exist.
 func without(lab driver.Lab, program, name string) driver.Driver {
 	gone := docker()

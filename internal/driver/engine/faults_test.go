@@ -97,10 +97,10 @@ func TestPodmanIsNoDocker(t *testing.T) {
 		t.Setenv(c.variable, "unix://"+c.socket)
 		cannotWith(t, named(t, lab, c.name), c.words)
 	}
-	if err := answersDocker(t.Context(), docker); err != nil {
+	if err := dockerd().answers(t.Context(), docker); err != nil {
 		t.Error(err)
 	}
-	if err := answersPodman(t.Context(), podman); err != nil {
+	if err := podmanService().answers(t.Context(), podman); err != nil {
 		t.Error(err)
 	}
 }
@@ -189,7 +189,7 @@ func TestTidyingRemovesSomeAtOnce(t *testing.T) {
 			under.Add(-1)
 		}
 	})
-	if err := tidyAPI(t.Context(), socket, "nobody"); err == nil || !strings.Contains(err.Error(), "it is stuck") {
+	if err := dockerd().removeAll(t.Context(), socket, "nobody"); err == nil || !strings.Contains(err.Error(), "it is stuck") {
 		t.Errorf("%v; want what the engine said of one", err)
 	}
 	if removed.Load() != containers || most.Load() != tidyWidth {
@@ -375,13 +375,13 @@ func TestNameAndImage(t *testing.T) {
 // the image.
 func TestFullDisk(t *testing.T) {
 	f := docker()
-	f.daemon = func(e *engine, program, socket string) (daemon, error) {
+	f.daemon = startedBy{f.daemon, func(e *engine, program, socket string) (daemonCommand, error) {
 		root := filepath.Join(filepath.Dir(socket), "root")
 		if err := errors.Join(os.Mkdir(root, 0o700), unix.Mount("tare", root, "tmpfs", 0, "size=1500k")); err != nil {
-			return daemon{}, err
+			return daemonCommand{}, err
 		}
-		return dockerd(e, program, socket)
-	}
+		return startDockerd(e, program, socket)
+	}}
 	d := dockers(laboratory(t), f)[0]
 	_, err := d.Check(t.Context())
 	var cannot *driver.CannotError
@@ -396,7 +396,7 @@ func TestFullDisk(t *testing.T) {
 // A place whose sockets' names would be too long is refused before the daemon starts.
 func TestLongNamesOfSockets(t *testing.T) {
 	socket := filepath.Join("/", strings.Repeat("a", 80), "socket")
-	if _, err := dockerd(&engine{}, "dockerd", socket); err == nil || !strings.Contains(err.Error(), "choose a shorter place with --state") {
+	if _, err := startDockerd(&engine{}, "dockerd", socket); err == nil || !strings.Contains(err.Error(), "choose a shorter place with --state") {
 		t.Errorf("a directory of 81 letters: %v", err)
 	}
 }
@@ -404,9 +404,9 @@ func TestLongNamesOfSockets(t *testing.T) {
 // A private engine that does not come up cannot run here, by the table of exit codes.
 func TestEngineThatDoesNotComeUp(t *testing.T) {
 	f := docker()
-	f.daemon = func(_ *engine, _, _ string) (daemon, error) {
-		return daemon{args: []string{"/bin/sh", "-c", "echo it failed >&2; exit 1"}}, nil
-	}
+	f.daemon = startedBy{f.daemon, func(*engine, string, string) (daemonCommand, error) {
+		return daemonCommand{args: []string{"/bin/sh", "-c", "echo it failed >&2; exit 1"}}, nil
+	}}
 	d := dockers(laboratory(t), f)[0]
 	cannotWith(t, d, "a private dockerd: it ended before it answered; it said: it failed")
 }

@@ -19,8 +19,7 @@ import (
 // podman speaks Docker's API beside its own.
 func podman() flavor {
 	return flavor{name: "podman", program: "podman", daemons: []string{"podman"}, remedy: "apt-get install podman",
-		variable: "CONTAINER_HOST", sockets: sockets(os.Geteuid() == 0, "podman/podman.sock", "/run/podman/podman.sock"), own: &userEngine{}, daemon: podmanService, monitor: "conmon",
-		answers: answersPodman, tidy: tidyAPI, clear: clearAPI, owners: ownersAPI}
+		variable: "CONTAINER_HOST", sockets: sockets(os.Geteuid() == 0, "podman/podman.sock", "/run/podman/podman.sock"), own: &userEngine{}, daemon: podmanService(), monitor: "conmon"}
 }
 
 func podmans(lab driver.Lab, f flavor) []driver.Driver {
@@ -35,13 +34,17 @@ func podmans(lab driver.Lab, f flavor) []driver.Driver {
 // podmanState is where Podman keeps what lasts until a boot.
 const podmanState = "/run/containers"
 
-// podmanService starts with places of its own for all that it keeps; /run is the
+func podmanService() apiDaemon {
+	return apiDaemon{target: "podman", title: "Podman", component: "Podman Engine", start: startPodman}
+}
+
+// startPodman starts the service with places of its own for all that it keeps; /run is the
 // engine's own, and paths in it are short, as Podman demands. Its cache and that
 // of its network plugins have fixed places in /var/lib. Files that it names in its
 // environment stand for the machine's configuration (containers.conf(5),
 // containers-storage.conf(5)); who may be trusted for images (policy.json) is the
 // machine's, for which there is no such name.
-func podmanService(_ *engine, program, socket string) (daemon, error) {
+func startPodman(_ *engine, program, socket string) (daemonCommand, error) {
 	dir := filepath.Dir(socket)
 	root, temporary := filepath.Join(dir, "root"), filepath.Join(dir, "tmp")
 	env := []string{"TMPDIR=" + temporary}
@@ -51,14 +54,14 @@ func podmanService(_ *engine, program, socket string) (daemon, error) {
 	} {
 		path := filepath.Join(dir, file.name)
 		if err := os.WriteFile(path, []byte(file.text), 0o600); err != nil {
-			return daemon{}, driver.Labf("configuration of the engine: %w", err)
+			return daemonCommand{}, driver.Labf("configuration of the engine: %w", err)
 		}
 		env = append(env, file.variable+"="+path)
 	}
 	if err := os.Mkdir(temporary, 0o700); err != nil {
-		return daemon{}, driver.Labf("temporary files of the engine: %w", err)
+		return daemonCommand{}, driver.Labf("temporary files of the engine: %w", err)
 	}
-	return daemon{covers: []string{"/var/lib"}, env: env, args: []string{program, "--root", root,
+	return daemonCommand{covers: []string{"/var/lib"}, env: env, args: []string{program, "--root", root,
 		"--runroot", podmanState, "--tmpdir", "/run/libpod",
 		"--network-config-dir", filepath.Join(dir, "net"), "--cgroup-manager", "cgroupfs", "--events-backend", "file", "--log-level", "info",
 		"system", "service", "--time", "0", "unix://" + socket}}, nil

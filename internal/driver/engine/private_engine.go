@@ -29,6 +29,7 @@ type private struct {
 	dir     string
 	cgroup  string // of the daemon and what it starts for itself
 	process *launch.Process
+	starts  []string // names of the daemons that it starts itself
 
 	pid     int           // of the daemon
 	died    chan struct{} // closed when the daemon has ended
@@ -37,21 +38,6 @@ type private struct {
 	awaited sync.WaitGroup // who waits for that
 	closed  sync.Once
 	err     error
-}
-
-// daemon says how a private engine is started.
-type daemon struct {
-	args []string
-	env  []string
-	// hideUnified: what it starts does not work where cgroup v1 and v2 are
-	// mounted together. There the v2 tree is covered in its mount namespace.
-	hideUnified bool
-	// covers are directories in which it writes at fixed places: they get an
-	// overlay of its own.
-	covers []string
-	// hides are directories of fixed places that it reads and writes: it gets
-	// empty ones of its own, whatever the machine has there.
-	hides []string
 }
 
 // environment is what daemons and clients get: a PATH for the programs that they
@@ -63,8 +49,8 @@ func environment(lab driver.Lab) []string {
 
 // startPrivate starts a daemon whose files are in dir. It does not wait until
 // the daemon answers.
-func startPrivate(ctx context.Context, lab driver.Lab, dir string, d daemon) (*private, error) {
-	p := &private{dir: dir, cgroup: path.Join(lab.Cgroup, filepath.Base(dir), "daemon"), died: make(chan struct{})}
+func startPrivate(ctx context.Context, lab driver.Lab, dir string, d daemonCommand) (*private, error) {
+	p := &private{dir: dir, cgroup: path.Join(lab.Cgroup, filepath.Base(dir), "daemon"), starts: d.starts, died: make(chan struct{})}
 	trees, err := sys.Cgroups()
 	if err == nil {
 		err = trees.Make(p.cgroup)
@@ -111,7 +97,7 @@ func startPrivate(ctx context.Context, lab driver.Lab, dir string, d daemon) (*p
 // surroundings are the namespaces of a private engine. What engines and their
 // shims keep at fixed places (sockets in /run, locks in /dev/shm) is in these
 // the engine's own. session is the directory that both sides see.
-func surroundings(session string, d daemon) ([]launch.Step, error) {
+func surroundings(session string, d daemonCommand) ([]launch.Step, error) {
 	for _, dir := range append([]string{"/run", "/var/run", "/dev/shm"}, d.hides...) {
 		if strings.HasPrefix(session+"/", dir+"/") {
 			return nil, driver.Labf("a private engine cannot live in %s, where it gets a file system of its own: choose another place with --state", session)

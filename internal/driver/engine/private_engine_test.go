@@ -72,7 +72,7 @@ func engineOf(t *testing.T, d driver.Driver) *engine {
 	case *apiDriver:
 		return d.engine
 	case *containerdDriver:
-		return d.engine
+		return d.engine.engine
 	}
 	t.Fatalf("%s has no engine", d.Name())
 	return nil
@@ -92,11 +92,11 @@ func privateOf(t *testing.T, d driver.Driver) *private {
 func TestPrivateEngineMakesMissingPlaces(t *testing.T) {
 	missing := "/opt/" + drivertest.Token(t)
 	f := containerdFlavor()
-	f.daemon = func(e *engine, program, socket string) (daemon, error) {
-		d, err := containerdDaemon(e, program, socket)
+	f.daemon = startedBy{f.daemon, func(e *engine, program, socket string) (daemonCommand, error) {
+		d, err := containerdDaemon{}.command(e, program, socket)
 		d.hides = append(d.hides, missing)
 		return d, err
-	}
+	}}
 	d := containerds(laboratory(t), f)[0].(*containerdDriver)
 	if err := d.engine.up(t.Context()); err != nil {
 		t.Fatal(err)
@@ -115,11 +115,11 @@ func TestPrivateEngineMakesMissingPlaces(t *testing.T) {
 // A place that an engine gets a file system of its own at is refused for its files.
 func TestPrivateEngineRefusesHiddenPlaces(t *testing.T) {
 	for _, session := range []string{"/run/tare/s1", "/dev/shm/s1", "/etc/docker/s1", "/etc/docker"} {
-		if _, err := surroundings(session, daemon{hides: []string{dockerPlace}}); !driver.IsLab(err) {
+		if _, err := surroundings(session, daemonCommand{hides: []string{dockerPlace}}); !driver.IsLab(err) {
 			t.Errorf("%s: %v", session, err)
 		}
 	}
-	if _, err := surroundings("/etc/docker-files/s1", daemon{hides: []string{dockerPlace}}); err != nil {
+	if _, err := surroundings("/etc/docker-files/s1", daemonCommand{hides: []string{dockerPlace}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -128,7 +128,7 @@ func TestPrivateEngineRefusesHiddenPlaces(t *testing.T) {
 // has its temporary files among its own.
 func TestPodmanReadsItsOwnConfiguration(t *testing.T) {
 	dir := t.TempDir()
-	d, err := podmanService(&engine{}, "podman", filepath.Join(dir, "api.sock"))
+	d, err := startPodman(&engine{}, "podman", filepath.Join(dir, "api.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}

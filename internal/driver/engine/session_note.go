@@ -61,7 +61,7 @@ func (e *engine) sweepNoted(ctx context.Context, runDir string) ([]string, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, sweepTime)
 	defer cancel()
-	if err := e.flavor.tidy(ctx, left.Socket, left.Owner); err != nil {
+	if err := e.flavor.daemon.removeAll(ctx, left.Socket, left.Owner); err != nil {
 		return nil, fmt.Errorf("take away what was made in %s at %s: %w (where that engine is gone for good, remove %s)",
 			e.flavor.name, left.Socket, err, e.noteFile(runDir))
 	}

@@ -86,7 +86,7 @@ func (e *engine) look(ctx context.Context) (socket, unused string, err error) {
 	answers := func(socket string) error {
 		ctx, cancel := context.WithTimeout(ctx, userEngineTime)
 		defer cancel()
-		return e.flavor.answers(ctx, socket)
+		return e.flavor.daemon.answers(ctx, socket)
 	}
 	if host := os.Getenv(e.flavor.variable); host != "" {
 		socket := strings.TrimPrefix(host, "unix://")

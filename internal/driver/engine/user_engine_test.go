@@ -121,7 +121,7 @@ func TestUsersOwnEngine(t *testing.T) {
 		Config: &container.Config{Image: "users/own:1", Cmd: []string{"/bin/busybox"}}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := tidyAPI(t.Context(), socket, owner()); err != nil {
+	if err := dockerd().removeAll(t.Context(), socket, owner()); err != nil {
 		t.Fatal(err)
 	}
 	before := holdings(t, c)

@@ -107,7 +107,7 @@ func (p *private) watch() []driver.Watch {
 		return watch // the daemon has ended
 	}
 	for _, pid := range children {
-		if comm(pid) == "containerd" {
+		if slices.Contains(p.starts, comm(pid)) {
 			watch = append(watch, driver.Watch{Role: driver.RoleDaemon, PID: pid, Cgroup: p.cgroup, Alone: true})
 		}
 	}

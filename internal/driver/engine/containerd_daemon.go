@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
+
+	"github.com/tarelab/tare/internal/driver"
+)
+
+// containerdProgram is the daemon's program, and the name of its process.
+const containerdProgram = "containerd"
+
+func containerdFlavor() flavor {
+	return flavor{name: "containerd", program: containerdProgram, daemons: []string{containerdProgram}, remedy: "apt-get install containerd",
+		variable: "CONTAINERD_ADDRESS", sockets: []string{"/run/containerd/containerd.sock"}, own: &userEngine{}, daemon: containerdDaemon{}}
+}
+
+// containerdPrograms is where containerd makes directories at its start, whatever
+// its root is, and puts their programs first in its PATH: those there may be others
+// than what a check reports.
+const containerdPrograms = "/opt/containerd"
+
+// containerdDaemon is the daemon of containerd, in which each owner has a namespace.
+type containerdDaemon struct{}
+
+// command implements daemon: it starts with nothing of the machine's configuration. Its
+// runtime's state is below its own /run.
+func (containerdDaemon) command(_ *engine, program, socket string) (daemonCommand, error) {
+	dir := filepath.Dir(socket)
+	config := filepath.Join(dir, "config.toml")
+	text := fmt.Sprintf("version = 2\nroot = %q\nstate = \"/run/containerd\"\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\naddress = %q\n",
+		filepath.Join(dir, "root"), socket)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return daemonCommand{}, driver.Labf("configuration of the engine: %w", err)
+	}
+	return daemonCommand{args: []string{program, "--config", config}, hides: []string{containerdPrograms}}, nil
+}
+
+// containerdConnect is a client in the owner's namespace.
+func containerdConnect(socket, owner string) (*containerd.Client, error) {
+	c, err := containerd.New(socket, containerd.WithDefaultNamespace(containerdNamespace(owner)), containerd.WithTimeout(userEngineTime))
+	if err != nil {
+		return nil, fmt.Errorf("connect to containerd at %s: %w", socket, err)
+	}
+	return c, nil
+}
+
+// connection is the engine's one client in the namespace of this tare.
+func (e *containerdEngine) connection() (*containerd.Client, error) {
+	return clientOf(e.engine, func(socket string) (*containerd.Client, error) { return containerdConnect(socket, owner()) })
+}
+
+func containerdNamespace(owner string) string { return driver.Label + "-" + owner }
+
+// answers implements daemon.
+func (containerdDaemon) answers(ctx context.Context, socket string) error {
+	c, err := containerdConnect(socket, owner())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, userEngineTime)
+	defer cancel()
+	if _, err := c.Version(ctx); err != nil {
+		return fmt.Errorf("no containerd answers at %s: %w", socket, err)
+	}
+	return nil
+}
+
+// removeAll implements daemon: the owner's namespace with all that is in it.
+func (containerdDaemon) removeAll(ctx context.Context, socket, owner string) error {
+	c, err := containerdConnect(socket, owner)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	ctx = namespaces.WithNamespace(ctx, containerdNamespace(owner))
+	errs := []error{containerdRemoveAll(ctx, c)}
+	images, err := c.ListImages(ctx)
+	errs = append(errs, err)
+	for _, one := range images {
+		errs = append(errs, c.ImageService().Delete(ctx, one.Name()))
+	}
+	errs = append(errs, emptied(ctx, c))
+	if err := c.NamespaceService().Delete(ctx, containerdNamespace(owner)); err != nil && !errdefs.IsNotFound(err) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// removeContainers implements daemon.
+func (containerdDaemon) removeContainers(ctx context.Context, socket, owner string) error {
+	c, err := containerdConnect(socket, owner)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	return containerdRemoveAll(namespaces.WithNamespace(ctx, containerdNamespace(owner)), c)
+}
+
+func containerdRemoveAll(ctx context.Context, c *containerd.Client) error {
+	left, err := c.Containers(ctx)
+	if err != nil {
+		return err
+	}
+	return eachOf(left, func(one containerd.Container) error { return containerdRemove(ctx, one) })
+}
+
+// emptied removes the snapshots, from the leaves on, and the contents that
+// containerd's own collector would find later: a namespace that holds any stays.
+func emptied(ctx context.Context, c *containerd.Client) error {
+	keeper, err := snapshotterOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	snapshots := c.SnapshotService(keeper)
+	for removed := true; removed; {
+		removed = false
+		var names []string
+		err := snapshots.Walk(ctx, func(_ context.Context, s snapshotInfo) error {
+			names = append(names, s.Name)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, n := range names {
+			if snapshots.Remove(ctx, n) == nil { // one that is a parent goes in the next round
+				removed = true
+			}
+		}
+	}
+	var blobs []string
+	store := c.ContentStore()
+	if err := store.Walk(ctx, func(b contentInfo) error {
+		blobs = append(blobs, b.Digest.String())
+		return nil
+	}); err != nil {
+		return err
+	}
+	var errs []error
+	for _, b := range blobs {
+		if err := store.Delete(ctx, contentDigest(b)); err != nil && !errdefs.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// owners implements daemon: each has a namespace.
+func (containerdDaemon) owners(ctx context.Context, socket string) ([]string, error) {
+	c, err := containerdConnect(socket, owner())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.Close() }()
+	all, err := c.NamespaceService().List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var owners []string
+	for _, n := range all {
+		if o, ours := strings.CutPrefix(n, driver.Label+"-"); ours {
+			owners = append(owners, o)
+		}
+	}
+	return owners, nil
+}
