@@ -13,6 +13,12 @@ import (
 // it takes up to 1 GiB, which would hide all else in a footprint.
 const TranslationCache = 64
 
+// QEMU's machine types that others ask for by name.
+const (
+	QEMUMicroVM = "qemu/microvm"
+	QEMUQ35     = "qemu/q35"
+)
+
 // qemuMachine is what differs between QEMU's machine types.
 type qemuMachine struct {
 	name, binary, pack string
@@ -59,7 +65,7 @@ func qemus(arch string) []VMM {
 	var all []VMM
 	for _, q := range qemuMachines(arch) {
 		v := VMM{
-			Name: "qemu/" + q.name, Binary: q.binary, Remedy: "apt-get install " + q.pack, Version: []string{"--version"},
+			Name: "qemu/" + q.name, Binary: q.binary, Remedy: "apt-get install " + q.pack, Version: []string{"--version"}, Banner: "QEMU emulator version ",
 			Emulates: true, Formats: q.formats, MaxCPUs: q.maxCPUs, StartTime: 3 * time.Second, Order: q.order, plan: q.plan,
 			Modules: []string{"virtio_pci", "virtio_console", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_CONSOLE"},
 		}

@@ -1,7 +1,8 @@
 // Package vmm makes and runs virtual machines: from the description of a
 // machine to a VMM's command line or API, and the channels between the two: the
 // console, the control channel, and the one over which a guest's agent talks.
-// It knows nothing of payloads; target/vm runs those.
+// It knows nothing of payloads; driver/vm runs those. What is peculiar to one VMM
+// is in the files with its name.
 package vmm
 
 import (
@@ -139,7 +140,8 @@ type VMM struct {
 	Name      string   // "qemu/microvm"
 	Binary    string   // looked for in PATH
 	Remedy    string   // how it is installed
-	Version   []string // arguments that make it say its version
+	Version   []string // arguments that make it print its version
+	Banner    string   // what it prints before the version; "" for nothing
 	Options   []string // arguments that make it list its options, where releases differ in one that disks need; nil where they do not
 	Emulates  bool     // it has TCG; else it needs KVM
 	Formats   []Format // of kernels that it loads, the fastest first

@@ -21,7 +21,7 @@ type instance struct {
 	spec   driver.Spec
 	dir    string
 
-	ground *ground
+	ends   *endpoints
 	server *server // nil where nothing is talked to
 	relay  *relay
 	client driver.Instance
@@ -33,7 +33,7 @@ type instance struct {
 // prepare makes all that lies outside the clock. What it made before an error is
 // Close's to remove.
 func (i *instance) prepare(ctx context.Context) (err error) {
-	if i.ground, err = i.driver.build(ctx, i.spec); err != nil {
+	if i.ends, err = i.driver.build(ctx, i.spec); err != nil {
 		return err
 	}
 	if len(i.spec.Peer) > 0 {
@@ -41,22 +41,22 @@ func (i *instance) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if i.ground.relay != "" {
+	if i.ends.relay != "" {
 		if err := i.startRelay(ctx); err != nil {
 			return err
 		}
 	}
 	client := i.spec
-	client.Join, client.Peer = i.ground.client.join, nil
-	client.Args = fill(i.ground.port, i.ground.dial.String())(client.Args)
-	if how := i.ground.client.pin(&client, "client"); how != free {
+	client.Join, client.Peer = i.ends.client.join, nil
+	client.Args = fill(i.ends.port, i.ends.dial.String())(client.Args)
+	if how := i.ends.client.pin(&client, "client"); how != free {
 		client.Args = append([]string{program, "as", "client", how, "--"}, client.Args...)
 	}
 	dir, err := i.place("client")
 	if err != nil {
 		return err
 	}
-	i.client, err = i.ground.client.driver.Prepare(ctx, client, dir)
+	i.client, err = i.ends.client.driver.Prepare(ctx, client, dir)
 	return err
 }
 
@@ -72,9 +72,9 @@ func (i *instance) place(name string) (string, error) {
 // server is the other end, from its start until Close.
 type server struct {
 	driver.Instance
-	said  *said
-	ended chan error
-	stop  context.CancelFunc
+	output *serverOutput
+	ended  chan error
+	stop   context.CancelFunc
 }
 
 // startServer starts the other end and waits until it listens.
@@ -84,20 +84,20 @@ func (i *instance) startServer(ctx context.Context) error {
 		return err
 	}
 	s := &server{ended: make(chan error, 1)}
-	end := i.ground.server
+	end := i.ends.server
 	spec := i.spec
 	spec.ID += "-peer"
 	spec.Join, spec.Peer, spec.Console = end.join, nil, nil
 	if spec.Cgroup != "" {
 		spec.Cgroup = path.Join(spec.Cgroup, "peer")
 	}
-	spec.Args = listening(end.pin(&spec, "server"), i.ground.port, fill(i.ground.port, "0.0.0.0")(i.spec.Peer))
-	if s.said, err = listen(); err != nil {
+	spec.Args = listening(end.pin(&spec, "server"), i.ends.port, fill(i.ends.port, "0.0.0.0")(i.spec.Peer))
+	if s.output, err = listen(); err != nil {
 		return err
 	}
-	spec.Stdio = driver.Stdio{Stdout: s.said.in, Stderr: s.said.in}
+	spec.Stdio = driver.Stdio{Stdout: s.output.in, Stderr: s.output.in}
 	if s.Instance, err = end.driver.Prepare(ctx, spec, dir); err != nil {
-		return fmt.Errorf("the other end: %w", errors.Join(err, s.said.close()))
+		return fmt.Errorf("the other end: %w", errors.Join(err, s.output.close()))
 	}
 	i.server = s
 	// It lives until Close, longer than the call that prepares it.
@@ -114,7 +114,7 @@ func (i *instance) startServer(ctx context.Context) error {
 		}
 		s.ended <- err
 	}()
-	return i.await(ctx, s.said, s.ended)
+	return i.await(ctx, s.output, s.ended)
 }
 
 // listening is the command line of a server that says when it listens.
@@ -122,19 +122,19 @@ func listening(pin, port string, args []string) []string {
 	return append([]string{program, "ready", pin, port, "--"}, args...)
 }
 
-// await waits until somebody has said that it listens.
-func (i *instance) await(ctx context.Context, said *said, ended chan error) error {
+// await waits until somebody has reported that it listens.
+func (i *instance) await(ctx context.Context, output *serverOutput, ended chan error) error {
 	within := i.driver.within + 20*i.driver.inner.Properties().StartTime
 	select {
-	case <-said.listens:
+	case <-output.listens:
 		return nil
 	case err := <-ended:
 		ended <- err // Close looks too
-		return said.explain(fmt.Errorf("the other end ended before it listened: %w", err))
+		return output.explain(fmt.Errorf("the other end ended before it listened: %w", err))
 	case <-time.After(within):
-		return said.explain(fmt.Errorf("the other end: nobody listened within %v: %s", within, i.ground.describe()))
+		return output.explain(fmt.Errorf("the other end: nobody listened within %v: %s", within, i.ends.describe()))
 	case <-ctx.Done():
-		return said.explain(fmt.Errorf("the other end: %w: %s", context.Cause(ctx), i.ground.describe()))
+		return output.explain(fmt.Errorf("the other end: %w: %s", context.Cause(ctx), i.ends.describe()))
 	}
 }
 
@@ -149,7 +149,7 @@ func (i *instance) relayGroup() string {
 // relay is the process that copies between the two ends.
 type relay struct {
 	*launch.Process
-	said *said
+	output *serverOutput
 }
 
 // startRelay starts the proxy where the server's port is published.
@@ -164,32 +164,32 @@ func (i *instance) startRelay(ctx context.Context) error {
 			return driver.Labf("cgroup of the proxy: %w", err)
 		}
 	}
-	said, err := listen()
+	output, err := listen()
 	if err != nil {
 		return err
 	}
-	port := i.ground.port
-	args := listening(free, port, []string{filepath.Join(i.spec.Rootfs, program), "relay", port, i.ground.server.address().String(), port})
+	port := i.ends.port
+	args := listening(free, port, []string{filepath.Join(i.spec.Rootfs, program), "relay", port, i.ends.server.address().String(), port})
 	args[0] = filepath.Join(i.spec.Rootfs, program)
 	process, err := launch.New(ctx, launch.Config{
-		Launcher: i.driver.lab.LaunchPath, Cgroup: group, Pre: []launch.Step{launch.Network(i.ground.relay)},
-		Args: args, Stdio: driver.Stdio{Stdout: said.in, Stderr: said.in},
+		Launcher: i.driver.lab.LaunchPath, Cgroup: group, Pre: []launch.Step{launch.Network(i.ends.relay)},
+		Args: args, Stdio: driver.Stdio{Stdout: output.in, Stderr: output.in},
 	})
 	if err != nil {
-		return fmt.Errorf("the proxy: %w", errors.Join(err, said.close()))
+		return fmt.Errorf("the proxy: %w", errors.Join(err, output.close()))
 	}
-	i.relay = &relay{process, said}
+	i.relay = &relay{process, output}
 	if err := process.Go(); err != nil {
 		return err
 	}
-	return i.await(ctx, said, make(chan error, 1))
+	return i.await(ctx, output, make(chan error, 1))
 }
 
 // Watch lists the client, the other end and what copies between them.
 func (i *instance) Watch() []driver.Watch {
-	watch := i.ground.client.watch(i.client, driver.RolePayload)
+	watch := i.ends.client.watch(i.client, driver.RolePayload)
 	if i.server != nil {
-		watch = append(watch, i.ground.server.watch(i.server, driver.RolePeer)...)
+		watch = append(watch, i.ends.server.watch(i.server, driver.RolePeer)...)
 	}
 	if i.relay != nil {
 		watch = append(watch, driver.Watch{Role: driver.RoleRelay, PID: i.relay.PID(), Cgroup: i.relayGroup()})
@@ -199,8 +199,8 @@ func (i *instance) Watch() []driver.Watch {
 
 // Start starts the client, on the path attach after its container was attached.
 func (i *instance) Start(ctx context.Context, mark func(driver.Phase)) error {
-	if i.ground.attach != nil {
-		if err := i.ground.attach(); err != nil {
+	if i.ends.attach != nil {
+		if err := i.ends.attach(); err != nil {
 			return blame(err)
 		}
 	}
@@ -217,7 +217,7 @@ func (i *instance) Wait(ctx context.Context) (driver.Exit, error) {
 	select {
 	case ended := <-i.server.ended:
 		i.server.ended <- ended
-		return exit, i.server.said.explain(fmt.Errorf("the other end was gone when the client failed with code %d: %w", exit.Code, ended))
+		return exit, i.server.output.explain(fmt.Errorf("the other end was gone when the client failed with code %d: %w", exit.Code, ended))
 	case <-time.After(newsTime):
 		return exit, nil
 	}
@@ -239,13 +239,13 @@ func (i *instance) close() error {
 		errs = append(errs, i.client.Close())
 	}
 	if i.relay != nil {
-		errs = append(errs, i.relay.Close(), i.relay.said.close())
+		errs = append(errs, i.relay.Close(), i.relay.output.close())
 	}
 	if i.server != nil {
 		errs = append(errs, i.server.close())
 	}
-	if i.ground != nil {
-		errs = append(errs, i.ground.close())
+	if i.ends != nil {
+		errs = append(errs, i.ends.close())
 	}
 	return errors.Join(errs...)
 }
@@ -253,5 +253,5 @@ func (i *instance) close() error {
 func (s *server) close() error {
 	s.stop()
 	<-s.ended
-	return errors.Join(s.Instance.Close(), s.said.close())
+	return errors.Join(s.Instance.Close(), s.output.close())
 }

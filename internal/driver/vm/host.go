@@ -38,7 +38,7 @@ const hostOff = 60 * time.Second
 type Host struct {
 	*Driver // of its VMM
 	arm     arm
-	made    *made
+	parts   *hostParts
 }
 
 // hostArch is the architecture that container hosts' kernels are made for.
@@ -50,10 +50,10 @@ func hosts(lab driver.Lab, home *home) []driver.Driver {
 		return nil
 	}
 	var all []driver.Driver
-	kept := newMade(lab, home)
+	kept := newHostParts(lab, home)
 	for _, a := range arms() {
 		if v, ok := vmm.ByName(a.machine); ok {
-			all = append(all, &Host{Driver: &Driver{lab: lab, vmm: v, home: home}, arm: a, made: kept})
+			all = append(all, &Host{Driver: &Driver{lab: lab, vmm: v, home: home}, arm: a, parts: kept})
 		}
 	}
 	return all
@@ -79,12 +79,12 @@ func (h *Host) makeParts(ctx context.Context, tell func(string)) error {
 	if _, err := h.Locate(); err != nil {
 		return err
 	}
-	return h.made.locked(ctx, tell, func() error {
-		disk, err := h.made.parts(ctx, h, h.arm, tell)
+	return h.parts.locked(ctx, tell, func() error {
+		disk, err := h.parts.forVariant(ctx, h, h.arm, tell)
 		if err != nil || !h.arm.toProve() {
 			return err
 		}
-		return h.made.prove(ctx, h, disk, tell)
+		return h.parts.prove(ctx, h, disk, tell)
 	})
 }
 
@@ -99,10 +99,10 @@ func (h *Host) Check(ctx context.Context) (driver.Facts, error) {
 	if facts.Version, err = h.version(ctx, path); err != nil {
 		return facts, err
 	}
-	if !h.made.there(h.lab.TestImage, h.arm) {
+	if !h.parts.there(h.lab.TestImage, h.arm) {
 		return facts, h.cannot("tare run container-vm-trim makes them", "its disk or its kernel is not made yet")
 	}
-	notes, err := h.made.notes(ctx, h.arm)
+	notes, err := h.parts.notes(ctx, h.arm)
 	if err != nil {
 		return facts, err
 	}
@@ -130,7 +130,7 @@ func (h *Host) Prepare(ctx context.Context, spec driver.Spec, dir string) (drive
 	if spec.Image == "" {
 		return nil, h.cannot("", "a container host takes images, and %s is a directory", spec.Rootfs)
 	}
-	disk, err := h.made.disk(ctx, h, spec.Image, func(string) {})
+	disk, err := h.parts.disk(ctx, h, spec.Image, func(string) {})
 	if err != nil {
 		return nil, err
 	}
@@ -220,10 +220,10 @@ func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, 
 	if m.Accel, _, err = h.home.acceleration(ctx, h.Driver, path, g); err != nil {
 		return m, err
 	}
-	if m.Kernel, err = h.made.kernelOf(ctx, a); err != nil {
+	if m.Kernel, err = h.parts.kernelOf(ctx, a); err != nil {
 		return m, err
 	}
-	if m.Initrd, err = h.made.initrdOf(ctx, a); err != nil {
+	if m.Initrd, err = h.parts.initrdOf(ctx, a); err != nil {
 		return m, err
 	}
 	m.Append = []string{"panic=-1"}

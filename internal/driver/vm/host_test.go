@@ -90,7 +90,7 @@ func TestPackagesOutOfReach(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("PATH", bin)
-		_, err := (&made{dir: t.TempDir()}).base(t.Context(), func(string) {})
+		_, err := (&hostParts{dir: t.TempDir()}).base(t.Context(), func(string) {})
 		var cannot *driver.CannotError
 		if errors.As(err, &cannot) != out || driver.IsLab(err) == out || !strings.Contains(err.Error(), said) {
 			t.Errorf("%q gives %v", said, err)
@@ -101,7 +101,7 @@ func TestPackagesOutOfReach(t *testing.T) {
 // Where a source is at hand, the code of a proof's initcalls is found in it, once.
 func TestSymbolsOfAProof(t *testing.T) {
 	cache := t.TempDir()
-	m := &made{lab: driver.Lab{CacheDir: cache}, dir: cache}
+	m := &hostParts{lab: driver.Lab{CacheDir: cache}, dir: cache}
 	proof := filepath.Join(cache, "proof-1.json")
 	tree := filepath.Join(cache, "kernel", hostSource+"_6.1.1_all")
 	for name, text := range map[string]string{

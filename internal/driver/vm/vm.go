@@ -210,7 +210,7 @@ func (d *Driver) version(ctx context.Context, path string) (string, error) {
 		return "", fmt.Errorf("%s %s: %w", path, strings.Join(d.vmm.Version, " "), err)
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return strings.TrimPrefix(line, "QEMU emulator version "), nil
+	return strings.TrimPrefix(line, d.vmm.Banner), nil
 }
 
 // Prepare makes the guest's files, unless they are kept from before, and starts

@@ -63,7 +63,7 @@ func Prove(ctx context.Context, l Bench, kernel, vm string, quick bool) ([]drive
 }
 
 // defaultProver is the machine that proves where none is named.
-const defaultProver = "qemu/q35"
+const defaultProver = vmm.QEMUQ35
 
 // proverOf finds who proves what o names.
 func proverOf(ctx context.Context, l Bench, o *driver.ProofOptions, vm string) (*driver.ContainerHost, error) {

@@ -42,7 +42,7 @@ const mmdebstrapLog = "mmdebstrap.log"
 var unfetched = regexp.MustCompile(`(?m)^E: (Failed to fetch|Unable to fetch|Unable to locate package) .*`)
 
 // base is the distribution's tree, made by mmdebstrap.
-func (m *made) base(ctx context.Context, tell func(string)) (string, error) {
+func (m *hostParts) base(ctx context.Context, tell func(string)) (string, error) {
 	dir := m.baseDir()
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
@@ -70,12 +70,12 @@ func (m *made) base(ctx context.Context, tell func(string)) (string, error) {
 	return dir, nil
 }
 
-func (m *made) baseDir() string {
+func (m *hostParts) baseDir() string {
 	return filepath.Join(m.dir, "base-"+digest(hostSuite, strings.Join(hostPackages, ","))[:16])
 }
 
 // diskKey names the disk with an image in it.
-func (m *made) diskKey(oci string) (string, error) {
+func (m *hostParts) diskKey(oci string) (string, error) {
 	index, err := os.ReadFile(filepath.Join(oci, "index.json"))
 	if err != nil {
 		return "", driver.Labf("image: %w", err)
@@ -87,10 +87,10 @@ func (m *made) diskKey(oci string) (string, error) {
 	return digest(m.baseDir(), string(index), agent, hostUnits, string(proofBundle()))[:16], nil
 }
 
-func (m *made) diskFile(key string) string { return filepath.Join(m.dir, "disk-"+key+".ext4") }
+func (m *hostParts) diskFile(key string) string { return filepath.Join(m.dir, "disk-"+key+".ext4") }
 
 // disk is the container host's, with an image loaded into its Docker.
-func (m *made) disk(ctx context.Context, h *Host, oci string, tell func(string)) (string, error) {
+func (m *hostParts) disk(ctx context.Context, h *Host, oci string, tell func(string)) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key, ok := m.keys[oci]
@@ -131,7 +131,7 @@ func (m *made) disk(ctx context.Context, h *Host, oci string, tell func(string))
 
 // sweep removes disks that nobody has used for long, and what killed processes
 // left.
-func (m *made) sweep() error {
+func (m *hostParts) sweep() error {
 	entries, err := os.ReadDir(m.dir)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ ExecStart=` + hostAgent + ` service
 `
 
 // fill makes a disk of the distribution's files and tare's own.
-func (m *made) fill(ctx context.Context, base, oci, file string) (err error) {
+func (m *hostParts) fill(ctx context.Context, base, oci, file string) (err error) {
 	tree, err := os.MkdirTemp(m.dir, "tree-")
 	if err != nil {
 		return driver.Labf("container host: %w", err)
@@ -191,7 +191,7 @@ func (m *made) fill(ctx context.Context, base, oci, file string) (err error) {
 
 // ours writes what is tare's into the tree: files of base are linked to it, so
 // that none of them may be written to.
-func (m *made) ours(tree, oci string) error {
+func (m *hostParts) ours(tree, oci string) error {
 	agent, err := os.ReadFile(m.lab.InitPath)
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ rm ` + hostArchive + `
 docker run --rm ` + hostImage + ` ` + driver.Mark + ` -- /bin/busybox true`
 
 // load boots the disk with the distribution's kernel and loads the image.
-func (m *made) load(ctx context.Context, h *Host, disk string, tell func(string)) error {
+func (m *hostParts) load(ctx context.Context, h *Host, disk string, tell func(string)) error {
 	said, err := m.once(ctx, h, arm{systemd: true}, vmm.Disk{Path: disk, Own: true}, loadScript, tell)
 	if err != nil {
 		return err

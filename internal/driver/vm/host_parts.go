@@ -19,9 +19,9 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 )
 
-// made are the parts of container hosts, kept between processes: the
+// hostParts are the parts of container hosts, kept between processes: the
 // distribution's files, the disk, and trimmed kernels.
-type made struct {
+type hostParts struct {
 	lab  driver.Lab
 	home *home
 	dir  string
@@ -29,12 +29,12 @@ type made struct {
 	keys map[string]string // of disks, by image
 }
 
-func newMade(lab driver.Lab, h *home) *made {
-	return &made{lab: lab, home: h, dir: filepath.Join(h.dir, "hosts"), keys: map[string]string{}}
+func newHostParts(lab driver.Lab, h *home) *hostParts {
+	return &hostParts{lab: lab, home: h, dir: filepath.Join(h.dir, "hosts"), keys: map[string]string{}}
 }
 
 // locked runs what makes parts, one process at a time.
-func (m *made) locked(ctx context.Context, tell func(string), do func() error) error {
+func (m *hostParts) locked(ctx context.Context, tell func(string), do func() error) error {
 	if m.lab.CacheDir == "" {
 		return &driver.CannotError{Target: "vm", Lacks: "there is no directory to keep the disk and kernels in", Remedy: "set HOME or XDG_CACHE_HOME"}
 	}
@@ -60,7 +60,7 @@ func (m *made) locked(ctx context.Context, tell func(string), do func() error) e
 }
 
 // command runs a program that takes long, whose words are kept.
-func (m *made) command(ctx context.Context, log, program string, args ...string) error {
+func (m *hostParts) command(ctx context.Context, log, program string, args ...string) error {
 	f, err := os.Create(filepath.Join(m.dir, log))
 	if err != nil {
 		return driver.Labf("container host: %w", err)
@@ -84,8 +84,8 @@ func digest(parts ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// parts makes what an arm boots, and gives its disk.
-func (m *made) parts(ctx context.Context, h *Host, a arm, tell func(string)) (string, error) {
+// forVariant makes what an arm boots, and gives its disk.
+func (m *hostParts) forVariant(ctx context.Context, h *Host, a arm, tell func(string)) (string, error) {
 	disk, err := m.disk(ctx, h, h.lab.TestImage, tell)
 	if err == nil && a.packed != "" {
 		_, err = m.trimmed(ctx, a, tell)
@@ -94,7 +94,7 @@ func (m *made) parts(ctx context.Context, h *Host, a arm, tell func(string)) (st
 }
 
 // there reports whether all parts of an arm are made.
-func (m *made) there(oci string, a arm) bool {
+func (m *hostParts) there(oci string, a arm) bool {
 	if m.lab.CacheDir == "" {
 		return false
 	}
@@ -114,7 +114,7 @@ func (m *made) there(oci string, a arm) bool {
 }
 
 // notes are the facts of an arm's parts: versions, and sizes in bytes.
-func (m *made) notes(ctx context.Context, a arm) (map[string]string, error) {
+func (m *hostParts) notes(ctx context.Context, a arm) (map[string]string, error) {
 	notes := map[string]string{"initrd-bytes": "0"}
 	k, err := m.kernelOf(ctx, a)
 	if err != nil {

@@ -14,31 +14,31 @@ import (
 // listenLine is what helpers/net prints when a server listens.
 const listenLine = "net: listening"
 
-// saidLines is how many of a server's last lines are kept for messages.
-const saidLines = 20
+// outputLines is how many of a server's last lines are kept for messages.
+const outputLines = 20
 
-// said is what an end prints: the word that it listens comes out of containers
+// serverOutput is what an end prints: the word that it listens comes out of containers
 // and guests alike, and what else it says explains why it does not.
-type said struct {
+type serverOutput struct {
 	in      *os.File
 	out     *os.File
-	listens chan struct{} // closed when it has said so
+	listens chan struct{} // closed when it listens
 
 	mu    sync.Mutex
 	lines []string
 }
 
-func listen() (*said, error) {
+func listen() (*serverOutput, error) {
 	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, driver.Labf("output of the other end: %w", err)
 	}
-	s := &said{in: in, out: out, listens: make(chan struct{})}
+	s := &serverOutput{in: in, out: out, listens: make(chan struct{})}
 	go s.read()
 	return s, nil
 }
 
-func (s *said) read() {
+func (s *serverOutput) read() {
 	lines := bufio.NewScanner(s.out)
 	heard := false
 	for lines.Scan() {
@@ -51,13 +51,13 @@ func (s *said) read() {
 			continue
 		}
 		s.mu.Lock()
-		s.lines = append(s.lines[max(0, len(s.lines)-saidLines+1):], text)
+		s.lines = append(s.lines[max(0, len(s.lines)-outputLines+1):], text)
 		s.mu.Unlock()
 	}
 }
 
 // explain adds what the end said last to an error.
-func (s *said) explain(err error) error {
+func (s *serverOutput) explain(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.lines) == 0 {
@@ -66,4 +66,4 @@ func (s *said) explain(err error) error {
 	return fmt.Errorf("%w; it said: %s", err, strings.Join(s.lines, "\n"))
 }
 
-func (s *said) close() error { return errors.Join(s.in.Close(), s.out.Close()) }
+func (s *serverOutput) close() error { return errors.Join(s.in.Close(), s.out.Close()) }

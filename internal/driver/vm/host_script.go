@@ -23,7 +23,7 @@ type outcome struct {
 const mostOnce = 40 * time.Minute
 
 // once boots an arm and runs a script in it, outside of any trial.
-func (m *made) once(ctx context.Context, h *Host, a arm, disk vmm.Disk, script string, tell func(string)) (out outcome, err error) {
+func (m *hostParts) once(ctx context.Context, h *Host, a arm, disk vmm.Disk, script string, tell func(string)) (out outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, mostOnce)
 	defer cancel()
 	err = vmm.Again(tell, func() (err error) {
@@ -33,7 +33,7 @@ func (m *made) once(ctx context.Context, h *Host, a arm, disk vmm.Disk, script s
 	return out, err
 }
 
-func (m *made) oneBoot(ctx context.Context, h *Host, a arm, disk vmm.Disk, script string) (out outcome, err error) {
+func (m *hostParts) oneBoot(ctx context.Context, h *Host, a arm, disk vmm.Disk, script string) (out outcome, err error) {
 	path, err := h.Locate()
 	if err != nil {
 		return out, err

@@ -12,8 +12,8 @@ import (
 	"github.com/tarelab/tare/internal/sys"
 )
 
-// ground is the network of one instance: who stands where on it.
-type ground struct {
+// endpoints are the two ends of one instance and the network between them.
+type endpoints struct {
 	client, server end
 	dial           netip.Addr // where the client finds the server
 	port           string     // where the server listens
@@ -73,7 +73,7 @@ func (e end) watch(i driver.Instance, role driver.Role) []driver.Watch {
 }
 
 // build makes the network that a spec asks for.
-func (d *Driver) build(ctx context.Context, spec driver.Spec) (*ground, error) {
+func (d *Driver) build(ctx context.Context, spec driver.Spec) (*endpoints, error) {
 	if err := d.Takes(spec.Network); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (d *Driver) build(ctx context.Context, spec driver.Spec) (*ground, error) {
 	if err != nil {
 		return nil, errors.Join(blame(err), restore())
 	}
-	g := &ground{dial: lab.Dial, port: port, describe: lab.Describe, close: func() error {
+	g := &endpoints{dial: lab.Dial, port: port, describe: lab.Describe, close: func() error {
 		if err := errors.Join(lab.Close(), restore()); err != nil {
 			return driver.Labf("%w", err)
 		}
@@ -138,7 +138,7 @@ func joinOf(e *net.End) driver.Join {
 
 // buildByEngine has an engine make the network. Where the client is on the
 // engine's host, it is a process there.
-func (d *Driver) buildByEngine(ctx context.Context, networks *driver.Networks, spec driver.Spec) (*ground, error) {
+func (d *Driver) buildByEngine(ctx context.Context, networks *driver.Networks, spec driver.Spec) (*endpoints, error) {
 	number, err := net.FreePort()
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (d *Driver) buildByEngine(ctx context.Context, networks *driver.Networks, s
 		return nil, err
 	}
 	onHost := end{d.host, driver.Join{Namespace: host}}
-	g := &ground{port: number, describe: func() string { return "on a network of " + d.inner.Name() }, close: func() error { return nil }}
+	g := &endpoints{port: number, describe: func() string { return "on a network of " + d.inner.Name() }, close: func() error { return nil }}
 	switch d.path {
 	case IdleEngine:
 		g.client, g.server, g.dial = onHost, onHost, netip.AddrFrom4([4]byte{127, 0, 0, 1})

@@ -26,7 +26,7 @@ const hostSource = "linux-source-6.1"
 var hostNeeds = []string{"docker", "nftables", "ext4", "systemd", "virtio-pci", "virtio-mmio"}
 
 // stock are the kernel and the initramfs that the distribution made.
-func (m *made) stock(ctx context.Context) (vmm.Kernel, string, error) {
+func (m *hostParts) stock(ctx context.Context) (vmm.Kernel, string, error) {
 	base, err := m.base(ctx, func(string) {})
 	if err != nil {
 		return vmm.Kernel{}, "", err
@@ -45,7 +45,7 @@ func (m *made) stock(ctx context.Context) (vmm.Kernel, string, error) {
 }
 
 // kernelOf is an arm's kernel.
-func (m *made) kernelOf(ctx context.Context, a arm) (vmm.Kernel, error) {
+func (m *hostParts) kernelOf(ctx context.Context, a arm) (vmm.Kernel, error) {
 	switch {
 	case a.image != "":
 		k, err := vmm.Inspect(a.image)
@@ -61,7 +61,7 @@ func (m *made) kernelOf(ctx context.Context, a arm) (vmm.Kernel, error) {
 }
 
 // initrdOf is an arm's initramfs, "" for none.
-func (m *made) initrdOf(ctx context.Context, a arm) (string, error) {
+func (m *hostParts) initrdOf(ctx context.Context, a arm) (string, error) {
 	if a.stock() {
 		_, initrd, err := m.stock(ctx)
 		return initrd, err
@@ -76,7 +76,7 @@ func (m *made) initrdOf(ctx context.Context, a arm) (string, error) {
 }
 
 // busybox is trim's initramfs with the distribution's busybox.
-func (m *made) busybox(ctx context.Context) (string, error) {
+func (m *hostParts) busybox(ctx context.Context) (string, error) {
 	program, err := os.ReadFile(filepath.Join(m.baseDir(), "bin/busybox"))
 	if err != nil {
 		return "", driver.Labf("initramfs: %w", err)
@@ -107,7 +107,7 @@ func wantsOf(a arm) ([]kconfig.Want, error) {
 
 // kernelDir is where a trimmed kernel is kept: by its source and all that it was
 // asked for.
-func (m *made) kernelDir(a arm) (string, []kconfig.Want, error) {
+func (m *hostParts) kernelDir(a arm) (string, []kconfig.Want, error) {
 	wants, err := wantsOf(a)
 	if err != nil {
 		return "", nil, err
@@ -131,7 +131,7 @@ func kernelFile(dir string, packed trim.Compression) string {
 }
 
 // trimmed is the kernel of what container hosts need, built where it is not kept.
-func (m *made) trimmed(ctx context.Context, a arm, tell func(string)) (vmm.Kernel, error) {
+func (m *hostParts) trimmed(ctx context.Context, a arm, tell func(string)) (vmm.Kernel, error) {
 	dir, wants, err := m.kernelDir(a)
 	if err != nil {
 		return vmm.Kernel{}, driver.Labf("trimmed kernel: %w", err)
@@ -149,7 +149,7 @@ func (m *made) trimmed(ctx context.Context, a arm, tell func(string)) (vmm.Kerne
 	return k, nil
 }
 
-func (m *made) build(ctx context.Context, a arm, dir string, wants []kconfig.Want, tell func(string)) error {
+func (m *hostParts) build(ctx context.Context, a arm, dir string, wants []kconfig.Want, tell func(string)) error {
 	kept := trim.StoreIn(m.lab.CacheDir)
 	source, err := kept.Source(ctx, hostSource, tell)
 	if err != nil {
@@ -176,7 +176,7 @@ func (m *made) build(ctx context.Context, a arm, dir string, wants []kconfig.Wan
 }
 
 // sourceTree is the last source of hostSource that was fetched; nil for none.
-func (m *made) sourceTree() *kbuild.Tree {
+func (m *hostParts) sourceTree() *kbuild.Tree {
 	dir := trim.StoreIn(m.lab.CacheDir).Last(hostSource)
 	if dir == "" {
 		return nil
@@ -205,7 +205,7 @@ func notToBeHad(why string) error {
 }
 
 // stockConfig is the configuration of the distribution's kernel.
-func (m *made) stockConfig(ctx context.Context) (*kconfig.Config, error) {
+func (m *hostParts) stockConfig(ctx context.Context) (*kconfig.Config, error) {
 	k, _, err := m.stock(ctx)
 	if err != nil {
 		return nil, err

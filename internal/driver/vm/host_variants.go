@@ -9,6 +9,7 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/bundle"
 	"github.com/tarelab/tare/internal/kerneltools/trim"
+	"github.com/tarelab/tare/internal/vmm"
 )
 
 // arm is one way to boot the container host and to start containers in it.
@@ -67,25 +68,25 @@ func (a arm) usual() time.Duration {
 // arms are all of them, the control first.
 func arms() []arm {
 	return append([]arm{
-		{name: "stock", machine: "qemu/q35", systemd: true, run: dockerRun,
+		{name: "stock", machine: vmm.QEMUQ35, systemd: true, run: dockerRun,
 			why: "the distribution's cloud kernel, its initramfs, systemd, Docker"},
-		{name: "trimmed", machine: "qemu/q35", packed: "lz4", systemd: true, run: dockerRun,
+		{name: "trimmed", machine: vmm.QEMUQ35, packed: "lz4", systemd: true, run: dockerRun,
 			why: "a kernel of what containers need, no initramfs; the same disk"},
-		{name: "trimmed-masked", machine: "qemu/q35", packed: "lz4", systemd: true, run: dockerRun, append: masks(),
+		{name: "trimmed-masked", machine: vmm.QEMUQ35, packed: "lz4", systemd: true, run: dockerRun, append: masks(),
 			why: "and without the units that no container needs"},
-		{name: "trimmed-lean", machine: "qemu/q35", packed: "lz4", systemd: true, run: dockerRun, append: append(masks(), "systemd.mask=containerd.service", leanEngine),
+		{name: "trimmed-lean", machine: vmm.QEMUQ35, packed: "lz4", systemd: true, run: dockerRun, append: append(masks(), "systemd.mask=containerd.service", leanEngine),
 			why: "and dockerd told what it would look for: its storage driver, cgroups without systemd, no proxy for ports, a containerd of its own without Kubernetes' part"},
-		{name: "trimmed-engine", machine: "qemu/q35", packed: "lz4", engine: true, run: engineRun,
+		{name: "trimmed-engine", machine: vmm.QEMUQ35, packed: "lz4", engine: true, run: engineRun,
 			why: "no systemd: tare's agent is the first process and starts dockerd"},
-		{name: "trimmed-runc", machine: "qemu/q35", packed: "lz4", run: runtimeRun("runc"),
+		{name: "trimmed-runc", machine: vmm.QEMUQ35, packed: "lz4", run: runtimeRun("runc"),
 			why: "no engine: the agent starts runc"},
-		{name: "trimmed-crun", machine: "qemu/q35", packed: "lz4", run: runtimeRun("crun"),
+		{name: "trimmed-crun", machine: vmm.QEMUQ35, packed: "lz4", run: runtimeRun("crun"),
 			why: "no engine: the agent starts crun"},
-		{name: "trimmed-pvh", machine: "qemu/q35", packed: "none", systemd: true, run: dockerRun,
+		{name: "trimmed-pvh", machine: vmm.QEMUQ35, packed: "none", systemd: true, run: dockerRun,
 			why: "the kernel as an ELF image, which nothing has to unpack"},
-		{name: "trimmed-microvm", machine: "qemu/microvm", packed: "none", systemd: true, run: dockerRun,
+		{name: "trimmed-microvm", machine: vmm.QEMUMicroVM, packed: "none", systemd: true, run: dockerRun,
 			why: "and on a machine without PCI"},
-		{name: "topdown", machine: "qemu/q35", packed: "lz4", systemd: true, run: dockerRun, way: trim.TopDown,
+		{name: "topdown", machine: vmm.QEMUQ35, packed: "lz4", systemd: true, run: dockerRun, way: trim.TopDown,
 			why: "the distribution's configuration without its modules and without what costs, and with what containers need"},
 	}, levers()...)
 }
@@ -98,7 +99,7 @@ func levers() []arm {
 		{name: "zstd", packed: "zstd", why: "the kernel packed with zstd"},
 		{name: "gzip", packed: "gzip", why: "the kernel packed with gzip"},
 		{name: "xz", packed: "xz", why: "the kernel packed with xz"},
-		{name: "microvm", machine: "qemu/microvm", packed: "none", why: "a machine without PCI and firmware's tables; the kernel as an ELF image"},
+		{name: "microvm", machine: vmm.QEMUMicroVM, packed: "none", why: "a machine without PCI and firmware's tables; the kernel as an ELF image"},
 		{name: "initrd", initrd: agentInitrd, symbols: []string{"BLK_DEV_INITRD"}, why: "a minimal initramfs: the agent, which mounts the disk"},
 		{name: "initrd-busybox", initrd: busyboxInitrd, symbols: []string{"BLK_DEV_INITRD"}, why: "a minimal initramfs: that of tare trim build --initrd busybox, whose shell mounts the disk and starts the agent"},
 		{name: "quiet", append: []string{"quiet", "loglevel=0"}, why: "the kernel says nothing on the console"},
@@ -124,7 +125,7 @@ func levers() []arm {
 	for i := range all {
 		a := &all[i]
 		a.name, a.lever, a.run = "lever-"+a.name, true, runtimeRun("crun")
-		a.machine, a.packed = cmp.Or(a.machine, "qemu/q35"), cmp.Or(a.packed, "lz4")
+		a.machine, a.packed = cmp.Or(a.machine, vmm.QEMUQ35), cmp.Or(a.packed, "lz4")
 	}
 	return all
 }

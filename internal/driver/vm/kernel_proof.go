@@ -50,7 +50,7 @@ var telling = []string{"initcall_debug", "log_buf_len=4M"}
 const proofSign = "-- proof --\n"
 
 // proofFile keeps a kernel's proof, by all that it holds for.
-func (m *made) proofFile(a arm, k vmm.Kernel) string {
+func (m *hostParts) proofFile(a arm, k vmm.Kernel) string {
 	return filepath.Join(m.dir, "proof-"+digest(k.Digest, a.machine, m.baseDir(), a.leftOut()+proofScript, strings.Join(telling, " "))[:16]+".json")
 }
 
@@ -68,7 +68,7 @@ func journalFile(proof string) string { return strings.TrimSuffix(proof, ".json"
 
 // prove puts an arm's kernel to the proof, once, and keeps what came of it. A kernel
 // that fails a check is no error: its reports say so.
-func (m *made) prove(ctx context.Context, h *Host, disk string, tell func(string)) error {
+func (m *hostParts) prove(ctx context.Context, h *Host, disk string, tell func(string)) error {
 	a := h.arm
 	a.append = telling
 	k, err := m.kernelOf(ctx, a)
@@ -104,7 +104,7 @@ func (m *made) prove(ctx context.Context, h *Host, disk string, tell func(string
 // locate keeps where the code of the initcalls of a proof's boot is, so that their cost
 // counts for Kconfig symbols: where a source is at hand, which none is fetched for. That
 // of the trimmed kernel stands for the distribution's, whose package it is of.
-func (m *made) locate(ctx context.Context, proof string, tell func(string)) error {
+func (m *hostParts) locate(ctx context.Context, proof string, tell func(string)) error {
 	file := symbolsFile(proof)
 	if _, err := os.Stat(file); err == nil {
 		return nil
@@ -157,7 +157,7 @@ const (
 
 // proofOf boots an arm with systemd and puts its kernel to the proof. What the
 // kernel is to blame for is a check that failed.
-func (m *made) proofOf(ctx context.Context, h *Host, a arm, disk, set string, tell func(string)) (journal []byte, checks []driver.ProofCheck, err error) {
+func (m *hostParts) proofOf(ctx context.Context, h *Host, a arm, disk, set string, tell func(string)) (journal []byte, checks []driver.ProofCheck, err error) {
 	a.systemd, a.memory = true, max(proofMemory, a.memory, h.lab.Guest.Memory)
 	out, err := m.once(ctx, h, a, vmm.Disk{Path: disk}, set+proofScript, tell)
 	var cannot *driver.CannotError
@@ -180,8 +180,8 @@ func (h *Host) prove(ctx context.Context, o driver.ProofOptions, tell func(strin
 		a = arm{name: "proof", machine: h.arm.machine, image: o.Kernel}
 	}
 	var disk string
-	err := h.made.locked(ctx, tell, func() (err error) {
-		disk, err = h.made.parts(ctx, h, a, tell)
+	err := h.parts.locked(ctx, tell, func() (err error) {
+		disk, err = h.parts.forVariant(ctx, h, a, tell)
 		return err
 	})
 	if err != nil {
@@ -195,7 +195,7 @@ func (h *Host) prove(ctx context.Context, o driver.ProofOptions, tell func(strin
 		set += untilFailed
 	}
 	tell(fmt.Sprintf("booting it, to see whether containers run in it (without KVM %s, more where something else runs)", long))
-	_, checks, err := h.made.proofOf(ctx, h, a, disk, set, tell)
+	_, checks, err := h.parts.proofOf(ctx, h, a, disk, set, tell)
 	return checks, err
 }
 
@@ -233,11 +233,11 @@ func (h *Host) bootLog(ctx context.Context) (told driver.BootTold, err error) {
 	if !h.arm.toProve() {
 		return told, nil
 	}
-	k, err := h.made.kernelOf(ctx, h.arm)
+	k, err := h.parts.kernelOf(ctx, h.arm)
 	if err != nil {
 		return told, err
 	}
-	proof := h.made.proofFile(h.arm, k)
+	proof := h.parts.proofFile(h.arm, k)
 	for file, text := range map[string]*[]byte{journalFile(proof): &told.Log, symbolsFile(proof): &told.Symbols} {
 		if *text, err = os.ReadFile(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return told, driver.Labf("what the proof's boot told: %w", err)
@@ -248,7 +248,7 @@ func (h *Host) bootLog(ctx context.Context) (told driver.BootTold, err error) {
 
 // proven adds what was proven of an arm's kernel to its facts, numbered, because
 // facts have no order.
-func (m *made) proven(a arm, k vmm.Kernel, notes map[string]string) error {
+func (m *hostParts) proven(a arm, k vmm.Kernel, notes map[string]string) error {
 	text, err := os.ReadFile(m.proofFile(a, k))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
