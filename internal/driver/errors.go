@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// CannotError says that a target cannot run on this machine, and what to do.
+// CannotError means that a target cannot run on this machine. It says what to do.
 type CannotError struct {
 	Target string // the driver's name
 	Lacks  string // what is missing: "runc is not installed", "needs root"
@@ -19,13 +19,13 @@ func (e *CannotError) Error() string {
 	return fmt.Sprintf("%s cannot run here: %s (%s)", e.Target, e.Lacks, e.Remedy)
 }
 
-// LabError marks a failure as the laboratory's: tare or the machine failed,
-// and the target is not to blame. Every other error of a driver is the target's.
+// LabError marks a failure of the laboratory: tare or the machine failed, not the
+// target. Every other error of a driver is the target's fault.
 type LabError struct{ Err error }
 
 func (e *LabError) Error() string { return "laboratory: " + e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *LabError) Unwrap() error { return e.Err }
 
 // Labf makes a LabError with fmt.Errorf's formatting; %w wraps.
@@ -33,14 +33,14 @@ func Labf(format string, args ...any) error {
 	return &LabError{fmt.Errorf(format, args...)}
 }
 
-// RemovalError is that a target did not remove what it was asked to: an engine that
-// refuses, has died, or hangs. It is the target's fault, where other errors of a
-// clean-up are the laboratory's.
+// RemovalError means that a target did not remove what it was asked to: its engine
+// refuses, has died, or hangs. It is the target's fault. Other errors of a clean-up
+// are the laboratory's.
 type RemovalError struct{ Err error }
 
 func (e *RemovalError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *RemovalError) Unwrap() error { return e.Err }
 
 // IsLab reports whether err is the laboratory's fault.

@@ -6,7 +6,7 @@ import "time"
 type Exit struct {
 	Code   int    // exit code; meaningless when Signal != 0
 	Signal int    // the signal that killed it, else 0
-	Usage  *Usage // of the payload and what it waited for; nil where the target cannot tell
+	Usage  *Usage // of the payload and the children that it waited for; nil where the target does not report it
 	// Clock is what a machine reported of its boot by its own clock, by the names of
 	// metrics; nil for none.
 	Clock map[string]time.Duration

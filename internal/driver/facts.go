@@ -2,7 +2,7 @@ package driver
 
 // Facts are what Check found out.
 type Facts struct {
-	Version string            `json:"version"`          // of the runtime, VMM or engine, as it says itself
+	Version string            `json:"version"`          // of the runtime, VMM or engine, as it reports it
 	Path    string            `json:"path"`             // of its binary or socket
 	Digest  string            `json:"digest,omitempty"` // sha256 of the binary, "" where there is none
 	Notes   map[string]string `json:"notes,omitempty"`  // further facts: "platform": "systrap", "accel": "tcg"
@@ -15,10 +15,10 @@ const (
 	NoteGuestKernel = "kernel-digest" // of the guest's kernel
 )
 
-// NoteDirect is the key of Facts.Notes for what a target's own disk does with accesses
-// that are to pass page caches by (Spec.Direct).
+// NoteDirect is the key of Facts.Notes that says which page caches a target's disk
+// bypasses with Spec.Direct.
 const NoteDirect = "direct-io"
 
-// NoteUnread is the key of Facts.Notes for what of a target's CPU time nobody can
-// read: of a user's own engine, all that is in no group of tare's.
+// NoteUnread is the key of Facts.Notes that lists processes whose CPU time nobody can
+// read: those of the user's own engine that are in no cgroup of tare's.
 const NoteUnread = "unread"

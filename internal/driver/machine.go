@@ -30,7 +30,7 @@ type ContainerHost struct {
 	// BootLog returns the log of a boot in which the kernel and systemd reported
 	// every initcall and unit. That takes time, so it is never a trial's boot. The
 	// zero value means that there is none.
-	BootLog func(ctx context.Context) (BootTold, error)
+	BootLog func(ctx context.Context) (BootLog, error)
 
 	ProvesOn string // the virtual machine in which Prove boots kernels, such as qemu/q35
 	Proof    string // the script that a kernel has to pass, for a digest
@@ -48,46 +48,46 @@ func (p Properties) ContainerHost() *ContainerHost {
 	return p.Machine.Host
 }
 
-// BootTold is what a machine told of a boot.
-type BootTold struct {
-	Log []byte // in a form of tare boot profile
-	// Symbols say where the code of its initcalls is, in JSON: bootlog.Origin by the
-	// names of initcalls. Nil where no source of the kernel was at hand.
+// BootLog is what a machine reported of one boot.
+type BootLog struct {
+	Log []byte // in a form that tare boot profile reads
+	// Symbols are the places in the source of the kernel's initcalls, in JSON:
+	// bootlog.Origin by the initcall's name. Nil where the source is missing.
 	Symbols []byte
 }
 
-// ProofOptions say which kernel is put to the proof, and how far.
+// ProofOptions choose the kernel of a proof and how many checks are made.
 type ProofOptions struct {
-	Kernel      string // path of its file; "" for the driver's own, which is made where it is not kept
-	Quick       bool   // without the checks that take longest
-	UntilFailed bool   // not beyond the first check that fails
+	Kernel      string // path of its file; "" for the driver's own, which is built where it is not kept
+	Quick       bool   // skip the checks that take longest
+	UntilFailed bool   // stop at the first check that fails
 }
 
-// ProofCheck is one check of a proof, and what came of it.
+// ProofCheck is one check of a proof and its result.
 type ProofCheck struct {
 	Name    string  `json:"check"`
-	Result  string  `json:"result"`            // ProofPassed, or what went wrong: its first line, and what the machine said
-	Seconds float64 `json:"seconds,omitempty"` // that it took, on the guest's clock; 0 where none is known
+	Result  string  `json:"result"`            // ProofPassed, or what failed: the first line of the error, and the machine's last words
+	Seconds float64 `json:"seconds,omitempty"` // its duration by the guest's clock; 0 where it is not known
 }
 
 // ProofPassed is the result of a check that passed.
 const ProofPassed = "ok"
 
-// Passed reports whether the check did.
+// Passed reports whether the check passed.
 func (c ProofCheck) Passed() bool { return c.Result == ProofPassed }
 
-// Guest is what the user asks of virtual machines; the zero value leaves all of
-// it to tare.
+// Guest is what the user asks of virtual machines. The zero value means tare's
+// defaults.
 type Guest struct {
 	Kernel string `json:"kernel,omitempty"` // path of a kernel; "" is the distribution's
 	Append string `json:"append,omitempty"` // further kernel parameters
 	Memory int64  `json:"memory,omitempty"` // bytes, where a payload has no limit; 0 is tare's default
 	Disk   bool   `json:"disk,omitempty"`   // the root is a read-only disk under an overlay, instead of an initramfs
-	// NoSeccomp turns VMMs' own filters of system calls off.
+	// NoSeccomp turns off the VMMs' own filters of system calls.
 	NoSeccomp bool `json:"no-seccomp,omitempty"`
 }
 
-// String tells it in words.
+// String describes it in words.
 func (g Guest) String() string {
 	var parts []string
 	if g.Kernel != "" {

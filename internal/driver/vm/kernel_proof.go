@@ -229,7 +229,7 @@ func proofChecks(out outcome, begun bool, failed error) []driver.ProofCheck {
 }
 
 // bootLog is ContainerHost.BootLog: the journal of the boot that was the proof.
-func (h *Host) bootLog(ctx context.Context) (told driver.BootTold, err error) {
+func (h *Host) bootLog(ctx context.Context) (told driver.BootLog, err error) {
 	if !h.arm.toProve() {
 		return told, nil
 	}
