@@ -70,8 +70,8 @@ func (a apiDaemon) answers(ctx context.Context, socket string) error {
 	if a.component != "" && !has(a.component) {
 		return fmt.Errorf("what answers at %s is another engine than %s", socket, a.title)
 	}
-	for _, other := range apiDaemons() {
-		if other.component != "" && other.component != a.component && has(other.component) {
+	for _, k := range kinds() {
+		if other, ok := k.flavor.daemon.(apiDaemon); ok && other.component != "" && other.component != a.component && has(other.component) {
 			return fmt.Errorf("what answers at %s is %s, which is the target %s", socket, other.title, other.target)
 		}
 	}

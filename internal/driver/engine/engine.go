@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,14 +20,29 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 )
 
-// Drivers are the drivers of all engines.
-func Drivers(lab driver.Lab) []driver.Driver {
-	return slices.Concat(containerds(lab, containerdFlavor()), dockers(lab, docker()), podmans(lab, podman()))
+// kind is one engine: what tare knows of it, and its drivers.
+type kind struct {
+	flavor  flavor
+	drivers func(lab driver.Lab, f flavor) []driver.Driver
 }
 
-// apiDaemons are the daemons that speak Docker's API, each of which must be told from
-// the others.
-func apiDaemons() []apiDaemon { return []apiDaemon{dockerd(), podmanService()} }
+// kinds are all engines. A new one is a file and a line.
+func kinds() []kind {
+	return []kind{
+		{containerdFlavor(), containerds},
+		{docker(), dockers},
+		{podman(), podmans},
+	}
+}
+
+// Drivers are the drivers of all engines.
+func Drivers(lab driver.Lab) []driver.Driver {
+	var all []driver.Driver
+	for _, k := range kinds() {
+		all = append(all, k.drivers(lab, k.flavor)...)
+	}
+	return all
+}
 
 // engine is one engine of a session: the user's own or, started when it is
 // needed first, a private one. All of its methods may be called at once.
