@@ -4,8 +4,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tarelab/tare/internal/driver"
@@ -48,6 +51,51 @@ func TestOptionalInterfacesHaveTwoImplementations(t *testing.T) {
 	for name := range implemented {
 		t.Errorf("optional.go does not declare %s", name)
 	}
+}
+
+// Only driver.As asserts what a driver offers: an assertion elsewhere does not look
+// through decorators, and one to a nameless interface is declared nowhere.
+func TestNobodyElseAssertsADriversType(t *testing.T) {
+	looked := 0
+	for _, root := range []string{"../../../internal", "../../../cmd", "../../../bench"} {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			looked++
+			files := token.NewFileSet()
+			parsed, err := parser.ParseFile(files, path, nil, 0)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				if a, ok := n.(*ast.TypeAssertExpr); ok && offered(a.Type) {
+					t.Errorf("%s: use driver.As, with an interface that internal/driver/optional.go declares", files.Position(a.Pos()))
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if looked < 100 {
+		t.Errorf("looked at %d files", looked)
+	}
+}
+
+// offered reports whether an assertion's type is one of package driver, or an interface
+// without a name.
+func offered(of ast.Expr) bool {
+	switch of := of.(type) {
+	case *ast.InterfaceType:
+		return true
+	case *ast.SelectorExpr:
+		from, ok := of.X.(*ast.Ident)
+		return ok && from.Name == "driver"
+	}
+	return false
 }
 
 // declared are the interfaces of a file.
