@@ -13,7 +13,7 @@ import (
 
 // An engine is slow while some start is answered, and hangs when none is: then every
 // container's requests are given up, once.
-func TestPulse(t *testing.T) {
+func TestWatchdog(t *testing.T) {
 	const limit = 2 * time.Second // long beside what a busy machine lets a test wait
 	given, ended := make(chan struct{}, 9), make(chan struct{}, 9)
 	p := watchdog{limit: limit, end: func() { ended <- struct{}{} }}
