@@ -10,14 +10,15 @@ import (
 	"github.com/tarelab/tare/internal/sys"
 )
 
-// systemdGroups is the cgroup driver that has systemd make a container's group:
-// below slices alone, so that no place below tare's own can be asked for.
+// systemdGroups is the cgroup driver with which systemd makes the containers' cgroups.
+// It makes them only below slices, so a cgroup below tare's cannot be requested.
 const systemdGroups = "systemd"
 
-// prove runs a payload in a driver of the engine. In a user's own one it does so in
-// a group of tare's and sees whether the payload was charged there: an engine without
-// root, in a container or with another view of the cgroups takes the group's name, and
-// means another place by it, or none. Then groups are not asked for any more.
+// prove runs a payload in a driver of the engine. In the user's own engine it runs it in
+// a cgroup of tare's and looks whether the payload's CPU time was charged there. An
+// engine without root, in a container or with another view of the cgroups accepts the
+// cgroup's name and means another place, or none. Such an engine is not asked for
+// cgroups any more.
 func (e *engine) prove(ctx context.Context, d driver.Driver) error {
 	if e.private != nil || e.lab.Cgroup == "" || e.isElsewhere(d.Name()) {
 		return launch.Prove(ctx, d, e.lab)
@@ -44,8 +45,8 @@ func (e *engine) prove(ctx context.Context, d driver.Driver) error {
 	return launch.Prove(ctx, d, e.lab) // it may have refused the group alone
 }
 
-// isElsewhere says that the containers of the driver of that name are in no groups
-// of tare's.
+// isElsewhere reports whether the containers of the driver of that name are in no
+// cgroups of tare's.
 func (e *engine) isElsewhere(name string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,8 +59,8 @@ func (e *engine) setElsewhere(name string) {
 	e.elsewhere[name] = true
 }
 
-// unread is what of the CPU time of a driver's containers and their engine has no
-// watch, for driver.NoteUnread; "" for nothing.
+// unread lists the processes of a driver's containers and their engine whose CPU time
+// cannot be read, for driver.NoteUnread; "" for none.
 func (e *engine) unread(name string) string {
 	const own = "daemons, shims and runtimes of the engine, which is the user's own"
 	switch {
@@ -71,8 +72,8 @@ func (e *engine) unread(name string) string {
 	return own
 }
 
-// placing is a driver whose payloads are put into a group, and which notes whether
-// they were charged there.
+// placing is a decorator that puts payloads into a cgroup and records whether their CPU
+// time was charged there.
 type placing struct {
 	driver.Driver
 	trees   sys.Hierarchies

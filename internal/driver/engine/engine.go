@@ -44,8 +44,8 @@ func Drivers(lab driver.Lab) []driver.Driver {
 	return all
 }
 
-// engine is one engine of a session: the user's own or, started when it is
-// needed first, a private one. All of its methods may be called at once.
+// engine is one engine of a session: the user's own, or a private one, which is
+// started when it is first needed. All methods are safe for concurrent use.
 type engine struct {
 	lab    driver.Lab
 	flavor flavor
@@ -56,24 +56,24 @@ type engine struct {
 	watchdog watchdog
 
 	mu      sync.Mutex
-	err     error      // of the attempt to start it, which is not repeated
-	serving            // what a new start of it begins without
+	err     error      // of the attempt to start it, which is made once
+	serving            // reset when the engine is started again
 	daemons daemonPIDs // of the user's own
-	// elsewhere are the drivers, by name, whose containers the user's own engine does
-	// not put into the groups that it is asked for.
+	// elsewhere are the names of drivers whose containers the user's own engine puts
+	// into other cgroups than it is asked for.
 	elsewhere map[string]bool
 }
 
-// serving is the engine as it is there now.
+// serving is the engine that runs now.
 type serving struct {
 	socket  string
 	private *private          // nil: the user's own
-	client  io.Closer         // all that tare asks of it goes through this one, see clientOf; nil before the first
+	client  io.Closer         // the only client of it, see clientOf; nil before the first request
 	images  map[string]string // names of the loaded images, by the root file system
 }
 
-// clientOf is the engine's one client, which connect makes when it is needed first:
-// one for each container would hold connections for all that have not begun.
+// clientOf returns the engine's only client. connect makes it when it is first needed.
+// A client for each container would keep connections open for all that wait to start.
 func clientOf[C io.Closer](e *engine, connect func(socket string) (C, error)) (C, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,7 +87,7 @@ func clientOf[C io.Closer](e *engine, connect func(socket string) (C, error)) (C
 	return c, err
 }
 
-// leave forgets the engine that is there, and gives what it was.
+// leave forgets the engine that runs and returns it.
 func (e *engine) leave() serving {
 	was := e.serving
 	e.serving = serving{images: map[string]string{}}
@@ -114,8 +114,8 @@ const (
 	notWorking = "a test container did not work"
 )
 
-// unable is the error of a target that something failed in: it cannot run here, unless
-// the laboratory is to blame, or the time was over.
+// unable turns the failure of a check into a CannotError, unless the laboratory failed
+// or the time was over.
 func unable(ctx context.Context, name, what string, err error) error {
 	if err == nil || driver.IsLab(err) || errors.As(err, new(*driver.CannotError)) || ctx.Err() != nil {
 		return err
@@ -123,7 +123,7 @@ func unable(ctx context.Context, name, what string, err error) error {
 	return &driver.CannotError{Target: name, Lacks: fmt.Sprintf("%s: %v", what, err)}
 }
 
-// up sees that there is an engine to talk to.
+// up makes sure that an engine runs, and returns why it does not.
 func (e *engine) up(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -145,9 +145,9 @@ func (e *engine) up(ctx context.Context) error {
 	return e.dead()
 }
 
-// renew takes away a private engine that hangs, so that another one is started: the
-// trial that met it has failed, the next ones need not. The user's own gets another
-// chance when it removes what is left of that trial.
+// renew stops a private engine that hangs, so that up starts another one. The trial
+// that met it has failed; the next ones need not fail too. The user's own engine is
+// used again if it removes what is left of that trial.
 func (e *engine) renew(ctx context.Context) error {
 	if e.private != nil {
 		if err := e.leave().private.Close(); err != nil {
@@ -164,8 +164,8 @@ func (e *engine) renew(ctx context.Context) error {
 	return nil
 }
 
-// unremoved is the error of a container that was not removed, in whose time the engine
-// is taken to hang.
+// unremoved is the error of a container that was not removed. Where the time was over,
+// the engine counts as hanging.
 func (e *engine) unremoved(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		e.watchdog.hang(fmt.Errorf("it has not removed a container in %v", queueTime))
@@ -173,8 +173,8 @@ func (e *engine) unremoved(ctx context.Context, err error) error {
 	return &driver.RemovalError{Err: e.explain("remove", err)}
 }
 
-// bounded asks the engine for what every container needs before its start; one that
-// does not answer in time is taken to hang.
+// bounded asks the engine for what every container needs before its start. An engine
+// that does not answer in time counts as hanging.
 func (e *engine) bounded(ctx context.Context, ask func(context.Context) error) error {
 	timed, cancel := context.WithTimeout(ctx, queueTime)
 	defer cancel()
@@ -186,8 +186,8 @@ func (e *engine) bounded(ctx context.Context, ask func(context.Context) error) e
 	return e.dead()
 }
 
-// explain words an engine's error: with its death, where a private one has died of
-// it, and as the laboratory's where tare has no descriptor left to ask by.
+// explain adds to a request's error that a private engine has ended, where it has. The
+// error is the laboratory's where tare has no file descriptor left.
 func (e *engine) explain(what string, err error) error {
 	if dead := e.broken(); dead != nil {
 		return fmt.Errorf("%s a container: %w (%w)", what, dead, err)
@@ -217,12 +217,12 @@ func (e *engine) dead() error {
 	return fmt.Errorf("the %s that tare has started has ended%s%s", e.flavor.program, e.private.how(), e.private.said())
 }
 
-// deathTime is how long a daemon's end may be told after its connections have
+// deathTime is how long the news of a daemon's end may take after its connections have
 // broken.
 const deathTime = 500 * time.Millisecond
 
-// broken is the error of a private engine that has ended, looked for after a
-// request has failed.
+// broken is the error of a private engine that has ended. It is called after a request
+// has failed.
 func (e *engine) broken() error {
 	if p := e.private; p != nil && e.watchdog.hung() == nil {
 		select {
@@ -290,9 +290,10 @@ const (
 	noteUnused       = "own-engine" // why the user's own is not the one that was proven
 )
 
-// stale says that a check of earlier need not hold for the engine that would serve
-// now: of the user's own, which may have been configured since, it never does, and
-// where one answers or is named it is not the private one of that check.
+// stale reports whether an earlier check may not hold for the engine that would be used
+// now. A check of the user's own engine is always stale, because the user may have
+// configured it since. A check of a private engine is stale where the user's own
+// answers now.
 func (e *engine) stale(found driver.Facts) bool {
 	if found.Notes[noteEngine] != privateEngine {
 		return true
@@ -304,8 +305,8 @@ func (e *engine) stale(found driver.Facts) bool {
 	return err != nil || socket != ""
 }
 
-// image is the engine's name of the image that holds a Spec's root file system;
-// it is loaded once.
+// image returns the engine's name of the image with a Spec's root file system. load is
+// called once for each image.
 func (e *engine) image(ctx context.Context, spec driver.Spec, load func(context.Context, source) (string, error)) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -324,8 +325,7 @@ func (e *engine) image(ctx context.Context, spec driver.Spec, load func(context.
 	return id, nil
 }
 
-// sweep removes from a user's own engine what runs of tare that were killed have
-// left there.
+// sweep removes from the user's own engine what killed runs of tare have left there.
 func (e *engine) sweep(ctx context.Context, socket string) error {
 	owners, err := e.flavor.daemon.owners(ctx, socket)
 	if err != nil {
@@ -342,14 +342,14 @@ func (e *engine) sweep(ctx context.Context, socket string) error {
 	return nil
 }
 
-// closeTime bounds what is asked of an engine when it is let go.
+// closeTime bounds the requests to an engine at the end of the session.
 const closeTime = 20 * time.Second
 
-// queueTime bounds what is asked of an engine for one container in the end: it
-// stands in line behind the others of a trial, which engines remove one by one.
+// queueTime bounds the requests at the end of one container. They wait for the other
+// containers of the trial, which engines remove one by one.
 const queueTime = time.Minute
 
-// Close takes a private engine away, and from a user's own what was made there.
+// Close stops a private engine, or removes from the user's own what tare made there.
 func (e *engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

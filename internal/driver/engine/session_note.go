@@ -13,8 +13,9 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 )
 
-// note says in a session's directory where things are made beside it. It stands
-// there before the first of them, so that a sweep after a kill finds them all.
+// note is a file in the session's directory that names the user's engine in which the
+// session makes things. It is written before the first of them, so that a sweep after a
+// kill finds them all.
 type note struct {
 	Socket string `json:"socket"`
 	Owner  string `json:"owner"`
@@ -22,7 +23,7 @@ type note struct {
 
 func (e *engine) noteFile(runDir string) string { return filepath.Join(runDir, e.name+".json") }
 
-// note writes down that the user's own engine at socket is used.
+// note writes the note for the user's own engine at socket.
 func (e *engine) note(socket string) error {
 	text, err := json.Marshal(note{socket, owner()})
 	if err == nil {
@@ -34,7 +35,7 @@ func (e *engine) note(socket string) error {
 	return nil
 }
 
-// forget removes the note, when nothing that it tells of is left.
+// forget removes the note after everything that it leads to was removed.
 func (e *engine) forget(runDir string) error {
 	if err := os.Remove(e.noteFile(runDir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return driver.Labf("note that %s was used: %w", e.flavor.name, err)
@@ -42,11 +43,11 @@ func (e *engine) forget(runDir string) error {
 	return nil
 }
 
-// sweepTime bounds how long a user's own engine may take to remove what a run that
-// was killed has left there: hundreds of containers, some at once.
+// sweepTime bounds how long the user's own engine may take to remove what a killed run
+// has left: hundreds of containers, some at a time.
 const sweepTime = 10 * time.Minute
 
-// sweepNoted removes what the process has left whose note stands in runDir.
+// sweepNoted removes what the process of the note in runDir has left.
 func (e *engine) sweepNoted(ctx context.Context, runDir string) ([]string, error) {
 	text, err := os.ReadFile(e.noteFile(runDir))
 	if errors.Is(err, fs.ErrNotExist) {

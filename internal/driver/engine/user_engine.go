@@ -13,18 +13,20 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// userEngine is the user's own engine of one kind. It is looked for once: one that
-// hangs takes its time, and all that need it, from a check on, mean the same.
+// userEngine is the user's own engine of one kind. It is looked for once, because an
+// engine that hangs costs the whole time limit, and because all drivers must use the
+// same one.
 type userEngine struct {
 	mu     sync.Mutex
 	looked bool
 	socket string // "" where none answers
 	err    error
-	unused string // why what is at the usual sockets did not serve; "" for nothing
+	unused string // why the engines at the usual sockets are not used; "" for nothing
 }
 
-// sockets are where the user's own engine listens unless a variable says otherwise:
-// for another user than root below $XDG_RUNTIME_DIR first, as engines without root do.
+// sockets are the paths at which the user's own engine listens, unless a variable names
+// another. For users other than root, $XDG_RUNTIME_DIR comes first, where engines
+// without root listen.
 func sockets(root bool, rootless, usual string) []string {
 	dir := os.Getenv("XDG_RUNTIME_DIR")
 	if root || dir == "" {
@@ -36,8 +38,8 @@ func sockets(root bool, rootless, usual string) []string {
 // userEngineTime bounds how long the user's own engine may take to answer.
 const userEngineTime = 3 * time.Second
 
-// userSocket is the socket of the user's own engine, "" where none answers. One that
-// the user has named must answer.
+// userSocket returns the socket of the user's own engine, or "" where none answers. It
+// is an error if the engine that the user has named does not answer.
 func (e *engine) userSocket(ctx context.Context) (string, error) {
 	o := e.flavor.own
 	o.mu.Lock()
@@ -53,7 +55,7 @@ func (e *engine) userSocket(ctx context.Context) (string, error) {
 	return socket, err
 }
 
-// unused says why what is at the usual sockets did not serve; "" for nothing.
+// unused says why the engines at the usual sockets are not used; "" for nothing.
 func (e *engine) unused() string {
 	o := e.flavor.own
 	o.mu.Lock()
@@ -61,8 +63,8 @@ func (e *engine) unused() string {
 	return o.unused
 }
 
-// userEngineKnows says that the user's own engine, where it would be used, knows a runtime of
-// that name.
+// userEngineKnows reports whether the user's own engine would be used and knows a
+// runtime of that name.
 func (e *engine) userEngineKnows(ctx context.Context, runtime string) bool {
 	if e.lab.PrivateEngines {
 		return false

@@ -11,22 +11,23 @@ import (
 // is Debian 12's (github.com/moby/moby/issues/46661): it answers pings ever after.
 const hungTime = 3 * time.Minute
 
-// watchdog tells an engine that hangs from one that is slow: of many starts some are
-// answered, however long the line is.
+// watchdog distinguishes an engine that hangs from one that is slow. However many
+// starts wait, a slow engine answers some of them.
 type watchdog struct {
 	limit time.Duration // hungTime, but for tests
-	end   func()        // ends an engine that hangs, where that is tare's to do; it does not wait
+	end   func()        // kills a private engine that hangs, without waiting for its end
 
 	mu     sync.Mutex
-	lives  map[*requests]func() // what gives up the requests of each container
-	asked  int                  // of them, the starts that are under way
-	last   time.Time            // when a request of one was answered, or it was asked for while none was under way
+	lives  map[*requests]func() // for each container, a function that cancels its requests
+	asked  int                  // number of starts under way
+	last   time.Time            // of the last answer, or of the first start after a pause
 	timer  *time.Timer
-	reason error // why the engine is taken to hang; nil while it is not
+	reason error // why the engine counts as hanging; nil while it does not
 }
 
-// ask notes a start, and what gives up its requests should the engine hang; answered
-// says that those of the start were answered, well or not.
+// ask registers a start. giveUp cancels its requests and is called if the engine hangs.
+// The caller calls answered when the start's requests have ended, with or without an
+// error.
 func (p *watchdog) ask(r *requests, giveUp func()) (answered func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,21 +51,21 @@ func (p *watchdog) ask(r *requests, giveUp func()) (answered func()) {
 	}
 }
 
-// beat notes that a request of a start was answered which is not its last.
+// beat registers an answer to a request of a start that is still under way.
 func (p *watchdog) beat() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = time.Now()
 }
 
-// forget a container of which nothing is asked any more.
+// forget removes a container that makes no further requests.
 func (p *watchdog) forget(r *requests) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.lives, r)
 }
 
-// look comes back when the time since the last answer may be over.
+// look runs when the limit since the last answer may have passed.
 func (p *watchdog) look() {
 	p.mu.Lock()
 	left := p.limit - time.Since(p.last)
@@ -78,7 +79,7 @@ func (p *watchdog) look() {
 	}
 }
 
-// hang gives the engine up for a reason, the first of which counts.
+// hang declares that the engine hangs. The first reason is kept.
 func (p *watchdog) hang(reason error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,14 +93,14 @@ func (p *watchdog) hang(reason error) {
 	}
 }
 
-// hung is why the engine is taken to hang; nil where it is not.
+// hung returns why the engine counts as hanging; nil where it does not.
 func (p *watchdog) hung() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.reason
 }
 
-// reset gives the engine, or the one in its place, another chance.
+// reset makes the engine, or the one that replaces it, count as working.
 func (p *watchdog) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
