@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -43,7 +42,6 @@ func write(path string, plan []schedule.Trial, cells []study.Cell, metrics []sam
 		return err
 	}
 	buffered := bufio.NewWriterSize(f, 1<<20)
-	encoder := json.NewEncoder(buffered)
 	random := rand.New(rand.NewPCG(1, 2))
 	at := time.Now().UnixNano()
 	for _, t := range plan {
@@ -51,7 +49,10 @@ func write(path string, plan []schedule.Trial, cells []study.Cell, metrics []sam
 		for i, m := range metrics {
 			values[m.Name] = []float64{float64(t.Cell+1) * float64(i+1) * 1e-3 * (1 + 0.1*random.NormFloat64())}
 		}
-		err := encoder.Encode(sample.Record{Seq: t.Seq, Block: t.Block, Cell: cells[t.Cell].ID, At: at + int64(t.Seq)*1e6, Values: values})
+		line, err := store.Line(sample.Record{Seq: t.Seq, Block: t.Block, Cell: cells[t.Cell].ID, At: at + int64(t.Seq)*1e6, Values: values})
+		if err == nil {
+			_, err = buffered.Write(line)
+		}
 		if err != nil {
 			return errors.Join(err, f.Close())
 		}

@@ -166,7 +166,7 @@ Measuring needs root for most targets; check, report, studies and help do not.
 		checkCommand(env), weighCommand(env), runCommand(env), resumeCommand(env), reportCommand(env),
 		compareCommand(env), indexCommand(env), locksCommand(env), stacksCommand(env),
 		containersCommand(env),
-		studiesCommand(env), runsCommand(env), sweepCommand(env), versionCommand(env),
+		studiesCommand(env), runsCommand(env), verifyCommand(env), sweepCommand(env), versionCommand(env),
 	)
 	root.AddCommand(env.contributed()...)
 	root.InitDefaultCompletionCmd()

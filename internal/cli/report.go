@@ -13,6 +13,7 @@ import (
 
 func reportCommand(env *Env) *cobra.Command {
 	var format, output string
+	var salvage bool
 	c := &cobra.Command{
 		Use:   "report RUN...",
 		Short: "Show a run, or runs of the same study compared with the first",
@@ -39,7 +40,7 @@ are listed, never averaged away.`,
 			if err := checkOutput("--output", output); err != nil {
 				return err
 			}
-			in, err := env.reportInput(c, args)
+			in, err := env.reportInput(c, args, salvage)
 			if err != nil {
 				return err
 			}
@@ -51,14 +52,20 @@ are listed, never averaged away.`,
 	}
 	c.Flags().StringVarP(&format, "format", "f", "text", "text, md, csv, json or html")
 	complete(c, "format", cobra.FixedCompletions([]string{"text", "md", "csv", "json", "html"}, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().BoolVar(&salvage, "salvage", false, "leave damaged records out, with a warning, instead of refusing the run")
 	c.Flags().StringVarP(&output, "output", "o", "", "write to this file instead of standard output")
 	return c
 }
 
-func (env *Env) reportInput(c *cobra.Command, names []string) (report.Input, error) {
+func (env *Env) reportInput(c *cobra.Command, names []string, salvage bool) (report.Input, error) {
 	runs, err := env.openRuns(c, names)
 	if err != nil {
 		return report.Input{}, err
+	}
+	for _, r := range runs {
+		if salvage {
+			r.Salvage()
+		}
 	}
 	if len(runs) == 1 {
 		return lab.Report(runs[0])

@@ -69,12 +69,15 @@ a study of the network --containers are those attached to it.`,
 
 func resumeCommand(env *Env) *cobra.Command {
 	var f measureFlags
+	var prepare bool
 	c := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Go on with a run that was interrupted or killed",
 		Long: `resume measures what a run still lacks: the same cells in the same order, no
 trial twice. A record that was cut off by a kill is measured again. Virtual
-machines are what they were, without their flags; other ones are refused.`,
+machines are what they were, without their flags; other ones are refused. A run
+goes on only for the user who made it. Where its study runs commands on the host,
+resume shows them and needs --prepare.`,
 		Example: "  tare resume last",
 
 		ValidArgsFunction: env.completeRuns,
@@ -87,13 +90,16 @@ machines are what they were, without their flags; other ones are refused.`,
 			if err != nil {
 				return err
 			}
+			if _, err := lab.Resumable(runs[0], prepare); err != nil { // before anything is swept or made
+				return err
+			}
 			config := env.config(c)
 			config.Guest = resumedGuest(c.Flags(), runs[0].Manifest().Guest)
 			laboratory, err := lab.Open(c.Context(), config)
 			if err != nil {
 				return err
 			}
-			plan, err := laboratory.Resume(c.Context(), runs[0])
+			plan, err := laboratory.Resume(c.Context(), runs[0], prepare)
 			if err != nil {
 				return errors.Join(err, laboratory.Close())
 			}
@@ -102,6 +108,7 @@ machines are what they were, without their flags; other ones are refused.`,
 	}
 	c.Flags().BoolVar(&f.json, "json", false, "print the whole report as JSON")
 	c.Flags().StringVar(&f.html, "html", "", "write the HTML report to this file (default: into the run's directory)")
+	c.Flags().BoolVar(&prepare, "prepare", false, "execute the prepare commands of the run's study on the host")
 	guestFlags(c.Flags())
 	sysctlFlag(c.Flags())
 	return c

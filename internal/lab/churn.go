@@ -14,10 +14,11 @@ import (
 // waitClaims adds what the watched cells waited for, and for the churn workloads
 // their curves and the published call tree.
 func waitClaims(run *store.Run, in analysis.Input, claims *analysis.Claims) error {
-	profiles, err := profilesOf(run)
+	profiles, unread, err := profilesOf(run)
 	if err != nil {
 		return err
 	}
+	claims.Warnings = append(claims.Warnings, unread...)
 	merged := map[string]profile.Profile{}
 	trials := map[string]int{}
 	for cell, all := range profiles {

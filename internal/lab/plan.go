@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -109,7 +110,9 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if p.Run, err = store.Create(l.config.StateDir, *m); err != nil {
 		return nil, err
 	}
-	p.Manifest = p.Run.Manifest()
+	if p.Manifest, err = p.Run.Measured(); err != nil {
+		return nil, errors.Join(err, p.Run.Close())
+	}
 	return p, nil
 }
 

@@ -36,38 +36,39 @@ func proveProbe(name string) error {
 }
 
 // profilesOf are the profiles of a run's watched cells, of the blocks' trials
-// that gave samples.
-func profilesOf(run *store.Run) (map[string][]profile.Profile, error) {
+// that gave samples. One that cannot be read is left out, and unread says why: a
+// report rests on the records.
+func profilesOf(run *store.Run) (all map[string][]profile.Profile, unread []string, err error) {
 	watched := map[string]bool{}
 	for _, c := range run.Manifest().Cells {
 		watched[c.ID] = c.Probe != ""
 	}
-	all := map[string][]profile.Profile{}
+	all = map[string][]profile.Profile{}
 	if len(run.Manifest().Study.Probes) == 0 {
-		return all, nil
+		return all, nil, nil
 	}
 	for r, err := range run.Records() {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if !watched[r.Cell] || r.Failure != nil || r.Block == schedule.Cold {
 			continue
 		}
 		p, ok, err := run.Profile(r.Seq)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
+		switch {
+		case err != nil:
+			unread = append(unread, fmt.Sprintf("profile of trial %d (%s) is left out: %v", r.Seq, r.Cell, err))
+		case ok:
 			all[r.Cell] = append(all[r.Cell], p)
 		}
 	}
-	return all, nil
+	return all, unread, nil
 }
 
 // WriteProfiles writes what the watched cells showed into the run's directory,
 // as pprof profiles and folded stacks, and returns the files' paths.
 func WriteProfiles(run *store.Run) ([]string, error) {
-	profiles, err := profilesOf(run)
+	profiles, _, err := profilesOf(run) // the report names those that cannot be read
 	if err != nil {
 		return nil, err
 	}

@@ -39,6 +39,7 @@ func Report(run *store.Run) (report.Input, error) {
 		return report.Input{}, err
 	}
 	claims := analysis.Analyze(in)
+	claims.Warnings = append(claims.Warnings, salvaged(run)...)
 	if err := waitClaims(run, in, &claims); err != nil { // studies' claims may rest on waits
 		return report.Input{}, err
 	}
@@ -48,6 +49,22 @@ func Report(run *store.Run) (report.Input, error) {
 		}
 	}
 	return report.Input{Manifest: run.Manifest(), Claims: claims}, nil
+}
+
+// shownDamage is how many damaged records a report names.
+const shownDamage = 5
+
+// salvaged are the warnings of a run whose damaged records are left out.
+func salvaged(run *store.Run) []string {
+	damaged := run.Damaged()
+	if len(damaged) == 0 {
+		return nil
+	}
+	warnings := []string{fmt.Sprintf("damaged records left out: %d; this report is of the others", len(damaged))}
+	for _, d := range damaged[:min(len(damaged), shownDamage)] {
+		warnings = append(warnings, d.Error())
+	}
+	return warnings
 }
 
 // Compare says what changed from run a to each of the others, one by one, and in

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/store"
@@ -16,11 +17,12 @@ import (
 const BootStudy = "boot-run"
 
 // Resume makes the plan of a run that was broken off. The image, the targets and
-// what is asked of virtual machines must be what they were.
-func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
-	m := ref.Manifest()
-	if m.Study.ID == BootStudy {
-		return nil, &InputError{errors.New("boots of tare boot run do not go on: call it again; those that ended are in the run's report")}
+// what is asked of virtual machines must be what they were. The run must be this
+// user's; prepare allows its commands that run on the host.
+func (l *Lab) Resume(ctx context.Context, ref *store.Run, prepare bool) (*Plan, error) {
+	m, err := Resumable(ref, prepare)
+	if err != nil {
+		return nil, err
 	}
 	l.name(ctx, named(m.Study))
 	if err := errors.Join(sameGuest(m.Guest, l.config.Guest), canPrepare(m)); err != nil {
@@ -42,13 +44,50 @@ func (l *Lab) Resume(ctx context.Context, ref *store.Run) (*Plan, error) {
 		return nil, err // the run's cells stay as they are
 	}
 	p.trials = TrialsOf(m)
-	var err error
 	if p.Run, err = store.Resume(ref.Dir()); err != nil {
 		return nil, err
 	}
 	p.Notes = append(p.Notes, p.Run.Notes()...)
 	p.Estimate = newPace(p, p.Run.Done()).left()
 	return p, nil
+}
+
+// Resumable is the manifest of a run that this user may go on with, as it is to be
+// measured. Nothing of it has been done or made room for. A run whose study runs
+// commands on the host, outside of any target, needs prepare: the error shows them.
+func Resumable(ref *store.Run, prepare bool) (store.Manifest, error) {
+	err := ref.Ours()
+	if err == nil {
+		err = ref.Manifest().CanGoOn()
+	}
+	m := ref.Manifest()
+	if err == nil && m.Study.ID == BootStudy {
+		err = errors.New("boots of tare boot run do not go on: call it again; those that ended are in the run's report")
+	}
+	if err == nil {
+		m, err = ref.Measured()
+	}
+	if err == nil && !prepare {
+		err = unseenCommands(m)
+	}
+	if err != nil {
+		return store.Manifest{}, &InputError{err}
+	}
+	return m, nil
+}
+
+// unseenCommands is the error that shows what a run would execute on the host.
+func unseenCommands(m store.Manifest) error {
+	var shown []string
+	for _, w := range m.Study.Workloads {
+		if len(w.Prepare) > 0 {
+			shown = append(shown, fmt.Sprintf("\n  %s: %s", w.Name, strings.Join(w.Prepare, " ")))
+		}
+	}
+	if len(shown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the run's study executes these commands on the host, in %s:%s\nread them, then allow them with --prepare", m.Dir, strings.Join(shown, ""))
 }
 
 // canPrepare refuses to go on with a run whose prepare commands ran in a directory that

@@ -31,9 +31,20 @@ var (
 	// BootLog is a dmesg, a console's log or a journal, after decompression; Items
 	// counts lines. A boot writes less than a megabyte in some thousands of them.
 	BootLog = Limit{Input: "boot log", Bytes: 64 * mib, Items: 500_000, Alloc: 1024 * mib}
+	// RunManifest is the manifest of a run directory; Items counts cells.
+	RunManifest = Limit{Input: "manifest of a run", Bytes: 64 * mib, Items: 100_000}
+	// RunSide is a log, a profile or a series of a run, unpacked: a few KiB of gzip can
+	// hold a GiB.
+	RunSide = Limit{Input: "log, profile or series of a run", Bytes: 128 * mib}
+	// SessionProof is what a session says of itself.
+	SessionProof = Limit{Input: "proof of a session", Bytes: 64 * kib}
 )
 
-// All is every row of the table.
+// All is every row of the table, a kind of input a line.
 func All() []Limit {
-	return []Limit{ImageDocument, ImageArchive, ImageLayers, LinkerConfig, Accounts, Study, Need, BootLog}
+	return []Limit{
+		ImageDocument, ImageArchive, ImageLayers, LinkerConfig, Accounts,
+		Study, Need, BootLog,
+		RunManifest, RunSide, SessionProof,
+	}
 }

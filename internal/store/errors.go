@@ -12,7 +12,8 @@ var (
 	ErrNewer   = errors.New("newer schema")
 	ErrBusy    = errors.New("the run is being written by another process")
 	ErrNoSpace = errors.New("no space left for records; every earlier record is kept: free some space, then go on with tare resume")
-	ErrCorrupt = errors.New("the records are damaged")
+	ErrCorrupt = errors.New("damaged")
+	ErrForeign = errors.New("the run is not yours to write")
 )
 
 // full makes an error that means a full disk or an exhausted quota wrap

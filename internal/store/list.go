@@ -52,11 +52,18 @@ func List(root string) ([]Summary, error) {
 }
 
 func summary(dir string) Summary {
-	s := Summary{ID: filepath.Base(dir), Dir: dir, Live: live(dir)}
-	m, err := readManifest(dir)
+	s := Summary{ID: filepath.Base(dir), Dir: dir}
+	root, err := openRoot(dir)
+	if err != nil {
+		s.Problem = err.Error()
+		return s
+	}
+	defer func() { _ = root.Close() }() // only read
+	s.Live = live(root)
+	m, err := readManifest(dir, root)
 	if err == nil {
 		s.Study, s.Created, s.Trials = m.Study.ID, m.Created, m.Trials
-		s.Done, err = countLines(filepath.Join(dir, recordsFile))
+		s.Done, err = countLines(root)
 	}
 	if err != nil {
 		s.Problem = err.Error()
@@ -64,8 +71,8 @@ func summary(dir string) Summary {
 	return s
 }
 
-func countLines(path string) (int, error) {
-	f, err := os.Open(path)
+func countLines(root *os.Root) (int, error) {
+	f, err := openFile(root, recordsFile, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

@@ -47,11 +47,11 @@ func generate(tb testing.TB, root string, n int) *Run {
 			}
 			values[name] = []float64{v}
 		}
-		line, err := json.Marshal(sample.Record{Seq: trial.Seq, Block: trial.Block, Cell: m.Cells[trial.Cell].ID, At: 1795248900000000000 + int64(trial.Seq), Values: values})
+		line, err := Line(sample.Record{Seq: trial.Seq, Block: trial.Block, Cell: m.Cells[trial.Cell].ID, At: 1795248900000000000 + int64(trial.Seq), Values: values})
 		if err != nil {
 			tb.Fatal(err)
 		}
-		w.Write(append(line, '\n'))
+		w.Write(line)
 	}
 	if err := w.Flush(); err != nil {
 		tb.Fatal(err)
@@ -182,7 +182,7 @@ func TestOrdinaryLinesArePlain(t *testing.T) {
 }
 
 func TestEndlessLine(t *testing.T) {
-	err := batches(strings.NewReader(strings.Repeat("x", maxLine+2*batchBytes)), func(*batch) error { return nil })
+	err := batches(strings.NewReader(strings.Repeat("x", maxLine+2*batchBytes)), false, func(*batch) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("longer than %d MiB", maxLine>>20)) {
 		t.Errorf("an endless line: %v", err)
 	}

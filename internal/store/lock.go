@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -21,8 +20,8 @@ const (
 // lock makes this process the run's only writer until the file is closed. The
 // kernel lets go of the lock when the process dies, however it dies. The file
 // holds the owner's PID, for messages only.
-func lock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o644)
+func lock(dir string, root *os.Root) (*os.File, error) {
+	f, err := openFile(root, lockFile, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, full(fmt.Errorf("run lock: %w", err))
 	}
@@ -69,8 +68,8 @@ func owner(f *os.File) string {
 }
 
 // live reports whether some process writes the run.
-func live(dir string) bool {
-	f, err := os.Open(filepath.Join(dir, lockFile))
+func live(root *os.Root) bool {
+	f, err := openFile(root, lockFile, os.O_RDONLY, 0)
 	if err != nil {
 		return false
 	}

@@ -8,14 +8,11 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strconv"
 )
 
 // logFile is where a log is kept, below the run's directory.
-func (r *Run) logFile(name string) string {
-	return filepath.Join(r.dir, "logs", url.PathEscape(name)+".log.gz")
-}
+func logFile(name string) string { return "logs/" + url.PathEscape(name) + ".log.gz" }
 
 // KeepLog keeps the console of an instance of the trial seq. A trial that is done
 // again replaces its log.
@@ -44,11 +41,10 @@ func (r *Run) Series(seq int) (series []byte, ok bool, err error) {
 // SeriesWriter keeps a series while it comes: what was written before a kill can be
 // read. The caller closes it.
 func (r *Run) SeriesWriter(seq int) (io.WriteCloser, error) {
-	file := r.logFile(seriesName(seq))
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+	if err := r.root.Mkdir("logs", 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, full(fmt.Errorf("series: %w", err))
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := r.root.OpenFile(logFile(seriesName(seq)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return nil, full(fmt.Errorf("series: %w", err))
 	}
@@ -74,24 +70,10 @@ func (w *seriesWriter) Close() error { return full(errors.Join(w.packed.Close(),
 func seriesName(seq int) string { return fmt.Sprintf("%d-series", seq) }
 
 func (r *Run) keepLog(name string, log []byte) error {
-	file := r.logFile(name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return full(fmt.Errorf("log: %w", err))
-	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".log.*")
-	if err != nil {
-		return full(fmt.Errorf("log: %w", err))
-	}
-	packed := gzip.NewWriter(f)
-	_, err = packed.Write(log)
-	err = errors.Join(err, packed.Close(), f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		return full(errors.Join(fmt.Errorf("log %s: %w", file, err), os.Remove(f.Name())))
-	}
-	return nil
+	return r.writePacked(logFile(name), func(w io.Writer) error {
+		_, err := w.Write(log)
+		return err
+	})
 }
 
 // Log reads what was kept of the trial seq. ok is false where nothing was.
@@ -108,21 +90,4 @@ func (r *Run) BootSymbols(target string) (symbols []byte, ok bool, err error) {
 
 const symbolsSuffix = "-symbols"
 
-func (r *Run) log(name string) (log []byte, ok bool, err error) {
-	f, err := os.Open(r.logFile(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("log: %w", err)
-	}
-	defer f.Close()
-	unpacked, err := gzip.NewReader(f)
-	if err == nil {
-		log, err = io.ReadAll(unpacked)
-	}
-	if err != nil {
-		return log, true, fmt.Errorf("log %s: %w: %w", f.Name(), err, ErrCorrupt)
-	}
-	return log, true, nil
-}
+func (r *Run) log(name string) (log []byte, ok bool, err error) { return r.readPacked(logFile(name)) }

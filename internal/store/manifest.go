@@ -6,15 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // SchemaVersion of the run directory. A reader refuses a newer one.
@@ -53,6 +55,9 @@ type Manifest struct {
 	MissingCounters map[string]string `json:"missingCounters,omitempty"`
 	Trials          int               `json:"trials"`  // length of the plan
 	Command         []string          `json:"command"` // argv of tare
+	// Sums names the checksum that every record carries, see sum.go; "" in older runs,
+	// whose records have none.
+	Sums string `json:"sums,omitempty"`
 }
 
 // Pilot is what a few runs of a group's control told before the first trial.
@@ -63,58 +68,29 @@ type Pilot struct {
 	MinimumDetectable float64 `json:"minimumDetectable,omitempty"`
 }
 
-// maxTrials bounds what a reader makes room for, ten times what a study may plan.
-const maxTrials = 100_000_000
-
 // Files of a run directory.
 const (
-	manifestFile = "manifest.json"
-	recordsFile  = "records.jsonl"
-	lockFile     = "lock"
+	manifestFile    = "manifest.json"
+	recordsFile     = "records.jsonl"
+	lockFile        = "lock"
+	environmentFile = "environment.json" // values of workloads' variables, for who owns the run
 )
 
-// writeManifest puts the manifest in place whole or not at all: readers see
-// the directory as a run from the rename on.
-func writeManifest(dir string, m Manifest) error {
-	data, err := json.MarshalIndent(m, "", "\t")
+// writeJSON puts a file in place whole or not at all: readers see the directory as a
+// run from the rename of its manifest on.
+func writeJSON(root *os.Root, name string, mode fs.FileMode, v any) error {
+	data, err := json.MarshalIndent(v, "", "\t")
 	if err != nil {
-		return fmt.Errorf("manifest: %w", err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	f, err := os.CreateTemp(dir, "."+manifestFile+".*")
-	if err != nil {
-		return full(err)
-	}
-	_, err = f.Write(append(data, '\n'))
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, manifestFile))
-	}
-	if err != nil {
-		return full(errors.Join(err, os.Remove(f.Name())))
-	}
-	return syncDir(dir)
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
+	return replace(root, name, mode, func(w io.Writer) error {
+		_, err := w.Write(append(data, '\n'))
 		return err
-	}
-	return full(errors.Join(d.Sync(), d.Close()))
+	})
 }
 
-func readManifest(dir string) (Manifest, error) {
-	info, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return Manifest{}, fmt.Errorf("%w: there is no directory %s", ErrNotRun, dir)
-	case err != nil:
-		return Manifest{}, fmt.Errorf("run: %w", err)
-	case !info.IsDir():
-		return Manifest{}, fmt.Errorf("%w: %s is a file, and a run is a directory", ErrNotRun, dir)
-	}
-	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
+func readManifest(dir string, root *os.Root) (Manifest, error) {
+	data, err := sys.ReadForeignIn(root, manifestFile, limit.RunManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Manifest{}, fmt.Errorf("%w: %s holds no %s", ErrNotRun, dir, manifestFile)
 	}
@@ -143,8 +119,8 @@ func decodeManifest(dir string, data []byte) (Manifest, error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return Manifest{}, fmt.Errorf("%s: %s is damaged: %w", dir, manifestFile, err)
 	}
-	if m.Trials < 0 || m.Trials > maxTrials {
-		return Manifest{}, fmt.Errorf("%s: %s is damaged: %d trials", dir, manifestFile, m.Trials)
+	if err := m.validate(); err != nil {
+		return Manifest{}, fmt.Errorf("%s: %s is damaged: %w", dir, manifestFile, err)
 	}
 	return m, nil
 }

@@ -42,7 +42,7 @@ func TestDamagedProfileIsNamed(t *testing.T) {
 	if err := r.KeepProfile(0, profile.Profile{Stacks: [][]string{{"a"}}}); err != nil {
 		t.Fatal(err)
 	}
-	file := r.profileFile(0)
+	file := r.path(profileFile(0))
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"iter"
 	"math"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -29,8 +28,8 @@ const maxLine = 64 << 20
 // line that is still being written, or was cut short, is left out. The error
 // wraps ErrCorrupt and names the line where the records are damaged.
 func (r *Run) Load() (*analysis.Data, error) {
-	data := analysis.NewData(r.manifest.Cells, r.manifest.Trials)
-	_, err := r.each(func(t *trialLine) error {
+	data := analysis.NewData(r.manifest.Cells, r.roomFor())
+	_, damaged, err := r.each(func(t *trialLine) error {
 		if t.full != nil {
 			data.Add(t.full)
 			return nil
@@ -47,8 +46,22 @@ func (r *Run) Load() (*analysis.Data, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.damaged = damaged
 	return data, nil
 }
+
+// roomFor is how many records to make room for: the plan's, but not more than the file
+// has bytes for.
+func (r *Run) roomFor() int {
+	info, err := r.root.Stat(recordsFile)
+	if err != nil {
+		return 0
+	}
+	return min(r.manifest.Trials, int(info.Size()/shortestLine))
+}
+
+// shortestLine is less than the bytes of any record.
+const shortestLine = 32
 
 // errStop ends a walk early; it reaches nobody.
 var errStop = errors.New("stop")
@@ -57,7 +70,7 @@ var errStop = errors.New("stop")
 // the error, if there is one; Load is the fast way to read a large run.
 func (r *Run) Records() iter.Seq2[sample.Record, error] {
 	return func(yield func(sample.Record, error) bool) {
-		_, err := r.each(func(t *trialLine) error {
+		_, _, err := r.each(func(t *trialLine) error {
 			if !yield(t.record(), nil) {
 				return errStop
 			}
@@ -71,38 +84,43 @@ func (r *Run) Records() iter.Seq2[sample.Record, error] {
 
 // each calls f for every record in the order of the file, after checking that
 // it belongs to the plan and stands there once. It returns the length of the
-// whole lines.
-func (r *Run) each(f func(*trialLine) error) (whole int64, err error) {
-	path := filepath.Join(r.dir, recordsFile)
-	file, err := os.Open(path)
+// whole lines, and, of a run that is salvaged, why damaged ones were left out.
+func (r *Run) each(f func(*trialLine) error) (whole int64, damaged []error, err error) {
+	file, err := openFile(r.root, recordsFile, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil // killed, or not yet there, between the directory and its first record
+		return 0, nil, nil // killed, or not yet there, between the directory and its first record
 	}
 	if err != nil {
-		return 0, fmt.Errorf("records: %w", err)
+		return 0, nil, fmt.Errorf("records: %w", err)
 	}
 	defer func() { _ = file.Close() }() // only read
 	check := newCheck(r.manifest)
 	number := 0
-	err = batches(file, func(b *batch) error {
+	err = batches(file, r.manifest.Sums != "", func(b *batch) error {
 		for i := range b.lines {
 			number++
 			t := &b.lines[i]
-			if err := check.place(t.seq, t.block, t.cell); err != nil {
-				return fmt.Errorf("%s:%d: %w: %w", path, number, ErrCorrupt, err)
+			err := t.err
+			if err == nil {
+				err = check.place(t.seq, t.block, t.cell)
+			}
+			if err != nil {
+				err = fmt.Errorf("%s:%d: %w: %w", r.path(recordsFile), number, ErrCorrupt, err)
+				if !r.salvage {
+					return fmt.Errorf("%w (tare verify lists all that is damaged; tare report --salvage leaves it out)", err)
+				}
+				damaged = append(damaged, err)
+				continue
 			}
 			check.seen[t.seq] = true
 			if err := f(t); err != nil {
 				return err
 			}
 		}
-		if b.err != nil {
-			return fmt.Errorf("%s:%d: %w: %w", path, number+1, ErrCorrupt, b.err)
-		}
 		whole += int64(len(b.text))
 		return nil
 	})
-	return whole, err
+	return whole, damaged, err
 }
 
 // check knows which records a run may hold.
@@ -141,6 +159,7 @@ func (c *check) place(seq, block int, cell []byte) error {
 // pipeline decodes a file in stretches of whole lines on all CPUs and hands
 // them on in the file's order.
 type pipeline struct {
+	sums        bool        // every line has one
 	free        chan *batch // to be used again: their number bounds the memory
 	todo, order chan job    // every job is sent to both
 	quit        chan struct{}
@@ -154,10 +173,11 @@ type job struct {
 
 // batches calls f with each stretch of a file. A last line without its end is
 // left out.
-func batches(file io.Reader, f func(*batch) error) error {
+func batches(file io.Reader, sums bool, f func(*batch) error) error {
 	workers := runtime.GOMAXPROCS(0)
 	n := 2 * workers
 	p := &pipeline{
+		sums: sums,
 		free: make(chan *batch, n), todo: make(chan job, n), order: make(chan job, n),
 		quit: make(chan struct{}),
 	}
@@ -183,7 +203,7 @@ func batches(file io.Reader, f func(*batch) error) error {
 
 func (p *pipeline) decode() {
 	for j := range p.todo {
-		j.batch.decode()
+		j.batch.decode(p.sums)
 		close(j.ready)
 	}
 }

@@ -11,16 +11,21 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // Run is one run directory, open for reading (Open) or for writing too
 // (Create, Resume). Its methods are safe for concurrent use.
 type Run struct {
 	dir      string
+	root     *os.Root // of dir; closed when nothing refers to the run any more
 	manifest Manifest
 	notes    []string
+	salvage  bool    // see Salvage
+	damaged  []error // see Damaged
 
 	mu      sync.Mutex
 	records *os.File // nil when open for reading
@@ -38,17 +43,17 @@ func Create(root string, m Manifest) (*Run, error) {
 	if m.Created.IsZero() {
 		m.Created = time.Now().UTC()
 	}
-	m.Schema = SchemaVersion
+	m.Schema, m.Sums = SchemaVersion, sumName
 	base := filepath.Join(root, "runs")
-	if err := os.MkdirAll(base, 0o755); err != nil {
+	if err := makeDirs(base); err != nil {
 		return nil, full(fmt.Errorf("store: %w", err))
 	}
 	dir, err := newDir(base, &m)
 	if err != nil {
 		return nil, full(fmt.Errorf("store: %w", err))
 	}
-	r := &Run{dir: dir, manifest: m, check: newCheck(m)}
-	if err := r.begin(base); err != nil {
+	r := &Run{dir: dir, check: newCheck(m)}
+	if err := r.begin(base, m); err != nil {
 		return nil, errors.Join(fmt.Errorf("run %s cannot be made: %w", m.ID, err), r.Close(), os.RemoveAll(dir))
 	}
 	return r, nil
@@ -70,39 +75,59 @@ func newDir(base string, m *Manifest) (string, error) {
 	}
 }
 
-func (r *Run) begin(base string) error {
+func (r *Run) begin(base string, m Manifest) (err error) {
+	if r.root, err = os.OpenRoot(r.dir); err != nil {
+		return err
+	}
 	if err := r.open(os.O_CREATE | os.O_EXCL); err != nil {
 		return err
 	}
-	if err := writeManifest(r.dir, r.manifest); err != nil {
+	shown, values := m.hideEnvironment()
+	if len(values) > 0 {
+		if err := writeJSON(r.root, environmentFile, 0o600, values); err != nil {
+			return err
+		}
+	}
+	r.manifest = shown
+	if err := writeJSON(r.root, manifestFile, 0o644, shown); err != nil {
 		return err
 	}
-	return syncDir(base)
+	parent, err := os.OpenRoot(base)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncDir(parent, "."), parent.Close())
 }
 
 // open takes the lock and opens the records for appending.
 func (r *Run) open(flags int) (err error) {
-	if r.lock, err = lock(r.dir); err != nil {
+	if r.lock, err = lock(r.dir, r.root); err != nil {
 		return err
 	}
-	r.records, err = os.OpenFile(filepath.Join(r.dir, recordsFile), os.O_RDWR|os.O_APPEND|flags, 0o644)
+	r.records, err = openFile(r.root, recordsFile, os.O_RDWR|os.O_APPEND|flags, 0o644)
 	return full(err)
 }
 
 // Open opens a run for reading. It needs no more than the right to read, and
-// the run may be being written. The errors wrap ErrNotRun and ErrNewer.
+// the run may be being written, or be somebody else's. The errors wrap ErrNotRun and
+// ErrNewer.
 func Open(dir string) (*Run, error) {
-	m, err := readManifest(dir)
+	root, err := openRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &Run{dir: dir, manifest: m}, nil
+	m, err := readManifest(dir, root)
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return &Run{dir: dir, root: root, manifest: m}, nil
 }
 
 // Resume opens a broken run to go on with it. A last line that a kill or a full
 // disk cut short is removed, and Notes says so: its trial is not done. The
 // error wraps ErrBusy, naming the owner's PID, while another process writes
-// the run, and ErrCorrupt, naming the line, where the records are damaged.
+// the run, ErrCorrupt, naming the line, where the records are damaged, and ErrForeign
+// where the run is not this user's.
 func Resume(dir string) (*Run, error) {
 	r, err := Open(dir)
 	if err != nil {
@@ -115,12 +140,15 @@ func Resume(dir string) (*Run, error) {
 }
 
 func (r *Run) recover() error {
+	if err := r.Ours(); err != nil {
+		return err
+	}
 	if err := r.open(os.O_CREATE); err != nil { // records may be absent after a kill in Create
 		return err
 	}
 	r.check = newCheck(r.manifest)
 	var last setLines
-	whole, err := r.each(func(t *trialLine) error {
+	whole, _, err := r.each(func(t *trialLine) error {
 		r.check.seen[t.seq] = true
 		last.add(t, r.check.sets[string(t.cell)])
 		return nil
@@ -188,13 +216,17 @@ func (s *setLines) lacks(cells []study.Cell) int {
 // earlier record is whole; it wraps ErrNoSpace where the disk is full. A kill may
 // leave some of the records of a set; then Resume removes them.
 func (r *Run) Append(records ...sample.Record) error {
+	line := Line
+	if r.manifest.Sums == "" { // an older run goes on as it began
+		line = plainLine
+	}
 	var lines []byte
 	for _, record := range records {
-		line, err := json.Marshal(record)
+		one, err := line(record)
 		if err != nil {
-			return fmt.Errorf("record %d (%s) cannot be written: %w", record.Seq, record.Cell, err)
+			return err
 		}
-		lines = append(append(lines, line...), '\n')
+		lines = append(lines, one...)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -271,8 +303,32 @@ func datasync(f *os.File) error {
 // Dir is the run's directory.
 func (r *Run) Dir() string { return r.dir }
 
-// Manifest is what was known before the first trial.
+// Manifest is what was known before the first trial, without the values of workloads'
+// environment variables: reports are made of it.
 func (r *Run) Manifest() Manifest { return r.manifest }
+
+// Measured is the manifest with those values, for who measures. Only the run's owner can
+// read them.
+func (r *Run) Measured() (Manifest, error) {
+	var values map[string]map[string]string
+	data, err := sys.ReadForeignIn(r.root, environmentFile, limit.RunManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r.manifest, nil // it has none, or is of before they were kept apart
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &values)
+	}
+	if err != nil {
+		return Manifest{}, fmt.Errorf("run %s: %s: %w", r.manifest.ID, environmentFile, err)
+	}
+	return r.manifest.withEnvironment(values), nil
+}
+
+// Salvage leaves damaged records out when the run is read, in place of an error.
+func (r *Run) Salvage() { r.salvage = true }
+
+// Damaged are the records that Load left out, each with its place.
+func (r *Run) Damaged() []error { return r.damaged }
 
 // Notes say what Resume had to mend, one sentence each.
 func (r *Run) Notes() []string { return r.notes }

@@ -20,6 +20,7 @@ type trialLine struct {
 	metrics    []metricValues
 	warnings   [][]byte
 	full       *sample.Record // set instead of the others where the line is not of the plain form
+	err        error          // why the line is not a record
 }
 
 type metricValues struct {
@@ -50,24 +51,35 @@ type batch struct {
 	metrics  []metricValues
 	values   []float64
 	warnings [][]byte
-	err      error // of the line after the last one in lines
 }
 
-// decode reads all lines of b.text, up to the first that is not a record.
-func (b *batch) decode() {
-	b.lines, b.metrics, b.values, b.warnings, b.err = b.lines[:0], b.metrics[:0], b.values[:0], b.warnings[:0], nil
+// decode reads all lines of b.text; sums says that each has a checksum.
+func (b *batch) decode(sums bool) {
+	b.lines, b.metrics, b.values, b.warnings = b.lines[:0], b.metrics[:0], b.values[:0], b.warnings[:0]
 	for rest := b.text; len(rest) > 0; {
 		end := bytes.IndexByte(rest, '\n')
-		line, ok := b.plain(rest[:end])
-		if !ok {
-			if line, b.err = other(rest[:end]); b.err != nil {
-				return
-			}
-		}
+		line := b.line(rest[:end], sums)
 		line.length = end + 1
 		b.lines = append(b.lines, line)
 		rest = rest[end+1:]
 	}
+}
+
+func (b *batch) line(text []byte, sums bool) trialLine {
+	text, sealed, err := unseal(text)
+	if err == nil && sums && !sealed {
+		err = errNoSum
+	}
+	if err != nil {
+		return trialLine{err: err}
+	}
+	t, ok := b.plain(text)
+	if !ok {
+		if t, err = other(text); err != nil {
+			return trialLine{err: err}
+		}
+	}
+	return t
 }
 
 // other decodes a line of any form that JSON allows.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -159,16 +158,16 @@ func TestResumeCutsATruncatedLine(t *testing.T) {
 
 func TestDamageIsNamed(t *testing.T) {
 	good := func(seq int) string {
-		b, _ := json.Marshal(record(seq))
-		return string(b) + "\n"
+		b, _ := Line(record(seq))
+		return string(b)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"garbage in the middle": {good(0) + "garbage\n" + good(1), ":2: the records are damaged"},
-		"half a line joined":    {good(0) + good(1)[:30] + good(2) + good(3), ":2: the records are damaged"},
-		"double":                {good(0) + good(1) + good(0), ":3: the records are damaged: record 0 is there already"},
-		"outside the plan":      {good(77), ":1: the records are damaged: record 77 is not in the plan"},
-		"zeros":                 {good(0) + strings.Repeat("\x00", 40) + "\n", ":2: the records are damaged"},
-		"empty line":            {good(0) + "\n" + good(1), ":2: the records are damaged"},
+		"garbage in the middle": {good(0) + "garbage\n" + good(1), ":2: damaged"},
+		"half a line joined":    {good(0) + good(1)[:30] + good(2) + good(3), ":2: damaged"},
+		"double":                {good(0) + good(1) + good(0), ":3: damaged: record 0 is there already"},
+		"outside the plan":      {good(77), ":1: damaged: record 77 is not in the plan"},
+		"zeros":                 {good(0) + strings.Repeat("\x00", 40) + "\n", ":2: damaged"},
+		"empty line":            {good(0) + "\n" + good(1), ":2: damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := create(t, t.TempDir(), 5)

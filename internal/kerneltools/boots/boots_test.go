@@ -138,7 +138,7 @@ func TestBootsAreARun(t *testing.T) {
 	if p := c.Parts[0]; p.Image != 4096 || !strings.Contains(p.What, "well") {
 		t.Errorf("the first kernel is %+v", p)
 	}
-	if _, err := (&lab.Lab{}).Resume(t.Context(), run); !errors.As(err, new(*lab.InputError)) {
+	if _, err := (&lab.Lab{}).Resume(t.Context(), run, false); !errors.As(err, new(*lab.InputError)) {
 		t.Errorf("such a run was resumed: %v", err)
 	}
 }

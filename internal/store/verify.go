@@ -1,0 +1,71 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/tarelab/tare/internal/profile"
+)
+
+// Verification is what Verify found of a run.
+type Verification struct {
+	Records   int     // that are whole and have their place in the plan
+	Trials    int     // of the plan
+	Sums      bool    // every record has a checksum; false in older runs
+	SideFiles int     // logs, profiles and series that can be read
+	Damaged   []error // of records and side files, each with its place; all wrap ErrCorrupt
+	Cut       int64   // bytes of a last record that a kill or a full disk cut short
+}
+
+// Verify reads all of a run and reports what is damaged.
+func (r *Run) Verify() (Verification, error) {
+	v := Verification{Trials: r.manifest.Trials, Sums: r.manifest.Sums != ""}
+	all := &Run{dir: r.dir, root: r.root, manifest: r.manifest, salvage: true}
+	whole, damaged, err := all.each(func(*trialLine) error {
+		v.Records++
+		return nil
+	})
+	if err != nil {
+		return v, err
+	}
+	v.Damaged = damaged
+	if info, err := r.root.Stat(recordsFile); err == nil {
+		v.Cut = info.Size() - whole
+	}
+	for _, dir := range []string{"logs", "profiles"} {
+		entries, err := fs.ReadDir(r.root.FS(), dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return v, fmt.Errorf("run %s: %w", r.manifest.ID, err)
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), ".") {
+				continue // a file that a kill cut short, which nobody reads
+			}
+			if err := r.verifySide(path.Join(dir, e.Name())); err != nil {
+				v.Damaged = append(v.Damaged, err)
+			} else {
+				v.SideFiles++
+			}
+		}
+	}
+	return v, nil
+}
+
+func (r *Run) verifySide(name string) error {
+	data, _, err := r.readPacked(name)
+	if err != nil || !strings.HasPrefix(name, "profiles/") {
+		return err
+	}
+	var p profile.Profile
+	if err := json.Unmarshal(data, &p); err != nil {
+		return fmt.Errorf("%s: %w: %w", r.path(name), ErrCorrupt, err)
+	}
+	return nil
+}
