@@ -43,3 +43,26 @@ func TestTheHostIsFirstAndLevelsStandBeforeRuntimes(t *testing.T) {
 		t.Errorf("families in order %q, want %q", families, want)
 	}
 }
+
+// A session in which nothing was started ends without an error, however often drivers
+// that share an engine are torn down.
+func TestTeardownWithoutSetup(t *testing.T) {
+	sessions := 0
+	for range 2 {
+		for _, d := range Drivers(driver.Lab{}) {
+			s, ok := driver.As[driver.SessionDriver](d)
+			if !ok {
+				continue
+			}
+			sessions++
+			for range 2 {
+				if err := s.Teardown(); err != nil {
+					t.Errorf("%s: %v", d.Name(), err)
+				}
+			}
+		}
+	}
+	if sessions == 0 {
+		t.Error("no driver keeps anything for the session")
+	}
+}
