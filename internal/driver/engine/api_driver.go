@@ -39,8 +39,8 @@ func (d *apiDriver) with(name string, e *engine, runtime, remedy string, order i
 	return &other
 }
 
-// Named implements driver.Namer: docker/NAME is the runtime that the user's own engine
-// knows by that name, or the binary that a private one is told of.
+// Named implements driver.Namer. docker/NAME is the runtime that the user's own engine
+// knows by that name, or the binary of that name, which a private engine is given.
 func (d *apiDriver) Named(ctx context.Context, name string) driver.Driver {
 	runtime, ours := strings.CutPrefix(name, d.engine.flavor.name+"/")
 	if !ours || d.name != d.engine.flavor.name || !d.engine.flavor.runtimes || !runtimeName.MatchString(runtime) {
@@ -62,7 +62,7 @@ const bridgePorts = 1023
 // noNetwork is a container's network without a bridge.
 const noNetwork = "none"
 
-// Properties implements driver.Driver. An engine tells a signal as 128+n.
+// Properties implements driver.Driver. An engine reports a signal as 128+n.
 func (d *apiDriver) Properties() driver.Properties {
 	ports := bridgePorts
 	if d.network == noNetwork {
@@ -90,7 +90,7 @@ func (d *apiDriver) Stale(found driver.Facts) bool { return d.engine.stale(found
 // Check implements driver.Driver.
 func (d *apiDriver) Check(ctx context.Context) (driver.Facts, error) { return d.check(ctx, d) }
 
-// check proves the driver that stands before this one, or this one.
+// check proves this driver, or proven, which decorates it.
 func (d *apiDriver) check(ctx context.Context, proven driver.Driver) (driver.Facts, error) {
 	if err := d.ready(ctx); err != nil {
 		return driver.Facts{}, err
@@ -140,7 +140,7 @@ func (d *apiDriver) Setup(ctx context.Context, spec driver.Spec) error {
 	return d.load(ctx, spec)
 }
 
-// load has the engine hold the image of a Spec.
+// load gives the engine the image of a Spec.
 func (d *apiDriver) load(ctx context.Context, spec driver.Spec) error {
 	c, err := clientOf(d.engine, connect)
 	if err != nil {
@@ -154,7 +154,7 @@ func (d *apiDriver) imageOf(ctx context.Context, c *client.Client, spec driver.S
 	return d.engine.image(ctx, spec, func(ctx context.Context, s source) (string, error) { return d.engine.loadAPI(ctx, c, s) })
 }
 
-// ready sees that the engine is there, and the runtime in it.
+// ready makes sure that the engine runs and has the runtime.
 func (d *apiDriver) ready(ctx context.Context) error {
 	if d.runtime != "" {
 		if _, err := find(d.lab, d.runtime); err != nil && !d.engine.userEngineKnows(ctx, d.runtime) {
@@ -184,8 +184,8 @@ func (d *apiDriver) ready(ctx context.Context) error {
 	return nil
 }
 
-// Prepare implements driver.Driver: the engine runs, answers, and has the image.
-// Where the containers' groups are not below the instance's, nothing is read of them.
+// Prepare implements driver.Driver: the engine runs, answers, and has the image. Where
+// the containers' cgroups are not below the instance's, probes do not read them.
 func (d *apiDriver) Prepare(ctx context.Context, spec driver.Spec, _ string) (driver.Instance, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
@@ -214,9 +214,9 @@ func (d *apiDriver) Prepare(ctx context.Context, spec driver.Spec, _ string) (dr
 	return i, nil
 }
 
-// makeGroup makes a group before the clock, where an engine's own parent of all
-// containers would have it since its first container: what is counted by it is armed
-// before the start.
+// makeGroup makes the monitor's cgroup before the clock, so that probes can be armed on
+// it before the start. An engine's usual parent of all containers has had it since the
+// first container.
 func makeGroup(group string) error {
 	trees, err := sys.Cgroups()
 	if err == nil {

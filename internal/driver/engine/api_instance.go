@@ -32,7 +32,7 @@ type instance struct {
 	over     bool // the payload has ended by itself
 }
 
-// ending is what the engine says of a container's end.
+// ending is what the engine reports of a container's end.
 type ending struct {
 	code int
 	err  error
@@ -44,7 +44,7 @@ func (i *instance) Start(ctx context.Context, mark func(driver.Phase)) error {
 	return i.start(ctx, i.driver.engine, i.kill, func(life context.Context) error { return i.begin(ctx, life, mark) })
 }
 
-// begin makes the requests of a start. Between them it looks whether ctx was
+// begin makes the requests of a start. Between them it checks whether ctx was
 // cancelled.
 func (i *instance) begin(ctx, life context.Context, mark func(driver.Phase)) error {
 	options, err := i.options()
@@ -96,7 +96,7 @@ func (i *instance) begin(ctx, life context.Context, mark func(driver.Phase)) err
 	return nil
 }
 
-// await takes the engine's word on the container's end when it comes.
+// await receives the engine's report of the container's end.
 func (i *instance) await(w client.ContainerWaitResult) {
 	go func() {
 		select {
@@ -138,8 +138,8 @@ func (i *instance) Wait(ctx context.Context) (driver.Exit, error) {
 	}
 }
 
-// kill ends the payload without asking the engine, which may be busy. Close
-// reports what does not die.
+// kill ends the payload without the engine, which may be busy. Close reports what does
+// not die.
 func (i *instance) kill() {
 	if i.spec.Cgroup == "" {
 		return // Close asks the engine
@@ -149,14 +149,14 @@ func (i *instance) kill() {
 	}
 }
 
-// tidyTime is how long an engine's own process beside a payload that has ended
-// may take to tidy up behind it.
+// tidyTime is how long an engine's own process in a container's cgroup may take to
+// clean up after the payload has ended.
 const tidyTime = 5 * time.Second
 
-// settle waits until nothing is left in the payload's group. Podman's monitor,
-// which lives inside it, becomes the process that unmounts the container's root;
-// killed in the midst of that, it leaves a mount that Podman never forgets, and
-// every later container fails of it.
+// settle waits until the payload's cgroup is empty. Podman's monitor runs in it and
+// becomes the process that unmounts the container's root. If it is killed before it has
+// finished, it leaves a mount that Podman never forgets, and every later container
+// fails because of it.
 func (i *instance) settle() {
 	trees, err := sys.Cgroups()
 	if err != nil || i.spec.Cgroup == "" {
@@ -171,7 +171,7 @@ func (i *instance) settle() {
 
 func (i *instance) payloadGroup() string { return path.Join(i.spec.Cgroup, string(driver.RolePayload)) }
 
-// monitorGroup is that of the engine's own process beside the container; "" for none.
+// monitorGroup is the cgroup of the engine's own process for the container; "" for none.
 func (i *instance) monitorGroup() string {
 	if i.spec.Cgroup == "" || i.driver.engine.flavor.monitor == "" {
 		return ""
@@ -202,7 +202,7 @@ func (i *instance) Close() error {
 	return errors.Join(append(errs, i.sweep())...)
 }
 
-// remove has the engine forget the container.
+// remove makes the engine remove the container.
 func (i *instance) remove() error {
 	if !i.created || i.driver.engine.dead() != nil {
 		return nil
@@ -217,7 +217,7 @@ func (i *instance) remove() error {
 	return nil
 }
 
-// sweep ends and removes what an engine has left in the instance's group.
+// sweep kills and removes what an engine has left in the instance's cgroup.
 func (i *instance) sweep() error {
 	if i.spec.Cgroup == "" {
 		return nil

@@ -15,13 +15,12 @@ import (
 // owner.
 const labelKey = driver.Label + ".owner"
 
-// owner names this process for the time that it lives: its pid, when it was
-// started, in which PID namespace and since which boot, "1234-5678-4026531836-70c3114c".
-// What carries the name of a process that has ended was left by a run that was
-// killed.
+// owner is a name of this process that no other process ever has: its pid, its start
+// time, its PID namespace and the boot, "1234-5678-4026531836-70c3114c". Things with the
+// name of a process that has ended were left by a killed run.
 func owner() string { return identify(os.Getpid()).String() }
 
-// identity is what tells a process from every other that has had its pid.
+// identity distinguishes a process from all others that had its pid.
 type identity struct {
 	pid       int
 	start     uint64 // in ticks since the boot
@@ -52,10 +51,10 @@ func identify(pid int) identity {
 	return own
 }
 
-// alive says that the process of that name may still run. One of before the last
-// boot does not; one in another PID namespace, as of a tare in a container that
-// shares the engine, is not to be seen from here, nor ours to judge. Neither is what
-// is no such name.
+// alive reports whether the process of that name may still run. A process from before
+// the last boot does not. A process in another PID namespace, such as a tare in a
+// container that shares the engine, cannot be seen from here and counts as alive. So
+// does a text that is not such a name.
 func alive(name string) bool {
 	var i identity
 	if n, err := fmt.Sscanf(name, "%d-%d-%d-%s", &i.pid, &i.start, &i.namespace, &i.boot); n != 4 || err != nil || i.String() != name {

@@ -19,12 +19,11 @@ import (
 	"github.com/tarelab/tare/internal/sys"
 )
 
-// private is an engine's daemon that tare has started for itself. It lives in a
-// mount and a network namespace of its own: bridges, packet filter rules,
-// settings of the network, mounts of containers and what it keeps in /run are in
-// these, and the host's stay as they are. They go with the last process, so that
-// killing the group is all the cleaning that there is to do on a machine; files
-// are below dir.
+// private is an engine's daemon that tare has started for itself, in its own mount
+// and network namespaces. Bridges, packet filter rules, network settings, mounts of
+// containers and its files in /run are in these, and those of the host do not change.
+// The namespaces end with the last process, so killing the cgroup cleans the machine.
+// Files are below dir.
 type private struct {
 	dir     string
 	cgroup  string // of the daemon and what it starts for itself
@@ -33,15 +32,15 @@ type private struct {
 
 	pid     int           // of the daemon
 	died    chan struct{} // closed when the daemon has ended
-	exit    driver.Exit   // how it did, valid then
+	exit    driver.Exit   // how it ended; valid after died is closed
 	cancel  context.CancelFunc
-	awaited sync.WaitGroup // who waits for that
+	awaited sync.WaitGroup // the goroutine that waits for that
 	closed  sync.Once
 	err     error
 }
 
-// environment is what daemons and clients get: a PATH for the programs that they
-// run, and nothing of the user's.
+// environment is the environment of daemons and clients: a PATH for the programs that
+// they run, and nothing of the user's.
 func environment(lab driver.Lab) []string {
 	dirs := append(append([]string{}, lab.ToolDirs...), "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 	return []string{"PATH=" + strings.Join(dirs, ":"), "HOME=/root", "LANG=C.UTF-8"}
@@ -94,9 +93,9 @@ func startPrivate(ctx context.Context, lab driver.Lab, dir string, d daemonComma
 	return p, nil
 }
 
-// surroundings are the namespaces of a private engine. What engines and their
-// shims keep at fixed places (sockets in /run, locks in /dev/shm) is in these
-// the engine's own. session is the directory that both sides see.
+// surroundings are the steps that make the namespaces of a private engine. Files that
+// engines and their shims keep at fixed paths (sockets in /run, locks in /dev/shm) are
+// its own there. session is the directory that both sides see.
 func surroundings(session string, d daemonCommand) ([]launch.Step, error) {
 	for _, dir := range append([]string{"/run", "/var/run", "/dev/shm"}, d.hides...) {
 		if strings.HasPrefix(session+"/", dir+"/") {
@@ -145,9 +144,9 @@ func cover(dir, session string) []launch.Step {
 	return steps
 }
 
-// hide mounts an empty file system at dir. Where the machine has no such directory,
-// it is made in an overlay over the one above, so that the machine keeps having none;
-// where there is not even that one, there is no place for either.
+// hide mounts an empty file system at dir. Where the machine has no such directory, it
+// is made in an overlay over its parent, so that the machine itself gets none. Where
+// the parent is missing too, nothing is mounted.
 func hide(dir, session string) []launch.Step {
 	above := filepath.Dir(dir)
 	if _, err := os.Stat(above); err != nil {
@@ -163,9 +162,9 @@ func hide(dir, session string) []launch.Step {
 // shimTime is how long a shim may outlive the container that was removed.
 const shimTime = time.Second
 
-// endShim waits for the shim of a removed container to end, and kills one that
-// stays: dockerd forgets that of a runtime whose start it has given up (runsc),
-// and it would stand beside every later trial.
+// endShim waits for the shim of a removed container to end, and kills one that does
+// not. dockerd forgets the shim of a runtime whose start it has given up (runsc), and
+// that shim would run during every later trial.
 func (p *private) endShim(container string) {
 	trees, err := sys.Cgroups()
 	if p == nil || container == "" || err != nil {
@@ -194,7 +193,7 @@ func (p *private) endShim(container string) {
 	}
 }
 
-// endsIn waits for the process of a pidfd to end, and says whether it has.
+// endsIn waits for the process of a pidfd to end, and reports whether it has.
 func endsIn(pidfd int, long time.Duration) bool {
 	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 	for until := time.Now().Add(long); ; {
@@ -207,7 +206,7 @@ func endsIn(pidfd int, long time.Duration) bool {
 
 func (p *private) log() string { return filepath.Join(p.dir, "log") }
 
-// alive says that the daemon has not ended.
+// alive reports whether the daemon still runs.
 func (p *private) alive() bool {
 	select {
 	case <-p.died:
@@ -217,7 +216,7 @@ func (p *private) alive() bool {
 	}
 }
 
-// how is the signal that a daemon which has ended was killed by, for messages.
+// how names the signal that killed the daemon, for messages; "" for none.
 func (p *private) how() string {
 	if p.exit.Signal == 0 {
 		return ""
@@ -228,7 +227,7 @@ func (p *private) how() string {
 // readyTime bounds how long an engine may take to answer.
 const readyTime = 30 * time.Second
 
-// await asks until the engine answers, has died, or takes too long.
+// await asks until the engine answers, has ended, or takes too long.
 func (p *private) await(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
@@ -247,7 +246,7 @@ func (p *private) await(ctx context.Context, ask func(context.Context) error) er
 	}
 }
 
-// saidBytes is how much of a log is looked at for an error.
+// saidBytes is how much of the log is searched for an error.
 const saidBytes = 16 << 10
 
 // said is the last error in the engine's log, for messages.
@@ -279,8 +278,8 @@ func (p *private) said() string {
 	return fmt.Sprintf("; it said: %.600s", last)
 }
 
-// Close ends the engine with all that it has started, and removes what it left.
-// Everything is the engine's own, so nothing needs its help to be taken away.
+// Close kills the engine with all that it has started, and removes its files. They are
+// its own, so removing them does not need the engine's help.
 func (p *private) Close() error {
 	p.closed.Do(func() { p.err = p.close() })
 	return p.err

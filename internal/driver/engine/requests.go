@@ -10,18 +10,18 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 )
 
-// requests are those of one start. They go on when the start is cancelled, since
-// one that is given up leaves nobody knows what in the engine; Close waits for them.
+// requests are the requests of one start. They go on when the start is cancelled: a
+// request that is given up may have any effect in the engine. Close waits for them.
 type requests struct {
 	mu     sync.Mutex         // guards what follows, and what an instance learns by them
-	begun  chan struct{}      // closed when none is under way; nil before there was a start
-	cancel context.CancelFunc // of those that live as long as the container
+	begun  chan struct{}      // closed when none is under way; nil before the start
+	cancel context.CancelFunc // of requests that last as long as the container
 	unhook func() bool
 	closed bool
 }
 
-// start makes the requests of begin to the engine, which look between them whether
-// ctx was cancelled; then kill ends the payload.
+// start runs begin, which makes the requests and checks between them whether ctx was
+// cancelled. When it is, kill ends the payload.
 func (r *requests) start(ctx context.Context, e *engine, kill func(), begin func(life context.Context) error) error {
 	if err := errors.Join(ctx.Err(), e.dead()); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (r *requests) start(ctx context.Context, e *engine, kill func(), begin func
 	}
 }
 
-// first says that Close is called for the first time, and whether there was a
+// first reports whether Close is called for the first time, and whether there was a
 // start.
 func (r *requests) first() (first, started bool) {
 	r.mu.Lock()
