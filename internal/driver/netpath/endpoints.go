@@ -15,8 +15,8 @@ import (
 // endpoints are the two ends of one instance and the network between them.
 type endpoints struct {
 	client, server end
-	dial           netip.Addr // where the client finds the server
-	port           string     // where the server listens
+	dial           netip.Addr // the server's address for the client
+	port           string     // of the server
 	relay          string     // path of the network namespace that a proxy must run in; "" for none
 	attach         func() error
 	describe       func() string // the state of both ends
@@ -29,7 +29,7 @@ type end struct {
 	join   driver.Join
 }
 
-// address is the end's own.
+// address is the end's address.
 func (e end) address() netip.Addr { return e.join.Address.Addr() }
 
 // free leaves an end to the scheduler.
@@ -38,8 +38,8 @@ const free = "free"
 // Apart binds the two ends to different CPUs.
 const Apart = "apart"
 
-// pin binds an end as its level asks: a guest from outside, by the CPUs of its
-// machine. It gives what is left to do inside.
+// pin binds an end to CPUs as its spec asks. It binds a guest from outside, by the CPUs
+// of its VMM, and returns what is left to do inside.
 func (e end) pin(spec *driver.Spec, role string) string {
 	how := pinOf(*spec)
 	if how == free || e.driver.Properties().Joins != driver.JoinsTap || spec.Limits.CPUSet != "" || spec.Cgroup == "" {
@@ -57,8 +57,8 @@ func (e end) pin(spec *driver.Spec, role string) string {
 	return free
 }
 
-// watch is what an instance shows, with its payload in a role, and in which
-// namespace of the laboratory's that is.
+// watch lists an instance's watches. Its payload gets the role, and the network
+// namespace that the laboratory made for it.
 func (e end) watch(i driver.Instance, role driver.Role) []driver.Watch {
 	watch := slices.Clone(i.Watch())
 	for n := range watch {
@@ -72,7 +72,7 @@ func (e end) watch(i driver.Instance, role driver.Role) []driver.Watch {
 	return watch
 }
 
-// build makes the network that a spec asks for.
+// build makes the network of a spec.
 func (d *Driver) build(ctx context.Context, spec driver.Spec) (*endpoints, error) {
 	if err := d.Takes(spec.Network); err != nil {
 		return nil, err
@@ -111,8 +111,8 @@ func (d *Driver) build(ctx context.Context, spec driver.Spec) (*endpoints, error
 	return g, nil
 }
 
-// limit sets how many neighbours the machine learns, with the kernel's own steps
-// below that (net/ipv4/arp.c: 128, 512, 1024).
+// limit sets how many neighbours the machine learns, with the kernel's ratios between
+// the three thresholds (net/ipv4/arp.c: 128, 512, 1024).
 func (d *Driver) limit(most int) (restore func() error, err error) {
 	if most == 0 {
 		return func() error { return nil }, nil
@@ -136,8 +136,8 @@ func joinOf(e *net.End) driver.Join {
 	return driver.Join{Namespace: e.Namespace.Path(), Tap: e.Tap, Hardware: e.Hardware, Gateway: e.Gateway, Address: e.Address}
 }
 
-// buildByEngine has an engine make the network. Where the client is on the
-// engine's host, it is a process there.
+// buildByEngine lets the engine make the network. A client on the engine's host is a
+// process there.
 func (d *Driver) buildByEngine(ctx context.Context, networks *driver.Networks, spec driver.Spec) (*endpoints, error) {
 	number, err := net.FreePort()
 	if err != nil {

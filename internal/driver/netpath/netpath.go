@@ -1,7 +1,7 @@
-// Package netpath makes targets of two places and a path between them: it decorates
-// any driver whose payload can join a network namespace. The server runs in one
-// instance of that driver, proven to listen before the clock starts; the timed
-// payload is the client, in another.
+// Package netpath makes targets of two places and a network path between them. It
+// decorates any driver whose payload can join a network. The server runs in one
+// instance of that driver and listens before the clock starts. The timed payload is
+// the client, in another instance.
 package netpath
 
 import (
@@ -49,7 +49,7 @@ func (d *Driver) Addressed() bool {
 	return d.path != Loopback && d.path != IdleEngine && (d.path != net.HostNetwork || !byEngine)
 }
 
-// Takes says why a network cannot be what a level asks for; nil where it can.
+// Takes returns why the path cannot have such a network; nil where it can.
 func (d *Driver) Takes(n driver.Network) error {
 	switch {
 	case d.path == Loopback:
@@ -63,7 +63,7 @@ func (d *Driver) Takes(n driver.Network) error {
 	return net.Takes(d.netPath(), n.Containers)
 }
 
-// Carries says why a client cannot reach such a server on the path; nil where it can.
+// Carries returns why a client cannot reach such a server on the path; nil where it can.
 func (d *Driver) Carries(peer []string) error {
 	if d.path != Loopback && localSocket(peer) != "" {
 		return fmt.Errorf("a local socket joins processes of one container, and the path %s has two: it is measured on %s", d.path, Loopback)
@@ -82,7 +82,7 @@ func (d *Driver) netPath() net.Path {
 	return d.path
 }
 
-// joins are the paths that targets of each kind can stand on, beside Loopback.
+// joins are the paths, besides Loopback, that targets of each kind can be on.
 var joins = map[driver.Joining]func(net.Path) bool{
 	driver.JoinsNamespace: func(p net.Path) bool { return p != IdleEngine },
 	driver.JoinsTap: func(p net.Path) bool {
@@ -105,8 +105,7 @@ type Driver struct {
 	of     string        // range of the addresses that it is proven with; "" for the default
 }
 
-// proof is what the inner driver's check found, once for all paths: it is the
-// same on each of them.
+// proof is the result of the inner driver's check, which is made once for all paths.
 type proof struct {
 	once  sync.Once
 	facts driver.Facts
@@ -120,17 +119,17 @@ func (p *proof) check(ctx context.Context, inner driver.Driver) (driver.Facts, e
 	return facts, p.err
 }
 
-// listenWithin is how long an end may take until it listens.
+// listenWithin is how long a server may take until it listens.
 const listenWithin = 10 * time.Second
 
-// New puts a driver on a path of Paths. Ends that are processes on a host are of
-// the driver host.
+// New puts a driver on a path of Paths. The driver host runs an end that is a process on
+// a host.
 func New(lab driver.Lab, inner, host driver.Driver, path net.Path) *Driver {
 	return &Driver{lab: lab, inner: inner, host: host, path: path, within: listenWithin, proof: &proof{}}
 }
 
-// All puts a driver on every path; it is checked once for all of them, in networks of
-// the range of addresses ("" for the default).
+// All puts a driver on every path. The driver is checked once for all of them, in
+// networks of the range of addresses ("" for the default).
 func All(lab driver.Lab, inner, host driver.Driver, of string) []*Driver {
 	var all []*Driver
 	shared := &proof{}
@@ -203,8 +202,8 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 	return facts, err
 }
 
-// Rest takes the engine of the path IdleEngine away until a trial needs it: other
-// cells are without one.
+// Rest stops the engine of the path IdleEngine until a trial needs it, because other
+// cells are measured without one.
 func (d *Driver) Rest() error {
 	if d.path == IdleEngine {
 		return d.Teardown()
@@ -212,7 +211,7 @@ func (d *Driver) Rest() error {
 	return nil
 }
 
-// fits says why the target cannot stand on the path.
+// fits returns why the target cannot be on the path; nil where it can.
 func (d *Driver) fits() error {
 	can := joins[d.inner.Properties().Joins]
 	if can == nil {
@@ -237,10 +236,10 @@ func (d *Driver) Prepare(ctx context.Context, spec driver.Spec, dir string) (dri
 	return i, nil
 }
 
-// program is where the helper of both ends stands in every root file system.
+// program is the path of the helper of both ends in every root file system.
 const program = "/.tare/net"
 
-// prepareLoopback makes one payload of server and client.
+// prepareLoopback makes one payload from server and client.
 func (d *Driver) prepareLoopback(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
 	if len(spec.Peer) == 0 {
 		return d.inner.Prepare(ctx, spec, dir)
@@ -250,7 +249,7 @@ func (d *Driver) prepareLoopback(ctx context.Context, spec driver.Spec, dir stri
 		return nil, err
 	}
 	place := fill(port, "127.0.0.1")
-	// A local socket is waited for by its path, which every argument has alike.
+	// For a local socket, the helper waits for its path, which is the same in all arguments.
 	waited := cmp.Or(localSocket(spec.Peer), port)
 	args := append([]string{program, "both", pinOf(spec), waited, "--"}, place(spec.Peer)...)
 	spec.Args = append(append(args, "--"), place(spec.Args)...)
@@ -258,7 +257,7 @@ func (d *Driver) prepareLoopback(ctx context.Context, spec driver.Spec, dir stri
 	return d.inner.Prepare(ctx, spec, dir)
 }
 
-// localSocket is the argument of a server that listens at a local socket, "" where it
+// localSocket is the argument that names a server's local socket; "" where the server
 // listens at a port.
 func localSocket(peer []string) string {
 	for _, a := range peer {
@@ -272,8 +271,8 @@ func localSocket(peer []string) string {
 // port is where servers listen in a namespace of their own.
 const port = "5201"
 
-// freePort is a port for the server. Only in the host's own network another may
-// have it.
+// freePort is a port for the server. Only in the host's network another process may use
+// the usual one.
 func (d *Driver) freePort() (string, error) {
 	if d.inner.Properties().Isolated {
 		return port, nil
@@ -288,7 +287,7 @@ func pinOf(spec driver.Spec) string {
 	return spec.Network.Pin
 }
 
-// fill puts the place where the peer listens into arguments.
+// fill puts the address and the port of the peer into arguments.
 func fill(port, address string) func([]string) []string {
 	r := strings.NewReplacer(driver.PeerAddress, address, driver.PeerPort, port)
 	return func(args []string) []string {
@@ -307,8 +306,8 @@ func (d *Driver) options(spec driver.Spec) net.Options {
 		MTU: n.MTU, Offload: net.Offload(n.Offload), RPS: n.RPS, Range: n.Range, Taps: d.inner.Properties().Joins == driver.JoinsTap, ClientOnHost: d.path == FromHost}
 }
 
-// blame marks what building a network says: only a path that this machine does
-// not have is the target's.
+// blame marks errors of building a network. They are the laboratory's, unless this
+// machine cannot have such a path.
 func blame(err error) error {
 	var lacks *net.UnsupportedError
 	var full *net.FullError

@@ -17,8 +17,8 @@ const listenLine = "net: listening"
 // outputLines is how many of a server's last lines are kept for messages.
 const outputLines = 20
 
-// serverOutput is what an end prints: the word that it listens comes out of containers
-// and guests alike, and what else it says explains why it does not.
+// serverOutput reads what a server prints. The line that it listens crosses every
+// boundary, of containers and of guests. Its other lines explain why it does not.
 type serverOutput struct {
 	in      *os.File
 	out     *os.File
@@ -56,7 +56,7 @@ func (s *serverOutput) read() {
 	}
 }
 
-// explain adds what the end said last to an error.
+// explain adds the server's last lines to an error.
 func (s *serverOutput) explain(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
