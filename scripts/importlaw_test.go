@@ -45,12 +45,20 @@ func law() []rule {
 		{append(below("internal/driver/", "launch", "bundle"), append(drivers, "internal/vmm", "internal/net", "internal/sys")...),
 			below(module+"internal/", "trial", "lab", "cli", "store", "probe", "analysis"), "a driver never sees the loop that times it"},
 		{[]string{"internal/cli", "internal/lab", "internal/preflight", "internal/trial", "internal/probe/...", "internal/store", "internal/image", "internal/workload", "internal/hostinfo",
-			"internal/kerneltools/...", "internal/net", "internal/vmm", "internal/profile", "internal/study", "internal/analysis", "internal/report", "cmd/tare"},
+			"internal/net", "internal/vmm", "internal/profile", "internal/study", "internal/analysis", "internal/report", "cmd/tare"},
 			below(module+"internal/driver/", families...), "only target/all names families"},
 	}
+	var noVM []string // container hosts stand on the virtual machines
+	for _, family := range families {
+		if family != "vm" {
+			noVM = append(noVM, module+"internal/driver/"+family)
+		}
+	}
+	all = append(all, rule{[]string{"internal/kerneltools/..."}, noVM, "only target/all names families; container hosts stand on virtual machines"})
+	all = append(all, rule{drivers, []string{module + "internal/kerneltools/"}, "a driver needs no kernel tools: container hosts are kerneltools' own"})
 	all = append(all, rule{[]string{"internal/preflight"}, below(module+"internal/", "trial", "lab", "cli", "store", "report"), "preflight decides whether a cell can be measured, and measures nothing"})
 	all = append(all, rule{below("internal/", "driver", "trial", "schedule", "sample", "study", "stats", "store", "preflight", "workload", "probe", "report", "cli", "lab", "analysis"),
-		append(below(module+"internal/kerneltools/", "boots", "proof", "kbuild", "kconfig", "textfile", "trim"), module+"internal/kerneltools"), "the kernel's tools use the laboratory, which does not need them"})
+		append(below(module+"internal/kerneltools/", "boots", "containerhost", "proof", "kbuild", "kconfig", "textfile", "trim"), module+"internal/kerneltools"), "the kernel's tools use the laboratory, which does not need them"})
 	// analysis and lab still take consoles of container-vm-trim apart.
 	all = append(all, rule{below("internal/", "driver", "trial", "schedule", "sample", "study", "stats", "store", "preflight", "workload", "probe", "report", "cli"),
 		below(module+"internal/kerneltools/", "bootlog"), "the kernel's tools use the laboratory, which does not need them"})

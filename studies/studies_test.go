@@ -10,6 +10,7 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/driver/netpath"
+	"github.com/tarelab/tare/internal/kerneltools/containerhost"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/vmm"
 	"github.com/tarelab/tare/internal/workload"
@@ -19,10 +20,10 @@ import (
 // architecture, down to the parameters of its workloads.
 func TestStudiesAreValid(t *testing.T) {
 	known := study.Known{}
-	for _, d := range all.Drivers(driver.Lab{}) {
+	for _, d := range containerhost.Add(all.Drivers)(driver.Lab{}) {
 		known.Targets = append(known.Targets, d.Name())
 	}
-	for name := range all.Foreign() {
+	for name := range containerhost.Foreign(all.Foreign()) {
 		known.Targets = append(known.Targets, name)
 	}
 	for _, p := range netpath.Paths() {
@@ -214,7 +215,7 @@ func TestNobodyMakesPartsUnasked(t *testing.T) {
 		t.Fatal(err)
 	}
 	makers := 0
-	for _, d := range all.Drivers(driver.Lab{}) {
+	for _, d := range containerhost.Add(all.Drivers)(driver.Lab{}) {
 		if d.Properties().ContainerHost() == nil {
 			continue
 		}

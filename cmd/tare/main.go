@@ -12,6 +12,7 @@ import (
 	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/kerneltools"
+	"github.com/tarelab/tare/internal/kerneltools/containerhost"
 )
 
 // version is set by the linker (-X main.version).
@@ -23,8 +24,8 @@ func main() {
 		Getenv:   os.Getenv,
 		Stdout:   os.Stdout,
 		Stderr:   os.Stderr,
-		Drivers:  all.Drivers,
-		Foreign:  all.Foreign(),
+		Drivers:  containerhost.Add(all.Drivers),
+		Foreign:  containerhost.Foreign(all.Foreign()),
 		Version:  version,
 		Commands: []func(experiment.Laboratory) []*cobra.Command{kerneltools.Commands},
 	}))

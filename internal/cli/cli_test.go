@@ -13,20 +13,21 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/driver/fake"
+	"github.com/tarelab/tare/internal/kerneltools/containerhost"
 )
 
 // The real targets, and a few scripted ones for faults that real targets do not
 // produce on demand.
 func TestMain(m *testing.M) {
 	drivers := func(lab driver.Lab) []driver.Driver {
-		return append(all.Drivers(lab),
+		return append(containerhost.Add(all.Drivers)(lab),
 			scripted("fake/fast", fake.Script{Ready: time.Millisecond, Run: time.Millisecond}),
 			scripted("fake/slow", fake.Script{Ready: time.Millisecond, Run: 30 * time.Millisecond}),
 			scripted("fake/hang", fake.Script{Hang: true}),
 			scripted("fake/broken", fake.Script{StartErr: errors.New("the wheel fell off")}),
 		)
 	}
-	clitest.Main(m, cli.Env{Drivers: drivers, Foreign: all.Foreign()}, map[string]func(){
+	clitest.Main(m, cli.Env{Drivers: drivers, Foreign: containerhost.Foreign(all.Foreign())}, map[string]func(){
 		"tare-that-panics": func() { // in another goroutine than the verb's
 			cli.Main(cli.Env{Args: []string{"runs"}, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string {
 				go panic("the wheel fell off")

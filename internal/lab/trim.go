@@ -144,7 +144,7 @@ func bootProfile(log []byte) (*bootlog.Boot, *bootlog.Profile, error) {
 	return &boots[i], bootlog.New(&boots[i]), nil
 }
 
-// loadedModules are what the proof (internal/driver/vm/proof.sh) has put into the
+// loadedModules are what the proof (internal/kerneltools/containerhost/proof.sh) has put into the
 // journal of /proc/modules, by name; nil where it has not.
 func loadedModules(b *bootlog.Boot) []string {
 	for _, l := range b.Lines {

@@ -38,7 +38,7 @@ type home struct {
 }
 
 func newHome(lab driver.Lab) *home {
-	return &home{lab: lab, dir: filepath.Join(lab.CacheDir, "guests"), device: "/dev/kvm", prints: map[string]string{}, packed: map[string]moduleSet{}, proofs: make(chan struct{}, 1), proven: map[string]proof{}}
+	return &home{lab: lab, dir: GuestsDir(lab), device: "/dev/kvm", prints: map[string]string{}, packed: map[string]moduleSet{}, proofs: make(chan struct{}, 1), proven: map[string]proof{}}
 }
 
 // guestKernel is a kernel, and where its modules are.
@@ -53,7 +53,7 @@ type guestKernel struct {
 func (h *home) kernelFor(ctx context.Context, d *Driver) (guestKernel, error) {
 	g := guestKernel{wanted: d.vmm.Modules}
 	if h.lab.CacheDir == "" {
-		return g, d.cannot("set HOME or XDG_CACHE_HOME", "there is no directory to keep kernels and guests' files in")
+		return g, d.Cannot("set HOME or XDG_CACHE_HOME", "there is no directory to keep kernels and guests' files in")
 	}
 	kernels := filepath.Join(h.dir, "kernels")
 	if err := sweep(kernels, math.MaxInt64); err != nil {
@@ -63,7 +63,7 @@ func (h *home) kernelFor(ctx context.Context, d *Driver) (guestKernel, error) {
 	if file := h.lab.Guest.Kernel; file != "" {
 		k, err := vmm.Inspect(file)
 		if err != nil {
-			return g, d.cannot("give another --kernel", "%v", err)
+			return g, d.Cannot("give another --kernel", "%v", err)
 		}
 		original, g.modules = k, vmm.ModulesOf(filepath.Dir(filepath.Dir(file)), k.Version)
 		if g.modules == "" {
@@ -78,7 +78,7 @@ func (h *home) kernelFor(ctx context.Context, d *Driver) (guestKernel, error) {
 	}
 	k, err := d.vmm.Kernel(ctx, original, kernels)
 	if err != nil {
-		return g, d.cannot("give another --kernel", "%v", err)
+		return g, d.Cannot("give another --kernel", "%v", err)
 	}
 	g.kernel = k
 	return g, nil
@@ -174,7 +174,7 @@ func (h *home) initramfs(ctx context.Context, g guestKernel, rootfs, name string
 	if err != nil {
 		return "", err
 	}
-	return h.kept(digest(name, string(agent), modules.digest)+".cpio", func(file string) error {
+	return h.kept(Digest(name, string(agent), modules.digest)+".cpio", func(file string) error {
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
 			return driver.Labf("initramfs: %w", err)
@@ -232,11 +232,11 @@ func pack(ctx context.Context, modules []vmm.Module) (moduleSet, error) {
 	if err := image.Initramfs(ctx, &archive, "", files); err != nil {
 		return moduleSet{}, driver.Labf("kernel modules: %w", err)
 	}
-	return moduleSet{archive.Bytes(), "sha256:" + digest(archive.String())}, nil
+	return moduleSet{archive.Bytes(), "sha256:" + Digest(archive.String())}, nil
 }
 
-// unused is how long a kept file stays without use.
-const unused = 14 * 24 * time.Hour
+// Unused is how long a kept file stays without use.
+const Unused = 14 * 24 * time.Hour
 
 // kept gives the file of that name, made by build where it is not there. It is
 // there whole or not at all.
@@ -250,7 +250,7 @@ func (h *home) kept(as string, build func(file string) error) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", driver.Labf("keep guests' files: %w", err)
 	}
-	if err := sweep(dir, unused); err != nil {
+	if err := sweep(dir, Unused); err != nil {
 		return "", driver.Labf("keep guests' files: %w", err)
 	}
 	tmp, err := os.CreateTemp(dir, "tmp-")

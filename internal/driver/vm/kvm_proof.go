@@ -46,12 +46,12 @@ func (h *home) acceleration(ctx context.Context, d *Driver, path string, g guest
 		return "", "", err
 	}
 	if p.Deaf != "" {
-		return p.Accel, "", d.cannot("give a --kernel with "+strings.Join(d.vmm.Symbols, " and "), "kernel %s finds no channel on %s: %s", g.kernel.Version, d.vmm.Name, p.Deaf)
+		return p.Accel, "", d.Cannot("give a --kernel with "+strings.Join(d.vmm.Symbols, " and "), "kernel %s finds no channel on %s: %s", g.kernel.Version, d.vmm.Name, p.Deaf)
 	}
 	if p.Accel == vmm.KVM || d.vmm.Emulates {
 		return p.Accel, p.Why, nil
 	}
-	return "", p.Why, d.cannot("a machine whose KVM runs guests: bare metal, or nested virtualization", "%s needs KVM: %s", d.vmm.Binary, p.Why)
+	return "", p.Why, d.Cannot("a machine whose KVM runs guests: bare metal, or nested virtualization", "%s needs KVM: %s", d.vmm.Binary, p.Why)
 }
 
 func (h *home) proof(ctx context.Context, d *Driver, path string, g guestKernel) (proof, error) {
@@ -178,8 +178,8 @@ var proofPatience = map[vmm.Mark]time.Duration{
 	vmm.MarkInit: 10 * time.Second, vmm.MarkAgent: 5 * time.Second,
 }
 
-// proofsTime bounds the proofs of all machine types, of which each waits for the others'.
-func proofsTime() time.Duration {
+// ProofsTime bounds the proofs of all machine types, of which each waits for the others'.
+func ProofsTime() time.Duration {
 	each := time.Duration(0)
 	for _, d := range proofPatience {
 		each += d

@@ -30,28 +30,19 @@ const ownDisk = 4 << 30
 // defaultMemory is a guest's, where neither the user nor a limit says.
 const defaultMemory = 512 << 20
 
-// Drivers are the drivers of all VMMs of this architecture, and container hosts
-// in them.
+// Drivers are the drivers of all VMMs of this architecture.
 func Drivers(lab driver.Lab) []driver.Driver {
 	home := newHome(lab)
 	var all []driver.Driver
 	for _, v := range vmm.VMMs() {
 		all = append(all, &Driver{lab: lab, vmm: v, home: home})
 	}
-	return append(all, hosts(lab, home)...)
+	return all
 }
 
 // Foreign are the names of drivers that there are for other architectures than this
 // one alone, each with these.
-func Foreign(arch string) map[string][]string {
-	all := vmm.Foreign(arch)
-	if arch != hostArch {
-		for _, a := range arms() {
-			all[hostName(a)] = []string{hostArch}
-		}
-	}
-	return all
-}
+func Foreign(arch string) map[string][]string { return vmm.Foreign(arch) }
 
 // New is the driver of one VMM.
 func New(lab driver.Lab, v vmm.VMM) *Driver { return &Driver{lab: lab, vmm: v, home: newHome(lab)} }
@@ -70,12 +61,12 @@ func (d *Driver) Name() string { return d.vmm.Name }
 // payload's process id there is not 1, the agent's is.
 func (d *Driver) Properties() driver.Properties {
 	return driver.Properties{Family: "vm", MaxParallel: 4, StreamBytes: 8 << 20, ExactSignal: true,
-		Joins: joins(d.lab.Root), StartTime: d.vmm.StartTime, CheckTime: proofsTime(), Order: d.vmm.Order,
-		Footprint: driver.Footprint{Tasks: monitorTasks, Memory: int(d.touched())}, Machine: d.offers(nil)}
+		Joins: joins(d.lab.Root), StartTime: d.vmm.StartTime, CheckTime: ProofsTime(), Order: d.vmm.Order,
+		Footprint: driver.Footprint{Tasks: MonitorTasks, Memory: int(d.touched())}, Machine: d.Offers(nil)}
 }
 
-// offers are what a machine of this VMM has besides its payload.
-func (d *Driver) offers(host *driver.ContainerHost) *driver.Machine {
+// Offers are what a machine of this VMM has besides its payload.
+func (d *Driver) Offers(host *driver.ContainerHost) *driver.Machine {
 	return &driver.Machine{Takes: d.takes, Forget: d.home.forget, Host: host}
 }
 
@@ -87,8 +78,8 @@ func joins(root bool) driver.Joining {
 	return ""
 }
 
-// monitorTasks are the threads of a VMM beside one for each of the guest's CPUs.
-const monitorTasks = 8
+// MonitorTasks are the threads of a VMM beside one for each of the guest's CPUs.
+const MonitorTasks = 8
 
 // touchedMemory is what a VMM and a guest touch that boots the workbench: 323 and
 // 334 MiB were seen of QEMU's two machines under TCG.
@@ -102,7 +93,7 @@ func (d *Driver) touched() int64 {
 	return touchedMemory
 }
 
-func (d *Driver) cannot(remedy, format string, args ...any) error {
+func (d *Driver) Cannot(remedy, format string, args ...any) error {
 	return &driver.CannotError{Target: d.vmm.Name, Lacks: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
@@ -119,7 +110,7 @@ func (d *Driver) Locate() (string, error) {
 		path, err = filepath.Abs(path)
 	}
 	if err != nil {
-		return "", d.cannot(d.vmm.Remedy, "%s is not installed", d.vmm.Binary)
+		return "", d.Cannot(d.vmm.Remedy, "%s is not installed", d.vmm.Binary)
 	}
 	return path, nil
 }
@@ -132,7 +123,7 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 		return driver.Facts{}, err
 	}
 	facts := driver.Facts{Path: path, Notes: map[string]string{}}
-	if facts.Version, err = d.version(ctx, path); err != nil {
+	if facts.Version, err = d.Version(ctx, path); err != nil {
 		return facts, err
 	}
 	if facts.Digest, err = sys.FileDigest(path); err != nil {
@@ -203,8 +194,8 @@ func (b *brief) Error() string { return firstLine(b.err) }
 
 func (b *brief) Unwrap() error { return b.err }
 
-// version is the first line that the program says of itself.
-func (d *Driver) version(ctx context.Context, path string) (string, error) {
+// Version is the first line that the program says of itself.
+func (d *Driver) Version(ctx context.Context, path string) (string, error) {
 	out, err := exec.CommandContext(ctx, path, d.vmm.Version...).Output()
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", path, strings.Join(d.vmm.Version, " "), err)
@@ -224,7 +215,7 @@ func (d *Driver) Prepare(ctx context.Context, spec driver.Spec, dir string) (dri
 	if err != nil {
 		return nil, err
 	}
-	if err := d.confine(spec); err != nil {
+	if err := d.Confine(spec); err != nil {
 		return nil, err
 	}
 	return newInstance(ctx, d, path, m, spec, dir)
@@ -232,9 +223,9 @@ func (d *Driver) Prepare(ctx context.Context, spec driver.Spec, dir string) (dri
 
 // machine is the guest that a spec asks for.
 func (d *Driver) machine(ctx context.Context, path string, spec driver.Spec, dir string) (vmm.Machine, error) {
-	m := vmm.Machine{Agent: true, CPUs: d.cpus(spec.Limits), Memory: d.lab.Guest.Memory, NoSeccomp: d.lab.Guest.NoSeccomp}
+	m := vmm.Machine{Agent: true, CPUs: d.CPUs(spec.Limits), Memory: d.lab.Guest.Memory, NoSeccomp: d.lab.Guest.NoSeccomp}
 	if len(spec.Mounts) > 0 {
-		return m, d.cannot("", "a guest shares no file or directory with the host, and %s is to be mounted at %s", spec.Mounts[0].Source, spec.Mounts[0].Target)
+		return m, d.Cannot("", "a guest shares no file or directory with the host, and %s is to be mounted at %s", spec.Mounts[0].Source, spec.Mounts[0].Target)
 	}
 	if m.Memory == 0 {
 		m.Memory = defaultMemory
@@ -242,7 +233,7 @@ func (d *Driver) machine(ctx context.Context, path string, spec driver.Spec, dir
 	if spec.Limits.Memory > 0 {
 		m.Memory = spec.Limits.Memory
 	}
-	if err := d.affordable(m.Memory); err != nil {
+	if err := d.Affordable(m.Memory); err != nil {
 		return m, err
 	}
 	g, err := d.home.kernelFor(ctx, d)
@@ -291,7 +282,7 @@ func (d *Driver) takes(ctx context.Context, pageReporting, mergeable bool) error
 		return driver.Labf("%w", err)
 	}
 	if len(missing) > 0 {
-		return d.cannot("give another --kernel", "the guest's kernel %s has no %s, so it reports no free pages", g.kernel.Version, vmm.BalloonModule)
+		return d.Cannot("give another --kernel", "the guest's kernel %s has no %s, so it reports no free pages", g.kernel.Version, vmm.BalloonModule)
 	}
 	return nil
 }
@@ -339,8 +330,8 @@ func (d *Driver) directIO() (string, error) {
 	return "past the guest's and the host's page cache", nil
 }
 
-// cpus are as many as the payload may use of the host's.
-func (d *Driver) cpus(l driver.Limits) int {
+// CPUs are as many as the payload may use of the host's.
+func (d *Driver) CPUs(l driver.Limits) int {
 	var set unix.CPUSet
 	n := 1
 	if err := unix.SchedGetaffinity(0, &set); err == nil {
@@ -376,26 +367,26 @@ func countCPUs(set string) int {
 	return max(n, 1)
 }
 
-// affordable refuses a guest that is bigger than the host.
-func (d *Driver) affordable(memory int64) error {
+// Affordable refuses a guest that is bigger than the host.
+func (d *Driver) Affordable(memory int64) error {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return driver.Labf("sysinfo: %w", err)
 	}
 	if total := int64(info.Totalram) * int64(info.Unit); memory > total {
-		return d.cannot("give the guest less", "a guest of %d MiB does not fit into the host's %d MiB", memory>>20, total>>20)
+		return d.Cannot("give the guest less", "a guest of %d MiB does not fit into the host's %d MiB", memory>>20, total>>20)
 	}
 	return nil
 }
 
-// confine sets the limits that lie outside of the guest: its memory is the
+// Confine sets the limits that lie outside of the guest: its memory is the
 // machine's, its processes are the agent's to count. The group's own memory
 // stays open, because the VMM needs some beside the guest's.
-func (d *Driver) confine(spec driver.Spec) error {
+func (d *Driver) Confine(spec driver.Spec) error {
 	l := spec.Limits
 	if spec.Cgroup == "" {
 		if l.CPUs > 0 || l.CPUSet != "" {
-			return d.cannot("run tare as root", "a VMM can be held to a part of the CPUs only in a cgroup, and this user may make none")
+			return d.Cannot("run tare as root", "a VMM can be held to a part of the CPUs only in a cgroup, and this user may make none")
 		}
 		return nil
 	}

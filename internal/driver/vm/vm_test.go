@@ -11,7 +11,7 @@ import (
 )
 
 // TestMachines runs the suite on every machine type of this architecture. One that
-// cannot be had here is skipped with the driver's own reason; QEMU's may not be in CI
+// Cannot be had here is skipped with the driver's own reason; QEMU's may not be in CI
 // (scripts/test.sh).
 func TestMachines(t *testing.T) {
 	for _, v := range vmm.VMMs() {

@@ -1,4 +1,4 @@
-package vm
+package containerhost
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/vm"
 	"github.com/tarelab/tare/internal/kerneltools/kbuild"
 	"github.com/tarelab/tare/internal/kerneltools/kconfig"
 	"github.com/tarelab/tare/internal/kerneltools/trim"
@@ -68,7 +69,7 @@ func (m *hostParts) initrdOf(ctx context.Context, a arm) (string, error) {
 	}
 	switch a.initrd {
 	case agentInitrd:
-		return m.home.initramfs(ctx, guestKernel{}, "", "")
+		return m.guests.AgentInitramfs(ctx)
 	case busyboxInitrd:
 		return m.busybox(ctx)
 	}
@@ -81,7 +82,7 @@ func (m *hostParts) busybox(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", driver.Labf("initramfs: %w", err)
 	}
-	return m.home.kept(digest(trim.InitScript, string(program))+".cpio", func(file string) error {
+	return m.guests.Kept(vm.Digest(trim.InitScript, string(program))+".cpio", func(file string) error {
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
 			return driver.Labf("initramfs: %w", err)
@@ -119,7 +120,7 @@ func (m *hostParts) kernelDir(a arm) (string, []kconfig.Want, error) {
 	for _, w := range wants {
 		fmt.Fprintln(&asked, w.Symbol, w.Value, w.Or, w.Optional, w.Arch, w.Since, w.Before)
 	}
-	return filepath.Join(m.dir, fmt.Sprintf("kernel-%s-%s", a.packed, digest(hostSource, asked.String())[:16])), wants, nil
+	return filepath.Join(m.dir, fmt.Sprintf("kernel-%s-%s", a.packed, vm.Digest(hostSource, asked.String())[:16])), wants, nil
 }
 
 // kernelFile is the image in it.

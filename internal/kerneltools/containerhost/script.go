@@ -1,4 +1,4 @@
-package vm
+package containerhost
 
 import (
 	"context"
@@ -69,7 +69,7 @@ func (m *hostParts) oneBoot(ctx context.Context, h *Host, a arm, disk vmm.Disk, 
 		return out, err
 	}
 	select {
-	case <-i.vm.Ended():
+	case <-i.Ended():
 		out.off = true
 	default:
 	}

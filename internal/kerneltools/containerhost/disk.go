@@ -1,4 +1,4 @@
-package vm
+package containerhost
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/vm"
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/vmm"
@@ -71,7 +72,7 @@ func (m *hostParts) base(ctx context.Context, tell func(string)) (string, error)
 }
 
 func (m *hostParts) baseDir() string {
-	return filepath.Join(m.dir, "base-"+digest(hostSuite, strings.Join(hostPackages, ","))[:16])
+	return filepath.Join(m.dir, "base-"+vm.Digest(hostSuite, strings.Join(hostPackages, ","))[:16])
 }
 
 // diskKey names the disk with an image in it.
@@ -84,7 +85,7 @@ func (m *hostParts) diskKey(oci string) (string, error) {
 	if err != nil {
 		return "", driver.Labf("the guest's agent: %w", err)
 	}
-	return digest(m.baseDir(), string(index), agent, hostUnits, string(proofBundle()))[:16], nil
+	return vm.Digest(m.baseDir(), string(index), agent, hostUnits, string(proofBundle()))[:16], nil
 }
 
 func (m *hostParts) diskFile(key string) string { return filepath.Join(m.dir, "disk-"+key+".ext4") }
@@ -144,7 +145,7 @@ func (m *hostParts) sweep() error {
 		}
 		age := time.Since(info.ModTime())
 		disk, left := strings.HasPrefix(e.Name(), "disk-"), strings.HasPrefix(e.Name(), "tree-") || strings.HasSuffix(e.Name(), ".tmp")
-		if disk && age > unused || left && age > time.Hour {
+		if disk && age > vm.Unused || left && age > time.Hour {
 			errs = append(errs, sys.RemoveTree(filepath.Join(m.dir, e.Name())))
 		}
 	}

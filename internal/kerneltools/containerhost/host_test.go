@@ -1,4 +1,4 @@
-package vm
+package containerhost
 
 import (
 	"encoding/json"
@@ -127,5 +127,13 @@ func TestSymbolsOfAProof(t *testing.T) {
 	var origins map[string][]bootlog.Origin
 	if got := locate(); json.Unmarshal([]byte(got), &origins) != nil || len(origins["rtc_init"]) != 1 || origins["rtc_init"][0] != (bootlog.Origin{Object: "drivers/rtc.o", Symbol: "RTC_CLASS"}) {
 		t.Errorf("found %s", got)
+	}
+}
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,36 +1,34 @@
-package vm
+package containerhost
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/vm"
 )
 
 // hostParts are the parts of container hosts, kept between processes: the
 // distribution's files, the disk, and trimmed kernels.
 type hostParts struct {
-	lab  driver.Lab
-	home *home
-	dir  string
-	mu   sync.Mutex        // guards what follows, and one making at a time
-	keys map[string]string // of disks, by image
+	lab    driver.Lab
+	guests *vm.Driver // any, for what all keep together
+	dir    string
+	mu     sync.Mutex        // guards what follows, and one making at a time
+	keys   map[string]string // of disks, by image
 }
 
-func newHostParts(lab driver.Lab, h *home) *hostParts {
-	return &hostParts{lab: lab, home: h, dir: filepath.Join(h.dir, "hosts"), keys: map[string]string{}}
+func newHostParts(lab driver.Lab, guests *vm.Driver) *hostParts {
+	return &hostParts{lab: lab, guests: guests, dir: filepath.Join(vm.GuestsDir(lab), "hosts"), keys: map[string]string{}}
 }
 
 // locked runs what makes parts, one process at a time.
@@ -76,12 +74,6 @@ func (m *hostParts) command(ctx context.Context, log, program string, args ...st
 		return errors.Join(ctx.Err(), driver.Labf("%s: %w: %s (all of it: %s)", filepath.Base(program), err, lastWords(text), f.Name()), rerr)
 	}
 	return nil
-}
-
-// digest names a thing by what it is made of.
-func digest(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:])
 }
 
 // forVariant makes what an arm boots, and gives its disk.

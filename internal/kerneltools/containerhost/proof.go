@@ -1,9 +1,9 @@
-package vm
+package containerhost
 
 import (
 	"bytes"
 	"context"
-	_ "embed" // the script
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/vm"
 	"github.com/tarelab/tare/internal/kerneltools/bootlog"
 	"github.com/tarelab/tare/internal/kerneltools/kbuild"
 	"github.com/tarelab/tare/internal/vmm"
@@ -51,7 +52,7 @@ const proofSign = "-- proof --\n"
 
 // proofFile keeps a kernel's proof, by all that it holds for.
 func (m *hostParts) proofFile(a arm, k vmm.Kernel) string {
-	return filepath.Join(m.dir, "proof-"+digest(k.Digest, a.machine, m.baseDir(), a.leftOut()+proofScript, strings.Join(telling, " "))[:16]+".json")
+	return filepath.Join(m.dir, "proof-"+vm.Digest(k.Digest, a.machine, m.baseDir(), a.leftOut()+proofScript, strings.Join(telling, " "))[:16]+".json")
 }
 
 // leftOut is set for the script where a whole proof is not asked for: what a
@@ -261,7 +262,8 @@ func (m *hostParts) proven(a arm, k vmm.Kernel, notes map[string]string) error {
 		return driver.Labf("the kept proof: %w", err)
 	}
 	for i, c := range checks {
-		notes[fmt.Sprintf("proof %02d %s", i+1, c.Name)] = firstLine(errors.New(c.Result))
+		line, _, _ := strings.Cut(c.Result, "\n")
+		notes[fmt.Sprintf("proof %02d %s", i+1, c.Name)] = strings.TrimSuffix(line, ", and the console ends:")
 	}
 	return nil
 }

@@ -1,9 +1,12 @@
-package vm
+// Package containerhost is the family of container hosts: virtual machines that boot
+// Linux with a container engine or a runtime, from a disk and a kernel that tare
+// makes, once for each payload. Their variants differ in the kernel and in what starts
+// the container. They stand on the virtual machines of package vm.
+package containerhost
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/vm"
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/vmm"
@@ -36,24 +40,57 @@ const hostOff = 60 * time.Second
 // Host is a driver whose payloads run as containers in a virtual machine that
 // is booted for each of them: from its exec to its power-off, all is the trial.
 type Host struct {
-	*Driver // of its VMM
-	arm     arm
-	parts   *hostParts
+	*vm.Driver // of its VMM
+	lab        driver.Lab
+	arm        arm
+	parts      *hostParts
 }
 
 // hostArch is the architecture that container hosts' kernels are made for.
 const hostArch = "amd64"
 
-// hosts are the drivers of all arms.
-func hosts(lab driver.Lab, home *home) []driver.Driver {
+// Add adds container hosts to a list of drivers, on the virtual machines in it, and
+// keeps its order: nearest to the host first.
+func Add(drivers func(driver.Lab) []driver.Driver) func(driver.Lab) []driver.Driver {
+	return func(lab driver.Lab) []driver.Driver {
+		all := drivers(lab)
+		all = append(all, hosts(lab, all)...)
+		slices.SortStableFunc(all, func(a, b driver.Driver) int { return cmp.Compare(a.Properties().Order, b.Properties().Order) })
+		return all
+	}
+}
+
+// hosts are the drivers of all arms, on the virtual machines among drivers.
+func hosts(lab driver.Lab, drivers []driver.Driver) []driver.Driver {
 	if runtime.GOARCH != hostArch {
 		return nil
 	}
+	machines := map[string]*vm.Driver{}
+	for _, d := range drivers {
+		if m, ok := driver.As[*vm.Driver](d); ok {
+			machines[m.Name()] = m
+		}
+	}
 	var all []driver.Driver
-	kept := newHostParts(lab, home)
+	var kept *hostParts
 	for _, a := range arms() {
-		if v, ok := vmm.ByName(a.machine); ok {
-			all = append(all, &Host{Driver: &Driver{lab: lab, vmm: v, home: home}, arm: a, parts: kept})
+		if m := machines[a.machine]; m != nil {
+			if kept == nil {
+				kept = newHostParts(lab, m)
+			}
+			all = append(all, &Host{Driver: m, lab: lab, arm: a, parts: kept})
+		}
+	}
+	return all
+}
+
+// Foreign adds the names of container hosts to those of targets that other
+// architectures have, each with these.
+func Foreign(all map[string][]string) map[string][]string {
+	all = maps.Clone(all)
+	if runtime.GOARCH != hostArch {
+		for _, a := range arms() {
+			all[hostName(a)] = []string{hostArch}
 		}
 	}
 	return all
@@ -67,10 +104,10 @@ func hostName(a arm) string { return "vm/" + a.name }
 // Properties implements driver.Driver.
 func (h *Host) Properties() driver.Properties {
 	order := slices.IndexFunc(arms(), func(a arm) bool { return a.name == h.arm.name })
-	return driver.Properties{Family: "vm", NeedsRoot: true, Isolated: true, MaxParallel: 4, StreamBytes: 8 << 20, StartTime: h.arm.usual(), CheckTime: proofsTime(),
+	return driver.Properties{Family: "vm", NeedsRoot: true, Isolated: true, MaxParallel: 4, StreamBytes: 8 << 20, StartTime: h.arm.usual(), CheckTime: vm.ProofsTime(),
 		Order: 700 + order, AddsEnv: []string{"PATH", "HOSTNAME", "HOME"},
-		Footprint: driver.Footprint{Tasks: monitorTasks, Memory: hostMemory},
-		Machine:   h.offers(&driver.ContainerHost{Make: h.makeParts, BootLog: h.bootLog, ProvesOn: h.arm.machine, Proof: proofScript, Prove: h.prove})}
+		Footprint: driver.Footprint{Tasks: vm.MonitorTasks, Memory: hostMemory},
+		Machine:   h.Offers(&driver.ContainerHost{Make: h.makeParts, BootLog: h.bootLog, ProvesOn: h.arm.machine, Proof: proofScript, Prove: h.prove})}
 }
 
 // makeParts is ContainerHost.Make: the disk, which a boot of the distribution's
@@ -96,22 +133,18 @@ func (h *Host) Check(ctx context.Context) (driver.Facts, error) {
 		return driver.Facts{}, err
 	}
 	facts := driver.Facts{Path: path, Notes: map[string]string{"arm": h.arm.why}}
-	if facts.Version, err = h.version(ctx, path); err != nil {
+	if facts.Version, err = h.Version(ctx, path); err != nil {
 		return facts, err
 	}
 	if !h.parts.there(h.lab.TestImage, h.arm) {
-		return facts, h.cannot("tare run container-vm-trim makes them", "its disk or its kernel is not made yet")
+		return facts, h.Cannot("tare run container-vm-trim makes them", "its disk or its kernel is not made yet")
 	}
 	notes, err := h.parts.notes(ctx, h.arm)
 	if err != nil {
 		return facts, err
 	}
 	maps.Copy(facts.Notes, notes)
-	g, err := h.home.kernelFor(ctx, h.Driver)
-	if err != nil {
-		return facts, err
-	}
-	return facts, h.accelerated(ctx, path, g, facts.Notes)
+	return facts, h.NoteAcceleration(ctx, path, facts.Notes)
 }
 
 // Stale implements driver.Staler. It is always true: the check costs little, and what it found of acceleration
@@ -125,10 +158,10 @@ func (h *Host) Prepare(ctx context.Context, spec driver.Spec, dir string) (drive
 		return nil, err
 	}
 	if len(spec.Mounts) > 0 {
-		return nil, h.cannot("", "a guest shares no file or directory with the host, and %s is to be mounted at %s", spec.Mounts[0].Source, spec.Mounts[0].Target)
+		return nil, h.Cannot("", "a guest shares no file or directory with the host, and %s is to be mounted at %s", spec.Mounts[0].Source, spec.Mounts[0].Target)
 	}
 	if spec.Image == "" {
-		return nil, h.cannot("", "a container host takes images, and %s is a directory", spec.Rootfs)
+		return nil, h.Cannot("", "a container host takes images, and %s is a directory", spec.Rootfs)
 	}
 	disk, err := h.parts.disk(ctx, h, spec.Image, func(string) {})
 	if err != nil {
@@ -148,7 +181,7 @@ func (h *Host) Prepare(ctx context.Context, spec driver.Spec, dir string) (drive
 	}
 	outside := spec
 	outside.Limits = driver.Limits{} // they are the container's
-	if err := h.confine(outside); err != nil {
+	if err := h.Confine(outside); err != nil {
 		return nil, err
 	}
 	i, err := h.boot(ctx, path, m, h.inside(spec), dir)
@@ -202,22 +235,19 @@ func toolDisk(ctx context.Context, program, dir string) (vmm.Disk, error) {
 // completed their disk has proven.
 func (h *Host) CheckHost(context.Context) error {
 	if !h.arm.systemd {
-		return h.cannot("take one with systemd, as vm/stock or vm/trimmed", "its Docker does not run before a container is asked for")
+		return h.Cannot("take one with systemd, as vm/stock or vm/trimmed", "its Docker does not run before a container is asked for")
 	}
 	return nil
 }
 
 // machineOf is the machine of an arm, without its disk.
 func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, error) {
-	m := vmm.Machine{Agent: true, Translations: hostCode, CPUs: cmp.Or(a.cpus, h.cpus(driver.Limits{})), Memory: cmp.Or(a.memory, h.lab.Guest.Memory, hostMemory)}
-	if err := h.affordable(m.Memory); err != nil {
+	m := vmm.Machine{Agent: true, Translations: hostCode, CPUs: cmp.Or(a.cpus, h.CPUs(driver.Limits{})), Memory: cmp.Or(a.memory, h.lab.Guest.Memory, hostMemory)}
+	if err := h.Affordable(m.Memory); err != nil {
 		return m, err
 	}
-	g, err := h.home.kernelFor(ctx, h.Driver)
-	if err != nil {
-		return m, err
-	}
-	if m.Accel, _, err = h.home.acceleration(ctx, h.Driver, path, g); err != nil {
+	var err error
+	if m.Accel, err = h.Acceleration(ctx, path); err != nil {
 		return m, err
 	}
 	if m.Kernel, err = h.parts.kernelOf(ctx, a); err != nil {
@@ -250,24 +280,8 @@ func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, 
 var unitsTold = []string{"systemd.log_target=kmsg", "systemd.show_status=no", "printk.devkmsg=on"}
 
 // boot prepares a machine whose agent runs spec.
-func (h *Host) boot(ctx context.Context, path string, m vmm.Machine, spec driver.Spec, dir string) (*instance, error) {
-	tell := spec.Console
-	if tell == nil {
-		tell = func(string) {}
-	}
-	i := &instance{driver: h.Driver, spec: spec, memory: m.Mapped(), off: hostOff, result: make(chan result, 1),
-		seen: func(process string) { tell("tare: process " + process) }}
-	milestone := vmm.Milestones(func(name string) { i.mark(driver.Phase(name)) })
-	line := func(text string) {
-		milestone(text)
-		tell(text)
-	}
-	err := i.open(ctx, vmm.Config{VMM: h.vmm, Path: path, Machine: m, Dir: dir, Launcher: h.lab.LaunchPath, Cgroup: payloadGroup(spec),
-		Mark: func(at vmm.Mark) { i.mark(driver.Phase(at)) }, Line: line, Patience: hostPatience})
-	if err != nil {
-		return nil, errors.Join(err, i.Close())
-	}
-	return i, nil
+func (h *Host) boot(ctx context.Context, path string, m vmm.Machine, spec driver.Spec, dir string) (vm.Instance, error) {
+	return h.Boot(ctx, vm.Boot{Path: path, Machine: m, Spec: spec, Dir: dir, Off: hostOff, Patience: hostPatience})
 }
 
 // hostPatience is for machines that hang: engines start in their own time, and a

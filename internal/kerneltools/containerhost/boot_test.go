@@ -1,4 +1,4 @@
-package vm_test
+package containerhost_test
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/drivertest"
 	"github.com/tarelab/tare/internal/driver/vm"
+	"github.com/tarelab/tare/internal/kerneltools/containerhost"
 )
 
 var bootHost = flag.Bool("host", false, "make the disk of container hosts, and boot the stock one")
@@ -56,7 +57,7 @@ func layoutOf(t *testing.T, rootfs string) string {
 // minutes more.
 func TestContainerHost(t *testing.T) {
 	if !*bootHost {
-		t.Skip("two boots of a container host take minutes where the CPU is emulated: go test ./internal/driver/vm -run TestContainerHost -host")
+		t.Skip("two boots of a container host take minutes where the CPU is emulated: go test ./internal/kerneltools/containerhost -run TestContainerHost -host")
 	}
 	if _, err := exec.LookPath("mmdebstrap"); err != nil {
 		t.Skip("mmdebstrap is not installed")
@@ -66,7 +67,7 @@ func TestContainerHost(t *testing.T) {
 		t.Skip("not root: mmdebstrap makes a system's files")
 	}
 	lab.TestImage = layoutOf(t, lab.TestRootfs)
-	drivers := vm.Drivers(lab)
+	drivers := containerhost.Add(vm.Drivers)(lab)
 	i := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Name() == "vm/stock" })
 	if i < 0 {
 		t.Skip("container hosts are made for x86-64 alone")
