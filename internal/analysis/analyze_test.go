@@ -384,10 +384,10 @@ func TestRefusals(t *testing.T) {
 		{"drift", "The control's wall drifted by +", func(r *sample.Record) { scale(r, 1+float64(r.Block)/20) }},
 		{"steal", "20 of 60 trials were disturbed", func(r *sample.Record) {
 			if r.Block%3 == 0 || r.Block == 19 && r.Cell == "x" {
-				r.Warnings = []string{"steal: the hypervisor took 12 % of the CPU time"}
+				r.Warnings = []sample.Warning{{Kind: sample.Busy, Text: "the hypervisor took 12 % of the CPU time"}}
 			}
 			if r.Block == 1 && r.Cell != "runc/w" {
-				r.Warnings = []string{"note: something else"}
+				r.Warnings = []sample.Warning{{Kind: sample.Note, Text: "something else"}}
 			}
 		}},
 		{"steal as a metric", "The hypervisor stole 120 s of CPU time in 600 s of trials, more than 10 %", func(r *sample.Record) {
@@ -634,7 +634,7 @@ func TestColdAndCopies(t *testing.T) {
 func TestRunWarnings(t *testing.T) {
 	in := edit(5, func(r *sample.Record) {
 		if r.Block == 0 {
-			r.Warnings = []string{"stream: stdout was cut off"}
+			r.Warnings = []sample.Warning{{Kind: sample.CutOff, Stream: "standard output"}}
 			r.Values["odd"] = []float64{math.NaN()}
 		}
 	})
@@ -643,7 +643,7 @@ func TestRunWarnings(t *testing.T) {
 	all := strings.Join(Analyze(in).Warnings, "\n")
 	for _, want := range []string{
 		"15 of 100 planned trials", "5 blocks cannot give a verdict on 2 compared cells", "use 7 blocks",
-		"no A/A twin", "or run without `--no-aa`", "stream: stdout was cut off (3 of 15 trials", "3 values were not finite",
+		"no A/A twin", "or run without `--no-aa`", "held its standard output open and was cut off (3 of 15 trials", "3 values were not finite",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in:\n%s", want, all)

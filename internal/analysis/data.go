@@ -3,7 +3,6 @@ package analysis
 import (
 	"math"
 	"sort"
-	"strings"
 
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
@@ -130,9 +129,8 @@ func (t *Trial) store(metric []byte, mean float64, copies []float64) {
 	}
 }
 
-// Warn notes a warning of the record. Warnings of a kind are counted; the text
-// before the first colon is the kind.
-func (t *Trial) Warn(text string) { t.column.notes.add(text) }
+// Warn counts a warning of the record by its kind.
+func (t *Trial) Warn(w sample.Warning) { t.column.notes.add(w) }
 
 // Fail says that the trial gave no sample, and takes back what Value stored.
 func (t *Trial) Fail(f *sample.Failure) {
@@ -195,18 +193,21 @@ func appendFinite(to, x []float64) []float64 {
 type notes []note
 
 type note struct {
-	kind, first string
-	count       int
+	first sample.Warning
+	count int
 }
 
-func (n *notes) add(text string) {
-	kind, _, _ := strings.Cut(text, ":")
-	n.merge(note{kind, text, 1})
+// like reports whether two are of one kind; notes, which have none, are where
+// they have the same words.
+func (n note) like(other note) bool {
+	return n.first.Kind == other.first.Kind && (n.first.Kind != sample.Note || n.first.Text == other.first.Text)
 }
+
+func (n *notes) add(w sample.Warning) { n.merge(note{w, 1}) }
 
 func (n *notes) merge(more note) {
 	for i := range *n {
-		if (*n)[i].kind == more.kind {
+		if (*n)[i].like(more) {
 			(*n)[i].count += more.count
 			return
 		}

@@ -65,14 +65,14 @@ func TestFailureKeepsNoValue(t *testing.T) {
 func TestNotesCountByKind(t *testing.T) {
 	var n notes
 	for range 3 {
-		n.add("steal: 12 %")
+		n.add(sample.Warning{Kind: sample.Busy, Share: 0.12})
 	}
-	n.add("steal: 14 %")
-	if len(n) != 1 || n[0].count != 4 || n[0].first != "steal: 12 %" || !n[0].isNoise() {
+	n.add(sample.Warning{Kind: sample.Busy, Share: 0.14})
+	if len(n) != 1 || n[0].count != 4 || n[0].first.Share != 0.12 || !n[0].first.Disturbed() {
 		t.Errorf("%+v", n)
 	}
 	for i := range 100 {
-		n.add(strings.Repeat("x", i))
+		n.add(sample.Warning{Kind: sample.Note, Text: strings.Repeat("x", i)})
 	}
 	total := 0
 	for _, k := range n {

@@ -28,20 +28,6 @@ const (
 
 var pressureMetrics = []string{sample.CPUPressure, sample.IOPressure}
 
-// noiseKinds begin the warnings of a record that say that the machine was
-// disturbed from outside.
-var noiseKinds = []string{"steal", "psi", "pressure", "throttl"}
-
-func (k note) isNoise() bool {
-	kind := strings.ToLower(k.kind)
-	for _, prefix := range noiseKinds {
-		if strings.HasPrefix(kind, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
 // controlFailed says why a group has no control to compare with.
 func (in Input) controlFailed(g group) string {
 	if g.control < 0 {
@@ -70,8 +56,8 @@ func (in Input) disturbed(g group) string {
 		trials += c.trials
 		most := 0 // a trial may carry several kinds: the commonest is a lower bound
 		for _, n := range c.notes {
-			if n.isNoise() && n.count > most {
-				most, example = n.count, n.first
+			if n.first.Disturbed() && n.count > most {
+				most, example = n.count, n.first.String()
 			}
 		}
 		noisy += most
@@ -391,7 +377,7 @@ func (in Input) noteWarnings() []string {
 	}
 	var out []string
 	for _, n := range all {
-		out = append(out, fmt.Sprintf("%s (%d of %d trials warn of this)", strings.TrimRight(n.first, "."), n.count, in.Data.trials))
+		out = append(out, fmt.Sprintf("%s (%d of %d trials warn of this)", n.first, n.count, in.Data.trials))
 	}
 	if bad > 0 {
 		out = append(out, fmt.Sprintf("%d values were not finite and are left out: the probe or the workload's parser that gave them is at fault", bad))

@@ -83,13 +83,9 @@ func disturbedRun(in UnixInput) string {
 			continue
 		}
 		trials++
-		for _, w := range r.Warnings {
-			kind, _, _ := strings.Cut(w, ":")
-			if (note{kind: kind}).isNoise() {
-				disturbed++
-				example = firstOf(example, w)
-				break
-			}
+		if i := slices.IndexFunc(r.Warnings, sample.Warning.Disturbed); i >= 0 {
+			disturbed++
+			example = firstOf(example, r.Warnings[i].String())
 		}
 	}
 	if float64(disturbed) <= disturbedShare*float64(trials) {

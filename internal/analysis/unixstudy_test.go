@@ -338,18 +338,18 @@ func TestUnixClaimsOverFewer(t *testing.T) {
 func TestUnixRefusesABusyMachine(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		warning string
+		warning sample.Warning
 		alone   bool
 		refused bool
 	}{
-		{"others at work", "pressure: other processes used 60 % of the CPU time", true, true},
-		{"its own containers at work", "pressure: a task waited for a CPU", false, false},
-		{"another warning", "overlap: the containers shared 90 % of their windows", true, false},
+		{"others at work", sample.Warning{Kind: sample.Busy, Share: 0.6}, true, true},
+		{"its own containers at work", sample.Warning{Kind: sample.Busy, Share: 0.5}, false, false},
+		{"another warning", sample.Warning{Kind: sample.Overlapped, Share: 0.9, Least: 0.98}, true, false},
 	} {
 		in := syntheticUnix(t, laws, []int{1, 2, 3, 4}, 3, 1e-4, 0)
 		for i := range in.Records {
 			if one := strings.HasSuffix(in.Records[i].Cell, "+x1"); one == test.alone && i%2 == 0 {
-				in.Records[i].Warnings = []string{test.warning}
+				in.Records[i].Warnings = []sample.Warning{test.warning}
 			}
 		}
 		u := studied(t, in)

@@ -44,7 +44,7 @@ func heldRun(t *testing.T, blocks, disturbed int, without ...string) *analysis.V
 				delete(r.Values, metric)
 			}
 			if r.Seq >= disturbed {
-				r.Warnings = []string{"pressure: other processes used 90 % of the machine's CPU time during the trial"}
+				r.Warnings = []sample.Warning{{Kind: sample.Busy, Share: 0.9}}
 			}
 			data.Add(r)
 		}

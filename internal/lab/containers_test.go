@@ -92,7 +92,7 @@ func TestContainersBeginTogether(t *testing.T) {
 		if overlap < 0.5 || overlap > 1 {
 			t.Errorf("%s: overlap %v", r.Cell, overlap)
 		}
-		warned := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, "overlap: ") })
+		warned := slices.ContainsFunc(r.Warnings, func(w sample.Warning) bool { return w.Kind == sample.Overlapped })
 		if warned != (overlap < 0.98) {
 			t.Errorf("%s: overlap %v, warnings %q", r.Cell, overlap, r.Warnings)
 		}

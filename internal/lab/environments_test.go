@@ -139,7 +139,7 @@ func TestBusy(t *testing.T) {
 		{map[string][]float64{sample.Wall: {1}}, false},                         // nothing was read
 		{map[string][]float64{sample.MachineCPU: {4}, sample.Wall: {1}}, false}, // its own use is not known
 	} {
-		if got := judge(c.values); (len(got) > 0) != c.warns || c.warns && !strings.HasPrefix(got[0], "pressure: other processes used 28 %") {
+		if got := judge(c.values); (len(got) > 0) != c.warns || c.warns && !strings.HasPrefix(got[0].String(), "other processes used 28 %") {
 			t.Errorf("%v: %q", c.values, got)
 		}
 	}
@@ -170,7 +170,10 @@ func TestBusyInShortWindows(t *testing.T) {
 	} {
 		judge := Busy(2)
 		for i, all := range c.all {
-			got := strings.Join(judge(map[string][]float64{sample.MachineCPU: {all}, sample.CPU: {0.09}, sample.Wall: {0.09}, c.metric: {1}}), "")
+			var got string
+			for _, w := range judge(map[string][]float64{sample.MachineCPU: {all}, sample.CPU: {0.09}, sample.Wall: {0.09}, c.metric: {1}}) {
+				got += w.String()
+			}
 			if (got == "") != (c.want[i] == "") || !strings.Contains(got, c.want[i]) {
 				t.Errorf("%s, trial %d: %q, want %q", c.name, i, got, c.want[i])
 			}

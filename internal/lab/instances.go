@@ -25,7 +25,7 @@ func (p *Plan) uncounted() bool {
 
 // manyTogether makes what many instances tell together out of their times to
 // ready. A percentile needs so many of them that it is not the largest.
-func manyTogether(_, _ float64, values map[string][]float64) ([]sample.Value, []string) {
+func manyTogether(_, _ float64, values map[string][]float64) ([]sample.Value, []sample.Warning) {
 	ready := slices.Sorted(slices.Values(values[sample.Ready]))
 	var out []sample.Value
 	for _, q := range []struct {
@@ -44,7 +44,7 @@ func manyTogether(_, _ float64, values map[string][]float64) ([]sample.Value, []
 }
 
 // heldTogether adds what the last of held instances tells.
-func heldTogether(from, to float64, values map[string][]float64) ([]sample.Value, []string) {
+func heldTogether(from, to float64, values map[string][]float64) ([]sample.Value, []sample.Warning) {
 	out, warnings := manyTogether(from, to, values)
 	if ready := values[sample.Ready]; len(ready) > 0 { // in the order of their starts
 		out = append(out, sample.Value{Metric: sample.ReadyLast, Value: ready[len(ready)-1]})

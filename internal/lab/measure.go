@@ -134,24 +134,24 @@ type load struct{ others, wall float64 }
 // Where the instances' own use cannot be read, nothing can be said. A Unix test
 // with a short window is judged together with those before it. Starts that are as
 // short are not: much of their time is the kernel's, tidying up after the last.
-func Busy(cpus int) func(map[string][]float64) []string {
+func Busy(cpus int) func(map[string][]float64) []sample.Warning {
 	var short []load // the last Unix tests: as few as are long enough together
-	return func(values map[string][]float64) []string {
+	return func(values map[string][]float64) []sample.Warning {
 		now, known := loadOf(values)
 		if !known || now.wall < busyWall && len(values[sample.UnixScore]) == 0 {
 			return nil
 		}
-		sum, during := now, "the trial"
+		sum, trials := now, 0
 		if now.wall < busyWall {
 			if short = lastLoads(append(short, now)); len(short) > 1 {
-				sum, during = sumLoads(short), fmt.Sprintf("the last %d trials", len(short))
+				sum, trials = sumLoads(short), len(short)
 			}
 		}
 		share := sum.others / (sum.wall * float64(cpus))
 		if sum.wall < busyWall || share < busyShare {
 			return nil
 		}
-		return []string{fmt.Sprintf("pressure: other processes used %.0f %% of the machine's CPU time during %s", 100*share, during)}
+		return []sample.Warning{{Kind: sample.Busy, Share: share, Trials: trials}}
 	}
 }
 

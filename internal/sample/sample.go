@@ -89,7 +89,7 @@ type Record struct {
 	// read and are no samples: those copies had fewer neighbours, for a part of
 	// the trial, than the cell says.
 	Survivors map[string][]float64 `json:"survivors,omitempty"`
-	Warnings  []string             `json:"warnings,omitempty"` // what the reader must know: steal, PSI, throttling
+	Warnings  []Warning            `json:"warnings,omitempty"` // what the reader must know
 	// Slices are the slices of a cell that was measured in rounds; nil for another.
 	Slices *Slices `json:"slices,omitempty"`
 }

@@ -38,9 +38,6 @@ func (r *Run) Load() (*analysis.Data, error) {
 		for _, m := range t.metrics {
 			trial.Value(m.name, m.values...)
 		}
-		for _, w := range t.warnings {
-			trial.Warn(string(w))
-		}
 		return nil
 	})
 	if err != nil {
@@ -128,10 +125,17 @@ type check struct {
 	cells map[string]bool
 	sets  map[string]string // of cells that have one
 	seen  []bool            // by Seq
+	// declared are the metrics that the manifest has besides the catalogue.
+	declared map[string]bool
 }
 
 func newCheck(m Manifest) *check {
-	c := &check{cells: make(map[string]bool, len(m.Cells)), sets: map[string]string{}, seen: make([]bool, m.Trials)}
+	c := &check{cells: make(map[string]bool, len(m.Cells)), sets: map[string]string{}, seen: make([]bool, m.Trials), declared: map[string]bool{}}
+	for _, metrics := range m.Metrics {
+		for _, metric := range metrics {
+			c.declared[metric.Name] = true
+		}
+	}
 	for _, cell := range m.Cells {
 		c.cells[cell.ID] = true
 		if cell.Set != "" {
@@ -152,6 +156,19 @@ func (c *check) place(seq, block int, cell []byte) error {
 		return fmt.Errorf("record %d is of block %d, which no plan has", seq, block)
 	case !c.cells[string(cell)]:
 		return fmt.Errorf("record %d is of cell %q, which is not in the manifest", seq, cell)
+	}
+	return nil
+}
+
+// named refuses a record with a metric that is neither in the catalogue nor
+// declared by the manifest: a report could say neither its unit nor its direction.
+func (c *check) named(record sample.Record) error {
+	for _, values := range []map[string][]float64{record.Values, record.Survivors} {
+		for name := range values {
+			if !sample.Known(name) && !c.declared[name] {
+				return fmt.Errorf("record %d has the metric %q, which is neither in the catalogue of metrics nor declared in the manifest", record.Seq, name)
+			}
+		}
 	}
 	return nil
 }

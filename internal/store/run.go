@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -38,12 +40,20 @@ type Run struct {
 // Create makes a run directory under root for this process to write. It sets
 // the manifest's schema and id, and its creation time where that is zero. The
 // id is the time and the study's, with a number where two runs of one study
-// begin in the same second.
+// begin in the same second. A manifest that declares a metric of the catalogue
+// with another unit or direction is refused.
 func Create(root string, m Manifest) (*Run, error) {
 	if m.Created.IsZero() {
 		m.Created = time.Now().UTC()
 	}
 	m.Schema, m.Sums = SchemaVersion, sumName
+	for _, workload := range slices.Sorted(maps.Keys(m.Metrics)) {
+		for _, metric := range m.Metrics[workload] {
+			if err := sample.CheckDeclared(metric); err != nil {
+				return nil, fmt.Errorf("store: workload %s: %w", workload, err)
+			}
+		}
+	}
 	base := filepath.Join(root, "runs")
 	if err := makeDirs(base); err != nil {
 		return nil, full(fmt.Errorf("store: %w", err))
@@ -251,7 +261,7 @@ func (r *Run) Append(records ...sample.Record) error {
 // admit marks records as there, all of them or none.
 func (r *Run) admit(records []sample.Record) error {
 	for i, record := range records {
-		if err := r.check.place(record.Seq, record.Block, []byte(record.Cell)); err != nil {
+		if err := errors.Join(r.check.place(record.Seq, record.Block, []byte(record.Cell)), r.check.named(record)); err != nil {
 			for _, before := range records[:i] {
 				r.check.seen[before.Seq] = false
 			}

@@ -18,7 +18,6 @@ type trialLine struct {
 	at         int64
 	cell       []byte
 	metrics    []metricValues
-	warnings   [][]byte
 	full       *sample.Record // set instead of the others where the line is not of the plain form
 	err        error          // why the line is not a record
 }
@@ -37,25 +36,21 @@ func (t *trialLine) record() sample.Record {
 	for _, m := range t.metrics {
 		r.Values[string(m.name)] = slices.Clone(m.values)
 	}
-	for _, w := range t.warnings {
-		r.Warnings = append(r.Warnings, string(w))
-	}
 	return r
 }
 
 // batch is a stretch of whole lines, decoded. Its slices are used again, so
 // that a long run is read in constant memory.
 type batch struct {
-	text     []byte
-	lines    []trialLine
-	metrics  []metricValues
-	values   []float64
-	warnings [][]byte
+	text    []byte
+	lines   []trialLine
+	metrics []metricValues
+	values  []float64
 }
 
 // decode reads all lines of b.text; sums says that each has a checksum.
 func (b *batch) decode(sums bool) {
-	b.lines, b.metrics, b.values, b.warnings = b.lines[:0], b.metrics[:0], b.values[:0], b.warnings[:0]
+	b.lines, b.metrics, b.values = b.lines[:0], b.metrics[:0], b.values[:0]
 	for rest := b.text; len(rest) > 0; {
 		end := bytes.IndexByte(rest, '\n')
 		line := b.line(rest[:end], sums)
@@ -92,13 +87,13 @@ func other(text []byte) (trialLine, error) {
 }
 
 // plain decodes a line of exactly the form that Append writes for a trial that
-// gave samples: keys in the order of sample.Record, metrics in ascending
+// gave samples and no warning: keys in the order of sample.Record, metrics in ascending
 // order, no escapes, no blanks. That is nearly every line of a large run, and
 // this is several times as fast as a general decoder; the fuzz test holds the
 // two together. It reports false for every other line.
 func (b *batch) plain(text []byte) (t trialLine, ok bool) {
 	s := scanner{rest: text}
-	metrics, warnings := len(b.metrics), len(b.warnings)
+	metrics := len(b.metrics)
 	s.expect(`{"seq":`)
 	t.seq = s.integer()
 	s.expect(`,"block":`)
@@ -109,16 +104,8 @@ func (b *batch) plain(text []byte) (t trialLine, ok bool) {
 	t.at = int64(s.integer())
 	s.expect(`,"values":{`)
 	b.metricsOf(&s)
-	if s.next(',') {
-		s.expect(`"warnings":[`)
-		for more := true; more && !s.bad; more = s.next(',') {
-			s.expect(`"`)
-			b.warnings = append(b.warnings, s.text())
-		}
-		s.expect(`]`)
-	}
 	s.expect(`}`)
-	t.metrics, t.warnings = b.metrics[metrics:], b.warnings[warnings:]
+	t.metrics = b.metrics[metrics:]
 	return t, !s.bad && len(s.rest) == 0
 }
 

@@ -64,9 +64,9 @@ func TestWhatIsAppendedIsRead(t *testing.T) {
 	r := create(t, t.TempDir(), 20)
 	code := 3
 	records := []sample.Record{record(4), record(0), {
-		Seq: 1, Block: -1, Cell: "runc/start", At: 5, Warnings: []string{"steal: 3 % <µs>"},
+		Seq: 1, Block: -1, Cell: "runc/start", At: 5, Warnings: []sample.Warning{{Kind: sample.Note, Text: "3 % <µs>"}},
 		Failure: &sample.Failure{Fault: sample.FaultTarget, Phase: "wait", Message: "exit \"3\"\n", ExitCode: &code},
-	}, {Seq: 2, Block: 7, Cell: "host~aa/start", At: 6, Values: map[string][]float64{"wall": {1}}, Warnings: []string{"steal: 1 µs", "psi: 2"}}}
+	}, {Seq: 2, Block: 7, Cell: "host~aa/start", At: 6, Values: map[string][]float64{"wall": {1}}, Warnings: []sample.Warning{{Kind: sample.Busy, Share: 0.5}, {Kind: sample.Overlapped, Share: 0.9, Least: 0.98}}}}
 	for _, rec := range records {
 		if err := r.Append(rec); err != nil {
 			t.Fatal(err)
@@ -98,6 +98,9 @@ func TestAppendRefuses(t *testing.T) {
 	nan.Values["wall"][0] /= nan.Values["wall"][1]
 	stranger := record(3)
 	stranger.Cell = "moon/start"
+	unnamed, survivor := record(3), record(3)
+	unnamed.Values["wal"] = []float64{1}
+	survivor.Survivors = map[string][]float64{"wal": {1}}
 	for name, c := range map[string]struct {
 		record sample.Record
 		want   string
@@ -107,6 +110,8 @@ func TestAppendRefuses(t *testing.T) {
 		"negative":     {sample.Record{Seq: -1, Cell: "host/start"}, "not in the plan"},
 		"not a number": {nan, "cannot be written"},
 		"no such cell": {stranger, "not in the manifest"},
+		"no metric":    {unnamed, `the metric "wal", which is neither in the catalogue`},
+		"of survivors": {survivor, `the metric "wal", which is neither in the catalogue`},
 	} {
 		if err := r.Append(c.record); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -114,6 +119,26 @@ func TestAppendRefuses(t *testing.T) {
 	}
 	if got := all(t, r); len(got) != 2 {
 		t.Errorf("%d records, want the 2 good ones", len(got))
+	}
+}
+
+// A user's metric is one that the manifest declares, and it is not one of the
+// catalogue under another unit.
+func TestDeclaredMetricIsRecorded(t *testing.T) {
+	m := create(t, t.TempDir(), 1).Manifest()
+	m.Trials, m.Metrics = 1, map[string][]sample.Metric{"start": {{Name: "requests", Unit: sample.PerSecond, Better: sample.Higher}}}
+	r, err := Create(t.TempDir(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := record(0)
+	own.Values["requests"] = []float64{100}
+	if err := r.Append(own); err != nil {
+		t.Error(err)
+	}
+	m.Metrics["start"][0] = sample.Metric{Name: sample.Wall, Unit: sample.Bytes, Better: sample.Lower}
+	if _, err := Create(t.TempDir(), m); err == nil || !strings.Contains(err.Error(), `metric "wall" is declared in "B"`) {
+		t.Errorf("wall in bytes: %v", err)
 	}
 }
 

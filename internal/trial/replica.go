@@ -118,10 +118,10 @@ func (c *replica) at(p driver.Phase) Stamp {
 func (c *replica) ended() Stamp { return c.at(driver.PhaseExit) }
 
 // drain waits for the streams' ends; its warnings are for the record.
-func (c *replica) drain() (warnings []string) {
+func (c *replica) drain() (warnings []sample.Warning) {
 	for name, s := range map[string]*stream{"standard output": c.stdout, "standard error": c.stderr} {
 		if !s.drain(drainGrace) {
-			warnings = append(warnings, fmt.Sprintf("a process that outlived the payload held its %s open and was cut off", name))
+			warnings = append(warnings, sample.Warning{Kind: sample.CutOff, Stream: name})
 		}
 	}
 	c.takeActed()

@@ -18,7 +18,7 @@ import (
 )
 
 // several does one job whose nth copy goes as script says.
-func several(t *testing.T, job trial.Job, script func(n int, spec driver.Spec) fake.Script, judge func(map[string][]float64) []string) sample.Record {
+func several(t *testing.T, job trial.Job, script func(n int, spec driver.Spec) fake.Script, judge func(map[string][]float64) []sample.Warning) sample.Record {
 	t.Helper()
 	dir := t.TempDir()
 	groups, sink := &noGroups{}, &records{}
@@ -132,20 +132,20 @@ func TestFailureThatCannotBeToldIsTheLaboratorys(t *testing.T) {
 }
 
 func TestTogetherAndJudge(t *testing.T) {
-	job := trial.Job{Copies: 2, Together: func(from, to float64, values map[string][]float64) ([]sample.Value, []string) {
+	job := trial.Job{Copies: 2, Together: func(from, to float64, values map[string][]float64) ([]sample.Value, []sample.Warning) {
 		if now := float64(trial.Now()) / 1e9; !(from < to && to <= now && to-from >= 0.01) || len(values["wall"]) != 2 {
 			t.Errorf("from %v to %v, now %v, values %v", from, to, now, values)
 		}
-		return []sample.Value{{Metric: "both", Value: 0.5}}, []string{"overlap: little"}
+		return []sample.Value{{Metric: "both", Value: 0.5}}, []sample.Warning{{Kind: sample.Overlapped, Share: 0.1}}
 	}}
 	script := func(int, driver.Spec) fake.Script { return fake.Script{Run: 10 * time.Millisecond} }
-	record := several(t, job, script, func(values map[string][]float64) []string {
+	record := several(t, job, script, func(values map[string][]float64) []sample.Warning {
 		if !slices.Equal(values["both"], []float64{0.5}) {
 			t.Errorf("values %v", values)
 		}
-		return []string{"pressure: much"}
+		return []sample.Warning{{Kind: sample.Busy, Share: 0.9}}
 	})
-	if record.Failure != nil || !slices.Equal(record.Values["both"], []float64{0.5}) || !slices.Equal(record.Warnings, []string{"overlap: little", "pressure: much"}) {
+	if record.Failure != nil || !slices.Equal(record.Values["both"], []float64{0.5}) || !slices.Equal(record.Warnings, []sample.Warning{{Kind: sample.Overlapped, Share: 0.1}, {Kind: sample.Busy, Share: 0.9}}) {
 		t.Errorf("%+v", record)
 	}
 }

@@ -73,7 +73,7 @@ type Job struct {
 	// Together says what only all copies together tell, one value a trial, and
 	// what to warn of. values has one number per copy; from and to bound the
 	// trial on the host's CLOCK_MONOTONIC, in seconds. Nil for none.
-	Together func(from, to float64, values map[string][]float64) ([]sample.Value, []string)
+	Together func(from, to float64, values map[string][]float64) ([]sample.Value, []sample.Warning)
 
 	answers *answers // of a payload that takes turns; nil for another
 }
@@ -99,9 +99,9 @@ type Runner struct {
 	// limit was reached since, by its name and value, "" for none. A failure is
 	// told with it. Nil where nobody asks.
 	Limits func() (reached func() string)
-	// Judge says what a trial's values tell against the machine it ran on; its
-	// words become warnings of the record. Nil for none.
-	Judge func(values map[string][]float64) []string
+	// Judge says what a trial's values tell against the machine it ran on; these
+	// are warnings of the record. Nil for none.
+	Judge func(values map[string][]float64) []sample.Warning
 	// Keep keeps the console of a trial's first copy, where it is a machine that
 	// tells of it. Nil for nowhere.
 	Keep func(seq int, console []byte) error
@@ -171,7 +171,7 @@ func (r *Runner) measure(ctx context.Context, job Job, record *sample.Record) (c
 	case record.Failure == nil:
 		record.Failure = Fail("close", untidy)
 	default:
-		t.warnings = append(t.warnings, untidy.Error())
+		t.warnings = append(t.warnings, sample.Warning{Kind: sample.Untidy, Text: untidy.Error()})
 	}
 	record.Warnings = t.warnings
 	switch {
@@ -207,7 +207,7 @@ type running struct {
 	shared   string // path of the shared file, "" where there is none
 	census   func([]driver.Watch) ([]sample.Value, error)
 	values   map[string][]float64
-	warnings []string
+	warnings []sample.Warning
 }
 
 func (t *running) prepare(ctx context.Context) error {

@@ -90,7 +90,7 @@ func perGbitMetrics() []sample.Metric {
 }
 
 // cpuPerGbit divides what the probes read by what arrived.
-func cpuPerGbit(_, _ float64, values map[string][]float64) ([]sample.Value, []string) {
+func cpuPerGbit(_, _ float64, values map[string][]float64) ([]sample.Value, []sample.Warning) {
 	gbit := sum(values[sample.Moved]) * 8 / 1e9
 	if gbit == 0 {
 		return nil, nil

@@ -44,7 +44,7 @@ func (netTCP) Parse(stdout []byte) ([]sample.Value, error) {
 	return checked(append(values, sample.Value{Metric: sample.Moved, Value: report.End.Received.Bytes}))
 }
 
-func (netTCP) Together(from, to float64, values map[string][]float64) ([]sample.Value, []string) {
+func (netTCP) Together(from, to float64, values map[string][]float64) ([]sample.Value, []sample.Warning) {
 	return cpuPerGbit(from, to, values)
 }
 

@@ -38,7 +38,7 @@ func (netUnix) Parse(stdout []byte) ([]sample.Value, error) {
 	return checked([]sample.Value{{Metric: sample.Throughput, Value: perSecond}, {Metric: sample.Moved, Value: n["bytes"]}})
 }
 
-func (netUnix) Together(from, to float64, values map[string][]float64) ([]sample.Value, []string) {
+func (netUnix) Together(from, to float64, values map[string][]float64) ([]sample.Value, []sample.Warning) {
 	return cpuPerGbit(from, to, values)
 }
 

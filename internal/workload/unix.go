@@ -300,18 +300,18 @@ func UnixBarrierAbort(page []byte) {
 // timed window, which begins when the barrier opens. Windows
 // that do not lie within the trial are of another clock than the host's, as a
 // target with a kernel of its own has, and cannot be set beside each other.
-func unixTogether(from, to float64, values map[string][]float64) ([]sample.Value, []string) {
+func unixTogether(from, to float64, values map[string][]float64) ([]sample.Value, []sample.Warning) {
 	starts, ends, timed := values[sample.UnixStart], values[sample.UnixEnd], values[sample.UnixTimed]
 	if len(starts) < 2 || len(starts) != len(ends) || len(starts) != len(timed) {
 		return nil, nil
 	}
 	if slices.Min(starts) < from || slices.Max(ends) > to {
-		return nil, []string{"overlap: the containers' windows are not on the host's clock, so it is not known how much of them they shared"}
+		return nil, []sample.Warning{{Kind: sample.OtherClock}}
 	}
 	shared := max(0, (slices.Min(ends)-slices.Max(starts))/slices.Max(timed))
 	v := []sample.Value{{Metric: sample.UnixContainersOverlap, Value: shared}}
 	if shared < unixOverlapWanted {
-		return v, []string{fmt.Sprintf("overlap: the containers shared %.2f %% of their timed window, less than %.0f %%: take longer windows (time)", 100*shared, 100*unixOverlapWanted)}
+		return v, []sample.Warning{{Kind: sample.Overlapped, Share: shared, Least: unixOverlapWanted}}
 	}
 	return v, nil
 }

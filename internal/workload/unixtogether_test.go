@@ -34,7 +34,11 @@ func TestUnixTogether(t *testing.T) {
 		case c.overlap >= 0 && (len(values) != 1 || math.Abs(values[0].Value-c.overlap) > 1e-9 || values[0].Metric != sample.UnixContainersOverlap):
 			t.Errorf("%s: %v, want %v", c.name, values, c.overlap)
 		}
-		if got := strings.Join(warnings, "; "); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
+		var got string
+		for _, w := range warnings {
+			got += w.String()
+		}
+		if (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
 			t.Errorf("%s: warnings %q, want %q", c.name, got, c.says)
 		}
 	}

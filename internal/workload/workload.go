@@ -120,7 +120,7 @@ func ByKind(kind string) (Workload, error) {
 // together is a workload that tells something only when the trial's other
 // readings are known.
 type together interface {
-	Together(from, to float64, values map[string][]float64) ([]sample.Value, []string)
+	Together(from, to float64, values map[string][]float64) ([]sample.Value, []sample.Warning)
 	// Derived are the metrics that Together gives.
 	Derived() []sample.Metric
 }
@@ -138,7 +138,7 @@ type Job struct {
 	// a trial, and warnings. values has one number per instance, by metric; from
 	// and to bound the trial on the host's CLOCK_MONOTONIC, in seconds. Nil
 	// where there is nothing of the kind.
-	Together func(from, to float64, values map[string][]float64) ([]sample.Value, []string)
+	Together func(from, to float64, values map[string][]float64) ([]sample.Value, []sample.Warning)
 }
 
 // Resolve checks a study's workload and makes its job. params may be nil; argv
