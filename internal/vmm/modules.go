@@ -6,11 +6,14 @@ import (
 	"debug/elf"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/tarelab/tare/internal/limit"
 )
 
 // Module is a kernel module, unpacked.
@@ -124,6 +127,10 @@ func dependencies(module []byte) ([]string, error) {
 	section := f.Section(".modinfo")
 	if section == nil {
 		return nil, fmt.Errorf("it has no section .modinfo")
+	}
+	// The size is that after decompression; a compressed section is unpacked whole.
+	if err := limit.ModuleInfo.CheckBytes(int64(min(section.Size, math.MaxInt64))); err != nil {
+		return nil, err
 	}
 	info, err := section.Data()
 	if err != nil {

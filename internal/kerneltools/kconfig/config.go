@@ -5,6 +5,7 @@
 package kconfig
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,14 +13,14 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/kerneltools/textfile"
+	"github.com/tarelab/tare/internal/limit"
 )
 
-// The longest configuration and line that are read; Debian's is 280 KB. An
+// The longest line that is read. An
 // allnoconfig has some 900 symbols; what has fewer than the fewest is not whole.
 const (
-	mostBytes = 16 << 20
-	mostLine  = 64 << 10
-	fewest    = 500
+	mostLine = 64 << 10
+	fewest   = 500
 )
 
 // ErrNotAConfig says that the input is no kernel configuration.
@@ -44,8 +45,11 @@ var (
 // is ErrNotAConfig; textfile.Read says of what is no text. Of a compressed file that
 // was cut short it reads what there is, with a warning.
 func Parse(r io.Reader) (*Config, error) {
-	text, cut, err := textfile.Read(r, mostBytes)
+	text, cut, err := textfile.Read(r, limit.Kconfig.Bytes)
 	if err != nil {
+		return nil, err
+	}
+	if err := limit.Kconfig.CheckItems(bytes.Count(text, []byte("\n"))); err != nil {
 		return nil, err
 	}
 	c := &Config{Values: map[string]string{}}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of the module in turn, each for some time: the decoders of
+# what others made. A target's findings are kept in its package's testdata/fuzz, where
+# go test runs them from then on; go test keeps the rest of the corpus in its cache.
+# A decoder that takes more memory than its limit (internal/limit) fails.
+#
+#     scripts/fuzz.sh [TIME]     of each target; 10s by default
+set -euo pipefail
+cd "$(dirname "$0")/.."
+time=${1:-10s}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+passed=0 failed=0
+while IFS=: read -r file target; do
+	package=./$(dirname "$file")
+	if go test "$package" -run '^$' -fuzz "^$target\$" -fuzztime "$time" -parallel 2 >"$log" 2>&1; then
+		passed=$((passed + 1))
+		printf 'fuzz %-40s %s: %s\n' "$package" "$target" "$(grep -o 'execs: [0-9]*' "$log" | tail -n 1)"
+	else
+		failed=$((failed + 1))
+		printf 'fuzz %-40s %s FAILED\n' "$package" "$target"
+		cat "$log"
+	fi
+done < <(git grep -oE '^func Fuzz[A-Za-z]+' -- '*_test.go' | sed 's/func //')
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
