@@ -118,13 +118,6 @@ type ContainerVMTrim struct {
 		USBLinesBefore int      `yaml:"usb_lines_before"`
 		Subsystems     []string `yaml:"subsystems"`
 	} `yaml:"evidence"`
-	Load struct {
-		WindowMinutes         int     `yaml:"window_min"`
-		PackageCPUPeakPercent float64 `yaml:"package_work_cpu_peak_percent"`
-		LateStartCPUPercent   float64 `yaml:"late_start_cpu_percent"`
-		ReadPeakMBs           float64 `yaml:"disk_read_peak_mb_s"`
-		WritePeakMBs          float64 `yaml:"disk_write_peak_mb_s"`
-	} `yaml:"container_load"`
 	CostliestSteps []TrimStep `yaml:"costliest_steps"` // before trimming
 }
 

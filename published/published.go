@@ -27,8 +27,20 @@ type Source struct {
 // Head gives the common part of any publication.
 func (s Source) Head() Source { return s }
 
-// Publication is one of this package's types: *DockerOnLoongson,
-// *ConcurrentStart, *BridgeNetwork, *ContainerVMTrim or *StratoVirtQEMU.
+// Read reads the publication of an experiment, strictly, into its type. The id must
+// be the experiment's.
+func Read[P Publication](id string, data []byte, into P) (P, error) {
+	if err := yaml.UnmarshalWithOptions(data, into, yaml.Strict()); err != nil {
+		return into, fmt.Errorf("published measurements %s: %w", id, err)
+	}
+	if err := check(id, into); err != nil {
+		return into, fmt.Errorf("published measurements %s: %w", id, err)
+	}
+	return into, nil
+}
+
+// Publication is a type that embeds Source: one of this package, or an experiment's
+// own.
 type Publication interface{ Head() Source }
 
 // A kind makes the empty value that a file is read into.
@@ -62,14 +74,7 @@ func Load(id string) (Publication, error) {
 	if err != nil {
 		return nil, fmt.Errorf("published measurements %s: %w", id, err)
 	}
-	p := newKind()
-	if err := yaml.UnmarshalWithOptions(data, p, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("published/%s.yaml: %w", id, err)
-	}
-	if err := check(id, p); err != nil {
-		return nil, fmt.Errorf("published/%s.yaml: %w", id, err)
-	}
-	return p, nil
+	return Read(id, data, newKind())
 }
 
 // LoadAs is Load for a caller that knows the type.

@@ -39,7 +39,7 @@ type rule struct {
 func law() []rule {
 	drivers := append(below("internal/driver/", families...), "internal/driver/netpath")
 	all := []rule{
-		{[]string{"internal/study", "internal/schedule", "internal/stats", "internal/analysis", "internal/report", "internal/limit", "internal/profile", "internal/kerneltools/bootlog"},
+		{[]string{"internal/study", "internal/schedule", "internal/stats", "internal/analysis", "internal/finding", "internal/quantity", "internal/report", "internal/limit", "internal/profile", "internal/kerneltools/bootlog"},
 			[]string{"os", "os/exec", "syscall", "net", "net/http"}, "a pure room reads no files, runs nothing and talks to nobody"},
 		{[]string{"internal/sample", "internal/stats"}, []string{module}, "the record and the statistics are leaves"},
 		{[]string{"internal/driver"}, []string{module}, "the seam knows the record alone"},
@@ -99,6 +99,46 @@ func TestLawKnowsEveryFamily(t *testing.T) {
 			t.Errorf("internal/driver/%s is none of the families that the import law names", e.Name())
 		}
 	}
+}
+
+// TestExperimentLaw: the instrument knows no experiment, and experiments do not know
+// each other, so that any of them can be copied and deleted as one folder.
+func TestExperimentLaw(t *testing.T) {
+	const seam = "internal/experiment"
+	listed := []string{"cmd/tare", seam + "/all"}
+	for pkg, all := range packages(t, "./cmd/...", "./internal/...", "./helpers/...", "./studies/...", "./published/...") {
+		for _, imported := range all {
+			of, ok := strings.CutPrefix(imported, module+seam+"/")
+			if !ok || slices.Contains(listed, pkg) {
+				continue
+			}
+			switch {
+			case pkg == seam+"/experimenttest" || strings.HasPrefix(imported, module+pkg+"/"):
+			case strings.HasPrefix(pkg, seam+"/"):
+				t.Errorf("%s imports %s: experiments do not import each other; what two of them need belongs to stats, analysis, quantity or finding", pkg, of)
+			default:
+				t.Errorf("%s imports the experiment %s: the instrument knows none; only %s/all lists them", pkg, of, seam)
+			}
+		}
+	}
+}
+
+// packages are the packages that patterns match, by their path in the module, with
+// their direct imports, without their tests'.
+func packages(t *testing.T, patterns ...string) map[string][]string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-f", `{{.ImportPath}} {{join .Imports " "}}`}, patterns...)...)
+	cmd.Dir = ".."
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v: %s", err, out)
+	}
+	all := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		all[strings.TrimPrefix(fields[0], module)] = fields[1:]
+	}
+	return all
 }
 
 // imports are the direct imports of a package's own files, without its tests'.

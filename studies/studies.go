@@ -1,14 +1,12 @@
-// Package studies holds the built-in studies: YAML files that anyone can copy
-// and edit. docs/studies.md is their schema.
+// Package studies holds the built-in studies that need no code: YAML files that
+// anyone can copy and edit. docs/studies.md is their schema. A study with sections
+// of its own is an experiment (internal/experiment), whose list names both.
 package studies
 
 import (
 	"embed"
-	"fmt"
 	"io/fs"
 	"strings"
-
-	"github.com/tarelab/tare/internal/study"
 )
 
 //go:embed *.yaml
@@ -27,16 +25,8 @@ func Names() []string {
 	return names
 }
 
-// Read gives the text of a built-in study. The error of an unknown name tells
-// the nearest one.
-func Read(name string) ([]byte, error) {
+// Read gives the text of one of them; ok is false where there is none of the name.
+func Read(name string) (data []byte, ok bool) {
 	data, err := files.ReadFile(name + ".yaml")
-	if err == nil {
-		return data, nil
-	}
-	names := Names()
-	if near := study.Nearest(name, names); near != "" {
-		return nil, fmt.Errorf("no built-in study %q: did you mean %q? A file is named with its path, as in ./%s.yaml", name, near, name)
-	}
-	return nil, fmt.Errorf("no built-in study %q: there are %s; a file is named with its path, as in ./%s.yaml", name, strings.Join(names, ", "), name)
+	return data, err == nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tarelab/tare/internal/cli"
 	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/experiment"
+	experiments "github.com/tarelab/tare/internal/experiment/all"
 	"github.com/tarelab/tare/internal/kerneltools"
 	"github.com/tarelab/tare/internal/kerneltools/containerhost"
 )
@@ -20,13 +21,14 @@ var version = "devel"
 
 func main() {
 	os.Exit(cli.Main(cli.Env{
-		Args:     os.Args[1:],
-		Getenv:   os.Getenv,
-		Stdout:   os.Stdout,
-		Stderr:   os.Stderr,
-		Drivers:  containerhost.Add(all.Drivers),
-		Foreign:  containerhost.Foreign(all.Foreign()),
-		Version:  version,
-		Commands: []func(experiment.Laboratory) []*cobra.Command{kerneltools.Commands},
+		Args:        os.Args[1:],
+		Getenv:      os.Getenv,
+		Stdout:      os.Stdout,
+		Stderr:      os.Stderr,
+		Drivers:     containerhost.Add(all.Drivers),
+		Foreign:     containerhost.Foreign(all.Foreign()),
+		Experiments: experiments.Experiments(),
+		Version:     version,
+		Commands:    []func(experiment.Laboratory) []*cobra.Command{kerneltools.Commands},
 	}))
 }

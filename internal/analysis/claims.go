@@ -181,9 +181,6 @@ type Claims struct {
 	// Network is there for runs of the studies of the network between containers.
 	Network *NetworkClaims `json:"network,omitempty"`
 
-	// Series is there for runs that watched containers over time.
-	Series *SeriesClaims `json:"series,omitempty"`
-
 	// Trim is there for runs that boot container hosts.
 	Trim *TrimClaims `json:"trim,omitempty"`
 

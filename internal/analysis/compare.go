@@ -150,7 +150,7 @@ func (c *comparison) change(cell study.Cell) (Change, *compared) {
 
 // relative compares the ratios to each run's own control; nil where a control has
 // no such metric, as a host has no engine's marks.
-func (c *comparison) relative(a, b blockSeries, rng *rand.Rand) *compared {
+func (c *comparison) relative(a, b Series, rng *rand.Rand) *compared {
 	name := c.job.metric.Name
 	x, okA := logRatios(a, c.a.Data.cells[c.job.group.cells[c.job.group.control].ID].series(name))
 	y, okB := logRatios(b, c.b.Data.cells[c.other.cells[c.other.control].ID].series(name))
@@ -178,7 +178,7 @@ func (c *comparison) relative(a, b blockSeries, rng *rand.Rand) *compared {
 }
 
 // logRatios pairs by block; ok is false when a value has no logarithm.
-func logRatios(cell, control blockSeries) (out []float64, ok bool) {
+func logRatios(cell, control Series) (out []float64, ok bool) {
 	ok = true
 	pairs(cell, control, func(_ int32, v, c float64) {
 		if v > 0 && c > 0 {

@@ -222,8 +222,8 @@ func (n *notes) merge(more note) {
 // maxKinds bounds what a cell remembers of its warnings.
 const maxKinds = 32
 
-// blockSeries is one metric of one cell with one value per block, by block.
-type blockSeries struct {
+// Series is one metric of one cell with one value per block, by block.
+type Series struct {
 	blocks []int32
 	values []float64
 }
@@ -231,19 +231,19 @@ type blockSeries struct {
 // series returns a metric of a cell: blocks ascending, one value each (the mean
 // where a block holds the cell more than once), without the missing ones. It
 // shares the column's memory when nothing had to be moved.
-func (c *column) series(metric string) blockSeries {
+func (c *column) series(metric string) Series {
 	if c == nil || c.metrics[metric] == nil {
-		return blockSeries{}
+		return Series{}
 	}
 	values := c.metrics[metric].values
-	b := blockSeries{c.blocks[:len(values)], values}
+	b := Series{c.blocks[:len(values)], values}
 	if !b.regular() {
 		b = b.tidy()
 	}
 	return b
 }
 
-func (b blockSeries) regular() bool {
+func (b Series) regular() bool {
 	for i, v := range b.values {
 		if math.IsNaN(v) || i > 0 && b.blocks[i] <= b.blocks[i-1] {
 			return false
@@ -252,7 +252,7 @@ func (b blockSeries) regular() bool {
 	return true
 }
 
-func (b blockSeries) tidy() blockSeries {
+func (b Series) tidy() Series {
 	order := make([]int, 0, len(b.values))
 	for i, v := range b.values {
 		if !math.IsNaN(v) {
@@ -260,7 +260,7 @@ func (b blockSeries) tidy() blockSeries {
 		}
 	}
 	sort.SliceStable(order, func(i, j int) bool { return b.blocks[order[i]] < b.blocks[order[j]] })
-	out := blockSeries{make([]int32, 0, len(order)), make([]float64, 0, len(order))}
+	out := Series{make([]int32, 0, len(order)), make([]float64, 0, len(order))}
 	in := 0 // values in the last block so far
 	for _, i := range order {
 		last := len(out.blocks) - 1
@@ -277,7 +277,7 @@ func (b blockSeries) tidy() blockSeries {
 }
 
 // pairs calls f for each block that both series have.
-func pairs(a, b blockSeries, f func(block int32, x, y float64)) {
+func pairs(a, b Series, f func(block int32, x, y float64)) {
 	for i, j := 0, 0; i < len(a.blocks) && j < len(b.blocks); {
 		switch {
 		case a.blocks[i] < b.blocks[j]:

@@ -24,7 +24,7 @@ func TestSeriesIsOneValuePerBlock(t *testing.T) {
 	d.Add(record(4, map[string][]float64{"wall": {math.NaN()}}))     // nothing usable
 	d.Add(record(5, map[string][]float64{"wall": {math.Inf(1), 7}})) // half usable
 	c := d.cells["c"]
-	for name, want := range map[string]blockSeries{
+	for name, want := range map[string]Series{
 		"wall":    {[]int32{0, 1, 2, 3, 5}, []float64{1, 3, 3, 6, 7}},
 		"late":    {[]int32{0, 3}, []float64{10, 13}},
 		"unknown": {},

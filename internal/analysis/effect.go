@@ -20,7 +20,7 @@ type compared struct {
 }
 
 // compare pairs a cell with its control by block.
-func compare(cell, control blockSeries, rng *rand.Rand) *compared {
+func compare(cell, control Series, rng *rand.Rand) *compared {
 	var x, y []float64
 	x, y = make([]float64, 0, len(cell.values)), make([]float64, 0, len(cell.values))
 	positive, same := true, true

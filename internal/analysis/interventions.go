@@ -196,7 +196,7 @@ func judgeTogether(all []*contrast) {
 }
 
 // cause compares an intervention with its control, and gives what is to be judged.
-func (in Input) cause(c *Cause, tables []Table, control string, p99 map[string]blockSeries) (starts, watched *contrast) {
+func (in Input) cause(c *Cause, tables []Table, control string, p99 map[string]Series) (starts, watched *contrast) {
 	v, rng := c.Intervention, rand.New(rand.NewPCG(in.Seed, 2))
 	if v.Workload != "" {
 		starts = in.contrast(tables, in.work(v, v.Workload, control, ""), in.work(v, v.Against, control, ""), rng)
@@ -322,8 +322,8 @@ func (c Cause) waitChanged() bool {
 
 // p99ByBlock are the 99th percentiles of single starts, by cell and block, of
 // trials of at least 100.
-func p99ByBlock(records []sample.Record) map[string]blockSeries {
-	all := map[string]blockSeries{}
+func p99ByBlock(records []sample.Record) map[string]Series {
+	all := map[string]Series{}
 	for _, r := range records {
 		walls := r.Values[sample.Wall]
 		if r.Failure != nil || r.Block < 0 || len(walls) < fromP99 {

@@ -58,8 +58,8 @@ func (in Input) ladder(j job) (*Ladder, []string) {
 
 // levels are a ladder's rungs, by name, with a warning for each target that has too
 // few blocks for one.
-func (in Input) levels(j job, l *Ladder) (names []string, levels []blockSeries, warnings []string) {
-	var all []blockSeries
+func (in Input) levels(j job, l *Ladder) (names []string, levels []Series, warnings []string) {
+	var all []Series
 	for _, cell := range j.group.cells {
 		all = append(all, in.Data.cells[cell.ID].series(l.Metric.Name))
 	}
@@ -79,7 +79,7 @@ func (in Input) levels(j job, l *Ladder) (names []string, levels []blockSeries, 
 }
 
 // fullest is the number of blocks of the series that has the most.
-func fullest(levels []blockSeries) int {
+func fullest(levels []Series) int {
 	most := 0
 	for _, l := range levels {
 		most = max(most, len(l.values))
@@ -103,13 +103,13 @@ func (in Input) rungs(names []string) (from []int, beside []bool) {
 }
 
 // complete keeps the blocks that every series has: one row of values a series.
-func complete(levels []blockSeries) [][]float64 {
+func complete(levels []Series) [][]float64 {
 	if len(levels) == 0 {
 		return nil
 	}
 	common := levels[0]
 	for _, l := range levels[1:] {
-		var both blockSeries
+		var both Series
 		pairs(common, l, func(block int32, x, _ float64) {
 			both.blocks, both.values = append(both.blocks, block), append(both.values, x)
 		})

@@ -169,7 +169,7 @@ func containers(c study.Cell) int {
 
 func (in Input) growth(tables []Table, s levelSeries, cells []study.Cell, m sample.Metric) Growth {
 	g := Growth{Target: s.target, Workload: s.workload, Arm: armOf(s.target, *cells[0].Limits.Network), Metric: m, Neighbours: map[int]float64{}}
-	var levels []blockSeries
+	var levels []Series
 	var n []float64
 	noisy := false
 	for _, c := range cells {

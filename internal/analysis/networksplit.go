@@ -59,7 +59,7 @@ func (in Input) splits(tables []Table) []Split {
 				continue
 			}
 			s := Split{Target: base, Level: bridge.Environment, Workload: bridge.Workload, Metric: m}
-			s.add(in, "one host", at("loopback").series(m.Name), in.Data.cells[bridge.ID].series(m.Name), blockSeries{})
+			s.add(in, "one host", at("loopback").series(m.Name), in.Data.cells[bridge.ID].series(m.Name), Series{})
 			s.add(in, "two hosts", at("loopback").series(m.Name), in.Data.cells[bridge.ID].series(m.Name), at("vxlan").series(m.Name))
 			if len(s.Places) > 0 {
 				out = append(out, s)
@@ -80,11 +80,11 @@ func (in Input) sibling(c study.Cell, target string) string {
 
 // add computes a place from each block's differences. far is the hop between two
 // hosts, which one of the hops is; none where all are on one.
-func (s *Split) add(in Input, place string, one, hop, far blockSeries) {
+func (s *Split) add(in Input, place string, one, hop, far Series) {
 	if place == "two hosts" && len(far.values) == 0 {
 		return
 	}
-	levels := []blockSeries{one, hop}
+	levels := []Series{one, hop}
 	if len(far.values) > 0 {
 		levels = append(levels, far)
 	}

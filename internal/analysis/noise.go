@@ -210,7 +210,7 @@ type disturbed struct {
 // correlation with time for its existence, the last third's median over the
 // first third's for its size. Ratios inside a block cancel a drift that all
 // cells share, so a small one is only told.
-func (in Input) drift(j job, control blockSeries) disturbed {
+func (in Input) drift(j job, control Series) disturbed {
 	n := len(control.values)
 	if n < stats.BootstrapFrom {
 		return disturbed{}

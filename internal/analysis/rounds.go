@@ -83,12 +83,12 @@ func (c *column) inRounds(metric string) bool {
 // of the block as the cell's slices stand to the control's of the same rounds: the
 // median over the rounds of the logarithm of their ratio. The noise of a machine lasts
 // longer than a slice, so it is in both and cancels. Others' series stay as they are.
-func (c *column) against(control *column, metric string) blockSeries {
+func (c *column) against(control *column, metric string) Series {
 	if c == control || !c.inRounds(metric) || !control.inRounds(metric) {
 		return c.series(metric)
 	}
 	base := control.series(metric)
-	var out blockSeries
+	var out Series
 	for i, block := range base.blocks {
 		effect, ok := withinRounds(c.slicesOf(block, metric), control.slicesOf(block, metric))
 		if ok && base.values[i] > 0 {

@@ -90,7 +90,7 @@ type StartsPoint struct {
 	// blocks; see StartsShares.
 	Shares map[string]float64 `json:"shares,omitempty"`
 
-	blocks map[string]blockSeries // by metric
+	blocks map[string]Series // by metric
 }
 
 // StartsShares are the parts of elapsed time, in the order of display. Own and
@@ -147,7 +147,7 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 	points, unread := map[string]*StartsPoint{}, map[string]bool{}
 	for _, c := range in.Cells {
 		unread[c.ID] = in.Unread[c.Target] != ""
-		points[c.ID] = &StartsPoint{N: c.Copies, Concurrency: c.Concurrency, Refused: refusedOf(in.Tables, c), Values: map[string]stats.Estimate{}, blocks: map[string]blockSeries{}}
+		points[c.ID] = &StartsPoint{N: c.Copies, Concurrency: c.Concurrency, Refused: refusedOf(in.Tables, c), Values: map[string]stats.Estimate{}, blocks: map[string]Series{}}
 	}
 	records := slices.Clone(in.Records)
 	slices.SortStableFunc(records, func(a, b sample.Record) int { return cmp.Compare(a.Block, b.Block) })
@@ -197,7 +197,7 @@ func startsPoints(in StartsInput) map[string]*StartsPoint {
 // add notes a block's value of a metric; the blocks come in their order.
 func (p *StartsPoint) add(metric string, block int, value float64) {
 	s := p.blocks[metric]
-	p.blocks[metric] = blockSeries{append(s.blocks, int32(block)), append(s.values, value)}
+	p.blocks[metric] = Series{append(s.blocks, int32(block)), append(s.values, value)}
 }
 
 func cutShare(metric string) (string, bool) {
@@ -437,7 +437,7 @@ func lastExponent(levels []stats.Level, seed uint64) *stats.Estimate {
 	var draws []float64
 	fewest, _ := stats.FewestAndMost(values)
 	if fewest < stats.MinimumBlocks {
-		pairs(blockSeries{a.Blocks, a.Values}, blockSeries{b.Blocks, b.Values}, func(_ int32, x, y float64) {
+		pairs(Series{a.Blocks, a.Values}, Series{b.Blocks, b.Values}, func(_ int32, x, y float64) {
 			draws = append(draws, exponent([]float64{x, y}))
 		})
 		e.Interval = stats.RangeOf(stats.Sorted(draws))

@@ -11,7 +11,7 @@ import (
 // because these depend on the whole table (Holm, noise floor, refusal).
 func (in Input) table(j job) result {
 	t := Table{Group: j.group.name, Workload: j.group.cells[0].Workload, Metric: j.metric, Primary: j.primary}
-	var control blockSeries
+	var control Series
 	var base *column
 	if j.group.control >= 0 {
 		base = in.Data.cells[j.group.cells[j.group.control].ID]
@@ -51,7 +51,7 @@ func (in Input) table(j job) result {
 	return r
 }
 
-func (in Input) row(cell study.Cell, c *column, s blockSeries, metric string, effect *compared) Row {
+func (in Input) row(cell study.Cell, c *column, s Series, metric string, effect *compared) Row {
 	row := Row{
 		Cell: cell.ID, Target: cell.Target, Label: label(cell), Control: cell.Control, AA: cell.AA, Accel: in.Accels[cell.Target],
 		Summary: summarize(s.values, stats.Source(in.Seed, "summary", cell.ID, metric)),
@@ -82,7 +82,7 @@ func label(cell study.Cell) string {
 }
 
 // verdicts judges every effect of a table.
-func (in Input) verdicts(r *result, j job, control blockSeries, effects []*compared, aa int, unproven map[int]string) {
+func (in Input) verdicts(r *result, j job, control Series, effects []*compared, aa int, unproven map[int]string) {
 	present := slices.DeleteFunc(slices.Clone(effects), func(c *compared) bool { return c == nil })
 	p := make([]float64, len(present))
 	for i, c := range present {

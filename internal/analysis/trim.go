@@ -246,7 +246,7 @@ func TrimStudy(in TrimInput) *TrimClaims {
 		if r, ok := in.Published.Results[span.published]; ok && c.Trims {
 			one.Before, one.After = r.Before, r.After
 		}
-		c.add(s, one, func(target string) blockSeries {
+		c.add(s, one, func(target string) Series {
 			to := s.series(target, bootWorkload, span.to)
 			if span.from == "" {
 				return to
@@ -262,7 +262,7 @@ func TrimStudy(in TrimInput) *TrimClaims {
 		{"memory", "the monitor's peak", sample.PeakMemory, sample.Bytes},
 	} {
 		c.add(s, TrimSpan{Name: m.name, Meaning: m.meaning, Metric: sample.Metric{Name: m.metric, Unit: m.unit, Better: sample.Lower}},
-			func(target string) blockSeries { return s.series(target, bootWorkload, m.metric) })
+			func(target string) Series { return s.series(target, bootWorkload, m.metric) })
 	}
 	c.profiles(in)
 	if i := slices.IndexFunc(in.Tables, func(t Table) bool { return t.Primary && t.Refused != "" }); i >= 0 {
@@ -276,8 +276,8 @@ func TrimStudy(in TrimInput) *TrimClaims {
 }
 
 // minus is the difference of two metrics of one cell, trial by trial.
-func minus(to, from blockSeries) blockSeries {
-	var out blockSeries
+func minus(to, from Series) Series {
+	var out Series
 	pairs(to, from, func(block int32, x, y float64) {
 		out.blocks, out.values = append(out.blocks, block), append(out.values, x-y)
 	})
@@ -285,7 +285,7 @@ func minus(to, from blockSeries) blockSeries {
 }
 
 // add completes a span from the targets' series; one that no target has is left out.
-func (c *TrimClaims) add(s vmmStudy, span TrimSpan, series func(target string) blockSeries) {
+func (c *TrimClaims) add(s vmmStudy, span TrimSpan, series func(target string) Series) {
 	span.Here, span.Speedup = map[string]stats.Estimate{}, map[string]stats.Estimate{}
 	control := series(c.Control)
 	for _, target := range c.Targets {

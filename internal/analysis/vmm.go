@@ -169,15 +169,15 @@ type vmmStudy struct {
 	cells  map[[2]string]study.Cell // by target and workload
 }
 
-func (s vmmStudy) series(target, workload, metric string) blockSeries {
+func (s vmmStudy) series(target, workload, metric string) Series {
 	cell, ok := s.cells[[2]string{target, workload}]
 	if !ok {
-		return blockSeries{}
+		return Series{}
 	}
 	return s.in.Data.cells[cell.ID].series(metric)
 }
 
-func (s vmmStudy) estimate(b blockSeries, names ...string) (stats.Estimate, bool) {
+func (s vmmStudy) estimate(b Series, names ...string) (stats.Estimate, bool) {
 	if len(b.values) == 0 {
 		return stats.Estimate{}, false
 	}

@@ -14,7 +14,7 @@ import (
 // choose applies flags to the built-in study that has something for all of them.
 func choose(t *testing.T, args ...string) (study.Study, error) {
 	t.Helper()
-	st, err := loadStudy("docker-on-loongson")
+	st, err := new(Env).loadStudy("docker-on-loongson")
 	if err != nil {
 		t.Fatal(err)
 	}

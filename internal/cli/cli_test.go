@@ -13,6 +13,7 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/driver/fake"
+	experiments "github.com/tarelab/tare/internal/experiment/all"
 	"github.com/tarelab/tare/internal/kerneltools/containerhost"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 			scripted("fake/broken", fake.Script{StartErr: errors.New("the wheel fell off")}),
 		)
 	}
-	clitest.Main(m, cli.Env{Drivers: drivers, Foreign: containerhost.Foreign(all.Foreign())}, map[string]func(){
+	clitest.Main(m, cli.Env{Drivers: drivers, Foreign: containerhost.Foreign(all.Foreign()), Experiments: experiments.Experiments()}, map[string]func(){
 		"tare-that-panics": func() { // in another goroutine than the verb's
 			cli.Main(cli.Env{Args: []string{"runs"}, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string {
 				go panic("the wheel fell off")

@@ -101,7 +101,7 @@ type shownIndex struct {
 // showIndex prints the tables and writes the run's page. Its first result is
 // the error that stands for failed trials.
 func (env *Env) showIndex(run *store.Run, asJSON bool) (verdict, err error) {
-	in, err := lab.Report(run)
+	in, err := env.Experiments.Report(run)
 	if err != nil {
 		return nil, err
 	}

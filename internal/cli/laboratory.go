@@ -7,8 +7,12 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/report"
+	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // laboratory is the environment as verbs of other packages see it.
@@ -42,12 +46,37 @@ func (l laboratory) ClearLine() {
 	}
 }
 
+// Options implements experiment.Laboratory.
+func (l laboratory) Options() report.Options { return l.env.textOptions() }
+
+// Report implements experiment.Laboratory.
+func (l laboratory) Report(run *store.Run) (report.Input, error) {
+	return l.env.Experiments.Report(run)
+}
+
+// Measurement implements experiment.Laboratory.
+func (l laboratory) Measurement(flags *pflag.FlagSet) func(*cobra.Command, study.Study) error {
+	f := new(measureFlags)
+	f.define(flags)
+	return func(c *cobra.Command, st study.Study) error { return l.env.measure(c, st, f) }
+}
+
+// CarryOut implements experiment.Laboratory.
+func (l laboratory) CarryOut(c *cobra.Command, open *lab.Lab, plan *lab.Plan, show func(*store.Run) (outcome, err error)) error {
+	return l.env.carryOut(c, open, plan, show)
+}
+
 // contributed are the verbs of other packages. An error of their arguments is bad
 // usage, as it is of the command line's own verbs.
 func (env *Env) contributed() []*cobra.Command {
 	var all []*cobra.Command
 	for _, commands := range env.Commands {
 		all = append(all, commands(laboratory{env})...)
+	}
+	for _, e := range env.Experiments {
+		if e.Commands != nil {
+			all = append(all, e.Commands(laboratory{env})...)
+		}
 	}
 	for _, c := range all {
 		checkArgs(c)

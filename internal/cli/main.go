@@ -32,6 +32,7 @@ type Env struct {
 	Stdout, Stderr io.Writer                        // a terminal is recognised when it is an *os.File
 	Drivers        func(driver.Lab) []driver.Driver // the explicit list of targets
 	Foreign        map[string][]string              // names of targets of other architectures, each with these
+	Experiments    experiment.List                  // the explicit list of experiments
 	Version        string                           // of this build
 	// Commands are the verbs of other packages.
 	Commands []func(experiment.Laboratory) []*cobra.Command

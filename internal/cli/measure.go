@@ -76,7 +76,7 @@ func (env *Env) announce(plan *lab.Plan) {
 // show prints a run's report and writes its page. Its first result is the
 // error that stands for failed trials or, with --gate, for the verdicts.
 func (env *Env) show(run *store.Run, f *measureFlags) (verdict, err error) {
-	in, err := lab.Report(run)
+	in, err := env.Experiments.Report(run)
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func (env *Env) reportInput(c *cobra.Command, names []string, salvage bool) (rep
 		}
 	}
 	if len(runs) == 1 {
-		return lab.Report(runs[0])
+		return env.Experiments.Report(runs[0])
 	}
 	return lab.Compare(runs[0], runs[1:]...)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/workload"
-	"github.com/tarelab/tare/studies"
 )
 
 func runCommand(env *Env) *cobra.Command {
@@ -39,11 +38,11 @@ a study of the network --containers are those attached to it.`,
   tare run docker-on-loongson --tests execl,syscall --containers 0..4 --on crun
   tare run ./mine.yaml --html mine.html`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return studies.Names(), cobra.ShellCompDirectiveDefault // or a file
+			return env.Experiments.StudyNames(), cobra.ShellCompDirectiveDefault // or a file
 		},
 		Args: exactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			st, err := loadStudy(args[0])
+			st, err := env.loadStudy(args[0])
 			if err != nil {
 				return usageError{err}
 			}
@@ -134,9 +133,9 @@ func sysctlFlag(flags *pflag.FlagSet) {
 }
 
 // loadStudy reads a built-in study by name, or a file.
-func loadStudy(name string) (study.Study, error) {
+func (env *Env) loadStudy(name string) (study.Study, error) {
 	if !strings.ContainsAny(name, "/.") {
-		data, err := studies.Read(name)
+		data, err := env.Experiments.StudyText(name)
 		if err != nil {
 			return study.Study{}, err
 		}
@@ -144,7 +143,7 @@ func loadStudy(name string) (study.Study, error) {
 	}
 	data, err := readStudy(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return study.Study{}, fmt.Errorf("study %s: no such file (built in are: %s)", name, strings.Join(studies.Names(), ", "))
+		return study.Study{}, fmt.Errorf("study %s: no such file (built in are: %s)", name, strings.Join(env.Experiments.StudyNames(), ", "))
 	}
 	if err != nil {
 		return study.Study{}, fmt.Errorf("study: %w", err)
@@ -174,7 +173,7 @@ func studiesCommand(env *Env) *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				data, err := studies.Read(args[0])
+				data, err := env.Experiments.StudyText(args[0])
 				if err != nil {
 					return usageError{err}
 				}
@@ -182,8 +181,8 @@ func studiesCommand(env *Env) *cobra.Command {
 				return err
 			}
 			t := env.table("study", "what it answers")
-			for _, name := range studies.Names() {
-				st, err := loadStudy(name)
+			for _, name := range env.Experiments.StudyNames() {
+				st, err := env.loadStudy(name)
 				if err != nil {
 					return err
 				}

@@ -28,7 +28,7 @@ func TestNoStudysFile(t *testing.T) {
 		"/dev/zero": "is no regular file", pipe: "is no regular file", dir: "is no regular file",
 		large: "at most 1024 KiB of text", filepath.Join(dir, "none.yaml"): "no such file",
 	} {
-		if _, err := loadStudy(file); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := new(Env).loadStudy(file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", file, err, want)
 		}
 	}
@@ -36,7 +36,7 @@ func TestNoStudysFile(t *testing.T) {
 	if err := os.WriteFile(well, []byte("targets: [host]\nworkloads: [{kind: start}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := loadStudy(well); err != nil || st.ID != "well" || st.Control != study.DefaultControl {
+	if st, err := new(Env).loadStudy(well); err != nil || st.ID != "well" || st.Control != study.DefaultControl {
 		t.Errorf("%+v, %v", st, err)
 	}
 }

@@ -1,4 +1,3 @@
-// Package experiment is the seam between the instrument and what is built on it.
 package experiment
 
 import (
@@ -6,8 +5,12 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/report"
+	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // Laboratory is what the command line gives to a package that has verbs of its own:
@@ -32,4 +35,15 @@ type Laboratory interface {
 	// the line for the next text.
 	Live() bool
 	ClearLine()
+	// Options say how a report as text looks on standard output.
+	Options() report.Options
+	// Report makes the input of a run's report, with what every experiment says of it.
+	Report(*store.Run) (report.Input, error)
+	// Measurement defines the flags of a measurement, such as --blocks and --json.
+	// The function that it returns runs a study with them, from the plan to the report.
+	Measurement(*pflag.FlagSet) func(*cobra.Command, study.Study) error
+	// CarryOut measures a plan, closes the laboratory, and calls show with the run,
+	// complete or interrupted. The first result of show is the error that the run's
+	// outcome stands for, such as failed trials.
+	CarryOut(c *cobra.Command, open *lab.Lab, plan *lab.Plan, show func(*store.Run) (outcome, err error)) error
 }

@@ -103,7 +103,7 @@ func (v verbs) tellBoot(e lab.Event) {
 // showBoots prints what the boots of a run took and writes its page. Its error is also
 // that of boots that failed.
 func (v verbs) showBoots(run *store.Run, asJSON bool) error {
-	in, err := lab.Report(run)
+	in, err := v.Report(run)
 	if err != nil {
 		return err
 	}

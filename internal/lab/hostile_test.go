@@ -66,7 +66,7 @@ func survives(t *testing.T, what, dir string) {
 	if err != nil {
 		return
 	}
-	if in, err := lab.Report(run); err == nil {
+	if _, in, err := lab.Report(run); err == nil {
 		_ = report.Text(io.Discard, in, report.Options{Width: 120}) // it may refuse
 	}
 	_, _ = lab.Resumable(run, true)
@@ -155,7 +155,7 @@ func TestReportWithoutAProfile(t *testing.T) {
 			}
 		}
 	}
-	in, err := lab.Report(run)
+	_, in, err := lab.Report(run)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,26 +29,26 @@ var studyClaims = []func(*store.Run, *analysis.Claims) error{
 	trimClaims,
 	networkClaims,
 	causeClaims,
-	seriesClaims,
 }
 
-// Report makes a run's report out of its records.
-func Report(run *store.Run) (report.Input, error) {
+// Report makes the part of a run's report that every run has, and the input that its
+// analysis had. experiment.List.Report adds what experiments say.
+func Report(run *store.Run) (analysis.Input, report.Input, error) {
 	in, err := input(run)
 	if err != nil {
-		return report.Input{}, err
+		return analysis.Input{}, report.Input{}, err
 	}
 	claims := analysis.Analyze(in)
 	claims.Warnings = append(claims.Warnings, salvaged(run)...)
 	if err := waitClaims(run, in, &claims); err != nil { // studies' claims may rest on waits
-		return report.Input{}, err
+		return analysis.Input{}, report.Input{}, err
 	}
 	for _, claim := range studyClaims {
 		if err := claim(run, &claims); err != nil {
 			claims.Warnings = append(claims.Warnings, err.Error())
 		}
 	}
-	return report.Input{Manifest: run.Manifest(), Claims: claims}, nil
+	return in, report.Input{Manifest: run.Manifest(), Claims: claims}, nil
 }
 
 // shownDamage is how many damaged records a report names.

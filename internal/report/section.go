@@ -28,9 +28,6 @@ func sections(in Input) []finding.Section {
 	if c.Trim != nil {
 		out = append(out, trimSection(c.Trim))
 	}
-	if c.Series != nil {
-		out = append(out, seriesSection(c.Series))
-	}
 	if len(c.Causes) > 0 {
 		out = append(out, causesSection(c.Causes))
 	}

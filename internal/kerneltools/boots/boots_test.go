@@ -127,7 +127,7 @@ func TestBootsAreARun(t *testing.T) {
 			t.Errorf("a machine that switched itself off: %v", r.Values)
 		}
 	}
-	in, err := lab.Report(run)
+	_, in, err := lab.Report(run)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,18 +1,17 @@
-package analysis_test
+package containerload
 
 import (
 	"math"
 	"testing"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/published"
 )
 
-// usage is readings of one container, a second apart; the first of each is unknown.
-func usage(n int, cpu func(i int) float64) []analysis.Usage {
-	all := make([]analysis.Usage, n)
+// readings are of one container, a second apart; the first of each is unknown.
+func readings(n int, cpu func(i int) float64) []usage {
+	all := make([]usage, n)
 	for i := range all {
-		all[i] = analysis.Usage{At: float64(i + 1), CPU: cpu(i), Memory: 1e6, Load: 1, Read: -1, Written: 2e6, Received: 10, Sent: 20}
+		all[i] = usage{At: float64(i + 1), CPU: cpu(i), Memory: 1e6, Load: 1, Read: -1, Written: 2e6, Received: 10, Sent: 20}
 	}
 	all[0].CPU = -1
 	return all
@@ -21,21 +20,21 @@ func usage(n int, cpu func(i int) float64) []analysis.Usage {
 // Means and peaks leave unknown readings out, and are medians over the trials; a
 // number that nobody knows stays unknown; long curves are thinned to their means.
 func TestSeries(t *testing.T) {
-	d, err := published.LoadAs[*published.ContainerVMTrim]("container-vm-trim")
+	d, err := published.Read(name, publishedFile, new(source))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var trials []analysis.WatchedTrial
+	var trials []trial
 	for _, cpu := range []float64{0.1, 0.3, 0.2} {
-		points := usage(601, func(i int) float64 {
+		points := readings(601, func(i int) float64 {
 			if i == 300 {
 				return 3 * cpu
 			}
 			return cpu
 		})
-		trials = append(trials, analysis.WatchedTrial{Target: "host", Containers: []analysis.WatchedContainer{{ID: "a", Name: "package", Points: points}}})
+		trials = append(trials, trial{Target: "host", Containers: []watched{{ID: "a", Name: "package", Points: points}}})
 	}
-	c := analysis.Series(trials, d)
+	c := describe(trials, d)
 	if len(c.Peaks) != 1 || len(c.Curves) != 1 {
 		t.Fatalf("%d containers, %d curves", len(c.Peaks), len(c.Curves))
 	}
@@ -54,11 +53,11 @@ func TestSeries(t *testing.T) {
 
 // Of a hundred containers the busiest are drawn, and all are in the table.
 func TestSeriesOfMany(t *testing.T) {
-	var w analysis.WatchedTrial
+	var w trial
 	for i := range 100 {
-		w.Containers = append(w.Containers, analysis.WatchedContainer{ID: string(rune('0' + i)), Points: usage(5, func(int) float64 { return float64(i) / 100 })})
+		w.Containers = append(w.Containers, watched{ID: string(rune('0' + i)), Points: readings(5, func(int) float64 { return float64(i) / 100 })})
 	}
-	c := analysis.Series([]analysis.WatchedTrial{w}, nil)
+	c := describe([]trial{w}, nil)
 	if len(c.Peaks) != 100 || len(c.Curves) != 6 || c.Curves[0].Points[1].CPU != 0.94 || c.Shown != nil {
 		t.Errorf("%d containers, %d curves, the first of %v CPUs", len(c.Peaks), len(c.Curves), c.Curves[0].Points[1].CPU)
 	}

@@ -1,4 +1,4 @@
-package studies
+package all_test
 
 import (
 	"runtime"
@@ -10,6 +10,7 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/driver/netpath"
+	experiments "github.com/tarelab/tare/internal/experiment/all"
 	"github.com/tarelab/tare/internal/kerneltools/containerhost"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/vmm"
@@ -32,8 +33,8 @@ func TestStudiesAreValid(t *testing.T) {
 	for _, w := range workload.All() {
 		known.Kinds = append(known.Kinds, w.Kind())
 	}
-	for _, name := range Names() {
-		data, err := Read(name)
+	for _, name := range experiments.Experiments().StudyNames() {
+		data, err := experiments.Experiments().StudyText(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,7 @@ func TestStudiesAreValid(t *testing.T) {
 // there, and those of monitors have all.
 func TestStudiesHaveMachinesEverywhere(t *testing.T) {
 	for name, every := range map[string]bool{"survey": false, "density": false, "vmm-compare": true, "stratovirt-vs-qemu": true} {
-		data, err := Read(name)
+		data, err := experiments.Experiments().StudyText(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +123,7 @@ func valid(t *testing.T, s study.Study, known study.Known) {
 
 // UnixBench's own durations and the published numbers of containers are offered.
 func TestPublishedVariantIsUnixBench(t *testing.T) {
-	data, err := Read("docker-on-loongson")
+	data, err := experiments.Experiments().StudyText("docker-on-loongson")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,8 +157,8 @@ func TestPublishedVariantIsUnixBench(t *testing.T) {
 // control stands twice, watched, too, where a verdict hangs on a wait.
 func TestInterventionsHaveAdviceAndATwin(t *testing.T) {
 	found := 0
-	for _, name := range Names() {
-		data, err := Read(name)
+	for _, name := range experiments.Experiments().StudyNames() {
+		data, err := experiments.Experiments().StudyText(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +199,7 @@ func TestInterventionsHaveAdviceAndATwin(t *testing.T) {
 }
 
 func TestReadUnknown(t *testing.T) {
-	if _, err := Read("surveys"); err == nil || !strings.Contains(err.Error(), `did you mean "survey"?`) {
+	if _, err := experiments.Experiments().StudyText("surveys"); err == nil || !strings.Contains(err.Error(), `did you mean "survey"?`) {
 		t.Error(err)
 	}
 }
@@ -206,7 +207,7 @@ func TestReadUnknown(t *testing.T) {
 // What takes minutes to make is made for who names it: neither the survey nor
 // "all", as tare weigh asks for, makes a disk or a kernel.
 func TestNobodyMakesPartsUnasked(t *testing.T) {
-	data, err := Read("survey")
+	data, err := experiments.Experiments().StudyText("survey")
 	if err != nil {
 		t.Fatal(err)
 	}

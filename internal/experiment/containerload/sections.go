@@ -1,36 +1,35 @@
-package report
+package containerload
 
 import (
 	"fmt"
 	"strings"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/quantity"
 )
 
-// seriesFigures are what of containers over time is drawn, each in a row of figures,
+// figures are what of containers over time is drawn, each in a row of figures,
 // one a target, of one scale.
-var seriesFigures = []struct {
+var figures = []struct {
 	title, label string
-	of           func(analysis.Usage) float64
+	of           func(usage) float64
 }{
-	{"CPU", "CPU, % of one", func(u analysis.Usage) float64 { return 100 * u.CPU }},
-	{"Load", "processes that run or wait", func(u analysis.Usage) float64 { return u.Load }},
-	{"Memory", "MB", func(u analysis.Usage) float64 { return u.Memory / 1e6 }},
-	{"Read from disks", "MB/s", func(u analysis.Usage) float64 { return u.Read / 1e6 }},
-	{"Written to disks", "MB/s", func(u analysis.Usage) float64 { return u.Written / 1e6 }},
-	{"Received", "kB/s", func(u analysis.Usage) float64 { return u.Received / 1e3 }},
-	{"Sent", "kB/s", func(u analysis.Usage) float64 { return u.Sent / 1e3 }},
+	{"CPU", "CPU, % of one", func(u usage) float64 { return 100 * u.CPU }},
+	{"Load", "processes that run or wait", func(u usage) float64 { return u.Load }},
+	{"Memory", "MB", func(u usage) float64 { return u.Memory / 1e6 }},
+	{"Read from disks", "MB/s", func(u usage) float64 { return u.Read / 1e6 }},
+	{"Written to disks", "MB/s", func(u usage) float64 { return u.Written / 1e6 }},
+	{"Received", "kB/s", func(u usage) float64 { return u.Received / 1e3 }},
+	{"Sent", "kB/s", func(u usage) float64 { return u.Sent / 1e3 }},
 }
 
-// seriesSection is containers over time.
-func seriesSection(c *analysis.SeriesClaims) finding.Section {
-	s := finding.Section{ID: "series", Title: "Containers over time", Tables: []finding.Table{seriesPeaks(c)},
+// section is containers over time.
+func section(c *description) finding.Section {
+	s := finding.Section{ID: "series", Title: "Containers over time", Tables: []finding.Table{peaksTable(c)}, Data: c,
 		Note: "Readings as tare watch makes them; curves are of the last trial of each target, and of the six containers that use most CPU time. A peak is the largest reading. " +
 			"Rates of disks are those of block devices as the groups count them; where these count nothing (version 1, from Linux 6.10 on) those that /proc/PID/io counts of the processes, whose writes count when they become dirty: ratios between the two ways are rough."}
-	for _, f := range seriesFigures {
-		s.Figures = append(s.Figures, seriesFigure(c, f.title, f.label, f.of)...)
+	for _, f := range figures {
+		s.Figures = append(s.Figures, figure(c, f.title, f.label, f.of)...)
 	}
 	if len(c.Peaks) == 0 {
 		s.Tables, s.Note = nil, "No container was running."
@@ -42,14 +41,14 @@ func seriesSection(c *analysis.SeriesClaims) finding.Section {
 	return s
 }
 
-// seriesFigure draws one number, a figure a target; none where nobody knows it.
-func seriesFigure(c *analysis.SeriesClaims, title, label string, of func(analysis.Usage) float64) []finding.Figure {
+// figure draws one number, a figure a target; none where nobody knows it.
+func figure(c *description, title, label string, of func(usage) float64) []finding.Figure {
 	var out []finding.Figure
 	for _, curve := range c.Curves {
 		l := finding.Line{Name: curve.Container, Look: finding.Series}
 		for _, u := range curve.Points {
 			if v := of(u); v >= 0 {
-				l.Points = append(l.Points, finding.Point{X: u.At, Y: v, Low: v, High: v})
+				l.Points = append(l.Points, finding.Exactly(u.At, v))
 			}
 		}
 		if len(l.Points) == 0 {
@@ -68,8 +67,8 @@ func seriesFigure(c *analysis.SeriesClaims, title, label string, of func(analysi
 	return out
 }
 
-// seriesPeaks are means and peaks, the published ones below.
-func seriesPeaks(c *analysis.SeriesClaims) finding.Table {
+// peaksTable are means and peaks, the published ones below.
+func peaksTable(c *description) finding.Table {
 	g := finding.Table{Title: "Containers: means and peaks", Head: []string{"container", "readings of", "CPU %", "peak", "load", "memory peak, MB",
 		"read peak, MB/s", "written peak, MB/s", "received peak, kB/s", "sent peak, kB/s"}}
 	for _, p := range c.Peaks {

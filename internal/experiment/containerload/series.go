@@ -1,4 +1,4 @@
-package analysis
+package containerload
 
 import (
 	"cmp"
@@ -6,12 +6,11 @@ import (
 	"slices"
 
 	"github.com/tarelab/tare/internal/stats"
-	"github.com/tarelab/tare/published"
 )
 
-// Usage is what one container used during one interval. A number that the machine
+// usage is what one container used during one interval. A number that the machine
 // does not account is -1.
-type Usage struct {
+type usage struct {
 	At       float64 `json:"at"`       // seconds since the watch began
 	CPU      float64 `json:"cpu"`      // CPUs: 1 is one all the time
 	Memory   float64 `json:"memory"`   // bytes
@@ -23,53 +22,53 @@ type Usage struct {
 }
 
 // numbers are those of a usage but its time, in one order.
-func (u *Usage) numbers() []*float64 {
+func (u *usage) numbers() []*float64 {
 	return []*float64{&u.CPU, &u.Memory, &u.Load, &u.Read, &u.Written, &u.Received, &u.Sent}
 }
 
-// WatchedTrial is one trial whose containers were watched.
-type WatchedTrial struct {
+// trial is one trial whose containers were watched.
+type trial struct {
 	Target     string // "" for containers that nobody's trial started
-	Containers []WatchedContainer
+	Containers []watched
 }
 
-// WatchedContainer is one container over time.
-type WatchedContainer struct {
+// watched is one container over time.
+type watched struct {
 	ID     string // the same in all trials of a target
 	Name   string
-	Points []Usage
+	Points []usage
 }
 
-// SeriesClaims are containers over time.
-type SeriesClaims struct {
+// description are containers over time.
+type description struct {
 	// Citation is of the published load that this one is after; "" for another.
-	Citation string          `json:"citation,omitempty"`
-	Curves   []SeriesCurve   `json:"curves"` // of the last trial of each target, those that use most CPU time
-	Peaks    []SeriesPeaks   `json:"peaks"`
-	Shown    *PublishedPeaks `json:"published,omitempty"`
+	Citation string      `json:"citation,omitempty"`
+	Curves   []curve     `json:"curves"` // of the last trial of each target, those that use most CPU time
+	Peaks    []peaks     `json:"peaks"`
+	Shown    *shownPeaks `json:"published,omitempty"`
 }
 
-// SeriesCurve is one container in one trial.
-type SeriesCurve struct {
+// curve is one container in one trial.
+type curve struct {
 	Target    string  `json:"target"`
 	ID        string  `json:"id"`
 	Container string  `json:"container"`
-	Points    []Usage `json:"points"` // means of stretches, at most seriesPoints
+	Points    []usage `json:"points"` // means of stretches, at most mostPoints
 }
 
-// SeriesPeaks are the largest readings of one container, each the median over the
+// peaks are the largest readings of one container, each the median over the
 // trials; its means beside them. Unknown numbers are -1.
-type SeriesPeaks struct {
+type peaks struct {
 	Target    string `json:"target"`
 	ID        string `json:"id"`
 	Container string `json:"container"`
 	Trials    int    `json:"trials"`
-	Mean      Usage  `json:"mean"`
-	Peak      Usage  `json:"peak"`
+	Mean      usage  `json:"mean"`
+	Peak      usage  `json:"peak"`
 }
 
-// PublishedPeaks are those of the published load, in this package's units.
-type PublishedPeaks struct {
+// shownPeaks are those of the published load, in this package's units.
+type shownPeaks struct {
 	Minutes    int     `json:"minutes"`
 	PackageCPU float64 `json:"packageCPU"` // CPUs
 	LateCPU    float64 `json:"lateCPU"`    // CPUs
@@ -77,27 +76,26 @@ type PublishedPeaks struct {
 	Written    float64 `json:"written"`    // bytes a second
 }
 
-// seriesPoints is how many points a curve has at most, and seriesDrawn how many
+// mostPoints is how many points a curve has at most, and mostDrawn how many
 // curves a target.
 const (
-	seriesPoints = 150
-	seriesDrawn  = 6
+	mostPoints = 150
+	mostDrawn  = 6
 )
 
-// Series describes trials whose containers were watched, in the order of targets
+// describe describes trials whose containers were watched, in the order of targets
 // and of the containers' first appearance. It claims nothing: what may be claimed
 // are the ratios of the trials' means, which the tables have. d is the publication
 // of the load that was measured, nil for none.
-func Series(trials []WatchedTrial, d *published.ContainerVMTrim) *SeriesClaims {
-	c := &SeriesClaims{}
+func describe(trials []trial, d *source) *description {
+	c := &description{}
 	if d != nil {
-		l := d.Load
 		c.Citation = d.Citation
-		c.Shown = &PublishedPeaks{l.WindowMinutes, l.PackageCPUPeakPercent / 100, l.LateStartCPUPercent / 100, l.ReadPeakMBs * 1e6, l.WritePeakMBs * 1e6}
+		c.Shown = &shownPeaks{Minutes: d.Minutes, PackageCPU: d.PackageCPU / 100, LateCPU: d.LateCPU / 100, Read: d.Read * 1e6, Written: d.Written * 1e6}
 	}
 	type key struct{ target, id string }
 	var order []key
-	all, names := map[key][][]Usage{}, map[key]string{}
+	all, names := map[key][][]usage{}, map[key]string{}
 	for _, t := range trials {
 		for _, w := range t.Containers {
 			k := key{t.Target, w.ID}
@@ -109,8 +107,8 @@ func Series(trials []WatchedTrial, d *published.ContainerVMTrim) *SeriesClaims {
 	}
 	for _, k := range order {
 		of := all[k]
-		c.Curves = append(c.Curves, SeriesCurve{k.target, k.id, names[k], thinned(of[len(of)-1])})
-		p := SeriesPeaks{Target: k.target, ID: k.id, Container: names[k], Trials: len(of)}
+		c.Curves = append(c.Curves, curve{k.target, k.id, names[k], thinned(of[len(of)-1])})
+		p := peaks{Target: k.target, ID: k.id, Container: names[k], Trials: len(of)}
 		p.Mean = medians(of, stats.Mean)
 		p.Peak = medians(of, slices.Max[[]float64])
 		c.Peaks = append(c.Peaks, p)
@@ -121,8 +119,8 @@ func Series(trials []WatchedTrial, d *published.ContainerVMTrim) *SeriesClaims {
 
 // medians are, of each number, the median over the trials of what summary makes of
 // the readings that know it.
-func medians(trials [][]Usage, summary func([]float64) float64) Usage {
-	var out Usage
+func medians(trials [][]usage, summary func([]float64) float64) usage {
+	var out usage
 	for i, to := range out.numbers() {
 		var each []float64
 		for _, points := range trials {
@@ -138,7 +136,7 @@ func medians(trials [][]Usage, summary func([]float64) float64) Usage {
 }
 
 // knownOf are the readings of the number i.
-func knownOf(points []Usage, i int) []float64 {
+func knownOf(points []usage, i int) []float64 {
 	var known []float64
 	for _, p := range points {
 		if v := *p.numbers()[i]; v >= 0 {
@@ -150,20 +148,20 @@ func knownOf(points []Usage, i int) []float64 {
 
 // thinned are means of stretches of equal length, so that a curve of hours can be
 // drawn; those of few points stay as they are.
-func thinned(points []Usage) []Usage {
-	if len(points) <= seriesPoints {
+func thinned(points []usage) []usage {
+	if len(points) <= mostPoints {
 		return points
 	}
 	last := points[len(points)-1].At
-	stretch := (last - points[0].At) / seriesPoints
-	by := map[int][]Usage{}
+	stretch := (last - points[0].At) / mostPoints
+	by := map[int][]usage{}
 	for _, p := range points {
-		i := min(int((p.At-points[0].At)/stretch), seriesPoints-1)
+		i := min(int((p.At-points[0].At)/stretch), mostPoints-1)
 		by[i] = append(by[i], p)
 	}
-	var out []Usage
+	var out []usage
 	for _, i := range slices.Sorted(maps.Keys(by)) {
-		one := medians([][]Usage{by[i]}, stats.Mean)
+		one := medians([][]usage{by[i]}, stats.Mean)
 		one.At = by[i][0].At
 		out = append(out, one)
 	}
@@ -172,14 +170,14 @@ func thinned(points []Usage) []Usage {
 
 // busiest are the curves of those containers of each target that use most CPU time:
 // a chart of a hundred shows none.
-func (c *SeriesClaims) busiest() []SeriesCurve {
+func (c *description) busiest() []curve {
 	rank := map[string]int{}
 	shown := map[[2]string]bool{}
 	byCPU := slices.Clone(c.Peaks)
-	slices.SortStableFunc(byCPU, func(x, y SeriesPeaks) int { return cmp.Compare(y.Mean.CPU, x.Mean.CPU) })
+	slices.SortStableFunc(byCPU, func(x, y peaks) int { return cmp.Compare(y.Mean.CPU, x.Mean.CPU) })
 	for _, p := range byCPU {
 		rank[p.Target]++
-		shown[[2]string{p.Target, p.ID}] = rank[p.Target] <= seriesDrawn
+		shown[[2]string{p.Target, p.ID}] = rank[p.Target] <= mostDrawn
 	}
-	return slices.DeleteFunc(c.Curves, func(of SeriesCurve) bool { return !shown[[2]string{of.Target, of.ID}] })
+	return slices.DeleteFunc(c.Curves, func(of curve) bool { return !shown[[2]string{of.Target, of.ID}] })
 }

@@ -1,0 +1,15 @@
+// Package all is the explicit list of experiments: the only place that names them.
+package all
+
+import (
+	"github.com/tarelab/tare/internal/experiment"
+	"github.com/tarelab/tare/internal/experiment/containerload"
+)
+
+// Experiments are those that this build of tare has, one line each, in the order of
+// their sections in a report.
+func Experiments() experiment.List {
+	return experiment.List{
+		containerload.Experiment(),
+	}
+}
