@@ -230,7 +230,7 @@ func (s *Store) Prune(ctx context.Context, age time.Duration, keep int) (removed
 
 // pruneNotes removes the notes of images that are gone.
 func (s *Store) pruneNotes() error {
-	notes, err := filepath.Glob(filepath.Join(s.dir, "made-*"))
+	notes, err := s.named("made-")
 	if err != nil {
 		return err
 	}
@@ -299,7 +299,7 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 // sweep removes what killed processes left. The caller holds the lock, so no
 // living process owns any of it.
 func (s *Store) sweep() error {
-	left, err := filepath.Glob(filepath.Join(s.dir, "tmp-*"))
+	left, err := s.named("tmp-")
 	if err != nil {
 		return err
 	}
@@ -309,6 +309,22 @@ func (s *Store) sweep() error {
 		}
 	}
 	return nil
+}
+
+// named are the paths of what lies in the store under names that begin so. The store's
+// own path is no pattern: brackets in it are letters.
+func (s *Store) named(prefix string) ([]string, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			paths = append(paths, filepath.Join(s.dir, e.Name()))
+		}
+	}
+	return paths, nil
 }
 
 // removeTree removes a directory even where, as a plain user's unpacked image

@@ -555,3 +555,22 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("a file as rootfs: %v", err)
 	}
 }
+
+// A state directory's name is no pattern: on a2ee321 a store in /x/[ab] deleted in /x/a.
+func TestStoreInBrackets(t *testing.T) {
+	top := t.TempDir()
+	for _, name := range []string{"a", "[ab]"} {
+		if err := os.MkdirAll(filepath.Join(top, name, "images", "tmp-1"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := NewStore(filepath.Join(top, "[ab]")).Prune(t.Context(), 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(top, "a", "images", "tmp-1")); err != nil {
+		t.Errorf("it deleted in another directory: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(top, "[ab]", "images", "tmp-1")); err == nil {
+		t.Error("it did not delete in its own")
+	}
+}

@@ -29,15 +29,14 @@ func PruneImages(ctx context.Context, stateDir string) ([]string, error) {
 	return []string{fmt.Sprintf("images: removed %d, to keep the last %d of a week", n, keptImages)}, nil
 }
 
-// Sweep ends and removes what sessions whose processes have ended left: the
-// processes in their cgroups and the cgroups, what their drivers made elsewhere, the
+// Sweep ends and removes what sessions left that are proven to be of this machine, and
+// whose processes have ended: the processes in their cgroups and the cgroups, what their drivers made elsewhere, the
 // machine's settings that they changed, the mounts below their directories, and the
-// directories; and the cgroups that proofs of the machine's cgroups left. It says what
-// it did, a line each.
+// directories; and the cgroups that proofs of the machine's cgroups left. It reports what
+// it did and what it left alone, a line each.
 func Sweep(ctx context.Context, stateDir string, drivers func(driver.Lab) []driver.Driver) ([]string, error) {
-	dead, err := deadSessions(stateDir)
+	dead, swept, err := deadSessions(stateDir)
 	errs := []error{err}
-	var swept []string
 	for _, s := range dead {
 		did, err := s.sweep(ctx, drivers(driver.Lab{}))
 		swept = append(swept, did...)
@@ -54,7 +53,10 @@ func Sweep(ctx context.Context, stateDir string, drivers func(driver.Lab) []driv
 // last, so that an error leaves it for the next sweep.
 func (s *session) sweep(ctx context.Context, drivers []driver.Driver) ([]string, error) {
 	var did []string
-	killed, err := removeGroup(groupName(s.name))
+	killed, err := 0, error(nil)
+	if s.life != sys.Rebooted { // groups do not outlive a boot: one of that name is another's
+		killed, err = removeGroup(groupName(s.name))
+	}
 	if err != nil {
 		return did, errors.Join(fmt.Errorf("cgroups of session %s: %w", s.name, err), s.lock.Close())
 	}

@@ -3,10 +3,14 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tarelab/tare/internal/driver"
@@ -29,10 +33,8 @@ func (e *elsewhere) Sweep(_ context.Context, runDir string) ([]string, error) {
 // cannot, the session stays for the next sweep.
 func TestSweepAsksDrivers(t *testing.T) {
 	state := t.TempDir()
-	dir := filepath.Join(sessionsDir(state), "s1")
-	if err := os.MkdirAll(filepath.Join(dir, "run"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	s := died(t, state)
+	dir := s.dir
 	d := &elsewhere{Driver: fake.New("fake", nil), err: errors.New("it does not answer")}
 	drivers := func(driver.Lab) []driver.Driver { return []driver.Driver{fake.New("other", nil), d} }
 	if _, err := Sweep(t.Context(), state, drivers); err == nil || !strings.Contains(err.Error(), "it does not answer") {
@@ -43,7 +45,7 @@ func TestSweepAsksDrivers(t *testing.T) {
 	}
 	d.err = nil
 	did, err := Sweep(t.Context(), state, drivers)
-	if err != nil || !slices.Contains(did, "session s1: removed a container") {
+	if err != nil || !slices.Contains(did, "session "+s.name+": removed a container") {
 		t.Errorf("%q, %v", did, err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
@@ -80,4 +82,117 @@ func TestCloseKeepsWhatIsLeft(t *testing.T) {
 	if did, err := Sweep(t.Context(), state, func(driver.Lab) []driver.Driver { return []driver.Driver{d} }); err != nil || len(did) == 0 {
 		t.Errorf("%q, %v", did, err)
 	}
+}
+
+// died is a session as a kill leaves it.
+func died(t *testing.T, state string) *session {
+	t.Helper()
+	s, err := newSession(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.proof.Process.Start++ // of another process, which had this pid
+	if err := errors.Join(s.writeProof(), os.Mkdir(s.runDir(), 0o700), s.lock.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A sweep deletes what it has proven, and nothing else: on a2ee321 any directory below
+// sessions/ was a session, and a copy of one was as good.
+func TestSweepByProof(t *testing.T) {
+	state, copied := t.TempDir(), t.TempDir()
+	live, err := newSession(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := died(t, state)
+	elsewhere, rebooted := died(t, state), died(t, state)
+	elsewhere.proof.Process.Boot, elsewhere.proof.Process.Machine = "another", "another"
+	rebooted.proof.Process.Boot = "an earlier one"
+	below := sessionsDir(state)
+	foreign := filepath.Join(below, "s0000000f")
+	err = errors.Join(elsewhere.writeProof(), rebooted.writeProof(),
+		os.Mkdir(foreign, 0o700), os.WriteFile(filepath.Join(foreign, "thesis.tex"), []byte("x"), 0o600),
+		os.Mkdir(filepath.Join(below, "backup"), 0o700), os.Symlink(t.TempDir(), filepath.Join(below, "s00000001")),
+		os.Mkdir(filepath.Join(below, "s00000002"), 0o700), os.WriteFile(filepath.Join(below, "s00000002", "lock"), nil, 0o600), // a husk
+		os.CopyFS(filepath.Join(copied, "sessions"), os.DirFS(below)))
+	if err != nil && !strings.Contains(err.Error(), "s00000001") { // CopyFS takes no links that lead out
+		t.Fatal(err)
+	}
+	for _, dir := range []string{state, copied} {
+		did, err := Sweep(t.Context(), dir, func(driver.Lab) []driver.Driver { return nil })
+		if err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+		t.Logf("%q", did)
+	}
+	for what, test := range map[string]struct {
+		path string
+		stay bool
+	}{
+		"live": {live.dir, true}, "dead": {dead.dir, false}, "of another machine": {elsewhere.dir, true}, "of an earlier boot": {rebooted.dir, false},
+		"somebody's directory": {filepath.Join(foreign, "thesis.tex"), true}, "another name": {filepath.Join(below, "backup"), true},
+		"a link": {filepath.Join(below, "s00000001"), true}, "a husk": {filepath.Join(below, "s00000002"), false},
+		"a copy of a live one": {filepath.Join(copied, "sessions", live.name, proofFile), true},
+		"a copy of a dead one": {filepath.Join(copied, "sessions", dead.name, proofFile), true},
+	} {
+		if _, err := os.Lstat(test.path); (err == nil) != test.stay {
+			t.Errorf("%s: %v, want it to stay: %v", what, err, test.stay)
+		}
+	}
+	if err := live.remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A copy of the state directory never ends the live run, whose groups have the same
+// names: on a2ee321 it did.
+func TestSweepOfACopyEndsNothing(t *testing.T) {
+	groups, err := newGroups("s0c0ffee0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 || !groups.trees.Usable() {
+		t.Skip("needs cgroups that this user may make")
+	}
+	state, copied := t.TempDir(), t.TempDir()
+	live, err := newSession(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if groups, err = newGroups(live.name); err != nil {
+		t.Fatal(err)
+	}
+	name, err := groups.Make("i1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sleep := exec.Command("sleep", "100")
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range groups.trees.Dirs(name) {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(sleep.Process.Pid)), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(copied, os.DirFS(state)); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{copied, state} {
+		if _, err := Sweep(t.Context(), dir, func(driver.Lab) []driver.Driver { return nil }); err != nil {
+			t.Error(err)
+		}
+		if err := sleep.Process.Signal(syscall.Signal(0)); err != nil {
+			t.Errorf("swept %s: the live run's process: %v", dir, err)
+		}
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", sleep.Process.Pid)); err != nil || strings.Contains(string(stat), ") Z ") {
+			t.Errorf("swept %s: the live run's process was killed: %s, %v", dir, stat, err)
+		}
+	}
+	if err := errors.Join(groups.close(), live.remove()); err != nil {
+		t.Error(err)
+	}
+	_ = sleep.Wait() // closing the groups has killed it
 }

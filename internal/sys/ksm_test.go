@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,6 +54,8 @@ func TestSettingsByFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func(before []string) func() { return func() { settable = before } }(settable))
+	settable = append(slices.Clone(settable), file)
 	restore, err := Settings{filepath.Join(dir, "settings")}.Set(map[string]string{file: "1"})
 	if err != nil {
 		t.Fatal(err)

@@ -69,12 +69,35 @@ func (h Hierarchies) removeIdle(rel string) bool {
 }
 
 // ProbeGroup is the name of a group that a proof makes at the top of a tree, where
-// no session's is above it, and removes at once. purpose is made of [a-z].
+// no session's is above it, and removes at once. purpose is made of [a-z]. The name says
+// whose it is: PID namespace, start and pid of this process.
 func ProbeGroup(purpose string) string {
-	return fmt.Sprintf("tare-probe-%s-%d", purpose, os.Getpid())
+	self, err := Self()
+	if err != nil { // no /proc: what a kill leaves then, stays
+		self.PID = os.Getpid()
+	}
+	return fmt.Sprintf("tare-probe-%s-%d-%d-%d", purpose, self.Namespace, self.Start, self.PID)
 }
 
-var probeGroups = regexp.MustCompile(`^tare-probe-[a-z]+-([0-9]+)$`)
+var probeGroups = regexp.MustCompile(`^tare-probe-[a-z]+-([0-9]+)-([0-9]+)-([0-9]+)$`)
+
+// probeMaker is the process that a probe's group is named after.
+func probeMaker(name string) (maker Identity, ok bool) {
+	parts := probeGroups.FindStringSubmatch(name)
+	self, err := Self()
+	if parts == nil || err != nil {
+		return maker, false
+	}
+	maker = self // groups do not outlive a boot
+	maker.Namespace, err = strconv.ParseUint(parts[1], 10, 64)
+	if err == nil {
+		maker.Start, err = strconv.ParseUint(parts[2], 10, 64)
+	}
+	if err == nil {
+		maker.PID, err = strconv.Atoi(parts[3])
+	}
+	return maker, err == nil
+}
 
 // SweepProbes removes the groups of ProbeGroup that killed processes have left, and
 // gives their directories. One in which a process runs stays.
@@ -89,8 +112,12 @@ func SweepProbes() ([]string, error) {
 		entries, err := os.ReadDir(top)
 		errs = append(errs, err)
 		for _, e := range entries {
-			maker := probeGroups.FindStringSubmatch(e.Name())
-			if maker == nil || alive(maker[1]) {
+			maker, ok := probeMaker(e.Name())
+			if !ok {
+				continue
+			}
+			if life, err := maker.Life(); life != Ended {
+				errs = append(errs, err)
 				continue
 			}
 			dir := filepath.Join(top, e.Name())
@@ -102,10 +129,4 @@ func SweepProbes() ([]string, error) {
 		}
 	}
 	return removed, errors.Join(errs...)
-}
-
-// alive reports whether there is a process of that number.
-func alive(number string) bool {
-	pid, err := strconv.Atoi(number)
-	return err == nil && unix.Kill(pid, 0) != unix.ESRCH
 }

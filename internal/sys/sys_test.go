@@ -107,14 +107,19 @@ func TestProbesAreSwept(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := sys.ProbeGroup("own")
-	left := fmt.Sprintf("tare-probe-left-%d", dead.Process.Pid)
-	used := fmt.Sprintf("tare-probe-used-%d", dead.Process.Pid)
+	self, err := sys.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := fmt.Sprintf("tare-probe-left-%d-%d-%d", self.Namespace, self.Start, dead.Process.Pid)
+	used := fmt.Sprintf("tare-probe-used-%d-%d-%d", self.Namespace, self.Start, dead.Process.Pid)
+	unseen := fmt.Sprintf("tare-probe-unseen-%d-%d-%d", self.Namespace+1, self.Start, dead.Process.Pid) // of another PID namespace
 	sleeper := exec.Command("sleep", "60")
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}
 	one := h.Dirs(used)[:1] // a removal that is refused takes a while
-	for _, dir := range slices.Concat(h.Dirs(own), h.Dirs(left), one) {
+	for _, dir := range slices.Concat(h.Dirs(own), h.Dirs(left), h.Dirs(unseen), one) {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +145,7 @@ func TestProbesAreSwept(t *testing.T) {
 			t.Errorf("%s is left: %v; removed %q", dir, err, removed)
 		}
 	}
-	for _, dir := range slices.Concat(h.Dirs(own), one) {
+	for _, dir := range slices.Concat(h.Dirs(own), h.Dirs(unseen), one) {
 		if _, err := os.Stat(dir); err != nil {
 			t.Errorf("%s should have stayed: %v", dir, err)
 		}
