@@ -28,8 +28,9 @@
  *              net cgroup user
  *
  * It makes a mount namespace of its own to mount what it needs, and works in
- * cgroups below the one it was started in; both vanish with it, except the
- * group churn-PID, which it removes.
+ * cgroups below the one it was started in, or in trees where that is the root,
+ * below the instance's (see find_session); both vanish with it, except the
+ * group churn-PID, which it removes, and after a kill tare sweep.
  *
  * Each task counts its cycles, and it is an error if one made more or fewer than
  * EACH. Output, a line each:
@@ -167,12 +168,17 @@ static int any(const char *list, const char *names) {
 	return 0;
 }
 
-static void mount_tree(int v2, const char *options, const char *path) {
-	char at[64];
+/* mount_tree mounts a tree of its own, in which the groups are made below session where
+ * the tree has that: a sweep after a kill finds them there. */
+static void mount_tree(int v2, const char *options, const char *path, const char *session) {
+	char at[64], below[4200];
 
 	snprintf(at, sizeof at, WORK "/tree%d", trees);
 	if (mkdir(at, 0755) || mount("churn", at, v2 ? "cgroup2" : "cgroup", 0, v2 ? NULL : options))
 		die("mount cgroups %s", v2 ? "v2" : options);
+	snprintf(below, sizeof below, "%s%s", at, session);
+	if (*session && !access(below, F_OK))
+		path = session;
 	snprintf(tree[trees].home, sizeof tree[trees].home, "%s%s", at, strcmp(path, "/") ? path : "");
 	if (snprintf(tree[trees].base, sizeof tree[trees].base, "%s/churn-%d", tree[trees].home, getpid()) >= (int)sizeof tree[trees].base)
 		die("%s is too long", path);
@@ -253,10 +259,30 @@ static void favour(void) {
 		errno = EPERM, die("the kernel does not heed favordynmods");
 }
 
+/* find_session finds the group of the laboratory's instance that churn runs in. It
+ * is there in every tree, but churn is a member of it only in those that are
+ * measured or limited: in the others, its own is the root. */
+static void find_session(char *session, size_t size) {
+	FILE *f = fopen("/proc/self/cgroup", "re");
+	char line[4200], *path;
+
+	if (!f)
+		die("/proc/self/cgroup");
+	*session = 0;
+	while (!*session && fgets(line, sizeof line, f)) {
+		line[strcspn(line, "\n")] = 0;
+		path = strchr(line, '/');
+		if (path && strstr(path, "/tare/s"))
+			snprintf(session, size, "%s", path);
+	}
+	fclose(f);
+}
+
 static void find_trees(int v2, const char *controllers) {
 	FILE *f = fopen("/proc/self/cgroup", "re");
-	char line[4200];
+	char line[4200], session[4096];
 
+	find_session(session, sizeof session);
 	if (!f)
 		die("/proc/self/cgroup");
 	while (fgets(line, sizeof line, f)) {
@@ -269,7 +295,7 @@ static void find_trees(int v2, const char *controllers) {
 		if (!names || !path || trees == MAX_TREES)
 			continue;
 		if (v2 ? !*names : *names && strncmp(names, "name=", 5) && (!strcmp(controllers, "all") || any(controllers, names)))
-			mount_tree(v2, names, path);
+			mount_tree(v2, names, path, session);
 	}
 	fclose(f);
 	errno = ENOENT;
@@ -324,12 +350,20 @@ static void make_groups(int i) {
 	}
 }
 
+#define REMOVE_TIME 10000000000ULL /* ns that a group may stay busy after all have left */
+
 static void remove_groups(void) {
-	for (int t = 0; t < trees; t++)
+	for (int t = 0; t < trees; t++) {
+		uint64_t since = 0;
+
 		/* Whoever has left or ended may hold the group for a moment longer. */
-		while (rmdir(tree[t].group))
-			if (errno != EBUSY)
+		while (rmdir(tree[t].group)) {
+			if (errno != EBUSY || (since && now() - since > REMOVE_TIME))
 				die("%s", tree[t].group);
+			if (!since)
+				since = now();
+		}
+	}
 }
 
 static int gate[2]; /* a pipe: a byte in it lets one child end */

@@ -19,6 +19,7 @@ import (
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/schedule"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/trial"
 	"github.com/tarelab/tare/internal/workload"
 )
@@ -49,7 +50,7 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 		},
 		Copies:      c.Copies,
 		Concurrency: c.Concurrency,
-		Prepare:     hostCommand(w.Prepare, p.Manifest.Dir, p.Manifest.Study.Timeout),
+		Prepare:     hostCommand(w.Prepare, p.Manifest.Dir, p.prepareGroup, p.Manifest.Study.Timeout),
 		Parse:       j.Parse,
 		Timeout:     p.Manifest.Study.Timeout,
 		Shared:      startBarrier(j, c.Copies),
@@ -115,20 +116,28 @@ func environment(job []string, own map[string]string) []string {
 }
 
 // hostCommand runs a study's prepare command on the host, in dir ("" for the current
-// one), within the trial's time; nil for none.
-func hostCommand(argv []string, dir string, timeout time.Duration) func(context.Context) error {
+// one) and born in a group of the session ("" for none), within the trial's time; nil for
+// none. What it started ends with it, in time or out of time; after kill -9 a sweep finds
+// it in the group.
+func hostCommand(argv []string, dir, group string, timeout time.Duration) func(context.Context) error {
 	if len(argv) == 0 {
 		return nil
 	}
-	return func(ctx context.Context) error {
+	return func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 		cmd.Dir = dir
-		// What it started ends with it, in time or out of time: its group is killed.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		cmd.WaitDelay = time.Second
+		if group != "" {
+			remove, failed := sys.BornIn(cmd, group)
+			if failed != nil {
+				return driver.Labf("group of a prepare command: %w", failed)
+			}
+			defer func() { err = errors.Join(err, remove()) }()
+		}
 		out, err := cmd.CombinedOutput()
 		if cmd.Process != nil {
 			if killed := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); killed != nil && !errors.Is(killed, syscall.ESRCH) {

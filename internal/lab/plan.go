@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path"
 	"slices"
 	"time"
 
@@ -45,6 +46,9 @@ type Plan struct {
 	cpusets map[string]string   // as the study asks for them -> as they are on this machine
 	root    image.Root
 	user    driver.User // of the image's own command
+	// prepareGroup is the cgroup that prepare commands are born in; "" where this user
+	// can make none.
+	prepareGroup string
 }
 
 // jobKey is what a job depends on: a workload of the study and the level's name.
@@ -152,6 +156,9 @@ func (l *Lab) known() study.Known {
 // cells.
 func (l *Lab) resolve(ctx context.Context, p *Plan, o Options) error {
 	p.Manifest.Host = hostinfo.Gather()
+	if l.groups.trees.Usable() {
+		p.prepareGroup = path.Join(l.groups.session, "prepare")
+	}
 	if err := p.settleJobs(); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func TestCommandsAreNamedFromEverywhere(t *testing.T) {
 // on.
 func TestPrepareRunsWhereTareWasCalled(t *testing.T) {
 	dir := t.TempDir()
-	if err := hostCommand([]string{"touch", "here"}, dir, time.Minute)(t.Context()); err != nil {
+	if err := hostCommand([]string{"touch", "here"}, dir, "", time.Minute)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "here")); err != nil {

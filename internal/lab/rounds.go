@@ -137,7 +137,7 @@ func (p *Plan) prepareAll(unit []schedule.Trial) func(context.Context) error {
 		w := p.workloadOf(p.Manifest.Cells[t.Cell])
 		if len(w.Prepare) > 0 && !slices.Contains(names, w.Name) {
 			names = append(names, w.Name)
-			commands = append(commands, hostCommand(w.Prepare, p.Manifest.Dir, p.Manifest.Study.Timeout))
+			commands = append(commands, hostCommand(w.Prepare, p.Manifest.Dir, p.prepareGroup, p.Manifest.Study.Timeout))
 		}
 	}
 	if len(commands) == 0 {

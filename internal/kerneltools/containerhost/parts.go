@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/vm"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // hostParts are the parts of container hosts, kept between processes: the
@@ -67,6 +68,7 @@ func (m *hostParts) command(ctx context.Context, log, program string, args ...st
 	c := exec.CommandContext(ctx, program, args...)
 	c.Stdout, c.Stderr = f, f
 	c.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	sys.EndsWithUs(c)
 	c.Cancel = func() error { return unix.Kill(-c.Process.Pid, unix.SIGTERM) }
 	c.WaitDelay = 10 * time.Second
 	if err := c.Run(); err != nil {

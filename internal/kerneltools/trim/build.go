@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // A Result is a kernel that was built.
@@ -95,6 +97,7 @@ func compile(ctx context.Context, o *Options, target string, tell func(Progress)
 	cmd.Dir = o.Source
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "KBUILD_BUILD_TIMESTAMP=@0", "KBUILD_BUILD_USER=tare", "KBUILD_BUILD_HOST=tare")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	sys.EndsWithUs(cmd)
 	ended := make(chan struct{})
 	defer close(ended)
 	cmd.Cancel = func() error {
