@@ -13,7 +13,7 @@ import (
 
 const module = "github.com/tarelab/tare/"
 
-// families are the drivers' packages. pair is a driver, too, but knows drivers by
+// families are the drivers' packages. netpath is a driver, too, but knows drivers by
 // their interface alone, and the laboratory puts it around them.
 var families = []string{"host", "native", "oci", "engine", "vm", "fake"}
 
@@ -47,7 +47,7 @@ func law() []rule {
 			below(module+"internal/", "trial", "lab", "cli", "store", "probe", "analysis"), "a driver never sees the loop that times it"},
 		{[]string{"internal/cli", "internal/lab", "internal/preflight", "internal/trial", "internal/probe/...", "internal/store", "internal/image", "internal/workload", "internal/hostinfo",
 			"internal/net", "internal/vmm", "internal/profile", "internal/study", "internal/analysis", "internal/report", "cmd/tare"},
-			below(module+"internal/driver/", families...), "only target/all names families"},
+			below(module+"internal/driver/", families...), "only driver/all names families"},
 	}
 	var noVM []string // container hosts stand on the virtual machines
 	for _, family := range families {
@@ -55,7 +55,7 @@ func law() []rule {
 			noVM = append(noVM, module+"internal/driver/"+family)
 		}
 	}
-	all = append(all, rule{[]string{"internal/kerneltools/..."}, noVM, "only target/all names families; container hosts stand on virtual machines"})
+	all = append(all, rule{[]string{"internal/kerneltools/..."}, noVM, "only driver/all names families; container hosts stand on virtual machines"})
 	all = append(all, rule{drivers, []string{module + "internal/kerneltools/"}, "a driver needs no kernel tools: container hosts are kerneltools' own"})
 	all = append(all, rule{[]string{"internal/preflight"}, below(module+"internal/", "trial", "lab", "cli", "store", "report"), "preflight decides whether a cell can be measured, and measures nothing"})
 	all = append(all, rule{below("internal/", "driver", "trial", "schedule", "sample", "study", "stats", "store", "preflight", "workload", "probe", "report", "cli", "lab", "analysis"),
