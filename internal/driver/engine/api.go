@@ -157,13 +157,41 @@ func removeContainers(ctx context.Context, c *client.Client, owner string) error
 	if err != nil {
 		return err
 	}
-	return eachOf(list.Items, func(one container.Summary) error {
+	made, err := labelled(ctx, c, list.Items, owner)
+	if err != nil {
+		return err
+	}
+	return eachOf(made, func(one container.Summary) error {
 		_, err := c.ContainerRemove(ctx, one.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		if errdefs.IsNotFound(err) {
 			return nil
 		}
 		return err
 	})
+}
+
+// labelled are the containers whose label was given to themselves. Docker gives a
+// container its image's labels, and docker commit gives an image its container's: a
+// user's own container can carry an owner's label so.
+func labelled(ctx context.Context, c *client.Client, all []container.Summary, owner string) ([]container.Summary, error) {
+	inherited := map[string]bool{} // by image
+	var own []container.Summary
+	for _, one := range all {
+		was, known := inherited[one.ImageID]
+		if !known && one.ImageID != "" {
+			image, err := c.ImageInspect(ctx, one.ImageID)
+			if err != nil && !errdefs.IsNotFound(err) {
+				return nil, err
+			}
+			// Of an image that is gone nobody can tell: its container stays.
+			was = err != nil || image.Config != nil && image.Config.Labels[labelKey] == owner
+			inherited[one.ImageID] = was
+		}
+		if !was {
+			own = append(own, one)
+		}
+	}
+	return own, nil
 }
 
 // tidyWidth is how many containers an engine is asked to remove at once.

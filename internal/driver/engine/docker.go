@@ -54,6 +54,9 @@ const stockRuntime = "runc"
 // socketName is how long the name of a socket may be (unix(7), sun_path).
 const socketName = 107
 
+// containerLog bounds what dockerd keeps of a container's output, by default all.
+const containerLog = "16m"
+
 // dockerPlace is where dockerd keeps its configuration and, until version 24, a key
 // that it makes at its start.
 const dockerPlace = "/etc/docker"
@@ -79,7 +82,7 @@ func startDockerd(e *engine, program, socket string) (daemonCommand, error) {
 	}
 	args := []string{program, "--config-file", config, "--host", "unix://" + socket,
 		"--data-root", filepath.Join(dir, "root"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
-		"--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/" + path.Join(e.lab.Cgroup, e.name, "containers")}
+		"--exec-opt", "native.cgroupdriver=cgroupfs", "--log-opt", "max-size=" + containerLog, "--cgroup-parent", "/" + path.Join(e.lab.Cgroup, e.name, "containers")}
 	for name, runtime := range e.more {
 		if name == stockRuntime {
 			continue

@@ -1,73 +1,66 @@
 package engine
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
-	"os"
 	"strings"
-
-	"github.com/prometheus/procfs"
-	"golang.org/x/sys/unix"
+	"sync"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // labelKey is the label of all that is made in an engine; its value is the
 // owner.
 const labelKey = driver.Label + ".owner"
 
-// owner is a name of this process that no other process ever has: its pid, its start
-// time, its PID namespace and the boot, "1234-5678-4026531836-70c3114c". Things with the
-// name of a process that has ended were left by a killed run.
-func owner() string { return identify(os.Getpid()).String() }
+// owner names this process for the time that it lives: its pid, when it was
+// started, in which PID namespace and since which boot, and a random key that only the
+// session's note has, "1234-5678-4026531836-70c3114c5a3f4e1b-9f86d081884c7d65".
+// What carries the name of a process that has ended was left by a run that was
+// killed.
+var owner = sync.OnceValue(func() string {
+	self, err := sys.Self()
+	if err != nil {
+		self = sys.Identity{} // without /proc nobody is ever taken for dead
+	}
+	var key [8]byte
+	_, _ = rand.Read(key[:]) // it never fails (crypto/rand)
+	return nameOf(self, hex.EncodeToString(key[:]))
+})
 
-// identity distinguishes a process from all others that had its pid.
-type identity struct {
-	pid       int
-	start     uint64 // in ticks since the boot
-	namespace uint64 // inode of its PID namespace
-	boot      string // the beginning of the kernel's boot id
+// bootDigits of a boot id tell boots apart: containerd's namespaces take 76 letters.
+const bootDigits = 16
+
+func nameOf(i sys.Identity, key string) string {
+	return fmt.Sprintf("%d-%d-%d-%s-%s", i.PID, i.Start, i.Namespace, shortBoot(i.Boot), key)
 }
 
-func (i identity) String() string {
-	return fmt.Sprintf("%d-%d-%d-%s", i.pid, i.start, i.namespace, i.boot)
+func shortBoot(id string) string {
+	id = strings.ReplaceAll(id, "-", "")
+	return id[:min(len(id), bootDigits)]
 }
 
-// identify is the identity that the process of that pid has, as seen from here: the
-// pid and all but the start are this process's. The start is 0 where there is none.
-func identify(pid int) identity {
-	own := identity{pid: pid}
-	var namespace unix.Stat_t
-	if unix.Stat("/proc/self/ns/pid", &namespace) == nil {
-		own.namespace = namespace.Ino
-	}
-	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
-		own.boot, _, _ = strings.Cut(string(boot), "-")
-	}
-	if p, err := procfs.NewProc(pid); err == nil {
-		if stat, err := p.Stat(); err == nil {
-			own.start = stat.Starttime
-		}
-	}
-	return own
-}
-
-// alive reports whether the process of that name may still run. A process from before
-// the last boot does not. A process in another PID namespace, such as a tare in a
-// container that shares the engine, cannot be seen from here and counts as alive. So
-// does a text that is not such a name.
+// alive reports whether the process of that name may still run. It is proven dead only
+// by the kernel that it ran on. One of another boot may be of another machine, whose tare
+// shares the engine through a forwarded socket; one in another PID namespace, as of a
+// tare in a container, cannot be seen from here. Neither is ours to judge, nor is what
+// is not such a name. What this machine left before a reboot is found by its session's
+// note.
 func alive(name string) bool {
-	var i identity
-	if n, err := fmt.Sscanf(name, "%d-%d-%d-%s", &i.pid, &i.start, &i.namespace, &i.boot); n != 4 || err != nil || i.String() != name {
+	self, err := sys.Self()
+	if err != nil {
 		return true
 	}
-	switch now := identify(i.pid); {
-	case i.boot != now.boot:
-		return false
-	case i.namespace != now.namespace:
+	var boot, key string
+	i := self
+	n, err := fmt.Sscanf(strings.ReplaceAll(name, "-", " "), "%d %d %d %s %s", &i.PID, &i.Start, &i.Namespace, &boot, &key)
+	if n != 5 || err != nil || nameOf(i, key) != name || boot != shortBoot(self.Boot) {
 		return true
-	default:
-		return i.start == now.start
 	}
+	life, err := i.Life()
+	return err != nil || life != sys.Ended
 }
 
 // repository is the name of images that an owner has loaded.

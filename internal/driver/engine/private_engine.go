@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -80,6 +81,7 @@ func startPrivate(ctx context.Context, lab driver.Lab, dir string, d daemonComma
 	// Not the caller's context: the engine outlives the trial that needed it first.
 	watched, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
+	p.awaited.Go(func() { p.boundLog(watched) })
 	p.awaited.Go(func() {
 		r, err := p.process.Wait(watched)
 		if err == nil {
@@ -110,7 +112,7 @@ func surroundings(session string, d daemonCommand) ([]launch.Step, error) {
 	for _, dir := range d.covers {
 		steps = append(steps, cover(dir, session)...)
 	}
-	for _, dir := range d.hides {
+	for _, dir := range append(hiddenModules(), d.hides...) {
 		steps = append(steps, hide(dir, session)...)
 	}
 	if !d.hideUnified {
@@ -124,6 +126,23 @@ func surroundings(session string, d daemonCommand) ([]launch.Step, error) {
 		steps = append(steps, launch.Mount(driver.Label, tree.Path, "tmpfs", 0, "size=1m,mode=755"))
 	}
 	return steps, nil
+}
+
+// moduleDirs are where modprobe looks for the kernel's modules.
+var moduleDirs = []string{"/lib/modules", "/usr/lib/modules"}
+
+// hiddenModules are those of them that the machine has. A private engine loads no
+// modules: they are the whole machine's, and some change it at once. With br_netfilter,
+// which dockerd asks for, the host's bridges begin to filter. What the kernel loads by
+// itself (overlay, veth) it still does.
+func hiddenModules() []string {
+	var dirs []string
+	for _, dir := range moduleDirs {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
 }
 
 // cover lays an overlay over dir whose upper part is in /run. The session's
@@ -251,11 +270,10 @@ const saidBytes = 16 << 10
 
 // said is the last error in the engine's log, for messages.
 func (p *private) said() string {
-	data, err := os.ReadFile(p.log())
+	data, err := tail(p.log(), saidBytes)
 	if err != nil {
 		return ""
 	}
-	data = data[max(0, len(data)-saidBytes):]
 	last := ""
 	for line := range bytes.Lines(data) {
 		text := string(bytes.TrimSpace(line))
@@ -276,6 +294,53 @@ func (p *private) said() string {
 		return ""
 	}
 	return fmt.Sprintf("; it said: %.600s", last)
+}
+
+// The log of an engine that repeats an error does not fill the disk: it is looked at so
+// often, and begins anew from so many bytes on. The engine writes at its end, wherever
+// that is.
+const (
+	logLook  = 10 * time.Second
+	logBytes = 16 << 20
+)
+
+// boundLog bounds the log until ctx or the engine ends.
+func (p *private) boundLog(ctx context.Context) {
+	for ticker := time.NewTicker(logLook); ; {
+		select {
+		case <-ctx.Done():
+			ticker.Stop()
+			return
+		case <-p.died:
+			ticker.Stop()
+			return
+		case <-ticker.C:
+			_ = shorten(p.log(), logBytes) // it is tried again
+		}
+	}
+}
+
+// shorten empties a file that has more bytes than most.
+func shorten(file string, most int64) error {
+	info, err := os.Lstat(file)
+	if err != nil || info.Size() <= most {
+		return err
+	}
+	return os.Truncate(file, 0)
+}
+
+// tail reads the end of a file, which may be long.
+func tail(file string, most int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-most), most))
 }
 
 // Close kills the engine with all that it has started, and removes its files. They are
