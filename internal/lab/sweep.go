@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -32,7 +33,7 @@ func PruneImages(ctx context.Context, stateDir string) ([]string, error) {
 // Sweep ends and removes what sessions left that are proven to be of this machine, and
 // whose processes have ended: the processes in their cgroups and the cgroups, what their drivers made elsewhere, the
 // machine's settings that they changed, the mounts below their directories, and the
-// directories; and the cgroups that proofs of the machine's cgroups left. It reports what
+// directories; runs that have no manifest yet; and the cgroups that proofs of the machine's cgroups left. It reports what
 // it did and what it left alone, a line each.
 func Sweep(ctx context.Context, stateDir string, drivers func(driver.Lab) []driver.Driver) ([]string, error) {
 	dead, swept, err := deadSessions(stateDir)
@@ -42,6 +43,8 @@ func Sweep(ctx context.Context, stateDir string, drivers func(driver.Lab) []driv
 		swept = append(swept, did...)
 		errs = append(errs, err)
 	}
+	unfinished, err := store.Sweep(stateDir)
+	swept, errs = append(swept, unfinished...), append(errs, err)
 	probes, err := sys.SweepProbes()
 	for _, dir := range probes {
 		swept = append(swept, "removed the cgroup "+dir)

@@ -156,14 +156,10 @@ func cpuMask(list string) (string, error) {
 	return strings.Join(text, ","), nil
 }
 
-// withSysfs runs f inside the namespace with its own sysfs mounted, in a mount
-// namespace that nobody else sees and that ends with f.
+// withSysfs runs f inside the namespace with its own sysfs mounted over the machine's, in
+// a mount namespace that nobody else sees and that ends with f.
 func (n *Namespace) withSysfs(f func(sys string) error) error {
-	dir, err := os.MkdirTemp("", "tare-sysfs-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(dir)
+	const dir = "/sys"
 	return n.Do(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			return fmt.Errorf("new mount namespace: %w", err)
