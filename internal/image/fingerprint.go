@@ -62,12 +62,15 @@ func (s *Store) recipe(ctx context.Context, r recipe) (Root, error) {
 	if err != nil {
 		return Root{}, err
 	}
+	if err := s.private(); err != nil {
+		return Root{}, fmt.Errorf("image store: %w", err)
+	}
 	note := filepath.Join(s.dir, "made-"+mark)
 	if b, err := os.ReadFile(note); err == nil {
 		digest := strings.TrimSpace(string(b))
 		hash, err := v1.NewHash(digest)
 		if err == nil {
-			if root, err := use(filepath.Join(s.dir, hash.Hex), digest); err == nil {
+			if root, err := use(ctx, filepath.Join(s.dir, hash.Hex), digest); err == nil {
 				return root, nil
 			}
 		}

@@ -14,6 +14,9 @@ import (
 	"syscall"
 
 	"github.com/cavaliergopher/cpio"
+
+	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // File is what stands in a guest beside the image: a program, a kernel module.
@@ -84,12 +87,21 @@ func (w *newc) entry(name, path string, d fs.DirEntry) error {
 		}
 		return w.link(h)
 	case info.Mode().IsRegular():
-		f, err := os.Open(path)
+		// What the name led to a moment ago may have been replaced: the descriptor
+		// decides.
+		f, err := sys.OpenForeign(path, limit.Limit{})
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		h.Size = info.Size()
+		now, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if !os.SameFile(info, now) {
+			return fmt.Errorf("%s was replaced while it was read", path)
+		}
+		h.Size = now.Size()
 		if err := w.out.WriteHeader(h); err != nil {
 			return err
 		}

@@ -10,6 +10,9 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // inRoot follows a path as a process whose root directory is root would: the
@@ -105,7 +108,7 @@ func (r Root) executable(root *os.Root, p string) error {
 	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
 		return fmt.Errorf("%s is not an executable file in the root %s", p, r.Rootfs)
 	}
-	f, err := root.Open(at)
+	f, err := sys.OpenForeignIn(root, at, limit.Limit{})
 	if err != nil {
 		return fmt.Errorf("command %s in %s: %w", p, r.Rootfs, err)
 	}

@@ -2,8 +2,6 @@ package image
 
 import (
 	"archive/tar"
-	"bufio"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -14,11 +12,11 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // refName is the annotation that names an image of a layout (image-spec,
@@ -36,9 +34,16 @@ func (s *Store) Import(ctx context.Context, ref string, bench Root) (Root, error
 		return Root{}, err
 	}
 	var own string
+	var from foreign
+	defer func() {
+		if from.root != nil {
+			from.close()
+		}
+	}()
 	r, err := s.keep(ctx, func(tmp string) (v1.Image, error) {
-		img, err := open(ctx, file, tag, tmp)
-		if err != nil {
+		var img v1.Image
+		var err error
+		if img, from, err = open(ctx, file, tag, tmp); err != nil {
 			return nil, err
 		}
 		if err := platformFits(img); err != nil {
@@ -82,27 +87,34 @@ func splitRef(ref string) (file, tag string, err error) {
 	return "", "", fmt.Errorf("image %s: %w (give the path of an OCI image layout or of a tar of an image; tare pulls from no registry)", ref, err)
 }
 
-// open finds out what kind of image a path is.
-func open(ctx context.Context, file, tag, tmp string) (v1.Image, error) {
+// open finds out what kind of image a path is. The image reads from the directory
+// that it returns, which the caller closes.
+func open(ctx context.Context, file, tag, tmp string) (v1.Image, foreign, error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return nil, err
+		return nil, foreign{}, err
 	}
-	if info.IsDir() {
-		return fromLayout(file, tag)
+	kind, dir := "oci", file
+	if !info.IsDir() {
+		if kind, err = archiveKind(file); err != nil {
+			return nil, foreign{}, err
+		}
+		dir = filepath.Join(tmp, "archive")
+		if err := unpackArchive(ctx, file, dir); err != nil {
+			return nil, foreign{}, err
+		}
 	}
-	kind, err := archiveKind(file)
+	from, err := openForeign(dir)
 	if err != nil {
-		return nil, err
+		return nil, from, err
 	}
+	var img v1.Image
 	if kind == "docker" {
-		return fromDocker(file, tag)
+		img, err = from.docker(tag)
+	} else {
+		img, err = from.layout(tag)
 	}
-	dir := filepath.Join(tmp, "layout")
-	if err := unpackLayout(ctx, file, dir); err != nil {
-		return nil, err
-	}
-	return fromLayout(dir, tag)
+	return img, from, err
 }
 
 // archiveKind looks for the file that tells an OCI layout ("oci") from what
@@ -116,10 +128,13 @@ func archiveKind(file string) (string, error) {
 	defer f.Close()
 	kind := ""
 	in := tar.NewReader(f)
-	for {
+	for n := 1; ; n++ {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if err == nil {
+			err = limit.ImageArchive.CheckItems(n)
 		}
 		if err != nil {
 			return "", fmt.Errorf("it is no tar archive that can be read: %w", err)
@@ -137,44 +152,15 @@ func archiveKind(file string) (string, error) {
 	return kind, nil
 }
 
-// archive is an open tar, which was gzipped or not.
-type archive struct {
-	io.Reader
-	file *os.File
-}
-
-func (a archive) Close() error { return a.file.Close() }
-
 func openArchive(file string) (io.ReadCloser, error) {
-	f, err := os.Open(file)
+	f, err := sys.OpenGiven(file, limit.ImageArchive)
 	if err != nil {
 		return nil, err
 	}
-	buffered := bufio.NewReader(f)
-	if magic, err := buffered.Peek(2); err != nil || magic[0] != 0x1f || magic[1] != 0x8b {
-		return archive{buffered, f}, nil // too short for gzip: tar will say what is wrong
-	}
-	z, err := gzip.NewReader(buffered)
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("gzip: %w", err)
-	}
-	return archive{z, f}, nil
+	return gunzip(f)
 }
 
-func fromDocker(file, tag string) (v1.Image, error) {
-	var ref *name.Tag
-	if tag != "" {
-		t, err := name.NewTag(tag, name.WeakValidation)
-		if err != nil {
-			return nil, fmt.Errorf("tag %q: %w", tag, err)
-		}
-		ref = &t
-	}
-	return tarball.Image(func() (io.ReadCloser, error) { return openArchive(file) }, ref)
-}
-
-func unpackLayout(ctx context.Context, file, dir string) error {
+func unpackArchive(ctx context.Context, file, dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
@@ -191,69 +177,11 @@ func unpackLayout(ctx context.Context, file, dir string) error {
 	return u.archive(f)
 }
 
-func fromLayout(dir, tag string) (v1.Image, error) {
-	index, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		return nil, fmt.Errorf("it is no OCI image layout (for a root file system use --rootfs): %w", err)
-	}
-	c := chooser{tag: tag}
-	img, err := c.choose(index, tag == "", 0)
-	if err != nil || img != nil {
-		return img, err
-	}
-	if tag != "" && len(c.platforms) == 0 {
-		return nil, fmt.Errorf("no image is named %q in it; there are: %s", tag, list(c.tags))
-	}
-	return nil, fmt.Errorf("it has no image for linux/%s; there are: %s", runtime.GOARCH, list(c.platforms))
-}
-
 func list(names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}
 	return strings.Join(names, ", ")
-}
-
-// chooser picks one image of an index and remembers what it passed over.
-type chooser struct {
-	tag             string
-	tags, platforms []string
-}
-
-// maxIndexes bounds indexes inside indexes.
-const maxIndexes = 4
-
-// choose gives the first image that fits, nil where none does. named says that
-// the tag has matched already, further out.
-func (c *chooser) choose(index v1.ImageIndex, named bool, depth int) (v1.Image, error) {
-	manifest, err := index.IndexManifest()
-	if err != nil {
-		return nil, fmt.Errorf("index: %w", err)
-	}
-	for _, d := range manifest.Manifests {
-		tag := d.Annotations[refName]
-		if tag != "" {
-			c.tags = append(c.tags, tag)
-		}
-		fits := named || tag == c.tag
-		switch {
-		case d.MediaType.IsIndex() && depth < maxIndexes:
-			inner, err := index.ImageIndex(d.Digest)
-			if err != nil {
-				return nil, fmt.Errorf("index %s: %w", d.Digest, err)
-			}
-			if img, err := c.choose(inner, fits, depth+1); err != nil || img != nil {
-				return img, err
-			}
-		case d.MediaType.IsImage() && fits:
-			if p := d.Platform; p != nil && (p.OS != "linux" || p.Architecture != runtime.GOARCH) {
-				c.platforms = append(c.platforms, p.OS+"/"+p.Architecture)
-				continue
-			}
-			return index.Image(d.Digest)
-		}
-	}
-	return nil, nil
 }
 
 // platformFits refuses an image for another system or architecture.

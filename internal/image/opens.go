@@ -8,6 +8,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // Opens are the files of the root that the kernel and the dynamic linker look up
@@ -68,7 +71,7 @@ func starts(root *os.Root, file string) (programs, libraries []string) {
 	if err != nil {
 		return nil, nil
 	}
-	f, err := root.Open(at)
+	f, err := sys.OpenForeignIn(root, at, limit.Limit{})
 	if err != nil {
 		return nil, nil
 	}

@@ -23,11 +23,12 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 )
 
-// Store is the cache of images: one directory an image, named by the digest of
-// its manifest, with the image layout in oci/ and the unpacked root in
-// rootfs/. Processes share it: a lock orders those that write, and an image in
-// use is locked against removal. A killed process leaves only a directory
-// tmp-*, which the next one removes.
+// Store is the cache of images: one directory per image, named by the digest of
+// its manifest, with the image layout in oci/, the unpacked root in rootfs/ and
+// the root's digest in seal. Processes share it: a lock orders those that write,
+// and an image in use is locked against removal. A killed process leaves only a
+// directory tmp-*, which the next one removes. No other user can enter the cache:
+// roots have directories that everybody may write to.
 type Store struct{ dir string }
 
 // NewStore is the cache below tare's state directory; it is made when needed.
@@ -115,15 +116,25 @@ func (s *Store) keep(ctx context.Context, build func(tmp string) (v1.Image, erro
 	}
 	final := filepath.Join(s.dir, digest.Hex)
 	var notes []string
-	if _, err := os.Lstat(final); errors.Is(err, fs.ErrNotExist) {
-		if notes, err = s.install(ctx, img, tmp, final); err != nil {
+	r, err := use(ctx, final, digest.String())
+	if changed := (*changedError)(nil); errors.As(err, &changed) {
+		if gone, perr := pruneOne(final); !gone {
+			return Root{}, errors.Join(fmt.Errorf("%w, and another process uses it: end that, then try again", err), perr)
+		}
+		notes = append(notes, "unpacked again: "+err.Error())
+		err = fs.ErrNotExist
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		left, err := s.install(ctx, img, tmp, final)
+		if err != nil {
+			return Root{}, err
+		}
+		notes = append(notes, left...)
+		r, err = use(ctx, final, digest.String())
+		if err != nil {
 			return Root{}, err
 		}
 	} else if err != nil {
-		return Root{}, err
-	}
-	r, err := use(final, digest.String())
-	if err != nil {
 		return Root{}, err
 	}
 	r.Notes = notes
@@ -148,9 +159,21 @@ func (s *Store) install(ctx context.Context, img v1.Image, tmp, final string) ([
 	if err := at.AppendImage(img); err != nil {
 		return nil, fmt.Errorf("image layout: %w", err)
 	}
+	// From the copy, which nobody else can change: what engines are given and what
+	// is unpacked is then the same.
+	digest, err := img.Digest()
+	if err != nil {
+		return nil, err
+	}
+	if img, err = at.Image(digest); err != nil {
+		return nil, fmt.Errorf("image layout: %w", err)
+	}
 	notes, err := unpack(ctx, img, rootfs)
 	if err != nil {
 		return nil, fmt.Errorf("unpacking: %w", err)
+	}
+	if err := seal(ctx, whole); err != nil {
+		return nil, err
 	}
 	if err := syncTree(whole); err != nil {
 		return nil, err
@@ -172,15 +195,20 @@ func syncTree(dir string) error {
 	return nil
 }
 
-// use opens an image of the cache and guards it against Prune.
-func use(dir, digest string) (Root, error) {
-	d, err := os.Open(dir)
+// use opens an image of the cache, guards it against Prune, and checks that its root
+// is as it was unpacked. Else the error is a changedError.
+func use(ctx context.Context, dir, digest string) (Root, error) {
+	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return Root{}, err
 	}
 	if err := unix.Flock(int(d.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
 		d.Close()
 		return Root{}, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	if err := checkSeal(ctx, dir); err != nil {
+		d.Close()
+		return Root{}, err
 	}
 	// By its name, which fails where Prune came between the open and the lock.
 	now := time.Now() // of last use, for Prune; no measurement
@@ -271,7 +299,7 @@ func pruneOne(dir string) (bool, error) {
 // lock makes the store's directory and waits for its lock, which the kernel
 // releases when the holder dies.
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+	if err := s.private(); err != nil {
 		return nil, fmt.Errorf("image store: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -294,6 +322,30 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// private makes the store's directory, which only its user can enter: a cache of an
+// older tare is shut as well.
+func (s *Store) private() error {
+	if err := os.MkdirAll(filepath.Dir(s.dir), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	d, err := os.OpenFile(s.dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(d.Fd()), &st); err != nil {
+		return err
+	}
+	if int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d, not to user %d: choose another directory with --state", s.dir, st.Uid, os.Geteuid())
+	}
+	return d.Chmod(0o700)
 }
 
 // sweep removes what killed processes left. The caller holds the lock, so no

@@ -16,14 +16,13 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/limit"
 )
 
-// Bounds of what is unpacked: an archive is input from strangers, and a
-// kilobyte of it can claim exabytes.
-const (
-	maxEntries = 4 << 20
-	spareBytes = 256 << 20 // of the file system, which are left free
-)
+// spareBytes of the file system are left free: an archive is input from strangers,
+// and a kilobyte of it can claim exabytes.
+const spareBytes = 256 << 20
 
 // Whiteouts of OCI image layers (image-spec, layer.md).
 const (
@@ -135,8 +134,9 @@ func (u *unpacker) archive(r io.Reader) error {
 		if err := u.ctx.Err(); err != nil {
 			return err
 		}
-		if u.entries++; u.entries > maxEntries {
-			return fmt.Errorf("more than %d files", maxEntries)
+		u.entries++
+		if err := limit.ImageArchive.CheckItems(u.entries); err != nil {
+			return err
 		}
 		if err := u.entry(h, in); err != nil {
 			return fmt.Errorf("entry %q: %w", h.Name, err)

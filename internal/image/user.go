@@ -10,10 +10,10 @@ import (
 	"os"
 
 	"github.com/moby/sys/user"
-)
 
-// mostUsers bounds what is read of an image's /etc/passwd and /etc/group, in bytes.
-const mostUsers = 1 << 20
+	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/sys"
+)
 
 // User is whom the image's own command runs as, in the syntax of the image's
 // configuration: "", USER or USER:GROUP, by number or by the names that its
@@ -45,19 +45,13 @@ func (r Root) User() (uid, gid uint32, err error) {
 // usersFile is a file of the image, with nothing in it where there is none.
 func usersFile(root *os.Root, file string) (io.Reader, error) {
 	at, err := inRoot(root, file, nil)
-	var info fs.FileInfo
-	if err == nil {
-		info, err = root.Lstat(at)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return bytes.NewReader(nil), nil
-	case err != nil:
-		return nil, fmt.Errorf("%s of the image: %w", file, err)
-	case !info.Mode().IsRegular() || info.Size() > mostUsers:
-		return nil, fmt.Errorf("%s of the image is no file of at most %d bytes", file, mostUsers)
 	}
-	data, err := root.ReadFile(at)
+	var data []byte
+	if err == nil {
+		data, err = sys.ReadForeignIn(root, at, limit.Accounts)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s of the image: %w", file, err)
 	}

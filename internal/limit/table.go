@@ -19,11 +19,8 @@ var (
 	ImageArchive = Limit{Input: "image archive", Items: 4 << 20}
 	// ImageLayers are the layers of one image; overlays of engines end at 128.
 	ImageLayers = Limit{Input: "image", Items: 256}
-	// LinkerConfig is an ld.so.conf(5) with the files that it includes; Items counts
-	// directories, Depth files that include each other.
-	LinkerConfig = Limit{Input: "ld.so.conf", Bytes: 256 * kib, Items: 1024, Depth: 8, Alloc: 16 * mib}
-	// Accounts is an image's /etc/passwd or /etc/group; Items counts lines.
-	Accounts = Limit{Input: "account file", Bytes: 4 * mib, Items: 64 << 10, Alloc: 32 * mib}
+	// Accounts is an image's /etc/passwd or /etc/group.
+	Accounts = Limit{Input: "account file", Bytes: 1 * mib, Alloc: 32 * mib}
 	// Study is the text of a study, Need that of a need of a kernel, in YAML. Items
 	// counts words and signs, Depth nested lists and mappings.
 	Study = Limit{Input: "study", Bytes: mib, Items: 20_000, Depth: 32, Alloc: 256 * mib}
@@ -47,7 +44,7 @@ var (
 // All is every row of the table, a kind of input a line.
 func All() []Limit {
 	return []Limit{
-		ImageDocument, ImageArchive, ImageLayers, LinkerConfig, Accounts,
+		ImageDocument, ImageArchive, ImageLayers, Accounts,
 		Study, Need, Kconfig, ModuleInfo, BootLog,
 		RunManifest, RunSide, SessionProof,
 	}
