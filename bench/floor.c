@@ -7,15 +7,17 @@
  *
  *     floor N ROOTFS SCRATCH V2 V1...
  *
- * ROOTFS holds /.tare/mark; SCRATCH is an empty directory; V2 is a directory of
+ * ROOTFS holds /.tare/mark; SCRATCH is an empty directory, absolute as ROOTFS is; V2 is a directory of
  * the cgroup v2 tree ("-" for none) and V1... one of each v1 tree, all of them
- * usable as a parent. It prints, one a line, the time of each start from the
+ * usable as a parent. The device rules are those of version 2: without V2 there are
+ * none, and CAP_MKNOD is dropped. It prints, one a line, the time of each start from the
  * first system call until the payload's mark has been read, in nanoseconds.
  * What is made and removed in between lies outside the clock.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/capability.h>
 #include <net/if.h>
 #include <poll.h>
@@ -29,6 +31,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -39,6 +42,7 @@
 
 enum { MAX_TREES = 16, NAME = 4096 };
 #define DOCKER_CAPS 0xa80425fbULL /* moby, daemon/pkg/oci/caps/defaults.go */
+#define CAP_MKNOD_BIT (1ULL << 27)
 
 static char root[NAME], overlay[3 * NAME], v2[NAME], v1[MAX_TREES][NAME], v1procs[MAX_TREES][NAME];
 static int trees;
@@ -61,11 +65,14 @@ static int64_t now(void) {
 	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-static const char *in(const char *name) {
-	static char path[2 * NAME];
+/* enter makes a directory of the root the current one, without following a link. */
+static void enter(const char *name) {
+	int top = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(top, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	snprintf(path, sizeof path, "%s/%s", root, name);
-	return path;
+	must(top < 0 || fd < 0 || fchdir(fd), name);
+	close(fd);
+	close(top);
 }
 
 static void join(const char *procs) {
@@ -84,20 +91,19 @@ static void loopback(void) {
 }
 
 static void mounted(const char *type, const char *dir, unsigned long flags, const char *data) {
-	must(mount(type, in(dir), type, flags, data), dir);
+	must(mount(type, dir, type, flags, data), dir);
 }
 
 static void devices(void) {
 	static const struct { const char *name; int major, minor; } all[] = {
-		{ "dev/null", 1, 3 }, { "dev/zero", 1, 5 }, { "dev/full", 1, 7 },
-		{ "dev/random", 1, 8 }, { "dev/urandom", 1, 9 }, { "dev/tty", 5, 0 } };
-	static const char *const links[][2] = { { "/proc/self/fd", "dev/fd" }, { "/proc/self/fd/0", "dev/stdin" },
-		{ "/proc/self/fd/1", "dev/stdout" }, { "/proc/self/fd/2", "dev/stderr" }, { "pts/ptmx", "dev/ptmx" } };
+		{ "null", 1, 3 }, { "zero", 1, 5 }, { "full", 1, 7 }, { "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 } };
+	static const char *const links[][2] = { { "/proc/self/fd", "fd" }, { "/proc/self/fd/0", "stdin" },
+		{ "/proc/self/fd/1", "stdout" }, { "/proc/self/fd/2", "stderr" }, { "pts/ptmx", "ptmx" } };
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		must(mknod(in(all[i].name), S_IFCHR | 0666, makedev(all[i].major, all[i].minor)), all[i].name);
+		must(mknod(all[i].name, S_IFCHR | 0666, makedev(all[i].major, all[i].minor)), all[i].name);
 	for (size_t i = 0; i < sizeof links / sizeof *links; i++)
-		must(symlink(links[i][0], in(links[i][1])), links[i][1]);
+		must(symlink(links[i][0], links[i][1]), links[i][1]);
 }
 
 static void mounts(void) {
@@ -105,30 +111,115 @@ static void mounts(void) {
 
 	must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private mounts");
 	must(mount("floor", root, "overlay", 0, overlay), "overlay");
-	mounted("proc", "proc", safe, NULL);
-	mounted("tmpfs", "dev", MS_NOSUID | MS_STRICTATIME, "mode=755,size=65536k");
-	must(mkdir(in("dev/pts"), 0755), "dev/pts");
-	must(mkdir(in("dev/shm"), 01777), "dev/shm");
-	must(mkdir(in("dev/mqueue"), 0755), "dev/mqueue");
+	enter("proc");
+	mounted("proc", ".", safe, NULL);
+	enter("sys");
+	mounted("sysfs", ".", safe | MS_RDONLY, NULL);
+	enter("dev");
+	mounted("tmpfs", ".", MS_NOSUID | MS_STRICTATIME, "mode=755,size=65536k");
+	enter("dev");
+	must(mkdir("pts", 0755), "dev/pts");
+	must(mkdir("shm", 01777), "dev/shm");
+	must(mkdir("mqueue", 0755), "dev/mqueue");
 	devices();
-	mounted("devpts", "dev/pts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5");
-	mounted("tmpfs", "dev/shm", safe, "mode=1777,size=65536k");
-	mounted("mqueue", "dev/mqueue", safe, NULL);
-	mounted("sysfs", "sys", safe | MS_RDONLY, NULL);
+	mounted("devpts", "pts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5");
+	mounted("tmpfs", "shm", safe, "mode=1777,size=65536k");
+	mounted("mqueue", "mqueue", safe, NULL);
 	must(chdir(root) || syscall(SYS_pivot_root, ".", ".") || umount2(".", MNT_DETACH) || chdir("/"), "pivot_root");
+}
+
+/* hide makes paths of the kernel's file systems unreadable or read-only (moby,
+ * daemon/pkg/oci/defaults.go). */
+static void hide(void) {
+	static const char *const masked[] = { "/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys",
+		"/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
+		"/sys/devices/virtual/powercap" };
+	static const char *const fixed[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger" };
+	struct statvfs st;
+
+	for (size_t i = 0; i < sizeof masked / sizeof *masked; i++)
+		if (mount("/dev/null", masked[i], NULL, MS_BIND, NULL) && errno != ENOENT)
+			must(errno != ENOTDIR || mount("tmpfs", masked[i], "tmpfs", MS_RDONLY, "size=0k"), masked[i]);
+	for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+		if (mount(fixed[i], fixed[i], NULL, MS_BIND | MS_REC, NULL)) {
+			must(errno != ENOENT, fixed[i]);
+			continue;
+		}
+		must(statvfs(fixed[i], &st) || mount(NULL, fixed[i], NULL, MS_REMOUNT | MS_BIND | MS_RDONLY |
+			(st.f_flag & (ST_NOSUID | ST_NODEV | ST_NOEXEC)), NULL), fixed[i]);
+	}
+}
+
+/* rules make the program that decides which devices a group may open: any may be
+ * made, and those of a container opened (runc, libcontainer/specconv). */
+static struct bpf_insn rules[64];
+
+#define INSN(c, d, s, o, i) (struct bpf_insn){ .code = (c), .dst_reg = (d), .src_reg = (s), .off = (o), .imm = (i) }
+
+static struct bpf_insn *answer(struct bpf_insn *at, int yes) {
+	*at++ = INSN(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, yes);
+	*at++ = INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+	return at;
+}
+
+static int make_rules(void) {
+	static const struct { int major, minor; } open[] = { { 1, 3 }, { 1, 5 }, { 1, 7 }, { 1, 8 }, { 1, 9 }, { 5, 0 }, { 5, 2 }, { 136, -1 } };
+	struct bpf_insn *at = rules;
+
+	*at++ = INSN(BPF_LDX | BPF_MEM | BPF_W, 2, 1, 0, 0);
+	*at++ = INSN(BPF_ALU64 | BPF_MOV | BPF_X, 3, 2, 0, 0);
+	*at++ = INSN(BPF_ALU64 | BPF_AND | BPF_K, 2, 0, 0, 0xffff);
+	*at++ = INSN(BPF_ALU64 | BPF_RSH | BPF_K, 3, 0, 0, 16);
+	*at++ = INSN(BPF_LDX | BPF_MEM | BPF_W, 4, 1, 4, 0);
+	*at++ = INSN(BPF_LDX | BPF_MEM | BPF_W, 5, 1, 8, 0);
+	*at++ = INSN(BPF_JMP | BPF_JNE | BPF_K, 3, 0, 2, BPF_DEVCG_ACC_MKNOD);
+	at = answer(at, 1);
+	*at++ = INSN(BPF_JMP | BPF_JEQ | BPF_K, 2, 0, 2, BPF_DEVCG_DEV_CHAR);
+	at = answer(at, 0);
+	for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
+		*at++ = INSN(BPF_JMP | BPF_JNE | BPF_K, 4, 0, open[i].minor < 0 ? 2 : 3, open[i].major);
+		if (open[i].minor >= 0)
+			*at++ = INSN(BPF_JMP | BPF_JNE | BPF_K, 5, 0, 2, open[i].minor);
+		at = answer(at, 1);
+	}
+	return answer(at, 0) - rules;
+}
+
+static int rules_len;
+
+static void guard(const char *group) {
+	union bpf_attr load, attach;
+	int loaded, fd = open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	memset(&load, 0, sizeof load);
+	load.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
+	load.insns = (uintptr_t)rules;
+	load.insn_cnt = rules_len;
+	load.license = (uintptr_t)"GPL";
+	loaded = syscall(SYS_bpf, BPF_PROG_LOAD, &load, sizeof load);
+	must(fd < 0 || loaded < 0, "device rules");
+	memset(&attach, 0, sizeof attach);
+	attach.target_fd = fd;
+	attach.attach_bpf_fd = loaded;
+	attach.attach_type = BPF_CGROUP_DEVICE;
+	attach.attach_flags = BPF_F_ALLOW_MULTI;
+	must(syscall(SYS_bpf, BPF_PROG_ATTACH, &attach, sizeof attach), "device rules");
+	close(loaded);
+	close(fd);
 }
 
 static void privileges(void) {
 	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct data[2];
+	unsigned long long keep = *v2 ? DOCKER_CAPS : DOCKER_CAPS & ~CAP_MKNOD_BIT;
 
 	for (int cap = 0; cap < 64; cap++)
-		if (!(DOCKER_CAPS >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0))
+		if (!(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0))
 			break; /* past the last one */
 	must(syscall(SYS_setgroups, 0UL, NULL) || syscall(SYS_setresgid, 0, 0, 0) || syscall(SYS_setresuid, 0, 0, 0), "ids");
 	must(syscall(SYS_capget, &head, data), "capget");
 	for (int i = 0; i < 2; i++) {
-		data[i].permitted &= (uint32_t)(DOCKER_CAPS >> 32 * i);
+		data[i].permitted &= (uint32_t)(keep >> 32 * i);
 		data[i].effective = data[i].permitted;
 		data[i].inheritable = 0;
 	}
@@ -146,8 +237,10 @@ static int child(void *unused) {
 	must(setsid() < 0, "setsid");
 	loopback();
 	mounts();
+	hide();
 	must(sethostname("tare-floor", 10), "hostname");
 	privileges();
+	umask(022);
 	execve(argv[0], argv, environ);
 	die("/.tare/mark");
 	return 1;
@@ -168,6 +261,7 @@ static int64_t start(int out, pid_t *pid) {
 		must(into < 0, v2);
 		args.flags |= CLONE_INTO_CGROUP_;
 		args.cgroup = into;
+		guard(v2);
 	}
 	for (int i = 0; i < trees; i++)
 		must(mkdir(v1[i], 0755), v1[i]);
@@ -185,8 +279,8 @@ static int64_t start(int out, pid_t *pid) {
 }
 
 static void remove_group(const char *dir) {
-	while (rmdir(dir)) { /* the reaped process leaves it a moment later */
-		must(errno != EBUSY, dir);
+	for (int tries = 0; rmdir(dir); tries++) { /* the reaped process leaves it a moment later */
+		must(errno != EBUSY || tries == 10000, dir);
 		poll(NULL, 0, 1);
 	}
 }
@@ -199,7 +293,8 @@ int main(int argc, char **argv) {
 		fprintf(stderr, "usage: floor N ROOTFS SCRATCH V2 V1...\n");
 		return 2;
 	}
-	umask(022);
+	umask(0);
+	rules_len = make_rules();
 	must(pipe(out) || fcntl(out[0], F_SETFD, FD_CLOEXEC), "pipe");
 	int results = fcntl(1, F_DUPFD_CLOEXEC, 10);
 	must(results < 0 || dup2(out[1], 1) < 0, "standard output");
@@ -209,6 +304,7 @@ int main(int argc, char **argv) {
 		pid_t pid;
 		int status;
 
+		alarm(60); /* a child that failed has said so, and no mark will come */
 		/* Fresh directories each time, as every instance has. */
 		snprintf(root, sizeof root, "%s/root%d", argv[3], i);
 		snprintf(upper, sizeof upper, "%s/upper%d", argv[3], i);

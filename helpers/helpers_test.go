@@ -98,6 +98,19 @@ func TestMark(t *testing.T) {
 	}
 }
 
+// TestLauncher compiles launch_test.c, which holds the launcher to what no payload
+// can show.
+func TestLauncher(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "launch_test")
+	out, err := exec.Command("cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o", program, "launch_test.c").CombinedOutput()
+	if err != nil {
+		t.Fatalf("compile launch_test.c: %v: %s", err, out)
+	}
+	if out, err := exec.Command(program).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // The agent is in every guest's memory twice: as a file of the initramfs, and as what
 // is loaded of it.
 func TestAgentIsSmall(t *testing.T) {

@@ -39,6 +39,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/bpf.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -57,6 +59,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -134,16 +137,6 @@ static int do_mount(char **a) {
 	return mount(opt(a[0]), a[1], opt(a[2]), number(a[3]), opt(a[4]));
 }
 
-/* bindro: a bind mount becomes read-only by a second call, which must repeat
- * the flags that a user namespace has locked. */
-static int do_bindro(char **a) {
-	unsigned long flags = MS_BIND | MS_REMOUNT | MS_RDONLY;
-
-	if (!mount(NULL, a[0], NULL, flags, NULL))
-		return 0;
-	return mount(NULL, a[0], NULL, flags | MS_NOSUID | MS_NODEV, NULL);
-}
-
 static int do_umount(char **a) { return umount2(a[0], number(a[1])); }
 
 static int do_mkdir(char **a) {
@@ -156,9 +149,206 @@ static int do_touch(char **a) {
 	return fd < 0 ? -1 : close(fd);
 }
 
+/* The launcher's umask is 0: the mode is as it is asked for. */
 static int do_mknod(char **a) { return mknod(a[0], S_IFCHR | number(a[1]), number(a[2])); }
 
 static int do_symlink(char **a) { return symlink(a[0], a[1]); }
+
+/* ---- a root file system that others made ----
+ *
+ * Its links are read as text and followed inside it, component by component, so
+ * that none leads out: neither an absolute one, nor "..", nor one of /proc that
+ * the kernel itself would follow. What is found is held by a descriptor: nothing
+ * is looked up a second time.
+ */
+
+static int root = -1; /* the step "root" opens it */
+
+enum { DEEPEST = 64, MOST_LINKS = 40 }; /* MAXSYMLINKS of the kernel */
+enum make { AS_IT_IS, MAKE_DIR, MAKE_FILE };
+
+/* way is a walk below root: the directories entered, and what is left of the path. */
+struct way {
+	int at[DEEPEST + 1], depth, links;
+	char rest[4096];
+};
+
+static void leave(struct way *w, int depth) {
+	while (w->depth > depth)
+		close(w->at[w->depth--]);
+}
+
+static int enter_name(struct way *w, const char *name) {
+	int fd = openat(w->at[w->depth], name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return -1;
+	if (w->depth == DEEPEST) {
+		close(fd);
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	w->at[++w->depth] = fd;
+	return 0;
+}
+
+/* make_name makes what is missing: the last name as make says, others as directories. */
+static int make_name(struct way *w, const char *name, enum make make) {
+	int fd;
+
+	if (make != MAKE_FILE || *w->rest)
+		return mkdirat(w->at[w->depth], name, 0755) && errno != EEXIST ? -1 : 0;
+	fd = openat(w->at[w->depth], name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return fd < 0 ? -1 : close(fd);
+}
+
+/* follow puts the text of the link that was just entered before what is left. */
+static int follow(struct way *w) {
+	char text[sizeof w->rest];
+	ssize_t n = readlinkat(w->at[w->depth], "", text, sizeof text - 1);
+	size_t left = strlen(w->rest) + 1;
+
+	if (n < 0)
+		return -1;
+	if (++w->links > MOST_LINKS) {
+		errno = ELOOP;
+		return -1;
+	}
+	if (n + 1 + left > sizeof w->rest) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	leave(w, *text == '/' ? 0 : w->depth - 1);
+	memmove(w->rest + n + 1, w->rest, left);
+	memcpy(w->rest, text, n);
+	w->rest[n] = '/';
+	return 0;
+}
+
+/* step_in enters the next name of the path. */
+static int step_in(struct way *w, enum make make) {
+	char name[NAME_MAX + 1];
+	size_t skip = strspn(w->rest, "/"), len = strcspn(w->rest + skip, "/");
+	struct stat st;
+
+	if (len >= sizeof name) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	memcpy(name, w->rest + skip, len);
+	name[len] = 0;
+	skip += len;
+	skip += strspn(w->rest + skip, "/");
+	memmove(w->rest, w->rest + skip, strlen(w->rest + skip) + 1);
+	if (!len || strcmp(name, ".") == 0)
+		return 0;
+	if (strcmp(name, "..") == 0) {
+		leave(w, w->depth ? w->depth - 1 : 0);
+		return 0;
+	}
+	if (enter_name(w, name)) {
+		if (errno != ENOENT || make == AS_IT_IS || make_name(w, name, make) || enter_name(w, name))
+			return -1;
+	}
+	if (fstat(w->at[w->depth], &st))
+		return -1;
+	return S_ISLNK(st.st_mode) ? follow(w) : 0;
+}
+
+/* in_root is an O_PATH descriptor of path below root. No component is a link to it
+ * where links is 0. */
+static int in_root(const char *path, enum make make, int links) {
+	struct way w = { .at = { root }, .links = links ? 0 : MOST_LINKS };
+	int found;
+
+	if (strlen(path) >= sizeof w.rest) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	strcpy(w.rest, path);
+	while (*w.rest)
+		if (step_in(&w, make)) {
+			int err = errno;
+
+			leave(&w, 0);
+			errno = err;
+			return -1;
+		}
+	found = fcntl(w.at[w.depth], F_DUPFD_CLOEXEC, 0);
+	leave(&w, 0);
+	return found;
+}
+
+static int do_root(char **a) {
+	if (root >= 0)
+		close(root);
+	root = open(a[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return root < 0 ? -1 : 0;
+}
+
+/* enter makes an ordinary directory of the root the current one: the next steps
+ * mount on ".". No link may lead there, as no runtime takes one for /proc. */
+static int do_enter(char **a) {
+	int fd = in_root(a[0], MAKE_DIR, 0), bad;
+
+	if (fd < 0)
+		return -1;
+	bad = fchdir(fd);
+	close(fd);
+	return bad;
+}
+
+/* on names what fd has open, in a way that mount(2) takes. */
+static const char *on(int fd) {
+	static char name[32];
+
+	snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+	return name;
+}
+
+/* remount_read_only keeps the other restrictions of the mount at path: the call
+ * would lift them, and a user namespace has them locked. */
+static int remount_read_only(const char *path) {
+	struct statvfs st;
+
+	if (statvfs(path, &st))
+		return -1;
+	return mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | (st.f_flag & (ST_NOSUID | ST_NODEV | ST_NOEXEC)), NULL);
+}
+
+/* bind: a bind mount becomes read-only by a second call, on what the first one made. */
+static int do_bind(char **a) {
+	int dir = number(a[2]), read_only = number(a[3]), fd = in_root(a[1], dir ? MAKE_DIR : MAKE_FILE, 1), bad;
+
+	if (fd < 0)
+		return -1;
+	bad = mount(a[0], on(fd), NULL, MS_BIND | MS_REC, NULL);
+	close(fd);
+	if (bad || !read_only)
+		return bad;
+	if ((fd = in_root(a[1], AS_IT_IS, 1)) < 0)
+		return -1;
+	bad = remount_read_only(on(fd));
+	close(fd);
+	return bad;
+}
+
+/* mask hides a path of the kernel's file systems, where it exists: a file behind
+ * /dev/null, a directory behind an empty one. */
+static int do_mask(char **a) {
+	if (!mount("/dev/null", a[0], NULL, MS_BIND, NULL) || errno == ENOENT)
+		return 0;
+	if (errno != ENOTDIR)
+		return -1;
+	return mount("tmpfs", a[0], "tmpfs", MS_RDONLY, "size=0k");
+}
+
+/* readonly makes a path of the kernel's file systems read-only, where it exists. */
+static int do_readonly(char **a) {
+	if (mount(a[0], a[0], NULL, MS_BIND | MS_REC, NULL))
+		return errno == ENOENT ? 0 : -1;
+	return remount_read_only(a[0]);
+}
 
 /*
  * warm: what was made a moment ago knows none of its files yet, and the first to
@@ -169,14 +359,14 @@ static int do_symlink(char **a) { return symlink(a[0], a[1]); }
 static int do_warm(char **a) {
 	/* struct open_how of <linux/openat2.h>, which not every library has. */
 	struct { uint64_t flags, mode, resolve; } how = { O_PATH | O_CLOEXEC, 0, 0x10 /* RESOLVE_IN_ROOT */ };
-	int root = open(a[0], O_PATH | O_DIRECTORY | O_CLOEXEC), fd;
+	int top = open(a[0], O_PATH | O_DIRECTORY | O_CLOEXEC), fd;
 
-	if (root < 0)
+	if (top < 0)
 		return -1;
-	fd = syscall(SYS_openat2, root, a[1], &how, sizeof how);
+	fd = syscall(SYS_openat2, top, a[1], &how, sizeof how);
 	if (fd >= 0)
 		close(fd);
-	return close(root);
+	return close(top);
 }
 
 /* ---- a rehearsal ---- */
@@ -287,22 +477,66 @@ static int do_nnp(char **a) {
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-static struct sock_filter program[BPF_MAXINSNS];
-static struct sock_fprog filter = { 0, program };
-
-/* The file is read while the steps are parsed, before the clock. */
-static int read_seccomp(char **a) {
-	int fd = open(a[0], O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, program, sizeof program);
+/* read_program reads a file of whole instructions while the steps are parsed, before
+ * the clock, and returns their number. */
+static int read_program(const char *file, void *to, size_t room, size_t one) {
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, to, room);
 
 	if (fd >= 0)
 		close(fd);
-	if (n <= 0 || n % sizeof program[0]) {
+	if (n <= 0 || n % one) {
 		errno = n < 0 ? errno : EINVAL;
 		return -1;
 	}
-	filter.len = n / sizeof program[0];
-	return 0;
+	return n / one;
+}
+
+static struct sock_filter program[BPF_MAXINSNS];
+static struct sock_fprog filter = { 0, program };
+
+static int read_seccomp(char **a) {
+	int n = read_program(a[0], program, sizeof program, sizeof *program);
+
+	filter.len = n < 0 ? 0 : n;
+	return n < 0 ? -1 : 0;
+}
+
+static struct bpf_insn device_rules[512];
+static int device_rules_len;
+
+static int read_devices(char **a) {
+	device_rules_len = read_program(a[1], device_rules, sizeof device_rules, sizeof *device_rules);
+	return device_rules_len < 0 ? -1 : 0;
+}
+
+static int bpf(int call, union bpf_attr *attr) { return syscall(SYS_bpf, call, attr, sizeof *attr); }
+
+/* devices attaches the program to a cgroup of version 2, where it lives as long as
+ * the group does: it decides which devices those in the group may open. */
+static int do_devices(char **a) {
+	union bpf_attr load, attach;
+	int group, loaded, bad = -1;
+
+	memset(&load, 0, sizeof load);
+	load.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
+	load.insns = (uintptr_t)device_rules;
+	load.insn_cnt = device_rules_len;
+	load.license = (uintptr_t)"GPL";
+	if ((loaded = bpf(BPF_PROG_LOAD, &load)) < 0)
+		return -1;
+	group = open(a[0], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (group >= 0) {
+		memset(&attach, 0, sizeof attach);
+		attach.target_fd = group;
+		attach.attach_bpf_fd = loaded;
+		attach.attach_type = BPF_CGROUP_DEVICE;
+		attach.attach_flags = BPF_F_ALLOW_MULTI;
+		bad = bpf(BPF_PROG_ATTACH, &attach);
+		close(group);
+	}
+	close(loaded);
+	return bad;
 }
 
 static int do_seccomp(char **a) {
@@ -323,7 +557,11 @@ static const struct kind {
 	{ "netns", 1, 0, do_netns, NULL },
 	{ "maps", 2, -1, do_maps, NULL },
 	{ "mount", 5, 1, do_mount, NULL },
-	{ "bindro", 1, 0, do_bindro, NULL },
+	{ "root", 1, 0, do_root, NULL },
+	{ "enter", 1, 0, do_enter, NULL },
+	{ "bind", 4, 1, do_bind, NULL },
+	{ "mask", 1, 0, do_mask, NULL },
+	{ "readonly", 1, 0, do_readonly, NULL },
 	{ "umount", 2, 0, do_umount, NULL },
 	{ "warm", 2, 0, do_warm, NULL },
 	{ "rehearse", 1, 0, do_rehearse, NULL },
@@ -342,6 +580,7 @@ static const struct kind {
 	{ "caps", 1, -1, do_caps, NULL },
 	{ "no_new_privs", 0, -1, do_nnp, NULL },
 	{ "seccomp", 1, 0, do_seccomp, read_seccomp },
+	{ "devices", 2, 0, do_devices, read_devices },
 };
 
 struct step {
@@ -465,6 +704,7 @@ extern char **environ;
 static int child(void *unused) {
 	(void)unused;
 	if (run_phase(CHILD) == 0) {
+		umask(022); /* the payload's */
 		execve(job.argv[0], job.argv, environ);
 		fail("exec", job.argv[0]);
 	}
@@ -656,17 +896,22 @@ static void runtime(int pid) {
  * (CONFIG_PROC_CHILDREN): then the laboratory's own kill by cgroup is all. */
 static int children = -1;
 
+#ifndef LIST_BYTES
+#define LIST_BYTES 8192 /* the test of this file takes fewer */
+#endif
+
 /* kill_children kills the launcher's children; their own become its children
- * then, by subreaping, and are found the next time. */
+ * then, by subreaping, and are found the next time. A blank ends each number: the
+ * last one, where the list is longer than text, may be cut, and another process's. */
 static int kill_children(void) {
-	char text[8192], *at = text, *end;
+	char text[LIST_BYTES], *at = text, *end;
 	int found = 0;
 
 	ssize_t n = children < 0 ? -1 : pread(children, text, sizeof text - 1, 0);
 	if (n <= 0)
 		return 0;
 	text[n] = 0;
-	for (long pid; (pid = strtol(at, &end, 10)) > 0 && end != at; at = end, found++)
+	for (long pid; (pid = strtol(at, &end, 10)) > 0 && *end == ' '; at = end, found++)
 		kill(pid, SIGKILL);
 	return found;
 }
@@ -677,10 +922,10 @@ static void finish(void) {
 
 	close(REPORT);
 	close(PID);
-	while (read(GO, &c, 1) != 0)
-		;
+	for (ssize_t n = 1; n > 0 || (n < 0 && errno == EINTR);) /* any other error is an end as well */
+		n = read(GO, &c, 1);
 	while (kill_children())
-		if (wait4(-1, NULL, 0, NULL) < 0 && errno == ECHILD)
+		if (wait4(-1, NULL, 0, NULL) < 0 && errno != EINTR)
 			break;
 	while (wait4(-1, NULL, WNOHANG, NULL) > 0)
 		;
@@ -689,7 +934,7 @@ static void finish(void) {
 static int hygiene(void) {
 	char file[64];
 
-	umask(022);
+	umask(0); /* what steps make has the mode that they were given */
 	for (int fd = GO; fd <= PID; fd++)
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC))
 			return fail("descriptors", "3, 4 and 5");

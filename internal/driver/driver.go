@@ -75,6 +75,7 @@ type Properties struct {
 	Family      string        // "host", "native", "oci", "engine", "vm"
 	NeedsRoot   bool          // cannot run without root at all
 	Isolated    bool          // has a PID namespace of its own
+	Boundary    Boundary      // what keeps a hostile payload from the machine
 	Joins       Joining       // the kind of Spec.Join that it takes
 	MaxParallel int           // instances that the contract suite starts at once (at least 4)
 	StreamBytes int64         // bytes that the contract suite pushes through stdout (at least 8 MiB)

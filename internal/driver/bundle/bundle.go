@@ -17,14 +17,14 @@ var capabilities = []string{
 	"CAP_SETUID", "CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE",
 }
 
-// maskedPaths and readonlyPaths are Docker's (moby, daemon/pkg/oci/defaults.go).
+// MaskedPaths and ReadonlyPaths are Docker's (moby, daemon/pkg/oci/defaults.go).
 var (
-	maskedPaths = []string{
+	MaskedPaths = []string{
 		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 		"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
 		"/sys/devices/virtual/powercap",
 	}
-	readonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+	ReadonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 
 // Namespaces are those of a Docker container, and the cgroup namespace that
@@ -61,7 +61,7 @@ func Config(spec driver.Spec, at Place) *specs.Spec {
 		Linux: &specs.Linux{
 			CgroupsPath: at.Cgroup,
 			Resources:   resources(spec.Limits),
-			MaskedPaths: maskedPaths, ReadonlyPaths: readonlyPaths,
+			MaskedPaths: MaskedPaths, ReadonlyPaths: ReadonlyPaths,
 		},
 	}
 	for _, n := range Namespaces {

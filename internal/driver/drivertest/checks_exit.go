@@ -23,6 +23,9 @@ func checkProperties(_ context.Context, s *suite) error {
 	if p.Family == "" {
 		errs = append(errs, errors.New("Properties.Family is empty"))
 	}
+	if p.Boundary == "" {
+		errs = append(errs, errors.New("Properties.Boundary is not set: driver.NoBoundary where there is none"))
+	}
 	if p.MaxParallel < 4 {
 		errs = append(errs, fmt.Errorf("Properties.MaxParallel is %d, below 4", p.MaxParallel))
 	}

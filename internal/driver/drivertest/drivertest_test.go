@@ -216,6 +216,7 @@ func TestPropertiesMustBeSet(t *testing.T) {
 	for name, change := range map[string]func(*driver.Properties){
 		"parallel": func(p *driver.Properties) { p.MaxParallel = 3 },
 		"streams":  func(p *driver.Properties) { p.StreamBytes = 1 << 20 },
+		"boundary": func(p *driver.Properties) { p.Boundary = "" },
 		"family":   func(p *driver.Properties) { p.Family = "" },
 		"start":    func(p *driver.Properties) { p.StartTime = 0 },
 	} {

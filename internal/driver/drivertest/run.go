@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type job struct {
 	user   driver.User
 	limits driver.Limits
 	mounts []driver.Mount
+	rootfs string // "" is the laboratory's
 	stdin  *os.File
 	stdout io.Writer // nil: kept in outcome.stdout
 	stderr io.Writer // nil: kept in outcome.stderr
@@ -81,7 +83,7 @@ func (s *suite) spec(j job) driver.Spec {
 	if !j.bare {
 		args = append([]string{markPath, "--"}, args...)
 	}
-	return driver.Spec{ID: s.nextID(), Rootfs: s.opts.Lab.TestRootfs, Args: args, Env: env, Cwd: j.cwd,
+	return driver.Spec{ID: s.nextID(), Rootfs: cmp.Or(j.rootfs, s.opts.Lab.TestRootfs), Args: args, Env: env, Cwd: j.cwd,
 		User: j.user, Limits: j.limits, Mounts: j.mounts}
 }
 

@@ -73,7 +73,7 @@ func (d *containerdDriver) Name() string { return d.handler.name }
 
 // Properties implements driver.Driver.
 func (d *containerdDriver) Properties() driver.Properties {
-	return driver.Properties{Family: "engine", Isolated: true, Joins: driver.JoinsNamespace, MaxParallel: 16, StreamBytes: 16 << 20,
+	return driver.Properties{Family: "engine", Isolated: true, Boundary: driver.ContainerBoundary, Joins: driver.JoinsNamespace, MaxParallel: 16, StreamBytes: 16 << 20,
 		StartTime: d.handler.start, Order: d.handler.order, CheckTime: 40 * time.Second,
 		Footprint: driver.Footprint{Tasks: shimTasks, DaemonFiles: 6}}
 }

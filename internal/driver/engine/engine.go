@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/launch"
 )
 
 // kind is one engine: what tare knows of it, and its drivers.
@@ -312,6 +313,9 @@ func (e *engine) image(ctx context.Context, spec driver.Spec, load func(context.
 	defer e.mu.Unlock()
 	if id := e.images[spec.Rootfs]; id != "" {
 		return id, nil
+	}
+	if err := launch.Ordinary(spec.Rootfs); err != nil {
+		return "", err
 	}
 	s, err := openSource(ctx, spec, filepath.Join(e.lab.RunDir, e.name+"-image"))
 	if err != nil {

@@ -154,11 +154,11 @@ func cover(dir, session string) []launch.Step {
 	inside := strings.HasPrefix(session, dir+"/")
 	if inside {
 		steps = append(steps, launch.Mkdir(at+"/session", 0o755))
-		steps = append(steps, launch.Bind(session, at+"/session", false)...)
+		steps = append(steps, launch.Bind(session, at+"/session"))
 	}
 	steps = append(steps, launch.Mount(driver.Label, dir, "overlay", 0, overlay.Data(false)))
 	if inside {
-		steps = append(steps, launch.Bind(at+"/session", session, false)...)
+		steps = append(steps, launch.Bind(at+"/session", session))
 	}
 	return steps
 }

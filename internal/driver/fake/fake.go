@@ -65,7 +65,7 @@ func New(name string, script func(n int, spec driver.Spec) Script) *Driver {
 	}
 	return &Driver{
 		name: name, script: script,
-		Props: driver.Properties{Family: "fake", MaxParallel: 50, StreamBytes: 64 << 20, ExactSignal: true, StartTime: time.Millisecond},
+		Props: driver.Properties{Family: "fake", Boundary: driver.NoBoundary, MaxParallel: 50, StreamBytes: 64 << 20, ExactSignal: true, StartTime: time.Millisecond},
 		Found: driver.Facts{Version: "1"},
 	}
 }

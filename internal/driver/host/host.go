@@ -1,7 +1,8 @@
 // Package host is the control of every experiment: the payload runs on the host
-// itself, by chroot into the same root file system, in no namespace. What the
-// other targets need (cgroup, overlay, launcher) it has too, all of it made
-// before the clock starts.
+// itself, by chroot into the same root file system. What the other targets need
+// (cgroup, overlay, launcher) it has too, all of it made before the clock starts.
+// The mounts are in a mount namespace of the launcher's, which is no boundary for
+// the payload: it keeps an image's links from mounting over the host.
 package host
 
 import (
@@ -14,7 +15,6 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/launch"
-	"github.com/tarelab/tare/internal/sys"
 )
 
 // New returns the driver.
@@ -25,7 +25,7 @@ type host struct{ lab driver.Lab }
 func (h *host) Name() string { return "host" }
 
 func (h *host) Properties() driver.Properties {
-	return driver.Properties{Family: "host", Joins: launch.Joins(h.lab.Root), MaxParallel: 50, StreamBytes: 64 << 20, ExactSignal: true,
+	return driver.Properties{Family: "host", Boundary: driver.NoBoundary, Joins: launch.Joins(h.lab.Root), MaxParallel: 50, StreamBytes: 64 << 20, ExactSignal: true,
 		StartTime: 500 * time.Microsecond, Order: 0}
 }
 
@@ -88,41 +88,30 @@ func (h *host) enter(spec driver.Spec, cfg *launch.Config) error {
 	return groups.Apply(cfg.Cgroup, launch.Bounds(spec.Limits, 1)) // the launcher is one of them
 }
 
-// root makes the launcher's root: mounts in the host's namespace, as root; else
-// in one that the launcher makes for itself.
+// root makes the launcher's root, in a mount namespace of the launcher's own: what
+// the root file system makes of the mounts reaches no other process, and all of them
+// end with the launcher.
 func (h *host) root(spec driver.Spec, dir string, cfg *launch.Config, inst *launch.Instance) error {
 	fs, err := launch.NewRootfs(spec, dir, !h.lab.Root)
 	if err != nil {
 		return err
 	}
-	if h.lab.Root {
-		inst.Cleanup = append(inst.Cleanup, func() error { return sys.Unmount(fs.Dir) })
-	} else {
-		cfg.Pre = launch.UserNamespace(spec.User)
-	}
 	inst.Cleanup = append(inst.Cleanup, fs.Clean)
-	// As root these mounts stand in the host's own namespace, below a directory
-	// that is removed in the end: nothing of the host's is bound there that
-	// removing or changing it could reach.
-	system := fs.Own
-	if !h.lab.Root {
-		system = fs.Shared // a user namespace may mount no sysfs of its own
+	var system []launch.Step
+	if h.lab.Root {
+		cfg.Pre, system = launch.PrivateMounts(), fs.Own()
+	} else { // a user namespace may mount no sysfs of its own
+		cfg.Pre, system = launch.UserNamespace(spec.User), fs.Shared()
 	}
 	if spec.Join.Namespace != "" {
 		cfg.Pre = append(cfg.Pre, launch.Network(spec.Join.Namespace))
 	}
-	shared, err := system(fs.Dir)
+	mounts, err := fs.Mounts()
 	if err != nil {
 		return err
 	}
-	mounts, err := fs.Mounts(fs.Dir)
-	if err != nil {
-		return err
-	}
-	// Private before anything is mounted below, so that it reaches no other
-	// namespace, and taking it away takes nothing from the host.
-	cfg.Pre = append(cfg.Pre, fs.Overlay(), launch.Mount("", fs.Dir, "", unix.MS_PRIVATE, ""))
-	cfg.Pre = append(cfg.Pre, shared...)
+	cfg.Pre = append(cfg.Pre, fs.Overlay(0)...)
+	cfg.Pre = append(cfg.Pre, system...)
 	cfg.Pre = append(cfg.Pre, mounts...)
 	cfg.Pre = append(cfg.Pre, launch.Chroot(fs.Dir))
 	if spec.Cwd != "" {

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -51,93 +49,71 @@ func isDir(rootfs string) error {
 	return nil
 }
 
-// Overlay mounts the overlay at Dir, under the instance's name.
-func (r *Rootfs) Overlay() Step {
-	return Mount(r.spec.ID, r.Dir, "overlay", 0, r.overlay.Data(r.user))
+// Overlay mounts the overlay at Dir, under the instance's name, and makes it the
+// Root of the steps that follow. flags are of mount(2): MS_NODEV where no device
+// group guards the nodes that the root file system may hold.
+func (r *Rootfs) Overlay(flags uintptr) []Step {
+	return []Step{Mount(r.spec.ID, r.Dir, "overlay", flags, r.overlay.Data(r.user)), Root(r.Dir)}
 }
 
-// Shared bind-mounts the host's /proc, /sys and /dev below at, and keeps what
+// Shared bind-mounts the host's /proc, /sys and /dev below Root, and keeps what
 // happens to these mounts from reaching the originals.
-func (r *Rootfs) Shared(at string) ([]Step, error) {
+func (r *Rootfs) Shared() []Step {
 	var steps []Step
 	for _, dir := range []string{"/proc", "/sys", "/dev"} {
-		place, err := r.place(at, dir, true)
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, place...)
-		steps = append(steps, Bind(dir, path.Join(at, dir), false)...)
+		steps = append(steps, Enter(dir), Bind(dir, "."))
 	}
-	return append(steps, Mount("", path.Join(at, "/"), "", unix.MS_REC|unix.MS_PRIVATE, "")), nil
+	return append(steps, Mount("", r.Dir, "", unix.MS_REC|unix.MS_PRIVATE, ""))
 }
 
-// Own mounts /proc, /sys and /dev below at as a container has them: a proc and a
+// Own mounts /proc, /sys and /dev below Root as a container has them: a proc and a
 // read-only sysfs of its own, and a tmpfs with the six device nodes, the links,
 // devpts, shared memory and message queues (OCI runtime specification,
-// config-linux.md, "Default Filesystems" and "Default Devices").
-func (r *Rootfs) Own(at string) ([]Step, error) {
-	var steps []Step
-	for _, dir := range []string{"/proc", "/sys", "/dev"} {
-		place, err := r.place(at, dir, true)
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, place...)
-	}
+// config-linux.md, "Default Filesystems" and "Default Devices"). The current
+// directory is below Root afterwards.
+func (r *Rootfs) Own() []Step {
 	const safe = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	dev := path.Join(at, "dev")
 	gid := ",gid=5"
 	if r.user {
 		gid = "" // the group tty is not mapped there
 	}
-	steps = append(steps,
-		Mount("proc", path.Join(at, "proc"), "proc", safe, ""),
-		Mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID|unix.MS_STRICTATIME, "mode=755,size=65536k"),
-		Mkdir(dev+"/pts", 0o755), Mkdir(dev+"/shm", 0o1777), Mkdir(dev+"/mqueue", 0o755))
-	steps = append(steps, r.devices(dev)...)
+	steps := []Step{
+		Enter("/proc"), Mount("proc", ".", "proc", safe, ""),
+		Enter("/sys"), Mount("sysfs", ".", "sysfs", safe|unix.MS_RDONLY, ""),
+		Enter("/dev"), Mount("tmpfs", ".", "tmpfs", unix.MS_NOSUID|unix.MS_STRICTATIME, "mode=755,size=65536k"),
+		Enter("/dev"), Mkdir("pts", 0o755), Mkdir("shm", 0o1777), Mkdir("mqueue", 0o755)}
+	steps = append(steps, r.devices()...)
 	return append(steps,
-		Symlink("/proc/self/fd", dev+"/fd"), Symlink("/proc/self/fd/0", dev+"/stdin"),
-		Symlink("/proc/self/fd/1", dev+"/stdout"), Symlink("/proc/self/fd/2", dev+"/stderr"),
-		Symlink("pts/ptmx", dev+"/ptmx"),
-		Mount("devpts", dev+"/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"+gid),
-		Mount("shm", dev+"/shm", "tmpfs", safe, "mode=1777,size=65536k"),
-		Mount("mqueue", dev+"/mqueue", "mqueue", safe, ""),
-		Mount("sysfs", path.Join(at, "sys"), "sysfs", safe|unix.MS_RDONLY, "")), nil
+		Symlink("/proc/self/fd", "fd"), Symlink("/proc/self/fd/0", "stdin"),
+		Symlink("/proc/self/fd/1", "stdout"), Symlink("/proc/self/fd/2", "stderr"), Symlink("pts/ptmx", "ptmx"),
+		Mount("devpts", "pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"+gid),
+		Mount("shm", "shm", "tmpfs", safe, "mode=1777,size=65536k"),
+		Mount("mqueue", "mqueue", "mqueue", safe, ""))
 }
 
-// devices makes the six nodes; a user namespace may make none, and binds the
-// host's.
-func (r *Rootfs) devices(dev string) []Step {
+// devices makes the six nodes in the current directory; a user namespace may make
+// none, and binds the host's.
+func (r *Rootfs) devices() []Step {
 	var steps []Step
-	for _, d := range []struct {
-		name         string
-		major, minor uint32
-	}{{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}} {
-		file := dev + "/" + d.name
+	for _, d := range defaultDevices[:6] {
 		if r.user {
-			steps = append(steps, Touch(file))
-			steps = append(steps, Bind("/dev/"+d.name, file, false)...)
+			steps = append(steps, Touch(d.name), Bind("/dev/"+d.name, d.name))
 		} else {
-			steps = append(steps, Mknod(file, 0o666, d.major, d.minor))
+			steps = append(steps, Mknod(d.name, 0o666, d.major, d.minor))
 		}
 	}
 	return steps
 }
 
-// Mounts are the Spec's bind mounts, below at.
-func (r *Rootfs) Mounts(at string) ([]Step, error) {
+// Mounts are the Spec's bind mounts, below Root.
+func (r *Rootfs) Mounts() ([]Step, error) {
 	var steps []Step
 	for _, m := range r.spec.Mounts {
 		info, err := os.Stat(m.Source)
 		if err != nil {
 			return nil, driver.Labf("mount for %s: %w", m.Target, err)
 		}
-		place, err := r.place(at, m.Target, info.IsDir())
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, place...)
-		steps = append(steps, Bind(m.Source, path.Join(at, m.Target), m.ReadOnly)...)
+		steps = append(steps, BindIn(m.Source, m.Target, info.IsDir(), m.ReadOnly))
 	}
 	return steps, nil
 }
@@ -156,46 +132,6 @@ func Warm(at string, spec driver.Spec) []Step {
 // as the payload will be started. Where a root has no mark nothing starts.
 func Rehearsal(spec driver.Spec) []Step {
 	return append(Warm("/", spec), rehearse(driver.Mark))
-}
-
-// place makes the missing parts of name, an absolute path in the root file
-// system, for a mount to stand on. A symbolic link on the way that leads out of
-// the root file system is an error.
-func (r *Rootfs) place(at, name string, dir bool) ([]Step, error) {
-	root, err := os.OpenRoot(r.spec.Rootfs)
-	if err != nil {
-		return nil, driver.Labf("root file system: %w", err)
-	}
-	defer root.Close()
-	var steps []Step
-	rel := strings.Trim(path.Clean("/"+name), "/")
-	for i, part := range split(rel) {
-		_, err := root.Stat(part)
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("mount point %s in %s: %w", name, r.spec.Rootfs, err)
-		}
-		last := i == strings.Count(rel, "/")
-		if last && !dir {
-			steps = append(steps, Touch(path.Join(at, part)))
-		} else {
-			steps = append(steps, Mkdir(path.Join(at, part), 0o755))
-		}
-	}
-	return steps, nil
-}
-
-// split gives a path's ancestors and itself: a, a/b, a/b/c.
-func split(rel string) []string {
-	var all []string
-	for i, c := range rel {
-		if c == '/' {
-			all = append(all, rel[:i])
-		}
-	}
-	return append(all, rel)
 }
 
 // Clean makes the overlay's work directory removable: overlayfs leaves one

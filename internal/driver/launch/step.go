@@ -46,15 +46,30 @@ func Mount(source, dir, kind string, flags uintptr, data string) Step {
 	return Step{"mount", source, dir, kind, number(flags), data}
 }
 
-// Bind is a recursive bind mount of source on dir, read-only if asked: two
-// mount(2) calls, because the kernel ignores MS_RDONLY in the first.
-func Bind(source, dir string, readOnly bool) []Step {
-	steps := []Step{Mount(source, dir, "", unix.MS_BIND|unix.MS_REC, "")}
-	if readOnly {
-		steps = append(steps, Step{"bindro", dir})
-	}
-	return steps
+// Bind is a recursive bind mount of source on dir, a path that tare made itself.
+func Bind(source, dir string) Step { return Mount(source, dir, "", unix.MS_BIND|unix.MS_REC, "") }
+
+// Root opens dir, a root file system that others made, for the steps Enter and
+// BindIn: they look paths up inside it, so that no link leads out of it.
+func Root(dir string) Step { return Step{"root", dir} }
+
+// Enter makes dir, a path below Root, the current directory, to be mounted on as
+// ".". What is missing of it is made; no link may lead to it.
+func Enter(dir string) Step { return Step{"enter", dir} }
+
+// BindIn is a recursive bind mount of source, a directory or a file, on target, a
+// path below Root. What is missing of it is made, and links are followed inside.
+func BindIn(source, target string, isDir, readOnly bool) Step {
+	return Step{"bind", source, target, flag(isDir), flag(readOnly)}
 }
+
+// Mask hides path, a file or a directory of the kernel's file systems below the
+// process's own root. A path that does not exist is fine.
+func Mask(path string) Step { return Step{"mask", path} }
+
+// ReadOnly makes path, a file or a directory of the kernel's file systems below the
+// process's own root, read-only. A path that does not exist is fine.
+func ReadOnly(path string) Step { return Step{"readonly", path} }
 
 // Umount is umount2(2) with MNT_DETACH.
 func Umount(dir string) Step { return Step{"umount", dir, number(unix.MNT_DETACH)} }
@@ -65,7 +80,7 @@ func Mkdir(dir string, mode uint32) Step { return Step{"mkdir", dir, number(uint
 // Touch makes an empty file, for a bind mount to stand on.
 func Touch(file string) Step { return Step{"touch", file} }
 
-// Mknod makes a character device node.
+// Mknod makes a character device node of exactly that mode, whatever the umask.
 func Mknod(file string, mode, major, minor uint32) Step {
 	return Step{"mknod", file, number(uintptr(mode)), number(uintptr(unix.Mkdev(major, minor)))}
 }
@@ -124,5 +139,12 @@ func NoNewPrivs() Step { return Step{"no_new_privs"} }
 // Seccomp loads the BPF program in file (an array of struct sock_filter in the
 // machine's byte order). The file is read before the clock starts.
 func Seccomp(file string) Step { return Step{"seccomp", file} }
+
+func flag(set bool) string {
+	if set {
+		return "1"
+	}
+	return "0"
+}
 
 func number(n uintptr) string { return strconv.FormatUint(uint64(n), 10) }

@@ -93,8 +93,8 @@ func (p *plan) network() {
 }
 
 // moreMounts binds a directory to itself, again and again.
-func (p *plan) moreMounts(at string) {
+func (p *plan) moreMounts() {
 	for range p.arm.mounts {
-		p.child(launch.Mount(at+"/etc", at+"/etc", "", unix.MS_BIND, ""))
+		p.child(launch.Enter("/etc"), launch.Mount(".", ".", "", unix.MS_BIND, ""))
 	}
 }

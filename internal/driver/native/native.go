@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/bundle"
 	"github.com/tarelab/tare/internal/driver/launch"
 	"github.com/tarelab/tare/internal/sys"
 )
@@ -62,6 +63,19 @@ type native struct {
 	level level
 	arm   arm
 	order int
+	v1    bool // device rules of cgroup version 1, also where eBPF could be had
+}
+
+// findGuard is what keeps the payload from devices here.
+func (n *native) findGuard() (launch.DeviceGuard, bool) {
+	groups, err := sys.Cgroups()
+	if err != nil {
+		return launch.DeviceGuard{}, false // Check says so
+	}
+	if n.v1 {
+		return launch.V1DeviceGuard(groups)
+	}
+	return launch.FindDeviceGuard(groups)
 }
 
 func (n *native) Name() string {
@@ -72,8 +86,17 @@ func (n *native) Name() string {
 }
 
 func (n *native) Properties() driver.Properties {
-	return driver.Properties{Family: "native", Isolated: n.level >= pid, Joins: launch.Joins(n.lab.Root && n.level >= net), MaxParallel: 50, StreamBytes: 64 << 20,
+	return driver.Properties{Family: "native", Isolated: n.level >= pid, Boundary: n.boundary(), Joins: launch.Joins(n.lab.Root && n.level >= net), MaxParallel: 50, StreamBytes: 64 << 20,
 		ExactSignal: true, StartTime: 2 * time.Millisecond, Order: 10 + n.order}
+}
+
+// boundary: the rungs below the floor lack a part of one, and the network of the
+// machine has sockets that take orders from any root.
+func (n *native) boundary() driver.Boundary {
+	if n.level < full || n.arm.hostNet {
+		return driver.NoBoundary
+	}
+	return driver.ContainerBoundary
 }
 
 func (n *native) Check(ctx context.Context) (driver.Facts, error) {
@@ -121,7 +144,7 @@ func (n *native) Prepare(ctx context.Context, spec driver.Spec, dir string) (dri
 		return nil, &driver.CannotError{Target: n.Name(), Lacks: "a cgroup for the limits", Remedy: "run as root"}
 	}
 	inst := &launch.Instance{Cgroup: spec.Cgroup}
-	p := plan{level: n.level, arm: n.arm, root: n.lab.Root, spec: spec, dir: dir,
+	p := plan{level: n.level, findGuard: n.findGuard, arm: n.arm, root: n.lab.Root, spec: spec, dir: dir,
 		cfg: launch.Config{Launcher: n.lab.LaunchPath, Args: spec.Args, Env: spec.Env, Stdio: spec.Stdio, Clone: n.level.cloneFlags()}}
 	if err := p.make(); err != nil {
 		return nil, err
@@ -140,11 +163,14 @@ type plan struct {
 	level level
 	arm   arm
 	root  bool
-	spec  driver.Spec
-	dir   string
-	fs    *launch.Rootfs
-	cfg   launch.Config
-	apart bool // no process of tare's is in the payload's group of any tree
+
+	findGuard func() (launch.DeviceGuard, bool)
+	spec      driver.Spec
+	dir       string
+	fs        *launch.Rootfs
+	cfg       launch.Config
+	apart     bool // no process of tare's is in the payload's group of any tree
+	guard     bool // a device group keeps the payload from devices
 }
 
 func (p *plan) pre(steps ...launch.Step)   { p.cfg.Pre = append(p.cfg.Pre, steps...) }
@@ -184,6 +210,9 @@ func (p *plan) groups() error {
 	if err != nil {
 		return driver.Labf("cgroup: %w", err)
 	}
+	if err := p.devices(&groups); err != nil {
+		return err
+	}
 	payload, runtime := path.Join(p.spec.Cgroup, string(driver.RolePayload)), path.Join(p.spec.Cgroup, string(driver.RoleRuntime))
 	p.apart = true
 	limits := launch.Bounds(p.spec.Limits, 0)
@@ -207,21 +236,40 @@ func (p *plan) groups() error {
 	return groups.Apply(payload, limits)
 }
 
+// devices puts the payload's group under device rules, from the rung of the floor
+// on: inside the clock, before anything of the payload is born there. Without root
+// the kernel itself gives a user namespace no device.
+func (p *plan) devices(groups *sys.Hierarchies) error {
+	if p.level < full || !p.root {
+		return nil
+	}
+	guard, ok := p.findGuard()
+	if !ok {
+		return nil
+	}
+	if tree := guard.Tree(); !slices.ContainsFunc(groups.All, func(h sys.Hierarchy) bool { return h.Path == tree.Path }) {
+		groups.All = append(groups.All, tree)
+		if err := (sys.Hierarchies{Mode: groups.Mode, All: []sys.Hierarchy{tree}}).Make(path.Join(p.spec.Cgroup, string(driver.RolePayload))); err != nil {
+			return driver.Labf("cgroup: %w", err)
+		}
+	}
+	steps, err := guard.Steps(path.Join(p.spec.Cgroup, string(driver.RolePayload)), p.dir)
+	p.cfg.Go = append(p.cfg.Go, steps...)
+	p.guard = err == nil
+	return err
+}
+
 // rootBefore makes the payload's root before the clock, in a mount namespace of
 // the launcher's: for the rungs below that of the root file system.
 func (p *plan) rootBefore() error {
 	if p.root {
 		p.pre(launch.PrivateMounts()...)
 	}
-	p.pre(p.fs.Overlay())
+	p.pre(p.fs.Overlay(0)...)
 	if p.level < proc { // the kernel refuses to stack a file system on itself
-		shared, err := p.fs.Shared(p.fs.Dir)
-		if err != nil {
-			return err
-		}
-		p.pre(shared...)
+		p.pre(p.fs.Shared()...)
 	}
-	mounts, err := p.fs.Mounts(p.fs.Dir)
+	mounts, err := p.fs.Mounts()
 	if err != nil {
 		return err
 	}
@@ -257,54 +305,70 @@ func hostname(id string) string { return id[:min(len(id), 64)] }
 
 func (p *plan) mounts() error {
 	p.child(launch.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
-	at := "/"
-	if p.level >= rootfs {
-		at = p.fs.Dir
-		p.child(p.fs.Overlay())
-	}
-	if p.level >= proc {
-		own, err := p.fs.Own(at)
-		if err != nil {
-			return err
-		}
-		p.child(own...)
-	}
-	if p.level < rootfs {
+	if p.level < proc {
 		return nil
 	}
-	mounts, err := p.fs.Mounts(at)
+	if p.level < rootfs {
+		p.child(launch.Root("/"))
+		p.child(p.fs.Own()...)
+		p.child(launch.Chdir("/"))
+		return nil
+	}
+	mounts, err := p.fs.Mounts()
 	if err != nil {
 		return err
 	}
+	p.child(p.fs.Overlay(p.nodev())...)
+	p.child(p.fs.Own()...)
 	p.child(mounts...)
-	p.moreMounts(at)
-	p.child(launch.Pivot(at))
+	p.moreMounts()
+	p.child(launch.Pivot(p.fs.Dir))
+	if p.level >= masked {
+		for _, name := range bundle.MaskedPaths {
+			p.child(launch.Mask(name))
+		}
+		for _, name := range bundle.ReadonlyPaths {
+			p.child(launch.ReadOnly(name))
+		}
+	}
 	return nil
+}
+
+// nodev shuts the device nodes that a root file system may hold, where the floor has
+// no device group to do so.
+func (p *plan) nodev() uintptr {
+	if p.level >= full && !p.guard {
+		return unix.MS_NODEV
+	}
+	return 0
 }
 
 // privileges come last: what came before needs them. A user namespace of this
 // user's has one identity, which the payload has already.
 func (p *plan) privileges() error {
 	user := p.spec.User
-	if p.level >= full {
-		p.child(launch.BoundingSet(capabilities))
+	keep, held := uint64(capabilities), capabilityNames
+	if p.guard {
+		keep, held = keep|1<<unix.CAP_MKNOD, append(slices.Clone(held), "CAP_MKNOD")
+	}
+	if p.level >= privileges {
+		p.child(launch.BoundingSet(keep))
 	}
 	if p.root {
 		p.child(launch.IDs(user.UID, user.GID))
 	}
-	if p.level < full {
+	if p.level < privileges {
 		return nil
 	}
-	mask := uint64(capabilities)
 	if user.UID != 0 {
-		mask = 0 // the kernel has cleared them with the change of identity
+		keep = 0 // the kernel has cleared them with the change of identity
 	}
-	p.child(launch.Capabilities(mask), launch.NoNewPrivs())
+	p.child(launch.Capabilities(keep), launch.NoNewPrivs())
 	if p.level < seccomp {
 		return nil
 	}
 	file := filepath.Join(p.dir, "seccomp.bpf")
-	if err := writeProfile(file, capabilityNames); err != nil {
+	if err := writeProfile(file, held); err != nil {
 		return &driver.CannotError{Target: names[seccomp], Lacks: "a seccomp profile for this machine: " + err.Error()}
 	}
 	p.child(launch.Seccomp(file))

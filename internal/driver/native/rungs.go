@@ -14,25 +14,27 @@ type level int
 // payload is born in the v1 groups, which its launcher has entered before the
 // clock, and what a runtime pays for joining them is a rung above the floor.
 const (
-	spawn    level = iota // vfork and execve in a chroot that was made before the clock
-	pid                   // PID namespace
-	uts                   // UTS namespace, host name
-	ipc                   // IPC namespace
-	net                   // network namespace, lo up; before the mounts, because a user namespace may mount sysfs only for a network of its own
-	mount                 // mount namespace, made private
-	proc                  // /proc, /dev and /sys of its own
-	rootfs                // overlay mounted and pivot_root, inside the clock
-	cgroup                // a cgroup of its own, made inside the clock, and a cgroup namespace
-	full                  // no_new_privs, and capabilities dropped to Docker's default set: the floor
-	cgroupV1              // on a hybrid machine: cgroups of its own in the v1 hierarchies too
-	seccomp               // Docker's default seccomp profile
+	spawn      level = iota // vfork and execve in a chroot that was made before the clock
+	pid                     // PID namespace
+	uts                     // UTS namespace, host name
+	ipc                     // IPC namespace
+	net                     // network namespace, lo up; before the mounts, because a user namespace may mount sysfs only for a network of its own
+	mount                   // mount namespace, made private
+	proc                    // /proc, /dev and /sys of its own
+	rootfs                  // overlay mounted and pivot_root, inside the clock
+	cgroup                  // a cgroup of its own, made inside the clock, and a cgroup namespace
+	privileges              // no_new_privs, and capabilities dropped to Docker's default set
+	masked                  // paths of /proc and /sys hidden or read-only
+	full                    // a device group: with it the floor is a boundary, equal to runc's defaults
+	cgroupV1                // on a hybrid machine: cgroups of its own in the v1 hierarchies too
+	seccomp                 // Docker's default seccomp profile
 )
 
 // names are the drivers' names; the floor proper is the one without a suffix.
 var names = map[level]string{
 	spawn: "native/spawn", pid: "native/pid", uts: "native/uts", ipc: "native/ipc", mount: "native/mount",
 	proc: "native/proc", rootfs: "native/rootfs", net: "native/net", cgroup: "native/cgroup",
-	cgroupV1: "native/cgroup-v1", full: "native", seccomp: "native/seccomp",
+	privileges: "native/privileges", masked: "native/masked-paths", cgroupV1: "native/cgroup-v1", full: "native", seccomp: "native/seccomp",
 }
 
 // cloneFlags are the namespaces that clone3 itself makes. The cgroup namespace
@@ -50,13 +52,13 @@ func (l level) cloneFlags() uintptr {
 	return flags
 }
 
-// capabilities is Docker's default set: AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER
-// FSETID KILL MKNOD NET_BIND_SERVICE NET_RAW SETFCAP SETGID SETPCAP SETUID
-// SYS_CHROOT (moby, daemon/pkg/oci/caps/defaults.go).
-const capabilities = 1<<unix.CAP_AUDIT_WRITE | 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER |
-	1<<unix.CAP_FSETID | 1<<unix.CAP_KILL | 1<<unix.CAP_MKNOD | 1<<unix.CAP_NET_BIND_SERVICE | 1<<unix.CAP_NET_RAW |
-	1<<unix.CAP_SETFCAP | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_SETUID | 1<<unix.CAP_SYS_CHROOT
-
-// capabilityNames are the same by name; the seccomp profile opens with them.
+// capabilityNames is Docker's default set (moby, daemon/pkg/oci/caps/defaults.go) by
+// name, without CAP_MKNOD: a payload has that one only where a device group keeps it
+// from opening what it makes.
 var capabilityNames = []string{"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL",
-	"CAP_MKNOD", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"}
+	"CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"}
+
+// capabilities is the same as a mask.
+const capabilities = 1<<unix.CAP_AUDIT_WRITE | 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER |
+	1<<unix.CAP_FSETID | 1<<unix.CAP_KILL | 1<<unix.CAP_NET_BIND_SERVICE | 1<<unix.CAP_NET_RAW |
+	1<<unix.CAP_SETFCAP | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_SETUID | 1<<unix.CAP_SYS_CHROOT

@@ -30,7 +30,7 @@ func (d *Driver) command(ctx context.Context, binary string, h home, args ...str
 	if _, err := os.Stat(h.upper()); err == nil {
 		// runsc looks for a file of its own in the rootfs when it deletes; what
 		// was written there is in the overlay's upper directory.
-		steps = append(steps, launch.Bind(h.upper(), h.rootfs(), false)...)
+		steps = append(steps, launch.Bind(h.upper(), h.rootfs()))
 	}
 	out, err := os.CreateTemp(h.volatile, "out-")
 	if err != nil {

@@ -6,6 +6,7 @@ package oci
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -56,11 +57,20 @@ type Runtime struct {
 	Footprint driver.Footprint
 	// Systemd: it has systemd make the payload's group, a scope.
 	Systemd bool
+	// Sandbox: a kernel of its own in user space runs the payload.
+	Sandbox bool
 	// Rootless: it works without root, in a user namespace.
 	Rootless bool
 
 	StartTime time.Duration // rough
 	Order     int
+}
+
+func (r Runtime) boundary() driver.Boundary {
+	if r.Sandbox {
+		return driver.SandboxBoundary
+	}
+	return driver.ContainerBoundary
 }
 
 // Runtimes are those that tare knows, the usual one first.
@@ -92,7 +102,7 @@ func (d *Driver) Name() string { return d.runtime.Name }
 // Properties implements driver.Driver.
 func (d *Driver) Properties() driver.Properties {
 	return driver.Properties{
-		Family: "oci", NeedsRoot: !d.runtime.Rootless, Isolated: true, Joins: launch.Joins(d.lab.Root), MaxParallel: 50, StreamBytes: 64 << 20,
+		Family: "oci", NeedsRoot: !d.runtime.Rootless, Isolated: true, Boundary: d.runtime.boundary(), Joins: launch.Joins(d.lab.Root), MaxParallel: 50, StreamBytes: 64 << 20,
 		ExactSignal: !d.runtime.SignalAsCode, StartTime: d.runtime.StartTime, Order: d.runtime.Order,
 		Footprint: d.runtime.Footprint,
 	}
@@ -236,7 +246,7 @@ func (d *Driver) Prepare(ctx context.Context, spec driver.Spec, dir string) (dri
 	if err != nil {
 		return nil, err
 	}
-	if err := d.refuse(spec); err != nil {
+	if err := errors.Join(d.refuse(spec), launch.Ordinary(spec.Rootfs)); err != nil {
 		return nil, err
 	}
 	i := &instance{driver: d, binary: binary, spec: spec, home: d.home(spec.ID, dir)}

@@ -26,7 +26,7 @@ func runsc() []Runtime {
 			name += "/" + platform
 		}
 		all = append(all, Runtime{Name: name, Binary: "runsc", Remedy: "make tools",
-			Flags: []string{"--platform", platform, "--network", "none"}, Platform: platform, SignalAsCode: true,
+			Flags: []string{"--platform", platform, "--network", "none"}, Platform: platform, SignalAsCode: true, Sandbox: true,
 			StartTime: 200 * time.Millisecond, Order: 230 + n,
 			Footprint: driver.Footprint{Tasks: 32, Memory: 8 << 20}})
 	}

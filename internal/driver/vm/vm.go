@@ -60,7 +60,7 @@ func (d *Driver) Name() string { return d.vmm.Name }
 // Properties implements driver.Driver. A guest is not a PID namespace: the
 // payload's process id there is not 1, the agent's is.
 func (d *Driver) Properties() driver.Properties {
-	return driver.Properties{Family: "vm", MaxParallel: 4, StreamBytes: 8 << 20, ExactSignal: true,
+	return driver.Properties{Family: "vm", Boundary: driver.MachineBoundary, MaxParallel: 4, StreamBytes: 8 << 20, ExactSignal: true,
 		Joins: joins(d.lab.Root), StartTime: d.vmm.StartTime, CheckTime: ProofsTime(), Order: d.vmm.Order,
 		Footprint: driver.Footprint{Tasks: MonitorTasks, Memory: int(d.touched())}, Machine: d.Offers(nil)}
 }

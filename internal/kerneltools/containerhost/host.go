@@ -104,7 +104,7 @@ func hostName(a arm) string { return "vm/" + a.name }
 // Properties implements driver.Driver.
 func (h *Host) Properties() driver.Properties {
 	order := slices.IndexFunc(arms(), func(a arm) bool { return a.name == h.arm.name })
-	return driver.Properties{Family: "vm", NeedsRoot: true, Isolated: true, MaxParallel: 4, StreamBytes: 8 << 20, StartTime: h.arm.usual(), CheckTime: vm.ProofsTime(),
+	return driver.Properties{Family: "vm", Boundary: driver.MachineBoundary, NeedsRoot: true, Isolated: true, MaxParallel: 4, StreamBytes: 8 << 20, StartTime: h.arm.usual(), CheckTime: vm.ProofsTime(),
 		Order: 700 + order, AddsEnv: []string{"PATH", "HOSTNAME", "HOME"},
 		Footprint: driver.Footprint{Tasks: vm.MonitorTasks, Memory: hostMemory},
 		Machine:   h.Offers(&driver.ContainerHost{Make: h.makeParts, BootLog: h.bootLog, ProvesOn: h.arm.machine, Proof: proofScript, Prove: h.prove})}
