@@ -99,6 +99,7 @@ type ConcurrentStarts struct {
 type ProfileShare struct {
 	Symbol  string  `yaml:"symbol"`
 	Percent float64 `yaml:"percent"`
+	Self    float64 `yaml:"self"` // without children; 0: not given
 }
 
 // ContainerVMTrim is the boot of a container host's virtual machine before and
@@ -128,6 +129,7 @@ type TrimResult struct {
 	Speedup         float64 `yaml:"speedup"` // as the source prints it
 	BeforeTable     float64 `yaml:"before_in_table_4_1"`
 	SpeedupOfTables float64 `yaml:"speedup_against_table_4_1"`
+	Doubt           string  `yaml:"doubt"` // what in the source speaks against it; "" for nothing
 	Note            string  `yaml:"note"`
 }
 

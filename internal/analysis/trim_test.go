@@ -81,12 +81,19 @@ func TestAFailedProofIsTold(t *testing.T) {
 	}
 }
 
-// The published table's own numbers give the published ratios, and this run's are
-// held against them.
+// The published numbers are judged by all that the source prints, and this run's are
+// compared with them.
 func TestPublishedTrimClaims(t *testing.T) {
 	for _, claim := range trimRun(t, "ok").Claims {
-		if claim.Verdict != finding.BorneOut {
-			t.Errorf("%s %s: %s", claim.Text, claim.Computed, claim.Verdict)
+		by := finding.BorneOut
+		switch {
+		case strings.Contains(claim.Text, "initrd"), strings.Contains(claim.Text, "modules"):
+			by = finding.NotBorne // table 4-1 has 1.45 and 1.00
+		case strings.Contains(claim.Text, "total"):
+			by = finding.Open // the boot of table 4-1 speaks against it
+		}
+		if claim.Verdict != by {
+			t.Errorf("%s %s: %s, want %s", claim.Text, claim.Computed, claim.Verdict, by)
 		}
 		want := finding.BorneOut
 		if strings.Contains(claim.Text, "initrd") {
@@ -105,7 +112,7 @@ func TestTrimRefused(t *testing.T) {
 		t.Errorf("findings: %q", c.Findings[0])
 	}
 	for _, claim := range c.Claims {
-		if len(claim.Here) != 1 || claim.Here[0].Verdict != finding.Refused || claim.Verdict != finding.BorneOut {
+		if len(claim.Here) != 1 || claim.Here[0].Verdict != finding.Refused {
 			t.Errorf("%s: %s, here %+v", claim.Text, claim.Verdict, claim.Here)
 		}
 	}

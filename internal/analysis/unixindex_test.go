@@ -148,7 +148,8 @@ func TestLoongsonClaims(t *testing.T) {
 		{"44.8 % of the Ryzen's whetstone", "44.8 %", finding.BorneOut},
 		{"about 50 %", "39.4 % with n copies, 39.9 % with one", finding.NotBorne},
 		{"Two tables", "pipe-context-switch: a factor of 2.53", finding.NotBorne},
-		{"473.0", "nearest", finding.NotBorne},
+		{"473.0", "16.57 %", finding.Open},
+		{"14.7 %", "+16.9 %", finding.NotBorne},
 	}
 	if len(claims) != len(want) {
 		t.Fatalf("%d claims, want %d", len(claims), len(want))

@@ -23,7 +23,7 @@ func TestPagePublishedBesideThisMachine(t *testing.T) {
 	}{
 		{"pairs of figures: three environments, and the machines", "#docker-on-loongson .pair", 4},
 		{"figures", "#docker-on-loongson .pair svg.plot", 8},
-		{"rows of claims: one for each answer", "#docker-on-loongson .claims tbody tr", 9*2 + 5},
+		{"rows of claims: one for each answer", "#docker-on-loongson .claims tbody tr", 9*2 + 6},
 		{"claims not borne out by their own cells", "#docker-on-loongson .claims tbody tr > td:nth-of-type(2) .badge.cost", 4},
 		{"machines drawn", "#docker-on-loongson .machines .m-machine", 10},
 		{"lines of 1/n", "#docker-on-loongson .m-one-by-n path", 6},
