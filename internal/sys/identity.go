@@ -59,7 +59,8 @@ var Self = sync.OnceValues(func() (Identity, error) {
 	return self, nil
 })
 
-// startOf is when a process was started; 0 where none has the pid.
+// startOf is when a process was started; 0 where none has the pid, and of one that has
+// ended and was not waited for yet.
 func startOf(pid int) (uint64, error) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -69,7 +70,7 @@ func startOf(pid int) (uint64, error) {
 		return 0, err
 	}
 	stat, err := p.Stat()
-	if gone(err) {
+	if gone(err) || err == nil && (stat.State == "Z" || stat.State == "X") {
 		return 0, nil
 	}
 	return stat.Starttime, err

@@ -3,6 +3,7 @@ package sys
 import (
 	"os/exec"
 	"testing"
+	"time"
 )
 
 func TestLife(t *testing.T) {
@@ -42,7 +43,19 @@ func TestLife(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", what, got, err, test.want)
 		}
 	}
-	_, _ = c.Process.Kill(), c.Wait()
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 { // a zombie has ended, whenever its parent asks
+		if got, err := other.Life(); err == nil && got == Ended {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if got, err := other.Life(); err != nil || got != Ended {
+		t.Errorf("a child that was not waited for: %v, %v", got, err)
+	}
+	_ = c.Wait() // it was killed
 	if got, err := other.Life(); err != nil || got != Ended {
 		t.Errorf("a child that has ended: %v, %v", got, err)
 	}

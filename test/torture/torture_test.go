@@ -98,7 +98,11 @@ func (r *rig) torture() {
 	for i := range *kills {
 		calls := killedAt[i%len(killedAt)]
 		n := r.place(calls, i/len(killedAt), (*kills+len(killedAt)-1)/len(killedAt))
-		r.once(fmt.Sprintf("%s:signal=SIGKILL:when=%d", calls, n))
+		// A run has its calls on other threads than the one that was counted: where none of
+		// them comes so far, an earlier place is taken.
+		for n > 0 && !r.once(fmt.Sprintf("%s:signal=SIGKILL:when=%d", calls, n)) {
+			n /= 2
+		}
 	}
 	for i := range *faults {
 		f := faultsOf[i%len(faultsOf)]
@@ -138,8 +142,9 @@ func (r *rig) place(calls string, i, n int) int {
 	return 1 + i*counts[key]/n
 }
 
-// once runs the study with one injection, and sees that no harm was done.
-func (r *rig) once(inject string) {
+// once runs the study with one injection, and sees that no harm was done. It reports
+// whether anything came of the injection.
+func (r *rig) once(inject string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	calls, _, _ := strings.Cut(inject, ":")
@@ -161,6 +166,7 @@ func (r *rig) once(inject string) {
 		r.Errorf("%s: tare panics: %s", inject, out.String())
 	}
 	r.noHarm(inject)
+	return ended != nil
 }
 
 // untilEnded waits until strace's first child, tare, has ended, or strace itself.
