@@ -169,12 +169,12 @@ func (q *Question) noRoom(c study.Cell, machine []Capacity) error {
 	for _, m := range machine {
 		if need, sum := l.need(m); need > m.Value {
 			of := costs[m.Of]
-			return fmt.Errorf("cell %s cannot run here: %d instances, %d under way at once, need about %s %s (%s), and %s is %s; take fewer instances, or raise it",
+			return fmt.Errorf("cell %s cannot run here: %d instances, %d under way at once, need about %s %s (%s), and %s is %s; run fewer instances, or raise it",
 				c.ID, l.instances, l.starting, of.show(need), of.what(m.InUse), sum, m.Name, of.show(m.Value))
 		}
 	}
 	if ports := q.Targets[c.Target].Driver.Properties().Ports; ports > 0 && l.alive > int64(ports) {
-		return fmt.Errorf("cell %s cannot run here: %d instances alive at once need a port each, and the network of %s takes %d; take fewer instances", c.ID, l.alive, c.Target, ports)
+		return fmt.Errorf("cell %s cannot run here: %d instances alive at once need a port each, and the network of %s has %d; run fewer instances", c.ID, l.alive, c.Target, ports)
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func memoryLimits(_ context.Context, q *Question) ([]Outcome, error) {
 	var all []Outcome
 	for _, c := range q.Cells {
 		if most := float64(c.Copies) * float64(c.Limits.Memory); most > float64(available) && !c.AA && !q.many(c) {
-			all = append(all, Outcome{Note, c.ID, fmt.Errorf("cell %s: %d instances may take %s each, %s in all, and %s are available: if they do, the machine swaps or kills",
+			all = append(all, Outcome{Note, c.ID, fmt.Errorf("cell %s: %d instances may use %s each, %s in total, and %s is available: the machine may swap or kill processes",
 				c.ID, c.Copies, showBytes(c.Limits.Memory), units.BytesSize(most), showBytes(available))})
 		}
 	}

@@ -36,7 +36,7 @@ func cpus(_ context.Context, q *Question) ([]Outcome, error) {
 // ones are allowed, and its cpuset by their numbers ("" where it has none).
 func CPUsOf(l study.Limits, allowed []int) (set string, usable []int, err error) {
 	if l.CPUs > float64(len(allowed)) {
-		return "", nil, fmt.Errorf("cpus: %g are asked for, and only %d may be used here (%s)", l.CPUs, len(allowed), FormatCPUs(allowed))
+		return "", nil, fmt.Errorf("cpus: the study asks for %g, and only %d may be used here (%s)", l.CPUs, len(allowed), FormatCPUs(allowed))
 	}
 	if l.CPUSet == "" {
 		return "", allowed, nil
@@ -59,7 +59,7 @@ func chooseCPUs(set string, allowed []int) ([]int, error) {
 			}
 		}
 		if n > len(allowed) {
-			return nil, fmt.Errorf("%d CPUs are asked for (by --cpus or the study), and only %d may be used here (%s)", n, len(allowed), FormatCPUs(allowed))
+			return nil, fmt.Errorf("--cpus or the study asks for %d CPUs, and only %d may be used here (%s)", n, len(allowed), FormatCPUs(allowed))
 		}
 		return allowed[:n], nil
 	}
@@ -90,7 +90,7 @@ func parseCPUs(list string) ([]int, error) {
 			b, err = strconv.Atoi(high)
 		}
 		if err != nil || b < a {
-			return nil, fmt.Errorf("%q is no list of CPUs", list)
+			return nil, fmt.Errorf("%q is not a list of CPUs: write 0-1 or 0,2", list)
 		}
 		for cpu := a; cpu <= b; cpu++ {
 			cpus = append(cpus, cpu)

@@ -20,10 +20,10 @@ func TestCPUsOf(t *testing.T) {
 		{level: study.Limits{CPUSet: "first-3"}, cpuset: "2-3,5", cpus: 3},
 		{level: study.Limits{CPUSet: "5,2-3,3"}, cpuset: "2-3,5", cpus: 3},
 		{level: study.Limits{CPUs: 2.5}, cpus: 3},
-		{level: study.Limits{CPUSet: "first-4"}, says: "4 CPUs are asked for (by --cpus or the study), and only 3 may be used here (2-3,5)"},
+		{level: study.Limits{CPUSet: "first-4"}, says: "--cpus or the study asks for 4 CPUs, and only 3 may be used here (2-3,5)"},
 		{level: study.Limits{CPUSet: "0-2"}, says: "CPU 0-1 may not be used here, only 2-3,5"},
-		{level: study.Limits{CPUSet: "3-2"}, says: "no list of CPUs"},
-		{level: study.Limits{CPUs: 3.5}, says: "3.5 are asked for, and only 3 may be used"},
+		{level: study.Limits{CPUSet: "3-2"}, says: "not a list of CPUs"},
+		{level: study.Limits{CPUs: 3.5}, says: "the study asks for 3.5, and only 3 may be used"},
 	} {
 		got, cpus, err := CPUsOf(c.level, allowed)
 		if c.says != "" {

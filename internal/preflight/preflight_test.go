@@ -143,7 +143,7 @@ func TestRequirements(t *testing.T) {
 		"a path without addresses":  {change: func(s *scene) { s.on(netpath.Loopback); s.machine.inUse = "" }},
 		"targets without addresses": {change: func(s *scene) { s.machine.inUse = "" }},
 
-		"a wait that nobody records": {change: func(s *scene) { s.Study.Interventions = []study.Intervention{{Name: "i", Wait: "patience"}} }, by: "waits", words: `no probe gives the wait "patience"`},
+		"a wait that nobody records": {change: func(s *scene) { s.Study.Interventions = []study.Intervention{{Name: "i", Wait: "patience"}} }, by: "waits", words: `no probe records the wait "patience"`},
 
 		"a probe": {change: func(s *scene) {
 			s.Study.Probes = []string{"locks"}
@@ -156,7 +156,7 @@ func TestRequirements(t *testing.T) {
 		"an optional probe": {change: func(s *scene) {
 			s.Study.OptionalProbes = []string{"stacks", "locks"}
 			s.machine.probes = map[string]error{"locks": errors.New("no BTF")}
-		}, skipped: "locks", words: "the probe locks watches nothing: no BTF"},
+		}, skipped: "locks", words: "the probe locks is skipped: no BTF"},
 
 		"another architecture's": {change: func(s *scene) { s.Foreign = map[string][]string{"runc": {"arm64"}} }, by: "architecture", words: "it is for arm64, and this machine is amd64", cannot: true},
 		"not required": {change: func(s *scene) {
@@ -164,11 +164,11 @@ func TestRequirements(t *testing.T) {
 			s.Study.Optional = []string{"qemu/virt"}
 		}},
 
-		"a parameter":      {change: func(s *scene) { s.Study.Params = map[string]string{"tmie": "1s"} }, by: "parameters", words: `study s: params: no workload has a parameter "tmie": did you mean "time"?`},
+		"a parameter":      {change: func(s *scene) { s.Study.Params = map[string]string{"tmie": "1s"} }, by: "parameters", words: `study s: params: no workload has a parameter "tmie"; did you mean "time"?`},
 		"of a level":       {change: func(s *scene) { s.level(study.Limits{Params: map[string]string{"zzzzzz": "1"}}) }, by: "parameters", words: "limits[0].params: no workload has a parameter"},
 		"known parameters": {change: func(s *scene) { s.Study.Params = map[string]string{"time": "1s"} }},
 
-		"CPUs":      {change: func(s *scene) { s.level(study.Limits{Name: "five", CPUSet: "first-5"}) }, by: "CPUs", words: "study s: limits[0] (five): cpuset first-5: 5 CPUs are asked for"},
+		"CPUs":      {change: func(s *scene) { s.level(study.Limits{Name: "five", CPUSet: "first-5"}) }, by: "CPUs", words: "study s: limits[0] (five): cpuset first-5: --cpus or the study asks for 5 CPUs"},
 		"four CPUs": {change: func(s *scene) { s.level(study.Limits{CPUSet: "0-3"}) }},
 
 		"a guest that cannot": {change: func(s *scene) {
@@ -190,33 +190,33 @@ func TestRequirements(t *testing.T) {
 			s.on(net.Bridge)
 			s.level(study.Limits{Name: "apart", CPUSet: "2", Network: &study.Network{Pin: netpath.Apart}})
 			s.Cells = append(s.Cells, study.Cell{ID: "runc/v", Target: "runc", Workload: "v", Group: "v", Copies: 1})
-		}, skipped: "runc/w", words: "the level apart pins the two ends apart, and 1 CPU may be used"},
+		}, skipped: "runc/w", words: "the environment apart pins the two ends apart, and 1 CPU may be used"},
 		"nothing is left to compare": {change: func(s *scene) {
 			s.on(net.Bridge)
 			s.level(study.Limits{Name: "apart", CPUSet: "2", Network: &study.Network{Pin: netpath.Apart}})
-		}, by: "something to compare", words: "nothing is left to measure: the level apart"},
+		}, by: "something to compare", words: "nothing is left to measure: the environment apart"},
 		"no control": {change: func(s *scene) {
 			s.Targets["host"] = Target{Driver: netpath.New(driver.Lab{}, fake.New("host", nil), fake.New("host", nil), net.Bridge)}
 			s.Cells[0].Limits = study.Limits{CPUSet: "2", Network: &study.Network{Pin: netpath.Apart}}
 		}, by: "control of each comparison", words: "cell runc/w: its control cannot be measured"},
 
-		"one end": {change: func(s *scene) { s.job.Peer = []string{"server"} }, by: "two ends", words: "name its path, as host@loopback"},
+		"one end": {change: func(s *scene) { s.job.Peer = []string{"server"} }, by: "two ends", words: "name a path, such as host@loopback"},
 		"two ends": {change: func(s *scene) {
 			s.job.Peer = []string{"server"}
 			s.Cells[0].Target, s.Cells[1].Target = "host@p", "runc@p"
 			s.rename("@p")
 		}},
 
-		"the whole machine":  {change: func(s *scene) { s.job.OwnMachine = true }, by: "machine of its own", words: "the target host shares this one"},
+		"the whole machine":  {change: func(s *scene) { s.job.OwnMachine = true }, by: "machine of its own", words: "target host runs on this one"},
 		"a whole machine":    {change: func(s *scene) { s.job.OwnMachine = true; s.noted(driver.NoteAccel, "tcg") }},
-		"no Docker":          {change: func(s *scene) { s.job.Beside = true }, by: "Docker host", words: "the target host is no machine with a Docker"},
+		"no Docker":          {change: func(s *scene) { s.job.Beside = true }, by: "Docker host", words: "target host has no Docker of its own"},
 		"Docker":             {change: func(s *scene) { s.job.Beside = true; s.dock(nil) }},
-		"Docker in a limit":  {change: func(s *scene) { s.job.Beside = true; s.dock(nil); s.level(study.Limits{Pids: 7}) }, by: "Docker host", words: "it takes no limits and one copy"},
+		"Docker in a limit":  {change: func(s *scene) { s.job.Beside = true; s.dock(nil); s.level(study.Limits{Pids: 7}) }, by: "Docker host", words: "remove the limits, and run one instance"},
 		"Docker that is off": {change: func(s *scene) { s.job.Beside = true; s.dock(cannotErr) }, by: "Docker host", words: "target host: locks cannot run here", cannot: true},
 		"Docker that fails":  {change: func(s *scene) { s.job.Beside = true; s.dock(errors.New("EOF")) }, err: "target host: EOF"},
 
 		"memory": {change: func(s *scene) { s.Cells[1].Copies = math.MaxInt32 }, by: "capacity",
-			words: "cell runc/w cannot run here: 2147483647 instances, 2147483647 under way at once, need about 34PiB of memory (2147483647 x 1MiB + 2147483647 under way x 16MiB), and the memory that is available is 1GiB; take fewer instances, or raise it"},
+			words: "cell runc/w cannot run here: 2147483647 instances, 2147483647 under way at once, need about 34PiB of memory (2147483647 x 1MiB + 2147483647 under way x 16MiB), and the memory that is available is 1GiB; run fewer instances, or raise it"},
 		"memory of the payload": {change: func(s *scene) { s.job.Memory = 1 << 30 }, by: "capacity", words: "1 x 1MiB + 1 alive x 1GiB + 1 under way x 16MiB"},
 		"memory of many":        {change: func(s *scene) { s.Cells[1].Copies, s.Cells[1].Concurrency = 1e7, 100 }, by: "capacity", words: "10000000 x 1MiB + 100 under way x 16MiB"},
 		"tare's files":          {change: func(s *scene) { twenty(s); s.takes(driver.Footprint{LabFiles: 64}) }, by: "capacity", words: "1740 descriptors (300 + 20 x 72), and ulimit -n is 1024"},
@@ -227,7 +227,7 @@ func TestRequirements(t *testing.T) {
 			s.noted(driver.NoteUnread, "all")
 		}},
 		"tasks":                {change: func(s *scene) { twenty(s); s.takes(driver.Footprint{Tasks: 4000}) }, by: "capacity", words: "need about 80660 processes and threads, 300 of them running now (300 + 20 x 2 + 20 alive x 4000 + 20 under way x 16), and pid_max is 32768"},
-		"ports":                {change: func(s *scene) { twenty(s); s.props(driver.Properties{Ports: 10}) }, by: "capacity", words: "20 instances alive at once need a port each, and the network of runc takes 10"},
+		"ports":                {change: func(s *scene) { twenty(s); s.props(driver.Properties{Ports: 10}) }, by: "capacity", words: "20 instances alive at once need a port each, and the network of runc has 10"},
 		"ports of those alive": {change: func(s *scene) { twenty(s); s.Cells[1].Concurrency = 10; s.props(driver.Properties{Ports: 10}) }},
 		"held": {change: func(s *scene) {
 			s.job.Hold = true
@@ -237,7 +237,7 @@ func TestRequirements(t *testing.T) {
 		"no level of a target is left": {change: func(s *scene) { s.job.Hold, s.Cells[1].Copies = true, 200 }, by: "required targets", words: "200 instances"},
 		"no level of an optional one":  {change: func(s *scene) { s.job.Hold, s.Cells[1].Copies, s.Study.Optional = true, 200, []string{"runc"} }, skipped: "runc/w", words: "200 instances"},
 
-		"limits of memory": {change: func(s *scene) { twenty(s); s.level(study.Limits{Memory: 1 << 29}) }, note: "cell runc/w: 20 instances may take 512MiB each, 10GiB in all, and 1GiB are available"},
+		"limits of memory": {change: func(s *scene) { twenty(s); s.level(study.Limits{Memory: 1 << 29}) }, note: "cell runc/w: 20 instances may use 512MiB each, 10GiB in total, and 1GiB is available"},
 		"the twin's":       {change: func(s *scene) { twenty(s); s.level(study.Limits{Memory: 1 << 29}); s.Cells[1].AA = true }},
 
 		"few blocks": {change: func(s *scene) { s.Study.Blocks = 2 }, note: "2 blocks"},

@@ -34,10 +34,10 @@ func settings(_ context.Context, q *Question) ([]Outcome, error) {
 	}
 	for _, level := range q.Study.Limits {
 		if g := level.Guest; g != nil && g.KSM {
-			return refuse(fmt.Errorf("the level %s turns the machine's KSM on (/sys/kernel/mm/ksm/run) while it is measured: allow it with --allow-sysctl, or choose others with --environments", level.Name)), nil
+			return refuse(fmt.Errorf("the environment %s turns on KSM for the whole machine (/sys/kernel/mm/ksm/run) while it is measured: allow it with --allow-sysctl, or choose other environments with --environments", level.Name)), nil
 		}
 		if n := level.Network; n != nil && n.Limit > 0 {
-			return refuse(fmt.Errorf("the level %s sets the limit of neighbours of the whole machine (net.ipv4.neigh.default.gc_thresh*) to %d while it is measured: allow it with --allow-sysctl, or choose others with --environments", level.Name, n.Limit)), nil
+			return refuse(fmt.Errorf("the environment %s sets the whole machine's limit of neighbours (net.ipv4.neigh.default.gc_thresh*) to %d while it is measured: allow it with --allow-sysctl, or choose other environments with --environments", level.Name, n.Limit)), nil
 		}
 	}
 	return nil, nil
@@ -76,7 +76,7 @@ func waits(_ context.Context, q *Question) ([]Outcome, error) {
 	}
 	for _, v := range q.Study.Interventions {
 		if v.Wait != "" && !slices.Contains(names, v.Wait) {
-			return refuse(fmt.Errorf("intervention %q: no probe gives the wait %q: known are %s", v.Name, v.Wait, strings.Join(names, ", "))), nil
+			return refuse(fmt.Errorf("intervention %q: no probe records the wait %q; known waits: %s", v.Name, v.Wait, strings.Join(names, ", "))), nil
 		}
 	}
 	return nil, nil
@@ -104,7 +104,7 @@ func optionalProbes(_ context.Context, q *Question) ([]Outcome, error) {
 			continue
 		}
 		if err := q.Machine.Watch(p); err != nil {
-			all = append(all, Outcome{Skip, p, fmt.Errorf("the probe %s watches nothing: %w", p, err)})
+			all = append(all, Outcome{Skip, p, fmt.Errorf("the probe %s is skipped: %w", p, err)})
 		}
 	}
 	return all, nil
@@ -159,9 +159,9 @@ func unknownParameter(where string, params map[string]string, known []string) er
 			continue
 		}
 		if near := study.Nearest(name, known); near != "" {
-			return fmt.Errorf("%s: no workload has a parameter %q: did you mean %q?", where, name, near)
+			return fmt.Errorf("%s: no workload has a parameter %q; did you mean %q?", where, name, near)
 		}
-		return fmt.Errorf("%s: no workload has a parameter %q: there are %s", where, name, strings.Join(known, ", "))
+		return fmt.Errorf("%s: no workload has a parameter %q; known parameters: %s", where, name, strings.Join(known, ", "))
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (q *Question) cannotMeet(c study.Cell, on *netpath.Driver) error {
 			return err
 		}
 		if usable < 2 {
-			return fmt.Errorf("the level %s pins the two ends apart, and %d CPU may be used: take a level with pin: same", c.Environment, usable)
+			return fmt.Errorf("the environment %s pins the two ends apart, and %d CPU may be used: use an environment with pin: same", c.Environment, usable)
 		}
 	}
 	if err := on.Carries(q.Job(c).Peer); err != nil {
@@ -126,7 +126,7 @@ func twoEnds(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
 	if len(q.Job(c).Peer) == 0 || strings.Contains(c.Target, study.PathSign) {
 		return nil, nil
 	}
-	return &Outcome{Verdict: Refuse, Reason: fmt.Errorf("workload %s talks to another end, and the target %s has one: name its path, as %s%s%s, or give the study paths",
+	return &Outcome{Verdict: Refuse, Reason: fmt.Errorf("workload %s needs two ends, and target %s has one: name a path, such as %s%s%s, or give the study paths",
 		c.Workload, c.Target, c.Target, study.PathSign, netpath.Loopback)}, nil
 }
 
@@ -136,7 +136,7 @@ func ownMachine(_ context.Context, q *Question, c study.Cell) (*Outcome, error) 
 	if !q.Job(c).OwnMachine || q.Targets[c.Target].Facts.Notes[driver.NoteAccel] != "" {
 		return nil, nil
 	}
-	return &Outcome{Verdict: Refuse, Reason: fmt.Errorf("workload %s changes a setting of the whole machine, and the target %s shares this one: take a virtual machine, as qemu/microvm", c.Workload, c.Target)}, nil
+	return &Outcome{Verdict: Refuse, Reason: fmt.Errorf("workload %s changes a setting of the whole machine, and target %s runs on this one: use a virtual machine, such as qemu/microvm", c.Workload, c.Target)}, nil
 }
 
 // dockerHosts refuses a payload that starts containers itself where the target is
@@ -151,9 +151,9 @@ func dockerHosts(ctx context.Context, q *Question) ([]Outcome, error) {
 		h, ok := driver.As[driver.Hoster](q.Targets[c.Target].Driver)
 		switch {
 		case !ok || strings.Contains(c.Target, study.PathSign): // its containers would not be on the path
-			return refuse(fmt.Errorf("workload %s starts its containers itself, and the target %s is no machine with a Docker: take host, vm/stock or vm/trimmed", c.Workload, c.Target)), nil
+			return refuse(fmt.Errorf("workload %s starts containers itself, and target %s has no Docker of its own: use host, vm/stock or vm/trimmed", c.Workload, c.Target)), nil
 		case c.Copies > 1 || c.Limits.CPUs > 0 || c.Limits.CPUSet != "" || c.Limits.Memory > 0 || c.Limits.Pids > 0:
-			return refuse(fmt.Errorf("workload %s has the whole machine of its target to itself: it takes no limits and one copy", c.Workload)), nil
+			return refuse(fmt.Errorf("workload %s uses the whole machine of its target: remove the limits, and run one instance", c.Workload)), nil
 		case proven[c.Target]:
 			continue
 		}
