@@ -90,6 +90,9 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err := l.resolve(ctx, p, o); err != nil {
 		return nil, err
 	}
+	if err := p.settleSets(); err != nil {
+		return nil, err
+	}
 	left, err := l.checkCells(ctx, p, o.Exact)
 	if err != nil {
 		return nil, err
@@ -97,9 +100,6 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	p.settlePaths(o)
 	m := &p.Manifest
 	m.Cells = left.Cells
-	if err := p.settleSets(); err != nil {
-		return nil, err
-	}
 	maps.Copy(m.LeftOut, left.Skipped)
 	if slices.ContainsFunc(m.Cells, p.many) {
 		if m.MissingCounters, err = (probe.Many{Uncounted: p.uncounted()}).Missing(); err != nil {

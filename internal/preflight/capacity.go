@@ -160,7 +160,45 @@ func capacity(_ context.Context, q *Question) ([]Outcome, error) {
 			all = append(all, Outcome{Skip, c.ID, reason})
 		}
 	}
+	if reason := q.noRoomInRounds(machine); reason != nil {
+		return refuse(reason), nil
+	}
 	return all, nil
+}
+
+// noRoomInRounds names the first capacity that the cells of a set exceed together: in
+// rounds the instances of all targets are alive at once, those of the twin besides.
+func (q *Question) noRoomInRounds(machine []Capacity) error {
+	type group struct {
+		target string
+		twin   bool
+	}
+	var sets []string
+	groups := map[string]map[group]study.Cell{}
+	for _, c := range q.Cells {
+		if c.Set == "" {
+			continue
+		}
+		if groups[c.Set] == nil {
+			groups[c.Set] = map[group]study.Cell{}
+			sets = append(sets, c.Set)
+		}
+		groups[c.Set][group{c.Target, c.AA}] = c
+	}
+	for _, set := range sets {
+		for _, m := range machine {
+			need, instances := m.InUse, 0
+			for _, c := range groups[set] {
+				each, _ := q.loadOf(c).need(m)
+				need, instances = need+each-m.InUse, instances+c.Copies
+			}
+			if of := costs[m.Of]; need > m.Value {
+				return fmt.Errorf("%d instances of %d targets are alive at once in rounds and need about %s %s, and %s is %s; name fewer targets with --on, run fewer instances, or raise it",
+					instances, len(groups[set]), of.show(need), of.what(m.InUse), m.Name, of.show(m.Value))
+			}
+		}
+	}
+	return nil
 }
 
 // noRoom names the first capacity that a cell's instances exceed; nil for none.

@@ -237,6 +237,29 @@ func TestRequirements(t *testing.T) {
 		"no level of a target is left": {change: func(s *scene) { s.job.Hold, s.Cells[1].Copies = true, 200 }, by: "required targets", words: "200 instances"},
 		"no level of an optional one":  {change: func(s *scene) { s.job.Hold, s.Cells[1].Copies, s.Study.Optional = true, 200, []string{"runc"} }, skipped: "runc/w", words: "200 instances"},
 
+		"rounds": {change: func(s *scene) {
+			for i := range s.Cells {
+				s.Cells[i].Set, s.Cells[i].Copies = "rounds-1", 8
+			}
+			s.job.Memory = 60 << 20
+		}, by: "capacity", words: "16 instances of 2 targets are alive at once in rounds and need about 1.203GiB of memory, and the memory that is available is 1GiB"},
+		"one after another": {change: func(s *scene) {
+			for i := range s.Cells {
+				s.Cells[i].Copies = 8
+			}
+			s.job.Memory = 60 << 20
+		}},
+		"workloads of one set share their instances": {change: func(s *scene) {
+			for _, c := range s.Cells {
+				c.ID, c.Workload = c.Target+"/v", "v"
+				s.Cells = append(s.Cells, c)
+			}
+			for i := range s.Cells {
+				s.Cells[i].Set, s.Cells[i].Copies = "rounds-1", 4
+			}
+			s.job.Memory = 60 << 20
+		}},
+
 		"limits of memory": {change: func(s *scene) { twenty(s); s.level(study.Limits{Memory: 1 << 29}) }, note: "cell runc/w: 20 instances may use 512MiB each, 10GiB in total, and 1GiB is available"},
 		"the twin's":       {change: func(s *scene) { twenty(s); s.level(study.Limits{Memory: 1 << 29}); s.Cells[1].AA = true }},
 
