@@ -123,7 +123,7 @@ func hostBias(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	shown := fmt.Sprintf("%+.0f µs [%+.0f, %+.0f] on %.0f µs, %d pairs", 1e6*d.Value, 1e6*d.Interval.Low, 1e6*d.Interval.High, 1e6*bare, pairs)
-	return result{shown, inside(d.Interval, -100e-6, 100e-6)}, nil
+	return result{shown, analysis.Limit{Least: -100e-6, Most: 100e-6}.Judge(d.Interval)}, nil
 }
 
 func hostBiasLong(ctx context.Context) (result, error) {
@@ -133,7 +133,7 @@ func hostBiasLong(ctx context.Context) (result, error) {
 	}
 	share := 100 / bare
 	shown := fmt.Sprintf("%+.3f %% [%+.3f, %+.3f] of %.3f s, %d pairs", share*d.Value, share*d.Interval.Low, share*d.Interval.High, bare, pairs)
-	return result{shown, inside(d.Interval, -0.002*bare, 0.002*bare)}, nil
+	return result{shown, analysis.Limit{Least: -0.002 * bare, Most: 0.002 * bare}.Judge(d.Interval)}, nil
 }
 
 // storm starts 500 runc containers, 32 at once; two bars are measured by it.
@@ -231,18 +231,18 @@ func twins(runs, most int, verdict func() (analysis.Verdict, error)) (result, er
 		if err != nil {
 			return result{}, err
 		}
-		switch v {
-		case analysis.Refused:
+		switch {
+		case v == analysis.NotComparable:
 			refused++
 			continue
-		case analysis.Differs:
+		case v.Shown():
 			differs++
 		}
 		decided++
 	}
 	shown := fmt.Sprintf("%d of %d differ, %d more refused", differs, decided, refused)
 	if decided < runs {
-		return result{shown, analysis.BarInconclusive}, nil
+		return result{shown, analysis.LimitOpen}, nil
 	}
 	return below(float64(differs)/float64(runs), 0.05, shown)
 }
@@ -252,7 +252,7 @@ func twins(runs, most int, verdict func() (analysis.Verdict, error)) (result, er
 // its pilot: a verdict that comes with fewer is not the promised one.
 func spin(ctx context.Context) (result, error) {
 	const work = "n=300000; [ $$ = 1 ] && n=315000; i=0; while [ $i -lt $n ]; do i=$((i+1)); done"
-	blocks := analysis.PlanBlocks(0.05, 2)
+	blocks := analysis.PlanBlocks(0.05, 1, true)
 	for ; blocks <= 96; blocks *= 2 {
 		s, err := weigh(ctx, "--on", "host,native", "--blocks", strconv.Itoa(blocks), "--", "/bin/busybox", "sh", "-c", work)
 		if err != nil {
@@ -266,15 +266,15 @@ func spin(ctx context.Context) (result, error) {
 			continue
 		}
 		shown := fmt.Sprintf("%s: ratio %.3f [%.3f, %.3f], %d blocks, for which the plan promised %.1f %%", e.Verdict, e.Ratio, e.Interval.Low, e.Interval.High, blocks, 100*promised)
-		switch e.Verdict {
-		case analysis.Differs:
-			return result{shown, analysis.BarMet}, nil
-		case analysis.Refused:
-			return result{shown, analysis.BarInconclusive}, nil
+		switch {
+		case e.Verdict.Shown():
+			return result{shown, analysis.LimitMet}, nil
+		case e.Verdict == analysis.NotComparable:
+			return result{shown, analysis.LimitOpen}, nil
 		}
-		return result{shown, analysis.BarNotMet}, nil
+		return result{shown, analysis.LimitBroken}, nil
 	}
-	return result{fmt.Sprintf("no plan of up to %d blocks promises to show 5 %%: the machine is too noisy", blocks/2), analysis.BarInconclusive}, nil
+	return result{fmt.Sprintf("no plan of up to %d blocks promises to show 5 %%: the machine is too noisy", blocks/2), analysis.LimitOpen}, nil
 }
 
 // spun is the effect of the arm that works longer, and the smallest effect that the

@@ -27,7 +27,7 @@ func paired(judge func([]float64, float64, int) analysis.Bar, bar float64, ours,
 			}
 			ratios = append(ratios, x/y)
 		}
-		if b = judge(ratios, bar, len(looks)); b.Met != analysis.BarInconclusive {
+		if b = judge(ratios, bar, len(looks)); b.Met != analysis.LimitOpen {
 			break
 		}
 	}
@@ -56,9 +56,9 @@ func describe(b analysis.Bar) result {
 // below judges a number that must not exceed a limit.
 func below(value, limit float64, shown string) (result, error) {
 	if value <= limit {
-		return result{shown, analysis.BarMet}, nil
+		return result{shown, analysis.LimitMet}, nil
 	}
-	return result{shown, analysis.BarNotMet}, nil
+	return result{shown, analysis.LimitBroken}, nil
 }
 
 // repeats is how often a number is measured that is no ratio of a pair: the fewest
@@ -77,19 +77,5 @@ func repeated(limit float64, show func(float64) string, once func() (float64, er
 	}
 	e := stats.OverBlocks(all)
 	shown := fmt.Sprintf("%s [%s, %s], median of %d", show(e.Value), show(e.Interval.Low), show(e.Interval.High), len(all))
-	return result{shown, inside(e.Interval, math.Inf(-1), limit)}, nil
-}
-
-// inside judges an interval that has to lie between two limits, where no width of
-// it would be too wide for an answer: all of it has to.
-func inside(i stats.Interval, low, high float64) analysis.Met {
-	switch {
-	case i.Method == stats.MethodNone:
-		return analysis.BarInconclusive
-	case i.Low >= low && i.High <= high:
-		return analysis.BarMet
-	case i.High < low || i.Low > high:
-		return analysis.BarNotMet
-	}
-	return analysis.BarInconclusive
+	return result{shown, analysis.Limit{Least: math.Inf(-1), Most: limit}.Judge(e.Interval)}, nil
 }

@@ -22,9 +22,9 @@ func TestPairsEndAtALook(t *testing.T) {
 		pairs     int
 		met       analysis.Met
 	}{
-		"at once":     {1.2, 0.01, 20, analysis.BarMet},
-		"not met":     {0.5, 0.01, 20, analysis.BarNotMet},
-		"never clear": {0.98, 2, 60, analysis.BarInconclusive},
+		"at once":     {1.2, 0.01, 20, analysis.LimitMet},
+		"not met":     {0.5, 0.01, 20, analysis.LimitBroken},
+		"never clear": {0.98, 2, 60, analysis.LimitOpen},
 	} {
 		r := rand.New(rand.NewPCG(1, 1))
 		var order []string
@@ -54,9 +54,9 @@ func TestRefusedTwinsDoNotCount(t *testing.T) {
 		seen     string
 		met      analysis.Met
 	}{
-		"all refused": {[]analysis.Verdict{analysis.Refused}, "0 of 0 differ, 40 more refused", analysis.BarInconclusive},
-		"half":        {[]analysis.Verdict{analysis.Refused, analysis.Equivalent}, "0 of 20 differ, 20 more refused", analysis.BarMet},
-		"too many":    {[]analysis.Verdict{analysis.Differs, analysis.Inconclusive}, "10 of 20 differ, 0 more refused", analysis.BarNotMet},
+		"all refused": {[]analysis.Verdict{analysis.NotComparable}, "0 of 0 differ, 40 more refused", analysis.LimitOpen},
+		"half":        {[]analysis.Verdict{analysis.NotComparable, analysis.Same}, "0 of 20 differ, 20 more refused", analysis.LimitMet},
+		"too many":    {[]analysis.Verdict{analysis.Slower, analysis.Open}, "10 of 20 differ, 0 more refused", analysis.LimitBroken},
 	} {
 		n := 0
 		got, err := twins(20, 40, func() (analysis.Verdict, error) {
@@ -72,9 +72,9 @@ func TestRefusedTwinsDoNotCount(t *testing.T) {
 // A number that is measured some times has an interval, and all of it counts.
 func TestRepeatedNumbers(t *testing.T) {
 	for want, values := range map[analysis.Met][]float64{
-		analysis.BarMet:          {1, 2, 1, 2, 1, 2},
-		analysis.BarInconclusive: {1, 2, 1, 2, 1, 9},
-		analysis.BarNotMet:       {7, 8, 7, 8, 7, 9},
+		analysis.LimitMet:    {1, 2, 1, 2, 1, 2},
+		analysis.LimitOpen:   {1, 2, 1, 2, 1, 9},
+		analysis.LimitBroken: {7, 8, 7, 8, 7, 9},
 	} {
 		n := 0
 		got, err := repeated(5, seconds, func() (float64, error) {
@@ -95,10 +95,10 @@ func TestTheTableIsWhole(t *testing.T) {
 	}
 	var out bytes.Buffer
 	err := measure(t.Context(), []bar{
-		{"good", "it is fast", says(result{"0.9", analysis.BarMet}, nil)},
+		{"good", "it is fast", says(result{"0.9", analysis.LimitMet}, nil)},
 		{"broken", "it works", says(result{}, errors.New("no such program"))},
-		{"unclear", "it is small", says(result{"1.0", analysis.BarInconclusive}, nil)},
-		{"slow", "it is quick", says(result{"2.0", analysis.BarNotMet}, nil)},
+		{"unclear", "it is small", says(result{"1.0", analysis.LimitOpen}, nil)},
+		{"slow", "it is quick", says(result{"2.0", analysis.LimitBroken}, nil)},
 	}, &out)
 	if err == nil || err.Error() != "broken: no such program\nunclear: inconclusive\nslow: not met" {
 		t.Error(err)
@@ -108,7 +108,7 @@ func TestTheTableIsWhole(t *testing.T) {
 			t.Errorf("no %q in\n%s", text, out.String())
 		}
 	}
-	if err := measure(t.Context(), []bar{{"good", "", says(result{"0.9", analysis.BarMet}, nil)}}, &out); err != nil {
+	if err := measure(t.Context(), []bar{{"good", "", says(result{"0.9", analysis.LimitMet}, nil)}}, &out); err != nil {
 		t.Error(err)
 	}
 }

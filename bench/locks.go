@@ -57,7 +57,7 @@ func locksAgree(ctx context.Context) (result, error) {
 	}
 	r, of := describe(within(ratios)), describe(within(same))
 	r.seen += "; of the very same waits " + of.seen
-	if of.met != analysis.BarMet {
+	if of.met != analysis.LimitMet {
 		r.met = of.met
 	}
 	return r, nil
@@ -66,7 +66,7 @@ func locksAgree(ctx context.Context) (result, error) {
 // within is the bar of a ratio that may differ from 1 by a tenth.
 func within(ratios []float64) analysis.Bar {
 	bar := analysis.AtLeast(ratios, 0.9, 1)
-	if bar.Met == analysis.BarMet {
+	if bar.Met == analysis.LimitMet {
 		bar = analysis.AtMost(ratios, 1.1, 1)
 	}
 	return bar
@@ -141,7 +141,7 @@ func watchingCosts(verb string) func(context.Context) (result, error) {
 		}
 		for _, w := range s.Claims.Waits {
 			if e := w.Overhead; e != nil {
-				return result{fmt.Sprintf("%.3f [%.3f, %.3f] over %d pairs", e.Ratio, e.Interval.Low, e.Interval.High, e.Blocks), inside(e.Interval, 0, 1.05)}, nil
+				return result{fmt.Sprintf("%.3f [%.3f, %.3f] over %d pairs", e.Ratio, e.Interval.Low, e.Interval.High, e.Blocks), analysis.Limit{Least: 0, Most: 1.05}.Judge(e.Interval)}, nil
 			}
 		}
 		return result{}, errors.New("the report does not say what watching cost")

@@ -114,7 +114,7 @@ func measure(ctx context.Context, bars []bar, to io.Writer) error {
 			errs = append(errs, fmt.Errorf("%s: %w", b.name, err))
 			t.AppendRow(table.Row{b.name, b.promise, "not measured", "error"})
 			continue
-		case r.met != analysis.BarMet:
+		case r.met != analysis.LimitMet:
 			errs = append(errs, fmt.Errorf("%s: %s", b.name, r.met))
 		}
 		t.AppendRow(table.Row{b.name, b.promise, r.seen, r.met})

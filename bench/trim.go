@@ -43,12 +43,12 @@ func trimSpeedup(stretch, target string, bar float64) func(context.Context) (res
 			if s.Name != stretch || !ok {
 				continue
 			}
-			met := analysis.BarInconclusive
+			met := analysis.LimitOpen
 			switch {
 			case e.Interval.Low >= bar:
-				met = analysis.BarMet
+				met = analysis.LimitMet
 			case e.Interval.High < bar:
-				met = analysis.BarNotMet
+				met = analysis.LimitBroken
 			}
 			return result{fmt.Sprintf("%.2f [%.2f, %.2f]", e.Value, e.Interval.Low, e.Interval.High), met}, nil
 		}
@@ -72,7 +72,7 @@ func trimInitrd(target string, bar float64) func(context.Context) (result, error
 		}
 		for _, p := range c.Parts {
 			if p.Target == target && p.Initrd == 0 {
-				return result{"gone; Run init to systemd's first line " + r.seen + " x", analysis.BarMet}, nil
+				return result{"gone; Run init to systemd's first line " + r.seen + " x", analysis.LimitMet}, nil
 			}
 		}
 		return r, nil
@@ -92,7 +92,7 @@ func trimSize(target string, most float64) func(context.Context) (result, error)
 			}
 			for _, check := range p.Proof {
 				if !check.Good() {
-					return result{fmt.Sprintf("%.2f MB, and the proof fails: %s", float64(p.Image)/1e6, check.Check), analysis.BarNotMet}, nil
+					return result{fmt.Sprintf("%.2f MB, and the proof fails: %s", float64(p.Image)/1e6, check.Check), analysis.LimitBroken}, nil
 				}
 			}
 			return below(float64(p.Image), most, fmt.Sprintf("%.2f MB, %d checks", float64(p.Image)/1e6, len(p.Proof)))

@@ -71,7 +71,7 @@ func vmShare(ctx context.Context) (result, error) {
 	share := median(own) / median(marks[sample.Ready])
 	shown := fmt.Sprintf("%.1f ms, %.1f %% of %.2f s", 1e3*median(own), 100*share, median(marks[sample.Ready]))
 	if median(own) > 0.005 {
-		return result{shown, analysis.BarNotMet}, nil
+		return result{shown, analysis.LimitBroken}, nil
 	}
 	return below(share, 0.03, shown)
 }

@@ -169,6 +169,7 @@ type job struct {
 	group   group
 	metric  sample.Metric
 	primary bool
+	twins   int // of the report, which are judged together
 }
 
 type result struct {
@@ -181,6 +182,12 @@ type result struct {
 // A group whose trials all failed keeps its first metric, to show the failures.
 func (in Input) jobs(groups []group) []job {
 	var jobs []job
+	twins := 0
+	for _, g := range groups {
+		if g.aa >= 0 {
+			twins++
+		}
+	}
 	for _, g := range groups {
 		workload := g.cells[0].Workload
 		first := len(jobs)
@@ -191,11 +198,11 @@ func (in Input) jobs(groups []group) []job {
 		}
 		for _, m := range metrics {
 			if in.measured(g, m.Name) {
-				jobs = append(jobs, job{group: g, metric: m})
+				jobs = append(jobs, job{group: g, metric: m, twins: twins})
 			}
 		}
 		if len(jobs) == first && len(metrics) > 0 {
-			jobs = append(jobs, job{group: g, metric: metrics[0]})
+			jobs = append(jobs, job{group: g, metric: metrics[0], twins: twins})
 		}
 		markPrimary(jobs[first:], in.Primary[workload])
 	}

@@ -12,11 +12,17 @@ type Verdict string
 
 // The verdicts.
 const (
-	Differs      Verdict = "differs"      // the 95 % interval excludes 1, the adjusted test agrees, and the effect exceeds the margin
-	Equivalent   Verdict = "equivalent"   // the 90 % interval and the noise floor lie inside the margin
-	Inconclusive Verdict = "inconclusive" // neither; or the noise floor is larger than the effect
-	Refused      Verdict = "refused"      // the machine was too noisy, or the control failed
+	Slower        Verdict = "slower"         // the whole interval lies beyond 1; Faster likewise
+	Faster        Verdict = "faster"         //
+	More          Verdict = "more"           // the same of what is neither a time nor a rate, as Less
+	Less          Verdict = "less"           //
+	Same          Verdict = "same"           // the whole interval lies within the margin
+	Open          Verdict = "open"           // neither is shown: the interval is the bound
+	NotComparable Verdict = "not comparable" // the machine was too noisy, the control failed, or the work was not the same
 )
+
+// Shown reports whether the verdict is that the target differs from its control.
+func (v Verdict) Shown() bool { return v == Slower || v == Faster || v == More || v == Less }
 
 // Summary describes one cell's samples of one metric.
 type Summary struct {
@@ -47,25 +53,35 @@ type Copies struct {
 
 // Effect is one cell against its group's control, for one metric.
 type Effect struct {
-	Ratio      float64        `json:"ratio"`             // median over blocks of value/control within the block
-	Interval   stats.Interval `json:"interval"`          // 95 % of Ratio
-	Interval90 stats.Interval `json:"interval90"`        // for equivalence
-	P          float64        `json:"p"`                 // SignFlip, two-sided; between two runs RankSum
-	PAdjusted  float64        `json:"pAdjusted"`         // Holm over the table's cells
-	Blocks     int            `json:"blocks"`            // pairs used
-	Minimum    float64        `json:"minimumDetectable"` // smallest ratio-1 that these blocks show with a chance of 0.8, see MinimumDetectable; 0 = not known
-	Verdict    Verdict        `json:"verdict"`
-	Why        string         `json:"why"` // one sentence: which rule gave the verdict
+	Ratio float64 `json:"ratio"` // of the target's value to its control's; the Hodges-Lehmann estimate over blocks
+	// Interval of Ratio. In a primary table all intervals hold together with 1 -
+	// alpha, so the level of each is higher; in other tables it is 95 %.
+	Interval stats.Interval `json:"interval"`
+	P        float64        `json:"p"`      // that there is no effect, two-sided, of this cell alone
+	Blocks   int            `json:"blocks"` // pairs used
+	Verdict  Verdict        `json:"verdict,omitempty"`
+	// BelowMargin: the effect is certain, and smaller than the margin.
+	BelowMargin bool `json:"belowMargin,omitempty"`
+	// Size is an effect that is certain, in words: "1.8 % slower". Bound is what an
+	// open one leaves possible: "between 2 % faster and 3 % slower".
+	Size  string `json:"size,omitempty"`
+	Bound string `json:"bound,omitempty"`
+	// Need is about how many blocks would settle an open verdict; 0 = not known.
+	Need int    `json:"need,omitempty"`
+	Why  string `json:"why"` // one sentence: which rule gave the verdict
+	// Reached is the level of Interval where the blocks are too few for the level
+	// that the verdict needs; 0 where they suffice.
+	Reached float64 `json:"reachedLevel,omitempty"`
 	// Difference stands in for the ratio where there is none, because values
-	// are zero or negative: then Ratio is 0 and both Intervals
-	// have the method "none". A report must not show such a Ratio.
+	// are zero or negative: then Ratio is 0 and Interval has the method "none". A
+	// report must not show such a Ratio.
 	Difference *Difference `json:"difference,omitempty"`
 }
 
 // Difference is one cell minus its control within the block, in the metric's unit.
 type Difference struct {
 	Median   float64        `json:"median"`
-	Interval stats.Interval `json:"interval"` // 95 % of Median
+	Interval stats.Interval `json:"interval"` // of Median, at the level of Effect.Interval
 }
 
 // Row is one cell of a table.
@@ -83,18 +99,17 @@ type Row struct {
 	Failure *sample.Failure `json:"failure,omitempty"` // the first one, where trials failed
 }
 
-// Table is one group and metric: the unit of Holm's correction.
+// Table is one group and metric: what a level is corrected for.
 type Table struct {
 	Group    string        `json:"group"`
 	Workload string        `json:"workload"`
 	Metric   sample.Metric `json:"metric"`
 	Primary  bool          `json:"primary"` // the metric that the price list shows for this group
-	Noise    float64       `json:"noise"`   // noise floor: half-width on the log scale of the A/A pair's 95 % interval, as a ratio-1; 0 when unknown
-	// NoiseStep is the noise floor of differences where the A/A pair has no ratio:
-	// half-width of its 95 % interval, in the metric's unit; 0 when unknown.
-	NoiseStep float64 `json:"noiseStep,omitempty"`
-	Rows      []Row   `json:"rows"`
-	Refused   string  `json:"refused,omitempty"` // why nothing is claimed of any row; "" where something may be
+	// Noise is how far the control may differ from itself: the farther limit of the
+	// A/A pair's 95 % interval, as a ratio-1; 0 when unknown.
+	Noise   float64 `json:"noise"`
+	Rows    []Row   `json:"rows"`
+	Refused string  `json:"refused,omitempty"` // why nothing is claimed of any row; "" where something may be
 }
 
 // Step is one rung of a ladder.
@@ -126,15 +141,14 @@ type Ladder struct {
 
 // Change is one cell in two runs.
 type Change struct {
-	Cell    string         `json:"cell"`
-	Target  string         `json:"target"`
-	Label   string         `json:"label"`
-	Control bool           `json:"control"`
-	AA      bool           `json:"aa"`
-	A       Summary        `json:"a"`
-	B       Summary        `json:"b"`
-	Raw     float64        `json:"raw"`         // median(B)/median(A), the machine's own change included; 0 = there is no ratio
-	RawSpan stats.Interval `json:"rawInterval"` // of Raw, from an unpaired bootstrap over blocks
+	Cell    string  `json:"cell"`
+	Target  string  `json:"target"`
+	Label   string  `json:"label"`
+	Control bool    `json:"control"`
+	AA      bool    `json:"aa"`
+	A       Summary `json:"a"`
+	B       Summary `json:"b"`
+	Raw     float64 `json:"raw"` // median(B)/median(A), the machine's own change included; 0 = there is no ratio
 	// Effect is the change of the cell's ratio to its own run's control: what is
 	// left when the machine's change is divided out. nil for the control and
 	// where a run lacks the cell.
@@ -148,7 +162,7 @@ type Comparison struct {
 	Workload string        `json:"workload"`
 	Metric   sample.Metric `json:"metric"`
 	Primary  bool          `json:"primary"`
-	Noise    float64       `json:"noise"` // noise floor between the runs, as a ratio-1
+	Noise    float64       `json:"noise"` // how far the twins of the two runs are from their controls together, as a ratio-1
 	Rows     []Change      `json:"rows"`
 }
 

@@ -3,7 +3,6 @@ package analysis
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/tarelab/tare/internal/stats"
@@ -129,19 +128,18 @@ func (c *comparison) change(cell study.Cell) (Change, *compared) {
 	rng := stats.Source(c.a.Seed, "change", cell.ID, name)
 	row := Change{
 		Cell: cell.ID, Target: cell.Target, Label: label(cell), Control: cell.Control, AA: cell.AA,
-		A: summarize(a.values, rng), B: summarize(b.values, rng), RawSpan: stats.None(0),
+		A: summarize(a.values, rng), B: summarize(b.values, rng),
 	}
 	if row.A.N == 0 || row.B.N == 0 {
 		return row, nil
 	}
-	if la, lb := logs(a.values), logs(b.values); la != nil && lb != nil {
-		s := stats.Shift(stats.Sorted(la), stats.Sorted(lb), rng)
-		row.Raw, row.RawSpan = stats.Ratio(s.At), stats.Exponential(s.Span95)
+	if row.A.Median > 0 && row.B.Median > 0 {
+		row.Raw = stats.Ratio(math.Log(row.B.Median) - math.Log(row.A.Median))
 	}
 	if cell.Control || c.job.group.control < 0 || c.other.control < 0 {
 		return row, nil
 	}
-	effect := c.relative(a, b, rng)
+	effect := c.relative(a, b)
 	if effect != nil {
 		row.Effect = effect.effect
 	}
@@ -150,30 +148,21 @@ func (c *comparison) change(cell study.Cell) (Change, *compared) {
 
 // relative compares the ratios to each run's own control; nil where a control has
 // no such metric, as a host has no engine's marks.
-func (c *comparison) relative(a, b Series, rng *rand.Rand) *compared {
+func (c *comparison) relative(a, b Series) *compared {
 	name := c.job.metric.Name
 	x, okA := logRatios(a, c.a.Data.cells[c.job.group.cells[c.job.group.control].ID].series(name))
 	y, okB := logRatios(b, c.b.Data.cells[c.other.cells[c.other.control].ID].series(name))
 	n := min(len(x), len(y))
-	e := &Effect{P: 1, Blocks: n, Interval: stats.None(0), Interval90: stats.None(0)}
-	out := &compared{effect: e}
+	out := &compared{effect: &Effect{P: 1, Blocks: n, Interval: stats.None(0)}, change: &[2][]float64{x, y}}
 	switch {
 	case n == 0:
 		return nil
-	case !okA || !okB:
-		out.same = allEqual(a.values, b.values)
-		if out.same {
-			return identical(min(len(a.values), len(b.values)))
-		}
-		return out
+	case okA && okB:
+	case allEqual(a.values, b.values):
+		out.scale = asIdentical
+	default:
+		out.scale = asNothing
 	}
-	s := stats.Shift(stats.Sorted(x), stats.Sorted(y), rng)
-	out.logs = true
-	out.scatter = math.Hypot(stats.Scatter(stats.Sorted(x)), stats.Scatter(stats.Sorted(y)))
-	out.width = (s.Span95.High - s.Span95.Low) / 2
-	out.reach = math.Abs(stats.Median(stats.Sorted(x))) + math.Abs(stats.Median(stats.Sorted(y)))
-	e.Ratio, e.Interval, e.Interval90 = stats.Ratio(s.At), stats.Exponential(s.Span95), stats.Exponential(s.Span90)
-	e.P = stats.RankSum(x, y)
 	return out
 }
 
@@ -206,40 +195,25 @@ func allEqual(a, b []float64) bool {
 	return slices.Max(a) == slices.Min(a) && slices.Max(b) == slices.Min(b) && a[0] == b[0]
 }
 
-// planRuns is PlanBlocks for two runs of n blocks each: the smallest p-value of
-// the rank-sum test is 2 / C(2n, n).
-func planRuns(alpha float64, m int) int {
-	n := stats.MinimumBlocks + 1 // of the exact interval: sqrt(0.95) from each run
-	for 2/math.Exp(stats.LogChoose(2*n, n)) > alpha/float64(max(1, m)) {
-		n++
-	}
-	return n
-}
-
-// verdicts judges a comparison's rows: the A/A pair's first, as it makes the
-// others' noise floor. Twins are one target, so in each run their true ratio is
-// 1: how far each run is off is an error known to happen, which no interval from
-// inside a run covers, and a change no larger than both errors together is none.
+// verdicts judges a comparison's rows. Twins are one target, so in each run their
+// true ratio is 1: how far each run's is off is an error known to happen, which no
+// interval from inside a run covers. The others' intervals are wider by both.
 func (c *comparison) verdicts(effects []*compared, aa int) {
-	var present []*compared
-	var p []float64
-	for _, e := range effects {
-		if e != nil {
-			present, p = append(present, e), append(p, e.effect.P)
+	rule := rules{alpha: c.a.Alpha, margin: c.a.Margin, metric: c.job.metric, described: !c.job.primary, refused: c.refusal(c.controlShift())}
+	for i, e := range effects {
+		if e != nil && i != aa {
+			rule.cells++
 		}
 	}
-	for i, adjusted := range stats.Holm(p) {
-		present[i].effect.PAdjusted = adjusted
-	}
-	moved := c.controlShift()
-	rule := rules{alpha: c.a.Alpha, margin: c.a.Margin, cells: len(present), runs: true, noise: math.Abs(moved)}
-	rule.refused = c.refusal(moved)
 	if aa >= 0 && effects[aa] != nil {
-		rule.noise = max(rule.noise, effects[aa].reach)
 		rule.judge(effects[aa])
-		rule.noise = max(rule.noise, effects[aa].reach+effects[aa].width)
+		if effects[aa].scale == asRatio {
+			for _, ratios := range effects[aa].change {
+				rule.widen += math.Abs(stats.Median(stats.Sorted(ratios)))
+			}
+		}
 	}
-	c.out.Noise = stats.FromLog(rule.noise)
+	c.out.Noise = stats.FromLog(rule.widen)
 	for i, e := range effects {
 		if e != nil && i != aa {
 			own := rule
@@ -262,7 +236,7 @@ func (c *comparison) controlShift() float64 {
 // refusal says why nothing is claimed about the two runs.
 func (c *comparison) refusal(moved float64) string {
 	name := c.job.metric.Name
-	why := firstOf(c.job.group.refusal, c.other.refusal, c.a.twinsDiffer(c.job.group, name), c.b.twinsDiffer(c.other, name))
+	why := firstOf(c.job.group.refusal, c.other.refusal, c.a.twinsDiffer(c.job.group, name, c.job.twins), c.b.twinsDiffer(c.other, name, c.job.twins))
 	if why != "" {
 		return why
 	}
@@ -274,14 +248,14 @@ func (c *comparison) refusal(moved float64) string {
 }
 
 // twinsDiffer says why a run's own A/A pair forbids any claim with it.
-func (in Input) twinsDiffer(g group, metric string) string {
+func (in Input) twinsDiffer(g group, metric string, twins int) string {
 	if g.aa < 0 || g.control < 0 {
 		return ""
 	}
 	twin, control := in.Data.cells[g.cells[g.aa].ID].series(metric), in.Data.cells[g.cells[g.control].ID].series(metric)
-	pair := compare(twin, control, stats.Source(in.Seed, "effect", g.cells[g.aa].ID, metric))
-	rules{alpha: in.Alpha / float64(len(g.cells)-1), margin: in.Margin, cells: 1}.judgeAlone(pair)
-	if pair.effect.Verdict != Differs {
+	pair := compare(twin, control, Series{})
+	rules{alpha: in.Alpha, margin: in.Margin, cells: twins}.judge(pair)
+	if !pair.effect.Verdict.Shown() {
 		return ""
 	}
 	return "In one of the runs " + twinsRefusal(pair.effect)

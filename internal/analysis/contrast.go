@@ -1,11 +1,8 @@
 package analysis
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
-
-	"github.com/tarelab/tare/internal/stats"
 )
 
 // This file is what experiments use of the analysis beyond a run's tables: the
@@ -54,9 +51,9 @@ func (in Input) Summary(cell, metric string) Summary {
 // WithDefaults is the input with what a caller may leave out.
 func (in Input) WithDefaults() Input { return in.defaults() }
 
-// Against is the effect of one series against another by block, without a verdict.
-// Its Blocks are 0 where they have none in common.
-func Against(of, to Series, rng *rand.Rand) *Effect { return compare(of, to, rng).effect }
+// Against is the effect of one series against another by block, with its 95 %
+// interval and without a verdict. Its Blocks are 0 where they have none in common.
+func Against(of, to Series) *Effect { return compare(of, to, Series{}).at(describedLevel).effect }
 
 // Place is one metric of one cell.
 type Place struct{ Cell, Group, Metric string }
@@ -66,44 +63,41 @@ type Place struct{ Cell, Group, Metric string }
 type Contrast struct {
 	compared *compared
 	rule     rules
+	noise    float64 // of the tables of both, as a ratio-1
 }
 
 // Contrast compares two places by block, and where both were measured in rounds, by
-// round. The noise floors and refusals of their
+// round. The refusals of their
 // tables apply to it. It is nil where the two have no block in common.
-func (in Input) Contrast(tables []Table, of, to Place, rng *rand.Rand) *Contrast {
+func (in Input) Contrast(tables []Table, of, to Place) *Contrast {
 	x, y := in.Data.cells[of.Cell], in.Data.cells[to.Cell]
 	left := x.series(of.Metric)
 	if of.Metric == to.Metric {
 		left = x.against(y, of.Metric)
 	}
-	c := compare(left, y.series(to.Metric), rng)
+	c := compare(left, y.series(to.Metric), Series{})
 	if c.effect.Blocks == 0 {
 		return nil
 	}
-	rule := rules{alpha: in.Alpha, margin: in.Margin}
+	rule, noise := rules{alpha: in.Alpha, margin: in.Margin}, 0.0
 	for _, p := range []Place{of, to} {
 		for _, t := range tables {
 			if t.Group == p.Group && t.Metric.Name == p.Metric {
-				rule.noise, rule.step = max(rule.noise, math.Log1p(t.Noise)), max(rule.step, t.NoiseStep)
+				noise, rule.metric = max(noise, t.Noise), t.Metric
 				rule.refused = firstOf(rule.refused, t.Refused)
 			}
 		}
 	}
-	return &Contrast{c, rule}
+	return &Contrast{c, rule, noise}
 }
 
-// JudgeTogether gives a family of contrasts their verdicts, with Holm's correction
-// over all of them; nil ones do not count.
+// JudgeTogether gives a family of contrasts their verdicts; the intervals of all hold
+// together. nil ones do not count.
 func JudgeTogether(all []*Contrast) {
 	all = slices.DeleteFunc(slices.Clone(all), func(c *Contrast) bool { return c == nil })
-	p := make([]float64, len(all))
-	for i, c := range all {
-		p[i] = c.compared.effect.P
-	}
-	for i, adjusted := range stats.Holm(p) {
-		all[i].compared.effect.PAdjusted, all[i].rule.cells = adjusted, len(all)
-		all[i].rule.judge(all[i].compared)
+	for _, c := range all {
+		c.rule.cells = len(all)
+		c.rule.judge(c.compared)
 	}
 }
 
@@ -115,11 +109,11 @@ func (c *Contrast) Effect() *Effect {
 	return c.compared.effect
 }
 
-// Noise is the noise floor that the contrast is judged by, as a ratio-1; 0 where it
-// is not known.
+// Noise is how far the controls of the two places may differ from themselves, as a
+// ratio-1; 0 where it is not known.
 func (c *Contrast) Noise() float64 {
 	if c == nil {
 		return 0
 	}
-	return stats.FromLog(c.rule.noise)
+	return c.noise
 }

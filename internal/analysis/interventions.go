@@ -3,8 +3,6 @@ package analysis
 import (
 	"cmp"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -103,7 +101,7 @@ func Causes(in Input, tables []Table, waits []Waits, st study.Study, records []s
 		}
 		all[i].Verdict, all[i].Because = all[i].judge(in.Alpha)
 		all[i].Left = in.left(all[i].Intervention, st.Control, waits)
-		all[i].Noise, all[i].WatchedNoise = starts[i].noise(), watched[i].noise()
+		all[i].Noise, all[i].WatchedNoise = starts[i].floor(), watched[i].floor()
 	}
 	slices.SortStableFunc(all, func(a, b Cause) int { return cmp.Compare(b.gain(), a.gain()) })
 	return all
@@ -113,7 +111,7 @@ func Causes(in Input, tables []Table, waits []Waits, st study.Study, records []s
 // which is nearer to no change; 1 where none is shown.
 func (c Cause) gain() float64 {
 	switch e := c.Starts; {
-	case e == nil || e.Verdict != Differs:
+	case e == nil || !e.Verdict.Shown():
 		return 1
 	case e.Ratio > 1:
 		return e.Interval.Low
@@ -160,62 +158,61 @@ type place struct {
 // contrast is one place against another, and the rules to judge it by.
 type contrast struct {
 	*compared
-	rule rules
+	rule  rules
+	noise float64 // of the tables of both, as a ratio-1
 }
 
+// faster gives the words for the ratio of the starts per second.
+var faster = sample.Metric{Unit: sample.PerSecond, Better: sample.Higher}
+
 // contrast is nil where the two have no block in common.
-func (in Input) contrast(tables []Table, of, to place, rng *rand.Rand) *contrast {
-	c := compare(in.Data.cells[of.cell.ID].series(of.metric), in.Data.cells[to.cell.ID].series(to.metric), rng)
+func (in Input) contrast(tables []Table, of, to place) *contrast {
+	c := compare(in.Data.cells[of.cell.ID].series(of.metric), in.Data.cells[to.cell.ID].series(to.metric), Series{})
 	if c.effect.Blocks == 0 {
 		return nil
 	}
-	rule := rules{alpha: in.Alpha, margin: in.Margin}
+	rule, noise := rules{alpha: in.Alpha, margin: in.Margin, metric: faster}, 0.0
 	for _, p := range []place{of, to} {
 		for _, t := range tables {
 			if t.Group == p.cell.Group && t.Metric.Name == p.metric {
-				rule.noise, rule.step = max(rule.noise, math.Log1p(t.Noise)), max(rule.step, t.NoiseStep)
+				noise = max(noise, t.Noise)
 				rule.refused = firstOf(rule.refused, t.Refused)
 			}
 		}
 	}
-	return &contrast{c, rule}
+	return &contrast{c, rule, noise}
 }
 
-// judgeTogether judges a family of contrasts with Holm's correction; nil ones are
-// none.
+// judgeTogether judges a family of contrasts; nil ones are left out.
 func judgeTogether(all []*contrast) {
 	all = slices.DeleteFunc(slices.Clone(all), func(c *contrast) bool { return c == nil })
-	p := make([]float64, len(all))
-	for i, c := range all {
-		p[i] = c.effect.P
-	}
-	for i, adjusted := range stats.Holm(p) {
-		all[i].effect.PAdjusted, all[i].rule.cells = adjusted, len(all)
-		all[i].rule.judge(all[i].compared)
+	for _, c := range all {
+		c.rule.cells = len(all)
+		c.rule.judge(c.compared)
 	}
 }
 
 // cause compares an intervention with its control, and gives what is to be judged.
 func (in Input) cause(c *Cause, tables []Table, control string, p99 map[string]Series) (starts, watched *contrast) {
-	v, rng := c.Intervention, rand.New(rand.NewPCG(in.Seed, 2))
+	v := c.Intervention
 	if v.Workload != "" {
-		starts = in.contrast(tables, in.work(v, v.Workload, control, ""), in.work(v, v.Against, control, ""), rng)
+		starts = in.contrast(tables, in.work(v, v.Workload, control, ""), in.work(v, v.Against, control, ""))
 		if v.Wait != "" {
-			watched = in.contrast(tables, in.work(v, v.Workload, control, study.ProbeLocks), in.work(v, v.Against, control, study.ProbeLocks), rng)
+			watched = in.contrast(tables, in.work(v, v.Workload, control, study.ProbeLocks), in.work(v, v.Against, control, study.ProbeLocks))
 		}
 		c.Starts, c.Watched = starts.of(), watched.of()
 		return starts, watched
 	}
 	arm, base := in.arm(v, control, ""), in.counterpart(v, control, "")
 	// The same number of starts: their rates are as the inverse of the times.
-	starts = in.contrast(tables, place{base, sample.Elapsed}, place{arm, sample.Elapsed}, rng)
-	if e := compare(p99[arm.ID], p99[base.ID], rng).effect; e.Blocks > 0 {
+	starts = in.contrast(tables, place{base, sample.Elapsed}, place{arm, sample.Elapsed})
+	if e := compare(p99[arm.ID], p99[base.ID], Series{}).at(describedLevel).effect; e.Blocks > 0 {
 		c.P99 = e
 	} else {
 		c.FewCopies = true
 	}
 	if v.Wait != "" {
-		watched = in.contrast(tables, place{in.arm(v, control, study.ProbeLocks), v.Wait}, place{in.counterpart(v, control, study.ProbeLocks), v.Wait}, rng)
+		watched = in.contrast(tables, place{in.arm(v, control, study.ProbeLocks), v.Wait}, place{in.counterpart(v, control, study.ProbeLocks), v.Wait})
 	}
 	c.Starts, c.Watched = starts.of(), watched.of()
 	return starts, watched
@@ -229,12 +226,12 @@ func (c *contrast) of() *Effect {
 	return c.effect
 }
 
-// noise is the noise floor that it was judged by, as a ratio-1.
-func (c *contrast) noise() float64 {
+// floor is the noise of both tables, as a ratio-1.
+func (c *contrast) floor() float64 {
 	if c == nil {
 		return 0
 	}
-	return stats.FromLog(c.rule.noise)
+	return c.noise
 }
 
 // work is a workload in an intervention's target: by the rate that is its primary
@@ -256,13 +253,13 @@ func (in Input) work(v study.Intervention, workload, control, probe string) plac
 // judge applies the rule that stands in docs/interventions.md.
 func (c Cause) judge(alpha float64) (CauseVerdict, string) {
 	e := c.Starts
-	if e == nil || e.Verdict != Refused && e.Interval.Method == stats.MethodNone {
+	if e == nil || e.Verdict != NotComparable && e.Difference == nil && !decides(e.Interval) {
 		return CauseNotShown, "too few blocks for an interval"
 	}
-	differs, equal := e.Verdict == Differs, e.Verdict == Equivalent
+	differs, equal := e.Verdict.Shown(), e.Verdict == Same
 	faster := e.Ratio > 1
 	switch {
-	case e.Verdict == Refused:
+	case e.Verdict == NotComparable:
 		return CauseNoVerdict, strings.TrimSuffix(e.Why, ".")
 	case c.Expect == study.ExpectNone && equal:
 		return CausePredicted, "no effect beyond the margin"
@@ -275,7 +272,7 @@ func (c Cause) judge(alpha float64) (CauseVerdict, string) {
 	case !differs && c.Expect == study.ExpectNone:
 		return CauseNotShown, "neither an effect nor its absence is shown"
 	case !differs:
-		return CauseNotShown, undecided(e, alpha)
+		return CauseNotShown, undecided(e)
 	}
 	return c.judgeWait("the starts are " + string(c.Expect) + " as predicted")
 }
@@ -288,7 +285,7 @@ func (c Cause) judgeWait(starts string) (CauseVerdict, string) {
 		return CauseNotShown, starts + "; no wait is watched here that would show why"
 	case c.Watched == nil:
 		return CauseNotShown, starts + "; the wait for the lock was not watched in both arms"
-	case c.Watched.Verdict == Refused:
+	case c.Watched.Verdict == NotComparable:
 		return CauseNoVerdict, starts + "; of the wait for the lock nothing is claimed: " + strings.TrimSuffix(c.Watched.Why, ".")
 	case !c.waitChanged():
 		return CauseNotShown, starts + ", and the wait for the lock is not shown to change with them"
@@ -297,20 +294,20 @@ func (c Cause) judgeWait(starts string) (CauseVerdict, string) {
 }
 
 // undecided says in a few words what an effect's own sentence says at length.
-func undecided(e *Effect, alpha float64) string {
+func undecided(e *Effect) string {
 	switch {
 	case e.Interval.Low <= 1 && e.Interval.High >= 1:
 		return "the interval includes no change"
-	case e.PAdjusted > alpha:
-		return fmt.Sprintf("the p-value, adjusted for all interventions, is %s, above %g", pValue(e.PAdjusted), alpha)
+	case e.Reached > 0:
+		return fmt.Sprintf("%d blocks are too few to judge all interventions: %d are needed", e.Blocks, e.Need)
 	}
-	return "the effect does not exceed the margin and the noise floor"
+	return "the interval reaches out of the margin"
 }
 
 // waitChanged reports whether the wait changed in the direction expected.
 func (c Cause) waitChanged() bool {
 	e := c.Watched
-	if e == nil || e.Verdict != Differs {
+	if e == nil || !e.Verdict.Shown() {
 		return false
 	}
 	less := e.Ratio < 1

@@ -62,7 +62,7 @@ func causesAmong(t *testing.T, tables []Table, times, blocks int, expect study.E
 }
 
 // A cause is judged among all that were asked, and on the ground that its tables
-// stand on: eight blocks allow five verdicts and not seven.
+// stand on: eight blocks allow five of these verdicts and not seven.
 func TestCausesAreJudgedByTheRulesOfTables(t *testing.T) {
 	timing := func(noise float64, refused string) []Table {
 		return []Table{{Metric: sample.Metric{Name: sample.Elapsed}, Noise: noise, Refused: refused}}
@@ -75,8 +75,7 @@ func TestCausesAreJudgedByTheRulesOfTables(t *testing.T) {
 		because string
 	}{
 		{"five", timing(0.05, ""), 5, CauseShown, "changes with them"},
-		{"seven", nil, 7, CauseNotShown, "adjusted for all interventions, is 0.055"},
-		{"a twin that differs as much", timing(1.5, ""), 1, CauseNotShown, "noise floor"},
+		{"seven", nil, 7, CauseNotShown, "8 blocks are too few to judge all interventions: 9 are needed"},
 		{"a busy machine", timing(0, "The machine was busy."), 1, CauseNoVerdict, "The machine was busy"},
 		{"a busy machine while watched", []Table{{Metric: sample.Metric{Name: "wait-rtnl"}, Refused: "It was busy."}}, 1, CauseNoVerdict, "nothing is claimed: It was busy"},
 	} {
@@ -84,10 +83,6 @@ func TestCausesAreJudgedByTheRulesOfTables(t *testing.T) {
 		if c.Verdict != test.want || !strings.Contains(c.Because, test.because) {
 			t.Errorf("%s: %s (%s), want %s (...%s...)", test.name, c.Verdict, c.Because, test.want, test.because)
 		}
-	}
-	noisy := causesAmong(t, timing(0.2, ""), 1, 8, study.ExpectFaster, "", made{1, 2})[0]
-	if noisy.Verdict != CauseNotShown {
-		t.Errorf("an effect below the noise floor is %s (%s)", noisy.Verdict, noisy.Because)
 	}
 }
 
@@ -114,7 +109,7 @@ func TestVerdictsOnCauses(t *testing.T) {
 		{"slower, with less waiting", 8, study.ExpectSlower, wait, made{2, 1}, CauseNotShown, "wait for the lock"},
 		{"nothing predicted, nothing seen", 8, study.ExpectNone, "", made{1, 2}, CausePredicted, "no effect"},
 		{"nothing predicted, and an effect", 8, study.ExpectNone, "", made{2, 2}, CauseRefuted, "there is an effect"},
-		{"too few blocks", 3, study.ExpectFaster, wait, made{0.5, 0.1}, CauseNotShown, "too few blocks"},
+		{"too few blocks", 3, study.ExpectFaster, wait, made{0.5, 0.1}, CauseNotShown, "too few"},
 	} {
 		c := causesOf(t, test.blocks, test.expect, test.wait, test.arm)
 		if c.Verdict != test.want || !strings.Contains(c.Because, test.because) {

@@ -36,13 +36,12 @@ type Growth struct {
 	// Slope is the change per container as a share of the most that any number of
 	// containers reaches: the median over blocks of each block's least-squares
 	// slope. Negative is a loss.
-	Slope      float64        `json:"slope"`
-	Interval   stats.Interval `json:"interval"` // 95 %
-	Interval90 stats.Interval `json:"interval90"`
-	P          float64        `json:"p"`
-	Blocks     int            `json:"blocks"`
-	Verdict    Verdict        `json:"verdict"`
-	Why        string         `json:"why"`
+	Slope    float64        `json:"slope"`
+	Interval stats.Interval `json:"interval"` // 95 %
+	P        float64        `json:"p"`
+	Blocks   int            `json:"blocks"`
+	Verdict  Verdict        `json:"verdict"`
+	Why      string         `json:"why"`
 	// Neighbours is the least number of entries that either end's table held at
 	// the end of a trial, by the number of containers; nil where none was read.
 	Neighbours map[int]float64 `json:"neighbours,omitempty"`
@@ -105,7 +104,7 @@ func primaryOf(tables []Table, c study.Cell) (t Table, ok bool) {
 }
 
 func refused(t Table) bool {
-	return slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Effect != nil && r.Effect.Verdict == Refused })
+	return slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Effect != nil && r.Effect.Verdict == NotComparable })
 }
 
 // onBridge reports whether a target's path has a bridge that others can share.
@@ -192,7 +191,7 @@ func (in Input) growth(tables []Table, s levelSeries, cells []study.Cell, m samp
 		g.Neighbours = nil
 	}
 	if len(levels) < 2 {
-		g.Verdict, g.Why, g.Interval, g.Interval90 = Inconclusive, "fewer than two numbers of containers were measured", stats.None(0), stats.None(0)
+		g.Verdict, g.Why, g.Interval = Open, "fewer than two numbers of containers were measured", stats.None(0)
 		return g
 	}
 	most := 0.0
@@ -232,28 +231,28 @@ func slopesOf(n []float64, values [][]float64, most float64) []float64 {
 }
 
 // judge says whether the slope differs from zero. A slope counts as none when
-// its 90 % interval keeps the change over the whole range inside the margin.
+// its interval keeps the change over the whole range inside the margin.
 func (g *Growth) judge(slopes []float64, span float64, in Input, noisy bool) {
 	x := stats.Sorted(slopes)
 	if len(x) == 0 {
-		g.Verdict, g.Why, g.Interval, g.Interval90 = Inconclusive, "no block holds every number of containers", stats.None(0), stats.None(0)
+		g.Verdict, g.Why, g.Interval = Open, "no block holds every number of containers", stats.None(0)
 		return
 	}
-	spans := stats.MedianIntervals(x, stats.Source(in.Seed, "slope", g.Target, g.Workload, g.Arm), 0.95, 0.90)
-	g.Slope, g.Interval, g.Interval90, g.Blocks, g.P = stats.Median(x), spans[0], spans[1], len(x), stats.SignFlip(slopes)
-	inside := math.Max(math.Abs(g.Interval90.Low), math.Abs(g.Interval90.High))*span < in.Margin
+	spans := stats.MedianIntervals(x, stats.Source(in.Seed, "slope", g.Target, g.Workload, g.Arm), 0.95)
+	g.Slope, g.Interval, g.Blocks, g.P = stats.Median(x), spans[0], len(x), stats.SignFlip(slopes)
+	inside := math.Max(math.Abs(g.Interval.Low), math.Abs(g.Interval.High))*span < in.Margin
 	switch {
 	case noisy:
-		g.Verdict, g.Why = Refused, "the machine was too noisy for these cells"
-	case g.Interval.Method == stats.MethodNone:
-		g.Verdict, g.Why = Inconclusive, fmt.Sprintf("%d blocks give no interval: take %d or more", g.Blocks, stats.MinimumBlocks)
+		g.Verdict, g.Why = NotComparable, "the machine was too noisy for these cells"
+	case !decides(g.Interval):
+		g.Verdict, g.Why = Open, fmt.Sprintf("%d blocks give no interval: take %d or more", g.Blocks, stats.MinimumBlocks)
 	case g.Interval.Low <= 0 && g.Interval.High >= 0 && inside:
-		g.Verdict, g.Why = Equivalent, "the 90 % interval keeps the change over the whole range inside the margin"
+		g.Verdict, g.Why = Same, "the interval keeps the change over the whole range inside the margin"
 	case g.Interval.Low <= 0 && g.Interval.High >= 0:
-		g.Verdict, g.Why = Inconclusive, "the 95 % interval of the slope holds zero"
+		g.Verdict, g.Why = Open, "the 95 % interval of the slope holds zero"
 	case g.P > in.Alpha:
-		g.Verdict, g.Why = Inconclusive, fmt.Sprintf("the test gives p = %.3g", g.P)
+		g.Verdict, g.Why = Open, fmt.Sprintf("the test gives p = %.3g", g.P)
 	default:
-		g.Verdict, g.Why = Differs, "the 95 % interval of the slope excludes zero"
+		g.Verdict, g.Why = Directed(sample.Metric{Unit: sample.PerSecond, Better: sample.Higher}, g.Slope > 0), "the 95 % interval of the slope excludes zero"
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
 )
@@ -64,7 +63,7 @@ func TestGrowthFindsTheLoss(t *testing.T) {
 		t.Fatalf("%d slopes: only the path with a bridge has one", len(n.Growth))
 	}
 	g := n.Growth[0]
-	if g.Verdict != Differs || g.Interval.Low > -0.00004 || g.Interval.High < -0.00004 || math.Abs(g.Slope+0.00004) > 2e-6 {
+	if !g.Verdict.Shown() || g.Interval.Low > -0.00004 || g.Interval.High < -0.00004 || math.Abs(g.Slope+0.00004) > 2e-6 {
 		t.Errorf("%+v", g)
 	}
 	if g.Neighbours[500] != 499 || g.Neighbours[2] != 1 {
@@ -79,13 +78,13 @@ func TestGrowthFindsTheLoss(t *testing.T) {
 
 // Without a loss there is none, and what is too noisy to tell says so.
 func TestGrowthWithoutLoss(t *testing.T) {
-	if g := networkOf(t, networkRun(0, 0.0005, 20)).Growth[0]; g.Verdict != Equivalent {
+	if g := networkOf(t, networkRun(0, 0.0005, 20)).Growth[0]; g.Verdict != Same {
 		t.Errorf("no loss: %+v", g)
 	}
-	if g := networkOf(t, networkRun(0, 0.2, 8)).Growth[0]; g.Verdict == Differs || g.Verdict == Equivalent {
+	if g := networkOf(t, networkRun(0, 0.2, 8)).Growth[0]; g.Verdict != Open {
 		t.Errorf("noise: %+v", g)
 	}
-	if g := networkOf(t, networkRun(0.00004, 0, 2)).Growth[0]; g.Verdict == Differs || !strings.Contains(g.Why, "blocks") {
+	if g := networkOf(t, networkRun(0.00004, 0, 2)).Growth[0]; g.Verdict.Shown() || !strings.Contains(g.Why, "blocks") {
 		t.Errorf("two blocks: %+v", g)
 	}
 }
@@ -107,7 +106,7 @@ func TestGrowthOfFailures(t *testing.T) {
 			}
 		}
 		got := networkOf(t, in).Growth
-		if len(got) != slopes || slopes > 0 && got[0].Verdict != Inconclusive {
+		if len(got) != slopes || slopes > 0 && got[0].Verdict != Open {
 			t.Errorf("up to %d containers measured: %+v", measured, got)
 		}
 	}
@@ -117,7 +116,7 @@ func TestGrowthOfFailures(t *testing.T) {
 func TestChoices(t *testing.T) {
 	in := networkRun(0, 0.001, 20)
 	for _, c := range networkOf(t, in).Choices {
-		if c.What != "one container instead of two on a bridge" || math.Abs(c.Gain-60.32/39.16) > 0.01 || c.Verdict != Differs {
+		if c.What != "one container instead of two on a bridge" || math.Abs(c.Gain-60.32/39.16) > 0.01 || !c.Verdict.Shown() {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -127,28 +126,31 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// Choices of one workload are judged together, and one that no more than the noise
-// floor sets apart is none.
+// Choices of one workload are judged together: the more there are, the more blocks
+// each needs.
 func TestChoicesAreJudgedTogether(t *testing.T) {
-	one := Choice{Workload: "rtt", Gain: 1.5, Interval: stats.Interval{Low: 1.4, High: 1.6, Method: stats.MethodOrder}, P: 0.02}
+	series := func(blocks int, at float64) Series {
+		var s Series
+		for b := range blocks {
+			s.blocks, s.values = append(s.blocks, int32(b)), append(s.values, at+0.01*float64(b%3))
+		}
+		return s
+	}
+	choice := func(workload string) Choice {
+		return Choice{Workload: workload, compared: compare(series(7, 1.5), series(7, 1), Series{})}
+	}
 	for name, c := range map[string]struct {
-		change func(*Choice)
-		beside int
-		want   Verdict
-	}{
-		"alone":             {func(*Choice) {}, 0, Differs},
-		"one of three":      {func(*Choice) {}, 2, Inconclusive},
-		"within the floor":  {func(c *Choice) { c.least = math.Log(1.55) }, 0, Inconclusive},
-		"refused":           {func(c *Choice) { c.refused = true }, 0, Refused},
-		"interval with one": {func(c *Choice) { c.Interval.Low = 0.9 }, 0, Inconclusive},
-	} {
-		all := []Choice{one, {Workload: "tcp", P: 1}}
-		c.change(&all[0])
+		refused bool
+		beside  int
+		want    Verdict
+	}{"alone": {false, 0, Faster}, "one of three": {false, 2, Faster}, "one of five": {false, 4, Open}, "refused": {true, 0, NotComparable}} {
+		all := []Choice{choice("rtt"), choice("tcp")}
+		all[0].refused = c.refused
 		for range c.beside {
-			all = append(all, Choice{Workload: "rtt", P: 1})
+			all = append(all, choice("rtt"))
 		}
 		Input{}.defaults().judgeChoices(all)
-		if all[0].Verdict != c.want || all[0].PAdjusted != min(1, 0.02*float64(1+c.beside)) {
+		if all[0].Verdict != c.want || all[0].Gain < 1.4 || all[0].P != 2./128 {
 			t.Errorf("%s: %+v, want %s", name, all[0], c.want)
 		}
 	}

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -22,12 +21,11 @@ type Choice struct {
 	Interval stats.Interval `json:"interval"`
 	Blocks   int            `json:"blocks"`
 	Verdict  Verdict        `json:"verdict"`
-	// P is the sign-flip test's, PAdjusted Holm's over all choices of the workload.
-	P         float64 `json:"p"`
-	PAdjusted float64 `json:"pAdjusted"`
+	// P is of the choice alone; Interval holds for all choices of the workload together.
+	P float64 `json:"p"`
 
-	least   float64 // that the logarithm of a gain must exceed: the margin and the noise floors
-	refused bool    // one of the two tables was
+	compared *compared
+	refused  bool // one of the two tables was
 }
 
 // choices compare each level with the first one with as many containers, and each path
@@ -81,30 +79,20 @@ func (in Input) choice(tables []Table, c, from study.Cell) (Choice, bool) {
 		return Choice{}, false
 	}
 	x, y := in.Data.cells[c.ID].series(t.Metric.Name), in.Data.cells[from.ID].series(t.Metric.Name)
-	var logs []float64
-	pairs(x, y, func(_ int32, v, w float64) {
-		if v > 0 && w > 0 {
-			gain := math.Log(v) - math.Log(w)
-			if t.Metric.Better == sample.Lower {
-				gain = -gain
-			}
-			logs = append(logs, gain)
-		}
-	})
-	if len(logs) == 0 {
+	pair := compare(x, y, Series{})
+	if pair.effect.Blocks == 0 || pair.scale != asRatio {
 		return Choice{}, false
 	}
-	out := Choice{Workload: c.Workload, Metric: t.Metric, P: stats.SignFlip(logs), Blocks: len(logs), least: math.Log1p(in.Margin)}
-	logs = stats.Sorted(logs)
-	span := stats.MedianIntervals(logs, stats.Source(in.Seed, "choice", c.ID, from.ID), 0.95)[0]
-	out.Gain, out.Interval = stats.Ratio(stats.Median(logs)), stats.Exponential(span)
+	if t.Metric.Better == sample.Lower { // a gain is above 1
+		pair.blocks.Target, pair.blocks.Control = pair.blocks.Control, pair.blocks.Target
+	}
+	out := Choice{Workload: c.Workload, Metric: t.Metric, Blocks: pair.effect.Blocks, compared: pair}
 	tables = []Table{t}
 	if other, ok := primaryOf(tables, c); ok {
 		tables = append(tables, other)
 	}
 	for _, t := range tables {
 		out.refused = out.refused || refused(t)
-		out.least = max(out.least, math.Log1p(t.Noise))
 	}
 	return out, true
 }
@@ -117,20 +105,15 @@ func (in Input) judgeChoices(all []Choice) {
 		families[c.Workload] = append(families[c.Workload], i)
 	}
 	for _, family := range families {
-		p := make([]float64, len(family))
-		for i, n := range family {
-			p[i] = all[n].P
-		}
-		for i, adjusted := range stats.Holm(p) {
-			c := &all[family[i]]
-			c.PAdjusted, c.Verdict = adjusted, Inconclusive
-			excludes := c.Interval.Method != stats.MethodNone && (c.Interval.Low > 1 || c.Interval.High < 1)
-			switch {
-			case c.refused:
-				c.Verdict = Refused
-			case excludes && adjusted <= in.Alpha && math.Abs(math.Log(c.Gain)) > c.least:
-				c.Verdict = Differs
+		for _, i := range family {
+			c := &all[i]
+			rule := rules{alpha: in.Alpha, margin: in.Margin, cells: len(family), metric: faster}
+			if c.refused {
+				rule.refused = "the machine was too noisy for one of the two"
 			}
+			rule.judge(c.compared)
+			e := c.compared.effect
+			c.Gain, c.Interval, c.P, c.Verdict = e.Ratio, e.Interval, e.P, e.Verdict
 		}
 	}
 }

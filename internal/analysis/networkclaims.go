@@ -63,7 +63,7 @@ func (in Input) against(t Table, cell, target string) (against, bool) {
 		if r.Target != target || r.AA {
 			continue
 		}
-		c := compare(in.Data.cells[cell].series(t.Metric.Name), in.Data.cells[r.Cell].series(t.Metric.Name), stats.Source(in.Seed, "against", cell, r.Cell))
+		c := compare(in.Data.cells[cell].series(t.Metric.Name), in.Data.cells[r.Cell].series(t.Metric.Name), Series{}).at(describedLevel)
 		if c.effect.Ratio > 0 {
 			return against{c.effect.Ratio, c.effect.Interval}, true
 		}
@@ -81,9 +81,9 @@ func here(target string, ratio float64, span stats.Interval, verdict Verdict, pu
 	h := finding.Answer{Target: target, Computed: fmt.Sprintf("%.3f %s (%.3f to %.3f), published %.3f", ratio, of, span.Low, span.High, published), Verdict: finding.Open}
 	low, high := published*(1-nearby), published*(1+nearby)
 	switch {
-	case verdict == Refused:
+	case verdict == NotComparable:
 		h.Verdict = finding.Refused
-	case span.Method == stats.MethodNone:
+	case !decides(span):
 		h.Computed = fmt.Sprintf("%.3f %s, too few blocks for an interval; published %.3f", ratio, of, published)
 	case span.Low >= low && span.High <= high:
 		h.Verdict = finding.BorneOut
@@ -99,12 +99,12 @@ func growthHere(g Growth, loss float64) finding.Answer {
 	h := finding.Answer{Target: g.Target, Verdict: finding.Open,
 		Computed: fmt.Sprintf("%+.4f %% per container (%+.4f to %+.4f), published %+.4f; %s", 100*g.Slope, 100*g.Interval.Low, 100*g.Interval.High, -100*loss, g.Why)}
 	switch {
-	case g.Verdict == Refused:
+	case g.Verdict == NotComparable:
 		h.Verdict = finding.Refused
-	case g.Interval.Method == stats.MethodNone:
+	case !decides(g.Interval):
 	case -loss < g.Interval.Low || -loss > g.Interval.High:
 		h.Verdict = finding.NotBorne
-	case g.Verdict == Differs:
+	case g.Verdict.Shown():
 		h.Verdict = finding.BorneOut
 	}
 	return h

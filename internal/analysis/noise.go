@@ -241,13 +241,14 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 	for _, t := range claims.Tables {
 		rows := 0
 		for _, r := range t.Rows {
-			if r.Effect != nil {
+			if r.Effect != nil && !r.AA {
 				rows++
 			}
 		}
 		most = max(most, rows)
 	}
-	if need := PlanBlocks(in.Alpha, most); most > 0 && in.Blocks > 0 && in.Blocks < need {
+	twin := slices.ContainsFunc(groups, func(g group) bool { return g.aa >= 0 })
+	if need := PlanBlocks(in.Alpha, most, twin); most > 0 && in.Blocks > 0 && in.Blocks < need {
 		out = append(out, (&TooFewBlocks{Blocks: in.Blocks, Need: need, Cells: most, Alpha: in.Alpha}).Error())
 	}
 	return slices.Concat(out, in.mixed(), refusals(verdictsOf(claims.Tables), in.Emulated), disturbances(groups), twinless(groups), in.noteWarnings())
@@ -294,7 +295,7 @@ func (g groupVerdicts) refused() string {
 	if len(all) == 0 && g.twin != nil {
 		all = []*Effect{g.twin}
 	}
-	if len(all) == 0 || slices.ContainsFunc(all, func(e *Effect) bool { return e.Verdict != Refused }) {
+	if len(all) == 0 || slices.ContainsFunc(all, func(e *Effect) bool { return e.Verdict != NotComparable }) {
 		return ""
 	}
 	return all[0].Why

@@ -12,31 +12,21 @@ func TestPlan(t *testing.T) {
 	for _, c := range []struct {
 		alpha float64
 		m     int
+		twin  bool
 		want  int
-	}{{0.05, 1, 6}, {0.05, 2, 7}, {0.05, 3, 7}, {0.05, 4, 8}, {0.05, 12, 9}, {0.01, 10, 11}, {0.5, 1, 6}, {0.05, 0, 6}} {
-		n := PlanBlocks(c.alpha, c.m)
+	}{{0.05, 1, true, 6}, {0.05, 8, true, 6}, {0.05, 12, true, 6}, {0.05, 40, true, 7}, {0.05, 8, false, 9}, {0.05, 1, false, 6}, {0.01, 10, false, 11}, {0.05, 0, true, 6}} {
+		n := PlanBlocks(c.alpha, c.m, c.twin)
 		if n != c.want {
-			t.Errorf("PlanBlocks(%g, %d) = %d, want %d", c.alpha, c.m, n, c.want)
+			t.Errorf("PlanBlocks(%g, %d, %v) = %d, want %d", c.alpha, c.m, c.twin, n, c.want)
 		}
-		if err := CheckPlan(n, c.alpha, c.m); err != nil {
+		if err := CheckPlan(n, c.alpha, c.m, c.twin); err != nil {
 			t.Errorf("%d blocks: %v", n, err)
 		}
 		var few *TooFewBlocks
-		if err := CheckPlan(n-1, c.alpha, c.m); !errors.As(err, &few) || few.Need != n {
+		if err := CheckPlan(n-1, c.alpha, c.m, c.twin); !errors.As(err, &few) || few.Need != n {
 			t.Errorf("%d blocks: %v, want a refusal that names %d", n-1, err, n)
 		}
 	}
-}
-
-// blocksFor is the smallest number of blocks, up to 2,000, whose minimum detectable
-// effect is at most the given one; 0 when none is.
-func blocksFor(effect, scatter, alpha float64) int {
-	for n := stats.MinimumBlocks; n <= 2000; n++ {
-		if d := stats.MinimumDetectable(scatter, n, alpha, 0.02); d > 0 && d <= effect {
-			return n
-		}
-	}
-	return 0
 }
 
 func TestSummary(t *testing.T) {

@@ -2,23 +2,18 @@ package analysis
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/tarelab/tare/internal/stats"
 )
 
-// PlanBlocks is the number of blocks that suffices for a verdict in a table of
-// m compared cells: the smallest p-value of n blocks, 2^(1-n), must reach
-// alpha/m, which Holm asks of the smallest of m. Never below MinimumBlocks.
-func PlanBlocks(alpha float64, m int) int {
-	n := stats.MinimumBlocks
-	for math.Pow(2, float64(1-n)) > alpha/float64(max(1, m)) {
-		n++
-	}
-	return n
+// PlanBlocks is the number of blocks that give an interval, and so may give a
+// verdict, to each of m compared cells of a table at a family-wise alpha. A twin of
+// the control makes fewer blocks do. Never below stats.MinimumBlocks.
+func PlanBlocks(alpha float64, m int, twin bool) int {
+	return stats.BlocksFor(1-alpha/float64(max(1, m)), twin)
 }
 
-// TooFewBlocks is the error of a plan that cannot promise a verdict.
+// TooFewBlocks is the error of a plan that cannot give a verdict.
 type TooFewBlocks struct {
 	Blocks int     // planned
 	Need   int     // that suffice
@@ -28,18 +23,13 @@ type TooFewBlocks struct {
 
 // Error says what is missing and what to do.
 func (e *TooFewBlocks) Error() string {
-	cells := "cells"
-	if e.Cells == 1 {
-		cells = "cell"
-	}
-	return fmt.Sprintf("%d blocks cannot give a verdict on %d compared %s at alpha %g: the smallest p-value that they allow is %.2g; use %d blocks",
-		e.Blocks, e.Cells, cells, e.Alpha, math.Pow(2, float64(1-e.Blocks)), e.Need)
+	return fmt.Sprintf("%d blocks cannot give a verdict on %s at alpha %g: use %d blocks", e.Blocks, judgedCells(e.Cells), e.Alpha, e.Need)
 }
 
-// CheckPlan returns a *TooFewBlocks error when a plan of so many blocks cannot
-// promise a verdict on m compared cells of one table.
-func CheckPlan(blocks int, alpha float64, m int) error {
-	if need := PlanBlocks(alpha, m); blocks < need {
+// CheckPlan returns a *TooFewBlocks error when a plan of so many blocks cannot give
+// a verdict on m compared cells of one table.
+func CheckPlan(blocks int, alpha float64, m int, twin bool) error {
+	if need := PlanBlocks(alpha, m, twin); blocks < need {
 		return &TooFewBlocks{Blocks: blocks, Need: need, Cells: m, Alpha: alpha}
 	}
 	return nil

@@ -1,21 +1,26 @@
 package analysis
 
 import (
+	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
-// table makes one table: the rows, then the effects, and last the verdicts,
-// because these depend on the whole table (Holm, noise floor, refusal).
+// table makes one table: the rows, then the effects with their verdicts, because the
+// level of an interval depends on how many cells the table compares.
 func (in Input) table(j job) result {
 	t := Table{Group: j.group.name, Workload: j.group.cells[0].Workload, Metric: j.metric, Primary: j.primary}
-	var control Series
+	var control, twin Series
 	var base *column
 	if j.group.control >= 0 {
 		base = in.Data.cells[j.group.cells[j.group.control].ID]
 		control = base.series(j.metric.Name)
+	}
+	if second := in.twin(j.group); second != nil && base != nil {
+		twin = second.against(base, j.metric.Name)
 	}
 	unproven := map[int]string{} // by row
 	var effects []*compared      // of the rows, nil where there is none
@@ -28,7 +33,11 @@ func (in Input) table(j job) result {
 		series := column.series(j.metric.Name)
 		var effect *compared
 		if !cell.Control && len(series.values) > 0 && j.group.control >= 0 && !in.unlike(cell.Target, j.group.cells[j.group.control].Target) {
-			effect = compare(column.against(base, j.metric.Name), control, stats.Source(in.Seed, "effect", cell.ID, j.metric.Name))
+			second := twin
+			if cell.AA {
+				second = Series{}
+			}
+			effect = compare(column.against(base, j.metric.Name), control, second)
 		}
 		if cell.AA {
 			aa = len(t.Rows)
@@ -41,6 +50,9 @@ func (in Input) table(j job) result {
 	}
 	r := result{table: t}
 	in.verdicts(&r, j, control, effects, aa, unproven)
+	if j.primary {
+		r.warnings = append(r.warnings, r.table.stalls()...)
+	}
 	if in.View == study.ViewLadder && j.primary && j.group.cells[0].Probe == "" { // what a probe watches is slower for it
 		var warnings []string
 		if r.ladder, warnings = in.ladder(j); r.ladder != nil {
@@ -74,6 +86,14 @@ func (in Input) row(cell study.Cell, c *column, s Series, metric string, effect 
 	return row
 }
 
+// twin is the column of a group's twin, nil where there is none.
+func (in Input) twin(g group) *column {
+	if g.aa < 0 {
+		return nil
+	}
+	return in.Data.cells[g.cells[g.aa].ID]
+}
+
 func label(cell study.Cell) string {
 	if cell.AA {
 		return study.AATarget(cell.Target)
@@ -81,35 +101,31 @@ func label(cell study.Cell) string {
 	return cell.Target
 }
 
-// verdicts judges every effect of a table.
+// verdicts judges every effect of a table: first the twin, which may refuse the
+// others. The twins of a report are judged together, so that one of many is rarely
+// refused by chance.
 func (in Input) verdicts(r *result, j job, control Series, effects []*compared, aa int, unproven map[int]string) {
-	present := slices.DeleteFunc(slices.Clone(effects), func(c *compared) bool { return c == nil })
-	p := make([]float64, len(present))
-	for i, c := range present {
-		p[i] = c.effect.P
-	}
-	for i, adjusted := range stats.Holm(p) {
-		present[i].effect.PAdjusted = adjusted
-	}
-	rule := rules{alpha: in.Alpha, margin: in.Margin, cells: len(present)}
+	rule := rules{alpha: in.Alpha, margin: in.Margin, metric: j.metric, described: !j.primary}
 	drift := in.drift(j, control)
 	rule.refused = firstOf(j.group.refusal, drift.refusal)
 	if !isNoiseMetric(j.metric.Name) {
 		r.warnings = append(r.warnings, drift.warning)
 	}
 	if aa >= 0 && effects[aa] != nil {
-		rule.judge(effects[aa])
-		rule.noise = effects[aa].width
-		r.table.Noise = stats.FromLog(rule.noise)
-		if d := effects[aa].effect.Difference; d != nil {
-			rule.step = (d.Interval.High - d.Interval.Low) / 2
-			r.table.NoiseStep = rule.step
-		}
-		if rule.refused == "" && effects[aa].effect.Verdict == Differs {
-			rule.refused = capital(twinsRefusal(effects[aa].effect))
+		r.table.Noise = noiseOf(effects[aa])
+		own := rule
+		own.cells = j.twins
+		own.judge(effects[aa])
+		if e := effects[aa].effect; rule.refused == "" && e.Verdict.Shown() {
+			rule.refused = capital(twinsRefusal(e))
 		}
 	}
 	r.table.Refused = rule.refused
+	for i, c := range effects {
+		if c != nil && i != aa {
+			rule.cells++
+		}
+	}
 	for i, c := range effects {
 		if c != nil && i != aa {
 			own := rule
@@ -118,6 +134,51 @@ func (in Input) verdicts(r *result, j job, control Series, effects []*compared, 
 		}
 	}
 	r.warnings = slices.DeleteFunc(r.warnings, func(s string) bool { return s == "" })
+}
+
+// noiseOf is how far a twin may be from its control, by its 95 % interval, as a
+// ratio-1; 0 where it has none.
+func noiseOf(twin *compared) float64 {
+	i := twin.at(describedLevel).effect.Interval
+	if !decides(i) || i.Low <= 0 {
+		return 0
+	}
+	return stats.FromLog(max(math.Log(i.High), -math.Log(i.Low)))
+}
+
+// stallFactor and stallScore say when a trial is far from its own cell: both its
+// ratio to the cell's median and its distance in scaled MADs.
+const (
+	stallFactor = 5
+	stallScore  = 10
+)
+
+// stalls names the trials that are far from their own cell. They stay in the
+// statistics; a stall is a finding of its own.
+func (t Table) stalls() []string {
+	var out []string
+	for _, r := range t.Rows {
+		logs := logs(r.Samples)
+		if len(logs) < stats.MinimumBlocks {
+			continue
+		}
+		ascending := stats.Sorted(logs)
+		centre, reach := stats.Median(ascending), max(math.Log(stallFactor), stallScore*stats.Scatter(ascending))
+		far, worst := 0, 0
+		for i, v := range logs {
+			if d := math.Abs(v - centre); d > reach {
+				far++
+				if far == 1 || d > math.Abs(logs[worst]-centre) {
+					worst = i
+				}
+			}
+		}
+		if far > 0 {
+			out = append(out, fmt.Sprintf("%s: %s: %d of %d trials %s far from the cell's own median (%.3g %s where the median is %.3g)",
+				t.Group, r.Label, far, len(logs), map[bool]string{true: "lies", false: "lie"}[far == 1], r.Samples[worst], t.Metric.Unit, math.Exp(centre)))
+		}
+	}
+	return out
 }
 
 func firstOf(texts ...string) string {

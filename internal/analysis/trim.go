@@ -296,7 +296,7 @@ func (c *TrimClaims) add(s vmmStudy, span TrimSpan, series func(target string) S
 		if target == c.Control {
 			continue
 		}
-		if e := compare(control, of, stats.Source(s.in.Seed, "trim-ratio", target, span.Name)).effect; e.Blocks > 0 && e.Ratio > 0 {
+		if e := compare(control, of, Series{}).at(describedLevel).effect; e.Blocks > 0 && e.Ratio > 0 {
 			span.Speedup[target] = stats.Estimate{Value: e.Ratio, Interval: e.Interval}
 		}
 	}

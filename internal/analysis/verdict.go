@@ -4,74 +4,181 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
 
-// rules are what one table's verdicts follow.
+// rules are what one family of verdicts follows: those of one table, which is one
+// workload.
 type rules struct {
 	alpha   float64
 	margin  float64
-	cells   int     // compared in the table
-	noise   float64 // floor, log scale; 0 = unknown
-	step    float64 // floor of differences that have no ratio, in the metric's unit; 0 = unknown
-	refused string  // why the table's claims are refused; "" = they are not
-	runs    bool    // the effects are changes between two runs
+	cells   int           // judged together; the level is corrected for them
+	metric  sample.Metric // gives the verdict's word
+	refused string        // why nothing is claimed; "" = something may be
+	// widen is between two runs: how far the runs' twins are from their controls
+	// together, on the log scale. No interval from inside a run covers that error.
+	widen float64
+	// described effects have a 95 % interval and no verdict.
+	described bool
 }
 
-// need is the number of blocks that suffices for a verdict.
-func (r rules) need() int {
-	if r.runs {
-		return planRuns(r.alpha, r.cells)
+// level is that of each interval, so that all of the family hold together with 1 -
+// alpha (Bonferroni).
+func (r rules) level() float64 {
+	if r.described {
+		return describedLevel
 	}
-	return PlanBlocks(r.alpha, r.cells)
+	return 1 - r.alpha/float64(max(1, r.cells))
 }
 
-// smallest is the smallest adjusted p-value that n blocks allow.
-func (r rules) smallest(n int) float64 {
-	p := math.Pow(2, float64(1-n))
-	if r.runs {
-		p = 2 / math.Exp(stats.LogChoose(2*n, n))
-	}
-	return min(1, p*float64(r.cells))
-}
+// describedLevel is that of intervals that no verdict rests on.
+const describedLevel = 0.95
 
-func (r rules) detectable(c *compared) float64 {
-	f := stats.MinimumDetectable
-	if r.runs {
-		f = stats.DetectableShift
-	}
-	return f(c.scatter, c.effect.Blocks, r.alpha/float64(max(1, r.cells)), r.margin)
-}
-
-// judge gives the effect its verdict and the sentence that says by which rule.
-// The order matters: a refusal beats all; a verdict is never had from the noise
-// floor alone, it can only be lost to it.
+// judge computes the effect at the family's level, and gives it its verdict and the
+// sentence that says by which rule. There is one rule: where the whole interval lies
+// above or below 1, the target is slower or faster; where it lies within the margin,
+// it is the same; else the question is open.
 func (r rules) judge(c *compared) {
-	e := c.effect
-	e.Minimum = r.detectable(c)
-	var why string
+	e := c.at(r.level()).effect
+	if r.widen > 0 && e.Interval.Method != stats.MethodNone {
+		e.Interval.Low, e.Interval.High = stats.Ratio(math.Log(e.Interval.Low)-r.widen), stats.Ratio(math.Log(e.Interval.High)+r.widen)
+	}
 	switch {
 	case r.refused != "":
-		e.Verdict, why = Refused, r.refused
-	case !c.has95():
-		e.Verdict = Inconclusive
-		why = fmt.Sprintf("%s no 95 %% interval; %d suffice for %s of this table.", blocksGive(e.Blocks), r.need(), comparedCells(r.cells))
-	case c.same:
-		e.Verdict, why = Equivalent, fmt.Sprintf("Both arms are identical in all %d blocks.", e.Blocks)
-	case !c.logs && e.Difference == nil:
-		e.Verdict, why = Inconclusive, "Some values are zero or negative, so the runs have no ratio: compare their medians."
-	case !c.logs:
-		e.Verdict, why = r.judgeDifference(c)
-	default:
-		e.Verdict, why = r.judgeRatio(e)
+		e.Verdict, e.Why = NotComparable, r.refused
+		return
+	case r.described:
+		e.Verdict, e.Why = "", noted[c.scale]
+		return
 	}
-	e.Why = c.note + why
+	e.Verdict, e.Why = r.verdict(c)
+	e.Why = noted[c.scale] + e.Why
+	switch {
+	case e.Difference != nil || e.Interval.Method == stats.MethodNone:
+	case e.Verdict == Open:
+		e.Bound = "between " + r.bounds(e.Interval)
+	case e.Verdict.Shown() || e.BelowMargin:
+		e.Size = r.size(e)
+	}
 }
 
-// judgeAlone judges an effect that is in no table.
-func (r rules) judgeAlone(c *compared) {
-	c.effect.PAdjusted = c.effect.P
-	r.judge(c)
+func (r rules) verdict(c *compared) (Verdict, string) {
+	e := c.effect
+	span, at := e.Interval, 1.0
+	if e.Difference != nil {
+		span, at = e.Difference.Interval, 0
+	}
+	switch {
+	case c.scale == asNothing:
+		return Open, "Some values are zero or negative, so the runs have no ratio: compare their medians."
+	case e.Blocks == 0 || span.Method == stats.MethodNone || e.Reached > 0:
+		e.Need = r.need(c)
+		return Open, r.tooFew(c)
+	case c.scale == asIdentical:
+		return Same, fmt.Sprintf("Both are identical in all %d blocks.", e.Blocks)
+	case e.Difference == nil && span.Low >= 1/(1+r.margin) && span.High <= 1+r.margin:
+		if span.Low > at || span.High < at {
+			e.BelowMargin = true
+			return Same, fmt.Sprintf("%s, below the margin of %s.", capital(r.size(e)), percent(r.margin))
+		}
+		return Same, fmt.Sprintf("The interval lies within the margin of ±%s.", percent(r.margin))
+	case span.Low > at || span.High < at:
+		if e.Difference == nil && e.Ratio >= 1/(1+r.margin) && e.Ratio <= 1+r.margin {
+			e.BelowMargin = true
+			return r.word(e), fmt.Sprintf("%s, below the margin of %s: the interval excludes 1.", capital(r.size(e)), percent(r.margin))
+		}
+		return r.word(e), fmt.Sprintf("The whole interval lies %s %g.", map[bool]string{true: "above", false: "below"}[span.Low > at], at)
+	case e.Difference != nil:
+		return Open, "The interval of the difference contains 0."
+	}
+	e.Need = r.settles(e)
+	return Open, fmt.Sprintf("Between %s: the interval contains 1 and reaches out of the margin of ±%s; about %d blocks would settle it.", r.bounds(span), percent(r.margin), e.Need)
+}
+
+// word is the verdict of an effect whose interval does not contain 1.
+func (r rules) word(e *Effect) Verdict {
+	rises := e.Ratio > 1
+	if e.Difference != nil {
+		rises = e.Difference.Median > 0
+	}
+	return Directed(r.metric, rises)
+}
+
+// Directed is the word for a metric that rises or falls. Times and rates are slower
+// or faster; everything else is more or less.
+func Directed(m sample.Metric, rises bool) Verdict {
+	switch {
+	case m.Better == sample.Lower && m.Unit == sample.Seconds:
+		if rises {
+			return Slower
+		}
+		return Faster
+	case m.Better == sample.Higher && rate(m.Unit):
+		if rises {
+			return Faster
+		}
+		return Slower
+	case rises:
+		return More
+	}
+	return Less
+}
+
+func rate(u sample.Unit) bool {
+	return u == sample.PerSecond || u == sample.BytesPerSecond || u == sample.BitsPerSecond
+}
+
+// size writes an effect with its word: "1.8 % slower".
+func (r rules) size(e *Effect) string {
+	return fmt.Sprintf("%s %s", changed(e.Ratio), Directed(r.metric, e.Ratio > 1))
+}
+
+// bounds writes what an interval leaves possible: "2 % faster and 3 % slower".
+func (r rules) bounds(i stats.Interval) string {
+	side := func(ratio float64) string {
+		return fmt.Sprintf("%s %s", changed(ratio), Directed(r.metric, ratio > 1))
+	}
+	return side(i.Low) + " and " + side(i.High)
+}
+
+// changed writes the size of a ratio's change without its direction: "12 %", or
+// "×3.4" from a doubling on.
+func changed(ratio float64) string {
+	if ratio >= 2 || ratio <= 0.5 && ratio > 0 {
+		return fmt.Sprintf("×%.3g", max(ratio, 1/ratio))
+	}
+	return percent(ratio - 1)
+}
+
+// need is the number of blocks that have an interval at the family's level.
+func (r rules) need(c *compared) int {
+	if c.change != nil {
+		return stats.BlocksBetween(r.level())
+	}
+	return stats.BlocksFor(r.level(), c.hasTwin() && c.effect.Blocks > 0)
+}
+
+// tooFew says what blocks that are too few for the level do show.
+func (r rules) tooFew(c *compared) string {
+	e := c.effect
+	text := fmt.Sprintf("%d complete %s: %d are needed for %s", e.Blocks, plural("block", e.Blocks), e.Need, judgedCells(r.cells))
+	if e.Reached > 0 && e.Difference == nil && e.Interval.Method != stats.MethodNone {
+		return fmt.Sprintf("%s. An interval of %s lies between %s.", text, percent(e.Reached), r.bounds(e.Interval))
+	}
+	return text + "."
+}
+
+// settles is about how many blocks settle an open cell: an interval shrinks with the
+// root of the blocks, until it excludes 1 or lies within the margin.
+func (r rules) settles(e *Effect) int {
+	if e.Ratio <= 0 || e.Interval.Low <= 0 {
+		return 0
+	}
+	at, margin := math.Abs(math.Log(e.Ratio)), math.Log1p(r.margin)
+	half := (math.Log(e.Interval.High) - math.Log(e.Interval.Low)) / 2
+	want := max(at, margin-at)
+	return e.Blocks + 1 + int(max(0, min(1e6, float64(e.Blocks)*(half*half/(want*want)-1)+0.5)))
 }
 
 // twinsRefusal is what an A/A pair that differs means for all other claims.
@@ -83,119 +190,18 @@ func twinsRefusal(e *Effect) string {
 	return "the control differs from its own twin " + size + ": the machine, not the target, made the difference. Measure again when it is quiet."
 }
 
-func blocksGive(n int) string {
+func plural(word string, n int) string {
 	if n == 1 {
-		return "1 complete block gives"
+		return word
 	}
-	return fmt.Sprintf("%d complete blocks give", n)
+	return word + "s"
 }
 
-// has95 says whether there were blocks enough for an interval. A change between
-// runs that has no ratio has none either, and is no matter of blocks.
-func (c *compared) has95() bool {
-	switch e := c.effect; {
-	case e.Difference != nil:
-		return e.Difference.Interval.Method != stats.MethodNone
-	case c.logs:
-		return e.Interval.Method != stats.MethodNone
-	default:
-		return e.Blocks >= stats.MinimumBlocks
-	}
-}
-
-func (r rules) judgeRatio(e *Effect) (Verdict, string) {
-	size := math.Abs(math.Log(e.Ratio))
-	margin := math.Log1p(r.margin)
-	excludes := e.Interval.Low > 1 || e.Interval.High < 1
-	inside := math.Log(e.Interval90.Low) >= -margin && math.Log(e.Interval90.High) <= margin
-	switch {
-	case excludes && e.PAdjusted <= r.alpha && size > margin && size > r.noise:
-		return Differs, fmt.Sprintf("The 95 %% interval excludes 1, the adjusted p is %s, and the effect of %s exceeds the margin of %s%s.",
-			pValue(e.PAdjusted), effectSize(e.Ratio), percent(r.margin), and(r.floor()))
-	case excludes && e.PAdjusted <= r.alpha && size > margin:
-		return Inconclusive, fmt.Sprintf("The 95 %% interval excludes 1, but the effect of %s %s", effectSize(e.Ratio), r.belowFloor())
-	case inside && r.noise <= margin:
-		return Equivalent, fmt.Sprintf("The 90 %% interval lies inside the margin of ±%s.", percent(r.margin))
-	case inside:
-		return Inconclusive, fmt.Sprintf("The 90 %% interval lies inside the margin of ±%s, but %s does not: the control and its own twin are not shown to be equal. Take more blocks.",
-			percent(r.margin), r.floor())
-	case excludes && size > margin:
-		return Inconclusive, "The 95 % interval excludes 1, but " + r.highP(e)
-	case excludes:
-		return Inconclusive, fmt.Sprintf("The effect of %s is within the margin of ±%s, but its 90 %% interval reaches out of it. Take more blocks.",
-			effectSize(e.Ratio), percent(r.margin))
-	}
-	return Inconclusive, fmt.Sprintf("The 95 %% interval contains 1 and the 90 %% interval reaches out of the margin of ±%s: these blocks show neither a difference nor its absence%s.",
-		percent(r.margin), detectable(e.Minimum))
-}
-
-// floor names the noise floor, "" where none is known.
-func (r rules) floor() string {
-	if r.noise <= 0 {
-		return ""
-	}
-	return "the noise floor of " + percent(math.Expm1(r.noise))
-}
-
-// belowFloor ends the sentence of an effect that the noise floor hides.
-func (r rules) belowFloor() string {
-	return "does not exceed " + r.floor() + ": the control differs as much from its own twin. Measure on a quieter machine or take more blocks."
-}
-
-// highP ends the sentence of an effect whose p-value is too high among so many.
-func (r rules) highP(e *Effect) string {
-	return fmt.Sprintf("the p-value, adjusted for %s of this table, is %s, above %g; %s.",
-		comparedCells(r.cells), pValue(e.PAdjusted), r.alpha, r.enough(e.Blocks))
-}
-
-// judgeDifference has no margin to hold an effect against: it may say that
-// there is a difference, never that there is none. The noise floor is a factor:
-// what falls to nothing, or rises from it, exceeds every such floor. Where the
-// control and its twin have no ratio either, it is the difference of theirs.
-func (r rules) judgeDifference(c *compared) (Verdict, string) {
-	e := c.effect
-	span := e.Difference.Interval
-	excludes := span.Low > 0 || span.High < 0
-	switch {
-	case !excludes:
-		return Inconclusive, "The 95 % interval of the difference contains 0."
-	case e.PAdjusted > r.alpha:
-		return Inconclusive, "The 95 % interval of the difference excludes 0, but " + r.highP(e)
-	case c.size <= r.noise:
-		return Inconclusive, "The 95 % interval of the difference excludes 0, but the difference " + r.belowFloor()
-	case math.Abs(e.Difference.Median) <= r.step:
-		return Inconclusive, fmt.Sprintf("The 95 %% interval of the difference excludes 0, but that of the control from its own twin reaches as far, to %.3g. Measure on a quieter machine or take more blocks.", r.step)
-	}
-	return Differs, fmt.Sprintf("The 95 %% interval of the difference excludes 0 and the adjusted p is %s.", pValue(e.PAdjusted))
-}
-
-func comparedCells(n int) string {
+func judgedCells(n int) string {
 	if n == 1 {
-		return "the one compared cell"
+		return "one compared cell"
 	}
-	return fmt.Sprintf("the %d compared cells", n)
-}
-
-// enough says what number of blocks would do.
-func (r rules) enough(blocks int) string {
-	if need := r.need(); blocks < need {
-		return fmt.Sprintf("%d blocks cannot do better than %s, %d suffice", blocks, pValue(r.smallest(blocks)), need)
-	}
-	return "take more blocks"
-}
-
-func and(text string) string {
-	if text == "" {
-		return ""
-	}
-	return " and " + text
-}
-
-func detectable(minimum float64) string {
-	if minimum <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (an effect of %s or more would probably have shown)", percent(minimum))
+	return fmt.Sprintf("%d compared cells", n)
 }
 
 // percent writes a fraction with two significant digits: 0.0213 as "2.1 %".

@@ -3,7 +3,6 @@ package analysis
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -201,24 +200,24 @@ func (s vmmStudy) groupTable(group, metric string) Table {
 }
 
 // ratios sets StratoVirt against QEMU with each machine type, by the rules of the
-// run's tables: their refusal and noise floor, and Holm over the pairs.
+// run's tables: their refusal, and a level for all pairs together.
 func (s vmmStudy) ratios(pairs []VMMPair, workload, metric string) map[string]Effect {
 	var machines []string
 	var found []*compared
-	var p []float64
 	for _, pair := range pairs {
 		a, b := s.series(pair.StratoVirt, workload, metric), s.series(pair.QEMU, workload, metric)
-		c := compare(a, b, stats.Source(s.in.Seed, "vmm", pair.StratoVirt, pair.QEMU, workload, metric))
-		if pair.Refused == "" && c.effect.Blocks > 0 && c.effect.Ratio > 0 {
-			machines, found, p = append(machines, pair.Machine), append(found, c), append(p, c.effect.P)
+		c := compare(a, b, Series{})
+		if pair.Refused == "" && c.effect.Blocks > 0 && c.scale != asDifference {
+			machines, found = append(machines, pair.Machine), append(found, c)
 		}
 	}
 	out := map[string]Effect{}
-	for i, adjusted := range stats.Holm(p) {
+	for i, c := range found {
 		t := s.table("qemu/"+machines[i], workload, metric)
-		found[i].effect.PAdjusted = adjusted
-		rules{alpha: s.in.Alpha, margin: s.in.Margin, cells: len(found), noise: math.Log1p(t.Noise), refused: t.Refused}.judge(found[i])
-		out[machines[i]] = *found[i].effect
+		rules{alpha: s.in.Alpha, margin: s.in.Margin, cells: len(found), metric: t.Metric, refused: t.Refused}.judge(c)
+		if c.effect.Ratio > 0 {
+			out[machines[i]] = *c.effect
+		}
 	}
 	return out
 }
@@ -371,15 +370,15 @@ func (c *VMMClaims) under(target string) string {
 // toldEffect words an effect by its verdict.
 func toldEffect(e Effect, of, to string) string {
 	ratio := fmt.Sprintf("%.3g times%s", e.Ratio, span(stats.Estimate{Value: e.Ratio, Interval: e.Interval}, "%.3g", 1))
-	switch e.Verdict {
-	case Differs:
+	switch {
+	case e.Verdict.Shown():
 		return fmt.Sprintf("%s gives %s what %s does", of, ratio, to)
-	case Equivalent:
+	case e.Verdict == Same:
 		return fmt.Sprintf("%s gives as much as %s within the margin, %s", of, to, ratio)
-	case Refused:
+	case e.Verdict == NotComparable:
 		return fmt.Sprintf("no claim of %s beside %s (%s seen). %s", of, to, ratio, strings.TrimSuffix(e.Why, "."))
 	}
-	return fmt.Sprintf("%s beside %s is undecided, %s with %d blocks", of, to, ratio, e.Blocks)
+	return fmt.Sprintf("%s beside %s is open, %s with %d blocks", of, to, ratio, e.Blocks)
 }
 
 // telling are the rows that stand for their table among the findings.
@@ -392,7 +391,7 @@ func telling(r VMMRow) bool {
 
 // span is an interval in brackets, "" where there is none.
 func span(e stats.Estimate, verb string, factor float64) string {
-	if e.Interval.Method == stats.MethodNone || e.Interval.Level == 0 {
+	if !decides(e.Interval) || e.Interval.Level == 0 {
 		return ""
 	}
 	return fmt.Sprintf(" ["+verb+", "+verb+"]", e.Interval.Low*factor, e.Interval.High*factor)

@@ -48,7 +48,7 @@ func hereRatios(c *VMMClaims, table VMMTable, name, metric string, low, high flo
 		if ok {
 			ratio := stats.Estimate{Value: e.Ratio, Interval: e.Interval}
 			h.Computed = fmt.Sprintf("%.3g times %s's%s", e.Ratio, p.QEMU, firstOf(span(ratio, "%.3g", 1), noInterval))
-			if e.Verdict != Refused {
+			if e.Verdict != NotComparable {
 				h.Verdict = within(ratio, low, high)
 			}
 		}

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -72,12 +71,11 @@ func (s vmmStudy) held() []VMMHeld {
 }
 
 // factors set each level that gives something to guests against the level without
-// it, by the rules of the run's tables: Holm over all of them, both levels' noise
-// and refusal.
+// it, by the rules of the run's tables: a level for all of them together, and both
+// levels' refusal.
 func (s vmmStudy) factors() []VMMFactor {
 	var out []VMMFactor
 	var found []*compared
-	var p []float64
 	var rule []rules
 	cells := s.heldCells()
 	for _, c := range cells {
@@ -86,17 +84,17 @@ func (s vmmStudy) factors() []VMMFactor {
 			continue
 		}
 		base := cells[i]
-		e := compare(s.in.Data.cells[c.ID].series(sample.PayloadPSS), s.in.Data.cells[base.ID].series(sample.PayloadPSS), stats.Source(s.in.Seed, "factor", c.ID, base.ID))
-		if e.effect.Blocks == 0 || e.effect.Ratio <= 0 {
+		e := compare(s.in.Data.cells[c.ID].series(sample.PayloadPSS), s.in.Data.cells[base.ID].series(sample.PayloadPSS), Series{})
+		if e.effect.Blocks == 0 || e.scale == asDifference {
 			continue
 		}
 		of, to := s.groupTable(c.Group, sample.PayloadPSS), s.groupTable(base.Group, sample.PayloadPSS)
 		out = append(out, VMMFactor{Target: c.Target, What: given(c.Limits.Guest), Level: c.Environment, Base: base.Environment, Loaded: c.Workload == loadedWorkload})
-		found, p = append(found, e), append(p, e.effect.P)
-		rule = append(rule, rules{alpha: s.in.Alpha, margin: s.in.Margin, noise: math.Log1p(max(of.Noise, to.Noise)), refused: firstOf(of.Refused, to.Refused)})
+		found = append(found, e)
+		rule = append(rule, rules{alpha: s.in.Alpha, margin: s.in.Margin, metric: sample.Metric{Unit: sample.Bytes, Better: sample.Lower}, refused: firstOf(of.Refused, to.Refused)})
 	}
-	for i, adjusted := range stats.Holm(p) {
-		found[i].effect.PAdjusted, rule[i].cells = adjusted, len(found)
+	for i := range found {
+		rule[i].cells = len(found)
 		rule[i].judge(found[i])
 		out[i].Effect = *found[i].effect
 	}

@@ -70,7 +70,7 @@ func TestHeldByLevel(t *testing.T) {
 		t.Fatalf("factors %+v", c.Factors)
 	}
 	for _, f := range c.Factors {
-		if f.What != "free page reporting" || f.Level != "reporting" || f.Base != "big" || f.Effect.Verdict != analysis.Differs || f.Effect.Ratio > 0.86 || f.Effect.PAdjusted != math.Min(1, 2*f.Effect.P) {
+		if f.What != "free page reporting" || f.Level != "reporting" || f.Base != "big" || f.Effect.Verdict != analysis.Less || f.Effect.Ratio > 0.86 || f.Effect.Interval.Level != 1-0.05/2 {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -101,7 +101,7 @@ func TestFactorsKnowRefusal(t *testing.T) {
 	for name, c := range map[string]struct {
 		blocks, disturbed int
 		want              analysis.Verdict
-	}{"few": {3, math.MaxInt, analysis.Inconclusive}, "disturbed": {10, 0, analysis.Refused}} {
+	}{"few": {3, math.MaxInt, analysis.Open}, "disturbed": {10, 0, analysis.NotComparable}} {
 		for _, f := range heldRun(t, c.blocks, c.disturbed).Factors {
 			if f.Effect.Verdict != c.want {
 				t.Errorf("%s: %s", name, fmt.Sprintf("%+v, want %s", f, c.want))

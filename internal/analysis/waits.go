@@ -3,13 +3,11 @@ package analysis
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -102,8 +100,7 @@ func waitsOf(probe, target string, p profile.Profile) Waits {
 // overhead compares a watched cell with the one of which it is the twin.
 func (in Input) overhead(c study.Cell) *Effect {
 	watched, plain := in.Data.cells[c.ID].series(sample.Wall), in.Data.cells[c.Unwatched].series(sample.Wall)
-	rng := rand.New(rand.NewPCG(in.Seed, 0))
-	if e := compare(watched, plain, rng).effect; e.Blocks > 0 && e.Difference == nil {
+	if e := compare(watched, plain, Series{}).at(describedLevel).effect; e.Blocks > 0 && e.Difference == nil {
 		return e
 	}
 	return nil
@@ -133,10 +130,10 @@ func (w Waits) warnings() (all []string) {
 	switch e := w.Overhead; {
 	case e == nil:
 		all = append(all, fmt.Sprintf("%s: what watching cost is not known, because no block holds the trial both ways", w.Cell))
-	case e.Interval.Method != stats.MethodNone && e.Interval.Low > 1+mostOverhead:
+	case decides(e.Interval) && e.Interval.Low > 1+mostOverhead:
 		all = append(all, fmt.Sprintf("%s: watching made the trials %.1f %% longer, more than %.0f %%: shares of waits are of the slower trials; times stand in the tables of the trials that nothing watched",
 			w.Cell, 100*(e.Ratio-1), 100*mostOverhead))
-	case e.Interval.Method == stats.MethodNone || e.Interval.High > 1+mostOverhead:
+	case !decides(e.Interval) || e.Interval.High > 1+mostOverhead:
 		all = append(all, fmt.Sprintf("%s: %s", w.Cell, notShown))
 	}
 	return all

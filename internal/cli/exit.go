@@ -11,27 +11,27 @@ import (
 
 // The exit codes, as the help shows them. This is the only table.
 const (
-	exitOK           = 0
-	exitLaboratory   = 1
-	exitUsage        = 2
-	exitTarget       = 3
-	exitCannot       = 4
-	exitRefused      = 5
-	exitDiffers      = 6
-	exitInconclusive = 7
-	exitInterrupted  = 130
-	exitReaderGone   = 141 // as a shell tells of a program that SIGPIPE has ended
+	exitOK            = 0
+	exitLaboratory    = 1
+	exitUsage         = 2
+	exitTarget        = 3
+	exitCannot        = 4
+	exitNotComparable = 5
+	exitDiffers       = 6
+	exitOpen          = 7
+	exitInterrupted   = 130
+	exitReaderGone    = 141 // as a shell tells of a program that SIGPIPE has ended
 )
 
 const exitHelp = `Exit codes:
-  0    done; with --gate: every comparison is equivalent
+  0    done; with --gate: every target is the same, or differs by less than the margin
   1    the laboratory failed: tare or this machine, not what was weighed
   2    bad usage or bad input; nothing was run
   3    a target or its payload failed; the report names it
   4    what was asked for cannot run here: needs root, or something is missing
-  5    with --gate: refused, the machine was too noisy or a control failed
-  6    with --gate: a target differs from the control
-  7    with --gate: inconclusive, more blocks or a quieter machine are needed
+  5    with --gate: not comparable, the machine was too noisy or a control failed
+  6    with --gate: a target is slower, faster, more or less than the control
+  7    with --gate: open, more blocks or a quieter machine are needed
   130  interrupted; what was measured is kept, tare resume goes on
   141  all was done, but whoever read standard output has gone (tare report | head)
 `
@@ -68,7 +68,8 @@ func exitCode(err error) int {
 		return exitCannot
 	case errors.As(err, &gate):
 		return map[analysis.Verdict]int{
-			analysis.Refused: exitRefused, analysis.Differs: exitDiffers, analysis.Inconclusive: exitInconclusive,
+			analysis.NotComparable: exitNotComparable, analysis.Open: exitOpen,
+			analysis.Slower: exitDiffers, analysis.Faster: exitDiffers, analysis.More: exitDiffers, analysis.Less: exitDiffers,
 		}[gate.verdict]
 	case errors.Is(err, errReaderGone):
 		return exitReaderGone

@@ -134,19 +134,28 @@ func verdictOf(claims analysis.Claims, beside []string) error {
 	for _, t := range claims.Tables {
 		for _, r := range t.Rows {
 			if t.Primary && r.Effect != nil && !r.AA && !slices.Contains(beside, t.Workload) {
-				verdicts = append(verdicts, r.Effect.Verdict)
+				verdicts = append(verdicts, gated(r.Effect))
 			}
 		}
 	}
 	if len(verdicts) == 0 {
-		return gateError{analysis.Inconclusive} // nothing was compared
+		return gateError{analysis.Open} // nothing was compared
 	}
-	for _, worst := range []analysis.Verdict{analysis.Refused, analysis.Differs, analysis.Inconclusive} {
+	for _, worst := range []analysis.Verdict{analysis.NotComparable, analysis.Slower, analysis.More, analysis.Faster, analysis.Less, analysis.Open} {
 		if slices.Contains(verdicts, worst) {
 			return gateError{worst}
 		}
 	}
 	return nil
+}
+
+// gated is the verdict that a gate goes by: an effect that is certain, and smaller
+// than the margin, passes.
+func gated(e *analysis.Effect) analysis.Verdict {
+	if e.BelowMargin {
+		return analysis.Same
+	}
+	return e.Verdict
 }
 
 // checkOutput refuses a file that cannot be made, before anything is measured

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -270,7 +271,11 @@ func (p *Plan) foresee(c study.Cell, logs []float64) float64 {
 	if len(logs) < 2 {
 		return 0
 	}
-	least := stats.MinimumDetectable(stats.PilotScatter(logs), blocks, st.Alpha/float64(max(1, p.compared()[c.Group])), st.Margin)
+	scatter := stats.PilotScatter(logs)
+	noise := func(r *rand.Rand) float64 { return scatter * r.NormFloat64() }
+	twin := slices.ContainsFunc(p.Manifest.Cells, func(o study.Cell) bool { return o.AA && o.Group == c.Group })
+	level := 1 - st.Alpha/float64(max(1, p.compared()[c.Group]))
+	least := stats.FromLog(stats.Detectable(noise, blocks, level, twin, p.Manifest.Seed))
 	size := fmt.Sprintf("%.1f %%", 100*least)
 	if least >= 1 {
 		size = fmt.Sprintf("×%.2g", 1+least)

@@ -173,7 +173,7 @@ func blocks(_ context.Context, q *Question) ([]Outcome, error) {
 		return nil, nil
 	}
 	most := slices.Max(slices.Collect(maps.Values(groups)))
-	if err := analysis.CheckPlan(q.Study.Blocks, q.Study.Alpha, most); err != nil {
+	if err := analysis.CheckPlan(q.Study.Blocks, q.Study.Alpha, most, slices.ContainsFunc(q.Cells, func(c study.Cell) bool { return c.AA })); err != nil {
 		return []Outcome{{Verdict: Note, Reason: err}}, nil
 	}
 	return nil, nil
@@ -183,7 +183,7 @@ func blocks(_ context.Context, q *Question) ([]Outcome, error) {
 func Compared(st study.Study, cells []study.Cell) map[string]int {
 	groups := map[string]int{}
 	for _, c := range cells {
-		if !c.Control {
+		if !c.Control && !c.AA {
 			groups[c.Group]++
 		}
 	}

@@ -86,8 +86,8 @@ const (
 )
 
 // Decimals says where to cut a number so that it shows no digit that its doubt
-// (the half-width of its interval) makes meaningless: the last digit shown has
-// the decade of the doubt's first digit, but its own first digit always stays.
+// (the half-width of its interval) makes meaningless: it shows two digits of the
+// doubt, and its own first digit always stays.
 // Negative results cut before the point.
 // A doubt of 0 is no doubt; NaN is an unknown one.
 func Decimals(value, doubt float64) int {
@@ -98,7 +98,7 @@ func Decimals(value, doubt float64) int {
 	case doubt <= 0:
 		return max(digitsMost-2-first, 0)
 	}
-	return max(min(-Decade(doubt), digitsMost-1-first), -first)
+	return max(min(1-Decade(doubt), digitsMost-1-first), -first)
 }
 
 // Decade is the power of ten of a number's first digit; 0 for 0.
@@ -153,7 +153,12 @@ func (s Scale) Show(value float64, i stats.Interval) Shown {
 	if high == low {
 		d = trimmed(v, d)
 	}
-	return Shown{Number(v, d), Number(low, d), Number(high, d)}
+	n := Shown{Number(v, d), Number(low, d), Number(high, d)}
+	// A number that is not its own bound is not printed as one.
+	for more := 1; more <= 3 && (n.Value == n.Low && v != low || n.Value == n.High && v != high); more++ {
+		n = Shown{Number(v, d+more), Number(low, d+more), Number(high, d+more)}
+	}
+	return n
 }
 
 // Ratio prints a ratio. Its lower bound always keeps a digit: a bound of 0

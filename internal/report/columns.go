@@ -26,8 +26,8 @@ func priceColumns(t shownTable) []column {
 		{head: strings.TrimSuffix("median "+t.Unit, " "), right: true, point: true, cell: func(r shownRow) string { return r.Median.Value }},
 		{head: level(t), right: true, expendable: 3, cell: func(r shownRow) string { return r.Median.Interval() }},
 		{head: "ratio", right: true, point: true, cell: ratioCell},
-		{head: "ratio's 95 %", right: true, expendable: 2, cell: func(r shownRow) string { return r.Ratio.Interval() }},
-		{head: "verdict", cell: verdictCell},
+		{head: "ratio's interval", right: true, expendable: 2, cell: func(r shownRow) string { return r.Ratio.Interval() }},
+		{head: "verdict", cell: func(r shownRow) string { return r.Verdict }},
 		{head: "n", right: true, expendable: 4, cell: func(r shownRow) string { return strconv.Itoa(r.claim.Summary.N) }},
 		{head: "failed", right: true, expendable: 1, cell: failedCell},
 		{head: strings.TrimSuffix("cold "+t.Unit, " "), right: true, point: true, expendable: 5, cell: func(r shownRow) string { return r.Cold }},
@@ -64,14 +64,6 @@ func ratioCell(r shownRow) string {
 	return r.Ratio.Value
 }
 
-// verdictCell is the verdict with the direction of a shown difference.
-func verdictCell(r shownRow) string {
-	if r.Effect == "" {
-		return r.Verdict
-	}
-	return r.Verdict + " (" + r.Effect + ")"
-}
-
 // alignPoints pads numbers on the right so that right-aligned they stand with
 // their decimal points below each other.
 func alignPoints(cells []string) {
@@ -92,21 +84,15 @@ func fraction(s string) int {
 	return 0
 }
 
-// briefCell is a secondary metric in one cell: the median, and the ratio with
-// the verdict's sign.
+// briefCell is a secondary metric in one cell: the median and the ratio.
 func briefCell(t shownTable, r shownRow) string {
 	if r.claim.Summary.N == 0 || r.claim.Control || r.claim.Effect == nil || r.claim.Effect.Blocks == 0 {
 		return r.Median.Value
 	}
-	return r.Median.Value + " " + r.times() + sign(r.Verdict)
+	return r.Median.Value + " " + r.times()
 }
 
-// sign is a verdict in one character; legend explains them.
-func sign(verdict string) string {
-	return map[string]string{"differs": "*", "equivalent": "=", "inconclusive": "?", "refused": "!"}[verdict]
-}
-
-const legend = "× ratio to the control (Δ difference, where the control is zero): * differs, = equivalent, ? inconclusive, ! refused"
+const legend = "× ratio to the control (Δ difference, where the control is zero); these metrics are described, not judged"
 
 // brief is the table of a group's secondary metrics: rows are targets, columns
 // are metrics.
@@ -130,29 +116,10 @@ func brief(g group) (head []string, rows [][]string) {
 	return head, rows
 }
 
-// resolution says what a table could have shown: its noise floor and the
-// smallest effects that its blocks could detect.
+// resolution says how much the control differs from itself.
 func resolution(t shownTable) string {
-	var parts []string
-	if t.claim.Noise > 0 {
-		parts = append(parts, "A/A noise floor "+quantity.Percent(t.claim.Noise))
+	if t.claim.Noise <= 0 {
+		return ""
 	}
-	low, high := 0.0, 0.0
-	for _, r := range t.Rows {
-		if r.claim.Effect == nil || r.claim.AA || !(r.claim.Effect.Minimum > 0) {
-			continue
-		}
-		if m := r.claim.Effect.Minimum; low == 0 || m < low {
-			low = m
-		}
-		high = max(high, r.claim.Effect.Minimum)
-	}
-	switch {
-	case low == 0:
-	case quantity.Percent(low) == quantity.Percent(high):
-		parts = append(parts, "smallest detectable effect "+quantity.Percent(low))
-	default:
-		parts = append(parts, "smallest detectable effect "+quantity.Percent(low)+" to "+quantity.Percent(high))
-	}
-	return strings.Join(parts, "; ")
+	return "Noise: the control differs from itself by up to " + quantity.Percent(t.claim.Noise)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/quantity"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // comparison lays out one group and metric of two runs as a table: both
@@ -16,7 +17,7 @@ func comparison(c analysis.Comparison) (title string, head []string, rows [][]st
 		medians = append(medians, r.A.Median, r.B.Median)
 	}
 	t := shownTable{Scale: quantity.ScaleFor(c.Metric.Unit, medians)}
-	head = []string{"target", strings.TrimSuffix("A "+t.Unit, " "), strings.TrimSuffix("B "+t.Unit, " "), "B/A", "B/A over control", "95 % interval", "verdict"}
+	head = []string{"target", strings.TrimSuffix("A "+t.Unit, " "), strings.TrimSuffix("B "+t.Unit, " "), "B/A", "B/A over control", "interval", "verdict"}
 	for _, r := range c.Rows {
 		rows = append(rows, t.change(c, r))
 	}
@@ -36,7 +37,7 @@ func (t shownTable) change(c analysis.Comparison, r analysis.Change) []string {
 	}
 	raw := quantity.Missing
 	if r.Raw > 0 {
-		raw = quantity.Ratio(r.Raw, r.RawSpan).Value
+		raw = quantity.Ratio(r.Raw, stats.None(r.Raw)).Value
 	}
 	line := []string{r.Label, median(r.A), median(r.B), raw}
 	switch {
@@ -50,9 +51,6 @@ func (t shownTable) change(c analysis.Comparison, r analysis.Change) []string {
 		return append(line, quantity.Missing, "", verdict)
 	}
 	n := t.showEffect(r.Effect)
-	if d := direction(c.Metric.Better, r.Effect); d != "" {
-		verdict += " (" + d + ")"
-	}
 	return append(line, n.Value, n.Interval(), verdict)
 }
 

@@ -21,8 +21,8 @@ var csvHeader = []string{
 	"cell", "target", "label", "control", "aa", "n", "failed",
 	"median", "median_low", "median_high", "median_level", "median_method",
 	"mean", "min", "max", "p90", "p99", "mad", "outliers", "cold",
-	"ratio", "ratio_low", "ratio_high", "ratio90_low", "ratio90_high",
-	"p", "p_adjusted", "blocks", "minimum_detectable", "noise", "verdict", "why",
+	"ratio", "ratio_low", "ratio_high", "ratio_level",
+	"p", "blocks", "below_margin", "blocks_needed", "noise", "verdict", "why",
 	"difference", "difference_low", "difference_high",
 }
 
@@ -105,15 +105,20 @@ func csvSummary(r *analysis.Row) []string {
 
 func csvEffect(e *analysis.Effect) []string {
 	if e == nil {
-		return make([]string, 9)
+		return make([]string, 8)
 	}
-	ratio := csvNumber(e.Ratio)
+	ratio, level, need := csvNumber(e.Ratio), "", ""
 	if e.Difference != nil {
 		ratio = "" // there is none: the control is zero
 	}
+	if quantity.Known(e.Interval) {
+		level = csvNumber(e.Interval.Level)
+	}
+	if e.Need > 0 {
+		need = strconv.Itoa(e.Need)
+	}
 	out := append([]string{ratio}, csvBounds(e.Interval)...)
-	out = append(out, csvBounds(e.Interval90)...)
-	return append(out, csvNumber(e.P), csvNumber(e.PAdjusted), strconv.Itoa(e.Blocks), csvNumber(e.Minimum))
+	return append(out, level, csvNumber(e.P), strconv.Itoa(e.Blocks), strconv.FormatBool(e.BelowMargin), need)
 }
 
 func csvDifference(e *analysis.Effect) []string {

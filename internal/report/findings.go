@@ -79,17 +79,28 @@ func verdictParts(t shownTable, control string) []string {
 	}
 	plain := func(r shownRow) string { return r.claim.Label }
 	times := func(r shownRow) string { return r.claim.Label + " " + r.times() }
-	is := func(word string) func(shownRow) bool { return func(r shownRow) bool { return r.Verdict == word } }
-	effect := func(e string) func(shownRow) bool { return func(r shownRow) bool { return r.Effect == e } }
+	is := func(v analysis.Verdict, below bool) func(shownRow) bool {
+		return func(r shownRow) bool { return r.verdict() == v && r.claim.Effect.BelowMargin == below }
+	}
+	bounded := func(r shownRow) string {
+		if b := r.claim.Effect.Bound; b != "" {
+			return r.claim.Label + " (" + b + ")"
+		}
+		return r.claim.Label
+	}
+	sized := func(r shownRow) string { return r.claim.Label + " " + r.claim.Effect.Size }
+	below := func(r shownRow) bool { return r.claim.Effect != nil && r.claim.Effect.BelowMargin }
 	var out []string
 	for _, p := range []struct{ before, names, after string }{
-		{"worse: ", pick(effect("cost"), times), ""},
-		{"better: ", pick(effect("gain"), times), ""},
-		{"different: ", pick(func(r shownRow) bool { return r.Verdict == string(analysis.Differs) && r.Effect == "" }, times), ""},
-		{"equivalent to " + control + " within the margin: ", pick(is(string(analysis.Equivalent)), plain), ""},
-		{"undecided: ", pick(is(string(analysis.Inconclusive)), plain), ""},
-		{"refused: ", pick(is(string(analysis.Refused)), plain), ""},
-		{"failed: ", pick(is("failed"), plain), ""},
+		{"slower: ", pick(is(analysis.Slower, false), times), ""},
+		{"faster: ", pick(is(analysis.Faster, false), times), ""},
+		{"more: ", pick(is(analysis.More, false), times), ""},
+		{"less: ", pick(is(analysis.Less, false), times), ""},
+		{"certain, below the margin: ", pick(below, sized), ""},
+		{"the same as " + control + " within the margin: ", pick(is(analysis.Same, false), plain), ""},
+		{"open: ", pick(is(analysis.Open, false), bounded), ""},
+		{"not comparable: ", pick(is(analysis.NotComparable, false), plain), ""},
+		{"failed: ", pick(func(r shownRow) bool { return r.Verdict == "failed" }, plain), ""},
 	} {
 		if p.names != "" {
 			out = append(out, p.before+p.names+p.after)
@@ -168,13 +179,13 @@ func noiseFinding(v view) []string {
 	}
 	switch {
 	case where != "":
-		return []string{fmt.Sprintf("The control measured against itself agrees within %s or better (worst: %s).", quantity.Percent(worst), where)}
+		return []string{fmt.Sprintf("Noise: the control differs from itself by up to %s (%s).", quantity.Percent(worst), where)}
 	case tables == 0:
 		return nil // runs compared: each has told of its own
 	case twins == 0:
-		return []string{"The control was not run twice, so the noise floor is unknown."}
+		return []string{"The control was not run twice, so the noise is unknown."}
 	case exact == 0:
-		return []string{"The control was run twice, but in too few blocks to know the noise floor."}
+		return []string{"The control was run twice, but in too few blocks to know the noise."}
 	}
 	return []string{"The control measured against itself agrees exactly."}
 }

@@ -19,7 +19,7 @@ func TestNoiseFindingTellsWhyItIsUnknown(t *testing.T) {
 		noise float64
 		rows  []analysis.Row
 	}{
-		{"agrees within 2 %", 0.02, []analysis.Row{control, twin(9, &analysis.Effect{Ratio: 1, Interval: interval(0.98, 1.02)})}},
+		{"differs from itself by up to 2 %", 0.02, []analysis.Row{control, twin(9, &analysis.Effect{Ratio: 1, Interval: interval(0.98, 1.02)})}},
 		{"agrees exactly", 0, []analysis.Row{control, twin(9, &analysis.Effect{Ratio: 1, Interval: interval(1, 1)})}},
 		{"too few blocks to know", 0, []analysis.Row{control, twin(2, few)}},
 		{"too few blocks to know", 0, []analysis.Row{control, twin(2, nil)}},

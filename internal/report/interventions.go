@@ -21,7 +21,7 @@ func causesSection(all []analysis.Cause) finding.Section {
 		rate = "cycles a second"
 	}
 	s := finding.Section{ID: "advice", Title: "Advice for this machine", Alone: true, Note: causesNote}
-	effects := finding.Table{Title: "What each intervention did", Head: []string{"intervention", rate, "noise floor", "verdict", "p99 of a start", "its wait", "noise floor of waits"}}
+	effects := finding.Table{Title: "What each intervention did", Head: []string{"intervention", rate, "noise", "verdict", "p99 of a start", "its wait", "noise of waits"}}
 	advice := finding.Table{Title: "What to change, the most that is surely gained first", Words: true, Head: []string{"change", "effect", "how"}}
 	why := finding.Table{Title: "Predicted, and seen", Words: true, Head: []string{"intervention", "predicted", "verdict", "because", "the cause", "what it still waits for"}}
 	for _, c := range all {
@@ -82,7 +82,7 @@ func noVerdicts(all []analysis.Cause) string {
 	return fmt.Sprintf("; there is no verdict on %d of %d: %s", len(silent), len(all), silent[0].Because)
 }
 
-const causesNote = `Ratios to the control, within each block: ×1.8 starts a second is 1.8 times as many. A cause is shown when the starts differ as predicted, by the rules of every table (interval, p-value adjusted for all interventions, margin, noise floor), and so does the time that its own threads waited for its lock, watched in both arms; where no wait is watched the starts may be faster or slower, and the cause is not shown; refuted when the starts are equivalent, or differ in the other direction; else not shown, and without a verdict where the machine was too noisy. A p99 is claimed of trials of 100 starts or more. A noise floor is how much the control differs from its own twin. Advice is what is shown to change the starts, whatever its cause, ranked by the end of the interval that is nearer to no change. Effects are those of the targets measured here: what does more besides in a start gains a smaller share.`
+const causesNote = `Ratios to the control, within each block: ×1.8 starts a second is 1.8 times as many. A cause is shown when the starts differ as predicted, by the rules of every table (an interval that holds for all interventions together), and so does the time that its own threads waited for its lock, watched in both arms; where no wait is watched the starts may be faster or slower, and the cause is not shown; refuted when the starts are the same, or differ in the other direction; else not shown, and without a verdict where the machine was too noisy. A p99 is claimed of trials of 100 starts or more. Noise is how much the control differs from its own twin. Advice is what is shown to change the starts, whatever its cause, ranked by the end of the interval that is nearer to no change. Effects are those of the targets measured here: what does more besides in a start gains a smaller share.`
 
 // helps reports whether a change is to be advised: starts are shown to be faster.
 func helps(c analysis.Cause) bool { return differs(c) && c.Starts.Ratio > 1 }
@@ -107,7 +107,7 @@ func floor(noise float64) string {
 	return quantity.Percent(noise)
 }
 
-func differs(c analysis.Cause) bool { return c.Starts != nil && c.Starts.Verdict == analysis.Differs }
+func differs(c analysis.Cause) bool { return c.Starts != nil && c.Starts.Verdict.Shown() }
 
 // causeRatio shows a ratio with its sign, or a difference in seconds.
 func causeRatio(e *analysis.Effect) quantity.Shown {

@@ -19,17 +19,17 @@ func TestAdviceIsRankedAndSaysHow(t *testing.T) {
 			Noise:        0.031,
 		}
 	}
-	pool := cause("pool", study.ExpectFaster, 2, analysis.Differs)
+	pool := cause("pool", study.ExpectFaster, 2, analysis.Faster)
 	pool.Left = []analysis.LeftWait{
 		{LockShare: analysis.LockShare{Name: "namespace_sem", Share: 0.6}, Each: 0.003},
 		{LockShare: analysis.LockShare{Name: "little", Share: 0.001}, Each: 1e-6},
 	}
 	s := causesSection([]analysis.Cause{
 		pool,
-		cause("limit", study.ExpectFaster, 1.3, analysis.Differs),
-		cause("guess", study.ExpectFaster, 1.5, analysis.Inconclusive),
-		cause("wrong", study.ExpectFaster, 0.8, analysis.Differs),
-		cause("mounts", study.ExpectSlower, 0.5, analysis.Differs),
+		cause("limit", study.ExpectFaster, 1.3, analysis.Faster),
+		cause("guess", study.ExpectFaster, 1.5, analysis.Open),
+		cause("wrong", study.ExpectFaster, 0.8, analysis.Faster),
+		cause("mounts", study.ExpectSlower, 0.5, analysis.Faster),
 	})
 	var got []string
 	for _, row := range s.Tables[0].Rows {
@@ -40,9 +40,9 @@ func TestAdviceIsRankedAndSaysHow(t *testing.T) {
 		t.Errorf("advice %q, want %q", got, want)
 	}
 	if floor := s.Tables[1].Rows[0][2]; floor != "3.1 %" {
-		t.Errorf("noise floor %q", floor)
+		t.Errorf("noise %q", floor)
 	}
-	if head := strings.Join(s.Tables[1].Head, ", "); head != "intervention, starts a second, noise floor" {
+	if head := strings.Join(s.Tables[1].Head, ", "); head != "intervention, starts a second, noise" {
 		t.Errorf("columns %q, of which nothing was watched", head)
 	}
 	if f := s.Findings[0]; !strings.HasSuffix(f, "Why not more: each start still waits 3.00 ms for namespace_sem (60\u00a0%).") {

@@ -61,7 +61,7 @@ func publishedFindings(n *analysis.NetworkClaims, tables []analysis.Table) []str
 				continue
 			}
 			where := map[string]string{"loopback": "one container", "bridge": "two containers on a bridge"}[path]
-			if r.Effect.Verdict == analysis.Refused {
+			if r.Effect.Verdict == analysis.NotComparable {
 				parts = append(parts, fmt.Sprintf("%s (%s): no claim, the machine was too noisy; published %.3f of the host", where, base, published))
 				continue
 			}
@@ -87,10 +87,15 @@ func growthFindings(n *analysis.NetworkClaims) []string {
 	var out []string
 	for _, g := range n.Growth {
 		first, last := g.Points[0].Containers, g.Points[len(g.Points)-1].Containers
-		verdict := map[analysis.Verdict]string{
-			analysis.Differs: "differs from zero", analysis.Equivalent: "is as good as zero",
-			analysis.Inconclusive: "cannot be told from zero here", analysis.Refused: "claims nothing",
-		}[g.Verdict]
+		verdict := "cannot be told from zero here"
+		switch {
+		case g.Verdict.Shown():
+			verdict = "differs from zero"
+		case g.Verdict == analysis.Same:
+			verdict = "is as good as zero"
+		case g.Verdict == analysis.NotComparable:
+			verdict = "claims nothing"
+		}
 		text := fmt.Sprintf("%s, %s, %s: from %d to %d containers the %s changes by %+.4f %%%s of the maximum for each container, which %s: %s.",
 			g.Target, g.Workload, g.Arm, first, last, g.Metric.Name, 100*g.Slope, between(g.Interval, "%+.4f", 100), verdict, g.Why)
 		if g.Metric.Name == sample.Throughput {
@@ -129,7 +134,7 @@ func attachFindings(n *analysis.NetworkClaims) []string {
 func adviceFindings(n *analysis.NetworkClaims) []string {
 	var gains []analysis.Choice
 	for _, c := range n.Choices {
-		if c.Verdict == analysis.Differs && c.Gain > 1 {
+		if c.Verdict.Shown() && c.Gain > 1 {
 			gains = append(gains, c)
 		}
 	}
@@ -240,11 +245,11 @@ func containerGrid(n *analysis.NetworkClaims) finding.Table {
 }
 
 func choiceGrid(n *analysis.NetworkClaims) finding.Table {
-	g := finding.Table{Title: "What one way gains against another (above 1 is better)", Head: []string{"no.", "choice", "where", "metric", "gain", "from", "to", "adjusted p", "blocks", "verdict", "how"}}
+	g := finding.Table{Title: "What one way gains against another (above 1 is better)", Head: []string{"no.", "choice", "where", "metric", "gain", "from", "to", "p", "blocks", "verdict", "how"}}
 	for i, c := range n.Choices {
 		row := []string{strconv.Itoa(i + 1), c.What, c.Where, c.Workload + ", " + c.Metric.Name + better(c.Metric), fmt.Sprintf("×%.3f", c.Gain), "", "", "", strconv.Itoa(c.Blocks), string(c.Verdict), c.How}
 		if quantity.Known(c.Interval) {
-			row[5], row[6], row[7] = fmt.Sprintf("%.3f", c.Interval.Low), fmt.Sprintf("%.3f", c.Interval.High), fmt.Sprintf("%.3g", c.PAdjusted)
+			row[5], row[6], row[7] = fmt.Sprintf("%.3f", c.Interval.Low), fmt.Sprintf("%.3f", c.Interval.High), fmt.Sprintf("%.3g", c.P)
 		}
 		g.Rows = append(g.Rows, row)
 	}

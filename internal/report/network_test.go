@@ -17,7 +17,7 @@ func TestAdvice(t *testing.T) {
 		"Advice for host@bridge: macvlan instead of bridge raises throughput by 100 % (60 to 150) (tcp).": {
 			What: "macvlan instead of bridge", Workload: "tcp", Metric: sample.Metric{Name: "throughput", Better: sample.Higher}},
 	} {
-		c.Where, c.Gain, c.Interval, c.Verdict = "host@bridge", 2, half, analysis.Differs
+		c.Where, c.Gain, c.Interval, c.Verdict = "host@bridge", 2, half, analysis.Faster
 		got := adviceFindings(&analysis.NetworkClaims{Choices: []analysis.Choice{c}})
 		if len(got) != 1 || got[0] != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -221,7 +221,7 @@ func TestPageShowsEveryMark(t *testing.T) {
 		{"rows of the table of all numbers", ".raw tbody tr", rows},
 		{"warnings", ".warnings li", len(in.Claims.Warnings)},
 		{"failed cells", ".failures > li", 2},
-		{"verdicts refused", ".forest .badge.refused", 1},
+		{"cells that are not comparable", ".forest .badge.not-comparable", 1},
 	} {
 		if got := b.count(c.selector); got != c.want {
 			t.Errorf("%s: %d, want %d", c.what, got, c.want)
@@ -287,7 +287,7 @@ func TestPageSortsAndFilters(t *testing.T) {
 	if got := eval[string](b, column("n")+`.parentElement.getAttribute("aria-sort")`); got != "descending" {
 		t.Errorf("aria-sort is %q", got)
 	}
-	b.run(chromedp.SendKeys(`.raw input[type=search]`, "runsc ready differs", chromedp.ByQuery))
+	b.run(chromedp.SendKeys(`.raw input[type=search]`, "runsc ready slower", chromedp.ByQuery))
 	if got := b.count(".raw tbody tr"); got != 1 {
 		t.Errorf("the filter leaves %d rows, want 1", got)
 	}

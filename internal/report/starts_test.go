@@ -90,10 +90,10 @@ func TestLawsAreAllShown(t *testing.T) {
 	s := &analysis.StartsClaims{Curves: []analysis.StartsCurve{curve}}
 	for _, c := range []struct{ got, want [][]string }{
 		{lawsGrid(s).Rows, [][]string{
-			{"runc", "elapsed", "power, a n^b", "2.0 s [1.8, 2.2]", "1.5 [1.4, 1.7]", "2 %", "90 %", "97 %"},
-			{"runc", "elapsed", "linear, a + b n", "3.0 s [2.7, 3.3]", "50 ms [45, 55]", "10 %", "10 %", "3 %"},
-			{"runc", "elapsed", "exponential, a e^(b n)", "4.0 s [3.6, 4.4]", "0.001 [0.0009, 0.0011]", "50 %", "0 %", "0 %"},
-			{"runc", "elapsed", "n^b, from 10 to 50 containers", quantity.Missing, "1.5 [1.4, 1.7]", quantity.Missing, quantity.Missing, quantity.Missing},
+			{"runc", "elapsed", "power, a n^b", "2.00 s [1.80, 2.20]", "1.50 [1.35, 1.65]", "2 %", "90 %", "97 %"},
+			{"runc", "elapsed", "linear, a + b n", "3.00 s [2.70, 3.30]", "50.0 ms [45.0, 55.0]", "10 %", "10 %", "3 %"},
+			{"runc", "elapsed", "exponential, a e^(b n)", "4.00 s [3.60, 4.40]", "0.001 [0.0009, 0.0011]", "50 %", "0 %", "0 %"},
+			{"runc", "elapsed", "n^b, from 10 to 50 containers", quantity.Missing, "1.50 [1.35, 1.65]", quantity.Missing, quantity.Missing, quantity.Missing},
 		}},
 		{lawChoiceGrid(s).Rows, [][]string{
 			{"runc", "elapsed", "power, provisional", "power fits best"},

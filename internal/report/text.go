@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"github.com/tarelab/tare/internal/analysis"
 	"io"
 	"slices"
 	"strings"
@@ -244,7 +245,7 @@ func (p *printer) renderBrief(head []string, rows [][]string, from, to int) stri
 
 // The bar of a ladder's text is as wide as the terminal allows, within these.
 const (
-	barLeast = 5
+	barLeast = 3
 	barMost  = 40
 )
 
@@ -345,11 +346,11 @@ func verdictColor(r shownRow) string {
 	switch {
 	case r.Effect == "gain":
 		return sgrBlue
-	case r.Verdict == "differs", r.Verdict == "failed":
+	case r.Effect == "cost", r.Verdict == "failed":
 		return sgrRed
-	case r.Verdict == "equivalent":
+	case r.verdict() == analysis.Same:
 		return sgrGreen
-	case r.Verdict == "inconclusive", r.Verdict == "refused":
+	case r.verdict() == analysis.Open, r.verdict() == analysis.NotComparable:
 		return sgrYellow
 	}
 	return ""

@@ -58,7 +58,7 @@ type shownRow struct {
 	Ratio   quantity.Shown `json:"ratio"`
 	Cold    string         `json:"cold"`
 	Verdict string         `json:"verdict"` // a verdict, "control", "failed" or "no verdict"
-	Effect  string         `json:"effect"`  // "cost", "gain", or "" where nothing was shown to differ
+	Effect  string         `json:"effect"`  // "cost", "gain", or "" where nothing was shown to differ; for colours
 }
 
 // shownLadder is a ladder in its display units.
@@ -171,7 +171,16 @@ func (r shownRow) times() string {
 	return "×" + r.Ratio.Value
 }
 
-// verdictWord names what can be said of a row.
+// verdict is the row's verdict, "" where it has none or failed.
+func (r shownRow) verdict() analysis.Verdict {
+	if r.claim.Effect == nil || r.claim.Summary.N == 0 {
+		return ""
+	}
+	return r.claim.Effect.Verdict
+}
+
+// verdictWord names what can be said of a row. Rows of metrics that are described,
+// not judged, have no word.
 func verdictWord(r *analysis.Row) string {
 	switch {
 	case r.Summary.N == 0 && r.Summary.Failed > 0:
@@ -187,7 +196,7 @@ func verdictWord(r *analysis.Row) string {
 // direction says whether a shown difference costs or gains.
 func direction(better sample.Better, e *analysis.Effect) string {
 	switch {
-	case e.Verdict != analysis.Differs || better == "":
+	case !e.Verdict.Shown() || better == "":
 		return ""
 	case (better == sample.Lower) == rises(e):
 		return "cost"

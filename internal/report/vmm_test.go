@@ -64,8 +64,8 @@ func TestVMMGrids(t *testing.T) {
 		Rows: []analysis.VMMRow{
 			{Table: analysis.VMMCPU, Name: "1 thread", Metric: events, PublishedStratoVirt: 1200, PublishedQEMU: 1000,
 				Here:   map[string]stats.Estimate{"host": here(1000), "runc": here(1000), "qemu/microvm": here(500), "stratovirt/microvm": here(400), "qemu/q35": here(50)},
-				Ratios: map[string]analysis.Effect{"microvm": between(0.8, analysis.Differs)},
-				ToHost: map[string]analysis.Effect{"qemu/microvm": between(0.5, analysis.Differs), "stratovirt/microvm": between(0.4, analysis.Inconclusive), "qemu/q35": between(0.05, analysis.Refused)}},
+				Ratios: map[string]analysis.Effect{"microvm": between(0.8, analysis.Slower)},
+				ToHost: map[string]analysis.Effect{"qemu/microvm": between(0.5, analysis.Slower), "stratovirt/microvm": between(0.4, analysis.Open), "qemu/q35": between(0.05, analysis.NotComparable)}},
 			{Table: analysis.VMMDirect, Name: "rndrd", Metric: events, Here: map[string]stats.Estimate{"host": here(1000)}},
 			{Table: analysis.VMMFootprint, Name: "mapped", Metric: sample.Metric{Name: "mapped", Unit: sample.Bytes}, PublishedQEMU: 1 << 30, Here: map[string]stats.Estimate{"host": here(0)}},
 		},
@@ -81,7 +81,7 @@ func TestVMMGrids(t *testing.T) {
 		"zeros": {vmmGrid(c, analysis.VMMFootprint).Head, []string{"quantity", "host", "published StratoVirt", "published QEMU"},
 			vmmGrid(c, analysis.VMMFootprint).Rows, []string{"mapped", "cut to 0", "cut to 0", "1.00 GiB"}},
 		"ratios": {vmmRatios(c, analysis.VMMCPU).Head, []string{"quantity", "qemu/microvm : host", "stratovirt/microvm : host", "qemu/q35 (emulated) : host", "StratoVirt : QEMU, microvm", "published StratoVirt : QEMU"},
-			vmmRatios(c, analysis.VMMCPU).Rows, []string{"1 thread, events", "0.50 ±10 %, differs", "0.40 ±10 %, inconclusive", "0.050 ±10 %, refused", "0.80 ±10 %, differs", "1.20"}},
+			vmmRatios(c, analysis.VMMCPU).Rows, []string{"1 thread, events", "0.500 ±10 %, slower", "0.400 ±10 %, open", "0.0500 ±10 %, not comparable", "0.800 ±10 %, slower", "1.20"}},
 	} {
 		if !slices.Equal(c.got, c.head) {
 			t.Errorf("%s: head %q, want %q", name, c.got, c.head)

@@ -41,7 +41,7 @@ func TestJSONHoldsEveryClaim(t *testing.T) {
 
 func TestJSONOfNumbersThatAreNotFinite(t *testing.T) {
 	in := reporttest.Survey()
-	in.Claims.Tables[0].Rows[2].Effect.Minimum = math.Inf(1)
+	in.Claims.Tables[0].Rows[2].Effect.P = math.Inf(1)
 	in.Claims.Tables[0].Noise = math.NaN()
 	for _, f := range report.Formats() {
 		var out bytes.Buffer
@@ -179,18 +179,17 @@ func TestFormats(t *testing.T) {
 // compared is two runs of one cell, and a cell whose control is zero.
 func compared() report.Input {
 	in := reporttest.Survey()
-	in.Claims.Tables[0].Rows[2].Effect = &analysis.Effect{Verdict: analysis.Differs, Blocks: 20, Interval: stats.Interval{Method: "none"},
+	in.Claims.Tables[0].Rows[2].Effect = &analysis.Effect{Verdict: analysis.Slower, Blocks: 20, Interval: stats.Interval{Method: "none"},
 		Difference: &analysis.Difference{Median: 0.0112, Interval: stats.Interval{Low: 0.0109, High: 0.0116, Level: 0.95, Method: "BCa"}}}
 	summary := in.Claims.Tables[0].Rows[2].Summary
 	in.Claims.Comparisons = []analysis.Comparison{{With: "20261121-0815-survey", Group: "start", Metric: in.Claims.Tables[0].Metric, Rows: []analysis.Change{{Label: "native", A: summary, B: summary, Raw: 1.0731,
-		RawSpan: stats.Interval{Low: 1.06, High: 1.09, Method: "bootstrap"},
-		Effect:  &analysis.Effect{Ratio: 1.052, Verdict: analysis.Differs, Interval: stats.Interval{Low: 1.041, High: 1.062, Method: "bootstrap"}}}}}}
+		Effect: &analysis.Effect{Ratio: 1.052, Verdict: analysis.Slower, Interval: stats.Interval{Low: 1.041, High: 1.062, Method: "bootstrap"}}}}}}
 	return in
 }
 
 func TestComparisonsAndDifferences(t *testing.T) {
 	for f, want := range map[report.Format][]string{
-		report.FormatText:     {"A against B (20261121-0815-survey)", "1.07", "[1.04, 1.06]", "Δ+11.2", "native Δ+11.2"},
+		report.FormatText:     {"A against B (20261121-0815-survey)", "1.07", "[1.041, 1.062]", "Δ+11.2", "native Δ+11.2"},
 		report.FormatMarkdown: {"A against B", "1.07", "Δ+11.2"},
 		report.FormatCSV:      {",0.0112,0.0109,0.0116"},
 		report.FormatHTML:     {"A against B", "Δ+11.2"},

@@ -95,6 +95,9 @@ func OrderInterval(x []float64, level float64) Interval {
 // orderRank is the largest k for which x(k) to x(n+1-k) still covers the level,
 // 1 - 2 P(Bin(n, 1/2) < k); 0 when not even the extremes do.
 func orderRank(n int, level float64) int {
+	if n > 1000 { // 2^-n underflows, and the normal limit is as good
+		return int(math.Floor((float64(n) - normal.Quantile((1+level)/2)*math.Sqrt(float64(n))) / 2))
+	}
 	k, tail, term := 0, 0.0, math.Pow(0.5, float64(n)) // term = P(Bin = k)
 	for 1-2*(tail+term) >= level {
 		tail += term

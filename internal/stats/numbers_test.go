@@ -239,7 +239,7 @@ func TestSignFlipLimit(t *testing.T) {
 			squares += float64(k * k)
 		}
 		limit := math.Erfc(math.Abs(float64(2*positive-total)) / math.Sqrt(2*squares))
-		near(t, "limit", limit, SignFlipSorted(x), 0.005)
+		near(t, "limit", limit, signFlipSorted(x), 0.005)
 	}
 }
 
@@ -311,18 +311,6 @@ func TestRankSumLimit(t *testing.T) {
 	}
 }
 
-func TestMinimumDetectable(t *testing.T) {
-	if n := blocksFor(0.01, 0.03, 0.01); n != 0 {
-		t.Errorf("%d blocks promised for an effect within the margin", n)
-	}
-	if d := MinimumDetectable(0.03, 7, 0.01, 0.02); d != 0 {
-		t.Errorf("7 blocks, whose smallest p-value is 1/64, show an effect of %g at alpha 0.01", d)
-	}
-	if one, many := MinimumDetectable(0.03, 12, 0.05, 0.02), MinimumDetectable(0.03, 12, 0.05/60, 0.02); one >= many {
-		t.Errorf("%g among 1 cell, %g among 60", one, many)
-	}
-}
-
 // A pilot's scatter is rarely below the true one, of however few trials it is, and
 // comes down to it.
 func TestPilotScatterIsRarelyTooSmall(t *testing.T) {
@@ -334,7 +322,7 @@ func TestPilotScatterIsRarelyTooSmall(t *testing.T) {
 			for i := range logs {
 				logs[i] = 5 + 0.03*r.NormFloat64()
 			}
-			s := PilotScatter(logs) / (0.03 * math.Sqrt2)
+			s := PilotScatter(logs) / 0.03
 			if sum += s; s < 1 {
 				small++
 			}
@@ -373,15 +361,4 @@ func TestSortingAndSelection(t *testing.T) {
 		mid := (far[(n-1)/2] + far[n/2]) / 2
 		near(t, fmt.Sprintf("MAD of %d", n), Deviation(want), mid, 1e-12*max(1, mid))
 	}
-}
-
-// blocksFor is the smallest number of blocks, up to 2,000, whose minimum detectable
-// effect is at most the given one; 0 when none is.
-func blocksFor(effect, scatter, alpha float64) int {
-	for n := MinimumBlocks; n <= 2000; n++ {
-		if d := MinimumDetectable(scatter, n, alpha, 0.02); d > 0 && d <= effect {
-			return n
-		}
-	}
-	return 0
 }

@@ -2,45 +2,98 @@ package stats
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"sort"
 )
 
-// Shifted is the difference of two medians with its intervals.
-type Shifted struct {
-	At             float64
-	Span95, Span90 Interval
+// Between is the shift from x to y, two independent samples on a scale on which
+// their difference is the effect: the median of all differences y - x (Hodges and
+// Lehmann, Ann. Math. Statist. 34, 1963), with the interval of shifts that the
+// rank-sum test does not reject, and that test's p-value of no shift. With too few
+// values for the level the interval is the widest that they allow (Shift.Reached).
+func Between(x, y []float64, level float64) Shift {
+	n := min(len(x), len(y))
+	out := Shift{Blocks: n, P: RankSum(x, y), Interval: None(0)}
+	if n == 0 {
+		return out
+	}
+	x, y = thinned(x), thinned(y)
+	differences := make([]float64, 0, len(x)*len(y))
+	for _, a := range x {
+		for _, b := range y {
+			differences = append(differences, b-a)
+		}
+	}
+	differences = Sorted(differences)
+	out.Value = Median(differences)
+	out.Interval = None(out.Value)
+	if most := 1 - SmallestBetween(len(x), len(y)); most < level {
+		level, out.Reached = most, most
+	}
+	if n < 2 {
+		return out
+	}
+	k := mannWhitneyRank(len(x), len(y), (1-level)/2)
+	out.Interval = Interval{Low: differences[k-1], High: differences[len(differences)-k], Level: level, Method: methodAt(level)}
+	return out
 }
 
-// Shift is median(b) - median(a) of ascending independent samples. From 12
-// blocks on its interval is an unpaired bootstrap: each run's blocks are drawn
-// for themselves. Below, it is the difference of two order-statistic intervals
-// that cover sqrt(level) each, so both cover together; that is exact and wide,
-// and needs 7 blocks.
-func Shift(a, b []float64, rng *rand.Rand) Shifted {
-	s := Shifted{At: Median(b) - Median(a)}
-	n := min(len(a), len(b))
-	if n < BootstrapFrom {
-		s.Span95, s.Span90 = orderShift(a, b, s.At, 0.95), orderShift(a, b, s.At, 0.90)
-		return s
+// SmallestBetween is the smallest two-sided p-value of the rank-sum test of two
+// independent samples of m and n values.
+func SmallestBetween(m, n int) float64 { return min(1, 2/math.Exp(LogChoose(m+n, n))) }
+
+// BlocksBetween is the number of blocks of each of two runs from which Between has
+// an interval at a level; never below MinimumBlocks.
+func BlocksBetween(level float64) int {
+	n := MinimumBlocks
+	for SmallestBetween(n, n) > 1-level+1e-12 {
+		n++
 	}
-	x, y := medianDraws(a, rng), medianDraws(b, rng)
-	rng.Shuffle(len(x), func(i, j int) { x[i], x[j] = x[j], x[i] })
-	for i := range y {
-		y[i] -= x[i]
-	}
-	slices.Sort(y)
-	s.Span95, s.Span90 = ExpandedInterval(y, n, 0.95), ExpandedInterval(y, n, 0.90)
-	return s
+	return n
 }
 
-func orderShift(a, b []float64, at, level float64) Interval {
-	x, y := OrderInterval(a, math.Sqrt(level)), OrderInterval(b, math.Sqrt(level))
-	if x.Method == MethodNone || y.Method == MethodNone {
-		return None(at)
+// mostBetween bounds the values of a sample of which all differences are formed.
+const mostBetween = 1000
+
+// thinned takes evenly spaced order statistics of very large samples.
+func thinned(x []float64) []float64 {
+	if len(x) <= mostBetween {
+		return x
 	}
-	return Interval{Low: y.Low - x.High, High: y.High - x.Low, Level: level, Method: MethodOrder}
+	x = Sorted(x)
+	out := make([]float64, mostBetween)
+	for i := range out {
+		out[i] = x[i*len(x)/mostBetween]
+	}
+	return out
+}
+
+// mannWhitneyRank is the largest k for which P(U < k) is at most tail, at least 1: U
+// counts the pairs of m and n equal samples in which the second value is smaller.
+func mannWhitneyRank(m, n int, tail float64) int {
+	pairs := m * n
+	if m+n > exactRankSum {
+		mean, sd := float64(pairs)/2, math.Sqrt(float64(pairs)*float64(m+n+1)/12)
+		return max(1, int(math.Floor(mean+sd*normal.Quantile(tail)+0.5)))
+	}
+	// The number of ways to a value of U is the coefficient of a Gaussian binomial
+	// (Mann and Whitney, Ann. Math. Statist. 18, 1947).
+	ways := make([]float64, pairs+1)
+	ways[0] = 1
+	for i := 1; i <= m; i++ {
+		for s := pairs; s >= n+i; s-- {
+			ways[s] -= ways[s-n-i]
+		}
+		for s := i; s <= pairs; s++ {
+			ways[s] += ways[s-i]
+		}
+	}
+	all, below, k := math.Exp(LogChoose(m+n, n)), 0.0, 0
+	for k < pairs/2 && below+ways[k] <= tail*all*(1+1e-9) {
+		below += ways[k]
+		k++
+	}
+	return max(1, k)
 }
 
 // exactRankSum is the number of values in both samples up to which the

@@ -18,10 +18,10 @@ const exactPairs = 64
 // ranks, not the differences themselves, because one disturbed block must not
 // undo eleven quiet ones. The test is exact up to 64 pairs, ties included; its
 // smallest p is 2^(1-n). No differences, or only zeros, give 1.
-func SignFlip(differences []float64) float64 { return SignFlipSorted(Sorted(differences)) }
+func SignFlip(differences []float64) float64 { return signFlipSorted(Sorted(differences)) }
 
-// SignFlipSorted is SignFlip of ascending differences.
-func SignFlipSorted(x []float64) float64 {
+// signFlipSorted is SignFlip of ascending differences.
+func signFlipSorted(x []float64) float64 {
 	ranks, positive := signedRanks(x)
 	if len(ranks) == 0 {
 		return 1

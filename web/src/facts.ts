@@ -82,11 +82,11 @@ function failure(f: Failed): HTMLElement {
 }
 
 const meanings: Record<string, (page: Page) => string> = {
-  cost: (p) => `differs, for the worse: the 95 % interval excludes 1, the test adjusted for all rows of the table agrees (alpha ${percent(p.claims.alpha)}), and the effect exceeds the margin of ${percent(p.claims.margin)}`,
-  gain: () => "differs, for the better: by the same rules",
-  equivalent: (p) => `equivalent: the 90 % interval lies inside the margin of ±${percent(p.claims.margin)}`,
-  inconclusive: () => "inconclusive: neither was shown, or the noise floor is larger than the effect; more blocks may tell",
-  refused: () => "refused, or failed: the machine was too noisy or a control failed, or no trial gave a sample",
+  cost: (p) => `slower (or more): the whole interval lies beyond 1. The intervals of a table hold together with a chance of error of ${percent(p.claims.alpha)}`,
+  gain: () => "faster (or less): by the same rule, for the better",
+  same: (p) => `the same: the whole interval lies within the margin of ±${percent(p.claims.margin)}`,
+  open: () => "open: neither is shown; the interval is the bound, and the row’s text says how many blocks would settle it",
+  "not-comparable": () => "not comparable, or failed: the machine was too noisy, a control failed, or no trial gave a sample",
 };
 
 export function legend(page: Page): HTMLElement {
@@ -102,8 +102,8 @@ export function bands(page: Page): HTMLElement {
     "p",
     { class: "note bands" },
     h("span", { class: "swatch margin", "aria-hidden": "true" }), ` margin ±${percent(page.claims.margin)} `,
-    h("span", { class: "swatch noise", "aria-hidden": "true" }), " noise floor: what the control differs from itself ",
-    h("span", { class: "whisker", "aria-hidden": "true" }), " 95 % interval",
+    h("span", { class: "swatch noise", "aria-hidden": "true" }), " noise: how far the control differs from itself ",
+    h("span", { class: "whisker", "aria-hidden": "true" }), " interval",
   );
 }
 
@@ -114,7 +114,7 @@ export function method(page: Page): HTMLElement {
     "div",
     { class: "prose" },
     p(`Every target ran the same files. The ${s.blocks ?? "planned"} blocks each hold every target once, in random order (seed ${page.manifest.seed}), with the control among them; one clock outside all targets stamped every mark. The first trial of each cell is reported apart as “cold”.`),
-    p("A ratio is the median over blocks of the target’s value divided by the control’s value in the same block, so that what disturbs a whole block cancels. Intervals come from a bootstrap over blocks, or from order statistics where blocks are few. Tests are exact sign-flip tests, adjusted by Holm’s method over the rows of a table."),
+    p("A ratio is estimated from ranks, with the labels of target, control and the control’s twin exchanged inside each block; the interval holds every ratio that this exact test does not reject. In the price lists all intervals of a table hold together; other metrics are described with 95 % intervals, and not judged."),
     p("Outliers are flagged (modified z-score above 3.5), never removed. A failed trial is a finding, never a sample. A number is printed only to the digit that its interval allows."),
     h("h3", {}, "Verdicts"),
     legend(page),

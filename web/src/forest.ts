@@ -51,7 +51,7 @@ function head(unit: string): HTMLElement {
     th(`median${unit ? ` ${unit}` : ""}`, "number"),
     th("ratio to the control, log scale", "chart-head"),
     th("ratio", "number"),
-    th("95 % interval", "interval wide"),
+    th("interval", "interval wide"),
     th("verdict", "verdict wide"),
     th("n", "number wide n-column"),
     th("failed", "number wide failed-column"),
@@ -104,7 +104,7 @@ function draw(page: Page, entry: Entry, width: number): Element {
     marginLeft: 12,
     marginRight: 12,
     className: "plot",
-    ariaLabel: `${claim.group}, ${claim.metric.name}: ratio to the control with 95 % intervals; the table beside it holds the numbers`,
+    ariaLabel: `${claim.group}, ${claim.metric.name}: ratio to the control with intervals; the table beside it holds the numbers`,
     x: { type: "log", domain },
     y: { type: "linear", domain: [rows - 0.5, -0.5], range: [rows * rowHeight, 0], axis: null },
     marks: [
@@ -118,7 +118,7 @@ function draw(page: Page, entry: Entry, width: number): Element {
       Plot.axisX(ratioTicks(domain, width), { text: (v: number) => `×${plain(v)}`, tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)", label: null }),
       ...allLooks().flatMap((l) => {
         const mine = drawnMarks.filter((m) => look(m.shown) === l);
-        const color = `var(--${l.name})`;
+        const color = `var(--${l.name === "described" ? "muted" : l.name})`;
         return [
           Plot.link(mine.filter((m) => bounds(m.row).length > 0), {
             x1: (m: Mark) => bounds(m.row)[0], x2: (m: Mark) => bounds(m.row)[1], y1: "y", y2: "y", stroke: color, strokeWidth: 2, className: "m-interval",

@@ -36,9 +36,9 @@ const columns: Column[] = [
   { name: "outliers", number: true, screen: true, value: (l) => l.row.summary.outliers, show: (l) => String(l.row.summary.outliers || "") },
   { name: "cold", number: true, value: (l) => l.row.cold ?? null, show: (l) => l.shown.cold },
   { name: "ratio", number: true, value: (l) => l.row.effect?.ratio ?? null, show: (l) => (l.row.effect ? l.shown.ratio.value : "") },
-  { name: "ratio’s 95 %", number: true, value: (l) => (l.shown.ratio.low ? l.row.effect!.interval.low : null), show: (l) => (l.shown.ratio.low ? `${l.shown.ratio.low} – ${l.shown.ratio.high}` : "") },
-  { name: "p (Holm)", number: true, value: (l) => l.row.effect?.pAdjusted ?? null, show: (l) => probability(l.row.effect?.pAdjusted) },
-  { name: "detectable", number: true, screen: true, value: (l) => l.row.effect?.minimumDetectable ?? null, show: (l) => share(l.row.effect?.minimumDetectable) },
+  { name: "ratio’s interval", number: true, value: (l) => (l.shown.ratio.low ? l.row.effect!.interval.low : null), show: (l) => (l.shown.ratio.low ? `${l.shown.ratio.low} – ${l.shown.ratio.high}` : "") },
+  { name: "p", number: true, value: (l) => l.row.effect?.p ?? null, show: (l) => probability(l.row.effect?.p) },
+  { name: "level", number: true, screen: true, value: (l) => (l.shown.ratio.low ? l.row.effect!.interval.level : null), show: (l) => (l.shown.ratio.low ? share(l.row.effect!.interval.level) : "") },
   { name: "verdict", number: false, value: (l) => l.shown.verdict, show: (l) => badge(l.shown, l.row.effect?.why) },
 ];
 
@@ -52,7 +52,7 @@ function probability(p: number | undefined | null): string {
 }
 
 function share(v: number | undefined | null): string {
-  return v === undefined || v === null ? "" : `${Number((100 * v).toPrecision(2))} %`;
+  return v === undefined || v === null ? "" : `${Number((100 * v).toPrecision(4))} %`;
 }
 
 // raw is the table of everything, to be sorted and filtered.
@@ -81,7 +81,7 @@ export function raw(entries: Entry[]): HTMLElement {
 
   const id = identity("filter");
   const filter = h("input", {
-    id, type: "search", placeholder: "runc wall differs", autocomplete: "off",
+    id, type: "search", placeholder: "runc wall slower", autocomplete: "off",
     input: () => { state.words = filter.value.toLowerCase().split(/\s+/).filter(Boolean); render(); },
   });
   render();

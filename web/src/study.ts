@@ -56,7 +56,7 @@ function findings(s: Section): HTMLElement | null {
   return h("details", { class: "all-findings", open: more.length <= 8 }, h("summary", {}, `${more.length} more findings`), h("ul", { class: "findings" }, ...more.map((f) => h("li", {}, f))));
 }
 
-const verdictGlyph: Record<string, [string, string]> = { "borne out": ["●", "equivalent"], not: ["✕", "cost"], open: ["○", "inconclusive"], refused: ["✕", "refused"], "not asked": ["–", "control"] };
+const verdictGlyph: Record<string, [string, string]> = { "borne out": ["●", "same"], not: ["✕", "cost"], open: ["○", "open"], refused: ["✕", "not-comparable"], "not asked": ["–", "control"] };
 
 function claimsTable(g: Grid): HTMLElement {
   const cell = (text: string, i: number) => {

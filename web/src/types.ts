@@ -34,10 +34,12 @@ export interface Effect {
   ratio: number;
   interval: Interval;
   p: number;
-  pAdjusted: number;
   blocks: number;
-  minimumDetectable: number;
-  verdict: string;
+  verdict?: string;
+  belowMargin?: boolean;
+  size?: string;
+  bound?: string;
+  need?: number;
   why: string;
 }
 

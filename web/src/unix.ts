@@ -185,9 +185,9 @@ function draw(curves: UnixCurve[], chosen: string, environment: string, title: s
 }
 
 const machineLooks: { color: string; symbol: "circle" | "square" | "triangle2" | "diamond2"; fill: boolean }[] = [
-  { color: "var(--equivalent)", symbol: "circle", fill: false },
-  { color: "var(--equivalent)", symbol: "square", fill: false },
-  { color: "var(--equivalent)", symbol: "triangle2", fill: false },
+  { color: "var(--same)", symbol: "circle", fill: false },
+  { color: "var(--same)", symbol: "square", fill: false },
+  { color: "var(--same)", symbol: "triangle2", fill: false },
   { color: "var(--cost)", symbol: "diamond2", fill: true },
 ];
 const hereLook = { color: "var(--bar)", symbol: "circle" as const, fill: true };

@@ -14,25 +14,30 @@ export interface Look {
 const looks: Record<string, Look> = {
   cost: { name: "cost", symbol: "diamond2", hollow: false, glyph: "◆" },
   gain: { name: "gain", symbol: "triangle2", hollow: false, glyph: "▲" },
-  differs: { name: "differs", symbol: "square", hollow: false, glyph: "■" },
-  equivalent: { name: "equivalent", symbol: "circle", hollow: false, glyph: "●" },
-  inconclusive: { name: "inconclusive", symbol: "circle", hollow: true, glyph: "○" },
-  refused: { name: "refused", symbol: "times", hollow: true, glyph: "✕" },
+  moved: { name: "moved", symbol: "square", hollow: false, glyph: "■" },
+  same: { name: "same", symbol: "circle", hollow: false, glyph: "●" },
+  open: { name: "open", symbol: "circle", hollow: true, glyph: "○" },
+  "not comparable": { name: "not-comparable", symbol: "times", hollow: true, glyph: "✕" },
   failed: { name: "failed", symbol: "times", hollow: true, glyph: "✕" },
   control: { name: "control", symbol: "square", hollow: true, glyph: "□" },
+  described: { name: "described", symbol: "circle", hollow: true, glyph: "" },
 };
 
+// look is that of a verdict; more and less without a better direction have one of
+// their own, and metrics that are described, not judged, have no mark.
 export function look(row: ShownRow): Look {
-  return looks[row.effect || row.verdict] ?? looks.inconclusive;
+  if (row.effect) return looks[row.effect];
+  if (row.verdict === "") return looks.described;
+  return looks[row.verdict] ?? (row.verdict === "no verdict" ? looks.open : looks.moved);
 }
 
 export function allLooks(): Look[] {
   return Object.values(looks);
 }
 
-// words says the verdict, with the direction of a shown difference.
+// words says the verdict.
 export function words(row: ShownRow): string {
-  return row.effect ? `${row.verdict} (${row.effect})` : row.verdict;
+  return row.verdict;
 }
 
 export function badge(row: ShownRow, why?: string): HTMLElement {

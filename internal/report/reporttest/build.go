@@ -1,6 +1,7 @@
 package reporttest
 
 import (
+	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -80,9 +81,12 @@ func table(workload string, targets []string, x metric, blocks int, lost map[str
 	control := t.Rows[0]
 	for i := range t.Rows[1:] {
 		t.Rows[i+1].Effect = effect(t.Rows[i+1], control)
+		if e := t.Rows[i+1].Effect; e != nil && x.primary {
+			judge(e, x.Metric)
+		}
 	}
 	if e := t.Rows[1].Effect; e != nil {
-		t.Noise = math.Exp(math.Log(e.Interval.High/e.Interval.Low)/2) - 1
+		t.Noise = max(e.Interval.High, 1/e.Interval.Low) - 1
 	}
 	return t
 }
@@ -187,23 +191,27 @@ func effect(r, control analysis.Row) *analysis.Effect {
 	}
 	slices.Sort(ratios)
 	e := &analysis.Effect{Ratio: middle(ratios), Interval: orderStatistic(ratios), Blocks: n, P: math.Pow(2, 1-float64(min(n, 60)))}
-	shrink := math.Sqrt(1.645 / 1.96)
-	e.Interval90 = stats.Interval{Low: e.Ratio - (e.Ratio-e.Interval.Low)*shrink, High: e.Ratio + (e.Interval.High-e.Ratio)*shrink, Level: 0.9, Method: e.Interval.Method}
-	e.Minimum = 0.7 * math.Log(e.Interval.High/e.Interval.Low)
-	e.PAdjusted = min(1, 5*e.P)
-	judge(e)
 	return e
 }
 
-// judge applies the design's rules with a margin of 2 %.
-func judge(e *analysis.Effect) {
+// judge applies the design's rule with a margin of 2 %, in a primary table.
+func judge(e *analysis.Effect, m sample.Metric) {
+	word := analysis.Directed(m, e.Ratio > 1)
+	size := fmt.Sprintf("%.2g %% %s", 100*math.Abs(e.Ratio-1), word)
+	inside := func(v float64) bool { return v >= 1/1.02 && v <= 1.02 }
+	certain := e.Interval.Low > 1 || e.Interval.High < 1
 	switch {
-	case e.Interval90.Low > 0.98 && e.Interval90.High < 1.02:
-		e.Verdict, e.Why = analysis.Equivalent, "the 90 % interval lies inside the margin of 2 %"
-	case (e.Interval.Low > 1 || e.Interval.High < 1) && math.Abs(e.Ratio-1) > 0.02:
-		e.Verdict, e.Why = analysis.Differs, "the 95 % interval excludes 1 and the effect exceeds the margin of 2 %"
+	case inside(e.Interval.Low) && inside(e.Interval.High):
+		e.Verdict, e.Why = analysis.Same, "The interval lies within the margin of ±2 %."
+	case certain:
+		e.Verdict, e.Why, e.Size = word, "The whole interval lies on one side of 1.", size
 	default:
-		e.Verdict, e.Why, e.P, e.PAdjusted = analysis.Inconclusive, "the interval reaches beyond the margin on one side and includes 1 on the other", 0.2, 0.6
+		e.Verdict, e.P, e.Need = analysis.Open, 0.2, 4*e.Blocks
+		e.Bound = fmt.Sprintf("between %.2g %% %s and %.2g %% %s", 100*math.Abs(e.Interval.Low-1), analysis.Directed(m, false), 100*math.Abs(e.Interval.High-1), analysis.Directed(m, true))
+		e.Why = fmt.Sprintf("Between: the interval contains 1 and reaches out of the margin of ±2 %%; about %d blocks would settle it.", e.Need)
+	}
+	if certain && inside(e.Ratio) {
+		e.BelowMargin, e.Size, e.Why = true, size, size+", below the margin of 2 %."
 	}
 }
 
@@ -216,7 +224,7 @@ func (b *builder) claims(group string) *analysis.Table {
 func refuse(t *analysis.Table, label, why string) {
 	for i := range t.Rows {
 		if r := &t.Rows[i]; r.Label == label && r.Effect != nil {
-			r.Effect.Verdict, r.Effect.Why = analysis.Refused, why
+			r.Effect.Verdict, r.Effect.Why = analysis.NotComparable, why
 		}
 	}
 }

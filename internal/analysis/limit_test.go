@@ -22,17 +22,18 @@ func TestBars(t *testing.T) {
 		got  Bar
 		want Met
 	}{
-		{"reached", AtLeast(around(0.985, 0.01, 30), 0.98, 1), BarMet},
-		{"just not refuted", AtLeast(around(0.98, 0.02, 30), 0.98, 1), BarMet},
-		{"clearly below", AtLeast(around(0.95, 0.01, 30), 0.98, 1), BarNotMet},
-		{"19 pairs", AtLeast(around(1, 0.001, 19), 0.98, 1), BarInconclusive},
-		{"wide", AtLeast(around(0.97, 0.4, 30), 0.98, 1), BarInconclusive},
-		{"wide, beyond doubt", AtLeast(around(8, 0.4, 30), 5, 1), BarMet},
-		{"at most, met", AtMost(around(1.2, 0.02, 30), 1.3, 1), BarMet},
-		{"at most, not met", AtMost(around(1.4, 0.02, 30), 1.3, 1), BarNotMet},
-		{"at most, wide", AtMost(around(1.3, 0.5, 30), 1.3, 1), BarInconclusive},
-		{"a failure among them", AtMost(append(around(1, 0.01, 30), 0), 1.3, 1), BarInconclusive},
-		{"nothing", AtMost(nil, 1.3, 1), BarInconclusive},
+		{"within", AtLeast(around(0.985, 0.005, 30), 0.98, 1), LimitMet},
+		{"just not refuted", AtLeast(around(0.98, 0.02, 30), 0.98, 1), LimitOpen},
+		{"beyond", AtLeast(around(0.95, 0.01, 30), 0.98, 1), LimitBroken},
+		{"five pairs", AtLeast(around(1, 0.001, 5), 0.98, 1), LimitOpen},
+		{"six pairs", AtLeast(around(1, 0.001, 6), 0.98, 1), LimitMet},
+		{"wide", AtLeast(around(0.97, 0.4, 30), 0.98, 1), LimitOpen},
+		{"wide, within", AtLeast(around(8, 0.4, 30), 5, 1), LimitMet},
+		{"at most, met", AtMost(around(1.2, 0.02, 30), 1.3, 1), LimitMet},
+		{"at most, broken", AtMost(around(1.4, 0.02, 30), 1.3, 1), LimitBroken},
+		{"at most, wide", AtMost(around(1.3, 0.5, 30), 1.3, 1), LimitOpen},
+		{"a failure among them", AtMost(append(around(1, 0.01, 30), 0), 1.3, 1), LimitOpen},
+		{"nothing", AtMost(nil, 1.3, 1), LimitOpen},
 	} {
 		if c.got.Met != c.want {
 			t.Errorf("%s: %s (%s), want %s", c.name, c.got.Met, c.got.Why, c.want)
