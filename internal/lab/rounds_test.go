@@ -1,0 +1,59 @@
+package lab_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// Every target takes the turns of three programs, alone and as two instances at once,
+// also on one CPU; a turn that its program does not know fails by itself.
+func TestRoundsOnRealTargets(t *testing.T) {
+	no, loop := false, "while read -r name us; do i=0; while [ $i -lt 50 ]; do i=$((i+1)); done; echo $i; done"
+	st := study.Study{
+		ID: "rounds", Targets: []string{"native", "runc"}, Blocks: 2, Rounds: 3, Slice: time.Millisecond, Cold: &no, Timeout: time.Minute,
+		Copies: []int{1, 2}, Limits: []study.Limits{{}, {CPUSet: "first"}},
+		Workloads: []study.Workload{
+			{Name: "calls", Kind: "unix-syscall"},
+			{Name: "reads", Kind: "slice-read-cached"},
+			{Name: "shell", Kind: "turns", Args: []string{"sh", "-c", loop}},
+			{Name: "unknown", Kind: "turns", Args: []string{"/.tare/slice"}, Params: map[string]string{"turn": "nothing"}},
+		},
+	}
+	began := map[string]bool{}
+	records := measure(t, st, func(_ string, e lab.Event) {
+		if e.Record == nil {
+			began[e.Cell.Set] = true
+		}
+	})
+	const cells = 4 * 2 * 2 * 4 // targets with the twin, copies, levels, workloads
+	if len(records) != 2*cells || len(began) != 8 {
+		t.Errorf("%d records, want %d; sets %v, want those of two programs at four levels", len(records), 2*cells, began)
+	}
+	for _, r := range records {
+		if strings.Contains(r.Cell, "/unknown") {
+			if r.Failure == nil || !strings.Contains(r.Failure.Message, "no workload of this program") {
+				t.Errorf("%s: %+v", r.Cell, r.Failure)
+			}
+			continue
+		}
+		if r.Failure != nil {
+			t.Errorf("%s: %s %s", r.Cell, r.Failure.Message, r.Failure.Stderr)
+			continue
+		}
+		s := r.Slices
+		if !slices.Equal(s.Round, []int{0, 1, 2}) || slices.Min(s.Count) <= 0 {
+			t.Errorf("%s: %+v", r.Cell, s)
+		}
+		if copies := strings.HasSuffix(r.Cell, "+x2"); strings.Contains(r.Cell, "/shell") && (s.Count[0] == 100) != copies {
+			t.Errorf("%s: a count of %v", r.Cell, s.Count[0])
+		}
+		if reads := strings.Contains(r.Cell, "/reads"); reads != (s.Bytes > 0) || reads && s.Device == nil {
+			t.Errorf("%s: %v bytes, of devices %v", r.Cell, s.Bytes, s.Device)
+		}
+	}
+}
