@@ -62,8 +62,12 @@ func (env *Env) carryOut(c *cobra.Command, laboratory *lab.Lab, plan *lab.Plan, 
 // announce says what will be measured and how long that takes.
 func (env *Env) announce(plan *lab.Plan) {
 	m := plan.Manifest
-	fmt.Fprintf(env.Stderr, "%s: %d trials in %d blocks, about %s; run %s\n",
-		m.Study.Title, m.Trials, m.Study.Blocks, plan.Estimate.Round(time.Second), m.ID)
+	most := ""
+	if m.Study.Precision > 0 || m.Study.Budget > 0 {
+		most = "at most "
+	}
+	fmt.Fprintf(env.Stderr, "%s: %s%d trials in %d blocks, about %s; run %s\n",
+		m.Study.Title, most, m.Trials, m.Study.Blocks, plan.Estimate.Round(time.Second), m.ID)
 	why := slices.Sorted(maps.Values(m.LeftOut))
 	for _, reason := range slices.Compact(why) { // of several cells it is often one
 		fmt.Fprintln(env.Stderr, "left out:", reason)

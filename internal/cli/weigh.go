@@ -176,20 +176,24 @@ func withPool(st *study.Study) error {
 
 // measureFlags are the options of every verb that measures.
 type measureFlags struct {
-	blocks  int
-	seed    uint64
-	timeout time.Duration
-	noAA    bool
-	pool    bool
-	gate    bool
-	json    bool
-	html    string
-	rootfs  string
-	image   string
+	blocks    int
+	precision string
+	budget    time.Duration
+	seed      uint64
+	timeout   time.Duration
+	noAA      bool
+	pool      bool
+	gate      bool
+	json      bool
+	html      string
+	rootfs    string
+	image     string
 }
 
 func (f *measureFlags) define(flags *pflag.FlagSet) {
 	flags.IntVar(&f.blocks, "blocks", 0, "complete blocks, each holding every target once (default: the study's, else 12)")
+	flags.StringVar(&f.precision, "precision", "", "end when every interval is at most so wide to either side, as 2% (then --blocks is the most, default 100)")
+	flags.DurationVar(&f.budget, "budget", 0, "end before the first block that would not end in this time, as 5m (then --blocks is the most, default 100)")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the order of trials (default: drawn, and recorded)")
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one trial (default: the study's, else 1m)")
 	flags.BoolVar(&f.noAA, "no-aa", false, "leave out the control's twin (then the noise floor is unknown)")
@@ -201,6 +205,9 @@ func (f *measureFlags) define(flags *pflag.FlagSet) {
 
 // apply overrides a study's own rules by flags.
 func (f *measureFlags) apply(c *cobra.Command, st *study.Study) error {
+	if err := f.ends(c, st); err != nil {
+		return err
+	}
 	if c.Flags().Changed("blocks") {
 		if f.blocks < 1 {
 			return fmt.Errorf("--blocks %d: must be at least 1", f.blocks)
@@ -222,6 +229,24 @@ func (f *measureFlags) apply(c *cobra.Command, st *study.Study) error {
 	}
 	if f.pool {
 		return withPool(st)
+	}
+	return nil
+}
+
+// ends gives the study another end than its number of blocks, which is then the most.
+func (f *measureFlags) ends(c *cobra.Command, st *study.Study) error {
+	if f.precision != "" {
+		var err error
+		if st.Precision, err = study.ParseFraction(f.precision); err != nil {
+			return fmt.Errorf("--precision %s: %w", f.precision, err)
+		}
+		st.Blocks = 0
+	}
+	if c.Flags().Changed("budget") {
+		if f.budget <= 0 {
+			return fmt.Errorf("--budget %v: must be positive", f.budget)
+		}
+		st.Budget, st.Blocks = f.budget, 0
 	}
 	return nil
 }

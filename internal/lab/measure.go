@@ -51,7 +51,7 @@ func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 	if err := p.raise(ctx, done); err != nil {
 		return err
 	}
-	pace := newPace(p, done)
+	pace, ending := newPace(p, done), newEnding(p.Manifest.Study)
 	for i := 0; i < len(p.trials); {
 		unit := p.unit(i)
 		i += len(unit)
@@ -65,7 +65,7 @@ func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 		event := func(t schedule.Trial, record *sample.Record) Event {
 			return Event{
 				Trial: t, Cell: p.Manifest.Cells[t.Cell], Record: record, Total: len(p.trials), Blocks: p.Manifest.Study.Blocks,
-				Done: len(done), Left: pace.left(),
+				Done: len(done), Left: ending.left(pace.left()),
 			}
 		}
 		first := event(unit[0], nil)
@@ -84,6 +84,16 @@ func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 			pace.learn(t.Cell, took)
 			done[t.Seq] = true
 			observe(event(t, &records[i]))
+		}
+		if !p.blockEnds(i - 1) {
+			continue
+		}
+		end, over, err := ending.after(p.trials[i-1].Block, p.look)
+		if err != nil {
+			return err
+		}
+		if over {
+			return store.NoSpace(p.Run.SetEnd(end))
 		}
 	}
 	return nil
@@ -260,7 +270,7 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 		}
 		p.Manifest.Pilot[c.Group] = store.Pilot{Trial: trial.Now().Sub(began) / time.Duration(made), MinimumDetectable: p.foresee(c, logs)}
 	}
-	p.Estimate = newPace(p, nil).left()
+	p.Estimate = newEnding(p.Manifest.Study).left(newPace(p, nil).left())
 	return nil
 }
 

@@ -48,7 +48,12 @@ func Report(run *store.Run) (analysis.Input, report.Input, error) {
 			claims.Warnings = append(claims.Warnings, err.Error())
 		}
 	}
-	return in, report.Input{Manifest: run.Manifest(), Claims: claims}, nil
+	out := report.Input{Manifest: run.Manifest(), Claims: claims}
+	end, over, err := run.End()
+	if over {
+		out.End = &end
+	}
+	return in, out, err
 }
 
 // shownDamage is how many damaged records a report names.
@@ -126,9 +131,17 @@ func input(run *store.Run) (analysis.Input, error) {
 		return analysis.Input{}, err
 	}
 	m := run.Manifest()
+	blocks, planned := m.Study.Blocks, m.Trials
+	end, over, err := run.End()
+	if err != nil {
+		return analysis.Input{}, err
+	}
+	if over {
+		blocks, planned = end.Blocks, len(upTo(TrialsOf(m), end.Blocks))
+	}
 	return analysis.Input{
 		Cells: m.Cells, Metrics: m.Metrics, Data: data,
-		Alpha: m.Study.Alpha, Margin: m.Study.Margin, Blocks: m.Study.Blocks, Planned: m.Trials,
+		Alpha: m.Study.LookAlpha(), Margin: m.Study.Margin, Blocks: blocks, Planned: planned,
 		View: m.Study.View, Beside: m.Study.Beside, Seed: m.Seed, Accels: provenance(m).Accels,
 		Emulated: m.Host.Emulated, Evidence: m.Evidence,
 	}, nil

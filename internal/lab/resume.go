@@ -47,8 +47,15 @@ func (l *Lab) Resume(ctx context.Context, ref *store.Run, prepare bool) (*Plan, 
 	if p.Run, err = store.Resume(ref.Dir()); err != nil {
 		return nil, err
 	}
+	end, over, err := p.Run.End()
+	if err != nil {
+		return nil, errors.Join(err, p.Run.Close())
+	}
+	if over { // it has what it was made for
+		p.trials = upTo(p.trials, end.Blocks)
+	}
 	p.Notes = append(p.Notes, p.Run.Notes()...)
-	p.Estimate = newPace(p, p.Run.Done()).left()
+	p.Estimate = newEnding(m.Study).left(newPace(p, p.Run.Done()).left())
 	return p, nil
 }
 

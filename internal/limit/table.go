@@ -34,6 +34,8 @@ var (
 	BootLog = Limit{Input: "boot log", Bytes: 64 * mib, Items: 500_000, Alloc: 1024 * mib}
 	// RunManifest is the manifest of a run directory; Items counts cells.
 	RunManifest = Limit{Input: "manifest of a run", Bytes: 64 * mib, Items: 100_000}
+	// RunEnd is why a run ended before the last block of its plan.
+	RunEnd = Limit{Input: "end of a run", Bytes: 64 << 10}
 	// RunSide is a log, a profile or a series of a run, unpacked: a few KiB of gzip can
 	// hold a GiB.
 	RunSide = Limit{Input: "log, profile or series of a run", Bytes: 128 * mib}
@@ -46,6 +48,6 @@ func All() []Limit {
 	return []Limit{
 		ImageDocument, ImageArchive, ImageLayers, Accounts,
 		Study, Need, Kconfig, ModuleInfo, BootLog,
-		RunManifest, RunSide, SessionProof,
+		RunManifest, RunEnd, RunSide, SessionProof,
 	}
 }

@@ -19,6 +19,7 @@ import (
 // about its records, and what experiments say beyond that.
 type Input struct {
 	Manifest store.Manifest
+	End      *store.End // why the run ended before its last block; nil where it did not
 	Claims   analysis.Claims
 	Sections []finding.Section
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/docker/go-units"
@@ -14,6 +15,7 @@ import (
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -259,14 +261,49 @@ func trials(c analysis.Claims) string {
 }
 
 func plan(in Input) string {
-	text := fmt.Sprintf("%d blocks, seed %d, margin %s, alpha %s",
-		in.Manifest.Study.Blocks, in.Manifest.Seed, quantity.Percent(in.Claims.Margin), quantity.Percent(in.Claims.Alpha))
+	text := fmt.Sprintf("%s, seed %d, margin %s, alpha %s",
+		blocks(in), in.Manifest.Seed, quantity.Percent(in.Claims.Margin), quantity.Percent(in.Claims.Alpha))
 	for _, l := range in.Manifest.Study.Limits {
 		if len(l.Same) > 0 {
 			text += fmt.Sprintf("; %s stands for %s, too, which come to the same here", l.Name, strings.Join(l.Same, ", "))
 		}
 	}
 	return text
+}
+
+// blocks says how many there are and, where the run has a precision or a budget, which
+// of the two ended it.
+func blocks(in Input) string {
+	st := in.Manifest.Study
+	if in.End == nil {
+		text := quantity.Count(st.Blocks, "block")
+		if st.Precision > 0 {
+			text += fmt.Sprintf(", looked at after %s, without reaching the precision of %s", numbers(st.Looks()), quantity.Percent(st.Precision))
+		}
+		return text
+	}
+	text := fmt.Sprintf("%s of at most %d", quantity.Count(in.End.Blocks, "block"), st.Blocks)
+	switch in.End.Reason {
+	case store.EndPrecision:
+		text += fmt.Sprintf(": ended by the precision of %s", quantity.Percent(st.Precision))
+	case store.EndBudget:
+		text += fmt.Sprintf(": ended by the budget of %s", st.Budget)
+		if st.Precision > 0 {
+			text += fmt.Sprintf(" before the precision of %s", quantity.Percent(st.Precision))
+		}
+	}
+	if in.End.Cell != "" {
+		text += fmt.Sprintf(" (widest interval: %s, ±%s)", in.End.Cell, quantity.Percent(in.End.Widest))
+	}
+	return text
+}
+
+func numbers(all []int) string {
+	texts := make([]string, len(all))
+	for i, n := range all {
+		texts[i] = strconv.Itoa(n)
+	}
+	return strings.Join(texts, ", ")
 }
 
 func machine(in Input) string {

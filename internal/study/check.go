@@ -12,6 +12,7 @@ import (
 const (
 	DefaultControl = "host"
 	DefaultBlocks  = 12               // where the exact interval of the median gives way to the bootstrap
+	DefaultMost    = 100              // blocks of a study that ends by its precision or budget
 	DefaultMargin  = 0.02             // as a fraction
 	DefaultAlpha   = 0.05             // family-wise, of a table
 	DefaultTimeout = 60 * time.Second // of one trial
@@ -51,6 +52,9 @@ func (s Study) WithDefaults() Study {
 	}
 	s.Title = or(s.Title, s.ID)
 	s.Control = or(s.Control, DefaultControl)
+	if s.Precision > 0 || s.Budget > 0 {
+		s.Blocks = or(s.Blocks, DefaultMost)
+	}
 	s.Blocks = or(s.Blocks, DefaultBlocks)
 	s.Margin = or(s.Margin, DefaultMargin)
 	s.Alpha = or(s.Alpha, DefaultAlpha)
@@ -347,6 +351,12 @@ func (c *checker) rules(s Study) {
 	}
 	if !(s.Alpha > 0 && s.Alpha <= 0.5) {
 		c.fail("alpha", "%g is not between 0 and 0.5", s.Alpha)
+	}
+	if s.Precision < 0 || s.Precision >= 1 {
+		c.fail("precision", "%g is not between 0 and 1", s.Precision)
+	}
+	if s.Budget < 0 {
+		c.fail("budget", "%s is negative", s.Budget)
 	}
 	if s.Timeout <= 0 {
 		c.fail("timeout", "%s is not above zero", s.Timeout)

@@ -53,6 +53,13 @@ type Study struct {
 	// default 10 ms.
 	Rounds int           `yaml:"rounds,omitempty" json:"rounds,omitempty"`
 	Slice  time.Duration `yaml:"slice,omitempty" json:"slice,omitempty" as:"duration"`
+	// Precision ends the run at the first look at which the interval of every primary
+	// effect is at most so wide to either side, as a fraction of a ratio; default 0, no
+	// such end. Blocks is then the most.
+	Precision float64 `yaml:"precision,omitempty" json:"precision,omitempty" as:"fraction"`
+	// Budget ends the run before the first block that would not end in this time;
+	// default 0, no such end.
+	Budget time.Duration `yaml:"budget,omitempty" json:"budget,omitempty" as:"duration"`
 	View   View          `yaml:"view,omitempty" json:"view,omitempty"` // how the report shows it; default price-list
 	// Beside are targets that stand beside the chain of a ladder: each is an
 	// alternative to the next target that does not, measured from the same rung.

@@ -16,6 +16,9 @@ func (j Job) InTurns() Job {
 	if j.Turns.Bytes > 0 {
 		rate = sample.In(sample.SliceRate, sample.BytesPerSecond)
 	}
+	if !j.OnlyTurns() {
+		j.Env = nil // of the program that has the window
+	}
 	j.Args = slices.Clone(j.Turns.Args)
 	j.Parse, j.Together, j.Barrier, j.Length = nil, nil, 0, 0
 	j.Metrics = append([]sample.Metric{rate}, sample.Describe(sample.CPUEach, sample.Turnaround, sample.Stalled)...)
