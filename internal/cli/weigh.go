@@ -31,6 +31,8 @@ type weighFlags struct {
 	copies  int
 	margin  string
 	control string
+	metrics []string
+	paths   []string
 }
 
 func weighCommand(env *Env) *cobra.Command {
@@ -48,7 +50,8 @@ Without --rootfs or --image, CMD is looked up on this machine and put with the
 shared libraries it needs into a temporary workbench root, so that the same bits
 run everywhere. A CMD that ends with a code other than 0 is a failure, and no
 sample.`,
-		Example: `  tare weigh -- sysbench cpu --time=1 run
+		Example: `  tare weigh --metric 'events=events per second: *([0-9.]+)' -- sysbench cpu --time=1 run
+  tare weigh --metric-json 'iops:1/s:higher=jobs.0.read.iops' -- fio --name=x --size=16m --rw=randread --output-format=json
   tare weigh --on host,native,runc --blocks 20 -- sh -c 'sort /etc/passwd'
   tare weigh --memory 256MiB --cpus 1 -- fio --name=x --size=16m --rw=randread
   tare weigh --rootfs ./rootfs --env LANG=C -- /app/server --selftest`,
@@ -81,6 +84,8 @@ sample.`,
 	flags.IntVar(&f.copies, "copies", 1, "instances started at once in each trial")
 	flags.StringVar(&f.control, "control", "", "target that ratios refer to (default host)")
 	flags.StringVar(&f.margin, "margin", "", "equivalence margin, as 2% (default 2%)")
+	flags.StringArrayVar(&f.metrics, "metric", nil, "take a number from CMD's output, NAME[:UNIT:lower|higher]=REGEXP with one group; the first is what CMD is judged by (repeatable)")
+	flags.StringArrayVar(&f.paths, "metric-json", nil, "the same from a JSON output, NAME[:UNIT:lower|higher]=PATH, as in iops:1/s:higher=jobs.0.read.iops (repeatable)")
 	f.measureFlags.define(flags)
 	guestFlags(flags)
 	complete(c, "on", env.completeTargets)
@@ -116,6 +121,9 @@ func (f *weighFlags) study(args []string) (study.Study, error) {
 		Limits:    []study.Limits{limits},
 		Copies:    []int{f.copies},
 	}
+	if st.Workloads[0].Readings, err = f.readings(); err != nil {
+		return study.Study{}, err
+	}
 	start := study.Workload{Name: "start", Kind: workload.KindStart}
 	if st.Workloads[0].Name == start.Name {
 		start.Name = "start-alone"
@@ -133,6 +141,34 @@ func (f *weighFlags) study(args []string) (study.Study, error) {
 		}
 	}
 	return st, nil
+}
+
+// readings are the metrics that the flags define.
+func (f *weighFlags) readings() ([]study.Reading, error) {
+	var all []study.Reading
+	for _, flag := range []struct {
+		name  string
+		given []string
+		set   func(*study.Reading, string)
+	}{
+		{"--metric", f.metrics, func(r *study.Reading, how string) { r.Match = how }},
+		{"--metric-json", f.paths, func(r *study.Reading, how string) { r.JSON = how }},
+	} {
+		for _, text := range flag.given {
+			what, how, ok := strings.Cut(text, "=")
+			words := strings.Split(what, ":")
+			if !ok || how == "" || words[0] == "" || len(words) != 1 && len(words) != 3 {
+				return nil, fmt.Errorf("%s %s: want NAME=... or NAME:UNIT:lower=... or NAME:UNIT:higher=...", flag.name, text)
+			}
+			r := study.Reading{Name: words[0]}
+			if len(words) == 3 {
+				r.Unit, r.Better = words[1], words[2]
+			}
+			flag.set(&r, how)
+			all = append(all, r)
+		}
+	}
+	return all, nil
 }
 
 func (f *weighFlags) limits() (study.Limits, error) {

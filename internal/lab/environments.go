@@ -128,8 +128,14 @@ func levelJob(st study.Study, w study.Workload, l study.Limits, cpus int) (workl
 		}
 	}
 	job, err := workload.Resolve(w.Kind, params, w.Args)
-	if err != nil || job.Turns == nil {
+	if err != nil {
 		return job, err
+	}
+	if len(w.Readings) > 0 {
+		return withReadings(job, w.Readings)
+	}
+	if job.Turns == nil {
+		return job, nil
 	}
 	if st.RoundsOf(w) > 0 || job.OnlyTurns() {
 		return job.InTurns(), nil

@@ -106,6 +106,9 @@ type Workload struct {
 	Prepare []string          `yaml:"prepare,omitempty" json:"prepare,omitempty"` // argv run on the host before each trial, outside the clock
 	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
 	Metrics []string          `yaml:"metrics,omitempty" json:"metrics,omitempty"` // those shown first; default the workload's own order
+	// Readings take numbers from the command's standard output; kind "command". The
+	// first is what the command is judged by.
+	Readings []Reading `yaml:"readings,omitempty" json:"readings,omitempty"`
 	// Copies and Concurrency are the workload's own levels, instead of the study's.
 	Copies      []int `yaml:"copies,omitempty" json:"copies,omitempty"`
 	Concurrency []int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
@@ -122,6 +125,15 @@ type Workload struct {
 	// the control; default all.
 	Targets []string `yaml:"targets,omitempty" json:"targets,omitempty"`
 	Extra   bool     `yaml:"extra,omitempty" json:"extra,omitempty"` // off by default: measured only where it is named (Select)
+}
+
+// Reading is a metric that a study defines: a number in a command's standard output.
+type Reading struct {
+	Name   string `yaml:"name" json:"name"`                         // of the metric: lower-case words and dashes
+	Unit   string `yaml:"unit,omitempty" json:"unit,omitempty"`     // of the number: s, B, 1, 1/s, B/s, bit/s; default that of tare's metric of this name
+	Better string `yaml:"better,omitempty" json:"better,omitempty"` // lower or higher; the same default
+	Match  string `yaml:"match,omitempty" json:"match,omitempty"`   // regular expression with one group, the number; of several matches the last counts
+	JSON   string `yaml:"json,omitempty" json:"json,omitempty"`     // instead: its place in a JSON document, as jobs.0.read.iops
 }
 
 // Intervention is an experiment on a cause: one thing is done in another way,
