@@ -46,7 +46,7 @@ const (
 	// at least for BCa limits; 4,000 keep the limits' own noise below 5 % of the
 	// interval's width.
 	resamples = 4000
-	// bootstrapFrom is the number of blocks from which the bootstrap is trusted;
+	// BootstrapFrom is the number of blocks from which the bootstrap is trusted;
 	// below, the order-statistic interval is exact.
 	BootstrapFrom = 12
 	// MinimumBlocks is the number of blocks below which no 95 % interval of a

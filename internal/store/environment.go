@@ -46,7 +46,7 @@ func (m Manifest) withEnvironment(values map[string]map[string]string) Manifest 
 func hideFlags(argv []string) []string {
 	hidden := slices.Clone(argv)
 	for i := 0; i < len(hidden) && hidden[i] != "--"; i++ {
-		flag, pair := "", ""
+		var flag, pair string
 		switch {
 		case hidden[i] == "--env" && i+1 < len(hidden):
 			i++

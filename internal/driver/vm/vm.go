@@ -93,6 +93,8 @@ func (d *Driver) touched() int64 {
 	return touchedMemory
 }
 
+// Cannot is the error of a target that lacks something on this machine, with what to
+// do about it.
 func (d *Driver) Cannot(remedy, format string, args ...any) error {
 	return &driver.CannotError{Target: d.vmm.Name, Lacks: fmt.Sprintf(format, args...), Remedy: remedy}
 }
