@@ -23,9 +23,11 @@ type checked struct {
 
 type checkedTarget struct {
 	lab.Finding
-	Works  bool   `json:"works"`
-	Why    string `json:"why,omitempty"`
-	Remedy string `json:"remedy,omitempty"`
+	Works bool `json:"works"`
+	// Boundary is what keeps a hostile payload from the machine (SECURITY.md).
+	Boundary driver.Boundary `json:"boundary"`
+	Why      string          `json:"why,omitempty"`
+	Remedy   string          `json:"remedy,omitempty"`
 }
 
 func checkCommand(env *Env) *cobra.Command {
@@ -36,7 +38,8 @@ func checkCommand(env *Env) *cobra.Command {
 		Short: "Show what can be weighed here, each line proven by use",
 		Long: `check proves each target by running a payload in it and seeing its exit code
 come back, and each fact of the machine by using it. It works as any user and
-says which facts need root. Proofs are kept until the next boot or a change of
+says which facts need root. The column boundary says what keeps a hostile payload
+from this machine (SECURITY.md). Proofs are kept until the next boot or a change of
 the binary. Container hosts (vm/stock, vm/trimmed, ...) are looked at only where
 --on names them: their parts take minutes to make, which tare run container-vm-trim
 does, and check does not.`,
@@ -58,8 +61,8 @@ does, and check does not.`,
 			}
 			found := checked{Host: hostinfo.Gather(), Facts: hostinfo.Probe(c.Context())}
 			findings := laboratory.Check(c.Context(), drivers, fresh)
-			for _, f := range findings {
-				t := checkedTarget{Finding: f, Works: f.Err == nil}
+			for i, f := range findings { // one for each driver, in their order
+				t := checkedTarget{Finding: f, Works: f.Err == nil, Boundary: drivers[i].Properties().Boundary}
 				var cannot *driver.CannotError
 				if errors.As(f.Err, &cannot) {
 					t.Why, t.Remedy = cannot.Lacks, cannot.Remedy
@@ -94,7 +97,7 @@ does, and check does not.`,
 func (env *Env) printCheck(found checked) {
 	h := found.Host
 	fmt.Fprintf(env.Stdout, "%s, %s, kernel %s, cgroup %s, %d CPUs\n\n", h.CPU, h.OS, h.Kernel, h.Cgroup, h.CPUs)
-	t := env.table("target", "", "version", "note")
+	t := env.table("target", "", "boundary", "version", "note")
 	told := map[string]string{} // where else a reason stands
 	for _, f := range found.Facts {
 		if f.Why != "" {
@@ -102,7 +105,7 @@ func (env *Env) printCheck(found checked) {
 		}
 	}
 	for _, r := range found.Targets {
-		t.AppendRow([]any{r.Target, yes(r.Works), r.Facts.Version, note(r, told)})
+		t.AppendRow([]any{r.Target, yes(r.Works), string(r.Boundary), r.Facts.Version, note(r, told)})
 	}
 	t.Render()
 	fmt.Fprintln(env.Stdout)
