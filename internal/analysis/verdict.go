@@ -225,10 +225,3 @@ func effectSize(ratio float64) string {
 	}
 	return "−" + percent(1-ratio)
 }
-
-func pValue(p float64) string {
-	if p < 0.0001 {
-		return "below 0.0001"
-	}
-	return fmt.Sprintf("%.2g", p)
-}

@@ -158,7 +158,7 @@ func (f *weighFlags) readings() ([]study.Reading, error) {
 			what, how, ok := strings.Cut(text, "=")
 			words := strings.Split(what, ":")
 			if !ok || how == "" || words[0] == "" || len(words) != 1 && len(words) != 3 {
-				return nil, fmt.Errorf("%s %s: want NAME=... or NAME:UNIT:lower=... or NAME:UNIT:higher=...", flag.name, text)
+				return nil, fmt.Errorf("%s %s: want NAME=HOW or NAME:UNIT:DIRECTION=HOW, with lower or higher as DIRECTION", flag.name, text)
 			}
 			r := study.Reading{Name: words[0]}
 			if len(words) == 3 {
