@@ -164,36 +164,3 @@ func (s *TrimStep) UnmarshalYAML(unmarshal func(any) error) error {
 	*s = TrimStep{at, took, line}
 	return nil
 }
-
-// StratoVirtQEMU compares two machine monitors on one single-core machine.
-type StratoVirtQEMU struct {
-	Source `yaml:",inline"`
-	Host   struct {
-		CPUs     int    `yaml:"cpus"`
-		Vendor   string `yaml:"vendor"`
-		Platform string `yaml:"platform"`
-	} `yaml:"host"`
-	Method     map[string]string             `yaml:"method"` // measurement -> command
-	Boot       VMMs[[][]float64]             `yaml:"boot_s"` // StratoVirt: kernel, userspace, total; QEMU: kernel, initrd, userspace, total
-	Footprint  VMMs[[][3]int64]              `yaml:"footprint_kb"`
-	CPU        VMMs[[][5]float64]            `yaml:"cpu"`                     // threads, events/s, latency mean, max, p95 in ms
-	Memory     VMMs[[][5]float64]            `yaml:"memory_mib_s"`            // block KiB, sequential twice, random twice
-	IOLatency  VMMs[map[string][][3]float64] `yaml:"fileio_latency_ms"`       // by mode: mean, max, p95
-	Throughput VMMs[map[string][]float64]    `yaml:"fileio_throughput_mib_s"` // by mode
-	IOPS       VMMs[VMMIOPS]                 `yaml:"fileio_iops"`
-	Findings   []string                      `yaml:"findings"`
-}
-
-// VMMs is something known of both.
-type VMMs[T any] struct {
-	StratoVirt T `yaml:"stratovirt"`
-	QEMU       T `yaml:"qemu"`
-}
-
-// VMMIOPS are operations a second: reads, or writes and fsyncs.
-type VMMIOPS struct {
-	RandomRead      []float64    `yaml:"rndrd"`
-	RandomWrite     [][2]float64 `yaml:"rndwr"`
-	SequentialRead  []float64    `yaml:"seqrd"`
-	SequentialWrite [][2]float64 `yaml:"seqwr"`
-}

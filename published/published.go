@@ -49,7 +49,6 @@ var kinds = map[string]func() Publication{
 	"concurrent-start":   func() Publication { return new(ConcurrentStart) },
 	"bridge-network":     func() Publication { return new(BridgeNetwork) },
 	"container-vm-trim":  func() Publication { return new(ContainerVMTrim) },
-	"stratovirt-vs-qemu": func() Publication { return new(StratoVirtQEMU) },
 }
 
 // IDs are the publications there are, sorted.

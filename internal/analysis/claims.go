@@ -197,7 +197,4 @@ type Claims struct {
 
 	// Trim is there for runs that boot container hosts.
 	Trim *TrimClaims `json:"trim,omitempty"`
-
-	// VMM is there for runs that stand beside the published machine monitors.
-	VMM *VMMClaims `json:"vmm,omitempty"`
 }

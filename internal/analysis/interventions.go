@@ -253,7 +253,7 @@ func (in Input) work(v study.Intervention, workload, control, probe string) plac
 // judge applies the rule that stands in docs/interventions.md.
 func (c Cause) judge(alpha float64) (CauseVerdict, string) {
 	e := c.Starts
-	if e == nil || e.Verdict != NotComparable && e.Difference == nil && !decides(e.Interval) {
+	if e == nil || e.Verdict != NotComparable && e.Difference == nil && !e.Interval.Decides() {
 		return CauseNotShown, "too few blocks for an interval"
 	}
 	differs, equal := e.Verdict.Shown(), e.Verdict == Same

@@ -11,15 +11,6 @@ import (
 	"github.com/tarelab/tare/published"
 )
 
-// judged is a claim of a publication, by its own cells.
-func judged(ok bool, text, computed string, args ...any) finding.Claim {
-	v := finding.NotBorne
-	if ok {
-		v = finding.BorneOut
-	}
-	return finding.Claim{Text: text, Computed: fmt.Sprintf(computed, args...), Verdict: v}
-}
-
 // Names of the tables of docker-on-loongson.
 const (
 	all4CPUs  = "containers-4cpu-4copies"
@@ -63,7 +54,7 @@ func fallsAsOneByN(d *published.DockerOnLoongson) finding.Claim {
 			high, highTest = b, test
 		}
 	}
-	return judged(low >= least && high <= most, "With n containers the indexes fall roughly as 1/n on one CPU.",
+	return finding.Judged(low >= least && high <= most, "With n containers the indexes fall roughly as 1/n on one CPU.",
 		"score ~ 1/n^b over 1 to 4 containers: b from %.2f (%s) to %.2f (%s); roughly 1/n is b from %.2f to %.2f",
 		low, lowTest, high, highTest, least, most)
 }
@@ -81,14 +72,14 @@ func decay(scores []float64) float64 {
 func whetstoneStays(d *published.DockerOnLoongson) finding.Claim {
 	row := d.Tables[all4CPUs].Row("whetstone")[1:]
 	low, high := slices.Min(row), slices.Max(row)
-	return judged(low >= 0.98*800 && high <= 1.02*800, "Whetstone does not fall at all: 800 at every n on four CPUs.",
+	return finding.Judged(low >= 0.98*800 && high <= 1.02*800, "Whetstone does not fall at all: 800 at every n on four CPUs.",
 		"%.1f to %.1f over 1 to 4 containers; within 2 %% of 800. Four containers of four copies on four CPUs can only give this when timed by CPU time", low, high)
 }
 
 func eightLikeFour(d *published.DockerOnLoongson) finding.Claim {
 	one, n := d.Tables[one4CPUs].Row("whetstone")[4], d.Tables[all4CPUs].Row("whetstone")[4]
 	a, b := d.EightContainers.WhetstoneOneCopy/one-1, d.EightContainers.WhetstoneNCopies/n-1
-	return judged(math.Abs(a) <= 0.02 && math.Abs(b) <= 0.02, "With 8 containers Whetstone is what it is with 4.",
+	return finding.Judged(math.Abs(a) <= 0.02 && math.Abs(b) <= 0.02, "With 8 containers Whetstone is what it is with 4.",
 		"%s with 1 copy, %s with n copies, against 4 containers; the same is within 2 %%", signed(a), signed(b))
 }
 
@@ -103,7 +94,7 @@ func oneByHost(d *published.DockerOnLoongson, table, test string) float64 {
 func fivePercentAbove(d *published.DockerOnLoongson) finding.Claim {
 	a, b, c := oneByHost(d, all4CPUs, "index"), oneByHost(d, oneCPU, "index"), oneByHost(d, one4CPUs, "index")
 	near := func(x float64) bool { return x >= 0.025 && x <= 0.075 }
-	return judged(near(a) && near(b) && near(c), "One container scores about 5 % above the host.",
+	return finding.Judged(near(a) && near(b) && near(c), "One container scores about 5 % above the host.",
 		"index: %s (4 CPUs, 4 copies), %s (1 CPU), %s (4 CPUs, 1 copy); about 5 %% is 2.5 to 7.5 in each", signed(a), signed(b), signed(c))
 }
 
@@ -121,7 +112,7 @@ func hostDifferences(d *published.DockerOnLoongson) []finding.Claim {
 	} {
 		got := 100 * oneByHost(d, c.table, c.test)
 		row := d.Tables[c.table].Row(c.test)
-		claims = append(claims, judged(math.Abs(got-c.percent) < 0.06,
+		claims = append(claims, finding.Judged(math.Abs(got-c.percent) < 0.06,
 			fmt.Sprintf("One container against the host, %s: %s %+.1f %%.", c.where, c.test, c.percent),
 			"%.1f / %.1f: %+.2f %%", row[1], row[0], got))
 	}
@@ -147,14 +138,14 @@ func loongsonAgainstRyzen(d *published.DockerOnLoongson) ([]finding.Claim, error
 	}
 	exact := func(test string, claimed float64) finding.Claim {
 		got := 100 * loongson[test] / ryzen[test]
-		return judged(math.Abs(got-claimed) < 0.06, fmt.Sprintf("With n copies the 8-core Loongson reaches %.1f %% of the Ryzen's %s.", claimed, test),
+		return finding.Judged(math.Abs(got-claimed) < 0.06, fmt.Sprintf("With n copies the 8-core Loongson reaches %.1f %% of the Ryzen's %s.", claimed, test),
 			"%.1f / %.1f: %.1f %%", loongson[test], ryzen[test], got)
 	}
 	n, one := 100*loongson["index"]/ryzen["index"], 100*single["index"]/singleRyzen["index"]
 	near := func(x float64) bool { return x >= 45 && x <= 55 }
 	return []finding.Claim{
 		exact("dhrystone2", 63.6), exact("whetstone", 44.8),
-		judged(near(n) && near(one), "Over all tests it reaches about 50 %.",
+		finding.Judged(near(n) && near(one), "Over all tests it reaches about 50 %.",
 			"index: %.1f %% with n copies, %.1f %% with one; about 50 is 45 to 55", n, one),
 	}, nil
 }
@@ -173,7 +164,7 @@ func tablesAgree(d *published.DockerOnLoongson) finding.Claim {
 			worst, worstTest = r, test
 		}
 	}
-	return judged(column >= 0 && worst <= 1.2 && worst >= 1/1.2, "Two tables give the same scores for the same machine in one container.",
+	return finding.Judged(column >= 0 && worst <= 1.2 && worst >= 1/1.2, "Two tables give the same scores for the same machine in one container.",
 		"the largest difference is %s: a factor of %.2f; the same is within a factor of 1.2", worstTest, worst)
 }
 
@@ -192,7 +183,7 @@ func meansExist(d *published.DockerOnLoongson) finding.Claim {
 		return best
 	}
 	one, n := nearest(473.0, oneCPU, one4CPUs), nearest(492.2, all4CPUs)
-	claim := judged(math.Abs(one/473.0-1) < 0.005 && math.Abs(n/492.2-1) < 0.005, "The mean of Dhrystone is 473.0 with one copy and 492.2 with n copies.",
+	claim := finding.Judged(math.Abs(one/473.0-1) < 0.005 && math.Abs(n/492.2-1) < 0.005, "The mean of Dhrystone is 473.0 with one copy and 492.2 with n copies.",
 		"the nearest cells and means of rows are %.1f and %.1f; a match is within 0.5 %%", one, n)
 	// The text has 16.6 % of one container for n copies: the scores of 8 containers fit,
 	// which the tables do not have.
@@ -207,6 +198,6 @@ func meansExist(d *published.DockerOnLoongson) finding.Claim {
 func aboveTwo(d *published.DockerOnLoongson) finding.Claim {
 	two := d.Tables[oneCPU].Row("dhrystone2")[2]
 	above := 473.0/two - 1
-	return judged(math.Abs(above-0.147) < 0.0005, "Dhrystone's 473.0 is 14.7 % above the score of two containers on one CPU.",
+	return finding.Judged(math.Abs(above-0.147) < 0.0005, "Dhrystone's 473.0 is 14.7 % above the score of two containers on one CPU.",
 		"473.0 by %.1f: %+.1f %%", two, 100*above)
 }

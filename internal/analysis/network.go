@@ -244,7 +244,7 @@ func (g *Growth) judge(slopes []float64, span float64, in Input, noisy bool) {
 	switch {
 	case noisy:
 		g.Verdict, g.Why = NotComparable, "the machine was too noisy for these cells"
-	case !decides(g.Interval):
+	case !g.Interval.Decides():
 		g.Verdict, g.Why = Open, fmt.Sprintf("%d blocks give no interval: take %d or more", g.Blocks, stats.MinimumBlocks)
 	case g.Interval.Low <= 0 && g.Interval.High >= 0 && inside:
 		g.Verdict, g.Why = Same, "the interval keeps the change over the whole range inside the margin"

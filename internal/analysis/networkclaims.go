@@ -17,9 +17,9 @@ func networkClaims(in Input, tables []Table, n *NetworkClaims) []finding.Claim {
 	d := n.Published
 	host, same, cross := d.Throughput.Host, d.Throughput.SameContainer, d.Throughput.CrossContainer
 	claims := []finding.Claim{
-		judged(math.Abs(1-same/host-0.03) < 0.01, "One container reaches about 3 % less than the host",
+		finding.Judged(math.Abs(1-same/host-0.03) < 0.01, "One container reaches about 3 % less than the host",
 			"%.2f / %.2f = %.3f of the host", same, host, same/host),
-		judged(math.Abs(1-cross/same-0.35) < 0.01, "Two containers on a bridge reach about 35 % less than one container",
+		finding.Judged(math.Abs(1-cross/same-0.35) < 0.01, "Two containers on a bridge reach about 35 % less than one container",
 			"%.2f / %.2f = %.3f of one container, %.3f of the host", cross, same, cross/same, cross/host),
 		// Only the slope is published, not the measurements behind it.
 		{Text: "Each further container on the bridge costs about 0.004 % of the maximum",
@@ -83,7 +83,7 @@ func here(target string, ratio float64, span stats.Interval, verdict Verdict, pu
 	switch {
 	case verdict == NotComparable:
 		h.Verdict = finding.Refused
-	case !decides(span):
+	case !span.Decides():
 		h.Computed = fmt.Sprintf("%.3f %s, too few blocks for an interval; published %.3f", ratio, of, published)
 	case span.Low >= low && span.High <= high:
 		h.Verdict = finding.BorneOut
@@ -101,7 +101,7 @@ func growthHere(g Growth, loss float64) finding.Answer {
 	switch {
 	case g.Verdict == NotComparable:
 		h.Verdict = finding.Refused
-	case !decides(g.Interval):
+	case !g.Interval.Decides():
 	case -loss < g.Interval.Low || -loss > g.Interval.High:
 		h.Verdict = finding.NotBorne
 	case g.Verdict.Shown():

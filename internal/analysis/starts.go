@@ -519,7 +519,7 @@ func describeLaw(l stats.Laws) string {
 	switch f.Name {
 	case stats.LawPower:
 		shape = fmt.Sprintf("as n^%.2f", f.B.Value)
-		if i := f.B.Interval; decides(i) {
+		if i := f.B.Interval; i.Decides() {
 			shape += fmt.Sprintf(" [%.2f, %.2f]", i.Low, i.High)
 		}
 	case stats.LawExponential:

@@ -25,9 +25,9 @@ func startsClaims(s StartsClaims) []finding.Claim {
 	elapsed := math.Log(last.Elapsed/before.Elapsed) / doubling
 	cpu := math.Log(last.CPU/before.CPU) / doubling
 	claims := []finding.Claim{
-		judged(cpu < nearLinear, "CPU time grows near linearly with the number of containers.",
+		finding.Judged(cpu < nearLinear, "CPU time grows near linearly with the number of containers.",
 			"from %d to %d containers task-clock grows as n^%.2f (near linear: an exponent below %.2f)", before.N, last.N, cpu, nearLinear),
-		judged(elapsed > cpu, "Elapsed time grows faster than CPU time: the difference is waiting.",
+		finding.Judged(elapsed > cpu, "Elapsed time grows faster than CPU time: the difference is waiting.",
 			"from %d to %d containers elapsed time grows as n^%.2f and task-clock as n^%.2f", before.N, last.N, elapsed, cpu),
 		exponentialClaim(s.Published),
 	}
@@ -57,7 +57,7 @@ func exponentialClaim(rows []PublishedStarts) finding.Claim {
 	for _, f := range laws.Fits {
 		fits = append(fits, fmt.Sprintf("%s is off by %s", f.Name, percent(f.Error)))
 	}
-	return judged(laws.Fits[0].Name == stats.LawExponential, text, "over its %d numbers of containers %s on average", len(rows), strings.Join(fits, ", "))
+	return finding.Judged(laws.Fits[0].Name == stats.LawExponential, text, "over its %d numbers of containers %s on average", len(rows), strings.Join(fits, ", "))
 }
 
 func hereCPU(c StartsCurve) []finding.Answer {
@@ -65,7 +65,7 @@ func hereCPU(c StartsCurve) []finding.Answer {
 	if e == nil {
 		return nil
 	}
-	return []finding.Answer{{Target: c.Name, Verdict: c.ofCPU(within(*e, math.Inf(-1), nearLinear)),
+	return []finding.Answer{{Target: c.Name, Verdict: c.ofCPU(finding.Within(*e, math.Inf(-1), nearLinear)),
 		Computed: fmt.Sprintf("%s %s grows as n^%s", c.Between(), c.cpuTime(), showEstimate(*e))}}
 }
 
@@ -76,7 +76,7 @@ func hereFaster(c StartsCurve) []finding.Answer {
 	}
 	verdict := finding.Open
 	switch a, b := e.Interval, cpu.Interval; {
-	case !decides(a) || !decides(b):
+	case !a.Decides() || !b.Decides():
 	case a.Low > b.High:
 		verdict = finding.BorneOut
 	case a.High < b.Low:
@@ -113,7 +113,7 @@ func hereExponential(c StartsCurve) []finding.Answer {
 	case stats.LawLinear, stats.LawPower:
 		verdict = finding.NotBorne
 	default: // whichever of the other two it is, where blocks enough were drawn from
-		if f := c.Elapsed.Fit(stats.LawExponential); decides(f.B.Interval) && f.Weight < 0.05 && f.Share < 0.05 {
+		if f := c.Elapsed.Fit(stats.LawExponential); f.B.Interval.Decides() && f.Weight < 0.05 && f.Share < 0.05 {
 			verdict = finding.NotBorne
 		}
 	}
@@ -150,7 +150,7 @@ func startsFindings(s StartsClaims) []string {
 		}
 	}
 	for _, g := range s.Scaling {
-		if g.USL != nil && g.Refused == "" && decides(g.USL.Contention.Interval) {
+		if g.USL != nil && g.Refused == "" && g.USL.Contention.Interval.Decides() {
 			out = append(out, scalingFinding(g))
 		}
 	}
@@ -216,7 +216,7 @@ func scalingFinding(g StartsScaling) string {
 	text := fmt.Sprintf("In %s, of the work of %d starts %s must wait its turn", g.Name, g.N, percent(g.USL.Contention.Value))
 	if k := g.USL.Peak; k != nil {
 		text += fmt.Sprintf(", and more than %.0f at once start fewer in a second", k.Value)
-		if decides(k.Interval) {
+		if k.Interval.Decides() {
 			text += fmt.Sprintf(" (95 %%: %.0f to %.0f)", k.Interval.Low, k.Interval.High)
 		}
 	}

@@ -140,7 +140,7 @@ func (in Input) verdicts(r *result, j job, control Series, effects []*compared, 
 // ratio-1; 0 where it has none.
 func noiseOf(twin *compared) float64 {
 	i := twin.at(describedLevel).effect.Interval
-	if !decides(i) || i.Low <= 0 {
+	if !i.Decides() || i.Low <= 0 {
 		return 0
 	}
 	return stats.FromLog(max(math.Log(i.High), -math.Log(i.Low)))

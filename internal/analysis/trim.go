@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/kerneltools/bootlog"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
@@ -229,10 +230,12 @@ func TrimStudy(in TrimInput) *TrimClaims {
 	if in.Own {
 		c.Whole, cpu = TrimUntil, "the monitor's CPU seconds, from its exec to the boot's end"
 	}
-	s := vmmStudy{in: in.Input, cells: map[[2]string]study.Cell{}}
+	s := bootReader{in: in.Input, cells: map[string]study.Cell{}}
 	for _, cell := range in.Cells {
-		if col := in.Data.cells[cell.ID]; !cell.AA && col != nil && len(col.blocks) > 0 {
-			s.cells[[2]string{cell.Target, cell.Workload}] = cell
+		if !cell.AA && in.Measured(cell.ID) {
+			if cell.Workload == bootWorkload {
+				s.cells[cell.Target] = cell
+			}
 			c.Targets = append(c.Targets, cell.Target)
 		}
 	}
@@ -247,11 +250,11 @@ func TrimStudy(in TrimInput) *TrimClaims {
 			one.Before, one.After = r.Before, r.After
 		}
 		c.add(s, one, func(target string) Series {
-			to := s.series(target, bootWorkload, span.to)
+			to := s.series(target, span.to)
 			if span.from == "" {
 				return to
 			}
-			return minus(to, s.series(target, bootWorkload, span.from))
+			return minus(to, s.series(target, span.from))
 		})
 	}
 	for _, m := range []struct {
@@ -262,7 +265,7 @@ func TrimStudy(in TrimInput) *TrimClaims {
 		{"memory", "the monitor's peak", sample.PeakMemory, sample.Bytes},
 	} {
 		c.add(s, TrimSpan{Name: m.name, Meaning: m.meaning, Metric: sample.Metric{Name: m.metric, Unit: m.unit, Better: sample.Lower}},
-			func(target string) Series { return s.series(target, bootWorkload, m.metric) })
+			func(target string) Series { return s.series(target, m.metric) })
 	}
 	c.profiles(in)
 	if i := slices.IndexFunc(in.Tables, func(t Table) bool { return t.Primary && t.Refused != "" }); i >= 0 {
@@ -275,6 +278,29 @@ func TrimStudy(in TrimInput) *TrimClaims {
 	return c
 }
 
+// bootWorkload is the workload whose trials are boots.
+const bootWorkload = "boot"
+
+// bootReader finds the numbers of a run's boots.
+type bootReader struct {
+	in    Input
+	cells map[string]study.Cell // by target
+}
+
+// series is a metric of a target's boots; an empty one where there is none.
+func (s bootReader) series(target, metric string) Series {
+	return s.in.Series(s.cells[target].ID, metric)
+}
+
+// estimate is a series' median with its interval.
+func (s bootReader) estimate(b Series, names ...string) (stats.Estimate, bool) {
+	if len(b.values) == 0 {
+		return stats.Estimate{}, false
+	}
+	x := stats.Sorted(slices.Clone(b.values))
+	return stats.Estimate{Value: stats.Median(x), Interval: stats.MedianIntervals(x, stats.Source(s.in.Seed, names...), 0.95)[0]}, true
+}
+
 // minus is the difference of two metrics of one cell, trial by trial.
 func minus(to, from Series) Series {
 	var out Series
@@ -285,7 +311,7 @@ func minus(to, from Series) Series {
 }
 
 // add completes a span from the targets' series; one that no target has is left out.
-func (c *TrimClaims) add(s vmmStudy, span TrimSpan, series func(target string) Series) {
+func (c *TrimClaims) add(s bootReader, span TrimSpan, series func(target string) Series) {
 	span.Here, span.Speedup = map[string]stats.Estimate{}, map[string]stats.Estimate{}
 	control := series(c.Control)
 	for _, target := range c.Targets {
@@ -478,14 +504,14 @@ func (c *TrimClaims) claims(d *published.ContainerVMTrim) []finding.Claim {
 			agree = agree && near(again)
 			computed += fmt.Sprintf("; by its own table 4-1 %.3f s by %.3f s: %.2f", r.BeforeTable, r.After, again)
 		}
-		claim := judged(agree, text, "%s", computed)
+		claim := finding.Judged(agree, text, "%s", computed)
 		if r.Doubt != "" && agree {
 			claim.Verdict, claim.Computed = finding.Open, computed+"; doubtful: "+r.Doubt
 		}
 		if s := c.span(of.span); s != nil {
 			for _, target := range c.Targets {
 				if e, ok := s.Speedup[target]; ok {
-					claim.Here = append(claim.Here, finding.Answer{Target: target, Computed: fmt.Sprintf("%.2f times%s", e.Value, span(e, "%.2f", 1)), Verdict: c.reaches(e, r.Speedup)})
+					claim.Here = append(claim.Here, finding.Answer{Target: target, Computed: fmt.Sprintf("%.2f times%s", e.Value, quantity.Span(e, "%.2f", 1)), Verdict: c.reaches(e, r.Speedup)})
 				}
 			}
 		}
@@ -500,7 +526,7 @@ func (c *TrimClaims) reaches(e stats.Estimate, published float64) finding.Verdic
 	if c.Refused != "" {
 		return finding.Refused
 	}
-	return within(e, published, math.Inf(1))
+	return finding.Within(e, published, math.Inf(1))
 }
 
 func (c *TrimClaims) findings() []string {
@@ -513,22 +539,22 @@ func (c *TrimClaims) findings() []string {
 		return nil
 	}
 	if e, ok := first.Here[c.Control]; ok {
-		out = append(out, fmt.Sprintf("%s: %.1f s%s from the %s.", c.Control, e.Value, span(e, "%.1f", 1), first.Meaning))
+		out = append(out, fmt.Sprintf("%s: %.1f s%s from the %s.", c.Control, e.Value, quantity.Span(e, "%.1f", 1), first.Meaning))
 	}
 	for _, target := range c.Targets {
 		e, ok := first.Speedup[target]
 		if !ok {
 			continue
 		}
-		text := fmt.Sprintf("%s: %.2f s, %.2f times as fast%s", target, first.Here[target].Value, e.Value, span(e, "%.2f", 1))
+		text := fmt.Sprintf("%s: %.2f s, %.2f times as fast%s", target, first.Here[target].Value, e.Value, quantity.Span(e, "%.2f", 1))
 		if k := c.span("kernel"); k != nil {
 			if r, ok := k.Speedup[target]; ok {
-				text += fmt.Sprintf("; the kernel alone %.2f times%s", r.Value, span(r, "%.2f", 1))
+				text += fmt.Sprintf("; the kernel alone %.2f times%s", r.Value, quantity.Span(r, "%.2f", 1))
 			}
 		}
 		if cpu := c.span("CPU"); cpu != nil {
 			if r, ok := cpu.Speedup[target]; ok {
-				text += fmt.Sprintf("; CPU time %.2f times less%s", r.Value, span(r, "%.2f", 1))
+				text += fmt.Sprintf("; CPU time %.2f times less%s", r.Value, quantity.Span(r, "%.2f", 1))
 			}
 		}
 		out = append(out, text+".")

@@ -95,24 +95,6 @@ func (u *UnixClaims) comparable(target, environment, test string) *UnixCurve {
 	return u.Curve(target, environment, test, WallClock)
 }
 
-// within judges an estimate against the limits of a claim.
-func within(e stats.Estimate, low, high float64) finding.Verdict {
-	switch i := e.Interval; {
-	case !decides(i):
-		return finding.Open
-	case i.Low >= low && i.High <= high:
-		return finding.BorneOut
-	case i.High < low || i.Low > high:
-		return finding.NotBorne
-	}
-	return finding.Open
-}
-
-// decides says that a verdict may rest on the interval: it is one of 95 %.
-func decides(i stats.Interval) bool {
-	return i.Method != stats.MethodNone && i.Method != stats.MethodRange && i.Method != ""
-}
-
 // inEach is the verdict on a claim that has to hold in every case. To bear it out
 // takes each case's own interval, which together err no more than one. One case
 // alone refutes it, the more likely by chance the more there are: for that the
@@ -120,10 +102,10 @@ func decides(i stats.Interval) bool {
 func (u *UnixClaims) inEach(cases []stats.Estimate, low, high float64) finding.Verdict {
 	verdict := finding.BorneOut
 	for _, e := range cases {
-		switch within(e, low, high) {
+		switch finding.Within(e, low, high) {
 		case finding.NotBorne:
 			e.Interval = widened(e, len(cases), u.Repetitions)
-			if within(e, low, high) == finding.NotBorne {
+			if finding.Within(e, low, high) == finding.NotBorne {
 				return finding.NotBorne
 			}
 			verdict = finding.Open
@@ -247,7 +229,7 @@ func hereDiffers(environment, test string, claimed float64) question {
 		if r == nil {
 			return finding.Answer{}, false
 		}
-		return finding.Answer{Computed: shownRatio(*r) + "; the same is within 2 points", Verdict: within(*r, 1+claimed-0.02, 1+claimed+0.02)}, true
+		return finding.Answer{Computed: shownRatio(*r) + "; the same is within 2 points", Verdict: finding.Within(*r, 1+claimed-0.02, 1+claimed+0.02)}, true
 	}}
 }
 

@@ -166,7 +166,7 @@ func decayOf(n, y []float64) float64 {
 // leaveOpen takes back the way of a fall that was measured here without an
 // interval. Published rows keep theirs: nobody can repeat them.
 func (l *UnixLaw) leaveOpen() {
-	if l != nil && !decides(l.Decay.Interval) {
+	if l != nil && !l.Decay.Interval.Decides() {
 		l.Falls = FallsOpen
 	}
 }

@@ -130,10 +130,10 @@ func (w Waits) warnings() (all []string) {
 	switch e := w.Overhead; {
 	case e == nil:
 		all = append(all, fmt.Sprintf("%s: what watching cost is not known, because no block holds the trial both ways", w.Cell))
-	case decides(e.Interval) && e.Interval.Low > 1+mostOverhead:
+	case e.Interval.Decides() && e.Interval.Low > 1+mostOverhead:
 		all = append(all, fmt.Sprintf("%s: watching made the trials %.1f %% longer, more than %.0f %%: shares of waits are of the slower trials; times stand in the tables of the trials that nothing watched",
 			w.Cell, 100*(e.Ratio-1), 100*mostOverhead))
-	case !decides(e.Interval) || e.Interval.High > 1+mostOverhead:
+	case !e.Interval.Decides() || e.Interval.High > 1+mostOverhead:
 		all = append(all, fmt.Sprintf("%s: %s", w.Cell, notShown))
 	}
 	return all

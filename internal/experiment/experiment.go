@@ -6,6 +6,7 @@ package experiment
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,8 +24,10 @@ import (
 // Experiment is one published or built-in experiment: what to run, and what its
 // runs say beyond the tables that every run gets.
 type Experiment struct {
-	Name      string // the study's id; the folder has the same name without hyphens
-	Study     []byte // study.yaml, embedded; nil where only runs of other studies are read
+	Name  string // the study's id; the folder has the same name without hyphens
+	Study []byte // study.yaml, embedded; nil where only runs of other studies are read
+	// More are further studies of the folder, by id; nil for none.
+	More      map[string][]byte
 	Published []byte // published.yaml, embedded; nil for none
 	// Applies reports whether the experiment has something to say of a run. Nil: when
 	// the study's id is Name.
@@ -54,9 +57,7 @@ type List []Experiment
 func (l List) StudyNames() []string {
 	names := studies.Names()
 	for _, e := range l {
-		if e.Study != nil {
-			names = append(names, e.Name)
-		}
+		names = slices.AppendSeq(names, maps.Keys(e.studies()))
 	}
 	slices.Sort(names)
 	return names
@@ -65,8 +66,10 @@ func (l List) StudyNames() []string {
 // StudyText gives the text of a built-in study. The error of an unknown name names
 // the nearest one.
 func (l List) StudyText(name string) ([]byte, error) {
-	if at := slices.IndexFunc(l, func(e Experiment) bool { return e.Name == name && e.Study != nil }); at >= 0 {
-		return l[at].Study, nil
+	for _, e := range l {
+		if text := e.studies()[name]; text != nil {
+			return text, nil
+		}
 	}
 	if data, ok := studies.Read(name); ok {
 		return data, nil
@@ -98,6 +101,16 @@ func (l List) Report(run *store.Run) (report.Input, error) {
 		out.Sections = append(out.Sections, sections...)
 	}
 	return out, nil
+}
+
+// studies are all of the folder, by id.
+func (e Experiment) studies() map[string][]byte {
+	all := map[string][]byte{}
+	maps.Copy(all, e.More)
+	if e.Study != nil {
+		all[e.Name] = e.Study
+	}
+	return all
 }
 
 func (e Experiment) applies(m store.Manifest) bool {

@@ -1,5 +1,11 @@
 package finding
 
+import (
+	"fmt"
+
+	"github.com/tarelab/tare/internal/stats"
+)
+
 // Verdict is what numbers say of a published claim.
 type Verdict string
 
@@ -31,4 +37,27 @@ type Answer struct {
 func (c Claim) AskedHere(answers []Answer) Claim {
 	c.Here = answers
 	return c
+}
+
+// Judged is a claim that the publication's own numbers bear out or do not. computed
+// is a format for args.
+func Judged(ok bool, text, computed string, args ...any) Claim {
+	v := NotBorne
+	if ok {
+		v = BorneOut
+	}
+	return Claim{Text: text, Computed: fmt.Sprintf(computed, args...), Verdict: v}
+}
+
+// Within judges an estimate by its interval against the limits of a claim.
+func Within(e stats.Estimate, low, high float64) Verdict {
+	switch i := e.Interval; {
+	case !i.Decides():
+		return Open
+	case i.Low >= low && i.High <= high:
+		return BorneOut
+	case i.High < low || i.Low > high:
+		return NotBorne
+	}
+	return Open
 }

@@ -25,7 +25,6 @@ var studyClaims = []func(*store.Run, *analysis.Claims) error{
 	unixClaims,
 	indexClaims,
 	startsClaims,
-	vmmClaims,
 	trimClaims,
 	networkClaims,
 	causeClaims,

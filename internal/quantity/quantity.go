@@ -4,6 +4,7 @@
 package quantity
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -243,6 +244,28 @@ func WithUnit(Number, unit string) string {
 func Of(unit sample.Unit, v float64, i stats.Interval) string {
 	s := ScaleFor(unit, []float64{v})
 	return WithUnit(s.Show(v, i).Value, s.Unit)
+}
+
+// PlusMinus is half an interval in percent of its number, " ±2 %"; "" where there is
+// none.
+func PlusMinus(e stats.Estimate) string {
+	if !Known(e.Interval) || e.Value <= 0 {
+		return ""
+	}
+	half := 100 * (e.Interval.High - e.Interval.Low) / 2 / e.Value
+	if half < 1 {
+		return " ±" + Number(half, 1) + " %"
+	}
+	return " ±" + Number(half, 0) + " %"
+}
+
+// Span is an interval in brackets after a blank, each limit times factor and written
+// by verb (" [1.2, 1.4]" by "%.1f"); "" where no verdict may rest on it.
+func Span(e stats.Estimate, verb string, factor float64) string {
+	if !e.Interval.Decides() || e.Interval.Level == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" ["+verb+", "+verb+"]", e.Interval.Low*factor, e.Interval.High*factor)
 }
 
 // Rounded writes one value without an interval with its unit, as "1.23 ms": three

@@ -22,9 +22,6 @@ func sections(in Input) []finding.Section {
 	if c.Starts != nil {
 		out = append(out, startsSection(c.Starts))
 	}
-	if c.VMM != nil {
-		out = append(out, vmmSection(c.VMM))
-	}
 	if c.Trim != nil {
 		out = append(out, trimSection(c.Trim))
 	}

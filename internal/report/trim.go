@@ -125,7 +125,7 @@ func trimSpeedups(c *analysis.TrimClaims) finding.Table {
 			}
 			cell := quantity.Missing
 			if e, ok := s.Speedup[target]; ok {
-				cell = quantity.Number(e.Value, 2) + plusMinus(e)
+				cell = quantity.Number(e.Value, 2) + quantity.PlusMinus(e)
 			}
 			row = append(row, cell)
 		}

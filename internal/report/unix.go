@@ -121,19 +121,7 @@ func scoreCell(p *analysis.UnixPoint) string {
 	case len(p.Repetitions) == 0:
 		return "failed"
 	}
-	return quantity.Number(p.Data.Value, max(0, 3-quantity.Decade(p.Data.Value))) + plusMinus(p.Data)
-}
-
-// plusMinus is half an interval in percent of its number, "" where there is none.
-func plusMinus(e stats.Estimate) string {
-	if !quantity.Known(e.Interval) || e.Value <= 0 {
-		return ""
-	}
-	half := 100 * (e.Interval.High - e.Interval.Low) / 2 / e.Value
-	if half < 1 {
-		return " ±" + quantity.Number(half, 1) + " %"
-	}
-	return " ±" + quantity.Number(half, 0) + " %"
+	return quantity.Number(p.Data.Value, max(0, 3-quantity.Decade(p.Data.Value))) + quantity.PlusMinus(p.Data)
 }
 
 // slowestCell is the worst spread between containers, and where it was.
@@ -207,7 +195,7 @@ func fallRow(name string, ns []int, c analysis.UnixCurve, fits []string, law *an
 	for _, n := range ns {
 		cell := ""
 		if p := c.At(n); p != nil && p.ToOne != nil {
-			cell = quantity.Number(p.ToOne.Value, 2) + plusMinus(*p.ToOne)
+			cell = quantity.Number(p.ToOne.Value, 2) + quantity.PlusMinus(*p.ToOne)
 		}
 		row = append(row, cell)
 	}
@@ -250,7 +238,7 @@ func platformGrids(u *analysis.UnixClaims) []finding.Table {
 			for _, p := range all {
 				cell := quantity.Missing
 				if e, ok := p.Scores[test]; ok {
-					cell = quantity.Number(e.Value, max(0, 3-quantity.Decade(e.Value))) + plusMinus(e) + RefusedMark(p.Refused[test])
+					cell = quantity.Number(e.Value, max(0, 3-quantity.Decade(e.Value))) + quantity.PlusMinus(e) + RefusedMark(p.Refused[test])
 				}
 				row = append(row, cell)
 			}

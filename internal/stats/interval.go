@@ -56,6 +56,12 @@ const (
 
 var normal = distuv.UnitNormal
 
+// Decides reports whether a verdict may rest on the interval: it is one of 95 %, not
+// the range of a few blocks.
+func (i Interval) Decides() bool {
+	return i.Method != MethodNone && i.Method != MethodRange && i.Method != ""
+}
+
 // None is the interval of something that has too few blocks.
 func None(at float64) Interval { return Interval{Low: at, High: at, Method: MethodNone} }
 

@@ -4,12 +4,14 @@ package all
 import (
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/experiment/containerload"
+	"github.com/tarelab/tare/internal/experiment/vmmcompare"
 )
 
 // Experiments are those that this build of tare has, one line each, in the order of
 // their sections in a report.
 func Experiments() experiment.List {
 	return experiment.List{
+		vmmcompare.Experiment(),
 		containerload.Experiment(),
 	}
 }

@@ -1,4 +1,4 @@
-package report
+package vmmcompare
 
 import (
 	"slices"
@@ -11,22 +11,22 @@ import (
 	"github.com/tarelab/tare/internal/stats"
 )
 
-// vmmSection is the comparison of machine monitors beside the publication.
-func vmmSection(c *analysis.VMMClaims) finding.Section {
+// section is the comparison of machine monitors beside the publication.
+func section(c *comparison) finding.Section {
 	s := finding.Section{
-		ID: "stratovirt-vs-qemu", Title: "StratoVirt and QEMU, published beside this machine", Headline: vmmHeadline(c), Findings: c.Findings,
-		Figures: bootFigures(c), Claims: c.Claims, Note: vmmNote(c), Alone: true,
+		ID: "stratovirt-vs-qemu", Title: "StratoVirt and QEMU, published beside this machine", Headline: headline(c), Findings: c.Findings,
+		Figures: bootFigures(c), Claims: c.Claims, Note: note(c), Alone: true, Data: c,
 	}
-	s.Tables = append(s.Tables, bootGrid(c))
+	s.Tables = append(s.Tables, bootTable(c))
 	if len(c.Held) > 0 {
-		s.Tables = append(s.Tables, weightGrid(c))
+		s.Tables = append(s.Tables, memoryTable(c))
 	}
-	var tables []analysis.VMMTable
+	var tables []tableName
 	for _, r := range c.Rows {
 		if !slices.Contains(tables, r.Table) {
 			tables = append(tables, r.Table)
-			s.Tables = append(s.Tables, vmmGrid(c, r.Table))
-			if g := vmmRatios(c, r.Table); len(g.Head) > 1 {
+			s.Tables = append(s.Tables, valuesTable(c, r.Table))
+			if g := ratiosTable(c, r.Table); len(g.Head) > 1 {
 				s.Tables = append(s.Tables, g)
 			}
 		}
@@ -34,8 +34,8 @@ func vmmSection(c *analysis.VMMClaims) finding.Section {
 	return s
 }
 
-// vmmHeadline is what StratoVirt's column is, and what the run shows.
-func vmmHeadline(c *analysis.VMMClaims) []string {
+// headline is what StratoVirt's column is, and what the run shows.
+func headline(c *comparison) []string {
 	switch {
 	case c.Measured("stratovirt"):
 		return c.Findings
@@ -46,12 +46,12 @@ func vmmHeadline(c *analysis.VMMClaims) []string {
 }
 
 // comparedPairs are those with a ratio.
-func comparedPairs(c *analysis.VMMClaims) []analysis.VMMPair {
-	return slices.DeleteFunc(slices.Clone(c.Pairs), func(p analysis.VMMPair) bool { return p.Refused != "" })
+func comparedPairs(c *comparison) []pair {
+	return slices.DeleteFunc(slices.Clone(c.Pairs), func(p pair) bool { return p.Refused != "" })
 }
 
 // bootFigures are the boots here and, on a scale of their own, the published.
-func bootFigures(c *analysis.VMMClaims) []finding.Figure {
+func bootFigures(c *comparison) []finding.Figure {
 	var out []finding.Figure
 	for _, published := range []bool{false, true} {
 		f := finding.Figure{Title: "Boots on this machine: from the request to the payload", Y: finding.Axis{Label: "s"}}
@@ -79,7 +79,7 @@ func bootFigures(c *analysis.VMMClaims) []finding.Figure {
 	return out
 }
 
-func bootGrid(c *analysis.VMMClaims) finding.Table {
+func bootTable(c *comparison) finding.Table {
 	g := finding.Table{Title: "Boots, s", Head: []string{"machine"}}
 	for _, b := range c.Boots {
 		for _, p := range slices.Concat(b.Phases, b.Own) {
@@ -98,7 +98,7 @@ func bootGrid(c *analysis.VMMClaims) finding.Table {
 		for _, p := range b.Phases {
 			row[slices.Index(g.Head, p.Name)] = quantity.Number(p.Seconds, 3)
 		}
-		row[len(row)-2] = quantity.Number(b.Total.Value, 3) + plusMinus(b.Total)
+		row[len(row)-2] = quantity.Number(b.Total.Value, 3) + quantity.PlusMinus(b.Total)
 		if b.Off > 0 {
 			row[len(row)-1] = quantity.Number(b.Off, 3)
 		}
@@ -118,15 +118,15 @@ func bootGrid(c *analysis.VMMClaims) finding.Table {
 
 // headed is a target's name at the head of a row or column, told apart where its CPU
 // was emulated: the published machines ran under KVM.
-func headed(c *analysis.VMMClaims, target string) string {
-	if c.Accels[target] == "tcg" {
+func headed(c *comparison, target string) string {
+	if c.Accels[target] == emulatedCPU {
 		return target + " (emulated)"
 	}
 	return target
 }
 
-// vmmGrid is one published table with the targets of this machine before it.
-func vmmGrid(c *analysis.VMMClaims, table analysis.VMMTable) finding.Table {
+// valuesTable is one published table with the targets of this machine before it.
+func valuesTable(c *comparison, table tableName) finding.Table {
 	g := finding.Table{Title: capital(string(table)), Head: []string{"quantity"}}
 	for _, target := range c.Targets {
 		g.Head = append(g.Head, headed(c, target))
@@ -138,13 +138,13 @@ func vmmGrid(c *analysis.VMMClaims, table analysis.VMMTable) finding.Table {
 	g.Head = append(g.Head, stratovirt, "published QEMU")
 	for _, r := range c.Rows {
 		if r.Table == table {
-			g.Rows = append(g.Rows, vmmLine(c, r))
+			g.Rows = append(g.Rows, valuesLine(c, r))
 		}
 	}
 	return g.WithoutEmpty(quantity.Missing)
 }
 
-func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
+func valuesLine(c *comparison, r comparedRow) []string {
 	shown := func(e stats.Estimate) string {
 		if e.Value == 0 { // sysbench tells milliseconds, with two digits behind the point
 			return "cut to 0"
@@ -161,7 +161,7 @@ func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
 	}
 	for _, published := range []float64{r.PublishedStratoVirt, r.PublishedQEMU} {
 		cell := ""
-		if r.Table != analysis.VMMDirect {
+		if r.Table != tableDirect {
 			cell = shown(stats.Estimate{Value: published})
 		}
 		line = append(line, cell)
@@ -169,16 +169,16 @@ func vmmLine(c *analysis.VMMClaims, r analysis.VMMRow) []string {
 	return line
 }
 
-func quantityName(r analysis.VMMRow) string {
+func quantityName(r comparedRow) string {
 	if r.Name == r.Metric.Name {
 		return r.Name
 	}
 	return r.Name + ", " + r.Metric.Name
 }
 
-// vmmRatios are one table's ratios: each virtual machine by the control, and
+// ratiosTable are one table's ratios: each virtual machine by the control, and
 // StratoVirt by QEMU here and as published.
-func vmmRatios(c *analysis.VMMClaims, table analysis.VMMTable) finding.Table {
+func ratiosTable(c *comparison, table tableName) finding.Table {
 	g := finding.Table{Title: capital(string(table)) + ": ratios", Head: []string{"quantity"}}
 	for _, target := range c.Targets {
 		g.Head = append(g.Head, headed(c, target)+" : "+c.Host)
@@ -214,12 +214,12 @@ func ratioOf(effects map[string]analysis.Effect, name string) string {
 	if !ok {
 		return ""
 	}
-	return quantity.Ratio(e.Ratio, e.Interval).Value + plusMinus(stats.Estimate{Value: e.Ratio, Interval: e.Interval}) + ", " + string(e.Verdict)
+	return quantity.Ratio(e.Ratio, e.Interval).Value + quantity.PlusMinus(stats.Estimate{Value: e.Ratio, Interval: e.Interval}) + ", " + string(e.Verdict)
 }
 
-// weightGrid is what one instance weighs, after its boot and after a load, at each
+// memoryTable is what one instance weighs, after its boot and after a load, at each
 // level of the run.
-func weightGrid(c *analysis.VMMClaims) finding.Table {
+func memoryTable(c *comparison) finding.Table {
 	g := finding.Table{Title: "Memory of one instance", Head: []string{"instance", "when"}}
 	if c.Levels() {
 		g.Head = append(g.Head, "level")
@@ -243,7 +243,7 @@ func weightGrid(c *analysis.VMMClaims) finding.Table {
 		for _, m := range metrics {
 			cell := ""
 			if e, ok := h.Here[m.name]; ok {
-				cell = quantity.Of(sample.Bytes, e.Value, e.Interval) + plusMinus(e)
+				cell = quantity.Of(sample.Bytes, e.Value, e.Interval) + quantity.PlusMinus(e)
 			}
 			row = append(row, cell)
 		}
@@ -252,13 +252,13 @@ func weightGrid(c *analysis.VMMClaims) finding.Table {
 	return g
 }
 
-func vmmNote(c *analysis.VMMClaims) string {
+func note(c *comparison) string {
 	parts := []string{"± is half the 95 % interval; a ratio has its verdict, and is of two things measured in one block. Reads of 20 MB come out of the page cache: they show memory, not a disk; the rows past it have their own table. A guest's pass two page caches, its own and the host's: where the VMM or the host's file system cannot, the target's facts say so (direct-io)."}
 	parts = append(parts, "A boot's phases are differences of neighbouring marks on the host's clock; a guest's own clock starts with its kernel, and its kernel's time is what systemd-analyze calls so, as published. Published totals are no cost of a monitor: kernel, initrd and userspace stand apart.")
 	if len(c.Held) > 0 {
 		parts = append(parts, "Memory is that of the VMM's process: its guest's memory, told by its mapping, and its own; what an emulating VMM keeps of translated code is its own, and at most as much as the target's facts say.")
 	}
-	if slices.ContainsFunc(c.Boots, func(b analysis.VMMBoot) bool { return !b.Published }) {
+	if slices.ContainsFunc(c.Boots, func(b machineBoot) bool { return !b.Published }) {
 		parts = append(parts, "Whether a machine ran under KVM or was emulated stands among the targets' facts; the two are never compared as if they were one.")
 	}
 	return strings.Join(append(parts, "Source: "+c.Citation), " ")

@@ -1,4 +1,4 @@
-package analysis_test
+package vmmcompare
 
 import (
 	"fmt"
@@ -9,18 +9,14 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/published"
 )
 
 // heldRun is a run of guests of two sizes, one of which also reports its free pages
 // and then takes four fifths; the machine drifts from block to block. Trials from
 // so many on were disturbed.
-func heldRun(t *testing.T, blocks, disturbed int, without ...string) *analysis.VMMClaims {
+func heldRun(t *testing.T, blocks, disturbed int, without ...string) *comparison {
 	t.Helper()
-	d, err := published.LoadAs[*published.StratoVirtQEMU]("stratovirt-vs-qemu")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := publication(t)
 	levels := []study.Limits{{Name: "small", Memory: 256 << 20}, {Name: "big", Memory: 1 << 30}, {Name: "reporting", Memory: 1 << 30, Guest: &study.Guest{PageReporting: true}}}
 	factor := map[string]float64{"small": 0.5, "big": 1, "reporting": 0.8}
 	var cells []study.Cell
@@ -49,10 +45,10 @@ func heldRun(t *testing.T, blocks, disturbed int, without ...string) *analysis.V
 			data.Add(r)
 		}
 	}
-	metrics := []sample.Metric{{Name: "payload-pss"}, {Name: "payload-rss"}, {Name: "guest-resident"}, {Name: "vmm-overhead"}}
+	metrics := sample.Describe(sample.PayloadPSS, sample.PayloadRSS, sample.GuestResident, sample.VMMOverhead)
 	in := analysis.Input{Cells: cells, Data: data, Seed: 1, Blocks: blocks, Margin: 0.02,
 		Metrics: map[string][]sample.Metric{"footprint": metrics, "footprint-load": metrics}}
-	return analysis.VMMStudy(in, analysis.Analyze(in).Tables, "host", d)
+	return describe(in, analysis.Analyze(in).Tables, "host", d)
 }
 
 // Instances are told by level, idle and after their load, and a level that gives

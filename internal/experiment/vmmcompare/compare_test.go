@@ -1,4 +1,4 @@
-package analysis_test
+package vmmcompare
 
 import (
 	"fmt"
@@ -11,20 +11,16 @@ import (
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/published"
 )
 
 // kvm are the accelerations of machines that all ran on the CPU.
 var kvm = map[string]string{"qemu/microvm": "kvm", "qemu/q35": "kvm", "stratovirt/microvm": "kvm", "stratovirt/q35": "kvm"}
 
-// vmmRun is a run of so many blocks in which StratoVirt is a fifth slower than
+// monitors is a run of so many blocks in which StratoVirt is a fifth slower than
 // QEMU and needs a fourth of its memory, and QEMU a tenth of the host's speed.
-func vmmRun(t *testing.T, blocks int, accels map[string]string, targets ...string) *analysis.VMMClaims {
+func monitors(t *testing.T, blocks int, accels map[string]string, targets ...string) *comparison {
 	t.Helper()
-	d, err := published.LoadAs[*published.StratoVirtQEMU]("stratovirt-vs-qemu")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := publication(t)
 	speed := map[string]float64{"host": 1000, "qemu/microvm": 100, "stratovirt/microvm": 80, "qemu/q35": 50, "stratovirt/q35": 40}
 	memory := map[string]float64{"host": 1, "qemu/microvm": 100, "stratovirt/microvm": 25, "qemu/q35": 200, "stratovirt/q35": 50}
 	var cells []study.Cell
@@ -47,23 +43,23 @@ func vmmRun(t *testing.T, blocks int, accels map[string]string, targets ...strin
 	metric := func(name string) []sample.Metric { return []sample.Metric{{Name: name}} }
 	in := analysis.Input{Cells: cells, Data: data, Seed: 1, Blocks: blocks, Accels: accels,
 		Metrics: map[string][]sample.Metric{"boot": metric("ready"), "cpu-1": metric("events"), "footprint": metric("payload-rss")}}
-	return analysis.VMMStudy(in, analysis.Analyze(in).Tables, "host", d)
+	return describe(in, analysis.Analyze(in).Tables, "host", d)
 }
 
 // row is the CPU's with one thread.
-func row(t *testing.T, c *analysis.VMMClaims) analysis.VMMRow {
+func row(t *testing.T, c *comparison) comparedRow {
 	t.Helper()
 	for _, r := range c.Rows {
-		if r.Table == analysis.VMMCPU && r.Name == "1 thread" && r.Metric.Name == "events" {
+		if r.Table == tableCPU && r.Name == "1 thread" && r.Metric.Name == "events" {
 			return r
 		}
 	}
 	t.Fatal("no row of the CPU with one thread")
-	return analysis.VMMRow{}
+	return comparedRow{}
 }
 
-func TestVMMStudyPairsMachinesWithinBlocks(t *testing.T) {
-	c := vmmRun(t, 8, kvm, "host", "qemu/microvm", "qemu/q35", "stratovirt/microvm", "stratovirt/q35")
+func TestPairsMachinesWithinBlocks(t *testing.T) {
+	c := monitors(t, 8, kvm, "host", "qemu/microvm", "qemu/q35", "stratovirt/microvm", "stratovirt/q35")
 	r := row(t, c)
 	if len(r.Ratios) != 2 || math.Abs(r.Ratios["microvm"].Ratio-0.8) > 1e-9 || math.Abs(r.Ratios["q35"].Ratio-0.8) > 1e-9 || math.Abs(r.ToHost["qemu/microvm"].Ratio-0.1) > 1e-9 {
 		t.Errorf("StratoVirt by QEMU %+v, QEMU by host %+v; want 0.8, 0.8 and 0.1", r.Ratios, r.ToHost["qemu/microvm"])
@@ -77,8 +73,8 @@ func TestVMMStudyPairsMachinesWithinBlocks(t *testing.T) {
 }
 
 // Machine types are never crossed, nor a guest on the CPU with an emulated one.
-func TestVMMStudyPairsLikeWithLike(t *testing.T) {
-	crossed := vmmRun(t, 8, kvm, "host", "qemu/q35", "stratovirt/microvm")
+func TestPairsLikeWithLike(t *testing.T) {
+	crossed := monitors(t, 8, kvm, "host", "qemu/q35", "stratovirt/microvm")
 	if len(crossed.Pairs) != 0 || len(row(t, crossed).Ratios) != 0 || !crossed.Measured("stratovirt") {
 		t.Errorf("pairs %+v of two machine types", crossed.Pairs)
 	}
@@ -86,7 +82,7 @@ func TestVMMStudyPairsLikeWithLike(t *testing.T) {
 		accels := maps.Clone(kvm)
 		accels[name] = accel
 		machine := strings.TrimPrefix(name, "qemu/")
-		c := vmmRun(t, 8, accels, "host", name, "stratovirt/"+machine)
+		c := monitors(t, 8, accels, "host", name, "stratovirt/"+machine)
 		if len(c.Pairs) != 1 || c.Pairs[0].Refused == "" || len(row(t, c).Ratios) != 0 {
 			t.Errorf("%s under %q: %+v, %+v", name, accel, c.Pairs, row(t, c).Ratios)
 		}
@@ -96,32 +92,9 @@ func TestVMMStudyPairsLikeWithLike(t *testing.T) {
 	}
 }
 
-// A guest on the CPU has no effect beside an emulated control, and the run is told
-// to be mixed.
-func TestUnlikeGuestsAreNotCompared(t *testing.T) {
-	cells := []study.Cell{{ID: "q", Target: "qemu/q35", Workload: "w", Group: "w", Control: true}, {ID: "m", Target: "qemu/microvm", Workload: "w", Group: "w"}}
-	data := analysis.NewData(cells, 0)
-	for i := range 16 {
-		data.Add(&sample.Record{Seq: i, Block: i / 2, Cell: cells[i%2].ID, Values: map[string][]float64{"wall": {1 + float64(i%2)}}})
-	}
-	in := analysis.Input{Cells: cells, Data: data, Blocks: 8, Metrics: map[string][]sample.Metric{"w": {{Name: "wall"}}}}
-	for accel, mixed := range map[string]bool{"kvm": true, "tcg": false, "": false} {
-		in.Accels = map[string]string{"qemu/q35": "tcg", "qemu/microvm": accel}
-		claims := analysis.Analyze(in)
-		told := strings.Contains(strings.Join(claims.Warnings, "\n"), "qemu/microvm ran under KVM and qemu/q35 under TCG")
-		row := claims.Tables[0].Rows[1]
-		if (row.Effect == nil) != mixed || told != mixed {
-			t.Errorf("under %q: %+v, warnings %q", accel, row.Effect, claims.Warnings)
-		}
-		if row.Accel != accel {
-			t.Errorf("a row under %q is said to be under %q", accel, row.Accel)
-		}
-	}
-}
-
 // An emulated machine beside the host is told once, and without a claim.
 func TestEmulatedMachinesAreToldOnce(t *testing.T) {
-	c := vmmRun(t, 8, map[string]string{"qemu/microvm": "tcg"}, "host", "qemu/microvm")
+	c := monitors(t, 8, map[string]string{"qemu/microvm": "tcg"}, "host", "qemu/microvm")
 	told := 0
 	for _, f := range c.Findings {
 		if strings.Contains(f, "host") {
@@ -137,9 +110,9 @@ func TestEmulatedMachinesAreToldOnce(t *testing.T) {
 }
 
 // What the run itself answers goes by the interval.
-func TestVMMClaimsHereTakeAnInterval(t *testing.T) {
+func TestClaimsHereTakeAnInterval(t *testing.T) {
 	for blocks, want := range map[int]finding.Verdict{8: finding.BorneOut, 2: finding.Open} {
-		c := vmmRun(t, blocks, kvm, "host", "qemu/microvm", "stratovirt/microvm")
+		c := monitors(t, blocks, kvm, "host", "qemu/microvm", "stratovirt/microvm")
 		if here := c.Claims[0].Here; len(here) != 1 || here[0].Verdict != want {
 			t.Errorf("%d blocks: %+v, want %q", blocks, here, want)
 		}
@@ -150,8 +123,8 @@ func TestVMMClaimsHereTakeAnInterval(t *testing.T) {
 	}
 }
 
-func TestVMMStudyTakesBootsApart(t *testing.T) {
-	c := vmmRun(t, 8, kvm, "host", "qemu/microvm")
+func TestTakesBootsApart(t *testing.T) {
+	c := monitors(t, 8, kvm, "host", "qemu/microvm")
 	if c.Measured("stratovirt") || len(c.Boots) != 3 {
 		t.Fatalf("boots are %+v", c.Boots)
 	}
@@ -175,9 +148,9 @@ func TestVMMStudyTakesBootsApart(t *testing.T) {
 }
 
 // The published claims by their own cells: which hold was computed by hand.
-func TestVMMPublishedClaims(t *testing.T) {
+func TestPublishedClaims(t *testing.T) {
 	want := []finding.Verdict{finding.BorneOut, finding.BorneOut, finding.BorneOut, finding.BorneOut, finding.BorneOut, finding.BorneOut}
-	for i, c := range vmmRun(t, 8, kvm, "host", "qemu/microvm").Claims {
+	for i, c := range monitors(t, 8, kvm, "host", "qemu/microvm").Claims {
 		t.Logf("[%s] %s %s", c.Verdict, c.Text, c.Computed)
 		if c.Verdict != want[i] {
 			t.Errorf("%q is %q (%s), want %q", c.Text, c.Verdict, c.Computed, want[i])

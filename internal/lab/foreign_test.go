@@ -7,7 +7,6 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/fake"
-	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/preflight"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
@@ -40,21 +39,6 @@ func TestTargetsOfOtherArchitectures(t *testing.T) {
 		var cannot *driver.CannotError
 		if !errors.As(err, &cannot) || !strings.Contains(err.Error(), "it is for z80, pdp11, and this machine is ") {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// Why StratoVirt has no numbers is said to who asked for it.
-func TestWithoutStratoVirt(t *testing.T) {
-	asked := study.Study{Targets: []string{"host", "stratovirt/microvm", "stratovirt/q35"}, Optional: []string{"stratovirt/microvm", "stratovirt/q35"}}
-	for want, m := range map[string]store.Manifest{
-		"":                           {Study: study.Study{Targets: []string{"host", "qemu/microvm"}}},
-		"no KVM":                     {Study: asked, LeftOut: map[string]string{"stratovirt/q35": "no KVM"}},
-		"its trials gave no numbers": {Study: asked, Targets: map[string]driver.Facts{"stratovirt/microvm": {}}},
-		"tare knows none for z80":    {Study: asked, Host: hostinfo.Host{Arch: "z80"}},
-	} {
-		if got := withoutStratoVirt(m); got != want {
-			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

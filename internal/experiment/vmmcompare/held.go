@@ -1,4 +1,4 @@
-package analysis
+package vmmcompare
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
@@ -22,31 +24,31 @@ const (
 // that a level's effect is judged by.
 var heldMetrics = []string{sample.PayloadRSS, sample.PayloadPSS, sample.GuestResident, sample.VMMOverhead, sample.Mapped, sample.Dirty}
 
-// VMMHeld is what one instance weighs that is held.
-type VMMHeld struct {
+// heldInstance is what one instance weighs that is held.
+type heldInstance struct {
 	Target string                    `json:"target"`
 	Level  string                    `json:"level,omitempty"` // of limits, by name
 	Loaded bool                      `json:"loaded"`          // after its load, else after its boot
 	Here   map[string]stats.Estimate `json:"here"`            // medians by metric, bytes for each instance
 }
 
-// VMMFactor is what a level that gives something to guests changes, beside the
+// factor is what a level that gives something to guests changes, beside the
 // level that differs from it in nothing else.
-type VMMFactor struct {
-	Target string `json:"target"`
-	What   string `json:"what"` // "free page reporting", "KSM"
-	Level  string `json:"level"`
-	Base   string `json:"base"`
-	Loaded bool   `json:"loaded"`
-	Effect Effect `json:"effect"` // of the memory, shared pages in proportion: Level by Base, within blocks
+type factor struct {
+	Target string          `json:"target"`
+	What   string          `json:"what"` // "free page reporting", "KSM"
+	Level  string          `json:"level"`
+	Base   string          `json:"base"`
+	Loaded bool            `json:"loaded"`
+	Effect analysis.Effect `json:"effect"` // of the memory, shared pages in proportion: Level by Base, within blocks
 }
 
 // heldCells are the cells of the footprints, idle before loaded.
-func (s vmmStudy) heldCells() []study.Cell {
+func (s reader) heldCells() []study.Cell {
 	var out []study.Cell
 	for _, workload := range []string{footprintWorkload, loadedWorkload} {
 		for _, c := range s.in.Cells {
-			if c.Workload == workload && !c.AA && s.in.Data.cells[c.ID] != nil {
+			if c.Workload == workload && !c.AA && s.in.Measured(c.ID) {
 				out = append(out, c)
 			}
 		}
@@ -54,12 +56,12 @@ func (s vmmStudy) heldCells() []study.Cell {
 	return out
 }
 
-func (s vmmStudy) held() []VMMHeld {
-	var out []VMMHeld
+func (s reader) held() []heldInstance {
+	var out []heldInstance
 	for _, c := range s.heldCells() {
-		h := VMMHeld{Target: c.Target, Level: c.Environment, Loaded: c.Workload == loadedWorkload, Here: map[string]stats.Estimate{}}
+		h := heldInstance{Target: c.Target, Level: c.Environment, Loaded: c.Workload == loadedWorkload, Here: map[string]stats.Estimate{}}
 		for _, m := range heldMetrics {
-			if e, ok := s.estimate(s.in.Data.cells[c.ID].series(m), "held", c.ID, m); ok {
+			if e, ok := s.estimate(s.in.Series(c.ID, m), "held", c.ID, m); ok {
 				h.Here[m] = e
 			}
 		}
@@ -73,10 +75,9 @@ func (s vmmStudy) held() []VMMHeld {
 // factors set each level that gives something to guests against the level without
 // it, by the rules of the run's tables: a level for all of them together, and both
 // levels' refusal.
-func (s vmmStudy) factors() []VMMFactor {
-	var out []VMMFactor
-	var found []*compared
-	var rule []rules
+func (s reader) factors() []factor {
+	var out []factor
+	var found []*analysis.Contrast
 	cells := s.heldCells()
 	for _, c := range cells {
 		i := slices.IndexFunc(cells, func(b study.Cell) bool { return isBase(b, c) })
@@ -84,19 +85,16 @@ func (s vmmStudy) factors() []VMMFactor {
 			continue
 		}
 		base := cells[i]
-		e := compare(s.in.Data.cells[c.ID].series(sample.PayloadPSS), s.in.Data.cells[base.ID].series(sample.PayloadPSS), Series{})
-		if e.effect.Blocks == 0 || e.scale == asDifference {
+		contrast := s.in.Contrast(s.tables, analysis.Place{Cell: c.ID, Group: c.Group, Metric: sample.PayloadPSS}, analysis.Place{Cell: base.ID, Group: base.Group, Metric: sample.PayloadPSS})
+		if contrast == nil {
 			continue
 		}
-		of, to := s.groupTable(c.Group, sample.PayloadPSS), s.groupTable(base.Group, sample.PayloadPSS)
-		out = append(out, VMMFactor{Target: c.Target, What: given(c.Limits.Guest), Level: c.Environment, Base: base.Environment, Loaded: c.Workload == loadedWorkload})
-		found = append(found, e)
-		rule = append(rule, rules{alpha: s.in.Alpha, margin: s.in.Margin, metric: sample.Metric{Unit: sample.Bytes, Better: sample.Lower}, refused: firstOf(of.Refused, to.Refused)})
+		out = append(out, factor{Target: c.Target, What: given(c.Limits.Guest), Level: c.Environment, Base: base.Environment, Loaded: c.Workload == loadedWorkload})
+		found = append(found, contrast)
 	}
+	analysis.JudgeTogether(found)
 	for i := range found {
-		rule[i].cells = len(found)
-		rule[i].judge(found[i])
-		out[i].Effect = *found[i].effect
+		out[i].Effect = *found[i].Effect()
 	}
 	return out
 }
@@ -126,7 +124,7 @@ func given(g *study.Guest) string {
 
 // heldFindings say what a VMM holds beside its guest's memory, and what a level
 // changes.
-func heldFindings(c *VMMClaims) []string {
+func heldFindings(c *comparison) []string {
 	var out []string
 	atLevel := func(name string) string {
 		if !c.Levels() {
@@ -150,7 +148,7 @@ func heldFindings(c *VMMClaims) []string {
 		}
 		guest := h.Here[sample.GuestResident]
 		out = append(out, fmt.Sprintf("memory after boot%s: %s holds %.1f MiB%s beside %.1f MiB%s of its guest's memory.", atLevel(h.Level), c.under(h.Target),
-			beside.Value/(1<<20), span(beside, "%.1f", 1./(1<<20)), guest.Value/(1<<20), span(guest, "%.1f", 1./(1<<20))))
+			beside.Value/(1<<20), quantity.Span(beside, "%.1f", 1./(1<<20)), guest.Value/(1<<20), quantity.Span(guest, "%.1f", 1./(1<<20))))
 	}
 	for _, f := range c.Factors {
 		when := "after boot"
@@ -163,6 +161,6 @@ func heldFindings(c *VMMClaims) []string {
 }
 
 // Levels reports whether instances were held at more than one level.
-func (c *VMMClaims) Levels() bool {
-	return slices.ContainsFunc(c.Held, func(h VMMHeld) bool { return h.Level != c.Held[0].Level })
+func (c *comparison) Levels() bool {
+	return slices.ContainsFunc(c.Held, func(h heldInstance) bool { return h.Level != c.Held[0].Level })
 }

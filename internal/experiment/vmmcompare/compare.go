@@ -1,51 +1,54 @@
-package analysis
+package vmmcompare
 
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/published"
+	"github.com/tarelab/tare/internal/vmm"
 )
 
-// VMMClaims is what a run says of machine monitors, beside what was published
+// comparison is what a run says of machine monitors, beside what was published
 // of StratoVirt and QEMU.
-type VMMClaims struct {
+type comparison struct {
 	Citation string            `json:"citation"`
 	Targets  []string          `json:"targets"` // that gave numbers, in the study's order
 	Host     string            `json:"host"`    // the control
 	Accels   map[string]string `json:"accels"`  // what ran a virtual machine's CPU, by target: "kvm" or "tcg"
 	// Pairs are StratoVirt and QEMU with one machine type each, where both gave
 	// numbers: machine types are never crossed.
-	Pairs      []VMMPair       `json:"pairs"`
+	Pairs      []pair          `json:"pairs"`
 	CannotHere string          `json:"cannotHere,omitempty"` // why StratoVirt gave no numbers, where it was asked for
-	Rows       []VMMRow        `json:"rows"`
-	Boots      []VMMBoot       `json:"boots"`
-	Held       []VMMHeld       `json:"held"`
-	Factors    []VMMFactor     `json:"factors"`
+	Rows       []comparedRow   `json:"rows"`
+	Boots      []machineBoot   `json:"boots"`
+	Held       []heldInstance  `json:"held"`
+	Factors    []factor        `json:"factors"`
 	Claims     []finding.Claim `json:"claims"`
 	Findings   []string        `json:"findings"`
 }
 
-// VMMPair is StratoVirt and QEMU with one machine type.
-type VMMPair struct {
+// pair is StratoVirt and QEMU with one machine type.
+type pair struct {
 	Machine    string `json:"machine"` // "microvm"
 	StratoVirt string `json:"stratovirt"`
 	QEMU       string `json:"qemu"`
 	Refused    string `json:"refused,omitempty"` // why the two have no ratio
 }
 
-// VMMRow is one published quantity: both monitors' published means and what the
+// comparedRow is one published quantity: both monitors' published means and what the
 // targets gave here.
-type VMMRow struct {
-	Table  VMMTable                  `json:"table"`
+type comparedRow struct {
+	Table  tableName                 `json:"table"`
 	Name   string                    `json:"name"` // "4 threads", "rndrd"
 	Metric sample.Metric             `json:"metric"`
 	Here   map[string]stats.Estimate `json:"here"` // by target: medians, in the metric's unit
@@ -55,32 +58,32 @@ type VMMRow struct {
 	PublishedQEMU       float64 `json:"publishedQEMU"`
 	// Ratios are StratoVirt by QEMU here, within blocks, by machine type: pairs
 	// that are refused have none. ToHost is each virtual machine by the host.
-	Ratios map[string]Effect `json:"ratios"`
-	ToHost map[string]Effect `json:"toHost"`
+	Ratios map[string]analysis.Effect `json:"ratios"`
+	ToHost map[string]analysis.Effect `json:"toHost"`
 }
 
 // PublishedRatio is StratoVirt by QEMU as published; 0 where there is none.
-func (r VMMRow) PublishedRatio() float64 {
+func (r comparedRow) PublishedRatio() float64 {
 	if r.PublishedQEMU <= 0 || r.PublishedStratoVirt <= 0 {
 		return 0
 	}
 	return r.PublishedStratoVirt / r.PublishedQEMU
 }
 
-// VMMBoot is one boot, taken apart.
-type VMMBoot struct {
+// machineBoot is one boot, taken apart.
+type machineBoot struct {
 	Name      string         `json:"name"` // a target, or a published monitor
 	Published bool           `json:"published,omitempty"`
-	Phases    []VMMPhase     `json:"phases"`        // one after another
+	Phases    []bootPhase    `json:"phases"`        // one after another
 	Total     stats.Estimate `json:"total"`         // seconds
-	Own       []VMMPhase     `json:"own,omitempty"` // the guest's split by its own clock, which starts with its kernel; none where it tells none
+	Own       []bootPhase    `json:"own,omitempty"` // the guest's split by its own clock, which starts with its kernel; none where it tells none
 	Off       float64        `json:"off,omitempty"` // seconds until the VMM had ended; 0 where that was not seen
 	// Refused says why the machine was too noisy for a claim about boots.
 	Refused string `json:"refused,omitempty"`
 }
 
-// VMMPhase is a part of a boot.
-type VMMPhase struct {
+// bootPhase is a part of a boot.
+type bootPhase struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"` // difference of neighbouring marks' medians: these telescope
 }
@@ -102,14 +105,17 @@ var bootMarks = []struct{ metric, phase string }{
 // calls the kernel's time, as published.
 var guestMarks = []struct{ metric, phase string }{{sample.GuestKernel, "kernel"}, {sample.GuestAgent, "/init"}}
 
+// emulatedCPU is the accel of a guest whose CPU is emulated.
+const emulatedCPU = string(vmm.TCG)
+
 // bootWorkload is the workload whose trials are boots.
 const bootWorkload = "boot"
 
-// VMMStudy puts a run beside the publication. tables are the run's own (Analyze).
-func VMMStudy(in Input, tables []Table, control string, d *published.StratoVirtQEMU) *VMMClaims {
-	in = in.defaults()
-	c := &VMMClaims{Citation: d.Citation, Host: control, Accels: in.Accels}
-	s := vmmStudy{in: in, tables: tables, cells: map[[2]string]study.Cell{}}
+// describe puts a run beside the publication. tables are the run's own (Analyze).
+func describe(in analysis.Input, tables []analysis.Table, control string, d *source) *comparison {
+	in = in.WithDefaults()
+	c := &comparison{Citation: d.Citation, Host: control, Accels: in.Accels}
+	s := reader{in: in, tables: tables, cells: map[[2]string]study.Cell{}}
 	for _, cell := range in.Cells {
 		if cell.AA {
 			continue
@@ -117,33 +123,33 @@ func VMMStudy(in Input, tables []Table, control string, d *published.StratoVirtQ
 		if at := [2]string{cell.Target, cell.Workload}; s.cells[at].ID == "" {
 			s.cells[at] = cell // of several levels the first stands beside the publication
 		}
-		if col := in.Data.cells[cell.ID]; !slices.Contains(c.Targets, cell.Target) && col != nil && len(col.blocks) > 0 {
+		if !slices.Contains(c.Targets, cell.Target) && in.Measured(cell.ID) {
 			c.Targets = append(c.Targets, cell.Target)
 		}
 	}
-	c.Pairs = vmmPairs(c.Targets, in.Accels)
-	for _, r := range vmmRows(d) {
+	c.Pairs = pairsOf(c.Targets, in.Accels)
+	for _, r := range publishedRows(d) {
 		c.Rows = append(c.Rows, s.row(c, r))
 	}
 	c.Boots = append(s.boots(c), publishedBoots(d)...)
 	c.Held, c.Factors = s.held(), s.factors()
-	c.Claims = vmmPublishedClaims(d, c)
-	c.Findings = vmmFindings(c)
+	c.Claims = publishedClaims(d, c)
+	c.Findings = findings(c)
 	return c
 }
 
-// vmmPairs are StratoVirt and QEMU by machine type. Where one was emulated and the
+// pairsOf are StratoVirt and QEMU by machine type. Where one was emulated and the
 // other was not, or that is not known, a ratio would be of CPU and emulator.
-func vmmPairs(targets []string, accels map[string]string) []VMMPair {
-	var out []VMMPair
+func pairsOf(targets []string, accels map[string]string) []pair {
+	var out []pair
 	for _, machine := range []string{"microvm", "q35", "virt"} {
-		p := VMMPair{Machine: machine, StratoVirt: "stratovirt/" + machine, QEMU: "qemu/" + machine}
+		p := pair{Machine: machine, StratoVirt: "stratovirt/" + machine, QEMU: "qemu/" + machine}
 		if !slices.Contains(targets, p.StratoVirt) || !slices.Contains(targets, p.QEMU) {
 			continue
 		}
 		if s, q := accels[p.StratoVirt], accels[p.QEMU]; s == "" || s != q {
 			p.Refused = fmt.Sprintf("%s ran under %s and %s under %s, which are never compared as if they were one",
-				p.StratoVirt, firstOf(strings.ToUpper(s), "an acceleration not known"), p.QEMU, firstOf(strings.ToUpper(q), "one not known"))
+				p.StratoVirt, cmp.Or(strings.ToUpper(s), "an acceleration not known"), p.QEMU, cmp.Or(strings.ToUpper(q), "one not known"))
 		}
 		out = append(out, p)
 	}
@@ -151,80 +157,83 @@ func vmmPairs(targets []string, accels map[string]string) []VMMPair {
 }
 
 // Measured reports whether any of a monitor's targets gave numbers.
-func (c *VMMClaims) Measured(vmm string) bool {
-	return slices.ContainsFunc(c.Targets, func(t string) bool { return strings.HasPrefix(t, vmm+"/") })
+func (c *comparison) Measured(monitor string) bool {
+	return slices.ContainsFunc(c.Targets, func(t string) bool { return strings.HasPrefix(t, monitor+"/") })
 }
 
 // virtual reports whether a target is a virtual machine's.
 func virtual(target string) bool {
-	vmm, _, _ := strings.Cut(target, "/")
-	return slices.Contains([]string{"qemu", "stratovirt", "firecracker", "cloud-hypervisor"}, vmm)
+	monitor, _, _ := strings.Cut(target, "/")
+	return slices.Contains([]string{"qemu", "stratovirt", "firecracker", "cloud-hypervisor"}, monitor)
 }
 
-// vmmStudy finds a run's numbers.
-type vmmStudy struct {
-	in     Input
-	tables []Table
+// reader finds a run's numbers.
+type reader struct {
+	in     analysis.Input
+	tables []analysis.Table
 	cells  map[[2]string]study.Cell // by target and workload
 }
 
-func (s vmmStudy) series(target, workload, metric string) Series {
+func (s reader) series(target, workload, metric string) analysis.Series {
 	cell, ok := s.cells[[2]string{target, workload}]
 	if !ok {
-		return Series{}
+		return analysis.Series{}
 	}
-	return s.in.Data.cells[cell.ID].series(metric)
+	return s.in.Series(cell.ID, metric)
 }
 
-func (s vmmStudy) estimate(b Series, names ...string) (stats.Estimate, bool) {
-	if len(b.values) == 0 {
+func (s reader) estimate(b analysis.Series, names ...string) (stats.Estimate, bool) {
+	if b.Len() == 0 {
 		return stats.Estimate{}, false
 	}
-	x := stats.Sorted(slices.Clone(b.values))
+	x := stats.Sorted(slices.Clone(b.Values()))
 	return stats.Estimate{Value: stats.Median(x), Interval: stats.MedianIntervals(x, stats.Source(s.in.Seed, names...), 0.95)[0]}, true
 }
 
 // table is that of a target's cell and a metric; an empty one where there is none.
-func (s vmmStudy) table(target, workload, metric string) Table {
+func (s reader) table(target, workload, metric string) analysis.Table {
 	return s.groupTable(s.cells[[2]string{target, workload}].Group, metric)
 }
 
 // groupTable is that of a group and a metric; an empty one where there is none.
-func (s vmmStudy) groupTable(group, metric string) Table {
+func (s reader) groupTable(group, metric string) analysis.Table {
 	for _, t := range s.tables {
 		if t.Group == group && t.Metric.Name == metric {
 			return t
 		}
 	}
-	return Table{}
+	return analysis.Table{}
 }
 
 // ratios sets StratoVirt against QEMU with each machine type, by the rules of the
 // run's tables: their refusal, and a level for all pairs together.
-func (s vmmStudy) ratios(pairs []VMMPair, workload, metric string) map[string]Effect {
-	var machines []string
-	var found []*compared
-	for _, pair := range pairs {
-		a, b := s.series(pair.StratoVirt, workload, metric), s.series(pair.QEMU, workload, metric)
-		c := compare(a, b, Series{})
-		if pair.Refused == "" && c.effect.Blocks > 0 && c.scale != asDifference {
-			machines, found = append(machines, pair.Machine), append(found, c)
+func (s reader) ratios(pairs []pair, workload, metric string) map[string]analysis.Effect {
+	found := map[string]*analysis.Contrast{}
+	for _, p := range pairs {
+		of, to := s.place(p.StratoVirt, workload, metric), s.place(p.QEMU, workload, metric)
+		if p.Refused == "" && of.Cell != "" && to.Cell != "" {
+			found[p.Machine] = s.in.Contrast(s.tables, of, to)
 		}
 	}
-	out := map[string]Effect{}
-	for i, c := range found {
-		t := s.table("qemu/"+machines[i], workload, metric)
-		rules{alpha: s.in.Alpha, margin: s.in.Margin, cells: len(found), metric: t.Metric, refused: t.Refused}.judge(c)
-		if c.effect.Ratio > 0 {
-			out[machines[i]] = *c.effect
+	analysis.JudgeTogether(slices.Collect(maps.Values(found)))
+	out := map[string]analysis.Effect{}
+	for machine, c := range found {
+		if e := c.Effect(); e != nil && e.Ratio > 0 {
+			out[machine] = *e
 		}
 	}
 	return out
 }
 
-func (s vmmStudy) row(c *VMMClaims, r vmmRow) VMMRow {
-	row := VMMRow{Table: r.table, Name: r.name, Metric: r.metric, PublishedStratoVirt: r.stratovirt, PublishedQEMU: r.qemu,
-		Here: map[string]stats.Estimate{}, Ratios: s.ratios(c.Pairs, r.workload, r.metric.Name), ToHost: map[string]Effect{}}
+// place is a metric of a target's cell; an empty one where there is none.
+func (s reader) place(target, workload, metric string) analysis.Place {
+	c := s.cells[[2]string{target, workload}]
+	return analysis.Place{Cell: c.ID, Group: c.Group, Metric: metric}
+}
+
+func (s reader) row(c *comparison, r publishedRow) comparedRow {
+	row := comparedRow{Table: r.table, Name: r.name, Metric: r.metric, PublishedStratoVirt: r.stratovirt, PublishedQEMU: r.qemu,
+		Here: map[string]stats.Estimate{}, Ratios: s.ratios(c.Pairs, r.workload, r.metric.Name), ToHost: map[string]analysis.Effect{}}
 	for _, target := range c.Targets {
 		if e, ok := s.estimate(s.series(target, r.workload, r.metric.Name), "vmm", target, r.workload, r.metric.Name); ok {
 			row.Here[target] = e
@@ -242,17 +251,17 @@ func (s vmmStudy) row(c *VMMClaims, r vmmRow) VMMRow {
 }
 
 // boots takes the boots of virtual machines apart by their marks.
-func (s vmmStudy) boots(c *VMMClaims) []VMMBoot {
-	var out []VMMBoot
+func (s reader) boots(c *comparison) []machineBoot {
+	var out []machineBoot
 	for _, target := range c.Targets {
 		if !virtual(target) {
 			continue
 		}
-		b := VMMBoot{Name: target, Refused: s.table(target, bootWorkload, bootMarks[len(bootMarks)-1].metric).Refused}
+		b := machineBoot{Name: target, Refused: s.table(target, bootWorkload, bootMarks[len(bootMarks)-1].metric).Refused}
 		last := 0.
 		for _, m := range guestMarks {
 			if at, ok := s.estimate(s.series(target, bootWorkload, m.metric), "boot", target, m.metric); ok {
-				b.Own = append(b.Own, VMMPhase{m.phase, at.Value - last})
+				b.Own = append(b.Own, bootPhase{m.phase, at.Value - last})
 				last = at.Value
 			}
 		}
@@ -262,7 +271,7 @@ func (s vmmStudy) boots(c *VMMClaims) []VMMBoot {
 			if !ok {
 				continue
 			}
-			b.Phases = append(b.Phases, VMMPhase{m.phase, at.Value - last})
+			b.Phases = append(b.Phases, bootPhase{m.phase, at.Value - last})
 			last, b.Total = at.Value, at
 		}
 		if off, ok := s.estimate(s.series(target, bootWorkload, sample.PoweredOff), "boot", target, sample.PoweredOff); ok {
@@ -276,12 +285,12 @@ func (s vmmStudy) boots(c *VMMClaims) []VMMBoot {
 }
 
 // publishedBoots are the published means.
-func publishedBoots(d *published.StratoVirtQEMU) []VMMBoot {
-	boot := func(name string, all [][]float64, phases ...string) VMMBoot {
-		b := VMMBoot{Name: name, Published: true}
+func publishedBoots(d *source) []machineBoot {
+	boot := func(name string, all [][]float64, phases ...string) machineBoot {
+		b := machineBoot{Name: name, Published: true}
 		total := make([]float64, 0, len(all))
 		for i, phase := range phases {
-			b.Phases = append(b.Phases, VMMPhase{phase, average(all, func(r []float64) float64 { return r[i] })})
+			b.Phases = append(b.Phases, bootPhase{phase, average(all, func(r []float64) float64 { return r[i] })})
 		}
 		for _, r := range all {
 			total = append(total, r[len(phases)])
@@ -289,22 +298,22 @@ func publishedBoots(d *published.StratoVirtQEMU) []VMMBoot {
 		b.Total = stats.Estimate{Value: stat.Mean(total, nil), Interval: stats.None(stat.Mean(total, nil))}
 		return b
 	}
-	return []VMMBoot{
+	return []machineBoot{
 		boot("StratoVirt, published", d.Boot.StratoVirt, "kernel", "userspace"),
 		boot("QEMU, published", d.Boot.QEMU, "kernel", "initrd", "userspace"),
 	}
 }
 
-// vmmFindings says in words what the run shows.
-func vmmFindings(c *VMMClaims) []string {
+// findings says in words what the run shows.
+func findings(c *comparison) []string {
 	var out []string
 	for _, b := range c.Boots {
 		if b.Published {
 			continue
 		}
-		longest := slices.MaxFunc(b.Phases, func(x, y VMMPhase) int { return cmp.Compare(x.Seconds, y.Seconds) })
+		longest := slices.MaxFunc(b.Phases, func(x, y bootPhase) int { return cmp.Compare(x.Seconds, y.Seconds) })
 		text := fmt.Sprintf("%s: from the request to the payload %.2f s%s; by the medians of its marks the longest part is %q with %.2f s.",
-			c.under(b.Name), b.Total.Value, span(b.Total, "%.2f", 1), longest.Name, longest.Seconds)
+			c.under(b.Name), b.Total.Value, quantity.Span(b.Total, "%.2f", 1), longest.Name, longest.Seconds)
 		if b.Refused != "" {
 			text += " No claim is made of boots: " + b.Refused
 		}
@@ -322,7 +331,7 @@ func vmmFindings(c *VMMClaims) []string {
 		}
 		what := fmt.Sprintf("%s, %s, %s: ", r.Table, r.Name, r.Metric.Name)
 		for _, target := range c.Targets {
-			if e, ok := r.ToHost[target]; ok && c.Accels[target] != emulatedGuest {
+			if e, ok := r.ToHost[target]; ok && c.Accels[target] != emulatedCPU {
 				out = append(out, what+toldEffect(e, target, "the host")+".")
 			}
 		}
@@ -342,8 +351,8 @@ func vmmFindings(c *VMMClaims) []string {
 
 // emulated says once what was seen of an emulated machine beside the host, of
 // which nothing can be claimed; "" of another target.
-func (c *VMMClaims) emulated(target string) string {
-	if c.Accels[target] != emulatedGuest {
+func (c *comparison) emulated(target string) string {
+	if c.Accels[target] != emulatedCPU {
 		return ""
 	}
 	var seen []string
@@ -360,39 +369,34 @@ func (c *VMMClaims) emulated(target string) string {
 }
 
 // under names a target, and that its CPU was emulated where it was.
-func (c *VMMClaims) under(target string) string {
-	if c.Accels[target] == emulatedGuest {
+func (c *comparison) under(target string) string {
+	if c.Accels[target] == emulatedCPU {
 		return target + " (emulated, TCG)"
 	}
 	return target
 }
 
 // toldEffect words an effect by its verdict.
-func toldEffect(e Effect, of, to string) string {
-	ratio := fmt.Sprintf("%.3g times%s", e.Ratio, span(stats.Estimate{Value: e.Ratio, Interval: e.Interval}, "%.3g", 1))
+func toldEffect(e analysis.Effect, of, to string) string {
+	ratio := fmt.Sprintf("%.3g times%s", e.Ratio, quantity.Span(stats.Estimate{Value: e.Ratio, Interval: e.Interval}, "%.3g", 1))
 	switch {
 	case e.Verdict.Shown():
 		return fmt.Sprintf("%s gives %s what %s does", of, ratio, to)
-	case e.Verdict == Same:
+	case e.Verdict == analysis.Same:
 		return fmt.Sprintf("%s gives as much as %s within the margin, %s", of, to, ratio)
-	case e.Verdict == NotComparable:
+	case e.Verdict == analysis.NotComparable:
 		return fmt.Sprintf("no claim of %s beside %s (%s seen). %s", of, to, ratio, strings.TrimSuffix(e.Why, "."))
 	}
 	return fmt.Sprintf("%s beside %s is open, %s with %d blocks", of, to, ratio, e.Blocks)
 }
 
 // telling are the rows that stand for their table among the findings.
-func telling(r VMMRow) bool {
+func telling(r comparedRow) bool {
 	return slices.Contains([]string{
-		string(VMMCPU) + "/1 thread/events", string(VMMMemory) + "/1 KiB, seq/throughput",
-		string(VMMThroughput) + "/rndrd/read-throughput", string(VMMIOPS) + "/rndwr/writes",
+		string(tableCPU) + "/1 thread/events", string(tableMemory) + "/1 KiB, seq/throughput",
+		string(tableThroughput) + "/rndrd/read-throughput", string(tableIOPS) + "/rndwr/writes",
 	}, string(r.Table)+"/"+r.Name+"/"+r.Metric.Name)
 }
 
-// span is an interval in brackets, "" where there is none.
-func span(e stats.Estimate, verb string, factor float64) string {
-	if !decides(e.Interval) || e.Interval.Level == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" ["+verb+", "+verb+"]", e.Interval.Low*factor, e.Interval.High*factor)
-}
+// capital is a text that begins a sentence.
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
