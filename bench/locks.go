@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -139,13 +140,36 @@ func watchingCosts(verb string) func(context.Context) (result, error) {
 		if err != nil {
 			return result{}, err
 		}
-		for _, w := range s.Claims.Waits {
+		cells, err := s.watchedCells()
+		if err != nil {
+			return result{}, err
+		}
+		for _, w := range cells {
 			if e := w.Overhead; e != nil {
 				return result{fmt.Sprintf("%.3f [%.3f, %.3f] over %d pairs", e.Ratio, e.Interval.Low, e.Interval.High, e.Blocks), analysis.Limit{Least: 0, Most: 1.05}.Judge(e.Interval)}, nil
 			}
 		}
 		return result{}, errors.New("the report does not say what watching cost")
 	}
+}
+
+// watchedCell is what the bars read of a cell that a probe watched.
+type watchedCell struct {
+	Overhead *analysis.Effect `json:"overhead"`
+}
+
+// watchedCells are those that a probe watched.
+func (s seen) watchedCells() (all []watchedCell, err error) {
+	for _, section := range s.Sections {
+		if section.ID == "waits" || section.ID == "stacks" {
+			var cells []watchedCell
+			if err := json.Unmarshal(section.Data, &cells); err != nil {
+				return nil, fmt.Errorf("the report's section %s: %w", section.ID, err)
+			}
+			all = append(all, cells...)
+		}
+	}
+	return all, nil
 }
 
 // poolStarts pairs native's starts a second, 32 at once, with and without pools.

@@ -44,11 +44,13 @@ type seen struct {
 		} `json:"pilot"`
 	} `json:"manifest"`
 	Claims struct {
-		Tables []analysis.Table `json:"tables"`
-		Waits  []analysis.Waits `json:"waits"`
-
-		Trim *analysis.TrimClaims `json:"trim"`
+		Tables []analysis.Table     `json:"tables"`
+		Trim   *analysis.TrimClaims `json:"trim"`
 	} `json:"claims"`
+	Sections []struct {
+		ID   string          `json:"id"`
+		Data json.RawMessage `json:"data"`
+	} `json:"sections"`
 }
 
 // rootfs is the root file system that the run's cells had.

@@ -58,23 +58,12 @@ type ConcurrentStart struct {
 		OS       string `yaml:"os"`
 	} `yaml:"host"`
 	Method struct {
-		Image        string `yaml:"image"`
-		Threads      int    `yaml:"threads"`
-		Counters     string `yaml:"counters"`
-		CgroupStress string `yaml:"cgroup_stress"`
+		Image    string `yaml:"image"`
+		Threads  int    `yaml:"threads"`
+		Counters string `yaml:"counters"`
 	} `yaml:"method"`
-	Starts         []ConcurrentStarts `yaml:"starts"` // by rising number of containers
-	ProfileSamples int                `yaml:"cgroup_profile_samples"`
-	Profile        []ProfileShare     `yaml:"cgroup_profile"`
-	CallTree       struct {
-		Mkdirat struct {
-			Total          float64            `yaml:"total"`
-			FilenameCreate map[string]float64 `yaml:"filename_create"` // by symbol
-			VFSMkdir       map[string]float64 `yaml:"vfs_mkdir"`
-		} `yaml:"do_mkdirat"`
-		Write map[string]float64 `yaml:"libc_write"`
-	} `yaml:"cgroup_call_tree"` // percent of all samples
-	Findings []string `yaml:"findings"`
+	Starts   []ConcurrentStarts `yaml:"starts"` // by rising number of containers
+	Findings []string           `yaml:"findings"`
 }
 
 // ConcurrentStarts is one row: so many containers started at once. Times are
@@ -93,13 +82,6 @@ type ConcurrentStarts struct {
 	BranchMisses    int64   `yaml:"branch_misses"`
 	User            float64 `yaml:"user_s"`
 	System          float64 `yaml:"sys_s"`
-}
-
-// ProfileShare is a function's share of all samples, children included.
-type ProfileShare struct {
-	Symbol  string  `yaml:"symbol"`
-	Percent float64 `yaml:"percent"`
-	Self    float64 `yaml:"self"` // without children; 0: not given
 }
 
 // ContainerVMTrim is the boot of a container host's virtual machine before and

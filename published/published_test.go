@@ -44,7 +44,6 @@ func TestNumbersArrive(t *testing.T) {
 		{"8 containers, whetstone", loongson.EightContainers.WhetstoneNCopies, 794.5},
 		{"1000 containers, elapsed", starts.Starts[3].Elapsed, 139.449586644},
 		{"2000 containers, cycles", float64(starts.Starts[len(starts.Starts)-1].Cycles), 247774410634},
-		{"osq_lock below filename_create", starts.CallTree.Mkdirat.FilenameCreate["osq_lock"], 22.95},
 		{"across the bridge", bridge.Throughput.CrossContainer, 39.16},
 		{"total after", trim.Results["total"].After, 38.097239},
 		{"costliest step", trim.CostliestSteps[20].Took, 13.844570},

@@ -748,3 +748,14 @@ func TestAMillionRecords(t *testing.T) {
 		t.Errorf("the analysis took %s", took)
 	}
 }
+
+// TestWatchedCellsNeedNoTwin: nobody compares their times.
+func TestWatchedCellsNeedNoTwin(t *testing.T) {
+	cells := func(probe string) []study.Cell {
+		return []study.Cell{{ID: "a" + probe, Control: true, Probe: probe}, {ID: "b" + probe, Probe: probe}}
+	}
+	groups := []group{{name: "plain", cells: cells(""), aa: -1}, {name: "watched", cells: cells(study.ProbeLocks), aa: -1}}
+	if got := twinless(groups); len(got) != 1 || !strings.HasPrefix(got[0], "plain: ") {
+		t.Errorf("%q", got)
+	}
+}

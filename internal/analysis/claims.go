@@ -185,13 +185,6 @@ type Claims struct {
 	Trials   int           `json:"trials"`   // finished trials
 	Planned  int           `json:"planned"`
 
-	// Churn is there for runs of the churn workloads.
-	Churn *Churn `json:"churn,omitempty"`
-	// Causes are there for studies with interventions, the most effective first.
-	Causes []Cause `json:"causes,omitempty"`
-	// Waits are what the watched cells waited for.
-	Waits []Waits `json:"waits,omitempty"`
-
 	// Network is there for runs of the studies of the network between containers.
 	Network *NetworkClaims `json:"network,omitempty"`
 

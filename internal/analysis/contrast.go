@@ -3,6 +3,8 @@ package analysis
 import (
 	"math/rand/v2"
 	"slices"
+
+	"github.com/tarelab/tare/internal/sample"
 )
 
 // This file is what experiments use of the analysis beyond a run's tables: the
@@ -89,6 +91,15 @@ func (in Input) Contrast(tables []Table, of, to Place) *Contrast {
 		}
 	}
 	return &Contrast{c, rule, noise}
+}
+
+// Worded gives the verdict the words of another metric: of the rate, where what was
+// measured is a time.
+func (c *Contrast) Worded(m sample.Metric) *Contrast {
+	if c != nil {
+		c.rule.metric = m
+	}
+	return c
 }
 
 // JudgeTogether gives a family of contrasts their verdicts; the intervals of all hold

@@ -97,6 +97,9 @@ func (in Input) choice(tables []Table, c, from study.Cell) (Choice, bool) {
 	return out, true
 }
 
+// faster gives the words for the ratio of a choice's rate.
+var faster = sample.Metric{Unit: sample.PerSecond, Better: sample.Higher}
+
 // judgeChoices gives all choices their verdicts. Those of one workload are judged
 // together: out of them the best are taken.
 func (in Input) judgeChoices(all []Choice) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/store"
@@ -46,8 +47,10 @@ func (l laboratory) ClearLine() {
 	}
 }
 
-// Options implements experiment.Laboratory.
-func (l laboratory) Options() report.Options { return l.env.textOptions() }
+// Sections implements experiment.Laboratory.
+func (l laboratory) Sections(all []finding.Section) error {
+	return report.WriteSections(l.env.Stdout, all, l.env.textOptions())
+}
 
 // Report implements experiment.Laboratory.
 func (l laboratory) Report(run *store.Run) (report.Input, error) {
@@ -58,6 +61,8 @@ func (l laboratory) Report(run *store.Run) (report.Input, error) {
 func (l laboratory) Measurement(flags *pflag.FlagSet) func(*cobra.Command, study.Study) error {
 	f := new(measureFlags)
 	f.define(flags)
+	flags.StringVar(&f.rootfs, "rootfs", "", "run commands in this root file system (a directory; never written to)")
+	flags.StringVar(&f.image, "image", "", "run commands in this image (OCI layout, or a tar of one or of docker save)")
 	return func(c *cobra.Command, st study.Study) error { return l.env.measure(c, st, f) }
 }
 

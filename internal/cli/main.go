@@ -165,7 +165,7 @@ Measuring needs root for most targets; check, report, studies and help do not.
 	root.PersistentFlags().Bool("private-engines", false, "start own container engines even where some run already")
 	root.AddCommand(
 		checkCommand(env), weighCommand(env), runCommand(env), resumeCommand(env), reportCommand(env),
-		compareCommand(env), indexCommand(env), locksCommand(env), stacksCommand(env),
+		compareCommand(env), indexCommand(env),
 		containersCommand(env),
 		studiesCommand(env), runsCommand(env), verifyCommand(env), sweepCommand(env), versionCommand(env),
 	)

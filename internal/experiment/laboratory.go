@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/store"
@@ -35,11 +36,12 @@ type Laboratory interface {
 	// the line for the next text.
 	Live() bool
 	ClearLine()
-	// Options say how a report as text looks on standard output.
-	Options() report.Options
+	// Sections prints sections of something that is no run to standard output.
+	Sections([]finding.Section) error
 	// Report makes the input of a run's report, with what every experiment says of it.
 	Report(*store.Run) (report.Input, error)
-	// Measurement defines the flags of a measurement, such as --blocks and --json.
+	// Measurement defines the flags of a measurement, such as --blocks, --json and
+	// --rootfs; who takes both --rootfs and --image gives one of them.
 	// The function that it returns runs a study with them, from the plan to the report.
 	Measurement(*pflag.FlagSet) func(*cobra.Command, study.Study) error
 	// CarryOut measures a plan, closes the laboratory, and calls show with the run,

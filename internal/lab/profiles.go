@@ -35,10 +35,10 @@ func proveProbe(name string) error {
 	return nil
 }
 
-// profilesOf are the profiles of a run's watched cells, of the blocks' trials
+// Profiles are the profiles of a run's watched cells, of the blocks' trials
 // that gave samples. One that cannot be read is left out, and unread says why: a
 // report rests on the records.
-func profilesOf(run *store.Run) (all map[string][]profile.Profile, unread []string, err error) {
+func Profiles(run *store.Run) (all map[string][]profile.Profile, unread []string, err error) {
 	watched := map[string]bool{}
 	for _, c := range run.Manifest().Cells {
 		watched[c.ID] = c.Probe != ""
@@ -68,7 +68,7 @@ func profilesOf(run *store.Run) (all map[string][]profile.Profile, unread []stri
 // WriteProfiles writes what the watched cells showed into the run's directory,
 // as pprof profiles and folded stacks, and returns the files' paths.
 func WriteProfiles(run *store.Run) ([]string, error) {
-	profiles, _, err := profilesOf(run) // the report names those that cannot be read
+	profiles, _, err := Profiles(run) // the report names those that cannot be read
 	if err != nil {
 		return nil, err
 	}

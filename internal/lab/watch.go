@@ -10,35 +10,28 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/probe/ebpf"
 	"github.com/tarelab/tare/internal/profile"
 )
 
-// Watched is what Watch saw.
-type Watched struct {
-	Claim   analysis.Waits
-	Profile profile.Profile
-}
-
 // Watch watches what already runs, a cgroup of version 2 or a process with its
 // descendants, for so long (0: until ctx is cancelled, which is no error), or
-// until the process has ended.
-func Watch(ctx context.Context, probe, cgroup string, pid int, long time.Duration) (Watched, error) {
+// until the process has ended. The name says what was watched, in words.
+func Watch(ctx context.Context, probe, cgroup string, pid int, long time.Duration) (name string, p profile.Profile, err error) {
 	own, name, err := selected(cgroup, pid)
 	if err != nil {
-		return Watched{}, &InputError{err}
+		return "", p, &InputError{err}
 	}
 	stop, err := recorders[probe](own)
 	if err != nil {
-		return Watched{}, err
+		return "", p, err
 	}
 	waitErr := linger(ctx, pid, long)
-	p, err := stop()
+	p, err = stop()
 	if err := errors.Join(err, waitErr); err != nil {
-		return Watched{}, err
+		return "", p, err
 	}
-	return Watched{analysis.WaitsOfOne(probe, name, p), p}, nil
+	return name, p, nil
 }
 
 func selected(cgroup string, pid int) (own ebpf.Selection, name string, err error) {

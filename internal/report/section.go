@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -25,16 +26,10 @@ func sections(in Input) []finding.Section {
 	if c.Trim != nil {
 		out = append(out, trimSection(c.Trim))
 	}
-	if len(c.Causes) > 0 {
-		out = append(out, causesSection(c.Causes))
-	}
-	if c.Churn != nil {
-		out = append(out, churnSection(c.Churn))
-	}
 	if c.Network != nil {
 		out = append(out, networkSection(c.Network, c.Tables))
 	}
-	return slices.Concat(out, waitsSections(c.Waits), in.Sections)
+	return slices.Concat(out, in.Sections)
 }
 
 // alone is the section that stands in place of the price lists, nil for none.
@@ -76,6 +71,16 @@ func claimLines(claims []finding.Claim) []string {
 		out = append(out, text)
 	}
 	return out
+}
+
+// WriteSections writes sections of something that is no run, for a terminal.
+func WriteSections(w io.Writer, all []finding.Section, o Options) error {
+	p := printer{w: newSink(w, o.Color), Options: o}
+	for _, s := range all {
+		p.list("Findings", "", s.Findings)
+		p.section(s)
+	}
+	return p.w.flush("the sections")
 }
 
 // section prints one for a terminal.

@@ -1,23 +1,7 @@
 import * as d3 from "d3";
 import flamegraph from "d3-flame-graph";
 import { drawn, h } from "./dom";
-import type { Frame, Page, Waits } from "./types";
-
-// flames are the flame graphs of the cells that a probe watched: the wider a
-// frame, the longer its threads waited or ran there.
-export function flames(probe: Waits["probe"]): (page: Page) => HTMLElement[] {
-  return (page) => (page.claims.waits ?? []).filter((w) => w.probe === probe && w.flame.children?.length).map(flame);
-}
-
-function flame(w: Waits): HTMLElement {
-  const locks = w.probe === "locks";
-  return flameGraph(
-    w.flame, w.cell,
-    `${w.group.replace(`~${w.probe}`, "")}, ${w.target}: ${locks ? "waits by stack" : "time by stack"}, ${duration(w.flame.value)} in ${w.trials} trials`,
-    `Callers stand below; a click on a frame zooms in. ${locks ? "In brackets what was waited for." : "At the bottom what the threads did, and their names."}`,
-    "find a function or lock",
-  );
-}
+import type { Frame } from "./types";
 
 // flameGraph draws frames of seconds, with a search and a way back.
 export function flameGraph(root: Frame, of: string, caption: string, note: string, placeholder: string): HTMLElement {

@@ -1,6 +1,5 @@
 import { figure } from "./figure";
 import { h, section, unbroken } from "./dom";
-import { flames } from "./flame";
 import { bootCharts } from "./boot";
 import { networkFigures } from "./network";
 import { unixFigures } from "./unix";
@@ -11,16 +10,10 @@ const own: Record<string, (page: Page) => HTMLElement[]> = {
   "docker-on-loongson": unixFigures,
   "bridge-network": networkFigures,
   "container-vm-trim": bootCharts,
-  waits: flames("locks"),
-  stacks: flames("stacks"),
 };
 
 // openTables is how many tables of a section are not folded.
 const openTables = 6;
-
-// leads are the sections whose first table is what they are for: it stands before
-// the figures.
-const leads = ["advice"];
 
 // study is the part of the page that a study has for itself.
 export function study(page: Page, s: Section): HTMLElement {
@@ -28,7 +21,7 @@ export function study(page: Page, s: Section): HTMLElement {
   return section(
     s.id,
     s.title,
-    ...(leads.includes(s.id) ? tables.splice(0, 1) : []),
+    ...(s.tableFirst ? tables.splice(0, 1) : []),
     findings(s),
     ...(own[s.id]?.(page) ?? []),
     ...rows(s.figures ?? []).map((r) => h("div", { class: r.length > 1 ? "pair" : "alone" }, ...r.map((f) => figure(f, r)))),

@@ -249,6 +249,7 @@ export interface Figure {
   y: Axis;
   lines?: Line[];
   bars?: Bar[];
+  flame?: Flame; // instead of both
 }
 
 // Section is what a study says beyond its price lists.
@@ -262,22 +263,21 @@ export interface Section {
   claims: Grid;
   note: string;
   alone: boolean;
+  tableFirst?: boolean;
+}
+
+// Flame is a flame graph of seconds.
+export interface Flame {
+  of: string;
+  note: string;
+  find: string;
+  frame: Frame;
 }
 
 export interface Frame {
   name: string;
   value: number;
   children?: Frame[];
-}
-
-// Waits is what a watched cell showed.
-export interface Waits {
-  cell: string;
-  target: string;
-  group: string;
-  probe: "locks" | "stacks";
-  trials: number;
-  flame: Frame;
 }
 
 // BootProfile is where a boot's time went, in seconds of the kernel's own clock
@@ -311,7 +311,6 @@ export interface Page {
     ladders?: Ladder[];
     unix?: UnixClaims;
     trim?: { profiles: BootProfile[] | null };
-    waits?: Waits[];
     warnings?: string[];
     alpha: number;
     margin: number;

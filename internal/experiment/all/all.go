@@ -4,6 +4,7 @@ package all
 import (
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/experiment/containerload"
+	"github.com/tarelab/tare/internal/experiment/kernelwaits"
 	"github.com/tarelab/tare/internal/experiment/vmmcompare"
 )
 
@@ -13,5 +14,6 @@ func Experiments() experiment.List {
 	return experiment.List{
 		vmmcompare.Experiment(),
 		containerload.Experiment(),
+		kernelwaits.Experiment(),
 	}
 }

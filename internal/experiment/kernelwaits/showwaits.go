@@ -1,15 +1,13 @@
-package report
+package kernelwaits
 
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/quantity"
@@ -24,22 +22,29 @@ const waitRows = 20
 const fewWatched = 4
 
 // waitsSections show what watched cells waited for, and where their time went.
-func waitsSections(all []analysis.Waits) []finding.Section {
+func waitsSections(all []watchedCell) []finding.Section {
 	var out []finding.Section
+	byProbe := map[string][]watchedCell{}
 	locks := finding.Section{ID: "waits", Title: "What it waited for", Note: waitsLegend}
 	stacks := finding.Section{ID: "stacks", Title: "Where its time went", Note: timesLegend}
 	for _, w := range all {
-		s, grid, finding := &locks, waitsGrid, waitsFinding
+		s, grid, said := &locks, waitsGrid, waitsFinding
+		of, how := "waits by stack", "In brackets what was waited for."
 		if w.States != nil {
-			s, grid, finding = &stacks, timesGrid, timesFinding
+			s, grid, said = &stacks, timesGrid, timesFinding
+			of, how = "time by stack", "At the bottom what the threads did, and their names."
 		}
+		byProbe[s.ID] = append(byProbe[s.ID], w)
 		g := grid(w)
-		if found := finding(w); len(all) > fewWatched { // the tables' headings say it
+		if found := said(w); len(all) > fewWatched { // the tables' headings say it
 			g.Title = found
 		} else {
 			s.Findings = append(s.Findings, found)
 		}
 		s.Tables = append(s.Tables, g)
+		if f, ok := flame(w, of, how); ok {
+			s.Figures = append(s.Figures, f)
+		}
 		for _, l := range waitsLost(w) {
 			if l += "."; len(all) <= fewWatched {
 				l = waitsTitle(w) + " " + l
@@ -56,7 +61,7 @@ func waitsSections(all []analysis.Waits) []finding.Section {
 			if len(all) > fewWatched {
 				s.Findings = append(s.Findings, fmt.Sprintf("%d cells were watched: see %s.", len(s.Tables), strings.ToLower(s.Title)))
 			}
-			s.Headline = s.Findings
+			s.Headline, s.Data = s.Findings, byProbe[s.ID]
 			out = append(out, s)
 		}
 	}
@@ -64,7 +69,7 @@ func waitsSections(all []analysis.Waits) []finding.Section {
 }
 
 // waitsFinding says what a watched cell waited for most, and what watching cost.
-func waitsFinding(w analysis.Waits) string {
+func waitsFinding(w watchedCell) string {
 	text := cmp.Or(mostWaits(w.Rows, false), "no lock")
 	if engine := mostWaits(w.Rows, true); engine != "" {
 		text += "; the engine, which may work for others too: " + engine
@@ -96,12 +101,12 @@ func mostWaits(rows []profile.Row, shared bool) string {
 }
 
 // waitsTitle heads what one watched cell waited for.
-func waitsTitle(w analysis.Waits) string {
+func waitsTitle(w watchedCell) string {
 	return strings.TrimPrefix(strings.TrimSuffix(w.Group, "~"+w.Probe)+", "+w.Target+":", ", ")
 }
 
 // waitsNote says what the table is of, and what watching cost.
-func waitsNote(w analysis.Waits) string {
+func waitsNote(w watchedCell) string {
 	s := fmt.Sprintf("%d watched %s, %s in all; the probe's programs took %s of CPU time.",
 		w.Trials, quantity.Plural(w.Trials, "trial"), quantity.Of(sample.Seconds, w.Elapsed, stats.Interval{}), quantity.Of(sample.Seconds, w.Cost, stats.Interval{}))
 	if e := w.Overhead; e != nil {
@@ -115,7 +120,7 @@ func waitsNote(w analysis.Waits) string {
 }
 
 // waitsLost says what is not in the table, or only in part.
-func waitsLost(w analysis.Waits) []string {
+func waitsLost(w watchedCell) []string {
 	var out []string
 	var unfinished uint64
 	for _, r := range w.Rows {
@@ -131,7 +136,7 @@ func waitsLost(w analysis.Waits) []string {
 }
 
 // waitsGrid is the table of locks, the longest wait first.
-func waitsGrid(w analysis.Waits) finding.Table {
+func waitsGrid(w watchedCell) finding.Table {
 	shown := w.Rows[:min(len(w.Rows), waitRows)]
 	var most, longest float64 // what is largest tells the unit: the small ones do not matter
 	for _, r := range shown {
@@ -183,7 +188,7 @@ func lockKind(r profile.Row) string {
 
 // perElapsed is a total over the elapsed time: how many threads were there at a
 // moment, on average.
-func perElapsed(w analysis.Waits, total float64) string {
+func perElapsed(w watchedCell, total float64) string {
 	if w.Elapsed == 0 {
 		return quantity.Missing
 	}
@@ -204,12 +209,23 @@ func where(r profile.Row) string {
 // waitsLegend explains the table's words.
 const waitsLegend = `* inferred from the function that waits, or from another that waits at the same address. "of elapsed" is the total wait of all threads over the elapsed time: how many threads waited on average. ≤ stands before the longest wait where fewer than 100 have no p99. † kernel threads waited, for whomever. ‡ threads of the user's own engine waited, which may work for others too. ×8: as many locks of this name.`
 
-// WriteWaits writes what something that already ran waited for.
-func WriteWaits(w io.Writer, claim analysis.Waits, o Options) error {
-	p := printer{w: newSink(w, o.Color), Options: o}
-	for _, s := range waitsSections([]analysis.Waits{claim}) {
-		p.list("Findings", "", s.Findings)
-		p.section(s)
+// flame draws what a watched cell's threads waited for or did, the outermost callers
+// below; false where there is nothing.
+func flame(w watchedCell, of, how string) (finding.Figure, bool) {
+	if len(w.Flame.Children) == 0 {
+		return finding.Figure{}, false
 	}
-	return p.w.flush("the waits")
+	title := fmt.Sprintf("%s, %s: %s, %s in %d trials", strings.ReplaceAll(w.Group, "~"+w.Probe, ""), w.Target, of, quantity.Of(sample.Seconds, w.Flame.Value, stats.Interval{}), w.Trials)
+	return finding.Figure{Title: title, Flame: &finding.Flame{
+		Of: w.Cell, Note: "Callers stand below; a click on a frame zooms in. " + how, Find: "find a function or lock", Frame: frame(w.Flame),
+	}}, true
+}
+
+// frame is a profile's node in a figure.
+func frame(n profile.Node) finding.Frame {
+	f := finding.Frame{Name: n.Name, Value: n.Value}
+	for _, child := range n.Children {
+		f.Children = append(f.Children, frame(child))
+	}
+	return f
 }

@@ -1,4 +1,4 @@
-package report
+package kernelwaits
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
@@ -16,8 +15,8 @@ import (
 )
 
 // churnSection is what making and removing kernel objects showed.
-func churnSection(c *analysis.Churn) finding.Section {
-	s := finding.Section{ID: "churn", Title: "Churn", Alone: true, Note: churnNote}
+func churnSection(c *churned) finding.Section {
+	s := finding.Section{ID: "churn", Title: "Churn", Alone: true, Note: churnNote, Data: c}
 	for _, k := range c.Curves {
 		if len(k.Points) > 0 {
 			s.Findings = append(s.Findings, churnFinding(k))
@@ -34,17 +33,17 @@ func churnSection(c *analysis.Churn) finding.Section {
 
 const churnNote = `Rates of a phase: tasks over its mean time. A p99 is of 100 cycles or more; ≤ stands before the longest time where there were fewer. Ranks, in brackets, order the published branches among themselves. The published tree counts samples of all CPUs: on 104 CPUs most are in osq_lock, where waiters for a mutex or rwsem spin one behind the other while its owner runs. On few CPUs owners are seldom running while others wait, so waiters sleep, and a share of samples would hardly show them: here the shares are of the time that was waited for locks.`
 
-func churnFinding(k analysis.ChurnCurve) string {
-	best := slices.MaxFunc(k.Points, func(a, b analysis.ChurnPoint) int {
+func churnFinding(k churnCurve) string {
+	best := slices.MaxFunc(k.Points, func(a, b churnPoint) int {
 		return cmp.Compare(a.Rate.Median, b.Rate.Median)
 	})
 	last := k.Points[len(k.Points)-1]
-	worst := slices.MaxFunc(last.Phases, func(a, b analysis.ChurnPhase) int { return cmp.Compare(slowest(a), slowest(b)) })
+	worst := slices.MaxFunc(last.Phases, func(a, b churnPhase) int { return cmp.Compare(slowest(a), slowest(b)) })
 	what := "p99"
 	if worst.P99 == 0 {
 		what = "time"
 	}
-	rate := func(p analysis.ChurnPoint) string {
+	rate := func(p churnPoint) string {
 		return quantity.Of(sample.PerSecond, p.Rate.Median, p.Rate.Interval)
 	}
 	text := k.Workload + ": "
@@ -57,7 +56,7 @@ func churnFinding(k analysis.ChurnCurve) string {
 }
 
 // churnLocks names what a workload's tasks waited for most; "" where nobody watched.
-func churnLocks(k analysis.ChurnCurve) string {
+func churnLocks(k churnCurve) string {
 	var parts []string
 	for _, l := range k.Locks {
 		if l.Share >= 0.01 {
@@ -71,9 +70,9 @@ func churnLocks(k analysis.ChurnCurve) string {
 }
 
 // slowest is a phase's p99, or where too few cycles have none, its longest time.
-func slowest(p analysis.ChurnPhase) float64 { return cmp.Or(p.P99, p.Max) }
+func slowest(p churnPhase) float64 { return cmp.Or(p.P99, p.Max) }
 
-func churnGrid(k analysis.ChurnCurve) finding.Table {
+func churnGrid(k churnCurve) finding.Table {
 	g := finding.Table{Title: k.Workload + ": cycles a second, and each phase's p50 and p99 in µs", Head: []string{"threads", "cycles/s", "95 %"}}
 	for _, p := range k.Points[0].Phases {
 		g.Head = append(g.Head, p.Name+" p50", "p99")
@@ -93,7 +92,7 @@ func churnGrid(k analysis.ChurnCurve) finding.Table {
 	return g
 }
 
-func churnTreeGrid(tree []analysis.ChurnBranch) finding.Table {
+func churnTreeGrid(tree []churnBranch) finding.Table {
 	workloads := slices.Sorted(maps.Keys(tree[0].Here))
 	g := finding.Table{Title: "The published call tree beside ours: shares of lock waits", Head: []string{"from → to", "published, of samples", "of these"}}
 	g.Head = append(g.Head, workloads...)
@@ -118,7 +117,7 @@ func ranked(share float64, rank int) string {
 	return fmt.Sprintf("%.1f %% (%d)", 100*share, rank)
 }
 
-func churnFigures(curves []analysis.ChurnCurve) []finding.Figure {
+func churnFigures(curves []churnCurve) []finding.Figure {
 	rates := finding.Figure{Title: "Cycles a second over threads", X: finding.Axis{Label: "threads", Log: true}, Y: finding.Axis{Label: "cycles a second", Log: true}}
 	var all []finding.Figure
 	for _, k := range curves {
@@ -138,7 +137,7 @@ func churnFigures(curves []analysis.ChurnCurve) []finding.Figure {
 	return append([]finding.Figure{rates}, all...)
 }
 
-func churnPhases(k analysis.ChurnCurve) finding.Figure {
+func churnPhases(k churnCurve) finding.Figure {
 	f := finding.Figure{Title: k.Workload + ": p99 of each phase", X: finding.Axis{Label: "threads", Log: true}, Y: finding.Axis{Label: "p99, µs", Log: true}}
 	for i, phase := range k.Points[0].Phases {
 		l := finding.Line{Name: phase.Name, Look: finding.Measured}

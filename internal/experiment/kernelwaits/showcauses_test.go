@@ -1,4 +1,4 @@
-package report
+package kernelwaits
 
 import (
 	"strings"
@@ -12,24 +12,24 @@ import (
 // The advice begins with what is surely gained most; what is warned of follows, the
 // dearest first, with what to do instead; what has no verdict is no advice.
 func TestAdviceIsRankedAndSaysHow(t *testing.T) {
-	cause := func(name string, expect study.Expect, ratio float64, verdict analysis.Verdict) analysis.Cause {
-		return analysis.Cause{
+	of := func(name string, expect study.Expect, ratio float64, verdict analysis.Verdict) cause {
+		return cause{
 			Intervention: study.Intervention{Name: name, Expect: expect, Advice: "how to " + name},
 			Starts:       &analysis.Effect{Ratio: ratio, Interval: stats.Interval{Low: ratio * 0.9, High: ratio * 1.1, Method: stats.MethodOrder}, Verdict: verdict},
 			Noise:        0.031,
 		}
 	}
-	pool := cause("pool", study.ExpectFaster, 2, analysis.Faster)
-	pool.Left = []analysis.LeftWait{
-		{LockShare: analysis.LockShare{Name: "namespace_sem", Share: 0.6}, Each: 0.003},
-		{LockShare: analysis.LockShare{Name: "little", Share: 0.001}, Each: 1e-6},
+	pool := of("pool", study.ExpectFaster, 2, analysis.Faster)
+	pool.Left = []leftWait{
+		{Name: "namespace_sem", Share: 0.6, Each: 0.003},
+		{Name: "little", Share: 0.001, Each: 1e-6},
 	}
-	s := causesSection([]analysis.Cause{
+	s := causesSection([]cause{
 		pool,
-		cause("limit", study.ExpectFaster, 1.3, analysis.Faster),
-		cause("guess", study.ExpectFaster, 1.5, analysis.Open),
-		cause("wrong", study.ExpectFaster, 0.8, analysis.Faster),
-		cause("mounts", study.ExpectSlower, 0.5, analysis.Faster),
+		of("limit", study.ExpectFaster, 1.3, analysis.Faster),
+		of("guess", study.ExpectFaster, 1.5, analysis.Open),
+		of("wrong", study.ExpectFaster, 0.8, analysis.Faster),
+		of("mounts", study.ExpectSlower, 0.5, analysis.Faster),
 	})
 	var got []string
 	for _, row := range s.Tables[0].Rows {

@@ -1,4 +1,4 @@
-package analysis
+package kernelwaits
 
 import (
 	"math"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
@@ -14,9 +15,9 @@ import (
 )
 
 // watchedRun is a cell with its watched twin, which takes longer by a factor.
-func watchedRun(blocks int, factor float64) Input {
+func watchedRun(blocks int, factor float64) analysis.Input {
 	cells := []study.Cell{{ID: "a", Target: "native"}, {ID: "a~locks", Target: "native", Probe: study.ProbeLocks, Unwatched: "a"}}
-	in := Input{Cells: cells, Data: NewData(cells, 2*blocks)}
+	in := analysis.Input{Cells: cells, Data: analysis.NewData(cells, 2*blocks)}
 	for b := range blocks {
 		wall := 1 + float64(b)/1000
 		in.Data.Add(&sample.Record{Block: b, Cell: "a", Values: map[string][]float64{sample.Wall: {wall}}})
@@ -44,7 +45,7 @@ func TestWaitsTellWhatWatchingCost(t *testing.T) {
 	}{
 		{12, 1.01, ""}, {12, 1.2, "longer, more than 5 %"}, {2, 1.01, "it is not shown that watching cost less than 5 %"}, {0, 1, "is not known"},
 	} {
-		all, warnings := WaitsOf(watchedRun(test.blocks, test.factor), map[string]profile.Profile{"a~locks": directoryWait()}, map[string]int{"a~locks": max(1, test.blocks)})
+		all, warnings := watchedCells(watchedRun(test.blocks, test.factor), map[string]profile.Profile{"a~locks": directoryWait()}, map[string]int{"a~locks": max(1, test.blocks)})
 		if len(all) != 1 {
 			t.Fatalf("%d cells", len(all))
 		}
@@ -61,33 +62,22 @@ func TestWaitsTellWhatWatchingCost(t *testing.T) {
 	}
 }
 
-// TestWatchedCellsNeedNoTwin: nobody compares their times.
-func TestWatchedCellsNeedNoTwin(t *testing.T) {
-	cells := func(probe string) []study.Cell {
-		return []study.Cell{{ID: "a" + probe, Control: true, Probe: probe}, {ID: "b" + probe, Probe: probe}}
-	}
-	groups := []group{{name: "plain", cells: cells(""), aa: -1}, {name: "watched", cells: cells(study.ProbeLocks), aa: -1}}
-	if got := twinless(groups); len(got) != 1 || !strings.HasPrefix(got[0], "plain: ") {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestCellsWithoutATrialAreLeftOut(t *testing.T) {
-	if all, warnings := WaitsOf(watchedRun(2, 1), nil, nil); len(all)+len(warnings) != 0 {
+	if all, warnings := watchedCells(watchedRun(2, 1), nil, nil); len(all)+len(warnings) != 0 {
 		t.Errorf("%+v %q", all, warnings)
 	}
 }
 
 func TestChurnOf(t *testing.T) {
-	source, err := published.LoadAs[*published.ConcurrentStart]("concurrent-start")
+	s, err := published.Read(name, publishedFile, new(source))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cell := func(id, probe string, threads int) ChurnCell {
-		return ChurnCell{Cell: study.Cell{ID: id, Workload: "cgroup-v2", Probe: probe}, Kind: "churn-cgroup", Threads: threads}
+	cell := func(id, probe string, threads int) churnCell {
+		return churnCell{Cell: study.Cell{ID: id, Workload: "cgroup-v2", Probe: probe}, Kind: "churn-cgroup", Threads: threads}
 	}
-	cells := []ChurnCell{cell("t8", "", 8), cell("t1", "", 1), cell("none", "", 64), cell("t1~locks", study.ProbeLocks, 1), cell("t8~locks", study.ProbeLocks, 8)}
-	in := Input{Data: NewData(nil, 0), Metrics: map[string][]sample.Metric{"cgroup-v2": {{Name: "cycles"}, {Name: "mkdir-rate"}, {Name: "mkdir-p50"}, {Name: "mkdir-p99"}, {Name: "mkdir-max"}}}}
+	cells := []churnCell{cell("t8", "", 8), cell("t1", "", 1), cell("none", "", 64), cell("t1~locks", study.ProbeLocks, 1), cell("t8~locks", study.ProbeLocks, 8)}
+	in := analysis.Input{Data: analysis.NewData(nil, 0), Metrics: map[string][]sample.Metric{"cgroup-v2": {{Name: "cycles"}, {Name: "mkdir-rate"}, {Name: "mkdir-p50"}, {Name: "mkdir-p99"}, {Name: "mkdir-max"}}}}
 	for b := range 6 {
 		for id, cycles := range map[string]float64{"t1": 100, "t8": 400} {
 			in.Data.Add(&sample.Record{Block: b, Cell: id, Values: map[string][]float64{"cycles": {cycles}, "mkdir-rate": {2 * cycles}, "mkdir-p50": {1e-3}, "mkdir-p99": {5e-3}, "mkdir-max": {9e-3}}})
@@ -95,17 +85,17 @@ func TestChurnOf(t *testing.T) {
 	}
 	lone := directoryWait()
 	lone.Waits = lone.Waits[1:]
-	c := ChurnOf(in, cells, map[string]profile.Profile{"t1~locks": lone, "t8~locks": directoryWait()}, source)
+	c := churnOf(in, cells, map[string]profile.Profile{"t1~locks": lone, "t8~locks": directoryWait()}, s)
 	if len(c.Curves) != 1 || len(c.Curves[0].Points) != 2 {
 		t.Fatalf("%+v", c.Curves)
 	}
-	for i, want := range []ChurnPoint{{Threads: 1, Rate: Summary{Median: 100}}, {Threads: 8, Rate: Summary{Median: 400}}} {
+	for i, want := range []churnPoint{{Threads: 1, Rate: analysis.Summary{Median: 100}}, {Threads: 8, Rate: analysis.Summary{Median: 400}}} {
 		p := c.Curves[0].Points[i]
-		if p.Threads != want.Threads || p.Rate.Median != want.Rate.Median || len(p.Phases) != 1 || p.Phases[0] != (ChurnPhase{"mkdir", 2 * want.Rate.Median, 1e-3, 5e-3, 9e-3}) {
+		if p.Threads != want.Threads || p.Rate.Median != want.Rate.Median || len(p.Phases) != 1 || p.Phases[0] != (churnPhase{"mkdir", 2 * want.Rate.Median, 1e-3, 5e-3, 9e-3}) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if want := []LockShare{{profile.Directory, 0.75}, {profile.CgroupMutex, 0.25}}; !slices.Equal(c.Curves[0].Locks, want) {
+	if want := []lockShare{{profile.Directory, 0.75}, {profile.CgroupMutex, 0.25}}; !slices.Equal(c.Curves[0].Locks, want) {
 		t.Errorf("locks %v, want %v", c.Curves[0].Locks, want)
 	}
 	// The tree is of the most threads: three quarters for the directory, one for cgroup_mutex.

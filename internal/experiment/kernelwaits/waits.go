@@ -1,4 +1,4 @@
-package analysis
+package kernelwaits
 
 import (
 	"cmp"
@@ -6,14 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 )
 
-// Waits is what a watched cell showed: its locks, its stacks, and what watching
+// watchedCell is what a watched cell showed: its locks, its stacks, and what watching
 // cost.
-type Waits struct {
+type watchedCell struct {
 	Cell    string  `json:"cell"`
 	Target  string  `json:"target"`
 	Group   string  `json:"group"`
@@ -22,13 +23,13 @@ type Waits struct {
 	Elapsed float64 `json:"elapsed"` // seconds, of all these trials together
 	// Overhead is the wall time of watched trials against those of the same
 	// blocks that nothing watched; nil where there are none.
-	Overhead *Effect           `json:"overhead,omitempty"`
+	Overhead *analysis.Effect  `json:"overhead,omitempty"`
 	Cost     float64           `json:"cost"`            // CPU seconds of the probe's programs, in all these trials
 	Rows     []profile.Row     `json:"rows,omitempty"`  // of the lock probe
 	Times    []profile.TimeRow `json:"times,omitempty"` // of the stack probe
 	// States are the seconds of all threads in each state, of the stack probe.
 	States map[profile.State]float64 `json:"states,omitempty"`
-	Flame  profile.Node              `json:"flame"`
+	Flame  profile.Node              `json:"-"` // a figure of the section has it
 	Lost   map[string]uint64         `json:"lost,omitempty"`
 	Notes  []string                  `json:"notes,omitempty"`
 }
@@ -36,9 +37,9 @@ type Waits struct {
 // mostOverhead is the share of the elapsed time that watching may cost.
 const mostOverhead = 0.05
 
-// LockShare is a lock, or another thing to wait for, with its share of all such
+// lockShare is a lock, or another thing to wait for, with its share of all such
 // waits.
-type LockShare struct {
+type lockShare struct {
 	Name  string  `json:"name"`
 	Share float64 `json:"share"`
 }
@@ -48,7 +49,7 @@ const mostShown = 3
 
 // largestWaits are those of the trial's own threads that took most, and the seconds
 // that all of them took together; counts says which rows are meant.
-func largestWaits(rows []profile.Row, counts func(profile.Row) bool) (largest []LockShare, all float64) {
+func largestWaits(rows []profile.Row, counts func(profile.Row) bool) (largest []lockShare, all float64) {
 	byName := map[string]float64{}
 	for _, r := range rows {
 		if !r.Kernel && !r.Shared && counts(r) {
@@ -57,36 +58,32 @@ func largestWaits(rows []profile.Row, counts func(profile.Row) bool) (largest []
 		}
 	}
 	for name, total := range byName {
-		largest = append(largest, LockShare{name, total / all})
+		largest = append(largest, lockShare{name, total / all})
 	}
-	slices.SortFunc(largest, func(a, b LockShare) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(largest, func(a, b lockShare) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name)) })
 	return largest[:min(len(largest), mostShown)], all
 }
 
-// WaitsOf says what the watched cells waited for. profiles holds for each cell
+// watchedCells says what the watched cells waited for. profiles holds for each cell
 // what all of its trials that gave samples showed together, trials their number.
-func WaitsOf(in Input, profiles map[string]profile.Profile, trials map[string]int) (all []Waits, warnings []string) {
-	in = in.defaults()
+func watchedCells(in analysis.Input, profiles map[string]profile.Profile, trials map[string]int) (all []watchedCell, warnings []string) {
+	in = in.WithDefaults()
 	for _, c := range in.Cells {
 		if c.Probe == "" || c.AA || trials[c.ID] == 0 {
 			continue
 		}
 		w := waitsOf(c.Probe, c.Target, profiles[c.ID])
 		w.Cell, w.Group, w.Trials = c.ID, c.Group, trials[c.ID]
-		w.Overhead = in.overhead(c)
+		w.Overhead = overhead(in, c)
 		warnings = append(warnings, w.warnings()...)
 		all = append(all, w)
 	}
 	return all, saidOnce(warnings)
 }
 
-// WaitsOfOne is a single profile, of what ran already and was not compared.
-func WaitsOfOne(probe, name string, p profile.Profile) Waits {
-	return waitsOf(probe, name, p)
-}
-
-func waitsOf(probe, target string, p profile.Profile) Waits {
-	w := Waits{Target: target, Probe: probe, Trials: 1, Elapsed: p.Elapsed.Seconds(), Cost: p.Cost.Seconds(),
+// waitsOf is a single profile of something that has no cell.
+func waitsOf(probe, target string, p profile.Profile) watchedCell {
+	w := watchedCell{Target: target, Probe: probe, Trials: 1, Elapsed: p.Elapsed.Seconds(), Cost: p.Cost.Seconds(),
 		Rows: p.Table(), Times: p.Times(), Flame: p.Flame(), Lost: p.Lost, Notes: p.Notes}
 	if len(p.Samples) > 0 {
 		w.States = map[profile.State]float64{}
@@ -98,9 +95,8 @@ func waitsOf(probe, target string, p profile.Profile) Waits {
 }
 
 // overhead compares a watched cell with the one of which it is the twin.
-func (in Input) overhead(c study.Cell) *Effect {
-	watched, plain := in.Data.cells[c.ID].series(sample.Wall), in.Data.cells[c.Unwatched].series(sample.Wall)
-	if e := compare(watched, plain, Series{}).at(describedLevel).effect; e.Blocks > 0 && e.Difference == nil {
+func overhead(in analysis.Input, c study.Cell) *analysis.Effect {
+	if e := analysis.Against(in.Series(c.ID, sample.Wall), in.Series(c.Unwatched, sample.Wall)); e.Blocks > 0 && e.Difference == nil {
 		return e
 	}
 	return nil
@@ -126,7 +122,7 @@ func saidOnce(warnings []string) []string {
 	return append(rest, fmt.Sprintf("%d watched cells: %s", len(cells), notShown))
 }
 
-func (w Waits) warnings() (all []string) {
+func (w watchedCell) warnings() (all []string) {
 	switch e := w.Overhead; {
 	case e == nil:
 		all = append(all, fmt.Sprintf("%s: what watching cost is not known, because no block holds the trial both ways", w.Cell))

@@ -1,8 +1,9 @@
-package cli
+package kernelwaits
 
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,12 +12,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tarelab/tare/internal/experiment"
+	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/study"
 )
 
 // watchFlags are the options of tare locks and tare stacks.
 type watchFlags struct {
-	measureFlags
 	on          string
 	concurrency int
 	cgroup      string
@@ -28,8 +30,13 @@ type watchFlags struct {
 // unless asked otherwise: enough for an interval of the overhead.
 const watchBlocks = 6
 
-func locksCommand(env *Env) *cobra.Command {
-	return watchCommand(env, study.ProbeLocks, "locks [flags] -- CMD [ARG...]", "Show which kernel locks a command waits for",
+// commands are tare locks and tare stacks.
+func commands(l experiment.Laboratory) []*cobra.Command {
+	return []*cobra.Command{locksCommand(l), stacksCommand(l)}
+}
+
+func locksCommand(l experiment.Laboratory) *cobra.Command {
+	return watchCommand(l, study.ProbeLocks, "locks [flags] -- CMD [ARG...]", "Show which kernel locks a command waits for",
 		`locks runs CMD on a target, several times with and as often without a probe in
 the kernel, in turn, and shows what its threads waited for: locks, by name and by
 the function that takes them, and other uninterruptible waits such as RCU grace
@@ -44,8 +51,8 @@ docs/locks.md says how.`,
   tare locks --pid 4711 --for 10s`)
 }
 
-func stacksCommand(env *Env) *cobra.Command {
-	return watchCommand(env, study.ProbeStacks, "stacks [flags] -- CMD [ARG...]", "Show where a command's time goes, by stack",
+func stacksCommand(l experiment.Laboratory) *cobra.Command {
+	return watchCommand(l, study.ProbeStacks, "stacks [flags] -- CMD [ARG...]", "Show where a command's time goes, by stack",
 		`stacks runs CMD on a target, several times with and as often without a probe in
 the kernel, in turn, and shows where the time of its threads went: on a CPU (by
 samples), asleep, or waiting for a CPU (each switch), by kernel and user stack. It
@@ -60,16 +67,17 @@ It needs root, Linux 5.8 and a kernel with BTF: docs/locks.md.`,
   tare stacks --pid 4711 --for 10s`)
 }
 
-func watchCommand(env *Env, probe, use, short, long, example string) *cobra.Command {
+func watchCommand(l experiment.Laboratory, probe, use, short, long, example string) *cobra.Command {
 	var f watchFlags
+	var measure func(*cobra.Command, study.Study) error
 	c := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,
 		Args: func(c *cobra.Command, args []string) error { return f.check(c, args) },
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.cgroup != "" || f.pid != 0 {
-				return env.watch(c, probe, &f)
+				return watch(c, l, probe, &f)
 			}
-			return env.measure(c, f.study(probe, args), &f.measureFlags)
+			return measure(c, f.study(probe, args))
 		},
 	}
 	flags := c.Flags()
@@ -79,9 +87,7 @@ func watchCommand(env *Env, probe, use, short, long, example string) *cobra.Comm
 	flags.StringVar(&f.cgroup, "cgroup", "", "watch this cgroup of version 2 and those below it, by path")
 	flags.IntVar(&f.pid, "pid", 0, "watch this process and its descendants")
 	flags.DurationVar(&f.duration, "for", 0, "how long to watch a cgroup or process (default: until Ctrl-C)")
-	f.measureFlags.define(flags)
-	flags.StringVar(&f.rootfs, "rootfs", "", "run CMD in this root file system (a directory; never written to)")
-	flags.StringVar(&f.image, "image", "", "run CMD in this image (OCI layout, or a tar of one or of docker save)")
+	measure = l.Measurement(flags)
 	return c
 }
 
@@ -105,13 +111,10 @@ func (f *watchFlags) check(c *cobra.Command, args []string) error {
 		err = fmt.Errorf("--concurrency %d: must be at least 1", f.concurrency)
 	case f.duration < 0 || c.Flags().Changed("for") && (f.duration == 0 || !running):
 		err = errors.New("--for takes a duration above 0, and goes with --cgroup or --pid")
-	case f.rootfs != "" && f.image != "":
+	case c.Flags().Changed("rootfs") && c.Flags().Changed("image"):
 		err = errors.New("--rootfs and --image exclude each other: give one of them")
 	}
-	if err != nil {
-		return usageError{err}
-	}
-	return nil
+	return err
 }
 
 // measuredOnly are the flags that the user gave and that mean something to a command
@@ -146,4 +149,29 @@ func (f *watchFlags) study(probe string, args []string) study.Study {
 		Blocks:    watchBlocks,
 		AA:        &no,
 	}
+}
+
+// watch shows what a cgroup or process that already runs waits for, and keeps its
+// profile below the state directory.
+func watch(c *cobra.Command, l experiment.Laboratory, probe string, f *watchFlags) error {
+	config := l.Config(c)
+	name, p, err := lab.Watch(c.Context(), probe, f.cgroup, f.pid, f.duration)
+	if err != nil {
+		return err
+	}
+	if err := l.Sections(waitsSections([]watchedCell{waitsOf(probe, name, p)})); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(config.StateDir, 0o755); err != nil {
+		return fmt.Errorf("state directory: %w (choose another with --state)", err)
+	}
+	stem := filepath.Join(config.StateDir, fmt.Sprintf("%s-%s", probe, time.Now().UTC().Format("20060102-150405")))
+	files, err := lab.WriteProfile(stem, p)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		fmt.Fprintln(l.Stderr(), "profile:", file)
+	}
+	return nil
 }

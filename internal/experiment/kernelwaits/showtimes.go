@@ -1,11 +1,10 @@
-package report
+package kernelwaits
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/quantity"
@@ -15,7 +14,7 @@ import (
 
 // timesFinding says how a watched cell's threads spent their time, and where
 // most of it went.
-func timesFinding(w analysis.Waits) string {
+func timesFinding(w watchedCell) string {
 	var parts []string
 	for _, state := range profile.States() {
 		part := quantity.Of(sample.Seconds, w.States[state], stats.Interval{}) + " " + string(state)
@@ -28,7 +27,7 @@ func timesFinding(w analysis.Waits) string {
 }
 
 // mostOf names the places that most of a state's time was spent in.
-func mostOf(w analysis.Waits, state profile.State) string {
+func mostOf(w watchedCell, state profile.State) string {
 	var parts []string
 	for _, r := range w.Times {
 		if r.State != state || state == profile.Runnable || r.Kernel || r.Shared || w.States[state] == 0 {
@@ -42,7 +41,7 @@ func mostOf(w analysis.Waits, state profile.State) string {
 }
 
 // timesGrid is the table of functions, the longest time first.
-func timesGrid(w analysis.Waits) finding.Table {
+func timesGrid(w watchedCell) finding.Table {
 	shown := w.Times[:min(len(w.Times), waitRows)]
 	var most float64
 	for _, r := range shown {
