@@ -1,12 +1,11 @@
 // Package kernelwaits is the experiment of what tasks wait for in the kernel: the
 // waits and stacks of watched cells, the churn of kernel objects next to a published
-// call tree, and interventions on causes. The studies cgroup-churn, interventions and
-// favordynmods need no code of their own; its sections are of every run that holds
-// the like.
+// call tree, and interventions on causes. It has three studies; its sections are of
+// every run that holds the like.
 package kernelwaits
 
 import (
-	_ "embed" // the publication
+	_ "embed" // the studies and the publication
 	"errors"
 	"slices"
 	"strconv"
@@ -23,12 +22,21 @@ import (
 
 const name = "kernel-waits"
 
-//go:embed published.yaml
-var publishedFile []byte
+var (
+	//go:embed cgroup-churn.yaml
+	churnFile []byte
+	//go:embed interventions.yaml
+	interventionsFile []byte
+	//go:embed favordynmods.yaml
+	favordynmodsFile []byte
+	//go:embed published.yaml
+	publishedFile []byte
+)
 
 // Experiment is the experiment, for the list of all.
 func Experiment() experiment.Experiment {
-	return experiment.Experiment{Name: name, Published: publishedFile, Applies: applies, Sections: sections, Commands: commands}
+	return experiment.Experiment{Name: name, Published: publishedFile, Applies: applies, Sections: sections, Commands: commands,
+		More: map[string][]byte{"cgroup-churn": churnFile, "interventions": interventionsFile, "favordynmods": favordynmodsFile}}
 }
 
 // source is published.yaml.
