@@ -67,7 +67,7 @@ func leftWaits(w watchedCell, copies int) (left []leftWait) {
 	return left
 }
 
-// left is what an intervention's watched arm waits for.
+// leftOf is what an intervention's watched arm waits for.
 func leftOf(in analysis.Input, v study.Intervention, control string, waits []watchedCell) []leftWait {
 	cell := arm(in, v, control, study.ProbeLocks)
 	if v.Workload != "" {
@@ -82,9 +82,9 @@ func leftOf(in analysis.Input, v study.Intervention, control string, waits []wat
 
 // causes are the interventions of a study, ranked by what their intervals show to
 // be gained at least; those that cost most stand last. tables are the run's own
-// (analysis.Analyze): their noise floors and refusals hold for causes, too. waits are what its
-// watched cells waited for. lacks says why targets that this machine cannot have
-// were left out, by name.
+// (analysis.Analyze): their noise floors and refusals hold for causes, too. waits are
+// what its watched cells waited for, p99 those of starts by cell. lacks says why targets
+// that this machine cannot have were left out, by name.
 func causes(in analysis.Input, tables []analysis.Table, waits []watchedCell, st study.Study, p99 map[string]analysis.Series, lacks map[string]string) []cause {
 	in = in.WithDefaults()
 	all := make([]cause, len(st.Interventions))

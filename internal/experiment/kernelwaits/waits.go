@@ -81,7 +81,7 @@ func watchedCells(in analysis.Input, profiles map[string]profile.Profile, trials
 	return all, saidOnce(warnings)
 }
 
-// waitsOf is a single profile of something that has no cell.
+// waitsOf is what a profile shows, without what only a cell knows.
 func waitsOf(probe, target string, p profile.Profile) watchedCell {
 	w := watchedCell{Target: target, Probe: probe, Trials: 1, Elapsed: p.Elapsed.Seconds(), Cost: p.Cost.Seconds(),
 		Rows: p.Table(), Times: p.Times(), Flame: p.Flame(), Lost: p.Lost, Notes: p.Notes}

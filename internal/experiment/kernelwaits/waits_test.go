@@ -116,3 +116,31 @@ func TestChurnOf(t *testing.T) {
 		t.Errorf("published %g, want 30.12 %%", c.Tree[0].Published)
 	}
 }
+
+// A flame graph is a figure of the section that its probe has, with all seconds.
+func TestWaitsHaveAFlameGraph(t *testing.T) {
+	w := waitsOf(study.ProbeLocks, "native", directoryWait())
+	empty := waitsOf(study.ProbeLocks, "empty", profile.Profile{Elapsed: time.Second})
+	all := waitsSections([]watchedCell{w, empty})
+	if len(all) != 1 || len(all[0].Tables) != 2 || len(all[0].Figures) != 1 {
+		t.Fatalf("%+v", all)
+	}
+	f := all[0].Figures[0]
+	if f.Flame == nil || math.Abs(f.Flame.Frame.Value-4) > 1e-9 || len(f.Flame.Frame.Children) == 0 || !strings.Contains(f.Title, "native: waits by stack, 4.00 s") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// One number of each part, so that a part that is silently not read shows.
+func TestPublishedNumbersArrive(t *testing.T) {
+	s, err := published.Read(name, publishedFile, new(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tree := s.CallTree; tree.Mkdirat.FilenameCreate["osq_lock"] != 22.95 || tree.Mkdirat.VFSMkdir["cgroup_mkdir"] != 16.84 || tree.Write["vfs_write"] != 30 {
+		t.Errorf("%+v", tree)
+	}
+	if s.Samples != 676000 || s.Host.CPUs != 104 || s.Profile[1].Self != 57.06 {
+		t.Errorf("%+v", s)
+	}
+}
