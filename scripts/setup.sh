@@ -157,7 +157,7 @@ lint() {
 
 # What the survey weighs. Since Debian 13 docker.io is without its command.
 weighed() {
-	packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs strace "$(emulator)"
+	packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)"
 	# shellcheck disable=SC2046 # names have no blanks
 	packages $(offered docker-cli)
 }
@@ -196,7 +196,7 @@ tools)
 	;;
 test)
 	weighed
-	packages chromium gcc make flex bison bc perl libelf-dev lz4
+	packages chromium strace gcc make flex bison bc perl libelf-dev lz4
 	# The BPF programs are built anew and compared: with the compiler that built
 	# them, which Debian 13 has no more (scripts/test.sh lets that test skip there).
 	# shellcheck disable=SC2046 # names have no blanks
