@@ -25,8 +25,8 @@ func TestNoStudysFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		"/dev/zero": "is no regular file", pipe: "is no regular file", dir: "is no regular file",
-		large: "at most 1024 KiB of text", filepath.Join(dir, "none.yaml"): "no such file",
+		"/dev/zero": "is not a regular file", pipe: "is not a regular file", dir: "is not a regular file",
+		large: "more than 1048576 bytes", filepath.Join(dir, "none.yaml"): "no such file",
 	} {
 		if _, err := new(Env).loadStudy(file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", file, err, want)

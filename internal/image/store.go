@@ -333,6 +333,9 @@ func (s *Store) private() error {
 	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+	if err := s.followOwn(); err != nil {
+		return err
+	}
 	d, err := os.OpenFile(s.dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -346,6 +349,23 @@ func (s *Store) private() error {
 		return fmt.Errorf("%s belongs to user %d, not to user %d: choose another directory with --state", s.dir, st.Uid, os.Geteuid())
 	}
 	return d.Chmod(0o700)
+}
+
+// followOwn takes the directory that a link of the user's leads to, as one to a
+// larger disk does. Nobody else's link is followed.
+func (s *Store) followOwn() error {
+	var st unix.Stat_t
+	if err := unix.Lstat(s.dir, &st); err != nil {
+		return &fs.PathError{Op: "lstat", Path: s.dir, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFLNK || int(st.Uid) != os.Geteuid() {
+		return nil
+	}
+	dir, err := filepath.EvalSymlinks(s.dir)
+	if err == nil {
+		s.dir = dir
+	}
+	return err
 }
 
 // sweep removes what killed processes left. The caller holds the lock, so no
