@@ -23,25 +23,25 @@ func BornIn(cmd *exec.Cmd, rel string) (remove func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	remove = func() error {
+	tidy := func() error { // no name of a result: a return below would make it call itself
 		_, err := RemoveCgroups(rel)
 		return err
 	}
 	if tree, ok := trees.Unified(); ok {
 		dir, err := os.Open(tree.Dir(rel))
 		if err != nil {
-			return nil, errors.Join(err, remove())
+			return nil, errors.Join(err, tidy())
 		}
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
-		return func() error { return errors.Join(dir.Close(), remove()) }, nil
+		return func() error { return errors.Join(dir.Close(), tidy()) }, nil
 	}
 	dirs := trees.Dirs(rel)
 	if len(dirs) == 0 {
-		return nil, errors.Join(fmt.Errorf("no tree for the cgroup %s", rel), remove())
+		return nil, errors.Join(fmt.Errorf("no tree for the cgroup %s", rel), tidy())
 	}
 	cmd.Args = append([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(dirs[0], "cgroup.procs"), cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
-	return remove, nil
+	return tidy, nil
 }
 
 // EndsWithUs has cmd's process killed by the kernel when this one dies, however it dies,
