@@ -21,10 +21,10 @@ func TestShowCutsDigitsByDoubt(t *testing.T) {
 		want   Shown
 		suffix string
 	}{
-		{sample.Seconds, 0.0203, interval(0.0198, 0.0208), Shown{"20.3", "19.8", "20.8"}, "ms"},
-		{sample.Seconds, 0.0203, interval(0.015, 0.025), Shown{"20", "15", "25"}, "ms"},
-		{sample.Seconds, 123.456, interval(90, 150), Shown{"120", "90", "150"}, "s"},
-		{sample.Seconds, 55.123e-6, interval(55.1e-6, 55.2e-6), Shown{"55.12", "55.10", "55.20"}, "µs"},
+		{sample.Seconds, 0.0203, interval(0.0198, 0.0208), Shown{"20.30", "19.80", "20.80"}, "ms"},
+		{sample.Seconds, 0.0203, interval(0.015, 0.025), Shown{"20.3", "15.0", "25.0"}, "ms"},
+		{sample.Seconds, 123.456, interval(90, 150), Shown{"123", "90", "150"}, "s"},
+		{sample.Seconds, 55.123e-6, interval(55.1e-6, 55.2e-6), Shown{"55.123", "55.100", "55.200"}, "µs"},
 		{sample.Seconds, 0.0203, none, Shown{Value: "20.3"}, "ms"},
 		{sample.Count, 12, interval(12, 12), Shown{"12", "12", "12"}, ""},
 		{sample.Count, 12.5, interval(12.5, 12.5), Shown{"12.5", "12.5", "12.5"}, ""},
@@ -34,7 +34,7 @@ func TestShowCutsDigitsByDoubt(t *testing.T) {
 		{sample.Seconds, -0.00004, interval(-0.001, 0.0009), Shown{"-40", "-1000", "900"}, "µs"}, // a value keeps its first digit
 		{sample.Seconds, math.NaN(), none, Shown{Value: Missing}, "ns"},
 		{sample.Seconds, math.Inf(1), none, Shown{Value: Missing}, "ns"},
-		{"furlong", 3, interval(2, 4), Shown{"3", "2", "4"}, "furlong"},
+		{"furlong", 3, interval(2, 4), Shown{"3.0", "2.0", "4.0"}, "furlong"},
 	}
 	for _, c := range cases {
 		s := ScaleFor(c.unit, []float64{c.value})
@@ -50,13 +50,13 @@ func TestARatioIsNeverShownAsZero(t *testing.T) {
 		i     stats.Interval
 		want  Shown
 	}{
-		{1.2, interval(0.4, 3.3), Shown{"1", "0.4", "3"}},
-		{1.2, interval(0.97, 3.3), Shown{"1", "1", "3"}},
-		{1.6, interval(1.07, 3.3), Shown{"2", "1.1", "3"}}, // no change is excluded, and is not printed
-		{0.4, interval(0.17, 0.996), Shown{"0.4", "0.2", "0.996"}},
+		{1.2, interval(0.4, 3.3), Shown{"1.2", "0.4", "3.3"}},
+		{1.2, interval(0.97, 3.3), Shown{"1.2", "1.0", "3.3"}},
+		{1.6, interval(1.07, 3.3), Shown{"1.6", "1.1", "3.3"}}, // no change is excluded, and is not printed
+		{0.4, interval(0.17, 0.996), Shown{"0.40", "0.17", "0.996"}},
 		{20, interval(3, 60), Shown{"20", "3", "60"}},
-		{0.04, interval(0.0031, 0.09), Shown{"0.04", "0.003", "0.09"}},
-		{1.02, interval(1.01, 1.03), Shown{"1.02", "1.01", "1.03"}},
+		{0.04, interval(0.0031, 0.09), Shown{"0.040", "0.003", "0.090"}},
+		{1.02, interval(1.01, 1.03), Shown{"1.020", "1.010", "1.030"}},
 		{1.2, stats.Interval{Method: "none"}, Shown{Value: "1.20"}},
 		{0, interval(0, 0), Shown{"0", "0", "0"}}, // a cell whose values are all zero
 	} {
