@@ -212,8 +212,8 @@ for fd in /proc/self/fd/*; do
 done
 for root in /proc/self/root /proc/1/root; do
 	[ -e $root ] || continue
-	[ "$(ls $root/.tare 2>/dev/null)" = mark ] || { echo "$root is another root" >&2; bad=1; }
-	[ -e $root/.. ] && [ "$(ls $root/../.tare 2>/dev/null)" = mark ] || { echo "$root/.. is another root" >&2; bad=1; }
+	[ -e $root/.tare/mark ] || { echo "$root is another root" >&2; bad=1; }
+	[ -e $root/../.tare/mark ] || { echo "$root/.. is another root" >&2; bad=1; }
 done
 exit $bad`)).ok()
 }

@@ -67,7 +67,7 @@ func prepareIn(t *testing.T, d driver.Driver, lab driver.Lab, spec driver.Spec) 
 
 // contract runs the suite on the driver of that name. Its engine is up before
 // the suite looks at what is on the machine, and is taken away after it.
-func contract(t *testing.T, name, missing string) {
+func contract(t *testing.T, name, missing string, skip map[string]string) {
 	t.Helper()
 	lab := laboratory(t)
 	d := named(t, lab, name)
@@ -79,11 +79,18 @@ func contract(t *testing.T, name, missing string) {
 	if _, err := d.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	drivertest.Run(t, d, drivertest.Options{Lab: lab, Missing: without(lab, missing, name), MissingName: missing})
+	drivertest.Run(t, d, drivertest.Options{Lab: lab, Missing: without(lab, missing, name), MissingName: missing, Skip: skip})
 }
 
-func TestDocker(t *testing.T)    { contract(t, "docker", "no-such-dockerd") }
-func TestDockerCLI(t *testing.T) { contract(t, "docker/cli", "no-such-dockerd") }
+// ownKernel are the checks of the machine's own kernel: what is behind gVisor's paths
+// and device nodes is gVisor. The engine does not know which runtime a name means.
+var ownKernel = map[string]string{
+	"kernel's paths":  "gVisor's payloads have a kernel of their own",
+	"foreign devices": "gVisor's payloads have a kernel of their own",
+}
+
+func TestDocker(t *testing.T)    { contract(t, "docker", "no-such-dockerd", nil) }
+func TestDockerCLI(t *testing.T) { contract(t, "docker/cli", "no-such-dockerd", nil) }
 func TestDockerWithoutNetwork(t *testing.T) {
 	lab := laboratory(t)
 	d := named(t, lab, "docker/no-network").(*apiDriver)
@@ -99,14 +106,16 @@ func TestDockerWithoutNetwork(t *testing.T) {
 	}
 }
 
-func TestDockerCrun(t *testing.T)  { contract(t, "docker/crun", "no-such-dockerd") }
-func TestDockerRunsc(t *testing.T) { contract(t, "docker/runsc", "no-such-dockerd") }
-func TestPodman(t *testing.T)      { contract(t, "podman", "no-such-podman") }
+func TestDockerCrun(t *testing.T)  { contract(t, "docker/crun", "no-such-dockerd", nil) }
+func TestDockerRunsc(t *testing.T) { contract(t, "docker/runsc", "no-such-dockerd", ownKernel) }
+func TestPodman(t *testing.T)      { contract(t, "podman", "no-such-podman", nil) }
 
-func TestContainerd(t *testing.T)     { contract(t, "containerd", "no-such-containerd") }
-func TestContainerdCrun(t *testing.T) { contract(t, "containerd/crun", "no-such-containerd") }
+func TestContainerd(t *testing.T)     { contract(t, "containerd", "no-such-containerd", nil) }
+func TestContainerdCrun(t *testing.T) { contract(t, "containerd/crun", "no-such-containerd", nil) }
 
-func TestContainerdRunsc(t *testing.T) { contract(t, "containerd/runsc", "no-such-containerd") }
+func TestContainerdRunsc(t *testing.T) {
+	contract(t, "containerd/runsc", "no-such-containerd", ownKernel)
+}
 
 // startedBy is a daemon that a test starts in its own way.
 type startedBy struct {

@@ -36,6 +36,8 @@ func TestContract(t *testing.T) {
 		"pids limit":               lacks + "no cgroup",
 		"cpu limit":                lacks + "no cgroup",
 		"cpuset":                   lacks + "no cgroup",
+		"fork bomb":                lacks + "no cgroup",
+		"own devices":              lacks + "no /dev of its own",
 	}})
 }
 
