@@ -125,13 +125,13 @@ func compile(ctx context.Context, o *Options, target string, tell func(Progress)
 	return objects, nil
 }
 
-// endGroup ends make with all that it has started: it removes what it was at. It is
-// told again, for what it starts while it is told does not hear it, and killed in the
-// end.
+// endGroup ends make with all that it has started: make removes what it was making. The
+// signal is repeated, because what make starts meanwhile misses it. In the end all are
+// killed: as the first process of its PID namespace make does not die of SIGTERM.
 func endGroup(group int, ended <-chan struct{}) {
 	for tries := 0; ; tries++ {
 		signal := syscall.SIGTERM
-		if tries >= 20 {
+		if tries >= 4 {
 			signal = syscall.SIGKILL
 		}
 		_ = syscall.Kill(-group, signal) // they may be gone
