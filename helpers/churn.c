@@ -168,17 +168,25 @@ static int any(const char *list, const char *names) {
 	return 0;
 }
 
-/* mount_tree mounts a tree of its own, in which the groups are made below session where
- * the tree has that: a sweep after a kill finds them there. */
+/* mount_tree mounts a tree of its own, in which the groups are made below session, or
+ * the nearest group above it that the tree has: a sweep after a kill finds them there. */
 static void mount_tree(int v2, const char *options, const char *path, const char *session) {
-	char at[64], below[4200];
+	char at[64], below[4200], nearest[4096];
 
 	snprintf(at, sizeof at, WORK "/tree%d", trees);
 	if (mkdir(at, 0755) || mount("churn", at, v2 ? "cgroup2" : "cgroup", 0, v2 ? NULL : options))
 		die("mount cgroups %s", v2 ? "v2" : options);
-	snprintf(below, sizeof below, "%s%s", at, session);
-	if (*session && !access(below, F_OK))
-		path = session;
+	/* Only measured and limited trees have the instance's own group; all have the
+	 * session's, of which it is a part. */
+	snprintf(nearest, sizeof nearest, "%s", session);
+	while (strstr(nearest, "/tare/s")) {
+		snprintf(below, sizeof below, "%s%s", at, nearest);
+		if (!access(below, F_OK)) {
+			path = nearest;
+			break;
+		}
+		*strrchr(nearest, '/') = 0;
+	}
 	snprintf(tree[trees].home, sizeof tree[trees].home, "%s%s", at, strcmp(path, "/") ? path : "");
 	if (snprintf(tree[trees].base, sizeof tree[trees].base, "%s/churn-%d", tree[trees].home, getpid()) >= (int)sizeof tree[trees].base)
 		die("%s is too long", path);

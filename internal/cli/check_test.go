@@ -18,7 +18,9 @@ func (untidy) Check(context.Context) (driver.Facts, error) {
 	return driver.Facts{Version: "1\x1b[2J"}, &driver.CannotError{Target: "untidy", Lacks: "\x1b]0;owned\a"}
 }
 
-func (untidy) Close() error { return errors.New("the lid \x1b[1mjams") }
+func (untidy) Setup(context.Context, driver.Spec) error { return nil }
+
+func (untidy) Teardown() error { return errors.New("the lid \x1b[1mjams") }
 
 // What was found is shown although the clean-up failed, and as text alone.
 func TestCheckIsShownBeforeTheCleanUpFails(t *testing.T) {
