@@ -2,12 +2,10 @@ package lab_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/tarelab/tare/internal/lab"
@@ -133,33 +131,4 @@ func watchedRun(t *testing.T) *store.Run {
 		}
 	}
 	return run
-}
-
-// One empty profile costs that profile: on a2ee321 there was no report at all.
-func TestReportWithoutAProfile(t *testing.T) {
-	run := watchedRun(t)
-	for _, c := range run.Manifest().Cells {
-		if c.Probe == "" {
-			continue
-		}
-		for r, err := range run.Records() {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.Cell == c.ID {
-				err := errors.Join(os.MkdirAll(filepath.Join(run.Dir(), "profiles"), 0o755),
-					os.WriteFile(filepath.Join(run.Dir(), "profiles", fmt.Sprintf("%d.json.gz", r.Seq)), nil, 0o644))
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
-	_, in, err := lab.Report(run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if told := strings.Join(in.Claims.Warnings, "\n"); !strings.Contains(told, "is left out") {
-		t.Errorf("nothing says that profiles are missing: %s", told)
-	}
 }
