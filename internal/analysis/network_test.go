@@ -156,6 +156,31 @@ func TestChoicesAreJudgedTogether(t *testing.T) {
 	}
 }
 
+// The noise of either level's table refuses a choice between the two.
+func TestChoiceIsRefusedByEitherTable(t *testing.T) {
+	for _, noisy := range []string{"tcp+n2", "tcp+paired"} {
+		in := networkRun(0, 0.001, 8)
+		for i := range in.Cells {
+			if c := &in.Cells[i]; c.Environment == "n50" {
+				c.Group, c.Environment, c.Limits.Network = "tcp+paired", "paired", &study.Network{Containers: 2, Pin: "same"}
+			}
+		}
+		tables := Analyze(in).Tables
+		for _, table := range tables {
+			for _, r := range table.Rows {
+				if table.Group == noisy && r.Effect != nil {
+					r.Effect.Verdict = NotComparable
+				}
+			}
+		}
+		for _, c := range in.defaults().choices(tables) {
+			if c.What == "paired instead of n2" && c.Verdict != NotComparable {
+				t.Errorf("%s is noisy: %+v", noisy, c)
+			}
+		}
+	}
+}
+
 // A choice between levels names the command that makes it.
 func TestChoiceNamesItsCommand(t *testing.T) {
 	got := settingOf(study.Network{Pin: "apart", MTU: 9000, Offload: "on"}, study.Network{Pin: "apart"})

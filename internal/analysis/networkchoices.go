@@ -87,12 +87,10 @@ func (in Input) choice(tables []Table, c, from study.Cell) (Choice, bool) {
 		pair.blocks.Target, pair.blocks.Control = pair.blocks.Control, pair.blocks.Target
 	}
 	out := Choice{Workload: c.Workload, Metric: t.Metric, Blocks: pair.effect.Blocks, compared: pair}
-	tables = []Table{t}
-	if other, ok := primaryOf(tables, c); ok {
-		tables = append(tables, other)
-	}
-	for _, t := range tables {
-		out.refused = out.refused || refused(t)
+	for _, side := range []study.Cell{c, from} {
+		if t, ok := primaryOf(tables, side); ok {
+			out.refused = out.refused || refused(t)
+		}
 	}
 	return out, true
 }
