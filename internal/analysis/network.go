@@ -253,6 +253,6 @@ func (g *Growth) judge(slopes []float64, span float64, in Input, noisy bool) {
 	case g.P > in.Alpha:
 		g.Verdict, g.Why = Open, fmt.Sprintf("the test gives p = %.3g", g.P)
 	default:
-		g.Verdict, g.Why = Directed(sample.Metric{Unit: sample.PerSecond, Better: sample.Higher}, g.Slope > 0), "the 95 % interval of the slope excludes zero"
+		g.Verdict, g.Why = Directed(g.Metric, g.Slope > 0), "the 95 % interval of the slope excludes zero"
 	}
 }

@@ -76,6 +76,15 @@ func TestGrowthFindsTheLoss(t *testing.T) {
 	}
 }
 
+// A time that rises with the containers is slower, not faster.
+func TestGrowthOfATime(t *testing.T) {
+	in := networkRun(-0.00004, 0.0005, 20)
+	in.Metrics["tcp"][0].Unit, in.Metrics["tcp"][0].Better = sample.Seconds, sample.Lower
+	if g := networkOf(t, in).Growth[0]; g.Verdict != Slower {
+		t.Errorf("%+v", g)
+	}
+}
+
 // Without a loss there is none, and what is too noisy to tell says so.
 func TestGrowthWithoutLoss(t *testing.T) {
 	if g := networkOf(t, networkRun(0, 0.0005, 20)).Growth[0]; g.Verdict != Same {
