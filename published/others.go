@@ -47,43 +47,6 @@ type BridgeOverhead[T any] struct {
 	CrossContainer T `yaml:"cross_container"`
 }
 
-// ConcurrentStart are counters of many `docker run` at once, and a profile of
-// creating and removing cgroups.
-type ConcurrentStart struct {
-	Source `yaml:",inline"`
-	Host   struct {
-		CPUs     int    `yaml:"cpus"`
-		MemoryGB int    `yaml:"memory_gb"`
-		Kernel   string `yaml:"kernel"`
-		OS       string `yaml:"os"`
-	} `yaml:"host"`
-	Method struct {
-		Image    string `yaml:"image"`
-		Threads  int    `yaml:"threads"`
-		Counters string `yaml:"counters"`
-	} `yaml:"method"`
-	Starts   []ConcurrentStarts `yaml:"starts"` // by rising number of containers
-	Findings []string           `yaml:"findings"`
-}
-
-// ConcurrentStarts is one row: so many containers started at once. Times are
-// wall time in seconds and CPU time in the unit that the name says.
-type ConcurrentStarts struct {
-	Containers      int     `yaml:"containers"`
-	Elapsed         float64 `yaml:"elapsed_s"`
-	Create          float64 `yaml:"create_ms"` // 0: not given
-	TaskClock       float64 `yaml:"task_clock_ms"`
-	ContextSwitches int64   `yaml:"context_switches"`
-	Migrations      int64   `yaml:"migrations"`
-	PageFaults      int64   `yaml:"page_faults"`
-	Cycles          int64   `yaml:"cycles"`
-	Instructions    int64   `yaml:"instructions"`
-	Branches        int64   `yaml:"branches"`
-	BranchMisses    int64   `yaml:"branch_misses"`
-	User            float64 `yaml:"user_s"`
-	System          float64 `yaml:"sys_s"`
-}
-
 // ContainerVMTrim is the boot of a container host's virtual machine before and
 // after its kernel, initrd and clock were trimmed. Times are in seconds.
 type ContainerVMTrim struct {

@@ -175,15 +175,13 @@ type Claims struct {
 	// Unix is there for runs that stand beside the published study of the Unix index.
 	Unix *UnixClaims `json:"unix,omitempty"`
 	// Index is there for runs of tare index.
-	Index *UnixIndexClaims `json:"index,omitempty"`
-	// Starts is there for runs that measure many instances as one.
-	Starts   *StartsClaims `json:"starts,omitempty"`
-	Warnings []string      `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do
-	Alpha    float64       `json:"alpha"`
-	Margin   float64       `json:"margin"`
-	Failures int           `json:"failures"` // failed trials
-	Trials   int           `json:"trials"`   // finished trials
-	Planned  int           `json:"planned"`
+	Index    *UnixIndexClaims `json:"index,omitempty"`
+	Warnings []string         `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do
+	Alpha    float64          `json:"alpha"`
+	Margin   float64          `json:"margin"`
+	Failures int              `json:"failures"` // failed trials
+	Trials   int              `json:"trials"`   // finished trials
+	Planned  int              `json:"planned"`
 
 	// Network is there for runs of the studies of the network between containers.
 	Network *NetworkClaims `json:"network,omitempty"`

@@ -24,7 +24,6 @@ import (
 var studyClaims = []func(*store.Run, *analysis.Claims) error{
 	unixClaims,
 	indexClaims,
-	startsClaims,
 	trimClaims,
 	networkClaims,
 }

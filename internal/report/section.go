@@ -20,9 +20,6 @@ func sections(in Input) []finding.Section {
 	if c.Index != nil {
 		out = append(out, indexSection(c.Index))
 	}
-	if c.Starts != nil {
-		out = append(out, startsSection(c.Starts))
-	}
 	if c.Trim != nil {
 		out = append(out, trimSection(c.Trim))
 	}

@@ -3,6 +3,7 @@ package all
 
 import (
 	"github.com/tarelab/tare/internal/experiment"
+	"github.com/tarelab/tare/internal/experiment/concurrentstart"
 	"github.com/tarelab/tare/internal/experiment/containerload"
 	"github.com/tarelab/tare/internal/experiment/kernelwaits"
 	"github.com/tarelab/tare/internal/experiment/vmmcompare"
@@ -12,6 +13,7 @@ import (
 // their sections in a report.
 func Experiments() experiment.List {
 	return experiment.List{
+		concurrentstart.Experiment(),
 		vmmcompare.Experiment(),
 		containerload.Experiment(),
 		kernelwaits.Experiment(),

@@ -1,11 +1,10 @@
-package report
+package concurrentstart
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/stats"
@@ -19,13 +18,13 @@ func TestStartsSayWhatTheyAreOf(t *testing.T) {
 	for _, m := range []string{"elapsed", "wall", "cpu", "context-switches", "run-queue-wait", "counted", "payload-pss", "client-pss"} {
 		values[m] = stats.Estimate{Value: 0.5}
 	}
-	points := []analysis.StartsPoint{{N: 100, Blocks: 1, Values: values,
-		Shares: map[string]float64{analysis.ShareBusy: 0.6, analysis.ShareStolen: 0.3, analysis.ShareIdle: 0.1}}}
-	s := &analysis.StartsClaims{
-		Curves: []analysis.StartsCurve{{Name: "docker", Target: "docker", Unread: "daemons of the engine", Points: points}},
-		Held:   []analysis.StartsCurve{{Name: "docker/cli", Target: "docker/cli", Points: points}},
+	points := []point{{N: 100, Blocks: 1, Values: values,
+		Shares: map[string]float64{shareBusy: 0.6, shareStolen: 0.3, shareIdle: 0.1}}}
+	s := &description{
+		Curves: []curve{{Name: "docker", Target: "docker", Unread: "daemons of the engine", Points: points}},
+		Held:   []curve{{Name: "docker/cli", Target: "docker/cli", Points: points}},
 	}
-	out := startsSection(s)
+	out := section(s)
 	for _, words := range []string{"all tasks of the machine", "nobody can read the CPU time of the daemons of the engine", "more than 64 groups", "too few registers"} {
 		if !strings.Contains(out.Note, words) {
 			t.Errorf("no %q in %q", words, out.Note)
@@ -52,22 +51,22 @@ func TestStartsSayWhatTheyAreOf(t *testing.T) {
 }
 
 // A cell that is in two curves fails once, and rows of one target are told apart.
-func TestStartsOfAGrid(t *testing.T) {
-	points := []analysis.StartsPoint{{N: 50, Concurrency: 10, Failed: 2, Failure: "no room"}}
-	s := &analysis.StartsClaims{
-		Curves: []analysis.StartsCurve{{Name: "runc (10 at once)", Target: "runc", Workload: "start", Concurrency: 10, Points: points}},
-		Scaling: []analysis.StartsScaling{
+func TestTablesOfAGrid(t *testing.T) {
+	points := []point{{N: 50, Concurrency: 10, Failed: 2, Failure: "no room"}}
+	s := &description{
+		Curves: []curve{{Name: "runc (10 at once)", Target: "runc", Workload: "start", Concurrency: 10, Points: points}},
+		Scaling: []scaling{
 			{Name: "runc", Target: "runc", Workload: "start", N: 50, Points: points, NoLaw: "too few"},
 			{Name: "runc", Target: "runc", Workload: "other", N: 50, Points: points, NoLaw: "too few"},
 		},
 	}
-	if rows := failedGrid(s).Rows; len(rows) != 2 || rows[0][0] != "runc (10 at once)" || rows[1][0] != "runc" {
+	if rows := failedTable(s).Rows; len(rows) != 2 || rows[0][0] != "runc (10 at once)" || rows[1][0] != "runc" {
 		t.Errorf("%q", rows)
 	}
-	if rows := startsGrid(s).Rows; rows[0][0] != "runc (10 at once)" {
+	if rows := startsTable(s).Rows; rows[0][0] != "runc (10 at once)" {
 		t.Errorf("%q", rows)
 	}
-	if rows := uslGrid(s).Rows; !slices.Equal(rows[0][:2], []string{"runc", "50"}) {
+	if rows := uslTable(s).Rows; !slices.Equal(rows[0][:2], []string{"runc", "50"}) {
 		t.Errorf("%q", rows)
 	}
 }
@@ -79,23 +78,23 @@ func TestLawsAreAllShown(t *testing.T) {
 		return stats.Estimate{Value: v, Interval: stats.Interval{Low: 0.9 * v, High: 1.1 * v, Level: 0.95, Method: stats.MethodBootstrap}}
 	}
 	exponent := exactly(1.5)
-	curve := analysis.StartsCurve{
-		Name: "runc", NoLaw: "3 values are too few", Points: []analysis.StartsPoint{{N: 1, Blocks: 6}, {N: 10, Blocks: 6}, {N: 50, Blocks: 6}}, ElapsedExponent: &exponent,
+	one := curve{
+		Name: "runc", NoLaw: "3 values are too few", Points: []point{{N: 1, Blocks: 6}, {N: 10, Blocks: 6}, {N: 50, Blocks: 6}}, ElapsedExponent: &exponent,
 		Elapsed: &stats.Laws{Why: "power fits best", Provisional: true, Fits: []stats.Law{
 			{Name: stats.LawPower, A: exactly(2), B: exactly(1.5), Weight: 0.9, Share: 0.97, Error: 0.02},
 			{Name: stats.LawLinear, A: exactly(3), B: exactly(0.05), Weight: 0.1, Share: 0.03, Error: 0.1},
 			{Name: stats.LawExponential, A: exactly(4), B: exactly(0.001), Error: 0.5},
 		}},
 	}
-	s := &analysis.StartsClaims{Curves: []analysis.StartsCurve{curve}}
+	s := &description{Curves: []curve{one}}
 	for _, c := range []struct{ got, want [][]string }{
-		{lawsGrid(s).Rows, [][]string{
+		{lawsTable(s).Rows, [][]string{
 			{"runc", "elapsed", "power, a n^b", "2.00 s [1.80, 2.20]", "1.50 [1.35, 1.65]", "2 %", "90 %", "97 %"},
 			{"runc", "elapsed", "linear, a + b n", "3.00 s [2.70, 3.30]", "50.0 ms [45.0, 55.0]", "10 %", "10 %", "3 %"},
 			{"runc", "elapsed", "exponential, a e^(b n)", "4.00 s [3.60, 4.40]", "0.001 [0.0009, 0.0011]", "50 %", "0 %", "0 %"},
 			{"runc", "elapsed", "n^b, from 10 to 50 containers", quantity.Missing, "1.50 [1.35, 1.65]", quantity.Missing, quantity.Missing, quantity.Missing},
 		}},
-		{lawChoiceGrid(s).Rows, [][]string{
+		{lawChoiceTable(s).Rows, [][]string{
 			{"runc", "elapsed", "power, provisional", "power fits best"},
 			{"runc", "CPU time", quantity.Missing, "3 values are too few"},
 		}},

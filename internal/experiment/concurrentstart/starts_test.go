@@ -1,4 +1,4 @@
-package analysis
+package concurrentstart
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
@@ -17,14 +18,14 @@ import (
 
 // syntheticStarts are six blocks over n, three from 1000 on, and six over the
 // concurrency, with a little noise.
-func syntheticStarts(t *testing.T, elapsed, cpu func(n float64) float64, rate func(c float64) float64) StartsInput {
+func syntheticStarts(t *testing.T, elapsed, cpu func(n float64) float64, rate func(c float64) float64) input {
 	t.Helper()
-	p, err := published.LoadAs[*published.ConcurrentStart]("concurrent-start")
+	p, err := published.Read(name, publishedFile, new(source))
 	if err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	in := StartsInput{Published: p, CPUs: 2, Held: map[string]bool{"hold": true}, Seed: 1, Missing: map[string]string{"cycles": "no PMU"}}
+	in := input{Published: p, CPUs: 2, Held: map[string]bool{"hold": true}, Seed: 1, Missing: map[string]string{"cycles": "no PMU"}}
 	noise := func(v float64) float64 { return v * math.Exp(0.01*rng.NormFloat64()) }
 	add := func(c study.Cell, blocks int, values map[string]float64) {
 		c.ID, c.Target = c.Workload+"+"+strings.Repeat("x", len(in.Cells)), "box"
@@ -56,7 +57,7 @@ func syntheticStarts(t *testing.T, elapsed, cpu func(n float64) float64, rate fu
 }
 
 // sixBlocks gives the cells of three blocks three more.
-func sixBlocks(in StartsInput) StartsInput {
+func sixBlocks(in input) input {
 	for _, c := range in.Cells {
 		if c.Workload != "start" || c.Copies < 1000 {
 			continue
@@ -77,8 +78,8 @@ func TestStartsFindTheLaws(t *testing.T) {
 	in := syntheticStarts(t,
 		func(n float64) float64 { return 0.02 * math.Pow(n, 1.3) },
 		func(n float64) float64 { return 0.01 * math.Pow(n, 1.02) }, usl)
-	few := Starts(in).Curves[0]
-	s := Starts(sixBlocks(in))
+	few := describe(in).Curves[0]
+	s := describe(sixBlocks(in))
 	if len(s.Curves) != 1 || len(s.Scaling) != 1 || len(s.Held) != 1 {
 		t.Fatalf("%d curves, %d over the concurrency, %d held", len(s.Curves), len(s.Scaling), len(s.Held))
 	}
@@ -122,7 +123,7 @@ func TestStartsFindTheLaws(t *testing.T) {
 
 // grid are starts at every concurrency of every number of instances, in each
 // environment.
-func grid(t *testing.T, copies, concurrency []int, environments ...string) StartsInput {
+func grid(t *testing.T, copies, concurrency []int, environments ...string) input {
 	t.Helper()
 	in := syntheticStarts(t, func(n float64) float64 { return n }, func(n float64) float64 { return n }, usl)
 	in.Cells, in.Records = nil, nil
@@ -144,7 +145,7 @@ func grid(t *testing.T, copies, concurrency []int, environments ...string) Start
 // Of a grid the law over n is told at each concurrency, and that over the
 // concurrency for each n that has three which it can reach.
 func TestStartsOfAGrid(t *testing.T) {
-	names := func(s StartsClaims) (curves, scaling []string) {
+	names := func(s *description) (curves, scaling []string) {
 		for _, c := range s.Curves {
 			curves = append(curves, fmt.Sprintf("%s: %d", c.Name, len(c.Points)))
 		}
@@ -154,7 +155,7 @@ func TestStartsOfAGrid(t *testing.T) {
 		return curves, scaling
 	}
 	for name, c := range map[string]struct {
-		in              StartsInput
+		in              input
 		curves, scaling []string
 	}{
 		"two concurrencies":   {grid(t, []int{1, 50, 500}, []int{10, 100}, ""), []string{"box (10 at once): 3", "box (100 at once): 3"}, nil},
@@ -165,7 +166,7 @@ func TestStartsOfAGrid(t *testing.T) {
 		"environments":        {grid(t, []int{1, 50, 500}, []int{10}, "small", "large"), []string{"box (small): 3", "box (large): 3"}, nil},
 		"environments, grids": {grid(t, []int{1, 50}, []int{0, 10}, "small", ""), []string{"box (small, all at once): 2", "box (small, 10 at once): 2", "box (all at once): 2", "box (10 at once): 2"}, nil},
 	} {
-		s := Starts(c.in)
+		s := describe(c.in)
 		if curves, scaling := names(s); !slices.Equal(curves, c.curves) || !slices.Equal(scaling, c.scaling) {
 			t.Errorf("%s: curves %q, over the concurrency %q", name, curves, scaling)
 		}
@@ -179,7 +180,7 @@ func TestStartsOfAGrid(t *testing.T) {
 
 // What is never under way at once is no concurrency: the law does not see it.
 func TestScalingEndsAtN(t *testing.T) {
-	s := Starts(grid(t, []int{8}, []int{1, 2, 4, 8, 16, 100}, ""))
+	s := describe(grid(t, []int{8}, []int{1, 2, 4, 8, 16, 100}, ""))
 	g := s.Scaling[0]
 	if len(g.Points) != 6 || g.USL == nil || math.Abs(g.USL.Contention.Value-0.05) > 0.01 {
 		t.Errorf("%+v (%s)", g.USL, g.NoLaw)
@@ -187,20 +188,20 @@ func TestScalingEndsAtN(t *testing.T) {
 }
 
 func TestStartsSharesAddUp(t *testing.T) {
-	s := Starts(syntheticStarts(t, func(n float64) float64 { return 0.02 * n }, func(n float64) float64 { return 0.01 * n }, usl))
+	s := describe(syntheticStarts(t, func(n float64) float64 { return 0.02 * n }, func(n float64) float64 { return 0.01 * n }, usl))
 	for _, p := range s.Curves[0].Points {
 		sh := p.Shares
 		// The CPUs could do 2 x elapsed; a quarter went to the containers, 5 % to others.
-		if math.Abs(sh[ShareOwn]-0.25) > 0.02 || math.Abs(sh[ShareOthers]-0.05) > 0.03 || math.Abs(sh[ShareOwn]+sh[ShareOthers]+sh[ShareIdle]-1) > 0.02 || math.Abs(sh[ShareQueue]-0.5) > 0.02 {
+		if math.Abs(sh[shareOwn]-0.25) > 0.02 || math.Abs(sh[shareOthers]-0.05) > 0.03 || math.Abs(sh[shareOwn]+sh[shareOthers]+sh[shareIdle]-1) > 0.02 || math.Abs(sh[shareQueue]-0.5) > 0.02 {
 			t.Errorf("n = %d: %v", p.N, sh)
 		}
 	}
 	// A window that is longer than elapsed does not make more than all.
-	over := startsShares(map[string][]float64{"elapsed": {1}, "machine-cpu": {2.2}, "cpu": {1.1}}, 2, false)
-	if over[ShareIdle] != 0 || math.Abs(over[ShareOwn]-0.5) > 1e-9 || math.Abs(over[ShareOwn]+over[ShareOthers]-1) > 1e-9 {
+	over := sharesOf(map[string][]float64{"elapsed": {1}, "machine-cpu": {2.2}, "cpu": {1.1}}, 2, false)
+	if over[shareIdle] != 0 || math.Abs(over[shareOwn]-0.5) > 1e-9 || math.Abs(over[shareOwn]+over[shareOthers]-1) > 1e-9 {
 		t.Errorf("%v", over)
 	}
-	if none := startsShares(map[string][]float64{"elapsed": {1}}, 2, false); len(none) != 0 {
+	if none := sharesOf(map[string][]float64{"elapsed": {1}}, 2, false); len(none) != 0 {
 		t.Errorf("without counters %v", none)
 	}
 }
@@ -209,7 +210,7 @@ func TestStartsSharesAddUp(t *testing.T) {
 // it is in task-clock; where nobody could read it, the law says so and no verdict
 // rests on it.
 func TestCPULawHoldsTheDaemon(t *testing.T) {
-	grouped := func() StartsInput {
+	grouped := func() input {
 		in := sixBlocks(syntheticStarts(t, func(n float64) float64 { return 0.02 * math.Pow(n, 1.3) }, func(n float64) float64 { return 0.01 * n }, usl))
 		copies := map[string]int{}
 		for _, c := range in.Cells {
@@ -224,14 +225,14 @@ func TestCPULawHoldsTheDaemon(t *testing.T) {
 		return in
 	}
 	in := grouped()
-	c := Starts(in).Curves[0]
+	c := describe(in).Curves[0]
 	if e := c.CPUExponent; e == nil || math.Abs(e.Value-2) > 0.1 || c.CPU == nil || math.Abs(c.CPU.Fit(stats.LawPower).B.Value-2) > 0.1 {
 		t.Errorf("%+v, %+v", c.CPUExponent, c.CPU)
 	}
 	in = grouped()
 	in.Unread = map[string]string{"box": "the user's daemon"}
-	s := Starts(in)
-	for _, claim := range s.Claims[:2] {
+	s := describe(in)
+	for _, claim := range claimsOf(s)[:2] {
 		if here := claim.Here[0]; here.Verdict != finding.Open || !strings.Contains(here.Computed, "CPU time (without the user's daemon)") {
 			t.Errorf("%+v", here)
 		}
@@ -247,35 +248,35 @@ func TestStartsSharesNotRead(t *testing.T) {
 		"no group was read":         {map[string][]float64{"elapsed": {1}, "machine-cpu": {1.5}}, false},
 		"the payload's group alone": {map[string][]float64{"elapsed": {1}, "machine-cpu": {1.5}, "cpu": {0.1}}, true},
 	} {
-		got := startsShares(c.values, 2, c.unread)
-		_, own := got[ShareOwn]
-		_, others := got[ShareOthers]
-		if own || others || got[ShareBusy] != 0.75 || got[ShareIdle] != 0.25 {
+		got := sharesOf(c.values, 2, c.unread)
+		_, own := got[shareOwn]
+		_, others := got[shareOthers]
+		if own || others || got[shareBusy] != 0.75 || got[shareIdle] != 0.25 {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 	in := syntheticStarts(t, func(n float64) float64 { return 0.02 * n }, func(n float64) float64 { return 0.01 * n }, usl)
 	in.Unread = map[string]string{"box": "daemons"}
-	s := Starts(in)
-	if c := s.Curves[0]; c.Unread != "daemons" || !strings.Contains(s.Findings[0], "for the containers and others, not told apart") {
-		t.Errorf("%q: %q", c.Unread, s.Findings[0])
+	s := describe(in)
+	if c := s.Curves[0]; c.Unread != "daemons" || !strings.Contains(findingsOf(s)[0], "for the containers and others, not told apart") {
+		t.Errorf("%q: %q", c.Unread, findingsOf(s)[0])
 	}
 }
 
 // What the hypervisor gave to others is no time that no CPU explains.
 func TestStolenTimeIsNotIdle(t *testing.T) {
 	values := map[string][]float64{"elapsed": {2}, "machine-cpu": {1}, "cpu": {1}, "steal": {1}}
-	got := startsShares(values, 2, false)
-	if got[ShareOwn] != 0.25 || got[ShareStolen] != 0.25 || got[ShareIdle] != 0.5 {
+	got := sharesOf(values, 2, false)
+	if got[shareOwn] != 0.25 || got[shareStolen] != 0.25 || got[shareIdle] != 0.5 {
 		t.Errorf("%v", got)
 	}
 	values["steal"] = []float64{4}
-	got = startsShares(values, 2, false)
-	if got[ShareOwn] != 0.2 || got[ShareStolen] != 0.8 || got[ShareIdle] != 0 {
+	got = sharesOf(values, 2, false)
+	if got[shareOwn] != 0.2 || got[shareStolen] != 0.8 || got[shareIdle] != 0 {
 		t.Errorf("more than there was: %v", got)
 	}
 	delete(values, "steal")
-	if _, told := startsShares(values, 2, false)[ShareStolen]; told {
+	if _, told := sharesOf(values, 2, false)[shareStolen]; told {
 		t.Error("nobody told of stolen time")
 	}
 }
@@ -296,7 +297,7 @@ func TestBlocksAreNotMispaired(t *testing.T) {
 			in.Records[i].Failure = &sample.Failure{Fault: sample.FaultTarget, Message: "lost"}
 		}
 	}
-	levels := levelsOf(Starts(in).Curves[0].Points[:2], "elapsed", instancesOf)
+	levels := levelsOf(describe(in).Curves[0].Points[:2], "elapsed", instancesOf)
 	if got := levels[0].Blocks; !slices.Equal(got, []int32{1, 2, 3, 4, 5}) {
 		t.Errorf("the blocks of 1 container are %v", got)
 	}
@@ -310,9 +311,9 @@ func TestBlocksAreNotMispaired(t *testing.T) {
 
 func TestPublishedStartsRecomputed(t *testing.T) {
 	rising := func(n float64) float64 { return 0.02 * math.Pow(n, 1.3) }
-	few := Starts(syntheticStarts(t, rising, func(n float64) float64 { return 0.01 * math.Pow(n, 1.02) }, usl))
-	grows := Starts(sixBlocks(syntheticStarts(t, rising, func(n float64) float64 { return 0.01 * math.Pow(n, 1.02) }, usl)))
-	same := Starts(sixBlocks(syntheticStarts(t,
+	few := describe(syntheticStarts(t, rising, func(n float64) float64 { return 0.01 * math.Pow(n, 1.02) }, usl))
+	grows := describe(sixBlocks(syntheticStarts(t, rising, func(n float64) float64 { return 0.01 * math.Pow(n, 1.02) }, usl)))
+	same := describe(sixBlocks(syntheticStarts(t,
 		func(n float64) float64 { return 0.02 * n }, func(n float64) float64 { return 0.01 * math.Pow(n, 1.5) }, usl)))
 	for i, want := range []struct {
 		computed    string
@@ -323,18 +324,18 @@ func TestPublishedStartsRecomputed(t *testing.T) {
 		{"n^1.43", finding.BorneOut, finding.BorneOut, finding.NotBorne},
 		{"exponential is off by", finding.NotBorne, finding.NotBorne, finding.NotBorne},
 	} {
-		c := grows.Claims[i]
+		c, other := claimsOf(grows)[i], claimsOf(same)[i]
 		if !strings.Contains(c.Computed, want.computed) || c.Verdict != want.by {
 			t.Errorf("%s: %s, %s", c.Text, c.Verdict, c.Computed)
 		}
-		if c.Here[0].Verdict != want.here || same.Claims[i].Here[0].Verdict != want.other {
-			t.Errorf("%s: here %+v, other %+v", c.Text, c.Here, same.Claims[i].Here)
+		if c.Here[0].Verdict != want.here || other.Here[0].Verdict != want.other {
+			t.Errorf("%s: here %+v, other %+v", c.Text, c.Here, other.Here)
 		}
 	}
 	// Three blocks of each of the two largest numbers decide nothing, neither of the
 	// last doubling nor of the law; their range is no interval of 95 %.
 	for i, want := range []finding.Verdict{finding.Open, finding.Open, finding.Open} {
-		if got := few.Claims[i].Here[0]; got.Verdict != want || i < 2 && !strings.Contains(got.Computed, "a level of 75 %") {
+		if got := claimsOf(few)[i].Here[0]; got.Verdict != want || i < 2 && !strings.Contains(got.Computed, "a level of 75 %") {
 			t.Errorf("of three blocks: %+v", got)
 		}
 	}
@@ -351,7 +352,7 @@ func TestPublishedStartsRecomputed(t *testing.T) {
 // and the laws that rest on them go.
 func TestStartsOfRefusedGroups(t *testing.T) {
 	in := sixBlocks(syntheticStarts(t, func(n float64) float64 { return 0.02 * math.Pow(n, 1.3) }, func(n float64) float64 { return 0.01 * n }, usl))
-	quiet := Starts(in)
+	quiet := describe(in)
 	for i := range in.Cells {
 		in.Cells[i].Group = in.Cells[i].ID
 	}
@@ -359,14 +360,14 @@ func TestStartsOfRefusedGroups(t *testing.T) {
 		i := slices.IndexFunc(in.Cells, func(c study.Cell) bool { return c.Workload == workload && c.Copies == copies })
 		return in.Cells[i].Group
 	}
-	in.Tables = []Table{
+	in.Tables = []analysis.Table{
 		{Group: of("start", 50), Primary: true, Refused: "The control failed."},
 		{Group: of("hold", 50), Primary: true, Refused: "The control failed."},
 		{Group: of("concurrency", 200), Refused: "Another metric drifted."},
 	}
-	s := Starts(in)
-	for i, c := range s.Claims {
-		if len(c.Here) != 1 || c.Here[0].Verdict != finding.Refused || quiet.Claims[i].Here[0].Verdict == finding.Refused {
+	s := describe(in)
+	for i, c := range claimsOf(s) {
+		if len(c.Here) != 1 || c.Here[0].Verdict != finding.Refused || claimsOf(quiet)[i].Here[0].Verdict == finding.Refused {
 			t.Errorf("%s: %+v", c.Text, c.Here)
 		}
 	}
@@ -374,10 +375,10 @@ func TestStartsOfRefusedGroups(t *testing.T) {
 	if c.Refused == "" || c.At(50).Refused == "" || c.At(500).Refused != "" || c.Elapsed == nil || s.Scaling[0].Refused != "" {
 		t.Errorf("curve %q, points %+v, scaling %q", c.Refused, c.Points, s.Scaling[0].Refused)
 	}
-	said := strings.Join(s.Findings, " ")
+	said := strings.Join(findingsOf(s), " ")
 	if !strings.HasPrefix(said, "Refused, with every claim that rests on them: "+of("start", 50)+", "+of("hold", 50)+": The control failed.") ||
 		strings.Contains(said, "Elapsed time grows") || !strings.Contains(said, "nothing is claimed of 50 containers held") {
-		t.Errorf("%q", s.Findings)
+		t.Errorf("%q", findingsOf(s))
 	}
 }
 
@@ -387,12 +388,12 @@ func TestStartsOfFailedTrials(t *testing.T) {
 		in.Records[i].Values = nil
 		in.Records[i].Failure = &sample.Failure{Fault: sample.FaultTarget, Message: "no room"}
 	}
-	s := Starts(in)
+	s := describe(in)
 	c := s.Curves[0]
 	if c.Elapsed != nil || c.NoLaw == "" || c.Points[0].Failed != 6 || !strings.Contains(c.Points[0].Failure, "no room") {
 		t.Errorf("%+v", c)
 	}
-	if !strings.Contains(strings.Join(s.Findings, " "), "no trial gave numbers") {
-		t.Errorf("%q", s.Findings)
+	if !strings.Contains(strings.Join(findingsOf(s), " "), "no trial gave numbers") {
+		t.Errorf("%q", findingsOf(s))
 	}
 }
