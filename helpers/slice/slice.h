@@ -11,8 +11,9 @@
  *
  * COUNT is the number of iterations. BEGIN and END are this program's
  * CLOCK_MONOTONIC and CPU is the CPU time of the work, all in nanoseconds.
- * bytes is the payload that was read or written; direct=no says that the file
- * system refused O_DIRECT. A turn that cannot be worked answers
+ * A first batch of iterations before BEGIN fills the caches and is not counted.
+ * bytes is the payload that was read or written, with that batch's; direct=no
+ * says that the file system refused O_DIRECT. A turn that cannot be worked answers
  * "error: REASON". The end of the input ends the program with 0.
  *
  * Each NAME has a worker process of its own, forked at its first turn, so that
