@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -228,7 +229,7 @@ type Series struct {
 	values []float64
 }
 
-// series returns a metric of a cell: blocks ascending, one value each (the mean
+// series returns a metric of a cell: blocks ascending, one value each (the median
 // where a block holds the cell more than once), without the missing ones. It
 // shares the column's memory when nothing had to be moved.
 func (c *column) series(metric string) Series {
@@ -261,17 +262,17 @@ func (b Series) tidy() Series {
 	}
 	sort.SliceStable(order, func(i, j int) bool { return b.blocks[order[i]] < b.blocks[order[j]] })
 	out := Series{make([]int32, 0, len(order)), make([]float64, 0, len(order))}
-	in := 0 // values in the last block so far
-	for _, i := range order {
-		last := len(out.blocks) - 1
-		if last >= 0 && out.blocks[last] == b.blocks[i] {
-			in++
-			out.values[last] += (b.values[i] - out.values[last]) / float64(in)
-			continue
+	for len(order) > 0 {
+		block, n := b.blocks[order[0]], 1
+		for n < len(order) && b.blocks[order[n]] == block {
+			n++
 		}
-		in = 1
-		out.blocks = append(out.blocks, b.blocks[i])
-		out.values = append(out.values, b.values[i])
+		same := make([]float64, n)
+		for i, at := range order[:n] {
+			same[i] = b.values[at]
+		}
+		out.blocks, out.values = append(out.blocks, block), append(out.values, stats.Median(stats.Sorted(same)))
+		order = order[n:]
 	}
 	return out
 }

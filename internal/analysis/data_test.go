@@ -20,12 +20,13 @@ func TestSeriesIsOneValuePerBlock(t *testing.T) {
 	d.Add(record(1, map[string][]float64{"wall": {2, 4}}))
 	d.Add(record(3, map[string][]float64{"wall": {4}, "late": {13}}))
 	d.Add(record(2, map[string][]float64{"wall": {3}}))              // a resumed run may be out of order
-	d.Add(record(3, map[string][]float64{"wall": {8}}))              // twice in a block
+	d.Add(record(3, map[string][]float64{"wall": {8}}))              // three times in a block
+	d.Add(record(3, map[string][]float64{"wall": {900}}))            // the median is what counts
 	d.Add(record(4, map[string][]float64{"wall": {math.NaN()}}))     // nothing usable
 	d.Add(record(5, map[string][]float64{"wall": {math.Inf(1), 7}})) // half usable
 	c := d.cells["c"]
 	for name, want := range map[string]Series{
-		"wall":    {[]int32{0, 1, 2, 3, 5}, []float64{1, 3, 3, 6, 7}},
+		"wall":    {[]int32{0, 1, 2, 3, 5}, []float64{1, 3, 3, 8, 7}},
 		"late":    {[]int32{0, 3}, []float64{10, 13}},
 		"unknown": {},
 	} {
@@ -33,8 +34,8 @@ func TestSeriesIsOneValuePerBlock(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
-	if c.cold["wall"] != 9 || c.bad != 2 || d.trials != 8 {
-		t.Errorf("cold %v, bad %d, trials %d; want 9, 2, 8", c.cold, c.bad, d.trials)
+	if c.cold["wall"] != 9 || c.bad != 2 || d.trials != 9 {
+		t.Errorf("cold %v, bad %d, trials %d; want 9, 2, 9", c.cold, c.bad, d.trials)
 	}
 	if got := c.metrics["wall"].copies; !slices.Equal(got, []float64{2, 4, 7}) {
 		t.Errorf("copies %v", got)

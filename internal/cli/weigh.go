@@ -212,6 +212,7 @@ func withPool(st *study.Study) error {
 
 // measureFlags are the options of every verb that measures.
 type measureFlags struct {
+	runs      int
 	blocks    int
 	precision string
 	budget    time.Duration
@@ -228,6 +229,7 @@ type measureFlags struct {
 
 func (f *measureFlags) define(flags *pflag.FlagSet) {
 	flags.IntVar(&f.blocks, "blocks", 0, "complete blocks, each holding every target once (default: the study's, else 12)")
+	flags.IntVar(&f.runs, "runs-per-block", 0, "trials of each target in a block, which counts with their median (default: the study's, else 1; not for what is measured in rounds)")
 	flags.StringVar(&f.precision, "precision", "", "end when every interval is at most so wide to either side, as 2% (then --blocks is the most, default 100)")
 	flags.DurationVar(&f.budget, "budget", 0, "end before the first block that would not end in this time, as 5m (then --blocks is the most, default 100)")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the order of trials (default: drawn, and recorded)")
@@ -249,6 +251,14 @@ func (f *measureFlags) apply(c *cobra.Command, st *study.Study) error {
 			return fmt.Errorf("--blocks %d: must be at least 1", f.blocks)
 		}
 		st.Blocks = f.blocks
+	}
+	if c.Flags().Changed("runs-per-block") {
+		if f.runs < 1 || f.runs > study.MaxRuns {
+			return fmt.Errorf("--runs-per-block %d: must be 1 to %d", f.runs, study.MaxRuns)
+		}
+		for i := range st.Workloads {
+			st.Workloads[i].Runs = f.runs
+		}
 	}
 	if c.Flags().Changed("timeout") {
 		if f.timeout <= 0 {

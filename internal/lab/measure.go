@@ -282,6 +282,9 @@ func (p *Plan) foresee(c study.Cell, logs []float64) float64 {
 		return 0
 	}
 	scatter := stats.PilotScatter(logs)
+	if c.Runs > 1 { // a block counts with their median: its error, Kenney and Keeping 1962, §13.4
+		scatter *= math.Sqrt(math.Pi / 2 / float64(c.Runs))
+	}
 	noise := func(r *rand.Rand) float64 { return scatter * r.NormFloat64() }
 	twin := slices.ContainsFunc(p.Manifest.Cells, func(o study.Cell) bool { return o.AA && o.Group == c.Group })
 	level := 1 - st.Alpha/float64(max(1, p.compared()[c.Group]))

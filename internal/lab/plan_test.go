@@ -117,3 +117,23 @@ func TestPlansForesee(t *testing.T) {
 		t.Errorf("6 blocks cannot give a verdict on 5 cells, and foresee %g: %q", least, said)
 	}
 }
+
+// The store counts the trials of a manifest's plan as the schedule makes them: with
+// sets in rounds, runs, fewer blocks and no cold trials.
+func TestPlansCanGoOn(t *testing.T) {
+	no := false
+	for _, cold := range []*bool{nil, &no} {
+		m := store.Manifest{
+			Study: study.Study{Blocks: 7, Cold: cold, Workloads: []study.Workload{{Name: "w", Kind: "start"}}},
+			Cells: []study.Cell{
+				{ID: "a", Workload: "w", Runs: 5}, {ID: "b", Workload: "w", Blocks: 3}, {ID: "c", Workload: "w", Blocks: 9, Runs: 2},
+				{ID: "d", Workload: "w", Set: "rounds-1"}, {ID: "e", Workload: "w", Set: "rounds-1"},
+			},
+			Metrics: map[string][]sample.Metric{"w": {{Name: sample.Wall, Unit: sample.Seconds}}},
+		}
+		m.Trials = len(TrialsOf(m))
+		if err := m.CanGoOn(); err != nil {
+			t.Errorf("cold %v: %v", cold == nil, err)
+		}
+	}
+}

@@ -40,7 +40,7 @@ func (p *Plan) settleSets() error {
 		if known[string(program)] == "" {
 			known[string(program)] = fmt.Sprintf("rounds-%d", len(known)+1)
 		}
-		p.Manifest.Cells[i].Set = known[string(program)]
+		p.Manifest.Cells[i].Set, p.Manifest.Cells[i].Runs = known[string(program)], 0
 	}
 	return nil
 }
@@ -87,7 +87,9 @@ func (l *Lab) rounds(p *Plan, unit []schedule.Trial) trial.Rounds {
 	held := map[instance]int{}
 	var groups []string
 	visits := map[string][]trial.Visit{} // by group: where its targets are
-	for _, t := range unit {
+	// Who is started first gets other memory than the last: no target is always it.
+	for _, i := range schedule.Order(len(unit), p.seedOf(first.Set+" start", block.Block)) {
+		t := unit[i]
 		c := p.Manifest.Cells[t.Cell]
 		at, known := held[instance{c.Target, c.AA}]
 		if !known {

@@ -22,7 +22,8 @@ type Trial struct {
 
 // Plan orders the trials: first a cold trial of every cell, then the blocks.
 // Each block holds every cell once (one that has fewer blocks than the others is
-// in the first ones), in an order of its own, drawn uniformly:
+// in the first ones; one of several runs has a trial in each of as many passes
+// through the block), in an order of its own, drawn uniformly:
 // whatever drifts on the machine then meets all cells alike (a randomized
 // complete block design). Cells of different groups interleave. Cells of one set,
 // which are measured together in rounds, stand together, and have no cold trial:
@@ -38,19 +39,39 @@ func PlanFrom(first int, cells []study.Cell, blocks int, seed uint64) []Trial {
 	units := unitsOf(cells)
 	plan := make([]Trial, 0, len(cells)*(blocks+1))
 	for block := first; block < blocks; block++ {
-		for _, unit := range order(random, len(units)) {
-			for _, cell := range units[unit] {
-				if b := cells[cell].Blocks; b > 0 && block >= b {
-					continue // it is only in the first blocks
+		for pass := range passes(cells, block) {
+			for _, unit := range order(random, len(units)) {
+				for _, cell := range units[unit] {
+					if held(cells[cell], block, pass) {
+						plan = append(plan, Trial{Seq: len(plan), Block: block, Cell: cell})
+					}
 				}
-				if block == Cold && cells[cell].Set != "" {
-					continue
-				}
-				plan = append(plan, Trial{Seq: len(plan), Block: block, Cell: cell})
 			}
 		}
 	}
 	return plan
+}
+
+// passes is how many times a block goes through the cells.
+func passes(cells []study.Cell, block int) int {
+	most := 1
+	for _, c := range cells {
+		if block != Cold {
+			most = max(most, c.Runs)
+		}
+	}
+	return most
+}
+
+// held says whether a pass through a block has a trial of the cell.
+func held(c study.Cell, block, pass int) bool {
+	switch {
+	case c.Blocks > 0 && block >= c.Blocks: // it is only in the first blocks
+		return false
+	case block == Cold:
+		return c.Set == ""
+	}
+	return pass < max(1, c.Runs)
 }
 
 // unitsOf are what a block orders: a set of cells, or a cell by itself.
@@ -87,6 +108,9 @@ func Rounds(targets []int, rounds int, seed uint64) [][]Visit {
 	}
 	return plan
 }
+
+// Order is a random order of 0..n-1, of a seed.
+func Order(n int, seed uint64) []int { return order(source(seed), n) }
 
 // source gives the random numbers of a seed. PCG's stream is part of Go's
 // compatibility promise; the second word is its golden-ratio increment, so that

@@ -142,6 +142,37 @@ func TestSetsStandTogether(t *testing.T) {
 	}
 }
 
+// A cell of several runs has a trial in each of as many passes through a block, and
+// all cells without a trial in between have had theirs: no run follows its own pass.
+func TestRunsAreSpreadOverABlock(t *testing.T) {
+	cells := []study.Cell{{Runs: 3}, {}, {Runs: 3}, {Set: "a"}, {Set: "a"}}
+	plan := Plan(cells, 20, 9)
+	if want := 3 + 20*9; len(plan) != want {
+		t.Fatalf("%d trials, want %d", len(plan), want)
+	}
+	for i, trial := range plan[:3] {
+		if trial.Block != Cold || cells[trial.Cell].Set != "" {
+			t.Errorf("trial %d is %+v, want a cold one of each cell alone", i, trial)
+		}
+	}
+	for block := range slices.Chunk(plan[3:], 9) {
+		count := map[int]int{}
+		for _, trial := range block {
+			count[trial.Cell]++
+		}
+		for i, c := range cells {
+			if want := max(1, c.Runs); count[i] != want {
+				t.Errorf("block %d has %d trials of cell %d, want %d", block[0].Block, count[i], i, want)
+			}
+		}
+		for pass := range slices.Chunk(block[5:], 2) { // after the first pass, only those of several runs
+			if pass[0].Cell == pass[1].Cell {
+				t.Errorf("block %d: a pass with cell %d twice", block[0].Block, pass[0].Cell)
+			}
+		}
+	}
+}
+
 // A round visits every target of every workload once, those of a workload one after
 // another, each as often first as any other.
 func TestRoundsVisitNeighbours(t *testing.T) {

@@ -71,8 +71,8 @@ func validCell(c study.Cell) error {
 			return err
 		}
 	}
-	if c.Copies < 0 || c.Copies > maxInstances || c.Concurrency < 0 || c.Concurrency > maxInstances || c.Blocks < 0 || c.Blocks > maxBlocks {
-		return fmt.Errorf("%d instances, concurrency %d, %d blocks", c.Copies, c.Concurrency, c.Blocks)
+	if c.Copies < 0 || c.Copies > maxInstances || c.Concurrency < 0 || c.Concurrency > maxInstances || c.Blocks < 0 || c.Blocks > maxBlocks || c.Runs < 0 || c.Runs > study.MaxRuns {
+		return fmt.Errorf("%d instances, concurrency %d, %d blocks, %d runs", c.Copies, c.Concurrency, c.Blocks, c.Runs)
 	}
 	l := c.Limits
 	if !(l.CPUs >= 0) || math.IsInf(l.CPUs, 0) || l.Memory < 0 || l.Pids < 0 {
@@ -103,7 +103,10 @@ func (m Manifest) planned() int64 {
 		if c.Blocks > 0 {
 			blocks = min(blocks, int64(c.Blocks))
 		}
-		trials += blocks + cold
+		trials += blocks * int64(max(1, c.Runs))
+		if c.Set == "" { // a set has no cold trial
+			trials += cold
+		}
 	}
 	return trials
 }

@@ -16,8 +16,8 @@ const (
 	DefaultMargin  = 0.02             // as a fraction
 	DefaultAlpha   = 0.05             // family-wise, of a table
 	DefaultTimeout = 60 * time.Second // of one trial
-	DefaultRounds  = 25               // of a block, for workloads that do nothing but take turns
-	DefaultSlice   = 10 * time.Millisecond
+	DefaultRounds  = 100              // of a block, for workloads that do nothing but take turns
+	DefaultSlice   = time.Millisecond
 )
 
 // AllTargets stands in Targets for every driver that works on the machine.
@@ -31,6 +31,8 @@ const (
 	maxCells  = 10_000
 	maxTrials = 10_000_000
 	maxRounds = 10_000
+	// MaxRuns bounds the trials of one cell in one block.
+	MaxRuns = 100
 
 	minSlice = 100 * time.Microsecond // below, the turn takes longer than the slice
 	maxSlice = 10 * time.Second
@@ -116,6 +118,7 @@ func (s Study) Validate(known Known) error {
 			c.known(fmt.Sprintf("workloads[%d].kind", i), "workload", w.Kind, known.Kinds)
 		}
 		c.target(fmt.Sprintf("workloads[%d].except", i), w.Except, known)
+		c.target(fmt.Sprintf("workloads[%d].once", i), w.Once, known)
 	}
 	return s.src.report("study "+s.ID, c.problems)
 }
@@ -257,6 +260,10 @@ func (c *checker) workloads(workloads []Workload) {
 		if w.Blocks < 0 {
 			c.fail(at+".blocks", "%d blocks: a workload is in at least 1", w.Blocks)
 		}
+		if w.Runs < 0 || w.Runs > MaxRuns {
+			c.fail(at+".runs", "%d runs: a block has 1 to %d of each target", w.Runs, MaxRuns)
+		}
+		c.distinct(at+".once", w.Once)
 		if w.Rounds != nil {
 			c.roundsOf(at+".rounds", *w.Rounds)
 		}

@@ -146,6 +146,9 @@ func (s Study) group(targets []string, w Workload, cell Cell) []Cell {
 		c := cell
 		c.Target, c.ID = t, t+"/"+c.Group
 		c.Control = t == s.Control
+		if w.Runs > 1 && !slices.Contains(w.Once, t) {
+			c.Runs = w.Runs
+		}
 		cells = append(cells, c)
 		if c.Control && (s.AA == nil || *s.AA) {
 			c.Control, c.AA, c.ID = false, true, t+"~aa/"+c.Group

@@ -115,8 +115,14 @@ type Workload struct {
 	// Blocks is how many of the study's blocks hold the workload, the first ones;
 	// default all.
 	Blocks int `yaml:"blocks,omitempty" json:"blocks,omitempty"`
+	// Runs is how many trials of each target a block holds, 1 to 100; default 1. The
+	// block then counts with their median.
+	Runs int `yaml:"runs,omitempty" json:"runs,omitempty"`
+	// Once are targets that have one trial a block, whatever Runs says: those whose
+	// trials take long.
+	Once []string `yaml:"once,omitempty" json:"once,omitempty"`
 	// Rounds is the workload's own number of rounds, instead of the study's. One that
-	// does nothing but take turns has 25 where neither says more than 0.
+	// does nothing but take turns has 100 where neither says more than 0.
 	Rounds *int `yaml:"rounds,omitempty" json:"rounds,omitempty"`
 	// Except are targets that this workload is not measured on, unless they are
 	// chosen by name (--on): those whose start takes longer than it is worth.
@@ -257,6 +263,8 @@ type Cell struct {
 	Concurrency int `json:"concurrency,omitempty"`
 	// Blocks is how many blocks hold the cell, the first ones; 0 is all.
 	Blocks int `json:"blocks,omitempty"`
+	// Runs is how many trials of the cell a block holds; 0 is 1.
+	Runs int `json:"runs,omitempty"`
 	// Group names the comparison that the cell belongs to: all cells of a group
 	// differ only in their target, so a group holds exactly one control, or none
 	// where the study does not measure the control with so many copies.
