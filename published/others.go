@@ -2,51 +2,6 @@ package published
 
 import "fmt"
 
-// BridgeNetwork are TCP throughputs on a host, in one container and across
-// containers on one bridge.
-type BridgeNetwork struct {
-	Source `yaml:",inline"`
-	Host   struct {
-		CPU      string `yaml:"cpu"`
-		MemoryGB int    `yaml:"memory_gb"`
-		OS       string `yaml:"os"`
-		Kernel   string `yaml:"kernel"`
-		Docker   string `yaml:"docker"`
-	} `yaml:"host"`
-	Protocol   string                 `yaml:"protocol"`
-	Conditions BridgePlaces[string]   `yaml:"conditions"`
-	Purpose    string                 `yaml:"purpose"`
-	Throughput BridgePlaces[float64]  `yaml:"throughput_gbit_s"` // Gbit/s (10^9 bit)
-	Overhead   BridgeOverhead[string] `yaml:"overhead"`
-	Scaling    struct {
-		Containers string   `yaml:"containers"`
-		Conditions []string `yaml:"conditions"`
-		Loss       string   `yaml:"loss_per_container"`
-	} `yaml:"scaling"`
-}
-
-// Loss is what one more container costs, as a share of the maximum.
-func (b *BridgeNetwork) Loss() (float64, error) {
-	var percent float64
-	if _, err := fmt.Sscanf(b.Scaling.Loss, "about %g %% of the maximum", &percent); err != nil {
-		return 0, fmt.Errorf("loss per container %q: %w", b.Scaling.Loss, err)
-	}
-	return percent / 100, nil
-}
-
-// BridgePlaces is something known for each place where the two ends were.
-type BridgePlaces[T any] struct {
-	Host           T `yaml:"host"`
-	SameContainer  T `yaml:"same_container"`
-	CrossContainer T `yaml:"cross_container"`
-}
-
-// BridgeOverhead is something known for each place but the host.
-type BridgeOverhead[T any] struct {
-	SameContainer  T `yaml:"same_container"`
-	CrossContainer T `yaml:"cross_container"`
-}
-
 // ContainerVMTrim is the boot of a container host's virtual machine before and
 // after its kernel, initrd and clock were trimmed. Times are in seconds.
 type ContainerVMTrim struct {

@@ -46,7 +46,6 @@ type Publication interface{ Head() Source }
 // A kind makes the empty value that a file is read into.
 var kinds = map[string]func() Publication{
 	"docker-on-loongson": func() Publication { return new(DockerOnLoongson) },
-	"bridge-network":     func() Publication { return new(BridgeNetwork) },
 	"container-vm-trim":  func() Publication { return new(ContainerVMTrim) },
 }
 

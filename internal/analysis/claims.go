@@ -183,9 +183,6 @@ type Claims struct {
 	Trials   int              `json:"trials"`   // finished trials
 	Planned  int              `json:"planned"`
 
-	// Network is there for runs of the studies of the network between containers.
-	Network *NetworkClaims `json:"network,omitempty"`
-
 	// Trim is there for runs that boot container hosts.
 	Trim *TrimClaims `json:"trim,omitempty"`
 }

@@ -35,6 +35,27 @@ func (b Series) Pairs(other Series, f func(block int, x, y float64)) {
 	pairs(b, other, func(block int32, x, y float64) { f(int(block), x, y) })
 }
 
+// Complete keeps the blocks that every series has: one row of values for each series.
+func Complete(levels []Series) [][]float64 {
+	if len(levels) == 0 {
+		return nil
+	}
+	common := levels[0]
+	for _, l := range levels[1:] {
+		var both Series
+		pairs(common, l, func(block int32, x, _ float64) {
+			both.blocks, both.values = append(both.blocks, block), append(both.values, x)
+		})
+		common = both
+	}
+	out := make([][]float64, len(levels))
+	for i, l := range levels {
+		out[i] = make([]float64, 0, len(common.blocks))
+		pairs(l, common, func(_ int32, x, _ float64) { out[i] = append(out[i], x) })
+	}
+	return out
+}
+
 // Series is a metric of a cell: one value for each block, the mean where a trial ran
 // several instances. A cell or metric that gave nothing has none.
 func (in Input) Series(cell, metric string) Series { return in.Data.cells[cell].series(metric) }

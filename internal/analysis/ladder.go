@@ -28,7 +28,7 @@ const ladderResamples = 2000
 func (in Input) ladder(j job) (*Ladder, []string) {
 	l := &Ladder{Group: j.group.name, Metric: j.metric}
 	names, levels, warnings := in.levels(j, l)
-	values := complete(levels)
+	values := Complete(levels)
 	if len(levels) < 2 || len(values[0]) == 0 {
 		return nil, warnings
 	}
@@ -100,27 +100,6 @@ func (in Input) rungs(names []string) (from []int, beside []bool) {
 		}
 	}
 	return from, beside
-}
-
-// complete keeps the blocks that every series has: one row of values a series.
-func complete(levels []Series) [][]float64 {
-	if len(levels) == 0 {
-		return nil
-	}
-	common := levels[0]
-	for _, l := range levels[1:] {
-		var both Series
-		pairs(common, l, func(block int32, x, _ float64) {
-			both.blocks, both.values = append(both.blocks, block), append(both.values, x)
-		})
-		common = both
-	}
-	out := make([][]float64, len(levels))
-	for i, l := range levels {
-		out[i] = make([]float64, 0, len(common.blocks))
-		pairs(l, common, func(_ int32, x, _ float64) { out[i] = append(out[i], x) })
-	}
-	return out
 }
 
 // ladderIntervals gives the interval of the first level's median, of each step,

@@ -147,7 +147,6 @@ Measuring needs root for most targets; check, report, studies and help do not.
   tare run ladder                          what each step of isolation costs
   tare studies                             all built-in studies
   tare run docker-on-loongson --quick      Unix indexes in 0..N containers
-  tare run bridge-network --quick          the network between containers
   tare index                               the Unix index of this machine
   tare report last --format html -o r.html`,
 		SilenceUsage:  true,

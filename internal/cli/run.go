@@ -34,7 +34,6 @@ a study of the network --containers are those attached to it.`,
   tare run docker-on-loongson --quick
   tare run ./mine.yaml --containers 1,50,500 --concurrency 100 --on runc
   docker save hello-world -o hello.tar; tare run ./mine.yaml --image hello.tar
-  tare run bridge-network --containers 2,50,100,200,500 --protocol tcp
   tare run docker-on-loongson --tests execl,syscall --containers 0..4 --on crun
   tare run ./mine.yaml --html mine.html`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

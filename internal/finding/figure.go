@@ -1,7 +1,7 @@
 package finding
 
-// Figure is a chart of one kind: lines over a number, bars over names, or a flame
-// graph. Only the page draws it.
+// Figure is a chart of one kind: lines over a number, bars over names, a flame graph,
+// or chains of boxes. Only the page draws it.
 type Figure struct {
 	Title string `json:"title"`
 	// Beside puts the figure to the right of the one before it, where there is
@@ -12,6 +12,8 @@ type Figure struct {
 	Lines  []Line `json:"lines,omitempty"`
 	Bars   []Bar  `json:"bars,omitempty"`  // instead of lines; Y is then their length, X is not used
 	Flame  *Flame `json:"flame,omitempty"` // instead of both; X and Y are not used
+	// Chains stand instead of all three; X and Y are not used.
+	Chains []Chain `json:"chains,omitempty"`
 }
 
 // Axis says what is drawn along it. Values are in the unit that Label names.
@@ -82,4 +84,16 @@ type Frame struct {
 	Name     string  `json:"name"`
 	Value    float64 `json:"value"` // seconds
 	Children []Frame `json:"children,omitempty"`
+}
+
+// Chain is a way from one end to the other: boxes in a row, joined by lines.
+type Chain struct {
+	Name  string `json:"name"`
+	Boxes []Box  `json:"boxes"`
+}
+
+// Box is one thing on the way.
+type Box struct {
+	Name  string `json:"name"`
+	Place bool   `json:"place,omitempty"` // something is inside; drawn filled, the others in outline
 }

@@ -25,7 +25,6 @@ var studyClaims = []func(*store.Run, *analysis.Claims) error{
 	unixClaims,
 	indexClaims,
 	trimClaims,
-	networkClaims,
 }
 
 // Report makes the part of a run's report that every run has, and the input that its

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/netpath"
+	"github.com/tarelab/tare/internal/preflight"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -86,4 +87,13 @@ func (l *Lab) wanted(st study.Study) []driver.Driver {
 		}
 	}
 	return wanted
+}
+
+// rangeOf is the range of addresses of a study's first level, by which its paths are
+// proven.
+func rangeOf(st study.Study) string {
+	if len(st.Limits) == 0 {
+		return ""
+	}
+	return preflight.NetworkOf(st.Limits[0].Network).Range
 }

@@ -23,9 +23,6 @@ func sections(in Input) []finding.Section {
 	if c.Trim != nil {
 		out = append(out, trimSection(c.Trim))
 	}
-	if c.Network != nil {
-		out = append(out, networkSection(c.Network, c.Tables))
-	}
 	return slices.Concat(out, in.Sections)
 }
 

@@ -1,5 +1,6 @@
 import * as Plot from "@observablehq/plot";
 import * as d3 from "d3";
+import { chains } from "./chain";
 import { drawn, h } from "./dom";
 import { flameGraph } from "./flame";
 import { plain, ratioTicks } from "./scale";
@@ -16,6 +17,7 @@ const dashes: Record<Look, string | undefined> = { measured: undefined, publishe
 // stand beside it, which have its vertical scale.
 export function figure(f: Figure, row: Figure[]): HTMLElement {
   if (f.flame) return flameGraph(f.flame.frame, f.flame.of, f.title, f.flame.note, f.flame.find);
+  if (f.chains) return chains(f.title, f.chains);
   const drawing = h("div", { class: "figure" });
   drawn(drawing, (width) => drawing.replaceChildren(f.bars?.length ? bars(f, width) : lines(f, row, width)));
   return h("figure", {}, h("figcaption", {}, f.title), f.bars?.length ? barKeys(f.bars) : lineKeys(f.lines ?? []), drawing);

@@ -1,14 +1,12 @@
 import { figure } from "./figure";
 import { h, section, unbroken } from "./dom";
 import { bootCharts } from "./boot";
-import { networkFigures } from "./network";
 import { unixFigures } from "./unix";
 import type { Figure, Grid, Page, Section } from "./types";
 
 // own are the figures of studies that need more than lines and bars.
 const own: Record<string, (page: Page) => HTMLElement[]> = {
   "docker-on-loongson": unixFigures,
-  "bridge-network": networkFigures,
   "container-vm-trim": bootCharts,
 };
 

@@ -250,6 +250,13 @@ export interface Figure {
   lines?: Line[];
   bars?: Bar[];
   flame?: Flame; // instead of both
+  chains?: Chain[]; // instead of all three
+}
+
+// Chain is a way from one end to the other: boxes in a row, joined by lines.
+export interface Chain {
+  name: string;
+  boxes: { name: string; place?: boolean }[];
 }
 
 // Section is what a study says beyond its price lists.

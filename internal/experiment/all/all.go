@@ -3,6 +3,7 @@ package all
 
 import (
 	"github.com/tarelab/tare/internal/experiment"
+	"github.com/tarelab/tare/internal/experiment/bridgenetwork"
 	"github.com/tarelab/tare/internal/experiment/concurrentstart"
 	"github.com/tarelab/tare/internal/experiment/containerload"
 	"github.com/tarelab/tare/internal/experiment/kernelwaits"
@@ -14,6 +15,7 @@ import (
 func Experiments() experiment.List {
 	return experiment.List{
 		concurrentstart.Experiment(),
+		bridgenetwork.Experiment(),
 		vmmcompare.Experiment(),
 		containerload.Experiment(),
 		kernelwaits.Experiment(),

@@ -1,4 +1,4 @@
-package analysis
+package bridgenetwork
 
 import (
 	"fmt"
@@ -7,18 +7,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/published"
 )
 
 // networkRun is a run in which each container on the bridge takes a share of the
 // throughput, with noise of a given relative size.
-func networkRun(loss, noise float64, blocks int) Input {
+func networkRun(loss, noise float64, blocks int) analysis.Input {
 	rng := rand.New(rand.NewPCG(1, 2))
 	throughput := sample.Metric{Name: "throughput", Unit: sample.BitsPerSecond, Better: sample.Higher}
-	in := Input{Metrics: map[string][]sample.Metric{"tcp": {throughput}}, Blocks: blocks, Seed: 7}
+	in := analysis.Input{Metrics: map[string][]sample.Metric{"tcp": {throughput}}, Blocks: blocks, Seed: 7}
 	for _, n := range []int{2, 50, 200, 500} {
 		level := study.Limits{Name: fmt.Sprintf("n%d", n), Network: &study.Network{Containers: n}}
 		for _, target := range []string{"host@loopback", "native@loopback", "native@bridge"} {
@@ -27,7 +27,7 @@ func networkRun(loss, noise float64, blocks int) Input {
 				Environment: level.Name, Limits: level, Copies: 1, Control: target == "host@loopback"})
 		}
 	}
-	in.Data = NewData(in.Cells, 0)
+	in.Data = analysis.NewData(in.Cells, 0)
 	speed := map[string]float64{"host@loopback": 62.09e9, "native@loopback": 60.32e9, "native@bridge": 39.16e9}
 	for block := range blocks {
 		for _, c := range in.Cells {
@@ -42,13 +42,9 @@ func networkRun(loss, noise float64, blocks int) Input {
 	return in
 }
 
-func networkOf(t *testing.T, in Input) *NetworkClaims {
+func described(t *testing.T, in analysis.Input) *description {
 	t.Helper()
-	d, err := published.LoadAs[*published.BridgeNetwork]("bridge-network")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := NetworkStudy(in, Analyze(in).Tables, d)
+	n, err := describe(in, analysis.Analyze(in).Tables, publication(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +54,7 @@ func networkOf(t *testing.T, in Input) *NetworkClaims {
 // A loss as published is found, with an interval that holds it, and the three
 // places are borne out.
 func TestGrowthFindsTheLoss(t *testing.T) {
-	n := networkOf(t, networkRun(0.00004, 0.0005, 20))
+	n := described(t, networkRun(0.00004, 0.0005, 20))
 	if len(n.Growth) != 1 {
 		t.Fatalf("%d slopes: only the path with a bridge has one", len(n.Growth))
 	}
@@ -80,20 +76,20 @@ func TestGrowthFindsTheLoss(t *testing.T) {
 func TestGrowthOfATime(t *testing.T) {
 	in := networkRun(-0.00004, 0.0005, 20)
 	in.Metrics["tcp"][0].Unit, in.Metrics["tcp"][0].Better = sample.Seconds, sample.Lower
-	if g := networkOf(t, in).Growth[0]; g.Verdict != Slower {
+	if g := described(t, in).Growth[0]; g.Verdict != analysis.Slower {
 		t.Errorf("%+v", g)
 	}
 }
 
 // Without a loss there is none, and what is too noisy to tell says so.
 func TestGrowthWithoutLoss(t *testing.T) {
-	if g := networkOf(t, networkRun(0, 0.0005, 20)).Growth[0]; g.Verdict != Same {
+	if g := described(t, networkRun(0, 0.0005, 20)).Growth[0]; g.Verdict != analysis.Same {
 		t.Errorf("no loss: %+v", g)
 	}
-	if g := networkOf(t, networkRun(0, 0.2, 8)).Growth[0]; g.Verdict != Open {
+	if g := described(t, networkRun(0, 0.2, 8)).Growth[0]; g.Verdict != analysis.Open {
 		t.Errorf("noise: %+v", g)
 	}
-	if g := networkOf(t, networkRun(0.00004, 0, 2)).Growth[0]; g.Verdict.Shown() || !strings.Contains(g.Why, "blocks") {
+	if g := described(t, networkRun(0.00004, 0, 2)).Growth[0]; g.Verdict.Shown() || !strings.Contains(g.Why, "blocks") {
 		t.Errorf("two blocks: %+v", g)
 	}
 }
@@ -103,10 +99,10 @@ func TestGrowthWithoutLoss(t *testing.T) {
 func TestGrowthOfFailures(t *testing.T) {
 	for measured, slopes := range map[int]int{0: 0, 2: 1} {
 		in := networkRun(0, 0.001, 8)
-		whole := in.Data
-		in.Data = NewData(in.Cells, 0)
+		whole := in
+		in.Data = analysis.NewData(in.Cells, 0)
 		for _, c := range in.Cells {
-			for block, value := range whole.cells[c.ID].series("throughput").values {
+			for block, value := range whole.Series(c.ID, "throughput").Values() {
 				r := &sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{"throughput": {value}}}
 				if c.Target == "native@bridge" && c.Limits.Network.Containers > measured {
 					r = &sample.Record{Block: block, Cell: c.ID, Failure: &sample.Failure{Message: "nobody listened"}}
@@ -114,8 +110,8 @@ func TestGrowthOfFailures(t *testing.T) {
 				in.Data.Add(r)
 			}
 		}
-		got := networkOf(t, in).Growth
-		if len(got) != slopes || slopes > 0 && got[0].Verdict != Open {
+		got := described(t, in).Growth
+		if len(got) != slopes || slopes > 0 && got[0].Verdict != analysis.Open {
 			t.Errorf("up to %d containers measured: %+v", measured, got)
 		}
 	}
@@ -124,43 +120,42 @@ func TestGrowthOfFailures(t *testing.T) {
 // A choice's gain goes in the direction that is better, whatever the metric.
 func TestChoices(t *testing.T) {
 	in := networkRun(0, 0.001, 20)
-	for _, c := range networkOf(t, in).Choices {
+	for _, c := range described(t, in).Choices {
 		if c.What != "one container instead of two on a bridge" || math.Abs(c.Gain-60.32/39.16) > 0.01 || !c.Verdict.Shown() {
 			t.Errorf("%+v", c)
 		}
 	}
 	in.Metrics["tcp"][0].Better = sample.Lower
-	if c := networkOf(t, in).Choices[0]; math.Abs(c.Gain-39.16/60.32) > 0.01 {
+	if c := described(t, in).Choices[0]; math.Abs(c.Gain-39.16/60.32) > 0.01 {
 		t.Errorf("where lower is better: %+v", c)
 	}
 }
 
 // Choices of one workload are judged together: the more there are, the more blocks
-// each needs.
+// each needs. Another workload's do not count.
 func TestChoicesAreJudgedTogether(t *testing.T) {
-	series := func(blocks int, at float64) Series {
-		var s Series
-		for b := range blocks {
-			s.blocks, s.values = append(s.blocks, int32(b)), append(s.values, at+0.01*float64(b%3))
+	for others, want := range map[int]analysis.Verdict{0: analysis.Faster, 2: analysis.Faster, 4: analysis.Open} {
+		in := analysis.Input{Metrics: map[string][]sample.Metric{}, Blocks: 7, Seed: 7}
+		level := study.Limits{Name: "apart", Network: &study.Network{}}
+		for _, workload := range []string{"rtt", "udp-rtt"} {
+			in.Metrics[workload] = []sample.Metric{{Name: sample.RTT, Unit: sample.Seconds, Better: sample.Lower}}
+			for i, target := range append([]string{"host@loopback", "native@bridge", "native@veth"}, []string{"native@macvlan", "native@ipvlan", "native@nat", "native@proxy"}[:others]...) {
+				in.Cells = append(in.Cells, study.Cell{ID: target + "/" + workload, Target: target, Workload: workload, Group: workload, Environment: "apart", Limits: level, Copies: 1, Control: i == 0})
+			}
 		}
-		return s
-	}
-	choice := func(workload string) Choice {
-		return Choice{Workload: workload, compared: compare(series(7, 1.5), series(7, 1), Series{})}
-	}
-	for name, c := range map[string]struct {
-		refused bool
-		beside  int
-		want    Verdict
-	}{"alone": {false, 0, Faster}, "one of three": {false, 2, Faster}, "one of five": {false, 4, Open}, "refused": {true, 0, NotComparable}} {
-		all := []Choice{choice("rtt"), choice("tcp")}
-		all[0].refused = c.refused
-		for range c.beside {
-			all = append(all, choice("rtt"))
+		in.Data = analysis.NewData(in.Cells, 0)
+		for block := range in.Blocks {
+			for _, c := range in.Cells {
+				value := 1.5
+				if c.Target == "native@veth" {
+					value = 1
+				}
+				in.Data.Add(&sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{sample.RTT: {value + 0.01*float64(block%3)}}})
+			}
 		}
-		Input{}.defaults().judgeChoices(all)
-		if all[0].Verdict != c.want || all[0].Gain < 1.4 || all[0].P != 2./128 {
-			t.Errorf("%s: %+v, want %s", name, all[0], c.want)
+		choices := described(t, in).Choices
+		if len(choices) != 2*(1+others) || choices[0].What != "veth instead of bridge" || choices[0].Verdict != want || choices[0].Gain < 1.4 || choices[0].P != 2./128 {
+			t.Errorf("beside %d others: %+v, want %s", others, choices, want)
 		}
 	}
 }
@@ -174,16 +169,16 @@ func TestChoiceIsRefusedByEitherTable(t *testing.T) {
 				c.Group, c.Environment, c.Limits.Network = "tcp+paired", "paired", &study.Network{Containers: 2, Pin: "same"}
 			}
 		}
-		tables := Analyze(in).Tables
+		tables := analysis.Analyze(in).Tables
 		for _, table := range tables {
 			for _, r := range table.Rows {
 				if table.Group == noisy && r.Effect != nil {
-					r.Effect.Verdict = NotComparable
+					r.Effect.Verdict = analysis.NotComparable
 				}
 			}
 		}
-		for _, c := range in.defaults().choices(tables) {
-			if c.What == "paired instead of n2" && c.Verdict != NotComparable {
+		for _, c := range (reader{in.WithDefaults(), tables}).choices() {
+			if c.What == "paired instead of n2" && c.Verdict != analysis.NotComparable {
 				t.Errorf("%s is noisy: %+v", noisy, c)
 			}
 		}
@@ -202,13 +197,13 @@ func TestChoiceNamesItsCommand(t *testing.T) {
 // the tunnel's once.
 func TestSplits(t *testing.T) {
 	rtt := sample.Metric{Name: "rtt", Unit: sample.Seconds, Better: sample.Lower}
-	in := Input{Metrics: map[string][]sample.Metric{"rtt": {rtt}}, Blocks: 20, Seed: 7}
+	in := analysis.Input{Metrics: map[string][]sample.Metric{"rtt": {rtt}}, Blocks: 20, Seed: 7}
 	level := study.Limits{Name: "apart", Network: &study.Network{}}
 	times := map[string]float64{"host@loopback": 9e-6, "native@loopback": 10e-6, "native@bridge": 16e-6, "native@vxlan": 30e-6}
 	for _, target := range []string{"host@loopback", "native@loopback", "native@bridge", "native@vxlan"} {
 		in.Cells = append(in.Cells, study.Cell{ID: target, Target: target, Workload: "rtt", Group: "rtt", Environment: "apart", Limits: level, Copies: 1, Control: target == "host@loopback"})
 	}
-	in.Data = NewData(in.Cells, 0)
+	in.Data = analysis.NewData(in.Cells, 0)
 	rng := rand.New(rand.NewPCG(3, 4))
 	for block := range in.Blocks {
 		slow := 1 + 0.01*rng.NormFloat64()
@@ -216,7 +211,7 @@ func TestSplits(t *testing.T) {
 			in.Data.Add(&sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{"rtt": {times[c.Target] * slow}}})
 		}
 	}
-	splits := networkOf(t, in).Splits
+	splits := described(t, in).Splits
 	if len(splits) != 1 || len(splits[0].Places) != 2 || splits[0].Blocks != 20 {
 		t.Fatalf("%+v", splits)
 	}
@@ -232,12 +227,12 @@ func TestSplits(t *testing.T) {
 // attach instead.
 func TestAttaching(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	in := Input{Metrics: map[string][]sample.Metric{"start": {{Name: sample.Ready, Unit: sample.Seconds, Better: sample.Lower}}}, Blocks: 12, Seed: 7}
+	in := analysis.Input{Metrics: map[string][]sample.Metric{"start": {{Name: sample.Ready, Unit: sample.Seconds, Better: sample.Lower}}}, Blocks: 12, Seed: 7}
 	for _, target := range []string{"host@loopback", "native@bridge", "native@attach"} {
 		in.Cells = append(in.Cells, study.Cell{ID: target + "/start", Target: target, Workload: "start", Group: "start", Environment: "n500",
 			Limits: study.Limits{Name: "n500", Network: &study.Network{Containers: 500, Neighbours: "permanent"}}, Copies: 1, Control: target == "host@loopback"})
 	}
-	in.Data = NewData(in.Cells, 0)
+	in.Data = analysis.NewData(in.Cells, 0)
 	for block := range in.Blocks {
 		machine := 0.001 * rng.Float64() // the same for all of a block
 		for _, c := range in.Cells {
@@ -245,7 +240,7 @@ func TestAttaching(t *testing.T) {
 			in.Data.Add(&sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{sample.Ready: {value + machine + 1e-5*rng.Float64()}}})
 		}
 	}
-	n := networkOf(t, in)
+	n := described(t, in)
 	if len(n.Attaching) != 1 || len(n.Choices) != 0 {
 		t.Fatalf("%+v, %+v", n.Attaching, n.Choices)
 	}

@@ -1,4 +1,4 @@
-package report
+package bridgenetwork
 
 import (
 	"testing"
@@ -11,14 +11,14 @@ import (
 // Advice says by how much a metric changes, in its own direction, and by which command.
 func TestAdvice(t *testing.T) {
 	half := stats.Interval{Low: 1.6, High: 2.5, Method: stats.MethodOrder}
-	for want, c := range map[string]analysis.Choice{
+	for want, c := range map[string]choice{
 		"Advice for host@bridge: mtu-9000 instead of apart (ip link set dev vethX mtu 9000) lowers rtt by 50 % (38 to 60) (rtt).": {
 			What: "mtu-9000 instead of apart", How: "ip link set dev vethX mtu 9000", Workload: "rtt", Metric: sample.Metric{Name: "rtt", Better: sample.Lower}},
 		"Advice for host@bridge: macvlan instead of bridge raises throughput by 100 % (60 to 150) (tcp).": {
 			What: "macvlan instead of bridge", Workload: "tcp", Metric: sample.Metric{Name: "throughput", Better: sample.Higher}},
 	} {
 		c.Where, c.Gain, c.Interval, c.Verdict = "host@bridge", 2, half, analysis.Faster
-		got := adviceFindings(&analysis.NetworkClaims{Choices: []analysis.Choice{c}})
+		got := adviceFindings(&description{Choices: []choice{c}})
 		if len(got) != 1 || got[0] != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

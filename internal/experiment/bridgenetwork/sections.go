@@ -1,4 +1,4 @@
-package report
+package bridgenetwork
 
 import (
 	"fmt"
@@ -14,22 +14,16 @@ import (
 	"github.com/tarelab/tare/internal/stats"
 )
 
-// networkSection is what the network studies say beyond their tables.
-func networkSection(n *analysis.NetworkClaims, tables []analysis.Table) finding.Section {
+// section is what the studies say beyond their tables.
+func section(n *description, tables []analysis.Table) finding.Section {
 	s := finding.Section{
-		ID: "bridge-network", Title: "The network between containers", Claims: n.Claims,
+		ID: name, Title: "The network between containers", Claims: n.Claims, Data: n,
 		Note: fmt.Sprintf("Published: %s", n.Published.Citation),
 	}
 	s.Findings = slices.Concat(publishedFindings(n, tables), growthFindings(n), attachFindings(n), adviceFindings(n), splitFindings(n))
 	s.Headline = s.Findings[:min(3, len(s.Findings))]
-	if f, ok := placesFigure(n, tables); ok {
-		s.Figures = append(s.Figures, f)
-	}
-	s.Figures = append(s.Figures, containerFigures(n)...)
-	if g := containerGrid(n); len(g.Rows) > 0 {
-		s.Tables = append(s.Tables, g)
-	}
-	for _, g := range []finding.Table{choiceGrid(n), splitGrid(n)} {
+	s.Figures = figures(n, tables)
+	for _, g := range []finding.Table{growthTable(n), choiceTable(n), splitTable(n)} {
 		if len(g.Rows) > 0 {
 			s.Tables = append(s.Tables, g)
 		}
@@ -43,24 +37,24 @@ func throughputs(tables []analysis.Table) []analysis.Table {
 }
 
 // publishedFindings say the three published places in words.
-func publishedFindings(n *analysis.NetworkClaims, tables []analysis.Table) []string {
+func publishedFindings(n *description, tables []analysis.Table) []string {
 	p := n.Published.Throughput
 	for _, t := range throughputs(tables) {
 		var parts []string
 		for _, r := range t.Rows {
-			base, path, _ := strings.Cut(r.Target, "@")
+			base, path := onPath(r.Target)
 			var published float64
 			switch {
 			case r.Effect == nil || r.AA:
 				continue
-			case path == "loopback":
+			case path == loopback:
 				published = p.SameContainer / p.Host
-			case path == "bridge":
+			case path == onBridge:
 				published = p.CrossContainer / p.Host
 			default:
 				continue
 			}
-			where := map[string]string{"loopback": "one container", "bridge": "two containers on a bridge"}[path]
+			where := map[string]string{loopback: "one container", onBridge: "two containers on a bridge"}[path]
 			if r.Effect.Verdict == analysis.NotComparable {
 				parts = append(parts, fmt.Sprintf("%s (%s): no claim, the machine was too noisy; published %.3f of the host", where, base, published))
 				continue
@@ -83,7 +77,7 @@ func between(i stats.Interval, format string, scale float64) string {
 	return fmt.Sprintf(" ("+format+" to "+format+")", scale*i.Low, scale*i.High)
 }
 
-func growthFindings(n *analysis.NetworkClaims) []string {
+func growthFindings(n *description) []string {
 	var out []string
 	for _, g := range n.Growth {
 		first, last := g.Points[0].Containers, g.Points[len(g.Points)-1].Containers
@@ -107,7 +101,7 @@ func growthFindings(n *analysis.NetworkClaims) []string {
 }
 
 // attachFindings say what attaching one more container takes, by how many there are.
-func attachFindings(n *analysis.NetworkClaims) []string {
+func attachFindings(n *description) []string {
 	var out []string
 	for i, a := range n.Attaching {
 		text := fmt.Sprintf("%s to %d", quantity.Of(sample.Seconds, a.Seconds, a.Interval), a.Containers)
@@ -131,14 +125,14 @@ func attachFindings(n *analysis.NetworkClaims) []string {
 }
 
 // adviceFindings are the choices that gain, the largest first.
-func adviceFindings(n *analysis.NetworkClaims) []string {
-	var gains []analysis.Choice
+func adviceFindings(n *description) []string {
+	var gains []choice
 	for _, c := range n.Choices {
 		if c.Verdict.Shown() && c.Gain > 1 {
 			gains = append(gains, c)
 		}
 	}
-	slices.SortStableFunc(gains, func(a, b analysis.Choice) int {
+	slices.SortStableFunc(gains, func(a, b choice) int {
 		return int(math.Copysign(1, b.Gain-a.Gain))
 	})
 	var out []string
@@ -159,70 +153,8 @@ func adviceFindings(n *analysis.NetworkClaims) []string {
 	return out
 }
 
-// placesFigure are the published places, here and there, each as a share of its host.
-func placesFigure(n *analysis.NetworkClaims, tables []analysis.Table) (finding.Figure, bool) {
-	f := finding.Figure{Title: "Throughput as a share of the host's own loopback", Y: finding.Axis{Label: "of the host", Zero: true}}
-	for _, t := range throughputs(tables) {
-		for _, r := range t.Rows {
-			if r.Effect != nil && !r.AA && r.Effect.Ratio > 0 {
-				b := finding.Bar{Name: r.Target + ", " + t.Group, Look: finding.Measured, Parts: []finding.Part{{Value: r.Effect.Ratio}}}
-				if quantity.Known(r.Effect.Interval) {
-					b.Low, b.High = r.Effect.Interval.Low, r.Effect.Interval.High
-				}
-				f.Bars = append(f.Bars, b)
-			}
-		}
-	}
-	if len(f.Bars) == 0 {
-		return f, false
-	}
-	p := n.Published.Throughput
-	for _, place := range []struct {
-		name  string
-		share float64
-	}{{"published: one container", p.SameContainer / p.Host}, {"published: two on a bridge", p.CrossContainer / p.Host}} {
-		f.Bars = append(f.Bars, finding.Bar{Name: place.name, Look: finding.Published, Parts: []finding.Part{{Value: place.share}}})
-	}
-	return f, true
-}
-
-// containerFigures are a curve for each metric over the number of containers, each
-// as a share of its most, with the published slope beside throughput.
-func containerFigures(n *analysis.NetworkClaims) []finding.Figure {
-	var out []finding.Figure
-	for _, g := range n.Growth {
-		i := slices.IndexFunc(out, func(f finding.Figure) bool { return f.Title == growthTitle(g) })
-		if i < 0 {
-			i = len(out)
-			out = append(out, finding.Figure{Title: growthTitle(g), X: finding.Axis{Label: "containers on the bridge", Zero: true}, Y: finding.Axis{Label: "share of the most"}})
-		}
-		out[i].Lines = append(out[i].Lines, growthLine(g))
-		if g.Metric.Name == sample.Throughput && len(out[i].Lines) == 1 {
-			last := float64(g.Points[len(g.Points)-1].Containers)
-			out[i].Lines = append(out[i].Lines, finding.Line{Name: "published slope", Look: finding.Published, Points: []finding.Point{
-				{X: 2, Y: 1, Low: 1, High: 1}, {X: last, Y: 1 - n.Loss*(last-2), Low: 1 - n.Loss*(last-2), High: 1 - n.Loss*(last-2)}}})
-		}
-	}
-	return out
-}
-
-func growthTitle(g analysis.Growth) string {
-	return g.Metric.Name + " of " + g.Workload + " over containers"
-}
-
-func growthLine(g analysis.Growth) finding.Line {
-	most := 0.0
-	for _, p := range g.Points {
-		most = max(most, p.Median)
-	}
-	l := finding.Line{Name: g.Target + ", " + g.Arm, Look: finding.Measured}
-	for _, p := range g.Points {
-		l.Points = append(l.Points, finding.Point{X: float64(p.Containers), Y: p.Median / most, Low: p.Interval.Low / most, High: p.Interval.High / most})
-	}
-	return l
-}
-
-func containerGrid(n *analysis.NetworkClaims) finding.Table {
+// growthTable are the slopes, the published one below.
+func growthTable(n *description) finding.Table {
 	g := finding.Table{Title: "Change for each container on the bridge", Head: []string{"target and workload", "others", "containers", "change %", "from", "to", "p", "verdict", "blocks", "neighbours read back"}}
 	for _, x := range n.Growth {
 		var counts, tables []string
@@ -244,7 +176,8 @@ func containerGrid(n *analysis.NetworkClaims) finding.Table {
 	return g
 }
 
-func choiceGrid(n *analysis.NetworkClaims) finding.Table {
+// choiceTable are all choices, numbered.
+func choiceTable(n *description) finding.Table {
 	g := finding.Table{Title: "What one way gains against another (above 1 is better)", Head: []string{"no.", "choice", "where", "metric", "gain", "from", "to", "p", "blocks", "verdict", "how"}}
 	for i, c := range n.Choices {
 		row := []string{strconv.Itoa(i + 1), c.What, c.Where, c.Workload + ", " + c.Metric.Name + better(c.Metric), fmt.Sprintf("×%.3f", c.Gain), "", "", "", strconv.Itoa(c.Blocks), string(c.Verdict), c.How}
@@ -257,7 +190,7 @@ func choiceGrid(n *analysis.NetworkClaims) finding.Table {
 }
 
 // splitFindings say what each further container costs.
-func splitFindings(n *analysis.NetworkClaims) []string {
+func splitFindings(n *description) []string {
 	var out []string
 	for _, s := range n.Splits {
 		text := fmt.Sprintf("Split a service of %s (%s): each further container on one host adds %s to %s",
@@ -271,14 +204,14 @@ func splitFindings(n *analysis.NetworkClaims) []string {
 }
 
 // splitOf words what is added to.
-func splitOf(s analysis.Split) string {
+func splitOf(s split) string {
 	if s.Metric.Name == sample.RTT {
 		return "a request's time (" + s.Workload + ")"
 	}
 	return "the CPU time of each Gbit (" + s.Workload + ")"
 }
 
-func splitCost(s analysis.Split, p analysis.SplitPoint) string {
+func splitCost(s split, p splitPoint) string {
 	unit := quantity.ScaleFor(s.Metric.Unit, []float64{p.Added})
 	text := quantity.Rounded(p.Added, s.Metric.Unit)
 	if quantity.Known(p.Interval) {
@@ -287,7 +220,8 @@ func splitCost(s analysis.Split, p analysis.SplitPoint) string {
 	return text
 }
 
-func splitGrid(n *analysis.NetworkClaims) finding.Table {
+// splitTable is what further containers add, by their number.
+func splitTable(n *description) finding.Table {
 	g := finding.Table{Title: "What splitting a service into k containers adds (k - 1 hops, against processes in one container)"}
 	for _, s := range n.Splits {
 		for _, p := range s.Places {
