@@ -138,9 +138,15 @@ func ladderFinding(l shownLadder) []string {
 	if len(steps) == 0 {
 		return nil
 	}
+	price := func(s analysis.Step) float64 { // of a rate, what is lost
+		if l.claim.Metric.Better == sample.Higher {
+			return -s.Delta
+		}
+		return s.Delta
+	}
 	dearest := 0
 	for i, s := range steps {
-		if s.Delta > steps[dearest].Delta {
+		if price(s) > price(steps[dearest]) {
 			dearest = i
 		}
 	}

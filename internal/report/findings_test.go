@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
 
@@ -38,4 +39,18 @@ func TestNoiseFindingTellsWhyItIsUnknown(t *testing.T) {
 
 func interval(low, high float64) stats.Interval {
 	return stats.Interval{Low: low, High: high, Level: 0.95, Method: "BCa"}
+}
+
+// The dearest step of a ladder of rates is the one that loses most, not that gains.
+func TestDearestStepOfRatesLoses(t *testing.T) {
+	ladder := func(better sample.Better) analysis.Ladder {
+		return analysis.Ladder{Group: "calls", Metric: sample.Metric{Name: "m", Unit: sample.PerSecond, Better: better}, Base: "a", BaseMedian: 10,
+			Steps: []analysis.Step{{From: "a", To: "b", Median: 6, Delta: -4}, {From: "b", To: "c", Median: 8, Delta: 2}}}
+	}
+	for better, want := range map[sample.Better]string{sample.Higher: "the dearest is b", sample.Lower: "the dearest is c"} {
+		in := Input{Claims: analysis.Claims{Ladders: []analysis.Ladder{ladder(better)}}}
+		if got := strings.Join(findings(newView(in)), " "); !strings.Contains(got, want) {
+			t.Errorf("%v: %q, want %q", better, got, want)
+		}
+	}
 }
