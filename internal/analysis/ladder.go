@@ -44,8 +44,14 @@ func (in Input) ladder(j job) (*Ladder, []string) {
 			last = i
 		}
 	}
-	spans := ladderIntervals(values, medians, from, last, stats.Source(in.Seed, "ladder", l.Group, l.Metric.Name))
-	l.BaseMedian, l.BaseInterval, l.Total = medians[0], spans[0], medians[last]
+	source := func() *rand.Rand { return stats.Source(in.Seed, "ladder", l.Group, l.Metric.Name) }
+	base := ladderIntervals(values[:1], medians[:1], from[:1], 0, source())[0]
+	if in.Data.cells[j.group.cells[0].ID].inRounds(l.Metric.Name) {
+		values = onOneBase(values, medians[0])
+		medians = stats.Medians(values)
+	}
+	spans := ladderIntervals(values, medians, from, last, source())
+	l.BaseMedian, l.BaseInterval, l.Total = medians[0], base, medians[last]
 	l.Rise = stats.Estimate{Value: medians[last] - medians[0], Interval: spans[len(medians)]}
 	for i := 1; i < len(medians); i++ {
 		l.Steps = append(l.Steps, Step{
@@ -56,12 +62,25 @@ func (in Input) ladder(j job) (*Ladder, []string) {
 	return l, warnings
 }
 
+// onOneBase gives the levels of all blocks the same base: of cells in rounds, what
+// their slices stand to the base's is known better than how fast a block was.
+func onOneBase(values [][]float64, base float64) [][]float64 {
+	out := make([][]float64, len(values))
+	for i, level := range values {
+		out[i] = make([]float64, len(level))
+		for block, v := range level {
+			out[i][block] = v / values[0][block] * base
+		}
+	}
+	return out
+}
+
 // levels are a ladder's rungs, by name, with a warning for each target that has too
 // few blocks for one.
 func (in Input) levels(j job, l *Ladder) (names []string, levels []Series, warnings []string) {
 	var all []Series
 	for _, cell := range j.group.cells {
-		all = append(all, in.Data.cells[cell.ID].series(l.Metric.Name))
+		all = append(all, in.Data.cells[cell.ID].against(in.Data.cells[j.group.cells[0].ID], l.Metric.Name))
 	}
 	most := fullest(all)
 	for i, cell := range j.group.cells {

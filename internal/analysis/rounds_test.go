@@ -161,3 +161,29 @@ func TestWorkMustBeProven(t *testing.T) {
 }
 
 func ptr(v float64) *float64 { return &v }
+
+// A rung of cells in rounds stands to the base as its slices do, however fast the
+// blocks were: one of them ran at a third of the others' speed.
+func TestLadderOfRounds(t *testing.T) {
+	var records []*sample.Record
+	for b := range 9 {
+		speed := 0.01 * float64(1+b%3)
+		at := func(factor float64) func(int) float64 {
+			return func(r int) float64 { return factor * speed * (1 + 0.001*float64((r+b)%3)) }
+		}
+		records = append(records, sliced("host/x", b, 20, at(1)), sliced("host~aa/x", b, 20, at(1)), sliced("runc/x", b, 20, at(0.8)))
+	}
+	in := slicedInput(sample.EvidenceChecked, records...)
+	in.View = study.ViewLadder
+	ladders := Analyze(in).Ladders
+	if len(ladders) == 0 || len(ladders[0].Steps) != 1 {
+		t.Fatalf("%+v, want one step", ladders)
+	}
+	l, step := ladders[0], ladders[0].Steps[0]
+	if got := step.Delta / l.BaseMedian; math.Abs(got+0.2) > 1e-6 || step.Interval.High-step.Interval.Low > 0.001*l.BaseMedian {
+		t.Errorf("a step of %v %v from %v, want a fifth less", step.Delta, step.Interval, l.BaseMedian)
+	}
+	if l.BaseInterval.High < 1.5*l.BaseInterval.Low {
+		t.Errorf("the base's own interval %v does not show how the blocks differ", l.BaseInterval)
+	}
+}
