@@ -45,8 +45,7 @@ type Publication interface{ Head() Source }
 
 // A kind makes the empty value that a file is read into.
 var kinds = map[string]func() Publication{
-	"docker-on-loongson": func() Publication { return new(DockerOnLoongson) },
-	"container-vm-trim":  func() Publication { return new(ContainerVMTrim) },
+	"container-vm-trim": func() Publication { return new(ContainerVMTrim) },
 }
 
 // IDs are the publications there are, sorted.

@@ -37,9 +37,9 @@ type Input struct {
 	Emulated string
 }
 
-// emulatedRun is why nothing is claimed of a run on an emulated CPU, "" where it
+// EmulatedRun is why nothing is claimed of a run on an emulated CPU, "" where it
 // is a real one.
-func emulatedRun(why string) string {
+func EmulatedRun(why string) string {
 	if why == "" {
 		return ""
 	}
@@ -159,7 +159,7 @@ func (in Input) groups() []group {
 	run := in.steal(group{cells: in.Cells})
 	for i := range out {
 		out[i].refusal, out[i].warnings = in.noisy(out[i], run)
-		out[i].refusal = firstOf(emulatedRun(in.Emulated), in.controlFailed(out[i]), out[i].refusal)
+		out[i].refusal = firstOf(EmulatedRun(in.Emulated), in.controlFailed(out[i]), out[i].refusal)
 	}
 	return out
 }

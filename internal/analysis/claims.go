@@ -172,16 +172,12 @@ type Claims struct {
 	Ladders []Ladder `json:"ladders,omitempty"`
 	// Comparisons is filled by Compare only.
 	Comparisons []Comparison `json:"comparisons,omitempty"`
-	// Unix is there for runs that stand beside the published study of the Unix index.
-	Unix *UnixClaims `json:"unix,omitempty"`
-	// Index is there for runs of tare index.
-	Index    *UnixIndexClaims `json:"index,omitempty"`
-	Warnings []string         `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do
-	Alpha    float64          `json:"alpha"`
-	Margin   float64          `json:"margin"`
-	Failures int              `json:"failures"` // failed trials
-	Trials   int              `json:"trials"`   // finished trials
-	Planned  int              `json:"planned"`
+	Warnings    []string     `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do
+	Alpha       float64      `json:"alpha"`
+	Margin      float64      `json:"margin"`
+	Failures    int          `json:"failures"` // failed trials
+	Trials      int          `json:"trials"`   // finished trials
+	Planned     int          `json:"planned"`
 
 	// Trim is there for runs that boot container hosts.
 	Trim *TrimClaims `json:"trim,omitempty"`

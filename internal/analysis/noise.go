@@ -17,7 +17,7 @@ const (
 	driftRefused    = 0.25 // change of the control over the run, as a ratio-1, from which nothing is claimed
 	driftWarned     = 0.05 // from which it is told
 	driftP          = 0.01 // p-value that makes a change a trend
-	disturbedShare  = 0.25 // share of a group's trials that may carry a warning of noise
+	DisturbedShare  = 0.25 // share of a group's trials that may carry a warning of noise
 	stealRefused    = 0.10 // stolen CPU time per wall time from which nothing is claimed
 	stealWarned     = 0.02
 	stealWall       = 1.0  // seconds of trials below which steal, counted in steps of 10 ms, says nothing: then the whole run's does
@@ -62,11 +62,11 @@ func (in Input) disturbed(g group) string {
 		}
 		noisy += most
 	}
-	if float64(noisy) <= disturbedShare*float64(trials) {
+	if float64(noisy) <= DisturbedShare*float64(trials) {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d trials were disturbed, more than %s (first: %s). Measure again when the machine is quiet.",
-		noisy, trials, percent(disturbedShare), strings.TrimRight(example, "."))
+		noisy, trials, percent(DisturbedShare), strings.TrimRight(example, "."))
 }
 
 // isNoiseMetric says that a metric is the machine's, not the cell's: that it
@@ -320,7 +320,7 @@ func verdictsOf(tables []Table) []groupVerdicts {
 // refusals tell why groups' verdicts are refused: on an emulated CPU all are.
 func refusals(groups []groupVerdicts, emulated string) []string {
 	if emulated != "" {
-		return []string{"no verdict on anything. " + emulatedRun(emulated)}
+		return []string{"no verdict on anything. " + EmulatedRun(emulated)}
 	}
 	var out []string
 	more := 0

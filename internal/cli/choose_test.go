@@ -11,10 +11,10 @@ import (
 	"github.com/tarelab/tare/internal/study"
 )
 
-// choose applies flags to the built-in study that has something for all of them.
+// choose applies flags to a study that has something for all of them.
 func choose(t *testing.T, args ...string) (study.Study, error) {
 	t.Helper()
-	st, err := new(Env).loadStudy("docker-on-loongson")
+	st, err := new(Env).loadStudy("./testdata/choose.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

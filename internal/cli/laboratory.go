@@ -52,6 +52,20 @@ func (l laboratory) Sections(all []finding.Section) error {
 	return report.WriteSections(l.env.Stdout, all, l.env.textOptions())
 }
 
+// Document implements experiment.Laboratory.
+func (l laboratory) Document(format report.Format, d finding.Document) error {
+	return report.WriteDocument(l.env.Stdout, format, d, l.env.textOptions())
+}
+
+// Run implements experiment.Laboratory.
+func (l laboratory) Run(c *cobra.Command, name string) (*store.Run, error) {
+	runs, err := l.env.openRuns(c, []string{name})
+	if err != nil {
+		return nil, err
+	}
+	return runs[0], nil
+}
+
 // Report implements experiment.Laboratory.
 func (l laboratory) Report(run *store.Run) (report.Input, error) {
 	return l.env.Experiments.Report(run)

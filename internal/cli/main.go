@@ -146,8 +146,6 @@ Measuring needs root for most targets; check, report, studies and help do not.
   tare weigh -- sysbench cpu --time=1 run  any command, on every layer found
   tare run ladder                          what each step of isolation costs
   tare studies                             all built-in studies
-  tare run docker-on-loongson --quick      Unix indexes in 0..N containers
-  tare index                               the Unix index of this machine
   tare report last --format html -o r.html`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -164,7 +162,6 @@ Measuring needs root for most targets; check, report, studies and help do not.
 	root.PersistentFlags().Bool("private-engines", false, "start own container engines even where some run already")
 	root.AddCommand(
 		checkCommand(env), weighCommand(env), runCommand(env), resumeCommand(env), reportCommand(env),
-		compareCommand(env), indexCommand(env),
 		containersCommand(env),
 		studiesCommand(env), runsCommand(env), verifyCommand(env), sweepCommand(env), versionCommand(env),
 	)

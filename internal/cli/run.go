@@ -31,10 +31,10 @@ variants: --quick and --published take those of these names. --tests and
 a study of the network --containers are those attached to it.`,
 		Example: `  tare run survey
   tare run ladder --blocks 50
-  tare run docker-on-loongson --quick
+  tare run density --quick
   tare run ./mine.yaml --containers 1,50,500 --concurrency 100 --on runc
   docker save hello-world -o hello.tar; tare run ./mine.yaml --image hello.tar
-  tare run docker-on-loongson --tests execl,syscall --containers 0..4 --on crun
+  tare run density --containers 0..4 --on crun
   tare run ./mine.yaml --html mine.html`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return env.Experiments.StudyNames(), cobra.ShellCompDirectiveDefault // or a file

@@ -38,6 +38,11 @@ type Laboratory interface {
 	ClearLine()
 	// Sections prints sections of something that is no run to standard output.
 	Sections([]finding.Section) error
+	// Document prints a document to standard output, in one of report.DocumentFormats.
+	Document(report.Format, finding.Document) error
+	// Run opens the run that the user names: by its id, the start of one, a directory,
+	// or "last".
+	Run(c *cobra.Command, name string) (*store.Run, error)
 	// Report makes the input of a run's report, with what every experiment says of it.
 	Report(*store.Run) (report.Input, error)
 	// Measurement defines the flags of a measurement, such as --blocks, --json and

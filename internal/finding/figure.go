@@ -1,7 +1,7 @@
 package finding
 
-// Figure is a chart of one kind: lines over a number, bars over names, a flame graph,
-// or chains of boxes. Only the page draws it.
+// Figure is a chart of one kind: lines over a number, bars over names, dots over
+// names, a flame graph, or chains of boxes. Only the page draws it.
 type Figure struct {
 	Title string `json:"title"`
 	// Beside puts the figure to the right of the one before it, where there is
@@ -11,8 +11,9 @@ type Figure struct {
 	Y      Axis   `json:"y"`
 	Lines  []Line `json:"lines,omitempty"`
 	Bars   []Bar  `json:"bars,omitempty"`  // instead of lines; Y is then their length, X is not used
-	Flame  *Flame `json:"flame,omitempty"` // instead of both; X and Y are not used
-	// Chains stand instead of all three; X and Y are not used.
+	Dots   []Dots `json:"dots,omitempty"`  // instead of both; X is then their scale, Y is not used
+	Flame  *Flame `json:"flame,omitempty"` // instead of all three; X and Y are not used
+	// Chains stand instead of all four; X and Y are not used.
 	Chains []Chain `json:"chains,omitempty"`
 }
 
@@ -32,6 +33,7 @@ const (
 	Published Look = "published" // dashed, hollow points
 	Fit       Look = "fit"       // thin, without points: a law
 	Series    Look = "series"    // solid, without points: readings over time
+	Pale      Look = "pale"      // thin and pale, without points: lines that the others stand out from
 )
 
 // Line is one curve of a figure.
@@ -62,6 +64,23 @@ type Bar struct {
 	// Low and High bound the interval of the whole; both 0 where there is none.
 	Low  float64 `json:"low,omitempty"`
 	High float64 `json:"high,omitempty"`
+}
+
+// Dots are the values of one name in several rows. All dots of a figure have one
+// scale, and the rows are in the order of their first appearance.
+type Dots struct {
+	Name string `json:"name"`
+	Look Look   `json:"look"` // Measured or Published
+	At   []Dot  `json:"at"`
+}
+
+// Dot is a value in a row. Low and High bound its interval; both are equal to Value
+// where there is none.
+type Dot struct {
+	Row   string  `json:"row"`
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
 }
 
 // Part is a piece of a bar; pieces of one name have one colour.

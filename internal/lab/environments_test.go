@@ -15,11 +15,17 @@ import (
 	"github.com/tarelab/tare/internal/workload"
 )
 
-// Where one CPU alone may be used, the published study's three environments are
-// one; where more may, they are three.
+// Where one CPU alone may be used, three levels are one; where more may, they are
+// three.
 func TestLevelsThatComeToTheSame(t *testing.T) {
-	st := unixStudy(t)
-	st.Workloads = st.Measured()
+	st := study.Study{
+		Workloads: []study.Workload{{Name: "execl", Kind: "unix-execl"}, {Name: "syscall", Kind: "unix-syscall"}},
+		Limits: []study.Limits{
+			{Name: "allcpu-ncopies", Params: map[string]string{"copies": "cpus", "threads": "cpus", "jobs": "cpus"}},
+			{Name: "1cpu-1copy", CPUSet: "first", Params: map[string]string{"copies": "1"}},
+			{Name: "allcpu-1copy", Params: map[string]string{"copies": "1"}},
+		},
+	}
 	names := []string{"allcpu-ncopies", "1cpu-1copy", "allcpu-1copy"}
 	for _, c := range []struct {
 		allowed  []int

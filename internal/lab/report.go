@@ -16,14 +16,11 @@ import (
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/vmm"
 )
 
 // studyClaims add what single studies say beyond their tables: one line for
 // each study that has something. Each leaves the runs of other studies alone.
 var studyClaims = []func(*store.Run, *analysis.Claims) error{
-	unixClaims,
-	indexClaims,
 	trimClaims,
 }
 
@@ -97,7 +94,7 @@ func compare(a *store.Run, before analysis.Input, b *store.Run) (analysis.Claims
 	if err != nil {
 		return analysis.Claims{}, err
 	}
-	pa, pb := provenance(a.Manifest()), provenance(b.Manifest())
+	pa, pb := Provenance(a.Manifest()), Provenance(b.Manifest())
 	unlike := analysis.Unlike(pa, pb)
 	before.Cells, after.Cells = without(before.Cells, unlike), without(after.Cells, unlike)
 	claims := analysis.Compare(before, after)
@@ -135,12 +132,13 @@ func input(run *store.Run) (analysis.Input, error) {
 	return analysis.Input{
 		Cells: m.Cells, Metrics: m.Metrics, Data: data,
 		Alpha: m.Study.LookAlpha(), Margin: m.Study.Margin, Blocks: blocks, Planned: planned,
-		View: m.Study.View, Beside: m.Study.Beside, Seed: m.Seed, Accels: provenance(m).Accels,
+		View: m.Study.View, Beside: m.Study.Beside, Seed: m.Seed, Accels: Provenance(m).Accels,
 		Emulated: m.Host.Emulated, Evidence: m.Evidence,
 	}, nil
 }
 
-func provenance(m store.Manifest) analysis.Provenance {
+// Provenance is what a run must share with another for their numbers to be compared.
+func Provenance(m store.Manifest) analysis.Provenance {
 	p := analysis.Provenance{
 		Run: m.ID, Kernel: m.Host.Kernel + " " + m.Host.KernelBuild, CPU: m.Host.CPU, CPUs: strconv.Itoa(m.Host.CPUs), Usable: usableCPUs(m.Host),
 		Memory: units.BytesSize(float64(m.Host.Memory)), Governor: m.Host.Governor, Clocksource: m.Host.Clocksource, TCP: m.Host.TCPCongestion,
@@ -159,15 +157,6 @@ func provenance(m store.Manifest) analysis.Provenance {
 		}
 	}
 	return p
-}
-
-// emulatedIn says why the CPU of a run's target is an emulated one: the machine's
-// own, or its guest's; "" for a real one.
-func emulatedIn(m store.Manifest, name string) string {
-	if m.Host.Emulated == "" && m.Targets[name].Notes[driver.NoteAccel] == string(vmm.TCG) {
-		return "the guest's, " + name + " without KVM"
-	}
-	return m.Host.Emulated
 }
 
 // usableCPUs are the CPUs that a run might use, "" where it does not say.

@@ -291,6 +291,14 @@ func Signed(n Shown) Shown {
 // String is the value, and its interval where it has one: "1.2 [1.1, 1.3]".
 func (n Shown) String() string { return strings.TrimSpace(n.Value + " " + n.Interval()) }
 
+// Clock is a clock rate and how it is known; "" where it is not.
+func Clock(ghz float64, source string) string {
+	if ghz <= 0 {
+		return ""
+	}
+	return strconv.FormatFloat(ghz, 'f', 2, 64) + " GHz (" + source + ")"
+}
+
 // Count is a number of things: "1 trial", "3 trials".
 func Count(n int, thing string) string { return strconv.Itoa(n) + " " + Plural(n, thing) }
 

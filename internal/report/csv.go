@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/stats"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // csvHeader names the columns of the CSV format; new ones are appended, none
@@ -24,22 +24,24 @@ var csvHeader = []string{
 	"ratio", "ratio_low", "ratio_high", "ratio_level",
 	"p", "blocks", "below_margin", "blocks_needed", "noise", "verdict", "why",
 	"difference", "difference_low", "difference_high",
+	"environment", "instances", "accel",
 }
-
-// csvGuestHeader names what the CSV has of virtual machines: empty elsewhere.
-var csvGuestHeader = []string{"accel"}
 
 // CSV writes one line per cell and metric (tidy, long form), all numbers in
 // base units (seconds, bytes, counts), empty where a number does not exist.
 func CSV(w io.Writer, in Input) error {
 	out := csv.NewWriter(w)
-	if err := out.Write(slices.Concat(csvHeader, csvUnixHeader, csvGuestHeader)); err != nil {
+	if err := out.Write(csvHeader); err != nil {
 		return fmt.Errorf("write CSV: %w", err)
+	}
+	cells := map[string]study.Cell{}
+	for _, c := range in.Manifest.Cells {
+		cells[c.ID] = c
 	}
 	for i := range in.Claims.Tables {
 		t := &in.Claims.Tables[i]
 		for j := range t.Rows {
-			line := append(csvLine(in.Manifest.ID, t, &t.Rows[j]), csvUnix(in, t, &t.Rows[j])...)
+			line := append(csvLine(in.Manifest.ID, t, &t.Rows[j]), csvPlace(cells, t.Rows[j].Cell)...)
 			if err := out.Write(csvCells(append(line, t.Rows[j].Accel))); err != nil {
 				return fmt.Errorf("write CSV: %w", err)
 			}
@@ -50,6 +52,15 @@ func CSV(w io.Writer, in Input) error {
 		return fmt.Errorf("write CSV: %w", err)
 	}
 	return nil
+}
+
+// csvPlace is the environment of a cell, empty for none, and its instances at once.
+func csvPlace(cells map[string]study.Cell, id string) []string {
+	c, ok := cells[id]
+	if !ok {
+		return []string{"", ""}
+	}
+	return []string{c.Environment, strconv.Itoa(c.Copies)}
 }
 
 // csvCells makes texts safe for the programs that open a table: control characters

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"io"
 	"math"
 	"time"
@@ -41,13 +40,7 @@ func newDocument(v view) document {
 // finite. FORMATS.md documents the fields. It streams: a large run needs no
 // memory beyond the claims themselves.
 func JSON(w io.Writer, in Input) error {
-	if err := json.MarshalWrite(w, newDocument(newView(in)), jsonOptions(), jsontext.WithIndent(" ")); err != nil {
-		return fmt.Errorf("write JSON: %w", err)
-	}
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		return fmt.Errorf("write JSON: %w", err)
-	}
-	return nil
+	return writeJSON(w, newDocument(newView(in)))
 }
 
 // jsonOptions: sorted keys give the same bytes for the same claims; outputs of

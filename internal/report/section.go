@@ -14,12 +14,6 @@ import (
 func sections(in Input) []finding.Section {
 	c := in.Claims
 	var out []finding.Section
-	if c.Unix != nil {
-		out = append(out, unixSection(c.Unix))
-	}
-	if c.Index != nil {
-		out = append(out, indexSection(c.Index))
-	}
 	if c.Trim != nil {
 		out = append(out, trimSection(c.Trim))
 	}
@@ -129,13 +123,17 @@ func markdownSection(w sink, s finding.Section) {
 		tables = append(tables[:len(tables):len(tables)], claimsGrid(s.Claims))
 	}
 	for _, g := range tables {
-		out := newGrid()
-		for i, head := range g.Head {
-			out.column(escapeMarkdown(head), i > 0 && !g.Words, lines(g.Rows, func(r []string) string { return escapeMarkdown(r[i]) }))
-		}
-		w.printf("## %s\n\n%s\n\n", escapeMarkdown(g.Title), out.writer().RenderMarkdown())
+		markdownTable(w, g)
 	}
 	if s.Note != "" {
 		w.printf("%s\n\n", escapeMarkdown(s.Note))
 	}
+}
+
+func markdownTable(w sink, g finding.Table) {
+	out := newGrid()
+	for i, head := range g.Head {
+		out.column(escapeMarkdown(head), i > 0 && !g.Words, lines(g.Rows, func(r []string) string { return escapeMarkdown(r[i]) }))
+	}
+	w.printf("## %s\n\n%s\n\n", escapeMarkdown(g.Title), out.writer().RenderMarkdown())
 }

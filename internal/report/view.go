@@ -312,7 +312,7 @@ func machine(in Input) string {
 	if h.Cores > 0 {
 		parts = append(parts, quantity.Count(h.Cores, "core"))
 	}
-	parts = append(parts, clockFact(h.ClockGHz, h.ClockSource))
+	parts = append(parts, quantity.Clock(h.ClockGHz, h.ClockSource))
 	parts = append(parts, units.CustomSize("%.4g %s", float64(h.Memory), 1024, []string{"B", "KiB", "MiB", "GiB", "TiB"}), h.Arch, "virtualization "+orMissing(h.Virtualization))
 	if h.Emulated != "" {
 		parts = append(parts, "emulated ("+h.Emulated+"): no time here is a machine's performance")

@@ -4,14 +4,14 @@ import { chains } from "./chain";
 import { drawn, h } from "./dom";
 import { flameGraph } from "./flame";
 import { plain, ratioTicks } from "./scale";
-import type { Axis, Bar, Figure, Line, Look, Part } from "./types";
+import type { Axis, Bar, Dots, Figure, Line, Look, Part } from "./types";
 
 // Colours that stay apart from each other in both themes and without colour
 // vision (Okabe and Ito 2008, black left out, yellow darkened), and a grey; symbols
 // and dashes say the same again.
 const colors = ["var(--bar)", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#b8a800", "#8c8c8c"];
 const symbols: Plot.SymbolType[] = ["circle", "square", "triangle2", "diamond2", "cross", "star"];
-const dashes: Record<Look, string | undefined> = { measured: undefined, published: "6 4", fit: "2 2", series: undefined };
+const dashes: Record<Look, string | undefined> = { measured: undefined, published: "6 4", fit: "2 2", series: undefined, pale: undefined };
 
 // figure draws one chart that the report describes; row holds the figures that
 // stand beside it, which have its vertical scale.
@@ -19,8 +19,16 @@ export function figure(f: Figure, row: Figure[]): HTMLElement {
   if (f.flame) return flameGraph(f.flame.frame, f.flame.of, f.title, f.flame.note, f.flame.find);
   if (f.chains) return chains(f.title, f.chains);
   const drawing = h("div", { class: "figure" });
-  drawn(drawing, (width) => drawing.replaceChildren(f.bars?.length ? bars(f, width) : lines(f, row, width)));
-  return h("figure", {}, h("figcaption", {}, f.title), f.bars?.length ? barKeys(f.bars) : lineKeys(f.lines ?? []), drawing);
+  const [draw, keys] = kind(f, row);
+  drawn(drawing, (width) => drawing.replaceChildren(draw(width)));
+  return h("figure", {}, h("figcaption", {}, f.title), keys, drawing);
+}
+
+// kind gives what draws a figure, and the figure's keys.
+function kind(f: Figure, row: Figure[]): [(width: number) => Element, HTMLElement | null] {
+  if (f.bars?.length) return [(width) => bars(f, width), barKeys(f.bars)];
+  if (f.dots?.length) return [(width) => dots(f, row, width), dotKeys(f.dots)];
+  return [(width) => lines(f, row, width), lineKeys(f.lines ?? [])];
 }
 
 // names of what has a colour of its own: a law shares that of the curve whose
@@ -31,6 +39,7 @@ function coloured(all: Line[]): string[] {
 
 function color(l: Line, all: Line[]): string {
   if (l.look === "published") return "var(--muted)";
+  if (l.look === "pale") return "var(--bar-pale)";
   const names = coloured(all);
   const i = names.findIndex((n) => l.name === n || l.name.startsWith(`${n}:`));
   return i < 0 ? "var(--ink)" : colors[i % colors.length];
@@ -42,7 +51,8 @@ function symbol(l: Line, all: Line[]): Plot.SymbolType {
 
 function lineKeys(all: Line[]): HTMLElement | null {
   if (all.length < 2) return null;
-  const key = (l: Line) => {
+  const pale = all.find((l) => l.look === "pale");
+  const key = (l: Line, name: string) => {
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     svg.setAttribute("class", "key");
     svg.setAttribute("viewBox", "0 0 26 10");
@@ -50,13 +60,15 @@ function lineKeys(all: Line[]): HTMLElement | null {
     const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
     path.setAttribute("d", "M0,5H26");
     path.setAttribute("stroke", color(l, all));
-    path.setAttribute("stroke-width", l.look === "fit" ? "1.2" : "2.2");
+    path.setAttribute("stroke-width", thin(l) ? "1.2" : "2.2");
     if (dashes[l.look]) path.setAttribute("stroke-dasharray", dashes[l.look]!);
     svg.append(path);
-    return h("li", {}, svg, " ", l.name);
+    return h("li", {}, svg, " ", name);
   };
-  return h("ul", { class: "keys" }, ...all.map(key));
+  return h("ul", { class: "keys" }, ...all.filter((l) => l !== pale && l.look !== "pale").map((l) => key(l, l.name)), pale ? key(pale, "the others") : null);
 }
+
+const thin = (l: Line) => l.look === "fit" || l.look === "pale";
 
 function extent(row: Figure[], axis: (f: Figure) => Axis, values: (l: Line) => number[]): [number, number] {
   const all = row.flatMap((f) => (f.lines ?? []).flatMap(values)).filter((v) => Number.isFinite(v) && (!axis(row[0]).log || v > 0));
@@ -95,8 +107,8 @@ function lines(f: Figure, row: Figure[], width: number): Element {
 
 function curve(l: Line, all: Line[]): Plot.Markish[] {
   const stroke = color(l, all);
-  const path = Plot.line(l.points, { x: "x", y: "y", stroke, strokeWidth: l.look === "fit" ? 1.2 : 2, strokeDasharray: dashes[l.look], className: `m-${l.look}` });
-  if (l.look === "fit" || l.look === "series") return [path];
+  const path = Plot.line(l.points, { x: "x", y: "y", stroke, strokeWidth: thin(l) ? 1.2 : 2, strokeDasharray: dashes[l.look], className: `m-${l.look}`, title: l.look === "pale" ? () => l.name : undefined });
+  if (thin(l) || l.look === "series") return [path];
   return [
     path,
     Plot.link(l.points.filter((p) => p.high > p.low), { x1: "x", x2: "x", y1: "low", y2: "high", stroke, strokeWidth: 1.4, className: "m-interval" }),
@@ -146,6 +158,47 @@ function bars(f: Figure, width: number): Element {
         title: "tip", tip: { fill: "var(--panel)", stroke: "var(--line)" },
       }),
       Plot.link(all.filter((b) => (b.high ?? 0) > (b.low ?? 0)), { x1: "low", x2: "high", y1: "name", y2: "name", stroke: "var(--ink)", strokeWidth: 1.6, className: "m-interval" }),
+    ],
+  });
+}
+
+// The looks of dots: what was measured is filled, what was published hollow; the
+// symbol says the name again.
+const dotColor = (d: Dots) => (d.look === "published" ? "var(--muted)" : "var(--bar)");
+const dotSymbol = (d: Dots, all: Dots[]) => symbols[all.indexOf(d) % symbols.length];
+const glyphs: Record<string, [string, string]> = { circle: ["○", "●"], square: ["□", "■"], triangle2: ["△", "▲"], diamond2: ["◇", "◆"], cross: ["+", "✚"], star: ["☆", "★"] };
+
+function dotKeys(all: Dots[]): HTMLElement {
+  return h("ul", { class: "keys" }, ...all.map((d) =>
+    h("li", {}, h("span", { class: "glyph", style: `color: ${dotColor(d)}`, "aria-hidden": "true" }, glyphs[dotSymbol(d, all) as string][d.look === "published" ? 0 : 1]), " ", d.name)));
+}
+
+// dots draws values over names; all figures of a row have one scale.
+function dots(f: Figure, row: Figure[], width: number): Element {
+  const all = f.dots ?? [];
+  const names = [...new Set(all.flatMap((d) => d.at.map((a) => a.row)))];
+  const values = row.flatMap((g) => (g.dots ?? []).flatMap((d) => d.at.flatMap((a) => [a.value, a.low, a.high]))).filter((v) => Number.isFinite(v) && (!f.x.log || v > 0));
+  const [low, high] = [d3.min(values) ?? 0, d3.max(values) ?? 1];
+  const domain: [number, number] = f.x.log ? [low / 1.15, high * 1.15] : [Math.min(0, low), high * 1.05 || 1];
+  const left = Math.min(138, width * 0.36);
+  const x = scale(f.x, domain, width - left);
+  const marks = all.flatMap((d) => d.at.map((a) => ({ ...a, stroke: dotColor(d), tip: `${d.name}\n${a.row}: ${plain(a.value)}${a.high > a.low ? ` [${plain(a.low)}, ${plain(a.high)}]` : ""}` })));
+  return Plot.plot({
+    width, height: names.length * 25 + 48, marginTop: 4, marginBottom: 40, marginLeft: left, marginRight: 12,
+    className: "plot",
+    ariaLabel: `${f.title}. ${f.x.label}. ${all.map((d) => `${d.name}: ${d.at.map((a) => `${a.row} ${plain(a.value)}`).join(", ")}`).join("; ")}`,
+    x: { type: x.type, domain, label: null },
+    y: { type: "point", domain: names, padding: 0.6, label: null },
+    color: { type: "identity" },
+    marks: [
+      Plot.ruleY(names, { stroke: "var(--line)" }),
+      Plot.axisX({ ticks: x.ticks, tickFormat: plain, label: `${f.x.label}${f.x.log ? ", log axis" : ""}`, labelAnchor: "center", labelArrow: "none", tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
+      Plot.axisY({ tickSize: 0, fontSize: 12, fill: "var(--ink)" }),
+      Plot.link(marks.filter((m) => m.high > m.low), { x1: "low", x2: "high", y1: "row", y2: "row", stroke: "stroke", strokeWidth: 2, className: "m-interval" }),
+      ...all.map((d) => Plot.dot(d.at, {
+        x: "value", y: "row", r: 4.5, symbol: dotSymbol(d, all), stroke: dotColor(d), fill: d.look === "published" ? "var(--paper)" : dotColor(d), strokeWidth: 1.6, className: "m-dots",
+        title: (a) => marks.find((m) => m.row === a.row && m.tip.startsWith(`${d.name}\n`))?.tip, tip: { fill: "var(--panel)", stroke: "var(--line)" },
+      })),
     ],
   });
 }

@@ -1,12 +1,10 @@
 import { figure } from "./figure";
 import { h, section, unbroken } from "./dom";
 import { bootCharts } from "./boot";
-import { unixFigures } from "./unix";
 import type { Figure, Grid, Page, Section } from "./types";
 
 // own are the figures of studies that need more than lines and bars.
 const own: Record<string, (page: Page) => HTMLElement[]> = {
-  "docker-on-loongson": unixFigures,
   "container-vm-trim": bootCharts,
 };
 

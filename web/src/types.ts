@@ -166,38 +166,6 @@ export interface Estimate {
   interval: Interval;
 }
 
-export interface UnixPoint {
-  n: number;
-  data: Estimate;
-  toOne?: Estimate;
-  toHost?: Estimate;
-}
-
-export interface UnixCurve {
-  target: string;
-  environment: string;
-  measuredAs?: string;
-  test: string;
-  clock: "wall" | "cpu";
-  points: UnixPoint[];
-}
-
-export interface UnixPlatform {
-  name: string;
-  environment: string;
-  scores: Record<string, Estimate>;
-  here: boolean;
-}
-
-export interface UnixClaims {
-  curves: UnixCurve[];
-  published: UnixCurve[];
-  platforms: UnixPlatform[];
-  findings: string[];
-  headline: string[];
-  tests: string[];
-}
-
 // Grid is a table that is ready to be shown.
 export interface Grid {
   title: string;
@@ -212,7 +180,7 @@ export interface Axis {
   zero?: boolean;
 }
 
-export type Look = "measured" | "published" | "fit" | "series";
+export type Look = "measured" | "published" | "fit" | "series" | "pale";
 
 export interface Point {
   x: number;
@@ -241,6 +209,13 @@ export interface Bar {
   high?: number;
 }
 
+// Dots are the values of one name in several rows.
+export interface Dots {
+  name: string;
+  look: Look;
+  at: { row: string; value: number; low: number; high: number }[];
+}
+
 // Figure is a chart that a study's file in internal/report describes.
 export interface Figure {
   title: string;
@@ -249,8 +224,9 @@ export interface Figure {
   y: Axis;
   lines?: Line[];
   bars?: Bar[];
-  flame?: Flame; // instead of both
-  chains?: Chain[]; // instead of all three
+  dots?: Dots[]; // instead of both
+  flame?: Flame; // instead of all three
+  chains?: Chain[]; // instead of all four
 }
 
 // Chain is a way from one end to the other: boxes in a row, joined by lines.
@@ -316,7 +292,6 @@ export interface Page {
   claims: {
     tables: Table[];
     ladders?: Ladder[];
-    unix?: UnixClaims;
     trim?: { profiles: BootProfile[] | null };
     warnings?: string[];
     alpha: number;

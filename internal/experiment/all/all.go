@@ -7,6 +7,7 @@ import (
 	"github.com/tarelab/tare/internal/experiment/concurrentstart"
 	"github.com/tarelab/tare/internal/experiment/containerload"
 	"github.com/tarelab/tare/internal/experiment/kernelwaits"
+	"github.com/tarelab/tare/internal/experiment/unixbench"
 	"github.com/tarelab/tare/internal/experiment/vmmcompare"
 )
 
@@ -14,6 +15,7 @@ import (
 // their sections in a report.
 func Experiments() experiment.List {
 	return experiment.List{
+		unixbench.Experiment(),
 		concurrentstart.Experiment(),
 		bridgenetwork.Experiment(),
 		vmmcompare.Experiment(),

@@ -1,0 +1,125 @@
+package unixbench
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/experiment"
+	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/report"
+)
+
+// compareFlags are the options of tare compare.
+type compareFlags struct {
+	format string
+	json   bool
+	target string
+}
+
+func compareCommand(l experiment.Laboratory) *cobra.Command {
+	var f compareFlags
+	c := &cobra.Command{
+		Use:   "compare A B",
+		Short: "Set one machine against another by their Unix scores",
+		Long: `compare divides machine A's scores of the Unix tests by machine B's: each test
+and the index, with n copies and with one, also per core, per hardware thread
+and per GHz. A and B are runs of docker-on-loongson or of tare index (an id, the
+start of one, a directory, or "last"), or machines that others have measured, as
+published:docker-on-loongson/HOST with loongson-1way, loongson-2way,
+loongson-4way or ryzen5. What differs beside the machines is listed as a warning.
+Runs under emulation are refused. To compare two runs of one machine, take
+tare report A B.`,
+		Example: `  tare compare published:docker-on-loongson/loongson-2way published:docker-on-loongson/ryzen5
+  tare compare last published:docker-on-loongson/ryzen5 --format md
+  tare compare 20261121-0815-docker-on-loongson last --target runc --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return errors.New("compare takes two machines; tare runs lists the runs")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			format, err := f.parse(args)
+			if err != nil {
+				return &lab.InputError{Err: err}
+			}
+			a, b, err := sides(c, l, [2]string(args), f.target)
+			if err != nil {
+				return err
+			}
+			m, err := compareSides(a, b)
+			if err != nil {
+				return &lab.InputError{Err: err}
+			}
+			return l.Document(format, document(m))
+		},
+	}
+	c.Flags().StringVarP(&f.format, "format", "f", "text", "text, md or json")
+	c.Flags().BoolVar(&f.json, "json", false, "the same as --format json")
+	c.Flags().StringVar(&f.target, "target", "", "of a run: the target to compare by (default: a container target that both runs have)")
+	return c
+}
+
+func (f compareFlags) parse(sides []string) (report.Format, error) {
+	switch {
+	case f.target != "" && !slices.ContainsFunc(sides, func(s string) bool { return !isPublished(s) }):
+		return "", fmt.Errorf("--target %s: both machines are published ones, whose scores are of one container", f.target)
+	case f.json && f.format != "text" && f.format != "json":
+		return "", fmt.Errorf("--json and --format %s exclude each other", f.format)
+	case f.json:
+		return report.FormatJSON, nil
+	}
+	format, err := report.ParseFormat(f.format)
+	if err != nil || !slices.Contains(report.DocumentFormats(), format) {
+		return "", fmt.Errorf("no format %q: compare writes text, md or json", f.format)
+	}
+	return format, nil
+}
+
+// sides finds what the two names mean. Both are checked before any is read.
+func sides(c *cobra.Command, l experiment.Laboratory, names [2]string, target string) (a, b side, err error) {
+	var found [2]side
+	var runs [2]*measured
+	for i, named := range names {
+		if isPublished(named) {
+			if found[i], err = publishedMachine(named); err != nil {
+				return a, b, err
+			}
+			continue
+		}
+		run, err := l.Run(c, named)
+		if err != nil {
+			return a, b, err
+		}
+		if runs[i], err = newMeasured(run, named); err != nil {
+			return a, b, err
+		}
+	}
+	targets := chooseTargets(runs, target)
+	for i, m := range runs {
+		if m == nil {
+			continue
+		}
+		if found[i], err = m.side(targets[i]); err != nil {
+			return a, b, err
+		}
+	}
+	return found[0], found[1], nil
+}
+
+// chooseTargets are the targets of each run: the user's, or what suits both.
+func chooseTargets(runs [2]*measured, target string) (out [2]string) {
+	if target == "" && runs[0] != nil && runs[1] != nil {
+		out[0], out[1] = commonTarget(runs[0], runs[1])
+		return out
+	}
+	for i, m := range runs {
+		if out[i] = target; target == "" && m != nil {
+			out[i] = m.targets()[0]
+		}
+	}
+	return out
+}

@@ -1,0 +1,150 @@
+package unixbench
+
+import (
+	"slices"
+
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
+	"github.com/tarelab/tare/internal/stats"
+)
+
+// figures are the published figures, drawn from their data next to the same figures of
+// this machine: a row for each environment, and the machines in one container.
+func figures(u *description) []finding.Figure {
+	var out []finding.Figure
+	for _, t := range publishedTables() {
+		theirs := curvesIn(u.Published, "", t.environment)
+		var here []finding.Figure
+		for _, target := range u.drawn() {
+			if curves := curvesIn(u.Curves, target, t.environment); len(curves) > 0 {
+				title := "this machine, " + target
+				if as := curves[0].MeasuredAs; as != "" {
+					title += ", measured as " + as
+				}
+				here = append(here, fallFigure(title, t.environment, curves))
+			}
+		}
+		if len(theirs) == 0 || len(here) == 0 {
+			continue
+		}
+		out = append(out, fallFigure("published, "+theirs[0].Target, t.environment, theirs))
+		for _, f := range here {
+			f.Beside = true
+			out = append(out, f)
+		}
+	}
+	return append(out, machineFigures(u)...)
+}
+
+// drawn are the targets with a figure: containers, where there are any.
+func (u *description) drawn() []string {
+	if targets := u.containerTargets(); len(targets) > 0 {
+		return targets
+	}
+	var out []string
+	for _, c := range u.Curves {
+		if !slices.Contains(out, c.Target) {
+			out = append(out, c.Target)
+		}
+	}
+	return out
+}
+
+// curvesIn are the curves of a target, "" for any, in an environment.
+func curvesIn(all []curve, target, environment string) []curve {
+	return slices.DeleteFunc(slices.Clone(all), func(c curve) bool {
+		return c.Environment != environment || target != "" && c.Target != target
+	})
+}
+
+// fallFigure draws the scores relative to one container. The index and whetstone by
+// CPU time stand out; the other tests are pale.
+func fallFigure(title, environment string, curves []curve) finding.Figure {
+	f := finding.Figure{Title: capital(placeName(environment)) + ": " + title,
+		X: finding.Axis{Label: "containers at once (0 is the host)", Zero: true}, Y: finding.Axis{Label: "score relative to one container", Zero: true}}
+	most := 1
+	var bold []finding.Line
+	for _, c := range curves {
+		if c.Test == indexAsPublished || c.Test == indexName && c.Clock == wallClock {
+			continue
+		}
+		l := finding.Line{Name: c.Name(), Look: finding.Pale}
+		for _, p := range c.Points {
+			if at, ok := relative(p); ok {
+				l.Points, most = append(l.Points, at), max(most, p.N)
+			}
+		}
+		if c.Test == indexName || c.Test == "whetstone" && c.Clock == cpuClock {
+			l.Look = finding.Measured
+			bold = append(bold, l)
+		} else {
+			f.Lines = append(f.Lines, l)
+		}
+	}
+	slices.Reverse(bold) // the index first: its colour is the same in each figure
+	f.Lines = append(f.Lines, bold...)
+	law := finding.Line{Name: "1/n", Look: finding.Fit}
+	for n := 1.; n <= float64(most)+0.01; n += 0.1 {
+		law.Points = append(law.Points, finding.Exactly(n, 1/n))
+	}
+	f.Lines = append(f.Lines, law)
+	return f
+}
+
+// relative is a point by that of one container.
+func relative(p point) (finding.Point, bool) {
+	e := stats.Exact(1)
+	switch {
+	case p.N == 1 && p.Data.Value > 0:
+	case p.ToOne != nil:
+		e = *p.ToOne
+	default:
+		return finding.Point{}, false
+	}
+	at := finding.Exactly(float64(p.N), e.Value)
+	at.Tip = "score " + scoreText(p.Data.Value)
+	if quantity.Known(e.Interval) {
+		at.Low, at.High = e.Interval.Low, e.Interval.High
+	}
+	return at, true
+}
+
+func scoreText(v float64) string { return quantity.Number(v, max(0, 3-quantity.Decade(v))) }
+
+// machineFigures set the machines next to each other, test by test, with one copy and
+// with one for each CPU.
+func machineFigures(u *description) []finding.Figure {
+	var out []finding.Figure
+	for _, environment := range []string{envAllN, envAllOne} {
+		f := finding.Figure{Title: "Machines in one container: " + placeName(environment), Beside: len(out) > 0,
+			X: finding.Axis{Label: "score", Log: true}}
+		for _, p := range u.Platforms {
+			if p.Environment == environment {
+				f.Dots = append(f.Dots, dotsOf(p, append([]string{indexName}, u.Tests...)))
+			}
+		}
+		if len(f.Dots) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func dotsOf(p platform, tests []string) finding.Dots {
+	d := finding.Dots{Name: p.Name, Look: finding.Published}
+	if p.Here {
+		d.Look = finding.Measured
+	}
+	for _, test := range tests {
+		e, ok := p.Scores[test]
+		if !ok {
+			continue
+		}
+		dot := finding.Dot{Row: test, Value: e.Value, Low: e.Value, High: e.Value}
+		if quantity.Known(e.Interval) {
+			dot.Low, dot.High = e.Interval.Low, e.Interval.High
+		}
+		d.At = append(d.At, dot)
+	}
+	return d
+}

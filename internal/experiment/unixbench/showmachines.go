@@ -1,0 +1,130 @@
+package unixbench
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
+	"github.com/tarelab/tare/internal/stats"
+)
+
+// document is a comparison of two machines, to be shown.
+func document(m comparison) finding.Document {
+	d := finding.Document{Title: "A by B: " + m.A.Name + " by " + m.B.Name, Facts: machineFacts(m), Warnings: m.Warnings, Note: m.Note, Data: m}
+	for _, t := range m.Tables {
+		d.Tables = append(d.Tables, documentTable(t))
+	}
+	return d
+}
+
+// machineFacts describe both sides.
+func machineFacts(m comparison) []finding.Fact {
+	describe := func(s side) string {
+		parts := []string{s.Name, "in " + s.Target}
+		if s.Machine.Cores > 0 {
+			parts = append(parts, quantity.Count(s.Machine.Cores, "core"))
+		}
+		if s.Machine.Threads > 0 {
+			parts = append(parts, quantity.Count(s.Machine.Threads, "hardware thread"))
+		}
+		return strings.Join(slices.DeleteFunc(append(parts, sideClock(s)), func(p string) bool { return p == "" }), ", ")
+	}
+	return []finding.Fact{{Name: "A", Value: describe(m.A)}, {Name: "B", Value: describe(m.B)}}
+}
+
+// sideClock is the clock of a side: where it was measured and differs, from the
+// slowest environment to the fastest.
+func sideClock(s side) string {
+	clocks := slices.Sorted(maps.Values(s.Clocks))
+	if len(clocks) == 0 || quantity.Number(clocks[0], 2) == quantity.Number(clocks[len(clocks)-1], 2) {
+		return quantity.Clock(s.Machine.GHz, s.ClockSource)
+	}
+	return quantity.Number(clocks[0], 2) + " to " + quantity.Clock(clocks[len(clocks)-1], s.ClockSource)
+}
+
+// indexNote says what the indexes of a table hold.
+func indexNote(t machineTable) string {
+	over := func(name string, tests []string) string {
+		return fmt.Sprintf("%s: geometric mean over %s: %s.", name, quantity.Count(len(tests), "test"), strings.Join(tests, ", "))
+	}
+	text := over("index", t.Tests)
+	if len(t.AsPublished) > 0 {
+		text += " " + over(indexAsPublished, t.AsPublished) + " Its file copies are in no published table."
+	}
+	if slices.ContainsFunc(t.Rows, func(r machineRow) bool { return r.Refused != "" }) {
+		text += " " + refusedLegend
+	}
+	return text
+}
+
+// machineColumn is one column of a comparison.
+type machineColumn struct {
+	head   string
+	cell   func(machineRow) string
+	scaled bool // an interval that is another column's, scaled: left out where it does not fit
+}
+
+// documentTable is a table without the columns that say nothing.
+func documentTable(t machineTable) finding.DocumentTable {
+	out := finding.DocumentTable{Table: finding.Table{Title: capital(placeName(t.Environment)), Rows: make([][]string, len(t.Rows))}, Note: indexNote(t)}
+	for _, c := range machineColumns() {
+		cells := make([]string, len(t.Rows))
+		for i, r := range t.Rows {
+			cells[i] = c.cell(r)
+		}
+		if strings.Join(cells, "") == "" {
+			continue
+		}
+		if c.scaled {
+			out.Spare = append(out.Spare, len(out.Head))
+		}
+		out.Head = append(out.Head, c.head)
+		for i := range cells {
+			out.Rows[i] = append(out.Rows[i], cells[i])
+		}
+	}
+	return out
+}
+
+func machineColumns() []machineColumn {
+	ratio := func(pick func(machineRow) float64) func(machineRow) string {
+		return func(r machineRow) string {
+			if v := pick(r); v > 0 {
+				return percentOf(v)
+			}
+			return ""
+		}
+	}
+	per := func(name string, value func(machineRow) float64, interval func(machineRow) stats.Interval) []machineColumn {
+		return []machineColumn{
+			{head: name, cell: ratio(value)},
+			{head: "95 %, " + name, cell: func(r machineRow) string { return percentSpan(interval(r)) }, scaled: true},
+		}
+	}
+	return slices.Concat(
+		[]machineColumn{
+			{head: "test", cell: func(r machineRow) string { return r.Test + refusedMark(r.Refused) }},
+			{head: "A", cell: func(r machineRow) string { return quantity.Number(r.A, 1) }},
+			{head: "B", cell: func(r machineRow) string { return quantity.Number(r.B, 1) }},
+			{head: "A by B", cell: ratio(func(r machineRow) float64 { return r.Ratio })},
+			{head: "95 % interval", cell: func(r machineRow) string { return percentSpan(r.Interval) }},
+		},
+		per("per core", func(r machineRow) float64 { return r.PerCore }, func(r machineRow) stats.Interval { return r.PerCoreInterval }),
+		per("per thread", func(r machineRow) float64 { return r.PerThread }, func(r machineRow) stats.Interval { return r.PerThreadInterval }),
+		per("per GHz", func(r machineRow) float64 { return r.PerGHz }, func(r machineRow) stats.Interval { return r.PerGHzInterval }),
+	)
+}
+
+// percentOf is a ratio in percent with one decimal, as published claims are.
+func percentOf(ratio float64) string { return quantity.Number(100*ratio, 1) + " %" }
+
+// percentSpan is an interval of a ratio in percent, "" where there is none.
+func percentSpan(i stats.Interval) string {
+	if !quantity.Known(i) {
+		return ""
+	}
+	return "[" + quantity.Number(100*i.Low, 1) + ", " + quantity.Number(100*i.High, 1) + "]"
+}

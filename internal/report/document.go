@@ -1,0 +1,93 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tarelab/tare/internal/finding"
+)
+
+// DocumentFormats are the formats that WriteDocument writes.
+func DocumentFormats() []Format { return []Format{FormatText, FormatMarkdown, FormatJSON} }
+
+// WriteDocument writes a document as text, Markdown or JSON.
+func WriteDocument(w io.Writer, format Format, d finding.Document, o Options) error {
+	switch format {
+	case FormatText:
+		p := printer{w: newSink(w, o.Color), Options: o}
+		p.document(d)
+		return p.w.flush("the document")
+	case FormatMarkdown:
+		s := newSink(w, false)
+		markdownDocument(s, d)
+		return s.flush("the document")
+	case FormatJSON:
+		return writeJSON(w, d.Data)
+	}
+	return fmt.Errorf("a document has no format %q: take text, md or json", format)
+}
+
+func (p *printer) document(d finding.Document) {
+	p.w.line(p.bold(clean(d.Title)))
+	for _, f := range d.Facts {
+		p.wrapped(fmt.Sprintf("%-3s", f.Name), strings.Repeat(" ", 3), f.Value)
+	}
+	p.list("Warnings", "! ", d.Warnings)
+	for _, t := range d.Tables {
+		p.heading(t.Title)
+		block := p.documentTable(t, nil)
+		if p.tooWide(block) {
+			block = p.documentTable(t, t.Spare)
+		}
+		p.w.line(block)
+		p.wrapped("", "", t.Note)
+	}
+	p.w.line("")
+	p.wrapped("", "", d.Note)
+}
+
+// documentTable renders a table without some of its columns.
+func (p *printer) documentTable(t finding.DocumentTable, without []int) string {
+	grid := newGrid()
+	for i, head := range t.Head {
+		if slices.Contains(without, i) {
+			continue
+		}
+		cells := lines(t.Rows, func(r []string) string { return r[i] })
+		if i > 0 {
+			alignPoints(cells)
+		}
+		grid.column(head, i > 0, p.fit(cells))
+	}
+	return grid.render()
+}
+
+func markdownDocument(w sink, d finding.Document) {
+	w.printf("# %s\n\n", escapeMarkdown(d.Title))
+	for _, f := range d.Facts {
+		w.printf("- %s: %s\n", f.Name, escapeMarkdown(f.Value))
+	}
+	w.line("")
+	markdownList(w, "Warnings", d.Warnings)
+	for _, t := range d.Tables {
+		markdownTable(w, t.Table)
+		w.printf("%s\n\n", escapeMarkdown(t.Note))
+	}
+	w.printf("%s\n", escapeMarkdown(d.Note))
+}
+
+// writeJSON writes a value as the JSON format writes all: in base units, indented.
+func writeJSON(w io.Writer, v any) error {
+	if err := json.MarshalWrite(w, v, jsonOptions(), jsontext.WithIndent(" ")); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}
