@@ -22,6 +22,9 @@ type Axis struct {
 	Label string `json:"label"`         // "containers", "elapsed, s"
 	Log   bool   `json:"log,omitempty"` // logarithmic; all values are positive
 	Zero  bool   `json:"zero,omitempty"`
+	// To is where the axis of lines ends: what lies beyond is drawn at its edge. 0:
+	// with the values.
+	To float64 `json:"to,omitempty"`
 }
 
 // Look is how a line is drawn: with its points and intervals, or pale or thin.

@@ -73,6 +73,8 @@ const thin = (l: Line) => l.look === "fit" || l.look === "pale";
 function extent(row: Figure[], axis: (f: Figure) => Axis, values: (l: Line) => number[]): [number, number] {
   const all = row.flatMap((f) => (f.lines ?? []).flatMap(values)).filter((v) => Number.isFinite(v) && (!axis(row[0]).log || v > 0));
   const [low, high] = [d3.min(all) ?? 0, d3.max(all) ?? 1];
+  const to = axis(row[0]).to;
+  if (to) return [Math.min(axis(row[0]).zero ? 0 : to, low), to];
   if (axis(row[0]).log) return low === high ? [low / 1.5, high * 1.5] : [low / 1.06, high * 1.06];
   const from = axis(row[0]).zero ? Math.min(0, low) : low;
   const room = (high - from || Math.abs(high) || 1) * 0.05;
@@ -87,6 +89,7 @@ function lines(f: Figure, row: Figure[], width: number): Element {
   const height = Math.round(Math.min(340, Math.max(220, width * 0.55)));
   const all = f.lines ?? [];
   const x = scale(f.x, extent([f], (g) => g.x, (l) => l.points.map((p) => p.x)), width - 70);
+  const counts = !f.x.log && all.every((l) => l.look === "fit" || l.points.every((p) => Number.isInteger(p.x)));
   const y = scale(f.y, extent(row, (g) => g.y, (l) => l.points.flatMap((p) => [p.y, p.low, p.high])), height * 1.4);
   const text = all.map((l) => `${l.name}: ${l.points.map((p) => `${plain(p.x)}: ${plain(p.y)}`).join(", ")}`).join("; ");
   return Plot.plot({
@@ -98,22 +101,24 @@ function lines(f: Figure, row: Figure[], width: number): Element {
     color: { type: "identity" },
     marks: [
       Plot.gridY({ ticks: y.ticks, stroke: "var(--line)", strokeOpacity: 1 }),
-      Plot.axisX({ ticks: x.ticks, tickFormat: plain, label: f.x.label, labelAnchor: "center", labelArrow: "none", tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
+      Plot.axisX({ ticks: counts ? d3.ticks(...x.domain, x.ticks as number).filter(Number.isInteger) : x.ticks, tickFormat: plain, label: f.x.label, labelAnchor: "center", labelArrow: "none", tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
       Plot.axisY({ ticks: y.ticks, tickFormat: plain, label: f.y.label, labelArrow: "none", tickSize: 0, fontSize: 11, fill: "var(--muted)" }),
-      ...all.flatMap((l) => curve(l, all)),
+      ...all.flatMap((l) => curve(l, all, f.y.to ?? Infinity)),
     ],
   });
 }
 
-function curve(l: Line, all: Line[]): Plot.Markish[] {
+// curve draws a line; what is above to is drawn there.
+function curve(l: Line, all: Line[], to: number): Plot.Markish[] {
   const stroke = color(l, all);
-  const path = Plot.line(l.points, { x: "x", y: "y", stroke, strokeWidth: thin(l) ? 1.2 : 2, strokeDasharray: dashes[l.look], className: `m-${l.look}`, title: l.look === "pale" ? () => l.name : undefined });
+  const within = (y: number) => Math.min(y, to);
+  const path = Plot.line(l.points, { x: "x", y: (p) => within(p.y), stroke, strokeWidth: thin(l) ? 1.2 : 2, strokeDasharray: dashes[l.look], className: `m-${l.look}`, title: l.look === "pale" ? () => l.name : undefined });
   if (thin(l) || l.look === "series") return [path];
   return [
     path,
-    Plot.link(l.points.filter((p) => p.high > p.low), { x1: "x", x2: "x", y1: "low", y2: "high", stroke, strokeWidth: 1.4, className: "m-interval" }),
+    Plot.link(l.points.filter((p) => p.high > p.low), { x1: "x", x2: "x", y1: (p) => within(p.low), y2: (p) => within(p.high), stroke, strokeWidth: 1.4, className: "m-interval" }),
     Plot.dot(l.points, {
-      x: "x", y: "y", r: 3.6, symbol: symbol(l, all), stroke, fill: l.look === "published" ? "var(--paper)" : stroke, className: `m-${l.look}-point`,
+      x: "x", y: (p) => within(p.y), r: 3.6, symbol: symbol(l, all), stroke, fill: l.look === "published" ? "var(--paper)" : stroke, className: `m-${l.look}-point`,
       title: (p) => `${l.name}\n${plain(p.x)}: ${plain(p.y)}${p.high > p.low ? ` [${plain(p.low)}, ${plain(p.high)}]` : ""}${p.tip ? `\n${p.tip}` : ""}`,
       tip: { fill: "var(--panel)", stroke: "var(--line)" },
     }),

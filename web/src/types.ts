@@ -178,6 +178,7 @@ export interface Axis {
   label: string;
   log?: boolean;
   zero?: boolean;
+  to?: number; // where it ends
 }
 
 export type Look = "measured" | "published" | "fit" | "series" | "pale";

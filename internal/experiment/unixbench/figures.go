@@ -14,6 +14,7 @@ func figures(u *description) []finding.Figure {
 	var out []finding.Figure
 	for _, t := range publishedTables() {
 		theirs := curvesIn(u.Published, "", t.environment)
+		n, y := extent(append(slices.Clone(theirs), curvesIn(u.Curves, "", t.environment)...))
 		var here []finding.Figure
 		for _, target := range u.drawn() {
 			if curves := curvesIn(u.Curves, target, t.environment); len(curves) > 0 {
@@ -21,13 +22,13 @@ func figures(u *description) []finding.Figure {
 				if as := curves[0].MeasuredAs; as != "" {
 					title += ", measured as " + as
 				}
-				here = append(here, fallFigure(title, t.environment, curves))
+				here = append(here, fallFigure(title, t.environment, curves, n, y))
 			}
 		}
 		if len(theirs) == 0 || len(here) == 0 {
 			continue
 		}
-		out = append(out, fallFigure("published, "+theirs[0].Target, t.environment, theirs))
+		out = append(out, fallFigure("published, "+theirs[0].Target, t.environment, theirs, n, y))
 		for _, f := range here {
 			f.Beside = true
 			out = append(out, f)
@@ -57,12 +58,27 @@ func curvesIn(all []curve, target, environment string) []curve {
 	})
 }
 
-// fallFigure draws the scores relative to one container. The index and whetstone by
-// CPU time stand out; the other tests are pale.
-func fallFigure(title, environment string, curves []curve) finding.Figure {
+// mostDrawn is where the axis of relative scores ends at the latest.
+const mostDrawn = 2
+
+// extent is the most containers of curves, and their largest score relative to one.
+func extent(curves []curve) (n, y float64) {
+	n, y = 1, 1.1
+	for _, c := range curves {
+		for _, p := range c.Points {
+			if at, ok := relative(p); ok {
+				n, y = max(n, at.X), max(y, at.Y)
+			}
+		}
+	}
+	return n, min(y, mostDrawn)
+}
+
+// fallFigure draws the scores relative to one container, for up to n containers and
+// up to y. The index and whetstone by CPU time stand out; the other tests are pale.
+func fallFigure(title, environment string, curves []curve, n, y float64) finding.Figure {
 	f := finding.Figure{Title: capital(placeName(environment)) + ": " + title,
-		X: finding.Axis{Label: "containers at once (0 is the host)", Zero: true}, Y: finding.Axis{Label: "score relative to one container", Zero: true}}
-	most := 1
+		X: finding.Axis{Label: "containers at once (0 is the host)", Zero: true, To: n}, Y: finding.Axis{Label: "score relative to one container", Zero: true, To: y}}
 	var bold []finding.Line
 	for _, c := range curves {
 		if c.Test == indexAsPublished || c.Test == indexName && c.Clock == wallClock {
@@ -71,7 +87,7 @@ func fallFigure(title, environment string, curves []curve) finding.Figure {
 		l := finding.Line{Name: c.Name(), Look: finding.Pale}
 		for _, p := range c.Points {
 			if at, ok := relative(p); ok {
-				l.Points, most = append(l.Points, at), max(most, p.N)
+				l.Points = append(l.Points, at)
 			}
 		}
 		if c.Test == indexName || c.Test == "whetstone" && c.Clock == cpuClock {
@@ -84,8 +100,8 @@ func fallFigure(title, environment string, curves []curve) finding.Figure {
 	slices.Reverse(bold) // the index first: its colour is the same in each figure
 	f.Lines = append(f.Lines, bold...)
 	law := finding.Line{Name: "1/n", Look: finding.Fit}
-	for n := 1.; n <= float64(most)+0.01; n += 0.1 {
-		law.Points = append(law.Points, finding.Exactly(n, 1/n))
+	for at := 1.; at <= n; at += 0.25 {
+		law.Points = append(law.Points, finding.Exactly(at, 1/at))
 	}
 	f.Lines = append(f.Lines, law)
 	return f
