@@ -217,7 +217,7 @@ export interface Dots {
   at: { row: string; value: number; low: number; high: number }[];
 }
 
-// Figure is a chart that a study's file in internal/report describes.
+// Figure is a chart that a section describes.
 export interface Figure {
   title: string;
   beside?: boolean;

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver/netpath"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
@@ -22,5 +23,18 @@ func TestAdvice(t *testing.T) {
 		if len(got) != 1 || got[0] != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// Every path that a target can stand on has a drawing.
+func TestEveryPathIsDrawn(t *testing.T) {
+	for _, path := range netpath.Paths() {
+		table := analysis.Table{Rows: []analysis.Row{{Target: "native@" + string(path)}, {Target: "host@" + string(path)}}}
+		if f := waysFigure([]analysis.Table{table}); len(f.Chains) != 1 || f.Chains[0].Name != string(path) {
+			t.Errorf("%s: %+v", path, f.Chains)
+		}
+	}
+	if f := waysFigure([]analysis.Table{{Rows: []analysis.Row{{Target: "native"}}}}); len(f.Chains) != 0 {
+		t.Errorf("a target on no path: %+v", f.Chains)
 	}
 }
