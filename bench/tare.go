@@ -44,8 +44,7 @@ type seen struct {
 		} `json:"pilot"`
 	} `json:"manifest"`
 	Claims struct {
-		Tables []analysis.Table     `json:"tables"`
-		Trim   *analysis.TrimClaims `json:"trim"`
+		Tables []analysis.Table `json:"tables"`
 	} `json:"claims"`
 	Sections []struct {
 		ID   string          `json:"id"`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,13 +10,14 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/kerneltools/bootstudy"
 	"github.com/tarelab/tare/internal/kerneltools/trim"
 )
 
 // trimStudy runs the study of container hosts once for all bars: it takes most
 // of an hour, and longer where the kernel has to be built. $RUN names a run of it
 // that there is already.
-var trimStudy = sync.OnceValues(func() (*analysis.TrimClaims, error) {
+var trimStudy = sync.OnceValues(func() (*bootstudy.Description, error) {
 	call := []string{tare, "run", "container-vm-trim", "--json"}
 	if run := os.Getenv("RUN"); run != "" {
 		call = []string{tare, "report", run, "--format", "json"}
@@ -24,10 +26,13 @@ var trimStudy = sync.OnceValues(func() (*analysis.TrimClaims, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Claims.Trim == nil {
-		return nil, fmt.Errorf("the report holds no boots")
+	for _, section := range s.Sections {
+		if section.ID == "container-vm-trim" {
+			found := new(bootstudy.Description)
+			return found, json.Unmarshal(section.Data, found)
+		}
 	}
-	return s.Claims.Trim, nil
+	return nil, fmt.Errorf("the report holds no boots")
 })
 
 // trimSpeedup asks that a stretch of a target's boot takes at least so many times

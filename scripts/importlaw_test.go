@@ -59,10 +59,7 @@ func law() []rule {
 	all = append(all, rule{drivers, []string{module + "internal/kerneltools/"}, "a driver needs no kernel tools: container hosts are kerneltools' own"})
 	all = append(all, rule{[]string{"internal/preflight"}, below(module+"internal/", "trial", "lab", "cli", "store", "report"), "preflight decides whether a cell can be measured, and measures nothing"})
 	all = append(all, rule{below("internal/", "driver", "trial", "schedule", "sample", "study", "stats", "store", "preflight", "workload", "probe", "report", "cli", "lab", "analysis"),
-		append(below(module+"internal/kerneltools/", "boots", "containerhost", "proof", "kbuild", "kconfig", "textfile", "trim"), module+"internal/kerneltools"), "the kernel's tools use the laboratory, which does not need them"})
-	// analysis and lab still take consoles of container-vm-trim apart.
-	all = append(all, rule{below("internal/", "driver", "trial", "schedule", "sample", "study", "stats", "store", "preflight", "workload", "probe", "report", "cli"),
-		below(module+"internal/kerneltools/", "bootlog"), "the kernel's tools use the laboratory, which does not need them"})
+		append(below(module+"internal/kerneltools/", "bootlog", "boots", "bootstudy", "containerhost", "proof", "kbuild", "kconfig", "textfile", "trim"), module+"internal/kerneltools"), "the kernel's tools use the laboratory, which does not need them"})
 	for _, driver := range drivers {
 		siblings := slices.DeleteFunc(slices.Clone(drivers), func(other string) bool { return other == driver })
 		all = append(all, rule{[]string{driver}, below(module, siblings...), "siblings never import each other"})

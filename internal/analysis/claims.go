@@ -178,7 +178,4 @@ type Claims struct {
 	Failures    int          `json:"failures"` // failed trials
 	Trials      int          `json:"trials"`   // finished trials
 	Planned     int          `json:"planned"`
-
-	// Trim is there for runs that boot container hosts.
-	Trim *TrimClaims `json:"trim,omitempty"`
 }

@@ -41,8 +41,7 @@ come back, and each fact of the machine by using it. It works as any user and
 says which facts need root. The column boundary says what keeps a hostile payload
 from this machine (SECURITY.md). Proofs are kept until the next boot or a change of
 the binary. Container hosts (vm/stock, vm/trimmed, ...) are looked at only where
---on names them: their parts take minutes to make, which tare run container-vm-trim
-does, and check does not.`,
+--on names them: their parts take minutes to make. A run makes them, check does not.`,
 		Example: `  tare check
   tare check --on host,native,runc --fresh
   tare check --json | jq '.targets[] | select(.works) | .target'`,

@@ -1,7 +1,7 @@
 package finding
 
 // Figure is a chart of one kind: lines over a number, bars over names, dots over
-// names, a flame graph, or chains of boxes. Only the page draws it.
+// names, a flame graph, chains of boxes, or a timeline. Only the page draws it.
 type Figure struct {
 	Title string `json:"title"`
 	// Beside puts the figure to the right of the one before it, where there is
@@ -15,6 +15,8 @@ type Figure struct {
 	Flame  *Flame `json:"flame,omitempty"` // instead of all three; X and Y are not used
 	// Chains stand instead of all four; X and Y are not used.
 	Chains []Chain `json:"chains,omitempty"`
+	// Timeline stands instead of all of these; X and Y are not used.
+	Timeline *Timeline `json:"timeline,omitempty"`
 }
 
 // Axis says what is drawn along it. Values are in the unit that Label names.
@@ -118,4 +120,40 @@ type Chain struct {
 type Box struct {
 	Name  string `json:"name"`
 	Place bool   `json:"place,omitempty"` // something is inside; drawn filled, the others in outline
+}
+
+// Timeline is what happened when, in seconds: rows above one another on one axis, of
+// which a reader chooses the part to see.
+type Timeline struct {
+	Rows []TimelineRow `json:"rows"`
+}
+
+// TimelineRow is one run of events, such as a boot.
+type TimelineRow struct {
+	Name  string  `json:"name"`
+	End   float64 `json:"end"`
+	Lanes []Lane  `json:"lanes"`
+	Marks []Mark  `json:"marks,omitempty"` // moments over all lanes, by rising At
+}
+
+// Lane is a line of stretches of one subject.
+type Lane struct {
+	Name      string    `json:"name"`
+	Minor     bool      `json:"minor,omitempty"` // its name is paler
+	Stretches []Stretch `json:"stretches"`
+}
+
+// Stretch is a time in a lane.
+type Stretch struct {
+	From   float64 `json:"from"`
+	To     float64 `json:"to"`
+	Share  float64 `json:"share"`            // 0 to 1: the darker, the more
+	Failed bool    `json:"failed,omitempty"` // an outline
+	Tip    string  `json:"tip"`
+}
+
+// Mark is a moment with a name.
+type Mark struct {
+	Name string  `json:"name"`
+	At   float64 `json:"at"`
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/kerneltools/boots"
+	"github.com/tarelab/tare/internal/kerneltools/bootstudy"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/sample"
@@ -107,10 +107,18 @@ func (v verbs) showBoots(run *store.Run, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	numbers, _, err := lab.Report(run)
+	if err != nil {
+		return err
+	}
+	found, unread := bootstudy.Of(run, numbers, in.Claims.Tables)
+	if unread != nil { // the other consoles are described
+		fmt.Fprintln(v.Stderr(), "!", unread)
+	}
 	if asJSON {
-		err = v.JSON(in.Claims.Trim)
+		err = v.JSON(found)
 	} else {
-		v.printBoots(in.Claims.Trim)
+		v.printBoots(found)
 	}
 	page := filepath.Join(run.Dir(), "report.html")
 	if err := errors.Join(err, lab.WriteReport(page, func(w io.Writer) error { return report.HTML(w, in) })); err != nil {
@@ -196,8 +204,8 @@ func fileOf(flag, name string) (string, error) {
 	return filepath.Abs(name)
 }
 
-func (v verbs) printBoots(c *analysis.TrimClaims) {
-	if c == nil || len(c.Spans) == 0 {
+func (v verbs) printBoots(c *bootstudy.Description) {
+	if len(c.Spans) == 0 {
 		return // no boot ended well
 	}
 	header := []any{"stretch"}

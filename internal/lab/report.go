@@ -18,12 +18,6 @@ import (
 	"github.com/tarelab/tare/internal/study"
 )
 
-// studyClaims add what single studies say beyond their tables: one line for
-// each study that has something. Each leaves the runs of other studies alone.
-var studyClaims = []func(*store.Run, *analysis.Claims) error{
-	trimClaims,
-}
-
 // Report makes the part of a run's report that every run has, and the input that its
 // analysis had. experiment.List.Report adds what experiments say.
 func Report(run *store.Run) (analysis.Input, report.Input, error) {
@@ -33,11 +27,6 @@ func Report(run *store.Run) (analysis.Input, report.Input, error) {
 	}
 	claims := analysis.Analyze(in)
 	claims.Warnings = append(claims.Warnings, salvaged(run)...)
-	for _, claim := range studyClaims {
-		if err := claim(run, &claims); err != nil {
-			claims.Warnings = append(claims.Warnings, err.Error())
-		}
-	}
 	out := report.Input{Manifest: run.Manifest(), Claims: claims}
 	end, over, err := run.End()
 	if over {

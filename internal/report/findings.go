@@ -20,7 +20,7 @@ func findings(v view) []string {
 		return append(slices.Clone(s.Findings), trialFinding(v)...) // instead of a sentence for each of many groups
 	}
 	var out []string
-	for _, s := range v.sections {
+	for _, s := range v.in.Sections {
 		out = append(out, s.Findings...)
 	}
 	for _, g := range v.groups {

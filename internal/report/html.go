@@ -106,7 +106,7 @@ func newPage(in Input) page {
 		document: newDocument(v), Facts: v.facts, Ladders: v.ladders, Failures: v.failures, LeftOut: v.leftOut,
 		PointsMost: pointsMost,
 	}
-	for _, s := range v.sections {
+	for _, s := range v.in.Sections {
 		p.Sections = append(p.Sections, showSection(s))
 	}
 	p.Shapes, p.Points = shapes(in.Claims.Tables)

@@ -21,7 +21,7 @@ func markdown(w sink, v view) {
 		title, head, rows := comparison(c)
 		w.printf("## %s\n\n%s\n\n", escapeMarkdown(title), comparisonGrid(head, rows, escapeMarkdown).writer().RenderMarkdown())
 	}
-	for _, s := range v.sections {
+	for _, s := range v.in.Sections {
 		markdownSection(w, s)
 	}
 	if v.alone() == nil {

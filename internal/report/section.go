@@ -3,28 +3,16 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/tarelab/tare/internal/finding"
 )
 
-// sections are those of the studies that are not experiments yet, then those of the
-// experiments.
-func sections(in Input) []finding.Section {
-	c := in.Claims
-	var out []finding.Section
-	if c.Trim != nil {
-		out = append(out, trimSection(c.Trim))
-	}
-	return slices.Concat(out, in.Sections)
-}
-
 // alone is the section that stands in place of the price lists, nil for none.
 func (v view) alone() *finding.Section {
-	for i := range v.sections {
-		if v.sections[i].Alone {
-			return &v.sections[i]
+	for i := range v.in.Sections {
+		if v.in.Sections[i].Alone {
+			return &v.in.Sections[i]
 		}
 	}
 	return nil

@@ -36,7 +36,7 @@ func (p *printer) report(v view) {
 		p.heading(title)
 		p.w.line(comparisonGrid(head, rows, clean).render())
 	}
-	for _, s := range v.sections {
+	for _, s := range v.in.Sections {
 		p.section(s)
 	}
 	if v.alone() == nil {

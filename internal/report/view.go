@@ -12,7 +12,6 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/driver"
-	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
@@ -29,7 +28,6 @@ type view struct {
 	ladders  []shownLadder
 	leftOut  []fact
 	failures []failed
-	sections []finding.Section
 }
 
 // fact is a name with its value.
@@ -81,8 +79,8 @@ type shownStep struct {
 }
 
 func newView(in Input) view {
-	v := view{in: in, facts: facts(in), leftOut: leftOut(in), sections: sections(in)}
-	for _, s := range v.sections {
+	v := view{in: in, facts: facts(in), leftOut: leftOut(in)}
+	for _, s := range v.in.Sections {
 		v.in.Claims.Warnings = slices.Concat(v.in.Claims.Warnings, s.Warnings)
 	}
 	for i := range in.Claims.Tables {

@@ -4,6 +4,7 @@ import { chains } from "./chain";
 import { drawn, h } from "./dom";
 import { flameGraph } from "./flame";
 import { plain, ratioTicks } from "./scale";
+import { timeline } from "./timeline";
 import type { Axis, Bar, Dots, Figure, Line, Look, Part } from "./types";
 
 // Colours that stay apart from each other in both themes and without colour
@@ -16,6 +17,7 @@ const dashes: Record<Look, string | undefined> = { measured: undefined, publishe
 // figure draws one chart that the report describes; row holds the figures that
 // stand beside it, which have its vertical scale.
 export function figure(f: Figure, row: Figure[]): HTMLElement {
+  if (f.timeline) return timeline(f);
   if (f.flame) return flameGraph(f.flame.frame, f.flame.of, f.title, f.flame.note, f.flame.find);
   if (f.chains) return chains(f.title, f.chains);
   const drawing = h("div", { class: "figure" });

@@ -85,7 +85,7 @@ function sections(): HTMLElement[] {
     compares ? section("numbers", "All numbers", raw(entries)) : null,
   ];
   const change = page.compared?.length ? section("compared", "Runs compared", ...compared(page)) : null;
-  return [...(page.sections ?? []).map((s) => study(page, s)), change, ...first, ...rest].filter((s): s is HTMLElement => s !== null);
+  return [...(page.sections ?? []).map((s) => study(s)), change, ...first, ...rest].filter((s): s is HTMLElement => s !== null);
 }
 
 function contents(parts: HTMLElement[]): HTMLElement {

@@ -1,25 +1,18 @@
 import { figure } from "./figure";
 import { h, section, unbroken } from "./dom";
-import { bootCharts } from "./boot";
-import type { Figure, Grid, Page, Section } from "./types";
-
-// own are the figures of studies that need more than lines and bars.
-const own: Record<string, (page: Page) => HTMLElement[]> = {
-  "container-vm-trim": bootCharts,
-};
+import type { Figure, Grid, Section } from "./types";
 
 // openTables is how many tables of a section are not folded.
 const openTables = 6;
 
 // study is the part of the page that a study has for itself.
-export function study(page: Page, s: Section): HTMLElement {
+export function study(s: Section): HTMLElement {
   const tables = (s.tables ?? []).map((t, i) => h("details", { open: i < openTables }, h("summary", {}, t.title), grid(t)));
   return section(
     s.id,
     s.title,
     ...(s.tableFirst ? tables.splice(0, 1) : []),
     findings(s),
-    ...(own[s.id]?.(page) ?? []),
     ...rows(s.figures ?? []).map((r) => h("div", { class: r.length > 1 ? "pair" : "alone" }, ...r.map((f) => figure(f, r)))),
     ...(s.claims.rows?.length ? [h("h3", { id: `${s.id}-claims` }, s.claims.title), claimsTable(s.claims)] : []),
     s.note ? h("p", { class: "note" }, s.note) : null,

@@ -228,6 +228,7 @@ export interface Figure {
   dots?: Dots[]; // instead of both
   flame?: Flame; // instead of all three
   chains?: Chain[]; // instead of all four
+  timeline?: Timeline; // instead of all five
 }
 
 // Chain is a way from one end to the other: boxes in a row, joined by lines.
@@ -264,17 +265,16 @@ export interface Frame {
   children?: Frame[];
 }
 
-// BootProfile is where a boot's time went, in seconds of the kernel's own clock
-// but for the marks, which count from the request.
-export interface BootProfile {
-  target: string;
+// Timeline is what happened when, in seconds.
+export interface Timeline {
+  rows: TimelineRow[];
+}
+
+export interface TimelineRow {
+  name: string;
   end: number;
-  began?: number; // zero of the kernel's clock since the request
-  steps: { at: number; took: number; line: string; part: string }[] | null; // the costliest
+  lanes: { name: string; minor?: boolean; stretches: { from: number; to: number; share: number; failed?: boolean; tip: string }[] }[] | null;
   marks?: { name: string; at: number }[];
-  units?: { name: string; start: number; active: number; failed?: boolean }[];
-  processes?: { pid: number; parent: number; name: string; start: number; end: number; cpu: number }[]; // the busiest first
-  calls?: { name: string; part: string; own: number; symbol?: string }[]; // initcalls of a boot that told, the costliest
 }
 
 export interface Page {
@@ -293,7 +293,6 @@ export interface Page {
   claims: {
     tables: Table[];
     ladders?: Ladder[];
-    trim?: { profiles: BootProfile[] | null };
     warnings?: string[];
     alpha: number;
     margin: number;

@@ -6,6 +6,7 @@ import (
 	"github.com/tarelab/tare/internal/experiment/bridgenetwork"
 	"github.com/tarelab/tare/internal/experiment/concurrentstart"
 	"github.com/tarelab/tare/internal/experiment/containerload"
+	"github.com/tarelab/tare/internal/experiment/containervmtrim"
 	"github.com/tarelab/tare/internal/experiment/kernelwaits"
 	"github.com/tarelab/tare/internal/experiment/unixbench"
 	"github.com/tarelab/tare/internal/experiment/vmmcompare"
@@ -17,6 +18,7 @@ func Experiments() experiment.List {
 	return experiment.List{
 		unixbench.Experiment(),
 		concurrentstart.Experiment(),
+		containervmtrim.Experiment(),
 		bridgenetwork.Experiment(),
 		vmmcompare.Experiment(),
 		containerload.Experiment(),

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/helpers"
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/kerneltools/bootstudy"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/vmm"
 )
@@ -127,12 +127,12 @@ func TestBootsAreARun(t *testing.T) {
 			t.Errorf("a machine that switched itself off: %v", r.Values)
 		}
 	}
-	_, in, err := lab.Report(run)
+	numbers, in, err := lab.Report(run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := in.Claims.Trim
-	if c == nil || c.Whole != analysis.TrimUntil || len(c.Targets) != 2 || len(c.Profiles) != 2 || in.Claims.Failures != 2 {
+	c, err := bootstudy.Of(run, numbers, in.Claims.Tables)
+	if err != nil || c.Whole != bootstudy.Until || len(c.Targets) != 2 || len(c.Profiles) != 2 || in.Claims.Failures != 2 {
 		t.Fatalf("%+v", c)
 	}
 	if p := c.Parts[0]; p.Image != 4096 || !strings.Contains(p.What, "well") {

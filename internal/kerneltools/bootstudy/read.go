@@ -1,8 +1,7 @@
-package lab
+package bootstudy
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,65 +10,27 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/kerneltools/bootlog"
+	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/store"
-	"github.com/tarelab/tare/published"
 )
 
-// trimPublished is the publication that boots of container hosts stand beside.
-const trimPublished = "container-vm-trim"
-
-// trimClaims puts a run beside the published boots before and after trimming, and
-// says of boots of a user's own machines where their time went.
-func trimClaims(run *store.Run, claims *analysis.Claims) error {
+// Of describes a run's boots. The error is of consoles that cannot be read; the rest is
+// described all the same.
+func Of(run *store.Run, in analysis.Input, tables []analysis.Table) (*Description, error) {
 	m := run.Manifest()
-	own := m.Study.ID == BootStudy
-	if m.Study.Published != trimPublished && !own {
-		return nil
-	}
-	d, err := published.LoadAs[*published.ContainerVMTrim](trimPublished)
-	if err != nil {
-		return err
-	}
-	in, err := input(run)
-	if err != nil {
-		return err
-	}
 	boots, unread := bootProfiles(run)
 	parts := map[string]map[string]string{}
 	for name, facts := range m.Targets {
 		parts[name] = facts.Notes
 	}
-	claims.Trim = analysis.TrimStudy(analysis.TrimInput{Input: in, Tables: claims.Tables, Control: m.Study.Control, Published: d, Boots: boots, Parts: parts, Own: own})
-	return unread
-}
-
-// keepBootLogs puts what targets' machines told of a boot into the run, so that
-// its report needs nothing else.
-func keepBootLogs(ctx context.Context, p *Plan) error {
-	for name, d := range p.drivers {
-		host := d.Properties().ContainerHost()
-		if host == nil {
-			continue
-		}
-		told, err := host.BootLog(ctx)
-		if err == nil && len(told.Log) > 0 {
-			err = p.Run.KeepBootLog(name, told.Log)
-		}
-		if err == nil && len(told.Symbols) > 0 {
-			err = p.Run.KeepBootSymbols(name, told.Symbols)
-		}
-		if err != nil {
-			return fmt.Errorf("target %s: %w", name, err)
-		}
-	}
-	return nil
+	return Describe(Input{Input: in, Tables: tables, Control: m.Study.Control, Boots: boots, Parts: parts, Own: m.Study.ID == lab.BootStudy}), unread
 }
 
 // bootProfiles takes the last console apart that was kept of each target. The error is
 // of those that cannot be read; the others are there all the same.
-func bootProfiles(run *store.Run) (map[string]analysis.TrimBoot, error) {
+func bootProfiles(run *store.Run) (map[string]Boot, error) {
 	cell := map[string]string{}
-	out := map[string]analysis.TrimBoot{}
+	out := map[string]Boot{}
 	var unread []error
 	for _, c := range run.Manifest().Cells {
 		cell[c.ID] = c.Target
@@ -108,7 +69,7 @@ func bootProfiles(run *store.Run) (map[string]analysis.TrimBoot, error) {
 }
 
 // bootTold is what a boot of a target's machine told, which is no trial's.
-func bootTold(run *store.Run, name string) (told analysis.TrimBoot, err error) {
+func bootTold(run *store.Run, name string) (told Boot, err error) {
 	log, ok, err := run.BootLog(name)
 	if err != nil || !ok {
 		return told, err

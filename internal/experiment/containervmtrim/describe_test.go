@@ -1,4 +1,4 @@
-package analysis_test
+package containervmtrim
 
 import (
 	"math"
@@ -10,6 +10,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/kerneltools/bootlog"
+	"github.com/tarelab/tare/internal/kerneltools/bootstudy"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/published"
@@ -17,9 +18,9 @@ import (
 
 // trimRun is eight blocks of boots in which every stretch of the trimmed arm is
 // four times as fast, on a machine that gets slower.
-func trimRun(t *testing.T, proof string, tables ...analysis.Table) *analysis.TrimClaims {
+func trimRun(t *testing.T, proof string, tables ...analysis.Table) *description {
 	t.Helper()
-	d, err := published.LoadAs[*published.ContainerVMTrim]("container-vm-trim")
+	d, err := published.LoadAs[*published.ContainerVMTrim](name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,13 +42,13 @@ func trimRun(t *testing.T, proof string, tables ...analysis.Table) *analysis.Tri
 			data.Add(&sample.Record{Seq: 2*block + i, Block: block, Cell: c.ID, Values: values})
 		}
 	}
-	return analysis.TrimStudy(analysis.TrimInput{
-		Input: analysis.Input{Cells: cells, Data: data, Seed: 1}, Control: "vm/stock", Published: d, Tables: tables,
+	return describe(bootstudy.Describe(bootstudy.Input{
+		Input: analysis.Input{Cells: cells, Data: data, Seed: 1}, Control: "vm/stock", Tables: tables,
 		Parts: map[string]map[string]string{
 			"vm/stock":   {"kernel-bytes": "12000000", "initrd-bytes": "20000000", "proof 01 docker run": "ok"},
 			"vm/trimmed": {"kernel-bytes": "5000000", "initrd-bytes": "0", "proof 01 docker run": "ok", "proof 02 crun": proof},
 		},
-	})
+	}), d)
 }
 
 func TestTrimStretchesArePairedWithinBlocks(t *testing.T) {
@@ -63,8 +64,8 @@ func TestTrimStretchesArePairedWithinBlocks(t *testing.T) {
 		if math.Abs(e.Value-4) > 1e-9 || math.Abs(e.Interval.High-4) > 1e-9 {
 			t.Errorf("%s: %+v, want 4", s.Name, e)
 		}
-		if s.Name == "total" && math.Abs(s.PublishedSpeedup()-1.2525) > 1e-3 {
-			t.Errorf("published total %v", s.PublishedSpeedup())
+		if s.Name == "total" && math.Abs(s.Before/s.After-1.2525) > 1e-3 {
+			t.Errorf("published total %v", s.Before/s.After)
 		}
 	}
 	if checked < 8 {
@@ -84,7 +85,7 @@ func TestAFailedProofIsTold(t *testing.T) {
 // The published numbers are judged by all that the source prints, and this run's are
 // compared with them.
 func TestPublishedTrimClaims(t *testing.T) {
-	for _, claim := range trimRun(t, "ok").Claims {
+	for _, claim := range claimsOf(trimRun(t, "ok")) {
 		by := finding.BorneOut
 		switch {
 		case strings.Contains(claim.Text, "initrd"), strings.Contains(claim.Text, "modules"):
@@ -111,7 +112,7 @@ func TestTrimRefused(t *testing.T) {
 	if !strings.Contains(c.Findings[0], "claims nothing of the machine: The machine was busy.") {
 		t.Errorf("findings: %q", c.Findings[0])
 	}
-	for _, claim := range c.Claims {
+	for _, claim := range claimsOf(c) {
 		if len(claim.Here) != 1 || claim.Here[0].Verdict != finding.Refused {
 			t.Errorf("%s: %s, here %+v", claim.Text, claim.Verdict, claim.Here)
 		}
@@ -120,9 +121,9 @@ func TestTrimRefused(t *testing.T) {
 
 // trimProfiles are two boots of consoles alone, of the first of which another boot told
 // of an initcall, a symbol and modules.
-func trimProfiles(t *testing.T, own bool) *analysis.TrimClaims {
+func trimProfiles(t *testing.T, own bool) *description {
 	t.Helper()
-	d, err := published.LoadAs[*published.ContainerVMTrim]("container-vm-trim")
+	d, err := published.LoadAs[*published.ContainerVMTrim](name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,18 +144,18 @@ func trimProfiles(t *testing.T, own bool) *analysis.TrimClaims {
 	for _, c := range cells {
 		data.Add(&sample.Record{Cell: c.ID, Values: map[string][]float64{"kernel": {1}, "ready": {2}, "cpu": {3}}})
 	}
-	return analysis.TrimStudy(analysis.TrimInput{
-		Input: analysis.Input{Cells: cells, Data: data, Seed: 1}, Control: "a", Published: d, Own: own,
+	return describe(bootstudy.Describe(bootstudy.Input{
+		Input: analysis.Input{Cells: cells, Data: data, Seed: 1}, Control: "a", Own: own,
 		Parts: map[string]map[string]string{"a": {"initrd-bytes": "1"}},
-		Boots: map[string]analysis.TrimBoot{"a": {Profile: log(""), Told: told, Modules: []string{"ext4"}}, "b": {Profile: log("")}},
-	})
+		Boots: map[string]bootstudy.Boot{"a": {Profile: log(""), Told: told, Modules: []string{"ext4"}}, "b": {Profile: log("")}},
+	}), d)
 }
 
 // The time of initcalls and that before lines are never one number, and a target of
 // which no boot told has none of the first.
 func TestTrimPartsKeepInitcallsAndStepsApart(t *testing.T) {
 	c := trimProfiles(t, false)
-	i := slices.IndexFunc(c.Causes, func(s analysis.TrimSubsystem) bool { return s.Name == "PCI" })
+	i := slices.IndexFunc(c.Causes, func(s bootstudy.Subsystem) bool { return s.Name == "PCI" })
 	if i < 0 {
 		t.Fatalf("no PCI among %+v", c.Causes)
 	}
@@ -179,14 +180,14 @@ func TestTrimPartsKeepInitcallsAndStepsApart(t *testing.T) {
 // Boots of a user's own machines say what they measure, beside nothing published.
 func TestTrimOfOwnMachines(t *testing.T) {
 	c := trimProfiles(t, true)
-	if c.Trims || len(c.Claims) > 0 || c.Whole != analysis.TrimUntil {
-		t.Errorf("trims %v, %d claims, whole %q", c.Trims, len(c.Claims), c.Whole)
+	if c.Trims || len(claimsOf(c)) > 0 || c.Whole != bootstudy.Until {
+		t.Errorf("trims %v, %d claims, whole %q", c.Trims, len(claimsOf(c)), c.Whole)
 	}
 	meaning := map[string]string{}
 	for _, s := range c.Spans {
 		meaning[s.Name] = s.Meaning
 	}
-	if !strings.Contains(meaning[analysis.TrimUntil], "--until") || !strings.Contains(meaning["CPU"], "the boot's end") || meaning[analysis.TrimWhole] != "" {
+	if !strings.Contains(meaning[bootstudy.Until], "--until") || !strings.Contains(meaning["CPU"], "the boot's end") || meaning[bootstudy.FirstContainer] != "" {
 		t.Errorf("spans %q", meaning)
 	}
 	if len(c.Findings) == 0 || !strings.Contains(c.Findings[0], "a: 2.0 s from the exec") {
