@@ -24,7 +24,7 @@ import (
 // Experiment is one published or built-in experiment: what to run, and what its
 // runs say beyond the tables that every run gets.
 type Experiment struct {
-	Name  string // the study's id; the folder has the same name without hyphens
+	Name  string // the study's id; the folder mostly has the same name without hyphens
 	Study []byte // study.yaml, embedded; nil where only runs of other studies are read
 	// More are further studies of the folder, by id; nil for none.
 	More      map[string][]byte
