@@ -110,9 +110,10 @@ type Slices struct {
 	// Stalled are the slices, by their place in these lists, during which the
 	// payload did not run for long. They are kept.
 	Stalled []int `json:"stalled,omitempty"`
-	// Bytes are the payload bytes that the program says it moved.
+	// Bytes are the payload bytes that the program says it moved: of the slices
+	// around which Device was read, of all where it is nil.
 	Bytes float64 `json:"bytes,omitempty"`
-	// Device is what devices moved for the target meanwhile, in bytes; nil where
+	// Device is what devices moved for the target in some of the slices, in bytes; nil where
 	// that was not asked for or cannot be read.
 	Device *float64 `json:"device,omitempty"`
 	// Said are the other key=value words of the answers, without repetition.

@@ -301,9 +301,10 @@ func TestCancelledBlockIsNotRecorded(t *testing.T) {
 	}
 }
 
-// What devices move is read before and after each slice whose evidence it is.
+// What devices move is read before and after some slices whose evidence it is, and
+// the payload's bytes are of the same.
 func TestDeviceBytesAreOfTheSlices(t *testing.T) {
-	b := block(4, []string{"cpu", "disk"}, taker(honest))
+	b := block(32, []string{"cpu", "disk"}, taker(honest))
 	b.Held[0].Turns[1].Device = true
 	moved := 0.0
 	b.Device = func([]driver.Watch) (float64, bool, error) { moved += 50; return moved, true, nil }
@@ -311,8 +312,8 @@ func TestDeviceBytesAreOfTheSlices(t *testing.T) {
 	if err != nil || got[0].Failure != nil || got[1].Failure != nil {
 		t.Fatalf("%v, %+v", err, got)
 	}
-	if d := got[1].Slices.Device; got[0].Slices.Device != nil || d == nil || *d != 4*50 {
-		t.Errorf("device bytes %v, want 200 of four slices", d)
+	if d := got[1].Slices.Device; got[0].Slices.Device != nil || d == nil || *d != 2*50 || got[1].Slices.Bytes != 2*4096 || got[0].Slices.Bytes != 32*4096 {
+		t.Errorf("device bytes %v of %v, want 100 of two slices' 8192", d, got[1].Slices.Bytes)
 	}
 }
 
