@@ -32,6 +32,8 @@ type chooseFlags struct {
 	noCounters   bool
 	sizes        []string
 	addresses    string
+
+	apart []string // workloads that apply left out
 }
 
 func (f *chooseFlags) define(flags *pflag.FlagSet) {
@@ -88,6 +90,9 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 		}
 		if flags.Changed("workloads") { // those that are named have no levels of their own then
 			st = st.WithoutOwn(func(w *study.Workload) { w.Copies = nil })
+		} else {
+			st, f.apart = st.Alike()
+			st = st.Watch(st.Probes) // what a study watches by itself takes trials of its own
 		}
 	}
 	if err == nil && flags.Changed("concurrency") {

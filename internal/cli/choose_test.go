@@ -85,6 +85,39 @@ func TestChooseRefuses(t *testing.T) {
 	}
 }
 
+// Numbers of instances on the command line are the only ones: workloads with numbers of
+// their own are left out unless they are named, and so is what a study watches by itself.
+func TestChosenInstancesAreTheOnlyOnes(t *testing.T) {
+	st := study.Study{Copies: []int{1, 50}, OptionalProbes: []string{study.ProbeLocks}, Workloads: []study.Workload{
+		{Name: "start", Kind: "start"}, {Name: "hold", Kind: "hold", Copies: []int{500}},
+	}}
+	for args, want := range map[string]struct {
+		workloads, apart int
+		probes           []string
+	}{
+		"":                                      {2, 0, []string{study.ProbeLocks}},
+		"--containers 3":                        {1, 1, nil},
+		"--containers 3 --workloads hold,start": {2, 0, []string{study.ProbeLocks}},
+		"--containers 3 --workloads hold":       {1, 0, []string{study.ProbeLocks}},
+		"--containers 3 --probes locks":         {1, 1, nil},
+	} {
+		var f chooseFlags
+		flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+		f.define(flags)
+		if err := flags.Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.apply(flags, st)
+		if err != nil || len(got.Workloads) != want.workloads || len(f.apart) != want.apart || !slices.Equal(got.OptionalProbes, want.probes) {
+			t.Errorf("%q: workloads %+v, apart %v, probes %v, %v", args, got.Workloads, f.apart, got.OptionalProbes, err)
+		}
+	}
+	all := study.Study{Workloads: []study.Workload{{Name: "hold", Copies: []int{500}}}}
+	if kept, apart := all.Alike(); len(kept.Workloads) != 1 || apart != nil {
+		t.Errorf("%+v, %v: nothing would be left", kept.Workloads, apart)
+	}
+}
+
 // Counters are left out of studies that have some.
 func TestChooseWithoutCounters(t *testing.T) {
 	if st, err := choose(t, "--concurrency", "4", "--no-counters"); err != nil || st.Counters == nil || *st.Counters {

@@ -28,7 +28,8 @@ func runCommand(env *Env) *cobra.Command {
 (tare studies) or a YAML file; docs/studies.md has the schema. A study may have
 variants: --quick and --published take those of these names. --tests and
 --protocol are other words for --workloads, and --containers for --instances; in
-a study of the network --containers are those attached to it.`,
+a study of the network --containers are those attached to it. With --instances,
+workloads with numbers of their own are left out, and what the study watches by itself.`,
 		Example: `  tare run survey
   tare run ladder --blocks 50
   tare run density --quick
@@ -47,6 +48,9 @@ a study of the network --containers are those attached to it.`,
 			}
 			if st, err = choose.apply(c.Flags(), st); err != nil {
 				return usageError{err}
+			}
+			if len(choose.apart) > 0 {
+				fmt.Fprintf(env.Stderr, "left out: %s (own numbers of instances): name it with --workloads to measure it too\n", strings.Join(choose.apart, ", "))
 			}
 			if f.image != "" {
 				if st, err = startingImage(st); err != nil {

@@ -51,7 +51,7 @@ aa: false
 			{Name: "command", Kind: "command", Args: []string{"sh", "-c", "exit 3"}, Prepare: []string{"sync"}},
 		},
 		Limits: []Limits{{CPUs: 1.5, CPUSet: "0-1", Memory: 512 << 20, Pids: 100}}, Copies: []int{1, 8},
-		Control: "host", AA: &no, Cold: &yes, Counters: &yes, Blocks: 20, Margin: 0.03, Alpha: 0.01, Timeout: 90 * time.Second, Slice: 10 * time.Millisecond, View: ViewPriceList,
+		Control: "host", AA: &no, Cold: &yes, Counters: &yes, Blocks: 20, Margin: 0.03, Alpha: 0.01, Timeout: 90 * time.Second, Slice: DefaultSlice, View: ViewPriceList,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Study{})); diff != "" {
 		t.Error(diff)

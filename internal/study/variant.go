@@ -138,6 +138,22 @@ func (s Study) Watch(probes []string) Study {
 	return s.Detached()
 }
 
+// Alike leaves out the workloads that have numbers of instances of their own, and
+// names them. Where all have, all stay.
+func (s Study) Alike() (alike Study, apart []string) {
+	own := func(w Workload) bool { return len(w.Copies) > 0 && !w.Extra }
+	for _, w := range s.Workloads {
+		if own(w) {
+			apart = append(apart, w.Name)
+		}
+	}
+	if !slices.ContainsFunc(s.Workloads, func(w Workload) bool { return !own(w) && !w.Extra }) {
+		return s, nil
+	}
+	s.Workloads = slices.DeleteFunc(slices.Clone(s.Workloads), own)
+	return s.Detached(), apart
+}
+
 // WithoutOwn takes from every workload what drop takes, so that the study's own
 // levels hold for it.
 func (s Study) WithoutOwn(drop func(*Workload)) Study {
