@@ -68,7 +68,7 @@ func (d *apiDriver) Properties() driver.Properties {
 	if d.network == noNetwork {
 		ports = 0
 	}
-	return driver.Properties{Family: "engine", Isolated: true, Boundary: driver.ContainerBoundary, Joins: driver.JoinsOwn, MaxParallel: 16, StreamBytes: 16 << 20, Ports: ports,
+	return driver.Properties{Family: "engine", Isolated: true, Boundary: boundary(d.runtime), Joins: driver.JoinsOwn, MaxParallel: 16, StreamBytes: 16 << 20, Ports: ports,
 		StartTime: d.start, Order: d.order, CheckTime: 40 * time.Second, AddsEnv: d.adds, Footprint: d.takes,
 		Networks: &driver.Networks{Host: d.networkHost, Make: d.makeNetwork, Proxies: d.engine.flavor.proxies}}
 }

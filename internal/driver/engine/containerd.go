@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -31,14 +32,29 @@ type handler struct {
 // runcShim is containerd's name of the shim for runtimes with runc's command line.
 const runcShim = "io.containerd.runc.v2"
 
+// kataShim is Kata's, which runs each container in a virtual machine.
+const kataShim = "containerd-shim-kata-v2"
+
 // handlers are the runtimes that lists show; any other is had by its name.
 func handlers() []handler {
 	return []handler{
 		{name: "containerd", shim: runcShim, start: 80 * time.Millisecond, order: 300},
 		{name: "containerd/crun", shim: runcShim, binary: "crun", needs: "crun", remedy: "apt-get install crun", hide: true, start: 70 * time.Millisecond, order: 305},
 		{name: "containerd/runsc", shim: runcShim, binary: "runsc", needs: "runsc", remedy: "make tools", start: 250 * time.Millisecond, order: 310},
-		{name: "containerd/kata", shim: "io.containerd.kata.v2", needs: "containerd-shim-kata-v2", remedy: "install Kata Containers", start: 2 * time.Second, order: 315},
+		{name: "containerd/kata", shim: "io.containerd.kata.v2", needs: kataShim, remedy: "install Kata Containers", start: 2 * time.Second, order: 315},
 	}
+}
+
+// boundary is what a runtime puts around an engine's payload, by its program's name;
+// others are taken for runc's like.
+func boundary(program string) driver.Boundary {
+	switch program {
+	case "runsc":
+		return driver.SandboxBoundary
+	case kataShim:
+		return driver.MachineBoundary
+	}
+	return driver.ContainerBoundary
 }
 
 // containerds are the drivers that one containerd serves, and another one where
@@ -73,7 +89,7 @@ func (d *containerdDriver) Name() string { return d.handler.name }
 
 // Properties implements driver.Driver.
 func (d *containerdDriver) Properties() driver.Properties {
-	return driver.Properties{Family: "engine", Isolated: true, Boundary: driver.ContainerBoundary, Joins: driver.JoinsNamespace, MaxParallel: 16, StreamBytes: 16 << 20,
+	return driver.Properties{Family: "engine", Isolated: true, Boundary: boundary(cmp.Or(d.handler.needs, d.handler.binary)), Joins: driver.JoinsNamespace, MaxParallel: 16, StreamBytes: 16 << 20,
 		StartTime: d.handler.start, Order: d.handler.order, CheckTime: 40 * time.Second,
 		Footprint: driver.Footprint{Tasks: shimTasks, DaemonFiles: 6}}
 }
