@@ -36,9 +36,11 @@ test: ## everything that CI runs
 	scripts/stage.sh test-trim 40m $(MAKE) --no-print-directory test-trim LACKING=skip
 	scripts/stage.sh test-loongson 45m $(MAKE) --no-print-directory test-loongson LACKING=skip
 
-test-long: build ## what takes hours: 1,000 kills over host, native and runc, 50 of each other target
+test-long: build ## what takes hours: 1,000 kills over host, native and runc, 50 of each other target; false and missed verdicts; coverage of intervals
 	$(MAKE) --no-print-directory torture ON=host,native,runc KILLS=334 FAULTS=120
 	$(MAKE) --no-print-directory torture ON=crun,containerd,docker,podman KILLS=50 FAULTS=24
+	go run ./bench aa-rounds planted
+	go test ./internal/stats -count=1 -run Covers -v -timeout 12h -args -long
 
 # KILLS and FAULTS are for each target of ON. What a fault does to the machine is judged
 # by comparing all of it, so nothing else may run on it meanwhile.

@@ -82,14 +82,14 @@ func main() {
 	}
 }
 
-// run measures the named bars, or all but those of container hosts.
+// run measures the named bars, or all but those of container hosts and those of hours.
 func run(ctx context.Context, names []string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("measuring starts needs root")
 	}
 	all := bars()
 	if len(names) > 0 {
-		all = slices.DeleteFunc(append(all, trimBars()...), func(b bar) bool { return !slices.Contains(names, b.name) })
+		all = slices.DeleteFunc(slices.Concat(all, trimBars(), longBars()), func(b bar) bool { return !slices.Contains(names, b.name) })
 	}
 	return measure(ctx, all, os.Stdout)
 }
