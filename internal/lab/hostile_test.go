@@ -113,7 +113,7 @@ func at(v, key any) any {
 
 // watchedRun is a finished run of two targets over some blocks with a probe, an A/A twin
 // and limits.
-func watchedRun(t *testing.T) *store.Run {
+func watchedRun(t testing.TB) *store.Run {
 	t.Helper()
 	st := study.Study{ID: "demo", Targets: []string{"runc"}, Blocks: 7, Workloads: []study.Workload{{Kind: "start"}}, Probes: []string{study.ProbeLocks},
 		Limits: []study.Limits{{Name: "one", CPUs: 1, Memory: 1 << 30}}}.WithDefaults()
@@ -131,4 +131,29 @@ func watchedRun(t *testing.T) *store.Run {
 		}
 	}
 	return run
+}
+
+// FuzzForeignRun is a run's directory from anybody: whatever its manifest and its
+// records hold, it is reported or refused.
+func FuzzForeignRun(f *testing.F) {
+	run := watchedRun(f)
+	manifest, err := os.ReadFile(filepath.Join(run.Dir(), "manifest.json"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	records, err := os.ReadFile(filepath.Join(run.Dir(), "records.jsonl"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(manifest, records)
+	f.Add(manifest, []byte(`{"seq":0,"block":0,"cell":"host/start","values":{"wall":[1e308,null]}}`+"\n"))
+	f.Fuzz(func(t *testing.T, manifest, records []byte) {
+		dir := t.TempDir()
+		for name, data := range map[string][]byte{"manifest.json": manifest, "records.jsonl": records} {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		survives(t, "a foreign run", dir)
+	})
 }
