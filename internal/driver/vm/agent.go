@@ -115,10 +115,13 @@ func exitOf(data []byte) (driver.Exit, error) {
 		return driver.Exit{}, fmt.Errorf("the agent's report of the exit has %d bytes", len(data))
 	}
 	status := unix.WaitStatus(binary.LittleEndian.Uint32(data))
-	if status.Signaled() {
+	switch {
+	case status.Signaled():
 		return driver.Exit{Signal: int(status.Signal())}, nil
+	case status.Exited():
+		return driver.Exit{Code: status.ExitStatus()}, nil
 	}
-	return driver.Exit{Code: status.ExitStatus()}, nil
+	return driver.Exit{}, fmt.Errorf("the agent's report of the exit is %#x, which is no exit", uint32(status))
 }
 
 // own gives a descriptor of its own for a stream, so that a deadline on it

@@ -12,6 +12,7 @@ func FuzzAgent(f *testing.F) {
 	f.Add([]byte{frameHello, 2, 0, 0, 0, '1', '\n'})
 	f.Add([]byte{frameExit, 4, 0, 0, 0, 9, 0, 0, 0})
 	f.Add([]byte{frameExit, 0xff, 0xff, 0xff, 0xff})
+	f.Add([]byte{frameExit, 4, 0, 0, 0, 0x7f, '0', '0', '0'}) // stopped: it was exit code -1
 	f.Fuzz(func(t *testing.T, data []byte) {
 		a := &agent{in: bufio.NewReader(bytes.NewReader(data))}
 		for {
