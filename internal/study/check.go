@@ -407,15 +407,16 @@ func (c *checker) probes(key string, names []string) {
 // size bounds the plan that Expand and the schedule would make; at is the place
 // of a variant, "" for the study itself.
 func (c *checker) size(at string, s Study) {
-	cells := 0
+	cells, ofBlock := 0, 0
+	each := (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Paths)+len(s.OptionalPaths)) * max(1, len(s.Limits))
+	each *= 1 + len(s.Probes) + len(s.OptionalProbes)
 	for _, w := range s.Workloads {
-		cells += (len(s.copiesOf(w)) + len(s.ControlCopies)) * len(s.levelsOfConcurrency(w))
+		n := each * (len(s.copiesOf(w)) + len(s.ControlCopies)) * len(s.levelsOfConcurrency(w))
+		cells, ofBlock = cells+n, ofBlock+n*max(1, w.Runs)
 	}
-	cells *= (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Paths)+len(s.OptionalPaths)) * max(1, len(s.Limits))
-	cells *= 1 + len(s.Probes) + len(s.OptionalProbes)
 	if cells > maxCells {
 		c.fail(at, "the factors give about %d cells: at most %d can be planned; leave out levels", cells, maxCells)
-	} else if trials := cells * (s.Blocks + 1); trials > maxTrials {
+	} else if trials := ofBlock * (s.Blocks + 1); trials > maxTrials {
 		c.fail(or(at, "blocks"), "the plan would have about %d trials: at most %d can be planned", trials, maxTrials)
 	}
 }

@@ -120,6 +120,7 @@ func TestRefusals(t *testing.T) {
 		strings.Repeat("a: b\n", limit.Study.Items):                       "too long",
 		"copies: [1,2,3,4,5,6]\ntargets: [host]\nworkloads: [" + strings.Repeat("{kind: x},", 1500): "cells: at most 10000 can be planned",
 		minimal + "blocks: 1000000\ncopies: [1,2,3,4,5,6,7]":                                        "trials: at most 10000000 can be planned",
+		"targets: [host]\nworkloads: [{kind: start, runs: 100}]\nblocks: 1000000":                   "trials: at most 10000000 can be planned",
 	} {
 		s, err := Parse("demo.yaml", []byte(closed(text)))
 		var e *Error
