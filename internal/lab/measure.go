@@ -282,7 +282,7 @@ func (p *Plan) foresee(c study.Cell, logs []float64) float64 {
 		return 0
 	}
 	scatter := stats.PilotScatter(logs)
-	if c.Runs > 1 { // a block counts with their median: its error, Kenney and Keeping 1962, §13.4
+	if c.Runs > 1 { // a block counts with their median, whose error for normal noise is this
 		scatter *= math.Sqrt(math.Pi / 2 / float64(c.Runs))
 	}
 	noise := func(r *rand.Rand) float64 { return scatter * r.NormFloat64() }

@@ -182,8 +182,8 @@ func (b *block) newTurner(ctx context.Context, h *held, id string) (*turner, err
 	return c, err
 }
 
-// deviceEvery is in how many rounds devices are read once. It takes longer than a
-// slice of 1 ms, twice, and every slice of a cell does the same work.
+// deviceEvery: what devices moved is read in every sixteenth round. A read takes longer
+// than a slice of 1 ms, and slows the slices after it.
 const deviceEvery = 16
 
 // visit has one target take one turn. round is -1 for the warm-up.
@@ -447,7 +447,7 @@ func (h *held) fill(r *sample.Record, turn int, b *block) {
 func slicesOf(cell served, b *block) *sample.Slices {
 	s := &sample.Slices{Round: cell.round}
 	said := map[string]bool{}
-	device, moved, counted, cpu := 0.0, 0.0, 0, false
+	device, moved, counted, cpu := 0.0, 0.0, false, false
 	for _, one := range cell.slices {
 		s.Count = append(s.Count, one.count)
 		s.Own = append(s.Own, one.own.Nanoseconds())
@@ -456,7 +456,7 @@ func slicesOf(cell served, b *block) *sample.Slices {
 		s.To = append(s.To, one.to.Sub(b.began).Nanoseconds())
 		s.Bytes += one.bytes
 		if one.counted {
-			device, moved, counted = device+one.device, moved+one.bytes, counted+1
+			device, moved, counted = device+one.device, moved+one.bytes, true
 		}
 		cpu = cpu || one.cpu > 0
 		for _, word := range one.said {
@@ -468,7 +468,7 @@ func slicesOf(cell served, b *block) *sample.Slices {
 	if !cpu {
 		s.CPU = nil
 	}
-	if counted > 0 {
+	if counted {
 		s.Device, s.Bytes = &device, moved
 	}
 	s.Said = slices.Sorted(maps.Keys(said))

@@ -45,8 +45,8 @@ func handlers() []handler {
 	}
 }
 
-// boundary is what a runtime puts around an engine's payload, by its program's name;
-// others are taken for runc's like.
+// boundary is what a runtime puts around an engine's payload, by its program's name.
+// Any other program counts as a container runtime.
 func boundary(program string) driver.Boundary {
 	switch program {
 	case "runsc":

@@ -121,7 +121,7 @@ func exitOf(data []byte) (driver.Exit, error) {
 	case status.Exited():
 		return driver.Exit{Code: status.ExitStatus()}, nil
 	}
-	return driver.Exit{}, fmt.Errorf("the agent's report of the exit is %#x, which is no exit", uint32(status))
+	return driver.Exit{}, fmt.Errorf("the agent reported the wait status %#x, which is neither an exit nor a signal", uint32(status))
 }
 
 // own gives a descriptor of its own for a stream, so that a deadline on it
