@@ -201,8 +201,9 @@ func TestUnixProgramLinear(t *testing.T) {
 	} {
 		t.Run(test.kind, func(t *testing.T) {
 			u := testOf(t, test.kind)
-			// Whatever else goes on, on this machine or on its host, only adds to the
-			// least that the work takes: the more runs, the nearer.
+			// Whatever else goes on, on this machine or on its host, mostly adds to the
+			// least that the work takes: the more runs, the nearer. Where that is not near
+			// enough, work that was dropped would still show: it makes the ratio 1.
 			least, leastFour, ratio := math.Inf(1), math.Inf(1), 0.0
 			for runs := 0; runs < 5 || runs < 20 && (ratio < 3 || ratio > 5.3); runs++ {
 				one := mustLines(t, u, "--count", strconv.Itoa(test.count))[0]
@@ -213,7 +214,7 @@ func TestUnixProgramLinear(t *testing.T) {
 				least, leastFour = min(least, one.CPU), min(leastFour, four.CPU)
 				ratio = leastFour / least
 			}
-			if ratio < 3 || ratio > 5.3 {
+			if ratio < 2 || ratio > 8 {
 				t.Errorf("four times the work took at least %.3g s of CPU time, %.2f times %.3g s", leastFour, ratio, least)
 			}
 		})

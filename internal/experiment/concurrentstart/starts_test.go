@@ -2,6 +2,7 @@ package concurrentstart
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -32,8 +33,8 @@ func syntheticStarts(t *testing.T, elapsed, cpu func(n float64) float64, rate fu
 		in.Cells = append(in.Cells, c)
 		for b := range blocks {
 			r := sample.Record{Block: b, Cell: c.ID, Values: map[string][]float64{}}
-			for metric, v := range values {
-				r.Values[metric] = []float64{noise(v)}
+			for _, metric := range slices.Sorted(maps.Keys(values)) { // so that each has the same noise in every run of the test
+				r.Values[metric] = []float64{noise(values[metric])}
 			}
 			in.Records = append(in.Records, r)
 		}
