@@ -42,7 +42,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.quick, "quick", false, "the study's variant quick: the shapes, in minutes")
 	flags.BoolVar(&f.published, "published", false, "the study's variant published: as it was done in the publication")
 	flags.StringSliceVar(&f.workloads, "workloads", nil, "workloads (tests) of the study, by name; also those that are off by default")
-	flags.StringSliceVar(&f.environments, "environments", nil, "levels of the study's limits, by name")
+	flags.StringSliceVar(&f.environments, "environments", nil, "environments of the study, by name")
 	flags.StringSliceVar(&f.instances, "instances", nil, "instances (containers) at once, as 0..4 or 1,2,8; 0 is the control, which is always measured")
 	flags.StringSliceVar(&f.concurrency, "concurrency", nil, "instances that are under way at one moment at most, as 100 or 1,10,100")
 	flags.IntVar(&f.inside, "copies-inside", 0, "copies in each instance, where the study has one per CPU")
@@ -77,10 +77,10 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 		st, err = st.Select(f.workloads)
 	}
 	if err == nil && flags.Changed("environments") {
-		st, err = st.SelectLimits(f.environments)
+		st, err = st.SelectEnvironments(f.environments)
 	}
 	if err == nil && flags.Changed("instances") && hasNetwork(st) {
-		st.Limits, err = withContainers(st.Limits, f.instances, flags.Changed("variant"))
+		st.Environments, err = withContainers(st.Environments, f.instances, flags.Changed("variant"))
 	} else if err == nil && flags.Changed("instances") {
 		st.Copies, err = parseCounts(f.instances)
 		if err != nil {
@@ -104,13 +104,13 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 		}
 	}
 	if err == nil && flags.Changed("copies-inside") {
-		st.Limits, err = copiesInside(st.Limits, f.inside)
+		st.Environments, err = copiesInside(st.Environments, f.inside)
 	}
 	if err == nil && flags.Changed("cpus") {
-		st.Limits, err = withCPUs(st.Limits, f.cpus)
+		st.Environments, err = withCPUs(st.Environments, f.cpus)
 	}
 	if err == nil && flags.Changed("threads") {
-		st.Limits, err = withThreads(st.Limits, f.threads)
+		st.Environments, err = withThreads(st.Environments, f.threads)
 	}
 	if err == nil && flags.Changed("each") {
 		st, err = withEach(st, f.each)
@@ -125,7 +125,7 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 		st, err = withSizes(st, f.sizes)
 	}
 	if err == nil && flags.Changed("range") {
-		st.Limits = withRange(st.Limits, f.addresses)
+		st.Environments = withRange(st.Environments, f.addresses)
 	}
 	if err == nil && flags.Changed("on") {
 		if len(f.on) == 0 {
@@ -214,17 +214,17 @@ func parseCounts(items []string) ([]int, error) {
 // hasNetwork reports whether a study's levels say what stands on a network: there
 // instances are the containers attached to it.
 func hasNetwork(st study.Study) bool {
-	return slices.ContainsFunc(st.Limits, func(l study.Limits) bool { return l.Network != nil })
+	return slices.ContainsFunc(st.Environments, func(l study.Environment) bool { return l.Network != nil })
 }
 
 // withContainers makes one level for each number of containers: of the first level
 // with a network, or of each that differs in more than its number from those before.
-func withContainers(levels []study.Limits, numbers []string, each bool) ([]study.Limits, error) {
+func withContainers(levels []study.Environment, numbers []string, each bool) ([]study.Environment, error) {
 	counts, err := parseCounts(numbers)
 	if err != nil {
 		return nil, fmt.Errorf("--containers %s: %w", strings.Join(numbers, ","), err)
 	}
-	var all []study.Limits
+	var all []study.Environment
 	seen := map[study.Network]bool{}
 	for _, base := range levels {
 		if base.Network == nil || len(seen) > 0 && !each {
@@ -253,11 +253,11 @@ func withContainers(levels []study.Limits, numbers []string, each bool) ([]study
 }
 
 // copiesInside replaces one copy per CPU by a number.
-func copiesInside(levels []study.Limits, n int) ([]study.Limits, error) {
+func copiesInside(levels []study.Environment, n int) ([]study.Environment, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("--copies-inside %d: must be at least 1", n)
 	}
-	return changed(levels, "--copies-inside", "has one copy per CPU", func(l *study.Limits) bool {
+	return changed(levels, "--copies-inside", "has one copy per CPU", func(l *study.Environment) bool {
 		if l.Params["copies"] != "cpus" {
 			return false
 		}
@@ -268,10 +268,10 @@ func copiesInside(levels []study.Limits, n int) ([]study.Limits, error) {
 }
 
 // withRange gives the network of every level its addresses.
-func withRange(levels []study.Limits, addresses string) []study.Limits {
+func withRange(levels []study.Environment, addresses string) []study.Environment {
 	levels = slices.Clone(levels)
 	if len(levels) == 0 {
-		levels = []study.Limits{{}}
+		levels = []study.Environment{{}}
 	}
 	for i := range levels {
 		network := study.Network{}
@@ -285,14 +285,14 @@ func withRange(levels []study.Limits, addresses string) []study.Limits {
 }
 
 // withCPUs binds the levels that may use all CPUs to so many of them.
-func withCPUs(levels []study.Limits, n int) ([]study.Limits, error) {
+func withCPUs(levels []study.Environment, n int) ([]study.Environment, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("--cpus %d: must be at least 1", n)
 	}
 	if len(levels) == 0 {
-		levels = []study.Limits{{}}
+		levels = []study.Environment{{}}
 	}
-	return changed(levels, "--cpus", "lets an instance use all CPUs", func(l *study.Limits) bool {
+	return changed(levels, "--cpus", "lets an instance use all CPUs", func(l *study.Environment) bool {
 		if l.CPUSet != "" || l.CPUs != 0 {
 			return false
 		}
@@ -302,7 +302,7 @@ func withCPUs(levels []study.Limits, n int) ([]study.Limits, error) {
 }
 
 // changed applies a change to the levels that it concerns; there must be one.
-func changed(levels []study.Limits, flag, wanted string, change func(*study.Limits) bool) ([]study.Limits, error) {
+func changed(levels []study.Environment, flag, wanted string, change func(*study.Environment) bool) ([]study.Environment, error) {
 	levels = slices.Clone(levels)
 	any := false
 	for i := range levels {
@@ -315,20 +315,20 @@ func changed(levels []study.Limits, flag, wanted string, change func(*study.Limi
 }
 
 // withThreads replaces the levels that are numbers of threads.
-func withThreads(levels []study.Limits, items []string) ([]study.Limits, error) {
+func withThreads(levels []study.Environment, items []string) ([]study.Environment, error) {
 	counts, err := parseCounts(items)
 	if err != nil {
 		return nil, fmt.Errorf("--threads %s: %w", strings.Join(items, ","), err)
 	}
-	if !slices.ContainsFunc(levels, func(l study.Limits) bool { return l.Params["threads"] != "" }) {
+	if !slices.ContainsFunc(levels, func(l study.Environment) bool { return l.Params["threads"] != "" }) {
 		return nil, errors.New("--threads: the study has no levels of threads")
 	}
 	if len(counts) == 0 { // 0 is left out
 		return nil, fmt.Errorf("--threads %s: must be at least 1", strings.Join(items, ","))
 	}
-	var out []study.Limits
+	var out []study.Environment
 	for _, n := range counts {
-		out = append(out, study.Limits{Name: strconv.Itoa(n) + "-threads", Params: map[string]string{"threads": strconv.Itoa(n)}})
+		out = append(out, study.Environment{Name: strconv.Itoa(n) + "-threads", Params: map[string]string{"threads": strconv.Itoa(n)}})
 	}
 	return out, nil
 }

@@ -46,18 +46,18 @@ func TestChoose(t *testing.T) {
 	if st.Blocks != 1 || st.Taken != "quick" || !slices.Equal(st.Targets, []string{"runc", "crun"}) || st.Optional != nil {
 		t.Errorf("%+v", st)
 	}
-	want := []study.Limits{
+	want := []study.Environment{
 		{Name: "allcpu-ncopies", CPUSet: "first-2", Params: map[string]string{"copies": "3", "threads": "cpus", "jobs": "cpus"}},
 		{Name: "1cpu-1copy", CPUSet: "first", Params: map[string]string{"copies": "1"}},
 	}
-	if diff := cmp.Diff(want, st.Limits); diff != "" {
+	if diff := cmp.Diff(want, st.Environments); diff != "" {
 		t.Error(diff)
 	}
 	again, err := choose(t, "--workloads", "execl", "--instances", "0")
 	if err != nil || len(again.Measured()) != 1 || !slices.Equal(again.Targets, []string{"host"}) || !slices.Equal(again.Copies, []int{1}) {
 		t.Errorf("%+v, %v: 0 containers are the host alone", again, err)
 	}
-	if plain, err := choose(t); err != nil || plain.Taken != "" || len(plain.Copies) != 5 || plain.Limits[0].Params["copies"] != "cpus" {
+	if plain, err := choose(t); err != nil || plain.Taken != "" || len(plain.Copies) != 5 || plain.Environments[0].Params["copies"] != "cpus" {
 		t.Errorf("%+v, %v: the flags have changed the study that they came from", plain, err)
 	}
 }

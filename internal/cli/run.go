@@ -46,6 +46,9 @@ workloads with numbers of their own are left out, and what the study watches by 
 			if err != nil {
 				return usageError{err}
 			}
+			for _, note := range st.Notes {
+				fmt.Fprintln(env.Stderr, "note:", note)
+			}
 			if st, err = choose.apply(c.Flags(), st); err != nil {
 				return usageError{err}
 			}

@@ -81,7 +81,9 @@ sample.`,
 	flags.StringVar(&f.cpuset, "cpuset", "", "CPUs to run on, as 0-1,4")
 	flags.StringVar(&f.memory, "memory", "", "memory limit, as 512MiB")
 	flags.Int64Var(&f.pids, "pids", 0, "limit of processes and threads")
-	flags.IntVar(&f.copies, "copies", 1, "instances started at once in each trial")
+	flags.IntVar(&f.copies, "instances", 1, "instances started at once in each trial")
+	flags.IntVar(&f.copies, "copies", 1, "")
+	_ = flags.MarkDeprecated("copies", "it is now called --instances")
 	flags.StringVar(&f.control, "control", "", "target that ratios refer to (default host)")
 	flags.StringVar(&f.margin, "margin", "", "equivalence margin, as 2% (default 2%)")
 	flags.StringArrayVar(&f.metrics, "metric", nil, "take a number from CMD's output, NAME[:UNIT:lower|higher]=REGEXP with one group; the first is what CMD is judged by (repeatable)")
@@ -109,17 +111,17 @@ func (f *weighFlags) study(args []string) (study.Study, error) {
 		return study.Study{}, errors.New("--rootfs and --image exclude each other: give one of them")
 	}
 	if f.copies < 1 {
-		return study.Study{}, fmt.Errorf("--copies %d: must be at least 1", f.copies)
+		return study.Study{}, fmt.Errorf("--instances %d: must be at least 1", f.copies)
 	}
 	st := study.Study{
-		ID:        "weigh",
-		Title:     "What isolation costs: " + strings.Join(args, " "),
-		Question:  "What does each layer cost this command, against the host?",
-		Targets:   f.on,
-		Control:   f.control,
-		Workloads: []study.Workload{{Name: study.NameOf(filepath.Base(args[0])), Kind: workload.KindCommand, Args: args, Env: environment}},
-		Limits:    []study.Limits{limits},
-		Copies:    []int{f.copies},
+		ID:           "weigh",
+		Title:        "What isolation costs: " + strings.Join(args, " "),
+		Question:     "What does each layer cost this command, against the host?",
+		Targets:      f.on,
+		Control:      f.control,
+		Workloads:    []study.Workload{{Name: study.NameOf(filepath.Base(args[0])), Kind: workload.KindCommand, Args: args, Env: environment}},
+		Environments: []study.Environment{limits},
+		Copies:       []int{f.copies},
 	}
 	if st.Workloads[0].Readings, err = f.readings(); err != nil {
 		return study.Study{}, err
@@ -171,8 +173,8 @@ func (f *weighFlags) readings() ([]study.Reading, error) {
 	return all, nil
 }
 
-func (f *weighFlags) limits() (study.Limits, error) {
-	l := study.Limits{CPUs: f.cpus, CPUSet: f.cpuset, Pids: f.pids}
+func (f *weighFlags) limits() (study.Environment, error) {
+	l := study.Environment{CPUs: f.cpus, CPUSet: f.cpuset, Pids: f.pids}
 	if f.cpus < 0 || math.IsNaN(f.cpus) || math.IsInf(f.cpus, 0) || f.pids < 0 {
 		return l, errors.New("--cpus and --pids must be numbers, and not negative")
 	}

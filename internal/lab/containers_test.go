@@ -69,9 +69,9 @@ func containers(targets []string, time string) study.Study {
 	no := false
 	return study.Study{
 		ID: "containers", Targets: targets, Control: targets[0], Blocks: 1, AA: &no, Cold: &no, Copies: []int{3},
-		Params:    map[string]string{"time": time, "barrier": "shared"},
-		Limits:    []study.Limits{{Name: "1cpu-2copies", CPUSet: "first", Params: map[string]string{"copies": "2"}}},
-		Workloads: []study.Workload{{Name: "syscall", Kind: "unix-syscall"}},
+		Params:       map[string]string{"time": time, "barrier": "shared"},
+		Environments: []study.Environment{{Name: "1cpu-2copies", CPUSet: "first", Params: map[string]string{"copies": "2"}}},
+		Workloads:    []study.Workload{{Name: "syscall", Kind: "unix-syscall"}},
 	}
 }
 

@@ -33,9 +33,9 @@ func (p *Plan) settleLevels(allowed []int) error {
 	p.jobs, p.cpusets = map[jobKey]workload.Job{}, map[string]string{}
 	p.Manifest.Evidence = map[string]sample.Evidence{}
 	p.Manifest.Metrics, p.Manifest.CPUs = map[string][]sample.Metric{}, map[string]hostinfo.CPUs{}
-	levels := st.Limits
+	levels := st.Environments
 	if len(levels) == 0 {
-		levels = []study.Limits{{}}
+		levels = []study.Environment{{}}
 	}
 	for _, l := range levels {
 		set, usable, err := preflight.CPUsOf(l, allowed)
@@ -63,8 +63,8 @@ func (p *Plan) settleLevels(allowed []int) error {
 			p.Manifest.Metrics[w.Name] = firstShown(metrics, w.Metrics)
 		}
 	}
-	if st.DistinctLimits {
-		p.Manifest.Study.Limits = p.distinctLevels(allowed)
+	if st.DistinctEnvironments {
+		p.Manifest.Study.Environments = p.distinctLevels(allowed)
 	}
 	return nil
 }
@@ -72,10 +72,10 @@ func (p *Plan) settleLevels(allowed []int) error {
 // distinctLevels are the study's levels without those that come to the same, on
 // this machine, as one before them, which names them instead; notes say so. The
 // jobs must be settled.
-func (p *Plan) distinctLevels(allowed []int) []study.Limits {
-	var levels []study.Limits
-	for _, l := range p.Manifest.Study.Limits {
-		i := slices.IndexFunc(levels, func(before study.Limits) bool { return p.sameLevel(before, l, allowed) })
+func (p *Plan) distinctLevels(allowed []int) []study.Environment {
+	var levels []study.Environment
+	for _, l := range p.Manifest.Study.Environments {
+		i := slices.IndexFunc(levels, func(before study.Environment) bool { return p.sameLevel(before, l, allowed) })
 		if i < 0 {
 			levels = append(levels, l)
 			continue
@@ -93,8 +93,8 @@ func (p *Plan) distinctLevels(allowed []int) []study.Limits {
 
 // sameLevel says whether an instance gets the same at two levels, and each
 // workload runs the same there.
-func (p *Plan) sameLevel(a, b study.Limits, allowed []int) bool {
-	plain := func(l study.Limits) study.Limits {
+func (p *Plan) sameLevel(a, b study.Environment, allowed []int) bool {
+	plain := func(l study.Environment) study.Environment {
 		l.CPUSet = cmp.Or(p.cpusets[l.CPUSet], preflight.FormatCPUs(allowed))
 		l.Name, l.Params, l.Same = "", nil, nil
 		return l
@@ -112,7 +112,7 @@ func (p *Plan) sameLevel(a, b study.Limits, allowed []int) bool {
 const allCPUs = "cpus"
 
 // levelJob resolves a workload at a level that may use so many CPUs.
-func levelJob(st study.Study, w study.Workload, l study.Limits, cpus int) (workload.Job, error) {
+func levelJob(st study.Study, w study.Workload, l study.Environment, cpus int) (workload.Job, error) {
 	kind, err := workload.ByKind(w.Kind)
 	if err != nil {
 		return workload.Job{}, err
@@ -145,7 +145,7 @@ func levelJob(st study.Study, w study.Workload, l study.Limits, cpus int) (workl
 }
 
 // limitsOf are a level's limits as a driver takes them.
-func limitsOf(l study.Limits) driver.Limits {
+func limitsOf(l study.Environment) driver.Limits {
 	return driver.Limits{CPUs: l.CPUs, CPUSet: l.CPUSet, Memory: l.Memory, Pids: l.Pids}
 }
 

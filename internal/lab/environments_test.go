@@ -20,7 +20,7 @@ import (
 func TestLevelsThatComeToTheSame(t *testing.T) {
 	st := study.Study{
 		Workloads: []study.Workload{{Name: "execl", Kind: "unix-execl"}, {Name: "syscall", Kind: "unix-syscall"}},
-		Limits: []study.Limits{
+		Environments: []study.Environment{
 			{Name: "allcpu-ncopies", Params: map[string]string{"copies": "cpus", "threads": "cpus", "jobs": "cpus"}},
 			{Name: "1cpu-1copy", CPUSet: "first", Params: map[string]string{"copies": "1"}},
 			{Name: "allcpu-1copy", Params: map[string]string{"copies": "1"}},
@@ -29,25 +29,25 @@ func TestLevelsThatComeToTheSame(t *testing.T) {
 	names := []string{"allcpu-ncopies", "1cpu-1copy", "allcpu-1copy"}
 	for _, c := range []struct {
 		allowed  []int
-		levels   []study.Limits
+		levels   []study.Environment
 		distinct bool
 		want     string
 	}{
-		{[]int{3}, st.Limits, true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy]"},
-		{[]int{3}, st.Limits, false, "allcpu-ncopies=[] 1cpu-1copy=[] allcpu-1copy=[]"},
-		{[]int{0, 3}, st.Limits, true, "allcpu-ncopies=[] 1cpu-1copy=[] allcpu-1copy=[]"},
-		{[]int{0, 3}, boundToOne(st.Limits), true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy]"},
-		{[]int{3}, append(slices.Clone(st.Limits), study.Limits{Name: "less", Memory: 1 << 30}), true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy] less=[]"},
-		{[]int{3}, st.Limits[2:], true, "allcpu-1copy=[]"},
+		{[]int{3}, st.Environments, true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy]"},
+		{[]int{3}, st.Environments, false, "allcpu-ncopies=[] 1cpu-1copy=[] allcpu-1copy=[]"},
+		{[]int{0, 3}, st.Environments, true, "allcpu-ncopies=[] 1cpu-1copy=[] allcpu-1copy=[]"},
+		{[]int{0, 3}, boundToOne(st.Environments), true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy]"},
+		{[]int{3}, append(slices.Clone(st.Environments), study.Environment{Name: "less", Memory: 1 << 30}), true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy] less=[]"},
+		{[]int{3}, st.Environments[2:], true, "allcpu-1copy=[]"},
 	} {
 		p := &Plan{}
 		p.Manifest.Study = st
-		p.Manifest.Study.Limits, p.Manifest.Study.DistinctLimits = c.levels, c.distinct
+		p.Manifest.Study.Environments, p.Manifest.Study.DistinctEnvironments = c.levels, c.distinct
 		if err := p.settleLevels(c.allowed); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, l := range p.Manifest.Study.Limits {
+		for _, l := range p.Manifest.Study.Environments {
 			got = append(got, fmt.Sprintf("%s=%v", l.Name, l.Same))
 		}
 		if strings.Join(got, " ") != c.want {
@@ -57,7 +57,7 @@ func TestLevelsThatComeToTheSame(t *testing.T) {
 			t.Errorf("CPUs %v: notes %q", c.allowed, p.Notes)
 		}
 		for _, name := range names {
-			if slices.ContainsFunc(c.levels, func(l study.Limits) bool { return l.Name == name }) && p.Manifest.CPUs[name].Threads == 0 {
+			if slices.ContainsFunc(c.levels, func(l study.Environment) bool { return l.Name == name }) && p.Manifest.CPUs[name].Threads == 0 {
 				t.Errorf("CPUs %v: %s might use %+v", c.allowed, name, p.Manifest.CPUs[name])
 			}
 		}
@@ -65,7 +65,7 @@ func TestLevelsThatComeToTheSame(t *testing.T) {
 }
 
 // boundToOne is what --cpus 1 does.
-func boundToOne(levels []study.Limits) []study.Limits {
+func boundToOne(levels []study.Environment) []study.Environment {
 	levels = slices.Clone(levels)
 	for i := range levels {
 		levels[i].CPUSet = "first"
@@ -90,7 +90,7 @@ func TestAllowedCPUs(t *testing.T) {
 func TestLevelJob(t *testing.T) {
 	st := study.Study{Params: map[string]string{"time": "2s", "barrier": "shared"}}
 	w := study.Workload{Name: "x", Kind: "unix-execl"}
-	job, err := levelJob(st, w, study.Limits{Name: "n", Params: map[string]string{"copies": "cpus", "threads": "cpus"}}, 7)
+	job, err := levelJob(st, w, study.Environment{Name: "n", Params: map[string]string{"copies": "cpus", "threads": "cpus"}}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestLevelJob(t *testing.T) {
 	if page := shared.Content; page[8]+page[11] != 21 || len(page) != 4096 || shared.Target != workload.UnixBarrier {
 		t.Errorf("the page is for %v parties", page[8:12])
 	}
-	alone, err := levelJob(study.Study{}, w, study.Limits{}, 7)
+	alone, err := levelJob(study.Study{}, w, study.Environment{}, 7)
 	if err != nil || alone.Barrier != 0 || startBarrier(alone, 3) != nil || alone.Together != nil {
 		t.Errorf("%+v, %v: no barrier was asked for", alone, err)
 	}

@@ -25,7 +25,7 @@ func (u unreporting) Properties() driver.Properties {
 
 // The control, which has no guest, is not waited for.
 func TestMergedAreGuestsAlone(t *testing.T) {
-	level := study.Limits{Name: "512MiB-ksm", Guest: &study.Guest{KSM: true}}
+	level := study.Environment{Name: "512MiB-ksm", Guest: &study.Guest{KSM: true}}
 	p := &Plan{drivers: map[string]driver.Driver{"host": fake.New("host", nil), "qemu/q35": unreporting{fake.New("qemu/q35", nil)}}}
 	if p.merges(study.Cell{Target: "host", Limits: level}) || p.merges(study.Cell{Target: "qemu/q35"}) || !p.merges(study.Cell{Target: "qemu/q35", Limits: level}) {
 		t.Error("merged is not what has a guest and a level with KSM")

@@ -116,7 +116,7 @@ func at(v, key any) any {
 func watchedRun(t testing.TB) *store.Run {
 	t.Helper()
 	st := study.Study{ID: "demo", Targets: []string{"runc"}, Blocks: 7, Workloads: []study.Workload{{Kind: "start"}}, Probes: []string{study.ProbeLocks},
-		Limits: []study.Limits{{Name: "one", CPUs: 1, Memory: 1 << 30}}}.WithDefaults()
+		Environments: []study.Environment{{Name: "one", CPUs: 1, Memory: 1 << 30}}}.WithDefaults()
 	cells, _ := st.Expand([]string{"host", "runc"})
 	m := store.Manifest{Study: st, Cells: cells, Trials: len(cells) * 8, Metrics: map[string][]sample.Metric{"start": {{Name: "wall", Unit: sample.Seconds, Better: sample.Lower}}}}
 	run, err := store.Create(t.TempDir(), m)

@@ -18,7 +18,7 @@ import (
 )
 
 // settleSets finds the cells that are measured together in rounds: those of one
-// program at one level of limits and copies. A block starts each of their targets once.
+// program in one environment, with one number of instances. A block starts each of their targets once.
 func (p *Plan) settleSets() error {
 	known := map[string]string{}
 	for i, c := range p.Manifest.Cells {

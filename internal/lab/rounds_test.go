@@ -16,7 +16,7 @@ func TestRoundsOnRealTargets(t *testing.T) {
 	no, loop := false, "while read -r name us; do i=0; while [ $i -lt 50 ]; do i=$((i+1)); done; echo $i; done"
 	st := study.Study{
 		ID: "rounds", Targets: []string{"native", "runc"}, Blocks: 1, Rounds: 3, Slice: time.Millisecond, Cold: &no, Timeout: time.Minute,
-		Copies: []int{1, 2}, Limits: []study.Limits{{CPUSet: "first"}},
+		Copies: []int{1, 2}, Environments: []study.Environment{{CPUSet: "first"}},
 		Workloads: []study.Workload{
 			{Name: "calls", Kind: "unix-syscall"},
 			{Name: "reads", Kind: "slice-read-cached"},

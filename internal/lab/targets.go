@@ -92,8 +92,8 @@ func (l *Lab) wanted(st study.Study) []driver.Driver {
 // rangeOf is the range of addresses of a study's first level, by which its paths are
 // proven.
 func rangeOf(st study.Study) string {
-	if len(st.Limits) == 0 {
+	if len(st.Environments) == 0 {
 		return ""
 	}
-	return preflight.NetworkOf(st.Limits[0].Network).Range
+	return preflight.NetworkOf(st.Environments[0].Network).Range
 }

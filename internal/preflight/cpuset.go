@@ -20,9 +20,9 @@ func cpus(_ context.Context, q *Question) ([]Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, l := range q.Study.Limits {
+	for i, l := range q.Study.Environments {
 		if _, _, err := CPUsOf(l, allowed); err != nil {
-			where := fmt.Sprintf("limits[%d]", i)
+			where := fmt.Sprintf("environments[%d]", i)
 			if l.Name != "" {
 				where += " (" + l.Name + ")"
 			}
@@ -34,7 +34,7 @@ func cpus(_ context.Context, q *Question) ([]Outcome, error) {
 
 // CPUsOf are the CPUs that a level's instances may use on a machine where the given
 // ones are allowed, and its cpuset by their numbers ("" where it has none).
-func CPUsOf(l study.Limits, allowed []int) (set string, usable []int, err error) {
+func CPUsOf(l study.Environment, allowed []int) (set string, usable []int, err error) {
 	if l.CPUs > float64(len(allowed)) {
 		return "", nil, fmt.Errorf("cpus: the study asks for %g, and only %d may be used here (%s)", l.CPUs, len(allowed), FormatCPUs(allowed))
 	}

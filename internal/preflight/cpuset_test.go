@@ -10,20 +10,20 @@ import (
 func TestCPUsOf(t *testing.T) {
 	allowed := []int{2, 3, 5}
 	for _, c := range []struct {
-		level  study.Limits
+		level  study.Environment
 		cpuset string
 		cpus   int
 		says   string
 	}{
-		{level: study.Limits{}, cpus: 3},
-		{level: study.Limits{CPUSet: "first"}, cpuset: "2", cpus: 1},
-		{level: study.Limits{CPUSet: "first-3"}, cpuset: "2-3,5", cpus: 3},
-		{level: study.Limits{CPUSet: "5,2-3,3"}, cpuset: "2-3,5", cpus: 3},
-		{level: study.Limits{CPUs: 2.5}, cpus: 3},
-		{level: study.Limits{CPUSet: "first-4"}, says: "--cpus or the study asks for 4 CPUs, and only 3 may be used here (2-3,5)"},
-		{level: study.Limits{CPUSet: "0-2"}, says: "CPU 0-1 may not be used here, only 2-3,5"},
-		{level: study.Limits{CPUSet: "3-2"}, says: "not a list of CPUs"},
-		{level: study.Limits{CPUs: 3.5}, says: "the study asks for 3.5, and only 3 may be used"},
+		{level: study.Environment{}, cpus: 3},
+		{level: study.Environment{CPUSet: "first"}, cpuset: "2", cpus: 1},
+		{level: study.Environment{CPUSet: "first-3"}, cpuset: "2-3,5", cpus: 3},
+		{level: study.Environment{CPUSet: "5,2-3,3"}, cpuset: "2-3,5", cpus: 3},
+		{level: study.Environment{CPUs: 2.5}, cpus: 3},
+		{level: study.Environment{CPUSet: "first-4"}, says: "--cpus or the study asks for 4 CPUs, and only 3 may be used here (2-3,5)"},
+		{level: study.Environment{CPUSet: "0-2"}, says: "CPU 0-1 may not be used here, only 2-3,5"},
+		{level: study.Environment{CPUSet: "3-2"}, says: "not a list of CPUs"},
+		{level: study.Environment{CPUs: 3.5}, says: "the study asks for 3.5, and only 3 may be used"},
 	} {
 		got, cpus, err := CPUsOf(c.level, allowed)
 		if c.says != "" {

@@ -105,9 +105,9 @@ func (s *scene) on(path net.Path) {
 }
 
 // level gives the second cell a level; the study has it too.
-func (s *scene) level(l study.Limits) {
+func (s *scene) level(l study.Environment) {
 	s.Cells[1].Limits, s.Cells[1].Environment = l, l.Name
-	s.Study.Limits = append(s.Study.Limits, l)
+	s.Study.Environments = append(s.Study.Environments, l)
 }
 
 // Each requirement refuses, skips or notes what it is there for, and nothing that is
@@ -126,18 +126,18 @@ func TestRequirements(t *testing.T) {
 	}{
 		"nothing is wrong": {},
 
-		"limits without cgroups":    {change: func(s *scene) { s.level(study.Limits{Pids: 5}); s.machine.groups = false }, by: "cgroups", words: "cgroups that this user may make", cannot: true},
-		"no limits without cgroups": {change: func(s *scene) { s.level(study.Limits{Name: "free"}); s.machine.groups = false }},
+		"limits without cgroups":    {change: func(s *scene) { s.level(study.Environment{Pids: 5}); s.machine.groups = false }, by: "cgroups", words: "cgroups that this user may make", cannot: true},
+		"no limits without cgroups": {change: func(s *scene) { s.level(study.Environment{Name: "free"}); s.machine.groups = false }},
 
-		"KSM":               {change: func(s *scene) { s.level(study.Limits{Name: "ksm", Guest: &study.Guest{KSM: true}}) }, by: "settings", words: "--allow-sysctl"},
-		"KSM is allowed":    {change: func(s *scene) { s.level(study.Limits{Guest: &study.Guest{KSM: true}}); s.AllowSysctl = true }},
-		"neighbours":        {change: func(s *scene) { s.level(study.Limits{Name: "full", Network: &study.Network{Limit: 7}}) }, by: "settings", words: "gc_thresh*) to 7"},
-		"neighbours' table": {change: func(s *scene) { s.level(study.Limits{Network: &study.Network{Neighbours: "empty"}}) }},
+		"KSM":               {change: func(s *scene) { s.level(study.Environment{Name: "ksm", Guest: &study.Guest{KSM: true}}) }, by: "settings", words: "--allow-sysctl"},
+		"KSM is allowed":    {change: func(s *scene) { s.level(study.Environment{Guest: &study.Guest{KSM: true}}); s.AllowSysctl = true }},
+		"neighbours":        {change: func(s *scene) { s.level(study.Environment{Name: "full", Network: &study.Network{Limit: 7}}) }, by: "settings", words: "gc_thresh*) to 7"},
+		"neighbours' table": {change: func(s *scene) { s.level(study.Environment{Network: &study.Network{Neighbours: "empty"}}) }},
 
 		"addresses in use": {change: func(s *scene) {
 			s.on(net.Bridge)
-			s.level(study.Limits{Network: &study.Network{}})
-			s.level(study.Limits{Network: &study.Network{Range: "10.0.0.0/8"}})
+			s.level(study.Environment{Network: &study.Network{}})
+			s.level(study.Environment{Network: &study.Network{Range: "10.0.0.0/8"}})
 		}, by: "addresses", words: "in use, with --range"},
 		"default addresses in use":  {change: func(s *scene) { s.on(net.Bridge); s.machine.inUse = "" }, by: "addresses", words: "in use"},
 		"a path without addresses":  {change: func(s *scene) { s.on(netpath.Loopback); s.machine.inUse = "" }},
@@ -165,39 +165,39 @@ func TestRequirements(t *testing.T) {
 		}},
 
 		"a parameter":      {change: func(s *scene) { s.Study.Params = map[string]string{"tmie": "1s"} }, by: "parameters", words: `study s: params: no workload has a parameter "tmie"; did you mean "time"?`},
-		"of a level":       {change: func(s *scene) { s.level(study.Limits{Params: map[string]string{"zzzzzz": "1"}}) }, by: "parameters", words: "limits[0].params: no workload has a parameter"},
+		"of a level":       {change: func(s *scene) { s.level(study.Environment{Params: map[string]string{"zzzzzz": "1"}}) }, by: "parameters", words: "environments[0].params: no workload has a parameter"},
 		"known parameters": {change: func(s *scene) { s.Study.Params = map[string]string{"time": "1s"} }},
 
-		"CPUs":      {change: func(s *scene) { s.level(study.Limits{Name: "five", CPUSet: "first-5"}) }, by: "CPUs", words: "study s: limits[0] (five): cpuset first-5: --cpus or the study asks for 5 CPUs"},
-		"four CPUs": {change: func(s *scene) { s.level(study.Limits{CPUSet: "0-3"}) }},
+		"CPUs":      {change: func(s *scene) { s.level(study.Environment{Name: "five", CPUSet: "first-5"}) }, by: "CPUs", words: "study s: environments[0] (five): cpuset first-5: --cpus or the study asks for 5 CPUs"},
+		"four CPUs": {change: func(s *scene) { s.level(study.Environment{CPUSet: "0-3"}) }},
 
 		"a guest that cannot": {change: func(s *scene) {
-			s.level(study.Limits{Guest: &study.Guest{PageReporting: true}})
+			s.level(study.Environment{Guest: &study.Guest{PageReporting: true}})
 			s.Targets["runc"] = Target{Driver: unreporting{fake.New("runc", nil)}}
 		}, skipped: "runc/w", words: "virtio_balloon"},
 		"no KSM": {change: func(s *scene) {
-			s.level(study.Limits{Guest: &study.Guest{KSM: true}})
+			s.level(study.Environment{Guest: &study.Guest{KSM: true}})
 			s.AllowSysctl, s.machine.ksm = true, "CONFIG_KSM"
 			s.Targets["runc"] = Target{Driver: unreporting{fake.New("runc", nil)}}
 		}, skipped: "runc/w", words: "CONFIG_KSM"},
-		"no guest": {change: func(s *scene) { s.level(study.Limits{Guest: &study.Guest{PageReporting: true}}) }},
+		"no guest": {change: func(s *scene) { s.level(study.Environment{Guest: &study.Guest{PageReporting: true}}) }},
 
 		"a full bridge": {change: func(s *scene) {
 			s.on(net.Bridge)
-			s.level(study.Limits{Network: &study.Network{Containers: 1 << 20}})
+			s.level(study.Environment{Network: &study.Network{Containers: 1 << 20}})
 		}, by: "network", words: "cell runc/w: "},
 		"ends apart on one CPU": {change: func(s *scene) {
 			s.on(net.Bridge)
-			s.level(study.Limits{Name: "apart", CPUSet: "2", Network: &study.Network{Pin: netpath.Apart}})
+			s.level(study.Environment{Name: "apart", CPUSet: "2", Network: &study.Network{Pin: netpath.Apart}})
 			s.Cells = append(s.Cells, study.Cell{ID: "runc/v", Target: "runc", Workload: "v", Group: "v", Copies: 1})
 		}, skipped: "runc/w", words: "the environment apart pins the two ends apart, and 1 CPU may be used"},
 		"nothing is left to compare": {change: func(s *scene) {
 			s.on(net.Bridge)
-			s.level(study.Limits{Name: "apart", CPUSet: "2", Network: &study.Network{Pin: netpath.Apart}})
+			s.level(study.Environment{Name: "apart", CPUSet: "2", Network: &study.Network{Pin: netpath.Apart}})
 		}, by: "something to compare", words: "nothing is left to measure: the environment apart"},
 		"no control": {change: func(s *scene) {
 			s.Targets["host"] = Target{Driver: netpath.New(driver.Lab{}, fake.New("host", nil), fake.New("host", nil), net.Bridge)}
-			s.Cells[0].Limits = study.Limits{CPUSet: "2", Network: &study.Network{Pin: netpath.Apart}}
+			s.Cells[0].Limits = study.Environment{CPUSet: "2", Network: &study.Network{Pin: netpath.Apart}}
 		}, by: "control of each comparison", words: "cell runc/w: its control cannot be measured"},
 
 		"one end": {change: func(s *scene) { s.job.Peer = []string{"server"} }, by: "two ends", words: "name a path, such as host@loopback"},
@@ -211,7 +211,7 @@ func TestRequirements(t *testing.T) {
 		"a whole machine":    {change: func(s *scene) { s.job.OwnMachine = true; s.noted(driver.NoteAccel, "tcg") }},
 		"no Docker":          {change: func(s *scene) { s.job.Beside = true }, by: "Docker host", words: "target host has no Docker of its own"},
 		"Docker":             {change: func(s *scene) { s.job.Beside = true; s.dock(nil) }},
-		"Docker in a limit":  {change: func(s *scene) { s.job.Beside = true; s.dock(nil); s.level(study.Limits{Pids: 7}) }, by: "Docker host", words: "remove the limits, and run one instance"},
+		"Docker in a limit":  {change: func(s *scene) { s.job.Beside = true; s.dock(nil); s.level(study.Environment{Pids: 7}) }, by: "Docker host", words: "remove the limits, and run one instance"},
 		"Docker that is off": {change: func(s *scene) { s.job.Beside = true; s.dock(cannotErr) }, by: "Docker host", words: "target host: locks cannot run here", cannot: true},
 		"Docker that fails":  {change: func(s *scene) { s.job.Beside = true; s.dock(errors.New("EOF")) }, err: "target host: EOF"},
 
@@ -260,8 +260,8 @@ func TestRequirements(t *testing.T) {
 			s.job.Memory = 60 << 20
 		}},
 
-		"limits of memory": {change: func(s *scene) { twenty(s); s.level(study.Limits{Memory: 1 << 29}) }, note: "cell runc/w: 20 instances may use 512MiB each, 10GiB in total, and 1GiB is available"},
-		"the twin's":       {change: func(s *scene) { twenty(s); s.level(study.Limits{Memory: 1 << 29}); s.Cells[1].AA = true }},
+		"limits of memory": {change: func(s *scene) { twenty(s); s.level(study.Environment{Memory: 1 << 29}) }, note: "cell runc/w: 20 instances may use 512MiB each, 10GiB in total, and 1GiB is available"},
+		"the twin's":       {change: func(s *scene) { twenty(s); s.level(study.Environment{Memory: 1 << 29}); s.Cells[1].AA = true }},
 
 		"few blocks": {change: func(s *scene) { s.Study.Blocks = 2 }, note: "2 blocks"},
 	} {

@@ -17,7 +17,7 @@ import (
 
 // cgroups refuses limits where this user cannot make the cgroups that hold them.
 func cgroups(_ context.Context, q *Question) ([]Outcome, error) {
-	for _, level := range q.Study.Limits {
+	for _, level := range q.Study.Environments {
 		limited := level.CPUs > 0 || level.CPUSet != "" || level.Memory > 0 || level.Pids > 0
 		if limited && !q.Machine.Limits() {
 			return refuse(&driver.CannotError{Target: "a target with limits", Lacks: "cgroups that this user may make", Remedy: "run as root, or in a delegated cgroup v2"}), nil
@@ -32,7 +32,7 @@ func settings(_ context.Context, q *Question) ([]Outcome, error) {
 	if q.AllowSysctl {
 		return nil, nil
 	}
-	for _, level := range q.Study.Limits {
+	for _, level := range q.Study.Environments {
 		if g := level.Guest; g != nil && g.KSM {
 			return refuse(fmt.Errorf("the environment %s turns on KSM for the whole machine (/sys/kernel/mm/ksm/run) while it is measured: allow it with --allow-sysctl, or choose other environments with --environments", level.Name)), nil
 		}
@@ -53,7 +53,7 @@ func addresses(_ context.Context, q *Question) ([]Outcome, error) {
 		return nil, nil
 	}
 	var ranges []string
-	for _, level := range q.Study.Limits {
+	for _, level := range q.Study.Environments {
 		ranges = append(ranges, NetworkOf(level.Network).Range)
 	}
 	if len(ranges) == 0 {
@@ -142,9 +142,9 @@ func parameters(_ context.Context, q *Question) ([]Outcome, error) {
 	slices.Sort(known)
 	known = slices.Compact(known)
 	err := unknownParameter("params", q.Study.Params, known)
-	for i, l := range q.Study.Limits {
+	for i, l := range q.Study.Environments {
 		if err == nil {
-			err = unknownParameter(fmt.Sprintf("limits[%d].params", i), l.Params, known)
+			err = unknownParameter(fmt.Sprintf("environments[%d].params", i), l.Params, known)
 		}
 	}
 	if err != nil {

@@ -31,7 +31,7 @@ func TestFailureLineTellsTheLastWordsAndTheLimit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rows := []analysis.Row{{Cell: "runc/start", Summary: analysis.Summary{N: 1, Failed: 2}, Failure: &c.failure}}
-			all := failures([]analysis.Table{{Rows: rows}, {Rows: rows}}, []study.Cell{{ID: "host/start"}, {ID: "runc/start", Limits: study.Limits{Memory: c.memory}}})
+			all := failures([]analysis.Table{{Rows: rows}, {Rows: rows}}, []study.Cell{{ID: "host/start"}, {ID: "runc/start", Limits: study.Environment{Memory: c.memory}}})
 			if len(all) != 1 {
 				t.Fatalf("got %+v, want the cell once", all)
 			}

@@ -261,7 +261,7 @@ func trials(c analysis.Claims) string {
 func plan(in Input) string {
 	text := fmt.Sprintf("%s, seed %d, margin %s, alpha %s",
 		blocks(in), in.Manifest.Seed, quantity.Percent(in.Claims.Margin), quantity.Percent(in.Claims.Alpha))
-	for _, l := range in.Manifest.Study.Limits {
+	for _, l := range in.Manifest.Study.Environments {
 		if len(l.Same) > 0 {
 			text += fmt.Sprintf("; %s stands for %s, too, which come to the same here", l.Name, strings.Join(l.Same, ", "))
 		}

@@ -37,7 +37,7 @@ type Manifest struct {
 	// workload name.
 	Evidence map[string]sample.Evidence `json:"evidence,omitempty"`
 	Host     hostinfo.Host              `json:"host"`
-	// CPUs are what an instance might use, by the name of its level of limits,
+	// CPUs are what an instance might use, by the name of its environment,
 	// whatever the machine has; not of levels with a share of CPU time, nor in older runs.
 	CPUs        map[string]hostinfo.CPUs `json:"cpus,omitempty"`
 	Targets     map[string]driver.Facts  `json:"targets"`               // by driver name

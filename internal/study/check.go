@@ -138,11 +138,11 @@ func (s Study) check() []Problem {
 			c.distinct(at, w.Except)
 		}
 	}
-	c.limits("limits", s.Limits)
-	c.distinctLimits(s)
-	c.copies("copies", s.Copies)
-	c.copies("control-copies", s.ControlCopies)
-	c.copies("concurrency", s.Concurrency)
+	c.environments("environments", s.Environments)
+	c.distinctEnvironments(s)
+	c.instances("instances", s.Copies)
+	c.instances("control-instances", s.ControlCopies)
+	c.instances("concurrency", s.Concurrency)
 	c.rules(s)
 	c.size("", s)
 	c.variants(s)
@@ -256,7 +256,7 @@ func (c *checker) workloads(workloads []Workload) {
 		}
 		seen[w.Name] = true
 		c.distinct(at+".metrics", w.Metrics)
-		c.copies(at+".copies", w.Copies)
+		c.instances(at+".instances", w.Copies)
 		if w.Blocks < 0 {
 			c.fail(at+".blocks", "%d blocks: a workload is in at least 1", w.Blocks)
 		}
@@ -267,7 +267,7 @@ func (c *checker) workloads(workloads []Workload) {
 		if w.Rounds != nil {
 			c.roundsOf(at+".rounds", *w.Rounds)
 		}
-		c.copies(at+".concurrency", w.Concurrency)
+		c.instances(at+".concurrency", w.Concurrency)
 		for name := range w.Env {
 			if name == "" || strings.ContainsAny(name, "=\x00") {
 				c.fail(at+".env."+name, "%q is no name of an environment variable", name)
@@ -276,8 +276,8 @@ func (c *checker) workloads(workloads []Workload) {
 	}
 }
 
-func (c *checker) limits(key string, limits []Limits) {
-	for i, l := range limits {
+func (c *checker) environments(key string, levels []Environment) {
+	for i, l := range levels {
 		at := fmt.Sprintf("%s[%d]", key, i)
 		if l.CPUs < 0 {
 			c.fail(at+".cpus", "%g is negative", l.CPUs)
@@ -298,21 +298,21 @@ func (c *checker) limits(key string, limits []Limits) {
 		if l.Guest != nil && l.Guest.KSM && l.Network != nil && l.Network.Limit > 0 {
 			c.fail(at+".guest.ksm", "a level changes one thing of the whole machine: ksm or network.neighbour-limit")
 		}
-		c.levelName(at, l, limits[:i])
+		c.levelName(at, l, levels[:i])
 	}
 }
 
-// distinctLimits wants names for levels of which one may stand for another.
-func (c *checker) distinctLimits(s Study) {
-	for i, l := range s.Limits {
-		if s.DistinctLimits && l.Name == "" {
-			c.fail(fmt.Sprintf("limits[%d]", i), "a level needs a name where distinct-limits is set: a report names those that come to the same")
+// distinctEnvironments wants names for levels of which one may stand for another.
+func (c *checker) distinctEnvironments(s Study) {
+	for i, l := range s.Environments {
+		if s.DistinctEnvironments && l.Name == "" {
+			c.fail(fmt.Sprintf("environments[%d]", i), "a level needs a name where distinct-environments is set: a report names those that come to the same")
 		}
 	}
 }
 
 // levelName keeps levels apart: by their names, or by what they limit.
-func (c *checker) levelName(at string, l Limits, before []Limits) {
+func (c *checker) levelName(at string, l Environment, before []Environment) {
 	switch {
 	case l.Name == "" && l.Network != nil:
 		c.fail(at+".network", "a level with a network needs a name, by which its cells are told from others")
@@ -334,11 +334,11 @@ func (c *checker) levelName(at string, l Limits, before []Limits) {
 	}
 }
 
-func (c *checker) copies(key string, copies []int) {
+func (c *checker) instances(key string, copies []int) {
 	for i, n := range copies {
 		at := fmt.Sprintf("%s[%d]", key, i)
 		if n < 1 || n > maxCopies {
-			c.fail(at, "%d copies: between 1 and %d can run at once", n, maxCopies)
+			c.fail(at, "%d instances: between 1 and %d can run at once", n, maxCopies)
 		}
 		if slices.Contains(copies[:i], n) {
 			c.fail(at, "%d stands twice", n)
@@ -351,7 +351,7 @@ func (c *checker) rules(s Study) {
 		c.fail("blocks", "%d blocks: a study needs at least 1 and at most %d", s.Blocks, maxBlocks)
 	}
 	if f := s.FewerBlocks; f != (FewerBlocks{}) && (f.Blocks < 1 || f.From < 1) {
-		c.fail("fewer-blocks", "needs from and blocks, both at least 1: from so many copies on, so many blocks")
+		c.fail("fewer-blocks", "needs from and blocks, both at least 1: from so many instances on, so many blocks")
 	}
 	if !(s.Margin > 0 && s.Margin < 1) {
 		c.fail("margin", "%g is not between 0 and 1", s.Margin)
@@ -382,7 +382,7 @@ func (c *checker) rules(s Study) {
 		c.fail("watched-blocks", "%d blocks: must be at least 1, or left out for all", s.WatchedBlocks)
 	}
 	if s.WatchedFrom < 0 {
-		c.fail("watched-from", "%d copies: must be at least 1, or left out for any number", s.WatchedFrom)
+		c.fail("watched-from", "%d instances: must be at least 1, or left out for any number", s.WatchedFrom)
 	}
 	if views := []string{string(ViewPriceList), string(ViewLadder)}; !slices.Contains(views, string(s.View)) {
 		c.fail("view", "%s", unknown("view", string(s.View), views))
@@ -408,7 +408,7 @@ func (c *checker) probes(key string, names []string) {
 // of a variant, "" for the study itself.
 func (c *checker) size(at string, s Study) {
 	cells, ofBlock := 0, 0
-	each := (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Paths)+len(s.OptionalPaths)) * max(1, len(s.Limits))
+	each := (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Paths)+len(s.OptionalPaths)) * max(1, len(s.Environments))
 	each *= 1 + len(s.Probes) + len(s.OptionalProbes)
 	for _, w := range s.Workloads {
 		n := each * (len(s.copiesOf(w)) + len(s.ControlCopies)) * len(s.levelsOfConcurrency(w))

@@ -3,6 +3,7 @@ package study
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 type decoder struct {
 	src      *source
 	problems []Problem
+	notes    []string
 }
 
 func (d *decoder) root(node ast.Node, s *Study) {
@@ -80,8 +82,15 @@ func (d *decoder) entries(key string, node ast.Node, f func(name string, value a
 }
 
 func (d *decoder) structure(key string, node ast.Node, v reflect.Value) {
+	read := map[string]bool{}
 	d.entries(key, node, func(name string, value ast.Node) {
+		name = d.renamed(v.Type(), name)
 		path := join(key, name)
+		if read[name] {
+			d.fail(path, "stands twice, once by its old name")
+			return
+		}
+		read[name] = true
 		field, ok := fieldOf(v.Type(), name)
 		if !ok {
 			d.fail(path, "%s", unknown("key", name, keysOf(v.Type())))
@@ -90,6 +99,21 @@ func (d *decoder) structure(key string, node ast.Node, v reflect.Value) {
 		d.mark(path, yamldoc.Start(value))
 		d.value(path, value, v.FieldByIndex(field.Index), field.Tag.Get("as"))
 	})
+}
+
+// renamed is the name that a key has by now, with a note where it had another one.
+func (d *decoder) renamed(t reflect.Type, name string) string {
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Tag.Get("was") != name {
+			continue
+		}
+		now, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if note := fmt.Sprintf("%s: the key %s is now called %s; the old name is still read", d.src.name, name, now); !slices.Contains(d.notes, note) {
+			d.notes = append(d.notes, note)
+		}
+		return now
+	}
+	return name
 }
 
 func (d *decoder) table(key string, node ast.Node, v reflect.Value) {

@@ -26,7 +26,7 @@ func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
 		if w.Extra {
 			continue
 		}
-		for _, l := range orOne(s.Limits, Limits{}) {
+		for _, l := range orOne(s.Environments, Environment{}) {
 			for _, n := range s.levelsOfCopies(w) {
 				for _, c := range s.levelsOfConcurrency(w) {
 					cell := Cell{Workload: w.Name, Environment: l.Name, Limits: l, Copies: n, Concurrency: c, Blocks: s.blocksOf(w, n)}
@@ -44,7 +44,7 @@ func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
 	return cells, left
 }
 
-// copiesOf are a workload's levels of copies: its own, or the study's.
+// copiesOf are a workload's levels of instances: its own, or the study's.
 func (s Study) copiesOf(w Workload) []int { return orOne(orAll(w.Copies, s.Copies), 1) }
 
 func (s Study) levelsOfConcurrency(w Workload) []int {
@@ -182,14 +182,14 @@ func (s Study) judgesWaits() bool {
 	return slices.ContainsFunc(s.Interventions, func(v Intervention) bool { return v.Wait != "" })
 }
 
-// suffix names the levels of limits and copies in a cell's id: "+cpus=2+x4",
+// suffix names the environment and the instances in a cell's id: "+cpus=2+x4",
 // or "+1cpu-1copy+x4" where the level has a name; nothing for the levels that a study has by default. A name holds no "+", so
 // that ids stay unique.
-func suffix(l Limits, copies int) string {
+func suffix(l Environment, copies int) string {
 	var b strings.Builder
 	if l.Name != "" {
 		b.WriteString("+" + l.Name)
-		l = Limits{} // the name stands for all of them
+		l = Environment{} // the name stands for all of them
 	}
 	if l.CPUs > 0 {
 		b.WriteString("+cpus=" + strconv.FormatFloat(l.CPUs, 'g', -1, 64))

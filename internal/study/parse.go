@@ -28,7 +28,7 @@ func Parse(name string, data []byte) (Study, error) {
 	var s Study
 	d := &decoder{src: src}
 	d.root(node, &s)
-	s.src = src
+	s.src, s.Notes = src, d.notes
 	s = s.WithDefaults()
 	return s, src.report(name, append(d.problems, beside(d.problems, s.check())...))
 }

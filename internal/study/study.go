@@ -26,20 +26,20 @@ type Study struct {
 	Workloads     []Workload `yaml:"workloads" json:"workloads"`
 	// Params are parameters of all workloads that have one of that name; a
 	// workload's own stand above them, a level's above those.
-	Params map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
-	Limits []Limits          `yaml:"limits,omitempty" json:"limits,omitempty"` // factor; default one level without limits
-	// DistinctLimits has levels that come to the same on the machine measured
+	Params       map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
+	Environments []Environment     `yaml:"environments,omitempty" json:"limits,omitempty" was:"limits"` // factor; default one level without limits
+	// DistinctEnvironments has levels that come to the same on the machine measured
 	// once: the first of them, which then stands for the others.
-	DistinctLimits bool  `yaml:"distinct-limits,omitempty" json:"distinctLimits,omitempty"`
-	Copies         []int `yaml:"copies,omitempty" json:"copies,omitempty"` // factor: instances per trial; default [1]
+	DistinctEnvironments bool  `yaml:"distinct-environments,omitempty" json:"distinctLimits,omitempty" was:"distinct-limits"`
+	Copies               []int `yaml:"instances,omitempty" json:"copies,omitempty" was:"copies"` // factor: instances per trial; default [1]
 	// Concurrency is a factor: at most how many instances of a trial are under
 	// way at one moment; default all of them. A trial with a bound is measured as
 	// one: how long all of it took, and what all of it used.
 	Concurrency []int  `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
 	Control     string `yaml:"control,omitempty" json:"control,omitempty"` // target that ratios refer to; default "host"
-	// ControlCopies are the levels of copies at which the control is measured;
+	// ControlCopies are the levels of instances at which the control is measured;
 	// default those of Copies. The groups of other levels have no control.
-	ControlCopies []int         `yaml:"control-copies,omitempty" json:"controlCopies,omitempty"`
+	ControlCopies []int         `yaml:"control-instances,omitempty" json:"controlCopies,omitempty" was:"control-copies"`
 	AA            *bool         `yaml:"aa,omitempty" json:"aa,omitempty"`                         // run the control twice a block, to know the noise floor; default true
 	Cold          *bool         `yaml:"cold,omitempty" json:"cold,omitempty"`                     // measure every cell once before the blocks; default true
 	Counters      *bool         `yaml:"counters,omitempty" json:"counters,omitempty"`             // perf's counters where instances are measured as one, which make starts some percent slower; default true
@@ -84,6 +84,8 @@ type Study struct {
 	Variants map[string]Variant `yaml:"variants,omitempty" json:"variants,omitempty"`
 	// Taken is the variant that the study was made by; "" for none.
 	Taken string `json:"variant,omitempty"`
+	// Notes name the keys of the text that have another name by now, a sentence each.
+	Notes []string `json:"-"`
 
 	src *source // where the values were written; nil for a study made by a program
 }
@@ -110,7 +112,7 @@ type Workload struct {
 	// first is what the command is judged by.
 	Readings []Reading `yaml:"readings,omitempty" json:"readings,omitempty"`
 	// Copies and Concurrency are the workload's own levels, instead of the study's.
-	Copies      []int `yaml:"copies,omitempty" json:"copies,omitempty"`
+	Copies      []int `yaml:"instances,omitempty" json:"copies,omitempty" was:"copies"`
 	Concurrency []int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
 	// Blocks is how many of the study's blocks hold the workload, the first ones;
 	// default all.
@@ -172,9 +174,9 @@ const (
 	ExpectNone   Expect = "none"
 )
 
-// Limits is one level of the resource factor: the environment that an instance
-// gets.
-type Limits struct {
+// Environment is one level of the resource factor: what an instance gets of the
+// machine.
+type Environment struct {
 	Name   string  `yaml:"name,omitempty" json:"name,omitempty"`               // of the level, in ids and reports: "1cpu-1copy"; default made of the limits
 	CPUs   float64 `yaml:"cpus,omitempty" json:"cpus,omitempty"`               // CPU time per wall time
 	CPUSet string  `yaml:"cpuset,omitempty" json:"cpuset,omitempty"`           // as "0-1"; or "first", "first-4": so many of the CPUs that are allowed
@@ -191,7 +193,7 @@ type Limits struct {
 	Params map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
 	// Same are the names of the study's other levels that come to the same as this
 	// one on the machine of the run, so that they are not measured: its numbers
-	// hold for them. A plan finds them where the study has DistinctLimits.
+	// hold for them. A plan finds them where the study has DistinctEnvironments.
 	Same []string `json:"same,omitempty"`
 }
 
@@ -224,11 +226,11 @@ type Variant struct {
 	Optional      []string      `yaml:"optional,omitempty" json:"optional,omitempty"` // the same
 	Paths         []string      `yaml:"paths,omitempty" json:"paths,omitempty"`       // instead of the study's paths and optional ones
 	OptionalPaths []string      `yaml:"optional-paths,omitempty" json:"optionalPaths,omitempty"`
-	Limits        []Limits      `yaml:"limits,omitempty" json:"limits,omitempty"`
+	Environments  []Environment `yaml:"environments,omitempty" json:"limits,omitempty" was:"limits"`
 	Workloads     []string      `yaml:"workloads,omitempty" json:"workloads,omitempty"` // of the study's, by name
-	Copies        []int         `yaml:"copies,omitempty" json:"copies,omitempty"`
+	Copies        []int         `yaml:"instances,omitempty" json:"copies,omitempty" was:"copies"`
 	Concurrency   []int         `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
-	ControlCopies []int         `yaml:"control-copies,omitempty" json:"controlCopies,omitempty"`
+	ControlCopies []int         `yaml:"control-instances,omitempty" json:"controlCopies,omitempty" was:"control-copies"`
 	AA            *bool         `yaml:"aa,omitempty" json:"aa,omitempty"`
 	Cold          *bool         `yaml:"cold,omitempty" json:"cold,omitempty"`
 	Blocks        int           `yaml:"blocks,omitempty" json:"blocks,omitempty"`
@@ -239,7 +241,7 @@ type Variant struct {
 	WorkloadParams map[string]map[string]string `yaml:"workload-params,omitempty" json:"workloadParams,omitempty"`
 	// WorkloadCopies and WorkloadConcurrency are levels of single workloads, by
 	// name, instead of their own.
-	WorkloadCopies      map[string][]int `yaml:"workload-copies,omitempty" json:"workloadCopies,omitempty"`
+	WorkloadCopies      map[string][]int `yaml:"workload-instances,omitempty" json:"workloadCopies,omitempty" was:"workload-copies"`
 	WorkloadConcurrency map[string][]int `yaml:"workload-concurrency,omitempty" json:"workloadConcurrency,omitempty"`
 }
 
@@ -255,10 +257,10 @@ type Cell struct {
 	ID       string `json:"id"` // "host/start", "runc/start", "host~aa/start": unique, stable, readable
 	Target   string `json:"target"`
 	Workload string `json:"workload"` // Workload.Name
-	// Environment is the name of the level of limits, "" where it has none.
-	Environment string `json:"environment,omitempty"`
-	Limits      Limits `json:"limits"`
-	Copies      int    `json:"copies"` // instances of a trial
+	// Environment is the name of the environment, "" where it has none.
+	Environment string      `json:"environment,omitempty"`
+	Limits      Environment `json:"limits"`
+	Copies      int         `json:"copies"` // instances of a trial
 	// Concurrency is at most how many of them are under way at once; 0 is all.
 	Concurrency int `json:"concurrency,omitempty"`
 	// Blocks is how many blocks hold the cell, the first ones; 0 is all.

@@ -32,8 +32,8 @@ workloads:
     params: {time: 1s, threads: 2, max-prime: 1e4}
     env: {DEBUG: "no"}
   - {kind: command, args: [sh, -c, "exit 3"], prepare: [sync]}
-limits: [{cpus: 1.5, cpuset: 0-1, memory: 512MiB, pids: 100}]
-copies: [1, 8]
+environments: [{cpus: 1.5, cpuset: 0-1, memory: 512MiB, pids: 100}]
+instances: [1, 8]
 blocks: 20
 margin: 3 %
 alpha: 0.01
@@ -50,7 +50,7 @@ aa: false
 			{Name: "cpu", Kind: "sysbench-cpu", Params: map[string]string{"time": "1s", "threads": "2", "max-prime": "1e4"}, Env: map[string]string{"DEBUG": "no"}},
 			{Name: "command", Kind: "command", Args: []string{"sh", "-c", "exit 3"}, Prepare: []string{"sync"}},
 		},
-		Limits: []Limits{{CPUs: 1.5, CPUSet: "0-1", Memory: 512 << 20, Pids: 100}}, Copies: []int{1, 8},
+		Environments: []Environment{{CPUs: 1.5, CPUSet: "0-1", Memory: 512 << 20, Pids: 100}}, Copies: []int{1, 8},
 		Control: "host", AA: &no, Cold: &yes, Counters: &yes, Blocks: 20, Margin: 0.03, Alpha: 0.01, Timeout: 90 * time.Second, Slice: DefaultSlice, View: ViewPriceList,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Study{})); diff != "" {
@@ -67,26 +67,26 @@ func TestRefusals(t *testing.T) {
 		"":                   "study is empty",
 		"# only a comment\n": "study is empty",
 		minimal + "blocs: 3": `demo.yaml:3:1: blocs: unknown key "blocs": did you mean "blocks"?`,
-		minimal + "limits: [{memory: 512 apples}]":                                            `demo.yaml:3:19: limits[0].memory: "512 apples": "apples" is no unit of size`,
-		minimal + "limits: [{memory: -5MiB}]":                                                 `demo.yaml:3:19: limits[0].memory: "-5MiB" is negative`,
-		minimal + "limits: [{memory: 512M}]":                                                  `"M" is no unit of size`,
-		minimal + "limits: [{cpus: -1}]":                                                      "limits[0].cpus: -1 is not above zero",
-		minimal + "limits: [{cpuset: a}]":                                                     "is no list of CPUs",
-		minimal + "limits: [{pids: 5}, {pids: 5}]":                                            "the same limits stand twice",
-		minimal + "limits: [{guest: {ksm: true}}]":                                            "demo.yaml:3:18: limits[0].guest: a level with a guest needs a name",
-		minimal + "limits: [{name: a, guest: {ksm: true}, network: {neighbour-limit: 2048}}]": "a level changes one thing of the whole machine",
-		minimal + "blocks: 0":                                                                 "demo.yaml:3:9: blocks: 0 is less than 1",
-		minimal + "blocks: many":                                                              "is not a whole number",
-		minimal + "blocks: 99999999999999999999":                                              "is too large",
-		minimal + "copies: [4, 4]":                                                            "copies[1]: 4 stands twice",
-		minimal + "margin: 2":                                                                 "is not between 0 and 1",
-		minimal + "margin: .nan":                                                              "is not a share",
-		minimal + "timeout: 10":                                                               "write a number and a unit",
-		minimal + "timeout: -1s":                                                              "is not above zero",
-		minimal + "aa: yes":                                                                   "neither true nor false",
-		minimal + "view: laddr":                                                               `did you mean "ladder"?`,
-		minimal + "probes: [cpu]":                                                             `demo.yaml:3:10: probes[0]: unknown probe "cpu": known are locks, stacks`,
-		minimal + "beside: [host]":                                                            "only a ladder has a chain",
+		minimal + "environments: [{memory: 512 apples}]":                                            `demo.yaml:3:25: environments[0].memory: "512 apples": "apples" is no unit of size`,
+		minimal + "environments: [{memory: -5MiB}]":                                                 `demo.yaml:3:25: environments[0].memory: "-5MiB" is negative`,
+		minimal + "environments: [{memory: 512M}]":                                                  `"M" is no unit of size`,
+		minimal + "environments: [{cpus: -1}]":                                                      "environments[0].cpus: -1 is not above zero",
+		minimal + "environments: [{cpuset: a}]":                                                     "is no list of CPUs",
+		minimal + "environments: [{pids: 5}, {pids: 5}]":                                            "the same limits stand twice",
+		minimal + "environments: [{guest: {ksm: true}}]":                                            "demo.yaml:3:24: environments[0].guest: a level with a guest needs a name",
+		minimal + "environments: [{name: a, guest: {ksm: true}, network: {neighbour-limit: 2048}}]": "a level changes one thing of the whole machine",
+		minimal + "blocks: 0":                                                                       "demo.yaml:3:9: blocks: 0 is less than 1",
+		minimal + "blocks: many":                                                                    "is not a whole number",
+		minimal + "blocks: 99999999999999999999":                                                    "is too large",
+		minimal + "instances: [4, 4]":                                                               "instances[1]: 4 stands twice",
+		minimal + "margin: 2":                                                                       "is not between 0 and 1",
+		minimal + "margin: .nan":                                                                    "is not a share",
+		minimal + "timeout: 10":                                                                     "write a number and a unit",
+		minimal + "timeout: -1s":                                                                    "is not above zero",
+		minimal + "aa: yes":                                                                         "neither true nor false",
+		minimal + "view: laddr":                                                                     `did you mean "ladder"?`,
+		minimal + "probes: [cpu]":                                                                   `demo.yaml:3:10: probes[0]: unknown probe "cpu": known are locks, stacks`,
+		minimal + "beside: [host]":                                                                  "only a ladder has a chain",
 		minimal + "interventions: [{name: a, workload: start, against: strat, expect: none}]": `interventions[0].against: unknown workload of the study "strat": did you mean "start"?`,
 		minimal + "interventions: [{name: a, workload: start, against: start, expect: none}]": "it is the control itself",
 		minimal + "interventions: [{name: a, target: host, against: hots, expect: none}]":     `interventions[0].against: unknown target of the study "hots": did you mean "host"?`,
@@ -118,9 +118,9 @@ func TestRefusals(t *testing.T) {
 		strings.Repeat("- ", 5000):                                        "nested too deeply",
 		strings.Repeat(" ", int(limit.Study.Bytes)+1):                     "study has more than 1048576 bytes",
 		strings.Repeat("a: b\n", limit.Study.Items):                       "too long",
-		"copies: [1,2,3,4,5,6]\ntargets: [host]\nworkloads: [" + strings.Repeat("{kind: x},", 1500): "cells: at most 10000 can be planned",
-		minimal + "blocks: 1000000\ncopies: [1,2,3,4,5,6,7]":                                        "trials: at most 10000000 can be planned",
-		"targets: [host]\nworkloads: [{kind: start, runs: 100}]\nblocks: 1000000":                   "trials: at most 10000000 can be planned",
+		"instances: [1,2,3,4,5,6]\ntargets: [host]\nworkloads: [" + strings.Repeat("{kind: x},", 1500): "cells: at most 10000 can be planned",
+		minimal + "blocks: 1000000\ncopies: [1,2,3,4,5,6,7]":                                           "trials: at most 10000000 can be planned",
+		"targets: [host]\nworkloads: [{kind: start, runs: 100}]\nblocks: 1000000":                      "trials: at most 10000000 can be planned",
 	} {
 		s, err := Parse("demo.yaml", []byte(closed(text)))
 		var e *Error
@@ -193,13 +193,13 @@ func TestExpand(t *testing.T) {
 		minimal + "aa: false":                       "host/start runc/start; ",
 		minimal + "optional: [crun, native]":        "host/start host~aa/start runc/start native/start; {crun true}",
 		minimal + "control: native":                 "native/start native~aa/start host/start runc/start; ",
-		minimal + "copies: [1, 4]":                  "host/start host~aa/start runc/start host/start+x4 host~aa/start+x4 runc/start+x4; ",
+		minimal + "instances: [1, 4]":               "host/start host~aa/start runc/start host/start+x4 host~aa/start+x4 runc/start+x4; ",
 		"targets: [all]\nworkloads: [{kind: cpu}]":  "host/cpu host~aa/cpu native/cpu runc/cpu; ",
 		"targets: [crun]\nworkloads: [{kind: cpu}]": "host/cpu host~aa/cpu; {crun false}",
-		"targets: [host]\naa: false\nworkloads: [{kind: x}]\ncopies: [1, 4]\nprobes: [locks]\nwatched-from: 2":              "host/x host/x+x4 host/x+x4~locks; ",
-		"targets: [host]\naa: false\nworkloads: [{kind: x}]\noptional-probes: [locks]":                                      "host/x; ",
-		"targets: [host, crun, runc]\noptional: [crun, native/spawn]\naa: false\nworkloads: [{kind: x}]":                    "host/x runc/x native/spawn/x; {crun true}",
-		"targets: [host]\naa: false\nworkloads: [{kind: x}]\nlimits: [{cpus: 0.5}, {memory: 1.5GiB, cpuset: 0-1, pids: 9}]": "host/x+cpus=0.5 host/x+cpuset=0-1+memory=1536MiB+pids=9; ",
+		"targets: [host]\naa: false\nworkloads: [{kind: x}]\ncopies: [1, 4]\nprobes: [locks]\nwatched-from: 2":                    "host/x host/x+x4 host/x+x4~locks; ",
+		"targets: [host]\naa: false\nworkloads: [{kind: x}]\noptional-probes: [locks]":                                            "host/x; ",
+		"targets: [host, crun, runc]\noptional: [crun, native/spawn]\naa: false\nworkloads: [{kind: x}]":                          "host/x runc/x native/spawn/x; {crun true}",
+		"targets: [host]\naa: false\nworkloads: [{kind: x}]\nenvironments: [{cpus: 0.5}, {memory: 1.5GiB, cpuset: 0-1, pids: 9}]": "host/x+cpus=0.5 host/x+cpuset=0-1+memory=1536MiB+pids=9; ",
 	} {
 		s, err := Parse("demo.yaml", []byte(text))
 		if err != nil {
@@ -255,6 +255,35 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// Files of before keys got the words of the reports are read, with a note for each.
+func TestOldWords(t *testing.T) {
+	old, err := Parse("old.yaml", []byte(minimal+"copies: [1, 4]\ndistinct-limits: true\nlimits: [{name: a, cpus: 1}]\nvariants: {quick: {limits: [{name: b}], workload-copies: {start: [2]}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := Parse("old.yaml", []byte(minimal+"instances: [1, 4]\ndistinct-environments: true\nenvironments: [{name: a, cpus: 1}]\nvariants: {quick: {environments: [{name: b}], workload-instances: {start: [2]}}}"))
+	if err != nil || len(now.Notes) > 0 {
+		t.Fatal(err, now.Notes)
+	}
+	notes := strings.Join(old.Notes, "\n")
+	for _, want := range []string{"copies is now called instances", "distinct-limits is now called distinct-environments", "limits is now called environments", "workload-copies is now called workload-instances"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("no %q in\n%s", want, notes)
+		}
+	}
+	if len(old.Notes) != 4 {
+		t.Errorf("%d notes: %q", len(old.Notes), old.Notes)
+	}
+	old.Notes, old.src, now.src = nil, nil, nil
+	if !reflect.DeepEqual(old, now) {
+		t.Errorf("old words give %+v, new ones %+v", old, now)
+	}
+	_, err = Parse("both.yaml", []byte(minimal+"copies: [1]\ninstances: [2]"))
+	if err == nil || !strings.Contains(err.Error(), "instances: stands twice, once by its old name") {
+		t.Error(err)
+	}
+}
+
 // Every key of the schema is in its documentation, and every field that YAML
 // can reach has a reader for its type.
 func TestDocumented(t *testing.T) {
@@ -262,7 +291,7 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, typ := range []reflect.Type{reflect.TypeFor[Study](), reflect.TypeFor[Workload](), reflect.TypeFor[Limits](), reflect.TypeFor[Network](), reflect.TypeFor[Guest](), reflect.TypeFor[Intervention](), reflect.TypeFor[Variant]()} {
+	for _, typ := range []reflect.Type{reflect.TypeFor[Study](), reflect.TypeFor[Workload](), reflect.TypeFor[Environment](), reflect.TypeFor[Network](), reflect.TypeFor[Guest](), reflect.TypeFor[Intervention](), reflect.TypeFor[Variant]()} {
 		for _, key := range keysOf(typ) {
 			if !strings.Contains(string(doc), "\n| `"+key+"` |") {
 				t.Errorf("docs/studies.md has no row for %s.%s", typ.Name(), key)
@@ -288,7 +317,7 @@ func TestDocumented(t *testing.T) {
 // Nothing that a file can hold makes the parser panic, hang, or accept a study
 // that its own checks refuse.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{minimal, "a: &a [*a]", "? - : {", "targets: [\"\\u0000\"]\nworkloads: [{kind: start}]", "- - - [[{{", "a: |\n  x\n b", "\xff\xfe", "%YAML 1.2\n---\n", "<<: {a: b}", "a: 'x", minimal + "limits: [{memory: 9e99TiB}]"} {
+	for _, text := range []string{minimal, "a: &a [*a]", "? - : {", "targets: [\"\\u0000\"]\nworkloads: [{kind: start}]", "- - - [[{{", "a: |\n  x\n b", "\xff\xfe", "%YAML 1.2\n---\n", "<<: {a: b}", "a: 'x", minimal + "environments: [{memory: 9e99TiB}]"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -21,7 +21,7 @@ func (s Study) Vary(name string) (Study, error) {
 	if len(v.Paths)+len(v.OptionalPaths) > 0 {
 		s.Paths, s.OptionalPaths = v.Paths, v.OptionalPaths
 	}
-	s.Limits = orAll(v.Limits, s.Limits)
+	s.Environments = orAll(v.Environments, s.Environments)
 	s.Copies = orAll(v.Copies, s.Copies)
 	s.Concurrency = orAll(v.Concurrency, s.Concurrency)
 	s.ControlCopies = orAll(v.ControlCopies, s.ControlCopies)
@@ -164,17 +164,17 @@ func (s Study) WithoutOwn(drop func(*Workload)) Study {
 	return s.Detached()
 }
 
-// SelectLimits keeps the named levels of limits alone, in the study's order.
+// SelectEnvironments keeps the named environments alone, in the study's order.
 // The error of an unknown name tells the nearest one.
-func (s Study) SelectLimits(names []string) (Study, error) {
-	known := make([]string, len(s.Limits))
-	for i, l := range s.Limits {
+func (s Study) SelectEnvironments(names []string) (Study, error) {
+	known := make([]string, len(s.Environments))
+	for i, l := range s.Environments {
 		known[i] = l.Name
 	}
 	if err := allKnown("environment", names, slices.DeleteFunc(slices.Clone(known), func(n string) bool { return n == "" })); err != nil {
 		return Study{}, fmt.Errorf("study %s: %w", s.ID, err)
 	}
-	s.Limits = slices.DeleteFunc(slices.Clone(s.Limits), func(l Limits) bool { return !slices.Contains(names, l.Name) })
+	s.Environments = slices.DeleteFunc(slices.Clone(s.Environments), func(l Environment) bool { return !slices.Contains(names, l.Name) })
 	return s.Detached(), nil
 }
 
@@ -204,7 +204,7 @@ func (s Study) Measured() []Workload {
 // ParamsOf are a workload's parameters at a level: the study's that the
 // workload has, then its own, then the level's that it has. has says which
 // names the workload's kind knows.
-func (s Study) ParamsOf(w Workload, l Limits, has func(name string) bool) map[string]string {
+func (s Study) ParamsOf(w Workload, l Environment, has func(name string) bool) map[string]string {
 	params := map[string]string{}
 	known := func(from map[string]string) {
 		for name, value := range from {
@@ -228,10 +228,10 @@ func (c *checker) variants(s Study) {
 		}
 		c.distinct(at+".targets", v.Targets)
 		c.distinct(at+".optional", v.Optional)
-		c.limits(at+".limits", v.Limits)
-		c.copies(at+".copies", v.Copies)
-		c.copies(at+".control-copies", v.ControlCopies)
-		c.copies(at+".concurrency", v.Concurrency)
+		c.environments(at+".environments", v.Environments)
+		c.instances(at+".instances", v.Copies)
+		c.instances(at+".control-instances", v.ControlCopies)
+		c.instances(at+".concurrency", v.Concurrency)
 		if slices.Contains(v.Optional, s.Control) {
 			c.fail(at+".optional", "the control %q cannot be optional: every ratio refers to it", s.Control)
 		}
@@ -245,11 +245,11 @@ func (c *checker) variants(s Study) {
 		for w := range v.WorkloadParams {
 			c.known(at+".workload-params."+w, "workload", w, names)
 		}
-		for what, levels := range map[string]map[string][]int{"copies": v.WorkloadCopies, "concurrency": v.WorkloadConcurrency} {
+		for what, levels := range map[string]map[string][]int{"instances": v.WorkloadCopies, "concurrency": v.WorkloadConcurrency} {
 			for w, numbers := range levels {
 				key := fmt.Sprintf("%s.workload-%s.%s", at, what, w)
 				c.known(key, "workload", w, names)
-				c.copies(key, numbers)
+				c.instances(key, numbers)
 			}
 		}
 		if varied, err := s.Vary(name); err == nil {

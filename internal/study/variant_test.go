@@ -13,12 +13,12 @@ const varied = `
 targets: [host, runc]
 workloads: [{kind: start}, {kind: sysbench-cpu, params: {time: 9s, threads: 2}}, {name: more, kind: start, extra: true}]
 params: {time: 5s, barrier: shared}
-copies: [1, 2, 4]
-control-copies: [1]
+instances: [1, 2, 4]
+control-instances: [1]
 aa: false
-limits: [{name: all, params: {threads: cpus}}, {name: one, cpuset: first}]
+environments: [{name: all, params: {threads: cpus}}, {name: one, cpuset: first}]
 variants:
-  quick: {targets: [native], optional: [runc], copies: [1, 8], blocks: 1, cold: false, timeout: 5s, params: {time: 1s}, workload-params: {sysbench-cpu: {threads: 3}}}
+  quick: {targets: [native], optional: [runc], instances: [1, 8], blocks: 1, cold: false, timeout: 5s, params: {time: 1s}, workload-params: {sysbench-cpu: {threads: 3}}}
   long: {blocks: 99}
 `
 
@@ -63,22 +63,22 @@ func TestVary(t *testing.T) {
 // What is wrong in a variant is shown where the variant says it.
 func TestVariantProblems(t *testing.T) {
 	for text, want := range map[string]string{
-		"variants: {quick: {blocs: 1}}":                                 `demo.yaml:3:20: variants.quick.blocs: unknown key "blocs": did you mean "blocks"?`,
-		"variants: {quick: {blocks: 0}}":                                "demo.yaml:3:28: variants.quick.blocks: 0 is less than 1",
-		"variants: {quick: {copies: [2, 2]}}":                           "variants.quick.copies[1]: 2 stands twice",
-		"variants: {quick: {control-copies: [5000]}}":                   "between 1 and 4096",
-		"variants: {quick: {targets: [host, host]}}":                    `variants.quick.targets[1]: "host" stands twice`,
-		"variants: {quick: {optional: [host]}}":                         "cannot be optional",
-		"variants: {quick: {timeout: 5}}":                               "variants.quick.timeout",
-		"variants: {quick: {workload-params: {strat: {time: 1s}}}}":     `did you mean "start"?`,
-		"variants: {quick: {workload-params: {start: 1}}}":              "expected keys with values",
-		"variants: {Quick: {blocks: 1}}":                                "is no name of a variant",
-		"variants: {quick: {blocks: 1000000, copies: [1,2,3,4,5,6,7]}}": "variants.quick: the plan would have about",
-		"control-copies: [0]":                                           "control-copies[0]: 0 is less than 1",
-		"limits: [{params: {time: 1s}}]":                                "needs a name",
-		"limits: [{name: a b}]":                                         "is no name of a level",
-		"limits: [{name: a}, {name: a, cpus: 1}]":                       `a second level is named "a"`,
-		"limits: [{cpuset: first-0}]":                                   "is no list of CPUs",
+		"variants: {quick: {blocs: 1}}":                                    `demo.yaml:3:20: variants.quick.blocs: unknown key "blocs": did you mean "blocks"?`,
+		"variants: {quick: {blocks: 0}}":                                   "demo.yaml:3:28: variants.quick.blocks: 0 is less than 1",
+		"variants: {quick: {instances: [2, 2]}}":                           "variants.quick.instances[1]: 2 stands twice",
+		"variants: {quick: {control-instances: [5000]}}":                   "between 1 and 4096",
+		"variants: {quick: {targets: [host, host]}}":                       `variants.quick.targets[1]: "host" stands twice`,
+		"variants: {quick: {optional: [host]}}":                            "cannot be optional",
+		"variants: {quick: {timeout: 5}}":                                  "variants.quick.timeout",
+		"variants: {quick: {workload-params: {strat: {time: 1s}}}}":        `did you mean "start"?`,
+		"variants: {quick: {workload-params: {start: 1}}}":                 "expected keys with values",
+		"variants: {Quick: {blocks: 1}}":                                   "is no name of a variant",
+		"variants: {quick: {blocks: 1000000, instances: [1,2,3,4,5,6,7]}}": "variants.quick: the plan would have about",
+		"control-instances: [0]":                                           "control-instances[0]: 0 is less than 1",
+		"environments: [{params: {time: 1s}}]":                             "needs a name",
+		"environments: [{name: a b}]":                                      "is no name of a level",
+		"environments: [{name: a}, {name: a, cpus: 1}]":                    `a second level is named "a"`,
+		"environments: [{cpuset: first-0}]":                                "is no list of CPUs",
 	} {
 		_, err := Parse("demo.yaml", []byte(minimal+text))
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -144,11 +144,11 @@ func TestSelect(t *testing.T) {
 			t.Errorf("%q: %v", names, err)
 		}
 	}
-	level, err := s.SelectLimits([]string{"one"})
-	if err != nil || len(level.Limits) != 1 || level.Limits[0].CPUSet != "first" {
-		t.Errorf("%+v, %v", level.Limits, err)
+	level, err := s.SelectEnvironments([]string{"one"})
+	if err != nil || len(level.Environments) != 1 || level.Environments[0].CPUSet != "first" {
+		t.Errorf("%+v, %v", level.Environments, err)
 	}
-	if _, err := s.SelectLimits([]string{"two"}); err == nil || !strings.Contains(err.Error(), "known are all, one") {
+	if _, err := s.SelectEnvironments([]string{"two"}); err == nil || !strings.Contains(err.Error(), "known are all, one") {
 		t.Error(err)
 	}
 }
@@ -156,11 +156,11 @@ func TestSelect(t *testing.T) {
 func TestParamsOf(t *testing.T) {
 	s := parsed(t, varied)
 	has := func(name string) bool { return name == "time" || name == "threads" }
-	got := s.ParamsOf(s.Workloads[1], s.Limits[0], has)
+	got := s.ParamsOf(s.Workloads[1], s.Environments[0], has)
 	if !maps.Equal(got, map[string]string{"time": "9s", "threads": "cpus"}) {
 		t.Errorf("%v: the workload's own above the study's, the level's above both", got)
 	}
-	got = s.ParamsOf(s.Workloads[0], s.Limits[1], has)
+	got = s.ParamsOf(s.Workloads[0], s.Environments[1], has)
 	if !maps.Equal(got, map[string]string{"time": "5s"}) {
 		t.Errorf("%v: a parameter that the workload does not have is not the study's to set", got)
 	}

@@ -96,9 +96,9 @@ func valid(t *testing.T, s study.Study, known study.Known) {
 		t.Errorf("%v", err)
 		return
 	}
-	levels := s.Limits
+	levels := s.Environments
 	if len(levels) == 0 {
-		levels = []study.Limits{{}}
+		levels = []study.Environment{{}}
 	}
 	for _, w := range s.Workloads {
 		kind, err := workload.ByKind(w.Kind)
@@ -141,7 +141,7 @@ func TestPublishedVariantIsUnixBench(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := slices.IndexFunc(kind.Params(), func(p workload.Param) bool { return p.Name == "time" })
-		got := published.ParamsOf(w, study.Limits{}, func(string) bool { return true })["time"]
+		got := published.ParamsOf(w, study.Environment{}, func(string) bool { return true })["time"]
 		d, err := time.ParseDuration(got)
 		if err != nil || d.String() != kind.Params()[i].Default {
 			t.Errorf("%s runs for %s, in UnixBench for %s", w.Name, got, kind.Params()[i].Default)

@@ -20,7 +20,7 @@ func networkRun(loss, noise float64, blocks int) analysis.Input {
 	throughput := sample.Metric{Name: "throughput", Unit: sample.BitsPerSecond, Better: sample.Higher}
 	in := analysis.Input{Metrics: map[string][]sample.Metric{"tcp": {throughput}}, Blocks: blocks, Seed: 7}
 	for _, n := range []int{2, 50, 200, 500} {
-		level := study.Limits{Name: fmt.Sprintf("n%d", n), Network: &study.Network{Containers: n}}
+		level := study.Environment{Name: fmt.Sprintf("n%d", n), Network: &study.Network{Containers: n}}
 		for _, target := range []string{"host@loopback", "native@loopback", "native@bridge"} {
 			group := "tcp+" + level.Name
 			in.Cells = append(in.Cells, study.Cell{ID: target + "/" + group, Target: target, Workload: "tcp", Group: group,
@@ -136,7 +136,7 @@ func TestChoices(t *testing.T) {
 func TestChoicesAreJudgedTogether(t *testing.T) {
 	for others, want := range map[int]analysis.Verdict{0: analysis.Faster, 2: analysis.Faster, 4: analysis.Open} {
 		in := analysis.Input{Metrics: map[string][]sample.Metric{}, Blocks: 7, Seed: 7}
-		level := study.Limits{Name: "apart", Network: &study.Network{}}
+		level := study.Environment{Name: "apart", Network: &study.Network{}}
 		for _, workload := range []string{"rtt", "udp-rtt"} {
 			in.Metrics[workload] = []sample.Metric{{Name: sample.RTT, Unit: sample.Seconds, Better: sample.Lower}}
 			for i, target := range append([]string{"host@loopback", "native@bridge", "native@veth"}, []string{"native@macvlan", "native@ipvlan", "native@nat", "native@proxy"}[:others]...) {
@@ -198,7 +198,7 @@ func TestChoiceNamesItsCommand(t *testing.T) {
 func TestSplits(t *testing.T) {
 	rtt := sample.Metric{Name: "rtt", Unit: sample.Seconds, Better: sample.Lower}
 	in := analysis.Input{Metrics: map[string][]sample.Metric{"rtt": {rtt}}, Blocks: 20, Seed: 7}
-	level := study.Limits{Name: "apart", Network: &study.Network{}}
+	level := study.Environment{Name: "apart", Network: &study.Network{}}
 	times := map[string]float64{"host@loopback": 9e-6, "native@loopback": 10e-6, "native@bridge": 16e-6, "native@vxlan": 30e-6}
 	for _, target := range []string{"host@loopback", "native@loopback", "native@bridge", "native@vxlan"} {
 		in.Cells = append(in.Cells, study.Cell{ID: target, Target: target, Workload: "rtt", Group: "rtt", Environment: "apart", Limits: level, Copies: 1, Control: target == "host@loopback"})
@@ -230,7 +230,7 @@ func TestAttaching(t *testing.T) {
 	in := analysis.Input{Metrics: map[string][]sample.Metric{"start": {{Name: sample.Ready, Unit: sample.Seconds, Better: sample.Lower}}}, Blocks: 12, Seed: 7}
 	for _, target := range []string{"host@loopback", "native@bridge", "native@attach"} {
 		in.Cells = append(in.Cells, study.Cell{ID: target + "/start", Target: target, Workload: "start", Group: "start", Environment: "n500",
-			Limits: study.Limits{Name: "n500", Network: &study.Network{Containers: 500, Neighbours: "permanent"}}, Copies: 1, Control: target == "host@loopback"})
+			Limits: study.Environment{Name: "n500", Network: &study.Network{Containers: 500, Neighbours: "permanent"}}, Copies: 1, Control: target == "host@loopback"})
 	}
 	in.Data = analysis.NewData(in.Cells, 0)
 	for block := range in.Blocks {

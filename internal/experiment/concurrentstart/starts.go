@@ -46,7 +46,7 @@ type curve struct {
 	Name        string      `json:"name"` // the target, and what else tells it from the other curves
 	Workload    string      `json:"workload"`
 	Target      string      `json:"target"`
-	Environment string      `json:"environment,omitempty"` // the level of limits, "" where it has none
+	Environment string      `json:"environment,omitempty"` // its name, "" where it has none
 	Concurrency int         `json:"concurrency"`           // 0: all at once
 	Unread      string      `json:"unread,omitempty"`      // what its CPU time lacks, because nobody could read it
 	Points      []point     `json:"points"`                // by rising N
@@ -65,7 +65,7 @@ type scaling struct {
 	Name        string     `json:"name"` // the target, and what else tells it from the others
 	Workload    string     `json:"workload"`
 	Target      string     `json:"target"`
-	Environment string     `json:"environment,omitempty"` // the level of limits, "" where it has none
+	Environment string     `json:"environment,omitempty"` // its name, "" where it has none
 	N           int        `json:"n"`
 	Points      []point    `json:"points"` // by rising Concurrency
 	USL         *stats.USL `json:"usl,omitempty"`

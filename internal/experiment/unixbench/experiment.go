@@ -35,7 +35,7 @@ func applies(m store.Manifest) bool { return m.Study.Published == name || isInde
 // isIndex reports whether a run is one of tare index: a study of the user's own may
 // have the id, too.
 func isIndex(m store.Manifest) bool {
-	return m.Study.ID == indexID && slices.ContainsFunc(m.Study.Limits, func(l study.Limits) bool { return l.Params["copies"] != "" })
+	return m.Study.ID == indexID && slices.ContainsFunc(m.Study.Environments, func(l study.Environment) bool { return l.Params["copies"] != "" })
 }
 
 func sections(run experiment.Run) ([]finding.Section, error) {

@@ -61,11 +61,11 @@ func indexStudy(o indexOptions) (study.Study, error) {
 		Params:  map[string]string{"time": o.Window.String()},
 	}
 	for _, copies := range slices.Compact([]int{1, o.Copies}) {
-		level := study.Limits{Name: copiesLevel(copies, len(cpus)), Params: map[string]string{"copies": strconv.Itoa(copies)}}
+		level := study.Environment{Name: copiesLevel(copies, len(cpus)), Params: map[string]string{"copies": strconv.Itoa(copies)}}
 		if copies == 1 && len(cpus) == 1 {
 			level.Same = []string{envAllN, envOneCPU}
 		}
-		st.Limits = append(st.Limits, level)
+		st.Environments = append(st.Environments, level)
 	}
 	for _, test := range workload.UnixTestNames() {
 		st.Workloads = append(st.Workloads, study.Workload{Name: test, Kind: "unix-" + test})
@@ -101,7 +101,7 @@ func indexTables(m store.Manifest, in input, refused refusal) ([]indexTable, err
 		}
 	}
 	var tables []indexTable
-	for _, l := range m.Study.Limits {
+	for _, l := range m.Study.Environments {
 		copies, err := strconv.Atoi(l.Params["copies"])
 		if err != nil {
 			return nil, fmt.Errorf("this is no index: its level %q does not say how many copies: %w", l.Name, err)

@@ -102,7 +102,7 @@ func (m *measured) side(target string) (side, error) {
 // levelOf is the name of the level that was measured for an environment: another
 // one, where the two come to the same on the machine.
 func levelOf(s study.Study, environment string) string {
-	for _, l := range s.Limits {
+	for _, l := range s.Environments {
 		if slices.Contains(l.Same, environment) {
 			return l.Name
 		}

@@ -17,7 +17,7 @@ import (
 func heldRun(t *testing.T, blocks, disturbed int, without ...string) *comparison {
 	t.Helper()
 	d := publication(t)
-	levels := []study.Limits{{Name: "small", Memory: 256 << 20}, {Name: "big", Memory: 1 << 30}, {Name: "reporting", Memory: 1 << 30, Guest: &study.Guest{PageReporting: true}}}
+	levels := []study.Environment{{Name: "small", Memory: 256 << 20}, {Name: "big", Memory: 1 << 30}, {Name: "reporting", Memory: 1 << 30, Guest: &study.Guest{PageReporting: true}}}
 	factor := map[string]float64{"small": 0.5, "big": 1, "reporting": 0.8}
 	var cells []study.Cell
 	for _, workload := range []string{"footprint", "footprint-load"} {
