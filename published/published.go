@@ -39,6 +39,33 @@ func Read[P Publication](id string, data []byte, into P) (P, error) {
 	return into, nil
 }
 
+// Cells are the numbers of a publication by their path: "results.kernel.before". What
+// is below a list has no name, and is left to who knows its rows.
+func Cells(id string, data []byte) (map[string]float64, error) {
+	var all map[string]any
+	if err := yaml.Unmarshal(data, &all); err != nil {
+		return nil, fmt.Errorf("published measurements %s: %w", id, err)
+	}
+	cells := map[string]float64{}
+	flatten(cells, "", all)
+	return cells, nil
+}
+
+func flatten(cells map[string]float64, path string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, below := range v {
+			flatten(cells, strings.TrimPrefix(path+"."+key, "."), below)
+		}
+	case float64:
+		cells[path] = v
+	case uint64:
+		cells[path] = float64(v)
+	case int64:
+		cells[path] = float64(v)
+	}
+}
+
 // Publication is a type that embeds Source: one of this package, or an experiment's
 // own.
 type Publication interface{ Head() Source }

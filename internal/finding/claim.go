@@ -20,8 +20,10 @@ const (
 // Claim is one sentence of a publication, judged by the publication's own numbers
 // and by those of this machine.
 type Claim struct {
-	Text     string   `json:"text"`     // the claim
-	Computed string   `json:"computed"` // what the published numbers give, and by which rule they were judged
+	Text     string   `json:"text"`            // the claim
+	Where    string   `json:"where,omitempty"` // the table or section of the source
+	Own      bool     `json:"own,omitempty"`   // the sentence is tare's: the source does not say it
+	Computed string   `json:"computed"`        // what the published numbers give, and by which rule they were judged
 	Verdict  Verdict  `json:"verdict"`
 	Here     []Answer `json:"here,omitempty"` // one for each target; none where one machine cannot answer
 }

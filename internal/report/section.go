@@ -23,10 +23,10 @@ func claimsGrid(claims []finding.Claim) finding.Table {
 	g := finding.Table{Title: "The published claims", Words: true, Head: []string{"claim", "by its own cells", "verdict", "on this machine", "verdict"}}
 	for _, c := range claims {
 		if len(c.Here) == 0 {
-			g.Rows = append(g.Rows, []string{c.Text, c.Computed, string(c.Verdict), "", "not asked"})
+			g.Rows = append(g.Rows, []string{sentence(c), c.Computed, string(c.Verdict), "", "not asked"})
 		}
 		for i, here := range c.Here {
-			row := []string{c.Text, c.Computed, string(c.Verdict), here.Target + ": " + here.Computed, string(here.Verdict)}
+			row := []string{sentence(c), c.Computed, string(c.Verdict), here.Target + ": " + here.Computed, string(here.Verdict)}
 			if i > 0 {
 				row[0], row[1], row[2] = "", "", ""
 			}
@@ -36,11 +36,23 @@ func claimsGrid(claims []finding.Claim) finding.Table {
 	return g
 }
 
+// sentence is a claim with where the source has it.
+func sentence(c finding.Claim) string {
+	where := c.Where
+	if c.Own {
+		where = "tare's own sentence"
+	}
+	if where == "" {
+		return c.Text
+	}
+	return strings.TrimSuffix(c.Text, ".") + " (" + where + ")"
+}
+
 // claimLines are published claims as paragraphs, for terminals.
 func claimLines(claims []finding.Claim) []string {
 	var out []string
 	for _, c := range claims {
-		text := fmt.Sprintf("[%s] %s %s.", c.Verdict, c.Text, strings.TrimSuffix(c.Computed, "."))
+		text := fmt.Sprintf("[%s] %s: %s.", c.Verdict, strings.TrimSuffix(sentence(c), "."), strings.TrimSuffix(c.Computed, "."))
 		for _, here := range c.Here {
 			text += fmt.Sprintf(" Here, in %s [%s]: %s.", here.Target, here.Verdict, here.Computed)
 		}

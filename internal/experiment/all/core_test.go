@@ -25,7 +25,7 @@ func TestCoreNamesNoExperiment(t *testing.T) {
 		t.Fatalf("only %q", names)
 	}
 	root, read := filepath.Join("..", "..", ".."), 0
-	for _, folder := range []string{"internal/analysis", "internal/report", "internal/lab", "internal/cli", "internal/finding", "internal/stats", "internal/store",
+	for _, folder := range []string{"internal/analysis", "internal/report", "internal/lab", "internal/cli", "internal/claim", "internal/finding", "internal/stats", "internal/store",
 		"internal/study", "internal/schedule", "internal/trial", "internal/preflight", "web/src"} {
 		files, err := os.ReadDir(filepath.Join(root, folder))
 		if err != nil {

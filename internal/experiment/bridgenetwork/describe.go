@@ -22,14 +22,11 @@ type description struct {
 
 // describe makes the description of a run whose tables are already made.
 func describe(in analysis.Input, tables []analysis.Table, d *source) (*description, error) {
-	loss, err := d.loss()
-	if err != nil {
-		return nil, err
-	}
 	r := reader{in.WithDefaults(), tables}
-	n := &description{Published: d, Loss: loss, Growth: r.growths(), Choices: r.choices(), Splits: r.splits(), Attaching: r.attachings()}
-	n.Claims = r.claims(n)
-	return n, nil
+	n := &description{Published: d, Loss: d.Scaling.Loss.Percent / 100, Growth: r.growths(), Choices: r.choices(), Splits: r.splits(), Attaching: r.attachings()}
+	var err error
+	n.Claims, err = r.claims(n)
+	return n, err
 }
 
 // The paths that the text knows by name.

@@ -65,7 +65,7 @@ func TestGrowthFindsTheLoss(t *testing.T) {
 	if g.Neighbours[500] != 499 || g.Neighbours[2] != 1 {
 		t.Errorf("neighbours %v", g.Neighbours)
 	}
-	for _, c := range n.Claims {
+	for _, c := range n.Claims[:3] { // the last is of the publication alone
 		if len(c.Here) != 1 || c.Here[0].Verdict != finding.BorneOut {
 			t.Errorf("%+v", c)
 		}

@@ -4,8 +4,7 @@
 package bridgenetwork
 
 import (
-	_ "embed" // the studies and the publication
-	"fmt"
+	_ "embed" // the studies, the publication and its claims
 
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/finding"
@@ -26,6 +25,8 @@ var (
 	ladderFile []byte
 	//go:embed published.yaml
 	publishedFile []byte
+	//go:embed claims.yaml
+	claimsFile []byte
 )
 
 // Experiment is the experiment, for the list of all.
@@ -64,14 +65,14 @@ type source struct {
 	Conditions places[string]  `yaml:"conditions"`
 	Purpose    string          `yaml:"purpose"`
 	Throughput places[float64] `yaml:"throughput_gbit_s"` // Gbit/s (10^9 bit)
-	Overhead   struct {
-		SameContainer  string `yaml:"same_container"`
-		CrossContainer string `yaml:"cross_container"`
-	} `yaml:"overhead"`
-	Scaling struct {
+	Scaling    struct {
 		Containers string   `yaml:"containers"`
 		Conditions []string `yaml:"conditions"`
-		Loss       string   `yaml:"loss_per_container"`
+		// Loss is what one more container costs, of the maximum.
+		Loss struct {
+			Percent float64 `yaml:"percent"`
+			Mbit    float64 `yaml:"mbit_s"` // 10^6 bit/s
+		} `yaml:"loss_per_container"`
 	} `yaml:"scaling"`
 }
 
@@ -80,13 +81,4 @@ type places[T any] struct {
 	Host           T `yaml:"host"`
 	SameContainer  T `yaml:"same_container"`
 	CrossContainer T `yaml:"cross_container"`
-}
-
-// loss is what one more container costs, as a share of the maximum.
-func (d *source) loss() (float64, error) {
-	var percent float64
-	if _, err := fmt.Sscanf(d.Scaling.Loss, "about %g %% of the maximum", &percent); err != nil {
-		return 0, fmt.Errorf("loss per container %q: %w", d.Scaling.Loss, err)
-	}
-	return percent / 100, nil
 }
