@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/docker/go-units"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
@@ -15,8 +16,8 @@ func runsCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "runs",
-		Short: "List the runs that are kept",
-		Args:  exactArgs(0),
+		Short: "List, name, copy and remove the runs that are kept",
+		Args:  noCommand,
 		RunE: func(c *cobra.Command, _ []string) error {
 			runs, err := store.List(env.config(c).StateDir)
 			if err != nil {
@@ -29,17 +30,25 @@ func runsCommand(env *Env) *cobra.Command {
 				fmt.Fprintln(env.Stdout, "no runs yet; make one with: tare run survey")
 				return nil
 			}
-			t := env.table("run", "study", "made", "trials", "")
-			for _, r := range runs {
-				state := runState(r)
-				t.AppendRow(table.Row{r.ID, r.Study, r.Created.Local().Format(time.DateTime), fmt.Sprintf("%d of %d", r.Done, r.Trials), state})
-			}
-			t.Render()
+			env.listRuns(runs)
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	c.AddCommand(removeRunsCommand(env), nameRunCommand(env), exportRunCommand(env), importRunsCommand(env), pruneRunsCommand(env))
 	return c
+}
+
+func (env *Env) listRuns(runs []store.Summary) {
+	t := env.table("run", "name", "made", "age", "size", "trials", "")
+	for _, r := range runs {
+		made, age := "", ""
+		if !r.Created.IsZero() { // its manifest can be read
+			made, age = r.Created.Local().Format(time.DateTime), units.HumanDuration(time.Since(r.Created))
+		}
+		t.AppendRow(table.Row{r.ID, r.Name, made, age, units.BytesSize(float64(r.Bytes)), fmt.Sprintf("%d of %d", r.Done, r.Trials), runState(r)})
+	}
+	t.Render()
 }
 
 // runState says what can be done with a run.

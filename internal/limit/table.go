@@ -36,6 +36,10 @@ var (
 	RunManifest = Limit{Input: "manifest of a run", Bytes: 64 * mib, Items: 100_000}
 	// RunEnd is why a run ended before the last block of its plan.
 	RunEnd = Limit{Input: "end of a run", Bytes: 64 << 10}
+	// RunName is the name that a user gave a run. RunArchive is a run as an archive,
+	// unpacked; Items counts files.
+	RunName    = Limit{Input: "name of a run", Bytes: kib}
+	RunArchive = Limit{Input: "archive of a run", Bytes: 4096 * mib, Items: 1 << 20}
 	// RunSide is a log, a profile or a series of a run, unpacked: a few KiB of gzip can
 	// hold a GiB.
 	RunSide = Limit{Input: "log, profile or series of a run", Bytes: 128 * mib}
@@ -48,6 +52,6 @@ func All() []Limit {
 	return []Limit{
 		ImageDocument, ImageArchive, ImageLayers, Accounts,
 		Study, Need, Kconfig, ModuleInfo, BootLog,
-		RunManifest, RunEnd, RunSide, SessionProof,
+		RunManifest, RunEnd, RunName, RunArchive, RunSide, SessionProof,
 	}
 }

@@ -101,7 +101,7 @@ func (r *Run) writePacked(name string, write func(io.Writer) error) error {
 // replace writes a file under a temporary name, waits until it is on the disk, and
 // renames it: the name means the old content or the new, also after a power cut.
 func replace(root *os.Root, name string, mode fs.FileMode, write func(io.Writer) error) error {
-	temporary := path.Join(path.Dir(name), "."+path.Base(name)+"."+strconv.Itoa(os.Getpid()))
+	temporary := path.Join(path.Dir(name), temporaryOf(path.Base(name)))
 	if err := root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a killed process that had this PID
 		return full(err)
 	}
@@ -118,6 +118,9 @@ func replace(root *os.Root, name string, mode fs.FileMode, write func(io.Writer)
 	}
 	return syncDir(root, path.Dir(name))
 }
+
+// temporaryOf is what a file or a run is called until it is whole, or once it goes.
+func temporaryOf(name string) string { return "." + name + "." + strconv.Itoa(os.Getpid()) }
 
 // syncDir makes the names in a directory below root durable.
 func syncDir(root *os.Root, name string) error {
@@ -164,6 +167,9 @@ func (r *Run) path(name string) string { return filepath.Join(r.dir, name) }
 // Ours is ErrForeign of a run that somebody else made or can change: the directory and
 // the files that are written must be this user's, and those files have no other name.
 func (r *Run) Ours() error {
+	if _, err := r.root.Lstat(importedFile); err == nil {
+		return fmt.Errorf("%w: %s was imported, and its commands are not this user's (tare report reads it)", ErrForeign, r.dir)
+	}
 	for _, name := range []string{".", manifestFile, recordsFile, lockFile, environmentFile} {
 		info, err := r.root.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) && name != "." {

@@ -18,10 +18,12 @@ import (
 type Summary struct {
 	ID      string    `json:"id"`
 	Dir     string    `json:"dir"`
+	Name    string    `json:"name,omitempty"` // that the user gave it
 	Study   string    `json:"study"`
 	Created time.Time `json:"created"`
 	Done    int       `json:"done"`              // records on disk
 	Trials  int       `json:"trials"`            // of the plan
+	Bytes   int64     `json:"bytes"`             // of all files
 	Live    bool      `json:"live,omitempty"`    // a process is writing it
 	Problem string    `json:"problem,omitempty"` // why it cannot be read, "" when it can
 }
@@ -40,6 +42,9 @@ func List(root string) ([]Summary, error) {
 	}
 	var runs []Summary
 	for _, e := range entries {
+		if temporaryName.MatchString(e.Name()) {
+			continue // it is being imported or removed
+		}
 		s := summary(filepath.Join(base, e.Name()))
 		if s.Problem == "" || !s.Live {
 			runs = append(runs, s)
@@ -59,7 +64,7 @@ func summary(dir string) Summary {
 		return s
 	}
 	defer func() { _ = root.Close() }() // only read
-	s.Live = live(root)
+	s.Live, s.Name, s.Bytes = live(root), nameOf(root), size(root)
 	m, err := readManifest(dir, root)
 	if err == nil {
 		s.Study, s.Created, s.Trials = m.Study.ID, m.Created, m.Trials
@@ -93,7 +98,7 @@ func countLines(root *os.Root) (int, error) {
 	}
 }
 
-// Resolve finds the directory of a run by what people call it: "last", its id,
+// Resolve finds the directory of a run by what people call it: "last", its id or name,
 // the beginning of one id only, or a path.
 func Resolve(root, name string) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) || name == "." || name == ".." {
@@ -108,7 +113,7 @@ func Resolve(root, name string) (string, error) {
 	}
 	var found []string
 	for _, r := range runs {
-		if r.ID == name {
+		if r.ID == name || r.Name == name && name != "" {
 			return r.Dir, nil
 		}
 		if name != "" && strings.HasPrefix(r.ID, name) {

@@ -29,7 +29,7 @@ func record(seq int) sample.Record {
 		Values: map[string][]float64{"wall": {0.0123 + float64(seq)*1e-7}, "cpu-user": {1e-9, 2}}}
 }
 
-func create(t *testing.T, root string, trials int) *Run {
+func create(t testing.TB, root string, trials int) *Run {
 	t.Helper()
 	r, err := Create(root, manifest(trials))
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"syscall"
 )
 
-// temporaryName is what replace calls a file until it is whole: .NAME.PID.
+// temporaryName is what temporaryOf gives: .NAME.PID.
 var temporaryName = regexp.MustCompile(`^\.[^/]+\.[0-9]+$`)
 
 // Sweep removes what killed processes of this user left in a store: runs that have no
-// manifest yet, and so no record, and files that were not whole yet. It reports what it
-// did, a line each. A run that is being written is left alone, and so is what holds
-// anything else.
+// manifest yet, and so no record, runs that were being imported or removed, and files
+// that were not whole yet. It reports what it did, a line each. A run that is being
+// written is left alone, and so is what holds anything else.
 func Sweep(root string) ([]string, error) {
 	base := filepath.Join(root, "runs")
 	entries, err := os.ReadDir(base)
@@ -52,16 +52,12 @@ func sweepRun(dir string) (did string, err error) {
 		return "", err
 	}
 	defer func() { _ = root.Close() }() // nothing is written through it any more
-	info, err := root.Stat(".")
-	if err != nil {
+	if ours, err := owned(root); err != nil || !ours {
 		return "", err
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
-		return "", nil
-	}
 	_, err = root.Lstat(manifestFile)
-	whole := err == nil
-	if !whole && !onlyBegun(root) {
+	whole, going := err == nil, temporaryName.MatchString(filepath.Base(dir))
+	if !whole && !going && !onlyBegun(root) {
 		return "", nil
 	}
 	held, err := lock(dir, root)
@@ -72,6 +68,9 @@ func sweepRun(dir string) (did string, err error) {
 		return "", err
 	}
 	defer func() { _ = held.Close() }() // and with it the lock
+	if going {
+		return fmt.Sprintf("run %s: removed, it was being imported or removed", filepath.Base(dir)), os.RemoveAll(dir)
+	}
 	if _, err := root.Lstat(manifestFile); err == nil && !whole {
 		return "", nil // its maker was as far meanwhile
 	}
@@ -88,6 +87,16 @@ func sweepRun(dir string) (did string, err error) {
 		}
 	}
 	return fmt.Sprintf("run %s: removed, it had no manifest yet", filepath.Base(dir)), os.Remove(dir)
+}
+
+// owned reports whether a run's directory is this user's, and nobody else can write it.
+func owned(root *os.Root) (bool, error) {
+	info, err := root.Stat(".")
+	if err != nil {
+		return false, err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid() && info.Mode().Perm()&0o022 == 0, nil
 }
 
 // onlyBegun reports whether a directory holds no more than a run's before its manifest:

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/sys"
+)
+
+func removeRunsCommand(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:               "rm RUN...",
+		Short:             "Remove runs with all their files",
+		Example:           "  tare runs rm 20261121-081500-survey",
+		ValidArgsFunction: env.completeRuns,
+		Args:              someRuns,
+		RunE: func(c *cobra.Command, args []string) error {
+			var dirs []string // all are found before the first goes
+			for _, name := range args {
+				dir, err := store.Resolve(env.config(c).StateDir, name)
+				if err != nil {
+					return usageError{err}
+				}
+				dirs = append(dirs, dir)
+			}
+			return env.removeRuns(dirs)
+		},
+	}
+}
+
+func (env *Env) removeRuns(dirs []string) error {
+	var errs []error
+	for _, dir := range dirs {
+		err := store.Remove(dir)
+		if err == nil {
+			fmt.Fprintln(visible{env.Stdout}, "removed", dir)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func someRuns(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usageError{fmt.Errorf("no run is named; tare runs lists them\nusage: %s", c.UseLine())}
+	}
+	return nil
+}
+
+func nameRunCommand(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "name RUN [NAME]",
+		Short: "Give a run a name to call it by, or take its name away",
+		Example: `  tare runs name last before-the-upgrade
+  tare report before-the-upgrade last`,
+		ValidArgsFunction: env.completeRuns,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 && len(args) != 2 {
+				return usageError{fmt.Errorf("name takes a run and its name\nusage: %s", c.UseLine())}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := store.Resolve(env.config(c).StateDir, args[0])
+			if err == nil {
+				err = store.SetName(dir, append(args, "")[1])
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			return nil
+		},
+	}
+}
+
+func exportRunCommand(env *Env) *cobra.Command {
+	var output string
+	c := &cobra.Command{
+		Use:   "export RUN",
+		Short: "Write a run as one file, for another machine",
+		Long: `export writes a run with its records, logs and profiles as a gzipped tar. Values of the
+environment of workloads stay behind.`,
+		Example: `  tare runs export last -o run.tar.gz
+  tare runs export last -o - | ssh other tare runs import -`,
+		ValidArgsFunction: env.completeRuns,
+		Args:              exactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			runs, err := env.openRuns(c, args)
+			if err != nil {
+				return err
+			}
+			if output == "-" {
+				return runs[0].Export(env.Stdout)
+			}
+			file := output
+			if file == "" {
+				file = runs[0].Manifest().ID + ".tar.gz"
+			}
+			if err := checkOutput("--output", file); err != nil {
+				return err
+			}
+			if err := lab.WriteReport(file, runs[0].Export); err != nil {
+				return err
+			}
+			fmt.Fprintln(visible{env.Stdout}, file)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&output, "output", "o", "", "the file, - for standard output (default ID.tar.gz, here)")
+	return c
+}
+
+func importRunsCommand(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "import FILE...",
+		Short: "Add runs that export wrote, - for standard input",
+		Long: `import adds runs from files that tare runs export wrote, after it has checked that they
+are whole. They can be read and compared; they cannot be resumed, because the commands
+in them are somebody else's.`,
+		Example: "  tare runs import run.tar.gz",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("no file is named\nusage: %s", c.UseLine())}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			for _, name := range args {
+				dir, err := importRun(env.config(c).StateDir, name)
+				if err != nil {
+					return usageError{fmt.Errorf("%s: %w", name, err)}
+				}
+				fmt.Fprintln(visible{env.Stdout}, dir)
+			}
+			return nil
+		},
+	}
+}
+
+func importRun(state, name string) (dir string, err error) {
+	if name == "-" {
+		return store.Import(state, os.Stdin)
+	}
+	f, err := sys.OpenGiven(name, limit.RunArchive)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // only read
+	return store.Import(state, io.Reader(f))
+}
+
+func pruneRunsCommand(env *Env) *cobra.Command {
+	var keep, days int
+	var yes bool
+	c := &cobra.Command{
+		Use:   "prune",
+		Short: "Remove old runs that have no name",
+		Long: `prune removes the runs that are both older than --days and not among the --keep newest.
+Runs with a name and runs that are being measured stay. Without --yes it lists what it
+would remove.`,
+		Example: `  tare runs prune --keep 20
+  tare runs prune --days 30 --yes`,
+		Args: exactArgs(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("keep") && !c.Flags().Changed("days") || keep < 0 || days < 0 {
+				return usageError{errors.New("say which runs stay: --keep N, the newest, or --days N, the youngest; neither is negative")}
+			}
+			runs, err := store.List(env.config(c).StateDir)
+			if err != nil {
+				return err
+			}
+			old := oldRuns(runs, keep, time.Now().AddDate(0, 0, -days))
+			if yes {
+				return env.removeRuns(directories(old))
+			}
+			env.listRuns(old)
+			fmt.Fprintf(env.Stdout, "%d of %d runs; --yes removes them\n", len(old), len(runs))
+			return nil
+		},
+	}
+	c.Flags().IntVar(&keep, "keep", 0, "keep so many of the newest runs")
+	c.Flags().IntVar(&days, "days", 0, "keep what is no older than so many days")
+	c.Flags().BoolVar(&yes, "yes", false, "remove them")
+	return c
+}
+
+// oldRuns are the runs that prune removes, of runs in their order of age.
+func oldRuns(runs []store.Summary, keep int, before time.Time) []store.Summary {
+	var old []store.Summary
+	for _, r := range runs[:max(0, len(runs)-keep)] {
+		if r.Created.Before(before) && r.Name == "" && !r.Live {
+			old = append(old, r)
+		}
+	}
+	return old
+}
+
+func directories(runs []store.Summary) []string {
+	var dirs []string
+	for _, r := range runs {
+		dirs = append(dirs, r.Dir)
+	}
+	return dirs
+}

@@ -1,0 +1,189 @@
+package store
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tarelab/tare/internal/limit"
+)
+
+// importedFile marks a run that came from an archive.
+const importedFile = "imported"
+
+// archived are the files of a run that an archive holds: not the values of workloads'
+// variables, the lock, and pages that can be made again.
+var archived = regexp.MustCompile(`^(manifest\.json|records\.jsonl|end\.json|(logs|profiles)/[^./][^/]*)$`)
+
+// Export writes a run as a gzipped tar, in a directory with the run's id. Values of the
+// environment of workloads are left out, as they are of the manifest.
+func (r *Run) Export(w io.Writer) error {
+	packed := gzip.NewWriter(w)
+	out := tar.NewWriter(packed)
+	err := fs.WalkDir(r.root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() || !archived.MatchString(name) {
+			return err
+		}
+		return r.exportFile(out, name)
+	})
+	if err := errors.Join(err, out.Close(), packed.Close()); err != nil {
+		return fmt.Errorf("run %s: %w", r.manifest.ID, err)
+	}
+	return nil
+}
+
+func (r *Run) exportFile(out *tar.Writer, name string) error {
+	f, err := openFile(r.root, name, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	header := &tar.Header{Name: path.Join(r.manifest.ID, name), Mode: 0o644, Size: info.Size(), ModTime: info.ModTime().Truncate(time.Second)}
+	if err := out.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err = io.Copy(out, io.LimitReader(f, info.Size())) // records may grow meanwhile
+	return err
+}
+
+// Import adds a run that Export wrote to the store under root and returns its
+// directory. The archive is a stranger's: it is bounded, only files of a run are taken
+// from it, and it must hold one whole run that the store does not have. The run can be
+// read, and never resumed: its commands are a stranger's.
+func Import(root string, archive io.Reader) (dir string, err error) {
+	base := filepath.Join(root, "runs")
+	if err := makeDirs(base); err != nil {
+		return "", full(fmt.Errorf("store: %w", err))
+	}
+	temp := filepath.Join(base, temporaryOf("import-"+time.Now().UTC().Format("20060102-150405.000000000")))
+	if err := os.Mkdir(temp, 0o755); err != nil {
+		return "", full(fmt.Errorf("store: %w", err))
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(temp))
+		}
+	}()
+	in, err := os.OpenRoot(temp)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = in.Close() }() // each file has been closed by then
+	held, err := lock(temp, in)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = held.Close() }() // and with it the lock
+	if err := unpackRun(in, archive); err != nil {
+		return "", err
+	}
+	id, err := wholeRun(temp)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(base, id), place(temp, filepath.Join(base, id))
+}
+
+// unpackRun writes the files of a run that an archive holds.
+func unpackRun(root *os.Root, archive io.Reader) error {
+	packed, err := gzip.NewReader(archive)
+	if err != nil {
+		return fmt.Errorf("the archive of a run: %w", err)
+	}
+	in := tar.NewReader(limit.RunArchive.Reader(packed))
+	total := int64(0) // of what is written: holes of a sparse file count, which the reader does not see
+	for n := 1; ; n++ {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return replace(root, importedFile, 0o644, func(io.Writer) error { return nil })
+		}
+		if err == nil {
+			total += header.Size
+			err = errors.Join(limit.RunArchive.CheckItems(n), limit.RunArchive.CheckBytes(total))
+		}
+		if err != nil {
+			return fmt.Errorf("the archive of a run: %w", err)
+		}
+		_, name, _ := strings.Cut(header.Name, "/")
+		if header.Typeflag == tar.TypeDir {
+			continue
+		}
+		if header.Typeflag != tar.TypeReg || !archived.MatchString(name) {
+			return fmt.Errorf("the archive of a run: %.200q is no file of a run", header.Name)
+		}
+		if err := unpackFile(root, name, in); err != nil {
+			return full(fmt.Errorf("the archive of a run: %.200q: %w", header.Name, err))
+		}
+	}
+}
+
+func unpackFile(root *os.Root, name string, in io.Reader) error {
+	if err := root.Mkdir(path.Dir(name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, in)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// wholeRun is the id of the run in dir, which must be whole.
+func wholeRun(dir string) (id string, err error) {
+	r, err := Open(dir)
+	if err != nil {
+		return "", err
+	}
+	v, err := r.Verify()
+	if err = errors.Join(err, r.Close()); err != nil {
+		return "", err
+	}
+	if len(v.Damaged) > 0 {
+		return "", fmt.Errorf("the archive's run is damaged in %d places: %w", len(v.Damaged), v.Damaged[0])
+	}
+	if id = r.manifest.ID; id == "" || id[0] == '.' || filepath.Base(id) != id {
+		return "", fmt.Errorf("%w: %s names the run %.100q", ErrCorrupt, manifestFile, id)
+	}
+	return id, nil
+}
+
+// place gives a directory its name, which nothing has yet: mkdir(2) decides, and
+// rename(2) replaces a directory that is empty.
+func place(temp, dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("there is a run %s already", filepath.Base(dir))
+		}
+		return full(err)
+	}
+	return full(syscall.Rename(temp, dir)) // os.Rename refuses a directory that is there
+}
+
+// size is how many bytes a run's files hold.
+func size(root *os.Root) (bytes int64) {
+	_ = fs.WalkDir(root.FS(), ".", func(_ string, e fs.DirEntry, err error) error { // what cannot be read counts as nothing
+		if err != nil || !e.Type().IsRegular() {
+			return nil
+		}
+		if info, err := e.Info(); err == nil {
+			bytes += info.Size()
+		}
+		return nil
+	})
+	return bytes
+}
