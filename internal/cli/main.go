@@ -18,11 +18,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // Env is the outside world, as main hands it in.
@@ -138,15 +140,14 @@ func newRoot(env *Env) *cobra.Command {
 through engines and in virtual machines, and says what each layer costs, how
 sure that is, and why.
 
-Measuring needs root for most targets; check, report, studies and help do not.
-
-` + exitHelp,
+Measuring needs root for most targets; check, report, studies and help do not.`,
 		Example: `  tare check                               what can be weighed here
   tare run survey                          the price list of this machine
   tare weigh -- sysbench cpu --time=1 run  any command, on every layer found
   tare run ladder                          what each step of isolation costs
   tare studies                             all built-in studies
   tare report last --format html -o r.html`,
+		Version:       env.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 
@@ -156,21 +157,48 @@ Measuring needs root for most targets; check, report, studies and help do not.
 		PersistentPreRunE:          func(c *cobra.Command, _ []string) error { return env.checkPlaces(c) },
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w\nsee: %s --help", err, c.CommandPath())}
+		return usageError{fmt.Errorf("%w\nsee: %s --help", nearFlag(c, err), c.CommandPath())}
 	})
+	root.SetUsageTemplate(root.UsageTemplate() + "{{if not .HasParent}}\n" + exitHelp + "{{end}}")
+	root.SetVersionTemplate("tare {{.Version}}\n")
 	root.PersistentFlags().String("state", "", "directory for runs and images (default $TARE_STATE, else /var/lib/tare for root, else ~/.local/state/tare)")
 	root.PersistentFlags().Bool("private-engines", false, "start own container engines even where some run already")
-	root.AddCommand(
-		checkCommand(env), weighCommand(env), runCommand(env), resumeCommand(env), reportCommand(env),
-		containersCommand(env),
-		studiesCommand(env), runsCommand(env), verifyCommand(env), sweepCommand(env), versionCommand(env),
-	)
+	addGroup(root, experiment.GroupMeasure, weighCommand(env), runCommand(env), resumeCommand(env))
+	addGroup(root, experiment.GroupLook, reportCommand(env), runsCommand(env), studiesCommand(env))
+	addGroup(root, experiment.GroupDiagnose, checkCommand(env), containersCommand(env))
+	addGroup(root, experiment.GroupKernels)
+	addGroup(root, experiment.GroupKeep, verifyCommand(env), sweepCommand(env), versionCommand(env))
+	root.SetHelpCommandGroupID(experiment.GroupKeep)
+	root.SetCompletionCommandGroupID(experiment.GroupKeep)
 	root.AddCommand(env.contributed()...)
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
 		c.Args, c.RunE = noCommand, root.RunE // a shell that is none is bad usage
 	}
 	return root
+}
+
+// addGroup adds a group of verbs to the help, with its own verbs.
+func addGroup(root *cobra.Command, group string, verbs ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: group, Title: strings.ToUpper(group[:1]) + group[1:] + ":"})
+	for _, c := range verbs {
+		c.GroupID = group
+	}
+	root.AddCommand(verbs...)
+}
+
+// nearFlag adds to the refusal of a flag which of the verb's it may have meant.
+func nearFlag(c *cobra.Command, err error) error {
+	var none *pflag.NotExistError
+	if !errors.As(err, &none) {
+		return err
+	}
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	if near := study.Nearest(none.GetSpecifiedName(), known); near != "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, near)
+	}
+	return err
 }
 
 // noCommand refuses a verb that is none, and names the nearest.
@@ -182,7 +210,7 @@ func noCommand(c *cobra.Command, args []string) error {
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		err = fmt.Errorf("%w; did you mean %q?", err, near[0])
 	}
-	return usageError{fmt.Errorf("%w\nsee: tare --help", err)}
+	return usageError{fmt.Errorf("%w\nsee: %s --help", err, c.CommandPath())}
 }
 
 // checkPlaces refuses places that would depend on the current directory (a

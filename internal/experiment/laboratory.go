@@ -14,6 +14,15 @@ import (
 	"github.com/tarelab/tare/internal/study"
 )
 
+// The groups in which tare --help lists verbs: the GroupID of each command.
+const (
+	GroupMeasure  = "measure"
+	GroupLook     = "look"
+	GroupDiagnose = "diagnose"
+	GroupKernels  = "kernels"
+	GroupKeep     = "housekeeping"
+)
+
 // Laboratory is what the command line gives to a package that has verbs of its own:
 // a function Commands(Laboratory) []*cobra.Command, which cmd/tare/main.go hands to
 // the command line. Such verbs measure and report through package lab. They return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/kerneltools/bootlog"
 	"github.com/tarelab/tare/internal/kerneltools/kbuild"
 	"github.com/tarelab/tare/internal/lab"
@@ -17,10 +18,11 @@ import (
 
 func (v verbs) bootCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "boot",
-		Short: "Say where a boot's time goes",
-		Args:  noSubcommand,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Use:     "boot",
+		GroupID: experiment.GroupKernels,
+		Short:   "Say where a boot's time goes",
+		Args:    noSubcommand,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(v.bootRunCommand(), v.bootProfileCommand())
 	return c

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/kerneltools/kconfig"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/needs"
@@ -19,10 +20,11 @@ import (
 
 func (v verbs) trimCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "trim",
-		Short: "Check and make kernels for container hosts",
-		Args:  noSubcommand,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Use:     "trim",
+		GroupID: experiment.GroupKernels,
+		Short:   "Check and make kernels for container hosts",
+		Args:    noSubcommand,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(v.trimCheckCommand(), v.trimBuildCommand(), v.trimProveCommand(), v.trimNeedsCommand())
 	return c

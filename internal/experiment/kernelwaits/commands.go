@@ -71,7 +71,7 @@ func watchCommand(l experiment.Laboratory, probe, use, short, long, example stri
 	var f watchFlags
 	var measure func(*cobra.Command, study.Study) error
 	c := &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example,
+		Use: use, GroupID: experiment.GroupDiagnose, Short: short, Long: long, Example: example,
 		Args: func(c *cobra.Command, args []string) error { return f.check(c, args) },
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.cgroup != "" || f.pid != 0 {

@@ -22,8 +22,9 @@ type compareFlags struct {
 func compareCommand(l experiment.Laboratory) *cobra.Command {
 	var f compareFlags
 	c := &cobra.Command{
-		Use:   "compare A B",
-		Short: "Set one machine against another by their Unix scores",
+		Use:     "compare A B",
+		GroupID: experiment.GroupLook,
+		Short:   "Set one machine against another by their Unix scores",
 		Long: `compare divides machine A's scores of the Unix tests by machine B's: each test
 and the index, with n copies and with one, also per core, per hardware thread
 and per GHz. A and B are runs of docker-on-loongson or of tare index (an id, the

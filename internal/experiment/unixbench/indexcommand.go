@@ -34,8 +34,9 @@ type indexFlags struct {
 func indexCommand(l experiment.Laboratory) *cobra.Command {
 	var f indexFlags
 	c := &cobra.Command{
-		Use:   "index",
-		Short: "Show the Unix index of this machine, as UnixBench prints it",
+		Use:     "index",
+		GroupID: experiment.GroupMeasure,
+		Short:   "Show the Unix index of this machine, as UnixBench prints it",
 		Long: `index runs the tests of UnixBench 5.1.3, written afresh, on the host or on
 another target: with one copy, then with one copy per CPU. Two scores stand side
 by side: UnixBench's own, which leaves out the worst third of the passes and
