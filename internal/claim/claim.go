@@ -33,8 +33,10 @@ type Sentence struct {
 	// Doubt is what in the source speaks against a sentence that its cells bear out:
 	// the verdict is open.
 	Doubt string `yaml:"doubt"`
-	// Judge names a function of the experiment, for what no expression fits.
+	// Judge names a function of the experiment, for what no expression fits. Open is why
+	// nothing that was published can judge it. Either stands in place of the cases.
 	Judge string `yaml:"judge"`
+	Open  string `yaml:"open"`
 	// NotHere: one machine cannot answer it, although it has cells of these names.
 	NotHere bool `yaml:"not_here"`
 }
@@ -101,8 +103,8 @@ func (s Sentence) check(published Cells) error {
 	switch {
 	case s.Name == "" || s.Text == "" || s.Where == "":
 		return errors.New("needs a name, a text, and where the source has it")
-	case (s.Judge == "") == (len(s.Each) == 0):
-		return errors.New("needs either cases (each) or a function (judge)")
+	case len(slices.DeleteFunc([]bool{s.Judge != "", s.Open != "", len(s.Each) > 0}, func(has bool) bool { return !has })) != 1:
+		return errors.New("needs one of cases (each), a function (judge), and why it is open (open)")
 	}
 	for _, c := range s.Each {
 		if c.From == nil && c.To == nil {
@@ -133,10 +135,11 @@ type Target struct {
 func (c *Claims) Judge(functions map[string]Function, targets ...Target) []finding.Claim {
 	var out []finding.Claim
 	for _, s := range c.sentences {
-		var claim finding.Claim
-		if s.Judge != "" {
+		claim := finding.Claim{Verdict: finding.Open, Computed: s.Open}
+		switch {
+		case s.Judge != "":
 			claim = functions[s.Judge]()
-		} else {
+		case s.Open == "":
 			claim = s.judge(c.cells, targets)
 		}
 		claim.Text, claim.Where = s.Text, s.Where
@@ -261,8 +264,8 @@ func (s Sentence) values(cells Cells) string {
 func (s Sentence) notes(cells Cells) string {
 	var notes []string
 	for _, c := range s.Each {
-		if v, err := evaluate(c.Is, cells); err == nil && v.Note != "" && !slices.Contains(notes, v.Note) {
-			notes = append(notes, v.Note)
+		if v, err := evaluate(c.Is, cells); err == nil {
+			notes = together(notes, v.Notes)
 		}
 	}
 	if len(notes) == 0 {

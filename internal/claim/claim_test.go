@@ -20,7 +20,7 @@ func TestEvaluate(t *testing.T) {
 	for expression, want := range map[string]Value{
 		`a - t["x-y"][4]`:       Exactly(3),
 		`-(a + 2) * 2`:          Exactly(-16),
-		`mean(a, 2, 4)`:         Exactly(4),
+		`median(a, 2, 3, 4)`:    Exactly(3.5),
 		`a / t["x-y"][4]`:       measured(2.1, 2, 2.2), // as measured
 		`100 * (m - 1)`:         measured(300, 200, 400),
 		`12 / m`:                measured(3, 2.4, 4),
@@ -53,7 +53,7 @@ func TestReadRefuses(t *testing.T) {
 		sentence + `each: [{is: a, from: 1}], shown: "{c %.1f}"}`:                       `no cell has the name "c"`,
 		sentence + `each: [{is: a, from: 1}], text: twice}`:                             "text",
 		sentence + `each: [{is: a, form: 1}]}`:                                          "form",
-		sentence + `judge: own, each: [{is: a, from: 1}]}`:                              "either cases",
+		sentence + `judge: own, each: [{is: a, from: 1}]}`:                              "needs one of",
 		sentence + `judge: other}`:                                                      `"own" judges no claim`,
 		sentence + "judge: own}\n- {name: two, text: It, where: table 1, judge: third}": `no function has the name "third"`,
 		sentence + "judge: own}\n- " + sentence + "judge: own}":                         `two claims have the name "one"`,
@@ -86,7 +86,7 @@ func TestJudge(t *testing.T) {
 	exactly := func(cells map[string]Value) []finding.Claim { return judged(t, two, nil, Target{"here", Of(cells)}) }
 	good := measured(3, 2.9, 3.1)
 	refused, doubtful := good, good
-	refused.Refused, refused.Note = true, "it was busy"
+	refused.Refused, refused.Notes = true, []string{"it was busy"}
 	doubtful.Doubtful = true
 	for name, c := range map[string]struct {
 		cells map[string]Value
@@ -136,12 +136,14 @@ func TestJudgeOther(t *testing.T) {
 - {name: last, text: It is, where: page 3, judge: law}
 - {name: doubtful, text: It may be, where: table 2, each: [{is: a - b, from: 3}], doubt: another table, shown: "{a %.0f} less {b %.0f}"}
 - {name: own, text: It must be, where: tare, not_here: true, each: [{is: b, to: 2}]}
+- {name: open, text: It could be, where: page 4, open: nobody counted}
 `, map[string]Function{"law": func() finding.Claim { return finding.Claim{Computed: "by a law", Verdict: finding.BorneOut} }},
 		Target{"here", Of(map[string]Value{"b": Exactly(1)})})
 	for i, want := range []finding.Claim{
 		{Text: "It is", Where: "page 3", Computed: "by a law", Verdict: finding.BorneOut},
 		{Text: "It may be", Where: "table 2", Computed: "6 less 3; judged as at least 3; doubtful: another table", Verdict: finding.Open},
 		{Text: "It must be", Own: true, Computed: "3; judged as at most 2", Verdict: finding.NotBorne},
+		{Text: "It could be", Where: "page 4", Computed: "nobody counted", Verdict: finding.Open},
 	} {
 		got := c[i]
 		if len(got.Here) != 0 || got.Text != want.Text || got.Where != want.Where || got.Own != want.Own || got.Computed != want.Computed || got.Verdict != want.Verdict {

@@ -18,9 +18,9 @@ import (
 // Value is what a cell, or an expression over cells, gives.
 type Value struct {
 	stats.Estimate
-	Refused  bool   // nothing may be claimed of it: the run was disturbed
-	Doubtful bool   // it bears out and refutes nothing, for instance because it was read in part
-	Note     string // what limits it, "" for nothing
+	Refused  bool     // nothing may be claimed of it: the run was disturbed
+	Doubtful bool     // it bears out and refutes nothing, for instance because it was read in part
+	Notes    []string // what it is of, and what limits it
 	// Together is the interval that holds together with those of as many cases; nil
 	// for the same one.
 	Together func(cases int) stats.Interval
@@ -66,7 +66,7 @@ func (c Cells) together(cases int) Cells {
 }
 
 // evaluate computes an expression: numbers, cells, + - * /, parentheses, and the
-// functions min, max and mean. A cell is a path, a.b["c-d"][4], whose name is a.b.c-d.4.
+// functions min, max and median. A cell is a path, a.b["c-d"][4], whose name is a.b.c-d.4.
 // Intervals are carried along by their limits, which is exact for one cell, and
 // careful for several.
 func evaluate(expression string, cells Cells) (Value, error) {
@@ -183,9 +183,14 @@ func joined(value, low, high float64, of ...Value) Value {
 		if weaker(x.Interval, *i) {
 			i.Method, i.Level = x.Interval.Method, x.Interval.Level
 		}
-		v.Refused, v.Doubtful, v.Note = v.Refused || x.Refused, v.Doubtful || x.Doubtful, cmp.Or(v.Note, x.Note)
+		v.Refused, v.Doubtful, v.Notes = v.Refused || x.Refused, v.Doubtful || x.Doubtful, together(v.Notes, x.Notes)
 	}
 	return v
+}
+
+// together are texts, each once.
+func together(a, b []string) []string {
+	return append(slices.Clone(a), slices.DeleteFunc(slices.Clone(b), func(n string) bool { return slices.Contains(a, n) })...)
 }
 
 // weaker reports whether a says less of its value than b.
@@ -206,9 +211,9 @@ func weaker(a, b stats.Interval) bool {
 
 func (c Cells) call(e *ast.CallExpr) (Value, error) {
 	name, err := path(e.Fun)
-	f, known := map[string]func([]float64) float64{"min": slices.Min[[]float64], "max": slices.Max[[]float64], "mean": stats.Mean}[name]
+	f, known := map[string]func([]float64) float64{"min": slices.Min[[]float64], "max": slices.Max[[]float64], "median": median}[name]
 	if err != nil || !known || len(e.Args) == 0 {
-		return Value{}, fmt.Errorf("no function %q: there are min, max and mean, of one number or more", name)
+		return Value{}, fmt.Errorf("no function %q: there are min, max and median, of one number or more", name)
 	}
 	var of []Value
 	var values, low, high []float64
@@ -221,6 +226,9 @@ func (c Cells) call(e *ast.CallExpr) (Value, error) {
 	}
 	return joined(f(values), f(low), f(high), of...), nil
 }
+
+// median is that of numbers in any order.
+func median(x []float64) float64 { return stats.Median(stats.Sorted(slices.Clone(x))) }
 
 // field is {EXPRESSION FORMAT} in a text.
 var field = regexp.MustCompile(`\{([^{}%]+) (%[^{}]*)\}`)

@@ -4,7 +4,7 @@
 package concurrentstart
 
 import (
-	_ "embed" // the study and the publication
+	_ "embed" // the study, the publication and its claims
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/experiment"
@@ -22,6 +22,8 @@ var (
 	studyFile []byte
 	//go:embed published.yaml
 	publishedFile []byte
+	//go:embed claims.yaml
+	claimsFile []byte
 )
 
 // Experiment is the experiment, for the list of all.
@@ -41,7 +43,12 @@ func sections(run experiment.Run) ([]finding.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []finding.Section{section(describe(in))}, nil
+	said := describe(in)
+	claims, err := claimsOf(said)
+	if err != nil {
+		return nil, err
+	}
+	return []finding.Section{section(said, claims)}, nil
 }
 
 // inputOf reads a run.

@@ -160,3 +160,11 @@ func shortNumber(v float64) string {
 	}
 	return fmt.Sprintf("%.2f", v)
 }
+
+// cpuTime names a curve's CPU time with what it lacks.
+func (c curve) cpuTime() string {
+	if c.Unread == "" {
+		return "CPU time"
+	}
+	return "CPU time (without " + c.Unread + ")"
+}

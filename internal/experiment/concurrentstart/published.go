@@ -19,8 +19,7 @@ type source struct {
 		Threads  int    `yaml:"threads"`
 		Counters string `yaml:"counters"`
 	} `yaml:"method"`
-	Starts   []publishedRow `yaml:"starts"` // by rising number of containers
-	Findings []string       `yaml:"findings"`
+	Starts []publishedRow `yaml:"starts"` // by rising number of containers
 }
 
 // publishedRow is one row: so many containers started at once. Times are wall time in

@@ -12,11 +12,11 @@ import (
 )
 
 // section is many instances at once, next to the publication.
-func section(s *description) finding.Section {
+func section(s *description, claims []finding.Claim) finding.Section {
 	findings := findingsOf(s)
 	out := finding.Section{
 		ID: name, Title: "Many containers at once", Headline: findings[:min(3, len(findings))], Findings: findings,
-		Claims: claimsOf(s), Note: note(s), Alone: true, Data: s,
+		Claims: claims, Note: note(s), Alone: true, Data: s,
 	}
 	out.Figures = append(growthFigures(s), timeFigure(s)...)
 	out.Figures = append(out.Figures, scalingFigures(s)...)

@@ -24,7 +24,7 @@ func TestStartsSayWhatTheyAreOf(t *testing.T) {
 		Curves: []curve{{Name: "docker", Target: "docker", Unread: "daemons of the engine", Points: points}},
 		Held:   []curve{{Name: "docker/cli", Target: "docker/cli", Points: points}},
 	}
-	out := section(s)
+	out := section(s, nil)
 	for _, words := range []string{"all tasks of the machine", "nobody can read the CPU time of the daemons of the engine", "more than 64 groups", "too few registers"} {
 		if !strings.Contains(out.Note, words) {
 			t.Errorf("no %q in %q", words, out.Note)

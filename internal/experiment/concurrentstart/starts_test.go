@@ -233,7 +233,7 @@ func TestCPULawHoldsTheDaemon(t *testing.T) {
 	in = grouped()
 	in.Unread = map[string]string{"box": "the user's daemon"}
 	s := describe(in)
-	for _, claim := range claimsOf(s)[:2] {
+	for _, claim := range judged(t, s)[:2] {
 		if here := claim.Here[0]; here.Verdict != finding.Open || !strings.Contains(here.Computed, "CPU time (without the user's daemon)") {
 			t.Errorf("%+v", here)
 		}
@@ -310,6 +310,15 @@ func TestBlocksAreNotMispaired(t *testing.T) {
 	}
 }
 
+func judged(t *testing.T, s *description) []finding.Claim {
+	t.Helper()
+	claims, err := claimsOf(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claims
+}
+
 func TestPublishedStartsRecomputed(t *testing.T) {
 	rising := func(n float64) float64 { return 0.02 * math.Pow(n, 1.3) }
 	few := describe(syntheticStarts(t, rising, func(n float64) float64 { return 0.01 * math.Pow(n, 1.02) }, usl))
@@ -325,7 +334,7 @@ func TestPublishedStartsRecomputed(t *testing.T) {
 		{"n^1.43", finding.BorneOut, finding.BorneOut, finding.NotBorne},
 		{"exponential is off by", finding.NotBorne, finding.NotBorne, finding.NotBorne},
 	} {
-		c, other := claimsOf(grows)[i], claimsOf(same)[i]
+		c, other := judged(t, grows)[i], judged(t, same)[i]
 		if !strings.Contains(c.Computed, want.computed) || c.Verdict != want.by {
 			t.Errorf("%s: %s, %s", c.Text, c.Verdict, c.Computed)
 		}
@@ -336,7 +345,7 @@ func TestPublishedStartsRecomputed(t *testing.T) {
 	// Three blocks of each of the two largest numbers decide nothing, neither of the
 	// last doubling nor of the law; their range is no interval of 95 %.
 	for i, want := range []finding.Verdict{finding.Open, finding.Open, finding.Open} {
-		if got := claimsOf(few)[i].Here[0]; got.Verdict != want || i < 2 && !strings.Contains(got.Computed, "a level of 75 %") {
+		if got := judged(t, few)[i].Here[0]; got.Verdict != want || i < 2 && !strings.Contains(got.Computed, "a level of 75 %") {
 			t.Errorf("of three blocks: %+v", got)
 		}
 	}
@@ -367,8 +376,8 @@ func TestStartsOfRefusedGroups(t *testing.T) {
 		{Group: of("concurrency", 200), Refused: "Another metric drifted."},
 	}
 	s := describe(in)
-	for i, c := range claimsOf(s) {
-		if len(c.Here) != 1 || c.Here[0].Verdict != finding.Refused || claimsOf(quiet)[i].Here[0].Verdict == finding.Refused {
+	for i, c := range judged(t, s) {
+		if len(c.Here) != 1 || c.Here[0].Verdict != finding.Refused || judged(t, quiet)[i].Here[0].Verdict == finding.Refused {
 			t.Errorf("%s: %+v", c.Text, c.Here)
 		}
 	}

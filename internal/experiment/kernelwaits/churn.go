@@ -12,6 +12,9 @@ import (
 	"github.com/tarelab/tare/internal/study"
 )
 
+// churnCgroup is the workload that the publication is about.
+const churnCgroup = "churn-cgroup"
+
 // churnCell is a cell of a churn workload.
 type churnCell struct {
 	study.Cell
@@ -84,7 +87,7 @@ func churnOf(in analysis.Input, cells []churnCell, profiles map[string]profile.P
 		slices.SortFunc(c.Curves[i].Points, func(a, b churnPoint) int { return cmp.Compare(a.Threads, b.Threads) })
 		c.Curves[i].Locks = lockShares(profiles[most[c.Curves[i].Workload].ID])
 	}
-	maps.DeleteFunc(most, func(_ string, cell churnCell) bool { return cell.Kind != "churn-cgroup" })
+	maps.DeleteFunc(most, func(_ string, cell churnCell) bool { return cell.Kind != churnCgroup })
 	if len(most) > 0 {
 		c.Tree = churnTree(most, profiles, s)
 	}

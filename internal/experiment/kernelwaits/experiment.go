@@ -5,7 +5,7 @@
 package kernelwaits
 
 import (
-	_ "embed" // the studies and the publication
+	_ "embed" // the studies, the publication and its claims
 	"errors"
 	"slices"
 	"strconv"
@@ -31,6 +31,8 @@ var (
 	favordynmodsFile []byte
 	//go:embed published.yaml
 	publishedFile []byte
+	//go:embed claims.yaml
+	claimsFile []byte
 )
 
 // Experiment is the experiment, for the list of all.
@@ -59,7 +61,6 @@ type source struct {
 		} `yaml:"do_mkdirat"`
 		Write map[string]float64 `yaml:"libc_write"`
 	} `yaml:"call_tree"` // percent of all samples
-	Findings []string `yaml:"findings"`
 }
 
 // profileShare is one symbol's share of all samples.
@@ -102,7 +103,11 @@ func sections(run experiment.Run) ([]finding.Section, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, churnSection(churnOf(run.Input, cells, merged, s)))
+		section := churnSection(churnOf(run.Input, cells, merged, s))
+		if section.Claims, err = claimsOf(cells, s); err != nil {
+			return nil, err
+		}
+		out = append(out, section)
 	}
 	out = append(out, waitsSections(watched)...)
 	switch {
