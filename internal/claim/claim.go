@@ -296,7 +296,9 @@ func (v Value) format(as string) string {
 	switch i := v.Interval; i.Method {
 	case exact:
 		return at(v.Value)
-	case stats.MethodNone, "":
+	case "":
+		return "no number"
+	case stats.MethodNone:
 		return at(v.Value) + " (no interval)"
 	case stats.MethodRange:
 		return fmt.Sprintf("%s (its blocks from %s to %s, a level of %.0f %%: too few for a verdict)", at(v.Value), at(i.Low), at(i.High), 100*i.Level)

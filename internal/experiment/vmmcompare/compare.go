@@ -35,6 +35,8 @@ type comparison struct {
 	Factors    []factor        `json:"factors"`
 	Claims     []finding.Claim `json:"claims"`
 	Findings   []string        `json:"findings"`
+	// kernels are StratoVirt by QEMU in the guest kernel's own time, by machine type.
+	kernels map[string]analysis.Effect
 }
 
 // pair is StratoVirt and QEMU with one machine type.
@@ -48,10 +50,11 @@ type pair struct {
 // comparedRow is one published quantity: both monitors' published means and what the
 // targets gave here.
 type comparedRow struct {
-	Table  tableName                 `json:"table"`
-	Name   string                    `json:"name"` // "4 threads", "rndrd"
-	Metric sample.Metric             `json:"metric"`
-	Here   map[string]stats.Estimate `json:"here"` // by target: medians, in the metric's unit
+	Table    tableName     `json:"table"`
+	Name     string        `json:"name"` // "4 threads", "rndrd"
+	Metric   sample.Metric `json:"metric"`
+	workload string
+	Here     map[string]stats.Estimate `json:"here"` // by target: medians, in the metric's unit
 	// Published means over the runs, in the metric's unit; 0 where the source
 	// cut them to 0.
 	PublishedStratoVirt float64 `json:"publishedStratoVirt"`
@@ -112,7 +115,7 @@ const emulatedCPU = string(vmm.TCG)
 const bootWorkload = "boot"
 
 // describe puts a run beside the publication. tables are the run's own (Analyze).
-func describe(in analysis.Input, tables []analysis.Table, control string, d *source) *comparison {
+func describe(in analysis.Input, tables []analysis.Table, control string, d *source) (*comparison, error) {
 	in = in.WithDefaults()
 	c := &comparison{Citation: d.Citation, Host: control, Accels: in.Accels}
 	s := reader{in: in, tables: tables, cells: map[[2]string]study.Cell{}}
@@ -133,9 +136,11 @@ func describe(in analysis.Input, tables []analysis.Table, control string, d *sou
 	}
 	c.Boots = append(s.boots(c), publishedBoots(d)...)
 	c.Held, c.Factors = s.held(), s.factors()
-	c.Claims = publishedClaims(d, c)
+	c.kernels = s.ratios(c.Pairs, bootWorkload, sample.GuestKernel)
 	c.Findings = findings(c)
-	return c
+	var err error
+	c.Claims, err = c.claims(d)
+	return c, err
 }
 
 // pairsOf are StratoVirt and QEMU by machine type. Where one was emulated and the
@@ -232,7 +237,7 @@ func (s reader) place(target, workload, metric string) analysis.Place {
 }
 
 func (s reader) row(c *comparison, r publishedRow) comparedRow {
-	row := comparedRow{Table: r.table, Name: r.name, Metric: r.metric, PublishedStratoVirt: r.stratovirt, PublishedQEMU: r.qemu,
+	row := comparedRow{Table: r.table, Name: r.name, Metric: r.metric, workload: r.workload, PublishedStratoVirt: r.stratovirt, PublishedQEMU: r.qemu,
 		Here: map[string]stats.Estimate{}, Ratios: s.ratios(c.Pairs, r.workload, r.metric.Name), ToHost: map[string]analysis.Effect{}}
 	for _, target := range c.Targets {
 		if e, ok := s.estimate(s.series(target, r.workload, r.metric.Name), "vmm", target, r.workload, r.metric.Name); ok {

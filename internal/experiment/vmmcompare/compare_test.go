@@ -1,6 +1,7 @@
 package vmmcompare
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -43,7 +44,11 @@ func monitors(t *testing.T, blocks int, accels map[string]string, targets ...str
 	metric := func(name string) []sample.Metric { return []sample.Metric{{Name: name}} }
 	in := analysis.Input{Cells: cells, Data: data, Seed: 1, Blocks: blocks, Accels: accels,
 		Metrics: map[string][]sample.Metric{"boot": metric("ready"), "cpu-1": metric("events"), "footprint": metric("payload-rss")}}
-	return describe(in, analysis.Analyze(in).Tables, "host", d)
+	c, err := describe(in, analysis.Analyze(in).Tables, "host", d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // row is the CPU's with one thread.
@@ -149,11 +154,19 @@ func TestTakesBootsApart(t *testing.T) {
 
 // The published claims by their own cells: which hold was computed by hand.
 func TestPublishedClaims(t *testing.T) {
-	want := []finding.Verdict{finding.BorneOut, finding.BorneOut, finding.BorneOut, finding.BorneOut, finding.BorneOut, finding.BorneOut}
-	for i, c := range monitors(t, 8, kvm, "host", "qemu/microvm").Claims {
+	want := map[string]finding.Verdict{
+		"Both are about equal in random memory access": finding.NotBorne, // 7 % apart at 1 and 4 KiB
+		"40 MB of files are as fast as 20 MB":          finding.Open,
+	}
+	for _, c := range monitors(t, 8, kvm, "host", "qemu/microvm").Claims {
 		t.Logf("[%s] %s %s", c.Verdict, c.Text, c.Computed)
-		if c.Verdict != want[i] {
-			t.Errorf("%q is %q (%s), want %q", c.Text, c.Verdict, c.Computed, want[i])
+		verdict := cmp.Or(want[c.Text], finding.BorneOut)
+		delete(want, c.Text)
+		if c.Verdict != verdict {
+			t.Errorf("%q is %q (%s), want %q", c.Text, c.Verdict, c.Computed, verdict)
 		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not among the claims: %v", want)
 	}
 }

@@ -4,7 +4,7 @@
 package vmmcompare
 
 import (
-	_ "embed" // the studies and the publication
+	_ "embed" // the studies, the publication and its claims
 	"slices"
 	"strings"
 
@@ -27,6 +27,8 @@ var (
 	repeatedFile []byte
 	//go:embed published.yaml
 	publishedFile []byte
+	//go:embed claims.yaml
+	claimsFile []byte
 )
 
 // Experiment is the experiment, for the list of all.
@@ -44,7 +46,10 @@ func sections(run experiment.Run) ([]finding.Section, error) {
 		return nil, err
 	}
 	m := run.Manifest()
-	c := describe(run.Input, run.Claims.Tables, m.Study.Control, d)
+	c, err := describe(run.Input, run.Claims.Tables, m.Study.Control, d)
+	if err != nil {
+		return nil, err
+	}
 	if !c.Measured("stratovirt") {
 		c.CannotHere = withoutStratoVirt(m)
 	}

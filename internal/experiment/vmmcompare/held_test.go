@@ -48,7 +48,11 @@ func heldRun(t *testing.T, blocks, disturbed int, without ...string) *comparison
 	metrics := sample.Describe(sample.PayloadPSS, sample.PayloadRSS, sample.GuestResident, sample.VMMOverhead)
 	in := analysis.Input{Cells: cells, Data: data, Seed: 1, Blocks: blocks, Margin: 0.02,
 		Metrics: map[string][]sample.Metric{"footprint": metrics, "footprint-load": metrics}}
-	return describe(in, analysis.Analyze(in).Tables, "host", d)
+	c, err := describe(in, analysis.Analyze(in).Tables, "host", d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // Instances are told by level, idle and after their load, and a level that gives

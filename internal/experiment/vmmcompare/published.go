@@ -25,7 +25,6 @@ type source struct {
 	IOLatency  both[map[string][][3]float64] `yaml:"fileio_latency_ms"`       // by mode: mean, max, p95
 	Throughput both[map[string][]float64]    `yaml:"fileio_throughput_mib_s"` // by mode
 	IOPS       both[operations]              `yaml:"fileio_iops"`
-	Findings   []string                      `yaml:"findings"`
 }
 
 // both is something known of both.
