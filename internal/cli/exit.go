@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/gate"
 	"github.com/tarelab/tare/internal/lab"
 )
 
@@ -17,21 +17,21 @@ const (
 	exitTarget        = 3
 	exitCannot        = 4
 	exitNotComparable = 5
-	exitDiffers       = 6
+	exitBroken        = 6
 	exitOpen          = 7
 	exitInterrupted   = 130
 	exitReaderGone    = 141 // as a shell tells of a program that SIGPIPE has ended
 )
 
 const exitHelp = `Exit codes:
-  0    done; with --gate: every target is the same, or differs by less than the margin
+  0    done; every limit is met
   1    the laboratory failed: tare or this machine, not what was weighed
   2    bad usage or bad input; nothing was run
   3    a target or its payload failed; the report names it
   4    what was asked for cannot run here: needs root, or something is missing
-  5    with --gate: not comparable, the machine was too noisy or a control failed
-  6    with --gate: a target is slower, faster, more or less than the control
-  7    with --gate: open, more blocks or a quieter machine are needed
+  5    a limit is not comparable: the machine was too noisy, a control failed, or no such cell
+  6    a limit of the study or of tare gate is broken
+  7    a limit is open: more blocks or a quieter machine are needed (tare gate --open pass: 0)
   130  interrupted; what was measured is kept, tare resume goes on
   141  all was done, but whoever read standard output has gone (tare report | head)
 `
@@ -41,10 +41,10 @@ type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
 
-// gateError is a verdict that --gate turns into an exit code.
-type gateError struct{ verdict analysis.Verdict }
+// gateError is the worst verdict on limits, which becomes an exit code.
+type gateError struct{ verdict gate.Verdict }
 
-func (g gateError) Error() string { return "gate: " + string(g.verdict) }
+func (g gateError) Error() string { return "limits: " + string(g.verdict) }
 
 func exitCode(err error) int {
 	var (
@@ -53,7 +53,7 @@ func exitCode(err error) int {
 		failed *lab.FailedError
 		cannot *driver.CannotError
 		lacks  *lab.LackError
-		gate   gateError
+		limits gateError
 	)
 	switch {
 	case err == nil:
@@ -66,11 +66,10 @@ func exitCode(err error) int {
 		return exitTarget
 	case errors.As(err, &cannot), errors.As(err, &lacks):
 		return exitCannot
-	case errors.As(err, &gate):
-		return map[analysis.Verdict]int{
-			analysis.NotComparable: exitNotComparable, analysis.Open: exitOpen,
-			analysis.Slower: exitDiffers, analysis.Faster: exitDiffers, analysis.More: exitDiffers, analysis.Less: exitDiffers,
-		}[gate.verdict]
+	case errors.As(err, &limits):
+		return map[gate.Verdict]int{
+			gate.Failed: exitTarget, gate.Broken: exitBroken, gate.NotComparable: exitNotComparable, gate.Open: exitOpen,
+		}[limits.verdict]
 	case errors.Is(err, errReaderGone):
 		return exitReaderGone
 	default:

@@ -13,12 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/workload"
 )
 
 // measure runs a study from the plan to the report.
@@ -78,7 +76,7 @@ func (env *Env) announce(plan *lab.Plan) {
 }
 
 // show prints a run's report and writes its page. Its first result is the
-// error that stands for failed trials or, with --gate, for the verdicts.
+// error that stands for failed trials and for limits that are not met.
 func (env *Env) show(run *store.Run, f *measureFlags) (verdict, err error) {
 	in, err := env.Experiments.Report(run)
 	if err != nil {
@@ -107,59 +105,15 @@ func (env *Env) show(run *store.Run, f *measureFlags) (verdict, err error) {
 	for _, file := range files {
 		fmt.Fprintf(env.Stderr, "profile: %s\n", file)
 	}
-	if !f.gate {
-		return lab.Failures(in.Claims), nil
+	to := env.Stdout
+	if f.json { // which stays one document
+		to = env.Stderr
 	}
-	return verdictOf(in.Claims, beside(run.Manifest().Study)), nil
-}
-
-// beside are the workloads that --gate does not judge: a start by itself differs
-// on every target, and stands beside what else is measured.
-func beside(st study.Study) []string {
-	var starts []string
-	for _, w := range st.Workloads {
-		if w.Kind == workload.KindStart {
-			starts = append(starts, w.Name)
-		}
+	limits := env.showLimits(run, in, to)
+	if failed := lab.Failures(in.Claims); failed != nil {
+		return failed, nil
 	}
-	if len(starts) == len(st.Workloads) {
-		return nil
-	}
-	return starts
-}
-
-// verdictOf is the error that the verdicts stand for, but for those of the workloads
-// beside.
-func verdictOf(claims analysis.Claims, beside []string) error {
-	if err := lab.Failures(claims); err != nil {
-		return err
-	}
-	var verdicts []analysis.Verdict
-	for _, t := range claims.Tables {
-		for _, r := range t.Rows {
-			if t.Primary && r.Effect != nil && !r.AA && !slices.Contains(beside, t.Workload) {
-				verdicts = append(verdicts, gated(r.Effect))
-			}
-		}
-	}
-	if len(verdicts) == 0 {
-		return gateError{analysis.Open} // nothing was compared
-	}
-	for _, worst := range []analysis.Verdict{analysis.NotComparable, analysis.Slower, analysis.More, analysis.Faster, analysis.Less, analysis.Open} {
-		if slices.Contains(verdicts, worst) {
-			return gateError{worst}
-		}
-	}
-	return nil
-}
-
-// gated is the verdict that a gate goes by: an effect that is certain, and smaller
-// than the margin, passes.
-func gated(e *analysis.Effect) analysis.Verdict {
-	if e.BelowMargin {
-		return analysis.Same
-	}
-	return e.Verdict
+	return limits, nil
 }
 
 // checkOutput refuses a file that cannot be made, before anything is measured

@@ -43,8 +43,8 @@ func weighCommand(env *Env) *cobra.Command {
 		Long: `weigh runs CMD on the host and on each target in interleaved blocks, and shows
 what each layer costs against the host: wall and CPU time, peak memory, switches
 and faults, each with an interval and a verdict. Beside CMD each block holds a
-start of nothing on each target, which tells the time to ready; --gate judges CMD
-alone.
+start of nothing on each target, which shows the time to ready. tare gate judges
+the run by limits.
 
 Without --rootfs or --image, CMD is looked up on this machine and put with the
 shared libraries it needs into a temporary workbench root, so that the same bits
@@ -222,7 +222,6 @@ type measureFlags struct {
 	timeout   time.Duration
 	noAA      bool
 	pool      bool
-	gate      bool
 	json      bool
 	html      string
 	rootfs    string
@@ -238,7 +237,6 @@ func (f *measureFlags) define(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one trial (default: the study's, else 1m)")
 	flags.BoolVar(&f.noAA, "no-aa", false, "leave out the control's twin (then the noise floor is unknown)")
 	flags.BoolVar(&f.pool, "pool", false, "measure native also with pools of cgroups and network namespaces (the target native/pool)")
-	flags.BoolVar(&f.gate, "gate", false, "let the exit code tell the verdict (of starts only where nothing else is measured)")
 	flags.BoolVar(&f.json, "json", false, "print the whole report as JSON")
 	flags.StringVar(&f.html, "html", "", "write the HTML report to this file (default: into the run's directory)")
 }

@@ -120,6 +120,7 @@ func (s Study) Validate(known Known) error {
 		c.target(fmt.Sprintf("workloads[%d].except", i), w.Except, known)
 		c.target(fmt.Sprintf("workloads[%d].once", i), w.Once, known)
 	}
+	c.limitCells(s, known)
 	return s.src.report("study "+s.ID, c.problems)
 }
 
@@ -144,6 +145,7 @@ func (s Study) check() []Problem {
 	c.instances("control-instances", s.ControlCopies)
 	c.instances("concurrency", s.Concurrency)
 	c.rules(s)
+	c.limits(s.Limits)
 	c.size("", s)
 	c.variants(s)
 	return c.problems

@@ -84,7 +84,7 @@ func (d *decoder) entries(key string, node ast.Node, f func(name string, value a
 func (d *decoder) structure(key string, node ast.Node, v reflect.Value) {
 	read := map[string]bool{}
 	d.entries(key, node, func(name string, value ast.Node) {
-		name = d.renamed(v.Type(), name)
+		name = d.renamed(v.Type(), name, value)
 		path := join(key, name)
 		if read[name] {
 			d.fail(path, "stands twice, once by its old name")
@@ -102,7 +102,10 @@ func (d *decoder) structure(key string, node ast.Node, v reflect.Value) {
 }
 
 // renamed is the name that a key has by now, with a note where it had another one.
-func (d *decoder) renamed(t reflect.Type, name string) string {
+func (d *decoder) renamed(t reflect.Type, name string, value ast.Node) string {
+	if _, ok := fieldOf(t, name); ok && !namesEnvironments(value) {
+		return name
+	}
 	for _, f := range reflect.VisibleFields(t) {
 		if f.Tag.Get("was") != name {
 			continue
@@ -114,6 +117,25 @@ func (d *decoder) renamed(t reflect.Type, name string) string {
 		return now
 	}
 	return name
+}
+
+// namesEnvironments reports whether the value of a study's limits is what stood under
+// that key in older files: environments. No limit has their keys, or none at all.
+func namesEnvironments(value ast.Node) bool {
+	list, ok := value.(*ast.SequenceNode)
+	return ok && slices.ContainsFunc(list.Values, func(item ast.Node) bool {
+		mapping, ok := item.(ast.MapNode)
+		if !ok {
+			return false
+		}
+		empty, known := true, false
+		for it := mapping.MapRange(); it.Next(); empty = false {
+			name, _ := text(it.Key())
+			_, is := fieldOf(reflect.TypeFor[Environment](), name)
+			known = known || is
+		}
+		return empty || known
+	})
 }
 
 func (d *decoder) table(key string, node ast.Node, v reflect.Value) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/yamldoc"
@@ -16,14 +17,9 @@ import (
 // file's, for messages; its base without ".yaml" is the default id. The error
 // is an *Error with every problem found and its line and column.
 func Parse(name string, data []byte) (Study, error) {
-	src := &source{name: name, at: map[string]place{"": {1, 1}}}
-	if err := limit.Study.CheckBytes(int64(len(data))); err != nil {
-		return Study{}, src.report(name, []Problem{{Message: err.Error()}})
-	}
-	src.lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
-	node, err := yamldoc.Parse(data, limit.Study)
-	if err != nil {
-		return Study{}, src.report(name, []Problem{src.syntax(err)})
+	src, node, problems := document(name, data)
+	if len(problems) > 0 {
+		return Study{}, src.report(name, problems)
 	}
 	var s Study
 	d := &decoder{src: src}
@@ -31,6 +27,20 @@ func Parse(name string, data []byte) (Study, error) {
 	s.src, s.Notes = src, d.notes
 	s = s.WithDefaults()
 	return s, src.report(name, append(d.problems, beside(d.problems, s.check())...))
+}
+
+// document reads the tree of a YAML text, or says why it has none.
+func document(name string, data []byte) (*source, ast.Node, []Problem) {
+	src := &source{name: name, at: map[string]place{"": {1, 1}}}
+	if err := limit.Study.CheckBytes(int64(len(data))); err != nil {
+		return src, nil, []Problem{{Message: err.Error()}}
+	}
+	src.lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
+	node, err := yamldoc.Parse(data, limit.Study)
+	if err != nil {
+		return src, nil, []Problem{src.syntax(err)}
+	}
+	return src, node, nil
 }
 
 // beside keeps the problems that do not follow from the first ones: a list

@@ -79,6 +79,8 @@ type Study struct {
 	// Interventions are causes that are put in or taken away, with what is
 	// expected of each.
 	Interventions []Intervention `yaml:"interventions,omitempty" json:"interventions,omitempty"`
+	// Limits are promises about the numbers: a run is judged by them at its end.
+	Limits []Limit `yaml:"limits,omitempty" json:"gates,omitempty"` // in JSON, limits are the environments of older runs
 	// Variants are other settings of the same study, by name: "quick",
 	// "published". Variant takes one.
 	Variants map[string]Variant `yaml:"variants,omitempty" json:"variants,omitempty"`

@@ -291,7 +291,7 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, typ := range []reflect.Type{reflect.TypeFor[Study](), reflect.TypeFor[Workload](), reflect.TypeFor[Environment](), reflect.TypeFor[Network](), reflect.TypeFor[Guest](), reflect.TypeFor[Intervention](), reflect.TypeFor[Variant]()} {
+	for _, typ := range []reflect.Type{reflect.TypeFor[Study](), reflect.TypeFor[Workload](), reflect.TypeFor[Environment](), reflect.TypeFor[Network](), reflect.TypeFor[Guest](), reflect.TypeFor[Intervention](), reflect.TypeFor[Limit](), reflect.TypeFor[Variant]()} {
 		for _, key := range keysOf(typ) {
 			if !strings.Contains(string(doc), "\n| `"+key+"` |") {
 				t.Errorf("docs/studies.md has no row for %s.%s", typ.Name(), key)
