@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/gate"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/limit"
@@ -135,7 +138,24 @@ func (f *gateFlags) limits() ([]study.Limit, error) {
 		}
 		all = append(all, l)
 	}
+	for i, l := range all {
+		var err error
+		if all[i], err = l.Renamed(absoluteProgram); err != nil {
+			return nil, err
+		}
+	}
 	return all, nil
+}
+
+// absoluteProgram is a target's name with the path of its program as a run has it. The
+// program itself need not be there any more.
+func absoluteProgram(name string) (string, error) {
+	target, path, ok := strings.Cut(name, driver.ProgramSign)
+	if !ok {
+		return name, nil
+	}
+	path, err := filepath.Abs(path)
+	return target + driver.ProgramSign + path, err
 }
 
 // judged are the answers on one run; without limits those of its study. A run whose

@@ -42,8 +42,12 @@ type SessionDriver interface {
 	Teardown() error
 }
 
+// ProgramSign stands in a target's name before the absolute path of the program that
+// it is to use: runc=/opt/new/runc.
+const ProgramSign = "="
+
 // Namer is a Driver that makes drivers by name which are in no fixed list, such as
-// containerd/NAME for any runtime that containerd can start.
+// containerd/NAME for any runtime that containerd can start, or runc=/PATH.
 type Namer interface {
 	Driver
 	// Named returns the driver of that name. It is nil where the name belongs to

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -165,6 +166,13 @@ func (l *Lab) settleRights() error {
 // finds by its name, is an *InputError, one of another architecture a
 // *driver.CannotError.
 func (l *Lab) Drivers(ctx context.Context, names ...string) ([]driver.Driver, error) {
+	names = slices.Clone(names)
+	for i, name := range names {
+		var err error
+		if names[i], err = WithProgram(name); err != nil {
+			return nil, &InputError{err}
+		}
+	}
 	l.name(ctx, names)
 	known := l.known()
 	for _, name := range names {
@@ -180,6 +188,37 @@ func (l *Lab) Drivers(ctx context.Context, names ...string) ([]driver.Driver, er
 	}
 	return slices.DeleteFunc(slices.Clone(l.drivers), func(d driver.Driver) bool { return !slices.Contains(names, d.Name()) }), nil
 }
+
+// WithProgram is a target's name in which the path of the program that it is to use is
+// absolute: "runc=./runc" as "runc=/opt/new/runc". Other names stay as they are. What
+// no executable file has as its path is an error.
+func WithProgram(name string) (string, error) {
+	target, program, ok := strings.Cut(name, driver.ProgramSign)
+	if !ok {
+		return name, nil
+	}
+	program, on, placed := strings.Cut(program, study.PathSign)
+	path, err := filepath.Abs(program)
+	if err != nil {
+		return "", fmt.Errorf("target %s: %w", name, err)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case program == "" || noPath.MatchString(path):
+		return "", fmt.Errorf("target %q: the path of a program has no blank and none of , : ~ and @", name)
+	case err != nil:
+		return "", fmt.Errorf("target %s: %w", name, err)
+	case !info.Mode().IsRegular() || unix.Access(path, unix.X_OK) != nil:
+		return "", fmt.Errorf("target %s: %s is not an executable file", name, path)
+	}
+	if placed {
+		path += study.PathSign + on
+	}
+	return target + driver.ProgramSign + path, nil
+}
+
+// noPath is what other names of a study part by.
+var noPath = regexp.MustCompile(`[\s\pC,:~@]`)
 
 // name adds the drivers of names that no list holds, where one of the drivers finds
 // what they mean.

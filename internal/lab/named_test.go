@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 
@@ -31,5 +32,31 @@ func TestTargetsByName(t *testing.T) {
 	}
 	if _, err := l.Drivers(t.Context(), "fake/thera"); err == nil || !strings.Contains(err.Error(), `did you mean "fake/there"`) {
 		t.Errorf("%v", err)
+	}
+}
+
+// The path of a target's program is absolute in a plan, and its program is there.
+func TestWithProgram(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for name, mode := range map[string]os.FileMode{"new": 0o755, "plain": 0o644} {
+		if err := os.WriteFile(name, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"": "", "runc": "runc", "a/b@bridge": "a/b@bridge", "runc=./new": "runc=" + dir + "/new", "a/b=" + dir + "/new": "a/b=" + dir + "/new",
+		"runc=new@bridge": "runc=" + dir + "/new@bridge",
+	} {
+		if got, err := WithProgram(name); got != want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", name, got, err, want)
+		}
+	}
+	for name, says := range map[string]string{
+		"runc=": "the path of a program", "runc=./absent": "no such file", "runc=./plain": "is not an executable file", "runc=.": "is not an executable file", "runc=a b": "the path of a program",
+	} {
+		if got, err := WithProgram(name); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %q, %v, want %q", name, got, err, says)
+		}
 	}
 }

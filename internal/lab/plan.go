@@ -63,6 +63,10 @@ func (p *Plan) Primary(c study.Cell) sample.Metric { return p.Manifest.Metrics[c
 func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error) {
 	st = st.WithDefaults()
 	st.Workloads, st.Variants = st.Measured(), nil // what is recorded is what is measured
+	st, err := st.Renamed(WithProgram)
+	if err != nil {
+		return nil, &InputError{err}
+	}
 	l.name(ctx, named(st))
 	if err := st.Validate(l.known()); err != nil {
 		return nil, &InputError{err}
@@ -122,7 +126,13 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 
 // named are the targets that a study names.
 func named(st study.Study) []string {
-	return slices.Concat([]string{st.Control}, st.Targets, st.Optional, st.Beside)
+	all := slices.Concat([]string{st.Control}, st.Targets, st.Optional, st.Beside)
+	for _, l := range st.Limits {
+		if cell, err := l.Name(); err == nil {
+			all = append(all, cell.Target)
+		}
+	}
+	return all
 }
 
 // TrialsOf is the order of a run's trials. Runs from before there was a choice

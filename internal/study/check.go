@@ -186,7 +186,10 @@ func (c *checker) paths(key string, names, known []string) {
 // names the nearest; "" when nothing is.
 func (k Known) Problem(name string) string {
 	base, path, placed := strings.Cut(name, PathSign)
+	target, _, program := strings.Cut(base, "=")
 	switch {
+	case program && slices.Contains(k.Targets, target) && !slices.Contains(k.Targets, base):
+		return fmt.Sprintf("target %q takes no program: only the OCI runtimes do", target)
 	case !slices.Contains(k.Targets, base):
 		return unknown("target", base, k.Targets)
 	case placed && !slices.Contains(k.Paths, path):

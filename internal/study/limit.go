@@ -183,6 +183,28 @@ func ParseMin(text string) (Limit, error) {
 	return l, err
 }
 
+// Renamed is the limit with what rename gives for its target. The error is rename's.
+func (l Limit) Renamed(rename func(string) (string, error)) (now Limit, err error) {
+	now = l.renamed(func(name string) (other string) {
+		other, err = rename(name)
+		return other
+	})
+	return now, err
+}
+
+// renamed leaves a limit as it is whose cell is none.
+func (l Limit) renamed(rename func(string) string) Limit {
+	name, err := l.Name()
+	if err != nil {
+		return l
+	}
+	l.Cell = name.Workload + "/" + rename(name.Target)
+	if name.Metric != "" {
+		l.Cell += ":" + name.Metric
+	}
+	return l
+}
+
 func (l Limit) checked() (Limit, error) {
 	_, err := l.Name()
 	if err == nil {

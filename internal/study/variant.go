@@ -178,6 +178,41 @@ func (s Study) SelectEnvironments(names []string) (Study, error) {
 	return s.Detached(), nil
 }
 
+// Renamed is the study with other names for its targets, wherever it names one: each
+// is what rename gives for it. The error is rename's first.
+func (s Study) Renamed(rename func(string) (string, error)) (Study, error) {
+	var failed error
+	one := func(name string) string {
+		now, err := rename(name)
+		if err != nil && failed == nil {
+			failed = err
+		}
+		return now
+	}
+	all := func(names []string) []string {
+		names = slices.Clone(names)
+		for i, name := range names {
+			names[i] = one(name)
+		}
+		return names
+	}
+	s.Control, s.Targets, s.Optional, s.Beside = one(s.Control), all(s.Targets), all(s.Optional), all(s.Beside)
+	s.Workloads, s.Interventions, s.Limits = slices.Clone(s.Workloads), slices.Clone(s.Interventions), slices.Clone(s.Limits)
+	for i, w := range s.Workloads {
+		s.Workloads[i].Targets, s.Workloads[i].Except, s.Workloads[i].Once = all(w.Targets), all(w.Except), all(w.Once)
+	}
+	for i, v := range s.Interventions {
+		s.Interventions[i].Target = one(v.Target)
+		if v.Workload == "" {
+			s.Interventions[i].Against = one(v.Against)
+		}
+	}
+	for i, l := range s.Limits {
+		s.Limits[i] = l.renamed(one)
+	}
+	return s, failed
+}
+
 // allKnown words the refusal of the names that are not known, and of none.
 func allKnown(what string, names, known []string) error {
 	var problems []string

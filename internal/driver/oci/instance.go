@@ -52,7 +52,7 @@ func (i *instance) prepare(ctx context.Context) error {
 	h, d := i.home, i.driver
 	for _, dir := range []string{h.rootfs(), h.upper(), h.work(), h.state()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return driver.Labf("prepare %s: %w", d.runtime.Name, err)
+			return driver.Labf("prepare %s: %w", d.Name(), err)
 		}
 	}
 	if err := d.writeBundle(i.spec, h); err != nil {
@@ -79,7 +79,7 @@ func (i *instance) prepare(ctx context.Context) error {
 		Reap: true, PidFile: h.pidFile(),
 	})
 	if err != nil {
-		return fmt.Errorf("surroundings of %s: %w", d.runtime.Name, err)
+		return fmt.Errorf("surroundings of %s: %w", d.Name(), err)
 	}
 	return nil
 }

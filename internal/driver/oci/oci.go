@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -25,6 +26,7 @@ import (
 type Runtime struct {
 	Name   string // the driver's
 	Binary string
+	Path   string // of the binary, absolute; "" where it is found by its name
 	Remedy string // how it is installed
 
 	Flags []string // global flags besides --root and --log
@@ -97,7 +99,24 @@ type Driver struct {
 func New(lab driver.Lab, r Runtime) *Driver { return &Driver{lab: lab, runtime: r} }
 
 // Name implements driver.Driver.
-func (d *Driver) Name() string { return d.runtime.Name }
+func (d *Driver) Name() string {
+	if d.runtime.Path != "" {
+		return d.runtime.Name + driver.ProgramSign + d.runtime.Path
+	}
+	return d.runtime.Name
+}
+
+// Named implements driver.Namer: runc=/PATH is the runtime with the binary of that
+// path, which may be another version of it.
+func (d *Driver) Named(_ context.Context, name string) driver.Driver {
+	base, path, _ := strings.Cut(name, driver.ProgramSign)
+	if base != d.runtime.Name || d.runtime.Path != "" || !filepath.IsAbs(path) {
+		return nil
+	}
+	other := d.runtime
+	other.Path = path
+	return New(d.lab, other)
+}
 
 // Properties implements driver.Driver.
 func (d *Driver) Properties() driver.Properties {
@@ -110,7 +129,7 @@ func (d *Driver) Properties() driver.Properties {
 
 // cannot is a CannotError of this driver.
 func (d *Driver) cannot(remedy, format string, args ...any) error {
-	return &driver.CannotError{Target: d.runtime.Name, Lacks: fmt.Sprintf(format, args...), Remedy: remedy}
+	return &driver.CannotError{Target: d.Name(), Lacks: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
 // ready finds the runtime's binary, and says what the machine lacks for it.
@@ -132,6 +151,12 @@ func (d *Driver) ready() (path string, err error) {
 // nothing, so that a caller can tell by the file whether what an earlier Check
 // found still holds. Where there is none, the error is a driver.CannotError.
 func (d *Driver) Locate() (path string, err error) {
+	if d.runtime.Path != "" {
+		if !executable(d.runtime.Path) {
+			return "", d.cannot("name the binary of a runtime", "%s is not an executable file", d.runtime.Path)
+		}
+		return d.runtime.Path, nil
+	}
 	path, err = d.find()
 	if err != nil {
 		return "", d.cannot(d.runtime.Remedy, "%s is not installed", d.runtime.Binary)
