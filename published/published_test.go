@@ -1,66 +1,43 @@
 package published
 
 import (
+	"maps"
 	"strings"
 	"testing"
-
-	"github.com/goccy/go-yaml"
 )
 
-func TestEveryFileLoads(t *testing.T) {
-	ids := IDs()
-	if len(ids) != len(kinds) || len(ids) != 1 {
-		t.Errorf("%d files, %d types", len(ids), len(kinds))
-	}
-	for _, id := range ids {
-		p, err := Load(id)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if p.Head().ID != id {
-			t.Errorf("%s calls itself %s", id, p.Head().ID)
-		}
-	}
+type little struct {
+	Source `yaml:",inline"`
+	Speed  map[string]float64 `yaml:"speed"`
+	Rows   []int              `yaml:"rows"`
 }
 
-// One number of each part, so that a part that is silently not read shows.
-func TestNumbersArrive(t *testing.T) {
-	trim := must[*ContainerVMTrim](t, "container-vm-trim")
-	for _, test := range []struct {
-		what      string
-		got, want float64
-	}{
-		{"total after", trim.Results["total"].After, 38.097239},
-		{"costliest step", trim.CostliestSteps[20].Took, 13.844570},
+const text = `
+id: little
+citation: Somebody, 2020
+question: How fast?
+speed: {host: 2.5, "in-one": 2}
+rows: [7, 8]
+`
+
+func TestRead(t *testing.T) {
+	if p, err := Read("little", []byte(text), new(little)); err != nil || p.Speed["host"] != 2.5 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for file, want := range map[string]string{
+		text + "extra: 1":                       "extra",
+		strings.Replace(text, "little", "x", 1): `needs id "little"`,
 	} {
-		if test.got != test.want {
-			t.Errorf("%s: %v, want %v", test.what, test.got, test.want)
+		if _, err := Read("little", []byte(file), new(little)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", file, err, want)
 		}
 	}
 }
 
-func must[P Publication](t *testing.T, id string) P {
-	t.Helper()
-	p, err := LoadAs[P](id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func TestRefusals(t *testing.T) {
-	if _, err := Load("container-vm-tirm"); err == nil || !strings.Contains(err.Error(), `"container-vm-trim"`) {
-		t.Errorf("unknown id: %v", err)
-	}
-	if _, err := LoadAs[Source]("container-vm-trim"); err == nil {
-		t.Error("the wrong type was given")
-	}
-	data, err := files.ReadFile("container-vm-trim.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.UnmarshalWithOptions(append(data, "extra: 1\n"...), new(ContainerVMTrim), yaml.Strict()); err == nil {
-		t.Error("an unknown key was read")
+// A number has the path of its keys as its name; rows of a list have none.
+func TestCells(t *testing.T) {
+	cells, err := Cells("little", []byte(text))
+	if want := map[string]float64{"speed.host": 2.5, "speed.in-one": 2}; err != nil || !maps.Equal(cells, want) {
+		t.Errorf("%v, %v, want %v", cells, err, want)
 	}
 }

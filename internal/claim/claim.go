@@ -241,10 +241,11 @@ func (s Sentence) text(shown string, cells Cells, bounds []Bound) string {
 	if shown == "" || err != nil {
 		text = s.values(cells)
 	}
-	if same := slices.IndexFunc(bounds, func(b Bound) bool { return b.String() != bounds[0].String() }) < 0; same {
-		text += "; judged as " + bounds[0].String()
+	var judged []string
+	for _, b := range bounds {
+		judged = together(judged, []string{b.String()})
 	}
-	return text + s.notes(cells)
+	return text + "; judged as " + strings.Join(judged, ", ") + s.notes(cells)
 }
 
 // values are those of the cases with their labels.
@@ -283,6 +284,9 @@ func (b Bound) String() string {
 		return fmt.Sprintf("at least %.3g", *b.From)
 	case b.From == nil:
 		return fmt.Sprintf("at most %.3g", *b.To)
+	}
+	if *b.From == *b.To {
+		return fmt.Sprintf("exactly %.3g", *b.From)
 	}
 	return fmt.Sprintf("%.3g to %.3g", *b.From, *b.To)
 }

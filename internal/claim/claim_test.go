@@ -102,7 +102,7 @@ func TestJudge(t *testing.T) {
 		"too few":           {map[string]Value{"a / b": {Estimate: stats.Estimate{Value: 2, Interval: stats.None(2)}}, "b": good}, finding.Open},
 	} {
 		claims := exactly(c.cells)
-		if len(claims) != 1 || claims[0].Verdict != finding.BorneOut || claims[0].Computed != "2.0, 3.0" || claims[0].Where != "table 1" {
+		if len(claims) != 1 || claims[0].Verdict != finding.BorneOut || claims[0].Computed != "2.0, 3.0; judged as 1.9 to 2.1, at least 2" || claims[0].Where != "table 1" {
 			t.Fatalf("published: %+v", claims)
 		}
 		if here := claims[0].Here; len(here) != 1 || here[0].Verdict != c.want || c.want == finding.Refused && !strings.HasSuffix(here[0].Computed, "; it was busy") {

@@ -71,6 +71,11 @@ func (l laboratory) Report(run *store.Run) (report.Input, error) {
 	return l.env.Experiments.Report(run)
 }
 
+// Publication implements experiment.Laboratory.
+func (l laboratory) Publication(name string) ([]byte, error) {
+	return l.env.Experiments.Publication(name)
+}
+
 // Measurement implements experiment.Laboratory.
 func (l laboratory) Measurement(flags *pflag.FlagSet) func(*cobra.Command, study.Study) error {
 	f := new(measureFlags)

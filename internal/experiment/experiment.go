@@ -81,6 +81,15 @@ func (l List) StudyText(name string) ([]byte, error) {
 	return nil, fmt.Errorf("no built-in study %q: there are %s; a file is named with its path, as in ./%s.yaml", name, strings.Join(names, ", "), name)
 }
 
+// Publication gives an experiment's published.yaml.
+func (l List) Publication(name string) ([]byte, error) {
+	i := slices.IndexFunc(l, func(e Experiment) bool { return e.Name == name && e.Published != nil })
+	if i < 0 {
+		return nil, fmt.Errorf("no experiment %q with published measurements is in this build", name)
+	}
+	return l[i].Published, nil
+}
+
 // Report makes a run's report out of its records: the tables of every run, then what
 // the experiments say of this one.
 func (l List) Report(run *store.Run) (report.Input, error) {

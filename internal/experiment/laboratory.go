@@ -54,6 +54,8 @@ type Laboratory interface {
 	Run(c *cobra.Command, name string) (*store.Run, error)
 	// Report makes the input of a run's report, with what every experiment says of it.
 	Report(*store.Run) (report.Input, error)
+	// Publication gives an experiment's published.yaml.
+	Publication(experiment string) ([]byte, error)
 	// Measurement defines the flags of a measurement, such as --blocks, --json and
 	// --rootfs; who takes both --rootfs and --image gives one of them.
 	// The function that it returns runs a study with them, from the plan to the report.

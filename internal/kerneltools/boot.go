@@ -11,9 +11,9 @@ import (
 
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/kerneltools/bootlog"
+	"github.com/tarelab/tare/internal/kerneltools/bootstudy"
 	"github.com/tarelab/tare/internal/kerneltools/kbuild"
 	"github.com/tarelab/tare/internal/lab"
-	"github.com/tarelab/tare/published"
 )
 
 func (v verbs) bootCommand() *cobra.Command {
@@ -111,10 +111,13 @@ func (v verbs) bootProfile(c *cobra.Command, args []string, f *bootProfileFlags)
 	if f.json {
 		return v.JSON(boots)
 	}
-	var study *published.ContainerVMTrim
+	var study *bootstudy.Published
 	if f.published {
-		var err error
-		if study, err = published.LoadAs[*published.ContainerVMTrim]("container-vm-trim"); err != nil {
+		text, err := v.Publication(bootstudy.PublishedBy)
+		if err != nil {
+			return err
+		}
+		if study, err = bootstudy.ReadPublished(text); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/tarelab/tare/internal/kerneltools/bootlog"
-	"github.com/tarelab/tare/published"
+	"github.com/tarelab/tare/internal/kerneltools/bootstudy"
 )
 
 // milliseconds and clock write durations as a boot's log has them.
@@ -177,7 +177,7 @@ func unitRows(units []bootlog.Unit) (rows []table.Row) {
 }
 
 // printBesidePublished sets a boot beside that of the published study.
-func (v verbs) printBesidePublished(p *bootlog.Profile, study *published.ContainerVMTrim) {
+func (v verbs) printBesidePublished(p *bootlog.Profile, study *bootstudy.Published) {
 	fmt.Fprintf(v.Stdout(), "\nBeside the published boot (%s)\n", study.Citation)
 	var rows []table.Row
 	for _, name := range []string{bootlog.MarkKernel, bootlog.MarkInitrd, bootlog.MarkModules, bootlog.MarkTotal} {

@@ -9,12 +9,13 @@ import (
 	"github.com/tarelab/tare/internal/cli/clitest"
 	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/experiment"
+	experiments "github.com/tarelab/tare/internal/experiment/all"
 	"github.com/tarelab/tare/internal/kerneltools"
 	"github.com/tarelab/tare/internal/kerneltools/containerhost"
 )
 
 func TestMain(m *testing.M) {
-	clitest.Main(m, cli.Env{Drivers: containerhost.Add(all.Drivers), Foreign: containerhost.Foreign(all.Foreign()), Commands: []func(experiment.Laboratory) []*cobra.Command{kerneltools.Commands}}, nil)
+	clitest.Main(m, cli.Env{Drivers: containerhost.Add(all.Drivers), Foreign: containerhost.Foreign(all.Foreign()), Experiments: experiments.Experiments(), Commands: []func(experiment.Laboratory) []*cobra.Command{kerneltools.Commands}}, nil)
 }
 
 // TestCommandLine runs the scripts of testdata/script.

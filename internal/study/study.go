@@ -75,7 +75,7 @@ type Study struct {
 	WatchedBlocks int `yaml:"watched-blocks,omitempty" json:"watched-blocks,omitempty"`
 	// WatchedFrom is from how many copies on a cell has such twins; default 1.
 	WatchedFrom int    `yaml:"watched-from,omitempty" json:"watchedFrom,omitempty"`
-	Published   string `yaml:"published,omitempty" json:"published,omitempty"` // id under published/ that is shown beside
+	Published   string `yaml:"published,omitempty" json:"published,omitempty"` // id of a publication that is shown beside
 	// Interventions are causes that are put in or taken away, with what is
 	// expected of each.
 	Interventions []Intervention `yaml:"interventions,omitempty" json:"interventions,omitempty"`

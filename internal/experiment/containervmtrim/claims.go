@@ -1,53 +1,72 @@
 package containervmtrim
 
 import (
-	"fmt"
-	"math"
+	"slices"
 
+	"github.com/tarelab/tare/internal/claim"
 	"github.com/tarelab/tare/internal/finding"
-	"github.com/tarelab/tare/internal/quantity"
-	"github.com/tarelab/tare/internal/stats"
+	"github.com/tarelab/tare/internal/kerneltools/bootstudy"
+	"github.com/tarelab/tare/published"
 )
 
-// claimsOf recomputes the published speedups, and asks each of every trimmed target. A
-// speedup is borne out when every pair of times that the source prints gives it.
-func claimsOf(c *description) []finding.Claim {
+// claimsOf judges what the thesis concludes, and asks it of every trimmed target.
+func claimsOf(c *description) ([]finding.Claim, error) {
 	if !c.Trims {
-		return nil
+		return nil, nil
 	}
-	var out []finding.Claim
-	for _, of := range []struct{ result, span string }{{"kernel", "kernel up"}, {"initrd", "initrd"}, {"modules", "modules"}, {"total", "total"}} {
-		r := c.published.Results[of.result]
-		ratio := r.Before / r.After
-		text, computed := fmt.Sprintf("Trimming makes %q %.2f times as fast.", of.result, r.Speedup), fmt.Sprintf("%.3f s by %.3f s: %.2f", r.Before, r.After, ratio)
-		near := func(ratio float64) bool { return ratio > r.Speedup-0.01 && ratio < r.Speedup+0.01 }
-		agree := near(ratio)
-		if r.BeforeTable > 0 {
-			again := r.BeforeTable / r.After
-			agree = agree && near(again)
-			computed += fmt.Sprintf("; by its own table 4-1 %.3f s by %.3f s: %.2f", r.BeforeTable, r.After, again)
-		}
-		claim := finding.Judged(agree, text, "%s", computed)
-		if r.Doubt != "" && agree {
-			claim.Verdict, claim.Computed = finding.Open, computed+"; doubtful: "+r.Doubt
-		}
-		if s := c.Stretch(of.span); s != nil {
-			for _, target := range c.Targets {
-				if e, ok := s.Speedup[target]; ok {
-					claim.Here = append(claim.Here, finding.Answer{Target: target, Computed: fmt.Sprintf("%.2f times%s", e.Value, quantity.Span(e, "%.2f", 1)), Verdict: c.reaches(e, r.Speedup)})
-				}
-			}
-		}
-		out = append(out, claim)
+	numbers, err := published.Cells(name, publishedFile)
+	if err != nil {
+		return nil, err
 	}
-	return out
+	for _, s := range c.published.CostliestSteps {
+		numbers["steps."+s.Line] = s.Took
+	}
+	all, err := claim.Read(claimsFile, numbers)
+	if err != nil {
+		return nil, err
+	}
+	var targets []claim.Target
+	for _, target := range c.Targets {
+		if target != c.Control {
+			targets = append(targets, claim.Target{Name: target, Cells: claim.Of(c.cells(target))})
+		}
+	}
+	return all.Judge(nil, targets...), nil
 }
 
-// reaches says whether a speedup is as large as the published one: by its whole
-// interval, and not at all where the machine was too noisy or there is none.
-func (c *description) reaches(e stats.Estimate, published float64) finding.Verdict {
-	if c.Refused != "" {
-		return finding.Refused
+// cells are a trimmed target's speedups, and the lines of its log and the control's.
+func (c *description) cells(target string) map[string]claim.Value {
+	cells := map[string]claim.Value{}
+	for _, s := range c.Spans {
+		result := publishedAs[s.Name]
+		if e, ok := s.Speedup[target]; ok && result != "" {
+			v := claim.Value{Estimate: e, Refused: c.Refused != ""}
+			for _, before := range []string{"before", "before_in_table_4_1"} {
+				cells["results."+result+"."+before+" / results."+result+".after"] = v
+			}
+		}
 	}
-	return finding.Within(e, published, math.Inf(1))
+	for part, name := range map[string]string{"SELinux": "SELinux", "RTC": "RTC", "USB": "USB", "parport": "parallel port"} {
+		before := c.lines(name, c.Control)
+		if before == 0 || !c.logged(target) {
+			continue // there was nothing to leave out
+		}
+		cells["evidence.before."+part] = claim.Exactly(float64(before))
+		cells["evidence.after."+part] = claim.Exactly(float64(c.lines(name, target)))
+	}
+	return cells
+}
+
+// lines are those of a part of the kernel in a target's log.
+func (c *description) lines(part, target string) int {
+	i := slices.IndexFunc(c.Causes, func(s bootstudy.Subsystem) bool { return s.Name == part })
+	if i < 0 {
+		return 0
+	}
+	return c.Causes[i].Lines[target]
+}
+
+// logged reports whether a boot of the target was kept.
+func (c *description) logged(target string) bool {
+	return slices.ContainsFunc(c.Profiles, func(p bootstudy.Profile) bool { return p.Target == target })
 }

@@ -1,9 +1,6 @@
 package containervmtrim
 
-import (
-	"github.com/tarelab/tare/internal/kerneltools/bootstudy"
-	"github.com/tarelab/tare/published"
-)
+import "github.com/tarelab/tare/internal/kerneltools/bootstudy"
 
 // description is a run's boots next to the published ones.
 type description struct {
@@ -14,14 +11,14 @@ type description struct {
 	Trims  bool              `json:"trims"`
 	Phases []bootstudy.Phase `json:"phases"` // as published
 
-	published *published.ContainerVMTrim
+	published *bootstudy.Published
 }
 
 // publishedAs are the published results by the stretches that repeat them.
 var publishedAs = map[string]string{"kernel up": "kernel", "initrd": "initrd", "modules": "modules", "total": "total"}
 
 // describe puts boots next to the published ones.
-func describe(boots *bootstudy.Description, p *published.ContainerVMTrim) *description {
+func describe(boots *bootstudy.Description, p *bootstudy.Published) *description {
 	c := &description{Description: boots, Citation: p.Citation, published: p}
 	c.Trims = boots.Whole == bootstudy.FirstContainer && len(boots.Parts) > 0 && boots.Parts[0].Initrd > 0
 	if !c.Trims {

@@ -5,29 +5,33 @@
 package containervmtrim
 
 import (
-	_ "embed" // the studies
+	_ "embed" // the studies, the publication and its claims
 
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/kerneltools/bootstudy"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/store"
-	"github.com/tarelab/tare/published"
 )
 
-const name = "container-vm-trim"
+const name = bootstudy.PublishedBy
 
 var (
 	//go:embed study.yaml
 	studyFile []byte
 	//go:embed boot-levers.yaml
 	leversFile []byte
+	//go:embed published.yaml
+	publishedFile []byte
+	//go:embed claims.yaml
+	claimsFile []byte
 )
 
-// Experiment is the experiment, for the list of all. Its publication is in published/:
-// tare boot profile --published reads it too.
+// Experiment is the experiment, for the list of all. tare boot profile --published
+// reads its publication too.
 func Experiment() experiment.Experiment {
-	return experiment.Experiment{Name: name, Study: studyFile, More: map[string][]byte{"boot-levers": leversFile}, Applies: applies, Sections: sections}
+	return experiment.Experiment{Name: name, Study: studyFile, More: map[string][]byte{"boot-levers": leversFile},
+		Published: publishedFile, Applies: applies, Sections: sections}
 }
 
 // applies: to every run of a study that stands next to the publication, also a user's,
@@ -37,12 +41,17 @@ func applies(m store.Manifest) bool {
 }
 
 func sections(run experiment.Run) ([]finding.Section, error) {
-	d, err := published.LoadAs[*published.ContainerVMTrim](name)
+	d, err := bootstudy.ReadPublished(publishedFile)
 	if err != nil {
 		return nil, err
 	}
 	boots, unread := bootstudy.Of(run.Run, run.Input, run.Claims.Tables)
-	s := section(describe(boots, d))
+	said := describe(boots, d)
+	claims, err := claimsOf(said)
+	if err != nil {
+		return nil, err
+	}
+	s := section(said, claims)
 	if unread != nil { // the other consoles are described
 		s.Warnings = append(s.Warnings, unread.Error())
 	}

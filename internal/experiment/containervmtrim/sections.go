@@ -9,10 +9,10 @@ import (
 
 // section is boots of container hosts before and after trimming, beside the
 // published ones.
-func section(c *description) finding.Section {
+func section(c *description, claims []finding.Claim) finding.Section {
 	s := finding.Section{
 		ID: name, Title: "Before and after trimming, published beside this machine", Findings: c.Findings,
-		Figures: slices.Concat(timelines(c), costFigures(c), barFigures(c)), Claims: claimsOf(c), Note: note(c), Alone: true, Data: c,
+		Figures: slices.Concat(timelines(c), costFigures(c), barFigures(c)), Claims: claims, Note: note(c), Alone: true, Data: c,
 	}
 	switch {
 	case len(c.Targets) == 1:
