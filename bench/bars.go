@@ -63,26 +63,6 @@ func floorStarts(ctx context.Context, rootfs, v2 string) ([]float64, error) {
 	return nanoseconds(ctx, floor, "60", rootfs, scratch, v2)
 }
 
-func nativeAgainstCrun(ctx context.Context) (result, error) {
-	s, err := weigh(ctx, "--on", "native,crun", "--control", "native", "--no-aa", "--blocks", "60", "--", "true")
-	if err != nil {
-		return result{}, err
-	}
-	native, err := s.samples("native", sample.Ready, false)
-	if err != nil {
-		return result{}, err
-	}
-	crun, err := s.samples("crun", sample.Ready, false)
-	if err != nil {
-		return result{}, err
-	}
-	ratios := make([]float64, 0, len(crun))
-	for i := range min(len(crun), len(native)) {
-		ratios = append(ratios, crun[i]/native[i])
-	}
-	return describe(analysis.AtLeast(ratios, 5, 1)), nil
-}
-
 // pause is what tare's own work between two short trials takes, in microseconds.
 const pause = "20000"
 

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
+	"os"
+	"os/exec"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/gate"
 	"github.com/tarelab/tare/internal/stats"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // looks are the numbers of interleaved pairs at which a ratio is judged: it is
@@ -46,6 +52,54 @@ func inTurn(n int, ours, bare func() (float64, error)) (x, y float64, err error)
 	}
 	y, err = bare()
 	return x, y, err
+}
+
+// limits runs a study and judges its limits, all of which must be met.
+func limits(file string) func(context.Context) (result, error) {
+	return func(ctx context.Context) (result, error) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return result{}, err
+		}
+		st, err := study.Parse(file, text)
+		if err != nil {
+			return result{}, err
+		}
+		s, err := reported(judged(output(ctx, []string{tare, "run", "--json", file})))
+		if err != nil {
+			return result{}, err
+		}
+		answers, err := gate.Judge(st.Limits, gate.Run{Tables: s.Claims.Tables})
+		if err != nil {
+			return result{}, err
+		}
+		return answered(answers), nil
+	}
+}
+
+// judged takes the exit codes of limits that are not met for what they are: a report
+// is there all the same.
+func judged(out []byte, err error) ([]byte, error) {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() >= 5 && exit.ExitCode() <= 7 {
+		return out, nil
+	}
+	return out, err
+}
+
+// answered is the result of a study's limits: the worst answer's.
+func answered(answers []gate.Answer) result {
+	worst := gate.Worst(answers)
+	for _, a := range answers {
+		if a.Verdict == worst {
+			shown := fmt.Sprintf("%s, %d blocks", a.Measured(), a.Blocks)
+			if a.Measured() == "" {
+				shown = a.Why
+			}
+			return result{shown, analysis.Met(worst)}
+		}
+	}
+	return result{"no limit", analysis.LimitOpen}
 }
 
 // describe shows a bar's ratio with its interval.

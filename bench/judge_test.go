@@ -7,11 +7,16 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/gate"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // A ratio is judged after 20, 40 and 60 pairs only, and what goes first changes
@@ -83,6 +88,33 @@ func TestRepeatedNumbers(t *testing.T) {
 		})
 		if err != nil || got.met != want || !strings.HasSuffix(got.seen, "median of 6") {
 			t.Errorf("%v: %+v, %v", values, got, err)
+		}
+	}
+}
+
+// A ratio whose interval contains its bound has no answer: 4.84 [4.64, 5.08] does not
+// meet "at least 5".
+func TestLimitsOfAStudy(t *testing.T) {
+	text, err := os.ReadFile("native-crun.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := study.Parse("native-crun.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ratio, want := range map[[3]float64]analysis.Met{
+		{4.64, 4.84, 5.08}: analysis.LimitOpen, {5.01, 5.2, 5.4}: analysis.LimitMet, {4.5, 4.6, 4.7}: analysis.LimitBroken,
+	} {
+		e := &analysis.Effect{Ratio: ratio[1], Interval: stats.Interval{Low: ratio[0], High: ratio[2], Level: 0.95, Method: stats.MethodRank}, Blocks: 60}
+		answers, err := gate.Judge(st.Limits, gate.Run{Tables: []analysis.Table{{Group: "start", Workload: "start", Metric: sample.Metric{Name: sample.Ready}, Rows: []analysis.Row{
+			{Target: "native", Control: true}, {Target: "crun", Effect: e},
+		}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := answered(answers); got.met != want || !strings.HasSuffix(got.seen, "× native, 60 blocks") {
+			t.Errorf("%v: %+v, want %s", ratio, got, want)
 		}
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/probe/ebpf"
 	"github.com/tarelab/tare/internal/profile"
-	"github.com/tarelab/tare/internal/sample"
 )
 
 // churn is the published load: 50 tasks, 100 cgroups each, which each task joins itself.
@@ -170,25 +169,4 @@ func (s seen) watchedCells() (all []watchedCell, err error) {
 		}
 	}
 	return all, nil
-}
-
-// poolStarts pairs native's starts a second, 32 at once, with and without pools.
-func poolStarts(ctx context.Context) (result, error) {
-	s, err := report(ctx, "run", "concurrent-start", "--on", "native,native/pool", "--workloads", "start", "--probes=", "--containers", "100", "--concurrency", "32", "--blocks", strconv.Itoa(pairs))
-	if err != nil {
-		return result{}, err
-	}
-	pooled, err := s.samples("native/pool", sample.StartsPerSecond, false)
-	if err != nil {
-		return result{}, err
-	}
-	plain, err := s.samples("native", sample.StartsPerSecond, false)
-	if err != nil {
-		return result{}, err
-	}
-	ratios := make([]float64, 0, len(plain))
-	for i := range min(len(plain), len(pooled)) {
-		ratios = append(ratios, pooled[i]/plain[i])
-	}
-	return describe(analysis.AtLeast(ratios, 1, 1)), nil
 }

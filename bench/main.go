@@ -1,6 +1,6 @@
 // Command bench measures tare's own bars and prints them as a table. Each is a
 // ratio or a difference from one interleaved run on this machine; none is a
-// timed test. It needs root and a built bin/tare (make bench).
+// timed test. It needs root and what make bench-setup builds.
 package main
 
 import (
@@ -33,7 +33,7 @@ type result struct {
 func bars() []bar {
 	return []bar{
 		{"native-floor", "native, all steps: median start at most 1.3 x the same system calls in C", nativeFloor},
-		{"native-crun", "native starts at least 5 x faster than crun", nativeAgainstCrun},
+		{"native-crun", "native starts at least 5 x faster than crun", limits("bench/native-crun.yaml")},
 		{"host-bias", "host: `true` within 100 µs of posix_spawn and wait in C", hostBias},
 		{"host-bias-1s", "host: a 1 s command within 0.2 %", hostBiasLong},
 		{"laboratory-cpu", "500 runc containers, 32 at once: tare's own CPU at most 5 % of all", laboratoryCPU},
@@ -57,7 +57,7 @@ func bars() []bar {
 		{"locks-agree", "lock waits of the published churn within 10 % of perf lock contention's", locksAgree},
 		{"locks-cost", "... which takes at most 5 % longer while they are recorded", watchingCosts("locks")},
 		{"stacks-cost", "... and while its stacks are", watchingCosts("stacks")},
-		{"native-pool", "native with pools: more starts a second than without, 32 at once", poolStarts},
+		{"native-pool", "native with pools: more starts a second than without, 32 at once", limits("bench/native-pool.yaml")},
 		{"vm-request", machine + ": its program runs at most 20 ms after the request", vmRequest},
 		{"vm-share", "... tare's own time between request and payload: at most 5 ms and 3 %", vmShare},
 		{"vm-init", "... /init at most 1.3 x as late as with a command line by hand", vmInit},

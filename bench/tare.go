@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,11 +107,20 @@ func output(ctx context.Context, argv []string) ([]byte, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, missing(argv[0])
+	}
 	if err != nil {
 		text := strings.TrimSpace(stderr.String())
-		return nil, fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, text[max(0, len(text)-500):])
+		return out, fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, text[max(0, len(text)-500):])
 	}
 	return out, nil
+}
+
+// missing says what makes a program that is not there: go run ./bench builds nothing
+// but itself.
+func missing(program string) error {
+	return fmt.Errorf("%s is missing: run make bench-setup in the repository first", program)
 }
 
 // nanoseconds runs a C program of bench/ and gives the seconds that it printed
@@ -154,7 +165,9 @@ func watch(ctx context.Context, argv ...string) (usage, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	began := time.Now()
-	if err := cmd.Start(); err != nil {
+	if err := cmd.Start(); errors.Is(err, fs.ErrNotExist) {
+		return usage{}, missing(argv[0])
+	} else if err != nil {
 		return usage{}, err
 	}
 	var u usage
