@@ -225,7 +225,7 @@ func (s Sentence) verdict(cells Cells, bounds []Bound) (verdict finding.Verdict,
 			verdict = finding.Open
 		}
 		if by == finding.NotBorne {
-			wide, _ := evaluate(c.Is, cells.together(len(s.Each)))
+			wide, _ := evaluate(c.Is, cells.together(s.known(cells)))
 			refuted = refuted || bounds[i].within(wide) == finding.NotBorne
 		}
 	}
@@ -241,11 +241,24 @@ func (s Sentence) text(shown string, cells Cells, bounds []Bound) string {
 	if shown == "" || err != nil {
 		text = s.values(cells)
 	}
+	if n := s.known(cells); n < len(s.Each) {
+		text += fmt.Sprintf("; %d of %d were measured", n, len(s.Each))
+	}
 	var judged []string
 	for _, b := range bounds {
 		judged = together(judged, []string{b.String()})
 	}
 	return text + "; judged as " + strings.Join(judged, ", ") + s.notes(cells)
+}
+
+// known is the number of cases that have their cells.
+func (s Sentence) known(cells Cells) (n int) {
+	for _, c := range s.Each {
+		if _, err := evaluate(c.Is, cells); err == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // values are those of the cases with their labels.

@@ -7,73 +7,12 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/claim"
 	"github.com/tarelab/tare/internal/stats"
 )
 
-// checkClaims recomputes the publication's claims, and asks each that one
-// machine can answer of every container target here.
-func checkClaims(u *description, d *source) ([]finding.Claim, error) {
-	claims, err := publishedClaims(d)
-	if err != nil {
-		return nil, err
-	}
-	for i, q := range questions() {
-		for _, target := range u.containerTargets() {
-			if here, ok := q.ask(u, target); ok {
-				here.Target = target
-				if q.over != nil && here.Verdict == finding.BorneOut && !q.over(u) {
-					here.Verdict = finding.Open // what was measured bears it out, and it says more than that
-				}
-				if u.refusedIn(target, q.test, q.environments) {
-					here.Verdict = finding.Refused
-				}
-				claims[i].Here = append(claims[i].Here, here)
-			}
-		}
-	}
-	return claims, nil
-}
-
-// question is one claim and what its answer rests on.
-type question struct {
-	test         string // "" for each of the index's tests
-	environments []string
-	ask          answer
-	// over says whether a run has all that the claim is over; nil where that is
-	// one number. Less can refute it, and cannot bear it out.
-	over func(u *description) bool
-}
-
-// answer asks one claim of a target; ok is false where the run lacks the cells.
-type answer func(u *description, target string) (here finding.Answer, ok bool)
-
-// questions stand in the order of publishedClaims, whose later claims concern
-// other machines or the publication itself.
-func questions() []question {
-	return []question{
-		{"", []string{envOneCPU}, hereFalls, (*description).hasListed},
-		{"whetstone", []string{envAllN}, hereWhetstoneStays, nil},
-		{"whetstone", []string{envAllN, envAllOne}, hereEightLikeFour, hasEnvironments(envAllN, envAllOne)},
-		{indexAsPublished, []string{envAllN, envOneCPU, envAllOne}, hereAboutFive, hasEnvironments(envAllN, envOneCPU, envAllOne)},
-		hereDiffers(envAllN, "whetstone", 0.117), hereDiffers(envAllN, "dhrystone2", 0.040),
-		hereDiffers(envAllN, indexAsPublished, -0.014), hereDiffers(envAllN, "process-creation", -0.051),
-		hereDiffers(envOneCPU, "process-creation", -0.134),
-	}
-}
-
 // hasListed says whether all tests that the published tables list ran here.
 func (u *description) hasListed() bool { return len(u.Tests) == u.Listed }
-
-// hasEnvironments says whether all of these were measured, or came to the same as
-// one that was.
-func hasEnvironments(names ...string) func(*description) bool {
-	return func(u *description) bool {
-		return !slices.ContainsFunc(names, func(name string) bool {
-			return !slices.ContainsFunc(u.Curves, func(c curve) bool { return c.Environment == name })
-		})
-	}
-}
 
 // containerTargets are the targets that have a host's point, in order.
 func (u *description) containerTargets() []string {
@@ -94,25 +33,69 @@ func (u *description) comparable(target, environment, test string) *curve {
 	return u.Curve(target, environment, test, wallClock)
 }
 
-// inEach is the verdict on a claim that has to hold in every case. To bear it out
-// takes each case's own interval, which together err no more than one. One case
-// alone refutes it, the more likely by chance the more there are: for that the
-// intervals are widened to hold at 95 % for all of them together (Bonferroni).
-func (u *description) inEach(cases []stats.Estimate, low, high float64) finding.Verdict {
-	verdict := finding.BorneOut
-	for _, e := range cases {
-		switch finding.Within(e, low, high) {
-		case finding.NotBorne:
-			e.Interval = widened(e, len(cases), u.Repetitions)
-			if finding.Within(e, low, high) == finding.NotBorne {
-				return finding.NotBorne
+// cells are what a target gives of the published cells: quotients of numbers of
+// containers, and how its tests fall on one CPU.
+func (u *description) cells(target string, tests []string) map[string]claim.Value {
+	cells := map[string]claim.Value{}
+	for short, environment := range map[string]string{"onecpu": envOneCPU, "ncopies": envAllN, "onecopy": envAllOne} {
+		for _, test := range tests {
+			own := test
+			if test == indexName {
+				own = indexAsPublished
 			}
-			verdict = finding.Open
-		case finding.Open:
-			verdict = finding.Open
+			if c := u.comparable(target, environment, own); c != nil {
+				u.addQuotients(cells, short+"."+test+".", c)
+			}
 		}
 	}
-	return verdict
+	for _, test := range u.Tests {
+		c := u.comparable(target, envOneCPU, test)
+		if c == nil || c.Law == nil || c.Clock == cpuClock {
+			continue
+		}
+		b, over := c.Law.Decay, c.Counts()
+		if both := c.Law.Beside; both != nil {
+			b, over = both.Decay, both.Counts
+		}
+		cells["decay."+test] = u.value(c, b, "b over "+rangeOf(over))
+	}
+	return cells
+}
+
+// addQuotients adds those of a curve's points to one container, of one to the host, and
+// of eight to four.
+func (u *description) addQuotients(cells map[string]claim.Value, prefix string, c *curve) {
+	var notes []string
+	if w := u.Curve(c.Target, c.Environment, c.Test, wallClock); c.Clock == cpuClock && c.Test == "whetstone" && w != nil && w.Law != nil {
+		notes = []string{"by CPU time; by wall time it falls with b = " + shownPlain(w.Law.Decay)}
+	}
+	if c.Test == indexAsPublished {
+		notes = []string{fmt.Sprintf("the index over all %d tests", len(allTests()))}
+	}
+	add := func(of, by int, e *stats.Estimate, notes ...string) {
+		if e != nil {
+			cells[fmt.Sprintf("%s%d / %s%d", prefix, of, prefix, by)] = u.value(c, *e, notes...)
+		}
+	}
+	for _, p := range c.Points {
+		if p.N > 1 {
+			add(p.N, 1, p.ToOne, notes...)
+		}
+	}
+	if one := c.At(1); one != nil {
+		add(1, 0, one.ToHost, notes...)
+	}
+	if eight, four := c.At(8), c.At(4); eight != nil && four != nil {
+		add(8, 4, eight.over(four))
+	}
+}
+
+// value is a curve's number as a cell. Of many cases one lies outside of its limits the
+// more likely by chance: then its interval is widened to hold at 95 % for all of them
+// together (Bonferroni).
+func (u *description) value(c *curve, e stats.Estimate, notes ...string) claim.Value {
+	return claim.Value{Estimate: e, Notes: notes, Refused: u.refusedIn(c.Target, c.Test, []string{c.Environment}),
+		Together: func(cases int) stats.Interval { return widened(e, cases, u.Repetitions) }}
 }
 
 // widened is an estimate's interval of Student's t at 1 - 0.05/cases in place of
@@ -129,88 +112,6 @@ func widened(e stats.Estimate, cases, repetitions int) stats.Interval {
 	return i
 }
 
-func hereFalls(u *description, target string) (finding.Answer, bool) {
-	var cases []stats.Estimate
-	low, high := math.Inf(1), math.Inf(-1)
-	var lowTest, highTest, fitted string
-	for _, test := range u.Tests {
-		c := u.comparable(target, envOneCPU, test)
-		if c == nil || c.Law == nil || c.Clock == cpuClock {
-			continue
-		}
-		b, over := c.Law.Decay, c.Counts()
-		if both := c.Law.Beside; both != nil {
-			b, over = both.Decay, both.Counts
-		}
-		fitted = rangeOf(over)
-		cases = append(cases, b)
-		if b.Value < low {
-			low, lowTest = b.Value, test
-		}
-		if b.Value > high {
-			high, highTest = b.Value, test
-		}
-	}
-	text := fmt.Sprintf("b over %s from %.2f (%s) to %.2f (%s)", fitted, low, lowTest, high, highTest)
-	if !u.hasListed() {
-		text += fmt.Sprintf("; over %d of the %d tests that were published", len(u.Tests), u.Listed)
-	}
-	return finding.Answer{Computed: text, Verdict: u.inEach(cases, leastOneN, mostOneN)}, len(cases) > 0
-}
-
-func hereWhetstoneStays(u *description, target string) (finding.Answer, bool) {
-	c := u.Curve(target, envAllN, "whetstone", cpuClock)
-	if c == nil || c.Law == nil {
-		return finding.Answer{}, false
-	}
-	var cases []stats.Estimate
-	worst := stats.Estimate{Value: 1}
-	for _, p := range c.Points {
-		if p.N < 2 || p.ToOne == nil {
-			continue
-		}
-		cases = append(cases, *p.ToOne)
-		if math.Abs(math.Log(p.ToOne.Value)) >= math.Abs(math.Log(worst.Value)) {
-			worst = *p.ToOne
-		}
-	}
-	text := "by CPU time, farthest from one container: " + shownRatio(worst)
-	if w := u.Curve(target, envAllN, "whetstone", wallClock); w != nil && w.Law != nil {
-		text += fmt.Sprintf("; by wall time it falls with b = %s", shownPlain(w.Law.Decay))
-	}
-	return finding.Answer{Computed: text + "; within 2 % of one container", Verdict: u.inEach(cases, 0.98, 1.02)}, len(cases) > 0
-}
-
-func hereEightLikeFour(u *description, target string) (finding.Answer, bool) {
-	var cases []stats.Estimate
-	text := ""
-	for _, environment := range []string{envAllOne, envAllN} {
-		c := u.Curve(target, environment, "whetstone", cpuClock)
-		if c == nil || c.At(8) == nil || c.At(4) == nil {
-			continue
-		}
-		r := c.At(8).over(c.At(4))
-		if r == nil {
-			continue
-		}
-		cases = append(cases, *r)
-		text += fmt.Sprintf("%s in %s; ", shownRatio(*r), environment)
-	}
-	return finding.Answer{Computed: text + "within 2 %", Verdict: u.inEach(cases, 0.98, 1.02)}, len(cases) > 0
-}
-
-func hereAboutFive(u *description, target string) (finding.Answer, bool) {
-	var cases []stats.Estimate
-	text := ""
-	for _, environment := range []string{envAllN, envOneCPU, envAllOne} {
-		if r := u.oneToHost(target, environment, indexAsPublished); r != nil {
-			cases = append(cases, *r)
-			text += fmt.Sprintf("%s in %s; ", shownRatio(*r), environment)
-		}
-	}
-	return finding.Answer{Computed: fmt.Sprintf("index over all %d tests: %sabout 5 %% is 2.5 to 7.5 in each", len(allTests()), text), Verdict: u.inEach(cases, 1.025, 1.075)}, len(cases) > 0
-}
-
 // oneToHost is a test in one container against the host, nil where one is missing.
 func (u *description) oneToHost(target, environment, test string) *stats.Estimate {
 	c := u.comparable(target, environment, test)
@@ -218,18 +119,6 @@ func (u *description) oneToHost(target, environment, test string) *stats.Estimat
 		return nil
 	}
 	return c.At(1).ToHost
-}
-
-// hereDiffers asks whether a difference of one container to the host is here
-// what it was there, give or take two percent of the score.
-func hereDiffers(environment, test string, claimed float64) question {
-	return question{test: test, environments: []string{environment}, ask: func(u *description, target string) (finding.Answer, bool) {
-		r := u.oneToHost(target, environment, test)
-		if r == nil {
-			return finding.Answer{}, false
-		}
-		return finding.Answer{Computed: shownRatio(*r) + "; the same is within 2 points", Verdict: finding.Within(*r, 1+claimed-0.02, 1+claimed+0.02)}, true
-	}}
 }
 
 // noInterval stands behind a number that has none.
@@ -255,3 +144,6 @@ func shown(e stats.Estimate, decimals int) string {
 	}
 	return fmt.Sprintf("%s [%.*f, %.*f]", text, decimals, e.Interval.Low, decimals, e.Interval.High)
 }
+
+// signed is a share in percent with its sign.
+func signed(x float64) string { return fmt.Sprintf("%+.1f %%", 100*x) }

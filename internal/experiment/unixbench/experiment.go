@@ -21,6 +21,8 @@ var (
 	studyFile []byte
 	//go:embed published.yaml
 	publishedFile []byte
+	//go:embed claims.yaml
+	claimsFile []byte
 )
 
 // Experiment is the experiment, for the list of all.

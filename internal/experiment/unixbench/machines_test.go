@@ -2,6 +2,8 @@ package unixbench
 
 import (
 	"errors"
+	"fmt"
+	"github.com/tarelab/tare/internal/claim"
 	"math"
 	"slices"
 	"strings"
@@ -212,8 +214,18 @@ func TestClaimsOfManyCases(t *testing.T) {
 		{append(slices.Repeat([]stats.Estimate{good}, 7), bad), finding.Open},
 		{append(slices.Repeat([]stats.Estimate{good}, 7), outside(0.499, 0.5, 0.501)), finding.NotBorne},
 	} {
-		if got := u.inEach(test.cases, 0.98, 1.02); got != test.want {
-			t.Errorf("%d cases, the last %+v: %s, want %s", len(test.cases), test.cases[len(test.cases)-1], got, test.want)
+		here, published, file := map[string]claim.Value{}, map[string]float64{}, "- {name: all, text: All, where: table 1, each: ["
+		for i, e := range test.cases {
+			name := fmt.Sprintf("x%d", i)
+			here[name], published[name] = u.value(&curve{}, e), 1
+			file += "{is: " + name + ", from: 0.98, to: 1.02}, "
+		}
+		all, err := claim.Read([]byte(file+"]}"), published)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := all.Judge(nil, claim.Target{Name: "box", Cells: claim.Of(here)})[0].Here[0]; got.Verdict != test.want {
+			t.Errorf("%d cases, the last %+v: %+v, want %s", len(test.cases), test.cases[len(test.cases)-1], got, test.want)
 		}
 	}
 }
