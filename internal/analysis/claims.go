@@ -172,10 +172,12 @@ type Claims struct {
 	Ladders []Ladder `json:"ladders,omitempty"`
 	// Comparisons is filled by Compare only.
 	Comparisons []Comparison `json:"comparisons,omitempty"`
-	Warnings    []string     `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do
-	Alpha       float64      `json:"alpha"`
-	Margin      float64      `json:"margin"`
-	Failures    int          `json:"failures"` // failed trials
-	Trials      int          `json:"trials"`   // finished trials
-	Planned     int          `json:"planned"`
+	// Surroundings are what else differs between runs that are compared.
+	Surroundings []Surrounding `json:"surroundings,omitempty"`
+	Warnings     []string      `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do
+	Alpha        float64       `json:"alpha"`
+	Margin       float64       `json:"margin"`
+	Failures     int           `json:"failures"` // failed trials
+	Trials       int           `json:"trials"`   // finished trials
+	Planned      int           `json:"planned"`
 }

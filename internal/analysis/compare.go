@@ -64,6 +64,7 @@ func Together(a Input, each []Claims) Claims {
 	all := each[0]
 	for _, c := range each[1:] {
 		all.Comparisons = append(all.Comparisons, c.Comparisons...)
+		all.Surroundings = append(all.Surroundings, c.Surroundings...)
 		all.Failures += c.Failures - a.Data.failures
 		all.Trials += c.Trials - a.Data.trials
 		all.Planned += c.Planned - a.Planned

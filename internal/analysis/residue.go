@@ -21,6 +21,7 @@ type Provenance struct {
 	Clocksource string
 	TCP         string // congestion control
 	Host        string // name, or the hypervisor's where it is a guest
+	User        string // "root" or "not root"
 	Image       string // digest of the workbench
 	Tool        string // tare's version
 	Compiler    string // of the programs that run inside targets
@@ -45,14 +46,38 @@ func Unlike(a, b Provenance) map[string]string {
 	return out
 }
 
-// Residue lists what differs between the surroundings of two runs, one sentence
-// each, with what to do. Runs with residue can be compared, but a difference
-// may be the residue's; they must never be averaged.
+// Surrounding is one fact in which the surroundings of two runs differ.
+type Surrounding struct {
+	RunA   string `json:"runA"`
+	RunB   string `json:"runB"`
+	What   string `json:"what"` // "kernel", "version of runc"
+	A      string `json:"a"`
+	B      string `json:"b"`
+	Advice string `json:"advice"`
+}
+
+// String says it in a sentence.
+func (s Surrounding) String() string {
+	return fmt.Sprintf("%s and %s differ in %s: %s against %s; %s", s.RunA, s.RunB, s.What, s.A, s.B, s.Advice)
+}
+
+// Residue are Surroundings, one sentence each.
 func Residue(a, b Provenance) []string {
 	var out []string
+	for _, s := range Surroundings(a, b) {
+		out = append(out, s.String())
+	}
+	return out
+}
+
+// Surroundings lists what differs between the surroundings of two runs, with what to
+// do. Such runs can be compared, but a difference may be that of their surroundings;
+// they must never be averaged.
+func Surroundings(a, b Provenance) []Surrounding {
+	var out []Surrounding
 	differ := func(what, x, y, advice string) {
 		if x != "" && y != "" && x != y {
-			out = append(out, fmt.Sprintf("%s and %s differ in %s: %s against %s; %s", a.Run, b.Run, what, x, y, advice))
+			out = append(out, Surrounding{a.Run, b.Run, what, x, y, advice})
 		}
 	}
 	const machine = "a difference may be the machine's: measure both on one machine"
@@ -62,6 +87,7 @@ func Residue(a, b Provenance) []string {
 	differ("number of CPUs that may be used", a.Usable, b.Usable, "a difference may be theirs: start tare with the same affinity")
 	differ("memory size", a.Memory, b.Memory, machine)
 	differ("host", a.Host, b.Host, machine)
+	differ("user", a.User, b.User, "starts are made in other ways without root: measure both as the same user")
 	differ("frequency governor", a.Governor, b.Governor, "set the same governor for both")
 	differ("TCP congestion control", a.TCP, b.TCP, "throughput between containers hangs on it: set net.ipv4.tcp_congestion_control alike")
 	differ("clock source", a.Clocksource, b.Clocksource, "set the same clock source for both")

@@ -32,7 +32,7 @@ func (env *Env) measure(c *cobra.Command, st study.Study, f *measureFlags) error
 	if err != nil {
 		return errors.Join(err, laboratory.Close())
 	}
-	return env.carryOut(c, laboratory, plan, func(run *store.Run) (error, error) { return env.show(run, f) })
+	return env.carryOut(c, laboratory, plan, func(run *store.Run) (error, error) { return env.show(c, run, f) })
 }
 
 // carryOut measures what a plan still lacks, closes the laboratory and shows
@@ -77,7 +77,7 @@ func (env *Env) announce(plan *lab.Plan) {
 
 // show prints a run's report and writes its page. Its first result is the
 // error that stands for failed trials and for limits that are not met.
-func (env *Env) show(run *store.Run, f *measureFlags) (verdict, err error) {
+func (env *Env) show(c *cobra.Command, run *store.Run, f *measureFlags) (verdict, err error) {
 	in, err := env.Experiments.Report(run)
 	if err != nil {
 		return nil, err
@@ -86,10 +86,13 @@ func (env *Env) show(run *store.Run, f *measureFlags) (verdict, err error) {
 	if page == "" {
 		page = filepath.Join(run.Dir(), "report.html")
 	}
+	in.Names, in.Page = []string{env.callRun(c, "", run)}, page
 	if f.json {
 		err = report.JSON(env.Stdout, in)
 	} else {
-		err = report.Text(env.Stdout, in, env.textOptions())
+		options := env.textOptions()
+		options.All = f.all
+		err = report.Text(env.Stdout, in, options)
 	}
 	if err == nil {
 		err = lab.WriteReport(page, func(w io.Writer) error { return report.HTML(w, in) })

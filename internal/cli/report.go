@@ -3,6 +3,9 @@ package cli
 import (
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,15 +16,16 @@ import (
 
 func reportCommand(env *Env) *cobra.Command {
 	var format, output string
-	var salvage bool
+	var salvage, all bool
 	c := &cobra.Command{
 		Use:   "report RUN...",
 		Short: "Show a run, or runs of the same study compared with the first",
-		Long: `report shows what a run says. RUN is a run's id, the start of one, a run's
+		Long: `report shows what a run says: a summary of a page, or with --all every table. RUN is a run's id, the start of one, a run's
 directory, or "last". With several runs each later one is compared with the first,
 cell by cell, each scaled to its own control; facts in which the machines differ
 are listed, never averaged away.`,
 		Example: `  tare report last
+  tare report last --all
   tare report last --format html -o report.html
   tare report 20261121-0815-survey last
   tare report before after-a after-b --format md`,
@@ -45,13 +49,16 @@ are listed, never averaged away.`,
 				return err
 			}
 			if output != "" {
-				return lab.WriteReport(output, func(w io.Writer) error { return report.Write(w, kind, in, report.Options{}) })
+				return lab.WriteReport(output, func(w io.Writer) error { return report.Write(w, kind, in, report.Options{All: all}) })
 			}
-			return report.Write(env.Stdout, kind, in, env.textOptions())
+			options := env.textOptions()
+			options.All = all
+			return report.Write(env.Stdout, kind, in, options)
 		},
 	}
 	c.Flags().StringVarP(&format, "format", "f", "text", "text, md, csv, json or html")
 	complete(c, "format", cobra.FixedCompletions([]string{"text", "md", "csv", "json", "html"}, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().BoolVar(&all, "all", false, "in text, every table in place of the summary")
 	c.Flags().BoolVar(&salvage, "salvage", false, "leave damaged records out, with a warning, instead of refusing the run")
 	c.Flags().StringVarP(&output, "output", "o", "", "write to this file instead of standard output")
 	return c
@@ -67,10 +74,39 @@ func (env *Env) reportInput(c *cobra.Command, names []string, salvage bool) (rep
 			r.Salvage()
 		}
 	}
+	var in report.Input
 	if len(runs) == 1 {
-		return env.Experiments.Report(runs[0])
+		in, err = env.Experiments.Report(runs[0])
+		in.Page = pageOf(runs[0])
+	} else {
+		in, err = lab.Compare(runs[0], runs[1:]...)
 	}
-	return lab.Compare(runs[0], runs[1:]...)
+	for i, r := range runs {
+		in.Names = append(in.Names, env.callRun(c, names[i], r))
+	}
+	return in, err
+}
+
+// callRun is how a later command can name a run: by its id, which is shorter than its
+// directory and means the same run later, which "last" does not; without --state only
+// by its directory.
+func (env *Env) callRun(c *cobra.Command, name string, run *store.Run) string {
+	switch {
+	case strings.ContainsRune(name, filepath.Separator):
+		return name
+	case c.Flags().Changed("state"):
+		return run.Dir()
+	}
+	return run.Manifest().ID
+}
+
+// pageOf is a run's HTML page, "" where it has none.
+func pageOf(run *store.Run) string {
+	page := filepath.Join(run.Dir(), "report.html")
+	if info, err := os.Lstat(page); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return page
 }
 
 // openRuns opens runs by what the user calls them.

@@ -108,11 +108,10 @@ resume shows them and needs --prepare.`,
 			if err != nil {
 				return errors.Join(err, laboratory.Close())
 			}
-			return env.carryOut(c, laboratory, plan, func(run *store.Run) (error, error) { return env.show(run, &f) })
+			return env.carryOut(c, laboratory, plan, func(run *store.Run) (error, error) { return env.show(c, run, &f) })
 		},
 	}
-	c.Flags().BoolVar(&f.json, "json", false, "print the whole report as JSON")
-	c.Flags().StringVar(&f.html, "html", "", "write the HTML report to this file (default: into the run's directory)")
+	f.shown(c.Flags())
 	c.Flags().BoolVar(&prepare, "prepare", false, "execute the prepare commands of the run's study on the host")
 	guestFlags(c.Flags())
 	sysctlFlag(c.Flags())

@@ -223,6 +223,7 @@ type measureFlags struct {
 	noAA      bool
 	pool      bool
 	json      bool
+	all       bool
 	html      string
 	rootfs    string
 	image     string
@@ -237,6 +238,12 @@ func (f *measureFlags) define(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one trial (default: the study's, else 1m)")
 	flags.BoolVar(&f.noAA, "no-aa", false, "leave out the control's twin (then the noise floor is unknown)")
 	flags.BoolVar(&f.pool, "pool", false, "measure native also with pools of cgroups and network namespaces (the target native/pool)")
+	f.shown(flags)
+}
+
+// shown defines how the report is shown.
+func (f *measureFlags) shown(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.all, "all", false, "print every table in place of the summary")
 	flags.BoolVar(&f.json, "json", false, "print the whole report as JSON")
 	flags.StringVar(&f.html, "html", "", "write the HTML report to this file (default: into the run's directory)")
 }

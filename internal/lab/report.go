@@ -59,7 +59,9 @@ func Compare(a *store.Run, others ...*store.Run) (report.Input, error) {
 		return report.Input{}, err
 	}
 	var each []analysis.Claims
+	out := report.Input{Manifest: a.Manifest()}
 	for _, b := range others {
+		out.Others = append(out.Others, b.Manifest())
 		claims, err := compare(a, before, b)
 		if err != nil {
 			return report.Input{}, err
@@ -74,7 +76,8 @@ func Compare(a *store.Run, others ...*store.Run) (report.Input, error) {
 		}
 		each = append(each, claims)
 	}
-	return report.Input{Manifest: a.Manifest(), Claims: analysis.Together(before, each)}, nil
+	out.Claims = analysis.Together(before, each)
+	return out, nil
 }
 
 // compare says what changed from run a, whose cells are before's, to run b.
@@ -95,7 +98,8 @@ func compare(a *store.Run, before analysis.Input, b *store.Run) (analysis.Claims
 		return claims, &InputError{fmt.Errorf("runs %s (study %s) and %s (study %s) have no cell in common: compare runs of one study",
 			a.Manifest().ID, a.Manifest().Study.ID, b.Manifest().ID, b.Manifest().Study.ID)}
 	}
-	claims.Warnings = slices.Concat(why, analysis.Residue(pa, pb), claims.Warnings)
+	claims.Surroundings = analysis.Surroundings(pa, pb)
+	claims.Warnings = slices.Concat(why, claims.Warnings)
 	return claims, nil
 }
 
@@ -131,7 +135,7 @@ func Provenance(m store.Manifest) analysis.Provenance {
 	p := analysis.Provenance{
 		Run: m.ID, Kernel: m.Host.Kernel + " " + m.Host.KernelBuild, CPU: m.Host.CPU, CPUs: strconv.Itoa(m.Host.CPUs), Usable: usableCPUs(m.Host),
 		Memory: units.BytesSize(float64(m.Host.Memory)), Governor: m.Host.Governor, Clocksource: m.Host.Clocksource, TCP: m.Host.TCPCongestion,
-		Host: m.Host.Hostname, Image: m.Image, Tool: m.Tool, Compiler: m.Compiler, Mitigations: m.Host.Mitigations, Targets: map[string]string{},
+		Host: m.Host.Hostname, User: map[bool]string{true: "root", false: "not root"}[m.Host.Root], Image: m.Image, Tool: m.Tool, Compiler: m.Compiler, Mitigations: m.Host.Mitigations, Targets: map[string]string{},
 		Accels: map[string]string{}, Guests: map[string]string{},
 	}
 	if c := m.Study.Counters; c != nil {

@@ -12,11 +12,7 @@ import (
 // medians, what changed in all, and what is left of it once the machine's own
 // change is divided out.
 func comparison(c analysis.Comparison) (title string, head []string, rows [][]string) {
-	var medians []float64
-	for _, r := range c.Rows {
-		medians = append(medians, r.A.Median, r.B.Median)
-	}
-	t := shownTable{Scale: quantity.ScaleFor(c.Metric.Unit, medians)}
+	t := comparisonScale(c)
 	head = []string{"target", strings.TrimSuffix("A "+t.Unit, " "), strings.TrimSuffix("B "+t.Unit, " "), "B/A", "B/A over control", "interval", "verdict"}
 	for _, r := range c.Rows {
 		rows = append(rows, t.change(c, r))
@@ -26,6 +22,15 @@ func comparison(c analysis.Comparison) (title string, head []string, rows [][]st
 		title += " (" + c.With + ")"
 	}
 	return title, head, rows
+}
+
+// comparisonScale is a table without rows, in the unit that suits both runs' medians.
+func comparisonScale(c analysis.Comparison) shownTable {
+	var medians []float64
+	for _, r := range c.Rows {
+		medians = append(medians, r.A.Median, r.B.Median)
+	}
+	return shownTable{Scale: quantity.ScaleFor(c.Metric.Unit, medians)}
 }
 
 func (t shownTable) change(c analysis.Comparison, r analysis.Change) []string {

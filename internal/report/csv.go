@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,31 +28,78 @@ var csvHeader = []string{
 	"environment", "instances", "accel",
 }
 
+// csvComparison names the columns of the CSV format where runs are compared: one line
+// per cell and metric that both runs have.
+var csvComparison = []string{
+	"run_a", "run_b", "group", "workload", "metric", "unit", "better", "primary",
+	"cell", "target", "label", "control", "aa",
+	"n_a", "failed_a", "median_a", "median_low_a", "median_high_a",
+	"n_b", "failed_b", "median_b", "median_low_b", "median_high_b",
+	"raw_ratio", "ratio", "ratio_low", "ratio_high", "ratio_level", "p", "blocks", "below_margin", "blocks_needed",
+	"noise", "verdict", "why",
+}
+
 // CSV writes one line per cell and metric (tidy, long form), all numbers in
-// base units (seconds, bytes, counts), empty where a number does not exist.
+// base units (seconds, bytes, counts), empty where a number does not exist. Runs that
+// are compared have columns of their own.
 func CSV(w io.Writer, in Input) error {
-	out := csv.NewWriter(w)
-	if err := out.Write(csvHeader); err != nil {
+	rows := slices.Concat([][]string{csvHeader}, csvRows(in))
+	if len(in.Claims.Comparisons) > 0 {
+		rows = slices.Concat([][]string{csvComparison}, csvChanges(in))
+	}
+	if err := csv.NewWriter(w).WriteAll(rows); err != nil {
 		return fmt.Errorf("write CSV: %w", err)
 	}
+	return nil
+}
+
+func csvRows(in Input) [][]string {
 	cells := map[string]study.Cell{}
 	for _, c := range in.Manifest.Cells {
 		cells[c.ID] = c
 	}
+	var rows [][]string
 	for i := range in.Claims.Tables {
 		t := &in.Claims.Tables[i]
 		for j := range t.Rows {
 			line := append(csvLine(in.Manifest.ID, t, &t.Rows[j]), csvPlace(cells, t.Rows[j].Cell)...)
-			if err := out.Write(csvCells(append(line, t.Rows[j].Accel))); err != nil {
-				return fmt.Errorf("write CSV: %w", err)
-			}
+			rows = append(rows, csvCells(append(line, t.Rows[j].Accel)))
 		}
 	}
-	out.Flush()
-	if err := out.Error(); err != nil {
-		return fmt.Errorf("write CSV: %w", err)
+	return rows
+}
+
+func csvChanges(in Input) [][]string {
+	var rows [][]string
+	for _, c := range in.Claims.Comparisons {
+		for _, r := range c.Rows {
+			line := []string{
+				in.Manifest.ID, c.With, c.Group, c.Workload, c.Metric.Name, string(c.Metric.Unit), string(c.Metric.Better), strconv.FormatBool(c.Primary),
+				r.Cell, r.Target, r.Label, strconv.FormatBool(r.Control), strconv.FormatBool(r.AA),
+			}
+			line = slices.Concat(line, csvMedian(r.A), csvMedian(r.B))
+			raw, verdict, why := "", "no verdict", ""
+			if r.Raw > 0 {
+				raw = csvNumber(r.Raw)
+			}
+			switch {
+			case r.Control:
+				verdict = "control"
+			case r.Effect != nil:
+				verdict, why = string(r.Effect.Verdict), r.Effect.Why
+			}
+			rows = append(rows, csvCells(slices.Concat(line, []string{raw}, csvEffect(r.Effect), []string{csvNumber(c.Noise), verdict, why})))
+		}
 	}
-	return nil
+	return rows
+}
+
+func csvMedian(s analysis.Summary) []string {
+	out := []string{strconv.Itoa(s.N), strconv.Itoa(s.Failed)}
+	if s.N == 0 {
+		return append(out, "", "", "")
+	}
+	return append(append(out, csvNumber(s.Median)), csvBounds(s.Interval)...)
 }
 
 // csvPlace is the environment of a cell, empty for none, and its instances at once.

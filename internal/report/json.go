@@ -25,14 +25,16 @@ const (
 type document struct {
 	Format   string            `json:"format"`             // always "tare-report"
 	Version  int               `json:"version"`            // of this format
+	Summary  Summary           `json:"summary"`            // what to know in a minute
 	Findings []string          `json:"findings"`           // the claims in plain words
 	Manifest store.Manifest    `json:"manifest"`           // the run: study, plan, machine, targets
 	Claims   analysis.Claims   `json:"claims"`             // tables, ladders, warnings; every sample included
 	Sections []finding.Section `json:"sections,omitempty"` // what experiments say of the run
+	Others   []store.Manifest  `json:"others,omitempty"`   // of the runs that are compared with the first
 }
 
 func newDocument(v view) document {
-	return document{Format: jsonFormat, Version: jsonVersion, Findings: v.findings, Manifest: v.in.Manifest, Claims: v.in.Claims, Sections: v.in.Sections}
+	return document{Format: jsonFormat, Version: jsonVersion, Summary: v.brief, Findings: v.findings, Manifest: v.in.Manifest, Claims: v.in.Claims, Sections: v.in.Sections, Others: v.in.Others}
 }
 
 // JSON writes the complete report: manifest and claims with every sample, all

@@ -15,6 +15,7 @@ func Markdown(w io.Writer, in Input) error {
 func markdown(w sink, v view) {
 	s := v.in.Manifest.Study
 	w.printf("# %s\n\n%s\n\n", escapeMarkdown(s.Title), escapeMarkdown(s.Question))
+	markdownSummary(w, v.brief)
 	markdownList(w, "Warnings", v.in.Claims.Warnings)
 	markdownList(w, "Findings", v.findings)
 	for _, c := range v.in.Claims.Comparisons {
@@ -69,6 +70,9 @@ func markdownGroup(w sink, g group) {
 		w.printf("%s\n\n", grid.writer().RenderMarkdown())
 		if s := resolution(t); s != "" {
 			w.printf("%s\n\n", s)
+		}
+		for _, r := range refusedRows(t) {
+			w.printf("Not comparable: %s: %s\n\n", escapeMarkdown(r.what), escapeMarkdown(r.why))
 		}
 	}
 	if len(g.secondary) == 0 {

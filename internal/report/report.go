@@ -22,6 +22,9 @@ type Input struct {
 	End      *store.End // why the run ended before its last block; nil where it did not
 	Claims   analysis.Claims
 	Sections []finding.Section
+	Others   []store.Manifest // of the runs that are compared with the first
+	Names    []string         // how commands name the runs, as an id or a directory; "" or none: by their ids
+	Page     string           // file of the run's HTML page; "" for none
 }
 
 // Format names a way to write a report.
@@ -45,6 +48,7 @@ func Formats() []Format {
 type Options struct {
 	Width int  // columns of the terminal; 0 = as wide as it needs
 	Color bool // colour the verdicts with ANSI escapes
+	All   bool // every table, not the summary alone
 }
 
 // Write writes the report in the given format. It fails on an unknown format,

@@ -12,11 +12,15 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Text writes the report for a terminal or a pipe. Where the terminal is
-// narrow, the least needed columns are left out and named.
+// Text writes the report for a terminal or a pipe: its summary, or with o.All every
+// table. Where the terminal is narrow, the least needed columns are left out and named.
 func Text(w io.Writer, in Input, o Options) error {
 	p := printer{w: newSink(w, o.Color), Options: o}
-	p.report(newView(in))
+	if v := newView(in); o.All {
+		p.report(v)
+	} else {
+		p.summary(v.brief)
+	}
 	return p.w.flush("the report")
 }
 
@@ -63,8 +67,8 @@ func (p *printer) prices(v view) {
 	}
 }
 
-func lines[T any](items []T, line func(T) string) []string {
-	out := make([]string, 0, len(items))
+func lines[T, L any](items []T, line func(T) L) []L {
+	out := make([]L, 0, len(items))
 	for _, i := range items {
 		out = append(out, line(i))
 	}
@@ -154,6 +158,9 @@ func (p *printer) price(g group, t shownTable) {
 	p.w.line(out)
 	if s := resolution(t); s != "" {
 		p.wrapped("", "", s)
+	}
+	for _, r := range refusedRows(t) {
+		p.wrapped("", "", "Not comparable: "+r.what+": "+r.why)
 	}
 }
 

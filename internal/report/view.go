@@ -28,6 +28,7 @@ type view struct {
 	ladders  []shownLadder
 	leftOut  []fact
 	failures []failed
+	brief    Summary
 }
 
 // fact is a name with its value.
@@ -91,6 +92,9 @@ func newView(in Input) view {
 	}
 	v.failures = failures(in.Claims.Tables, in.Manifest.Cells)
 	v.findings = findings(v)
+	v.brief = v.summary()
+	// The summary has a table of what differs between runs; here it is told in sentences.
+	v.in.Claims.Warnings = slices.Concat(lines(in.Claims.Surroundings, analysis.Surrounding.String), v.in.Claims.Warnings)
 	return v
 }
 

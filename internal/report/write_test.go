@@ -75,16 +75,27 @@ func TestCSVHasOneLinePerCellAndMetric(t *testing.T) {
 	}
 }
 
-func TestTextKeepsItsWidth(t *testing.T) {
-	for _, in := range []report.Input{reporttest.Survey(), reporttest.Ladder()} {
+// Both texts keep to the terminal's width, and the summary to its 40 rows and 100
+// columns.
+func TestTextKeepsItsSize(t *testing.T) {
+	for _, in := range []report.Input{reporttest.Survey(), reporttest.Ladder(), reporttest.Compared()} {
 		for _, width := range []int{60, 80, 100, 120, 200} {
-			var out bytes.Buffer
-			if err := report.Text(&out, in, report.Options{Width: width}); err != nil {
-				t.Fatal(err)
-			}
-			for line := range strings.Lines(out.String()) {
-				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
-					t.Errorf("%s at %d columns: a line of %d: %s", in.Manifest.Study.ID, width, n, line)
+			for _, all := range []bool{false, true} {
+				most := width
+				if !all {
+					most = min(width, 100)
+				}
+				var out bytes.Buffer
+				if err := report.Text(&out, in, report.Options{Width: width, All: all}); err != nil {
+					t.Fatal(err)
+				}
+				for line := range strings.Lines(out.String()) {
+					if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > most && len(in.Others) == 0 {
+						t.Errorf("%s at %d columns: a line of %d: %s", in.Manifest.Study.ID, width, n, line)
+					}
+				}
+				if rows := strings.Count(out.String(), "\n"); !all && width >= 80 && rows > 40 {
+					t.Errorf("%s at %d columns: a summary of %d rows", in.Manifest.Study.ID, width, rows)
 				}
 			}
 		}
@@ -152,7 +163,7 @@ func TestControlWithoutSamples(t *testing.T) {
 	in := report.Input{Claims: analysis.Claims{Tables: []analysis.Table{{Group: "g", Metric: sample.Metric{Name: "wall", Unit: sample.Seconds}, Primary: true,
 		Rows: []analysis.Row{{Cell: "host/g", Label: "host", Control: true, Summary: analysis.Summary{Failed: 3}}}}}}}
 	var out bytes.Buffer
-	if err := report.Text(&out, in, report.Options{}); err != nil {
+	if err := report.Text(&out, in, report.Options{All: true}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"the control gave no sample", "3 of 3 trials failed"} {
@@ -191,11 +202,11 @@ func TestComparisonsAndDifferences(t *testing.T) {
 	for f, want := range map[report.Format][]string{
 		report.FormatText:     {"A against B (20261121-0815-survey)", "1.07", "[1.041, 1.062]", "Δ+11.2", "native Δ+11.2"},
 		report.FormatMarkdown: {"A against B", "1.07", "Δ+11.2"},
-		report.FormatCSV:      {",0.0112,0.0109,0.0116"},
+		report.FormatCSV:      {",start,,ready,s,lower,", ",1.0731,1.052,1.041,1.062,", ",slower,"},
 		report.FormatHTML:     {"A against B", "Δ+11.2"},
 	} {
 		var out bytes.Buffer
-		if err := report.Write(&out, f, compared(), report.Options{}); err != nil {
+		if err := report.Write(&out, f, compared(), report.Options{All: true}); err != nil {
 			t.Fatal(err)
 		}
 		for _, w := range want {

@@ -49,11 +49,19 @@ func reports(t *testing.T, l experiment.List, dir string) {
 	}
 	for _, f := range []report.Format{report.FormatText, report.FormatMarkdown, report.FormatCSV, report.FormatJSON} {
 		var out bytes.Buffer
-		if err := report.Write(&out, f, in, report.Options{Width: 120}); err != nil {
+		if err := report.Write(&out, f, in, report.Options{Width: 120, All: true}); err != nil {
 			t.Fatal(err)
 		}
 		same(t, filepath.Join("testdata", "reports", filepath.Base(dir)+"."+string(f)), out.Bytes())
 	}
+	var summary bytes.Buffer
+	if err := report.Text(&summary, in, report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if rows := bytes.Count(summary.Bytes(), []byte("\n")); rows > 40 {
+		t.Errorf("the summary has %d rows, want 40 at most", rows)
+	}
+	same(t, filepath.Join("testdata", "reports", filepath.Base(dir)+".summary.text"), summary.Bytes())
 	page(t, in)
 }
 

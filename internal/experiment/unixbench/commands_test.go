@@ -52,7 +52,7 @@ func TestIndex(t *testing.T) {
 		t.Errorf("the run is not kept: %s", stdout)
 	}
 	// The report of the run has the same tables.
-	if code, stdout, stderr := runTare(t, state, "report", "last"); code != 0 || !strings.Contains(stdout, "2 copies on host") || !strings.Contains(stdout, "Index Score") || !strings.Contains(stdout, "1 of 3 passes, the worst, left out") {
+	if code, stdout, stderr := runTare(t, state, "report", "last", "--all"); code != 0 || !strings.Contains(stdout, "2 copies on host") || !strings.Contains(stdout, "Index Score") || !strings.Contains(stdout, "1 of 3 passes, the worst, left out") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 	var got struct {

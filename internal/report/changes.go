@@ -1,0 +1,205 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/quantity"
+)
+
+// change is one cell of two runs in a primary metric.
+type change struct {
+	comparison *analysis.Comparison
+	row        *analysis.Change
+	shown      shownTable
+}
+
+// summarizeChanges fills the summary of runs compared: one verdict a row, the biggest
+// certain slowdown first.
+func (v view) summarizeChanges(s *Summary) {
+	changes := v.changes()
+	s.Tables = append(s.Tables, changeTable(changes, len(v.in.Others) > 1))
+	if t := surroundings(v.in.Claims.Surroundings); len(t.Rows) > 0 {
+		s.Tables = append(s.Tables, t)
+	}
+	s.Says = changeSentences(changes)
+	s.NoVerdict = unjudged(changes)
+	noise := 0.0
+	for _, c := range changes {
+		noise = max(noise, c.comparison.Noise)
+	}
+	if noise > 0 {
+		s.Certainty = append(s.Certainty, fmt.Sprintf("The runs' controls and their twins differ together by up to %s; every interval is wider by its share of that.", quantity.Percent(noise)))
+	}
+	for _, w := range v.in.Claims.Warnings {
+		if !told(w) {
+			s.Certainty = append(s.Certainty, ended(w))
+		}
+	}
+}
+
+// changes are the judged cells, sorted: certain costs, the biggest first, gains, then what
+// is open, the same, and not comparable.
+func (v view) changes() []change {
+	var out []change
+	for i := range v.in.Claims.Comparisons {
+		c := &v.in.Claims.Comparisons[i]
+		if !c.Primary {
+			continue
+		}
+		shown := comparisonScale(*c)
+		for j := range c.Rows {
+			if r := &c.Rows[j]; !r.Control && !r.AA && r.Effect != nil {
+				out = append(out, change{c, r, shown})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b change) int {
+		return cmp.Or(cmp.Compare(a.order(), b.order()), cmp.Compare(b.size(), a.size()))
+	})
+	return out
+}
+
+func (c change) order() int {
+	switch d := direction(c.comparison.Metric.Better, c.row.Effect); {
+	case d == "cost" && !c.row.Effect.BelowMargin:
+		return 0
+	case d == "gain" && !c.row.Effect.BelowMargin:
+		return 1
+	case c.row.Effect.Verdict.Shown():
+		return 2
+	case c.row.Effect.Verdict == analysis.Open:
+		return 3
+	case c.row.Effect.Verdict == analysis.Same:
+		return 4
+	}
+	return 5
+}
+
+// size is how far a change is from none, on the log scale.
+func (c change) size() float64 {
+	if c.row.Effect.Ratio <= 0 {
+		return 0
+	}
+	return math.Abs(math.Log(c.row.Effect.Ratio))
+}
+
+// changeTable has a row for each cell.
+func changeTable(all []change, many bool) SummaryTable {
+	t := SummaryTable{Title: "What changed, A to B, each run scaled to its own control", First: "target"}
+	words := func(head string, weight float64, text func(change) string) {
+		t.Columns = append(t.Columns, SummaryColumn{Head: head, Words: true, weight: weight, Cells: lines(all, func(c change) SummaryCell { return SummaryCell{Text: text(c)} })})
+	}
+	t.Rows = lines(all, func(c change) string { return c.row.Label })
+	words("in", 10, func(c change) string { return c.comparison.Group + ": " + c.comparison.Metric.Name })
+	if many {
+		words("B is", 9, func(c change) string { return c.comparison.With })
+	}
+	number := func(head string, weight float64, text func(change) string) {
+		words(head, weight, text)
+		t.Columns[len(t.Columns)-1].Words = false
+	}
+	number("A", 3, func(c change) string { return c.median(c.row.A) })
+	number("B", 3, func(c change) string { return c.median(c.row.B) })
+	number("B/A over control", 8, func(c change) string { return c.ratio().Value })
+	number("interval", 5, func(c change) string { return c.ratio().Interval() })
+	t.Columns = append(t.Columns, SummaryColumn{Head: "verdict", Words: true, weight: 20, Cells: lines(all, func(c change) SummaryCell {
+		return SummaryCell{Text: changeVerdict(c.row.Effect), Verdict: string(c.row.Effect.Verdict), Effect: direction(c.comparison.Metric.Better, c.row.Effect)}
+	})})
+	if len(all) == 0 {
+		return SummaryTable{Title: t.Title, First: t.First, Note: "No cell of both runs has a control to be scaled to: their medians stand in the tables."}
+	}
+	return t
+}
+
+// changeVerdict is the verdict with its size.
+func changeVerdict(e *analysis.Effect) string {
+	switch {
+	case e.Size != "" && e.BelowMargin:
+		return e.Size + ", below the margin"
+	case e.Size != "":
+		return e.Size
+	}
+	return string(e.Verdict)
+}
+
+func (c change) median(s analysis.Summary) string {
+	if s.N == 0 {
+		return quantity.Missing
+	}
+	return quantity.WithUnit(c.shown.Show(s.Median, s.Interval).Value, c.shown.Unit)
+}
+
+func (c change) ratio() quantity.Shown {
+	if c.row.Effect.Ratio == 0 || c.row.Effect.Verdict == analysis.NotComparable {
+		return quantity.Shown{Value: quantity.Missing}
+	}
+	return c.shown.showEffect(c.row.Effect)
+}
+
+// changeSentences count the verdicts and name the biggest changes.
+func changeSentences(all []change) []string {
+	count := map[int]int{}
+	for _, c := range all {
+		count[c.order()]++
+	}
+	var parts []string
+	for i, word := range []string{"for the worse", "for the better", "certain, but below the margin", "open", "the same", "not comparable"} {
+		if count[i] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[i], word))
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	out := []string{fmt.Sprintf("Of %s: %s.", quantity.Count(len(all), "cell"), enumerate(parts))}
+	for i, word := range []string{"worst", "best"} {
+		if at := slices.IndexFunc(all, func(c change) bool { return c.order() == i }); at >= 0 {
+			c := all[at]
+			out = append(out, fmt.Sprintf("The %s: %s in %s: %s (%s %s).", word, c.row.Label, c.comparison.Group,
+				firstOf(c.row.Effect.Size, string(c.row.Effect.Verdict)), "×"+c.ratio().Value, c.ratio().Interval()))
+		}
+	}
+	return out
+}
+
+// unjudged are the reasons of what is not comparable, each once.
+func unjudged(all []change) []Lack {
+	var out []Lack
+	names := map[string][]string{}
+	for _, c := range all {
+		if c.row.Effect.Verdict != analysis.NotComparable {
+			continue
+		}
+		why := c.row.Effect.Why
+		if names[why] == nil {
+			out = append(out, Lack{Why: why})
+		}
+		what := c.row.Label + " in " + c.comparison.Group
+		if !slices.ContainsFunc(all, func(d change) bool { return d.comparison == c.comparison && d.row.Effect.Why != why }) {
+			what = c.comparison.Group // all of it
+		}
+		if !slices.Contains(names[why], what) {
+			names[why] = append(names[why], what)
+		}
+	}
+	for i := range out {
+		out[i].What = several(names[out[i].Why])
+	}
+	return out
+}
+
+// surroundings are the facts in which the runs differ.
+func surroundings(all []analysis.Surrounding) SummaryTable {
+	t := SummaryTable{Title: "What else differs, and may be the cause", First: "fact", Rows: lines(all, func(s analysis.Surrounding) string { return s.What })}
+	for _, column := range []struct {
+		head string
+		text func(analysis.Surrounding) string
+	}{{"in A", func(s analysis.Surrounding) string { return s.A }}, {"in B", func(s analysis.Surrounding) string { return s.B }}} {
+		t.Columns = append(t.Columns, SummaryColumn{Head: column.head, Words: true, Cells: lines(all, func(s analysis.Surrounding) SummaryCell { return SummaryCell{Text: column.text(s)} })})
+	}
+	return t
+}

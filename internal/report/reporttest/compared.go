@@ -1,0 +1,62 @@
+package reporttest
+
+import (
+	"math"
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/report"
+	"github.com/tarelab/tare/internal/stats"
+)
+
+// Compared is the survey twice, the second time with another kernel, as a user, and with
+// one target slower: every verdict occurs.
+func Compared() report.Input {
+	a, b := Survey(), Survey()
+	b.Manifest.ID, b.Manifest.Host.Root = "20261122-090000-survey", false
+	in := report.Input{Manifest: a.Manifest, Others: append(a.Others, b.Manifest)}
+	in.Claims = analysis.Claims{Alpha: a.Claims.Alpha, Margin: a.Claims.Margin, Trials: 2 * a.Claims.Trials, Planned: 2 * a.Claims.Planned, Failures: 2 * a.Claims.Failures}
+	for _, t := range a.Claims.Tables {
+		c := analysis.Comparison{With: b.Manifest.ID, Group: t.Group, Workload: t.Workload, Metric: t.Metric, Primary: t.Primary, Noise: 0.01}
+		for _, r := range t.Rows {
+			if r.Summary.N > 0 {
+				c.Rows = append(c.Rows, changed(t, r))
+			}
+		}
+		in.Claims.Comparisons = append(in.Claims.Comparisons, c)
+	}
+	differs := func(what, x, y string) {
+		in.Claims.Surroundings = append(in.Claims.Surroundings, analysis.Surrounding{RunA: a.Manifest.ID, RunB: b.Manifest.ID, What: what, A: x, B: y, Advice: "measure both alike"})
+	}
+	differs("kernel", "6.18.0 #1 SMP PREEMPT_DYNAMIC", "6.19.2 #1 SMP PREEMPT_DYNAMIC")
+	differs("user", "root", "not root")
+	differs("version of runc", "1.1.5", "1.3.0")
+	return in
+}
+
+// changes are ratios of B to A by target, in every workload of the survey.
+var changes = map[string]float64{"native": 1, "runc": 1.25, "crun": 0.8, "youki": 1.001, "runsc": 1.01}
+
+func changed(t analysis.Table, r analysis.Row) analysis.Change {
+	c := analysis.Change{Cell: r.Cell, Target: r.Target, Label: r.Label, Control: r.Control, AA: r.AA, A: r.Summary, B: r.Summary, Raw: 1.02}
+	if r.Control {
+		return c
+	}
+	ratio, half := changes[r.Target], 0.004
+	if r.AA {
+		ratio = 1
+	}
+	if t.Group == "memory" {
+		half = 0.06
+	}
+	e := &analysis.Effect{Ratio: ratio, Blocks: 20, P: 0.01, Interval: stats.Interval{Low: ratio * math.Exp(-half), High: ratio * math.Exp(half), Level: 0.99, Method: stats.MethodRank}}
+	if t.Primary {
+		judge(e, t.Metric)
+		e.Size = strings.TrimPrefix(e.Size, "-")
+	}
+	if t.Group == "disk" {
+		e.Verdict, e.Size, e.Bound, e.Why = analysis.NotComparable, "", "", "The control itself changed by +31 % between the runs, more than 25 %: the machine was not the same. Measure both in one interleaved run."
+	}
+	c.Effect = e
+	return c
+}

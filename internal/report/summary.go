@@ -1,0 +1,339 @@
+package report
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/quantity"
+)
+
+// Summary is what a reader should know of a run, or of runs compared, in a minute.
+// Every format begins with it; the text format is the summary alone unless all
+// tables are asked for.
+type Summary struct {
+	Title     string         `json:"title"`
+	About     []string       `json:"about"`               // the study, how much was measured, the machine: a few words each
+	Alerts    []string       `json:"alerts,omitempty"`    // what limits every number of the run
+	Tables    []SummaryTable `json:"tables,omitempty"`    // costs, layers or changes
+	NoVerdict []Lack         `json:"noVerdict,omitempty"` // targets and cells of which nothing is claimed
+	Says      []string       `json:"says,omitempty"`      // one sentence or two each, the most important first
+	Certainty []string       `json:"certainty,omitempty"` // how sure all of it is
+	Next      []Action       `json:"next"`
+}
+
+// SummaryTable is a table with a verdict in its cells. Every column has as many cells
+// as there are Rows.
+type SummaryTable struct {
+	Title   string          `json:"title"`
+	First   string          `json:"first"` // head of the column of Rows
+	Rows    []string        `json:"rows"`
+	Columns []SummaryColumn `json:"columns"`
+	Note    string          `json:"note,omitempty"` // how to read the numbers
+}
+
+// SummaryColumn is one column.
+type SummaryColumn struct {
+	Over  string        `json:"over,omitempty"` // a heading that neighbouring columns share
+	Head  string        `json:"head"`
+	Words bool          `json:"words,omitempty"` // the cells are words: aligned left
+	Cells []SummaryCell `json:"cells"`
+	// weight is how much is missed without the column: where not all fit, the
+	// lightest are dropped.
+	weight float64
+}
+
+// SummaryCell is a number in words and digits with its verdict.
+type SummaryCell struct {
+	Text    string `json:"text"`
+	Verdict string `json:"verdict,omitempty"` // as in the price list; empty for numbers that are described
+	Effect  string `json:"effect,omitempty"`  // "cost", "gain" or ""
+}
+
+// Lack is something of which nothing is claimed.
+type Lack struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// Action is what a reader may want to do next.
+type Action struct {
+	Label   string `json:"label"`
+	Command string `json:"command"` // for a shell, or the name of a file
+}
+
+// Summarize makes the summary of a report.
+func Summarize(in Input) Summary { return newView(in).brief }
+
+func (v view) summary() Summary {
+	s := Summary{Title: v.in.Manifest.Study.Title, About: v.about(), Alerts: v.alerts()}
+	if len(v.in.Claims.Comparisons) > 0 {
+		v.summarizeChanges(&s)
+	} else {
+		s.Tables, s.NoVerdict, s.Says = v.summaryTables(), v.lacks(), v.says()
+		s.Certainty = v.certainty()
+	}
+	s.Next = v.next()
+	return s
+}
+
+// about names the run in a few words.
+func (v view) about() []string {
+	m, c := v.in.Manifest, v.in.Claims
+	blocks := m.Study.Blocks
+	if v.in.End != nil {
+		blocks = v.in.End.Blocks
+	}
+	failed := fmt.Sprintf(", %d failed", c.Failures)
+	all := []string{"tare " + m.Study.ID}
+	if len(v.in.Others) > 0 {
+		for i, o := range v.in.Others {
+			all = append(all, fmt.Sprintf("%s against %s", name(v.in.Names, i+1, o.ID), name(v.in.Names, 0, m.ID)))
+		}
+		return append(all, quantity.Count(c.Trials, "trial")+failed)
+	}
+	return append(all, quantity.Count(blocks, "block"), quantity.Count(c.Trials, "trial")+failed, v.shortMachine())
+}
+
+func (v view) shortMachine() string {
+	h := v.in.Manifest.Host
+	kernel := ""
+	if h.Kernel != "" {
+		release, _, _ := strings.Cut(h.Kernel, "-")
+		kernel = "Linux " + release
+	}
+	machine := join([]string{h.CPU, quantity.Count(h.CPUs, "CPU"), kernel})
+	if h.Virtualization != "" && h.Virtualization != "none" {
+		machine += " (" + h.Virtualization + " guest)"
+	}
+	if !h.Root {
+		machine += ", as a user"
+	}
+	return machine
+}
+
+// alerts are the warnings that concern every number.
+func (v view) alerts() []string {
+	var out []string
+	m, c := v.in.Manifest, v.in.Claims
+	if why := analysis.EmulatedRun(m.Host.Emulated); why != "" {
+		out = append(out, "No verdict on anything. "+why)
+	}
+	if c.Trials < c.Planned {
+		out = append(out, fmt.Sprintf("The run is incomplete: %d of %d trials.", c.Trials, c.Planned))
+	}
+	for _, o := range v.in.Others {
+		if o.Host.Root != m.Host.Root {
+			by := map[bool]string{true: "as root", false: "as a user"}
+			out = append(out, fmt.Sprintf("%s was measured %s and %s %s: their starts are made in other ways. Measure both as the same user.",
+				m.ID, by[m.Host.Root], o.ID, by[o.Host.Root]))
+		}
+	}
+	return out
+}
+
+// summaryTables are those of experiments that stand in place of the price lists, else
+// the ladder's or the costs.
+func (v view) summaryTables() []SummaryTable {
+	if s := v.alone(); s != nil {
+		return experimentTables(*s)
+	}
+	if v.isLadder() && len(v.ladders) > 0 {
+		return []SummaryTable{v.layers()}
+	}
+	t := v.costs()
+	if len(t.Rows) < 2 { // nothing is compared
+		for _, s := range v.in.Sections {
+			if tables := experimentTables(s); len(tables) > 0 {
+				return tables
+			}
+		}
+	}
+	if len(t.Columns) == 0 {
+		return nil
+	}
+	return []SummaryTable{t}
+}
+
+// experimentTables is the first table of numbers of an experiment.
+func experimentTables(s finding.Section) []SummaryTable {
+	at := slices.IndexFunc(s.Tables, func(t finding.Table) bool { return !t.Words && len(t.Head) > 1 && len(t.Rows) > 0 })
+	if at < 0 {
+		return nil
+	}
+	t := s.Tables[at]
+	out := SummaryTable{Title: t.Title, First: t.Head[0], Rows: lines(t.Rows, func(r []string) string { return r[0] })}
+	for i, head := range t.Head[1:] {
+		cells := lines(t.Rows, func(r []string) SummaryCell { return SummaryCell{Text: r[i+1]} })
+		out.Columns = append(out.Columns, SummaryColumn{Head: head, Cells: cells, weight: -float64(i)})
+	}
+	return []SummaryTable{out}
+}
+
+// digits are what the same reason may differ in from cell to cell.
+var digits = regexp.MustCompile(`[0-9.]+`)
+
+// lacks are the targets and cells of which nothing is claimed, the same reason once.
+func (v view) lacks() []Lack {
+	var out []Lack
+	add := func(what, why string) {
+		if at := slices.IndexFunc(out, func(l Lack) bool { return digits.ReplaceAllString(l.Why, "") == digits.ReplaceAllString(why, "") }); at >= 0 {
+			out[at].What += ", " + what
+			return
+		}
+		out = append(out, Lack{what, why})
+	}
+	for _, f := range v.failures {
+		why := fmt.Sprintf("%d of %d trials failed", f.Failed, f.Of)
+		if f.Failure != nil {
+			why += ": " + firstOf(lastLine(f.Failure.Stderr), f.Failure.Message)
+		}
+		add(f.Cell, why)
+	}
+	for _, g := range v.groups {
+		for _, t := range g.primary {
+			for _, r := range refusedRows(t) {
+				add(r.what, r.why)
+			}
+		}
+	}
+	for _, f := range v.leftOut {
+		add(f.Name, f.Value)
+	}
+	for i := range out {
+		out[i].What = several(strings.Split(out[i].What, ", "))
+	}
+	return out
+}
+
+// severalNames is how many things a list names before it counts the others.
+const severalNames = 3
+
+func several(names []string) string {
+	if len(names) > severalNames {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:severalNames-1], ", "), len(names)-severalNames+1)
+	}
+	return enumerate(names)
+}
+
+type refusal struct{ what, why string }
+
+// refusedRows are why rows of a table are not comparable: the table as a whole, or
+// single rows.
+func refusedRows(t shownTable) []refusal {
+	if t.claim.Refused != "" {
+		return []refusal{{t.claim.Group, t.claim.Refused}}
+	}
+	var out []refusal
+	for _, r := range t.Rows {
+		if r.verdict() == analysis.NotComparable {
+			out = append(out, refusal{r.claim.Label + " in " + t.claim.Group, r.claim.Effect.Why})
+		}
+	}
+	return out
+}
+
+func firstOf(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// certainty says how well the control agreed with itself, what disturbed the run, and
+// what would settle what is open.
+func (v view) certainty() []string {
+	var out []string
+	if text := v.noise(); text != "" {
+		out = append(out, text)
+	}
+	if text := v.settle().text; text != "" {
+		out = append(out, text)
+	}
+	for _, w := range v.in.Claims.Warnings {
+		if !told(w) {
+			out = append(out, ended(w))
+		}
+	}
+	return out
+}
+
+// told reports whether the summary says elsewhere what a warning does: with what has no
+// verdict, the alerts, or the noise.
+func told(warning string) bool {
+	return strings.Contains(warning, "no verdict") || strings.HasPrefix(warning, "the run is incomplete") || strings.Contains(warning, "A/A twin")
+}
+
+// ended is a warning with its full stop.
+func ended(s string) string { return strings.TrimRight(s, ". ") + "." }
+
+// noise is how far the control differs from itself: in starts and other times, and in
+// the rest.
+func (v view) noise() string {
+	var times, rates []float64
+	for _, g := range v.groups {
+		for _, t := range g.primary {
+			if t.claim.Noise <= 0 {
+				continue
+			}
+			if isTime(t) {
+				times = append(times, t.claim.Noise)
+			} else {
+				rates = append(rates, t.claim.Noise)
+			}
+		}
+	}
+	if len(times)+len(rates) == 0 {
+		return strings.Join(noiseFinding(v), " ")
+	}
+	var parts []string
+	for _, p := range []struct {
+		noise []float64
+		word  string
+	}{{times, "times"}, {rates, "speeds"}} {
+		if len(p.noise) > 0 {
+			parts = append(parts, span(p.noise)+" ("+p.word+")")
+		}
+	}
+	most := slices.Max(append(slices.Clone(times), rates...))
+	return fmt.Sprintf("%s: the control differs from itself by up to %s.", machineWord(most), strings.Join(parts, ", "))
+}
+
+// The noise from which a machine is called noisy, and below which quiet: conventions.
+const (
+	noisyFrom  = 0.10
+	quietBelow = 0.02
+)
+
+func machineWord(noise float64) string {
+	switch {
+	case noise >= noisyFrom:
+		return "Noisy machine"
+	case noise < quietBelow:
+		return "Quiet machine"
+	}
+	return "Usual noise"
+}
+
+// span is the range of noise, "3 %" or "3–12 %".
+func span(all []float64) string {
+	low, high := twoDigits(100*slices.Min(all)), twoDigits(100*slices.Max(all))
+	if low == high {
+		return high + " %"
+	}
+	return low + "–" + high + " %"
+}
+
+// twoDigits prints two significant digits, without a sign for what rounds to zero.
+func twoDigits(v float64) string {
+	s := quantity.Number(v, 1-quantity.Decade(v))
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return strings.ReplaceAll(s, "-", "−")
+}
