@@ -1,10 +1,6 @@
 package finding
 
-import (
-	"fmt"
-
-	"github.com/tarelab/tare/internal/stats"
-)
+import "github.com/tarelab/tare/internal/stats"
 
 // Verdict is what numbers say of a published claim.
 type Verdict string
@@ -33,22 +29,6 @@ type Answer struct {
 	Target   string  `json:"target"`
 	Computed string  `json:"computed"`
 	Verdict  Verdict `json:"verdict"`
-}
-
-// AskedHere is the claim with what this machine answers.
-func (c Claim) AskedHere(answers []Answer) Claim {
-	c.Here = answers
-	return c
-}
-
-// Judged is a claim that the publication's own numbers bear out or do not. computed
-// is a format for args.
-func Judged(ok bool, text, computed string, args ...any) Claim {
-	v := NotBorne
-	if ok {
-		v = BorneOut
-	}
-	return Claim{Text: text, Computed: fmt.Sprintf(computed, args...), Verdict: v}
 }
 
 // Within judges an estimate by its interval against the limits of a claim.
