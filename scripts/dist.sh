@@ -2,7 +2,7 @@
 # Builds tare for every architecture, from any that has the C compiler (the ziglang
 # wheel is for x86_64 and aarch64 on Linux), into dist/:
 #
-#   scripts/dist.sh          archives, bills of materials and SHA256SUMS
+#   scripts/dist.sh          archives, Debian packages, bills of materials and SHA256SUMS
 #   scripts/dist.sh check    builds a second time, from a copy of the tree in
 #                            another directory and with empty caches, and
 #                            compares: the bits must be the same
@@ -23,6 +23,8 @@ fail() {
 # The copy that is checked has no repository: it is told what it is.
 version=${DIST_VERSION:-$(git describe --tags --always --dirty)}
 commit=${DIST_COMMIT:-$(git rev-parse HEAD)}
+# The time that pages and packages bear is the commit's.
+export SOURCE_DATE_EPOCH=${DIST_TIME:-$(git log -1 --format=%ct)}
 
 archive() { # ARCHITECTURE: dist/tare_VERSION_linux_ARCHITECTURE.tar.gz and its bill
 	local name=tare_${version}_linux_$1
@@ -38,6 +40,35 @@ archive() { # ARCHITECTURE: dist/tare_VERSION_linux_ARCHITECTURE.tar.gz and its 
 	"$work/sbom" -binary "$into/tare" -version "$version" -zig "$("$zig" version)" -musl "$musl" -lock web/package-lock.json >"dist/$name.cdx.json"
 }
 
+# documents makes what every package holds: manual pages, completions, a changelog.
+documents() {
+	mkdir -p "$work/files/man"
+	go run ./scripts/man "$version" "$work/files/man"
+	gzip -9 -n "$work/files/man/"*.1
+	touch -d "@$SOURCE_DATE_EPOCH" "$work/files/man/"* # nfpm takes the times of a tree's files from the disk
+	go build -o "$work/here" ./cmd/tare
+	"$work/here" completion bash >"$work/files/tare.bash"
+	"$work/here" completion zsh >"$work/files/_tare"
+	"$work/here" completion fish >"$work/files/tare.fish"
+	printf 'tare (%s-1) unstable; urgency=medium\n\n  * As CHANGELOG.md of the source says.\n\n -- The tare developers <tare@users.noreply.github.com>  %s\n' \
+		"$(debian_version)" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9 -n >"$work/files/changelog.gz"
+}
+
+# A version of Debian's begins with a digit; a commit without a tag comes before any release.
+debian_version() {
+	case $version in
+	v[0-9]*) tr - + <<<"${version#v}" ;;
+	*) echo "0~git$SOURCE_DATE_EPOCH.${version//-/+}" ;;
+	esac
+}
+
+deb() { # ARCHITECTURE: dist/tare_VERSION_ARCHITECTURE.deb
+	local architecture=${1/mips64le/mips64el}
+	cp "$work/tare_${version}_linux_$1/tare" "$work/files/tare"
+	FILES=$work/files DEB_ARCH=$architecture DEB_VERSION=$(debian_version) \
+		"$work/deb" packaging/nfpm.yaml "dist/tare_${version}_$architecture.deb"
+}
+
 build() {
 	for file in LICENSE README.md; do [ -r "$file" ] || fail "$file is missing: it is part of every archive"; done
 	musl=$(sed -n 's/^#define VERSION "\(.*\)"$/\1/p' "$(dirname "$zig")/lib/libc/musl/src/internal/version.h")
@@ -47,12 +78,16 @@ build() {
 	rm -rf dist
 	mkdir dist
 	go build -o "$work/sbom" ./scripts/sbom
+	go -C packaging build -o "$work/deb" .
 	make --no-print-directory -C web
+	make --no-print-directory -C helpers all
+	documents
 	for architecture in $architectures; do
 		make --no-print-directory -C helpers "ARCH=$architecture" all
 		archive "$architecture"
+		deb "$architecture"
 	done
-	(cd dist && sha256sum -- *.tar.gz *.cdx.json >SHA256SUMS)
+	(cd dist && sha256sum -- *.tar.gz *.deb *.cdx.json >SHA256SUMS)
 	cat dist/SHA256SUMS
 }
 
@@ -64,7 +99,7 @@ check() {
 	git ls-files -z --cached --others --exclude-standard | while IFS= read -rd '' file; do
 		[ ! -e "$file" ] || printf '%s\0' "$file" # a file that is deleted and not yet committed
 	done | tar --null --files-from=- -cf - | tar -x -C "$copy/somewhere/else"
-	DIST_VERSION=$version DIST_COMMIT=$commit ZIG=$zig ARCHITECTURES=$architectures \
+	DIST_VERSION=$version DIST_COMMIT=$commit DIST_TIME=$SOURCE_DATE_EPOCH ZIG=$zig ARCHITECTURES=$architectures \
 		GOCACHE=$copy/go-cache ZIG_GLOBAL_CACHE_DIR=$copy/zig-cache ZIG_LOCAL_CACHE_DIR=$copy/zig-cache \
 		"$copy/somewhere/else/scripts/dist.sh" >/dev/null
 	diff dist/SHA256SUMS "$copy/somewhere/else/dist/SHA256SUMS" >&2 || fail "the second build differs from the first (< dist/, > the copy)"

@@ -6,6 +6,7 @@
 #   scripts/setup.sh test     ... and what the tests use
 #   scripts/setup.sh trim     what container-vm-trim makes its disk and kernel with
 #   scripts/setup.sh loongson what make test-loongson fetches and unpacks packages with
+#   scripts/setup.sh package  what make test-package installs tare's package with
 #   scripts/setup.sh bench    ... and containerd-stress, which make bench compares with
 #   scripts/setup.sh tools    runsc (and youki, where cargo is installed), from source
 #
@@ -186,6 +187,11 @@ loongson)
 	zig
 	node
 	;;
+package)
+	packages mmdebstrap
+	zig
+	node
+	;;
 bench)
 	"$0" weigh
 	stress
@@ -208,7 +214,7 @@ test)
 	lint
 	;;
 *)
-	sed -n '2,13s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

@@ -61,7 +61,7 @@ func Main(env Env) int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	out := &output{Writer: env.Stdout}
 	env.Stdout, env.Stderr = out, visible{env.Stderr}
-	root := newRoot(&env)
+	root := Command(&env)
 	root.SetArgs(env.Args)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
@@ -132,7 +132,8 @@ func heed(signals <-chan os.Signal, w io.Writer, grace time.Duration, finish, le
 	}
 }
 
-func newRoot(env *Env) *cobra.Command {
+// Command is the whole command line: what Main runs, and what manual pages are made of.
+func Command(env *Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tare",
 		Short: "Weigh isolation: what a container, a runtime or an engine costs on this machine",

@@ -14,9 +14,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
+
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
-	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -79,7 +80,10 @@ func (c cached) err() error {
 // proof takes seconds. With fresh, nothing kept is used.
 func (l *Lab) Check(ctx context.Context, drivers []driver.Driver, fresh bool) []Finding {
 	if lacks := l.bench.Lacks([]string{"busybox"}); len(lacks) > 0 {
-		return unproven(drivers, lacks[0])
+		return unproven(drivers, lacks[0].Name+", which every proof runs, is not installed", "apt-get install "+lacks[0].Package)
+	}
+	if mounts, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter("/")); err == nil && len(mounts) == 0 {
+		return unproven(drivers, "this / is a chroot and no mount point, so no target's mounts can be kept apart", "mount --bind ROOT ROOT before chroot ROOT")
 	}
 	host := hostinfo.Gather()
 	boot, timeout := host.BootID, checkTimeout
@@ -135,12 +139,11 @@ func (l *Lab) Check(ctx context.Context, drivers []driver.Driver, fresh bool) []
 	return findings
 }
 
-// unproven says of each driver which tool its proof would have run.
-func unproven(drivers []driver.Driver, lacks image.Tool) []Finding {
+// unproven says of each driver why it could not be proven.
+func unproven(drivers []driver.Driver, lacks, remedy string) []Finding {
 	var findings []Finding
 	for _, d := range drivers {
-		findings = append(findings, Finding{Target: d.Name(), Err: &driver.CannotError{Target: d.Name(),
-			Lacks: lacks.Name + ", which every proof runs, is not installed", Remedy: "apt-get install " + lacks.Package}})
+		findings = append(findings, Finding{Target: d.Name(), Err: &driver.CannotError{Target: d.Name(), Lacks: lacks, Remedy: remedy}})
 	}
 	return findings
 }
