@@ -22,7 +22,7 @@ func TestWindow(t *testing.T) {
 	for _, test := range []struct {
 		variant, window string
 		own             bool
-	}{{"published", "10s to 1m0s", true}, {"quick", "400ms", false}, {"", "2s", false}} {
+	}{{"published", "10s to 1m0s", true}, {"quick", "300ms", false}, {"", "2s", false}} {
 		varied := st
 		if test.variant != "" {
 			var err error
