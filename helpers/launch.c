@@ -37,6 +37,7 @@
  * failure needs no pipe to be told.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -81,6 +82,10 @@ static int fail(const char *step, const char *what) {
 	failure.step = step;
 	return -1;
 }
+
+/* is_missing reports that the kernel has no such call. The filters of old sandboxes
+ * refuse with EPERM what they do not know. */
+static int is_missing(void) { return errno == ENOSYS || errno == EPERM; }
 
 static unsigned long number(const char *s) { return strtoul(s, NULL, 10); }
 
@@ -255,10 +260,10 @@ static int step_in(struct way *w, enum make make) {
 	return S_ISLNK(st.st_mode) ? follow(w) : 0;
 }
 
-/* in_root is an O_PATH descriptor of path below root. No component is a link to it
- * where links is 0. */
-static int in_root(const char *path, enum make make, int links) {
-	struct way w = { .at = { root }, .links = links ? 0 : MOST_LINKS };
+/* in_tree is an O_PATH descriptor of path below the directory top. No component is a
+ * link to it where links is 0. */
+static int in_tree(int top, const char *path, enum make make, int links) {
+	struct way w = { .at = { top }, .links = links ? 0 : MOST_LINKS };
 	int found;
 
 	if (strlen(path) >= sizeof w.rest) {
@@ -278,6 +283,8 @@ static int in_root(const char *path, enum make make, int links) {
 	leave(&w, 0);
 	return found;
 }
+
+static int in_root(const char *path, enum make make, int links) { return in_tree(root, path, make, links); }
 
 static int do_root(char **a) {
 	if (root >= 0)
@@ -364,6 +371,8 @@ static int do_warm(char **a) {
 	if (top < 0)
 		return -1;
 	fd = syscall(SYS_openat2, top, a[1], &how, sizeof how);
+	if (fd < 0 && is_missing()) /* before Linux 5.6 */
+		fd = in_tree(top, a[1], AS_IT_IS, 1);
 	if (fd >= 0)
 		close(fd);
 	return close(top);
@@ -541,7 +550,10 @@ static int do_devices(char **a) {
 
 static int do_seccomp(char **a) {
 	(void)a;
-	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter);
+	if (!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter))
+		return 0;
+	/* Before Linux 3.17. */
+	return errno == ENOSYS ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) : -1;
 }
 
 static const struct kind {
@@ -729,7 +741,8 @@ static int start(void) {
 		args.cgroup = into;
 	}
 	long pid = clone3_run(&args, child, NULL);
-	/* Sandboxes older than clone3 refuse it with ENOSYS. */
+	/* Kernels before 5.3 and sandboxes older than clone3 refuse it with ENOSYS. Who
+	 * asks for a cgroup knows that it is there. */
 	if (pid == -ENOSYS && into < 0)
 		pid = clone(child, stack + sizeof stack, args.flags | SIGCHLD, NULL);
 	else if (pid < 0)
@@ -741,14 +754,21 @@ static int start(void) {
 
 /* ---- waiting ---- */
 
-/* A signalfd of SIGCHLD, once a payload runs; before, -1: poll passes it over. */
+/* A signalfd of SIGCHLD, once a payload runs; before, -1: poll passes it over. A
+ * kernel without pidfds has it for the runtime as well. */
 static int ended = -1;
+
+/* Set once a payload runs. What ends while the runtime does may be its container,
+ * whose exit code must not be lost. */
+static int payload_runs;
 
 /* watch_children has every child's end told. Children that were started before
  * do not inherit the blocked signal. */
 static void watch_children(void) {
 	sigset_t chld;
 
+	if (ended >= 0)
+		return;
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
 	if (sigprocmask(SIG_BLOCK, &chld, NULL) == 0)
@@ -763,32 +783,43 @@ static void reap_adopted(int pid) {
 
 	while (read(ended, &told, sizeof told) > 0)
 		;
-	while (waitid(P_ALL, 0, &one, WEXITED | WNOHANG | WNOWAIT) == 0 && one.si_pid > 0 && one.si_pid != pid) {
+	while (payload_runs && waitid(P_ALL, 0, &one, WEXITED | WNOHANG | WNOWAIT) == 0 && one.si_pid > 0 && one.si_pid != pid) {
 		wait4(one.si_pid, NULL, 0, NULL);
 		one.si_pid = 0;
 	}
 }
 
+/* has_ended asks for a child's end and leaves the child to be reaped. */
+static int has_ended(int pid) {
+	siginfo_t one = { 0 };
+
+	return waitid(P_PID, pid, &one, WEXITED | WNOHANG | WNOWAIT) == 0 && one.si_pid == pid;
+}
+
 /*
- * guard waits until the process behind pidfd has ended, and kills it when it is
- * told to. It returns 0, or 1 after end of file on descriptor 3.
+ * guard waits until pid, a child, has ended, and kills it when it is told to. It
+ * returns 0, or 1 after end of file on descriptor 3. pidfd is -1 on a kernel before
+ * 5.3: there SIGCHLD tells the end. The number cannot become another process's,
+ * because nobody else reaps the child.
  */
 static int guard(int pidfd, int pid) {
 	struct pollfd p[3] = { { pidfd, POLLIN, 0 }, { GO, POLLIN, 0 }, { ended, POLLIN, 0 } };
 	char c = 0;
 
+	if (pidfd < 0 && has_ended(pid)) /* before its signal was watched for */
+		return 0;
 	for (;;) {
 		if (poll(p, 3, -1) < 0)
 			continue; /* EINTR: nothing else can happen to open descriptors */
 		if (p[2].revents)
 			reap_adopted(pid);
-		if (p[0].revents)
+		if (p[0].revents || (pidfd < 0 && has_ended(pid)))
 			return p[1].fd < 0;
 		if (!p[1].revents)
 			continue;
 		ssize_t n = read(GO, &c, 1);
 		if (n == 0 || c == 'k')
-			syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+			kill(pid, SIGKILL);
 		if (n == 0)
 			p[1].fd = -1;
 	}
@@ -798,13 +829,18 @@ static int guard(int pidfd, int pid) {
 static int reap_one(int pid, int *status, struct rusage *u) {
 	int pidfd = syscall(SYS_pidfd_open, pid, 0), eof;
 
-	if (pidfd < 0)
+	if (pidfd < 0 && !is_missing())
 		return fail("pidfd_open", "");
+	if (pidfd < 0)
+		watch_children();
+	if (pidfd < 0 && ended < 0)
+		return fail("signalfd", "");
 	eof = guard(pidfd, pid);
 	while (wait4(pid, status, 0, u) < 0)
 		if (errno != EINTR)
 			return fail("wait", "");
-	close(pidfd);
+	if (pidfd >= 0)
+		close(pidfd);
 	return eof;
 }
 
@@ -829,6 +865,7 @@ static void payload(int pid) {
 	int status;
 
 	report_pid(pid);
+	payload_runs = 1;
 	watch_children();
 	if (reap_one(pid, &status, &u) < 0)
 		report_failure();
@@ -931,6 +968,20 @@ static void finish(void) {
 		;
 }
 
+/* close_each has all descriptors from 3 on close with execve, where the kernel does not
+ * do so in one call (before 5.11). A descriptor that cannot be listed could be left
+ * to the payload. */
+static int close_each(void) {
+	DIR *all = opendir("/proc/self/fd");
+
+	if (!all)
+		return -1;
+	for (struct dirent *one; (one = readdir(all));)
+		if (atoi(one->d_name) >= GO)
+			fcntl(atoi(one->d_name), F_SETFD, FD_CLOEXEC);
+	return closedir(all);
+}
+
 static int hygiene(void) {
 	char file[64];
 
@@ -938,9 +989,8 @@ static int hygiene(void) {
 	for (int fd = GO; fd <= PID; fd++)
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC))
 			return fail("descriptors", "3, 4 and 5");
-	/* A kernel before 5.11 has no such flag; the laboratory opens all of its
-	 * descriptors close-on-exec anyway. */
-	syscall(SYS_close_range, 3U, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */);
+	if (syscall(SYS_close_range, 3U, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */) && close_each())
+		return fail("descriptors", "/proc/self/fd");
 	nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	/* Opened now: there may be no /proc after chroot. */
 	snprintf(file, sizeof file, "/proc/self/task/%d/children", getpid());

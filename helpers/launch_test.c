@@ -58,7 +58,37 @@ static void unreadable_end(void) {
 	expect(waitpid(pid, &status, 0) == pid && status == 0, "finish ends where descriptor 3 cannot be read");
 }
 
+/* The walk below a root, which stands for openat2's RESOLVE_IN_ROOT before Linux 5.6:
+ * links are followed inside. */
+static void links_stay_inside(void) {
+	char name[] = "/tmp/tare-launch-test-XXXXXX";
+	int top, fd;
+
+	expect(mkdtemp(name) != NULL, name);
+	top = open(name, O_PATH | O_DIRECTORY);
+	expect(top >= 0 && !mkdirat(top, "etc", 0755) && !symlinkat("/etc", top, "absolute") &&
+		!symlinkat("../../../../../../etc", top, "up") && !symlinkat("/proc/self/root/etc", top, "magic"), "make the links");
+	fd = openat(top, "etc/only-here", O_CREAT | O_WRONLY, 0600);
+	expect(fd >= 0, "make the file");
+	close(fd);
+	expect((fd = in_tree(top, "absolute/only-here", AS_IT_IS, 1)) >= 0, "an absolute link leads inside");
+	close(fd);
+	expect((fd = in_tree(top, "up/only-here", AS_IT_IS, 1)) >= 0, "\"..\" stays inside");
+	close(fd);
+	expect(in_tree(top, "absolute/passwd", AS_IT_IS, 1) < 0, "an absolute link does not lead out");
+	expect(in_tree(top, "magic/passwd", AS_IT_IS, 1) < 0, "a link of /proc does not lead out");
+	expect(in_tree(top, "absolute/only-here", AS_IT_IS, 0) < 0, "no link is followed where none may be");
+	unlinkat(top, "etc/only-here", 0);
+	unlinkat(top, "etc", AT_REMOVEDIR);
+	unlinkat(top, "absolute", 0);
+	unlinkat(top, "up", 0);
+	unlinkat(top, "magic", 0);
+	rmdir(name);
+	close(top);
+}
+
 int main(void) {
+	links_stay_inside();
 	long_list();
 	unreadable_end();
 	return failed;
