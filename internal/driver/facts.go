@@ -19,6 +19,10 @@ const (
 // bypasses with Spec.Direct.
 const NoteDirect = "direct-io"
 
+// NoteOldKernel is the key of Facts.Notes that lists what the kernel is too old for, each
+// with what the target does instead, where that changes what is measured.
+const NoteOldKernel = "old-kernel"
+
 // NoteUnread is the key of Facts.Notes that lists processes whose CPU time nobody can
 // read: those of the user's own engine that are in no cgroup of tare's.
 const NoteUnread = "unread"

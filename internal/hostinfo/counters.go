@@ -15,6 +15,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // spin is work that a counter must see.
@@ -30,7 +32,7 @@ func count(kind uint32, config uint64) (uint64, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	attr := unix.PerfEventAttr{Type: kind, Config: config, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
-	fd, err := unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	fd, err := sys.OpenPerf(&attr, 0, -1, -1, 0)
 	if err != nil {
 		return 0, fmt.Errorf("perf_event_open: %w", err)
 	}

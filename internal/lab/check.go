@@ -112,8 +112,9 @@ func (l *Lab) Check(ctx context.Context, drivers []driver.Driver, fresh bool) []
 			defer func() { <-turn }()
 			bounded, cancel := context.WithTimeout(ctx, timeout+startsPerCheck*d.Properties().StartTime+d.Properties().CheckTime)
 			defer cancel()
-			facts, err := d.Check(bounded)
-			findings[i] = Finding{Target: d.Name(), Facts: facts, Err: err}
+			if findings[i] = (Finding{Target: d.Name(), Err: lacksCall(d)}); findings[i].Err == nil {
+				findings[i].Facts, findings[i].Err = d.Check(bounded)
+			}
 		})
 	}
 	all.Wait()
@@ -137,6 +138,18 @@ func (l *Lab) Check(ctx context.Context, drivers []driver.Driver, fresh bool) []
 	}
 	l.writeChecks(known)
 	return findings
+}
+
+// lacksCall refuses a driver whose own program needs a system call that this kernel has
+// not: it would fail in words of its own, or hang.
+func lacksCall(d driver.Driver) error {
+	for _, c := range sys.MissingCalls() {
+		if slices.Contains(d.Properties().Calls, c.Name) {
+			return &driver.CannotError{Target: d.Name(), Lacks: fmt.Sprintf("this kernel has no %s (Linux %s), which its program needs", c.Name, c.Since),
+				Remedy: "a newer kernel, or another target"}
+		}
+	}
+	return nil
 }
 
 // unproven says of each driver why it could not be proven.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/tarelab/tare/internal/probe/ebpf"
 	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // Watch watches what already runs, a cgroup of version 2 or a process with its
@@ -54,22 +54,20 @@ func linger(ctx context.Context, pid int, long time.Duration) error {
 		<-ctx.Done()
 		return nil
 	}
-	fd, err := unix.PidfdOpen(pid, 0)
+	watched, err := sys.OpenProcess(pid)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("watch process %d: %w", pid, err)
 	}
-	f := os.NewFile(uintptr(fd), "pidfd")
-	defer f.Close()
-	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	defer func() { _ = watched.Close() }() // nothing was written there
 	for ctx.Err() == nil {
-		n, err := unix.Poll(poll, 100)
-		if err != nil && !errors.Is(err, unix.EINTR) {
+		ended, err := watched.EndsIn(100 * time.Millisecond)
+		if err != nil {
 			return fmt.Errorf("watch process %d: %w", pid, err)
 		}
-		if n > 0 {
+		if ended {
 			return nil
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // the group finds it at any moment. After cmd has ended, remove ends what it left running
 // and removes the group. cmd.SysProcAttr must be set.
 //
-// Where there is a tree of version 2, the process is born there (CLONE_INTO_CGROUP).
+// Where there is a tree of version 2, the process is born there (CLONE_INTO_CGROUP, Linux 5.7).
 // Elsewhere a shell joins the group and becomes the command.
 func BornIn(cmd *exec.Cmd, rel string) (remove func() error, err error) {
 	trees, err := Cgroups()
@@ -27,7 +27,7 @@ func BornIn(cmd *exec.Cmd, rel string) (remove func() error, err error) {
 		_, err := RemoveCgroups(rel)
 		return err
 	}
-	if tree, ok := trees.Unified(); ok {
+	if tree, ok := trees.Unified(); ok && HasCall(IntoCgroup) {
 		dir, err := os.Open(tree.Dir(rel))
 		if err != nil {
 			return nil, errors.Join(err, tidy())

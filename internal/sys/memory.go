@@ -8,7 +8,8 @@ import (
 )
 
 // AvailableMemory is what the machine can give without swapping, in bytes
-// (MemAvailable, proc(5)).
+// (MemAvailable, proc(5)). Before Linux 3.14 it is estimated: free memory and the page
+// cache, without what is shared.
 func AvailableMemory() (int64, error) {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -18,8 +19,15 @@ func AvailableMemory() (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("available memory: %w", err)
 	}
-	if m.MemAvailableBytes == nil {
-		return 0, errors.New("available memory: /proc/meminfo has no MemAvailable")
+	return available(m)
+}
+
+func available(m procfs.Meminfo) (int64, error) {
+	switch {
+	case m.MemAvailableBytes != nil:
+		return int64(*m.MemAvailableBytes), nil
+	case m.MemFreeBytes == nil || m.CachedBytes == nil || m.ShmemBytes == nil:
+		return 0, errors.New("available memory: /proc/meminfo has neither MemAvailable nor MemFree, Cached and Shmem")
 	}
-	return int64(*m.MemAvailableBytes), nil
+	return int64(*m.MemFreeBytes+*m.CachedBytes) - int64(*m.ShmemBytes), nil
 }

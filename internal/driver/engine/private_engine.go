@@ -201,25 +201,16 @@ func (p *private) endShim(container string) {
 		if !itsShim(pid) {
 			continue
 		}
-		shim, err := unix.PidfdOpen(pid, 0)
+		shim, err := sys.OpenProcess(pid)
 		if err != nil {
 			continue // it has ended meanwhile
 		}
-		if itsShim(pid) && !endsIn(shim, shimTime) { // asked again, now that the number cannot become another's
-			_ = unix.PidfdSendSignal(shim, unix.SIGKILL, nil, 0) // one that has ended meanwhile
+		if itsShim(pid) { // asked again, now that the number cannot become another's
+			if ended, err := shim.EndsIn(shimTime); err == nil && !ended {
+				_ = shim.Kill() // a group that stays is reported when it is removed
+			}
 		}
-		_ = unix.Close(shim)
-	}
-}
-
-// endsIn waits for the process of a pidfd to end, and reports whether it has.
-func endsIn(pidfd int, long time.Duration) bool {
-	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
-	for until := time.Now().Add(long); ; {
-		n, err := unix.Poll(poll, int(max(0, time.Until(until).Milliseconds())))
-		if !errors.Is(err, unix.EINTR) {
-			return n > 0
-		}
+		_ = shim.Close()
 	}
 }
 

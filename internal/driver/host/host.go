@@ -35,6 +35,7 @@ func (h *host) Check(ctx context.Context) (driver.Facts, error) {
 		return driver.Facts{}, driver.Labf("uname: %w", err)
 	}
 	facts := driver.Facts{Version: unix.ByteSliceToString(name.Release[:]), Path: "/", Notes: map[string]string{"root": "chroot"}}
+	launch.NoteOld(facts)
 	if !h.lab.Root {
 		facts.Notes["root"] = "chroot in a user and mount namespace (not root)"
 	}

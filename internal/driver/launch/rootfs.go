@@ -14,7 +14,7 @@ import (
 )
 
 // Rootfs is a private, writable view of a Spec's shared root file system: an
-// overlay, whose directories lie in the instance's own.
+// overlay, whose directories lie in the instance's own, or a copy (see Writable).
 type Rootfs struct {
 	Dir     string // where the overlay is mounted
 	spec    driver.Spec
@@ -35,7 +35,32 @@ func NewRootfs(spec driver.Spec, dir string, inUserNamespace bool) (*Rootfs, err
 			return nil, driver.Labf("make the overlay's directories: %w", err)
 		}
 	}
-	return r, nil
+	return r, CopyLower(r.overlay)
+}
+
+// CopyLower copies the lower directory into the upper one where the kernel has no
+// overlayfs: Writable mounts the copy. The clock times neither.
+func CopyLower(o sys.Overlay) error {
+	if sys.HasCall(sys.Overlayfs) {
+		return nil
+	}
+	if err := sys.CopyTree(o.Upper, o.Lower); err != nil {
+		return driver.Labf("this kernel has no overlayfs: %w", err)
+	}
+	return nil
+}
+
+// Writable mounts the overlay o at dir; where the kernel has no overlayfs it binds the
+// copy that CopyLower has made. source is the mount's name. flags are of mount(2).
+func Writable(source, dir string, o sys.Overlay, flags uintptr, inUserNamespace bool) []Step {
+	if sys.HasCall(sys.Overlayfs) {
+		return []Step{Mount(source, dir, "overlay", flags, o.Data(inUserNamespace))}
+	}
+	steps := []Step{Bind(o.Upper, dir)}
+	if flags != 0 { // a bind mount gets its flags by a second call
+		steps = append(steps, Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|flags, ""))
+	}
+	return steps
 }
 
 func isDir(rootfs string) error {
@@ -53,7 +78,7 @@ func isDir(rootfs string) error {
 // Root of the steps that follow. flags are of mount(2): MS_NODEV where no device
 // group guards the nodes that the root file system may hold.
 func (r *Rootfs) Overlay(flags uintptr) []Step {
-	return []Step{Mount(r.spec.ID, r.Dir, "overlay", flags, r.overlay.Data(r.user)), Root(r.Dir)}
+	return append(Writable(r.spec.ID, r.Dir, r.overlay, flags, r.user), Root(r.Dir))
 }
 
 // Shared bind-mounts the host's /proc, /sys and /dev below Root, and keeps what

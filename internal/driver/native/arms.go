@@ -48,6 +48,8 @@ func (a arm) lacks(groups sys.Hierarchies) string {
 	switch {
 	case (a.attach || a.poolCgroup || a.controller != "") && !v2:
 		return "cgroups of version 2"
+	case a.attach && !sys.HasCall(sys.IntoCgroup):
+		return "CLONE_INTO_CGROUP (Linux 5.7), without which the floor joins its group as well"
 	case a.controller != "" && (unified.Has(a.controller) || !slices.ContainsFunc(groups.All, has)):
 		return "the controller " + a.controller + " in a hierarchy of version 1, beside version 2"
 	}
@@ -66,7 +68,7 @@ func (p *plan) box(tree sys.Hierarchy, group string) error {
 	} else {
 		p.cfg.Go = append(p.cfg.Go, mkdir)
 	}
-	if tree.Version == 2 && !p.arm.attach {
+	if tree.Version == 2 && !p.arm.attach && sys.HasCall(sys.IntoCgroup) {
 		p.cfg.Into = tree.Dir(group)
 	} else {
 		p.child(launch.Join(tree.Dir(group)))

@@ -111,6 +111,7 @@ func (n *native) Check(ctx context.Context) (driver.Facts, error) {
 	if !groups.Usable() {
 		facts.Notes["cgroup"] += ", not writable by this user"
 	}
+	launch.NoteOld(facts, sys.IntoCgroup, sys.CgroupNamespaces, sys.CallBPF)
 	if !n.lab.Root {
 		facts.Notes["user-namespace"] = "the launcher's, made before the clock (not root)"
 	}
@@ -249,8 +250,11 @@ func (p *plan) devices(groups *sys.Hierarchies) error {
 	}
 	if tree := guard.Tree(); !slices.ContainsFunc(groups.All, func(h sys.Hierarchy) bool { return h.Path == tree.Path }) {
 		groups.All = append(groups.All, tree)
-		if err := (sys.Hierarchies{Mode: groups.Mode, All: []sys.Hierarchy{tree}}).Make(path.Join(p.spec.Cgroup, string(driver.RolePayload))); err != nil {
-			return driver.Labf("cgroup: %w", err)
+		alone := sys.Hierarchies{Mode: groups.Mode, All: []sys.Hierarchy{tree}}
+		for _, role := range []driver.Role{driver.RolePayload, driver.RoleRuntime} {
+			if err := alone.Make(path.Join(p.spec.Cgroup, string(role))); err != nil {
+				return driver.Labf("cgroup: %w", err)
+			}
 		}
 	}
 	steps, err := guard.Steps(path.Join(p.spec.Cgroup, string(driver.RolePayload)), p.dir)
@@ -281,7 +285,7 @@ func (p *plan) rootBefore() error {
 
 // inside are the steps of the new process, in the order in which runc does them.
 func (p *plan) inside() error {
-	if p.level >= cgroup && p.spec.Cgroup != "" {
+	if p.level >= cgroup && p.spec.Cgroup != "" && sys.HasCall(sys.CgroupNamespaces) {
 		p.child(launch.Unshare(unix.CLONE_NEWCGROUP))
 	}
 	p.child(launch.Setsid())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/launch"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -45,6 +46,7 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 	if facts.Version, err = d.version(ctx, binary); err != nil {
 		return driver.Facts{}, d.cannot(d.runtime.Remedy, "%v", err)
 	}
+	launch.NoteOld(facts)
 	if d.runtime.Platform != "" {
 		facts.Notes["platform"] = d.runtime.Platform
 	}

@@ -70,7 +70,10 @@ func (i *instance) prepare(ctx context.Context) error {
 		return err
 	}
 	overlay := sys.Overlay{Lower: i.spec.Rootfs, Upper: h.upper(), Work: h.work()}
-	steps = append(steps, launch.Mount(driver.Label, h.rootfs(), "overlay", 0, overlay.Data(!d.lab.Root)))
+	if err := launch.CopyLower(overlay); err != nil {
+		return err
+	}
+	steps = append(steps, launch.Writable(driver.Label, h.rootfs(), overlay, 0, !d.lab.Root)...)
 	steps = append(steps, launch.Warm(h.rootfs(), i.spec)...)
 	i.process, err = launch.New(ctx, launch.Config{
 		Launcher: d.lab.LaunchPath, Env: environment(), Stdio: i.spec.Stdio, Cgroup: group, Pre: steps, Go: d.network(i.spec),

@@ -57,6 +57,8 @@ type Runtime struct {
 	// Footprint is what a container that is alive takes beside its payload, where
 	// that is more than runc's.
 	Footprint driver.Footprint
+	// Calls are system calls that it does not start without (driver.Properties).
+	Calls []string
 	// Systemd: it has systemd make the payload's group, a scope.
 	Systemd bool
 	// Sandbox: a kernel of its own in user space runs the payload.
@@ -123,7 +125,7 @@ func (d *Driver) Properties() driver.Properties {
 	return driver.Properties{
 		Family: "oci", NeedsRoot: !d.runtime.Rootless, Isolated: true, Boundary: d.runtime.boundary(), Joins: launch.Joins(d.lab.Root), MaxParallel: 50, StreamBytes: 64 << 20,
 		ExactSignal: !d.runtime.SignalAsCode, StartTime: d.runtime.StartTime, Order: d.runtime.Order,
-		Footprint: d.runtime.Footprint,
+		Footprint: d.runtime.Footprint, Calls: d.runtime.Calls,
 	}
 }
 

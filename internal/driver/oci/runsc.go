@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // runsc is gVisor, a kernel in user space, with one driver for each way in which
@@ -27,6 +28,7 @@ func runsc() []Runtime {
 		}
 		all = append(all, Runtime{Name: name, Binary: "runsc", Remedy: "make tools",
 			Flags: []string{"--platform", platform, "--network", "none"}, Platform: platform, SignalAsCode: true, Sandbox: true,
+			Calls:     []string{sys.CallSeccomp, sys.CallMemfd},
 			StartTime: 200 * time.Millisecond, Order: 230 + n,
 			Footprint: driver.Footprint{Tasks: 32, Memory: 8 << 20}})
 	}
