@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/drivertest/oldkernel"
 	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
@@ -80,5 +81,29 @@ func TestNothingIsProvenWithoutBusybox(t *testing.T) {
 	}
 	if d.asked != 0 {
 		t.Errorf("asked %d times", d.asked)
+	}
+}
+
+func TestMain(m *testing.M) { oldkernel.Main(m) }
+
+func TestOldKernelRefusesByName(t *testing.T) { oldkernel.Rerun(t, "5.4", "^TestProgramNeedsCall$") }
+
+// TestProgramNeedsCall: a target whose own program needs a call that the kernel has not is
+// refused by its name and the call's, without being tried; others are not.
+func TestProgramNeedsCall(t *testing.T) {
+	for _, name := range []string{"openat2", sys.CallSeccomp} {
+		l := &Lab{config: Config{StateDir: t.TempDir()}, session: &session{name: "s0"}}
+		inner := fake.New("fake", nil)
+		inner.Props.Calls = []string{name}
+		d := &refusing{Driver: inner}
+		f := l.Check(t.Context(), []driver.Driver{d}, true)
+		if name == "openat2" && oldkernel.Kernel() != "" {
+			const want = "fake cannot run here: this kernel has no openat2 (Linux 5.6), which its program needs (a newer kernel, or another target)"
+			if d.asked != 0 || f[0].Err == nil || f[0].Err.Error() != want {
+				t.Errorf("asked %d times, got %v, want %s", d.asked, f[0].Err, want)
+			}
+		} else if d.asked != 1 {
+			t.Errorf("%s: asked %d times: %v", name, d.asked, f[0].Err)
+		}
 	}
 }

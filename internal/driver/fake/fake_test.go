@@ -15,30 +15,34 @@ import (
 	"github.com/tarelab/tare/internal/driver/drivertest"
 )
 
+const execHas = "the fake's Exec has "
+
+// lacks are the checks of the contract that the fake's Exec cannot pass.
+var lacks = map[string]string{
+	"devices and proc":         execHas + "no /dev and no /proc",
+	"mounts":                   execHas + "no mount namespace",
+	"rootfs is not written to": execHas + "no private rootfs",
+	"payload leaves processes": execHas + "no cgroup to find them by",
+	"watch":                    execHas + "no process to show before it has ended",
+	"memory limit":             execHas + "no cgroup",
+	"pids limit":               execHas + "no cgroup",
+	"cpu limit":                execHas + "no cgroup",
+	"cpuset":                   execHas + "no cgroup",
+	"fork bomb":                execHas + "no cgroup",
+	"own devices":              execHas + "no /dev of its own",
+}
+
 func TestContract(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("the fake runs real payloads by chroot here: run its tests as root")
 	}
-	const lacks = "the fake's Exec has "
 	d := New("fake", func(int, driver.Spec) Script { return Script{Payload: Exec} })
 	lab := drivertest.New(t)
 	// A shell's background jobs read /dev/null, which Exec does not provide.
 	if err := syscall.Mknod(filepath.Join(lab.TestRootfs, "dev/null"), syscall.S_IFCHR|0o666, 1<<8|3); err != nil {
 		t.Fatal(err)
 	}
-	drivertest.Run(t, d, drivertest.Options{Lab: lab, Skip: map[string]string{
-		"devices and proc":         lacks + "no /dev and no /proc",
-		"mounts":                   lacks + "no mount namespace",
-		"rootfs is not written to": lacks + "no private rootfs",
-		"payload leaves processes": lacks + "no cgroup to find them by",
-		"watch":                    lacks + "no process to show before it has ended",
-		"memory limit":             lacks + "no cgroup",
-		"pids limit":               lacks + "no cgroup",
-		"cpu limit":                lacks + "no cgroup",
-		"cpuset":                   lacks + "no cgroup",
-		"fork bomb":                lacks + "no cgroup",
-		"own devices":              lacks + "no /dev of its own",
-	}})
+	drivertest.Run(t, d, drivertest.Options{Lab: lab, Skip: lacks})
 }
 
 // play runs one script and gives what it printed, the phases it marked, and

@@ -1,0 +1,13 @@
+package host_test
+
+import (
+	"testing"
+
+	"github.com/tarelab/tare/internal/driver/drivertest/oldkernel"
+)
+
+func TestMain(m *testing.M) { oldkernel.Main(m) }
+
+func TestOldKernels(t *testing.T) {
+	oldkernel.Contract(t, "missing binary names itself", "kernel's paths", "foreign devices", "no door", "kills its init")
+}
