@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 )
@@ -317,6 +318,33 @@ func plus(v float64) string {
 		return text
 	}
 	return "+" + text
+}
+
+// costFigures draw the first start of a run: how much time each target adds, with the
+// intervals. Runs that are compared, ladders and runs of experiments with tables of
+// their own have figures elsewhere.
+func (v view) costFigures() []finding.Figure {
+	tables := v.priced()
+	if v.alone() != nil || v.isLadder() || len(tables) == 0 || !isStart(tables[0]) || tables[0].control() == nil {
+		return nil
+	}
+	t := tables[0]
+	scale := t.costScale()
+	dots := finding.Dots{Name: "more than " + t.control().claim.Label, Look: finding.Measured}
+	least, most := math.Inf(1), 0.0
+	for _, r := range t.Rows {
+		low, at, high := t.cost(&r)
+		if r.claim.AA || math.IsNaN(low) || r.verdict() == analysis.NotComparable {
+			continue
+		}
+		least, most = min(least, low), max(most, high)
+		dots.At = append(dots.At, finding.Dot{Row: r.claim.Label, Value: at / scale.Factor, Low: low / scale.Factor, High: high / scale.Factor})
+	}
+	if len(dots.At) < 2 {
+		return nil
+	}
+	x := finding.Axis{Label: withUnit("time", scale.Unit), Log: least > 0 && most > logSpan*least}
+	return []finding.Figure{{Title: t.claim.Group + ": time until the payload acts, more than " + t.control().claim.Label, X: x, Dots: []finding.Dots{dots}}}
 }
 
 // layers is a run's ladders as one table: what each step adds.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,17 +37,18 @@ var ErrNoPage = errors.New("this binary was built without the report page: build
 // each table how it is shown.
 type page struct {
 	document
-	Facts      []fact          `json:"facts"`
-	Shown      []shownTable    `json:"shown"`      // parallel to claims.tables
-	Resolution []string        `json:"resolution"` // parallel to claims.tables
-	Shapes     [][]shape       `json:"shapes"`     // parallel to claims.tables and their rows
-	Ladders    []shownLadder   `json:"ladders"`    // parallel to claims.ladders
-	Compared   []finding.Table `json:"compared"`   // parallel to claims.comparisons
-	Failures   []failed        `json:"failures"`
-	LeftOut    []fact          `json:"leftOut"`
-	Sections   []shownSection  `json:"sections"`   // what experiments say beyond the price lists
-	Points     int             `json:"points"`     // samples drawn as dots
-	PointsMost int             `json:"pointsMost"` // the limit of that
+	SummaryFigures []finding.Figure `json:"summaryFigures"`
+	Facts          []fact           `json:"facts"`
+	Shown          []shownTable     `json:"shown"`      // parallel to claims.tables
+	Resolution     []string         `json:"resolution"` // parallel to claims.tables
+	Shapes         [][]shape        `json:"shapes"`     // parallel to claims.tables and their rows
+	Ladders        []shownLadder    `json:"ladders"`    // parallel to claims.ladders
+	Compared       []finding.Table  `json:"compared"`   // parallel to claims.comparisons
+	Failures       []failed         `json:"failures"`
+	LeftOut        []fact           `json:"leftOut"`
+	Sections       []shownSection   `json:"sections"`   // what experiments say beyond the price lists
+	Points         int              `json:"points"`     // samples drawn as dots
+	PointsMost     int              `json:"pointsMost"` // the limit of that
 }
 
 // shownSection is a section in the page: its claims are a table, and its data stays
@@ -75,13 +77,23 @@ func HTML(w io.Writer, in Input) error {
 		return fmt.Errorf("write HTML: %w", err)
 	}
 	// Escaping <, >, &, U+2028 and U+2029 keeps data from ending its script element.
-	if err := json.MarshalWrite(w, newPage(in), jsonOptions(), jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true)); err != nil {
+	if err := json.MarshalWrite(w, newPage(in), pageOptions()); err != nil {
 		return fmt.Errorf("write HTML: %w", err)
 	}
 	if _, err := w.Write(tail); err != nil {
 		return fmt.Errorf("write HTML: %w", err)
 	}
 	return nil
+}
+
+// pageOptions are those of the JSON format, but that a script reads it: a number of 64
+// bits, such as a seed, is a string, since JavaScript's numbers hold 53.
+func pageOptions() json.Options {
+	own, _ := json.GetOption(jsonOptions(), json.WithMarshalers)
+	seeds := json.MarshalToFunc(func(e *jsontext.Encoder, v uint64) error {
+		return e.WriteToken(jsontext.String(strconv.FormatUint(v, 10)))
+	})
+	return json.JoinOptions(jsonOptions(), json.WithMarshalers(json.JoinMarshalers(seeds, own)), jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true))
 }
 
 // template is the built page, cut where the data belongs.
@@ -103,7 +115,7 @@ func template() (head, tail []byte, err error) {
 func newPage(in Input) page {
 	v := newView(in)
 	p := page{
-		document: newDocument(v), Facts: v.facts, Ladders: v.ladders, Failures: v.failures, LeftOut: v.leftOut,
+		document: newDocument(v), SummaryFigures: v.costFigures(), Facts: v.facts, Ladders: v.ladders, Failures: v.failures, LeftOut: v.leftOut,
 		PointsMost: pointsMost,
 	}
 	for _, s := range v.in.Sections {

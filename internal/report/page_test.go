@@ -368,8 +368,24 @@ func TestPageFitsEveryWidth(t *testing.T) {
 	b.clean()
 }
 
+// wide is a survey of three times as many workloads, without what is only described.
+func wide() report.Input {
+	in := reporttest.Survey()
+	in.Claims.Tables = nil
+	for _, name := range []string{"", "-again", "-once-more"} {
+		for _, t := range reporttest.Survey().Claims.Tables {
+			if t.Group += name; t.Primary {
+				in.Claims.Tables = append(in.Claims.Tables, t)
+			}
+		}
+	}
+	return in
+}
+
+// On a tree before this test, the price list of a dozen workloads was cut at the paper's
+// edge.
 func TestPagePrints(t *testing.T) {
-	b := open(t, reporttest.Survey(), desktop)
+	b := open(t, wide(), desktop)
 	var pdf []byte
 	b.run(chromedp.ActionFunc(func(ctx context.Context) error {
 		data, _, err := page.PrintToPDF().WithPrintBackground(true).WithPaperWidth(8.27).WithPaperHeight(11.69).Do(ctx)
@@ -391,6 +407,9 @@ func TestPagePrints(t *testing.T) {
 	b.run(chromedp.EmulateViewport(700, 1000), emulation.SetEmulatedMedia().WithMedia("print"),
 		chromedp.Evaluate(`dispatchEvent(new Event("beforeprint"))`, nil), chromedp.Sleep(150*time.Millisecond))
 	b.shoot("survey-print")
+	if got := eval[[]string](b, `[...document.querySelectorAll("table.glance, table.costs, table.forest")].filter((e) => e.getBoundingClientRect().right > 700).map((e) => e.className)`); len(got) > 0 {
+		t.Errorf("tables reach beyond the paper: %q", got)
+	}
 	if got := eval[int](b, "document.documentElement.scrollWidth"); got > 700 {
 		t.Errorf("the page is %d px wide on paper of 700", got)
 	}
@@ -398,6 +417,39 @@ func TestPagePrints(t *testing.T) {
 		t.Errorf("%d controls are printed", got)
 	}
 	b.clean()
+}
+
+// A seed has 64 bits, more than a number of JavaScript holds: it was printed rounded.
+func TestPageSeed(t *testing.T) {
+	in := reporttest.Survey()
+	in.Manifest.Seed = 12493459286626439675
+	b := open(t, in, desktop)
+	if got := eval[string](b, `document.getElementById("method").textContent`); !strings.Contains(got, "12493459286626439675") {
+		t.Errorf("the method does not name the seed: %.300s", got)
+	}
+}
+
+// What a mark says at the pointer is all there: lines are wrapped, not cut.
+func TestPageTipsAreWhole(t *testing.T) {
+	in := reporttest.Survey()
+	why := strings.Repeat("a long reason, ", 12) + "whole"
+	for i := range in.Claims.Tables[0].Rows {
+		if e := in.Claims.Tables[0].Rows[i].Effect; e != nil {
+			e.Why = why
+		}
+	}
+	b := open(t, in, desktop)
+	b.run(chromedp.ScrollIntoView(".forest .m-ratio > *", chromedp.ByQuery), chromedp.Evaluate(`(() => {
+		const r = document.querySelectorAll(".forest")[0].querySelectorAll(".m-ratio > *")[1].getBoundingClientRect();
+		const svg = document.querySelector(".forest svg.plot");
+		const at = { clientX: (r.left + r.right) / 2, clientY: (r.top + r.bottom) / 2, bubbles: true, pointerType: "mouse" };
+		svg.dispatchEvent(new PointerEvent("pointerenter", at));
+		svg.dispatchEvent(new PointerEvent("pointermove", at));
+	})()`, nil), chromedp.Sleep(150*time.Millisecond))
+	tip := eval[string](b, `[...document.querySelectorAll('.forest svg [aria-label="tip"]')].map((e) => e.textContent).join(" ")`)
+	if !strings.Contains(tip, "whole") {
+		t.Errorf("the tip says %q", tip)
+	}
 }
 
 // visible is what the page makes of the characters that Hostile uses.

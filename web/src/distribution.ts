@@ -1,7 +1,7 @@
 import * as Plot from "@observablehq/plot";
 import * as d3 from "d3";
 import { drawn, h, identity } from "./dom";
-import { plain, ratioTicks, swarm } from "./scale";
+import { plain, ratioTicks, swarm, tip as pointer, tipText } from "./scale";
 import type { Entry, Group, Page } from "./types";
 import { look } from "./verdict";
 
@@ -97,7 +97,7 @@ function rowMarks(entry: Entry, y: number, f: number, x: (v: number) => number):
   const dots: Dot[] = points.map((v, i) => ({ x: v / f, y: y + offsets[i] * 0.8, tip: name(v, i, shape.dots ? "sample" : "outlier") }));
   const marks: Plot.Markish[] = [];
   if (shape.density) marks.push(violin(shape.density, y, f, color));
-  marks.push(Plot.dot(dots, { x: "x", y: "y", r: radius, fill: color, fillOpacity: 0.62, className: shape.dots ? "m-sample" : "m-outlier", title: "tip", tip: { fill: "var(--panel)", stroke: "var(--line)" } }));
+  marks.push(Plot.dot(dots, { x: "x", y: "y", r: radius, fill: color, fillOpacity: 0.62, className: shape.dots ? "m-sample" : "m-outlier", title: (d: { tip: string }) => tipText(d.tip), tip: pointer }));
   return marks;
 }
 

@@ -3,7 +3,7 @@ import * as d3 from "d3";
 import { chains } from "./chain";
 import { drawn, h } from "./dom";
 import { flameGraph } from "./flame";
-import { plain, ratioTicks } from "./scale";
+import { plain, ratioTicks, tip as pointer, tipText } from "./scale";
 import { timeline } from "./timeline";
 import type { Axis, Bar, Dots, Figure, Line, Look, Part } from "./types";
 
@@ -121,8 +121,8 @@ function curve(l: Line, all: Line[], to: number): Plot.Markish[] {
     Plot.link(l.points.filter((p) => p.high > p.low), { x1: "x", x2: "x", y1: (p) => within(p.low), y2: (p) => within(p.high), stroke, strokeWidth: 1.4, className: "m-interval" }),
     Plot.dot(l.points, {
       x: "x", y: (p) => within(p.y), r: 3.6, symbol: symbol(l, all), stroke, fill: l.look === "published" ? "var(--paper)" : stroke, className: `m-${l.look}-point`,
-      title: (p) => `${l.name}\n${plain(p.x)}: ${plain(p.y)}${p.high > p.low ? ` [${plain(p.low)}, ${plain(p.high)}]` : ""}${p.tip ? `\n${p.tip}` : ""}`,
-      tip: { fill: "var(--panel)", stroke: "var(--line)" },
+      title: (p) => tipText(`${l.name}\n${plain(p.x)}: ${plain(p.y)}${p.high > p.low ? ` [${plain(p.low)}, ${plain(p.high)}]` : ""}${p.tip ? `\n${p.tip}` : ""}`),
+      tip: pointer,
     }),
   ];
 }
@@ -162,7 +162,7 @@ function bars(f: Figure, width: number): Element {
       Plot.axisY({ tickSize: 0, fontSize: 12, fill: "var(--ink)" }),
       Plot.rect(pieces, {
         x1: (p) => (f.y.log ? Math.max(p.x1, domain[0]) : p.x1), x2: "x2", y: "bar", fill: "fill", fillOpacity: (p) => (p.look === "published" ? 0.35 : 0.85), className: "m-bar",
-        title: "tip", tip: { fill: "var(--panel)", stroke: "var(--line)" },
+        title: (d: { tip: string }) => tipText(d.tip), tip: pointer,
       }),
       Plot.link(all.filter((b) => (b.high ?? 0) > (b.low ?? 0)), { x1: "low", x2: "high", y1: "name", y2: "name", stroke: "var(--ink)", strokeWidth: 1.6, className: "m-interval" }),
     ],
@@ -204,7 +204,7 @@ function dots(f: Figure, row: Figure[], width: number): Element {
       Plot.link(marks.filter((m) => m.high > m.low), { x1: "low", x2: "high", y1: "row", y2: "row", stroke: "stroke", strokeWidth: 2, className: "m-interval" }),
       ...all.map((d) => Plot.dot(d.at, {
         x: "value", y: "row", r: 4.5, symbol: dotSymbol(d, all), stroke: dotColor(d), fill: d.look === "published" ? "var(--paper)" : dotColor(d), strokeWidth: 1.6, className: "m-dots",
-        title: (a) => marks.find((m) => m.row === a.row && m.tip.startsWith(`${d.name}\n`))?.tip, tip: { fill: "var(--panel)", stroke: "var(--line)" },
+        title: (a) => tipText(marks.find((m) => m.row === a.row && m.tip.startsWith(`${d.name}\n`))?.tip ?? ""), tip: pointer,
       })),
     ],
   });

@@ -1,6 +1,6 @@
 import * as Plot from "@observablehq/plot";
 import { drawn, h } from "./dom";
-import { logDomain, plain, ratioTicks } from "./scale";
+import { logDomain, plain, ratioTicks, tip as pointer, tipText } from "./scale";
 import type { Entry, Page, Row, ShownNumber, ShownRow } from "./types";
 import { allLooks, badge, look, words } from "./verdict";
 
@@ -126,7 +126,7 @@ function draw(page: Page, entry: Entry, width: number): Element {
           Plot.dot(mine, {
             x: (m: Mark) => m.row.effect!.ratio, y: "y", r: 5, symbol: l.symbol,
             fill: l.hollow ? "var(--paper)" : color, stroke: color, strokeWidth: l.hollow ? 2 : 0, className: "m-ratio",
-            tip: { fill: "var(--panel)", stroke: "var(--line)" }, title: tip,
+            tip: pointer, title: tip,
           }),
         ];
       }),
@@ -142,5 +142,5 @@ function bounds(row: Row): number[] {
 function tip(m: Mark): string {
   const lines = [m.row.label, `×${m.shown.ratio.value} ${between(m.shown.ratio)}`, words(m.shown)];
   if (m.row.effect?.why) lines.push(m.row.effect.why);
-  return lines.join("\n");
+  return tipText(lines.join("\n"));
 }

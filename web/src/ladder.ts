@@ -1,7 +1,7 @@
 import * as Plot from "@observablehq/plot";
 import * as d3 from "d3";
 import { drawn, h, identity } from "./dom";
-import { plain, ratioTicks } from "./scale";
+import { plain, ratioTicks, tip as pointer, tipText } from "./scale";
 import type { Ladder, Scale, ShownLadder, ShownNumber } from "./types";
 
 interface Bar {
@@ -109,7 +109,7 @@ function draw(claim: Ladder, shown: ShownLadder, log: boolean, width: number): E
       Plot.gridX(ticks, { stroke: "var(--line)", strokeOpacity: 1 }),
       Plot.axisX(ticks, { text: plain, labelArrow: "none", labelAnchor: "center", tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
       Plot.axisY({ tickSize: 0, fontSize: 12.5, fill: "var(--ink)", tickFormat: (i: number) => cut(data[i].name, clip) }),
-      Plot.barX(data, { x1: (b: Bar) => at(Math.min(b.from, b.to)), x2: (b: Bar) => at(Math.max(b.from, b.to)), y: (_: Bar, i: number) => i, fill: (b: Bar) => fill[b.kind], className: "m-step", title: "tip", tip: { fill: "var(--panel)", stroke: "var(--line)" } }),
+      Plot.barX(data, { x1: (b: Bar) => at(Math.min(b.from, b.to)), x2: (b: Bar) => at(Math.max(b.from, b.to)), y: (_: Bar, i: number) => i, fill: (b: Bar) => fill[b.kind], className: "m-step", title: (d: { tip: string }) => tipText(d.tip), tip: pointer }),
       Plot.tickX(data, { x: "to", y: (_: Bar, i: number) => i, stroke: "var(--ink)", strokeWidth: 1.2, className: "m-level" }),
       Plot.link(data.flatMap((b, i) => (b.low === null ? [] : [{ i, low: at(b.low), high: at(b.high!) }])), {
         x1: "low", x2: "high", y1: "i", y2: "i", stroke: "var(--ink)", strokeWidth: 1.4, className: "m-interval",

@@ -6,6 +6,7 @@ import { forest } from "./forest";
 import { glance } from "./glance";
 import { waterfall } from "./ladder";
 import { raw } from "./raw";
+import { summary } from "./summary";
 import { themeButton } from "./theme";
 import { study } from "./study";
 import type { Entry, Group, Page } from "./types";
@@ -32,9 +33,18 @@ function header(): HTMLElement {
     h("div", { class: "eyebrow" }, h("span", {}, "tare report ", h("code", {}, id)), themeButton()),
     h("h1", {}, study.title),
     h("p", { class: "question" }, study.question),
-    h("ul", { class: "findings", "aria-label": "Findings" }, ...page.findings.map(finding)),
+    h("p", { class: "about" }, page.summary.about.join(" · ")),
+    ...(page.summary.alerts ?? []).map((a) => h("p", { class: "alert" }, a)),
+    summary(page),
     warnings(),
+    findings(),
   );
+}
+
+// findings are all sentences; the summary has the most important ones.
+function findings(): HTMLElement | null {
+  if (page.findings.length === 0) return null;
+  return h("details", { class: "all-findings" }, h("summary", {}, `All findings (${page.findings.length})`), h("ul", { class: "findings", "aria-label": "Findings" }, ...page.findings.map(finding)));
 }
 
 // finding sets the comparison's name, which comes first, in bold.

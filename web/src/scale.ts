@@ -41,6 +41,26 @@ function decades(low: number, high: number, steps: number[]): number[] {
   return out;
 }
 
+// tip is how a mark's title is shown at the pointer. Lines are wrapped here: Plot would
+// cut them.
+export const tip = { fill: "var(--panel)", stroke: "var(--line)", lineWidth: Infinity };
+
+const tipLetters = 48; // of a line: a phone's width
+
+export function tipText(text: string): string {
+  return text.split("\n").flatMap(wrapped).join("\n");
+}
+
+function wrapped(line: string): string[] {
+  const out = [""];
+  for (const word of line.split(" ")) {
+    const last = out[out.length - 1];
+    if (last && last.length + 1 + word.length > tipLetters) out.push(word);
+    else out[out.length - 1] = last ? `${last} ${word}` : word;
+  }
+  return out;
+}
+
 // plain prints a tick without trailing noise: 0.05, 1, 2000, 100,000.
 export function plain(v: number): string {
   const magnitude = Math.abs(v);

@@ -277,13 +277,35 @@ export interface TimelineRow {
   marks?: { name: string; at: number }[];
 }
 
+// SummaryTable is a table with a verdict in its cells.
+export interface SummaryTable {
+  title: string;
+  first: string;
+  rows: string[];
+  columns: { over?: string; head: string; words?: boolean; cells: { text: string; verdict?: string; effect?: string }[] }[];
+  note?: string;
+}
+
+// Summary is what to know in a minute: the page begins with it.
+export interface Summary {
+  about: string[];
+  alerts?: string[];
+  tables?: SummaryTable[];
+  noVerdict?: { what: string; why: string }[];
+  says?: string[];
+  certainty?: string[];
+  next: { label: string; command: string }[];
+}
+
 export interface Page {
+  summary: Summary;
+  summaryFigures: Figure[] | null;
   findings: string[];
   manifest: {
     id: string;
     created: string;
     tool: string;
-    seed: number;
+    seed: string; // 64 bits: more than a number holds
     image: string;
     command: string[];
     study: { id: string; title: string; question: string; view?: string; blocks?: number; control?: string };
