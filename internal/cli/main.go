@@ -144,7 +144,7 @@ sure that is, and why.
 Measuring needs root for most targets; check, report, studies and help do not.`,
 		Example: `  tare check                               what can be weighed here
   tare run survey                          the price list of this machine
-  tare weigh -- sort /etc/services         any command, on every layer found
+  tare weigh -- sort /etc/passwd           any command, on every layer found
   tare run ladder                          what each step of isolation costs
   tare studies                             all built-in studies
   tare report last --format html -o r.html`,

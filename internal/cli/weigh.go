@@ -57,7 +57,7 @@ sample.`,
   tare weigh --rootfs ./rootfs --env LANG=C -- /app/server --selftest`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || args[0] == "" {
-				return usageError{errors.New("which command? Give it after --, as in: tare weigh -- sort /etc/services")}
+				return usageError{errors.New("which command? Give it after --, as in: tare weigh -- sort /etc/passwd")}
 			}
 			return nil
 		},
