@@ -58,6 +58,25 @@ static void unreadable_end(void) {
 	expect(waitpid(pid, &status, 0) == pid && status == 0, "finish ends where descriptor 3 cannot be read");
 }
 
+/* A child that has ended before its signal is watched for: without pidfds nothing else
+ * would tell its end. */
+static void ended_before_watched(void) {
+	int tester = fork(), status = 0;
+
+	if (tester == 0) {
+		int pid = fork(), go[2];
+
+		if (pid == 0)
+			_exit(0);
+		alarm(10);
+		if (pipe(go) || dup2(go[0], GO) < 0 || waitid(P_PID, pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT))
+			_exit(2);
+		watch_children();
+		_exit(guard(-1, pid));
+	}
+	expect(waitpid(tester, &status, 0) == tester && status == 0, "guard sees a child that has ended before");
+}
+
 /* The walk below a root, which stands for openat2's RESOLVE_IN_ROOT before Linux 5.6:
  * links are followed inside. */
 static void links_stay_inside(void) {
@@ -88,6 +107,7 @@ static void links_stay_inside(void) {
 }
 
 int main(void) {
+	ended_before_watched();
 	links_stay_inside();
 	long_list();
 	unreadable_end();

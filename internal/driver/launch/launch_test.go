@@ -175,10 +175,16 @@ func TestOrphans(t *testing.T) {
 func TestReap(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	cfg := launch.Config{Reap: true, PidFile: file}
-	p := start(t, cfg, "sh -c 'sleep 0.1; exit 7' & echo $! >"+file)
-	r, err := p.Wait(t.Context())
-	if err != nil || r.Payload.Code != 7 || r.Runtime == nil || r.Runtime.Code != 0 || p.PID() == 0 {
-		t.Errorf("got %+v, runtime %+v, pid %d, %v", r.Payload, r.Runtime, p.PID(), err)
+	for _, leaves := range []string{
+		"sh -c 'sleep 0.1; exit 7' & echo $! >" + file,
+		// It ends as the launcher's child while the runtime still runs.
+		"sh -c \"sh -c 'exit 7' & echo \\$! >" + file + "\"; sleep 0.3",
+	} {
+		p := start(t, cfg, leaves)
+		r, err := p.Wait(t.Context())
+		if err != nil || r.Payload.Code != 7 || r.Runtime == nil || r.Runtime.Code != 0 || p.PID() == 0 {
+			t.Errorf("%s: got %+v, runtime %+v, pid %d, %v", leaves, r.Payload, r.Runtime, p.PID(), err)
+		}
 	}
 	for script, want := range map[string]string{
 		"exit 3":             "sh exited with code 3",

@@ -14,6 +14,20 @@ func TestContract(t *testing.T) {
 	drivertest.Run(t, native.New(lab), drivertest.Options{Lab: lab})
 }
 
+// TestSeccompStarts: the profile loads on every kernel; before Linux 3.17 by prctl.
+func TestSeccompStarts(t *testing.T) {
+	for _, d := range native.Drivers(drivertest.New(t)) {
+		if d.Name() != "native/seccomp" {
+			continue
+		}
+		if _, err := d.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	t.Error("there is no native/seccomp")
+}
+
 // TestLadder proves every rung by use; the contract is for the floor.
 func TestLadder(t *testing.T) {
 	lab := drivertest.New(t)
