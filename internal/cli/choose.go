@@ -194,7 +194,7 @@ func parseCounts(items []string) ([]int, error) {
 		}
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%q is no number and no range: write 0..4 or 1,2,8", item)
+			return nil, fmt.Errorf("%q is not a number or a range: write 0..4 or 1,2,8", item)
 		case a < 0 || b < a:
 			return nil, fmt.Errorf("%q is no range that goes up from 0 or more", item)
 		case b-a >= mostCounts:

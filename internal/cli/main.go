@@ -84,7 +84,7 @@ func Main(env Env) int {
 func execute(ctx context.Context, root *cobra.Command) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			err = fmt.Errorf("internal error: %v; please report this; tare sweep removes what is left\n%s", reason, debug.Stack())
+			err = fmt.Errorf("internal error: %v; report this as a bug of tare; tare sweep removes what is left\n%s", reason, debug.Stack())
 		}
 	}()
 	return root.ExecuteContext(ctx)

@@ -196,7 +196,7 @@ func shortNames(paths []string) []string {
 func fileOf(flag, name string) (string, error) {
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no file", name)
+		err = fmt.Errorf("%s is not a regular file", name)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", flag, err)

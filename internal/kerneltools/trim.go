@@ -48,7 +48,7 @@ it), or unknown to this kernel's version; with the reason and who says so. CONFI
 is a .config, a /boot/config-*, a /proc/config.gz, "running" for this machine's
 kernel, or "-". No root, nothing is run. The exit code is 4 where something that
 is not optional is missing. docker-all asks for all that moby's check-config.sh
-asks for, and more. tare trim needs lists the needs; one's own is a file.`,
+asks for, and more. tare trim needs lists the needs; write your own as a file.`,
 		Example: `  tare trim check running --needs docker
   tare trim check /boot/config-6.1.0-56-cloud-amd64 --needs docker,systemd,virtio-pci
   tare trim check .config --needs podman,./mine.yaml --all`,

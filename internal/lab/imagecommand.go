@@ -14,7 +14,7 @@ func ownCommand(job workload.Job, root image.Root) (workload.Job, error) {
 	c := root.Config
 	job.Args = slices.Concat(c.Entrypoint, c.Cmd)
 	if len(job.Args) == 0 {
-		return job, errors.New("the kind image runs what the image given with --image is made to run, and there is none that has an entry point or a command")
+		return job, errors.New("workload kind \"image\" needs an image with an entry point or a command: give one with --image")
 	}
 	job.Env = slices.Concat(job.Env, c.Env)
 	return job, nil

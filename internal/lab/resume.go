@@ -102,7 +102,7 @@ func unseenCommands(m store.Manifest) error {
 func canPrepare(m store.Manifest) error {
 	prepares := slices.ContainsFunc(m.Study.Workloads, func(w study.Workload) bool { return len(w.Prepare) > 0 })
 	if info, err := os.Stat(m.Dir); prepares && m.Dir != "" && (err != nil || !info.IsDir()) {
-		return &InputError{fmt.Errorf("the run's prepare commands ran in %s, which is no directory now: make it again, or start the run anew", m.Dir)}
+		return &InputError{fmt.Errorf("the run's prepare commands ran in %s, which is not a directory any more: create it again, or start a new run", m.Dir)}
 	}
 	return nil
 }

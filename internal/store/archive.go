@@ -123,7 +123,7 @@ func unpackRun(root *os.Root, archive io.Reader) error {
 			continue
 		}
 		if header.Typeflag != tar.TypeReg || !archived.MatchString(name) {
-			return fmt.Errorf("the archive of a run: %.200q is no file of a run", header.Name)
+			return fmt.Errorf("the archive of a run: %.200q is not a file of a run", header.Name)
 		}
 		if err := unpackFile(root, name, in); err != nil {
 			return full(fmt.Errorf("the archive of a run: %.200q: %w", header.Name, err))

@@ -90,11 +90,11 @@ func TestImportRefusesWhatIsNoRun(t *testing.T) {
 		"an empty archive": {packed(t), "no such run"},
 		"no manifest":      {packed(t, file("x/records.jsonl", "")), "no such run"},
 		"a bad manifest":   {packed(t, file("x/manifest.json", "{}")), "no schema"},
-		"a climb":          {packed(t, file("x/../../manifest.json", "{}")), "no file of a run"},
-		"another file":     {packed(t, file("x/report.html", "")), "no file of a run"},
-		"a variable":       {packed(t, file("x/environment.json", "{}")), "no file of a run"},
-		"a hidden log":     {packed(t, file("x/logs/.1.log.gz", "")), "no file of a run"},
-		"a link":           {packed(t, tar.Header{Name: "x/records.jsonl", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}), "no file of a run"},
+		"a climb":          {packed(t, file("x/../../manifest.json", "{}")), "not a file of a run"},
+		"another file":     {packed(t, file("x/report.html", "")), "not a file of a run"},
+		"a variable":       {packed(t, file("x/environment.json", "{}")), "not a file of a run"},
+		"a hidden log":     {packed(t, file("x/logs/.1.log.gz", "")), "not a file of a run"},
+		"a link":           {packed(t, tar.Header{Name: "x/records.jsonl", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}), "not a file of a run"},
 		"a file twice":     {packed(t, file("x/records.jsonl", ""), file("x/records.jsonl", "")), "exists"},
 	} {
 		root := t.TempDir()

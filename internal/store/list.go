@@ -138,5 +138,5 @@ func last(root string, runs []Summary) (string, error) {
 			return r.Dir, nil
 		}
 	}
-	return "", fmt.Errorf("%w: there is none in %s yet", ErrNotRun, root)
+	return "", fmt.Errorf("%w: no readable run exists in %s yet", ErrNotRun, root)
 }

@@ -254,7 +254,7 @@ func (c *checker) workloads(workloads []Workload) {
 			continue
 		}
 		if !level.MatchString(w.Name) {
-			c.fail(at+".name", "%q is no name of a workload: use at most 64 characters without blanks, slashes, + and ~", w.Name)
+			c.fail(at+".name", "%q is not a name for a workload: use at most 64 characters without blanks, slashes, + and ~", w.Name)
 		}
 		if seen[w.Name] {
 			c.fail(at+".name", "a second workload is named %q: give each a name of its own", w.Name)
@@ -275,7 +275,7 @@ func (c *checker) workloads(workloads []Workload) {
 		c.instances(at+".concurrency", w.Concurrency)
 		for name := range w.Env {
 			if name == "" || strings.ContainsAny(name, "=\x00") {
-				c.fail(at+".env."+name, "%q is no name of an environment variable", name)
+				c.fail(at+".env."+name, "%q is not a name for an environment variable", name)
 			}
 		}
 	}
@@ -297,7 +297,7 @@ func (c *checker) environments(key string, levels []Environment) {
 			c.fail(at+".pids", "%d is negative", l.Pids)
 		}
 		if l.CPUSet != "" && !cpuList.MatchString(l.CPUSet) {
-			c.fail(at+".cpuset", "%q is no list of CPUs: write it as 0-1 or 0,2, or as first or first-4 for so many of the CPUs that are allowed", l.CPUSet)
+			c.fail(at+".cpuset", "%q is not a list of CPUs: write it as 0-1 or 0,2, or as first or first-4 for the first of the CPUs that tare may use", l.CPUSet)
 		}
 		c.network(at+".network", l.Network)
 		if l.Guest != nil && l.Guest.KSM && l.Network != nil && l.Network.Limit > 0 {
@@ -326,7 +326,7 @@ func (c *checker) levelName(at string, l Environment, before []Environment) {
 	case l.Name == "" && len(l.Params) > 0:
 		c.fail(at+".params", "a level with parameters needs a name, by which its cells are told from others")
 	case l.Name != "" && !level.MatchString(l.Name):
-		c.fail(at+".name", "%q is no name of a level: use at most 64 characters without blanks, slashes, + and ~", l.Name)
+		c.fail(at+".name", "%q is not a name for a level: use at most 64 characters without blanks, slashes, + and ~", l.Name)
 	}
 	for _, b := range before {
 		switch {

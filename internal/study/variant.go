@@ -259,7 +259,7 @@ func (c *checker) variants(s Study) {
 	for _, name := range slices.Sorted(maps.Keys(s.Variants)) {
 		v, at := s.Variants[name], "variants."+name
 		if !plain.MatchString(name) {
-			c.fail(at, "%q is no name of a variant: use lower-case letters, digits and dashes, at most 64", name)
+			c.fail(at, "%q is not a name for a variant: use lower-case letters, digits and dashes, at most 64", name)
 		}
 		c.distinct(at+".targets", v.Targets)
 		c.distinct(at+".optional", v.Optional)

@@ -72,13 +72,13 @@ func TestVariantProblems(t *testing.T) {
 		"variants: {quick: {timeout: 5}}":                                  "variants.quick.timeout",
 		"variants: {quick: {workload-params: {strat: {time: 1s}}}}":        `did you mean "start"?`,
 		"variants: {quick: {workload-params: {start: 1}}}":                 "expected keys with values",
-		"variants: {Quick: {blocks: 1}}":                                   "is no name of a variant",
+		"variants: {Quick: {blocks: 1}}":                                   "is not a name for a variant",
 		"variants: {quick: {blocks: 1000000, instances: [1,2,3,4,5,6,7]}}": "variants.quick: the plan would have about",
 		"control-instances: [0]":                                           "control-instances[0]: 0 is less than 1",
 		"environments: [{params: {time: 1s}}]":                             "needs a name",
-		"environments: [{name: a b}]":                                      "is no name of a level",
+		"environments: [{name: a b}]":                                      "is not a name for a level",
 		"environments: [{name: a}, {name: a, cpus: 1}]":                    `a second level is named "a"`,
-		"environments: [{cpuset: first-0}]":                                "is no list of CPUs",
+		"environments: [{cpuset: first-0}]":                                "is not a list of CPUs",
 	} {
 		_, err := Parse("demo.yaml", []byte(minimal+text))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -203,7 +203,7 @@ func hint(name string, known []string) string {
 		return fmt.Sprintf(" (did you mean %q?)", best)
 	}
 	if len(known) == 0 {
-		return " (there are none)"
+		return " (none exists)"
 	}
 	return fmt.Sprintf(" (there are: %s)", strings.Join(known, ", "))
 }

@@ -105,7 +105,7 @@ func TestResolveRefuses(t *testing.T) {
 		{"fio", map[string]string{"block": "513"}, nil, "not a multiple of 512B"},
 		{"command", nil, nil, "args is empty"},
 		{"command", nil, []string{""}, "args is empty"},
-		{"start", map[string]string{"a": "b"}, nil, "there are none"},
+		{"start", map[string]string{"a": "b"}, nil, "none exists"},
 	} {
 		_, err := Resolve(c.kind, c.params, c.argv)
 		if err == nil || !strings.Contains(err.Error(), c.says) {

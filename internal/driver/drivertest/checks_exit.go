@@ -25,7 +25,7 @@ func checkProperties(_ context.Context, s *suite) error {
 		errs = append(errs, errors.New("Properties.Family is empty"))
 	}
 	if p.Boundary == "" {
-		errs = append(errs, errors.New("Properties.Boundary is not set: driver.NoBoundary where there is none"))
+		errs = append(errs, errors.New("Properties.Boundary is not set: set driver.NoBoundary for a driver without a boundary"))
 	}
 	if p.MaxParallel < 4 {
 		errs = append(errs, fmt.Errorf("Properties.MaxParallel is %d, below 4", p.MaxParallel))

@@ -441,7 +441,7 @@ func sidesNote(m comparison) string {
 			text += "; the published side comes without its scatter and counts as exact, so they are too narrow"
 		}
 		if without > 0 {
-			text += "; there is none where a run has one repetition"
+			text += "; a run of one repetition has no interval"
 		}
 	}
 	return text + ". Whetstone is by CPU time, as UnixBench 5.1.3 takes it, unless it says wall time. One copy uses one core, so it is not divided by cores or threads."

@@ -264,7 +264,7 @@ func (b *Boot) disorder(entries []entry) {
 		last = at
 	}
 	if quoted > 0 {
-		b.warn("%d lines have a stamp far below their neighbours', which is taken for text: of a CPU that had just come up, or of an older log that a program prints", quoted)
+		b.warn("%d lines have a stamp far below their neighbours', which is taken for text: of a CPU that came up a moment before, or of an older log that a program prints", quoted)
 	}
 	if deepest >= 100*time.Millisecond && b.Clock != Journal { // whose lines are put in order
 		b.warn("the clock falls by %.3f s at line %d: the clock was set, or two boots are taken for one because neither has its beginning; how long steps took there is not known", deepest.Seconds(), line)

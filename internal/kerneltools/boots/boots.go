@@ -113,7 +113,7 @@ func boots(ctx context.Context, l Bench, o Options, configs []vmm.Config, run *s
 // plan is a machine for each kernel, and the run that their boots make.
 func plan(ctx context.Context, l Bench, o Options) ([]vmm.Config, store.Manifest, error) {
 	off := false
-	st := study.Study{ID: lab.BootStudy, Title: "Boots of machines of one's own", Question: "When does each kernel reach its milestones?",
+	st := study.Study{ID: lab.BootStudy, Title: "Boots of your own machines", Question: "When does each kernel reach its milestones?",
 		Control: o.Kernels[0].Name, AA: &off, Cold: &off, Blocks: o.Boots, Timeout: o.Timeout, Workloads: []study.Workload{{Kind: bootWorkload}}}
 	m := store.Manifest{Tool: l.Config().Version, Command: l.Config().Command, Created: time.Now().UTC(), Seed: rand.Uint64(), Host: hostinfo.Gather(),
 		Rootfs: o.Rootfs, Trials: o.Boots * len(o.Kernels), Metrics: map[string][]sample.Metric{bootWorkload: bootMetrics()}, Targets: map[string]driver.Facts{}}

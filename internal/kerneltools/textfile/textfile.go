@@ -17,7 +17,7 @@ import (
 // What is no text that can be read.
 var (
 	ErrEmpty   = errors.New("it is empty")
-	ErrNotText = errors.New("it is no text")
+	ErrNotText = errors.New("it is not a text file")
 	ErrTooLong = errors.New("it is too long")
 )
 
