@@ -39,7 +39,7 @@ type rule struct {
 func law() []rule {
 	drivers := append(below("internal/driver/", families...), "internal/driver/netpath")
 	all := []rule{
-		{[]string{"internal/study", "internal/schedule", "internal/stats", "internal/analysis", "internal/claim", "internal/gate", "internal/finding", "internal/quantity", "internal/report", "internal/limit", "internal/profile", "internal/kerneltools/bootlog"},
+		{[]string{"internal/study", "internal/schedule", "internal/stats", "internal/analysis", "internal/claim", "internal/gate", "internal/history", "internal/finding", "internal/quantity", "internal/report", "internal/limit", "internal/profile", "internal/kerneltools/bootlog"},
 			[]string{"os", "os/exec", "syscall", "net", "net/http"}, "a pure room reads no files, runs nothing and talks to nobody"},
 		{[]string{"internal/sample", "internal/stats"}, []string{module}, "the record and the statistics are leaves"},
 		{[]string{"internal/driver"}, []string{module}, "the seam knows the record alone"},

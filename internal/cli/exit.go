@@ -30,7 +30,7 @@ const exitHelp = `Exit codes:
   3    a target or its payload failed; the report names it
   4    what was asked for cannot run here: needs root, or something is missing
   5    a limit is not comparable: the machine was too noisy, a control failed, or no such cell
-  6    a limit of the study or of tare gate is broken
+  6    a limit of the study or of tare gate is broken, or tare history check found a change for the worse
   7    a limit is open: more blocks or a quieter machine are needed (tare gate --open pass: 0)
   130  interrupted; what was measured is kept, tare resume goes on
   141  all was done, but whoever read standard output has gone (tare report | head)

@@ -40,6 +40,8 @@ var (
 	// unpacked; Items counts files.
 	RunName    = Limit{Input: "name of a run", Bytes: kib}
 	RunArchive = Limit{Input: "archive of a run", Bytes: 4096 * mib, Items: 1 << 20}
+	// History is what runs found over time; Items counts lines.
+	History = Limit{Input: "history", Bytes: 256 * mib, Items: 500_000}
 	// RunSide is a log, a profile or a series of a run, unpacked: a few KiB of gzip can
 	// hold a GiB.
 	RunSide = Limit{Input: "log, profile or series of a run", Bytes: 128 * mib}
@@ -52,6 +54,6 @@ func All() []Limit {
 	return []Limit{
 		ImageDocument, ImageArchive, ImageLayers, Accounts,
 		Study, Need, Kconfig, ModuleInfo, BootLog,
-		RunManifest, RunEnd, RunName, RunArchive, RunSide, SessionProof,
+		RunManifest, RunEnd, RunName, RunArchive, History, RunSide, SessionProof,
 	}
 }
