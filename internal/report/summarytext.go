@@ -19,11 +19,11 @@ const (
 )
 
 // glyphs are the marks of verdicts, as in the page.
-var glyphs = map[string]string{"cost": "◆", "gain": "▲", "moved": "■", "same": "●", "open": "○", "not comparable": "✕", "failed": "✕"}
+var glyphs = map[string]string{"cost": "◆", "gain": "▲", "differs": "■", "same": "●", "open": "○", "not comparable": "✕", "failed": "✕"}
 
 // meanings of the marks, in the order of a legend.
 var meanings = []struct{ mark, text string }{
-	{"cost", "slower or more"}, {"gain", "faster or less"}, {"moved", "differs"}, {"same", "same"},
+	{"cost", "slower or more"}, {"gain", "faster or less"}, {"differs", "differs"}, {"same", "same"},
 	{"open", "open"}, {"not comparable", "not comparable"},
 }
 
@@ -35,7 +35,7 @@ func (c SummaryCell) mark() string {
 	case glyphs[c.Verdict] != "":
 		return c.Verdict
 	case c.Verdict != "" && c.Verdict != "control" && c.Verdict != "no verdict":
-		return "moved"
+		return "differs"
 	}
 	return ""
 }
