@@ -347,7 +347,12 @@ func (m machine) runIsWhole(t *testing.T, dir string) {
 	run := openRun(t, dir)
 	manifest := run.Manifest()
 	m.hostIsRight(t, manifest.Host)
+	wanted := strings.Split(*targets, ",")
 	for target, why := range manifest.LeftOut {
+		if slices.Contains(manifest.Study.Optional, target) && !slices.Contains(wanted, target) {
+			t.Logf("target %s was left out: %s", target, why) // an engine, which these machines do not have
+			continue
+		}
 		t.Errorf("target %s was left out: %s", target, why)
 	}
 	samples, of := map[string]int{}, map[string]string{}
@@ -369,7 +374,7 @@ func (m machine) runIsWhole(t *testing.T, dir string) {
 	if records != manifest.Trials {
 		t.Errorf("%d records of %d trials", records, manifest.Trials)
 	}
-	for target := range strings.SplitSeq(*targets, ",") {
+	for _, target := range wanted {
 		if samples[target] == 0 {
 			t.Errorf("no sample of %s", target)
 		}
