@@ -25,6 +25,9 @@ const importedFile = "imported"
 // variables, the lock, and pages that can be made again.
 var archived = regexp.MustCompile(`^(manifest\.json|records\.jsonl|end\.json|(logs|profiles)/[^./][^/]*)$`)
 
+// madeID is how every id begins that newDir gives: no name of the user's does.
+var madeID = regexp.MustCompile(`^[0-9]{8}-[0-9]{6}-`)
+
 // Export writes a run as a gzipped tar, in a directory with the run's id. Values of the
 // environment of workloads are left out, as they are of the manifest.
 func (r *Run) Export(w io.Writer) error {
@@ -156,7 +159,7 @@ func wholeRun(dir string) (id string, err error) {
 	if len(v.Damaged) > 0 {
 		return "", fmt.Errorf("the archive's run is damaged in %d places: %w", len(v.Damaged), v.Damaged[0])
 	}
-	if id = r.manifest.ID; id == "" || id[0] == '.' || filepath.Base(id) != id {
+	if id = r.manifest.ID; !madeID.MatchString(id) || filepath.Base(id) != id {
 		return "", fmt.Errorf("%w: %s names the run %.100q", ErrCorrupt, manifestFile, id)
 	}
 	return id, nil

@@ -108,6 +108,17 @@ func TestImportRefusesWhatIsNoRun(t *testing.T) {
 	}
 }
 
+// An id that is no time could be what the user calls another run.
+func TestImportRefusesAnIDOfItsOwn(t *testing.T) {
+	r := create(t, t.TempDir(), 3)
+	must(t, r.Close())
+	r.manifest.ID = "before"
+	must(t, writeJSON(r.root, manifestFile, 0o644, r.manifest))
+	if dir, err := Import(t.TempDir(), bytes.NewReader(exported(t, r))); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("%q, %v", dir, err)
+	}
+}
+
 // FuzzImport: whatever an archive holds, nothing stays of one that is refused.
 func FuzzImport(f *testing.F) {
 	r := create(f, f.TempDir(), 3)
