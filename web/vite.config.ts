@@ -42,7 +42,7 @@ export default defineConfig({
   plugins: [selfContained()],
   build: {
     outDir: "../internal/report/page/dist",
-    emptyOutDir: false, // the directory's .gitkeep lets a checkout compile before this ran
+    emptyOutDir: true,
     target: "es2022",
     modulePreload: false,
     chunkSizeWarningLimit: 1024,

@@ -4,7 +4,10 @@
 package main
 
 import (
+	"cmp"
 	"os"
+	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +20,17 @@ import (
 )
 
 // version is set by the linker (-X main.version).
-var version = "devel"
+var version string
+
+// built is the version of this build: the linker's, else that of the module, which
+// go install knows.
+func built() string {
+	info, ok := debug.ReadBuildInfo()
+	if version == "" && ok {
+		return cmp.Or(strings.Trim(info.Main.Version, "()"), "devel")
+	}
+	return cmp.Or(version, "devel")
+}
 
 func main() {
 	os.Exit(cli.Main(cli.Env{
@@ -28,7 +41,7 @@ func main() {
 		Drivers:     containerhost.Add(all.Drivers),
 		Foreign:     containerhost.Foreign(all.Foreign()),
 		Experiments: experiments.Experiments(),
-		Version:     version,
+		Version:     built(),
 		Commands:    []func(experiment.Laboratory) []*cobra.Command{kerneltools.Commands},
 	}))
 }

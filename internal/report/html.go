@@ -1,14 +1,12 @@
 package report
 
 import (
-	"bytes"
-	"embed"
-	"errors"
+	_ "embed" // of the page
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,21 +15,14 @@ import (
 	"github.com/tarelab/tare/internal/finding"
 )
 
-// built holds the page that web/ builds. The directory is there without it, so
-// that a checkout compiles before Node has run.
+// built is the page that web/ builds.
 //
-//go:embed all:page/dist
-var built embed.FS
+//go:embed page/dist/report.html
+var built string
 
-const (
-	builtPage = "page/dist/report.html"
-	// placeholder stands in the built page where the data belongs, once, as the
-	// content of a script element of type application/json.
-	placeholder = "@@TARE_REPORT_DATA@@"
-)
-
-// ErrNoPage says that this binary was built without the report page.
-var ErrNoPage = errors.New("this binary was built without the report page: build it with `make build`, or take another format")
+// placeholder stands in the built page where the data belongs, once, as the
+// content of a script element of type application/json.
+const placeholder = "@@TARE_REPORT_DATA@@"
 
 // page is what the built page reads: the document without samples, and beside
 // each table how it is shown.
@@ -66,21 +57,20 @@ func showSection(s finding.Section) shownSection {
 // HTML writes one self-contained page: no network access, light and dark, for
 // screens from 360 px and for print. A run of any size gives a page of a few
 // megabytes at most: above 20,000 samples, tables are shown as densities with
-// outliers, and the page says so. It returns ErrNoPage where the binary was
-// built without the page.
+// outliers, and the page says so.
 func HTML(w io.Writer, in Input) error {
 	head, tail, err := template()
 	if err != nil {
 		return err
 	}
-	if _, err := w.Write(head); err != nil {
+	if _, err := io.WriteString(w, head); err != nil {
 		return fmt.Errorf("write HTML: %w", err)
 	}
 	// Escaping <, >, &, U+2028 and U+2029 keeps data from ending its script element.
 	if err := json.MarshalWrite(w, newPage(in), pageOptions()); err != nil {
 		return fmt.Errorf("write HTML: %w", err)
 	}
-	if _, err := w.Write(tail); err != nil {
+	if _, err := io.WriteString(w, tail); err != nil {
 		return fmt.Errorf("write HTML: %w", err)
 	}
 	return nil
@@ -97,18 +87,11 @@ func pageOptions() json.Options {
 }
 
 // template is the built page, cut where the data belongs.
-func template() (head, tail []byte, err error) {
-	b, err := built.ReadFile(builtPage)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, ErrNoPage
+func template() (head, tail string, err error) {
+	if n := strings.Count(built, placeholder); n != 1 {
+		return "", "", fmt.Errorf("the embedded report page is broken: %d places for the data, want 1; make generated builds it again", n)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the embedded report page: %w", err)
-	}
-	if n := bytes.Count(b, []byte(placeholder)); n != 1 {
-		return nil, nil, fmt.Errorf("the embedded report page is broken: %d places for the data, want 1; build web/ anew", n)
-	}
-	head, tail, _ = bytes.Cut(b, []byte(placeholder))
+	head, tail, _ = strings.Cut(built, placeholder)
 	return head, tail, nil
 }
 

@@ -51,8 +51,8 @@ type Options struct {
 	All   bool // every table, not the summary alone
 }
 
-// Write writes the report in the given format. It fails on an unknown format,
-// on an error of w, and for HTML where the page was not built into the binary.
+// Write writes the report in the given format. It fails on an unknown format
+// and on an error of w.
 func Write(w io.Writer, format Format, in Input, o Options) error {
 	switch format {
 	case FormatText:

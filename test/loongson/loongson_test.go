@@ -123,7 +123,7 @@ func buildTare(t *testing.T, arch, to string) {
 	c := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=test", "-o", to, "../../cmd/tare")
 	c.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("go build of cmd/tare for %s (after make -C helpers ARCH=%s): %v\n%s", arch, arch, err, out)
+		t.Fatalf("go build of cmd/tare for %s: %v\n%s", arch, err, out)
 	}
 }
 

@@ -41,7 +41,7 @@ func New(t *testing.T) driver.Lab {
 	}
 	for _, path := range []string{lab.LaunchPath, lab.MarkPath} {
 		if _, err := os.Stat(path); err != nil {
-			t.Fatalf("the C helpers are not built: %v (run `make helpers`)", err)
+			t.Fatalf("the C helpers are not there: %v (run `make generated`)", err)
 		}
 	}
 	if err := errors.Join(os.Mkdir(lab.RunDir, 0o755), makeRootfs(lab.TestRootfs, lab.MarkPath)); err != nil {
