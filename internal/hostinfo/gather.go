@@ -43,6 +43,7 @@ func gather(root string, mounts func(mountinfo.FilterFunc) ([]*mountinfo.Info, e
 		BootID:         readLine(at("/proc/sys/kernel/random/boot_id")),
 		Root:           os.Geteuid() == 0,
 	}
+	h.identify(at, cpuFields(cpuinfo))
 	h.ClockGHz, h.ClockSource = clock(root)
 	h.Emulated = emulated(cpuinfo, readLine(at("/proc/cmdline")))
 	var u unix.Utsname
@@ -56,6 +57,28 @@ func gather(root string, mounts func(mountinfo.FilterFunc) ([]*mountinfo.Info, e
 		h.Usable = len(allowed)
 	}
 	return h
+}
+
+// identify reads what tells machines of one kind apart.
+func (h *Host) identify(at func(string) string, cpu map[string]string) {
+	dmi := func(names ...string) string {
+		var values []string
+		for _, n := range names {
+			if v := readLine(at("/sys/class/dmi/id/" + n)); v != "" {
+				values = append(values, v)
+			}
+		}
+		return strings.Join(values, " ")
+	}
+	h.Machine = machineID(readLine(at("/etc/machine-id")))
+	h.Product, h.BIOS = dmi("sys_vendor", "product_name"), dmi("bios_vendor", "bios_version", "bios_date")
+	h.Stepping, h.Microcode = cpu["stepping"], cpu["microcode"]
+	h.CommandLine = commandLine(readLine(at("/proc/cmdline")))
+	h.SMT = readLine(at("/sys/devices/system/cpu/smt/control"))
+	h.NUMANodes = countCPUs(readLine(at("/sys/devices/system/node/online")))
+	h.HugePages = chosen(readLine(at("/sys/kernel/mm/transparent_hugepage/enabled")))
+	h.Place = place(at("/"), os.Getenv)
+	h.CgroupDepth = cgroupDepth(readText(at("/proc/self/cgroup")))
 }
 
 // CPUsOf counts some of this machine's CPUs, given by their numbers.

@@ -30,4 +30,17 @@ type Host struct {
 	TCPCongestion  string            `json:"tcpCongestion,omitempty"` // net.ipv4.tcp_congestion_control, which new network namespaces begin with
 	BootID         string            `json:"bootID"`
 	Root           bool              `json:"root"` // measured as root
+	// Machine tells this machine from others without naming it: see machineID. This and
+	// what follows are not in older runs, and empty where the machine does not tell.
+	Machine     string `json:"machine,omitempty"`
+	Product     string `json:"product,omitempty"`     // DMI's vendor and product
+	BIOS        string `json:"bios,omitempty"`        // DMI's vendor, version and date
+	Stepping    string `json:"stepping,omitempty"`    // of the first CPU
+	Microcode   string `json:"microcode,omitempty"`   // of the first CPU
+	CommandLine string `json:"commandLine,omitempty"` // the kernel's, without ids of machines and disks
+	SMT         string `json:"smt,omitempty"`         // "on", "off", "forceoff", "notsupported"
+	NUMANodes   int    `json:"numaNodes,omitempty"`
+	HugePages   string `json:"hugePages,omitempty"`   // transparent ones: "always", "madvise" or "never"
+	Place       string `json:"place,omitempty"`       // in what tare ran: one of the Place constants
+	CgroupDepth int    `json:"cgroupDepth,omitempty"` // groups above tare, as its cgroup namespace shows
 }

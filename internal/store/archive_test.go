@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarelab/tare/internal/limit"
 )
@@ -116,6 +117,32 @@ func TestImportRefusesAnIDOfItsOwn(t *testing.T) {
 	must(t, writeJSON(r.root, manifestFile, 0o644, r.manifest))
 	if dir, err := Import(t.TempDir(), bytes.NewReader(exported(t, r))); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("%q, %v", dir, err)
+	}
+}
+
+// Machines that start one study in the same second make runs that one store can hold;
+// an archive of before ids had the machine is taken, too.
+func TestIDsTellMachinesApart(t *testing.T) {
+	m, there := manifest(3), t.TempDir()
+	m.Created = time.Date(2026, 11, 23, 4, 39, 50, 0, time.UTC)
+	for _, host := range []string{"node1", "node2"} {
+		m.Host.Hostname = host
+		r, err := Create(t.TempDir(), m)
+		must(t, err, r.Close())
+		if id := r.Manifest().ID; !strings.HasPrefix(id, "20261123-043950-"+m.Study.ID+"-") || !strings.HasSuffix(id, m.Host.Tag()) {
+			t.Errorf("id %q", id)
+		}
+		_, err = Import(there, bytes.NewReader(exported(t, r)))
+		must(t, err)
+	}
+	old := create(t, t.TempDir(), 3)
+	must(t, old.Close())
+	old.manifest.ID = "20261101-120000-" + m.Study.ID
+	must(t, writeJSON(old.root, manifestFile, 0o644, old.manifest))
+	_, err := Import(there, bytes.NewReader(exported(t, old)))
+	must(t, err)
+	if runs, err := List(there); err != nil || len(runs) != 3 {
+		t.Errorf("%+v, %v", runs, err)
 	}
 }
 

@@ -25,7 +25,7 @@ const SchemaVersion = 1
 // Manifest is all that is known before the first trial.
 type Manifest struct {
 	Schema   int                        `json:"schema"`
-	ID       string                     `json:"id"` // of the run: time and study, unique in the store
+	ID       string                     `json:"id"` // of the run: time, study and machine, so that no two machines give one
 	Created  time.Time                  `json:"created"`
 	Tool     string                     `json:"tool"`               // tare's version
 	Compiler string                     `json:"compiler,omitempty"` // of the C programs that run inside targets

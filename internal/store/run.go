@@ -39,8 +39,8 @@ type Run struct {
 
 // Create makes a run directory under root for this process to write. It sets
 // the manifest's schema and id, and its creation time where that is zero. The
-// id is the time and the study's, with a number where two runs of one study
-// begin in the same second. A manifest that declares a metric of the catalogue
+// id is the time, the study's and the tag of the machine, with a number where two runs
+// of one study begin in the same second: runs of many machines are kept in one place. A manifest that declares a metric of the catalogue
 // with another unit or direction is refused.
 func Create(root string, m Manifest) (*Run, error) {
 	if m.Created.IsZero() {
@@ -71,7 +71,7 @@ func Create(root string, m Manifest) (*Run, error) {
 
 // newDir makes a directory that nobody else has: mkdir(2) is what decides.
 func newDir(base string, m *Manifest) (string, error) {
-	stem := m.Created.UTC().Format("20060102-150405") + "-" + m.Study.ID
+	stem := m.Created.UTC().Format("20060102-150405") + "-" + m.Study.ID + "-" + m.Host.Tag()
 	for n := 1; ; n++ {
 		m.ID = stem
 		if n > 1 {
