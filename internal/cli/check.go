@@ -41,7 +41,8 @@ come back, and each fact of the machine by using it. It works as any user and
 says which facts need root. The column boundary says what keeps a hostile payload
 from this machine (SECURITY.md). Proofs are kept until the next boot or a change of
 the binary. Container hosts (vm/stock, vm/trimmed, ...) are looked at only where
---on names them: their parts take minutes to make. A run makes them, check does not.`,
+--on names them: their parts take minutes to make. A run makes them, check does not.
+With --on the exit code is 4 where one of the targets cannot run here.`,
 		Example: `  tare check
   tare check --on host,native,runc --fresh
   tare check --json | jq '.targets[] | select(.works) | .target'`,
@@ -79,9 +80,13 @@ the binary. Container hosts (vm/stock, vm/trimmed, ...) are looked at only where
 				return errors.Join(err, untidy)
 			}
 			if asJSON {
-				return errors.Join(env.printJSON(found), untidy)
+				untidy = errors.Join(env.printJSON(found), untidy)
+			} else {
+				env.printCheck(found)
 			}
-			env.printCheck(found)
+			if len(on) > 0 {
+				return errors.Join(found.asked(), untidy)
+			}
 			return untidy
 		},
 	}
@@ -91,6 +96,20 @@ the binary. Container hosts (vm/stock, vm/trimmed, ...) are looked at only where
 	c.Flags().BoolVar(&fresh, "fresh", false, "prove everything anew")
 	guestFlags(c.Flags())
 	return c
+}
+
+// asked is an error where targets that --on names cannot run here.
+func (c checked) asked() error {
+	var lacking []string
+	for _, t := range c.Targets {
+		if !t.Works {
+			lacking = append(lacking, t.Target)
+		}
+	}
+	if len(lacking) == 0 {
+		return nil
+	}
+	return &lab.LackError{What: strings.Join(lacking, ", ") + " cannot run here: standard output has the reasons"}
 }
 
 func (env *Env) printCheck(found checked) {

@@ -6,6 +6,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,13 +19,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/lab"
-	"github.com/tarelab/tare/internal/study"
 )
 
 // Env is the outside world, as main hands it in.
@@ -69,14 +68,29 @@ func Main(env Env) int {
 	if err == nil || !errors.Is(out.err, errReaderGone) {
 		err = errors.Join(err, out.err)
 	}
-	switch {
-	case err == nil || errors.As(err, new(gateError)) || errors.Is(err, errReaderGone):
-	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(env.Stderr, "tare: interrupted")
-	default:
-		fmt.Fprintln(env.Stderr, "tare:", strings.TrimSpace(err.Error()))
+	if err != nil && !errors.As(err, new(gateError)) && !errors.Is(err, errReaderGone) {
+		env.tellError(err)
 	}
 	return exitCode(err)
+}
+
+// tellError says why the verb failed: in JSON where the command line asks for that.
+func (env *Env) tellError(err error) {
+	message := strings.TrimSpace(err.Error())
+	if errors.Is(err, context.Canceled) {
+		message = "interrupted"
+	}
+	if !wantsJSON(env.Args) {
+		fmt.Fprintln(env.Stderr, "tare:", message)
+		return
+	}
+	failure := struct {
+		Error string `json:"error"`
+		Code  int    `json:"code"` // the exit code
+	}{message, exitCode(err)}
+	if err := json.NewEncoder(env.Stderr).Encode(failure); err != nil {
+		fmt.Fprintln(env.Stderr, "tare:", message)
+	}
 }
 
 // execute runs the verb. Its panic is an error of tare with the stack, so that the
@@ -157,9 +171,7 @@ Measuring needs root for most targets; check, report, studies and help do not.`,
 		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE:          func(c *cobra.Command, _ []string) error { return env.checkPlaces(c) },
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w\nsee: %s --help", nearFlag(c, err), c.CommandPath())}
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(root.UsageTemplate() + "{{if not .HasParent}}\n" + exitHelp + "{{end}}")
 	root.SetVersionTemplate("tare {{.Version}}\n")
 	root.PersistentFlags().String("state", "", "directory for runs and images (default $TARE_STATE, else /var/lib/tare for root, else ~/.local/state/tare)")
@@ -186,20 +198,6 @@ func addGroup(root *cobra.Command, group string, verbs ...*cobra.Command) {
 		c.GroupID = group
 	}
 	root.AddCommand(verbs...)
-}
-
-// nearFlag adds to the refusal of a flag which of the verb's it may have meant.
-func nearFlag(c *cobra.Command, err error) error {
-	var none *pflag.NotExistError
-	if !errors.As(err, &none) {
-		return err
-	}
-	var known []string
-	c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	if near := study.Nearest(none.GetSpecifiedName(), known); near != "" {
-		return fmt.Errorf("%w; did you mean --%s?", err, near)
-	}
-	return err
 }
 
 // noCommand refuses a verb that is none, and names the nearest.

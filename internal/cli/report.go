@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,7 +17,7 @@ import (
 
 func reportCommand(env *Env) *cobra.Command {
 	var format, output string
-	var salvage, all bool
+	var salvage, all, share bool
 	c := &cobra.Command{
 		Use:   "report RUN...",
 		Short: "Show a run, or runs of the same study compared with the first",
@@ -27,6 +28,7 @@ are listed, never averaged away.`,
 		Example: `  tare report last
   tare report last --all
   tare report last --format html -o report.html
+  tare report last --share --format html -o for-others.html
   tare report 20261121-0815-survey last
   tare report before after-a after-b --format md`,
 		ValidArgsFunction: env.completeRuns,
@@ -44,7 +46,7 @@ are listed, never averaged away.`,
 			if err := checkOutput("--output", output); err != nil {
 				return err
 			}
-			in, err := env.reportInput(c, args, salvage)
+			in, err := env.reportInput(c, args, salvage, share)
 			if err != nil {
 				return err
 			}
@@ -60,11 +62,12 @@ are listed, never averaged away.`,
 	complete(c, "format", cobra.FixedCompletions([]string{"text", "md", "csv", "json", "html"}, cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().BoolVar(&all, "all", false, "in text, every table in place of the summary")
 	c.Flags().BoolVar(&salvage, "salvage", false, "leave damaged records out, with a warning, instead of refusing the run")
+	c.Flags().BoolVar(&share, "share", false, "leave out what identifies the machine: host name, boot id, directories of runs")
 	c.Flags().StringVarP(&output, "output", "o", "", "write to this file instead of standard output")
 	return c
 }
 
-func (env *Env) reportInput(c *cobra.Command, names []string, salvage bool) (report.Input, error) {
+func (env *Env) reportInput(c *cobra.Command, names []string, salvage, share bool) (report.Input, error) {
 	runs, err := env.openRuns(c, names)
 	if err != nil {
 		return report.Input{}, err
@@ -74,6 +77,9 @@ func (env *Env) reportInput(c *cobra.Command, names []string, salvage bool) (rep
 			r.Salvage()
 		}
 	}
+	if share {
+		hideMachines(runs)
+	}
 	var in report.Input
 	if len(runs) == 1 {
 		in, err = env.Experiments.Report(runs[0])
@@ -81,10 +87,26 @@ func (env *Env) reportInput(c *cobra.Command, names []string, salvage bool) (rep
 	} else {
 		in, err = lab.Compare(runs[0], runs[1:]...)
 	}
+	if share {
+		in.Page = ""
+		return in, err // runs are named by their ids
+	}
 	for i, r := range runs {
 		in.Names = append(in.Names, env.callRun(c, names[i], r))
 	}
 	return in, err
+}
+
+// hideMachines gives the machines of runs numbers in place of what identifies them.
+func hideMachines(runs []*store.Run) {
+	numbers := map[string]string{}
+	for _, r := range runs {
+		host := r.Manifest().Host.Hostname
+		if numbers[host] == "" {
+			numbers[host] = fmt.Sprintf("machine %d", len(numbers)+1)
+		}
+		r.Share(numbers[host])
+	}
 }
 
 // callRun is how a later command can name a run: by its id, which is shorter than its

@@ -337,6 +337,12 @@ func (r *Run) Measured() (Manifest, error) {
 // Salvage leaves damaged records out when the run is read, in place of an error.
 func (r *Run) Salvage() { r.salvage = true }
 
+// Share takes what identifies the machine out of the manifest, as it is read from here
+// on: the boot id and the directory where tare was called. name stands for the host's.
+func (r *Run) Share(name string) {
+	r.manifest.Host.Hostname, r.manifest.Host.BootID, r.manifest.Dir = name, "", ""
+}
+
 // Damaged are the records that Load left out, each with its place.
 func (r *Run) Damaged() []error { return r.damaged }
 

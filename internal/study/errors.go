@@ -70,6 +70,9 @@ func indent(text string, n int) string {
 	return b.String()
 }
 
+// listed says where all of a long list of names can be read.
+var listed = map[string]string{"target": "; tare check lists them", "study": "; tare studies lists them"}
+
 // unknown words the refusal of a name, with the nearest known one.
 func unknown(what, name string, known []string) string {
 	if near := Nearest(name, known); near != "" {
@@ -77,6 +80,9 @@ func unknown(what, name string, known []string) string {
 	}
 	if len(known) == 0 {
 		return fmt.Sprintf("unknown %s %q: none is known", what, name)
+	}
+	if most := 12; len(known) > most {
+		return fmt.Sprintf("unknown %s %q: known are %s and %d more%s", what, name, strings.Join(known[:most], ", "), len(known)-most, listed[what])
 	}
 	return fmt.Sprintf("unknown %s %q: known are %s", what, name, strings.Join(known, ", "))
 }
