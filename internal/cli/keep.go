@@ -121,9 +121,9 @@ environment of workloads stay behind.`,
 func importRunsCommand(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import FILE...",
-		Short: "Add runs that export wrote, - for standard input",
-		Long: `import adds runs from files that tare runs export wrote, after it has checked that they
-are whole. They can be read and compared; they cannot be resumed, because the commands
+		Short: "Add runs that export or --stream wrote, - for standard input",
+		Long: `import adds runs from files that tare runs export or tare run --stream wrote, after it
+has checked that they are whole. They can be read and compared; they cannot be resumed, because the commands
 in them are somebody else's.`,
 		Example: "  tare runs import run.tar.gz",
 		Args: func(c *cobra.Command, args []string) error {

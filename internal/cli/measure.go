@@ -24,6 +24,9 @@ func (env *Env) measure(c *cobra.Command, st study.Study, f *measureFlags) error
 	if err := f.apply(c, &st); err != nil {
 		return usageError{err}
 	}
+	if f.stream && (f.json || f.all || f.html != "") {
+		return usageError{errors.New("--stream writes no report: leave out --json, --all and --html; tare report shows the run later")}
+	}
 	laboratory, err := lab.Open(c.Context(), env.config(c))
 	if err != nil {
 		return err
@@ -32,7 +35,30 @@ func (env *Env) measure(c *cobra.Command, st study.Study, f *measureFlags) error
 	if err != nil {
 		return errors.Join(err, laboratory.Close())
 	}
+	if f.stream {
+		return env.stream(c, laboratory, plan)
+	}
 	return env.carryOut(c, laboratory, plan, func(run *store.Run) (error, error) { return env.show(c, run, f) })
+}
+
+// stream measures with the run going to standard output. Its last line has the exit code.
+func (env *Env) stream(c *cobra.Command, laboratory *lab.Lab, plan *lab.Plan) error {
+	s, err := store.NewStream(env.Stdout, plan.Run)
+	if err != nil {
+		return errors.Join(err, plan.Run.Close(), laboratory.Close())
+	}
+	err = env.carryOut(c, laboratory, plan, func(run *store.Run) (verdict, err error) {
+		in, err := env.Experiments.Report(run)
+		if err != nil {
+			return nil, err
+		}
+		limits := env.showLimits(run, in, env.Stderr)
+		if failed := lab.Failures(in.Claims); failed != nil {
+			return failed, nil
+		}
+		return limits, nil
+	})
+	return errors.Join(err, s.Close(plan.Run, exitCode(err)))
 }
 
 // carryOut measures what a plan still lacks, closes the laboratory and shows

@@ -2,6 +2,7 @@ package store
 
 import (
 	"archive/tar"
+	"bufio"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -63,11 +64,17 @@ func (r *Run) exportFile(out *tar.Writer, name string) error {
 	return err
 }
 
-// Import adds a run that Export wrote to the store under root and returns its
-// directory. The archive is a stranger's: it is bounded, only files of a run are taken
+// Import adds a run that Export or a Stream wrote to the store under root and returns its
+// directory. What it reads is a stranger's: it is bounded, only files of a run are taken
 // from it, and it must hold one whole run that the store does not have. The run can be
-// read, and never resumed: its commands are a stranger's.
-func Import(root string, archive io.Reader) (dir string, err error) {
+// read, and never resumed: its commands are a stranger's. The error wraps ErrThere where
+// the store has the run.
+func Import(root string, in io.Reader) (dir string, err error) {
+	return ImportIf(root, in, func(Manifest) error { return nil })
+}
+
+// ImportIf is Import of a run whose manifest admit takes: its error refuses the run.
+func ImportIf(root string, in io.Reader, admit func(Manifest) error) (dir string, err error) {
 	base := filepath.Join(root, "runs")
 	if err := makeDirs(base); err != nil {
 		return "", full(fmt.Errorf("store: %w", err))
@@ -81,24 +88,41 @@ func Import(root string, archive io.Reader) (dir string, err error) {
 			err = errors.Join(err, os.RemoveAll(temp))
 		}
 	}()
-	in, err := os.OpenRoot(temp)
+	below, err := os.OpenRoot(temp)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = in.Close() }() // each file has been closed by then
-	held, err := lock(temp, in)
+	defer func() { _ = below.Close() }() // each file has been closed by then
+	held, err := lock(temp, below)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = held.Close() }() // and with it the lock
-	if err := unpackRun(in, archive); err != nil {
+	if err := unpack(below, in); err != nil {
 		return "", err
 	}
-	id, err := wholeRun(temp)
+	m, err := wholeRun(temp)
+	if err == nil {
+		err = admit(m)
+	}
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(base, id), place(temp, filepath.Join(base, id))
+	dir = filepath.Join(base, m.ID)
+	return dir, place(temp, dir)
+}
+
+// unpack writes the files of a run that an archive or a stream holds, and marks it.
+func unpack(root *os.Root, in io.Reader) error {
+	peeked := bufio.NewReader(in)
+	how := unstream
+	if magic, err := peeked.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b { // RFC 1952
+		how = unpackRun
+	}
+	if err := how(root, peeked); err != nil {
+		return err
+	}
+	return replace(root, importedFile, 0o644, func(io.Writer) error { return nil })
 }
 
 // unpackRun writes the files of a run that an archive holds.
@@ -112,7 +136,7 @@ func unpackRun(root *os.Root, archive io.Reader) error {
 	for n := 1; ; n++ {
 		header, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			return replace(root, importedFile, 0o644, func(io.Writer) error { return nil })
+			return nil
 		}
 		if err == nil {
 			total += header.Size
@@ -146,23 +170,23 @@ func unpackFile(root *os.Root, name string, in io.Reader) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// wholeRun is the id of the run in dir, which must be whole.
-func wholeRun(dir string) (id string, err error) {
+// wholeRun is the manifest of the run in dir, which must be whole.
+func wholeRun(dir string) (Manifest, error) {
 	r, err := Open(dir)
 	if err != nil {
-		return "", err
+		return Manifest{}, err
 	}
 	v, err := r.Verify()
 	if err = errors.Join(err, r.Close()); err != nil {
-		return "", err
+		return Manifest{}, err
 	}
 	if len(v.Damaged) > 0 {
-		return "", fmt.Errorf("the archive's run is damaged in %d places: %w", len(v.Damaged), v.Damaged[0])
+		return Manifest{}, fmt.Errorf("the run is damaged in %d places: %w", len(v.Damaged), v.Damaged[0])
 	}
-	if id = r.manifest.ID; !madeID.MatchString(id) || filepath.Base(id) != id {
-		return "", fmt.Errorf("%w: %s names the run %.100q", ErrCorrupt, manifestFile, id)
+	if id := r.manifest.ID; !madeID.MatchString(id) || filepath.Base(id) != id {
+		return Manifest{}, fmt.Errorf("%w: %s names the run %.100q", ErrCorrupt, manifestFile, id)
 	}
-	return id, nil
+	return r.manifest, nil
 }
 
 // place gives a directory its name, which nothing has yet: mkdir(2) decides, and
@@ -170,7 +194,7 @@ func wholeRun(dir string) (id string, err error) {
 func place(temp, dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("there is a run %s already", filepath.Base(dir))
+			return fmt.Errorf("%w: %s", ErrThere, filepath.Base(dir))
 		}
 		return full(err)
 	}

@@ -13,6 +13,7 @@ var (
 	ErrBusy    = errors.New("the run is being written by another process")
 	ErrNoSpace = errors.New("no space left for records; every earlier record is kept: free some space, then go on with tare resume")
 	ErrCorrupt = errors.New("damaged")
+	ErrThere   = errors.New("the store has this run already")
 	ErrForeign = errors.New("the run is not yours to write")
 )
 

@@ -32,9 +32,10 @@ type Run struct {
 	mu      sync.Mutex
 	records *os.File // nil when open for reading
 	lock    *os.File
-	size    int64  // of the records file, all of it whole lines
-	check   *check // of what may be appended; nil when open for reading
-	broken  error  // why nothing can be appended any more
+	size    int64              // of the records file, all of it whole lines
+	check   *check             // of what may be appended; nil when open for reading
+	broken  error              // why nothing can be appended any more
+	follow  func(lines []byte) // gets what the disk has; nil for nobody
 }
 
 // Create makes a run directory under root for this process to write. It sets
@@ -282,6 +283,9 @@ func (r *Run) write(lines []byte) error {
 	}
 	if err == nil {
 		r.size += int64(len(lines))
+		if r.follow != nil {
+			r.follow(lines)
+		}
 		return nil
 	}
 	if undo := r.cut(); undo != nil {
