@@ -200,7 +200,7 @@ test)
 	# The BPF programs are built anew and compared: with the compiler that built
 	# them, which Debian 13 has no more (scripts/test.sh lets that test skip there).
 	# shellcheck disable=SC2046 # names have no blanks
-	packages $(offered clang-14 llvm-14)
+	packages $(offered clang-14 llvm-14 linux-perf)
 	zig
 	node
 	runsc

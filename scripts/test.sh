@@ -14,4 +14,5 @@ scripts/gotest.sh ./... --format pkgname --jsonfile "$log" -- -count=1 -p 1 -tim
 lacks=()
 command -v cargo >/dev/null || lacks+=(cargo)
 [ -n "$(apt-cache show clang-14 2>/dev/null)" ] || lacks+=(clang-14)
+command -v perf >/dev/null || lacks+=(perf)
 python3 scripts/guard.py "$log" scripts/guarded "${lacks[@]}"

@@ -97,9 +97,10 @@ type Part struct {
 // Flame is a flame graph: frames with the seconds that were spent in and below
 // them.
 type Flame struct {
-	Of    string `json:"of"`   // the cell, for a screen reader
-	Note  string `json:"note"` // how to read it, one or two sentences
-	Find  string `json:"find"` // the placeholder of the search, such as "find a function"
+	Of    string `json:"of"`             // the cell, for a screen reader
+	Note  string `json:"note"`           // how to read it, one or two sentences
+	Find  string `json:"find"`           // the placeholder of the search, such as "find a function"
+	Unit  string `json:"unit,omitempty"` // what values count in place of nanoseconds, such as "cycles"; "" for time
 	Frame Frame  `json:"frame"`
 }
 

@@ -40,6 +40,10 @@ var (
 	// unpacked; Items counts files.
 	RunName    = Limit{Input: "name of a run", Bytes: kib}
 	RunArchive = Limit{Input: "archive of a run", Bytes: 4096 * mib, Items: 1 << 20}
+	// Profile is the text of a profile that another program took; Items counts different
+	// stacks, and different waits, Depth the frames of one. A minute of a machine with a
+	// hundred CPUs has some GiB of text and some ten thousand stacks.
+	Profile = Limit{Input: "profile", Bytes: 16 << 30, Items: 250_000, Depth: 2048, Alloc: 2048 * mib}
 	// History is what runs found over time; Items counts lines.
 	History = Limit{Input: "history", Bytes: 256 * mib, Items: 500_000}
 	// RunSide is a log, a profile or a series of a run, unpacked: a few KiB of gzip can
@@ -54,6 +58,6 @@ func All() []Limit {
 	return []Limit{
 		ImageDocument, ImageArchive, ImageLayers, Accounts,
 		Study, Need, Kconfig, ModuleInfo, BootLog,
-		RunManifest, RunEnd, RunName, RunArchive, History, RunSide, SessionProof,
+		RunManifest, RunEnd, RunName, RunArchive, Profile, History, RunSide, SessionProof,
 	}
 }

@@ -111,13 +111,17 @@ func (n *Node) prune(least float64) {
 }
 
 // Folded writes one line a stack, outermost frame first, with its time in
-// microseconds: the format of Brendan Gregg's flamegraph.pl.
+// microseconds, or its weight where the profile is not of time: the format of Brendan Gregg's flamegraph.pl.
 func (p Profile) Folded(w io.Writer) error {
+	scale := 1e6
+	if p.Unit != "" {
+		scale = 1e9
+	}
 	for _, s := range p.weighed() {
 		for i, frame := range s.path {
 			s.path[i] = strings.NewReplacer(";", ":", "\n", " ").Replace(frame)
 		}
-		if _, err := fmt.Fprintf(w, "%s %d\n", strings.Join(s.path, ";"), int64(s.seconds*1e6)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s %d\n", strings.Join(s.path, ";"), int64(s.seconds*scale)); err != nil {
 			return fmt.Errorf("folded stacks: %w", err)
 		}
 	}

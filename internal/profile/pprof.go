@@ -11,9 +11,13 @@ import (
 // Pprof writes the profile for go tool pprof and whatever else reads its format
 // (gzipped protobuf): the number of waits or samples, and their time.
 func (p Profile) Pprof(w io.Writer) error {
+	weight := &pprof.ValueType{Type: "time", Unit: "nanoseconds"}
+	if p.Unit != "" {
+		weight = &pprof.ValueType{Type: p.Unit, Unit: "count"}
+	}
 	out := &pprof.Profile{
-		SampleType:    []*pprof.ValueType{{Type: "count", Unit: "count"}, {Type: "time", Unit: "nanoseconds"}},
-		PeriodType:    &pprof.ValueType{Type: "time", Unit: "nanoseconds"},
+		SampleType:    []*pprof.ValueType{{Type: "count", Unit: "count"}, weight},
+		PeriodType:    weight,
 		DurationNanos: p.Elapsed.Nanoseconds(),
 		Comments:      p.Notes,
 	}

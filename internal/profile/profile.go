@@ -26,6 +26,48 @@ const (
 	Sleep       Kind = "sleep"
 )
 
+// WaitFlags are how the kernel says that a lock is waited for, in the tracepoint
+// contention_begin (LCB_F_ in include/trace/events/lock.h).
+type WaitFlags uint32
+
+// The kernel's flags.
+const (
+	WaitSpin WaitFlags = 1 << iota
+	WaitRead
+	WaitWrite
+	WaitRT
+	WaitPercpu
+	WaitMutex
+)
+
+// flagWords are the flags as the kernel prints them.
+var flagWords = map[string]WaitFlags{"SPIN": WaitSpin, "READ": WaitRead, "WRITE": WaitWrite, "RT": WaitRT, "PERCPU": WaitPercpu, "MUTEX": WaitMutex}
+
+// Kind is the kind of lock, with the mode of those that have two.
+func (f WaitFlags) Kind() (kind Kind, mode string) {
+	switch {
+	case f&WaitRead != 0:
+		mode = "read"
+	case f&WaitWrite != 0:
+		mode = "write"
+	}
+	switch {
+	case f&WaitMutex != 0:
+		return Mutex, mode
+	case f&WaitPercpu != 0:
+		return PercpuRWSem, mode
+	case f&WaitRT != 0:
+		return RTMutex, mode
+	case f&WaitSpin != 0 && mode != "":
+		return RWLock, mode
+	case f&WaitSpin != 0:
+		return Spinlock, mode
+	case mode != "":
+		return RWSem, mode
+	}
+	return OtherLock, mode
+}
+
 // A Wait sums up the waits for one lock, in one way, on one stack.
 type Wait struct {
 	Kind   Kind   `json:"kind"`
@@ -86,6 +128,11 @@ type Profile struct {
 	Cost    time.Duration     `json:"cost"` // CPU time of the probe's own programs in the kernel
 	// Hidden: the kernel told no names, and the functions of Stacks are addresses.
 	Hidden bool `json:"hidden,omitempty"`
+	// Source is what an imported profile was read from, "" for one that a probe took.
+	Source string `json:"source,omitempty"`
+	// Unit is what each nanosecond of a Total stands for in an imported profile whose
+	// samples are not of a clock: the event, such as "cycles"; "" for time.
+	Unit string `json:"unit,omitempty"`
 }
 
 // Merge adds up the profiles of several trials. What a wait was for is found within
@@ -97,6 +144,7 @@ func Merge(all []Profile) Profile {
 	for _, p := range all {
 		m.Elapsed += p.Elapsed
 		m.Hidden = m.Hidden || p.Hidden
+		m.Source, m.Unit = p.Source, p.Unit // an imported one is alone in its cell
 		m.Cost += p.Cost
 		for what, n := range p.Lost {
 			m.Lost[what] += n

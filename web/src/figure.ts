@@ -18,7 +18,7 @@ const dashes: Record<Look, string | undefined> = { measured: undefined, publishe
 // stand beside it, which have its vertical scale.
 export function figure(f: Figure, row: Figure[]): HTMLElement {
   if (f.timeline) return timeline(f);
-  if (f.flame) return flameGraph(f.flame.frame, f.flame.of, f.title, f.flame.note, f.flame.find);
+  if (f.flame) return flameGraph(f.flame.frame, f.flame.of, f.title, f.flame.note, f.flame.find, f.flame.unit);
   if (f.chains) return chains(f.title, f.chains);
   const drawing = h("div", { class: "figure" });
   const [draw, keys] = kind(f, row);

@@ -251,8 +251,9 @@ export interface Section {
   tableFirst?: boolean;
 }
 
-// Flame is a flame graph of seconds.
+// Flame is a flame graph of seconds, or of what unit says in their place.
 export interface Flame {
+  unit?: string;
   of: string;
   note: string;
   find: string;

@@ -109,7 +109,16 @@ func sections(run experiment.Run) ([]finding.Section, error) {
 		}
 		out = append(out, section)
 	}
-	out = append(out, waitsSections(watched)...)
+	waits := waitsSections(watched)
+	if m.Study.ID == lab.ProfileStudy && len(waits) > 0 {
+		s, err := published.Read(name, publishedFile, new(source))
+		if err != nil {
+			return nil, err
+		}
+		waits[0].Alone = true
+		waits[0].Tables = append(waits[0].Tables, importedTables(watched[0], *s)...)
+	}
+	out = append(out, waits...)
 	switch {
 	case len(warnings) > 0 && len(out) == 0: // no profile can be read
 		return nil, errors.New(strings.Join(warnings, "; "))

@@ -16,7 +16,20 @@ import (
 // most of it went.
 func timesFinding(w watchedCell) string {
 	var parts []string
+	if w.Unit != "" {
+		text := fmt.Sprintf("%s %d samples", waitsTitle(w), w.Samples)
+		if w.Unit != "samples" {
+			text += " of " + w.Unit
+		}
+		if most := mostOf(w, profile.OnCPU); most != "" {
+			text += " (" + most + ")"
+		}
+		return text + "; " + waitsNote(w)
+	}
 	for _, state := range profile.States() {
+		if w.Source != "" && w.States[state] == 0 { // what was not recorded
+			continue
+		}
 		part := quantity.Of(sample.Seconds, w.States[state], stats.Interval{}) + " " + string(state)
 		if most := mostOf(w, state); most != "" {
 			part += " (" + most + ")"
@@ -47,16 +60,16 @@ func timesGrid(w watchedCell) finding.Table {
 	for _, r := range shown {
 		most = max(most, r.Total)
 	}
-	total := quantity.ScaleFor(sample.Seconds, []float64{most})
+	total := totalColumn(w, most)
 	g := finding.Table{Title: strings.TrimSuffix(waitsTitle(w), ":"),
-		Head: []string{"where", "state", "total " + total.Unit, "of elapsed", "thread", "times seen"}}
+		Head: []string{"where", "state", total.head, "of elapsed", "thread", "times seen"}}
 	for _, r := range shown {
 		name := r.Name
 		if r.Lock {
 			name += " *"
 		}
 		name += others(r.Kernel, r.Shared)
-		g.Rows = append(g.Rows, []string{name, string(r.State), quantity.Digits(r.Total / total.Factor), perElapsed(w, r.Total), threads(r), strconv.FormatUint(r.Count, 10)})
+		g.Rows = append(g.Rows, []string{name, string(r.State), total.cell(r.Total), perElapsed(w, r.Total), threads(r), strconv.FormatUint(r.Count, 10)})
 	}
 	return g
 }
@@ -74,4 +87,9 @@ func threads(r profile.TimeRow) string {
 }
 
 // timesLegend explains the table's words.
-const timesLegend = `On a CPU: the function that ran, by samples; the time of all together is the scheduler's and exact. Asleep: the function that gave the CPU up, and until it ran again; exact. Preempted: another took the CPU. * a lock, inferred from the function that takes it. "of elapsed" is the time of all threads over the elapsed time: how many threads were there on average. † kernel threads, for whomever: only what they ran. ‡ threads of the user's own engine, which may work for others too. Functions of programs are named where their files have symbols, callers where they keep frame pointers.`
+const timesLegend = `On a CPU: the function that ran, by samples; the time of all together is the scheduler's and exact. ` + timesWords
+
+// importedLegend explains those of a profile from elsewhere.
+const importedLegend = `On a CPU: the function that ran, by samples, each with the weight that was recorded. ` + timesWords
+
+const timesWords = `Asleep: the function that gave the CPU up, and until it ran again; exact. Preempted: another took the CPU. * a lock, inferred from the function that takes it. "of elapsed" is the time of all threads over the elapsed time: how many threads were there on average. † kernel threads, for whomever: only what they ran. ‡ threads of the user's own engine, which may work for others too. Functions of programs are named where their files have symbols, callers where they keep frame pointers.`

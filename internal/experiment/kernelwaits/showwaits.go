@@ -34,6 +34,9 @@ func waitsSections(all []watchedCell) []finding.Section {
 			s, grid, said = &stacks, timesGrid, timesFinding
 			of, how = "time by stack", "At the bottom what the threads did, and their names."
 		}
+		if w.Source != "" && w.States != nil {
+			s.Note = importedLegend
+		}
 		byProbe[s.ID] = append(byProbe[s.ID], w)
 		g := grid(w)
 		if found := said(w); len(all) > fewWatched { // the tables' headings say it
@@ -70,8 +73,8 @@ func waitsSections(all []watchedCell) []finding.Section {
 
 // waitsFinding says what a watched cell waited for most, and what watching cost.
 func waitsFinding(w watchedCell) string {
-	text := cmp.Or(mostWaits(w.Rows, false), "no lock")
-	if engine := mostWaits(w.Rows, true); engine != "" {
+	text := cmp.Or(mostWaits(w.Rows, w.Unit, false), "no lock")
+	if engine := mostWaits(w.Rows, w.Unit, true); engine != "" {
 		text += "; the engine, which may work for others too: " + engine
 	}
 	return waitsTitle(w) + " " + text + "; " + waitsNote(w)
@@ -79,7 +82,7 @@ func waitsFinding(w watchedCell) string {
 
 // mostWaits names the locks that were waited for most, by the trial's own threads
 // or by those of an engine that is shared; "" for none.
-func mostWaits(rows []profile.Row, shared bool) string {
+func mostWaits(rows []profile.Row, unit string, shared bool) string {
 	var all float64
 	var own []profile.Row
 	for _, r := range rows {
@@ -97,6 +100,9 @@ func mostWaits(rows []profile.Row, shared bool) string {
 	if len(parts) == 0 {
 		return ""
 	}
+	if unit != "" {
+		return "of lock waits " + strings.Join(parts, ", ")
+	}
 	return fmt.Sprintf("of %s of lock waits %s", quantity.Of(sample.Seconds, all, stats.Interval{}), strings.Join(parts, ", "))
 }
 
@@ -107,6 +113,13 @@ func waitsTitle(w watchedCell) string {
 
 // waitsNote says what the table is of, and what watching cost.
 func waitsNote(w watchedCell) string {
+	if w.Source != "" {
+		s := "read from " + w.Source
+		if w.Elapsed > 0 {
+			s += ", of " + quantity.Of(sample.Seconds, w.Elapsed, stats.Interval{})
+		}
+		return s + "."
+	}
 	s := fmt.Sprintf("%d watched %s, %s in all; the probe's programs took %s of CPU time.",
 		w.Trials, quantity.Plural(w.Trials, "trial"), quantity.Of(sample.Seconds, w.Elapsed, stats.Interval{}), quantity.Of(sample.Seconds, w.Cost, stats.Interval{}))
 	if e := w.Overhead; e != nil {
@@ -142,9 +155,9 @@ func waitsGrid(w watchedCell) finding.Table {
 	for _, r := range shown {
 		most, longest = max(most, r.Total), max(longest, r.Most)
 	}
-	total, one := quantity.ScaleFor(sample.Seconds, []float64{most}), quantity.ScaleFor(sample.Seconds, []float64{longest})
+	total, one := totalColumn(w, most), quantity.ScaleFor(sample.Seconds, []float64{longest})
 	g := finding.Table{Title: strings.TrimSuffix(waitsTitle(w), ":"),
-		Head: []string{"waited for", "where", "waits", "total " + total.Unit, "p99 " + one.Unit, "of elapsed", "kind"}}
+		Head: []string{"waited for", "where", "waits", total.head, "p99 " + one.Unit, "of elapsed", "kind"}}
 	for _, r := range shown {
 		p99 := "" // an estimate has neither
 		switch {
@@ -154,9 +167,32 @@ func waitsGrid(w watchedCell) finding.Table {
 			p99 = "≤" + quantity.Digits(r.Most/one.Factor)
 		}
 		g.Rows = append(g.Rows, []string{lockName(r), where(r), strconv.FormatUint(r.Waits, 10),
-			quantity.Digits(r.Total / total.Factor), p99, perElapsed(w, r.Total), lockKind(r)})
+			total.cell(r.Total), p99, perElapsed(w, r.Total), lockKind(r)})
 	}
 	return g
+}
+
+// totals is a column of times, or of shares where a profile is not of time.
+type totals struct {
+	head   string
+	factor float64
+	share  bool
+}
+
+// totalColumn is that of a cell's table, of which most is the largest total.
+func totalColumn(w watchedCell, most float64) totals {
+	if w.Unit != "" {
+		return totals{"of all " + w.Unit + " %", w.Flame.Value / 100, true}
+	}
+	s := quantity.ScaleFor(sample.Seconds, []float64{most})
+	return totals{"total " + s.Unit, s.Factor, false}
+}
+
+func (t totals) cell(total float64) string {
+	if t.share {
+		return percent(total / t.factor / 100)
+	}
+	return quantity.Digits(total / t.factor)
 }
 
 func lockName(r profile.Row) string {
@@ -189,7 +225,7 @@ func lockKind(r profile.Row) string {
 // perElapsed is a total over the elapsed time: how many threads were there at a
 // moment, on average.
 func perElapsed(w watchedCell, total float64) string {
-	if w.Elapsed == 0 {
+	if w.Elapsed == 0 || w.Unit != "" {
 		return quantity.Missing
 	}
 	return strconv.FormatFloat(total/w.Elapsed, 'f', 2, 64)
@@ -215,9 +251,12 @@ func flame(w watchedCell, of, how string) (finding.Figure, bool) {
 	if len(w.Flame.Children) == 0 {
 		return finding.Figure{}, false
 	}
-	title := fmt.Sprintf("%s, %s: %s, %s in %d trials", strings.ReplaceAll(w.Group, "~"+w.Probe, ""), w.Target, of, quantity.Of(sample.Seconds, w.Flame.Value, stats.Interval{}), w.Trials)
+	title := fmt.Sprintf("%s, %s: %s, %s in %d %s", strings.ReplaceAll(w.Group, "~"+w.Probe, ""), w.Target, of, quantity.Of(sample.Seconds, w.Flame.Value, stats.Interval{}), w.Trials, quantity.Plural(w.Trials, "trial"))
+	if w.Unit != "" {
+		title = fmt.Sprintf("%s by %s", strings.TrimSuffix(waitsTitle(w), ":"), w.Unit)
+	}
 	return finding.Figure{Title: title, Flame: &finding.Flame{
-		Of: w.Cell, Note: "Callers stand below; a click on a frame zooms in. " + how, Find: "find a function or lock", Frame: frame(w.Flame),
+		Of: w.Cell, Unit: w.Unit, Note: "Callers stand below; a click on a frame zooms in. " + how, Find: "find a function or lock", Frame: frame(w.Flame),
 	}}, true
 }
 

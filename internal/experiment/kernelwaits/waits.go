@@ -30,8 +30,14 @@ type watchedCell struct {
 	// States are the seconds of all threads in each state, of the stack probe.
 	States map[profile.State]float64 `json:"states,omitempty"`
 	Flame  profile.Node              `json:"-"` // a figure of the section has it
-	Lost   map[string]uint64         `json:"lost,omitempty"`
-	Notes  []string                  `json:"notes,omitempty"`
+	// Source is what an imported profile was read from, Unit what its totals count in
+	// place of nanoseconds, Samples how many it has, Functions what they are of.
+	Source    string                  `json:"source,omitempty"`
+	Unit      string                  `json:"unit,omitempty"`
+	Samples   uint64                  `json:"samples,omitempty"`
+	Functions []profile.FunctionShare `json:"functions,omitempty"`
+	Lost      map[string]uint64       `json:"lost,omitempty"`
+	Notes     []string                `json:"notes,omitempty"`
 }
 
 // mostOverhead is the share of the elapsed time that watching may cost.
@@ -74,8 +80,10 @@ func watchedCells(in analysis.Input, profiles map[string]profile.Profile, trials
 		}
 		w := waitsOf(c.Probe, c.Target, profiles[c.ID])
 		w.Cell, w.Group, w.Trials = c.ID, c.Group, trials[c.ID]
-		w.Overhead = overhead(in, c)
-		warnings = append(warnings, w.warnings()...)
+		if c.Unwatched != "" { // what ran anyway, or elsewhere, ran once
+			w.Overhead = overhead(in, c)
+			warnings = append(warnings, w.warnings()...)
+		}
 		all = append(all, w)
 	}
 	return all, saidOnce(warnings)
@@ -84,7 +92,13 @@ func watchedCells(in analysis.Input, profiles map[string]profile.Profile, trials
 // waitsOf is what a profile shows, without what only a cell knows.
 func waitsOf(probe, target string, p profile.Profile) watchedCell {
 	w := watchedCell{Target: target, Probe: probe, Trials: 1, Elapsed: p.Elapsed.Seconds(), Cost: p.Cost.Seconds(),
-		Rows: p.Table(), Times: p.Times(), Flame: p.Flame(), Lost: p.Lost, Notes: p.Notes}
+		Rows: p.Table(), Times: p.Times(), Flame: p.Flame(), Lost: p.Lost, Notes: p.Notes, Source: p.Source, Unit: p.Unit}
+	if p.Source != "" {
+		w.Functions = p.Functions()
+	}
+	for _, s := range p.Samples {
+		w.Samples += s.Count
+	}
 	if len(p.Samples) > 0 {
 		w.States = map[profile.State]float64{}
 		for _, state := range profile.States() {

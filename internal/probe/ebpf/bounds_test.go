@@ -118,7 +118,7 @@ func TestWaitsWithoutARowKeepTheirOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := locksOf(t, self, 1)
-	full := locksKey{Lock: 1, Kind: flagPercpu | flagRead}
+	full := locksKey{Lock: 1, Kind: uint32(profile.WaitPercpu | profile.WaitRead)}
 	if err := o.Sums.Put(full, locksSum{}); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestWaitsWithoutARowKeepTheirOwner(t *testing.T) {
 		}
 	}
 	// A kernel thread's, whether one waited or not.
-	if err := o.Spare.Put(uint32(1+ownerKernel*spareKinds+flagMutex), locksSum{Count: 3, Total: 3}); err != nil {
+	if err := o.Spare.Put(1+ownerKernel*spareKinds+uint32(profile.WaitMutex), locksSum{Count: 3, Total: 3}); err != nil {
 		t.Fatal(err)
 	}
 	var p profile.Profile
@@ -163,9 +163,9 @@ func TestUnfinishedWaits(t *testing.T) {
 	o := locksOf(t, Selection{}, 8192)
 	const end = uint64(10 * time.Second)
 	for pid, w := range map[uint32]locksWait{
-		1: {Since: end - uint64(time.Second), Lock: 0x10, Kind: flagMutex},
-		2: {Since: end - uint64(2*time.Second), Lock: 0x20, Kind: flagMutex, Owner: ownerKernel},
-		3: {Since: end + 1, Lock: 0x30, Kind: flagMutex}, // while the programs were detached
+		1: {Since: end - uint64(time.Second), Lock: 0x10, Kind: uint32(profile.WaitMutex)},
+		2: {Since: end - uint64(2*time.Second), Lock: 0x20, Kind: uint32(profile.WaitMutex), Owner: ownerKernel},
+		3: {Since: end + 1, Lock: 0x30, Kind: uint32(profile.WaitMutex)}, // while the programs were detached
 	} {
 		if err := o.Waiting.Put(pid, w); err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func TestSpinSlotsAreFreed(t *testing.T) {
 	o := locksOf(t, Selection{}, 8192)
 	slots := make([]locksWait, ebpf.MustPossibleCPU())
 	for i := range slots {
-		slots[i] = locksWait{Lock: 1, Kind: flagSpin}
+		slots[i] = locksWait{Lock: 1, Kind: uint32(profile.WaitSpin)}
 	}
 	if err := o.Spinning.Put(uint32(0), slots); err != nil {
 		t.Fatal(err)

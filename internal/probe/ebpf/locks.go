@@ -180,51 +180,22 @@ const (
 	spareKinds  = 128
 )
 
-// The kernel's flags of a wait (include/trace/events/lock.h), and the program's.
+// The program's own flags, in the same word as the kernel's (profile.WaitFlags).
 const (
-	flagSpin   = 1
-	flagRead   = 2
-	flagWrite  = 4
-	flagRT     = 8
-	flagPercpu = 16
-	flagMutex  = 32
-	flagSleep  = 0x100
-	flagMmap   = 0x200
+	flagSleep = 0x100
+	flagMmap  = 0x200
 )
 
 func wait(k locksKey, s locksSum) profile.Wait {
 	w := profile.Wait{
-		Kind: kind(k.Kind), Lock: k.Lock, Stack: -1, Kernel: k.Owner == ownerKernel, Shared: k.Owner == ownerShared,
+		Kind: profile.Sleep, Lock: k.Lock, Stack: -1, Kernel: k.Owner == ownerKernel, Shared: k.Owner == ownerShared,
 		Count: s.Count, Total: time.Duration(s.Total), Most: time.Duration(s.Most), Times: s.Histogram,
 	}
-	switch {
-	case k.Kind&flagRead != 0:
-		w.Mode = "read"
-	case k.Kind&flagWrite != 0:
-		w.Mode = "write"
+	if k.Kind&flagSleep == 0 {
+		w.Kind, w.Mode = profile.WaitFlags(k.Kind).Kind()
 	}
 	if k.Kind&flagMmap != 0 {
 		w.Symbol = "mmap_lock"
 	}
 	return w
-}
-
-func kind(flags uint32) profile.Kind {
-	switch {
-	case flags&flagSleep != 0:
-		return profile.Sleep
-	case flags&flagMutex != 0:
-		return profile.Mutex
-	case flags&flagPercpu != 0:
-		return profile.PercpuRWSem
-	case flags&flagRT != 0:
-		return profile.RTMutex
-	case flags&flagSpin != 0 && flags&(flagRead|flagWrite) != 0:
-		return profile.RWLock
-	case flags&flagSpin != 0:
-		return profile.Spinlock
-	case flags&(flagRead|flagWrite) != 0:
-		return profile.RWSem
-	}
-	return profile.OtherLock
 }

@@ -21,6 +21,8 @@ type Selection struct {
 	cgroups map[uint64]int // of version 2: id -> depth
 	pids    []int          // these and their descendants
 	shared  []int          // the same, of an engine that others use too
+	// everybody: the whole machine, whoever works there.
+	everybody bool
 	// Root is where their programs' files are, to name functions; "" for the
 	// host's root.
 	Root string
@@ -99,6 +101,9 @@ func SelectCgroup(dir string) (Selection, error) {
 	return s, err
 }
 
+// SelectAll selects every process of the machine.
+func SelectAll() Selection { return Selection{everybody: true} }
+
 // SelectProcess selects a process and what descends from it, before and after.
 func SelectProcess(pid int) (Selection, error) {
 	if err := unix.Kill(pid, 0); err != nil && !errors.Is(err, unix.EPERM) {
@@ -133,6 +138,7 @@ func (s Selection) constants(spec *ebpf.CollectionSpec) error {
 	levels := s.levels(initial(cgroupNamespace))
 	return errors.Join(
 		spec.Variables["cgroup_levels"].Set(levels),
+		spec.Variables["everybody"].Set(truth(s.everybody)),
 		spec.Variables["by_process"].Set(truth(len(s.pids)+len(s.shared) > 0)),
 		spec.Variables["kernel_threads"].Set(uint8(1)),
 	)
