@@ -13,8 +13,8 @@ help: ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 weigh: ## the main job: the price list of this machine, and its HTML report
-	scripts/setup.sh weigh
 	$(MAKE) --no-print-directory build
+	scripts/setup.sh weigh
 	bin/tare run survey
 
 build: generated ## bin/tare alone
@@ -32,8 +32,8 @@ check-generated: setup-build ## that a build of them from their sources gives th
 	scripts/generated.sh check
 
 test: ## everything that CI runs
-	scripts/stage.sh setup 20m scripts/setup.sh test
 	scripts/stage.sh build 15m $(MAKE) --no-print-directory build
+	scripts/stage.sh setup 20m scripts/setup.sh test
 	scripts/stage.sh generated 20m $(MAKE) --no-print-directory check-generated
 	scripts/stage.sh lint 10m $(MAKE) --no-print-directory lint
 	scripts/stage.sh tests 60m scripts/test.sh

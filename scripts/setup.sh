@@ -156,11 +156,16 @@ lint() {
 	mv "$cache/tools/golangci-lint" "$cache/tools/golangci-lint-$lint_version"
 }
 
-# What the survey weighs. Since Debian 13 docker.io is without its command.
+# What the survey weighs is installed by tare itself, which has the table of packages of
+# every distribution and leaves services as they were.
 weighed() {
-	packages runc crun docker.io containerd podman containernetworking-plugins busybox-static sysbench fio iperf3 e2fsprogs "$(emulator)"
-	# shellcheck disable=SC2046 # names have no blanks
-	packages $(offered docker-cli)
+	local tare=${TARE:-$(dirname "$0")/../bin/tare} as_root=()
+	[ "$(id -u)" = 0 ] || as_root=(sudo)
+	[ -x "$tare" ] || {
+		say "bin/tare is not built, which installs what it weighs: run make build"
+		return 1
+	}
+	"${as_root[@]}" "$tare" setup --yes >&2
 }
 
 # No && between the steps: it would switch set -e off in them.

@@ -23,6 +23,7 @@ var usual = map[string]string{
 	"dpkg-query": "echo installed",
 	"dpkg":       "echo amd64",
 	"apt-get":    "",
+	"tare":       "",
 	"apt-cache":  "",
 	"sudo":       `exec "$@"`,
 	"npm":        "",
@@ -71,7 +72,7 @@ func (m *machine) setup(what string) (calls, said string) {
 		m.t.Fatal(err)
 	}
 	c := exec.CommandContext(m.t.Context(), "bash", "setup.sh", what)
-	c.Env = []string{"PATH=" + filepath.Join(m.dir, "bin") + ":/usr/bin:/bin", "HOME=" + m.dir, "CALLS=" + m.calls, "TMPDIR=" + m.dir}
+	c.Env = []string{"PATH=" + filepath.Join(m.dir, "bin") + ":/usr/bin:/bin", "HOME=" + m.dir, "CALLS=" + m.calls, "TARE=" + filepath.Join(m.dir, "bin/tare"), "TMPDIR=" + m.dir}
 	out, err := c.CombinedOutput()
 	if err != nil {
 		m.t.Errorf("setup.sh %s: %v\n%s", what, err, out)
@@ -160,13 +161,10 @@ func TestSetupWithoutRunsc(t *testing.T) {
 	}
 }
 
-// Packages that only some releases of Debian have are installed there alone.
-func TestSetupTakesWhatDebianOffers(t *testing.T) {
-	lacking := `for name; do :; done; [ "$name" = docker-cli ] || echo installed`
-	for offer, installs := range map[string]bool{"": false, `[ "$2" != docker-cli ] || echo Package: docker-cli`: true} {
-		m := newMachine(t, map[string]string{"dpkg-query": lacking, "apt-cache": offer, "go": built})
-		if calls, said := m.setup("weigh"); strings.Contains(calls, "apt-get install") != installs {
-			t.Errorf("offered by %q: called\n%s\nsaid\n%s", offer, calls, said)
-		}
+// What the survey weighs comes by tare, which has the table of packages.
+func TestSetupByTare(t *testing.T) {
+	m := newMachine(t, map[string]string{"go": built})
+	if calls, said := m.setup("weigh"); !strings.Contains(calls, "tare setup --yes\n") || strings.Contains(calls, "apt-get") {
+		t.Errorf("called\n%s\nsaid\n%s", calls, said)
 	}
 }

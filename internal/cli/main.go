@@ -180,7 +180,7 @@ Measuring needs root for most targets; check, report, studies and help do not.`,
 	addGroup(root, experiment.GroupLook, reportCommand(env), gateCommand(env), runsCommand(env), historyCommand(env), studiesCommand(env))
 	addGroup(root, experiment.GroupDiagnose, checkCommand(env), containersCommand(env))
 	addGroup(root, experiment.GroupKernels)
-	addGroup(root, experiment.GroupKeep, verifyCommand(env), sweepCommand(env), versionCommand(env))
+	addGroup(root, experiment.GroupKeep, setupCommand(env), verifyCommand(env), sweepCommand(env), versionCommand(env))
 	root.SetHelpCommandGroupID(experiment.GroupKeep)
 	root.SetCompletionCommandGroupID(experiment.GroupKeep)
 	root.AddCommand(env.contributed()...)

@@ -9,7 +9,7 @@ import (
 type CannotError struct {
 	Target string // the driver's name
 	Lacks  string // what is missing: "runc is not installed", "needs root"
-	Remedy string // what to do: "apt-get install runc"; "" where nothing helps
+	Remedy string // what to do: "tare setup installs it"; "" where nothing helps
 }
 
 func (e *CannotError) Error() string {

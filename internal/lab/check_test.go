@@ -76,7 +76,7 @@ func TestNothingIsProvenWithoutBusybox(t *testing.T) {
 		bench: image.Root{Tools: []image.Tool{{Name: "busybox", Package: "busybox-static"}, {Name: "fio", Package: "fio"}}}}
 	d := &refusing{Driver: fake.New("fake", nil)}
 	var cannot *driver.CannotError
-	if f := l.Check(t.Context(), []driver.Driver{d}, false); len(f) != 1 || f[0].Target != "fake" || !errors.As(f[0].Err, &cannot) || cannot.Remedy != "apt-get install busybox-static" {
+	if f := l.Check(t.Context(), []driver.Driver{d}, false); len(f) != 1 || f[0].Target != "fake" || !errors.As(f[0].Err, &cannot) || cannot.Remedy != "tare setup installs it" {
 		t.Errorf("%+v", f)
 	}
 	if d.asked != 0 {

@@ -28,7 +28,7 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 	for key, job := range p.jobs {
 		name := key.workload
 		if missing := root.Lacks(job.Needs); len(missing) > 0 && o.Rootfs == "" && o.Image == "" {
-			return &InputError{fmt.Errorf("workload %s: %s is not installed: apt-get install %s", name, missing[0].Name, missing[0].Package)}
+			return &InputError{fmt.Errorf("workload %s: %s is not installed: tare setup installs it", name, missing[0].Name)}
 		}
 		if job.Own {
 			if job, err = ownCommand(job, root); err == nil {

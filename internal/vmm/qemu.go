@@ -21,42 +21,42 @@ const (
 
 // qemuMachine is what differs between QEMU's machine types.
 type qemuMachine struct {
-	name, binary, pack string
-	machine            string // -M
-	cpu                string // under TCG
-	kvmCPU             string // under KVM, where "host" is not known; "" where it is
-	bus                string // suffix of virtio devices: "device" is virtio-mmio
-	serial             string // the first serial port, as the kernel calls it
-	earlycon           string
-	second             string // the second serial port; "" where the machine has none
-	secondArgs         []string
-	formats            []Format
-	options            []string
-	tsc                bool // its clock is the host's counter
-	maxCPUs            int
-	order              int
+	name, binary string
+	machine      string // -M
+	cpu          string // under TCG
+	kvmCPU       string // under KVM, where "host" is not known; "" where it is
+	bus          string // suffix of virtio devices: "device" is virtio-mmio
+	serial       string // the first serial port, as the kernel calls it
+	earlycon     string
+	second       string // the second serial port; "" where the machine has none
+	secondArgs   []string
+	formats      []Format
+	options      []string
+	tsc          bool // its clock is the host's counter
+	maxCPUs      int
+	order        int
 }
 
 func qemuMachines(arch string) []qemuMachine {
 	pci := []Format{Image, ZBoot}
 	return map[string][]qemuMachine{
 		"amd64": {
-			{name: "microvm", binary: "qemu-system-x86_64", pack: "qemu-system-x86", machine: "microvm,acpi=on,rtc=on", cpu: "max", bus: "device",
+			{name: "microvm", binary: "qemu-system-x86_64", machine: "microvm,acpi=on,rtc=on", cpu: "max", bus: "device",
 				serial: "ttyS0", earlycon: earlyX86, second: "ttyS1", secondArgs: []string{"-device", "isa-serial,chardev=second,iobase=0x2f8,irq=3"},
 				formats: []Format{PVH, BzImage}, tsc: true, order: 600},
-			{name: "q35", binary: "qemu-system-x86_64", pack: "qemu-system-x86", machine: "q35", cpu: "max", bus: "pci",
+			{name: "q35", binary: "qemu-system-x86_64", machine: "q35", cpu: "max", bus: "pci",
 				serial: "ttyS0", earlycon: earlyX86, second: "ttyS1", secondArgs: []string{"-serial", "chardev:second"},
 				formats: []Format{PVH, BzImage}, tsc: true, order: 610},
 		},
-		"arm64": {{name: "virt", binary: "qemu-system-aarch64", pack: "qemu-system-arm", machine: "virt,gic-version=max", cpu: "max", bus: "pci",
+		"arm64": {{name: "virt", binary: "qemu-system-aarch64", machine: "virt,gic-version=max", cpu: "max", bus: "pci",
 			serial: "ttyAMA0", earlycon: earlyARM, formats: pci, order: 600}},
-		"riscv64": {{name: "virt", binary: "qemu-system-riscv64", pack: "qemu-system-misc", machine: "virt", cpu: "max", bus: "pci",
+		"riscv64": {{name: "virt", binary: "qemu-system-riscv64", machine: "virt", cpu: "max", bus: "pci",
 			serial: "ttyS0", earlycon: "uart8250,mmio,0x10000000", formats: pci, order: 600}},
 		// The keyboard controller that LoongArch's kernel waits for is not there.
-		"loong64": {{name: "virt", binary: "qemu-system-loongarch64", pack: "qemu-system-misc", machine: "virt", cpu: "la464", bus: "pci",
+		"loong64": {{name: "virt", binary: "qemu-system-loongarch64", machine: "virt", cpu: "la464", bus: "pci",
 			serial: "ttyS0", formats: []Format{Vmlinux, Image, ZBoot}, options: []string{"initcall_blacklist=i8042_init"}, order: 600}},
 		// With two CPUs its clock runs backwards.
-		"mips64le": {{name: "loongson3-virt", binary: "qemu-system-mips64el", pack: "qemu-system-mips", machine: "loongson3-virt", cpu: "Loongson-3A1000", kvmCPU: "Loongson-3A4000", bus: "pci",
+		"mips64le": {{name: "loongson3-virt", binary: "qemu-system-mips64el", machine: "loongson3-virt", cpu: "Loongson-3A1000", kvmCPU: "Loongson-3A4000", bus: "pci",
 			serial: "ttyS0", formats: []Format{Vmlinux}, maxCPUs: 1, order: 600}},
 	}[arch]
 }
@@ -65,7 +65,7 @@ func qemus(arch string) []VMM {
 	var all []VMM
 	for _, q := range qemuMachines(arch) {
 		v := VMM{
-			Name: "qemu/" + q.name, Binary: q.binary, Remedy: "apt-get install " + q.pack, Version: []string{"--version"}, Banner: "QEMU emulator version ",
+			Name: "qemu/" + q.name, Binary: q.binary, Remedy: "tare setup installs it", Version: []string{"--version"}, Banner: "QEMU emulator version ",
 			Emulates: true, Formats: q.formats, MaxCPUs: q.maxCPUs, StartTime: 3 * time.Second, Order: q.order, plan: q.plan,
 			Modules: []string{"virtio_pci", "virtio_console", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_CONSOLE"},
 		}

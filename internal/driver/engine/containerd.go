@@ -39,7 +39,7 @@ const kataShim = "containerd-shim-kata-v2"
 func handlers() []handler {
 	return []handler{
 		{name: "containerd", shim: runcShim, start: 80 * time.Millisecond, order: 300},
-		{name: "containerd/crun", shim: runcShim, binary: "crun", needs: "crun", remedy: "apt-get install crun", hide: true, start: 70 * time.Millisecond, order: 305},
+		{name: "containerd/crun", shim: runcShim, binary: "crun", needs: "crun", remedy: "tare setup installs it", hide: true, start: 70 * time.Millisecond, order: 305},
 		{name: "containerd/runsc", shim: runcShim, binary: "runsc", needs: "runsc", remedy: "make tools", start: 250 * time.Millisecond, order: 310},
 		{name: "containerd/kata", shim: "io.containerd.kata.v2", needs: kataShim, remedy: "install Kata Containers", start: 2 * time.Second, order: 315},
 	}

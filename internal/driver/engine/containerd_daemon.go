@@ -19,7 +19,7 @@ import (
 const containerdProgram = "containerd"
 
 func containerdFlavor() flavor {
-	return flavor{name: "containerd", program: containerdProgram, daemons: []string{containerdProgram}, remedy: "apt-get install containerd",
+	return flavor{name: "containerd", program: containerdProgram, daemons: []string{containerdProgram}, remedy: "tare setup installs it",
 		variable: "CONTAINERD_ADDRESS", sockets: []string{"/run/containerd/containerd.sock"}, own: &userEngine{}, daemon: containerdDaemon{}}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // docker is the engine that most people use.
 func docker() flavor {
-	return flavor{name: "docker", program: "dockerd", daemons: []string{"dockerd", containerdProgram}, remedy: "apt-get install docker.io",
+	return flavor{name: "docker", program: "dockerd", daemons: []string{"dockerd", containerdProgram}, remedy: "tare setup installs it",
 		variable: "DOCKER_HOST", sockets: sockets(os.Geteuid() == 0, "docker.sock", "/var/run/docker.sock"), own: &userEngine{}, runtimes: true, proxies: true, daemon: dockerd()}
 }
 
@@ -43,7 +43,7 @@ func dockers(lab driver.Lab, f flavor) []driver.Driver {
 	apart := *d
 	apart.name, apart.network, apart.order = "docker/no-network", noNetwork, 327
 	return []driver.Driver{d, clientDriver{&command}, &apart,
-		d.with("docker/crun", covered, "crun", "apt-get install crun", 330),
+		d.with("docker/crun", covered, "crun", "tare setup installs it", 330),
 		d.with("docker/runsc", usual, "runsc", "make tools", 340),
 	}
 }

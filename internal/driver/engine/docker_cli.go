@@ -56,7 +56,7 @@ func (d clientDriver) Check(ctx context.Context) (driver.Facts, error) {
 }
 
 func (d clientDriver) lacks() error {
-	return &driver.CannotError{Target: d.name, Lacks: "the client docker is not installed", Remedy: "apt-get install docker.io"}
+	return &driver.CannotError{Target: d.name, Lacks: "the client docker is not installed", Remedy: "tare setup installs it"}
 }
 
 // Prepare implements driver.Driver: a launcher stands ready to become the

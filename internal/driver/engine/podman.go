@@ -18,7 +18,7 @@ import (
 
 // podman speaks Docker's API beside its own.
 func podman() flavor {
-	return flavor{name: "podman", program: "podman", daemons: []string{"podman"}, remedy: "apt-get install podman",
+	return flavor{name: "podman", program: "podman", daemons: []string{"podman"}, remedy: "tare setup installs it",
 		variable: "CONTAINER_HOST", sockets: sockets(os.Geteuid() == 0, "podman/podman.sock", "/run/podman/podman.sock"), own: &userEngine{}, daemon: podmanService(), monitor: "conmon"}
 }
 

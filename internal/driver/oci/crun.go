@@ -6,6 +6,6 @@ import "time"
 // hybrid mode not supported, drop all controllers from cgroupv2"), with any
 // cgroup manager.
 func crun() Runtime {
-	return Runtime{Name: "crun", Binary: "crun", Remedy: "apt-get install crun", Rootless: true, Groupless: []string{"--cgroup-manager=disabled"},
+	return Runtime{Name: "crun", Binary: "crun", Remedy: "tare setup installs it", Rootless: true, Groupless: []string{"--cgroup-manager=disabled"},
 		HidesUnified: true, NoStats: true, StartTime: 10 * time.Millisecond, Order: 210}
 }

@@ -7,7 +7,7 @@ import (
 
 // runc is the reference runtime, and what engines start when not told otherwise.
 func runc() Runtime {
-	return Runtime{Name: "runc", Binary: "runc", Remedy: "apt-get install runc", Rootless: true,
+	return Runtime{Name: "runc", Binary: "runc", Remedy: "tare setup installs it", Rootless: true,
 		StartTime: 25 * time.Millisecond, Order: 200}
 }
 

@@ -1,0 +1,113 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Install installs packages. Services that were not enabled before are not enabled after,
+// and on Debian and its kin none is started: also where the installation fails midway.
+// It gives the names of those that it disabled.
+func (m Machine) Install(ctx context.Context, by Manager, names []string, log io.Writer) (disabled []string, err error) {
+	before, err := m.enabled(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("which services are enabled: %w", err)
+	}
+	allow, err := m.forbidStarts(by)
+	if err != nil {
+		return nil, err
+	}
+	err = run(ctx, log, by.Environment, slices.Concat(by.Install, names))
+	err = errors.Join(err, allow())
+	ctx = context.WithoutCancel(ctx) // what was enabled meanwhile is disabled, whatever ends this
+	after, more := m.enabled(ctx)
+	err = errors.Join(err, more)
+	for _, s := range after {
+		if slices.Contains(before, s) {
+			continue
+		}
+		disabled = append(disabled, s.name)
+		err = errors.Join(err, run(ctx, log, nil, m.disable(s)))
+	}
+	return disabled, err
+}
+
+// policy is what Debian's packages ask before they start a service; 101 forbids it.
+const policy = "usr/sbin/policy-rc.d"
+
+// forbidStarts forbids the packages to start services, until allow is called. A policy
+// that is there already stays.
+func (m Machine) forbidStarts(by Manager) (allow func() error, err error) {
+	if by.Name != "apt" {
+		return func() error { return nil }, nil
+	}
+	name := filepath.Join(m.Root, "/", policy)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return func() error { return nil }, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("forbid the packages to start services: %w", err)
+	}
+	if _, err := io.WriteString(f, "#!/bin/sh\n# Of tare setup, which removes it.\nexit 101\n"); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(name))
+	}
+	return func() error { return os.Remove(name) }, errors.Join(f.Chmod(0o755), f.Close())
+}
+
+// service is an enabled one.
+type service struct {
+	scope string // systemd's: "--system" or "--global", of all users; "" for a script in /etc/init.d
+	name  string
+}
+
+// enabled lists what starts with the machine: by systemd, or where that is not
+// installed by the links of System V, which distributions without either do not have.
+func (m Machine) enabled(ctx context.Context) ([]service, error) {
+	if !m.program("systemctl") {
+		return m.scripts()
+	}
+	var all []service
+	for _, scope := range []string{"--system", "--global"} {
+		out, err := exec.CommandContext(ctx, "systemctl", scope, "list-unit-files", "--state=enabled", "--no-legend", "--no-pager").Output()
+		if err != nil {
+			return nil, fmt.Errorf("systemctl %s list-unit-files: %w", scope, err)
+		}
+		for _, line := range strings.Split(string(out), "\n") {
+			if fields := strings.Fields(line); len(fields) > 0 {
+				all = append(all, service{scope, fields[0]})
+			}
+		}
+	}
+	return all, nil
+}
+
+func (m Machine) scripts() ([]service, error) {
+	links, err := filepath.Glob(filepath.Join(m.Root, "/etc/rc[2-5].d/S[0-9][0-9]*"))
+	var all []service
+	for _, link := range links {
+		if s := (service{name: filepath.Base(link)[len("S00"):]}); !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all, err
+}
+
+func (m Machine) disable(s service) []string {
+	if s.scope == "" {
+		return []string{"update-rc.d", s.name, "disable"}
+	}
+	argv := []string{"systemctl", s.scope, "disable"}
+	if _, err := os.Stat(filepath.Join(m.Root, "/run/systemd/system")); err == nil && s.scope == "--system" {
+		argv = append(argv, "--now") // systemd runs, and may have started it
+	}
+	return append(argv, s.name)
+}
