@@ -154,9 +154,10 @@ func parentOf(pid int) int {
 	return ppid
 }
 
-// describe is "pid name (state): command line", "" when the process is gone. A
-// zombie that the machine's init has adopted is gone: init reaps it in its own
-// time.
+// describe is "pid (name): command line", with a Z for a zombie; "" when the process is
+// gone. One that runs and one that sleeps are described alike: the same process before
+// and after a check is no other. A zombie that the machine's init has adopted is gone:
+// init reaps it in its own time.
 func describe(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -166,8 +167,12 @@ func describe(pid int) string {
 	if bytes.HasPrefix(stat[end:], []byte(") Z 1 ")) {
 		return ""
 	}
+	zombie := ""
+	if bytes.HasPrefix(stat[end:], []byte(") Z ")) {
+		zombie = " Z"
+	}
 	command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty for a zombie
-	return fmt.Sprintf("%s %c: %.200q", stat[:end+1], stat[end+2], bytes.ReplaceAll(command, []byte{0}, []byte{' '}))
+	return fmt.Sprintf("%s%s: %.200q", stat[:end+1], zombie, bytes.ReplaceAll(command, []byte{0}, []byte{' '}))
 }
 
 func (s *suite) ourMounts() ([]string, error) {
