@@ -162,13 +162,6 @@ func (f *chooseFlags) vary(st study.Study, flags *pflag.FlagSet) (study.Study, e
 	if _, has := st.Variants[growth]; has && len(names) == 0 && flags.Changed("instances") && hasNetwork(st) {
 		names = []string{growth}
 	}
-	if flags.Changed("workloads") { // the user's choice is of all the study's
-		st.Variants = maps.Clone(st.Variants)
-		for name, v := range st.Variants {
-			v.Workloads = nil
-			st.Variants[name] = v
-		}
-	}
 	switch len(names) {
 	case 0:
 		return st, nil

@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,6 +32,8 @@ const (
 	maxCells  = 10_000
 	maxTrials = 10_000_000
 	maxRounds = 10_000
+	// Each variant is a study of its own in memory.
+	maxVariants = 64
 	// MaxRuns bounds the trials of one cell in one block.
 	MaxRuns = 100
 
@@ -94,8 +97,15 @@ func (s *source) stem() string {
 // this build knows. The error is an *Error with every problem found, with line
 // and column where the study was parsed.
 func (s Study) Validate(known Known) error {
+	c := &checker{src: s.src, problems: append(s.check(), s.names(known)...)}
+	c.variants(s, func(v Study) []Problem { return v.names(known) })
+	c.limitCells(s, known)
+	return s.src.report("study "+s.ID, c.problems)
+}
+
+// names finds the names in a study that this build does not know.
+func (s Study) names(known Known) []Problem {
 	c := &checker{src: s.src}
-	c.problems = s.check()
 	withAll := known
 	withAll.Targets = append([]string{AllTargets}, known.Targets...)
 	c.target("targets", s.Targets, withAll)
@@ -106,13 +116,6 @@ func (s Study) Validate(known Known) error {
 	if problem := known.Problem(s.Control); problem != "" && !slices.Contains(s.Targets, s.Control) { // said of the targets
 		c.fail("control", "%s", problem)
 	}
-	for name, v := range s.Variants {
-		at := "variants." + name
-		c.target(at+".targets", v.Targets, withAll)
-		c.target(at+".optional", v.Optional, known)
-		c.paths(at+".paths", v.Paths, known.Paths)
-		c.paths(at+".optional-paths", v.OptionalPaths, known.Paths)
-	}
 	for i, w := range s.Workloads {
 		if w.Kind != "" {
 			c.known(fmt.Sprintf("workloads[%d].kind", i), "workload", w.Kind, known.Kinds)
@@ -120,8 +123,7 @@ func (s Study) Validate(known Known) error {
 		c.target(fmt.Sprintf("workloads[%d].except", i), w.Except, known)
 		c.target(fmt.Sprintf("workloads[%d].once", i), w.Once, known)
 	}
-	c.limitCells(s, known)
-	return s.src.report("study "+s.ID, c.problems)
+	return c.problems
 }
 
 // check finds what is wrong with a study in itself.
@@ -146,9 +148,27 @@ func (s Study) check() []Problem {
 	c.instances("concurrency", s.Concurrency)
 	c.rules(s)
 	c.limits(s.Limits)
-	c.size("", s)
-	c.variants(s)
+	c.size(s)
+	for _, name := range slices.Sorted(maps.Keys(s.Variants)) {
+		if !plain.MatchString(name) {
+			c.fail("variants."+name, "%q is not a name for a variant: use lower-case letters, digits and dashes, at most 64", name)
+		}
+	}
+	c.variants(s, Study.check)
 	return c.problems
+}
+
+// variants adds the problems of variants that are not the study's too.
+func (c *checker) variants(s Study, problems func(Study) []Problem) {
+	own := c.problems
+	for _, name := range slices.Sorted(maps.Keys(s.Variants)) {
+		for _, p := range problems(s.Variants[name]) {
+			if !slices.ContainsFunc(own, func(q Problem) bool { return q.Key == p.Key && q.Message == p.Message }) {
+				p.Key = join("variants."+name, p.Key)
+				c.problems = append(c.problems, p)
+			}
+		}
+	}
 }
 
 type checker struct {
@@ -409,9 +429,8 @@ func (c *checker) probes(key string, names []string) {
 	}
 }
 
-// size bounds the plan that Expand and the schedule would make; at is the place
-// of a variant, "" for the study itself.
-func (c *checker) size(at string, s Study) {
+// size bounds the plan that Expand and the schedule would make.
+func (c *checker) size(s Study) {
 	cells, ofBlock := 0, 0
 	each := (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Paths)+len(s.OptionalPaths)) * max(1, len(s.Environments))
 	each *= 1 + len(s.Probes) + len(s.OptionalProbes)
@@ -420,9 +439,9 @@ func (c *checker) size(at string, s Study) {
 		cells, ofBlock = cells+n, ofBlock+n*max(1, w.Runs)
 	}
 	if cells > maxCells {
-		c.fail(at, "the factors give about %d cells: at most %d can be planned; leave out levels", cells, maxCells)
+		c.fail("", "the factors give about %d cells: at most %d can be planned; leave out levels", cells, maxCells)
 	} else if trials := ofBlock * (s.Blocks + 1); trials > maxTrials {
-		c.fail(or(at, "blocks"), "the plan would have about %d trials: at most %d can be planned", trials, maxTrials)
+		c.fail("blocks", "the plan would have about %d trials: at most %d can be planned", trials, maxTrials)
 	}
 }
 

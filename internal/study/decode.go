@@ -20,10 +20,16 @@ type decoder struct {
 	src      *source
 	problems []Problem
 	notes    []string
+	variants ast.Node // read when all else is known
+	patch    bool     // values are put over those that the structs already have
 }
 
 func (d *decoder) root(node ast.Node, s *Study) {
 	d.value("", node, reflect.ValueOf(s).Elem(), "")
+	if d.variants != nil {
+		d.patch = true
+		s.Variants = d.patches(*s)
+	}
 }
 
 func (d *decoder) fail(key, format string, args ...any) {
@@ -39,7 +45,9 @@ func (d *decoder) mark(key string, t *token.Token) {
 // value reads one node into v. as says how a scalar is written.
 func (d *decoder) value(key string, node ast.Node, v reflect.Value, as string) {
 	switch {
-	case node == nil || node.Type() == ast.NullType:
+	case null(node) && d.patch:
+		v.SetZero()
+	case null(node):
 		d.fail(key, "has no value")
 	case v.Kind() == reflect.Struct:
 		d.structure(key, node, v)
@@ -48,12 +56,18 @@ func (d *decoder) value(key string, node ast.Node, v reflect.Value, as string) {
 	case v.Kind() == reflect.Slice:
 		d.list(key, node, v)
 	case v.Kind() == reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
+		of := reflect.New(v.Type().Elem()) // a patch leaves the study's own as it is
+		if !v.IsNil() {
+			of.Elem().Set(v.Elem())
+		}
+		v.Set(of)
 		d.value(key, node, v.Elem(), as)
 	default:
 		d.scalar(key, node, v, as)
 	}
 }
+
+func null(node ast.Node) bool { return node == nil || node.Type() == ast.NullType }
 
 // entries walks a mapping: it marks each value's place, refuses what is not a
 // plain key and what stands twice, and calls f with the rest.
@@ -91,6 +105,9 @@ func (d *decoder) structure(key string, node ast.Node, v reflect.Value) {
 			return
 		}
 		read[name] = true
+		if s, ok := v.Addr().Interface().(*Study); ok && d.ofVariants(path, name, value, s) {
+			return
+		}
 		field, ok := fieldOf(v.Type(), name)
 		if !ok {
 			d.fail(path, "%s", unknown("key", name, keysOf(v.Type())))
@@ -111,12 +128,17 @@ func (d *decoder) renamed(t reflect.Type, name string, value ast.Node) string {
 			continue
 		}
 		now, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		if note := fmt.Sprintf("%s: the key %s is now called %s; the old name is still read", d.src.name, name, now); !slices.Contains(d.notes, note) {
-			d.notes = append(d.notes, note)
-		}
+		d.note("the key %s is now called %s; the old name is still read", name, now)
 		return now
 	}
 	return name
+}
+
+// note is kept once, however often the text gives a reason for it.
+func (d *decoder) note(format string, args ...any) {
+	if note := d.src.name + ": " + fmt.Sprintf(format, args...); !slices.Contains(d.notes, note) {
+		d.notes = append(d.notes, note)
+	}
 }
 
 // namesEnvironments reports whether the value of a study's limits is what stood under
@@ -139,10 +161,18 @@ func namesEnvironments(value ast.Node) bool {
 }
 
 func (d *decoder) table(key string, node ast.Node, v reflect.Value) {
-	v.Set(reflect.MakeMap(v.Type()))
+	all := reflect.MakeMap(v.Type())
+	for it := v.MapRange(); it.Next(); { // what a patch is put over
+		all.SetMapIndex(it.Key(), it.Value())
+	}
+	v.Set(all)
 	d.entries(key, node, func(name string, value ast.Node) {
 		path := join(key, name)
 		d.mark(path, yamldoc.Start(value))
+		if d.patch && null(value) {
+			v.SetMapIndex(reflect.ValueOf(name), reflect.Value{})
+			return
+		}
 		item := reflect.New(v.Type().Elem()).Elem()
 		d.value(path, value, item, "")
 		v.SetMapIndex(reflect.ValueOf(name), item)

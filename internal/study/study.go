@@ -81,9 +81,9 @@ type Study struct {
 	Interventions []Intervention `yaml:"interventions,omitempty" json:"interventions,omitempty"`
 	// Limits are promises about the numbers: a run is judged by them at its end.
 	Limits []Limit `yaml:"limits,omitempty" json:"gates,omitempty"` // in JSON, limits are the environments of older runs
-	// Variants are other settings of the same study, by name: "quick",
-	// "published". Variant takes one.
-	Variants map[string]Variant `yaml:"variants,omitempty" json:"variants,omitempty"`
+	// Variants are other settings of the same study, by name: "quick", "published". In
+	// YAML each is a merge patch over the study. Vary takes one.
+	Variants map[string]Study `yaml:"variants,omitempty" json:"-"`
 	// Taken is the variant that the study was made by; "" for none.
 	Taken string `json:"variant,omitempty"`
 	// Notes name the keys of the text that have another name by now, a sentence each.
@@ -220,31 +220,6 @@ type Guest struct {
 	PageReporting bool `yaml:"page-reporting,omitempty" json:"pageReporting,omitempty"`
 	// KSM has the host's kernel merge equal pages of guests, a host-wide setting.
 	KSM bool `yaml:"ksm,omitempty" json:"ksm,omitempty"`
-}
-
-// Variant is another setting of a study. An absent key leaves the study's.
-type Variant struct {
-	Targets       []string      `yaml:"targets,omitempty" json:"targets,omitempty"`   // instead of the study's targets and optional ones
-	Optional      []string      `yaml:"optional,omitempty" json:"optional,omitempty"` // the same
-	Paths         []string      `yaml:"paths,omitempty" json:"paths,omitempty"`       // instead of the study's paths and optional ones
-	OptionalPaths []string      `yaml:"optional-paths,omitempty" json:"optionalPaths,omitempty"`
-	Environments  []Environment `yaml:"environments,omitempty" json:"limits,omitempty" was:"limits"`
-	Workloads     []string      `yaml:"workloads,omitempty" json:"workloads,omitempty"` // of the study's, by name
-	Copies        []int         `yaml:"instances,omitempty" json:"copies,omitempty" was:"copies"`
-	Concurrency   []int         `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
-	ControlCopies []int         `yaml:"control-instances,omitempty" json:"controlCopies,omitempty" was:"control-copies"`
-	AA            *bool         `yaml:"aa,omitempty" json:"aa,omitempty"`
-	Cold          *bool         `yaml:"cold,omitempty" json:"cold,omitempty"`
-	Blocks        int           `yaml:"blocks,omitempty" json:"blocks,omitempty"`
-	Timeout       time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty" as:"duration"`
-	// Params are put over the study's, key by key; WorkloadParams over those of
-	// single workloads, by name.
-	Params         map[string]string            `yaml:"params,omitempty" json:"params,omitempty"`
-	WorkloadParams map[string]map[string]string `yaml:"workload-params,omitempty" json:"workloadParams,omitempty"`
-	// WorkloadCopies and WorkloadConcurrency are levels of single workloads, by
-	// name, instead of their own.
-	WorkloadCopies      map[string][]int `yaml:"workload-instances,omitempty" json:"workloadCopies,omitempty" was:"workload-copies"`
-	WorkloadConcurrency map[string][]int `yaml:"workload-concurrency,omitempty" json:"workloadConcurrency,omitempty"`
 }
 
 // FewerBlocks lets cells of many copies have fewer blocks than the others: they

@@ -261,12 +261,12 @@ func TestOldWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := Parse("old.yaml", []byte(minimal+"instances: [1, 4]\ndistinct-environments: true\nenvironments: [{name: a, cpus: 1}]\nvariants: {quick: {environments: [{name: b}], workload-instances: {start: [2]}}}"))
+	now, err := Parse("old.yaml", []byte(minimal+"instances: [1, 4]\ndistinct-environments: true\nenvironments: [{name: a, cpus: 1}]\nvariants: {quick: {environments: [{name: b}], workloads: {start: {instances: [2]}}}}"))
 	if err != nil || len(now.Notes) > 0 {
 		t.Fatal(err, now.Notes)
 	}
 	notes := strings.Join(old.Notes, "\n")
-	for _, want := range []string{"copies is now called instances", "distinct-limits is now called distinct-environments", "limits is now called environments", "workload-copies is now called workload-instances"} {
+	for _, want := range []string{"copies is now called instances", "distinct-limits is now called distinct-environments", "limits is now called environments", "workload-copies in a variant is now written workloads: {NAME: {instances: ...}}"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no %q in\n%s", want, notes)
 		}
@@ -275,6 +275,11 @@ func TestOldWords(t *testing.T) {
 		t.Errorf("%d notes: %q", len(old.Notes), old.Notes)
 	}
 	old.Notes, old.src, now.src = nil, nil, nil
+	for _, s := range []Study{old, now} {
+		for name := range s.Variants {
+			s.Variants[name] = s.Variants[name].Detached()
+		}
+	}
 	if !reflect.DeepEqual(old, now) {
 		t.Errorf("old words give %+v, new ones %+v", old, now)
 	}
@@ -291,7 +296,7 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, typ := range []reflect.Type{reflect.TypeFor[Study](), reflect.TypeFor[Workload](), reflect.TypeFor[Environment](), reflect.TypeFor[Network](), reflect.TypeFor[Guest](), reflect.TypeFor[Intervention](), reflect.TypeFor[Limit](), reflect.TypeFor[Variant]()} {
+	for _, typ := range []reflect.Type{reflect.TypeFor[Study](), reflect.TypeFor[Workload](), reflect.TypeFor[Environment](), reflect.TypeFor[Network](), reflect.TypeFor[Guest](), reflect.TypeFor[Intervention](), reflect.TypeFor[Limit]()} {
 		for _, key := range keysOf(typ) {
 			if !strings.Contains(string(doc), "\n| `"+key+"` |") {
 				t.Errorf("docs/studies.md has no row for %s.%s", typ.Name(), key)

@@ -7,51 +7,25 @@ import (
 	"strings"
 )
 
-// Vary makes the study that one of its variants describes, with nothing else
-// changed. The result has no variants left, and Taken names the one it is. The
-// error of an unknown name tells the nearest one, or that there is none.
+// Vary returns the study that one of its variants describes. It has no variants, and
+// Taken is its name. The error of an unknown name has the nearest one.
 func (s Study) Vary(name string) (Study, error) {
 	v, ok := s.Variants[name]
 	if !ok {
 		return Study{}, fmt.Errorf("study %s: %s", s.ID, unknown("variant", name, slices.Sorted(maps.Keys(s.Variants))))
 	}
-	if len(v.Targets)+len(v.Optional) > 0 {
-		s.Targets, s.Optional = v.Targets, v.Optional
-	}
-	if len(v.Paths)+len(v.OptionalPaths) > 0 {
-		s.Paths, s.OptionalPaths = v.Paths, v.OptionalPaths
-	}
-	s.Environments = orAll(v.Environments, s.Environments)
-	s.Copies = orAll(v.Copies, s.Copies)
-	s.Concurrency = orAll(v.Concurrency, s.Concurrency)
-	s.ControlCopies = orAll(v.ControlCopies, s.ControlCopies)
-	s.AA, s.Cold = or(v.AA, s.AA), or(v.Cold, s.Cold)
-	s.Blocks, s.Timeout = or(v.Blocks, s.Blocks), or(v.Timeout, s.Timeout)
-	s.Params = over(s.Params, v.Params)
-	s.Workloads = slices.Clone(s.Workloads)
-	for i, w := range s.Workloads {
-		s.Workloads[i].Params = over(w.Params, v.WorkloadParams[w.Name])
-		s.Workloads[i].Copies = orAll(v.WorkloadCopies[w.Name], w.Copies)
-		s.Workloads[i].Concurrency = orAll(v.WorkloadConcurrency[w.Name], w.Concurrency)
-	}
-	if len(v.Workloads) > 0 {
-		selected, err := s.Select(v.Workloads)
-		if err != nil {
-			return Study{}, fmt.Errorf("variant %s: %w", name, err)
-		}
-		s.Workloads = selected.Workloads
-	}
-	s.Variants, s.Taken, s.src = nil, name, s.src.within("variants."+name+".")
-	return s.WithArms(), nil
+	return v, nil
 }
 
 // WithArms drops the interventions that a smaller choice of targets or workloads
 // has left without their arm.
-func (s Study) WithArms() Study {
+func (s Study) WithArms() Study { return s.withArmsOf(s.Measured()) }
+
+func (s Study) withArmsOf(workloads []Workload) Study {
 	targets := slices.Concat([]string{s.Control}, s.Targets, s.Optional)
 	var levels []int
 	var names []string
-	for _, w := range s.Workloads {
+	for _, w := range workloads {
 		names, levels = append(names, w.Name), append(levels, s.levelsOfConcurrency(w)...)
 	}
 	s.Interventions = slices.DeleteFunc(slices.Clone(s.Interventions), func(v Intervention) bool {
@@ -68,21 +42,6 @@ func (s Study) WithArms() Study {
 // within says whether a name is one of those there are, or none was given.
 func within(all []string, name string) bool { return name == "" || slices.Contains(all, name) }
 
-// within is a source in which what stands below a prefix stands at the top.
-func (s *source) within(prefix string) *source {
-	if s == nil {
-		return nil
-	}
-	moved := *s
-	moved.at = maps.Clone(s.at)
-	for key, place := range s.at {
-		if top, below := strings.CutPrefix(key, prefix); below {
-			moved.at[top] = place
-		}
-	}
-	return &moved
-}
-
 // Detached is a study that a program has changed: problems are no longer shown
 // where the text once had another value.
 func (s Study) Detached() Study {
@@ -95,19 +54,6 @@ func orAll[T any](levels, otherwise []T) []T {
 		return otherwise
 	}
 	return levels
-}
-
-// over puts parameters over others; it changes neither.
-func over(below, above map[string]string) map[string]string {
-	if len(above) == 0 {
-		return below
-	}
-	merged := maps.Clone(below)
-	if merged == nil {
-		merged = map[string]string{}
-	}
-	maps.Copy(merged, above)
-	return merged
 }
 
 // Select keeps the named workloads alone, in the study's order; those that are
@@ -252,43 +198,4 @@ func (s Study) ParamsOf(w Workload, l Environment, has func(name string) bool) m
 	maps.Copy(params, w.Params)
 	known(l.Params)
 	return params
-}
-
-// variants checks each variant by itself and the plan that it makes.
-func (c *checker) variants(s Study) {
-	for _, name := range slices.Sorted(maps.Keys(s.Variants)) {
-		v, at := s.Variants[name], "variants."+name
-		if !plain.MatchString(name) {
-			c.fail(at, "%q is not a name for a variant: use lower-case letters, digits and dashes, at most 64", name)
-		}
-		c.distinct(at+".targets", v.Targets)
-		c.distinct(at+".optional", v.Optional)
-		c.environments(at+".environments", v.Environments)
-		c.instances(at+".instances", v.Copies)
-		c.instances(at+".control-instances", v.ControlCopies)
-		c.instances(at+".concurrency", v.Concurrency)
-		if slices.Contains(v.Optional, s.Control) {
-			c.fail(at+".optional", "the control %q cannot be optional: every ratio refers to it", s.Control)
-		}
-		if v.Blocks > maxBlocks {
-			c.fail(at+".blocks", "%d blocks: a study has at most %d", v.Blocks, maxBlocks)
-		}
-		names := make([]string, len(s.Workloads))
-		for i, w := range s.Workloads {
-			names[i] = w.Name
-		}
-		for w := range v.WorkloadParams {
-			c.known(at+".workload-params."+w, "workload", w, names)
-		}
-		for what, levels := range map[string]map[string][]int{"instances": v.WorkloadCopies, "concurrency": v.WorkloadConcurrency} {
-			for w, numbers := range levels {
-				key := fmt.Sprintf("%s.workload-%s.%s", at, what, w)
-				c.known(key, "workload", w, names)
-				c.instances(key, numbers)
-			}
-		}
-		if varied, err := s.Vary(name); err == nil {
-			c.size(at, varied)
-		}
-	}
 }

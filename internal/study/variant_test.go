@@ -1,7 +1,9 @@
 package study
 
 import (
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +20,7 @@ control-instances: [1]
 aa: false
 environments: [{name: all, params: {threads: cpus}}, {name: one, cpuset: first}]
 variants:
-  quick: {targets: [native], optional: [runc], instances: [1, 8], blocks: 1, cold: false, timeout: 5s, params: {time: 1s}, workload-params: {sysbench-cpu: {threads: 3}}}
+  quick: {targets: [native], optional: [runc], instances: [1, 8], blocks: 1, cold: false, timeout: 5s, params: {time: 1s}, workloads: {sysbench-cpu: {params: {threads: 3}}}}
   long: {blocks: 99}
 `
 
@@ -60,6 +62,95 @@ func TestVary(t *testing.T) {
 	}
 }
 
+// A variant is a merge patch: null takes away, lists replace, keys with values are
+// merged, and workloads are found by their names.
+func TestVariantsAreMergePatches(t *testing.T) {
+	const text = `
+targets: [host]
+optional: [runc]
+workloads:
+  - {name: one, kind: start, params: {load: 1MiB, settle: 1s}, instances: [8]}
+  - {name: two, kind: start, metrics: [wall, ready]}
+  - {name: three, kind: start, extra: true}
+params: {time: 5s, barrier: shared}
+blocks: 3
+fewer-blocks: {from: 50, blocks: 2}
+interventions: [{name: cause, workload: one, against: two, expect: faster}]
+limits: [{cell: two/runc, at-most: 2 x}]
+variants:
+  away: {optional: [], blocks: null, params: {time: null}, workloads: {one: {params: {load: null}, instances: null}}}
+  chosen: {workloads: [three, {name: one, params: {settle: 2s}}], fewer-blocks: {blocks: 1}}
+  without: {workloads: {one: null}}
+  limited: {limits: [{cell: one/runc, at-most: +10 %}], interventions: []}
+`
+	s := parsed(t, text)
+	vary := func(name string) Study {
+		v, err := s.Vary(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	measured := func(s Study) (names []string) {
+		for _, w := range s.Measured() {
+			names = append(names, w.Name)
+		}
+		return names
+	}
+	if v := vary("away"); len(v.Optional) != 0 || v.Blocks != DefaultBlocks || !maps.Equal(v.Params, map[string]string{"barrier": "shared"}) ||
+		!maps.Equal(v.Workloads[0].Params, map[string]string{"settle": "1s"}) || v.Workloads[0].Copies != nil {
+		t.Errorf("null has left something: %+v", v)
+	}
+	if v := vary("chosen"); !maps.Equal(v.Workloads[0].Params, map[string]string{"load": "1MiB", "settle": "2s"}) || v.FewerBlocks != (FewerBlocks{50, 1}) {
+		t.Errorf("keys are not merged: %+v", v)
+	} else if diff := cmp.Diff([]string{"one", "three"}, measured(v)); diff != "" {
+		t.Error(diff)
+	} else if two, err := v.Select([]string{"two"}); err != nil || len(two.Measured()) != 1 {
+		t.Errorf("%v: a workload that the variant leaves out can still be chosen", err)
+	} else if len(v.Interventions) != 1 || len(v.WithArms().Interventions) != 0 {
+		t.Errorf("%+v: an intervention without its arm", v.Interventions)
+	}
+	if diff := cmp.Diff([]string{"two"}, measured(vary("without"))); diff != "" {
+		t.Error(diff)
+	}
+	if v := vary("limited"); len(v.Limits) != 1 || v.Limits[0].Cell != "one/runc" || len(v.Interventions) != 0 {
+		t.Errorf("%+v", v)
+	}
+	if s.Optional == nil || s.Workloads[0].Params["load"] != "1MiB" || s.Params["time"] != "5s" || s.Workloads[1].Extra || s.FewerBlocks.Blocks != 2 || len(s.Limits) != 1 {
+		t.Errorf("a variant has changed the study: %+v", s)
+	}
+}
+
+// Variants of older files are read, with a note for each form that has changed.
+func TestOldVariants(t *testing.T) {
+	s := parsed(t, `
+targets: [host]
+optional: [runc]
+workloads: [{kind: start}, {name: hold, kind: hold}]
+variants:
+  quick: {workload-params: {start: {load: 1MiB}}, workload-copies: {hold: [20]}, workload-concurrency: {start: [1, 4]}}
+  alone: {targets: [native]}
+  both: {targets: [native], optional: []}
+`)
+	quick, err := s.Vary("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, hold := quick.Workloads[0], quick.Workloads[1]
+	if start.Params["load"] != "1MiB" || !slices.Equal(start.Concurrency, []int{1, 4}) || !slices.Equal(hold.Copies, []int{20}) {
+		t.Errorf("%+v", quick.Workloads)
+	}
+	want := []string{
+		"demo.yaml: workload-params in a variant is now written workloads: {NAME: {params: ...}}; the old form is still read",
+		"demo.yaml: workload-copies in a variant is now written workloads: {NAME: {instances: ...}}; the old form is still read",
+		"demo.yaml: workload-concurrency in a variant is now written workloads: {NAME: {concurrency: ...}}; the old form is still read",
+		"demo.yaml: variants.alone has targets alone, so the study's optional stay: runc; older versions dropped them, and optional: [] does so now",
+	}
+	if diff := cmp.Diff(want, s.Notes); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // What is wrong in a variant is shown where the variant says it.
 func TestVariantProblems(t *testing.T) {
 	for text, want := range map[string]string{
@@ -71,9 +162,17 @@ func TestVariantProblems(t *testing.T) {
 		"variants: {quick: {optional: [host]}}":                            "cannot be optional",
 		"variants: {quick: {timeout: 5}}":                                  "variants.quick.timeout",
 		"variants: {quick: {workload-params: {strat: {time: 1s}}}}":        `did you mean "start"?`,
+		"variants: {quick: {workloads: [strat]}}":                          `demo.yaml:3:32: variants.quick.workloads.strat: unknown workload "strat": did you mean "start"?`,
+		"variants: {quick: {workloads: {start: {blocks: -1}}}}":            "demo.yaml:3:48: variants.quick.workloads[0].blocks: -1 is less than 1",
+		"variants: {quick: {workloads: {start: null}}}":                    "variants.quick.workloads: the plan is empty: every workload is extra",
+		"variants: {quick: {workloads: start}}":                            "expected keys with values",
+		"variants: {quick: {variants: {slow: {blocks: 1}}}}":               "variants.quick.variants: a variant has the study's",
+		"variants: {quick: {id: other}}":                                   "variants.quick.id: a variant has the study's",
+		"variants: {quick: null}":                                          "variants.quick: has no value",
+		"variants: {quick: {targets: null}}":                               "variants.quick.targets: the plan is empty",
 		"variants: {quick: {workload-params: {start: 1}}}":                 "expected keys with values",
 		"variants: {Quick: {blocks: 1}}":                                   "is not a name for a variant",
-		"variants: {quick: {blocks: 1000000, instances: [1,2,3,4,5,6,7]}}": "variants.quick: the plan would have about",
+		"variants: {quick: {blocks: 1000000, instances: [1,2,3,4,5,6,7]}}": "variants.quick.blocks: the plan would have about",
 		"control-instances: [0]":                                           "control-instances[0]: 0 is less than 1",
 		"environments: [{params: {time: 1s}}]":                             "needs a name",
 		"environments: [{name: a b}]":                                      "is not a name for a level",
@@ -86,6 +185,13 @@ func TestVariantProblems(t *testing.T) {
 		}
 	}
 	if _, err := Parse("demo.yaml", []byte("targets: [host]\nworkloads: [{kind: start, extra: true}]")); err == nil || !strings.Contains(err.Error(), "every workload is extra") {
+		t.Error(err)
+	}
+	var many strings.Builder
+	for i := range maxVariants + 1 {
+		fmt.Fprintf(&many, "  v%d: {blocks: 1}\n", i)
+	}
+	if _, err := Parse("demo.yaml", []byte(minimal+"variants:\n"+many.String())); err == nil || !strings.Contains(err.Error(), "variants.v64: a study has at most 64 variants") {
 		t.Error(err)
 	}
 	s := parsed(t, minimal+"variants:\n  quick:\n    targets: [rnuc]\n")
