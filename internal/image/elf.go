@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/tarelab/tare/internal/limit"
 )
 
 // object is what the dynamic linker needs to know of one ELF file.
@@ -28,11 +30,15 @@ type object struct {
 
 // readObject reads the headers of an ELF file; it never runs it.
 func readObject(p string) (object, error) {
-	f, err := elf.Open(p)
+	file, err := os.Open(p)
+	if err != nil {
+		return object{}, err
+	}
+	defer file.Close()
+	f, err := programHeaders(file)
 	if err != nil {
 		return object{}, fmt.Errorf("%s: %w", p, err)
 	}
-	defer f.Close()
 	o := object{path: p, kind: f.Type, class: f.Class, machine: f.Machine}
 	if o.interp, err = interpreter(f); err != nil {
 		return o, fmt.Errorf("%s: %w", p, err)
@@ -46,6 +52,40 @@ func readObject(p string) (object, error) {
 		o.rpath = nil // ld.so(8): DT_RPATH counts only where DT_RUNPATH is not
 	}
 	return o, nil
+}
+
+// programHeaders reads the header of an ELF file and its program headers: all that the
+// kernel and the dynamic linker look at. Section headers may be stripped, or name
+// gigabytes; they are not read.
+func programHeaders(r io.ReaderAt) (*elf.File, error) {
+	head := make([]byte, 64)
+	n, err := r.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	switch elf.Class(head[elf.EI_CLASS]) {
+	case elf.ELFCLASS64:
+		clear(head[40:48]) // e_shoff
+		clear(head[60:64]) // e_shnum, e_shstrndx
+	case elf.ELFCLASS32:
+		clear(head[32:36])
+		clear(head[48:52])
+	}
+	return elf.NewFile(withHead{head[:n], r})
+}
+
+// withHead is a file whose first bytes are others.
+type withHead struct {
+	head []byte
+	io.ReaderAt
+}
+
+func (w withHead) ReadAt(p []byte, at int64) (int, error) {
+	n, err := w.ReaderAt.ReadAt(p, at)
+	if at < int64(len(w.head)) {
+		copy(p[:n], w.head[at:])
+	}
+	return n, err
 }
 
 // interpreter is the program header PT_INTERP's string.
@@ -66,9 +106,6 @@ func interpreter(f *elf.File) (string, error) {
 	return "", nil
 }
 
-// maxDynamic bounds the dynamic section, which is some hundreds of bytes long.
-const maxDynamic = 1 << 20
-
 // dynamicNames are the strings of the dynamic section, by their tags, found as the
 // dynamic linker finds them, by the program headers: section headers may be stripped.
 // A static program has none.
@@ -77,16 +114,22 @@ func dynamicNames(f *elf.File) (map[elf.DynTag][]string, error) {
 	if i < 0 {
 		return nil, nil
 	}
-	section, err := io.ReadAll(io.LimitReader(f.Progs[i].Open(), maxDynamic))
+	section, err := limit.Program.ReadAll(f.Progs[i].Open())
 	if err != nil {
 		return nil, err
 	}
-	offsets := map[elf.DynTag][]uint64{}
+	offsets, count := map[elf.DynTag][]uint64{}, 0
 	for tag, value := range dynamicEntries(f, section) {
-		offsets[tag] = append(offsets[tag], value)
+		if tag == elf.DT_STRTAB || slices.Contains(namingTags, tag) {
+			count++
+			offsets[tag] = append(offsets[tag], value)
+		}
+		if err := limit.Program.CheckItems(count); err != nil {
+			return nil, err
+		}
 	}
 	names := map[elf.DynTag][]string{}
-	for _, tag := range []elf.DynTag{elf.DT_NEEDED, elf.DT_RPATH, elf.DT_RUNPATH} {
+	for _, tag := range namingTags {
 		for _, offset := range offsets[tag] {
 			if len(offsets[elf.DT_STRTAB]) != 1 {
 				return nil, errors.New("it has no table of strings")
@@ -100,6 +143,9 @@ func dynamicNames(f *elf.File) (map[elf.DynTag][]string, error) {
 	}
 	return names, nil
 }
+
+// namingTags are those of the strings that are read.
+var namingTags = []elf.DynTag{elf.DT_NEEDED, elf.DT_RPATH, elf.DT_RUNPATH}
 
 // dynamicEntries goes through the entries of a dynamic section up to DT_NULL.
 func dynamicEntries(f *elf.File, section []byte) iter.Seq2[elf.DynTag, uint64] {

@@ -3,6 +3,8 @@ package image
 import (
 	"bytes"
 	"crypto/sha256"
+	"debug/elf"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -11,10 +13,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/limit"
@@ -237,5 +241,198 @@ func TestChangedRoot(t *testing.T) {
 	}
 	if _, err := use(t.Context(), filepath.Join(t.TempDir(), "none"), ""); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no image: %v", err)
+	}
+}
+
+// program is a 64-bit ELF file with one dynamic section, whose entries are needed names
+// times and name libraries lib0, lib1, ... of equal length.
+func program(t testing.TB, needed int) []byte {
+	t.Helper()
+	const width = 12
+	var names, entries, out bytes.Buffer
+	put := func(to *bytes.Buffer, v any) {
+		if err := binary.Write(to, binary.LittleEndian, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names.WriteByte(0)
+	for i := range needed {
+		fmt.Fprintf(&names, "lib%08d\x00", i)
+		put(&entries, elf.Dyn64{Tag: int64(elf.DT_NEEDED), Val: uint64(1 + i*width)})
+	}
+	const first = 64 + 2*56
+	dynamic := uint64(entries.Len() + 2*16)
+	size := first + dynamic + uint64(names.Len())
+	put(&entries, elf.Dyn64{Tag: int64(elf.DT_STRTAB), Val: first + dynamic})
+	put(&entries, elf.Dyn64{})
+	put(&out, elf.Header64{Ident: [16]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1,
+		Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 2})
+	put(&out, elf.Prog64{Type: uint32(elf.PT_LOAD), Filesz: size, Memsz: size, Align: 1})
+	put(&out, elf.Prog64{Type: uint32(elf.PT_DYNAMIC), Off: first, Filesz: dynamic, Memsz: dynamic, Align: 1})
+	out.Write(entries.Bytes())
+	out.Write(names.Bytes())
+	return out.Bytes()
+}
+
+// TestHostilePrograms: on a2ee321 a program of an image with 30,000 DT_NEEDED names
+// stalled planning by 1.3 s each time, and section headers of gigabytes were read into
+// memory.
+func TestHostilePrograms(t *testing.T) {
+	for needed, want := range map[int]bool{0: true, 3: true, limit.Program.Items - 1: true, limit.Program.Items: false, 30_000: false} {
+		file := write(t, filepath.Join(t.TempDir(), "program"), string(program(t, needed)), 0o755)
+		over := limit.Program.CheckAlloc(func() {
+			o, err := readObject(file)
+			if (err == nil) != want || err == nil && len(o.needed) != needed {
+				t.Errorf("%d names: %d were read, %v", needed, len(o.needed), err)
+			}
+			if !want && !errors.As(err, new(*limit.Error)) {
+				t.Errorf("%d names: %v", needed, err)
+			}
+		})
+		if over != nil {
+			t.Errorf("%d names: %v", needed, over)
+		}
+	}
+	// A table of section names of 256 MiB, in a file that takes no room on the disk.
+	sparse := program(t, 1)
+	binary.LittleEndian.PutUint64(sparse[40:], 1<<20) // e_shoff
+	binary.LittleEndian.PutUint16(sparse[58:], 64)    // e_shentsize
+	binary.LittleEndian.PutUint16(sparse[60:], 2)     // e_shnum
+	binary.LittleEndian.PutUint16(sparse[62:], 1)     // e_shstrndx
+	file := write(t, filepath.Join(t.TempDir(), "sparse"), string(sparse), 0o755)
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var section bytes.Buffer
+	if err := binary.Write(&section, binary.LittleEndian, [2]elf.Section64{1: {Type: uint32(elf.SHT_STRTAB), Off: 2 << 20, Size: 256 << 20}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(section.Bytes(), 1<<20)
+	if err := errors.Join(err, f.Truncate(258<<20), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if over := limit.Program.CheckAlloc(func() {
+		if o, err := readObject(file); err != nil || len(o.needed) != 1 {
+			t.Errorf("%q, %v", o.needed, err)
+		}
+	}); over != nil {
+		t.Error(over)
+	}
+}
+
+// TestHostileOpens: libraries that name each other's libraries end at the limit.
+func TestHostileOpens(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "lib"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	names := func(prefix string) string { // other names in each file
+		return strings.ReplaceAll(string(program(t, 600)), "lib00", prefix)
+	}
+	write(t, filepath.Join(dir, "program"), names("lib00"), 0o755)
+	write(t, filepath.Join(dir, "lib", "lib00000000"), names("lib01"), 0o755)
+	r := Root{Rootfs: dir}
+	if _, err := r.Opens("/program", ""); !errors.As(err, new(*limit.Error)) {
+		t.Errorf("1,200 names of two files: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "lib", "lib00000000")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Opens("/program", ""); err != nil {
+		t.Errorf("600 names: %v", err)
+	}
+}
+
+// FuzzProgram: no file makes the reader of a program's headers panic or take more memory
+// than its limit.
+func FuzzProgram(f *testing.F) {
+	f.Add(program(f, 3))
+	f.Add(program(f, limit.Program.Items))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		over := limit.Program.CheckAlloc(func() {
+			e, err := programHeaders(bytes.NewReader(data))
+			if err != nil {
+				return
+			}
+			if name, err := interpreter(e); err == nil && len(name) > 4096 {
+				t.Errorf("an interpreter of %d bytes", len(name))
+			}
+			if names, err := dynamicNames(e); err == nil && len(names[elf.DT_NEEDED]) > limit.Program.Items {
+				t.Errorf("%d names", len(names[elf.DT_NEEDED]))
+			}
+		})
+		if over != nil {
+			t.Fatal(over)
+		}
+	})
+}
+
+// FuzzLayout: whatever the documents of an OCI layout say, an image is opened or refused
+// in little memory. INDEX, MANIFEST and CONFIG stand for the digests of the others.
+func FuzzLayout(f *testing.F) {
+	index := fmt.Sprintf(`{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","size":1,"digest":"sha256:MANIFEST","platform":{"os":"linux","architecture":%q},"annotations":{"org.opencontainers.image.ref.name":"a"}}]}`, runtime.GOARCH)
+	manifest := `{"schemaVersion":2,"config":{"mediaType":"application/vnd.oci.image.config.v1+json","size":1,"digest":"sha256:CONFIG"},"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","size":1,"digest":"sha256:CONFIG"}]}`
+	config := `{"architecture":"amd64","os":"linux","config":{"Cmd":["sh"],"Env":["A=b"]},"rootfs":{"type":"layers","diff_ids":["sha256:0000000000000000000000000000000000000000000000000000000000000000"]}}`
+	f.Add([]byte(index), []byte(manifest), []byte(config), "")
+	f.Add([]byte(index), []byte(manifest), []byte(config), "a")
+	f.Add([]byte(`{"manifests":[{"mediaType":"application/vnd.oci.image.index.v1+json","digest":"sha256:MANIFEST"}]}`), []byte(index), []byte(config), "")
+	f.Fuzz(func(t *testing.T, index, manifest, config []byte, tag string) {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, "blobs/sha256"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		blob := func(data []byte) []byte {
+			sum := sha256.Sum256(data)
+			digest := hex.EncodeToString(sum[:])
+			write(t, filepath.Join(dir, "blobs/sha256", digest), string(data), 0o600)
+			return []byte(digest)
+		}
+		manifest = bytes.ReplaceAll(manifest, []byte("CONFIG"), blob(config))
+		index = bytes.ReplaceAll(index, []byte("MANIFEST"), blob(manifest))
+		write(t, filepath.Join(dir, "index.json"), string(index), 0o600)
+		opened(t, dir, func(from foreign) (v1.Image, error) { return from.layout(tag) })
+	})
+}
+
+// FuzzDockerArchive is the same of the documents of docker save.
+func FuzzDockerArchive(f *testing.F) {
+	config := `{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":["sha256:0000000000000000000000000000000000000000000000000000000000000000"]}}`
+	f.Add([]byte(`[{"Config":"config.json","RepoTags":["a:b"],"Layers":["layer.tar"]}]`), []byte(config), "")
+	f.Add([]byte(`[{"Config":"config.json","RepoTags":["a:b"],"Layers":["layer.tar"]},{"Config":"../x"}]`), []byte(config), "a:b")
+	f.Fuzz(func(t *testing.T, manifest, config []byte, tag string) {
+		dir := t.TempDir()
+		for name, data := range map[string][]byte{"manifest.json": manifest, "config.json": config, "layer.tar": manifest} {
+			write(t, filepath.Join(dir, name), string(data), 0o600)
+		}
+		opened(t, dir, func(from foreign) (v1.Image, error) { return from.docker(tag) })
+	})
+}
+
+// opened opens an image and looks at all that its documents say.
+func opened(t *testing.T, dir string, open func(foreign) (v1.Image, error)) {
+	t.Helper()
+	from, err := openForeign(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.close()
+	over := limit.ImageDocument.CheckAlloc(func() {
+		img, err := open(from)
+		if err != nil || platformFits(img) != nil {
+			return
+		}
+		layers, err := img.Layers()
+		if err != nil {
+			return
+		}
+		for _, l := range layers {
+			if r, err := l.Uncompressed(); err == nil {
+				r.Close()
+			}
+		}
+	})
+	if over != nil {
+		t.Fatal(over)
 	}
 }

@@ -2,7 +2,6 @@ package image
 
 import (
 	"bytes"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -127,7 +126,7 @@ func runsHere(root *os.Root, f *os.File, p string) error {
 	var interp string
 	switch head = head[:n]; {
 	case isELF(head):
-		e, err := elf.NewFile(f)
+		e, err := programHeaders(f)
 		if err != nil {
 			return fmt.Errorf("command %s: %w", p, err)
 		}

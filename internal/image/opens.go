@@ -3,6 +3,7 @@ package image
 import (
 	"debug/elf"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path"
@@ -17,7 +18,7 @@ import (
 // when the command starts, itself included, as absolute paths: what is to be
 // looked up once before a clock starts. It is a hint, and no proof that the
 // command runs: libraries are sought in the linker's usual directories, and what
-// is missing is passed over.
+// is missing is passed over. A program that names more than limit.Program is refused.
 func (r Root) Opens(command, search string) ([]string, error) {
 	root, err := os.OpenRoot(r.Rootfs)
 	if err != nil {
@@ -26,18 +27,27 @@ func (r Root) Opens(command, search string) ([]string, error) {
 	defer root.Close()
 	dirs := newLinker(nil).system
 	files := []string{command}
+	looked := map[string]bool{"": true} // names that were looked up
 	dynamic := false
 	for i := 0; i < len(files); i++ {
 		needs, libraries := starts(root, files[i])
-		for _, name := range needs {
-			if name != "" && !strings.Contains(name, "/") { // what env(1) looks up
+		for n, name := range slices.Concat(needs, libraries) {
+			library := n >= len(needs)
+			dynamic = dynamic || library
+			if looked[name] {
+				continue
+			}
+			looked[name] = true
+			if err := limit.Program.CheckItems(len(looked)); err != nil {
+				return nil, fmt.Errorf("%s: %w", command, err)
+			}
+			switch {
+			case library:
+				name = inDirs(root, dirs, name)
+			case !strings.Contains(name, "/"): // what env(1) looks up
 				name = inDirs(root, strings.Split(search, ":"), name)
 			}
 			files = appendNew(files, name)
-		}
-		for _, lib := range libraries {
-			dynamic = true
-			files = appendNew(files, inDirs(root, dirs, lib))
 		}
 	}
 	if dynamic { // ld.so(8) looks for both first
@@ -88,7 +98,7 @@ func starts(root *os.Root, file string) (programs, libraries []string) {
 		}
 		return []string{interp, envCommand(interp, args)}, nil
 	}
-	e, err := elf.NewFile(f)
+	e, err := programHeaders(f)
 	if err != nil {
 		return nil, nil
 	}

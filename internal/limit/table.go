@@ -21,6 +21,9 @@ var (
 	ImageLayers = Limit{Input: "image", Items: 256}
 	// Accounts is an image's /etc/passwd or /etc/group.
 	Accounts = Limit{Input: "account file", Bytes: 1 * mib, Alloc: 32 * mib}
+	// Program is the dynamic section of a program or a library, which is some hundreds of
+	// bytes long. Items counts its names, and what a program and its libraries look up.
+	Program = Limit{Input: "dynamic section of a program", Bytes: mib, Items: 1024, Alloc: 64 * mib}
 	// Study is the text of a study, Need that of a need of a kernel, in YAML. Items
 	// counts words and signs, Depth nested lists and mappings.
 	Study = Limit{Input: "study", Bytes: mib, Items: 20_000, Depth: 32, Alloc: 256 * mib}
@@ -56,7 +59,7 @@ var (
 // All is every row of the table, a kind of input a line.
 func All() []Limit {
 	return []Limit{
-		ImageDocument, ImageArchive, ImageLayers, Accounts,
+		ImageDocument, ImageArchive, ImageLayers, Accounts, Program,
 		Study, Need, Kconfig, ModuleInfo, BootLog,
 		RunManifest, RunEnd, RunName, RunArchive, Profile, History, RunSide, SessionProof,
 	}
