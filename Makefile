@@ -79,11 +79,11 @@ bench-trim: build ## the bars of container hosts, from one run of container-vm-t
 tools: ## runsc, and youki where cargo is installed
 	scripts/setup.sh tools
 
-dist: setup-build ## tare for every architecture, as archive and Debian package, with checksums and bills of materials, built twice and compared
+dist: setup-build ## tare for every architecture, as archive, Debian package and OCI image, with checksums and bills of materials, built twice and compared
 	scripts/dist.sh
 	scripts/dist.sh check
 
-test-package: setup-build ## the Debian package in a fresh Debian 12: installed, used, removed
+test-package: setup-build ## the Debian package in a fresh Debian 12, installed, used and removed; the OCI image, run by podman
 	LACKING=$(LACKING) scripts/test-package.sh
 
 test-trim: build ## a trimmed kernel, made and proven: minutes the first time, then one boot

@@ -2,7 +2,8 @@
 # Builds tare for every architecture, from any that has the C compiler (the ziglang
 # wheel is for x86_64 and aarch64 on Linux), into dist/:
 #
-#   scripts/dist.sh          archives, Debian packages, bills of materials and SHA256SUMS
+#   scripts/dist.sh          archives, Debian packages, an OCI image, bills of materials
+#                            and SHA256SUMS
 #   scripts/dist.sh check    builds a second time, from a copy of the tree in
 #                            another directory and with empty caches, and
 #                            compares: the bits must be the same
@@ -69,6 +70,18 @@ deb() { # ARCHITECTURE: dist/tare_VERSION_ARCHITECTURE.deb
 		"$work/deb" packaging/nfpm.yaml "dist/tare_${version}_$architecture.deb"
 }
 
+# image makes dist/tare_VERSION.oci.tar: an OCI layout with an image for each architecture,
+# as podman load, skopeo copy oci-archive:FILE and docker load take it.
+image() {
+	local folders=() architecture
+	for architecture in $architectures; do
+		folders+=("$architecture=$work/tare_${version}_linux_$architecture")
+	done
+	go run ./scripts/oci "$work/oci" "$version" "$commit" "${folders[@]}"
+	chmod -R u=rwX,go=rX "$work/oci"
+	tar -C "$work/oci" --sort=name --format=gnu --mtime=@0 --owner=0 --group=0 --numeric-owner -cf "dist/tare_$version.oci.tar" blobs index.json oci-layout
+}
+
 build() {
 	for file in LICENSE README.md; do [ -r "$file" ] || fail "$file is missing: it is part of every archive"; done
 	musl=$(sed -n 's/^#define VERSION "\(.*\)"$/\1/p' "$(dirname "$zig")/lib/libc/musl/src/internal/version.h")
@@ -85,7 +98,8 @@ build() {
 		archive "$architecture"
 		deb "$architecture"
 	done
-	(cd dist && sha256sum -- *.tar.gz *.deb *.cdx.json >SHA256SUMS)
+	image
+	(cd dist && sha256sum -- *.tar.gz *.deb *.oci.tar *.cdx.json >SHA256SUMS)
 	cat dist/SHA256SUMS
 }
 
@@ -109,7 +123,7 @@ case "${1:-build}" in
 build) build ;;
 check) check ;;
 *)
-	sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,13s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

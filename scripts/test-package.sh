@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian package of this machine's architecture in a fresh Debian 12 and
 # removes it: it is as Debian wants it (lintian), its program weighs, and nothing stays.
-# make test-package calls it. LACKING=skip skips, by name, where Debian's packages
+# The OCI image is loaded and run by podman. make test-package calls it. LACKING=skip skips, by name, where Debian's packages
 # cannot be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -47,3 +47,6 @@ inside dpkg --purge tare
 files >"$work/after"
 diff "$work/before" "$work/after"
 echo "test-package: installed, used and removed without a trace"
+
+command -v podman >/dev/null || lacks "podman is not installed, which runs the OCI image"
+scripts/test-image.sh dist/*.oci.tar
