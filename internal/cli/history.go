@@ -79,10 +79,16 @@ func (env *Env) addToHistory(c *cobra.Command, f *historyFlags, names []string) 
 		found = append(found, history.Of(run.Manifest(), in.Claims.Tables, notes)...)
 	}
 	file := env.historyFile(c, f)
-	added, err := appendHistory(file, found)
+	if f.file == "" { // runs elsewhere need no state directory
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return fmt.Errorf("state directory: %w (choose another with --state)", err)
+		}
+	}
+	added, torn, err := appendHistory(file, found)
 	if err != nil {
 		return fmt.Errorf("history %s: %w", file, err)
 	}
+	env.noteTorn(file, torn, "is removed")
 	fmt.Fprintf(visible{env.Stdout}, "%s: %d of %d ratios added\n", file, added, len(found))
 	if len(found) == 0 {
 		return usageError{errors.New("the runs hold no ratio with an interval: a history needs runs of six blocks or more")}
@@ -90,44 +96,56 @@ func (env *Env) addToHistory(c *cobra.Command, f *historyFlags, names []string) 
 	return nil
 }
 
-// appendHistory adds to a file what it does not hold yet. Only one process at a time
-// does so; a line that cannot be written whole is taken back.
-func appendHistory(name string, found []history.Entry) (added int, err error) {
+// noteTorn reports a last line that a kill cut short.
+func (env *Env) noteTorn(file string, torn int, what string) {
+	if torn > 0 {
+		fmt.Fprintf(visible{env.Stderr}, "tare: %s: the last line was cut short (%d bytes of it were written) and %s: tare history add RUN adds its run again\n", file, torn, what)
+	}
+}
+
+// appendHistory adds to a file what it does not hold yet, and cuts off a last line that a
+// kill left torn. Only one process at a time does so; a line that cannot be written whole
+// is taken back.
+func appendHistory(name string, found []history.Entry) (added, torn int, err error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("not a regular file")
 	}
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	have, err := history.Read(f)
+	have, torn, err := history.Read(f)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var lines []byte
 	fresh := history.New(have, found)
 	for _, e := range fresh {
 		line, err := e.Line()
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		lines = append(lines, line...)
 	}
-	if _, err = f.WriteAt(lines, info.Size()); err == nil {
+	whole := info.Size() - int64(torn)
+	if err = f.Truncate(whole); err == nil {
+		_, err = f.WriteAt(lines, whole)
+	}
+	if err == nil {
 		err = f.Sync()
 	}
 	if err != nil {
-		return 0, errors.Join(err, f.Truncate(info.Size()))
+		return 0, 0, errors.Join(err, f.Truncate(whole))
 	}
-	return len(fresh), nil
+	return len(fresh), torn, nil
 }
 
 func (env *Env) historyFile(c *cobra.Command, f *historyFlags) string {
@@ -148,10 +166,11 @@ func (env *Env) readHistory(c *cobra.Command, f *historyFlags, names []string) (
 		return nil, usageError{err}
 	}
 	defer func() { _ = file.Close() }() // only read
-	entries, err := history.Read(file)
+	entries, torn, err := history.Read(file)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", name, err)}
 	}
+	env.noteTorn(name, torn, "is left out")
 	all := history.All(entries)
 	if len(names) == 0 {
 		return all, nil

@@ -4,6 +4,7 @@ package history
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -118,11 +119,27 @@ func (e Entry) check() error {
 	return nil
 }
 
-// Read reads a file of entries. The error names the line.
-func Read(r io.Reader) ([]Entry, error) {
+// lineBegins is how each line that tare writes begins.
+const lineBegins = `{"run":"`
+
+// Read reads a file of entries. A last line without an end was cut short by a kill: it is
+// left out, and torn is how many bytes it has. The error names the line.
+func Read(r io.Reader) (entries []Entry, torn int, err error) {
 	lines := bufio.NewScanner(limit.History.Reader(r))
 	lines.Buffer(nil, 1<<20)
-	var entries []Entry
+	lines.Split(func(data []byte, atEOF bool) (advance int, line []byte, err error) {
+		if end := bytes.IndexByte(data, '\n'); end >= 0 {
+			return end + 1, data[:end], nil
+		}
+		if !atEOF || len(data) == 0 {
+			return 0, nil, nil
+		}
+		if begun := data[:min(len(data), len(lineBegins))]; string(begun) == lineBegins[:len(begun)] {
+			torn = len(data)
+			return len(data), nil, nil
+		}
+		return len(data), data, nil // of another kind of file, which is not cut
+	})
 	for n := 1; lines.Scan(); n++ {
 		var e Entry
 		err := errors.Join(limit.History.CheckItems(n), json.Unmarshal(lines.Bytes(), &e))
@@ -130,11 +147,11 @@ func Read(r io.Reader) ([]Entry, error) {
 			err = e.check()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("history, line %d: %w", n, err)
+			return nil, 0, fmt.Errorf("history, line %d: %w", n, err)
 		}
 		entries = append(entries, e)
 	}
-	return entries, lines.Err()
+	return entries, torn, lines.Err()
 }
 
 // Line is an entry as the file has it.

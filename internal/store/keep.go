@@ -37,7 +37,7 @@ func SetName(dir, name string) error {
 	if err := validName(name); err != nil {
 		return err
 	}
-	runs, err := List(filepath.Dir(filepath.Dir(dir)))
+	runs, err := find(filepath.Dir(filepath.Dir(dir)))
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,16 @@ type Summary struct {
 // readable run is listed with its Problem, unless a process is just making it.
 // A store that does not exist yet has no runs.
 func List(root string) ([]Summary, error) {
+	runs, err := find(root)
+	for i := range runs {
+		runs[i].measure()
+	}
+	return runs, err
+}
+
+// find is List without what takes reading all of each run: Done and Bytes, which a
+// look-up by name does not need.
+func find(root string) ([]Summary, error) {
 	base := filepath.Join(root, "runs")
 	entries, err := os.ReadDir(base)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,16 +74,30 @@ func summary(dir string) Summary {
 		return s
 	}
 	defer func() { _ = root.Close() }() // only read
-	s.Live, s.Name, s.Bytes = live(root), nameOf(root), size(root)
+	s.Live, s.Name = live(root), nameOf(root)
 	m, err := readManifest(dir, root)
-	if err == nil {
-		s.Study, s.Created, s.Trials = m.Study.ID, m.Created, m.Trials
-		s.Done, err = countLines(root)
-	}
 	if err != nil {
 		s.Problem = err.Error()
+		return s
 	}
+	s.Study, s.Created, s.Trials = m.Study.ID, m.Created, m.Trials
 	return s
+}
+
+// measure counts a run's records and bytes.
+func (s *Summary) measure() {
+	root, err := openRoot(s.Dir)
+	if err != nil {
+		return // find has said why, or it was removed since
+	}
+	defer func() { _ = root.Close() }() // only read
+	s.Bytes = size(root)
+	if s.Problem != "" {
+		return
+	}
+	if s.Done, err = countLines(root); err != nil {
+		s.Problem = err.Error()
+	}
 }
 
 func countLines(root *os.Root) (int, error) {
@@ -104,7 +128,7 @@ func Resolve(root, name string) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) || name == "." || name == ".." {
 		return filepath.Clean(name), nil
 	}
-	runs, err := List(root)
+	runs, err := find(root)
 	if err != nil {
 		return "", err
 	}

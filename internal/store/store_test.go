@@ -331,6 +331,29 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// A look-up by name reads no records and adds up no files: with many runs it took longer
+// than what followed.
+func TestLookUpReadsNoRecords(t *testing.T) {
+	root := t.TempDir()
+	r := create(t, root, 3)
+	fill(t, r, 2)
+	found, err := find(root)
+	if err != nil || len(found) != 1 || found[0].Done != 0 || found[0].Bytes != 0 || found[0].ID != r.Manifest().ID {
+		t.Errorf("%+v, %v", found, err)
+	}
+	listed, err := List(root)
+	if err != nil || len(listed) != 1 || listed[0].Done != 2 || listed[0].Bytes == 0 {
+		t.Errorf("%+v, %v", listed, err)
+	}
+	records := filepath.Join(r.Dir(), recordsFile)
+	must(t, os.Remove(records), syscall.Mkfifo(records, 0o644))
+	for _, name := range []string{"last", r.Manifest().ID} {
+		if dir, err := Resolve(root, name); err != nil || dir != r.Dir() {
+			t.Errorf("%s: %s, %v", name, dir, err)
+		}
+	}
+}
+
 // The disk is really full here: a tmpfs of 64 KiB.
 func TestFullDisk(t *testing.T) {
 	root := t.TempDir()
