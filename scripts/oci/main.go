@@ -43,7 +43,7 @@ func run(dir, version, commit string, architectures []string) error {
 		return fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
 	}
 	b := build{version, commit, time.Unix(epoch, 0).UTC()}
-	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, a := range architectures {
 		arch, folder, ok := strings.Cut(a, "=")
 		if !ok {
