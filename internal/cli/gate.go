@@ -56,7 +56,7 @@ or with --baseline to the same cell of that run. docs/gates.md has the rules.`,
 	c.Flags().StringArrayVar(&f.least, "min", nil, "the same: at least")
 	c.Flags().StringVar(&f.baseline, "baseline", "", "earlier run that ratios are to, instead of the control; weaker than one interleaved run of both")
 	c.Flags().StringVarP(&f.format, "format", "f", "text", "text, md, junit, github or json")
-	c.Flags().StringVarP(&f.output, "output", "o", "", "write to this file instead of standard output")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "write to this file; - is standard output, as without it")
 	c.Flags().StringVar(&f.open, "open", "fail", "what an open limit does: fail or pass")
 	complete(c, "format", cobra.FixedCompletions([]string{"text", "md", "junit", "github", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	complete(c, "open", cobra.FixedCompletions([]string{"fail", "pass"}, cobra.ShellCompDirectiveNoFileComp))
@@ -71,6 +71,9 @@ func (env *Env) gate(c *cobra.Command, f *gateFlags, names []string) error {
 	}
 	if f.open != "fail" && f.open != "pass" {
 		return usageError{fmt.Errorf("--open %s: it is fail or pass", f.open)}
+	}
+	if f.output == "-" {
+		f.output = ""
 	}
 	if err := checkOutput("--output", f.output); err != nil {
 		return err

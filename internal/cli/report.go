@@ -43,6 +43,9 @@ are listed, never averaged away.`,
 			if err != nil {
 				return usageError{err}
 			}
+			if output == "-" {
+				output = ""
+			}
 			if err := checkOutput("--output", output); err != nil {
 				return err
 			}
@@ -63,7 +66,7 @@ are listed, never averaged away.`,
 	c.Flags().BoolVar(&all, "all", false, "in text, every table in place of the summary")
 	c.Flags().BoolVar(&salvage, "salvage", false, "leave damaged records out, with a warning, instead of refusing the run")
 	c.Flags().BoolVar(&share, "share", false, "leave out what identifies the machine: host name, boot id, directories of runs")
-	c.Flags().StringVarP(&output, "output", "o", "", "write to this file instead of standard output")
+	c.Flags().StringVarP(&output, "output", "o", "", "write to this file; - is standard output, as without it")
 	return c
 }
 

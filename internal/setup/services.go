@@ -78,6 +78,10 @@ func (m Machine) enabled(ctx context.Context) ([]service, error) {
 	var all []service
 	for _, scope := range []string{"--system", "--global"} {
 		out, err := exec.CommandContext(ctx, "systemctl", scope, "list-unit-files", "--state=enabled", "--no-legend", "--no-pager").Output()
+		var none *exec.ExitError
+		if errors.As(err, &none) && len(out) == 0 && len(none.Stderr) == 0 { // its way to say that none is enabled
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("systemctl %s list-unit-files: %w", scope, err)
 		}

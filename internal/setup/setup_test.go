@@ -88,7 +88,7 @@ func read(t *testing.T, name string) string {
 // was enabled before stays, also where the installation fails.
 func TestServicesStay(t *testing.T) {
 	const systemctl = `case "$*" in
-*list-unit-files*) cat "units$1" 2>/dev/null || true ;;
+*list-unit-files*) [ -s "units$1" ] && cat "units$1" ;; # it fails where none is enabled
 *disable*) for unit; do :; done; sed -i "/^$unit /d" "units$1" ;;
 esac`
 	install := `case "$*" in
@@ -130,10 +130,18 @@ esac`
 	}
 }
 
+// TestServicesUnknown: where systemd cannot say what is enabled, nothing is installed.
+func TestServicesUnknown(t *testing.T) {
+	m, calls := fakeMachine(t, map[string]string{"apt-get": "", "systemctl": "echo 'no such scope' >&2; exit 1"})
+	if _, err := m.Install(t.Context(), manager(t, m), []string{"runc"}, new(bytes.Buffer)); err == nil || strings.Contains(read(t, calls), "apt-get") {
+		t.Errorf("error %v; called\n%s", err, read(t, calls))
+	}
+}
+
 // TestRunningServicesStop: where systemd runs, what a package has started is stopped.
 func TestRunningServicesStop(t *testing.T) {
 	m, calls := fakeMachine(t, map[string]string{
-		"zypper": "touch installed", "systemctl": `[ ! -e installed ] || [ "$1" != --system ] || echo docker.service enabled`,
+		"zypper": "touch installed", "systemctl": `[ ! -e installed ] || [ "$1" != --system ] || echo docker.service enabled enabled`,
 	})
 	if err := os.MkdirAll(filepath.Join(m.Root, "run/systemd/system"), 0o755); err != nil {
 		t.Fatal(err)
