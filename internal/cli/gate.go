@@ -55,10 +55,10 @@ or with --baseline to the same cell of that run. docs/gates.md has the rules.`,
 	c.Flags().StringArrayVar(&f.most, "max", nil, "limit WORKLOAD/TARGET[:METRIC]:BOUND: at most this ratio (1.10, +10%) or value (20ms); repeatable")
 	c.Flags().StringArrayVar(&f.least, "min", nil, "the same: at least")
 	c.Flags().StringVar(&f.baseline, "baseline", "", "earlier run that ratios are to, instead of the control; weaker than one interleaved run of both")
-	c.Flags().StringVarP(&f.format, "format", "f", "text", "text, md, junit, github or json")
+	c.Flags().StringVarP(&f.format, "format", "f", "text", "text, md, junit, github, json, benchstat (the samples of the runs) or openmetrics")
 	c.Flags().StringVarP(&f.output, "output", "o", "", "write to this file; - is standard output, as without it")
 	c.Flags().StringVar(&f.open, "open", "fail", "what an open limit does: fail or pass")
-	complete(c, "format", cobra.FixedCompletions([]string{"text", "md", "junit", "github", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	complete(c, "format", cobra.FixedCompletions([]string{"text", "md", "junit", "github", "json", "benchstat", "openmetrics"}, cobra.ShellCompDirectiveNoFileComp))
 	complete(c, "open", cobra.FixedCompletions([]string{"fail", "pass"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -96,11 +96,11 @@ func (env *Env) gate(c *cobra.Command, f *gateFlags, names []string) error {
 		baseline, in.Baseline = before[0], before[0].Manifest().ID
 	}
 	for _, run := range runs {
-		answers, err := judged(run, limits, baseline)
+		answers, of, err := judged(run, limits, baseline)
 		if err != nil {
 			return err
 		}
-		in.Answers = append(in.Answers, answers...)
+		in.Answers, in.Runs = append(in.Answers, answers...), append(in.Runs, of)
 	}
 	if f.output != "" {
 		err = lab.WriteReport(f.output, func(w io.Writer) error { return report.WriteGate(w, format, in) })
@@ -161,33 +161,33 @@ func absoluteProgram(name string) (string, error) {
 	return target + driver.ProgramSign + path, err
 }
 
-// judged are the answers on one run; without limits those of its study. A run whose
-// study has none is bad input: a gate that judges nothing must not pass.
-func judged(run *store.Run, limits []study.Limit, baseline *store.Run) ([]gate.Answer, error) {
+// judged are the answers on one run, and its report; without limits those of its study.
+// A run whose study has none is bad input: a gate that judges nothing must not pass.
+func judged(run *store.Run, limits []study.Limit, baseline *store.Run) ([]gate.Answer, report.Input, error) {
 	m := run.Manifest()
 	if limits == nil {
 		limits = m.Study.Limits
 	}
 	if len(limits) == 0 {
-		return nil, usageError{fmt.Errorf("run %s: its study has no limits: name some with --max or --limits", m.ID)}
+		return nil, report.Input{}, usageError{fmt.Errorf("run %s: its study has no limits: name some with --max or --limits", m.ID)}
 	}
 	_, in, err := lab.Report(run)
 	if err != nil {
-		return nil, err
+		return nil, report.Input{}, err
 	}
 	on := gate.Run{ID: m.ID, Tables: in.Claims.Tables, Skipped: m.LeftOut}
 	if baseline != nil {
 		compared, err := lab.Compare(baseline, run)
 		if err != nil {
-			return nil, err
+			return nil, report.Input{}, err
 		}
 		on.Baseline, on.Comparisons = baseline.Manifest().ID, compared.Claims.Comparisons
 	}
 	answers, err := gate.Judge(limits, on)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, report.Input{}, usageError{err}
 	}
-	return answers, nil
+	return answers, in, nil
 }
 
 // gateOf is the error that the answers stand for; nil where the gate lets pass.

@@ -29,6 +29,7 @@ are listed, never averaged away.`,
   tare report last --all
   tare report last --format html -o report.html
   tare report last --share --format html -o for-others.html
+  tare report last --format benchstat -o new.txt
   tare report 20261121-0815-survey last
   tare report before after-a after-b --format md`,
 		ValidArgsFunction: env.completeRuns,
@@ -49,6 +50,9 @@ are listed, never averaged away.`,
 			if err := checkOutput("--output", output); err != nil {
 				return err
 			}
+			if len(args) > 1 && (kind == report.FormatBenchstat || kind == report.FormatOpenMetrics) {
+				return usageError{fmt.Errorf("--format %s is of one run, and these are %d: write a file for each, which its readers compare", kind, len(args))}
+			}
 			in, err := env.reportInput(c, args, salvage, share)
 			if err != nil {
 				return err
@@ -61,8 +65,8 @@ are listed, never averaged away.`,
 			return report.Write(env.Stdout, kind, in, options)
 		},
 	}
-	c.Flags().StringVarP(&format, "format", "f", "text", "text, md, csv, json or html")
-	complete(c, "format", cobra.FixedCompletions([]string{"text", "md", "csv", "json", "html"}, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVarP(&format, "format", "f", "text", "text, md, csv, json, html, benchstat or openmetrics")
+	complete(c, "format", cobra.FixedCompletions([]string{"text", "md", "csv", "json", "html", "benchstat", "openmetrics"}, cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().BoolVar(&all, "all", false, "in text, every table in place of the summary")
 	c.Flags().BoolVar(&salvage, "salvage", false, "leave damaged records out, with a warning, instead of refusing the run")
 	c.Flags().BoolVar(&share, "share", false, "leave out what identifies the machine: host name, boot id, directories of runs")

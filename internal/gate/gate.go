@@ -31,6 +31,9 @@ const (
 // severity orders the verdicts, the one that decides over a whole gate first.
 var severity = []Verdict{Failed, Broken, NotComparable, Open}
 
+// Verdicts are all answers, the best first.
+func Verdicts() []Verdict { return []Verdict{Met, Open, NotComparable, Broken, Failed} }
+
 // Worst is the verdict of a whole gate; Met for none.
 func Worst(answers []Answer) Verdict {
 	for _, v := range severity {

@@ -19,7 +19,7 @@ const (
 
 // GateFormats lists the formats of a gate in the order of display.
 func GateFormats() []Format {
-	return []Format{FormatText, FormatMarkdown, FormatJUnit, FormatGitHub, FormatJSON}
+	return []Format{FormatText, FormatMarkdown, FormatJUnit, FormatGitHub, FormatJSON, FormatBenchstat, FormatOpenMetrics}
 }
 
 // GateInput is what a gate found.
@@ -27,7 +27,8 @@ type GateInput struct {
 	Answers []gate.Answer
 	// Baseline is the run that ratios are to, "" for the control of the same run.
 	Baseline string
-	OpenPass bool // an open limit is no reason to fail
+	OpenPass bool    // an open limit is no reason to fail
+	Runs     []Input // that were judged; their samples are the benchstat format
 }
 
 // weaker is what a gate against a stored run must be read with.
@@ -47,8 +48,17 @@ func WriteGate(w io.Writer, format Format, in GateInput) error {
 		return gateGitHub(w, in)
 	case FormatJSON:
 		return gateJSON(w, in)
+	case FormatBenchstat:
+		for _, run := range in.Runs {
+			if err := Benchstat(w, run); err != nil {
+				return err
+			}
+		}
+		return nil
+	case FormatOpenMetrics:
+		return gateOpenMetrics(w, in)
 	}
-	return fmt.Errorf("no gate format %q: take one of text, md, junit, github, json", format)
+	return noGateFormat(string(format))
 }
 
 // ParseGateFormat reads a format's name.
@@ -56,7 +66,11 @@ func ParseGateFormat(name string) (Format, error) {
 	if f := Format(name); slices.Contains(GateFormats(), f) {
 		return f, nil
 	}
-	return "", fmt.Errorf("no gate format %q: take one of text, md, junit, github, json", name)
+	return "", noGateFormat(name)
+}
+
+func noGateFormat(name string) error {
+	return fmt.Errorf("no gate format %q: take one of %s", name, formatList(GateFormats()))
 }
 
 // subject names what a limit is on: "start/runc ready".

@@ -37,11 +37,15 @@ const (
 	FormatCSV      Format = "csv"  // one line per cell and metric, base units
 	FormatJSON     Format = "json" // everything, every sample included
 	FormatHTML     Format = "html" // one self-contained page
+	// FormatBenchstat is the Go benchmark format, FormatOpenMetrics that of Prometheus
+	// and its kin.
+	FormatBenchstat   Format = "benchstat"
+	FormatOpenMetrics Format = "openmetrics"
 )
 
 // Formats lists the formats in the order of display.
 func Formats() []Format {
-	return []Format{FormatText, FormatMarkdown, FormatCSV, FormatJSON, FormatHTML}
+	return []Format{FormatText, FormatMarkdown, FormatCSV, FormatJSON, FormatHTML, FormatBenchstat, FormatOpenMetrics}
 }
 
 // Options say how the text format looks; the other formats ignore them.
@@ -65,13 +69,17 @@ func Write(w io.Writer, format Format, in Input, o Options) error {
 		return JSON(w, in)
 	case FormatHTML:
 		return HTML(w, in)
+	case FormatBenchstat:
+		return Benchstat(w, in)
+	case FormatOpenMetrics:
+		return OpenMetrics(w, in)
 	}
-	return fmt.Errorf("report: no format %q: take one of %s", format, formatList())
+	return fmt.Errorf("report: no format %q: take one of %s", format, formatList(Formats()))
 }
 
-func formatList() string {
-	names := make([]string, 0, len(Formats()))
-	for _, f := range Formats() {
+func formatList(all []Format) string {
+	names := make([]string, 0, len(all))
+	for _, f := range all {
 		names = append(names, string(f))
 	}
 	return strings.Join(names, ", ")
@@ -86,5 +94,5 @@ func ParseFormat(name string) (Format, error) {
 	if f := Format(name); slices.Contains(Formats(), f) {
 		return f, nil
 	}
-	return "", fmt.Errorf("no report format %q: take one of %s", name, formatList())
+	return "", fmt.Errorf("no report format %q: take one of %s", name, formatList(Formats()))
 }
