@@ -1,0 +1,127 @@
+package scripts
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/cli"
+	"github.com/tarelab/tare/internal/experiment"
+	experiments "github.com/tarelab/tare/internal/experiment/all"
+	"github.com/tarelab/tare/internal/kerneltools"
+)
+
+// fence is a block of code in a document: what stands behind its first ```, and its lines.
+var fence = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
+
+// indented is a line of the other kind of block.
+var indented = regexp.MustCompile("(?m)^ {4}(bin/)?tare .*$")
+
+// commented is what a line of a document says beside its command.
+var commented = regexp.MustCompile(`\s+#\s.*$`)
+
+// TestDocumentedCommands: each command line of tare in the documents names a verb that
+// is there, with flags that it has.
+func TestDocumentedCommands(t *testing.T) {
+	files, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range append(files, "../README.md") {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := indented.FindAllString(string(data), -1)
+		for _, block := range fence.FindAllStringSubmatch(string(data), -1) {
+			code = append(code, strings.Split(block[2], "\n")...)
+		}
+		for _, line := range code {
+			words := strings.Fields(commented.ReplaceAllString(line, ""))
+			if len(words) < 2 || words[0] != "tare" && words[0] != "bin/tare" || !verb.MatchString(words[1]) || slices.Contains(words, "·") {
+				continue // a line of output has dots between its parts
+			}
+			found++
+			if err := understood(words[1:]); err != nil {
+				t.Errorf("%s: %q: %v", name, line, err)
+			}
+		}
+	}
+	if found < 60 {
+		t.Errorf("%d command lines were found: the test reads the wrong blocks", found)
+	}
+	if understood([]string{"report", "last", "--nonsense"}) == nil || understood([]string{"reprot"}) == nil {
+		t.Error("a command line that is wrong was understood")
+	}
+}
+
+var verb = regexp.MustCompile(`^[a-z]+$`)
+
+// understood parses a command line as tare would, and runs nothing.
+func understood(words []string) error {
+	root := cli.Command(&cli.Env{
+		Getenv: func(string) string { return "/" }, Stdout: new(bytes.Buffer), Stderr: new(bytes.Buffer),
+		Experiments: experiments.Experiments(),
+		Commands:    []func(experiment.Laboratory) []*cobra.Command{kerneltools.Commands},
+	})
+	if i := slices.Index(words, "|"); i >= 0 {
+		words = words[:i]
+	}
+	c, rest, err := root.Find(words)
+	if err != nil {
+		return err
+	}
+	if err := c.ParseFlags(rest); err != nil {
+		return err
+	}
+	if c == root || c.HasSubCommands() {
+		return c.ValidateArgs(c.Flags().Args()) // a verb below that is not there
+	}
+	return nil
+}
+
+// TestGettingStarted runs the commands of docs/getting-started.md in their order, as a
+// newcomer types them.
+func TestGettingStarted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures")
+	}
+	if os.Geteuid() != 0 {
+		t.Fatal("the commands measure: run this as root")
+	}
+	data, err := os.ReadFile("../docs/getting-started.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	output(t, append(os.Environ(), "CGO_ENABLED=0"), "go", "build", "-trimpath", "-o", filepath.Join(dir, "tare"), "../cmd/tare")
+	ran := 0
+	for _, block := range fence.FindAllStringSubmatch(string(data), -1) {
+		if block[1] != "sh" {
+			continue
+		}
+		for _, line := range strings.Split(strings.TrimSpace(block[2]), "\n") {
+			c := exec.CommandContext(t.Context(), "bash", "-c", line)
+			c.Dir = dir
+			c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "TARE_STATE="+filepath.Join(dir, "state"))
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", line, err, out)
+			}
+			ran++
+		}
+	}
+	if ran < 8 {
+		t.Errorf("%d commands ran: the test reads the wrong blocks", ran)
+	}
+	if page, err := os.Stat(filepath.Join(dir, "report.html")); err != nil || page.Size() == 0 {
+		t.Errorf("the report: %v", err)
+	}
+}
