@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,14 +23,10 @@ type chooseFlags struct {
 	environments []string
 	instances    []string
 	concurrency  []string
-	inside       int
 	cpus         int
-	threads      []string
-	each         int
 	probes       []string
 	noCounters   bool
-	sizes        []string
-	addresses    string
+	sets         []string // FACTOR=LEVELS
 
 	apart []string // workloads that apply left out
 }
@@ -45,14 +40,17 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.environments, "environments", nil, "environments of the study, by name")
 	flags.StringSliceVar(&f.instances, "instances", nil, "instances (containers) at once, as 0..4 or 1,2,8; 0 is the control, which is always measured")
 	flags.StringSliceVar(&f.concurrency, "concurrency", nil, "instances that are under way at one moment at most, as 100 or 1,10,100")
-	flags.IntVar(&f.inside, "copies-inside", 0, "copies in each instance, where the study has one per CPU")
 	flags.IntVar(&f.cpus, "cpus", 0, "CPUs that an instance may use, where the study lets it use all")
-	flags.StringSliceVar(&f.threads, "threads", nil, "threads of the study's workloads that have several, as 1..4 or 1,8,50, instead of the study's levels")
 	flags.StringSliceVar(&f.probes, "probes", nil, "measure each cell once more, watched by a probe: locks (tare locks), stacks; --probes= for none")
 	flags.BoolVar(&f.noCounters, "no-counters", false, "leave perf's counters out where many are started at once, which make starts some percent slower")
-	flags.IntVar(&f.each, "each", 0, "cycles of each thread, in studies of churn: exactly so many, in every workload")
-	flags.StringSliceVar(&f.sizes, "sizes", nil, "bytes of one message, as 1,1KiB,64KiB: each workload that has such a size, once for each")
-	flags.StringVar(&f.addresses, "range", "", "addresses of the networks that are built, as 10.77.0.0/16: an IPv4 network of at least 16384 (default 10.213.0.0/16)")
+	flags.StringArrayVar(&f.sets, "set", nil, "levels of a factor, as threads=1,8 or mtu=1500,9000: a parameter of the study's workloads, a key of its environments, or message (bytes of one message)")
+	for old, factor := range oldFlags {
+		flags.Func(old, "", func(levels string) error {
+			f.sets = append(f.sets, factor+"="+levels)
+			return nil
+		})
+		flags.MarkDeprecated(old, fmt.Sprintf("write --set %s=LEVELS", factor)) //nolint:errcheck // fails for a flag that is not defined
+	}
 	// The words of studies of containers, for the same flags.
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		switch name {
@@ -67,8 +65,11 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 
 // apply changes a study as the flags say. Every error is bad input.
 func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, error) {
+	if err := f.setFlags(flags); err != nil {
+		return st, err
+	}
 	st, err := f.vary(st, flags)
-	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "copies-inside", "cpus", "on", "threads", "each", "probes", "sizes", "range"} {
+	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "cpus", "on", "probes"} {
 		if flags.Changed(flag) {
 			st = st.Detached()
 		}
@@ -103,17 +104,8 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 			st = st.WithoutOwn(func(w *study.Workload) { w.Concurrency = nil })
 		}
 	}
-	if err == nil && flags.Changed("copies-inside") {
-		st.Environments, err = copiesInside(st.Environments, f.inside)
-	}
 	if err == nil && flags.Changed("cpus") {
 		st.Environments, err = withCPUs(st.Environments, f.cpus)
-	}
-	if err == nil && flags.Changed("threads") {
-		st.Environments, err = withThreads(st.Environments, f.threads)
-	}
-	if err == nil && flags.Changed("each") {
-		st, err = withEach(st, f.each)
 	}
 	if err == nil && flags.Changed("probes") {
 		st = st.Watch(f.probes)
@@ -121,11 +113,10 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 	if err == nil && f.noCounters {
 		st, err = withoutCounters(st)
 	}
-	if err == nil && flags.Changed("sizes") {
-		st, err = withSizes(st, f.sizes)
-	}
-	if err == nil && flags.Changed("range") {
-		st.Environments = withRange(st.Environments, f.addresses)
+	for _, one := range f.sets {
+		if err == nil {
+			st, err = set(st.Detached(), one)
+		}
 	}
 	if err == nil && flags.Changed("on") {
 		if len(f.on) == 0 {
@@ -245,38 +236,6 @@ func withContainers(levels []study.Environment, numbers []string, each bool) ([]
 	return all, nil
 }
 
-// copiesInside replaces one copy per CPU by a number.
-func copiesInside(levels []study.Environment, n int) ([]study.Environment, error) {
-	if n < 1 {
-		return nil, fmt.Errorf("--copies-inside %d: must be at least 1", n)
-	}
-	return changed(levels, "--copies-inside", "has one copy per CPU", func(l *study.Environment) bool {
-		if l.Params["copies"] != "cpus" {
-			return false
-		}
-		l.Params = maps.Clone(l.Params)
-		l.Params["copies"] = strconv.Itoa(n)
-		return true
-	})
-}
-
-// withRange gives the network of every level its addresses.
-func withRange(levels []study.Environment, addresses string) []study.Environment {
-	levels = slices.Clone(levels)
-	if len(levels) == 0 {
-		levels = []study.Environment{{}}
-	}
-	for i := range levels {
-		network := study.Network{}
-		if levels[i].Network != nil {
-			network = *levels[i].Network
-		}
-		network.Range = addresses
-		levels[i].Network = &network
-	}
-	return levels
-}
-
 // withCPUs binds the levels that may use all CPUs to so many of them.
 func withCPUs(levels []study.Environment, n int) ([]study.Environment, error) {
 	if n < 1 {
@@ -305,106 +264,6 @@ func changed(levels []study.Environment, flag, wanted string, change func(*study
 		return nil, fmt.Errorf("%s: no environment of the study %s", flag, wanted)
 	}
 	return levels, nil
-}
-
-// withThreads replaces the levels that are numbers of threads.
-func withThreads(levels []study.Environment, items []string) ([]study.Environment, error) {
-	counts, err := parseCounts(items)
-	if err != nil {
-		return nil, fmt.Errorf("--threads %s: %w", strings.Join(items, ","), err)
-	}
-	if !slices.ContainsFunc(levels, func(l study.Environment) bool { return l.Params["threads"] != "" }) {
-		return nil, errors.New("--threads: the study has no levels of threads")
-	}
-	if len(counts) == 0 { // 0 is left out
-		return nil, fmt.Errorf("--threads %s: must be at least 1", strings.Join(items, ","))
-	}
-	var out []study.Environment
-	for _, n := range counts {
-		out = append(out, study.Environment{Name: strconv.Itoa(n) + "-threads", Params: map[string]string{"threads": strconv.Itoa(n)}})
-	}
-	return out, nil
-}
-
-// withEach sets the cycles of each task, of every workload of churn.
-func withEach(st study.Study, n int) (study.Study, error) {
-	if n < 1 {
-		return st, fmt.Errorf("--each %d: must be at least 1", n)
-	}
-	st.Workloads = slices.Clone(st.Workloads)
-	found := false
-	for i, w := range st.Workloads {
-		if !strings.HasPrefix(w.Kind, "churn-") {
-			continue
-		}
-		found = true
-		params := maps.Clone(w.Params)
-		if params == nil {
-			params = map[string]string{}
-		}
-		params["each"] = strconv.Itoa(n)
-		st.Workloads[i].Params = params
-	}
-	if !found {
-		return st, errors.New("--each: the study has no workload of churn")
-	}
-	return st, nil
-}
-
-// messageSizes are the parameters that say how many bytes a message has.
-var messageSizes = []string{"bytes", "length"}
-
-// withSizes makes each measured workload with a message size one for each size
-// that it takes; the others are not measured.
-func withSizes(st study.Study, sizes []string) (study.Study, error) {
-	var all []study.Workload
-	for _, size := range sizes {
-		var errs []error
-		before := len(all)
-		for _, w := range st.Measured() {
-			one, err := withSize(w, size)
-			if errs = append(errs, err); err == nil && one.Name != "" {
-				all = append(all, one)
-			}
-		}
-		if len(all) > before {
-			continue
-		}
-		if err := errors.Join(errs...); err != nil {
-			return st, fmt.Errorf("--sizes %s: %w", size, err)
-		}
-		return st, fmt.Errorf("--sizes %s: no workload that is measured has messages", size)
-	}
-	st.Workloads = all
-	return st, nil
-}
-
-// withSize is a workload with messages of a size; without a name where it has none.
-func withSize(w study.Workload, size string) (study.Workload, error) {
-	kind, err := workload.ByKind(w.Kind)
-	if err != nil {
-		return w, err
-	}
-	i := slices.IndexFunc(kind.Params(), func(p workload.Param) bool {
-		return p.Type == workload.Size && slices.Contains(messageSizes, p.Name)
-	})
-	if i < 0 {
-		return study.Workload{}, nil
-	}
-	w.Name += "-" + size
-	params := map[string]string{kind.Params()[i].Name: size}
-	if _, err := workload.Check(kind.Params()[i:i+1], params); err != nil {
-		return w, fmt.Errorf("workload %s: %w", w.Name, err)
-	}
-	maps.Copy(params, without(w.Params, kind.Params()[i].Name))
-	w.Params = params
-	return w, nil
-}
-
-func without(params map[string]string, name string) map[string]string {
-	params = maps.Clone(params)
-	delete(params, name)
-	return params
 }
 
 // withoutCounters leaves perf's counters out of a study that has them.

@@ -29,7 +29,7 @@ func choose(t *testing.T, args ...string) (study.Study, error) {
 
 func TestChoose(t *testing.T) {
 	st, err := choose(t, "--quick", "--tests", "execl,memory", "--containers", "0..2,8", "--on", "runc,crun",
-		"--copies-inside", "3", "--cpus", "2", "--environments", "allcpu-ncopies,1cpu-1copy")
+		"--set", "copies=3", "--cpus", "2", "--environments", "allcpu-ncopies,1cpu-1copy")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,24 +64,77 @@ func TestChoose(t *testing.T) {
 
 func TestChooseRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"--quick --published":                         "variants published and quick exclude each other",
-		"--variant quik":                              `did you mean "quick"?`,
-		"--tests dhristone2":                          `did you mean "dhrystone2"?`,
-		"--tests execl,dhristone2,zzzzz":              `unknown workload "dhristone2"`,
-		"--environments 1cpu-2copy":                   `did you mean "1cpu-1copy"?`,
-		"--containers 4..1":                           "no range that goes up",
-		"--containers -1":                             "no range that goes up",
-		"--containers one":                            `"one" is not a number or a range`,
-		"--containers 1..":                            "is not a number or a range",
-		"--containers 0..1000000":                     "more than 1000 numbers",
-		"--copies-inside 0":                           "must be at least 1",
-		"--cpus -1":                                   "must be at least 1",
-		"--cpus 1 --environments 1cpu-1copy":          "no environment of the study lets an instance use all CPUs",
-		"--copies-inside 2 --environments 1cpu-1copy": "no environment of the study has one copy per CPU",
+		"--quick --published":                 "variants published and quick exclude each other",
+		"--variant quik":                      `did you mean "quick"?`,
+		"--tests dhristone2":                  `did you mean "dhrystone2"?`,
+		"--tests execl,dhristone2,zzzzz":      `unknown workload "dhristone2"`,
+		"--environments 1cpu-2copy":           `did you mean "1cpu-1copy"?`,
+		"--containers 4..1":                   "no range that goes up",
+		"--containers -1":                     "no range that goes up",
+		"--containers one":                    `"one" is not a number or a range`,
+		"--containers 1..":                    "is not a number or a range",
+		"--containers 0..1000000":             "more than 1000 numbers",
+		"--copies-inside 0":                   `--set copies=0: workload dhrystone2: parameter "copies": 0 is outside 1 to`,
+		"--set copies":                        "write --set FACTOR=LEVELS",
+		"--set =3":                            "write --set FACTOR=LEVELS",
+		"--set spoons=3":                      "no workload of study choose has a parameter spoons; environments have the keys cpus, ",
+		"--set memory=1M":                     "--set memory=1M: memory: ",
+		"--set instances=x":                   `"x" is not a number or a range`,
+		"--set message=1X --workloads memory": "--set message=1X: 1X: no workload that is measured has messages",
+		"--cpus -1":                           "must be at least 1",
+		"--cpus 1 --environments 1cpu-1copy":  "no environment of the study lets an instance use all CPUs",
 	} {
 		if _, err := choose(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
+	}
+}
+
+// A factor is a parameter of workloads or a key of environments. One level replaces,
+// several make an environment each.
+func TestSet(t *testing.T) {
+	levels := func(args ...string) (names []string, st study.Study) {
+		t.Helper()
+		st, err := choose(t, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range st.Environments {
+			names = append(names, l.Name)
+		}
+		return names, st
+	}
+	kept := []string{"allcpu-ncopies", "1cpu-1copy", "allcpu-1copy"}
+	for args, want := range map[string][]string{
+		"--set copies=3":     {"allcpu-ncopies", "1cpu-1copy", "allcpu-1copy"},
+		"--set memory=64MiB": kept,
+		"--set time=1s":      kept,
+		"--set copies=1,2 --environments 1cpu-1copy":    {"1-copies", "2-copies"},
+		"--set copies=1..2 --environments 1cpu-1copy":   {"1-copies", "2-copies"},
+		"--set pids=9,10 --environments 1cpu-1copy":     {"1cpu-1copy-pids-9", "1cpu-1copy-pids-10"},
+		"--set time=1s,2s --environments 1cpu-1copy":    {"1cpu-1copy-1s-time", "1cpu-1copy-2s-time"},
+		"--set environments=1cpu-1copy --set memory=1G": nil,
+	} {
+		if want == nil {
+			if _, err := choose(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), "--set memory=1G: memory") {
+				t.Errorf("%s: %v", args, err)
+			}
+			continue
+		}
+		if got, _ := levels(strings.Fields(args)...); !slices.Equal(got, want) {
+			t.Errorf("%s: environments %q, want %q", args, got, want)
+		}
+	}
+	_, st := levels("--set", "memory=64MiB", "--set", "mtu=9000", "--set", "time=1s", "--set", "instances=3", "--threads", "7")
+	first := st.Environments[0]
+	if first.Memory != 64<<20 || first.Network == nil || first.Network.MTU != 9000 || first.Params["threads"] != "7" || st.Environments[1].CPUSet != "first" {
+		t.Errorf("%+v", st.Environments)
+	}
+	if st.Workloads[0].Params["time"] != "1s" || !slices.Equal(st.Copies, []int{3}) {
+		t.Errorf("%+v, instances %v", st.Workloads[0], st.Copies)
+	}
+	if _, plain := levels(); plain.Environments[0].Memory != 0 || plain.Environments[0].Params["threads"] != perCPU || plain.Workloads[0].Params["time"] != "" {
+		t.Errorf("%+v: --set has changed the study that it came from", plain)
 	}
 }
 

@@ -138,7 +138,7 @@ func TestRequirements(t *testing.T) {
 			s.on(net.Bridge)
 			s.level(study.Environment{Network: &study.Network{}})
 			s.level(study.Environment{Network: &study.Network{Range: "10.0.0.0/8"}})
-		}, by: "addresses", words: "in use, with --range"},
+		}, by: "addresses", words: "in use, with --set range="},
 		"default addresses in use":  {change: func(s *scene) { s.on(net.Bridge); s.machine.inUse = "" }, by: "addresses", words: "in use"},
 		"a path without addresses":  {change: func(s *scene) { s.on(netpath.Loopback); s.machine.inUse = "" }},
 		"targets without addresses": {change: func(s *scene) { s.machine.inUse = "" }},

@@ -61,7 +61,7 @@ func addresses(_ context.Context, q *Question) ([]Outcome, error) {
 	}
 	for _, r := range slices.Compact(ranges) {
 		if err := q.Machine.UnusedRange(r); err != nil {
-			return refuse(fmt.Errorf("%w, with --range or as the range of a level's network", err)), nil
+			return refuse(fmt.Errorf("%w, with --set range=... or as the range of a level's network", err)), nil
 		}
 	}
 	return nil, nil
