@@ -177,7 +177,7 @@ Measuring needs root for most targets; check, report, studies and help do not.`,
 	root.PersistentFlags().String("state", "", "directory for runs and images (default $TARE_STATE, else /var/lib/tare for root, else ~/.local/state/tare)")
 	root.PersistentFlags().Bool("private-engines", false, "start own container engines even where some run already")
 	addGroup(root, experiment.GroupMeasure, weighCommand(env), runCommand(env), resumeCommand(env))
-	addGroup(root, experiment.GroupLook, reportCommand(env), gateCommand(env), runsCommand(env), historyCommand(env), studiesCommand(env))
+	addGroup(root, experiment.GroupLook, reportCommand(env), gateCommand(env), runsCommand(env), historyCommand(env), fleetCommand(env), studiesCommand(env))
 	addGroup(root, experiment.GroupDiagnose, checkCommand(env), containersCommand(env))
 	addGroup(root, experiment.GroupKernels)
 	addGroup(root, experiment.GroupKeep, setupCommand(env), verifyCommand(env), sweepCommand(env), versionCommand(env))

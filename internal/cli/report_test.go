@@ -13,8 +13,8 @@ import (
 // it is in none, for one run and for two of other machines.
 func TestShare(t *testing.T) {
 	secrets := map[string][]string{ // of the manifest's host, and the manifest
-		"first":  {"secret-of-alice", "0a1b2c3d-boot-first", "/home/alice/work"},
-		"second": {"secret-of-bob", "0a1b2c3d-boot-second", "/home/bob/work"},
+		"first":  {"secret-of-alice", "0a1b2c3d-boot-first", "/home/alice/work", "keyed-id-first", "ip=secret-first"},
+		"second": {"secret-of-bob", "0a1b2c3d-boot-second", "/home/bob/work", "keyed-id-second", "ip=secret-second"},
 	}
 	dir := filepath.Join(t.TempDir(), "private-directory")
 	for name, s := range secrets {
@@ -64,6 +64,7 @@ func madeOn(t *testing.T, dir string, names []string) {
 		t.Fatal(err)
 	}
 	host["hostname"], host["bootID"] = names[0], names[1]
+	host["machine"], host["commandLine"] = names[3], names[4]
 	for key, value := range map[string]any{"host": host, "dir": names[2]} {
 		if manifest[key], err = json.Marshal(value); err != nil {
 			t.Fatal(err)

@@ -1,7 +1,7 @@
 package finding
 
 // Figure is a chart of one kind: lines over a number, bars over names, dots over
-// names, a flame graph, chains of boxes, or a timeline. Only the page draws it.
+// names, a flame graph, chains of boxes, a timeline, or a forest. Only the page draws it.
 type Figure struct {
 	Title string `json:"title"`
 	// Beside puts the figure to the right of the one before it, where there is
@@ -17,6 +17,8 @@ type Figure struct {
 	Chains []Chain `json:"chains,omitempty"`
 	// Timeline stands instead of all of these; X and Y are not used.
 	Timeline *Timeline `json:"timeline,omitempty"`
+	// Forest stands instead of all of these; Y is not used.
+	Forest *Forest `json:"forest,omitempty"`
 }
 
 // Axis says what is drawn along it. Values are in the unit that Label names.
@@ -86,6 +88,36 @@ type Dot struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
+}
+
+// Forest is ratios, one in a row, about 1.
+type Forest struct {
+	Band float64     `json:"band"` // the margin, as a ratio minus 1: drawn to either side of 1
+	Rows []ForestRow `json:"rows"`
+}
+
+// Shape is how a row of a forest is drawn.
+type Shape string
+
+// The shapes.
+const (
+	Measure Shape = "dot"     // one measurement with its interval
+	Hollow  Shape = "hollow"  // one that does not count
+	Diamond Shape = "diamond" // a mean, as wide as its interval
+)
+
+// ForestRow is one ratio. Low and High bound its interval; both are equal to Value
+// where there is none.
+type ForestRow struct {
+	Name  string  `json:"name"`
+	Shape Shape   `json:"shape"`
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	// NextLow and NextHigh bound where one more value lies; both 0 where that is not known.
+	NextLow  float64 `json:"nextLow,omitempty"`
+	NextHigh float64 `json:"nextHigh,omitempty"`
+	Tip      string  `json:"tip"` // for a pointer
 }
 
 // Part is a piece of a bar; pieces of one name have one colour.

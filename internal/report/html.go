@@ -58,23 +58,7 @@ func showSection(s finding.Section) shownSection {
 // screens from 360 px and for print. A run of any size gives a page of a few
 // megabytes at most: above 20,000 samples, tables are shown as densities with
 // outliers, and the page says so.
-func HTML(w io.Writer, in Input) error {
-	head, tail, err := template()
-	if err != nil {
-		return err
-	}
-	if _, err := io.WriteString(w, head); err != nil {
-		return fmt.Errorf("write HTML: %w", err)
-	}
-	// Escaping <, >, &, U+2028 and U+2029 keeps data from ending its script element.
-	if err := json.MarshalWrite(w, newPage(in), pageOptions()); err != nil {
-		return fmt.Errorf("write HTML: %w", err)
-	}
-	if _, err := io.WriteString(w, tail); err != nil {
-		return fmt.Errorf("write HTML: %w", err)
-	}
-	return nil
-}
+func HTML(w io.Writer, in Input) error { return writePage(w, newPage(in)) }
 
 // pageOptions are those of the JSON format, but that a script reads it: a number of 64
 // bits, such as a seed, is a string, since JavaScript's numbers hold 53.

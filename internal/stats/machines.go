@@ -22,8 +22,9 @@ const MinimumMachines = 3
 // machine is the unit: machines are not weighted, since weights that are estimated from a
 // machine's few blocks cost more than they bring (docs/fleet.md has the simulation).
 type Machines struct {
-	K    int      `json:"machines"`
-	Mean Estimate `json:"mean"` // Student's t interval
+	K       int      `json:"machines"`
+	Scatter float64  `json:"scatter"` // standard deviation of the values
+	Mean    Estimate `json:"mean"`    // Student's t interval
 	// Next is where the value of one more machine lies, at 95 %; Next90 at 90 %.
 	Next   Interval `json:"next"`
 	Next90 Interval `json:"next90"`
@@ -53,7 +54,7 @@ func OverMachines(values, errors []float64) (m Machines, ok bool) {
 	}
 	next := sd * math.Sqrt(1+1/n)
 	m = Machines{
-		K:      k,
+		K: k, Scatter: sd,
 		Mean:   Estimate{Value: mean, Interval: about(student.Quantile(0.975)*sd/math.Sqrt(n), 0.95, MethodStudent)},
 		Next:   about(student.Quantile(0.975)*next, 0.95, MethodPrediction),
 		Next90: about(student.Quantile(0.95)*next, 0.90, MethodPrediction),

@@ -342,9 +342,11 @@ func (r *Run) Measured() (Manifest, error) {
 func (r *Run) Salvage() { r.salvage = true }
 
 // Share takes what identifies the machine out of the manifest, as it is read from here
-// on: the boot id and the directory where tare was called. name stands for the host's.
+// on: its id, the boot id, the kernel's command line, which may have addresses, and the
+// directory where tare was called. name stands for the host's.
 func (r *Run) Share(name string) {
-	r.manifest.Host.Hostname, r.manifest.Host.BootID, r.manifest.Dir = name, "", ""
+	h := &r.manifest.Host
+	h.Hostname, h.Machine, h.BootID, h.CommandLine, r.manifest.Dir = name, "", "", "", ""
 }
 
 // Damaged are the records that Load left out, each with its place.

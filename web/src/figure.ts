@@ -3,6 +3,7 @@ import * as d3 from "d3";
 import { chains } from "./chain";
 import { drawn, h } from "./dom";
 import { flameGraph } from "./flame";
+import { ratios } from "./ratios";
 import { plain, ratioTicks, tip as pointer, tipText } from "./scale";
 import { timeline } from "./timeline";
 import type { Axis, Bar, Dots, Figure, Line, Look, Part } from "./types";
@@ -20,6 +21,7 @@ export function figure(f: Figure, row: Figure[]): HTMLElement {
   if (f.timeline) return timeline(f);
   if (f.flame) return flameGraph(f.flame.frame, f.flame.of, f.title, f.flame.note, f.flame.find, f.flame.unit);
   if (f.chains) return chains(f.title, f.chains);
+  if (f.forest) return ratios(f.title, f.x.label, f.forest);
   const drawing = h("div", { class: "figure" });
   const [draw, keys] = kind(f, row);
   drawn(drawing, (width) => drawing.replaceChildren(draw(width)));

@@ -5,14 +5,15 @@ import { bands, compared, definitions, failures, method, mitigations, targets } 
 import { forest } from "./forest";
 import { glance } from "./glance";
 import { waterfall } from "./ladder";
+import { paper } from "./paper";
 import { raw } from "./raw";
 import { summary } from "./summary";
 import { themeButton } from "./theme";
 import { study } from "./study";
-import type { Entry, Group, Page } from "./types";
+import type { Entry, Group, Page, Paper } from "./types";
 
-const page: Page = JSON.parse(document.getElementById("tare-data")!.textContent!, (_, v: unknown) => (typeof v === "string" ? visible(v) : v));
-const entries: Entry[] = page.claims.tables.map((claim, i) => ({ claim, shown: page.shown[i], resolution: page.resolution[i], shapes: page.shapes[i] }));
+const page: Page & { paper?: Paper } = JSON.parse(document.getElementById("tare-data")!.textContent!, (_, v: unknown) => (typeof v === "string" ? visible(v) : v));
+const entries: Entry[] = (page.claims?.tables ?? []).map((claim, i) => ({ claim, shown: page.shown[i], resolution: page.resolution[i], shapes: page.shapes[i] }));
 
 function groups(): Group[] {
   const all: Group[] = [];
@@ -110,9 +111,9 @@ function printing(on: boolean): void {
   redrawAll(true);
 }
 
-document.title = `${page.manifest.study.title} – tare`;
-const parts = sections();
-document.getElementById("report")!.append(header(), contents(parts), ...parts, h("footer", {}, `Made by tare ${page.manifest.tool} from run ${page.manifest.id}.`));
+const shown = page.paper ? paper(page.paper) : { header: header(), parts: sections(), footer: `Made by tare ${page.manifest.tool} from run ${page.manifest.id}.` };
+document.title = `${page.paper?.title ?? page.manifest.study.title} – tare`;
+document.getElementById("report")!.append(shown.header, contents(shown.parts), ...shown.parts, h("footer", {}, shown.footer));
 redrawAll();
 addEventListener("beforeprint", () => printing(true));
 addEventListener("afterprint", () => printing(false));

@@ -229,6 +229,24 @@ export interface Figure {
   flame?: Flame; // instead of all three
   chains?: Chain[]; // instead of all four
   timeline?: Timeline; // instead of all five
+  forest?: Forest; // instead of all six
+}
+
+// Forest is ratios about 1, one in a row; band is the margin as a ratio minus 1.
+export interface Forest {
+  band: number;
+  rows: { name: string; shape: "dot" | "hollow" | "diamond"; value: number; low: number; high: number; nextLow?: number; nextHigh?: number; tip: string }[];
+}
+
+// Paper is what the page shows in place of a run: sections under a title.
+export interface Paper {
+  title: string;
+  question: string;
+  about: string[];
+  warnings: string[] | null;
+  findings: string[] | null;
+  sections: Section[];
+  tool: string;
 }
 
 // Chain is a way from one end to the other: boxes in a row, joined by lines.
