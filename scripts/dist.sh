@@ -2,11 +2,12 @@
 # Builds tare for every architecture, from any that has the C compiler (the ziglang
 # wheel is for x86_64 and aarch64 on Linux), into dist/:
 #
-#   scripts/dist.sh          archives, Debian packages, an OCI image, bills of materials
-#                            and SHA256SUMS
+#   scripts/dist.sh          archives, Debian packages, an OCI image, bills of materials,
+#                            their provenance and SHA256SUMS
 #   scripts/dist.sh check    builds a second time, from a copy of the tree in
 #                            another directory and with empty caches, and
 #                            compares: the bits must be the same
+#   scripts/dist.sh sign     signs SHA256SUMS with the SSH key $SIGN_KEY
 #
 # $ARCHITECTURES limits the list (default: amd64 arm64 loong64 mips64le riscv64).
 # $ZIG is the C compiler, as make sets it. Needs go and GNU tar.
@@ -100,7 +101,36 @@ build() {
 	done
 	image
 	(cd dist && sha256sum -- *.tar.gz *.deb *.oci.tar *.cdx.json >SHA256SUMS)
+	provenance >dist/provenance.json
+	(cd dist && sha256sum -- provenance.json >>SHA256SUMS)
 	cat dist/SHA256SUMS
+}
+
+# provenance prints what was built, of what and by what: an in-toto statement with the
+# predicate of SLSA 1.0. It holds no time and no machine: the same sources give the same.
+provenance() {
+	local source=https://github.com/tarelab/tare subjects architecture_list
+	subjects=$(sed -E 's/^([0-9a-f]{64})  (.*)$/{"name":"\2","digest":{"sha256":"\1"}}/' dist/SHA256SUMS | paste -sd,)
+	architecture_list=$(printf '"%s"\n' $architectures | paste -sd,)
+	cat <<-EOF
+		{"_type":"https://in-toto.io/Statement/v1",
+		"subject":[$subjects],
+		"predicateType":"https://slsa.dev/provenance/v1",
+		"predicate":{
+		"buildDefinition":{"buildType":"$source/blob/main/scripts/dist.sh",
+		"externalParameters":{"version":"$version","architectures":[$architecture_list]},
+		"resolvedDependencies":[{"uri":"git+$source","digest":{"gitCommit":"$commit"}},{"uri":"pkg:generic/go@$(go env GOVERSION)"},{"uri":"pkg:pypi/ziglang@$("$zig" version)"}]},
+		"runDetails":{"builder":{"id":"$source/blob/main/scripts/dist.sh"}}}}
+	EOF
+}
+
+sign() {
+	[ -r "${SIGN_KEY:-}" ] || fail "SIGN_KEY=${SIGN_KEY:-} is not a file that can be read: name an SSH private key"
+	(cd dist && sha256sum --quiet --check SHA256SUMS >&2) || fail "dist/ is not what SHA256SUMS says: build it again"
+	rm -f dist/SHA256SUMS.sig
+	ssh-keygen -Y sign -q -f "$SIGN_KEY" -n tare-dist dist/SHA256SUMS >&2 || fail "ssh-keygen could not sign with $SIGN_KEY"
+	printf 'tare-dist %s\n' "$(ssh-keygen -y -f "$SIGN_KEY")" >dist/allowed_signers
+	ssh-keygen -Y verify -f dist/allowed_signers -I tare-dist -n tare-dist -s dist/SHA256SUMS.sig <dist/SHA256SUMS
 }
 
 check() {
@@ -122,8 +152,9 @@ check() {
 case "${1:-build}" in
 build) build ;;
 check) check ;;
+sign) sign ;;
 *)
-	sed -n '2,13s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Compares the modules and the standard library that tare calls with Go's database of
+# vulnerabilities, and fails for one that its code reaches.
+#
+#   scripts/vulnerabilities.sh
+#
+# $GOVULNDB is another database than https://vuln.go.dev. LACKING=skip skips, by name,
+# where it cannot be reached.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+GOBIN=$work go install golang.org/x/vuln/cmd/govulncheck@v1.1.4
+code=0
+"$work/govulncheck" ${GOVULNDB:+-db "$GOVULNDB"} ./cmd/tare >"$work/said" 2>&1 || code=$?
+if grep -q 'fetching vulnerabilities' "$work/said" && [ "${LACKING:-}" = skip ]; then
+	echo "vulnerabilities: skipped: $(tail -n 1 "$work/said")"
+	exit 0
+fi
+cat "$work/said"
+exit "$code"
