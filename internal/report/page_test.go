@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -400,6 +402,9 @@ func TestPagePrints(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if pages := len(regexp.MustCompile(`/Type\s*/Page\b`).FindAll(pdf, -1)); pages < 2 || pages > 6 {
+		t.Errorf("a survey of a dozen workloads is printed on %d pages, want at most 6", pages)
+	}
 	if eval[bool](b, `document.documentElement.classList.contains("printing")`) {
 		t.Error("the page stays as it was printed")
 	}
@@ -420,6 +425,112 @@ func TestPagePrints(t *testing.T) {
 }
 
 // A seed has 64 bits, more than a number of JavaScript holds: it was printed rounded.
+// TestPageAddress: a filter, an order and a metric are in the address, which gives the same
+// page to who opens it; a link within the page keeps them.
+func TestPageAddress(t *testing.T) {
+	b := open(t, reporttest.Survey(), desktop)
+	b.run(chromedp.SendKeys(`.raw input[type=search]`, "runsc ready", chromedp.ByQuery),
+		chromedp.Evaluate(`[...document.querySelectorAll(".raw th button")].find((b) => b.textContent === "n").click()`, nil),
+		chromedp.Evaluate(`{ const s = document.querySelector(".distribution select"); s.selectedIndex = 4; s.dispatchEvent(new Event("change")); }`, nil),
+		chromedp.Evaluate(`document.querySelector("nav a[href='#numbers']").click()`, nil), chromedp.Sleep(100*time.Millisecond))
+	state := `JSON.stringify([document.querySelectorAll(".raw tbody tr").length, document.querySelector(".raw input").value,
+		document.querySelector(".raw [aria-sort]")?.textContent, document.querySelector(".distribution select").value, location.hash])`
+	left := eval[string](b, state)
+	if !strings.Contains(left, "#numbers&") || !strings.Contains(left, "runsc ready") || !strings.Contains(left, "peak-memory") || !strings.Contains(left, `"n"`) {
+		t.Fatalf("the address and the page are %s", left)
+	}
+	b.run(chromedp.Reload(), chromedp.WaitReady(`html[data-ready="true"]`, chromedp.ByQuery), chromedp.Sleep(150*time.Millisecond))
+	if opened := eval[string](b, state); opened != left {
+		t.Errorf("opened again it is %s, was %s", opened, left)
+	}
+	if top := eval[float64](b, `document.getElementById("numbers").getBoundingClientRect().top`); top < -5 || top > 800 { // the page ends below it
+		t.Errorf("the address names a part that begins at %.0f px", top)
+	}
+	b.run(chromedp.Evaluate(`location.hash = "#numbers&filter=crun"`, nil), chromedp.Sleep(100*time.Millisecond))
+	if got := eval[string](b, `document.querySelector(".raw input").value`); got != "crun" {
+		t.Errorf("another address leaves the filter at %q", got)
+	}
+}
+
+// TestPageExports takes each table as CSV and a chart as SVG and PNG, without a request.
+func TestPageExports(t *testing.T) {
+	in := reporttest.Survey()
+	b := open(t, in, desktop)
+	dir := t.TempDir()
+	b.run(cdpbrowser.SetDownloadBehavior(cdpbrowser.SetDownloadBehaviorBehaviorAllow).WithDownloadPath(dir))
+	if links := eval[[]string](b, `[...document.querySelectorAll(".tools a")].map((a) => a.getAttribute("href")).filter((href, i, all) => all.indexOf(href) !== i || !document.getElementById(href.slice(1)))`); len(links) > 0 {
+		t.Errorf("links that are there twice or go nowhere: %q", links)
+	}
+	if got, want := b.count(`.tools button[aria-label^="CSV"]`), b.count("main table")-b.count("details table"); got < want {
+		t.Errorf("%d tables have a CSV, want %d", got, want)
+	}
+	click := func(part, kind string) {
+		b.run(chromedp.Evaluate(fmt.Sprintf(`[...document.querySelectorAll(%q)].find((e) => e.textContent === %q).click()`, part+" .tools button", kind), nil))
+	}
+	click("#numbers .raw", "CSV")
+	click(".priced", "CSV")
+	click(".priced", "SVG")
+	click(".priced", "PNG")
+	files := downloads(t, dir, 4)
+	for name, c := range map[string]struct {
+		begins string
+		has    []string
+	}{
+		"all-numbers.csv": {"group,metric,target,n,", []string{"\r\nstart,ready,runc,", ",slower"}},
+		"start-ready":     {"target,median ms,ratio,", []string{"runc,"}},
+		".svg":            {"<svg", []string{`xmlns="http://www.w3.org/2000/svg"`, "rgb("}},
+		".png":            {"\x89PNG", nil},
+	} {
+		var found []string
+		for file, text := range files {
+			if !strings.Contains(file, name) || name == "start-ready" && !strings.HasSuffix(file, ".csv") {
+				continue
+			}
+			found = append(found, file)
+			if !strings.HasPrefix(text, c.begins) || strings.Contains(text, "var(") {
+				t.Errorf("%s begins with %.80q, want %q, and no variable of the page", file, text, c.begins)
+			}
+			for _, part := range c.has {
+				if !strings.Contains(text, part) {
+					t.Errorf("%s has no %q:\n%.600s", file, part, text)
+				}
+			}
+		}
+		if len(found) != 1 {
+			t.Errorf("files with %s in their names: %q", name, found)
+		}
+	}
+	if rows := strings.Count(files[fmt.Sprintf("tare-%s-all-numbers.csv", in.Manifest.ID)], "\r\n"); rows != b.count(".raw tbody tr")+1 {
+		t.Errorf("%d lines of CSV for %d rows", rows, b.count(".raw tbody tr"))
+	}
+	b.clean()
+}
+
+// downloads waits for n whole files, and reads them.
+func downloads(t *testing.T, dir string, n int) map[string]string {
+	t.Helper()
+	for range 100 {
+		files := map[string]string{}
+		names, err := filepath.Glob(filepath.Join(dir, "tare-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			if err == nil && len(data) > 0 && !strings.HasSuffix(name, ".crdownload") {
+				files[filepath.Base(name)] = string(data)
+			}
+		}
+		if len(files) == n {
+			return files
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	names, _ := os.ReadDir(dir)
+	t.Fatalf("after ten seconds the downloads are %v, want %d", names, n)
+	return nil
+}
+
 func TestPageSeed(t *testing.T) {
 	in := reporttest.Survey()
 	in.Manifest.Seed = 12493459286626439675

@@ -1,5 +1,6 @@
 import * as Plot from "@observablehq/plot";
 import * as d3 from "d3";
+import { choose, chosen } from "./address";
 import { drawn, h, identity } from "./dom";
 import { plain, ratioTicks, swarm, tip as pointer, tipText } from "./scale";
 import type { Entry, Group, Page } from "./types";
@@ -27,9 +28,19 @@ export function distributions(page: Page, group: Group): HTMLElement {
   const id = identity("metric");
   const pick = h(
     "select",
-    { id, change: () => { entry = group.all[pick.selectedIndex]; redraw(figure.clientWidth); } },
+    { id, change: () => { choose(`metric.${group.name}`, group.all[pick.selectedIndex].claim.metric.name); show(); } },
     ...group.all.map((e) => h("option", { selected: e === entry }, e.claim.metric.name)),
   );
+  function show(): void {
+    entry = group.all[pick.selectedIndex];
+    if (figure.clientWidth > 0) redraw(figure.clientWidth);
+  }
+  chosen(`metric.${group.name}`, (value) => {
+    const i = group.all.findIndex((e) => e.claim.metric.name === value);
+    if (i < 0) return;
+    pick.selectedIndex = i;
+    show();
+  });
   return h(
     "div",
     { class: "distribution" },

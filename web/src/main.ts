@@ -1,4 +1,5 @@
 import "./style.css";
+import { follow } from "./address";
 import { h, redrawAll, section, visible } from "./dom";
 import { distributions } from "./distribution";
 import { bands, compared, definitions, failures, method, mitigations, targets } from "./facts";
@@ -9,6 +10,7 @@ import { paper } from "./paper";
 import { raw } from "./raw";
 import { summary } from "./summary";
 import { themeButton } from "./theme";
+import { tools } from "./tools";
 import { study } from "./study";
 import type { Entry, Group, Page, Paper } from "./types";
 
@@ -89,14 +91,20 @@ function sections(): HTMLElement[] {
   const first = page.manifest.study.view === "ladder" ? [ladders(), priceList] : [priceList, ladders()];
   const compares = all.length > 0; // readings over time compare nothing
   const rest = [
-    compares ? section("distributions", "Distributions", ...folded("Every sample", ...all.map((g) => distributions(page, g)))) : null,
+    compares ? onScreen(section("distributions", "Distributions", ...folded("Every sample", ...all.map((g) => distributions(page, g))))) : null,
     ...troubles(),
     section("machine", "Machine and targets", definitions(page.facts), mitigations(page), targets(page)),
     compares ? section("method", "Method in short", method(page)) : null,
-    compares ? section("numbers", "All numbers", raw(entries)) : null,
+    compares ? onScreen(section("numbers", "All numbers", raw(entries))) : null,
   ];
   const change = page.compared?.length ? section("compared", "Runs compared", ...compared(page)) : null;
   return [...(page.sections ?? []).map((s) => study(s)), change, ...first, ...rest].filter((s): s is HTMLElement => s !== null);
+}
+
+// onScreen marks a part that paper does not have: it would take a page for each target.
+function onScreen(part: HTMLElement): HTMLElement {
+  part.classList.add("screen");
+  return part;
 }
 
 function contents(parts: HTMLElement[]): HTMLElement {
@@ -107,14 +115,15 @@ function contents(parts: HTMLElement[]): HTMLElement {
 // after.
 function printing(on: boolean): void {
   document.documentElement.classList.toggle("printing", on);
-  for (const d of document.querySelectorAll("details")) if (on && !d.classList.contains("bulk")) d.open = true;
   redrawAll(true);
 }
 
 const shown = page.paper ? paper(page.paper) : { header: header(), parts: sections(), footer: `Made by tare ${page.manifest.tool} from run ${page.manifest.id}.` };
 document.title = `${page.paper?.title ?? page.manifest.study.title} – tare`;
 document.getElementById("report")!.append(shown.header, contents(shown.parts), ...shown.parts, h("footer", {}, shown.footer));
+tools(document.getElementById("report")!, page.manifest.id);
 redrawAll();
+follow();
 addEventListener("beforeprint", () => printing(true));
 addEventListener("afterprint", () => printing(false));
 document.documentElement.dataset.ready = "true";

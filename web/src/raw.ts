@@ -1,3 +1,4 @@
+import { choose, chosen } from "./address";
 import { h, identity } from "./dom";
 import type { Entry, Row, ShownRow } from "./types";
 import { badge } from "./verdict";
@@ -12,7 +13,6 @@ interface Line {
 interface Column {
   name: string;
   number: boolean;
-  screen?: boolean; // paper is too narrow for it
   value: (l: Line) => number | string | null; // sorts by it
   show: (l: Line) => string | Node;
 }
@@ -31,19 +31,19 @@ const columns: Column[] = [
   { name: "unit", number: false, value: unit, show: unit },
   { name: "95 % interval", number: true, value: (l) => (l.shown.median.low ? l.row.summary.interval.low : null), show: (l) => (l.shown.median.low ? `${l.shown.median.low} – ${l.shown.median.high}` : "") },
   { name: "min", number: true, value: (l) => (l.row.summary.n ? l.row.summary.min : null), show: (l) => scaled(l, l.row.summary.min) },
-  { name: "p90", number: true, screen: true, value: (l) => (l.row.summary.n ? l.row.summary.p90 : null), show: (l) => scaled(l, l.row.summary.p90) },
+  { name: "p90", number: true, value: (l) => (l.row.summary.n ? l.row.summary.p90 : null), show: (l) => scaled(l, l.row.summary.p90) },
   { name: "max", number: true, value: (l) => (l.row.summary.n ? l.row.summary.max : null), show: (l) => scaled(l, l.row.summary.max) },
-  { name: "outliers", number: true, screen: true, value: (l) => l.row.summary.outliers, show: (l) => String(l.row.summary.outliers || "") },
+  { name: "outliers", number: true, value: (l) => l.row.summary.outliers, show: (l) => String(l.row.summary.outliers || "") },
   { name: "cold", number: true, value: (l) => l.row.cold ?? null, show: (l) => l.shown.cold },
   { name: "ratio", number: true, value: (l) => l.row.effect?.ratio ?? null, show: (l) => (l.row.effect ? l.shown.ratio.value : "") },
   { name: "ratio’s interval", number: true, value: (l) => (l.shown.ratio.low ? l.row.effect!.interval.low : null), show: (l) => (l.shown.ratio.low ? `${l.shown.ratio.low} – ${l.shown.ratio.high}` : "") },
   { name: "p", number: true, value: (l) => l.row.effect?.p ?? null, show: (l) => probability(l.row.effect?.p) },
-  { name: "level", number: true, screen: true, value: (l) => (l.shown.ratio.low ? l.row.effect!.interval.level : null), show: (l) => (l.shown.ratio.low ? share(l.row.effect!.interval.level) : "") },
+  { name: "level", number: true, value: (l) => (l.shown.ratio.low ? l.row.effect!.interval.level : null), show: (l) => (l.shown.ratio.low ? share(l.row.effect!.interval.level) : "") },
   { name: "verdict", number: false, value: (l) => l.shown.verdict, show: (l) => badge(l.shown, l.row.effect?.why) },
 ];
 
 function kind(c: Column): string {
-  return (c.number ? "number" : "text") + (c.screen ? " screen" : "");
+  return c.number ? "number" : "text";
 }
 
 function probability(p: number | undefined | null): string {
@@ -66,7 +66,12 @@ export function raw(entries: Entry[]): HTMLElement {
   const heads = columns.map((c, i) => h("th", { scope: "col", class: kind(c) }, h("button", { type: "button", click: () => sortBy(i) }, c.name)));
 
   function sortBy(i: number): void {
-    state.down = state.column === i ? !state.down : false;
+    choose("sort", `${state.column === i && !state.down ? "-" : ""}${columns[i].name}`);
+    sorted(i, state.column === i ? !state.down : false);
+  }
+
+  function sorted(i: number, down: boolean): void {
+    state.down = down;
     state.column = i;
     heads.forEach((th, j) => (j === i ? th.setAttribute("aria-sort", state.down ? "descending" : "ascending") : th.removeAttribute("aria-sort")));
     render();
@@ -82,16 +87,21 @@ export function raw(entries: Entry[]): HTMLElement {
   const id = identity("filter");
   const filter = h("input", {
     id, type: "search", placeholder: "runc wall slower", autocomplete: "off",
-    input: () => { state.words = filter.value.toLowerCase().split(/\s+/).filter(Boolean); render(); },
+    input: () => { choose("filter", filter.value.trim()); filtered(); },
   });
+  function filtered(): void {
+    state.words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    render();
+  }
   render();
+  chosen("filter", (value) => { filter.value = value; filtered(); });
+  chosen("sort", (value) => sorted(columns.findIndex((c) => c.name === value.replace(/^-/, "")), value.startsWith("-")));
   return h(
     "div",
     { class: "raw" },
     h("p", { class: "controls" }, h("label", { for: id }, "Filter "), filter),
     h("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "All numbers" }, h("table", {}, h("caption", { class: "sr-only" }, "Every cell and metric; headings sort"), h("thead", {}, h("tr", {}, ...heads)), body)),
     status,
-    h("p", { class: "note paper" }, `Not on paper: ${columns.filter((c) => c.screen).map((c) => c.name).join(", ")}.`),
   );
 }
 
