@@ -99,10 +99,10 @@ func TestMark(t *testing.T) {
 }
 
 // TestLauncher compiles launch_test.c, which holds the launcher to what no payload
-// can show.
+// can show, under the sanitizers of addresses and of undefined behaviour.
 func TestLauncher(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "launch_test")
-	out, err := exec.Command("cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o", program, "launch_test.c").CombinedOutput()
+	out, err := exec.Command("cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-o", program, "launch_test.c").CombinedOutput()
 	if err != nil {
 		t.Fatalf("compile launch_test.c: %v: %s", err, out)
 	}
