@@ -117,10 +117,35 @@ func output(ctx context.Context, argv []string) ([]byte, error) {
 	return out, nil
 }
 
-// missing says what makes a program that is not there: go run ./bench builds nothing
-// but itself.
+// missing says what makes a program that is not there any more.
 func missing(program string) error {
 	return fmt.Errorf("%s is missing: run make bench-setup in the repository first", program)
+}
+
+// makePrograms builds the programs that the bars measure with, where one is missing, as
+// on a fresh checkout.
+func makePrograms(ctx context.Context) error {
+	var lacking []string
+	for _, program := range []string{tare, floor, spawn, loop} {
+		if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
+			lacking = append(lacking, program)
+		} else if err != nil {
+			return err
+		}
+	}
+	if len(lacking) == 0 {
+		return nil
+	}
+	if _, err := os.Stat("bench/bars.yaml"); err != nil {
+		return fmt.Errorf("%w: call go run ./bench in the top directory of the repository", err)
+	}
+	fmt.Fprintf(os.Stderr, "bench: %s missing: make bench-setup\n", strings.Join(lacking, ", "))
+	cmd := exec.CommandContext(ctx, "make", "--no-print-directory", "bench-setup")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("make bench-setup: %w", err)
+	}
+	return nil
 }
 
 // nanoseconds runs a C program of bench/ and gives the seconds that it printed

@@ -145,14 +145,14 @@ func trimBuild(again bool, most time.Duration) func(context.Context) (result, er
 // measured where they are named (make bench-trim).
 func trimBars() []bar {
 	return []bar{
-		{"trim-kernel", "first kernel line to Run init at least 5 x faster than stock's", trimSpeedup("kernel", "vm/trimmed", 5)},
-		{"trim-initrd", "the initramfs's phase gone, or at least 10 x", trimInitrd("vm/trimmed", 10)},
-		{"trim-systemd", "to the first docker run at least 1.8 x with systemd, without units that no container needs", trimSpeedup("first container", "vm/trimmed-masked", 1.8)},
-		{"trim-agent", "... at least 2.5 x without systemd", trimSpeedup("first container", "vm/trimmed-engine", 2.5)},
-		{"trim-crun", "to the first crun container at least 15 x", trimSpeedup("first container", "vm/trimmed-crun", 15)},
-		{"trim-memory", "the monitor's peak memory at most half of stock's", trimSpeedup("memory", "vm/trimmed", 2)},
-		{"trim-size", "kernel image at most 4.5 MB with every proof green", trimSize("vm/trimmed", 4.5e6)},
-		{"trim-build", "the kernel built with no object at hand in at most 6 minutes", trimBuild(false, 6*time.Minute)},
-		{"trim-repack", "... and with another compression in at most 30 s more", trimBuild(true, 30*time.Second)},
+		{"trim-kernel", trimSpeedup("kernel", "vm/trimmed", 5)},
+		{"trim-initrd", trimInitrd("vm/trimmed", 10)},
+		{"trim-systemd", trimSpeedup("first container", "vm/trimmed-masked", 1.8)},
+		{"trim-agent", trimSpeedup("first container", "vm/trimmed-engine", 2.5)},
+		{"trim-crun", trimSpeedup("first container", "vm/trimmed-crun", 15)},
+		{"trim-memory", trimSpeedup("memory", "vm/trimmed", 2)},
+		{"trim-size", trimSize("vm/trimmed", 4.5e6)},
+		{"trim-build", trimBuild(false, 6*time.Minute)},
+		{"trim-repack", trimBuild(true, 30*time.Second)},
 	}
 }

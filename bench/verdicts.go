@@ -12,9 +12,9 @@ import (
 // longBars take hours, and are measured where they are named (make test-long).
 func longBars() []bar {
 	return []bar{
-		{"aa-rounds", "200 A/A runs of 20 s in rounds, one CPU busy: at most 16 with any *slower* or *faster*",
+		{"aa-rounds",
 			verdicts("bench/same.yaml", "native/spawn", 200, func(found int) bool { return found <= 16 })},
-		{"planted", "a planted slowdown of 3 %: found in at least 90 of 100 runs of a minute, one CPU busy",
+		{"planted",
 			verdicts("bench/planted.yaml", "native", 100, func(found int) bool { return found >= 90 })},
 	}
 }
