@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // object is what the dynamic linker needs to know of one ELF file.
@@ -35,7 +36,7 @@ func readObject(p string) (object, error) {
 		return object{}, err
 	}
 	defer file.Close()
-	f, err := programHeaders(file)
+	f, err := sys.ProgramHeaders(file)
 	if err != nil {
 		return object{}, fmt.Errorf("%s: %w", p, err)
 	}
@@ -52,40 +53,6 @@ func readObject(p string) (object, error) {
 		o.rpath = nil // ld.so(8): DT_RPATH counts only where DT_RUNPATH is not
 	}
 	return o, nil
-}
-
-// programHeaders reads the header of an ELF file and its program headers: all that the
-// kernel and the dynamic linker look at. Section headers may be stripped, or name
-// gigabytes; they are not read.
-func programHeaders(r io.ReaderAt) (*elf.File, error) {
-	head := make([]byte, 64)
-	n, err := r.ReadAt(head, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	switch elf.Class(head[elf.EI_CLASS]) {
-	case elf.ELFCLASS64:
-		clear(head[40:48]) // e_shoff
-		clear(head[60:64]) // e_shnum, e_shstrndx
-	case elf.ELFCLASS32:
-		clear(head[32:36])
-		clear(head[48:52])
-	}
-	return elf.NewFile(withHead{head[:n], r})
-}
-
-// withHead is a file whose first bytes are others.
-type withHead struct {
-	head []byte
-	io.ReaderAt
-}
-
-func (w withHead) ReadAt(p []byte, at int64) (int, error) {
-	n, err := w.ReaderAt.ReadAt(p, at)
-	if at < int64(len(w.head)) {
-		copy(p[:n], w.head[at:])
-	}
-	return n, err
 }
 
 // interpreter is the program header PT_INTERP's string.

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // TestHostileLayouts gives Import layouts that attack who reads them. At a2ee321 the
@@ -351,7 +352,7 @@ func FuzzProgram(f *testing.F) {
 	f.Add(program(f, limit.Program.Items))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		over := limit.Program.CheckAlloc(func() {
-			e, err := programHeaders(bytes.NewReader(data))
+			e, err := sys.ProgramHeaders(bytes.NewReader(data))
 			if err != nil {
 				return
 			}

@@ -126,7 +126,7 @@ func runsHere(root *os.Root, f *os.File, p string) error {
 	var interp string
 	switch head = head[:n]; {
 	case isELF(head):
-		e, err := programHeaders(f)
+		e, err := sys.ProgramHeaders(f)
 		if err != nil {
 			return fmt.Errorf("command %s: %w", p, err)
 		}

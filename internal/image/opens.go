@@ -98,7 +98,7 @@ func starts(root *os.Root, file string) (programs, libraries []string) {
 		}
 		return []string{interp, envCommand(interp, args)}, nil
 	}
-	e, err := programHeaders(f)
+	e, err := sys.ProgramHeaders(f)
 	if err != nil {
 		return nil, nil
 	}

@@ -24,6 +24,9 @@ var (
 	// Program is the dynamic section of a program or a library, which is some hundreds of
 	// bytes long. Items counts its names, and what a program and its libraries look up.
 	Program = Limit{Input: "dynamic section of a program", Bytes: mib, Items: 1024, Alloc: 64 * mib}
+	// Symbols is a program whose functions are named in profiles; Bytes are those of the
+	// file, and of each section that it has packed.
+	Symbols = Limit{Input: "program with symbols", Bytes: 512 * mib}
 	// Study is the text of a study, Need that of a need of a kernel, in YAML. Items
 	// counts words and signs, Depth nested lists and mappings.
 	Study = Limit{Input: "study", Bytes: mib, Items: 20_000, Depth: 32, Alloc: 256 * mib}
@@ -59,7 +62,7 @@ var (
 // All is every row of the table, a kind of input a line.
 func All() []Limit {
 	return []Limit{
-		ImageDocument, ImageArchive, ImageLayers, Accounts, Program,
+		ImageDocument, ImageArchive, ImageLayers, Accounts, Program, Symbols,
 		Study, Need, Kconfig, ModuleInfo, BootLog,
 		RunManifest, RunEnd, RunName, RunArchive, Profile, History, RunSide, SessionProof,
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,9 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/profile"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // userStacks turns the stacks of programs into a profile's. Their frames name
@@ -138,7 +141,7 @@ func (p *programs) find() {
 
 // idOf reads a file's build id.
 func idOf(path string) (id buildID, ok bool) {
-	f, err := os.Open(path)
+	f, err := sys.OpenGiven(path, limit.Limit{})
 	if err != nil {
 		return id, false
 	}
@@ -147,7 +150,7 @@ func idOf(path string) (id buildID, ok bool) {
 	if _, err := f.ReadAt(magic[:], 0); err != nil || string(magic[:]) != elf.ELFMAG {
 		return id, false
 	}
-	e, err := elf.NewFile(f)
+	e, err := sys.ProgramHeaders(f)
 	if err != nil {
 		return id, false
 	}
@@ -194,14 +197,21 @@ type functions struct {
 	table   *gosym.Table // of a Go program, which has it when stripped, too
 }
 
-// readFunctions reads what a file tells of its functions, which may be nothing.
+// readFunctions reads what a file tells of its functions, which may be nothing: files of
+// images are anybody's, and none may take more memory than limit.Symbols.
 func readFunctions(path string) *functions {
 	f := &functions{}
-	e, err := elf.Open(path)
+	file, err := sys.OpenGiven(path, limit.Symbols)
 	if err != nil {
 		return f
 	}
-	defer e.Close()
+	defer file.Close()
+	e, err := elf.NewFile(file)
+	if err != nil || slices.ContainsFunc(e.Sections, func(s *elf.Section) bool {
+		return s.Flags&elf.SHF_COMPRESSED != 0 && limit.Symbols.CheckBytes(int64(min(s.Size, math.MaxInt64))) != nil
+	}) {
+		return f
+	}
 	f.name = filepath.Base(path)
 	if link, err := os.Readlink(path); err == nil {
 		f.name = filepath.Base(link)
