@@ -84,7 +84,7 @@ type Properties struct {
 	Ports       int           // instances that its network takes at once; 0 for no such limit
 	Order       int           // place in lists and ladders, lower is nearer to the host
 	CheckTime   time.Duration // time of a Check beyond the usual: to start an engine first, to wait for other machines' proofs of KVM
-	Calls       []string      // system calls after Linux 3.10 that the target's own program cannot do without, by the names of sys.FindCall
+	Calls       []string      // system calls after Linux 3.10 that the target's own program cannot do without, by the names that sys.HasCall takes
 	AddsEnv     []string      // variables that the target adds to every payload's environment
 	Footprint   Footprint     // what an instance uses besides its payload, where that is more than a bare container uses
 	Networks    *Networks     // how its engine makes networks; nil for drivers that make none (JoinsOwn needs it)

@@ -65,9 +65,6 @@ type Action struct {
 	Command string `json:"command"` // for a shell, or the name of a file
 }
 
-// Summarize makes the summary of a report.
-func Summarize(in Input) Summary { return newView(in).brief }
-
 func (v view) summary() Summary {
 	s := Summary{Title: v.in.Manifest.Study.Title, About: v.about(), Alerts: v.alerts()}
 	if len(v.in.Claims.Comparisons) > 0 {

@@ -77,14 +77,6 @@ func In(name string, unit Unit) Metric {
 	return known[name].forms[i]
 }
 
-// RoleOf is what a metric is for. One that a user defines is descriptive.
-func RoleOf(name string) Role {
-	if e, ok := known[name]; ok {
-		return e.role
-	}
-	return Descriptive
-}
-
 // nameForm is what a metric may be called.
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 

@@ -59,15 +59,6 @@ var MissingCalls = sync.OnceValue(func() []Call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c Call) bool { return c.has() })
 })
 
-// FindCall is the call of that name; ok is false for one that is not in the table.
-func FindCall(name string) (found Call, ok bool) {
-	i := slices.IndexFunc(calls, func(c Call) bool { return c.Name == name })
-	if i < 0 {
-		return Call{}, false
-	}
-	return calls[i], true
-}
-
 // HasCall reports whether this kernel has the call of that name, which is in the table.
 func HasCall(name string) bool {
 	return !slices.ContainsFunc(MissingCalls(), func(c Call) bool { return c.Name == name })

@@ -84,9 +84,6 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 	return d.Found, nil
 }
 
-// Prepared is how many instances have been asked for.
-func (d *Driver) Prepared() int { return int(d.count.Load()) }
-
 // Prepare implements driver.Driver.
 func (d *Driver) Prepare(ctx context.Context, spec driver.Spec, _ string) (driver.Instance, error) {
 	script := d.script(int(d.count.Add(1)-1), spec)

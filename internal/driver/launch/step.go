@@ -71,9 +71,6 @@ func Mask(path string) Step { return Step{"mask", path} }
 // process's own root, read-only. A path that does not exist is fine.
 func ReadOnly(path string) Step { return Step{"readonly", path} }
 
-// Umount is umount2(2) with MNT_DETACH.
-func Umount(dir string) Step { return Step{"umount", dir, number(unix.MNT_DETACH)} }
-
 // Mkdir makes one directory; one that exists is fine.
 func Mkdir(dir string, mode uint32) Step { return Step{"mkdir", dir, number(uintptr(mode))} }
 

@@ -108,9 +108,6 @@ func (w *Watch) Read() ([]Point, error) {
 	return out, nil
 }
 
-// Known is how many containers there were at the last reading.
-func (w *Watch) Known() int { return len(w.before) }
-
 // point is the difference of two readings.
 func (c *Container) point(before, after reading, began time.Duration) Point {
 	seconds := (after.at - before.at).Seconds()
