@@ -180,7 +180,7 @@ Measuring needs root for most targets; check, report, studies and help do not.`,
 	addGroup(root, experiment.GroupLook, reportCommand(env), gateCommand(env), runsCommand(env), historyCommand(env), fleetCommand(env), studiesCommand(env))
 	addGroup(root, experiment.GroupDiagnose, checkCommand(env), containersCommand(env))
 	addGroup(root, experiment.GroupKernels)
-	addGroup(root, experiment.GroupKeep, setupCommand(env), verifyCommand(env), sweepCommand(env), versionCommand(env))
+	addGroup(root, experiment.GroupKeep, setupCommand(env), imageCommand(env), verifyCommand(env), sweepCommand(env), versionCommand(env))
 	root.SetHelpCommandGroupID(experiment.GroupKeep)
 	root.SetCompletionCommandGroupID(experiment.GroupKeep)
 	root.AddCommand(env.contributed()...)
@@ -230,7 +230,8 @@ func (env *Env) checkPlaces(c *cobra.Command) error {
 func (env *Env) config(c *cobra.Command) lab.Config {
 	private, _ := c.Flags().GetBool("private-engines") // the flags are defined on the root: errors cannot occur
 	sysctl, err := c.Flags().GetBool("allow-sysctl")
-	sysctl = sysctl && err == nil // a command without the flag allows nothing
+	sysctl = sysctl && err == nil                    // a command without the flag allows nothing
+	workbench, _ := c.Flags().GetString("workbench") // "" of a command without the flag
 	state, _ := c.Flags().GetString("state")
 	if state == "" {
 		state = env.Getenv("TARE_STATE")
@@ -267,6 +268,7 @@ func (env *Env) config(c *cobra.Command) lab.Config {
 
 		PrivateEngines: private,
 		AllowSysctl:    sysctl,
+		Workbench:      workbench,
 		Tell:           func(what string) { fmt.Fprintln(env.Stderr, "tare:", what) },
 	}
 }

@@ -113,6 +113,7 @@ resume shows them and needs --prepare.`,
 		},
 	}
 	f.shown(c.Flags())
+	workbenchFlag(c.Flags())
 	c.Flags().BoolVar(&prepare, "prepare", false, "execute the prepare commands of the run's study on the host")
 	guestFlags(c.Flags())
 	sysctlFlag(c.Flags())

@@ -239,6 +239,7 @@ func (f *measureFlags) define(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one trial (default: the study's, else 1m)")
 	flags.BoolVar(&f.noAA, "no-aa", false, "leave out the control's twin (then the noise floor is unknown)")
 	flags.BoolVar(&f.pool, "pool", false, "measure native also with pools of cgroups and network namespaces (the target native/pool)")
+	workbenchFlag(flags)
 	flags.BoolVar(&f.stream, "stream", false, "write the run to standard output as numbered lines, each record once it is on disk, for tare fleet add; no report")
 	f.shown(flags)
 }

@@ -27,8 +27,12 @@ const scriptLine = 256
 // current directory, and comes with its libraries, or as a script with its
 // interpreter. The commands stand at the same paths as on the machine: LookPath
 // with the same name tells them. Commands that the workbench has already change
-// nothing, and without any the result is the workbench itself.
+// nothing, and without any the result is the workbench itself. A saved workbench must
+// have them.
 func (s *Store) ForCommands(ctx context.Context, bench Root, names []string) (Root, error) {
+	if bench.saved != "" {
+		return bench.withCommands(names)
+	}
 	extra := tree{}
 	c := closure{tree: extra, linker: newLinker(extra), search: os.Getenv("PATH")}
 	commands := map[string]string{}

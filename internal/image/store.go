@@ -46,6 +46,7 @@ type Root struct {
 	Tools  []Tool    // of the workbench; those without a Path are not installed
 	Notes  []string  // what the reader should know of the root
 
+	saved    string            // file of a saved workbench, to which nothing is added
 	commands map[string]string // of ForCommands: as given -> absolute path in the root
 	base     tree              // of the workbench
 	guest    map[string][]byte // guest binaries by absolute path in the root

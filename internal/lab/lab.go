@@ -42,7 +42,9 @@ type Config struct {
 	PrivateEngines bool
 	// AllowSysctl: levels may change settings of the whole machine.
 	AllowSysctl bool
-	Tell        func(string) // told what takes minutes before the first trial; may be nil
+	// Workbench is a saved workbench, FILE@sha256:DIGEST; "": one of this machine's programs.
+	Workbench string
+	Tell      func(string) // told what takes minutes before the first trial; may be nil
 }
 
 // Say passes on what takes minutes before the first trial.
@@ -109,7 +111,11 @@ func (l *Lab) open(ctx context.Context) error {
 		return fmt.Errorf("helpers: %w", err)
 	}
 	l.images = image.NewStore(l.config.StateDir)
-	if l.bench, err = l.images.Workbench(ctx, binaries); err != nil {
+	if l.config.Workbench != "" {
+		if l.bench, err = l.images.Saved(ctx, l.config.Workbench, binaries); err != nil {
+			return rootError(err)
+		}
+	} else if l.bench, err = l.images.Workbench(ctx, binaries); err != nil {
 		return fmt.Errorf("workbench image: %w", err)
 	}
 	l.roots = append(l.roots, l.bench)
