@@ -36,7 +36,7 @@ watches by itself. --set FACTOR=LEVELS gives any other factor its levels.`,
   tare run ./mine.yaml --containers 1,50,500 --concurrency 100 --on runc
   docker save hello-world -o hello.tar; tare run ./mine.yaml --image hello.tar
   tare run density --containers 0..4 --on crun
-  tare run cgroup-churn --set threads=1,8 --set each=40
+  tare run ./churn.yaml --set threads=1,8 --set each=40
   tare run ./mine.yaml --html mine.html`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return env.Experiments.StudyNames(), cobra.ShellCompDirectiveDefault // or a file

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/sample"
 )
 
 // ErrNoProfile says that a text is neither what perf script prints nor folded stacks.
@@ -279,7 +280,7 @@ const (
 )
 
 // clocks are the events of which a period is nanoseconds.
-var clocks = []string{"cpu-clock", "task-clock"}
+var clocks = []string{"cpu-clock", sample.TaskClock}
 
 func (i *importer) endSample() error {
 	if !i.open {
