@@ -225,8 +225,8 @@ func (s Sentence) verdict(cells Cells, bounds []Bound) (verdict finding.Verdict,
 			verdict = finding.Open
 		}
 		if by == finding.NotBorne {
-			wide, _ := evaluate(c.Is, cells.together(s.known(cells)))
-			refuted = refuted || bounds[i].within(wide) == finding.NotBorne
+			wide, err := evaluate(c.Is, cells.together(s.known(cells)))
+			refuted = refuted || err == nil && bounds[i].within(wide) == finding.NotBorne // what gives no number refutes nothing
 		}
 	}
 	if refuted {
