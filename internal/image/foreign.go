@@ -33,7 +33,12 @@ func openForeign(dir string) (foreign, error) {
 	return foreign{root}, err
 }
 
-func (f foreign) close() { f.root.Close() }
+// close does nothing to one that was never opened.
+func (f foreign) close() {
+	if f.root != nil {
+		f.root.Close()
+	}
+}
 
 // document reads a short file.
 func (f foreign) document(file string) ([]byte, error) {

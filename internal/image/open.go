@@ -35,11 +35,7 @@ func (s *Store) Import(ctx context.Context, ref string, bench Root) (Root, error
 	}
 	var own string
 	var from foreign
-	defer func() {
-		if from.root != nil {
-			from.close()
-		}
-	}()
+	defer func() { from.close() }()
 	r, err := s.keep(ctx, func(tmp string) (v1.Image, error) {
 		var img v1.Image
 		var err error

@@ -55,11 +55,7 @@ func (s *Store) Saved(ctx context.Context, ref string, guest map[string][]byte) 
 	}
 	file, want := ref[:at], ref[at+1:]
 	var from foreign
-	defer func() {
-		if from.root != nil {
-			from.close()
-		}
-	}()
+	defer func() { from.close() }()
 	r, err := s.keep(ctx, func(tmp string) (v1.Image, error) {
 		var img v1.Image
 		var err error
