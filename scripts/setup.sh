@@ -35,7 +35,7 @@ packages() {
 	local as_root=()
 	[ "$(id -u)" = 0 ] || as_root=(sudo)
 	"${as_root[@]}" apt-get update -qq
-	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 
 # offered NAME... prints those of the Debian packages that this Debian has, as far
