@@ -103,6 +103,12 @@ func (f *files) next() {
 	f.round++
 }
 
+func (f *files) closeAll() {
+	for name := range f.open {
+		f.close(name)
+	}
+}
+
 func (f *files) close(name string) {
 	_ = unix.Close(f.open[name].descriptor) // it was only read
 	delete(f.open, name)

@@ -30,6 +30,7 @@ type Container struct {
 	Leader int    `json:"leader"` // the first of its processes
 
 	groups     map[string]string // controller ("" for version 2) -> directory
+	group      uint64            // number of its directory: a container that is started again has another
 	ownNetwork bool              // its leader was seen in a network namespace that is not the machine's
 }
 
@@ -52,7 +53,7 @@ var conmons = regexp.MustCompile(`/libpod-conmon-|/crio-conmon-`)
 // it, those of which the namespace may be read. Those that are known, by path, it
 // takes as they are as long as their first process is the same: to tell a container
 // anew costs more than to read it.
-func (f *files) find(trees sys.Hierarchies, known map[string]Container) ([]Container, error) {
+func (f *files) find(trees sys.Hierarchies, known map[string]*Container) ([]*Container, error) {
 	tree, err := walked(trees)
 	if err != nil {
 		return nil, err
@@ -61,24 +62,34 @@ func (f *files) find(trees sys.Hierarchies, known map[string]Container) ([]Conta
 	if err != nil {
 		return nil, fmt.Errorf("find containers: %w", err)
 	}
-	var out []Container
+	var out []*Container
 	err = below(tree.Path, func(dir string) (into bool) {
 		path := strings.TrimPrefix(dir, tree.Path)
 		c, ok := known[path]
 		if ok = ok && f.firstProcess(dir) == c.Leader; !ok {
-			if c, ok = f.container(dir, path, own); ok {
-				c.groups = groups(trees, c.Leader, dir, tree)
+			var is unix.Stat_t
+			if ok = unix.Stat(dir, &is) == nil; !ok {
+				return false // it ended meanwhile
+			}
+			var one Container
+			if one, ok = f.container(dir, path, own); ok {
+				one.groups, one.group = groups(trees, one.Leader, dir, tree), is.Ino
+				c = &one
 			}
 		}
-		if ok {
-			out = append(out, c)
+		if !ok {
+			return true
 		}
-		return !ok
+		if c.Name == c.short() { // at its start its first process was the runtime's, and the engine's file not written
+			c.Name = nameOf(*c)
+		}
+		out = append(out, c)
+		return false
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find containers: %w", err)
 	}
-	slices.SortFunc(out, func(x, y Container) int { return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ID, y.ID)) })
+	slices.SortFunc(out, func(x, y *Container) int { return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ID, y.ID)) })
 	return out, nil
 }
 
@@ -127,16 +138,13 @@ func (f *files) container(dir, path, own string) (Container, bool) {
 		return Container{}, false
 	}
 	leader := f.firstProcess(dir)
-	for _, e := range engineForms {
-		if m := e.form.FindStringSubmatch(path); m != nil {
-			if leader == 0 { // version 2 with a group inside, as crun and systemd in a container make
-				leader = f.firstBelow(dir)
-			}
-			id := strings.Join(m[1:], "")
-			c := Container{ID: id, Engine: e.engine, Path: path, Leader: leader}
-			c.Name = nameOf(c)
-			return c, leader != 0
+	if c, ok := named(path); ok {
+		if leader == 0 { // version 2 with a group inside, as crun and systemd in a container make
+			leader = f.firstBelow(dir)
 		}
+		c.Leader = leader
+		c.Name = nameOf(c)
+		return c, leader != 0
 	}
 	if leader == 0 {
 		return Container{}, false
@@ -154,6 +162,16 @@ func (f *files) container(dir, path, own string) (Container, bool) {
 		c.Engine = "containerd"
 	}
 	return c, true
+}
+
+// named is the container whose group's path has the form that an engine gives.
+func named(path string) (Container, bool) {
+	for _, e := range engineForms {
+		if m := e.form.FindStringSubmatch(path); m != nil {
+			return Container{ID: strings.Join(m[1:], ""), Engine: e.engine, Path: path}, true
+		}
+	}
+	return Container{}, false
 }
 
 // dockerNamespace is containerd's namespace of Docker's containers
@@ -230,7 +248,6 @@ func groups(trees sys.Hierarchies, leader int, dir string, tree sys.Hierarchy) m
 // nameOf is the engine's name for a container, where the engine keeps it in a
 // file or on its helper's command line; else the short id.
 func nameOf(c Container) string {
-	short := c.ID[:min(len(c.ID), 12)]
 	switch c.Engine {
 	case "docker":
 		// The engine's own root may be elsewhere: then the short id serves.
@@ -243,8 +260,10 @@ func nameOf(c Container) string {
 			return name
 		}
 	}
-	return short
+	return c.short()
 }
+
+func (c *Container) short() string { return c.ID[:min(len(c.ID), 12)] }
 
 var dockerName = regexp.MustCompile(`"Name":"/([^"]{1,255})"`)
 

@@ -23,15 +23,16 @@ type Use struct {
 	Read, Written   int64         // bytes of block devices; see blocks
 	Received, Sent  int64         // bytes of its network namespace, without loopback; -1 where that is the machine's
 	Tasks, Runnable int64         // processes and threads; processes that run or wait for a CPU or a disk
+	Killed          int64         // processes that the kernel killed because the container was out of memory
 }
 
 // read reads a container's counters. fs.ErrNotExist says that it has ended.
 func (c *Container) read(m *machine) (Use, error) {
-	u := Use{CPU: -1, Memory: -1, Read: -1, Written: -1, Received: -1, Sent: -1, Tasks: -1, Runnable: -1}
+	u := Use{CPU: -1, Memory: -1, Read: -1, Written: -1, Received: -1, Sent: -1, Tasks: -1, Runnable: -1, Killed: -1}
 	if !m.blocks {
 		u.Read, u.Written = 0, 0
 	}
-	for _, one := range []func(*Use, *machine) error{c.cpu, c.memory, c.tasks, c.blocks, c.traffic} {
+	for _, one := range []func(*Use, *machine) error{c.cpu, c.memory, c.killed, c.tasks, c.blocks, c.traffic} {
 		if err := one(&u, m); err != nil {
 			return u, err
 		}
@@ -138,6 +139,15 @@ func (c *Container) memory(u *Use, m *machine) error {
 	if cache := field(stat, inactive); cache > 0 && cache <= u.Memory {
 		u.Memory -= cache
 	}
+	return err
+}
+
+// killed counts from Linux 4.13 on. Version 1 counts those of the group itself, version 2
+// of those below it, too.
+func (c *Container) killed(u *Use, m *machine) error {
+	name, _ := c.file("memory", "memory.oom_control", "memory.events")
+	text, err := m.content(name)
+	u.Killed = field(text, "oom_kill")
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,7 @@ type Point struct {
 	Sent     float64 `json:"sent"`     //
 	Tasks    int64   `json:"tasks"`    // processes and threads
 	Runnable int64   `json:"runnable"` // of the processes: the container's load at this moment
+	Total    Use     `json:"-"`        // since the container started, where the others are of the interval
 }
 
 // A Watch reads all containers again and again.
@@ -34,21 +36,24 @@ type Watch struct {
 	trees   sys.Hierarchies
 	began   time.Duration
 	before  map[string]reading
-	found   []Container
+	found   []*Container
 	looked  time.Duration
 	machine machine
+	kernel  *kernelLog
+	kills   map[string]kills
 }
 
 type reading struct {
-	at  time.Duration
-	use Use
+	container Container
+	at        time.Duration
+	use       Use
 }
 
 // lookEvery is how often new containers are looked for: walking all groups
 // costs more than reading the known ones.
 const lookEvery = 2 * time.Second
 
-// New begins a watch.
+// New begins a watch. Close ends it.
 func New() (*Watch, error) {
 	trees, err := sys.Cgroups()
 	if err != nil {
@@ -58,8 +63,14 @@ func New() (*Watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch containers: %w", err)
 	}
-	return &Watch{trees: trees, began: now(), before: map[string]reading{}, looked: -lookEvery,
+	return &Watch{trees: trees, began: now(), looked: -lookEvery, kernel: openKernelLog(), kills: map[string]kills{},
 		machine: machine{network: hostNet, blocks: countsBlocks(trees), files: newFiles()}}, nil
+}
+
+// Close closes the files that the watch keeps open.
+func (w *Watch) Close() {
+	w.kernel.close()
+	w.machine.files.closeAll()
 }
 
 // now is CLOCK_MONOTONIC.
@@ -71,41 +82,52 @@ func now() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// Read gives a point for each container that has been there since the last
-// reading, in the order of Find. The first reading gives none.
-func (w *Watch) Read() ([]Point, error) {
+// Read gives a point for each container that has been there since the last reading, in
+// the order of their names, and what has happened since then. The first reading gives
+// neither.
+func (w *Watch) Read() ([]Point, []Event, error) {
 	at := now()
-	if at-w.looked >= lookEvery {
-		known := map[string]Container{}
-		for _, c := range w.found {
-			known[c.Path] = c
-		}
-		found, err := w.machine.files.find(w.trees, known)
-		if err != nil {
-			return nil, err
-		}
-		w.found, w.looked = found, at
+	if err := w.look(at); err != nil {
+		return nil, nil, err
 	}
 	var out []Point
 	next := map[string]reading{}
-	for i := range w.found {
-		c := &w.found[i]
+	for _, c := range slices.Clone(w.found) {
 		use, err := c.read(&w.machine)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) { // until it is found again: another may take its path
+			w.found = slices.DeleteFunc(w.found, func(o *Container) bool { return o == c })
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("watch %s: %w", c.Name, err)
+			return nil, nil, fmt.Errorf("watch %s: %w", c.Name, err)
 		}
-		r := reading{now(), use}
+		r := reading{*c, now(), use}
 		next[c.ID] = r
-		if before, known := w.before[c.ID]; known {
+		if before, known := w.before[c.ID]; known && before.container.group == c.group {
 			out = append(out, c.point(before, r, w.began))
 		}
 	}
+	events := w.eventsOf(w.before, next, (at - w.began).Seconds())
 	w.before = next
 	w.machine.files.next()
-	return out, nil
+	return out, events, nil
+}
+
+// look finds the containers that run, where the last look is not of just now.
+func (w *Watch) look(at time.Duration) error {
+	if at-w.looked < lookEvery {
+		return nil
+	}
+	known := map[string]*Container{}
+	for _, c := range w.found {
+		known[c.Path] = c
+	}
+	found, err := w.machine.files.find(w.trees, known)
+	if err != nil {
+		return err
+	}
+	w.found, w.looked = found, at
+	return nil
 }
 
 // point is the difference of two readings.
@@ -122,7 +144,7 @@ func (c *Container) point(before, after reading, began time.Duration) Point {
 		CPU: rate(int64(before.use.CPU), int64(after.use.CPU)), Memory: after.use.Memory,
 		Read: rate(before.use.Read, after.use.Read), Written: rate(before.use.Written, after.use.Written),
 		Received: rate(before.use.Received, after.use.Received), Sent: rate(before.use.Sent, after.use.Sent),
-		Tasks: after.use.Tasks, Runnable: after.use.Runnable,
+		Tasks: after.use.Tasks, Runnable: after.use.Runnable, Total: after.use,
 	}
 	if p.CPU > 0 {
 		p.CPU /= 1e9
