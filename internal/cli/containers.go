@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"time"
 
 	"github.com/docker/go-units"
@@ -14,14 +16,17 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/internal/board"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/probe/containers"
+	"github.com/tarelab/tare/internal/report"
 )
 
 // seriesFlags are the options of tare watch.
 type seriesFlags struct {
 	interval, duration time.Duration
 	record, json       bool
+	listen             string
 }
 
 func containersCommand(env *Env) *cobra.Command {
@@ -33,12 +38,16 @@ func containersCommand(env *Env) *cobra.Command {
 containerd, a bare OCI runtime), and shows their CPU, memory, block and network
 rates: on a terminal as a live table, else as one table an interval. It ends after
 --duration, or with Ctrl-C, and then sums up. With --record the readings are a run,
-which tare report shows and plots. It reads cgroup files of version 1,
+which tare report shows and plots. It also reports when a container starts, dies or
+is out of memory. With --listen it serves OpenMetrics at /metrics, and a page that
+updates itself at /, to this machine alone unless another address is given; both
+can only be read. It reads cgroup files of version 1,
 hybrid or 2 and the counters of each network namespace; it talks to no engine and
 changes nothing. Containers inside containers count for the outer one.`,
 		Example: `  tare watch
   tare watch --interval 5s --duration 10m --record; tare report last -f html -o series.html
-  tare watch --json --duration 30s | jq .cpu`,
+  tare watch --json --duration 30s | jq .cpu
+  tare watch --listen 9815 --interval 5s   # http://127.0.0.1:9815/ and /metrics`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error { return env.series(c, &f) },
 	}
@@ -46,7 +55,8 @@ changes nothing. Containers inside containers count for the outer one.`,
 	flags.DurationVar(&f.interval, "interval", time.Second, "between two readings, at least 100ms")
 	flags.DurationVar(&f.duration, "duration", 0, "how long (default: until Ctrl-C)")
 	flags.BoolVar(&f.record, "record", false, "keep the readings as a run, for tare report")
-	flags.BoolVar(&f.json, "json", false, "print the readings as JSON, one object a line")
+	flags.BoolVar(&f.json, "json", false, "print readings and events as JSON, one object a line")
+	flags.StringVar(&f.listen, "listen", "", "serve OpenMetrics and a page at this `address`: a port of this machine, or ADDRESS:PORT")
 	return c
 }
 
@@ -57,27 +67,73 @@ func (env *Env) series(c *cobra.Command, f *seriesFlags) (err error) {
 	case f.duration < 0:
 		return usageError{fmt.Errorf("--duration %s: must not be negative", f.duration)}
 	}
-	sinks := []io.Writer{}
+	began, cpu := time.Now(), ownCPU()
+	sums := newSeriesSums()
+	outputs := []readingOutput{sums.add}
 	if f.record {
 		file, done, failed := env.recording(c)
 		if failed != nil {
 			return failed
 		}
 		defer func() { err = errors.Join(err, done()) }()
-		sinks = append(sinks, file)
+		outputs = append(outputs, func(r watched) error { return writeLines(file, r.points) })
 	}
-	if f.json {
-		sinks = append(sinks, env.Stdout)
+	ctx, serve, err := env.serving(c.Context(), f, began, &outputs)
+	if err != nil {
+		return err
 	}
-	began, cpu := time.Now(), ownCPU()
-	sums := newSeriesSums()
-	if err := env.seriesLoop(c.Context(), f, sums, sinks); err != nil {
+	switch {
+	case f.json:
+		outputs = append(outputs, env.writeReading)
+	case f.listen == "":
+		outputs = append(outputs, env.showReading())
+	}
+	if err := errors.Join(env.seriesLoop(ctx, f, began, outputs), serve()); err != nil {
 		return err
 	}
 	if !f.json {
 		env.printSeriesSums(sums, time.Since(began), ownCPU()-cpu)
 	}
 	return nil
+}
+
+// watched is one reading of a watch.
+type watched struct {
+	at     time.Duration // since the watch began
+	points []containers.Point
+	events []containers.Event
+}
+
+// readingOutput takes the readings of a watch, one after the other.
+type readingOutput func(watched) error
+
+// serving begins to serve the readings where --listen asks for that. The context given
+// ends with the server; wait ends the server and says how it ended.
+func (env *Env) serving(ctx context.Context, f *seriesFlags, began time.Time, outputs *[]readingOutput) (with context.Context, wait func() error, err error) {
+	if f.listen == "" {
+		return ctx, func() error { return nil }, nil
+	}
+	l, err := board.Listen(ctx, f.listen)
+	if err != nil {
+		return nil, nil, usageError{fmt.Errorf("--listen: %w", err)}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this machine"
+	}
+	shown := board.New(board.About{Host: host, CPUs: runtime.NumCPU(), Interval: f.interval, Began: began})
+	*outputs = append(*outputs, func(r watched) error { shown.Add(r.at, r.points, r.events); return nil })
+	fmt.Fprintf(env.Stderr, "page: http://%s/  OpenMetrics: http://%s/metrics  end with Ctrl-C\n", l.Addr(), l.Addr())
+	if !board.Local(l) {
+		fmt.Fprintln(env.Stderr, "tare: warning: whoever can reach this address can read the names and the use of all containers; there is no password and no TLS")
+	}
+	with, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- board.Serve(with, l, shown)
+		cancel()
+	}()
+	return with, func() error { cancel(); return <-ended }, nil
 }
 
 // recording makes a run for the readings; done closes it and says where it is.
@@ -100,7 +156,7 @@ func (env *Env) recording(c *cobra.Command) (to io.Writer, done func() error, er
 }
 
 // seriesLoop reads until the time is over or the user ends it: both are its end.
-func (env *Env) seriesLoop(ctx context.Context, f *seriesFlags, sums *seriesSums, sinks []io.Writer) error {
+func (env *Env) seriesLoop(ctx context.Context, f *seriesFlags, began time.Time, outputs []readingOutput) error {
 	if f.duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, f.duration+f.interval/2) // the last reading is whole
@@ -110,24 +166,21 @@ func (env *Env) seriesLoop(ctx context.Context, f *seriesFlags, sums *seriesSums
 	if err != nil {
 		return err
 	}
+	defer watch.Close()
 	tick := time.NewTicker(f.interval)
 	defer tick.Stop()
-	for first := true; ; first = false {
+	for {
 		tick.Reset(f.interval) // after a late reading the next one is not early: rates of a moment say nothing
-		points, err := watch.Read()
+		points, events, err := watch.Read()
 		if err != nil {
 			return err
 		}
-		sums.add(points)
-		for _, w := range sinks {
-			if err := writePoints(w, points); err != nil {
-				return fmt.Errorf("record: %w", err)
+		for _, output := range outputs {
+			if err := output(watched{time.Since(began), points, events}); err != nil {
+				return err
 			}
 		}
-		if !first && !f.json {
-			env.showPoints(points)
-		}
-		if lost(env.Stdout) && !f.record {
+		if lost(env.Stdout) && !f.record && f.listen == "" {
 			return nil // the view is all there is
 		}
 		select {
@@ -138,16 +191,60 @@ func (env *Env) seriesLoop(ctx context.Context, f *seriesFlags, sums *seriesSums
 	}
 }
 
-// writePoints writes one reading at once, so that a file never ends in half of one.
-func writePoints(w io.Writer, points []containers.Point) error {
+// writeLines writes objects, one a line, at once: a file never ends in half of a reading.
+func writeLines[T any](w io.Writer, objects []T) error {
 	out := bufio.NewWriterSize(w, 1<<16)
 	lines := json.NewEncoder(out)
-	for _, p := range points {
-		if err := lines.Encode(p); err != nil {
-			return err
+	for _, o := range objects {
+		if err := lines.Encode(o); err != nil {
+			return fmt.Errorf("record: %w", err)
 		}
 	}
-	return out.Flush()
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	return nil
+}
+
+// writeReading writes a reading as JSON.
+func (env *Env) writeReading(r watched) error {
+	return errors.Join(writeLines(env.Stdout, r.points), writeLines(env.Stdout, r.events))
+}
+
+// eventsShown is how many of the last events stand below the live table.
+const eventsShown = 8
+
+// showReading shows readings as tables, each with the events since the one before it; on
+// a terminal one table with the last events. The first reading knows no rates.
+func (env *Env) showReading() readingOutput {
+	first, recent := true, []string(nil)
+	return func(r watched) error {
+		if terminal(env.Stdout) {
+			recent = recent[max(0, len(recent)-eventsShown):]
+		} else {
+			recent = nil
+		}
+		for _, e := range r.events {
+			recent = append(recent, eventLine(r.at, e))
+		}
+		if !first {
+			env.showPoints(r.points)
+			for _, line := range recent {
+				fmt.Fprintln(env.Stdout, line)
+			}
+		}
+		first = false
+		return nil
+	}
+}
+
+func eventLine(at time.Duration, e containers.Event) string {
+	what := map[containers.EventKind]string{containers.Started: "started", containers.Died: "died", containers.OutOfMemory: "out of memory"}[e.Event]
+	line := fmt.Sprintf("%6s  %s %s (%s)", at.Round(time.Second), report.Clean(e.Name), what, e.Engine)
+	if e.Killed > 0 {
+		line += fmt.Sprintf(": processes that the kernel killed: %d", e.Killed)
+	}
+	return line
 }
 
 func (env *Env) showPoints(points []containers.Point) {
@@ -190,8 +287,9 @@ func whole(n int64) string {
 
 // seriesSums are what a watch has seen, by container in the order of appearance.
 type seriesSums struct {
-	order []string
-	of    map[string]*seriesSum
+	order  []string
+	of     map[string]*seriesSum
+	events map[containers.EventKind]int64
 }
 
 type seriesSum struct {
@@ -210,10 +308,15 @@ func (s *seriesSum) mean() float64 {
 	return s.cpu / float64(s.known)
 }
 
-func newSeriesSums() *seriesSums { return &seriesSums{of: map[string]*seriesSum{}} }
+func newSeriesSums() *seriesSums {
+	return &seriesSums{of: map[string]*seriesSum{}, events: map[containers.EventKind]int64{}}
+}
 
-func (w *seriesSums) add(points []containers.Point) {
-	for _, p := range points {
+func (w *seriesSums) add(r watched) error {
+	for _, e := range r.events {
+		w.events[e.Event] += max(e.Killed, 1)
+	}
+	for _, p := range r.points {
 		s := w.of[p.ID]
 		if s == nil {
 			s = &seriesSum{name: p.Name, engine: p.Engine, cpuPeak: -1, memoryPeak: -1, read: -1, written: -1, received: -1, sent: -1}
@@ -230,6 +333,7 @@ func (w *seriesSums) add(points []containers.Point) {
 		s.read, s.written = max(s.read, p.Read), max(s.written, p.Written)
 		s.received, s.sent = max(s.received, p.Received), max(s.sent, p.Sent)
 	}
+	return nil
 }
 
 func (env *Env) printSeriesSums(w *seriesSums, took, cost time.Duration) {
@@ -238,6 +342,7 @@ func (env *Env) printSeriesSums(w *seriesSums, took, cost time.Duration) {
 		noun = "container"
 	}
 	fmt.Fprintf(env.Stdout, "%d %s in %s; watching took %.2f %% of a CPU\n", len(w.order), noun, took.Round(time.Second), 100*cost.Seconds()/took.Seconds())
+	fmt.Fprintf(env.Stdout, "events: %d start, %d die, %d out of memory\n", w.events[containers.Started], w.events[containers.Died], w.events[containers.OutOfMemory])
 	if len(w.order) == 0 {
 		return
 	}

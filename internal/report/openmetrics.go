@@ -19,10 +19,10 @@ import (
 // whatever reads OpenMetrics: medians and ratios of every cell and metric with their
 // intervals, in base units. FORMATS.md lists the families.
 func OpenMetrics(w io.Writer, in Input) error {
-	var f families
+	var f Families
 	m := in.Manifest
-	f.add("tare_run_info", "the run that the other metrics are of", 1, "run", m.ID, "study", m.Study.ID, "tare", m.Tool, "cpu", m.Host.CPU, "kernel", m.Host.Kernel)
-	f.add("tare_run_created_timestamp_seconds", "when the run began", float64(m.Created.Unix()), "run", m.ID)
+	f.Gauge("tare_run_info", "the run that the other metrics are of", 1, "run", m.ID, "study", m.Study.ID, "tare", m.Tool, "cpu", m.Host.CPU, "kernel", m.Host.Kernel)
+	f.Gauge("tare_run_created_timestamp_seconds", "when the run began", float64(m.Created.Unix()), "run", m.ID)
 	cells := cellsByID(m.Cells)
 	for _, t := range in.Claims.Tables {
 		for _, r := range t.Rows {
@@ -32,50 +32,57 @@ func OpenMetrics(w io.Writer, in Input) error {
 			f.addRow(r, append(labels, "unit", string(t.Metric.Unit)), labels)
 		}
 	}
-	return f.write(w)
+	return f.Write(w)
 }
 
-// families are metric families, in the order in which their first metric came.
-type families struct {
+// Families are metric families, in the order in which their first metric came.
+type Families struct {
 	order []*dto.MetricFamily
 	at    map[string]*dto.MetricFamily
 }
 
-func (f *families) addRow(r analysis.Row, value, ratio []string) {
-	f.add("tare_failed_trials", "trials that failed", float64(r.Summary.Failed), ratio...)
+func (f *Families) addRow(r analysis.Row, value, ratio []string) {
+	f.Gauge("tare_failed_trials", "trials that failed", float64(r.Summary.Failed), ratio...)
 	if r.Summary.N > 0 {
-		f.add("tare_samples", "samples of the metric", float64(r.Summary.N), ratio...)
-		f.add("tare_median", "median of the metric, in its unit", r.Summary.Median, value...)
+		f.Gauge("tare_samples", "samples of the metric", float64(r.Summary.N), ratio...)
+		f.Gauge("tare_median", "median of the metric, in its unit", r.Summary.Median, value...)
 		if quantity.Known(r.Summary.Interval) {
-			f.add("tare_median_low", "lower limit of the median's interval", r.Summary.Interval.Low, value...)
-			f.add("tare_median_high", "upper limit of the median's interval", r.Summary.Interval.High, value...)
+			f.Gauge("tare_median_low", "lower limit of the median's interval", r.Summary.Interval.Low, value...)
+			f.Gauge("tare_median_high", "upper limit of the median's interval", r.Summary.Interval.High, value...)
 		}
 	}
 	if e := r.Effect; e != nil && e.Difference == nil {
-		f.add("tare_ratio", "ratio to the run's control", e.Ratio, ratio...)
+		f.Gauge("tare_ratio", "ratio to the run's control", e.Ratio, ratio...)
 		if quantity.Known(e.Interval) {
-			f.add("tare_ratio_low", "lower limit of the ratio's interval", e.Interval.Low, ratio...)
-			f.add("tare_ratio_high", "upper limit of the ratio's interval", e.Interval.High, ratio...)
+			f.Gauge("tare_ratio_low", "lower limit of the ratio's interval", e.Interval.Low, ratio...)
+			f.Gauge("tare_ratio_high", "upper limit of the ratio's interval", e.Interval.High, ratio...)
 		}
 	}
 }
 
-// add adds a gauge of a finite number, with names and values of labels in turn. Labels without a value are
-// left out, as Prometheus has it.
-func (f *families) add(name, help string, value float64, labels ...string) {
+// Gauge adds a finite number that may fall, with names and values of labels in turn.
+// Labels without a value are left out, as Prometheus has it.
+func (f *Families) Gauge(name, help string, value float64, labels ...string) {
+	f.add(dto.MetricType_GAUGE, &dto.Metric{Gauge: &dto.Gauge{Value: &value}}, name, help, value, labels)
+}
+
+// Counter adds a finite number that only grows, as Gauge does; its name ends in _total.
+func (f *Families) Counter(name, help string, value float64, labels ...string) {
+	f.add(dto.MetricType_COUNTER, &dto.Metric{Counter: &dto.Counter{Value: &value}}, name, help, value, labels)
+}
+
+func (f *Families) add(kind dto.MetricType, m *dto.Metric, name, help string, value float64, labels []string) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return
 	}
 	family := f.at[name]
 	if family == nil {
-		kind := dto.MetricType_GAUGE
 		family = &dto.MetricFamily{Name: &name, Help: &help, Type: &kind}
 		if f.at == nil {
 			f.at = map[string]*dto.MetricFamily{}
 		}
 		f.at[name], f.order = family, append(f.order, family)
 	}
-	m := &dto.Metric{Gauge: &dto.Gauge{Value: &value}}
 	for i := 0; i < len(labels); i += 2 {
 		if name, text := labels[i], strings.ToValidUTF8(clean(labels[i+1]), "\ufffd"); text != "" {
 			m.Label = append(m.Label, &dto.LabelPair{Name: &name, Value: &text})
@@ -84,7 +91,8 @@ func (f *families) add(name, help string, value float64, labels ...string) {
 	family.Metric = append(family.Metric, m)
 }
 
-func (f *families) write(w io.Writer) error {
+// Write writes the families as OpenMetrics text.
+func (f *Families) Write(w io.Writer) error {
 	for _, family := range f.order {
 		if _, err := expfmt.MetricFamilyToOpenMetrics(w, family); err != nil {
 			return fmt.Errorf("write OpenMetrics: %w", err)
@@ -98,7 +106,7 @@ func (f *families) write(w io.Writer) error {
 
 // gateOpenMetrics writes each limit's answer: 1 for the verdict that it got.
 func gateOpenMetrics(w io.Writer, in GateInput) error {
-	var f families
+	var f Families
 	for _, a := range in.Answers {
 		labels := []string{"run", a.Run, "cell", a.Cell, "metric", a.Metric, "limit", a.Limit}
 		for _, v := range gate.Verdicts() {
@@ -106,14 +114,14 @@ func gateOpenMetrics(w io.Writer, in GateInput) error {
 			if a.Verdict == v {
 				is = 1
 			}
-			f.add("tare_limit_verdict", "1 for the answer on the limit, 0 for the others", is, append(labels, "verdict", string(v))...)
+			f.Gauge("tare_limit_verdict", "1 for the answer on the limit, 0 for the others", is, append(labels, "verdict", string(v))...)
 		}
 		if quantity.Known(a.Interval) {
 			labels = append(labels, "against", a.Against, "unit", string(a.Unit))
-			f.add("tare_limit_value", "the number that the limit bounds", a.Value, labels...)
-			f.add("tare_limit_value_low", "lower limit of its interval", a.Interval.Low, labels...)
-			f.add("tare_limit_value_high", "upper limit of its interval", a.Interval.High, labels...)
+			f.Gauge("tare_limit_value", "the number that the limit bounds", a.Value, labels...)
+			f.Gauge("tare_limit_value_low", "lower limit of its interval", a.Interval.Low, labels...)
+			f.Gauge("tare_limit_value_high", "upper limit of its interval", a.Interval.High, labels...)
 		}
 	}
-	return f.write(w)
+	return f.Write(w)
 }
