@@ -154,7 +154,7 @@ func (f *gateFlags) limits() ([]study.Limit, error) {
 // program itself need not be there any more.
 func absoluteProgram(name string) (string, error) {
 	target, path, ok := strings.Cut(name, driver.ProgramSign)
-	if !ok {
+	if !ok || driver.IsRelease(path) {
 		return name, nil
 	}
 	path, err := filepath.Abs(path)

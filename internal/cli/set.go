@@ -50,6 +50,8 @@ func set(st study.Study, one string) (study.Study, error) {
 	switch has := workloadsWith(st, factor); {
 	case factor == messageFactor:
 		st, err = withSizes(st, levels)
+	case factor == "kernels":
+		st.Kernels, st.Control = levels, ""
 	case slices.Contains(study.EnvironmentKeys(), factor):
 		st.Environments, err = withKey(st.Environments, factor, levels)
 	case len(has) == 0:

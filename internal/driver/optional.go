@@ -1,6 +1,9 @@
 package driver
 
-import "context"
+import (
+	"context"
+	"regexp"
+)
 
 // As finds an optional interface of a driver: T is one of those below, or a
 // driver's own type. It looks at d first, then at what d decorates.
@@ -42,12 +45,20 @@ type SessionDriver interface {
 	Teardown() error
 }
 
-// ProgramSign stands in a target's name before the absolute path of the program that
-// it is to use: runc=/opt/new/runc.
+// ProgramSign stands in a target's name before what it is to use: the absolute path of
+// a runtime's program (runc=/opt/new/runc), or of a machine's kernel, or a release of
+// one (qemu/microvm=debian/6.1).
 const ProgramSign = "="
 
+var release = regexp.MustCompile(`^[a-z]+/[1-9][0-9]{0,2}\.[0-9]{1,3}$`)
+
+// IsRelease reports whether a text names a release of a distribution's kernel, as
+// debian/6.1. A file of that name is written ./debian/6.1.
+func IsRelease(name string) bool { return release.MatchString(name) }
+
 // Namer is a Driver that makes drivers by name which are in no fixed list, such as
-// containerd/NAME for any runtime that containerd can start, or runc=/PATH.
+// containerd/NAME for any runtime that containerd can start, runc=/PATH, or
+// qemu/microvm=debian/6.1.
 type Namer interface {
 	Driver
 	// Named returns the driver of that name. It is nil where the name belongs to

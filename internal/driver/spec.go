@@ -47,6 +47,9 @@ type Spec struct {
 	// Mergeable: the VMM offers the guest's memory to the host's KSM. Other targets
 	// ignore both.
 	PageReporting, Mergeable bool
+	// Modules are what the payload uses of the kernel that may be a module of it, by
+	// name. A guest's agent loads them first; on other targets the machine's kernel does.
+	Modules []string
 	// Cgroup is the instance's cgroup, relative to the root of each hierarchy
 	// ("tare/<run>/<id>"), or "" where cgroups cannot be used. The caller makes and
 	// removes it. All processes of the instance are below it: the payload in

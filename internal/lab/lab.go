@@ -195,15 +195,18 @@ func (l *Lab) Drivers(ctx context.Context, names ...string) ([]driver.Driver, er
 	return slices.DeleteFunc(slices.Clone(l.drivers), func(d driver.Driver) bool { return !slices.Contains(names, d.Name()) }), nil
 }
 
-// WithProgram is a target's name in which the path of the program that it is to use is
-// absolute: "runc=./runc" as "runc=/opt/new/runc". Other names stay as they are. What
-// no executable file has as its path is an error.
+// WithProgram is a target's name in which the path of the program or kernel that it is
+// to use is absolute: "runc=./runc" as "runc=/opt/new/runc". Other names stay as they
+// are, as does a kernel's release. What no file has as its path is an error.
 func WithProgram(name string) (string, error) {
 	target, program, ok := strings.Cut(name, driver.ProgramSign)
 	if !ok {
 		return name, nil
 	}
 	program, on, placed := strings.Cut(program, study.PathSign)
+	if driver.IsRelease(program) {
+		return name, nil
+	}
 	path, err := filepath.Abs(program)
 	if err != nil {
 		return "", fmt.Errorf("target %s: %w", name, err)
@@ -211,11 +214,11 @@ func WithProgram(name string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case program == "" || noPath.MatchString(path):
-		return "", fmt.Errorf("target %q: the path of a program has no blank and none of , : ~ and @", name)
+		return "", fmt.Errorf("target %q: the path of a program or kernel has no blank and none of , : ~ and @", name)
 	case err != nil:
 		return "", fmt.Errorf("target %s: %w", name, err)
-	case !info.Mode().IsRegular() || unix.Access(path, unix.X_OK) != nil:
-		return "", fmt.Errorf("target %s: %s is not an executable file", name, path)
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("target %s: %s is not a regular file", name, path)
 	}
 	if placed {
 		path += study.PathSign + on

@@ -63,7 +63,7 @@ func (p *Plan) Primary(c study.Cell) sample.Metric { return p.Manifest.Metrics[c
 func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error) {
 	st = st.WithDefaults()
 	st.Workloads, st.Variants = st.Measured(), nil // what is recorded is what is measured
-	st, err := st.Renamed(WithProgram)
+	st, err := st.OnKernels().Renamed(WithProgram)
 	if err != nil {
 		return nil, &InputError{err}
 	}

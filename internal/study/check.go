@@ -56,6 +56,9 @@ func (s Study) WithDefaults() Study {
 		s.ID = s.src.stem()
 	}
 	s.Title = or(s.Title, s.ID)
+	if len(s.Kernels) > 0 && len(s.Targets) > 0 {
+		s.Control = or(s.Control, s.Targets[0])
+	}
 	s.Control = or(s.Control, DefaultControl)
 	if s.Precision > 0 || s.Budget > 0 {
 		s.Blocks = or(s.Blocks, DefaultMost)
@@ -146,6 +149,7 @@ func (s Study) check() []Problem {
 	c.instances("instances", s.Copies)
 	c.instances("control-instances", s.ControlCopies)
 	c.instances("concurrency", s.Concurrency)
+	c.distinct("kernels", s.Kernels)
 	c.rules(s)
 	c.limits(s.Limits)
 	c.size(s)
@@ -206,10 +210,10 @@ func (c *checker) paths(key string, names, known []string) {
 // names the nearest; "" when nothing is.
 func (k Known) Problem(name string) string {
 	base, path, placed := strings.Cut(name, PathSign)
-	target, _, program := strings.Cut(base, "=")
+	target, _, program := strings.Cut(base, kernelSign)
 	switch {
 	case program && slices.Contains(k.Targets, target) && !slices.Contains(k.Targets, base):
-		return fmt.Sprintf("target %q takes no program: only the OCI runtimes do", target)
+		return fmt.Sprintf("target %q takes no program and no kernel: OCI runtimes take a program, virtual machines a kernel", target)
 	case !slices.Contains(k.Targets, base):
 		return unknown("target", base, k.Targets)
 	case placed && !slices.Contains(k.Paths, path):

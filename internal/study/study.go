@@ -21,9 +21,14 @@ type Study struct {
 	// Paths put each target on each path between two places: "native" and
 	// "bridge" give "native@bridge". Those of OptionalPaths may be missing. A
 	// target that names its path itself, and the control, stay as they are.
-	Paths         []string   `yaml:"paths,omitempty" json:"paths,omitempty"`
-	OptionalPaths []string   `yaml:"optional-paths,omitempty" json:"optionalPaths,omitempty"`
-	Workloads     []Workload `yaml:"workloads" json:"workloads"`
+	Paths         []string `yaml:"paths,omitempty" json:"paths,omitempty"`
+	OptionalPaths []string `yaml:"optional-paths,omitempty" json:"optionalPaths,omitempty"`
+	// Kernels is a factor: each target, a virtual machine, is measured with each of these
+	// kernels, as releases ("debian/6.1") or paths. "qemu/microvm" gives
+	// "qemu/microvm=debian/6.1". A target that names its kernel stays as it is. The
+	// control is by default the first target, with the first kernel.
+	Kernels   []string   `yaml:"kernels,omitempty" json:"kernels,omitempty"`
+	Workloads []Workload `yaml:"workloads" json:"workloads"`
 	// Params are parameters of all workloads that have one of that name; a
 	// workload's own stand above them, a level's above those.
 	Params       map[string]string `yaml:"params,omitempty" json:"params,omitempty"`

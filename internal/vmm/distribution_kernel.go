@@ -1,6 +1,7 @@
 package vmm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func StockKernel(ctx context.Context, dir string) (Stock, error) {
 	}
 	var errs []error
 	for _, meta := range stockPackages[runtime.GOARCH] {
-		err := fetchStock(ctx, meta, filepath.Join(dir, meta))
+		err := fetchStock(ctx, "", meta, filepath.Join(dir, meta))
 		if err == nil {
 			var s Stock
 			if s, err = readStock(filepath.Join(dir, meta)); err == nil {
@@ -71,8 +72,9 @@ func StockKernel(ctx context.Context, dir string) (Stock, error) {
 	return own, nil
 }
 
-// fetchStock downloads what the meta package leads to, and unpacks it into dir.
-func fetchStock(ctx context.Context, meta, dir string) error {
+// fetchStock downloads the parts of a kernel that a package leads to, and unpacks them
+// into dir.
+func fetchStock(ctx context.Context, a apt, lead, dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
@@ -81,11 +83,11 @@ func fetchStock(ctx context.Context, meta, dir string) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	names, err := kernelParts(ctx, meta)
+	names, err := a.kernelParts(ctx, lead)
 	if err != nil {
 		return err
 	}
-	if err := run(ctx, tmp, "apt-get", append([]string{"-qq", "download"}, names...)...); err != nil {
+	if _, err := a.run(ctx, tmp, "apt-get", append([]string{"-qq", "download"}, names...)...); err != nil {
 		return err
 	}
 	debs, err := filepath.Glob(filepath.Join(tmp, "*.deb"))
@@ -94,7 +96,7 @@ func fetchStock(ctx context.Context, meta, dir string) error {
 	}
 	whole := filepath.Join(tmp, "whole")
 	for _, deb := range debs {
-		if err := run(ctx, tmp, "dpkg", "-x", deb, whole); err != nil {
+		if _, err := a.run(ctx, tmp, "dpkg", "-x", deb, whole); err != nil {
 			return err
 		}
 	}
@@ -122,18 +124,24 @@ func packageText(debs []string) string {
 // part are the packages that hold a kernel or its modules.
 var part = regexp.MustCompile(`^linux-(image|modules|binary)(-unsigned)?-[0-9]`)
 
-// kernelParts are the packages with the kernel and its modules behind a meta
-// package: its dependencies and theirs.
-func kernelParts(ctx context.Context, meta string) ([]string, error) {
+// apt is the machine's package manager, by the configuration of that path; "" is the
+// machine's own.
+type apt string
+
+// kernelParts are the packages with the kernel and its modules that a package leads
+// to: itself, its dependencies and theirs.
+func (a apt) kernelParts(ctx context.Context, lead string) ([]string, error) {
 	var found []string
-	next := []string{meta}
-	for len(next) > 0 {
-		out, err := exec.CommandContext(ctx, "apt-cache", append([]string{"depends", "--important", "--no-recommends"}, next...)...).Output()
+	if part.MatchString(lead) {
+		found = append(found, lead)
+	}
+	for next := []string{lead}; len(next) > 0; {
+		out, err := a.run(ctx, "", "apt-cache", append([]string{"depends", "--important", "--no-recommends"}, next...)...)
 		if err != nil {
-			return nil, fmt.Errorf("apt-cache depends %s: %w", meta, err)
+			return nil, err
 		}
 		next = nil
-		for line := range strings.Lines(string(out)) {
+		for line := range strings.Lines(out) {
 			name := strings.TrimSpace(strings.TrimPrefix(strings.TrimLeft(line, " |"), "Depends:"))
 			if strings.Contains(line, "Depends:") && part.MatchString(name) && !slices.Contains(found, name) {
 				found, next = append(found, name), append(next, name)
@@ -141,18 +149,24 @@ func kernelParts(ctx context.Context, meta string) ([]string, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("package %s is not known to apt, or depends on no kernel", meta)
+		return nil, fmt.Errorf("package %s is not known to apt, or depends on no kernel", lead)
 	}
 	return found, nil
 }
 
-func run(ctx context.Context, dir, name string, args ...string) error {
+// run runs a program and returns its standard output; an error has what it said.
+func (a apt) run(ctx context.Context, dir, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w: %.300s", name, args[0], err, out)
+	if a != "" {
+		c.Env = append(os.Environ(), "APT_CONFIG="+string(a))
 	}
-	return nil
+	out, err := c.Output()
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		return "", fmt.Errorf("%s %s: %w: %.300s", name, args[0], err, bytes.TrimSpace(ended.Stderr))
+	}
+	return string(out), err
 }
 
 // readStock finds kernel and modules below root: /boot/vmlinuz-VERSION (or

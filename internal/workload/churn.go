@@ -90,8 +90,11 @@ func (c churn) Command(v Values, _ []string) (Command, error) {
 		}
 		return Command{Args: append(args, "favordynmods"), OwnMachine: true}, nil
 	}
-	return Command{Args: args}, nil
+	return Command{Args: args, Modules: churnModules[c.kind]}, nil
 }
+
+// churnModules are what a kind makes that is a module in most kernels.
+var churnModules = map[string][]string{KindChurnNet: {"veth"}, KindChurnMount: {"overlay"}}
 
 func (c churn) Parse(stdout []byte) ([]sample.Value, error) {
 	var elapsed, tasks, cycles float64

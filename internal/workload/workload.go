@@ -53,6 +53,9 @@ type Command struct {
 	// OwnMachine says that the payload changes what belongs to the whole machine,
 	// so that it may run in a virtual one alone.
 	OwnMachine bool
+	// Modules are what the payload uses of the kernel that may be a module of it, by
+	// name. A guest loads them before the payload, since nothing else there does.
+	Modules []string
 	// Hold says that the payload acts and then waits to be ended. Args is what it
 	// does before, and ends by executing the arguments that follow; empty for nothing.
 	Hold bool

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,9 @@ type home struct {
 	dir    string
 	device string // /dev/kvm
 
-	kernels sync.Mutex // one fetch at a time
-	stock   *vmm.Stock
-	builds  sync.Mutex // guards prints, and one build at a time
+	kernels sync.Mutex           // one fetch at a time
+	stock   map[string]vmm.Stock // by release; "" is the distribution's own
+	builds  sync.Mutex           // guards prints, and one build at a time
 	prints  map[string]string
 	packs   sync.Mutex           // guards packed, and one packing at a time
 	packed  map[string]moduleSet // by directory and names
@@ -38,7 +39,7 @@ type home struct {
 }
 
 func newHome(lab driver.Lab) *home {
-	return &home{lab: lab, dir: GuestsDir(lab), device: "/dev/kvm", prints: map[string]string{}, packed: map[string]moduleSet{}, proofs: make(chan struct{}, 1), proven: map[string]proof{}}
+	return &home{lab: lab, dir: GuestsDir(lab), device: "/dev/kvm", stock: map[string]vmm.Stock{}, prints: map[string]string{}, packed: map[string]moduleSet{}, proofs: make(chan struct{}, 1), proven: map[string]proof{}}
 }
 
 // guestKernel is a kernel, and where its modules are.
@@ -49,7 +50,8 @@ type guestKernel struct {
 	source  string // the package that it came from
 }
 
-// kernelFor gives the user's kernel, or the distribution's, in a format for d.
+// kernelFor gives the target's kernel, the user's for all guests, or the distribution's,
+// in a format for d.
 func (h *home) kernelFor(ctx context.Context, d *Driver) (guestKernel, error) {
 	g := guestKernel{wanted: d.vmm.Modules}
 	if h.lab.CacheDir == "" {
@@ -60,17 +62,17 @@ func (h *home) kernelFor(ctx context.Context, d *Driver) (guestKernel, error) {
 		return g, driver.Labf("keep guests' kernels: %w", err)
 	}
 	var original vmm.Kernel
-	if file := h.lab.Guest.Kernel; file != "" {
+	if file := cmp.Or(d.kernel, h.lab.Guest.Kernel); file != "" && !driver.IsRelease(file) {
 		k, err := vmm.Inspect(file)
 		if err != nil {
-			return g, d.Cannot("give another --kernel", "%v", err)
+			return g, d.Cannot("give another kernel", "%v", err)
 		}
 		original, g.modules = k, vmm.ModulesOf(filepath.Dir(filepath.Dir(file)), k.Version)
 		if g.modules == "" {
 			g.modules = vmm.ModulesOf("/", k.Version)
 		}
 	} else {
-		s, err := h.stockKernel(ctx, kernels)
+		s, err := h.stockKernel(ctx, file, kernels)
 		if err != nil {
 			return g, err
 		}
@@ -78,25 +80,31 @@ func (h *home) kernelFor(ctx context.Context, d *Driver) (guestKernel, error) {
 	}
 	k, err := d.vmm.Kernel(ctx, original, kernels)
 	if err != nil {
-		return g, d.Cannot("give another --kernel", "%v", err)
+		return g, d.Cannot("give another kernel", "%v", err)
 	}
 	g.kernel = k
 	return g, nil
 }
 
-func (h *home) stockKernel(ctx context.Context, dir string) (vmm.Stock, error) {
+// stockKernel is a distribution's kernel of a release, or of this machine's own where
+// the release is "".
+func (h *home) stockKernel(ctx context.Context, release, dir string) (vmm.Stock, error) {
 	h.kernels.Lock()
 	defer h.kernels.Unlock()
-	if h.stock != nil {
-		return *h.stock, nil
+	if s, ok := h.stock[release]; ok {
+		return s, nil
 	}
-	s, err := vmm.StockKernel(ctx, dir)
+	get := vmm.StockKernel
+	if release != "" {
+		get = func(ctx context.Context, dir string) (vmm.Stock, error) { return vmm.ReleaseKernel(ctx, dir, release) }
+	}
+	s, err := get(ctx, dir)
 	var none *vmm.NoKernelError
 	if errors.As(err, &none) {
-		return s, &driver.CannotError{Target: "vm", Lacks: none.Error(), Remedy: "give one with --kernel"}
+		return s, &driver.CannotError{Target: "vm", Lacks: none.Error(), Remedy: "give the path of one"}
 	}
 	if err == nil {
-		h.stock = &s
+		h.stock[release] = s
 	}
 	return s, err
 }

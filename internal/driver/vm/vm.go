@@ -49,13 +49,31 @@ func New(lab driver.Lab, v vmm.VMM) *Driver { return &Driver{lab: lab, vmm: v, h
 
 // Driver runs payloads in guests of one VMM.
 type Driver struct {
-	lab  driver.Lab
-	vmm  vmm.VMM
-	home *home
+	lab    driver.Lab
+	vmm    vmm.VMM
+	home   *home
+	kernel string // of the target's name: a path, or a release; "" for the kernel that all guests have
 }
 
 // Name implements driver.Driver.
-func (d *Driver) Name() string { return d.vmm.Name }
+func (d *Driver) Name() string {
+	if d.kernel != "" {
+		return d.vmm.Name + driver.ProgramSign + d.kernel
+	}
+	return d.vmm.Name
+}
+
+// Named implements driver.Namer: qemu/microvm=/boot/vmlinuz and qemu/microvm=debian/6.1
+// are the machine with that kernel.
+func (d *Driver) Named(_ context.Context, name string) driver.Driver {
+	base, kernel, _ := strings.Cut(name, driver.ProgramSign)
+	if base != d.vmm.Name || d.kernel != "" || !filepath.IsAbs(kernel) && !driver.IsRelease(kernel) {
+		return nil
+	}
+	other := *d
+	other.kernel = kernel
+	return &other
+}
 
 // Properties implements driver.Driver. A guest is not a PID namespace: the
 // payload's process id there is not 1, the agent's is.
@@ -96,7 +114,7 @@ func (d *Driver) touched() int64 {
 // Cannot is the error of a target that lacks something on this machine, with what to
 // do about it.
 func (d *Driver) Cannot(remedy, format string, args ...any) error {
-	return &driver.CannotError{Target: d.vmm.Name, Lacks: fmt.Sprintf(format, args...), Remedy: remedy}
+	return &driver.CannotError{Target: d.Name(), Lacks: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
 // Locate implements driver.Located: the absolute path of the VMM's program.
@@ -129,7 +147,7 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 		return facts, err
 	}
 	if facts.Digest, err = sys.FileDigest(path); err != nil {
-		return facts, driver.Labf("%s: %w", d.vmm.Name, err)
+		return facts, driver.Labf("%s: %w", d.Name(), err)
 	}
 	g, err := d.home.kernelFor(ctx, d)
 	if err != nil {
@@ -249,6 +267,7 @@ func (d *Driver) machine(ctx context.Context, path string, spec driver.Spec, dir
 	if err := d.disk(ctx, spec, dir, &g, &m); err != nil {
 		return m, err
 	}
+	g.wanted = slices.Concat(g.wanted, spec.Modules)
 	m.Reports, m.Mergeable = spec.PageReporting, spec.Mergeable
 	if m.Reports {
 		g.wanted = append(slices.Clone(g.wanted), vmm.BalloonModule)
@@ -284,7 +303,7 @@ func (d *Driver) takes(ctx context.Context, pageReporting, mergeable bool) error
 		return driver.Labf("%w", err)
 	}
 	if len(missing) > 0 {
-		return d.Cannot("give another --kernel", "the guest's kernel %s has no %s, so it reports no free pages", g.kernel.Version, vmm.BalloonModule)
+		return d.Cannot("give another kernel", "the guest's kernel %s has no %s, so it reports no free pages", g.kernel.Version, vmm.BalloonModule)
 	}
 	return nil
 }

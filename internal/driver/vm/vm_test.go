@@ -2,6 +2,7 @@ package vm_test
 
 import (
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/tarelab/tare/internal/driver"
@@ -33,4 +34,30 @@ func contract(t *testing.T, v vmm.VMM) {
 		Skip:  map[string]string{"mounts": "a guest shares no directory with the host: stock kernels for guests have neither 9p nor, without a daemon, virtiofs"},
 		Again: vmm.StoppedInKernel,
 	})
+}
+
+// A machine with a kernel of its own is a target by that name.
+func TestNamedByKernel(t *testing.T) {
+	v := vmm.VMMs()[0]
+	d := vm.New(drivertest.New(t), v)
+	for _, kernel := range []string{"debian/6.1", "/boot/vmlinuz"} {
+		name := v.Name + driver.ProgramSign + kernel
+		named := d.Named(t.Context(), name)
+		if named == nil || named.Name() != name {
+			t.Fatalf("%s: %v", name, named)
+		}
+		if again := named.(driver.Namer).Named(t.Context(), name+"=x"); again != nil {
+			t.Errorf("%s names another: %v", name, again)
+		}
+	}
+	for _, name := range []string{v.Name, v.Name + "=", v.Name + "=6.1", v.Name + "=./k", "other=debian/6.1"} {
+		if named := d.Named(t.Context(), name); named != nil {
+			t.Errorf("%q is %s", name, named.Name())
+		}
+	}
+	var cannot *driver.CannotError
+	_, err := d.Named(t.Context(), v.Name+"="+os.DevNull).Check(t.Context())
+	if !errors.As(err, &cannot) || cannot.Target != v.Name+"="+os.DevNull {
+		t.Errorf("a device as a kernel: %v", err)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/tarelab/tare/internal/experiment/concurrentstart"
 	"github.com/tarelab/tare/internal/experiment/containerload"
 	"github.com/tarelab/tare/internal/experiment/containervmtrim"
+	"github.com/tarelab/tare/internal/experiment/kernelhistory"
 	"github.com/tarelab/tare/internal/experiment/kernelwaits"
 	"github.com/tarelab/tare/internal/experiment/unixbench"
 	"github.com/tarelab/tare/internal/experiment/vmmcompare"
@@ -23,5 +24,6 @@ func Experiments() experiment.List {
 		vmmcompare.Experiment(),
 		containerload.Experiment(),
 		kernelwaits.Experiment(),
+		kernelhistory.Experiment(),
 	}
 }

@@ -1,0 +1,33 @@
+package vmm
+
+import (
+	"errors"
+	"testing"
+)
+
+// The names are of Debian's suites on one day of 2026.
+func TestNewestImage(t *testing.T) {
+	names := []string{
+		"linux-image-6.1.0-9-cloud-amd64", "linux-image-6.1.0-50-cloud-amd64", "linux-image-6.1.0-50-amd64", "linux-image-6.1.0-50-cloud-amd64-unsigned",
+		"linux-image-6.1.0-50-cloud-amd64-dbg", "linux-image-6.1.0-51-rt-amd64", "linux-image-6.12.48+deb13-cloud-amd64", "linux-image-6.12.9+deb13-1-cloud-amd64",
+		"linux-image-6.12.48+deb13-cloud-amd64-dbg", "linux-image-6.12.57+deb12-cloud-amd64", "linux-image-cloud-amd64", "linux-image-6.12-cloud-amd64",
+	}
+	for _, c := range []struct{ version, flavour, want string }{
+		{"6.1", "cloud-amd64", "linux-image-6.1.0-50-cloud-amd64"},
+		{"6.1", "amd64", "linux-image-6.1.0-50-amd64"},
+		{"6.12", "cloud-amd64", "linux-image-6.12.57+deb12-cloud-amd64"},
+		{"6.12", "amd64", ""},
+		{"5.10", "cloud-amd64", ""},
+	} {
+		if got := newestImage(names, c.version, c.flavour); got != c.want {
+			t.Errorf("%s %s: got %q, want %q", c.version, c.flavour, got, c.want)
+		}
+	}
+}
+
+func TestNoReleaseKernel(t *testing.T) {
+	var none *NoKernelError
+	if _, err := ReleaseKernel(t.Context(), t.TempDir(), "ubuntu/6.8"); !errors.As(err, &none) {
+		t.Errorf("another distribution's kernel: %v", err)
+	}
+}
