@@ -43,6 +43,7 @@
 #include <fcntl.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
+#include <linux/magic.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
@@ -58,6 +59,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/statfs.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -573,10 +575,24 @@ static void net_cycle(int i) {
 
 static int own_mounts, own_root;
 
+/* pivot_root(2) does not replace the kernel's first root file system, in which a
+ * guest's payload runs. A bind mount of it has a parent, and can be replaced. */
+static void leave_first_root(void) {
+	struct statfs root;
+
+	if (statfs("/", &root))
+		die("statfs /");
+	if (root.f_type != TMPFS_MAGIC && root.f_type != RAMFS_MAGIC)
+		return;
+	if (mkdir(WORK "/root", 0755) || mount("/", WORK "/root", NULL, MS_BIND | MS_REC, NULL) || chdir(WORK "/root") || chroot("."))
+		die("a root that can be replaced");
+}
+
 static void mount_begin(char **a, int n) {
 	(void)a, (void)n;
 	phases = 5;
 	phase_names[0] = "create", phase_names[1] = "mount", phase_names[2] = "pivot", phase_names[3] = "umount", phase_names[4] = "destroy";
+	leave_first_root();
 	if (mkdir(WORK "/lower", 0755))
 		die("lower directory");
 	if ((own_mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC)) < 0 || (own_root = open("/", O_PATH | O_CLOEXEC)) < 0)
