@@ -8,6 +8,7 @@
 #   scripts/setup.sh loongson what make test-loongson fetches and unpacks packages with
 #   scripts/setup.sh package  what make test-package installs tare's package with
 #   scripts/setup.sh bench    what weigh installs, the C compiler and containerd-stress, which make bench compares with
+#   scripts/setup.sh kubernetes  what the test cluster takes, and its program (about 10 CPU minutes)
 #   scripts/setup.sh tools    runsc (and youki, where cargo is installed), from source
 #
 # Debian packages are installed by name; everything else goes below
@@ -209,6 +210,11 @@ bench)
 	zig
 	stress
 	;;
+kubernetes)
+	packages containerd runc containernetworking-plugins busybox-static iproute2 util-linux openssl
+	say "Kubernetes is $(dirname "$0")/../test/fleet/kubernetes-server: building it takes about 10 CPU minutes where it is not cached"
+	"$(dirname "$0")/../test/fleet/kubernetes-server/build.sh" >/dev/null
+	;;
 tools)
 	runsc
 	youki
@@ -227,7 +233,7 @@ test)
 	lint
 	;;
 *)
-	sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,15s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

@@ -55,6 +55,10 @@ var (
 	// RunSide is a log, a profile or a series of a run, unpacked: a few KiB of gzip can
 	// hold a GiB.
 	RunSide = Limit{Input: "log, profile or series of a run", Bytes: 128 * mib}
+	// EngineAnswer is one answer of a cluster's API server, of at most 500 objects; Items
+	// counts the objects of all answers to one question. JobPatch is a change to its jobs.
+	EngineAnswer = Limit{Input: "answer of the API server", Bytes: 256 * mib, Items: 500_000}
+	JobPatch     = Limit{Input: "job patch", Bytes: mib, Items: 20_000, Depth: 32, Alloc: 256 * mib}
 	// SessionProof is what a session says of itself.
 	SessionProof = Limit{Input: "proof of a session", Bytes: 64 * kib}
 )
@@ -64,6 +68,6 @@ func All() []Limit {
 	return []Limit{
 		ImageDocument, ImageArchive, ImageLayers, Accounts, Program, Symbols,
 		Study, Need, Kconfig, ModuleInfo, BootLog,
-		RunManifest, RunEnd, RunName, RunArchive, Profile, History, RunSide, SessionProof,
+		RunManifest, RunEnd, RunName, RunArchive, Profile, History, RunSide, EngineAnswer, JobPatch, SessionProof,
 	}
 }
