@@ -3,14 +3,15 @@
 /*
  * mark: says that the payload acted, then becomes the payload.
  *
- *     mark [-hold | -- CMD ARG...]
+ *     mark [-hold | -exit CODE | -- CMD ARG...]
  *
  * It writes the twelve bytes NUL "tare:acted" NUL to standard output in one
  * write, then executes CMD, found by PATH, in the same process. The laboratory
  * stamps the write with its own clock and cuts the bytes out of the stream. A
  * container client that has returned proves nothing; a process that has written
  * from inside does. With -hold it then waits, with no file open, until SIGTERM or
- * SIGKILL ends it.
+ * SIGKILL ends it. With -exit it reads standard input up to a byte or its end, and ends
+ * with CODE: what proofs of targets run, so that they need no program of this machine.
  *
  * Exit codes as a shell's: 127 CMD not found, 126 found but not executable.
  */
@@ -117,6 +118,32 @@ static int hold(void) {
 		pause();
 }
 
+/* number reads a decimal number from 0 to 255; -1 for anything else. */
+static int number(const char *text) {
+	int n = 0;
+
+	if (!*text)
+		return -1;
+	for (; *text; text++) {
+		if (*text < '0' || *text > '9' || (n = 10 * n + *text - '0') > 255)
+			return -1;
+	}
+	return n;
+}
+
+static int leave_with(const char *text) {
+	int code = number(text);
+	ssize_t n;
+	char byte;
+
+	if (code < 0)
+		return fail(126, text, "is not an exit code from 0 to 255");
+	do
+		n = read(0, &byte, 1);
+	while (n < 0 && errno == EINTR);
+	return code;
+}
+
 int main(int argc, char **argv, char **envp) {
 	if (write(1, acted, sizeof acted) != sizeof acted)
 		return fail(126, "standard output", "cannot be written");
@@ -124,8 +151,10 @@ int main(int argc, char **argv, char **envp) {
 		return 0;
 	if (argc == 2 && strcmp(argv[1], "-hold") == 0)
 		return hold();
+	if (argc == 3 && strcmp(argv[1], "-exit") == 0)
+		return leave_with(argv[2]);
 	if (strcmp(argv[1], "--") != 0)
-		return fail(126, argv[1], "usage: mark [-hold | -- CMD ARG...]");
+		return fail(126, argv[1], "usage: mark [-hold | -exit CODE | -- CMD ARG...]");
 	argv += 2;
 	if (!argv[0])
 		return 0;

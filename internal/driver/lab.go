@@ -5,7 +5,7 @@ type Lab struct {
 	LaunchPath string // the static launcher (helpers/launch.c) on the host
 	MarkPath   string // the static mark helper (helpers/mark.c) on the host
 	InitPath   string // the first process of guests (helpers/init.c) on the host
-	TestRootfs string // a small root file system (busybox and /.tare/mark) for Check
+	TestRootfs string // a small root file system with /.tare/mark, for Check
 	TestImage  string // the OCI image layout that TestRootfs was unpacked from; "" where there is none
 	RunDir     string // a directory for private state (engines' roots, sockets) of this process
 	// VolatileDir is a directory of this process for files that a runtime keeps while

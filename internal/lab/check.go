@@ -79,9 +79,6 @@ func (c cached) err() error {
 // the failure of a binary that is there once it was seen twice, since such a
 // proof takes seconds. With fresh, nothing kept is used.
 func (l *Lab) Check(ctx context.Context, drivers []driver.Driver, fresh bool) []Finding {
-	if lacks := l.bench.Lacks([]string{"busybox"}); len(lacks) > 0 {
-		return unproven(drivers, lacks[0].Name+", which every proof runs, is not installed", "tare setup installs it")
-	}
 	if mounts, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter("/")); err == nil && len(mounts) == 0 {
 		return unproven(drivers, "this / is a chroot and no mount point, so no target's mounts can be kept apart", "mount --bind ROOT ROOT before chroot ROOT")
 	}

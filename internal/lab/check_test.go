@@ -8,7 +8,6 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/drivertest/oldkernel"
 	"github.com/tarelab/tare/internal/driver/fake"
-	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -67,20 +66,6 @@ func TestFailuresAreKept(t *testing.T) {
 		if d.asked != c.asked {
 			t.Errorf("%s: proven %d times of 4, not %d", name, d.asked, c.asked)
 		}
-	}
-}
-
-// Without what the proofs run nothing is proven, and what to install is said.
-func TestNothingIsProvenWithoutBusybox(t *testing.T) {
-	l := &Lab{config: Config{StateDir: t.TempDir()}, session: &session{name: "s0"},
-		bench: image.Root{Tools: []image.Tool{{Name: "busybox", Package: "busybox-static"}, {Name: "fio", Package: "fio"}}}}
-	d := &refusing{Driver: fake.New("fake", nil)}
-	var cannot *driver.CannotError
-	if f := l.Check(t.Context(), []driver.Driver{d}, false); len(f) != 1 || f[0].Target != "fake" || !errors.As(f[0].Err, &cannot) || cannot.Remedy != "tare setup installs it" {
-		t.Errorf("%+v", f)
-	}
-	if d.asked != 0 {
-		t.Errorf("asked %d times", d.asked)
 	}
 }
 

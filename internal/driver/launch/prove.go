@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
@@ -28,7 +29,7 @@ func Prove(ctx context.Context, d driver.Driver, lab driver.Lab) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second+startsPerProof*p.StartTime+p.CheckTime)
 	defer cancel()
 	exit, said, err := Try(ctx, d, lab, driver.Spec{
-		Args: []string{driver.Mark, "--", "/bin/busybox", "sh", "-c", fmt.Sprintf("exit %d", proofCode)},
+		Args: []string{driver.Mark, "-exit", strconv.Itoa(proofCode)},
 	})
 	switch {
 	case err != nil:

@@ -18,7 +18,7 @@ import (
 // CPUs while a payload slept (/proc/PID/task during "tare weigh --on runsc -- sleep
 // 8"), and a stub process for each of the payload's comes to that; of 1,000 that
 // were held each took 13.0 MiB of what is available ("tare run density --on runsc
-// --containers 1000 --blocks 1").
+// --instances 1000 --blocks 1").
 func runsc() []Runtime {
 	var all []Runtime
 	for n, platform := range []string{"systrap", "ptrace", "kvm"} {
