@@ -206,7 +206,7 @@ func hasNetwork(st study.Study) bool {
 func withContainers(levels []study.Environment, numbers []string, each bool) ([]study.Environment, error) {
 	counts, err := parseCounts(numbers)
 	if err != nil {
-		return nil, fmt.Errorf("--containers %s: %w", strings.Join(numbers, ","), err)
+		return nil, fmt.Errorf("--instances %s: %w", strings.Join(numbers, ","), err)
 	}
 	var all []study.Environment
 	seen := map[study.Network]bool{}
@@ -231,7 +231,7 @@ func withContainers(levels []study.Environment, numbers []string, each bool) ([]
 		seen[network] = true
 	}
 	if len(all) == 0 {
-		return nil, errors.New("--containers 0: two talk, so there are at least 2")
+		return nil, errors.New("--instances 0: two talk, so there are at least 2")
 	}
 	return all, nil
 }

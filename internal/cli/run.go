@@ -26,16 +26,15 @@ func runCommand(env *Env) *cobra.Command {
 		Short: "Run a study: a built-in one by name, or a YAML file",
 		Long: `run measures a study and shows its report. STUDY is the name of a built-in study
 (tare studies) or a YAML file; docs/studies.md has the schema. A study may have
-variants: --quick and --published take those of these names. --containers is another
-word for --instances; in a study of the network they are those attached to it. With
---instances, workloads with numbers of their own are left out, and what the study
-watches by itself. --set FACTOR=LEVELS gives any other factor its levels.`,
+variants: --quick and --published take those of these names. With --instances,
+workloads with numbers of their own are left out, and what the study watches by
+itself; in a study of the network they are those attached to it. --set FACTOR=LEVELS gives any other factor its levels.`,
 		Example: `  tare run survey
   tare run ladder --blocks 50
   tare run density --quick
-  tare run ./mine.yaml --containers 1,50,500 --concurrency 100 --on runc
+  tare run ./mine.yaml --instances 1,50,500 --concurrency 100 --on runc
   docker save hello-world -o hello.tar; tare run ./mine.yaml --image hello.tar
-  tare run density --containers 0..4 --on crun
+  tare run density --instances 0..4 --on crun
   tare run ./churn.yaml --set threads=1,8 --set each=40
   tare run ./mine.yaml --html mine.html`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -21,12 +21,12 @@ import (
 
 // watchFlags are the options of tare locks and tare stacks.
 type watchFlags struct {
-	on          string
-	concurrency int
-	running     lab.Running
-	duration    time.Duration
-	file        string // of a profile that is imported
-	event       string
+	on        string
+	instances int
+	running   lab.Running
+	duration  time.Duration
+	file      string // of a profile that is imported
+	event     string
 }
 
 // watchBlocks is how many pairs of a watched and an unwatched trial there are
@@ -52,7 +52,7 @@ script, best of perf lock record. Both make a run, with a page.
 It needs root, Linux 5.19 and a kernel with BTF; --import needs none of them. Names
 marked * are inferred: docs/locks.md says how.`,
 		`  tare locks -- sh -c 'for i in 1 2 3; do sort /etc/passwd; done'
-  tare locks --on native --concurrency 32 -- true
+  tare locks --on native --instances 32 -- true
   tare locks --pid 4711 --for 10s
   perf script -i perf.data | tare locks --import -`)
 }
@@ -73,7 +73,7 @@ run, with a page.
 It needs root, Linux 5.8 and a kernel with BTF; --import needs none of them:
 docs/locks.md.`,
 		`  tare stacks -- sh -c 'for i in 1 2 3; do sort /etc/passwd; done'
-  tare stacks --on docker --concurrency 10 -- true
+  tare stacks --on docker --instances 10 -- true
   tare stacks --all --for 10s
   tare stacks --import profile.txt`)
 }
@@ -97,7 +97,9 @@ func watchCommand(l experiment.Laboratory, probe, use, short, long, example stri
 	flags := c.Flags()
 	flags.SetInterspersed(false)
 	flags.StringVar(&f.on, "on", study.DefaultControl, "target, by name (see tare check)")
-	flags.IntVar(&f.concurrency, "concurrency", 1, "instances started at once in each trial")
+	flags.IntVar(&f.instances, "instances", 1, "instances started at once in each trial")
+	flags.IntVar(&f.instances, "concurrency", 1, "")
+	flags.MarkDeprecated("concurrency", "write --instances") //nolint:errcheck // fails for a flag that is not defined
 	flags.StringVar(&f.running.Cgroup, "cgroup", "", "watch this cgroup of version 2 and those below it, by path")
 	flags.IntVar(&f.running.PID, "pid", 0, "watch this process and its descendants")
 	flags.DurationVar(&f.duration, "for", 0, "how long to watch what runs (default: until Ctrl-C)")
@@ -133,8 +135,8 @@ func (f *watchFlags) check(c *cobra.Command, args []string) error {
 		err = errors.New("--event goes with --import")
 	case !running && (len(args) == 0 || args[0] == ""):
 		err = fmt.Errorf("which command? Give it after --, as in: tare %s -- true", c.Name())
-	case f.concurrency < 1:
-		err = fmt.Errorf("--concurrency %d: must be at least 1", f.concurrency)
+	case f.instances < 1:
+		err = fmt.Errorf("--instances %d: must be at least 1", f.instances)
 	case f.duration < 0 || c.Flags().Changed("for") && (f.duration == 0 || !f.runs()):
 		err = errors.New("--for takes a duration above 0, and goes with --cgroup, --pid or --all")
 	case c.Flags().Changed("rootfs") && c.Flags().Changed("image"):
@@ -184,7 +186,7 @@ func (f *watchFlags) study(probe string, args []string) study.Study {
 		Targets:   []string{f.on},
 		Control:   f.on,
 		Workloads: []study.Workload{{Name: filepath.Base(args[0]), Kind: "command", Args: args}},
-		Copies:    []int{f.concurrency},
+		Copies:    []int{f.instances},
 		Probes:    []string{probe},
 		Blocks:    watchBlocks,
 		AA:        &no,
