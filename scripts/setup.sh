@@ -171,7 +171,7 @@ lint() {
 	mv "$cache/tools/golangci-lint" "$cache/tools/golangci-lint-$lint_version"
 }
 
-# What the survey weighs is installed by tare itself, which has the table of packages of
+# weighed [--on STUDY]: what the survey, or another study, weighs is installed by tare itself, which has the table of packages of
 # every distribution and leaves services as they were.
 weighed() {
 	local tare=${TARE:-$(dirname "$0")/../bin/tare} as_root=()
@@ -180,7 +180,7 @@ weighed() {
 		say "bin/tare is not built, which installs what it weighs: run make build"
 		return 1
 	}
-	"${as_root[@]}" "$tare" setup --yes >&2
+	"${as_root[@]}" "$tare" setup --yes "$@" >&2
 }
 
 # No && between the steps: it would switch set -e off in them.
@@ -221,6 +221,7 @@ tools)
 	;;
 test)
 	weighed
+	weighed --on applications
 	packages chromium strace gcc make flex bison bc perl libelf-dev lz4
 	# The BPF programs are built anew and compared: with the compiler that built
 	# them, which Debian 13 has no more (scripts/test.sh lets that test skip there).

@@ -76,6 +76,7 @@ static const struct {
 	{ "connect", 2, connections },
 	{ "packets", 3, packets },
 	{ "stream", 3, stream },
+	{ "open", 10, open_loop },
 	{ "relay", 3, relay },
 };
 
@@ -90,6 +91,6 @@ int main(int argc, char **argv) {
 		if (code >= 0)
 			return fflush(stdout) ? 1 : code;
 	}
-	fprintf(stderr, "usage: net as|both|ready|serve|rtt|connect|packets|stream|relay ARG...\n");
+	fprintf(stderr, "usage: net as|both|ready|serve|rtt|connect|packets|stream|open|relay ARG...\n");
 	return 2;
 }

@@ -9,12 +9,17 @@
  *     net connect PLACE MS                     connections, one after the other
  *     net packets PLACE BYTES MS               datagrams, as many as arrive
  *     net stream PLACE BYTES MS                bytes, as many as arrive
+ *     net open PROTOCOL PLACE OPERATION BYTES RATE ARRIVALS SEED CONNECTIONS KEEP MS
+ *                                              requests at a rate that no answer shifts
  *     net relay PORT ADDRESS PORT              copy between a client and a server
  *
  * PIN is apart, same or free: client and server on different CPUs of those that
  * they may use, on the same one, or wherever the scheduler puts them. PLACE is
  * ADDRESS:PORT, where PORT may also be unix:PATH. Results are lines "KEY NUMBER"
- * on standard output, times in nanoseconds of CLOCK_MONOTONIC.
+ * on standard output, times in nanoseconds of CLOCK_MONOTONIC. PROTOCOL is echo
+ * (that of "net serve"), redis, http or postgres; OPERATION is read or write, RATE is
+ * requests a second, ARRIVALS fixed or poisson (by SEED), and KEEP is keep for
+ * connections that are kept or new for one with each request.
  */
 #ifndef TARE_NET_H
 #define TARE_NET_H
@@ -38,7 +43,7 @@ struct place {
 /* What a client asks for, the first bytes of its connection. Both ends run the
  * same build, so the layout is the same. */
 struct request {
-	char what;    /* 'r', 'c', 'p', 's': the first letter of the subcommand */
+	char what;    /* 'r', 'c', 'p', 's', 'o': the first letter of the subcommand; 'n': how many 'o' were answered */
 	char datagram; /* rtt: over UDP */
 	uint32_t bytes;
 };
@@ -60,6 +65,7 @@ int listen_at(const struct place *p);
 int datagrams_at(const struct place *p);
 int connect_to(const struct place *p, int type);
 void no_delay(int fd);
+void close_at_once(int fd);
 
 void pin(const char *role, const char *how);
 
@@ -68,6 +74,7 @@ int rtt(char **a);
 int connections(char **a);
 int packets(char **a);
 int stream(char **a);
+int open_loop(char **a);
 int relay(char **a);
 int both(char **a);
 int ready(char **a);

@@ -1,9 +1,12 @@
-/* The server: one client after the other, as its first bytes ask. */
+/* The server: one client after the other, as its first bytes ask; open-loop clients
+ * beside each other. */
 #define _GNU_SOURCE
 #include "net.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -69,16 +72,68 @@ static void count_bytes(int fd) {
 	write_all(fd, &total, sizeof total);
 }
 
-static void answer(int fd, int datagrams) {
+/* What an open-loop client asks is answered on many connections at once, each by a
+ * thread of its own. */
+struct talk {
+	int fd;
+	size_t bytes;
+};
+
+static atomic_uint_fast64_t echoed;
+
+static void *echo_counted(void *arg) {
+	struct talk *t = arg;
+	char *own = malloc(t->bytes);
+
+	if (!own)
+		die("memory");
+	no_delay(t->fd);
+	for (;;) {
+		size_t got = 0;
+		ssize_t n = 1;
+		while (got < t->bytes && ((n = read(t->fd, own + got, t->bytes - got)) > 0 || (n < 0 && errno == EINTR)))
+			got += n > 0 ? n : 0;
+		if (got < t->bytes)
+			break; /* the client has closed it, or reset it */
+		echoed++;
+		if (send(t->fd, own, got, MSG_NOSIGNAL) != (ssize_t)got)
+			break;
+	}
+	close(t->fd);
+	free(own);
+	free(t);
+	return NULL;
+}
+
+static void echo_beside(int fd, size_t bytes) {
+	struct talk *t = malloc(sizeof *t);
+	pthread_t thread;
+
+	if (!t)
+		die("memory");
+	*t = (struct talk){ fd, bytes };
+	if ((errno = pthread_create(&thread, NULL, echo_counted, t)) || (errno = pthread_detach(thread)))
+		die("thread");
+}
+
+/* answer returns whether it is done with the connection. */
+static int answer(int fd, int datagrams) {
 	struct request r;
 
 	if (!read_all(fd, &r, sizeof r))
-		return;
+		return 1;
 	if (r.bytes > sizeof buf) {
 		errno = EMSGSIZE;
 		die("a client's request");
 	}
-	if (r.what == 'r' && r.datagram)
+	if (r.what == 'o') {
+		echo_beside(fd, r.bytes);
+		return 0;
+	}
+	if (r.what == 'n') {
+		uint64_t n = echoed;
+		write_all(fd, &n, sizeof n);
+	} else if (r.what == 'r' && r.datagram)
 		echo_datagrams(fd, datagrams);
 	else if (r.what == 'r')
 		echo(fd, r.bytes);
@@ -88,6 +143,7 @@ static void answer(int fd, int datagrams) {
 		count_bytes(fd);
 	else
 		write_all(fd, "c", 1);
+	return 1;
 }
 
 int serve(char **a) {
@@ -103,7 +159,7 @@ int serve(char **a) {
 				continue;
 			die("accept");
 		}
-		answer(client, datagrams);
-		close(client);
+		if (answer(client, datagrams))
+			close(client);
 	}
 }

@@ -96,7 +96,11 @@ void echo_setup(const struct work *);
 void echo_loop(uint64_t n);
 void connect_setup(const struct work *);
 void connect_loop(uint64_t n);
+void datagram_setup(const struct work *);
+void datagram_loop(uint64_t n);
+void unix_connect_setup(const struct work *);
+void unix_connect_loop(uint64_t n);
 
-enum { STREAM_PIECE = 64 << 10, FILE_PIECE = 4096 };
+enum { STREAM_PIECE = 64 << 10, FILE_PIECE = 4096, DATAGRAM = 1400 };
 
 #endif

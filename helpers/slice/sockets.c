@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -199,6 +200,52 @@ void echo_loop(uint64_t n)
 	}
 }
 
+/* udp-throughput: so many datagrams may be on their way, which fit into any receive
+ * buffer: none is lost. Each begins with how many of its batch are left, itself too. */
+enum { WINDOW = 16 };
+
+static void *datagram_sink(void *with)
+{
+	static unsigned char datagram[DATAGRAM];
+	uint64_t left = 0, now;
+	(void)with;
+	for (;;) {
+		ssize_t n = recv(far, datagram, sizeof datagram, 0);
+		if (n != (ssize_t)sizeof datagram)
+			die_errno("%s: a datagram of %zd bytes", who, n);
+		memcpy(&now, datagram, sizeof now);
+		if ((left && now != left) || memcmp(datagram + sizeof now, out + sizeof now, sizeof datagram - sizeof now) != 0)
+			die(EXIT_BROKEN, "%s: other datagrams arrived than were sent", who);
+		left = now - 1;
+		if (now % WINDOW == 1 && send(far, "", 1, 0) != 1)
+			die_errno("%s: cannot acknowledge", who);
+	}
+	return NULL;
+}
+
+void datagram_setup(const struct work *w)
+{
+	const struct timeval second = {.tv_sec = 1};
+	make_ends(w);
+	if (setsockopt(near, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second) != 0)
+		die_errno("%s: SO_RCVTIMEO", who);
+	other_end(datagram_sink);
+}
+
+void datagram_loop(uint64_t n)
+{
+	static unsigned char datagram[DATAGRAM];
+	unsigned char done;
+	memcpy(datagram, out, sizeof datagram);
+	for (; n > 0; n--) {
+		memcpy(datagram, &n, sizeof n);
+		if (send(near, datagram, sizeof datagram, 0) != (ssize_t)sizeof datagram)
+			die_errno("%s: cannot send", who);
+		if (n % WINDOW == 1 && recv(near, &done, 1, 0) != 1)
+			die_errno("%s: a datagram was lost on the loopback", who);
+	}
+}
+
 static int listener;
 
 static void *greet(void *with)
@@ -220,6 +267,30 @@ void connect_setup(const struct work *w)
 	who = w->name;
 	listener = listening();
 	other_end(greet);
+}
+
+/* unix-connect: the same by a Unix socket in this directory. */
+static const struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "connect"};
+
+void unix_connect_setup(const struct work *w)
+{
+	who = w->name;
+	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (listener < 0 || bind(listener, (struct sockaddr *)&name, sizeof name) != 0 || listen(listener, 128) != 0)
+		die_errno("%s: no Unix socket in this directory", who);
+	other_end(greet);
+}
+
+void unix_connect_loop(uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		unsigned char byte;
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (fd < 0 || connect(fd, (struct sockaddr *)&name, sizeof name) != 0)
+			die_errno("%s: cannot connect", who);
+		read_all(fd, &byte, 1);
+		close(fd);
+	}
 }
 
 void connect_loop(uint64_t n)

@@ -38,8 +38,10 @@ const struct work works[] = {
 	{.name = "tcp-throughput", .setup = stream_setup, .loop = stream_loop, .bytes = STREAM_PIECE},
 	{.name = "tcp-request", .setup = echo_setup, .loop = echo_loop},
 	{.name = "tcp-connect", .setup = connect_setup, .loop = connect_loop},
+	{.name = "udp-throughput", .setup = datagram_setup, .loop = datagram_loop, .bytes = DATAGRAM},
 	{.name = "udp-request", .setup = echo_setup, .loop = echo_loop},
 	{.name = "unix-throughput", .setup = stream_setup, .loop = stream_loop, .bytes = STREAM_PIECE},
 	{.name = "unix-request", .setup = echo_setup, .loop = echo_loop},
+	{.name = "unix-connect", .setup = unix_connect_setup, .loop = unix_connect_loop},
 	{.name = NULL},
 };

@@ -26,7 +26,7 @@ const scriptLine = 256
 // name is looked up along PATH as a shell would, a path with a slash from the
 // current directory, and comes with its libraries, or as a script with its
 // interpreter. The commands stand at the same paths as on the machine: LookPath
-// with the same name tells them. Commands that the workbench has already change
+// with the same name tells them. A tool that stands apart is had by its name. Commands that the workbench has already change
 // nothing, and without any the result is the workbench itself. A saved workbench must
 // have them.
 func (s *Store) ForCommands(ctx context.Context, bench Root, names []string) (Root, error) {
@@ -37,12 +37,19 @@ func (s *Store) ForCommands(ctx context.Context, bench Root, names []string) (Ro
 	c := closure{tree: extra, linker: newLinker(extra), search: os.Getenv("PATH")}
 	commands := map[string]string{}
 	for _, n := range names {
-		p, err := locate(n, c.search)
+		tool := bench.apart(n)
+		p, err := tool.Path, error(nil)
+		if p == "" {
+			p, err = locate(n, c.search)
+		}
 		if err != nil {
 			return Root{}, err
 		}
 		if err := c.add(p, 0); err != nil {
 			return Root{}, err
+		}
+		if tool.Path != "" {
+			extra.symlink(tool.link(), p)
 		}
 		commands[n] = p
 	}
@@ -53,6 +60,16 @@ func (s *Store) ForCommands(ctx context.Context, bench Root, names []string) (Ro
 	r.Tools, r.base, r.guest, r.commands = bench.Tools, bench.base, bench.guest, commands
 	r.Notes = append(r.Notes, c.notes...)
 	return r, nil
+}
+
+// apart is the installed tool of that name that the workbench itself does not hold.
+func (r Root) apart(name string) Tool {
+	for _, t := range r.Tools {
+		if t.Apart && t.Name == name {
+			return t
+		}
+	}
+	return Tool{}
 }
 
 // locate finds a command on this machine and says why it cannot be run.
@@ -340,6 +357,11 @@ func libraryPatterns(base, prefix string) []string {
 		return []string{
 			path.Join(prefix, "lib/*/perl-base"), path.Join(prefix, "lib/*/perl/5.*"),
 			path.Join(prefix, "share/perl/5.*"), path.Join(prefix, "lib/perl5"), path.Join(prefix, "share/perl5"),
+		}
+	case base == "postgres": // what a new database is made of; not its compiler for queries
+		return []string{
+			path.Join(prefix, "lib/dict_snowball.so"), path.Join(prefix, "lib/plpgsql.so"), path.Join("/usr/share/postgresql", path.Base(prefix)),
+			path.Join(prefix, "lib*/pgsql/dict_snowball.so"), path.Join(prefix, "lib*/pgsql/plpgsql.so"), path.Join(prefix, "share/pgsql"),
 		}
 	case strings.HasPrefix(base, "ruby"):
 		return []string{path.Join(prefix, "lib/ruby"), path.Join(prefix, "lib/*/ruby")}

@@ -75,6 +75,12 @@ func (r Root) Lacks(names []string) []Tool {
 	return missing
 }
 
+// Apart gives the names among those of tools that are installed here and come into a root
+// only through ForCommands.
+func (r Root) Apart(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return r.apart(n).Path == "" })
+}
+
 // Workbench gives the workbench image: the programs that are installed here,
 // with their libraries, and guest, the guest binaries by their absolute path
 // in the root ("/.tare/mark").

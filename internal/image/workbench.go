@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"strings"
 )
 
@@ -15,6 +16,10 @@ type Tool struct {
 	Name    string // as it is called
 	Path    string // on this machine; "" when it is not installed
 	Package string // of Debian and its kin, which brings it
+	// Apart: it comes into a root only where ForCommands is asked for it, because it is
+	// large and few studies run it.
+	Apart bool
+	dirs  string // pattern of directories in which it is looked for first
 }
 
 // tools are the workbench's programs. busybox is first: the others need
@@ -25,8 +30,27 @@ func tools() []Tool {
 		{Name: "sysbench", Package: "sysbench"},
 		{Name: "fio", Package: "fio"},
 		{Name: "iperf3", Package: "iperf3"},
+		{Name: "redis-server", Package: "redis-server", Apart: true},
+		{Name: "nginx", Package: "nginx", Apart: true},
+		{Name: "postgres", Package: "postgresql", Apart: true, dirs: postgresDirs},
+		{Name: "initdb", Package: "postgresql", Apart: true, dirs: postgresDirs},
 	}
 }
+
+// postgresDirs are where Debian has PostgreSQL's programs, by version.
+const postgresDirs = "/usr/lib/postgresql/*/bin"
+
+// find is where a tool is on this machine. The error is fs.ErrNotExist where it is not.
+func (t Tool) find() (string, error) {
+	search := searchPath
+	if dirs, err := filepath.Glob(t.dirs); err == nil && len(dirs) > 0 {
+		search = dirs[len(dirs)-1] + ":" + search // the newest
+	}
+	return lookPath(t.Name, search)
+}
+
+// link is where payloads find a tool, whatever the machine's own place.
+func (t Tool) link() string { return path.Join("/usr/bin", t.Name) }
 
 // searchPath is where the workbench's programs are looked for: a user's PATH
 // often lacks the sbin directories.
@@ -39,17 +63,21 @@ func workbench(ctx context.Context, guest map[string][]byte) (tree, []Tool, erro
 	found := tools()
 	link := newLinker(t)
 	for i := range found {
-		p, err := lookPath(found[i].Name, searchPath)
+		p, err := found[i].find()
 		if notExist(err) {
 			continue
 		}
 		if err != nil {
 			return nil, nil, err
 		}
+		if found[i].Apart {
+			found[i].Path = p
+			continue
+		}
 		if err := addProgram(t, link, p); err != nil {
 			return nil, nil, fmt.Errorf("workbench image: %w", err)
 		}
-		t.symlink(path.Join("/usr/bin", found[i].Name), p)
+		t.symlink(found[i].link(), p)
 		found[i].Path = p
 	}
 	if box := found[0].Path; box != "" {

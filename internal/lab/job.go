@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/netpath"
 	"github.com/tarelab/tare/internal/preflight"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/probe/ebpf"
@@ -61,6 +62,12 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 	// A command is weighed by itself: the mark's own execution would be part of its
 	// time. Where many are started their times to ready are the point.
 	job.Unmarked = j.Own || j.Beside || j.Kind == workload.KindCommand && !p.many(c)
+	if j.User != (driver.User{}) {
+		job.Spec.User = j.User
+	}
+	if _, placed := driver.As[*netpath.Driver](job.Driver); len(j.Peer) > 0 && !placed {
+		job.Driver = netpath.New(l.Target, job.Driver, l.drivers[0], netpath.Loopback) // both ends in one instance
+	}
 	if j.Own {
 		job.Spec.Cwd, job.Spec.User = p.root.Config.WorkingDir, p.user
 	}

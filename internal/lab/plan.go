@@ -72,7 +72,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 		return nil, &InputError{err}
 	}
 	st = st.OnPaths()
-	st, notes, err := l.checkStudy(ctx, st)
+	st, skipped, notes, err := l.checkStudy(ctx, st, o.Rootfs != "" || o.Image != "")
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +105,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	m := &p.Manifest
 	m.Cells = left.Cells
 	maps.Copy(m.LeftOut, left.Skipped)
+	maps.Copy(m.LeftOut, skipped)
 	if slices.ContainsFunc(m.Cells, p.many) {
 		if m.MissingCounters, err = (probe.Many{Uncounted: p.uncounted()}).Missing(); err != nil {
 			return nil, err

@@ -3,11 +3,14 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/preflight"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/workload"
 )
 
 // machine is this one, as requirements ask about it.
@@ -15,14 +18,20 @@ func (l *Lab) machine() preflight.Machine {
 	return preflight.Here{Groups: l.groups != nil && l.groups.trees.Usable(), Proof: proveProbe}
 }
 
-// checkStudy looks at what a study needs before its targets are proven. It returns
-// the study with those of its optional probes that work, and notes.
-func (l *Lab) checkStudy(ctx context.Context, st study.Study) (study.Study, []string, error) {
+// checkStudy looks at what a study needs before its targets are proven. It returns the
+// study with those of its optional probes and workloads that work here, why other
+// workloads do not, by name, and notes. Only the workbench has programs of this machine:
+// own says that another root is used.
+func (l *Lab) checkStudy(ctx context.Context, st study.Study, own bool) (study.Study, map[string]string, []string, error) {
+	lacks := l.lacks
+	if own {
+		lacks = nil
+	}
 	a, err := preflight.Check(ctx, preflight.BeforeTargets, preflight.Question{
-		Study: st, Wanted: l.wanted(st), Foreign: l.config.Foreign, AllowSysctl: l.config.AllowSysctl, Machine: l.machine(),
+		Study: st, Wanted: l.wanted(st), Foreign: l.config.Foreign, AllowSysctl: l.config.AllowSysctl, Machine: l.machine(), Lacks: lacks,
 	})
 	if err != nil {
-		return st, nil, refusal(err)
+		return st, nil, nil, refusal(err)
 	}
 	notes := a.Notes
 	for _, p := range st.OptionalProbes {
@@ -37,7 +46,40 @@ func (l *Lab) checkStudy(ctx context.Context, st study.Study) (study.Study, []st
 		}
 	}
 	st.OptionalProbes = nil // what is recorded is what is measured
-	return st, notes, nil
+	skipped := map[string]string{}
+	st.Workloads = slices.DeleteFunc(slices.Clone(st.Workloads), func(w study.Workload) bool {
+		why, is := a.Skipped[w.Name]
+		if is && w.Optional {
+			skipped[w.Name] = why
+			notes = append(notes, why)
+		}
+		return is && w.Optional
+	})
+	return st, skipped, notes, nil
+}
+
+// lacks returns why the workbench does not have the programs of a workload; nil where it
+// has them.
+func (l *Lab) lacks(w study.Workload) error {
+	job, err := workload.Resolve(w.Kind, w.Params, w.Args)
+	if err != nil {
+		return nil // what is wrong with it is found where its levels are known
+	}
+	return notInstalled(l.bench, job.Needs)
+}
+
+// notInstalled names the first program that a root of this machine's programs lacks, and
+// what installs it; nil where it lacks none.
+func notInstalled(root image.Root, needs []string) error {
+	missing := root.Lacks(needs)
+	if len(missing) == 0 {
+		return nil
+	}
+	command := "tare setup"
+	if missing[0].Apart {
+		command = "tare setup --on applications"
+	}
+	return fmt.Errorf("%s is not installed: %s installs it", missing[0].Name, command)
 }
 
 // checkCells looks at what the plan's cells need of this machine and of the targets

@@ -28,7 +28,7 @@ func (l *Lab) Resume(ctx context.Context, ref *store.Run, prepare bool) (*Plan, 
 	if err := errors.Join(sameGuest(m.Guest, l.config.Guest), canPrepare(m)); err != nil {
 		return nil, err
 	}
-	if _, _, err := l.checkStudy(ctx, m.Study); err != nil {
+	if _, _, _, err := l.checkStudy(ctx, m.Study, true); err != nil {
 		return nil, err
 	}
 	p := &Plan{Manifest: m}

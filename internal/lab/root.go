@@ -27,8 +27,8 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 	p.Manifest.Image, p.Manifest.Rootfs, p.Manifest.ImageSource = root.Digest, within(p.Manifest.Dir, o.Rootfs), within(p.Manifest.Dir, o.Image)
 	for key, job := range p.jobs {
 		name := key.workload
-		if missing := root.Lacks(job.Needs); len(missing) > 0 && o.Rootfs == "" && o.Image == "" {
-			return &InputError{fmt.Errorf("workload %s: %s is not installed: tare setup installs it", name, missing[0].Name)}
+		if err := notInstalled(root, job.Needs); err != nil && o.Rootfs == "" && o.Image == "" {
+			return &InputError{fmt.Errorf("workload %s: %w", name, err)}
 		}
 		if job.Own {
 			if job, err = ownCommand(job, root); err == nil {
@@ -72,16 +72,18 @@ func (l *Lab) openRoot(ctx context.Context, p *Plan, o Options) (image.Root, err
 	case o.Image != "":
 		return l.images.Import(ctx, o.Image, l.bench)
 	}
-	return l.images.ForCommands(ctx, l.bench, p.commands())
+	return l.images.ForCommands(ctx, l.bench, p.commands(l.bench))
 }
 
-// commands are the programs that the study's own commands name.
-func (p *Plan) commands() []string {
+// commands are the programs that the study's own commands name, and those that its
+// workloads need besides the workbench's.
+func (p *Plan) commands(bench image.Root) []string {
 	var names []string
 	for _, job := range p.jobs {
 		if job.Kind == workload.KindCommand || job.Kind == workload.KindTurns {
 			names = append(names, job.Args[0])
 		}
+		names = append(names, bench.Apart(job.Needs)...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -44,12 +44,12 @@ func Requirements() []Requirement {
 		{"optional probes", BeforeTargets, optionalProbes},
 		{"architecture", BeforeTargets, architecture},
 		{"parameters", BeforeTargets, parameters},
+		{"programs", BeforeTargets, programs},
 		{"CPUs", BeforeTargets, cpus},
 		{"guest", BeforeTrials, eachCell(guest)},
 		{nameNetwork, BeforeTrials, eachCell(network)},
 		{"something to compare", BeforeTrials, comparisons},
 		{"control of each comparison", BeforeTrials, controls},
-		{"two ends", BeforeTrials, eachCell(twoEnds)},
 		{"machine of its own", BeforeTrials, eachCell(ownMachine)},
 		{"Docker host", BeforeTrials, dockerHosts},
 		{nameCapacity, BeforeTrials, capacity},
@@ -78,18 +78,20 @@ const (
 // Outcome is what a requirement found.
 type Outcome struct {
 	Verdict Verdict
-	Of      string // the cell's ID, or the name of an optional probe; "" for the whole study
+	Of      string // the cell's ID, or the name of an optional probe or workload; "" for the whole study
 	Reason  error  // what failed, the value seen, what to do
 }
 
 // Question is what is to be measured, and with what. The requirements of
-// BeforeTargets use Study, Wanted, Foreign and AllowSysctl, those of BeforeTrials
-// the rest besides.
+// BeforeTargets use Study, Wanted, Foreign, AllowSysctl and Lacks, those of
+// BeforeTrials the rest besides.
 type Question struct {
 	Study       study.Study
 	Wanted      []driver.Driver     // all that the study asks for, proven or not
 	Foreign     map[string][]string // targets of other architectures, each with these
 	AllowSysctl bool                // settings of the whole machine may be changed
+	// Lacks returns why the programs of a workload cannot be had; nil where they can.
+	Lacks func(study.Workload) error
 
 	Cells   []study.Cell
 	Targets map[string]Target // of the cells, by name
@@ -128,7 +130,7 @@ func (q *Question) many(c study.Cell) bool { return c.Concurrency > 0 || q.Job(c
 type Answer struct {
 	Cells   []study.Cell      // without those that are skipped
 	Probes  []string          // the study's optional probes that work
-	Skipped map[string]string // why, by the ID of a cell or the name of a probe
+	Skipped map[string]string // why, by the ID of a cell or the name of a probe or workload
 	Notes   []string          // what the user should know before it starts
 }
 

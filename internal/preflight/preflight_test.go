@@ -200,12 +200,19 @@ func TestRequirements(t *testing.T) {
 			s.Cells[0].Limits = study.Environment{CPUSet: "2", Network: &study.Network{Pin: netpath.Apart}}
 		}, by: "control of each comparison", words: "cell runc/w: its control cannot be measured"},
 
-		"one end": {change: func(s *scene) { s.job.Peer = []string{"server"} }, by: "two ends", words: "name a path, such as host@loopback"},
-		"two ends": {change: func(s *scene) {
-			s.job.Peer = []string{"server"}
-			s.Cells[0].Target, s.Cells[1].Target = "host@p", "runc@p"
-			s.rename("@p")
-		}},
+		"an optional workload": {change: func(s *scene) {
+			s.Study.Workloads = []study.Workload{{Name: "w", Kind: "start"}, {Name: "db", Kind: "postgres", Optional: true}}
+			s.Lacks = func(w study.Workload) error {
+				if w.Name != "db" {
+					return errors.New("nobody asked for it")
+				}
+				return errors.New("postgres is not installed")
+			}
+		}, skipped: "db", words: "workload db is skipped: postgres is not installed"},
+		"no workload": {change: func(s *scene) {
+			s.Study.Workloads = []study.Workload{{Name: "db", Kind: "postgres", Optional: true}}
+			s.Lacks = func(study.Workload) error { return errors.New("postgres is not installed") }
+		}, by: "programs", words: "nothing is left to measure: workload db is skipped"},
 
 		"the whole machine":  {change: func(s *scene) { s.job.OwnMachine = true }, by: "machine of its own", words: "target host runs on this one"},
 		"a whole machine":    {change: func(s *scene) { s.job.OwnMachine = true; s.noted(driver.NoteAccel, "tcg") }},

@@ -110,6 +110,24 @@ func optionalProbes(_ context.Context, q *Question) ([]Outcome, error) {
 	return all, nil
 }
 
+// programs skips an optional workload whose programs cannot be had, and refuses a study
+// of which nothing is left then.
+func programs(_ context.Context, q *Question) ([]Outcome, error) {
+	var all []Outcome
+	for _, w := range q.Study.Workloads {
+		if !w.Optional || q.Lacks == nil {
+			continue
+		}
+		if err := q.Lacks(w); err != nil {
+			all = append(all, Outcome{Skip, w.Name, fmt.Errorf("workload %s is skipped: %w", w.Name, err)})
+		}
+	}
+	if len(all) > 0 && len(all) == len(q.Study.Workloads) {
+		return refuse(fmt.Errorf("nothing is left to measure: %w", all[0].Reason)), nil
+	}
+	return all, nil
+}
+
 // architecture refuses required targets that only other architectures have.
 func architecture(_ context.Context, q *Question) ([]Outcome, error) {
 	if err := Foreign(q.Study.Required(), q.Foreign, q.Machine.Arch()); err != nil {

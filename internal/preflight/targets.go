@@ -121,15 +121,6 @@ func controls(_ context.Context, q *Question) ([]Outcome, error) {
 	return nil, nil
 }
 
-// twoEnds refuses a workload of two ends in a target that has one.
-func twoEnds(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
-	if len(q.Job(c).Peer) == 0 || strings.Contains(c.Target, study.PathSign) {
-		return nil, nil
-	}
-	return &Outcome{Verdict: Refuse, Reason: fmt.Errorf("workload %s needs two ends, and target %s has one: name a path, such as %s%s%s, or give the study paths",
-		c.Workload, c.Target, c.Target, study.PathSign, netpath.Loopback)}, nil
-}
-
 // ownMachine refuses a workload that changes the whole machine where that is this
 // one.
 func ownMachine(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {

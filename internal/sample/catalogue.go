@@ -102,6 +102,23 @@ const (
 	ServerNeighbours = "server-neighbours"
 )
 
+// Requests at a given rate, whose times count from when each was due.
+const (
+	Response       = "response"
+	ResponseMean   = "response-mean"
+	ResponseP90    = "response-p90"
+	ResponseP99    = "response-p99"
+	ResponseP999   = "response-p999"
+	ResponseMax    = "response-max"
+	Answers        = "answers"
+	RequestsDue    = "requests-due"
+	RequestsFailed = "requests-failed"
+	RequestsServed = "requests-served"
+	AnswerBytes    = "answer-bytes"
+	RequestWindow  = "request-window"
+	ClientLate     = "client-late-p99"
+)
+
 // Unix tests.
 const (
 	UnixScore             = "score"
@@ -311,6 +328,21 @@ var sections = []section{
 		{Metric{SoftIRQPerGbit, Seconds, Lower, "time that the machine's CPUs spent in soft interrupts per Gbit that arrived (steps of 10 ms)"}, Descriptive, nil},
 		{Metric{ClientNeighbours, Count, Lower, "entries of the client's IPv4 neighbour table after the client ended"}, Descriptive, nil},
 		{Metric{ServerNeighbours, Count, Lower, "entries of the server's IPv4 neighbour table after the client ended"}, Descriptive, nil},
+	}},
+	{"Requests at a given rate, whose times count from when each was due.", []entry{
+		{Metric{Response, Seconds, Lower, "median time from when a request was due to its right answer, on the client's clock; one without a right answer counts until the end"}, Primary, nil},
+		{Metric{ResponseMean, Seconds, Lower, "mean of these times"}, Descriptive, nil},
+		{Metric{ResponseP90, Seconds, Lower, "90th percentile of these times (from 10 requests on)"}, Descriptive, nil},
+		{Metric{ResponseP99, Seconds, Lower, "99th percentile of these times (from 100 requests on)"}, Descriptive, nil},
+		{Metric{ResponseP999, Seconds, Lower, "99.9th percentile of these times (from 1,000 requests on)"}, Descriptive, nil},
+		{Metric{ResponseMax, Seconds, Lower, "longest of these times"}, Descriptive, nil},
+		{Metric{Answers, PerSecond, Higher, "right answers per second"}, Primary, nil},
+		{Metric{RequestsDue, PerSecond, Higher, "requests that were due per second: what was asked for"}, Descriptive, nil},
+		{Metric{RequestsFailed, Count, Lower, "requests that got no right answer: refused, lost with their connection, or not answered 2 s after the last was due"}, Descriptive, nil},
+		{Metric{RequestsServed, Count, Higher, "requests by the server's own count"}, Descriptive, nil},
+		{Metric{AnswerBytes, Bytes, Higher, "bytes of the right answers, with what the protocol adds"}, Descriptive, nil},
+		{Metric{RequestWindow, Seconds, Lower, "time that the requests took, on the client's clock"}, Descriptive, nil},
+		{Metric{ClientLate, Seconds, Lower, "99th percentile of how late the client itself sent a request that was due and had a free connection"}, Descriptive, nil},
 	}},
 	{"Unix tests.", []entry{
 		{Metric{UnixScore, Count, Higher, "10 x rate / rate of the baseline machine; the sum over the processes inside the target"}, Primary, nil},

@@ -39,6 +39,7 @@ type Manager struct {
 type Part struct {
 	Name     string              `yaml:"name"`
 	For      []string            `yaml:"for"`      // targets or families of targets, studies, or "everything"
+	Asked    bool                `yaml:"asked"`    // installed only where one of For is asked for by its name
 	Arch     []string            `yaml:"arch"`     // GOARCH; none: all
 	Programs []string            `yaml:"programs"` // all of them, in PATH
 	Files    []string            `yaml:"files"`    // one of them; beside Programs
@@ -62,12 +63,25 @@ type Machine struct {
 	Path []string // directories of programs
 }
 
+// Studies are the names in For of parts that are installed only where they are asked for.
+func (t Table) Studies() []string {
+	var all []string
+	for _, p := range t.Parts {
+		if p.Asked {
+			all = append(all, p.For...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // system are directories of programs that a user's PATH often lacks.
 var system = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
 // Here is this machine. further are directories of programs beside those of PATH.
 func Here(arch, path string, further ...string) Machine {
-	return Machine{Arch: arch, Path: slices.Concat(further, filepath.SplitList(path), system)}
+	postgres, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // Debian's place; the pattern is right
+	return Machine{Arch: arch, Path: slices.Concat(further, filepath.SplitList(path), system, postgres)}
 }
 
 // Manager is the first of the table's managers that the machine has; nil for none.
@@ -100,11 +114,11 @@ func (m Machine) Has(p Part) bool {
 	})
 }
 
-// Of are the parts of this machine's architecture that the targets need; of all
-// targets where none is named.
+// Of are the parts of this machine's architecture that the targets or studies need; of
+// all targets where none is named.
 func (m Machine) Of(t Table, targets []string) []Part {
 	return slices.DeleteFunc(slices.Clone(t.Parts), func(p Part) bool {
-		return len(p.Arch) > 0 && !slices.Contains(p.Arch, m.Arch) ||
+		return len(p.Arch) > 0 && !slices.Contains(p.Arch, m.Arch) || len(targets) == 0 && p.Asked ||
 			len(targets) > 0 && !slices.ContainsFunc(targets, func(target string) bool { return p.needed(target) })
 	})
 }

@@ -130,6 +130,9 @@ type Workload struct {
 	// Once are targets that have one trial a block, whatever Runs says: those whose
 	// trials take long.
 	Once []string `yaml:"once,omitempty" json:"once,omitempty"`
+	// Optional: its programs may be missing on the machine. It is then skipped, and the
+	// run says so.
+	Optional bool `yaml:"optional,omitempty" json:"optional,omitempty"`
 	// Rounds is the workload's own number of rounds, instead of the study's. One that
 	// does nothing but take turns has 100 where neither says more than 0.
 	Rounds *int `yaml:"rounds,omitempty" json:"rounds,omitempty"`

@@ -33,6 +33,10 @@ var captured = []struct {
 	{"net-connections", "net-connections.out", map[string]float64{"connections": 94 / 302260217e-9}},
 	{"net-udp", "net-udp.out", map[string]float64{"packets": 3377 / 324240886e-9}},
 	{"net-unix", "net-unix.out", map[string]float64{"throughput": 8 * 23461888 / 313238244e-9, "moved": 23461888}},
+	{"net-open", "net-open.out", map[string]float64{"response": 67519e-9, "response-p999": 5558271e-9, "answers": 1065 / 1001229811e-9, "requests-due": 1065, "requests-failed": 0, "requests-served": 1065}},
+	{"redis", "redis.out", map[string]float64{"requests-failed": 0}},
+	{"nginx", "nginx.out", map[string]float64{"requests-failed": 0}},
+	{"postgres", "postgres.out", map[string]float64{"requests-failed": 0}},
 	// A minute in a trimmed container host; the host was busy.
 	{"container-load", "load.out", map[string]float64{"task": (5.81 + 6.18 + 7.99 + 4.29 + 7.38 + 8.43 + 8.62) / 7}},
 	{"churn-cgroup", "churn-cgroup.txt", map[string]float64{"cycles": 120 / 0.080600409, "rmdir-rate": 2 / 0.000147236, "rmdir-p50": 0.000020408, "rmdir-p99": 0.002282838, "cycles-done": 120, "rmdir-max": 0.004490366}},
@@ -40,6 +44,9 @@ var captured = []struct {
 	{"churn-mount", "churn-mount.txt", map[string]float64{"cycles": 120 / 0.563836459, "umount-rate": 2 / 0.005271175, "umount-p50": 0.000537733, "umount-p99": 0.063391239}},
 	{"churn-process", "churn-process.txt", map[string]float64{"cycles": 120 / 0.616007211, "net-rate": 2 / 0.003041705, "net-p50": 0.001120691, "net-p99": 0.029543906}},
 }
+
+// few are the captures with too few requests for a 99.9th percentile.
+var few = map[string]bool{"redis.out": true, "nginx.out": true, "postgres.out": true}
 
 func read(t testing.TB, file string) []byte {
 	t.Helper()
@@ -68,7 +75,7 @@ func TestParseCaptured(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkValues(t, w, values)
-			if len(values) != len(w.Metrics()) {
+			if len(values) != len(w.Metrics()) && !few[c.file] {
 				t.Errorf("%d values for %d metrics", len(values), len(w.Metrics()))
 			}
 			for _, v := range values {
@@ -138,6 +145,10 @@ func TestParseRefuses(t *testing.T) {
 		{"churn-net", "elapsed 1 4 2\nphase veth 8 1 1 1 1 1\nphase veth 8 1 1 1 1 1\n", "stands twice"},
 		{"churn-net", string(read(t, "churn-mount.txt")), "none of churn-net"},
 		{"churn-net", "churn: veth: Operation not permitted\n", "not what churn prints"},
+		{"redis", "", "middle of a line"},
+		{"redis", strings.Replace(string(read(t, "net-open.out")), "served 1065", "served 1064", 1), "both sides did not do the same work"},
+		{"redis", strings.Replace(string(read(t, "net-open.out")), "served 1065", "served 1066", 1), "both sides did not do the same work"},
+		{"redis", strings.Replace(string(read(t, "net-open.out")), "answered 1065", "answered 0", 1), "none of 1065 requests was answered"},
 		{"fio", "", "not JSON"},
 		{"fio", string(read(t, "fio-error.json")), "not JSON"},
 		{"fio", `{"jobs":[]}`, "0 jobs"},

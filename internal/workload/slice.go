@@ -39,6 +39,7 @@ type sliceTest struct {
 const (
 	sliceFilePiece   = 4 << 10
 	sliceStreamPiece = 64 << 10
+	sliceDatagram    = 1400
 	sliceCopy        = 1 << 20
 )
 
@@ -78,9 +79,11 @@ func sliceTests() []sliceTest {
 		bytes(sliceStreamPiece, sample.EvidenceChecked, "tcp-throughput", "a TCP stream over the loopback, in pieces of 64 KiB"),
 		checked("tcp-request", "64 bytes there and back over TCP on the loopback"),
 		checked("tcp-connect", "connect over TCP on the loopback, take one byte, close"),
+		bytes(sliceDatagram, sample.EvidenceChecked, "udp-throughput", "datagrams of 1,400 bytes over UDP on the loopback, acknowledged after every 16"),
 		checked("udp-request", "64 bytes there and back over UDP on the loopback"),
 		bytes(sliceStreamPiece, sample.EvidenceChecked, "unix-throughput", "a Unix stream socket, in pieces of 64 KiB"),
 		checked("unix-request", "64 bytes there and back over a Unix stream socket"),
+		checked("unix-connect", "connect to a Unix stream socket, take one byte, close"),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agext/levenshtein"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 )
 
@@ -78,6 +79,9 @@ type Command struct {
 	// Barrier is how many parties of this instance wait for those of the
 	// trial's other instances at the page mounted at UnixBarrier; 0 for none.
 	Barrier int
+	// User is whom the payload runs as, for programs that refuse root; the zero value
+	// is root.
+	User driver.User
 	// Turns says how the payload takes turns, so that it can be measured in rounds;
 	// nil where it cannot.
 	Turns *Turns
@@ -102,7 +106,7 @@ func All() []Workload {
 		netLatency{},
 		netConnections{},
 		load{},
-	}, slices.Concat(unixWorkloads(), sliceWorkloads(), churnWorkloads())...)
+	}, slices.Concat(openLoops(), unixWorkloads(), sliceWorkloads(), churnWorkloads())...)
 }
 
 // ByKind finds a workload; the error of an unknown kind names the nearest.
