@@ -91,7 +91,7 @@ dist: setup-build ## tare for every architecture, as archive, Debian package and
 	scripts/dist.sh check
 	@if [ -n "$(SIGN_KEY)" ]; then scripts/dist.sh sign; else echo "dist: SHA256SUMS is not signed: make dist SIGN_KEY=FILE signs it with an SSH key"; fi
 
-test-package: setup-build ## the Debian package in a fresh Debian 12, installed, used and removed; the OCI image, run by podman
+test-package: setup-build ## the Debian package in a fresh Debian 12 and 13, installed, used and removed; the OCI image, run by podman
 	LACKING=$(LACKING) scripts/test-package.sh
 
 test-trim: build ## a trimmed kernel, made and proven: minutes the first time, then one boot

@@ -2,6 +2,7 @@ package scripts
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/tarelab/tare/internal/experiment"
 	experiments "github.com/tarelab/tare/internal/experiment/all"
 	"github.com/tarelab/tare/internal/kerneltools"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // fence is a block of code in a document: what stands behind its first ```, and its lines.
@@ -58,7 +60,7 @@ func TestDocumentedCommands(t *testing.T) {
 	if found < 60 {
 		t.Errorf("%d command lines were found: the test reads the wrong blocks", found)
 	}
-	if understood([]string{"report", "last", "--nonsense"}) == nil || understood([]string{"reprot"}) == nil {
+	if understood([]string{"report", "last", "--nonsense"}) == nil || understood([]string{"reprot"}) == nil || understood([]string{"run", "survey", "--variant", "nonsense"}) == nil {
 		t.Error("a command line that is wrong was understood")
 	}
 }
@@ -84,6 +86,35 @@ func understood(words []string) error {
 	}
 	if c == root || c.HasSubCommands() {
 		return c.ValidateArgs(c.Flags().Args()) // a verb below that is not there
+	}
+	if c.Name() == "run" && c.Parent() == root {
+		return hasVariant(c)
+	}
+	return nil
+}
+
+// hasVariant refuses a built-in study's variant that it does not have, and a study that is
+// not there.
+func hasVariant(c *cobra.Command) error {
+	name, variant := c.Flags().Arg(0), c.Flag("variant").Value.String()
+	if strings.ContainsAny(name, "/.") || name == "STUDY" || name == "" {
+		return nil
+	}
+	data, err := experiments.Experiments().StudyText(name)
+	if err != nil {
+		return err
+	}
+	st, err := study.Parse(name+".yaml", data)
+	if err != nil {
+		return err
+	}
+	for _, flag := range []string{"quick", "published"} {
+		if c.Flags().Changed(flag) {
+			variant = flag
+		}
+	}
+	if _, has := st.Variants[variant]; variant != "" && !has {
+		return fmt.Errorf("%s has no variant %s", name, variant)
 	}
 	return nil
 }

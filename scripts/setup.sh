@@ -7,7 +7,7 @@
 #   scripts/setup.sh trim     what container-vm-trim makes its disk and kernel with
 #   scripts/setup.sh loongson what make test-loongson fetches and unpacks packages with
 #   scripts/setup.sh package  what make test-package installs tare's package with
-#   scripts/setup.sh bench    what weigh installs, the C compiler and containerd-stress, which make bench compares with
+#   scripts/setup.sh bench    what tare weighs, the C compiler and containerd-stress, which make bench compares with
 #   scripts/setup.sh kubernetes  what the test cluster takes, and its program (about 10 CPU minutes)
 #   scripts/setup.sh tools    runsc (and youki, where cargo is installed), from source
 #
@@ -171,8 +171,8 @@ lint() {
 	mv "$cache/tools/golangci-lint" "$cache/tools/golangci-lint-$lint_version"
 }
 
-# weighed [--on STUDY]: what the survey, or another study, weighs is installed by tare itself, which has the table of packages of
-# every distribution and leaves services as they were.
+# weighed [FLAG...]: what tare weighs is installed by tare itself, which has the table of
+# packages of every distribution and leaves services as they were.
 weighed() {
 	local tare=${TARE:-$(dirname "$0")/../bin/tare} as_root=()
 	[ "$(id -u)" = 0 ] || as_root=(sudo)
@@ -190,7 +190,7 @@ build)
 	node
 	;;
 weigh)
-	weighed
+	weighed --study survey
 	runsc
 	;;
 trim)
@@ -206,7 +206,8 @@ package)
 	zig
 	;;
 bench)
-	"$0" weigh
+	weighed
+	runsc
 	zig
 	stress
 	;;

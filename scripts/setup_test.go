@@ -165,7 +165,7 @@ func TestSetupWithoutRunsc(t *testing.T) {
 // What the survey weighs comes by tare, which has the table of packages.
 func TestSetupByTare(t *testing.T) {
 	m := newMachine(t, map[string]string{"go": built})
-	if calls, said := m.setup("weigh"); !strings.Contains(calls, "tare setup --yes\n") || strings.Contains(calls, "apt-get") {
+	if calls, said := m.setup("weigh"); !strings.Contains(calls, "tare setup --yes --study survey\n") || strings.Contains(calls, "apt-get") {
 		t.Errorf("called\n%s\nsaid\n%s", calls, said)
 	}
 }

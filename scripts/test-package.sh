@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs the Debian package of this machine's architecture in a fresh Debian 12 and
-# removes it: it is as Debian wants it (lintian), its program weighs, and nothing stays.
-# The OCI image is loaded and run by podman. make test-package calls it. LACKING=skip skips, by name, where Debian's packages
-# cannot be had.
+# Installs the Debian package of this machine's architecture in a fresh Debian 12 and 13 and
+# removes it: it is as Debian wants it (lintian), its program weighs, and nothing stays. The
+# static program of the archive gives a first result in a root file system that holds nothing
+# else. The OCI image is loaded and run by podman. make test-package calls it. LACKING=skip
+# skips, by name, where Debian's packages cannot be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
-root=$work/root
 trap 'rm -rf --one-file-system "$work"' EXIT
 
 lacks() {
@@ -20,33 +20,50 @@ lacks() {
 
 architecture=$(dpkg --print-architecture)
 scripts/setup.sh package || lacks "mmdebstrap cannot be had"
-mmdebstrap --quiet --variant=minbase --include=lintian,man-db,bash-completion,busybox-static bookworm "$root" ||
-	lacks "a fresh Debian 12 cannot be made: its packages cannot be had"
 ARCHITECTURES=${architecture/mips64el/mips64le} scripts/dist.sh
-cp dist/*_"$architecture".deb "$root/tare.deb"
 
-# inside runs a command in the fresh system, with this machine's /proc, /sys and /dev in
-# a mount namespace that ends with it.
+# inside runs a command in $root, with this machine's /proc, /sys and /dev in a mount
+# namespace that ends with it.
 inside() {
-	unshare --mount sh -c 'mount --bind "$0" "$0"; for dir in proc sys dev; do mount --rbind "/$dir" "$0/$dir"; done
-		exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "$@"' "$root" "$@"
+	unshare --mount sh -c 'root=$0; mount --bind "$root" "$root"; for dir in proc sys dev; do mount --rbind "/$dir" "$root/$dir"; done
+		exec unshare --root="$root" --wd=/ "$@"' "$root" "$@"
 }
 # files lists what is there, but for what packages' own tools write down.
 files() { (cd "$root" && find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./var/lib/dpkg -o -path ./var/cache -o -path ./var/log -o -path ./tmp \) -prune -o -print | sort); }
+weighs() { # COMMAND...: the command says what native costs
+	inside "$@" >"$work/said"
+	grep -q native "$work/said"
+}
 
-files >"$work/before"
-inside lintian --allow-root --fail-on error,warning --suppress-tags bad-distribution-in-changes-file /tare.deb
-inside dpkg -i /tare.deb
-inside tare version
-inside man -P cat tare-weigh >"$work/page" 2>&1
-grep -q 'Weigh a command' "$work/page"
-inside bash -c '. /usr/share/bash-completion/bash_completion; _completion_loader tare || [ $? = 124 ]; complete -p tare'
-inside tare weigh --on host,native --blocks 2 -- true >"$work/said"
-grep -q native "$work/said"
-inside dpkg --purge tare
-files >"$work/after"
-diff "$work/before" "$work/after"
-echo "test-package: installed, used and removed without a trace"
+test_package() { # SUITE
+	root=$work/$1
+	mmdebstrap --quiet --variant=minbase --include=lintian,man-db,bash-completion "$1" "$root" ||
+		lacks "a fresh Debian $1 cannot be made: its packages cannot be had"
+	cp dist/*_"$architecture".deb "$root/tare.deb"
+	files >"$work/before"
+	inside lintian --allow-root --fail-on error,warning --suppress-tags bad-distribution-in-changes-file /tare.deb
+	inside dpkg -i /tare.deb
+	inside tare version
+	inside man -P cat tare-weigh >"$work/page" 2>&1
+	grep -q 'Weigh a command' "$work/page"
+	inside bash -c '. /usr/share/bash-completion/bash_completion; _completion_loader tare || [ $? = 124 ]; complete -p tare'
+	weighs tare weigh --on host,native --blocks 2 -- true
+	inside dpkg --purge tare
+	files >"$work/after"
+	diff "$work/before" "$work/after"
+	echo "test-package: in Debian $1 installed, used and removed without a trace"
+}
+
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+unset TARE_STATE XDG_CACHE_HOME
+test_package bookworm
+test_package trixie
+
+root=$work/bare
+mkdir -p "$root"/{bin,tmp,proc,sys,dev}
+tar -xzf dist/*.tar.gz -C "$root/bin" --strip-components=1 --wildcards '*/tare'
+weighs /bin/tare weigh --on host,native --blocks 2 -- /bin/tare version
+echo "test-package: the static program weighs where there is nothing else"
 
 command -v podman >/dev/null || lacks "podman is not installed, which runs the OCI image"
 scripts/test-image.sh dist/*.oci.tar

@@ -17,11 +17,13 @@ import (
 
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/setup"
+	"github.com/tarelab/tare/internal/workload"
 )
 
 // setupFlags are those of tare setup.
 type setupFlags struct {
 	on     []string
+	study  string
 	yes    bool
 	dryRun bool
 }
@@ -38,12 +40,14 @@ What the distribution has no package for, is listed with what to do.`,
 		Example: `  tare setup --dry-run
   tare setup --on runc,podman
   tare setup --on applications   # redis, nginx and PostgreSQL, for the study of that name
+  tare setup --study survey
   tare setup --yes`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error { return env.setup(c, f) },
 	}
 	c.Flags().StringSliceVar(&f.on, "on", nil, "only what these targets need, by name")
 	complete(c, "on", env.completeTargets)
+	c.Flags().StringVar(&f.study, "study", "", "only what this study's targets and workloads need, by name or file")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "install without asking")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the commands, run none")
 	return c
@@ -60,9 +64,13 @@ func (env *Env) setup(c *cobra.Command, f setupFlags) error {
 			return err
 		}
 	}
+	targets, programs, err := env.wanted(f)
+	if err != nil {
+		return usageError{err}
+	}
 	machine := setup.Here(runtime.GOARCH, env.Getenv("PATH"), env.config(c).ToolDirs...)
 	by := machine.Manager(table)
-	parts := machine.Of(table, f.on)
+	parts := machine.Of(table, targets, programs...)
 	env.listParts(machine, by, parts)
 	names := lacking(machine, by, parts)
 	switch {
@@ -89,6 +97,26 @@ func (env *Env) setup(c *cobra.Command, f setupFlags) error {
 		}
 	}
 	return env.install(c, machine, *by, names, parts)
+}
+
+// wanted are the targets that the flags ask for, and the programs that their study's
+// workloads run.
+func (env *Env) wanted(f setupFlags) (targets, programs []string, err error) {
+	if f.study == "" {
+		return f.on, nil, nil
+	}
+	st, err := env.loadStudy(f.study)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--study: %w", err)
+	}
+	for _, w := range st.Workloads {
+		job, err := workload.Resolve(w.Kind, w.Params, w.Args)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--study %s: workload %s: %w", f.study, w.Name, err)
+		}
+		programs = append(programs, job.Needs...)
+	}
+	return slices.Concat(f.on, st.Targets, st.Optional), programs, nil
 }
 
 // knownTargets refuses names that are no targets of this machine.

@@ -38,7 +38,7 @@ type Manager struct {
 // Part is something that targets or studies need.
 type Part struct {
 	Name     string              `yaml:"name"`
-	For      []string            `yaml:"for"`      // targets or families of targets, studies, or "everything"
+	For      []string            `yaml:"for"`      // targets, families of targets, studies, or "workloads", which name it themselves
 	Asked    bool                `yaml:"asked"`    // installed only where one of For is asked for by its name
 	Arch     []string            `yaml:"arch"`     // GOARCH; none: all
 	Programs []string            `yaml:"programs"` // all of them, in PATH
@@ -114,19 +114,22 @@ func (m Machine) Has(p Part) bool {
 	})
 }
 
-// Of are the parts of this machine's architecture that the targets or studies need; of
-// all targets where none is named.
-func (m Machine) Of(t Table, targets []string) []Part {
+// Of are the parts of this machine's architecture that the targets or studies need, or
+// that have one of the programs; where neither is named, those that need not be asked for.
+func (m Machine) Of(t Table, targets []string, programs ...string) []Part {
+	needed := func(p Part) bool {
+		return len(targets) == 0 && len(programs) == 0 && !p.Asked || slices.ContainsFunc(targets, p.needed) ||
+			slices.ContainsFunc(programs, func(name string) bool { return slices.Contains(p.Programs, name) })
+	}
 	return slices.DeleteFunc(slices.Clone(t.Parts), func(p Part) bool {
-		return len(p.Arch) > 0 && !slices.Contains(p.Arch, m.Arch) || len(targets) == 0 && p.Asked ||
-			len(targets) > 0 && !slices.ContainsFunc(targets, func(target string) bool { return p.needed(target) })
+		return len(p.Arch) > 0 && !slices.Contains(p.Arch, m.Arch) || !needed(p)
 	})
 }
 
 func (p Part) needed(target string) bool {
 	target, _, _ = strings.Cut(target, "@") // a path of the network
 	return slices.ContainsFunc(p.For, func(f string) bool {
-		return f == "everything" || f == target || strings.HasPrefix(target, f+"/")
+		return f == target || strings.HasPrefix(target, f+"/")
 	})
 }
 

@@ -197,12 +197,12 @@ func TestOffered(t *testing.T) {
 func TestOf(t *testing.T) {
 	m, _ := fakeMachine(t, map[string]string{"crun": "", "docker": ""})
 	for target, want := range map[string]string{
-		"crun":             "busybox crun",
-		"docker@nat":       "busybox runc containerd docker",
-		"docker/crun":      "busybox runc crun containerd docker",
-		"qemu/microvm":     "busybox mke2fs QEMU",
-		"native/spawn":     "busybox",
-		"cloud-hypervisor": "busybox mke2fs Cloud Hypervisor",
+		"crun":             "crun",
+		"docker@nat":       "runc containerd docker",
+		"docker/crun":      "runc crun containerd docker",
+		"qemu/microvm":     "mke2fs QEMU",
+		"native/spawn":     "",
+		"cloud-hypervisor": "mke2fs Cloud Hypervisor",
 	} {
 		var names []string
 		for _, p := range m.Of(table(t), []string{target}) {
@@ -214,6 +214,9 @@ func TestOf(t *testing.T) {
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%s needs %s, want %s", target, got, want)
 		}
+	}
+	if programs := m.Of(table(t), []string{"host"}, "fio", "busybox"); len(programs) != 2 || programs[0].Name != "busybox" || programs[1].Name != "fio" {
+		t.Errorf("workloads need %+v", programs)
 	}
 	if all := m.Of(table(t), nil); len(all) < 15 {
 		t.Errorf("all parts are %d", len(all))
