@@ -100,3 +100,13 @@ type Staler interface {
 	// Stale reports whether the facts of an earlier Check may no longer hold.
 	Stale(found Facts) bool
 }
+
+// Controller is a Driver that can do verbs to its instances while they are alive.
+type Controller interface {
+	Driver
+	// Verbs lists those that it has.
+	Verbs() []Verb
+	// Control makes a verb ready, outside the clock, for an instance of this driver
+	// that was started. exec is what VerbExec runs; other verbs do not use it.
+	Control(ctx context.Context, of Instance, verb Verb, exec Exec) (Act, error)
+}

@@ -54,6 +54,9 @@ func TestWorkloadsRun(t *testing.T) {
 			if len(job.Peer) > 0 {
 				return // it talks to another end: the tests of the paths have one
 			}
+			if job.Lifecycle != nil {
+				return // it is timed from outside
+			}
 			if job.Beside {
 				return // it runs beside an engine, which makes containers of the image: internal/lab has its test
 			}

@@ -62,6 +62,10 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 	// A command is weighed by itself: the mark's own execution would be part of its
 	// time. Where many are started their times to ready are the point.
 	job.Unmarked = j.Own || j.Beside || j.Kind == workload.KindCommand && !p.many(c)
+	if on, ok := driver.As[driver.Controller](job.Driver); ok && j.Lifecycle != nil {
+		l := j.Lifecycle
+		job.Lifecycle = &trial.Lifecycle{Control: on, Verbs: l.Verbs, Repeat: l.Repeat, Quiet: l.Quiet, Exec: l.Exec, Acted: l.Acted, Alive: l.Alive()}
+	}
 	if j.User != (driver.User{}) {
 		job.Spec.User = j.User
 	}

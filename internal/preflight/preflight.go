@@ -48,6 +48,7 @@ func Requirements() []Requirement {
 		{"CPUs", BeforeTargets, cpus},
 		{"guest", BeforeTrials, eachCell(guest)},
 		{nameNetwork, BeforeTrials, eachCell(network)},
+		{nameVerbs, BeforeTrials, eachCell(verbs)},
 		{"something to compare", BeforeTrials, comparisons},
 		{"control of each comparison", BeforeTrials, controls},
 		{"machine of its own", BeforeTrials, eachCell(ownMachine)},
@@ -62,6 +63,7 @@ func Requirements() []Requirement {
 // Requirements that others look back at.
 const (
 	nameNetwork  = "network"
+	nameVerbs    = "verbs"
 	nameCapacity = "capacity"
 )
 

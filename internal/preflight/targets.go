@@ -92,10 +92,28 @@ func NetworkOf(n *study.Network) driver.Network {
 		Offload: n.Offload, RPS: n.RPS, Limit: n.Limit, Range: n.Range, Pin: n.Pin}
 }
 
-// comparisons refuses a run of which the paths leave nothing but controls.
+// verbs skips a cell whose target lacks a verb that the workload does to it.
+func verbs(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
+	l := q.Job(c).Lifecycle
+	if l == nil {
+		return nil, nil
+	}
+	has := []driver.Verb{}
+	if on, ok := driver.As[driver.Controller](q.Targets[c.Target].Driver); ok && !strings.Contains(c.Target, study.PathSign) {
+		has = on.Verbs()
+	}
+	for _, verb := range l.Verbs {
+		if !slices.Contains(has, verb) {
+			return &Outcome{Verdict: Skip, Reason: fmt.Errorf("target %s has no verb %s", c.Target, verb)}, nil
+		}
+	}
+	return nil, nil
+}
+
+// comparisons refuses a run of which paths and verbs leave nothing but controls.
 func comparisons(_ context.Context, q *Question) ([]Outcome, error) {
 	compared := func(c study.Cell) bool { return !c.Control && !c.AA }
-	lost := q.skippedBy(nameNetwork)
+	lost := append(q.skippedBy(nameNetwork), q.skippedBy(nameVerbs)...)
 	if len(lost) == 0 || slices.ContainsFunc(q.Cells, compared) {
 		return nil, nil
 	}
@@ -105,10 +123,10 @@ func comparisons(_ context.Context, q *Question) ([]Outcome, error) {
 	return nil, nil
 }
 
-// controls refuses a cell whose control cannot be measured on its path.
+// controls refuses a cell whose control cannot be measured: on its path, or with its verbs.
 func controls(_ context.Context, q *Question) ([]Outcome, error) {
 	without := map[string]error{}
-	for _, s := range q.skippedBy(nameNetwork) {
+	for _, s := range append(q.skippedBy(nameNetwork), q.skippedBy(nameVerbs)...) {
 		if s.cell.Control {
 			without[s.cell.Group] = s.reason
 		}

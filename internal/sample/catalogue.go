@@ -102,6 +102,15 @@ const (
 	ServerNeighbours = "server-neighbours"
 )
 
+// Verbs that are done to an instance while it is alive.
+const (
+	VerbExec    = "exec"
+	VerbExecEnd = "exec-end"
+	VerbPause   = "pause"
+	VerbUnpause = "unpause"
+	VerbStop    = "stop"
+)
+
 // Requests at a given rate, whose times count from when each was due.
 const (
 	Response       = "response"
@@ -328,6 +337,13 @@ var sections = []section{
 		{Metric{SoftIRQPerGbit, Seconds, Lower, "time that the machine's CPUs spent in soft interrupts per Gbit that arrived (steps of 10 ms)"}, Descriptive, nil},
 		{Metric{ClientNeighbours, Count, Lower, "entries of the client's IPv4 neighbour table after the client ended"}, Descriptive, nil},
 		{Metric{ServerNeighbours, Count, Lower, "entries of the server's IPv4 neighbour table after the client ended"}, Descriptive, nil},
+	}},
+	{"Verbs that are done to an instance while it is alive, on the host's clock.", []entry{
+		{Metric{VerbExec, Seconds, Lower, "from the request to run another process inside until that process acted"}, Primary, nil},
+		{Metric{VerbExecEnd, Seconds, Lower, "from the same request until its command had returned"}, Descriptive, nil},
+		{Metric{VerbPause, Seconds, Lower, "from the request to pause until its command had returned; the payload does nothing then"}, Primary, nil},
+		{Metric{VerbUnpause, Seconds, Lower, "from the request to unpause until the payload had answered what it was asked while it was paused"}, Primary, nil},
+		{Metric{VerbStop, Seconds, Lower, "from the request to stop until the payload had ended by itself"}, Primary, nil},
 	}},
 	{"Requests at a given rate, whose times count from when each was due.", []entry{
 		{Metric{Response, Seconds, Lower, "median time from when a request was due to its right answer, on the client's clock; one without a right answer counts until the end"}, Primary, nil},

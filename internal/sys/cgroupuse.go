@@ -156,12 +156,28 @@ func (h Hierarchies) Kill(rel string) error {
 				return fmt.Errorf("kill process %d of cgroup %s: %w", pid, rel, err)
 			}
 		}
+		h.thaw(rel)
 		if time.Now().After(deadline) {
 			return fmt.Errorf("processes %v of cgroup %s survive SIGKILL", pids, rel)
 		}
 		time.Sleep(pause)
 		pause = min(2*pause, 20*time.Millisecond)
 	}
+}
+
+// thaw lets what is paused below the group rel run: in a freezer of version 1 it does not
+// take the signal that ends it before.
+func (h Hierarchies) thaw(rel string) {
+	tree, ok := h.With("freezer")
+	if !ok || tree.Version != 1 {
+		return
+	}
+	_ = filepath.WalkDir(tree.Dir(rel), func(dir string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("THAWED"), 0) // Kill reports what does not die
+		}
+		return nil
+	})
 }
 
 // Remove removes the group rel and all below it in every tree; processes in

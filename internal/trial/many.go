@@ -146,8 +146,14 @@ func (c *replica) ends() error {
 	return phased{"wait", fmt.Errorf("it ended while it was to be held: %w", &exitError{c.exit})}
 }
 
-// letGo ends a copy that is held and waits until it has ended.
+// letGo ends a copy that is held and waits until it has ended. One that has ended by
+// itself is left alone: its engine may still be clearing up.
 func (c *replica) letGo() {
+	select {
+	case <-c.over:
+		return
+	default:
+	}
 	if c.release != nil {
 		c.release()
 	}

@@ -30,6 +30,10 @@ type replica struct {
 	mu    sync.Mutex // guards marks: drivers may mark from another goroutine
 	marks map[driver.Phase]Stamp
 
+	// Of a copy that verbs are done to:
+	turner *turner
+	verbs  map[string][]float64 // what each took, in seconds, by metric
+
 	// Of a copy that is held:
 	release context.CancelFunc // lets it end
 	over    chan struct{}      // closed when it has ended; exit and waitErr are valid then
@@ -54,12 +58,19 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 		return nil, driver.Labf("pipe for the payload's errors: %w", err)
 	}
 	c.stdout.answers = job.answers
+	spec := job.Spec
+	var unheard error
+	if job.Lifecycle != nil {
+		unheard = c.talks(&spec)
+	}
 	go c.stdout.collect()
 	go c.stderr.collect()
 	if c.dir, err = makeDir(r.Dir, id); err != nil {
 		return c, driver.Labf("directory of the instance: %w", err)
 	}
-	spec := job.Spec
+	if unheard != nil {
+		return c, driver.Labf("pipe for the payload's turns: %w", unheard)
+	}
 	spec.ID = id
 	switch {
 	case job.Unmarked:
@@ -73,7 +84,7 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 	if !job.Unmarked {
 		spec.Opens = append([]string{driver.Mark}, job.Spec.Opens...)
 	}
-	spec.Stdio = driver.Stdio{Stdin: job.Spec.Stdio.Stdin, Stdout: c.stdout.write, Stderr: c.stderr.write}
+	spec.Stdio = driver.Stdio{Stdin: spec.Stdio.Stdin, Stdout: c.stdout.write, Stderr: c.stderr.write}
 	c.grouped = true
 	if spec.Cgroup, err = r.Groups.Make(group); err != nil {
 		return c, driver.Labf("cgroup of the instance: %w", err)
@@ -181,6 +192,9 @@ func (c *replica) evaluate(job Job) ([]sample.Value, error) {
 	if !job.many() {
 		values = append(values, c.used()...)
 	}
+	if job.Lifecycle != nil {
+		return append(values, c.done()...), nil
+	}
 	if job.Parse == nil {
 		return values, nil
 	}
@@ -246,6 +260,12 @@ func (c *replica) close() error {
 	c.letGo()
 	if c.instance != nil {
 		errs = append(errs, c.instance.Close())
+	}
+	if c.release != nil {
+		c.release()
+	}
+	if c.turner != nil {
+		errs = append(errs, c.turner.input.Close(), c.turner.stdin.Close())
 	}
 	c.drain() // after a failed start nobody has; a second time it does nothing
 	if c.grouped {

@@ -57,6 +57,9 @@ type Job struct {
 	// Hold keeps each copy alive after its act until all have acted; nil lets
 	// each end by itself.
 	Hold *Hold
+	// Lifecycle does verbs to each copy while it is alive, and ends it by one; nil for
+	// none.
+	Lifecycle *Lifecycle
 	// Unmarked runs the payload as it is, without the mark before it: it acted at
 	// its first byte of standard output or, where it prints none, at its end. The
 	// value "silent" says which: 1 for a copy that printed nothing, else 0.
@@ -279,8 +282,11 @@ func (t *running) timed(ctx context.Context) error {
 // run is the timed path of one copy; bounded ends with the trial's time. One
 // that fails lets the others, which may wait for it at the shared file, know.
 func (t *running) run(ctx, bounded context.Context, i int) error {
-	if t.job.Hold != nil {
+	switch {
+	case t.job.Hold != nil:
 		return t.copies[i].hold(ctx, bounded)
+	case t.job.Lifecycle != nil:
+		return t.copies[i].live(ctx, bounded, *t.job.Lifecycle)
 	}
 	err := t.copies[i].run(bounded)
 	well := err == nil && t.copies[i].exit.Code == 0 && t.copies[i].exit.Signal == 0

@@ -82,6 +82,8 @@ type Command struct {
 	// User is whom the payload runs as, for programs that refuse root; the zero value
 	// is root.
 	User driver.User
+	// Lifecycle says which verbs are done to the instance while it is alive; nil for none.
+	Lifecycle *Lifecycle
 	// Turns says how the payload takes turns, so that it can be measured in rounds;
 	// nil where it cannot.
 	Turns *Turns
@@ -106,6 +108,7 @@ func All() []Workload {
 		netLatency{},
 		netConnections{},
 		load{},
+		lifecycle{},
 	}, slices.Concat(openLoops(), unixWorkloads(), sliceWorkloads(), churnWorkloads())...)
 }
 

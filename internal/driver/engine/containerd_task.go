@@ -48,6 +48,7 @@ type task struct {
 	started   bool
 	stdin     *os.File
 	ended     <-chan containerd.ExitStatus
+	execs     int         // processes that were made ready besides the payload
 	died      atomic.Bool // seen to have ended
 }
 

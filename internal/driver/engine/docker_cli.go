@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -70,10 +71,10 @@ func (d clientDriver) Prepare(ctx context.Context, spec driver.Spec, dir string)
 	if err != nil {
 		return nil, err
 	}
-	i := &command{instance: inst.(*instance)}
+	// A directory without the user's configuration.
+	i := &command{instance: inst.(*instance), dir: dir, env: append(environment(d.lab), "DOCKER_CONFIG="+dir)}
 	spec = i.spec
-	config := launch.Config{Launcher: d.lab.LaunchPath, Stdio: spec.Stdio, Args: i.arguments(program),
-		Env: append(environment(d.lab), "DOCKER_CONFIG="+dir)} // a directory without the user's configuration
+	config := launch.Config{Launcher: d.lab.LaunchPath, Stdio: spec.Stdio, Args: i.arguments(program), Env: slices.Clone(i.env)}
 	if spec.Beside {
 		config.Args, config.Env = spec.Args, append(config.Env, i.beside()...)
 	}
@@ -96,6 +97,8 @@ func (d clientDriver) Prepare(ctx context.Context, spec driver.Spec, dir string)
 // command is one "docker run".
 type command struct {
 	*instance
+	dir     string   // of the instance
+	env     []string // of the client
 	process *launch.Process
 	once    sync.Once
 	err     error

@@ -31,6 +31,10 @@ func podmans(lab driver.Lab, f flavor) []driver.Driver {
 		takes: driver.Footprint{Tasks: 1, DaemonFiles: 7}}} // conmon
 }
 
+// execConfig has the monitor of an exec stay for a second after it, not for five minutes:
+// it is in the container's group, and with it there Podman cannot remove the container.
+const execConfig = "[engine]\nexit_command_delay = 1\n"
+
 // podmanState is where Podman keeps what lasts until a boot.
 const podmanState = "/run/containers"
 
@@ -49,7 +53,7 @@ func startPodman(_ *engine, program, socket string) (daemonCommand, error) {
 	root, temporary := filepath.Join(dir, "root"), filepath.Join(dir, "tmp")
 	env := []string{"TMPDIR=" + temporary}
 	for _, file := range []struct{ variable, name, text string }{
-		{"CONTAINERS_CONF", "containers.conf", ""},
+		{"CONTAINERS_CONF", "containers.conf", execConfig},
 		{"CONTAINERS_STORAGE_CONF", "storage.conf", fmt.Sprintf("[storage]\ngraphroot = %q\nrunroot = %q\n", root, podmanState)},
 	} {
 		path := filepath.Join(dir, file.name)
