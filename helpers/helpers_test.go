@@ -63,7 +63,7 @@ func TestMark(t *testing.T) {
 		}
 		return path
 	}
-	const acted = "\x00tare:acted\x00"
+	const acted, gate = "\x00tare:acted\x00", "\n\n\x04"
 	for _, c := range []struct {
 		args   []string
 		code   int
@@ -71,6 +71,11 @@ func TestMark(t *testing.T) {
 		stderr string
 	}{
 		{nil, 0, acted, ""},
+		{[]string{"-line"}, 0, acted + "\n", ""},
+		{[]string{"-line", "-gate", "--", "cat"}, 0, acted + "\n" + gate + "after", gate},
+		{[]string{"-gate", "--", "cat"}, 0, acted + gate + "after", gate},
+		{[]string{"-gate", "--", "no-such-command"}, 127, acted + gate, "no-such-command: not found"},
+		{[]string{"-gate", "-line", "--", "cat"}, 126, acted + gate, "usage"},
 		{[]string{"--"}, 0, acted, ""},
 		{[]string{"--", "sh", "-c", `echo "$1"; exit 3`, "x", "a  b"}, 3, acted + "a  b\n", ""},
 		{[]string{"--", "no-such-command"}, 127, acted, "no-such-command: not found"},
@@ -87,7 +92,7 @@ func TestMark(t *testing.T) {
 	} {
 		cmd := exec.Command(filepath.Join(dir, helpers.Mark), c.args...)
 		var out, errs strings.Builder
-		cmd.Stdout, cmd.Stderr = &out, &errs
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(gate+"after"), &out, &errs
 		err := cmd.Run()
 		var exit *exec.ExitError
 		if err != nil && !errors.As(err, &exit) {
@@ -96,6 +101,10 @@ func TestMark(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != c.code || out.String() != c.stdout || !strings.Contains(errs.String(), c.stderr) {
 			t.Errorf("mark %q: code %d, stdout %q, stderr %q; want %d, %q, %q", c.args, code, out.String(), errs.String(), c.code, c.stdout, c.stderr)
 		}
+	}
+	ended := exec.Command(filepath.Join(dir, helpers.Mark), "-gate", "--", "true")
+	if said, err := ended.CombinedOutput(); err == nil || !strings.Contains(string(said), "standard input: ended before the client was attached") {
+		t.Errorf("a gate whose input has ended: %q, %v", said, err)
 	}
 	info, err := os.Stat(filepath.Join(dir, helpers.Mark))
 	if err != nil || info.Size() > 12<<10 {

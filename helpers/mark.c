@@ -3,7 +3,7 @@
 /*
  * mark: says that the payload acted, then becomes the payload.
  *
- *     mark [-hold | -exit CODE | -- CMD ARG...]
+ *     mark [-line] [-gate] [-hold | -exit CODE | -- CMD ARG...]
  *
  * It writes the twelve bytes NUL "tare:acted" NUL to standard output in one
  * write, then executes CMD, found by PATH, in the same process. The laboratory
@@ -12,6 +12,12 @@
  * from inside does. With -hold it then waits, with no file open, until SIGTERM or
  * SIGKILL ends it. With -exit it reads standard input up to a byte or its end, and ends
  * with CODE: what proofs of targets run, so that they need no program of this machine.
+ *
+ * -line is for a target that passes output on by lines: a newline follows the
+ * mark in the same write. -gate is for one whose client attaches to the streams
+ * only after the start: before CMD, each byte of standard input is written to
+ * both outputs, up to and with the first EOT (4). The client sends bytes until
+ * some come back on both streams; then it is attached, and sends the EOT.
  *
  * Exit codes as a shell's: 127 CMD not found, 126 found but not executable.
  */
@@ -22,7 +28,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char acted[12] = "\0tare:acted";
+static const char acted[] = "\0tare:acted\0\n"; /* and a NUL that is not written */
+
+static const char eot = 4;
 
 static void say(const char *s) {
 	/* Nothing is left to try when standard error cannot be written. */
@@ -144,18 +152,43 @@ static int leave_with(const char *text) {
 	return code;
 }
 
-int main(int argc, char **argv, char **envp) {
-	if (write(1, acted, sizeof acted) != sizeof acted)
-		return fail(126, "standard output", "cannot be written");
-	if (argc < 2)
+/* gate waits until the client is attached to the streams. */
+static int gate(void) {
+	char c;
+
+	do {
+		if (read(0, &c, 1) != 1)
+			return fail(126, "standard input", "ended before the client was attached");
+		if (write(1, &c, 1) != 1 || write(2, &c, 1) != 1)
+			return fail(126, "an output", "cannot be written");
+	} while (c != eot);
+	return 0;
+}
+
+/* option reports whether the next argument is this option, and steps over it. */
+static int option(char ***argv, const char *name) {
+	if (!(*argv)[0] || strcmp((*argv)[0], name) != 0)
 		return 0;
-	if (argc == 2 && strcmp(argv[1], "-hold") == 0)
+	++*argv;
+	return 1;
+}
+
+int main(int argc, char **argv, char **envp) {
+	argv += argc > 0;
+	ssize_t length = sizeof acted - (option(&argv, "-line") ? 1 : 2);
+
+	if (write(1, acted, length) != length)
+		return fail(126, "standard output", "cannot be written");
+	if (option(&argv, "-gate") && gate() != 0)
+		return 126;
+	if (!argv[0])
+		return 0;
+	if (strcmp(argv[0], "-hold") == 0 && !argv[1])
 		return hold();
-	if (argc == 3 && strcmp(argv[1], "-exit") == 0)
-		return leave_with(argv[2]);
-	if (strcmp(argv[1], "--") != 0)
-		return fail(126, argv[1], "usage: mark [-hold | -exit CODE | -- CMD ARG...]");
-	argv += 2;
+	if (strcmp(argv[0], "-exit") == 0 && argv[1] && !argv[2])
+		return leave_with(argv[1]);
+	if (!option(&argv, "--"))
+		return fail(126, argv[0], "usage: mark [-line] [-gate] [-hold | -exit CODE | -- CMD ARG...]");
 	if (!argv[0])
 		return 0;
 	if (!*argv[0])

@@ -9,7 +9,7 @@
 #   scripts/setup.sh package  what make test-package installs tare's package with
 #   scripts/setup.sh bench    what tare weighs, the C compiler and containerd-stress, which make bench compares with
 #   scripts/setup.sh kubernetes  what the test cluster takes, and its program (about 10 CPU minutes)
-#   scripts/setup.sh tools    runsc (and youki, where cargo is installed), from source
+#   scripts/setup.sh tools    runsc and its shim (and youki, where cargo is installed), from source
 #
 # Debian packages are installed by name; everything else goes below
 # ${XDG_CACHE_HOME:-~/.cache}/tare, by pinned version.
@@ -146,6 +146,17 @@ runsc() {
 	packages runsc || say "runsc is left out: tare check says so, too"
 }
 
+# gVisor's shim, by which containerd puts the containers of a pod into one sandbox.
+runsc_shim() {
+	local program=containerd-shim-runsc-v1
+	[ -x "$cache/tools/$program" ] && [ "$(cat "$cache/tools/$program.version" 2>/dev/null)" = "$runsc_version" ] && return 0
+	if module "$program" gvisor.dev/gvisor/shim "$runsc_version"; then
+		echo "$runsc_version" >"$cache/tools/$program.version"
+		return 0
+	fi
+	say "$program is left out: tare check says so, too"
+}
+
 # youki takes a Rust tool chain; without one it is left out and `tare check` says so.
 youki() {
 	[ -x "$cache/tools/youki/bin/youki" ] && return 0
@@ -218,6 +229,7 @@ kubernetes)
 	;;
 tools)
 	runsc
+	runsc_shim
 	youki
 	;;
 test)
@@ -231,6 +243,7 @@ test)
 	zig
 	node
 	runsc
+	runsc_shim
 	youki
 	lint
 	;;

@@ -66,8 +66,9 @@ const (
 
 // The phases of an engine's start, as its client sees them.
 const (
-	PhaseCreated Phase = sample.Created // the engine has made the container
-	PhaseStarted Phase = sample.Started // the engine reports that it runs
+	PhaseSandboxed Phase = sample.Sandboxed // the engine has made the pod's sandbox: only pods have one
+	PhaseCreated   Phase = sample.Created   // the engine has made the container
+	PhaseStarted   Phase = sample.Started   // the engine reports that it runs
 )
 
 // Properties are what tests and plans must know of a driver.

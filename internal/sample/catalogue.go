@@ -6,12 +6,13 @@ package sample
 
 // Times of every trial, on the host's CLOCK_MONOTONIC, in seconds after the request to start.
 const (
-	Ready   = "ready"
-	Wall    = "wall"
-	Run     = "run"
-	Created = "created"
-	Started = "started"
-	Silent  = "silent"
+	Ready     = "ready"
+	Wall      = "wall"
+	Run       = "run"
+	Sandboxed = "sandboxed"
+	Created   = "created"
+	Started   = "started"
+	Silent    = "silent"
 )
 
 // Steps of a virtual machine's start.
@@ -258,6 +259,7 @@ var sections = []section{
 		{Metric{Ready, Seconds, Lower, "from the request to start until the payload's process acted inside the target"}, Primary, nil},
 		{Metric{Wall, Seconds, Lower, "from the request to start until the payload ended, seen from outside"}, Primary, nil},
 		{Metric{Run, Seconds, Lower, "from the payload's first act until it ended, seen from outside"}, Descriptive, nil},
+		{Metric{Sandboxed, Seconds, Lower, "from the request to start until the engine had made the pod's sandbox: its network, its namespaces and the process that holds them"}, Descriptive, nil},
 		{Metric{Created, Seconds, Lower, "from the request to start until the engine had created the container"}, Descriptive, nil},
 		{Metric{Started, Seconds, Lower, "from the request to start until the engine reported that the container runs; the payload may act earlier"}, Descriptive, nil},
 		{Metric{Silent, Count, Lower, "1 for an instance that printed nothing, whose end therefore counts as its act; else 0"}, Descriptive, nil},

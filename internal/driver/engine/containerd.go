@@ -60,14 +60,24 @@ func boundary(program string) driver.Boundary {
 // containerds are the drivers that one containerd serves, and another one where
 // a runtime needs other surroundings.
 func containerds(lab driver.Lab, f flavor) []driver.Driver {
-	usual := &containerdEngine{engine: newEngine(lab, f, "containerd")}
+	var all []driver.Driver
+	for _, d := range handlersOf(lab, f, containerdNamespace(owner()), handlers()) {
+		all = append(all, d)
+	}
+	return all
+}
+
+// handlersOf are the drivers of handlers in engines of that flavor, whose containers
+// are in the namespace.
+func handlersOf(lab driver.Lab, f flavor, namespace string, handlers []handler) []*containerdDriver {
+	usual := &containerdEngine{engine: newEngine(lab, f, f.name), namespace: namespace, choose: snapshotterOf}
 	covered := usual
 	if trees, err := sys.Cgroups(); err == nil && trees.Mode == sys.Hybrid {
-		covered = &containerdEngine{engine: newEngine(lab, f, "containerd-crun")}
+		covered = &containerdEngine{engine: newEngine(lab, f, f.name+"-crun"), namespace: namespace, choose: snapshotterOf}
 		covered.hide = true
 	}
-	var all []driver.Driver
-	for _, h := range handlers() {
+	var all []*containerdDriver
+	for _, h := range handlers {
 		d := &containerdDriver{lab: lab, engine: usual, handler: h}
 		if h.hide {
 			d.engine = covered
@@ -112,16 +122,27 @@ func (d *containerdDriver) Named(_ context.Context, name string) driver.Driver {
 	if !ours || d.Name() != d.engine.flavor.name || !runtimeName.MatchString(runtime) {
 		return nil
 	}
-	h := handler{name: name, shim: runcShim, binary: runtime, needs: runtime, start: namedStart, order: 316}
-	if _, err := find(d.lab, runtime); err != nil {
-		parts := strings.Split(runtime, ".")
-		if len(parts) < 3 {
-			return nil
-		}
-		h.shim, h.binary, h.start = runtime, "", shimStart
-		h.needs = "containerd-shim-" + strings.Join(parts[len(parts)-2:], "-")
+	h, ok := handlerNamed(d.lab, name, runtime, 316)
+	if !ok {
+		return nil
 	}
 	return &containerdDriver{lab: d.lab, engine: d.engine, handler: h}
+}
+
+// handlerNamed is the handler of a runtime that is in no list, for the driver of that
+// name.
+func handlerNamed(lab driver.Lab, name, runtime string, order int) (handler, bool) {
+	h := handler{name: name, shim: runcShim, binary: runtime, needs: runtime, start: namedStart, order: order}
+	if _, err := find(lab, runtime); err == nil {
+		return h, true
+	}
+	parts := strings.Split(runtime, ".")
+	if len(parts) < 3 {
+		return handler{}, false
+	}
+	h.shim, h.binary, h.start = runtime, "", shimStart
+	h.needs = "containerd-shim-" + strings.Join(parts[len(parts)-2:], "-")
+	return h, true
 }
 
 // Teardown implements driver.SessionDriver.
@@ -155,7 +176,10 @@ func (d *containerdDriver) ready(ctx context.Context) error {
 func (d *containerdDriver) Stale(found driver.Facts) bool { return d.engine.stale(found) }
 
 // Check implements driver.Driver.
-func (d *containerdDriver) Check(ctx context.Context) (driver.Facts, error) {
+func (d *containerdDriver) Check(ctx context.Context) (driver.Facts, error) { return d.check(ctx, d) }
+
+// check proves this driver, or proven, which is built on it.
+func (d *containerdDriver) check(ctx context.Context, proven driver.Driver) (driver.Facts, error) {
 	if err := d.ready(ctx); err != nil {
 		return driver.Facts{}, err
 	}
@@ -190,7 +214,7 @@ func (d *containerdDriver) Check(ctx context.Context) (driver.Facts, error) {
 	if _, err := d.imageOf(ctx, c, driver.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage}); err != nil {
 		return facts, unable(ctx, d.Name(), notLoaded, err)
 	}
-	err = d.engine.prove(ctx, d)
+	err = d.engine.prove(ctx, proven)
 	if unread := d.engine.unread(d.Name()); unread != "" {
 		facts.Notes[driver.NoteUnread] = unread
 	}
@@ -217,28 +241,36 @@ func (d *containerdDriver) imageOf(ctx context.Context, c *containerd.Client, sp
 		return "", err
 	}
 	return d.engine.image(ctx, spec, func(ctx context.Context, s source) (string, error) {
-		r, w := io.Pipe()
-		go func() { w.CloseWithError(s.archive(w)) }()
-		defer r.Close()
-		if _, err := c.Import(ctx, r); err != nil {
-			return "", fmt.Errorf("load the image into containerd: %w", err)
+		if err := containerdLoad(ctx, c, s, keeper); err != nil || d.engine.loaded == nil {
+			return s.tag.Name(), err
 		}
-		image, err := c.GetImage(ctx, s.tag.Name())
-		if err != nil {
-			return "", fmt.Errorf("find the image that was loaded into containerd: %w", err)
-		}
-		config, err := image.Config(ctx)
-		if err == nil && config.Digest.String() != s.config.String() {
-			err = fmt.Errorf("its configuration has the digest %s, and what was given %s", config.Digest, s.config)
-		}
-		if err == nil {
-			err = image.Unpack(ctx, keeper)
-		}
-		if err != nil {
-			return "", fmt.Errorf("image in containerd: %w", err)
-		}
-		return s.tag.Name(), nil
+		return s.tag.Name(), d.engine.loaded(ctx, c, keeper, s.tag.Name())
 	})
+}
+
+// containerdLoad loads and unpacks an image and sees that it has the same bits.
+func containerdLoad(ctx context.Context, c *containerd.Client, s source, keeper string) error {
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(s.archive(w)) }()
+	defer r.Close()
+	if _, err := c.Import(ctx, r); err != nil {
+		return fmt.Errorf("load the image into containerd: %w", err)
+	}
+	image, err := c.GetImage(ctx, s.tag.Name())
+	if err != nil {
+		return fmt.Errorf("find the image that was loaded into containerd: %w", err)
+	}
+	config, err := image.Config(ctx)
+	if err == nil && config.Digest.String() != s.config.String() {
+		err = fmt.Errorf("its configuration has the digest %s, and what was given %s", config.Digest, s.config)
+	}
+	if err == nil {
+		err = image.Unpack(ctx, keeper)
+	}
+	if err != nil {
+		return fmt.Errorf("image in containerd: %w", err)
+	}
+	return nil
 }
 
 // Prepare implements driver.Driver: the engine runs and has the image.

@@ -44,25 +44,25 @@ func (containerdDaemon) command(_ *engine, program, socket string) (daemonComman
 	return daemonCommand{args: []string{program, "--config", config}, hides: []string{containerdPrograms}}, nil
 }
 
-// containerdConnect is a client in the owner's namespace.
-func containerdConnect(socket, owner string) (*containerd.Client, error) {
-	c, err := containerd.New(socket, containerd.WithDefaultNamespace(containerdNamespace(owner)), containerd.WithTimeout(userEngineTime))
+// containerdConnect is a client in a namespace.
+func containerdConnect(socket, namespace string) (*containerd.Client, error) {
+	c, err := containerd.New(socket, containerd.WithDefaultNamespace(namespace), containerd.WithTimeout(userEngineTime))
 	if err != nil {
 		return nil, fmt.Errorf("connect to containerd at %s: %w", socket, err)
 	}
 	return c, nil
 }
 
-// connection is the engine's one client in the namespace of this tare.
+// connection is the engine's one client.
 func (e *containerdEngine) connection() (*containerd.Client, error) {
-	return clientOf(e.engine, func(socket string) (*containerd.Client, error) { return containerdConnect(socket, owner()) })
+	return clientOf(e.engine, func(socket string) (*containerd.Client, error) { return containerdConnect(socket, e.namespace) })
 }
 
 func containerdNamespace(owner string) string { return driver.Label + "-" + owner }
 
 // answers implements daemon.
 func (containerdDaemon) answers(ctx context.Context, socket string) error {
-	c, err := containerdConnect(socket, owner())
+	c, err := containerdConnect(socket, containerdNamespace(owner()))
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (containerdDaemon) answers(ctx context.Context, socket string) error {
 
 // removeAll implements daemon: the owner's namespace with all that is in it.
 func (containerdDaemon) removeAll(ctx context.Context, socket, owner string) error {
-	c, err := containerdConnect(socket, owner)
+	c, err := containerdConnect(socket, containerdNamespace(owner))
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (containerdDaemon) removeAll(ctx context.Context, socket, owner string) err
 
 // removeContainers implements daemon.
 func (containerdDaemon) removeContainers(ctx context.Context, socket, owner string) error {
-	c, err := containerdConnect(socket, owner)
+	c, err := containerdConnect(socket, containerdNamespace(owner))
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func emptied(ctx context.Context, c *containerd.Client) error {
 
 // owners implements daemon: each has a namespace.
 func (containerdDaemon) owners(ctx context.Context, socket string) ([]string, error) {
-	c, err := containerdConnect(socket, owner())
+	c, err := containerdConnect(socket, containerdNamespace(owner()))
 	if err != nil {
 		return nil, err
 	}

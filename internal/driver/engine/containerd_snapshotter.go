@@ -52,7 +52,13 @@ func firstThatWorks(broken map[string]error) (string, error) {
 // containerdEngine is an engine with what is known of its snapshotters.
 type containerdEngine struct {
 	*engine
-	keeper string // of the containers' root file systems; "" while that is not known
+	namespace string // of its containers and images
+	keeper    string // of the containers' root file systems; "" while that is not known
+	// choose asks for that snapshotter.
+	choose func(context.Context, *containerd.Client) (string, error)
+	// loaded is called after an image was loaded and unpacked by that snapshotter; nil
+	// for nothing to do.
+	loaded func(ctx context.Context, c *containerd.Client, keeper, image string) error
 }
 
 // snapshotter is that of the engine's containers. It is asked for once.
@@ -61,7 +67,7 @@ func (e *containerdEngine) snapshotter(ctx context.Context, c *containerd.Client
 	defer e.mu.Unlock()
 	if e.keeper == "" {
 		var err error
-		if e.keeper, err = snapshotterOf(ctx, c); err != nil {
+		if e.keeper, err = e.choose(ctx, c); err != nil {
 			return "", err
 		}
 	}

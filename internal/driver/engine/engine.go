@@ -31,6 +31,7 @@ type kind struct {
 func kinds() []kind {
 	return []kind{
 		{containerdFlavor(), containerds},
+		{criFlavor(), pods},
 		{docker(), dockers},
 		{podman(), podmans},
 	}

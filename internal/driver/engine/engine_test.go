@@ -79,7 +79,8 @@ func contract(t *testing.T, name, missing string, skip map[string]string) {
 	if _, err := d.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	drivertest.Run(t, d, drivertest.Options{Lab: lab, Missing: without(lab, missing, name), MissingName: missing, Skip: skip})
+	drivertest.Run(t, d, drivertest.Options{Lab: lab, Missing: without(lab, missing, name), MissingName: missing, Skip: skip,
+		Again: func(err error) bool { return strings.Contains(err.Error(), lost) }})
 }
 
 // ownKernel are the checks of the machine's own kernel: what is behind gVisor's paths
@@ -117,6 +118,11 @@ func TestContainerdRunsc(t *testing.T) {
 	contract(t, "containerd/runsc", "no-such-containerd", ownKernel)
 }
 
+func TestPodRunc(t *testing.T)  { contract(t, "cri/runc", "no-such-containerd", nil) }
+func TestPodCrun(t *testing.T)  { contract(t, "cri/crun", "no-such-containerd", nil) }
+func TestPodYouki(t *testing.T) { contract(t, "cri/youki", "no-such-containerd", nil) }
+func TestPodRunsc(t *testing.T) { contract(t, "cri/runsc", "no-such-containerd", ownKernel) }
+
 // startedBy is a daemon that a test starts in its own way.
 type startedBy struct {
 	daemon
@@ -136,6 +142,8 @@ func without(lab driver.Lab, program, name string) driver.Driver {
 		gone, all = podman(), podmans
 	case strings.HasPrefix(name, "containerd"):
 		gone, all = containerdFlavor(), containerds
+	case strings.HasPrefix(name, "cri/"):
+		gone, all = criFlavor(), pods
 	}
 	gone.program = program
 	for _, d := range all(lab, gone) {

@@ -53,7 +53,7 @@ func cannotWith(t *testing.T, d driver.Driver, words string) {
 
 func TestNoEngine(t *testing.T) {
 	socket := serve(t, http.NotFound)
-	for variable, name := range map[string]string{"DOCKER_HOST": "docker", "CONTAINER_HOST": "podman", "CONTAINERD_ADDRESS": "containerd"} {
+	for variable, name := range map[string]string{"DOCKER_HOST": "docker", "CONTAINER_HOST": "podman", "CONTAINERD_ADDRESS": "containerd", "CONTAINER_RUNTIME_ENDPOINT": "cri/runc"} {
 		lab := laboratory(t)
 		lab.PrivateEngines = false
 		t.Setenv(variable, "unix://"+socket)

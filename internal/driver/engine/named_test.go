@@ -27,6 +27,10 @@ func TestRuntimesByName(t *testing.T) {
 		"docker/nothing-here":                      false,
 		"docker/cli/my-runc":                       false,
 		"podman/my-runc":                           false,
+		"cri/my-runc":                              true,
+		"cri/io.containerd.nothing-here.v9":        true,
+		"cri/nothing-here":                         false,
+		"cri/crun/my-runc":                         false,
 	} {
 		var got []driver.Driver
 		for _, d := range Drivers(lab) {

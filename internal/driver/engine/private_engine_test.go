@@ -37,7 +37,7 @@ func listed(t *testing.T) (all []string) {
 // lies there: neither programs that would be taken for the runtime, nor a key.
 func TestPrivateEnginesLeaveNoFiles(t *testing.T) {
 	for name, hidden := range map[string][]string{
-		"docker": {containerdPrograms, dockerPlace}, "containerd": {containerdPrograms}, "podman": nil,
+		"docker": {containerdPrograms, dockerPlace}, "containerd": {containerdPrograms}, "podman": nil, "cri/runc": {containerdPrograms},
 	} {
 		before := listed(t)
 		d := named(t, laboratory(t), name)
@@ -72,6 +72,8 @@ func engineOf(t *testing.T, d driver.Driver) *engine {
 	case *apiDriver:
 		return d.engine
 	case *containerdDriver:
+		return d.engine.engine
+	case *podDriver:
 		return d.engine.engine
 	}
 	t.Fatalf("%s has no engine", d.Name())

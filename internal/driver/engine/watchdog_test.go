@@ -46,7 +46,7 @@ func TestWatchdog(t *testing.T) {
 // A private engine that answers nothing is ended for it, and the next start has
 // another one: docker and containerd are stopped in the midst of their work.
 func TestEngineHangs(t *testing.T) {
-	for _, name := range []string{"docker", "containerd"} {
+	for _, name := range []string{"docker", "containerd", "cri/runc"} {
 		t.Run(name, func(t *testing.T) { hangs(t, named(t, laboratory(t), name)) })
 	}
 }
