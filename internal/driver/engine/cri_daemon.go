@@ -220,8 +220,7 @@ func removePods(ctx context.Context, c cri.RuntimeServiceClient, labels map[stri
 	})
 }
 
-// removeAll implements daemon. Once the images have gone, containerd's collector takes
-// what they alone have used.
+// removeAll implements daemon.
 func (d criDaemon) removeAll(ctx context.Context, socket, owner string) error {
 	if err := d.removeContainers(ctx, socket, owner); err != nil {
 		return err
@@ -230,15 +229,33 @@ func (d criDaemon) removeAll(ctx context.Context, socket, owner string) error {
 		all, err := c.ListImages(ctx)
 		errs := []error{err}
 		for _, image := range all {
-			if !strings.HasPrefix(image.Name(), repository(owner)+":") {
-				continue
-			}
-			if err := c.ImageService().Delete(ctx, image.Name(), images.SynchronousDelete()); !errdefs.IsNotFound(err) {
-				errs = append(errs, err)
+			if strings.HasPrefix(image.Name(), repository(owner)+":") {
+				errs = append(errs, removeImage(ctx, c, image.Name()))
 			}
 		}
 		return errors.Join(errs...)
 	})
+}
+
+// removeImage removes the image of a name. The CRI plugin has given it a second name,
+// which it removes with the first; it is not asked where the user has named the same
+// image. Once the names have gone, containerd's collector takes what the image alone has
+// used.
+func removeImage(ctx context.Context, c *containerd.Client, name string) error {
+	plugin := cri.NewImageServiceClient(criConn(c))
+	r, err := plugin.ImageStatus(ctx, &cri.ImageStatusRequest{Image: &cri.ImageSpec{Image: name}})
+	if err != nil {
+		return err
+	}
+	if i := r.GetImage(); i != nil && len(i.GetRepoTags()) == 1 && len(i.GetRepoDigests()) == 0 {
+		if _, err := plugin.RemoveImage(ctx, &cri.RemoveImageRequest{Image: &cri.ImageSpec{Image: name}}); err != nil {
+			return err
+		}
+	}
+	if err := c.ImageService().Delete(ctx, name, images.SynchronousDelete()); !errdefs.IsNotFound(err) {
+		return err
+	}
+	return nil
 }
 
 // pauseSource is the image of a sandbox: the mark helper, which waits without a file

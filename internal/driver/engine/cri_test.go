@@ -185,7 +185,11 @@ func TestUsersOwnCRI(t *testing.T) {
 	if after := inNamespace(t, c); !slices.Equal(after, before) {
 		t.Errorf("the user has\n%q\nand had\n%q", after, before)
 	}
-	cannotWith(t, named(t, lab, "cri/youki"), `no RuntimeClass handler "youki"`)
+	lab.ToolDirs = []string{t.TempDir()}
+	if err := os.WriteFile(filepath.Join(lab.ToolDirs[0], "my-runc"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cannotWith(t, named(t, lab, "cri/runc").(driver.Namer).Named(t.Context(), "cri/my-runc"), `no RuntimeClass handler "my-runc"`)
 	if _, err := criRuntime(c).RemovePodSandbox(t.Context(), &cri.RemovePodSandboxRequest{PodSandboxId: users.GetPodSandboxId()}); err != nil {
 		t.Error(err)
 	}
