@@ -243,7 +243,6 @@ test)
 	zig
 	node
 	runsc
-	runsc_shim
 	youki
 	lint
 	;;

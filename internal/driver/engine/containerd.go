@@ -49,7 +49,7 @@ func handlers() []handler {
 // Any other program counts as a container runtime.
 func boundary(program string) driver.Boundary {
 	switch program {
-	case "runsc":
+	case "runsc", runscShim:
 		return driver.SandboxBoundary
 	case kataShim:
 		return driver.MachineBoundary

@@ -105,14 +105,18 @@ func (criDaemon) command(e *engine, program, socket string) (daemonCommand, erro
 		return daemonCommand{}, e.cannot("tare setup installs them", "the network plugins loopback, ptp and host-local are not installed in %s", strings.Join(cniDirs, " or "))
 	}
 	var text strings.Builder
-	networks := filepath.Join(dir, "cni")
-	fmt.Fprintf(&text, criConfigText, filepath.Join(dir, "root"), socket, pauseName, plugins, networks, snapshotters[0], stockRuntime)
-	for _, class := range slices.Sorted(maps.Keys(e.more)) {
+	networks, classes := filepath.Join(dir, "cni"), slices.Sorted(maps.Keys(e.more))
+	fmt.Fprintf(&text, criConfigText, filepath.Join(dir, "root"), socket, pauseName, plugins, networks, snapshotters[0], classes[0])
+	for _, class := range classes {
 		runtime := e.more[class]
-		if binary, err := find(e.lab, runtime); err == nil {
+		binary, err := find(e.lab, runtime)
+		switch {
+		case err == nil:
 			fmt.Fprintf(&text, criRuntimeText+criOptionsText, class, runcShim, binary)
-		} else if strings.Contains(runtime, ".") {
+		case strings.Contains(runtime, "."): // a shim's name
 			fmt.Fprintf(&text, criRuntimeText, class, runtime)
+		default: // it fails when it is asked for
+			fmt.Fprintf(&text, criRuntimeText+criOptionsText, class, runcShim, runtime)
 		}
 	}
 	config := filepath.Join(dir, "config.toml")
@@ -280,7 +284,7 @@ func pauseSource(program string) (source, error) {
 		return s, err
 	}
 	base, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{Architecture: runtime.GOARCH, OS: "linux",
-		RootFS: v1.RootFS{Type: "layers"}, Config: v1.Config{Entrypoint: []string{"/pause", "-hold"}}})
+		RootFS: v1.RootFS{Type: "layers"}, Config: v1.Config{Entrypoint: []string{"/pause", "-hold"}, Env: []string{"PATH=/"}}}) // youki refuses to start without a PATH
 	if err != nil {
 		return s, err
 	}

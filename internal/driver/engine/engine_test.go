@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/drivertest"
 	"github.com/tarelab/tare/internal/sys"
@@ -121,7 +123,21 @@ func TestContainerdRunsc(t *testing.T) {
 func TestPodRunc(t *testing.T)  { contract(t, "cri/runc", "no-such-containerd", nil) }
 func TestPodCrun(t *testing.T)  { contract(t, "cri/crun", "no-such-containerd", nil) }
 func TestPodYouki(t *testing.T) { contract(t, "cri/youki", "no-such-containerd", nil) }
-func TestPodRunsc(t *testing.T) { contract(t, "cri/runsc", "no-such-containerd", ownKernel) }
+
+// gVisor's shim gives itself an OOM score that takes CAP_SYS_RESOURCE.
+func TestPodRunsc(t *testing.T) {
+	lab := laboratory(t)
+	d := named(t, lab, "cri/runsc")
+	if _, err := find(lab, runscShim); err != nil {
+		cannotWith(t, d, runscShim+" is not installed (make tools)")
+		return
+	}
+	if has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_RESOURCE, 0, 0, 0); err != nil || has == 0 {
+		cannotWith(t, d, "failed to set OOM Score on shim")
+		return
+	}
+	contract(t, "cri/runsc", "no-such-containerd", ownKernel)
+}
 
 // startedBy is a daemon that a test starts in its own way.
 type startedBy struct {
