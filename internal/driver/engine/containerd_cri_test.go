@@ -152,7 +152,7 @@ func inNamespace(t *testing.T, c *containerd.Client) (all []string) {
 // what was there stays: a pod that runs, and images.
 func TestUsersOwnCRI(t *testing.T) {
 	lab, c := nodesOwn(t)
-	users, err := criRuntime(c).RunPodSandbox(t.Context(), &cri.RunPodSandboxRequest{Config: &cri.PodSandboxConfig{
+	users, err := criRuntime(c).RunPodSandbox(t.Context(), &cri.RunPodSandboxRequest{RuntimeHandler: stockRuntime, Config: &cri.PodSandboxConfig{
 		Metadata: &cri.PodSandboxMetadata{Name: "users", Uid: "users", Namespace: "default"}, Linux: &cri.LinuxPodSandboxConfig{CgroupParent: "/" + lab.Cgroup + "/users"}}})
 	if err != nil {
 		t.Fatal(err)
