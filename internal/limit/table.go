@@ -57,7 +57,7 @@ var (
 	RunSide = Limit{Input: "log, profile or series of a run", Bytes: 128 * mib}
 	// EngineAnswer is one answer of a cluster's API server, of at most 500 objects; Items
 	// counts the objects of all answers to one question. JobPatch is a change to its jobs.
-	EngineAnswer = Limit{Input: "answer of the API server", Bytes: 256 * mib, Items: 500_000}
+	EngineAnswer = Limit{Input: "answer of the API server", Bytes: 256 * mib, Items: 500_000, Alloc: 2048 * mib}
 	JobPatch     = Limit{Input: "job patch", Bytes: mib, Items: 20_000, Depth: 32, Alloc: 256 * mib}
 	// SessionProof is what a session says of itself.
 	SessionProof = Limit{Input: "proof of a session", Bytes: 64 * kib}

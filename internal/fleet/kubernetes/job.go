@@ -42,7 +42,7 @@ var pinned = regexp.MustCompile(`^[^\s@]+@sha256:[0-9a-f]{64}$`)
 // checkImage refuses an image whose bits may differ from node to node.
 func checkImage(ref string) error {
 	if !pinned.MatchString(ref) {
-		return fmt.Errorf("image %q: a tag can name other bits on each machine; take REFERENCE@sha256:DIGEST", ref)
+		return fmt.Errorf("job image %q: a tag can name other bits on each machine; take REFERENCE@sha256:DIGEST", ref)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ func Kind() engine.Kind {
 	return engine.Kind{Name: "kubernetes", Options: func(flags *pflag.FlagSet) func(engine.Site) (engine.Engine, error) {
 		var o Options
 		var patch string
-		flags.StringVar(&o.Image, "image", "", "kubernetes: image of tare and what it weighs, as REFERENCE@sha256:DIGEST")
+		flags.StringVar(&o.Image, "job-image", "", "kubernetes: image of tare and what it weighs, as REFERENCE@sha256:DIGEST")
 		flags.StringVar(&o.Namespace, "namespace", "", "kubernetes: where jobs are made (default: that of the context)")
 		flags.StringVar(&o.Context, "context", "", "kubernetes: the kubeconfig's context (default: its current one)")
 		flags.StringVar(&patch, "job-patch", "", "kubernetes: file that changes each Job: a merge patch, or a JSON patch, in YAML or JSON")

@@ -35,7 +35,7 @@ type Options struct {
 	Context string
 	// Namespace is where jobs are made, "" for the context's.
 	Namespace string
-	// Image holds tare and what it weighs, as REFERENCE@sha256:DIGEST.
+	// Image has tare and what it weighs, as REFERENCE@sha256:DIGEST.
 	Image string
 	// Program is what jobs run in the image, nil for its entrypoint.
 	Program []string
@@ -52,6 +52,8 @@ type Engine struct {
 
 	mu        sync.Mutex
 	following map[*follower]bool
+
+	rightsOnce sync.Once // shows the rights
 }
 
 var (
@@ -223,13 +225,16 @@ func (e *Engine) describe(ctx context.Context, job engine.Job) (*unstructured.Un
 	return describe(job, e.namespace, e.options, room(on, there))
 }
 
-// Show implements engine.Engine: the Job as YAML.
+// Show implements engine.Engine: the Job as YAML, and before the first one the rights
+// that Jobs need.
 func (e *Engine) Show(ctx context.Context, job engine.Job) (string, error) {
 	described, err := e.describe(ctx, job)
 	if err != nil {
 		return "", err
 	}
-	return text(described.Object)
+	shown, err := text(described.Object)
+	e.rightsOnce.Do(func() { shown = e.Rights() + shown })
+	return shown, err
 }
 
 // Submit implements engine.Engine.

@@ -152,7 +152,7 @@ var ours = regexp.MustCompile(`tare-k8s|tare-kubernetes`)
 func machine(t *testing.T) string {
 	t.Helper()
 	var all []string
-	for _, setting := range []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes", "net/ipv4/ip_forward"} {
+	for _, setting := range []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"} {
 		data, err := os.ReadFile("/proc/sys/" + setting)
 		if err != nil {
 			t.Fatal(err)

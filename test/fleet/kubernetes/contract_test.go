@@ -79,8 +79,8 @@ func (c *cluster) counted(t *testing.T) func() int64 {
 	var count atomic.Int64
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	proxy.FlushInterval = -1
-	proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the API server made its own certificate
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the API server made its certificate itself
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		count.Add(1)
 		proxy.ServeHTTP(w, r)
 	}))
