@@ -127,7 +127,7 @@ control() {
 		--token-auth-file tokens.csv --authorization-mode RBAC --allow-privileged --service-cluster-ip-range 10.79.0.0/24 \
 		--disable-admission-plugins ServiceAccount --kubelet-preferred-address-types InternalIP
 	until_it k get --raw /readyz
-	controllers=job-controller,node-lifecycle-controller,taint-eviction-controller,garbage-collector-controller,ttl-after-finished-controller,namespace-controller,pod-garbage-collector-controller
+	controllers=job-controller,node-lifecycle-controller,taint-eviction-controller,garbage-collector-controller,ttl-after-finished-controller,namespace-controller,pod-garbage-collector-controller,resourcequota-controller
 	component kube-controller-manager --kubeconfig controllers.conf --controllers $controllers --node-monitor-grace-period 20s --leader-elect=false --secure-port 0
 	component kube-scheduler --kubeconfig scheduler.conf --leader-elect=false --secure-port 0
 }
