@@ -6,9 +6,9 @@
 #   cluster.sh DIRECTORY NODES [IMAGE.tar...]
 #
 # brings the cluster up, says "ready", and obeys standard input: "kill NODE" and "start NODE",
-# each answered by a line. At its end (Ctrl-D) all is taken down. DIRECTORY must be short and
-# new; it gets admin.conf, and tare.conf with a user who has no rights but those that are
-# granted. Each image is imported on each node as NAME@DIGEST. Needs root.
+# each answered by a line. At its end (Ctrl-D) all is taken down, DIRECTORY too. It gets
+# admin.conf, and tare.conf with a user who has no rights but those that are granted. Each
+# image is imported on each node as localhost/NAME@DIGEST. Needs root.
 #
 # Nothing outlives the cluster, also when it is killed: its processes are in a PID
 # namespace that ends with this one, its links and mounts end with them, and kubelet writes
@@ -62,12 +62,22 @@ remove_groups() {
 	return 1
 }
 
+# A namespace's links go some time after its last process.
+end() {
+	[ -z "${inner:-}" ] || kill -KILL "$inner" 2>/dev/null || true
+	ip link del "$link" 2>/dev/null || true
+	rm -rf --one-file-system "$dir"
+	remove_groups
+}
+
 # outside is the part in the machine's own namespaces.
 outside() {
-	local dir=$1 inner
-	[ "${#dir}" -le 60 ] || { echo "cluster: the directory's name is too long for sockets" >&2; exit 2; }
+	dir=$(realpath -m "$1")
+	set -- "$dir" "${@:2}"
+	mkdir -p "$dir"
+	[ "${#dir}" -le 60 ] && [ -z "$(ls -A "$dir")" ] || { echo "cluster: $dir must be short, for sockets, and empty" >&2; exit 2; }
 	remove_groups
-	trap 'remove_groups' EXIT
+	trap 'end' EXIT
 	mkfifo "$dir/linked"
 	# 3 is standard input: that of a background process is /dev/null.
 	setpriv --pdeathsig KILL unshare --net --pid --mount --uts --mount-proc --kill-child "$0" --inside "$@" <&3 &
