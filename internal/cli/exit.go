@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/fleet"
+	"github.com/tarelab/tare/internal/fleet/engine"
 	"github.com/tarelab/tare/internal/gate"
 	"github.com/tarelab/tare/internal/lab"
 )
@@ -54,7 +56,11 @@ func exitCode(err error) int {
 		cannot *driver.CannotError
 		lacks  *lab.LackError
 		limits gateError
+		away   *engine.CannotError
 	)
+	if of, ok := fleet.AsResult(err); ok {
+		return map[fleet.Fault]int{fleet.OfTarget: exitTarget, fleet.OfLaboratory: exitLaboratory, fleet.CannotRun: exitCannot}[of.Fault]
+	}
 	switch {
 	case err == nil:
 		return exitOK
@@ -64,7 +70,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.As(err, &failed):
 		return exitTarget
-	case errors.As(err, &cannot), errors.As(err, &lacks):
+	case errors.As(err, &cannot), errors.As(err, &lacks), errors.As(err, &away):
 		return exitCannot
 	case errors.As(err, &limits):
 		return map[gate.Verdict]int{

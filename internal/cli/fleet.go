@@ -23,11 +23,11 @@ import (
 func fleetCommand(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fleet",
-		Short: "Collect runs of one study from many machines, and report them together",
+		Short: "Run a study on many machines, and report them together",
 		Args:  noCommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(env.fleetAdd(), env.fleetReport())
+	c.AddCommand(env.fleetRun(), env.fleetStatus(), env.fleetResume(), env.fleetCancel(), env.fleetAdd(), env.fleetReport())
 	return c
 }
 
@@ -104,6 +104,13 @@ func (env *Env) addToFleet(c *cobra.Command, dir, name string) (string, error) {
 	return added, errors.Join(err, runs[0].Close())
 }
 
+// fleetPaper is the report of a fleet; facts are what groups machines, nil for the default.
+func (env *Env) fleetPaper(dir string, facts []string) (report.Paper, error) {
+	found, err := fleet.Read(dir, facts)
+	return report.Paper{Title: "Fleet " + filepath.Base(dir) + ": " + found.Title, Question: found.Question, About: found.About(), Warnings: found.Warnings,
+		Sections: found.Sections(), Rows: found.Rows(), Data: found, Tool: env.Version}, err
+}
+
 func (env *Env) fleetReport() *cobra.Command {
 	var format, output, by string
 	c := &cobra.Command{
@@ -138,12 +145,10 @@ unit, and a mean needs three. docs/fleet.md has the rules and the verdicts.`,
 			if by != "" {
 				facts = strings.Split(by, ",")
 			}
-			found, err := fleet.Read(dir, facts)
+			paper, err := env.fleetPaper(dir, facts)
 			if err != nil {
 				return usageError{err}
 			}
-			paper := report.Paper{Title: "Fleet " + filepath.Base(dir) + ": " + found.Title, Question: found.Question, About: found.About(), Warnings: found.Warnings,
-				Sections: found.Sections(), Rows: found.Rows(), Data: found, Tool: env.Version}
 			if output != "" {
 				return lab.WriteReport(output, func(w io.Writer) error { return report.WritePaper(w, kind, paper, report.Options{}) })
 			}

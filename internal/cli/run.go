@@ -18,9 +18,44 @@ import (
 	"github.com/tarelab/tare/internal/workload"
 )
 
+// runFlags are the options of tare run.
+type runFlags struct {
+	measureFlags
+	choose chooseFlags
+}
+
+func (f *runFlags) define(env *Env, c *cobra.Command) {
+	f.measureFlags.define(c.Flags())
+	f.choose.define(c.Flags())
+	guestFlags(c.Flags())
+	c.Flags().StringVar(&f.image, "image", "", "start the own command of this image (OCI layout, or a tar of one or of docker save) in place of tare's; nothing is pulled")
+	sysctlFlag(c.Flags())
+	complete(c, "on", env.completeTargets)
+}
+
+// study is what the flags ask for.
+func (f *runFlags) study(env *Env, c *cobra.Command, args []string) (study.Study, error) {
+	st, err := env.loadStudy(args[0])
+	if err != nil {
+		return st, err
+	}
+	for _, note := range st.Notes {
+		fmt.Fprintln(env.Stderr, "note:", note)
+	}
+	if st, err = f.choose.apply(c.Flags(), st); err != nil {
+		return st, err
+	}
+	if len(f.choose.apart) > 0 {
+		fmt.Fprintf(env.Stderr, "left out: %s (own numbers of instances): name it with --workloads to measure it too\n", strings.Join(f.choose.apart, ", "))
+	}
+	if f.image != "" {
+		return startingImage(st)
+	}
+	return st, nil
+}
+
 func runCommand(env *Env) *cobra.Command {
-	var f measureFlags
-	var choose chooseFlags
+	var f runFlags
 	c := &cobra.Command{
 		Use:   "run STUDY",
 		Short: "Run a study: a built-in one by name, or a YAML file",
@@ -42,33 +77,14 @@ itself; in a study of the network they are those attached to it. --set FACTOR=LE
 		},
 		Args: exactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			st, err := env.loadStudy(args[0])
+			st, err := f.study(env, c, args)
 			if err != nil {
 				return usageError{err}
 			}
-			for _, note := range st.Notes {
-				fmt.Fprintln(env.Stderr, "note:", note)
-			}
-			if st, err = choose.apply(c.Flags(), st); err != nil {
-				return usageError{err}
-			}
-			if len(choose.apart) > 0 {
-				fmt.Fprintf(env.Stderr, "left out: %s (own numbers of instances): name it with --workloads to measure it too\n", strings.Join(choose.apart, ", "))
-			}
-			if f.image != "" {
-				if st, err = startingImage(st); err != nil {
-					return usageError{err}
-				}
-			}
-			return env.measure(c, st, &f)
+			return env.measure(c, st, &f.measureFlags)
 		},
 	}
-	f.define(c.Flags())
-	choose.define(c.Flags())
-	guestFlags(c.Flags())
-	c.Flags().StringVar(&f.image, "image", "", "start the own command of this image (OCI layout, or a tar of one or of docker save) in place of tare's; nothing is pulled")
-	sysctlFlag(c.Flags())
-	complete(c, "on", env.completeTargets)
+	f.define(env, c)
 	return c
 }
 

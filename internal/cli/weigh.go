@@ -62,16 +62,18 @@ sample.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if c.Flags().Changed("on") && len(f.on) == 0 {
-				return usageError{errors.New("--on names no target; leave it out for all that work here")}
-			}
-			st, err := f.study(args)
+			st, err := f.study(c, args)
 			if err != nil {
 				return usageError{err}
 			}
 			return env.measure(c, st, &f.measureFlags)
 		},
 	}
+	f.define(env, c)
+	return c
+}
+
+func (f *weighFlags) define(env *Env, c *cobra.Command) {
 	flags := c.Flags()
 	flags.SetInterspersed(false)
 	flags.StringSliceVar(&f.on, "on", nil, "targets, by name (default: every one that works here; see tare check)")
@@ -94,11 +96,13 @@ sample.`,
 	complete(c, "control", env.completeTargets)
 	flags.StringVar(&f.rootfs, "rootfs", "", "run CMD in this root file system (a directory; never written to)")
 	flags.StringVar(&f.image, "image", "", "run CMD in this image (OCI layout, or a tar of one or of docker save)")
-	return c
 }
 
 // study turns the flags into a study of the command, and of the start alone.
-func (f *weighFlags) study(args []string) (study.Study, error) {
+func (f *weighFlags) study(c *cobra.Command, args []string) (study.Study, error) {
+	if c.Flags().Changed("on") && len(f.on) == 0 {
+		return study.Study{}, errors.New("--on names no target; leave it out for all that work here")
+	}
 	limits, err := f.limits()
 	if err != nil {
 		return study.Study{}, err

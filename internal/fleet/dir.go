@@ -20,13 +20,21 @@ import (
 // imported, so that none is ever resumed.
 
 // Add takes a run, as an archive or a stream, into the fleet in dir. The error wraps
-// store.ErrThere where the fleet has it.
+// store.ErrThere where the fleet has it; run is then the directory of that one.
 func Add(dir string, in io.Reader) (run string, err error) {
 	first, err := firstOf(dir)
 	if err != nil {
 		return "", err
 	}
-	return store.ImportIf(dir, in, func(m store.Manifest) error { return admit(dir, first, m) })
+	id := ""
+	run, err = store.ImportIf(dir, in, func(m store.Manifest) error {
+		id = m.ID
+		return admit(dir, first, m)
+	})
+	if errors.Is(err, store.ErrThere) {
+		run = filepath.Join(dir, "runs", id)
+	}
+	return run, err
 }
 
 // AddRun takes a run of a store.

@@ -52,6 +52,10 @@ var (
 	Profile = Limit{Input: "profile", Bytes: 16 << 30, Items: 250_000, Depth: 2048, Alloc: 2048 * mib}
 	// History is what runs found over time; Items counts lines.
 	History = Limit{Input: "history", Bytes: 256 * mib, Items: 500_000}
+	// FleetPlan is what a fleet is to do, FleetJobs what happened to its jobs; Items counts
+	// lines.
+	FleetPlan = Limit{Input: "plan of a fleet", Bytes: 16 * mib}
+	FleetJobs = Limit{Input: "jobs of a fleet", Bytes: 256 * mib, Items: 1 << 20}
 	// RunSide is a log, a profile or a series of a run, unpacked: a few KiB of gzip can
 	// hold a GiB.
 	RunSide = Limit{Input: "log, profile or series of a run", Bytes: 128 * mib}
@@ -68,6 +72,6 @@ func All() []Limit {
 	return []Limit{
 		ImageDocument, ImageArchive, ImageLayers, Accounts, Program, Symbols,
 		Study, Need, Kconfig, ModuleInfo, BootLog,
-		RunManifest, RunEnd, RunName, RunArchive, Profile, History, RunSide, EngineAnswer, JobPatch, SessionProof,
+		RunManifest, RunEnd, RunName, RunArchive, Profile, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch, SessionProof,
 	}
 }

@@ -277,3 +277,77 @@ func (s *unstreamer) finish() error {
 	s.records = nil
 	return full(err)
 }
+
+// StreamView is what can be seen of a stream that may still grow.
+type StreamView struct {
+	Begun   bool // the manifest is whole
+	Records int
+	Ended   bool
+	Exit    int // code of the process; where Ended
+	// Other are the last lines that are not of the stream: what the process wrote to
+	// standard error, where that came the same way.
+	Other []string
+}
+
+// otherLines bounds StreamView.Other, and otherLength each of its lines.
+const (
+	otherLines  = 5
+	otherLength = 400
+)
+
+// ViewStream reads a stream without checking that it is whole.
+func ViewStream(in io.Reader) (StreamView, error) {
+	var v StreamView
+	lines := bufio.NewReaderSize(limit.RunArchive.Reader(in), longestStreamLine)
+	for {
+		line, err := lines.ReadSlice('\n')
+		long := errors.Is(err, bufio.ErrBufferFull)
+		v.line(string(line))
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = lines.ReadSlice('\n')
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return v, nil
+		case err != nil && !long:
+			return v, err
+		}
+	}
+}
+
+func (v *StreamView) line(line string) {
+	at := strings.Index(line, streamMark)
+	if at >= 0 && strings.HasSuffix(line, "\n") {
+		if _, sign, piece, err := unframe(strings.TrimRight(line[at+len(streamMark):], "\r\n")); err == nil {
+			v.document(sign, piece)
+			line = line[:at]
+		}
+	}
+	if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, streamMark) {
+		return
+	}
+	if len(line) > otherLength {
+		line = strings.ToValidUTF8(line[:otherLength], "")
+	}
+	if v.Other = append(v.Other, line); len(v.Other) > otherLines {
+		v.Other = v.Other[1:]
+	}
+}
+
+// document counts what ends with this piece.
+func (v *StreamView) document(sign byte, piece string) {
+	if sign != '=' {
+		return
+	}
+	var last struct {
+		End *streamEnd `json:"end"`
+	}
+	switch {
+	case !v.Begun:
+		v.Begun = true
+	case strings.HasPrefix(piece, `{"end":`) && json.Unmarshal([]byte(piece), &last) == nil && last.End != nil:
+		v.Ended, v.Exit = true, last.End.Exit
+	default:
+		v.Records++
+	}
+}

@@ -4,11 +4,13 @@ package all
 import (
 	"github.com/tarelab/tare/internal/fleet/engine"
 	"github.com/tarelab/tare/internal/fleet/kubernetes"
+	"github.com/tarelab/tare/internal/fleet/slurm"
 )
 
 // Engines are all engines that a fleet can use, each a line.
 func Engines() []engine.Kind {
 	return []engine.Kind{
 		kubernetes.Kind(),
+		slurm.Kind(),
 	}
 }

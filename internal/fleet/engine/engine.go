@@ -34,7 +34,8 @@ type Engine interface {
 	// States asks for all of the named jobs with one request. A job that the engine does
 	// not know, or no longer knows, is not in the result.
 	States(ctx context.Context, names []string) (map[string]State, error)
-	// Follow reads the standard output of a job from a byte on, while the job writes it.
+	// Follow reads the standard output of a job from a byte on, while the job writes it,
+	// with standard error in it where the engine does not keep them apart.
 	// It waits for a job that has not begun. The reader ends with io.EOF once the job is
 	// over and all was read, and with an error when ctx ends.
 	Follow(ctx context.Context, name string, from int64) (io.ReadCloser, error)
@@ -72,6 +73,8 @@ type Job struct {
 	Fleet string
 	// Machine is the engine's name of the machine.
 	Machine string
+	// Where is what the machine was selected by.
+	Where Selector
 	// Args are the arguments of the program that the engine was made with.
 	Args []string
 	// Time is the last resort: the engine ends a job that runs longer, as Remove does. It

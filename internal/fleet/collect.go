@@ -1,0 +1,551 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tarelab/tare/internal/fleet/engine"
+	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/store"
+)
+
+// Pace is how often an engine is asked, about all jobs at once.
+const Pace = 3 * time.Second
+
+// removeTime bounds how long a job's removal may take: it has engine.Grace to end.
+const removeTime = 3 * time.Minute
+
+// followTries is how often the output of a job that is over is asked for.
+const followTries = 3
+
+// Collector runs the jobs of a fleet and takes in what comes of them.
+type Collector struct {
+	Dir    string
+	Engine engine.Engine
+	// Tell is called with each change, from one goroutine; nil for nobody.
+	Tell func(Status)
+	// Note is called with what goes wrong and is tried again; nil for nobody.
+	Note func(string)
+	Pace time.Duration // 0 is Pace
+
+	plan    Plan
+	journal *journal
+	slots   []*slot
+	notes   map[string]bool
+}
+
+// slot is one of the machines that are wanted.
+type slot struct {
+	Status
+	since  time.Time // of the submission, for WaitAtMost
+	runs   time.Time // since when it runs
+	follow *following
+	tries  int
+	// submitted is whether the engine has the job, as far as this process knows: one that
+	// was killed in between asks again.
+	submitted bool
+}
+
+// ran is how long the job has run by now, as far as it was seen.
+func (s *slot) ran() time.Duration {
+	if s.runs.IsZero() {
+		return 0
+	}
+	return time.Since(s.runs)
+}
+
+// following is a job's output on its way into a file.
+type following struct {
+	job    string
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // once done
+}
+
+// open takes the fleet's lock and reads what happened so far.
+func (c *Collector) open() (err error) {
+	if c.plan, err = ReadPlan(c.Dir); err != nil {
+		return err
+	}
+	var events []Event
+	if c.journal, events, err = openJournal(c.Dir); err != nil {
+		return err
+	}
+	if c.Pace == 0 {
+		c.Pace = Pace
+	}
+	c.notes = map[string]bool{}
+	submitted, running := map[string]time.Time{}, map[string]time.Time{}
+	for _, e := range events {
+		switch e.What {
+		case Submitted:
+			submitted[e.Job] = e.At
+		case What(engine.Running):
+			if running[e.Job].IsZero() {
+				running[e.Job] = e.At
+			}
+		}
+	}
+	for _, s := range statuses(c.plan, events) {
+		at, ok := submitted[s.Job]
+		c.slots = append(c.slots, &slot{Status: s, since: at, runs: running[s.Job], submitted: ok})
+	}
+	return nil
+}
+
+// Collect submits what was not submitted yet, and collects until each machine has come
+// to an end. It goes on where an earlier process stopped. When ctx ends, the jobs go on,
+// and the error is that of ctx. The error of a fleet that has come to an end is a Result.
+func (c *Collector) Collect(ctx context.Context) error {
+	return c.with(func() error {
+		for {
+			if err := c.step(ctx); err != nil {
+				return err
+			}
+			if c.over() {
+				return result(c.statuses())
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(c.Pace):
+			}
+		}
+	})
+}
+
+// Submit submits as many jobs as the plan has at once, and returns.
+func (c *Collector) Submit(ctx context.Context) error {
+	return c.with(func() error { return c.submit(ctx) })
+}
+
+// Cancel ends the jobs that are in the engine, keeps what came of them, and submits no
+// others.
+func (c *Collector) Cancel(ctx context.Context) error {
+	return c.with(func() error { return c.cancel(ctx) })
+}
+
+// with does something with the fleet's lock, and ends what follows jobs.
+func (c *Collector) with(do func() error) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	err := do()
+	for _, s := range c.slots {
+		if s.follow != nil {
+			s.follow.cancel()
+			<-s.follow.done
+		}
+	}
+	return errors.Join(err, c.journal.close())
+}
+
+func (c *Collector) statuses() []Status {
+	var all []Status
+	for _, s := range c.slots {
+		all = append(all, s.Status)
+	}
+	return all
+}
+
+func (c *Collector) over() bool {
+	return !slices.ContainsFunc(c.slots, func(s *slot) bool { return !s.Over() || c.unfinished(s) || len(s.Kept) > 0 })
+}
+
+// step is one look at everything.
+func (c *Collector) step(ctx context.Context) error {
+	if err := c.submit(ctx); err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range c.slots {
+		if s.submitted && !s.Over() {
+			names = append(names, s.Job)
+		}
+	}
+	states, err := c.Engine.States(ctx, names)
+	if err != nil {
+		return c.trouble(ctx, "the engine was asked for the states of jobs", err)
+	}
+	for _, s := range c.slots {
+		if s.submitted && !s.Over() {
+			state, known := states[s.Job]
+			if err := c.look(ctx, s, state, known); err != nil {
+				return err
+			}
+		}
+		if err := c.tidy(ctx, s); err != nil {
+			return err
+		}
+		if c.unfinished(s) {
+			if err := c.another(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// trouble passes on what ends the collecting, and notes what is tried again: nothing is
+// concluded from an engine that does not answer.
+func (c *Collector) trouble(ctx context.Context, what string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var cannot *engine.CannotError
+	if errors.As(err, &cannot) {
+		return err
+	}
+	text := what + ": " + err.Error()
+	if c.Note != nil && !c.notes[text] {
+		c.Note(text + " (tried again)")
+	}
+	c.notes[text] = true
+	return nil
+}
+
+// record writes an event of a slot, and shows it.
+func (c *Collector) record(s *slot, what What, state *engine.State, run, words string) error {
+	e := Event{At: time.Now().UTC(), Slot: s.Slot, Machine: s.Machine, Attempt: s.Attempt, Job: s.Job, What: what, State: state, Run: run, Words: words}
+	if err := c.journal.write(e); err != nil {
+		return err
+	}
+	s.Event = e
+	if what == What(engine.Running) && s.runs.IsZero() {
+		s.runs = e.At
+	}
+	if c.Tell != nil && what != Submitting {
+		s.Records = records(c.Dir, e)
+		c.Tell(s.Status)
+	}
+	return nil
+}
+
+// submit hands jobs to the engine, as long as it has fewer than AtOnce.
+func (c *Collector) submit(ctx context.Context) error {
+	busy := 0
+	for _, s := range c.slots {
+		if s.submitted && !s.Over() {
+			busy++
+		}
+	}
+	for _, s := range c.slots {
+		if s.submitted || s.Over() || busy >= c.plan.AtOnce {
+			continue
+		}
+		full, err := c.submitOne(ctx, s)
+		if err != nil || full {
+			return err
+		}
+		busy++
+	}
+	return nil
+}
+
+// submitOne hands a job to the engine; full is whether the engine takes no more now.
+func (c *Collector) submitOne(ctx context.Context, s *slot) (full bool, err error) {
+	job := c.plan.jobOf(s.Slot, s.Machine, s.Attempt)
+	if s.Job != job.Name {
+		s.Job = job.Name
+		if err := c.record(s, Submitting, nil, "", ""); err != nil {
+			return false, err
+		}
+		s.Kept = append(s.Kept, s.Job)
+	}
+	err = c.Engine.Submit(ctx, job)
+	var refused *engine.RefusedError
+	switch {
+	case errors.As(err, &refused) && refused.Full:
+		return true, c.trouble(ctx, "job "+job.Name, err)
+	case errors.As(err, &refused):
+		return false, c.record(s, Refused, nil, "", refused.Words)
+	case err != nil:
+		return true, c.trouble(ctx, "job "+job.Name+" was submitted", err)
+	}
+	s.submitted, s.since = true, time.Now()
+	return false, c.record(s, Submitted, nil, "", "")
+}
+
+// look is what one slot makes of the state of its job. One that the engine does not know
+// any more may have ended long ago: its output counts.
+func (c *Collector) look(ctx context.Context, s *slot, state engine.State, known bool) error {
+	if known && (s.State == nil || changed(*s.State, state)) && !state.Phase.Over() {
+		if err := c.record(s, What(state.Phase), &state, "", state.Words()); err != nil {
+			return err
+		}
+	}
+	if known && state.Phase == engine.Waiting {
+		if most := c.plan.WaitAtMost; most > 0 && time.Since(s.since) > most {
+			return c.record(s, NotPlaced, &state, "", fmt.Sprintf("waited for more than %v: %s", most, state.Words()))
+		}
+		return nil
+	}
+	if s.follow == nil {
+		s.follow = c.begin(ctx, s.Job)
+	}
+	if known && !state.Phase.Over() {
+		return nil
+	}
+	select {
+	case <-s.follow.done:
+	default:
+		return nil // the rest of the output is on its way
+	}
+	err := s.follow.err
+	s.follow = nil
+	if err != nil {
+		if s.tries++; s.tries < followTries {
+			return c.trouble(ctx, "the output of job "+s.Job, err)
+		}
+		state.Message = strings.TrimSpace(state.Message + " output: " + err.Error())
+	}
+	return c.end(ctx, s, state)
+}
+
+// changed reports whether a state is news.
+func changed(before, now engine.State) bool {
+	return before.Phase != now.Phase || before.Words() != now.Words() || before.Machine != now.Machine
+}
+
+// begin has a job's output come into its file, from where that ends.
+func (c *Collector) begin(ctx context.Context, job string) *following {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &following{job: job, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(f.done)
+		defer cancel()
+		f.err = c.copyOutput(ctx, job)
+	}()
+	return f
+}
+
+func (c *Collector) copyOutput(ctx context.Context, job string) error {
+	to, err := os.OpenFile(streamOf(c.Dir, job), os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return fmt.Errorf("fleet: %w", err)
+	}
+	info, err := to.Stat()
+	if err != nil {
+		return errors.Join(err, to.Close())
+	}
+	from, err := c.Engine.Follow(ctx, job, info.Size())
+	if err != nil {
+		return errors.Join(err, to.Close())
+	}
+	_, err = io.Copy(to, io.LimitReader(from, max(0, limit.RunArchive.Bytes-info.Size())))
+	return errors.Join(err, from.Close(), to.Sync(), to.Close())
+}
+
+// end takes in what came of a job that is over.
+func (c *Collector) end(ctx context.Context, s *slot, state engine.State) error {
+	got, err := c.take(s.Job)
+	if err != nil {
+		return err
+	}
+	what, words := judge(state, got)
+	if what == Interrupted && s.ran() >= c.plan.Time-2*engine.Grace { // an engine may be so much early
+		what = TooLong
+	}
+	if err := c.record(s, what, &state, got.run, words); err != nil {
+		return err
+	}
+	if got.run != "" || !got.view.Begun {
+		if err := os.Remove(streamOf(c.Dir, s.Job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("fleet: %w", err)
+		}
+	}
+	return nil
+}
+
+// unfinished reports whether a slot has come to an end that another attempt follows.
+func (c *Collector) unfinished(s *slot) bool {
+	return endings[s.What].again && s.Attempt < c.plan.Attempts
+}
+
+// take adds the stream of a job to the fleet's runs, as far as it is a run.
+func (c *Collector) take(job string) (collected, error) {
+	var got collected
+	f, err := os.OpenFile(streamOf(c.Dir, job), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return got, nil
+	}
+	if err != nil {
+		return got, fmt.Errorf("fleet: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	if got.view, err = store.ViewStream(f); err != nil {
+		return got, fmt.Errorf("fleet: %w", err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return got, fmt.Errorf("fleet: %w", err)
+	}
+	if !got.view.Begun {
+		return got, nil
+	}
+	run, err := Add(c.Dir, f)
+	switch {
+	case err == nil, errors.Is(err, store.ErrThere):
+		got.run = filepath.Base(run)
+	case errors.Is(err, store.ErrNoSpace):
+		return got, err
+	default:
+		got.added = err
+	}
+	return got, nil
+}
+
+// another begins the next attempt: on the same machine when it takes jobs, else on the
+// next of the order that no slot has had, else on the same machine when it is back.
+func (c *Collector) another(ctx context.Context, s *slot) error {
+	machine := s.Machine
+	machines, err := c.Engine.Machines(ctx, c.plan.Where)
+	if err != nil {
+		if err := c.trouble(ctx, "the engine was asked for its machines", err); err != nil {
+			return err
+		}
+	}
+	up := func(name string) bool {
+		return slices.ContainsFunc(machines, func(m engine.Machine) bool { return m.Name == name && m.Up })
+	}
+	if !up(machine) {
+		for _, name := range c.plan.Order[c.plan.Wanted:] {
+			if up(name) && !c.had(name) {
+				machine = name
+				break
+			}
+		}
+	}
+	c.next(s, machine)
+	return nil
+}
+
+// had reports whether a slot has or had a machine.
+func (c *Collector) had(machine string) bool {
+	return slices.ContainsFunc(c.slots, func(s *slot) bool {
+		return s.Machine == machine || slices.ContainsFunc(s.Earlier, func(e Event) bool { return e.Machine == machine })
+	})
+}
+
+// next makes a slot ready for another attempt.
+func (c *Collector) next(s *slot, machine string) {
+	s.Earlier = append(s.Earlier, s.Event)
+	s.Event = Event{Slot: s.Slot, Machine: machine, Attempt: s.Attempt + 1}
+	s.submitted, s.tries, s.runs = false, 0, time.Time{}
+}
+
+// tidy takes jobs that are over out of the engine.
+func (c *Collector) tidy(ctx context.Context, s *slot) error {
+	for _, job := range slices.Clone(s.Kept) {
+		if job == s.Job && !s.Over() {
+			continue
+		}
+		if err := c.remove(ctx, s, job); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove takes one job out of the engine.
+func (c *Collector) remove(ctx context.Context, s *slot, job string) error {
+	bounded, cancel := context.WithTimeout(ctx, removeTime)
+	defer cancel()
+	if err := c.Engine.Remove(bounded, job); err != nil {
+		return c.trouble(ctx, "job "+job+" was removed", err)
+	}
+	s.Kept = slices.DeleteFunc(s.Kept, func(name string) bool { return name == job })
+	return c.journal.write(Event{At: time.Now().UTC(), Slot: s.Slot, Machine: s.Machine, Attempt: s.Attempt, Job: job, What: Removed})
+}
+
+// cancel ends everything. Who follows a job reads how it ends, after SIGTERM too.
+func (c *Collector) cancel(ctx context.Context) error {
+	var errs []error
+	for _, s := range c.slots {
+		if s.Job != "" && !s.Over() && s.follow == nil {
+			s.follow = c.begin(ctx, s.Job)
+		}
+	}
+	for _, s := range c.slots {
+		for _, job := range slices.Clone(s.Kept) {
+			bounded, cancel := context.WithTimeout(ctx, removeTime)
+			states, err := c.Engine.States(bounded, []string{job})
+			if err == nil {
+				err = c.Engine.Remove(bounded, job)
+			}
+			cancel()
+			if err != nil {
+				errs = append(errs, fmt.Errorf("job %s: %w", job, err))
+				continue
+			}
+			if job == s.Job && !s.Over() {
+				errs = append(errs, c.cancelled(ctx, s, states[job]))
+			}
+			s.Kept = slices.DeleteFunc(s.Kept, func(name string) bool { return name == job })
+			errs = append(errs, c.journal.write(Event{At: time.Now().UTC(), Slot: s.Slot, Machine: s.Machine, Attempt: s.Attempt, Job: job, What: Removed}))
+		}
+		if !s.Over() || c.unfinished(s) { // so that no attempt follows
+			errs = append(errs, c.record(s, Cancelled, s.State, s.Run, "tare fleet cancel"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// cancelled takes in what came of a job that this process has removed.
+func (c *Collector) cancelled(ctx context.Context, s *slot, state engine.State) error {
+	select {
+	case <-s.follow.done: // what was not read by now is not there any more
+	case <-time.After(c.Pace):
+		s.follow.cancel()
+		<-s.follow.done
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.follow = nil
+	if !state.Phase.Over() {
+		state.Phase, state.Reason, state.Message = engine.Cancelled, "tare fleet cancel", ""
+	}
+	return c.end(ctx, s, state)
+}
+
+// records counts what a job has brought so far.
+func records(dir string, e Event) int {
+	if e.Run != "" {
+		return recordsOfRun(filepath.Join(dir, "runs", filepath.Base(e.Run)))
+	}
+	if e.Job == "" {
+		return 0
+	}
+	f, err := os.OpenFile(streamOf(dir, e.Job), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = f.Close() }() // only read
+	view, err := store.ViewStream(f)
+	if err != nil {
+		return 0
+	}
+	return view.Records
+}
+
+// recordsOfRun is how many records a run has, 0 for one that cannot be read.
+func recordsOfRun(dir string) int {
+	run, err := store.Open(dir)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = run.Close() }() // only read
+	n := 0
+	for range run.Records() {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,247 @@
+package fleet
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/sys"
+)
+
+// Files of a fleet that an engine runs. The runs themselves are below runs.
+const (
+	planFile  = "fleet.json"
+	jobsFile  = "jobs.jsonl"
+	lockFile  = "lock"
+	streamDir = "streams" // output of jobs, until it is a run
+)
+
+// ErrNoPlan says that a fleet was not begun by tare fleet run.
+var ErrNoPlan = errors.New("this fleet was not begun by tare fleet run")
+
+// ErrCollected says that another process collects the fleet.
+var ErrCollected = errors.New("another process collects this fleet")
+
+// Begin makes the directory of a fleet, with its plan.
+func Begin(dir string, p Plan) error {
+	if err := os.MkdirAll(filepath.Join(dir, streamDir), 0o755); err != nil {
+		return fmt.Errorf("fleet: %w", err)
+	}
+	p.Schema = PlanSchema
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return fmt.Errorf("fleet: %w", err)
+	}
+	temporary := filepath.Join(dir, fmt.Sprintf(".%s.%d", planFile, os.Getpid()))
+	defer func() { _ = os.Remove(temporary) }() // after success it is not there
+	if err := writeSynced(temporary, append(text, '\n')); err != nil {
+		return fmt.Errorf("fleet: %w", err)
+	}
+	if err := os.Link(temporary, filepath.Join(dir, planFile)); err != nil { // refuses to replace
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("the fleet in %s was begun already: tare fleet resume goes on with it", dir)
+		}
+		return fmt.Errorf("fleet: %w", err)
+	}
+	return syncPath(dir)
+}
+
+func writeSynced(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func syncPath(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// ReadPlan reads the plan of the fleet in dir; the error is ErrNoPlan where it has none.
+func ReadPlan(dir string) (Plan, error) {
+	text, err := sys.ReadForeign(filepath.Join(dir, planFile), limit.FleetPlan)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Plan{}, fmt.Errorf("%s: %w", dir, ErrNoPlan)
+	}
+	if err != nil {
+		return Plan{}, fmt.Errorf("fleet: %w", err)
+	}
+	return decodePlan(text)
+}
+
+// decodePlan checks what others may have written.
+func decodePlan(text []byte) (Plan, error) {
+	var p Plan
+	if err := json.Unmarshal(text, &p); err != nil {
+		return p, fmt.Errorf("%s: %w", planFile, err)
+	}
+	switch {
+	case p.Schema != PlanSchema:
+		return p, fmt.Errorf("%s has the schema %d, and this tare reads %d", planFile, p.Schema, PlanSchema)
+	case p.Wanted < 1 || p.Wanted > len(p.Order) || p.AtOnce < 1 || p.Attempts < 1 || p.Time <= 0 || p.WaitAtMost < 0:
+		return p, fmt.Errorf("%s is damaged: its numbers make no sense", planFile)
+	case p.Token == "" || len(p.Token) > 16 || notLabel.MatchString(p.Token):
+		return p, fmt.Errorf("%s is damaged: token %.40q", planFile, p.Token)
+	}
+	return p, nil
+}
+
+// readEvents reads what happened so far. whole is how many bytes of the file are whole
+// lines: a process that was killed may have left a part of one.
+func readEvents(dir string) (events []Event, whole int64, err error) {
+	f, err := sys.OpenForeign(filepath.Join(dir, jobsFile), limit.FleetJobs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("fleet: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	return decodeEvents(f)
+}
+
+func decodeEvents(in io.Reader) (events []Event, whole int64, err error) {
+	lines := bufio.NewReader(limit.FleetJobs.Reader(in))
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return events, whole, nil
+		}
+		if err == nil {
+			err = limit.FleetJobs.CheckItems(n)
+		}
+		var e Event
+		if err == nil {
+			err = json.Unmarshal(line, &e)
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s, line %d: %w", jobsFile, n, err)
+		}
+		events, whole = append(events, e), whole+int64(len(line))
+	}
+}
+
+// Statuses is how far the fleet in dir is, machine by machine, and whether a process
+// collects it.
+func Statuses(dir string) (p Plan, all []Status, collecting bool, err error) {
+	if p, err = ReadPlan(dir); err != nil {
+		return p, nil, false, err
+	}
+	events, _, err := readEvents(dir)
+	if err != nil {
+		return p, nil, false, err
+	}
+	all = statuses(p, events)
+	for i := range all {
+		all[i].Records = records(dir, all[i].Event)
+	}
+	return p, all, isCollected(dir), nil
+}
+
+// isCollected reports whether a process has the fleet's lock.
+func isCollected(dir string) bool {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // only asked
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
+
+// journal is the fleet's file of events, of which this process is the only writer.
+type journal struct {
+	file *os.File
+	lock *os.File
+}
+
+// openJournal takes the lock of the fleet, and reads what happened so far.
+func openJournal(dir string) (*journal, []Event, error) {
+	held, err := takeLock(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	events, whole, err := readEvents(dir)
+	if err != nil {
+		return nil, nil, errors.Join(err, held.Close())
+	}
+	f, err := os.OpenFile(filepath.Join(dir, jobsFile), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("fleet: %w", err), held.Close())
+	}
+	err = f.Truncate(whole)
+	if err == nil {
+		_, err = f.Seek(whole, io.SeekStart)
+	}
+	if err = errors.Join(err, syncPath(dir)); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("fleet: %w", err), f.Close(), held.Close())
+	}
+	return &journal{f, held}, events, nil
+}
+
+// write puts an event on the disk before anything follows from it.
+func (j *journal) write(e Event) error {
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, err = j.file.Write(append(line, '\n'))
+	}
+	if err = errors.Join(err, j.file.Sync()); err != nil {
+		return fmt.Errorf("fleet: %w", err)
+	}
+	return nil
+}
+
+func (j *journal) close() error { return errors.Join(j.file.Close(), j.lock.Close()) }
+
+const (
+	lockTries = 20
+	lockPause = 10 * time.Millisecond
+)
+
+// takeLock makes this process the only one that collects the fleet. The kernel lets go
+// of the lock when the process dies.
+func takeLock(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("fleet: %w", err)
+	}
+	for range lockTries {
+		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			break
+		}
+		time.Sleep(lockPause) // who only asks has it for a moment
+	}
+	if err != nil {
+		pid := make([]byte, 16)
+		n, _ := f.ReadAt(pid, 0) // for a message
+		return nil, errors.Join(fmt.Errorf("%s: %w: PID %s", dir, ErrCollected, bytes.TrimSpace(pid[:n])), f.Close())
+	}
+	err = f.Truncate(0)
+	if err == nil {
+		_, err = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("fleet: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+// streamOf is the file that holds what came of a job.
+func streamOf(dir, job string) string {
+	return filepath.Join(dir, streamDir, strings.ReplaceAll(job, string(filepath.Separator), "_"))
+}

@@ -1,0 +1,297 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/internal/fleet"
+	"github.com/tarelab/tare/internal/fleet/fleettest"
+	"github.com/tarelab/tare/internal/fleet/slurm"
+)
+
+// TestSlurmContract runs the contract of engines on a real Slurm.
+func TestSlurmContract(t *testing.T) {
+	needed(t)
+	c := newSlurm(t, 3)
+	e, err := slurm.New(slurm.Config{Program: "/bin/sh", Dir: c.path("jobs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleettest.RunContract(t, e, fleettest.Options{
+		Machines:   []string{"node1", "node2", "node3"},
+		Faults:     []fleettest.Fault{{Name: "a machine that does not exist", Machine: "node99", Words: "Invalid node name"}},
+		Requests:   e.Requests,
+		Left:       c.left,
+		Kill:       c.die,
+		LostWithin: 3 * time.Minute,
+		Preempt: func(ctx context.Context, job string) error {
+			all, err := e.States(ctx, []string{job})
+			if err != nil {
+				return err
+			}
+			return c.command("sbatch", "--partition=urgent", "--exclusive", "--nodes=1", "--nodelist="+all[job].Machine, "--output=/dev/null", "--wrap=true")
+		},
+	})
+	if left, err := os.ReadDir(c.path("jobs")); err != nil || len(left) > 0 {
+		t.Errorf("output of jobs is left: %v (%v)", left, err)
+	}
+}
+
+// left are the names of jobs that wait or run.
+func (c *slurmCluster) left(context.Context) ([]string, error) {
+	out, err := exec.Command(c.path("bin/squeue"), "--noheader", "--format=%j").Output()
+	return strings.Fields(string(out)), err
+}
+
+// user is somebody who calls tare on the cluster.
+type user struct {
+	*slurmCluster
+	program string
+	state   string
+}
+
+func newUser(t *testing.T, c *slurmCluster, program string) *user {
+	u := &user{c, program, c.path("state-of-user")}
+	t.Cleanup(func() {
+		if left, err := c.left(t.Context()); err != nil || len(left) > 0 {
+			t.Errorf("the engine still has jobs %q (%v)", left, err)
+		}
+	})
+	return u
+}
+
+func (u *user) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(u.program, append([]string{"--state", u.state}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// tare runs tare, which must end with this code, and returns what it wrote.
+func (u *user) tare(code int, args ...string) (stdout, stderr string) {
+	u.t.Helper()
+	cmd := u.command(args...)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	began := time.Now()
+	err := cmd.Run()
+	u.t.Logf("tare %s: exit %d after %v", strings.Join(args, " "), cmd.ProcessState.ExitCode(), time.Since(began).Round(time.Second))
+	if cmd.ProcessState.ExitCode() != code {
+		u.t.Fatalf("tare %q: %v, want exit code %d\n%s\n%s", args, err, code, out.String(), errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+// runs are the runs of a fleet, with how many records each has.
+func (u *user) runs(name string) map[string]int {
+	dirs, err := filepath.Glob(filepath.Join(u.state, "fleets", name, "runs", "2*"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	all := map[string]int{}
+	for _, dir := range dirs {
+		text, err := os.ReadFile(filepath.Join(dir, "records.jsonl"))
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		all[filepath.Base(dir)] = strings.Count(string(text), "\n")
+	}
+	return all
+}
+
+// statuses is what is recorded of the machines of a fleet.
+func (u *user) statuses(name string) []fleet.Status {
+	u.t.Helper()
+	_, all, _, err := fleet.Statuses(filepath.Join(u.state, "fleets", name))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return all
+}
+
+// measuring waits until each machine of a fleet has brought some records.
+func (u *user) measuring(name string) {
+	u.t.Helper()
+	u.wait("records of "+name, func() bool {
+		if _, err := os.Stat(filepath.Join(u.state, "fleets", name, "fleet.json")); err != nil {
+			return false
+		}
+		return !slices.ContainsFunc(u.statuses(name), func(s fleet.Status) bool { return s.Records < 5 })
+	})
+}
+
+// long is a measurement that lasts for minutes.
+func long(name string, more ...string) []string {
+	return slices.Concat([]string{"fleet", "run", "weigh", "--engine", "slurm", "--fleet", name}, more,
+		[]string{"--on", "host,native", "--no-aa", "--blocks", "3000", "--", "sleep", "0.01"})
+}
+
+// TestSlurmFleet is a fleet from nothing to its report, and what can befall one.
+func TestSlurmFleet(t *testing.T) {
+	program := needed(t)
+	began := time.Now()
+	c := newSlurm(t, 3)
+	u := newUser(t, c, program)
+	before := groups(t)
+
+	t.Run("report", func(t *testing.T) {
+		u.t = t
+		show, _ := u.tare(0, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "3", "--show", "--", "true")
+		if strings.Count(show, "sbatch --parsable") != 3 || !strings.Contains(show, "exec "+program) {
+			t.Errorf("--show prints %s", show)
+		}
+		out, progress := u.tare(0, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "3", "--fleet", "lab", "--on", "host,native,runc", "--blocks", "6", "--", "true")
+		t.Logf("from nothing to the report: %v\n%s\n%s", time.Since(began).Round(time.Second), progress, out)
+		for _, word := range []string{"native", "runc", "node1", "node2", "node3", "3 machines"} {
+			if !strings.Contains(out, word) {
+				t.Errorf("%q is not in the report", word)
+			}
+		}
+		if runs := u.runs("lab"); len(runs) != 3 {
+			t.Errorf("runs: %v", runs)
+		}
+		if streams, err := os.ReadDir(filepath.Join(u.state, "fleets/lab/streams")); err != nil || len(streams) > 0 {
+			t.Errorf("streams of whole runs are left: %v (%v)", streams, err)
+		}
+		if _, errs := u.tare(2, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "node1,node99", "--", "true"); !strings.Contains(errs, "node99") {
+			t.Errorf("a machine that does not exist: %s", errs)
+		}
+		u.tare(0, "fleet", "resume", "lab") // all is there
+	})
+
+	t.Run("dead node", func(t *testing.T) { u.t = t; u.deadNode() })
+	t.Run("cancel", func(t *testing.T) { u.t = t; u.cancelled() })
+	t.Run("limits", func(t *testing.T) { u.t = t; u.limits() })
+
+	// The next job on each node has swept what a dead one left.
+	u.t = t
+	u.tare(0, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "all", "--fleet", "last", "--on", "host,native", "--blocks", "6", "--", "true")
+	for i := range 3 {
+		sessions, err := filepath.Glob(c.path("disk-node" + string(rune('1'+i)) + "/sessions/*"))
+		if err != nil || len(sessions) > 0 {
+			t.Errorf("sessions are left: %q (%v)", sessions, err)
+		}
+	}
+	if after := groups(t); len(after) > len(before) {
+		t.Errorf("cgroups are left: %q, there were %q", after, before)
+	}
+}
+
+// groups are tare's cgroups on this machine, which the nodes share.
+func groups(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"/sys/fs/cgroup/tare*", "/sys/fs/cgroup/*/tare*", "/sys/fs/cgroup/*/tare/*", "/sys/fs/cgroup/tare/*"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range found {
+			if info, err := os.Stat(path); err == nil && info.IsDir() {
+				all = append(all, path)
+			}
+		}
+	}
+	return all
+}
+
+// A node dies in the middle, and so does who collects. The machine's place is taken by the
+// third, and what the dead one measured is kept.
+func (u *user) deadNode() {
+	collector := u.command(long("dead", "--nodes", "2")...)
+	if err := collector.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	u.measuring("dead")
+	_ = collector.Process.Kill()
+	_ = collector.Wait()
+	dead := u.statuses("dead")[0].Machine
+	revive, err := u.die(dead)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	resumed := u.command("fleet", "resume", "dead")
+	var said strings.Builder
+	resumed.Stdout, resumed.Stderr = &said, &said
+	if err := resumed.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	u.wait("another machine in the place of "+dead, func() bool {
+		s := u.statuses("dead")[0]
+		return s.Machine != dead && s.Attempt == 2 && s.Records > 5
+	})
+	lost := u.statuses("dead")[0].Earlier[0]
+	if lost.What != fleet.Lost || lost.Run == "" || lost.Words == "" || u.runs("dead")[lost.Run] < 5 {
+		u.t.Errorf("the attempt on the dead machine is recorded as %+v, with the runs %v", lost, u.runs("dead"))
+	}
+	_ = resumed.Process.Signal(syscall.SIGINT)
+	_ = resumed.Wait()
+	if resumed.ProcessState.ExitCode() != 130 || !strings.Contains(said.String(), "tare fleet cancel dead") {
+		u.t.Errorf("Ctrl-C: exit %d: %s", resumed.ProcessState.ExitCode(), said.String())
+	}
+	status, _ := u.tare(0, "fleet", "status", "dead")
+	if strings.Count(status, "running") != 2 {
+		u.t.Errorf("after Ctrl-C the jobs go on, and status says %s", status)
+	}
+	u.tare(0, "fleet", "cancel", "dead")
+	if runs := u.runs("dead"); len(runs) != 3 {
+		u.t.Errorf("what was measured before the cancel is not kept: %v", runs)
+	}
+	if err := revive(); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// Somebody ends the jobs by the engine's own means: that is recorded, and not tried again.
+func (u *user) cancelled() {
+	collector := u.command(long("ended", "--nodes", "2")...)
+	if err := collector.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	u.measuring("ended")
+	first := u.statuses("ended")[0]
+	if err := u.slurmCluster.command("scancel", "--name="+first.Job); err != nil {
+		u.t.Error(err)
+	}
+	u.wait("a job that somebody ended", func() bool { return u.statuses("ended")[0].Over() })
+	if s := u.statuses("ended")[0]; s.What != fleet.Cancelled || s.Run == "" {
+		u.t.Errorf("a job that somebody ended: %+v", s)
+	}
+	_ = collector.Process.Signal(syscall.SIGTERM)
+	_ = collector.Wait()
+	u.tare(0, "fleet", "cancel", "ended")
+	u.tare(1, "fleet", "resume", "ended") // nothing more is submitted
+	for _, s := range u.statuses("ended") {
+		if s.What != fleet.Cancelled || s.Run == "" || s.Attempt != 1 {
+			text, _ := json.Marshal(s)
+			u.t.Errorf("after the cancel: %s", text)
+		}
+	}
+}
+
+// A job that takes too long keeps its whole blocks; one that finds no room is given up.
+func (u *user) limits() {
+	holder, err := exec.Command(u.path("bin/sbatch"), "--parsable", "--exclusive", "--nodelist=node3", "--output=/dev/null", "--job-name=holder", "--wrap=exec sleep 1000").Output()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.tare(1, long("limits", "--nodes", "node2,node3", "--time", "90s", "--wait-at-most", "5s")...)
+	all := u.statuses("limits")
+	if s := all[0]; s.What != fleet.TooLong || u.runs("limits")[s.Run] < 5 {
+		u.t.Errorf("a job that takes too long: %+v", s)
+	}
+	if s := all[1]; s.What != fleet.NotPlaced || !strings.Contains(s.Words, "Resources") && !strings.Contains(s.Words, "Priority") {
+		u.t.Errorf("a job without a machine: %+v", s)
+	}
+	if err := u.slurmCluster.command("scancel", strings.TrimSpace(string(holder))); err != nil {
+		u.t.Error(err)
+	}
+	u.idle(3)
+}
