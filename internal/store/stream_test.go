@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -175,6 +176,38 @@ func FuzzStream(f *testing.F) {
 		entries, listed := os.ReadDir(filepath.Join(root, "runs"))
 		if listed != nil || (err == nil) != (len(entries) == 1) {
 			t.Errorf("%v: left %v, %v", err, entries, listed)
+		}
+	})
+}
+
+// A view counts what a stream has so far, and keeps the last other lines.
+func TestViewStream(t *testing.T) {
+	text := "banner\n" + string(frameLine(0, '+', `{"manifest"`)) + string(frameLine(1, '=', `:{}}`)) + string(frameLine(2, '=', `{"seq":0}`)) + "a\nb\nnoise " +
+		string(frameLine(3, '=', `{"seq":1}`)) + "c\nd\ne\n"
+	v, err := ViewStream(strings.NewReader(text))
+	if err != nil || !v.Begun || v.Records != 2 || v.Ended || !slices.Equal(v.Other, []string{"b", "noise", "c", "d", "e"}) {
+		t.Errorf("%+v (%v)", v, err)
+	}
+	v, err = ViewStream(strings.NewReader(text + string(frameLine(4, '=', `{"end":{"records":2,"sha256":"","exit":3}}`))))
+	if err != nil || v.Records != 2 || !v.Ended || v.Exit != 3 {
+		t.Errorf("%+v (%v)", v, err)
+	}
+	v, err = ViewStream(strings.NewReader(strings.Repeat("x", 1<<20) + "\n"))
+	if err != nil || v.Begun || len(v.Other) != 1 || len(v.Other[0]) > 400 {
+		t.Errorf("%+v (%v)", v, err)
+	}
+}
+
+func frameLine(number int, sign byte, piece string) []byte {
+	return append([]byte(streamMark), frame(number, sign, []byte(piece))...)
+}
+
+func FuzzViewStream(f *testing.F) {
+	f.Add([]byte("banner\n" + string(frameLine(0, '=', `{"manifest":{}}`)) + string(frameLine(1, '=', `{"end":{"exit":3}}`))))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		v, err := ViewStream(bytes.NewReader(text))
+		if err != nil || v.Ended && !v.Begun || len(v.Other) > 5 || v.Records > len(text) {
+			t.Errorf("%+v (%v)", v, err)
 		}
 	})
 }

@@ -52,6 +52,10 @@ var phases = map[string]engine.Phase{
 	"OUT_OF_MEMORY": engine.OutOfMemory,
 }
 
+// noOutput is how Slurm tells that a job's files could not be opened: as if a signal 53
+// had ended it.
+const noOutput = 128 + 53
+
 func stateOf(id, word, machine, exit, reason string) engine.State {
 	s := engine.State{ID: id, Phase: phases[word], Machine: machine, Reason: word}
 	if s.Phase == "" {
@@ -62,6 +66,9 @@ func stateOf(id, word, machine, exit, reason string) engine.State {
 	}
 	if s.Phase == engine.Ended {
 		s.Exit = exitOf(exit)
+	}
+	if s.Exit != nil && *s.Exit == noOutput {
+		s.Message += ": the machine cannot write the job's output; is its directory shared (--slurm-dir)?"
 	}
 	return s
 }
