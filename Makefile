@@ -97,7 +97,7 @@ test-package: setup-build ## the Debian package in a fresh Debian 12 and 13, ins
 
 test-fleet: build ## fleets on real engines: clusters of virtual nodes on this machine, from nothing to the report
 	scripts/setup.sh fleet
-	scripts/gotest.sh ./test/fleet --format standard-verbose -- -count=1 -timeout 14m -args -tare $(CURDIR)/bin/tare
+	scripts/gotest.sh ./test/fleet/... --format standard-verbose -- -count=1 -p 1 -timeout 14m -args -tare $(CURDIR)/bin/tare
 
 test-trim: build ## a trimmed kernel, made and proven: minutes the first time, then one boot
 	LACKING=$(LACKING) scripts/test-trim.sh

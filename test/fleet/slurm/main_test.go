@@ -1,6 +1,6 @@
-// Package fleet tests fleets on real engines: clusters of virtual nodes on this machine,
+// Package slurm tests fleets on a real Slurm: a cluster of virtual nodes on this machine,
 // made from nothing and taken away. make test-fleet runs it.
-package fleet
+package slurm
 
 import (
 	"flag"

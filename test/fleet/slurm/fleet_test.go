@@ -1,4 +1,4 @@
-package fleet
+package slurm
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 // TestSlurmContract runs the contract of engines on a real Slurm.
 func TestSlurmContract(t *testing.T) {
 	needed(t)
-	c := newSlurm(t, 3)
+	c := newCluster(t, 3)
 	e, err := slurm.New(slurm.Config{Program: "/bin/sh", Dir: c.path("jobs")})
 	if err != nil {
 		t.Fatal(err)
@@ -46,19 +46,19 @@ func TestSlurmContract(t *testing.T) {
 }
 
 // left are the names of jobs that wait or run.
-func (c *slurmCluster) left(context.Context) ([]string, error) {
+func (c *cluster) left(context.Context) ([]string, error) {
 	out, err := exec.Command(c.path("bin/squeue"), "--noheader", "--format=%j").Output()
 	return strings.Fields(string(out)), err
 }
 
 // user is somebody who calls tare on the cluster.
 type user struct {
-	*slurmCluster
+	*cluster
 	program string
 	state   string
 }
 
-func newUser(t *testing.T, c *slurmCluster, program string) *user {
+func newUser(t *testing.T, c *cluster, program string) *user {
 	u := &user{c, program, c.path("state-of-user")}
 	t.Cleanup(func() {
 		if left, err := c.left(t.Context()); err != nil || len(left) > 0 {
@@ -137,7 +137,7 @@ func long(name string, more ...string) []string {
 func TestSlurmFleet(t *testing.T) {
 	program := needed(t)
 	began := time.Now()
-	c := newSlurm(t, 3)
+	c := newCluster(t, 3)
 	u := newUser(t, c, program)
 	before := groups(t)
 
@@ -257,7 +257,7 @@ func (u *user) cancelled() {
 	}
 	u.measuring("ended")
 	first := u.statuses("ended")[0]
-	if err := u.slurmCluster.command("scancel", "--name="+first.Job); err != nil {
+	if err := u.cluster.command("scancel", "--name="+first.Job); err != nil {
 		u.t.Error(err)
 	}
 	u.wait("a job that somebody ended", func() bool { return u.statuses("ended")[0].Over() })
@@ -290,7 +290,7 @@ func (u *user) limits() {
 	if s := all[1]; s.What != fleet.NotPlaced || !strings.Contains(s.Words, "Resources") && !strings.Contains(s.Words, "Priority") {
 		u.t.Errorf("a job without a machine: %+v", s)
 	}
-	if err := u.slurmCluster.command("scancel", strings.TrimSpace(string(holder))); err != nil {
+	if err := u.cluster.command("scancel", strings.TrimSpace(string(holder))); err != nil {
 		u.t.Error(err)
 	}
 	u.idle(3)

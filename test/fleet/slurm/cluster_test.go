@@ -1,4 +1,4 @@
-package fleet
+package slurm
 
 import (
 	"errors"
@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// slurmCluster is a Slurm cluster on this machine. The controller and each node are
+// cluster is a Slurm cluster on this machine. The controller and each node are
 // namespaces of their own (network, host name, mounts, processes), which end with this
 // process. Kernel and cgroups are those of the machine.
-type slurmCluster struct {
+type cluster struct {
 	t          *testing.T
 	dir        string // shared by all
 	controller *box
@@ -62,11 +62,11 @@ func (b *box) kill() {
 
 func (b *box) pid() string { return strconv.Itoa(b.cmd.Process.Pid) }
 
-const slurmNet = "10.77.0."
+const network = "10.77.0."
 
-// newSlurm makes a cluster of n nodes, node1 to nodeN, in a partition lab, and a
+// newCluster makes a cluster of n nodes, node1 to nodeN, in a partition lab, and a
 // partition urgent that takes nodes from it. Slurm's commands are in bin.
-func newSlurm(t *testing.T, n int) *slurmCluster {
+func newCluster(t *testing.T, n int) *cluster {
 	t.Helper()
 	for _, name := range []string{"slurmctld", "slurmd", "munged", "sbatch"} {
 		if _, err := exec.LookPath(name); err != nil {
@@ -77,13 +77,13 @@ func newSlurm(t *testing.T, n int) *slurmCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &slurmCluster{t: t, dir: dir, nodes: map[string]*box{}}
+	c := &cluster{t: t, dir: dir, nodes: map[string]*box{}}
 	t.Cleanup(c.down)
 	c.files(n)
 	controller, err := newBox(c.path("log/controller"), `set -e
 hostname ctl
 ip link add br0 type bridge
-ip addr add `+slurmNet+`1/24 dev br0
+ip addr add `+network+`1/24 dev br0
 ip link set br0 up
 munged --foreground --force --key-file=$D/munge/key --socket=$D/munge/socket --pid-file=$D/munge/pid --log-file=$D/munge/log --seed-file=$D/munge/seed &
 until [ -S $D/munge/socket ]; do sleep 0.1; done
@@ -106,13 +106,13 @@ wait`, "D="+dir, "SLURM_CONF="+c.path("slurm.conf"))
 	return c
 }
 
-func (c *slurmCluster) path(name string) string { return filepath.Join(c.dir, name) }
+func (c *cluster) path(name string) string { return filepath.Join(c.dir, name) }
 
 // files writes what the daemons read, and the commands for this side.
-func (c *slurmCluster) files(n int) {
+func (c *cluster) files(n int) {
 	var nodes strings.Builder
 	for i := range n {
-		fmt.Fprintf(&nodes, "NodeName=node%d NodeHostname=node%d NodeAddr=%s%d CPUs=2 RealMemory=2000 Feature=virtual State=UNKNOWN\n", i+1, i+1, slurmNet, i+11)
+		fmt.Fprintf(&nodes, "NodeName=node%d NodeHostname=node%d NodeAddr=%s%d CPUs=2 RealMemory=2000 Feature=virtual State=UNKNOWN\n", i+1, i+1, network, i+11)
 	}
 	for _, name := range []string{"state", "log", "munge", "bin", "jobs"} {
 		if err := os.MkdirAll(c.path(name), 0o711); err != nil {
@@ -125,7 +125,7 @@ func (c *slurmCluster) files(n int) {
 		}
 	}
 	write("munge/key", strings.Repeat("a key that is for this test alone ", 4), 0o400)
-	write("slurm.conf", strings.ReplaceAll(slurmConf, "$D", c.dir)+nodes.String(), 0o644)
+	write("slurm.conf", strings.ReplaceAll(configuration, "$D", c.dir)+nodes.String(), 0o644)
 	for _, name := range []string{"sbatch", "squeue", "scancel", "scontrol", "sinfo"} {
 		write("bin/"+name, fmt.Sprintf("#!/bin/sh\nSLURM_CONF=%s exec nsenter --net=/proc/$(cat %s)/ns/net /usr/bin/%s \"$@\"\n", c.path("slurm.conf"), c.path("controller"), name), 0o755)
 	}
@@ -137,9 +137,9 @@ func (c *slurmCluster) files(n int) {
 	c.t.Setenv("PATH", c.path("bin")+":"+os.Getenv("PATH"))
 }
 
-// slurmConf has short times, so that a dead node is noticed soon.
-const slurmConf = `ClusterName=tare
-SlurmctldHost=ctl(` + slurmNet + `1)
+// configuration has short times, so that a dead node is noticed soon.
+const configuration = `ClusterName=tare
+SlurmctldHost=ctl(` + network + `1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
@@ -173,7 +173,7 @@ PartitionName=urgent Nodes=ALL MaxTime=60 State=UP OverSubscribe=NO PriorityTier
 `
 
 // begin starts a node. Its state of tare is its own, as a disk is.
-func (c *slurmCluster) begin(name string) error {
+func (c *cluster) begin(name string) error {
 	for _, dir := range []string{"spool-" + name, "disk-" + name} {
 		if err := os.MkdirAll(c.path(dir), 0o755); err != nil {
 			return err
@@ -190,7 +190,7 @@ mkdir -p /var/lib/tare
 mount --bind $D/disk-%s /var/lib/tare
 ip addr add %s%d/24 dev eth0
 ip link set eth0 up
-exec slurmd -D`, name, name, slurmNet, i+10), "D="+c.dir, "SLURM_CONF="+c.path("slurm.conf"))
+exec slurmd -D`, name, name, network, i+10), "D="+c.dir, "SLURM_CONF="+c.path("slurm.conf"))
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ exec slurmd -D`, name, name, slurmNet, i+10), "D="+c.dir, "SLURM_CONF="+c.path("
 }
 
 // die has a node lose its power. What it returns starts it again.
-func (c *slurmCluster) die(name string) (func() error, error) {
+func (c *cluster) die(name string) (func() error, error) {
 	c.nodes[name].kill()
 	return func() error {
 		if err := c.begin(name); err != nil {
@@ -215,7 +215,7 @@ func (c *slurmCluster) die(name string) (func() error, error) {
 	}, nil
 }
 
-func (c *slurmCluster) command(name string, args ...string) error {
+func (c *cluster) command(name string, args ...string) error {
 	out, err := exec.Command(c.path("bin/"+name), args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s %q: %w: %s", name, args, err, out)
@@ -224,7 +224,7 @@ func (c *slurmCluster) command(name string, args ...string) error {
 }
 
 // states are what sinfo says of each node.
-func (c *slurmCluster) states() map[string]string {
+func (c *cluster) states() map[string]string {
 	out, _ := exec.Command(c.path("bin/sinfo"), "--noheader", "--Node", "--partition=lab", "--format=%N %T").Output()
 	all := map[string]string{}
 	for line := range strings.Lines(string(out)) {
@@ -236,7 +236,7 @@ func (c *slurmCluster) states() map[string]string {
 }
 
 // idle waits until n nodes are idle.
-func (c *slurmCluster) idle(n int) {
+func (c *cluster) idle(n int) {
 	c.t.Helper()
 	c.wait(fmt.Sprintf("%d idle nodes", n), func() bool {
 		count := 0
@@ -250,7 +250,7 @@ func (c *slurmCluster) idle(n int) {
 }
 
 // wait asks for something for two minutes.
-func (c *slurmCluster) wait(what string, ready func() bool) {
+func (c *cluster) wait(what string, ready func() bool) {
 	c.t.Helper()
 	for range 600 {
 		if ready() {
@@ -263,7 +263,7 @@ func (c *slurmCluster) wait(what string, ready func() bool) {
 }
 
 // down takes everything away.
-func (c *slurmCluster) down() {
+func (c *cluster) down() {
 	for _, b := range c.nodes {
 		b.kill()
 	}
