@@ -328,7 +328,11 @@ func (f *fleetFlags) check(sets map[string]*pflag.FlagSet) ([]string, error) {
 	}
 	for name, set := range sets {
 		var wrong string
-		set.Visit(func(flag *pflag.Flag) { wrong = flag.Name })
+		set.VisitAll(func(flag *pflag.Flag) {
+			if flag.Changed {
+				wrong = flag.Name
+			}
+		})
 		if name != f.engine && wrong != "" {
 			return nil, fmt.Errorf("--%s is of the engine %s, and --engine is %s", wrong, name, f.engine)
 		}
@@ -339,7 +343,10 @@ func (f *fleetFlags) check(sets map[string]*pflag.FlagSet) ([]string, error) {
 // givenFlags are the flags that were set, as another process can parse them.
 func givenFlags(set *pflag.FlagSet) []string {
 	var given []string
-	set.Visit(func(flag *pflag.Flag) {
+	set.VisitAll(func(flag *pflag.Flag) { // they were set as flags of the verb
+		if !flag.Changed {
+			return
+		}
 		values := []string{flag.Value.String()}
 		if many, ok := flag.Value.(pflag.SliceValue); ok {
 			values = many.GetSlice()

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -150,7 +151,8 @@ func TestRefusals(t *testing.T) {
 	} {
 		err := refusal("job", &commandError{name: "sbatch", words: words(said), err: os.ErrInvalid})
 		got := "later"
-		if r, ok := err.(*engine.RefusedError); ok {
+		var r *engine.RefusedError
+		if errors.As(err, &r) {
 			got = map[bool]string{true: "full", false: "refused"}[r.Full]
 			if strings.Contains(r.Words, "sbatch") || strings.Contains(r.Words, "\n") {
 				t.Errorf("words: %q", r.Words)
@@ -193,7 +195,8 @@ func TestOneMachineAJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, machine := range []string{"n[1-9]", "n1,n2", "", "-n1"} {
-		if err, ok := e.Submit(t.Context(), engine.Job{Name: "x", Machine: machine}).(*engine.RefusedError); !ok {
+		var refused *engine.RefusedError
+		if err := e.Submit(t.Context(), engine.Job{Name: "x", Machine: machine}); !errors.As(err, &refused) {
 			t.Errorf("%q: %v", machine, err)
 		}
 	}

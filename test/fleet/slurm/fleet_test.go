@@ -56,10 +56,11 @@ type user struct {
 	*cluster
 	program string
 	state   string
+	orphans []string // sessions of a dead node
 }
 
 func newUser(t *testing.T, c *cluster, program string) *user {
-	u := &user{c, program, c.path("state-of-user")}
+	u := &user{cluster: c, program: program, state: c.path("state-of-user")}
 	t.Cleanup(func() {
 		if left, err := c.left(t.Context()); err != nil || len(left) > 0 {
 			t.Errorf("the engine still has jobs %q (%v)", left, err)
@@ -139,7 +140,6 @@ func TestSlurmFleet(t *testing.T) {
 	began := time.Now()
 	c := newCluster(t, 3)
 	u := newUser(t, c, program)
-	before := groups(t)
 
 	t.Run("report", func(t *testing.T) {
 		u.t = t
@@ -173,31 +173,37 @@ func TestSlurmFleet(t *testing.T) {
 	// The next job on each node has swept what a dead one left.
 	u.t = t
 	u.tare(0, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "all", "--fleet", "last", "--on", "host,native", "--blocks", "6", "--", "true")
-	for i := range 3 {
-		sessions, err := filepath.Glob(c.path("disk-node" + string(rune('1'+i)) + "/sessions/*"))
-		if err != nil || len(sessions) > 0 {
-			t.Errorf("sessions are left: %q (%v)", sessions, err)
+	for _, node := range []string{"node1", "node2", "node3"} {
+		if left := u.sessions(node); len(left) > 0 {
+			t.Errorf("sessions are left: %q", left)
 		}
 	}
-	if after := groups(t); len(after) > len(before) {
-		t.Errorf("cgroups are left: %q, there were %q", after, before)
+	if left := groups(t, u.orphans); len(left) > 0 {
+		t.Errorf("cgroups of a dead node are left: %q", left)
 	}
 }
 
-// groups are tare's cgroups on this machine, which the nodes share.
-func groups(t *testing.T) []string {
+// groups are the cgroups of sessions.
+func groups(t *testing.T, sessions []string) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"/sys/fs/cgroup/tare*", "/sys/fs/cgroup/*/tare*", "/sys/fs/cgroup/*/tare/*", "/sys/fs/cgroup/tare/*"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range found {
-			if info, err := os.Stat(path); err == nil && info.IsDir() {
-				all = append(all, path)
+	for _, s := range sessions {
+		for _, pattern := range []string{"/sys/fs/cgroup/tare/", "/sys/fs/cgroup/*/tare/"} {
+			found, err := filepath.Glob(pattern + filepath.Base(s))
+			if err != nil {
+				t.Fatal(err)
 			}
+			all = append(all, found...)
 		}
+	}
+	return all
+}
+
+// sessions are those of tare that a node has on its disk.
+func (u *user) sessions(node string) []string {
+	all, err := filepath.Glob(u.path("disk-" + node + "/sessions/*"))
+	if err != nil {
+		u.t.Fatal(err)
 	}
 	return all
 }
@@ -216,6 +222,9 @@ func (u *user) deadNode() {
 	revive, err := u.die(dead)
 	if err != nil {
 		u.t.Fatal(err)
+	}
+	if u.orphans = u.sessions(dead); len(u.orphans) == 0 || len(groups(u.t, u.orphans)) == 0 {
+		u.t.Errorf("the dead node left the sessions %q and the cgroups %q: the test sees nothing", u.orphans, groups(u.t, u.orphans))
 	}
 	resumed := u.command("fleet", "resume", "dead")
 	var said strings.Builder
