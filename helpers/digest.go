@@ -8,11 +8,11 @@ import (
 )
 
 // Digest identifies the programs of this build: "sha256:" and the digest of
-// their names and bytes, in the order mark, launch, init, unix, churn, net. Builds
-// of one commit for one architecture have the same.
+// their names and bytes, in a fixed order. Builds of one
+// commit for one architecture have the same.
 func Digest() (string, error) {
 	h := sha256.New()
-	for _, name := range []string{Mark, Launch, Init, Unix, Churn, Net} {
+	for _, name := range []string{Mark, Launch, Init, Unix, Churn, Net, UnixGNU, WhetstoneGNU, UnixBench} {
 		b, err := Read(name)
 		if err != nil {
 			return "", err
@@ -27,5 +27,12 @@ func Digest() (string, error) {
 // "clang version 22.1.8".
 func Compiler() (string, error) {
 	b, err := Read(".compiler")
+	return strings.TrimSpace(string(b)), err
+}
+
+// Flags are the flags that the Unix tests were built with: a line for the static
+// program, "unix: FLAGS", and one for the dynamic ones, "unix-gnu: FLAGS".
+func Flags() (string, error) {
+	b, err := Read(".flags")
 	return strings.TrimSpace(string(b)), err
 }

@@ -1,6 +1,8 @@
 // Package helpers carries the static C programs of this folder inside tare:
 // mark shows that a payload acted; launch starts payloads from the host's side;
-// init is the first process of a virtual machine; unix runs the Unix workloads;
+// init is the first process of a virtual machine; unix runs the Unix workloads, as
+// unix-gnu and whetstone-gnu do with the C library of the machine; unixbench runs a
+// UnixBench of the user's next to them;
 // slice works in short turns; churn makes and removes kernel objects; net is two
 // ends of a connection. Each build embeds the programs of its own architecture;
 // make generated builds them; they are in version control, so that tare is built by
@@ -26,6 +28,10 @@ const (
 	Slice  = "slice"
 	Churn  = "churn"
 	Net    = "net"
+
+	UnixGNU      = "unix-gnu"
+	WhetstoneGNU = "whetstone-gnu"
+	UnixBench    = "unixbench"
 )
 
 // dir is where bin holds this architecture's programs.

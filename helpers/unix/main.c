@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +52,7 @@ static double number(const char *option, double least, double most)
 static uint64_t whole(const char *option, double least, double most)
 {
 	double v = number(option, least, most);
-	if (v != floor(v))
+	if (v != (double)(uint64_t)v)
 		die(EXIT_USAGE, "--%s %s: must be a whole number", option, optarg);
 	return (uint64_t)v;
 }

@@ -72,9 +72,9 @@ static void print(const char *format, ...)
 
 void print_outcome(const struct options *o, const struct test *t, const struct outcome *r)
 {
-	print("{\"test\":\"%s\",\"copy\":%d,\"count\":%.10g,\"seconds\":%.9f,\"cpu_seconds\":%.6f,"
+	print("{\"test\":\"%s\",\"copy\":%d,\"count\":%.10g,\"whole\":%llu,\"seconds\":%.9f,\"cpu_seconds\":%.6f,"
 	       "\"unit\":\"%s\",\"value\":%.6g",
-	       o->name, r->copy, r->within, (double)(r->end - r->start) / 1e9, r->cpu,
+	       o->name, r->copy, r->within, (unsigned long long)r->count, (double)(r->end - r->start) / 1e9, r->cpu,
 	       t->unit, r->value);
 	if (r->cpu_value > 0) {
 		print(",\"cpu_value\":%.6g,\"sections\":[", r->cpu_value);

@@ -8,8 +8,10 @@
 /* Window lengths are those of UnixBench's Run script. */
 const struct test tests[] = {
 	{.name = "dhrystone2", .unit = "lps", .seconds = 10, .setup = dhrystone_setup, .loop = dhrystone_loop},
+#ifndef WITHOUT_WHETSTONE
 	{.name = "whetstone", .unit = "MWIPS", .seconds = 10, .least_batch = 20000000, /* 33 clock readings a batch: eight sections, two clocks */
 	 .plan = whetstone_plan, .setup = whetstone_setup, .loop = whetstone_loop, .value = whetstone_value},
+#endif
 	{.name = "execl", .unit = "lps", .seconds = 30, .replace = execl_replace},
 	{.name = "file-copy", .unit = "KBps", .seconds = 30, .plan = copy_plan, .setup = copy_setup,
 	 .loop = copy_loop, .finish = copy_finish, .value = copy_value},

@@ -1,4 +1,6 @@
-/* unix: the Unix workloads, one subcommand per test, in one static program.
+/* unix: the Unix workloads, one subcommand per test, in one static program. The same
+ * source gives two dynamic ones: unix-gnu, which needs the C library alone, as most of
+ * UnixBench's programs do, and whetstone-gnu, which needs libm besides.
  *
  * Each test does what the test of the same name in UnixBench 5.1.3 does, so
  * that its score can be put beside published ones; the code is our own. The

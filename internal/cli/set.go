@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -79,7 +80,10 @@ func workloadsWith(st study.Study, name string) (has []int) {
 // withParam gives a parameter its levels: in the environments that have it, or one
 // level in the workloads themselves.
 func withParam(st study.Study, has []int, name string, levels []string) (study.Study, error) {
-	levels, err := numbered(levels)
+	levels, err := absolute(st.Workloads[has[0]], name, levels)
+	if err == nil {
+		levels, err = numbered(levels)
+	}
 	if err != nil {
 		return st, err
 	}
@@ -111,6 +115,30 @@ func withParam(st study.Study, has []int, name string, levels []string) (study.S
 		}
 	}
 	return st, nil
+}
+
+// absolute makes the levels of a parameter that is a directory absolute, so that they
+// are the same from everywhere.
+func absolute(w study.Workload, name string, levels []string) ([]string, error) {
+	kind, err := workload.ByKind(w.Kind)
+	if err != nil {
+		return nil, err
+	}
+	params := kind.Params()
+	i := slices.IndexFunc(params, func(p workload.Param) bool { return p.Name == name })
+	if params[i].Type != workload.Directory {
+		return levels, nil
+	}
+	all := slices.Clone(levels)
+	for j, level := range levels {
+		if level == params[i].Default {
+			continue
+		}
+		if all[j], err = filepath.Abs(level); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // perCPU is the value of a parameter that stands for the number of CPUs.

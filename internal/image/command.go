@@ -1,6 +1,7 @@
 package image
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,9 @@ import (
 	"strings"
 
 	"github.com/agext/levenshtein"
+
+	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // maxScripts is how many scripts may be each other's interpreter (the kernel
@@ -29,7 +33,14 @@ const scriptLine = 256
 // with the same name tells them. A tool that stands apart is had by its name. Commands that the workbench has already change
 // nothing, and without any the result is the workbench itself. A saved workbench must
 // have them.
-func (s *Store) ForCommands(ctx context.Context, bench Root, names []string) (Root, error) {
+//
+// files are files of this machine by the paths at which they are to stand in the root:
+// programs come with their libraries, and scripts as they are. None of them may be a
+// link, and none may lie behind one below its directory.
+func (s *Store) ForCommands(ctx context.Context, bench Root, names []string, files ...OwnFile) (Root, error) {
+	if bench.saved != "" && len(files) > 0 {
+		return Root{}, fmt.Errorf("no file of this machine is put into the saved workbench %s, as %s of %s would be", bench.saved, files[0].Name, files[0].Dir)
+	}
 	if bench.saved != "" {
 		return bench.withCommands(names)
 	}
@@ -52,6 +63,11 @@ func (s *Store) ForCommands(ctx context.Context, bench Root, names []string) (Ro
 			extra.symlink(tool.link(), p)
 		}
 		commands[n] = p
+	}
+	for _, f := range files {
+		if err := c.file(f); err != nil {
+			return Root{}, err
+		}
 	}
 	r, err := s.recipe(ctx, recipe{bench.base, extra.without(bench.base)})
 	if err != nil {
@@ -162,6 +178,69 @@ func (c *closure) add(p string, depth int) error {
 		return c.script(p, string(head), depth)
 	}
 	return fmt.Errorf("%s is neither a program (ELF) nor a script that names its interpreter in its first line (#!)", p)
+}
+
+// OwnFile is a file of a directory that the user named, for the root.
+type OwnFile struct {
+	Dir  string // the directory, as it was named
+	Name string // of the file below it, with slashes
+	Path string // where it is to stand in the root
+}
+
+// file puts a file of the user's into the tree, opened by descriptor and bounded. What
+// is a link, or no regular file, is refused.
+func (c *closure) file(f OwnFile) error {
+	data, executable, err := readOwn(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(f.Dir, f.Name), err)
+	}
+	perm := fs.FileMode(0o644)
+	if executable {
+		perm = 0o755
+	}
+	c.tree.put(f.Path, perm, string(data))
+	if !isELF(data) {
+		return nil
+	}
+	o, err := objectOf(f.Path, bytes.NewReader(data))
+	if err == nil {
+		err = checkMachine(o)
+	}
+	if err == nil {
+		err = c.linker.program(o)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(f.Dir, f.Name), err)
+	}
+	return nil
+}
+
+// readOwn reads a file of the user's, and whether it may be executed.
+func readOwn(f OwnFile) (data []byte, executable bool, err error) {
+	root, err := os.OpenRoot(f.Dir)
+	if err != nil {
+		return nil, false, err
+	}
+	defer root.Close()
+	at := "."
+	for part := range strings.SplitSeq(f.Name, "/") {
+		at = path.Join(at, part)
+		info, err := root.Lstat(at)
+		switch {
+		case notExist(err):
+			return nil, false, errors.New("it does not exist")
+		case err != nil:
+			return nil, false, err
+		case info.Mode()&fs.ModeSymlink != 0:
+			return nil, false, fmt.Errorf("%s is a symbolic link: give the directory that has the files themselves", at)
+		case at == f.Name && !info.Mode().IsRegular():
+			return nil, false, fmt.Errorf("it is not a regular file (%s)", info.Mode().Type())
+		case at == f.Name:
+			executable = info.Mode()&0o111 != 0
+		}
+	}
+	data, err = sys.ReadForeignIn(root, f.Name, limit.OwnProgram)
+	return data, executable, err
 }
 
 func readHead(p string) ([]byte, error) {

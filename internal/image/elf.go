@@ -36,6 +36,11 @@ func readObject(p string) (object, error) {
 		return object{}, err
 	}
 	defer file.Close()
+	return objectOf(p, file)
+}
+
+// objectOf reads the headers of an ELF file that is to stand at a path.
+func objectOf(p string, file io.ReaderAt) (object, error) {
 	f, err := sys.ProgramHeaders(file)
 	if err != nil {
 		return object{}, fmt.Errorf("%s: %w", p, err)

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -54,6 +55,59 @@ func (r Root) Opens(command, search string) ([]string, error) {
 		files = append(files, "/etc/ld.so.preload", "/etc/ld.so.cache")
 	}
 	return files, nil
+}
+
+// Misses is the first file that a program of the root names as what it needs to start,
+// its interpreter or a library, and the root has not; "" where it has all.
+func (r Root) Misses(command string) (string, error) {
+	root, err := os.OpenRoot(r.Rootfs)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	if _, err := inRoot(root, command, nil); err != nil {
+		return command, nil
+	}
+	dirs := newLinker(nil).system
+	interpreters, libraries := starts(root, command)
+	for _, name := range interpreters {
+		if _, err := inRoot(root, name, nil); name != "" && err != nil {
+			return name, nil
+		}
+	}
+	for _, name := range libraries {
+		if inDirs(root, dirs, name) == "" {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
+// cLibraryName begins the line by which glibc identifies itself.
+var cLibraryName = []byte("GNU C Library ")
+
+// CLibrary is the root's GNU C library, as it calls itself: its distribution, release
+// and version. "" where the root has none, or one that does not say it.
+func (r Root) CLibrary() string {
+	root, err := os.OpenRoot(r.Rootfs)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	at, err := inRoot(root, inDirs(root, newLinker(nil).system, "libc.so.6"), nil)
+	if err != nil {
+		return ""
+	}
+	data, err := sys.ReadForeignIn(root, at, limit.CLibrary)
+	if err != nil {
+		return ""
+	}
+	_, line, found := bytes.Cut(data, cLibraryName)
+	line, _, ended := bytes.Cut(line[:min(len(line), 200)], []byte("\n"))
+	if !found || !ended {
+		return ""
+	}
+	return strings.TrimRight(string(cLibraryName)+string(line), ".")
 }
 
 func appendNew(files []string, name string) []string {

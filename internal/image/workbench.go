@@ -1,13 +1,16 @@
 package image
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -86,7 +89,26 @@ func workbench(ctx context.Context, guest map[string][]byte) (tree, []Tool, erro
 		}
 	}
 	addGuest(t, guest)
+	addLibraries(t, link, guest)
 	return t, found, nil
+}
+
+// addLibraries puts the libraries of the dynamic guest binaries into the tree: those of
+// this machine's distribution. Where it has others, as one with musl has, they cannot
+// run in the root, which Root.Misses then shows.
+func addLibraries(t tree, link *linker, guest map[string][]byte) {
+	for _, p := range slices.Sorted(maps.Keys(guest)) {
+		o, err := objectOf(p, bytes.NewReader(guest[p]))
+		if err != nil || o.interp == "" {
+			continue // a static program
+		}
+		libraries := tree{}
+		link.tree = libraries
+		if err := link.program(o); err == nil {
+			maps.Copy(t, libraries)
+		}
+	}
+	link.tree = t
 }
 
 // addGuest puts the guest binaries, executable, at their paths.

@@ -284,7 +284,7 @@ func (l *Lab) Close() error {
 // inRootfs are the helper programs of every root file system, by their paths.
 func inRootfs() (map[string][]byte, error) {
 	programs := map[string][]byte{}
-	for _, name := range []string{helpers.Mark, helpers.Unix, helpers.Slice, helpers.Churn, helpers.Net} {
+	for _, name := range []string{helpers.Mark, helpers.Unix, helpers.UnixGNU, helpers.WhetstoneGNU, helpers.UnixBench, helpers.Slice, helpers.Churn, helpers.Net} {
 		data, err := helpers.Read(name)
 		if err != nil {
 			return nil, err

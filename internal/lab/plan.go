@@ -80,12 +80,16 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err != nil {
 		return nil, err
 	}
+	flags, err := helpers.Flags()
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, fmt.Errorf("current directory: %w", err)
 	}
 	p := &Plan{Notes: slices.Concat(l.notes, notes), Manifest: store.Manifest{
-		Tool: l.config.Version, Compiler: compiler, Command: l.config.Command, Created: time.Now().UTC(),
+		Tool: l.config.Version, Compiler: compiler, CompilerFlags: flags, Command: l.config.Command, Created: time.Now().UTC(),
 		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(), Guest: &l.config.Guest, Dir: dir,
 	}}
 	if o.Seed != nil {

@@ -4,24 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/workload"
 )
 
 // settleRoot finds the one root file system that all cells run in: the user's
 // own, or the workbench with the study's commands in it.
 func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
+	if o.Rootfs == "" && o.Image == "" {
+		if err := l.withoutDynamic(ctx, p, l.bench); err != nil {
+			return err
+		}
+	}
 	root, err := l.openRoot(ctx, p, o)
 	if err != nil {
 		return rootError(err)
 	}
 	l.roots = append(l.roots, root)
+	if err := l.withoutDynamic(ctx, p, root); err != nil {
+		return err
+	}
+	p.Manifest.CLibrary = ""
+	if slices.ContainsFunc(slices.Collect(maps.Values(p.jobs)), func(j workload.Job) bool { return j.Dynamic != "" }) {
+		p.Manifest.CLibrary = root.CLibrary()
+	}
 	p.root, p.Notes = root, append(p.Notes, root.Notes...)
 	p.opens = map[jobKey][]string{}
 	p.Manifest.Image, p.Manifest.Rootfs, p.Manifest.ImageSource = root.Digest, within(p.Manifest.Dir, o.Rootfs), within(p.Manifest.Dir, o.Image)
@@ -61,7 +76,87 @@ func rootError(err error) error {
 	return &InputError{err}
 }
 
+// withoutDynamic has the workloads whose dynamic programs the root cannot run measured
+// with their other parameters, and says so. The study records what is measured.
+func (l *Lab) withoutDynamic(ctx context.Context, p *Plan, root image.Root) error {
+	changed := map[string]string{} // parameters that lead to others
+	st := &p.Manifest.Study
+	st.Workloads, st.Environments = slices.Clone(st.Workloads), slices.Clone(st.Environments)
+	for key, job := range p.jobs {
+		if job.Dynamic == "" {
+			continue
+		}
+		why, err := l.cannotStart(ctx, root, job.Dynamic)
+		if err != nil {
+			return err
+		}
+		if why == "" {
+			continue
+		}
+		maps.Copy(changed, job.Otherwise)
+		i := slices.IndexFunc(st.Workloads, func(w study.Workload) bool { return w.Name == key.workload })
+		st.Workloads[i].Params = withParams(st.Workloads[i].Params, job.Otherwise)
+		note := fmt.Sprintf("dynamic programs of tare do not start here (%s): measured with %s instead", why, assignments(job.Otherwise))
+		if !slices.Contains(p.Notes, note) {
+			p.Notes = append(p.Notes, note)
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	for i, e := range st.Environments {
+		for name, value := range changed {
+			if e.Params[name] != "" {
+				st.Environments[i].Params = withParams(e.Params, map[string]string{name: value})
+			}
+		}
+	}
+	return p.settleJobs()
+}
+
+// cannotStart says why a dynamic program of tare's does not start in a root; "" where
+// nothing is known against it. With libraries of this machine it is started once.
+func (l *Lab) cannotStart(ctx context.Context, root image.Root, program string) (string, error) {
+	missing, err := root.Misses(program)
+	if err != nil {
+		return "", fmt.Errorf("root file system: %w", err)
+	}
+	if missing != "" {
+		return missing + " is missing in the root", nil
+	}
+	if root.Rootfs != l.bench.Rootfs || l.config.Workbench != "" {
+		return "", nil
+	}
+	out, err := exec.CommandContext(ctx, filepath.Join(l.session.dir, "bin", filepath.Base(program)), "list").CombinedOutput()
+	if err != nil {
+		return strings.TrimSpace(fmt.Sprintf("%v: %s", err, out)), ctx.Err()
+	}
+	return "", nil
+}
+
+func withParams(params, more map[string]string) map[string]string {
+	all := maps.Clone(more)
+	for name, value := range params {
+		if _, other := more[name]; !other {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// assignments are parameters as --set takes them.
+func assignments(params map[string]string) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		all = append(all, name+"="+params[name])
+	}
+	return strings.Join(all, ", ")
+}
+
 func (l *Lab) openRoot(ctx context.Context, p *Plan, o Options) (image.Root, error) {
+	if files := p.files(); len(files) > 0 && o.Rootfs+o.Image != "" {
+		return image.Root{}, fmt.Errorf("%s of %s is put into the workbench alone: leave out --rootfs and --image", files[0].Name, files[0].Dir)
+	}
 	switch {
 	case o.Rootfs != "":
 		scratch := filepath.Join(l.session.dir, "rootfs")
@@ -72,7 +167,20 @@ func (l *Lab) openRoot(ctx context.Context, p *Plan, o Options) (image.Root, err
 	case o.Image != "":
 		return l.images.Import(ctx, o.Image, l.bench)
 	}
-	return l.images.ForCommands(ctx, l.bench, p.commands(l.bench))
+	return l.images.ForCommands(ctx, l.bench, p.commands(l.bench), p.files()...)
+}
+
+// files are the user's own files that the jobs need in the root.
+func (p *Plan) files() (all []image.OwnFile) {
+	for _, job := range p.jobs {
+		for _, f := range job.Files {
+			if own := image.OwnFile(f); !slices.Contains(all, own) {
+				all = append(all, own)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b image.OwnFile) int { return strings.Compare(a.Path, b.Path) })
+	return all
 }
 
 // commands are the programs that the study's own commands name, and those that its
@@ -80,6 +188,7 @@ func (l *Lab) openRoot(ctx context.Context, p *Plan, o Options) (image.Root, err
 func (p *Plan) commands(bench image.Root) []string {
 	var names []string
 	for _, job := range p.jobs {
+		names = append(names, job.Commands...)
 		if job.Kind == workload.KindCommand || job.Kind == workload.KindTurns {
 			names = append(names, job.Args[0])
 		}

@@ -24,6 +24,10 @@ var (
 	// Program is the dynamic section of a program or a library, which is some hundreds of
 	// bytes long. Items counts its names, and what a program and its libraries look up.
 	Program = Limit{Input: "dynamic section of a program", Bytes: mib, Items: 1024, Alloc: 64 * mib}
+	// CLibrary is a C library that is asked for its name; one has some 2 MiB.
+	CLibrary = Limit{Input: "C library", Bytes: 32 * mib}
+	// OwnProgram is a program or a file of the user's that is put into the workbench.
+	OwnProgram = Limit{Input: "file for the workbench", Bytes: 64 * mib, Alloc: 256 * mib}
 	// Symbols is a program whose functions are named in profiles; Bytes are those of the
 	// file, and of each section that it has packed.
 	Symbols = Limit{Input: "program with symbols", Bytes: 512 * mib}
@@ -70,7 +74,7 @@ var (
 // All is every row of the table, a kind of input a line.
 func All() []Limit {
 	return []Limit{
-		ImageDocument, ImageArchive, ImageLayers, Accounts, Program, Symbols,
+		ImageDocument, ImageArchive, ImageLayers, Accounts, Program, CLibrary, OwnProgram, Symbols,
 		Study, Need, Kconfig, ModuleInfo, BootLog,
 		RunManifest, RunEnd, RunName, RunArchive, Profile, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch, SessionProof,
 	}

@@ -140,6 +140,8 @@ const (
 	UnixEnd               = "window-end"
 	UnixTimed             = "window-length"
 	UnixContainersOverlap = "containers-overlap"
+	UnixBenchScore        = "unixbench-score"
+	UnixBenchRatio        = "unixbench-ratio"
 )
 
 // Slices of workloads that are measured in rounds.
@@ -372,6 +374,8 @@ var sections = []section{
 		{Metric{UnixEnd, Seconds, Lower, "when the first process ended, on the target's CLOCK_MONOTONIC"}, Descriptive, nil},
 		{Metric{UnixTimed, Seconds, Lower, "the timed window of the longest process, from the opening of the barrier to the window's end"}, Descriptive, nil},
 		{Metric{UnixContainersOverlap, Count, Higher, "part of the timed window in which every process of every instance of the trial worked, 0 to 1; should be at least 0.98"}, Descriptive, nil},
+		{Metric{UnixBenchScore, Count, Higher, "score of the user's own UnixBench program, as its script Run counts; the sum over its processes"}, Descriptive, nil},
+		{Metric{UnixBenchRatio, Count, Higher, "rate of tare's test by that of the user's UnixBench program next to it, both by CPU time"}, Descriptive, nil},
 	}},
 	{"Slices of workloads that are measured in rounds.", []entry{
 		{Metric{SliceRate, PerSecond, Higher, "iterations per second of the payload's own time: the median of the block's slices"}, Primary, []Metric{{SliceRate, BytesPerSecond, Higher, "bytes per second of the payload's own time: the median of the block's slices"}}},

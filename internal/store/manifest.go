@@ -24,15 +24,19 @@ const SchemaVersion = 1
 
 // Manifest is all that is known before the first trial.
 type Manifest struct {
-	Schema   int                        `json:"schema"`
-	ID       string                     `json:"id"` // of the run: time, study and machine, so that no two machines give one
-	Created  time.Time                  `json:"created"`
-	Tool     string                     `json:"tool"`               // tare's version
-	Compiler string                     `json:"compiler,omitempty"` // of the C programs that run inside targets
-	Study    study.Study                `json:"study"`              // as expanded and defaulted
-	Seed     uint64                     `json:"seed"`               // of the schedule's order
-	Cells    []study.Cell               `json:"cells"`
-	Metrics  map[string][]sample.Metric `json:"metrics"` // by workload name, in the order of display; the general ones (wall, ready, ...) included
+	Schema   int       `json:"schema"`
+	ID       string    `json:"id"` // of the run: time, study and machine, so that no two machines give one
+	Created  time.Time `json:"created"`
+	Tool     string    `json:"tool"`               // tare's version
+	Compiler string    `json:"compiler,omitempty"` // of the C programs that run inside targets
+	// CompilerFlags are those of the Unix tests' programs, CLibrary the library that the
+	// dynamic ones ran with, as it calls itself; "" where none ran, and in older runs.
+	CompilerFlags string                     `json:"compilerFlags,omitempty"`
+	CLibrary      string                     `json:"cLibrary,omitempty"`
+	Study         study.Study                `json:"study"` // as expanded and defaulted
+	Seed          uint64                     `json:"seed"`  // of the schedule's order
+	Cells         []study.Cell               `json:"cells"`
+	Metrics       map[string][]sample.Metric `json:"metrics"` // by workload name, in the order of display; the general ones (wall, ready, ...) included
 	// Evidence is how the work of cells that are measured in rounds is proven, by
 	// workload name.
 	Evidence map[string]sample.Evidence `json:"evidence,omitempty"`

@@ -22,7 +22,12 @@ const (
 	Choice   Type = "choice"   // one of Choices
 	Path     Type = "path"     // an absolute path inside the target
 	Word     Type = "word"     // printable characters without blanks
+	// Directory is a directory of this machine, absolute; "none" for none.
+	Directory Type = "directory"
 )
+
+// noDirectory is the value of a directory that is none.
+const noDirectory = "none"
 
 // longestWord bounds a parameter of the type Word, in bytes.
 const longestWord = 64
@@ -107,6 +112,12 @@ func (v Values) set(p Param, text string) error {
 	case Path:
 		if !strings.HasPrefix(text, "/") || strings.ContainsAny(text, "\x00\n") {
 			return fmt.Errorf("%q is not an absolute path", text)
+		}
+		v.texts[p.Name] = text
+		return nil
+	case Directory:
+		if text != noDirectory && (!strings.HasPrefix(text, "/") || strings.ContainsAny(text, "\x00\n")) {
+			return fmt.Errorf("%q is neither an absolute path of a directory nor %q", text, noDirectory)
 		}
 		v.texts[p.Name] = text
 		return nil

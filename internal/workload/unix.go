@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,27 @@ const (
 	UnixBarrier = "/.tare/barrier"
 )
 
+// The programs of the dynamic build, which run with the machine's C library, the one
+// that runs a user's UnixBench next to a test, and where the root has that UnixBench.
+const (
+	unixGNUPath      = "/.tare/unix-gnu"
+	whetstoneGNUPath = "/.tare/whetstone-gnu"
+	unixBenchPath    = "/.tare/unixbench"
+	unixBenchHome    = "/.tare/user/unixbench"
+)
+
+// ParamUnixBuild is the parameter that says which build of a Unix test runs.
+// UnixStatic is tare's own C library inside the program, the same on every machine.
+// UnixDynamic is the machine's, as UnixBench has it where a user builds it.
+const (
+	ParamUnixBuild = "build"
+	UnixStatic     = "static"
+	UnixDynamic    = "dynamic"
+)
+
+// ParamUnixBench is the parameter that names the directory of a user's own UnixBench.
+const ParamUnixBench = "unixbench"
+
 // unixOverlapWanted is the part of their windows that containers should share
 // for a trial to be one with all of them at work.
 const unixOverlapWanted = 0.98
@@ -42,6 +64,8 @@ type unixTest struct {
 	programs bool          // runs busybox's programs
 	file     int64         // size of the file that is copied, bytes; 0 for none
 	help     string
+	theirs   []string      // programs in pgms of UnixBench's directory
+	around   time.Duration // what UnixBench's program takes besides its window
 }
 
 // unixTests are the tests of the index, in the order of published tables.
@@ -53,12 +77,19 @@ func unixTests() []unixTest {
 		t.name, t.args, t.baseline, t.help = name, args, baseline, help
 		return t
 	}
+	theirs := func(t unixTest, programs ...string) unixTest {
+		t.theirs = programs
+		return t
+	}
+	scripts.theirs = []string{"looper", "multi.sh", "tst.sh"}
+	kilobytes.theirs, kilobytes.around = []string{"fstime"}, 15*time.Second // it writes, reads and sleeps before it copies
 	whetstone := define(perSecond, 55, "floating-point loop mix of Curnow and Wichmann, double precision", "whetstone", "whetstone")
 	whetstone.unit, whetstone.factor, whetstone.cpu = "MWIPS", 1e6, true
+	whetstone.theirs, whetstone.around = []string{"whetstone-double"}, 12*time.Second // its window is always 10 s
 	execl := define(perSecond, 43, "a program that replaces itself, over and over", "execl", "execl")
-	execl.seconds = 30 * time.Second
+	execl.seconds, execl.theirs = 30*time.Second, []string{"execl"}
 	spawn := define(perSecond, 126, "fork a process that ends at once, and wait for it", "process-creation", "process-creation")
-	spawn.seconds = 30 * time.Second
+	spawn.seconds, spawn.theirs = 30*time.Second, []string{"spawn"}
 	copying := func(kib int64, baseline float64, piece string) unixTest {
 		t := define(kilobytes, baseline, fmt.Sprintf("copy a file of %d KiB in %s-byte pieces, in the page cache", kib, piece),
 			"file-copy-"+piece, "file-copy", "--buffer="+piece, fmt.Sprintf("--blocks=%d", kib))
@@ -66,18 +97,18 @@ func unixTests() []unixTest {
 		return t
 	}
 	return []unixTest{
-		define(perSecond, 116700, "Weicker's Dhrystone 2.1 with register variables: integers and strings", "dhrystone2", "dhrystone2"),
+		define(theirs(perSecond, "dhry2reg"), 116700, "Weicker's Dhrystone 2.1 with register variables: integers and strings", "dhrystone2", "dhrystone2"),
 		whetstone,
 		execl,
 		copying(2000, 3960, "1024"),
 		copying(500, 1655, "256"),
 		copying(8000, 5800, "4096"),
-		define(perSecond, 12440, "one process writes 512 bytes into a pipe and reads them back", "pipe-throughput", "pipe-throughput"),
-		define(perSecond, 4000, "two processes hand a number back and forth through pipes", "pipe-context-switch", "pipe-context-switch"),
+		define(theirs(perSecond, "pipe"), 12440, "one process writes 512 bytes into a pipe and reads them back", "pipe-throughput", "pipe-throughput"),
+		define(theirs(perSecond, "context1"), 4000, "two processes hand a number back and forth through pipes", "pipe-context-switch", "pipe-context-switch"),
 		spawn,
 		define(scripts, 42.4, "a shell script over sort, od, grep, tee, wc and rm", "shell-1", "shell-1"),
 		define(scripts, 6, "eight such scripts at once", "shell-8", "shell-8"),
-		define(perSecond, 15000, "close(dup), getpid, getuid, umask", "syscall", "syscall"),
+		define(theirs(perSecond, "syscall"), 15000, "close(dup), getpid, getuid, umask", "syscall", "syscall"),
 	}
 }
 
@@ -102,6 +133,8 @@ func (t unixTest) Params() []Param {
 		{Name: "copies", Type: Integer, Default: "1", Help: "copies at once inside the target", Min: 1, Max: 4096},
 		{Name: "files", Type: Choice, Default: "shared", Choices: []string{"shared", "own"}, Help: "whether the copies share their files, as in UnixBench 5.1.3, or have their own, as in 6"},
 		{Name: "barrier", Type: Choice, Default: "none", Choices: []string{"none", "shared"}, Help: "shared: begin together with the trial's other instances, by the page at " + UnixBarrier},
+		{Name: ParamUnixBuild, Type: Choice, Default: UnixStatic, Choices: []string{UnixStatic, UnixDynamic}, Help: "static: the same bits on every machine; dynamic: with this machine's C library, shell and programs, as a user builds UnixBench"},
+		{Name: ParamUnixBench, Type: Directory, Default: noDirectory, Help: "directory of a UnixBench in which make was run: its programs run next to the tests, unchanged"},
 	}
 	switch t.name {
 	case "syscall":
@@ -121,7 +154,8 @@ func (t unixTest) Metrics() []sample.Metric {
 }
 
 func (t unixTest) Command(v Values, _ []string) (Command, error) {
-	args := append([]string{UnixPath}, t.args...)
+	dynamic := v.Text(ParamUnixBuild) == UnixDynamic
+	args := append([]string{t.program(dynamic)}, t.args...)
 	args = append(args,
 		"--seconds="+strconv.FormatFloat(v.Duration("time").Seconds(), 'g', -1, 64),
 		"--copies="+strconv.FormatInt(v.Int("copies"), 10),
@@ -139,11 +173,51 @@ func (t unixTest) Command(v Values, _ []string) (Command, error) {
 	if t.programs {
 		c.Needs = []string{"busybox"}
 	}
+	if dynamic {
+		c.Dynamic, c.Otherwise = args[0], map[string]string{ParamUnixBuild: UnixStatic}
+	}
+	if t.programs && dynamic {
+		c.Commands = []string{"sh", "sort", "od", "grep", "tee", "wc", "rm", "expr"}
+	}
 	if v.Text("barrier") == "shared" {
 		c.Barrier = int(v.Int("copies"))
 	}
-	c.Turns = t.turns(v)
+	if home := v.Text(ParamUnixBench); home != noDirectory {
+		t.besides(&c, v, home)
+	} else if !dynamic {
+		c.Turns = t.turns(v)
+	}
 	return c, nil
+}
+
+// program is the one that runs the test.
+func (t unixTest) program(dynamic bool) string {
+	switch {
+	case !dynamic:
+		return UnixPath
+	case t.name == "whetstone":
+		return whetstoneGNUPath
+	}
+	return unixGNUPath
+}
+
+// besides has the test of a user's UnixBench run next to ours.
+func (t unixTest) besides(c *Command, v Values, home string) {
+	args := []string{unixBenchPath, "--home=" + unixBenchHome,
+		"--seconds=" + strconv.FormatFloat(v.Duration("time").Seconds(), 'g', -1, 64),
+		"--copies=" + strconv.FormatInt(v.Int("copies"), 10), "--dir=/tmp"}
+	if c.Barrier > 0 {
+		args = append(args, "--after") // ours begin together with those of other instances
+	}
+	c.Args = slices.Concat(args, []string{t.name, "--"}, c.Args)
+	for _, program := range t.theirs {
+		c.Files = append(c.Files, File{home, "pgms/" + program, unixBenchHome + "/pgms/" + program})
+	}
+	if t.programs {
+		c.Files = append(c.Files, File{home, "testdir/sort.src", unixBenchHome + "/testdir/sort.src"})
+	}
+	c.Length += max(time.Second, v.Duration("time")).Truncate(time.Second) + t.around
+	c.Gives = sample.Describe(sample.UnixBenchScore, sample.UnixBenchRatio)
 }
 
 // memory is what so many copies need at least, in bytes: each two processes of
@@ -168,8 +242,10 @@ func (t unixTest) memory(copies int64, own bool) int64 {
 // those of whetstone, which has them where CPU time went by.
 type unixLine struct {
 	Test     string    `json:"test"`
+	Build    string    `json:"build"` // "unixbench" of a user's own program; "" of ours
 	Copy     int       `json:"copy"`
 	Count    float64   `json:"count"`
+	Whole    float64   `json:"whole"` // with all of the last batch, as CPU has it; 0 in older records
 	Seconds  float64   `json:"seconds"`
 	CPU      float64   `json:"cpu_seconds"`
 	Unit     string    `json:"unit"`
@@ -185,7 +261,7 @@ type unixLine struct {
 
 // Parse reads one line of JSON per copy.
 func (t unixTest) Parse(stdout []byte) ([]sample.Value, error) {
-	lines, err := t.lines(stdout)
+	lines, theirs, err := t.lines(stdout)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Kind(), err)
 	}
@@ -210,7 +286,33 @@ func (t unixTest) Parse(stdout []byte) ([]sample.Value, error) {
 	if t.cpu && !slices.ContainsFunc(lines, func(l unixLine) bool { return l.CPUValue == 0 }) {
 		values = append(values, sample.Value{Metric: sample.UnixCPUScore, Value: 10 * cpu / t.baseline})
 	}
-	return checked(values)
+	return checked(append(values, t.besideTheirs(lines, theirs)...))
+}
+
+// besideTheirs is the score of a user's own UnixBench, and ours by it; nothing where it
+// did not run.
+func (t unixTest) besideTheirs(ours, theirs []unixLine) []sample.Value {
+	if len(theirs) == 0 {
+		return nil
+	}
+	var rate, byCPU, oursByCPU float64
+	for _, l := range theirs {
+		rate += l.Value
+		byCPU += l.CPUValue
+	}
+	for _, l := range ours {
+		value := l.CPUValue // whetstone's
+		if value == 0 {
+			value = l.Value * l.Seconds / l.CPU * cmp.Or(l.Whole, l.Count) / l.Count
+		}
+		oursByCPU += value
+	}
+	values := []sample.Value{{Metric: sample.UnixBenchScore, Value: 10 * rate / t.baseline}}
+	ratio := oursByCPU / float64(len(ours)) / (byCPU / float64(len(theirs)))
+	if ratio > 0 && !math.IsInf(ratio, 0) { // a clock of CPU time may have stood still
+		values = append(values, sample.Value{Metric: sample.UnixBenchRatio, Value: ratio})
+	}
+	return values
 }
 
 // window is the time in which all copies were at work, from the latest first
@@ -225,34 +327,45 @@ func window(lines []unixLine) (start, end, longest int64) {
 	return start, end, longest
 }
 
-func (t unixTest) lines(stdout []byte) ([]unixLine, error) {
-	var lines []unixLine
+// lines are those of our copies, and those of a user's own UnixBench.
+func (t unixTest) lines(stdout []byte) (ours, theirs []unixLine, err error) {
 	decode := json.NewDecoder(bytes.NewReader(stdout))
 	decode.DisallowUnknownFields()
-	seen := map[int]bool{}
+	type copy struct {
+		build string
+		of    int
+	}
+	seen := map[copy]bool{}
 	for {
 		var l unixLine
 		err := decode.Decode(&l)
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if err == nil {
+			err = t.sound(l)
+		}
+		if err == nil && seen[copy{l.Build, l.Copy}] {
+			err = fmt.Errorf("copy %d for the second time", l.Copy)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d of the output: %w", len(lines)+1, err)
+			return nil, nil, fmt.Errorf("line %d of the output: %w", len(ours)+len(theirs)+1, err)
 		}
-		if err := t.sound(l); err != nil {
-			return nil, fmt.Errorf("line %d of the output: %w", len(lines)+1, err)
+		seen[copy{l.Build, l.Copy}] = true
+		if l.Build == buildTheirs {
+			theirs = append(theirs, l)
+		} else {
+			ours = append(ours, l)
 		}
-		if seen[l.Copy] {
-			return nil, fmt.Errorf("line %d of the output: copy %d for the second time", len(lines)+1, l.Copy)
-		}
-		seen[l.Copy] = true
-		lines = append(lines, l)
 	}
-	if len(lines) == 0 {
-		return nil, errors.New("no copy has printed its line")
+	if len(ours) == 0 {
+		return nil, nil, errors.New("no copy has printed its line")
 	}
-	return lines, nil
+	return ours, theirs, nil
 }
+
+// buildTheirs marks a line of a user's own UnixBench.
+const buildTheirs = "unixbench"
 
 // sound says what cannot be true in a line.
 func (t unixTest) sound(l unixLine) error {
@@ -262,6 +375,10 @@ func (t unixTest) sound(l unixLine) error {
 		return fmt.Errorf("test %q, not %q", l.Test, t.name)
 	case l.Unit != t.unit:
 		return fmt.Errorf("unit %q, not %q", l.Unit, t.unit)
+	case l.Build != "" && l.Build != buildTheirs:
+		return fmt.Errorf("build %q, not %q", l.Build, buildTheirs)
+	case l.Build == buildTheirs && !(l.CPUValue > 0):
+		return fmt.Errorf("value of UnixBench's program by CPU time: %v", l.CPUValue)
 	case l.Check != "ok":
 		return fmt.Errorf("check %q, not \"ok\"", l.Check)
 	case l.Count == 0 || l.Value <= 0 || l.End <= l.Start || l.First < l.Start:

@@ -3,8 +3,10 @@ package workload
 import (
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -138,6 +140,14 @@ func TestUnixCommand(t *testing.T) {
 			[]string{UnixPath, "syscall", "--seconds=10", "--copies=4", "--dir=/tmp", "--own", "--variant=getpid"}},
 		{"unix-shell-8", map[string]string{"barrier": "shared"},
 			[]string{UnixPath, "shell-8", "--seconds=60", "--copies=1", "--dir=/tmp", "--barrier=" + UnixBarrier}},
+		{"unix-whetstone", map[string]string{"build": "dynamic", "variant": "as-compiled"},
+			[]string{"/.tare/whetstone-gnu", "whetstone", "--seconds=10", "--copies=1", "--dir=/tmp", "--variant=as-compiled"}},
+		{"unix-execl", map[string]string{"build": "dynamic", "unixbench": "/home/u/UnixBench", "time": "2500ms", "copies": "2"},
+			[]string{"/.tare/unixbench", "--home=/.tare/user/unixbench", "--seconds=2.5", "--copies=2", "--dir=/tmp", "execl", "--",
+				"/.tare/unix-gnu", "execl", "--seconds=2.5", "--copies=2", "--dir=/tmp"}},
+		{"unix-syscall", map[string]string{"unixbench": "/u", "barrier": "shared"},
+			[]string{"/.tare/unixbench", "--home=/.tare/user/unixbench", "--seconds=10", "--copies=1", "--dir=/tmp", "--after", "syscall", "--",
+				UnixPath, "syscall", "--seconds=10", "--copies=1", "--dir=/tmp", "--barrier=" + UnixBarrier}},
 	} {
 		job, err := Resolve(test.kind, test.params, nil)
 		if err != nil {
@@ -153,6 +163,98 @@ func TestUnixCommand(t *testing.T) {
 	}
 	if _, err := Resolve("unix-shell-1", map[string]string{"variant": "mix"}, nil); err == nil {
 		t.Error("shell-1 took a variant")
+	}
+}
+
+// What a test takes of the machine: with the dynamic build the scripts' programs, of a
+// user's UnixBench what that test runs. Such a test takes no turns.
+func TestUnixCommandNeeds(t *testing.T) {
+	resolve := func(kind string, params map[string]string) Job {
+		job, err := Resolve(kind, params, nil)
+		if err != nil {
+			t.Fatalf("%s %v: %v", kind, params, err)
+		}
+		return job
+	}
+	if job := resolve("unix-shell-1", nil); job.Commands != nil || job.Dynamic != "" || job.Turns == nil {
+		t.Errorf("static: %+v", job.Command)
+	}
+	job := resolve("unix-shell-1", map[string]string{"build": "dynamic"})
+	if !slices.Contains(job.Commands, "sort") || job.Dynamic != "/.tare/unix-gnu" || job.Otherwise["build"] != "static" || job.Turns != nil {
+		t.Errorf("dynamic: %+v", job.Command)
+	}
+	job = resolve("unix-shell-8", map[string]string{"unixbench": "/u"})
+	want := []File{
+		{"/u", "pgms/looper", "/.tare/user/unixbench/pgms/looper"}, {"/u", "pgms/multi.sh", "/.tare/user/unixbench/pgms/multi.sh"},
+		{"/u", "pgms/tst.sh", "/.tare/user/unixbench/pgms/tst.sh"}, {"/u", "testdir/sort.src", "/.tare/user/unixbench/testdir/sort.src"},
+	}
+	if diff := cmp.Diff(want, job.Files); diff != "" || job.Turns != nil || job.Length != 2*time.Minute {
+		t.Errorf("beside a UnixBench: %+v\n%s", job.Command, diff)
+	}
+	for _, test := range unixTests() {
+		job := resolve(test.Kind(), map[string]string{"unixbench": "/u", "time": "300ms"})
+		if len(job.Files) == 0 || !slices.ContainsFunc(job.Metrics, func(m sample.Metric) bool { return m.Name == sample.UnixBenchRatio }) || job.Length < 1300*time.Millisecond {
+			t.Errorf("%s: %+v", test.name, job.Command)
+		}
+	}
+	for _, dir := range []string{"relative", "", "/a\nb"} {
+		if _, err := Resolve("unix-syscall", map[string]string{"unixbench": dir}, nil); err == nil || !strings.Contains(err.Error(), "absolute path of a directory") {
+			t.Errorf("directory %q: %v", dir, err)
+		}
+	}
+}
+
+// Outputs of tests next to a UnixBench 6.0.0 and a 5.1.3 that gcc 12 built.
+func TestUnixParseNextToUnixBench(t *testing.T) {
+	for _, test := range []struct {
+		kind, file   string
+		score, ratio float64
+	}{
+		{"unix-dhrystone2", "dhrystone2.json", 10 * (5.41094e6 + 3.27805e6) / 116700, (5909436.072/0.107163 + 5963786.668/0.107976) / (5.45342e7 + 5.36574e7)},
+		{"unix-whetstone", "whetstone.json", 10 * 8621.67 / 55, 8553.92 / 8621.67},
+		{"unix-file-copy-1024", "file-copy-1024.json", 10 * 136821. / 3960, 237026.467 / 0.366778 / 631161},
+	} {
+		out, err := os.ReadFile("testdata/unix/unixbench/" + test.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := ByKind(test.kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values, err := w.Parse(out)
+		if err != nil {
+			t.Fatalf("%s: %v", test.kind, err)
+		}
+		got := byName(t, values)
+		if math.Abs(got[sample.UnixBenchScore]/test.score-1) > 1e-5 || math.Abs(got[sample.UnixBenchRatio]/test.ratio-1) > 1e-4 {
+			t.Errorf("%s: score %v, ratio %v; want %v and %v", test.kind, got[sample.UnixBenchScore], got[sample.UnixBenchRatio], test.score, test.ratio)
+		}
+	}
+	w, err := ByKind("unix-syscall")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := strings.Replace(unixGood, `"copy"`, `"build":"unixbench","cpu_value":4,"copy"`, 1)
+	values, err := w.Parse([]byte(unixGood + "\n" + theirs))
+	if got := byName(t, values); err != nil || got[sample.UnixBenchRatio] != 5./4 {
+		t.Errorf("%v, %v", got, err)
+	}
+	// CPU time is that of the whole last batch, which the count holds in part.
+	whole := strings.Replace(unixGood, `"count":5`, `"count":5,"whole":6`, 1)
+	values, err = w.Parse([]byte(whole + "\n" + theirs))
+	if got := byName(t, values); err != nil || math.Abs(got[sample.UnixBenchRatio]-6./4) > 1e-12 {
+		t.Errorf("%v, %v", got, err)
+	}
+	for out, want := range map[string]string{
+		theirs:                                   "no copy has printed its line",
+		unixGood + "\n" + theirs + "\n" + theirs: "second time",
+		unixGood + "\n" + strings.Replace(theirs, "unixbench", "other", 1):             `build "other"`,
+		unixGood + "\n" + strings.Replace(theirs, `"cpu_value":4`, `"cpu_value":0`, 1): "by CPU time",
+	} {
+		if _, err := w.Parse([]byte(out)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", out, err, want)
+		}
 	}
 }
 

@@ -101,7 +101,7 @@ func mustLines(t *testing.T, test unixTest, args ...string) []unixLine {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, r.stderr.String())
 	}
-	lines, err := test.lines(r.stdout.Bytes())
+	lines, _, err := test.lines(r.stdout.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestUnixProgramBarrier(t *testing.T) {
 				t.Errorf("crew %d: exit code %d: %s", i, code, r.stderr.String())
 				return
 			}
-			lines, err := u.lines(r.stdout.Bytes())
+			lines, _, err := u.lines(r.stdout.Bytes())
 			if err != nil {
 				t.Error(err)
 			}

@@ -45,6 +45,19 @@ type Command struct {
 	Env []string
 	// Needs are the programs of the workbench image that Args uses, by name.
 	Needs []string
+	// Commands are programs of this machine, by name, that Args calls besides: the
+	// workbench takes them along at their own places, before its own of these names.
+	Commands []string
+	// Files are files of this machine, of a directory that the user named, for the root.
+	Files []File
+	// Dynamic is a program of the workbench that Args runs with the C library of this
+	// machine; "" for none. Where the root has none that it can run with, the workload
+	// is measured with the parameters of Otherwise instead, and the run says so.
+	Dynamic   string
+	Otherwise map[string]string
+	// Gives are the metrics that these parameters have the workload give besides its
+	// own.
+	Gives []sample.Metric
 	// Length is how long the payload runs at least; 0 where that is not known
 	// beforehand.
 	Length time.Duration
@@ -87,6 +100,13 @@ type Command struct {
 	// Turns says how the payload takes turns, so that it can be measured in rounds;
 	// nil where it cannot.
 	Turns *Turns
+}
+
+// File is one file for the root.
+type File struct {
+	Dir  string // of the user's, absolute
+	Name string // of the file below it
+	Path string // absolute, in the root
 }
 
 // All is every workload, in the order of help.
@@ -170,6 +190,7 @@ func Resolve(kind string, params map[string]string, argv []string) (Job, error) 
 		return Job{}, fmt.Errorf("workload %q: %w", kind, err)
 	}
 	job := Job{Kind: kind, Command: cmd, Metrics: withGeneral(w)}
+	job.Metrics = slices.Insert(job.Metrics, len(w.Metrics()), cmd.Gives...)
 	if len(w.Metrics()) > 0 {
 		job.Parse = w.Parse
 	}

@@ -42,11 +42,15 @@ func TestIndex(t *testing.T) {
 		"1 copy on host", "2 copies on host", "BASELINE         RESULT      INDEX   all passes, 95 % interval",
 		"MWIPS         55.0", "lps      15000.0", "Index Score",
 		"INDEX as UnixBench 5.1.3 has it: 1 of 3 passes, the worst, left out; over syscall, whetstone", "by CPU time",
-		"whetstone is of the variant kept", "{variant: as-compiled}",
+		"whetstone is of the variant as-compiled", "The tests are dynamic programs",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
+	}
+	code, stdout, stderr = runTare(t, t.TempDir(), "index", "--tests", "whetstone", "--seconds", "0.1", "--copies", "1", "--passes", "1", "--static")
+	if code != 0 || !strings.Contains(stdout, "whetstone is of the variant kept") || !strings.Contains(stdout, "The tests are static programs") || !strings.Contains(stdout, "-static -O2") {
+		t.Errorf("--static: exit code %d: %s%s", code, stdout, stderr)
 	}
 	if code, stdout, _ := runTare(t, state, "runs"); code != 0 || !strings.Contains(stdout, "-index") {
 		t.Errorf("the run is not kept: %s", stdout)

@@ -7,6 +7,7 @@ package unixbench
 import (
 	_ "embed" // the study and the publication
 	"slices"
+	"strings"
 
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/finding"
@@ -61,5 +62,14 @@ func sections(run experiment.Run) ([]finding.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []finding.Section{section(d)}, nil
+	s := section(d)
+	next, err := studyNextTo(in)
+	if err != nil {
+		return nil, err
+	}
+	if len(next) > 0 {
+		s.Tables, s.Note = append(s.Tables, next...), s.Note+" "+nextToLegend
+	}
+	s.Note = strings.TrimSpace(s.Note + " " + programsOf(m).Note())
+	return []finding.Section{s}, nil
 }

@@ -11,6 +11,7 @@ type indexClaims struct {
 	Refused   string       `json:"refused,omitempty"`   // what noise has spoilt, as a sentence
 	Emulated  string       `json:"emulated,omitempty"`  // why the scores are no machine's; "" for a real one
 	Whetstone string       `json:"whetstone,omitempty"` // the variant that ran, see side
+	Programs  programs     `json:"programs"`
 }
 
 // WhetstoneNote says which Whetstone stands in the index, how UnixBench's own
@@ -20,9 +21,9 @@ func (c *indexClaims) WhetstoneNote() string {
 	case "":
 		return ""
 	case variantKept:
-		return "whetstone " + keptText + ", where the compiler may remove part of the work. To run as-compiled, copy a study (tare studies docker-on-loongson) and give its workload of the kind unix-whetstone params: {variant: as-compiled}; docs/unix-index.md says more."
+		return "whetstone " + keptText + ", where the compiler may remove part of the work. tare index without --static runs as-compiled; docs/unix-index.md says more."
 	}
-	return fmt.Sprintf("whetstone is of the variant %s: as in UnixBench, the compiler may remove part of the work. The default variant, %s, does all of it.", c.Whetstone, variantKept)
+	return fmt.Sprintf("whetstone is of the variant %s: as in UnixBench, the compiler may remove part of the work. The variant %s, of tare index --static, does all of it.", c.Whetstone, variantKept)
 }
 
 // indexTable is the Unix index with one number of copies.
@@ -47,6 +48,7 @@ type indexRow struct {
 	Result   float64 `json:"result"`            // of UnixBench's reduction
 	CPUTime  bool    `json:"cpuTime"`           // Result and UnixBench's score are by CPU time
 	Refused  string  `json:"refused,omitempty"` // why nothing is claimed of it; "" where something may be
+	NextTo   *nextTo `json:"nextTo,omitempty"`  // the user's own UnixBench; nil where none ran
 	passes
 }
 

@@ -41,11 +41,19 @@ func indexCommand(l experiment.Laboratory) *cobra.Command {
 another target: with one copy, then with one copy per CPU. Two scores stand side
 by side: UnixBench's own, which leaves out the worst third of the passes and
 times whetstone by CPU time, to be compared with published ones; and that of all
-passes by wall time, with its interval. docs/unix-index.md defines both. Passes
-of the tests interleave. UnixBench's own windows are 10, 30 and 60 s and its
+passes by wall time, with its interval. docs/unix-index.md defines both.
+
+The programs are dynamic, with this machine's C library, shell and programs, as in a
+UnixBench that a user builds: that is the scale of published scores. --static runs
+those that are the same bits on every machine. --unixbench DIR runs your own UnixBench
+besides, unchanged, in the same target, and prints how far ours are from it; DIR is
+the directory in which you ran make. Its file-copy takes 15 s more, its whetstone 12.
+
+Passes of the tests interleave. UnixBench's own windows are 10, 30 and 60 s and its
 passes 10 and 3: shorter ones scatter more, and whetstone is lower by up to a tenth.`,
 		Example: `  tare index
   tare index --on runc --copies 4
+  tare index --unixbench ~/byte-unixbench/UnixBench --passes 8
   tare index --tests dhrystone2,whetstone --seconds 10 --passes 10`,
 		Args: cobra.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error { return measureIndex(c, l, &f) },
@@ -56,6 +64,8 @@ passes 10 and 3: shorter ones scatter more, and whetstone is lower by up to a te
 	flags.IntVar(&f.Copies, "copies", 0, "copies at once in the second table; 1 leaves it out (default: one per CPU)")
 	flags.IntVar(&f.Passes, "passes", 3, "passes of each test")
 	flags.Float64Var(&f.seconds, "seconds", 2, "window of a pass, in seconds")
+	flags.BoolVar(&f.Static, "static", false, "static programs, the same bits on every machine; not the scale of published scores")
+	flags.StringVar(&f.UnixBench, "unixbench", "", "directory of your own UnixBench, built by make: run its programs, too, and show both side by side")
 	flags.BoolVar(&f.json, "json", false, "print as JSON")
 	return c
 }
@@ -103,6 +113,7 @@ type shownIndex struct {
 	Refused string        `json:"refused,omitempty"` // what noise has spoilt
 	// Whetstone is the variant that ran: "kept" or "as-compiled".
 	Whetstone string   `json:"whetstone,omitempty"`
+	Programs  programs `json:"programs"`
 	Warnings  []string `json:"warnings,omitempty"`
 }
 
@@ -123,7 +134,7 @@ func showIndex(l experiment.Laboratory, run *store.Run, asJSON bool) (verdict, e
 	}
 	m := run.Manifest()
 	if asJSON {
-		err = l.JSON(shownIndex{Run: m.ID, Host: m.Host, Tables: index.Tables, Refused: index.Refused, Whetstone: index.Whetstone, Warnings: in.Claims.Warnings})
+		err = l.JSON(shownIndex{Run: m.ID, Host: m.Host, Tables: index.Tables, Refused: index.Refused, Whetstone: index.Whetstone, Programs: index.Programs, Warnings: in.Claims.Warnings})
 	} else {
 		printIndex(l.Stdout(), m.Host, index)
 		for _, w := range in.Claims.Warnings {
@@ -152,10 +163,25 @@ func printIndex(w io.Writer, h hostinfo.Host, index *indexClaims) {
 	}
 	for _, t := range index.Tables {
 		printTable(w, t)
+		printNextTo(w, t)
 	}
 	if note := index.WhetstoneNote(); note != "" {
 		fmt.Fprintf(w, "\n%s\n", note)
 	}
+	fmt.Fprintf(w, "\n%s\n", index.Programs.Note())
+}
+
+// printNextTo prints the user's own UnixBench next to a table.
+func printNextTo(w io.Writer, t indexTable) {
+	g, ran := indexNextTo(t)
+	if !ran {
+		return
+	}
+	fmt.Fprintf(w, "\n%s\n", g.Title)
+	for _, row := range append([][]string{g.Head}, g.Rows...) {
+		fmt.Fprintf(w, "%-22s %5s %14s %10s   %-22s  %s\n", row[0], row[1], row[2], row[3], row[4], row[5])
+	}
+	fmt.Fprintln(w, nextToFinding(t))
 }
 
 // printTable prints a table in UnixBench's layout, with our own score beside.

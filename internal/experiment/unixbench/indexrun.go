@@ -1,11 +1,14 @@
 package unixbench
 
 import (
+	"bytes"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
@@ -20,6 +23,10 @@ type indexOptions struct {
 	Copies int           // of the second table; 0 is one per CPU
 	Passes int           // of each test
 	Window time.Duration // of each pass
+	Static bool          // the programs that are the same on every machine
+	// UnixBench is the directory of the user's own, which runs next to the tests; "" for
+	// none.
+	UnixBench string
 }
 
 // copiesLevel is the name of an index's level, as in the study
@@ -36,6 +43,19 @@ func copiesLevel(copies, cpus int) string {
 
 // indexID is the id of the study behind an index, of which no file exists.
 const indexID = "index"
+
+// unixBenchTime is what programs of a UnixBench may take besides their windows.
+const unixBenchTime = 3 * time.Minute
+
+// filesAs is what a UnixBench's copies do with their files, for ours to do the same: in
+// 6.0.0 each has its own, and multi.sh counts without the program expr.
+func filesAs(unixBench string) string {
+	text, err := sys.ReadForeign(filepath.Join(unixBench, "pgms", "multi.sh"), limit.OwnProgram)
+	if err == nil && !bytes.Contains(text, []byte("expr")) {
+		return "own"
+	}
+	return "shared" // also where it cannot be read: the plan refuses it where a test needs it
+}
 
 // indexStudy is the study behind the Unix index of one target: every test with
 // one copy and, where there are more, with all copies.
@@ -58,7 +78,18 @@ func indexStudy(o indexOptions) (study.Study, error) {
 		Targets:  []string{o.Target}, Control: o.Target,
 		Blocks: o.Passes, AA: &no, Cold: &no,
 		Timeout: study.DefaultTimeout + 2*o.Window,
-		Params:  map[string]string{"time": o.Window.String()},
+		Params:  map[string]string{"time": o.Window.String(), workload.ParamUnixBuild: workload.UnixDynamic},
+	}
+	whetstone := map[string]string{"variant": variantAsCompiled}
+	if o.Static {
+		st.Params[workload.ParamUnixBuild], whetstone = workload.UnixStatic, nil
+	}
+	if o.UnixBench != "" {
+		if st.Params[workload.ParamUnixBench], err = filepath.Abs(o.UnixBench); err != nil {
+			return study.Study{}, err
+		}
+		st.Params["files"] = filesAs(st.Params[workload.ParamUnixBench])
+		st.Timeout += unixBenchTime
 	}
 	for _, copies := range slices.Compact([]int{1, o.Copies}) {
 		level := study.Environment{Name: copiesLevel(copies, len(cpus)), Params: map[string]string{"copies": strconv.Itoa(copies)}}
@@ -68,7 +99,11 @@ func indexStudy(o indexOptions) (study.Study, error) {
 		st.Environments = append(st.Environments, level)
 	}
 	for _, test := range workload.UnixTestNames() {
-		st.Workloads = append(st.Workloads, study.Workload{Name: test, Kind: "unix-" + test})
+		w := study.Workload{Name: test, Kind: "unix-" + test}
+		if test == "whetstone" {
+			w.Params = whetstone
+		}
+		st.Workloads = append(st.Workloads, w)
 	}
 	if o.Tests == nil {
 		return st, nil
@@ -85,7 +120,7 @@ func describeIndex(m store.Manifest, in input) (*indexClaims, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", m.ID, err)
 	}
-	return &indexClaims{Tables: tables, Refused: refused.Finding(), Emulated: in.Emulated, Whetstone: whetstoneOf(m.Study)}, nil
+	return &indexClaims{Tables: tables, Refused: refused.Finding(), Emulated: in.Emulated, Whetstone: whetstoneOf(m.Study), Programs: programsOf(m)}, nil
 }
 
 // indexTables are a table for each number of copies, fewer copies first. Tests
@@ -96,7 +131,7 @@ func indexTables(m store.Manifest, in input, refused refusal) ([]indexTable, err
 		if scores[r.Cell] == nil {
 			scores[r.Cell] = map[string][]float64{}
 		}
-		for _, metric := range []string{sample.UnixScore, sample.UnixCPUScore} {
+		for _, metric := range []string{sample.UnixScore, sample.UnixCPUScore, sample.UnixBenchScore, sample.UnixBenchRatio} {
 			scores[r.Cell][metric] = append(scores[r.Cell][metric], r.Values[metric]...)
 		}
 	}
@@ -146,5 +181,6 @@ func rowOf(test string, scores map[string][]float64) (indexRow, bool, error) {
 		row.UnixBench, row.Dropped, row.CPUTime = reduced.UnixBench, reduced.Dropped, true
 	}
 	row.Result = row.UnixBench * baseline / 10
-	return row, true, nil
+	row.NextTo, err = nextToOf(scores[sample.UnixBenchScore], scores[sample.UnixBenchRatio], baseline)
+	return row, true, err
 }

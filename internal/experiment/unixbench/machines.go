@@ -12,6 +12,7 @@ import (
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/workload"
 )
 
 // side is one of two machines that are compared.
@@ -29,6 +30,7 @@ type side struct {
 	Window     string             `json:"window"`             // length of the tests' timed windows, "" where it is not one
 	OwnWindows bool               `json:"ownWindows"`         // every test has UnixBench's own
 	Whetstone  string             `json:"whetstone"`          // variant: "kept" or "as-compiled"; "" where not known or not run
+	Build      string             `json:"build"`              // of the programs: static or dynamic; "" of a publication, whose are dynamic
 	Published  bool               `json:"published"`          // from a publication: one number a test, without its scatter
 	Emulated   string             `json:"emulated,omitempty"` // why its times mean nothing
 	Refused    string             `json:"refused,omitempty"`  // why its run carries no claim (refusals)
@@ -413,6 +415,9 @@ func (s side) scatters(scores map[int]float64) bool { return s.Published || len(
 // variantKept is the default variant of Whetstone.
 const variantKept = "kept"
 
+// variantAsCompiled lets the compiler leave out what it can, as in UnixBench.
+const variantAsCompiled = "as-compiled"
+
 // keptText is what it means beside published scores (docs/unix-index.md,
 // "Proof that the work was done").
 const keptText = "is of the variant kept, in which the compiler can leave nothing out: about a fifth lower than as-compiled, as UnixBench's own is"
@@ -511,9 +516,15 @@ func conditionWarnings(a, b side) []string {
 		if run.Window != "" && !run.OwnWindows {
 			out = append(out, fmt.Sprintf("%s has windows of %s, UnixBench of 10 to 60 s: whetstone is lower by up to a tenth in short ones, and scores scatter more", run.Name, run.Window))
 		}
+		if strings.Contains(run.Build, workload.UnixStatic) {
+			out = append(out, fmt.Sprintf("%s ran static programs, the published scores are of dynamic ones: execl and process-creation are higher for it; measure with --set build=dynamic", run.Name))
+		}
 		if run.Whetstone == variantKept {
 			out = append(out, fmt.Sprintf("%s: whetstone %s", run.Name, keptText))
 		}
+	}
+	if a.Build != "" && b.Build != "" && a.Build != b.Build {
+		out = append(out, fmt.Sprintf("%s ran %s programs and %s %s ones: execl and process-creation score higher with static ones, so measure both alike (tare index has --static, studies --set build=static)", a.Name, a.Build, b.Name, b.Build))
 	}
 	if a.Window != "" && b.Window != "" && a.Window != b.Window {
 		out = append(out, fmt.Sprintf("%s has windows of %s and %s of %s: compare windows of one length", a.Name, a.Window, b.Name, b.Window))

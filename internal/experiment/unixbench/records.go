@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
@@ -61,6 +62,52 @@ func windowOf(s study.Study) (window string, own bool) {
 		return lengths[0].String(), own
 	}
 	return fmt.Sprintf("%s to %s", lengths[0], lengths[len(lengths)-1]), own
+}
+
+// programs are those that the Unix tests of a run were.
+type programs struct {
+	Build    string `json:"build"`              // static or dynamic; both, where levels differ
+	Compiler string `json:"compiler,omitempty"` // that built them, with its flags
+	Library  string `json:"library,omitempty"`  // the C library that dynamic ones ran with
+}
+
+// programsOf are the programs of a run.
+func programsOf(m store.Manifest) programs {
+	var builds []string
+	for _, w := range m.Study.Measured() {
+		if _, isUnix := workload.UnixWindow(w.Kind); !isUnix {
+			continue
+		}
+		own := cmp.Or(w.Params[workload.ParamUnixBuild], m.Study.Params[workload.ParamUnixBuild], workload.UnixStatic)
+		builds = append(builds, own)
+		for _, l := range m.Study.Environments {
+			builds = append(builds, cmp.Or(l.Params[workload.ParamUnixBuild], own))
+		}
+	}
+	slices.Sort(builds)
+	p := programs{Build: strings.Join(slices.Compact(builds), " and "), Library: m.CLibrary}
+	for flags := range strings.Lines(m.CompilerFlags) {
+		program, text, _ := strings.Cut(strings.TrimSpace(flags), ": ")
+		if (program == "unix") == (p.Build == workload.UnixStatic) {
+			p.Compiler = m.Compiler + " with " + text
+		}
+	}
+	return p
+}
+
+// Note says which programs ran, and on which scale their scores are.
+func (p programs) Note() string {
+	built := ""
+	if p.Compiler != "" {
+		built = ", built by " + p.Compiler
+	}
+	switch p.Build {
+	case workload.UnixDynamic:
+		return "The tests are dynamic programs, as a user's build of UnixBench has them" + built + ". They ran with " + cmp.Or(p.Library, "the C library of the root") + "; the scripts of shell-1 and shell-8 called the machine's own shell and programs."
+	case workload.UnixStatic:
+		return "The tests are static programs, the same bits on every machine" + built + ". On this scale execl and process-creation score higher than a UnixBench as its users build it (docs/unix-index.md)."
+	}
+	return ""
 }
 
 // whetstoneOf is the variant of Whetstone that a study runs, "" for none.

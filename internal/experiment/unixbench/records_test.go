@@ -34,7 +34,7 @@ func TestWindow(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s, %v", test.variant, window, own, test.window, test.own)
 		}
 	}
-	if got := whetstoneOf(st); got != variantKept {
+	if got := whetstoneOf(st); got != variantAsCompiled {
 		t.Errorf("whetstone is %q", got)
 	}
 }

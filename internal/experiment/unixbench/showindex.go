@@ -24,7 +24,14 @@ func indexSection(c *indexClaims) finding.Section {
 		if len(t.Rows) > 0 {
 			s.Tables = append(s.Tables, indexGrid(t))
 		}
+		if g, ran := indexNextTo(t); ran {
+			s.Tables, s.Findings = append(s.Tables, g), append(s.Findings, nextToFinding(t))
+		}
 	}
+	if slices.ContainsFunc(c.Tables, func(t indexTable) bool { return nextToFinding(t) != "" }) {
+		s.Note += " " + nextToLegend
+	}
+	s.Note = strings.TrimSpace(s.Note + " " + c.Programs.Note())
 	s.Headline = s.Findings
 	return s
 }

@@ -8,7 +8,7 @@ import (
 // The legend says which Whetstone is in the index, and how to run the other.
 func TestIndexNamesTheWhetstone(t *testing.T) {
 	for variant, want := range map[string]string{
-		variantKept:   "where the compiler may remove part of the work. To run as-compiled, copy a study",
+		variantKept:   "where the compiler may remove part of the work. tare index without --static runs as-compiled",
 		"as-compiled": "Whetstone is of the variant as-compiled: as in UnixBench, the compiler may remove part of the work",
 	} {
 		if s := indexSection(&indexClaims{Whetstone: variant}); !strings.Contains(s.Note, want) {

@@ -90,7 +90,7 @@ func (m *measured) side(target string) (side, error) {
 	window, own := windowOf(m.manifest.Study)
 	usable := m.manifest.CPUs[levelOf(m.manifest.Study, envAllN)] // scores of one copy are divided by nothing
 	s := side{
-		Name: m.name, Target: target, Bare: target == study.DefaultControl, Window: window, OwnWindows: own, Whetstone: whetstoneOf(m.manifest.Study),
+		Name: m.name, Target: target, Bare: target == study.DefaultControl, Window: window, OwnWindows: own, Whetstone: whetstoneOf(m.manifest.Study), Build: programsOf(m.manifest).Build,
 		Emulated: emulatedIn(m.manifest, target), Refused: refused.Run, RefusedTests: refused.Tests, Provenance: p,
 		Machine: cpus{Cores: usable.Cores, Threads: usable.Threads, GHz: h.ClockGHz}, ClockSource: h.ClockSource,
 		Scores: scoresOfTarget(m.in, target),
