@@ -7,9 +7,8 @@
 #   scripts/setup.sh trim     what container-vm-trim makes its disk and kernel with
 #   scripts/setup.sh loongson what make test-loongson fetches and unpacks packages with
 #   scripts/setup.sh package  what make test-package installs tare's package with
-#   scripts/setup.sh fleet    Slurm, of which make test-fleet makes a cluster
+#   scripts/setup.sh fleet    what make test-fleet makes clusters of; KUBERNETES=build builds Kubernetes, too
 #   scripts/setup.sh bench    what tare weighs, the C compiler and containerd-stress, which make bench compares with
-#   scripts/setup.sh kubernetes  what the test cluster takes, and its program (about 10 CPU minutes)
 #   scripts/setup.sh tools    runsc and its shim (and youki, where cargo is installed), from source
 #
 # Debian packages are installed by name; everything else goes below
@@ -205,6 +204,16 @@ slurm() {
 	"${as_root[@]}" systemctl disable --now --quiet slurmctld slurmd munge
 }
 
+# Kubernetes, for the other cluster of make test-fleet, is built from its Go modules: there
+# is no package of it. The program is kept by the digest of what it is built from.
+kubernetes() {
+	local dir
+	dir=$(dirname "$0")/../test/fleet/kubernetes-server
+	"$dir/build.sh" path >/dev/null && return 0
+	say "building Kubernetes (about 10 CPU minutes)"
+	"$dir/build.sh" >/dev/null
+}
+
 # No && between the steps: it would switch set -e off in them.
 case "${1:-}" in
 build)
@@ -225,6 +234,8 @@ loongson)
 	;;
 fleet)
 	slurm
+	packages containerd runc containernetworking-plugins busybox-static iproute2 util-linux openssl
+	[ "${KUBERNETES:-}" != build ] || kubernetes
 	;;
 package)
 	packages mmdebstrap
@@ -235,11 +246,6 @@ bench)
 	runsc
 	zig
 	stress
-	;;
-kubernetes)
-	packages containerd runc containernetworking-plugins busybox-static iproute2 util-linux openssl
-	say "Kubernetes is $(dirname "$0")/../test/fleet/kubernetes-server: building it takes about 10 CPU minutes where it is not cached"
-	"$(dirname "$0")/../test/fleet/kubernetes-server/build.sh" >/dev/null
 	;;
 tools)
 	runsc
@@ -262,7 +268,7 @@ test)
 	slurm
 	;;
 *)
-	sed -n '2,16s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,15s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac
