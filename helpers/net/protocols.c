@@ -22,7 +22,10 @@ static int writing;
 static unsigned key_of(uint64_t n) { return (n * 7919) % KEYS; }
 
 static _Noreturn void wrong(const char *in, size_t len) {
-	fprintf(stderr, "net: another answer than was asked for, of %zu bytes: %.*s\n", len, (int)(len < 200 ? len : 200), in);
+	fprintf(stderr, "net: another answer than was asked for, of %zu bytes: ", len);
+	for (size_t i = 0; i < len && i < 200; i++)
+		fputc(in[i] < ' ' || in[i] > '~' ? ' ' : in[i], stderr);
+	fputc('\n', stderr);
 	exit(1);
 }
 
