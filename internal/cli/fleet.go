@@ -107,8 +107,19 @@ func (env *Env) addToFleet(c *cobra.Command, dir, name string) (string, error) {
 // fleetPaper is the report of a fleet; facts are what groups machines, nil for the default.
 func (env *Env) fleetPaper(dir string, facts []string) (report.Paper, error) {
 	found, err := fleet.Read(dir, facts)
-	return report.Paper{Title: "Fleet " + filepath.Base(dir) + ": " + found.Title, Question: found.Question, About: found.About(), Warnings: found.Warnings,
-		Sections: found.Sections(), Rows: found.Rows(), Data: found, Tool: env.Version}, err
+	paper := report.Paper{Title: "Fleet " + filepath.Base(dir) + ": " + found.Title, Question: found.Question, About: found.About(), Warnings: found.Warnings,
+		Sections: found.Sections(), Rows: found.Rows(), Data: found, Tool: env.Version}
+	plan, machines, _, planned := fleet.Statuses(dir)
+	if err != nil || errors.Is(planned, fleet.ErrNoPlan) {
+		return paper, err
+	}
+	paper.About = append(paper.About, plan.Sentence())
+	for _, m := range machines {
+		if m.Run == "" {
+			paper.Warnings = append(paper.Warnings, fmt.Sprintf("%s has no run: %s", m.Machine, or(oneLine(strings.TrimSuffix(string(m.What)+": "+m.Words, ": ")), "its job was not submitted")))
+		}
+	}
+	return paper, planned
 }
 
 func (env *Env) fleetReport() *cobra.Command {

@@ -149,7 +149,7 @@ func TestSlurmFleet(t *testing.T) {
 		}
 		out, progress := u.tare(0, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "3", "--fleet", "lab", "--on", "host,native,runc", "--blocks", "6", "--", "true")
 		t.Logf("from nothing to the report: %v\n%s\n%s", time.Since(began).Round(time.Second), progress, out)
-		for _, word := range []string{"native", "runc", "node1", "node2", "node3", "3 machines"} {
+		for _, word := range []string{"native", "runc", "node1", "node2", "node3", "3 machines", "3 of 3 machines, drawn at random"} {
 			if !strings.Contains(out, word) {
 				t.Errorf("%q is not in the report", word)
 			}
