@@ -15,15 +15,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_WORKS = 64, LINE = 256 };
+enum { MOST_WORKS = 64, LINE = 256, WORDS = 40 };
 enum { LEAST_MICROSECONDS = 100, MOST_MICROSECONDS = 100000000 };
 
 const char *self;
+int own_files = 1;
+static int copies = 1;
 
+/* The copies of a work; NULL before its first turn. */
 static struct worker {
-	pid_t pid; /* 0 before the first turn */
+	pid_t pid;
 	int to, from;
-} workers[MOST_WORKS];
+} *workers[MOST_WORKS];
 
 /* The kernel hands a program's path to it; /proc need not be mounted. */
 static void find_self(void)
@@ -69,23 +72,29 @@ static void die_with(pid_t parent)
 		_exit(EXIT_BROKEN);
 }
 
-static void start_worker(struct worker *w, const struct work *work)
+static void forget_others(void)
+{
+	for (int i = 0; works[i].name; i++)
+		for (int k = 0; workers[i] && k < copies && workers[i][k].pid; k++) {
+			close(workers[i][k].to);
+			close(workers[i][k].from);
+		}
+}
+
+static void start_worker(struct worker *w, const struct work *work, int number)
 {
 	int there[2], back[2];
 	if (pipe(there) != 0 || pipe(back) != 0)
 		die_errno("%s: no pipes for its worker", work->name);
 	pid_t parent = getpid();
-	w->pid = fork();
-	if (w->pid < 0)
+	pid_t pid = fork();
+	if (pid < 0)
 		die_errno("%s: no worker", work->name);
-	if (w->pid == 0) {
+	if (pid == 0) {
 		before_death = NULL;
 		die_with(parent);
-		for (int i = 0; works[i].name; i++)
-			if (workers[i].pid && &workers[i] != w) {
-				close(workers[i].to);
-				close(workers[i].from);
-			}
+		forget_others();
+		copy = number;
 		close(there[1]);
 		close(back[0]);
 		work_turns(work, there[0], back[1]);
@@ -93,8 +102,16 @@ static void start_worker(struct worker *w, const struct work *work)
 	}
 	close(there[0]);
 	close(back[1]);
-	w->to = there[1];
-	w->from = back[0];
+	*w = (struct worker){pid, there[1], back[0]};
+}
+
+static void start_workers(int work)
+{
+	workers[work] = calloc((size_t)copies, sizeof *workers[work]);
+	if (workers[work] == NULL)
+		die_errno("%s: no memory for its workers", works[work].name);
+	for (int k = 0; k < copies; k++)
+		start_worker(&workers[work][k], &works[work], k);
 }
 
 /* Reads one line, without what read(2) would take beyond it. 0 at the end. */
@@ -142,10 +159,67 @@ static int parse_turn(char *line, uint64_t *microseconds)
 	return -2;
 }
 
-/* One turn: its worker's answer is passed on. */
+/* Ends what is left of a work's copies, one of which has ended by itself. Its wait
+ * status is returned. */
+static int drop_workers(int work, int broken)
+{
+	int status = 0, other;
+	for (int k = 0; k < copies; k++) {
+		struct worker *w = &workers[work][k];
+		close(w->to);
+		close(w->from);
+		if (k != broken)
+			kill(w->pid, SIGKILL);
+		waitpid(w->pid, k == broken ? &status : &other, 0);
+	}
+	free(workers[work]);
+	workers[work] = NULL;
+	return status;
+}
+
+/* What all copies did in a turn. */
+struct together {
+	uint64_t count, begin, cpu, bytes;
+	double rate; /* per ns, the sum of theirs */
+	char words[WORDS];
+};
+
+/* Adds one copy's answer; 0 where it is none. */
+static int add(struct together *t, const char *reply)
+{
+	unsigned long long count, begin, end, cpu, bytes;
+	int at = 0, more = 0;
+	if (sscanf(reply, "%llu %llu %llu %llu%n", &count, &begin, &end, &cpu, &at) != 4 || end <= begin)
+		return 0;
+	if (sscanf(reply + at, " bytes=%llu%n", &bytes, &more) == 1)
+		t->bytes += bytes;
+	snprintf(t->words, sizeof t->words, "%s", reply + at + more);
+	t->count += count;
+	t->cpu += cpu;
+	t->rate += (double)count / (double)(end - begin);
+	if (t->begin == 0 || begin < t->begin)
+		t->begin = begin;
+	return 1;
+}
+
+/* The answer of all copies, with the time in which the sum of their rates gives the
+ * sum of their counts. */
+static void answer_together(const struct together *t)
+{
+	char reply[LINE], bytes[WORDS] = "";
+	uint64_t took = t->rate > 0 ? (uint64_t)((double)t->count / t->rate) : 1;
+	if (t->bytes)
+		snprintf(bytes, sizeof bytes, " bytes=%llu", (unsigned long long)t->bytes);
+	snprintf(reply, sizeof reply, "%llu %llu %llu %llu%s%s", (unsigned long long)t->count, (unsigned long long)t->begin,
+		(unsigned long long)(t->begin + (took ? took : 1)), (unsigned long long)t->cpu, bytes, t->words);
+	answer(reply);
+}
+
+/* One turn: what its workers answer is passed on. */
 static void turn(char *line)
 {
 	char reply[LINE], error[LINE];
+	struct together all = {0};
 	uint64_t microseconds;
 	int i = parse_turn(line, &microseconds);
 	if (i < 0) {
@@ -154,18 +228,21 @@ static void turn(char *line)
 		answer(error);
 		return;
 	}
-	struct worker *w = &workers[i];
-	if (w->pid == 0)
-		start_worker(w, &works[i]);
-	if (write(w->to, &microseconds, sizeof microseconds) != sizeof microseconds || !read_line(w->from, reply, sizeof reply)) {
-		int status = 0;
-		waitpid(w->pid, &status, 0);
-		w->pid = 0;
-		close(w->to);
-		close(w->from);
-		snprintf(reply, sizeof reply, "error: the worker of %s ended with wait status 0x%x; see standard error", works[i].name, status);
+	if (workers[i] == NULL)
+		start_workers(i);
+	int broken = -1;
+	for (int k = 0; k < copies && broken < 0; k++)
+		if (write(workers[i][k].to, &microseconds, sizeof microseconds) != sizeof microseconds)
+			broken = k;
+	for (int k = 0; k < copies && broken < 0; k++)
+		if (!read_line(workers[i][k].from, reply, sizeof reply) || !add(&all, reply))
+			broken = k;
+	if (broken >= 0) {
+		snprintf(error, sizeof error, "error: the worker of %s ended with wait status 0x%x; see standard error", works[i].name, drop_workers(i, broken));
+		answer(error);
+		return;
 	}
-	answer(reply);
+	answer_together(&all);
 }
 
 /* Lets every worker end and finds out whether its last checks held. */
@@ -173,12 +250,13 @@ static int end_workers(void)
 {
 	int code = EXIT_RAN;
 	for (int i = 0; works[i].name; i++) {
-		if (workers[i].pid == 0)
-			continue;
-		int status;
-		close(workers[i].to);
-		if (waitpid(workers[i].pid, &status, 0) != workers[i].pid || status != 0)
-			code = EXIT_BROKEN;
+		for (int k = 0; workers[i] && k < copies; k++)
+			close(workers[i][k].to);
+		for (int k = 0; workers[i] && k < copies; k++) {
+			int status;
+			if (waitpid(workers[i][k].pid, &status, 0) != workers[i][k].pid || status != 0)
+				code = EXIT_BROKEN;
+		}
 	}
 	return code;
 }
@@ -191,6 +269,28 @@ static int list(void)
 	return EXIT_RAN;
 }
 
+/* The directory of the command line, whose options are read. */
+static const char *options(int argc, char **argv)
+{
+	const char *dir = "/tmp";
+	char *end;
+	for (int i = 1; i < argc; i++) {
+		if (strncmp(argv[i], "--copies=", 9) == 0) {
+			long n = strtol(argv[i] + 9, &end, 10);
+			if (*end || end == argv[i] + 9 || n < 1 || n > MOST_COPIES)
+				die(EXIT_USAGE, "%s: must be 1 to %d", argv[i], MOST_COPIES);
+			copies = (int)n;
+		} else if (strcmp(argv[i], "--shared") == 0) {
+			own_files = 0;
+		} else if (argv[i][0] == '-' || i != argc - 1) {
+			die(EXIT_USAGE, "usage: slice [--copies=N] [--shared] [DIR] | slice list");
+		} else {
+			dir = argv[i];
+		}
+	}
+	return dir;
+}
+
 int main(int argc, char **argv)
 {
 	char line[LINE];
@@ -198,11 +298,10 @@ int main(int argc, char **argv)
 		return exec_step(argc, argv);
 	if (argc == 2 && strcmp(argv[1], "list") == 0)
 		return list();
-	if (argc > 2 || (argc == 2 && argv[1][0] == '-'))
-		die(EXIT_USAGE, "usage: slice [DIR] | slice list");
+	const char *dir = options(argc, argv);
 	signal(SIGPIPE, SIG_IGN); /* a worker that has died is an answer, not an end */
 	find_self();
-	make_scratch(argc == 2 ? argv[1] : "/tmp");
+	make_scratch(dir);
 	before_death = remove_scratch;
 	while (read_line(STDIN_FILENO, line, sizeof line))
 		turn(line);

@@ -1,7 +1,8 @@
 /* slice: works in short turns, so that several targets can be measured in
  * alternation within one block.
  *
- *     slice [DIR]     take turns; files are made in a directory below DIR (/tmp)
+ *     slice [--copies=N] [--shared] [DIR]
+ *                     take turns; files are made in a directory below DIR (/tmp)
  *     slice list      print the names, one a line
  *
  * A turn is one line on standard input, "NAME MICROSECONDS". The program works
@@ -16,7 +17,12 @@
  * says that the file system refused O_DIRECT. A turn that cannot be worked answers
  * "error: REASON". The end of the input ends the program with 0.
  *
- * Each NAME has a worker process of its own, forked at its first turn, so that
+ * With --copies=N, N processes work on each turn at once. COUNT is then the sum of
+ * theirs, and END - BEGIN is such that COUNT by it is the sum of their rates. The
+ * copies of a Unix test have files of their own, or the same ones with --shared, as
+ * in helpers/unix.
+ *
+ * Each NAME has worker processes of its own, forked at its first turn, so that
  * no workload's memory or descriptors weigh on another's forks and lookups.
  * Between turns all processes block in read(2) and use no CPU.
  */
@@ -39,12 +45,14 @@ struct work {
 
 extern const struct work works[]; /* ends with a NULL name */
 extern const char *self;          /* absolute path of this program */
+extern int own_files;             /* 1: each copy has files of its own */
 
 /* What the answer's fields need beyond the count; a setup fills them in. */
 extern pid_t helper;       /* a process whose CPU time belongs to the work, 0 for none */
 extern const char *remark; /* appended to every answer, "" for nothing */
 
 /* worker.c */
+extern int copy; /* which of the copies this worker is, from 0 */
 void work_turns(const struct work *, int from, int to);
 
 /* unixtests.c: the loops of helpers/unix */

@@ -9,11 +9,12 @@ static struct options options;
 
 void unix_setup(const struct work *w)
 {
-	options = (struct options){.copies = 1, .dir = ".", .variant = "", .shell = "/bin/sh", .own = 1, .buffer = w->buffer, .blocks = w->blocks};
+	options = (struct options){.copies = 1, .dir = ".", .variant = "", .shell = "/bin/sh", .own = own_files, .buffer = w->buffer, .blocks = w->blocks};
 	const struct test *t = find_test(w->test, &options);
 	if (t == NULL)
 		die(EXIT_BROKEN, "%s: no Unix test has the name %s", w->name, w->test);
 	run = (struct run){.opt = &options, .test = t, .report = -1, .program = self};
+	run.out.copy = copy;
 	if (t->plan)
 		t->plan(&options);
 	if (t->prepare)

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+int copy;
 pid_t helper;
 const char *remark = "";
 

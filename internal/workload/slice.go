@@ -2,6 +2,8 @@ package workload
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/tarelab/tare/internal/sample"
 )
@@ -21,6 +23,7 @@ type Turns struct {
 	Args     []string // argv of the program
 	Name     string   // of the turn
 	Evidence sample.Evidence
+	Copies   int // processes that work on each turn at once, at least 1
 	// Bytes is the payload of one iteration; 0 where iterations are counted. The
 	// rate is then in bytes per second.
 	Bytes int64
@@ -101,15 +104,37 @@ func (t sliceTest) Kind() string { return "slice-" + t.name }
 
 func (t sliceTest) Help() string { return t.help + "; measured in rounds" }
 
-func (t sliceTest) Params() []Param { return nil }
+// Params: those that keep no files may have several copies.
+func (t sliceTest) Params() []Param {
+	if t.files() {
+		return nil
+	}
+	return []Param{{Name: "copies", Type: Integer, Default: "1", Help: "copies at once inside the target", Min: 1, Max: 4096}}
+}
+
+// files reports whether the test works on a file.
+func (t sliceTest) files() bool { return t.bytes == sliceFilePiece }
+
+// sliceArgs is the argv for so many copies.
+func sliceArgs(copies int) []string {
+	if copies <= 1 {
+		return []string{SlicePath}
+	}
+	return []string{SlicePath, "--copies=" + strconv.Itoa(copies)}
+}
 
 func (t sliceTest) Metrics() []sample.Metric { return nil }
 
-func (t sliceTest) Command(Values, []string) (Command, error) {
+func (t sliceTest) Command(v Values, _ []string) (Command, error) {
+	copies := 1
+	if !t.files() {
+		copies = int(v.Int("copies"))
+	}
+	args := sliceArgs(copies)
 	return Command{
-		Args:   []string{SlicePath},
-		Memory: t.memory,
-		Turns:  &Turns{Args: []string{SlicePath}, Name: t.name, Evidence: t.evidence, Bytes: t.bytes},
+		Args:   args,
+		Memory: int64(copies) * t.memory,
+		Turns:  &Turns{Args: slices.Clone(args), Name: t.name, Evidence: t.evidence, Copies: copies, Bytes: t.bytes},
 	}, nil
 }
 
@@ -122,10 +147,14 @@ func (t sliceTest) Parse([]byte) ([]sample.Value, error) {
 // what only a window has: copies inside the instance, or another variant.
 func (t unixTest) turns(v Values) *Turns {
 	variant, ok := v.texts["variant"]
-	if v.Int("copies") > 1 || v.Text("barrier") == "shared" || t.name == "shell-8" || ok && variant != "mix" && variant != "kept" {
+	if v.Text("barrier") == "shared" || t.name == "shell-8" || ok && variant != "mix" && variant != "kept" {
 		return nil
 	}
-	turns := &Turns{Args: []string{SlicePath}, Name: t.name, Evidence: sample.EvidenceChecked}
+	copies := int(v.Int("copies"))
+	turns := &Turns{Args: sliceArgs(copies), Name: t.name, Evidence: sample.EvidenceChecked, Copies: copies}
+	if copies > 1 && v.Text("files") == "shared" {
+		turns.Args = append(turns.Args, "--shared")
+	}
 	if t.file > 0 {
 		if _, err := fmt.Sscanf(t.name, "file-copy-%d", &turns.Bytes); err != nil {
 			return nil

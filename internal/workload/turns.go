@@ -51,7 +51,7 @@ func (turns) Command(v Values, argv []string) (Command, error) {
 		return Command{}, errors.New("args is empty: give the program that takes turns")
 	}
 	args := slices.Clone(argv)
-	return Command{Args: args, Turns: &Turns{Args: args, Name: v.Text("turn"), Evidence: sample.Evidence(v.Text("evidence"))}}, nil
+	return Command{Args: args, Turns: &Turns{Args: args, Copies: 1, Name: v.Text("turn"), Evidence: sample.Evidence(v.Text("evidence"))}}, nil
 }
 
 func (turns) Parse([]byte) ([]sample.Value, error) {
