@@ -60,6 +60,13 @@ func Complete(levels []Series) [][]float64 {
 // several instances. A cell or metric that gave nothing has none.
 func (in Input) Series(cell, metric string) Series { return in.Data.cells[cell].series(metric) }
 
+// Relative is a metric of a cell as it stands to another cell's: where both were measured in
+// rounds each block's value is the other's times the median ratio within its rounds, in
+// which what slows both cancels. Else it is Series.
+func (in Input) Relative(cell, other, metric string) Series {
+	return in.Data.cells[cell].against(in.Data.cells[other], metric)
+}
+
 // Measured reports whether a cell gave a sample of any metric.
 func (in Input) Measured(cell string) bool {
 	c := in.Data.cells[cell]

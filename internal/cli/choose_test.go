@@ -133,7 +133,7 @@ func TestSet(t *testing.T) {
 	if st.Workloads[0].Params["time"] != "1s" || !slices.Equal(st.Copies, []int{3}) {
 		t.Errorf("%+v, instances %v", st.Workloads[0], st.Copies)
 	}
-	if _, plain := levels(); plain.Environments[0].Memory != 0 || plain.Environments[0].Params["threads"] != perCPU || plain.Workloads[0].Params["time"] != "" {
+	if _, plain := levels(); plain.Environments[0].Memory != 0 || plain.Environments[0].Params["threads"] != study.PerCPU || plain.Workloads[0].Params["time"] != "" {
 		t.Errorf("%+v: --set has changed the study that it came from", plain)
 	}
 }

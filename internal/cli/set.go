@@ -96,10 +96,10 @@ func withParam(st study.Study, has []int, name string, levels []string) (study.S
 	}
 	ofEnvironments := slices.ContainsFunc(st.Environments, func(l study.Environment) bool { return l.Params[name] != "" })
 	switch {
-	case len(levels) == 1 && slices.ContainsFunc(st.Environments, func(l study.Environment) bool { return l.Params[name] == perCPU }):
+	case len(levels) == 1 && slices.ContainsFunc(st.Environments, func(l study.Environment) bool { return l.Params[name] == study.PerCPU }):
 		st.Environments = slices.Clone(st.Environments)
 		for i, l := range st.Environments {
-			if l.Params[name] == perCPU {
+			if l.Params[name] == study.PerCPU {
 				st.Environments[i].Params = withEntry(l.Params, name, levels[0])
 			}
 		}
@@ -141,13 +141,10 @@ func absolute(w study.Workload, name string, levels []string) ([]string, error) 
 	return all, nil
 }
 
-// perCPU is the value of a parameter that stands for the number of CPUs.
-const perCPU = "cpus"
-
 // takes checks a parameter's value.
 func takes(w study.Workload, name, value string) error {
 	kind, err := workload.ByKind(w.Kind)
-	if err != nil || value == perCPU {
+	if err != nil || value == study.PerCPU {
 		return err
 	}
 	i := slices.IndexFunc(kind.Params(), func(p workload.Param) bool { return p.Name == name })

@@ -92,6 +92,9 @@ type Mount struct {
 type Limits struct {
 	CPUs   float64 // CPU time per wall time, as a CFS quota (2.5 = two and a half CPUs)
 	CPUSet string  // list of CPUs ("0-1"), cpuset's syntax
+	Mems   string  // list of NUMA nodes ("0"), the same syntax
+	Shares int64   // weight of the CPU time next to others', as version 1's cpu.shares: 1024 is the default
+	Idle   bool    // CPU time that nobody else wants (cpu.idle); the caller puts it, and Shares too, on Spec.Cgroup itself
 	Memory int64   // bytes
 	Pids   int64   // processes and threads
 }

@@ -34,6 +34,7 @@ func gather(root string, mounts func(mountinfo.FilterFunc) ([]*mountinfo.Info, e
 		CPUs:           countCPUs(readLine(at("/sys/devices/system/cpu/online"))),
 		Cores:          countCores(at("/sys/devices/system/cpu")),
 		Memory:         memory(at("/proc")),
+		SchedExt:       sys.SchedExt(),
 		Governor:       readLine(at("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
 		Mitigations:    mitigations(at("/sys/devices/system/cpu/vulnerabilities")),
 		Virtualization: virtualization(root, cpuinfo),

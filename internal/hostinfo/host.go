@@ -23,6 +23,7 @@ type Host struct {
 	Emulated       string            `json:"emulated,omitempty"`    // why the CPU is an emulated one, so that no time means anything; "" = nothing says so
 	Memory         int64             `json:"memory"`                // bytes
 	Governor       string            `json:"governor"`              // of cpu0, "" = no cpufreq
+	SchedExt       string            `json:"schedExt,omitempty"`    // the BPF scheduler that runs processes, "" = the kernel's own
 	Mitigations    map[string]string `json:"mitigations,omitempty"` // /sys/devices/system/cpu/vulnerabilities
 	Virtualization string            `json:"virtualization"`        // "none", or the hypervisor's name
 	Cgroup         string            `json:"cgroup"`                // "v1", "hybrid" or "v2"

@@ -33,6 +33,25 @@ func (s *Store) Directory(ctx context.Context, dir string, bench Root, scratch s
 	if err != nil {
 		return Root{}, fmt.Errorf("rootfs %s: %w", dir, err)
 	}
+	return directory(dir, real, digest, bench, scratch)
+}
+
+// Host is Directory of this machine's own files: those of the file system at /, without
+// what is mounted below it. Its digest names the state of /etc and /usr.
+func (s *Store) Host(ctx context.Context, bench Root, scratch string) (Root, error) {
+	sum := sha256.New()
+	for _, dir := range []string{"/etc", "/usr"} {
+		digest, err := statDigest(ctx, dir)
+		if err != nil {
+			return Root{}, fmt.Errorf("this machine's files: %w", err)
+		}
+		fmt.Fprintf(sum, "%s %s\n", dir, digest)
+	}
+	return directory("/", "/", "stat:"+hex.EncodeToString(sum.Sum(nil)), bench, scratch)
+}
+
+// directory brings the guest binaries into a directory that is called dir.
+func directory(dir, real, digest string, bench Root, scratch string) (Root, error) {
 	r := Root{Rootfs: real, Digest: digest, guest: bench.guest}
 	own, err := os.MkdirTemp(scratch, "rootfs-")
 	if err != nil {

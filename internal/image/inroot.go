@@ -77,6 +77,9 @@ func (r Root) LookPath(argv0, search string) (string, error) {
 	defer root.Close()
 	if strings.Contains(argv0, "/") {
 		p := path.Clean("/" + argv0)
+		if _, mounted := r.guest[p]; mounted && len(r.Mounts) > 0 {
+			return p, nil // it comes with the mounts
+		}
 		return p, r.executable(root, p)
 	}
 	for _, dir := range strings.Split(search, ":") {

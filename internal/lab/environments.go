@@ -30,7 +30,7 @@ func (p *Plan) settleJobs() error {
 
 func (p *Plan) settleLevels(allowed []int) error {
 	st := p.Manifest.Study
-	p.jobs, p.cpusets = map[jobKey]workload.Job{}, map[string]string{}
+	p.jobs, p.cpusets, p.loads = map[jobKey]workload.Job{}, map[string]string{}, map[string]loadJob{}
 	p.Manifest.Evidence = map[string]sample.Evidence{}
 	p.Manifest.Metrics, p.Manifest.CPUs = map[string][]sample.Metric{}, map[string]hostinfo.CPUs{}
 	levels := st.Environments
@@ -43,6 +43,11 @@ func (p *Plan) settleLevels(allowed []int) error {
 			return &InputError{fmt.Errorf("study %s: %w", st.ID, err)} // preflight has read it
 		}
 		p.cpusets[l.CPUSet] = set
+		if l.Load != nil {
+			if p.loads[l.Name], err = newLoadJob(*l.Load, allowed); err != nil {
+				return &InputError{fmt.Errorf("study %s: load of the environment %s: %w", st.ID, l.Name, err)}
+			}
+		}
 		if l.CPUs == 0 {
 			p.Manifest.CPUs[l.Name] = hostinfo.CPUsOf(usable)
 		}
@@ -56,6 +61,9 @@ func (p *Plan) settleLevels(allowed []int) error {
 			if job.Turns != nil {
 				metrics = job.Metrics // what a whole trial gives says nothing of slices
 				p.Manifest.Evidence[w.Name] = job.Turns.Evidence
+			}
+			if st.HasLoad() {
+				metrics = append(slices.Clone(metrics), sample.Describe(sample.BesideRate, sample.BesideCPUs)...)
 			}
 			if job.Hold || len(w.Concurrency)+len(st.Concurrency) > 0 {
 				metrics = manyMetrics(metrics, job.Hold)
@@ -108,9 +116,6 @@ func (p *Plan) sameLevel(a, b study.Environment, allowed []int) bool {
 	})
 }
 
-// allCPUs stands in a whole-number parameter for the number of CPUs.
-const allCPUs = "cpus"
-
 // levelJob resolves a workload at a level that may use so many CPUs.
 func levelJob(st study.Study, w study.Workload, l study.Environment, cpus int) (workload.Job, error) {
 	kind, err := workload.ByKind(w.Kind)
@@ -123,7 +128,7 @@ func levelJob(st study.Study, w study.Workload, l study.Environment, cpus int) (
 	}
 	params := st.ParamsOf(w, l, func(name string) bool { return types[name] != "" })
 	for name, value := range params {
-		if value == allCPUs && types[name] == workload.Integer {
+		if value == study.PerCPU && types[name] == workload.Integer {
 			params[name] = strconv.Itoa(cpus)
 		}
 	}
@@ -146,7 +151,7 @@ func levelJob(st study.Study, w study.Workload, l study.Environment, cpus int) (
 
 // limitsOf are a level's limits as a driver takes them.
 func limitsOf(l study.Environment) driver.Limits {
-	return driver.Limits{CPUs: l.CPUs, CPUSet: l.CPUSet, Memory: l.Memory, Pids: l.Pids}
+	return driver.Limits{CPUs: l.CPUs, CPUSet: l.CPUSet, Mems: l.Mems, Shares: l.Shares, Idle: l.Idle, Memory: l.Memory, Pids: l.Pids}
 }
 
 // shown are the metrics of a report: a workload's own and the general ones, and

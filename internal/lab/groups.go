@@ -3,6 +3,7 @@ package lab
 import (
 	"errors"
 	"path"
+	"strings"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sys"
@@ -23,13 +24,18 @@ func newGroups(session string) (*groups, error) {
 }
 
 // Make makes the group of one instance, in every tree: a runtime that makes the
-// payload's below it in all of them need not make this one inside the clock.
-func (g *groups) Make(id string) (string, error) {
+// payload's below it in all of them need not make this one inside the clock. Its weight
+// counts among the session's groups, so it is put on the topmost one of id.
+func (g *groups) Make(id string, of driver.Limits) (string, error) {
 	if !g.trees.Usable() {
 		return "", nil
 	}
 	name := path.Join(g.session, id)
-	return name, g.trees.Make(name)
+	if err := g.trees.Make(name); err != nil {
+		return name, err
+	}
+	top, _, _ := strings.Cut(id, "/")
+	return name, g.trees.Apply(path.Join(g.session, top), sys.Bounds{Shares: of.Shares, Idle: of.Idle})
 }
 
 // Remove ends what is left in an instance's group and removes it.

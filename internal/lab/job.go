@@ -31,15 +31,16 @@ func (p *Plan) jobOf(c study.Cell) workload.Job { return p.jobs[jobKey{c.Workloa
 // job makes one trial's job.
 func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 	c := p.Manifest.Cells[t.Cell]
+	root := p.rootAt(c.Environment)
 	i := slices.IndexFunc(p.Manifest.Study.Workloads, func(w study.Workload) bool { return w.Name == c.Workload })
 	w, j := p.Manifest.Study.Workloads[i], p.jobOf(c)
 	job := trial.Job{
 		Seq: t.Seq, Block: t.Block, Cell: c.ID,
 		Driver: p.drivers[c.Target],
 		Spec: driver.Spec{
-			Rootfs: p.root.Rootfs,
-			Image:  p.root.Layout,
-			Mounts: p.root.Mounts,
+			Rootfs: root.Rootfs,
+			Image:  root.Layout,
+			Mounts: root.Mounts,
 			Args:   j.Args,
 			Opens:  p.opens[jobKey{c.Workload, c.Environment}],
 			Env:    environment(j.Env, w.Env),
@@ -57,6 +58,7 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 		Timeout:     p.Manifest.Study.Timeout,
 		Shared:      startBarrier(j, c.Copies),
 		Together:    j.Together,
+		Load:        p.load(c),
 		Probes:      p.probes(c, t.Seq),
 	}
 	// A command is weighed by itself: the mark's own execution would be part of its
@@ -72,8 +74,13 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 	if _, placed := driver.As[*netpath.Driver](job.Driver); len(j.Peer) > 0 && !placed {
 		job.Driver = netpath.New(l.Target, job.Driver, l.drivers[0], netpath.Loopback) // both ends in one instance
 	}
+	if c.Limits.PageCache == study.PageCacheCold {
+		job.Prepare = inOrder(job.Prepare, func(context.Context) error {
+			return root.Evict(append([]string{driver.Mark}, job.Spec.Opens...))
+		})
+	}
 	if j.Own {
-		job.Spec.Cwd, job.Spec.User = p.root.Config.WorkingDir, p.user
+		job.Spec.Cwd, job.Spec.User = root.Config.WorkingDir, p.users[jobKey{c.Workload, c.Environment}]
 	}
 	// An emulated CPU has no clock of its own, and every reading takes its time.
 	if workload.UnixComputes(j.Kind) && c.Copies <= 1 && p.Manifest.Host.Emulated == "" {
@@ -99,9 +106,22 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 func (p *Plan) probes(c study.Cell, seq int) []trial.Probe {
 	keep := func(found profile.Profile) error { return p.Run.KeepProfile(seq, found) }
 	if record := recorders[c.Probe]; record != nil && p.Run != nil {
-		return []trial.Probe{ebpf.Probe{Record: record, Root: p.root.Rootfs, Keep: keep}}
+		return []trial.Probe{ebpf.Probe{Record: record, Root: p.rootAt(c.Environment).Rootfs, Keep: keep}}
 	}
 	return nil
+}
+
+// inOrder does both, the first of which may be nil.
+func inOrder(first, then func(context.Context) error) func(context.Context) error {
+	if first == nil {
+		return then
+	}
+	return func(ctx context.Context) error {
+		if err := first(ctx); err != nil {
+			return err
+		}
+		return then(ctx)
+	}
 }
 
 // searchPath is the payload's PATH.

@@ -175,6 +175,9 @@ func loadOf(values map[string][]float64) (l load, known bool) {
 		return load{}, false
 	}
 	l = load{all[0] - own[0], slices.Max(wall)}
+	for _, cpus := range values[sample.BesideCPUs] { // the level's load belongs to the trial
+		l.others -= cpus * l.wall
+	}
 	for _, daemons := range values[sample.DaemonCPU] {
 		l.others -= daemons
 	}

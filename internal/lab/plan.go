@@ -42,10 +42,12 @@ type Plan struct {
 	trials  []schedule.Trial // of the whole run; those that are done are skipped
 	drivers map[string]driver.Driver
 	jobs    map[jobKey]workload.Job
-	opens   map[jobKey][]string // files that a job's command looks up when it starts
-	cpusets map[string]string   // as the study asks for them -> as they are on this machine
-	root    image.Root
-	user    driver.User // of the image's own command
+	opens   map[jobKey][]string    // files that a job's command looks up when it starts
+	loads   map[string]loadJob     // what runs next to the instances, by the level's name
+	cpusets map[string]string      // as the study asks for them -> as they are on this machine
+	root    image.Root             // of the levels that name no image
+	images  map[string]image.Root  // of the others, by the level's name
+	users   map[jobKey]driver.User // of the images' own commands
 	// prepareGroup is the cgroup that prepare commands are born in; "" where this user
 	// can make none.
 	prepareGroup string
@@ -90,7 +92,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	}
 	p := &Plan{Notes: slices.Concat(l.notes, notes), Manifest: store.Manifest{
 		Tool: l.config.Version, Compiler: compiler, CompilerFlags: flags, Command: l.config.Command, Created: time.Now().UTC(),
-		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(), Guest: &l.config.Guest, Dir: dir,
+		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(), Guest: &l.config.Guest, Dir: dir, LeftOut: skipped,
 	}}
 	if o.Seed != nil {
 		p.Manifest.Seed = *o.Seed

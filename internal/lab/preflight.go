@@ -19,9 +19,9 @@ func (l *Lab) machine() preflight.Machine {
 }
 
 // checkStudy looks at what a study needs before its targets are proven. It returns the
-// study with those of its optional probes and workloads that work here, why other
-// workloads do not, by name, and notes. Only the workbench has programs of this machine:
-// own says that another root is used.
+// study with those of its optional probes, environments and workloads that work here, why
+// other environments and workloads do not, by name, and notes. Only the workbench has
+// programs of this machine: own says that another root is used.
 func (l *Lab) checkStudy(ctx context.Context, st study.Study, own bool) (study.Study, map[string]string, []string, error) {
 	lacks := l.lacks
 	if own {
@@ -33,7 +33,16 @@ func (l *Lab) checkStudy(ctx context.Context, st study.Study, own bool) (study.S
 	if err != nil {
 		return st, nil, nil, refusal(err)
 	}
-	notes := a.Notes
+	notes, skipped := a.Notes, map[string]string{}
+	st.Environments = slices.Clone(st.Environments)
+	for _, level := range st.OptionalEnvironments {
+		if why, lacks := a.Skipped[level.Name]; lacks {
+			skipped[level.Name] = why
+			continue
+		}
+		st.Environments = append(st.Environments, level)
+	}
+	st.OptionalEnvironments = nil
 	for _, p := range st.OptionalProbes {
 		if why, skipped := a.Skipped[p]; skipped {
 			notes = append(notes, why)
@@ -46,7 +55,6 @@ func (l *Lab) checkStudy(ctx context.Context, st study.Study, own bool) (study.S
 		}
 	}
 	st.OptionalProbes = nil // what is recorded is what is measured
-	skipped := map[string]string{}
 	st.Workloads = slices.DeleteFunc(slices.Clone(st.Workloads), func(w study.Workload) bool {
 		why, is := a.Skipped[w.Name]
 		if is && w.Optional {

@@ -126,6 +126,11 @@ func sameGround(before, now store.Manifest) error {
 	if before.Image != now.Image {
 		return &InputError{fmt.Errorf("the image is %s now and was %s: the programs on this machine have changed, so the run cannot go on; start it anew", now.Image, before.Image)}
 	}
+	for level, image := range before.Images {
+		if got := now.Images[level]; got.Digest != image.Digest {
+			return &InputError{fmt.Errorf("the image of the environment %s is %s now and was %s, so the run cannot go on; start it anew", level, got.Digest, image.Digest)}
+		}
+	}
 	if before.Host.Kernel != now.Host.Kernel {
 		return &InputError{fmt.Errorf("the kernel is %s now and was %s: the run cannot go on; start it anew", now.Host.Kernel, before.Host.Kernel)}
 	}

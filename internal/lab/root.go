@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/workload"
 )
@@ -38,16 +41,21 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 		p.Manifest.CLibrary = root.CLibrary()
 	}
 	p.root, p.Notes = root, append(p.Notes, root.Notes...)
-	p.opens = map[jobKey][]string{}
+	p.opens, p.users = map[jobKey][]string{}, map[jobKey]driver.User{}
+	if err := l.settleImages(ctx, p); err != nil {
+		return err
+	}
 	p.Manifest.Image, p.Manifest.Rootfs, p.Manifest.ImageSource = root.Digest, within(p.Manifest.Dir, o.Rootfs), within(p.Manifest.Dir, o.Image)
 	for key, job := range p.jobs {
-		name := key.workload
+		name, root := key.workload, p.rootAt(key.environment)
 		if err := notInstalled(root, job.Needs); err != nil && o.Rootfs == "" && o.Image == "" {
 			return &InputError{fmt.Errorf("workload %s: %w", name, err)}
 		}
 		if job.Own {
 			if job, err = ownCommand(job, root); err == nil {
-				p.user.UID, p.user.GID, err = root.User()
+				var user driver.User
+				user.UID, user.GID, err = root.User()
+				p.users[key] = user
 			}
 			if err != nil {
 				return &InputError{fmt.Errorf("workload %s: %w", name, err)}
@@ -63,6 +71,85 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 		}
 		if p.opens[key], err = root.Opens(job.Args[0], path); err != nil {
 			return fmt.Errorf("root file system: %w", err)
+		}
+		if err := p.noteProgram(key, root, job.Args[0]); err != nil {
+			return fmt.Errorf("workload %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// rootAt is the root file system of a level.
+func (p *Plan) rootAt(environment string) image.Root {
+	if root, own := p.images[environment]; own {
+		return root
+	}
+	return p.root
+}
+
+// settleImages finds the root file systems of the levels that name one.
+func (l *Lab) settleImages(ctx context.Context, p *Plan) error {
+	p.images, p.Manifest.Images = map[string]image.Root{}, nil
+	opened := map[string]image.Root{}
+	for _, level := range p.Manifest.Study.Environments {
+		if level.Image == "" {
+			continue
+		}
+		root, known := opened[level.Image]
+		if !known {
+			var err error
+			if root, err = l.openImage(ctx, p, level.Image); err != nil {
+				return fmt.Errorf("environment %s: %w", level.Name, rootError(err))
+			}
+			opened[level.Image], l.roots, p.Notes = root, append(l.roots, root), append(p.Notes, root.Notes...)
+		}
+		p.images[level.Name] = root
+		if p.Manifest.Images == nil {
+			p.Manifest.Images = map[string]store.LevelImage{}
+		}
+		p.Manifest.Images[level.Name] = store.LevelImage{Digest: root.Digest, Programs: map[string]string{}}
+	}
+	return nil
+}
+
+// openImage opens what a level names as its image.
+func (l *Lab) openImage(ctx context.Context, p *Plan, name string) (image.Root, error) {
+	scratch := filepath.Join(l.session.dir, "rootfs")
+	if err := os.MkdirAll(scratch, 0o755); err != nil {
+		return image.Root{}, fmt.Errorf("session: %w", err)
+	}
+	switch name {
+	case study.ImageWorkbench:
+		return l.images.ForCommands(ctx, l.bench, p.commands(l.bench))
+	case study.ImageHost:
+		// A part of an overlay must not lie inside another: what is put over the root's
+		// own files lies in memory.
+		return l.images.Host(ctx, l.bench, cmp.Or(l.Target.VolatileDir, scratch))
+	}
+	name = within(p.Manifest.Dir, name)
+	if info, err := os.Stat(filepath.Join(name, "index.json")); err != nil || info.IsDir() {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			return l.images.Directory(ctx, name, l.bench, scratch)
+		}
+	}
+	return l.images.Import(ctx, name, l.bench)
+}
+
+// noteProgram notes the digest of what a workload runs in a level's own image: the
+// levels of one study must run the same bits.
+func (p *Plan) noteProgram(key jobKey, root image.Root, program string) error {
+	if _, own := p.images[key.environment]; !own {
+		return nil
+	}
+	digest, err := root.ProgramDigest(program)
+	if err != nil {
+		return err
+	}
+	p.Manifest.Images[key.environment].Programs[key.workload] = digest
+	for _, level := range slices.Sorted(maps.Keys(p.Manifest.Images)) {
+		if other, known := p.Manifest.Images[level].Programs[key.workload]; known && other != digest {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s is another program in the image of %s (%.19s) than in that of %s (%.19s): what differs between them is not the image alone", program, key.environment, digest, level, other))
+			break
 		}
 	}
 	return nil

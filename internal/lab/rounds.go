@@ -3,11 +3,11 @@ package lab
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tarelab/tare/internal/probe"
@@ -17,10 +17,13 @@ import (
 	"github.com/tarelab/tare/internal/trial"
 )
 
-// settleSets finds the cells that are measured together in rounds: those of one
-// program in one environment, with one number of instances. A block starts each of their targets once.
+// settleSets finds the cells that are measured together in rounds: those with one number
+// of instances, in all environments that leave the rest of the machine as it is; where
+// that were too many at once, those of one program in one environment. A block starts each
+// program once on each target in each environment.
 func (p *Plan) settleSets() error {
 	known := map[string]string{}
+	together := p.fewHeld()
 	for i, c := range p.Manifest.Cells {
 		j := p.jobOf(c)
 		if j.Turns == nil {
@@ -32,17 +35,46 @@ func (p *Plan) settleSets() error {
 		case c.Concurrency > 0:
 			return &InputError{fmt.Errorf("workload %s is measured in rounds, in which all instances take each turn at once: leave concurrency out", c.Workload)}
 		}
-		w := p.workloadOf(c)
-		program, err := json.Marshal([]any{j.Args, environment(j.Env, w.Env), j.Disk, j.Direct, c.Limits, c.Copies, p.roundsOf(c)})
-		if err != nil {
-			return fmt.Errorf("workload %s: %w", c.Workload, err)
+		alike := p.programOf(c)
+		if l := c.Limits; together && l.Load == nil && l.Network == nil && l.Guest == nil {
+			alike = fmt.Sprintf("%d instances, %d rounds", c.Copies, p.roundsOf(c))
 		}
-		if known[string(program)] == "" {
-			known[string(program)] = fmt.Sprintf("rounds-%d", len(known)+1)
+		if known[alike] == "" {
+			known[alike] = fmt.Sprintf("rounds-%d", len(known)+1)
 		}
-		p.Manifest.Cells[i].Set, p.Manifest.Cells[i].Runs = known[string(program)], 0
+		p.Manifest.Cells[i].Set, p.Manifest.Cells[i].Runs = known[alike], 0
 	}
 	return nil
+}
+
+// mostHeld is how many processes that take turns may be alive at once, over all environments.
+const mostHeld = 128
+
+// fewHeld reports whether the instances of all environments may be alive at once.
+func (p *Plan) fewHeld() bool {
+	held := map[string]int{}
+	for _, c := range p.Manifest.Cells {
+		if p.jobOf(c).Turns != nil {
+			held[p.instanceOf(c)] = c.Copies * p.jobOf(c).Turns.Copies
+		}
+	}
+	sum := 0
+	for _, copies := range held {
+		sum += copies
+	}
+	return sum <= mostHeld
+}
+
+// programOf names what a cell's turns run, in which environment, and how often.
+func (p *Plan) programOf(c study.Cell) string {
+	j := p.jobOf(c)
+	return fmt.Sprintf("%s %q %q %q %t %d rounds", strings.TrimPrefix(c.Group, c.Workload), j.Args, environment(j.Env, p.workloadOf(c).Env), j.Disk, j.Direct, p.roundsOf(c))
+}
+
+// instanceOf names what serves a cell's turns: a program on a target, or on the control's
+// twin, in an environment.
+func (p *Plan) instanceOf(c study.Cell) string {
+	return fmt.Sprintf("%s %t %s", c.Target, c.AA, p.programOf(c))
 }
 
 // workloadOf is the study's workload of a cell.
@@ -75,34 +107,30 @@ func (p *Plan) unit(i int) []schedule.Trial {
 
 // rounds makes the job of a set's trials of one block.
 func (l *Lab) rounds(p *Plan, unit []schedule.Trial) trial.Rounds {
-	type instance struct {
-		target string
-		twin   bool
-	}
 	first := p.Manifest.Cells[unit[0].Cell]
 	block := trial.Rounds{
 		Block: unit[0].Block, Slice: cmp.Or(p.Manifest.Study.Slice, study.DefaultSlice),
-		Timeout: p.Manifest.Study.Timeout, Device: probe.DeviceBytes,
+		Timeout: p.Manifest.Study.Timeout, Device: probe.DeviceBytes, Load: p.load(first),
 	}
-	held := map[instance]int{}
+	held := map[string]int{}
 	var groups []string
-	visits := map[string][]trial.Visit{} // by group: where its targets are
+	visits := map[string][]trial.Visit{} // by workload: where its targets are
 	// Who is started first gets other memory than the last: no target is always it.
 	for _, i := range schedule.Order(len(unit), p.seedOf(first.Set+" start", block.Block)) {
 		t := unit[i]
 		c := p.Manifest.Cells[t.Cell]
-		at, known := held[instance{c.Target, c.AA}]
+		at, known := held[p.instanceOf(c)]
 		if !known {
 			job := l.job(p, t)
 			at = len(block.Held)
-			held[instance{c.Target, c.AA}] = at
+			held[p.instanceOf(c)] = at
 			block.Held = append(block.Held, trial.Held{Driver: job.Driver, Spec: job.Spec, Copies: job.Copies})
 		}
-		if visits[c.Group] == nil {
-			groups = append(groups, c.Group)
+		if visits[c.Workload] == nil {
+			groups = append(groups, c.Workload)
 		}
 		turns := p.jobOf(c).Turns
-		visits[c.Group] = append(visits[c.Group], trial.Visit{Held: at, Turn: len(block.Held[at].Turns)})
+		visits[c.Workload] = append(visits[c.Workload], trial.Visit{Held: at, Turn: len(block.Held[at].Turns)})
 		block.Held[at].Turns = append(block.Held[at].Turns, trial.Turn{
 			Seq: t.Seq, Cell: c.ID, Name: turns.Name, Bytes: turns.Bytes,
 			Device: turns.Evidence == sample.EvidenceCached || turns.Evidence == sample.EvidenceDevice,
@@ -161,7 +189,7 @@ const turnTime = 300 * time.Microsecond
 func (p *Plan) expectedRounds(c study.Cell) time.Duration {
 	served := 0
 	for _, other := range p.Manifest.Cells {
-		if other.Set == c.Set && other.Target == c.Target && other.AA == c.AA {
+		if other.Set == c.Set && p.instanceOf(other) == p.instanceOf(c) {
 			served++
 		}
 	}

@@ -164,7 +164,7 @@ func TestSweepOfACopyEndsNothing(t *testing.T) {
 	if groups, err = newGroups(live.name); err != nil {
 		t.Fatal(err)
 	}
-	name, err := groups.Make("i1")
+	name, err := groups.Make("i1", driver.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tarelab/tare/internal/driver"
@@ -16,7 +17,10 @@ import (
 // that work.
 func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 	m := &p.Manifest
-	m.Targets, m.LeftOut, p.drivers = map[string]driver.Facts{}, map[string]string{}, map[string]driver.Driver{}
+	m.Targets, p.drivers = map[string]driver.Facts{}, map[string]driver.Driver{}
+	if m.LeftOut = maps.Clone(m.LeftOut); m.LeftOut == nil {
+		m.LeftOut = map[string]string{}
+	}
 	wanted := l.wanted(m.Study)
 	if err := l.makeParts(ctx, wanted); err != nil {
 		return err

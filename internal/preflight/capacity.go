@@ -170,8 +170,9 @@ func capacity(_ context.Context, q *Question) ([]Outcome, error) {
 // rounds the instances of all targets are alive at once, those of the twin besides.
 func (q *Question) noRoomInRounds(machine []Capacity) error {
 	type group struct {
-		target string
-		twin   bool
+		target         string
+		twin           bool
+		level, program string
 	}
 	var sets []string
 	groups := map[string]map[group]study.Cell{}
@@ -183,18 +184,21 @@ func (q *Question) noRoomInRounds(machine []Capacity) error {
 			groups[c.Set] = map[group]study.Cell{}
 			sets = append(sets, c.Set)
 		}
-		groups[c.Set][group{c.Target, c.AA}] = c
+		of := group{c.Target, c.AA, strings.TrimPrefix(c.Group, c.Workload), strings.Join(q.Job(c).Args, " ")}
+		groups[c.Set][of] = c
 	}
 	for _, set := range sets {
 		for _, m := range machine {
 			need, instances := m.InUse, 0
-			for _, c := range groups[set] {
+			targets := map[string]bool{}
+			for of, c := range groups[set] {
+				targets[fmt.Sprint(of.target, of.twin)] = true
 				each, _ := q.loadOf(c).need(m)
 				need, instances = need+each-m.InUse, instances+c.Copies
 			}
 			if of := costs[m.Of]; need > m.Value {
 				return fmt.Errorf("%d instances of %d targets are alive at once in rounds and need about %s %s, and %s is %s; name fewer targets with --on, run fewer instances, or raise it",
-					instances, len(groups[set]), of.show(need), of.what(m.InUse), m.Name, of.show(m.Value))
+					instances, len(targets), of.show(need), of.what(m.InUse), m.Name, of.show(m.Value))
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // firstCPUs is how a study asks for so many of the CPUs that are allowed, on
@@ -21,15 +22,28 @@ func cpus(_ context.Context, q *Question) ([]Outcome, error) {
 		return nil, err
 	}
 	for i, l := range q.Study.Environments {
-		if _, _, err := CPUsOf(l, allowed); err != nil {
-			where := fmt.Sprintf("environments[%d]", i)
-			if l.Name != "" {
-				where += " (" + l.Name + ")"
-			}
+		where := fmt.Sprintf("environments[%d]", i)
+		if l.Name != "" {
+			where += " (" + l.Name + ")"
+		}
+		if err := levelCPUs(l, allowed); err != nil {
 			return refuse(fmt.Errorf("study %s: %s: %w", q.Study.ID, where, err)), nil
 		}
 	}
 	return nil, nil
+}
+
+// levelCPUs refuses a level that asks, for its instances or its load, for CPUs or memory
+// that may not be used here.
+func levelCPUs(l study.Environment, allowed []int) error {
+	_, _, err := CPUsOf(l, allowed)
+	if err != nil || l.Load == nil {
+		return err
+	}
+	if _, _, err = CPUsOf(l.Load.Environment(), allowed); err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	return nil
 }
 
 // CPUsOf are the CPUs that a level's instances may use on a machine where the given
@@ -37,6 +51,9 @@ func cpus(_ context.Context, q *Question) ([]Outcome, error) {
 func CPUsOf(l study.Environment, allowed []int) (set string, usable []int, err error) {
 	if l.CPUs > float64(len(allowed)) {
 		return "", nil, fmt.Errorf("cpus: the study asks for %g, and only %d may be used here (%s)", l.CPUs, len(allowed), FormatCPUs(allowed))
+	}
+	if err := memsOf(l.Mems); err != nil {
+		return "", nil, err
 	}
 	if l.CPUSet == "" {
 		return "", allowed, nil
@@ -48,8 +65,61 @@ func CPUsOf(l study.Environment, allowed []int) (set string, usable []int, err e
 	return FormatCPUs(usable), usable, nil
 }
 
+// memsOf refuses NUMA nodes that may not be used here.
+func memsOf(mems string) error {
+	if mems == "" {
+		return nil
+	}
+	asked, err := sys.ParseCPUs(mems)
+	if err != nil {
+		return fmt.Errorf("mems %s: %w", mems, err)
+	}
+	allowed, err := sys.AllowedMems()
+	if err != nil {
+		return err
+	}
+	for _, node := range asked {
+		if !slices.Contains(allowed, node) {
+			return fmt.Errorf("mems %s: memory of the NUMA node %d may not be used here, only of %s", mems, node, FormatCPUs(allowed))
+		}
+	}
+	return nil
+}
+
+// restCPUs is how a study asks for all CPUs but the first.
+const restCPUs = "rest"
+
+// nodeCPUs is how a study asks for the CPUs of a NUMA node: "node-0".
+const nodeCPUs = "node-"
+
+// ofNode are the allowed ones of a node's CPUs.
+func ofNode(number string, allowed []int) ([]int, error) {
+	node, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, err
+	}
+	cpus, err := sys.NodeCPUs(node)
+	if err != nil {
+		return nil, err
+	}
+	cpus = slices.DeleteFunc(cpus, func(cpu int) bool { return !slices.Contains(allowed, cpu) })
+	if len(cpus) == 0 {
+		return nil, fmt.Errorf("this machine has no NUMA node %d with CPUs that may be used", node)
+	}
+	return cpus, nil
+}
+
 // chooseCPUs reads a cpuset; each of its CPUs must be allowed.
 func chooseCPUs(set string, allowed []int) ([]int, error) {
+	if number, node := strings.CutPrefix(set, nodeCPUs); node {
+		return ofNode(number, allowed)
+	}
+	if set == restCPUs {
+		if len(allowed) < 2 {
+			return nil, fmt.Errorf("only CPU %s may be used here, and rest is all but the first", FormatCPUs(allowed))
+		}
+		return allowed[1:], nil
+	}
 	if number, first := strings.CutPrefix(set, firstCPUs); first {
 		n := 1
 		if number != "" {
@@ -63,7 +133,7 @@ func chooseCPUs(set string, allowed []int) ([]int, error) {
 		}
 		return allowed[:n], nil
 	}
-	cpus, err := parseCPUs(set)
+	cpus, err := sys.ParseCPUs(set)
 	if err != nil {
 		return nil, err
 	}
@@ -77,27 +147,6 @@ func chooseCPUs(set string, allowed []int) ([]int, error) {
 		return nil, fmt.Errorf("CPU %s may not be used here, only %s (this machine's CPUs, and the cpuset and affinity of tare)", FormatCPUs(outside), FormatCPUs(allowed))
 	}
 	return cpus, nil
-}
-
-// parseCPUs reads cpuset(7)'s list format.
-func parseCPUs(list string) ([]int, error) {
-	var cpus []int
-	for part := range strings.SplitSeq(list, ",") {
-		low, high, isRange := strings.Cut(part, "-")
-		a, err := strconv.Atoi(low)
-		b := a
-		if err == nil && isRange {
-			b, err = strconv.Atoi(high)
-		}
-		if err != nil || b < a {
-			return nil, fmt.Errorf("%q is not a list of CPUs: write 0-1 or 0,2", list)
-		}
-		for cpu := a; cpu <= b; cpu++ {
-			cpus = append(cpus, cpu)
-		}
-	}
-	slices.Sort(cpus)
-	return slices.Compact(cpus), nil
 }
 
 // FormatCPUs writes CPUs, ascending, in cpuset(7)'s list format.

@@ -20,6 +20,10 @@ func TestCPUsOf(t *testing.T) {
 		{level: study.Environment{CPUSet: "first-3"}, cpuset: "2-3,5", cpus: 3},
 		{level: study.Environment{CPUSet: "5,2-3,3"}, cpuset: "2-3,5", cpus: 3},
 		{level: study.Environment{CPUs: 2.5}, cpus: 3},
+		{level: study.Environment{CPUSet: "rest"}, cpuset: "3,5", cpus: 2},
+		{level: study.Environment{CPUSet: "node-99"}, says: "this machine has no NUMA node 99"},
+		{level: study.Environment{Mems: "99"}, says: "mems 99: memory of the NUMA node 99 may not be used here"},
+		{level: study.Environment{Mems: "0"}, cpus: 3},
 		{level: study.Environment{CPUSet: "first-4"}, says: "--cpus or the study asks for 4 CPUs, and only 3 may be used here (2-3,5)"},
 		{level: study.Environment{CPUSet: "0-2"}, says: "CPU 0-1 may not be used here, only 2-3,5"},
 		{level: study.Environment{CPUSet: "3-2"}, says: "not a list of CPUs"},
@@ -35,5 +39,8 @@ func TestCPUsOf(t *testing.T) {
 		if err != nil || got != c.cpuset || len(cpus) != c.cpus {
 			t.Errorf("%+v: cpuset %q, CPUs %v, %v", c.level, got, cpus, err)
 		}
+	}
+	if _, _, err := CPUsOf(study.Environment{CPUSet: "rest"}, []int{3}); err == nil || !strings.Contains(err.Error(), "only CPU 3 may be used here") {
+		t.Errorf("the rest of one CPU: %v", err)
 	}
 }

@@ -20,6 +20,8 @@ type Machine interface {
 	CPUs() ([]int, error)
 	// Limits reports whether cgroups with limits can be made.
 	Limits() bool
+	// Idles reports whether a cgroup can be made idle (cpu.idle).
+	Idles() bool
 	// KSMLacks says why equal pages cannot be merged; "" where they can.
 	KSMLacks() string
 	// UnusedRange is an error where the machine itself uses an address of the range.
@@ -44,6 +46,12 @@ func (Here) CPUs() ([]int, error) { return sys.AllowedCPUs() }
 
 // Limits implements Machine.
 func (h Here) Limits() bool { return h.Groups }
+
+// Idles implements Machine.
+func (Here) Idles() bool {
+	groups, err := sys.Cgroups()
+	return err == nil && groups.CanIdle()
+}
 
 // KSMLacks implements Machine.
 func (Here) KSMLacks() string { return sys.KSMLacks() }

@@ -46,6 +46,9 @@ func Requirements() []Requirement {
 		{"parameters", BeforeTargets, parameters},
 		{"programs", BeforeTargets, programs},
 		{"CPUs", BeforeTargets, cpus},
+		{"optional environments", BeforeTargets, optionalLevels},
+		{"load", BeforeTrials, eachCell(loads)},
+		{"image", BeforeTrials, eachCell(images)},
 		{"guest", BeforeTrials, eachCell(guest)},
 		{nameNetwork, BeforeTrials, eachCell(network)},
 		{nameVerbs, BeforeTrials, eachCell(verbs)},
@@ -80,7 +83,7 @@ const (
 // Outcome is what a requirement found.
 type Outcome struct {
 	Verdict Verdict
-	Of      string // the cell's ID, or the name of an optional probe or workload; "" for the whole study
+	Of      string // the cell's ID, or the name of an optional probe, environment or workload; "" for the whole study
 	Reason  error  // what failed, the value seen, what to do
 }
 
@@ -132,7 +135,7 @@ func (q *Question) many(c study.Cell) bool { return c.Concurrency > 0 || q.Job(c
 type Answer struct {
 	Cells   []study.Cell      // without those that are skipped
 	Probes  []string          // the study's optional probes that work
-	Skipped map[string]string // why, by the ID of a cell or the name of a probe or workload
+	Skipped map[string]string // why, by the ID of a cell or the name of a probe, an environment or a workload
 	Notes   []string          // what the user should know before it starts
 }
 

@@ -21,6 +21,7 @@ import (
 type machine struct {
 	cpus     []int
 	groups   bool
+	busy     bool // no group can be idle
 	ksm      string
 	inUse    string           // a range of addresses
 	probes   map[string]error // that do not work
@@ -30,6 +31,7 @@ type machine struct {
 func (m machine) Arch() string                    { return "amd64" }
 func (m machine) CPUs() ([]int, error)            { return m.cpus, nil }
 func (m machine) Limits() bool                    { return m.groups }
+func (m machine) Idles() bool                     { return !m.busy }
 func (m machine) KSMLacks() string                { return m.ksm }
 func (m machine) Watch(probe string) error        { return m.probes[probe] }
 func (m machine) Capacities() ([]Capacity, error) { return m.capacity, nil }
@@ -258,7 +260,7 @@ func TestRequirements(t *testing.T) {
 		}},
 		"workloads of one set share their instances": {change: func(s *scene) {
 			for _, c := range s.Cells {
-				c.ID, c.Workload = c.Target+"/v", "v"
+				c.ID, c.Workload, c.Group = c.Target+"/v", "v", "v"
 				s.Cells = append(s.Cells, c)
 			}
 			for i := range s.Cells {
@@ -269,6 +271,31 @@ func TestRequirements(t *testing.T) {
 
 		"limits of memory": {change: func(s *scene) { twenty(s); s.level(study.Environment{Memory: 1 << 29}) }, note: "cell runc/w: 20 instances may use 512MiB each, 10GiB in total, and 1GiB is available"},
 		"the twin's":       {change: func(s *scene) { twenty(s); s.level(study.Environment{Memory: 1 << 29}); s.Cells[1].AA = true }},
+
+		"an optional level does not fit": {change: func(s *scene) {
+			s.Study.OptionalEnvironments = []study.Environment{{Name: "eight", CPUSet: "first-8"}, {Name: "two", CPUSet: "first-2"}}
+			s.Study.Environments = []study.Environment{{Name: "one", CPUSet: "first"}}
+		}, skipped: "eight", words: "environment eight: cpuset first-8"},
+		"no optional level fits": {change: func(s *scene) {
+			s.Study.OptionalEnvironments = []study.Environment{{Name: "eight", CPUSet: "first-8"}}
+		}, by: "optional environments", words: "no environment is left: environment eight"},
+		"no group can be idle": {change: func(s *scene) {
+			s.machine.busy = true
+			s.Study.Environments = []study.Environment{{Name: "idle", Load: &study.Load{Kind: "unix-syscall", Idle: true}}}
+		}, by: "cgroups", cannot: true, words: "cpu.idle"},
+		"the load has too many CPUs": {change: func(s *scene) {
+			s.Study.Environments = []study.Environment{{Name: "busy", Load: &study.Load{Kind: "unix-syscall", CPUSet: "0-9"}}}
+		}, by: "CPUs", words: "environments[0] (busy): load: cpuset 0-9: CPU 4-9 may not be used here"},
+		"the load has no target": {change: func(s *scene) {
+			s.level(study.Environment{Name: "busy", Load: &study.Load{Kind: "unix-syscall", Target: "docker"}})
+			s.Cells = append(s.Cells, study.Cell{ID: "runc/v", Target: "runc", Workload: "v", Group: "v", Copies: 1})
+		}, skipped: "runc/w", words: "runs on the target docker, which does not work here"},
+		"a cold page cache in rounds": {change: func(s *scene) {
+			s.level(study.Environment{Name: "cold", PageCache: "cold"})
+			for i := range s.Cells {
+				s.Cells[i].Set = "rounds-1"
+			}
+		}, by: "image", words: "page-cache: cold, which is for starts"},
 
 		"few blocks": {change: func(s *scene) { s.Study.Blocks = 2 }, note: "2 blocks"},
 	} {

@@ -18,12 +18,83 @@ import (
 // cgroups refuses limits where this user cannot make the cgroups that hold them.
 func cgroups(_ context.Context, q *Question) ([]Outcome, error) {
 	for _, level := range q.Study.Environments {
-		limited := level.CPUs > 0 || level.CPUSet != "" || level.Memory > 0 || level.Pids > 0
+		limited, idle := limits(level), level.Idle
+		if level.Load != nil {
+			limited, idle = limited || limits(level.Load.Environment()), idle || level.Load.Idle
+		}
+		if idle && q.Machine.Limits() && !q.Machine.Idles() {
+			return refuse(&driver.CannotError{Target: "the environment " + level.Name, Lacks: "cgroups that can be idle (cpu.idle)", Remedy: "use Linux 5.15 or later, with CONFIG_FAIR_GROUP_SCHED"}), nil
+		}
 		if limited && !q.Machine.Limits() {
 			return refuse(&driver.CannotError{Target: "a target with limits", Lacks: "cgroups that this user may make", Remedy: "run as root, or in a delegated cgroup v2"}), nil
 		}
 	}
 	return nil, nil
+}
+
+func limits(l study.Environment) bool {
+	return l.CPUs > 0 || l.CPUSet != "" || l.Mems != "" || l.Shares > 0 || l.Idle || l.Memory > 0 || l.Pids > 0
+}
+
+// optionalLevels skips the optional levels that this machine cannot give. Where none is
+// left, and the study has no other, it refuses.
+func optionalLevels(ctx context.Context, q *Question) ([]Outcome, error) {
+	allowed, err := q.Machine.CPUs()
+	if err != nil {
+		return nil, err
+	}
+	var skipped []Outcome
+	for _, l := range q.Study.OptionalEnvironments {
+		alone := *q
+		alone.Study.Environments = []study.Environment{l}
+		reason := levelCPUs(l, allowed)
+		for _, look := range []func(context.Context, *Question) ([]Outcome, error){cgroups, settings, parameters} {
+			found, err := look(ctx, &alone)
+			if err != nil {
+				return nil, err
+			}
+			if reason == nil && len(found) > 0 {
+				reason = found[0].Reason
+			}
+		}
+		if reason != nil {
+			skipped = append(skipped, Outcome{Skip, l.Name, fmt.Errorf("environment %s: %w", l.Name, reason)})
+		}
+	}
+	if len(skipped) > 0 && len(skipped) == len(q.Study.OptionalEnvironments) && len(q.Study.Environments) == 0 {
+		return refuse(fmt.Errorf("study %s: no environment is left: %w", q.Study.ID, skipped[0].Reason)), nil
+	}
+	return skipped, nil
+}
+
+// loads skips cells whose load has no target here.
+func loads(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
+	if c.Limits.Load == nil {
+		return nil, nil //nolint:nilnil // no outcome
+	}
+	if _, works := q.Targets[c.Limits.Load.On()]; works {
+		return nil, nil //nolint:nilnil // no outcome
+	}
+	return &Outcome{Verdict: Skip, Reason: fmt.Errorf("the load of the environment %s runs on the target %s, which does not work here: tare check says why", c.Environment, c.Limits.Load.On())}, nil
+}
+
+// Families of targets that keep files of their own.
+var keepers = []string{"engine", "vm"}
+
+// images skips cells whose target cannot be given a level's files: what engines and
+// virtual machines start is a copy that tare cannot evict, nor make of a whole machine.
+func images(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
+	family := q.Targets[c.Target].Driver.Properties().Family
+	cold := c.Limits.PageCache == study.PageCacheCold
+	switch {
+	case c.Limits.Image == study.ImageHost && slices.Contains(keepers, family):
+		return &Outcome{Verdict: Skip, Reason: fmt.Errorf("%s keeps a copy of its images, and this machine's own files are no image: only the host, native and OCI runtimes run on them", c.Target)}, nil
+	case cold && slices.Contains(keepers, family):
+		return &Outcome{Verdict: Skip, Reason: fmt.Errorf("%s keeps a copy of its images, whose pages tare cannot give up (page-cache: cold)", c.Target)}, nil
+	case cold && c.Set != "":
+		return &Outcome{Verdict: Refuse, Reason: fmt.Errorf("the environment %s has page-cache: cold, which is for starts, and the workload %s takes turns in rounds: name the workload's environments, or leave one of them out", c.Environment, c.Workload)}, nil
+	}
+	return nil, nil //nolint:nilnil // no outcome
 }
 
 // settings refuses levels that change the whole machine where the user has not

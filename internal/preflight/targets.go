@@ -11,6 +11,7 @@ import (
 	"github.com/tarelab/tare/internal/driver/netpath"
 	"github.com/tarelab/tare/internal/net"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // guest skips a cell whose guest cannot have what its level asks for.
@@ -76,7 +77,7 @@ func (q *Question) cannotMeet(c study.Cell, on *netpath.Driver) error {
 // usable is how many CPUs a cell's instances may use, besides a limit of time.
 func (q *Question) usable(c study.Cell) (int, error) {
 	if c.Limits.CPUSet != "" {
-		cpus, err := parseCPUs(c.Limits.CPUSet)
+		cpus, err := sys.ParseCPUs(c.Limits.CPUSet)
 		return len(cpus), err
 	}
 	cpus, err := q.Machine.CPUs()

@@ -328,6 +328,9 @@ func system(in Input) string {
 	if h.Governor != "" {
 		governor = "governor " + h.Governor
 	}
+	if h.SchedExt != "" {
+		governor += ", scheduler " + h.SchedExt + " (sched_ext)"
+	}
 	tcp := ""
 	if h.TCPCongestion != "" {
 		tcp = "TCP " + h.TCPCongestion

@@ -152,6 +152,12 @@ const (
 	Stalled    = "stalled"
 )
 
+// What runs next to the instances of a level with a load.
+const (
+	BesideRate = "load-rate"
+	BesideCPUs = "load-cpus"
+)
+
 // Three containers over minutes.
 const (
 	LoadTask     = "task"
@@ -382,6 +388,10 @@ var sections = []section{
 		{Metric{CPUEach, Seconds, Lower, "CPU time of one iteration, as the payload's kernel counts it"}, Descriptive, nil},
 		{Metric{Turnaround, Seconds, Lower, "from the turn to its answer, without the payload's own time: the way into the target and back"}, Descriptive, nil},
 		{Metric{Stalled, Count, Lower, "slices of a block during which the payload did not run for long; they are kept"}, Descriptive, nil},
+	}},
+	{"What runs next to the instances of a level with a load.", []entry{
+		{Metric{BesideRate, PerSecond, Higher, "iterations per second of all instances of the load, while others were measured"}, Descriptive, nil},
+		{Metric{BesideCPUs, Count, Higher, "CPUs that the load's work used, on average, as its own kernel counts CPU time"}, Descriptive, nil},
 	}},
 	{"Three containers over minutes.", []entry{
 		{Metric{LoadTask, Seconds, Lower, "mean time of one piece of package work, by the clock of the machine with the containers"}, Primary, nil},

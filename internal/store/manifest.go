@@ -49,6 +49,9 @@ type Manifest struct {
 	Image       string                   `json:"image"`                 // digest of the image that every cell ran in
 	Rootfs      string                   `json:"rootfs,omitempty"`      // the user's own root file system, "" for the workbench
 	ImageSource string                   `json:"imageSource,omitempty"` // the user's own image, "" for the workbench
+	// Images are those of environments that have one of their own, by the name of the
+	// environment.
+	Images map[string]LevelImage `json:"images,omitempty"`
 	// Dir is where tare was called, in which prepare commands run; "" in older runs.
 	Dir string `json:"dir,omitempty"`
 	// Guest is what the user asked of virtual machines; nil in older runs.
@@ -62,6 +65,12 @@ type Manifest struct {
 	// Sums names the checksum that every record carries, see sum.go; "" in older runs,
 	// whose records have none.
 	Sums string `json:"sums,omitempty"`
+}
+
+// LevelImage is the root file system of an environment.
+type LevelImage struct {
+	Digest   string            `json:"digest"`             // as Manifest.Image
+	Programs map[string]string `json:"programs,omitempty"` // digests of what workloads run there, by their names
 }
 
 // Pilot is what a few runs of a group's control told before the first trial.

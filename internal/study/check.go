@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,6 +21,10 @@ const (
 	DefaultRounds  = 100              // of a block, for workloads that do nothing but take turns
 	DefaultSlice   = time.Millisecond
 )
+
+// PerCPU stands in a whole-number parameter, and in a load's number of instances, for
+// the number of CPUs that may be used.
+const PerCPU = "cpus"
 
 // AllTargets stands in Targets for every driver that works on the machine.
 const AllTargets = "all"
@@ -39,6 +44,10 @@ const (
 
 	minSlice = 100 * time.Microsecond // below, the turn takes longer than the slice
 	maxSlice = 10 * time.Second
+
+	// The kernel's MIN_SHARES and MAX_SHARES of version 1 (kernel/sched/sched.h).
+	minShares = 2
+	maxShares = 1 << 18
 
 	minMemory = 1 << 20 // bytes: a static program with its page tables needs about half
 )
@@ -126,7 +135,23 @@ func (s Study) names(known Known) []Problem {
 		c.target(fmt.Sprintf("workloads[%d].except", i), w.Except, known)
 		c.target(fmt.Sprintf("workloads[%d].once", i), w.Once, known)
 	}
+	c.loads("environments", s.Environments, known)
+	c.loads("optional-environments", s.OptionalEnvironments, known)
 	return c.problems
+}
+
+// loads checks the names in levels' loads.
+func (c *checker) loads(key string, levels []Environment, known Known) {
+	for i, l := range levels {
+		if l.Load == nil || l.Load.Kind == "" {
+			continue
+		}
+		at := fmt.Sprintf("%s[%d].load", key, i)
+		c.known(at+".kind", "workload", l.Load.Kind, known.Kinds)
+		if problem := known.Problem(l.Load.On()); problem != "" {
+			c.fail(at+".target", "%s", problem)
+		}
+	}
 }
 
 // check finds what is wrong with a study in itself.
@@ -144,7 +169,10 @@ func (s Study) check() []Problem {
 			c.distinct(at, w.Except)
 		}
 	}
-	c.environments("environments", s.Environments)
+	c.environments("environments", s.Environments, nil)
+	c.environments("optional-environments", s.OptionalEnvironments, s.Environments)
+	c.optionalEnvironments(s.OptionalEnvironments)
+	c.environmentsOf(s)
 	c.distinctEnvironments(s)
 	c.instances("instances", s.Copies)
 	c.instances("control-instances", s.ControlCopies)
@@ -229,7 +257,8 @@ var (
 	level   = regexp.MustCompile(`^[^/+~\s\pC]{1,64}$`)
 	noLevel = regexp.MustCompile(`[/+~\s\pC]`)
 	// cpuset(7), list format without the stride.
-	cpuList = regexp.MustCompile(`^([0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*|first(-[1-9][0-9]{0,4})?)$`)
+	cpuList = regexp.MustCompile(`^([0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*|first(-[1-9][0-9]{0,4})?|rest|node-[0-9]{1,5})$`)
+	memList = regexp.MustCompile(`^[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*$`)
 )
 
 // NameOf makes the name of a workload out of a text: what no name holds becomes _, and
@@ -305,35 +334,93 @@ func (c *checker) workloads(workloads []Workload) {
 	}
 }
 
-func (c *checker) environments(key string, levels []Environment) {
+// environments checks levels; before are others of the study.
+func (c *checker) environments(key string, levels, before []Environment) {
 	for i, l := range levels {
 		at := fmt.Sprintf("%s[%d]", key, i)
-		if l.CPUs < 0 {
-			c.fail(at+".cpus", "%g is negative", l.CPUs)
-		}
-		if l.Memory < 0 {
-			c.fail(at+".memory", "%d is negative", l.Memory)
-		}
-		if l.Memory > 0 && l.Memory < minMemory {
-			c.fail(at+".memory", "%s is less than %s, in which no process starts", FormatSize(l.Memory), FormatSize(minMemory))
-		}
-		if l.Pids < 0 {
-			c.fail(at+".pids", "%d is negative", l.Pids)
-		}
-		if l.CPUSet != "" && !cpuList.MatchString(l.CPUSet) {
-			c.fail(at+".cpuset", "%q is not a list of CPUs: write it as 0-1 or 0,2, or as first or first-4 for the first of the CPUs that tare may use", l.CPUSet)
-		}
+		c.shares(at, l)
 		c.network(at+".network", l.Network)
+		c.load(at+".load", l.Load)
+		if l.PageCache != "" && l.PageCache != PageCacheCold {
+			c.fail(at+".page-cache", "%s", unknown("value", l.PageCache, []string{PageCacheCold}))
+		}
 		if l.Guest != nil && l.Guest.KSM && l.Network != nil && l.Network.Limit > 0 {
 			c.fail(at+".guest.ksm", "a level changes one thing of the whole machine: ksm or network.neighbour-limit")
 		}
-		c.levelName(at, l, levels[:i])
+		c.levelName(at, l, slices.Concat(before, levels[:i]))
+	}
+}
+
+// shares checks what a level's instances get of the machine.
+func (c *checker) shares(at string, l Environment) {
+	if l.CPUs < 0 {
+		c.fail(at+".cpus", "%g is negative", l.CPUs)
+	}
+	if l.Memory < 0 {
+		c.fail(at+".memory", "%d is negative", l.Memory)
+	}
+	if l.Memory > 0 && l.Memory < minMemory {
+		c.fail(at+".memory", "%s is less than %s, in which no process starts", FormatSize(l.Memory), FormatSize(minMemory))
+	}
+	if l.Pids < 0 {
+		c.fail(at+".pids", "%d is negative", l.Pids)
+	}
+	if l.CPUSet != "" && !cpuList.MatchString(l.CPUSet) {
+		c.fail(at+".cpuset", "%q is not a list of CPUs: write it as 0-1 or 0,2, or as first or first-4 for the first of the CPUs that tare may use, as rest for all but the first, or as node-0 for those of a NUMA node", l.CPUSet)
+	}
+	if l.Mems != "" && !memList.MatchString(l.Mems) {
+		c.fail(at+".mems", "%q is not a list of NUMA nodes: write it as 0 or 0-1", l.Mems)
+	}
+	if l.Shares != 0 && (l.Shares < minShares || l.Shares > maxShares) {
+		c.fail(at+".shares", "%d shares: the kernel takes %d to %d, and 1024 is its default", l.Shares, minShares, maxShares)
+	}
+	if l.Idle && l.Shares != 0 {
+		c.fail(at+".idle", "a group that is idle has no shares: leave one of idle and shares out")
+	}
+}
+
+// load checks what runs next to a level's instances.
+func (c *checker) load(at string, l *Load) {
+	if l == nil {
+		return
+	}
+	if l.Kind == "" {
+		c.fail(at+".kind", "a load needs the kind of its workload")
+	}
+	c.shares(at, l.Environment())
+	if l.Instances == "" || l.Instances == PerCPU {
+		return
+	}
+	if n, err := strconv.Atoi(l.Instances); err != nil || n < 1 || n > maxCopies {
+		c.fail(at+".instances", "%q is not a number of instances: write 1 to %d, or %s for one for each CPU", l.Instances, maxCopies, PerCPU)
+	}
+}
+
+// environmentsOf wants the environments that workloads name to be the study's.
+func (c *checker) environmentsOf(s Study) {
+	var names []string
+	for _, l := range slices.Concat(s.Environments, s.OptionalEnvironments) {
+		names = append(names, l.Name)
+	}
+	for i, w := range s.Workloads {
+		for j, name := range w.Environments {
+			c.known(fmt.Sprintf("workloads[%d].environments[%d]", i, j), "environment of the study", name, names)
+		}
+	}
+}
+
+// optionalEnvironments wants names for levels that may be skipped.
+func (c *checker) optionalEnvironments(levels []Environment) {
+	for i, l := range levels {
+		if l.Name == "" {
+			c.fail(fmt.Sprintf("optional-environments[%d]", i), "an optional level needs a name: a report names those that are skipped")
+		}
 	}
 }
 
 // distinctEnvironments wants names for levels of which one may stand for another.
 func (c *checker) distinctEnvironments(s Study) {
-	for i, l := range s.Environments {
+	for i, l := range s.Environments { // optional ones have names anyway
 		if s.DistinctEnvironments && l.Name == "" {
 			c.fail(fmt.Sprintf("environments[%d]", i), "a level needs a name where distinct-environments is set: a report names those that come to the same")
 		}
@@ -347,6 +434,10 @@ func (c *checker) levelName(at string, l Environment, before []Environment) {
 		c.fail(at+".network", "a level with a network needs a name, by which its cells are told from others")
 	case l.Name == "" && l.Guest != nil:
 		c.fail(at+".guest", "a level with a guest needs a name, by which its cells are told from others")
+	case l.Name == "" && l.Load != nil:
+		c.fail(at+".load", "a level with a load needs a name, by which its cells are told from others")
+	case l.Name == "" && l.Image+l.PageCache != "":
+		c.fail(at, "a level with an image or a page cache needs a name, by which its cells are told from others")
 	case l.Name == "" && len(l.Params) > 0:
 		c.fail(at+".params", "a level with parameters needs a name, by which its cells are told from others")
 	case l.Name != "" && !level.MatchString(l.Name):
@@ -436,7 +527,7 @@ func (c *checker) probes(key string, names []string) {
 // size bounds the plan that Expand and the schedule would make.
 func (c *checker) size(s Study) {
 	cells, ofBlock := 0, 0
-	each := (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Paths)+len(s.OptionalPaths)) * max(1, len(s.Environments))
+	each := (len(s.Targets) + len(s.Optional) + 2) * max(1, len(s.Paths)+len(s.OptionalPaths)) * max(1, len(s.Environments)+len(s.OptionalEnvironments))
 	each *= 1 + len(s.Probes) + len(s.OptionalProbes)
 	for _, w := range s.Workloads {
 		n := each * (len(s.copiesOf(w)) + len(s.ControlCopies)) * len(s.levelsOfConcurrency(w))

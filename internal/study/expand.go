@@ -27,6 +27,9 @@ func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
 			continue
 		}
 		for _, l := range orOne(s.Environments, Environment{}) {
+			if len(w.Environments) > 0 && !slices.Contains(w.Environments, l.Name) {
+				continue
+			}
 			for _, n := range s.levelsOfCopies(w) {
 				for _, c := range s.levelsOfConcurrency(w) {
 					cell := Cell{Workload: w.Name, Environment: l.Name, Limits: l, Copies: n, Concurrency: c, Blocks: s.blocksOf(w, n)}
@@ -197,6 +200,15 @@ func suffix(l Environment, copies int) string {
 	if l.CPUSet != "" {
 		b.WriteString("+cpuset=" + l.CPUSet)
 	}
+	if l.Mems != "" {
+		b.WriteString("+mems=" + l.Mems)
+	}
+	if l.Shares > 0 {
+		fmt.Fprintf(&b, "+shares=%d", l.Shares)
+	}
+	if l.Idle {
+		b.WriteString("+idle")
+	}
 	if l.Memory > 0 {
 		b.WriteString("+memory=" + FormatSize(l.Memory))
 	}
@@ -223,16 +235,30 @@ func FormatSize(bytes int64) string {
 // Wants reports whether the study asks for a target, by name or by "all", so
 // that it is worth finding out whether the target works.
 func (s Study) Wants(name string) bool {
-	if name == s.Control || slices.Contains(s.Targets, name) || slices.Contains(s.Optional, name) {
+	if name == s.Control || slices.Contains(s.LoadTargets(), name) || slices.Contains(s.Targets, name) || slices.Contains(s.Optional, name) {
 		return true
 	}
 	return slices.Contains(s.Targets, AllTargets) && !variant(name)
 }
 
+// HasLoad reports whether something runs next to the instances of some level.
+func (s Study) HasLoad() bool { return len(s.LoadTargets()) > 0 }
+
+// LoadTargets are the targets that the loads of levels run on, each once.
+func (s Study) LoadTargets() []string {
+	var names []string
+	for _, l := range slices.Concat(s.Environments, s.OptionalEnvironments) {
+		if l.Load != nil && !slices.Contains(names, l.Load.On()) {
+			names = append(names, l.Load.On())
+		}
+	}
+	return names
+}
+
 // Required are the targets that must run: the control, and those that are named and
 // not optional.
 func (s Study) Required() []string {
-	return slices.DeleteFunc(append([]string{s.Control}, s.Targets...), func(name string) bool {
+	return slices.DeleteFunc(slices.Concat([]string{s.Control}, s.Targets), func(name string) bool {
 		return name == AllTargets || slices.Contains(s.Optional, name)
 	})
 }

@@ -33,6 +33,10 @@ type Study struct {
 	// workload's own stand above them, a level's above those.
 	Params       map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
 	Environments []Environment     `yaml:"environments,omitempty" json:"limits,omitempty" was:"limits"` // factor; default one level without limits
+	// OptionalEnvironments are levels that a machine may be unable to give, such as more
+	// CPUs than it has: these are skipped, each with the reason. The others follow
+	// Environments.
+	OptionalEnvironments []Environment `yaml:"optional-environments,omitempty" json:"optionalEnvironments,omitempty"`
 	// DistinctEnvironments has levels that come to the same on the machine measured
 	// once: the first of them, which then stands for the others.
 	DistinctEnvironments bool  `yaml:"distinct-environments,omitempty" json:"distinctLimits,omitempty" was:"distinct-limits"`
@@ -142,7 +146,9 @@ type Workload struct {
 	// Targets are those of the study's that the workload is measured on, beside
 	// the control; default all.
 	Targets []string `yaml:"targets,omitempty" json:"targets,omitempty"`
-	Extra   bool     `yaml:"extra,omitempty" json:"extra,omitempty"` // off by default: measured only where it is named (Select)
+	// Environments are the names of those that the workload is measured in; default all.
+	Environments []string `yaml:"environments,omitempty" json:"environments,omitempty"`
+	Extra        bool     `yaml:"extra,omitempty" json:"extra,omitempty"` // off by default: measured only where it is named (Select)
 }
 
 // Reading is a metric that a study defines: a number in a command's standard output.
@@ -189,7 +195,10 @@ const (
 type Environment struct {
 	Name   string  `yaml:"name,omitempty" json:"name,omitempty"`               // of the level, in ids and reports: "1cpu-1copy"; default made of the limits
 	CPUs   float64 `yaml:"cpus,omitempty" json:"cpus,omitempty"`               // CPU time per wall time
-	CPUSet string  `yaml:"cpuset,omitempty" json:"cpuset,omitempty"`           // as "0-1"; or "first", "first-4": so many of the CPUs that are allowed
+	CPUSet string  `yaml:"cpuset,omitempty" json:"cpuset,omitempty"`           // as "0-1"; or "first", "first-4": so many of the CPUs that are allowed; "rest": all but the first; "node-0": those of a NUMA node
+	Mems   string  `yaml:"mems,omitempty" json:"mems,omitempty"`               // NUMA nodes that memory may come from, as "0" or "0-1"
+	Shares int64   `yaml:"shares,omitempty" json:"shares,omitempty"`           // weight of its CPU time next to others', 2 to 262144; the kernel's default is 1024
+	Idle   bool    `yaml:"idle,omitempty" json:"idle,omitempty"`               // it gets CPU time that nobody else wants (cpu.idle)
 	Memory int64   `yaml:"memory,omitempty" json:"memory,omitempty" as:"size"` // bytes; YAML takes "512MiB" (ParseSize)
 	Pids   int64   `yaml:"pids,omitempty" json:"pids,omitempty"`
 	// Network is what stands between and around two ends, for targets on a path.
@@ -197,6 +206,14 @@ type Environment struct {
 	// Guest is what a virtual machine's memory gets of its host; others are as
 	// they are without it.
 	Guest *Guest `yaml:"guest,omitempty" json:"guest,omitempty"`
+	// Image is the root file system of the level: a directory, an image, or one of the
+	// words ImageHost and ImageWorkbench; "" for that of the run.
+	Image string `yaml:"image,omitempty" json:"image,omitempty"`
+	// PageCache is "cold" where the files that a start opens are not in the page cache
+	// when it begins; "" for as they are.
+	PageCache string `yaml:"page-cache,omitempty" json:"pageCache,omitempty"`
+	// Load is what runs next to the instances, nil for nothing.
+	Load *Load `yaml:"load,omitempty" json:"load,omitempty"`
 	// Params override workloads' parameters at this level, in those that have
 	// one of that name. For a whole number "cpus" stands for the number of CPUs
 	// that the level may use.
@@ -220,6 +237,43 @@ type Network struct {
 	Pin        string `yaml:"pin,omitempty" json:"pin,omitempty"`                         // the ends to CPUs: free, apart, same
 	Range      string `yaml:"range,omitempty" json:"range,omitempty"`                     // of addresses, as 10.213.0.0/16
 }
+
+// The images of a level that are not files of the user's.
+const (
+	ImageHost      = "host"      // this machine's own files
+	ImageWorkbench = "workbench" // tare's
+)
+
+// PageCacheCold is the page cache without the files that a start opens.
+const PageCacheCold = "cold"
+
+// Load is what runs next to the instances of a level: noisy neighbours, each an
+// instance of its own.
+type Load struct {
+	Kind   string            `yaml:"kind" json:"kind"` // of a workload that takes turns
+	Params map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
+	// Instances is how many there are, or "cpus" for one for each CPU that the load may
+	// use; default 1.
+	Instances string  `yaml:"instances,omitempty" json:"instances,omitempty"`
+	Target    string  `yaml:"target,omitempty" json:"target,omitempty"` // where they run; default LoadTarget
+	CPUs      float64 `yaml:"cpus,omitempty" json:"cpus,omitempty"`     // of each instance, as the next ones: see Environment
+	CPUSet    string  `yaml:"cpuset,omitempty" json:"cpuset,omitempty"`
+	Mems      string  `yaml:"mems,omitempty" json:"mems,omitempty"`
+	Shares    int64   `yaml:"shares,omitempty" json:"shares,omitempty"`
+	Idle      bool    `yaml:"idle,omitempty" json:"idle,omitempty"`
+	Memory    int64   `yaml:"memory,omitempty" json:"memory,omitempty" as:"size"`
+}
+
+// Environment is what each instance of the load gets of the machine.
+func (l Load) Environment() Environment {
+	return Environment{CPUs: l.CPUs, CPUSet: l.CPUSet, Mems: l.Mems, Shares: l.Shares, Idle: l.Idle, Memory: l.Memory}
+}
+
+// LoadTarget is where a load runs that names no target: a bare container.
+const LoadTarget = "native"
+
+// On is the target that the load runs on.
+func (l Load) On() string { return or(l.Target, LoadTarget) }
 
 // Guest is what a virtual machine's memory gets of its host.
 type Guest struct {

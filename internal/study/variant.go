@@ -113,14 +113,24 @@ func (s Study) WithoutOwn(drop func(*Workload)) Study {
 // SelectEnvironments keeps the named environments alone, in the study's order.
 // The error of an unknown name tells the nearest one.
 func (s Study) SelectEnvironments(names []string) (Study, error) {
-	known := make([]string, len(s.Environments))
-	for i, l := range s.Environments {
-		known[i] = l.Name
+	var known []string
+	for _, l := range slices.Concat(s.Environments, s.OptionalEnvironments) {
+		known = append(known, l.Name)
 	}
 	if err := allKnown("environment", names, slices.DeleteFunc(slices.Clone(known), func(n string) bool { return n == "" })); err != nil {
 		return Study{}, fmt.Errorf("study %s: %w", s.ID, err)
 	}
-	s.Environments = slices.DeleteFunc(slices.Clone(s.Environments), func(l Environment) bool { return !slices.Contains(names, l.Name) })
+	chosen := func(levels []Environment) []Environment {
+		return slices.DeleteFunc(slices.Clone(levels), func(l Environment) bool { return !slices.Contains(names, l.Name) })
+	}
+	s.Workloads = slices.Clone(s.Workloads)
+	for i, w := range s.Workloads {
+		left := slices.DeleteFunc(slices.Clone(w.Environments), func(name string) bool { return !slices.Contains(names, name) })
+		s.Workloads[i].Extra = w.Extra || len(left) == 0 && len(w.Environments) > 0 // it is measured in none of them
+		s.Workloads[i].Environments = left
+	}
+	// One that is asked for by name is no longer optional.
+	s.Environments, s.OptionalEnvironments = slices.Concat(chosen(s.Environments), chosen(s.OptionalEnvironments)), nil
 	return s.Detached(), nil
 }
 

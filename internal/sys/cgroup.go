@@ -200,7 +200,7 @@ func (h Hierarchies) For(b Bounds) Hierarchies {
 	needed := Hierarchies{Mode: h.Mode}
 	for _, one := range h.All {
 		if one.Version == 2 || one.Has("cpuacct") || one.Has("memory") || one.Has("perf_event") ||
-			b.CPUs > 0 && one.Has("cpu") || b.CPUSet != "" && one.Has("cpuset") || b.Pids > 0 && one.Has("pids") {
+			(b.CPUs > 0 || b.Shares > 0 || b.Idle) && one.Has("cpu") || (b.CPUSet != "" || b.Mems != "") && one.Has("cpuset") || b.Pids > 0 && one.Has("pids") {
 			needed.All = append(needed.All, one)
 		}
 	}

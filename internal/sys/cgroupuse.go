@@ -23,7 +23,10 @@ type Setting struct {
 type Bounds struct {
 	CPUs   float64 // CPU time per wall time
 	CPUSet string
-	Memory int64 // bytes
+	Mems   string // NUMA nodes
+	Shares int64  // weight of the CPU time, on version 1's scale: 1024 is the default
+	Idle   bool   // CPU time that nobody else wants
+	Memory int64  // bytes
 	Pids   int64
 }
 
@@ -45,6 +48,9 @@ func (h Hierarchies) Settings(rel string, b Bounds) ([]Setting, error) {
 	}{
 		{b.CPUs > 0, "cpu", []Setting{{"cpu.cfs_period_us", per}, {"cpu.cfs_quota_us", quota}}, []Setting{{"cpu.max", quota + " " + per}}},
 		{b.CPUSet != "", "cpuset", []Setting{{"cpuset.cpus", b.CPUSet}}, []Setting{{"cpuset.cpus", b.CPUSet}}},
+		{b.Mems != "", "cpuset", []Setting{{"cpuset.mems", b.Mems}}, []Setting{{"cpuset.mems", b.Mems}}},
+		{b.Shares > 0, "cpu", []Setting{{"cpu.shares", strconv.FormatInt(b.Shares, 10)}}, []Setting{{"cpu.weight", strconv.FormatInt(weightOf(b.Shares), 10)}}},
+		{b.Idle, "cpu", []Setting{{"cpu.idle", "1"}}, []Setting{{"cpu.idle", "1"}}},
 		{b.Memory > 0, "memory", []Setting{{"memory.limit_in_bytes", memory}}, []Setting{{"memory.max", memory}}},
 		{b.Pids > 0, "pids", []Setting{{"pids.max", pids}}, []Setting{{"pids.max", pids}}},
 	} {
@@ -64,6 +70,24 @@ func (h Hierarchies) Settings(rel string, b Bounds) ([]Setting, error) {
 		}
 	}
 	return out, nil
+}
+
+// weightOf is version 2's weight, 1 to 10000, of shares: 100 for 1024, the defaults of
+// both, so that n times the shares is n times the weight.
+func weightOf(shares int64) int64 { return min(max(1, (shares*100+512)/1024), 10000) }
+
+// CanIdle proves by use that a group can be given the CPU time that nobody else wants.
+func (h Hierarchies) CanIdle() bool {
+	tree, ok := h.With("cpu")
+	if !ok {
+		return false
+	}
+	name := ProbeGroup("idle")
+	if tree.HandDown("") != nil || os.Mkdir(tree.Dir(name), 0o755) != nil {
+		return false
+	}
+	defer func() { _ = unix.Rmdir(tree.Dir(name)) }() // nothing is in it: this cannot be refused
+	return os.WriteFile(filepath.Join(tree.Dir(name), "cpu.idle"), []byte("1"), 0) == nil
 }
 
 // Apply writes the bounds of the existing group rel.

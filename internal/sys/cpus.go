@@ -1,7 +1,13 @@
 package sys
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,4 +26,70 @@ func AllowedCPUs() ([]int, error) {
 		}
 	}
 	return cpus, nil
+}
+
+// ParseCPUs reads numbers in cpuset(7)'s list format, ascending and each once. The error
+// shows the text.
+func ParseCPUs(list string) ([]int, error) {
+	var cpus []int
+	for part := range strings.SplitSeq(list, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		a, err := strconv.Atoi(low)
+		b := a
+		if err == nil && isRange {
+			b, err = strconv.Atoi(high)
+		}
+		if err != nil || b < a {
+			return nil, fmt.Errorf("%q is not a list of CPUs: write 0-1 or 0,2", list)
+		}
+		for cpu := a; cpu <= b; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	slices.Sort(cpus)
+	return slices.Compact(cpus), nil
+}
+
+// AllowedMems are the NUMA nodes whose memory tare may use, ascending: those of its
+// cpuset. A kernel that counts none has node 0 alone.
+func AllowedMems() ([]int, error) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return nil, fmt.Errorf("memory that may be used: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if list, ok := strings.CutPrefix(line, "Mems_allowed_list:"); ok {
+			return ParseCPUs(strings.TrimSpace(list))
+		}
+	}
+	return []int{0}, nil
+}
+
+// NodeCPUs are the CPUs of a NUMA node, ascending; none where the machine has no such node.
+func NodeCPUs(node int) ([]int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/node/node%d/cpulist", node))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("CPUs of NUMA node %d: %w", node, err)
+	}
+	if list := strings.TrimSpace(string(text)); list != "" {
+		return ParseCPUs(list)
+	}
+	return nil, nil
+}
+
+// SchedExt is the name of the BPF scheduler that runs this machine's processes
+// (sched_ext), "" where the kernel's own does.
+func SchedExt() string {
+	state, err := os.ReadFile("/sys/kernel/sched_ext/state")
+	if err != nil || strings.TrimSpace(string(state)) != "enabled" {
+		return ""
+	}
+	name, err := os.ReadFile("/sys/kernel/sched_ext/root/ops")
+	if err != nil {
+		return "a BPF scheduler"
+	}
+	return strings.TrimSpace(string(name))
 }

@@ -86,7 +86,7 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 	}
 	spec.Stdio = driver.Stdio{Stdin: spec.Stdio.Stdin, Stdout: c.stdout.write, Stderr: c.stderr.write}
 	c.grouped = true
-	if spec.Cgroup, err = r.Groups.Make(group); err != nil {
+	if spec.Cgroup, err = r.Groups.Make(group, spec.Limits); err != nil {
 		return c, driver.Labf("cgroup of the instance: %w", err)
 	}
 	spec.Console = func(line string) { c.console.Add(line, c.at(driver.PhaseRequest)) }

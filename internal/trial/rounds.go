@@ -23,6 +23,7 @@ type Rounds struct {
 	Order   [][]Visit     // of the slices, round by round
 	Slice   time.Duration // asked of each turn
 	Timeout time.Duration // of the start of each instance, and of each turn
+	Load    *Load         // what runs next to the instances; nil for nothing
 	// Prepare runs on the host before the block; nil for none.
 	Prepare func(ctx context.Context) error
 	// Device reads what devices have moved so far for the instances of a target, in
@@ -74,6 +75,7 @@ type block struct {
 	rounds Rounds
 	at     int64
 	held   []*held
+	beside *loaded // the load; nil for none
 	began  Stamp
 }
 
@@ -125,12 +127,19 @@ func (b *block) measure(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	if b.rounds.Load != nil {
+		var err error
+		if b.beside, err = b.runner.begin(ctx, *b.rounds.Load, b.rounds.Held[0].Turns[0].Seq); err != nil {
+			return err
+		}
+	}
 	for i := range b.held { // the first turn sets things up, and is no sample
 		for turn := range b.held[i].Turns {
 			b.visit(ctx, -1, Visit{i, turn})
 		}
 	}
 	b.began = Now()
+	b.beside.count()
 	for round, visits := range b.rounds.Order {
 		for _, v := range visits {
 			if ctx.Err() != nil {
@@ -139,13 +148,16 @@ func (b *block) measure(ctx context.Context) error {
 			b.visit(ctx, round, v)
 		}
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return b.beside.failure()
 }
 
 // start brings the instances of one target to life, one after another.
 func (b *block) start(ctx context.Context, number int, h *held) error {
 	for i := range max(1, h.Copies) {
-		c, err := b.newTurner(ctx, h, fmt.Sprintf("%s-%s-%d-%d-%d", driver.Label, b.runner.RunID, h.Turns[0].Seq, number, i))
+		c, err := newTurner(ctx, b.runner, h.Driver, h.Spec, fmt.Sprintf("%s-%s-%d-%d-%d", driver.Label, b.runner.RunID, h.Turns[0].Seq, number, i))
 		if c != nil {
 			h.copies = append(h.copies, c)
 		}
@@ -167,15 +179,15 @@ func (b *block) start(ctx context.Context, number int, h *held) error {
 
 // newTurner prepares one instance, with a pipe for its turns. What was made is
 // returned also with an error.
-func (b *block) newTurner(ctx context.Context, h *held, id string) (*turner, error) {
+func newTurner(ctx context.Context, r *Runner, d driver.Driver, spec driver.Spec, id string) (*turner, error) {
 	stdin, input, err := os.Pipe()
 	if err != nil {
 		return nil, driver.Labf("pipe for the payload's turns: %w", err)
 	}
 	c := &turner{answers: newAnswers(), input: input, stdin: stdin}
-	job := Job{Driver: h.Driver, Spec: h.Spec, answers: c.answers}
+	job := Job{Driver: d, Spec: spec, answers: c.answers}
 	job.Spec.Stdio.Stdin = stdin
-	c.replica, err = newReplica(ctx, b.runner, job, id, id)
+	c.replica, err = newReplica(ctx, r, job, id, id)
 	if c.replica == nil {
 		return nil, errors.Join(err, input.Close(), stdin.Close())
 	}
@@ -351,13 +363,20 @@ func (c *turner) finish() (warning string) {
 // close ends and removes all instances. The error is of those that are in the
 // laboratory's way; each target's own is with its records.
 func (b *block) close() error {
+	unload := b.beside.close() // first, so that it does not slow the ends of the others
 	var all sync.WaitGroup
 	errs := make([]error, len(b.held))
 	for i, h := range b.held {
 		all.Go(func() { errs[i] = h.close() })
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	if unload != nil {
+		unload = phased{"close", driver.Labf("clean-up of the load: %w", unload)}
+		for _, h := range b.held {
+			h.untidy = errors.Join(h.untidy, unload)
+		}
+	}
+	return errors.Join(append(errs, unload)...)
 }
 
 func (h *held) close() error {
@@ -422,6 +441,9 @@ func (h *held) fill(r *sample.Record, turn int, b *block) {
 		r.Slices = slicesOf(cell, b)
 		if r.Values = valuesOf(r.Slices, max(1, float64(h.Turns[turn].Bytes))); r.Values[sample.SliceRate][0] <= 0 {
 			err = phased{"parse", fmt.Errorf("the payload's slices of %v hold no iteration: take longer ones (slice)", b.rounds.Slice)}
+		}
+		for _, v := range b.beside.values() {
+			r.Values[v.Metric] = []float64{v.Value}
 		}
 	}
 	if err == nil {

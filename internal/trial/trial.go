@@ -37,8 +37,9 @@ type Sink interface {
 type Groups interface {
 	// Make makes the group of one instance and returns its name relative to each
 	// hierarchy's root, "" where cgroups cannot be used. The groups below it, for
-	// payload and runtime, and the limits are the driver's to make.
-	Make(id string) (string, error)
+	// payload and runtime, and the limits are the driver's to make, but for the shares
+	// and the idleness of CPU time, which count between instances.
+	Make(id string, of driver.Limits) (string, error)
 	// Remove ends what is left in the group and removes it.
 	Remove(id string) error
 }
@@ -77,6 +78,10 @@ type Job struct {
 	// what to warn of. values has one number per copy; from and to bound the
 	// trial on the host's CLOCK_MONOTONIC, in seconds. Nil for none.
 	Together func(from, to float64, values map[string][]float64) ([]sample.Value, []sample.Warning)
+
+	// Load is what runs next to the copies, from before their start to the last exit;
+	// nil for nothing.
+	Load *Load
 
 	answers *answers // of a payload that takes turns; nil for another
 }
@@ -206,8 +211,9 @@ type running struct {
 	job      Job
 	runner   *Runner
 	copies   []*replica
-	group    string // of all copies' cgroups where there are many, else ""
-	shared   string // path of the shared file, "" where there is none
+	group    string  // of all copies' cgroups where there are many, else ""
+	beside   *loaded // the load; nil for none
+	shared   string  // path of the shared file, "" where there is none
 	census   func([]driver.Watch) ([]sample.Value, error)
 	values   map[string][]float64
 	warnings []sample.Warning
@@ -242,6 +248,12 @@ func (t *running) prepare(ctx context.Context) error {
 
 // timed is everything between the probes' begin and end.
 func (t *running) timed(ctx context.Context) error {
+	if t.job.Load != nil {
+		var err error
+		if t.beside, err = t.runner.begin(ctx, *t.job.Load, t.job.Seq); err != nil {
+			return err
+		}
+	}
 	end, err := t.beginProbes(ctx)
 	if err != nil {
 		return phased{"prepare", driver.Labf("probe: %w", err)}
@@ -273,7 +285,10 @@ func (t *running) timed(ctx context.Context) error {
 	if probeErr != nil {
 		return phased{"wait", driver.Labf("probe: %w", probeErr)}
 	}
-	t.sum(probed)
+	if err := t.beside.failure(); err != nil {
+		return err
+	}
+	t.sum(append(probed, t.beside.values()...))
 	t.span()
 	t.together(from, to)
 	return nil
@@ -456,11 +471,13 @@ func (t *running) share() error {
 }
 
 func (t *running) close() error {
-	errs := make([]error, len(t.copies), len(t.copies)+2)
+	besides := t.beside.close()
+	errs := make([]error, len(t.copies), len(t.copies)+3)
 	inTurn(len(t.copies), t.aside(), func(i int) bool {
 		errs[i] = t.copies[i].close()
 		return true
 	})
+	errs = append(errs, besides)
 	if t.group != "" {
 		errs = append(errs, t.runner.Groups.Remove(t.group))
 	}

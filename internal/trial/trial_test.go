@@ -22,8 +22,8 @@ import (
 // noGroups stands in where no cgroups are to be made.
 type noGroups struct{ made, removed atomic.Int64 }
 
-func (g *noGroups) Make(string) (string, error) { g.made.Add(1); return "", nil }
-func (g *noGroups) Remove(string) error         { g.removed.Add(1); return nil }
+func (g *noGroups) Make(string, driver.Limits) (string, error) { g.made.Add(1); return "", nil }
+func (g *noGroups) Remove(string) error                        { g.removed.Add(1); return nil }
 
 // records is a sink in memory.
 type records []sample.Record

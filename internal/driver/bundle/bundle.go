@@ -119,8 +119,12 @@ func resources(l driver.Limits) *specs.LinuxResources {
 	if l.Pids > 0 {
 		r.Pids = &specs.LinuxPids{Limit: &l.Pids}
 	}
-	if l.CPUs > 0 || l.CPUSet != "" {
-		r.CPU = &specs.LinuxCPU{Cpus: l.CPUSet}
+	if l.CPUs > 0 || l.CPUSet != "" || l.Mems != "" || l.Shares > 0 {
+		r.CPU = &specs.LinuxCPU{Cpus: l.CPUSet, Mems: l.Mems}
+	}
+	if l.Shares > 0 {
+		shares := uint64(l.Shares)
+		r.CPU.Shares = &shares
 	}
 	if l.CPUs > 0 {
 		period, quota := uint64(CFSPeriod), int64(l.CPUs*CFSPeriod)

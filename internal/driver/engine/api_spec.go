@@ -50,7 +50,7 @@ func mounts(all []driver.Mount) []mount.Mount {
 }
 
 func resources(l driver.Limits) container.Resources {
-	r := container.Resources{NanoCPUs: int64(l.CPUs * 1e9), CpusetCpus: l.CPUSet, Memory: l.Memory}
+	r := container.Resources{NanoCPUs: int64(l.CPUs * 1e9), CpusetCpus: l.CPUSet, CpusetMems: l.Mems, CPUShares: l.Shares, Memory: l.Memory}
 	if l.Pids > 0 {
 		r.PidsLimit = &l.Pids
 	}

@@ -312,6 +312,12 @@ func (i *task) specOpts() []oci.SpecOpts {
 	if s.Limits.CPUSet != "" {
 		opts = append(opts, oci.WithCPUs(s.Limits.CPUSet))
 	}
+	if s.Limits.Mems != "" {
+		opts = append(opts, oci.WithCPUsMems(s.Limits.Mems))
+	}
+	if s.Limits.Shares > 0 {
+		opts = append(opts, oci.WithCPUShares(uint64(s.Limits.Shares)))
+	}
 	if s.Limits.Memory > 0 {
 		opts = append(opts, oci.WithMemoryLimit(uint64(s.Limits.Memory)))
 	}

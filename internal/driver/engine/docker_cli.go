@@ -174,6 +174,12 @@ func limitFlags(l driver.Limits) []string {
 	if l.CPUSet != "" {
 		args = append(args, "--cpuset-cpus", l.CPUSet)
 	}
+	if l.Mems != "" {
+		args = append(args, "--cpuset-mems", l.Mems)
+	}
+	if l.Shares > 0 {
+		args = append(args, "--cpu-shares", strconv.FormatInt(l.Shares, 10))
+	}
 	if l.Memory > 0 {
 		args = append(args, "--memory", strconv.FormatInt(l.Memory, 10))
 	}

@@ -90,7 +90,7 @@ func Groups(spec driver.Spec, everywhere bool, roles ...driver.Role) (sys.Hierar
 // Bounds translates a Spec's limits; extra processes of the laboratory's own
 // that live in the payload's group are not charged to its limit.
 func Bounds(l driver.Limits, extra int64) sys.Bounds {
-	b := sys.Bounds{CPUs: l.CPUs, CPUSet: l.CPUSet, Memory: l.Memory, Pids: l.Pids}
+	b := sys.Bounds{CPUs: l.CPUs, CPUSet: l.CPUSet, Mems: l.Mems, Shares: l.Shares, Idle: l.Idle, Memory: l.Memory, Pids: l.Pids}
 	if b.Pids > 0 {
 		b.Pids += extra
 	}

@@ -406,7 +406,7 @@ func (d *Driver) Affordable(memory int64) error {
 func (d *Driver) Confine(spec driver.Spec) error {
 	l := spec.Limits
 	if spec.Cgroup == "" {
-		if l.CPUs > 0 || l.CPUSet != "" {
+		if l.CPUs > 0 || l.CPUSet != "" || l.Mems != "" || l.Shares > 0 || l.Idle {
 			return d.Cannot("run tare as root", "a VMM can be held to a part of the CPUs only in a cgroup, and this user may make none")
 		}
 		return nil
@@ -415,7 +415,7 @@ func (d *Driver) Confine(spec driver.Spec) error {
 	if err != nil {
 		return driver.Labf("cgroup: %w", err)
 	}
-	return groups.Apply(payloadGroup(spec), sys.Bounds{CPUs: l.CPUs, CPUSet: l.CPUSet})
+	return groups.Apply(payloadGroup(spec), sys.Bounds{CPUs: l.CPUs, CPUSet: l.CPUSet, Mems: l.Mems, Shares: l.Shares, Idle: l.Idle})
 }
 
 // guestError words what the machine tells, but for a context that has ended.
