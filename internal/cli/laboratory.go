@@ -53,7 +53,11 @@ func (l laboratory) Sections(all []finding.Section) error {
 }
 
 // Document implements experiment.Laboratory.
-func (l laboratory) Document(format report.Format, d finding.Document) error {
+func (l laboratory) Document(format report.Format, d finding.Document, file string) error {
+	d.Tool = l.env.Version
+	if file != "" {
+		return lab.WriteReport(file, func(w io.Writer) error { return report.WriteDocument(w, format, d, report.Options{}) })
+	}
 	return report.WriteDocument(l.env.Stdout, format, d, l.env.textOptions())
 }
 

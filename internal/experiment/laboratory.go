@@ -47,8 +47,9 @@ type Laboratory interface {
 	ClearLine()
 	// Sections prints sections of something that is no run to standard output.
 	Sections([]finding.Section) error
-	// Document prints a document to standard output, in one of report.DocumentFormats.
-	Document(report.Format, finding.Document) error
+	// Document writes a document in one of report.DocumentFormats into a file, or to
+	// standard output where file is "".
+	Document(format report.Format, d finding.Document, file string) error
 	// Run opens the run that the user names: by its id, the start of one, a directory,
 	// or "last".
 	Run(c *cobra.Command, name string) (*store.Run, error)

@@ -9,6 +9,7 @@ type Document struct {
 	Tables   []DocumentTable
 	Note     string // how the numbers were made
 	Data     any    // the same in base units: all that the JSON format has
+	Tool     string // tare's version, for the page
 }
 
 // Fact is something known, by name.
@@ -21,4 +22,6 @@ type DocumentTable struct {
 	Table
 	Spare []int  // columns that a terminal leaves out where not all fit, by their place
 	Note  string // what the table holds, below it
+	// Figures are what the page draws of the table.
+	Figures []Figure
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // DocumentFormats are the formats that WriteDocument writes.
-func DocumentFormats() []Format { return []Format{FormatText, FormatMarkdown, FormatJSON} }
+func DocumentFormats() []Format { return []Format{FormatText, FormatMarkdown, FormatJSON, FormatHTML} }
 
-// WriteDocument writes a document as text, Markdown or JSON.
+// WriteDocument writes a document as text, Markdown, JSON or a page.
 func WriteDocument(w io.Writer, format Format, d finding.Document, o Options) error {
 	switch format {
 	case FormatText:
@@ -28,8 +28,25 @@ func WriteDocument(w io.Writer, format Format, d finding.Document, o Options) er
 		return s.flush("the document")
 	case FormatJSON:
 		return writeJSON(w, d.Data)
+	case FormatHTML:
+		return documentPaper(d).html(w)
 	}
-	return fmt.Errorf("a document has no format %q: take text, md or json", format)
+	return fmt.Errorf("a document has no format %q: take text, md, json or html", format)
+}
+
+// documentPaper is a document as a page: a section for each table.
+func documentPaper(d finding.Document) Paper {
+	p := Paper{Title: d.Title, Warnings: d.Warnings, Tool: d.Tool}
+	for _, f := range d.Facts {
+		p.About = append(p.About, f.Name+": "+f.Value)
+	}
+	for i, t := range d.Tables {
+		p.Sections = append(p.Sections, finding.Section{ID: fmt.Sprintf("table-%d", i+1), Title: t.Title, Tables: []finding.Table{t.Table}, Figures: t.Figures, Note: t.Note})
+	}
+	if n := len(p.Sections); n > 0 && d.Note != "" {
+		p.Sections[n-1].Note = strings.TrimSpace(p.Sections[n-1].Note + " " + d.Note)
+	}
+	return p
 }
 
 func (p *printer) document(d finding.Document) {

@@ -1,7 +1,6 @@
 package unixbench
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -12,33 +11,39 @@ import (
 	"github.com/tarelab/tare/internal/report"
 )
 
+// mostMachines is how many machines one comparison takes.
+const mostMachines = 16
+
 // compareFlags are the options of tare compare.
 type compareFlags struct {
 	format string
 	json   bool
 	target string
+	output string
 }
 
 func compareCommand(l experiment.Laboratory) *cobra.Command {
 	var f compareFlags
 	c := &cobra.Command{
-		Use:     "compare A B",
+		Use:     "compare A B [C...]",
 		GroupID: experiment.GroupLook,
-		Short:   "Set one machine against another by their Unix scores",
+		Short:   "Compare machines by their Unix scores",
 		Long: `compare divides machine A's scores of the Unix tests by machine B's: each test
 and the index, with n copies and with one, also per core, per hardware thread
 and per GHz. A and B are runs of docker-on-loongson or of tare index (an id, the
 start of one, a directory, or "last"), or machines that others have measured, as
 published:docker-on-loongson/HOST with loongson-1way, loongson-2way,
-loongson-4way or ryzen5. What differs beside the machines is listed as a warning.
+loongson-4way or ryzen5. Of several machines each is divided by the last. --format html
+is a page with figures: bars by test, per core and per GHz. What differs beside the machines is listed as a warning.
 Runs under emulation are refused. To compare two runs of one machine, take
 tare report A B.`,
 		Example: `  tare compare published:docker-on-loongson/loongson-2way published:docker-on-loongson/ryzen5
   tare compare last published:docker-on-loongson/ryzen5 --format md
+  tare compare published:docker-on-loongson/loongson-2way published:docker-on-loongson/loongson-4way published:docker-on-loongson/ryzen5 --format html -o machines.html
   tare compare 20261121-0815-docker-on-loongson last --target runc --json`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return errors.New("compare takes two machines; tare runs lists the runs")
+			if len(args) < 2 || len(args) > mostMachines {
+				return fmt.Errorf("compare takes 2 to %d machines; tare runs lists the runs", mostMachines)
 			}
 			return nil
 		},
@@ -47,18 +52,24 @@ tare report A B.`,
 			if err != nil {
 				return &lab.InputError{Err: err}
 			}
-			a, b, err := sides(c, l, [2]string(args), f.target)
-			if err != nil {
-				return err
+			base := args[len(args)-1]
+			var all []comparison
+			for _, name := range args[:len(args)-1] {
+				a, b, err := sides(c, l, [2]string{name, base}, f.target)
+				if err != nil {
+					return err
+				}
+				m, err := compareSides(a, b)
+				if err != nil {
+					return &lab.InputError{Err: err}
+				}
+				all = append(all, m)
 			}
-			m, err := compareSides(a, b)
-			if err != nil {
-				return &lab.InputError{Err: err}
-			}
-			return l.Document(format, document(m))
+			return l.Document(format, document(all), f.output)
 		},
 	}
-	c.Flags().StringVarP(&f.format, "format", "f", "text", "text, md or json")
+	c.Flags().StringVarP(&f.format, "format", "f", "text", "text, md, json or html")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "write to a file instead of standard output")
 	c.Flags().BoolVar(&f.json, "json", false, "the same as --format json")
 	c.Flags().StringVar(&f.target, "target", "", "of a run: the target to compare by (default: a container target that both runs have)")
 	return c
@@ -75,7 +86,7 @@ func (f compareFlags) parse(sides []string) (report.Format, error) {
 	}
 	format, err := report.ParseFormat(f.format)
 	if err != nil || !slices.Contains(report.DocumentFormats(), format) {
-		return "", fmt.Errorf("no format %q: compare writes text, md or json", f.format)
+		return "", fmt.Errorf("no format %q: compare writes text, md, json or html", f.format)
 	}
 	return format, nil
 }

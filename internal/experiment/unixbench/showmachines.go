@@ -11,13 +11,110 @@ import (
 	"github.com/tarelab/tare/internal/stats"
 )
 
-// document is a comparison of two machines, to be shown.
-func document(m comparison) finding.Document {
-	d := finding.Document{Title: "A by B: " + m.A.Name + " by " + m.B.Name, Facts: machineFacts(m), Warnings: m.Warnings, Note: m.Note, Data: m}
-	for _, t := range m.Tables {
-		d.Tables = append(d.Tables, documentTable(t))
+// document is comparisons with one machine B, to be shown.
+func document(all []comparison) finding.Document {
+	first := all[0]
+	d := finding.Document{Title: "A by B: " + first.A.Name + " by " + first.B.Name, Facts: machineFacts(first), Warnings: first.Warnings, Note: first.Note, Data: first}
+	if len(all) > 1 {
+		d.Title, d.Facts, d.Warnings, d.Data = fmt.Sprintf("%d machines by %s", len(all), first.B.Name), nil, nil, all
+		d.Facts = append(d.Facts, finding.Fact{Name: "B", Value: machineFacts(first)[1].Value})
+	}
+	for i, m := range all {
+		if len(all) > 1 {
+			name := fmt.Sprintf("A%d", i+1)
+			d.Facts = append(d.Facts, finding.Fact{Name: name, Value: machineFacts(m)[0].Value})
+			for _, w := range m.Warnings {
+				d.Warnings = append(d.Warnings, name+": "+w)
+			}
+		}
+		for _, t := range m.Tables {
+			table := documentTable(t)
+			if len(all) > 1 {
+				table.Title = fmt.Sprintf("A%d: %s, %s", i+1, m.A.Name, table.Title)
+			}
+			if i == 0 || !inOne(all[:i], t.Environment) { // the figures of an environment show all machines
+				table.Figures = comparisonFigures(all, t.Environment)
+			}
+			d.Tables = append(d.Tables, table)
+		}
 	}
 	return d
+}
+
+// inOne reports whether one of the comparisons has the environment.
+func inOne(all []comparison, environment string) bool {
+	return slices.ContainsFunc(all, func(m comparison) bool {
+		return slices.ContainsFunc(m.Tables, func(t machineTable) bool { return t.Environment == environment })
+	})
+}
+
+// comparisonFigures are bars by test of one environment: as measured, per core and per GHz.
+func comparisonFigures(all []comparison, environment string) []finding.Figure {
+	var out []finding.Figure
+	for _, of := range []struct {
+		title string
+		value func(machineRow) (float64, stats.Interval)
+	}{
+		{"A by B", func(r machineRow) (float64, stats.Interval) { return r.Ratio, r.Interval }},
+		{"A by B, per core", func(r machineRow) (float64, stats.Interval) { return r.PerCore, r.PerCoreInterval }},
+		{"A by B, per GHz", func(r machineRow) (float64, stats.Interval) { return r.PerGHz, r.PerGHzInterval }},
+	} {
+		f := finding.Figure{Title: capital(placeName(environment)) + ": " + of.title, Y: finding.Axis{Label: "% of B", Zero: true}}
+		for i, m := range all {
+			for _, t := range m.Tables {
+				if t.Environment != environment {
+					continue
+				}
+				for _, r := range t.Rows {
+					value, interval := of.value(r)
+					if value > 0 && r.Refused == "" {
+						f.Bars = append(f.Bars, machineBar(r.Test, len(all), i, value, interval, m.A.Published))
+					}
+				}
+			}
+		}
+		if len(f.Bars) > 0 {
+			f.Bars = byTest(f.Bars)
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// barSign stands between a bar's test and its machine.
+const barSign = " · "
+
+// byTest are the bars test by test, in the order in which tests first stand.
+func byTest(bars []finding.Bar) []finding.Bar {
+	var tests []string
+	of := map[string][]finding.Bar{}
+	for _, b := range bars {
+		test, _, _ := strings.Cut(b.Name, barSign)
+		if of[test] == nil {
+			tests = append(tests, test)
+		}
+		of[test] = append(of[test], b)
+	}
+	var out []finding.Bar
+	for _, test := range tests {
+		out = append(out, of[test]...)
+	}
+	return out
+}
+
+// machineBar is one test of the i-th of several machines.
+func machineBar(test string, machines, i int, value float64, interval stats.Interval, published bool) finding.Bar {
+	b := finding.Bar{Name: test, Look: finding.Measured, Parts: []finding.Part{{Value: 100 * value}}}
+	if machines > 1 {
+		b.Name = fmt.Sprintf("%s%sA%d", test, barSign, i+1)
+	}
+	if published {
+		b.Look = finding.Published
+	}
+	if quantity.Known(interval) {
+		b.Low, b.High = 100*interval.Low, 100*interval.High
+	}
+	return b
 }
 
 // machineFacts describe both sides.

@@ -15,7 +15,7 @@ func TestMachinesMarkRefusedRows(t *testing.T) {
 	}}}}
 	for _, format := range report.DocumentFormats() {
 		var out strings.Builder
-		if err := report.WriteDocument(&out, format, document(m), report.Options{}); err != nil {
+		if err := report.WriteDocument(&out, format, document([]comparison{m}), report.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		marks := []string{"execl !", "! refused: these numbers"}
@@ -44,7 +44,7 @@ func TestMachinesScaledIntervals(t *testing.T) {
 		spans  int
 	}{{report.FormatText, 80, 1}, {report.FormatText, 160, 4}, {report.FormatText, 0, 4}, {report.FormatMarkdown, 0, 4}} {
 		var out strings.Builder
-		if err := report.WriteDocument(&out, test.format, document(m), report.Options{Width: test.width}); err != nil {
+		if err := report.WriteDocument(&out, test.format, document([]comparison{m}), report.Options{Width: test.width}); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Count(out.String(), "90.0, 110.0"); got != test.spans {
