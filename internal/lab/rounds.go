@@ -36,7 +36,7 @@ func (p *Plan) settleSets() error {
 			return &InputError{fmt.Errorf("workload %s is measured in rounds, in which all instances take each turn at once: leave concurrency out", c.Workload)}
 		}
 		alike := p.programOf(c)
-		if l := c.Limits; together && l.Load == nil && l.Network == nil && l.Guest == nil {
+		if l := c.Limits; together && l.Network == nil && l.Guest == nil && !limitsTime(l) {
 			alike = fmt.Sprintf("%d instances, %d rounds", c.Copies, p.roundsOf(c))
 		}
 		if known[alike] == "" {
@@ -45,6 +45,12 @@ func (p *Plan) settleSets() error {
 		p.Manifest.Cells[i].Set, p.Manifest.Cells[i].Runs = known[alike], 0
 	}
 	return nil
+}
+
+// limitsTime reports whether CPU time is limited at a level with a load: who rests in
+// between saves his quota, so such a level has rounds of its own.
+func limitsTime(l study.Environment) bool {
+	return l.Load != nil && (l.CPUs > 0 || l.Load.CPUs > 0)
 }
 
 // mostHeld is how many processes that take turns may be alive at once, over all environments.
@@ -56,6 +62,9 @@ func (p *Plan) fewHeld() bool {
 	for _, c := range p.Manifest.Cells {
 		if p.jobOf(c).Turns != nil {
 			held[p.instanceOf(c)] = c.Copies * p.jobOf(c).Turns.Copies
+			if c.Limits.Load != nil {
+				held["load of "+c.Environment] = p.loads[c.Environment].copies
+			}
 		}
 	}
 	sum := 0
@@ -110,8 +119,9 @@ func (l *Lab) rounds(p *Plan, unit []schedule.Trial) trial.Rounds {
 	first := p.Manifest.Cells[unit[0].Cell]
 	block := trial.Rounds{
 		Block: unit[0].Block, Slice: cmp.Or(p.Manifest.Study.Slice, study.DefaultSlice),
-		Timeout: p.Manifest.Study.Timeout, Device: probe.DeviceBytes, Load: p.load(first),
+		Timeout: p.Manifest.Study.Timeout, Device: probe.DeviceBytes,
 	}
+	loads := map[string]int{} // by environment: the place of its load
 	held := map[string]int{}
 	var groups []string
 	visits := map[string][]trial.Visit{} // by workload: where its targets are
@@ -124,7 +134,11 @@ func (l *Lab) rounds(p *Plan, unit []schedule.Trial) trial.Rounds {
 			job := l.job(p, t)
 			at = len(block.Held)
 			held[p.instanceOf(c)] = at
-			block.Held = append(block.Held, trial.Held{Driver: job.Driver, Spec: job.Spec, Copies: job.Copies})
+			if load := p.load(c); load != nil && loads[c.Environment] == 0 {
+				block.Loads = append(block.Loads, *load)
+				loads[c.Environment] = len(block.Loads)
+			}
+			block.Held = append(block.Held, trial.Held{Driver: job.Driver, Spec: job.Spec, Copies: job.Copies, Load: loads[c.Environment]})
 		}
 		if visits[c.Workload] == nil {
 			groups = append(groups, c.Workload)

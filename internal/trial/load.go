@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,34 +22,39 @@ type Load struct {
 	Timeout time.Duration
 }
 
-// loadTurn is the length of a turn of the load: long next to the moment between two.
-const loadTurn = 50 * time.Millisecond
+// loadTurn is the length of a turn of the load: short next to what is measured, so that
+// it begins and ends with that.
+const loadTurn = 5 * time.Millisecond
 
-// loaded is a load under way. A nil one is none.
+// loaded is a load under way: its instances are idle until it is opened, and work until it
+// is shut. A nil one is none.
 type loaded struct {
 	load   Load
 	copies []*turner
+	turns  context.Context
 	stop   context.CancelFunc
 	over   sync.WaitGroup // of the goroutines that give turns
 
-	mu    sync.Mutex // guards what follows
-	work  []loadWork // of each instance
-	wrong error      // why an instance no longer takes turns
+	mu      sync.Mutex // guards what follows
+	changed *sync.Cond
+	running bool  // turns are given
+	since   []int // turns of each instance since it was opened
+	busy    int   // turns under way
+	counted Stamp // since when turns count; 0 where they do not
+	opened  time.Duration
+	count   float64
+	cpu     time.Duration
+	wrong   error // why an instance no longer takes turns
 }
 
-// loadWork is what one instance of a load has done since it was counted from.
-type loadWork struct {
-	from, to Stamp
-	count    float64
-	cpu      time.Duration
-}
-
-// begin starts a load and returns when each of its instances has taken a turn. seq is
-// the trial's. What was made is returned also with an error, for close to remove.
-func (r *Runner) begin(ctx context.Context, load Load, seq int) (*loaded, error) {
-	l := &loaded{load: load, work: make([]loadWork, load.Copies)}
+// begin makes a load and returns when each of its instances has taken a turn. part is of
+// their names. What was made is returned also with an error, for close to remove.
+func (r *Runner) begin(ctx context.Context, load Load, part string) (*loaded, error) {
+	l := &loaded{load: load, since: make([]int, load.Copies)}
+	l.changed = sync.NewCond(&l.mu)
+	l.turns, l.stop = context.WithCancel(context.WithoutCancel(ctx)) // close ends them
 	for i := range load.Copies {
-		c, err := newTurner(ctx, r, load.Driver, load.Spec, fmt.Sprintf("%s-%s-%d-load-%d", driver.Label, r.RunID, seq, i))
+		c, err := newTurner(ctx, r, load.Driver, load.Spec, fmt.Sprintf("%s-%s-%s-%d", driver.Label, r.RunID, part, i))
 		if c != nil {
 			l.copies = append(l.copies, c)
 		}
@@ -59,11 +65,8 @@ func (r *Runner) begin(ctx context.Context, load Load, seq int) (*loaded, error)
 			return l, loadError(err)
 		}
 	}
-	turns, stop := context.WithCancel(context.WithoutCancel(ctx)) // close ends them
-	l.stop = stop
-	l.count()
 	for i, c := range l.copies {
-		l.over.Go(func() { l.giveTurns(turns, i, c) })
+		l.over.Go(func() { l.giveTurns(i, c) })
 	}
 	return l, nil
 }
@@ -98,65 +101,114 @@ func (l *loaded) turn(ctx context.Context, c *turner) (answer, error) {
 	return a, nil
 }
 
-// giveTurns gives one instance turns until ctx ends.
-func (l *loaded) giveTurns(ctx context.Context, i int, c *turner) {
-	for ctx.Err() == nil {
-		a, err := l.turn(ctx, c)
-		if ctx.Err() != nil {
-			return
-		}
-		l.mu.Lock()
+// giveTurns gives one instance turns while the load is open, until it is closed.
+func (l *loaded) giveTurns(i int, c *turner) {
+	for l.mayTurn() {
+		a, err := l.turn(l.turns, c)
+		l.turned(i, a, err)
 		if err != nil {
-			l.wrong = errors.Join(l.wrong, err)
-			l.mu.Unlock()
 			return
 		}
-		w := &l.work[i]
-		w.to, w.count, w.cpu = a.at, w.count+a.count, w.cpu+a.cpu
-		l.mu.Unlock()
 	}
 }
 
-// count begins the count anew: what follows is next to what is measured.
-func (l *loaded) count() {
+// mayTurn waits until the load is open; false when it is closed for good.
+func (l *loaded) mayTurn() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.running && l.turns.Err() == nil {
+		l.changed.Wait()
+	}
+	if l.turns.Err() != nil {
+		return false
+	}
+	l.busy++
+	return true
+}
+
+func (l *loaded) turned(i int, a answer, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.busy--
+	l.since[i]++
+	if err != nil && l.turns.Err() == nil {
+		l.wrong = errors.Join(l.wrong, err)
+	}
+	if err == nil && l.counted > 0 {
+		l.count, l.cpu = l.count+a.count, l.cpu+a.cpu
+	}
+	l.changed.Broadcast()
+}
+
+// until waits until done holds, an instance has failed, or the time of the load is over.
+// The lock must be held.
+func (l *loaded) until(ctx context.Context, done func() bool) error {
+	bounded, cancel := context.WithTimeout(ctx, l.load.Timeout)
+	defer cancel()
+	wake := context.AfterFunc(bounded, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.changed.Broadcast()
+	})
+	defer wake()
+	for !done() && l.wrong == nil && bounded.Err() == nil {
+		l.changed.Wait()
+	}
+	switch {
+	case l.wrong != nil:
+		return loadError(l.wrong)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !done():
+		return loadError(fmt.Errorf("turn %q was not answered after %v", l.load.Turn, l.load.Timeout))
+	}
+	return nil
+}
+
+// open lets the load work and returns when each instance has done a turn.
+func (l *loaded) open(ctx context.Context) error {
 	if l == nil {
-		return
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := Now()
-	for i := range l.work {
-		l.work[i] = loadWork{from: now, to: now}
-	}
+	l.running, l.since = true, make([]int, l.load.Copies)
+	l.changed.Broadcast()
+	err := l.until(ctx, func() bool { return !slices.Contains(l.since, 0) })
+	l.counted = Now()
+	return err
 }
 
-// values are what the load did: each instance by the time of its own turns.
+// shut has the load rest and returns when no turn is under way.
+func (l *loaded) shut(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.running = false
+	err := l.until(ctx, func() bool { return l.busy == 0 })
+	if l.counted > 0 {
+		l.opened += Now().Sub(l.counted)
+	}
+	l.counted = 0
+	return err
+}
+
+// values are what the load did while it was open.
 func (l *loaded) values() []sample.Value {
 	if l == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var rate, cpus float64
-	for _, w := range l.work {
-		if took := w.to.Sub(w.from).Seconds(); took > 0 {
-			rate, cpus = rate+w.count/took, cpus+w.cpu.Seconds()/took
-		}
-	}
-	return []sample.Value{{Metric: sample.BesideRate, Value: rate}, {Metric: sample.BesideCPUs, Value: cpus}}
-}
-
-// failure is why the load did not run all the time; nil where it did.
-func (l *loaded) failure() error {
-	if l == nil {
+	if l.opened <= 0 {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.wrong != nil {
-		return loadError(l.wrong)
+	return []sample.Value{
+		{Metric: sample.BesideRate, Value: l.count / l.opened.Seconds()},
+		{Metric: sample.BesideCPUs, Value: l.cpu.Seconds() / l.opened.Seconds()},
 	}
-	return nil
 }
 
 // close ends and removes all instances of the load. It may be called again.
@@ -164,16 +216,17 @@ func (l *loaded) close() error {
 	if l == nil {
 		return nil
 	}
-	if l.stop != nil {
-		l.stop()
-	}
+	l.stop()
+	l.mu.Lock()
+	l.changed.Broadcast()
+	l.mu.Unlock()
+	l.over.Wait()
 	errs := make([]error, len(l.copies))
 	inTurn(len(l.copies), 8, func(i int) bool {
 		c := l.copies[i]
 		errs[i] = errors.Join(c.replica.close(), c.input.Close(), c.stdin.Close())
 		return true
 	})
-	l.over.Wait()
 	l.copies = nil
 	return errors.Join(distinctErrors(errs)...)
 }

@@ -22,12 +22,13 @@ func TestLoadNextToRounds(t *testing.T) {
 		return honest(n, name)
 	})
 	b := block(20, []string{"a"}, taker(func(n int, name string) (string, bool) {
-		for before := turns.Load(); turns.Load() == before; { // it works while this one does
+		for before := turns.Load(); n > 0 && turns.Load() == before; { // it works while this one does
 			time.Sleep(time.Millisecond)
 		}
 		return honest(n, name)
 	}))
-	b.Load = &trial.Load{Driver: fake.New("neighbour", func(int, driver.Spec) fake.Script { return neighbour }), Copies: 2, Turn: "noise", Timeout: time.Minute}
+	b.Loads = []trial.Load{{Driver: fake.New("neighbour", func(int, driver.Spec) fake.Script { return neighbour }), Copies: 2, Turn: "noise", Timeout: time.Minute}}
+	b.Held[0].Load = 1
 	got, err := runRounds(t, t.Context(), b)
 	if err != nil || len(got) != 1 || got[0].Failure != nil {
 		t.Fatalf("%v, %+v", err, got)
@@ -57,7 +58,8 @@ func TestLoadThatEnds(t *testing.T) {
 			}
 			return honest(n, name)
 		}))
-		b.Load = &trial.Load{Driver: fake.New("neighbour", func(int, driver.Spec) fake.Script { return neighbour }), Copies: 1, Turn: "noise", Timeout: time.Minute}
+		b.Loads = []trial.Load{{Driver: fake.New("neighbour", func(int, driver.Spec) fake.Script { return neighbour }), Copies: 1, Turn: "noise", Timeout: time.Minute}}
+		b.Held[0].Load = 1
 		got, err := runRounds(t, t.Context(), b)
 		if err != nil || len(got) != 1 || got[0].Failure == nil {
 			t.Fatalf("%s: %v, %+v", name, err, got)

@@ -23,7 +23,9 @@ type Rounds struct {
 	Order   [][]Visit     // of the slices, round by round
 	Slice   time.Duration // asked of each turn
 	Timeout time.Duration // of the start of each instance, and of each turn
-	Load    *Load         // what runs next to the instances; nil for nothing
+	// Loads are what runs next to the instances of targets that name one of them, while
+	// these take a turn; else they are idle.
+	Loads []Load
 	// Prepare runs on the host before the block; nil for none.
 	Prepare func(ctx context.Context) error
 	// Device reads what devices have moved so far for the instances of a target, in
@@ -36,6 +38,7 @@ type Held struct {
 	Driver driver.Driver
 	Spec   driver.Spec // without ID, Cgroup and Stdio
 	Copies int         // at least 1
+	Load   int         // the place of its load in Rounds.Loads, from 1; 0 for none
 	Turns  []Turn
 }
 
@@ -75,7 +78,7 @@ type block struct {
 	rounds Rounds
 	at     int64
 	held   []*held
-	beside *loaded // the load; nil for none
+	loads  []*loaded
 	began  Stamp
 }
 
@@ -127,9 +130,10 @@ func (b *block) measure(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	if b.rounds.Load != nil {
-		var err error
-		if b.beside, err = b.runner.begin(ctx, *b.rounds.Load, b.rounds.Held[0].Turns[0].Seq); err != nil {
+	for i, load := range b.rounds.Loads {
+		l, err := b.runner.begin(ctx, load, fmt.Sprintf("%d-load-%d", b.rounds.Held[0].Turns[0].Seq, i))
+		b.loads = append(b.loads, l)
+		if err != nil {
 			return err
 		}
 	}
@@ -139,7 +143,6 @@ func (b *block) measure(ctx context.Context) error {
 		}
 	}
 	b.began = Now()
-	b.beside.count()
 	for round, visits := range b.rounds.Order {
 		for _, v := range visits {
 			if ctx.Err() != nil {
@@ -148,10 +151,15 @@ func (b *block) measure(ctx context.Context) error {
 			b.visit(ctx, round, v)
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return err
+	return ctx.Err()
+}
+
+// loadOf is what runs next to a target; nil for nothing.
+func (b *block) loadOf(h *held) *loaded {
+	if h.Load == 0 || len(b.loads) < h.Load {
+		return nil
 	}
-	return b.beside.failure()
+	return b.loads[h.Load-1]
 }
 
 // start brings the instances of one target to life, one after another.
@@ -207,7 +215,18 @@ func (b *block) visit(ctx context.Context, round int, v Visit) {
 	}
 	turn := h.Turns[v.Turn]
 	turn.Device = turn.Device && round >= 0 && round%deviceEvery == 0
-	s, err := b.slice(ctx, h, turn)
+	load := b.loadOf(h)
+	if round < 0 {
+		load = nil
+	}
+	err := load.open(ctx)
+	var s slice
+	if err == nil {
+		s, err = b.slice(ctx, h, turn)
+	}
+	if shut := load.shut(ctx); err == nil {
+		err = shut
+	}
 	var refused *turnError
 	var lying *clockError
 	switch {
@@ -363,7 +382,10 @@ func (c *turner) finish() (warning string) {
 // close ends and removes all instances. The error is of those that are in the
 // laboratory's way; each target's own is with its records.
 func (b *block) close() error {
-	unload := b.beside.close() // first, so that it does not slow the ends of the others
+	var unload error // first, so that they do not slow the ends of the others
+	for _, l := range b.loads {
+		unload = errors.Join(unload, l.close())
+	}
 	var all sync.WaitGroup
 	errs := make([]error, len(b.held))
 	for i, h := range b.held {
@@ -371,7 +393,7 @@ func (b *block) close() error {
 	}
 	all.Wait()
 	if unload != nil {
-		unload = phased{"close", driver.Labf("clean-up of the load: %w", unload)}
+		unload = phased{"close", driver.Labf("clean-up of a load: %w", unload)}
 		for _, h := range b.held {
 			h.untidy = errors.Join(h.untidy, unload)
 		}
@@ -442,7 +464,7 @@ func (h *held) fill(r *sample.Record, turn int, b *block) {
 		if r.Values = valuesOf(r.Slices, max(1, float64(h.Turns[turn].Bytes))); r.Values[sample.SliceRate][0] <= 0 {
 			err = phased{"parse", fmt.Errorf("the payload's slices of %v hold no iteration: take longer ones (slice)", b.rounds.Slice)}
 		}
-		for _, v := range b.beside.values() {
+		for _, v := range b.loadOf(h).values() {
 			r.Values[v.Metric] = []float64{v.Value}
 		}
 	}

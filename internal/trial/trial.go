@@ -250,7 +250,10 @@ func (t *running) prepare(ctx context.Context) error {
 func (t *running) timed(ctx context.Context) error {
 	if t.job.Load != nil {
 		var err error
-		if t.beside, err = t.runner.begin(ctx, *t.job.Load, t.job.Seq); err != nil {
+		if t.beside, err = t.runner.begin(ctx, *t.job.Load, fmt.Sprintf("%d-load", t.job.Seq)); err != nil {
+			return err
+		}
+		if err := t.beside.open(ctx); err != nil {
 			return err
 		}
 	}
@@ -285,7 +288,7 @@ func (t *running) timed(ctx context.Context) error {
 	if probeErr != nil {
 		return phased{"wait", driver.Labf("probe: %w", probeErr)}
 	}
-	if err := t.beside.failure(); err != nil {
+	if err := t.beside.shut(ctx); err != nil {
 		return err
 	}
 	t.sum(append(probed, t.beside.values()...))
