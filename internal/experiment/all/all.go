@@ -7,8 +7,11 @@ import (
 	"github.com/tarelab/tare/internal/experiment/concurrentstart"
 	"github.com/tarelab/tare/internal/experiment/containerload"
 	"github.com/tarelab/tare/internal/experiment/containervmtrim"
+	"github.com/tarelab/tare/internal/experiment/cores"
+	"github.com/tarelab/tare/internal/experiment/interference"
 	"github.com/tarelab/tare/internal/experiment/kernelhistory"
 	"github.com/tarelab/tare/internal/experiment/kernelwaits"
+	"github.com/tarelab/tare/internal/experiment/leanimage"
 	"github.com/tarelab/tare/internal/experiment/unixbench"
 	"github.com/tarelab/tare/internal/experiment/vmmcompare"
 )
@@ -25,5 +28,8 @@ func Experiments() experiment.List {
 		containerload.Experiment(),
 		kernelwaits.Experiment(),
 		kernelhistory.Experiment(),
+		cores.Experiment(),
+		interference.Experiment(),
+		leanimage.Experiment(),
 	}
 }

@@ -1,0 +1,81 @@
+package cores
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
+)
+
+// madeUp is a machine of 16 CPUs on which one open file is shared with a contention, and
+// everything else grows as the CPUs do.
+func madeUp(blocks int) (analysis.Input, []study.Environment, map[string]hostinfo.CPUs) {
+	const contention, coherency = 0.2, 0.01
+	rng := rand.New(rand.NewPCG(1, 2))
+	rate := sample.In(sample.SliceRate, sample.PerSecond)
+	in := analysis.Input{Metrics: map[string][]sample.Metric{}, Blocks: blocks, Seed: 7}
+	cpus := map[string]hostinfo.CPUs{}
+	var levels []study.Environment
+	for _, n := range []int{1, 2, 4, 8, 16} {
+		name := fmt.Sprintf("%d-cpus", n)
+		levels, cpus[name] = append(levels, study.Environment{Name: name, CPUSet: fmt.Sprintf("first-%d", n)}), hostinfo.CPUs{Threads: n}
+		for _, w := range []string{onlyOne, ownFile, oneFile} {
+			in.Metrics[w] = []sample.Metric{rate}
+			group := w + "+" + name
+			in.Cells = append(in.Cells, study.Cell{ID: "host/" + group, Target: "host", Workload: w, Group: group, Environment: name, Limits: levels[len(levels)-1], Copies: 1, Control: true})
+		}
+	}
+	in.Data = analysis.NewData(in.Cells, 0)
+	for block := range blocks {
+		for _, c := range in.Cells {
+			n := float64(cpus[c.Environment].Threads)
+			speed := map[string]float64{onlyOne: 1, ownFile: n, oneFile: n / (1 + contention*(n-1) + coherency*n*(n-1))}[c.Workload]
+			in.Data.Add(&sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{sample.SliceRate: {1e6 * speed * (1 + 0.002*rng.NormFloat64())}}})
+		}
+	}
+	return in, levels, cpus
+}
+
+func TestLawsAndCauses(t *testing.T) {
+	in, levels, cpus := madeUp(12)
+	d := describe(in, analysis.Analyze(in).Tables, levels, cpus)
+	if d.Least != 1 || d.Most != 16 || len(d.Curves) != 3 || len(d.Causes) != 1 {
+		t.Fatalf("%d to %d CPUs, %d curves, %d causes", d.Least, d.Most, len(d.Curves), len(d.Causes))
+	}
+	shared := d.Curves[slices.IndexFunc(d.Curves, func(c curve) bool { return c.Workload == oneFile })]
+	if law := shared.USL; law == nil || !law.Contention.Interval.Decides() || law.Contention.Value < 0.18 || law.Contention.Value > 0.22 || law.Coherency.Value < 0.008 || law.Coherency.Value > 0.012 {
+		t.Errorf("the law of one open file: %+v", law)
+	}
+	c := d.Causes[0]
+	for name, s := range map[string]step{"alone": c.Alone, "each": c.Each} {
+		if s.Ratio < 0.99 || s.Ratio > 1.01 || certain(s) != "not shown to differ" && s.Interval.High-s.Interval.Low > 0.02 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if certain(c.File) != "less" {
+		t.Errorf("one open file: %+v", c.File)
+	}
+	if s := section(d); len(s.Figures) != 1 || !strings.Contains(strings.Join(s.Findings, " "), "all processes on one open file") {
+		t.Errorf("%q", s.Findings)
+	}
+}
+
+// One level says nothing; two give no law.
+func TestFewLevels(t *testing.T) {
+	in, levels, cpus := madeUp(6)
+	tables := analysis.Analyze(in).Tables
+	if d := describe(in, tables, levels[:1], cpus); len(d.Curves) != 0 {
+		t.Errorf("%+v", d)
+	}
+	for _, c := range describe(in, tables, levels[:2], cpus).Curves {
+		if c.USL != nil || len(c.Points) != 2 {
+			t.Errorf("%s: %d points, law %v", c.Workload, len(c.Points), c.USL)
+		}
+	}
+}
