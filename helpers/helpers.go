@@ -4,12 +4,13 @@
 // unix-gnu and whetstone-gnu do with the C library of the machine; unixbench runs a
 // UnixBench of the user's next to them;
 // slice works in short turns; churn makes and removes kernel objects; net is two
-// ends of a connection. Each build embeds the programs of its own architecture;
-// make generated builds them; they are in version control, so that tare is built by
-// Go alone.
+// ends of a connection. Each build carries the programs of every architecture, for
+// images too; make generated builds them; they are in version control, so that tare is
+// built by Go alone.
 package helpers
 
 import (
+	"embed"
 	"fmt"
 	"io/fs"
 	"os"
@@ -34,12 +35,21 @@ const (
 	UnixBench    = "unixbench"
 )
 
+//go:embed all:bin
+var bin embed.FS
+
+// dirOf is where bin holds an architecture's programs.
+func dirOf(goarch string) string { return "bin/linux_" + goarch }
+
 // dir is where bin holds this architecture's programs.
-var dir = "bin/linux_" + runtime.GOARCH
+var dir = dirOf(runtime.GOARCH)
 
 // Read returns the bytes of one program.
-func Read(name string) ([]byte, error) {
-	b, err := bin.ReadFile(path.Join(dir, name))
+func Read(name string) ([]byte, error) { return ReadFor(runtime.GOARCH, name) }
+
+// ReadFor returns the bytes of one program for an architecture, as Go calls it.
+func ReadFor(goarch, name string) ([]byte, error) {
+	b, err := bin.ReadFile(path.Join(dirOf(goarch), name))
 	if err != nil {
 		return nil, fmt.Errorf("helper program %s is not in this build of tare (make generated, then build again): %w", name, err)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,7 +13,7 @@ import (
 func imageCommand(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "image",
-		Short: "Save the workbench image, for runs of the same bits on other machines",
+		Short: "Save or build the workbench image, for runs of the same bits on other machines",
 		Args:  noCommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -43,6 +44,54 @@ libraries. FILE is a tar of an OCI image layout. It prints FILE@sha256:DIGEST, w
 			return nil
 		},
 	})
+	c.AddCommand(imageBuildCommand(env))
+	return c
+}
+
+func imageBuildCommand(env *Env) *cobra.Command {
+	var o lab.ImageOrder
+	var output string
+	c := &cobra.Command{
+		Use:   "build --arch ARCH -o FILE [PACKAGE...]",
+		Short: "Make a workbench and a slim Debian for any architecture, of Debian's packages",
+		Long: `build makes two images for an architecture, which need not be this machine's: "base",
+a slim Debian, and "workbench", the same with busybox, tare's helper programs, the
+command tare-index, which prints the Unix index, and each PACKAGE of Debian. apt fetches
+the packages and checks them by Debian's keys. Nothing is installed, and no package's
+script is run: dpkg --configure -a in a container does what those do.
+
+FILE is a tar that docker load, podman load, ctr images import and clients of registries
+take. FILE.cdx.json is the bill of materials. build prints FILE@sha256:DIGEST, which
+--workbench takes on machines of that architecture, then FILE:base with its digest, which
+--image takes. The same packages give the same digests.`,
+		Example: `  tare image build --arch loong64 -o base.oci
+  tare image build --arch arm64 -o tools.oci sysbench iperf3
+  docker load -i base.oci && docker run --rm tare-workbench:loong64 tare-index`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if output == "" || o.Arch == "" {
+				return usageError{fmt.Errorf("--arch and -o are needed\nusage: %s", c.UseLine())}
+			}
+			if err := checkOutput("--output", output); err != nil {
+				return err
+			}
+			o.Packages, o.Cache = args, env.cacheDir()
+			if o.Cache == "" {
+				return &lab.InputError{Err: errors.New("there is no place for packages: set XDG_CACHE_HOME to a directory that only you can write")}
+			}
+			d, err := lab.BuildImage(c.Context(), o, output, output+".cdx.json")
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(visible{env.Stdout}, "%s@%s\n%s:base %s\n", output, d.Workbench, output, d.Base)
+			return nil
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&o.Arch, "arch", "", "architecture: amd64, arm64, loong64, mips64le or riscv64")
+	flags.StringVarP(&output, "output", "o", "", "file for the images")
+	flags.StringVar(&o.Suite, "suite", "", "suite of Debian (default: trixie; bookworm for mips64le, sid for loong64, which no newer or other release has)")
+	flags.StringVar(&o.Mirror, "mirror", "", "URL of a mirror of Debian (default: http://deb.debian.org/debian)")
 	return c
 }
 

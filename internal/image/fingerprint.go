@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -29,7 +30,7 @@ func (r recipe) build(tmp string) (v1.Image, error) {
 		}
 		layers = append(layers, l)
 	}
-	return makeImage(layers...)
+	return makeImage(runtime.GOARCH, layers...)
 }
 
 // fingerprint tells whether the same image comes out again, without reading

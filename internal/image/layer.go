@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -23,7 +22,10 @@ type fileLayer struct {
 }
 
 // writeLayer writes a tree as a layer to a file.
-func writeLayer(t tree, file string) (l fileLayer, err error) {
+func writeLayer(t tree, file string) (fileLayer, error) { return createLayer(file, t.write) }
+
+// createLayer makes a layer of what write writes to a new file.
+func createLayer(file string, write func(io.Writer) error) (l fileLayer, err error) {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return l, err
@@ -34,7 +36,7 @@ func writeLayer(t tree, file string) (l fileLayer, err error) {
 		}
 	}()
 	sum := sha256.New()
-	if err := t.write(io.MultiWriter(f, sum)); err != nil {
+	if err := write(io.MultiWriter(f, sum)); err != nil {
 		return l, err
 	}
 	info, err := f.Stat()
@@ -51,11 +53,11 @@ func (l fileLayer) Uncompressed() (io.ReadCloser, error) { return os.Open(l.path
 func (l fileLayer) Size() (int64, error)                 { return l.size, nil }
 func (l fileLayer) MediaType() (types.MediaType, error)  { return types.OCIUncompressedLayer, nil }
 
-// makeImage is an OCI image of layers, for this machine's platform.
-func makeImage(layers ...v1.Layer) (v1.Image, error) {
+// makeImage is an OCI image of layers for an architecture, as Go calls it.
+func makeImage(architecture string, layers ...v1.Layer) (v1.Image, error) {
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	config := &v1.ConfigFile{
-		Architecture: runtime.GOARCH,
+		Architecture: architecture,
 		OS:           "linux",
 		RootFS:       v1.RootFS{Type: "layers"},
 		Config:       v1.Config{Env: []string{"PATH=" + searchPath}, Cmd: []string{"/bin/sh"}},

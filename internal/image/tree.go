@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -153,16 +154,14 @@ func (t tree) without(base tree) tree {
 	return rest
 }
 
+// sorted are the tree's names in order.
+func (t tree) sorted() []string { return slices.Sorted(maps.Keys(t)) }
+
 // write writes the tree as a tar stream that depends on nothing but the tree:
 // sorted, owned by root, without times.
 func (t tree) write(w io.Writer) error {
-	keys := make([]string, 0, len(t))
-	for k := range t {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
 	out := tar.NewWriter(w)
-	for _, k := range keys {
+	for _, k := range t.sorted() {
 		if err := t[k].write(out, k); err != nil {
 			return fmt.Errorf("/%s: %w", k, err)
 		}

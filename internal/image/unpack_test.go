@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -58,7 +59,7 @@ func imageOf(t testing.TB, layers ...[]h) v1.Image {
 	for _, l := range layers {
 		ls = append(ls, static.NewLayer(archiveOf(t, l...), types.OCIUncompressedLayer))
 	}
-	img, err := makeImage(ls...)
+	img, err := makeImage(runtime.GOARCH, ls...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +216,7 @@ func TestUnpackHugeAndCut(t *testing.T) {
 		"not a tar":   {bytes.Repeat([]byte("garbage!"), 200), "archive"},
 		"cut at once": {huge[:100], "unexpected EOF"},
 	} {
-		img, err := makeImage(static.NewLayer(c.bytes, types.OCIUncompressedLayer))
+		img, err := makeImage(runtime.GOARCH, static.NewLayer(c.bytes, types.OCIUncompressedLayer))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -106,7 +106,7 @@ func (l *Lab) open(ctx context.Context) error {
 	if err := helpers.Extract(bin); err != nil {
 		return fmt.Errorf("helpers: %w", err)
 	}
-	binaries, err := inRootfs()
+	binaries, err := inRootfs(runtime.GOARCH)
 	if err != nil {
 		return fmt.Errorf("helpers: %w", err)
 	}
@@ -281,11 +281,12 @@ func (l *Lab) Close() error {
 	return l.session.remove()
 }
 
-// inRootfs are the helper programs of every root file system, by their paths.
-func inRootfs() (map[string][]byte, error) {
+// inRootfs are the helper programs of every root file system of an architecture, by their
+// paths.
+func inRootfs(goarch string) (map[string][]byte, error) {
 	programs := map[string][]byte{}
 	for _, name := range []string{helpers.Mark, helpers.Unix, helpers.UnixGNU, helpers.WhetstoneGNU, helpers.UnixBench, helpers.Slice, helpers.Churn, helpers.Net} {
-		data, err := helpers.Read(name)
+		data, err := helpers.ReadFor(goarch, name)
 		if err != nil {
 			return nil, err
 		}

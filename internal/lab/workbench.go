@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 
 	"github.com/tarelab/tare/internal/image"
 )
@@ -12,7 +13,7 @@ import (
 // SaveWorkbench writes the workbench of this machine's programs, with further commands of
 // it, to a file for other machines, and gives its digest.
 func SaveWorkbench(ctx context.Context, config Config, file string, commands []string) (digest string, err error) {
-	binaries, err := inRootfs()
+	binaries, err := inRootfs(runtime.GOARCH)
 	if err != nil {
 		return "", fmt.Errorf("helpers: %w", err)
 	}

@@ -19,6 +19,9 @@ var (
 	ImageArchive = Limit{Input: "image archive", Items: 4 << 20}
 	// ImageLayers are the layers of one image; overlays of engines end at 128.
 	ImageLayers = Limit{Input: "image", Items: 256}
+	// PackageControl is one control file of a Debian package: its description, a script, a
+	// list of its files.
+	PackageControl = Limit{Input: "control file of a package", Bytes: 16 * mib}
 	// Accounts is an image's /etc/passwd or /etc/group.
 	Accounts = Limit{Input: "account file", Bytes: 1 * mib, Alloc: 32 * mib}
 	// Program is the dynamic section of a program or a library, which is some hundreds of
@@ -74,7 +77,7 @@ var (
 // All is every row of the table, a kind of input a line.
 func All() []Limit {
 	return []Limit{
-		ImageDocument, ImageArchive, ImageLayers, Accounts, Program, CLibrary, OwnProgram, Symbols,
+		ImageDocument, ImageArchive, ImageLayers, PackageControl, Accounts, Program, CLibrary, OwnProgram, Symbols,
 		Study, Need, Kconfig, ModuleInfo, BootLog,
 		RunManifest, RunEnd, RunName, RunArchive, Profile, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch, SessionProof,
 	}

@@ -24,6 +24,14 @@ var guestFiles = []string{"bin", "lib", "lib64", "sbin", "usr/bin/busybox", "usr
 // kernels do not have built in.
 var guestModules = []string{"overlay", "veth"}
 
+// engineModules are those that engines and their disk need besides. One that a kernel
+// has built in, or does not have any more, is no file: the engines' checks find out.
+var engineModules = []string{
+	"virtio_pci", "virtio_blk", "crc32c_generic", "ext4", "bridge", "br_netfilter", "nf_tables", "nft_compat", "nft_chain_nat",
+	"nft_ct", "nft_nat", "nft_masq", "nft_fib_inet", "nf_conntrack_netlink", "xt_addrtype", "xt_comment", "xt_conntrack", "xt_mark",
+	"xt_MASQUERADE", "xt_multiport", "xt_nat", "xt_tcpudp", "ip_set_hash_net", "xt_set",
+}
+
 // archive is an initramfs in the making: a cpio archive, uncompressed, since
 // unpacking under emulation costs more than it saves.
 type archive struct {
@@ -32,8 +40,9 @@ type archive struct {
 }
 
 // writeInitramfs puts the guest together: the packages' files below root, our
-// tare, the script /init, and the command that it runs.
-func writeInitramfs(to io.Writer, root, tare, command string) error {
+// tare, the script /init, the command that it runs, and the modules of engines where
+// it has them.
+func writeInitramfs(to io.Writer, root, tare, command string, engines bool) error {
 	a := archive{w: cpio.NewWriter(to), have: map[string]bool{}}
 	for _, pattern := range guestFiles {
 		if err := a.addMatches(root, pattern); err != nil {
@@ -73,10 +82,23 @@ func writeInitramfs(to io.Writer, root, tare, command string) error {
 			return err
 		}
 	}
-	if err := a.addModules(root); err != nil {
+	if err := a.addModules(root, engines); err != nil {
 		return err
 	}
 	return a.w.Close()
+}
+
+// diskSize holds the packages with engines and what those keep; the file is sparse.
+const diskSize = "4G"
+
+// writeDisk makes the file system that a machine with engines runs from: the packages
+// whole. It needs no root.
+func writeDisk(disk, root string) error {
+	out, err := exec.Command("mkfs.ext4", "-q", "-F", "-O", "^has_journal", "-E", "root_owner=0:0", "-d", root, disk, diskSize).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("mkfs.ext4 of %s: %w: %s", root, err, out)
+	}
+	return nil
 }
 
 func (a archive) addMatches(root, pattern string) error {
@@ -158,7 +180,7 @@ func (a archive) entry(name string, mode cpio.FileMode, data []byte) error {
 
 // addModules adds the kernel modules and, before each, what it depends on,
 // numbered in the order of their loading.
-func (a archive) addModules(root string) error {
+func (a archive) addModules(root string, engines bool) error {
 	files := map[string]string{}
 	err := filepath.WalkDir(filepath.Join(root, "usr/lib/modules"), func(path string, _ fs.DirEntry, err error) error {
 		if name, _, ok := strings.Cut(filepath.Base(path), ".ko"); ok {
@@ -171,6 +193,14 @@ func (a archive) addModules(root string) error {
 	}
 	var order []string
 	for _, name := range guestModules {
+		if order, err = loadOrder(order, files, name); err != nil {
+			return err
+		}
+	}
+	for _, name := range engineModules {
+		if !engines || files[name] == "" {
+			continue
+		}
 		if order, err = loadOrder(order, files, name); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -69,10 +70,18 @@ var machines = []machine{
 	},
 }
 
+// memory is that of a machine in MiB: engines take more.
+func memory() int {
+	if *docker {
+		return 4096
+	}
+	return 2048
+}
+
 // command is the emulator's command line: the program of the unpacked package,
 // run by the loader and with the libraries that came with it, which need not be
 // this machine's.
-func (m machine) command(ctx context.Context, root, kernel, initrd string) (*exec.Cmd, error) {
+func (m machine) command(ctx context.Context, root, kernel, initrd, disk string) (*exec.Cmd, error) {
 	program := filepath.Join(root, "usr/bin", m.emulator)
 	loader, err := interpreter(program)
 	if err != nil {
@@ -86,7 +95,10 @@ func (m machine) command(ctx context.Context, root, kernel, initrd string) (*exe
 	for _, a := range m.arguments {
 		arguments = append(arguments, strings.ReplaceAll(a, "$EMULATOR", root))
 	}
-	arguments = append(arguments, "-m", "2048", "-nodefaults", "-vga", "none", "-display", "none", "-no-reboot",
+	if disk != "" {
+		arguments = append(arguments, "-drive", "file="+disk+",format=raw,if=none,id=disk,cache=unsafe", "-device", "virtio-blk-pci,drive=disk")
+	}
+	arguments = append(arguments, "-m", strconv.Itoa(memory()), "-nodefaults", "-vga", "none", "-display", "none", "-no-reboot",
 		"-serial", "stdio", "-kernel", kernel, "-initrd", initrd, "-append", m.append)
 	c := exec.CommandContext(ctx, filepath.Join(root, loader), arguments...)
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -132,8 +144,8 @@ func (s *stamped) Write(b []byte) (int, error) {
 
 // run boots the machine, copies its console to log and unpacks the results that
 // the guest prints there into dir. It ends when the guest has powered off.
-func (m machine) run(ctx context.Context, root, kernel, initrd, dir string, log io.Writer) error {
-	c, err := m.command(ctx, root, kernel, initrd)
+func (m machine) run(ctx context.Context, root, kernel, initrd, disk, dir string, log io.Writer) error {
+	c, err := m.command(ctx, root, kernel, initrd, disk)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@
 #   packages.sh emulator    QEMU's emulators of both CPUs, with their libraries
 #   packages.sh mips64le    a kernel, runc, crun and busybox for Loongson-3
 #   packages.sh loong64     the same for LoongArch
+#   packages.sh mips64le engines    dockerd, containerd and podman besides
+#   packages.sh loong64 engines
 #
 # The last line printed is the directory that holds them: root/ (the packages,
 # unpacked) and packages (names and versions). Directories are kept below
@@ -33,6 +35,13 @@ for tool in apt-get apt-cache dpkg dpkg-deb tar xz sha256sum; do
 done
 [ -r "$keyring" ] || fail "the package debian-archive-keyring is missing: scripts/setup.sh loongson installs it"
 
+# What the engines call, without what only a user's desktop would.
+engines=()
+if [ "${2:-}" = engines ]; then
+	engines=(docker.io containerd podman netavark iptables nftables)
+	[ "$1" != loong64 ] || engines+=(docker-cli) # in bookworm a part of docker.io
+fi
+
 # The suites: bookworm is the last release with mips64el; loong64 has none yet,
 # so that its versions move; trixie's QEMU is the first whose LoongArch machine
 # boots such kernels.
@@ -43,14 +52,14 @@ emulator)
 	;;
 mips64le)
 	architecture=mips64el suite=bookworm kernel=linux-image-loongson-3
-	wanted=(runc crun busybox-static)
+	wanted=(runc crun busybox-static "${engines[@]}")
 	;;
 loong64)
 	architecture=loong64 suite=sid kernel=linux-image-loong64
-	wanted=(runc crun busybox-static)
+	wanted=(runc crun busybox-static "${engines[@]}")
 	;;
 *)
-	sed -n '2,15s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,17s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac
@@ -118,7 +127,7 @@ list=$(
 	for name in "${parts[@]}"; do echo "$name=$(version "$name")"; done
 )
 list=$(sort -u <<<"$list")
-dir=$cache/$1-$(sha256sum <<<"$list" | cut -c 1-16)
+dir=$cache/$1${2:+-$2}-$(sha256sum <<<"$list" | cut -c 1-16)
 
 if [ ! -e "$dir/packages" ]; then
 	printf 'packages.sh: fetching %s packages of Debian %s for %s\n' "$(wc -l <<<"$list")" "$suite" "$architecture" >&2
