@@ -61,8 +61,14 @@ func Build(ctx context.Context, r Ingredients, tmp string) (*Built, error) {
 	if err != nil {
 		return nil, err
 	}
+	return assemble(ctx, r, base, bench, from.Source(), tmp)
+}
+
+// assemble makes the images of packages that are here: base of the base image, bench of
+// the workbench, which has those too.
+func assemble(ctx context.Context, r Ingredients, base, bench []debian.Package, source, tmp string) (*Built, error) {
 	b := &Built{packages: bench, suite: r.Archive.Suite}
-	lower, err := packageLayer(ctx, filepath.Join(tmp, "base.tar"), nil, base, firstFiles(from.Source()))
+	lower, err := packageLayer(ctx, filepath.Join(tmp, "base.tar"), nil, base, firstFiles(source))
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ type archive struct {
 // writeInitramfs puts the guest together: the packages' files below root, our
 // tare, the script /init, the command that it runs, and the modules of engines where
 // it has them.
-func writeInitramfs(to io.Writer, root, tare, command string, engines bool) error {
+func writeInitramfs(to io.Writer, root, tare, arch, command string, engines bool) error {
 	a := archive{w: cpio.NewWriter(to), have: map[string]bool{}}
 	for _, pattern := range guestFiles {
 		if err := a.addMatches(root, pattern); err != nil {
@@ -65,6 +65,10 @@ func writeInitramfs(to io.Writer, root, tare, command string, engines bool) erro
 	if err != nil {
 		return err
 	}
+	image, err := os.ReadFile("image.sh")
+	if err != nil {
+		return err
+	}
 	for _, dir := range []string{"root", "etc", "guest", "guest/modules"} {
 		if err := a.dir(dir); err != nil {
 			return err
@@ -73,6 +77,8 @@ func writeInitramfs(to io.Writer, root, tare, command string, engines bool) erro
 	for name, data := range map[string][]byte{
 		"init": init, "usr/bin/tare": binary,
 		"guest/command":  []byte(command + "\n"),
+		"guest/arch":     []byte(arch + "\n"),
+		"guest/image.sh": image,
 		"guest/date":     fmt.Appendln(nil, time.Now().Unix()),
 		"etc/hostname":   []byte("loongson\n"),
 		"etc/os-release": []byte("PRETTY_NAME=\"Debian's kernel and busybox, for a test\"\n"),

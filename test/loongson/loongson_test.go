@@ -21,6 +21,7 @@ import (
 
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
@@ -103,15 +104,13 @@ func (m machine) boot(t *testing.T, emulator string) string {
 			t.Fatal(err)
 		}
 	}
-	tare, initrd, disk := filepath.Join(dir, "tare"), filepath.Join(dir, "initrd"), ""
+	tare, initrd := filepath.Join(dir, "tare"), filepath.Join(dir, "initrd")
 	buildTare(t, m.arch, tare)
+	var disks []string
 	if *docker {
-		disk = filepath.Join(t.TempDir(), "disk")
-		if err := writeDisk(disk, root); err != nil {
-			t.Fatal(err)
-		}
+		disks = m.disks(t, root)
 	}
-	writeGuest(t, initrd, root, tare, cmp.Or(*inGuest, m.measure))
+	m.writeGuest(t, initrd, root, tare)
 	console, err := os.Create(filepath.Join(dir, "console"))
 	if err != nil {
 		t.Fatal(err)
@@ -120,11 +119,19 @@ func (m machine) boot(t *testing.T, emulator string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
 	start := time.Now()
-	if err := m.run(ctx, emulator, kernelImage(t, root), initrd, disk, dir, console); err != nil {
+	if err := m.run(ctx, emulator, kernelImage(t, root), initrd, disks, dir, console); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%s: %s from start to power-off (emulated: no figure of performance)", m.arch, time.Since(start).Round(100*time.Millisecond))
 	return dir
+}
+
+// measured is the command that the guest measures by.
+func (m machine) measured() string {
+	if *docker {
+		return "tare run docker-on-loongson --quick --cpus 1 --on runc,docker --containers 0..3"
+	}
+	return m.measure
 }
 
 // packages are the sets that the machine is made of.
@@ -144,13 +151,31 @@ func buildTare(t *testing.T, arch, to string) {
 	}
 }
 
-func writeGuest(t *testing.T, initrd, root, tare, command string) {
+// disks are those of a machine with engines: the file system that it runs from, and the
+// image that is built for it here.
+func (m machine) disks(t *testing.T, root string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	system, oci := filepath.Join(dir, "system"), filepath.Join(dir, "image.oci")
+	if err := writeDisk(system, root); err != nil {
+		t.Fatal(err)
+	}
+	cache := filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(os.Getenv("HOME"), ".cache")), "tare")
+	d, err := lab.BuildImage(t.Context(), lab.ImageOrder{Arch: m.arch, Mirror: os.Getenv("DEBIAN_MIRROR"), Cache: cache}, oci, oci+".cdx.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the image for %s: %+v", m.arch, d)
+	return []string{system, oci}
+}
+
+func (m machine) writeGuest(t *testing.T, initrd, root, tare string) {
 	t.Helper()
 	f, err := os.Create(initrd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writeInitramfs(f, root, tare, command, *docker); err != nil {
+	if err := writeInitramfs(f, root, tare, m.arch, cmp.Or(*inGuest, m.measured()), *docker); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {

@@ -81,7 +81,7 @@ func memory() int {
 // command is the emulator's command line: the program of the unpacked package,
 // run by the loader and with the libraries that came with it, which need not be
 // this machine's.
-func (m machine) command(ctx context.Context, root, kernel, initrd, disk string) (*exec.Cmd, error) {
+func (m machine) command(ctx context.Context, root, kernel, initrd string, disks []string) (*exec.Cmd, error) {
 	program := filepath.Join(root, "usr/bin", m.emulator)
 	loader, err := interpreter(program)
 	if err != nil {
@@ -95,8 +95,9 @@ func (m machine) command(ctx context.Context, root, kernel, initrd, disk string)
 	for _, a := range m.arguments {
 		arguments = append(arguments, strings.ReplaceAll(a, "$EMULATOR", root))
 	}
-	if disk != "" {
-		arguments = append(arguments, "-drive", "file="+disk+",format=raw,if=none,id=disk,cache=unsafe", "-device", "virtio-blk-pci,drive=disk")
+	for i, disk := range disks {
+		id := fmt.Sprintf("disk%d", i)
+		arguments = append(arguments, "-drive", "file="+disk+",format=raw,if=none,cache=unsafe,id="+id, "-device", "virtio-blk-pci,drive="+id)
 	}
 	arguments = append(arguments, "-m", strconv.Itoa(memory()), "-nodefaults", "-vga", "none", "-display", "none", "-no-reboot",
 		"-serial", "stdio", "-kernel", kernel, "-initrd", initrd, "-append", m.append)
@@ -144,8 +145,8 @@ func (s *stamped) Write(b []byte) (int, error) {
 
 // run boots the machine, copies its console to log and unpacks the results that
 // the guest prints there into dir. It ends when the guest has powered off.
-func (m machine) run(ctx context.Context, root, kernel, initrd, disk, dir string, log io.Writer) error {
-	c, err := m.command(ctx, root, kernel, initrd, disk)
+func (m machine) run(ctx context.Context, root, kernel, initrd string, disks []string, dir string, log io.Writer) error {
+	c, err := m.command(ctx, root, kernel, initrd, disks)
 	if err != nil {
 		return err
 	}
