@@ -230,7 +230,7 @@ trim)
 # The emulators and the guests' packages come from test/loongson/packages.sh,
 # which installs nothing on this machine.
 loongson)
-	packages apt dpkg tar xz-utils coreutils debian-archive-keyring
+	packages apt dpkg tar xz-utils coreutils debian-archive-keyring e2fsprogs
 	;;
 fleet)
 	slurm
