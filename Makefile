@@ -44,7 +44,7 @@ test: ## everything that CI runs
 	scripts/stage.sh test-trim 40m $(MAKE) --no-print-directory test-trim LACKING=skip
 	scripts/stage.sh test-loongson 45m $(MAKE) --no-print-directory test-loongson LACKING=skip
 
-test-long: build ## what takes hours, or changes by the day: known vulnerabilities; 1,000 kills over host, native and runc, 50 of each other target; false and missed verdicts; coverage of intervals
+test-long: build ## what takes hours, or changes by the day: known vulnerabilities; Docker on emulated Loongson machines; 1,000 kills over host, native and runc, 50 of each other target; false and missed verdicts; coverage of intervals
 	$(MAKE) --no-print-directory vulnerabilities
 	$(MAKE) --no-print-directory test-fleet KUBERNETES=build
 	$(MAKE) --no-print-directory torture ON=host,native,runc KILLS=334 FAULTS=120
@@ -107,12 +107,13 @@ test-trim: build ## a trimmed kernel, made and proven: minutes the first time, t
 
 # COMMAND is what runs inside; TARGETS are those that its run must hold;
 # LACKING=skip skips, by name, what takes Debian packages that cannot be had.
+# DOCKER=1 measures Docker there, in machines with dockerd, containerd and podman.
 test-loongson: generated ## tare inside emulated Loongson machines, mips64el and loong64
 	scripts/setup.sh loongson
 	for arch in mips64le loong64; do \
 		GOARCH=$$arch CGO_ENABLED=0 go build -trimpath -o /dev/null ./cmd/tare || exit 1; \
 	done # what the test builds is compiled by now: the ten minutes are the machines'
-	scripts/gotest.sh ./test/loongson --format standard-verbose -- -count=1 -timeout 45m -args -loongson $(if $(filter skip,$(LACKING)),-skip-lacking) $(if $(COMMAND),-command '$(COMMAND)') $(if $(TARGETS),-targets '$(TARGETS)')
+	scripts/gotest.sh ./test/loongson --format standard-verbose -- -count=1 -timeout $(if $(DOCKER),90m,45m) -args -loongson $(if $(DOCKER),-docker) $(if $(filter skip,$(LACKING)),-skip-lacking) $(if $(COMMAND),-command '$(COMMAND)') $(if $(TARGETS),-targets '$(TARGETS)')
 
 clean:
 	rm -rf bin dist web/node_modules

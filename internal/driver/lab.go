@@ -1,5 +1,7 @@
 package driver
 
+import "time"
+
 // Lab is what drivers get from the laboratory: paths, rights and the user's wishes.
 type Lab struct {
 	LaunchPath string // the static launcher (helpers/launch.c) on the host
@@ -24,4 +26,9 @@ type Lab struct {
 	Sysctl func(values map[string]string) (restore func() error, err error)
 	// PrivateEngines: tare starts its own engines and does not use those that run.
 	PrivateEngines bool
+	// Slow is how many times longer than on a real CPU things take here; 0 is 1.
+	Slow int
 }
+
+// AtMost is a limit of time on this machine, from what it is on a real CPU.
+func (l Lab) AtMost(limit time.Duration) time.Duration { return limit * time.Duration(max(1, l.Slow)) }

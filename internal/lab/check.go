@@ -21,12 +21,12 @@ import (
 	"github.com/tarelab/tare/internal/sys"
 )
 
-// checkTimeout bounds one driver's proof, slowCheckTimeout that on an emulated
-// CPU, where a runtime takes seconds for what takes others milliseconds.
-const (
-	checkTimeout     = 8 * time.Second
-	slowCheckTimeout = 40 * time.Second
-)
+// checkTimeout bounds one driver's proof on a real CPU.
+const checkTimeout = 8 * time.Second
+
+// emulatedSlowness is how many times longer things may take on an emulated CPU: a
+// runtime takes seconds for what takes milliseconds elsewhere, and the host is busy.
+const emulatedSlowness = 10
 
 // startsPerCheck is the time that a proof gets beside that, in starts of its
 // target: a virtual machine boots twice, on a machine that is busy with the
@@ -83,10 +83,7 @@ func (l *Lab) Check(ctx context.Context, drivers []driver.Driver, fresh bool) []
 		return unproven(drivers, "this / is a chroot and no mount point, so no target's mounts can be kept apart", "mount --bind ROOT ROOT before chroot ROOT")
 	}
 	host := hostinfo.Gather()
-	boot, timeout := host.BootID, checkTimeout
-	if host.Emulated != "" {
-		timeout = slowCheckTimeout
-	}
+	boot := host.BootID
 	tool, err := sys.FileDigest("/proc/self/exe")
 	if err != nil {
 		fresh = true
@@ -107,7 +104,7 @@ func (l *Lab) Check(ctx context.Context, drivers []driver.Driver, fresh bool) []
 		all.Go(func() {
 			turn <- struct{}{}
 			defer func() { <-turn }()
-			bounded, cancel := context.WithTimeout(ctx, timeout+startsPerCheck*d.Properties().StartTime+d.Properties().CheckTime)
+			bounded, cancel := context.WithTimeout(ctx, l.Target.AtMost(checkTimeout+startsPerCheck*d.Properties().StartTime+d.Properties().CheckTime))
 			defer cancel()
 			if findings[i] = (Finding{Target: d.Name(), Err: lacksCall(d)}); findings[i].Err == nil {
 				findings[i].Facts, findings[i].Err = d.Check(bounded)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tarelab/tare/helpers"
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/preflight"
 	"github.com/tarelab/tare/internal/study"
@@ -135,6 +136,9 @@ func (l *Lab) open(ctx context.Context) error {
 		CacheDir:       l.config.CacheDir,
 		Guest:          l.config.Guest,
 		PrivateEngines: l.config.PrivateEngines,
+	}
+	if hostinfo.Gather().Emulated != "" {
+		l.Target.Slow = emulatedSlowness
 	}
 	if l.config.AllowSysctl {
 		l.Target.Sysctl = sys.Settings{File: l.session.settings()}.Set

@@ -33,7 +33,7 @@ var (
 	docker  = flag.Bool("docker", false, "measure Docker, on machines that have dockerd, containerd and podman; fetches 350 MB more")
 	skip    = flag.Bool("skip-lacking", false, "skip what takes packages that cannot be had, instead of failing")
 	inGuest = flag.String("command", "", "what the guest measures, instead of the whole docker-on-loongson --quick")
-	targets = flag.String("targets", "host,native,runc,crun", "the targets that the measurement must hold")
+	targets = flag.String("targets", "", "the targets that the measurement must hold (default host,native,runc,crun; with -docker host,runc,docker)")
 	keep    = flag.String("keep", "", "directory that keeps each machine's console and results; its subdirectories mips64le and loong64 are replaced")
 	limit   = flag.Duration("limit", 30*time.Minute, "time for one machine, from start to power-off: many times what it takes on an idle machine")
 )
@@ -53,12 +53,42 @@ func TestLoongson(t *testing.T) {
 			t.Run("version", func(t *testing.T) { m.versionIsOurs(t, dir) })
 			t.Run("check", func(t *testing.T) { m.checkIsTrue(t, dir) })
 			t.Run("run", func(t *testing.T) { m.runIsWhole(t, dir) })
+			if *docker {
+				t.Run("image", func(t *testing.T) { imageRuns(t, dir) })
+			}
 			if *inGuest == "" {
 				t.Run("scores", func(t *testing.T) { everyTestHasItsScore(t, dir) })
 				t.Run("index", func(t *testing.T) { m.indexIsReported(t, dir) })
 			}
 		})
 	}
+}
+
+// measuredTargets are those whose samples the measurement must hold.
+func measuredTargets() []string {
+	switch {
+	case *targets != "":
+		return strings.Split(*targets, ",")
+	case *docker:
+		return []string{"host", "runc", "docker"}
+	}
+	return []string{"host", "native", "runc", "crun"}
+}
+
+// workingTargets are those that tare check must find able.
+func workingTargets() []string {
+	if *docker {
+		return append(measuredTargets(), "docker", "containerd", "podman")
+	}
+	return measuredTargets()
+}
+
+// mostContainers are as many as the measurement has at once.
+func mostContainers(target string) int {
+	if *docker && target != "host" {
+		return 3
+	}
+	return 1
 }
 
 // notToBeHad is packages.sh's exit code where the archive, or a package, is out
@@ -161,7 +191,11 @@ func (m machine) disks(t *testing.T, root string) []string {
 		t.Fatal(err)
 	}
 	cache := filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(os.Getenv("HOME"), ".cache")), "tare")
+	lack := (*lab.LackError)(nil)
 	d, err := lab.BuildImage(t.Context(), lab.ImageOrder{Arch: m.arch, Mirror: os.Getenv("DEBIAN_MIRROR"), Cache: cache}, oci, oci+".cdx.json")
+	if errors.As(err, &lack) && *skip {
+		t.Skip(err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,8 +234,26 @@ func kernelImage(t *testing.T, root string) string {
 	return ""
 }
 
+// imageRuns demands that dockerd has run both images that were built on this machine.
+func imageRuns(t *testing.T, dir string) {
+	said, err := os.ReadFile(filepath.Join(dir, "image.out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"base: Debian GNU/Linux", "\nIndex Score "} {
+		if !strings.Contains(string(said), want) {
+			t.Errorf("the image's containers did not say %q:\n%s", want, said)
+		}
+	}
+	t.Logf("the image's containers said:\n%s", said)
+}
+
 func stepsEnded(t *testing.T, dir string) {
-	for _, step := range []string{"version", "check", "run", "report", "sweep"} {
+	steps := []string{"version", "check", "run", "report", "sweep"}
+	if *docker {
+		steps = append(steps, "image")
+	}
+	for _, step := range steps {
 		read := func(suffix string) string {
 			b, err := os.ReadFile(filepath.Join(dir, step+suffix))
 			if err != nil {
@@ -237,9 +289,16 @@ func (m machine) checkIsTrue(t *testing.T, dir string) {
 	}
 	readJSON(t, filepath.Join(dir, "check.out"), &found)
 	m.hostIsRight(t, found.Host)
+	works := map[string]bool{}
 	for _, f := range found.Targets {
-		if slices.Contains(strings.Split(*targets, ","), f.Target) && !f.Works {
+		works[f.Target] = f.Works
+		if slices.Contains(workingTargets(), f.Target) && !f.Works {
 			t.Errorf("target %s does not work: %s", f.Target, f.Why)
+		}
+	}
+	for _, target := range workingTargets() {
+		if _, told := works[target]; !told {
+			t.Errorf("tare check does not name the target %s", target)
 		}
 	}
 	facts := map[string]hostinfo.Fact{}
@@ -312,7 +371,7 @@ func everyTestHasItsScore(t *testing.T, dir string) {
 	if len(tests) != 12 {
 		t.Fatalf("%d tests: %v", len(tests), tests)
 	}
-	for target := range strings.SplitSeq(*targets, ",") {
+	for _, target := range measuredTargets() {
 		for _, test := range tests {
 			if have[target+" "+test] <= 0 {
 				t.Errorf("%s has no score of %s", target, test)
@@ -335,15 +394,15 @@ type indexData struct {
 	}
 }
 
-// hasIndex reports whether a target has an index over all tests, by wall time, of one
-// instance.
-func (d indexData) hasIndex(target, environment string) bool {
+// hasIndex reports whether a target has an index over all tests, by wall time, of n
+// instances at once.
+func (d indexData) hasIndex(target, environment string, n int) bool {
 	for _, c := range d.Curves {
 		if c.Target != target || c.Environment != environment || c.Test != "index" || c.Clock != "wall" || len(c.Tests) != 12 {
 			continue
 		}
 		for _, p := range c.Points {
-			if p.N == 1 && p.Data.Value > 0 {
+			if p.N == n && p.Data.Value > 0 {
 				return true
 			}
 		}
@@ -365,10 +424,12 @@ func (m machine) indexIsReported(t *testing.T, dir string) {
 		t.Fatalf("%d sections in the report, want 1", len(got.Sections))
 	}
 	u := got.Sections[0].Data
-	for target := range strings.SplitSeq(*targets, ",") {
+	for _, target := range measuredTargets() {
 		for _, environment := range []string{"allcpu-ncopies", "1cpu-1copy", "allcpu-1copy"} {
-			if !u.hasIndex(target, environment) {
-				t.Errorf("%s, %s: the report's index is missing in %+v", target, environment, u.Curves)
+			for n := 1; n <= mostContainers(target); n++ {
+				if !u.hasIndex(target, environment, n) {
+					t.Errorf("%s, %s, %d at once: the report's index is missing in %+v", target, environment, n, u.Curves)
+				}
 			}
 		}
 	}
@@ -389,7 +450,7 @@ func (m machine) runIsWhole(t *testing.T, dir string) {
 	run := openRun(t, dir)
 	manifest := run.Manifest()
 	m.hostIsRight(t, manifest.Host)
-	wanted := strings.Split(*targets, ",")
+	wanted := measuredTargets()
 	for target, why := range manifest.LeftOut {
 		if slices.Contains(manifest.Study.Optional, target) && !slices.Contains(wanted, target) {
 			t.Logf("target %s was left out: %s", target, why) // an engine, which these machines do not have

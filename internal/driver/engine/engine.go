@@ -277,7 +277,7 @@ func (e *engine) start(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := p.await(ctx, func(ctx context.Context) error { return e.flavor.daemon.answers(ctx, socket) }); err != nil {
+	if err := p.await(ctx, e.lab.AtMost(readyTime), func(ctx context.Context) error { return e.flavor.daemon.answers(ctx, socket) }); err != nil {
 		return errors.Join(unable(ctx, e.flavor.name, "a private "+e.flavor.program, err), p.Close())
 	}
 	e.private, e.socket = p, socket

@@ -234,12 +234,12 @@ func (p *private) how() string {
 	return fmt.Sprintf(" (killed by signal %d)", p.exit.Signal)
 }
 
-// readyTime bounds how long an engine may take to answer.
+// readyTime bounds how long an engine may take to answer, on a real CPU.
 const readyTime = 30 * time.Second
 
 // await asks until the engine answers, has ended, or takes too long.
-func (p *private) await(ctx context.Context, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTime)
+func (p *private) await(ctx context.Context, most time.Duration, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		err := ask(ctx)

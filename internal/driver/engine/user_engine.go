@@ -35,7 +35,7 @@ func sockets(root bool, rootless, usual string) []string {
 	return []string{filepath.Join(dir, rootless), usual}
 }
 
-// userEngineTime bounds how long the user's own engine may take to answer.
+// userEngineTime bounds how long the user's own engine may take to answer, on a real CPU.
 const userEngineTime = 3 * time.Second
 
 // userSocket returns the socket of the user's own engine, or "" where none answers. It
@@ -86,7 +86,7 @@ func (e *engine) userEngineKnows(ctx context.Context, runtime string) bool {
 // look finds the user's own engine.
 func (e *engine) look(ctx context.Context) (socket, unused string, err error) {
 	answers := func(socket string) error {
-		ctx, cancel := context.WithTimeout(ctx, userEngineTime)
+		ctx, cancel := context.WithTimeout(ctx, e.lab.AtMost(userEngineTime))
 		defer cancel()
 		return e.flavor.daemon.answers(ctx, socket)
 	}

@@ -26,7 +26,7 @@ const proofCode = 113
 // back.
 func Prove(ctx context.Context, d driver.Driver, lab driver.Lab) error {
 	p := d.Properties()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second+startsPerProof*p.StartTime+p.CheckTime)
+	ctx, cancel := context.WithTimeout(ctx, lab.AtMost(10*time.Second+startsPerProof*p.StartTime+p.CheckTime))
 	defer cancel()
 	exit, said, err := Try(ctx, d, lab, driver.Spec{
 		Args: []string{driver.Mark, "-exit", strconv.Itoa(proofCode)},
