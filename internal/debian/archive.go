@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -98,8 +99,11 @@ func (a Archive) Check(names []string) error {
 	return nil
 }
 
-// Open brings the index up to date, and unlocks nothing until close is called: another
-// process waits meanwhile. An index that cannot be had is a LackError.
+// lockLook is how often a process that waits for another one's lock looks.
+const lockLook = 50 * time.Millisecond
+
+// Open brings the index up to date. Until the Reader is closed, other processes wait. An
+// index that cannot be had is a LackError.
 func (a Archive) Open(ctx context.Context) (r *Reader, err error) {
 	for _, tool := range []string{"apt-get", "apt-config", "dpkg-deb"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -116,11 +120,21 @@ func (a Archive) Open(ctx context.Context) (r *Reader, err error) {
 	if r.lock, err = lock(ctx, filepath.Join(r.dir, "lock")); err != nil {
 		return nil, err
 	}
+	if err := r.begin(); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
 	if _, err := r.apt(ctx, "update"); err != nil {
-		r.Close()
-		return nil, a.lack("the index", err)
+		return nil, errors.Join(a.lack("the index", err), r.Close())
 	}
 	return r, nil
+}
+
+// begin makes the directory for files on the way. A process that was killed has left one.
+func (r *Reader) begin() error {
+	if err := os.RemoveAll(r.Temporary()); err != nil {
+		return err
+	}
+	return os.Mkdir(r.Temporary(), 0o700)
 }
 
 func (a Archive) lack(what string, err error) error {
@@ -137,8 +151,11 @@ type Reader struct {
 	lock    *os.File
 }
 
-// Close lets other processes in.
-func (r *Reader) Close() { r.lock.Close() }
+// Temporary is a directory for files that are needed until Close.
+func (r *Reader) Temporary() string { return filepath.Join(r.dir, "tmp") }
+
+// Close removes what lies in Temporary and lets other processes in.
+func (r *Reader) Close() error { return errors.Join(os.RemoveAll(r.Temporary()), r.lock.Close()) }
 
 // configure makes apt's surroundings: its own index, no installed package, one source,
 // and of this machine's configuration how files are fetched (proxies). An unstable suite's index has a date after which it is
@@ -277,26 +294,20 @@ func lock(ctx context.Context, file string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	got := make(chan error, 1)
-	go func() {
-		for {
-			err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
-			if !errors.Is(err, unix.EINTR) {
-				got <- err
-				return
-			}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f, nil
 		}
-	}()
-	select {
-	case err = <-got:
-	case <-ctx.Done():
-		err = ctx.Err() // the descriptor closes when the wait ends
-		go func() { <-got; f.Close() }()
-		return nil, err
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock of %s: %w", file, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, ctx.Err()
+		case <-time.After(lockLook):
+		}
 	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock of %s: %w", file, err)
-	}
-	return f, nil
 }

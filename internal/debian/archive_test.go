@@ -1,7 +1,10 @@
 package debian
 
 import (
+	"archive/tar"
+	"bytes"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,6 +80,32 @@ func TestIndexThatCannotBeHad(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzEntries: names of a package's files lead out of no root, and nothing panics.
+func FuzzEntries(f *testing.F) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range []tar.Header{{Name: "./", Typeflag: tar.TypeDir}, {Name: "./usr/bin/x", Typeflag: tar.TypeReg, Size: 1}, {Name: "../../y", Typeflag: tar.TypeLink, Linkname: "../x"}} {
+		if err := w.WriteHeader(&h); err != nil {
+			f.Fatal(err)
+		}
+		if _, err := w.Write(make([]byte, h.Size)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_ = entries(bytes.NewReader(data), func(h *tar.Header, _ io.Reader) error {
+			if !filepath.IsLocal(h.Name) || h.Typeflag == tar.TypeLink && !filepath.IsLocal(h.Linkname) {
+				t.Errorf("%q, a link to %q, leads out of the root", h.Name, h.Linkname)
+			}
+			return nil
+		})
+	})
 }
 
 func TestDamagedPackage(t *testing.T) {

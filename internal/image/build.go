@@ -27,7 +27,7 @@ const (
 // Ingredients are what Build makes images of.
 type Ingredients struct {
 	Architecture string            // as Go calls it
-	Archive      debian.Archive    // of that architecture
+	From         *debian.Reader    // Debian's archive of that architecture
 	Packages     []string          // of Debian, for the workbench, besides those that it always has
 	Guest        map[string][]byte // executables of that architecture, by absolute path, for the workbench
 }
@@ -36,7 +36,7 @@ type Ingredients struct {
 type Built struct {
 	Base, Workbench v1.Image
 	packages        []debian.Package // of the workbench, the base's among them
-	suite           string
+	tmp             string
 }
 
 // basePackages are the base image's: what every Debian has, and apt, which brings the
@@ -45,29 +45,24 @@ var basePackages = []string{debian.Essential, "apt"}
 
 // Build makes the images from packages of Debian, on any machine that has apt: no
 // package's script is run, so that dpkg --configure -a is left to whoever needs them
-// configured. Layers lie in tmp for as long as the images are used. The same packages
-// and executables give the same digests.
-func Build(ctx context.Context, r Ingredients, tmp string) (*Built, error) {
-	from, err := r.Archive.Open(ctx)
+// configured. The images can be used until the archive's Reader is closed. The same
+// packages and executables give the same digests.
+func Build(ctx context.Context, r Ingredients) (*Built, error) {
+	base, err := r.From.Fetch(ctx, basePackages)
 	if err != nil {
 		return nil, err
 	}
-	defer from.Close()
-	base, err := from.Fetch(ctx, basePackages)
+	bench, err := r.From.Fetch(ctx, slices.Concat(basePackages, []string{"busybox-static"}, r.Packages))
 	if err != nil {
 		return nil, err
 	}
-	bench, err := from.Fetch(ctx, slices.Concat(basePackages, []string{"busybox-static"}, r.Packages))
-	if err != nil {
-		return nil, err
-	}
-	return assemble(ctx, r, base, bench, from.Source(), tmp)
+	return assemble(ctx, r, base, bench, r.From.Source(), r.From.Temporary())
 }
 
 // assemble makes the images of packages that are here: base of the base image, bench of
 // the workbench, which has those too.
 func assemble(ctx context.Context, r Ingredients, base, bench []debian.Package, source, tmp string) (*Built, error) {
-	b := &Built{packages: bench, suite: r.Archive.Suite}
+	b := &Built{packages: bench, tmp: tmp}
 	lower, err := packageLayer(ctx, filepath.Join(tmp, "base.tar"), nil, base, firstFiles(source))
 	if err != nil {
 		return nil, err
@@ -114,9 +109,9 @@ func (b *Built) named() []struct {
 }
 
 // Save writes both images as one tar, an OCI layout that is what docker save writes, too:
-// engines before 2024 read nothing else. tmp is a directory for files on the way.
-func (b *Built) Save(w io.Writer, tmp string) error {
-	dir := filepath.Join(tmp, "layout")
+// engines before 2024 read nothing else. It can be saved once.
+func (b *Built) Save(w io.Writer) error {
+	dir := filepath.Join(b.tmp, "layout")
 	at, err := layout.Write(dir, empty.Index)
 	if err != nil {
 		return fmt.Errorf("image layout: %w", err)
@@ -155,7 +150,7 @@ func (b *Built) Bill(w io.Writer) error {
 	}
 	components := make([]cdx.Component, 0, len(b.packages))
 	for _, p := range b.packages {
-		url := fmt.Sprintf("pkg:deb/debian/%s@%s?arch=%s&distro=%s", p.Name, strings.NewReplacer("+", "%2B", ":", "%3A", "~", "~").Replace(p.Version), p.Architecture, b.suite)
+		url := fmt.Sprintf("pkg:deb/debian/%s@%s?arch=%s", p.Name, strings.NewReplacer("+", "%2B", ":", "%3A", "~", "~").Replace(p.Version), p.Architecture)
 		components = append(components, cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: p.Name, Version: p.Version, PackageURL: url,
 			Hashes: &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: p.SHA256}}})
 	}

@@ -84,8 +84,7 @@ func twoPackages(t *testing.T) (base, bench []debian.Package) {
 
 func assembled(t *testing.T, arch string, base, bench []debian.Package) *Built {
 	t.Helper()
-	in := Ingredients{Architecture: arch, Archive: debian.Archive{Port: debian.Port{Architecture: arch, Suite: "sid"}},
-		Guest: map[string][]byte{"/.tare/mark": []byte("mark"), "/usr/bin/tare-index": []byte("#!/bin/sh\n")}}
+	in := Ingredients{Architecture: arch, Guest: map[string][]byte{"/.tare/mark": []byte("mark"), "/usr/bin/tare-index": []byte("#!/bin/sh\n")}}
 	b, err := assemble(t.Context(), in, base, bench, "deb file:/x sid main\n", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +290,7 @@ func TestBillOfPackages(t *testing.T) {
 	if err := json.Unmarshal([]byte(out.String()), &bill); err != nil || len(bill.Components) != 2 {
 		t.Fatalf("bill %s: %v", &out, err)
 	}
-	if c := bill.Components[1]; c.Name != "low" || c.Version != "1:1-1" || c.Purl != "pkg:deb/debian/low@1%3A1-1?arch=amd64&distro=sid" ||
+	if c := bill.Components[1]; c.Name != "low" || c.Version != "1:1-1" || c.Purl != "pkg:deb/debian/low@1%3A1-1?arch=amd64" ||
 		len(c.Hashes) != 1 || c.Hashes[0].Content != base[0].SHA256 {
 		t.Errorf("component %+v", c)
 	}
@@ -305,7 +304,7 @@ func saved(t *testing.T, b *Built) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := b.Save(f, t.TempDir()); err != nil {
+	if err := b.Save(f); err != nil {
 		t.Fatal(err)
 	}
 	return file

@@ -110,7 +110,7 @@ func (l *debianLayer) entry(c *contents, h *tar.Header, r io.Reader, files bool)
 	}
 	c.list = append(c.list, "/"+h.Name)
 	if _, conf := c.conffiles["/"+h.Name]; conf {
-		sum := md5.New() //nolint:gosec // dpkg's
+		sum := md5.New() // which dpkg keeps
 		var kept bytes.Buffer
 		if _, err := io.Copy(io.MultiWriter(sum, &kept), r); err != nil {
 			return err

@@ -1,11 +1,11 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -29,21 +29,23 @@ type ImageDigests struct{ Workbench, Base string }
 // file, and their bill of materials to another. Nothing is written before all packages
 // are there; what cannot be had is a LackError.
 func BuildImage(ctx context.Context, o ImageOrder, file, bill string) (d ImageDigests, err error) {
-	made, err := o.ingredients()
+	archive, err := o.archive()
 	if err != nil {
 		return d, err
 	}
-	tmp, err := os.MkdirTemp(filepath.Dir(file), "."+filepath.Base(file)+"-")
+	guest, err := inRootfs(o.Arch)
 	if err != nil {
-		return d, err
+		return d, fmt.Errorf("helpers: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	built, err := image.Build(ctx, made, tmp)
-	if lack := (*debian.LackError)(nil); errors.As(err, &lack) {
-		return d, &LackError{lack.What}
-	}
+	guest["/usr/bin/tare-index"] = []byte(workload.UnixIndexScript())
+	from, err := archive.Open(ctx)
 	if err != nil {
-		return d, fmt.Errorf("image for %s: %w", o.Arch, err)
+		return d, o.lacking(err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	built, err := image.Build(ctx, image.Ingredients{Architecture: o.Arch, From: from, Packages: o.Packages, Guest: guest})
+	if err != nil {
+		return d, o.lacking(err)
 	}
 	if d.Base, d.Workbench, err = built.Digests(); err != nil {
 		return d, err
@@ -51,29 +53,27 @@ func BuildImage(ctx context.Context, o ImageOrder, file, bill string) (d ImageDi
 	if err := WriteReport(bill, built.Bill); err != nil {
 		return d, err
 	}
-	return d, WriteReport(file, func(w io.Writer) error { return built.Save(w, tmp) })
+	return d, WriteReport(file, func(w io.Writer) error { return built.Save(w) })
 }
 
-// ingredients are what the images are made of; an error is one of the input.
-func (o ImageOrder) ingredients() (image.Ingredients, error) {
+// lacking is an error as exit codes tell it.
+func (o ImageOrder) lacking(err error) error {
+	if lack := (*debian.LackError)(nil); errors.As(err, &lack) {
+		return &LackError{lack.What}
+	}
+	return fmt.Errorf("image for %s: %w", o.Arch, err)
+}
+
+// archive is where the packages come from; an error is one of the input.
+func (o ImageOrder) archive() (debian.Archive, error) {
 	port, ok := debian.PortOf(o.Arch)
 	if !ok {
-		return image.Ingredients{}, &InputError{Err: fmt.Errorf("architecture %q: choose one of %s", o.Arch, strings.Join(debian.Architectures(), ", "))}
+		return debian.Archive{}, &InputError{Err: fmt.Errorf("architecture %q: choose one of %s", o.Arch, strings.Join(debian.Architectures(), ", "))}
 	}
-	archive := debian.Archive{Port: port, Mirror: debian.DefaultMirror, Dir: filepath.Join(o.Cache, "debian")}
-	if o.Suite != "" {
-		archive.Suite = o.Suite
+	a := debian.Archive{Port: port, Mirror: cmp.Or(o.Mirror, debian.DefaultMirror), Dir: filepath.Join(o.Cache, "debian")}
+	a.Suite = cmp.Or(o.Suite, port.Suite)
+	if err := a.Check(o.Packages); err != nil {
+		return a, &InputError{Err: err}
 	}
-	if o.Mirror != "" {
-		archive.Mirror = o.Mirror
-	}
-	if err := archive.Check(o.Packages); err != nil {
-		return image.Ingredients{}, &InputError{Err: err}
-	}
-	guest, err := inRootfs(o.Arch)
-	if err != nil {
-		return image.Ingredients{}, fmt.Errorf("helpers: %w", err)
-	}
-	guest["/usr/bin/tare-index"] = []byte(workload.UnixIndexScript())
-	return image.Ingredients{Architecture: o.Arch, Archive: archive, Packages: o.Packages, Guest: guest}, nil
+	return a, nil
 }
