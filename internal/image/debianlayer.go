@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/debian"
+	"github.com/tarelab/tare/internal/limit"
 )
 
 // debianLayer writes the files of packages as one layer, in the order of the packages, and
@@ -112,7 +113,7 @@ func (l *debianLayer) entry(c *contents, h *tar.Header, r io.Reader, files bool)
 	if _, conf := c.conffiles["/"+h.Name]; conf {
 		sum := md5.New() // which dpkg keeps
 		var kept bytes.Buffer
-		if _, err := io.Copy(io.MultiWriter(sum, &kept), r); err != nil {
+		if _, err := io.Copy(io.MultiWriter(sum, &kept), limit.PackageControl.Reader(r)); err != nil {
 			return err
 		}
 		c.conffiles["/"+h.Name], r = hex.EncodeToString(sum.Sum(nil)), &kept
@@ -139,7 +140,7 @@ func (l *debianLayer) write(h *tar.Header, r io.Reader) error {
 		return err
 	}
 	if to, is := accounts[h.Name]; is {
-		data, err := io.ReadAll(io.LimitReader(r, 1<<20))
+		data, err := limit.Accounts.ReadAll(r)
 		if err != nil {
 			return err
 		}

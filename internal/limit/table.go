@@ -20,7 +20,7 @@ var (
 	// ImageLayers are the layers of one image; overlays of engines end at 128.
 	ImageLayers = Limit{Input: "image", Items: 256}
 	// PackageControl is one control file of a Debian package: its description, a script, a
-	// list of its files.
+	// list of its files, or one of its files of configuration.
 	PackageControl = Limit{Input: "control file of a package", Bytes: 16 * mib}
 	// Accounts is an image's /etc/passwd or /etc/group.
 	Accounts = Limit{Input: "account file", Bytes: 1 * mib, Alloc: 32 * mib}
