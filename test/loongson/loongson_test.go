@@ -332,7 +332,7 @@ func (m machine) hostIsRight(t *testing.T, h hostinfo.Host) {
 	if want := map[string]int{"mips64le": 1, "loong64": 2}[m.arch]; h.CPUs != want {
 		t.Errorf("%d CPUs, want %d", h.CPUs, want)
 	}
-	if most := int64(memory()) << 20; int64(h.Memory) < most/2 || int64(h.Memory) > most {
+	if most := int64(memory()) << 20; h.Memory < most/2 || h.Memory > most {
 		t.Errorf("memory of %d bytes on a machine with %d MiB", h.Memory, memory())
 	}
 }
