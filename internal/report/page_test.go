@@ -86,7 +86,7 @@ func open(t *testing.T, in report.Input, v view) *tab {
 	}
 	ctx, cancel := chromedp.NewContext(root)
 	t.Cleanup(cancel)
-	ctx, stop := context.WithTimeout(ctx, 20*time.Second)
+	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
 	t.Cleanup(stop)
 	b := &tab{t: t, ctx: ctx}
 	chromedp.ListenTarget(ctx, b.listen)

@@ -52,9 +52,28 @@ function table(t: SummaryTable): HTMLElement {
         h("tbody", {}, ...t.rows.map((r, i) => h("tr", {}, h("th", { scope: "row", class: "name", title: r }, r), ...t.columns.map((c) => cell(c, c.cells[i]))))),
       ),
     ),
+    key(t),
     t.note ? h("p", { class: "note" }, `${t.note}.`) : null,
   );
 }
+
+// key is what the marks of a table mean: those that it has.
+function key(t: SummaryTable): HTMLElement | null {
+  const words = new Map<string, Set<string>>();
+  const colours = new Map<string, string>();
+  for (const c of t.columns.flatMap((column) => column.cells)) {
+    if (!c.verdict || c.verdict === "control" || c.verdict === "no verdict") continue;
+    const l = lookOf(c.verdict, c);
+    if (l.glyph === "") continue;
+    words.set(l.glyph, (words.get(l.glyph) ?? new Set()).add(c.verdict));
+    colours.set(l.glyph, l.name);
+  }
+  if (words.size === 0) return null;
+  const parts = [...words].flatMap(([glyph, verdicts]) => [h("span", { class: `glyph ${colours.get(glyph)}`, "aria-hidden": "true" }, glyph), ` ${[...verdicts].join(" or ")}\u2003`]);
+  return h("p", { class: "note" }, ...parts);
+}
+
+const lookOf = (verdict: string, c: Cell) => look({ verdict, effect: c.effect ?? "", median: { value: "" }, ratio: { value: "" }, cold: "" });
 
 // over is the row of headings that neighbouring columns share.
 function over(columns: Column[]): HTMLElement | null {
@@ -70,7 +89,7 @@ function over(columns: Column[]): HTMLElement | null {
 
 function cell(column: Column, c: Cell): HTMLElement {
   const verdict = c.verdict === "control" || c.verdict === "no verdict" ? "" : c.verdict ?? "";
-  const l = look({ verdict, effect: c.effect ?? "", median: { value: "" }, ratio: { value: "" }, cold: "" });
+  const l = lookOf(verdict, c);
   const glyph = l.glyph ? h("span", { class: "glyph", role: "img", "aria-label": verdict }, l.glyph) : null;
   if (column.words) return h("td", { class: verdict ? l.name : undefined }, glyph, glyph ? " " : "", c.text);
   return h("td", { class: `number ${verdict ? l.name : ""}`, title: verdict }, c.text, glyph ? " " : "", glyph ?? (marked(column) ? blank() : null));
