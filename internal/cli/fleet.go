@@ -166,8 +166,7 @@ unit, and a mean needs three. docs/fleet.md has the rules and the verdicts.`,
 			return report.WritePaper(env.Stdout, kind, paper, env.textOptions())
 		},
 	}
-	c.Flags().StringVarP(&format, "format", "f", "text", "text, md, csv, json or html")
-	complete(c, "format", cobra.FixedCompletions([]string{"text", "md", "csv", "json", "html"}, cobra.ShellCompDirectiveNoFileComp))
+	formatFlag(c, &format, "text, md, csv, json or html", "text", "md", "csv", "json", "html")
 	c.Flags().StringVarP(&output, "output", "o", "", "write to this file instead of standard output")
 	c.Flags().StringVar(&by, "by", "", "facts to group machines by (default "+strings.Join(fleet.GroupFacts(), ",")+")")
 	return c

@@ -55,10 +55,9 @@ or with --baseline to the same cell of that run. docs/gates.md has the rules.`,
 	c.Flags().StringArrayVar(&f.most, "max", nil, "limit WORKLOAD/TARGET[:METRIC]:BOUND: at most this ratio (1.10, +10%) or value (20ms); repeatable")
 	c.Flags().StringArrayVar(&f.least, "min", nil, "the same: at least")
 	c.Flags().StringVar(&f.baseline, "baseline", "", "earlier run that ratios are to, instead of the control; weaker than one interleaved run of both")
-	c.Flags().StringVarP(&f.format, "format", "f", "text", "text, md, junit, github, json, benchstat (the samples of the runs) or openmetrics")
 	c.Flags().StringVarP(&f.output, "output", "o", "", "write to this file; - is standard output, as without it")
 	c.Flags().StringVar(&f.open, "open", "fail", "what an open limit does: fail or pass")
-	complete(c, "format", cobra.FixedCompletions([]string{"text", "md", "junit", "github", "json", "benchstat", "openmetrics"}, cobra.ShellCompDirectiveNoFileComp))
+	formatFlag(c, &f.format, "text, md, junit, github, json, benchstat (the samples of the runs) or openmetrics", "text", "md", "junit", "github", "json", "benchstat", "openmetrics")
 	complete(c, "open", cobra.FixedCompletions([]string{"fail", "pass"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

@@ -49,7 +49,7 @@ func TestGateExitCodes(t *testing.T) {
 		"too few blocks":            {[]string{fewRun, "--max", "work/native/spawn:+5%"}, exitOpen, "from 3 blocks: 6 are needed"},
 		"too few blocks, which may": {[]string{fewRun, "--max", "work/native/spawn:+5%", "--open", "pass"}, exitOK, "open"},
 		"another unit":              {[]string{plantedRun, "--max", "work/native:toll:3MiB"}, exitNotComparable, "toll is in s"},
-		"no such cell":              {[]string{plantedRun, "--max", "work/nativ:3"}, exitNotComparable, "The run has no such cell; it has work/host, work/native, work/native/spawn."},
+		"no such cell":              {[]string{plantedRun, "--max", "work/nativ:3"}, exitNotComparable, "The run has no such cell; did you mean \"work/native\"? it has work/host, work/native, work/native/spawn."},
 		"two runs":                  {[]string{plantedRun, fewRun, "--max", "work/native/spawn:+5%"}, exitOpen, "open"},
 		"a baseline":                {[]string{plantedRun, "--max", "work/native:+5 %", "--baseline", plantedRun}, exitOK, "× run 20261123-203137-planted"},
 	} {

@@ -201,7 +201,7 @@ func (env *Env) historyShow(f *historyFlags) *cobra.Command {
 			return env.document(f.format, historyDocument(all, len(args) > 0))
 		},
 	}
-	formatFlag(c, &f.format)
+	formatFlag(c, &f.format, "text, md or json", "text", "md", "json")
 	return c
 }
 
@@ -238,7 +238,7 @@ became worse. docs/gates.md has the rules.`,
 		},
 	}
 	c.Flags().StringVar(&f.since, "since", "", "only changes from this day on, as 2026-11-01")
-	formatFlag(c, &f.format)
+	formatFlag(c, &f.format, "text, md or json", "text", "md", "json")
 	return c
 }
 
@@ -251,11 +251,6 @@ func parseSince(text string) (time.Time, error) {
 		return at, fmt.Errorf("--since %s: it is a day, as 2026-11-01", text)
 	}
 	return at, nil
-}
-
-func formatFlag(c *cobra.Command, format *string) {
-	c.Flags().StringVarP(format, "format", "f", "text", "text, md or json")
-	complete(c, "format", cobra.FixedCompletions([]string{"text", "md", "json"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // document prints a document in a format of the user's.

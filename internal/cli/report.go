@@ -65,8 +65,7 @@ are listed, never averaged away.`,
 			return report.Write(env.Stdout, kind, in, options)
 		},
 	}
-	c.Flags().StringVarP(&format, "format", "f", "text", "text, md, csv, json, html, benchstat or openmetrics")
-	complete(c, "format", cobra.FixedCompletions([]string{"text", "md", "csv", "json", "html", "benchstat", "openmetrics"}, cobra.ShellCompDirectiveNoFileComp))
+	formatFlag(c, &format, "text, md, csv, json, html, benchstat or openmetrics", "text", "md", "csv", "json", "html", "benchstat", "openmetrics")
 	c.Flags().BoolVar(&all, "all", false, "in text, every table in place of the summary")
 	c.Flags().BoolVar(&salvage, "salvage", false, "leave damaged records out, with a warning, instead of refusing the run")
 	c.Flags().BoolVar(&share, "share", false, "leave out what identifies the machine: host name, boot id, directories of runs")
@@ -156,4 +155,11 @@ func (env *Env) openRuns(c *cobra.Command, names []string) ([]*store.Run, error)
 
 func (env *Env) textOptions() report.Options {
 	return report.Options{Width: env.width(), Color: terminal(env.Stdout) && env.Getenv("NO_COLOR") == ""}
+}
+
+// formatFlag defines --format and --json, which is short for one of its values.
+func formatFlag(c *cobra.Command, format *string, usage string, formats ...string) {
+	c.Flags().StringVarP(format, "format", "f", "text", usage)
+	c.Flags().BoolFunc("json", "the same as --format json", func(string) error { *format = "json"; return nil })
+	complete(c, "format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }

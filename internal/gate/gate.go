@@ -169,9 +169,17 @@ func (j judge) missing() string {
 		}
 	}
 	if len(metrics) > 0 {
-		return fmt.Sprintf("The cell has no metric %s; it has %s.", j.name.Metric, strings.Join(metrics, ", "))
+		return fmt.Sprintf("The cell has no metric %s; %sit has %s.", j.name.Metric, meant(j.name.Metric, metrics), strings.Join(metrics, ", "))
 	}
-	return fmt.Sprintf("The run has no such cell; it has %s.", strings.Join(cells, ", "))
+	return fmt.Sprintf("The run has no such cell; %sit has %s.", meant(j.limit.Cell, cells), strings.Join(cells, ", "))
+}
+
+// meant asks for the nearest name, where one is near.
+func meant(name string, known []string) string {
+	if near := study.Nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q? ", near)
+	}
+	return ""
 }
 
 func (j judge) blank(group, target string) Answer {
