@@ -47,6 +47,7 @@ test: ## everything that CI runs
 test-long: build ## what takes hours, or changes by the day: known vulnerabilities; Docker on emulated Loongson machines; 1,000 kills over host, native and runc, 50 of each other target; false and missed verdicts; coverage of intervals
 	$(MAKE) --no-print-directory vulnerabilities
 	$(MAKE) --no-print-directory test-fleet KUBERNETES=build
+	$(MAKE) --no-print-directory test-loongson DOCKER=1
 	$(MAKE) --no-print-directory torture ON=host,native,runc KILLS=334 FAULTS=120
 	$(MAKE) --no-print-directory torture ON=crun,containerd,docker,podman KILLS=50 FAULTS=24
 	go run ./bench aa-rounds planted

@@ -345,13 +345,6 @@ func TestRequirements(t *testing.T) {
 	}
 }
 
-// rename gives the targets' proofs the names that the cells have.
-func (s *scene) rename(suffix string) {
-	for _, name := range []string{"host", "runc"} {
-		s.Targets[name+suffix] = s.Targets[name]
-	}
-}
-
 // noted gives both targets a note.
 func (s *scene) noted(key, value string) {
 	for name, of := range s.Targets {

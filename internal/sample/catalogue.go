@@ -105,11 +105,11 @@ const (
 
 // Verbs that are done to an instance while it is alive.
 const (
-	VerbExec    = "exec"
+	VerbExec    = "exec-time"
 	VerbExecEnd = "exec-end"
-	VerbPause   = "pause"
-	VerbUnpause = "unpause"
-	VerbStop    = "stop"
+	VerbPause   = "pause-time"
+	VerbUnpause = "unpause-time"
+	VerbStop    = "stop-time"
 )
 
 // Requests at a given rate, whose times count from when each was due.
