@@ -201,6 +201,10 @@ Dir::Log "$DIR";
 	return nil
 }
 
+// Config is the path of the configuration by which apt sees these surroundings alone:
+// $APT_CONFIG.
+func (r *Reader) Config() string { return filepath.Join(r.dir, "apt.conf") }
+
 // Source is the line of sources.list.
 func (r *Reader) Source() string {
 	return fmt.Sprintf("deb [signed-by=%s] %s %s main\n", Keyring, r.archive.Mirror, r.archive.Suite)
@@ -209,7 +213,7 @@ func (r *Reader) Source() string {
 // apt runs apt-get in these surroundings. Its error is what apt called an error.
 func (r *Reader) apt(ctx context.Context, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, "apt-get", append([]string{"--quiet", "--assume-yes"}, args...)...)
-	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "APT_CONFIG=" + filepath.Join(r.dir, "apt.conf")}
+	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "APT_CONFIG=" + r.Config()}
 	for _, proxy := range []string{"http_proxy", "https_proxy", "no_proxy"} {
 		if value, set := os.LookupEnv(proxy); set {
 			c.Env = append(c.Env, proxy+"="+value)

@@ -2,6 +2,7 @@ package vmm
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -27,7 +28,17 @@ func TestNewestImage(t *testing.T) {
 
 func TestNoReleaseKernel(t *testing.T) {
 	var none *NoKernelError
-	if _, err := ReleaseKernel(t.Context(), t.TempDir(), "ubuntu/6.8"); !errors.As(err, &none) {
+	if _, err := ReleaseKernel(t.Context(), t.TempDir(), t.TempDir(), "ubuntu/6.8"); !errors.As(err, &none) {
 		t.Errorf("another distribution's kernel: %v", err)
+	}
+}
+
+// A mirror that nobody answers at is named, for each suite.
+func TestNoMirror(t *testing.T) {
+	t.Setenv("DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
+	var none *NoKernelError
+	_, err := ReleaseKernel(t.Context(), t.TempDir(), t.TempDir(), "debian/6.1")
+	if !errors.As(err, &none) || !strings.Contains(err.Error(), "127.0.0.1:9") {
+		t.Errorf("%v", err)
 	}
 }

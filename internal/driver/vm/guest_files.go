@@ -96,7 +96,9 @@ func (h *home) stockKernel(ctx context.Context, release, dir string) (vmm.Stock,
 	}
 	get := vmm.StockKernel
 	if release != "" {
-		get = func(ctx context.Context, dir string) (vmm.Stock, error) { return vmm.ReleaseKernel(ctx, dir, release) }
+		get = func(ctx context.Context, dir string) (vmm.Stock, error) {
+			return vmm.ReleaseKernel(ctx, dir, filepath.Join(h.lab.CacheDir, "debian"), release)
+		}
 	}
 	s, err := get(ctx, dir)
 	var none *vmm.NoKernelError
