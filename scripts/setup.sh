@@ -254,7 +254,7 @@ tools)
 	;;
 test)
 	weighed
-	weighed --on applications
+	weighed --study applications
 	packages chromium strace gcc make flex bison bc perl libelf-dev lz4
 	# The BPF programs are built anew and compared: with the compiler that built
 	# them, which Debian 13 has no more (scripts/test.sh lets that test skip there).

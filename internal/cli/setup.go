@@ -39,8 +39,8 @@ pacman or apk, after it has asked. No service is enabled that was not enabled be
 What the distribution has no package for, is listed with what to do.`,
 		Example: `  tare setup --dry-run
   tare setup --on runc,podman
-  tare setup --on applications   # redis, nginx and PostgreSQL, for the study of that name
   tare setup --study survey
+  tare setup --study applications   # redis, nginx and PostgreSQL too
   tare setup --yes`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error { return env.setup(c, f) },
@@ -58,9 +58,8 @@ func (env *Env) setup(c *cobra.Command, f setupFlags) error {
 	if err != nil {
 		return err
 	}
-	targets := slices.DeleteFunc(slices.Clone(f.on), func(name string) bool { return slices.Contains(table.Studies(), name) })
-	if len(targets) > 0 {
-		if err := env.knownTargets(c, targets); err != nil {
+	if len(f.on) > 0 {
+		if err := env.knownTargets(c, f.on); err != nil {
 			return err
 		}
 	}

@@ -85,7 +85,7 @@ func notInstalled(root image.Root, needs []string) error {
 	}
 	command := "tare setup"
 	if missing[0].Apart {
-		command = "tare setup --on applications"
+		command = "tare setup --study applications"
 	}
 	return fmt.Errorf("%s is not installed: %s installs it", missing[0].Name, command)
 }

@@ -38,8 +38,8 @@ type Manager struct {
 // Part is something that targets or studies need.
 type Part struct {
 	Name     string              `yaml:"name"`
-	For      []string            `yaml:"for"`      // targets, families of targets, studies, or "workloads", which name it themselves
-	Asked    bool                `yaml:"asked"`    // installed only where one of For is asked for by its name
+	For      []string            `yaml:"for"`      // targets, families of targets, or "workloads", which name it themselves
+	Asked    bool                `yaml:"asked"`    // installed only where a study runs one of its programs
 	Arch     []string            `yaml:"arch"`     // GOARCH; none: all
 	Programs []string            `yaml:"programs"` // all of them, in PATH
 	Files    []string            `yaml:"files"`    // one of them; beside Programs
@@ -61,18 +61,6 @@ type Machine struct {
 	Root string   // "" for the machine's own; another for tests
 	Arch string   // GOARCH
 	Path []string // directories of programs
-}
-
-// Studies are the names in For of parts that are installed only where they are asked for.
-func (t Table) Studies() []string {
-	var all []string
-	for _, p := range t.Parts {
-		if p.Asked {
-			all = append(all, p.For...)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // system are directories of programs that a user's PATH often lacks.
