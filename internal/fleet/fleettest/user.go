@@ -35,7 +35,9 @@ func (u *User) Tare(code int, args ...string) (stdout, stderr string) {
 	cmd := u.Command(args...)
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
+	began := time.Now()
 	err := cmd.Run()
+	u.T.Logf("tare %s: exit %d after %v", strings.Join(args, " "), cmd.ProcessState.ExitCode(), time.Since(began).Round(time.Second))
 	if cmd.ProcessState.ExitCode() != code {
 		u.T.Fatalf("tare %q: %v, want exit code %d\n%s\n%s", args, err, code, out.String(), errs.String())
 	}

@@ -54,13 +54,12 @@ func (c *cluster) left(context.Context) ([]string, error) {
 // user is somebody who calls tare on the cluster.
 type user struct {
 	*cluster
-	program string
-	state   string
+	*fleettest.User
 	orphans []string // sessions of a dead node
 }
 
 func newUser(t *testing.T, c *cluster, program string) *user {
-	u := &user{cluster: c, program: program, state: c.path("state-of-user")}
+	u := &user{cluster: c, User: &fleettest.User{T: t, Program: program, State: c.path("state-of-user")}}
 	t.Cleanup(func() {
 		if left, err := c.left(t.Context()); err != nil || len(left) > 0 {
 			t.Errorf("the engine still has jobs %q (%v)", left, err)
@@ -69,64 +68,8 @@ func newUser(t *testing.T, c *cluster, program string) *user {
 	return u
 }
 
-func (u *user) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(u.program, append([]string{"--state", u.state}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return cmd
-}
-
-// tare runs tare, which must end with this code, and returns what it wrote.
-func (u *user) tare(code int, args ...string) (stdout, stderr string) {
-	u.t.Helper()
-	cmd := u.command(args...)
-	var out, errs strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	began := time.Now()
-	err := cmd.Run()
-	u.t.Logf("tare %s: exit %d after %v", strings.Join(args, " "), cmd.ProcessState.ExitCode(), time.Since(began).Round(time.Second))
-	if cmd.ProcessState.ExitCode() != code {
-		u.t.Fatalf("tare %q: %v, want exit code %d\n%s\n%s", args, err, code, out.String(), errs.String())
-	}
-	return out.String(), errs.String()
-}
-
-// runs are the runs of a fleet, with how many records each has.
-func (u *user) runs(name string) map[string]int {
-	dirs, err := filepath.Glob(filepath.Join(u.state, "fleets", name, "runs", "2*"))
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	all := map[string]int{}
-	for _, dir := range dirs {
-		text, err := os.ReadFile(filepath.Join(dir, "records.jsonl"))
-		if err != nil {
-			u.t.Fatal(err)
-		}
-		all[filepath.Base(dir)] = strings.Count(string(text), "\n")
-	}
-	return all
-}
-
-// statuses is what is recorded of the machines of a fleet.
-func (u *user) statuses(name string) []fleet.Status {
-	u.t.Helper()
-	_, all, _, err := fleet.Statuses(filepath.Join(u.state, "fleets", name))
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	return all
-}
-
-// measuring waits until each machine of a fleet has brought some records.
-func (u *user) measuring(name string) {
-	u.t.Helper()
-	u.wait("records of "+name, func() bool {
-		if _, err := os.Stat(filepath.Join(u.state, "fleets", name, "fleet.json")); err != nil {
-			return false
-		}
-		return !slices.ContainsFunc(u.statuses(name), func(s fleet.Status) bool { return s.Records < 5 })
-	})
-}
+// in has what follows belong to a subtest.
+func (u *user) in(t *testing.T) { u.t, u.T = t, t }
 
 // long is a measurement that lasts for minutes.
 func long(name string, more ...string) []string {
@@ -142,37 +85,37 @@ func TestSlurmFleet(t *testing.T) {
 	u := newUser(t, c, program)
 
 	t.Run("report", func(t *testing.T) {
-		u.t = t
-		show, _ := u.tare(0, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "3", "--show", "--", "true")
+		u.in(t)
+		show, _ := u.Tare(0, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "3", "--show", "--", "true")
 		if strings.Count(show, "sbatch --parsable") != 3 || !strings.Contains(show, "exec "+program) {
 			t.Errorf("--show prints %s", show)
 		}
-		out, progress := u.tare(0, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "3", "--fleet", "lab", "--on", "host,native,runc", "--blocks", "6", "--", "true")
+		out, progress := u.Tare(0, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "3", "--fleet", "lab", "--on", "host,native,runc", "--blocks", "6", "--", "true")
 		t.Logf("from nothing to the report: %v\n%s\n%s", time.Since(began).Round(time.Second), progress, out)
 		for _, word := range []string{"native", "runc", "node1", "node2", "node3", "3 machines", "3 of 3 machines, drawn at random"} {
 			if !strings.Contains(out, word) {
 				t.Errorf("%q is not in the report", word)
 			}
 		}
-		if runs := u.runs("lab"); len(runs) != 3 {
+		if runs := u.Runs("lab"); len(runs) != 3 {
 			t.Errorf("runs: %v", runs)
 		}
-		if streams, err := os.ReadDir(filepath.Join(u.state, "fleets/lab/streams")); err != nil || len(streams) > 0 {
+		if streams, err := os.ReadDir(filepath.Join(u.State, "fleets/lab/streams")); err != nil || len(streams) > 0 {
 			t.Errorf("streams of whole runs are left: %v (%v)", streams, err)
 		}
-		if _, errs := u.tare(2, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "node1,node99", "--", "true"); !strings.Contains(errs, "node99") {
+		if _, errs := u.Tare(2, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "node1,node99", "--", "true"); !strings.Contains(errs, "node99") {
 			t.Errorf("a machine that does not exist: %s", errs)
 		}
-		u.tare(0, "fleet", "resume", "lab") // all is there
+		u.Tare(0, "fleet", "resume", "lab") // all is there
 	})
 
-	t.Run("dead node", func(t *testing.T) { u.t = t; u.deadNode() })
-	t.Run("cancel", func(t *testing.T) { u.t = t; u.cancelled() })
-	t.Run("limits", func(t *testing.T) { u.t = t; u.limits() })
+	t.Run("dead node", func(t *testing.T) { u.in(t); u.deadNode() })
+	t.Run("cancel", func(t *testing.T) { u.in(t); u.cancelled() })
+	t.Run("limits", func(t *testing.T) { u.in(t); u.limits() })
 
 	// The next job on each node has swept what a dead one left.
-	u.t = t
-	u.tare(0, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "all", "--fleet", "last", "--on", "host,native", "--blocks", "6", "--", "true")
+	u.in(t)
+	u.Tare(0, "fleet", "run", "weigh", "--engine", "slurm", "--nodes", "all", "--fleet", "last", "--on", "host,native", "--blocks", "6", "--", "true")
 	for _, node := range []string{"node1", "node2", "node3"} {
 		if left := u.sessions(node); len(left) > 0 {
 			t.Errorf("sessions are left: %q", left)
@@ -211,14 +154,14 @@ func (u *user) sessions(node string) []string {
 // A node dies in the middle, and so does who collects. The machine's place is taken by the
 // third, and what the dead one measured is kept.
 func (u *user) deadNode() {
-	collector := u.command(long("dead", "--nodes", "2")...)
+	collector := u.Command(long("dead", "--nodes", "2")...)
 	if err := collector.Start(); err != nil {
 		u.t.Fatal(err)
 	}
-	u.measuring("dead")
+	u.Measuring("dead")
 	_ = collector.Process.Kill()
 	_ = collector.Wait()
-	dead := u.statuses("dead")[0].Machine
+	dead := u.Statuses("dead")[0].Machine
 	revive, err := u.die(dead)
 	if err != nil {
 		u.t.Fatal(err)
@@ -226,31 +169,31 @@ func (u *user) deadNode() {
 	if u.orphans = u.sessions(dead); len(u.orphans) == 0 || len(groups(u.t, u.orphans)) == 0 {
 		u.t.Errorf("the dead node left the sessions %q and the cgroups %q: the test sees nothing", u.orphans, groups(u.t, u.orphans))
 	}
-	resumed := u.command("fleet", "resume", "dead")
+	resumed := u.Command("fleet", "resume", "dead")
 	var said strings.Builder
 	resumed.Stdout, resumed.Stderr = &said, &said
 	if err := resumed.Start(); err != nil {
 		u.t.Fatal(err)
 	}
 	u.wait("another machine in the place of "+dead, func() bool {
-		s := u.statuses("dead")[0]
+		s := u.Statuses("dead")[0]
 		return s.Machine != dead && s.Attempt == 2 && s.Records > 5
 	})
-	lost := u.statuses("dead")[0].Earlier[0]
-	if lost.What != fleet.Lost || lost.Run == "" || lost.Words == "" || u.runs("dead")[lost.Run] < 5 {
-		u.t.Errorf("the attempt on the dead machine is recorded as %+v, with the runs %v", lost, u.runs("dead"))
+	lost := u.Statuses("dead")[0].Earlier[0]
+	if lost.What != fleet.Lost || lost.Run == "" || lost.Words == "" || u.Runs("dead")[lost.Run] < 5 {
+		u.t.Errorf("the attempt on the dead machine is recorded as %+v, with the runs %v", lost, u.Runs("dead"))
 	}
 	_ = resumed.Process.Signal(syscall.SIGINT)
 	_ = resumed.Wait()
 	if resumed.ProcessState.ExitCode() != 130 || !strings.Contains(said.String(), "tare fleet cancel dead") {
 		u.t.Errorf("Ctrl-C: exit %d: %s", resumed.ProcessState.ExitCode(), said.String())
 	}
-	status, _ := u.tare(0, "fleet", "status", "dead")
+	status, _ := u.Tare(0, "fleet", "status", "dead")
 	if strings.Count(status, "running") != 2 {
 		u.t.Errorf("after Ctrl-C the jobs go on, and status says %s", status)
 	}
-	u.tare(0, "fleet", "cancel", "dead")
-	if runs := u.runs("dead"); len(runs) != 3 {
+	u.Tare(0, "fleet", "cancel", "dead")
+	if runs := u.Runs("dead"); len(runs) != 3 {
 		u.t.Errorf("what was measured before the cancel is not kept: %v", runs)
 	}
 	if err := revive(); err != nil {
@@ -260,24 +203,24 @@ func (u *user) deadNode() {
 
 // Somebody ends the jobs by the engine's own means: that is recorded, and not tried again.
 func (u *user) cancelled() {
-	collector := u.command(long("ended", "--nodes", "2")...)
+	collector := u.Command(long("ended", "--nodes", "2")...)
 	if err := collector.Start(); err != nil {
 		u.t.Fatal(err)
 	}
-	u.measuring("ended")
-	first := u.statuses("ended")[0]
+	u.Measuring("ended")
+	first := u.Statuses("ended")[0]
 	if err := u.cluster.command("scancel", "--name="+first.Job); err != nil {
 		u.t.Error(err)
 	}
-	u.wait("a job that somebody ended", func() bool { return u.statuses("ended")[0].Over() })
-	if s := u.statuses("ended")[0]; s.What != fleet.Cancelled || s.Run == "" {
+	u.wait("a job that somebody ended", func() bool { return u.Statuses("ended")[0].Over() })
+	if s := u.Statuses("ended")[0]; s.What != fleet.Cancelled || s.Run == "" {
 		u.t.Errorf("a job that somebody ended: %+v", s)
 	}
 	_ = collector.Process.Signal(syscall.SIGTERM)
 	_ = collector.Wait()
-	u.tare(0, "fleet", "cancel", "ended")
-	u.tare(1, "fleet", "resume", "ended") // nothing more is submitted
-	for _, s := range u.statuses("ended") {
+	u.Tare(0, "fleet", "cancel", "ended")
+	u.Tare(1, "fleet", "resume", "ended") // nothing more is submitted
+	for _, s := range u.Statuses("ended") {
 		if s.What != fleet.Cancelled || s.Run == "" || s.Attempt != 1 {
 			text, _ := json.Marshal(s)
 			u.t.Errorf("after the cancel: %s", text)
@@ -291,9 +234,9 @@ func (u *user) limits() {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	u.tare(1, long("limits", "--nodes", "node2,node3", "--time", "90s", "--wait-at-most", "5s")...)
-	all := u.statuses("limits")
-	if s := all[0]; s.What != fleet.TooLong || u.runs("limits")[s.Run] < 5 {
+	u.Tare(1, long("limits", "--nodes", "node2,node3", "--time", "90s", "--wait-at-most", "5s")...)
+	all := u.Statuses("limits")
+	if s := all[0]; s.What != fleet.TooLong || u.Runs("limits")[s.Run] < 5 {
 		u.t.Errorf("a job that takes too long: %+v", s)
 	}
 	if s := all[1]; s.What != fleet.NotPlaced || !strings.Contains(s.Words, "Resources") && !strings.Contains(s.Words, "Priority") {
