@@ -10,7 +10,8 @@ import (
 var indexScript string
 
 // UnixIndexScript is a shell script that prints the Unix index of the machine that it
-// runs on, by the program at UnixPath: for images, which hold no tare.
+// runs on, by the dynamic programs in UnixDir, as tare index does by default: for images,
+// which hold no tare.
 func UnixIndexScript() string {
 	var tests []string
 	for _, t := range unixTests() {
@@ -18,7 +19,11 @@ func UnixIndexScript() string {
 		if t.cpu {
 			cpu = 1
 		}
-		tests = append(tests, fmt.Sprintf("%s %s %g %d %s", t.name, t.unit, t.baseline, cpu, strings.Join(t.args, " ")))
+		arguments := strings.Join(t.args, " ")
+		if t.name == "whetstone" {
+			arguments += " --variant=as-compiled"
+		}
+		tests = append(tests, fmt.Sprintf("%s %s %g %d %s %s", t.name, t.unit, t.baseline, cpu, t.program(true), arguments))
 	}
-	return strings.NewReplacer("@TESTS@", strings.Join(tests, "\n"), "@UNIX@", UnixPath).Replace(indexScript)
+	return strings.Replace(indexScript, "@TESTS@", strings.Join(tests, "\n"), 1)
 }

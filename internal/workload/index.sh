@@ -11,7 +11,7 @@ case $passes in '' | 0* | *[!0-9]*) echo "tare-index: PASSES $passes: must be a 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
-# Name, unit, baseline, whether UnixBench times it by CPU time, and its arguments.
+# Name, unit, baseline, whether UnixBench times it by CPU time, its program and arguments.
 cat >"$dir/tests" <<'END'
 @TESTS@
 END
@@ -21,9 +21,9 @@ while :; do
 	: >"$dir/passes"
 	pass=0
 	while [ "$pass" -lt "$passes" ]; do
-		while read -r name unit baseline cpu arguments; do
+		while read -r name unit baseline cpu program arguments; do
 			# shellcheck disable=SC2086 # words
-			if ! @UNIX@ $arguments --seconds="$seconds" --copies="$copies" --dir="$dir" </dev/null >"$dir/lines"; then
+			if ! "$program" $arguments --seconds="$seconds" --copies="$copies" --dir="$dir" </dev/null >"$dir/lines"; then
 				echo "tare-index: the test $name failed" >&2
 				exit 1
 			fi

@@ -21,17 +21,18 @@ import (
 // Where the root file system holds the Unix workloads, and where the page must
 // be mounted that makes the instances of a trial begin together.
 const (
-	UnixPath    = "/.tare/unix"
-	UnixBarrier = "/.tare/barrier"
+	UnixDir     = "/.tare"
+	UnixPath    = UnixDir + "/unix"
+	UnixBarrier = UnixDir + "/barrier"
 )
 
 // The programs of the dynamic build, which run with the machine's C library, the one
 // that runs a user's UnixBench next to a test, and where the root has that UnixBench.
 const (
-	unixGNUPath      = "/.tare/unix-gnu"
-	whetstoneGNUPath = "/.tare/whetstone-gnu"
-	unixBenchPath    = "/.tare/unixbench"
-	unixBenchHome    = "/.tare/user/unixbench"
+	unixGNUPath      = UnixDir + "/unix-gnu"
+	whetstoneGNUPath = UnixDir + "/whetstone-gnu"
+	unixBenchPath    = UnixDir + "/unixbench"
+	unixBenchHome    = UnixDir + "/user/unixbench"
 )
 
 // ParamUnixBuild is the parameter that says which build of a Unix test runs.

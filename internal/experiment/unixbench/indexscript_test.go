@@ -25,11 +25,15 @@ func TestIndexScript(t *testing.T) {
 	if err := helpers.Extract(dir); err != nil {
 		t.Fatal(err)
 	}
-	// Stands before the program and keeps what it prints, the passes of a test in order.
+	// Stands before each program and keeps what it prints, the passes of a test in order.
 	shim := fmt.Sprintf("#!/bin/sh\nset -eu\ntest=$1\ncase $test in file-copy) test=$test-${2#--buffer=} ;; esac\n"+
-		"for a; do case $a in --copies=*) copies=${a#--copies=} ;; esac; done\n%s/unix \"$@\" >%s/out\ncat %s/out\ncp %s/out \"%s/$test.$copies.$(ls %s | grep -c \"^$test[.]$copies[.]\")\"\n", dir, dir, dir, dir, dir, dir)
-	script := strings.ReplaceAll(workload.UnixIndexScript(), workload.UnixPath, filepath.Join(dir, "shim"))
-	for name, text := range map[string]string{"shim": strings.Replace(shim, "grep -c", "grep -c --", 1), "tare-index": script} {
+		"for a; do case $a in --copies=*) copies=${a#--copies=} ;; esac; done\n%s/${0##*/} \"$@\" >%s/out\ncat %s/out\ncp %s/out \"%s/$test.$copies.$(ls %s | grep -c \"^$test[.]$copies[.]\")\"\n", dir, dir, dir, dir, dir, dir)
+	shim = strings.Replace(shim, "grep -c", "grep -c --", 1)
+	script := strings.ReplaceAll(workload.UnixIndexScript(), workload.UnixDir, filepath.Join(dir, "shims"))
+	if err := os.Mkdir(filepath.Join(dir, "shims"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"shims/" + helpers.UnixGNU: shim, "shims/" + helpers.WhetstoneGNU: shim, "tare-index": script} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +110,7 @@ func checkTable(t *testing.T, printed string, want indexTable) {
 
 // TestIndexScriptFails where a test does, and refuses what is no number.
 func TestIndexScriptFails(t *testing.T) {
-	script := strings.ReplaceAll(workload.UnixIndexScript(), workload.UnixPath, "false")
+	script := strings.ReplaceAll(workload.UnixIndexScript(), workload.UnixDir, "/nowhere")
 	for _, args := range [][]string{nil, {"x"}, {"1", "0"}, {""}} {
 		out, err := exec.CommandContext(t.Context(), "sh", append([]string{"-c", script, "tare-index"}, args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "tare-index: ") {
