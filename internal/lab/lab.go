@@ -179,7 +179,7 @@ func (l *Lab) Drivers(ctx context.Context, names ...string) ([]driver.Driver, er
 	names = slices.Clone(names)
 	for i, name := range names {
 		var err error
-		if names[i], err = WithProgram(name); err != nil {
+		if names[i], err = l.withProgram(name); err != nil {
 			return nil, &InputError{err}
 		}
 	}
@@ -199,10 +199,11 @@ func (l *Lab) Drivers(ctx context.Context, names ...string) ([]driver.Driver, er
 	return slices.DeleteFunc(slices.Clone(l.drivers), func(d driver.Driver) bool { return !slices.Contains(names, d.Name()) }), nil
 }
 
-// WithProgram is a target's name in which the path of the program or kernel that it is
+// withProgram is a target's name in which the path of the program or kernel that it is
 // to use is absolute: "runc=./runc" as "runc=/opt/new/runc". Other names stay as they
-// are, as does a kernel's release. What no file has as its path is an error.
-func WithProgram(name string) (string, error) {
+// are, as does a kernel's release. What no file has as its path is an error, as is a
+// program that cannot be executed.
+func (l *Lab) withProgram(name string) (string, error) {
 	target, program, ok := strings.Cut(name, driver.ProgramSign)
 	if !ok {
 		return name, nil
@@ -223,11 +224,18 @@ func WithProgram(name string) (string, error) {
 		return "", fmt.Errorf("target %s: %w", name, err)
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("target %s: %s is not a regular file", name, path)
+	case !l.bootsKernels(target) && unix.Access(path, unix.X_OK) != nil:
+		return "", fmt.Errorf("target %s: %s is not an executable file", name, path)
 	}
 	if placed {
 		path += study.PathSign + on
 	}
 	return target + driver.ProgramSign + path, nil
+}
+
+// bootsKernels reports whether a target is a machine, which takes a kernel and no program.
+func (l *Lab) bootsKernels(target string) bool {
+	return slices.ContainsFunc(l.drivers, func(d driver.Driver) bool { return d.Name() == target && d.Properties().Machine != nil })
 }
 
 // noPath is what other names of a study part by.

@@ -44,18 +44,21 @@ func TestWithProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	machine := fake.New("vm", nil)
+	machine.Props.Machine = &driver.Machine{}
+	l := &Lab{drivers: []driver.Driver{fake.New("runc", nil), machine}}
 	for name, want := range map[string]string{
 		"": "", "runc": "runc", "a/b@bridge": "a/b@bridge", "runc=./new": "runc=" + dir + "/new", "a/b=" + dir + "/new": "a/b=" + dir + "/new",
 		"runc=new@bridge": "runc=" + dir + "/new@bridge", "vm=plain": "vm=" + dir + "/plain", "vm=debian/6.1": "vm=debian/6.1", "vm=debian/6.1@bridge": "vm=debian/6.1@bridge",
 	} {
-		if got, err := WithProgram(name); got != want || err != nil {
+		if got, err := l.withProgram(name); got != want || err != nil {
 			t.Errorf("%q: %q, %v, want %q", name, got, err, want)
 		}
 	}
 	for name, says := range map[string]string{
-		"runc=": "the path of a program", "runc=./absent": "no such file", "runc=.": "is not a regular file", "runc=a b": "the path of a program",
+		"runc=": "the path of a program", "runc=./absent": "no such file", "runc=./plain": "is not an executable file", "runc=.": "is not a regular file", "vm=.": "is not a regular file", "runc=a b": "the path of a program",
 	} {
-		if got, err := WithProgram(name); err == nil || !strings.Contains(err.Error(), says) {
+		if got, err := l.withProgram(name); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %q, %v, want %q", name, got, err, says)
 		}
 	}
