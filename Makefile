@@ -50,6 +50,8 @@ test-long: build ## what takes hours, or changes by the day: known vulnerabiliti
 	$(MAKE) --no-print-directory test-loongson DOCKER=1
 	$(MAKE) --no-print-directory torture ON=host,native,runc KILLS=334 FAULTS=120
 	$(MAKE) --no-print-directory torture ON=crun,containerd,docker,podman KILLS=50 FAULTS=24
+	scripts/setup.sh otava
+	go test ./internal/history -count=1 -run Otava -v
 	go run ./bench aa-rounds planted
 	go test ./internal/stats -count=1 -run Covers -v -timeout 12h -args -long
 

@@ -9,6 +9,7 @@
 #   scripts/setup.sh package  what make test-package installs tare's package with
 #   scripts/setup.sh fleet    what make test-fleet makes clusters of; KUBERNETES=build builds Kubernetes, too
 #   scripts/setup.sh bench    what tare weighs, the C compiler and containerd-stress, which make bench compares with
+#   scripts/setup.sh otava    apache-otava, which the change points of tare history are compared with (Python 3.11)
 #   scripts/setup.sh tools    runsc and its shim (and youki, where cargo is installed), from source
 #
 # Debian packages are installed by name; everything else goes below
@@ -215,6 +216,16 @@ kubernetes() {
 }
 
 # No && between the steps: it would switch set -e off in them.
+# apache-otava with all that it imports, by the digests in otava.txt.
+otava() {
+	[ ! -x "$cache/otava-0.8.0/bin/otava" ] || return 0
+	python3 -m pip --version >/dev/null 2>&1 || packages python3-pip
+	say "installing apache-otava 0.8.0"
+	rm -rf "$cache/otava-0.8.0"
+	python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-compile --no-deps --only-binary :all: \
+		--require-hashes --target "$cache/otava-0.8.0" -r "$(dirname "$0")/otava.txt"
+}
+
 case "${1:-}" in
 build)
 	zig
@@ -246,6 +257,9 @@ bench)
 	runsc
 	zig
 	stress
+	;;
+otava)
+	otava
 	;;
 tools)
 	runsc
