@@ -46,6 +46,7 @@ type part struct {
 	items [][]string // lines of each
 	foot  []string
 	least int  // items that stay
+	floor int  // items that stay where all that is cut so far was not enough
 	cut   int  // items that were left out
 	table bool // the items are rows
 }
@@ -114,7 +115,7 @@ func (p *printer) print(b part) {
 }
 
 // shorten leaves out the last items of the longest lists until all fit; hard, then also
-// rows of tables, and then all but one item of each list.
+// all of each list but its floor, and then rows of tables: they are what was asked for.
 func shorten(parts []part, hard bool) []part {
 	cut := func(may func(part) bool) {
 		for rowsOf(parts) > summaryRows {
@@ -133,8 +134,9 @@ func shorten(parts []part, hard bool) []part {
 	}
 	cut(func(b part) bool { return !b.table && len(b.items) > b.least })
 	if hard {
-		cut(func(b part) bool { return b.table && len(b.items) > b.least })
-		cut(func(b part) bool { return !b.table && len(b.items) > 1 })
+		cut(func(b part) bool { return !b.table && len(b.items) > b.floor })
+		cut(func(b part) bool { return b.table && len(b.items) > b.floor })
+		cut(func(b part) bool { return len(b.items) > 1 })
 	}
 	return parts
 }
@@ -186,7 +188,7 @@ func cutWords(s string, width int) string {
 }
 
 func (p *printer) listPart(head string, items []string) part {
-	b := part{least: min(len(items), 2)}
+	b := part{least: 2, floor: 1}
 	for _, i := range items {
 		b.items = append(b.items, p.paragraph("  · ", i, itemLines))
 	}
@@ -197,7 +199,7 @@ func (p *printer) listPart(head string, items []string) part {
 }
 
 func (p *printer) lackPart(all []Lack) part {
-	b := part{least: min(len(all), 2)}
+	b := part{least: 2, floor: 1}
 	wide := 0
 	for _, l := range all {
 		wide = max(wide, text.StringWidth(clean(l.What)))
@@ -213,7 +215,7 @@ func (p *printer) lackPart(all []Lack) part {
 }
 
 func (p *printer) nextPart(all []Action) part {
-	b := part{head: []string{p.bold("Next")}, least: len(all)}
+	b := part{head: []string{p.bold("Next")}, least: len(all), floor: leastActions}
 	wide := 0
 	for _, a := range all {
 		wide = max(wide, text.StringWidth(a.Label))
@@ -249,8 +251,11 @@ func wrapCommand(s string, width int) []string {
 	return append(out, line)
 }
 
-// leastRows is how many rows of a table stay.
-const leastRows = 6
+// How many rows of a table and how many commands stay at least.
+const (
+	leastRows    = 6
+	leastActions = 3
+)
 
 // tableParts lays a table out in blocks of columns; what fits nowhere is named.
 func (p *printer) tableParts(t SummaryTable, blocks int) []part {
@@ -400,7 +405,7 @@ func (p *printer) block(t SummaryTable, columns []SummaryColumn) part {
 			rows[i] += "  " + p.cell(c, c.Cells[i], w)
 		}
 	}
-	b := part{least: min(len(rows), leastRows), table: true}
+	b := part{floor: leastRows, table: true}
 	if shared {
 		b.head = append(b.head, strings.TrimRight(over, " "))
 	}
