@@ -27,6 +27,7 @@ type Provenance struct {
 	Compiler    string // of the programs that run inside targets
 	Mitigations map[string]string
 	Targets     map[string]string // version by target
+	Programs    map[string]string // digest of a target's program
 	Accels      map[string]string // what ran a virtual machine's CPU, by target: "kvm" or "tcg"
 	Guests      map[string]string // digest of a virtual machine's kernel, by target
 	Counters    string            // perf's where many are started at once: "counted" or "left out"
@@ -97,8 +98,16 @@ func Surroundings(a, b Provenance) []Surrounding {
 	differ("perf's counters", a.Counters, b.Counters, "starts are some percent slower with them: measure both with --no-counters, or both without")
 	differMaps("mitigation", a.Mitigations, b.Mitigations, "boot with the same mitigations", differ)
 	differMaps("version of", both(a.Targets, b.Targets), both(b.Targets, a.Targets), "a difference may be the version's, which is fine if that is the question", differ)
+	differMaps("program of", sameVersion(a, b), sameVersion(b, a), "a difference may be the program's, which calls itself the same version: say which one a run uses by its path, as in runc=./new/runc", differ)
 	differMaps("guest kernel of", both(a.Guests, b.Guests), both(b.Guests, a.Guests), "a difference may be that kernel's: give both the same --kernel", differ)
 	differ("what virtual machines were asked to be", a.Asked, b.Asked, "a difference may be theirs: give both the same --guest-memory, --guest-append and --guest-disk")
+	return out
+}
+
+// sameVersion are a's programs whose version is b's: of the others the version is told.
+func sameVersion(a, b Provenance) map[string]string {
+	out := both(a.Programs, b.Programs)
+	maps.DeleteFunc(out, func(target, _ string) bool { return a.Targets[target] != b.Targets[target] })
 	return out
 }
 

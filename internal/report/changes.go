@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 
 	"github.com/tarelab/tare/internal/analysis"
@@ -192,6 +193,12 @@ func unjudged(all []change) []Lack {
 	return out
 }
 
+var digests = regexp.MustCompile(`(sha256:[0-9a-f]{12})[0-9a-f]{52}`)
+
+// shortDigests leaves twelve digits of each digest, as container engines show them; the
+// whole ones are in JSON.
+func shortDigests(s string) string { return digests.ReplaceAllString(s, "$1…") }
+
 // surroundings are the facts in which the runs differ.
 func surroundings(all []analysis.Surrounding) SummaryTable {
 	t := SummaryTable{Title: "What else differs, and may be the cause", First: "fact", Rows: lines(all, func(s analysis.Surrounding) string { return s.What })}
@@ -199,7 +206,7 @@ func surroundings(all []analysis.Surrounding) SummaryTable {
 		head string
 		text func(analysis.Surrounding) string
 	}{{"in A", func(s analysis.Surrounding) string { return s.A }}, {"in B", func(s analysis.Surrounding) string { return s.B }}} {
-		t.Columns = append(t.Columns, SummaryColumn{Head: column.head, Words: true, Cells: lines(all, func(s analysis.Surrounding) SummaryCell { return SummaryCell{Text: column.text(s)} })})
+		t.Columns = append(t.Columns, SummaryColumn{Head: column.head, Words: true, Cells: lines(all, func(s analysis.Surrounding) SummaryCell { return SummaryCell{Text: shortDigests(column.text(s))} })})
 	}
 	return t
 }
