@@ -5,8 +5,8 @@ import type { Entry, Page, Row, ShownNumber, ShownRow } from "./types";
 import { allLooks, badge, look, words } from "./verdict";
 
 // The chart stands in the table as one tall cell, so its rows have the table
-// rows' height.
-const rowHeight = 34;
+// rows' height: that of style.css, which is less on paper.
+const rowHeight = () => (document.documentElement.classList.contains("printing") ? 24 : 34);
 const axisHeight = 30;
 
 interface Mark {
@@ -95,10 +95,11 @@ function draw(page: Page, entry: Entry, width: number): Element {
     Math.max(2.5 * margin, 1.3 * claim.noise, 0.02),
   );
   const rows = claim.rows.length;
+  const tall = rows * rowHeight();
   const clamp = (v: number) => Math.min(Math.max(v, domain[0]), domain[1]);
   return Plot.plot({
     width,
-    height: rows * rowHeight + axisHeight,
+    height: tall + axisHeight,
     marginTop: 0,
     marginBottom: axisHeight,
     marginLeft: 12,
@@ -106,7 +107,7 @@ function draw(page: Page, entry: Entry, width: number): Element {
     className: "plot",
     ariaLabel: `${claim.group}, ${claim.metric.name}: ratio to the control with intervals; the table beside it holds the numbers`,
     x: { type: "log", domain },
-    y: { type: "linear", domain: [rows - 0.5, -0.5], range: [rows * rowHeight, 0], axis: null },
+    y: { type: "linear", domain: [rows - 0.5, -0.5], range: [tall, 0], axis: null },
     marks: [
       Plot.rect([0], { x1: clamp(1 - margin), x2: clamp(1 + margin), y1: -0.5, y2: rows - 0.5, fill: "var(--margin)", className: "m-margin" }),
       claim.noise > 0
