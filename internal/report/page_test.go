@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/report/reporttest"
@@ -560,6 +561,30 @@ func TestPageTipsAreWhole(t *testing.T) {
 	tip := eval[string](b, `[...document.querySelectorAll('.forest svg [aria-label="tip"]')].map((e) => e.textContent).join(" ")`)
 	if !strings.Contains(tip, "whole") {
 		t.Errorf("the tip says %q", tip)
+	}
+}
+
+// What a mark says is there without a pointer, too.
+func TestPageTipsByKeyboard(t *testing.T) {
+	b := open(t, reporttest.Survey(), desktop)
+	charts := b.count("svg.plot")
+	if got := eval[int](b, `[...document.querySelectorAll("svg.plot")].filter((s) => s.tabIndex === 0).length`); charts == 0 || got != charts {
+		t.Fatalf("%d of %d charts take the focus", got, charts)
+	}
+	says := func(keys ...string) string {
+		b.run(chromedp.Focus(".forest svg.plot", chromedp.ByQuery))
+		for _, k := range keys {
+			b.run(chromedp.KeyEvent(k))
+		}
+		b.run(chromedp.Sleep(150 * time.Millisecond))
+		return eval[string](b, `[...document.querySelector(".forest svg.plot").querySelectorAll('[aria-label="tip"]')].map((e) => e.textContent).join("")`)
+	}
+	first, second := says(kb.Home), says(kb.ArrowDown)
+	if first == "" || second == "" || first == second {
+		t.Errorf("the first mark says %q, the second %q", first, second)
+	}
+	if got := says(kb.Escape); got != "" {
+		t.Errorf("behind Escape the chart says %q", got)
 	}
 }
 

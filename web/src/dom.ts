@@ -1,3 +1,5 @@
+import { reachable } from "./keys";
+
 // The page's only way to make elements. Children that are strings become text
 // nodes, so no text of a run can become markup.
 
@@ -61,6 +63,7 @@ export function redrawAll(force = false): void {
     if (width > 0 && (force || width !== d.last)) {
       d.last = width;
       d.draw(width);
+      reachable(d.element);
     }
   }
 }

@@ -5,6 +5,7 @@ import { distributions } from "./distribution";
 import { bands, compared, definitions, failures, method, mitigations, targets } from "./facts";
 import { forest } from "./forest";
 import { glance } from "./glance";
+import { keys } from "./keys";
 import { waterfall } from "./ladder";
 import { paper } from "./paper";
 import { raw } from "./raw";
@@ -124,6 +125,7 @@ document.getElementById("report")!.append(shown.header, contents(shown.parts), .
 tools(document.getElementById("report")!, page.manifest.id);
 redrawAll();
 follow();
+keys();
 addEventListener("beforeprint", () => printing(true));
 addEventListener("afterprint", () => printing(false));
 document.documentElement.dataset.ready = "true";
