@@ -1,7 +1,7 @@
 // Charts by keyboard: a chart takes the focus, and its arrows go from mark to mark. The
 // library shows what a mark says at the pointer, so a mark is pointed at.
 
-const marks = 'g[aria-label="dot"] > *, g[aria-label="bar"] > *';
+const marks = 'g[aria-label="dot"] > *, g[aria-label="bar"] > *, .m-bar > *';
 
 // reachable lets charts that say something at the pointer take the focus.
 export function reachable(drawing: HTMLElement): void {
