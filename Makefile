@@ -41,7 +41,7 @@ test: ## everything that CI runs
 	scripts/stage.sh fuzz 20m scripts/fuzz.sh 2s
 	scripts/stage.sh test-package 15m $(MAKE) --no-print-directory test-package LACKING=skip
 	scripts/stage.sh test-fleet 30m $(MAKE) --no-print-directory test-fleet
-	scripts/stage.sh test-trim 40m $(MAKE) --no-print-directory test-trim LACKING=skip
+	scripts/stage.sh test-trim 60m $(MAKE) --no-print-directory test-trim LACKING=skip
 	scripts/stage.sh test-loongson 45m $(MAKE) --no-print-directory test-loongson LACKING=skip
 
 test-long: build ## what takes hours, or changes by the day: known vulnerabilities; Docker on emulated Loongson machines; 1,000 kills over host, native and runc, 50 of each other target; false and missed verdicts; coverage of intervals
@@ -105,7 +105,7 @@ test-fleet: build ## fleets on real engines: clusters of virtual nodes on this m
 	KUBERNETES=$(KUBERNETES) scripts/setup.sh fleet
 	scripts/gotest.sh ./test/fleet/... --format standard-verbose -- -count=1 -p 1 -timeout 20m -args -tare $(CURDIR)/bin/tare
 
-test-trim: build ## a trimmed kernel, made and proven: minutes the first time, then one boot
+test-trim: build ## a trimmed kernel, made and proven, and an image to take away, booted and used: minutes the first time, then three boots
 	LACKING=$(LACKING) scripts/test-trim.sh
 
 # COMMAND is what runs inside; TARGETS are those that its run must hold;

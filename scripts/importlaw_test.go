@@ -59,7 +59,7 @@ func law() []rule {
 	all = append(all, rule{drivers, []string{module + "internal/kerneltools/"}, "a driver needs no kernel tools: container hosts are kerneltools' own"})
 	all = append(all, rule{[]string{"internal/preflight"}, below(module+"internal/", "trial", "lab", "cli", "store", "report"), "preflight decides whether a cell can be measured, and measures nothing"})
 	all = append(all, rule{below("internal/", "driver", "trial", "schedule", "sample", "study", "stats", "store", "preflight", "workload", "probe", "report", "cli", "lab", "analysis"),
-		append(below(module+"internal/kerneltools/", "bootlog", "boots", "bootstudy", "containerhost", "proof", "kbuild", "kconfig", "textfile", "trim"), module+"internal/kerneltools"), "the kernel's tools use the laboratory, which does not need them"})
+		append(below(module+"internal/kerneltools/", "bootlog", "boots", "bootstudy", "containerhost", "hostimage", "proof", "kbuild", "kconfig", "textfile", "trim"), module+"internal/kerneltools"), "the kernel's tools use the laboratory, which does not need them"})
 	engines := []string{"internal/fleet/engine", "internal/fleet/kubernetes"}
 	all = append(all, rule{engines, append(below(module+"internal/", "fleet", "cli", "lab", "store", "analysis"), below(module+"internal/fleet/", "all", "fake", "slurm", "kubernetes")...), "an engine runs a program on a machine, and knows no fleet, no laboratory and no sibling"},
 		rule{[]string{"internal/fleet", "internal/cli", "cmd/tare"}, below(module+"internal/fleet/", "fake", "slurm", "kubernetes"), "only fleet/all names engines"})

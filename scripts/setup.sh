@@ -4,7 +4,7 @@
 #   scripts/setup.sh build    the C cross compiler (the ziglang wheel) and Node.js, which make generated takes
 #   scripts/setup.sh weigh    what the survey weighs
 #   scripts/setup.sh test     both, and what the tests use
-#   scripts/setup.sh trim     what container-vm-trim makes its disk and kernel with
+#   scripts/setup.sh trim     what container-vm-trim and tare trim image make disks and kernels with
 #   scripts/setup.sh loongson what make test-loongson fetches and unpacks packages with
 #   scripts/setup.sh package  what make test-package installs tare's package with
 #   scripts/setup.sh fleet    what make test-fleet makes clusters of; KUBERNETES=build builds Kubernetes, too
@@ -237,6 +237,9 @@ weigh)
 	;;
 trim)
 	packages mmdebstrap e2fsprogs "$(emulator)" gcc make flex bison bc perl libc6-dev libelf-dev lz4
+	# What tare trim image makes disks with, and what its test logs in with. GRUB's files
+	# are for other disks: this package changes nothing of how this machine starts.
+	packages qemu-utils fdisk grub-pc-bin openssh-client busybox-static
 	;;
 # The emulators and the guests' packages come from test/loongson/packages.sh,
 # which installs nothing on this machine.

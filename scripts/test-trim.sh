@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Makes a kernel of what containers need and the disk of a container host, boots
-# them and proves that containers run. Both are kept below the cache directory by
-# the digest of what they are made of: the second time there is only the boot.
+# them and proves that containers run; then makes an image to take away, boots it
+# alone, and uses its Docker. Kernels and Debian's files are kept below the cache
+# directory by the digest of what they are made of: the second time there are only
+# the boots.
 # make test-trim calls it. LACKING=skip skips, by name, where Debian's packages
 # cannot be had.
 set -euo pipefail
@@ -37,4 +39,5 @@ fi
 if [ "$code" = 4 ] && lack=$(grep -o "Debian's packages cannot be had: .*" "$work/said"); then
 	lacks "$lack"
 fi
-exit "$code"
+[ "$code" = 0 ] || exit "$code"
+scripts/gotest.sh ./test/trimimage --format standard-verbose -- -count=1 -timeout 55m -args -tare "$PWD/bin/tare" $([ "${LACKING:-}" != skip ] || echo -skip-lacking)

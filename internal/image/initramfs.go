@@ -168,6 +168,15 @@ func Ext4Of(ctx context.Context, file, root string, size int64) error {
 	return nil
 }
 
+// Ext4At is Ext4Of with the file system of size bytes at an offset in the file, also in
+// bytes: in a partition of a disk.
+func Ext4At(ctx context.Context, file, root string, size, offset int64) error {
+	if err := mke2fs(ctx, file, size, "-d", root, "-E", fmt.Sprintf("offset=%d", offset)); err != nil {
+		return fmt.Errorf("ext4 of %s: %w", root, err)
+	}
+	return nil
+}
+
 // EmptyExt4 makes a raw image of size bytes with an empty ext4 in it, which takes
 // no room on the host before it is written to.
 func EmptyExt4(ctx context.Context, file string, size int64) error {

@@ -42,6 +42,8 @@ var (
 	// lines. ModuleInfo is the section .modinfo of a kernel's module.
 	Kconfig    = Limit{Input: "kernel configuration", Bytes: 16 * mib, Items: 1 << 20, Alloc: 512 * mib}
 	ModuleInfo = Limit{Input: "module's section .modinfo", Bytes: mib, Alloc: 64 * mib}
+	// SSHKeys is a file with public keys; an engineer's team has some tens of them.
+	SSHKeys = Limit{Input: "file with public SSH keys", Bytes: mib, Items: 4096, Alloc: 64 * mib}
 	// BootLog is a dmesg, a console's log or a journal, after decompression; Items
 	// counts lines. A boot writes less than a megabyte in some thousands of them.
 	BootLog = Limit{Input: "boot log", Bytes: 64 * mib, Items: 500_000, Alloc: 1024 * mib}
@@ -78,7 +80,7 @@ var (
 func All() []Limit {
 	return []Limit{
 		ImageDocument, ImageArchive, ImageLayers, PackageControl, Accounts, Program, CLibrary, OwnProgram, Symbols,
-		Study, Need, Kconfig, ModuleInfo, BootLog,
+		Study, Need, Kconfig, ModuleInfo, SSHKeys, BootLog,
 		RunManifest, RunEnd, RunName, RunArchive, Profile, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch, SessionProof,
 	}
 }

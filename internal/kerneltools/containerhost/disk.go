@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,9 +43,15 @@ const mmdebstrapLog = "mmdebstrap.log"
 
 var unfetched = regexp.MustCompile(`(?m)^E: (Failed to fetch|Unable to fetch|Unable to locate package) .*`)
 
-// base is the distribution's tree, made by mmdebstrap.
+// base is the container host's tree.
 func (m *hostParts) base(ctx context.Context, tell func(string)) (string, error) {
-	dir := m.baseDir()
+	return m.tree(ctx, hostPackages, nil, tell)
+}
+
+// tree is a Debian system of these packages, made by mmdebstrap with these options
+// more.
+func (m *hostParts) tree(ctx context.Context, packages, options []string, tell func(string)) (string, error) {
+	dir := m.treeDir(packages, options)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
@@ -52,12 +59,12 @@ func (m *hostParts) base(ctx context.Context, tell func(string)) (string, error)
 	if err != nil {
 		return "", &driver.CannotError{Target: "vm", Lacks: "mmdebstrap is not installed", Remedy: "apt-get install mmdebstrap"}
 	}
-	tell("making the container host's files with mmdebstrap (about a minute)")
+	tell("making the container host's files with mmdebstrap (a minute or two)")
 	tmp := dir + ".tmp"
 	if err := sys.RemoveTree(tmp); err != nil {
 		return "", driver.Labf("container host: %w", err)
 	}
-	args := []string{"--variant=minbase", "--mode=root", `--aptopt=Acquire::Retries "3"`, "--include=" + strings.Join(hostPackages, ","), hostSuite, tmp}
+	args := slices.Concat([]string{"--variant=minbase", "--mode=root", `--aptopt=Acquire::Retries "3"`, "--include=" + strings.Join(packages, ",")}, options, []string{hostSuite, tmp})
 	if err := m.command(ctx, mmdebstrapLog, program, args...); err != nil {
 		said, rerr := os.ReadFile(filepath.Join(m.dir, mmdebstrapLog))
 		if line := unfetched.Find(said); rerr == nil && line != nil && ctx.Err() == nil {
@@ -71,8 +78,10 @@ func (m *hostParts) base(ctx context.Context, tell func(string)) (string, error)
 	return dir, nil
 }
 
-func (m *hostParts) baseDir() string {
-	return filepath.Join(m.dir, "base-"+vm.Digest(hostSuite, strings.Join(hostPackages, ","))[:16])
+func (m *hostParts) baseDir() string { return m.treeDir(hostPackages, nil) }
+
+func (m *hostParts) treeDir(packages, options []string) string {
+	return filepath.Join(m.dir, "base-"+vm.Digest(append([]string{hostSuite, strings.Join(packages, ",")}, options...)...)[:16])
 }
 
 // diskKey names the disk with an image in it.

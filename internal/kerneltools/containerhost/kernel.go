@@ -157,7 +157,7 @@ func (m *hostParts) build(ctx context.Context, a arm, dir string, wants []kconfi
 		return withoutPackages(err)
 	}
 	o := trim.Options{Source: source, Wants: wants, Way: trim.BottomUp, Compression: a.packed, Jobs: runtime.NumCPU(),
-		Build: kept.Objects(source), Output: dir}
+		Build: kept.Objects(source, a.objects...), Output: dir}
 	if a.way == trim.TopDown {
 		o.Way, o.Build = a.way, kept.Objects(source, string(a.way))
 		if o.Base, err = m.stockConfig(ctx); err != nil {

@@ -27,6 +27,7 @@ type arm struct {
 	way     trim.Way // "" is bottom-up; top-down starts from the distribution's configuration
 	symbols []string // of the kernel beside what hosts need, as "PARPORT" or "PRINTK=n"
 	needs   []string // of the kernel beside hostNeeds
+	objects []string // of the kernel's build, which lie apart by these words; nil: with those of other arms
 	lacks   []string // those of hostNeeds, or included by them, that the kernel goes without
 	initrd  initrd   // of a trimmed kernel
 	cpus    int      // 0: as many as the host's

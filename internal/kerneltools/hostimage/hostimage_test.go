@@ -1,0 +1,307 @@
+package hostimage
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/limit"
+)
+
+const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIzdTKqzPhLpDExpgZ3dIQ6tqxRRzvSP8UHxcFA0OBtp"
+
+// good are options that an image can follow.
+func good() Options {
+	return Options{Output: "host.qcow2", Engine: "docker", Keys: []string{publicKey + " me@home\n"}, Hostname: "tare", Size: 4 << 30}
+}
+
+func TestSettle(t *testing.T) {
+	for ending, want := range map[string]string{"host.qcow2": "qcow2", "host.img": "raw", "host.raw": "raw", "a/host.vmdk": "vmdk", "host": "qcow2"} {
+		o := good()
+		o.Output = ending
+		if err := o.Settle(); err != nil || o.Format != want {
+			t.Errorf("%s: format %q, %v; want %s", ending, o.Format, err, want)
+		}
+	}
+	for want, spoil := range map[string]func(*Options){
+		"name the disk's file":   func(o *Options) { o.Output = "" },
+		"no disk format":         func(o *Options) { o.Output = "host.iso" },
+		"--engine":               func(o *Options) { o.Engine = "dokcer" },
+		"nobody could log in":    func(o *Options) { o.Keys = nil },
+		"private key":            func(o *Options) { o.Keys = []string{"-----BEGIN OPENSSH PRIVATE KEY-----\n"} },
+		"no public key of SSH":   func(o *Options) { o.Keys = []string{"# nothing\n"} },
+		"--hostname":             func(o *Options) { o.Hostname = "a b" },
+		"--size":                 func(o *Options) { o.Size = 1 << 20 },
+		`did you mean "docker"?`: func(o *Options) { o.Needs = []string{"dokcer"} },
+	} {
+		o := good()
+		spoil(&o)
+		if err := o.Settle(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// Keys keep their options and lose their comments.
+func TestAuthorized(t *testing.T) {
+	got, err := authorized([]string{"# the team\n" + publicKey + " me@home\n\n" + `from="10.0.0.0/8",no-pty ` + publicKey + "\n", publicKey})
+	want := publicKey + "\n" + `from="10.0.0.0/8",no-pty ` + publicKey + "\n" + publicKey + "\n"
+	if err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := authorized([]string{publicKey + "\nrubbish\n"}); err != nil {
+		t.Errorf("a key before rubbish, as sshd takes it: %v", err)
+	}
+}
+
+// The start files are what their readers take.
+func TestStartFiles(t *testing.T) {
+	for _, format := range Formats {
+		o := good()
+		o.Format = format
+		all, err := starts("host."+format, `/a <b> & "c"`, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ending := range beside[2:] {
+			if all[ending] == "" {
+				t.Errorf("%s: no file %s", format, ending)
+			}
+		}
+		var domain struct {
+			XMLName xml.Name `xml:"domain"`
+			Source  struct {
+				File string `xml:"file,attr"`
+			} `xml:"devices>disk>source"`
+		}
+		if err := xml.Unmarshal([]byte(all["libvirt.xml"]), &domain); err != nil || domain.Source.File != `/a <b> & "c"/host.`+format {
+			t.Errorf("%s: libvirt's file: %v, disk %q", format, err, domain.Source.File)
+		}
+		var config struct {
+			Boot   map[string]string `json:"boot-source"`
+			Drives []map[string]any  `json:"drives"`
+		}
+		if err := json.Unmarshal([]byte(all["firecracker.json"]), &config); err != nil || config.Boot["kernel_image_path"] != "host.vmlinux" || config.Drives[0]["path_on_host"] != "host.raw" {
+			t.Errorf("%s: firecracker's file: %v, %+v", format, err, config)
+		}
+		for ending, text := range all {
+			if !strings.HasSuffix(ending, ".sh") {
+				continue
+			}
+			c := exec.Command("sh", "-n")
+			c.Stdin = strings.NewReader(text)
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%s: %s: %v: %s", format, ending, err, out)
+			}
+			if !strings.Contains(text, "root=PARTLABEL="+rootLabel) {
+				t.Errorf("%s: %s names no root", format, ending)
+			}
+		}
+	}
+}
+
+// What an image has, it has at its place in a tree, with its mode, and identities go.
+func TestFurnish(t *testing.T) {
+	tree := t.TempDir()
+	for _, dir := range []string{"etc/ssh", "root", "var/lib/systemd"} {
+		if err := os.MkdirAll(filepath.Join(tree, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"etc/ssh/ssh_host_rsa_key", "etc/machine-id", "etc/resolv.conf", "kernel"} {
+		if err := os.WriteFile(filepath.Join(tree, file), []byte("the builder's"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := furnish(tree, good(), filepath.Join(tree, "kernel")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(tree, "etc/ssh/ssh_host_rsa_key")); err == nil {
+		t.Error("a host key stayed")
+	}
+	if id, err := os.ReadFile(filepath.Join(tree, "etc/machine-id")); err != nil || len(id) > 0 {
+		t.Errorf("machine-id %q, %v", id, err)
+	}
+	if info, err := os.Stat(filepath.Join(tree, "root/.ssh/authorized_keys")); err != nil || info.Mode() != 0o600 {
+		t.Errorf("authorized_keys: %v, %v", info, err)
+	}
+	if to, err := os.Readlink(filepath.Join(tree, "etc/systemd/system/serial-getty@.service")); err != nil || to != "/dev/null" {
+		t.Errorf("without --console nobody logs in there: %q, %v", to, err)
+	}
+}
+
+// A place that is taken is refused, also by what came there during the build; a build
+// that fails leaves nothing.
+func TestOutput(t *testing.T) {
+	dir := t.TempDir()
+	disk := filepath.Join(dir, "host.qcow2")
+	o, err := newOutput(disk, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, done, err := o.workplace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := o.workplace(); err == nil || !strings.Contains(err.Error(), "another build") {
+		t.Errorf("two builds at once: %v", err)
+	}
+	for _, name := range o.names() {
+		if err := os.WriteFile(filepath.Join(work, filepath.Base(name)), []byte("new"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(o.beside("libvirt.xml"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.publish(func(name string) string { return filepath.Join(work, filepath.Base(name)) }); err == nil {
+		t.Error("a file was overwritten")
+	}
+	if err := done(); err != nil {
+		t.Error(err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if _, err := newOutput(disk, false); err == nil || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("a taken place: %v", err)
+	}
+	if _, err := newOutput(filepath.Join(dir, "a b.qcow2"), false); err == nil {
+		t.Error("a name that no shell takes as it is")
+	}
+}
+
+// A working directory that somebody else has made is not used.
+func TestForeignWorkplace(t *testing.T) {
+	dir := t.TempDir()
+	o, err := newOutput(filepath.Join(dir, "host.raw"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := filepath.Join(dir, ".host.raw.tare-image")
+	if err := os.Symlink(t.TempDir(), place); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := o.workplace(); err == nil {
+		t.Error("a link was followed")
+	}
+	if err := os.Remove(place); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(place, 0o700), os.Chmod(place, 0o777)); err != nil { // whatever the umask
+		t.Fatal(err)
+	}
+	if _, _, err := o.workplace(); err == nil {
+		t.Error("a directory that all may write to was used")
+	}
+}
+
+// sectors are a disk's first ones.
+func sectors(fill func([]byte)) []byte {
+	head := make([]byte, gptAt+len(gptMagic))
+	fill(head)
+	return head
+}
+
+func qcow(version uint32, backing, features uint64) []byte {
+	return sectors(func(h []byte) {
+		copy(h, qcowMagic)
+		binary.BigEndian.PutUint32(h[qcowVersion:], version)
+		binary.BigEndian.PutUint64(h[qcowBacking:], backing)
+		binary.BigEndian.PutUint64(h[qcowFeatures:], features)
+	})
+}
+
+func TestFormatOf(t *testing.T) {
+	gpt := sectors(func(h []byte) { copy(h[gptAt:], gptMagic) })
+	for _, c := range []struct {
+		head      []byte
+		want, err string
+	}{
+		{gpt, "raw", ""},
+		{qcow(3, 0, 0), "qcow2", ""},
+		{qcow(2, 0, 1<<2), "qcow2", ""}, // version 2 has no such field
+		{qcow(3, 4096, 0), "", "based on"},
+		{qcow(3, 0, 1<<2), "", "another file"},
+		{qcow(9, 0, 0), "", "version 9"},
+		{sectors(func(h []byte) { copy(h, "KDMV") }), "", "qemu-img convert"},
+		{nil, "", "too short"},
+	} {
+		got, err := formatOf(c.head)
+		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%.20q: %q, %v; want %q, %q", c.head, got, err, c.want, c.err)
+		}
+	}
+}
+
+// qemu-img's own disks with other files behind them are refused.
+func TestHostileDisks(t *testing.T) {
+	if _, err := exec.LookPath("qemu-img"); err != nil {
+		t.Skip("qemu-img is not installed: scripts/setup.sh trim")
+	}
+	dir := t.TempDir()
+	for name, args := range map[string][]string{
+		"backing.qcow2": {"-u", "-b", "/etc/shadow", "-F", "raw"},
+		"data.qcow2":    {"-o", "data_file=" + filepath.Join(dir, "secret")},
+	} {
+		disk := filepath.Join(dir, name)
+		if err := run(context.Background(), "qemu-img", append(append([]string{"create", "-q", "-f", "qcow2"}, args...), disk, "1M")...); err != nil {
+			t.Fatal(err)
+		}
+		if err := Run(t.Context(), Start{Disk: disk}); err == nil || !strings.Contains(err.Error(), "file") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzFormatOf(f *testing.F) {
+	f.Add(qcow(3, 0, 0))
+	f.Add(qcow(2, 1, 4))
+	f.Fuzz(func(_ *testing.T, head []byte) { _, _ = formatOf(head) })
+}
+
+func FuzzAuthorized(f *testing.F) {
+	f.Add(publicKey + " me@home")
+	f.Add(`command="a \"b\"" ` + publicKey)
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 1<<16 {
+			return
+		}
+		keys, err := authorized([]string{text})
+		if err == nil && keys == "" {
+			t.Error("no key and no error")
+		}
+		if _, again := authorized([]string{keys}); err == nil && again != nil {
+			t.Errorf("its own output: %v", again)
+		}
+	})
+}
+
+func TestTail(t *testing.T) {
+	var last tail
+	for range 100 {
+		if _, err := io.WriteString(&last, strings.Repeat("x", 99)+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(last.last) != mostWords {
+		t.Errorf("%d bytes kept", len(last.last))
+	}
+}
+
+// A file of keys at its limit takes no more memory than the table says.
+func TestKeysAlloc(t *testing.T) {
+	text := strings.Repeat(publicKey+"\n", int(limit.SSHKeys.Bytes)/(len(publicKey)+1))
+	if err := limit.SSHKeys.CheckAlloc(func() { _, _ = authorized([]string{text}) }); err != nil {
+		t.Error(err)
+	}
+}
