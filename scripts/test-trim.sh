@@ -40,4 +40,6 @@ if [ "$code" = 4 ] && lack=$(grep -o "Debian's packages cannot be had: .*" "$wor
 	lacks "$lack"
 fi
 [ "$code" = 0 ] || exit "$code"
-scripts/gotest.sh ./test/trimimage --format standard-verbose -- -count=1 -timeout 55m -args -tare "$PWD/bin/tare" $([ "${LACKING:-}" != skip ] || echo -skip-lacking)
+more=()
+[ "${LACKING:-}" != skip ] || more=(-skip-lacking)
+scripts/gotest.sh ./test/trimimage --format standard-verbose -- -count=1 -timeout 55m -args -tare "$PWD/bin/tare" "${more[@]}"
