@@ -22,10 +22,14 @@
  *     tare_off=reset             the machine has no switch: a reset ends the VMM
  *     tare_host=1                the root is a container host's disk, writable: it
  *                                also gets /run and /tmp
+ *     tare_system=TYPE:DEVICE    the machine is given to /sbin/init of that disk's root,
+ *                                of that file system; the agent is a service of its
+ *                                systemd, and the payload's root what it is without
  * /.tare/modules lists the kernel modules to load, a file a line.
  *
  * As "init service" it is not the first process: systemd has made the guest, and
- * is asked to power it off. As "init links" it says on the console when docker0
+ * is asked to power it off. With the nanoseconds of the guest's clock at the first
+ * process's begin behind it, it serves a tare_system. As "init links" it says on the console when docker0
  * is created and when it is up, since new kernels print neither, and looks which
  * processes there are, until the service says that the payload has ended.
  *
@@ -34,7 +38,7 @@
  *
  *     guest -> host
  *     H  hello: "1" and a line feed, then the way that was taken; of a first process
- *        a line feed more, and the nanoseconds of the guest's clock when it began,
+ *        or in a tare_system a line feed more, and the nanoseconds of the guest's clock when it began,
  *        a blank, and those of now
  *     O, E  standard output, standard error
  *     W  room for so many bytes of standard input (u32)
@@ -65,6 +69,7 @@
 #include <net/route.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -101,11 +106,11 @@ static void say(const char *what, const char *object, int err) {
 static int serving; /* systemd is the first process */
 
 static void power_off(void) {
-	/* systemd(1): SIGRTMIN+4 starts poweroff.target, by glibc's SIGRTMIN; this
-	 * program's C library has another. */
-	const int start_poweroff = 34 + 4;
+	/* systemd(1): SIGRTMIN+4 starts poweroff.target and SIGRTMIN+5 reboot.target, by
+	 * glibc's SIGRTMIN; this program's C library has another. */
+	const int start_off = 34 + (getenv("tare_off") ? 5 : 4);
 
-	if (serving && !kill(1, start_poweroff))
+	if (serving && !kill(1, start_off))
 		for (;;)
 			pause();
 	sync();
@@ -298,11 +303,11 @@ static long long nanoseconds(void) { return clock_ns(CLOCK_MONOTONIC); }
 
 static long milliseconds(void) { return (long)(nanoseconds() / 1000000); }
 
-/* mount_disk mounts a disk's ext4, whose device may take its time to come. */
-static void mount_disk(const char *device, const char *dir, unsigned long flags) {
+/* mount_disk mounts a disk, whose device may take its time to come. */
+static void mount_disk(const char *device, const char *type, const char *dir, unsigned long flags) {
 	long until = milliseconds() + PATIENCE_MS;
 
-	while (mount(device, dir, "ext4", flags, NULL)) {
+	while (mount(device, dir, type, flags, NULL)) {
 		if (errno != ENOENT || milliseconds() > until)
 			die("mount", device);
 		nap();
@@ -317,30 +322,92 @@ static void own_disk(char *dir) {
 		*at = '/';
 	}
 	mkdir(dir, 0755);
-	mount_disk("/dev/vda", dir, MS_NOSUID | MS_NODEV);
+	mount_disk("/dev/vda", "ext4", dir, MS_NOSUID | MS_NODEV);
 	if (chmod(dir, 01777))
 		die("open", dir);
+}
+
+/* carry_mounts has what the kernel offers below another directory. */
+static void carry_mounts(const char *below, unsigned long how) {
+	for (const char *const *dir = (const char *const[]){ "/dev", "/proc", "/sys", NULL }; *dir; dir++) {
+		char to[64];
+		snprintf(to, sizeof to, "%s%s", below, *dir);
+		mkdir(to, 0755);
+		if (mount(*dir, to, NULL, how, NULL))
+			die("mount", to);
+	}
+}
+
+static void change_root(const char *to) {
+	if (chdir(to) || mount(".", "/", NULL, MS_MOVE, NULL) || chroot(".") || chdir("/"))
+		die("change the root to", to);
 }
 
 /* disk_root puts an overlay in memory over a disk in the place of the root. */
 static void disk_root(const char *device) {
 	mkdir("/lower", 0755);
 	mkdir("/new", 0755);
-	mount_disk(device, "/lower", MS_RDONLY);
+	mount_disk(device, "ext4", "/lower", MS_RDONLY);
 	place("tmpfs", "/memory", 0, "mode=755");
 	mkdir("/memory/upper", 0755);
 	mkdir("/memory/work", 0755);
 	if (mount("overlay", "/new", "overlay", 0, "lowerdir=/lower,upperdir=/memory/upper,workdir=/memory/work"))
 		die("mount", "overlay");
-	for (const char *const *dir = (const char *const[]){ "/dev", "/proc", "/sys", NULL }; *dir; dir++) {
-		char to[32];
-		snprintf(to, sizeof to, "/new%s", *dir);
-		mkdir(to, 0755);
-		if (mount(*dir, to, NULL, MS_MOVE, NULL))
-			die("move", *dir);
+	carry_mounts("/new", MS_MOVE);
+	change_root("/new");
+}
+
+/* Where a tare_system finds what the root is without it. */
+#define WORKBENCH "/run/tare/root"
+
+/* agent_unit has systemd start the agent once nothing else is left to be started. */
+static void agent_unit(long long began) {
+	static const char unit[] =
+		"[Unit]\nDescription=tare's agent\nAfter=multi-user.target\n"
+		"[Service]\nType=idle\nTasksMax=infinity\nOOMPolicy=continue\n"
+		"ExecStart=" WORKBENCH "/.tare/init service %lld\n";
+	static const char file[] = "/run/systemd/system/tare-agent.service";
+	static const char wants[] = "/run/systemd/system/multi-user.target.wants";
+
+	mkdir("/run/systemd", 0755);
+	mkdir("/run/systemd/system", 0755);
+	mkdir(wants, 0755);
+	FILE *out = fopen(file, "we");
+	if (!out || fprintf(out, unit, began) < 0 || fclose(out) || symlink(file, "/run/systemd/system/multi-user.target.wants/tare-agent.service"))
+		die("write", file);
+}
+
+/* boot_system gives the machine to a disk's own init. */
+static void boot_system(char *disk, long long began) {
+	char *device = strchr(disk, ':'), *const init[] = { "/sbin/init", NULL };
+
+	if (!device) {
+		errno = EINVAL;
+		die("tare_system", disk);
 	}
-	if (chdir("/new") || mount(".", "/", NULL, MS_MOVE, NULL) || chroot(".") || chdir("/"))
-		die("change the root to", device);
+	*device++ = 0;
+	mkdir("/system", 0755);
+	mount_disk(device, disk, "/system", 0);
+	place("tmpfs", "/system/run", MS_NOSUID | MS_NODEV, "mode=755");
+	mkdir("/system/run/tare", 0755);
+	mkdir("/system" WORKBENCH, 0755);
+	if (mount("/", "/system" WORKBENCH, NULL, MS_BIND, NULL))
+		die("keep", WORKBENCH);
+	carry_mounts("/system", MS_MOVE);
+	change_root("/system");
+	if (getenv("tare_channel"))
+		agent_unit(began);
+	execv(init[0], init);
+	die("execute", init[0]);
+}
+
+/* enter_workbench has this process and its children see the workbench as their root. */
+static void enter_workbench(void) {
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		die("own mounts of", "the agent");
+	carry_mounts(WORKBENCH, MS_BIND | MS_REC);
+	if (chroot(WORKBENCH) || chdir("/"))
+		die("change the root to", WORKBENCH);
 }
 
 /* ---- the channel ---- */
@@ -450,6 +517,9 @@ static void send_frame(char kind, const void *data, uint32_t len) {
 	memcpy(frame + 5, data, len);
 	put_all(frame, 5 + len);
 }
+
+/* By the guest's clock, when its first process began; 0 where nobody knows. */
+static long long first_began;
 
 static void send_number(char kind, uint32_t n) {
 	unsigned char text[4] = { n, n >> 8, n >> 16, n >> 24 };
@@ -852,7 +922,7 @@ static void carry(int signals) {
 	}
 	for (int stream = 0; stream < 2; stream++)
 		drain(stream);
-	if (!serving) {
+	if (first_began) {
 		char text[48];
 		send_frame('T', text, snprintf(text, sizeof text, "%lld %lld", moment->asked, moment->executed));
 	}
@@ -889,13 +959,15 @@ static int children(void) {
 
 /* as_first makes the guest, as far as a channel needs it. */
 static void as_first(void) {
-	const char *root;
+	char *root;
 
 	say("init", "", 0);
 	mounts();
 	modules();
 	if ((root = getenv("tare_root")))
 		disk_root(root);
+	if ((root = getenv("tare_system")))
+		boot_system(root, first_began);
 	if (!getenv("tare_host"))
 		return;
 	open_chart(NULL);
@@ -921,16 +993,19 @@ static void as_links(void) {
 int main(int argc, char **argv) {
 	const char *ways, *disk, *network, *way;
 	char hello[192], *data;
-	long long began = nanoseconds();
 	uint32_t len;
-	int signals, size;
+	int signals, size, system;
 
 	serving = argc > 1 && getpid() != 1;
+	system = serving && argc > 2;
+	first_began = system ? atoll(argv[2]) : serving ? 0 : nanoseconds();
 	if (serving)
 		from_command_line();
 	else
 		as_first();
-	if (serving)
+	if (system)
+		enter_workbench();
+	else if (serving)
 		open_chart("/run/tare-processes");
 	if (serving && strcmp(argv[1], "links") == 0) {
 		as_links();
@@ -943,15 +1018,15 @@ int main(int argc, char **argv) {
 	if (!way)
 		die("no channel to the host:", ways ? ways : "none named");
 	size = snprintf(hello, sizeof hello, "1\n%.100s", way);
-	if (!serving)
-		size += snprintf(hello + size, sizeof hello - size, "\n%lld %lld", began, nanoseconds());
+	if (first_began)
+		size += snprintf(hello + size, sizeof hello - size, "\n%lld %lld", first_began, nanoseconds());
 	send_frame('H', hello, size);
-	if (!serving) {
+	if (!serving)
 		links_up();
-		if (network)
-			own_address(strdup(network));
+	if (network)
+		own_address(strdup(network));
+	if (!serving)
 		furnish();
-	}
 	if (disk)
 		own_disk(strdup(disk));
 	signals = children();
@@ -966,7 +1041,7 @@ int main(int argc, char **argv) {
 		parse(data, data + len);
 		start();
 		carry(signals);
-		if (serving || getenv("tare_host"))
+		if ((serving && !system) || getenv("tare_host"))
 			tell_processes();
 		kind = receive(&data, &len);
 	}

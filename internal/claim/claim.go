@@ -33,8 +33,9 @@ type Sentence struct {
 	// Doubt is what in the source speaks against a sentence that its cells bear out:
 	// the verdict is open.
 	Doubt string `yaml:"doubt"`
-	// Judge names a function of the experiment, for what no expression fits. Open is why
-	// nothing that was published can judge it. Either stands in place of the cases.
+	// Judge names a function of the experiment, for what no expression fits; it stands in
+	// place of the cases. Open is why nothing that was published can judge it; cases beside
+	// it are for one's own machine alone.
 	Judge string `yaml:"judge"`
 	Open  string `yaml:"open"`
 	// NotHere: one machine cannot answer it, although it has cells of these names.
@@ -103,8 +104,11 @@ func (s Sentence) check(published Cells) error {
 	switch {
 	case s.Name == "" || s.Text == "" || s.Where == "":
 		return errors.New("needs a name, a text, and where the source has it")
-	case len(slices.DeleteFunc([]bool{s.Judge != "", s.Open != "", len(s.Each) > 0}, func(has bool) bool { return !has })) != 1:
+	case s.Judge != "" && (s.Open != "" || len(s.Each) > 0), s.Judge == "" && s.Open == "" && len(s.Each) == 0:
 		return errors.New("needs one of cases (each), a function (judge), and why it is open (open)")
+	}
+	if s.Open != "" { // its cells are nobody's but a run's: any name is one
+		published = func(string) (Value, bool) { return Exactly(1), true }
 	}
 	for _, c := range s.Each {
 		if c.From == nil && c.To == nil {
@@ -141,6 +145,8 @@ func (c *Claims) Judge(functions map[string]Function, targets ...Target) []findi
 			claim = functions[s.Judge]()
 		case s.Open == "":
 			claim = s.judge(c.cells, targets)
+		default:
+			claim.Here = s.judge(nothing, targets).Here
 		}
 		claim.Text, claim.Where = s.Text, s.Where
 		if s.Where == "tare" {
@@ -153,6 +159,9 @@ func (c *Claims) Judge(functions map[string]Function, targets ...Target) []findi
 	}
 	return out
 }
+
+// nothing are the cells of a publication that has none.
+func nothing(string) (Value, bool) { return Value{}, false }
 
 func (s Sentence) judge(published Cells, targets []Target) finding.Claim {
 	known := make([]float64, len(s.Each))

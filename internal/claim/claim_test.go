@@ -151,3 +151,12 @@ func TestJudgeOther(t *testing.T) {
 		}
 	}
 }
+
+// What was published cannot judge it, and one's own machine can.
+func TestOpenHasCasesForHere(t *testing.T) {
+	c := judged(t, `[{name: one, text: It is so, where: table 1, open: nobody counted, each: [{is: own / other, from: 1}]}]`, nil,
+		Target{"here", Of(map[string]Value{"own / other": Exactly(2)})}, Target{"there", Of(map[string]Value{"own / other": Exactly(0.5)})}, Target{"nowhere", Of(nil)})[0]
+	if c.Verdict != finding.Open || c.Computed != "nobody counted" || len(c.Here) != 2 || c.Here[0].Verdict != finding.BorneOut || c.Here[1].Verdict != finding.NotBorne {
+		t.Errorf("%+v", c)
+	}
+}

@@ -58,6 +58,8 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 			name = "workloads"
 		case "containers":
 			name = "instances"
+		case "rootfs": // of a study's virtual machines; commands of its own it has none
+			name = "guest-rootfs"
 		}
 		return pflag.NormalizedName(name)
 	})

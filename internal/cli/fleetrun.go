@@ -242,7 +242,7 @@ func forMachines(flags *pflag.FlagSet) error {
 			return fmt.Errorf("--%s is of one run: leave it out, tare fleet report shows the fleet", name)
 		}
 	}
-	for _, name := range []string{"rootfs", "image", "workbench", "kernel"} {
+	for _, name := range []string{"rootfs", "guest-rootfs", "image", "workbench", "kernel"} {
 		if file := flags.Lookup(name); file != nil && file.Changed && !filepath.IsAbs(file.Value.String()) {
 			return fmt.Errorf("--%s %s: give an absolute path, which means the same on all machines", name, file.Value)
 		}

@@ -15,6 +15,7 @@ func guestFlags(flags *pflag.FlagSet) {
 	flags.String("guest-append", "", "further kernel parameters of virtual machines")
 	flags.Var(&vmm.MemoryFlag{}, "guest-memory", "memory of virtual machines where the study sets no limit, as 1GiB (default 512MiB)")
 	flags.Bool("guest-disk", false, "give virtual machines their root as a read-only disk, not as an initramfs")
+	flags.String("guest-rootfs", "", "boot virtual machines from this root file system, with its systemd: a directory, an OCI image, a raw or qcow2 disk; each boot has a copy of its own")
 	flags.Bool("guest-no-seccomp", false, "turn the own seccomp filters of virtual machine monitors off")
 }
 
@@ -28,6 +29,11 @@ func guestOf(flags *pflag.FlagSet) driver.Guest {
 	if g.Kernel = text("kernel"); g.Kernel != "" {
 		if path, err := filepath.Abs(g.Kernel); err == nil {
 			g.Kernel = path
+		}
+	}
+	if g.Rootfs = text("guest-rootfs"); g.Rootfs != "" {
+		if path, err := filepath.Abs(g.Rootfs); err == nil {
+			g.Rootfs = path
 		}
 	}
 	g.Append = text("guest-append")
@@ -58,6 +64,9 @@ func resumedGuest(flags *pflag.FlagSet, began *driver.Guest) driver.Guest {
 	}
 	if flags.Changed("guest-disk") {
 		g.Disk = now.Disk
+	}
+	if flags.Changed("guest-rootfs") {
+		g.Rootfs = now.Rootfs
 	}
 	if flags.Changed("guest-no-seccomp") {
 		g.NoSeccomp = now.NoSeccomp

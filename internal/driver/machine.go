@@ -83,6 +83,10 @@ type Guest struct {
 	Append string `json:"append,omitempty"` // further kernel parameters
 	Memory int64  `json:"memory,omitempty"` // bytes, where a payload has no limit; 0 is tare's default
 	Disk   bool   `json:"disk,omitempty"`   // the root is a read-only disk under an overlay, instead of an initramfs
+	// Rootfs is the path of a root file system, with an init of its own, that machines
+	// boot: a directory, or a raw or qcow2 disk. Payloads run beside what it starts. ""
+	// is none: tare's agent is the first process.
+	Rootfs string `json:"rootfs,omitempty"`
 	// NoSeccomp turns off the VMMs' own filters of system calls.
 	NoSeccomp bool `json:"no-seccomp,omitempty"`
 }
@@ -101,6 +105,9 @@ func (g Guest) String() string {
 	}
 	if g.Disk {
 		parts = append(parts, "root as a disk")
+	}
+	if g.Rootfs != "" {
+		parts = append(parts, "the system of "+g.Rootfs)
 	}
 	if g.NoSeccomp {
 		parts = append(parts, "monitors without seccomp filters")

@@ -148,7 +148,7 @@ const ext4Slack = 16 << 20
 // Ext4 makes file, an ext4 file system that holds the tree below root. It takes
 // mke2fs (the package e2fsprogs), and no root.
 func Ext4(ctx context.Context, file, root string) error {
-	size, err := treeSize(root)
+	size, err := TreeSize(root)
 	if err == nil {
 		// Without a journal: nobody will write to it.
 		err = mke2fs(ctx, file, size+size/4+ext4Slack, "-O", "^has_journal", "-d", root)
@@ -199,8 +199,8 @@ func mke2fs(ctx context.Context, file string, size int64, options ...string) err
 	return nil
 }
 
-// treeSize is what the files below root take, in blocks of 4 KiB.
-func treeSize(root string) (int64, error) {
+// TreeSize is what the files below root take, in blocks of 4 KiB.
+func TreeSize(root string) (int64, error) {
 	var sum int64
 	err := filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {

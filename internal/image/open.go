@@ -148,6 +148,21 @@ func archiveKind(file string) (string, error) {
 	return kind, nil
 }
 
+// IsImage reports whether a path is what Import takes, and not a directory of files or a
+// disk. It reads no more than an archive's names.
+func IsImage(ref string) bool {
+	info, err := os.Stat(ref)
+	if err != nil {
+		return true // PATH:TAG, or nothing, which Import says
+	}
+	if info.IsDir() {
+		index, err := os.Stat(filepath.Join(ref, "index.json"))
+		return err == nil && !index.IsDir()
+	}
+	_, err = archiveKind(ref)
+	return err == nil
+}
+
 func openArchive(file string) (io.ReadCloser, error) {
 	f, err := sys.OpenGiven(file, limit.ImageArchive)
 	if err != nil {

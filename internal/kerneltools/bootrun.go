@@ -14,6 +14,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tarelab/tare/internal/kerneltools/boots"
 	"github.com/tarelab/tare/internal/kerneltools/bootstudy"
@@ -27,32 +28,41 @@ import (
 
 // bootRunFlags are the options of tare boot run.
 type bootRunFlags struct {
-	vm, rootfs, more, until string
-	kernels, initrds        []string
-	memory                  vmm.MemoryFlag
-	boots, cpus             int
-	timeout                 time.Duration
-	json                    bool
+	rootfs, more, until  string
+	on, kernels, initrds []string
+	memory               vmm.MemoryFlag
+	boots, cpus          int
+	timeout              time.Duration
+	json                 bool
 }
 
 func (v verbs) bootRunCommand() *cobra.Command {
 	f := bootRunFlags{memory: vmm.MemoryFlag{Bytes: 1 << 30}}
 	c := &cobra.Command{
-		Use:   "run --kernel FILE [--initrd FILE] [--rootfs IMAGE]",
+		Use:   "run [--kernel FILE [--initrd FILE]] [--rootfs ROOT]",
 		Short: "Boot a machine of your own several times, and say when its milestones came",
-		Long: `run boots kernels in a virtual machine, each so many times, in blocks of random
+		Long: `run boots kernels in virtual machines, each so many times, in blocks of random
 order, and stamps the lines of their serial consoles on the host's clock: the first
 byte, the kernel's banner, the initramfs freed, the kernel up, the first program,
 systemd on the real root, sysinit.target, docker0, docker.service. The machine is
-ended at the line that --until names, or ends itself. Several kernels are compared
-with the first; --initrd goes with the kernel of the same place, "none" is none.
-What a boot writes to the image is lost. The disk is /dev/vda.
+ended at the line that --until names, or ends itself. Several machines (--on) and
+kernels are compared with the first; --initrd goes with the kernel of the same place,
+"none" is none. Without --kernel the root is booted by the kernel of tare's guests and an
+initramfs with its modules, until systemd reports that all is started, with systemd's own
+times.
+
+ROOT is a directory, an OCI image (a layout, or a tar of one), or a raw or qcow2 disk;
+of a disk's partitions the largest with ext4, xfs or btrfs is the root. It is /dev/vda, or
+that partition of it. What a boot writes to it is lost: QEMU keeps it apart, and where one
+of the machines has no such copies (StratoVirt, Firecracker, Cloud Hypervisor) each boot of
+each machine has a copy of the disk, removed with it.
 
 The boots are kept as a run, also where one fails or Ctrl-C comes: its page draws
 them, and each one's console is in its directory, for tare boot profile.`,
 		Example: `  tare boot run --kernel /boot/vmlinuz-6.1.0-56-cloud-amd64 --initrd /boot/initrd.img-6.1.0-56-cloud-amd64 --rootfs disk.ext4
   tare boot run --kernel stock --initrd initrd.img --kernel trimmed/bzImage --initrd none --rootfs disk.ext4 --boots 8
-  tare boot run --kernel vmlinux --vm qemu/microvm --until 'Run /init' --boots 20
+  tare boot run --rootfs ./debian --on qemu/microvm,qemu/q35,stratovirt/microvm --boots 10
+  tare boot run --kernel vmlinux --on qemu/microvm --until 'Run /init' --boots 20
   tare boot run --kernel bzImage --rootfs disk.ext4 --cpus 1 --append 'initcall_debug ignore_loglevel' --boots 1`,
 		Args: cobra.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error { return v.bootRun(c, &f) },
@@ -60,10 +70,16 @@ them, and each one's console is in its directory, for tare boot profile.`,
 	flags := c.Flags()
 	flags.StringArrayVar(&f.kernels, "kernel", nil, "kernel: a bzImage or an ELF image; several are compared with the first")
 	flags.StringArrayVar(&f.initrds, "initrd", nil, "initramfs of the kernel of the same place; none for none")
-	flags.StringVar(&f.rootfs, "rootfs", "", "raw image of the root disk")
-	flags.StringVar(&f.vm, "vm", "qemu/q35", "the virtual machine")
-	flags.StringVar(&f.more, "append", "", "kernel parameters beside the console's; with --rootfs and without a root= among them, root=/dev/vda rw goes before")
-	flags.StringVar(&f.until, "until", `login: |Reached target .*(multi-user\.target|Multi-User)`, "regular expression of the console's line that ends a boot")
+	flags.StringVar(&f.rootfs, "rootfs", "", "root file system: a directory, an OCI image, a raw or qcow2 disk")
+	flags.StringSliceVar(&f.on, "on", []string{"qemu/q35"}, "virtual machines; several are compared with the first")
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "vm" { // its name once
+			name = "on"
+		}
+		return pflag.NormalizedName(name)
+	})
+	flags.StringVar(&f.more, "append", "", "kernel parameters beside the console's; with --kernel, --rootfs and without a root= among them, root=/dev/vda rw goes before")
+	flags.StringVar(&f.until, "until", untilLogin, "regular expression of the console's line that ends a boot")
 	flags.Var(&f.memory, "memory", "of the machine")
 	flags.IntVar(&f.cpus, "cpus", min(2, runtime.NumCPU()), "of the machine")
 	flags.IntVar(&f.boots, "boots", 6, "of each kernel; an interval takes 6")
@@ -128,13 +144,24 @@ func (v verbs) showBoots(run *store.Run, asJSON bool) error {
 	return lab.Failures(in.Claims)
 }
 
+// untilLogin ends a boot where a user could log in, and untilStarted where systemd reports
+// that nothing is left to be started, in the kernel's log.
+const (
+	untilLogin   = `login: |Reached target .*(multi-user\.target|Multi-User)`
+	untilStarted = `Startup finished in `
+)
+
 // options checks what the flags say.
 func (f *bootRunFlags) options() (boots.Options, error) {
-	o := boots.Options{VM: f.vm, Append: f.more, Memory: f.memory.Bytes, CPUs: f.cpus, Boots: f.boots, Timeout: f.timeout}
+	o := boots.Options{On: f.on, Rootfs: f.rootfs, Append: f.more, Memory: f.memory.Bytes, CPUs: f.cpus, Boots: f.boots, Timeout: f.timeout}
 	var err error
 	switch {
-	case len(f.kernels) == 0:
-		return o, errors.New("--kernel: name at least one kernel")
+	case len(f.kernels) == 0 && f.rootfs == "":
+		return o, errors.New("--kernel: name at least one kernel, or a --rootfs for the kernel of tare's guests")
+	case len(f.on) == 0:
+		return o, errors.New("--on names no virtual machine")
+	case len(f.on) != len(slices.Compact(slices.Sorted(slices.Values(f.on)))):
+		return o, fmt.Errorf("--on %s names one twice", strings.Join(f.on, ","))
 	case len(f.initrds) > len(f.kernels):
 		return o, fmt.Errorf("--initrd: %d of them for %d kernels", len(f.initrds), len(f.kernels))
 	case f.cpus < 1:
@@ -144,15 +171,16 @@ func (f *bootRunFlags) options() (boots.Options, error) {
 	case f.timeout <= 0:
 		return o, fmt.Errorf("--timeout %v: must be positive", f.timeout)
 	}
-	if o.Until, err = regexp.Compile(f.until); err != nil {
+	until := f.until
+	if until == untilLogin && len(f.kernels) == 0 {
+		until = untilStarted
+	}
+	if o.Until, err = regexp.Compile(until); err != nil {
 		return o, fmt.Errorf("--until: %w", err)
 	}
 	if f.rootfs != "" {
-		if o.Rootfs, err = fileOf("--rootfs", f.rootfs); err != nil {
-			return o, err
-		}
-		if !slices.ContainsFunc(strings.Fields(f.more), func(p string) bool { return strings.HasPrefix(p, "root=") }) {
-			o.Append = strings.TrimSpace("root=/dev/vda rw " + f.more) // what is said twice counts the last time
+		if o.Rootfs, err = filepath.Abs(f.rootfs); err != nil {
+			return o, fmt.Errorf("--rootfs: %w", err)
 		}
 	}
 	names := shortNames(f.kernels)

@@ -26,19 +26,24 @@ func TestBootRunOptions(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct{ rootfs, more, want string }{
-		{"", "", ""},
-		{"", "quiet", "quiet"},
-		{file, "", "root=/dev/vda rw"},
-		{file, "quiet ro", "root=/dev/vda rw quiet ro"},
-		{file, "quiet root=/dev/vda1", "quiet root=/dev/vda1"},
-	} {
-		f := bootRunFlags{kernels: []string{file}, rootfs: test.rootfs, more: test.more, boots: 1, cpus: 3, timeout: time.Second}
-		if o, err := f.options(); err != nil || o.Append != test.want || o.CPUs != 3 {
-			t.Errorf("--append %q, --rootfs %q: %q on %d CPUs (%v), want %q on 3", test.more, test.rootfs, o.Append, o.CPUs, err, test.want)
+	on := []string{"qemu/q35", "qemu/microvm"}
+	for _, test := range []struct {
+		kernels []string
+		until   string
+	}{{[]string{file}, untilLogin}, {nil, untilStarted}} {
+		f := bootRunFlags{on: on, kernels: test.kernels, rootfs: file, until: untilLogin, boots: 1, cpus: 3, timeout: time.Second}
+		if o, err := f.options(); err != nil || o.CPUs != 3 || o.Until.String() != test.until || o.Rootfs != file || !slices.Equal(o.On, on) {
+			t.Errorf("kernels %q: %+v (%v), want an end at %q", test.kernels, o, err, test.until)
 		}
 	}
-	if _, err := (&bootRunFlags{kernels: []string{file}, boots: 1, timeout: time.Second}).options(); err == nil {
-		t.Error("a machine without a CPU was taken")
+	for what, f := range map[string]bootRunFlags{
+		"a machine without a CPU":       {on: on, kernels: []string{file}, boots: 1, timeout: time.Second},
+		"no kernel and no root":         {on: on, boots: 1, cpus: 1, timeout: time.Second},
+		"no machine":                    {kernels: []string{file}, boots: 1, cpus: 1, timeout: time.Second},
+		"a machine that is there twice": {on: []string{"qemu/q35", "qemu/q35"}, kernels: []string{file}, boots: 1, cpus: 1, timeout: time.Second},
+	} {
+		if _, err := f.options(); err == nil {
+			t.Errorf("%s was taken", what)
+		}
 	}
 }

@@ -48,6 +48,21 @@ type Config struct {
 	Tell      func(string) // told what takes minutes before the first trial; may be nil
 }
 
+// GuestRoot is a root file system that machines boot: the unpacked root of an image,
+// which goes with the laboratory, and anything else as it is. The error of an image that
+// cannot be read is an *InputError.
+func (l *Lab) GuestRoot(ctx context.Context, ref string) (string, error) {
+	if ref == "" || !image.IsImage(ref) {
+		return ref, nil
+	}
+	root, err := l.images.Import(ctx, ref, l.bench)
+	if err != nil {
+		return "", rootError(err)
+	}
+	l.roots, l.notes = append(l.roots, root), append(l.notes, root.Notes...)
+	return root.Rootfs, nil
+}
+
 // Say passes on what takes minutes before the first trial.
 func (c Config) Say(what string) {
 	if c.Tell != nil {
@@ -136,6 +151,9 @@ func (l *Lab) open(ctx context.Context) error {
 		CacheDir:       l.config.CacheDir,
 		Guest:          l.config.Guest,
 		PrivateEngines: l.config.PrivateEngines,
+	}
+	if l.Target.Guest.Rootfs, err = l.GuestRoot(ctx, l.config.Guest.Rootfs); err != nil {
+		return err
 	}
 	if hostinfo.Gather().Emulated != "" {
 		l.Target.Slow = emulatedSlowness

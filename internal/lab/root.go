@@ -127,10 +127,8 @@ func (l *Lab) openImage(ctx context.Context, p *Plan, name string) (image.Root, 
 		return l.images.Host(ctx, l.bench, cmp.Or(l.Target.VolatileDir, scratch))
 	}
 	name = within(p.Manifest.Dir, name)
-	if info, err := os.Stat(filepath.Join(name, "index.json")); err != nil || info.IsDir() {
-		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			return l.images.Directory(ctx, name, l.bench, scratch)
-		}
+	if info, err := os.Stat(name); err == nil && info.IsDir() && !image.IsImage(name) {
+		return l.images.Directory(ctx, name, l.bench, scratch)
 	}
 	return l.images.Import(ctx, name, l.bench)
 }

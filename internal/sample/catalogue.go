@@ -31,6 +31,14 @@ const (
 	GuestExecuted = "guest-executed"
 )
 
+// What systemd reports of its own start, as systemd-analyze does, by the guest's clock.
+const (
+	SystemdKernel    = "systemd-kernel"
+	SystemdInitrd    = "systemd-initrd"
+	SystemdUserspace = "systemd-userspace"
+	SystemdTotal     = "systemd-total"
+)
+
 // Steps of a container host's boot, by the lines of its console.
 const (
 	InitrdFreed   = "initrd-freed"
@@ -285,6 +293,12 @@ var sections = []section{
 		{Metric{GuestAgent, Seconds, Lower, "by the guest's clock, from the kernel's start until the guest's agent reported that it runs"}, Descriptive, nil},
 		{Metric{GuestAsked, Seconds, Lower, "by the guest's clock, from the kernel's start until the guest's agent knew what to run"}, Descriptive, nil},
 		{Metric{GuestExecuted, Seconds, Lower, "by the guest's clock, from the kernel's start until the agent executed the payload"}, Descriptive, nil},
+	}},
+	{"What systemd reports of its own start, as systemd-analyze does, by the guest's clock.", []entry{
+		{Metric{SystemdKernel, Seconds, Lower, "the kernel's start; an initramfs without systemd is part of it"}, Descriptive, nil},
+		{Metric{SystemdInitrd, Seconds, Lower, "systemd in the initramfs"}, Descriptive, nil},
+		{Metric{SystemdUserspace, Seconds, Lower, "systemd on the root file system, until nothing was left to be started"}, Descriptive, nil},
+		{Metric{SystemdTotal, Seconds, Lower, "all of these, with firmware and loader where systemd knows them"}, Descriptive, nil},
 	}},
 	{"Steps of a container host's boot, by the lines of its console.", []entry{
 		{Metric{InitrdFreed, Seconds, Lower, "from the request to start until the guest kernel freed the initrd"}, Descriptive, nil},

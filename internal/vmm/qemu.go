@@ -66,7 +66,7 @@ func qemus(arch string) []VMM {
 	for _, q := range qemuMachines(arch) {
 		v := VMM{
 			Name: "qemu/" + q.name, Binary: q.binary, Remedy: "tare setup installs it", Version: []string{"--version"}, Banner: "QEMU emulator version ",
-			Emulates: true, Formats: q.formats, MaxCPUs: q.maxCPUs, StartTime: 3 * time.Second, Order: q.order, plan: q.plan,
+			Emulates: true, Snapshots: true, Formats: q.formats, MaxCPUs: q.maxCPUs, StartTime: 3 * time.Second, Order: q.order, plan: q.plan,
 			Modules: []string{"virtio_pci", "virtio_console", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_CONSOLE"},
 		}
 		if q.bus == "device" {

@@ -147,6 +147,7 @@ type VMM struct {
 	Formats   []Format // of kernels that it loads, the fastest first
 	Modules   []string // that a guest needs here where its kernel has them not built in
 	Symbols   []string // of a kernel's configuration, without which a guest finds no channel here
+	Snapshots bool     // what a guest writes to a disk can go into a private copy, which the VMM makes
 	Caches    bool     // it opens no disk past the host's page cache
 	MaxCPUs   int      // 0: any number
 	StartTime time.Duration

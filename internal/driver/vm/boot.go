@@ -35,23 +35,45 @@ func (i Instance) Ended() <-chan struct{} { return i.vm.Ended() }
 // Boot prepares a machine. Its console's milestones are phases, and Spec.Console gets
 // its lines and, at the end, the names of its processes.
 func (d *Driver) Boot(ctx context.Context, b Boot) (Instance, error) {
-	tell := b.Spec.Console
-	if tell == nil {
-		tell = func(string) {}
-	}
-	i := &instance{driver: d, spec: b.Spec, memory: b.Machine.Mapped(), off: b.Off, result: make(chan result, 1),
-		seen: func(process string) { tell("tare: process " + process) }}
-	milestone := vmm.Milestones(func(name string) { i.mark(driver.Phase(name)) })
-	line := func(text string) {
-		milestone(text)
-		tell(text)
-	}
-	err := i.open(ctx, vmm.Config{VMM: d.vmm, Path: b.Path, Machine: b.Machine, Dir: b.Dir, Launcher: d.lab.LaunchPath, Cgroup: payloadGroup(b.Spec),
-		Mark: func(at vmm.Mark) { i.mark(driver.Phase(at)) }, Line: line, Patience: b.Patience})
+	i, err := d.prepare(ctx, b, true)
 	if err != nil {
-		return Instance{}, errors.Join(err, i.Close())
+		return Instance{}, err
+	}
+	if tell := b.Spec.Console; tell != nil {
+		i.seen = func(process string) { tell("tare: process " + process) }
+	} else {
+		i.seen = func(string) {}
 	}
 	return Instance{i}, nil
+}
+
+// prepare prepares a machine; of one that boots a system, the console's lines count.
+func (d *Driver) prepare(ctx context.Context, b Boot, system bool) (*instance, error) {
+	i := &instance{driver: d, spec: b.Spec, memory: b.Machine.Mapped(), off: b.Off, result: make(chan result, 1)}
+	config := vmm.Config{VMM: d.vmm, Path: b.Path, Machine: b.Machine, Dir: b.Dir, Launcher: d.lab.LaunchPath, Cgroup: payloadGroup(b.Spec),
+		Network: b.Spec.Join.Namespace, Mark: func(at vmm.Mark) { i.mark(driver.Phase(at)) }, Patience: b.Patience}
+	if system {
+		config.Line = i.lines()
+	}
+	if err := i.open(ctx, config); err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	return i, nil
+}
+
+// lines takes a console's lines: its milestones are phases, and what systemd says of its
+// start is of the guest's own clock.
+func (i *instance) lines() func(string) {
+	milestone := vmm.Milestones(func(name string) { i.mark(driver.Phase(name)) })
+	return func(text string) {
+		milestone(text)
+		if own := vmm.SystemdTimes(text); own != nil {
+			i.noteAll(own)
+		}
+		if i.spec.Console != nil {
+			i.spec.Console(text)
+		}
+	}
 }
 
 // Acceleration is what runs the CPU of this VMM's guests, as a boot of the

@@ -451,7 +451,7 @@ func TestRoomForInitramfs(t *testing.T) {
 
 // standIn is the VMM.
 func standIn(behaviour string, args []string) error {
-	if err := commandLine(args); err != nil {
+	if err := commandLine(behaviour, args); err != nil {
 		return err
 	}
 	sockets := map[string]net.Listener{}
@@ -487,7 +487,7 @@ func standIn(behaviour string, args []string) error {
 }
 
 // commandLine checks what StratoVirt would refuse.
-func commandLine(args []string) error {
+func commandLine(behaviour string, args []string) error {
 	given := map[string]string{}
 	for i := 0; i+1 < len(args); i += 2 {
 		given[args[i]] += args[i+1] + "\n"
@@ -505,6 +505,13 @@ func commandLine(args []string) error {
 		wants["-drive"] = "file=/firmware,if=pflash,unit=0,readonly=true"
 	default:
 		return fmt.Errorf("-machine is %q", given["-machine"])
+	}
+	if behaviour == "system" { // as many CPUs as the host has, firmware that is installed, and a disk to write to
+		delete(wants, "-smp")
+		wants["-drive"] = "/system.raw,readonly=off,direct=off"
+		if !strings.Contains(given["-append"], "tare_system=ext4:/dev/vda ") {
+			return fmt.Errorf("-append is %q: it names no system", given["-append"])
+		}
 	}
 	for flag, want := range wants {
 		if !strings.Contains(given[flag], want) {
@@ -555,6 +562,10 @@ func kernel(console io.Writer, behaviour string) {
 		}
 	}
 	fmt.Fprint(console, "[    1.000000] Run /.tare/init as init process\r\ntare: init\n")
+	if behaviour == "system" {
+		fmt.Fprint(console, "[    1.2] systemd[1]: systemd 252 running in system mode\r\n[    1.3] systemd[1]: Reached target sysinit.target - System Initialization.\r\n",
+			"[    1.4] systemd[1]: Startup finished in 1.5s (kernel) + 2min 1ms (userspace) = 2min 1.501s.\r\n")
+	}
 }
 
 // guest is the agent.

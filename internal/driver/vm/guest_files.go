@@ -36,6 +36,9 @@ type home struct {
 	proofs  chan struct{}        // holds the turn of the proof that is being made: one at a time
 	known   sync.Mutex           // guards proven
 	proven  map[string]proof     // by proofName: while a process lives, one acceleration
+
+	systems     sync.Mutex // guards systemKnown, and one disk is made at a time
+	systemKnown System     // of lab.Guest.Rootfs, once it was looked up
 }
 
 func newHome(lab driver.Lab) *home {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path"
 	"strings"
@@ -37,7 +38,9 @@ type instance struct {
 	stdout  outlet
 	stderr  outlet
 	mark    func(driver.Phase)
-	times   map[string]time.Duration // valid when the payload has ended
+
+	clocks sync.Mutex // guards times
+	times  map[string]time.Duration
 
 	stop    func() bool
 	talking sync.WaitGroup
@@ -53,13 +56,11 @@ type result struct {
 }
 
 func newInstance(ctx context.Context, d *Driver, path string, m vmm.Machine, spec driver.Spec, dir string) (driver.Instance, error) {
-	i := &instance{driver: d, spec: spec, memory: m.Mapped(), off: offTime, result: make(chan result, 1)}
-	err := i.open(ctx, vmm.Config{VMM: d.vmm, Path: path, Machine: m, Dir: dir, Launcher: d.lab.LaunchPath, Cgroup: payloadGroup(spec),
-		Network: spec.Join.Namespace, Mark: func(at vmm.Mark) { i.mark(driver.Phase(at)) }})
-	if err != nil {
-		return nil, errors.Join(err, i.Close())
+	b := Boot{Path: path, Machine: m, Spec: spec, Dir: dir, Off: offTime}
+	if d.lab.Guest.Rootfs != "" {
+		b.Off, b.Patience = systemOff, SystemPatience
 	}
-	return i, nil
+	return d.prepare(ctx, b, d.lab.Guest.Rootfs != "")
 }
 
 func (i *instance) open(ctx context.Context, config vmm.Config) error {
@@ -121,7 +122,7 @@ func (i *instance) Wait(ctx context.Context) (driver.Exit, error) {
 	if r.err != nil {
 		return driver.Exit{}, guestError(ctx, i.vm, r.err)
 	}
-	r.exit.Clock = i.times
+	r.exit.Clock = i.clock()
 	return r.exit, nil
 }
 
@@ -262,10 +263,23 @@ func (i *instance) started(text string) error {
 
 // note keeps two moments by the guest's own clock.
 func (i *instance) note(one string, at time.Duration, other string, then time.Duration) {
+	i.noteAll(map[string]time.Duration{one: at, other: then})
+}
+
+func (i *instance) noteAll(times map[string]time.Duration) {
+	i.clocks.Lock()
+	defer i.clocks.Unlock()
 	if i.times == nil {
 		i.times = map[string]time.Duration{}
 	}
-	i.times[one], i.times[other] = at, then
+	maps.Copy(i.times, times)
+}
+
+// clock is all that the guest's own clock has told.
+func (i *instance) clock() map[string]time.Duration {
+	i.clocks.Lock()
+	defer i.clocks.Unlock()
+	return maps.Clone(i.times)
 }
 
 // refusedError is the agent's word that the payload could not be run.

@@ -5,6 +5,7 @@
 package vm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -79,7 +81,7 @@ func (d *Driver) Named(_ context.Context, name string) driver.Driver {
 // payload's process id there is not 1, the agent's is.
 func (d *Driver) Properties() driver.Properties {
 	return driver.Properties{Family: "vm", Boundary: driver.MachineBoundary, MaxParallel: 4, StreamBytes: 8 << 20, ExactSignal: true,
-		Joins: joins(d.lab.Root), StartTime: d.vmm.StartTime, CheckTime: ProofsTime(), Order: d.vmm.Order,
+		Joins: joins(d.lab.Root), StartTime: d.startTime(), CheckTime: ProofsTime(), Order: d.vmm.Order,
 		Footprint: driver.Footprint{Tasks: MonitorTasks, Memory: int(d.touched())}, Machine: d.Offers(nil)}
 }
 
@@ -105,10 +107,20 @@ const touchedMemory = 384 << 20
 
 // touched is that, or all of a smaller guest's memory and a VMM's own.
 func (d *Driver) touched() int64 {
-	if m := d.lab.Guest.Memory; m > 0 {
+	if m := d.lab.Guest.Memory; m > 0 && d.lab.Guest.Rootfs == "" {
 		return min(m+touchedMemory/4, touchedMemory)
+	} else if d.lab.Guest.Rootfs != "" {
+		return cmp.Or(m, systemMemory) + touchedMemory/4
 	}
 	return touchedMemory
+}
+
+// startTime is about how long a start takes, under emulation where the VMM has that.
+func (d *Driver) startTime() time.Duration {
+	if d.lab.Guest.Rootfs != "" {
+		return systemTime
+	}
+	return d.vmm.StartTime
 }
 
 // Cannot is the error of a target that lacks something on this machine, with what to
@@ -247,7 +259,9 @@ func (d *Driver) machine(ctx context.Context, path string, spec driver.Spec, dir
 	if len(spec.Mounts) > 0 {
 		return m, d.Cannot("", "a guest shares no file or directory with the host, and %s is to be mounted at %s", spec.Mounts[0].Source, spec.Mounts[0].Target)
 	}
-	if m.Memory == 0 {
+	if m.Memory == 0 && d.lab.Guest.Rootfs != "" {
+		m.Memory = systemMemory
+	} else if m.Memory == 0 {
 		m.Memory = defaultMemory
 	}
 	if spec.Limits.Memory > 0 {
@@ -275,6 +289,11 @@ func (d *Driver) machine(ctx context.Context, path string, spec driver.Spec, dir
 	if j := spec.Join; j.Tap != "" {
 		g.wanted = append(slices.Clone(g.wanted), "virtio_net")
 		m.NIC = &vmm.NIC{Tap: j.Tap, Hardware: j.Hardware, Address: j.Address, Gateway: j.Gateway}
+	}
+	if d.lab.Guest.Rootfs != "" {
+		if err := d.withSystem(ctx, dir, &g, &m); err != nil {
+			return m, err
+		}
 	}
 	if err := d.home.root(ctx, g, spec.Rootfs, &m); err != nil {
 		return m, err

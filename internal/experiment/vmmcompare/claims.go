@@ -1,6 +1,10 @@
 package vmmcompare
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/claim"
 	"github.com/tarelab/tare/internal/finding"
@@ -18,7 +22,31 @@ func (c *comparison) claims(d *source) ([]finding.Claim, error) {
 	for _, p := range c.Pairs {
 		targets = append(targets, claim.Target{Name: p.StratoVirt, Cells: c.cells(p)})
 	}
+	for _, target := range c.Targets { // what it says of itself needs no other
+		monitor, machine, _ := strings.Cut(target, "/")
+		paired := slices.ContainsFunc(c.Pairs, func(p pair) bool { return p.Machine == machine })
+		if cells := c.own(target, monitor); len(cells) > 0 && !paired {
+			targets = append(targets, claim.Target{Name: target, Cells: claim.Of(cells)})
+		}
+	}
 	return all.Judge(nil, targets...), nil
+}
+
+// own are the quotients of two workloads on one target, as a monitor's.
+func (c *comparison) own(target, monitor string) map[string]claim.Value {
+	values := map[string]claim.Value{}
+	for _, w := range within {
+		e, ok := c.withins[withinOf{target, w}]
+		if !ok {
+			continue
+		}
+		v := claim.Value{Estimate: stats.Estimate{Value: e.Ratio, Interval: e.Interval}, Refused: e.Verdict == analysis.NotComparable}
+		if c.Accels[target] == emulatedCPU {
+			v.Doubtful, v.Notes = true, []string{target + " was emulated"}
+		}
+		values[cellOf(monitor, w.workload, w.metric)+" / "+cellOf(monitor, w.by, w.metric)] = v
+	}
+	return values
 }
 
 // cellOf names a monitor's metric of a workload.
@@ -47,7 +75,8 @@ func publishedCells(d *source) map[string]float64 {
 // cells are a pair's quotients, StratoVirt by QEMU and the other way round. Those of a
 // pair that is not compared are refused.
 func (c *comparison) cells(p pair) claim.Cells {
-	values := map[string]claim.Value{}
+	values := c.own(p.StratoVirt, "stratovirt")
+	maps.Copy(values, c.own(p.QEMU, "qemu"))
 	add := func(workload, metric string, ratios map[string]analysis.Effect) {
 		e, ok := ratios[p.Machine]
 		if !ok && p.Refused == "" {
@@ -64,6 +93,8 @@ func (c *comparison) cells(p pair) claim.Cells {
 		add(r.workload, r.Metric.Name, r.Ratios)
 	}
 	add(bootWorkload, "kernel", c.kernels)
+	add(bootWorkload, "userspace", c.userspaces)
+	add(bootWorkload, "total", c.totals)
 	return claim.Of(values)
 }
 

@@ -35,8 +35,26 @@ type comparison struct {
 	Factors    []factor        `json:"factors"`
 	Claims     []finding.Claim `json:"claims"`
 	Findings   []string        `json:"findings"`
-	// kernels are StratoVirt by QEMU in the guest kernel's own time, by machine type.
-	kernels map[string]analysis.Effect
+	// kernels are StratoVirt by QEMU in the guest kernel's own time, by machine type;
+	// userspaces and totals the same in what systemd reports, of guests that have it.
+	kernels, userspaces, totals map[string]analysis.Effect
+	withins                     map[withinOf]analysis.Effect
+}
+
+// twoWorkloads are two workloads of one target, whose quotient was published.
+type twoWorkloads struct{ workload, by, metric string }
+
+// withinOf is their quotient on a target.
+type withinOf struct {
+	target string
+	twoWorkloads
+}
+
+// within are the sequential accesses by the random ones, and 40 MB of files by 20.
+var within = []twoWorkloads{
+	{"throughput-seqrd", "throughput-rndrd", sample.ReadThroughput},
+	{"throughput-seqwr", "throughput-rndwr", sample.WriteThroughput},
+	{"throughput-rndrd-40m", "throughput-rndrd", sample.ReadThroughput},
 }
 
 // pair is StratoVirt and QEMU with one machine type.
@@ -80,7 +98,9 @@ type machineBoot struct {
 	Phases    []bootPhase    `json:"phases"`        // one after another
 	Total     stats.Estimate `json:"total"`         // seconds
 	Own       []bootPhase    `json:"own,omitempty"` // the guest's split by its own clock, which starts with its kernel; none where it tells none
-	Off       float64        `json:"off,omitempty"` // seconds until the VMM had ended; 0 where that was not seen
+	// OwnTotal is the sum that systemd reports of Own, in seconds; 0 for a guest without it.
+	OwnTotal float64 `json:"ownTotal,omitempty"`
+	Off      float64 `json:"off,omitempty"` // seconds until the VMM had ended; 0 where that was not seen
 	// Refused says why the machine was too noisy for a claim about boots.
 	Refused string `json:"refused,omitempty"`
 }
@@ -100,13 +120,17 @@ var bootMarks = []struct{ metric, phase string }{
 	{sample.KernelByte, "loading the kernel"},
 	{sample.KernelBanner, "to the kernel's banner"},
 	{sample.GuestInit, "kernel"},
-	{sample.Agent, "/init"},
+	{sample.RootUp, "initrd"},
+	{sample.Agent, "/init"}, // of a guest with systemd its userspace
 	{sample.Ready, "payload"},
 }
 
 // guestMarks are the same by the guest's own clock; the first is what systemd-analyze
 // calls the kernel's time, as published.
 var guestMarks = []struct{ metric, phase string }{{sample.GuestKernel, "kernel"}, {sample.GuestAgent, "/init"}}
+
+// systemdParts are what systemd reports of its own start, as published.
+var systemdParts = []struct{ metric, phase string }{{sample.SystemdKernel, "kernel"}, {sample.SystemdInitrd, "initrd"}, {sample.SystemdUserspace, "userspace"}}
 
 // emulatedCPU is the accel of a guest whose CPU is emulated.
 const emulatedCPU = string(vmm.TCG)
@@ -137,6 +161,9 @@ func describe(in analysis.Input, tables []analysis.Table, control string, d *sou
 	c.Boots = append(s.boots(c), publishedBoots(d)...)
 	c.Held, c.Factors = s.held(), s.factors()
 	c.kernels = s.ratios(c.Pairs, bootWorkload, sample.GuestKernel)
+	c.userspaces = s.ratios(c.Pairs, bootWorkload, sample.SystemdUserspace)
+	c.totals = s.ratios(c.Pairs, bootWorkload, sample.SystemdTotal)
+	c.withins = s.withins(c.Targets)
 	c.Findings = findings(c)
 	var err error
 	c.Claims, err = c.claims(d)
@@ -230,6 +257,30 @@ func (s reader) ratios(pairs []pair, workload, metric string) map[string]analysi
 	return out
 }
 
+// withins sets the workloads of each virtual machine against each other.
+func (s reader) withins(targets []string) map[withinOf]analysis.Effect {
+	found := map[withinOf]*analysis.Contrast{}
+	for _, target := range targets {
+		for _, w := range within {
+			of, to := s.place(target, w.workload, w.metric), s.place(target, w.by, w.metric)
+			if !virtual(target) || of.Cell == "" || to.Cell == "" {
+				continue
+			}
+			if c := s.in.Contrast(s.tables, of, to); c != nil {
+				found[withinOf{target, w}] = c
+			}
+		}
+	}
+	analysis.JudgeTogether(slices.Collect(maps.Values(found)))
+	out := map[withinOf]analysis.Effect{}
+	for at, c := range found {
+		if e := c.Effect(); e != nil && e.Ratio > 0 {
+			out[at] = *e
+		}
+	}
+	return out
+}
+
 // place is a metric of a target's cell; an empty one where there is none.
 func (s reader) place(target, workload, metric string) analysis.Place {
 	c := s.cells[[2]string{target, workload}]
@@ -263,18 +314,15 @@ func (s reader) boots(c *comparison) []machineBoot {
 			continue
 		}
 		b := machineBoot{Name: target, Refused: s.table(target, bootWorkload, bootMarks[len(bootMarks)-1].metric).Refused}
+		b.Own, b.OwnTotal = s.ownBoot(target)
 		last := 0.
-		for _, m := range guestMarks {
-			if at, ok := s.estimate(s.series(target, bootWorkload, m.metric), "boot", target, m.metric); ok {
-				b.Own = append(b.Own, bootPhase{m.phase, at.Value - last})
-				last = at.Value
-			}
-		}
-		last = 0
 		for _, m := range bootMarks {
 			at, ok := s.estimate(s.series(target, bootWorkload, m.metric), "boot", target, m.metric)
 			if !ok {
 				continue
+			}
+			if m.metric == sample.Agent && b.OwnTotal > 0 {
+				m.phase = "userspace"
 			}
 			b.Phases = append(b.Phases, bootPhase{m.phase, at.Value - last})
 			last, b.Total = at.Value, at
@@ -287,6 +335,31 @@ func (s reader) boots(c *comparison) []machineBoot {
 		}
 	}
 	return out
+}
+
+// ownBoot is the guest's split by its own clock: what systemd reports, with its total,
+// where the guest has it, else its agent's moments.
+func (s reader) ownBoot(target string) (own []bootPhase, total float64) {
+	took := func(metric string) (float64, bool) {
+		e, ok := s.estimate(s.series(target, bootWorkload, metric), "boot", target, metric)
+		return e.Value, ok
+	}
+	if total, ok := took(sample.SystemdTotal); ok {
+		for _, m := range systemdParts {
+			if v, ok := took(m.metric); ok {
+				own = append(own, bootPhase{m.phase, v})
+			}
+		}
+		return own, total
+	}
+	last := 0.
+	for _, m := range guestMarks {
+		if at, ok := took(m.metric); ok {
+			own = append(own, bootPhase{m.phase, at - last})
+			last = at
+		}
+	}
+	return own, 0
 }
 
 // publishedBoots are the published means.

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/vm"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/probe"
@@ -34,16 +35,17 @@ import (
 type Bench interface {
 	Config() lab.Config
 	Place() driver.Lab
+	GuestRoot(ctx context.Context, ref string) (string, error)
 	Drivers(ctx context.Context, names ...string) ([]driver.Driver, error)
 	Check(ctx context.Context, drivers []driver.Driver, fresh bool) []lab.Finding
 }
 
 // Options are machines of the user's own, booted as they are.
 type Options struct {
-	VM      string   // "qemu/q35"
-	Kernels []Kernel // at least one; the others are compared with the first
-	Rootfs  string   // raw image of the root disk, whose writes are kept apart; "" for none
-	Append  string   // kernel parameters beside the console's
+	On      []string // virtual machines, as "qemu/q35"; at least one
+	Kernels []Kernel // each on each machine; none is the kernel that guests have, and needs a Rootfs
+	Rootfs  string   // a root file system as lab.GuestRoot and vm.SystemDisk take it, whose writes are kept apart; "" for none
+	Append  string   // kernel parameters beside the console's; without a root= the root goes before them
 	Memory  int64    // bytes
 	CPUs    int
 	Boots   int            // of each kernel
@@ -58,8 +60,8 @@ type Kernel struct {
 	Initrd string // path; "" for none
 }
 
-// Run boots each kernel so many times, in blocks of random order, and keeps the
-// milestones and consoles as a run, whose report compares the kernels with the first.
+// Run boots each kernel on each machine so many times, in blocks of random order, and
+// keeps the milestones and consoles as a run, whose report compares all with the first.
 // A boot that fails is a record, as a trial's failure is. observe is told of each boot
 // before it begins and when its record is kept. The run is nil where none came to be;
 // with an error, ctx's among them, it holds the boots that had ended before.
@@ -110,37 +112,156 @@ func boots(ctx context.Context, l Bench, o Options, configs []vmm.Config, run *s
 	return nil
 }
 
-// plan is a machine for each kernel, and the run that their boots make.
+// plan is a machine for each kernel on each VMM, and the run that their boots make.
 func plan(ctx context.Context, l Bench, o Options) ([]vmm.Config, store.Manifest, error) {
 	off := false
-	st := study.Study{ID: lab.BootStudy, Title: "Boots of your own machines", Question: "When does each kernel reach its milestones?",
-		Control: o.Kernels[0].Name, AA: &off, Cold: &off, Blocks: o.Boots, Timeout: o.Timeout, Workloads: []study.Workload{{Kind: bootWorkload}}}
+	st := study.Study{ID: lab.BootStudy, Title: "Boots of your own machines", Question: "When does each machine reach its milestones?",
+		AA: &off, Cold: &off, Blocks: o.Boots, Timeout: o.Timeout, Workloads: []study.Workload{{Kind: bootWorkload}}}
 	m := store.Manifest{Tool: l.Config().Version, Command: l.Config().Command, Created: time.Now().UTC(), Seed: rand.Uint64(), Host: hostinfo.Gather(),
-		Rootfs: o.Rootfs, Trials: o.Boots * len(o.Kernels), Metrics: map[string][]sample.Metric{bootWorkload: bootMetrics()}, Targets: map[string]driver.Facts{}}
-	kernels, err := inspected(o.Kernels)
+		Rootfs: o.Rootfs, Metrics: map[string][]sample.Metric{bootWorkload: bootMetrics()}, Targets: map[string]driver.Facts{}}
+	arms, err := arms(ctx, l, o)
 	if err != nil {
 		return nil, m, err
 	}
-	base, monitor, err := machine(ctx, l, o)
-	if err != nil {
-		return nil, m, err
+	configs := make([]vmm.Config, 0, len(arms))
+	for i, a := range arms {
+		configs = append(configs, a.config)
+		st.Targets, m.Targets[a.name] = append(st.Targets, a.name), a.facts
+		m.Cells = append(m.Cells, study.Cell{ID: a.name + "/" + bootWorkload, Target: a.name, Workload: bootWorkload, Group: bootWorkload, Copies: 1, Control: i == 0})
 	}
-	var configs []vmm.Config
-	for i, k := range o.Kernels {
-		config := base
-		config.Machine.Kernel, config.Machine.Initrd = kernels[i], k.Initrd
-		if err = config.VMM.Takes(config.Machine); err == nil {
-			m.Targets[k.Name], err = bootFacts(monitor, k, kernels[i])
-		}
-		if err != nil {
-			return nil, m, &lab.InputError{Err: err}
-		}
-		configs = append(configs, config)
-		st.Targets = append(st.Targets, k.Name)
-		m.Cells = append(m.Cells, study.Cell{ID: k.Name + "/" + bootWorkload, Target: k.Name, Workload: bootWorkload, Group: bootWorkload, Copies: 1, Control: i == 0})
-	}
+	st.Control, m.Trials = arms[0].name, o.Boots*len(arms)
 	m.Study = st.WithDefaults()
 	return configs, m, nil
+}
+
+// arm is a kernel on a VMM.
+type arm struct {
+	name   string
+	config vmm.Config
+	facts  driver.Facts
+}
+
+// arms are all of them, the kernels of the first VMM first.
+func arms(ctx context.Context, l Bench, o Options) ([]arm, error) {
+	kernels, err := inspected(o.Kernels)
+	if err != nil {
+		return nil, err
+	}
+	root, err := rootOf(ctx, l, o.Rootfs)
+	if err != nil {
+		return nil, err
+	}
+	var all []arm
+	for _, on := range o.On {
+		base, d, facts, err := machine(ctx, l, o, on, root)
+		if err != nil {
+			return nil, err
+		}
+		for i, k := range o.Kernels {
+			a := arm{nameOf(o, on, k), base, facts}
+			if err := a.boots(ctx, l, o, k, kernels[i], root); err != nil {
+				return nil, &lab.InputError{Err: err}
+			}
+			all = append(all, a)
+		}
+		if len(o.Kernels) > 0 {
+			continue
+		}
+		a := arm{on, base, facts}
+		if err := a.bootsSystem(ctx, d, o, root); err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	return apart(all), nil
+}
+
+// nameOf is as short as it can be.
+func nameOf(o Options, on string, k Kernel) string {
+	switch {
+	case len(o.On) == 1:
+		return k.Name
+	case len(o.Kernels) == 1:
+		return on
+	}
+	return on + " " + k.Name
+}
+
+// apart has every machine write to a disk of its own, where one of the VMMs makes no
+// private copies: all are then booted from the same kind of disk.
+func apart(all []arm) []arm {
+	if slices.ContainsFunc(all, func(a arm) bool { return !a.config.VMM.Snapshots }) {
+		for _, a := range all {
+			for i := range a.config.Machine.Disks {
+				a.config.Machine.Disks[i].Own = true
+			}
+		}
+	}
+	return all
+}
+
+// rootOf is the root file system as a disk; nil for none.
+func rootOf(ctx context.Context, l Bench, rootfs string) (*vm.System, error) {
+	if rootfs == "" {
+		return nil, nil
+	}
+	place := l.Place()
+	var err error
+	if place.Guest.Rootfs, err = l.GuestRoot(ctx, rootfs); err != nil {
+		return nil, err
+	}
+	s, err := vm.SystemDisk(ctx, place)
+	if errors.As(err, new(*driver.CannotError)) {
+		err = &lab.InputError{Err: fmt.Errorf("--rootfs: %w", err)}
+	}
+	return &s, err
+}
+
+// boots gives the arm a kernel of the user's.
+func (a *arm) boots(ctx context.Context, l Bench, o Options, k Kernel, kernel vmm.Kernel, root *vm.System) error {
+	m, v := &a.config.Machine, a.config.VMM
+	if !slices.Contains(v.Formats, kernel.Format) {
+		var err error
+		if kernel, err = v.Kernel(ctx, kernel, l.Place().RunDir); err != nil {
+			return fmt.Errorf("--kernel: %w", err)
+		}
+	}
+	m.Kernel, m.Initrd, m.Append = kernel, k.Initrd, strings.Fields(o.Append)
+	if root != nil && !slices.ContainsFunc(m.Append, func(p string) bool { return strings.HasPrefix(p, "root=") }) {
+		m.Append = append([]string{"root=" + root.Device(0), "rw"}, m.Append...) // what is said twice counts the last time
+	}
+	var err error
+	a.facts, err = bootFacts(a.facts, k, kernel)
+	return errors.Join(err, a.takes())
+}
+
+// bootsSystem gives it the kernel that guests have.
+func (a *arm) bootsSystem(ctx context.Context, d driver.Driver, o Options, root *vm.System) error {
+	machine, ok := driver.As[*vm.Driver](d)
+	if !ok || root == nil {
+		return &lab.InputError{Err: errors.New("--kernel: name at least one, or a --rootfs that the kernel of tare's guests boots")}
+	}
+	a.config.Machine.Append = strings.Fields(o.Append)
+	if err := machine.BootSystem(ctx, *root, &a.config.Machine); err != nil {
+		return err
+	}
+	k := a.config.Machine.Kernel
+	var err error
+	a.facts, err = bootFacts(a.facts, Kernel{Kernel: k.Path, Initrd: a.config.Machine.Initrd}, k)
+	return errors.Join(err, a.takes())
+}
+
+// takes asks the VMM whether it can have the machine, whose disk will be its own.
+func (a *arm) takes() error {
+	m := a.config.Machine
+	m.Disks = slices.Clone(m.Disks)
+	for i := range m.Disks {
+		m.Disks[i].Own = true
+	}
+	if err := a.config.VMM.Takes(m); err != nil {
+		return &lab.InputError{Err: err}
+	}
+	return nil
 }
 
 // inspected are the kernels by their files.
@@ -193,30 +314,30 @@ func bootFacts(monitor driver.Facts, k Kernel, kernel vmm.Kernel) (driver.Facts,
 	return monitor, nil
 }
 
-// machine is what all boots have in common. Whether the monitor works and how
-// it runs guests its own check says.
-func machine(ctx context.Context, l Bench, o Options) (vmm.Config, driver.Facts, error) {
-	v, ok := vmm.ByName(o.VM)
+// machine is what all boots on a VMM have in common, with the VMM's driver. Whether it
+// works and how it runs guests its own check says.
+func machine(ctx context.Context, l Bench, o Options, on string, root *vm.System) (vmm.Config, driver.Driver, driver.Facts, error) {
+	v, ok := vmm.ByName(on)
 	all, err := l.Drivers(ctx)
 	if err != nil {
-		return vmm.Config{}, driver.Facts{}, err
+		return vmm.Config{}, nil, driver.Facts{}, err
 	}
-	i := slices.IndexFunc(all, func(d driver.Driver) bool { return d.Name() == o.VM })
+	i := slices.IndexFunc(all, func(d driver.Driver) bool { return d.Name() == on })
 	switch {
 	case !ok || i < 0:
-		return vmm.Config{}, driver.Facts{}, &lab.InputError{Err: fmt.Errorf("no virtual machine %q; tare check lists them", o.VM)}
+		return vmm.Config{}, nil, driver.Facts{}, &lab.InputError{Err: fmt.Errorf("no virtual machine %q; tare check lists them", on)}
 	case v.MaxCPUs > 0 && o.CPUs > v.MaxCPUs:
-		return vmm.Config{}, driver.Facts{}, &lab.InputError{Err: fmt.Errorf("%d CPUs: %s has at most %d", o.CPUs, o.VM, v.MaxCPUs)}
+		return vmm.Config{}, nil, driver.Facts{}, &lab.InputError{Err: fmt.Errorf("%d CPUs: %s has at most %d", o.CPUs, on, v.MaxCPUs)}
 	}
 	f := l.Check(ctx, []driver.Driver{all[i]}, false)[0]
 	if f.Err != nil {
-		return vmm.Config{}, f.Facts, f.Err
+		return vmm.Config{}, nil, f.Facts, f.Err
 	}
-	m := vmm.Machine{CPUs: o.CPUs, Memory: o.Memory, Accel: vmm.Accel(f.Facts.Notes[driver.NoteAccel]), Append: strings.Fields(o.Append)}
-	if o.Rootfs != "" {
-		m.Disks = []vmm.Disk{{Path: o.Rootfs}}
+	m := vmm.Machine{CPUs: o.CPUs, Memory: o.Memory, Accel: vmm.Accel(f.Facts.Notes[driver.NoteAccel])}
+	if root != nil {
+		m.Disks = []vmm.Disk{{Path: root.Disk}}
 	}
-	return vmm.Config{VMM: v, Path: f.Facts.Path, Machine: m, Launcher: l.Place().LaunchPath}, f.Facts, nil
+	return vmm.Config{VMM: v, Path: f.Facts.Path, Machine: m, Launcher: l.Place().LaunchPath}, all[i], f.Facts, nil
 }
 
 // ownBoot is one boot of a machine of the user's own.
@@ -235,9 +356,17 @@ type ownBoot struct {
 func (b *ownBoot) mark(name string) {
 	now := trial.Now()
 	b.mu.Lock()
+	from := b.from
+	b.mu.Unlock()
+	b.note(name, now.Sub(from).Seconds())
+}
+
+// note keeps a value of the boot, the first time.
+func (b *ownBoot) note(name string, value float64) {
+	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.values[name] == nil && !b.over {
-		b.values[name] = []float64{now.Sub(b.from).Seconds()}
+		b.values[name] = []float64{value}
 	}
 }
 
@@ -263,6 +392,9 @@ func (b *ownBoot) listen(config *vmm.Config) {
 		b.mu.Unlock()
 		b.console.Add(line, from)
 		milestone(line)
+		for metric, own := range vmm.SystemdTimes(line) {
+			b.note(metric, own.Seconds())
+		}
 		if b.until.MatchString(line) {
 			b.mark(sample.Ready)
 			once.Do(func() { close(b.done) })
@@ -278,6 +410,9 @@ func bootOnce(ctx context.Context, l Bench, o Options, config vmm.Config) (b *ow
 		return b, driver.Labf("directory of the machine: %w", err)
 	}
 	defer func() { err = errors.Join(err, sys.RemoveTree(filepath.Clean(config.Dir))) }()
+	if err := ownDisks(ctx, &config); err != nil {
+		return b, err
+	}
 	b.listen(&config)
 	config.Patience = map[vmm.Mark]time.Duration{vmm.MarkFirstByte: o.Timeout, vmm.MarkKernel: o.Timeout, vmm.MarkInit: o.Timeout}
 	vm, err := vmm.New(ctx, config)
@@ -304,6 +439,23 @@ func bootOnce(ctx context.Context, l Bench, o Options, config vmm.Config) (b *ow
 	}
 	b.finish(vm, seen)
 	return b, nil
+}
+
+// ownDisks gives a machine copies of its disks, where it is to write to them.
+func ownDisks(ctx context.Context, config *vmm.Config) error {
+	config.Machine.Disks = slices.Clone(config.Machine.Disks)
+	for i := range config.Machine.Disks {
+		d := &config.Machine.Disks[i]
+		if !d.Own {
+			continue
+		}
+		own := filepath.Join(config.Dir, fmt.Sprintf("disk%d.raw", i))
+		if err := sys.CopySparse(ctx, own, d.Path); err != nil {
+			return driver.Labf("disk of the machine: %w", err)
+		}
+		d.Path = own
+	}
+	return nil
 }
 
 // wait returns at the boot's end, or says why none came.

@@ -1,18 +1,23 @@
 package boots
 
 import (
+	"bytes"
 	"context"
+	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tarelab/tare/helpers"
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/kerneltools/bootstudy"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/vmm"
@@ -22,15 +27,17 @@ import (
 // boots it reads in the file of its machine.
 const monitor = `#!/bin/sh
 echo 'Linux version 6.1.0-test (x@y)'
+sed -n 's/.*"path_on_host": "\(.*\)",*/\1/p' machine.json | while read -r disk; do echo written >>"$disk"; done
 case "$(cat machine.json)" in
-*dies*)
+*/dies\"*)
 	echo 'Kernel panic - not syncing: no root'
 	exit 0 ;;
-*off*)
+*/off\"*)
 	echo 'reboot: Power down'
 	exit 0 ;;
 esac
 echo 'Run /sbin/init as init process'
+echo 'systemd[1]: Startup finished in 1.5s (kernel) + 2.25s (userspace) = 3.75s.'
 echo 'host login: '
 exec sleep 60
 `
@@ -56,6 +63,9 @@ type bench struct {
 
 func (b bench) Config() lab.Config { return b.config }
 func (b bench) Place() driver.Lab  { return b.place }
+func (b bench) GuestRoot(_ context.Context, ref string) (string, error) {
+	return ref, nil
+}
 func (b bench) Drivers(context.Context, ...string) ([]driver.Driver, error) {
 	return b.drivers, nil
 }
@@ -86,11 +96,14 @@ func bootLab(t *testing.T, boots int, names ...string) (bench, Options) {
 	}
 	l := bench{config: lab.Config{StateDir: dir}, place: driver.Lab{RunDir: dir, LaunchPath: filepath.Join(dir, "launch")},
 		drivers: []driver.Driver{scripted{path: write("monitor", []byte(monitor))}}}
-	o := Options{VM: "firecracker", CPUs: 1, Memory: 1 << 30, Boots: boots, Until: regexp.MustCompile("login:"), Timeout: time.Minute}
-	image := make([]byte, 4096) // as much of a bzImage as is looked at
-	copy(image[0x202:], "HdrS")
+	o := Options{On: []string{"firecracker"}, CPUs: 1, Memory: 1 << 30, Boots: boots, Until: regexp.MustCompile("login:"), Timeout: time.Minute}
+	var head bytes.Buffer
+	if err := binary.Write(&head, binary.LittleEndian, elf.Header64{Ident: [16]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: 2, Machine: 62, Version: 1, Phoff: 64, Ehsize: 64, Phentsize: 56}); err != nil {
+		t.Fatal(err)
+	}
+	kernel := append(head.Bytes(), make([]byte, 4096-head.Len())...) // as much of a vmlinux as is looked at
 	for _, name := range names {
-		o.Kernels = append(o.Kernels, Kernel{Name: name, Kernel: write(name, image)})
+		o.Kernels = append(o.Kernels, Kernel{Name: name, Kernel: write(name, kernel)})
 	}
 	return l, o
 }
@@ -143,6 +156,39 @@ func TestBootsAreARun(t *testing.T) {
 	}
 }
 
+// A VMM without private copies of disks gets one for each boot, which is removed, and the
+// user's disk is not written to. What systemd reports of its start is kept.
+func TestBootsFromACopy(t *testing.T) {
+	l, o := bootLab(t, 2, "well")
+	o.Rootfs = filepath.Join(l.config.StateDir, "disk")
+	if err := image.EmptyExt4(t.Context(), o.Rootfs, 8<<20); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(o.Rootfs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := Run(t.Context(), l, o, func(lab.Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, err := range run.Records() {
+		if err != nil || r.Failure != nil {
+			t.Fatalf("%+v, %v", r.Failure, err)
+		}
+		if k, u := r.Values["systemd-kernel"], r.Values["systemd-userspace"]; !slices.Equal(k, []float64{1.5}) || !slices.Equal(u, []float64{2.25}) {
+			t.Errorf("by systemd the kernel took %v s and userspace %v s", k, u)
+		}
+	}
+	if after, err := os.ReadFile(o.Rootfs); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the user's disk was written to (%v)", err)
+	}
+	left, err := filepath.Glob(filepath.Join(l.place.RunDir, driver.Label+"-boot-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("copies are left: %q (%v)", left, err)
+	}
+}
+
 // Ctrl-C leaves what has ended.
 func TestInterruptedBootsAreKept(t *testing.T) {
 	l, o := bootLab(t, 3, "well")
@@ -167,10 +213,11 @@ func TestInterruptedBootsAreKept(t *testing.T) {
 // What no machine can be made of is said before a run is made.
 func TestBootsRefuse(t *testing.T) {
 	for what, spoil := range map[string]func(*Options){
-		"no virtual machine \"nemu\"":  func(o *Options) { o.VM = "nemu" },
-		"has at most 32":               func(o *Options) { o.CPUs = 33 },
-		"no private copies of disks":   func(o *Options) { o.Rootfs = "/disk" },
-		"--kernel: kernel /dev/null: ": func(o *Options) { o.Kernels[0].Kernel = "/dev/null" },
+		"no virtual machine \"nemu\"":      func(o *Options) { o.On = []string{"nemu"} },
+		"has at most 32":                   func(o *Options) { o.CPUs = 33 },
+		"the root file system /disk":       func(o *Options) { o.Rootfs = "/disk" },
+		"name at least one, or a --rootfs": func(o *Options) { o.Kernels = nil },
+		"--kernel: kernel /dev/null: ":     func(o *Options) { o.Kernels[0].Kernel = "/dev/null" },
 	} {
 		l, o := bootLab(t, 1, "well")
 		spoil(&o)

@@ -205,6 +205,9 @@ var stretches = []struct {
 	{"bridge", "first kernel line to docker0 created", sample.KernelBanner, sample.BridgeCreated},
 	{"total", "first kernel line to docker0 up, as the link's own event tells (published: total)", sample.KernelBanner, sample.BridgeUp},
 	{"engine", "first kernel line to docker.service active", sample.KernelBanner, sample.EngineUp},
+	{"systemd's kernel", "the kernel, as systemd reports it by the guest's clock", "", sample.SystemdKernel},
+	{"systemd's initrd", "systemd in the initramfs, by its own report", "", sample.SystemdInitrd},
+	{"systemd's userspace", "systemd on the real root until nothing was left to be started, by its own report", "", sample.SystemdUserspace},
 	{FirstContainer, "request to the first container's payload", "", sample.Ready},
 	{"powered off", "payload's end to the monitor's", sample.Wall, sample.PoweredOff},
 }

@@ -265,7 +265,7 @@ func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, 
 	case a.initrd == agentInitrd:
 		m.Append = append(m.Append, "rdinit=/.tare/init", "tare_root=/dev/vda", "tare_host=1")
 	case a.systemd:
-		m.Append = append(append(m.Append, "root=/dev/vda", "rw"), unitsTold...)
+		m.Append = append(append(m.Append, "root=/dev/vda", "rw"), vm.UnitsReported...)
 	default:
 		m.Append = append(m.Append, "root=/dev/vda", "rw", "init="+hostAgent, "tare_host=1")
 	}
@@ -275,19 +275,9 @@ func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, 
 	return m, nil
 }
 
-// unitsTold has systemd tell of its units in the kernel's log, whole names and to
-// the end: what it shows on a console is cut, and ends where a login begins.
-var unitsTold = []string{"systemd.log_target=kmsg", "systemd.show_status=no", "printk.devkmsg=on"}
-
 // boot prepares a machine whose agent runs spec.
 func (h *Host) boot(ctx context.Context, path string, m vmm.Machine, spec driver.Spec, dir string) (vm.Instance, error) {
-	return h.Boot(ctx, vm.Boot{Path: path, Machine: m, Spec: spec, Dir: dir, Off: hostOff, Patience: hostPatience})
-}
-
-// hostPatience is for machines that hang: engines start in their own time, and a
-// busy host gives a boot a tenth of its CPUs.
-var hostPatience = map[vmm.Mark]time.Duration{
-	vmm.MarkFirstByte: time.Minute, vmm.MarkKernel: time.Minute, vmm.MarkInit: 3 * time.Minute, vmm.MarkAgent: 5 * time.Minute,
+	return h.Boot(ctx, vm.Boot{Path: path, Machine: m, Spec: spec, Dir: dir, Off: hostOff, Patience: vm.SystemPatience})
 }
 
 // lastWords is the end of what a program said, for an error.
