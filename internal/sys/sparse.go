@@ -89,7 +89,7 @@ func fits(f *os.File, bytes int64) error {
 	if err := unix.Fstatfs(int(f.Fd()), &room); err != nil {
 		return err
 	}
-	if free := int64(room.Bavail) * int64(room.Bsize); bytes > free {
+	if free := int64(room.Bavail) * room.Bsize; bytes > free {
 		return fmt.Errorf("it takes %d MiB, and the file system of %s has room for %d MiB", bytes>>20, f.Name(), free>>20)
 	}
 	return nil

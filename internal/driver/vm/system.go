@@ -1,14 +1,11 @@
 package vm
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,14 +86,14 @@ func (h *home) systemOf(ctx context.Context, rootfs string) (System, error) {
 	if info.IsDir() {
 		return h.systemOfDirectory(ctx, rootfs)
 	}
-	packed, err := isQcow2(rootfs)
+	packed, err := vmm.IsQcow2(rootfs)
 	if err != nil {
 		return System{}, cannot(err)
 	}
 	disk := rootfs
 	if packed {
 		if disk, err = h.unpackedDisk(ctx, rootfs, info); err != nil {
-			return System{}, err
+			return System{}, cannot(err)
 		}
 	}
 	s, err := rootOf(ctx, disk)
@@ -126,53 +123,9 @@ func (h *home) systemOfDirectory(ctx context.Context, dir string) (System, error
 
 // unpackedDisk is a qcow2 image as a raw one, by the image's name, size and time.
 func (h *home) unpackedDisk(ctx context.Context, file string, info os.FileInfo) (string, error) {
-	program, err := exec.LookPath("qemu-img")
-	if err != nil {
-		return "", &driver.CannotError{Target: "vm", Lacks: "qemu-img, which reads qcow2 disks, is not installed", Remedy: "apt-get install qemu-utils, or give a raw disk"}
-	}
-	disk, err := h.kept(Digest("qcow2", file, fmt.Sprint(info.Size(), info.ModTime().UnixNano()))+".system.raw", func(to string) error {
-		out, err := exec.CommandContext(ctx, program, "convert", "-f", "qcow2", "-O", "raw", file, to).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("qemu-img convert: %w: %.500s", err, out)
-		}
-		return nil
+	return h.kept(Digest("qcow2", file, fmt.Sprint(info.Size(), info.ModTime().UnixNano()))+".system.raw", func(to string) error {
+		return vmm.Unqcow2(ctx, to, file)
 	})
-	if err != nil {
-		return "", driver.Labf("root file system: %w", err)
-	}
-	return disk, nil
-}
-
-// isQcow2 reports whether a file is a qcow2 image. One that would have other files read
-// is an error.
-func isQcow2(file string) (bool, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	head := make([]byte, 80)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, err
-	}
-	return qcow2(head[:n])
-}
-
-// qcow2 reads a header (QEMU, docs/interop/qcow2.txt): magic, version, the place of a
-// backing file's name, and, from version 3 on, features, of which bit 2 is an external
-// data file.
-func qcow2(head []byte) (bool, error) {
-	if !bytes.HasPrefix(head, []byte("QFI\xfb")) || len(head) < 80 {
-		return false, nil
-	}
-	if binary.BigEndian.Uint64(head[8:]) != 0 {
-		return true, errors.New("it is a qcow2 image with a backing file: qemu-img convert makes one of the two")
-	}
-	if binary.BigEndian.Uint32(head[4:]) >= 3 && binary.BigEndian.Uint64(head[72:])&4 != 0 {
-		return true, errors.New("it is a qcow2 image with a data file of its own: qemu-img convert makes one of the two")
-	}
-	return true, nil
 }
 
 // rootOf finds the root on a raw disk: all of it, or its largest partition with a file
@@ -250,10 +203,7 @@ func parsePartitions(text []byte, disk string) ([]partition, error) {
 	sector := cmp.Or(found.Table.Sector, 512)
 	var all []partition
 	for _, p := range found.Table.Partitions {
-		number := strings.TrimPrefix(p.Node, disk)
-		if strings.HasPrefix(number, "p") { // behind a name that ends with a digit
-			number = number[1:]
-		}
+		number := strings.TrimPrefix(strings.TrimPrefix(p.Node, disk), "p") // a p comes behind a digit
 		all = append(all, partition{number, p.Start * sector, p.Size * sector})
 	}
 	slices.SortStableFunc(all, func(a, b partition) int { return cmp.Compare(b.size, a.size) })

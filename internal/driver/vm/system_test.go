@@ -51,21 +51,23 @@ func TestSystem(t *testing.T) {
 	root := smallSystem(t, lab)
 	disk := partitioned(t, root)
 	for _, v := range vmm.VMMs() {
+		if !v.Emulates {
+			continue // TestSystemOnStandIn boots it
+		}
 		for what, rootfs := range map[string]string{"directory": root, "qcow2 disk": disk} {
 			t.Run(v.Name+" from a "+what, func(t *testing.T) {
 				lab := lab
 				lab.Guest.Rootfs = rootfs
 				d := New(lab, v)
-				if !v.Emulates {
-					t.Skip("TestSystemOnStandIn boots it on KVM-only VMMs' stand-in")
-				}
 				if _, err := d.Locate(); err != nil {
 					t.Skip(err)
 				}
-				bootSystem(t, d)
-				disk, err := d.home.system(t.Context())
+				s, err := d.home.system(t.Context())
 				must(t, err)
-				if data, err := os.ReadFile(disk.Disk); err != nil || strings.Contains(string(data), "written-by-the-guest") {
+				before, err := os.Stat(s.Disk)
+				must(t, err)
+				bootSystem(t, d)
+				if after, err := os.Stat(s.Disk); err != nil || after.ModTime() != before.ModTime() {
 					t.Errorf("the guest wrote to the disk that all boots begin with (%v)", err)
 				}
 			})
@@ -200,16 +202,4 @@ func TestPartitions(t *testing.T) {
 	if want := []partition{{"14", 4096 * 512, 200 * 512}, {"1", 2048 * 512, 100 * 512}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
-}
-
-// FuzzQcow2: no header makes the reader panic, and none with a backing file is taken.
-func FuzzQcow2(f *testing.F) {
-	f.Add([]byte("QFI\xfb\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x02\x00"))
-	f.Add(make([]byte, 80))
-	f.Fuzz(func(t *testing.T, head []byte) {
-		is, err := qcow2(head)
-		if is && err == nil && slices.ContainsFunc(head[8:16], func(b byte) bool { return b != 0 }) {
-			t.Errorf("% x has a backing file", head[:16])
-		}
-	})
 }

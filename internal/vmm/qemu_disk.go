@@ -1,0 +1,60 @@
+package vmm
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+)
+
+// IsQcow2 reports whether a file is a disk in QEMU's format qcow2. One that would have
+// other files read is an error.
+func IsQcow2(file string) (bool, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	head := make([]byte, qcow2Header)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return qcow2(head[:n])
+}
+
+// qcow2Header is as much of a header as is looked at, in bytes.
+const qcow2Header = 80
+
+// qcow2 reads a header (QEMU, docs/interop/qcow2.txt): magic, version, the place of a
+// backing file's name, and, from version 3 on, features, of which bit 2 is an external
+// data file.
+func qcow2(head []byte) (bool, error) {
+	if !bytes.HasPrefix(head, []byte("QFI\xfb")) || len(head) < qcow2Header {
+		return false, nil
+	}
+	if binary.BigEndian.Uint64(head[8:]) != 0 {
+		return true, errors.New("it is a qcow2 image with a backing file: qemu-img convert makes one of the two")
+	}
+	if binary.BigEndian.Uint32(head[4:]) >= 3 && binary.BigEndian.Uint64(head[72:])&4 != 0 {
+		return true, errors.New("it is a qcow2 image with a data file of its own: qemu-img convert makes one of the two")
+	}
+	return true, nil
+}
+
+// Unqcow2 makes the file to, which may be there, a raw disk of a qcow2 image.
+func Unqcow2(ctx context.Context, to, file string) error {
+	program, err := exec.LookPath("qemu-img")
+	if err != nil {
+		return fmt.Errorf("qemu-img, which reads qcow2 disks, is not installed (apt-get install qemu-utils): %w", err)
+	}
+	out, err := exec.CommandContext(ctx, program, "convert", "-f", "qcow2", "-O", "raw", file, to).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("qemu-img convert: %w: %.500s", err, out)
+	}
+	return nil
+}
