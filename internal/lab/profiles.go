@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/probe/ebpf"
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/schedule"
@@ -35,18 +36,19 @@ func proveProbe(name string) error {
 	return nil
 }
 
-// Profiles are the profiles of a run's watched cells, of the blocks' trials
-// that gave samples. One that cannot be read is left out, and unread says why: a
-// report rests on the records.
-func Profiles(run *store.Run) (all map[string][]profile.Profile, unread []string, err error) {
+// Profiles adds up the profiles of a run's watched cells, of the blocks' trials that gave
+// samples. One that cannot be read, or for which there is no room, is left out, and
+// unread says why: a report rests on the records.
+func Profiles(run *store.Run) (all map[string]*profile.Sum, unread []string, err error) {
 	watched := map[string]bool{}
 	for _, c := range run.Manifest().Cells {
 		watched[c.ID] = c.Probe != ""
 	}
-	all = map[string][]profile.Profile{}
+	all = map[string]*profile.Sum{}
 	if len(run.Manifest().Study.Probes) == 0 {
 		return all, nil, nil
 	}
+	items := 0
 	for r, err := range run.Records() {
 		if err != nil {
 			return nil, nil, err
@@ -55,11 +57,21 @@ func Profiles(run *store.Run) (all map[string][]profile.Profile, unread []string
 			continue
 		}
 		p, ok, err := run.Profile(r.Seq)
+		if ok && err == nil {
+			err = limit.RunProfiles.CheckItems(items + 1)
+		}
 		switch {
 		case err != nil:
 			unread = append(unread, fmt.Sprintf("profile of trial %d (%s) is left out: %v", r.Seq, r.Cell, err))
 		case ok:
-			all[r.Cell] = append(all[r.Cell], p)
+			sum := all[r.Cell]
+			if sum == nil {
+				sum = profile.NewSum()
+				all[r.Cell] = sum
+			}
+			items -= sum.Items()
+			sum.Add(p)
+			items += sum.Items()
 		}
 	}
 	return all, unread, nil
@@ -73,9 +85,9 @@ func WriteProfiles(run *store.Run) ([]string, error) {
 		return nil, err
 	}
 	var files []string
-	for cell, all := range profiles {
+	for cell, sum := range profiles {
 		stem := filepath.Join(run.Dir(), strings.NewReplacer("/", "-", "~", "-").Replace(cell))
-		written, err := WriteProfile(stem, profile.Merge(all))
+		written, err := WriteProfile(stem, sum.Profile())
 		if err != nil {
 			return files, err
 		}

@@ -47,8 +47,11 @@ var (
 	// BootLog is a dmesg, a console's log or a journal, after decompression; Items
 	// counts lines. A boot writes less than a megabyte in some thousands of them.
 	BootLog = Limit{Input: "boot log", Bytes: 64 * mib, Items: 500_000, Alloc: 1024 * mib}
-	// RunManifest is the manifest of a run directory; Items counts cells.
-	RunManifest = Limit{Input: "manifest of a run", Bytes: 64 * mib, Items: 100_000}
+	// RunManifest is the manifest of a run directory: JSON. A study has at most 10,000
+	// cells before its twins, of some 300 bytes in two objects each. RunRecord is one
+	// record: JSON. At most 4,096 instances have a value of each metric in it.
+	RunManifest = Limit{Input: "manifest of a run", Bytes: 32 * mib, Items: 250_000, Depth: 64, Alloc: 1024 * mib}
+	RunRecord   = Limit{Input: "record of a run", Bytes: 16 * mib, Items: 100_000, Depth: 64, Alloc: 256 * mib}
 	// RunEnd is why a run ended before the last block of its plan.
 	RunEnd = Limit{Input: "end of a run", Bytes: 64 << 10}
 	// RunName is the name that a user gave a run. RunArchive is a run as an archive,
@@ -56,9 +59,17 @@ var (
 	RunName    = Limit{Input: "name of a run", Bytes: kib}
 	RunArchive = Limit{Input: "archive of a run", Bytes: 4096 * mib, Items: 1 << 20}
 	// Profile is the text of a profile that another program took; Items counts different
-	// stacks, and different waits, Depth the frames of one. A minute of a machine with a
+	// stacks, Depth the frames of one. A minute of a machine with a
 	// hundred CPUs has some GiB of text and some ten thousand stacks.
 	Profile = Limit{Input: "profile", Bytes: 16 << 30, Items: 250_000, Depth: 2048, Alloc: 2048 * mib}
+	// ProfileWaits are the waits of one profile, imported or kept, which take a KiB each; a
+	// probe keeps 8,192. RunProfile is the profile of one trial as it is kept: JSON, read an
+	// entry at a time. Items counts its stacks, and its samples. RunProfiles are those of
+	// all trials as a report adds them up; Items counts stacks and samples, and eight for
+	// each wait.
+	ProfileWaits = Limit{Input: "profile's list of waits", Items: 100_000}
+	RunProfile   = Limit{Input: "kept profile", Bytes: 128 * mib, Items: 250_000, Depth: 2048, Alloc: 1024 * mib}
+	RunProfiles  = Limit{Input: "sum of a run's profiles", Items: 2_000_000}
 	// History is what runs found over time; Items counts lines.
 	History = Limit{Input: "history", Bytes: 256 * mib, Items: 500_000}
 	// FleetPlan is what a fleet is to do, FleetJobs what happened to its jobs; Items counts
@@ -81,6 +92,6 @@ func All() []Limit {
 	return []Limit{
 		ImageDocument, ImageArchive, ImageLayers, PackageControl, Accounts, Program, CLibrary, OwnProgram, Symbols,
 		Study, Need, Kconfig, ModuleInfo, SSHKeys, BootLog,
-		RunManifest, RunEnd, RunName, RunArchive, Profile, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch, SessionProof,
+		RunManifest, RunRecord, RunEnd, RunName, RunArchive, Profile, ProfileWaits, RunProfile, RunProfiles, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch, SessionProof,
 	}
 }

@@ -1,11 +1,61 @@
 package profile
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarelab/tare/internal/limit"
 )
+
+// TestBombs: a kept profile whose short text would become gigabytes is refused before it
+// does, also one that does not end.
+func TestBombs(t *testing.T) {
+	const n = 20 << 20 // entries; 60 MiB of text
+	for name, b := range map[string]struct{ head, entry, tail string }{
+		"waits":          {`{"waits":[{}`, `,{}`, `]}`},
+		"samples":        {`{"samples":[{}`, `,{}`, `]}`},
+		"stacks":         {`{"stacks":[[]`, `,[]`, `]}`},
+		"one stack":      {`{"stacks":[["f"`, `,""`, `]]}`},
+		"notes":          {`{"notes":["n"`, `,""`, `]}`},
+		"a deep field":   {`{"x":[`, `[[[`, ``},
+		"an endless one": {`{"notes":["`, `xxx`, `"]}`},
+		"many fields":    {`{"elapsed":1`, `,"a":1`, `}`},
+		"blanks":         {`{`, `   `, `"stacks":[]}`},
+	} {
+		text := io.MultiReader(strings.NewReader(b.head), io.LimitReader(&repeat{text: b.entry}, int64(n*len(b.entry))), strings.NewReader(b.tail))
+		var err error
+		if over := limit.RunProfile.CheckAlloc(func() { _, err = Decode(text) }); over != nil {
+			t.Errorf("%s: %v", name, over)
+		}
+		if err == nil {
+			t.Errorf("%s is read", name)
+		}
+	}
+	long := io.MultiReader(strings.NewReader(`{"stacks":[["`), &repeat{text: `f"],["`})
+	if _, err := Decode(long); !errors.As(err, new(*limit.Error)) {
+		t.Errorf("without an end: %v", err)
+	}
+}
+
+// repeat is a text that is read again and again.
+type repeat struct {
+	text string
+	at   int
+}
+
+func (r *repeat) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = r.text[r.at]
+		r.at = (r.at + 1) % len(r.text)
+	}
+	return len(p), nil
+}
 
 // FuzzProfile: a profile of somebody else's run is shown, whatever its numbers are.
 func FuzzProfile(f *testing.F) {
@@ -23,9 +73,22 @@ func FuzzProfile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		var all []Profile
 		for _, data := range [][]byte{a, b} {
-			var p Profile
-			if json.Unmarshal(data, &p) == nil {
-				all = append(all, p)
+			var p, whole Profile
+			var err error
+			if over := limit.RunProfile.CheckAlloc(func() { p, err = Decode(bytes.NewReader(data)) }); over != nil {
+				t.Fatal(over)
+			}
+			if err != nil {
+				continue
+			}
+			all = append(all, p)
+			text, err := json.Marshal(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := Decode(bytes.NewReader(text))
+			if json.Unmarshal(text, &whole) != nil || err != nil || !reflect.DeepEqual(again, whole) {
+				t.Fatalf("%s is %+v, and %+v to encoding/json, %v", text, again, whole, err)
 			}
 		}
 		p := Merge(all)

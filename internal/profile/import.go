@@ -307,7 +307,7 @@ func (i *importer) endSample() error {
 		e.bare = e.bare || i.at.period == 0
 		e.add(s)
 	}
-	return limit.Profile.CheckItems(max(len(*i.stacks.stacks), len(i.waits.Waits), len(i.waiting), len(i.off)))
+	return errors.Join(limit.ProfileWaits.CheckItems(len(i.waits.Waits)), limit.Profile.CheckItems(max(len(*i.stacks.stacks), len(i.waiting), len(i.off))))
 }
 
 // sample is the sample that was read, in a state, without its weight.

@@ -135,35 +135,68 @@ type Profile struct {
 	Unit string `json:"unit,omitempty"`
 }
 
-// Merge adds up the profiles of several trials. What a wait was for is found within
-// its trial: at the same address of another one may be another lock.
+// Merge adds up the profiles of several trials.
 func Merge(all []Profile) Profile {
-	m := Profile{Lost: map[string]uint64{}}
-	stacks := newInterner(&m.Stacks)
-	waits, samples := map[Wait]int{}, map[Sample]int{}
+	m := NewSum()
 	for _, p := range all {
-		m.Elapsed += p.Elapsed
-		m.Hidden = m.Hidden || p.Hidden
-		m.Source, m.Unit = p.Source, p.Unit // an imported one is alone in its cell
-		m.Cost += p.Cost
-		for what, n := range p.Lost {
-			m.Lost[what] += n
-		}
-		m.Notes = append(m.Notes, p.Notes...)
-		names := p.names()
-		for i, w := range p.Waits {
-			w.Name, w.Inferred = names[i].lock, names[i].inferred
-			m.addWait(waits, w, stacks.of(p, w.Stack))
-		}
-		for _, s := range p.Samples {
-			s.Stack, s.User = stacks.of(p, s.Stack), stacks.of(p, s.User)
-			m.addSample(samples, s)
-		}
+		m.Add(p)
 	}
+	return m.Profile()
+}
+
+// Sum adds up profiles, one at a time. What a wait was for is found within its trial: at
+// the same address of another one may be another lock.
+type Sum struct {
+	p       Profile
+	stacks  interner
+	waits   map[Wait]int
+	samples map[Sample]int
+	trials  int
+}
+
+// NewSum is a sum without a profile.
+func NewSum() *Sum {
+	s := &Sum{p: Profile{Lost: map[string]uint64{}}, waits: map[Wait]int{}, samples: map[Sample]int{}}
+	s.stacks = newInterner(&s.p.Stacks)
+	return s
+}
+
+// Add adds the profile of one trial.
+func (s *Sum) Add(p Profile) {
+	m := &s.p
+	s.trials++
+	m.Elapsed += p.Elapsed
+	m.Hidden = m.Hidden || p.Hidden
+	m.Source, m.Unit = p.Source, p.Unit // an imported one is alone in its cell
+	m.Cost += p.Cost
+	for what, n := range p.Lost {
+		m.Lost[what] += n
+	}
+	m.Notes = append(m.Notes, p.Notes...)
 	slices.Sort(m.Notes)
 	m.Notes = slices.Compact(m.Notes)
-	return m
+	names := p.names()
+	for i, w := range p.Waits {
+		w.Name, w.Inferred = names[i].lock, names[i].inferred
+		m.addWait(s.waits, w, s.stacks.of(p, w.Stack))
+	}
+	for _, one := range p.Samples {
+		one.Stack, one.User = s.stacks.of(p, one.Stack), s.stacks.of(p, one.User)
+		m.addSample(s.samples, one)
+	}
 }
+
+// Trials is how many profiles were added.
+func (s *Sum) Trials() int { return s.trials }
+
+// Profile is the sum so far. It shares memory with s.
+func (s *Sum) Profile() Profile { return s.p }
+
+// Items is what the sum counts against limit.RunProfiles.
+func (s *Sum) Items() int { return len(s.p.Stacks) + len(s.p.Samples) + itemsOfWait*len(s.p.Waits) }
+
+// itemsOfWait is for how many stacks or samples the memory of one wait would do.
+const itemsOfWait = 8
 
 func (p *Profile) addWait(seen map[Wait]int, w Wait, stack int) {
 	w.Stack = stack

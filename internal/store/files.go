@@ -59,22 +59,31 @@ var errNotRegular = errors.New("not a regular file")
 // readPacked reads a side file. ok is false where there is none. What is damaged wraps
 // ErrCorrupt, with what could be read of it.
 func (r *Run) readPacked(name string) (data []byte, ok bool, err error) {
-	f, err := sys.OpenForeignIn(r.root, name, limit.RunSide)
+	ok, err = r.unpack(name, limit.RunSide, func(from io.Reader) (err error) {
+		data, err = limit.RunSide.ReadAll(from)
+		return err
+	})
+	return data, ok, err
+}
+
+// unpack has a side file of at most packed.Bytes read, unpacked. ok is false where
+// there is none. An error wraps ErrCorrupt.
+func (r *Run) unpack(name string, packed limit.Limit, read func(io.Reader) error) (ok bool, err error) {
+	f, err := sys.OpenForeignIn(r.root, name, packed)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
+		return false, nil
 	}
-	if err != nil {
-		return nil, true, fmt.Errorf("%s: %w: %w", r.path(name), err, ErrCorrupt)
-	}
-	defer func() { _ = f.Close() }() // only read
-	unpacked, err := gzip.NewReader(f)
 	if err == nil {
-		data, err = limit.RunSide.ReadAll(unpacked)
+		defer func() { _ = f.Close() }() // only read
+		var unpacked *gzip.Reader
+		if unpacked, err = gzip.NewReader(f); err == nil {
+			err = read(unpacked)
+		}
 	}
 	if err != nil {
-		return data, true, fmt.Errorf("%s: %w: %w", r.path(name), err, ErrCorrupt)
+		return true, fmt.Errorf("%s: %w: %w", r.path(name), err, ErrCorrupt)
 	}
-	return data, true, nil
+	return true, nil
 }
 
 // writePacked puts a side file in place, whole and on the disk: the record of its trial

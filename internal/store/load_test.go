@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/schedule"
 )
@@ -181,8 +182,8 @@ func TestOrdinaryLinesArePlain(t *testing.T) {
 }
 
 func TestEndlessLine(t *testing.T) {
-	err := batches(strings.NewReader(strings.Repeat("x", maxLine+2*batchBytes)), false, func(*batch) error { return nil })
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("longer than %d MiB", maxLine>>20)) {
+	err := batches(strings.NewReader(strings.Repeat("x", int(limit.RunRecord.Bytes)+2*batchBytes)), false, func(*batch) error { return nil })
+	if err == nil || !errors.As(err, new(*limit.Error)) {
 		t.Errorf("an endless line: %v", err)
 	}
 }

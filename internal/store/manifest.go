@@ -119,7 +119,11 @@ func decodeManifest(dir string, data []byte) (Manifest, error) {
 	}
 	// The schema comes first and alone: a newer manifest may hold what this
 	// build cannot decode.
-	if err := json.Unmarshal(data, &version); err != nil {
+	err := limit.RunManifest.CheckJSON(data)
+	if err == nil {
+		err = json.Unmarshal(data, &version)
+	}
+	if err != nil {
 		return Manifest{}, fmt.Errorf("%s: %s is damaged: %w", dir, manifestFile, err)
 	}
 	switch {

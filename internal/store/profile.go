@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/profile"
 )
 
@@ -20,12 +21,9 @@ func (r *Run) KeepProfile(seq int, p profile.Profile) error {
 // Profile reads what a probe saw in the trial seq. ok is false where none was
 // kept. The error wraps ErrCorrupt where it cannot be read.
 func (r *Run) Profile(seq int) (p profile.Profile, ok bool, err error) {
-	data, ok, err := r.readPacked(profileFile(seq))
-	if err != nil || !ok {
-		return p, ok, err
-	}
-	if err := json.Unmarshal(data, &p); err != nil {
-		return profile.Profile{}, true, fmt.Errorf("%s: %w: %w", r.path(profileFile(seq)), err, ErrCorrupt)
-	}
-	return p, true, nil
+	ok, err = r.unpack(profileFile(seq), limit.RunProfile, func(from io.Reader) (err error) {
+		p, err = profile.Decode(from)
+		return err
+	})
+	return p, ok, err
 }

@@ -13,15 +13,13 @@ import (
 	"slices"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sample"
 )
 
 // batchBytes is how much text one batch decodes: large against the cost of
 // handing it over, small against the memory of a report.
 const batchBytes = 1 << 20
-
-// maxLine bounds a record: what is longer was not written by Append.
-const maxLine = 64 << 20
 
 // Load reads all records into columns, decoding on all CPUs. The order of the
 // file decides, not the CPUs', so that a report is the same every time. A last
@@ -188,10 +186,14 @@ type job struct {
 	ready chan struct{} // closed when the batch is decoded
 }
 
+// mostWorkers decode a file at once. Each may have two of the longest records in memory,
+// and more would wait for who reads the file.
+const mostWorkers = 8
+
 // batches calls f with each stretch of a file. A last line without its end is
 // left out.
 func batches(file io.Reader, sums bool, f func(*batch) error) error {
-	workers := runtime.GOMAXPROCS(0)
+	workers := min(runtime.GOMAXPROCS(0), mostWorkers)
 	n := 2 * workers
 	p := &pipeline{
 		sums: sums,
@@ -265,8 +267,8 @@ func (b *batch) fill(file io.Reader, before []byte) (tail []byte, more bool, err
 			b.text = b.text[:end]
 			return tail, !ended, nil
 		}
-		if len(b.text) > maxLine {
-			return nil, false, fmt.Errorf("%w: a line is longer than %d MiB", ErrCorrupt, maxLine>>20)
+		if err := limit.RunRecord.CheckBytes(int64(len(b.text))); err != nil {
+			return nil, false, fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
 	}
 }

@@ -330,6 +330,9 @@ func (r *Run) Measured() (Manifest, error) {
 		return r.manifest, nil // it has none, or is of before they were kept apart
 	}
 	if err == nil {
+		err = limit.RunManifest.CheckJSON(data)
+	}
+	if err == nil {
 		err = json.Unmarshal(data, &values)
 	}
 	if err != nil {

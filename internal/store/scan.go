@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sample"
 )
 
@@ -79,6 +80,9 @@ func (b *batch) line(text []byte, sums bool) trialLine {
 
 // other decodes a line of any form that JSON allows.
 func other(text []byte) (trialLine, error) {
+	if err := limit.RunRecord.CheckJSON(text); err != nil {
+		return trialLine{}, err
+	}
 	var r sample.Record
 	if err := json.Unmarshal(text, &r); err != nil {
 		return trialLine{}, err

@@ -1,13 +1,14 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strings"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/profile"
 )
 
@@ -59,13 +60,16 @@ func (r *Run) Verify() (Verification, error) {
 }
 
 func (r *Run) verifySide(name string) error {
-	data, _, err := r.readPacked(name)
-	if err != nil || !strings.HasPrefix(name, "profiles/") {
+	if strings.HasPrefix(name, "profiles/") {
+		_, err := r.unpack(name, limit.RunProfile, func(from io.Reader) error {
+			_, err := profile.Decode(from)
+			return err
+		})
 		return err
 	}
-	var p profile.Profile
-	if err := json.Unmarshal(data, &p); err != nil {
-		return fmt.Errorf("%s: %w: %w", r.path(name), ErrCorrupt, err)
-	}
-	return nil
+	_, err := r.unpack(name, limit.RunSide, func(from io.Reader) error {
+		_, err := io.Copy(io.Discard, limit.RunSide.Reader(from))
+		return err
+	})
+	return err
 }

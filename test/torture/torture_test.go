@@ -2,7 +2,9 @@
 // A program is run under strace, which fails its n-th write, fsync, rename, mkdir, mount
 // or clone, or kills it at its n-th system call of a kind: places that a random time
 // seldom hits. After each, what is on the machine must be what was there before, every
-// finished record must be readable, and the run must go on. `make torture` runs it.
+// finished record must be readable, and the run must go on. `make torture` runs it. What
+// runs is `tare weigh`, or a study of testdata: several instances at once next to a load
+// (load), verbs on an instance (verbs), or little, for targets that start slowly (start).
 package torture
 
 import (
@@ -15,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,10 +28,14 @@ import (
 
 var (
 	program = flag.String("tare", "", "the program to torture; \"\" skips all")
-	kills   = flag.Int("kills", 6, "kills of each target, spread over the system calls of a run")
-	faults  = flag.Int("faults", 4, "faults of each target, spread likewise")
+	kills   = flag.Int("kills", 6, "kills of each target and study, spread over the system calls of a run")
+	faults  = flag.Int("faults", 4, "faults of each target and study, spread likewise")
 	targets = flag.String("on", "host,native", "targets, with commas between them")
+	studies = flag.String("studies", weigh, "what runs on each target: weigh, or studies of testdata, with commas between them")
 )
+
+// weigh is the command tare weigh in place of a study.
+const weigh = "weigh"
 
 // A fault is what one system call is made to return.
 type fault struct{ calls, errno string }
@@ -57,30 +64,37 @@ func TestTorture(t *testing.T) {
 		t.Fatal("strace is missing: scripts/setup.sh test installs it")
 	}
 	for target := range strings.SplitSeq(*targets, ",") {
-		t.Run(target, func(t *testing.T) { newRig(t, target).torture() })
+		for study := range strings.SplitSeq(*studies, ",") {
+			t.Run(target+" "+study, func(t *testing.T) { newRig(t, target, study).torture() })
+		}
 	}
 }
 
 // rig is a store of its own in which one target is tortured.
 type rig struct {
 	*testing.T
-	target, state, temporary string
-	before                   snapshot
+	target, study, state, temporary string
+	before                          snapshot
+	counts                          map[string]int // see place
+	killed                          int            // runs that the injected signal ended
 }
 
-func newRig(t *testing.T, target string) *rig {
-	r := &rig{T: t, target: target, state: t.TempDir(), temporary: t.TempDir()}
+func newRig(t *testing.T, target, study string) *rig {
+	r := &rig{T: t, target: target, study: study, state: t.TempDir(), temporary: t.TempDir(), counts: map[string]int{}}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", r.state).Run() }) // nothing is mounted there unless the test failed
-	if out, err := r.tare(r.study()...).CombinedOutput(); err != nil {    // makes the image, and proves the target
+	if out, err := r.tare(r.args()...).CombinedOutput(); err != nil {     // makes the image, and proves the target
 		t.Fatalf("without any fault: %v: %s", err, out)
 	}
 	r.before = r.snapshot()
 	return r
 }
 
-// study is a run of several trials with little in each.
-func (r *rig) study() []string {
-	return []string{"weigh", "--on", r.target, "--blocks", "2", "--timeout", "20s", "--", "true"}
+// args are a run of several trials with little in each.
+func (r *rig) args() []string {
+	if r.study == weigh {
+		return []string{"weigh", "--on", r.target, "--blocks", "2", "--timeout", "20s", "--", "true"}
+	}
+	return []string{"run", filepath.Join("testdata", r.study+".yaml"), "--on", r.target}
 }
 
 func (r *rig) tare(args ...string) *exec.Cmd {
@@ -94,36 +108,53 @@ func (r *rig) command(ctx context.Context, name string, args ...string) *exec.Cm
 	return c
 }
 
+// follow says whom strace follows: -f alone all that tare starts, which is killed or
+// failed in tare's place as often as it comes there first; with -b tare itself. Programs
+// that trace others (gVisor's systrap and ptrace) cannot be followed. What is let go must
+// not keep the filter that makes strace fast: without a tracer its calls fail.
+type follow []string
+
+var (
+	everyone = follow{"-f", "--seccomp-bpf"}
+	tareOnly = follow{"-f", "--detach-on=execve"}
+)
+
+func (r *rig) follow(i int) follow {
+	if i%2 == 1 || strings.Contains(r.target, "runsc") {
+		return tareOnly
+	}
+	return everyone
+}
+
 func (r *rig) torture() {
 	for i := range *kills {
-		calls := killedAt[i%len(killedAt)]
-		n := r.place(calls, i/len(killedAt), (*kills+len(killedAt)-1)/len(killedAt))
+		calls, turn := killedAt[i%len(killedAt)], i/len(killedAt)
+		who := r.follow(turn + i)
+		n := r.place(who, calls, turn, (*kills+len(killedAt)-1)/len(killedAt))
 		// A run has its calls on other threads than the one that was counted: where none of
 		// them comes so far, an earlier place is taken.
-		for n > 0 && !r.once(fmt.Sprintf("%s:signal=SIGKILL:when=%d", calls, n)) {
+		for n > 0 && !r.once(who, fmt.Sprintf("%s:signal=SIGKILL:when=%d", calls, n)) {
 			n /= 2
 		}
 	}
 	for i := range *faults {
-		f := faultsOf[i%len(faultsOf)]
-		n := r.place(f.calls, i/len(faultsOf), (*faults+len(faultsOf)-1)/len(faultsOf))
-		r.once(fmt.Sprintf("%s:error=%s:when=%d", f.calls, f.errno, n))
+		f, turn := faultsOf[i%len(faultsOf)], i/len(faultsOf)
+		who := r.follow(turn + i)
+		n := r.place(who, f.calls, turn, (*faults+len(faultsOf)-1)/len(faultsOf))
+		r.once(who, fmt.Sprintf("%s:error=%s:when=%d", f.calls, f.errno, n))
 	}
+	r.Logf("%d runs ended by a kill or a fault", r.killed)
 }
-
-// counts are how many calls of a kind the busiest thread of a run makes, by target and
-// kind: strace counts a thread's calls.
-var counts = map[string]int{}
 
 var calledBy = regexp.MustCompile(`(?m)^(\d+) +[a-z0-9_]+\(`)
 
-// place is the i-th of n places, spread evenly over a run's calls of a kind.
-func (r *rig) place(calls string, i, n int) int {
-	key := r.target + " " + calls
-	if counts[key] == 0 {
+// place is the i-th of n places, spread evenly over a run's calls of a kind: those of its
+// busiest thread, because strace counts a thread's calls.
+func (r *rig) place(who follow, calls string, i, n int) int {
+	key := strings.Join(who, " ") + " " + calls
+	if r.counts[key] == 0 {
 		log := filepath.Join(r.temporary, "strace")
-		args := append([]string{"-f", "--seccomp-bpf", "-qq", "-o", log, "-e", "trace=" + calls, "-e", "signal=none", *program}, r.study()...)
-		if out, err := r.command(context.Background(), "strace", args...).CombinedOutput(); err != nil {
+		if out, err := r.strace(context.Background(), who, log, calls).CombinedOutput(); err != nil {
 			r.Fatalf("count %s: %v: %s", calls, err, out)
 		}
 		text, err := os.ReadFile(log)
@@ -131,26 +162,29 @@ func (r *rig) place(calls string, i, n int) int {
 			r.Fatal(err)
 		}
 		threads := map[string]int{}
+		r.counts[key] = 1
 		for _, line := range calledBy.FindAllSubmatch(text, -1) {
 			threads[string(line[1])]++
-			counts[key] = max(counts[key], threads[string(line[1])])
-		}
-		if counts[key] == 0 {
-			counts[key] = 1
+			r.counts[key] = max(r.counts[key], threads[string(line[1])])
 		}
 	}
-	return 1 + i*counts[key]/n
+	return 1 + i*r.counts[key]/n
+}
+
+// strace is a run under strace, which sees some kinds of calls.
+func (r *rig) strace(ctx context.Context, who follow, log, calls string, more ...string) *exec.Cmd {
+	args := slices.Concat(who, []string{"-qq", "-o", log, "-e", "trace=" + calls, "-e", "signal=none"}, more, []string{*program}, r.args())
+	return r.command(ctx, "strace", args...)
 }
 
 // once runs the study with one injection, and sees that no harm was done. It reports
 // whether anything came of the injection.
-func (r *rig) once(inject string) bool {
+func (r *rig) once(who follow, inject string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	calls, _, _ := strings.Cut(inject, ":")
 	log := filepath.Join(r.temporary, "strace")
-	args := append([]string{"-f", "--seccomp-bpf", "-qq", "-o", log, "-e", "trace=" + calls, "-e", "signal=none", "-e", "inject=" + inject, *program}, r.study()...)
-	c := r.command(ctx, "strace", args...)
+	c := r.strace(ctx, who, log, calls, "-e", "inject="+inject)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	started := time.Now()
@@ -161,11 +195,14 @@ func (r *rig) once(inject string) bool {
 	_ = c.Process.Signal(syscall.SIGKILL) // strace would wait for payloads that outlive tare: a sweep ends them
 	ended := c.Wait()
 	_ = os.Remove(log) // it may not have been made
-	r.Logf("%s: ended after %v with %v", inject, time.Since(started).Round(time.Millisecond), ended)
+	r.Logf("%s of %s: ended after %v with %v", inject, who[len(who)-1], time.Since(started).Round(time.Millisecond), ended)
 	if strings.Contains(out.String(), "panic:") || strings.Contains(out.String(), "internal error") {
 		r.Errorf("%s: tare panics: %s", inject, out.String())
 	}
 	r.noHarm(inject)
+	if ended != nil {
+		r.killed++
+	}
 	return ended != nil
 }
 

@@ -84,8 +84,8 @@ func sections(run experiment.Run) ([]finding.Section, error) {
 		return nil, err
 	}
 	merged, trials := map[string]profile.Profile{}, map[string]int{}
-	for cell, all := range profiles {
-		merged[cell], trials[cell] = profile.Merge(all), len(all)
+	for cell, sum := range profiles {
+		merged[cell], trials[cell] = sum.Profile(), sum.Trials()
 	}
 	watched, limits := watchedCells(run.Input, merged, trials)
 	warnings = append(warnings, limits...)
