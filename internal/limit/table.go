@@ -83,6 +83,16 @@ var (
 	// counts the objects of all answers to one question. JobPatch is a change to its jobs.
 	EngineAnswer = Limit{Input: "answer of the API server", Bytes: 256 * mib, Items: 500_000, Alloc: 2048 * mib}
 	JobPatch     = Limit{Input: "job patch", Bytes: mib, Items: 20_000, Depth: 32, Alloc: 256 * mib}
+	// DaemonAnswer is one answer of a container engine's API; a list of 10,000 containers has
+	// some 20 MiB. DaemonError is what an engine says of a payload's stream.
+	DaemonAnswer = Limit{Input: "answer of a container engine", Bytes: 64 * mib, Alloc: 512 * mib}
+	DaemonError  = Limit{Input: "error of a container engine", Bytes: 4 * kib}
+	// MonitorLine is a line of QMP, and an answer of a monitor's other API. AgentFrame is a
+	// frame of what runs in a guest (PIECE in helpers/init.c).
+	MonitorLine = Limit{Input: "answer of a virtual machine's monitor", Bytes: mib, Alloc: 64 * mib}
+	AgentFrame  = Limit{Input: "frame of a guest's agent", Bytes: 64 * kib, Alloc: mib}
+	// Console is what is kept of a guest's console, its end.
+	Console = Limit{Input: "console of a guest", Bytes: 256 * kib}
 	// SessionProof is what a session says of itself.
 	SessionProof = Limit{Input: "proof of a session", Bytes: 64 * kib}
 )
@@ -92,6 +102,7 @@ func All() []Limit {
 	return []Limit{
 		ImageDocument, ImageArchive, ImageLayers, PackageControl, Accounts, Program, CLibrary, OwnProgram, Symbols,
 		Study, Need, Kconfig, ModuleInfo, SSHKeys, BootLog,
-		RunManifest, RunRecord, RunEnd, RunName, RunArchive, Profile, ProfileWaits, RunProfile, RunProfiles, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch, SessionProof,
+		RunManifest, RunRecord, RunEnd, RunName, RunArchive, Profile, ProfileWaits, RunProfile, RunProfiles, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch,
+		DaemonAnswer, DaemonError, MonitorLine, AgentFrame, Console, SessionProof,
 	}
 }

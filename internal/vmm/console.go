@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sample"
 )
 
@@ -14,7 +15,6 @@ import (
 // the whole its last. Signs are looked for in all of it, and may be consoleSign long.
 const (
 	consoleLine = 4 << 10
-	consoleKept = 256 << 10
 	consoleSign = 64
 )
 
@@ -93,8 +93,8 @@ func (c *console) read(from io.Reader) {
 func (c *console) take(data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.kept) > 2*consoleKept {
-		c.kept = append(c.kept[:0], c.kept[len(c.kept)-consoleKept:]...)
+	if len(c.kept) > 2*int(limit.Console.Bytes) {
+		c.kept = append(c.kept[:0], c.kept[len(c.kept)-int(limit.Console.Bytes):]...)
 	}
 	c.kept = append(c.kept, data...)
 	for line := range bytes.Lines(data) {
@@ -176,7 +176,7 @@ func (c *console) panicked() string {
 func (c *console) text() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return bytes.Clone(c.kept[max(0, len(c.kept)-consoleKept):])
+	return bytes.Clone(c.kept[max(0, len(c.kept)-int(limit.Console.Bytes)):])
 }
 
 // tail are the last lines that are not empty, fit to be printed.

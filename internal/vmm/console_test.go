@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarelab/tare/internal/limit"
 )
 
 // watchConsole gives what a console says to its machine.
@@ -84,7 +86,7 @@ func TestConsoleFlood(t *testing.T) {
 			if !slices.Contains(marks, MarkKernel) || c.panicked() != "Kernel panic - not syncing: enough" {
 				t.Errorf("of what came after the flood, marks %q and the panic %q were seen", marks, c.panicked())
 			}
-			if cap(c.kept) > 8*consoleKept || cap(c.broken) > 2*consoleLine || cap(c.before) > 256<<10 || len(c.text()) > consoleKept {
+			if cap(c.kept) > 8*int(limit.Console.Bytes) || cap(c.broken) > 2*consoleLine || cap(c.before) > 256<<10 || len(c.text()) > int(limit.Console.Bytes) {
 				t.Errorf("of 64 MiB, %d bytes are kept in lines of %d", cap(c.kept), cap(c.broken))
 			}
 			if len(c.tail(20)) > 20*301 {

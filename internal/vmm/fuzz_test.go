@@ -130,7 +130,7 @@ func FuzzConsole(f *testing.F) {
 			c.take(data[at:min(at+size, len(data))])
 		}
 		c.end()
-		if kept := len(c.text()); kept > 3*consoleKept+size {
+		if kept := len(c.text()); kept > 3*int(limit.Console.Bytes)+size {
 			t.Fatalf("%d bytes are kept", kept)
 		}
 	})

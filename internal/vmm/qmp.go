@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/tarelab/tare/internal/limit"
 )
 
 // qmp is the client's side of the QEMU Machine Protocol
@@ -31,9 +33,6 @@ type message struct {
 		Desc  string `json:"desc"`
 	} `json:"error"`
 }
-
-// mostLine bounds a line of QMP.
-const mostLine = 1 << 20
 
 // dialQMP waits for the greeting and leaves the negotiation behind.
 func dialQMP(ctx context.Context, conn net.Conn, _ Machine) (control, error) {
@@ -60,8 +59,8 @@ func (q *qmp) read() (message, error) {
 	for {
 		piece, err := q.lines.ReadSlice('\n')
 		line = append(line, piece...)
-		if len(line) > mostLine {
-			return m, fmt.Errorf("a line has more than %d bytes", mostLine)
+		if err := limit.MonitorLine.CheckBytes(int64(len(line))); err != nil {
+			return m, err
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue

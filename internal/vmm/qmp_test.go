@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tarelab/tare/internal/limit"
 )
 
 // said gives a connection on which the other side says all of text, and ends.
@@ -43,7 +45,7 @@ func TestQMP(t *testing.T) {
 		"not JSON":           {"SSH-2.0-OpenSSH\n", `"SSH-2.0-OpenSSH\n" is no QMP`, ""},
 		"another JSON":       {"[1, 2]\n", "is no QMP", ""},
 		"refused":            {strings.Replace(greeting, `{"return": {}}`, `{"error": {"class": "GenericError", "desc": "no"}}`, 1), "qmp_capabilities: GenericError: no", ""},
-		"endless":            {strings.Repeat("x", mostLine+64<<10), "a line has more than", ""},
+		"endless":            {strings.Repeat("x", int(limit.MonitorLine.Bytes)+64<<10), "has more than", ""},
 		"nonsense later":     {greeting + "\x00\x01\n", "", "is no QMP"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/limit"
 )
 
 // Connections that no request uses: as many stay as starts of a trial may leave for
@@ -27,19 +30,40 @@ const (
 	bufferBytes     = 1 << 10
 )
 
-// connect is a client at the socket.
+// connect is a client at the socket. Its idle connections close by themselves.
 func connect(socket string) (*client.Client, error) {
 	plain := new(http.Protocols)
 	plain.SetHTTP1(true) // with HTTP/2 comes TLS, which the client would take to be wanted
-	c, err := client.New(client.WithHTTPClient(&http.Client{
-		Transport: &http.Transport{Protocols: plain, MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTime,
-			ReadBufferSize: bufferBytes, WriteBufferSize: bufferBytes},
-		CheckRedirect: client.CheckRedirect,
-	}), client.WithHost("unix://"+socket))
+	base := &http.Transport{Protocols: plain, MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTime,
+		ReadBufferSize: bufferBytes, WriteBufferSize: bufferBytes, DisableCompression: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}}
+	// The client wraps this transport for its requests; it dials for streams by itself.
+	c, err := client.New(client.WithHost("unix://"+socket), client.WithHTTPClient(&http.Client{Transport: bounded{base}, CheckRedirect: client.CheckRedirect}))
 	if err != nil {
 		return nil, driver.Labf("client of the engine: %w", err)
 	}
 	return c, nil
+}
+
+// bounded has what reads an answer fail where it is longer than its limit: the client
+// reads without any.
+type bounded struct{ base *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	r, err := b.base.RoundTrip(request)
+	if err == nil {
+		r.Body = answer{limit.DaemonAnswer.Reader(r.Body), r.Body}
+	}
+	return r, err
+}
+
+// answer is a body that is read through a limit.
+type answer struct {
+	io.Reader
+	io.Closer
 }
 
 // apiDaemon is what the daemons that speak Docker's API have in common.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/limit"
 )
 
 // streams carries a payload's streams over the connection that is attached to
@@ -47,9 +48,6 @@ func newStreams(conn client.HijackedResponse, stdio driver.Stdio) (*streams, err
 // format).
 const frameHeader = 8
 
-// toldBytes is how much of an engine's own error is read.
-const toldBytes = 4 << 10
-
 // frames passes on what from says of both streams, until its end. The library's
 // StdCopy does so with a buffer of 32 KiB, which would be most of what a container
 // takes here that is held and silent.
@@ -66,7 +64,7 @@ func frames(from io.Reader, stdout, stderr io.Writer) error {
 		case stdcopy.Stderr:
 			to = stderr
 		case stdcopy.Systemerr:
-			told, err := io.ReadAll(io.LimitReader(from, min(length, toldBytes)))
+			told, err := io.ReadAll(io.LimitReader(from, min(length, limit.DaemonError.Bytes)))
 			return errors.Join(fmt.Errorf("the engine says: %s", told), err)
 		default:
 			return fmt.Errorf("a piece of an unknown stream, %d", stream)

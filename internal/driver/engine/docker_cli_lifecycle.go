@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/launch"
+	"github.com/tarelab/tare/internal/limit"
 )
 
 // Control implements driver.Controller by the client: a launcher stands ready to become
@@ -51,7 +52,7 @@ func (a *clientAct) Do(ctx context.Context) error {
 	}
 	r, err := a.process.Wait(ctx)
 	if err == nil && (r.Payload.Code != 0 || r.Payload.Signal != 0) {
-		text := make([]byte, toldBytes)
+		text := make([]byte, limit.DaemonError.Bytes)
 		n, _ := a.said.ReadAt(text, 0) // what it said is only words
 		err = fmt.Errorf("docker %s ended with code %d, signal %d: %s", a.verb, r.Payload.Code, r.Payload.Signal, text[:n])
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/limit"
 )
 
 // The frames between the host and the agent; helpers/init.c describes them.
@@ -32,10 +33,6 @@ const (
 	frameInput  = 'I'
 	frameQuit   = 'Q'
 )
-
-// mostFrame bounds a frame of the agent's (PIECE in helpers/init.c): a longer one
-// is not the agent speaking.
-const mostFrame = 64 << 10
 
 // agent is the host's side of a conversation with helpers/init.c.
 type agent struct {
@@ -73,8 +70,8 @@ func (a *agent) receive() (kind byte, data []byte, err error) {
 		return 0, nil, err
 	}
 	n := binary.LittleEndian.Uint32(head[1:])
-	if n > mostFrame {
-		return 0, nil, fmt.Errorf("a frame of the guest's has %d bytes, and none has more than %d", n, mostFrame)
+	if err := limit.AgentFrame.CheckBytes(int64(n)); err != nil {
+		return 0, nil, err
 	}
 	data = make([]byte, n)
 	_, err = io.ReadFull(a.in, data)
@@ -185,7 +182,7 @@ func (f *feeder) start(a *agent) {
 // read waits for input, or for close. The file may be of any kind, which a
 // deadline does not serve.
 func (f *feeder) read(room uint32) ([]byte, error) {
-	data := make([]byte, min(room, mostFrame))
+	data := make([]byte, min(int64(room), limit.AgentFrame.Bytes))
 	for {
 		fds := []unix.PollFd{{Fd: int32(f.from.Fd()), Events: unix.POLLIN}, {Fd: int32(f.cancel.Fd()), Events: unix.POLLIN}}
 		if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) {

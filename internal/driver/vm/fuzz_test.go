@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"testing"
+
+	"github.com/tarelab/tare/internal/limit"
 )
 
 // FuzzAgent: no bytes of a guest make the reader of its agent's frames panic or take
@@ -20,7 +22,7 @@ func FuzzAgent(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if len(frame) > mostFrame {
+			if limit.AgentFrame.CheckBytes(int64(len(frame))) != nil {
 				t.Fatalf("a frame of %d bytes", len(frame))
 			}
 			if exit, err := exitOf(frame); kind == frameExit && err == nil && (exit.Code < 0 || exit.Code > 255) {
