@@ -49,16 +49,19 @@ test-long: build ## what takes hours, or changes by the day: known vulnerabiliti
 	$(MAKE) --no-print-directory test-fleet KUBERNETES=build
 	$(MAKE) --no-print-directory test-loongson DOCKER=1
 	$(MAKE) --no-print-directory torture ON=host,native,runc KILLS=334 FAULTS=120
-	$(MAKE) --no-print-directory torture ON=crun,containerd,docker,podman KILLS=50 FAULTS=24
+	$(MAKE) --no-print-directory torture ON=crun,youki,runsc,containerd,cri/runc,docker,podman,qemu/microvm STUDIES=start KILLS=50 FAULTS=24
+	$(MAKE) --no-print-directory torture ON=host,native,runc,docker,cri/runc STUDIES=load KILLS=24 FAULTS=12
+	$(MAKE) --no-print-directory torture ON=runc,crun,youki,containerd,docker,podman STUDIES=verbs KILLS=24 FAULTS=12
 	scripts/setup.sh otava
 	go test ./internal/history -count=1 -run Otava -v
 	go run ./bench aa-rounds planted
 	go test ./internal/stats -count=1 -run Covers -v -timeout 12h -args -long
 
-# KILLS and FAULTS are for each target of ON. What a fault does to the machine is judged
-# by comparing all of it, so nothing else may run on it meanwhile.
+# KILLS and FAULTS are for each target of ON and each of STUDIES: weigh, start, load or
+# verbs (test/torture). What a fault does to the machine is judged by comparing all of it,
+# so nothing else may run on it meanwhile.
 torture: build ## fail and kill tare at its n-th system call of each kind, and see that no harm was done
-	go test ./test/torture -count=1 -v -timeout 12h -args -tare $(CURDIR)/bin/tare -on $(or $(ON),host,native,runc) -kills $(or $(KILLS),24) -faults $(or $(FAULTS),12)
+	go test ./test/torture -count=1 -v -timeout 12h -args -tare $(CURDIR)/bin/tare -on $(or $(ON),host,native,runc) -studies $(or $(STUDIES),weigh) -kills $(or $(KILLS),24) -faults $(or $(FAULTS),12)
 
 quick: build ## the tests that need neither root nor runtimes; under a minute once built
 	go test -short ./...
