@@ -78,6 +78,9 @@ static const struct {
 	{ "stream", 3, stream },
 	{ "open", 10, open_loop },
 	{ "relay", 3, relay },
+	{ "idle", 0, do_nothing },
+	{ "chatter", 1, send_a_little },
+	{ "again", -1, do_again },
 };
 
 int main(int argc, char **argv) {
@@ -91,6 +94,6 @@ int main(int argc, char **argv) {
 		if (code >= 0)
 			return fflush(stdout) ? 1 : code;
 	}
-	fprintf(stderr, "usage: net as|both|ready|serve|rtt|connect|packets|stream|open|relay ARG...\n");
+	fprintf(stderr, "usage: net as|both|ready|serve|rtt|connect|packets|stream|open|relay|idle|chatter|again ARG...\n");
 	return 2;
 }

@@ -12,8 +12,11 @@
  *     net open PROTOCOL PLACE OPERATION BYTES RATE ARRIVALS SEED CONNECTIONS KEEP MS
  *                                              requests at a rate that no answer shifts
  *     net relay PORT ADDRESS PORT              copy between a client and a server
+ *     net idle                                 nothing, until it is killed
+ *     net chatter PLACE                        ten datagrams a second
+ *     net again -- CMD ARG...                  a command, again and again
  *
- * PIN is apart, same or free: client and server on different CPUs of those that
+ * The last three print "net: listening" once they run. PIN is apart, same or free: client and server on different CPUs of those that
  * they may use, on the same one, or wherever the scheduler puts them. PLACE is
  * ADDRESS:PORT, where PORT may also be unix:PATH. Results are lines "KEY NUMBER"
  * on standard output, times in nanoseconds of CLOCK_MONOTONIC. PROTOCOL is echo
@@ -76,6 +79,9 @@ int packets(char **a);
 int stream(char **a);
 int open_loop(char **a);
 int relay(char **a);
+int do_nothing(char **a);
+int send_a_little(char **a);
+int do_again(char **a);
 int both(char **a);
 int ready(char **a);
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,6 +93,9 @@ func (env *Env) announce(plan *lab.Plan) {
 	}
 	fmt.Fprintf(env.Stderr, "%s: %s%d trials in %d blocks, about %s; run %s\n",
 		m.Study.Title, most, m.Trials, m.Study.Blocks, plan.Estimate.Round(time.Second), m.ID)
+	for _, line := range costs(plan.Parts(), plan.Estimate) {
+		fmt.Fprintln(env.Stderr, line)
+	}
 	why := slices.Sorted(maps.Values(m.LeftOut))
 	for _, reason := range slices.Compact(why) { // of several cells it is often one
 		fmt.Fprintln(env.Stderr, "left out:", reason)
@@ -99,6 +103,37 @@ func (env *Env) announce(plan *lab.Plan) {
 	for _, note := range plan.Notes {
 		fmt.Fprintln(env.Stderr, "note:", note)
 	}
+}
+
+// A plan that takes at least costly is announced with its parts that take at least
+// costlyShare of it.
+const (
+	costly      = 2 * time.Minute
+	costlyShare = 0.1
+)
+
+// partFlags are the flags that name the values of a factor.
+var partFlags = map[lab.Factor]string{lab.ByWorkload: "--workloads", lab.ByTarget: "--on", lab.ByInstances: "--instances", lab.ByProbe: "--probes"}
+
+// costs are lines that say what a long plan's parts take, and how to leave them out.
+func costs(parts []lab.Part, of time.Duration) (lines []string) {
+	if of < costly {
+		return nil
+	}
+	for _, part := range parts {
+		if part.Time < time.Duration(costlyShare*float64(of)) {
+			continue
+		}
+		var others []string
+		for _, other := range parts {
+			if other.Factor == part.Factor && other.Name != part.Name {
+				others = append(others, other.Name)
+			}
+		}
+		lines = append(lines, fmt.Sprintf("about %s of it: %s %s (without it: %s=%s)",
+			part.Time.Round(time.Second), part.Factor, part.Name, partFlags[part.Factor], strings.Join(others, ",")))
+	}
+	return lines
 }
 
 // show prints a run's report and writes its page. Its first result is the

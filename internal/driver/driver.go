@@ -71,6 +71,13 @@ const (
 	PhaseStarted   Phase = sample.Started   // the engine reports that it runs
 )
 
+// The phases of the path attach, whose clock holds how a container is attached to its
+// network.
+const (
+	PhaseDetached Phase = sample.Detached // it is on the network no more
+	PhaseAttached Phase = sample.Attached // it is there again
+)
+
 // Properties are what tests and plans must know of a driver.
 type Properties struct {
 	Family      string        // "host", "native", "oci", "engine", "vm"

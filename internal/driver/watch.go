@@ -1,5 +1,7 @@
 package driver
 
+import "github.com/tarelab/tare/internal/sample"
+
 // Role is what a watched process or cgroup does for the trial.
 type Role string
 
@@ -28,4 +30,7 @@ type Watch struct {
 	// Network is the path of the network namespace that the laboratory made for it;
 	// "" for none.
 	Network string
+	// Counts reads what a path has around its two ends, when the payloads have ended;
+	// nil for nothing. A Watch may have it alone.
+	Counts func() ([]sample.Value, error)
 }

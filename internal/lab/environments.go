@@ -163,7 +163,8 @@ func shown(own []sample.Metric, ends bool) []sample.Metric {
 	moments := []string{sample.UnixStart, sample.UnixEnd, sample.UnixTimed}
 	all := slices.DeleteFunc(slices.Clone(own), func(m sample.Metric) bool { return slices.Contains(moments, m.Name) })
 	if ends {
-		roles = append(roles, sample.PeerCPU, sample.RelayCPU, sample.ClientNeighbours, sample.ServerNeighbours)
+		roles = append(roles, sample.PeerCPU, sample.RelayCPU, sample.ClientNeighbours, sample.ServerNeighbours,
+			sample.OnNetwork, sample.NFTRules, sample.IPTablesRules, sample.Proxies, sample.Resolvers)
 	}
 	for _, m := range probe.Metrics() {
 		if slices.Contains(roles, m.Name) {

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/netpath"
 	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/preflight"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/schedule"
@@ -123,7 +125,7 @@ func (l *Lab) runner(sink trial.Sink) *trial.Runner {
 		RunID:  l.session.name,
 		Dir:    filepath.Join(l.session.dir, "instances"),
 		Groups: l.groups,
-		Probes: []trial.Probe{probe.Cgroup{}, probe.Noise{}, probe.Neighbours{}},
+		Probes: []trial.Probe{probe.Counts{}, probe.Cgroup{}, probe.Noise{}, probe.Neighbours{}},
 		Sink:   sink,
 		Limits: func() func() string { return limitsReached(l.groups.session) },
 		Judge:  Busy(hostinfo.Gather().CPUs),
@@ -322,6 +324,9 @@ func (p *Plan) expected(c study.Cell) time.Duration {
 		return p.expectedRounds(c)
 	}
 	around := time.Duration(c.Copies) * (p.drivers[c.Target].Properties().StartTime + aroundInstance)
+	if on, placed := driver.As[*netpath.Driver](p.drivers[c.Target]); placed {
+		around += time.Duration(on.Others(preflight.NetworkOf(c.Limits.Network))) * on.Unwrap().Properties().StartTime
+	}
 	around /= time.Duration(max(1, min(overlap, p.Manifest.Host.CPUs, cmp.Or(c.Concurrency, c.Copies))))
 	group := strings.TrimSuffix(c.Group, "~"+c.Probe) // the twins' pilot is that of those that nothing watches
 	if pilot := p.Manifest.Pilot[group].Trial; pilot > 0 {

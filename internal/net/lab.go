@@ -45,9 +45,12 @@ type Options struct {
 	Path       Path
 	Containers int     // on the bridges in all, the two peers among them; at least 2
 	Neighbours Table   // what the peers' neighbour tables hold from the beginning
+	Occupied   bool    // the others are places for processes: with a default route, and listed in Others
 	Chatter    bool    // the others send a little, ten datagrams a second each
 	MTU        int     // of every link between the ends; 0 leaves the kernel's
 	Offload    Offload // of every link
+	Rules      int     // of a policy on the bridges' hosts
+	Qdisc      string  // queueing discipline of every link; "" leaves the kernel's
 	RPS        bool    // every link hands what it receives to all CPUs (receive packet steering)
 	Range      string  // addresses; "" for DefaultRange
 	// Taps: the two ends are tap devices on the bridges, for machines that run in
@@ -77,6 +80,7 @@ type End struct {
 // concurrent use.
 type Lab struct {
 	Client, Server *End
+	Others         []*End     // where they are places for processes, in the order of the bridges they were dealt to
 	Dial           netip.Addr // where the client finds the server
 	Relay          *Namespace // where a proxy must run that listens at Dial; nil for none
 
@@ -107,6 +111,9 @@ func Build(ctx context.Context, o Options) (*Lab, error) {
 	err = build(l)
 	if err == nil {
 		err = l.tune() // before there are others: what it sees lies between the ends
+	}
+	if err == nil {
+		err = l.policy()
 	}
 	if err == nil {
 		err = l.others(ctx)
@@ -179,7 +186,10 @@ func (l *Lab) others(ctx context.Context) error {
 		err := n.err
 		if err == nil {
 			l.all = append(l.all, n.Namespace)
-			err = l.bridges[i%len(l.bridges)].attach(&End{Namespace: n.Namespace, bystander: true})
+			other := &End{Namespace: n.Namespace, bystander: !l.options.Occupied}
+			if err = l.bridges[i%len(l.bridges)].attach(other); l.options.Occupied {
+				l.Others = append(l.Others, other)
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("attach container %d of %d: %w", i+3, l.options.Containers, err)

@@ -42,6 +42,9 @@ func (l *Lab) tuneLink(n *Namespace, link netlink.Link) error {
 			return fmt.Errorf("MTU %d: %w", mtu, err)
 		}
 	}
+	if err := n.queue(link, l.options.Qdisc); err != nil {
+		return err
+	}
 	switches, known := offloads[l.options.Offload]
 	if !known {
 		return fmt.Errorf("offload %q is none of on, off, no-checksums, no-tso, no-gso", l.options.Offload)
@@ -50,6 +53,22 @@ func (l *Lab) tuneLink(n *Namespace, link netlink.Link) error {
 		return nil
 	}
 	return n.Do(func() error { return offload(link.Attrs().Name, switches) })
+}
+
+// queue gives a link a queueing discipline with its defaults; "" leaves it as it is.
+func (n *Namespace) queue(link netlink.Link, kind string) error {
+	if kind == "" {
+		return nil
+	}
+	err := n.nl.QdiscReplace(&netlink.GenericQdisc{QdiscType: kind,
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_ROOT}})
+	if errors.Is(err, unix.ENOENT) {
+		return &UnsupportedError{"qdisc " + kind, err}
+	}
+	if err != nil {
+		return fmt.Errorf("queueing discipline %s: %w", kind, err)
+	}
+	return nil
 }
 
 // Offload is what is left to a link: putting together what was received (GRO),

@@ -11,6 +11,7 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/netpath"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -105,6 +106,11 @@ func (q *Question) loadOf(c study.Cell) load {
 		l.alive = l.instances
 	}
 	t := q.Targets[c.Target]
+	if on, placed := driver.As[*netpath.Driver](t.Driver); placed {
+		n := int64(on.Others(NetworkOf(c.Limits.Network)))
+		l.hold = l.hold || n > 0
+		l.instances, l.alive, l.starting = l.instances+n, l.alive+n, l.starting+min(n, int64(t.Driver.Properties().MaxParallel))
+	}
 	l.footprint = t.Driver.Properties().Footprint
 	if t.Facts.Notes[driver.NoteUnread] != "" {
 		l.footprint.DaemonFiles = 0 // its daemon's limit is not tare's

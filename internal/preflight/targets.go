@@ -89,8 +89,8 @@ func NetworkOf(n *study.Network) driver.Network {
 	if n == nil {
 		return driver.Network{}
 	}
-	return driver.Network{Containers: n.Containers, Neighbours: n.Neighbours, Chatter: n.Chatter, MTU: n.MTU,
-		Offload: n.Offload, RPS: n.RPS, Limit: n.Limit, Range: n.Range, Pin: n.Pin}
+	return driver.Network{Containers: n.Containers, Neighbours: n.Neighbours, Others: n.Others, Pairs: n.Pairs,
+		Chatter: n.Chatter, MTU: n.MTU, Rules: n.Rules, Qdisc: n.Qdisc, Offload: n.Offload, RPS: n.RPS, Limit: n.Limit, Range: n.Range, Pin: n.Pin}
 }
 
 // verbs skips a cell whose target lacks a verb that the workload does to it.

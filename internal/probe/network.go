@@ -34,3 +34,25 @@ func (Neighbours) Begin(_ context.Context, on []driver.Watch) (func() ([]sample.
 		return values, nil
 	}, nil
 }
+
+// Counts records what stands around two ends: other containers, rules, processes. It is
+// to be armed before all other probes, whose readings would have what it uses.
+type Counts struct{}
+
+// Begin notes what is to be counted.
+func (Counts) Begin(_ context.Context, on []driver.Watch) (func() ([]sample.Value, error), error) {
+	return func() ([]sample.Value, error) {
+		var values []sample.Value
+		for _, w := range on {
+			if w.Counts == nil {
+				continue
+			}
+			counted, err := w.Counts()
+			if err != nil {
+				return nil, fmt.Errorf("what is on the network: %w", err)
+			}
+			values = append(values, counted...)
+		}
+		return values, nil
+	}, nil
+}

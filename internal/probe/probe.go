@@ -9,7 +9,7 @@ import "github.com/tarelab/tare/internal/sample"
 func Metrics() []sample.Metric {
 	return append(sample.Describe(
 		sample.PayloadCPU, sample.RuntimeCPU, sample.ClientCPU, sample.DaemonCPU, sample.PeerCPU, sample.RelayCPU,
-		sample.ClientNeighbours, sample.ServerNeighbours, sample.PayloadPeak, sample.RuntimePeak,
+		sample.ClientNeighbours, sample.ServerNeighbours, sample.OnNetwork, sample.NFTRules, sample.IPTablesRules, sample.Proxies, sample.Resolvers, sample.PayloadPeak, sample.RuntimePeak,
 		sample.Steal, sample.CPUPressure, sample.IOPressure, sample.MachineCPU, sample.SoftIRQ,
 		sample.TaskClock, sample.Switches, sample.Migrations, sample.PageFaults,
 		sample.Cycles, sample.Instructions, sample.Branches, sample.BranchMisses, sample.Counted,

@@ -12,6 +12,8 @@ const (
 	Sandboxed = "sandboxed"
 	Created   = "created"
 	Started   = "started"
+	Detached  = "detached"
+	Attached  = "attached"
 	Silent    = "silent"
 )
 
@@ -109,6 +111,11 @@ const (
 	SoftIRQPerGbit   = "softirq-per-gbit"
 	ClientNeighbours = "client-neighbours"
 	ServerNeighbours = "server-neighbours"
+	OnNetwork        = "network-containers"
+	NFTRules         = "nft-rules"
+	IPTablesRules    = "iptables-rules"
+	Proxies          = "proxies"
+	Resolvers        = "resolvers"
 )
 
 // Verbs that are done to an instance while it is alive.
@@ -278,6 +285,8 @@ var sections = []section{
 		{Metric{Sandboxed, Seconds, Lower, "from the request to start until the engine had made the pod's sandbox: its network, its namespaces and the process that holds them"}, Descriptive, nil},
 		{Metric{Created, Seconds, Lower, "from the request to start until the engine had created the container"}, Descriptive, nil},
 		{Metric{Started, Seconds, Lower, "from the request to start until the engine reported that the container runs; the payload may act earlier"}, Descriptive, nil},
+		{Metric{Detached, Seconds, Lower, "from the request to start until a container had been taken from its network, on the path attach"}, Descriptive, nil},
+		{Metric{Attached, Seconds, Lower, "from the request to start until that container was on its network again, on the path attach"}, Descriptive, nil},
 		{Metric{Silent, Count, Lower, "1 for an instance that printed nothing, whose end therefore counts as its act; else 0"}, Descriptive, nil},
 	}},
 	{"Steps of a virtual machine's start.", []entry{
@@ -361,6 +370,11 @@ var sections = []section{
 		{Metric{SoftIRQPerGbit, Seconds, Lower, "time that the machine's CPUs spent in soft interrupts per Gbit that arrived (steps of 10 ms)"}, Descriptive, nil},
 		{Metric{ClientNeighbours, Count, Lower, "entries of the client's IPv4 neighbour table after the client ended"}, Descriptive, nil},
 		{Metric{ServerNeighbours, Count, Lower, "entries of the server's IPv4 neighbour table after the client ended"}, Descriptive, nil},
+		{Metric{OnNetwork, Count, Lower, "containers that were alive on the network when the client ended, the two ends among them; without those that are bare namespaces"}, Descriptive, nil},
+		{Metric{NFTRules, Count, Lower, "nftables rules of the host of the bridge, those of iptables-nft among them"}, Descriptive, nil},
+		{Metric{IPTablesRules, Count, Lower, "entries of the old iptables tables (IPv4 and IPv6) of the host of the bridge"}, Descriptive, nil},
+		{Metric{Proxies, Count, Lower, "processes that copy for published ports (userland proxies) on the host of the bridge"}, Descriptive, nil},
+		{Metric{Resolvers, Count, Lower, "DNS servers that containers ask on the network: those in the containers' namespaces (127.0.0.11) without the client's, and on the host of the bridge (port 53)"}, Descriptive, nil},
 	}},
 	{"Verbs that are done to an instance while it is alive, on the host's clock.", []entry{
 		{Metric{VerbExec, Seconds, Lower, "from the request to run another process inside until that process acted"}, Primary, nil},

@@ -46,6 +46,8 @@ var (
 	neighbours = []string{"empty", "permanent", "learned"}
 	offloads   = []string{"on", "off", "no-checksums", "no-tso", "no-gso"}
 	pins       = []string{"free", "apart", "same"}
+	others     = []string{"namespaces", "containers"}
+	qdiscs     = []string{"noqueue", "pfifo_fast", "pfifo", "fq", "fq_codel", "sfq"}
 )
 
 // Bounds of a link's MTU: the least that IPv4 asks for, and the most that its
@@ -54,6 +56,9 @@ const (
 	minMTU = 68
 	maxMTU = 65535
 )
+
+// maxRules bounds a policy's rules: a packet passes them one after another.
+const maxRules = 100000
 
 // Bounds of the machine's limit of neighbours: fewer would take others' network
 // away from them.
@@ -75,10 +80,16 @@ func (c *checker) network(at string, n *Network) {
 	if n.Limit != 0 && (n.Limit < minNeighbours || n.Limit > maxNeighbours) {
 		c.fail(at+".neighbour-limit", "a limit of %d neighbours: between %d and %d are possible", n.Limit, minNeighbours, maxNeighbours)
 	}
+	if most := max(2, n.Containers) / 2; n.Pairs < 0 || n.Pairs > most {
+		c.fail(at+".pairs", "%d pairs: %d containers make at most %d", n.Pairs, max(2, n.Containers), most)
+	}
+	if n.Rules < 0 || n.Rules > maxRules {
+		c.fail(at+".rules", "%d rules: between 0 and %d are possible", n.Rules, maxRules)
+	}
 	for _, word := range []struct {
 		key, value string
 		known      []string
-	}{{"neighbours", n.Neighbours, neighbours}, {"offload", n.Offload, offloads}, {"pin", n.Pin, pins}} {
+	}{{"neighbours", n.Neighbours, neighbours}, {"offload", n.Offload, offloads}, {"pin", n.Pin, pins}, {"others", n.Others, others}, {"qdisc", n.Qdisc, qdiscs}} {
 		if word.value != "" && !slices.Contains(word.known, word.value) {
 			c.fail(at+"."+word.key, "%s", unknown("value", word.value, word.known))
 		}

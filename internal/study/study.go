@@ -230,9 +230,13 @@ type Network struct {
 	Containers int    `yaml:"containers,omitempty" json:"containers,omitempty"`           // attached in all, the two ends among them; default 2
 	Neighbours string `yaml:"neighbours,omitempty" json:"neighbours,omitempty"`           // of the ends' tables: empty, permanent (every container), learned
 	Limit      int    `yaml:"neighbour-limit,omitempty" json:"neighbour-limit,omitempty"` // of learned neighbours of the whole machine, a host-wide setting
+	Others     string `yaml:"others,omitempty" json:"others,omitempty"`                   // what the others are: namespaces, containers of the target; default: the target's usual kind
+	Pairs      int    `yaml:"pairs,omitempty" json:"pairs,omitempty"`                     // pairs of containers that do the workload at once, the measured one among them; default 1
 	Chatter    bool   `yaml:"chatter,omitempty" json:"chatter,omitempty"`                 // the others send a little
 	MTU        int    `yaml:"mtu,omitempty" json:"mtu,omitempty"`                         // bytes, of every link
 	Offload    string `yaml:"offload,omitempty" json:"offload,omitempty"`                 // on, off, no-checksums, no-tso or no-gso, of every link
+	Rules      int    `yaml:"rules,omitempty" json:"rules,omitempty"`                     // of a network policy that every packet passes on the bridge's host
+	Qdisc      string `yaml:"qdisc,omitempty" json:"qdisc,omitempty"`                     // queueing discipline of every link
 	RPS        bool   `yaml:"rps,omitempty" json:"rps,omitempty"`                         // receive packet steering over all CPUs
 	Pin        string `yaml:"pin,omitempty" json:"pin,omitempty"`                         // the ends to CPUs: free, apart, same
 	Range      string `yaml:"range,omitempty" json:"range,omitempty"`                     // of addresses, as 10.213.0.0/16

@@ -75,7 +75,7 @@ func (i *instance) watched(ctx context.Context) error {
 				return fmt.Errorf("its Watch names a %s cgroup: %w", w.Role, err)
 			}
 		}
-		if w.PID == 0 && w.Cgroup == "" {
+		if w.PID == 0 && w.Cgroup == "" && w.Counts == nil {
 			return fmt.Errorf("its Watch names a %s with neither process nor cgroup while it runs", w.Role)
 		}
 	}

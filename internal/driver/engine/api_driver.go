@@ -70,7 +70,7 @@ func (d *apiDriver) Properties() driver.Properties {
 	}
 	return driver.Properties{Family: "engine", Isolated: true, Boundary: boundary(d.runtime), Joins: driver.JoinsOwn, MaxParallel: 16, StreamBytes: 16 << 20, Ports: ports,
 		StartTime: d.start, Order: d.order, CheckTime: 40 * time.Second, AddsEnv: d.adds, Footprint: d.takes,
-		Networks: &driver.Networks{Host: d.networkHost, Make: d.makeNetwork, Proxies: d.engine.flavor.proxies}}
+		Networks: &driver.Networks{Host: d.networkHost, Make: d.makeNetwork, Attach: d.attachNetwork, Detach: d.detachNetwork, Proxy: d.engine.flavor.proxy}}
 }
 
 // Teardown implements driver.SessionDriver.

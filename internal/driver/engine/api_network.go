@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -46,11 +47,70 @@ func (d *apiDriver) makeNetwork(ctx context.Context, name string, of netip.Prefi
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), queueTime)
 		defer cancel()
-		if _, err := c.NetworkRemove(ctx, name, client.NetworkRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
+		if err := removeNetwork(ctx, c, name); err != nil {
 			return driver.Labf("%s: remove its network %s: %w", d.engine.flavor.name, name, err)
 		}
 		return nil
 	}, nil
+}
+
+// emptyEvery is how often an engine is asked again to remove a network.
+const emptyEvery = 100 * time.Millisecond
+
+// removeNetwork removes a network whose containers are removed. An engine may still have
+// them on it: it answers a removal before it has released the container's address.
+func removeNetwork(ctx context.Context, c *client.Client, name string) error {
+	for {
+		_, err := c.NetworkRemove(ctx, name, client.NetworkRemoveOptions{})
+		switch {
+		case err == nil || errdefs.IsNotFound(err):
+			return nil
+		case !errdefs.IsPermissionDenied(err) && !errdefs.IsConflict(err):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(emptyEvery):
+		}
+	}
+}
+
+// attachNetwork is Networks.Attach.
+func (d *apiDriver) attachNetwork(ctx context.Context, of driver.Instance, name string, at netip.Addr) error {
+	i, err := d.own(of)
+	if err != nil {
+		return err
+	}
+	_, err = i.client.NetworkConnect(ctx, name, client.NetworkConnectOptions{Container: i.spec.ID,
+		EndpointConfig: &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: at}}})
+	if err != nil {
+		return d.engine.explain("attach to a network", err)
+	}
+	return nil
+}
+
+// detachNetwork is Networks.Detach.
+func (d *apiDriver) detachNetwork(ctx context.Context, of driver.Instance, name string) error {
+	i, err := d.own(of)
+	if err != nil {
+		return err
+	}
+	if _, err := i.client.NetworkDisconnect(ctx, name, client.NetworkDisconnectOptions{Container: i.spec.ID}); err != nil {
+		return d.engine.explain("detach from a network", err)
+	}
+	return nil
+}
+
+// own is an instance of this driver, through the API or through the client.
+func (d *apiDriver) own(of driver.Instance) (*instance, error) {
+	switch i := of.(type) {
+	case *instance:
+		return i, nil
+	case *command:
+		return i.instance, nil
+	}
+	return nil, driver.Labf("%s: an instance of another driver", d.name)
 }
 
 // join puts a container on a network, with an address of its own there.

@@ -13,8 +13,8 @@ type flavor struct {
 	own      *userEngine
 	// runtimes: a request may name the runtime that starts the container.
 	runtimes bool
-	// proxies: a process publishes ports too, for clients that rules miss.
-	proxies bool
+	// proxy is the program that publishes ports too, for clients that rules miss; "" for none.
+	proxy string
 	// monitor is the group below a container's parent in which the engine puts a
 	// process of its own for each container, which starts the runtime; "" for none.
 	monitor string

@@ -14,7 +14,7 @@ import (
 // docker is the engine that most people use.
 func docker() flavor {
 	return flavor{name: "docker", program: "dockerd", daemons: []string{"dockerd", containerdProgram}, remedy: "tare setup installs it",
-		variable: "DOCKER_HOST", sockets: sockets(os.Geteuid() == 0, "docker.sock", "/var/run/docker.sock"), own: &userEngine{}, runtimes: true, proxies: true, daemon: dockerd()}
+		variable: "DOCKER_HOST", sockets: sockets(os.Geteuid() == 0, "docker.sock", "/var/run/docker.sock"), own: &userEngine{}, runtimes: true, proxy: "docker-proxy", daemon: dockerd()}
 }
 
 // Threads of containerd's shim for runc, and of a client that waits, and that one's

@@ -18,7 +18,13 @@ type endpoints struct {
 	dial           netip.Addr // the server's address for the client
 	port           string     // of the server
 	relay          string     // path of the network namespace that a proxy must run in; "" for none
-	attach         func() error
+	// others are the places of the containers besides the two ends; none where these are
+	// bare namespaces.
+	others []driver.Join
+	host   string // path of the network namespace that has the bridge; "" for none
+	// detach takes a container from its network, and attach puts it there again: the
+	// client's place or, where an engine does it, the last of the crowd. Nil on most paths.
+	detach, attach func(context.Context, *crowd) error
 	describe       func() string // the state of both ends
 	close          func() error
 }
@@ -103,10 +109,17 @@ func (d *Driver) build(ctx context.Context, spec driver.Spec) (*endpoints, error
 	case FromHost:
 		g.client = end{d.host, driver.Join{Namespace: lab.Client.Namespace.Path()}}
 	case Attach:
-		if err := lab.Detach(); err != nil {
-			return nil, errors.Join(blame(err), g.close())
+		g.detach = func(context.Context, *crowd) error { return lab.Detach() }
+		g.attach = func(context.Context, *crowd) error { return lab.Attach() }
+	}
+	g.host = lab.Host()
+	if options.Occupied {
+		for _, other := range lab.Others {
+			g.others = append(g.others, joinOf(other))
 		}
-		g.attach = lab.Attach
+		if len(spec.Peer) == 0 && g.host != "" {
+			g.others = append(g.others, g.server.join)
+		}
 	}
 	return g, nil
 }
@@ -167,8 +180,9 @@ func (d *Driver) buildByEngine(ctx context.Context, networks *driver.Networks, s
 		return nil, err
 	}
 	at := func(n int) driver.Join {
-		return driver.Join{Network: spec.ID, Address: netip.PrefixFrom(net.Nth(of, n), of.Bits())}
+		return driver.Join{Network: spec.ID, Address: netip.PrefixFrom(net.Nth(of, n), of.Bits()), Gateway: net.Nth(of, 1)}
 	}
+	g.host = host
 	g.client, g.server = end{d.inner, at(2)}, end{d.inner, at(3)}
 	g.dial = g.server.address()
 	if d.path == net.NAT || d.path == net.Proxy {
@@ -177,5 +191,51 @@ func (d *Driver) buildByEngine(ctx context.Context, networks *driver.Networks, s
 	if d.path == net.NAT || d.path == FromHost {
 		g.client = onHost
 	}
+	if d.path == Attach {
+		g.attachBy(networks, spec.ID)
+	}
+	for n := range max(2, spec.Network.Containers) - 2 {
+		g.others = append(g.others, at(4+n))
+	}
+	switch {
+	case len(spec.Peer) == 0:
+		g.others = append(g.others, g.server.join)
+	case d.path == Attach && len(g.others) == 0: // a check talks, and one is attached besides
+		g.others = append(g.others, at(4))
+	}
+	if err := d.publish(g.others, number); err != nil {
+		return nil, errors.Join(err, g.close())
+	}
 	return g, nil
+}
+
+// attachBy lets an engine take the last of the crowd from its network, and put it there
+// again.
+func (g *endpoints) attachBy(networks *driver.Networks, network string) {
+	g.detach = func(ctx context.Context, c *crowd) error { return networks.Detach(ctx, c.last().Instance, network) }
+	g.attach = func(ctx context.Context, c *crowd) error {
+		last := c.last()
+		return networks.Attach(ctx, last.Instance, network, g.others[last.place].Address.Addr())
+	}
+}
+
+// publish gives each of the others a port of its own on the paths whose server's port is
+// published: that one's port is taken.
+func (d *Driver) publish(others []driver.Join, taken string) error {
+	if d.path != net.NAT && d.path != net.Proxy {
+		return nil
+	}
+	used := map[string]bool{taken: true}
+	for n := range others {
+		for others[n].Publish == "" {
+			port, err := net.FreePort()
+			if err != nil {
+				return err
+			}
+			if !used[port] {
+				used[port], others[n].Publish = true, port
+			}
+		}
+	}
+	return nil
 }

@@ -24,6 +24,7 @@ type instance struct {
 	ends   *endpoints
 	server *server // nil where nothing is talked to
 	relay  *relay
+	crowd  *crowd // nil where the ends are alone, or among bare namespaces
 	client driver.Instance
 
 	closed   sync.Once
@@ -34,6 +35,9 @@ type instance struct {
 // Close's to remove.
 func (i *instance) prepare(ctx context.Context) (err error) {
 	if i.ends, err = i.driver.build(ctx, i.spec); err != nil {
+		return err
+	}
+	if err := i.startCrowd(ctx); err != nil {
 		return err
 	}
 	if len(i.spec.Peer) > 0 {
@@ -124,7 +128,7 @@ func listening(pin, port string, args []string) []string {
 
 // await waits until somebody has reported that it listens.
 func (i *instance) await(ctx context.Context, output *serverOutput, ended chan error) error {
-	within := i.driver.within + 20*i.driver.inner.Properties().StartTime
+	within := i.within()
 	select {
 	case <-output.listens:
 		return nil
@@ -136,6 +140,11 @@ func (i *instance) await(ctx context.Context, output *serverOutput, ended chan e
 	case <-ctx.Done():
 		return output.explain(fmt.Errorf("the other end: %w: %s", context.Cause(ctx), i.ends.describe()))
 	}
+}
+
+// within is how long a container may take until it listens.
+func (i *instance) within() time.Duration {
+	return i.driver.within + 20*i.driver.inner.Properties().StartTime
 }
 
 // relayGroup is the cgroup of the process that copies.
@@ -194,15 +203,21 @@ func (i *instance) Watch() []driver.Watch {
 	if i.relay != nil {
 		watch = append(watch, driver.Watch{Role: driver.RoleRelay, PID: i.relay.PID(), Cgroup: i.relayGroup()})
 	}
-	return watch
+	return append(watch, driver.Watch{Counts: i.counts})
 }
 
-// Start starts the client, on the path attach after its container was attached.
+// Start starts the client, on the path attach after a container was taken from the
+// network and attached again.
 func (i *instance) Start(ctx context.Context, mark func(driver.Phase)) error {
-	if i.ends.attach != nil {
-		if err := i.ends.attach(); err != nil {
+	if i.driver.path == Attach {
+		if err := i.ends.detach(ctx, i.crowd); err != nil {
 			return blame(err)
 		}
+		mark(driver.PhaseDetached)
+		if err := i.ends.attach(ctx, i.crowd); err != nil {
+			return blame(err)
+		}
+		mark(driver.PhaseAttached)
 	}
 	return i.client.Start(ctx, mark)
 }
@@ -243,6 +258,9 @@ func (i *instance) close() error {
 	}
 	if i.server != nil {
 		errs = append(errs, i.server.close())
+	}
+	if i.crowd != nil {
+		errs = append(errs, i.crowd.close(i.driver.inner.Properties().MaxParallel))
 	}
 	if i.ends != nil {
 		errs = append(errs, i.ends.close())

@@ -55,12 +55,59 @@ func (d *Driver) Takes(n driver.Network) error {
 	case d.path == Loopback:
 		return nil
 	case d.inner.Properties().Joins == driver.JoinsOwn:
-		if n.Containers > 2 || n.Chatter || n.MTU > 0 || n.Offload != "" || n.RPS {
-			return fmt.Errorf("%s makes its networks itself: it takes the two ends alone, and its own settings", d.inner.Name())
-		}
-		return nil
+		return d.engineTakes(n)
+	case n.Others == driver.OthersAreContainers && d.inner.Properties().Joins == driver.JoinsTap:
+		return fmt.Errorf("%s has a virtual machine for each container: all but its two ends are namespaces (others: namespaces)", d.inner.Name())
+	case n.Pairs > 1 && !d.occupied(n):
+		return fmt.Errorf("%d pairs take containers that do the work: add others: containers", n.Pairs)
+	case n.Rules > 0 && !slices.Contains(policed, d.netPath()):
+		return fmt.Errorf("no packet passes the rules of a bridge's host on the path %s", d.path)
+	}
+	if err := d.takesPairs(n); err != nil {
+		return err
 	}
 	return net.Takes(d.netPath(), n.Containers)
+}
+
+// policed are the paths whose packets pass the rules of a bridge's host.
+var policed = []net.Path{net.Bridge, net.Netfilter, net.Bridges, net.VXLAN, net.NAT}
+
+// engineTakes is Takes for an engine that makes its networks itself.
+func (d *Driver) engineTakes(n driver.Network) error {
+	switch {
+	case n.MTU > 0 || n.Offload != "" || n.RPS || n.Rules > 0 || n.Qdisc != "":
+		return fmt.Errorf("%s makes its networks itself: it takes its own settings", d.inner.Name())
+	case n.Others == driver.OthersAreNamespaces:
+		return fmt.Errorf("%s makes its networks itself: all others on them are its containers; the target native has bare namespaces", d.inner.Name())
+	case d.path == IdleEngine || d.path == net.HostNetwork:
+		return net.Takes(net.HostNetwork, n.Containers)
+	}
+	if err := d.takesPairs(n); err != nil {
+		return err
+	}
+	return net.Takes(net.Bridge, n.Containers)
+}
+
+// takesPairs refuses pairs where their clients do not dial their servers' own address.
+func (d *Driver) takesPairs(n driver.Network) error {
+	if n.Pairs > 1 && (d.netPath() == net.NAT || d.netPath() == net.Proxy || d.path == FromHost || d.path == Attach) {
+		return fmt.Errorf("%d pairs at once are measured between containers, and the path %s has another way", n.Pairs, d.path)
+	}
+	return nil
+}
+
+// occupied reports whether the others on a network are containers.
+func (d *Driver) occupied(n driver.Network) bool {
+	return d.inner.Properties().Joins == driver.JoinsOwn || n.Others == driver.OthersAreContainers
+}
+
+// Others is how many containers a network has besides the two ends. Bare namespaces do
+// not count.
+func (d *Driver) Others(n driver.Network) int {
+	if d.path == Loopback || !d.occupied(n) {
+		return 0
+	}
+	return max(0, n.Containers-2)
 }
 
 // Carries returns why a client cannot reach such a server on the path; nil where it can.
@@ -89,7 +136,7 @@ var joins = map[driver.Joining]func(net.Path) bool{
 		return p == FromHost || p == net.Bridge || p == net.Netfilter || p == net.Bridges || p == net.VXLAN || p == net.NAT || p == net.Proxy
 	},
 	driver.JoinsOwn: func(p net.Path) bool {
-		return p == IdleEngine || p == FromHost || p == net.HostNetwork || p == net.Bridge || p == net.NAT || p == net.Proxy
+		return p == IdleEngine || p == FromHost || p == Attach || p == net.HostNetwork || p == net.Bridge || p == net.NAT || p == net.Proxy
 	},
 }
 
@@ -218,7 +265,7 @@ func (d *Driver) fits() error {
 		return &driver.CannotError{Target: d.Name(), Lacks: d.inner.Name() + " cannot join a network that is given to it"}
 	}
 	networks := d.inner.Properties().Networks
-	if !can(d.path) || networks != nil && d.path == net.Proxy && !networks.Proxies {
+	if !can(d.path) || networks != nil && d.path == net.Proxy && networks.Proxy == "" {
 		return &driver.CannotError{Target: d.Name(), Lacks: d.inner.Name() + " has no such path"}
 	}
 	return nil
@@ -302,8 +349,8 @@ func fill(port, address string) func([]string) []string {
 // options are a spec's wishes as the laboratory takes them.
 func (d *Driver) options(spec driver.Spec) net.Options {
 	n := spec.Network
-	return net.Options{Path: d.netPath(), Containers: n.Containers, Neighbours: net.Table(n.Neighbours), Chatter: n.Chatter,
-		MTU: n.MTU, Offload: net.Offload(n.Offload), RPS: n.RPS, Range: n.Range, Taps: d.inner.Properties().Joins == driver.JoinsTap, ClientOnHost: d.path == FromHost}
+	return net.Options{Path: d.netPath(), Containers: n.Containers, Neighbours: net.Table(n.Neighbours),
+		Occupied: d.occupied(n), Chatter: n.Chatter && !d.occupied(n), MTU: n.MTU, Rules: n.Rules, Qdisc: n.Qdisc, Offload: net.Offload(n.Offload), RPS: n.RPS, Range: n.Range, Taps: d.inner.Properties().Joins == driver.JoinsTap, ClientOnHost: d.path == FromHost}
 }
 
 // blame marks errors of building a network. They are the laboratory's, unless this

@@ -125,8 +125,9 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Engines make the network themselves, guests stand on taps.
-func TestEnginesAndGuests(t *testing.T) {
+// engineLab is a laboratory with engines of its own.
+func engineLab(t *testing.T) driver.Lab {
+	t.Helper()
 	lab := laboratory(t)
 	lab.PrivateEngines = true
 	trees, err := sys.Cgroups()
@@ -142,6 +143,24 @@ func TestEnginesAndGuests(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return lab
+}
+
+// tearDown stops a driver's engine when the test has ended.
+func tearDown(t *testing.T, d driver.Driver) {
+	t.Helper()
+	if s, ok := driver.As[driver.SessionDriver](d); ok {
+		t.Cleanup(func() {
+			if err := s.Teardown(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Engines make the network themselves, guests stand on taps.
+func TestEnginesAndGuests(t *testing.T) {
+	lab := engineLab(t)
 	paths := map[string][]net.Path{
 		"docker":       {net.HostNetwork, net.Bridge, FromHost, net.NAT, net.Proxy, IdleEngine},
 		"docker/cli":   {net.Proxy},
@@ -150,13 +169,7 @@ func TestEnginesAndGuests(t *testing.T) {
 		"qemu/microvm": {net.Bridge, FromHost},
 	}
 	for _, inner := range slices.Concat(engine.Drivers(lab), vm.Drivers(lab)) {
-		if s, ok := driver.As[driver.SessionDriver](inner); ok {
-			t.Cleanup(func() {
-				if err := s.Teardown(); err != nil {
-					t.Error(err)
-				}
-			})
-		}
+		tearDown(t, inner)
 		for _, p := range paths[inner.Name()] {
 			d := New(lab, inner, host.New(lab), p)
 			t.Run(d.Name(), func(t *testing.T) {
@@ -193,8 +206,10 @@ func TestCannot(t *testing.T) {
 		if err := New(lab, d, host.New(lab), net.VXLAN).fits(); !errors.As(err, &cannot) {
 			t.Errorf("got %v", err)
 		}
-		if err := New(lab, d, host.New(lab), net.Bridge).Takes(driver.Network{Containers: 3}); err == nil {
-			t.Error("an engine's network with a third container was taken")
+		for _, n := range []driver.Network{{MTU: 9000}, {Containers: 3, Others: driver.OthersAreNamespaces}, {Containers: 2000}, {Rules: 1}} {
+			if err := New(lab, d, host.New(lab), net.Bridge).Takes(n); err == nil {
+				t.Errorf("an engine's network took %+v", n)
+			}
 		}
 	}
 }

@@ -22,10 +22,12 @@ const outputLines = 20
 type serverOutput struct {
 	in      *os.File
 	out     *os.File
-	listens chan struct{} // closed when it listens
+	listens chan struct{} // closed when one listens
+	news    chan struct{} // has something when more lines have come since it was read
 
 	mu    sync.Mutex
 	lines []string
+	heard int // how often it was said that somebody listens
 }
 
 func listen() (*serverOutput, error) {
@@ -33,27 +35,45 @@ func listen() (*serverOutput, error) {
 	if err != nil {
 		return nil, driver.Labf("output of the other end: %w", err)
 	}
-	s := &serverOutput{in: in, out: out, listens: make(chan struct{})}
+	s := &serverOutput{in: in, out: out, listens: make(chan struct{}), news: make(chan struct{}, 1)}
 	go s.read()
 	return s, nil
 }
 
 func (s *serverOutput) read() {
 	lines := bufio.NewScanner(s.out)
-	heard := false
 	for lines.Scan() {
 		text := strings.TrimRight(lines.Text(), "\r")
 		if text == listenLine {
-			if !heard {
-				close(s.listens)
-			}
-			heard = true
+			s.hear()
 			continue
 		}
 		s.mu.Lock()
 		s.lines = append(s.lines[max(0, len(s.lines)-outputLines+1):], text)
 		s.mu.Unlock()
 	}
+}
+
+// hear notes that one more listens.
+func (s *serverOutput) hear() {
+	s.mu.Lock()
+	s.heard++
+	first := s.heard == 1
+	s.mu.Unlock()
+	if first {
+		close(s.listens)
+	}
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// count is how often it was said that somebody listens.
+func (s *serverOutput) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heard
 }
 
 // explain adds the server's last lines to an error.

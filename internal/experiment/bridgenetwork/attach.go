@@ -6,17 +6,22 @@ import (
 	"github.com/tarelab/tare/internal/study"
 )
 
-// attaching is what it takes to attach one more container: the time to ready of one
-// whose clock holds the attaching, less that of one whose link is there already, in
-// the same block. The median over blocks, in seconds.
+// attaching is what it takes to take a container from its network and to attach it
+// again, both inside the clock of the path attach.
 type attaching struct {
-	Target     string         `json:"target"` // without its path
-	Level      string         `json:"level"`
-	Containers int            `json:"containers"` // on the bridge with it
-	Seconds    float64        `json:"seconds"`
-	Interval   stats.Interval `json:"interval"` // 95 %
-	Blocks     int            `json:"blocks"`
-	Refused    bool           `json:"refused,omitempty"` // the machine was too noisy for a claim
+	Target     string `json:"target"` // without its path
+	Level      string `json:"level"`
+	Containers int    `json:"containers"` // on the network with it
+	Attach     cost   `json:"attach"`
+	Detach     cost   `json:"detach"`
+	Blocks     int    `json:"blocks"`
+	Refused    bool   `json:"refused,omitempty"` // the machine was too noisy for a claim
+}
+
+// cost is a median over blocks, in seconds.
+type cost struct {
+	Seconds  float64        `json:"seconds"`
+	Interval stats.Interval `json:"interval"` // 95 %
 }
 
 func (r reader) attachings() []attaching {
@@ -26,15 +31,21 @@ func (r reader) attachings() []attaching {
 		if path != attach || !plain(c) {
 			continue
 		}
-		with, without := r.Series(c.ID, sample.Ready), r.Series(r.sibling(c, base+study.PathSign+onBridge).ID, sample.Ready)
-		var more []float64
-		with.Pairs(without, func(_ int, x, y float64) { more = append(more, x-y) })
-		if len(more) == 0 {
+		detached := r.Series(c.ID, sample.Detached)
+		var attach, detach []float64
+		r.Series(c.ID, sample.Attached).Pairs(detached, func(_ int, after, before float64) {
+			attach, detach = append(attach, after-before), append(detach, before)
+		})
+		if len(attach) == 0 {
 			continue
 		}
-		more = stats.Sorted(more)
-		out = append(out, attaching{Target: base, Level: c.Environment, Containers: containers(c), Seconds: stats.Median(more), Blocks: len(more),
-			Interval: stats.MedianIntervals(more, stats.Source(r.Seed, "attach", c.ID), 0.95)[0], Refused: r.refused(c)})
+		out = append(out, attaching{Target: base, Level: c.Environment, Containers: containers(c), Blocks: len(attach), Refused: r.refused(c),
+			Attach: r.cost(attach, c, sample.Attached), Detach: r.cost(detach, c, sample.Detached)})
 	}
 	return out
+}
+
+func (r reader) cost(seconds []float64, c study.Cell, metric string) cost {
+	x := stats.Sorted(seconds)
+	return cost{stats.Median(x), stats.MedianIntervals(x, stats.Source(r.Seed, "attach", c.ID, metric), 0.95)[0]}
 }

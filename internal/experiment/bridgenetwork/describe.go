@@ -17,13 +17,14 @@ type description struct {
 	Choices   []choice        `json:"choices,omitempty"`
 	Splits    []split         `json:"splits,omitempty"`
 	Attaching []attaching     `json:"attaching,omitempty"`
+	Around    []around        `json:"around,omitempty"`
 	Claims    []finding.Claim `json:"claims,omitempty"`
 }
 
 // describe makes the description of a run whose tables are already made.
 func describe(in analysis.Input, tables []analysis.Table, d *source) (*description, error) {
 	r := reader{in.WithDefaults(), tables}
-	n := &description{Published: d, Loss: d.Scaling.Loss.Percent / 100, Growth: r.growths(), Choices: r.choices(), Splits: r.splits(), Attaching: r.attachings()}
+	n := &description{Published: d, Loss: d.Scaling.Loss.Percent / 100, Growth: r.growths(), Choices: r.choices(), Splits: r.splits(), Attaching: r.attachings(), Around: r.arounds()}
 	var err error
 	n.Claims, err = r.claims(n)
 	return n, err

@@ -223,8 +223,8 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// TestAttaching sees what attaching adds to a start, block by block, and no advice to
-// attach instead.
+// TestAttaching sees what attaching and detaching take, each from its own moments, what
+// stood on the network, and no advice to attach instead.
 func TestAttaching(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	in := analysis.Input{Metrics: map[string][]sample.Metric{"start": {{Name: sample.Ready, Unit: sample.Seconds, Better: sample.Lower}}}, Blocks: 12, Seed: 7}
@@ -237,15 +237,24 @@ func TestAttaching(t *testing.T) {
 		machine := 0.001 * rng.Float64() // the same for all of a block
 		for _, c := range in.Cells {
 			value := map[string]float64{"host@loopback": 0.0005, "native@bridge": 0.002, "native@attach": 0.005}[c.Target]
-			in.Data.Add(&sample.Record{Block: block, Cell: c.ID, Values: map[string][]float64{sample.Ready: {value + machine + 1e-5*rng.Float64()}}})
+			values := map[string][]float64{sample.Ready: {value + machine + 1e-5*rng.Float64()}}
+			if c.Target == "native@attach" {
+				detach := 0.001 + 1e-5*rng.Float64()
+				values[sample.Detached], values[sample.Attached] = []float64{detach}, []float64{detach + 0.003}
+				values[sample.OnNetwork], values[sample.NFTRules] = []float64{500}, []float64{7}
+			}
+			in.Data.Add(&sample.Record{Block: block, Cell: c.ID, Values: values})
 		}
 	}
 	n := described(t, in)
-	if len(n.Attaching) != 1 || len(n.Choices) != 0 {
-		t.Fatalf("%+v, %+v", n.Attaching, n.Choices)
+	if len(n.Attaching) != 1 || len(n.Choices) != 0 || len(n.Around) != 1 {
+		t.Fatalf("%+v, %+v, %+v", n.Attaching, n.Choices, n.Around)
 	}
 	a := n.Attaching[0]
-	if a.Target != "native" || a.Containers != 500 || math.Abs(a.Seconds-0.003) > 5e-5 || a.Interval.Low > 0.003 || a.Interval.High < 0.003 {
+	if a.Target != "native" || a.Containers != 500 || math.Abs(a.Attach.Seconds-0.003) > 1e-9 || math.Abs(a.Detach.Seconds-0.001) > 1e-5 || a.Detach.Interval.Low < 0.001 {
 		t.Errorf("%+v", a)
+	}
+	if x := n.Around[0]; x.Target != "native@attach" || x.Containers != 500 || x.NFTRules != 7 || x.Proxies != 0 {
+		t.Errorf("%+v", x)
 	}
 }

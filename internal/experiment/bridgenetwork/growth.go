@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
@@ -71,10 +72,21 @@ func (r reader) growths() []growth {
 	return out
 }
 
+// byEngine reports whether all others on the cells' networks were containers although
+// the levels do not ask for them: an engine made the networks, and fills no table.
+func (r reader) byEngine(cells []study.Cell) bool {
+	last := cells[len(cells)-1]
+	alive := r.Series(last.ID, sample.OnNetwork).Values()
+	return last.Limits.Network.Others == "" && containers(last) > 2 && len(alive) > 0 && slices.Min(alive) > 2
+}
+
 // armOf says what else a level's containers are. A client that is attached inside the
 // clock knows no neighbours yet.
-func armOf(target string, n study.Network) string {
+func armOf(target string, n study.Network, byEngine bool) string {
 	arm := cmp.Or(n.Neighbours, "empty") + " neighbours"
+	if byEngine {
+		arm, n.Others = "neighbours by ARP", driver.OthersAreContainers
+	}
 	if _, path := onPath(target); path == attach {
 		arm = "no neighbours yet"
 	}
@@ -82,6 +94,12 @@ func armOf(target string, n study.Network) string {
 		arm += ", each sending a little"
 	} else {
 		arm += ", silent"
+	}
+	if n.Others != "" {
+		arm += ", others are " + n.Others
+	}
+	if n.Pairs > 1 {
+		arm += fmt.Sprintf(", %d pairs at work", n.Pairs)
 	}
 	if n.Limit > 0 {
 		arm += fmt.Sprintf(", limit %d", n.Limit)
@@ -97,7 +115,7 @@ func sameBut(a, b study.Cell) bool {
 }
 
 func (r reader) growth(s levels, cells []study.Cell, m sample.Metric) growth {
-	g := growth{Target: s.target, Workload: s.workload, Arm: armOf(s.target, *cells[0].Limits.Network), Metric: m, Interval: stats.None(0)}
+	g := growth{Target: s.target, Workload: s.workload, Arm: armOf(s.target, *cells[0].Limits.Network, r.byEngine(cells)), Metric: m, Interval: stats.None(0)}
 	var measured []analysis.Series
 	var n []float64
 	noisy := false

@@ -23,7 +23,7 @@ func section(n *description, tables []analysis.Table) finding.Section {
 	s.Findings = slices.Concat(publishedFindings(n, tables), growthFindings(n), attachFindings(n), adviceFindings(n), splitFindings(n))
 	s.Headline = s.Findings[:min(3, len(s.Findings))]
 	s.Figures = figures(n, tables)
-	for _, g := range []finding.Table{growthTable(n), choiceTable(n), splitTable(n)} {
+	for _, g := range []finding.Table{growthTable(n), choiceTable(n), splitTable(n), aroundTable(n)} {
 		if len(g.Rows) > 0 {
 			s.Tables = append(s.Tables, g)
 		}
@@ -100,15 +100,11 @@ func growthFindings(n *description) []string {
 	return out
 }
 
-// attachFindings say what attaching one more container takes, by how many there are.
+// attachFindings say what attaching and detaching a container take, by how many there are.
 func attachFindings(n *description) []string {
 	var out []string
 	for i, a := range n.Attaching {
-		text := fmt.Sprintf("%s to %d", quantity.Of(sample.Seconds, a.Seconds, a.Interval), a.Containers)
-		if quantity.Known(a.Interval) {
-			text = fmt.Sprintf("%s (%s to %s) to %d", quantity.Of(sample.Seconds, a.Seconds, a.Interval),
-				quantity.Of(sample.Seconds, a.Interval.Low, a.Interval), quantity.Of(sample.Seconds, a.Interval.High, a.Interval), a.Containers)
-		}
+		text := fmt.Sprintf("%s to attach and %s to detach with %d", a.Attach.words(), a.Detach.words(), a.Containers)
 		if a.Refused {
 			text += " [refused]"
 		}
@@ -116,12 +112,30 @@ func attachFindings(n *description) []string {
 			out[len(out)-1] += "; " + text
 			continue
 		}
-		out = append(out, fmt.Sprintf("Attaching one more container of %s to the bridge, so many in all, takes longer than a start alone by: %s", a.Target, text))
+		out = append(out, fmt.Sprintf("A running container of %s on the network, by the number of containers: %s", a.Target, text))
 	}
 	for i := range out {
 		out[i] += "."
 	}
 	return out
+}
+
+func (c cost) words() string {
+	text := quantity.Of(sample.Seconds, c.Seconds, c.Interval)
+	if quantity.Known(c.Interval) {
+		text += fmt.Sprintf(" (%s to %s)", quantity.Of(sample.Seconds, c.Interval.Low, c.Interval), quantity.Of(sample.Seconds, c.Interval.High, c.Interval))
+	}
+	return text
+}
+
+// aroundTable is what stood on the network besides the two ends.
+func aroundTable(n *description) finding.Table {
+	g := finding.Table{Title: "What stood on the network", Head: []string{"target and workload", "environment", "containers", "nftables rules", "iptables entries", "userland proxies", "DNS servers"}}
+	for _, a := range n.Around {
+		g.Rows = append(g.Rows, []string{a.Target + ", " + a.Workload, a.Level, quantity.Number(a.Containers, 0),
+			quantity.Number(a.NFTRules, 0), quantity.Number(a.IPTables, 0), quantity.Number(a.Proxies, 0), quantity.Number(a.Resolvers, 0)})
+	}
+	return g
 }
 
 // adviceFindings are the choices that gain, the largest first.

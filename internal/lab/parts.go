@@ -1,0 +1,76 @@
+package lab
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tarelab/tare/internal/study"
+)
+
+// Factor is what a plan's parts differ in.
+type Factor string
+
+// The factors whose parts can be left out of a run.
+const (
+	ByWorkload  Factor = "workload"
+	ByTarget    Factor = "target"
+	ByInstances Factor = "instances"
+	ByProbe     Factor = "probe"
+)
+
+// Part is how long all trials take that have one value of a factor.
+type Part struct {
+	Factor Factor
+	Name   string // of the workload, target, probe, or the number of instances
+	Time   time.Duration
+}
+
+// Parts are those of all factors that have more than one value, and the probes: in the
+// order of the factors above, the longest first in each. Controls and their twins are in
+// no part of ByTarget, because they are measured with every choice of targets.
+func (p *Plan) Parts() []Part {
+	var all []Part
+	for _, factor := range []Factor{ByWorkload, ByTarget, ByInstances, ByProbe} {
+		parts := p.partsBy(factor)
+		if len(parts) < 2 && factor != ByProbe {
+			continue
+		}
+		slices.SortStableFunc(parts, func(a, b Part) int { return int(b.Time - a.Time) })
+		all = append(all, parts...)
+	}
+	return all
+}
+
+// valueOf is a cell's value of a factor, as the factor's flag takes it; "" for none.
+func valueOf(c study.Cell, factor Factor) string {
+	switch factor {
+	case ByWorkload:
+		return c.Workload
+	case ByTarget:
+		return c.Target
+	case ByInstances:
+		if c.Limits.Network != nil {
+			return strconv.Itoa(max(2, c.Limits.Network.Containers))
+		}
+		return strconv.Itoa(c.Copies)
+	}
+	return c.Probe
+}
+
+func (p *Plan) partsBy(factor Factor) []Part {
+	var parts []Part
+	for i, c := range newPace(p, p.Run.Done()).cells {
+		cell := p.Manifest.Cells[i]
+		name := valueOf(cell, factor)
+		if name == "" || factor == ByTarget && (cell.Control || cell.AA) {
+			continue
+		}
+		at := slices.IndexFunc(parts, func(part Part) bool { return part.Name == name })
+		if at < 0 {
+			at, parts = len(parts), append(parts, Part{Factor: factor, Name: name})
+		}
+		parts[at].Time += time.Duration(c.left) * c.expected
+	}
+	return parts
+}
