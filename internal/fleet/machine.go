@@ -136,7 +136,7 @@ func facts(m store.Manifest) []Fact {
 		size = units.CustomSize("%.3g%s", float64(h.Memory), 1024, []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"})
 	}
 	all := []Fact{
-		{"arch", h.Arch}, {"cpu", h.CPU}, {"stepping", h.Stepping}, {"microcode", h.Microcode}, {"cpus", count(h.CPUs)}, {"usable-cpus", count(h.Usable)}, {"cores", count(h.Cores)},
+		{"arch", h.Arch}, {"cpu", h.CPU}, {"stepping", h.Stepping}, {"microcode", h.Microcode}, {"cpus", count(h.CPUs)}, {"usable-cpus", count(h.Usable)}, {"granted-cpus", count(h.Granted)}, {"cores", count(h.Cores)},
 		{"smt", h.SMT}, {"numa-nodes", count(h.NUMANodes)}, {"memory", size}, {"product", h.Product}, {"bios", h.BIOS},
 		{"kernel", h.Kernel}, {"kernel-build", h.KernelBuild}, {"command-line", h.CommandLine}, {"os", h.OS}, {"cgroup", h.Cgroup}, {"cgroup-depth", count(h.CgroupDepth)},
 		{"virtualization", h.Virtualization}, {"place", h.Place}, {"governor", h.Governor}, {"clocksource", h.Clocksource}, {"huge-pages", h.HugePages},

@@ -78,7 +78,7 @@ func (h *Host) identify(at func(string) string, cpu map[string]string) {
 	h.SMT = readLine(at("/sys/devices/system/cpu/smt/control"))
 	h.NUMANodes = countCPUs(readLine(at("/sys/devices/system/node/online")))
 	h.HugePages = chosen(readLine(at("/sys/kernel/mm/transparent_hugepage/enabled")))
-	h.Place = place(at("/"), os.Getenv)
+	h.Place, h.Granted = place(at("/"), os.Getenv), granted(os.Getenv)
 	h.CgroupDepth = cgroupDepth(readText(at("/proc/self/cgroup")))
 }
 

@@ -18,6 +18,7 @@ type Host struct {
 	CPUs           int               `json:"cpus"`                  // online
 	Cores          int               `json:"cores"`                 // physical cores among them, 0 = unknown
 	Usable         int               `json:"usableCPUs,omitempty"`  // CPUs that tare might use: of its cpuset and affinity; 0 = unknown, in older runs
+	Granted        int               `json:"grantedCPUs,omitempty"` // CPUs that a batch scheduler gave to tare's job on this machine; 0 = none did, or it does not say
 	ClockGHz       float64           `json:"clockGHz,omitempty"`    // of a busy CPU; 0 = unknown
 	ClockSource    string            `json:"clockSource,omitempty"` // how ClockGHz is known: one of the Clock constants
 	Emulated       string            `json:"emulated,omitempty"`    // why the CPU is an emulated one, so that no time means anything; "" = nothing says so

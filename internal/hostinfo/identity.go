@@ -4,9 +4,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -73,6 +75,25 @@ func place(root string, variable func(string) string) string {
 		}
 	}
 	return PlaceHost
+}
+
+// granted is how many of the machine's CPUs a batch scheduler says that it gave: Slurm's
+// SLURM_CPUS_ON_NODE (sbatch(1)).
+func granted(variable func(string) string) int {
+	n, err := strconv.Atoi(variable("SLURM_CPUS_ON_NODE"))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// Shared says so where a batch scheduler gave tare a part of the machine: others may have
+// jobs on the rest. "" where tare is alone, or nothing says otherwise.
+func (h Host) Shared() string {
+	if h.Granted == 0 || h.Granted >= h.CPUs {
+		return ""
+	}
+	return fmt.Sprintf("the batch scheduler gave this job %d of the machine's %d CPUs: other jobs may disturb it; ask for the whole machine (sbatch --exclusive), or say why its configuration has fewer CPUs", h.Granted, h.CPUs)
 }
 
 // cgroupDepth is how many groups lie between a process and the roots of the hierarchies,

@@ -69,3 +69,19 @@ func TestPlace(t *testing.T) {
 		}
 	}
 }
+
+func TestPartOfAMachine(t *testing.T) {
+	for _, c := range []struct {
+		variable string
+		cpus     int
+		granted  int
+		shared   bool
+	}{
+		{"", 4, 0, false}, {"4", 4, 4, false}, {"2", 4, 2, true}, {"many", 4, 0, false}, {"-1", 4, 0, false},
+	} {
+		h := Host{CPUs: c.cpus, Granted: granted(func(string) string { return c.variable })}
+		if got := h.Shared(); h.Granted != c.granted || (got != "") != c.shared {
+			t.Errorf("SLURM_CPUS_ON_NODE=%q of %d CPUs: granted %d, %q", c.variable, c.cpus, h.Granted, got)
+		}
+	}
+}

@@ -27,6 +27,9 @@ func Report(run *store.Run) (analysis.Input, report.Input, error) {
 	}
 	claims := analysis.Analyze(in)
 	claims.Warnings = append(claims.Warnings, salvaged(run)...)
+	if shared := run.Manifest().Host.Shared(); shared != "" {
+		claims.Warnings = append(claims.Warnings, shared)
+	}
 	out := report.Input{Manifest: run.Manifest(), Claims: claims}
 	end, over, err := run.End()
 	if over {
