@@ -47,7 +47,6 @@ func (r Report) costs() finding.Section {
 			}
 			t.Rows = append(t.Rows, append([]string{"– " + g.Group, "", strconv.Itoa(g.Machines)}, overCells(g.Over)...))
 		}
-		s.Findings = append(s.Findings, c.sentences(r.Groups)...)
 		if c.All == nil {
 			continue
 		}
@@ -57,9 +56,13 @@ func (r Report) costs() finding.Section {
 		bars = append(bars, finding.Bar{Name: c.name() + ": within", Look: finding.Measured, Parts: []finding.Part{{Name: "within a machine, between its blocks", Value: 100 * c.All.Within}}},
 			finding.Bar{Name: c.name() + ": between", Look: finding.Measured, Parts: []finding.Part{{Name: "between machines", Value: 100 * between.Value}}, Low: 100 * between.Interval.Low, High: 100 * between.Interval.High})
 	}
+	targets, _ := r.axes()
+	for _, target := range targets {
+		s.Findings = append(s.Findings, r.says(target)...)
+	}
 	s.Headline = s.Findings
 	if len(t.Rows) > 0 {
-		s.Tables = []finding.Table{t}
+		s.Tables, s.TableFirst = []finding.Table{r.prices(), t}, true
 	}
 	if len(r.Groups) > 1 {
 		s.Tables = append(s.Tables, r.groupTable())
@@ -70,7 +73,7 @@ func (r Report) costs() finding.Section {
 			{Title: "What scatters", Y: finding.Axis{Label: "standard deviation, %"}, Bars: bars},
 		}
 	}
-	s.Note = fmt.Sprintf("The machine is the unit: machines are not weighted. Intervals are of 95 %%, one cell each, by Student's t over the machines' log ratios; \"next machine\" is where one more machine of this kind would lie. \"Between machines\" is the standard deviation beyond the machines' own noise. The margin is %s. %s", quantity.Percent(r.Margin), r.groupNote())
+	s.Note = fmt.Sprintf("In the price list: "+key()+" The machine is the unit: machines are not weighted. Intervals are of 95 %%, one cell each, by Student's t over the machines' log ratios; \"next machine\" is where one more machine of this kind would lie. \"Between machines\" is the standard deviation beyond the machines' own noise. The margin is %s. %s", quantity.Percent(r.Margin), r.groupNote())
 	return s
 }
 
@@ -123,18 +126,111 @@ func overCells(o *Over) []string {
 		fmt.Sprintf("%s [%s, %s]", quantity.Percent(b.Value), quantity.Percent(b.Interval.Low), quantity.Percent(b.Interval.High))}
 }
 
-// sentences are what a cell says in words.
-func (c Cell) sentences(groups []Group) []string {
-	if c.All == nil {
-		return []string{fmt.Sprintf("%s: %s: %s.", c.name(), c.Verdict, c.Why)}
+// column names what a cell measures among those of its target.
+func (r Report) column(c Cell) string {
+	if slices.ContainsFunc(r.Cells, func(o Cell) bool { return o.Group == c.Group && o.Metric.Name != c.Metric.Name }) {
+		return c.Group + " " + c.Metric.Name
 	}
-	next := quantity.Ratio(c.All.Mean.Value, c.All.Next)
-	out := []string{fmt.Sprintf("%s: %s. The mean of %s is × %s; the next machine lies in %s. %s.", c.name(), c.word(), quantity.Count(c.All.Machines, "machine"),
-		quantity.Ratio(c.All.Mean.Value, c.All.Mean.Interval), next.Interval(), capital(c.Why))}
-	if c.Wanted > 0 && c.Verdict == Open {
-		out[0] += fmt.Sprintf(" With %d machines like these the mean's interval would be within the margin to either side.", c.Wanted)
+	return c.Group
+}
+
+// marks of verdicts, as in the report of a run where that has them, too.
+var marks = map[Verdict]string{Everywhere: "◆", OnAverage: "◇", SameThere: "●", Depends: "◐", Open: "○", NotComparable: "✕"}
+
+// mark is a cell in the price list: its mean, or where nothing is shown its bounds.
+func (c Cell) mark() string {
+	switch {
+	case c.All == nil:
+		return marks[c.Verdict]
+	case c.Verdict == Open || c.Verdict == Depends:
+		return quantity.Ratio(c.All.Mean.Value, c.All.Mean.Interval).Interval() + " " + marks[c.Verdict]
 	}
-	var unlike []string
+	return quantity.Ratio(c.All.Mean.Value, c.All.Mean.Interval).Value + " " + marks[c.Verdict]
+}
+
+// targets and columns are those of the cells, in their order.
+func (r Report) axes() (targets, columns []string) {
+	for _, c := range r.Cells {
+		if !slices.Contains(targets, c.Target) {
+			targets = append(targets, c.Target)
+		}
+		if name := r.column(c); !slices.Contains(columns, name) {
+			columns = append(columns, name)
+		}
+	}
+	return targets, columns
+}
+
+// prices are all cells in one table, a row a target.
+func (r Report) prices() finding.Table {
+	targets, columns := r.axes()
+	t := finding.Table{Title: "Price list: mean over the machines of the ratio to each one's own control", Head: append([]string{"target"}, columns...)}
+	for _, target := range targets {
+		row := make([]string, 1+len(columns))
+		row[0] = target
+		for _, c := range r.Cells {
+			if c.Target == target {
+				row[1+slices.Index(columns, r.column(c))] = c.mark()
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// key explains the marks of the price list.
+func key() string {
+	var all []string
+	for _, v := range Verdicts() {
+		all = append(all, marks[v]+" "+string(v))
+	}
+	return strings.Join(all, "; ") + ". What is open, or depends on the machine, stands as its 95 % interval."
+}
+
+// says is what a target's cells say, one sentence: by verdict, then what stands out.
+func (r Report) says(target string) []string {
+	var order, odd []string
+	by := map[string][]string{}
+	for _, c := range r.Cells {
+		if c.Target != target {
+			continue
+		}
+		word := c.word()
+		if !slices.Contains(order, word) {
+			order = append(order, word)
+		}
+		by[word] = append(by[word], c.said(r.column(c)))
+		odd = append(odd, c.oddities(r.Groups)...)
+	}
+	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	var parts []string
+	for _, word := range order {
+		parts = append(parts, word+" in "+strings.Join(by[word], ", "))
+	}
+	return append([]string{target + ": " + strings.Join(parts, "; ") + "."}, odd...)
+}
+
+// rank is the place of a verdict, with or without its direction, in the order of display.
+func rank(word string) int {
+	return slices.IndexFunc(Verdicts(), func(v Verdict) bool { return strings.HasPrefix(word, string(v)) })
+}
+
+// said is a cell in a sentence.
+func (c Cell) said(column string) string {
+	switch {
+	case c.All == nil:
+		return fmt.Sprintf("%s (%s)", column, c.Why)
+	case c.Verdict == Open && c.Wanted > 0:
+		return fmt.Sprintf("%s (×%s; about %d machines would settle it)", column, quantity.Ratio(c.All.Mean.Value, c.All.Mean.Interval).Interval(), c.Wanted)
+	case c.Verdict == Open:
+		return fmt.Sprintf("%s (×%s)", column, quantity.Ratio(c.All.Mean.Value, c.All.Mean.Interval).Interval())
+	}
+	return fmt.Sprintf("%s (×%s)", column, quantity.Ratio(c.All.Mean.Value, c.All.Mean.Interval).Value)
+}
+
+// oddities are machines and groups that make a cell's mean one of two kinds.
+func (c Cell) oddities(groups []Group) []string {
+	var out, unlike []string
 	for _, v := range c.Values {
 		if v.Unlike {
 			unlike = append(unlike, fmt.Sprintf("%s (×%s)", v.Machine, quantity.Digits(v.Ratio)))
