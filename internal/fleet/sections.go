@@ -164,7 +164,7 @@ func (r Report) axes() (targets, columns []string) {
 // prices are all cells in one table, a row a target.
 func (r Report) prices() finding.Table {
 	targets, columns := r.axes()
-	t := finding.Table{Title: "Price list: mean over the machines of the ratio to each one's own control", Head: append([]string{"target"}, columns...)}
+	t := finding.Table{Title: "Price list: mean over the machines of the ratio to each machine's control", Head: append([]string{"target"}, columns...)}
 	for _, target := range targets {
 		row := make([]string, 1+len(columns))
 		row[0] = target
@@ -251,8 +251,6 @@ func factsOf(groups []Group, name string) string {
 	i := slices.IndexFunc(groups, func(g Group) bool { return g.Name == name })
 	return groups[i].Facts
 }
-
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func forestRow(name string, shape finding.Shape, o *Over) finding.ForestRow {
 	return finding.ForestRow{Name: name, Shape: shape, Value: o.Mean.Value, Low: o.Mean.Interval.Low, High: o.Mean.Interval.High, NextLow: o.Next.Low, NextHigh: o.Next.High,
