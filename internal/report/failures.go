@@ -1,6 +1,8 @@
 package report
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -87,8 +90,20 @@ func failureLine(f failed) string {
 	if last := lastLine(f.Failure.Stderr); last != "" && !strings.Contains(f.Failure.Message, last) {
 		s += "; its last words: " + last
 	}
+	if steps := reached(f.Failure.Reached); steps != "" {
+		s += "; it had reached " + steps
+	}
 	if f.Hint != "" {
 		s += "; " + f.Hint
 	}
 	return s
+}
+
+// reached are the steps of a start that failed, the first to come first.
+func reached(steps map[string]float64) string {
+	names := slices.SortedFunc(maps.Keys(steps), func(a, b string) int { return cmp.Or(cmp.Compare(steps[a], steps[b]), strings.Compare(a, b)) })
+	for i, name := range names {
+		names[i] += " after " + quantity.Number(steps[name], 3) + " s"
+	}
+	return strings.Join(names, ", ")
 }

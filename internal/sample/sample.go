@@ -57,6 +57,9 @@ type Failure struct {
 	ExitCode *int   `json:"exitCode,omitempty"` // the payload's, where it ended by itself
 	Signal   int    `json:"signal,omitempty"`   // the signal that ended the payload, else 0
 	Stderr   string `json:"stderr,omitempty"`   // its last lines, at most 2 KiB
+	// Reached are the steps of the start that came before it failed, by metric, in
+	// seconds since the request: a machine whose guest ends at /init has its boot.
+	Reached map[string]float64 `json:"reached,omitempty"`
 	// Copies are the copies that failed, from 0, the first to end first, where
 	// the trial ran several at once; Message and the others are of the first.
 	Copies []int `json:"copies,omitempty"`

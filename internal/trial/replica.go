@@ -229,12 +229,32 @@ func (c *replica) general() []sample.Value {
 		{Metric: sample.Wall, Value: exit.Sub(request).Seconds()},
 		{Metric: sample.Run, Value: exit.Sub(acted).Seconds()},
 	}
-	for phase, at := range c.marks { // those that the target's family adds
-		if phase != driver.PhaseRequest && phase != driver.PhaseActed && phase != driver.PhaseExit {
-			values = append(values, sample.Value{Metric: string(phase), Value: at.Sub(request).Seconds()})
-		}
+	for step, at := range c.steps() {
+		values = append(values, sample.Value{Metric: step, Value: at})
 	}
 	return values
+}
+
+// steps are the marks that the target's family adds, in seconds since the request; nil
+// for none. The caller has the lock.
+func (c *replica) steps() map[string]float64 {
+	var steps map[string]float64
+	for phase, at := range c.marks {
+		if phase != driver.PhaseRequest && phase != driver.PhaseActed && phase != driver.PhaseExit {
+			if steps == nil {
+				steps = map[string]float64{}
+			}
+			steps[string(phase)] = at.Sub(c.marks[driver.PhaseRequest]).Seconds()
+		}
+	}
+	return steps
+}
+
+// reached are the steps of a start that failed.
+func (c *replica) reached() map[string]float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.steps()
 }
 
 // used gives the values of getrusage(2) where the target can tell.

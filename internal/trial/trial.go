@@ -436,6 +436,9 @@ func (t *running) failure(err error) *sample.Failure {
 			break
 		}
 	}
+	if of := t.inOrder(f.Copies); len(of) > 0 {
+		f.Reached = of[0].reached()
+	}
 	return f
 }
 

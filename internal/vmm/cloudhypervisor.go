@@ -16,7 +16,7 @@ func cloudHypervisors(arch string) []VMM {
 	serial := map[string][]string{"amd64": {"console=ttyS0", "earlycon=" + earlyX86}, "arm64": {"console=ttyAMA0"}}[arch]
 	return []VMM{{
 		Name: "cloud-hypervisor", Binary: "cloud-hypervisor", Version: []string{"--version"},
-		Remedy:  "put a release of github.com/cloud-hypervisor/cloud-hypervisor into PATH",
+		Remedy:  "curl -fLo /usr/local/bin/cloud-hypervisor https://github.com/cloud-hypervisor/cloud-hypervisor/releases/download/v50.0/cloud-hypervisor-static" + map[string]string{"arm64": "-aarch64"}[arch] + " && chmod +x /usr/local/bin/cloud-hypervisor",
 		Formats: formats, Modules: []string{"virtio_pci", "vmw_vsock_virtio_transport", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_VSOCKETS"},
 		Options:   []string{"--help"},
 		StartTime: 500 * time.Millisecond, Order: 650,

@@ -19,12 +19,19 @@ func firecrackers(arch string) []VMM {
 	}
 	return []VMM{{
 		Name: "firecracker", Binary: "firecracker", Version: []string{"--version"},
-		Remedy:  "put a release of github.com/firecracker-microvm/firecracker into PATH",
+		Remedy:  firecrackerRelease(arch),
 		Formats: formats, Modules: []string{"virtio_mmio", "vmw_vsock_virtio_transport", "virtio_blk"},
-		Symbols: []string{"VIRTIO_MMIO_CMDLINE_DEVICES", "VIRTIO_VSOCKETS"},
+		Symbols: []string{map[string]string{"amd64": "VIRTIO_MMIO_CMDLINE_DEVICES", "arm64": "VIRTIO_MMIO"}[arch], "VIRTIO_VSOCKETS"},
 		Caches:  true, MaxCPUs: 32, StartTime: 500 * time.Millisecond, Order: 640,
 		plan: func(m Machine) (plan, error) { return firecrackerPlan(m, early) },
 	}}
+}
+
+// firecrackerRelease is how a user gets the program.
+func firecrackerRelease(arch string) string {
+	const version = "v1.14.0"
+	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[arch]
+	return fmt.Sprintf("curl -fL https://github.com/firecracker-microvm/firecracker/releases/download/%[1]s/firecracker-%[1]s-%[2]s.tgz | tar xzO release-%[1]s-%[2]s/firecracker-%[1]s-%[2]s >/usr/local/bin/firecracker && chmod +x /usr/local/bin/firecracker", version, machine)
 }
 
 // agentPort is the port of vsock on which guests find tare.

@@ -16,10 +16,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+
+	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // Format is how a kernel's file is made, which decides who can boot it.
@@ -70,6 +74,26 @@ func Inspect(path string) (Kernel, error) {
 		return k, fmt.Errorf("kernel %s: %w", path, err)
 	}
 	return k, nil
+}
+
+// Lacks are those of some symbols that a kernel's configuration has not, as it lies beside
+// the kernel: config-VERSION, as distributions name it, or config. It is none where there
+// is no configuration.
+func (k Kernel) Lacks(symbols []string) []string {
+	var config []byte
+	for _, name := range []string{strings.Replace(filepath.Base(k.Path), "vmlinuz-", "config-", 1), "config"} {
+		data, err := sys.ReadForeign(filepath.Join(filepath.Dir(k.Path), name), limit.Kconfig)
+		if err == nil && filepath.Base(k.Path) != name {
+			config = data
+			break
+		}
+	}
+	if config == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(symbols), func(symbol string) bool {
+		return bytes.Contains(config, []byte("\nCONFIG_"+symbol+"=y\n")) || bytes.Contains(config, []byte("\nCONFIG_"+symbol+"=m\n"))
+	})
 }
 
 // readKernel reads a file that may be a kernel, and refuses one that cannot be.

@@ -71,10 +71,12 @@ func stratovirts(arch string) []VMM {
 		modules, symbols := []string{"virtio_mmio", "virtio_console", "virtio_blk"}, []string{"VIRTIO_MMIO_CMDLINE_DEVICES", "VIRTIO_CONSOLE"}
 		if s.bus == "pci" {
 			modules[0], symbols[0] = "virtio_pci", "VIRTIO_PCI"
+		} else if arch == "arm64" { // the device tree names them
+			symbols[0] = "VIRTIO_MMIO"
 		}
 		all = append(all, VMM{
 			Name: "stratovirt/" + s.name, Binary: "stratovirt", Version: []string{"-version"},
-			Remedy:  "build StratoVirt from its sources, and put it into PATH",
+			Remedy:  "apt-get install cargo git libpixman-1-dev libcap-ng-dev libseccomp-dev; git clone https://gitee.com/openeuler/stratovirt && cd stratovirt && cargo build --release --bin stratovirt && install target/release/stratovirt /usr/local/bin",
 			Formats: formats, Modules: modules, Symbols: symbols, StartTime: 500 * time.Millisecond, Order: 620 + 10*n, plan: s.plan,
 		})
 	}

@@ -81,12 +81,34 @@ func (h *home) kernelFor(ctx context.Context, d *Driver) (guestKernel, error) {
 		}
 		original, g.modules, g.source = s.Kernel, s.Modules, s.Package
 	}
+	if d.kernel == "" && h.lab.Guest.Kernel == "" {
+		if lacks := original.Lacks(d.vmm.Symbols); len(lacks) > 0 {
+			if made, ok := h.made(d.vmm.Name); ok {
+				original, g.modules, g.source = made, "", fmt.Sprintf("made by tare trim build, since %s lacks %s", cmp.Or(g.source, "the distribution's"), strings.Join(lacks, " and "))
+			}
+		}
+	}
 	k, err := d.vmm.Kernel(ctx, original, kernels)
 	if err != nil {
 		return g, d.Cannot("give another kernel", "%v", err)
 	}
 	g.kernel = k
 	return g, nil
+}
+
+// madeDir is where a kernel lies that was made for a machine type's guests.
+func (h *home) madeDir(machine string) string {
+	return filepath.Join(h.dir, "made", strings.ReplaceAll(machine, "/", "-"))
+}
+
+// made is the kernel that was made for guests of a machine type, if there is one.
+func (h *home) made(machine string) (vmm.Kernel, bool) {
+	for _, name := range []string{"bzImage", "vmlinux"} {
+		if k, err := vmm.Inspect(filepath.Join(h.madeDir(machine), name)); err == nil {
+			return k, true
+		}
+	}
+	return vmm.Kernel{}, false
 }
 
 // stockKernel is a distribution's kernel of a release, or of this machine's own where

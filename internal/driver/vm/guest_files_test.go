@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,5 +108,56 @@ func TestKilledDownloads(t *testing.T) {
 	}
 	if want := []string{"1.unpacked", "linux-image-cloud-amd64", "tmp-new"}; !slices.Equal(left, want) {
 		t.Errorf("left are %q, want %q", left, want)
+	}
+}
+
+// Where the distribution's kernel lacks what a machine type's guests find their devices by,
+// one that was made for it is taken; the remedy says how, until there is one.
+func TestMadeKernel(t *testing.T) {
+	v, ok := vmm.ByName("stratovirt/microvm")
+	if !ok || v.Formats[0] != vmm.BzImage {
+		t.Skip("the kernels of this test are x86's")
+	}
+	lab := drivertest.New(t)
+	lab.CacheDir = t.TempDir()
+	kernel := make([]byte, 4096)
+	copy(kernel[0x202:], "HdrS")
+	boot := t.TempDir()
+	stock, config := filepath.Join(boot, "vmlinuz-6.1"), filepath.Join(boot, "config-6.1")
+	made := filepath.Join(GuestsDir(lab), "made", "stratovirt-microvm", "bzImage")
+	must(t, errors.Join(os.WriteFile(stock, kernel, 0o644), os.WriteFile(config, []byte("\n# CONFIG_VIRTIO_MMIO_CMDLINE_DEVICES is not set\nCONFIG_VIRTIO_CONSOLE=m\n"), 0o644)))
+	taken := func() string {
+		d := New(lab, v)
+		k, err := vmm.Inspect(stock)
+		must(t, err)
+		d.home.stock[""] = vmm.Stock{Kernel: k, Package: "linux-image"}
+		g, err := d.home.kernelFor(t.Context(), d)
+		must(t, err)
+		if (g.kernel.Path == made) != strings.Contains(g.source, "linux-image lacks VIRTIO_MMIO_CMDLINE_DEVICES") {
+			t.Errorf("kernel %s is of %q", g.kernel.Path, g.source)
+		}
+		return g.kernel.Path
+	}
+	if got := taken(); got != stock {
+		t.Errorf("none was made, and %s is taken", got)
+	}
+	d := New(lab, v)
+	if text := d.home.remedy(d); !strings.Contains(text, "tare trim build --needs tare-guest,systemd --vm stratovirt/microvm -o "+filepath.Dir(made)) {
+		t.Errorf("the remedy is %q", text)
+	}
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(made), 0o755), os.WriteFile(made, kernel, 0o644)))
+	if got := taken(); got != made {
+		t.Errorf("%s is taken, want the one that was made", got)
+	}
+	if text := d.home.remedy(d); strings.Contains(text, "trim build") {
+		t.Errorf("the remedy makes a kernel that is there: %q", text)
+	}
+	must(t, os.WriteFile(config, []byte("\nCONFIG_VIRTIO_MMIO_CMDLINE_DEVICES=y\nCONFIG_VIRTIO_CONSOLE=m\n"), 0o644))
+	if got := taken(); got != stock {
+		t.Errorf("the distribution's lacks nothing, and %s is taken", got)
+	}
+	must(t, os.Remove(config))
+	if got := taken(); got != stock {
+		t.Errorf("nothing is known of the distribution's, and %s is taken", got)
 	}
 }

@@ -46,12 +46,21 @@ func (h *home) acceleration(ctx context.Context, d *Driver, path string, g guest
 		return "", "", err
 	}
 	if p.Deaf != "" {
-		return p.Accel, "", d.Cannot("give a --kernel with "+strings.Join(d.vmm.Symbols, " and "), "kernel %s finds no channel on %s: %s", g.kernel.Version, d.vmm.Name, p.Deaf)
+		return p.Accel, "", d.Cannot(h.remedy(d), "kernel %s finds no channel on %s: %s", g.kernel.Version, d.vmm.Name, p.Deaf)
 	}
 	if p.Accel == vmm.KVM || d.vmm.Emulates {
 		return p.Accel, p.Why, nil
 	}
 	return "", p.Why, d.Cannot("a machine whose KVM runs guests: bare metal, or nested virtualization", "%s needs KVM: %s", d.vmm.Binary, p.Why)
+}
+
+// remedy says how to have a kernel that finds its devices on a machine type.
+func (h *home) remedy(d *Driver) string {
+	text := "give a --kernel with " + strings.Join(d.vmm.Symbols, " and ")
+	if _, ok := h.made(d.vmm.Name); ok || d.kernel != "" || h.lab.Guest.Kernel != "" {
+		return text
+	}
+	return fmt.Sprintf("tare trim build --needs tare-guest,systemd --vm %s -o %s makes one in some minutes, which is taken from then on; or %s", d.vmm.Name, h.madeDir(d.vmm.Name), text)
 }
 
 func (h *home) proof(ctx context.Context, d *Driver, path string, g guestKernel) (proof, error) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/vm"
@@ -97,6 +98,7 @@ func boots(ctx context.Context, l Bench, o Options, configs []vmm.Config, run *s
 			return errors.Join(ctx.Err(), err)
 		default:
 			e.Record.Failure = trial.Fail("wait", err)
+			e.Record.Failure.Reached = b.reached()
 		}
 		if console := b.console.Kept(); len(console) > 0 {
 			if err := run.KeepLog(t.Seq, console); err != nil {
@@ -330,14 +332,25 @@ func machine(ctx context.Context, l Bench, o Options, on string, root *vm.System
 		return vmm.Config{}, nil, driver.Facts{}, &lab.InputError{Err: fmt.Errorf("%d CPUs: %s has at most %d", o.CPUs, on, v.MaxCPUs)}
 	}
 	f := l.Check(ctx, []driver.Driver{all[i]}, false)[0]
-	if f.Err != nil {
+	if f.Err != nil && !(unproven(v, f) && len(o.Kernels) > 0) {
 		return vmm.Config{}, nil, f.Facts, f.Err
 	}
 	m := vmm.Machine{CPUs: o.CPUs, Memory: o.Memory, Accel: vmm.Accel(f.Facts.Notes[driver.NoteAccel])}
+	if f.Err != nil { // KVM runs no stock guest; the user's kernel may get farther
+		m.Accel, f.Facts.Notes = vmm.KVM, maps.Clone(f.Facts.Notes)
+		f.Facts.Notes[driver.NoteAccel] = string(vmm.KVM)
+		l.Config().Say(fmt.Sprintf("%s: no guest of tare's runs under KVM here; your kernel is tried: %s", on, f.Facts.Notes[driver.NoteNoKVM]))
+	}
 	if root != nil {
 		m.Disks = []vmm.Disk{{Path: root.Disk}}
 	}
 	return vmm.Config{VMM: v, Path: f.Facts.Path, Machine: m, Launcher: l.Place().LaunchPath}, all[i], f.Facts, nil
+}
+
+// unproven reports whether a VMM that needs KVM is here, and so is KVM, and no more than a
+// boot of tare's own guest has failed.
+func unproven(v vmm.VMM, f lab.Finding) bool {
+	return !v.Emulates && f.Facts.Notes[driver.NoteNoKVM] != "" && unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) == nil
 }
 
 // ownBoot is one boot of a machine of the user's own.
@@ -368,6 +381,19 @@ func (b *ownBoot) note(name string, value float64) {
 	if b.values[name] == nil && !b.over {
 		b.values[name] = []float64{value}
 	}
+}
+
+// reached are the milestones of a boot that failed, in seconds since the monitor's exec.
+func (b *ownBoot) reached() map[string]float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := map[string]float64{}
+	for name, values := range b.values {
+		if name != sample.Ready { // the machine's end, which was none
+			all[name] = values[0]
+		}
+	}
+	return all
 }
 
 // has reports whether a milestone came.

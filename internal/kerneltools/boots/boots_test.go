@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tarelab/tare/helpers"
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/image"
@@ -45,12 +47,17 @@ exec sleep 60
 // scripted is the driver of that monitor.
 type scripted struct {
 	driver.Driver
-	path string
+	path  string
+	notes map[string]string
+	err   error // of its check
 }
 
 func (scripted) Name() string                  { return "firecracker" }
 func (scripted) Properties() driver.Properties { return driver.Properties{} }
 func (s scripted) Check(context.Context) (driver.Facts, error) {
+	if s.err != nil {
+		return driver.Facts{Path: s.path, Version: "0", Notes: s.notes}, s.err
+	}
 	return driver.Facts{Path: s.path, Version: "0", Notes: map[string]string{driver.NoteAccel: string(vmm.TCG)}}, nil
 }
 
@@ -131,6 +138,9 @@ func TestBootsAreARun(t *testing.T) {
 		if died != (r.Failure != nil) || died && !strings.Contains(r.Failure.Message, "kernel panicked: Kernel panic - not syncing: no root") {
 			t.Errorf("%s failed with %+v", r.Cell, r.Failure)
 		}
+		if died && (r.Failure.Reached["kernel"] <= 0 || r.Failure.Reached["ready"] != 0) {
+			t.Errorf("the boot that failed had reached %v", r.Failure.Reached)
+		}
 		for _, metric := range []string{"ready", "kernel", "cpu", "wall"} {
 			if !died && len(r.Values[metric]) != 1 {
 				t.Errorf("%s has no %s: %v", r.Cell, metric, r.Values)
@@ -186,6 +196,34 @@ func TestBootsFromACopy(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(l.place.RunDir, driver.Label+"-boot-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("copies are left: %q (%v)", left, err)
+	}
+}
+
+// Where KVM runs no guest of tare's, a kernel of the user's is tried on it: its boot is
+// measured as far as it goes. Without KVM, or without a kernel, the reason is told.
+func TestUnprovenKVM(t *testing.T) {
+	l, o := bootLab(t, 1, "well")
+	cannot := &driver.CannotError{Target: "firecracker", Lacks: "no guest reaches user mode"}
+	stand := l.drivers[0].(scripted)
+	stand.err, stand.notes = cannot, map[string]string{driver.NoteNoKVM: "no guest reaches user mode"}
+	l.drivers[0] = stand
+	run, err := Run(t.Context(), l, o, func(lab.Event) {})
+	if unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) != nil {
+		if !errors.Is(err, cannot) {
+			t.Errorf("without KVM: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if facts := run.Manifest().Targets["well"]; facts.Notes[driver.NoteAccel] != "kvm" || len(run.Done()) != 1 {
+		t.Errorf("%+v", facts)
+	}
+	stand.notes = nil
+	l.drivers[0] = stand
+	if _, err := Run(t.Context(), l, o, func(lab.Event) {}); !errors.Is(err, cannot) {
+		t.Errorf("what fails for another reason: %v", err)
 	}
 }
 
