@@ -24,7 +24,7 @@ func TestFailureLineTellsTheLastWordsAndTheLimit(t *testing.T) {
 		{"said already", sample.Failure{Message: "exit code 1: no such file", Stderr: "no such file\n"}, 0, nil, []string{words}},
 		{"silent", sample.Failure{Message: "exit code 1", Stderr: " \n"}, 0, nil, []string{words}},
 		{"long", sample.Failure{Message: "exit code 1", Stderr: strings.Repeat("ä", 300)}, 0, []string{strings.Repeat("ä", 200) + "…"}, []string{strings.Repeat("ä", 201)}},
-		{"how far it came", sample.Failure{Message: "the guest hangs", Reached: map[string]float64{"init": 23.5, "kernel": 0.125}}, 0, []string{"; it had reached kernel after 0.125 s, init after 23.5 s"}, nil},
+		{"how far it came", sample.Failure{Message: "the guest hangs", Reached: map[string]float64{"init": 23.5, "kernel": 0.125}}, 0, []string{"; it had reached kernel after 0.125 s, init after 23.500 s"}, nil},
 		{"killed at a limit", sample.Failure{Signal: 9, Message: "killed"}, 64 << 20, []string{"signal 9", limit}, nil},
 		{"killed, as a code", sample.Failure{ExitCode: code(137), Message: "killed"}, 64 << 20, []string{limit}, nil},
 		{"killed without a limit", sample.Failure{Signal: 9, Message: "killed"}, 0, nil, []string{"memory limit"}},
