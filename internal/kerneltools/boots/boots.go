@@ -332,7 +332,7 @@ func machine(ctx context.Context, l Bench, o Options, on string, root *vm.System
 		return vmm.Config{}, nil, driver.Facts{}, &lab.InputError{Err: fmt.Errorf("%d CPUs: %s has at most %d", o.CPUs, on, v.MaxCPUs)}
 	}
 	f := l.Check(ctx, []driver.Driver{all[i]}, false)[0]
-	if f.Err != nil && !(unproven(v, f) && len(o.Kernels) > 0) {
+	if f.Err != nil && (len(o.Kernels) == 0 || !unproven(v, f)) {
 		return vmm.Config{}, nil, f.Facts, f.Err
 	}
 	m := vmm.Machine{CPUs: o.CPUs, Memory: o.Memory, Accel: vmm.Accel(f.Facts.Notes[driver.NoteAccel])}
