@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-var shared = flag.Bool("shared", false, "others use containers on this machine meanwhile: only what names the test's own directories is compared")
+var shared = flag.Bool("shared", false, "others use containers on this machine meanwhile: only what names the test's own directories, or its sessions, is compared")
 
 // snapshot is what is on the machine, a line each.
 type snapshot []string
@@ -41,7 +41,7 @@ func (r *rig) snapshot() snapshot {
 		}
 	}
 	if *shared {
-		return all
+		return slices.Concat(all, r.ownGroups())
 	}
 	all = append(all, groups()...)
 	for what, dir := range map[string]string{"link": "/sys/class/net", "network namespace": "/run/netns"} {
@@ -130,6 +130,13 @@ func groups() []string {
 		return nil
 	})
 	return all
+}
+
+// ownGroups are the cgroups of the sessions that were seen in the test's store.
+func (r *rig) ownGroups() []string {
+	return slices.DeleteFunc(groups(), func(group string) bool {
+		return !slices.ContainsFunc(strings.Split(group, "/"), func(part string) bool { return r.sessions[part] })
+	})
 }
 
 // settings are those of the machine that containers depend on or that tare may change.

@@ -77,10 +77,11 @@ type rig struct {
 	before                          snapshot
 	counts                          map[string]int // see place
 	killed                          int            // runs that the injected signal ended
+	sessions                        map[string]bool
 }
 
 func newRig(t *testing.T, target, study string) *rig {
-	r := &rig{T: t, target: target, study: study, state: t.TempDir(), temporary: t.TempDir(), counts: map[string]int{}}
+	r := &rig{T: t, target: target, study: study, state: t.TempDir(), temporary: t.TempDir(), counts: map[string]int{}, sessions: map[string]bool{}}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", r.state).Run() }) // nothing is mounted there unless the test failed
 	if out, err := r.tare(r.args()...).CombinedOutput(); err != nil {     // makes the image, and proves the target
 		t.Fatalf("without any fault: %v: %s", err, out)
@@ -212,6 +213,9 @@ func (r *rig) untilEnded(strace int) {
 	deadline := time.Now().Add(2 * time.Minute)
 	tare := ""
 	for time.Now().Before(deadline) {
+		for _, name := range names(filepath.Join(r.state, "sessions")) {
+			r.sessions[name] = true
+		}
 		if tare == "" {
 			text, err := os.ReadFile(children)
 			if err != nil {
@@ -264,7 +268,7 @@ func (r *rig) noHarm(after string) {
 
 func (r *rig) goOn(after string, s store.Summary) {
 	r.Helper()
-	out, err := r.tare("resume", s.ID).CombinedOutput()
+	out, err := r.tare("resume", "--prepare", s.ID).CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 3 && exit.ExitCode() != 1) { // trials that the fault has failed
 		r.Errorf("%s: resume %s: %v: %s", after, s.ID, err, out)
