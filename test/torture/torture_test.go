@@ -81,7 +81,16 @@ type rig struct {
 }
 
 func newRig(t *testing.T, target, study string) *rig {
-	r := &rig{T: t, target: target, study: study, state: t.TempDir(), temporary: t.TempDir(), counts: map[string]int{}, sessions: map[string]bool{}}
+	state, err := os.MkdirTemp("", "torture-") // short: sockets of engines lie below it, in paths of at most 107 letters
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(state); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &rig{T: t, target: target, study: study, state: state, temporary: t.TempDir(), counts: map[string]int{}, sessions: map[string]bool{}}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", r.state).Run() }) // nothing is mounted there unless the test failed
 	if out, err := r.tare(r.args()...).CombinedOutput(); err != nil {     // makes the image, and proves the target
 		t.Fatalf("without any fault: %v: %s", err, out)
