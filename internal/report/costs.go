@@ -281,7 +281,7 @@ func (t shownTable) costCell(r *shownRow, scale quantity.Scale) SummaryCell {
 // speedText is a ratio in percent; an open one as its interval.
 func speedText(e *analysis.Effect) string {
 	if e.Verdict == analysis.Open && quantity.Known(e.Interval) {
-		return span(twoOrWhole(100*e.Interval.Low), "–", twoOrWhole(100*e.Interval.High))
+		return fromTo(twoOrWhole(100*e.Interval.Low), "–", twoOrWhole(100*e.Interval.High))
 	}
 	if e.Verdict == analysis.Open {
 		return "~" + twoOrWhole(100*e.Ratio)
@@ -307,13 +307,13 @@ func costText(low, at, high float64, open bool) string {
 	case open && math.IsNaN(low):
 		return "~" + plus(at)
 	case open:
-		return span(plus(low), " to ", plus(high))
+		return fromTo(plus(low), " to ", plus(high))
 	}
 	return plus(at)
 }
 
-// span is an interval, or one number where its bounds print alike.
-func span(low, between, high string) string {
+// fromTo is an interval, or one number where its bounds print alike.
+func fromTo(low, between, high string) string {
 	if low == high {
 		return low
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
@@ -60,5 +61,16 @@ func TestDensityOfEqualSamples(t *testing.T) {
 	r := analysis.Row{Samples: []float64{5, 5, 5}, Summary: analysis.Summary{N: 3, Median: 5}}
 	if s := shapeOf(r, false); s.Density.Counts[0] != 3 || len(s.Outliers) != 0 {
 		t.Errorf("equal samples are drawn as %+v", s)
+	}
+}
+
+func TestOpenCosts(t *testing.T) {
+	for _, c := range []struct {
+		low, at, high float64
+		want          string
+	}{{1, 2, 3, "+1 to +3"}, {19.9, 20, 20.1, "+20"}, {math.NaN(), 2, math.NaN(), "~+2"}, {-1, 0, 1, "−1 to +1"}} {
+		if got := costText(c.low, c.at, c.high, true); got != c.want {
+			t.Errorf("[%v, %v] prints %q, want %q", c.low, c.high, got, c.want)
+		}
 	}
 }
