@@ -142,7 +142,7 @@ func TestFaults(t *testing.T) {
 		"panics-on":    {"Kernel panic - not syncing: Fatal exception", "the VMM went on after the kernel's panic"},
 		"backwards":    {`the agent's clock says "2 1"`},
 		"before-asked": {`the agent's clock says "1800000000 1700000000"`},
-		"too-much":     {"a frame of the guest's has 4294967295 bytes"},
+		"too-much":     {"frame of a guest's agent has more than 65536 bytes"},
 		"refused":      {"the guest could not run the payload: /bin/echo: Exec format error"},
 	} {
 		t.Run(behaviour, func(t *testing.T) {
