@@ -1,19 +1,21 @@
 package kerneltools
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"runtime"
 	"strings"
-	"time"
 
+	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/kerneltools/hostimage"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/vmm"
 )
@@ -23,6 +25,7 @@ type trimImageFlags struct {
 	options hostimage.Options
 	keys    []string
 	size    vmm.MemoryFlag
+	weigh   int
 	json    bool
 }
 
@@ -43,6 +46,10 @@ console without a password (--console), or by a key that each start passes in
 (--seed), as systemd's credential ssh.authorized_keys.root: from SMBIOS (QEMU,
 libvirt), or by systemd.set_credential_binary= on the kernel's command line.
 
+With --weigh N the same packages are made into a stock system as well, with Debian's
+own kernel, initramfs and units. Both are booted N times in turns; sizes, the time to
+SSH and QEMU's peak memory are printed next to each other. The stock disk is not kept.
+
 Beside DISK lie its kernels (NAME.vmlinuz, NAME.vmlinux), and NAME.qemu.sh,
 NAME.libvirt.xml, NAME.stratovirt.sh, NAME.firecracker.json and
 NAME.cloud-hypervisor.sh, which start it. As root, x86-64 only; some ten minutes the
@@ -52,6 +59,7 @@ replaced only with --force; a build that ends early leaves nothing.`,
   tare trim image -o host.img --engine podman --console --size 10GiB
   tare trim image -o host.vmdk --ssh-key team.pub --needs ipv6
   tare trim image -o golden.qcow2 --seed
+  tare trim image -o host.qcow2 --ssh-key me.pub --weigh 6
   tare trim image run host.qcow2 --port 2222`,
 		Args: noSubcommand,
 		RunE: func(c *cobra.Command, _ []string) error { return v.trimImage(c, &f) },
@@ -67,6 +75,7 @@ replaced only with --force; a build that ends early leaves nothing.`,
 	flags.StringSliceVar(&f.options.Needs, "needs", nil, "more needs of the kernel, by id or by a path with a slash")
 	flags.Var(&f.size, "size", "of the disk")
 	flags.BoolVar(&f.options.Force, "force", false, "replace files that are there")
+	flags.IntVar(&f.weigh, "weigh", 0, "boots of the image and of the stock system, in turns, to compare both; 6 for an interval (default none)")
 	flags.BoolVar(&f.json, "json", false, "print as JSON")
 	c.AddCommand(v.trimImageRunCommand())
 	return c
@@ -78,6 +87,9 @@ func (v verbs) trimImage(c *cobra.Command, f *trimImageFlags) error {
 		f.options.Size = f.size.Bytes
 		err = f.options.Settle()
 	}
+	if err == nil {
+		err = f.weighable()
+	}
 	if err != nil {
 		return &lab.InputError{Err: err}
 	}
@@ -85,15 +97,81 @@ func (v verbs) trimImage(c *cobra.Command, f *trimImageFlags) error {
 	if err != nil {
 		return err
 	}
-	built, err := hostimage.Build(c.Context(), laboratory.Place(), f.options, v.Config(c).Say)
+	shown, err := v.makeImage(c, laboratory, f)
 	if err := errors.Join(err, laboratory.Close()); err != nil {
 		return notBuilt(err)
 	}
 	if f.json {
-		return v.JSON(built)
+		return v.JSON(shown)
 	}
-	v.printImage(built)
+	v.printImage(shown.Built)
+	if shown.Weighed != nil {
+		v.printWeighed(*shown.Weighed)
+	}
 	return nil
+}
+
+// shownImage is what --json prints.
+type shownImage struct {
+	hostimage.Built
+	Weighed *hostimage.Weighed `json:"weighed,omitempty"`
+}
+
+// weighable refuses what cannot be booted here.
+func (f *trimImageFlags) weighable() error {
+	switch {
+	case f.weigh < 0:
+		return fmt.Errorf("--weigh %d: at least 1", f.weigh)
+	case f.weigh > 0 && f.options.Format != "qcow2" && f.options.Format != "raw":
+		return fmt.Errorf("--weigh: disks of %s are not booted here; make a qcow2", f.options.Format)
+	}
+	return nil
+}
+
+// makeImage builds, and weighs where that is asked for: an image stays whatever comes
+// of weighing it.
+func (v verbs) makeImage(c *cobra.Command, laboratory *lab.Lab, f *trimImageFlags) (shown shownImage, err error) {
+	say := v.Config(c).Say
+	if shown.Built, err = hostimage.Build(c.Context(), laboratory.Place(), f.options, say); err != nil || f.weigh == 0 {
+		return shown, err
+	}
+	start := hostimage.Start{CPUs: min(2, runtime.NumCPU()), Memory: 1 << 30}
+	if start.Program, start.Accel, err = emulator(c.Context(), laboratory); err != nil {
+		return shown, err
+	}
+	weighed, err := hostimage.Weigh(c.Context(), laboratory.Place(), f.options, shown.Built, f.weigh, start, say)
+	shown.Weighed = &weighed
+	return shown, err
+}
+
+// printWeighed is the image next to stock.
+func (v verbs) printWeighed(w hostimage.Weighed) {
+	t := v.Table("", "this image", "stock", "times less")
+	size := func(what string, image, stock int64) {
+		less := "-"
+		if image > 0 {
+			less = fmt.Sprintf("%.1f", float64(stock)/float64(image))
+		}
+		t.AppendRow(table.Row{what, fmt.Sprintf("%.1f", megabytes(image)), fmt.Sprintf("%.1f", megabytes(stock)), less})
+	}
+	size("kernel, MB", w.Image.Kernel, w.Stock.Kernel)
+	size("initramfs, MB", w.Image.Initrd, w.Stock.Initrd)
+	size("disk's file, MB", w.Image.Disk, w.Stock.Disk)
+	size("files in it, MB", w.Image.Used, w.Stock.Used)
+	t.AppendRow(table.Row{"to SSH, s", spread(w.Image.Boot, 1), spread(w.Stock.Boot, 1), spread(w.Image.LessBoot, 1)})
+	t.AppendRow(table.Row{"QEMU's peak memory, MB", spread(w.Image.Memory, 1e6), spread(w.Stock.Memory, 1e6), spread(w.Image.LessMemory, 1)})
+	fmt.Fprintln(v.Stdout())
+	t.Render()
+	note := "95 % intervals"
+	if w.Boots < 6 {
+		note = "the lowest and highest; 6 boots give an interval"
+	}
+	fmt.Fprintf(v.Stdout(), "%d boots of each in turns, medians with %s. Each is a first boot, by the disk's loader, with at most 2 CPUs and 1 GiB.\n", w.Boots, note)
+}
+
+// spread is an estimate in a unit, with its interval.
+func spread(e stats.Estimate, unit float64) string {
+	return fmt.Sprintf("%.1f [%.1f, %.1f]", e.Value/unit, e.Interval.Low/unit, e.Interval.High/unit)
 }
 
 // keyFiles are the texts of files with public keys.
@@ -176,16 +254,20 @@ func (v verbs) trimImageRun(c *cobra.Command, disk string, f *trimImageRunFlags)
 		start.Console = v.Stdout()
 	}
 	start.Ready = v.tellReady
-	ctx := c.Context()
-	return v.onEmulator(c, func(program string, accel vmm.Accel) error {
-		start.Program, start.Accel = program, accel
-		return hostimage.Run(ctx, start)
-	})
+	laboratory, err := lab.Open(c.Context(), v.Config(c))
+	if err != nil {
+		return err
+	}
+	start.Program, start.Accel, err = emulator(c.Context(), laboratory)
+	if err == nil {
+		err = hostimage.Run(c.Context(), start)
+	}
+	return errors.Join(err, laboratory.Close())
 }
 
-func (v verbs) tellReady(port int, took time.Duration) {
+func (v verbs) tellReady(up hostimage.Up) {
 	fmt.Fprintf(v.Stderr(), "\nSSH answers, %.1f s after the start:\n  ssh -p %d root@127.0.0.1\n  docker -H ssh://root@127.0.0.1:%d ps     # with Docker in it\nCtrl-C switches the machine off.\n",
-		took.Seconds(), port, port)
+		up.Took.Seconds(), up.Port, up.Port)
 }
 
 // start checks what the flags say.
@@ -204,19 +286,12 @@ func (f *trimImageRunFlags) start(disk string) (s hostimage.Start, err error) {
 	return s, err
 }
 
-// onEmulator does something with the program of qemu/q35 and what runs its guests
-// here, in a laboratory of its own.
-func (v verbs) onEmulator(c *cobra.Command, do func(program string, accel vmm.Accel) error) error {
-	laboratory, err := lab.Open(c.Context(), v.Config(c))
+// emulator is the program of qemu/q35, and what runs its guests here.
+func emulator(ctx context.Context, laboratory *lab.Lab) (string, vmm.Accel, error) {
+	all, err := laboratory.Drivers(ctx, vmm.QEMUQ35)
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	all, err := laboratory.Drivers(c.Context(), vmm.QEMUQ35)
-	if err == nil {
-		found := laboratory.Check(c.Context(), all, false)[0]
-		if err = found.Err; err == nil {
-			err = do(found.Facts.Path, vmm.Accel(found.Facts.Notes[driver.NoteAccel]))
-		}
-	}
-	return errors.Join(err, laboratory.Close())
+	found := laboratory.Check(ctx, all, false)[0]
+	return found.Facts.Path, vmm.Accel(found.Facts.Notes[driver.NoteAccel]), found.Err
 }

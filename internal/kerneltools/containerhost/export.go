@@ -2,6 +2,7 @@ package containerhost
 
 import (
 	"context"
+	"slices"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/kerneltools/trim"
@@ -14,6 +15,17 @@ type Parts struct {
 	Tree   string     // directory of a Debian system, which nobody may write to
 	Kernel vmm.Kernel // packed, as a bzImage
 	ELF    vmm.Kernel // the same kernel for monitors that load an ELF image
+}
+
+// Stock is a Debian system of these packages as it comes, with the distribution's
+// kernel for virtual machines and its initramfs: the tree of Make without trimming.
+func Stock(ctx context.Context, lab driver.Lab, packages []string, tell func(string)) (tree string, err error) {
+	m := newHostParts(lab, nil)
+	err = m.locked(ctx, tell, func() (err error) {
+		tree, err = m.tree(ctx, append(slices.Clone(packages), "linux-image-cloud-amd64", "initramfs-tools", "zstd", "apparmor"), nil, tell)
+		return err
+	})
+	return tree, err
 }
 
 // Order is what such an image is to hold.

@@ -94,6 +94,9 @@ func items(o Options) ([]item, error) {
 		{path: "/boot/grub/grub.cfg", mode: 0o644, text: grubMenu(o)},
 	}
 	for _, unit := range idle {
+		if o.stock {
+			break
+		}
 		all = append(all, item{path: units + unit, text: "/dev/null", link: true})
 	}
 	for unit, by := range wanted {
@@ -142,11 +145,28 @@ func furnish(tree string, o Options, kernel string) error {
 	if err := os.Chmod(filepath.Join(tree, "root"), 0o700); err != nil {
 		return err
 	}
+	if o.stock {
+		return stockBoot(tree)
+	}
 	image, err := os.ReadFile(kernel)
 	if err != nil {
 		return err
 	}
 	return item{path: "/boot/vmlinuz", mode: 0o644, text: string(image)}.put(tree)
+}
+
+// stockBoot puts the distribution's kernel and initramfs to where the menu has them.
+func stockBoot(tree string) error {
+	for from, to := range map[string]string{"vmlinuz-*": "vmlinuz", "initrd.img-*": "initrd"} {
+		found, err := filepath.Glob(filepath.Join(tree, "boot", from))
+		if err != nil || len(found) != 1 {
+			return fmt.Errorf("boot/%s: %d files, want one: %w", from, len(found), err)
+		}
+		if err := os.Rename(found[0], filepath.Join(tree, "boot", to)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // put writes an item into a tree, in the place of what is there.
@@ -173,7 +193,11 @@ func (i item) put(tree string) error {
 
 // grubMenu starts the kernel without asking.
 func grubMenu(o Options) string {
-	return fmt.Sprintf("set timeout=0\nset default=0\nmenuentry tare {\n\tlinux /boot/vmlinuz %s %s\n}\n", consoles(o), rootParameters)
+	initrd := ""
+	if o.stock {
+		initrd = "\tinitrd /boot/initrd\n"
+	}
+	return fmt.Sprintf("set timeout=0\nset default=0\nmenuentry tare {\n\tlinux /boot/vmlinuz %s %s\n%s}\n", consoles(o), rootParameters, initrd)
 }
 
 // consoles are the kernel's: the last one is /dev/console. Monitors with their own

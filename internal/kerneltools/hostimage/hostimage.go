@@ -62,6 +62,8 @@ type Options struct {
 	Needs    []string // of the kernel, beside those of every image
 	Size     int64    // of the disk, bytes
 	Force    bool     // files that are there are replaced
+
+	stock bool // the kernel, the initramfs and the units are Debian's own
 }
 
 // smallestDisk is less than a Debian system with an engine fits in, in bytes.
@@ -189,15 +191,8 @@ func Build(ctx context.Context, lab driver.Lab, o Options, tell func(string)) (b
 	}
 	defer func() { err = errors.Join(err, sys.RemoveTree(work)) }()
 	tell("making the disk")
-	tree := filepath.Join(work, "tree")
-	if err := run(ctx, "cp", "-a", parts.Tree, tree); err != nil {
-		return b, err
-	}
-	if err := furnish(tree, o, parts.Kernel.Path); err != nil {
-		return b, driver.Labf("files of the image: %w", err)
-	}
-	raw := filepath.Join(work, "disk.raw")
-	if err := partitioned(ctx, raw, tree, o.Size); err != nil {
+	raw, err := assembled(ctx, work, parts.Tree, o, parts.Kernel.Path)
+	if err != nil {
 		return b, err
 	}
 	b = Built{Disk: out.disk, Kernel: parts.Kernel.Version, Format: o.Format, Engine: o.Engine, Bytes: map[string]int64{}}
@@ -219,6 +214,18 @@ func Build(ctx context.Context, lab driver.Lab, o Options, tell func(string)) (b
 		b.Bytes[what] = info.Size()
 	}
 	return b, nil
+}
+
+// assembled makes the raw disk of a tree's copy, below work.
+func assembled(ctx context.Context, work, from string, o Options, kernel string) (string, error) {
+	tree, raw := filepath.Join(work, "tree"), filepath.Join(work, "disk.raw")
+	if err := run(ctx, "cp", "-a", from, tree); err != nil {
+		return "", err
+	}
+	if err := furnish(tree, o, kernel); err != nil {
+		return "", driver.Labf("files of the image: %w", err)
+	}
+	return raw, partitioned(ctx, raw, tree, o.Size)
 }
 
 // allocated is the room that a file takes on its disk, in bytes.

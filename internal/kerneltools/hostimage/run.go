@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/sys"
@@ -33,10 +35,17 @@ type Start struct {
 	Port     int       // of 127.0.0.1, at which the guest's SSH answers; 0: a free one
 	Keys     []string  // texts of files with public keys, for a guest that takes them
 	Snapshot bool      // what is written is lost
+	Abrupt   bool      // it is killed when ctx ends, and not asked to switch off
 	Console  io.Writer // the serial console's output; nil: nowhere
-	// Ready is told of the port, and of how long it took from QEMU's start, once SSH
-	// has answered.
-	Ready func(port int, took time.Duration)
+	// Ready is told once SSH has answered.
+	Ready func(Up)
+}
+
+// Up is a machine whose SSH has answered.
+type Up struct {
+	Port   int           // of 127.0.0.1
+	Took   time.Duration // from QEMU's start
+	Memory int64         // QEMU's peak so far, in bytes; 0 where it cannot be read
 }
 
 // offTime is how long a guest may take to switch itself off when it is asked to.
@@ -69,10 +78,23 @@ func Run(ctx context.Context, s Start) error {
 	defer cancel()
 	go func() {
 		if answers(up, port) && s.Ready != nil {
-			s.Ready(port, time.Since(began))
+			s.Ready(Up{Port: port, Took: time.Since(began), Memory: peakMemory(q.cmd.Process.Pid)})
 		}
 	}()
-	return q.end(ctx)
+	return q.end(ctx, s.Abrupt)
+}
+
+// peakMemory is the most that a process has had resident, in bytes.
+func peakMemory(pid int) int64 {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0
+	}
+	status, err := p.NewStatus()
+	if err != nil {
+		return 0
+	}
+	return int64(status.VmHWM)
 }
 
 // port is that of the host: the one that is asked for, where it is free, or a free one.
@@ -169,13 +191,19 @@ func startQEMU(s Start, args []string) (*qemu, error) {
 }
 
 // end waits for the machine's end, and brings it about when ctx ends.
-func (q *qemu) end(ctx context.Context) error {
+func (q *qemu) end(ctx context.Context, abrupt bool) error {
 	ended := make(chan error, 1)
 	go func() { ended <- q.cmd.Wait() }()
 	var err error
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
+		if abrupt {
+			kerr := q.cmd.Process.Kill()
+			<-ended
+			<-q.printed
+			return errors.Join(ctx.Err(), kerr)
+		}
 		_, merr := io.WriteString(q.monitor, "system_powerdown\n")
 		select {
 		case err = <-ended:
