@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -209,12 +211,32 @@ func (i *instance) remove() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), queueTime)
 	defer cancel()
-	_, err := i.client.ContainerRemove(ctx, i.spec.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	err := i.removed(ctx)
 	if err != nil && !errdefs.IsNotFound(err) && i.driver.engine.dead() == nil {
 		return i.driver.engine.unremoved(ctx, err)
 	}
 	i.driver.engine.private.endShim(i.id)
 	return nil
+}
+
+// fullTries is how often a container's removal is asked for while its files come back.
+const fullTries = 50
+
+// removed asks for the container's removal. Of many at once dockerd finds files that
+// came while it removed the others, and says that their directory is not empty.
+func (i *instance) removed(ctx context.Context) (err error) {
+	for range fullTries {
+		_, err = i.client.ContainerRemove(ctx, i.spec.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		if err == nil || !strings.Contains(err.Error(), syscall.ENOTEMPTY.Error()) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(emptyEvery):
+		}
+	}
+	return err
 }
 
 // sweep kills and removes what an engine has left in the instance's cgroup.

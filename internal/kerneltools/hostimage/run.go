@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/lab"
@@ -264,7 +265,7 @@ const (
 // one that names other files of this machine would show them to its guest, and is
 // refused.
 func inspect(disk string) (string, error) {
-	f, err := os.Open(disk)
+	f, err := os.OpenFile(disk, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe must not hang it
 	if err != nil {
 		return "", err
 	}
