@@ -73,7 +73,7 @@ func (r Report) costs() finding.Section {
 			{Title: "What scatters", Y: finding.Axis{Label: "standard deviation, %"}, Bars: bars},
 		}
 	}
-	s.Note = fmt.Sprintf("In the price list: "+key()+" The machine is the unit: machines are not weighted. Intervals are of 95 %%, one cell each, by Student's t over the machines' log ratios; \"next machine\" is where one more machine of this kind would lie. \"Between machines\" is the standard deviation beyond the machines' own noise. The margin is %s. %s", quantity.Percent(r.Margin), r.groupNote())
+	s.Note = fmt.Sprintf("In the price list: %s The machine is the unit: machines are not weighted. Intervals are of 95 %%, one cell each, by Student's t over the machines' log ratios; \"next machine\" is where one more machine of this kind would lie. \"Between machines\" is the standard deviation beyond the machines' own noise. The margin is %s. %s", key(), quantity.Percent(r.Margin), r.groupNote())
 	return s
 }
 
