@@ -118,6 +118,9 @@ func (env *Env) fleetPaper(dir string, facts []string) (report.Paper, error) {
 		if m.Run == "" {
 			paper.Warnings = append(paper.Warnings, fmt.Sprintf("%s has no run: %s", m.Machine, or(oneLine(strings.TrimSuffix(string(m.What)+": "+m.Words, ": ")), "its job was not submitted")))
 		}
+		if len(m.Others) > 0 {
+			paper.Warnings = append(paper.Warnings, fmt.Sprintf("%s had other work when the job ended: %s", m.Machine, oneLine(strings.Join(m.Others, ", "))))
+		}
 	}
 	return paper, planned
 }

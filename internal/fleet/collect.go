@@ -41,6 +41,9 @@ type Collector struct {
 	journal *journal
 	slots   []*slot
 	notes   map[string]bool
+
+	machines []engine.Machine // at the time asked
+	asked    time.Time
 }
 
 // slot is one of the machines that are wanted.
@@ -53,6 +56,7 @@ type slot struct {
 	// submitted is whether the engine has the job, as far as this process knows: one that
 	// was killed in between asks again.
 	submitted bool
+	others    []string // see Event
 }
 
 // ran is how long the job has run by now, as far as it was seen.
@@ -216,6 +220,9 @@ func (c *Collector) trouble(ctx context.Context, what string, err error) error {
 // record writes an event of a slot, and shows it.
 func (c *Collector) record(s *slot, what What, state *engine.State, run, words string) error {
 	e := Event{At: time.Now().UTC(), Slot: s.Slot, Machine: s.Machine, Attempt: s.Attempt, Job: s.Job, What: what, State: state, Run: run, Words: words}
+	if what == What(engine.Running) || e.Over() {
+		e.Others = s.others
+	}
 	if err := c.journal.write(e); err != nil {
 		return err
 	}
@@ -279,6 +286,9 @@ func (c *Collector) submitOne(ctx context.Context, s *slot) (full bool, err erro
 // any more may have ended long ago: its output counts.
 func (c *Collector) look(ctx context.Context, s *slot, state engine.State, known bool) error {
 	if known && (s.State == nil || changed(*s.State, state)) && !state.Phase.Over() {
+		if err := c.lookAround(ctx, s, state); err != nil {
+			return err
+		}
 		if err := c.record(s, What(state.Phase), &state, "", state.Words()); err != nil {
 			return err
 		}
@@ -351,6 +361,9 @@ func (c *Collector) end(ctx context.Context, s *slot, state engine.State) error 
 	if err != nil {
 		return err
 	}
+	if err := c.lookAround(ctx, s, state); err != nil {
+		return err
+	}
 	what, words := judge(state, got)
 	if what == Interrupted && s.ran() >= c.plan.Time-2*engine.Grace { // an engine may be so much early
 		what = TooLong
@@ -365,6 +378,32 @@ func (c *Collector) end(ctx context.Context, s *slot, state engine.State) error 
 	}
 	return nil
 }
+
+// lookEvery is how long what an engine says of its machines is taken for what it is now:
+// the jobs of a fleet often begin together.
+const lookEvery = 5 * time.Second
+
+// lookAround notes what else runs on a slot's machine. Jobs that wait have none.
+func (c *Collector) lookAround(ctx context.Context, s *slot, state engine.State) error {
+	if state.Machine == "" || state.Phase == engine.Waiting {
+		return nil
+	}
+	if time.Since(c.asked) > lookEvery {
+		machines, err := c.Engine.Machines(ctx, c.plan.Where)
+		if err != nil {
+			return c.trouble(ctx, "the engine was asked for what else runs", err)
+		}
+		c.machines, c.asked = machines, time.Now()
+	}
+	i := slices.IndexFunc(c.machines, func(m engine.Machine) bool { return m.Name == state.Machine })
+	if s.others = nil; i >= 0 {
+		s.others = c.machines[i].Others[:min(len(c.machines[i].Others), mostOthers)]
+	}
+	return nil
+}
+
+// mostOthers is how many names a record holds.
+const mostOthers = 50
 
 // unfinished reports whether a slot has come to an end that another attempt follows.
 func (c *Collector) unfinished(s *slot) bool {
@@ -439,7 +478,7 @@ func (c *Collector) had(machine string) bool {
 func (c *Collector) next(s *slot, machine string) {
 	s.Earlier = append(s.Earlier, s.Event)
 	s.Event = Event{Slot: s.Slot, Machine: machine, Attempt: s.Attempt + 1}
-	s.submitted, s.tries, s.runs = false, 0, time.Time{}
+	s.submitted, s.tries, s.runs, s.others = false, 0, time.Time{}, nil
 }
 
 // tidy takes jobs that are over out of the engine.

@@ -73,6 +73,9 @@ type Event struct {
 	State   *engine.State `json:"state,omitempty"` // what the engine said
 	Run     string        `json:"run,omitempty"`   // id of the run that came of it, whole or not
 	Words   string        `json:"words,omitempty"` // why, for people
+	// Others is what the engine ran on the machine besides, when the job began and when it
+	// ended: engine.Machine's.
+	Others []string `json:"others,omitempty"`
 }
 
 // Over reports whether the job has come to an end.

@@ -134,6 +134,9 @@ type Machine struct {
 	// is up and nobody's job runs on it.
 	Up   bool `json:"up"`
 	Idle bool `json:"idle"`
+	// Others is what runs there beside fleets' jobs, by the engine's names; none where the
+	// engine gives whole machines.
+	Others []string `json:"others,omitempty"`
 	// Labels are what a Selector selects by, for people.
 	Labels map[string]string `json:"labels,omitempty"`
 }

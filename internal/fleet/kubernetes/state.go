@@ -264,8 +264,11 @@ func machines(nodes []node, pods []pod, where engine.Selector) ([]engine.Machine
 			return nil, &engine.SelectorError{Why: fmt.Sprintf("no node has the label %q: select by name, arch, or a label that kubectl get nodes --show-labels shows", key)}
 		}
 	}
-	busy := map[string]bool{}
+	busy, others := map[string]bool{}, map[string][]string{}
 	for _, p := range pods {
+		if p.Metadata.Labels[fleetLabel] == "" {
+			others[p.Spec.NodeName] = append(others[p.Spec.NodeName], p.Metadata.Namespace+"/"+p.Metadata.Name)
+		}
 		if !p.daemon() {
 			busy[p.Spec.NodeName] = true
 		}
@@ -273,6 +276,8 @@ func machines(nodes []node, pods []pod, where engine.Selector) ([]engine.Machine
 	var all []engine.Machine
 	for _, n := range nodes {
 		m := machine(n, busy[n.Metadata.Name])
+		m.Others = others[n.Metadata.Name]
+		slices.Sort(m.Others)
 		if !slices.ContainsFunc(keys(where), func(key string) bool { return property(m, key) != where[key] }) {
 			all = append(all, m)
 		}

@@ -142,12 +142,15 @@ func terminated(reason string) func(*pod) {
 func TestMachines(t *testing.T) {
 	var c cluster
 	captured(t, "cluster.json", &c)
+	var web pod
+	web.Metadata.Namespace, web.Metadata.Name, web.Spec.NodeName = "shop", "web", "n1"
+	c.Pods = append(c.Pods, web)
 	all, err := machines(c.Nodes, c.Pods, engine.Selector{"arch": "amd64", "kubernetes.io/os": "linux"})
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	for i, want := range []engine.Machine{
-		{Name: "n1", Arch: "amd64", CPUs: 2, State: "Ready", Up: true},
+		{Name: "n1", Arch: "amd64", CPUs: 2, State: "Ready", Up: true, Others: []string{"shop/web"}},
 		{Name: "n2", Arch: "amd64", CPUs: 2, State: "NotReady"},
 	} {
 		all[i].Labels = nil

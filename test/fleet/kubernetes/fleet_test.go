@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,14 +56,18 @@ func TestFleet(t *testing.T) {
 	t.Run("report", func(t *testing.T) {
 		u.T = t
 		u.shows()
+		u.neighbour("n1")
 		out, progress := u.Tare(0, u.fleet("lab", "2", "--on", "host,native,runc", "--blocks", "6", "--", "true")...)
 		t.Logf("from nothing to the report: %v\n%s\n%s", time.Since(began).Round(time.Second), progress, out)
-		for _, word := range []string{"native", "runc", "n1", "n2", "2 machines"} {
+		for _, word := range []string{"native", "runc", "n1", "n2", "2 machines", "n1 had other work when the job ended: tare/neighbour"} {
 			if !strings.Contains(out, word) {
 				t.Errorf("%q is not in the report", word)
 			}
 		}
 		u.knowItsPlace("lab")
+		if _, err := u.kubectl(t.Context(), "", "delete", "pod", "neighbour", "--namespace", "tare", "--wait"); err != nil {
+			t.Error(err)
+		}
 		u.nothingLeft()
 		u.Tare(0, "fleet", "resume", "lab") // all is there
 	})
@@ -81,6 +86,16 @@ func (u *user) shows() {
 		u.T.Error(err)
 	}
 	u.nothingLeft()
+}
+
+// neighbour is a pod of somebody else's on a node.
+func (u *user) neighbour(node string) {
+	u.T.Helper()
+	const pod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "neighbour", "namespace": "tare"},
+		"spec": {"nodeName": %q, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [{"name": "idle", "image": %q, "command": ["/bin/sh", "-c", "while :; do sleep 1000; done"]}]}}`
+	if _, err := u.kubectl(u.T.Context(), fmt.Sprintf(pod, node, u.image), "create", "-f", "-"); err != nil {
+		u.T.Fatal(err)
+	}
 }
 
 func (u *user) nothingLeft() {
