@@ -20,6 +20,18 @@ type churnCell struct {
 	study.Cell
 	Kind    string // of the workload
 	Threads int
+	Name    string // of its curve
+}
+
+// named gives cells the names of their curves: the workload's, and the target's where there
+// are several.
+func named(cells []churnCell) {
+	several := slices.ContainsFunc(cells, func(c churnCell) bool { return c.Target != cells[0].Target })
+	for i := range cells {
+		if cells[i].Name = cells[i].Workload; several {
+			cells[i].Name += " on " + cells[i].Target
+		}
+	}
 }
 
 // churned is what making and removing kernel objects from many tasks showed.
@@ -32,7 +44,7 @@ type churned struct {
 
 // churnCurve is one workload over the number of threads.
 type churnCurve struct {
-	Workload string       `json:"workload"`
+	Workload string       `json:"workload"` // and its target, where a run has several: kernels, for instance
 	Points   []churnPoint `json:"points"` // by rising number of threads
 	// Locks are what its tasks waited for most, with the most threads that were
 	// watched; empty where none were.
@@ -73,11 +85,12 @@ type churnBranch struct {
 func churnOf(in analysis.Input, cells []churnCell, profiles map[string]profile.Profile, s *source) *churned {
 	in = in.WithDefaults()
 	c := &churned{}
+	named(cells)
 	most := map[string]churnCell{}
 	for _, cell := range cells {
 		if cell.Probe != "" {
-			if cell.Threads >= most[cell.Workload].Threads && len(profiles[cell.ID].Waits) > 0 {
-				most[cell.Workload] = cell
+			if cell.Threads >= most[cell.Name].Threads && len(profiles[cell.ID].Waits) > 0 {
+				most[cell.Name] = cell
 			}
 			continue
 		}
@@ -101,10 +114,10 @@ func lockShares(p profile.Profile) []lockShare {
 }
 
 func (c *churned) add(in analysis.Input, cell churnCell) {
-	at := slices.IndexFunc(c.Curves, func(k churnCurve) bool { return k.Workload == cell.Workload })
+	at := slices.IndexFunc(c.Curves, func(k churnCurve) bool { return k.Workload == cell.Name })
 	if at < 0 {
 		at = len(c.Curves)
-		c.Curves = append(c.Curves, churnCurve{Workload: cell.Workload})
+		c.Curves = append(c.Curves, churnCurve{Workload: cell.Name})
 	}
 	point := churnPoint{Threads: cell.Threads, Rate: in.Summary(cell.ID, sample.Cycles)}
 	if point.Rate.N == 0 {

@@ -144,3 +144,17 @@ func TestPublishedNumbersArrive(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// Kernels are targets: each has a curve of its own, named.
+func TestCurvesOfSeveralTargets(t *testing.T) {
+	cells := []churnCell{
+		{Cell: study.Cell{ID: "a", Workload: "churn", Target: "qemu/microvm=debian/5.10"}, Threads: 2},
+		{Cell: study.Cell{ID: "b", Workload: "churn", Target: "qemu/microvm=debian/6.12"}, Threads: 2},
+	}
+	if named(cells); cells[0].Name != "churn on qemu/microvm=debian/5.10" || cells[1].Name != "churn on qemu/microvm=debian/6.12" {
+		t.Errorf("of two targets: %q and %q", cells[0].Name, cells[1].Name)
+	}
+	if named(cells[:1]); cells[0].Name != "churn" {
+		t.Errorf("of one target: %q", cells[0].Name)
+	}
+}
