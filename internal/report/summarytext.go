@@ -115,7 +115,7 @@ func (p *printer) print(b part) {
 }
 
 // shorten leaves out the last items of the longest lists until all fit; hard, then also
-// all of each list but its floor, and then rows of tables: they are what was asked for.
+// rows of tables but their least, then all of each list but its floor, then more rows.
 func shorten(parts []part, hard bool) []part {
 	cut := func(may func(part) bool) {
 		for rowsOf(parts) > summaryRows {
@@ -134,6 +134,7 @@ func shorten(parts []part, hard bool) []part {
 	}
 	cut(func(b part) bool { return !b.table && len(b.items) > b.least })
 	if hard {
+		cut(func(b part) bool { return b.table && len(b.items) > b.least })
 		cut(func(b part) bool { return !b.table && len(b.items) > b.floor })
 		cut(func(b part) bool { return b.table && len(b.items) > b.floor })
 		cut(func(b part) bool { return len(b.items) > 1 })
@@ -251,8 +252,10 @@ func wrapCommand(s string, width int) []string {
 	return append(out, line)
 }
 
-// How many rows of a table and how many commands stay at least.
+// How many rows of a table and how many commands stay at least. Rows of a run's costs, which
+// it was made for, stay before the sentences below them do.
 const (
+	wholeRows    = 12
 	leastRows    = 6
 	leastActions = 3
 )
@@ -405,7 +408,10 @@ func (p *printer) block(t SummaryTable, columns []SummaryColumn) part {
 			rows[i] += "  " + p.cell(c, c.Cells[i], w)
 		}
 	}
-	b := part{floor: leastRows, table: true}
+	b := part{least: leastRows, floor: leastRows, table: true}
+	if t.judged() {
+		b.least = wholeRows
+	}
 	if shared {
 		b.head = append(b.head, strings.TrimRight(over, " "))
 	}

@@ -60,7 +60,11 @@ func newInstance(ctx context.Context, d *Driver, path string, m vmm.Machine, spe
 	if d.lab.Guest.Rootfs != "" {
 		b.Off, b.Patience = systemOff, SystemPatience
 	}
-	return d.prepare(ctx, b, d.lab.Guest.Rootfs != "")
+	i, err := d.prepare(ctx, b, d.lab.Guest.Rootfs != "")
+	if err != nil {
+		return nil, err // not a nil *instance, which is no nil driver.Instance
+	}
+	return i, nil
 }
 
 func (i *instance) open(ctx context.Context, config vmm.Config) error {
