@@ -45,7 +45,7 @@ type churned struct {
 // churnCurve is one workload over the number of threads.
 type churnCurve struct {
 	Workload string       `json:"workload"` // and its target, where a run has several: kernels, for instance
-	Points   []churnPoint `json:"points"` // by rising number of threads
+	Points   []churnPoint `json:"points"`   // by rising number of threads
 	// Locks are what its tasks waited for most, with the most threads that were
 	// watched; empty where none were.
 	Locks []lockShare `json:"locks,omitempty"`
