@@ -202,8 +202,8 @@ const (
 	most = 200
 )
 
-// Change is a step in a series that is neither chance nor smaller than the margin and
-// the noise of the runs.
+// Change is a step in a series that is neither chance nor smaller than the margin, and
+// whose interval, by the scatter of the runs on either side, lies on one side of 1.
 type Change struct {
 	Series Series           `json:"-"`
 	Study  string           `json:"study"`
@@ -258,21 +258,14 @@ func (s Series) logs() []float64 {
 	return logs
 }
 
-// change is the step at the run at; ok is false for one within the margin, or within the
-// median noise of the runs on either side.
+// change is the step at the run at; ok is false for one within the margin, or with 1 in its
+// interval. The noise of a single run's control is no bound here: what it does to ratios is
+// in the scatter of the runs.
 func (s Series) change(from, at, to int) (c Change, ok bool) {
 	shift := stats.Between(s[from:at].logs(), s[at:to].logs(), 1-alpha)
 	size := stats.FromLog(math.Abs(shift.Value))
 	last := s[to-1]
 	c = Change{Series: s, Study: last.Study, Cell: last.Cell, Metric: last.Metric.Name, Before: s[at-1], After: s[at],
 		Ratio: stats.Ratio(shift.Value), Bounds: stats.Exponential(shift.Interval), Word: analysis.Directed(last.Metric, shift.Value > 0)}
-	return c, size > max(last.Margin, s[from:at].noise(), s[at:to].noise())
-}
-
-func (s Series) noise() float64 {
-	var all []float64
-	for _, e := range s {
-		all = append(all, e.Noise)
-	}
-	return stats.Median(stats.Sorted(all))
+	return c, size > last.Margin && (c.Bounds.Low > 1 || c.Bounds.High < 1)
 }
