@@ -38,7 +38,7 @@ type Manager struct {
 // Part is something that targets or studies need.
 type Part struct {
 	Name     string              `yaml:"name"`
-	For      []string            `yaml:"for"`      // targets, families of targets, or "workloads", which name it themselves
+	For      []string            `yaml:"for"`      // targets, families of targets, "workloads", which name it themselves, or the flag that asks for it
 	Asked    bool                `yaml:"asked"`    // installed only where a study runs one of its programs
 	Arch     []string            `yaml:"arch"`     // GOARCH; none: all
 	Programs []string            `yaml:"programs"` // all of them, in PATH
