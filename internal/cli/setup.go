@@ -165,20 +165,26 @@ func (env *Env) agreed(ctx context.Context) error {
 		return usageError{errors.New("nobody can be asked on this standard input: give --yes to install, or --dry-run")}
 	}
 	fmt.Fprint(env.Stdout, "Install? [y/N] ")
-	answers := make(chan string, 1)
-	go func() { // a read of a terminal has no end of its own
-		line, _ := bufio.NewReader(os.Stdin).ReadString('\n') // an end of input is a no
-		answers <- line
-	}()
+	answer := make(chan error, 1)
+	go func() { answer <- saidYes(os.Stdin) }() // a read of a terminal has no end of its own
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case line := <-answers:
-		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-			return usageError{errors.New("nothing was installed")}
-		}
-		return nil
+	case err := <-answer:
+		return err
 	}
+}
+
+// saidYes reads an answer, of which anything but yes is an error. An end of input is a no.
+func saidYes(from io.Reader) error {
+	line, err := bufio.NewReader(from).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("nothing was installed: the answer cannot be read: %w", err)
+	}
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		return usageError{errors.New("nothing was installed")}
+	}
+	return nil
 }
 
 // install installs packages, with a line for each step; the rest is in a log.
