@@ -104,7 +104,8 @@ func Surroundings(a, b Provenance) []Surrounding {
 	return out
 }
 
-// sameVersion are a's programs whose version is b's: of the others the version is told.
+// sameVersion keeps a's programs of the targets that report the same version in both
+// runs. Of other targets, the versions are listed, and the programs differ anyway.
 func sameVersion(a, b Provenance) map[string]string {
 	out := both(a.Programs, b.Programs)
 	maps.DeleteFunc(out, func(target, _ string) bool { return a.Targets[target] != b.Targets[target] })

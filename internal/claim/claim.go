@@ -1,6 +1,6 @@
 // Package claim judges the sentences of publications. A sentence is data: its text,
 // expressions over named cells, and the bounds that each must lie within. The same
-// expressions are evaluated over the published cells and over those of one's own run.
+// expressions are evaluated over the published cells and over those of the user's run.
 // It is pure.
 package claim
 
@@ -26,19 +26,19 @@ type Sentence struct {
 	Each  []Case `yaml:"each"`  // all must lie within their bounds
 	// As is how a case's value is written, as for fmt.Sprintf: "%.1f %%".
 	As string `yaml:"as"`
-	// Shown is what stands in place of the cases' values, over the published cells:
-	// {EXPRESSION FORMAT} is a number in it. ShownHere is the same over one's own.
+	// Shown replaces the cases' values in the text, over the published cells:
+	// {EXPRESSION FORMAT} is a number in it. ShownHere is the same over the user's cells.
 	Shown     string `yaml:"shown"`
 	ShownHere string `yaml:"shown_here"`
-	// Doubt is what in the source speaks against a sentence that its cells bear out:
-	// the verdict is open.
+	// Doubt is why the verdict is open although the published cells bear the sentence
+	// out: something else in the source speaks against it.
 	Doubt string `yaml:"doubt"`
-	// Judge names a function of the experiment, for what no expression fits; it stands in
-	// place of the cases. Open is why nothing that was published can judge it; cases beside
-	// it are for one's own machine alone.
+	// Judge names a function of the experiment, which judges in place of cases. Open is why
+	// no published number can judge the sentence; cases next to it judge the user's machine
+	// alone.
 	Judge string `yaml:"judge"`
 	Open  string `yaml:"open"`
-	// NotHere: one machine cannot answer it, although it has cells of these names.
+	// NotHere: the user's machine cannot answer it, although it has cells of these names.
 	NotHere bool `yaml:"not_here"`
 }
 
@@ -47,7 +47,7 @@ type Case struct {
 	Label string `yaml:"label"` // "4 threads"; "" for a single one
 	Is    string `yaml:"is"`
 	Bound `yaml:",inline"`
-	// Here is the bound for one's own machine; nil for the same.
+	// Here is the bound for the user's machine; nil for the same.
 	Here *Bound `yaml:"here"`
 }
 
@@ -55,7 +55,7 @@ type Case struct {
 type Bound struct {
 	From *float64 `yaml:"from"`
 	To   *float64 `yaml:"to"`
-	// Near is a share of the published value that one's own may differ by.
+	// Near is the share of the published value by which the user's may differ from it.
 	Near float64 `yaml:"near"`
 }
 
@@ -105,9 +105,9 @@ func (s Sentence) check(published Cells) error {
 	case s.Name == "" || s.Text == "" || s.Where == "":
 		return errors.New("needs a name, a text, and where the source has it")
 	case s.Judge != "" && (s.Open != "" || len(s.Each) > 0), s.Judge == "" && s.Open == "" && len(s.Each) == 0:
-		return errors.New("needs one of cases (each), a function (judge), and why it is open (open)")
+		return errors.New("needs one of cases (each), a function (judge), and why it is open (open); of these, cases alone may stand next to open")
 	}
-	if s.Open != "" { // its cells are nobody's but a run's: any name is one
+	if s.Open != "" { // the publication lacks its cells: only the form of its expressions is checked
 		published = func(string) (Value, bool) { return Exactly(1), true }
 	}
 	for _, c := range s.Each {
@@ -128,7 +128,7 @@ func (s Sentence) check(published Cells) error {
 	return err
 }
 
-// Target is one's own cells.
+// Target is a target of the user's run, with its cells.
 type Target struct {
 	Name  string
 	Cells Cells
@@ -160,7 +160,7 @@ func (c *Claims) Judge(functions map[string]Function, targets ...Target) []findi
 	return out
 }
 
-// nothing are the cells of a publication that has none.
+// nothing are the cells of a publication without any.
 func nothing(string) (Value, bool) { return Value{}, false }
 
 func (s Sentence) judge(published Cells, targets []Target) finding.Claim {

@@ -158,9 +158,9 @@ func (r *Reader) Temporary() string { return filepath.Join(r.dir, "tmp") }
 func (r *Reader) Close() error { return errors.Join(os.RemoveAll(r.Temporary()), r.lock.Close()) }
 
 // configure makes apt's surroundings: its own index, no installed package, one source,
-// and of this machine's configuration how files are fetched (proxies). An unstable suite's index has a date after which it is
-// no longer believed. A mirror that is behind serves an older one, signed all the same,
-// and the image says which packages it has.
+// and of this machine's configuration how files are fetched (proxies). An unstable
+// suite's index has a date after which it is no longer believed. A mirror that is behind
+// serves an older one, signed all the same, and the image says which packages it has.
 func (r *Reader) configure(ctx context.Context) error {
 	fetching, err := exec.CommandContext(ctx, "apt-config", "dump", "Acquire").Output()
 	if err != nil {
