@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -36,7 +37,7 @@ func (p *Plan) Parts() []Part {
 		if len(parts) < 2 && factor != ByProbe {
 			continue
 		}
-		slices.SortStableFunc(parts, func(a, b Part) int { return int(b.Time - a.Time) })
+		slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(b.Time, a.Time) })
 		all = append(all, parts...)
 	}
 	return all
