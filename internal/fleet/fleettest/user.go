@@ -1,6 +1,7 @@
 package fleettest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,4 +97,36 @@ func (u *User) Wait(what string, so func() bool) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	u.T.Fatalf("waited in vain for %s", what)
+}
+
+// Replaced waits until another machine has taken the place of one that died under the
+// first of a fleet, and measures. What the dead one measured must be kept.
+func (u *User) Replaced(name, dead string) {
+	u.T.Helper()
+	u.Wait("another machine in the place of "+dead, func() bool {
+		s := u.Statuses(name)[0]
+		return s.Machine != dead && s.Attempt == 2 && s.Records > 5
+	})
+	lost := u.Statuses(name)[0].Earlier[0]
+	if lost.What != fleet.Lost || lost.Run == "" || lost.Words == "" || u.Runs(name)[lost.Run] < 5 {
+		u.T.Errorf("the attempt on the dead machine is recorded as %+v, with the runs %v", lost, u.Runs(name))
+	}
+}
+
+// Abandoned sends Ctrl-C to a tare that collects a fleet: it says how to end the jobs, of
+// which so many go on. Cancelling the fleet then keeps its runs, of which there are want.
+func (u *User) Abandoned(name string, collector *exec.Cmd, said fmt.Stringer, running, want int) {
+	u.T.Helper()
+	_ = collector.Process.Signal(syscall.SIGINT)
+	_ = collector.Wait() // its code is looked at
+	if code := collector.ProcessState.ExitCode(); code != 130 || !strings.Contains(said.String(), "tare fleet cancel "+name) {
+		u.T.Errorf("Ctrl-C: exit %d: %s", code, said)
+	}
+	if status, _ := u.Tare(0, "fleet", "status", name); strings.Count(status, "running") != running {
+		u.T.Errorf("after Ctrl-C %d jobs go on, and status says %s", running, status)
+	}
+	u.Tare(0, "fleet", "cancel", name)
+	if runs := u.Runs(name); len(runs) != want {
+		u.T.Errorf("what was measured before the cancel is not kept: %v", runs)
+	}
 }

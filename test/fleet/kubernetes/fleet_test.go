@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -153,26 +152,8 @@ func (u *user) deadNode() {
 	if err != nil {
 		u.T.Fatal(err)
 	}
-	u.Wait("another machine in the place of "+dead, func() bool {
-		s := u.Statuses("dead")[0]
-		return s.Machine != dead && s.Attempt == 2 && s.Records > 5
-	})
-	lost := u.Statuses("dead")[0].Earlier[0]
-	if lost.What != fleet.Lost || lost.Run == "" || lost.Words == "" || u.Runs("dead")[lost.Run] < 5 {
-		u.T.Errorf("the attempt on the dead machine is recorded as %+v, with the runs %v", lost, u.Runs("dead"))
-	}
-	_ = resumed.Process.Signal(syscall.SIGINT)
-	_ = resumed.Wait() // its code is looked at
-	if resumed.ProcessState.ExitCode() != 130 || !strings.Contains(said.String(), "tare fleet cancel dead") {
-		u.T.Errorf("Ctrl-C: exit %d: %s", resumed.ProcessState.ExitCode(), said.String())
-	}
-	if status, _ := u.Tare(0, "fleet", "status", "dead"); strings.Count(status, "running") != 1 {
-		u.T.Errorf("after Ctrl-C the job goes on, and status says %s", status)
-	}
-	u.Tare(0, "fleet", "cancel", "dead")
-	if runs := u.Runs("dead"); len(runs) != 2 {
-		u.T.Errorf("what was measured before the cancel is not kept: %v", runs)
-	}
+	u.Replaced("dead", dead)
+	u.Abandoned("dead", resumed, &said, 1, 2)
 	u.nothingLeft()
 	if err := revive(); err != nil {
 		u.T.Fatal(err)

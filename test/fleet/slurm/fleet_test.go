@@ -175,27 +175,8 @@ func (u *user) deadNode() {
 	if err := resumed.Start(); err != nil {
 		u.t.Fatal(err)
 	}
-	u.wait("another machine in the place of "+dead, func() bool {
-		s := u.Statuses("dead")[0]
-		return s.Machine != dead && s.Attempt == 2 && s.Records > 5
-	})
-	lost := u.Statuses("dead")[0].Earlier[0]
-	if lost.What != fleet.Lost || lost.Run == "" || lost.Words == "" || u.Runs("dead")[lost.Run] < 5 {
-		u.t.Errorf("the attempt on the dead machine is recorded as %+v, with the runs %v", lost, u.Runs("dead"))
-	}
-	_ = resumed.Process.Signal(syscall.SIGINT)
-	_ = resumed.Wait()
-	if resumed.ProcessState.ExitCode() != 130 || !strings.Contains(said.String(), "tare fleet cancel dead") {
-		u.t.Errorf("Ctrl-C: exit %d: %s", resumed.ProcessState.ExitCode(), said.String())
-	}
-	status, _ := u.Tare(0, "fleet", "status", "dead")
-	if strings.Count(status, "running") != 2 {
-		u.t.Errorf("after Ctrl-C the jobs go on, and status says %s", status)
-	}
-	u.Tare(0, "fleet", "cancel", "dead")
-	if runs := u.Runs("dead"); len(runs) != 3 {
-		u.t.Errorf("what was measured before the cancel is not kept: %v", runs)
-	}
+	u.Replaced("dead", dead)
+	u.Abandoned("dead", resumed, &said, 2, 3)
 	if err := revive(); err != nil {
 		u.t.Fatal(err)
 	}
