@@ -4,25 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/tarelab/tare/internal/fleet/engine"
-	"github.com/tarelab/tare/internal/limit"
-	"github.com/tarelab/tare/internal/store"
 )
 
 // Pace is how often an engine is asked, about all jobs at once.
 const Pace = 3 * time.Second
-
-// removeTime bounds how long a job's removal may take: it has engine.Grace to end.
-const removeTime = 3 * time.Minute
 
 // followTries is how often the output of a job that is over is asked for.
 const followTries = 3
@@ -65,14 +57,6 @@ func (s *slot) ran() time.Duration {
 		return 0
 	}
 	return time.Since(s.runs)
-}
-
-// following is a job's output on its way into a file.
-type following struct {
-	job    string
-	cancel context.CancelFunc
-	done   chan struct{}
-	err    error // once done
 }
 
 // open takes the fleet's lock and reads what happened so far.
@@ -326,35 +310,6 @@ func changed(before, now engine.State) bool {
 	return before.Phase != now.Phase || before.Words() != now.Words() || before.Machine != now.Machine
 }
 
-// begin has a job's output come into its file, from where that ends.
-func (c *Collector) begin(ctx context.Context, job string) *following {
-	ctx, cancel := context.WithCancel(ctx)
-	f := &following{job: job, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(f.done)
-		defer cancel()
-		f.err = c.copyOutput(ctx, job)
-	}()
-	return f
-}
-
-func (c *Collector) copyOutput(ctx context.Context, job string) error {
-	to, err := os.OpenFile(streamOf(c.Dir, job), os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o644)
-	if err != nil {
-		return fmt.Errorf("fleet: %w", err)
-	}
-	info, err := to.Stat()
-	if err != nil {
-		return errors.Join(err, to.Close())
-	}
-	from, err := c.Engine.Follow(ctx, job, info.Size())
-	if err != nil {
-		return errors.Join(err, to.Close())
-	}
-	_, err = io.Copy(to, io.LimitReader(from, max(0, limit.RunArchive.Bytes-info.Size())))
-	return errors.Join(err, from.Close(), to.Sync(), to.Close())
-}
-
 // end takes in what came of a job that is over.
 func (c *Collector) end(ctx context.Context, s *slot, state engine.State) error {
 	got, err := c.take(s.Job)
@@ -404,187 +359,3 @@ func (c *Collector) lookAround(ctx context.Context, s *slot, state engine.State)
 
 // mostOthers is how many names a record holds.
 const mostOthers = 50
-
-// unfinished reports whether a slot has come to an end that another attempt follows.
-func (c *Collector) unfinished(s *slot) bool {
-	return endings[s.What].again && s.Attempt < c.plan.Attempts
-}
-
-// take adds the stream of a job to the fleet's runs, as far as it is a run.
-func (c *Collector) take(job string) (collected, error) {
-	var got collected
-	f, err := os.OpenFile(streamOf(c.Dir, job), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return got, nil
-	}
-	if err != nil {
-		return got, fmt.Errorf("fleet: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	if got.view, err = store.ViewStream(f); err != nil {
-		return got, fmt.Errorf("fleet: %w", err)
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return got, fmt.Errorf("fleet: %w", err)
-	}
-	if !got.view.Begun {
-		return got, nil
-	}
-	run, err := Add(c.Dir, f)
-	switch {
-	case err == nil, errors.Is(err, store.ErrThere):
-		got.run = filepath.Base(run)
-	case errors.Is(err, store.ErrNoSpace):
-		return got, err
-	default:
-		got.added = err
-	}
-	return got, nil
-}
-
-// another begins the next attempt: on the same machine when it takes jobs, else on the
-// next of the order that no slot has had, else on the same machine when it is back.
-func (c *Collector) another(ctx context.Context, s *slot) error {
-	machine := s.Machine
-	machines, err := c.Engine.Machines(ctx, c.plan.Where)
-	if err != nil {
-		if err := c.trouble(ctx, "the engine was asked for its machines", err); err != nil {
-			return err
-		}
-	}
-	up := func(name string) bool {
-		return slices.ContainsFunc(machines, func(m engine.Machine) bool { return m.Name == name && m.Up })
-	}
-	if !up(machine) {
-		for _, name := range c.plan.Order[c.plan.Wanted:] {
-			if up(name) && !c.had(name) {
-				machine = name
-				break
-			}
-		}
-	}
-	c.next(s, machine)
-	return nil
-}
-
-// had reports whether a slot has or had a machine.
-func (c *Collector) had(machine string) bool {
-	return slices.ContainsFunc(c.slots, func(s *slot) bool {
-		return s.Machine == machine || slices.ContainsFunc(s.Earlier, func(e Event) bool { return e.Machine == machine })
-	})
-}
-
-// next makes a slot ready for another attempt.
-func (c *Collector) next(s *slot, machine string) {
-	s.Earlier = append(s.Earlier, s.Event)
-	s.Event = Event{Slot: s.Slot, Machine: machine, Attempt: s.Attempt + 1}
-	s.submitted, s.tries, s.runs, s.others = false, 0, time.Time{}, nil
-}
-
-// tidy takes jobs that are over out of the engine.
-func (c *Collector) tidy(ctx context.Context, s *slot) error {
-	for _, job := range slices.Clone(s.Kept) {
-		if job == s.Job && !s.Over() {
-			continue
-		}
-		if err := c.remove(ctx, s, job); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// remove takes one job out of the engine.
-func (c *Collector) remove(ctx context.Context, s *slot, job string) error {
-	bounded, cancel := context.WithTimeout(ctx, removeTime)
-	defer cancel()
-	if err := c.Engine.Remove(bounded, job); err != nil {
-		return c.trouble(ctx, "job "+job+" was removed", err)
-	}
-	s.Kept = slices.DeleteFunc(s.Kept, func(name string) bool { return name == job })
-	return c.journal.write(Event{At: time.Now().UTC(), Slot: s.Slot, Machine: s.Machine, Attempt: s.Attempt, Job: job, What: Removed})
-}
-
-// cancel ends everything. Who follows a job reads how it ends, after SIGTERM too.
-func (c *Collector) cancel(ctx context.Context) error {
-	var errs []error
-	for _, s := range c.slots {
-		if s.Job != "" && !s.Over() && s.follow == nil {
-			s.follow = c.begin(ctx, s.Job)
-		}
-	}
-	for _, s := range c.slots {
-		for _, job := range slices.Clone(s.Kept) {
-			bounded, cancel := context.WithTimeout(ctx, removeTime)
-			states, err := c.Engine.States(bounded, []string{job})
-			if err == nil {
-				err = c.Engine.Remove(bounded, job)
-			}
-			cancel()
-			if err != nil {
-				errs = append(errs, fmt.Errorf("job %s: %w", job, err))
-				continue
-			}
-			if job == s.Job && !s.Over() {
-				errs = append(errs, c.cancelled(ctx, s, states[job]))
-			}
-			s.Kept = slices.DeleteFunc(s.Kept, func(name string) bool { return name == job })
-			errs = append(errs, c.journal.write(Event{At: time.Now().UTC(), Slot: s.Slot, Machine: s.Machine, Attempt: s.Attempt, Job: job, What: Removed}))
-		}
-		if !s.Over() || c.unfinished(s) { // so that no attempt follows
-			errs = append(errs, c.record(s, Cancelled, s.State, s.Run, "tare fleet cancel"))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// cancelled takes in what came of a job that this process has removed.
-func (c *Collector) cancelled(ctx context.Context, s *slot, state engine.State) error {
-	select {
-	case <-s.follow.done: // what was not read by now is not there any more
-	case <-time.After(c.Pace):
-		s.follow.cancel()
-		<-s.follow.done
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	s.follow = nil
-	if !state.Phase.Over() {
-		state.Phase, state.Reason, state.Message = engine.Cancelled, "tare fleet cancel", ""
-	}
-	return c.end(ctx, s, state)
-}
-
-// records counts what a job has brought so far.
-func records(dir string, e Event) int {
-	if e.Run != "" {
-		return recordsOfRun(filepath.Join(dir, "runs", filepath.Base(e.Run)))
-	}
-	if e.Job == "" {
-		return 0
-	}
-	f, err := os.OpenFile(streamOf(dir, e.Job), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return 0
-	}
-	defer func() { _ = f.Close() }() // only read
-	view, err := store.ViewStream(f)
-	if err != nil {
-		return 0
-	}
-	return view.Records
-}
-
-// recordsOfRun is how many records a run has, 0 for one that cannot be read.
-func recordsOfRun(dir string) int {
-	run, err := store.Open(dir)
-	if err != nil {
-		return 0
-	}
-	defer func() { _ = run.Close() }() // only read
-	n := 0
-	for range run.Records() {
-		n++
-	}
-	return n
-}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -305,6 +306,35 @@ func TestEngineIsAway(t *testing.T) {
 		t.Errorf("%+v (%v)", all, err)
 	}
 	empty(t, c, dir)
+}
+
+// A machine is lost while the engine says nothing of its machines: the next attempt waits
+// until it does, and has another machine.
+func TestMachinesAreAway(t *testing.T) {
+	c := newCluster(2, map[string][]script{"m1": {stays(streamOf(t, "m1", 3, 9, -1), nil, 0)}, "m2": {writes(streamOf(t, "m2", 2, 0, 0), 0)}})
+	dir := begin(t, c, "m1", func(p *fleet.Plan) {
+		p.How, p.Order, p.WaitAtMost = fleet.Drawn, []string{"m1", "m2"}, time.Minute
+	})
+	var lost atomic.Bool
+	away := 5
+	c.Fail = func(method string) error {
+		if away > 0 && lost.Load() && method == "Machines" {
+			away--
+			return fake.ErrAway
+		}
+		return nil
+	}
+	go func() {
+		for statuses(t, dir)[0].Records == 0 {
+			time.Sleep(quick)
+		}
+		lost.Store(true)
+		c.Down("m1")
+	}()
+	all, err := collect(t, c, dir)
+	if err != nil || all[0].What != fleet.Done || all[0].Machine != "m2" || away > 0 {
+		t.Errorf("%+v (%v), away for %d more", all[0], err, away)
+	}
 }
 
 func TestQueueIsFull(t *testing.T) {
