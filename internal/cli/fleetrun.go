@@ -554,11 +554,22 @@ it asks the engine for what changed since.`,
 			for _, s := range all {
 				t.AppendRow([]any{s.Machine, s.Attempt, or(string(s.What), "not submitted"), s.At.Local().Format(time.DateTime), s.Records, oneLine(s.Words)})
 			}
-			fmt.Fprintf(env.Stdout, "%s; %s\n", p.Sentence(), map[bool]string{true: "a process collects it", false: "no process collects it (tare fleet resume does)"}[collecting])
+			fmt.Fprintf(env.Stdout, "%s; %s\n", p.Sentence(), collector(p, all, collecting))
 			t.Render()
 			return nil
 		},
 	}
+}
+
+// collector says who collects a fleet, if anybody need.
+func collector(p fleet.Plan, all []fleet.Status, collecting bool) string {
+	switch {
+	case collecting:
+		return "a process collects it"
+	case p.Collected(all):
+		return "all is collected (tare fleet report shows it)"
+	}
+	return "no process collects it (tare fleet resume does)"
 }
 
 // refresh puts what the engine says now in the place of what was recorded.

@@ -8,11 +8,6 @@ import (
 	"github.com/tarelab/tare/internal/fleet/engine"
 )
 
-// unfinished reports whether a slot has come to an end that another attempt follows.
-func (c *Collector) unfinished(s *slot) bool {
-	return endings[s.What].again && s.Attempt < c.plan.Attempts
-}
-
 // another begins the next attempt: on the same machine when it takes jobs, else on the
 // next of the order that no slot has had, else on the same machine when it is back.
 func (c *Collector) another(ctx context.Context, s *slot) error {

@@ -145,9 +145,7 @@ func (c *Collector) statuses() []Status {
 	return all
 }
 
-func (c *Collector) over() bool {
-	return !slices.ContainsFunc(c.slots, func(s *slot) bool { return !s.Over() || c.unfinished(s) || len(s.Kept) > 0 })
-}
+func (c *Collector) over() bool { return c.plan.Collected(c.statuses()) }
 
 // step is one look at everything.
 func (c *Collector) step(ctx context.Context) error {
@@ -174,7 +172,7 @@ func (c *Collector) step(ctx context.Context) error {
 		if err := c.tidy(ctx, s); err != nil {
 			return err
 		}
-		if c.unfinished(s) {
+		if c.plan.unfinished(s.Status) {
 			if err := c.another(ctx, s); err != nil {
 				return err
 			}

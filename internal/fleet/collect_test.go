@@ -447,6 +447,11 @@ func TestResumeAfterEachEvent(t *testing.T) {
 		err := (&fleet.Collector{Dir: dir, Engine: c, Pace: quick}).Collect(ctx)
 		kill()
 		<-killed
+		lines := events(t, dir)
+		plan, before, _, readErr := fleet.Statuses(dir)
+		if readErr != nil {
+			t.Fatal(readErr)
+		}
 		all, last := collect(t, c, dir)
 		if last != nil {
 			t.Fatalf("stopped after %d lines (%v), the fleet ends with %v", stop, err, last)
@@ -454,11 +459,24 @@ func TestResumeAfterEachEvent(t *testing.T) {
 		if all[0].What != fleet.Done || all[0].Attempt != 2 || all[1].What != fleet.Done || all[1].Attempt != 1 || len(c.ran) != 3 {
 			t.Errorf("stopped after %d lines: %+v; jobs on %q", stop, all, c.ran)
 		}
+		if collected := plan.Collected(before); collected != (events(t, dir) == lines) || !plan.Collected(all) {
+			t.Errorf("stopped after %d lines: collected is %v before, %v after; %d lines became %d", stop, collected, plan.Collected(all), lines, events(t, dir))
+		}
 		empty(t, c, dir)
 		if err == nil {
 			return // it was over before
 		}
 	}
+}
+
+// events counts the lines of jobs.jsonl in dir.
+func events(t *testing.T, dir string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "jobs.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Count(text, []byte("\n"))
 }
 
 // killAfter calls kill once jobs.jsonl in dir has n lines, and closes the channel when kill

@@ -94,6 +94,17 @@ type Status struct {
 	Kept []string
 }
 
+// unfinished reports whether a job has come to an end that another attempt follows.
+func (p Plan) unfinished(s Status) bool {
+	return endings[s.What].again && s.Attempt < p.Attempts
+}
+
+// Collected reports whether nothing is left to do for the fleet: each job has come to its
+// end and is out of the engine, and no attempt follows.
+func (p Plan) Collected(all []Status) bool {
+	return !slices.ContainsFunc(all, func(s Status) bool { return !s.Over() || p.unfinished(s) || len(s.Kept) > 0 })
+}
+
 // statuses replays events.
 func statuses(p Plan, events []Event) []Status {
 	all := make([]Status, p.Wanted)

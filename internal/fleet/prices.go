@@ -73,23 +73,32 @@ func key() string {
 
 // says is what a target's cells say, one sentence: by verdict, then what stands out.
 func (r Report) says(target string) []string {
-	var order, odd []string
-	by := map[string][]string{}
+	type kind struct{ word, why string } // why, of what has no mean
+	var order []kind
+	var odd []string
+	by := map[kind][]string{}
 	for _, c := range r.Cells {
 		if c.Target != target {
 			continue
 		}
-		word := c.word()
-		if !slices.Contains(order, word) {
-			order = append(order, word)
+		k := kind{word: c.word()}
+		if c.All == nil {
+			k.why = c.Why
 		}
-		by[word] = append(by[word], c.said(r.column(c)))
+		if by[k] == nil {
+			order = append(order, k)
+		}
+		by[k] = append(by[k], c.said(r.column(c)))
 		odd = append(odd, c.oddities(r.Groups)...)
 	}
-	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(order, func(a, b kind) int { return cmp.Compare(rank(a.word), rank(b.word)) })
 	var parts []string
-	for _, word := range order {
-		parts = append(parts, word+" in "+strings.Join(by[word], ", "))
+	for _, k := range order {
+		part := k.word + " in " + strings.Join(by[k], ", ")
+		if k.why != "" {
+			part += " (" + k.why + ")"
+		}
+		parts = append(parts, part)
 	}
 	return append([]string{target + ": " + strings.Join(parts, "; ") + "."}, odd...)
 }
@@ -103,7 +112,7 @@ func rank(word string) int {
 func (c Cell) said(column string) string {
 	switch {
 	case c.All == nil:
-		return fmt.Sprintf("%s (%s)", column, c.Why)
+		return column
 	case c.Verdict == Open && c.Wanted > 0:
 		return fmt.Sprintf("%s (×%s; about %d machines would settle it)", column, quantity.Ratio(c.All.Mean.Value, c.All.Mean.Interval).Interval(), c.Wanted)
 	case c.Verdict == Open:

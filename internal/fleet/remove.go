@@ -67,7 +67,7 @@ func (c *Collector) cancel(ctx context.Context) error {
 			}
 			errs = append(errs, c.removed(s, job))
 		}
-		if !s.Over() || c.unfinished(s) { // so that no attempt follows
+		if !s.Over() || c.plan.unfinished(s.Status) { // so that no attempt follows
 			errs = append(errs, c.record(s, Cancelled, s.State, s.Run, "tare fleet cancel"))
 		}
 	}

@@ -61,7 +61,7 @@ func (r Report) costs() finding.Section {
 		s.Findings = append(s.Findings, r.says(target)...)
 	}
 	s.Headline = s.Findings
-	if len(t.Rows) > 0 {
+	if slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.All != nil }) {
 		s.Tables, s.TableFirst = []finding.Table{r.prices(), t}, true
 	}
 	if len(r.Groups) > 1 {

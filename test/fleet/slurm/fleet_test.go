@@ -107,6 +107,9 @@ func TestSlurmFleet(t *testing.T) {
 			t.Errorf("a machine that does not exist: %s", errs)
 		}
 		u.Tare(0, "fleet", "resume", "lab") // all is there
+		if status, _ := u.Tare(0, "fleet", "status", "lab"); !strings.Contains(status, "all is collected") {
+			t.Errorf("status of a fleet that is over: %s", status)
+		}
 	})
 
 	t.Run("dead node", func(t *testing.T) { u.in(t); u.deadNode() })
