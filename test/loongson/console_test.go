@@ -96,3 +96,17 @@ func TestStampedLines(t *testing.T) {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
+
+// The words of a broken machine may come in two parts.
+func TestBrokenMachineIsSeen(t *testing.T) {
+	ended := 0
+	w := &watched{words: "Disabling IRQ #23", end: func() { ended++ }}
+	for _, part := range []string{"Disabling IRQ #", "2\nDisabl", "ing IRQ #2"} {
+		if _, err := w.Write([]byte(part)); err != nil || ended > 0 {
+			t.Fatalf("after %q: %v, ended %d times", part, err, ended)
+		}
+	}
+	if _, _ = w.Write([]byte("3\n")); ended == 0 {
+		t.Error("not seen")
+	}
+}

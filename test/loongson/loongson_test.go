@@ -136,24 +136,38 @@ func (m machine) boot(t *testing.T, emulator string) string {
 	}
 	tare, initrd := filepath.Join(dir, "tare"), filepath.Join(dir, "initrd")
 	buildTare(t, m.arch, tare)
+	m.writeGuest(t, initrd, root, tare)
+	err := m.started(t, emulator, root, initrd, dir)
+	if errors.Is(err, errBroken) {
+		t.Log(err, "\nIt is started once more.")
+		err = m.started(t, emulator, root, initrd, dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// started runs the machine once, from disks that are new. The console is kept in dir.
+func (m machine) started(t *testing.T, emulator, root, initrd, dir string) error {
+	t.Helper()
 	var disks []string
 	if *docker {
 		disks = m.disks(t, root)
 	}
-	m.writeGuest(t, initrd, root, tare)
 	console, err := os.Create(filepath.Join(dir, "console"))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer console.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
 	start := time.Now()
 	if err := m.run(ctx, emulator, kernelImage(t, root), initrd, disks, dir, console); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	t.Logf("%s: %s from start to power-off (emulated: no figure of performance)", m.arch, time.Since(start).Round(100*time.Millisecond))
-	return dir
+	return nil
 }
 
 // measured is the command that the guest measures by.
