@@ -66,7 +66,7 @@ func qemus(arch string) []VMM {
 	for _, q := range qemuMachines(arch) {
 		v := VMM{
 			Name: "qemu/" + q.name, Binary: q.binary, Remedy: "tare setup installs it", Version: []string{"--version"}, Banner: "QEMU emulator version ",
-			Emulates: true, Snapshots: true, Formats: q.formats, MaxCPUs: q.maxCPUs, StartTime: 3 * time.Second, Order: q.order, plan: q.plan,
+			Emulates: true, BIOS: q.machine == "q35", Snapshots: true, Formats: q.formats, MaxCPUs: q.maxCPUs, StartTime: 3 * time.Second, Order: q.order, plan: q.plan,
 			Modules: []string{"virtio_pci", "virtio_console", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_CONSOLE"},
 		}
 		if q.bus == "device" {
@@ -85,7 +85,9 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-M", q.machine + ",mem-merge=" + onOff(m.Mergeable), "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprintf("%dM", mebibytes(m.Memory)),
-		"-kernel", m.Kernel.Path,
+	}
+	if m.Alone == nil {
+		args = append(args, "-kernel", m.Kernel.Path)
 	}
 	if m.Accel == KVM {
 		args = append(args, "-accel", "kvm", "-cpu", cmp.Or(q.kvmCPU, "host"))
@@ -98,7 +100,7 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 	args = append(args, socketBackend("console")...)
 	args = append(args, "-serial", "chardev:console")
 	for i, d := range m.Disks {
-		args = append(args, "-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,file=%s,%s", i, strings.ReplaceAll(d.Path, ",", ",,"), access(d)),
+		args = append(args, "-drive", fmt.Sprintf("if=none,id=disk%d,format=%s,file=%s,%s", i, format(d), strings.ReplaceAll(d.Path, ",", ",,"), access(d)),
 			"-device", fmt.Sprintf("virtio-blk-%s,drive=disk%d", q.bus, i))
 	}
 	if n := m.NIC; n != nil {
@@ -118,7 +120,12 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 	}
 	args = append(args, socketBackend("qmp")...)
 	args = append(args, "-mon", "chardev=qmp,mode=control")
-	p.args = append(args, "-append", strings.Join(q.parameters(m, p.channels), " "))
+	if m.Alone != nil {
+		args = append(args, m.Alone.qemu()...)
+	} else {
+		args = append(args, "-append", strings.Join(q.parameters(m, p.channels), " "))
+	}
+	p.args = args
 	return p, nil
 }
 

@@ -9,12 +9,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 )
 
 // IsQcow2 reports whether a file is a disk in QEMU's format qcow2. One that would have
 // other files read is an error.
 func IsQcow2(file string) (bool, error) {
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not hang it
 	if err != nil {
 		return false, err
 	}
@@ -36,6 +37,9 @@ const qcow2Header = 80
 func qcow2(head []byte) (bool, error) {
 	if !bytes.HasPrefix(head, []byte("QFI\xfb")) || len(head) < qcow2Header {
 		return false, nil
+	}
+	if version := binary.BigEndian.Uint32(head[4:]); version < 2 || version > 3 {
+		return true, fmt.Errorf("it is a qcow2 image of version %d; 2 and 3 are known", version)
 	}
 	if binary.BigEndian.Uint64(head[8:]) != 0 {
 		return true, errors.New("it is a qcow2 image with a backing file: qemu-img convert makes one of the two")

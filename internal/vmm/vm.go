@@ -68,6 +68,7 @@ type VM struct {
 	seen      map[Mark]bool
 	watchdog  *time.Timer
 	closers   []io.Closer
+	button    func() error // presses the power button; nil before the control channel works, and where it cannot
 	started   bool
 	closeOnce sync.Once
 	closeErr  error
@@ -277,6 +278,7 @@ func (v *VM) connection(p plug) (net.Conn, error) {
 func (v *VM) converse(c net.Conn) {
 	ctl, err := v.plan.protocol(v.ctx, c, v.config.Machine)
 	if err == nil {
+		v.power(ctl)
 		v.mark(MarkReady)
 		v.keep(closer{ctl})
 		err = ctl.watch()

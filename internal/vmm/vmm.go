@@ -7,6 +7,7 @@ package vmm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -31,12 +32,13 @@ const (
 
 // Machine describes a virtual machine.
 type Machine struct {
-	Kernel Kernel   // in a format that the VMM loads; see VMM.Kernel
+	Kernel Kernel   // in a format that the VMM loads, see VMM.Kernel; none for Alone
 	Initrd string   // path of the initramfs; "" for none
 	Append []string // kernel parameters, beside those that the VMM's machine needs
 	CPUs   int      // virtual; at least 1
 	Memory int64    // of the guest, in bytes
 	Disks  []Disk
+	Alone  *Alone // it boots from its first disk; nil for a machine with a kernel
 	// Firmware is the file of a machine's that boots by UEFI; "" is where the
 	// distribution has it.
 	Firmware string
@@ -77,6 +79,9 @@ func (v VMM) ask(ctx context.Context, path string, m *Machine) error {
 // planned is the plan of a machine, or a CannotError.
 func (v VMM) planned(m Machine) (plan, error) {
 	p, err := v.plan(m)
+	if err == nil && m.Alone != nil && !v.BIOS {
+		err = errors.New("it boots no disk by itself")
+	}
 	if err != nil {
 		return p, &driver.CannotError{Target: v.Name, Lacks: err.Error()}
 	}
@@ -101,9 +106,10 @@ func (n *NIC) parameter() string {
 	return text
 }
 
-// Disk is a raw image behind virtio-blk: /dev/vda and so on.
+// Disk is an image behind virtio-blk: /dev/vda and so on.
 type Disk struct {
 	Path     string
+	Qcow2    bool // it has QEMU's format, which QEMU alone takes; else it is raw
 	ReadOnly bool // what the guest writes is refused
 	Own      bool // the file is this machine's own: what the guest writes goes into it; without either, into a private copy that is lost
 	Direct   bool // the host's page cache is passed by (O_DIRECT), by VMMs that can; the file system must, too
@@ -144,6 +150,7 @@ type VMM struct {
 	Banner    string   // what it prints before the version; "" for nothing
 	Options   []string // arguments that make it list its options, where releases differ in one that disks need; nil where they do not
 	Emulates  bool     // it has TCG; else it needs KVM
+	BIOS      bool     // it takes machines that are Alone
 	Formats   []Format // of kernels that it loads, the fastest first
 	Modules   []string // that a guest needs here where its kernel has them not built in
 	Symbols   []string // of a kernel's configuration, without which a guest finds no channel here
