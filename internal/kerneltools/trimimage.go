@@ -260,7 +260,7 @@ func (v verbs) trimImageRun(c *cobra.Command, disk string, f *trimImageRunFlags)
 	}
 	start.Program, start.Accel, err = emulator(c.Context(), laboratory)
 	if err == nil {
-		err = hostimage.Run(c.Context(), start)
+		err = hostimage.Run(c.Context(), laboratory.Place(), start)
 	}
 	return errors.Join(err, laboratory.Close())
 }

@@ -26,8 +26,9 @@ import (
 // hostMemory is a container host's, where the user does not say.
 const hostMemory = 1 << 30
 
-// hostCode is room for the translated code of systemd, Docker and its runtimes.
-const hostCode = 512 << 20
+// Translations is room for the translated code of systemd, Docker and its runtimes, in
+// bytes.
+const Translations = 512 << 20
 
 // hostHZ is the rate of ticks of trimmed kernels, Kconfig's own choice. With it and
 // the TSC's frequency, which a guest under TCG is told as well, no CPU has to
@@ -242,7 +243,7 @@ func (h *Host) CheckHost(context.Context) error {
 
 // machineOf is the machine of an arm, without its disk.
 func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, error) {
-	m := vmm.Machine{Agent: true, Translations: hostCode, CPUs: cmp.Or(a.cpus, h.CPUs(driver.Limits{})), Memory: cmp.Or(a.memory, h.lab.Guest.Memory, hostMemory)}
+	m := vmm.Machine{Agent: true, Translations: Translations, CPUs: cmp.Or(a.cpus, h.CPUs(driver.Limits{})), Memory: cmp.Or(a.memory, h.lab.Guest.Memory, hostMemory)}
 	if err := h.Affordable(m.Memory); err != nil {
 		return m, err
 	}

@@ -2,17 +2,16 @@ package hostimage
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/limit"
 )
 
@@ -205,40 +204,30 @@ func TestForeignWorkplace(t *testing.T) {
 	}
 }
 
-// sectors are a disk's first ones.
-func sectors(fill func([]byte)) []byte {
-	head := make([]byte, gptAt+len(gptMagic))
-	fill(head)
-	return head
-}
-
-func qcow(version uint32, backing, features uint64) []byte {
-	return sectors(func(h []byte) {
-		copy(h, qcowMagic)
-		binary.BigEndian.PutUint32(h[qcowVersion:], version)
-		binary.BigEndian.PutUint64(h[qcowBacking:], backing)
-		binary.BigEndian.PutUint64(h[qcowFeatures:], features)
-	})
-}
-
-func TestFormatOf(t *testing.T) {
-	gpt := sectors(func(h []byte) { copy(h[gptAt:], gptMagic) })
+// A disk is known by what it holds: a qcow2 image, or a GPT.
+func TestInspect(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, head string) string {
+		text := append([]byte(head), make([]byte, 1024-len(head))...)
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(dir, name)
+	}
+	gpt := strings.Repeat("\x00", gptAt) + gptMagic
 	for _, c := range []struct {
-		head      []byte
-		want, err string
+		disk, err string
+		qcow2     bool
 	}{
-		{gpt, "raw", ""},
-		{qcow(3, 0, 0), "qcow2", ""},
-		{qcow(2, 0, 1<<2), "qcow2", ""}, // version 2 has no such field
-		{qcow(3, 4096, 0), "", "based on"},
-		{qcow(3, 0, 1<<2), "", "another file"},
-		{qcow(9, 0, 0), "", "version 9"},
-		{sectors(func(h []byte) { copy(h, "KDMV") }), "", "qemu-img convert"},
-		{nil, "", "too short"},
+		{disk: file("raw", gpt)},
+		{disk: file("packed", "QFI\xfb\x00\x00\x00\x03"), qcow2: true},
+		{disk: file("neither", "KDMV"), err: "qemu-img convert"},
+		{disk: dir, err: "not a regular file"},
+		{disk: filepath.Join(dir, "gone"), err: "no such file"},
 	} {
-		got, err := formatOf(c.head)
-		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%.20q: %q, %v; want %q, %q", c.head, got, err, c.want, c.err)
+		qcow2, err := inspect(c.disk)
+		if qcow2 != c.qcow2 || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v, %v; want %v, %q", filepath.Base(c.disk), qcow2, err, c.qcow2, c.err)
 		}
 	}
 }
@@ -257,16 +246,10 @@ func TestHostileDisks(t *testing.T) {
 		if err := run(context.Background(), "qemu-img", append(append([]string{"create", "-q", "-f", "qcow2"}, args...), disk, "1M")...); err != nil {
 			t.Fatal(err)
 		}
-		if err := Run(t.Context(), Start{Disk: disk}); err == nil || !strings.Contains(err.Error(), "file") {
+		if err := Run(t.Context(), driver.Lab{}, Start{Disk: disk}); err == nil || !strings.Contains(err.Error(), "file") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-func FuzzFormatOf(f *testing.F) {
-	f.Add(qcow(3, 0, 0))
-	f.Add(qcow(2, 1, 4))
-	f.Fuzz(func(_ *testing.T, head []byte) { _, _ = formatOf(head) })
 }
 
 func FuzzAuthorized(f *testing.F) {
@@ -284,18 +267,6 @@ func FuzzAuthorized(f *testing.F) {
 			t.Errorf("its own output: %v", again)
 		}
 	})
-}
-
-func TestTail(t *testing.T) {
-	var last tail
-	for range 100 {
-		if _, err := io.WriteString(&last, strings.Repeat("x", 99)+"\n"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(last.last) != mostWords {
-		t.Errorf("%d bytes kept", len(last.last))
-	}
 }
 
 // A file of keys at its limit takes no more memory than the table says.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/kerneltools/containerhost"
 	"github.com/tarelab/tare/internal/stats"
@@ -61,11 +63,11 @@ func Weigh(ctx context.Context, lab driver.Lab, o Options, b Built, boots int, s
 		}
 		for _, d := range pair {
 			tell(fmt.Sprintf("boot %d of %d: %s", i+1, boots, map[bool]string{true: "the image", false: "stock"}[d == b.Disk]))
-			up, err := bootOnce(ctx, s, d)
+			b, err := bootOnce(ctx, lab, s, d)
 			if err != nil {
 				return w, err
 			}
-			seconds[d], memory[d] = append(seconds[d], up.Took.Seconds()), append(memory[d], float64(up.Memory))
+			seconds[d], memory[d] = append(seconds[d], b.took.Seconds()), append(memory[d], float64(b.peak))
 		}
 	}
 	for at, weight := range map[string]*Weight{b.Disk: &w.Image, disk: &w.Stock} {
@@ -107,29 +109,50 @@ func stock(ctx context.Context, lab driver.Lab, o Options, work, disk string, te
 	return w, nil
 }
 
+// boot is one that came as far as SSH.
+type boot struct {
+	took time.Duration // from QEMU's start
+	peak int64         // of QEMU's memory so far, in bytes
+	err  error         // why that is not known
+}
+
 // bootOnce boots a disk until SSH answers, and ends it.
-func bootOnce(ctx context.Context, s Start, disk string) (Up, error) {
+func bootOnce(ctx context.Context, lab driver.Lab, s Start, disk string) (boot, error) {
 	running, cancel := context.WithTimeout(ctx, mostBoot)
 	defer cancel()
-	answered := make(chan Up, 1)
+	answered := make(chan boot, 1)
 	s.Disk, s.Snapshot, s.Abrupt, s.Port = disk, true, true, 0
 	s.Ready = func(u Up) {
-		answered <- u
+		peak, err := peakMemory(u.PID)
+		answered <- boot{u.Took, peak, err}
 		cancel()
 	}
-	err := Run(running, s)
+	err := Run(running, lab, s)
 	if ctx.Err() != nil {
-		return Up{}, ctx.Err()
+		return boot{}, ctx.Err()
 	}
 	select {
-	case up := <-answered:
-		return up, nil
+	case b := <-answered:
+		return b, b.err
 	default:
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return Up{}, driver.Labf("%s: SSH did not answer in %v", filepath.Base(disk), mostBoot)
+		return boot{}, driver.Labf("%s: SSH did not answer in %v", filepath.Base(disk), mostBoot)
 	}
-	return Up{}, errors.Join(driver.Labf("%s ended before SSH answered", filepath.Base(disk)), err)
+	return boot{}, errors.Join(driver.Labf("%s ended before SSH answered", filepath.Base(disk)), err)
+}
+
+// peakMemory is the most that a process has had resident, in bytes.
+func peakMemory(pid int) (int64, error) {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0, driver.Labf("memory of QEMU: %w", err)
+	}
+	status, err := p.NewStatus()
+	if err != nil {
+		return 0, driver.Labf("memory of QEMU: %w", err)
+	}
+	return int64(status.VmHWM), nil
 }
 
 // mostBoot is for a machine that hangs.
