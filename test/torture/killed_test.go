@@ -33,9 +33,7 @@ func TestKilledAtAnyTime(t *testing.T) {
 		}
 		after := whole * time.Duration(i+1) / (times + 1)
 		time.Sleep(after)
-		for _, name := range names(filepath.Join(r.state, "sessions")) {
-			r.sessions[name] = true
-		}
+		r.noteSessions()
 		_ = c.Process.Signal(syscall.SIGKILL) // it may have ended
 		ended := c.Wait()
 		t.Logf("killed after %v: %v", after.Round(time.Millisecond), ended)
