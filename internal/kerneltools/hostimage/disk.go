@@ -41,7 +41,7 @@ func partitioned(ctx context.Context, file, tree string, size int64) error {
 	if err := os.Truncate(file, size); err != nil {
 		return driver.Labf("disk of the image: %w", err)
 	}
-	if _, err := fed(ctx, fmt.Sprintf(layout, room/sector), "sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", file); err != nil {
+	if err := fed(ctx, fmt.Sprintf(layout, room/sector), "sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", file); err != nil {
 		return err
 	}
 	return bootable(ctx, file)

@@ -265,21 +265,20 @@ func tools() error {
 
 // run runs a program, which ends with tare; its error holds the end of its words.
 func run(ctx context.Context, program string, args ...string) error {
-	_, err := fed(ctx, "", program, args...)
-	return err
+	return fed(ctx, "", program, args...)
 }
 
-// fed is run with a text on standard input; it gives what the program said.
-func fed(ctx context.Context, input, program string, args ...string) ([]byte, error) {
+// fed is run with a text on standard input.
+func fed(ctx context.Context, input, program string, args ...string) error {
 	c := exec.CommandContext(ctx, program, args...)
 	c.Env = append(os.Environ(), "LC_ALL=C")
 	c.Stdin = strings.NewReader(input)
 	sys.EndsWithUs(c)
 	said, err := c.CombinedOutput()
 	if err == nil || ctx.Err() != nil {
-		return said, ctx.Err()
+		return ctx.Err()
 	}
-	return nil, driver.Labf("%s: %w: %s", program, err, bytes.TrimSpace(said[max(0, len(said)-500):]))
+	return driver.Labf("%s: %w: %s", program, err, bytes.TrimSpace(said[max(0, len(said)-500):]))
 }
 
 // exists reports whether a path is taken, by whatever.
