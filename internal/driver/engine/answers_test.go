@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/limit"
 )
 
@@ -78,4 +80,37 @@ func FuzzSaid(f *testing.F) {
 			t.Fatal(over)
 		}
 	})
+}
+
+// What hinders a removal for a while is waited for, and anything else is told at once. The
+// engine is none, because a real one says so on busy machines alone.
+func TestRemovalIsAskedForAgain(t *testing.T) {
+	for says, want := range map[string]int{
+		"unlinkat /run/x: directory not empty":                                         3,
+		"netavark: failed to delete container veth eth0: No such device (os error 19)": 3,
+		"container is paused": 1,
+	} {
+		asked := 0
+		socket := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Api-Version", "1.41")
+			if r.Method != http.MethodDelete {
+				return
+			}
+			if asked++; asked < 3 {
+				w.WriteHeader(http.StatusInternalServerError)
+				fmt.Fprintf(w, `{"message":%q}`, says)
+				return
+			}
+			w.WriteHeader(http.StatusNoContent)
+		})
+		c, err := connect(socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = (&instance{client: c, spec: driver.Spec{ID: "one"}}).removed(t.Context())
+		if asked != want || (err == nil) != (want == 3) {
+			t.Errorf("%s: asked %d times: %v", says, asked, err)
+		}
+		c.Close()
+	}
 }

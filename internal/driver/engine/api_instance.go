@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -219,15 +220,20 @@ func (i *instance) remove() error {
 	return nil
 }
 
-// fullTries is how often a container's removal is asked for while its files come back.
-const fullTries = 50
+// removalTries is how often a container's removal is asked for.
+const removalTries = 50
 
-// removed asks for the container's removal. Of many at once dockerd finds files that
-// came while it removed the others, and says that their directory is not empty.
+// passing are what an engine says of a removal that another one of its own came before.
+// Of many at once dockerd finds files that came while it removed the others, and says that
+// their directory is not empty. On a busy machine podman finds that the network of a
+// container whose payload has ended is already away.
+var passing = []string{syscall.ENOTEMPTY.Error(), syscall.ENODEV.Error()}
+
+// removed asks for the container's removal, again where what hindered it passes.
 func (i *instance) removed(ctx context.Context) (err error) {
-	for range fullTries {
+	for range removalTries {
 		_, err = i.client.ContainerRemove(ctx, i.spec.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		if err == nil || !strings.Contains(err.Error(), syscall.ENOTEMPTY.Error()) {
+		if err == nil || !slices.ContainsFunc(passing, func(words string) bool { return strings.Contains(strings.ToLower(err.Error()), words) }) {
 			return err
 		}
 		select {
