@@ -49,7 +49,12 @@
  *        parent, begin and end in ms since the kernel's start, ms of CPU time, name;
  *        an empty one is the end
  *     F  it could not be run: what failed, as text
+ *     S  after S: nothing is under way, and the machine may be saved
  *     host -> guest
+ *     S  the machine is about to be saved, before R: the host is heard again as A
+ *     A  of a restored machine, on whichever channel it has now: the nanoseconds of the
+ *        host's calendar time (u64) and SEED random bytes. The guest takes both over and
+ *        says H again.
  *     R  run, once: texts, each ended by NUL: uid, gid, most processes (0: any),
  *        "1" for standard input or "0" for none, number of arguments, number of
  *        variables, directory, the arguments, the variables
@@ -89,10 +94,11 @@
 #include <unistd.h>
 
 #include <linux/netlink.h>
+#include <linux/random.h>
 #include <linux/rtnetlink.h>
 #include <linux/vm_sockets.h>
 
-enum { MOST = 4 << 20, PIECE = 64 << 10, TTY_ROOM = 1 << 10, PATIENCE_MS = 3000 };
+enum { SEED = 32, MOST = 4 << 20, PIECE = 64 << 10, TTY_ROOM = 1 << 10, PATIENCE_MS = 3000 };
 
 static void say(const char *what, const char *object, int err) {
 	char line[512];
@@ -990,11 +996,76 @@ static void as_links(void) {
 	watch_processes();
 }
 
+static void say_hello(const char *way) {
+	char hello[192];
+	int size = snprintf(hello, sizeof hello, "1\n%.100s", way);
+
+	if (first_began)
+		size += snprintf(hello + size, sizeof hello - size, "\n%lld %lld", first_began, nanoseconds());
+	send_frame('H', hello, size);
+}
+
+/* try_all reads so many bytes of a channel that may have been closed while the machine
+ * was away; it is 0 then. */
+static int try_all(unsigned char *data, size_t len) {
+	while (len) {
+		ssize_t n = read(channel, data, len);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n <= 0)
+			return 0;
+		data += n;
+		len -= n;
+	}
+	return 1;
+}
+
+/* renew gives a restored guest the host's calendar time, and a state of its random
+ * numbers that no other guest has which was restored from the same files. */
+static void renew(const unsigned char *news) {
+	struct { /* struct rand_pool_info */
+		int bits, bytes;
+		unsigned char seed[SEED];
+	} pool = { 8 * SEED, SEED, { 0 } };
+	unsigned long long ns = 0;
+	int fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
+
+	for (int i = 7; i >= 0; i--)
+		ns = ns << 8 | news[i];
+	struct timespec now = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+	if (clock_settime(CLOCK_REALTIME, &now))
+		say("set", "the clock", errno);
+	memcpy(pool.seed, news + 8, SEED);
+	if (fd < 0 || ioctl(fd, RNDADDENTROPY, &pool) || ioctl(fd, RNDRESEEDCRNG))
+		say("seed", "/dev/urandom", errno);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* be_saved waits until the machine was restored and the host is there again. Where the
+ * channel did not outlive the machine, another one is opened. */
+static void be_saved(const char *ways, const char *way) {
+	unsigned char again[5 + 8 + SEED];
+
+	send_frame('S', "", 0);
+	while (!try_all(again, sizeof again)) {
+		close(channel);
+		way = connect_host(strdup(ways));
+		nap();
+	}
+	if (*again != 'A' || again[1] != 8 + SEED) {
+		errno = EBADMSG;
+		die("a frame of", "the restored channel");
+	}
+	renew(again + 5);
+	say_hello(way);
+}
+
 int main(int argc, char **argv) {
 	const char *ways, *disk, *network, *way;
-	char hello[192], *data;
+	char *data;
 	uint32_t len;
-	int signals, size, system;
+	int signals, system;
 
 	serving = argc > 1 && getpid() != 1;
 	system = serving && argc > 2;
@@ -1017,10 +1088,7 @@ int main(int argc, char **argv) {
 	way = connect_host(strdup(ways ? ways : ""));
 	if (!way)
 		die("no channel to the host:", ways ? ways : "none named");
-	size = snprintf(hello, sizeof hello, "1\n%.100s", way);
-	if (first_began)
-		size += snprintf(hello + size, sizeof hello - size, "\n%lld %lld", first_began, nanoseconds());
-	send_frame('H', hello, size);
+	say_hello(way);
 	if (!serving)
 		links_up();
 	if (network)
@@ -1036,6 +1104,10 @@ int main(int argc, char **argv) {
 	if (moment == MAP_FAILED)
 		die("memory", "");
 	char kind = receive(&data, &len);
+	if (kind == 'S') {
+		be_saved(ways, way);
+		kind = receive(&data, &len);
+	}
 	moment->asked = nanoseconds();
 	if (kind == 'R') {
 		parse(data, data + len);

@@ -16,6 +16,9 @@ const (
 	RoleShared  Role = "shared"  // a daemon of the user's own engine, by PID alone: it and its descendants may work for others too
 )
 
+// GuestMemoryFile is the name of a file that a VMM maps as its guest's memory.
+const GuestMemoryFile = "guest-memory"
+
 // Watch is something that a probe may read.
 type Watch struct {
 	Role   Role
@@ -27,6 +30,9 @@ type Watch struct {
 	// GuestMemory is the size in bytes of the guest's memory, which the VMM maps; 0
 	// where the process is not a VMM.
 	GuestMemory int64
+	// Saved is the absolute path of the directory with the saved guest that the VMM
+	// restored; "" for none. Instances may share one.
+	Saved string
 	// Network is the path of the network namespace that the laboratory made for it;
 	// "" for none.
 	Network string

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/sys"
@@ -344,7 +346,11 @@ func (c Census) count(before int64, on []driver.Watch) ([]sample.Value, error) {
 		delete(sums, sample.GuestResident)
 		delete(sums, sample.VMMOverhead)
 	}
-	values := []sample.Value{{Metric: sample.AvailableDrop, Value: float64(before-now) / float64(max(1, instances))}}
+	saved, err := savedSize(on)
+	if err != nil {
+		return nil, err
+	}
+	values := append(saved, sample.Value{Metric: sample.AvailableDrop, Value: float64(before-now) / float64(max(1, instances))})
 	for _, m := range []string{sample.Mapped, sample.Dirty, sample.GuestResident, sample.VMMOverhead} {
 		if sum, ok := sums[m]; ok {
 			values = append(values, sample.Value{Metric: m, Value: sum / float64(max(1, instances))})
@@ -362,6 +368,33 @@ func (c Census) count(before int64, on []driver.Watch) ([]sample.Value, error) {
 		}
 	}
 	return values, nil
+}
+
+// savedSize is what the saved guests take on their disk that instances were restored
+// from; nothing where none were.
+func savedSize(on []driver.Watch) ([]sample.Value, error) {
+	seen, blocks := map[string]bool{"": true}, int64(0)
+	for _, w := range on {
+		if seen[w.Saved] {
+			continue
+		}
+		seen[w.Saved] = true
+		entries, err := os.ReadDir(w.Saved)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			var st unix.Stat_t
+			if err := unix.Lstat(filepath.Join(w.Saved, e.Name()), &st); err != nil {
+				return nil, fmt.Errorf("%s: %w", filepath.Join(w.Saved, e.Name()), err)
+			}
+			blocks += st.Blocks
+		}
+	}
+	if len(seen) == 1 {
+		return nil, nil
+	}
+	return []sample.Value{{Metric: sample.SavedSize, Value: float64(blocks) * 512}}, nil
 }
 
 // processes are those of a watch: all in its cgroup, or the one that is named.

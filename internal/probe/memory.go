@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tarelab/tare/internal/driver"
 )
 
 // processMemory is the memory of a process, in bytes.
@@ -81,10 +83,14 @@ func readSmaps(from io.Reader) (m processMemory, maps []mapping, err error) {
 
 // mayBeGuests tells by a mapping's rights and name whether a guest's memory may lie in
 // it: translated code may be executed, arenas that wait for use have no rights, and
-// files are programs and libraries but for those that lie in memory.
+// files are programs and libraries but for those that lie in memory, and that of a saved
+// guest.
 func mayBeGuests(rights, name string) bool {
 	if !strings.HasPrefix(rights, "rw-") {
 		return false
+	}
+	if strings.HasSuffix(name, "/"+driver.GuestMemoryFile) {
+		return true
 	}
 	for _, kind := range []string{"[anon", "/memfd:", "/dev/zero", "/dev/shm/", "/dev/hugepages/", "/anon_hugepage"} {
 		if strings.HasPrefix(name, kind) {

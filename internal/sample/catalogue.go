@@ -21,6 +21,7 @@ const (
 const (
 	VMMExecuted   = "vmm"
 	VMMReady      = "vmm-ready"
+	Restored      = "restored"
 	Firmware      = "firmware"
 	KernelByte    = "kernel-byte"
 	KernelBanner  = "kernel"
@@ -236,6 +237,7 @@ const (
 	Dirty         = "dirty"
 	GuestResident = "guest-resident"
 	VMMOverhead   = "vmm-overhead"
+	SavedSize     = "saved-size"
 	PayloadPSS    = "payload-pss"
 	PayloadRSS    = "payload-rss"
 	PayloadCharge = "payload-charge"
@@ -292,6 +294,7 @@ var sections = []section{
 	{"Steps of a virtual machine's start.", []entry{
 		{Metric{VMMExecuted, Seconds, Lower, "from the request to start until the VMM's program was executed"}, Descriptive, nil},
 		{Metric{VMMReady, Seconds, Lower, "from the request to start until the VMM's control channel answered"}, Descriptive, nil},
+		{Metric{Restored, Seconds, Lower, "from the request to start until the VMM reported that a saved guest runs again"}, Descriptive, nil},
 		{Metric{Firmware, Seconds, Lower, "from the request to start to the first line on the guest's console, if it is not the kernel's"}, Descriptive, nil},
 		{Metric{KernelByte, Seconds, Lower, "from the request to start to the guest kernel's first line on the console"}, Descriptive, nil},
 		{Metric{KernelBanner, Seconds, Lower, "from the request to start to the guest kernel's banner"}, Descriptive, nil},
@@ -473,6 +476,7 @@ var sections = []section{
 		{Metric{Dirty, Bytes, Lower, "memory of an instance's payload that was written to, shared or private, as in pmap -x"}, Descriptive, nil},
 		{Metric{GuestResident, Bytes, Lower, "the part of a virtual machine's memory that the host has given it"}, Descriptive, nil},
 		{Metric{VMMOverhead, Bytes, Lower, "resident memory of a VMM without its guest's memory"}, Descriptive, nil},
+		{Metric{SavedSize, Bytes, Lower, "disk space of the files that virtual machines were restored from, each file once"}, Descriptive, nil},
 		{Metric{PayloadPSS, Bytes, Lower, "memory of an instance's payload; pages shared with others count in proportion"}, Descriptive, nil},
 		{Metric{PayloadRSS, Bytes, Lower, "resident memory of an instance's payload; shared pages count in full"}, Descriptive, nil},
 		{Metric{PayloadCharge, Bytes, Lower, "memory charged to the cgroup of an instance's payload"}, Descriptive, nil},

@@ -1,7 +1,9 @@
 package vmm
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +20,13 @@ func cloudHypervisors(arch string) []VMM {
 		Name: "cloud-hypervisor", Binary: "cloud-hypervisor", Version: []string{"--version"},
 		Remedy:  "curl -fLo /usr/local/bin/cloud-hypervisor https://github.com/cloud-hypervisor/cloud-hypervisor/releases/download/v50.0/cloud-hypervisor-static" + map[string]string{"arm64": "-aarch64"}[arch] + " && chmod +x /usr/local/bin/cloud-hypervisor",
 		Formats: formats, Modules: []string{"virtio_pci", "vmw_vsock_virtio_transport", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_VSOCKETS"},
-		Options:   []string{"--help"},
+		Options: []string{"--help"},
+		Offers: Abilities{
+			Has: map[Ability]string{
+				Restoring: "`vm.snapshot`, `vm.restore`", Reporting: "`--balloon`", Hotplug: "CPUs, memory, PCI devices", Vhost: "vhost-user",
+			},
+			Lacks: map[Ability]string{Cloning: "each restore copies the memory"},
+		},
 		StartTime: 500 * time.Millisecond, Order: 650,
 		plan: func(m Machine) (plan, error) { return cloudHypervisorPlan(m, serial) },
 	}}
@@ -27,7 +35,17 @@ func cloudHypervisors(arch string) []VMM {
 // cloudHypervisorPlan boots from the command line; the API says when the VMM is
 // ready.
 func cloudHypervisorPlan(m Machine, serial []string) (plan, error) {
-	p := plan{console: plug{socket: "console", dial: true}, control: plug{socket: "api", dial: true}, protocol: dialREST("/api/v1/vmm.ping")}
+	p := plan{console: plug{socket: "console", dial: true}, control: plug{socket: "api", dial: true}, protocol: dialREST("/api/v1/vmm.ping"), save: cloudHypervisorSave, restore: cloudHypervisorRestore}
+	if m.From != "" { // the saved guest has all the rest
+		p.args = []string{"--api-socket", "path=api"}
+		if m.NoSeccomp {
+			p.args = append(p.args, "--seccomp", "false")
+		}
+		if m.Agent {
+			p.channels = []plug{vsockPlug("vsock")}
+		}
+		return p, nil
+	}
 	args := []string{
 		"--api-socket", "path=api", "--cpus", fmt.Sprintf("boot=%d", m.CPUs),
 		"--memory", fmt.Sprintf("size=%dM,mergeable=%s", mebibytes(m.Memory), onOff(m.Mergeable)),
@@ -70,4 +88,20 @@ func cloudHypervisorPlan(m Machine, serial []string) (plan, error) {
 	}
 	p.args = append(args, "--cmdline", strings.Join(append(parameters, m.Append...), " "))
 	return p, nil
+}
+
+func cloudHypervisorSave(ctx context.Context, c control, m Machine) error {
+	api := c.(*rest)
+	if err := api.request(ctx, http.MethodPut, "/api/v1/vm.pause", nil); err != nil {
+		return err
+	}
+	return api.request(ctx, http.MethodPut, "/api/v1/vm.snapshot", map[string]string{"destination_url": "file://" + m.SaveTo})
+}
+
+func cloudHypervisorRestore(ctx context.Context, c control, m Machine) error {
+	api := c.(*rest)
+	if err := api.request(ctx, http.MethodPut, "/api/v1/vm.restore", map[string]string{"source_url": "file://" + m.From}); err != nil {
+		return err
+	}
+	return api.request(ctx, http.MethodPut, "/api/v1/vm.resume", nil)
 }

@@ -25,6 +25,7 @@ type Mark string
 const (
 	MarkExec       Mark = sample.VMMExecuted  // the VMM's program was executed
 	MarkReady      Mark = sample.VMMReady     // its control channel answered
+	MarkRestored   Mark = sample.Restored     // a saved guest runs again
 	MarkFirmware   Mark = sample.Firmware     // the first line on the console, where it is not the kernel's
 	MarkFirstByte  Mark = sample.KernelByte   // the kernel's first words on the console
 	MarkKernel     Mark = sample.KernelBanner // its banner, "Linux version ..."

@@ -1,11 +1,16 @@
 package vmm
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/tarelab/tare/internal/driver"
 )
 
 func firecrackers(arch string) []VMM {
@@ -22,7 +27,14 @@ func firecrackers(arch string) []VMM {
 		Remedy:  firecrackerRelease(arch),
 		Formats: formats, Modules: []string{"virtio_mmio", "vmw_vsock_virtio_transport", "virtio_blk"},
 		Symbols: []string{map[string]string{"amd64": "VIRTIO_MMIO_CMDLINE_DEVICES", "arm64": "VIRTIO_MMIO"}[arch], "VIRTIO_VSOCKETS"},
-		Caches:  true, MaxCPUs: 32, StartTime: 500 * time.Millisecond, Order: 640,
+		Offers: Abilities{
+			Has: map[Ability]string{
+				Restoring: "`/snapshot/create`, `/snapshot/load`", Cloning: "the memory file is mapped privately", Reporting: "`balloon` (1.14)",
+				Vhost: "vhost-user block",
+			},
+			Lacks: map[Ability]string{Hotplug: "devices are given before the boot"},
+		},
+		Caches: true, MaxCPUs: 32, StartTime: 500 * time.Millisecond, Order: 640,
 		plan: func(m Machine) (plan, error) { return firecrackerPlan(m, early) },
 	}}
 }
@@ -48,7 +60,7 @@ func vsockPlug(name string) plug {
 // says when it is ready. Its log would go to standard output (from 1.5 on), which is
 // the guest's console.
 func firecrackerPlan(m Machine, early []string) (plan, error) {
-	p := plan{console: plug{}, control: plug{socket: "api", dial: true}, protocol: dialREST("/")}
+	p := plan{console: plug{}, control: plug{socket: "api", dial: true}, protocol: dialREST("/"), save: firecrackerSave, restore: firecrackerRestore}
 	if m.Mergeable {
 		return p, errors.New("firecracker offers no guest's memory to KSM")
 	}
@@ -85,10 +97,37 @@ func firecrackerPlan(m Machine, early []string) (plan, error) {
 	if err != nil {
 		return p, err
 	}
-	p.files = map[string][]byte{"machine.json": text}
-	p.args = []string{"--api-sock", "api", "--config-file", "machine.json", "--log-path", "/dev/stderr", "--level", "Warning"}
+	p.args = []string{"--api-sock", "api"}
+	if m.From == "" { // else the saved state has all of it
+		p.files = map[string][]byte{"machine.json": text}
+		p.args = append(p.args, "--config-file", "machine.json")
+	}
+	p.args = append(p.args, "--log-path", "/dev/stderr", "--level", "Warning")
 	if m.NoSeccomp {
 		p.args = append(p.args, "--no-seccomp")
 	}
 	return p, nil
+}
+
+// The files of a saved guest.
+const (
+	firecrackerState  = "state"
+	firecrackerMemory = driver.GuestMemoryFile
+)
+
+func firecrackerSave(ctx context.Context, c control, m Machine) error {
+	api := c.(*rest)
+	if err := api.request(ctx, http.MethodPatch, "/vm", map[string]string{"state": "Paused"}); err != nil {
+		return err
+	}
+	return api.request(ctx, http.MethodPut, "/snapshot/create", map[string]string{
+		"snapshot_type": "Full", "snapshot_path": filepath.Join(m.SaveTo, firecrackerState), "mem_file_path": filepath.Join(m.SaveTo, firecrackerMemory),
+	})
+}
+
+func firecrackerRestore(ctx context.Context, c control, m Machine) error {
+	return c.(*rest).request(ctx, http.MethodPut, "/snapshot/load", map[string]any{
+		"snapshot_path": filepath.Join(m.From, firecrackerState), "resume_vm": true,
+		"mem_backend": map[string]string{"backend_type": "File", "backend_path": filepath.Join(m.From, firecrackerMemory)},
+	})
 }

@@ -35,6 +35,8 @@ func TestPlans(t *testing.T) {
 					m.Disks[0].Path = "/disk"
 				}
 				compare(t, name, v, m)
+				m.Disks, m.NIC, m.From = nil, nil, "/saved"
+				compare(t, name+"-restored", v, m)
 			})
 		}
 	}

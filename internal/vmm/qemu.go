@@ -69,8 +69,14 @@ func qemus(arch string) []VMM {
 			Emulates: true, BIOS: q.machine == "q35", Snapshots: true, Formats: q.formats, MaxCPUs: q.maxCPUs, StartTime: 3 * time.Second, Order: q.order, plan: q.plan,
 			Modules: []string{"virtio_pci", "virtio_console", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_CONSOLE"},
 		}
+		v.Offers.Has = map[Ability]string{
+			Restoring: "`migrate`, `-incoming`", Cloning: "`memory-backend-file`, mapped privately (4.0)", Reporting: "`virtio-balloon` (5.1)",
+			Hotplug: "PCI devices", Vhost: "vhost-net, vhost-user",
+		}
 		if q.bus == "device" {
 			v.Modules[0], v.Symbols[0] = "virtio_mmio", "VIRTIO_MMIO"
+			delete(v.Offers.Has, Hotplug)
+			v.Offers.Lacks = map[Ability]string{Hotplug: "the machine has no bus for it"}
 		}
 		all = append(all, v)
 	}
@@ -81,10 +87,11 @@ func qemus(arch string) []VMM {
 // here and nothing else. QEMU connects to tare's sockets, so that nothing has
 // to be waited for.
 func (q qemuMachine) plan(m Machine) (plan, error) {
-	p := plan{console: plug{socket: "console"}, control: plug{socket: "qmp"}, protocol: dialQMP}
+	p := plan{console: plug{socket: "console"}, control: plug{socket: "qmp"}, protocol: dialQMP, save: qemuSave, restore: qemuRestore}
+	saved, memory := qemuSaved(m)
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-M", q.machine + ",mem-merge=" + onOff(m.Mergeable), "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprintf("%dM", mebibytes(m.Memory)),
+		"-M", q.machine + ",mem-merge=" + onOff(m.Mergeable) + memory, "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprintf("%dM", mebibytes(m.Memory)),
 	}
 	if m.Alone == nil {
 		args = append(args, "-kernel", m.Kernel.Path)
@@ -97,6 +104,7 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 	if m.Initrd != "" {
 		args = append(args, "-initrd", m.Initrd)
 	}
+	args = append(args, saved...)
 	args = append(args, socketBackend("console")...)
 	args = append(args, "-serial", "chardev:console")
 	for i, d := range m.Disks {

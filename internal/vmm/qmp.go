@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tarelab/tare/internal/limit"
@@ -27,6 +29,7 @@ type message struct {
 	Event    string    `json:"event"`
 	Return   *struct {
 		Status string `json:"status"`
+		Why    string `json:"error-desc"` // of a migration that failed
 	} `json:"return"`
 	Error *struct {
 		Class string `json:"class"`
@@ -44,7 +47,7 @@ func dialQMP(ctx context.Context, conn net.Conn, _ Machine) (control, error) {
 		err = errors.New("the first line is no greeting")
 	}
 	if err == nil {
-		_, err = q.execute("qmp_capabilities")
+		_, err = q.execute("qmp_capabilities", nil)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("QMP: %w", err)
@@ -76,10 +79,17 @@ func (q *qmp) read() (message, error) {
 	return m, nil
 }
 
-// execute runs a command without arguments, and gives the status in its answer
+// execute runs a command, whose arguments may be nil, and gives the status in its answer
 // where it has one. Of events that come before the answer, STOP alone is kept.
-func (q *qmp) execute(command string) (string, error) {
-	if _, err := fmt.Fprintf(q.conn, "{\"execute\":%q}\r\n", command); err != nil {
+func (q *qmp) execute(command string, arguments any) (string, error) {
+	text, err := json.Marshal(struct {
+		Execute   string `json:"execute"`
+		Arguments any    `json:"arguments,omitempty"`
+	}{command, arguments})
+	if err != nil {
+		return "", err
+	}
+	if _, err := q.conn.Write(append(text, "\r\n"...)); err != nil {
 		return "", err
 	}
 	for {
@@ -89,6 +99,8 @@ func (q *qmp) execute(command string) (string, error) {
 			return "", fmt.Errorf("%s: %w", command, err)
 		case m.Error != nil:
 			return "", fmt.Errorf("%s: %s: %s", command, m.Error.Class, m.Error.Desc)
+		case m.Return != nil && m.Return.Status == "failed":
+			return "", fmt.Errorf("%s: failed: %s", command, m.Return.Why)
 		case m.Return != nil:
 			return m.Return.Status, nil
 		}
@@ -102,7 +114,7 @@ func (q *qmp) watch() error {
 	for {
 		if q.stopped {
 			q.stopped = false
-			status, err := q.execute("query-status")
+			status, err := q.execute("query-status", nil)
 			if err == nil && (status == "internal-error" || status == "io-error" || status == "guest-panicked") {
 				return fmt.Errorf("the VMM stopped the guest: %s", status)
 			}
@@ -120,3 +132,43 @@ func (q *qmp) watch() error {
 }
 
 func (q *qmp) close() error { return q.conn.Close() }
+
+// statusPause is the time between two questions for a status.
+const statusPause = time.Millisecond
+
+// await asks for a status until it is none of those.
+func (q *qmp) await(ctx context.Context, command string, not ...string) (string, error) {
+	for {
+		status, err := q.execute(command, nil)
+		if err != nil || !slices.Contains(not, status) {
+			return status, err
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(statusPause):
+		}
+	}
+}
+
+// saveQMP pauses a guest and saves it by the migration to that address.
+func (q *qmp) saveQMP(ctx context.Context, uri string) error {
+	if _, err := q.execute("stop", nil); err != nil {
+		return err
+	}
+	if _, err := q.execute("migrate", map[string]string{"uri": uri}); err != nil {
+		return err
+	}
+	status, err := q.await(ctx, "query-migrate", "", "none", "setup", "active", "device", "None", "Setup", "Active")
+	if err == nil && !strings.EqualFold(status, "completed") {
+		err = fmt.Errorf("query-migrate: the guest was not saved: %s", status)
+	}
+	return err
+}
+
+// bounded has a channel's reads and writes end with the context.
+func (q *qmp) bounded(ctx context.Context, do func() error) error {
+	stop := context.AfterFunc(ctx, func() { _ = q.conn.SetDeadline(time.Now()) })
+	defer stop()
+	return do()
+}

@@ -1,6 +1,7 @@
 package vmm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -75,6 +76,13 @@ func stratovirts(arch string) []VMM {
 			symbols[0] = "VIRTIO_MMIO"
 		}
 		all = append(all, VMM{
+			Offers: Abilities{
+				Has: map[Ability]string{
+					Restoring: "`migrate` to `file:`, `-incoming`", Reporting: "`virtio-balloon`, which cannot be saved",
+					Hotplug: map[bool]string{true: "PCI devices", false: "`device_add` in prepared slots"}[s.bus == "pci"], Vhost: "vhost-net, vhost-user",
+				},
+				Lacks: map[Ability]string{Cloning: "not in its documentation"},
+			},
 			Name: "stratovirt/" + s.name, Binary: "stratovirt", Version: []string{"-version"},
 			Remedy:  "apt-get install cargo git libpixman-1-dev libcap-ng-dev libseccomp-dev; git clone https://gitee.com/openeuler/stratovirt && cd stratovirt && cargo build --release --bin stratovirt && install target/release/stratovirt /usr/local/bin",
 			Formats: formats, Modules: modules, Symbols: symbols, StartTime: 500 * time.Millisecond, Order: 620 + 10*n, plan: s.plan,
@@ -84,7 +92,10 @@ func stratovirts(arch string) []VMM {
 }
 
 func (s stratovirt) plan(m Machine) (plan, error) {
-	p := plan{console: plug{socket: "console", dial: true}, control: plug{socket: "qmp", dial: true}, protocol: dialQMP}
+	p := plan{console: plug{socket: "console", dial: true}, control: plug{socket: "qmp", dial: true}, protocol: dialQMP, save: stratovirtSave}
+	if m.Reports && (m.SaveTo != "" || m.From != "") {
+		return p, errors.New("stratovirt saves no guest that has a balloon (free page reporting)")
+	}
 	if m.Mergeable {
 		return p, errors.New("stratovirt offers no guest's memory to KSM")
 	}
@@ -96,6 +107,9 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 	}
 	if m.NoSeccomp {
 		args = append(args, "-disable-seccomp")
+	}
+	if m.From != "" { // it runs at once
+		args = append(args, "-incoming", "file:"+m.From)
 	}
 	if m.Initrd != "" {
 		args = append(args, "-initrd", m.Initrd)
@@ -151,4 +165,9 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 	}
 	p.args = append(args, "-append", strings.Join(append(parameters, m.Append...), " "))
 	return p, nil
+}
+
+func stratovirtSave(ctx context.Context, c control, m Machine) error {
+	q := c.(*qmp)
+	return q.bounded(ctx, func() error { return q.saveQMP(ctx, "file:"+m.SaveTo) })
 }

@@ -38,7 +38,7 @@ type Config struct {
 // DefaultPatience is generous: it is for guests that hang, not for slow ones.
 // Translated code on a busy machine takes long.
 var DefaultPatience = map[Mark]time.Duration{
-	MarkReady: 20 * time.Second, MarkFirstByte: 30 * time.Second, MarkKernel: 10 * time.Second,
+	MarkReady: 20 * time.Second, MarkRestored: time.Minute, MarkFirstByte: 30 * time.Second, MarkKernel: 10 * time.Second,
 	MarkInit: 120 * time.Second, MarkAgent: 60 * time.Second,
 }
 
@@ -57,6 +57,7 @@ type VM struct {
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 	agent     chan net.Conn // the channels that came to be
+	control   chan control  // of a machine that is to be saved, once it works
 	failed    chan error    // the first thing that went wrong
 	ended     chan struct{} // closed when the VMM has ended
 	printed   chan struct{} // closed when the console has
@@ -86,10 +87,14 @@ func New(ctx context.Context, config Config) (*VM, error) {
 	}
 	v := &VM{
 		config: config, plan: p, sockets: map[string]*net.UnixListener{}, seen: map[Mark]bool{},
-		agent: make(chan net.Conn, len(p.channels)), failed: make(chan error, 1), ended: make(chan struct{}), printed: make(chan struct{}), silent: make(chan struct{}),
+		agent: make(chan net.Conn, len(p.channels)), control: make(chan control, 1), failed: make(chan error, 1), ended: make(chan struct{}), printed: make(chan struct{}), silent: make(chan struct{}),
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
-	v.console = newConsole(v.mark, config.Line)
+	v.console = newConsole(func(m Mark) {
+		if v.awaits(m) { // what a restored guest prints when it ends is no beginning
+			v.mark(m)
+		}
+	}, config.Line)
 	v.console.dead = func() {
 		time.AfterFunc(panicGrace, func() { v.fail(errors.New("the VMM went on after the kernel's panic")) })
 	}
@@ -281,10 +286,46 @@ func (v *VM) converse(c net.Conn) {
 		v.power(ctl)
 		v.mark(MarkReady)
 		v.keep(closer{ctl})
-		err = ctl.watch()
+		err = v.serve(ctl)
 	}
 	if err != nil && !Gone(err) { // a VMM that ended says so itself
 		v.fail(fmt.Errorf("%s: %w", v.config.VMM.Name, err))
+	}
+}
+
+// serve restores a guest that is to be restored, hands the channel over where the guest
+// is to be saved, and else listens on it.
+func (v *VM) serve(ctl control) error {
+	if v.config.Machine.SaveTo != "" {
+		v.control <- ctl
+		return nil
+	}
+	if v.config.Machine.From != "" {
+		if v.plan.restore != nil {
+			if err := v.plan.restore(v.ctx, ctl, v.config.Machine); err != nil {
+				return fmt.Errorf("restore the guest: %w", err)
+			}
+		}
+		v.mark(MarkRestored)
+	}
+	return ctl.watch()
+}
+
+// Save pauses the guest and saves it to Machine.SaveTo. The VMM stays as it is, to be
+// ended by Close.
+func (v *VM) Save(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(v.ctx, cancel)()
+	select {
+	case ctl := <-v.control:
+		return v.plan.save(ctx, ctl, v.config.Machine)
+	case err := <-v.failed:
+		return err
+	case <-v.ended:
+		return v.Explain(nil)
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -305,7 +346,7 @@ func (v *VM) fail(err error) {
 const panicGrace = time.Second
 
 // order is that of the marks that the watchdog waits for.
-var order = []Mark{MarkReady, MarkFirstByte, MarkKernel, MarkInit, MarkAgent}
+var order = []Mark{MarkReady, MarkRestored, MarkFirstByte, MarkKernel, MarkInit, MarkAgent}
 
 // mark passes a mark on, once, and gives the next one its time.
 func (v *VM) mark(m Mark) {
@@ -323,7 +364,7 @@ func (v *VM) mark(m Mark) {
 		v.watchdog.Stop()
 	}
 	for i, next := range order {
-		if v.seen[next] || next == MarkAgent && !v.config.Machine.Agent || v.overtaken(i) {
+		if v.seen[next] || !v.awaits(next) || v.overtaken(i) {
 			continue
 		}
 		if i > 0 && m == MarkPoweredOff {
@@ -335,6 +376,19 @@ func (v *VM) mark(m Mark) {
 		})
 		return
 	}
+}
+
+// awaits reports whether a mark comes to this machine: a restored guest's kernel is up.
+func (v *VM) awaits(m Mark) bool {
+	switch m {
+	case MarkAgent:
+		return v.config.Machine.Agent
+	case MarkRestored:
+		return v.config.Machine.From != ""
+	case MarkFirmware, MarkFirstByte, MarkKernel, MarkInit:
+		return v.config.Machine.From == ""
+	}
+	return true
 }
 
 // overtaken reports whether the guest is past a mark that was not seen: a quiet

@@ -47,11 +47,17 @@ type Machine struct {
 	// Translations is how much translated code an emulating VMM may keep, in bytes;
 	// 0 is what one small program needs. What does not fit is translated again.
 	Translations int64
-	Agent        bool   // the guest has tare's agent (helpers/init.c): give it a channel
-	Reports      bool   // the guest says which pages are free, and the VMM gives them back; the guest needs BalloonModule
-	Mergeable    bool   // the guest's memory is offered to the host's KSM
-	NoSeccomp    bool   // the VMM's own filters of system calls are off
-	options      string // what the program says of its options (VMM.Options)
+	Agent        bool // the guest has tare's agent (helpers/init.c): give it a channel
+	Reports      bool // the guest says which pages are free, and the VMM gives them back; the guest needs BalloonModule
+	Mergeable    bool // the guest's memory is offered to the host's KSM
+	NoSeccomp    bool // the VMM's own filters of system calls are off
+	// SaveTo is the absolute path of an existing empty directory that VM.Save saves the
+	// guest to; "" for a guest that is not saved.
+	SaveTo string
+	// From is the absolute path of a directory that a guest of the same machine was
+	// saved to. This one is restored from it and not booted. "" for a boot.
+	From    string
+	options string // what the program says of its options (VMM.Options)
 }
 
 // BalloonModule is the guest's part of Machine.Reports.
@@ -78,6 +84,11 @@ func (v VMM) ask(ctx context.Context, path string, m *Machine) error {
 
 // planned is the plan of a machine, or a CannotError.
 func (v VMM) planned(m Machine) (plan, error) {
+	if m.SaveTo != "" || m.From != "" {
+		if err := v.restores(m); err != nil {
+			return plan{}, err
+		}
+	}
 	p, err := v.plan(m)
 	if err == nil && m.Alone != nil && !v.BIOS {
 		err = errors.New("it boots no disk by itself")
@@ -157,6 +168,7 @@ type VMM struct {
 	Snapshots bool     // what a guest writes to a disk can go into a private copy, which the VMM makes
 	Caches    bool     // it opens no disk past the host's page cache
 	MaxCPUs   int      // 0: any number
+	Offers    Abilities
 	StartTime time.Duration
 	Order     int
 
@@ -176,6 +188,8 @@ type plan struct {
 	channels []plug        // the agent comes on one of them
 	firmware time.Duration // that may pass before the kernel, beside what every machine has
 	protocol func(context.Context, net.Conn, Machine) (control, error)
+	save     func(context.Context, control, Machine) error // pauses the guest and saves it to Machine.SaveTo
+	restore  func(context.Context, control, Machine) error // returns when the guest of Machine.From runs; nil where the command line does that
 }
 
 // plug is one connection with the VMM.

@@ -10,7 +10,7 @@ import "github.com/tarelab/tare/internal/sample"
 func General() []sample.Metric {
 	return sample.Describe(
 		sample.Ready, sample.Wall, sample.Run, sample.Created, sample.Started, sample.Detached, sample.Attached,
-		sample.VMMExecuted, sample.VMMReady, sample.Firmware, sample.KernelByte, sample.KernelBanner, sample.GuestInit, sample.Agent,
+		sample.VMMExecuted, sample.VMMReady, sample.Restored, sample.Firmware, sample.KernelByte, sample.KernelBanner, sample.GuestInit, sample.Agent,
 		sample.GuestKernel, sample.GuestAgent, sample.GuestAsked, sample.GuestExecuted,
 		sample.CPU, sample.CPUUser, sample.CPUSystem, sample.PeakMemory,
 		sample.VoluntarySwitches, sample.InvoluntarySwitches, sample.MinorFaults, sample.MajorFaults,

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bufio"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,6 +33,8 @@ const (
 	frameRun    = 'R'
 	frameInput  = 'I'
 	frameQuit   = 'Q'
+	frameSave   = 'S' // and the agent's answer
+	frameAgain  = 'A'
 )
 
 // agent is the host's side of a conversation with helpers/init.c.
@@ -43,6 +46,20 @@ type agent struct {
 	// hello; 0 where it does not tell.
 	began, hello time.Duration
 	out          sync.Mutex // guards writing: input and commands come from two goroutines
+}
+
+// seed is how many random bytes a restored guest gets.
+const seed = 32
+
+// wake has the agent of a restored guest take over the host's calendar time and fresh
+// random numbers, and say hello again. What it answers is for greet.
+func wake(conn net.Conn) error {
+	news := binary.LittleEndian.AppendUint64(nil, uint64(time.Now().UnixNano()))
+	news = append(news, make([]byte, seed)...)
+	if _, err := rand.Read(news[len(news)-seed:]); err != nil {
+		return driver.Labf("random numbers for a guest: %w", err)
+	}
+	return (&agent{conn: conn}).send(frameAgain, news)
 }
 
 // greet waits for the agent's hello on a channel.

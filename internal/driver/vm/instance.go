@@ -31,6 +31,7 @@ type instance struct {
 	spec    driver.Spec
 	request []byte
 	memory  int64                // of the guest as it is mapped, in bytes
+	from    string               // the directory of the saved guest that it is restored from; "" for a boot
 	off     time.Duration        // how long it may take to power off; one that takes longer is ended by Close
 	seen    func(process string) // told of each process of a container host, in the end; nil for other guests
 	vm      *vmm.VM
@@ -88,7 +89,7 @@ func (i *instance) open(ctx context.Context, config vmm.Config) error {
 // Watch implements driver.Instance. The VMM is the payload's process on the
 // host: the guest's memory is its memory.
 func (i *instance) Watch() []driver.Watch {
-	return []driver.Watch{{Role: driver.RolePayload, PID: i.vm.PID(), Cgroup: payloadGroup(i.spec), GuestMemory: i.memory}}
+	return []driver.Watch{{Role: driver.RolePayload, PID: i.vm.PID(), Cgroup: payloadGroup(i.spec), GuestMemory: i.memory, Saved: i.from}}
 }
 
 // Start implements driver.Instance.
@@ -140,7 +141,7 @@ func (i *instance) talk() (driver.Exit, error) {
 		return driver.Exit{}, err
 	}
 	i.vm.Marked(vmm.MarkAgent)
-	if a.began > 0 {
+	if a.began > 0 && i.from == "" { // else they are of the guest that was saved
 		i.note(sample.GuestKernel, a.began, sample.GuestAgent, a.hello)
 	}
 	if err := a.send(frameRun, i.request); err != nil {
@@ -192,6 +193,12 @@ func (i *instance) meet() (*agent, error) {
 		select {
 		case conn := <-i.vm.Channels():
 			i.talking.Go(func() {
+				if i.from != "" {
+					if err := wake(conn); err != nil {
+						found <- met{nil, err}
+						return
+					}
+				}
 				a, err := greet(conn)
 				found <- met{a, err}
 			})

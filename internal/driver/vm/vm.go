@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,7 +45,13 @@ func Drivers(lab driver.Lab) []driver.Driver {
 
 // Foreign are the names of drivers that there are for other architectures than this
 // one alone, each with these.
-func Foreign(arch string) map[string][]string { return vmm.Foreign(arch) }
+func Foreign(arch string) map[string][]string {
+	all := vmm.Foreign(arch)
+	for name, of := range maps.Clone(all) {
+		all[name+RestoredSuffix] = of
+	}
+	return all
+}
 
 // New is the driver of one VMM.
 func New(lab driver.Lab, v vmm.VMM) *Driver { return &Driver{lab: lab, vmm: v, home: newHome(lab)} }
@@ -55,34 +62,54 @@ type Driver struct {
 	vmm    vmm.VMM
 	home   *home
 	kernel string // of the target's name: a path, or a release; "" for the kernel that all guests have
+	saved  *saved // the guests that this one's are restored from; nil for a driver that boots each
 }
 
 // Name implements driver.Driver.
 func (d *Driver) Name() string {
-	if d.kernel != "" {
-		return d.vmm.Name + driver.ProgramSign + d.kernel
+	name := d.vmm.Name
+	if d.saved != nil {
+		name += RestoredSuffix
 	}
-	return d.vmm.Name
+	if d.kernel != "" {
+		name += driver.ProgramSign + d.kernel
+	}
+	return name
 }
 
-// Named implements driver.Namer: qemu/microvm=/boot/vmlinuz and qemu/microvm=debian/6.1
-// are the machine with that kernel.
+// RestoredSuffix ends the name of a target whose guests are restored: qemu/microvm/restored.
+const RestoredSuffix = "/restored"
+
+// Named implements driver.Namer: MACHINE=/boot/vmlinuz and MACHINE=debian/6.1 are the
+// machine with that kernel, MACHINE/restored one whose guests are restored.
 func (d *Driver) Named(_ context.Context, name string) driver.Driver {
-	base, kernel, _ := strings.Cut(name, driver.ProgramSign)
-	if base != d.vmm.Name || d.kernel != "" || !filepath.IsAbs(kernel) && !driver.IsRelease(kernel) {
+	base, kernel, named := strings.Cut(name, driver.ProgramSign)
+	base, restored := strings.CutSuffix(base, RestoredSuffix)
+	if base != d.vmm.Name || d.kernel != "" || d.saved != nil || !named && !restored {
+		return nil
+	}
+	if named && !filepath.IsAbs(kernel) && !driver.IsRelease(kernel) {
 		return nil
 	}
 	other := *d
 	other.kernel = kernel
+	if restored {
+		other.saved = &saved{all: map[string]string{}}
+	}
 	return &other
 }
 
 // Properties implements driver.Driver. A guest is not a PID namespace: the
 // payload's process id there is not 1, the agent's is.
 func (d *Driver) Properties() driver.Properties {
-	return driver.Properties{Family: "vm", Boundary: driver.MachineBoundary, MaxParallel: 4, StreamBytes: 8 << 20, ExactSignal: true,
+	p := driver.Properties{Family: "vm", Boundary: driver.MachineBoundary, MaxParallel: 4, StreamBytes: 8 << 20, ExactSignal: true,
 		Joins: joins(d.lab.Root), StartTime: d.startTime(), CheckTime: ProofsTime(), Order: d.vmm.Order,
 		Footprint: driver.Footprint{Tasks: MonitorTasks, Memory: int(d.touched())}, Machine: d.Offers(nil)}
+	if d.saved != nil {
+		p.Joins = "" // the saved guest's link is not another one's
+		p.Order++
+	}
+	return p
 }
 
 // Offers are what a machine of this VMM has besides its payload.
@@ -246,6 +273,11 @@ func (d *Driver) Prepare(ctx context.Context, spec driver.Spec, dir string) (dri
 	m, err := d.machine(ctx, path, spec, dir)
 	if err != nil {
 		return nil, err
+	}
+	if d.saved != nil {
+		if m.From, err = d.savedGuest(ctx, path, m, spec); err != nil {
+			return nil, err
+		}
 	}
 	if err := d.Confine(spec); err != nil {
 		return nil, err

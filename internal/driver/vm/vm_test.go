@@ -50,7 +50,12 @@ func TestNamedByKernel(t *testing.T) {
 			t.Errorf("%s names another: %v", name, again)
 		}
 	}
-	for _, name := range []string{v.Name, v.Name + "=", v.Name + "=6.1", v.Name + "=./k", "other=debian/6.1"} {
+	for _, name := range []string{v.Name + vm.RestoredSuffix, v.Name + vm.RestoredSuffix + "=debian/6.1"} {
+		if named := d.Named(t.Context(), name); named == nil || named.Name() != name {
+			t.Errorf("%s: %v", name, named)
+		}
+	}
+	for _, name := range []string{v.Name, v.Name + "/other", v.Name + vm.RestoredSuffix + "=", v.Name + "=", v.Name + "=6.1", v.Name + "=./k", "other=debian/6.1"} {
 		if named := d.Named(t.Context(), name); named != nil {
 			t.Errorf("%q is %s", name, named.Name())
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/driver/netpath"
+	"github.com/tarelab/tare/internal/driver/vm"
 	experiments "github.com/tarelab/tare/internal/experiment/all"
 	"github.com/tarelab/tare/internal/kerneltools/containerhost"
 	"github.com/tarelab/tare/internal/study"
@@ -26,6 +27,9 @@ func TestStudiesAreValid(t *testing.T) {
 	}
 	for name := range containerhost.Foreign(all.Foreign()) {
 		known.Targets = append(known.Targets, name)
+	}
+	for _, v := range vmm.VMMs() { // which stand in no list
+		known.Targets = append(known.Targets, v.Name+vm.RestoredSuffix)
 	}
 	for _, p := range netpath.Paths() {
 		known.Paths = append(known.Paths, string(p))
