@@ -193,11 +193,11 @@ func packageLayer(ctx context.Context, file string, below, packages []debian.Pac
 	}
 	return createLayer(file, func(w io.Writer) error {
 		l := newDebianLayer(w)
-		if below == nil {
-			for _, dir := range splitUsr {
-				if err := l.link(dir, "usr/"+dir); err != nil {
-					return err
-				}
+		for _, dir := range splitUsr {
+			if below != nil { // a package's own /bin would hide the link that is below
+				l.have[dir] = true
+			} else if err := l.link(dir, "usr/"+dir); err != nil {
+				return err
 			}
 		}
 		for _, p := range packages {

@@ -78,7 +78,7 @@ func twoPackages(t *testing.T) (base, bench []debian.Package) {
 		"usr/share/doc/low/copyright": "free", "usr/share/doc/low/changelog": "long", "usr/share/man/man1/low.1": "long",
 		"usr/share/base-passwd/passwd.master": "root:*:0:0:root:/root:/bin/bash\n", "usr/share/base-passwd/group.master": "root:*:0:\n",
 	})
-	high := packed(t, "high", "all", "Depends: low\n", map[string]string{"usr/bin/high": "program"})
+	high := packed(t, "high", "all", "Depends: low\n", map[string]string{"bin/high": "program"})
 	return []debian.Package{low}, []debian.Package{high, low}
 }
 
@@ -158,6 +158,36 @@ func TestImagesOfPackages(t *testing.T) {
 }
 
 // TestDpkgBelievesItsDatabase asks dpkg itself.
+// A directory in a layer hides a link of a layer below it.
+func TestUpperLayersLeaveLinks(t *testing.T) {
+	base, bench := twoPackages(t)
+	layers, err := assembled(t, "amd64", base, bench).Workbench.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range layers[1:] {
+		r, err := l.Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for in := tar.NewReader(r); ; {
+			h, err := in.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.Contains(splitUsr, strings.Trim(h.Name, "/")) {
+				t.Errorf("layer %d has %s", i+1, h.Name)
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestDpkgBelievesItsDatabase(t *testing.T) {
 	base, bench := twoPackages(t)
 	dir := t.TempDir()
