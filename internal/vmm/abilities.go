@@ -15,15 +15,12 @@ type Ability string
 const (
 	Restoring Ability = "snapshot and restore"
 	Cloning   Ability = "shared memory of clones" // guests restored from the same files share the memory that none of them has written to
-	Reporting Ability = "free page reporting"     // Machine.Reports
-	Hotplug   Ability = "hotplug"
-	Vhost     Ability = "vhost"
 )
 
 // AllAbilities are all of them, in the order of lists.
-func AllAbilities() []Ability { return []Ability{Restoring, Cloning, Reporting, Hotplug, Vhost} }
+func AllAbilities() []Ability { return []Ability{Restoring, Cloning} }
 
-// Abilities are what a VMM offers, as its documentation and its sources say. Each ability
+// Abilities are what a VMM offers, as its documentation says. Each ability
 // is in one of the two.
 type Abilities struct {
 	Has   map[Ability]string // how

@@ -134,7 +134,7 @@ func TestFailedMigration(t *testing.T) {
 	dialogue(t, serveQMP(`{"status":"failed","error-desc":"No space left on device"}`), func(c net.Conn) error {
 		err := qemuSave(t.Context(), &qmp{conn: c, lines: bufio.NewReader(c)}, Machine{SaveTo: "/saved"})
 		if err == nil || !strings.Contains(err.Error(), "No space left on device") {
-			return fmt.Errorf("it ended with %v", err)
+			return fmt.Errorf("it ended with: %w", err)
 		}
 		return nil
 	})

@@ -22,9 +22,7 @@ func cloudHypervisors(arch string) []VMM {
 		Formats: formats, Modules: []string{"virtio_pci", "vmw_vsock_virtio_transport", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_VSOCKETS"},
 		Options: []string{"--help"},
 		Offers: Abilities{
-			Has: map[Ability]string{
-				Restoring: "`vm.snapshot`, `vm.restore`", Reporting: "`--balloon`", Hotplug: "CPUs, memory, PCI devices", Vhost: "vhost-user",
-			},
+			Has:   map[Ability]string{Restoring: "`vm.snapshot`, `vm.restore`"},
 			Lacks: map[Ability]string{Cloning: "each restore copies the memory"},
 		},
 		StartTime: 500 * time.Millisecond, Order: 650,

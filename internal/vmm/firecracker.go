@@ -27,13 +27,9 @@ func firecrackers(arch string) []VMM {
 		Remedy:  firecrackerRelease(arch),
 		Formats: formats, Modules: []string{"virtio_mmio", "vmw_vsock_virtio_transport", "virtio_blk"},
 		Symbols: []string{map[string]string{"amd64": "VIRTIO_MMIO_CMDLINE_DEVICES", "arm64": "VIRTIO_MMIO"}[arch], "VIRTIO_VSOCKETS"},
-		Offers: Abilities{
-			Has: map[Ability]string{
-				Restoring: "`/snapshot/create`, `/snapshot/load`", Cloning: "the memory file is mapped privately", Reporting: "`balloon` (1.14)",
-				Vhost: "vhost-user block",
-			},
-			Lacks: map[Ability]string{Hotplug: "devices are given before the boot"},
-		},
+		Offers: Abilities{Has: map[Ability]string{
+			Restoring: "`/snapshot/create`, `/snapshot/load`", Cloning: "the memory file is mapped privately",
+		}},
 		Caches: true, MaxCPUs: 32, StartTime: 500 * time.Millisecond, Order: 640,
 		plan: func(m Machine) (plan, error) { return firecrackerPlan(m, early) },
 	}}

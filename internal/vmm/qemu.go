@@ -70,13 +70,10 @@ func qemus(arch string) []VMM {
 			Modules: []string{"virtio_pci", "virtio_console", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_CONSOLE"},
 		}
 		v.Offers.Has = map[Ability]string{
-			Restoring: "`migrate`, `-incoming`", Cloning: "`memory-backend-file`, mapped privately (4.0)", Reporting: "`virtio-balloon` (5.1)",
-			Hotplug: "PCI devices", Vhost: "vhost-net, vhost-user",
+			Restoring: "`migrate`, `-incoming`", Cloning: "`memory-backend-file`, mapped privately",
 		}
 		if q.bus == "device" {
 			v.Modules[0], v.Symbols[0] = "virtio_mmio", "VIRTIO_MMIO"
-			delete(v.Offers.Has, Hotplug)
-			v.Offers.Lacks = map[Ability]string{Hotplug: "the machine has no bus for it"}
 		}
 		all = append(all, v)
 	}

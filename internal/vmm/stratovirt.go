@@ -77,10 +77,7 @@ func stratovirts(arch string) []VMM {
 		}
 		all = append(all, VMM{
 			Offers: Abilities{
-				Has: map[Ability]string{
-					Restoring: "`migrate` to `file:`, `-incoming`", Reporting: "`virtio-balloon`, which cannot be saved",
-					Hotplug: map[bool]string{true: "PCI devices", false: "`device_add` in prepared slots"}[s.bus == "pci"], Vhost: "vhost-net, vhost-user",
-				},
+				Has:   map[Ability]string{Restoring: "`migrate` to `file:`, `-incoming`"},
 				Lacks: map[Ability]string{Cloning: "not in its documentation"},
 			},
 			Name: "stratovirt/" + s.name, Binary: "stratovirt", Version: []string{"-version"},
