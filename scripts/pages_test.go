@@ -42,6 +42,9 @@ func TestEachTargetIsDescribed(t *testing.T) {
 		t.Errorf("%d targets were found: the test reads the wrong lists", len(names))
 	}
 	for _, name := range names {
+		if strings.HasSuffix(name, "/restored") {
+			name = "MACHINE/restored" // one row for all
+		}
 		// A document may name a variant alone: "virt" among StratoVirt's machines.
 		if page, ok := described[name]; !ok || !strings.Contains(page, name) && !strings.Contains(page, "`"+filepath.Base(name)+"`") {
 			t.Errorf("docs/targets/README.md has no row for %q with a document that names it", name)

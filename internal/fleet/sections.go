@@ -73,6 +73,9 @@ func (r Report) costs() finding.Section {
 			{Title: "What scatters", Y: finding.Axis{Label: "standard deviation, %"}, Bars: bars},
 		}
 	}
+	if len(s.Tables) == 0 {
+		return s
+	}
 	s.Note = fmt.Sprintf("In the price list: %s The machine is the unit: machines are not weighted. Intervals are of 95 %%, one cell each, by Student's t over the machines' log ratios; \"next machine\" is where one more machine of this kind would lie. \"Between machines\" is the standard deviation beyond the machines' own noise. The margin is %s. %s", key(), quantity.Percent(r.Margin), r.groupNote())
 	return s
 }
