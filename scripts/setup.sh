@@ -236,7 +236,7 @@ weigh)
 	runsc
 	;;
 trim)
-	packages mmdebstrap e2fsprogs "$(emulator)" gcc make flex bison bc perl libc6-dev libelf-dev lz4
+	packages mmdebstrap e2fsprogs xz-utils "$(emulator)" gcc make flex bison bc perl libc6-dev libelf-dev lz4
 	# What tare trim image makes disks with, and what its test logs in with. GRUB's files
 	# are for other disks: this package changes nothing of how this machine starts.
 	packages qemu-utils fdisk grub-pc-bin openssh-client busybox-static

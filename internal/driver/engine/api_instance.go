@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -223,17 +220,14 @@ func (i *instance) remove() error {
 // removalTries is how often a container's removal is asked for.
 const removalTries = 50
 
-// passing are what an engine says of a removal that another one of its own came before.
-// Of many at once dockerd finds files that came while it removed the others, and says that
-// their directory is not empty. On a busy machine podman finds that the network of a
-// container whose payload has ended is already away.
-var passing = []string{syscall.ENOTEMPTY.Error(), syscall.ENODEV.Error()}
-
-// removed asks for the container's removal, again where what hindered it passes.
+// removed asks for the container's removal, again where the engine has failed at it: an
+// engine that is busy comes in its own way. Of many at once dockerd finds files that came
+// while it removed the others. podman finds the network of a container whose payload has
+// ended already away, or its monitor.
 func (i *instance) removed(ctx context.Context) (err error) {
 	for range removalTries {
 		_, err = i.client.ContainerRemove(ctx, i.spec.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		if err == nil || !slices.ContainsFunc(passing, func(words string) bool { return strings.Contains(strings.ToLower(err.Error()), words) }) {
+		if err == nil || !errdefs.IsInternal(err) {
 			return err
 		}
 		select {
