@@ -59,16 +59,12 @@ type shownProof struct {
 }
 
 func (v verbs) trimProve(c *cobra.Command, kernel string, f *trimProveFlags) error {
-	file, err := fileOf("the kernel", kernel)
-	if err != nil {
-		return &lab.InputError{Err: err}
-	}
 	laboratory, err := lab.Open(c.Context(), v.Config(c))
 	if err != nil {
 		return err
 	}
 	began := time.Now() // for people
-	checks, err := proof.Prove(c.Context(), laboratory, file, f.vm, f.quick)
+	checks, err := proof.Prove(c.Context(), laboratory, kernel, f.vm, f.quick)
 	if err := errors.Join(err, laboratory.Close()); err != nil {
 		return notBuilt(err)
 	}

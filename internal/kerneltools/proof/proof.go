@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -86,6 +87,10 @@ func proverOf(ctx context.Context, l Bench, o *driver.ProofOptions, vm string) (
 	}
 	if err != nil {
 		return nil, &lab.InputError{Err: err}
+	}
+	// A virtual machine monitor runs in a directory of its own.
+	if o.Kernel, err = filepath.Abs(o.Kernel); err != nil {
+		return nil, err
 	}
 	return Prover(ctx, l, cmp.Or(vm, defaultProver))
 }
