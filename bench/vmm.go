@@ -143,7 +143,7 @@ func (s seen) booted() (kernel, initrd string, err error) {
 func bareInit(ctx context.Context, kernel, initrd string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-M", "microvm,acpi=on,rtc=on", "-accel", "tcg", "-cpu", "max", "-m", "512M",
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-M", "microvm,acpi=on,rtc=on,pit=off", "-accel", "tcg", "-cpu", "max", "-m", "512M",
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio", "-kernel", kernel, "-initrd", initrd,
 		"-append", fmt.Sprintf("console=ttyS0 loglevel=6 panic=-1 tsc_early_khz=%d tsc=reliable no_timer_check rdinit=/.tare/init", sys.TSC()))
 	out, err := cmd.StdoutPipe()

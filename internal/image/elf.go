@@ -224,7 +224,7 @@ func (l *linker) program(o object) error {
 	if err := l.needs(o, nil); err != nil {
 		return err
 	}
-	return l.extras(o)
+	return l.extras()
 }
 
 // needs adds the libraries of one object; inherited are the DT_RPATHs of those
@@ -336,7 +336,7 @@ func muslDirs(o object) []string {
 var glibcExtras = []string{"libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2", "libgcc_s.so.1"}
 
 // extras adds glibc's late libraries, where this machine has them.
-func (l *linker) extras(o object) error {
+func (l *linker) extras() error {
 	libc, ok := l.done["libc.so.6"]
 	if !ok {
 		return nil

@@ -91,24 +91,24 @@ func (b *bridge) join(e *End, n int) error {
 	if err != nil {
 		return err
 	}
-	return e.settle(linkName, mac, netip.PrefixFrom(Nth(b.network, n), b.network.Bits()))
+	return e.settle(mac, netip.PrefixFrom(Nth(b.network, n), b.network.Bits()))
 }
 
 // port names the host's side of the link to the nth address.
 func (b *bridge) port(n int) string { return fmt.Sprintf("%s%d.%d", portPrefix, b.number, n) }
 
 // settle gives an end's link its address, sets it up, and adds the default route.
-func (e *End) settle(link string, mac net.HardwareAddr, address netip.Prefix) error {
-	e.Link, e.Address, e.Hardware = link, address, mac
-	l, err := e.Namespace.nl.LinkByName(link)
+func (e *End) settle(mac net.HardwareAddr, address netip.Prefix) error {
+	e.Link, e.Address, e.Hardware = linkName, address, mac
+	l, err := e.Namespace.nl.LinkByName(linkName)
 	if err != nil {
-		return fmt.Errorf("find %s: %w", link, err)
+		return fmt.Errorf("find %s: %w", linkName, err)
 	}
 	if err := e.Namespace.address(l, address); err != nil {
 		return err
 	}
 	if err := e.Namespace.nl.LinkSetUp(l); err != nil {
-		return fmt.Errorf("set %s up: %w", link, err)
+		return fmt.Errorf("set %s up: %w", linkName, err)
 	}
 	if !e.Gateway.IsValid() || e.bystander {
 		return nil

@@ -45,11 +45,11 @@ func (l *Lab) buildVeth() error {
 	if err != nil {
 		return err
 	}
-	if err := l.Client.settle(linkName, link.Attrs().HardwareAddr, netip.PrefixFrom(client, network.Bits())); err != nil {
+	if err := l.Client.settle(link.Attrs().HardwareAddr, netip.PrefixFrom(client, network.Bits())); err != nil {
 		return err
 	}
 	l.Dial = server
-	return l.Server.settle(linkName, hardware(server), netip.PrefixFrom(server, network.Bits()))
+	return l.Server.settle(hardware(server), netip.PrefixFrom(server, network.Bits()))
 }
 
 // host makes a namespace that stands for a host's: it routes, and leaves bridged
@@ -243,7 +243,7 @@ func (l *Lab) onParent(kind string, make func(netlink.LinkAttrs) netlink.Link) e
 		if err != nil {
 			return fmt.Errorf("find %s: %w", linkName, err)
 		}
-		if err := e.settle(linkName, link.Attrs().HardwareAddr, netip.PrefixFrom(address, l.subnet(0).Bits())); err != nil {
+		if err := e.settle(link.Attrs().HardwareAddr, netip.PrefixFrom(address, l.subnet(0).Bits())); err != nil {
 			return err
 		}
 	}

@@ -85,7 +85,7 @@ func fraction(s string) int {
 }
 
 // briefCell is a secondary metric in one cell: the median and the ratio.
-func briefCell(t shownTable, r shownRow) string {
+func briefCell(r shownRow) string {
 	if r.claim.Summary.N == 0 || r.claim.Control || r.claim.Effect == nil || r.claim.Effect.Blocks == 0 {
 		return r.Median.Value
 	}
@@ -110,7 +110,7 @@ func brief(g group) (head []string, rows [][]string) {
 	}
 	for i, t := range g.secondary {
 		for _, r := range t.Rows {
-			rows[at[r.claim.Cell]][i+1] = briefCell(t, r)
+			rows[at[r.claim.Cell]][i+1] = briefCell(r)
 		}
 	}
 	return head, rows

@@ -15,7 +15,7 @@ func comparison(c analysis.Comparison) (title string, head []string, rows [][]st
 	t := comparisonScale(c)
 	head = []string{"target", strings.TrimSuffix("A "+t.Unit, " "), strings.TrimSuffix("B "+t.Unit, " "), "B/A", "B/A over control", "interval", "verdict"}
 	for _, r := range c.Rows {
-		rows = append(rows, t.change(c, r))
+		rows = append(rows, t.change(r))
 	}
 	title = c.Group + ": " + tableTitle(c.Metric, t.Unit) + ", A against B"
 	if c.With != "" {
@@ -33,7 +33,7 @@ func comparisonScale(c analysis.Comparison) shownTable {
 	return shownTable{Scale: quantity.ScaleFor(c.Metric.Unit, medians)}
 }
 
-func (t shownTable) change(c analysis.Comparison, r analysis.Change) []string {
+func (t shownTable) change(r analysis.Change) []string {
 	median := func(s analysis.Summary) string {
 		if s.N == 0 {
 			return quantity.Missing

@@ -180,7 +180,7 @@ func TestFirmware(t *testing.T) {
 // it; a VMM that offers none to KSM says so.
 func TestGuestMemoryPlans(t *testing.T) {
 	wants := map[string][2]string{ // what reports, what merges; "" where it cannot
-		"qemu/microvm":       {"virtio-balloon-device,free-page-reporting=on", "microvm,acpi=on,rtc=on,mem-merge=on"},
+		"qemu/microvm":       {"virtio-balloon-device,free-page-reporting=on", "microvm,acpi=on,rtc=on,pit=off,mem-merge=on"},
 		"qemu/q35":           {"virtio-balloon-pci,free-page-reporting=on", "q35,mem-merge=on"},
 		"stratovirt/microvm": {"virtio-balloon-device,id=balloon0,free-page-reporting=true", ""},
 		"firecracker":        {`"free_page_reporting": true`, ""},

@@ -106,24 +106,29 @@ func (o *Options) Settle() error {
 }
 
 // authorized is the text of authorized_keys: the keys with their options, without
-// comments, which name people and the machines that they work on.
+// comments, which name people and the machines that they work on. A line that is
+// no key is an error: who meant it to be one could not log in.
 func authorized(files []string) (string, error) {
 	var out strings.Builder
 	for _, text := range files {
 		if strings.Contains(text, "PRIVATE KEY-----") {
 			return "", errors.New("--ssh-key: this is a private key, which must not go into an image: name the file that ends in .pub")
 		}
-		rest, found := []byte(text), 0
-		for len(bytes.TrimSpace(rest)) > 0 {
-			key, _, options, more, err := ssh.ParseAuthorizedKey(rest)
+		found := 0
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(line)
+			if line == "" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(line))
 			if err != nil {
-				break // comments, or what is no key
+				return "", fmt.Errorf("--ssh-key: %.60q is no public key of SSH", line)
 			}
 			if len(options) > 0 {
 				out.WriteString(strings.Join(options, ",") + " ")
 			}
 			out.Write(ssh.MarshalAuthorizedKey(key))
-			rest, found = more, found+1
+			found++
 			if err := limit.SSHKeys.CheckItems(found); err != nil {
 				return "", fmt.Errorf("--ssh-key: %w", err)
 			}

@@ -49,15 +49,15 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// Keys keep their options and lose their comments.
+// Keys keep their options and lose their comments; a broken one is named.
 func TestAuthorized(t *testing.T) {
 	got, err := authorized([]string{"# the team\n" + publicKey + " me@home\n\n" + `from="10.0.0.0/8",no-pty ` + publicKey + "\n", publicKey})
 	want := publicKey + "\n" + `from="10.0.0.0/8",no-pty ` + publicKey + "\n" + publicKey + "\n"
 	if err != nil || got != want {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := authorized([]string{publicKey + "\nrubbish\n"}); err != nil {
-		t.Errorf("a key before rubbish, as sshd takes it: %v", err)
+	if _, err := authorized([]string{publicKey + "\nssh-ed25519 AAAA cut off\n"}); err == nil || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("a key that would let nobody in: %v", err)
 	}
 }
 
