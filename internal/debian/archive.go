@@ -6,6 +6,7 @@ package debian
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -30,6 +31,10 @@ const Keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 // DefaultMirror is where packages come from.
 const DefaultMirror = "http://deb.debian.org/debian"
+
+// Mirror is where packages come from where nobody names a mirror: $DEBIAN_MIRROR, else
+// DefaultMirror.
+func Mirror() string { return cmp.Or(os.Getenv("DEBIAN_MIRROR"), DefaultMirror) }
 
 // Essential stands for all packages that every Debian has, among the names that Fetch
 // takes.

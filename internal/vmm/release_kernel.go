@@ -1,11 +1,9 @@
 package vmm
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -47,7 +45,7 @@ func ReleaseKernel(ctx context.Context, dir, archive, name string) (Stock, error
 	var errs []error
 	for _, suite := range suites {
 		port.Suite = suite
-		found, err := fetchRelease(ctx, debian.Archive{Port: port, Mirror: cmp.Or(os.Getenv("DEBIAN_MIRROR"), debian.DefaultMirror), Dir: archive}, version, at)
+		found, err := fetchRelease(ctx, debian.Archive{Port: port, Mirror: debian.Mirror(), Dir: archive}, version, at)
 		if ctx.Err() != nil {
 			return Stock{}, ctx.Err()
 		}

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/tarelab/tare/internal/debian"
 )
 
 // sourcePackage is a package with a kernel's source: Debian's, as linux-source-6.1,
@@ -48,22 +50,66 @@ func (e *FetchError) Error() string { return e.message }
 // Source finds a kernel's source tree: a directory, or a package such as
 // linux-source-6.1, which is fetched and unpacked into the store without being
 // installed. A package is fetched once a version; where apt knows none, the last
-// that was fetched serves. say reports what takes time.
+// that was fetched serves, else that of Debian's archive. say reports what takes time.
 func (s Store) Source(ctx context.Context, name string, say func(string)) (string, error) {
 	if strings.Contains(name, "/") || !sourcePackage.MatchString(name) {
 		return checkTree(name)
 	}
 	deb, err := packageFile(ctx, name)
 	var unknown *SourceError
-	if errors.As(err, &unknown) {
-		if tree := s.Last(name); tree != "" {
-			say(fmt.Sprintf("apt knows no %s here and now: taking %s", name, tree))
-			return tree, nil
+	if !errors.As(err, &unknown) {
+		if err != nil {
+			return "", err
 		}
+		return s.keep(ctx, name, deb, say, func(work string) (string, error) { return download(ctx, name, work) })
 	}
-	if err != nil {
+	if tree := s.Last(name); tree != "" {
+		say(fmt.Sprintf("apt knows no %s here and now: taking %s", name, tree))
+		return tree, nil
+	}
+	suite, known := suites[name]
+	if !known {
 		return "", err
 	}
+	say(fmt.Sprintf("apt knows no %s here: asking for that of Debian %s", name, suite))
+	return s.ofDebian(ctx, name, suite, say)
+}
+
+// suites are those of Debian that have each source, on every machine.
+var suites = map[string]string{"linux-source-5.10": "bullseye", "linux-source-6.1": "bookworm", "linux-source-6.12": "trixie"}
+
+// ofDebian takes a source from Debian's archive, through an index of its own beside the
+// store. $DEBIAN_MIRROR replaces Debian's mirror.
+func (s Store) ofDebian(ctx context.Context, name, suite string, say func(string)) (tree string, err error) {
+	port, _ := debian.PortOf("amd64") // a source is the same for all
+	port.Suite = suite
+	r, err := debian.Archive{Port: port, Mirror: debian.Mirror(), Dir: filepath.Join(filepath.Dir(string(s)), "debian")}.Open(ctx)
+	if err != nil {
+		return "", unlessEnded(ctx, err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	packages, err := r.Fetch(ctx, []string{name})
+	if err != nil {
+		return "", unlessEnded(ctx, err)
+	}
+	for _, p := range packages {
+		if p.Name == name {
+			return s.keep(ctx, name, filepath.Base(p.File), say, func(string) (string, error) { return p.File, nil })
+		}
+	}
+	return "", &FetchError{fmt.Sprintf("%s is not among what Debian %s has of that name", name, suite)}
+}
+
+// unlessEnded is the error of a package that cannot be fetched, or of the end of ctx.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &FetchError{err.Error()}
+}
+
+// keep unpacks a package's file into the store, unless its version is there.
+func (s Store) keep(ctx context.Context, name, deb string, say func(string), fetch func(work string) (string, error)) (string, error) {
 	cache := string(s)
 	kept := filepath.Join(cache, strings.TrimSuffix(deb, ".deb"))
 	if tree, err := checkTree(kept); err == nil {
@@ -78,8 +124,13 @@ func (s Store) Source(ctx context.Context, name string, say func(string)) (strin
 		return "", fmt.Errorf("kernel source: %w", err)
 	}
 	defer os.RemoveAll(work)
-	if err := unpackPackage(ctx, name, work, say); err != nil {
+	file, err := fetch(work)
+	if err != nil {
 		return "", err
+	}
+	say("unpacking " + deb)
+	if err := unpack(ctx, name, file, work); err != nil {
+		return "", fmt.Errorf("unpack %s: %w", name, err)
 	}
 	if err := os.RemoveAll(kept); err != nil { // what an interrupted run may have left
 		return "", fmt.Errorf("kernel source: %w", err)
@@ -116,41 +167,54 @@ func packageFile(ctx context.Context, name string) (string, error) {
 		return "", ctx.Err()
 	}
 	if err != nil {
-		return "", &SourceError{fmt.Sprintf("no package %s: %v; apt-cache search linux-source lists them, apt-get update fetches the lists", name, err)}
+		return "", noPackage(name, err)
 	}
+	return offered(name, out)
+}
+
+// offered is the file in what apt-get download --print-uris says of a package.
+func offered(name, out string) (string, error) {
 	fields := strings.Fields(out)
 	if len(fields) < 2 || !strings.HasSuffix(fields[1], ".deb") {
 		return "", fmt.Errorf("apt-get download --print-uris %s said %q", name, out)
 	}
-	return filepath.Base(fields[1]), nil
+	deb := filepath.Base(fields[1])
+	if !strings.HasPrefix(deb, name+"_") { // apt took the name for a regular expression
+		return "", noPackage(name, fmt.Errorf("apt offers %s", deb))
+	}
+	return deb, nil
 }
 
-// unpackPackage leaves the tree in work/tree.
-func unpackPackage(ctx context.Context, name, work string, say func(string)) error {
-	if _, err := run(ctx, work, "apt-get", "-o", "Acquire::Retries=3", "download", name); ctx.Err() != nil {
-		return ctx.Err()
-	} else if err != nil {
-		return &FetchError{fmt.Sprintf("%s cannot be had: %v; apt-get update fetches the lists anew", name, err)}
+func noPackage(name string, err error) error {
+	return &SourceError{fmt.Sprintf("no package %s: %v; apt-cache search linux-source lists them, apt-get update fetches the lists", name, err)}
+}
+
+// download fetches a package by the machine's apt.
+func download(ctx context.Context, name, work string) (string, error) {
+	if _, err := run(ctx, work, "apt-get", "-o", "Acquire::Retries=3", "download", name); err != nil {
+		return "", unlessEnded(ctx, fmt.Errorf("%s cannot be had: %w; apt-get update fetches the lists anew", name, err))
 	}
 	deb, err := onlyFile(filepath.Join(work, "*.deb"))
 	if err != nil {
-		return fmt.Errorf("fetch %s: %w", name, err)
+		return "", fmt.Errorf("fetch %s: %w", name, err)
 	}
-	say("unpacking " + filepath.Base(deb))
+	return deb, nil
+}
+
+// unpack leaves the tree of a package's file in work/tree.
+func unpack(ctx context.Context, name, deb, work string) error {
 	if _, err := run(ctx, work, "dpkg", "-x", deb, "package"); err != nil {
-		return fmt.Errorf("unpack %s: %w", name, err)
+		return err
 	}
 	archive, err := onlyFile(filepath.Join(work, "package", "usr", "src", name+".tar.*"))
 	if err != nil {
-		return fmt.Errorf("unpack %s: %w", name, err)
+		return err
 	}
 	if err := os.Mkdir(filepath.Join(work, "tree"), 0o755); err != nil {
-		return fmt.Errorf("unpack %s: %w", name, err)
+		return err
 	}
-	if _, err := run(ctx, work, "tar", "-xf", archive, "-C", "tree", "--strip-components=1", "--no-same-owner"); err != nil {
-		return fmt.Errorf("unpack %s: %w", name, err)
-	}
-	return nil
+	_, err = run(ctx, work, "tar", "-xf", archive, "-C", "tree", "--strip-components=1", "--no-same-owner")
+	return err
 }
 
 // onlyFile is the one file of a pattern.

@@ -237,6 +237,21 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// A source of another release than the machine's is asked of Debian's archive.
+func TestSourceOfAnotherRelease(t *testing.T) {
+	t.Setenv("DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
+	for name, suite := range suites {
+		var unknown *SourceError
+		if _, err := packageFile(t.Context(), name); !errors.As(err, &unknown) {
+			continue
+		}
+		var fetch *FetchError
+		if _, err := StoreIn(t.TempDir()).Source(t.Context(), name, func(string) {}); !errors.As(err, &fetch) || !strings.Contains(err.Error(), "Debian "+suite+" for amd64 cannot be had from http://127.0.0.1:9") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	store := StoreIn(t.TempDir())
 	if _, err := store.Source(t.Context(), t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "is no kernel source tree") {
@@ -244,6 +259,10 @@ func TestBadInput(t *testing.T) {
 	}
 	if _, err := store.Source(t.Context(), "linux-source-9.99", func(string) {}); err == nil || !strings.Contains(err.Error(), "no package linux-source-9.99") {
 		t.Errorf("a package that does not exist: %v", err)
+	}
+	// What Debian 13 says, where apt takes the name for a regular expression.
+	if got, err := offered("linux-source-6.1", "'http://deb.debian.org/l/linux-source-6.12_6.12.1-1_all.deb' linux-source-6.12_6.12.1-1_all.deb 1 SHA256:0\n"); err == nil || !strings.Contains(err.Error(), "no package linux-source-6.1: apt offers linux-source-6.12_") {
+		t.Errorf("another version: %q, %v", got, err)
 	}
 	o := faulty(t, "")
 	for message, change := range map[string]func(*Options){
