@@ -81,7 +81,7 @@ func admit(dir string, first *store.Manifest, m store.Manifest) error {
 	if first.Study.ID != m.Study.ID {
 		return fmt.Errorf("run %s is of study %s, and the fleet's runs are of %s: begin another fleet", m.ID, m.Study.ID, first.Study.ID)
 	}
-	if StudyDigest(*first) != StudyDigest(m) {
+	if studyDigest(*first) != studyDigest(m) {
 		return fmt.Errorf("run %s is of study %s with other workloads, parameters, environments, control or margin than the fleet's run %s: begin another fleet", m.ID, m.Study.ID, first.ID)
 	}
 	return nil
@@ -174,7 +174,7 @@ func read(dir string) readRun {
 		return out
 	}
 	m := run.Manifest()
-	out.machine, out.digest = Of(m, in.Claims), StudyDigest(m)
+	out.machine, out.digest = Of(m, in.Claims), studyDigest(m)
 	out.study.Study.ID, out.study.Study.Title, out.study.Study.Question = m.Study.ID, m.Study.Title, m.Study.Question
 	out.study.Study.Control, out.study.Study.Margin = m.Study.Control, m.Study.Margin
 	return out

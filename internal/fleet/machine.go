@@ -167,9 +167,9 @@ func (m Machine) fact(name string) string {
 // whole reports whether the run has all of its trials.
 func (m Machine) whole() bool { return m.Trials >= m.Planned && m.Planned > 0 }
 
-// StudyDigest is a digest of what a study measures. Runs of one fleet have one: what may
+// studyDigest is a digest of what a study measures. Runs of one fleet have one: what may
 // differ is the number of blocks, and which targets a machine has.
-func StudyDigest(m store.Manifest) string {
+func studyDigest(m store.Manifest) string {
 	s := m.Study
 	what := struct {
 		ID, Control  string

@@ -87,7 +87,7 @@ func WriteProfiles(run *store.Run) ([]string, error) {
 	var files []string
 	for cell, sum := range profiles {
 		stem := filepath.Join(run.Dir(), strings.NewReplacer("/", "-", "~", "-").Replace(cell))
-		written, err := WriteProfile(stem, sum.Profile())
+		written, err := writeProfile(stem, sum.Profile())
 		if err != nil {
 			return files, err
 		}
@@ -97,8 +97,8 @@ func WriteProfiles(run *store.Run) ([]string, error) {
 	return files, nil
 }
 
-// WriteProfile writes a profile to stem.pb.gz, for pprof, and to stem.folded.
-func WriteProfile(stem string, p profile.Profile) ([]string, error) {
+// writeProfile writes a profile to stem.pb.gz, for pprof, and to stem.folded.
+func writeProfile(stem string, p profile.Profile) ([]string, error) {
 	files := []string{stem + ".pb.gz", stem + ".folded"}
 	for i, write := range []func(io.Writer) error{p.Pprof, p.Folded} {
 		f, err := os.Create(files[i])

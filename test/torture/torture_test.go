@@ -145,7 +145,7 @@ func (r *rig) follow(i int) follow {
 }
 
 func (r *rig) torture() {
-	started := time.Now()
+	started, took := time.Now(), 0
 	for i := range *kills {
 		calls, turn := killedAt[i%len(killedAt)], i/len(killedAt)
 		who := r.follow(turn + i)
@@ -161,7 +161,13 @@ func (r *rig) torture() {
 			} else if n == r.place(who, calls, turn, (*kills+len(killedAt)-1)/len(killedAt))>>halved {
 				halved++
 			}
+			if ended {
+				took++
+			}
 		}
+	}
+	if 2*took < *kills { // a place where nobody comes by kills nothing, and proves nothing
+		r.Errorf("of %d kills only %d ended a run", *kills, took)
 	}
 	for i := range *faults {
 		f, turn := faultsOf[i%len(faultsOf)], i/len(faultsOf)

@@ -87,6 +87,6 @@ func (e *RuntimeError) Error() string {
 	return fmt.Sprintf("%s exited with code %d", e.Name, e.Exit.Code)
 }
 
-// ErrKilled is what Wait returns after Kill where the launch never came to a
+// errKilled is what Wait returns after Kill where the launch never came to a
 // payload.
-var ErrKilled = errors.New("launch: killed before the payload ran")
+var errKilled = errors.New("launch: killed before the payload ran")

@@ -251,7 +251,7 @@ func (p *Process) readRuntime(line string, r *Result) (string, error) {
 	r.Runtime = &exit
 	failed := func(why string) error {
 		if p.killed.Load() {
-			return ErrKilled
+			return errKilled
 		}
 		return &RuntimeError{Name: p.name, Exit: exit, Reason: why}
 	}

@@ -109,8 +109,8 @@ func (r *Rootfs) Own() []Step {
 		Enter("/dev"), Mkdir("pts", 0o755), Mkdir("shm", 0o1777), Mkdir("mqueue", 0o755)}
 	steps = append(steps, r.devices()...)
 	return append(steps,
-		Symlink("/proc/self/fd", "fd"), Symlink("/proc/self/fd/0", "stdin"),
-		Symlink("/proc/self/fd/1", "stdout"), Symlink("/proc/self/fd/2", "stderr"), Symlink("pts/ptmx", "ptmx"),
+		symlink("/proc/self/fd", "fd"), symlink("/proc/self/fd/0", "stdin"),
+		symlink("/proc/self/fd/1", "stdout"), symlink("/proc/self/fd/2", "stderr"), symlink("pts/ptmx", "ptmx"),
 		Mount("devpts", "pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"+gid),
 		Mount("shm", "shm", "tmpfs", safe, "mode=1777,size=65536k"),
 		Mount("mqueue", "mqueue", "mqueue", safe, ""))
@@ -122,9 +122,9 @@ func (r *Rootfs) devices() []Step {
 	var steps []Step
 	for _, d := range defaultDevices[:6] {
 		if r.user {
-			steps = append(steps, Touch(d.name), Bind("/dev/"+d.name, d.name))
+			steps = append(steps, touch(d.name), Bind("/dev/"+d.name, d.name))
 		} else {
-			steps = append(steps, Mknod(d.name, 0o666, d.major, d.minor))
+			steps = append(steps, mknod(d.name, 0o666, d.major, d.minor))
 		}
 	}
 	return steps
@@ -138,7 +138,7 @@ func (r *Rootfs) Mounts() ([]Step, error) {
 		if err != nil {
 			return nil, driver.Labf("mount for %s: %w", m.Target, err)
 		}
-		steps = append(steps, BindIn(m.Source, m.Target, info.IsDir(), m.ReadOnly))
+		steps = append(steps, bindIn(m.Source, m.Target, info.IsDir(), m.ReadOnly))
 	}
 	return steps, nil
 }

@@ -50,16 +50,16 @@ func Mount(source, dir, kind string, flags uintptr, data string) Step {
 func Bind(source, dir string) Step { return Mount(source, dir, "", unix.MS_BIND|unix.MS_REC, "") }
 
 // Root opens dir, a root file system that others made, for the steps Enter and
-// BindIn: they look paths up inside it, so that no link leads out of it.
+// bindIn: they look paths up inside it, so that no link leads out of it.
 func Root(dir string) Step { return Step{"root", dir} }
 
 // Enter makes dir, a path below Root, the current directory, to be mounted on as
 // ".". What is missing of it is made; no link may lead to it.
 func Enter(dir string) Step { return Step{"enter", dir} }
 
-// BindIn is a recursive bind mount of source, a directory or a file, on target, a
+// bindIn is a recursive bind mount of source, a directory or a file, on target, a
 // path below Root. What is missing of it is made, and links are followed inside.
-func BindIn(source, target string, isDir, readOnly bool) Step {
+func bindIn(source, target string, isDir, readOnly bool) Step {
 	return Step{"bind", source, target, flag(isDir), flag(readOnly)}
 }
 
@@ -74,16 +74,16 @@ func ReadOnly(path string) Step { return Step{"readonly", path} }
 // Mkdir makes one directory; one that exists is fine.
 func Mkdir(dir string, mode uint32) Step { return Step{"mkdir", dir, number(uintptr(mode))} }
 
-// Touch makes an empty file, for a bind mount to stand on.
-func Touch(file string) Step { return Step{"touch", file} }
+// touch makes an empty file, for a bind mount to stand on.
+func touch(file string) Step { return Step{"touch", file} }
 
-// Mknod makes a character device node of exactly that mode, whatever the umask.
-func Mknod(file string, mode, major, minor uint32) Step {
+// mknod makes a character device node of exactly that mode, whatever the umask.
+func mknod(file string, mode, major, minor uint32) Step {
 	return Step{"mknod", file, number(uintptr(mode)), number(uintptr(unix.Mkdev(major, minor)))}
 }
 
-// Symlink makes the link file, which says text.
-func Symlink(text, file string) Step { return Step{"symlink", text, file} }
+// symlink makes the link file, which says text.
+func symlink(text, file string) Step { return Step{"symlink", text, file} }
 
 // Write writes text to an existing file in one write(2).
 func Write(file, text string) Step { return Step{"write", file, text} }
