@@ -18,17 +18,18 @@ import (
 
 // apiDriver runs payloads through Docker's API, which Docker and Podman speak.
 type apiDriver struct {
-	lab     driver.Lab
-	engine  *engine
-	name    string
-	runtime string // "" is the engine's own choice
-	network string // of containers that join none; "" is the engine's own choice
-	remedy  string // how the runtime is installed
-	adds    []string
-	limits  []*container.Ulimit // where the engine's own cannot be had
-	start   time.Duration
-	order   int
-	takes   driver.Footprint
+	lab      driver.Lab
+	engine   *engine
+	name     string
+	runtime  string   // "" is the engine's own choice
+	network  string   // of containers that join none; "" is the engine's own choice
+	security []string // options as of "docker run --security-opt"; nil is the engine's own choice
+	remedy   string   // how the runtime is installed
+	adds     []string
+	limits   []*container.Ulimit // where the engine's own cannot be had
+	start    time.Duration
+	order    int
+	takes    driver.Footprint
 }
 
 // with is the driver of another runtime in the engine.

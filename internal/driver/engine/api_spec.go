@@ -31,7 +31,7 @@ func (i *instance) options() (client.ContainerCreateOptions, error) {
 		config.User = fmt.Sprintf("%d:%d", s.User.UID, s.User.GID)
 	}
 	host := &container.HostConfig{Runtime: i.driver.runtime, Mounts: mounts(s.Mounts), Resources: resources(s.Limits)}
-	host.Ulimits = i.driver.limits
+	host.Ulimits, host.SecurityOpt = i.driver.limits, i.driver.security
 	host.NetworkMode = container.NetworkMode(i.driver.network)
 	if s.Cgroup != "" {
 		host.CgroupParent = path.Join("/", i.payloadGroup())

@@ -42,7 +42,9 @@ func dockers(lab driver.Lab, f flavor) []driver.Driver {
 	command.takes.Tasks, command.takes.Memory, command.takes.LabFiles = shimTasks+clientTasks, clientMemory, 4
 	apart := *d
 	apart.name, apart.network, apart.order = "docker/no-network", noNetwork, 327
-	return []driver.Driver{d, clientDriver{&command}, &apart,
+	open := *d
+	open.name, open.security, open.order = "docker/no-seccomp", []string{"seccomp=unconfined"}, 328
+	return []driver.Driver{d, clientDriver{&command}, &apart, &open,
 		d.with("docker/crun", covered, "crun", "tare setup installs it", 330),
 		d.with("docker/runsc", usual, "runsc", "make tools", 340),
 	}

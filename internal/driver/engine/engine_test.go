@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
 	"path"
 	"strings"
 	"testing"
@@ -106,6 +108,35 @@ func TestDockerWithoutNetwork(t *testing.T) {
 	}
 	if n := named(t, lab, "docker").Properties().Ports; n != bridgePorts {
 		t.Errorf("the bridge takes %d instances at once", n)
+	}
+}
+
+// Docker's payload has a filter of system calls, and without it everything else.
+func TestDockerWithoutSeccomp(t *testing.T) {
+	lab := laboratory(t)
+	modes := map[string]string{"docker": "2", "docker/no-seccomp": "0"}
+	for _, d := range Drivers(lab) {
+		mode, wanted := modes[d.Name()]
+		if !wanted {
+			continue
+		}
+		t.Cleanup(func() {
+			if err := d.(driver.SessionDriver).Teardown(); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := d.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		inst := prepareIn(t, d, lab, driver.Spec{ID: "tare-filter-" + mode, Args: []string{"/bin/busybox", "sh", "-c", `exit $(sed -n "s/^Seccomp:[^0-9]*//p" /proc/self/status)`}})
+		err := inst.Start(t.Context(), func(driver.Phase) {})
+		var exit driver.Exit
+		if err == nil {
+			exit, err = inst.Wait(t.Context())
+		}
+		if err = errors.Join(err, inst.Close()); err != nil || fmt.Sprint(exit.Code) != mode {
+			t.Errorf("%s: seccomp mode %d, want %s: %v", d.Name(), exit.Code, mode, err)
+		}
 	}
 }
 
