@@ -33,6 +33,7 @@ type qemuMachine struct {
 	formats      []Format
 	options      []string
 	tsc          bool // its clock is the host's counter
+	lastPage     bool // the firmware writes ACPI tables over the last page of memory, in which the initramfs may end
 	maxCPUs      int
 	order        int
 }
@@ -45,7 +46,7 @@ func qemuMachines(arch string) []qemuMachine {
 			// is none) interrupts with 0, and is taken for a divide error: QEMU 10, Linux 6.12.
 			{name: "microvm", binary: "qemu-system-x86_64", machine: "microvm,acpi=on,rtc=on,pit=off", cpu: "max", bus: "device",
 				serial: "ttyS0", earlycon: earlyX86, second: "ttyS1", secondArgs: []string{"-device", "isa-serial,chardev=second,iobase=0x2f8,irq=3"},
-				formats: []Format{PVH, BzImage}, tsc: true, order: 600},
+				formats: []Format{PVH, BzImage}, tsc: true, lastPage: true, order: 600},
 			{name: "q35", binary: "qemu-system-x86_64", machine: "q35", cpu: "max", bus: "pci",
 				serial: "ttyS0", earlycon: earlyX86, second: "ttyS1", secondArgs: []string{"-serial", "chardev:second"},
 				formats: []Format{PVH, BzImage}, tsc: true, order: 610},
@@ -101,7 +102,11 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 		args = append(args, "-accel", fmt.Sprintf("tcg,thread=multi,tb-size=%d", cmp.Or(mebibytes(m.Translations), TranslationCache)), "-cpu", q.cpu)
 	}
 	if m.Initrd != "" {
-		args = append(args, "-initrd", m.Initrd)
+		name := m.Initrd
+		if q.lastPage {
+			name, p.initrd = initrdName, m.Initrd
+		}
+		args = append(args, "-initrd", name)
 	}
 	args = append(args, saved...)
 	args = append(args, socketBackend("console")...)

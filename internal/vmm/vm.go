@@ -122,6 +122,12 @@ func (v *VM) open(ctx context.Context) error {
 			return driver.Labf("file of the machine: %w", err)
 		}
 	}
+	if v.plan.initrd != "" {
+		v.made = append(v.made, initrdName)
+		if err := copyInPages(filepath.Join(v.config.Dir, initrdName), v.plan.initrd); err != nil {
+			return driver.Labf("initramfs of the machine: %w", err)
+		}
+	}
 	says, err := v.pipe(func(r io.Reader) {
 		defer close(v.silent)
 		_, _ = io.Copy(&v.words, r) // to its end, whatever that is
@@ -148,6 +154,29 @@ func (v *VM) open(ctx context.Context) error {
 		Pre: steps,
 	})
 	return err
+}
+
+// initrdName is the copy of an initramfs in the machine's directory.
+const initrdName = "initrd"
+
+// copyInPages copies a file, and fills its last page with zeros, over which the kernel
+// reads in an initramfs.
+func copyInPages(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	const page = 4096
+	size, err := io.Copy(out, in)
+	if err == nil {
+		err = out.Truncate((size + page - 1) / page * page)
+	}
+	return errors.Join(err, out.Close())
 }
 
 // provide makes a plug's socket where it is tare's to make; a place where the VMM will

@@ -183,6 +183,7 @@ type VMM struct {
 type plan struct {
 	args     []string
 	files    map[string][]byte // written into the machine's directory, by name
+	initrd   string            // copied in whole pages to initrdName in that directory; "" for none
 	console  plug
 	control  plug
 	channels []plug        // the agent comes on one of them

@@ -177,8 +177,9 @@ func TestReap(t *testing.T) {
 	cfg := launch.Config{Reap: true, PidFile: file}
 	for _, leaves := range []string{
 		"sh -c 'sleep 0.1; exit 7' & echo $! >" + file,
-		// It ends as the launcher's child while the runtime still runs.
-		"sh -c \"sh -c 'exit 7' & echo \\$! >" + file + "\"; sleep 0.3",
+		// It ends as the launcher's child while the runtime still runs: once its own
+		// parent is gone, which would reap it.
+		"sh -c '(while kill -0 $$ 2>/dev/null; do :; done; exit 7) & echo $! >" + file + "'; sleep 0.3",
 	} {
 		p := start(t, cfg, leaves)
 		r, err := p.Wait(t.Context())
