@@ -151,9 +151,15 @@ func TestContainerdRunsc(t *testing.T) {
 	contract(t, "containerd/runsc", "no-such-containerd", ownKernel)
 }
 
-func TestPodRunc(t *testing.T)  { contract(t, "cri/runc", "no-such-containerd", nil) }
-func TestPodCrun(t *testing.T)  { contract(t, "cri/crun", "no-such-containerd", nil) }
-func TestPodYouki(t *testing.T) { contract(t, "cri/youki", "no-such-containerd", nil) }
+func TestPodRunc(t *testing.T) { contract(t, "cri/runc", "no-such-containerd", nil) }
+func TestPodCrun(t *testing.T) { contract(t, "cri/crun", "no-such-containerd", nil) }
+
+func TestPodYouki(t *testing.T) {
+	if _, err := find(laboratory(t), "youki"); err != nil {
+		t.Skipf("youki is not installed (make tools, with cargo): %v", err)
+	}
+	contract(t, "cri/youki", "no-such-containerd", nil)
+}
 
 // gVisor's shim gives itself an OOM score that takes CAP_SYS_RESOURCE.
 func TestPodRunsc(t *testing.T) {
