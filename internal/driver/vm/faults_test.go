@@ -235,14 +235,16 @@ func TestOneSocketPath(t *testing.T) {
 		t.Skip("qemu/microvm is not for this architecture")
 	}
 	strato, path := machineAt(t, lab, "works")
-	m := vmm.Machine{Kernel: vmm.Kernel{Path: "/kernel"}, Initrd: "/initrd.cpio", CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true}
+	initrd := filepath.Join(t.TempDir(), "initrd.cpio")
+	must(t, os.WriteFile(initrd, nil, 0o600))
+	m := vmm.Machine{Kernel: vmm.Kernel{Path: "/kernel"}, Initrd: initrd, CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true}
 	spec := driver.Spec{Args: []string{"/bin/echo", "hello"}}
 	for name, c := range map[string]struct {
-		driver  *Driver
-		path    string
-		sockets []string // that are there before the start
+		driver *Driver
+		path   string
+		made   []string // that is there before the start
 	}{
-		"qemu/microvm":       {New(lab, qemu), "/bin/true", []string{"console", "port", "qmp", "second"}},
+		"qemu/microvm":       {New(lab, qemu), "/bin/true", []string{"console", "initrd", "port", "qmp", "second"}},
 		"stratovirt/microvm": {strato, path, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -256,12 +258,12 @@ func TestOneSocketPath(t *testing.T) {
 			if err == nil || !driver.IsLab(err) || !strings.Contains(err.Error(), dir+" of the machine: it is another machine's") {
 				t.Errorf("two machines with one directory: %v", err)
 			}
-			for _, socket := range c.sockets {
-				if _, err := os.Lstat(filepath.Join(dir, socket)); err != nil {
+			for _, name := range c.made {
+				if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
 					t.Errorf("the first one's is gone: %v", err)
 				}
 			}
-			if c.sockets != nil {
+			if c.made != nil {
 				return // what is no VMM boots nothing
 			}
 			must(t, one.Start(t.Context(), func(driver.Phase) {}))
