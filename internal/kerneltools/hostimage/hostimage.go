@@ -122,7 +122,7 @@ func authorized(files []string) (string, error) {
 			}
 			key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(line))
 			if err != nil {
-				return "", fmt.Errorf("--ssh-key: %.60q is no public key of SSH", line)
+				return "", fmt.Errorf("--ssh-key: the line %.60q is no public key of SSH", line)
 			}
 			if len(options) > 0 {
 				out.WriteString(strings.Join(options, ",") + " ")
