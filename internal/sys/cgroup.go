@@ -195,12 +195,15 @@ func (h Hierarchies) With(controller string) (Hierarchy, bool) {
 }
 
 // For are the trees that an instance must be in: those that tell what it used,
-// those that can hold it in its bounds, and the v2 tree.
+// those that can hold it in its bounds, the v2 tree, and that of the scheduler's
+// groups. The scheduler shares the CPUs between groups before it does between
+// processes, so on a busy machine a payload in none gets another share than one in
+// a container's group.
 func (h Hierarchies) For(b Bounds) Hierarchies {
 	needed := Hierarchies{Mode: h.Mode}
 	for _, one := range h.All {
-		if one.Version == 2 || one.Has("cpuacct") || one.Has("memory") || one.Has("perf_event") ||
-			(b.CPUs > 0 || b.Shares > 0 || b.Idle) && one.Has("cpu") || (b.CPUSet != "" || b.Mems != "") && one.Has("cpuset") || b.Pids > 0 && one.Has("pids") {
+		if one.Version == 2 || one.Has("cpu") || one.Has("cpuacct") || one.Has("memory") || one.Has("perf_event") ||
+			(b.CPUSet != "" || b.Mems != "") && one.Has("cpuset") || b.Pids > 0 && one.Has("pids") {
 			needed.All = append(needed.All, one)
 		}
 	}
