@@ -19,16 +19,16 @@ export function targets(page: Page): HTMLElement {
       "tr",
       {},
       h("th", { scope: "row", class: "name", title: visible(name) }, visible(name)),
-      h("td", {}, f.version || "–"),
+      h("td", { class: "version" }, f.version || "–"),
       h("td", { class: "path" }, f.path || "–"),
       h("td", { class: "path", title: f.digest }, f.digest ? f.digest.replace(/^sha256:/, "").slice(0, 12) : "–"),
-      h("td", {}, notes),
+      h("td", { class: "notes" }, notes),
     );
   };
   return h(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": "Targets" },
-    h("table", {}, h("thead", {}, h("tr", {}, ...["target", "version", "path", "sha256", "notes"].map((s) => h("th", { scope: "col" }, s)))), h("tbody", {}, ...names.map(line))),
+    h("table", { class: "targets" }, h("thead", {}, h("tr", {}, ...["target", "version", "path", "sha256", "notes"].map((s) => h("th", { scope: "col" }, s)))), h("tbody", {}, ...names.map(line))),
   );
 }
 

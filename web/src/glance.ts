@@ -24,7 +24,8 @@ export function glance(groups: Group[]): HTMLElement | null {
 
 function columnHead(g: Group): HTMLElement {
   const m = g.primary[0].claim.metric;
-  return h("th", { scope: "col", title: g.name }, h("span", { class: "clip" }, g.name), h("small", {}, `${m.name}, ${m.better}`));
+  const title = `${g.name}: ${m.name}${m.better ? `, ${m.better} is better` : ""}`;
+  return h("th", { scope: "col", title }, h("span", { class: "clip" }, g.name));
 }
 
 function cell(g: Group, target: string): HTMLElement {
