@@ -199,10 +199,12 @@ weighed() {
 slurm() {
 	[ -x /usr/sbin/slurmctld ] && [ -x /usr/sbin/slurmd ] && [ -x /usr/bin/sbatch ] && [ -x /usr/sbin/munged ] && return 0
 	packages slurmctld slurmd slurm-client munge iproute2 util-linux
-	[ -d /run/systemd/system ] || return 0
-	local as_root=()
+	command -v systemctl >/dev/null || return 0
+	local as_root=() now=()
 	[ "$(id -u)" = 0 ] || as_root=(sudo)
-	"${as_root[@]}" systemctl disable --now --quiet slurmctld slurmd munge
+	# Where systemd does not run, its links are removed all the same: it may run later.
+	[ ! -d /run/systemd/system ] || now=(--now)
+	"${as_root[@]}" systemctl disable "${now[@]}" --quiet slurmctld slurmd munge
 }
 
 # Kubernetes, for the other cluster of make test-fleet, is built from its Go modules: there
