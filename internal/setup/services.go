@@ -17,7 +17,11 @@ import (
 // and on Debian and its kin none is started: also where the installation fails midway.
 // It gives the names of those that it disabled.
 func (m Machine) Install(ctx context.Context, by Manager, names []string, log io.Writer) (disabled []string, err error) {
-	before, err := m.enabled(ctx)
+	enabled := m.enabled
+	if !m.program("systemctl") {
+		enabled = m.linked // afterwards too, though systemd may be there by then
+	}
+	before, err := enabled(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("which services are enabled: %w", err)
 	}
@@ -28,14 +32,16 @@ func (m Machine) Install(ctx context.Context, by Manager, names []string, log io
 	err = run(ctx, log, by.Environment, slices.Concat(by.Install, names))
 	err = errors.Join(err, allow())
 	ctx = context.WithoutCancel(ctx) // what was enabled meanwhile is disabled, whatever ends this
-	after, more := m.enabled(ctx)
+	after, more := enabled(ctx)
 	err = errors.Join(err, more)
 	for _, s := range after {
 		if slices.Contains(before, s) {
 			continue
 		}
-		disabled = append(disabled, s.name)
-		err = errors.Join(err, run(ctx, log, nil, m.disable(s)))
+		if !slices.Contains(disabled, s.name) {
+			disabled = append(disabled, s.name)
+		}
+		err = errors.Join(err, m.disable(ctx, s, log))
 	}
 	return disabled, err
 }
@@ -65,16 +71,13 @@ func (m Machine) forbidStarts(by Manager) (allow func() error, err error) {
 
 // service is an enabled one.
 type service struct {
-	scope string // systemd's: "--system" or "--global", of all users; "" for a script in /etc/init.d
+	scope string // systemd's: "--system" or "--global", of all users; "" without systemctl
 	name  string
+	link  string // enables it for systemd, where systemctl is not installed; "" for a script in /etc/init.d
 }
 
-// enabled lists what starts with the machine: by systemd, or where that is not
-// installed by the links of System V, which distributions without either do not have.
+// enabled lists what systemd starts with the machine.
 func (m Machine) enabled(ctx context.Context) ([]service, error) {
-	if !m.program("systemctl") {
-		return m.scripts()
-	}
 	var all []service
 	for _, scope := range []string{"--system", "--global"} {
 		out, err := exec.CommandContext(ctx, "systemctl", scope, "list-unit-files", "--state=enabled", "--no-legend", "--no-pager").Output()
@@ -87,11 +90,27 @@ func (m Machine) enabled(ctx context.Context) ([]service, error) {
 		}
 		for _, line := range strings.Split(string(out), "\n") {
 			if fields := strings.Fields(line); len(fields) > 0 {
-				all = append(all, service{scope, fields[0]})
+				all = append(all, service{scope: scope, name: fields[0]})
 			}
 		}
 	}
 	return all, nil
+}
+
+// linked lists the same on a machine without systemctl: what has a link of System V, and
+// what has one of systemd, which Debian's packages make for when it is installed.
+func (m Machine) linked(context.Context) ([]service, error) {
+	all, err := m.scripts()
+	for _, pattern := range []string{"system/*", "system/*.wants/*", "system/*.requires/*", "user/*", "user/*.wants/*", "user/*.requires/*"} {
+		units, malformed := filepath.Glob(filepath.Join(m.Root, "/etc/systemd", pattern))
+		err = errors.Join(err, malformed)
+		for _, unit := range units {
+			if info, err := os.Lstat(unit); err == nil && info.Mode().Type() == fs.ModeSymlink {
+				all = append(all, service{name: filepath.Base(unit), link: unit})
+			}
+		}
+	}
+	return all, err
 }
 
 func (m Machine) scripts() ([]service, error) {
@@ -105,13 +124,19 @@ func (m Machine) scripts() ([]service, error) {
 	return all, err
 }
 
-func (m Machine) disable(s service) []string {
+func (m Machine) disable(ctx context.Context, s service, log io.Writer) error {
+	if s.link != "" {
+		if err := os.Remove(s.link); err != nil && !errors.Is(err, fs.ErrNotExist) { // update-rc.d has removed it with its script's
+			return fmt.Errorf("disable %s: %w", s.name, err)
+		}
+		return nil
+	}
 	if s.scope == "" {
-		return []string{"update-rc.d", s.name, "disable"}
+		return run(ctx, log, nil, []string{"update-rc.d", s.name, "disable"})
 	}
 	argv := []string{"systemctl", s.scope, "disable"}
 	if _, err := os.Stat(filepath.Join(m.Root, "/run/systemd/system")); err == nil && s.scope == "--system" {
 		argv = append(argv, "--now") // systemd runs, and may have started it
 	}
-	return append(argv, s.name)
+	return run(ctx, log, nil, append(argv, s.name))
 }

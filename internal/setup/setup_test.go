@@ -170,18 +170,41 @@ func TestOwnPolicyStays(t *testing.T) {
 	}
 }
 
-// TestScriptsStay is a machine without systemd, with links of System V.
+// TestScriptsStay is a machine without systemd, with links of System V and those that
+// Debian's packages make for systemd, which the installation may bring.
 func TestScriptsStay(t *testing.T) {
-	m, calls := fakeMachine(t, map[string]string{"apt-get": "touch etc/rc2.d/S20docker", "update-rc.d": ""})
+	m, calls := fakeMachine(t, map[string]string{"update-rc.d": "", "apt-get": `case "$*" in *docker.io)
+	touch etc/rc2.d/S20docker bin/systemctl
+	chmod +x bin/systemctl
+	mkdir etc/systemd/system/sockets.target.wants etc/systemd/user/sockets.target.wants
+	ln -s /lib/systemd/system/containerd.service etc/systemd/system/multi-user.target.wants
+	ln -s /lib/systemd/system/docker.socket etc/systemd/system/sockets.target.wants
+	ln -s /lib/systemd/user/podman.socket etc/systemd/user/sockets.target.wants
+	ln -s /lib/systemd/system/redis-server.service etc/systemd/system/redis.service
+esac`})
+	wants := filepath.Join(m.Root, "etc/systemd/system/multi-user.target.wants")
+	for _, dir := range []string{wants, filepath.Join(m.Root, "etc/systemd/user")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/lib/systemd/system/ssh.service", filepath.Join(wants, "ssh.service")); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(m.Root, "etc/rc2.d/S01ssh"), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	disabled, err := m.Install(t.Context(), manager(t, m), []string{"docker.io"}, new(bytes.Buffer))
-	if err != nil || !slices.Equal(disabled, []string{"docker"}) {
-		t.Errorf("disabled %v, %v", disabled, err)
+	slices.Sort(disabled)
+	if want := []string{"containerd.service", "docker", "docker.socket", "podman.socket", "redis.service"}; err != nil || !slices.Equal(disabled, want) {
+		t.Errorf("disabled %v, %v, want %v", disabled, err, want)
 	}
 	if called := read(t, calls); !strings.HasSuffix(called, "update-rc.d docker disable\n") {
 		t.Errorf("called\n%s", called)
+	}
+	left, err := filepath.Glob(filepath.Join(m.Root, "etc/systemd/*/*.wants/*"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "ssh.service" {
+		t.Errorf("links for systemd afterwards: %v, %v", left, err)
 	}
 }
 
