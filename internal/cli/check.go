@@ -126,12 +126,36 @@ func (env *Env) printCheck(found checked) {
 		t.AppendRow([]any{r.Target, yes(r.Works), string(r.Boundary), r.Facts.Version, note(r, told)})
 	}
 	t.Render()
+	env.printRemedies(found.Targets)
 	fmt.Fprintln(env.Stdout)
 	t = env.table("fact", "", "value", "note")
 	for _, f := range found.Facts {
 		t.AppendRow([]any{f.Name, yes(f.OK), f.Value, joinNote(f.Why, f.Remedy)})
 	}
 	t.Render()
+}
+
+// printRemedies prints what brings the targets that do not work: outside of their table,
+// which would break a command into pieces that nobody can copy.
+func (env *Env) printRemedies(targets []checkedTarget) {
+	of := map[string][]string{}
+	var remedies []string
+	for _, t := range targets {
+		if t.Works || t.Remedy == "" {
+			continue
+		}
+		if of[t.Remedy] == nil {
+			remedies = append(remedies, t.Remedy)
+		}
+		of[t.Remedy] = append(of[t.Remedy], t.Target)
+	}
+	if len(remedies) == 0 {
+		return
+	}
+	fmt.Fprint(env.Stdout, "\nWhat to do for those that cannot run:\n")
+	for _, remedy := range remedies {
+		fmt.Fprintf(visible{env.Stdout}, "  %s:\n    %s\n", strings.Join(of[remedy], ", "), remedy)
+	}
 }
 
 func yes(ok bool) string {
@@ -144,11 +168,11 @@ func yes(ok bool) string {
 // shortDigest is the length of a digest as docker images shows it, with its algorithm.
 const shortDigest = len("sha256:") + 12
 
-// note is what a table tells of a target: digests cut short, and what a fact tells
-// as well by that fact's name. --json has all.
+// note is what the table of targets says of one: why it does not work, or its notes, with
+// digests cut short, and the name of a fact that says the same. --json has all.
 func note(r checkedTarget, told map[string]string) string {
 	if !r.Works {
-		return joinNote(r.Why, r.Remedy)
+		return r.Why
 	}
 	s := ""
 	for _, k := range sortedNames(r.Facts.Notes) {

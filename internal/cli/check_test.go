@@ -11,11 +11,14 @@ import (
 	"github.com/tarelab/tare/internal/driver/fake"
 )
 
+// remedy is a command that is longer than a table's column, and commands the terminal.
+var remedy = "curl -fL https://example.org/" + strings.Repeat("long/", 40) + "program | tar x\a"
+
 // untidy is a driver that cannot clean up, of a runtime that writes to the terminal.
 type untidy struct{ *fake.Driver }
 
 func (untidy) Check(context.Context) (driver.Facts, error) {
-	return driver.Facts{Version: "1\x1b[2J"}, &driver.CannotError{Target: "untidy", Lacks: "\x1b]0;owned\a"}
+	return driver.Facts{Version: "1\x1b[2J"}, &driver.CannotError{Target: "untidy", Lacks: "\x1b]0;owned\a", Remedy: remedy}
 }
 
 func (untidy) Setup(context.Context, driver.Spec) error { return nil }
@@ -35,6 +38,9 @@ func TestCheckIsShownBeforeTheCleanUpFails(t *testing.T) {
 		}
 		if !strings.Contains(out.String(), `1\u001b[2J`) || !strings.Contains(out.String(), `\u001b]0;owned\u0007`) {
 			t.Errorf("%s: printed\n%s", format, out.String())
+		}
+		if plain := strings.ReplaceAll(remedy, "\a", `\u0007`); !strings.Contains(out.String(), plain) {
+			t.Errorf("%s: the command cannot be copied:\n%s", format, out.String())
 		}
 		if strings.ContainsAny(out.String()+diagnostics.String(), "\x1b\a") {
 			t.Errorf("%s: the terminal is commanded: %q %q", format, out.String(), diagnostics.String())

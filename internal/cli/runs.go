@@ -72,6 +72,7 @@ func (env *Env) table(header ...any) table.Writer {
 	t.SetStyle(table.StyleDefault)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
 	t.Style().Format.Header = 0
+	t.SuppressTrailingSpaces()
 	t.AppendHeader(header)
 	// Prose is wrapped within its column, so that the table keeps its shape.
 	columns := make([]table.ColumnConfig, len(header))
