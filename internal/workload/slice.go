@@ -71,7 +71,7 @@ func sliceTests() []sliceTest {
 		checked("page-fault", "first writes to new pages of 4 KiB, given back after every 64"),
 		huge,
 		checked("mmap", "map 64 KiB, write to one page, unmap"),
-		bytes(sliceFilePiece, sample.EvidenceCached, "read-cached", "random reads of 4 KiB in a file of 8 MiB in the page cache"),
+		bytes(sliceFilePiece, sample.EvidenceCached, "read-cached", "random reads of 4 KiB in a file of 256 KiB in the page cache"),
 		bytes(sliceFilePiece, sample.EvidenceDevice, "read-direct", "random reads of 4 KiB in a file of 8 MiB, past the page cache (O_DIRECT)"),
 		bytes(sliceFilePiece, sample.EvidenceChecked, "write-cached", "random writes of 4 KiB in a file of 8 MiB, without waiting for the disk"),
 		bytes(sliceFilePiece, sample.EvidenceDevice, "write-fsync", "random writes of 4 KiB in a file of 8 MiB, each made durable by fsync"),
