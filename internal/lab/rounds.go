@@ -37,7 +37,7 @@ func (p *Plan) settleSets() error {
 		}
 		alike := p.programOf(c)
 		if l := c.Limits; together && l.Network == nil && l.Guest == nil && !limitsTime(l) {
-			alike = fmt.Sprintf("%d instances, %d rounds", c.Copies, p.roundsOf(c))
+			alike = fmt.Sprintf("%d instances", c.Copies)
 		}
 		if known[alike] == "" {
 			known[alike] = fmt.Sprintf("rounds-%d", len(known)+1)
@@ -74,10 +74,10 @@ func (p *Plan) fewHeld() bool {
 	return sum <= mostHeld
 }
 
-// programOf names what a cell's turns run, in which environment, and how often.
+// programOf names what a cell's turns run, and in which environment.
 func (p *Plan) programOf(c study.Cell) string {
 	j := p.jobOf(c)
-	return fmt.Sprintf("%s %q %q %q %t %d rounds", strings.TrimPrefix(c.Group, c.Workload), j.Args, environment(j.Env, p.workloadOf(c).Env), j.Disk, j.Direct, p.roundsOf(c))
+	return fmt.Sprintf("%s %q %q %q %t", strings.TrimPrefix(c.Group, c.Workload), j.Args, environment(j.Env, p.workloadOf(c).Env), j.Disk, j.Direct)
 }
 
 // instanceOf names what serves a cell's turns: a program on a target, or on the control's
@@ -124,6 +124,7 @@ func (l *Lab) rounds(p *Plan, unit []schedule.Trial) trial.Rounds {
 	loads := map[string]int{} // by environment: the place of its load
 	held := map[string]int{}
 	var groups []string
+	var workloads []schedule.Slices      // as groups
 	visits := map[string][]trial.Visit{} // by workload: where its targets are
 	// Who is started first gets other memory than the last: no target is always it.
 	for _, i := range schedule.Order(len(unit), p.seedOf(first.Set+" start", block.Block)) {
@@ -142,6 +143,7 @@ func (l *Lab) rounds(p *Plan, unit []schedule.Trial) trial.Rounds {
 		}
 		if visits[c.Workload] == nil {
 			groups = append(groups, c.Workload)
+			workloads = append(workloads, schedule.Slices{Rounds: p.roundsOf(c)})
 		}
 		turns := p.jobOf(c).Turns
 		visits[c.Workload] = append(visits[c.Workload], trial.Visit{Held: at, Turn: len(block.Held[at].Turns)})
@@ -150,11 +152,10 @@ func (l *Lab) rounds(p *Plan, unit []schedule.Trial) trial.Rounds {
 			Device: turns.Evidence == sample.EvidenceCached || turns.Evidence == sample.EvidenceDevice,
 		})
 	}
-	targets := make([]int, len(groups))
 	for i, g := range groups {
-		targets[i] = len(visits[g])
+		workloads[i].Targets = len(visits[g])
 	}
-	for _, round := range schedule.Rounds(targets, p.roundsOf(first), p.seedOf(first.Set, block.Block)) {
+	for _, round := range schedule.Rounds(workloads, p.seedOf(first.Set, block.Block)) {
 		order := make([]trial.Visit, len(round))
 		for i, v := range round {
 			order[i] = visits[groups[v.Workload]][v.Target]

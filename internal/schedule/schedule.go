@@ -93,16 +93,31 @@ func unitsOf(cells []study.Cell) [][]int {
 // Visit is one slice: of a workload, on one of the targets that have it.
 type Visit struct{ Workload, Target int }
 
-// Rounds is the order of slices in a block. Workload i has targets[i] targets. A
-// round visits the workloads in random order, and one after another all targets of
-// each in random order, so that the slices that are compared are neighbours.
-func Rounds(targets []int, rounds int, seed uint64) [][]Visit {
+// Slices is a workload of a block: so many targets have it, and each takes one slice in
+// so many rounds.
+type Slices struct{ Targets, Rounds int }
+
+// Rounds is the order of slices in a block, which has as many rounds as the workload with
+// the most; the others take part in as many of them as they have, evenly spread and in the
+// first. A round visits its workloads in random order, and one after another all targets
+// of each in random order, so that the slices that are compared are neighbours.
+func Rounds(workloads []Slices, seed uint64) [][]Visit {
+	most := 0
+	for _, w := range workloads {
+		most = max(most, w.Rounds)
+	}
 	random := source(seed)
-	plan := make([][]Visit, rounds)
+	plan := make([][]Visit, most)
 	for i := range plan {
-		for _, w := range order(random, len(targets)) {
-			for _, t := range order(random, targets[w]) {
-				plan[i] = append(plan[i], Visit{w, t})
+		var here []int
+		for at, w := range workloads {
+			if i*w.Rounds%most < w.Rounds {
+				here = append(here, at)
+			}
+		}
+		for _, w := range order(random, len(here)) {
+			for _, t := range order(random, workloads[here[w]].Targets) {
+				plan[i] = append(plan[i], Visit{here[w], t})
 			}
 		}
 	}

@@ -176,10 +176,10 @@ func TestRunsAreSpreadOverABlock(t *testing.T) {
 // A round visits every target of every workload once, those of a workload one after
 // another, each as often first as any other.
 func TestRoundsVisitNeighbours(t *testing.T) {
-	targets := []int{3, 1, 5}
 	const rounds = 5000
+	workloads := []Slices{{3, rounds}, {1, rounds}, {5, rounds}}
 	first := make([]int, 5)
-	for _, round := range Rounds(targets, rounds, 3) {
+	for _, round := range Rounds(workloads, 3) {
 		if len(round) != 9 {
 			t.Fatalf("a round of %d visits", len(round))
 		}
@@ -203,7 +203,36 @@ func TestRoundsVisitNeighbours(t *testing.T) {
 			t.Errorf("target %d was first in %d of %d rounds", target, n, rounds)
 		}
 	}
-	if !slices.EqualFunc(Rounds(targets, 3, 1), Rounds(targets, 3, 1), slices.Equal) {
+	if !slices.EqualFunc(Rounds(workloads, 1), Rounds(workloads, 1), slices.Equal) {
 		t.Error("the same seed gave two orders")
+	}
+}
+
+// A workload with fewer rounds takes part in so many of the others', evenly spread.
+func TestRoundsOfUnequalWorkloads(t *testing.T) {
+	for _, most := range []int{1, 7, 60, 100} {
+		for few := 1; few <= most; few++ {
+			var taken []int
+			for i, round := range Rounds([]Slices{{2, most}, {3, few}}, 1) {
+				of := map[int]int{}
+				for _, v := range round {
+					of[v.Workload]++
+				}
+				if of[0] != 2 || of[1] != 0 && of[1] != 3 {
+					t.Fatalf("round %d of %d visits %v", i, most, round)
+				}
+				if of[1] > 0 {
+					taken = append(taken, i)
+				}
+			}
+			if len(taken) != few || taken[0] != 0 {
+				t.Fatalf("%d of %d rounds: taken in %v", few, most, taken)
+			}
+			for i := 1; i < few; i++ {
+				if gap := taken[i] - taken[i-1]; gap != most/few && gap != (most+few-1)/few {
+					t.Errorf("%d of %d rounds: %d rounds between %v", few, most, gap, taken[i-1:i+1])
+				}
+			}
+		}
 	}
 }

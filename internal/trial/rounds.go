@@ -202,8 +202,8 @@ func newTurner(ctx context.Context, r *Runner, d driver.Driver, spec driver.Spec
 	return c, err
 }
 
-// deviceEvery: what devices moved is read in every sixteenth round. A read takes longer
-// than a slice of 1 ms, and slows the slices after it.
+// deviceEvery: what devices moved is read in every sixteenth turn of a cell. A read takes
+// longer than a slice of 1 ms, and slows the slices after it.
 const deviceEvery = 16
 
 // visit has one target take one turn. round is -1 for the warm-up.
@@ -214,7 +214,7 @@ func (b *block) visit(ctx context.Context, round int, v Visit) {
 		return
 	}
 	turn := h.Turns[v.Turn]
-	turn.Device = turn.Device && round >= 0 && round%deviceEvery == 0
+	turn.Device = turn.Device && round >= 0 && len(cell.slices)%deviceEvery == 0
 	load := b.loadOf(h)
 	if round < 0 {
 		load = nil
