@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -109,8 +110,35 @@ func (in Input) Contrast(tables []Table, of, to Place) *Contrast {
 	if c.effect.Blocks == 0 {
 		return nil
 	}
+	return in.contrast(c, tables, of, to)
+}
+
+// Nearer compares a place with the middle of two others: by block, and where all were
+// measured in rounds by round, its value against the geometric mean of theirs. Above 1 it
+// is nearer to the larger one, below 1 to the smaller one. It is nil where the three have
+// no block in common, and where values without a logarithm have no such mean.
+func (in Input) Nearer(tables []Table, of, a, b Place) *Contrast {
+	x, y, z := in.Data.cells[of.Cell], in.Data.cells[a.Cell], in.Data.cells[b.Cell]
+	rows := Complete([]Series{x.against(y, of.Metric), y.series(of.Metric), x.against(z, of.Metric), z.series(of.Metric)})
+	var middle, one Series
+	for i := range rows[0] {
+		mean := math.Sqrt(rows[0][i] / rows[1][i] * rows[2][i] / rows[3][i])
+		if !(mean > 0) || math.IsInf(mean, 0) {
+			return nil
+		}
+		middle.blocks, middle.values = append(middle.blocks, int32(i)), append(middle.values, mean)
+		one.blocks, one.values = append(one.blocks, int32(i)), append(one.values, 1)
+	}
+	if middle.Len() == 0 {
+		return nil
+	}
+	return in.contrast(compare(middle, one, Series{}), tables, of, a, b)
+}
+
+// contrast adds the rules of the tables of its places.
+func (in Input) contrast(c *compared, tables []Table, of ...Place) *Contrast {
 	rule, noise := rules{alpha: in.Alpha, margin: in.Margin}, 0.0
-	for _, p := range []Place{of, to} {
+	for _, p := range of {
 		for _, t := range tables {
 			if t.Group == p.Group && t.Metric.Name == p.Metric {
 				noise, rule.metric = max(noise, t.Noise), t.Metric

@@ -33,7 +33,7 @@ const exitHelp = `Exit codes:
   4    what was asked for cannot run here: needs root, or something is missing
   5    a limit is not comparable: the machine was too noisy, a control failed, or no such cell
   6    a limit of the study or of tare gate is broken, or tare history check found a change for the worse
-  7    a limit is open: more blocks or a quieter machine are needed (tare gate --open pass: 0)
+  7    a limit is open, or what tare bisect was asked: more blocks or a quieter machine are needed (tare gate --open pass: 0)
   130  interrupted; what was measured is kept, tare resume goes on
   141  all was done, but whoever read standard output has gone (tare report | head)
 `
@@ -56,6 +56,7 @@ func exitCode(err error) int {
 		cannot *driver.CannotError
 		lacks  *lab.LackError
 		limits gateError
+		open   *lab.OpenError
 		away   *engine.CannotError
 	)
 	if of, ok := fleet.AsResult(err); ok {
@@ -72,6 +73,8 @@ func exitCode(err error) int {
 		return exitTarget
 	case errors.As(err, &cannot), errors.As(err, &lacks), errors.As(err, &away):
 		return exitCannot
+	case errors.As(err, &open):
+		return exitOpen
 	case errors.As(err, &limits):
 		return map[gate.Verdict]int{
 			gate.Failed: exitTarget, gate.Broken: exitBroken, gate.NotComparable: exitNotComparable, gate.Open: exitOpen,

@@ -75,6 +75,15 @@ func (l laboratory) Report(run *store.Run) (report.Input, error) {
 	return l.env.Experiments.Report(run)
 }
 
+// Study implements experiment.Laboratory.
+func (l laboratory) Study(name string) (study.Study, error) {
+	st, err := l.env.loadStudy(name)
+	if err != nil {
+		return st, usageError{err}
+	}
+	return st, nil
+}
+
 // Publication implements experiment.Laboratory.
 func (l laboratory) Publication(name string) ([]byte, error) {
 	return l.env.Experiments.Publication(name)

@@ -55,6 +55,8 @@ type Laboratory interface {
 	Run(c *cobra.Command, name string) (*store.Run, error)
 	// Report makes the input of a run's report, with what every experiment says of it.
 	Report(*store.Run) (report.Input, error)
+	// Study reads the study that the user names: a built-in one, or a file by its path.
+	Study(name string) (study.Study, error)
 	// Publication gives an experiment's published.yaml.
 	Publication(experiment string) ([]byte, error)
 	// Measurement defines the flags of a measurement, such as --blocks, --json and

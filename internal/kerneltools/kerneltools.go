@@ -1,5 +1,6 @@
 // Package kerneltools has the verbs around kernels for container hosts: tare boot
-// takes boots apart, and tare trim checks, makes and proves kernels. It uses the
+// takes boots apart, tare trim checks, makes and proves kernels, and tare bisect finds the
+// one from which on a number is another. It uses the
 // laboratory; the laboratory does not need it.
 package kerneltools
 
@@ -15,7 +16,7 @@ import (
 // Commands are the verbs.
 func Commands(l experiment.Laboratory) []*cobra.Command {
 	v := verbs{l}
-	return []*cobra.Command{v.bootCommand(), v.trimCommand()}
+	return []*cobra.Command{v.bootCommand(), v.trimCommand(), v.bisectCommand()}
 }
 
 // verbs are the verbs on a laboratory.

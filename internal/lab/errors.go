@@ -17,6 +17,11 @@ type LackError struct{ What string }
 
 func (e *LackError) Error() string { return e.What }
 
+// OpenError says that a question that was asked has no certain answer yet.
+type OpenError struct{ What string }
+
+func (e *OpenError) Error() string { return e.What }
+
 // FailedError says that a target or its payload failed; the report names it.
 type FailedError struct{ What string }
 

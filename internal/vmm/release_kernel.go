@@ -97,3 +97,61 @@ func numbers(text string) (all []int) {
 	}
 	return all
 }
+
+// releaseOf finds the release in a package's name.
+var releaseOf = regexp.MustCompile(`^linux-image-([0-9]+\.[0-9]+)[.-]`)
+
+// Releases are the releases of Debian's kernel, as debian/6.1, that its suites have for
+// guests of this architecture, the oldest first. They are read through indexes below
+// archive. Where no suite can be read, the error has each one's reason.
+func Releases(ctx context.Context, archive string) ([]string, error) {
+	port, known := debian.PortOf(runtime.GOARCH)
+	if !known {
+		return nil, &NoKernelError{fmt.Errorf("Debian has no kernels for %s", runtime.GOARCH)}
+	}
+	var all []string
+	var errs []error
+	for _, suite := range suites {
+		port.Suite = suite
+		names, err := imagesOf(ctx, debian.Archive{Port: port, Mirror: debian.Mirror(), Dir: archive})
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		errs = append(errs, err)
+		all = append(all, releasesIn(names)...)
+	}
+	if len(all) == 0 {
+		return nil, &NoKernelError{errors.Join(errs...)}
+	}
+	slices.SortFunc(all, CompareVersions)
+	return slices.Compact(all), nil
+}
+
+// imagesOf are the names of a suite's kernels.
+func imagesOf(ctx context.Context, from debian.Archive) (names []string, err error) {
+	r, err := from.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	text, err := apt(r.Config()).run(ctx, "", "apt-cache", "pkgnames", "linux-image-")
+	return strings.Fields(text), err
+}
+
+// releasesIn are the releases that packages have for guests, in no order.
+func releasesIn(names []string) (all []string) {
+	for _, name := range names {
+		m := releaseOf.FindStringSubmatch(name)
+		if m == nil || slices.Contains(all, "debian/"+m[1]) {
+			continue
+		}
+		if slices.ContainsFunc(flavours[runtime.GOARCH], func(f string) bool { return newestImage(names, m[1], f) != "" }) {
+			all = append(all, "debian/"+m[1])
+		}
+	}
+	return all
+}
+
+// CompareVersions orders versions and releases by the numbers in them: negative where a
+// is older than b.
+func CompareVersions(a, b string) int { return slices.Compare(numbers(a), numbers(b)) }

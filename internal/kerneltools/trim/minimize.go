@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/kerneltools/kconfig"
+	"github.com/tarelab/tare/internal/kerneltools/steplog"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -57,11 +58,11 @@ func (o Options) Search(ctx context.Context, m Minimize) (f Found, err error) {
 		return f, err
 	}
 	defer os.RemoveAll(filepath.Join(o.Output, candidateName))
-	log, err := openLog(filepath.Join(o.Output, SearchLog), of)
+	log, err := steplog.Open[Step](filepath.Join(o.Output, SearchLog), of, "source, needs, machine, compression or proof")
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, log.close()) }()
+	defer func() { err = errors.Join(err, log.Close()) }()
 	known, err := o.known(log.Steps)
 	if err != nil {
 		return f, err
@@ -69,7 +70,7 @@ func (o Options) Search(ctx context.Context, m Minimize) (f Found, err error) {
 	s := bisection{Known: known, Now: m.Now, Budget: m.Budget,
 		Keep: func(step Step) error {
 			m.Tell(step)
-			return log.keep(step)
+			return log.Keep(step)
 		},
 		Try: func(ctx context.Context, without []string, most int64) (proven, error) {
 			return o.without(base, without).try(ctx, m, candidates, most, o.Output)

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tarelab/tare/internal/kerneltools/steplog"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -150,22 +151,20 @@ func TestSearchGoesOn(t *testing.T) {
 		var f Found
 		var tried [][]string
 		for runs := 1; ; runs++ {
-			log, err := openLog(file, "this search")
+			log, err := steplog.Open[Step](file, "this search", "source")
 			if err != nil {
 				t.Fatal(err)
 			}
 			w := faults()
 			s := search(w, 35*time.Minute)
-			s.Known, s.Keep = log.Steps, log.keep
+			s.Known, s.Keep = log.Steps, log.Keep
 			if f, err = s.Run(t.Context(), symbols()); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := log.file.WriteString(`{"without":["A"],"acc`); err != nil { // killed while it wrote
+			if err := log.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if err := log.close(); err != nil {
-				t.Fatal(err)
-			}
+			cutShort(t, file)
 			done := w.tried
 			if len(f.Untried) > 0 {
 				done = done[:len(done)-1] // the last was cut short
@@ -187,10 +186,22 @@ func TestSearchGoesOn(t *testing.T) {
 		if !slices.EqualFunc(tried, whole.tried, slices.Equal) {
 			t.Errorf("in parts it tried %v, at once %v", tried, whole.tried)
 		}
-		if _, err := openLog(file, "another"); err == nil || !strings.Contains(err.Error(), "is of another search") {
+		if _, err := steplog.Open[Step](file, "another", "source"); err == nil || !strings.Contains(err.Error(), "is of another search") {
 			t.Errorf("the log of another search: %v", err)
 		}
 	})
+}
+
+// cutShort ends a log as a process that is killed while it writes.
+func cutShort(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil {
+		_, err = f.WriteString(`{"without":["A"],"acc`)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // The last accepted step of an earlier search is tried again where its kernel does
