@@ -177,7 +177,7 @@ func noiseFinding(v view) []string {
 			}
 			if twin := twinOf(t); twin != nil {
 				twins++
-				if twin.Effect != nil && quantity.Known(twin.Effect.Interval) {
+				if twin.Effect != nil && twin.Effect.Interval.Decides() && twin.Effect.Reached == 0 {
 					exact++ // where no noise was seen
 				}
 			}

@@ -24,6 +24,7 @@ func TestNoiseFindingTellsWhyItIsUnknown(t *testing.T) {
 		{"agrees exactly", 0, []analysis.Row{control, twin(9, &analysis.Effect{Ratio: 1, Interval: interval(1, 1)})}},
 		{"too few blocks to know", 0, []analysis.Row{control, twin(2, few)}},
 		{"too few blocks to know", 0, []analysis.Row{control, twin(2, nil)}},
+		{"too few blocks to know", 0, []analysis.Row{control, twin(2, &analysis.Effect{Ratio: 1, Reached: 0.5, Interval: interval(0.99, 1.02)})}},
 		{"was not run twice", 0, []analysis.Row{control}},
 	} {
 		in := Input{Claims: analysis.Claims{Tables: []analysis.Table{{Group: "start", Primary: true, Noise: c.noise, Rows: c.rows}}}}

@@ -203,6 +203,7 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 	}
 	if modules.digest != "" {
 		facts.Notes["modules-digest"] = modules.digest
+		facts.Notes["modules"] = g.modules
 	}
 	if err := d.accelerated(ctx, path, g, facts.Notes); err != nil {
 		return facts, err
