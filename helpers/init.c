@@ -18,6 +18,7 @@
  *     tare_root=/dev/vda         the root is that disk (ext4, read-only) under an
  *                                overlay in memory; without it, the initramfs
  *     tare_disk=DIRECTORY        /dev/vda, an ext4 of the guest's own, is mounted there
+ *     tare_share=DIRECTORY       the host's directory (virtio-fs) is mounted there
  *     tare_net=ADDRESS/LENGTH[,GATEWAY]  of the guest's link eth0
  *     tare_off=reset             the machine has no switch: a reset ends the VMM
  *     tare_host=1                the root is a container host's disk, writable: it
@@ -320,15 +321,15 @@ static void mount_disk(const char *device, const char *type, const char *dir, un
 	}
 }
 
-/* own_disk gives everyone room on a disk. */
-static void own_disk(char *dir) {
+/* own_files mounts what everyone may write files to. */
+static void own_files(char *dir, const char *device, const char *type) {
 	for (char *at = strchr(dir + 1, '/'); at; at = strchr(at + 1, '/')) {
 		*at = 0;
 		mkdir(dir, 0755);
 		*at = '/';
 	}
 	mkdir(dir, 0755);
-	mount_disk("/dev/vda", "ext4", dir, MS_NOSUID | MS_NODEV);
+	mount_disk(device, type, dir, MS_NOSUID | MS_NODEV);
 	if (chmod(dir, 01777))
 		die("open", dir);
 }
@@ -1062,7 +1063,7 @@ static void be_saved(const char *ways, const char *way) {
 }
 
 int main(int argc, char **argv) {
-	const char *ways, *disk, *network, *way;
+	const char *ways, *disk, *share, *network, *way;
 	char *data;
 	uint32_t len;
 	int signals, system;
@@ -1084,6 +1085,7 @@ int main(int argc, char **argv) {
 	}
 	ways = getenv("tare_channel");
 	disk = getenv("tare_disk");
+	share = getenv("tare_share");
 	network = getenv("tare_net");
 	way = connect_host(strdup(ways ? ways : ""));
 	if (!way)
@@ -1096,7 +1098,9 @@ int main(int argc, char **argv) {
 	if (!serving)
 		furnish();
 	if (disk)
-		own_disk(strdup(disk));
+		own_files(strdup(disk), "/dev/vda", "ext4");
+	if (share)
+		own_files(strdup(share), "tare", "virtiofs");
 	signals = children();
 	if (signals < 0)
 		die("signalfd", "");

@@ -10,8 +10,11 @@ type Facts struct {
 
 // The notes of virtual machines that decide whether numbers may be compared.
 const (
-	NoteAccel       = "accel"         // "kvm", or "tcg" where the guest's CPU is emulated
-	NoteNoKVM       = "no-kvm"        // why it is not KVM
+	NoteAccel = "accel"  // "kvm", or "tcg" where the guest's CPU is emulated
+	NoteNoKVM = "no-kvm" // why it is not KVM, or why no payload runs under it
+	// NoteBootsTo is the mark at which boots end, as "init": the kernel comes up, and no
+	// payload runs after it. Trials record the boot as far as it goes.
+	NoteBootsTo     = "boots-to"
 	NoteGuestKernel = "kernel-digest" // of the guest's kernel
 )
 

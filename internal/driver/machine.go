@@ -10,15 +10,33 @@ import (
 
 // Machine is what a virtual machine offers besides running payloads.
 type Machine struct {
-	// Takes returns a CannotError where the guest cannot have what the Spec's
-	// PageReporting and Mergeable ask for, and nil where it can.
-	Takes func(ctx context.Context, pageReporting, mergeable bool) error
+	// Takes returns a CannotError where a guest with these limits cannot have these
+	// devices, and nil where it can.
+	Takes func(ctx context.Context, l Limits, d Devices) error
+	// Memory is that of a guest with these limits, in bytes.
+	Memory func(l Limits) int64
 	// Forget removes the kept proofs of hardware acceleration, so that the next
 	// Check makes them again.
 	Forget func() error
 	// Host is what a container host offers; nil for other machines.
 	Host *ContainerHost
 }
+
+// Devices are what a virtual machine has besides what every guest has, and how its
+// memory and its devices are served. The zero value is nothing of it.
+type Devices struct {
+	PageReporting bool  // the guest reports free pages, and the VMM gives them back
+	Mergeable     bool  // the guest's memory is offered to the host's KSM
+	HugePages     bool  // the guest's memory is of HugePage bytes a page, from the host's pool
+	IOThread      bool  // a thread of the VMM serves the disks, and nothing else
+	Vhost         bool  // the host's kernel moves the packets of the guest's link
+	VirtioFS      bool  // Spec.Disk is a directory of the host's, by virtio-fs, and not a disk
+	Balloon       int64 // bytes that are taken from the guest once its agent runs
+	Hotplug       int64 // bytes of memory that are added then
+}
+
+// HugePage is the size of a huge page, in bytes.
+const HugePage = 2 << 20
 
 // ContainerHost is a virtual machine that boots Linux with a container engine, from
 // a disk and a kernel that tare makes.

@@ -44,10 +44,7 @@ type Spec struct {
 	Disk    string
 	Direct  bool // accesses to that disk bypass page caches, the host's too
 	Network Network
-	// PageReporting: a virtual machine's guest reports free pages to its VMM.
-	// Mergeable: the VMM offers the guest's memory to the host's KSM. Other targets
-	// ignore both.
-	PageReporting, Mergeable bool
+	Devices Devices // of a virtual machine; other targets ignore them
 	// Modules are what the payload uses of the kernel that may be a module of it, by
 	// name. A guest's agent loads them first; on other targets the machine's kernel does.
 	Modules []string

@@ -167,7 +167,7 @@ func ProveKVM(facts []hostinfo.Fact, found []Finding) {
 	}
 	for _, f := range found {
 		switch notes := f.Facts.Notes; {
-		case notes[driver.NoteAccel] == "kvm":
+		case notes[driver.NoteAccel] == "kvm" && notes[driver.NoteBootsTo] == "":
 			facts[i].OK, facts[i].Value = true, "a guest of "+f.Target+" reached user mode"
 			facts[i].Why, facts[i].Remedy = "", ""
 			return

@@ -3,7 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
-	"slices"
+	"maps"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
@@ -35,12 +35,38 @@ func (p *Plan) merges(c study.Cell) bool {
 	return p.machine(c.Target) != nil && guestOf(c).KSM
 }
 
-// make makes a trial, or those of a set in one block, with the machine's KSM on where
-// its guests are to be merged.
+// settings are those of the whole machine that trials need which are made together: KSM
+// where guests are to be merged, and huge pages for the guests that have them.
+func (p *Plan) settings(unit []schedule.Trial) (map[string]string, error) {
+	all, huge := map[string]string{}, int64(0)
+	for _, t := range unit {
+		c := p.Manifest.Cells[t.Cell]
+		if p.merges(c) {
+			maps.Copy(all, sys.KSMSettings())
+		}
+		if m := p.machine(c.Target); m != nil && guestOf(c).HugePages {
+			pages := (m.Memory(limitsOf(c.Limits)) + guestOf(c).Hotplug + driver.HugePage - 1) / driver.HugePage
+			huge += pages * int64(c.Copies)
+		}
+	}
+	if huge == 0 {
+		return all, nil
+	}
+	more, err := sys.HugePagesSettings(huge)
+	maps.Copy(all, more)
+	return all, err
+}
+
+// make makes a trial, or those of a set in one block, with the machine's settings that
+// their guests need.
 func (l *Lab) make(ctx context.Context, runner *trial.Runner, p *Plan, unit []schedule.Trial) (records []sample.Record, err error) {
 	first := p.Manifest.Cells[unit[0].Cell]
-	if slices.ContainsFunc(unit, func(t schedule.Trial) bool { return p.merges(p.Manifest.Cells[t.Cell]) }) {
-		restore, err := l.Target.Sysctl(sys.KSMSettings())
+	settings, err := p.settings(unit)
+	if err != nil {
+		return nil, driver.Labf("settings of the machine: %w", err)
+	}
+	if len(settings) > 0 {
+		restore, err := l.Target.Sysctl(settings)
 		if err != nil {
 			return nil, err
 		}

@@ -93,7 +93,7 @@ var (
 		sample.GroupCPUPressure, sample.GroupIOPressure, sample.RunQueueWait, sample.MachineCPU, sample.TareCPU,
 	}
 	weighed = []string{
-		sample.AvailableDrop, sample.Mapped, sample.Dirty, sample.GuestResident, sample.VMMOverhead, sample.SavedSize, sample.PayloadPSS, sample.PayloadRSS, sample.PayloadCharge,
+		sample.AvailableDrop, sample.Mapped, sample.Dirty, sample.GuestResident, sample.VMMOverhead, sample.VMMThreads, sample.VMMFiltered, sample.SavedSize, sample.PayloadPSS, sample.PayloadRSS, sample.PayloadCharge,
 		sample.RuntimePSS, sample.RuntimeRSS, sample.RuntimeCharge,
 		sample.ClientPSS, sample.ClientRSS, sample.ClientCharge, sample.DaemonPSS, sample.DaemonRSS, sample.DaemonCharge,
 	}

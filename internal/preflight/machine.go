@@ -24,6 +24,8 @@ type Machine interface {
 	Idles() bool
 	// KSMLacks says why equal pages cannot be merged; "" where they can.
 	KSMLacks() string
+	// HugePagesLack says why there is no pool of huge pages; "" where there is.
+	HugePagesLack() string
 	// UnusedRange is an error where the machine itself uses an address of the range.
 	UnusedRange(addresses string) error
 	// Watch proves a probe of study.Probes by use.
@@ -55,6 +57,9 @@ func (Here) Idles() bool {
 
 // KSMLacks implements Machine.
 func (Here) KSMLacks() string { return sys.KSMLacks() }
+
+// HugePagesLack implements Machine.
+func (Here) HugePagesLack() string { return sys.HugePagesLack() }
 
 // UnusedRange implements Machine.
 func (Here) UnusedRange(addresses string) error {

@@ -49,6 +49,7 @@ func Requirements() []Requirement {
 		{"optional environments", BeforeTargets, optionalLevels},
 		{"load", BeforeTrials, eachCell(loads)},
 		{"image", BeforeTrials, eachCell(images)},
+		{nameBoots, BeforeTrials, eachCell(boots)},
 		{"guest", BeforeTrials, eachCell(guest)},
 		{nameNetwork, BeforeTrials, eachCell(network)},
 		{nameVerbs, BeforeTrials, eachCell(verbs)},
@@ -65,6 +66,7 @@ func Requirements() []Requirement {
 
 // Requirements that others look back at.
 const (
+	nameBoots    = "boots"
 	nameNetwork  = "network"
 	nameVerbs    = "verbs"
 	nameCapacity = "capacity"
@@ -123,9 +125,9 @@ type skipped struct {
 	reason error
 }
 
-// skippedBy are the cells that one requirement has taken away.
-func (q *Question) skippedBy(name string) []skipped {
-	return slices.DeleteFunc(slices.Clone(q.skipped), func(s skipped) bool { return s.by != name })
+// skippedBy are the cells that these requirements have taken away.
+func (q *Question) skippedBy(names ...string) []skipped {
+	return slices.DeleteFunc(slices.Clone(q.skipped), func(s skipped) bool { return !slices.Contains(names, s.by) })
 }
 
 // many reports whether a cell's instances are measured as one.

@@ -23,6 +23,7 @@ type machine struct {
 	groups   bool
 	busy     bool // no group can be idle
 	ksm      string
+	huge     string
 	inUse    string           // a range of addresses
 	probes   map[string]error // that do not work
 	capacity []Capacity
@@ -33,6 +34,7 @@ func (m machine) CPUs() ([]int, error)            { return m.cpus, nil }
 func (m machine) Limits() bool                    { return m.groups }
 func (m machine) Idles() bool                     { return !m.busy }
 func (m machine) KSMLacks() string                { return m.ksm }
+func (m machine) HugePagesLack() string           { return m.huge }
 func (m machine) Watch(probe string) error        { return m.probes[probe] }
 func (m machine) Capacities() ([]Capacity, error) { return m.capacity, nil }
 func (m machine) UnusedRange(addresses string) error {
@@ -57,8 +59,8 @@ type unreporting struct{ driver.Driver }
 
 func (u unreporting) Properties() driver.Properties {
 	p := u.Driver.Properties()
-	p.Machine = &driver.Machine{Takes: func(_ context.Context, pageReporting, _ bool) error {
-		if pageReporting {
+	p.Machine = &driver.Machine{Takes: func(_ context.Context, _ driver.Limits, devices driver.Devices) error {
+		if devices.PageReporting {
 			return &driver.CannotError{Target: "qemu/microvm", Lacks: "the guest's kernel has no virtio_balloon"}
 		}
 		return nil
@@ -182,6 +184,17 @@ func TestRequirements(t *testing.T) {
 			s.AllowSysctl, s.machine.ksm = true, "CONFIG_KSM"
 			s.Targets["runc"] = Target{Driver: unreporting{fake.New("runc", nil)}}
 		}, skipped: "runc/w", words: "CONFIG_KSM"},
+		"no huge pages": {change: func(s *scene) {
+			s.level(study.Environment{Guest: &study.Guest{HugePages: true}})
+			s.AllowSysctl, s.machine.huge = true, "nr_hugepages"
+			s.Targets["runc"] = Target{Driver: unreporting{fake.New("runc", nil)}}
+		}, skipped: "runc/w", words: "nr_hugepages"},
+		"huge pages unasked": {change: func(s *scene) { s.level(study.Environment{Name: "huge", Guest: &study.Guest{HugePages: true}}) }, by: "settings", words: "the environment huge takes memory of the whole machine for its pool of huge pages"},
+		"no user mode": {change: func(s *scene) {
+			s.Targets["runc"] = Target{fake.New("runc", nil), driver.Facts{Notes: map[string]string{driver.NoteBootsTo: "init", driver.NoteNoKVM: "no user mode"}}}
+			s.Cells = append(s.Cells, study.Cell{ID: "host/w", Target: "host", Workload: "w", Group: "w", Copies: 1, Control: true}, study.Cell{ID: "crun/w", Target: "crun", Workload: "w", Group: "w", Copies: 1})
+			s.Targets["host"], s.Targets["crun"] = Target{Driver: fake.New("host", nil)}, Target{Driver: fake.New("crun", nil)}
+		}, skipped: "runc/w", words: `target runc boots to "init" and runs no payload: no user mode`},
 		"no guest": {change: func(s *scene) { s.level(study.Environment{Guest: &study.Guest{PageReporting: true}}) }},
 
 		"a full bridge": {change: func(s *scene) {

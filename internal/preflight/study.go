@@ -104,6 +104,9 @@ func settings(_ context.Context, q *Question) ([]Outcome, error) {
 		return nil, nil
 	}
 	for _, level := range q.Study.Environments {
+		if g := level.Guest; g != nil && g.HugePages {
+			return refuse(fmt.Errorf("the environment %s takes memory of the whole machine for its pool of huge pages (/sys/kernel/mm/hugepages) while it is measured: allow it with --allow-sysctl, or choose other environments with --environments", level.Name)), nil
+		}
 		if g := level.Guest; g != nil && g.KSM {
 			return refuse(fmt.Errorf("the environment %s turns on KSM for the whole machine (/sys/kernel/mm/ksm/run) while it is measured: allow it with --allow-sysctl, or choose other environments with --environments", level.Name)), nil
 		}

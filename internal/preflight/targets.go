@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,18 @@ import (
 	"github.com/tarelab/tare/internal/net"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
+	"github.com/tarelab/tare/internal/workload"
 )
+
+// boots skips a cell that needs a payload where the target's boots end before one runs.
+func boots(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
+	notes := q.Targets[c.Target].Facts.Notes
+	j := q.Job(c)
+	if to := notes[driver.NoteBootsTo]; to == "" || (j.Kind == workload.KindStart || j.Hold) && len(j.Args) == 0 {
+		return nil, nil
+	}
+	return &Outcome{Verdict: Skip, Reason: fmt.Errorf("target %s boots to %q and runs no payload: %s", c.Target, notes[driver.NoteBootsTo], notes[driver.NoteNoKVM])}, nil
+}
 
 // guest skips a cell whose guest cannot have what its level asks for.
 func guest(ctx context.Context, q *Question, c study.Cell) (*Outcome, error) {
@@ -21,11 +33,18 @@ func guest(ctx context.Context, q *Question, c study.Cell) (*Outcome, error) {
 	if machine == nil || g == nil || *g == (study.Guest{}) {
 		return nil, nil
 	}
+	lacks := ""
+	if g.KSM {
+		lacks = q.Machine.KSMLacks()
+	}
+	if g.HugePages {
+		lacks = cmp.Or(lacks, q.Machine.HugePagesLack())
+	}
 	var err error
-	if lacks := q.Machine.KSMLacks(); g.KSM && lacks != "" {
+	if lacks != "" {
 		err = &driver.CannotError{Target: c.Target, Lacks: lacks}
 	} else {
-		err = machine.Takes(ctx, g.PageReporting, g.KSM)
+		err = machine.Takes(ctx, driver.Limits{Memory: c.Limits.Memory}, DevicesOf(g))
 	}
 	switch {
 	case err == nil:
@@ -34,6 +53,15 @@ func guest(ctx context.Context, q *Question, c study.Cell) (*Outcome, error) {
 		return &Outcome{Verdict: Skip, Reason: err}, nil
 	}
 	return nil, err
+}
+
+// DevicesOf is what a level gives to guests as a driver takes it.
+func DevicesOf(g *study.Guest) driver.Devices {
+	if g == nil {
+		return driver.Devices{}
+	}
+	return driver.Devices{PageReporting: g.PageReporting, Mergeable: g.KSM, HugePages: g.HugePages, IOThread: g.IOThread,
+		Vhost: g.Vhost, VirtioFS: g.VirtioFS, Balloon: g.Balloon, Hotplug: g.Hotplug}
 }
 
 // network skips a cell that cannot be measured on its path, and refuses more
@@ -114,7 +142,7 @@ func verbs(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
 // comparisons refuses a run of which paths and verbs leave nothing but controls.
 func comparisons(_ context.Context, q *Question) ([]Outcome, error) {
 	compared := func(c study.Cell) bool { return !c.Control && !c.AA }
-	lost := append(q.skippedBy(nameNetwork), q.skippedBy(nameVerbs)...)
+	lost := q.skippedBy(nameBoots, nameNetwork, nameVerbs)
 	if len(lost) == 0 || slices.ContainsFunc(q.Cells, compared) {
 		return nil, nil
 	}
@@ -127,7 +155,7 @@ func comparisons(_ context.Context, q *Question) ([]Outcome, error) {
 // controls refuses a cell whose control cannot be measured: on its path, or with its verbs.
 func controls(_ context.Context, q *Question) ([]Outcome, error) {
 	without := map[string]error{}
-	for _, s := range append(q.skippedBy(nameNetwork), q.skippedBy(nameVerbs)...) {
+	for _, s := range q.skippedBy(nameBoots, nameNetwork, nameVerbs) {
 		if s.cell.Control {
 			without[s.cell.Group] = s.reason
 		}

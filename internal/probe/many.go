@@ -325,6 +325,14 @@ func (c Census) count(before int64, on []driver.Watch) ([]sample.Value, error) {
 				sums[sample.GuestResident] += m.guest
 				sums[sample.VMMOverhead] += m.rss - m.guest
 			}
+			if w.GuestMemory > 0 {
+				all, filtered, err := threadsOf(pid)
+				if err != nil {
+					return nil, err
+				}
+				sums[sample.VMMThreads] += float64(all)
+				sums[sample.VMMFiltered] += float64(filtered)
+			}
 		}
 		if w.Alone {
 			continue
@@ -351,7 +359,7 @@ func (c Census) count(before int64, on []driver.Watch) ([]sample.Value, error) {
 		return nil, err
 	}
 	values := append(saved, sample.Value{Metric: sample.AvailableDrop, Value: float64(before-now) / float64(max(1, instances))})
-	for _, m := range []string{sample.Mapped, sample.Dirty, sample.GuestResident, sample.VMMOverhead} {
+	for _, m := range []string{sample.Mapped, sample.Dirty, sample.GuestResident, sample.VMMOverhead, sample.VMMThreads, sample.VMMFiltered} {
 		if sum, ok := sums[m]; ok {
 			values = append(values, sample.Value{Metric: m, Value: sum / float64(max(1, instances))})
 		}
@@ -368,6 +376,29 @@ func (c Census) count(before int64, on []driver.Watch) ([]sample.Value, error) {
 		}
 	}
 	return values, nil
+}
+
+// threadsOf counts a process's threads, and those under a seccomp filter: mode 2 of
+// proc(5), where a kernel without seccomp has none.
+func threadsOf(pid int) (all, filtered int, err error) {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, file := range tasks {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			continue // it has ended since
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		all++
+		if strings.Contains(string(text), "\nSeccomp:\t2\n") {
+			filtered++
+		}
+	}
+	return all, filtered, nil
 }
 
 // savedSize is what the saved guests take on their disk that instances were restored

@@ -67,10 +67,13 @@ func readSmaps(from io.Reader) (m processMemory, maps []mapping, err error) {
 			if may {
 				maps = append(maps, mapping{size: n})
 			}
-		case "Rss":
+		case "Rss", "Private_Hugetlb", "Shared_Hugetlb": // pages of a pool are not part of Rss
 			m.rss += n
 			if may {
-				maps[len(maps)-1].resident = n
+				maps[len(maps)-1].resident += n
+			}
+			if name != "Rss" {
+				m.pss += n
 			}
 		case "Pss":
 			m.pss += n

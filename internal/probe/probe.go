@@ -15,7 +15,7 @@ func Metrics() []sample.Metric {
 		sample.Cycles, sample.Instructions, sample.Branches, sample.BranchMisses, sample.Counted,
 		sample.ClockCounted, sample.ClockCPUFreq,
 		sample.GroupCPUPressure, sample.GroupIOPressure, sample.GroupMemoryPressure, sample.RunQueueWait, sample.TareCPU,
-		sample.AvailableDrop, sample.Mapped, sample.Dirty, sample.GuestResident, sample.VMMOverhead, sample.SavedSize,
+		sample.AvailableDrop, sample.Mapped, sample.Dirty, sample.GuestResident, sample.VMMOverhead, sample.VMMThreads, sample.VMMFiltered, sample.SavedSize,
 		sample.PayloadPSS, sample.PayloadRSS, sample.PayloadCharge,
 		sample.RuntimePSS, sample.RuntimeRSS, sample.RuntimeCharge,
 		sample.ClientPSS, sample.ClientRSS, sample.ClientCharge,

@@ -27,6 +27,9 @@ const (
 	KernelBanner  = "kernel"
 	GuestInit     = "init"
 	Agent         = "agent"
+	Ballooned     = "ballooned"
+	Plugged       = "plugged"
+	Panicked      = "panicked"
 	PoweredOff    = "off"
 	GuestKernel   = "guest-kernel"
 	GuestAgent    = "guest-agent"
@@ -237,6 +240,8 @@ const (
 	Dirty         = "dirty"
 	GuestResident = "guest-resident"
 	VMMOverhead   = "vmm-overhead"
+	VMMThreads    = "vmm-threads"
+	VMMFiltered   = "vmm-filtered-threads"
 	SavedSize     = "saved-size"
 	PayloadPSS    = "payload-pss"
 	PayloadRSS    = "payload-rss"
@@ -300,6 +305,9 @@ var sections = []section{
 		{Metric{KernelBanner, Seconds, Lower, "from the request to start to the guest kernel's banner"}, Descriptive, nil},
 		{Metric{GuestInit, Seconds, Lower, "from the request to start until the guest's kernel ran /init"}, Descriptive, nil},
 		{Metric{Agent, Seconds, Lower, "from the request to start until the guest's agent reported that it runs"}, Descriptive, nil},
+		{Metric{Ballooned, Seconds, Lower, "from the request to start until the guest had given up the memory of its balloon"}, Descriptive, nil},
+		{Metric{Plugged, Seconds, Lower, "from the request to start until the guest had the memory that was added to it"}, Descriptive, nil},
+		{Metric{Panicked, Seconds, Lower, "from the request to start until the guest's kernel reported its panic"}, Descriptive, nil},
 		{Metric{PoweredOff, Seconds, Lower, "from the request to start until the VMM ended, after the payload"}, Descriptive, nil},
 		{Metric{GuestKernel, Seconds, Lower, "by the guest's clock, from the kernel's start to /init; systemd-analyze calls it the kernel's time"}, Descriptive, nil},
 		{Metric{GuestAgent, Seconds, Lower, "by the guest's clock, from the kernel's start until the guest's agent reported that it runs"}, Descriptive, nil},
@@ -476,6 +484,8 @@ var sections = []section{
 		{Metric{Dirty, Bytes, Lower, "memory of an instance's payload that was written to, shared or private, as in pmap -x"}, Descriptive, nil},
 		{Metric{GuestResident, Bytes, Lower, "the part of a virtual machine's memory that the host has given it"}, Descriptive, nil},
 		{Metric{VMMOverhead, Bytes, Lower, "resident memory of a VMM without its guest's memory"}, Descriptive, nil},
+		{Metric{VMMThreads, Count, Lower, "threads of a VMM, those of the guest's CPUs among them"}, Descriptive, nil},
+		{Metric{VMMFiltered, Count, Higher, "threads of a VMM whose system calls a seccomp filter limits"}, Descriptive, nil},
 		{Metric{SavedSize, Bytes, Lower, "disk space of the files that virtual machines were restored from, each file once"}, Descriptive, nil},
 		{Metric{PayloadPSS, Bytes, Lower, "memory of an instance's payload; pages shared with others count in proportion"}, Descriptive, nil},
 		{Metric{PayloadRSS, Bytes, Lower, "resident memory of an instance's payload; shared pages count in full"}, Descriptive, nil},

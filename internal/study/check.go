@@ -344,8 +344,8 @@ func (c *checker) environments(key string, levels, before []Environment) {
 		if l.PageCache != "" && l.PageCache != PageCacheCold {
 			c.fail(at+".page-cache", "%s", unknown("value", l.PageCache, []string{PageCacheCold}))
 		}
-		if l.Guest != nil && l.Guest.KSM && l.Network != nil && l.Network.Limit > 0 {
-			c.fail(at+".guest.ksm", "a level changes one thing of the whole machine: ksm or network.neighbour-limit")
+		if l.Guest != nil && (l.Guest.KSM || l.Guest.HugePages) && l.Network != nil && l.Network.Limit > 0 {
+			c.fail(at+".guest", "a level changes one thing of the whole machine: guest.ksm and guest.huge-pages, or network.neighbour-limit")
 		}
 		c.levelName(at, l, slices.Concat(before, levels[:i]))
 	}

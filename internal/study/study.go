@@ -279,13 +279,26 @@ const LoadTarget = "native"
 // On is the target that the load runs on.
 func (l Load) On() string { return or(l.Target, LoadTarget) }
 
-// Guest is what a virtual machine's memory gets of its host.
+// Guest is what a virtual machine gets of its host besides what every guest has.
 type Guest struct {
 	// PageReporting has the guest say which of its pages are free, and the VMM give
 	// them back (virtio-balloon's free page reporting).
 	PageReporting bool `yaml:"page-reporting,omitempty" json:"pageReporting,omitempty"`
 	// KSM has the host's kernel merge equal pages of guests, a host-wide setting.
 	KSM bool `yaml:"ksm,omitempty" json:"ksm,omitempty"`
+	// HugePages has the guest's memory come from the host's pool of huge pages, a
+	// host-wide setting.
+	HugePages bool `yaml:"huge-pages,omitempty" json:"hugePages,omitempty"`
+	// IOThread has a thread of the VMM serve the disks, and nothing else.
+	IOThread bool `yaml:"iothread,omitempty" json:"iothread,omitempty"`
+	// Vhost has the host's kernel move the packets of the guest's link.
+	Vhost bool `yaml:"vhost,omitempty" json:"vhost,omitempty"`
+	// VirtioFS has workloads that measure files do so in a directory of the host's.
+	VirtioFS bool `yaml:"virtio-fs,omitempty" json:"virtioFS,omitempty"`
+	// Balloon is memory that is taken from the guest before the payload, Hotplug memory
+	// that is added then; bytes.
+	Balloon int64 `yaml:"balloon,omitempty" json:"balloon,omitempty" as:"size"`
+	Hotplug int64 `yaml:"hotplug,omitempty" json:"hotplug,omitempty" as:"size"`
 }
 
 // FewerBlocks lets cells of many copies have fewer blocks than the others: they

@@ -31,6 +31,7 @@ var settable = []string{
 	filepath.Join(ksmDir, "run"),
 	filepath.Join(ksmDir, "pages_to_scan"),
 	filepath.Join(ksmDir, "sleep_millisecs"),
+	hugePagesFile,
 }
 
 // settingValue is what all of them hold.

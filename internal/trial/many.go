@@ -121,6 +121,8 @@ func (c *replica) hold(ctx, bounded context.Context) error {
 	}()
 	select {
 	case <-c.stdout.seen:
+	case <-c.there:
+		return nil
 	case <-c.over:
 		return c.ends()
 	case <-bounded.Done():
@@ -138,6 +140,9 @@ func (c *replica) ends() error {
 	select {
 	case <-c.over:
 	default:
+		return nil
+	}
+	if c.short() { // the instance gave it up, and is still there
 		return nil
 	}
 	if c.waitErr != nil {
@@ -211,6 +216,9 @@ func (t *running) span() {
 	}
 	from, to := t.copies[0].at(driver.PhaseRequest), Stamp(0)
 	for _, c := range t.copies {
+		if c.short() {
+			return
+		}
 		from, to = min(from, c.at(driver.PhaseRequest)), max(to, c.at(last))
 	}
 	t.values[sample.Elapsed] = []float64{to.Sub(from).Seconds()}

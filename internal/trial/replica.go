@@ -27,6 +27,9 @@ type replica struct {
 	exit           driver.Exit
 	console        Console // of a machine; empty for others
 
+	until driver.Phase  // Job.Until
+	there chan struct{} // closed when it was marked
+
 	mu    sync.Mutex // guards marks: drivers may mark from another goroutine
 	marks map[driver.Phase]Stamp
 
@@ -43,7 +46,7 @@ type replica struct {
 // newReplica makes all that one instance needs outside the clock. On error the
 // replica holds what was made so far, for close to remove.
 func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*replica, error) {
-	c := &replica{id: id, group: group, groups: r.Groups, marks: map[driver.Phase]Stamp{}}
+	c := &replica{id: id, group: group, groups: r.Groups, until: job.Until, there: make(chan struct{}), marks: map[driver.Phase]Stamp{}}
 	var err error
 	wanted := theMark
 	if job.Unmarked {
@@ -102,12 +105,15 @@ func (c *replica) run(ctx context.Context) error {
 	}
 	exit, err := c.instance.Wait(ctx)
 	c.mark(driver.PhaseExit)
-	if err != nil {
+	if err != nil && (!c.short() || ctx.Err() != nil) {
 		return phased{"wait", err}
 	}
 	c.exit = exit
 	return nil
 }
+
+// short reports whether the copy came to the phase at which its start ends.
+func (c *replica) short() bool { return c.until != "" && c.at(c.until) != 0 }
 
 func (c *replica) mark(p driver.Phase) {
 	now := Now()
@@ -115,6 +121,9 @@ func (c *replica) mark(p driver.Phase) {
 	defer c.mu.Unlock()
 	if _, twice := c.marks[p]; !twice {
 		c.marks[p] = now
+		if p == c.until {
+			close(c.there)
+		}
 	}
 }
 
@@ -167,6 +176,9 @@ func (e *exitError) Error() string {
 
 // evaluate checks how the copy ended and gives its values.
 func (c *replica) evaluate(job Job) ([]sample.Value, error) {
+	if c.short() {
+		return c.stepped(), nil
+	}
 	if job.Hold != nil { // it has not ended, and hold saw it act
 		return []sample.Value{{Metric: sample.Ready, Value: c.ready().Seconds()}}, nil
 	}
@@ -217,6 +229,15 @@ func btof(b bool) float64 {
 
 func (c *replica) ready() time.Duration {
 	return c.at(driver.PhaseActed).Sub(c.at(driver.PhaseRequest))
+}
+
+// stepped gives the values of a copy that came so far and no further.
+func (c *replica) stepped() []sample.Value {
+	var values []sample.Value
+	for step, at := range c.reached() {
+		values = append(values, sample.Value{Metric: step, Value: at})
+	}
+	return values
 }
 
 // general gives the values of the marks, which every trial has.

@@ -65,6 +65,10 @@ type Job struct {
 	// its first byte of standard output or, where it prints none, at its end. The
 	// value "silent" says which: 1 for a copy that printed nothing, else 0.
 	Unmarked bool
+	// Until is the phase at which the start of a copy ends on a target that runs no
+	// payload, the last of a machine's boot that comes: what follows is its end. "" for
+	// the payload's act.
+	Until driver.Phase
 	// Prepare runs on the host before the trial, outside the clock; nil for none.
 	Prepare func(ctx context.Context) error
 	// Parse turns one copy's standard output into values; nil for none.

@@ -72,6 +72,31 @@ func TestMarksBecomeTimes(t *testing.T) {
 	}
 }
 
+// A machine that runs no payload gives the steps that it came to, and no time to ready:
+// its end after them is not a failure, one before them is.
+func TestBootThatEndsInItsKernel(t *testing.T) {
+	script := fake.Script{NoMark: true, Run: 20 * time.Millisecond, Marks: []fake.Mark{{Phase: "kernel", After: time.Millisecond}, {Phase: "init", After: 2 * time.Millisecond}}, WaitErr: errors.New("the kernel panicked")}
+	record, err := run(t, t.Context(), trial.Job{Until: "init"}, script)
+	if err != nil || record.Failure != nil || len(record.Values["kernel"]) != 1 || len(record.Values["init"]) != 1 || record.Values["ready"] != nil || record.Values["wall"] != nil {
+		t.Errorf("error %v, %+v", err, record)
+	}
+	record, err = run(t, t.Context(), trial.Job{Until: "agent"}, script)
+	if err != nil || record.Failure == nil || record.Failure.Fault != sample.FaultTarget || record.Failure.Reached["init"] == 0 {
+		t.Errorf("it never came so far: %v, %+v", err, record.Failure)
+	}
+	counted := 0
+	hold := &trial.Hold{Begin: func() (func([]driver.Watch) ([]sample.Value, error), error) {
+		return func(on []driver.Watch) ([]sample.Value, error) {
+			counted += len(on)
+			return []sample.Value{{Metric: "watched", Value: 1}}, nil
+		}, nil
+	}}
+	record, err = run(t, t.Context(), trial.Job{Until: "init", Hold: hold}, script)
+	if err != nil || record.Failure != nil || counted != 1 || record.Values["watched"] == nil || record.Values["elapsed"] != nil || record.Values["ready"] != nil {
+		t.Errorf("held: error %v, counted %d, %+v", err, counted, record)
+	}
+}
+
 func TestMarkIsStrippedAndOutputParsed(t *testing.T) {
 	var seen []byte
 	job := trial.Job{Parse: func(out []byte) ([]sample.Value, error) {

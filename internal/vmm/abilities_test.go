@@ -40,11 +40,15 @@ func TestAbilities(t *testing.T) {
 	}
 }
 
-// A guest whose VMM cannot save it, or that has what is not saved, is refused by name.
-func TestRefusedRestores(t *testing.T) {
-	can := VMM{Name: "can/one", plan: func(Machine) (plan, error) { return plan{}, nil }}
-	cannot := can
-	cannot.Name, cannot.Offers.Lacks = "cannot/one", map[Ability]string{Restoring: "it has no such command"}
+// A machine that its VMM cannot have is refused by the ability that it lacks, and one of
+// which two things exclude each other by both.
+func TestRefusedMachines(t *testing.T) {
+	can := VMM{Name: "can/one", plan: func(Machine) (plan, error) { return plan{}, nil }, Offers: Abilities{Has: map[Ability]string{}}}
+	cannot := VMM{Name: "cannot/one", plan: can.plan, Offers: Abilities{Lacks: map[Ability]string{}}}
+	for _, a := range AllAbilities() {
+		can.Offers.Has[a], cannot.Offers.Lacks[a] = "so", "it has no such command"
+	}
+	const mib = 1 << 20
 	for _, c := range []struct {
 		vmm  VMM
 		m    Machine
@@ -53,8 +57,21 @@ func TestRefusedRestores(t *testing.T) {
 		{can, Machine{From: "/saved", Disks: []Disk{{ReadOnly: true}}}, ""},
 		{can, Machine{From: "/saved", Disks: []Disk{{Own: true}}}, "no disk to write to"},
 		{can, Machine{SaveTo: "/saved", NIC: &NIC{}}, "no network"},
+		{can, Machine{From: "/saved", Share: "/files"}, "no virtio-fs"},
+		{can, Machine{From: "/saved", Memory: 512 * mib, Devices: driver.Devices{Balloon: mib}}, "no balloon"},
+		{can, Machine{Memory: 512 * mib, Devices: driver.Devices{Balloon: 512 * mib}}, "a balloon of 512 MiB takes all of a guest of 512 MiB"},
+		{can, Machine{Memory: 512 * mib, Devices: driver.Devices{Hotplug: 100 * mib}}, "sections of 128 MiB, and 100 MiB"},
+		{can, Machine{Memory: 512 * mib, Devices: driver.Devices{Balloon: 256 * mib, Hotplug: 256 * mib, HugePages: true, IOThread: true, Vhost: true, VirtioFS: true}}, ""},
 		{cannot, Machine{SaveTo: "/saved"}, "cannot/one cannot run here: snapshot and restore: it has no such command"},
-		{cannot, Machine{}, ""},
+		{cannot, Machine{Devices: driver.Devices{Balloon: mib}}, "memory balloon: it has no such command"},
+		{cannot, Machine{Devices: driver.Devices{Hotplug: 128 * mib}}, "memory hotplug: it has"},
+		{cannot, Machine{Devices: driver.Devices{HugePages: true}}, "huge pages: it has"},
+		{cannot, Machine{Devices: driver.Devices{IOThread: true}}, "a thread of its own for the disks: it has"},
+		{cannot, Machine{Devices: driver.Devices{Vhost: true}}, "vhost-net: it has"},
+		{cannot, Machine{Share: "/files"}, "virtio-fs: it has"},
+		{cannot, Machine{Disks: []Disk{{Path: "/disk"}}}, "private copies of disks: it has"},
+		{cannot, Machine{Alone: &Alone{}}, "boots from a disk alone: it has"},
+		{cannot, Machine{Disks: []Disk{{Own: true}, {ReadOnly: true}}}, ""},
 	} {
 		err := c.vmm.Takes(c.m)
 		var refused *driver.CannotError
@@ -64,6 +81,106 @@ func TestRefusedRestores(t *testing.T) {
 		if c.want == "" || !errors.As(err, &refused) || !strings.Contains(refused.Error(), c.want) {
 			t.Errorf("%s with %+v: %v, want %q", c.vmm.Name, c.m, err, c.want)
 		}
+	}
+}
+
+// The devices that VMMs offer are asked for as their documentation says.
+func TestDevicePlans(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/virtiofsd", []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	nic := &NIC{Tap: "tap0"}
+	wants := map[string]map[Ability]string{
+		"qemu/q35": {
+			HugePages: "memory-backend-memfd,id=memory,size=512M,share=off,merge=off,hugetlb=on,hugetlbsize=2M", Threading: "virtio-blk-pci,drive=disk0,iothread=disks",
+			Vhost: "script=no,downscript=no,vhost=on", SharingFiles: "vhost-user-fs-pci,chardev=share,tag=tare", Ballooning: "virtio-balloon-pci,free-page-reporting=off", Plugging: "512M,slots=1,maxmem=768M",
+		},
+		"qemu/microvm":       {Threading: "virtio-blk-device,drive=disk0,iothread=disks", SharingFiles: "vhost-user-fs-device,chardev=share,tag=tare"},
+		"stratovirt/microvm": {Threading: "virtio-blk-device,id=blk0,drive=disk0,iothread=disks", Vhost: "ifname=tap0,vhost=on", Ballooning: "virtio-balloon-device,id=balloon0"},
+		"firecracker":        {HugePages: `"huge_pages": "2M"`},
+		"cloud-hypervisor":   {HugePages: "mergeable=off,hugepages=on", SharingFiles: "--fs tag=tare,socket=virtiofs"},
+	}
+	for _, v := range For("amd64") {
+		for a, want := range wants[v.Name] {
+			m := Machine{Kernel: Kernel{Path: "/kernel"}, CPUs: 1, Memory: 512 << 20, Accel: KVM, Firmware: "/firmware", Disks: []Disk{{Path: "/disk", Own: true}}, NIC: nic}
+			text := func() string {
+				p, err := v.planned(m)
+				if err != nil {
+					t.Errorf("%s, %s: %v", v.Name, a, err)
+				}
+				if a == SharingFiles && m.Share != "" && (len(p.helpers) != 1 || !slices.Equal(p.helpers[0].args, []string{dir + "/virtiofsd", "--fd=0", "-o", "source=/files", "-o", "allow_direct_io"})) {
+					t.Errorf("%s: helpers %+v", v.Name, p.helpers)
+				}
+				return strings.Join(p.args, " ") + string(p.files["machine.json"])
+			}
+			if strings.Contains(text(), want) {
+				t.Errorf("%s has %s unasked", v.Name, a)
+			}
+			switch a {
+			case HugePages:
+				m.Devices.HugePages = true
+			case Threading:
+				m.Devices.IOThread = true
+			case Vhost:
+				m.Devices.Vhost = true
+			case Ballooning:
+				m.Devices.Balloon = 128 << 20
+			case Plugging:
+				m.Devices.Hotplug = 256 << 20
+			case SharingFiles:
+				m.Share, m.ShareDirect = "/files", true
+			}
+			if got := text(); !strings.Contains(got, want) {
+				t.Errorf("%s, %s: %s lacks %s", v.Name, a, got, want)
+			}
+		}
+	}
+	microvm, _ := ByName(QEMUMicroVM)
+	if microvm.plan != nil {
+		err := microvm.Takes(Machine{CPUs: 1, Memory: 512 << 20, Accel: TCG, Devices: driver.Devices{IOThread: true}})
+		if !errors.As(err, new(*driver.CannotError)) {
+			t.Errorf("a thread for virtio-mmio under TCG: %v", err)
+		}
+	}
+}
+
+// A balloon is asked for until the guest has given up enough, and memory that was
+// added counts when the guest reports it.
+func TestAdjustByQMP(t *testing.T) {
+	actual := []string{`{"actual":536870912}`, `{"actual":268435456}`}
+	serve := func(conn io.ReadWriter, tell func(string)) {
+		lines := bufio.NewScanner(conn)
+		for lines.Scan() {
+			var c struct {
+				Execute   string          `json:"execute"`
+				Arguments json.RawMessage `json:"arguments"`
+			}
+			if json.Unmarshal(lines.Bytes(), &c) != nil {
+				return
+			}
+			tell(strings.TrimSpace(c.Execute + " " + string(c.Arguments)))
+			answer := "{}"
+			if c.Execute == "query-balloon" {
+				answer, actual = actual[0], actual[1:]
+			}
+			fmt.Fprintf(conn, "{\"event\": \"BALLOON_CHANGE\"}\r\n{\"return\": %s}\r\n", answer)
+			if c.Execute == "device_add" {
+				fmt.Fprint(conn, "{\"event\": \"ACPI_DEVICE_OST\", \"data\": {\"info\": {\"device\": \"dimm\", \"slot\": \"0\", \"slot-type\": \"DIMM\", \"source\": 1, \"status\": 0}}}\r\n")
+			}
+		}
+	}
+	var marks []Mark
+	got := dialogue(t, serve, func(c net.Conn) error {
+		q := &qmp{conn: c, lines: bufio.NewReader(c), heard: make(chan message)}
+		go func() { _ = q.watch() }() // ends with the connection
+		return adjustQMP(t.Context(), q, Machine{Memory: 512 << 20, Devices: driver.Devices{Balloon: 256 << 20, Hotplug: 128 << 20}}, func(m Mark) { marks = append(marks, m) })
+	})
+	want := []string{`balloon {"value":268435456}`, "query-balloon", "query-balloon",
+		`object-add {"id":"added","qom-type":"memory-backend-ram","size":134217728}`, `device_add {"driver":"pc-dimm","id":"dimm","memdev":"added"}`}
+	if !slices.Equal(got, want) || !slices.Equal(marks, []Mark{MarkBallooned, MarkPlugged}) {
+		t.Errorf("asked %q, marks %q; want %q", got, marks, want)
 	}
 }
 

@@ -22,8 +22,15 @@ func cloudHypervisors(arch string) []VMM {
 		Formats: formats, Modules: []string{"virtio_pci", "vmw_vsock_virtio_transport", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_VSOCKETS"},
 		Options: []string{"--help"},
 		Offers: Abilities{
-			Has:   map[Ability]string{Restoring: "`vm.snapshot`, `vm.restore`"},
-			Lacks: map[Ability]string{Cloning: "each restore copies the memory"},
+			Has: map[Ability]string{
+				Uncached: "`direct=on`", Restoring: "`vm.snapshot`, `vm.restore`", Reporting: "`--balloon`", HugePages: "`hugepages=on`", Merging: "`mergeable=on`",
+				SharingFiles: "`--fs` and virtiofsd",
+			},
+			Lacks: map[Ability]string{
+				Emulating: "KVM alone", SelfBooting: "tare boots it with a kernel alone", PrivateCopies: "what a guest writes goes into the file", Cloning: "each restore copies the memory",
+				Ballooning: "tare does not use its `vm.resize`", Plugging: "tare does not use its `vm.resize`",
+				Threading: "each queue always has one", Vhost: "it has vhost-user alone",
+			},
 		},
 		StartTime: 500 * time.Millisecond, Order: 650,
 		plan: func(m Machine) (plan, error) { return cloudHypervisorPlan(m, serial) },
@@ -44,9 +51,16 @@ func cloudHypervisorPlan(m Machine, serial []string) (plan, error) {
 		}
 		return p, nil
 	}
+	memory := ""
+	if m.Devices.HugePages {
+		memory += ",hugepages=on"
+	}
+	if m.Share != "" {
+		memory += ",shared=on"
+	}
 	args := []string{
 		"--api-socket", "path=api", "--cpus", fmt.Sprintf("boot=%d", m.CPUs),
-		"--memory", fmt.Sprintf("size=%dM,mergeable=%s", mebibytes(m.Memory), onOff(m.Mergeable)),
+		"--memory", fmt.Sprintf("size=%dM,mergeable=%s", mebibytes(m.Memory), onOff(m.Devices.Mergeable)) + memory,
 		"--kernel", m.Kernel.Path, "--serial", "socket=console", "--console", "off",
 	}
 	if m.NoSeccomp {
@@ -56,9 +70,6 @@ func cloudHypervisorPlan(m Machine, serial []string) (plan, error) {
 		args = append(args, "--initramfs", m.Initrd)
 	}
 	for i, d := range m.Disks {
-		if !d.ReadOnly && !d.Own {
-			return p, fmt.Errorf("cloud-hypervisor has no private copies of disks: %s would be written to", d.Path)
-		}
 		if err := noComma(d.Path); err != nil {
 			return p, err
 		}
@@ -71,8 +82,16 @@ func cloudHypervisorPlan(m Machine, serial []string) (plan, error) {
 		}
 		args = append(args, disk)
 	}
-	if m.Reports {
+	if m.Devices.PageReporting {
 		args = append(args, "--balloon", "size=0,free_page_reporting=on")
+	}
+	if m.Share != "" {
+		h, err := virtiofsd(m)
+		if err != nil {
+			return p, err
+		}
+		p.helpers = append(p.helpers, h)
+		args = append(args, "--fs", "tag="+shareTag+",socket="+h.socket)
 	}
 	parameters := slices.Clone(serial)
 	if n := m.NIC; n != nil {

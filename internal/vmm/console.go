@@ -31,6 +31,9 @@ const (
 	MarkKernel     Mark = sample.KernelBanner // its banner, "Linux version ..."
 	MarkInit       Mark = sample.GuestInit    // "Run ... as init process", or the agent's first line
 	MarkAgent      Mark = sample.Agent        // the agent said hello
+	MarkBallooned  Mark = sample.Ballooned    // the guest has given up the memory of a balloon
+	MarkPlugged    Mark = sample.Plugged      // the guest has the memory that was added
+	MarkPanicked   Mark = sample.Panicked     // the kernel panicked
 	MarkPoweredOff Mark = sample.PoweredOff   // the VMM has ended
 )
 
@@ -58,8 +61,11 @@ var consoleMarks = []struct {
 }{
 	{MarkFirstByte, func(text []byte) bool { return printkTime.Match(text) || kernelBanner(text) }},
 	{MarkKernel, kernelBanner},
-	{MarkInit, func(text []byte) bool { return holds(text, " as init process") || holds(text, "tare: init") }},
+	{MarkInit, func(text []byte) bool { return holds(text, InitSign) || holds(text, "tare: init") }},
 }
+
+// InitSign is in the line with which a kernel starts the first process.
+const InitSign = " as init process"
 
 // printkTime begins each line of a kernel that tells times. Firmware, and VMMs that
 // write to the same pipe, have other words.

@@ -3,7 +3,6 @@ package vmm
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -29,8 +28,13 @@ func firecrackers(arch string) []VMM {
 		Symbols: []string{map[string]string{"amd64": "VIRTIO_MMIO_CMDLINE_DEVICES", "arm64": "VIRTIO_MMIO"}[arch], "VIRTIO_VSOCKETS"},
 		Offers: Abilities{Has: map[Ability]string{
 			Restoring: "`/snapshot/create`, `/snapshot/load`", Cloning: "the memory file is mapped privately",
+			Reporting: "`/balloon`, from 1.14", HugePages: "`huge_pages`",
+		}, Lacks: map[Ability]string{
+			Emulating: "KVM alone", SelfBooting: "it has no firmware", PrivateCopies: "what a guest writes goes into the file", Uncached: "it opens no disk so",
+			Ballooning: "tare does not use its `/balloon` for that", Plugging: "tare does not use its `/hotplug/memory`", Merging: "it offers none",
+			Threading: "one thread serves all devices", Vhost: "not in its documentation", SharingFiles: "not in its documentation",
 		}},
-		Caches: true, MaxCPUs: 32, StartTime: 500 * time.Millisecond, Order: 640,
+		MaxCPUs: 32, StartTime: 500 * time.Millisecond, Order: 640,
 		plan: func(m Machine) (plan, error) { return firecrackerPlan(m, early) },
 	}}
 }
@@ -57,12 +61,13 @@ func vsockPlug(name string) plug {
 // the guest's console.
 func firecrackerPlan(m Machine, early []string) (plan, error) {
 	p := plan{console: plug{}, control: plug{socket: "api", dial: true}, protocol: dialREST("/"), save: firecrackerSave, restore: firecrackerRestore}
-	if m.Mergeable {
-		return p, errors.New("firecracker offers no guest's memory to KSM")
-	}
 	parameters := append([]string{"console=ttyS0", "reboot=k", "tare_off=reset"}, early...)
 	type object = map[string]any
-	config := object{"machine-config": object{"vcpu_count": m.CPUs, "mem_size_mib": mebibytes(m.Memory)}}
+	size := object{"vcpu_count": m.CPUs, "mem_size_mib": mebibytes(m.Memory)}
+	if m.Devices.HugePages {
+		size["huge_pages"] = "2M"
+	}
+	config := object{"machine-config": size}
 	if m.Agent {
 		p.channels = []plug{vsockPlug("vsock")}
 		parameters = append(parameters, ways(p.channels))
@@ -70,14 +75,11 @@ func firecrackerPlan(m Machine, early []string) (plan, error) {
 	}
 	drives := []object{}
 	for i, d := range m.Disks {
-		if !d.ReadOnly && !d.Own {
-			return p, fmt.Errorf("firecracker has no private copies of disks: %s would be written to", d.Path)
-		}
 		drives = append(drives, object{"drive_id": fmt.Sprintf("disk%d", i), "path_on_host": d.Path, "is_root_device": false, "is_read_only": d.ReadOnly,
 			"cache_type": "Writeback"}) // else what the guest flushes is not written
 	}
 	config["drives"] = drives
-	if m.Reports { // from Firecracker 1.14 on
+	if m.Devices.PageReporting { // from Firecracker 1.14 on
 		config["balloon"] = object{"amount_mib": 0, "deflate_on_oom": false, "free_page_reporting": true}
 	}
 	if n := m.NIC; n != nil {

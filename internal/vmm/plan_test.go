@@ -28,7 +28,7 @@ func TestPlans(t *testing.T) {
 				m := Machine{Kernel: Kernel{Path: "/kernel"}, Initrd: "/initrd", Append: []string{"loglevel=6", "panic=-1"}, CPUs: 1, Memory: 512<<20 - 1,
 					Disks: []Disk{{Path: "/disk,one", ReadOnly: true}}, Agent: true, Accel: KVM, Firmware: "/firmware",
 					NIC: &NIC{Tap: "tap0", Hardware: net.HardwareAddr{2, 0, 0, 0, 0, 1}, Address: netip.MustParsePrefix("10.213.0.2/20"), Gateway: netip.MustParseAddr("10.213.0.1")}}
-				if v.Emulates {
+				if v.Can(Emulating) {
 					m.Accel = TCG
 				}
 				if v.Takes(m) != nil {
@@ -73,7 +73,7 @@ func compare(t *testing.T, name string, v VMM, m Machine) {
 func TestWritableDisks(t *testing.T) {
 	m := Machine{Kernel: Kernel{Path: "/kernel"}, CPUs: 1, Memory: 64 << 20, Disks: []Disk{{Path: "/disk"}}}
 	for _, v := range slices.Concat(qemus("amd64"), stratovirts("amd64")[:1], firecrackers("amd64"), cloudHypervisors("amd64")) {
-		p, err := v.plan(m)
+		p, err := v.planned(m)
 		private := slices.ContainsFunc(p.args, func(a string) bool { return strings.Contains(a, "snapshot=on") })
 		if (err == nil) != private {
 			t.Errorf("%s: private copy %v, error %v", v.Name, private, err)
@@ -96,8 +96,8 @@ func TestOwnDisks(t *testing.T) {
 				t.Errorf("%s: %s lacks %s (%v)", v.Name, text, want, err)
 			}
 		}
-		if v.Caches != (wants[family][0] == wants[family][1]) {
-			t.Errorf("%s: it says that it caches disks: %v", v.Name, v.Caches)
+		if v.Can(Uncached) == (wants[family][0] == wants[family][1]) {
+			t.Errorf("%s: it says that it passes the page cache: %v", v.Name, v.Can(Uncached))
 		}
 	}
 }
@@ -200,11 +200,11 @@ func TestGuestMemoryPlans(t *testing.T) {
 			t.Errorf("%s reports free pages unasked", v.Name)
 		}
 		with := m
-		with.Reports = true
+		with.Devices.PageReporting = true
 		if !holds(with, reports) {
 			t.Errorf("%s does not hold %s", v.Name, reports)
 		}
-		m.Mergeable = true
+		m.Devices.Mergeable = true
 		if err := v.Takes(m); (err == nil) != (merges != "") {
 			t.Errorf("%s: merging: %v", v.Name, err)
 		} else if err == nil && !holds(m, merges) {

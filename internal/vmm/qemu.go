@@ -2,6 +2,7 @@ package vmm
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -69,12 +70,10 @@ func qemus(arch string) []VMM {
 	for _, q := range qemuMachines(arch) {
 		v := VMM{
 			Name: "qemu/" + q.name, Binary: q.binary, Remedy: "tare setup installs it", Version: []string{"--version"}, Banner: "QEMU emulator version ",
-			Emulates: true, BIOS: q.machine == "q35", Snapshots: true, Formats: q.formats, MaxCPUs: q.maxCPUs, StartTime: 3 * time.Second, Order: q.order, plan: q.plan,
+			Formats: q.formats, MaxCPUs: q.maxCPUs, StartTime: 3 * time.Second, Order: q.order, plan: q.plan,
 			Modules: []string{"virtio_pci", "virtio_console", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_CONSOLE"},
 		}
-		v.Offers.Has = map[Ability]string{
-			Restoring: "`migrate`, `-incoming`", Cloning: "`memory-backend-file`, mapped privately",
-		}
+		v.Offers = q.abilities()
 		if q.bus == "device" {
 			v.Modules[0], v.Symbols[0] = "virtio_mmio", "VIRTIO_MMIO"
 		}
@@ -83,15 +82,31 @@ func qemus(arch string) []VMM {
 	return all
 }
 
+// abilities are those of a machine type.
+func (q qemuMachine) abilities() Abilities {
+	a := Abilities{Has: map[Ability]string{
+		Emulating: "TCG", PrivateCopies: "`snapshot=on`", Uncached: "`cache=none`",
+		Restoring: "`migrate`, `-incoming`", Cloning: "`memory-backend-file`, mapped privately",
+		Reporting: "`virtio-balloon`, from 5.1", Ballooning: "`virtio-balloon`, QMP's `balloon`", HugePages: "`memory-backend-memfd,hugetlb=on`",
+		Merging: "`mem-merge`", Threading: "`-object iothread`", Vhost: "`vhost=on`", SharingFiles: "`vhost-user-fs` and virtiofsd",
+	}, Lacks: map[Ability]string{}}
+	if q.machine == "q35" {
+		a.Has[SelfBooting], a.Has[Plugging] = "SeaBIOS", "`pc-dimm`, by ACPI"
+	} else {
+		a.Lacks[SelfBooting], a.Lacks[Plugging] = "tare boots it with a kernel alone", "no slots for memory without ACPI's hotplug"
+	}
+	return a
+}
+
 // plan is QEMU's command line. Without defaults, the machine has what stands
 // here and nothing else. QEMU connects to tare's sockets, so that nothing has
 // to be waited for.
 func (q qemuMachine) plan(m Machine) (plan, error) {
-	p := plan{console: plug{socket: "console"}, control: plug{socket: "qmp"}, protocol: dialQMP, save: qemuSave, restore: qemuRestore}
-	saved, memory := qemuSaved(m)
+	p := plan{console: plug{socket: "console"}, control: plug{socket: "qmp"}, protocol: dialQMP, save: qemuSave, adjust: adjustQMP, restore: qemuRestore}
+	backend, memory := qemuMemory(m)
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-M", q.machine + ",mem-merge=" + onOff(m.Mergeable) + memory, "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprintf("%dM", mebibytes(m.Memory)),
+		"-M", q.machine + ",mem-merge=" + onOff(m.Devices.Mergeable) + memory, "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprintf("%dM", mebibytes(m.Memory)) + slots(m),
 	}
 	if m.Alone == nil {
 		args = append(args, "-kernel", m.Kernel.Path)
@@ -108,22 +123,37 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 		}
 		args = append(args, "-initrd", name)
 	}
-	args = append(args, saved...)
+	args = append(args, backend...)
 	args = append(args, socketBackend("console")...)
 	args = append(args, "-serial", "chardev:console")
+	thread := ""
+	if m.Devices.IOThread {
+		if q.bus == "device" && m.Accel == TCG {
+			return p, errors.New("a thread of its own for the disks: virtio-mmio tells one of requests under KVM alone (use a machine with PCI)")
+		}
+		args, thread = append(args, "-object", "iothread,id="+ioThread), ",iothread="+ioThread
+	}
 	for i, d := range m.Disks {
 		args = append(args, "-drive", fmt.Sprintf("if=none,id=disk%d,format=%s,file=%s,%s", i, format(d), strings.ReplaceAll(d.Path, ",", ",,"), access(d)),
-			"-device", fmt.Sprintf("virtio-blk-%s,drive=disk%d", q.bus, i))
+			"-device", fmt.Sprintf("virtio-blk-%s,drive=disk%d%s", q.bus, i, thread))
 	}
 	if n := m.NIC; n != nil {
 		device := fmt.Sprintf("virtio-net-%s,netdev=net0,mac=%s", q.bus, n.Hardware)
 		if q.bus == "pci" {
 			device += ",romfile=" // the firmware's own boot over the network, which takes its time
 		}
-		args = append(args, "-netdev", "tap,id=net0,ifname="+n.Tap+",script=no,downscript=no", "-device", device)
+		args = append(args, "-netdev", "tap,id=net0,ifname="+n.Tap+",script=no,downscript=no"+vhost(m), "-device", device)
 	}
-	if m.Reports {
-		args = append(args, "-device", "virtio-balloon-"+q.bus+",free-page-reporting=on")
+	if d := m.Devices; d.PageReporting || d.Balloon > 0 {
+		args = append(args, "-device", "virtio-balloon-"+q.bus+",free-page-reporting="+onOff(d.PageReporting))
+	}
+	if m.Share != "" {
+		h, err := virtiofsd(m)
+		if err != nil {
+			return p, err
+		}
+		p.helpers = append(p.helpers, h)
+		args = append(args, "-chardev", "socket,id=share,path="+h.socket, "-device", "vhost-user-fs-"+q.bus+",chardev=share,tag="+shareTag)
 	}
 	if m.Agent {
 		var more []string
@@ -183,6 +213,9 @@ func (q qemuMachine) parameters(m Machine, channels []plug) []string {
 	}
 	if m.NIC != nil {
 		all = append(all, m.NIC.parameter())
+	}
+	if m.Devices.Hotplug > 0 {
+		all = append(all, "memhp_default_state=online")
 	}
 	return append(all, m.Append...)
 }

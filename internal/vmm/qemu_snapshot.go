@@ -14,25 +14,34 @@ import (
 // them map the memory privately: what none of them has written to is one page for all.
 // That is how Kata Containers makes its templates (x-ignore-shared, from QEMU 4.0 on).
 const (
-	qemuMemory = driver.GuestMemoryFile
-	qemuState  = "state"
+	savedMemory = driver.GuestMemoryFile
+	qemuState   = "state"
 )
 
-// qemuSaved gives a machine the memory that it is saved with or restored from.
-func qemuSaved(m Machine) (args []string, machine string) {
-	dir, share := m.SaveTo, "on"
-	if m.From != "" {
-		dir, share = m.From, "off"
+// qemuBackend is the name of a guest's memory where that is an object of its own.
+const qemuBackend = "memory"
+
+// qemuMemory gives a machine the memory that it is saved with or restored from, that
+// another process serves a device in, or that has huge pages.
+func qemuMemory(m Machine) (args []string, machine string) {
+	size, merge := fmt.Sprintf("id=%s,size=%dM", qemuBackend, mebibytes(m.Memory)), ",merge="+onOff(m.Devices.Mergeable)
+	file := func(dir string) string {
+		return ",mem-path=" + strings.ReplaceAll(filepath.Join(dir, savedMemory), ",", ",,")
 	}
-	if dir == "" {
+	switch {
+	case m.SaveTo != "":
+		args = []string{"-object", "memory-backend-file," + size + file(m.SaveTo) + ",share=on" + merge}
+	case m.From != "":
+		args = []string{"-object", "memory-backend-file," + size + file(m.From) + ",share=off" + merge, "-incoming", "defer"}
+	case m.Share != "" || m.Devices.HugePages:
+		args = []string{"-object", fmt.Sprintf("memory-backend-memfd,%s,share=%s%s", size, onOff(m.Share != ""), merge)}
+		if m.Devices.HugePages {
+			args[1] += fmt.Sprintf(",hugetlb=on,hugetlbsize=%dM", driver.HugePage>>20)
+		}
+	default:
 		return nil, ""
 	}
-	file := strings.ReplaceAll(filepath.Join(dir, qemuMemory), ",", ",,")
-	args = []string{"-object", fmt.Sprintf("memory-backend-file,id=memory,size=%dM,mem-path=%s,share=%s,merge=%s", mebibytes(m.Memory), file, share, onOff(m.Mergeable))}
-	if m.From != "" {
-		args = append(args, "-incoming", "defer")
-	}
-	return args, ",memory-backend=memory"
+	return args, ",memory-backend=" + qemuBackend
 }
 
 // withoutMemory leaves memory that is a file out of a migration.

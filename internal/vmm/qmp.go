@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarelab/tare/internal/limit"
@@ -21,14 +22,23 @@ type qmp struct {
 	conn    net.Conn
 	lines   *bufio.Reader
 	stopped bool // the guest was, and nobody has asked why
+
+	asking atomic.Bool  // somebody asks while watch reads
+	heard  chan message // what watch reads meanwhile, for whoever asks
 }
 
 // message is any line that a VMM sends.
 type message struct {
 	Greeting *struct{} `json:"QMP"`
 	Event    string    `json:"event"`
-	Return   *struct {
+	Data     struct {
+		Info struct {
+			Status int `json:"status"` // of ACPI_DEVICE_OST: 0 is success
+		} `json:"info"`
+	} `json:"data"`
+	Return *struct {
 		Status string `json:"status"`
+		Actual int64  `json:"actual"`     // bytes of a guest with a balloon
 		Why    string `json:"error-desc"` // of a migration that failed
 	} `json:"return"`
 	Error *struct {
@@ -39,7 +49,7 @@ type message struct {
 
 // dialQMP waits for the greeting and leaves the negotiation behind.
 func dialQMP(ctx context.Context, conn net.Conn, _ Machine) (control, error) {
-	q := &qmp{conn: conn, lines: bufio.NewReaderSize(conn, 16<<10)}
+	q := &qmp{conn: conn, lines: bufio.NewReaderSize(conn, 16<<10), heard: make(chan message)}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
 	defer stop()
 	m, err := q.read()
@@ -82,14 +92,7 @@ func (q *qmp) read() (message, error) {
 // execute runs a command, whose arguments may be nil, and gives the status in its answer
 // where it has one. Of events that come before the answer, STOP alone is kept.
 func (q *qmp) execute(command string, arguments any) (string, error) {
-	text, err := json.Marshal(struct {
-		Execute   string `json:"execute"`
-		Arguments any    `json:"arguments,omitempty"`
-	}{command, arguments})
-	if err != nil {
-		return "", err
-	}
-	if _, err := q.conn.Write(append(text, "\r\n"...)); err != nil {
+	if err := q.send(command, arguments); err != nil {
 		return "", err
 	}
 	for {
@@ -105,6 +108,51 @@ func (q *qmp) execute(command string, arguments any) (string, error) {
 			return m.Return.Status, nil
 		}
 		q.stopped = q.stopped || m.Event == "STOP"
+	}
+}
+
+// send writes a command.
+func (q *qmp) send(command string, arguments any) error {
+	text, err := json.Marshal(struct {
+		Execute   string `json:"execute"`
+		Arguments any    `json:"arguments,omitempty"`
+	}{command, arguments})
+	if err != nil {
+		return err
+	}
+	_, err = q.conn.Write(append(text, "\r\n"...))
+	return err
+}
+
+// ask is execute while watch reads, with all that the answer holds. Events that come
+// before the answer are passed over. The caller has set asking.
+func (q *qmp) ask(ctx context.Context, command string, arguments any) (message, error) {
+	if err := q.send(command, arguments); err != nil {
+		return message{}, err
+	}
+	for {
+		select {
+		case m := <-q.heard:
+			if m.Error != nil {
+				return m, fmt.Errorf("%s: %s: %s", command, m.Error.Class, m.Error.Desc)
+			}
+			if m.Return != nil {
+				return m, nil
+			}
+		case <-ctx.Done():
+			return message{}, fmt.Errorf("%s: %w", command, ctx.Err())
+		}
+	}
+}
+
+// pass hands a message to who asks, as long as somebody does.
+func (q *qmp) pass(m message) {
+	for q.asking.Load() {
+		select {
+		case q.heard <- m:
+			return
+		case <-time.After(statusPause):
+		}
 	}
 }
 
@@ -128,6 +176,7 @@ func (q *qmp) watch() error {
 			return fmt.Errorf("QMP: %w", err)
 		}
 		q.stopped = m.Event == "STOP"
+		q.pass(m)
 	}
 }
 

@@ -76,11 +76,8 @@ func stratovirts(arch string) []VMM {
 			symbols[0] = "VIRTIO_MMIO"
 		}
 		all = append(all, VMM{
-			Offers: Abilities{
-				Has:   map[Ability]string{Restoring: "`migrate` to `file:`, `-incoming`"},
-				Lacks: map[Ability]string{Cloning: "not in its documentation"},
-			},
-			Name: "stratovirt/" + s.name, Binary: "stratovirt", Version: []string{"-version"},
+			Offers: stratovirtAbilities(),
+			Name:   "stratovirt/" + s.name, Binary: "stratovirt", Version: []string{"-version"},
 			Remedy:  "apt-get install cargo git libpixman-1-dev libcap-ng-dev libseccomp-dev; git clone https://gitee.com/openeuler/stratovirt && cd stratovirt && cargo build --release --bin stratovirt && install target/release/stratovirt /usr/local/bin",
 			Formats: formats, Modules: modules, Symbols: symbols, StartTime: 500 * time.Millisecond, Order: 620 + 10*n, plan: s.plan,
 		})
@@ -88,13 +85,22 @@ func stratovirts(arch string) []VMM {
 	return all
 }
 
+// stratovirtAbilities are those of all its machines (docs/config_guidebook.md and
+// docs/qmp.md there).
+func stratovirtAbilities() Abilities {
+	return Abilities{Has: map[Ability]string{
+		Uncached: "`direct=on`", Restoring: "`migrate` to `file:`, `-incoming`", Reporting: "`virtio-balloon`", Ballooning: "`virtio-balloon`, QMP's `balloon`",
+		Threading: "`-object iothread`", Vhost: "`vhost=on`",
+	}, Lacks: map[Ability]string{
+		Emulating: "KVM alone", SelfBooting: "tare boots it with a kernel alone", PrivateCopies: "what a guest writes goes into the file", Cloning: "not in its documentation",
+		Plugging: "tare does not use its virtio-mem", HugePages: "tare mounts no hugetlbfs for its `-mem-path`", Merging: "it offers none", SharingFiles: "tare does not use its `vhost-user-fs`",
+	}}
+}
+
 func (s stratovirt) plan(m Machine) (plan, error) {
-	p := plan{console: plug{socket: "console", dial: true}, control: plug{socket: "qmp", dial: true}, protocol: dialQMP, save: stratovirtSave}
-	if m.Reports && (m.SaveTo != "" || m.From != "") {
+	p := plan{console: plug{socket: "console", dial: true}, control: plug{socket: "qmp", dial: true}, protocol: dialQMP, save: stratovirtSave, adjust: adjustQMP}
+	if m.Devices.PageReporting && (m.SaveTo != "" || m.From != "") {
 		return p, errors.New("stratovirt saves no guest that has a balloon (free page reporting)")
-	}
-	if m.Mergeable {
-		return p, errors.New("stratovirt offers no guest's memory to KSM")
 	}
 	args := []string{
 		"-machine", s.machine, "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprintf("%dM", mebibytes(m.Memory)), "-kernel", m.Kernel.Path,
@@ -110,6 +116,10 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 	}
 	if m.Initrd != "" {
 		args = append(args, "-initrd", m.Initrd)
+	}
+	thread := ""
+	if m.Devices.IOThread {
+		args, thread = append(args, "-object", "iothread,id="+ioThread), ",iothread="+ioThread
 	}
 	slot := 1
 	on := func() string { // the place of a device on the bus
@@ -131,22 +141,23 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 		p.firmware = uefiTime
 	}
 	for i, d := range m.Disks {
-		if !d.ReadOnly && !d.Own {
-			return p, fmt.Errorf("stratovirt has no private copies of disks: %s would be written to", d.Path)
-		}
 		if err := noComma(d.Path); err != nil {
 			return p, err
 		}
 		args = append(args, "-drive", fmt.Sprintf("id=disk%d,file=%s,readonly=%s,direct=%s", i, d.Path, onOff(d.ReadOnly), onOff(d.Direct)),
-			"-device", fmt.Sprintf("virtio-blk-%s,id=blk%d,drive=disk%d%s", s.bus, i, i, on()))
+			"-device", fmt.Sprintf("virtio-blk-%s,id=blk%d,drive=disk%d%s%s", s.bus, i, i, thread, on()))
 	}
 	parameters := append([]string{"console=" + s.serial, "earlycon=" + s.early}, s.append...)
 	if n := m.NIC; n != nil {
-		args = append(args, "-netdev", "tap,id=net0,ifname="+n.Tap, "-device", fmt.Sprintf("virtio-net-%s,id=nic0,netdev=net0,mac=%s%s", s.bus, n.Hardware, on()))
+		args = append(args, "-netdev", "tap,id=net0,ifname="+n.Tap+vhost(m), "-device", fmt.Sprintf("virtio-net-%s,id=nic0,netdev=net0,mac=%s%s", s.bus, n.Hardware, on()))
 		parameters = append(parameters, n.parameter())
 	}
-	if m.Reports {
-		args = append(args, "-device", "virtio-balloon-"+s.bus+",id=balloon0,free-page-reporting=true"+on())
+	if d := m.Devices; d.PageReporting || d.Balloon > 0 {
+		balloon := "virtio-balloon-" + s.bus + ",id=balloon0"
+		if d.PageReporting {
+			balloon += ",free-page-reporting=true"
+		}
+		args = append(args, "-device", balloon+on())
 	}
 	if m.Agent {
 		// Its ports have no names. On microvm there is one, number 0, which only a

@@ -32,6 +32,7 @@ type Config struct {
 	Mark     func(Mark)             // told of every mark, once, in whatever goroutine sees it
 	Line     func(line string)      // told of every line of the console; may be nil
 	Patience map[Mark]time.Duration // how long each mark may take after the one before; DefaultPatience for those missing
+	Slow     bool                   // a kernel that prints does not hang: Patience of MarkInit counts from its last line
 }
 
 // DefaultPatience is generous: it is for guests that hang, not for slow ones.
@@ -46,6 +47,7 @@ type VM struct {
 	config  Config
 	plan    plan
 	process *launch.Process
+	helpers []*launch.Process // that run beside it, from New to Close
 	console *console
 	words   words // what the VMM says
 	dir     *os.File
@@ -65,9 +67,11 @@ type VM struct {
 	exitErr   error
 	mu        sync.Mutex // guards what follows
 	last      Mark
+	awaited   Mark // by the watchdog; "" for none
 	seen      map[Mark]bool
 	watchdog  *time.Timer
 	closers   []io.Closer
+	watched   control      // the control channel while it is listened on; nil before
 	button    func() error // presses the power button; nil before the control channel works, and where it cannot
 	started   bool
 	closeOnce sync.Once
@@ -93,14 +97,25 @@ func New(ctx context.Context, config Config) (*VM, error) {
 		if v.awaits(m) { // what a restored guest prints when it ends is no beginning
 			v.mark(m)
 		}
-	}, config.Line)
+	}, v.line)
 	v.console.dead = func() {
+		v.mark(MarkPanicked)
 		time.AfterFunc(panicGrace, func() { v.fail(errors.New("the VMM went on after the kernel's panic")) })
 	}
 	if err := v.open(ctx); err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
 	return v, nil
+}
+
+// line takes a line of the console.
+func (v *VM) line(text string) {
+	if v.config.Slow {
+		v.stir()
+	}
+	if v.config.Line != nil {
+		v.config.Line(text)
+	}
 }
 
 func (v *VM) open(ctx context.Context) error {
@@ -143,13 +158,18 @@ func (v *VM) open(ctx context.Context) error {
 		}
 		defer stdio.Stdout.Close()
 	}
+	for _, h := range v.plan.helpers {
+		if err := v.help(ctx, h, says); err != nil {
+			return err
+		}
+	}
 	steps := []launch.Step{launch.Chdir(v.config.Dir)}
 	if v.config.Network != "" {
 		steps = append(steps, launch.Network(v.config.Network))
 	}
 	v.process, err = launch.New(ctx, launch.Config{
 		Launcher: v.config.Launcher, Args: append([]string{v.config.Path}, v.plan.args...),
-		Env:   []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"},
+		Env:   programEnvironment,
 		Stdio: stdio, Cgroup: v.config.Cgroup,
 		Pre: steps,
 	})
@@ -336,6 +356,9 @@ func (v *VM) serve(ctl control) error {
 		}
 		v.mark(MarkRestored)
 	}
+	v.mu.Lock()
+	v.watched = ctl
+	v.mu.Unlock()
 	return ctl.watch()
 }
 
@@ -501,6 +524,9 @@ func (v *VM) close() error {
 		// Killed first: the goroutine that waits for it must not outlive it.
 		errs = append(errs, v.process.Kill())
 	}
+	for _, p := range v.helpers {
+		errs = append(errs, p.Kill())
+	}
 	v.mu.Lock()
 	v.cancel()
 	closers := v.closers
@@ -520,6 +546,9 @@ func (v *VM) close() error {
 	v.running.Wait()
 	if v.process != nil {
 		errs = append(errs, v.process.Close())
+	}
+	for _, p := range v.helpers {
+		errs = append(errs, p.Close())
 	}
 	for {
 		select {

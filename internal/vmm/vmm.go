@@ -7,7 +7,6 @@ package vmm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -48,9 +47,10 @@ type Machine struct {
 	// 0 is what one small program needs. What does not fit is translated again.
 	Translations int64
 	Agent        bool // the guest has tare's agent (helpers/init.c): give it a channel
-	Reports      bool // the guest says which pages are free, and the VMM gives them back; the guest needs BalloonModule
-	Mergeable    bool // the guest's memory is offered to the host's KSM
-	NoSeccomp    bool // the VMM's own filters of system calls are off
+	Devices      driver.Devices
+	Share        string // a directory of the host's that the guest sees by virtio-fs; "" for none
+	ShareDirect  bool   // its files are accessed past the host's page cache where the guest asks for that
+	NoSeccomp    bool   // the VMM's own filters of system calls are off
 	// SaveTo is the absolute path of an existing empty directory that VM.Save saves the
 	// guest to; "" for a guest that is not saved.
 	SaveTo string
@@ -60,8 +60,17 @@ type Machine struct {
 	options string // what the program says of its options (VMM.Options)
 }
 
-// BalloonModule is the guest's part of Machine.Reports.
-const BalloonModule = "virtio_balloon"
+// Modules are those of the guest's kernel for its devices and its shared directory.
+func (m Machine) Modules() []string {
+	var all []string
+	if m.Devices.PageReporting || m.Devices.Balloon > 0 {
+		all = append(all, "virtio_balloon")
+	}
+	if m.Share != "" || m.Devices.VirtioFS {
+		all = append(all, "virtiofs")
+	}
+	return all
+}
 
 // Takes says why a VMM cannot have a machine, with a CannotError; nil where it can.
 func (v VMM) Takes(m Machine) error {
@@ -84,15 +93,10 @@ func (v VMM) ask(ctx context.Context, path string, m *Machine) error {
 
 // planned is the plan of a machine, or a CannotError.
 func (v VMM) planned(m Machine) (plan, error) {
-	if m.SaveTo != "" || m.From != "" {
-		if err := v.restores(m); err != nil {
-			return plan{}, err
-		}
+	if err := v.cannot(m); err != nil {
+		return plan{}, err
 	}
 	p, err := v.plan(m)
-	if err == nil && m.Alone != nil && !v.BIOS {
-		err = errors.New("it boots no disk by itself")
-	}
 	if err != nil {
 		return p, &driver.CannotError{Target: v.Name, Lacks: err.Error()}
 	}
@@ -160,13 +164,9 @@ type VMM struct {
 	Version   []string // arguments that make it print its version
 	Banner    string   // what it prints before the version; "" for nothing
 	Options   []string // arguments that make it list its options, where releases differ in one that disks need; nil where they do not
-	Emulates  bool     // it has TCG; else it needs KVM
-	BIOS      bool     // it takes machines that are Alone
 	Formats   []Format // of kernels that it loads, the fastest first
 	Modules   []string // that a guest needs here where its kernel has them not built in
 	Symbols   []string // of a kernel's configuration, without which a guest finds no channel here
-	Snapshots bool     // what a guest writes to a disk can go into a private copy, which the VMM makes
-	Caches    bool     // it opens no disk past the host's page cache
 	MaxCPUs   int      // 0: any number
 	Offers    Abilities
 	StartTime time.Duration
@@ -183,14 +183,22 @@ type VMM struct {
 type plan struct {
 	args     []string
 	files    map[string][]byte // written into the machine's directory, by name
+	helpers  []helper          // that run beside the VMM, each before it
 	initrd   string            // copied in whole pages to initrdName in that directory; "" for none
 	console  plug
 	control  plug
 	channels []plug        // the agent comes on one of them
 	firmware time.Duration // that may pass before the kernel, beside what every machine has
 	protocol func(context.Context, net.Conn, Machine) (control, error)
-	save     func(context.Context, control, Machine) error // pauses the guest and saves it to Machine.SaveTo
-	restore  func(context.Context, control, Machine) error // returns when the guest of Machine.From runs; nil where the command line does that
+	save     func(context.Context, control, Machine) error             // pauses the guest and saves it to Machine.SaveTo
+	adjust   func(context.Context, control, Machine, func(Mark)) error // changes the guest's memory once its agent runs, while control is watched; nil for VMMs that cannot
+	restore  func(context.Context, control, Machine) error             // returns when the guest of Machine.From runs; nil where the command line does that
+}
+
+// helper is a program that serves a device of the VMM.
+type helper struct {
+	args   []string // of which the first is its path
+	socket string   // that it listens on
 }
 
 // plug is one connection with the VMM.

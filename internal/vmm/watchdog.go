@@ -17,12 +17,13 @@ func (v *VM) mark(m Mark) {
 	}
 	v.config.Mark(m)
 	v.seen[m] = true
-	if m != MarkPoweredOff { // which each machine comes to, a hanging one by being killed
+	if m != MarkPoweredOff && m != MarkPanicked { // the ends of a machine, which say nothing of where it was
 		v.last = m
 	}
 	if v.watchdog != nil {
 		v.watchdog.Stop()
 	}
+	v.awaited = ""
 	for i, next := range order {
 		if v.seen[next] || !v.awaits(next) || v.overtaken(i) {
 			continue
@@ -31,10 +32,20 @@ func (v *VM) mark(m Mark) {
 			return
 		}
 		after := v.patience(next)
+		v.awaited = next
 		v.watchdog = time.AfterFunc(after, func() {
 			v.fail(&HangError{After: m, Awaited: next, For: after})
 		})
 		return
+	}
+}
+
+// stir gives a kernel that has printed a line its time for the first process anew.
+func (v *VM) stir() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.awaited == MarkInit && v.watchdog.Stop() { // else it has bitten
+		v.watchdog.Reset(v.patience(MarkInit))
 	}
 }
 

@@ -57,3 +57,22 @@ func TestFirmwareHasItsTime(t *testing.T) {
 		}
 	}
 }
+
+// A slow kernel that prints is given its time for the first process anew; one that stops
+// printing hangs, and no line revives it.
+func TestSlowKernel(t *testing.T) {
+	v := &VM{config: Config{Slow: true, Mark: func(Mark) {}, Patience: map[Mark]time.Duration{MarkReady: time.Hour, MarkFirstByte: time.Hour, MarkKernel: time.Hour, MarkInit: time.Hour}},
+		seen: map[Mark]bool{}, failed: make(chan error, 1)}
+	for _, m := range []Mark{MarkReady, MarkFirstByte, MarkKernel} {
+		v.mark(m)
+	}
+	v.config.Patience[MarkInit] = 10 * time.Millisecond
+	v.line("[    1.0] still here")
+	if err := <-v.failed; !strings.Contains(err.Error(), `no "init" came`) {
+		t.Errorf("%v", err)
+	}
+	v.line("[    2.0] too late")
+	if v.watchdog.Stop() {
+		t.Error("a watchdog that has bitten is set again")
+	}
+}

@@ -24,6 +24,7 @@ type Boot struct {
 	Dir      string                     // an existing empty directory
 	Off      time.Duration              // that it may take to power off; Close ends one that takes longer
 	Patience map[vmm.Mark]time.Duration // how long each mark may take
+	Slow     bool                       // as in vmm.Config
 }
 
 // Instance is a machine that was booted by Boot.
@@ -51,7 +52,7 @@ func (d *Driver) Boot(ctx context.Context, b Boot) (Instance, error) {
 func (d *Driver) prepare(ctx context.Context, b Boot, system bool) (*instance, error) {
 	i := &instance{driver: d, spec: b.Spec, memory: b.Machine.Mapped(), from: b.Machine.From, off: b.Off, result: make(chan result, 1)}
 	config := vmm.Config{VMM: d.vmm, Path: b.Path, Machine: b.Machine, Dir: b.Dir, Launcher: d.lab.LaunchPath, Cgroup: payloadGroup(b.Spec),
-		Network: b.Spec.Join.Namespace, Mark: func(at vmm.Mark) { i.mark(driver.Phase(at)) }, Patience: b.Patience}
+		Network: b.Spec.Join.Namespace, Slow: b.Slow, Mark: func(at vmm.Mark) { i.mark(driver.Phase(at)) }, Patience: b.Patience}
 	if system {
 		config.Line = i.lines()
 	}
@@ -83,8 +84,8 @@ func (d *Driver) Acceleration(ctx context.Context, path string) (vmm.Accel, erro
 	if err != nil {
 		return "", err
 	}
-	accel, _, err := d.home.acceleration(ctx, d, path, g)
-	return accel, err
+	p, err := d.home.acceleration(ctx, d, path, g)
+	return p.Accel, err
 }
 
 // NoteAcceleration notes it, and why it is not KVM.

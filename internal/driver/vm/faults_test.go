@@ -424,7 +424,7 @@ func TestDirectDisk(t *testing.T) {
 				t.Errorf("%s, asked %v where the file system can %v: %+v", v.Name, asked, can, m.Disks)
 			}
 		}
-		if says, err := d.directIO(); err != nil || (says == "past the guest's and the host's page cache") != (can && !v.Caches) {
+		if says, err := d.directIO(); err != nil || (says == "past the guest's and the host's page cache") != (can && v.Can(vmm.Uncached)) {
 			t.Errorf("%s says %q, %v", v.Name, says, err)
 		}
 	}
@@ -555,6 +555,9 @@ func kernel(console io.Writer, behaviour string) {
 	case "panics":
 		fmt.Fprint(console, "[    1.0] No filesystem could mount root, tried: \r\n[    1.1] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)\r\n")
 		os.Exit(0)
+	case "no-user":
+		fmt.Fprint(console, "[    1.000000] Run /.tare/init as init process\r\n[    1.1] Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000004\r\n")
+		time.Sleep(time.Minute)
 	case "floods":
 		noise := []byte(strings.Repeat("\x00\xff flood of letters without an end", 1024))
 		for sent := 0; sent < 64<<20; sent += len(noise) {

@@ -58,6 +58,9 @@ type result struct {
 
 func newInstance(ctx context.Context, d *Driver, path string, m vmm.Machine, spec driver.Spec, dir string) (driver.Instance, error) {
 	b := Boot{Path: path, Machine: m, Spec: spec, Dir: dir, Off: offTime}
+	if m.Accel == vmm.KVM && d.ownKernel() {
+		b.Patience, b.Slow = ownKernelPatience, true
+	}
 	if d.lab.Guest.Rootfs != "" {
 		b.Off, b.Patience = systemOff, SystemPatience
 	}
@@ -103,7 +106,7 @@ func (i *instance) Start(ctx context.Context, mark func(driver.Phase)) error {
 	}
 	i.stop = context.AfterFunc(ctx, i.kill)
 	i.talking.Go(func() {
-		exit, err := i.talk()
+		exit, err := i.talk(ctx)
 		i.stdout.close() // nobody else writes: who reads sees the end with the payload's
 		i.stderr.close()
 		i.result <- result{exit, err}
@@ -135,7 +138,7 @@ func (i *instance) Wait(ctx context.Context) (driver.Exit, error) {
 var errEnded = errors.New("the guest ended before its payload")
 
 // talk is the whole conversation with a guest.
-func (i *instance) talk() (driver.Exit, error) {
+func (i *instance) talk(ctx context.Context) (driver.Exit, error) {
 	a, err := i.meet()
 	if err != nil {
 		return driver.Exit{}, err
@@ -143,6 +146,9 @@ func (i *instance) talk() (driver.Exit, error) {
 	i.vm.Marked(vmm.MarkAgent)
 	if a.began > 0 && i.from == "" { // else they are of the guest that was saved
 		i.note(sample.GuestKernel, a.began, sample.GuestAgent, a.hello)
+	}
+	if err := i.vm.Adjust(ctx); err != nil {
+		return driver.Exit{}, err
 	}
 	if err := a.send(frameRun, i.request); err != nil {
 		return driver.Exit{}, i.lost(err)

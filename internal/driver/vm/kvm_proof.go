@@ -24,6 +24,9 @@ type proof struct {
 	Accel vmm.Accel `json:"accel"`
 	Why   string    `json:"why,omitempty"`  // why not KVM
 	Deaf  string    `json:"deaf,omitempty"` // what the agent said of its channels, where it reached user mode and found none
+	// Until is the mark at which boots under KVM end, vmm.MarkInit: the kernel comes up
+	// and no user mode runs. "" where a guest runs, and where its kernel does not come up.
+	Until vmm.Mark  `json:"until,omitempty"`
 	When  time.Time `json:"when"`
 }
 
@@ -37,21 +40,28 @@ func (p proof) holds() bool {
 }
 
 // acceleration is KVM where a guest was seen to boot with it since this boot of the
-// host; else TCG, with the reason, or a CannotError for a VMM without it. That no guest
-// boots with it is believed for failureHolds. A guest that runs under KVM and finds no
-// channel is a CannotError, too: it would find none under TCG.
-func (h *home) acceleration(ctx context.Context, d *Driver, path string, g guestKernel) (vmm.Accel, string, error) {
+// host; else TCG, with the reason. For a VMM without TCG it is KVM with proof.Until where
+// at least a kernel comes up, else a CannotError. That no guest boots with it is believed
+// for failureHolds. A guest that runs under KVM and finds no channel is a CannotError, too:
+// it would find none under TCG.
+func (h *home) acceleration(ctx context.Context, d *Driver, path string, g guestKernel) (proof, error) {
 	p, err := h.proof(ctx, d, path, g)
-	if err != nil {
-		return "", "", err
+	switch {
+	case err != nil:
+		return proof{}, err
+	case p.Deaf != "":
+		return p, d.Cannot(h.remedy(d), "kernel %s finds no channel on %s: %s", g.kernel.Version, d.vmm.Name, p.Deaf)
+	case p.Accel == vmm.KVM:
+		return p, nil
+	case d.vmm.Can(vmm.Emulating):
+		p.Until = ""
+		return p, nil
+	case p.Until != "" && d.saved == nil: // which is saved when its agent waits
+		p.Accel = vmm.KVM
+		return p, nil
 	}
-	if p.Deaf != "" {
-		return p.Accel, "", d.Cannot(h.remedy(d), "kernel %s finds no channel on %s: %s", g.kernel.Version, d.vmm.Name, p.Deaf)
-	}
-	if p.Accel == vmm.KVM || d.vmm.Emulates {
-		return p.Accel, p.Why, nil
-	}
-	return "", p.Why, d.Cannot("a machine whose KVM runs guests: bare metal, or nested virtualization", "%s needs KVM: %s", d.vmm.Binary, p.Why)
+	p.Accel = ""
+	return p, d.Cannot("a machine whose KVM runs guests: bare metal, or nested virtualization", "%s needs KVM: %s", d.vmm.Binary, p.Why)
 }
 
 // remedy says how to have a kernel that finds its devices on a machine type.
@@ -133,7 +143,7 @@ func (h *home) forget() error {
 }
 
 // proofKey names a proof by all that it holds for: the machine type, the VMM, whether
-// its filter is off, the agent, the kernel, the user, this boot, and KVM as it is: its
+// its filter is off, the agent, the kernel and the user's parameters for it, the user, this boot, and KVM as it is: its
 // device, which a module that is loaded again makes anew, and its modules' parameters.
 func (h *home) proofKey(machine, path, kernel string) (string, error) {
 	program, err := sys.FileDigest(path)
@@ -153,7 +163,7 @@ func (h *home) proofKey(machine, path, kernel string) (string, error) {
 		return "", fmt.Errorf("%s: %w", h.device, err)
 	}
 	sum := sha256.New()
-	fmt.Fprintln(sum, machine, string(boot), program, agent, kernel, h.lab.Guest.NoSeccomp, os.Geteuid(), device.Ino, device.Mode, device.Uid, device.Gid, device.Ctim)
+	fmt.Fprintln(sum, machine, string(boot), program, agent, kernel, h.lab.Guest.NoSeccomp, h.lab.Guest.Append, os.Geteuid(), device.Ino, device.Mode, device.Uid, device.Gid, device.Ctim)
 	parameters, err := filepath.Glob("/sys/module/kvm*/parameters/*")
 	if err != nil {
 		return "", err
@@ -187,10 +197,31 @@ var proofPatience = map[vmm.Mark]time.Duration{
 	vmm.MarkInit: 10 * time.Second, vmm.MarkAgent: 5 * time.Second,
 }
 
-// ProofsTime bounds the proofs of all machine types, of which each waits for the others'.
-func ProofsTime() time.Duration {
+// ownKernelPatience is what a kernel of the user's may take: KVM that emulates
+// instructions takes minutes to unpack one.
+var ownKernelPatience = map[vmm.Mark]time.Duration{
+	vmm.MarkReady: 20 * time.Second, vmm.MarkFirstByte: 5 * time.Minute, vmm.MarkKernel: time.Minute,
+	vmm.MarkInit: 5 * time.Minute, vmm.MarkAgent: 30 * time.Second,
+}
+
+// ownKernel reports whether the guests have a kernel of the user's.
+func (d *Driver) ownKernel() bool { return d.kernel != "" || d.lab.Guest.Kernel != "" }
+
+// patience is what a boot under KVM may take.
+func (d *Driver) patience() map[vmm.Mark]time.Duration {
+	if d.ownKernel() {
+		return ownKernelPatience
+	}
+	return proofPatience
+}
+
+// ProofsTime bounds the proofs of all machine types with the kernel of tare's guests, of
+// which each waits for the others'.
+func ProofsTime() time.Duration { return proofsTime(proofPatience) }
+
+func proofsTime(patience map[vmm.Mark]time.Duration) time.Duration {
 	each := time.Duration(0)
-	for _, d := range proofPatience {
+	for _, d := range patience {
 		each += d
 	}
 	return time.Duration(len(vmm.VMMs())) * each
@@ -210,8 +241,8 @@ func (h *home) prove(ctx context.Context, d *Driver, path string, g guestKernel)
 	defer func() { err = errors.Join(err, sys.RemoveTree(dir)) }()
 	var said agentWords
 	m, err := vmm.New(ctx, vmm.Config{
-		VMM: d.vmm, Path: path, Dir: dir, Launcher: h.lab.LaunchPath, Patience: proofPatience, Mark: func(vmm.Mark) {}, Line: said.take,
-		Machine: vmm.Machine{Kernel: g.kernel, Initrd: initrd, Append: parameters(nil), CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true, NoSeccomp: h.lab.Guest.NoSeccomp},
+		VMM: d.vmm, Path: path, Dir: dir, Launcher: h.lab.LaunchPath, Patience: d.patience(), Slow: d.ownKernel(), Mark: func(vmm.Mark) {}, Line: said.take,
+		Machine: vmm.Machine{Kernel: g.kernel, Initrd: initrd, Append: h.proofParameters(), CPUs: 1, Memory: 256 << 20, Accel: vmm.KVM, Agent: true, NoSeccomp: h.lab.Guest.NoSeccomp},
 	})
 	if err != nil {
 		return p, err
@@ -232,14 +263,37 @@ func (h *home) prove(ctx context.Context, d *Driver, path string, g guestKernel)
 	return said.proof(failed), nil
 }
 
-// agentWords are what the agent said of itself on a console.
+// proofParameters are those of a guest that is booted for a proof: its kernel prints the
+// line with which it starts the first process.
+func (h *home) proofParameters() []string {
+	all := append(parameters(nil), initShown)
+	if h.lab.Guest.Append != "" {
+		all = append(all, h.lab.Guest.Append)
+	}
+	return all
+}
+
+// initShown has a kernel print that it starts the first process.
+const initShown = "loglevel=7"
+
+// agentWords are what the agent said of itself on a console, and how far the boot came.
 type agentWords struct {
 	ran  bool   // it said something: a process of the guest ran, and its system calls did
 	deaf string // what it said of its channels, where it found none
+	init bool   // the kernel started it
+}
+
+// until is proof.Until of a boot that failed.
+func (w *agentWords) until() vmm.Mark {
+	if w.init {
+		return vmm.MarkInit
+	}
+	return ""
 }
 
 // take reads a line of the console.
 func (w *agentWords) take(line string) {
+	w.init = w.init || strings.Contains(line, vmm.InitSign)
 	_, text, ok := strings.Cut(line, agentSign)
 	w.ran = w.ran || ok
 	if why, ok := strings.CutPrefix(text, agentDeaf); ok {
@@ -263,9 +317,9 @@ func (w *agentWords) proof(failed error) proof {
 	case w.deaf != "":
 		return proof{Accel: vmm.KVM, Deaf: w.deaf}
 	case w.ran:
-		return proof{Accel: vmm.TCG, Why: "a guest under KVM reached user mode here, and no farther: " + firstLine(failed)}
+		return proof{Accel: vmm.TCG, Why: "a guest under KVM reached user mode here, and no farther: " + firstLine(failed), Until: w.until()}
 	}
-	return proof{Accel: vmm.TCG, Why: "no guest reaches user mode under KVM here: " + firstLine(failed)}
+	return proof{Accel: vmm.TCG, Why: "no guest reaches user mode under KVM here: " + firstLine(failed), Until: w.until()}
 }
 
 // firstLine is an error without the console's lines.

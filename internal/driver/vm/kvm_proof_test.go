@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +106,8 @@ func TestWhatABootUnderKVMShows(t *testing.T) {
 		"heard":          {[]string{"tare: init"}, nil, proof{Accel: vmm.KVM}},
 		"no channel":     {[]string{"[1.0] Run /.tare/init as init process", "tare: init", "tare: no channel to the host: tty:/dev/hvc0: No such device"}, failed, proof{Accel: vmm.KVM, Deaf: "tty:/dev/hvc0: No such device"}},
 		"then it hangs":  {[]string{"\x1b[0mtare: init"}, failed, proof{Accel: vmm.TCG, Why: "a guest under KVM reached user mode here, and no farther: it failed; the console ends:"}},
-		"no system call": {[]string{"[1.0] Run /.tare/init as init process", "[1.1] Kernel panic - not syncing: Attempted to kill init!"}, failed, proof{Accel: vmm.TCG, Why: "no guest reaches user mode under KVM here: it failed; the console ends:"}},
+		"no system call": {[]string{"[1.0] Run /.tare/init as init process", "[1.1] Kernel panic - not syncing: Attempted to kill init!"}, failed, proof{Accel: vmm.TCG, Why: "no guest reaches user mode under KVM here: it failed; the console ends:", Until: vmm.MarkInit}},
+		"no kernel":      {[]string{"[0.1] Linux version 6.1.0"}, failed, proof{Accel: vmm.TCG, Why: "no guest reaches user mode under KVM here: it failed; the console ends:"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var said agentWords
@@ -152,12 +154,43 @@ func TestNoChannelUnderKVM(t *testing.T) {
 	d.home.device = filepath.Join(t.TempDir(), "kvm")
 	must(t, os.WriteFile(d.home.device, nil, 0o600))
 	g := guestKernel{kernel: vmm.Kernel{Path: "/kernel", Version: "6.1.0-stock", Digest: "sha256:1"}}
-	accel, why, err := d.home.acceleration(t.Context(), d, path, g)
+	p, err := d.home.acceleration(t.Context(), d, path, g)
 	var cannot *driver.CannotError
-	if accel != vmm.KVM || why != "" || !errors.As(err, &cannot) ||
+	if p.Accel != vmm.KVM || p.Why != "" || !errors.As(err, &cannot) ||
 		!strings.Contains(cannot.Lacks, "kernel 6.1.0-stock finds no channel on stratovirt/microvm: tty:/dev/hvc0: No such device") ||
 		!strings.Contains(cannot.Remedy, "VIRTIO_MMIO_CMDLINE_DEVICES") {
-		t.Errorf("%q, %q, %v", accel, why, err)
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// A kernel that comes up under KVM and runs no user mode is a boot that ends there: its
+// check says so and proves no payload, its machine outlives the panic, and the marks of
+// a boot come with the panic's own. A restored guest has no such boot.
+func TestBootsToInit(t *testing.T) {
+	lab := drivertest.New(t)
+	lab.CacheDir = t.TempDir()
+	d, path := machineAt(t, lab, "no-user")
+	d.home.device = filepath.Join(t.TempDir(), "kvm")
+	must(t, os.WriteFile(d.home.device, nil, 0o600))
+	g := guestKernel{kernel: vmm.Kernel{Path: "/kernel", Digest: "sha256:1"}}
+	notes := map[string]string{driver.NoteGuestKernel: "sha256:1"}
+	if err := d.accelerated(t.Context(), path, g, notes); err != nil {
+		t.Fatal(err)
+	}
+	if notes[driver.NoteAccel] != "kvm" || notes[driver.NoteBootsTo] != "init" || !strings.Contains(notes[driver.NoteNoKVM], "Attempted to kill init!") {
+		t.Errorf("notes %v", notes)
+	}
+	if d.Stale(driver.Facts{Path: path, Notes: notes}) {
+		t.Error("what was found just now is stale")
+	}
+	_, _, phases, err := bootOn(t, d, path)
+	if err == nil || !slices.Contains(phases, driver.Phase("init")) || !slices.Contains(phases, driver.Phase("panicked")) || slices.Contains(phases, driver.Phase("agent")) {
+		t.Errorf("marks %q, %v", phases, err)
+	}
+	restored := *d
+	restored.saved = &saved{all: map[string]string{}}
+	if err := restored.accelerated(t.Context(), path, g, map[string]string{}); !errors.As(err, new(*driver.CannotError)) {
+		t.Errorf("restored: %v", err)
 	}
 }
 

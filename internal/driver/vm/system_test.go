@@ -51,7 +51,7 @@ func TestSystem(t *testing.T) {
 	root := smallSystem(t, lab)
 	disk := partitioned(t, root)
 	for _, v := range vmm.VMMs() {
-		if !v.Emulates {
+		if !v.Can(vmm.Emulating) {
 			continue // TestSystemOnStandIn boots it
 		}
 		for what, rootfs := range map[string]string{"directory": root, "qcow2 disk": disk} {

@@ -103,7 +103,7 @@ func (d *Driver) Named(_ context.Context, name string) driver.Driver {
 // payload's process id there is not 1, the agent's is.
 func (d *Driver) Properties() driver.Properties {
 	p := driver.Properties{Family: "vm", Boundary: driver.MachineBoundary, MaxParallel: 4, StreamBytes: 8 << 20, ExactSignal: true,
-		Joins: joins(d.lab.Root), StartTime: d.startTime(), CheckTime: ProofsTime(), Order: d.vmm.Order,
+		Joins: joins(d.lab.Root), StartTime: d.startTime(), CheckTime: proofsTime(d.patience()), Order: d.vmm.Order,
 		Footprint: driver.Footprint{Tasks: MonitorTasks, Memory: int(d.touched())}, Machine: d.Offers(nil)}
 	if d.saved != nil {
 		p.Joins = "" // the saved guest's link is not another one's
@@ -114,7 +114,7 @@ func (d *Driver) Properties() driver.Properties {
 
 // Offers are what a machine of this VMM has besides its payload.
 func (d *Driver) Offers(host *driver.ContainerHost) *driver.Machine {
-	return &driver.Machine{Takes: d.takes, Forget: d.home.forget, Host: host}
+	return &driver.Machine{Takes: d.takes, Memory: d.memory, Forget: d.home.forget, Host: host}
 }
 
 // joins: a tap is opened by who may change the network.
@@ -208,6 +208,9 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 	if err := d.accelerated(ctx, path, g, facts.Notes); err != nil {
 		return facts, err
 	}
+	if facts.Notes[driver.NoteBootsTo] != "" { // no payload could be proven
+		return facts, nil
+	}
 	if facts.Notes[driver.NoteDirect], err = d.directIO(); err != nil {
 		return facts, err
 	}
@@ -224,12 +227,15 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 	return facts, nil
 }
 
-// accelerated notes what will run the guest's CPU, and why not KVM.
+// accelerated notes what will run the guest's CPU, why not KVM, and where boots end.
 func (d *Driver) accelerated(ctx context.Context, path string, g guestKernel, notes map[string]string) error {
-	accel, why, err := d.home.acceleration(ctx, d, path, g)
-	notes[driver.NoteAccel] = string(accel)
-	if why != "" {
-		notes[driver.NoteNoKVM] = why
+	p, err := d.home.acceleration(ctx, d, path, g)
+	notes[driver.NoteAccel] = string(p.Accel)
+	if p.Why != "" {
+		notes[driver.NoteNoKVM] = p.Why
+	}
+	if err == nil && p.Until != "" {
+		notes[driver.NoteBootsTo] = string(p.Until)
 	}
 	return err
 }
@@ -288,17 +294,9 @@ func (d *Driver) Prepare(ctx context.Context, spec driver.Spec, dir string) (dri
 
 // machine is the guest that a spec asks for.
 func (d *Driver) machine(ctx context.Context, path string, spec driver.Spec, dir string) (vmm.Machine, error) {
-	m := vmm.Machine{Agent: true, CPUs: d.CPUs(spec.Limits), Memory: d.lab.Guest.Memory, NoSeccomp: d.lab.Guest.NoSeccomp}
+	m := vmm.Machine{Agent: true, CPUs: d.CPUs(spec.Limits), Memory: d.memory(spec.Limits), NoSeccomp: d.lab.Guest.NoSeccomp}
 	if len(spec.Mounts) > 0 {
 		return m, d.Cannot("", "a guest shares no file or directory with the host, and %s is to be mounted at %s", spec.Mounts[0].Source, spec.Mounts[0].Target)
-	}
-	if m.Memory == 0 && d.lab.Guest.Rootfs != "" {
-		m.Memory = systemMemory
-	} else if m.Memory == 0 {
-		m.Memory = defaultMemory
-	}
-	if spec.Limits.Memory > 0 {
-		m.Memory = spec.Limits.Memory
 	}
 	if err := d.Affordable(m.Memory); err != nil {
 		return m, err
@@ -308,17 +306,16 @@ func (d *Driver) machine(ctx context.Context, path string, spec driver.Spec, dir
 		return m, err
 	}
 	m.Kernel = g.kernel
-	if m.Accel, _, err = d.home.acceleration(ctx, d, path, g); err != nil {
+	p, err := d.home.acceleration(ctx, d, path, g)
+	if err != nil {
 		return m, err
 	}
+	m.Accel = p.Accel
+	m.Devices = spec.Devices
 	if err := d.disk(ctx, spec, dir, &g, &m); err != nil {
 		return m, err
 	}
-	g.wanted = slices.Concat(g.wanted, spec.Modules)
-	m.Reports, m.Mergeable = spec.PageReporting, spec.Mergeable
-	if m.Reports {
-		g.wanted = append(slices.Clone(g.wanted), vmm.BalloonModule)
-	}
+	g.wanted = slices.Concat(g.wanted, spec.Modules, m.Modules())
 	if j := spec.Join; j.Tap != "" {
 		g.wanted = append(slices.Clone(g.wanted), "virtio_net")
 		m.NIC = &vmm.NIC{Tap: j.Tap, Hardware: j.Hardware, Address: j.Address, Gateway: j.Gateway}
@@ -334,35 +331,76 @@ func (d *Driver) machine(ctx context.Context, path string, spec driver.Spec, dir
 	if d.lab.Guest.Append != "" {
 		m.Append = append(m.Append, d.lab.Guest.Append)
 	}
+	if p.Until != "" { // the machine outlives its kernel's panic, so that it can be looked at
+		m.Append = append(m.Append, initShown, "panic=0")
+	}
 	return m, nil
 }
 
 // takes is Machine.Takes.
-func (d *Driver) takes(ctx context.Context, pageReporting, mergeable bool) error {
+func (d *Driver) takes(ctx context.Context, l driver.Limits, devices driver.Devices) error {
+	path, err := d.Locate()
+	if err != nil {
+		return err
+	}
 	g, err := d.home.kernelFor(ctx, d)
 	if err != nil {
 		return err
 	}
-	err = d.vmm.Takes(vmm.Machine{Kernel: g.kernel, CPUs: 1, Memory: defaultMemory, Reports: pageReporting, Mergeable: mergeable})
+	p, err := d.home.acceleration(ctx, d, path, g)
 	if err != nil {
 		return err
 	}
-	if !pageReporting || g.modules == "" { // without modules, all is taken to be built in
+	m := vmm.Machine{Kernel: g.kernel, CPUs: 1, Memory: d.memory(l), Accel: p.Accel, Devices: devices}
+	if devices.VirtioFS {
+		m.Share = d.lab.RunDir // as good as any: nothing is started
+	}
+	if d.saved != nil {
+		m.From = d.lab.RunDir
+	}
+	if err := d.vmm.Takes(m); err != nil {
+		return err
+	}
+	if why := deviceLacks(vhostDevice); devices.Vhost && why != "" {
+		return d.Cannot("modprobe vhost_net", "vhost-net: %s", why)
+	}
+	if g.modules == "" { // without modules, all is taken to be built in
 		return nil
 	}
-	_, missing, err := vmm.Modules(ctx, g.modules, []string{vmm.BalloonModule})
+	_, missing, err := vmm.Modules(ctx, g.modules, m.Modules())
 	if err != nil {
 		return driver.Labf("%w", err)
 	}
 	if len(missing) > 0 {
-		return d.Cannot("give another kernel", "the guest's kernel %s has no %s, so it reports no free pages", g.kernel.Version, vmm.BalloonModule)
+		return d.Cannot("give another kernel", "the guest's kernel %s has no %s", g.kernel.Version, strings.Join(missing, " and no "))
 	}
 	return nil
 }
 
-// disk gives the guest an empty disk where the payload's files must lie on one.
+// vhostDevice is where the host's kernel offers to move packets.
+const vhostDevice = "/dev/vhost-net"
+
+// memory is that of a guest with these limits, in bytes.
+func (d *Driver) memory(l driver.Limits) int64 {
+	usual := int64(defaultMemory)
+	if d.lab.Guest.Rootfs != "" {
+		usual = systemMemory
+	}
+	return cmp.Or(l.Memory, d.lab.Guest.Memory, usual)
+}
+
+// disk gives the guest an empty disk where the payload's files must lie on one, or a
+// directory of the host's in place of it.
 func (d *Driver) disk(ctx context.Context, spec driver.Spec, dir string, g *guestKernel, m *vmm.Machine) error {
 	if spec.Disk == "" {
+		return nil
+	}
+	if spec.Devices.VirtioFS {
+		m.Share, m.ShareDirect = filepath.Join(dir, "share"), spec.Direct
+		m.Append = append(m.Append, "tare_share="+spec.Disk)
+		if err := os.Mkdir(m.Share, 0o700); err != nil {
+			return driver.Labf("directory of the guest: %w", err)
+		}
 		return nil
 	}
 	file := filepath.Join(dir, "disk.ext4")
@@ -388,7 +426,7 @@ func takesDirect(file string) bool {
 
 // directIO says what becomes of a guest's direct I/O on the host.
 func (d *Driver) directIO() (string, error) {
-	if d.vmm.Caches {
+	if !d.vmm.Can(vmm.Uncached) {
 		return "only past the guest's page cache: " + d.vmm.Binary + " opens no disk past the host's", nil
 	}
 	f, err := os.CreateTemp(d.lab.RunDir, driver.Label+"-direct-")

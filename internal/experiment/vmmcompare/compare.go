@@ -101,6 +101,8 @@ type machineBoot struct {
 	// OwnTotal is the sum that systemd reports of Own, in seconds; 0 for a guest without it.
 	OwnTotal float64 `json:"ownTotal,omitempty"`
 	Off      float64 `json:"off,omitempty"` // seconds until the VMM had ended; 0 where that was not seen
+	// Short: the boots end with the last phase, and no payload ran after it.
+	Short bool `json:"short,omitempty"`
 	// Refused says why the machine was too noisy for a claim about boots.
 	Refused string `json:"refused,omitempty"`
 }
@@ -326,6 +328,7 @@ func (s reader) boots(c *comparison) []machineBoot {
 			}
 			b.Phases = append(b.Phases, bootPhase{m.phase, at.Value - last})
 			last, b.Total = at.Value, at
+			b.Short = m.metric != sample.Ready
 		}
 		if off, ok := s.estimate(s.series(target, bootWorkload, sample.PoweredOff), "boot", target, sample.PoweredOff); ok {
 			b.Off = off.Value
@@ -390,7 +393,11 @@ func findings(c *comparison) []string {
 			continue
 		}
 		longest := slices.MaxFunc(b.Phases, func(x, y bootPhase) int { return cmp.Compare(x.Seconds, y.Seconds) })
-		text := fmt.Sprintf("%s: from the request to the payload %.2f s%s; by the medians of its marks the longest part is %q with %.2f s.",
+		to := "the payload"
+		if b.Short {
+			to = "/init, where its boots end"
+		}
+		text := fmt.Sprintf("%s: from the request to "+to+" %.2f s%s; by the medians of its marks the longest part is %q with %.2f s.",
 			c.under(b.Name), b.Total.Value, quantity.Span(b.Total, "%.2f", 1), longest.Name, longest.Seconds)
 		if b.Refused != "" {
 			text += " No claim is made of boots: " + b.Refused

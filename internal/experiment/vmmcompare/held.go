@@ -22,7 +22,7 @@ const (
 
 // heldMetrics are what is told of an instance that is held; PayloadPSS is the one
 // that a level's effect is judged by.
-var heldMetrics = []string{sample.PayloadRSS, sample.PayloadPSS, sample.GuestResident, sample.VMMOverhead, sample.Mapped, sample.Dirty}
+var heldMetrics = []string{sample.PayloadRSS, sample.PayloadPSS, sample.GuestResident, sample.VMMOverhead, sample.Mapped, sample.Dirty, sample.VMMThreads, sample.VMMFiltered}
 
 // heldInstance is what one instance weighs that is held.
 type heldInstance struct {

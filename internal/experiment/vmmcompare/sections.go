@@ -94,6 +94,8 @@ func bootTable(c *comparison) finding.Table {
 		row[0] = headed(c, b.Name)
 		if b.Published {
 			row[0] = "· " + b.Name
+		} else if b.Short {
+			row[0] += ", ends at /init"
 		}
 		for _, p := range b.Phases {
 			row[slices.Index(g.Head, p.Name)] = quantity.Number(p.Seconds, 3)
@@ -235,6 +237,10 @@ func memoryTable(c *comparison) finding.Table {
 	for _, m := range metrics {
 		g.Head = append(g.Head, m.head)
 	}
+	threads := slices.ContainsFunc(c.Held, func(h heldInstance) bool { return h.Here[sample.VMMThreads].Value > 0 })
+	if threads {
+		g.Head = append(g.Head, "the VMM's threads", "under seccomp")
+	}
 	for _, h := range c.Held {
 		when := "after boot"
 		if h.Loaded {
@@ -250,6 +256,13 @@ func memoryTable(c *comparison) finding.Table {
 				cell = quantity.Of(sample.Bytes, e.Value, e.Interval) + quantity.PlusMinus(e)
 			}
 			row = append(row, cell)
+		}
+		for _, m := range []string{sample.VMMThreads, sample.VMMFiltered} {
+			if e, ok := h.Here[m]; ok && threads {
+				row = append(row, quantity.Number(e.Value, 3))
+			} else if threads {
+				row = append(row, "")
+			}
 		}
 		g.Rows = append(g.Rows, row)
 	}

@@ -192,7 +192,7 @@ func nameOf(o Options, on string, k Kernel) string {
 // apart has every machine write to a disk of its own, where one of the VMMs makes no
 // private copies: all are then booted from the same kind of disk.
 func apart(all []arm) []arm {
-	if slices.ContainsFunc(all, func(a arm) bool { return !a.config.VMM.Snapshots }) {
+	if slices.ContainsFunc(all, func(a arm) bool { return !a.config.VMM.Can(vmm.PrivateCopies) }) {
 		for _, a := range all {
 			for i := range a.config.Machine.Disks {
 				a.config.Machine.Disks[i].Own = true
@@ -335,6 +335,9 @@ func machine(ctx context.Context, l Bench, o Options, on string, root *vm.System
 	if f.Err != nil && (len(o.Kernels) == 0 || !unproven(v, f)) {
 		return vmm.Config{}, nil, f.Facts, f.Err
 	}
+	if f.Facts.Notes[driver.NoteBootsTo] != "" && len(o.Kernels) == 0 {
+		return vmm.Config{}, nil, f.Facts, &driver.CannotError{Target: on, Lacks: f.Facts.Notes[driver.NoteNoKVM]}
+	}
 	m := vmm.Machine{CPUs: o.CPUs, Memory: o.Memory, Accel: vmm.Accel(f.Facts.Notes[driver.NoteAccel])}
 	if f.Err != nil { // KVM runs no stock guest; the user's kernel may get farther
 		m.Accel, f.Facts.Notes = vmm.KVM, maps.Clone(f.Facts.Notes)
@@ -350,7 +353,7 @@ func machine(ctx context.Context, l Bench, o Options, on string, root *vm.System
 // unproven reports whether a VMM that needs KVM is here, and so is KVM, and no more than a
 // boot of tare's own guest has failed.
 func unproven(v vmm.VMM, f lab.Finding) bool {
-	return !v.Emulates && f.Facts.Notes[driver.NoteNoKVM] != "" && unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) == nil
+	return !v.Can(vmm.Emulating) && f.Facts.Notes[driver.NoteNoKVM] != "" && unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) == nil
 }
 
 // ownBoot is one boot of a machine of the user's own.
