@@ -14,6 +14,7 @@ import (
 	"github.com/tarelab/tare/internal/experiment/leanimage"
 	"github.com/tarelab/tare/internal/experiment/unixbench"
 	"github.com/tarelab/tare/internal/experiment/vmmcompare"
+	"github.com/tarelab/tare/internal/experiment/vmmdevices"
 )
 
 // Experiments are those that this build of tare has, one line each, in the order of
@@ -25,6 +26,7 @@ func Experiments() experiment.List {
 		containervmtrim.Experiment(),
 		bridgenetwork.Experiment(),
 		vmmcompare.Experiment(),
+		vmmdevices.Experiment(),
 		containerload.Experiment(),
 		kernelwaits.Experiment(),
 		kernelhistory.Experiment(),
