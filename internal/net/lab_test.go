@@ -3,12 +3,9 @@ package net
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,25 +14,11 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/net/nettest"
 )
 
-// counters are what rules have counted.
-var counters = regexp.MustCompile(`packets \d+ bytes \d+`)
-
-// machine is what must be the same after a laboratory as before it.
-func machine(t *testing.T) string {
-	t.Helper()
-	var all strings.Builder
-	for _, argv := range [][]string{{"ip", "-o", "link"}, {"ip", "netns"}, {"ip", "route"}, {"nft", "list", "ruleset"},
-		{"sysctl", "-a", "--pattern", "^net.(bridge|ipv4.ip_forward)"}} {
-		out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
-		if err != nil && argv[0] == "ip" {
-			t.Fatalf("%v: %v: %s", argv, err, out)
-		}
-		fmt.Fprintf(&all, "%v: %s\n", argv, counters.ReplaceAll(out, nil))
-	}
-	return all.String()
-}
+func TestMain(m *testing.M) { nettest.Main(m) }
 
 func root(t *testing.T) {
 	t.Helper()
@@ -48,7 +31,7 @@ func root(t *testing.T) {
 func build(t *testing.T, o Options) *Lab {
 	t.Helper()
 	root(t)
-	before := machine(t)
+	before := nettest.State(t)
 	l, err := Build(t.Context(), o)
 	var lacks *UnsupportedError
 	if errors.As(err, &lacks) {
@@ -61,7 +44,7 @@ func build(t *testing.T, o Options) *Lab {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
-		if after := machine(t); after != before {
+		if after := nettest.State(t); after != before {
 			t.Errorf("the machine's own network was changed:\n%s\nbefore:\n%s", after, before)
 		}
 	})
@@ -226,19 +209,27 @@ func TestHeldNamespace(t *testing.T) {
 	}
 }
 
-func TestOverflow(t *testing.T) {
-	root(t)
-	text, err := os.ReadFile("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
+// neighbourLimit is the machine's, as the kernel prints it.
+func neighbourLimit(t *testing.T) (text []byte) {
+	t.Helper()
+	var err error
+	nettest.Machine(t, func() { text, err = os.ReadFile("/proc/sys/net/ipv4/neigh/default/gc_thresh3") })
 	if err != nil {
 		t.Fatal(err)
 	}
+	return text
+}
+
+func TestOverflow(t *testing.T) {
+	root(t)
+	text := neighbourLimit(t)
 	limit, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || limit > 1500 {
 		t.Skipf("the machine's limit of neighbours is %d: filling it takes too many containers", limit)
 	}
 	var full *OverflowError
 	_, err = Build(t.Context(), Options{Path: Bridge, Containers: min(limit/2+100, MaxPorts), Neighbours: Learned})
-	if again, readErr := os.ReadFile("/proc/sys/net/ipv4/neigh/default/gc_thresh3"); readErr != nil || string(again) != string(text) {
+	if string(neighbourLimit(t)) != string(text) {
 		t.Skip("somebody has changed the machine's limit of neighbours meanwhile")
 	}
 	if !errors.As(err, &full) || full.Entries == 0 {

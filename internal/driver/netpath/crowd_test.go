@@ -14,6 +14,7 @@ import (
 	"github.com/tarelab/tare/internal/driver/native"
 	"github.com/tarelab/tare/internal/driver/oci"
 	"github.com/tarelab/tare/internal/net"
+	"github.com/tarelab/tare/internal/net/nettest"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
 )
@@ -96,12 +97,12 @@ func TestCrowd(t *testing.T) {
 			d := New(lab, inner, host.New(lab), c.path)
 			t.Run(d.Name()+"/"+name, func(t *testing.T) {
 				c.network.Containers, c.network.Others = crowdSize, driver.OthersAreContainers
-				before := state(t)
+				before := nettest.State(t)
 				said, _, counted := meet(t, d, driver.Spec{Args: ask, Peer: serve, Network: c.network})
 				if !strings.Contains(said, "p999_ns") || counted[sample.OnNetwork] != crowdSize || counted[sample.NFTRules] != float64(c.network.Rules) {
 					t.Errorf("%v: %s", counted, said)
 				}
-				if after := state(t); after != before {
+				if after := nettest.State(t); after != before {
 					t.Errorf("the machine was changed:\n%s\nbefore:\n%s", after, before)
 				}
 			})

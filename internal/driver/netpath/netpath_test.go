@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +22,7 @@ import (
 	"github.com/tarelab/tare/internal/driver/oci"
 	"github.com/tarelab/tare/internal/driver/vm"
 	"github.com/tarelab/tare/internal/net"
+	"github.com/tarelab/tare/internal/net/nettest"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -49,24 +48,12 @@ func TestContract(t *testing.T) {
 	drivertest.Run(t, New(lab, native.New(lab), host.New(lab), net.Veth), drivertest.Options{Lab: lab})
 }
 
-// counters are what rules have counted.
-var counters = regexp.MustCompile(`packets \d+ bytes \d+`)
-
-// state is what must be the same on the machine after a pair as before.
-func state(t *testing.T) string {
-	t.Helper()
-	var all strings.Builder
-	for _, argv := range [][]string{{"ip", "-o", "link"}, {"ip", "netns"}, {"nft", "list", "ruleset"}, {"sysctl", "-a", "--pattern", "^net.(bridge|ipv4.ip_forward)"}} {
-		out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
-		fmt.Fprintf(&all, "%v: %v %s\n", argv, err, counters.ReplaceAll(out, nil))
-	}
-	return all.String()
-}
+func TestMain(m *testing.M) { nettest.Main(m) }
 
 // talk runs a client against its peer, and checks that nothing is left.
 func talk(t *testing.T, ctx context.Context, d *Driver, spec driver.Spec) (said string, exit driver.Exit, err error) {
 	t.Helper()
-	before := state(t)
+	before := nettest.State(t)
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +69,7 @@ func talk(t *testing.T, ctx context.Context, d *Driver, spec driver.Spec) (said 
 	if readErr != nil {
 		t.Fatal(readErr)
 	}
-	if after := state(t); after != before {
+	if after := nettest.State(t); after != before {
 		t.Errorf("the machine was changed:\n%s\nbefore:\n%s", after, before)
 	}
 	return string(text), exit, err
