@@ -79,8 +79,7 @@ func (v *VM) help(ctx context.Context, h helper, says *os.File) error {
 	v.made = append(v.made, h.socket)
 	l.SetUnlinkOnClose(false)
 	socket, err := l.File()
-	l.Close()
-	if err != nil {
+	if err = errors.Join(err, l.Close()); err != nil {
 		return driver.Labf("socket %s of the machine: %w", filepath.Join(v.config.Dir, h.socket), err)
 	}
 	defer socket.Close()
