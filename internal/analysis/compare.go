@@ -218,7 +218,8 @@ func (c *comparison) verdicts(effects []*compared, aa int) {
 	for i, e := range effects {
 		if e != nil && i != aa {
 			own := rule
-			own.refused = firstOf(rule.refused, c.a.emulatedAgainst(c.out.Rows[i].Target, c.job.group.cells[c.job.group.control].Target, c.job.metric))
+			id := c.out.Rows[i].Cell
+			own.refused = firstOf(rule.refused, otherWays(c.a.Data.cells[id], c.b.Data.cells[id], "the run before", "the run after"), c.a.emulatedAgainst(c.out.Rows[i].Target, c.job.group.cells[c.job.group.control].Target, c.job.metric))
 			own.judge(e)
 		}
 	}

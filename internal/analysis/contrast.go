@@ -138,7 +138,9 @@ func (in Input) Nearer(tables []Table, of, a, b Place) *Contrast {
 // contrast adds the rules of the tables of its places.
 func (in Input) contrast(c *compared, tables []Table, of ...Place) *Contrast {
 	rule, noise := rules{alpha: in.Alpha, margin: in.Margin}, 0.0
+	first := in.Data.cells[of[0].Cell]
 	for _, p := range of {
+		rule.refused = firstOf(rule.refused, otherWays(first, in.Data.cells[p.Cell], of[0].Cell, p.Cell))
 		for _, t := range tables {
 			if t.Group == p.Group && t.Metric.Name == p.Metric {
 				noise, rule.metric = max(noise, t.Noise), t.Metric

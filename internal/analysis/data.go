@@ -198,10 +198,11 @@ type note struct {
 	count int
 }
 
-// like reports whether two are of one kind; notes, which have none, are where
+// like reports whether two are of one kind; notes, which have none, and ways are where
 // they have the same words.
 func (n note) like(other note) bool {
-	return n.first.Kind == other.first.Kind && (n.first.Kind != sample.Note || n.first.Text == other.first.Text)
+	worded := n.first.Kind == sample.Note || n.first.Kind == sample.OtherWay
+	return n.first.Kind == other.first.Kind && (!worded || n.first.Text == other.first.Text)
 }
 
 func (n *notes) add(w sample.Warning) { n.merge(note{w, 1}) }

@@ -127,9 +127,13 @@ const (
 	cachedMost  = 0.01
 )
 
-// unproven is why a cell's slices do not prove that it did the same work as its control,
-// "" where they do, or where the cell was not measured in rounds.
+// unproven is why a cell cannot be compared with its control: they were measured in
+// different ways, or its slices do not prove that it did the same work. It is "" where they
+// do, or where the cell was not measured in rounds.
 func (in Input) unproven(cell, control *column, cellName, controlName, workload string) string {
+	if why := otherWays(cell, control, cellName, controlName); why != "" {
+		return why
+	}
 	if cell == nil || control == nil || cell.work.blocks == 0 || control.work.blocks == 0 {
 		return ""
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/tarelab/tare/internal/probe/ebpf"
 )
 
 // Fact is one thing that the machine can do or cannot, found out by doing it.
@@ -45,6 +47,8 @@ func proofs() []proof {
 		{"eBPF", true, "a kernel with CONFIG_BPF_SYSCALL", loadBPF},
 		{"BTF", false, "a kernel with CONFIG_DEBUG_INFO_BTF", kernelTypes},
 		{"tracepoints", true, "a kernel with CONFIG_FTRACE, 5.19 or later", tracepoints},
+		{"stacks measured", true, "a newer kernel, with BTF; what is measured in this way is noted, and not compared with other ways (docs/locks.md)", measured(ebpf.RecordStacks)},
+		{"lock waits measured", true, "a newer kernel, with BTF; what is measured in this way is noted, and not compared with other ways (docs/locks.md)", measured(ebpf.RecordLocks)},
 		{"pressure (PSI)", false, "boot with psi=1", pressure},
 		{"KVM", false, "where the device is missing: modprobe kvm_intel or kvm_amd, and nested virtualization inside a VM; where it is forbidden: join the group kvm; VMs run with accel=tcg without it", kvm},
 	}

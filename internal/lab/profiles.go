@@ -57,6 +57,9 @@ func Profiles(run *store.Run) (all map[string]*profile.Sum, unread []string, err
 			continue
 		}
 		p, ok, err := run.Profile(r.Seq)
+		if sum := all[r.Cell]; ok && err == nil && sum != nil && sum.Profile().Way != p.Way {
+			err = fmt.Errorf("it was measured in another way than the profiles before it (%q, and those %q)", p.Way, sum.Profile().Way)
+		}
 		if ok && err == nil {
 			err = limit.RunProfiles.CheckItems(items + 1)
 		}

@@ -58,12 +58,10 @@ func waitKind(frames []string, in []blocker) Kind {
 // of waits themselves: threads that sleep in a lock's code wait for it, and so do
 // those that are sampled where it spins. A wait that does neither is not seen,
 // and one that sleeps several times counts as often.
-func (p Profile) Estimate() Profile {
-	e := Profile{Elapsed: p.Elapsed, Stacks: p.Stacks, Lost: maps.Clone(p.Lost), Cost: p.Cost, Notes: slices.Clone(p.Notes), Hidden: p.Hidden, Source: p.Source, Unit: p.Unit}
-	why := "this kernel has no tracepoints of lock waits (Linux 5.19)"
-	if p.Source != "" {
-		why = "the profile holds no waits (perf lock record)"
-	}
+//
+// why says why they are not measured.
+func (p Profile) Estimate(why string) Profile {
+	e := Profile{Elapsed: p.Elapsed, Stacks: p.Stacks, Lost: maps.Clone(p.Lost), Cost: p.Cost, Notes: slices.Clone(p.Notes), Hidden: p.Hidden, Source: p.Source, Unit: p.Unit, Way: p.Way.estimate()}
 	e.Notes = append(e.Notes, "an estimate, from sampled stacks and sleeps in the code of locks: "+why)
 	for _, s := range p.Samples {
 		w := Wait{Stack: s.Stack, Kernel: s.Kernel, Shared: s.Shared, Count: s.Count, Total: s.Total}

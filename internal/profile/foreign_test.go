@@ -92,7 +92,7 @@ func FuzzProfile(f *testing.F) {
 			}
 		}
 		p := Merge(all)
-		p.Estimate()
+		p.Estimate("a test")
 		p.Flame()
 		p.Functions()
 		p.Table()

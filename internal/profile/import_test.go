@@ -86,7 +86,7 @@ func TestImportOfAClock(t *testing.T) {
 	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "Linux 4.19.91-26.al7.x86_64, 104 CPUs") {
 		t.Errorf("notes %q", notes)
 	}
-	rows := p.Estimate().Table()
+	rows := p.Estimate("a test").Table()
 	if len(rows) != 1 || rows[0].Name != Directory || rows[0].Total != 250e-6 {
 		t.Errorf("the lock that is spun for: %+v", rows)
 	}
@@ -156,7 +156,7 @@ func TestImportOfSwitches(t *testing.T) {
 	if total := p.StateTotal(Asleep); math.Abs(total-0.25) > 1e-6 || p.Unit != "" {
 		t.Errorf("asleep %g s, %+v", total, p)
 	}
-	if rows := p.Estimate().Table(); len(rows) != 2 || rows[0].Name != "I/O" {
+	if rows := p.Estimate("a test").Table(); len(rows) != 2 || rows[0].Name != "I/O" {
 		t.Errorf("%+v", rows)
 	}
 }

@@ -126,6 +126,8 @@ type Profile struct {
 	Lost    map[string]uint64 `json:"lost,omitempty"`
 	Notes   []string          `json:"notes,omitempty"`
 	Cost    time.Duration     `json:"cost"` // CPU time of the probe's own programs in the kernel
+	// Way is how it was measured.
+	Way Way `json:"way,omitempty"`
 	// Hidden: the kernel told no names, and the functions of Stacks are addresses.
 	Hidden bool `json:"hidden,omitempty"`
 	// Source is what an imported profile was read from, "" for one that a probe took.
@@ -167,7 +169,7 @@ func (s *Sum) Add(p Profile) {
 	s.trials++
 	m.Elapsed += p.Elapsed
 	m.Hidden = m.Hidden || p.Hidden
-	m.Source, m.Unit = p.Source, p.Unit // an imported one is alone in its cell
+	m.Source, m.Unit, m.Way = p.Source, p.Unit, p.Way // an imported one is alone in its cell
 	m.Cost += p.Cost
 	for what, n := range p.Lost {
 		m.Lost[what] += n

@@ -300,7 +300,7 @@ func TestTimes(t *testing.T) {
 // TestEstimate makes waits of stacks: those asleep in a lock's code and those that
 // spin in it, and not those that give one back.
 func TestEstimate(t *testing.T) {
-	e := spent().Estimate()
+	e := spent().Estimate("a test")
 	got := map[string]Row{}
 	for _, r := range e.Table() {
 		got[r.Name] = r

@@ -37,6 +37,7 @@ type Metric struct {
 type Value struct {
 	Metric string
 	Value  float64
+	Way    string // how it was measured (see OtherWay); "" for the usual way
 }
 
 // Fault says whose failure a failed trial is.

@@ -28,6 +28,9 @@ const (
 	// Untidy: a failed trial left something that could not be removed; Text is
 	// the error.
 	Untidy WarningKind = "untidy"
+	// OtherWay: the probe's numbers were not measured in the usual way, but as Text
+	// says. They are not compared with those that were.
+	OtherWay WarningKind = "other-way"
 )
 
 // Warning is what a reader of a record must know. Programs act on Kind alone;
@@ -38,7 +41,7 @@ type Warning struct {
 	Least  float64     `json:"least,omitzero"`  // 0 to 1
 	Trials int         `json:"trials,omitzero"` // 0 for the record's own trial alone
 	Stream string      `json:"stream,omitzero"` // "standard output", "standard error"
-	Text   string      `json:"text,omitzero"`   // of Note and Untidy, and of a warning that was recorded as a sentence
+	Text   string      `json:"text,omitzero"`   // of Note, Untidy and OtherWay, and of a warning that was recorded as a sentence
 }
 
 // Disturbed reports whether the warning says that something outside of the
@@ -47,6 +50,9 @@ func (w Warning) Disturbed() bool { return w.Kind == Busy }
 
 // String is the warning as a sentence, without a full stop.
 func (w Warning) String() string {
+	if w.Kind == OtherWay {
+		return "the probe's numbers are " + w.Text
+	}
 	if w.Text != "" {
 		return strings.TrimRight(w.Text, ".")
 	}

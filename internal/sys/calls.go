@@ -42,7 +42,7 @@ var calls = []Call{
 	{"getrandom", "3.17", "reads /dev/urandom", answers(unix.SYS_GETRANDOM, 0, 0, unix.GRND_NONBLOCK)},
 	{CallSeccomp, "3.17", "prctl(PR_SET_SECCOMP)", answers(unix.SYS_SECCOMP, absent)},
 	{CallMemfd, "3.17", "", answers(unix.SYS_MEMFD_CREATE, 0, absent)},
-	{CallBPF, "3.18", "device rules of cgroup version 1; no eBPF probes", answers(unix.SYS_BPF, absent)},
+	{CallBPF, "3.18", "device rules of cgroup version 1; probes by perf events", answers(unix.SYS_BPF, absent)},
 	{Overlayfs, "3.18", "copies the root file system for each instance, before the clock", hasOverlay},
 	{"copy_file_range", "4.5", "reads and writes", answers(unix.SYS_COPY_FILE_RANGE, absent, 0, absent)},
 	{CgroupNamespaces, "4.6", "payloads see the machine's cgroup paths", hasCgroupNamespaces},

@@ -393,11 +393,15 @@ func (t *running) evaluate(errs []error) error {
 	return e
 }
 
-// sum adds the probes' readings to the values.
+// sum adds the probes' readings to the values, and says how they were measured where that
+// is not the usual way.
 func (t *running) sum(probed []sample.Value) {
 	sums := map[string]float64{}
 	for _, v := range probed {
 		sums[v.Metric] += v.Value
+		if other := (sample.Warning{Kind: sample.OtherWay, Text: v.Way}); v.Way != "" && !slices.Contains(t.warnings, other) {
+			t.warnings = append(t.warnings, other)
+		}
 	}
 	for metric, sum := range sums { // a probe sees more than getrusage: it takes precedence
 		t.values[metric] = []float64{sum}

@@ -49,8 +49,8 @@ With --pid, --cgroup or --all it watches what already runs, once, until Ctrl-C o
 --for. With --import it reads what perf recorded, here or elsewhere: the text of perf
 script, best of perf lock record. Both make a run, with a page.
 
-It needs root, Linux 5.19 and a kernel with BTF; --import needs none of them. Names
-marked * are inferred: docs/locks.md says how.`,
+It needs root, and Linux 5.19 with BTF; on an older kernel waits are estimated from
+stacks. --import needs none of them. Names marked * are inferred: docs/locks.md says how.`,
 		`  tare locks -- sh -c 'for i in 1 2 3; do sort /etc/passwd; done'
   tare locks --on native --instances 32 -- true
   tare locks --pid 4711 --for 10s
@@ -70,8 +70,8 @@ With --pid, --cgroup or --all it watches what already runs, once, until Ctrl-C o
 text of perf script, folded stacks, or perf.data where perf is installed. Both make a
 run, with a page.
 
-It needs root, Linux 5.8 and a kernel with BTF; --import needs none of them:
-docs/locks.md.`,
+It needs root, and Linux 5.11 with BTF; on an older kernel it reads perf events.
+--import needs none of them: docs/locks.md.`,
 		`  tare stacks -- sh -c 'for i in 1 2 3; do sort /etc/passwd; done'
   tare stacks --on docker --instances 10 -- true
   tare stacks --all --for 10s

@@ -43,7 +43,7 @@ func importProfile(c *cobra.Command, l experiment.Laboratory, probe string, f *w
 	}
 	p, err := readProfile(c.Context(), from, f.file, f.event)
 	if err == nil && probe == study.ProbeLocks && len(p.Waits) == 0 {
-		if p = p.Estimate(); len(p.Waits) == 0 {
+		if p = p.Estimate("the profile holds no waits (perf lock record)"); len(p.Waits) == 0 {
 			err = fmt.Errorf("%w: no thread waits for a lock in its %d stacks; tare stacks --import shows what there is", profile.ErrNoProfile, len(p.Stacks))
 		}
 	}

@@ -65,7 +65,7 @@ func TestImportedProfileStandsNextToThePublishedOne(t *testing.T) {
 	if g := timesGrid(w); g.Head[2] != "of all cycles %" || g.Rows[0][2] != "90.00" {
 		t.Errorf("%q %q", g.Head, g.Rows[0])
 	}
-	locks := waitsOf("locks", imported, churnText(t).Estimate())
+	locks := waitsOf("locks", imported, churnText(t).Estimate("a test"))
 	if g := waitsGrid(locks); !strings.HasPrefix(g.Rows[0][0], profile.Directory) || g.Rows[0][3] != "68.00" {
 		t.Errorf("%q %q", g.Head, g.Rows[0])
 	}

@@ -106,9 +106,14 @@ func mostWaits(rows []profile.Row, unit string, shared bool) string {
 	return fmt.Sprintf("of %s of lock waits %s", quantity.Of(sample.Seconds, all, stats.Interval{}), strings.Join(parts, ", "))
 }
 
-// waitsTitle heads what one watched cell waited for.
+// waitsTitle heads what one watched cell waited for, and says how it was measured where
+// that is not the usual way.
 func waitsTitle(w watchedCell) string {
-	return strings.TrimPrefix(strings.TrimSuffix(w.Group, "~"+w.Probe)+", "+w.Target+":", ", ")
+	title := strings.TrimPrefix(strings.TrimSuffix(w.Group, "~"+w.Probe)+", "+w.Target, ", ")
+	if w.Way != profile.ByPrograms && w.Source == "" {
+		title += " (" + string(w.Way) + ")"
+	}
+	return title + ":"
 }
 
 // waitsNote says what the table is of, and what watching cost.
@@ -120,8 +125,8 @@ func waitsNote(w watchedCell) string {
 		}
 		return s + "."
 	}
-	s := fmt.Sprintf("%d watched %s, %s in all; the probe's programs took %s of CPU time.",
-		w.Trials, quantity.Plural(w.Trials, "trial"), quantity.Of(sample.Seconds, w.Elapsed, stats.Interval{}), quantity.Of(sample.Seconds, w.Cost, stats.Interval{}))
+	s := fmt.Sprintf("%d watched %s, %s in all; %s took %s of CPU time.",
+		w.Trials, quantity.Plural(w.Trials, "trial"), quantity.Of(sample.Seconds, w.Elapsed, stats.Interval{}), w.Way.Taker(), quantity.Of(sample.Seconds, w.Cost, stats.Interval{}))
 	if e := w.Overhead; e != nil {
 		n := quantity.Ratio(e.Ratio, e.Interval)
 		s += " Watched trials took ×" + n.Value + " " + n.Interval() + " the time of the others."

@@ -32,7 +32,9 @@ type watchedCell struct {
 	Flame  profile.Node              `json:"-"` // a figure of the section has it
 	// Source is what an imported profile was read from, Unit what its totals count in
 	// place of nanoseconds, Samples how many it has, Functions what they are of.
-	Source    string                  `json:"source,omitempty"`
+	Source string `json:"source,omitempty"`
+	// Way is how it was measured, "" for the usual way.
+	Way       profile.Way             `json:"way,omitempty"`
 	Unit      string                  `json:"unit,omitempty"`
 	Samples   uint64                  `json:"samples,omitempty"`
 	Functions []profile.FunctionShare `json:"functions,omitempty"`
@@ -92,7 +94,7 @@ func watchedCells(in analysis.Input, profiles map[string]profile.Profile, trials
 // waitsOf is what a profile shows, without what only a cell knows.
 func waitsOf(probe, target string, p profile.Profile) watchedCell {
 	w := watchedCell{Target: target, Probe: probe, Trials: 1, Elapsed: p.Elapsed.Seconds(), Cost: p.Cost.Seconds(),
-		Rows: p.Table(), Times: p.Times(), Flame: p.Flame(), Lost: p.Lost, Notes: p.Notes, Source: p.Source, Unit: p.Unit}
+		Rows: p.Table(), Times: p.Times(), Flame: p.Flame(), Lost: p.Lost, Notes: p.Notes, Source: p.Source, Way: p.Way, Unit: p.Unit}
 	if p.Source != "" {
 		w.Functions = p.Functions()
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/tarelab/tare/internal/driver/drivertest/oldkernel"
 	"github.com/tarelab/tare/internal/profile"
 )
 
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	oldkernel.Main(m)
 }
 
 // children are started by another thread than the first.

@@ -1,5 +1,6 @@
 // Package ebpf reads what the kernel alone sees: waits for locks and stacks, by
-// programs that sum up inside it.
+// programs that sum up inside it. From a kernel that does not take them it reads perf
+// events.
 package ebpf
 
 // The objects are built by Debian's clang 14 and committed, so that building

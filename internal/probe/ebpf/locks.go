@@ -15,14 +15,21 @@ import (
 
 // RecordLocks records waits for locks and other uninterruptible waits, of a
 // selection and of the kernel's threads meanwhile. It is a Recorder. Where the
-// kernel has no tracepoints of lock waits, it estimates them.
+// kernel lacks what that needs, such as tracepoints of lock waits, it estimates them from
+// stacks. The profile tells the way.
 func RecordLocks(own Selection) (stop func() (profile.Profile, error), err error) {
-	tells, err := tellsOfLocks()
-	if err != nil {
-		return nil, err
+	stop, err = measureLocks(own)
+	var lacks *lackingError
+	if errors.As(err, &lacks) {
+		return estimateLocks(own, lacks)
 	}
-	if !tells {
-		return estimateLocks(own)
+	return stop, err
+}
+
+// measureLocks records waits by the kernel's tracepoints of their begins and ends.
+func measureLocks(own Selection) (stop func() (profile.Profile, error), err error) {
+	if err := tellsOfLocks(); err != nil {
+		return nil, err
 	}
 	symbols, err := kernelSymbols()
 	if err != nil {
@@ -57,35 +64,36 @@ func RecordLocks(own Selection) (stop func() (profile.Profile, error), err error
 	}, nil
 }
 
-// tellsOfLocks reports whether the kernel has the tracepoints of lock waits.
-func tellsOfLocks() (bool, error) {
+// tellsOfLocks is a lackingError where the kernel has no tracepoints of lock waits.
+func tellsOfLocks() error {
 	types, err := btf.LoadKernelSpec()
 	if err != nil {
 		if !hasBTF() {
 			err = errors.Join(err, fs.ErrNotExist)
 		}
-		return false, cannot(fmt.Errorf("the kernel's types: %w", err))
+		return cannot(fmt.Errorf("the kernel's types: %w", err))
 	}
 	var tracepoint *btf.Typedef
 	err = types.TypeByName("btf_trace_contention_begin", &tracepoint)
 	if errors.Is(err, btf.ErrNotFound) {
-		return false, nil
+		return &lackingError{"this kernel has no tracepoints of lock waits (Linux 5.19)"}
 	}
 	if err != nil {
-		return false, fmt.Errorf("the kernel's types: %w", err)
+		return fmt.Errorf("the kernel's types: %w", err)
 	}
-	return true, nil
+	return nil
 }
 
-// estimateLocks takes waits for locks from stacks. It is a Recorder.
-func estimateLocks(own Selection) (stop func() (profile.Profile, error), err error) {
+// estimateLocks takes waits for locks from stacks, for a kernel that lacks what measuring
+// them needs.
+func estimateLocks(own Selection, lacks error) (stop func() (profile.Profile, error), err error) {
 	record, err := RecordStacks(own)
 	if err != nil {
 		return nil, err
 	}
 	return func() (profile.Profile, error) {
 		p, err := record()
-		return p.Estimate(), err
+		return p.Estimate(lacks.Error()), err
 	}, nil
 }
 

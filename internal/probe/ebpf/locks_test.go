@@ -115,7 +115,9 @@ func TestEstimateOfTheRealKernel(t *testing.T) {
 	}
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		p := recordedBy(t, estimateLocks, self, func() { quarrel(t, 200*time.Millisecond) })
+		p := recordedBy(t, func(own Selection) (func() (profile.Profile, error), error) {
+			return estimateLocks(own, errors.New("a test"))
+		}, self, func() { quarrel(t, 200*time.Millisecond) })
 		if len(p.Notes) == 0 || len(p.Samples) > 0 {
 			t.Fatalf("notes %q, %d samples", p.Notes, len(p.Samples))
 		}

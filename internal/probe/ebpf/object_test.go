@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/profile"
 )
 
 // TestObjectIsOfItsSource builds the programs again, as generate.go says, and
@@ -97,7 +98,11 @@ func needsKernel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stop(); err != nil {
+	p, err := stop()
+	if err != nil {
 		t.Fatal(err)
+	}
+	if p.Way != profile.ByPrograms {
+		t.Skipf("waits are %s: %q", p.Way, p.Notes)
 	}
 }

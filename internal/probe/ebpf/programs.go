@@ -200,22 +200,37 @@ type functions struct {
 // readFunctions reads what a file tells of its functions, which may be nothing: files of
 // images are anybody's, and none may take more memory than limit.Symbols.
 func readFunctions(path string) *functions {
-	f := &functions{}
 	file, err := sys.OpenGiven(path, limit.Symbols)
 	if err != nil {
-		return f
+		return &functions{}
 	}
 	defer file.Close()
+	name := path
+	if link, err := os.Readlink(path); err == nil {
+		name = link
+	}
+	return functionsOf(file, filepath.Base(name))
+}
+
+// readFunctionsIn is readFunctions of a file below root, which no link leads out of.
+func readFunctionsIn(root *os.Root, path string) *functions {
+	file, err := sys.OpenForeignIn(root, path, limit.Symbols)
+	if err != nil {
+		return &functions{}
+	}
+	defer file.Close()
+	return functionsOf(file, filepath.Base(path))
+}
+
+func functionsOf(file *os.File, name string) *functions {
+	f := &functions{}
 	e, err := elf.NewFile(file)
 	if err != nil || slices.ContainsFunc(e.Sections, func(s *elf.Section) bool {
 		return s.Flags&elf.SHF_COMPRESSED != 0 && limit.Symbols.CheckBytes(int64(min(s.Size, math.MaxInt64))) != nil
 	}) {
 		return f
 	}
-	f.name = filepath.Base(path)
-	if link, err := os.Readlink(path); err == nil {
-		f.name = filepath.Base(link)
-	}
+	f.name = name
 	for _, segment := range e.Progs {
 		if segment.Type == elf.PT_LOAD {
 			f.loads = append(f.loads, segment.ProgHeader)

@@ -19,6 +19,8 @@ import (
 // Selection says whose events count.
 type Selection struct {
 	cgroups map[uint64]int // of version 2: id -> depth
+	tree    string         // where that version is mounted
+	dirs    []string       // the directories of cgroups
 	pids    []int          // these and their descendants
 	shared  []int          // the same, of an engine that others use too
 	// everybody: the whole machine, whoever works there.
@@ -130,6 +132,7 @@ func (s *Selection) addCgroup(root, dir string) (ok bool, err error) {
 		return false, fmt.Errorf("cgroup %s has depth %d below %s: it must be 1 to %d", dir, depth, root, deepest)
 	}
 	s.cgroups[info.Ino] = depth
+	s.tree, s.dirs = root, append(s.dirs, dir)
 	return true, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // session is a set of programs that are attached.
@@ -59,7 +60,11 @@ func (b Probe) Begin(_ context.Context, on []driver.Watch) (func() ([]sample.Val
 		if err != nil {
 			return nil, fmt.Errorf("probe: %w", err)
 		}
-		return p.Values(), b.Keep(p)
+		values := p.Values()
+		for i := range values {
+			values[i].Way = string(p.Way)
+		}
+		return values, b.Keep(p)
 	}, nil
 }
 
@@ -76,17 +81,29 @@ func cannot(err error) error {
 			c.Remedy += ", on a kernel without lockdown="
 		}
 	case errors.Is(err, fs.ErrNotExist) && !hasBTF():
-		c.Lacks = "the kernel's types: there is no /sys/kernel/btf/vmlinux"
-		c.Remedy = "take a kernel with CONFIG_DEBUG_INFO_BTF"
+		return &lackingError{"this kernel shows no types in /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)"}
 	case errors.As(err, &refused):
+		if version, versionErr := features.LinuxVersionCode(); versionErr == nil && version < needsVersion {
+			return &lackingError{"this kernel does not have all that the probe's programs call (Linux 5.11)"}
+		}
 		return fmt.Errorf("the kernel's verifier refuses the probe, which is a mistake of tare's: %w", err)
-	case errors.Is(err, ebpf.ErrNotSupported):
-		c.Remedy = "take Linux 5.19 or later, with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF"
+	case errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.ENOSYS):
+		return &lackingError{"this kernel does not take the probe's programs (Linux 5.11, CONFIG_BPF_SYSCALL): " + err.Error()}
 	default:
 		return err
 	}
 	return c
 }
+
+// needsVersion is the first kernel with bpf_get_current_task_btf: 5.11. Older ones that
+// have it from their distribution are used as they are.
+const needsVersion = 5<<16 | 11<<8
+
+// lackingError is what a kernel lacks for the programs of this package, and perf events do
+// not need.
+type lackingError struct{ why string }
+
+func (e *lackingError) Error() string { return e.why }
 
 // lockdown is the mode that a kernel is locked down in, by its file, as
 // "none [integrity] confidentiality"; "" where it is not, or does not tell.
@@ -110,6 +127,9 @@ func hasBTF() bool {
 
 // load loads programs into objects, a pointer to what bpf2go made.
 func load(spec *ebpf.CollectionSpec, objects any, own Selection) error {
+	if !sys.HasCall(sys.CallBPF) {
+		return &lackingError{"this kernel does not have bpf(2) (Linux 3.18, CONFIG_BPF_SYSCALL)"}
+	}
 	// Before Linux 5.11 maps counted against RLIMIT_MEMLOCK.
 	if err := rlimit.RemoveMemlock(); err != nil && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("locked memory: %w", err)

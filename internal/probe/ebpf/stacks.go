@@ -20,7 +20,28 @@ const samplesPerSecond = 499
 // RecordStacks records where the time of a selection's threads goes: on a CPU,
 // asleep, or waiting for one; and what the kernel's threads do meanwhile. It is
 // a Recorder.
+//
+// Where the kernel lacks what programs in it need, perf events do the same. The profile
+// tells the way.
 func RecordStacks(own Selection) (stop func() (profile.Profile, error), err error) {
+	stop, err = sumUpStacks(own)
+	var lacks *lackingError
+	if !errors.As(err, &lacks) {
+		return stop, err
+	}
+	byPerf, err := samplePerf(own)
+	if err != nil {
+		return nil, fmt.Errorf("%w; perf events are tried because %w", err, lacks)
+	}
+	return func() (profile.Profile, error) {
+		p, err := byPerf()
+		p.Notes = append(p.Notes, "measured by perf events, because "+lacks.Error())
+		return p, err
+	}, nil
+}
+
+// sumUpStacks records by programs in the kernel.
+func sumUpStacks(own Selection) (stop func() (profile.Profile, error), err error) {
 	spec, err := loadStacks()
 	if err != nil {
 		return nil, fmt.Errorf("stack probe: %w", err)
@@ -89,11 +110,16 @@ func (s *session) sample(program *ebpf.Program) error {
 		}
 	}
 	s.programs = append(s.programs, program)
-	s.notes = append(s.notes, "samples are taken "+map[bool]string{
-		true:  fmt.Sprintf("%d times a second of a CPU's cycles", samplesPerSecond),
-		false: fmt.Sprintf("by the CPUs' clocks, %d a second: this machine counts no cycles", samplesPerSecond),
-	}[attr.Type == unix.PERF_TYPE_HARDWARE])
+	s.notes = append(s.notes, howSampled(attr.Type == unix.PERF_TYPE_HARDWARE))
 	return nil
+}
+
+// howSampled says what samples are of.
+func howSampled(cycles bool) string {
+	if cycles {
+		return fmt.Sprintf("samples are taken %d times a second of a CPU's cycles", samplesPerSecond)
+	}
+	return fmt.Sprintf("samples are taken by the CPUs' clocks, %d a second: this machine counts no cycles", samplesPerSecond)
 }
 
 // noCycles tells a machine without a counter of cycles from other errors.
@@ -140,9 +166,11 @@ func readTimes(p *profile.Profile, o *stacksObjects, known *symbols, root string
 			}
 		}
 	}
-	if err := spread(p, o.Cpus); err != nil {
+	ran, err := timeOnCPUs(o.Cpus)
+	if err != nil {
 		return err
 	}
+	spread(p, ran)
 	return readLost(p, o.Lost)
 }
 
@@ -182,20 +210,24 @@ func (r timesReader) addSleeping(threads *ebpf.Map) error {
 	return nil
 }
 
-// spread spreads the time that threads ran, as the scheduler has it, over the
-// stacks that samples saw.
-func spread(p *profile.Profile, cpus *ebpf.Map) error {
+// timeOnCPUs is how long each owner's threads ran.
+func timeOnCPUs(cpus *ebpf.Map) (ran [owners]time.Duration, err error) {
 	var each []stacksCpu
 	if err := cpus.Lookup(uint32(0), &each); err != nil {
-		return fmt.Errorf("time on CPUs: %w", err)
+		return ran, fmt.Errorf("time on CPUs: %w", err)
 	}
-	var ran [owners]time.Duration
-	var seen [owners]uint64
 	for _, c := range each {
 		for owner, long := range c.Ran {
 			ran[owner] += time.Duration(long)
 		}
 	}
+	return ran, nil
+}
+
+// spread spreads the time that threads ran, as the scheduler has it, over the
+// stacks that samples saw.
+func spread(p *profile.Profile, ran [owners]time.Duration) {
+	var seen [owners]uint64
 	for _, s := range p.Samples {
 		if s.State == profile.OnCPU {
 			seen[ownerOf(s)] += s.Count
@@ -213,7 +245,6 @@ func spread(p *profile.Profile, cpus *ebpf.Map) error {
 				Kernel: owner == ownerKernel, Shared: owner == ownerShared, Total: total})
 		}
 	}
-	return nil
 }
 
 func ownerOf(s profile.Sample) int {

@@ -54,6 +54,12 @@ const spin = `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done`
 // off it.
 func TestStacksOfTheRealKernel(t *testing.T) {
 	p := stacksOf(t, 0, "sh", "-c", spin+`; sleep 0.3`)
+	checkSpinAndSleep(t, p)
+}
+
+// checkSpinAndSleep: a shell span on a CPU, and a program slept for 300 ms.
+func checkSpinAndSleep(t *testing.T, p profile.Profile) {
+	t.Helper()
 	var slept time.Duration
 	ran := map[string]time.Duration{}
 	for _, s := range p.Samples {
