@@ -3,7 +3,6 @@ package sys
 import (
 	"errors"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"unsafe"
@@ -95,12 +94,9 @@ func clonesIntoCgroup() bool {
 // hasCgroupNamespaces makes one for a thread that ends with it. A kernel that has none
 // says EINVAL; without root the answer is EPERM.
 func hasCgroupNamespaces() bool {
-	made := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocks: the thread ends with the goroutine
-		made <- unix.Unshare(unix.CLONE_NEWCGROUP)
-	}()
-	return !errors.Is(<-made, unix.EINVAL)
+	var err error
+	onThreadOfItsOwn(func() { err = unix.Unshare(unix.CLONE_NEWCGROUP) })
+	return !errors.Is(err, unix.EINVAL)
 }
 
 // hasOverlay asks for a mount without the directories that it needs, which loads the

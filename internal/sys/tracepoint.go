@@ -38,21 +38,30 @@ func FindTracepoint(name string) (Tracepoint, error) {
 			return parseTracepoint(string(text))
 		}
 	}
-	type found struct {
-		text []byte
-		err  error
+	var text []byte
+	var err error
+	onThreadOfItsOwn(func() { text, err = mountTracing(name) })
+	if err != nil {
+		return Tracepoint{}, fmt.Errorf("tracepoint %s: %w", name, err)
 	}
-	result := make(chan found)
+	return parseTracepoint(string(text))
+}
+
+// onThreadOfItsOwn calls f on a thread that ends with it, so that its namespaces do. That is
+// never the first thread: it would stay, and is the one that /proc/self shows.
+func onThreadOfItsOwn(f func()) {
+	done := make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // and never unlocks: the thread ends with the goroutine, and its mounts with it
-		text, err := mountTracing(name)
-		result <- found{text, err}
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			onThreadOfItsOwn(f) // not here: this thread is taken until then
+			runtime.UnlockOSThread()
+			return
+		}
+		f()
 	}()
-	f := <-result
-	if f.err != nil {
-		return Tracepoint{}, fmt.Errorf("tracepoint %s: %w", name, f.err)
-	}
-	return parseTracepoint(string(f.text))
+	<-done
 }
 
 // mountTracing reads a tracepoint's format in a mount namespace of this thread. The mount

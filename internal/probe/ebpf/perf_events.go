@@ -86,7 +86,7 @@ func ringSize(cpus int) int {
 func (e *perfEvents) openRing(cpu, size int) (r ring, err error) {
 	defer func() {
 		if err != nil {
-			r.close()
+			err = errors.Join(err, r.close())
 		}
 	}()
 	if err = e.openSampler(&r, cpu, size); err != nil {
