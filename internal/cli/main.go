@@ -24,6 +24,7 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/peer"
 )
 
 // Env is the outside world, as main hands it in.
@@ -176,7 +177,7 @@ Measuring needs root for most targets; check, report, studies and help do not.`,
 	root.SetVersionTemplate("tare {{.Version}}\n")
 	root.PersistentFlags().String("state", "", "directory for runs and images (default $TARE_STATE, else /var/lib/tare for root, else ~/.local/state/tare)")
 	root.PersistentFlags().Bool("private-engines", false, "start own container engines even where some run already")
-	addGroup(root, experiment.GroupMeasure, weighCommand(env), runCommand(env), resumeCommand(env))
+	addGroup(root, experiment.GroupMeasure, weighCommand(env), runCommand(env), resumeCommand(env), serveCommand(env))
 	addGroup(root, experiment.GroupLook, reportCommand(env), gateCommand(env), runsCommand(env), historyCommand(env), fleetCommand(env), studiesCommand(env))
 	addGroup(root, experiment.GroupDiagnose, checkCommand(env), containersCommand(env))
 	addGroup(root, experiment.GroupKernels)
@@ -218,6 +219,11 @@ func noCommand(c *cobra.Command, args []string) error {
 func (env *Env) checkPlaces(c *cobra.Command) error {
 	if dir := env.config(c).StateDir; !filepath.IsAbs(dir) {
 		return usageError{fmt.Errorf("the state directory %q is relative because HOME is not set: set HOME, or give an absolute one with --state", dir)}
+	}
+	if where := env.peerOf(c); where != "" {
+		if err := peer.Check(where); err != nil {
+			return usageError{fmt.Errorf("--peer: %w", err)}
+		}
 	}
 	kernel := env.config(c).Guest.Kernel
 	if info, err := os.Stat(kernel); kernel != "" && (err != nil || !info.Mode().IsRegular()) {
@@ -269,6 +275,7 @@ func (env *Env) config(c *cobra.Command) lab.Config {
 		PrivateEngines: private,
 		AllowSysctl:    sysctl,
 		Workbench:      workbench,
+		Peer:           env.peerOf(c),
 		Tell:           func(what string) { fmt.Fprintln(env.Stderr, "tare:", what) },
 	}
 }

@@ -30,6 +30,7 @@ func (f *runFlags) define(env *Env, c *cobra.Command) {
 	guestFlags(c.Flags())
 	c.Flags().StringVar(&f.image, "image", "", "start the own command of this image (OCI layout, or a tar of one or of docker save) in place of tare's; nothing is pulled")
 	sysctlFlag(c.Flags())
+	peerFlag(c.Flags())
 	complete(c, "on", env.completeTargets)
 }
 
@@ -133,6 +134,7 @@ resume shows them and needs --prepare.`,
 	c.Flags().BoolVar(&prepare, "prepare", false, "execute the prepare commands of the run's study on the host")
 	guestFlags(c.Flags())
 	sysctlFlag(c.Flags())
+	peerFlag(c.Flags())
 	return c
 }
 

@@ -26,6 +26,8 @@ type Lab struct {
 	Sysctl func(values map[string]string) (restore func() error, err error)
 	// PrivateEngines: tare starts its own engines and does not use those that run.
 	PrivateEngines bool
+	// Peer is the other machine of paths between two; nil for none.
+	Peer Peer
 	// Slow is how many times longer than on a real CPU things take here; 0 is 1.
 	Slow int
 }

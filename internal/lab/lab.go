@@ -22,6 +22,7 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/peer"
 	"github.com/tarelab/tare/internal/preflight"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
@@ -45,7 +46,9 @@ type Config struct {
 	AllowSysctl bool
 	// Workbench is a saved workbench, FILE@sha256:DIGEST; "": one of this machine's programs.
 	Workbench string
-	Tell      func(string) // told what takes minutes before the first trial; may be nil
+	// Peer is the other machine of paths between two, as peer.Where explains; "" for none.
+	Peer string
+	Tell func(string) // told what takes minutes before the first trial; may be nil
 }
 
 // GuestRoot is a root file system that machines boot: the unpacked root of an image,
@@ -81,7 +84,8 @@ type Lab struct {
 	bench   image.Root   // the workbench
 	roots   []image.Root // closed at the end
 	drivers []driver.Driver
-	notes   []string // what the user should know
+	notes   []string     // what the user should know
+	peer    *peer.Client // the other machine; nil for none
 }
 
 // Open sweeps what dead sessions left, and opens one. Close ends it. A kernel of
@@ -171,7 +175,7 @@ func (l *Lab) open(ctx context.Context) error {
 		return fmt.Errorf("session: %w", err)
 	}
 	l.drivers = l.config.Drivers(l.Target)
-	return nil
+	return l.connect(ctx)
 }
 
 // settleRights proves by use that root may do what root may: that of an unprivileged
@@ -294,6 +298,9 @@ func (l *Lab) Notes() []string { return l.notes }
 // where something could not be removed, what a sweep finds it by.
 func (l *Lab) Close() error {
 	var errs []error
+	if l.peer != nil {
+		errs = append(errs, l.peer.Close())
+	}
 	for _, d := range l.drivers {
 		if s, ok := driver.As[driver.SessionDriver](d); ok {
 			errs = append(errs, s.Teardown())

@@ -91,7 +91,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 		return nil, fmt.Errorf("current directory: %w", err)
 	}
 	p := &Plan{Notes: slices.Concat(l.notes, notes), Manifest: store.Manifest{
-		Tool: l.config.Version, Compiler: compiler, CompilerFlags: flags, Command: l.config.Command, Created: time.Now().UTC(),
+		Tool: l.config.Version, Compiler: compiler, CompilerFlags: flags, Command: l.command(), Created: time.Now().UTC(),
 		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(), Guest: &l.config.Guest, Dir: dir, LeftOut: skipped,
 	}}
 	if o.Seed != nil {
@@ -172,7 +172,7 @@ func (l *Lab) known() study.Known {
 // resolve fills in what the study means on this machine: targets, jobs, image,
 // cells.
 func (l *Lab) resolve(ctx context.Context, p *Plan, o Options) error {
-	p.Manifest.Host = hostinfo.Gather()
+	p.Manifest.Host, p.Manifest.Peer = hostinfo.Gather(), l.otherMachine()
 	if l.groups.trees.Usable() {
 		p.prepareGroup = path.Join(l.groups.session, "prepare")
 	}

@@ -134,10 +134,27 @@ func sameGround(before, now store.Manifest) error {
 	if before.Host.Kernel != now.Host.Kernel {
 		return &InputError{fmt.Errorf("the kernel is %s now and was %s: the run cannot go on; start it anew", now.Host.Kernel, before.Host.Kernel)}
 	}
+	if err := samePeer(before.Peer, now.Peer); err != nil {
+		return err
+	}
 	for name, facts := range before.Targets {
 		if got, ok := now.Targets[name]; !ok || got.Version != facts.Version || got.Digest != facts.Digest || got.Notes[driver.NoteAccel] != facts.Notes[driver.NoteAccel] || got.Notes[driver.NoteGuestKernel] != facts.Notes[driver.NoteGuestKernel] {
 			return &InputError{fmt.Errorf("target %s is not what it was when the run began (%s): start it anew", name, facts.Version)}
 		}
+	}
+	return nil
+}
+
+// samePeer refuses to go on with another machine at the far ends than a run began with.
+func samePeer(before, now *store.Peer) error {
+	switch {
+	case before == nil:
+		return nil
+	case now == nil:
+		return &InputError{fmt.Errorf("the far ends of the run were on another machine, %s: start tare serve there, and name it with --peer", before.Host.Hostname)}
+	case before.Host.Machine != now.Host.Machine || before.Host.Hostname != now.Host.Hostname || before.Host.Kernel != now.Host.Kernel:
+		return &InputError{fmt.Errorf("the other machine is %s with Linux %s now and was %s with Linux %s: the run cannot go on; start it anew",
+			now.Host.Hostname, now.Host.Kernel, before.Host.Hostname, before.Host.Kernel)}
 	}
 	return nil
 }

@@ -93,6 +93,10 @@ var (
 	AgentFrame  = Limit{Input: "frame of a guest's agent", Bytes: 64 * kib, Alloc: mib}
 	// Console is what is kept of a guest's console, its end.
 	Console = Limit{Input: "console of a guest", Bytes: 256 * kib}
+	// PeerMessage is one message of another machine's tare; the longest holds the facts of
+	// that machine. PeerEnds are the far ends that one peer may have at once.
+	PeerMessage = Limit{Input: "message of the other machine", Bytes: 256 * kib, Items: 4096, Depth: 8, Alloc: 16 * mib}
+	PeerEnds    = Limit{Input: "list of the peer's far ends", Items: 256}
 	// SessionProof is what a session says of itself.
 	SessionProof = Limit{Input: "proof of a session", Bytes: 64 * kib}
 )
@@ -103,6 +107,6 @@ func All() []Limit {
 		ImageDocument, ImageArchive, ImageLayers, PackageControl, Accounts, Program, CLibrary, OwnProgram, Symbols,
 		Study, Need, Kconfig, ModuleInfo, SSHKeys, BootLog,
 		RunManifest, RunRecord, RunEnd, RunName, RunArchive, Profile, ProfileWaits, RunProfile, RunProfiles, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch,
-		DaemonAnswer, DaemonError, MonitorLine, AgentFrame, Console, SessionProof,
+		DaemonAnswer, DaemonError, MonitorLine, AgentFrame, Console, PeerMessage, PeerEnds, SessionProof,
 	}
 }

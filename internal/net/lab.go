@@ -58,6 +58,9 @@ type Options struct {
 	Taps bool
 	// ClientOnHost: the client is the first bridge's host itself.
 	ClientOnHost bool
+	// Machines are those that a path between two is between, of which this one's half is
+	// built; nil for other paths.
+	Machines *Machines
 }
 
 // DefaultRange holds the addresses of a laboratory. They are seen by nobody
@@ -79,7 +82,7 @@ type End struct {
 // Lab is a network that was built for one trial. Its methods are not safe for
 // concurrent use.
 type Lab struct {
-	Client, Server *End
+	Client, Server *End       // of a path between two machines, the one that is on this machine
 	Others         []*End     // where they are places for processes, in the order of the bridges they were dealt to
 	Dial           netip.Addr // where the client finds the server
 	Relay          *Namespace // where a proxy must run that listens at Dial; nil for none
@@ -139,6 +142,10 @@ var builders = map[Path]func(*Lab) error{
 	Proxy:       (*Lab).buildProxy,
 	MACVLAN:     (*Lab).buildMACVLAN,
 	IPVLAN:      (*Lab).buildIPVLAN,
+
+	RemoteVXLAN:   (*Lab).buildRemoteVXLAN,
+	RemoteMACVLAN: (*Lab).buildRemoteMACVLAN,
+	RemoteIPVLAN:  (*Lab).buildRemoteIPVLAN,
 }
 
 // namespace makes a namespace that Close removes.
@@ -210,6 +217,9 @@ func Takes(p Path, containers int) error {
 		bridges = 2
 	case HostNetwork, Veth, MACVLAN, IPVLAN:
 		bridges = 0
+	}
+	if slices.Contains(RemotePaths(), p) && containers > 2 {
+		return fmt.Errorf("the path %s takes its two ends alone, not %d containers", p, containers)
 	}
 	// A link each of the tunnel's two bridges leads to the other.
 	most := bridges * MaxPorts

@@ -96,6 +96,9 @@ func (q *Question) cannotMeet(c study.Cell, on *netpath.Driver) error {
 			return fmt.Errorf("the environment %s pins the two ends apart, and %d CPU may be used: use an environment with pin: same", c.Environment, usable)
 		}
 	}
+	if l := c.Limits; on.Remote() && (l.CPUSet != "" || l.Mems != "" || l.Shares > 0 || l.Idle) {
+		return fmt.Errorf("the environment %s chooses CPUs, memory nodes or weights, which two machines do not share: use cpus, memory or pids", c.Environment)
+	}
 	if err := on.Carries(q.Job(c).Peer); err != nil {
 		return fmt.Errorf("workload %s: %w", c.Workload, err)
 	}

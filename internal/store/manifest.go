@@ -41,6 +41,8 @@ type Manifest struct {
 	// workload name.
 	Evidence map[string]sample.Evidence `json:"evidence,omitempty"`
 	Host     hostinfo.Host              `json:"host"`
+	// Peer is the other machine of paths between two; nil for none.
+	Peer *Peer `json:"peer,omitempty"`
 	// CPUs are what an instance might use, by the name of its environment,
 	// whatever the machine has; not of levels with a share of CPU time, nor in older runs.
 	CPUs        map[string]hostinfo.CPUs `json:"cpus,omitempty"`
@@ -65,6 +67,13 @@ type Manifest struct {
 	// Sums names the checksum that every record carries, see sum.go; "" in older runs,
 	// whose records have none.
 	Sums string `json:"sums,omitempty"`
+}
+
+// Peer is another machine, which had the far ends of paths.
+type Peer struct {
+	Here  string        `json:"here"`  // address of the machine that measured, as the other one reached it
+	There string        `json:"there"` // address of the other one
+	Host  hostinfo.Host `json:"host"`  // facts that the other one told of itself
 }
 
 // LevelImage is the root file system of an environment.

@@ -232,7 +232,7 @@ func (i *instance) counts() ([]sample.Value, error) {
 	if i.ends.client.driver.Name() == i.driver.inner.Name() { // not a process on the engine's host
 		alive++
 	}
-	if i.server != nil {
+	if i.server != nil || i.far != nil {
 		alive++
 	}
 	if i.crowd != nil {

@@ -23,6 +23,7 @@ type instance struct {
 
 	ends   *endpoints
 	server *server // nil where nothing is talked to
+	far    *far    // the server, where it is on another machine; else nil
 	relay  *relay
 	crowd  *crowd // nil where the ends are alone, or among bare namespaces
 	client driver.Instance
@@ -33,22 +34,13 @@ type instance struct {
 
 // prepare makes all that lies outside the clock. What it made before an error is
 // Close's to remove.
-func (i *instance) prepare(ctx context.Context) (err error) {
-	if i.ends, err = i.driver.build(ctx, i.spec); err != nil {
+func (i *instance) prepare(ctx context.Context) error {
+	surround := i.prepareHere
+	if i.driver.Remote() {
+		surround = i.prepareRemote
+	}
+	if err := surround(ctx); err != nil {
 		return err
-	}
-	if err := i.startCrowd(ctx); err != nil {
-		return err
-	}
-	if len(i.spec.Peer) > 0 {
-		if err := i.startServer(ctx); err != nil {
-			return err
-		}
-	}
-	if i.ends.relay != "" {
-		if err := i.startRelay(ctx); err != nil {
-			return err
-		}
 	}
 	client := i.spec
 	client.Join, client.Peer = i.ends.client.join, nil
@@ -62,6 +54,25 @@ func (i *instance) prepare(ctx context.Context) (err error) {
 	}
 	i.client, err = i.ends.client.driver.Prepare(ctx, client, dir)
 	return err
+}
+
+// prepareHere makes the network on this machine, and all around the client.
+func (i *instance) prepareHere(ctx context.Context) (err error) {
+	if i.ends, err = i.driver.build(ctx, i.spec); err != nil {
+		return err
+	}
+	if err := i.startCrowd(ctx); err != nil {
+		return err
+	}
+	if len(i.spec.Peer) > 0 {
+		if err := i.startServer(ctx); err != nil {
+			return err
+		}
+	}
+	if i.ends.relay == "" {
+		return nil
+	}
+	return i.startRelay(ctx)
 }
 
 // place makes a directory of an end's own.
@@ -225,6 +236,9 @@ func (i *instance) Start(ctx context.Context, mark func(driver.Phase)) error {
 // Wait waits for the client. One that failed after its server had died did so
 // because of that.
 func (i *instance) Wait(ctx context.Context) (driver.Exit, error) {
+	if i.far != nil {
+		return i.far.wait(ctx, i.client)
+	}
 	exit, err := i.client.Wait(ctx)
 	if err != nil || i.server == nil || exit.Code == 0 && exit.Signal == 0 {
 		return exit, err
@@ -253,6 +267,9 @@ func (i *instance) close() error {
 	if i.client != nil {
 		errs = append(errs, i.client.Close())
 	}
+	if i.far != nil {
+		errs = append(errs, i.far.Close())
+	}
 	if i.relay != nil {
 		errs = append(errs, i.relay.Close(), i.relay.output.close())
 	}
@@ -270,6 +287,6 @@ func (i *instance) close() error {
 
 func (s *server) close() error {
 	s.stop()
-	<-s.ended
+	s.ended <- <-s.ended // StartFar waits for it, too
 	return errors.Join(s.Instance.Close(), s.output.close())
 }

@@ -40,13 +40,13 @@ const Separator = "@"
 
 // Paths are all paths, the shortest first.
 func Paths() []net.Path {
-	return slices.Concat([]net.Path{Loopback, IdleEngine}, net.Paths(), []net.Path{FromHost, Attach})
+	return slices.Concat([]net.Path{Loopback, IdleEngine}, net.Paths(), []net.Path{FromHost, Attach}, net.RemotePaths())
 }
 
 // Addressed reports whether the path has a network with addresses of a range.
 func (d *Driver) Addressed() bool {
 	byEngine := d.inner.Properties().Joins == driver.JoinsOwn
-	return d.path != Loopback && d.path != IdleEngine && (d.path != net.HostNetwork || !byEngine)
+	return d.path != Loopback && d.path != IdleEngine && d.path != net.Remote && (d.path != net.HostNetwork || !byEngine)
 }
 
 // Takes returns why the path cannot have such a network; nil where it can.
@@ -54,6 +54,8 @@ func (d *Driver) Takes(n driver.Network) error {
 	switch {
 	case d.path == Loopback:
 		return nil
+	case d.Remote():
+		return d.remoteTakes(n)
 	case d.inner.Properties().Joins == driver.JoinsOwn:
 		return d.engineTakes(n)
 	case n.Others == driver.OthersAreContainers && d.inner.Properties().Joins == driver.JoinsTap:
@@ -115,6 +117,9 @@ func (d *Driver) Carries(peer []string) error {
 	if d.path != Loopback && localSocket(peer) != "" {
 		return fmt.Errorf("a local socket joins processes of one container, and the path %s has two: it is measured on %s", d.path, Loopback)
 	}
+	if d.Remote() && len(peer) == 0 {
+		return fmt.Errorf("the path %s leads to a server on another machine, and takes workloads with a peer, as net-latency", d.path)
+	}
 	if d.path == Attach && len(peer) > 0 {
 		return fmt.Errorf("the path %s times how a container is attached, and takes workloads without a peer, as start", d.path)
 	}
@@ -133,10 +138,10 @@ func (d *Driver) netPath() net.Path {
 var joins = map[driver.Joining]func(net.Path) bool{
 	driver.JoinsNamespace: func(p net.Path) bool { return p != IdleEngine },
 	driver.JoinsTap: func(p net.Path) bool {
-		return p == FromHost || p == net.Bridge || p == net.Netfilter || p == net.Bridges || p == net.VXLAN || p == net.NAT || p == net.Proxy
+		return p == FromHost || p == net.Bridge || p == net.Netfilter || p == net.Bridges || p == net.VXLAN || p == net.NAT || p == net.Proxy || p == net.RemoteVXLAN
 	},
 	driver.JoinsOwn: func(p net.Path) bool {
-		return p == IdleEngine || p == FromHost || p == Attach || p == net.HostNetwork || p == net.Bridge || p == net.NAT || p == net.Proxy
+		return p == IdleEngine || p == FromHost || p == Attach || p == net.HostNetwork || p == net.Bridge || p == net.NAT || p == net.Proxy || p == net.Remote
 	},
 }
 
@@ -241,12 +246,26 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 	if d.path == IdleEngine {
 		return facts, nil // two processes on a host beside an engine that was just proven
 	}
+	if d.Remote() {
+		if err := d.remoteFits(ctx); err != nil {
+			return facts, err
+		}
+		if err := d.farFacts(ctx, facts); err != nil {
+			return facts, err
+		}
+	}
 	err = d.prove(ctx)
 	var lacks *net.UnsupportedError
 	if errors.As(err, &lacks) {
 		return facts, &driver.CannotError{Target: d.Name(), Lacks: lacks.Error(), Remedy: "look for it in the kernel's configuration"}
 	}
 	return facts, err
+}
+
+// Stale implements driver.Staler: another machine is proven each time.
+func (d *Driver) Stale(found driver.Facts) bool {
+	s, ok := driver.As[driver.Staler](d.inner)
+	return d.Remote() || ok && s.Stale(found)
 }
 
 // Rest stops the engine of the path IdleEngine until a trial needs it, because other
@@ -374,6 +393,10 @@ func (d *Driver) prove(ctx context.Context) error {
 	})
 	if err == nil && (exit.Code != 0 || exit.Signal != 0) {
 		err = fmt.Errorf("a check's client ended with code %d, signal %d (it said %q)", exit.Code, exit.Signal, said)
+	}
+	if err != nil && d.Remote() && !driver.IsLab(err) && !errors.As(err, new(*driver.CannotError)) {
+		here, there := d.lab.Peer.Addresses()
+		err = fmt.Errorf("%w; do all TCP and UDP ports between %s and %s pass?", err, here, there)
 	}
 	return err
 }

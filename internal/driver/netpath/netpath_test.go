@@ -101,6 +101,9 @@ func TestPaths(t *testing.T) {
 				continue // an engine's
 			}
 			d := New(lab, inner, host.New(lab), p)
+			if d.Remote() {
+				continue // TestMachines
+			}
 			t.Run(d.Name(), func(t *testing.T) {
 				spec := driver.Spec{Args: ask, Peer: serve, Network: driver.Network{Pin: "same"}}
 				said, exit, err := talk(t, t.Context(), d, spec)

@@ -38,6 +38,10 @@ var ways = map[string][]finding.Box{
 	"idle-engine":      {place("client and server"), link("lo beside an idle engine")},
 	"from-host":        {place("client: the host"), link("bridge"), link("veth"), place("server")},
 	attach:             {place("client"), link("veth"), link("bridge")},
+	"remote":           {place("client: this machine's network"), link("NIC"), link("network"), link("NIC"), place("server: the other machine's network")},
+	"remote-vxlan":     {place("client"), link("veth"), link("bridge"), link("VXLAN"), link("network"), link("VXLAN"), link("bridge"), link("veth"), place("server")},
+	"remote-macvlan":   {place("client"), link("macvlan"), link("network"), link("macvlan"), place("server")},
+	"remote-ipvlan":    {place("client"), link("ipvlan"), link("network"), link("ipvlan"), place("server")},
 }
 
 // place is a network namespace.

@@ -1,0 +1,267 @@
+package netpath
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/net"
+)
+
+// Remote reports whether the path's server is on another machine.
+func (d *Driver) Remote() bool { return slices.Contains(net.RemotePaths(), d.path) }
+
+// ownNetwork is the network namespace of this process: the machine's, or what stands for
+// it where tare was started.
+func ownNetwork() string { return fmt.Sprintf("/proc/%d/ns/net", os.Getpid()) }
+
+// remoteTakes is Takes for a path between two machines.
+func (d *Driver) remoteTakes(n driver.Network) error {
+	switch {
+	case n.Neighbours != "" || n.Others != "" || n.Pairs > 1 || n.Chatter || n.Rules > 0 || n.Limit > 0:
+		return fmt.Errorf("the path %s has its two ends alone: neighbours, others, pairs, chatter, rules and neighbour-limit are for paths on one machine", d.path)
+	case pinOf(driver.Spec{Network: n}) != free:
+		return fmt.Errorf("the path %s has its ends on two machines, which have no CPU in common: leave pin out", d.path)
+	case n.Offload != "" || n.Qdisc != "" || n.RPS:
+		return fmt.Errorf("the path %s uses the machines' own network devices, whose settings tare leaves alone", d.path)
+	case d.path == net.Remote && n.MTU > 0:
+		return fmt.Errorf("the path %s uses the machines' own network devices, whose MTU tare leaves alone", d.path)
+	}
+	return net.Takes(d.path, n.Containers)
+}
+
+// remoteFits returns why the target cannot be on a path between two machines; nil where
+// it can.
+func (d *Driver) remoteFits(ctx context.Context) error {
+	if d.lab.Peer == nil {
+		return &driver.CannotError{Target: d.Name(), Lacks: "no other machine is known", Remedy: "start tare serve there, and name it with --peer"}
+	}
+	if here, there := d.lab.Peer.Addresses(); !here.Is4() || !there.Is4() {
+		return &driver.CannotError{Target: d.Name(), Lacks: "the machines do not reach each other by IPv4", Remedy: "have tare serve --listen at an IPv4 address"}
+	}
+	return d.joinsMachine(ctx)
+}
+
+// joinsMachine returns why an engine's containers cannot be in the machine's own network;
+// nil where they can, and for other targets and paths.
+func (d *Driver) joinsMachine(ctx context.Context) error {
+	networks := d.inner.Properties().Networks
+	if networks == nil || d.path != net.Remote {
+		return nil
+	}
+	host, err := networks.Host(ctx)
+	if err != nil {
+		return err
+	}
+	of, err := os.Stat(host)
+	if err != nil {
+		return driver.Labf("the engine's network: %w", err)
+	}
+	own, err := os.Stat(ownNetwork())
+	if err != nil {
+		return driver.Labf("this machine's network: %w", err)
+	}
+	if !os.SameFile(of, own) {
+		return &driver.CannotError{Target: d.Name(), Lacks: "the engine that tare starts has a network of its own, which leads to no other machine", Remedy: "start the engine of this machine, and leave --private-engines out"}
+	}
+	return nil
+}
+
+// farFacts adds to the facts of a target here what the same target is on the peer.
+func (d *Driver) farFacts(ctx context.Context, facts driver.Facts) error {
+	there, err := d.lab.Peer.Prove(ctx, d.inner.Name())
+	if cannot := new(driver.CannotError); errors.As(err, &cannot) {
+		return &driver.CannotError{Target: d.Name(), Lacks: "on the other machine: " + cannot.Lacks, Remedy: cannot.Remedy}
+	}
+	if err != nil {
+		return err
+	}
+	facts.Notes["peer"] = there.Version
+	if there.Digest != "" {
+		facts.Notes["peer-digest"] = there.Digest
+	}
+	return nil
+}
+
+// join is how a payload of the target gets into the machine's own network.
+func (d *Driver) join() driver.Join {
+	if d.inner.Properties().Joins == driver.JoinsOwn {
+		return driver.Join{Network: driver.HostNetwork}
+	}
+	return driver.Join{Namespace: ownNetwork()}
+}
+
+// networkNumber draws the number of a network that two machines share, so that those of
+// others on the same machines differ.
+func networkNumber() (uint32, error) {
+	var b [4]byte
+	if _, err := rand.Read(b[1:]); err != nil {
+		return 0, driver.Labf("number of a network: %w", err)
+	}
+	return max(1, binary.BigEndian.Uint32(b[:])), nil
+}
+
+// buildRemote makes this machine's half of a path between two.
+func (d *Driver) buildRemote(ctx context.Context, spec driver.Spec, m net.Machines) (*endpoints, error) {
+	g := &endpoints{port: port, dial: m.There, close: func() error { return nil },
+		describe: func() string { return fmt.Sprintf("this machine is %s, the other one %s", m.Here, m.There) }}
+	own := end{d.inner, d.join()}
+	if d.path != net.Remote {
+		options := d.options(spec)
+		options.Machines = &m
+		lab, err := net.Build(ctx, options)
+		if err != nil {
+			return nil, blame(err)
+		}
+		g.dial, g.describe = lab.Dial, lab.Describe
+		g.close = func() error {
+			if err := lab.Close(); err != nil {
+				return driver.Labf("%w", err)
+			}
+			return nil
+		}
+		if m.Server {
+			own.join = joinOf(lab.Server)
+		} else {
+			own.join = joinOf(lab.Client)
+		}
+	}
+	if m.Server {
+		g.server = own
+	} else {
+		g.client = own
+	}
+	return g, nil
+}
+
+// far is the server of a path on another machine, as the client's machine sees it.
+type far struct {
+	*driver.Far
+	peer driver.Peer
+}
+
+// prepareRemote has the peer start the server, and makes the network to it.
+func (i *instance) prepareRemote(ctx context.Context) error {
+	d := i.driver
+	if err := errors.Join(d.remoteFits(ctx), d.Takes(i.spec.Network)); err != nil {
+		return err
+	}
+	number, err := networkNumber()
+	if err != nil {
+		return err
+	}
+	here, there := d.lab.Peer.Addresses()
+	limits := driver.Limits{CPUs: i.spec.Limits.CPUs, Memory: i.spec.Limits.Memory, Pids: i.spec.Limits.Pids}
+	started, err := d.lab.Peer.Start(ctx, driver.FarEnd{
+		ID: i.spec.ID, Target: d.inner.Name(), Path: string(d.path), Server: i.spec.Peer, Limits: limits,
+		MTU: i.spec.Network.MTU, Range: i.spec.Network.Range, Number: number,
+	})
+	if err != nil {
+		return fmt.Errorf("the other end: %w", err)
+	}
+	i.far = &far{started, d.lab.Peer}
+	if i.ends, err = d.buildRemote(ctx, i.spec, net.Machines{Here: here, There: there, Number: number}); err != nil {
+		return err
+	}
+	i.ends.port = started.Port
+	return nil
+}
+
+// wait waits for the client. It ends the client when the other machine is lost: what the
+// client would measure then has no server any more.
+func (f *far) wait(ctx context.Context, client driver.Instance) (driver.Exit, error) {
+	bounded, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-f.peer.Lost():
+			cancel()
+		case <-bounded.Done():
+		}
+	})
+	exit, err := client.Wait(bounded)
+	cancel()
+	watching.Wait()
+	if lost := f.peer.Err(); lost != nil && ctx.Err() == nil {
+		return exit, lost
+	}
+	if err != nil || exit.Code == 0 && exit.Signal == 0 {
+		return exit, err
+	}
+	select {
+	case ended := <-f.Ended:
+		return exit, fmt.Errorf("the other end was gone when the client failed with code %d: %w", exit.Code, ended)
+	case <-f.peer.Lost():
+		return exit, f.peer.Err()
+	case <-time.After(newsTime):
+		return exit, nil
+	}
+}
+
+// everyAddress is where servers listen that are alone in their network.
+const everyAddress = "0.0.0.0"
+
+// StartFar starts the server of a path between two machines, for a client on the other
+// one. It returns when the server listens. spec.Peer is the server's command; dir is an
+// empty directory for it.
+func (d *Driver) StartFar(ctx context.Context, spec driver.Spec, wanted driver.FarEnd, dir string) (*driver.Far, error) {
+	i := &instance{driver: d, spec: spec, dir: dir}
+	if err := i.prepareFar(ctx, wanted); err != nil {
+		if lacks := new(net.UnsupportedError); errors.As(err, &lacks) {
+			err = &driver.CannotError{Target: d.Name(), Lacks: "on the other machine: " + lacks.Error()}
+		}
+		return nil, errors.Join(err, i.Close())
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := <-i.server.ended
+		i.server.ended <- err // Close waits for it, too
+		ended <- err
+	}()
+	return &driver.Far{Port: i.ends.port, Ended: ended, Close: i.Close}, nil
+}
+
+// prepareFar makes all of the far end. What it made before an error is Close's to remove.
+func (i *instance) prepareFar(ctx context.Context, wanted driver.FarEnd) (err error) {
+	d := i.driver
+	if err := errors.Join(d.fits(), d.joinsMachine(ctx), d.Takes(i.spec.Network)); err != nil {
+		return err
+	}
+	if !wanted.Here.Is4() || !wanted.There.Is4() || wanted.Number == 0 || wanted.Number >= 1<<24 {
+		return driver.Labf("the machines %s and %s cannot share the network number %d", wanted.Here, wanted.There, wanted.Number)
+	}
+	machines := net.Machines{Here: wanted.Here, There: wanted.There, Number: wanted.Number, Server: true}
+	if i.ends, err = d.buildRemote(ctx, i.spec, machines); err != nil {
+		return err
+	}
+	if d.path == net.Remote {
+		if i.ends.port, err = net.FreePort(); err != nil {
+			return driver.Labf("%w", err)
+		}
+		i.spec.Peer = at(wanted.Here, i.spec.Peer)
+	}
+	return i.startServer(ctx)
+}
+
+// at is a server's command with one address of the machine to listen at, where it takes
+// one as an argument, and not all of them.
+func at(address netip.Addr, args []string) []string {
+	placed := make([]string, len(args))
+	for n, a := range args {
+		if a == everyAddress || strings.HasPrefix(a, everyAddress+":") {
+			a = address.String() + strings.TrimPrefix(a, everyAddress)
+		}
+		placed[n] = a
+	}
+	return placed
+}

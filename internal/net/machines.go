@@ -1,0 +1,151 @@
+package net
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+)
+
+// The paths between two machines. Of each, a laboratory builds the half that is on this
+// one.
+const (
+	Remote        Path = "remote"         // both in their machines' own networks
+	RemoteVXLAN   Path = "remote-vxlan"   // a bridge on each machine, joined by a VXLAN
+	RemoteMACVLAN Path = "remote-macvlan" // a macvlan link each on the machines' network devices
+	RemoteIPVLAN  Path = "remote-ipvlan"  // an ipvlan link each, in L2 mode
+)
+
+// RemotePaths are those between two machines.
+func RemotePaths() []Path { return []Path{Remote, RemoteVXLAN, RemoteMACVLAN, RemoteIPVLAN} }
+
+// Machines are the two that a path is between.
+type Machines struct {
+	Here, There netip.Addr // by which they reach each other
+	Number      uint32     // of the network that both share: 24 bits, above 0
+	Server      bool       // this machine has the server, the other one the client
+}
+
+// first is the number that a machine's addresses begin at: both share one network.
+func (m *Machines) first() int {
+	if m.Server {
+		return onServer
+	}
+	return 1
+}
+
+// device is the network device that has this machine's address.
+func (m *Machines) device() (netlink.Link, error) {
+	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil, fmt.Errorf("this machine's addresses: %w", err)
+	}
+	for _, a := range addresses {
+		if found, ok := netip.AddrFromSlice(a.IP.To4()); ok && found == m.Here {
+			return netlink.LinkByIndex(a.LinkIndex)
+		}
+	}
+	return nil, fmt.Errorf("no network device of this machine has the address %s, at which the other one reaches it", m.Here)
+}
+
+// buildRemoteVXLAN makes a bridge with this machine's end, and a tunnel to the other
+// machine's bridge. The tunnel is born in the machine's own network, where its packets
+// travel, and lives in the bridge's namespace: it goes with that, also after a kill.
+func (l *Lab) buildRemoteVXLAN() error {
+	m := l.options.Machines
+	device, err := m.device()
+	if err != nil {
+		return err
+	}
+	outer := device.Attrs().MTU
+	if l.options.MTU > 0 {
+		outer = min(outer, l.options.MTU)
+	}
+	l.options.MTU = outer - vxlanHeader
+	host, err := l.host()
+	if err != nil {
+		return err
+	}
+	b, err := l.newBridge(host, 0, m.first())
+	if err != nil {
+		return err
+	}
+	const name = "vxlan0"
+	attrs := netlink.LinkAttrs{Name: name, MTU: l.options.MTU, Namespace: netlink.NsFd(host.fd)}
+	err = netlink.LinkAdd(&netlink.Vxlan{LinkAttrs: attrs, VxlanId: int(m.Number), SrcAddr: m.Here.AsSlice(), Group: m.There.AsSlice(), Port: 4789, Learning: true})
+	if err != nil {
+		return lacks("vxlan", err)
+	}
+	link, err := host.nl.LinkByName(name)
+	if err == nil {
+		err = host.nl.LinkSetMasterByIndex(link, b.link.Index)
+	}
+	if err == nil {
+		err = host.nl.LinkSetUp(link)
+	}
+	if err != nil {
+		return fmt.Errorf("the tunnel into the bridge: %w", err)
+	}
+	own := &End{}
+	if !l.options.Taps {
+		if own, err = l.container(); err != nil {
+			return err
+		}
+	}
+	l.own(own)
+	if err := b.attach(own); err != nil {
+		return err
+	}
+	l.Dial = Nth(l.subnet(0), onServer+1)
+	return nil
+}
+
+// own makes an end the one that this machine has.
+func (l *Lab) own(e *End) {
+	if l.options.Machines.Server {
+		l.Server = e
+	} else {
+		l.Client = e
+	}
+}
+
+func (l *Lab) buildRemoteMACVLAN() error {
+	return l.onDevice("macvlan", func(a netlink.LinkAttrs) netlink.Link {
+		return &netlink.Macvlan{LinkAttrs: a, Mode: netlink.MACVLAN_MODE_BRIDGE}
+	})
+}
+
+func (l *Lab) buildRemoteIPVLAN() error {
+	return l.onDevice("ipvlan", func(a netlink.LinkAttrs) netlink.Link {
+		return &netlink.IPVlan{LinkAttrs: a, Mode: netlink.IPVLAN_MODE_L2}
+	})
+}
+
+// onDevice gives this machine's end a link of a kind on the device that leads to the
+// other machine.
+func (l *Lab) onDevice(kind string, make func(netlink.LinkAttrs) netlink.Link) error {
+	m := l.options.Machines
+	device, err := m.device()
+	if err != nil {
+		return err
+	}
+	own, err := l.container()
+	if err != nil {
+		return err
+	}
+	l.own(own)
+	attrs := netlink.LinkAttrs{Name: linkName, ParentIndex: device.Attrs().Index, Namespace: netlink.NsFd(own.Namespace.fd)}
+	if l.options.MTU > 0 {
+		attrs.MTU = min(l.options.MTU, device.Attrs().MTU)
+	}
+	if err := netlink.LinkAdd(make(attrs)); err != nil {
+		return lacks(kind, err)
+	}
+	link, err := own.Namespace.nl.LinkByName(linkName)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", linkName, err)
+	}
+	l.Dial = Nth(l.subnet(0), onServer+1)
+	return own.settle(link.Attrs().HardwareAddr, netip.PrefixFrom(Nth(l.subnet(0), m.first()+1), l.subnet(0).Bits()))
+}

@@ -1,0 +1,273 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Where explains how the other machine is named.
+const Where = "ADDRESS:PORT#KEY as tare serve --listen prints it there, or ssh://[USER@]HOST[:PORT][/PATH/OF/TARE], which starts tare serve --stdio there"
+
+// place is where, without its key.
+func place(where string) string {
+	name, _, _ := strings.Cut(where, "#")
+	return name
+}
+
+// WithoutKey is an argument of a command line in which the place where has lost its key.
+func WithoutKey(arg, where string) string {
+	if where == "" {
+		return arg
+	}
+	return strings.ReplaceAll(arg, where, place(where))
+}
+
+// Check returns why a place cannot be read as one; nil where it can.
+func Check(where string) error {
+	if strings.HasPrefix(where, sshScheme) {
+		_, err := sshCommand(where)
+		return err
+	}
+	_, _, err := listener(where)
+	return err
+}
+
+func dial(ctx context.Context, where string) (*connection, error) {
+	if strings.HasPrefix(where, sshScheme) {
+		return dialSSH(ctx, where)
+	}
+	return dialTLS(ctx, where)
+}
+
+// listener reads the address and the key of who listens.
+func listener(where string) (address string, key Key, err error) {
+	address, text, ok := strings.Cut(where, "#")
+	if _, _, err := net.SplitHostPort(address); err != nil || !ok {
+		return "", Key{}, fmt.Errorf("%q is not a place of another machine: write %s", place(where), Where)
+	}
+	key, err = ParseKey(text)
+	return address, key, err
+}
+
+// handshakeWithin bounds how long a side may take to show its key.
+const handshakeWithin = 10 * time.Second
+
+func dialTLS(ctx context.Context, where string) (*connection, error) {
+	address, key, err := listener(where)
+	if err != nil {
+		return nil, err
+	}
+	config, err := key.client()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, errStranger):
+		return nil, fmt.Errorf("%w: a key is for one connection, and tare serve has one peer at a time: take the line that it printed last", err)
+	case err != nil:
+		return nil, err
+	}
+	return &connection{link: newLink(closer{conn}, Lease), here: addressOf(conn.LocalAddr()), there: addressOf(conn.RemoteAddr()), stop: func() error { return nil }}, nil
+}
+
+// closer closes a TLS connection without a word: nobody may be there to hear it.
+type closer struct{ net.Conn }
+
+func (c closer) Close() error {
+	if t, ok := c.Conn.(*tls.Conn); ok {
+		return t.NetConn().Close()
+	}
+	return c.Conn.Close()
+}
+
+// addressOf is the IPv4 address of an end of a connection; invalid for another one.
+func addressOf(a net.Addr) netip.Addr {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	if addr := tcp.AddrPort().Addr().Unmap(); addr.Is4() {
+		return addr
+	}
+	return netip.Addr{}
+}
+
+// towards is this machine's address on the way to another one. Nothing is sent.
+func towards(there netip.Addr) netip.Addr {
+	conn, err := net.Dial("udp4", netip.AddrPortFrom(there, 9).String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	defer conn.Close()
+	udp, ok := conn.LocalAddr().(*net.UDPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return udp.AddrPort().Addr().Unmap()
+}
+
+const sshScheme = "ssh://"
+
+// Words of a place that become arguments of ssh, and words of a shell there.
+var (
+	sshWord = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+	sshPath = regexp.MustCompile(`^/[A-Za-z0-9/_.+-]+$`)
+)
+
+// sshCommand is the command line that starts the other side.
+func sshCommand(where string) ([]string, error) {
+	u, err := url.Parse(where)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a place of another machine: write %s", where, Where)
+	}
+	destination, program := u.Hostname(), "tare"
+	if u.User != nil {
+		destination = u.User.Username() + "@" + destination
+	}
+	user, host, named := strings.Cut(destination, "@")
+	if !named {
+		user, host = host, user
+	}
+	if !sshWord.MatchString(host) || named && !sshWord.MatchString(user) || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("%q is not a place of another machine: write %s", where, Where)
+	}
+	if u.Path != "" && u.Path != "/" {
+		program = u.Path
+		if !sshPath.MatchString(program) {
+			return nil, fmt.Errorf("%q is not the path of tare on the other machine: it has letters, digits and / _ . + - alone", program)
+		}
+	}
+	argv := []string{"ssh", "-T"}
+	if port := u.Port(); port != "" {
+		argv = append(argv, "-p", port)
+	}
+	return append(argv, "--", destination, program+" serve --stdio"), nil
+}
+
+// pipes are the two directions of a process.
+type pipes struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// sshWithin is how long ssh may take to end when its input has ended.
+const sshWithin = 30 * time.Second
+
+func dialSSH(ctx context.Context, where string) (*connection, error) {
+	argv, err := sshCommand(where)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	said := &tail{}
+	cmd.Stderr = said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
+	}
+	l := newLink(pipes{said.reads(out), in}, greetWithin)
+	stopped := context.AfterFunc(ctx, func() { l.lose(context.Cause(ctx)) })
+	stop := sync.OnceValue(func() error {
+		stopped()
+		l.lose(errors.New("this side has left"))
+		late := time.AfterFunc(sshWithin, func() { _ = cmd.Process.Kill() })
+		defer late.Stop()
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("%s: %w%s", strings.Join(argv, " "), err, said.text())
+		}
+		return nil
+	})
+	c := &connection{link: l, stop: stop}
+	if u, err := url.Parse(where); err == nil {
+		c.there = resolve(ctx, u.Hostname())
+	}
+	if c.there.IsValid() {
+		c.here = towards(c.there)
+	}
+	return c, nil
+}
+
+// greetWithin is how long the other side may take until it has a workbench, before it
+// says a word.
+const greetWithin = 3 * time.Minute
+
+// resolve is the IPv4 address of a host; invalid where only ssh knows it.
+func resolve(ctx context.Context, host string) netip.Addr {
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", host)
+	if err != nil || len(found) == 0 {
+		return netip.Addr{}
+	}
+	return found[0].Unmap()
+}
+
+// tail keeps the end of what ssh and the other side print, for errors.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+const tailBytes = 2 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p...)
+	t.kept = bytes.Clone(t.kept[max(0, len(t.kept)-tailBytes):])
+	return len(p), nil
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.kept) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (it said: %s)", bytes.TrimSpace(t.kept))
+}
+
+// reads explains the end of a stream by what was printed.
+func (t *tail) reads(r io.Reader) io.Reader { return explained{r, t} }
+
+type explained struct {
+	io.Reader
+	by *tail
+}
+
+func (e explained) Read(p []byte) (int, error) {
+	n, err := e.Reader.Read(p)
+	if errors.Is(err, io.EOF) && e.by.text() != "" {
+		err = fmt.Errorf("the connection has ended%s", e.by.text())
+	}
+	return n, err
+}
+
+// checkPort refuses a port that no server can listen at.
+func checkPort(port string) error {
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("the other machine says that its far end listens at port %q", port)
+	}
+	return nil
+}
