@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
@@ -244,10 +245,11 @@ func facts(in Input) []fact {
 		{"command", strings.Join(m.Command, " ")},
 		{"trials", trials(c)},
 		{"plan", plan(in)},
-		{"machine", machine(in)},
-		{"system", system(in)},
+		{"machine", machine(m.Host)},
+		{"system", system(m.Host)},
 		{"image", orMissing(m.Image)},
 	}
+	all = append(all, otherMachine(m)...)
 	if m.Guest != nil && *m.Guest != (driver.Guest{}) {
 		all = append(all, fact{"guests", "asked of virtual machines: " + m.Guest.String()})
 	}
@@ -308,8 +310,37 @@ func numbers(all []int) string {
 	return strings.Join(texts, ", ")
 }
 
-func machine(in Input) string {
-	h := in.Manifest.Host
+// otherMachine are the facts of the machine that had the far ends of paths, and what
+// differs between the two.
+func otherMachine(m store.Manifest) []fact {
+	if m.Peer == nil {
+		return nil
+	}
+	other := m.Peer.Host
+	differ := []string{}
+	for _, s := range analysis.Surroundings(surrounding(m.Host), surrounding(other)) {
+		differ = append(differ, fmt.Sprintf("%s (%s here, %s there)", s.What, s.A, s.B))
+	}
+	same := "they differ in nothing that tare reads"
+	if len(differ) > 0 {
+		same = "they differ in: " + strings.Join(differ, ", ")
+	}
+	return []fact{
+		{"other machine", join([]string{other.Hostname, machine(other)})},
+		{"its system", system(other)},
+		{"both machines", join([]string{join([]string{m.Peer.Here, m.Peer.There}), same})},
+	}
+}
+
+// surrounding is what of a machine can make a difference.
+func surrounding(h hostinfo.Host) analysis.Provenance {
+	return analysis.Provenance{
+		Kernel: strings.TrimSpace(h.Kernel + " " + h.KernelBuild), CPU: h.CPU, CPUs: strconv.Itoa(h.CPUs), Memory: units.BytesSize(float64(h.Memory)),
+		Governor: h.Governor, Clocksource: h.Clocksource, TCP: h.TCPCongestion, Mitigations: h.Mitigations,
+	}
+}
+
+func machine(h hostinfo.Host) string {
 	parts := []string{h.CPU, quantity.Count(h.CPUs, "CPU")}
 	if h.Cores > 0 {
 		parts = append(parts, quantity.Count(h.Cores, "core"))
@@ -322,8 +353,7 @@ func machine(in Input) string {
 	return join(parts)
 }
 
-func system(in Input) string {
-	h := in.Manifest.Host
+func system(h hostinfo.Host) string {
 	governor := "no cpufreq"
 	if h.Governor != "" {
 		governor = "governor " + h.Governor

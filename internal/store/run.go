@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -350,6 +351,16 @@ func (r *Run) Salvage() { r.salvage = true }
 func (r *Run) Share(name string) {
 	h := &r.manifest.Host
 	h.Hostname, h.Machine, h.BootID, h.CommandLine, r.manifest.Dir = name, "", "", "", ""
+	if p := r.manifest.Peer; p != nil {
+		other := *p // the manifest is shared with its copies
+		r.manifest.Command = slices.Clone(r.manifest.Command)
+		for i, arg := range r.manifest.Command {
+			r.manifest.Command[i] = strings.ReplaceAll(arg, p.There, "the other machine")
+		}
+		other.Here, other.There = "", ""
+		other.Host.Hostname, other.Host.Machine, other.Host.BootID, other.Host.CommandLine = "the other machine of "+name, "", "", ""
+		r.manifest.Peer = &other
+	}
 }
 
 // Damaged are the records that Load left out, each with its place.

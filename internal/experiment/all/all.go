@@ -12,6 +12,7 @@ import (
 	"github.com/tarelab/tare/internal/experiment/kernelhistory"
 	"github.com/tarelab/tare/internal/experiment/kernelwaits"
 	"github.com/tarelab/tare/internal/experiment/leanimage"
+	"github.com/tarelab/tare/internal/experiment/twomachines"
 	"github.com/tarelab/tare/internal/experiment/unixbench"
 	"github.com/tarelab/tare/internal/experiment/vmmcompare"
 	"github.com/tarelab/tare/internal/experiment/vmmdevices"
@@ -33,5 +34,6 @@ func Experiments() experiment.List {
 		cores.Experiment(),
 		interference.Experiment(),
 		leanimage.Experiment(),
+		twomachines.Experiment(),
 	}
 }
