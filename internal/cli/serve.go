@@ -37,7 +37,7 @@ Both sides must be of one version, and have the same workbench image. Servers of
 path remote listen at this machine's address while they are measured: use a network
 that you trust.`,
 		Example: `  tare serve --listen 192.0.2.7:7450
-  tare run two-machines --quick --peer 192.0.2.7:7450#KEY     on the other machine`,
+  tare run STUDY --peer 192.0.2.7:7450#KEY     on the other machine, as it was printed`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if (listen == "") != stdio {

@@ -164,6 +164,23 @@ func farEnds(t *testing.T, state string) []string {
 	return all
 }
 
+// listens reports whether a far end of the path remote runs: no other server has this
+// address.
+func listens(t *testing.T) bool {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(text), "serve\x00198.51.100.2:") {
+			return true
+		}
+	}
+	return false
+}
+
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for until := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
@@ -266,10 +283,10 @@ func TestTwoMachines(t *testing.T) {
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "no trial has begun", func() bool { return len(farEnds(t, stateThere)) > 0 })
+	await(t, "no trial has begun", func() bool { return len(farEnds(t, stateThere)) > 0 && listens(t) })
 	_ = run.Process.Kill()
 	_ = run.Wait()
-	await(t, "the far end of a run that was killed is still there", func() bool { return len(farEnds(t, stateThere)) == 0 })
+	await(t, "the far end of a run that was killed is still there", func() bool { return len(farEnds(t, stateThere)) == 0 && !listens(t) })
 	sweep(t, here, stateHere)
 
 	// The other machine's tare is killed: the trial fails, and so do those after it, at once.
@@ -279,7 +296,7 @@ func TestTwoMachines(t *testing.T) {
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "no trial has begun", func() bool { return len(farEnds(t, stateThere)) > 0 })
+	await(t, "no trial has begun", func() bool { return len(farEnds(t, stateThere)) > 0 && listens(t) })
 	_ = s.Process.Kill()
 	_ = s.Wait()
 	failed := new(exec.ExitError)
