@@ -98,6 +98,8 @@ static void start_worker(struct worker *w, const struct work *work, int number)
 		close(there[1]);
 		close(back[0]);
 		work_turns(work, there[0], back[1]);
+		if (before_death)
+			before_death();
 		_exit(EXIT_RAN);
 	}
 	close(there[0]);

@@ -11,7 +11,9 @@
  *     COUNT BEGIN END CPU [bytes=N] [direct=no]
  *
  * COUNT is the number of iterations. BEGIN and END are this program's
- * CLOCK_MONOTONIC and CPU is the CPU time of the work, all in nanoseconds.
+ * CLOCK_MONOTONIC and CPU is the CPU time of the work, all in nanoseconds. Where a
+ * work is taken back between its batches, as groups are removed that mkdir has made,
+ * BEGIN is later by the time that this took.
  * A first batch of iterations before BEGIN fills the caches and is not counted.
  * bytes is the payload that was read or written, with that batch's; direct=no
  * says that the file system refused O_DIRECT. A turn that cannot be worked answers
@@ -39,8 +41,9 @@ struct work {
 	void (*setup)(const struct work *); /* once, in the worker, before its first turn */
 	void (*loop)(uint64_t n);           /* n iterations */
 	uint64_t bytes;                     /* payload bytes of one iteration; 0 for none */
+	void (*undo)(uint64_t n);           /* takes back n iterations, outside of the time; NULL for nothing */
 	const char *test;                   /* of the Unix tests: its name there */
-	long buffer, blocks;                /* of file-copy: bytes a piece, KiB a file */
+	long buffer, blocks;                /* of file-copy: bytes a piece, KiB a file; of namespaces: the flag of clone */
 };
 
 extern const struct work works[]; /* ends with a NULL name */
@@ -108,6 +111,24 @@ void datagram_setup(const struct work *);
 void datagram_loop(uint64_t n);
 void unix_connect_setup(const struct work *);
 void unix_connect_loop(uint64_t n);
+
+/* isolation.c */
+void cgroup_setup(const struct work *);
+void cgroup_loop(uint64_t n);
+void cgroup_undo(uint64_t n);
+void join_setup(const struct work *);
+void join_loop(uint64_t n);
+void namespace_setup(const struct work *);
+void namespace_loop(uint64_t n);
+void links_setup(const struct work *);
+void veth_loop(uint64_t n);
+void veth_undo(uint64_t n);
+void port_setup(const struct work *);
+void port_loop(uint64_t n);
+void tmpfs_setup(const struct work *);
+void tmpfs_loop(uint64_t n);
+void overlay_setup(const struct work *);
+void overlay_loop(uint64_t n);
 
 enum { STREAM_PIECE = 64 << 10, FILE_PIECE = 4096, DATAGRAM = 1400 };
 

@@ -44,14 +44,25 @@ static void one_turn(const struct work *w, uint64_t *batch, uint64_t length, int
 	/* Who wakes up finds the caches full of what ran before: the laboratory, an
 	 * engine, another target. The first batch fills them, and does not count. */
 	w->loop(*batch);
+	if (w->undo)
+		w->undo(*batch);
 	uint64_t count = 0, uncounted = *batch, cpu = cpu_ns(), begin = now(), last = begin, t = begin;
 	do {
-		w->loop(*batch);
-		count += *batch;
+		uint64_t n = *batch;
+		w->loop(n);
+		count += n;
 		t = now();
-		*batch = next_batch(*batch, t - last, length);
+		*batch = next_batch(n, t - last, length);
 		last = t;
-	} while (t - begin < length);
+		if (w->undo) { /* its time is none of the work's */
+			uint64_t spent = cpu_ns();
+			w->undo(n);
+			cpu += cpu_ns() - spent;
+			last = now();
+			begin += last - t;
+		}
+	} while (last - begin < length);
+	t = last;
 	cpu = cpu_ns() - cpu;
 	char line[200], bytes[40] = "";
 	if (w->bytes)

@@ -1,9 +1,13 @@
 /* The list of workloads. */
+#define _GNU_SOURCE
 #include "slice.h"
 
+#include <sched.h>
 #include <stddef.h>
 
 #define UNIX(NAME, TEST) {.name = NAME, .setup = unix_setup, .loop = unix_loop, .test = TEST}
+#define FILE_COPY(NAME, BUFFER, BLOCKS) {.name = NAME, .setup = unix_setup, .loop = unix_loop, .bytes = BUFFER, .test = "file-copy", .buffer = BUFFER, .blocks = BLOCKS}
+#define NAMESPACE(NAME, FLAG) {.name = "namespace-" NAME, .setup = namespace_setup, .loop = namespace_loop, .buffer = FLAG}
 
 const struct work works[] = {
 	UNIX("dhrystone2", "dhrystone2"),
@@ -13,9 +17,9 @@ const struct work works[] = {
 	UNIX("pipe-context-switch", "pipe-context-switch"),
 	UNIX("process-creation", "process-creation"),
 	UNIX("shell-1", "shell-1"),
-	{"file-copy-256", unix_setup, unix_loop, 256, "file-copy", 256, 500},
-	{"file-copy-1024", unix_setup, unix_loop, 1024, "file-copy", 1024, 2000},
-	{"file-copy-4096", unix_setup, unix_loop, 4096, "file-copy", 4096, 8000},
+	FILE_COPY("file-copy-256", 256, 500),
+	FILE_COPY("file-copy-1024", 1024, 2000),
+	FILE_COPY("file-copy-4096", 4096, 8000),
 	{.name = "execl", .loop = exec_loop},
 	{.name = "getpid", .loop = getpid_loop},
 	{.name = "clock", .loop = clock_loop},
@@ -43,5 +47,18 @@ const struct work works[] = {
 	{.name = "unix-throughput", .setup = stream_setup, .loop = stream_loop, .bytes = STREAM_PIECE},
 	{.name = "unix-request", .setup = echo_setup, .loop = echo_loop},
 	{.name = "unix-connect", .setup = unix_connect_setup, .loop = unix_connect_loop},
+	{.name = "cgroup-mkdir", .setup = cgroup_setup, .loop = cgroup_loop, .undo = cgroup_undo},
+	{.name = "cgroup-join", .setup = join_setup, .loop = join_loop},
+	NAMESPACE("uts", CLONE_NEWUTS),
+	NAMESPACE("ipc", CLONE_NEWIPC),
+	NAMESPACE("pid", CLONE_NEWPID),
+	NAMESPACE("mount", CLONE_NEWNS),
+	NAMESPACE("net", CLONE_NEWNET),
+	NAMESPACE("cgroup", CLONE_NEWCGROUP),
+	NAMESPACE("user", CLONE_NEWUSER),
+	{.name = "veth", .setup = links_setup, .loop = veth_loop, .undo = veth_undo},
+	{.name = "bridge-port", .setup = port_setup, .loop = port_loop},
+	{.name = "mount-tmpfs", .setup = tmpfs_setup, .loop = tmpfs_loop},
+	{.name = "mount-overlay", .setup = overlay_setup, .loop = overlay_loop},
 	{.name = NULL},
 };

@@ -134,12 +134,18 @@ func (l *Lab) rounds(p *Plan, unit []schedule.Trial) trial.Rounds {
 		if !known {
 			job := l.job(p, t)
 			at = len(block.Held)
+			job.Spec.Modules = nil // those of all its workloads
 			held[p.instanceOf(c)] = at
 			if load := p.load(c); load != nil && loads[c.Environment] == 0 {
 				block.Loads = append(block.Loads, *load)
 				loads[c.Environment] = len(block.Loads)
 			}
 			block.Held = append(block.Held, trial.Held{Driver: job.Driver, Spec: job.Spec, Copies: job.Copies, Load: loads[c.Environment]})
+		}
+		for _, module := range p.jobOf(c).Modules {
+			if modules := &block.Held[at].Spec.Modules; !slices.Contains(*modules, module) {
+				*modules = append(*modules, module)
+			}
 		}
 		if visits[c.Workload] == nil {
 			groups = append(groups, c.Workload)

@@ -358,7 +358,7 @@ func (c *turner) answer(ctx context.Context, from Stamp) (answer, error) {
 }
 
 // endGrace is how long a payload may take to end at the end of its turns.
-const endGrace = 2 * time.Second
+const endGrace = 20 * time.Second
 
 // finish ends the input, after which the payload ends by itself, or is ended.
 func (c *turner) finish() (warning string) {

@@ -35,7 +35,9 @@ type sliceTest struct {
 	help     string
 	bytes    int64
 	evidence sample.Evidence
-	memory   int64 // bytes that it needs at least, beside the program
+	memory   int64    // bytes that it needs at least, beside the program
+	root     bool     // it makes what only root may
+	modules  []string // as Command.Modules
 }
 
 // Bytes of one iteration of helpers/slice.
@@ -60,6 +62,11 @@ func sliceTests() []sliceTest {
 	huge.memory = 11 << 20
 	bandwidth := bytes(sliceCopy, sample.EvidenceChecked, "memory-bandwidth", "copy memory, 1 MiB at a time, in a buffer of 32 MiB")
 	bandwidth.memory = 33 << 20
+	rooted := func(name, help string, modules ...string) sliceTest {
+		t := checked(name, help+" (root)")
+		t.root, t.modules = true, modules
+		return t
+	}
 	return []sliceTest{
 		checked("getpid", "one system call that does nothing"),
 		checked("clock", "read the monotonic clock by the C library: no system call where the vDSO serves it"),
@@ -87,6 +94,19 @@ func sliceTests() []sliceTest {
 		bytes(sliceStreamPiece, sample.EvidenceChecked, "unix-throughput", "a Unix stream socket, in pieces of 64 KiB"),
 		checked("unix-request", "64 bytes there and back over a Unix stream socket"),
 		checked("unix-connect", "connect to a Unix stream socket, take one byte, close"),
+		rooted("cgroup-mkdir", "make a cgroup of version 2; its removal is not timed"),
+		rooted("cgroup-join", "move a waiting process from one cgroup to another"),
+		rooted("namespace-uts", "clone a process with a new UTS namespace, wait for its end"),
+		rooted("namespace-ipc", "clone a process with a new IPC namespace, wait for its end"),
+		rooted("namespace-pid", "clone a process with a new PID namespace, wait for its end"),
+		rooted("namespace-mount", "clone a process with a new mount namespace, wait for its end"),
+		rooted("namespace-net", "clone a process with a new network namespace, wait for its end"),
+		rooted("namespace-cgroup", "clone a process with a new cgroup namespace, wait for its end"),
+		rooted("namespace-user", "clone a process with a new user namespace, wait for its end"),
+		rooted("veth", "make a pair of links; its removal is not timed", "veth"),
+		rooted("bridge-port", "make a link a port of a bridge, and free it again", "veth", "bridge"),
+		rooted("mount-tmpfs", "mount a file system in memory, and unmount it"),
+		rooted("mount-overlay", "mount an overlay, and unmount it", "overlay"),
 	}
 }
 
@@ -132,9 +152,10 @@ func (t sliceTest) Command(v Values, _ []string) (Command, error) {
 	}
 	args := sliceArgs(copies)
 	return Command{
-		Args:   args,
-		Memory: int64(copies) * t.memory,
-		Turns:  &Turns{Args: slices.Clone(args), Name: t.name, Evidence: t.evidence, Copies: copies, Bytes: t.bytes},
+		Args:    args,
+		Memory:  int64(copies) * t.memory,
+		Modules: t.modules,
+		Turns:   &Turns{Args: slices.Clone(args), Name: t.name, Evidence: t.evidence, Copies: copies, Bytes: t.bytes},
 	}, nil
 }
 

@@ -86,6 +86,11 @@ func TestSliceTurns(t *testing.T) {
 		t.Fatal("shell-1 needs sort, od, grep, tee and wc")
 	}
 	var input strings.Builder
+	if os.Geteuid() != 0 {
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return slices.ContainsFunc(sliceTests(), func(w sliceTest) bool { return w.name == name && w.root })
+		})
+	}
 	for _, name := range names {
 		fmt.Fprintf(&input, "%s 500\n%s 500\n", name, name)
 	}

@@ -30,7 +30,7 @@ func section(all []step) finding.Section {
 	return s
 }
 
-const note = `A ratio is the later kernel's value divided by the earlier one's, from the same blocks and rounds. The intervals in the first table hold together; those of the parts are 95 % each and get no verdict. The guests differ in their kernel and its modules alone: the machine, the files and the programs are the same. A distribution's configuration differs between releases too, so a change is the kernel's as that distribution builds it. Where the guests' CPU is emulated, ratios count translated instructions: compare them with emulated ones alone.`
+const note = `A ratio is the later kernel's value divided by the earlier one's, from the same blocks and rounds. The intervals in a row of the first table hold together; those of the parts are 95 % each and get no verdict. The guests differ in their kernel and its modules alone: the machine, the files and the programs are the same. A distribution's configuration differs between releases too, so a change is the kernel's as that distribution builds it. Where the guests' CPU is emulated, ratios count translated instructions: compare them with emulated ones alone.`
 
 // sortedBySize are the certain changes, the largest first.
 func sortedBySize(all []step) []step {

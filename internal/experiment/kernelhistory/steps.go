@@ -59,10 +59,11 @@ type step struct {
 	metric  sample.Metric
 }
 
-// stepsOf compares each kernel with the one before it. The primary metrics of all
-// steps are judged together; other metrics are described.
+// stepsOf compares each kernel with the one before it. The primary metrics of all steps
+// of a workload are judged together, as the targets of a table are; other metrics are
+// described.
 func stepsOf(run experiment.Run) (all []step) {
-	var judged []*analysis.Contrast
+	judged := map[string][]*analysis.Contrast{} // by group
 	cells := run.Manifest().Cells
 	for _, k := range machinesOf(run.Manifest()) {
 		for i, target := range k.targets[1:] {
@@ -83,7 +84,7 @@ func stepsOf(run experiment.Run) (all []step) {
 						continue
 					}
 					if n == 0 {
-						judged = append(judged, c)
+						judged[to.Group] = append(judged[to.Group], c)
 					}
 					all = append(all, step{Group: to.Group, Machine: k.name, Metric: metric.Name, From: kernelOf(k.targets[i]), To: kernelOf(target),
 						Judged: n == 0, Effect: c.Effect(), metric: metric})
@@ -91,7 +92,9 @@ func stepsOf(run experiment.Run) (all []step) {
 			}
 		}
 	}
-	analysis.JudgeTogether(judged)
+	for _, family := range judged {
+		analysis.JudgeTogether(family)
+	}
 	return all
 }
 

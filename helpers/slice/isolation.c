@@ -1,0 +1,299 @@
+/* What isolation is made of: cgroups, namespaces, links, mounts. All of it needs root.
+ * A worker works in a mount and a network namespace of its own, and in a cgroup below
+ * the one that it was started in. */
+#define _GNU_SOURCE
+#include "slice.h"
+#include "../unix/unix.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/if_link.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define AREA "/tmp" /* where a worker mounts what it needs, in its own namespace */
+
+static void own_mounts(const struct work *w, const char *type)
+{
+	if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+		die_errno("%s: no mount namespace (it needs root)", w->name);
+	if (mount(type, AREA, type, 0, NULL) != 0)
+		die_errno("%s: %s cannot be mounted on " AREA, w->name, type);
+}
+
+/* cgroups of version 2: groups are made in one of its own. */
+static char base[PATH_MAX];
+
+static void leave_base(void)
+{
+	rmdir(base);
+}
+
+void cgroup_setup(const struct work *w)
+{
+	char line[PATH_MAX], *home = NULL;
+	FILE *f = fopen("/proc/self/cgroup", "re");
+	if (f == NULL)
+		die_errno("%s: /proc/self/cgroup", w->name);
+	while (home == NULL && fgets(line, sizeof line, f))
+		if (strncmp(line, "0::", 3) == 0)
+			home = line + 3;
+	fclose(f);
+	if (home == NULL)
+		die(EXIT_BROKEN, "%s: this process has no cgroup of version 2", w->name);
+	home[strcspn(home, "\n")] = 0;
+	own_mounts(w, "cgroup2");
+	if (snprintf(base, sizeof base, AREA "%s/slice-%d", home, getpid()) >= (int)sizeof base)
+		die(EXIT_BROKEN, "%s: the group's path is too long", w->name);
+	if (mkdir(base, 0755) != 0)
+		die_errno("%s: %s", w->name, base);
+	before_death = leave_base;
+	if (chdir(base) != 0)
+		die_errno("%s: %s", w->name, base);
+}
+
+static const char *numbered(const char *stem, uint64_t i)
+{
+	static char name[32];
+	snprintf(name, sizeof name, "%s%llu", stem, (unsigned long long)i);
+	return name;
+}
+
+void cgroup_loop(uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		if (mkdir(numbered("g", i), 0755) != 0)
+			die_errno("cgroup-mkdir");
+}
+
+void cgroup_undo(uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		if (rmdir(numbered("g", i)) != 0)
+			die_errno("cgroup-mkdir: a group cannot be removed");
+}
+
+/* cgroup-join: a waiting process is moved between two groups. */
+static pid_t moved;
+static int doors[2], at_door;
+
+static void leave_doors(void)
+{
+	if (moved > 0) {
+		kill(moved, SIGKILL);
+		waitpid(moved, NULL, 0);
+	}
+	rmdir("left");
+	rmdir("right");
+	leave_base();
+}
+
+void join_setup(const struct work *w)
+{
+	cgroup_setup(w);
+	before_death = leave_doors;
+	if (mkdir("left", 0755) != 0 || mkdir("right", 0755) != 0)
+		die_errno("%s: two groups", w->name);
+	doors[0] = open("left/cgroup.procs", O_WRONLY | O_CLOEXEC);
+	doors[1] = open("right/cgroup.procs", O_WRONLY | O_CLOEXEC);
+	if (doors[0] < 0 || doors[1] < 0 || (moved = fork()) < 0)
+		die_errno("%s: who is moved", w->name);
+	if (moved == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		for (;;)
+			pause();
+	}
+}
+
+void join_loop(uint64_t n)
+{
+	char text[16];
+	int length = snprintf(text, sizeof text, "%d", moved);
+	for (uint64_t i = 0; i < n; i++, at_door = !at_door)
+		if (write(doors[at_door], text, (size_t)length) != length)
+			die_errno("cgroup-join");
+}
+
+/* Namespaces: a child is born in a new one, ends, and is waited for. Flags that borrow
+ * memory and a new user namespace exclude each other: every clone copies. */
+static unsigned long space;
+static char stack[16384] __attribute__((aligned(16)));
+
+void namespace_setup(const struct work *w)
+{
+	space = (unsigned long)w->buffer;
+}
+
+static int ends(void *unused)
+{
+	(void)unused;
+	_exit(0);
+}
+
+void namespace_loop(uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		int status = 1, pid = clone(ends, stack + sizeof stack, (int)space | CLONE_VFORK | SIGCHLD, NULL);
+		if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+			die_errno("clone with a new namespace (it needs root)");
+	}
+}
+
+/* Links. */
+static int route;
+
+struct request {
+	struct nlmsghdr head;
+	struct ifinfomsg link;
+	char body[256];
+};
+
+static void *tail(struct request *r)
+{
+	return (char *)r + NLMSG_ALIGN(r->head.nlmsg_len);
+}
+
+static struct rtattr *add(struct request *r, int type, const void *data, size_t length)
+{
+	struct rtattr *a = tail(r);
+	a->rta_type = (unsigned short)type;
+	a->rta_len = (unsigned short)RTA_LENGTH(length);
+	if (length)
+		memcpy(RTA_DATA(a), data, length);
+	r->head.nlmsg_len = NLMSG_ALIGN(r->head.nlmsg_len) + RTA_ALIGN(a->rta_len);
+	return a;
+}
+
+static void close_nest(struct request *r, struct rtattr *a)
+{
+	a->rta_len = (unsigned short)((char *)tail(r) - (char *)a);
+}
+
+static struct request link_request(int type, int flags, int index)
+{
+	struct request r = {.head = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg)), .nlmsg_type = (unsigned short)type,
+				.nlmsg_flags = (unsigned short)(NLM_F_REQUEST | NLM_F_ACK | flags)}, .link = {.ifi_index = index}};
+	return r;
+}
+
+static void ask(struct request *r, const char *what)
+{
+	char answer[1024];
+	struct nlmsghdr *h = (void *)answer;
+	if (send(route, r, r->head.nlmsg_len, 0) < 0 || recv(route, answer, sizeof answer, 0) < (ssize_t)NLMSG_LENGTH(sizeof(struct nlmsgerr)))
+		die_errno("%s: no answer of the kernel", what);
+	errno = -((struct nlmsgerr *)NLMSG_DATA(h))->error;
+	if (errno)
+		die_errno("%s", what);
+}
+
+void links_setup(const struct work *w)
+{
+	if (unshare(CLONE_NEWNET) != 0)
+		die_errno("%s: no network namespace (it needs root)", w->name);
+	if ((route = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)) < 0)
+		die_errno("%s: netlink", w->name);
+}
+
+static void make_veth(uint64_t i)
+{
+	struct request r = link_request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, 0);
+	struct ifinfomsg none = {0};
+	const char *name = numbered("a", i);
+	add(&r, IFLA_IFNAME, name, strlen(name) + 1);
+	struct rtattr *info = add(&r, IFLA_LINKINFO, NULL, 0);
+	add(&r, IFLA_INFO_KIND, "veth", 5);
+	struct rtattr *data = add(&r, IFLA_INFO_DATA, NULL, 0);
+	struct rtattr *peer = add(&r, VETH_INFO_PEER, &none, sizeof none);
+	name = numbered("b", i);
+	add(&r, IFLA_IFNAME, name, strlen(name) + 1);
+	close_nest(&r, peer);
+	close_nest(&r, data);
+	close_nest(&r, info);
+	ask(&r, "veth");
+}
+
+void veth_loop(uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		make_veth(i);
+}
+
+void veth_undo(uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		struct request r = link_request(RTM_DELLINK, 0, (int)if_nametoindex(numbered("a", i)));
+		ask(&r, "veth: a pair cannot be removed");
+	}
+}
+
+/* bridge-port: one end of a pair is made a port of a bridge, and freed again. */
+static int port, bridge;
+
+void port_setup(const struct work *w)
+{
+	links_setup(w);
+	struct request r = link_request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, 0);
+	add(&r, IFLA_IFNAME, "bridge", 7);
+	struct rtattr *info = add(&r, IFLA_LINKINFO, NULL, 0);
+	add(&r, IFLA_INFO_KIND, "bridge", 7);
+	close_nest(&r, info);
+	ask(&r, "bridge-port: a bridge");
+	make_veth(0);
+	port = (int)if_nametoindex("a0");
+	bridge = (int)if_nametoindex("bridge");
+}
+
+void port_loop(uint64_t n)
+{
+	for (uint64_t i = 0; i < 2 * n; i++) {
+		struct request r = link_request(RTM_NEWLINK, 0, port);
+		int master = i % 2 ? 0 : bridge;
+		add(&r, IFLA_MASTER, &master, sizeof master);
+		ask(&r, "bridge-port");
+	}
+}
+
+/* Mounts. */
+void tmpfs_setup(const struct work *w)
+{
+	own_mounts(w, "tmpfs");
+	if (mkdir(AREA "/at", 0755) != 0)
+		die_errno("%s: a directory", w->name);
+}
+
+void tmpfs_loop(uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		if (mount("slice", AREA "/at", "tmpfs", 0, "size=4k") != 0 || umount2(AREA "/at", 0) != 0)
+			die_errno("mount-tmpfs");
+}
+
+void overlay_setup(const struct work *w)
+{
+	tmpfs_setup(w);
+	if (mkdir(AREA "/lower", 0755) != 0 || mkdir(AREA "/upper", 0755) != 0 || mkdir(AREA "/work", 0755) != 0)
+		die_errno("%s: directories", w->name);
+}
+
+void overlay_loop(uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		if (mount("slice", AREA "/at", "overlay", 0, "lowerdir=" AREA "/lower,upperdir=" AREA "/upper,workdir=" AREA "/work") != 0 ||
+			umount2(AREA "/at", 0) != 0)
+			die_errno("mount-overlay");
+}
