@@ -88,7 +88,7 @@ func (f *weighFlags) define(env *Env, c *cobra.Command) {
 	_ = flags.MarkDeprecated("copies", "it is now called --instances")
 	flags.StringVar(&f.control, "control", "", "target that ratios refer to (default host)")
 	flags.StringVar(&f.margin, "margin", "", "equivalence margin, as 2% (default 2%)")
-	flags.StringArrayVar(&f.metrics, "metric", nil, "take a number from CMD's output, NAME[:UNIT:lower|higher]=REGEXP with one group; the first is what CMD is judged by (repeatable)")
+	flags.StringArrayVar(&f.metrics, "metric", nil, "take a number from CMD's output, NAME[:UNIT:lower|higher]=REGEXP with one group, UNIT as printed (ms, MiB/s, 1/s, 1); the first is what CMD is judged by (repeatable)")
 	flags.StringArrayVar(&f.paths, "metric-json", nil, "the same from a JSON output, NAME[:UNIT:lower|higher]=PATH, as in iops:1/s:higher=jobs.0.read.iops (repeatable)")
 	f.measureFlags.define(flags)
 	guestFlags(flags)
@@ -119,7 +119,7 @@ func (f *weighFlags) study(c *cobra.Command, args []string) (study.Study, error)
 	}
 	st := study.Study{
 		ID:           "weigh",
-		Title:        "What isolation costs: " + strings.Join(args, " "),
+		Title:        "What isolation costs: " + commandLine(args),
 		Question:     "What does each layer cost this command, against the host?",
 		Targets:      f.on,
 		Control:      f.control,
@@ -147,6 +147,16 @@ func (f *weighFlags) study(c *cobra.Command, args []string) (study.Study, error)
 		}
 	}
 	return st, nil
+}
+
+// commandLine is a command as a title shows it, on one line; the run keeps it whole.
+func commandLine(args []string) string {
+	const most = 120
+	line := []rune(strings.Join(strings.Fields(strings.Join(args, " ")), " "))
+	if len(line) > most {
+		return string(line[:most]) + "…"
+	}
+	return string(line)
 }
 
 // readings are the metrics that the flags define.

@@ -98,6 +98,9 @@ func rootDir(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("rootfs: %w", err)
 	}
+	if real == "/" {
+		return "", fmt.Errorf("rootfs %s is this machine's own root, with all that is mounted below it: give a copy of it, or run a study whose environment has the image \"host\"", dir)
+	}
 	if !info.IsDir() {
 		return "", fmt.Errorf("rootfs %s is a file, not a directory (for an image use --image)", dir)
 	}

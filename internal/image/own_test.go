@@ -94,7 +94,7 @@ func TestOwnFilesThatAreRefused(t *testing.T) {
 	must(os.WriteFile(at("cut"), foreign[:20], 0o755))
 	for name, want := range map[string]string{
 		"missing": "does not exist", "link": "link is a symbolic link", "links/secret": "links is a symbolic link", "pipe": "not a regular file",
-		"device": "not a regular file", "directory": "not a regular file", "long": "more than", "foreign": "is a program for", "cut": "EOF",
+		"device": "not a regular file", "directory": "not a regular file", "long": "more than", "foreign": "is a program for", "cut": "cut short",
 		"../secret": "",
 	} {
 		r, err := NewStore(t.TempDir()).ForCommands(t.Context(), small(), nil, OwnFile{dir, name, "/own"})

@@ -551,6 +551,9 @@ func TestDirectory(t *testing.T) {
 	if got := listing(t, user); len(got) != 3 {
 		t.Errorf("the user's tree was written to: %v", got)
 	}
+	if _, err := s.Directory(t.Context(), "/", small(), scratch); err == nil || !strings.Contains(err.Error(), "own root") {
+		t.Errorf("the machine's own root: %v", err)
+	}
 	if _, err := s.Directory(t.Context(), user+"/bin/tool", small(), scratch); err == nil || !strings.Contains(err.Error(), "is a file, not a directory") {
 		t.Errorf("a file as rootfs: %v", err)
 	}

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -40,19 +41,19 @@ func withReadings(job workload.Job, readings []study.Reading) (workload.Job, err
 // readingOf makes the metric of a reading. Unit and direction of a name of tare's own
 // are known; those of another must be said.
 func readingOf(r study.Reading) (workload.Reading, error) {
-	m := sample.Metric{Name: r.Name, Unit: sample.Unit(r.Unit), Better: sample.Better(r.Better), Help: "taken from the command's output"}
+	m := sample.Metric{Name: r.Name, Better: sample.Better(r.Better), Help: "taken from the command's output"}
+	printed := r.Unit
 	if sample.Known(r.Name) {
 		known := sample.Describe(r.Name)[0]
-		if m.Unit == "" {
-			m.Unit = known.Unit
-		}
-		if m.Better == "" {
-			m.Better = known.Better
-		}
+		printed = cmp.Or(printed, string(known.Unit))
+		m.Better = cmp.Or(m.Better, known.Better)
+	} else if r.Unit == "" && r.Better == "" {
+		return workload.Reading{}, fmt.Errorf("no metric of tare has this name: say its unit and direction, as %s:ms:lower; units are %s", r.Name, sample.ReadUnits)
 	}
-	units := []sample.Unit{sample.Seconds, sample.Bytes, sample.Count, sample.PerSecond, sample.BytesPerSecond, sample.BitsPerSecond}
-	if !slices.Contains(units, m.Unit) {
-		return workload.Reading{}, fmt.Errorf("its unit is %q: give one of %v", m.Unit, units)
+	var factor float64
+	var ok bool
+	if m.Unit, factor, ok = sample.ReadUnit(printed); !ok {
+		return workload.Reading{}, fmt.Errorf("its unit is %q: give one of %s", printed, sample.ReadUnits)
 	}
 	if m.Better != sample.Lower && m.Better != sample.Higher {
 		return workload.Reading{}, fmt.Errorf("better is %q: say whether lower or higher is better", m.Better)
@@ -64,7 +65,7 @@ func readingOf(r study.Reading) (workload.Reading, error) {
 	case (r.Match == "") == (r.JSON == ""):
 		return workload.Reading{}, errors.New("give match or json, one of them")
 	case r.JSON != "":
-		return workload.Reading{Metric: m, JSON: strings.Split(r.JSON, ".")}, nil
+		return workload.Reading{Metric: m, Factor: factor, JSON: strings.Split(r.JSON, ".")}, nil
 	}
 	re, err := regexp.Compile(r.Match)
 	if err != nil {
@@ -73,5 +74,5 @@ func readingOf(r study.Reading) (workload.Reading, error) {
 	if re.NumSubexp() != 1 {
 		return workload.Reading{}, fmt.Errorf("%s has %d groups: put parentheses around the number, and (?: ) around others", r.Match, re.NumSubexp())
 	}
-	return workload.Reading{Metric: m, Match: re}, nil
+	return workload.Reading{Metric: m, Factor: factor, Match: re}, nil
 }

@@ -20,6 +20,7 @@ func TestReadingsOfACommand(t *testing.T) {
 		want     string // of the error; "" for none
 	}{
 		"tare's own name": {[]study.Reading{{Name: "events", Match: "per second: *([0-9.]+)"}, own}, ""},
+		"only a name":     {[]study.Reading{{Name: "pages", Match: "(x)"}}, "no metric of tare has this name"},
 		"no unit":         {[]study.Reading{{Name: "pages", Better: "higher", Match: "(x)"}}, "unit"},
 		"unknown unit":    {[]study.Reading{{Name: "pages", Unit: "pages", Better: "higher", Match: "(x)"}}, "unit"},
 		"no direction":    {[]study.Reading{{Name: "pages", Unit: "1", Match: "(x)"}}, "lower or higher"},

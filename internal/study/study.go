@@ -154,7 +154,7 @@ type Workload struct {
 // Reading is a metric that a study defines: a number in a command's standard output.
 type Reading struct {
 	Name   string `yaml:"name" json:"name"`                         // of the metric: lower-case words and dashes
-	Unit   string `yaml:"unit,omitempty" json:"unit,omitempty"`     // of the number: s, B, 1, 1/s, B/s, bit/s; default that of tare's metric of this name
+	Unit   string `yaml:"unit,omitempty" json:"unit,omitempty"`     // of the number as printed (sample.ReadUnit): s, ms, B, MiB, 1/s, Gbit/s; default that of tare's metric of this name
 	Better string `yaml:"better,omitempty" json:"better,omitempty"` // lower or higher; the same default
 	Match  string `yaml:"match,omitempty" json:"match,omitempty"`   // regular expression with one group, the number; of several matches the last counts
 	JSON   string `yaml:"json,omitempty" json:"json,omitempty"`     // instead: its place in a JSON document, as jobs.0.read.iops

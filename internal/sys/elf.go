@@ -3,6 +3,7 @@ package sys
 import (
 	"debug/elf"
 	"errors"
+	"fmt"
 	"io"
 )
 
@@ -23,7 +24,11 @@ func ProgramHeaders(r io.ReaderAt) (*elf.File, error) {
 		clear(head[32:36])
 		clear(head[48:52])
 	}
-	return elf.NewFile(withHead{head[:n], r})
+	file, err := elf.NewFile(withHead{head[:n], r})
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("the ELF file is cut short, its headers are not whole: %w", err)
+	}
+	return file, err
 }
 
 // withHead is a file whose first bytes are others.

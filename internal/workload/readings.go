@@ -1,8 +1,11 @@
 package workload
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,6 +16,7 @@ import (
 // Reading takes one number out of a command's standard output.
 type Reading struct {
 	Metric sample.Metric
+	Factor float64 // what the number is multiplied by, to be in the metric's unit
 	// Match has one group, whose text is the number; of several matches the last
 	// counts. Nil where JSON is given.
 	Match *regexp.Regexp
@@ -29,11 +33,11 @@ func Read(readings []Reading, stdout []byte) ([]sample.Value, error) {
 		if err != nil {
 			return nil, fmt.Errorf("metric %s: %w", r.Metric.Name, err)
 		}
-		v, err := strconv.ParseFloat(text, 64)
+		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 		if err != nil {
 			return nil, fmt.Errorf("metric %s: %q is not a number", r.Metric.Name, text)
 		}
-		values = append(values, sample.Value{Metric: r.Metric.Name, Value: v})
+		values = append(values, sample.Value{Metric: r.Metric.Name, Value: v * r.Factor})
 	}
 	return checked(values)
 }
@@ -44,41 +48,70 @@ func (r Reading) find(stdout []byte) (string, error) {
 	}
 	all := r.Match.FindAllSubmatch(stdout, -1)
 	if len(all) == 0 {
-		return "", fmt.Errorf("nothing in the output matches %s", r.Match)
+		return "", fmt.Errorf("nothing in its standard output matches %s%s", r.Match, r.hint(stdout))
 	}
 	return string(all[len(all)-1][1]), nil
 }
 
+// hint says what would have matched, where ^ and $ of lines were meant.
+func (r Reading) hint(stdout []byte) string {
+	lines, err := regexp.Compile("(?m)" + r.Match.String())
+	if err != nil || !lines.Match(stdout) {
+		return ""
+	}
+	return ", but with (?m) before it, which makes ^ and $ those of lines, something does"
+}
+
 // atPath is the number at a place in a JSON document, as it is written.
 func atPath(text []byte, path []string) (string, error) {
-	decode := json.NewDecoder(strings.NewReader(string(text)))
+	decode := json.NewDecoder(bytes.NewReader(text))
 	decode.UseNumber()
-	var at any
-	if err := decode.Decode(&at); err != nil {
+	var document any
+	if err := decode.Decode(&document); err != nil {
 		return "", fmt.Errorf("the output is not JSON: %w", err)
 	}
-	for i, key := range path {
-		where := strings.Join(path[:i+1], ".")
-		switch in := at.(type) {
-		case map[string]any:
-			next, ok := in[key]
-			if !ok {
-				return "", fmt.Errorf("the output has no %s", where)
-			}
-			at = next
-		case []any:
-			n, err := strconv.Atoi(key)
-			if err != nil || n < 0 || n >= len(in) {
-				return "", fmt.Errorf("the output has no %s: the list has %d elements", where, len(in))
-			}
-			at = in[n]
-		default:
-			return "", fmt.Errorf("the output has no %s: what it would be in holds no others", where)
-		}
+	if _, err := decode.Token(); !errors.Is(err, io.EOF) {
+		return "", errors.New("the output goes on after its JSON document: print one document and nothing else")
+	}
+	at, err := in(document, path, 0)
+	if err != nil {
+		return "", err
 	}
 	number, ok := at.(json.Number)
 	if !ok {
 		return "", fmt.Errorf("%s is not a number", strings.Join(path, "."))
 	}
 	return number.String(), nil
+}
+
+// in is what a part of a document has at the words of a path from one on. A key may
+// have dots itself, as in fio's percentile.99.000000: the shortest that leads on counts.
+func in(part any, path []string, from int) (any, error) {
+	if from == len(path) {
+		return part, nil
+	}
+	where := strings.Join(path[:from+1], ".")
+	switch part := part.(type) {
+	case map[string]any:
+		missing := fmt.Errorf("the output has no %s", where)
+		for end := from + 1; end <= len(path); end++ {
+			next, ok := part[strings.Join(path[from:end], ".")]
+			if !ok {
+				continue
+			}
+			if at, err := in(next, path, end); err == nil {
+				return at, nil
+			} else {
+				missing = err
+			}
+		}
+		return nil, missing
+	case []any:
+		n, err := strconv.Atoi(path[from])
+		if err != nil || n < 0 || n >= len(part) {
+			return nil, fmt.Errorf("the output has no %s: the list has %d elements", where, len(part))
+		}
+		return in(part[n], path, from+1)
+	}
+	return nil, fmt.Errorf("the output has no %s: what it would be in holds no others", where)
 }

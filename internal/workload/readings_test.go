@@ -12,9 +12,13 @@ func TestReadings(t *testing.T) {
 	const text = "events per second: 10.5\nevents per second: 12.25\ntotal: many\n"
 	const document = `{"jobs": [{"read": {"iops": 1250.5}}, {"read": {"iops": "x"}}]}`
 	match := func(re string) Reading {
-		return Reading{Metric: sample.Metric{Name: "m"}, Match: regexp.MustCompile(re)}
+		return Reading{Metric: sample.Metric{Name: "m"}, Factor: 1, Match: regexp.MustCompile(re)}
 	}
-	path := func(p string) Reading { return Reading{Metric: sample.Metric{Name: "m"}, JSON: strings.Split(p, ".")} }
+	path := func(p string) Reading {
+		return Reading{Metric: sample.Metric{Name: "m"}, Factor: 1, JSON: strings.Split(p, ".")}
+	}
+	milli := match(`total: ([0-9]+)ms`)
+	milli.Factor = 1e-3
 	for _, c := range []struct {
 		reading Reading
 		output  string
@@ -22,7 +26,9 @@ func TestReadings(t *testing.T) {
 		err     string
 	}{
 		{match(`per second: *([0-9.]+)`), text, 12.25, ""},
-		{match(`queries: (.*)`), text, 0, "nothing in the output matches"},
+		{match(`queries: (.*)`), text, 0, "nothing in its standard output matches"},
+		{match(`^total: (.*)$`), text, 0, "(?m)"},
+		{match(`first ([0-9.]+.)`), "first 12.5\r\n", 12.5, ""},
 		{match(`total: (.*)`), text, 0, `"many" is not a number`},
 		{match(`total: (x?)`), text, 0, `"" is not a number`},
 		{path("jobs.0.read.iops"), document, 1250.5, ""},
@@ -32,6 +38,14 @@ func TestReadings(t *testing.T) {
 		{path("jobs.0.read.iops.p99"), document, 0, "holds no others"},
 		{path("jobs"), document, 0, "jobs is not a number"},
 		{path("jobs"), "no JSON", 0, "is not JSON"},
+		{path("p.99.000000"), `{"p": {"99.000000": 7, "99": {"5": 8}}}`, 7, ""},
+		{path("p.99.900000"), `{"p": {"95.000000": 7, "99.900000": 8}}`, 8, ""},
+		{path("a"), "{\"a\": 1}\n{\"a\": 2}\n", 0, "goes on after"},
+		{path("a"), "{\"a\": 1} done", 0, "goes on after"},
+		{milli, "total: 1500ms", 1.5, ""},
+		{match(`total: (.*)`), "total: -1", 0, "cannot have been measured"},
+		{match(`total: (.*)`), "total: NaN", 0, "cannot have been measured"},
+		{match(`total: (.*)`), "total: inf", 0, "cannot have been measured"},
 	} {
 		got, err := Read([]Reading{c.reading}, []byte(c.output))
 		if c.err != "" {
