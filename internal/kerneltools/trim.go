@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/kerneltools/kconfig"
+	"github.com/tarelab/tare/internal/kerneltools/textfile"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/needs"
 )
@@ -116,6 +117,9 @@ func readConfig(name string) (*kconfig.Config, error) {
 		in = file
 	}
 	c, err := kconfig.Parse(in)
+	if errors.Is(err, textfile.ErrNotText) && !strings.Contains(err.Error(), "take what") {
+		err = fmt.Errorf("%w; of a kernel's image take the config-* beside it, or what scripts/extract-ikconfig of Linux prints of it", err)
+	}
 	if err != nil {
 		return nil, &lab.InputError{Err: fmt.Errorf("%s: %w", name, err)}
 	}

@@ -53,13 +53,13 @@ func readAnswer(line string) (answer, error) {
 		var err error
 		if i == 0 {
 			a.count, err = strconv.ParseFloat(w, 64)
-			if err == nil && (a.count < 0 || math.IsInf(a.count, 0) || math.IsNaN(a.count)) {
+			if err != nil || a.count < 0 || math.IsInf(a.count, 0) || math.IsNaN(a.count) {
 				err = errors.New("the count is not a number from 0 on")
 			}
 		} else {
 			var ns int64
-			if ns, err = strconv.ParseInt(w, 10, 64); err == nil && ns < 0 {
-				err = errors.New("a time is negative")
+			if ns, err = strconv.ParseInt(w, 10, 64); err != nil || ns < 0 {
+				err = fmt.Errorf("%q is not a time in nanoseconds", w)
 			}
 			times = append(times, ns)
 		}
@@ -95,7 +95,7 @@ func readAnswer(line string) (answer, error) {
 		}
 		n, err := strconv.ParseUint(value, 10, 63)
 		if err != nil {
-			return wrong(err.Error())
+			return wrong(fmt.Sprintf("%q is not a number of bytes", w))
 		}
 		a.bytes = float64(n)
 	}

@@ -13,7 +13,7 @@ import (
 var ErrNoTimes = errors.New("no line has a time: boot with printk.time=1 and take dmesg or the serial log, or journalctl -b -o short-monotonic")
 
 // ErrRelative says that a log's times are relative to the line before, with gaps.
-var ErrRelative = errors.New("its times are relative to the line before and leave gaps (dmesg -e or --reltime): take plain dmesg")
+var ErrRelative = errors.New("its times are relative to the line before and leave gaps (dmesg -e, -H, --reltime or --time-format=delta): take plain dmesg")
 
 // Clock is what stamped a boot's lines.
 type Clock string

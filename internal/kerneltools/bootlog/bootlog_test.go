@@ -3,6 +3,7 @@ package bootlog_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -63,6 +64,44 @@ func eachLine(rewrite func(stamp, text string) string) string {
 	return out.String()
 }
 
+// documented is a boot as dmesg --json prints it.
+func documented(fields, text string) string {
+	var records []string
+	for line := range strings.Lines(text) {
+		stamp, text, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "["), "] ")
+		records = append(records, fmt.Sprintf("{\n         %s\n         \"time\": %12s,\n         \"msg\": %q\n      }", fields, strings.TrimSpace(stamp), text))
+	}
+	return "{\n   \"dmesg\": [\n      " + strings.Join(records, ",") + "\n   ]\n}\n"
+}
+
+// export is a boot as journalctl -o export prints it: every other text as bytes.
+func export(text string) string {
+	var out strings.Builder
+	binaryToo := false
+	for line := range strings.Lines(text) {
+		stamp, text, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "["), "] ")
+		us := strings.Replace(strings.TrimSpace(stamp), ".", "", 1)
+		fmt.Fprintf(&out, "__CURSOR=s=1;i=2\n__MONOTONIC_TIMESTAMP=9000000\n_SOURCE_MONOTONIC_TIMESTAMP=%s\n_TRANSPORT=kernel\n_BOOT_ID=a\n", us)
+		if binaryToo = !binaryToo; binaryToo {
+			text += "\x1b[0m\n" // as journald stores what is no plain text
+			fmt.Fprintf(&out, "MESSAGE\n%s%s\n\n", binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text)
+		} else {
+			fmt.Fprintf(&out, "MESSAGE=%s\n\n", text)
+		}
+	}
+	return out.String()
+}
+
+// A log that ends inside a record is read up to it, with a warning.
+func TestCutInARecord(t *testing.T) {
+	for name, text := range map[string]string{"dmesg --json": documented("", boot), "journalctl -o export": export(boot)} {
+		boots := parse(t, text[:len(text)*2/3])
+		if len(boots) != 1 || len(boots[0].Lines) < 8 || !slices.ContainsFunc(boots[0].Warnings, func(w string) bool { return strings.Contains(w, "in the middle of a record") }) {
+			t.Errorf("%s: %+v", name, boots)
+		}
+	}
+}
+
 // TestForms reads one boot in each form that tools write: all say the same.
 func TestForms(t *testing.T) {
 	micro := func(stamp string) string { return strings.TrimLeft(strings.Replace(stamp, ".", "", 1), "0") + "" }
@@ -81,7 +120,10 @@ func TestForms(t *testing.T) {
 		"journal json": eachLine(func(s, x string) string {
 			return `{"__MONOTONIC_TIMESTAMP":"9000000","_SOURCE_MONOTONIC_TIMESTAMP":"` + "0" + micro(s) + `","_TRANSPORT":"kernel","MESSAGE":"` + x + `","_BOOT_ID":"a"}`
 		}),
-		"firmware before": "SeaBIOS (version 1.16.2)\r\n\r\nBooting from ROM..." + boot,
+		"dmesg json":         documented("", boot),
+		"dmesg json decoded": documented(`"fac": "kern", "pri": "notice",`, boot),
+		"journal export":     export(boot),
+		"firmware before":    "SeaBIOS (version 1.16.2)\r\n\r\nBooting from ROM..." + boot,
 		"stamped firmware": "[0.100000 0.100000] U-Boot 2023.01\n[0.200000 0.100000] Hit any key\n" +
 			eachLine(func(s, x string) string { return "[9.000001 0.000010] [    " + s + "] " + x }),
 		"kmsg with fields": eachLine(func(s, x string) string {
@@ -322,6 +364,7 @@ func TestNewYear(t *testing.T) {
 		{"Dec 31 23:59:58 box kernel: ", "Jan  1 00:00:03 box kernel: "},
 		{"2025-12-31T23:59:58+0000 box kernel: ", "2026-01-01T00:00:03+0000 box kernel: "},
 		{"[Wed Dec 31 23:59:58 2025] ", "[Thu Jan  1 00:00:03 2026] "},
+		{"kern  :info  : [Wed Dec 31 23:59:58 2025] ", "kern  :info  : [Thu Jan  1 00:00:03 2026] "},
 		{"2025-12-31T23:59:58,000000+00:00 ", "2026-01-01T00:00:03,000000+00:00 "},
 	} {
 		b := parse(t, stamps[0]+"Linux version 6.1.0\n"+stamps[1]+"Run /init as init process\n")[0]
@@ -352,6 +395,8 @@ func TestRefused(t *testing.T) {
 		"binary":     {"\x7fELF" + strings.Repeat("\x00", 5000), textfile.ErrNotText},
 		"zeros":      {strings.Repeat("\x00", 5000), textfile.ErrNotText},
 		"relative":   {"[Nov21 11:15] Linux version 6.1.0\n[  +0.000005] Command line: quiet\n", bootlog.ErrRelative},
+		"human":      {"\x1b[32m\x1b[1m[Nov24 22:00] \x1b[0mLinux version 6.1.0\n\x1b[32m[  +0.000005] \x1b[0mCommand line: quiet\n", bootlog.ErrRelative},
+		"delta":      {"[<    0.000000>] Linux version 6.1.0\n[<    0.000005>] Command line: quiet\n", bootlog.ErrRelative},
 		"xz":         {"\xfd7zXZ\x00\x00\x04", textfile.ErrNotText},
 		"a web page": {"<html><body>hello</body></html>", bootlog.ErrNoTimes},
 	} {

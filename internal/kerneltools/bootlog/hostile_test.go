@@ -37,6 +37,8 @@ func TestHostileLogs(t *testing.T) {
 		"four million lines":    {gzipped(t, "a\n", 4<<20), true},
 		"a million empty lines": {gzipped(t, "\n", 1<<20), true},
 		"as many as are read":   {gzipped(t, "[    1.000000] x\n", limit.BootLog.Items-1), false},
+		"lines in one record":   {[]byte(`{"dmesg": [{"time": 1.0, "msg": "` + strings.Repeat(`\n`, 4<<20) + `"}]}`), true},
+		"a record's length":     {[]byte("__CURSOR=a\nMESSAGE\n\xff\xff\xff\xff\xff\xff\xff\xffx\n[    1.0] x\n"), false},
 		"stamps in every line":  {gzipped(t, strings.Repeat("[    1.000000] ", 100)+"\n", 20_000), true},
 	} {
 		var err error

@@ -32,17 +32,9 @@ func Parse(r io.Reader) ([]Boot, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines := strings.Split(string(text), "\n")
-	host := monotonicHost(lines)
-	entries := make([]entry, 0, len(lines))
-	for i, line := range lines {
-		if relative.MatchString(line) {
-			return nil, ErrRelative
-		}
-		entries = append(entries, read(i+1, line[:min(len(line), mostLine)], host)...)
-		if err := limit.BootLog.CheckItems(len(entries)); err != nil {
-			return nil, err // a line with a hundred stamps is a hundred entries
-		}
+	entries, cut, err := readAll(text)
+	if err != nil {
+		return nil, err
 	}
 	overNewYear(entries)
 	boots, late := assembled(separate(entries))
@@ -57,7 +49,33 @@ func Parse(r io.Reader) ([]Boot, error) {
 	if cutShort {
 		boots[len(boots)-1].warn(textfile.CutShort)
 	}
+	if cut {
+		boots[len(boots)-1].warn("the log ends in the middle of a record: what followed is not known")
+	}
 	return boots, nil
+}
+
+// readAll reads the entries of a whole text; cut is true where it ends in a record.
+func readAll(text []byte) (entries []entry, cut bool, err error) {
+	switch {
+	case dmesgDocument.Match(text):
+		return readDmesg(text)
+	case exported.Match(text):
+		return readExport(text)
+	}
+	lines := strings.Split(string(text), "\n")
+	host := monotonicHost(lines)
+	entries = make([]entry, 0, len(lines))
+	for i, line := range lines {
+		if isRelative(line) {
+			return nil, false, ErrRelative
+		}
+		entries = append(entries, read(i+1, line[:min(len(line), mostLine)], host)...)
+		if err := limit.BootLog.CheckItems(len(entries)); err != nil {
+			return nil, false, err // a line with a hundred stamps is a hundred entries
+		}
+	}
+	return entries, false, nil
 }
 
 // assembled are the boots that have times; late are all lines of machines that were

@@ -71,7 +71,7 @@ var (
 	syslog     = regexp.MustCompile(`^(` + anyDate + `) (\S+) ([^\s:\[]+)(?:\[\d+\])?: `)
 	isoDmesg   = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:?\d\d) `)
 	ctime      = regexp.MustCompile(`^\[([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?`)
-	relative   = regexp.MustCompile(`^\[ +[+<] *\d+\.\d+>?\] `)
+	relative   = regexp.MustCompile(`^\[ *[+<] *\d+\.\d+>?\] `)
 	separator  = regexp.MustCompile(`^-- (Boot [0-9a-f]{32}|Reboot) --$`)
 	remark     = regexp.MustCompile(`^-- (Logs|Journal) begin`)
 	monotonic  = regexp.MustCompile(`^\[ *(\d+\.\d{6})\] (\S+) ([^\s:\[]+)(?:\[\d+\])?: `)
@@ -112,6 +112,7 @@ func (e *entry) prefixes(line, host string) string {
 			line = line[len(m[0]):]
 		}
 	}
+	line = unranked(line)
 	for _, form := range []*regexp.Regexp{isoDmesg, ctime} {
 		if m := form.FindStringSubmatch(line); m != nil {
 			if at, ok := wallTime(m[1]); ok {
@@ -120,8 +121,6 @@ func (e *entry) prefixes(line, host string) string {
 			}
 		}
 	}
-	line = priority.ReplaceAllString(line, "")
-	line = decoded.ReplaceAllString(line, "")
 	if m := kmsg.FindStringSubmatch(line); m != nil {
 		if us, err := strconv.ParseInt(m[1], 10, 64); err == nil {
 			e.stamps.set(Kernel, time.Duration(us)*time.Microsecond)
@@ -137,6 +136,17 @@ func (e *entry) prefixes(line, host string) string {
 		e.source = ""
 	}
 	return line
+}
+
+// unranked takes off a line's facility and priority, of dmesg -r or -x.
+func unranked(line string) string {
+	return decoded.ReplaceAllString(priority.ReplaceAllString(line, ""), "")
+}
+
+// isRelative reports whether a line has dmesg's time since the line before, and no other.
+func isRelative(line string) bool {
+	const prefixes = 64 // bytes, with colours
+	return relative.MatchString(unranked(escape.ReplaceAllString(line[:min(len(line), prefixes)], "")))
 }
 
 // split takes off printk's stamps, of which a console's line may hold several. A
@@ -250,7 +260,7 @@ func overNewYear(entries []entry) {
 	}
 }
 
-// journalEntry are the fields of journalctl -o json that matter here.
+// journalEntry are the fields of journalctl -o json and export that matter here.
 type journalEntry struct {
 	Message    any    `json:"MESSAGE"` // a text, or bytes where it is no UTF-8
 	Monotonic  string `json:"__MONOTONIC_TIMESTAMP"`
@@ -263,7 +273,15 @@ type journalEntry struct {
 
 func readJSON(number int, line string) (entry, bool) {
 	var j journalEntry
-	if json.Unmarshal([]byte(line), &j) != nil || j.Monotonic == "" {
+	if json.Unmarshal([]byte(line), &j) != nil {
+		return entry{}, false
+	}
+	return j.entry(number)
+}
+
+// entry is false for a record without a time of arrival, which is not the journal's.
+func (j journalEntry) entry(number int) (entry, bool) {
+	if j.Monotonic == "" {
 		return entry{}, false
 	}
 	stamp := j.Monotonic // the time of arrival; the kernel's own is better for its lines
