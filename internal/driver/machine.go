@@ -56,6 +56,31 @@ type ContainerHost struct {
 	// kernel that does not boot, panics or hangs has failed the check in which it
 	// did, with its last words. Errors are the laboratory's, or a *CannotError.
 	Prove func(ctx context.Context, o ProofOptions, tell func(string)) ([]ProofCheck, error)
+	// Run boots the machine once, has it run a script as root once its engine is up, and
+	// returns what came of it. A machine that ends early is a result too: Ran.Failed says why.
+	// Errors are the laboratory's, or a *CannotError.
+	Run func(ctx context.Context, e Errand, tell func(string)) (Ran, error)
+}
+
+// Errand is a script for a container host.
+type Errand struct {
+	Kernel string   // path of another kernel, which gets no initramfs; "" for the driver's own
+	Append []string // kernel parameters
+	Files  []string // paths of files of this machine, which the script finds by their names below FilesDir
+	Script string   // of /bin/sh
+	Code   bool     // the kernel's code is looked at: emulated, whatever the host can do
+}
+
+// FilesDir is where an errand's script finds its files.
+const FilesDir = "/run/tare-files"
+
+// Ran is what came of an errand.
+type Ran struct {
+	Text   []byte // what the script printed, at most limit.ErrandText
+	Exit   Exit
+	Off    bool     // the machine powered off in time
+	Code   []uint64 // with Errand.Code: the address of each block of the kernel's code, in the order of their first runs
+	Failed string   // why the machine ended early, with its last words; "" where it did not
 }
 
 // ContainerHost is what a container host offers; nil for other drivers.

@@ -27,7 +27,7 @@ func (v verbs) trimCommand() *cobra.Command {
 		Args:    noSubcommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(v.trimCheckCommand(), v.trimBuildCommand(), v.trimProveCommand(), v.trimImageCommand(), v.trimNeedsCommand())
+	c.AddCommand(v.trimCheckCommand(), v.trimBuildCommand(), v.trimLearnCommand(), v.trimProveCommand(), v.trimImageCommand(), v.trimNeedsCommand())
 	return c
 }
 

@@ -91,6 +91,11 @@ var (
 	// frame of what runs in a guest (PIECE in helpers/init.c).
 	MonitorLine = Limit{Input: "answer of a virtual machine's monitor", Bytes: mib, Alloc: 64 * mib}
 	AgentFrame  = Limit{Input: "frame of a guest's agent", Bytes: 64 * kib, Alloc: mib}
+	// ErrandText is what a script prints in a container host: the journal of a boot, or a
+	// trace with the names of the kernel's functions. Items counts lines. GuestCode is
+	// what QEMU tells of the code that a guest's kernel runs; Items counts blocks.
+	ErrandText = Limit{Input: "output of a guest's script", Bytes: 64 * mib, Items: 1 << 20, Alloc: 1024 * mib}
+	GuestCode  = Limit{Input: "list of a guest's code", Items: 1 << 20, Alloc: 256 * mib}
 	// Console is what is kept of a guest's console, its end.
 	Console = Limit{Input: "console of a guest", Bytes: 256 * kib}
 	// PeerMessage is one message of another machine's tare; the longest holds the facts of
@@ -107,6 +112,6 @@ func All() []Limit {
 		ImageDocument, ImageArchive, ImageLayers, PackageControl, Accounts, Program, CLibrary, OwnProgram, Symbols,
 		Study, Need, Kconfig, ModuleInfo, SSHKeys, BootLog,
 		RunManifest, RunRecord, RunEnd, RunName, RunArchive, Profile, ProfileWaits, RunProfile, RunProfiles, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch,
-		DaemonAnswer, DaemonError, MonitorLine, AgentFrame, Console, PeerMessage, PeerEnds, SessionProof,
+		DaemonAnswer, DaemonError, MonitorLine, AgentFrame, ErrandText, GuestCode, Console, PeerMessage, PeerEnds, SessionProof,
 	}
 }

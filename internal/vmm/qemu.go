@@ -116,6 +116,12 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 	} else {
 		args = append(args, "-accel", fmt.Sprintf("tcg,thread=multi,tb-size=%d", cmp.Or(mebibytes(m.Translations), TranslationCache)), "-cpu", q.cpu)
 	}
+	if m.Code != "" {
+		if m.Accel != TCG {
+			return p, errors.New("it sees the code of emulated guests alone")
+		}
+		args = append(args, "-d", "in_asm", "-dfilter", kernelText, "-D", m.Code)
+	}
 	if m.Initrd != "" {
 		name := m.Initrd
 		if q.lastPage {
@@ -170,6 +176,10 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 	p.args = args
 	return p, nil
 }
+
+// kernelText is where x86-64 has its kernel's code and that of modules, as QEMU's
+// -dfilter takes it.
+const kernelText = "0xffffffff80000000+0x7f000000"
 
 func access(d Disk) string {
 	switch {

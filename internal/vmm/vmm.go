@@ -46,11 +46,14 @@ type Machine struct {
 	// Translations is how much translated code an emulating VMM may keep, in bytes;
 	// 0 is what one small program needs. What does not fit is translated again.
 	Translations int64
-	Agent        bool // the guest has tare's agent (helpers/init.c): give it a channel
-	Devices      driver.Devices
-	Share        string // a directory of the host's that the guest sees by virtio-fs; "" for none
-	ShareDirect  bool   // its files are accessed past the host's page cache where the guest asks for that
-	NoSeccomp    bool   // the VMM's own filters of system calls are off
+	// Code is the path of a named pipe that gets the code of the guest's kernel, each block
+	// when it is first run, for ReadCode; "" for none. It takes an emulating QEMU.
+	Code        string
+	Agent       bool // the guest has tare's agent (helpers/init.c): give it a channel
+	Devices     driver.Devices
+	Share       string // a directory of the host's that the guest sees by virtio-fs; "" for none
+	ShareDirect bool   // its files are accessed past the host's page cache where the guest asks for that
+	NoSeccomp   bool   // the VMM's own filters of system calls are off
 	// SaveTo is the absolute path of an existing empty directory that VM.Save saves the
 	// guest to; "" for a guest that is not saved.
 	SaveTo string

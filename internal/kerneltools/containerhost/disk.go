@@ -272,7 +272,7 @@ docker run --rm ` + hostImage + ` ` + driver.Mark + ` -- /bin/busybox true`
 
 // load boots the disk with the distribution's kernel and loads the image.
 func (m *hostParts) load(ctx context.Context, h *Host, disk string, tell func(string)) error {
-	said, err := m.once(ctx, h, arm{systemd: true}, vmm.Disk{Path: disk, Own: true}, loadScript, tell)
+	said, err := m.once(ctx, h, arm{systemd: true}, []vmm.Disk{{Path: disk, Own: true}}, loadScript, tell)
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func (h *Host) Properties() driver.Properties {
 	return driver.Properties{Family: "vm", Boundary: driver.MachineBoundary, NeedsRoot: true, Isolated: true, MaxParallel: 4, StreamBytes: 8 << 20, StartTime: h.arm.usual(), CheckTime: vm.ProofsTime(),
 		Order: 700 + order, AddsEnv: []string{"PATH", "HOSTNAME", "HOME"},
 		Footprint: driver.Footprint{Tasks: vm.MonitorTasks, Memory: hostMemory},
-		Machine:   h.Offers(&driver.ContainerHost{Make: h.makeParts, BootLog: h.bootLog, ProvesOn: h.arm.machine, Proof: proofScript, Prove: h.prove})}
+		Machine:   h.Offers(&driver.ContainerHost{Make: h.makeParts, BootLog: h.bootLog, ProvesOn: h.arm.machine, Proof: proofScript, Prove: h.prove, Run: h.run})}
 }
 
 // makeParts is ContainerHost.Make: the disk, which a boot of the distribution's
@@ -243,13 +243,16 @@ func (h *Host) CheckHost(context.Context) error {
 
 // machineOf is the machine of an arm, without its disk.
 func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, error) {
-	m := vmm.Machine{Agent: true, Translations: Translations, CPUs: cmp.Or(a.cpus, h.CPUs(driver.Limits{})), Memory: cmp.Or(a.memory, h.lab.Guest.Memory, hostMemory)}
+	m := vmm.Machine{Agent: true, Code: a.code, Translations: Translations, CPUs: cmp.Or(a.cpus, h.CPUs(driver.Limits{})), Memory: cmp.Or(a.memory, h.lab.Guest.Memory, hostMemory)}
 	if err := h.Affordable(m.Memory); err != nil {
 		return m, err
 	}
 	var err error
 	if m.Accel, err = h.Acceleration(ctx, path); err != nil {
 		return m, err
+	}
+	if a.code != "" {
+		m.Accel = vmm.TCG // which alone sees the guest's code
 	}
 	if m.Kernel, err = h.parts.kernelOf(ctx, a); err != nil {
 		return m, err
@@ -278,7 +281,19 @@ func (h *Host) machineOf(ctx context.Context, path string, a arm) (vmm.Machine, 
 
 // boot prepares a machine whose agent runs spec.
 func (h *Host) boot(ctx context.Context, path string, m vmm.Machine, spec driver.Spec, dir string) (vm.Instance, error) {
-	return h.Boot(ctx, vm.Boot{Path: path, Machine: m, Spec: spec, Dir: dir, Off: hostOff, Patience: vm.SystemPatience})
+	return h.Boot(ctx, vm.Boot{Path: path, Machine: m, Spec: spec, Dir: dir, Off: hostOff, Patience: patience(m)})
+}
+
+// patience is for machines that hang. One whose code is looked at is several times as slow.
+func patience(m vmm.Machine) map[vmm.Mark]time.Duration {
+	if m.Code == "" {
+		return vm.SystemPatience
+	}
+	slow := maps.Clone(vm.SystemPatience)
+	for mark := range slow {
+		slow[mark] *= 4
+	}
+	return slow
 }
 
 // lastWords is the end of what a program said, for an error.

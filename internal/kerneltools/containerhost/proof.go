@@ -160,7 +160,7 @@ const (
 // kernel is to blame for is a check that failed.
 func (m *hostParts) proofOf(ctx context.Context, h *Host, a arm, disk, set string, tell func(string)) (journal []byte, checks []driver.ProofCheck, err error) {
 	a.systemd, a.memory = true, max(proofMemory, a.memory, h.lab.Guest.Memory)
-	out, err := m.once(ctx, h, a, vmm.Disk{Path: disk}, set+proofScript, tell)
+	out, err := m.once(ctx, h, a, []vmm.Disk{{Path: disk}}, set+proofScript, tell)
 	var cannot *driver.CannotError
 	switch {
 	case err == nil:

@@ -3,11 +3,13 @@ package containerhost
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/vmm"
 )
@@ -23,17 +25,17 @@ type outcome struct {
 const mostOnce = 40 * time.Minute
 
 // once boots an arm and runs a script in it, outside of any trial.
-func (m *hostParts) once(ctx context.Context, h *Host, a arm, disk vmm.Disk, script string, tell func(string)) (out outcome, err error) {
+func (m *hostParts) once(ctx context.Context, h *Host, a arm, disks []vmm.Disk, script string, tell func(string)) (out outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, mostOnce)
 	defer cancel()
 	err = vmm.Again(tell, func() (err error) {
-		out, err = m.oneBoot(ctx, h, a, disk, script)
+		out, err = m.oneBoot(ctx, h, a, disks, script)
 		return err
 	})
 	return out, err
 }
 
-func (m *hostParts) oneBoot(ctx context.Context, h *Host, a arm, disk vmm.Disk, script string) (out outcome, err error) {
+func (m *hostParts) oneBoot(ctx context.Context, h *Host, a arm, disks []vmm.Disk, script string) (out outcome, err error) {
 	path, err := h.Locate()
 	if err != nil {
 		return out, err
@@ -43,29 +45,34 @@ func (m *hostParts) oneBoot(ctx context.Context, h *Host, a arm, disk vmm.Disk, 
 		return out, driver.Labf("%w", err)
 	}
 	defer func() { err = errors.Join(err, sys.RemoveTree(dir)) }()
-	said, err := os.Create(filepath.Join(dir, "said"))
-	if err != nil {
-		return out, driver.Labf("%w", err)
-	}
-	defer said.Close()
 	machine, err := h.machineOf(ctx, path, a)
 	if err != nil {
 		return out, err
 	}
-	machine.Disks = []vmm.Disk{disk}
-	i, err := h.boot(ctx, path, machine, driver.Spec{ID: filepath.Base(dir), Args: []string{"/bin/sh", "-c", script}, Env: hostEnv,
-		Stdio: driver.Stdio{Stdout: said, Stderr: said}}, dir)
+	machine.Disks = disks
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	words, err := listen(end)
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, i.Close()) }()
-	if err := i.Start(ctx, func(driver.Phase) {}); err != nil {
+	i, err := h.boot(ctx, path, machine, driver.Spec{ID: filepath.Base(dir), Args: []string{"/bin/sh", "-c", script}, Env: hostEnv,
+		Stdio: driver.Stdio{Stdout: words.to, Stderr: words.to}}, dir)
+	if err != nil {
+		words.end()
 		return out, err
 	}
-	out.exit, err = i.Wait(ctx)
-	text, rerr := os.ReadFile(said.Name()) // also of a machine that ended early
-	out.text = text
-	if err = errors.Join(err, rerr); err != nil {
+	defer func() { err = errors.Join(err, i.Close()) }()
+	err = i.Start(ctx, func(driver.Phase) {})
+	if err == nil {
+		out.exit, err = i.Wait(ctx)
+	}
+	out.text = words.end() // also of a machine that ended early
+	var long *limit.Error
+	if cause := context.Cause(ctx); errors.As(cause, &long) {
+		err = driver.Labf("what the container host printed: %w", cause)
+	}
+	if err != nil {
 		return out, err
 	}
 	select {
@@ -74,4 +81,38 @@ func (m *hostParts) oneBoot(ctx context.Context, h *Host, a arm, disk vmm.Disk, 
 	default:
 	}
 	return out, nil
+}
+
+// words are what a guest's script prints, bounded: the guest is not trusted.
+type words struct {
+	from, to *os.File
+	all      chan []byte
+}
+
+// listen collects until end. Who prints more than limit.ErrandText is ended by tooMuch.
+func listen(tooMuch context.CancelCauseFunc) (*words, error) {
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, driver.Labf("%w", err)
+	}
+	w := &words{from: from, to: to, all: make(chan []byte, 1)}
+	go func() {
+		text, err := io.ReadAll(limit.ErrandText.Reader(from))
+		var long *limit.Error
+		if errors.As(err, &long) {
+			tooMuch(err)
+			_, _ = io.Copy(io.Discard, from) // until end
+		}
+		w.all <- text
+	}()
+	return w, nil
+}
+
+// end returns all that was printed.
+func (w *words) end() []byte {
+	w.to.Close()
+	_ = w.from.SetReadDeadline(time.Now().Add(10 * time.Second)) // a writer that nobody ended; a pipe takes deadlines
+	text := <-w.all
+	w.from.Close()
+	return text
 }

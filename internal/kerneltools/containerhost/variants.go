@@ -32,6 +32,7 @@ type arm struct {
 	initrd  initrd   // of a trimmed kernel
 	cpus    int      // 0: as many as the host's
 	memory  int64    // 0: hostMemory, or what the user says
+	code    string   // vmm.Machine.Code
 	// lever: one change of trimmed-crun. That its container acts is its proof, but
 	// where proof says that containers of an engine are at stake.
 	lever bool

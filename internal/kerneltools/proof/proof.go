@@ -95,6 +95,21 @@ func proverOf(ctx context.Context, l Bench, o *driver.ProofOptions, vm string) (
 	return Prover(ctx, l, cmp.Or(vm, defaultProver))
 }
 
+// Host is the container host of a name. Where there is none, or it takes root that is
+// missing, the error is a *driver.CannotError.
+func Host(ctx context.Context, l Bench, name string) (*driver.ContainerHost, error) {
+	all, err := l.Drivers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range all {
+		if p := d.Properties().ContainerHost(); p != nil && d.Name() == name {
+			return p, mayProve(l, d)
+		}
+	}
+	return nil, &driver.CannotError{Target: name, Lacks: "container hosts are made for x86-64 alone"}
+}
+
 // mayProve refuses a prover that lacks the right to.
 func mayProve(l Bench, d driver.Driver) error {
 	if d.Properties().NeedsRoot && !l.Place().Root {

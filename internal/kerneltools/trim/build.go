@@ -222,6 +222,19 @@ func (o *Options) collect(ctx context.Context, configured *Configured, target st
 	return r, errors.Join(os.WriteFile(r.Script, []byte(script), 0o755), os.WriteFile(filepath.Join(o.Output, "kernel.json"), append(summary, '\n'), 0o644))
 }
 
+// ReadResult reads what a build put into a directory beside its kernel.
+func ReadResult(dir string) (*Result, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "kernel.json"))
+	if err != nil {
+		return nil, fmt.Errorf("the kernel that was built: %w", err)
+	}
+	r := new(Result)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("the kernel that was built: %s: %w", dir, err)
+	}
+	return r, nil
+}
+
 // commands make the same kernel from the configuration.
 func (o *Options) commands(target string) []string {
 	return []string{

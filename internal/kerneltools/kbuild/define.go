@@ -1,0 +1,269 @@
+package kbuild
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Names are what Define looks for.
+type Names struct {
+	Functions   []string // such as vxlan_open
+	Calls       []string // system calls by their entry, without sys_: newstat
+	FileSystems []string // types, as mount(2) has them
+}
+
+// Definitions are where a tree defines them: a name that is defined more than once has
+// several origins.
+type Definitions struct {
+	Functions   map[string][]Origin `json:"functions,omitempty"`
+	Calls       map[string][]Origin `json:"calls,omitempty"`
+	FileSystems map[string][]Origin `json:"file_systems,omitempty"`
+}
+
+// fileSystemType is the name in a struct file_system_type.
+var fileSystemType = regexp.MustCompile(`(?s)struct file_system_type \w+ = \{[^}]*?\.name\s*=\s*"(\w+)"`)
+
+// Define looks in all of the tree's code for definitions. Of one inside of #ifdef
+// CONFIG_X, X is the symbol.
+func (t *Tree) Define(ctx context.Context, names Names) (Definitions, error) {
+	functions, calls, types := set(names.Functions), set(names.Calls), set(names.FileSystems)
+	group, ctx := errgroup.WithContext(ctx)
+	files := make(chan string, 256)
+	found := make(chan definition, 256)
+	group.Go(func() error {
+		defer close(files)
+		return t.sources(func(name string) error {
+			select {
+			case files <- name:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+	for range runtime.NumCPU() {
+		group.Go(func() error {
+			for file := range files {
+				text, err := os.ReadFile(filepath.Join(t.dir, file))
+				if err != nil {
+					return err
+				}
+				for _, d := range definitions(text) {
+					switch {
+					case d.kind == aFunction && functions[d.name], d.kind == aCall && calls[d.name], d.kind == aFileSystem && types[d.name]:
+						d.file = file
+						found <- d
+					}
+				}
+			}
+			return nil
+		})
+	}
+	var err error
+	go func() {
+		err = group.Wait()
+		close(found)
+	}()
+	out := Definitions{map[string][]Origin{}, map[string][]Origin{}, map[string][]Origin{}}
+	for d := range found {
+		in := map[kind]map[string][]Origin{aFunction: out.Functions, aCall: out.Calls, aFileSystem: out.FileSystems}[d.kind]
+		if o := t.originOf(d); !slices.Contains(in[d.name], o) {
+			in[d.name] = append(in[d.name], o)
+		}
+	}
+	if err != nil {
+		return out, fmt.Errorf("search the kernel tree: %w", err)
+	}
+	for _, in := range []map[string][]Origin{out.Functions, out.Calls, out.FileSystems} {
+		for origins := range maps.Values(in) {
+			slices.SortFunc(origins, func(x, y Origin) int { return strings.Compare(x.Object, y.Object) })
+		}
+	}
+	return out, nil
+}
+
+func set(names []string) map[string]bool {
+	all := map[string]bool{}
+	for _, n := range names {
+		all[n] = true
+	}
+	return all
+}
+
+type kind int
+
+const (
+	aFunction kind = iota
+	aCall
+	aFileSystem
+)
+
+// definition is one of a file's.
+type definition struct {
+	kind   kind
+	name   string
+	inside string // the symbol of the #ifdef around it; "" for none
+	file   string
+}
+
+func (t *Tree) originOf(d definition) Origin {
+	o := Origin{Object: strings.TrimSuffix(d.file, filepath.Ext(d.file)) + ".o"}
+	o.Symbol, o.Known = t.Symbol(o.Object)
+	if d.inside != "" {
+		o.Symbol, o.Known = d.inside, true
+	}
+	return o
+}
+
+// mostLines is how far a definition's { may be from its name.
+const mostLines = 12
+
+// definitions are those of a C file in the kernel's style: they begin at a line's
+// begin, and all else there is no call.
+func definitions(text []byte) (all []definition) {
+	lines := bytes.Split(text, []byte("\n"))
+	var inside []string
+	for i, line := range lines {
+		if len(line) == 0 {
+			continue
+		}
+		if line[0] == '#' {
+			inside = preprocessed(inside, string(line))
+			continue
+		}
+		name, argument := named(line)
+		if name == "" {
+			continue
+		}
+		d := definition{kind: aFunction, name: name, inside: innermost(inside)}
+		if strings.HasPrefix(name, "SYSCALL_DEFINE") {
+			d.kind, d.name = aCall, argument
+		} else if !begins(lines[i:min(len(lines), i+mostLines)]) {
+			continue
+		}
+		all = append(all, d)
+	}
+	if bytes.Contains(text, []byte("struct file_system_type")) {
+		for _, m := range fileSystemType.FindAllSubmatch(text, -1) {
+			all = append(all, definition{kind: aFileSystem, name: string(m[1])})
+		}
+	}
+	return all
+}
+
+// named is the word before a line's first parenthesis, and the one after it; "" for a
+// line that begins no definition.
+func named(line []byte) (name, argument string) {
+	open := bytes.IndexByte(line, '(')
+	if open <= 0 || !isWord(line[0]) || bytes.IndexByte(line[:open], '=') >= 0 {
+		return "", ""
+	}
+	end := open
+	for end > 0 && line[end-1] == ' ' {
+		end--
+	}
+	begin := end
+	for begin > 0 && isWord(line[begin-1]) {
+		begin--
+	}
+	rest := line[open+1:]
+	n := 0
+	for n < len(rest) && isWord(rest[n]) {
+		n++
+	}
+	return string(line[begin:end]), string(rest[:n])
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+// begins says that a body comes before a semicolon: it is no declaration.
+func begins(lines [][]byte) bool {
+	for _, line := range lines {
+		if i := bytes.IndexAny(line, "{;"); i >= 0 {
+			return line[i] == '{'
+		}
+	}
+	return false
+}
+
+// preprocessed is the stack of conditions after a line of the preprocessor: of each the
+// symbol that must be set, "" where there is none.
+func preprocessed(inside []string, line string) []string {
+	word := strings.TrimSpace(strings.TrimPrefix(line, "#"))
+	switch {
+	case strings.HasPrefix(word, "if"):
+		return append(inside, conditionOf(word))
+	case strings.HasPrefix(word, "else"), strings.HasPrefix(word, "elif"):
+		if len(inside) > 0 {
+			inside[len(inside)-1] = ""
+			if strings.HasPrefix(word, "elif") {
+				inside[len(inside)-1] = conditionOf(word)
+			}
+		}
+	case strings.HasPrefix(word, "endif"):
+		if len(inside) > 0 {
+			return inside[:len(inside)-1]
+		}
+	}
+	return inside
+}
+
+// conditionOf is the one symbol that a condition asks for to be set.
+func conditionOf(word string) string {
+	if strings.HasPrefix(word, "ifndef") || strings.ContainsAny(word, "!|") {
+		return ""
+	}
+	if m := inBraces.FindAllStringSubmatch(word, -1); len(m) == 1 {
+		return strings.TrimSuffix(m[0][1], "_MODULE")
+	}
+	return ""
+}
+
+func innermost(inside []string) string {
+	for _, symbol := range slices.Backward(inside) {
+		if symbol != "" {
+			return symbol
+		}
+	}
+	return ""
+}
+
+// Origin is where an object is decided on.
+func (t *Tree) Origin(object string) Origin {
+	o := Origin{Object: object}
+	o.Symbol, o.Known = t.Symbol(object)
+	return o
+}
+
+// SystemCalls are the entries of the system calls of x86-64, without sys_, by number.
+func (t *Tree) SystemCalls() (map[int]string, error) {
+	text, err := os.ReadFile(filepath.Join(t.dir, "arch/x86/entry/syscalls/syscall_64.tbl"))
+	if err != nil {
+		return nil, fmt.Errorf("the kernel's table of system calls: %w", err)
+	}
+	all := map[int]string{}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) < 4 || f[1] == "x32" {
+			continue
+		}
+		entry, ok := strings.CutPrefix(f[3], "sys_")
+		if number, err := strconv.Atoi(f[0]); err == nil && ok {
+			all[number] = entry
+		}
+	}
+	return all, nil
+}

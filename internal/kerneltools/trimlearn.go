@@ -1,0 +1,325 @@
+package kerneltools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/kerneltools/kbuild"
+	"github.com/tarelab/tare/internal/kerneltools/kconfig"
+	"github.com/tarelab/tare/internal/kerneltools/learn"
+	"github.com/tarelab/tare/internal/kerneltools/proof"
+	"github.com/tarelab/tare/internal/kerneltools/trim"
+	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/needs"
+)
+
+// trimLearnFlags are the options of tare trim learn.
+type trimLearnFlags struct {
+	output, id, source, build, trace string
+	images, files, needs             []string
+	jobs                             int
+	minimize                         bool
+	budget                           time.Duration
+	json                             bool
+}
+
+// learnHost is the container host in which commands are observed.
+const learnHost = "vm/stock"
+
+func (v verbs) trimLearnCommand() *cobra.Command {
+	var f trimLearnFlags
+	c := &cobra.Command{
+		Use:   "learn [flags] -- COMMAND...",
+		Short: "Say what a command uses of the kernel, and propose needs of it",
+		Long: `learn boots the stock container host (Debian's kernel, systemd, Docker) under trace,
+runs COMMAND in it as root, and says what of the kernel it used: modules and who asked
+for them, system calls, sockets, file systems, namespaces, devices, and the functions of
+the kernel that it was the first to reach. By the kernel's own Makefiles this becomes a
+need for tare trim build, with the evidence for each symbol. What the needs of --needs
+ask for already is not repeated. Symbols whose code was reached, but for which nothing
+asked, are optional: the kernel is built with them, and --minimize may take them out.
+
+COMMAND is one line for /bin/sh, or a program with its arguments. It starts where the
+files of --file are. The engine loads the archives of --image before it; nothing can be
+pulled. An exit code other than 0 is an error. What the guest tells is not trusted: it
+is bounded, and the proposal is there to be read.
+
+With --build the kernel is built into that directory, and put to the proof: COMMAND runs
+once on the stock kernel and once on the new one, without a trace, and both are shown
+next to each other: bytes, symbols, system calls that can be reached, mitigations given
+up. --minimize goes on as tare trim build does, with COMMAND as the proof. As root,
+x86-64 only, with an emulated CPU.`,
+		Example: `  tare trim learn -o vxlan.yaml --image tools.oci -- docker run --rm --privileged tare-workbench:amd64 ip link add v0 type vxlan id 1 dstport 4789 dev lo
+  tare trim learn --image tools.oci --file test.sh --build learned -- sh test.sh
+  tare trim build --needs docker,ext4,systemd,./learned.yaml`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return v.trimLearn(c, args, &f) },
+	}
+	flags := c.Flags()
+	flags.StringVarP(&f.output, "output", "o", "learned.yaml", "file for the need")
+	flags.StringVar(&f.id, "id", "", "of the need (default by the file's name)")
+	flags.StringArrayVar(&f.images, "image", nil, "archive that the engine loads first, as tare image build and docker save write it; may be repeated")
+	flags.StringArrayVar(&f.files, "file", nil, "file that COMMAND finds in its directory; may be repeated")
+	flags.StringSliceVar(&f.needs, "needs", []string{"docker", "nftables", "ext4", "systemd"}, "what the kernel is given besides, by id or by a path with a slash")
+	flags.StringVar(&f.source, "source", "linux-source-6.1", "the source of the kernel that is observed: a directory or a package")
+	flags.StringVar(&f.trace, "trace", "", "file that keeps what the guest told (default none)")
+	flags.StringVar(&f.build, "build", "", "directory for a kernel of what was learned, which is built and proven (default none)")
+	flags.IntVarP(&f.jobs, "jobs", "j", runtime.NumCPU(), "compilers at once")
+	flags.BoolVar(&f.minimize, "minimize", false, "with --build: search for the smallest kernel in which COMMAND works")
+	flags.DurationVar(&f.budget, "budget", 4*time.Hour, "of --minimize: no candidate goes on after it")
+	flags.BoolVar(&f.json, "json", false, "print as JSON")
+	return c
+}
+
+// learning is one use of the verb.
+type learning struct {
+	verbs
+	flags   *trimLearnFlags
+	command *cobra.Command
+	run     learn.Run
+	files   []string
+	header  learn.Header
+	base    []kconfig.Want
+	lab     *lab.Lab
+	host    *driver.ContainerHost
+	options trim.Options // of the kernel that is built, without its wants
+	source  learn.Source
+}
+
+// shownLearned is what --json prints.
+type shownLearned struct {
+	Need     string          `json:"need"` // its file
+	Observed *learn.Observed `json:"observed"`
+	learn.Proposal
+	Kernel  *trim.Result `json:"kernel,omitempty"`
+	Found   *trim.Found  `json:"found,omitempty"`
+	Weighed []kernelSide `json:"weighed,omitempty"` // stock, then the new one
+}
+
+func (v verbs) trimLearn(c *cobra.Command, args []string, f *trimLearnFlags) (err error) {
+	l := learning{verbs: v, flags: f, command: c, run: learn.Run{Command: args}}
+	if err := l.settle(); err != nil {
+		return &lab.InputError{Err: err}
+	}
+	config := v.Config(c)
+	if l.lab, err = lab.Open(c.Context(), config); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.lab.Close()) }()
+	if l.host, err = proof.Host(c.Context(), l.lab, learnHost); err != nil {
+		return err
+	}
+	build := trimBuildFlags{source: f.source, way: string(trim.BottomUp), vm: l.host.ProvesOn}
+	if err := v.trimSource(c, &build, &l.options); err != nil {
+		return err
+	}
+	tree, err := kbuild.Open(l.options.Source, "x86")
+	if err != nil {
+		return &lab.InputError{Err: fmt.Errorf("--source: %w", err)}
+	}
+	shown, err := l.observe(c.Context(), tree)
+	if err != nil {
+		return err
+	}
+	if f.build != "" {
+		if err := l.weigh(c.Context(), &shown); err != nil {
+			return notBuilt(err)
+		}
+	}
+	if f.json {
+		return v.JSON(shown)
+	}
+	l.print(shown)
+	return nil
+}
+
+// settle checks what the flags say.
+func (l *learning) settle() (err error) {
+	f := l.flags
+	if len(l.run.Command) == 1 && strings.TrimSpace(l.run.Command[0]) == "" {
+		return errors.New("COMMAND is empty")
+	}
+	id := cmp.Or(f.id, strings.TrimSuffix(filepath.Base(f.output), filepath.Ext(f.output)))
+	l.header = learn.Header{ID: id, Command: strings.Join(l.run.Command, " "), Includes: f.needs}
+	if err := l.header.Check(); err != nil {
+		return fmt.Errorf("--id: %w", err)
+	}
+	names := map[string]bool{}
+	for flag, all := range map[string][]string{"--image": f.images, "--file": f.files} {
+		for _, given := range all {
+			path, err := fileOf(flag, given)
+			if err != nil {
+				return err
+			}
+			name := filepath.Base(path)
+			switch {
+			case names[name]:
+				return fmt.Errorf("%s %s: two files have the name %s", flag, given, name)
+			case flag == "--image" && strings.ContainsAny(name, " \t\n*?["):
+				return fmt.Errorf("%s %s: the name of an image's file has no blanks and none of *?[", flag, given)
+			case flag == "--image":
+				l.run.Images = append(l.run.Images, name)
+			}
+			names[name] = true
+			l.files = append(l.files, path)
+		}
+	}
+	slices.Sort(l.run.Images)
+	switch {
+	case f.jobs < 1:
+		return fmt.Errorf("-j %d: at least 1", f.jobs)
+	case f.minimize && f.build == "":
+		return errors.New("--minimize goes with --build DIR, where the smallest kernel is put")
+	case f.minimize && f.budget <= 0:
+		return fmt.Errorf("--budget %v: must be positive", f.budget)
+	}
+	machine, err := trim.MachineOf("qemu/q35")
+	if err != nil {
+		return err
+	}
+	l.options = trim.Options{Way: trim.BottomUp, Jobs: f.jobs}
+	if l.options.Compression, err = machine.Pack(""); err != nil {
+		return err
+	}
+	if f.build != "" {
+		if l.options.Output, err = filepath.Abs(f.build); err != nil {
+			return err
+		}
+	}
+	l.base, err = kconfig.Collect(append(slices.Clone(f.needs), machine.Need), needs.Load)
+	return err
+}
+
+// errand is the command's run.
+func (l *learning) errand(traced bool) driver.Errand {
+	run := l.run
+	run.Traced = traced
+	return driver.Errand{Files: l.files, Script: run.Script()}
+}
+
+func (l *learning) say(what string) { fmt.Fprintln(l.Stderr(), what) }
+
+// observe runs the command under trace and writes the need.
+func (l *learning) observe(ctx context.Context, tree *kbuild.Tree) (shown shownLearned, err error) {
+	e := l.errand(true)
+	e.Append, e.Code = learn.Parameters, true
+	ran, err := l.host.Run(ctx, e, l.say)
+	if err != nil {
+		return shown, err
+	}
+	if l.flags.trace != "" {
+		if err := os.WriteFile(l.flags.trace, ran.Text, 0o644); err != nil {
+			return shown, &lab.InputError{Err: fmt.Errorf("--trace: %w", err)}
+		}
+	}
+	o, err := ranWell(ran)
+	if err != nil {
+		return shown, err
+	}
+	o.Code(ran.Code)
+	l.say("looking for the code of what was seen in " + l.flags.source)
+	if l.source, err = learn.Ask(ctx, tree, o); err != nil {
+		return shown, err
+	}
+	shown = shownLearned{Need: l.flags.output, Observed: o, Proposal: learn.Propose(o, l.source, l.base)}
+	l.header.Release = o.Release
+	if err := os.WriteFile(l.flags.output, shown.YAML(l.header), 0o644); err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			err = &lab.InputError{Err: fmt.Errorf("--output: %w", err)}
+		}
+		return shown, err
+	}
+	return shown, nil
+}
+
+// ranWell is what was observed of a command that came to its end with the code 0; else
+// an error that says how it ended.
+func ranWell(ran driver.Ran) (*learn.Observed, error) {
+	if ran.Failed != "" {
+		return nil, &lab.FailedError{What: "the container host failed: " + ran.Failed}
+	}
+	o, err := learn.Parse(ran.Text)
+	var failed *learn.FailedError
+	switch {
+	case errors.As(err, &failed):
+		return nil, &lab.FailedError{What: failed.Why}
+	case err != nil:
+		return nil, err
+	case o.Exit != 0:
+		return nil, &lab.FailedError{What: fmt.Sprintf("the command ended with code %d on Linux %s: %s", o.Exit, o.Release, cmp.Or(strings.TrimSpace(o.Said), "it said nothing"))}
+	}
+	return o, nil
+}
+
+func (l *learning) print(s shownLearned) {
+	o := s.Observed
+	news := s.News()
+	fmt.Fprintf(l.Stdout(), "%s: %d symbols that %s do not ask for, %d of them optional; Linux %s, the command took %.1f s under trace\n",
+		s.Need, len(news), strings.Join(l.flags.needs, ", "), countOptional(news), o.Release, o.Seconds)
+	fmt.Fprintf(l.Stdout(), "seen: %d modules loaded, %d different system calls, %d file systems mounted, %d functions of the kernel that nothing had reached before\n",
+		len(o.Modules), len(s.Entries), len(o.Mounts), len(o.Functions))
+	for _, w := range o.Warnings {
+		fmt.Fprintln(l.Stdout(), "!", w)
+	}
+	l.part("It needs", 0, []any{"symbol", "because", "by"}, learnedRows(news, false), 0)
+	l.part("Its code was reached; nothing asked for it (optional)", 0, []any{"symbol", "because", "by"}, learnedRows(news, true), 0)
+	l.part("Asked for already", 0, []any{"symbol", "need", "because"}, coveredRows(s.Symbols), 12)
+	if len(s.Unknown) > 0 {
+		fmt.Fprintln(l.Stdout(), "\nSeen, and no symbol is known for it:")
+		for _, u := range s.Unknown {
+			fmt.Fprintln(l.Stdout(), " ", u)
+		}
+	}
+	if s.Kernel != nil {
+		l.printWeighedKernels(s)
+		return
+	}
+	fmt.Fprintf(l.Stdout(), "\nto build it: tare trim build --needs %s,./%s\n", strings.Join(l.flags.needs, ","), strings.TrimPrefix(s.Need, "./"))
+}
+
+func countOptional(all []learn.Symbol) (n int) {
+	for _, s := range all {
+		if s.Optional {
+			n++
+		}
+	}
+	return n
+}
+
+func learnedRows(all []learn.Symbol, optional bool) (rows []table.Row) {
+	for _, s := range all {
+		for i, r := range s.Reasons {
+			if s.Optional != optional {
+				continue
+			}
+			name := s.Symbol
+			if i > 0 {
+				name = ""
+			}
+			rows = append(rows, table.Row{name, r.Seen, r.Rule})
+		}
+	}
+	return rows
+}
+
+func coveredRows(all []learn.Symbol) (rows []table.Row) {
+	for _, s := range all {
+		if s.Need != "" {
+			rows = append(rows, table.Row{s.Symbol, s.Need, s.Reasons[0].Seen})
+		}
+	}
+	return rows
+}
