@@ -57,4 +57,12 @@ func TestCodeOfEmulatedGuests(t *testing.T) {
 	if err := v.Takes(m); err == nil || !strings.Contains(err.Error(), "emulated guests alone") {
 		t.Errorf("under KVM: %v", err)
 	}
+	other, ok := ByName("firecracker")
+	if !ok {
+		t.Fatal("there is no firecracker")
+	}
+	m.Kernel.Format = PVH
+	if err := other.Takes(m); err == nil || !strings.Contains(err.Error(), "emulates no guest") {
+		t.Errorf("firecracker: %v", err)
+	}
 }

@@ -99,6 +99,9 @@ func (v VMM) planned(m Machine) (plan, error) {
 	if err := v.cannot(m); err != nil {
 		return plan{}, err
 	}
+	if m.Code != "" && !v.Emulates {
+		return plan{}, &driver.CannotError{Target: v.Name, Lacks: "it emulates no guest, whose code could be seen"}
+	}
 	p, err := v.plan(m)
 	if err != nil {
 		return p, &driver.CannotError{Target: v.Name, Lacks: err.Error()}

@@ -123,9 +123,9 @@ func copyGiven(to, from string) (n int64, err error) {
 // codePipe takes the code of a guest's kernel while it runs: nothing of it goes to a disk,
 // which a guest could fill.
 type codePipe struct {
-	dir, path string
-	read      *os.File // and written to, so that it ends only when it is told to
-	blocks    chan []uint64
+	dir, path  string
+	read, hold *os.File // hold is a writer: reading ends when it and the machine have ended
+	blocks     chan []uint64
 }
 
 func openCode(runDir string) (*codePipe, error) {
@@ -135,13 +135,17 @@ func openCode(runDir string) (*codePipe, error) {
 	}
 	p := &codePipe{dir: dir, path: filepath.Join(dir, "code"), blocks: make(chan []uint64, 1)}
 	if err = unix.Mkfifo(p.path, 0o600); err == nil {
-		p.read, err = os.OpenFile(p.path, os.O_RDWR|unix.O_NONBLOCK, 0)
+		p.read, err = os.OpenFile(p.path, os.O_RDONLY|unix.O_NONBLOCK, 0) // which waits for no writer
+	}
+	if err == nil {
+		p.hold, err = os.OpenFile(p.path, os.O_WRONLY, 0)
 	}
 	if err != nil {
+		p.read.Close()
 		return nil, errors.Join(driver.Labf("pipe of the guest's code: %w", err), os.RemoveAll(dir))
 	}
 	go func() {
-		blocks, _, _ := vmm.ReadCode(p.read) // what was read until end closed it
+		blocks, _, _ := vmm.ReadCode(p.read) // what was read until the end
 		p.blocks <- blocks
 	}()
 	return p, nil
@@ -149,7 +153,8 @@ func openCode(runDir string) (*codePipe, error) {
 
 // end returns the blocks; the guest has ended.
 func (p *codePipe) end() []uint64 {
-	_ = p.read.SetReadDeadline(time.Now().Add(time.Second)) // what is in it is read by then
+	p.hold.Close()
+	_ = p.read.SetReadDeadline(time.Now().Add(time.Minute)) // a writer that nobody ended; a pipe takes deadlines
 	return <-p.blocks
 }
 
