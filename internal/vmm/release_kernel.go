@@ -107,7 +107,7 @@ var releaseOf = regexp.MustCompile(`^linux-image-([0-9]+\.[0-9]+)[.-]`)
 func Releases(ctx context.Context, archive string) ([]string, error) {
 	port, known := debian.PortOf(runtime.GOARCH)
 	if !known {
-		return nil, &NoKernelError{fmt.Errorf("Debian has no kernels for %s", runtime.GOARCH)}
+		return nil, &NoKernelError{fmt.Errorf("no kernel of Debian is for %s", runtime.GOARCH)}
 	}
 	var all []string
 	var errs []error

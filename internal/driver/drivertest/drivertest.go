@@ -98,7 +98,7 @@ func checks() []check {
 // A check has checkTimeout and startsPerCheck starts of its target; the longest
 // is "many at once".
 const (
-	checkTimeout   = 60 * time.Second
+	checkTimeout   = 5 * time.Minute
 	startsPerCheck = 40
 )
 

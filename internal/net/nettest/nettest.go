@@ -72,7 +72,7 @@ func Machine(t *testing.T, f func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(own)
+	defer func() { _ = unix.Close(own) }() // nothing was written to it
 	if err := unix.Setns(machine, unix.CLONE_NEWNET); err != nil {
 		t.Fatal(err)
 	}
