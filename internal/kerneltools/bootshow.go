@@ -43,7 +43,7 @@ func (v verbs) part(title string, right int, header []any, rows []table.Row, top
 	t.AppendRows(shown)
 	t.Render()
 	if more := len(rows) - len(shown); more > 0 {
-		fmt.Fprintf(v.Stdout(), "... and %d more (--top 0)\n", more)
+		fmt.Fprintf(v.Stdout(), "... and %d more (--json prints all)\n", more)
 	}
 }
 

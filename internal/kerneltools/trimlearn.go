@@ -31,7 +31,7 @@ type trimLearnFlags struct {
 	output, id, source, build, trace string
 	images, files, needs             []string
 	jobs                             int
-	minimize                         bool
+	minimize, functions              bool
 	budget                           time.Duration
 	json                             bool
 }
@@ -46,11 +46,12 @@ func (v verbs) trimLearnCommand() *cobra.Command {
 		Short: "Say what a command uses of the kernel, and propose needs of it",
 		Long: `learn boots the stock container host (Debian's kernel, systemd, Docker) under trace,
 runs COMMAND in it as root, and says what of the kernel it used: modules and who asked
-for them, system calls, sockets, file systems, namespaces, devices, and the functions of
-the kernel that it was the first to reach. By the kernel's own Makefiles this becomes a
-need for tare trim build, with the evidence for each symbol. What the needs of --needs
-ask for already is not repeated. Symbols whose code was reached, but for which nothing
-asked, are optional: the kernel is built with them, and --minimize may take them out.
+for them, system calls, sockets, file systems, namespaces and devices. By the kernel's
+own Makefiles this becomes a need for tare trim build, with the evidence for each symbol.
+What the needs of --needs ask for already is not repeated. --functions also finds the
+functions of the kernel that COMMAND is the first to reach; the machine is then several
+times slower. Symbols whose code was reached, but for which nothing asked, are optional:
+the kernel is built with them, and --minimize may take them out.
 
 COMMAND is one line for /bin/sh, or a program with its arguments. It starts where the
 files of --file are. The engine loads the archives of --image before it; nothing can be
@@ -75,6 +76,7 @@ x86-64 only, with an emulated CPU.`,
 	flags.StringArrayVar(&f.files, "file", nil, "file that COMMAND finds in its directory; may be repeated")
 	flags.StringSliceVar(&f.needs, "needs", []string{"docker", "nftables", "ext4", "systemd"}, "what the kernel is given besides, by id or by a path with a slash")
 	flags.StringVar(&f.source, "source", "linux-source-6.1", "the source of the kernel that is observed: a directory or a package")
+	flags.BoolVar(&f.functions, "functions", false, "also find the functions of the kernel that COMMAND is the first to reach (slow)")
 	flags.StringVar(&f.trace, "trace", "", "file that keeps what the guest told (default none)")
 	flags.StringVar(&f.build, "build", "", "directory for a kernel of what was learned, which is built and proven (default none)")
 	flags.IntVarP(&f.jobs, "jobs", "j", runtime.NumCPU(), "compilers at once")
@@ -215,7 +217,7 @@ func (l *learning) say(what string) { fmt.Fprintln(l.Stderr(), what) }
 // observe runs the command under trace and writes the need.
 func (l *learning) observe(ctx context.Context, tree *kbuild.Tree) (shown shownLearned, err error) {
 	e := l.errand(true)
-	e.Append, e.Code = learn.Parameters, true
+	e.Append, e.Code = learn.Parameters, l.flags.functions
 	ran, err := l.host.Run(ctx, e, l.say)
 	if err != nil {
 		return shown, err
@@ -229,7 +231,9 @@ func (l *learning) observe(ctx context.Context, tree *kbuild.Tree) (shown shownL
 	if err != nil {
 		return shown, err
 	}
-	o.Code(ran.Code)
+	if l.flags.functions {
+		o.Code(ran.Code)
+	}
 	l.say("looking for the code of what was seen in " + l.flags.source)
 	if l.source, err = learn.Ask(ctx, tree, o); err != nil {
 		return shown, err
@@ -269,8 +273,11 @@ func (l *learning) print(s shownLearned) {
 	news := s.News()
 	fmt.Fprintf(l.Stdout(), "%s: %d symbols that %s do not ask for, %d of them optional; Linux %s, the command took %.1f s under trace\n",
 		s.Need, len(news), strings.Join(l.flags.needs, ", "), countOptional(news), o.Release, o.Seconds)
-	fmt.Fprintf(l.Stdout(), "seen: %d modules loaded, %d different system calls, %d file systems mounted, %d functions of the kernel that nothing had reached before\n",
-		len(o.Modules), len(s.Entries), len(o.Mounts), len(o.Functions))
+	fmt.Fprintf(l.Stdout(), "seen: %d modules loaded, %d different system calls, %d file systems mounted", len(o.Modules), len(s.Entries), len(o.Mounts))
+	if l.flags.functions {
+		fmt.Fprintf(l.Stdout(), ", %d functions of the kernel that nothing had reached before", len(o.Functions))
+	}
+	fmt.Fprintln(l.Stdout())
 	for _, w := range o.Warnings {
 		fmt.Fprintln(l.Stdout(), "!", w)
 	}

@@ -30,7 +30,7 @@ func TestNamesStandInTheirOwnFiles(t *testing.T) {
 		{"../oci", `\bcrun\b`, []string{"crun"}},
 		{"../oci", `\brunsc\b`, []string{"runsc"}},
 		{"../oci", `\byouki\b`, []string{"youki"}},
-		{"../../vmm", `(?i)qemu`, []string{"qemu", "qmp", "stratovirt"}}, // whose firmware distributions ship with QEMU
+		{"../../vmm", `(?i)qemu`, []string{"qemu", "qmp", "stratovirt", "virtiofsd"}}, // whose firmware, and which, distributions ship with QEMU
 		{"../../vmm", `(?i)stratovirt`, []string{"stratovirt"}},
 		{"../../vmm", `(?i)firecracker`, []string{"firecracker"}},
 		{"../../vmm", `(?i)cloud-?hypervisor`, []string{"cloudhypervisor"}},
