@@ -345,6 +345,25 @@ func TestHostileClient(t *testing.T) {
 	}
 }
 
+// A client that makes requests and reads no answer is given up before its requests fill
+// the memory.
+func TestRequestsWithoutReading(t *testing.T) {
+	client, server := wire(t)
+	m := newMachine()
+	over := make(chan error, 1)
+	go func() { over <- answer(t.Context(), Visitor{Conn: server}, facts, m, func(string) {}, long) }()
+	request := framed(`{"kind":"stop","number":1,"id":"tare-s1-1-0"}`)
+	go func() {
+		_, err := client.Write(hello(t))
+		for err == nil {
+			_, err = client.Write(bytes.Repeat(request, 1000))
+		}
+	}()
+	if err := <-over; err != nil || m.left() != 0 {
+		t.Errorf("%v, %d run", err, m.left())
+	}
+}
+
 // A key opens one connection, and no other key, certificate or protocol opens any.
 func TestKeys(t *testing.T) {
 	l, err := Listen(t.Context(), "127.0.0.1:0")

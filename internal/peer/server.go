@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
@@ -76,6 +77,7 @@ type server struct {
 	host        Host
 	here, there netip.Addr
 	work        sync.WaitGroup // requests under way
+	requests    atomic.Int64   // how many
 
 	mu      sync.Mutex
 	ends    map[string]*end
@@ -112,9 +114,16 @@ func (s *server) follow(ctx context.Context) {
 	}
 }
 
+// requestsMost bounds requests under way: no client has more than a few for each far end.
+const requestsMost = 4096
+
 // later answers a request when its work is done.
 func (s *server) later(request message, do func() (message, error)) {
+	if s.requests.Add(1) > requestsMost {
+		s.lose(fmt.Errorf("it made more than %d requests without waiting for an answer", requestsMost))
+	}
 	s.work.Go(func() {
+		defer s.requests.Add(-1)
 		m, err := do()
 		m.Kind, m.Number, m.Error = kindDone, request.Number, failureOf(err)
 		_ = s.send(m) // where it fails, the client is lost
