@@ -57,7 +57,7 @@ type ContainerHost struct {
 	// did, with its last words. Errors are the laboratory's, or a *CannotError.
 	Prove func(ctx context.Context, o ProofOptions, tell func(string)) ([]ProofCheck, error)
 	// Run boots the machine once, has it run a script as root once its engine is up, and
-	// returns what came of it. A machine that ends early is a result too: Ran.Failed says why.
+	// returns how it ended. A machine that ends early is a result too: Ran.Failed says why.
 	// Errors are the laboratory's, or a *CannotError.
 	Run func(ctx context.Context, e Errand, tell func(string)) (Ran, error)
 }
@@ -74,7 +74,7 @@ type Errand struct {
 // FilesDir is where an errand's script finds its files.
 const FilesDir = "/run/tare-files"
 
-// Ran is what came of an errand.
+// Ran is how an errand ended.
 type Ran struct {
 	Text   []byte // what the script printed, at most limit.ErrandText
 	Exit   Exit

@@ -35,7 +35,7 @@ type Bench interface {
 	// none; begun is called with the id of the run before its first trial. A run that would
 	// take longer than left is a *BudgetError.
 	Measure(ctx context.Context, kernels []string, earlier string, left time.Duration, begun func(id string) error) (*store.Run, error)
-	// Tell reports that step number at of about so many begins, and Told what it gave.
+	// Tell reports that a step begins: its number, and about how many there are. Told reports its result.
 	Tell(at, of int, kernels []string)
 	Told(Step)
 }

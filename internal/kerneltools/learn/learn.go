@@ -45,11 +45,11 @@ func (r Run) Script() string {
 // quoted is a word as the shell takes it.
 func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// Parameters are those of a kernel that is traced: it tells of the initcalls of modules,
+// Parameters are those of a kernel that is traced: it logs the initcalls of modules,
 // and its code is where kallsyms says.
 var Parameters = []string{"initcall_debug", "log_buf_len=4M", "nokaslr"}
 
-// An Observed is what a trace tells of one run of a command. All of it was said by a
+// An Observed is what a trace shows of one run of a command. All of it was said by a
 // guest, and is bounded and checked for its form alone.
 type Observed struct {
 	Release    string      `json:"release"`
