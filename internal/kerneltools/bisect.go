@@ -170,7 +170,7 @@ func (v verbs) bisectStudy(name string, f *bisectFlags) (study.Study, error) {
 }
 
 // blocksOf is how many blocks a step has: at least those that have an interval at the
-// level of so many looks.
+// level of all steps together.
 func (f *bisectFlags) blocksOf(st study.Study, looks int) (int, error) {
 	least := stats.BlocksFor(1-st.Alpha/float64(looks), false)
 	switch {

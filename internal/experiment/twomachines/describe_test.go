@@ -46,7 +46,7 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// A call that is not shown to cost more is no reason to place two together.
+// A call whose extra cost is not shown gives no advice.
 func TestNothingShown(t *testing.T) {
 	splits := describe(recorded(map[string]float64{"host@loopback": 20e-6, "native@remote": 20e-6}))
 	if len(splits) != 1 || splits[0].Work != 0 {

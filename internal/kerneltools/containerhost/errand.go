@@ -145,13 +145,16 @@ func openCode(runDir string) (*codePipe, error) {
 		return nil, errors.Join(driver.Labf("pipe of the guest's code: %w", err), os.RemoveAll(dir))
 	}
 	go func() {
-		blocks, _, _ := vmm.ReadCode(p.read) // what was read until the end
+		blocks, whole, err := vmm.ReadCode(p.read)
+		if err != nil || !whole {
+			blocks = nil // a part says nothing: which block was the first of its function is unknown
+		}
 		p.blocks <- blocks
 	}()
 	return p, nil
 }
 
-// end returns the blocks; the guest has ended.
+// end returns the blocks, none where not all of them could be read; the guest has ended.
 func (p *codePipe) end() []uint64 {
 	p.hold.Close()
 	_ = p.read.SetReadDeadline(time.Now().Add(time.Minute)) // a writer that nobody ended; a pipe takes deadlines

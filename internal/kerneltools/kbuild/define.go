@@ -189,7 +189,7 @@ func isWord(c byte) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// begins says that a body comes before a semicolon: it is no declaration.
+// begins reports whether a body comes before a semicolon, which a declaration lacks.
 func begins(lines [][]byte) bool {
 	for _, line := range lines {
 		if i := bytes.IndexAny(line, "{;"); i >= 0 {
