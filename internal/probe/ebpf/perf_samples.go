@@ -161,7 +161,6 @@ func (s *perfSamples) add(cpu int, h perfHeader, record []byte) error {
 	case unix.PERF_RECORD_EXIT:
 		pid, _, tid := int(w.u32()), w.u32(), w.u32()
 		delete(s.names, tid)
-		delete(s.off, tid)
 		if uint32(pid) == tid {
 			s.processes.exited(pid)
 		}
@@ -254,13 +253,9 @@ func (s *perfSamples) switched(p *process, at uint64, chain, raw []byte) {
 		s.lost[lostEnd]++
 		return
 	}
-	if away, known := s.off[uint32(next)]; known {
-		s.sumUp(away.row, perfTotal{1, at - min(at, away.since)})
-		delete(s.off, uint32(next))
-	}
-	if _, known := s.off[uint32(prev)]; known { // its return was lost
+	s.back(uint32(next), at)
+	if s.back(uint32(prev), at) { // its return was not recorded: it came between this and the CPU's record before
 		s.lost[lostEnd]++
-		delete(s.off, uint32(prev))
 	}
 	if p == nil || !p.watched() || state&stateEnded != 0 {
 		return // kernel threads that sleep have nothing to do
@@ -278,6 +273,16 @@ func (s *perfSamples) switched(p *process, at uint64, chain, raw []byte) {
 		return
 	}
 	s.off[uint32(prev)] = perfOff{at, row}
+}
+
+// back ends the time of a thread off its CPU, and reports whether it was off.
+func (s *perfSamples) back(tid uint32, at uint64) bool {
+	away, off := s.off[tid]
+	if off {
+		s.sumUp(away.row, perfTotal{1, at - min(at, away.since)})
+		delete(s.off, tid)
+	}
+	return off
 }
 
 // field is a number in a tracepoint's raw data.

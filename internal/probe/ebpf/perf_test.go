@@ -193,6 +193,8 @@ func TestPerfRecords(t *testing.T) {
 		{1, unix.PERF_RECORD_SAMPLE, sampled(t, 70, 20_000, switchOf(t, 70, 0, 0x40))}, // it ends; since when it ran is not known
 		{0, unix.PERF_RECORD_FORK, written(t, uint32(9), uint32(7), uint32(9), uint32(70), uint64(21_000))},
 		{0, unix.PERF_RECORD_EXIT, written(t, uint32(7), uint32(1), uint32(7), uint32(1), uint64(29_000))},
+		{0, unix.PERF_RECORD_SAMPLE, sampled(t, 72, 30_000, switchOf(t, 72, 0, 1))},
+		{1, unix.PERF_RECORD_SAMPLE, sampled(t, 72, 37_000, switchOf(t, 72, 0, 0x20))}, // back without a record, and then ended
 	} {
 		if err := s.add(r.cpu, perfHeader{kind: r.kind}, r.record); err != nil {
 			t.Fatal(err)
@@ -204,7 +206,7 @@ func TestPerfRecords(t *testing.T) {
 		got = append(got, string(x.State)+" "+x.Comm+" "+x.Total.String())
 	}
 	slices.Sort(got)
-	want := []string{"asleep worker 5µs", "on CPU worker 3µs", "waiting for a CPU worker 20µs"}
+	want := []string{"asleep worker 12µs", "on CPU worker 46µs", "waiting for a CPU worker 28µs"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -189,16 +189,28 @@ static inline u32 state_of(struct task_struct *task) {
 	return old->state;
 }
 
+/* back ends the time of a thread off its CPU; it is 0 where the thread was not off. */
+static inline int back(u32 *thread, u64 at) {
+	struct off *o = lookup(&off_cpu, thread);
+
+	if (!o)
+		return 0;
+	sum_up(&o->row, at - o->since);
+	delete(&off_cpu, thread);
+	return 1;
+}
+
 SEC("tp_btf/sched_switch")
 int on_switch(u64 *ctx) {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	u32 from = prev->pid, to = next->pid, state = state_of(prev), who;
-	struct off *ended = lookup(&off_cpu, &to), o = { .since = now() };
+	struct off o = { .since = now() };
 
-	if (ended) {
-		sum_up(&ended->row, o.since - ended->since);
-		delete(&off_cpu, &to);
-	}
+	back(&to, o.since);
+	/* Linux 6.18 does not trace every switch of an idle CPU to a thread that another
+	 * CPU has woken: such a return lies between this switch and the CPU's one before. */
+	if (from && back(&from, o.since))
+		lose(LOST_END);
 	who = from ? owner() : NOBODY; /* 0 is the idle task */
 	ran(who, o.since);
 	if (who == KERNEL || who == NOBODY || state & TASK_ENDED)

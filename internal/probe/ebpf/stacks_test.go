@@ -70,7 +70,8 @@ func checkSpinAndSleep(t *testing.T, p profile.Profile) {
 			slept += s.Total
 		}
 	}
-	if slept < 300*time.Millisecond || slept > p.Elapsed {
+	// The timer runs before the thread leaves its CPU, which others may have taken meanwhile.
+	if slept < 150*time.Millisecond || slept > p.Elapsed {
 		t.Errorf("a sleep of 300 ms took %v of %v: %+v", slept, p.Elapsed, p.Times())
 	}
 	if on := p.StateTotal(profile.OnCPU); ran["sh"] <= 0 || on > p.Elapsed.Seconds()*2 || ran["sh"].Seconds() < on/2 {
