@@ -101,7 +101,7 @@ func (env *Env) serveListening(c *cobra.Command, address string) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := laboratory.Serve(c.Context(), visitor, env.serves); err != nil {
+		if err := laboratory.Serve(c.Context(), visitor, env.serves); err != nil || c.Context().Err() != nil {
 			return err
 		}
 	}
@@ -128,9 +128,25 @@ func reachable(a net.Addr) string {
 
 // streams are the two directions of a process's standard streams.
 type streams struct {
-	io.Reader
-	io.WriteCloser
+	*io.PipeReader
+	out io.WriteCloser
 }
+
+// standard reads standard input through a pipe of this process: nothing interrupts a read
+// of standard input itself, and Close ends one of the pipe.
+func standard(in io.Reader, out io.WriteCloser) streams {
+	r, w := io.Pipe()
+	go func() {
+		_, err := io.Copy(w, in)
+		_ = w.CloseWithError(err) // it never fails
+	}()
+	return streams{r, out}
+}
+
+func (s streams) Write(p []byte) (int, error) { return s.out.Write(p) }
+
+// Close ends both directions.
+func (s streams) Close() error { return errors.Join(s.PipeReader.Close(), s.out.Close()) }
 
 // serveStdio serves the client at the other end of the standard streams.
 func (env *Env) serveStdio(c *cobra.Command) (err error) {
@@ -143,7 +159,7 @@ func (env *Env) serveStdio(c *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, laboratory.Close()) }()
-	visitor := peer.Visitor{Conn: streams{os.Stdin, out}}
+	visitor := peer.Visitor{Conn: standard(os.Stdin, out)}
 	visitor.There, visitor.Here = sshAddresses(env.Getenv("SSH_CONNECTION"))
 	return laboratory.Serve(c.Context(), visitor, env.serves)
 }

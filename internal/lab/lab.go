@@ -298,8 +298,9 @@ func (l *Lab) Notes() []string { return l.notes }
 // where something could not be removed, what a sweep finds it by.
 func (l *Lab) Close() error {
 	var errs []error
+	var lost error // the peer: this machine's session can be removed all the same
 	if l.peer != nil {
-		errs = append(errs, l.peer.Close())
+		lost = l.peer.Close()
 	}
 	for _, d := range l.drivers {
 		if s, ok := driver.As[driver.SessionDriver](d); ok {
@@ -313,9 +314,9 @@ func (l *Lab) Close() error {
 		errs = append(errs, l.groups.close())
 	}
 	if err := errors.Join(errs...); err != nil {
-		return errors.Join(err, l.session.leave())
+		return errors.Join(lost, err, l.session.leave())
 	}
-	return l.session.remove()
+	return errors.Join(lost, l.session.remove())
 }
 
 // inRootfs are the helper programs of every root file system of an architecture, by their

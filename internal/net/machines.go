@@ -27,6 +27,10 @@ type Machines struct {
 	Server      bool       // this machine has the server, the other one the client
 }
 
+// link is a name that no device of the machine has: older kernels (5.10 is one) refuse a
+// link for another namespace whose name is taken in the maker's.
+func (m *Machines) link() string { return fmt.Sprintf("tare%06x", m.Number) }
+
 // first is the number that a machine's addresses begin at: both share one network.
 func (m *Machines) first() int {
 	if m.Server {
@@ -71,7 +75,7 @@ func (l *Lab) buildRemoteVXLAN() error {
 	if err != nil {
 		return err
 	}
-	const name = "vxlan0"
+	name := m.link()
 	attrs := netlink.LinkAttrs{Name: name, MTU: l.options.MTU, Namespace: netlink.NsFd(host.fd)}
 	err = netlink.LinkAdd(&netlink.Vxlan{LinkAttrs: attrs, VxlanId: int(m.Number), SrcAddr: m.Here.AsSlice(), Group: m.There.AsSlice(), Port: 4789, Learning: true})
 	if err != nil {
@@ -135,16 +139,19 @@ func (l *Lab) onDevice(kind string, make func(netlink.LinkAttrs) netlink.Link) e
 		return err
 	}
 	l.own(own)
-	attrs := netlink.LinkAttrs{Name: linkName, ParentIndex: device.Attrs().Index, Namespace: netlink.NsFd(own.Namespace.fd)}
+	attrs := netlink.LinkAttrs{Name: m.link(), ParentIndex: device.Attrs().Index, Namespace: netlink.NsFd(own.Namespace.fd)}
 	if l.options.MTU > 0 {
 		attrs.MTU = min(l.options.MTU, device.Attrs().MTU)
 	}
 	if err := netlink.LinkAdd(make(attrs)); err != nil {
 		return lacks(kind, err)
 	}
-	link, err := own.Namespace.nl.LinkByName(linkName)
+	link, err := own.Namespace.nl.LinkByName(attrs.Name)
+	if err == nil {
+		err = own.Namespace.nl.LinkSetName(link, linkName)
+	}
 	if err != nil {
-		return fmt.Errorf("find %s: %w", linkName, err)
+		return fmt.Errorf("name %s: %w", linkName, err)
 	}
 	l.Dial = Nth(l.subnet(0), onServer+1)
 	return own.settle(link.Attrs().HardwareAddr, netip.PrefixFrom(Nth(l.subnet(0), m.first()+1), l.subnet(0).Bits()))

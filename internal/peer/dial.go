@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Where explains how the other machine is named.
@@ -78,7 +80,7 @@ func dialTLS(ctx context.Context, where string) (*connection, error) {
 	defer cancel()
 	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
 	switch {
-	case errors.Is(err, io.EOF) || errors.Is(err, errStranger):
+	case errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, errStranger):
 		return nil, fmt.Errorf("%w: a key is for one connection, and tare serve has one peer at a time: take the line that it printed last", err)
 	case err != nil:
 		return nil, err
@@ -164,7 +166,11 @@ func sshCommand(where string) ([]string, error) {
 type pipes struct {
 	io.Reader
 	io.WriteCloser
+	out io.Closer // what Reader reads
 }
+
+// Close ends both directions, and a read that is under way.
+func (p pipes) Close() error { return errors.Join(p.WriteCloser.Close(), p.out.Close()) }
 
 // sshWithin is how long ssh may take to end when its input has ended.
 const sshWithin = 30 * time.Second
@@ -188,7 +194,7 @@ func dialSSH(ctx context.Context, where string) (*connection, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
 	}
-	l := newLink(pipes{said.reads(out), in}, greetWithin)
+	l := newLink(pipes{said.reads(out), in, out}, greetWithin)
 	stopped := context.AfterFunc(ctx, func() { l.lose(context.Cause(ctx)) })
 	stop := sync.OnceValue(func() error {
 		stopped()

@@ -32,13 +32,14 @@ type link struct {
 
 func newLink(conn io.ReadWriteCloser, lease time.Duration) *link {
 	l := &link{conn: conn, lease: lease, lost: make(chan struct{})}
-	l.watchdog = time.AfterFunc(lease, func() { l.lose(fmt.Errorf("no sign of it for %v", lease)) })
+	l.watchdog = time.AfterFunc(lease, func() { l.lose(fmt.Errorf("no sign of it for %v", l.lease)) })
 	return l
 }
 
 // leased changes how long the other side is waited for, before the first goroutine uses
 // the link.
 func (l *link) leased(lease time.Duration) {
+	l.watchdog.Stop()
 	l.lease = lease
 	l.watchdog.Reset(lease)
 }

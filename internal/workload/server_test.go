@@ -42,7 +42,7 @@ func TestServerIsOneOfOurs(t *testing.T) {
 			t.Errorf("%s: a server with one argument more was taken", c.kind)
 		}
 	}
-	for _, args := range [][]string{nil, {}, {"/bin/sh"}, {"/bin/sh", "-c", "id"}, {netPath, "again", "--", "/bin/sh"}, {netPath, "serve", "10.0.0.1:22"}} {
+	for _, args := range [][]string{nil, {}, {"/bin/sh"}, {"/bin/sh", "-c", "id"}, {netPath, "again", "--", "/bin/sh"}, {netPath, "serve", "10.0.0.1:22"}, tooLarge(t)} {
 		if _, ok := Server(args); ok {
 			t.Errorf("%q was taken for one of tare's servers", args)
 		}
@@ -50,4 +50,19 @@ func TestServerIsOneOfOurs(t *testing.T) {
 	if own == 0 {
 		t.Fatal("nothing was tried")
 	}
+}
+
+// tooLarge is nginx with a file that is larger than its parameter may be.
+func tooLarge(t *testing.T) []string {
+	job, err := Resolve("nginx", map[string]string{"bytes": "4KiB"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := slices.Clone(job.Peer)
+	at := slices.Index(args, "4096")
+	if at < 0 {
+		t.Fatalf("no size in %q", args)
+	}
+	args[at] = "4294967295"
+	return args
 }
