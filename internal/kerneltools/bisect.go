@@ -187,7 +187,18 @@ func openBisection(dir string, b *bisectBench, kernels []string) (*steplog.Log[b
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, &lab.InputError{Err: fmt.Errorf("--output: %w", err)}
 	}
-	text, err := json.Marshal([]any{b.study, b.question, kernels})
+	digests := map[string]string{} // of files, which may be built anew between two calls
+	for _, name := range kernels {
+		if driver.IsRelease(name) {
+			continue
+		}
+		k, err := vmm.Inspect(name)
+		if err != nil {
+			return nil, &lab.InputError{Err: err}
+		}
+		digests[name] = k.Digest
+	}
+	text, err := json.Marshal([]any{b.study, b.question, kernels, digests})
 	if err != nil {
 		return nil, fmt.Errorf("log of the search: %w", err)
 	}
@@ -233,8 +244,11 @@ func (b *bisectBench) Measure(ctx context.Context, kernels []string, earlier str
 	if err != nil {
 		return nil, errors.Join(err, laboratory.Close())
 	}
-	if err := b.admit(plan, left); err != nil {
-		return nil, errors.Join(err, laboratory.Close())
+	if err := b.admit(plan, kernels, left); err != nil {
+		if failed := laboratory.Close(); failed != nil {
+			return nil, failed
+		}
+		return nil, err
 	}
 	if err := begun(plan.Manifest.ID); err != nil {
 		return nil, errors.Join(err, plan.Run.Close(), laboratory.Close())
@@ -270,9 +284,9 @@ func (b *bisectBench) plan(ctx context.Context, laboratory *lab.Lab, kernels []s
 	return laboratory.Plan(ctx, st, lab.Options{})
 }
 
-// admit refuses a plan that is too long, or that does not measure what is asked for: its
-// run is removed, where nothing of it was measured.
-func (b *bisectBench) admit(plan *lab.Plan, left time.Duration) error {
+// admit refuses a plan that is too long or does not measure what is asked for, and skips a
+// candidate that cannot be measured. The run is removed, where nothing of it was measured.
+func (b *bisectBench) admit(plan *lab.Plan, kernels []string, left time.Duration) error {
 	metrics := plan.Manifest.Metrics[b.question.Workload]
 	var names []string
 	for _, m := range metrics {
@@ -281,8 +295,22 @@ func (b *bisectBench) admit(plan *lab.Plan, left time.Duration) error {
 	if b.question.Metric == "" && len(names) > 0 {
 		b.question.Metric = names[0]
 	}
+	cells := 0
+	for _, c := range plan.Manifest.Cells {
+		if c.Target == plan.Manifest.Study.Control && c.Workload == b.question.Workload && !c.AA && c.Probe == "" {
+			cells++
+		}
+	}
+	missing := "" // why the candidate is left out
+	if len(kernels) > 2 {
+		missing = plan.Manifest.LeftOut[b.question.Machine+driver.ProgramSign+kernels[1]]
+	}
 	var err error
 	switch {
+	case cells > 1:
+		err = &lab.InputError{Err: fmt.Errorf("workload %s has %d cells in study %s: take one that has one number of instances and one environment", b.question.Workload, cells, b.study.ID)}
+	case missing != "":
+		err = &bisect.SkipError{Why: missing}
 	case !slices.Contains(names, b.question.Metric):
 		err = &lab.InputError{Err: fmt.Errorf("workload %s has no metric %q: it has %s", b.question.Workload, b.question.Metric, strings.Join(names, ", "))}
 	case plan.Estimate > left:
@@ -290,9 +318,12 @@ func (b *bisectBench) admit(plan *lab.Plan, left time.Duration) error {
 	default:
 		return nil
 	}
-	err = errors.Join(err, plan.Run.Close())
+	failed := plan.Run.Close()
 	if len(plan.Run.Done()) == 0 {
-		err = errors.Join(err, store.Remove(plan.Run.Dir()))
+		failed = errors.Join(failed, store.Remove(plan.Run.Dir()))
+	}
+	if failed != nil {
+		return failed
 	}
 	return err
 }

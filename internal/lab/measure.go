@@ -258,11 +258,11 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 		var logs []float64
 		began, made := trial.Now(), 0
 		for another(trials, made, trial.Now().Sub(began)) {
-			job := l.job(p, schedule.Trial{Seq: len(p.trials) + made, Block: schedule.Cold, Cell: i})
-			record, err := runner.Run(ctx, job)
+			records, err := l.make(ctx, runner, p, []schedule.Trial{{Seq: len(p.trials) + made, Block: schedule.Cold, Cell: i}})
 			if err != nil {
 				return err
 			}
+			record := records[0]
 			made++
 			if record.Failure != nil {
 				// The run will show it as what it is; a pilot has nothing to add.

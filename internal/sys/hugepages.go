@@ -1,8 +1,11 @@
 package sys
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // hugePagesDir is where the kernel keeps its pool of huge pages of 2 MiB (kernel,
@@ -27,4 +30,21 @@ func HugePagesLack() string {
 		return "the machine's kernel has no huge pages of 2 MiB that this user may add: " + err.Error()
 	}
 	return ""
+}
+
+// enoughHugePages is an error where the pool did not get as many as were asked for: where
+// memory is scarce or in pieces the kernel takes fewer, and reports no error.
+func enoughHugePages(values map[string]string) error {
+	want, asked := values[hugePagesFile]
+	if !asked {
+		return nil
+	}
+	text, err := os.ReadFile(hugePagesFile)
+	if err != nil {
+		return err
+	}
+	if got := strings.TrimSpace(string(text)); got != want {
+		return fmt.Errorf("%s is %s, and %s were asked for: the machine has no more free memory in pieces of 2 MiB", hugePagesFile, got, want)
+	}
+	return nil
 }

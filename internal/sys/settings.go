@@ -116,7 +116,7 @@ func (s Settings) Set(values map[string]string) (restore func() error, err error
 		defer release()
 		return errors.Join(writeSettings(were.Values), removeIfThere(s.File))
 	}
-	if err := writeSettings(values); err != nil {
+	if err := errors.Join(writeSettings(values), enoughHugePages(values)); err != nil {
 		return nil, errors.Join(err, restore())
 	}
 	return restore, nil

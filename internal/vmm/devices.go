@@ -89,6 +89,13 @@ func (v *VM) Adjust(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, adjustPatience)
 	defer cancel()
+	go func() {
+		select {
+		case <-v.ended: // nobody will answer
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	if err := v.plan.adjust(ctx, ctl, v.config.Machine, v.mark); err != nil {
 		return fmt.Errorf("change the guest's memory: %w", err)
 	}
@@ -141,6 +148,7 @@ func (q *qmp) plug(ctx context.Context, bytes int64, huge bool) error {
 	backend := map[string]any{"qom-type": "memory-backend-ram", "id": plugBackend, "size": bytes}
 	if huge {
 		backend["qom-type"], backend["hugetlb"] = "memory-backend-memfd", true
+		backend["hugetlbsize"] = driver.HugePage // the host's default may be another
 	}
 	if _, err := q.ask(ctx, "object-add", backend); err != nil {
 		return err
@@ -159,6 +167,9 @@ func (q *qmp) plug(ctx context.Context, bytes int64, huge bool) error {
 			}
 			return nil
 		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return fmt.Errorf("hotplug: %w", ctx.Err())
+			}
 			return errors.Join(errors.New("hotplug: the guest did not report that it has the memory (its kernel needs CONFIG_ACPI_HOTPLUG_MEMORY)"), ctx.Err())
 		}
 	}

@@ -99,7 +99,7 @@ func (v VMM) planned(m Machine) (plan, error) {
 	if err := v.cannot(m); err != nil {
 		return plan{}, err
 	}
-	if m.Code != "" && v.Offers.Has[Emulating] == "" {
+	if m.Code != "" && !v.Can(Emulating) {
 		return plan{}, &driver.CannotError{Target: v.Name, Lacks: "it emulates no guest, whose code could be seen"}
 	}
 	p, err := v.plan(m)

@@ -33,7 +33,7 @@ type Bench interface {
 	// interleaved run: the first and the last must work, one between them is left out where
 	// it does not. earlier is the id of a run of the same kernels that was broken off, "" for
 	// none; begun is called with the id of the run before its first trial. A run that would
-	// take longer than left is a *BudgetError.
+	// take longer than left is a *BudgetError, a candidate that is known not to run a *SkipError.
 	Measure(ctx context.Context, kernels []string, earlier string, left time.Duration, begun func(id string) error) (*store.Run, error)
 	// Tell reports that a step begins: its number, and about how many there are. Told reports its result.
 	Tell(at, of int, kernels []string)
@@ -55,7 +55,7 @@ type Chain struct {
 	Kernel func(ctx context.Context, at int) (string, error)
 }
 
-// A SkipError says why a kernel cannot be had.
+// A SkipError says why a kernel cannot be had or measured.
 type SkipError struct{ Why string }
 
 func (e *SkipError) Error() string { return e.Why }
@@ -215,6 +215,9 @@ func (b *Bisection) measure(ctx context.Context, step *Step, at []int) (Reading,
 		step.Run = id
 		return b.Log.Keep(*step)
 	})
+	if skip := new(SkipError); errors.As(err, &skip) {
+		return Reading{Answer: Skipped, Why: skip.Why}, nil
+	}
 	if err != nil {
 		return Reading{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -279,6 +280,51 @@ func TestKernels(t *testing.T) {
 		got, err := Kernels(t.Context(), c.good, c.bad, c.between, releases)
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || err == nil && strings.Join(got, " ") != c.want {
 			t.Errorf("%s to %s by %v: %v, %v; want %s%s", c.good, c.bad, c.between, got, err, c.want, c.err)
+		}
+	}
+}
+
+// image writes a file that looks like a kernel of this machine.
+func image(t *testing.T, path, version string) string {
+	t.Helper()
+	data := make([]byte, 8192)
+	switch runtime.GOARCH {
+	case "amd64":
+		copy(data[0x202:], "HdrS")
+	case "arm64":
+		copy(data[56:], "ARM\x64")
+	case "riscv64":
+		copy(data[56:], "RSC\x05")
+	default:
+		t.Skip("no kernel of " + runtime.GOARCH + " is as simple")
+	}
+	copy(data[4096:], "Linux version "+version+" (by a test)")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestImagesInADirectory: of a directory, the images between the ends are taken, from the
+// good one to the bad one.
+func TestImagesInADirectory(t *testing.T) {
+	dir := t.TempDir()
+	at := map[string]string{}
+	for _, v := range []string{"6.1.7", "5.10.3", "6.12.1", "5.4.0", "6.6.2"} {
+		at[v] = image(t, filepath.Join(dir, "vmlinuz-"+v), v)
+	}
+	outside := image(t, filepath.Join(t.TempDir(), "bzImage"), "5.7.0")
+	for _, c := range []struct {
+		good, bad string
+		want      []string
+	}{
+		{at["5.10.3"], at["6.6.2"], []string{at["5.10.3"], at["6.1.7"], at["6.6.2"]}},
+		{at["6.12.1"], outside, []string{at["6.12.1"], at["6.6.2"], at["6.1.7"], at["5.10.3"], outside}},
+		{"debian/6.1", "debian/6.12", []string{"debian/6.1", at["6.1.7"], at["6.6.2"], "debian/6.12"}},
+	} {
+		got, err := Kernels(t.Context(), c.good, c.bad, []string{dir}, nil)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s to %s: %v, %v; want %v", c.good, c.bad, got, err, c.want)
 		}
 	}
 }

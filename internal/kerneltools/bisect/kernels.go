@@ -15,9 +15,10 @@ import (
 const mostImages = 1000
 
 // Kernels is the list from a good kernel to a bad one. between are releases, files, and
-// directories of images, in the order in which they lie between; the images of a directory
-// are taken by their versions. Without any, they are Debian's releases between two
-// releases, which releases gives. The ends are left out of between.
+// directories of images, in the order in which they lie between; of a directory the images
+// are taken whose versions lie between those of the ends, in the direction from good to bad.
+// Without any, they are Debian's releases between two releases, which releases gives. The
+// ends are left out of between.
 func Kernels(ctx context.Context, good, bad string, between []string, releases func(context.Context) ([]string, error)) ([]string, error) {
 	ends := []string{good, bad}
 	for i, end := range ends {
@@ -38,7 +39,7 @@ func Kernels(ctx context.Context, good, bad string, between []string, releases f
 		all = append(all, found...)
 	}
 	for _, name := range between {
-		files, err := named(name)
+		files, err := named(name, ends[0], ends[1])
 		if err != nil {
 			return nil, err
 		}
@@ -77,10 +78,11 @@ func releasesBetween(ctx context.Context, good, bad string, releases func(contex
 	return all, nil
 }
 
-// named are the kernels that a name means: one, or the images in a directory.
-func named(name string) ([]string, error) {
+// named are the kernels that a name means: one, or the images in a directory that lie
+// between two kernels.
+func named(name, good, bad string) ([]string, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() && !driver.IsRelease(name) {
-		return imagesIn(name)
+		return imagesIn(name, good, bad)
 	}
 	k, err := kernelAt(name)
 	return []string{k}, err
@@ -102,10 +104,35 @@ func kernelAt(name string) (string, error) {
 	return path, err
 }
 
-// imagesIn are the kernels in a directory by their versions; its other files are not
-// kernels, and its directories are not entered.
-func imagesIn(dir string) ([]string, error) {
-	dir, err := filepath.Abs(dir)
+// versionOf is what a kernel is ordered by.
+func versionOf(kernel string) (string, error) {
+	if driver.IsRelease(kernel) {
+		return kernel, nil
+	}
+	k, err := vmm.Inspect(kernel)
+	return k.Version, err
+}
+
+// imagesIn are the kernels in a directory by their versions, in the direction from good to
+// bad. Those beyond the two are left out, where these are of different versions. Its other
+// files are not kernels, and its directories are not entered.
+func imagesIn(dir, good, bad string) ([]string, error) {
+	low, err := versionOf(good)
+	if err != nil {
+		return nil, err
+	}
+	high, err := versionOf(bad)
+	if err != nil {
+		return nil, err
+	}
+	direction := 0
+	if low != "" && high != "" { // an image need not tell its version
+		direction = vmm.CompareVersions(low, high)
+	}
+	if direction > 0 {
+		low, high = high, low
+	}
+	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +157,14 @@ func imagesIn(dir string) ([]string, error) {
 		return nil, fmt.Errorf("no kernel for this machine is in %s", dir)
 	}
 	slices.SortStableFunc(found, func(a, b vmm.Kernel) int { return vmm.CompareVersions(a.Version, b.Version) })
+	if direction != 0 {
+		found = slices.DeleteFunc(found, func(k vmm.Kernel) bool {
+			return vmm.CompareVersions(k.Version, low) < 0 || vmm.CompareVersions(k.Version, high) > 0
+		})
+	}
+	if direction > 0 {
+		slices.Reverse(found)
+	}
 	paths := make([]string, len(found))
 	for i, k := range found {
 		paths[i] = k.Path
