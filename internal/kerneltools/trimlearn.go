@@ -290,11 +290,19 @@ func (l *learning) print(s shownLearned) {
 			fmt.Fprintln(l.Stdout(), " ", u)
 		}
 	}
-	if s.Kernel != nil {
+	switch {
+	case s.Kernel != nil:
 		l.printWeighedKernels(s)
 		return
+	case s.Found != nil: // no kernel was proven in time
+		l.printFound(*s.Found, l.options.Output)
+		return
 	}
-	fmt.Fprintf(l.Stdout(), "\nto build it: tare trim build --needs %s,./%s\n", strings.Join(l.flags.needs, ","), strings.TrimPrefix(s.Need, "./"))
+	file := s.Need
+	if !strings.Contains(file, "/") {
+		file = "./" + file // else it would be the name of a need
+	}
+	fmt.Fprintf(l.Stdout(), "\nto build it: tare trim build --needs %s\n", strings.Join(append(slices.Clone(l.flags.needs), file), ","))
 }
 
 func countOptional(all []learn.Symbol) (n int) {

@@ -47,20 +47,27 @@ func (l *learning) weigh(ctx context.Context, shown *shownLearned) error {
 	began := time.Now() // for people
 	l.say("building a kernel of what was learned")
 	if l.flags.minimize {
-		found, err := o.Search(ctx, l.minimize(began))
+		m, err := l.minimize(began)
+		if err != nil {
+			return err
+		}
+		found, err := o.Search(ctx, m)
 		if err != nil {
 			return err
 		}
 		shown.Found = &found
-	}
-	// After a search the smallest kernel lies there already, with its configuration.
-	if !l.flags.minimize {
+		if found.First == 0 { // the budget ended before a kernel was proven
+			return nil
+		}
+		// The smallest kernel lies there already, with its configuration.
+		if shown.Kernel, err = trim.ReadResult(o.Output); err != nil {
+			return err
+		}
+	} else {
 		if shown.Kernel, err = trim.Build(ctx, o, l.buildProgress(began)); err != nil {
 			return err
 		}
 		l.ClearLine()
-	} else if shown.Kernel, err = trim.ReadResult(o.Output); err != nil {
-		return err
 	}
 	stock, err := l.stockSide(ctx, shown.Observed)
 	if err != nil {
@@ -74,9 +81,17 @@ func (l *learning) weigh(ctx context.Context, shown *shownLearned) error {
 	return nil
 }
 
-// minimize is a search whose proof is the command.
-func (l *learning) minimize(began time.Time) trim.Minimize {
-	return trim.Minimize{Budget: l.flags.budget, Proof: l.errand(false).Script, Now: time.Now, Tell: l.tellStep, Object: l.buildProgress(began),
+// minimize is a search whose proof is the command, with the files that it finds.
+func (l *learning) minimize(began time.Time) (trim.Minimize, error) {
+	proof := l.errand(false).Script
+	for _, file := range slices.Sorted(slices.Values(l.files)) {
+		digest, err := sys.FileDigest(file)
+		if err != nil {
+			return trim.Minimize{}, &lab.InputError{Err: err}
+		}
+		proof += "\n# " + filepath.Base(file) + " " + digest
+	}
+	return trim.Minimize{Budget: l.flags.budget, Proof: proof, Now: time.Now, Tell: l.tellStep, Object: l.buildProgress(began),
 		Prove: func(ctx context.Context, image string) (string, error) {
 			e := l.errand(false)
 			e.Kernel = image
@@ -85,7 +100,7 @@ func (l *learning) minimize(began time.Time) trim.Minimize {
 				return "", err
 			}
 			return failure(ran), nil
-		}}
+		}}, nil
 }
 
 // failure is why a kernel has not passed; "" where it has.

@@ -92,7 +92,7 @@ func mountTracing(name string) ([]byte, error) {
 
 var (
 	tracepointID    = regexp.MustCompile(`(?m)^ID: (\d+)$`)
-	tracepointField = regexp.MustCompile(`(?m)^\tfield:[^;]*?(\w+)(?:\[\d*\])?;\s*offset:(\d+);\s*size:(\d+);`)
+	tracepointField = regexp.MustCompile(`(?m)^\tfield:[^;]*?(\w+)(?:\[\w*\])?;\s*offset:(\d+);\s*size:(\d+);`) // prev_comm[16], or [TASK_COMM_LEN]
 )
 
 // parseTracepoint reads the kernel's file format of a tracepoint.

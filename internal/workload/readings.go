@@ -35,18 +35,24 @@ func Read(readings []Reading, stdout []byte) ([]sample.Value, error) {
 		}
 		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 		if err != nil {
-			return nil, fmt.Errorf("metric %s: %q is not a number", r.Metric.Name, text)
+			return nil, fmt.Errorf("metric %s: %.80q is not a number", r.Metric.Name, text) // the payload's text may be long
 		}
 		values = append(values, sample.Value{Metric: r.Metric.Name, Value: v * r.Factor})
 	}
 	return checked(values)
 }
 
+// mostMatches bounds the memory of a reading.
+const mostMatches = 1 << 18
+
 func (r Reading) find(stdout []byte) (string, error) {
 	if r.Match == nil {
 		return atPath(stdout, r.JSON)
 	}
-	all := r.Match.FindAllSubmatch(stdout, -1)
+	all := r.Match.FindAllSubmatch(stdout, mostMatches+1)
+	if len(all) > mostMatches {
+		return "", fmt.Errorf("%s matches more than %d times: add to it what stands before the number", r.Match, mostMatches)
+	}
 	if len(all) == 0 {
 		return "", fmt.Errorf("nothing in its standard output matches %s%s", r.Match, r.hint(stdout))
 	}

@@ -50,7 +50,7 @@ func within(args, usual, most []string) bool {
 		return false
 	}
 	for i, arg := range args {
-		if arg != usual[i] && !(atMost(usual[i], most[i]) && atMost(arg, most[i])) {
+		if arg != usual[i] && (!atMost(usual[i], most[i]) || !atMost(arg, most[i])) {
 			return false
 		}
 	}

@@ -12,7 +12,7 @@ import (
 var (
 	configEntry = regexp.MustCompile(`^\s*(?:menu)?config\s+(\w+)\s*$`)
 	otherEntry  = regexp.MustCompile(`^\s*(?:choice|endchoice|menu|endmenu|comment|if|endif|source|mainmenu)\b`)
-	prompt      = regexp.MustCompile(`^\s*(?:bool|tristate|int|hex|string|prompt)\s+"`)
+	prompt      = regexp.MustCompile(`^\s*(?:bool|tristate|int|hex|string|prompt)\s+["']`)
 )
 
 // Asked are the Kconfig symbols that people are asked for: the others follow from them.

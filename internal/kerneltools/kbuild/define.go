@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Names are what Define looks for.
@@ -37,60 +33,11 @@ var fileSystemType = regexp.MustCompile(`(?s)struct file_system_type \w+ = \{[^}
 // Define looks in all of the tree's code for definitions. Of one inside of #ifdef
 // CONFIG_X, X is the symbol.
 func (t *Tree) Define(ctx context.Context, names Names) (Definitions, error) {
-	functions, calls, types := set(names.Functions), set(names.Calls), set(names.FileSystems)
-	group, ctx := errgroup.WithContext(ctx)
-	files := make(chan string, 256)
-	found := make(chan definition, 256)
-	group.Go(func() error {
-		defer close(files)
-		return t.sources(func(name string) error {
-			select {
-			case files <- name:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
+	wanted := map[kind]map[string]bool{aFunction: set(names.Functions), aCall: set(names.Calls), aFileSystem: set(names.FileSystems)}
+	found, err := t.search(ctx, func(text []byte) []definition {
+		return slices.DeleteFunc(definitions(text), func(d definition) bool { return !wanted[d.kind][d.name] })
 	})
-	for range runtime.NumCPU() {
-		group.Go(func() error {
-			for file := range files {
-				text, err := os.ReadFile(filepath.Join(t.dir, file))
-				if err != nil {
-					return err
-				}
-				for _, d := range definitions(text) {
-					switch {
-					case d.kind == aFunction && functions[d.name], d.kind == aCall && calls[d.name], d.kind == aFileSystem && types[d.name]:
-						d.file = file
-						found <- d
-					}
-				}
-			}
-			return nil
-		})
-	}
-	var err error
-	go func() {
-		err = group.Wait()
-		close(found)
-	}()
-	out := Definitions{map[string][]Origin{}, map[string][]Origin{}, map[string][]Origin{}}
-	for d := range found {
-		in := map[kind]map[string][]Origin{aFunction: out.Functions, aCall: out.Calls, aFileSystem: out.FileSystems}[d.kind]
-		if o := t.originOf(d); !slices.Contains(in[d.name], o) {
-			in[d.name] = append(in[d.name], o)
-		}
-	}
-	if err != nil {
-		return out, fmt.Errorf("search the kernel tree: %w", err)
-	}
-	for _, in := range []map[string][]Origin{out.Functions, out.Calls, out.FileSystems} {
-		for origins := range maps.Values(in) {
-			slices.SortFunc(origins, func(x, y Origin) int { return strings.Compare(x.Object, y.Object) })
-		}
-	}
-	return out, nil
+	return Definitions{found[aFunction], found[aCall], found[aFileSystem]}, err
 }
 
 func set(names []string) map[string]bool {
@@ -107,6 +54,7 @@ const (
 	aFunction kind = iota
 	aCall
 	aFileSystem
+	anInitcall
 )
 
 // definition is one of a file's.

@@ -88,14 +88,14 @@ func TestAsked(t *testing.T) {
 	at := tree(t, map[string]string{
 		"Kconfig": "mainmenu \"x\"\nsource \"net/Kconfig\"\n",
 		"net/Kconfig": "menuconfig NET\n\tbool \"Networking\"\n\thelp\n\t  text\nconfig QUIET\n\ttristate\n\tdefault y\n" +
-			"choice\n\tprompt \"Which\"\nconfig ONE\n\tbool \"one\" if NET\nendchoice\nconfig LATER\n\tdef_bool y\n\tprompt \"Later\"\n",
+			"choice\n\tprompt \"Which\"\nconfig ONE\n\tbool \"one\" if NET\nendchoice\nconfig LATER\n\tdef_bool y\n\tprompt \"Later\"\nconfig QUOTED\n\ttristate  '\"connlimit\" match'\n",
 		"arch/arm/Kconfig": "config FOREIGN\n\tbool \"no\"\n",
 	})
 	got, err := at.Asked()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"LATER", "NET", "ONE"}; !slices.Equal(slices.Sorted(maps.Keys(got)), want) {
+	if want := []string{"LATER", "NET", "ONE", "QUOTED"}; !slices.Equal(slices.Sorted(maps.Keys(got)), want) {
 		t.Errorf("asked for %v, want %v", got, want)
 	}
 }

@@ -26,6 +26,9 @@ type Tree struct {
 // Open finds a kernel tree. The architecture is the directory below arch/ whose
 // code counts, such as x86.
 func Open(dir, arch string) (*Tree, error) {
+	if real, err := filepath.EvalSymlinks(dir); err == nil { // a walk does not follow a link at its root
+		dir = real
+	}
 	for _, name := range []string{"Makefile", "Kconfig", "init/Makefile"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s is no kernel source tree: it has no %s", dir, name)

@@ -41,14 +41,19 @@ func Parse(text []byte) (*Observed, error) {
 	if _, whole := parts["end"]; !whole {
 		return nil, &FailedError{"the container host did not say how the command went"}
 	}
-	o := &Observed{Release: printable(strings.Join(parts["release"], " ")), Said: strings.Join(mapped(parts["said"], printable), "\n")}
+	said := parts["said"]
+	said = said[max(0, len(said)-mostSaid):]
+	o := &Observed{Release: printable(strings.Join(parts["release"], " ")), Said: strings.TrimRight(strings.Join(mapped(said, printable), "\n"), "\n")}
 	var err error
 	if o.Exit, err = strconv.Atoi(strings.Join(parts["exit"], " ")); err != nil {
-		return nil, &FailedError{fmt.Sprintf("the container host says that the command ended with %.20q", parts["exit"])}
+		return nil, &FailedError{fmt.Sprintf("the container host says that the command ended with %.20q", strings.Join(parts["exit"], " "))}
 	}
 	o.times(parts["times"])
 	for _, lack := range parts["lacks"] {
 		o.warn("the kernel cannot be traced by %s: what it would show is missing", printable(lack))
+	}
+	if lost := parts["lost"]; len(lost) > 0 {
+		o.warn("the trace is not whole (%s): mounts, opened devices and who asked for modules may be missing", printable(strings.Join(lost, ", ")))
 	}
 	o.trace(parts["trace"])
 	o.Modules, o.Present = o.modules(parts["modules"]), o.modules(parts["present"])
@@ -89,14 +94,26 @@ func sections(text []byte) map[string][]string {
 	return parts
 }
 
+// The bounds of what a guest says that is shown on a terminal.
+const (
+	mostSaid     = 1000 // lines
+	mostWarnings = 100
+)
+
 func (o *Observed) warn(format string, args ...any) {
+	if len(o.Warnings) == mostWarnings {
+		return
+	}
 	o.Warnings = append(o.Warnings, fmt.Sprintf(format, args...))
 }
 
 func (o *Observed) times(lines []string) {
+	const most = 1e9 // seconds
 	var up, began, ended float64
-	if _, err := fmt.Sscan(strings.Join(lines, " "), &up, &began, &ended); err != nil || up < 0 || ended < began || math.IsInf(ended, 0) || math.IsNaN(up+began+ended) {
-		o.warn("the guest's times %.40q are none", lines)
+	said := strings.Join(lines, " ")
+	_, err := fmt.Sscan(said, &up, &began, &ended)
+	if sound := up >= 0 && up < most && began >= 0 && ended >= began && ended < most; err != nil || !sound { // NaN is not sound
+		o.warn("%.40q are not the guest's times", said)
 		return
 	}
 	o.Up, o.Seconds = up, math.Round((ended-began)*100)/100
@@ -117,6 +134,7 @@ func (o *Observed) bound() {
 	o.Sockets = o.Sockets[:cut("sockets", len(o.Sockets))]
 	o.Mounts = o.Mounts[:cut("mounts", len(o.Mounts))]
 	o.Opened = o.Opened[:cut("opened files", len(o.Opened))]
+	o.Namespaces = o.Namespaces[:cut("namespaces", len(o.Namespaces))]
 	o.Initcalls = o.Initcalls[:cut("initcalls", len(o.Initcalls))]
 	o.DevNames = o.DevNames[:cut("device names", len(o.DevNames))]
 }
@@ -155,7 +173,8 @@ func (o *Observed) trace(lines []string) {
 			}
 		case "mount", "fsopen":
 			if f := probeField.FindStringSubmatch(rest); f != nil && isName(f[1]) {
-				mounts.add(f[1], by, 1)
+				kind, _, _ := strings.Cut(f[1], ".") // as get_fs_type does: fuse.bindfs is fuse
+				mounts.add(kind, by, 1)
 			}
 		case "open":
 			if f := probeField.FindStringSubmatch(rest); f != nil {

@@ -63,6 +63,7 @@ section exit
 echo $code
 section said
 tail -c 65536 "$work/said" | sed 's/^@@/ @@/'
+echo # a last line without its end must not swallow the next title
 if [ -n "$traced" ]; then
 	section lacks
 	for one in $lacks; do echo "$one"; done
@@ -84,8 +85,12 @@ if [ -n "$traced" ]; then
 		grep -e '^{' -e 'Dropped: *[1-9]' $t/events/$event/hist
 	done
 	section trace
-	grep -v '^#' $t/trace | head -c 16777216
+	grep -v '^#' $t/trace >"$work/trace"
+	head -c 16777216 "$work/trace"
 	echo
+	section lost
+	grep -h '^overrun: *[1-9]' $t/per_cpu/cpu*/stats
+	[ "$(wc -c <"$work/trace")" -le 16777216 ] || echo "its end is cut off"
 	section config
 	cat "/boot/config-$(uname -r)" 2>/dev/null || zcat /proc/config.gz 2>/dev/null
 	section initcalls

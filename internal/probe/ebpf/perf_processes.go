@@ -2,10 +2,8 @@ package ebpf
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -202,6 +200,7 @@ func (t *processTable) of(pid int) *process {
 func (t *processTable) forked(pid, parent int) {
 	from := t.of(parent)
 	if from == nil {
+		delete(t.all, pid) // an earlier process of this number
 		return
 	}
 	if len(t.all) >= mostProcesses && t.all[pid] == nil {
@@ -215,7 +214,7 @@ func (t *processTable) forked(pid, parent int) {
 
 // executed follows a process that has a new name, in most cases by execve, which is sure
 // since Linux 3.16 alone. It may have been moved to a cgroup meanwhile, and what a kernel
-// thread starts is a process.
+// thread executes is a process from then on; before 3.16 it stays the kernel's.
 func (t *processTable) executed(pid int, sure bool) {
 	p := t.all[pid]
 	if p == nil {
@@ -224,7 +223,9 @@ func (t *processTable) executed(pid int, sure bool) {
 	}
 	switch {
 	case p.owner == ownerKernel:
-		p.owner = t.ownerOf(pid, 0)
+		if sure { // else a new kernel thread is given its name
+			p.owner = t.ownerOf(pid, 0)
+		}
 	case p.owner != ownerOwn && t.inCgroup(pid):
 		p.owner = ownerOwn
 	}
@@ -302,11 +303,15 @@ func (c *codeFiles) open(f codeFile) *functions {
 	if !filepath.IsAbs(f.path) { // [vdso], //anon
 		return &functions{}
 	}
-	for _, root := range slices.Compact([]string{cmp.Or(map[bool]string{true: c.root}[f.away], "/"), "/"}) {
-		below, err := os.OpenRoot(root)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+	roots := []string{"/"}
+	if f.away {
+		if c.root == "" {
+			return &functions{} // the host's file of that path is another
 		}
+		roots = []string{c.root, "/"} // a runtime's own program, before execve
+	}
+	for _, root := range roots {
+		below, err := os.OpenRoot(root)
 		if err != nil {
 			return &functions{}
 		}

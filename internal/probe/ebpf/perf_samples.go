@@ -75,6 +75,7 @@ type perfSamples struct {
 	since map[int]uint64     // by CPU: when something was seen there last
 	ran   [owners]time.Duration
 	last  uint64
+	gap   uint64 // time of the latest record that says that others were lost
 
 	kernelStacks [][]uint64
 	kernelAt     map[uint64]int
@@ -157,6 +158,8 @@ func (s *perfSamples) add(cpu int, h perfHeader, record []byte) error {
 		}
 		if name, known := s.names[parentThread]; known {
 			s.names[tid] = name
+		} else {
+			delete(s.names, tid) // an earlier thread's of this number
 		}
 	case unix.PERF_RECORD_EXIT:
 		pid, _, tid := int(w.u32()), w.u32(), w.u32()
@@ -177,6 +180,7 @@ func (s *perfSamples) add(cpu int, h perfHeader, record []byte) error {
 	case unix.PERF_RECORD_LOST:
 		_, n := w.u64(), w.u64()
 		s.dropped += n
+		s.gap = s.last
 		delete(s.since, cpu) // who ran here meanwhile is unknown
 	}
 	if w.short {
@@ -442,6 +446,10 @@ func (s *perfSamples) profile(known *symbols, root string) profile.Profile {
 	var p profile.Profile
 	known.noteHidden(&p)
 	for _, off := range s.off {
+		if off.since < s.gap { // its end may be among the lost records
+			s.lost[lostEnd]++
+			continue
+		}
 		s.sumUp(off.row, perfTotal{1, s.last - min(s.last, off.since)})
 	}
 	kernel, user := s.nameKernel(&p, known), s.nameUser(&p, root)

@@ -206,7 +206,7 @@ func TestPerfRecords(t *testing.T) {
 		got = append(got, string(x.State)+" "+x.Comm+" "+x.Total.String())
 	}
 	slices.Sort(got)
-	want := []string{"asleep worker 12µs", "on CPU worker 46µs", "waiting for a CPU worker 28µs"}
+	want := []string{"asleep worker 12µs", "on CPU worker 46µs"} // the end of another's wait for a CPU may be lost
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
