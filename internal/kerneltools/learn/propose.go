@@ -36,7 +36,7 @@ func Ask(ctx context.Context, tree *kbuild.Tree, o *Observed) (s Source, err err
 	var names kbuild.Names
 	for _, c := range o.Calls {
 		if entry := s.Entries[c.Number]; entry != "" {
-			names.Calls = append(names.Calls, strings.TrimPrefix(entry, "new"), entry)
+			names.Calls = append(names.Calls, entry)
 		}
 	}
 	for _, m := range o.Mounts {
@@ -206,7 +206,7 @@ func (l *learner) fromCalls() {
 			continue
 		}
 		l.entries = append(l.entries, entry)
-		if origin, one := only(append(slices.Clone(l.source.Calls[entry]), l.source.Calls[strings.TrimPrefix(entry, "new")]...)); one {
+		if origin, one := only(l.source.Calls[entry]); one {
 			l.add(origin.Symbol, false, Reason{ByCall, fmt.Sprintf("%s called %s", someOf(by), entry), rule(origin)})
 		}
 	}
@@ -241,13 +241,14 @@ func (l *learner) fromFileSystems() {
 
 func (l *learner) fromSockets() {
 	for _, s := range l.o.Sockets {
-		for table, number := range map[*map[int]protocol]int{&families: s.Family, &netlinks: s.Protocol} {
-			p, known := (*table)[number]
-			if !known || table == &netlinks && s.Family != netlinkFamily {
-				continue
+		asked := []protocol{families[s.Family]}
+		if s.Family == netlinkFamily {
+			asked = append(asked, netlinks[s.Protocol])
+		}
+		for _, p := range asked {
+			if p.symbol != "" { // programs try families that they can do without
+				l.add(p.symbol, true, Reason{BySocket, fmt.Sprintf("%s asked for a socket of %s", s.By, p.name), "CONFIG_" + p.symbol + " has such sockets"})
 			}
-			// Programs try families that they can do without.
-			l.add(p.symbol, true, Reason{BySocket, fmt.Sprintf("%s asked for a socket of %s", s.By, p.name), "CONFIG_" + p.symbol + " has such sockets"})
 		}
 	}
 }
