@@ -58,6 +58,8 @@ fuse fuse c10:229
         modprobe-961     [000] .....    38.300000: module_load: vxlan 
      docker-init-970     [000] .....    38.400000: mount: (syscalls.sys_enter_mount) type="mqueue"
      docker-init-970     [000] .....    38.400000: mount: (syscalls.sys_enter_mount) type=(fault)
+     docker-init-970     [000] .....    38.400000: mount: (syscalls.sys_enter_mount) type="mqueue.sub"
+     docker-init-970     [000] .....    38.400000: mount: (syscalls.sys_enter_mount) type=".none"
             runc-971     [000] .....    38.500000: open: (syscalls.sys_enter_openat) file="/proc/4711/ns/net"
             runc-971     [000] .....    38.500000: open: (syscalls.sys_enter_openat) file="/dev/fuse"
             runc-971     [000] .....    38.500000: tracing_mark_write: tare: the command begins

@@ -173,8 +173,9 @@ func (o *Observed) trace(lines []string) {
 			}
 		case "mount", "fsopen":
 			if f := probeField.FindStringSubmatch(rest); f != nil && isName(f[1]) {
-				kind, _, _ := strings.Cut(f[1], ".") // as get_fs_type does: fuse.bindfs is fuse
-				mounts.add(kind, by, 1)
+				if kind, _, _ := strings.Cut(f[1], "."); kind != "" { // as get_fs_type does: fuse.bindfs is fuse
+					mounts.add(kind, by, 1)
+				}
 			}
 		case "open":
 			if f := probeField.FindStringSubmatch(rest); f != nil {
