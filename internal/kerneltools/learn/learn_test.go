@@ -323,3 +323,19 @@ func TestCaptured(t *testing.T) {
 		t.Errorf("refused %v, initcalls %v", o.Refused, o.Initcalls)
 	}
 }
+
+// TestMountTypes: of a type the kernel takes what stands before its dot.
+func TestMountTypes(t *testing.T) {
+	o, err := Parse([]byte(told))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range o.Mounts {
+		if m.Name == "" || strings.Contains(m.Name, ".") {
+			t.Errorf("a mount of %q", m.Name)
+		}
+	}
+	if len(o.Mounts) == 0 {
+		t.Error("no mounts")
+	}
+}
