@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 
 	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/pkg/dialer"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
+	"google.golang.org/grpc"
 
 	"github.com/tarelab/tare/internal/driver"
 )
@@ -46,11 +49,34 @@ func (containerdDaemon) command(_ *engine, program, socket string) (daemonComman
 
 // containerdConnect is a client in a namespace.
 func containerdConnect(socket, namespace string) (*containerd.Client, error) {
-	c, err := containerd.New(socket, containerd.WithDefaultNamespace(namespace), containerd.WithTimeout(userEngineTime))
+	c, err := containerd.New(socket, containerd.WithDefaultNamespace(namespace), containerd.WithTimeout(userEngineTime),
+		containerd.WithExtraDialOpts([]grpc.DialOption{grpc.WithContextDialer(dialContainerd)}))
 	if err != nil {
 		return nil, fmt.Errorf("connect to containerd at %s: %w", socket, err)
 	}
 	return c, nil
+}
+
+// dialContainerd is containerd's own way to its socket.
+func dialContainerd(ctx context.Context, address string) (net.Conn, error) {
+	c, err := dialer.ContextDialer(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return closedByAWrite{c}, nil
+}
+
+// closedByAWrite is a connection that ends with the first write that fails. gRPC leaves its
+// end to the reader, who may see no error, and tries each call again and again meanwhile.
+type closedByAWrite struct{ net.Conn }
+
+// Write implements [io.Writer].
+func (c closedByAWrite) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err != nil {
+		_ = c.Close()
+	}
+	return n, err
 }
 
 // connection is the engine's one client.
