@@ -73,7 +73,7 @@ func (l *learning) weigh(ctx context.Context, shown *shownLearned) error {
 	if err != nil {
 		return err
 	}
-	made, err := l.madeSide(ctx, shown.Kernel, o.Build)
+	made, err := l.madeSide(ctx, shown.Kernel)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func noted(notes map[string]string, name string) int64 {
 }
 
 // madeSide is the proof of the new kernel: the command runs in it.
-func (l *learning) madeSide(ctx context.Context, made *trim.Result, objects string) (k kernelSide, err error) {
+func (l *learning) madeSide(ctx context.Context, made *trim.Result) (k kernelSide, err error) {
 	l.say("running the command on the new kernel")
 	e := l.errand(false)
 	e.Kernel = made.Image
@@ -168,7 +168,7 @@ func (l *learning) madeSide(ctx context.Context, made *trim.Result, objects stri
 	if err != nil {
 		return k, err
 	}
-	k.Syscalls, err = l.reachable(filepath.Join(objects, "System.map"))
+	k.Syscalls, err = l.reachable(made.Map)
 	return k, err
 }
 

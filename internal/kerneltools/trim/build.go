@@ -22,6 +22,7 @@ import (
 type Result struct {
 	Image    string            `json:"image"`            // its file
 	Config   string            `json:"config"`           // its configuration's file
+	Map      string            `json:"map"`              // its System.map: the address, type and name of each of its symbols
 	Initrd   string            `json:"initrd,omitempty"` // the initramfs's file; "": none was asked for
 	Script   string            `json:"script"`           // the commands that make it again
 	Release  string            `json:"release"`
@@ -197,12 +198,13 @@ func (o *Options) collect(ctx context.Context, configured *Configured, target st
 		return nil, fmt.Errorf("collect the kernel: %w", err)
 	}
 	r.Image, r.Config, r.Script = filepath.Join(o.Output, target), filepath.Join(o.Output, "config"), filepath.Join(o.Output, "rebuild.sh")
+	r.Map = filepath.Join(o.Output, "System.map")
 	if target == "vmlinux" { // without symbols: they are a third of it, and nobody reads them at boot
 		_, err = run(ctx, o.Build, "objcopy", "-S", "vmlinux", r.Image)
 	} else {
 		err = copyFile(filepath.Join(o.Build, "arch", "x86", "boot", target), r.Image)
 	}
-	if err := errors.Join(err, copyFile(filepath.Join(o.Build, ".config"), r.Config)); err != nil {
+	if err := errors.Join(err, copyFile(filepath.Join(o.Build, ".config"), r.Config), copyFile(filepath.Join(o.Build, "System.map"), r.Map)); err != nil {
 		return nil, fmt.Errorf("collect the kernel: %w", err)
 	}
 	if err := o.measure(ctx, r); err != nil {
