@@ -11,6 +11,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
+
+	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 var shared = flag.Bool("shared", false, "others use containers on this machine meanwhile: only what names the test's own directories, or its sessions, is compared")
@@ -43,7 +47,7 @@ func (r *rig) snapshot() snapshot {
 	if *shared {
 		return slices.Concat(all, r.ownGroups())
 	}
-	all = append(all, groups()...)
+	all = append(all, r.groups()...)
 	for what, dir := range map[string]string{"link": "/sys/class/net", "network namespace": "/run/netns"} {
 		for _, name := range names(dir) {
 			all = append(all, what+" "+name)
@@ -119,11 +123,30 @@ func (r *rig) mounts() []string {
 	return all
 }
 
-// groups are all cgroups but those of the machine's own services.
-func groups() []string {
+// othersGroups are the groups at the roots of all hierarchies, but for tare's: what their
+// owners make below them, at any time, is theirs.
+func othersGroups(t *testing.T) map[string]bool {
+	hierarchies, err := sys.Cgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, h := range hierarchies.All {
+		for _, name := range names(h.Path) {
+			all[filepath.Join(h.Path, name)] = name != driver.Label
+		}
+	}
+	return all
+}
+
+// groups are all cgroups but others', and those of the machine's own services.
+func (r *rig) groups() []string {
 	var all []string
 	// Groups come and go while they are listed: what cannot be read is gone.
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && r.others[path] {
+			return filepath.SkipDir
+		}
 		if err == nil && d.IsDir() && !strings.Contains(path, ".slice") && !strings.Contains(path, ".service") {
 			all = append(all, "cgroup "+path)
 		}
@@ -134,7 +157,7 @@ func groups() []string {
 
 // ownGroups are the cgroups of the sessions that were seen in the test's store.
 func (r *rig) ownGroups() []string {
-	return slices.DeleteFunc(groups(), func(group string) bool {
+	return slices.DeleteFunc(r.groups(), func(group string) bool {
 		return !slices.ContainsFunc(strings.Split(group, "/"), func(part string) bool { return r.sessions[part] })
 	})
 }

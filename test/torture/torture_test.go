@@ -79,8 +79,9 @@ type rig struct {
 	counts                          map[string]int // see place
 	killed                          int            // runs that the injected signal ended
 	sessions                        map[string]bool
-	run                             string // the run that the next kill resumes; "" for a new one
-	links                           int    // kills and faults that this run has had
+	others                          map[string]bool // groups that were there before
+	run                             string          // the run that the next kill resumes; "" for a new one
+	links                           int             // kills and faults that this run has had
 	spent                           map[string]time.Duration
 }
 
@@ -97,7 +98,7 @@ func newRig(t *testing.T, target, study string) *rig {
 			t.Error(err)
 		}
 	})
-	r := &rig{T: t, target: target, study: study, state: state, temporary: t.TempDir(), counts: map[string]int{}, sessions: map[string]bool{}, spent: map[string]time.Duration{}}
+	r := &rig{T: t, target: target, study: study, state: state, temporary: t.TempDir(), counts: map[string]int{}, sessions: map[string]bool{}, others: othersGroups(t), spent: map[string]time.Duration{}}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", r.state).Run() }) // nothing is mounted there unless the test failed
 	if out, err := r.tare(r.args()...).CombinedOutput(); err != nil {     // makes the image, and proves the target
 		t.Fatalf("without any fault: %v: %s", err, out)
