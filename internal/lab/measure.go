@@ -208,6 +208,7 @@ const (
 	pilotTrials     = 4
 	mostPilotTrials = 9
 	pilotTime       = 2 * time.Second
+	tellPilots      = 5 * time.Second // how often slow ones are told of
 )
 
 // pilotFrom is how many blocks an interval, and so a verdict, takes. With fewer
@@ -250,10 +251,15 @@ func another(trials, made int, took time.Duration) bool {
 func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 	runner := l.runner(discard{})
 	p.Manifest.Pilot = map[string]store.Pilot{}
+	told := trial.Now()
 	for i, c := range p.Manifest.Cells {
 		trials := p.pilotsOf(c)
 		if !c.Control || c.Probe != "" || trials == 0 {
 			continue
+		}
+		if now := trial.Now(); now.Sub(told) > tellPilots {
+			told = now
+			l.config.Say("before the plan: the pilot of " + c.ID)
 		}
 		var logs []float64
 		began, made := trial.Now(), 0
