@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/capability.h>
+#include <linux/keyctl.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -208,11 +209,25 @@ static void guard(const char *group) {
 	close(fd);
 }
 
+/* null puts the container's own /dev/null in the place of the machine's. */
+static void null(void) {
+	struct stat st;
+
+	for (int i = 0; i < 3; i++) {
+		if (fstat(i, &st) || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3))
+			continue;
+		int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		must(fd < 0 || dup2(fd, i) < 0, "/dev/null");
+		close(fd);
+	}
+}
+
 static void privileges(void) {
 	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct data[2];
 	unsigned long long keep = *v2 ? DOCKER_CAPS : DOCKER_CAPS & ~CAP_MKNOD_BIT;
 
+	must(syscall(SYS_keyctl, (unsigned long)KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0, "session keyring");
 	for (int cap = 0; cap < 64; cap++)
 		if (!(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0))
 			break; /* past the last one */
@@ -237,6 +252,7 @@ static int child(void *unused) {
 	must(setsid() < 0, "setsid");
 	loopback();
 	mounts();
+	null();
 	hide();
 	must(sethostname("tare-floor", 10), "hostname");
 	privileges();

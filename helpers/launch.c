@@ -44,6 +44,7 @@
 #include <linux/bpf.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/keyctl.h>
 #include <linux/seccomp.h>
 #include <net/if.h>
 #include <poll.h>
@@ -62,6 +63,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -418,6 +420,28 @@ static int do_pivot(char **a) {
 	return chdir("/");
 }
 
+/* null gives standard streams that are the machine's /dev/null that of the own /dev:
+ * who holds the machine's can change its mode and its owner. */
+static int do_null(char **a) {
+	struct stat st;
+
+	(void)a;
+	for (int i = 0; i < 3; i++) {
+		int fd, ok;
+
+		if (fstat(i, &st) || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3))
+			continue;
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			return -1;
+		ok = dup2(fd, i);
+		close(fd);
+		if (ok < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int do_chdir(char **a) { return chdir(a[0]); }
 
 static int do_hostname(char **a) { return sethostname(a[0], strlen(a[0])); }
@@ -438,6 +462,13 @@ static int do_loopback(char **a) {
 static int do_setsid(char **a) {
 	(void)a;
 	return setsid() < 0 ? -1 : 0;
+}
+
+/* keyring leaves the session keyring of who has started the laboratory. Where there
+ * are no keys, or a filter refuses the call, the payload has no way to them either. */
+static int do_keyring(char **a) {
+	(void)a;
+	return syscall(SYS_keyctl, (unsigned long)KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && !is_missing() ? -1 : 0;
 }
 
 /* Raw calls: the library's would try to tell other threads, of which the child
@@ -583,10 +614,12 @@ static const struct kind {
 	{ "symlink", 2, 1, do_symlink, NULL },
 	{ "chroot", 1, 0, do_chroot, NULL },
 	{ "pivot_root", 1, 0, do_pivot, NULL },
+	{ "null", 0, -1, do_null, NULL },
 	{ "chdir", 1, 0, do_chdir, NULL },
 	{ "hostname", 1, 0, do_hostname, NULL },
 	{ "loopback", 0, -1, do_loopback, NULL },
 	{ "setsid", 0, -1, do_setsid, NULL },
+	{ "keyring", 0, -1, do_keyring, NULL },
 	{ "ids", 2, -1, do_ids, NULL },
 	{ "bound", 1, -1, do_bound, NULL },
 	{ "caps", 1, -1, do_caps, NULL },
@@ -1010,7 +1043,7 @@ static void drop_streams(void) {
 
 int main(int argc, char **argv) {
 	char c;
-	int pid;
+	int pid = -1, bad;
 
 	(void)argc;
 	if (hygiene() || parse(argv + 1) || run_phase(PRE)) {
@@ -1020,7 +1053,11 @@ int main(int argc, char **argv) {
 	report("ready\n", 6);
 	if (read(GO, &c, 1) != 1 || c != 'g')
 		return 0; /* ended, or killed before the start */
-	if (run_phase(IN_GO) || (pid = start()) < 0 || failure.step)
+	bad = run_phase(IN_GO) || (pid = start()) < 0 || failure.step;
+	/* A laboratory that was killed reads no report, and what is left must end all the
+	 * same. What inherits this has been executed by now. */
+	signal(SIGPIPE, SIG_IGN);
+	if (bad)
 		report_failure();
 	else if (drop_streams(), job.reap)
 		runtime(pid);

@@ -197,13 +197,26 @@ echo x >/dev/null && head -c 1 /dev/zero >/dev/null && head -c 1 /dev/urandom >/
 }
 
 // checkDoors looks for descriptors and links of /proc by which a payload could leave
-// its root: directories of the machine that a runtime has left open.
+// its root: directories of the machine that a runtime has left open, and the machine's
+// /dev/null, whose mode a payload that holds it can change for everybody.
 func checkDoors(ctx context.Context, s *suite) error {
 	if err := s.behind(); err != nil {
 		return err
 	}
-	return s.run(ctx, sh(`bad=0
-[ -d /proc/self/fd ] || { echo "/proc/self/fd is missing" >&2; bad=1; }
+	script := doors
+	if s.behindKernel() == nil {
+		script = ownNull + doors
+	}
+	return s.run(ctx, sh("bad=0\n"+script)).ok()
+}
+
+// ownNull looks at each stream that is a device.
+const ownNull = `for fd in /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2; do
+	[ ! -c $fd ] || [ $fd -ef /dev/null ] || { echo "$fd is the machine's $(readlink $fd)" >&2; bad=1; }
+done
+`
+
+const doors = `[ -d /proc/self/fd ] || { echo "/proc/self/fd is missing" >&2; bad=1; }
 for fd in /proc/self/fd/*; do
 	case ${fd##*/} in 0|1|2) continue;; esac
 	if [ -d $fd/.. ] && [ "$(readlink $fd)" != /proc/$$/fd ] && [ "$(readlink $fd)" != /proc/self/fd ]; then
@@ -215,8 +228,7 @@ for root in /proc/self/root /proc/1/root; do
 	[ -e $root/.tare/mark ] || { echo "$root is another root" >&2; bad=1; }
 	[ -e $root/../.tare/mark ] || { echo "$root/.. is another root" >&2; bad=1; }
 done
-exit $bad`)).ok()
-}
+exit $bad`
 
 // gate is a reader's end that takes nothing until it is opened.
 type gate struct{ open chan struct{} }

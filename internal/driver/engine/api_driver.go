@@ -172,7 +172,7 @@ func (d *apiDriver) ready(ctx context.Context) error {
 		return &driver.CannotError{Target: d.name, Lacks: d.runtime + " refuses hybrid cgroups, which the engine that runs has", Remedy: "use --private-engines"}
 	}
 	var info client.SystemInfoResult
-	err := d.engine.bounded(ctx, func(ctx context.Context) (err error) {
+	err := d.engine.bounded(ctx, queueTime, func(ctx context.Context) (err error) {
 		_, info, err = d.engine.version(ctx)
 		return err
 	})
@@ -196,7 +196,7 @@ func (d *apiDriver) Prepare(ctx context.Context, spec driver.Spec, _ string) (dr
 		return nil, err
 	}
 	i := &instance{driver: d, spec: spec, client: c, ended: make(chan ending, 1)}
-	err = d.engine.bounded(ctx, func(ctx context.Context) error {
+	err = d.engine.bounded(ctx, queueTime, func(ctx context.Context) error {
 		_, err := c.Ping(ctx, client.PingOptions{})
 		return err
 	})

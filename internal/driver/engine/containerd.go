@@ -291,7 +291,7 @@ func (d *containerdDriver) Prepare(ctx context.Context, spec driver.Spec, dir st
 		i.keeper, err = d.engine.snapshotter(ctx, c)
 	}
 	if err == nil {
-		err = d.engine.bounded(ctx, func(ctx context.Context) error {
+		err = d.engine.bounded(ctx, queueTime, func(ctx context.Context) error {
 			image, err := c.GetImage(ctx, name)
 			i.image = image
 			return err

@@ -140,7 +140,7 @@ func (d *podDriver) Prepare(ctx context.Context, spec driver.Spec, dir string) (
 	if p.image, err = d.imageOf(ctx, c, spec); err != nil {
 		return nil, err
 	}
-	err = d.engine.bounded(ctx, func(ctx context.Context) error {
+	err = d.engine.bounded(ctx, queueTime, func(ctx context.Context) error {
 		_, err := p.cri.Version(ctx, &cri.VersionRequest{})
 		return err
 	})

@@ -176,15 +176,15 @@ func (e *engine) unremoved(ctx context.Context, err error) error {
 }
 
 // bounded asks the engine for what every container needs before its start. An engine
-// that does not answer in time counts as hanging.
-func (e *engine) bounded(ctx context.Context, ask func(context.Context) error) error {
-	timed, cancel := context.WithTimeout(ctx, queueTime)
+// that does not answer within limit counts as hanging.
+func (e *engine) bounded(ctx context.Context, limit time.Duration, ask func(context.Context) error) error {
+	timed, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := ask(timed)
 	if err == nil || timed.Err() == nil || ctx.Err() != nil {
 		return err
 	}
-	e.watchdog.hang(fmt.Errorf("it has not answered a request for %v", queueTime))
+	e.watchdog.hang(fmt.Errorf("it has not answered a request for %v", limit))
 	return e.dead()
 }
 
@@ -322,7 +322,11 @@ func (e *engine) image(ctx context.Context, spec driver.Spec, load func(context.
 	if err != nil {
 		return "", errors.Join(err, s.remove())
 	}
-	id, err := load(ctx, s)
+	id := ""
+	err = e.bounded(ctx, loadTime, func(ctx context.Context) (err error) {
+		id, err = load(ctx, s)
+		return err
+	})
 	if err = errors.Join(err, s.remove()); err != nil {
 		return "", err
 	}
@@ -353,6 +357,9 @@ const closeTime = 20 * time.Second
 // queueTime bounds the requests at the end of one container. They wait for the other
 // containers of the trial, which engines remove one by one.
 const queueTime = time.Minute
+
+// loadTime bounds how long an engine may take for an image: several GiB on a slow disk.
+const loadTime = 10 * time.Minute
 
 // Close stops a private engine, or removes from the user's own what tare made there.
 func (e *engine) Close() error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -91,4 +92,16 @@ func hangs(t *testing.T, d driver.Driver) {
 	if err := inst.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// An engine that takes an image and never says so counts as hanging, too.
+func TestAnImageThatIsNeverLoaded(t *testing.T) {
+	e := engineOf(t, named(t, laboratory(t), "docker"))
+	synctest.Test(t, func(t *testing.T) {
+		_, err := e.image(t.Context(), driver.Spec{Rootfs: e.lab.TestRootfs, Image: e.lab.TestImage}, func(ctx context.Context, _ source) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		blamed(t, err, "dockerd hangs: it has not answered a request for "+loadTime.String())
+	})
 }

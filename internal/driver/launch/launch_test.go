@@ -1,9 +1,11 @@
 package launch_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -168,6 +170,55 @@ func TestOrphans(t *testing.T) {
 		t.Error(err)
 	}
 	gone(t, pid)
+}
+
+// TestKilledLaboratory closes all ends of the launcher's pipes at once, as a kill does: the
+// payload ends, and so does what it has left.
+func TestKilledLaboratory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	orphan := "setsid sh -c 'echo $$ >" + file + "; exec sleep 60' & while [ ! -s " + file + " ]; do sleep 0.01; done; echo left; exec sleep 60"
+	launcher := exec.CommandContext(t.Context(), drivertest.New(t).LaunchPath,
+		"-pre", "-go", "-child", "-spawn", "0", "", "", "--", "/bin/sh", "-c", orphan)
+	pipe := func() (r, w *os.File) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, w
+	}
+	goRead, goWrite := pipe()
+	report, reportWrite := pipe()
+	pid, pidWrite := pipe()
+	said, saidWrite := pipe()
+	launcher.ExtraFiles, launcher.Stdout = []*os.File{goRead, reportWrite, pidWrite}, saidWrite
+	if err := launcher.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []*os.File{goRead, reportWrite, pidWrite, saidWrite} {
+		f.Close()
+	}
+	defer said.Close()
+	if _, err := goWrite.WriteString("g"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(said).ReadString('\n'); line != "left\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []*os.File{goWrite, report, pid} {
+		f.Close()
+	}
+	if err := launcher.Wait(); err != nil {
+		t.Errorf("the launcher: %v", err)
+	}
+	gone(t, left)
 }
 
 // TestReap plays OCI runtimes: one that leaves a container and ends, and those

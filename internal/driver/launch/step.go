@@ -106,6 +106,10 @@ func Chroot(dir string) Step { return Step{"chroot", dir} }
 // Pivot makes the mount at dir the root and drops the old one.
 func Pivot(dir string) Step { return Step{"pivot_root", dir} }
 
+// OwnNull gives standard streams that are the machine's /dev/null that of the root's own
+// /dev, so that the process holds no file of the machine.
+func OwnNull() Step { return Step{"null"} }
+
 // Chdir is chdir(2).
 func Chdir(dir string) Step { return Step{"chdir", dir} }
 
@@ -117,6 +121,9 @@ func Loopback() Step { return Step{"loopback"} }
 
 // Setsid makes the process the leader of a new session.
 func Setsid() Step { return Step{"setsid"} }
+
+// Keyring gives the process a session keyring of its own, which is empty.
+func Keyring() Step { return Step{"keyring"} }
 
 // IDs drops all supplementary groups and sets the three gids and uids.
 func IDs(uid, gid uint32) Step {

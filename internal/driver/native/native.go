@@ -326,7 +326,7 @@ func (p *plan) mounts() error {
 	p.child(p.fs.Own()...)
 	p.child(mounts...)
 	p.moreMounts()
-	p.child(launch.Pivot(p.fs.Dir))
+	p.child(launch.Pivot(p.fs.Dir), launch.OwnNull())
 	if p.level >= masked {
 		for _, name := range bundle.MaskedPaths {
 			p.child(launch.Mask(name))
@@ -356,7 +356,7 @@ func (p *plan) privileges() error {
 		keep, held = keep|1<<unix.CAP_MKNOD, append(slices.Clone(held), "CAP_MKNOD")
 	}
 	if p.level >= privileges {
-		p.child(launch.BoundingSet(keep))
+		p.child(launch.Keyring(), launch.BoundingSet(keep))
 	}
 	if p.root {
 		p.child(launch.IDs(user.UID, user.GID))

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/drivertest"
@@ -97,6 +101,32 @@ func TestPrivileges(t *testing.T) {
 			if strings.Contains(said, text) != want {
 				t.Errorf("%s: %q: want %v in\n%s", d.Name(), text, want, said)
 			}
+		}
+	}
+}
+
+// TestSessionKeyring: keys of the session that tare was started in are not a payload's
+// from the rung on that drops privileges.
+func TestSessionKeyring(t *testing.T) {
+	const key = "tare-test-key"
+	lab := drivertest.New(t)
+	drivers := native.Drivers(lab)
+	at := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Name() == "native/privileges" })
+	runtime.LockOSThread() // a keyring is a thread's; this one ends with the test
+	if _, err := unix.KeyctlJoinSessionKeyring(key); err != nil {
+		t.Fatal(err)
+	}
+	id, err := unix.AddKey("user", key, []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.KeyctlSetperm(id, 0x3f000000); err != nil { // all for who possesses it, nothing for its owner
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false} {
+		d := drivers[at-1+i]
+		if said := output(t, d, lab, "cat /proc/keys"); strings.Contains(said, key+": 6") != want {
+			t.Errorf("%s: the key can be seen: %v; want %v:\n%s", d.Name(), !want, want, said)
 		}
 	}
 }
