@@ -18,6 +18,7 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -183,7 +184,7 @@ func (l *Lab) checksFile() string { return filepath.Join(l.config.StateDir, "che
 // none: everything is proven again.
 func (l *Lab) readChecks() map[string]cached {
 	known := map[string]cached{}
-	data, err := os.ReadFile(l.checksFile())
+	data, err := sys.ReadForeign(l.checksFile(), limit.RunManifest)
 	if err != nil || json.Unmarshal(data, &known) != nil || known == nil {
 		return map[string]cached{}
 	}
@@ -198,10 +199,15 @@ func (l *Lab) writeChecks(known map[string]cached) {
 		return
 	}
 	temporary := l.checksFile() + "." + l.session.name
-	if os.WriteFile(temporary, data, 0o644) == nil && os.Rename(temporary, l.checksFile()) == nil {
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) // follows no link that is there already
+	if err != nil {
 		return
 	}
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
+	_, err = f.Write(data)
+	if errors.Join(err, f.Close()) == nil && os.Rename(temporary, l.checksFile()) == nil {
+		return
+	}
+	if err := os.Remove(temporary); err != nil {
 		l.notes = append(l.notes, "the cache of checks could not be written: "+err.Error())
 	}
 }

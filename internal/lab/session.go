@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -59,6 +61,9 @@ func newSession(state string) (*session, error) {
 	if err := os.Mkdir(sessionsDir(state), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("state directory: %w (choose another with --state)", err)
 	}
+	if err := stateIsOurs(state); err != nil {
+		return nil, err
+	}
 	if err := closeToOthers(sessionsDir(state)); err != nil {
 		return nil, err
 	}
@@ -84,6 +89,29 @@ func newSession(state string) (*session, error) {
 		}
 	}
 	return nil, fmt.Errorf("no session could be locked below %s", sessionsDir(state))
+}
+
+// stateIsOurs refuses to root a state directory that others can replace by one of theirs:
+// root executes what lies there. Who has called root by sudo may.
+func stateIsOurs(state string) error {
+	if os.Geteuid() != 0 || inUserNamespace() {
+		return nil
+	}
+	var trusted []int
+	if caller, err := strconv.Atoi(os.Getenv("SUDO_UID")); err == nil {
+		trusted = append(trusted, caller)
+	}
+	if err := sys.OnlyOurs(state, trusted...); err != nil {
+		return &InputError{fmt.Errorf("state directory: %w, and root keeps no state where others can change it: choose another place with --state", err)}
+	}
+	return nil
+}
+
+// inUserNamespace reports that this root is not the machine's: it may not be told who
+// owns the directories on the way, and its payloads have no more rights than its user.
+func inUserNamespace() bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && !slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
 }
 
 // closeToOthers sees that a directory is this user's, and takes others' rights away.
@@ -294,7 +322,7 @@ func deadSessions(state string) (dead []*session, alone []string, err error) {
 	if _, err := os.Lstat(sessionsDir(state)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
-	if err := closeToOthers(sessionsDir(state)); err != nil {
+	if err := errors.Join(stateIsOurs(state), closeToOthers(sessionsDir(state))); err != nil {
 		return nil, nil, err
 	}
 	entries, err := os.ReadDir(sessionsDir(state))

@@ -196,3 +196,28 @@ func TestSweepOfACopyEndsNothing(t *testing.T) {
 	}
 	_ = sleep.Wait() // closing the groups has killed it
 }
+
+// Root executes what lies below the state directory: one that another user can rename is
+// no place for it, unless that user has called root.
+func TestStateOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("needs root, to make directories of another user")
+	}
+	home := t.TempDir()
+	state := filepath.Join(home, "state")
+	if err := errors.Join(os.Mkdir(state, 0o755), os.Chown(home, 12345, 12345)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SUDO_UID", "")
+	if _, err := newSession(state); !errors.As(err, new(*InputError)) || !strings.Contains(err.Error(), home+" belongs to user 12345") {
+		t.Errorf("a session was made: %v", err)
+	}
+	t.Setenv("SUDO_UID", "12345")
+	s, err := newSession(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.remove(); err != nil {
+		t.Error(err)
+	}
+}

@@ -175,9 +175,9 @@ func (h Hierarchies) Kill(rel string) error {
 		if err != nil || len(pids) == 0 {
 			return err
 		}
-		for _, pid := range pids {
-			if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH {
-				return fmt.Errorf("kill process %d of cgroup %s: %w", pid, rel, err)
+		for some := range slices.Chunk(pids, killedAtOnce) {
+			if err := h.kill(rel, some); err != nil {
+				return err
 			}
 		}
 		h.thaw(rel)
@@ -187,6 +187,44 @@ func (h Hierarchies) Kill(rel string) error {
 		time.Sleep(pause)
 		pause = min(2*pause, 20*time.Millisecond)
 	}
+}
+
+// killedAtOnce bounds the descriptors that killing takes.
+const killedAtOnce = 256
+
+// kill ends those of the processes that are still in the group. A fork bomb uses up all
+// numbers within a second, and the number of one that has ended since it was listed may
+// be of a process of the machine: it is killed by a handle, and only if the number is
+// in the group when there is one.
+func (h Hierarchies) kill(rel string, pids []int) (err error) {
+	handles := map[int]*Handle{}
+	defer func() {
+		for _, one := range handles {
+			err = errors.Join(err, one.Close())
+		}
+	}()
+	for _, pid := range pids {
+		one, err := OpenProcess(pid)
+		if errors.Is(err, unix.ESRCH) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("cgroup %s: %w", rel, err)
+		}
+		handles[pid] = one
+	}
+	there, err := h.PIDs(rel)
+	if err != nil {
+		return err
+	}
+	for _, pid := range there {
+		if one := handles[pid]; one != nil {
+			if err := one.Kill(); err != nil {
+				return fmt.Errorf("cgroup %s: %w", rel, err)
+			}
+		}
+	}
+	return nil
 }
 
 // thaw lets what is paused below the group rel run: in a freezer of version 1 it does not
