@@ -88,6 +88,7 @@ type importer struct {
 	summed  map[Wait]int      // where each wait stands there
 	facts   map[string]string // what perf script's head says of the machine
 	strange uint64            // lines that are of no sample
+	sums    int               // different samples of all events
 
 	at      header   // of the sample that is being read
 	kernel  []string // its frames, innermost first
@@ -305,9 +306,9 @@ func (i *importer) endSample() error {
 		s.Count, s.Total = 1, time.Duration(i.at.period)
 		e := i.event(i.at.event)
 		e.bare = e.bare || i.at.period == 0
-		e.add(s)
+		i.add(e, s)
 	}
-	return errors.Join(limit.ProfileWaits.CheckItems(len(i.waits.Waits)), limit.Profile.CheckItems(max(len(*i.stacks.stacks), len(i.waiting), len(i.off))))
+	return i.bounded()
 }
 
 // sample is the sample that was read, in a state, without its weight.
@@ -339,11 +340,19 @@ func (i *importer) event(name string) *importedEvent {
 	return e
 }
 
-func (e *importedEvent) add(s Sample) {
+func (i *importer) add(e *importedEvent, s Sample) {
 	e.count += s.Count
+	s.Comm = strings.Clone(s.Comm) // a part of a line, which may be long
 	p := Profile{Samples: e.samples}
 	p.addSample(e.at, s)
+	i.sums += len(p.Samples) - len(e.samples)
 	e.samples = p.Samples
+}
+
+// bounded says what is held too much of.
+func (i *importer) bounded() error {
+	return errors.Join(limit.ProfileWaits.CheckItems(len(i.waits.Waits)),
+		limit.Profile.CheckItems(max(len(*i.stacks.stacks), len(i.waiting), len(i.off), len(i.events), i.sums)))
 }
 
 // switched is a thread that left its CPU for another.
@@ -357,7 +366,7 @@ func (i *importer) switched() {
 	if out, away := i.off[next]; away {
 		delete(i.off, next)
 		out.sample.Count, out.sample.Total = 1, i.at.time-out.since
-		i.event(eventSwitch).add(out.sample)
+		i.add(i.event(eventSwitch), out.sample)
 	}
 	if prev == 0 { // a CPU that was idle
 		return
@@ -447,8 +456,8 @@ func (i *importer) folded(line string) error {
 		stack[len(frames)-1-at] = strings.TrimSuffix(strings.TrimSuffix(frame, "_[k]"), "_[i]")
 	}
 	s.Stack = i.keep(stack)
-	i.event(event).add(s)
-	return limit.Profile.CheckItems(len(*i.stacks.stacks))
+	i.add(i.event(event), s)
+	return i.bounded()
 }
 
 // profile is what was read, of the event that counts.

@@ -3,6 +3,7 @@ package profile
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -200,6 +201,15 @@ func TestImportRefuses(t *testing.T) {
 	}
 	if _, err := Import(strings.NewReader(deep), ""); !errors.As(err, new(*limit.Error)) {
 		t.Errorf("a deep stack: %v", err)
+	}
+	for name, line := range map[string]string{"programs without a stack": "p%d 1\n", "events": "sh 9 [000] 3.0: 1 e%d:\n\t 1 main\n\n"} {
+		var text strings.Builder
+		for n := range limit.Profile.Items + 1 {
+			fmt.Fprintf(&text, line, n)
+		}
+		if _, err := Import(strings.NewReader(text.String()), ""); !errors.As(err, new(*limit.Error)) {
+			t.Errorf("too many %s: %v", name, err)
+		}
 	}
 	if !IsPerfData([]byte("PERFILE2 and more")) || IsPerfData([]byte("PERF")) {
 		t.Error("perf.data is not told by its beginning")

@@ -126,7 +126,7 @@ func readAll(r io.Reader) ([]byte, error) {
 func (k *Kernel) inspect(data []byte) (err error) {
 	word := binary.LittleEndian
 	switch {
-	case len(data) > 1 && data[0] == 0x1f && data[1] == 0x8b:
+	case bytes.HasPrefix(data, gzipMagic):
 		return k.inspectGzip(data)
 	case len(data) < 4096:
 		return fmt.Errorf("it has %d bytes, too few for a kernel", len(data))
@@ -157,18 +157,20 @@ func (k *Kernel) inspect(data []byte) (err error) {
 	return err
 }
 
+var gzipMagic = []byte{0x1f, 0x8b}
+
 // inspectGzip reads the header of what is packed.
 func (k *Kernel) inspectGzip(data []byte) error {
 	plain, err := gunzip(data)
 	if err != nil {
 		return fmt.Errorf("it is a gzip file: %w", err)
 	}
+	if bytes.HasPrefix(plain, gzipMagic) { // some unpack to themselves
+		return errors.New("it is a gzip file with another in it")
+	}
 	inner := Kernel{}
 	if err := inner.inspect(plain); err != nil {
 		return fmt.Errorf("it is a gzip file, and what is in it: %w", err)
-	}
-	if inner.Format == Gzip {
-		return errors.New("it is a gzip file with another in it")
 	}
 	k.Format, k.Arch, k.Version = Gzip, inner.Arch, inner.Version
 	return nil
@@ -317,7 +319,7 @@ func decompress(ctx context.Context, packed []byte, want uint32) ([]byte, error)
 	switch {
 	case bytes.HasPrefix(packed, []byte("\x7fELF")):
 		return packed, nil
-	case bytes.HasPrefix(packed, []byte{0x1f, 0x8b}):
+	case bytes.HasPrefix(packed, gzipMagic):
 		return gunzip(packed)
 	case bytes.HasPrefix(packed, []byte{0x02, 0x21, 0x4c, 0x18}): // legacy LZ4
 		r = lz4.NewReader(in)

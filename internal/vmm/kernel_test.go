@@ -180,6 +180,7 @@ func TestInspect(t *testing.T) {
 		"arm64 Image.gz":    {packedBy(t, "gzip", arm), Gzip, "arm64", ""},
 		"gzip of text":      {packedBy(t, "gzip", []byte(strings.Repeat("#!/bin/sh\n", 500))), "", "", `what is in it: it is no kernel that tare knows: it begins with "#!/bin/s"`},
 		"gzip of gzip":      {packedBy(t, "gzip", packedBy(t, "gzip", arm)), "", "", "a gzip file with another in it"},
+		"gzips of text":     {packedBy(t, "gzip", packedBy(t, "gzip", []byte(strings.Repeat("#!/bin/sh\n", 500)))), "", "", "a gzip file with another in it"},
 		"cut off gzip":      {packedBy(t, "gzip", elfKernel(62, ""))[:1500], "", "", "it is a gzip file: unexpected EOF"},
 		"text":              {[]byte(strings.Repeat("#!/bin/sh\n", 500)), "", "", `begins with "#!/bin/s"`},
 		"empty":             {nil, "", "", "it has 0 bytes"},

@@ -56,9 +56,11 @@ function text(cell: HTMLElement): string {
 }
 
 // quoted is a field of CSV. A name that a spreadsheet would take as a formula begins
-// with an apostrophe; a number does not.
+// with an apostrophe; a number does not, nor one with a unit and an interval behind it.
+const signed = /^[+-](\d+\.?\d*|\.\d+)(e[+-]?\d+)?[ %A-Za-zµ/×]*(\[[-+\d., %A-Za-zµ/×]*\])?$/;
+
 function quoted(field: string): string {
-  if (/^[=@]|^[+-](?![\d.])/.test(field)) field = `'${field}`;
+  if (/^[=@+-]/.test(field) && !signed.test(field)) field = `'${field}`;
   return /[",\r\n]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field;
 }
 

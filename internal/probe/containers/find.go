@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -152,7 +153,7 @@ func (f *files) container(dir, path, own string) (Container, bool) {
 	if namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", leader)); err != nil || namespace == own {
 		return Container{}, false
 	}
-	c := Container{ID: path, Name: filepath.Base(path), Engine: "oci", Path: path, Leader: leader}
+	c := Container{ID: path, Name: oneLine(filepath.Base(path)), Engine: "oci", Path: path, Leader: leader}
 	switch shim := parentArguments(leader); {
 	case len(shim) == 0 || !strings.HasPrefix(filepath.Base(shim[0]), "containerd-shim"):
 	case option(shim, "-namespace") == dockerNamespace: // its group was put elsewhere (docker run --cgroup-parent)
@@ -256,7 +257,7 @@ func nameOf(c Container) string {
 			return string(m[1])
 		}
 	case "podman":
-		if name := option(parentArguments(c.Leader), "-n", "--name"); name != "" {
+		if name := option(parentArguments(c.Leader), "-n", "--name"); engineName.MatchString(name) {
 			return name
 		}
 	}
@@ -265,7 +266,22 @@ func nameOf(c Container) string {
 
 func (c *Container) short() string { return c.ID[:min(len(c.ID), 12)] }
 
-var dockerName = regexp.MustCompile(`"Name":"/([^"]{1,255})"`)
+// oneLine is a group's name, which any user with groups of his own chooses: what is not
+// printed on one line is not a part of it.
+func oneLine(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, name)
+}
+
+// engineName is what Docker and Podman take as a container's name. A process that is
+// not theirs may say another in their place.
+var engineName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`)
+
+var dockerName = regexp.MustCompile(`"Name":"/([a-zA-Z0-9][a-zA-Z0-9_.-]{0,254})"`)
 
 // parentArguments are the command line of a process's parent, none where that
 // cannot be read.
