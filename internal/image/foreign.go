@@ -3,6 +3,7 @@ package image
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,12 +26,16 @@ import (
 
 // foreign is a directory that others made: an image layout, or an unpacked archive.
 // Its files are opened below root, which no link leads out of; each must be a
-// regular file, and what describes the image is short and has its digest.
-type foreign struct{ root *os.Root }
+// regular file, and what describes the image is short and has its digest. Its layers are
+// read until ctx ends: the libraries that copy them know no context.
+type foreign struct {
+	ctx  context.Context
+	root *os.Root
+}
 
-func openForeign(dir string) (foreign, error) {
+func openForeign(ctx context.Context, dir string) (foreign, error) {
 	root, err := os.OpenRoot(dir)
-	return foreign{root}, err
+	return foreign{ctx, root}, err
 }
 
 // close does nothing to one that was never opened.
@@ -197,7 +202,7 @@ func (l ociLayer) Compressed() (io.ReadCloser, error) {
 		f.Close()
 		return nil, errors.Join(fmt.Errorf("%s has another size than the manifest says: the image is damaged", file), err)
 	}
-	return f, nil
+	return archive{contextReader{l.from.ctx, io.LimitReader(f, l.Descriptor.Size)}, f}, nil // it may grow
 }
 
 // dockerEntry is one image of the manifest.json that docker save writes.
@@ -301,7 +306,11 @@ func (l dockerLayer) Uncompressed() (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gunzip(f)
+	in, err := gunzip(f)
+	if err != nil {
+		return nil, err
+	}
+	return archive{contextReader{l.from.ctx, in}, in}, nil
 }
 
 // gunzip reads a file that may be gzipped.
@@ -318,10 +327,8 @@ func gunzip(f *os.File) (io.ReadCloser, error) {
 	return archive{z, f}, nil
 }
 
-// archive is an open tar, which was gzipped.
+// archive reads a file's contents, such as those that were gzipped.
 type archive struct {
 	io.Reader
-	file *os.File
+	io.Closer // of the file
 }
-
-func (a archive) Close() error { return a.file.Close() }

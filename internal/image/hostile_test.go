@@ -413,7 +413,7 @@ func FuzzDockerArchive(f *testing.F) {
 // opened opens an image and looks at all that its documents say.
 func opened(t *testing.T, dir string, open func(foreign) (v1.Image, error)) {
 	t.Helper()
-	from, err := openForeign(dir)
+	from, err := openForeign(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

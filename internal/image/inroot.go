@@ -21,7 +21,7 @@ import (
 // make is nil.
 func inRoot(root *os.Root, p string, make func(missing string) error) (string, error) {
 	rest := strings.Split(p, "/")
-	at, links := ".", 0
+	at, links, names := ".", 0, 0
 	for len(rest) > 0 {
 		part := rest[0]
 		rest = rest[1:]
@@ -33,6 +33,10 @@ func inRoot(root *os.Root, p string, make func(missing string) error) (string, e
 			continue
 		}
 		next := path.Join(at, part)
+		names++
+		if err := errors.Join(limit.ImagePath.CheckItems(names), checkPath(next)); err != nil {
+			return "", err
+		}
 		info, err := root.Lstat(next)
 		if errors.Is(err, fs.ErrNotExist) && make != nil {
 			if err := make(next); err != nil {
@@ -61,6 +65,15 @@ func inRoot(root *os.Root, p string, make func(missing string) error) (string, e
 		rest = append(strings.Split(target, "/"), rest...)
 	}
 	return at, nil
+}
+
+// checkPath refuses a path, which holds no link, that no real image has. os.Root walks
+// each path from the root on: the deeper it is, the longer every file below it takes.
+func checkPath(at string) error {
+	if err := limit.ImagePath.CheckBytes(int64(len(at))); err != nil {
+		return err
+	}
+	return limit.ImagePath.CheckDepth(strings.Count(at, "/") + 1)
 }
 
 // LookPath finds a command inside the root: a bare name along search, a path

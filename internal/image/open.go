@@ -100,7 +100,7 @@ func open(ctx context.Context, file, tag, tmp string) (v1.Image, foreign, error)
 			return nil, foreign{}, err
 		}
 	}
-	from, err := openForeign(dir)
+	from, err := openForeign(ctx, dir)
 	if err != nil {
 		return nil, from, err
 	}

@@ -4,6 +4,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // Store is the cache of images: one directory per image, named by the digest of
@@ -30,6 +32,9 @@ import (
 // directory tmp-*, which the next one removes. No other user can enter the cache:
 // roots have directories that everybody may write to.
 type Store struct{ dir string }
+
+// temporary begins the names of the directories that no image has yet, or has any more.
+const temporary = "tmp-"
 
 // NewStore is the cache below tare's state directory; it is made when needed.
 func NewStore(stateDir string) *Store { return &Store{filepath.Join(stateDir, "images")} }
@@ -105,10 +110,11 @@ func (s *Store) keep(ctx context.Context, build func(tmp string) (v1.Image, erro
 		return Root{}, err
 	}
 	defer unlock()
-	if err := s.sweep(); err != nil {
-		return Root{}, err
+	var notes []string
+	if err := s.sweep(); err != nil { // the next one tries again; a new image needs none of it
+		notes = append(notes, "the image store keeps what a killed process left: "+err.Error())
 	}
-	tmp, err := os.MkdirTemp(s.dir, "tmp-")
+	tmp, err := os.MkdirTemp(s.dir, temporary)
 	if err != nil {
 		return Root{}, err
 	}
@@ -122,7 +128,6 @@ func (s *Store) keep(ctx context.Context, build func(tmp string) (v1.Image, erro
 		return Root{}, err
 	}
 	final := filepath.Join(s.dir, digest.Hex)
-	var notes []string
 	r, err := use(ctx, final, digest.String())
 	if changed := (*changedError)(nil); errors.As(err, &changed) {
 		if gone, perr := pruneOne(final); !gone {
@@ -154,6 +159,9 @@ func (s *Store) keep(ctx context.Context, build func(tmp string) (v1.Image, erro
 // install writes and unpacks an image beside its final place, then renames it
 // there: it is there whole or not at all.
 func (s *Store) install(ctx context.Context, img v1.Image, tmp, final string) ([]string, error) {
+	if err := layersFit(img, tmp); err != nil {
+		return nil, err
+	}
 	whole := filepath.Join(tmp, "whole")
 	rootfs := filepath.Join(whole, "rootfs")
 	if err := os.MkdirAll(rootfs, 0o755); err != nil {
@@ -186,6 +194,29 @@ func (s *Store) install(ctx context.Context, img v1.Image, tmp, final string) ([
 		return nil, err
 	}
 	return notes, os.Rename(whole, final)
+}
+
+// layersFit refuses an image whose layers leave too little free where they are copied to:
+// a file of 10 TiB need not take any room where it lies.
+func layersFit(img v1.Image, dir string) error {
+	budget, err := freeBytes(dir)
+	if err != nil {
+		return err
+	}
+	layers, err := img.Layers()
+	if err != nil {
+		return fmt.Errorf("image manifest: %w", err)
+	}
+	for i, l := range layers {
+		size, err := l.Size()
+		if err == nil {
+			err = spend(&budget, size)
+		}
+		if err != nil {
+			return fmt.Errorf("layer %d of %d: %w", i+1, len(layers), err)
+		}
+	}
+	return nil
 }
 
 // syncTree puts a directory's file system on disk, so that a crash of the
@@ -234,16 +265,14 @@ func (s *Store) Prune(ctx context.Context, age time.Duration, keep int) (removed
 		return 0, err
 	}
 	defer unlock()
-	if err := s.sweep(); err != nil {
-		return 0, err
-	}
+	failed := s.sweep()
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return 0, err
 	}
 	var images []fs.FileInfo
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && e.IsDir() {
+		if info, err := e.Info(); err == nil && e.IsDir() && !strings.HasPrefix(e.Name(), temporary) {
 			images = append(images, info)
 		}
 	}
@@ -253,14 +282,12 @@ func (s *Store) Prune(ctx context.Context, age time.Duration, keep int) (removed
 			continue
 		}
 		gone, err := pruneOne(filepath.Join(s.dir, info.Name()))
-		if err != nil {
-			return removed, err
-		}
 		if gone {
 			removed++
 		}
+		failed = errors.Join(failed, err)
 	}
-	return removed, s.pruneNotes()
+	return removed, errors.Join(failed, s.pruneNotes())
 }
 
 // pruneNotes removes the notes of images that are gone.
@@ -286,7 +313,8 @@ func (s *Store) pruneNotes() error {
 	return nil
 }
 
-// pruneOne removes an image unless a process holds it.
+// pruneOne removes an image unless a process holds it. It is gone from the cache even
+// where the error says that some of it could not be removed.
 func pruneOne(dir string) (bool, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -296,9 +324,12 @@ func pruneOne(dir string) (bool, error) {
 	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return false, nil // in use
 	}
-	doomed := filepath.Join(filepath.Dir(dir), "tmp-"+filepath.Base(dir))
-	if err := os.Rename(dir, doomed); err != nil {
+	doomed, err := os.MkdirTemp(filepath.Dir(dir), temporary) // a name that nothing else has
+	if err != nil {
 		return false, err
+	}
+	if err := unix.Rename(dir, doomed); err != nil {
+		return false, errors.Join(fmt.Errorf("rename %s: %w", dir, err), os.Remove(doomed))
 	}
 	return true, removeTree(doomed)
 }
@@ -375,19 +406,14 @@ func (s *Store) followOwn() error {
 	return err
 }
 
-// sweep removes what killed processes left. The caller holds the lock, so no
-// living process owns any of it.
+// sweep removes what killed processes left, all that it can, and returns the first
+// failure. The caller holds the lock, so no living process owns any of it.
 func (s *Store) sweep() error {
-	left, err := s.named("tmp-")
-	if err != nil {
-		return err
-	}
+	left, err := s.named(temporary)
 	for _, dir := range left {
-		if err := removeTree(dir); err != nil {
-			return err
-		}
+		err = cmp.Or(err, removeTree(dir))
 	}
-	return nil
+	return err
 }
 
 // named are the paths of what lies in the store under names that begin so. The store's
@@ -409,7 +435,7 @@ func (s *Store) named(prefix string) ([]string, error) {
 // removeTree removes a directory even where, as a plain user's unpacked image
 // may have them, some directories in it forbid writing.
 func removeTree(dir string) error {
-	err := os.RemoveAll(dir)
+	err := sys.RemoveAll(dir)
 	if err == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
@@ -422,5 +448,5 @@ func removeTree(dir string) error {
 	if err := filepath.WalkDir(dir, walk); err != nil {
 		return err
 	}
-	return os.RemoveAll(dir)
+	return sys.RemoveAll(dir)
 }

@@ -24,6 +24,10 @@ import (
 // and a kilobyte of it can claim exabytes.
 const spareBytes = 256 << 20
 
+// entryBytes is what an entry counts besides its contents: an inode and a block of a
+// directory, which empty files take as well.
+const entryBytes = 4096
+
 // Whiteouts of OCI image layers (image-spec, layer.md).
 const (
 	whiteout = ".wh."
@@ -36,12 +40,14 @@ const (
 type unpacker struct {
 	ctx     context.Context
 	root    *os.Root
-	chown   bool                   // owners are kept; needs root
-	budget  int64                  // bytes that may still be written
-	entries int                    // seen so far
-	modes   map[string]fs.FileMode // of directories, set at the end
-	mine    map[string]bool        // paths that the current layer has written
-	dropped map[string]int         // kinds of entries that were left out, with their numbers
+	chown   bool            // owners are kept; needs root
+	budget  int64           // bytes that may still be written
+	entries int             // seen so far, and directories made for them
+	kept    int64           // bytes of the paths in mine, of all layers, and in emptied
+	modes   dirModes        // of directories, set at the end
+	mine    map[string]bool // paths that the current layer has written
+	emptied map[string]bool // directories that hold only what is mine
+	dropped map[string]int  // kinds of entries that were left out, with their numbers
 }
 
 // unpack writes an image's layers, lowest first, into an existing directory.
@@ -85,7 +91,7 @@ func newUnpacker(ctx context.Context, dir string) (*unpacker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &unpacker{ctx: ctx, root: root, chown: os.Geteuid() == 0, budget: budget, modes: map[string]fs.FileMode{}, dropped: map[string]int{}}, nil
+	return &unpacker{ctx: ctx, root: root, chown: os.Geteuid() == 0, budget: budget, dropped: map[string]int{}}, nil
 }
 
 // freeBytes is what may be written to dir's file system.
@@ -97,6 +103,28 @@ func freeBytes(dir string) (int64, error) {
 	return int64(st.Bavail)*st.Bsize - spareBytes, nil
 }
 
+// spend takes bytes off a budget of free ones.
+func spend(budget *int64, bytes int64) error {
+	if bytes < 0 || bytes > *budget {
+		return fmt.Errorf("its %d bytes do not fit: the file system would have less than %d bytes left: %w", bytes, int64(spareBytes), unix.ENOSPC)
+	}
+	*budget -= bytes
+	return nil
+}
+
+// contextReader reads until its context ends.
+type contextReader struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.Read(p)
+}
+
 // layer applies one layer and checks that its contents have the digest that
 // the image's config promises.
 func (u *unpacker) layer(l v1.Layer, want v1.Hash) error {
@@ -106,11 +134,10 @@ func (u *unpacker) layer(l v1.Layer, want v1.Hash) error {
 	}
 	defer stream.Close()
 	sum := sha256.New()
-	contents := io.TeeReader(stream, sum)
-	if err := u.archive(contents); err != nil {
+	if err := u.archive(io.TeeReader(stream, sum)); err != nil {
 		return err
 	}
-	if _, err := io.Copy(sum, stream); err != nil { // the padding behind the archive's end
+	if _, err := io.Copy(sum, contextReader{u.ctx, stream}); err != nil { // the padding behind the archive's end
 		return err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != want.Hex {
@@ -121,8 +148,8 @@ func (u *unpacker) layer(l v1.Layer, want v1.Hash) error {
 
 // archive applies a tar stream.
 func (u *unpacker) archive(r io.Reader) error {
-	u.mine = map[string]bool{}
-	in := tar.NewReader(r)
+	u.mine, u.emptied = map[string]bool{}, map[string]bool{}
+	in := tar.NewReader(contextReader{u.ctx, r})
 	for {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
@@ -131,22 +158,32 @@ func (u *unpacker) archive(r io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("reading its archive: %w", err)
 		}
-		if err := u.ctx.Err(); err != nil {
-			return err
-		}
-		u.entries++
-		if err := limit.ImageArchive.CheckItems(u.entries); err != nil {
+		if err := u.count(); err != nil {
 			return err
 		}
 		if err := u.entry(h, in); err != nil {
-			return fmt.Errorf("entry %q: %w", h.Name, err)
+			return fmt.Errorf("entry %.200q: %w", h.Name, err)
 		}
 	}
+}
+
+// count counts a file, a link or a directory.
+func (u *unpacker) count() error {
+	u.entries++
+	if err := limit.ImageArchive.CheckItems(u.entries); err != nil {
+		return err
+	}
+	return spend(&u.budget, entryBytes)
 }
 
 func (u *unpacker) entry(h *tar.Header, contents io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil
+	}
+	for _, p := range []string{h.Name, h.Linkname} { // archive/tar takes a MiB
+		if err := limit.ImagePath.CheckBytes(int64(len(p))); err != nil {
+			return err
+		}
 	}
 	if slices.Contains(strings.Split(h.Name, "/"), "..") {
 		return errors.New("the path leads outside the image")
@@ -163,7 +200,9 @@ func (u *unpacker) entry(h *tar.Header, contents io.Reader) error {
 	if base == "" {
 		at = "."
 	}
-	u.own(at)
+	if err := errors.Join(checkPath(at), u.own(at)); err != nil {
+		return err
+	}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		return u.dir(at, h)
@@ -182,16 +221,31 @@ func (u *unpacker) entry(h *tar.Header, contents io.Reader) error {
 
 // own notes that the current layer has written a path and so needs the
 // directories above it: a whiteout of the same layer spares them.
-func (u *unpacker) own(at string) {
+func (u *unpacker) own(at string) error {
 	for ; at != "." && !u.mine[at]; at = path.Dir(at) {
-		u.mine[at] = true
+		if err := u.keep(u.mine, at); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// keep adds a path to a set.
+func (u *unpacker) keep(set map[string]bool, at string) error {
+	set[at] = true
+	u.kept += int64(len(at))
+	return limit.ImagePaths.CheckBytes(u.kept)
 }
 
 // resolve follows a directory's links as if the root were "/", makes what is
 // missing, and gives a path that holds no link.
 func (u *unpacker) resolve(dir string) (string, error) {
-	return inRoot(u.root, dir, func(missing string) error { return u.root.Mkdir(missing, 0o755) })
+	return inRoot(u.root, dir, func(missing string) error {
+		if err := u.count(); err != nil {
+			return err
+		}
+		return u.root.Mkdir(missing, 0o755)
+	})
 }
 
 // hide carries out a whiteout: it removes what lower layers brought.
@@ -210,12 +264,16 @@ func (u *unpacker) hideOne(at string) error {
 	if u.mine[at] {
 		return u.hideAll(at)
 	}
-	u.forget(at)
+	u.modes.forget(at)
 	return u.root.RemoveAll(at)
 }
 
-// hideAll empties a directory, but for what the current layer wrote.
+// hideAll empties a directory, but for what the current layer wrote. A second time there
+// is nothing to do: without this, a layer that repeats a whiteout takes days.
 func (u *unpacker) hideAll(at string) error {
+	if u.emptied[at] {
+		return nil
+	}
 	info, err := u.root.Lstat(at)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil
@@ -228,20 +286,14 @@ func (u *unpacker) hideAll(at string) error {
 		return err
 	}
 	for _, n := range names {
+		if err := u.ctx.Err(); err != nil {
+			return err
+		}
 		if err := u.hideOne(path.Join(at, n.Name())); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// forget drops the modes of directories that are removed.
-func (u *unpacker) forget(at string) {
-	for p := range u.modes {
-		if p == at || strings.HasPrefix(p, at+"/") {
-			delete(u.modes, p)
-		}
-	}
+	return u.keep(u.emptied, at)
 }
 
 // clear makes room for something that replaces what is there.
@@ -256,7 +308,7 @@ func (u *unpacker) clear(at string) error {
 	case err != nil:
 		return err
 	case info.IsDir():
-		u.forget(at)
+		u.modes.forget(at)
 	}
 	return u.root.RemoveAll(at)
 }
@@ -275,7 +327,7 @@ func (u *unpacker) dir(at string, h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	u.modes[at] = u.mode(h)
+	u.modes.set(at, u.mode(h))
 	return u.owner(at, h)
 }
 
@@ -296,8 +348,8 @@ func (u *unpacker) owner(at string, h *tar.Header) error {
 }
 
 func (u *unpacker) file(at string, h *tar.Header, contents io.Reader) error {
-	if u.budget -= h.Size; h.Size < 0 || u.budget < 0 {
-		return fmt.Errorf("its %d bytes do not fit: the file system would have less than %d bytes left: %w", h.Size, int64(spareBytes), unix.ENOSPC)
+	if err := spend(&u.budget, h.Size); err != nil {
+		return err
 	}
 	if err := u.clear(at); err != nil {
 		return err
@@ -334,7 +386,7 @@ func (u *unpacker) symlink(at string, h *tar.Header) error {
 
 func (u *unpacker) link(at string, h *tar.Header) error {
 	if slices.Contains(strings.Split(h.Linkname, "/"), "..") {
-		return fmt.Errorf("its link to %q leads outside the image", h.Linkname)
+		return fmt.Errorf("its link to %.200q leads outside the image", h.Linkname)
 	}
 	dir, base := path.Split(path.Clean("/" + h.Linkname))
 	parent, err := u.resolve(dir)
@@ -354,14 +406,12 @@ func (u *unpacker) link(at string, h *tar.Header) error {
 // finish sets the directories' permissions: last and deepest first, because
 // one without write permission takes no more files.
 func (u *unpacker) finish() error {
-	dirs := sortedNames(u.modes)
-	slices.Reverse(dirs)
-	for _, d := range dirs {
-		if err := u.root.Chmod(d, u.modes[d]); err != nil {
+	return u.modes.each(".", func(at string, mode fs.FileMode) error {
+		if err := u.ctx.Err(); err != nil {
 			return err
 		}
-	}
-	return nil
+		return u.root.Chmod(at, mode)
+	})
 }
 
 func (u *unpacker) notes() []string {

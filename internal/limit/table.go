@@ -17,6 +17,12 @@ var (
 	// ImageArchive is a tar of an image, or the tar of one of its layers. Items counts
 	// files. Bytes are bounded by the free space of the disk that takes them.
 	ImageArchive = Limit{Input: "image archive", Items: 4 << 20}
+	// ImagePath is a name or a link's text in an image, and where it leads once links are
+	// followed; Linux takes 4096 bytes. Items counts the names that are looked up, those of
+	// links with them; Depth counts directories inside one another. ImagePaths are the
+	// paths that unpacking one image keeps in memory.
+	ImagePath  = Limit{Input: "path in an image", Bytes: 4 * kib, Items: 4096, Depth: 256}
+	ImagePaths = Limit{Input: "list of an image's paths", Bytes: 256 * mib}
 	// ImageLayers are the layers of one image; overlays of engines end at 128.
 	ImageLayers = Limit{Input: "image", Items: 256}
 	// PackageControl is one control file of a Debian package: its description, a script, a
@@ -109,7 +115,7 @@ var (
 // All is every row of the table, a kind of input a line.
 func All() []Limit {
 	return []Limit{
-		ImageDocument, ImageArchive, ImageLayers, PackageControl, Accounts, Program, CLibrary, OwnProgram, Symbols,
+		ImageDocument, ImageArchive, ImagePath, ImagePaths, ImageLayers, PackageControl, Accounts, Program, CLibrary, OwnProgram, Symbols,
 		Study, Need, Kconfig, ModuleInfo, SSHKeys, BootLog,
 		RunManifest, RunRecord, RunEnd, RunName, RunArchive, Profile, ProfileWaits, RunProfile, RunProfiles, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch,
 		DaemonAnswer, DaemonError, MonitorLine, AgentFrame, ErrandText, GuestCode, Console, PeerMessage, PeerEnds, SessionProof,

@@ -98,7 +98,7 @@ func Remove(dir string) error {
 	gone := filepath.Join(base, temporaryOf(id))
 	err = os.Rename(dir, gone)
 	if err == nil {
-		err = os.RemoveAll(gone)
+		err = sys.RemoveAll(gone)
 	}
 	return errors.Join(err, held.Close())
 }

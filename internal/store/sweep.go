@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"syscall"
+
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // temporaryName is what temporaryOf gives: .NAME.PID.
@@ -69,7 +71,7 @@ func sweepRun(dir string) (did string, err error) {
 	}
 	defer func() { _ = held.Close() }() // and with it the lock
 	if going {
-		return fmt.Sprintf("run %s: removed, it was being imported or removed", filepath.Base(dir)), os.RemoveAll(dir)
+		return fmt.Sprintf("run %s: removed, it was being imported or removed", filepath.Base(dir)), sys.RemoveAll(dir)
 	}
 	if _, err := root.Lstat(manifestFile); err == nil && !whole {
 		return "", nil // its maker was as far meanwhile

@@ -3,7 +3,6 @@ package sys
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -104,7 +103,7 @@ func RemoveTree(dir string) error {
 		return fmt.Errorf("remove %s: %w", dir, err)
 	}
 	if len(unmounted) == 0 {
-		return os.RemoveAll(dir)
+		return RemoveAll(dir)
 	}
 	at, err := real(dir)
 	if err != nil {
@@ -117,5 +116,5 @@ func RemoveTree(dir string) error {
 	if len(left) > 0 {
 		return fmt.Errorf("remove %s: %s is still mounted", dir, left[0].Mountpoint)
 	}
-	return os.RemoveAll(dir)
+	return RemoveAll(dir)
 }
