@@ -77,26 +77,37 @@ func (env *Env) showFleet(dir, name string) error {
 	return nil
 }
 
-// knownFleet is the directory, plan and engine of a fleet that tare fleet run began.
-func (env *Env) knownFleet(c *cobra.Command, name string) (dir string, p fleet.Plan, e engine.Engine, err error) {
-	if dir, err = env.fleetDir(c, name); err != nil {
-		return "", p, nil, err
+// knownFleet is the directory and engine of a fleet that this user began with tare fleet
+// run. The engine's options have commands and files: a stranger's are refused.
+func (env *Env) knownFleet(c *cobra.Command, name string) (dir string, e engine.Engine, err error) {
+	if dir, err = env.wholeFleetDir(c, name); err != nil {
+		return "", nil, err
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return "", p, nil, fmt.Errorf("fleet: %w", err)
-	}
-	if p, err = fleet.ReadPlan(dir); err != nil {
-		return "", p, nil, usageError{err}
+	p, err := fleet.ReadPlan(dir)
+	if err != nil {
+		return "", nil, usageError{err}
 	}
 	sets, makers := engineOptions()
 	if sets[p.Engine] == nil {
-		return "", p, nil, usageError{fmt.Errorf("fleet %s uses the engine %q, which this tare does not have", name, p.Engine)}
+		return "", nil, usageError{fmt.Errorf("fleet %s uses the engine %q, which this tare does not have", name, p.Engine)}
 	}
 	if err := sets[p.Engine].Parse(p.Options); err != nil {
-		return "", p, nil, usageError{fmt.Errorf("fleet %s: options of its engine: %w", name, err)}
+		return "", nil, usageError{fmt.Errorf("fleet %s: options of its engine: %w", name, err)}
 	}
 	e, err = makers[p.Engine](engine.Site{Tool: program(), Dir: dir})
-	return dir, p, e, err
+	return dir, e, err
+}
+
+// wholeFleetDir is fleetDir as an absolute path.
+func (env *Env) wholeFleetDir(c *cobra.Command, name string) (string, error) {
+	dir, err := env.fleetDir(c, name)
+	if err != nil {
+		return "", err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", fmt.Errorf("fleet: %w", err)
+	}
+	return dir, nil
 }
 
 func (env *Env) fleetResume() *cobra.Command {
@@ -108,7 +119,7 @@ the fleet's jobs by their names, so that none is submitted twice.`,
 		Example: "  tare fleet resume 20261124-060000-weigh",
 		Args:    exactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, _, e, err := env.knownFleet(c, args[0])
+			dir, e, err := env.knownFleet(c, args[0])
 			if err != nil {
 				return err
 			}
@@ -126,7 +137,7 @@ SIGTERM first, and what it has measured by then is kept.`,
 		Example: "  tare fleet cancel 20261124-060000-weigh",
 		Args:    exactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, _, e, err := env.knownFleet(c, args[0])
+			dir, e, err := env.knownFleet(c, args[0])
 			if err != nil {
 				return err
 			}
@@ -140,20 +151,22 @@ func (env *Env) fleetStatus() *cobra.Command {
 		Use:   "status FLEET",
 		Short: "Show how far each machine of a fleet is",
 		Long: `status shows what is known of each machine's job. Where no process collects the fleet,
-it asks the engine for what changed since.`,
+it asks the engine for what changed since, unless somebody else made the fleet.`,
 		Example: "  tare fleet status 20261124-060000-weigh",
 		Args:    exactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, p, e, err := env.knownFleet(c, args[0])
+			dir, err := env.wholeFleetDir(c, args[0])
 			if err != nil {
 				return err
 			}
-			_, all, collecting, err := fleet.Statuses(dir)
+			p, all, collecting, err := fleet.Statuses(dir)
 			if err != nil {
-				return err
+				return usageError{err}
 			}
 			if !collecting {
-				env.refresh(c, e, all)
+				if err := env.refresh(c, args[0], all); err != nil {
+					return err
+				}
 			}
 			t := env.table("machine", "attempt", "state", "since", "records", "why")
 			for _, s := range all {
@@ -178,7 +191,15 @@ func collector(p fleet.Plan, all []fleet.Status, collecting bool) string {
 }
 
 // refresh puts what the engine says now in the place of what was recorded.
-func (env *Env) refresh(c *cobra.Command, e engine.Engine, all []fleet.Status) {
+func (env *Env) refresh(c *cobra.Command, name string, all []fleet.Status) error {
+	_, e, err := env.knownFleet(c, name)
+	if errors.Is(err, fleet.ErrForeign) {
+		fmt.Fprintln(env.Stderr, "note: the engine was not asked, so this is what was recorded:", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	var names []string
 	for _, s := range all {
 		if s.Job != "" && !s.Over() {
@@ -188,11 +209,12 @@ func (env *Env) refresh(c *cobra.Command, e engine.Engine, all []fleet.Status) {
 	states, err := e.States(c.Context(), names)
 	if err != nil {
 		fmt.Fprintln(env.Stderr, "note: the engine was not asked, so this is what was recorded:", err)
-		return
+		return nil
 	}
 	for i, s := range all {
 		if state, ok := states[s.Job]; ok && !s.Over() {
 			all[i].What, all[i].Words = fleet.What(state.Phase), state.Words()
 		}
 	}
+	return nil
 }

@@ -29,6 +29,7 @@ type Collector struct {
 	Note func(string)
 	Pace time.Duration // 0 is Pace
 
+	root    *os.Root // of Dir
 	plan    Plan
 	journal *journal
 	slots   []*slot
@@ -59,14 +60,18 @@ func (s *slot) ran() time.Duration {
 	return time.Since(s.runs)
 }
 
-// open takes the fleet's lock and reads what happened so far.
+// open takes the fleet's lock and reads what happened so far. The fleet must be this
+// user's: what its files say is done.
 func (c *Collector) open() (err error) {
-	if c.plan, err = ReadPlan(c.Dir); err != nil {
+	if c.root, err = openOurs(c.Dir); err != nil {
 		return err
 	}
 	var events []Event
-	if c.journal, events, err = openJournal(c.Dir); err != nil {
-		return err
+	if c.plan, err = readPlan(c.root); err == nil {
+		c.journal, events, err = openJournal(c.root, c.plan)
+	}
+	if err != nil {
+		return errors.Join(err, c.root.Close())
 	}
 	if c.Pace == 0 {
 		c.Pace = Pace
@@ -134,7 +139,7 @@ func (c *Collector) with(do func() error) error {
 			<-s.follow.done
 		}
 	}
-	return errors.Join(err, c.journal.close())
+	return errors.Join(err, c.journal.close(), c.root.Close())
 }
 
 func (c *Collector) statuses() []Status {
@@ -213,7 +218,7 @@ func (c *Collector) record(s *slot, what What, state *engine.State, run, words s
 		s.runs = e.At
 	}
 	if c.Tell != nil && what != Submitting {
-		s.Records = records(c.Dir, e)
+		s.Records = records(c.root, e)
 		c.Tell(s.Status)
 	}
 	return nil
@@ -325,7 +330,7 @@ func (c *Collector) end(ctx context.Context, s *slot, state engine.State) error 
 		return err
 	}
 	if got.run != "" || !got.view.Begun {
-		if err := os.Remove(streamOf(c.Dir, s.Job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := c.root.Remove(streamOf(s.Job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("fleet: %w", err)
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // following is a job's output on its way into a file.
@@ -35,7 +35,7 @@ func (c *Collector) begin(ctx context.Context, job string) *following {
 }
 
 func (c *Collector) copyOutput(ctx context.Context, job string) error {
-	to, err := os.OpenFile(streamOf(c.Dir, job), os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o644)
+	to, err := store.OpenFile(c.root, streamOf(job), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return fmt.Errorf("fleet: %w", err)
 	}
@@ -54,7 +54,7 @@ func (c *Collector) copyOutput(ctx context.Context, job string) error {
 // take adds the stream of a job to the fleet's runs, as far as it is a run.
 func (c *Collector) take(job string) (collected, error) {
 	var got collected
-	f, err := os.OpenFile(streamOf(c.Dir, job), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	f, err := sys.OpenForeignIn(c.root, streamOf(job), limit.RunArchive)
 	if errors.Is(err, fs.ErrNotExist) {
 		return got, nil
 	}
@@ -84,14 +84,14 @@ func (c *Collector) take(job string) (collected, error) {
 }
 
 // records counts what a job has brought so far.
-func records(dir string, e Event) int {
+func records(root *os.Root, e Event) int {
 	if e.Run != "" {
-		return recordsOfRun(filepath.Join(dir, "runs", filepath.Base(e.Run)))
+		return recordsOfRun(filepath.Join(root.Name(), runsDir, filepath.Base(e.Run)))
 	}
 	if e.Job == "" {
 		return 0
 	}
-	f, err := os.OpenFile(streamOf(dir, e.Job), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	f, err := sys.OpenForeignIn(root, streamOf(e.Job), limit.RunArchive)
 	if err != nil {
 		return 0
 	}

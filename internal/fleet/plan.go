@@ -152,9 +152,21 @@ var notLabel = regexp.MustCompile(`[^a-z0-9]+`)
 func (p Plan) jobOf(slot int, machine string, attempt int) engine.Job {
 	word := strings.Trim(notLabel.ReplaceAllString(strings.ToLower(machine), "-"), "-")
 	name := fmt.Sprintf("tare-%s-%d-%d-%s", p.Token, slot, attempt, word)
-	name = strings.TrimRight(name[:min(len(name), 63)], "-")
+	name = strings.TrimRight(name[:min(len(name), mostName)], "-")
 	return engine.Job{Name: name, Fleet: p.Token, Machine: machine, Where: p.Where, Args: p.Args, Time: p.Time}
 }
+
+// isJob reports whether jobOf makes such a name: it becomes that of a file.
+func (p Plan) isJob(name string) bool {
+	rest, ok := strings.CutPrefix(name, "tare-"+p.Token+"-")
+	return ok && len(name) <= mostName && jobWords.MatchString(rest)
+}
+
+// mostName is the length of a DNS label (RFC 1035).
+const mostName = 63
+
+// jobWords are a slot, an attempt and a machine.
+var jobWords = regexp.MustCompile(`^[0-9]+-[0-9]+(-[a-z0-9]+)*$`)
 
 // Jobs are the first attempts on all machines, to show them.
 func (p Plan) Jobs() []engine.Job {

@@ -10,11 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -24,17 +24,22 @@ const (
 	jobsFile  = "jobs.jsonl"
 	lockFile  = "lock"
 	streamDir = "streams" // output of jobs, until it is a run
+	runsDir   = "runs"
 )
 
 // ErrNoPlan says that a fleet was not begun by tare fleet run.
 var ErrNoPlan = errors.New("this fleet was not begun by tare fleet run")
 
+// ErrForeign says that somebody else made the fleet, or can change it: its plan has
+// commands, and its directory takes output.
+var ErrForeign = errors.New("the fleet is not yours to go on with")
+
 // ErrCollected says that another process collects the fleet.
 var ErrCollected = errors.New("another process collects this fleet")
 
 // Begin makes the directory of a fleet, with its plan.
-func Begin(dir string, p Plan) error {
-	if err := os.MkdirAll(filepath.Join(dir, streamDir), 0o755); err != nil {
+func Begin(dir string, p Plan) (err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("fleet: %w", err)
 	}
 	p.Schema = PlanSchema
@@ -42,42 +47,94 @@ func Begin(dir string, p Plan) error {
 	if err != nil {
 		return fmt.Errorf("fleet: %w", err)
 	}
-	temporary := filepath.Join(dir, fmt.Sprintf(".%s.%d", planFile, os.Getpid()))
-	defer func() { _ = os.Remove(temporary) }() // after success it is not there
-	if err := writeSynced(temporary, append(text, '\n')); err != nil {
+	root, err := openOurs(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	held, err := takeLock(root)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, held.Close()) }()
+	if _, err := root.Lstat(planFile); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("the fleet in %s was begun already: tare fleet resume goes on with it", dir), err)
+	}
+	if err = root.Mkdir(streamDir, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
+		err = writePlan(root, append(text, '\n'))
+	}
+	if err != nil {
 		return fmt.Errorf("fleet: %w", err)
 	}
-	if err := os.Link(temporary, filepath.Join(dir, planFile)); err != nil { // refuses to replace
-		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("the fleet in %s was begun already: tare fleet resume goes on with it", dir)
-		}
-		return fmt.Errorf("fleet: %w", err)
-	}
-	return syncPath(dir)
+	return nil
 }
 
-func writeSynced(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o644)
+// writePlan writes the plan whole or not at all. Who calls it has the fleet's lock: rename
+// replaces what is there.
+func writePlan(root *os.Root, text []byte) error {
+	temporary := fmt.Sprintf(".%s.%d", planFile, os.Getpid())
+	f, err := store.OpenFile(root, temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = root.Rename(temporary, planFile)
+	}
+	if err != nil {
+		return errors.Join(err, root.Remove(temporary))
+	}
+	return syncRoot(root)
 }
 
-func syncPath(path string) error {
-	d, err := os.Open(path)
+func syncRoot(root *os.Root) error {
+	d, err := root.Open(".")
 	if err != nil {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// ReadPlan reads the plan of the fleet in dir; the error is ErrNoPlan where it has none.
-func ReadPlan(dir string) (Plan, error) {
-	text, err := sys.ReadForeign(filepath.Join(dir, planFile), limit.FleetPlan)
+// openFleet opens the directory of a fleet; the error is ErrNoPlan where it is not there.
+// All its files are opened below it: what others made there may lead anywhere.
+func openFleet(dir string) (*os.Root, error) {
+	root, err := os.OpenRoot(dir + "/") // which a pipe has not, whose other end would be waited for
 	if errors.Is(err, fs.ErrNotExist) {
-		return Plan{}, fmt.Errorf("%s: %w", dir, ErrNoPlan)
+		return nil, fmt.Errorf("%s: %w", dir, ErrNoPlan)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fleet: %w", err)
+	}
+	return root, nil
+}
+
+// openOurs is openFleet of a fleet that this user made; the error of another is ErrForeign.
+func openOurs(dir string) (*os.Root, error) {
+	root, err := openFleet(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Ours(root, []string{streamDir, runsDir}, []string{planFile, jobsFile, lockFile}); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w (tare fleet report and status read it)", ErrForeign, err), root.Close())
+	}
+	return root, nil
+}
+
+// ReadPlan reads the plan of the fleet in dir, which this user made; the error is ErrNoPlan
+// where it has none, and ErrForeign where somebody else made it.
+func ReadPlan(dir string) (Plan, error) {
+	root, err := openOurs(dir)
+	if err != nil {
+		return Plan{}, err
+	}
+	defer func() { _ = root.Close() }() // only read
+	return readPlan(root)
+}
+
+func readPlan(root *os.Root) (Plan, error) {
+	text, err := sys.ReadForeignIn(root, planFile, limit.FleetPlan)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Plan{}, fmt.Errorf("%s: %w", filepath.Clean(root.Name()), ErrNoPlan)
 	}
 	if err != nil {
 		return Plan{}, fmt.Errorf("fleet: %w", err)
@@ -99,13 +156,13 @@ func decodePlan(text []byte) (Plan, error) {
 	case p.Token == "" || len(p.Token) > 16 || notLabel.MatchString(p.Token):
 		return p, fmt.Errorf("%s is damaged: token %.40q", planFile, p.Token)
 	}
-	return p, nil
+	return p, limit.EngineAnswer.CheckItems(len(p.Order)) // an engine's answer named them
 }
 
 // readEvents reads what happened so far. whole is how many bytes of the file are whole
 // lines: a process that was killed may have left a part of one.
-func readEvents(dir string) (events []Event, whole int64, err error) {
-	f, err := sys.OpenForeign(filepath.Join(dir, jobsFile), limit.FleetJobs)
+func readEvents(root *os.Root, p Plan) (events []Event, whole int64, err error) {
+	f, err := sys.OpenForeignIn(root, jobsFile, limit.FleetJobs)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
 	}
@@ -113,10 +170,10 @@ func readEvents(dir string) (events []Event, whole int64, err error) {
 		return nil, 0, fmt.Errorf("fleet: %w", err)
 	}
 	defer func() { _ = f.Close() }() // only read
-	return decodeEvents(f)
+	return decodeEvents(f, p)
 }
 
-func decodeEvents(in io.Reader) (events []Event, whole int64, err error) {
+func decodeEvents(in io.Reader, p Plan) (events []Event, whole int64, err error) {
 	lines := bufio.NewReader(limit.FleetJobs.Reader(in))
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
@@ -130,6 +187,9 @@ func decodeEvents(in io.Reader) (events []Event, whole int64, err error) {
 		if err == nil {
 			err = json.Unmarshal(line, &e)
 		}
+		if err == nil && e.Job != "" && !p.isJob(e.Job) {
+			err = fmt.Errorf("%.100q is not the name of a job of this fleet", e.Job)
+		}
 		if err != nil {
 			return nil, 0, fmt.Errorf("%s, line %d: %w", jobsFile, n, err)
 		}
@@ -140,23 +200,28 @@ func decodeEvents(in io.Reader) (events []Event, whole int64, err error) {
 // Statuses is how far the fleet in dir is, machine by machine, and whether a process
 // collects it.
 func Statuses(dir string) (p Plan, all []Status, collecting bool, err error) {
-	if p, err = ReadPlan(dir); err != nil {
+	root, err := openFleet(dir)
+	if err != nil {
 		return p, nil, false, err
 	}
-	events, _, err := readEvents(dir)
+	defer func() { _ = root.Close() }() // only read
+	if p, err = readPlan(root); err != nil {
+		return p, nil, false, err
+	}
+	events, _, err := readEvents(root, p)
 	if err != nil {
 		return p, nil, false, err
 	}
 	all = statuses(p, events)
 	for i := range all {
-		all[i].Records = records(dir, all[i].Event)
+		all[i].Records = records(root, all[i].Event)
 	}
-	return p, all, isCollected(dir), nil
+	return p, all, isCollected(root), nil
 }
 
 // isCollected reports whether a process has the fleet's lock.
-func isCollected(dir string) bool {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+func isCollected(root *os.Root) bool {
+	f, err := store.OpenFile(root, lockFile, os.O_RDONLY, 0)
 	if err != nil {
 		return false
 	}
@@ -171,16 +236,16 @@ type journal struct {
 }
 
 // openJournal takes the lock of the fleet, and reads what happened so far.
-func openJournal(dir string) (*journal, []Event, error) {
-	held, err := takeLock(dir)
+func openJournal(root *os.Root, p Plan) (*journal, []Event, error) {
+	held, err := takeLock(root)
 	if err != nil {
 		return nil, nil, err
 	}
-	events, whole, err := readEvents(dir)
+	events, whole, err := readEvents(root, p)
 	if err != nil {
 		return nil, nil, errors.Join(err, held.Close())
 	}
-	f, err := os.OpenFile(filepath.Join(dir, jobsFile), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+	f, err := store.OpenFile(root, jobsFile, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("fleet: %w", err), held.Close())
 	}
@@ -188,7 +253,7 @@ func openJournal(dir string) (*journal, []Event, error) {
 	if err == nil {
 		_, err = f.Seek(whole, io.SeekStart)
 	}
-	if err = errors.Join(err, syncPath(dir)); err != nil {
+	if err = errors.Join(err, syncRoot(root)); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("fleet: %w", err), f.Close(), held.Close())
 	}
 	return &journal{f, held}, events, nil
@@ -215,8 +280,8 @@ const (
 
 // takeLock makes this process the only one that collects the fleet. The kernel lets go
 // of the lock when the process dies.
-func takeLock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+func takeLock(root *os.Root) (*os.File, error) {
+	f, err := store.OpenFile(root, lockFile, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("fleet: %w", err)
 	}
@@ -229,7 +294,7 @@ func takeLock(dir string) (*os.File, error) {
 	if err != nil {
 		pid := make([]byte, 16)
 		n, _ := f.ReadAt(pid, 0) // for a message
-		return nil, errors.Join(fmt.Errorf("%s: %w: PID %s", dir, ErrCollected, bytes.TrimSpace(pid[:n])), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w: PID %s", filepath.Clean(root.Name()), ErrCollected, bytes.TrimSpace(pid[:n])), f.Close())
 	}
 	err = f.Truncate(0)
 	if err == nil {
@@ -241,7 +306,5 @@ func takeLock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// streamOf is the file that holds what came of a job.
-func streamOf(dir, job string) string {
-	return filepath.Join(dir, streamDir, strings.ReplaceAll(job, string(filepath.Separator), "_"))
-}
+// streamOf is the file that holds what came of a job, below the fleet's directory.
+func streamOf(job string) string { return filepath.Join(streamDir, job) }

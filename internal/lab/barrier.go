@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 
@@ -35,6 +36,21 @@ func abortBarrier(file string) (err error) {
 	if err != nil {
 		return fmt.Errorf("start barrier: mapping its page: %w", err)
 	}
+	return errors.Join(abortPage(page), unix.Munmap(page))
+}
+
+// abortPage survives that a payload cuts the file, which is shared with it, while the page
+// is mapped: the kernel answers with SIGBUS, which would end the laboratory.
+func abortPage(page []byte) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		reason := recover()
+		if _, fault := reason.(interface{ Addr() uintptr }); fault {
+			err = errors.New("start barrier: a payload has cut the file of its page")
+		} else if reason != nil {
+			panic(reason)
+		}
+	}()
 	workload.UnixBarrierAbort(page)
-	return unix.Munmap(page)
+	return nil
 }

@@ -124,6 +124,13 @@ func TestAbortBarrier(t *testing.T) {
 			t.Errorf("state %d became %d, %v", state, got[4], err)
 		}
 	}
+	cut := filepath.Join(t.TempDir(), "cut") // by a payload, which shares it
+	if err := os.WriteFile(cut, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := abortBarrier(cut); err == nil || !strings.Contains(err.Error(), "a payload has cut") {
+		t.Errorf("a page without its file: %v", err)
+	}
 	if err := abortBarrier("/nonexistent"); err == nil {
 		t.Error("a page that is not there was let go")
 	}

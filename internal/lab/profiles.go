@@ -1,10 +1,8 @@
 package lab
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,16 +98,13 @@ func WriteProfiles(run *store.Run) ([]string, error) {
 	return files, nil
 }
 
-// writeProfile writes a profile to stem.pb.gz, for pprof, and to stem.folded.
+// writeProfile writes a profile to stem.pb.gz, for pprof, and to stem.folded. The run may
+// be a copy of somebody else's, with links in their places.
 func writeProfile(stem string, p profile.Profile) ([]string, error) {
 	files := []string{stem + ".pb.gz", stem + ".folded"}
 	for i, write := range []func(io.Writer) error{p.Pprof, p.Folded} {
-		f, err := os.Create(files[i])
-		if err != nil {
+		if err := WriteReport(files[i], write); err != nil {
 			return nil, fmt.Errorf("profile: %w", err)
-		}
-		if err := errors.Join(write(f), f.Close()); err != nil {
-			return nil, fmt.Errorf("profile %s: %w", files[i], err)
 		}
 	}
 	return files, nil

@@ -47,9 +47,12 @@ func salvaged(run *store.Run) []string {
 	if len(damaged) == 0 {
 		return nil
 	}
-	warnings := []string{fmt.Sprintf("damaged records left out: %d; this report is of the others", len(damaged))}
+	warnings := []string{"damaged records are left out; this report is of the others"}
 	for _, d := range damaged[:min(len(damaged), shownDamage)] {
 		warnings = append(warnings, d.Error())
+	}
+	if len(damaged) > shownDamage {
+		warnings = append(warnings, "more records are damaged: see tare verify")
 	}
 	return warnings
 }

@@ -34,11 +34,14 @@ var madeID = regexp.MustCompile(`^[0-9]{8}-[0-9]{6}-`)
 func (r *Run) Export(w io.Writer) error {
 	packed := gzip.NewWriter(w)
 	out := tar.NewWriter(packed)
+	total := int64(0)
 	err := fs.WalkDir(r.root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() || !archived.MatchString(name) {
 			return err
 		}
-		return r.exportFile(out, name)
+		size, err := r.exportFile(out, name, total)
+		total += size
+		return err
 	})
 	if err := errors.Join(err, out.Close(), packed.Close()); err != nil {
 		return fmt.Errorf("run %s: %w", r.manifest.ID, err)
@@ -46,22 +49,26 @@ func (r *Run) Export(w io.Writer) error {
 	return nil
 }
 
-func (r *Run) exportFile(out *tar.Writer, name string) error {
-	f, err := openFile(r.root, name, os.O_RDONLY, 0)
+// exportFile writes a file of a run, of which before bytes are written: no more than
+// Import takes.
+func (r *Run) exportFile(out *tar.Writer, name string, before int64) (size int64, err error) {
+	f, err := OpenFile(r.root, name, os.O_RDONLY, 0)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = f.Close() }() // only read
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return 0, err
+	}
+	if err := limit.RunArchive.CheckBytes(max(info.Size(), before+info.Size())); err != nil { // the sum may overflow
+		return 0, fmt.Errorf("%s: %w", name, err)
 	}
 	header := &tar.Header{Name: path.Join(r.manifest.ID, name), Mode: 0o644, Size: info.Size(), ModTime: info.ModTime().Truncate(time.Second)}
 	if err := out.WriteHeader(header); err != nil {
-		return err
+		return 0, err
 	}
-	_, err = io.Copy(out, io.LimitReader(f, info.Size())) // records may grow meanwhile
-	return err
+	return io.Copy(out, io.LimitReader(f, info.Size())) // records may grow meanwhile
 }
 
 // Import adds a run that Export or a Stream wrote to the store under root and returns its
@@ -181,7 +188,7 @@ func wholeRun(dir string) (Manifest, error) {
 		return Manifest{}, err
 	}
 	if len(v.Damaged) > 0 {
-		return Manifest{}, fmt.Errorf("the run is damaged in %d places: %w", len(v.Damaged), v.Damaged[0])
+		return Manifest{}, fmt.Errorf("the run is damaged: %w", v.Damaged[0])
 	}
 	if id := r.manifest.ID; !madeID.MatchString(id) || filepath.Base(id) != id {
 		return Manifest{}, fmt.Errorf("%w: %s names the run %.100q", ErrCorrupt, manifestFile, id)

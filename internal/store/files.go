@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -38,8 +39,8 @@ func openRoot(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// openFile opens a regular file below root.
-func openFile(root *os.Root, name string, flags int, mode fs.FileMode) (*os.File, error) {
+// OpenFile opens a regular file below root. It follows no link in its place.
+func OpenFile(root *os.Root, name string, flags int, mode fs.FileMode) (*os.File, error) {
 	f, err := root.OpenFile(name, flags|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, mode)
 	if err != nil {
 		return nil, err
@@ -179,23 +180,42 @@ func (r *Run) Ours() error {
 	if _, err := r.root.Lstat(importedFile); err == nil {
 		return fmt.Errorf("%w: %s was imported, and its commands are not this user's (tare report reads it)", ErrForeign, r.dir)
 	}
-	for _, name := range []string{".", manifestFile, recordsFile, lockFile, environmentFile} {
-		info, err := r.root.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) && name != "." {
+	if err := Ours(r.root, nil, []string{manifestFile, recordsFile, lockFile, environmentFile}); err != nil {
+		return fmt.Errorf("%w: %w (tare report reads it)", ErrForeign, err)
+	}
+	return nil
+}
+
+// Ours refuses a directory that somebody else made or can change. It looks at root, and at
+// those of these directories and files in it that are there. The files must have no other
+// name.
+func Ours(root *os.Root, dirs, files []string) error {
+	for i, name := range slices.Concat([]string{"."}, dirs, files) {
+		info, err := root.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) && i > 0 {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("run: %w", err)
+			return err
 		}
-		stat, ok := info.Sys().(*syscall.Stat_t)
-		switch {
-		case !ok || int(stat.Uid) != os.Geteuid():
-			return fmt.Errorf("%w: %s is not this user's: a run goes on only for who made it (tare report reads it)", ErrForeign, r.path(name))
-		case info.Mode().Perm()&0o022 != 0:
-			return fmt.Errorf("%w: others can write %s: chmod go-w it once you have read its manifest", ErrForeign, r.path(name))
-		case name != "." && (!info.Mode().IsRegular() || stat.Nlink != 1):
-			return fmt.Errorf("%w: %s is a link or not a regular file", ErrForeign, r.path(name))
+		if err := ours(filepath.Join(root.Name(), name), info, i <= len(dirs)); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func ours(path string, info fs.FileInfo, dir bool) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || int(stat.Uid) != os.Geteuid():
+		return fmt.Errorf("%s is not this user's: only who made it goes on with it", path)
+	case dir && !info.IsDir():
+		return fmt.Errorf("%s is a link or not a directory", path)
+	case !dir && (!info.Mode().IsRegular() || stat.Nlink != 1):
+		return fmt.Errorf("%s is a link or not a regular file", path)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("others can write %s: chmod go-w it once you have read it", path)
 	}
 	return nil
 }

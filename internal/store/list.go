@@ -101,7 +101,7 @@ func (s *Summary) measure() {
 }
 
 func countLines(root *os.Root) (int, error) {
-	f, err := openFile(root, recordsFile, os.O_RDONLY, 0)
+	f, err := OpenFile(root, recordsFile, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -109,12 +109,25 @@ func countLines(root *os.Root) (int, error) {
 		return 0, err
 	}
 	defer func() { _ = f.Close() }() // only read
-	buffer, lines := make([]byte, 1<<18), 0
+	return linesOf(f)
+}
+
+// linesOf counts the lines of records. One that is longer than any record ends it: the
+// hole of a sparse file is read for years.
+func linesOf(in io.Reader) (int, error) {
+	buffer, lines, length := make([]byte, 1<<18), 0, 0
 	for {
-		n, err := f.Read(buffer)
+		n, err := in.Read(buffer)
 		lines += bytes.Count(buffer[:n], []byte{'\n'})
+		length += n
+		if end := bytes.LastIndexByte(buffer[:n], '\n'); end >= 0 {
+			length = n - end - 1
+		}
 		if errors.Is(err, io.EOF) {
 			return lines, nil
+		}
+		if err == nil {
+			err = tooLong(length)
 		}
 		if err != nil {
 			return lines, err

@@ -21,7 +21,7 @@ const (
 // kernel lets go of the lock when the process dies, however it dies. The file
 // holds the owner's PID, for messages only.
 func lock(dir string, root *os.Root) (*os.File, error) {
-	f, err := openFile(root, lockFile, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := OpenFile(root, lockFile, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, full(fmt.Errorf("run lock: %w", err))
 	}
@@ -69,7 +69,7 @@ func owner(f *os.File) string {
 
 // live reports whether some process writes the run.
 func live(root *os.Root) bool {
-	f, err := openFile(root, lockFile, os.O_RDONLY, 0)
+	f, err := OpenFile(root, lockFile, os.O_RDONLY, 0)
 	if err != nil {
 		return false
 	}

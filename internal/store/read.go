@@ -21,6 +21,10 @@ import (
 // handing it over, small against the memory of a report.
 const batchBytes = 1 << 20
 
+// batchLines is more than the records that batchBytes have room for. A decoded line takes
+// some 100 bytes, also where it is empty.
+const batchLines = batchBytes / shortestLine
+
 // Load reads all records into columns, decoding on all CPUs. The order of the
 // file decides, not the CPUs', so that a report is the same every time. A last
 // line that is still being written, or was cut short, is left out. The error
@@ -41,7 +45,7 @@ func (r *Run) Load() (*analysis.Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.damaged = damaged
+	r.damaged = damaged.errors(r.path(recordsFile))
 	return data, nil
 }
 
@@ -80,13 +84,13 @@ func (r *Run) Records() iter.Seq2[sample.Record, error] {
 // each calls f for every record in the order of the file, after checking that
 // it belongs to the plan and stands there once. It returns the length of the
 // whole lines, and, of a run that is salvaged, why damaged ones were left out.
-func (r *Run) each(f func(*trialLine) error) (whole int64, damaged []error, err error) {
-	file, err := openFile(r.root, recordsFile, os.O_RDONLY, 0)
+func (r *Run) each(f func(*trialLine) error) (whole int64, damaged damages, err error) {
+	file, err := OpenFile(r.root, recordsFile, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil, nil // killed, or not yet there, between the directory and its first record
+		return 0, damages{}, nil // killed, or not yet there, between the directory and its first record
 	}
 	if err != nil {
-		return 0, nil, fmt.Errorf("records: %w", err)
+		return 0, damages{}, fmt.Errorf("records: %w", err)
 	}
 	defer func() { _ = file.Close() }() // only read
 	check := newCheck(r.manifest)
@@ -100,11 +104,11 @@ func (r *Run) each(f func(*trialLine) error) (whole int64, damaged []error, err 
 				err = check.place(t.seq, t.block, t.cell)
 			}
 			if err != nil {
-				err = fmt.Errorf("%s:%d: %w: %w", r.path(recordsFile), number, ErrCorrupt, err)
+				named := func() error { return fmt.Errorf("%s:%d: %w: %w", r.path(recordsFile), number, ErrCorrupt, err) }
 				if !r.salvage {
-					return fmt.Errorf("%w (tare verify lists all that is damaged; tare report --salvage leaves it out)", err)
+					return fmt.Errorf("%w (tare verify lists all that is damaged; tare report --salvage leaves it out)", named())
 				}
-				damaged = append(damaged, err)
+				damaged.add(named)
 				continue
 			}
 			check.seen[t.seq] = true
@@ -116,6 +120,32 @@ func (r *Run) each(f func(*trialLine) error) (whole int64, damaged []error, err 
 		return nil
 	})
 	return whole, damaged, err
+}
+
+// mostDamaged is how many damaged places are named: a damaged run can have millions.
+const mostDamaged = 1000
+
+// damages are what is damaged of a run: the first of many, and how many others.
+type damages struct {
+	first []error
+	more  int
+}
+
+// add notes one more, and calls why where it is kept.
+func (d *damages) add(why func() error) {
+	if len(d.first) < mostDamaged {
+		d.first = append(d.first, why())
+	} else {
+		d.more++
+	}
+}
+
+// errors are those that were kept, and one that counts the others, which are at path.
+func (d *damages) errors(path string) []error {
+	if d.more == 0 {
+		return d.first
+	}
+	return append(d.first, fmt.Errorf("%s: %w: %d more like these", path, ErrCorrupt, d.more))
 }
 
 // check knows which records a run may hold.
@@ -248,27 +278,45 @@ func (p *pipeline) read(file io.Reader) {
 	}
 }
 
-// fill reads the next stretch behind the tail of the one before, and gives the
-// tail that begins a line without ending it.
+// fill takes the next stretch: of the tail of the one before, and of the file where the
+// tail ends no line. It gives the tail behind the stretch, in the memory of that before.
 func (b *batch) fill(file io.Reader, before []byte) (tail []byte, more bool, err error) {
 	b.text = append(b.text[:0], before...)
-	for {
+	for ended := false; ; {
+		if end := wholeLines(b.text); end > 0 || ended {
+			tail = append(before[:0], b.text[end:]...)
+			b.text = b.text[:end]
+			return tail, !ended || wholeLines(tail) > 0, nil
+		}
+		if err := tooLong(len(b.text)); err != nil {
+			return nil, false, err
+		}
 		n := len(b.text)
 		b.text = slices.Grow(b.text, batchBytes)[:n+batchBytes]
 		got, err := io.ReadFull(file, b.text[n:])
 		b.text = b.text[:n+got]
-		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		ended = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !ended {
 			return nil, false, fmt.Errorf("records: %w", err)
 		}
-		end := bytes.LastIndexByte(b.text, '\n') + 1
-		if end > 0 || ended {
-			tail = bytes.Clone(b.text[end:])
-			b.text = b.text[:end]
-			return tail, !ended, nil
-		}
-		if err := limit.RunRecord.CheckBytes(int64(len(b.text))); err != nil {
-			return nil, false, fmt.Errorf("%w: %w", ErrCorrupt, err)
-		}
 	}
+}
+
+// wholeLines is where the last of the first batchLines whole lines ends.
+func wholeLines(text []byte) (end int) {
+	if bytes.Count(text, []byte{'\n'}) <= batchLines {
+		return bytes.LastIndexByte(text, '\n') + 1
+	}
+	for range batchLines {
+		end += bytes.IndexByte(text[end:], '\n') + 1
+	}
+	return end
+}
+
+// tooLong refuses a line that is longer than any record.
+func tooLong(length int) error {
+	if err := limit.RunRecord.CheckBytes(int64(length)); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return nil
 }

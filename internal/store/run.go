@@ -116,7 +116,7 @@ func (r *Run) open(flags int) (err error) {
 	if r.lock, err = lock(r.dir, r.root); err != nil {
 		return err
 	}
-	r.records, err = openFile(r.root, recordsFile, os.O_RDWR|os.O_APPEND|flags, 0o644)
+	r.records, err = OpenFile(r.root, recordsFile, os.O_RDWR|os.O_APPEND|flags, 0o644)
 	return full(err)
 }
 

@@ -33,7 +33,6 @@ func (r *Run) Verify() (Verification, error) {
 	if err != nil {
 		return v, err
 	}
-	v.Damaged = damaged
 	if info, err := r.root.Stat(recordsFile); err == nil {
 		v.Cut = info.Size() - whole
 	}
@@ -50,12 +49,13 @@ func (r *Run) Verify() (Verification, error) {
 				continue // a file that a kill cut short, which nobody reads
 			}
 			if err := r.verifySide(path.Join(dir, e.Name())); err != nil {
-				v.Damaged = append(v.Damaged, err)
+				damaged.add(func() error { return err })
 			} else {
 				v.SideFiles++
 			}
 		}
 	}
+	v.Damaged = damaged.errors(r.dir)
 	return v, nil
 }
 

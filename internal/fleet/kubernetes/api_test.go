@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tarelab/tare/internal/fleet/engine"
+	"github.com/tarelab/tare/internal/limit"
 )
 
 // answers are an API server that fails as no real one does on demand: by method and path.
@@ -115,6 +116,19 @@ func TestCannot(t *testing.T) {
 		if _, err := e.Machines(t.Context(), nil); !errors.As(err, &cannot) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A server that never comes to the last page is not asked for ever.
+func TestEndlessPages(t *testing.T) {
+	const enough = 3000
+	requests := 0
+	e := with(t, answers{"GET " + podsPath: func(w http.ResponseWriter) {
+		requests++
+		says(fmt.Sprintf(`{"apiVersion": "v1", "kind": "PodList", "metadata": {"continue": %q}, "items": []}`, map[bool]string{true: "more"}[requests < enough]))(w)
+	}})
+	if _, err := e.podsOf(t.Context(), "tare-lab-n1"); !errors.As(err, new(*limit.Error)) || requests == enough {
+		t.Errorf("%d pages, %v", requests, err)
 	}
 }
 

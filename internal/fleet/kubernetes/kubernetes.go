@@ -129,7 +129,7 @@ type (
 func list[T any](ctx context.Context, from dynamic.ResourceInterface, o metav1.ListOptions) ([]T, error) {
 	var all []T
 	o.Limit = page
-	for {
+	for pages := 1; ; pages++ {
 		ctx, done := context.WithTimeout(ctx, request)
 		got, err := from.List(ctx, o)
 		done()
@@ -146,7 +146,7 @@ func list[T any](ctx context.Context, from dynamic.ResourceInterface, o metav1.L
 		if o.Continue = got.GetContinue(); o.Continue == "" {
 			return all, nil
 		}
-		if err := limit.EngineAnswer.CheckItems(len(all)); err != nil {
+		if err := limit.EngineAnswer.CheckItems(max(len(all), pages*page)); err != nil { // a page may be empty
 			return nil, err
 		}
 	}
