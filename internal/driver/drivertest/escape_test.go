@@ -95,6 +95,7 @@ func TestEscapesCanFail(t *testing.T) {
 		{"leaves a directory open", "no door", claiming{native.New(lab), func(s *driver.Spec) {
 			s.Args = append([]string{shell, "-c", `exec 9</data; exec "$@"`, "sh"}, s.Args...)
 		}}, "descriptor /proc/self/fd/9"},
+		{"hands over the machine's /dev/null", "no door", claiming{Driver: rung("native/proc")}, "/proc/self/fd/0 is the machine's"},
 		{"has no /proc", "no door", claiming{Driver: running(fake.Exec)}, "/proc/self/fd is missing"},
 		{"waits for a flood", "flood", running(func(_ context.Context, spec driver.Spec) (driver.Exit, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
