@@ -290,6 +290,7 @@ type seriesSums struct {
 	order  []string
 	of     map[string]*seriesSum
 	events map[containers.EventKind]int64
+	more   int // readings of containers beyond mostSums
 }
 
 type seriesSum struct {
@@ -308,6 +309,9 @@ func (s *seriesSum) mean() float64 {
 	return s.cpu / float64(s.known)
 }
 
+// mostSums bounds the containers that are summed up one by one: a watch may last for weeks.
+const mostSums = 10_000
+
 func newSeriesSums() *seriesSums {
 	return &seriesSums{of: map[string]*seriesSum{}, events: map[containers.EventKind]int64{}}
 }
@@ -318,6 +322,10 @@ func (w *seriesSums) add(r watched) error {
 	}
 	for _, p := range r.points {
 		s := w.of[p.ID]
+		if s == nil && len(w.order) >= mostSums {
+			w.more++
+			continue
+		}
 		if s == nil {
 			s = &seriesSum{name: p.Name, engine: p.Engine, cpuPeak: -1, memoryPeak: -1, read: -1, written: -1, received: -1, sent: -1}
 			w.of[p.ID] = s
@@ -352,6 +360,9 @@ func (env *Env) printSeriesSums(w *seriesSums, took, cost time.Duration) {
 		t.AppendRow(table.Row{s.name, s.engine, s.readings, percent(s.mean()), percent(s.cpuPeak), size(float64(s.memoryPeak)), size(s.read), size(s.written), size(s.received), size(s.sent)})
 	}
 	t.Render()
+	if w.more > 0 {
+		fmt.Fprintf(env.Stdout, "%d more readings, of containers beyond the first %d\n", w.more, mostSums)
+	}
 }
 
 // ownCPU is the CPU time that this process has used.

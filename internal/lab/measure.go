@@ -298,7 +298,7 @@ func (p *Plan) foresee(c study.Cell, logs []float64) float64 {
 	}
 	noise := func(r *rand.Rand) float64 { return scatter * r.NormFloat64() }
 	twin := slices.ContainsFunc(p.Manifest.Cells, func(o study.Cell) bool { return o.AA && o.Group == c.Group })
-	level := 1 - st.Alpha/float64(max(1, p.compared()[c.Group]))
+	level := 1 - st.LookAlpha()/float64(max(1, p.compared()[c.Group]))
 	least := stats.FromLog(stats.Detectable(noise, blocks, level, twin, p.Manifest.Seed))
 	size := fmt.Sprintf("%.1f %%", 100*least)
 	if least >= 1 {

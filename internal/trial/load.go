@@ -41,10 +41,30 @@ type loaded struct {
 	since   []int // turns of each instance since it was opened
 	busy    int   // turns under way
 	counted Stamp // since when turns count; 0 where they do not
-	opened  time.Duration
-	count   float64
-	cpu     time.Duration
+	did     did   // since it was last taken
 	wrong   error // why an instance no longer takes turns
+}
+
+// did is what all instances of a load did while it was open.
+type did struct {
+	opened time.Duration
+	count  float64
+	cpu    time.Duration
+}
+
+func (d *did) add(more did) {
+	d.opened, d.count, d.cpu = d.opened+more.opened, d.count+more.count, d.cpu+more.cpu
+}
+
+// values are none of a load that never was open.
+func (d did) values() []sample.Value {
+	if d.opened <= 0 {
+		return nil
+	}
+	return []sample.Value{
+		{Metric: sample.BesideRate, Value: d.count / d.opened.Seconds()},
+		{Metric: sample.BesideCPUs, Value: d.cpu.Seconds() / d.opened.Seconds()},
+	}
 }
 
 // begin makes a load and returns when each of its instances has taken a turn. part is of
@@ -135,7 +155,7 @@ func (l *loaded) turned(i int, a answer, err error) {
 		l.wrong = errors.Join(l.wrong, err)
 	}
 	if err == nil && l.counted > 0 {
-		l.count, l.cpu = l.count+a.count, l.cpu+a.cpu
+		l.did.add(did{count: a.count, cpu: a.cpu})
 	}
 	l.changed.Broadcast()
 }
@@ -189,26 +209,23 @@ func (l *loaded) shut(ctx context.Context) error {
 	l.running = false
 	err := l.until(ctx, func() bool { return l.busy == 0 })
 	if l.counted > 0 {
-		l.opened += Now().Sub(l.counted)
+		l.did.add(did{opened: Now().Sub(l.counted)})
 	}
 	l.counted = 0
 	return err
 }
 
-// values are what the load did while it was open.
-func (l *loaded) values() []sample.Value {
+// take returns what the load did since it was last asked, which is of what was measured
+// meanwhile: next to work of another kind it does more or less.
+func (l *loaded) take() did {
 	if l == nil {
-		return nil
+		return did{}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.opened <= 0 {
-		return nil
-	}
-	return []sample.Value{
-		{Metric: sample.BesideRate, Value: l.count / l.opened.Seconds()},
-		{Metric: sample.BesideCPUs, Value: l.cpu.Seconds() / l.opened.Seconds()},
-	}
+	d := l.did
+	l.did = did{}
+	return d
 }
 
 // close ends and removes all instances of the load. It may be called again.

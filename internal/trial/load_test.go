@@ -21,8 +21,8 @@ func TestLoadNextToRounds(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		return honest(n, name)
 	})
-	b := block(20, []string{"a"}, taker(func(n int, name string) (string, bool) {
-		for before := turns.Load(); n > 0 && turns.Load() == before; { // it works while this one does
+	b := block(20, []string{"a", "b"}, taker(func(n int, name string) (string, bool) {
+		for before := turns.Load(); n > 1 && turns.Load() == before; { // it works while this one does, but for the first turns of both
 			time.Sleep(time.Millisecond)
 		}
 		return honest(n, name)
@@ -30,12 +30,13 @@ func TestLoadNextToRounds(t *testing.T) {
 	b.Loads = []trial.Load{{Driver: fake.New("neighbour", func(int, driver.Spec) fake.Script { return neighbour }), Copies: 2, Turn: "noise", Timeout: time.Minute}}
 	b.Held[0].Load = 1
 	got, err := runRounds(t, t.Context(), b)
-	if err != nil || len(got) != 1 || got[0].Failure != nil {
+	if err != nil || len(got) != 2 || got[0].Failure != nil || got[1].Failure != nil {
 		t.Fatalf("%v, %+v", err, got)
 	}
 	for _, metric := range []string{sample.BesideRate, sample.BesideCPUs} {
-		if v := got[0].Values[metric]; len(v) != 1 || v[0] <= 0 {
-			t.Errorf("%s: %v", metric, v)
+		a, b := got[0].Values[metric], got[1].Values[metric]
+		if len(a) != 1 || a[0] <= 0 || len(b) != 1 || b[0] <= 0 || a[0] == b[0] {
+			t.Errorf("%s: %v next to a, %v next to b: each is of its own slices", metric, a, b)
 		}
 	}
 }

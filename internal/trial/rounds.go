@@ -95,6 +95,7 @@ type held struct {
 type served struct {
 	slices []slice
 	round  []int
+	beside did   // what the load did during these slices
 	err    error // why the cell has failed, while its target works
 }
 
@@ -227,6 +228,7 @@ func (b *block) visit(ctx context.Context, round int, v Visit) {
 	if shut := load.shut(ctx); err == nil {
 		err = shut
 	}
+	beside := load.take()
 	var refused *turnError
 	var lying *clockError
 	switch {
@@ -237,6 +239,7 @@ func (b *block) visit(ctx context.Context, round int, v Visit) {
 		h.letGo() // it must not work on while others are measured
 	case round >= 0:
 		cell.slices, cell.round = append(cell.slices, s), append(cell.round, round)
+		cell.beside.add(beside)
 	}
 }
 
@@ -464,7 +467,7 @@ func (h *held) fill(r *sample.Record, turn int, b *block) {
 		if r.Values = valuesOf(r.Slices, max(1, float64(h.Turns[turn].Bytes))); r.Values[sample.SliceRate][0] <= 0 {
 			err = phased{"parse", fmt.Errorf("the payload's slices of %v hold no iteration: take longer ones (slice)", b.rounds.Slice)}
 		}
-		for _, v := range b.loadOf(h).values() {
+		for _, v := range cell.beside.values() {
 			r.Values[v.Metric] = []float64{v.Value}
 		}
 	}

@@ -295,7 +295,7 @@ func (t *running) timed(ctx context.Context) error {
 	if err := t.beside.shut(ctx); err != nil {
 		return err
 	}
-	t.sum(append(probed, t.beside.values()...))
+	t.sum(append(probed, t.beside.take().values()...))
 	t.span()
 	t.together(from, to)
 	return nil

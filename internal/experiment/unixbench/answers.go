@@ -94,8 +94,14 @@ func (u *description) addQuotients(cells map[string]claim.Value, prefix string, 
 // more likely by chance: then its interval is widened to hold at 95 % for all of them
 // together (Bonferroni).
 func (u *description) value(c *curve, e stats.Estimate, notes ...string) claim.Value {
+	least := u.Repetitions // of any point: the estimate may rest on that one
+	for _, p := range c.Points {
+		if n := len(p.Repetitions); n > 0 {
+			least = min(least, n)
+		}
+	}
 	return claim.Value{Estimate: e, Notes: notes, Refused: u.refusedIn(c.Target, c.Test, []string{c.Environment}),
-		Together: func(cases int) stats.Interval { return widened(e, cases, u.Repetitions) }}
+		Together: func(cases int) stats.Interval { return widened(e, cases, least) }}
 }
 
 // widened is an estimate's interval of Student's t at 1 - 0.05/cases in place of

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
@@ -517,5 +519,35 @@ func TestStudyWithoutScores(t *testing.T) {
 	}
 	if _, err := describe(in); err == nil {
 		t.Error("a study without a score")
+	}
+}
+
+// Failures may leave the fewest and the most containers no repetition in common.
+func TestLawOfDisjointRepetitions(t *testing.T) {
+	c := curve{Points: []point{
+		{N: 1, Repetitions: []float64{10, 11}, blocks: map[int]float64{1: 10, 2: 11}},
+		{N: 4, Repetitions: []float64{9}, blocks: map[int]float64{0: 9}},
+	}}
+	if l := fitLaw(c); l != nil {
+		t.Errorf("a law of two points that have no repetition in common: %+v", l)
+	}
+}
+
+// An interval that holds for many cases together has the degrees of freedom of the point
+// with the fewest repetitions.
+func TestIntervalOfManyCasesAfterAFailure(t *testing.T) {
+	u := &description{Repetitions: 3}
+	e := stats.Estimate{Value: 1, Interval: stats.Interval{Low: 0.9, High: 1.1}}
+	whole := curve{Points: []point{{N: 1, Repetitions: []float64{1, 2, 3}}}}
+	failed := curve{Points: []point{{N: 1, Repetitions: []float64{1, 2, 3}}, {N: 2}, {N: 4, Repetitions: []float64{1, 2}}}}
+	for name, c := range map[string]struct {
+		curve curve
+		nu    float64
+	}{"whole": {whole, 2}, "one repetition less": {failed, 1}} {
+		student := distuv.StudentsT{Sigma: 1, Nu: c.nu}
+		want := 1 + 0.1*student.Quantile(1-0.025/8)/student.Quantile(0.975)
+		if got := u.value(&c.curve, e).Together(8).High; math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: up to %v, want %v", name, got, want)
+		}
 	}
 }

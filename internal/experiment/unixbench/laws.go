@@ -106,7 +106,7 @@ func rangeOf(counts []int) string {
 // fitLaw fits the laws to a curve; nil with fewer than two numbers of containers.
 func fitLaw(c curve) *fallLaw {
 	points := slices.DeleteFunc(slices.Clone(c.Points), func(p point) bool { return p.N < 1 || len(p.blocks) == 0 })
-	if len(points) < 2 || points[0].N != 1 {
+	if len(points) < 2 || points[0].N != 1 || points[len(points)-1].ToOne == nil { // no repetition has both ends
 		return nil
 	}
 	n := make([]float64, len(points))
