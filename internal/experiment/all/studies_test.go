@@ -50,6 +50,9 @@ func TestStudiesAreValid(t *testing.T) {
 		if s.ID != name || s.Question == "" {
 			t.Errorf("study %s has id %q and question %q", name, s.ID, s.Question)
 		}
+		if len(s.Notes) > 0 {
+			t.Errorf("study %s is written as older versions had it: %q", name, s.Notes)
+		}
 		valid(t, s, known)
 		for v := range s.Variants {
 			varied, err := s.Vary(v)
