@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,14 +23,15 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 		m.LeftOut = map[string]string{}
 	}
 	wanted := l.wanted(m.Study)
-	if err := l.makeParts(ctx, wanted); err != nil {
+	unmade, err := l.makeParts(ctx, wanted)
+	if err != nil {
 		return err
 	}
 	var working []string
 	broken := map[string]error{}
 	for i, f := range l.Check(ctx, wanted, false) {
 		if f.Err != nil {
-			broken[f.Target] = f.Err
+			broken[f.Target] = cmp.Or(unmade[f.Target], f.Err)
 			continue
 		}
 		working = append(working, f.Target)
@@ -62,21 +64,23 @@ func (l *Lab) settleTargets(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// makeParts has targets made whose making takes minutes. What one cannot have,
-// its check says.
-func (l *Lab) makeParts(ctx context.Context, wanted []driver.Driver) error {
+// makeParts has targets made whose making takes minutes, and says what those lack that
+// cannot be: their checks know only that they are not there.
+func (l *Lab) makeParts(ctx context.Context, wanted []driver.Driver) (unmade map[string]error, err error) {
+	unmade = map[string]error{}
 	for _, d := range wanted {
 		host := d.Properties().ContainerHost()
 		if host == nil {
 			continue
 		}
 		err := host.Make(ctx, func(what string) { l.config.Say(d.Name() + ": " + what) })
-		var cannot *driver.CannotError
-		if err != nil && !errors.As(err, &cannot) {
-			return fmt.Errorf("target %s: %w", d.Name(), err)
+		if errors.As(err, new(*driver.CannotError)) {
+			unmade[d.Name()] = err
+		} else if err != nil {
+			return nil, fmt.Errorf("target %s: %w", d.Name(), err)
 		}
 	}
-	return nil
+	return unmade, nil
 }
 
 // wanted are the drivers that a study asks for, those on a path made for it.
