@@ -136,6 +136,9 @@ type group struct {
 	warnings []disturbance
 }
 
+// base is the control's cell of a group that has one.
+func (g group) base() study.Cell { return g.cells[g.control] }
+
 // groups keeps the order in which groups and cells appear.
 func (in Input) groups() []group {
 	var out []group

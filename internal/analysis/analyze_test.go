@@ -396,6 +396,11 @@ func TestRefusals(t *testing.T) {
 			if told := strings.Join(claims.Warnings, "\n"); !strings.Contains(told, "no verdict. "+e.Why) {
 				t.Errorf("the warnings do not tell why: %s", told)
 			}
+			for _, row := range Compare(edit(20, c.change), edit(20, c.change)).Comparisons[0].Rows {
+				if row.Effect != nil && row.Effect.Verdict != NotComparable {
+					t.Errorf("compared with such a run, %s is %s (%s)", row.Label, row.Effect.Verdict, row.Effect.Why)
+				}
+			}
 		})
 	}
 }
@@ -427,6 +432,13 @@ func TestEmulatedCPUsHaveNoVerdict(t *testing.T) {
 	}
 	guest := simulated(1, 20, noiseShapes[0], clear)
 	guest.Accels = map[string]string{"runc": "tcg"}
+	for _, pair := range [][2]Input{{guest, other}, {other, guest}} {
+		for _, row := range Compare(pair[0], pair[1]).Comparisons[0].Rows {
+			if row.Target == "runc" && row.Effect.Verdict != NotComparable {
+				t.Errorf("an emulated guest is compared with a real one: %+v", row.Effect)
+			}
+		}
+	}
 	claims = Analyze(guest)
 	if e := rowOf(t, claims, "runc").Effect; e.Verdict != NotComparable || !strings.Contains(e.Why, "The CPU of runc is emulated (TCG)") {
 		t.Errorf("an emulated guest: %+v", e)

@@ -78,6 +78,10 @@ type Effect struct {
 	Difference *Difference `json:"difference,omitempty"`
 }
 
+// HasRatio reports whether Ratio is a number: where the two have no block in common, or values
+// without logarithms, it is 0 and none.
+func (e *Effect) HasRatio() bool { return e.Difference == nil && e.Ratio > 0 }
+
 // Difference is one cell minus its control within the block, in the metric's unit.
 type Difference struct {
 	Median   float64        `json:"median"`

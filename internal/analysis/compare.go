@@ -140,26 +140,27 @@ func (c *comparison) change(cell study.Cell) (Change, *compared) {
 	if cell.Control || c.job.group.control < 0 || c.other.control < 0 {
 		return row, nil
 	}
-	effect := c.relative(a, b)
+	effect := c.relative(cell.ID)
 	if effect != nil {
 		row.Effect = effect.effect
 	}
 	return row, effect
 }
 
-// relative compares the ratios to each run's own control; nil where a control has
-// no such metric, as a host has no engine's marks.
-func (c *comparison) relative(a, b Series) *compared {
+// relative compares the ratios to each run's own control, within rounds where there are
+// rounds, as in one run alone; nil where a control has no such metric, as a host has no
+// engine's marks.
+func (c *comparison) relative(cell string) *compared {
 	name := c.job.metric.Name
-	x, okA := logRatios(a, c.a.Data.cells[c.job.group.cells[c.job.group.control].ID].series(name))
-	y, okB := logRatios(b, c.b.Data.cells[c.other.cells[c.other.control].ID].series(name))
+	x, okA := c.a.logRatios(cell, c.job.group.base().ID, name)
+	y, okB := c.b.logRatios(cell, c.other.base().ID, name)
 	n := min(len(x), len(y))
 	out := &compared{effect: &Effect{P: 1, Blocks: n, Interval: stats.None(0)}, change: &[2][]float64{x, y}}
 	switch {
 	case n == 0:
 		return nil
 	case okA && okB:
-	case allEqual(a.values, b.values):
+	case allEqual(c.a.Series(cell, name).values, c.b.Series(cell, name).values):
 		out.scale = asIdentical
 	default:
 		out.scale = asNothing
@@ -167,10 +168,11 @@ func (c *comparison) relative(a, b Series) *compared {
 	return out
 }
 
-// logRatios pairs by block; ok is false when a value has no logarithm.
-func logRatios(cell, control Series) (out []float64, ok bool) {
+// logRatios are those of a cell to its control by block; ok is false when a value has no
+// logarithm.
+func (in Input) logRatios(cell, control, metric string) (out []float64, ok bool) {
 	ok = true
-	pairs(cell, control, func(_ int32, v, c float64) {
+	pairs(in.Relative(cell, control, metric), in.Series(control, metric), func(_ int32, v, c float64) {
 		if v > 0 && c > 0 {
 			out = append(out, math.Log(v)-math.Log(c))
 			return
@@ -218,11 +220,27 @@ func (c *comparison) verdicts(effects []*compared, aa int) {
 	for i, e := range effects {
 		if e != nil && i != aa {
 			own := rule
-			id := c.out.Rows[i].Cell
-			own.refused = firstOf(rule.refused, otherWays(c.a.Data.cells[id], c.b.Data.cells[id], "the run before", "the run after"), c.a.emulatedAgainst(c.out.Rows[i].Target, c.job.group.cells[c.job.group.control].Target, c.job.metric))
+			row := c.out.Rows[i]
+			own.refused = firstOf(c.unproven(row), rule.refused,
+				c.a.emulatedAgainst(row.Target, c.job.group.base().Target, c.job.metric), c.b.emulatedAgainst(row.Target, c.other.base().Target, c.job.metric))
 			own.judge(e)
 		}
 	}
+}
+
+// unproven is why a cell's change is not judged: in one of the runs it did not do its
+// control's work, or it did not do the same work in both.
+func (c *comparison) unproven(row Change) string {
+	for _, side := range []struct {
+		when string
+		in   Input
+		base study.Cell
+	}{{"before", c.a, c.job.group.base()}, {"after", c.b, c.other.base()}} {
+		if why := side.in.unproven(side.in.Data.cells[row.Cell], side.in.Data.cells[side.base.ID], row.Target, side.base.Target, c.out.Workload); why != "" {
+			return "In the run " + side.when + ": " + why
+		}
+	}
+	return c.a.unproven(c.a.Data.cells[row.Cell], c.b.Data.cells[row.Cell], "the run before", "the run after", c.out.Workload)
 }
 
 // controlShift is the log of the control's change between the runs.
@@ -238,7 +256,9 @@ func (c *comparison) controlShift() float64 {
 // refusal says why nothing is claimed about the two runs.
 func (c *comparison) refusal(moved float64) string {
 	name := c.job.metric.Name
-	why := firstOf(c.job.group.refusal, c.other.refusal, c.a.twinsDiffer(c.job.group, name, c.job.twins), c.b.twinsDiffer(c.other, name, c.job.twins))
+	after := job{group: c.other, metric: c.job.metric}
+	why := firstOf(c.job.group.refusal, c.other.refusal, c.a.drifted(c.job), c.b.drifted(after),
+		c.a.twinsDiffer(c.job.group, name, c.job.twins), c.b.twinsDiffer(c.other, name, c.job.twins))
 	if why != "" {
 		return why
 	}
@@ -249,13 +269,24 @@ func (c *comparison) refusal(moved float64) string {
 	return ""
 }
 
+// drifted says why the drift of a run's own control forbids any claim with it.
+func (in Input) drifted(j job) string {
+	if j.group.control < 0 {
+		return ""
+	}
+	if why := in.drift(j, in.Series(j.group.base().ID, j.metric.Name)).refusal; why != "" {
+		return "In one of the runs: " + why
+	}
+	return ""
+}
+
 // twinsDiffer says why a run's own A/A pair forbids any claim with it.
 func (in Input) twinsDiffer(g group, metric string, twins int) string {
 	if g.aa < 0 || g.control < 0 {
 		return ""
 	}
-	twin, control := in.Data.cells[g.cells[g.aa].ID].series(metric), in.Data.cells[g.cells[g.control].ID].series(metric)
-	pair := compare(twin, control, Series{})
+	control := g.base().ID
+	pair := compare(in.Relative(g.cells[g.aa].ID, control, metric), in.Series(control, metric), Series{})
 	rules{alpha: in.Alpha, margin: in.Margin, cells: twins}.judge(pair)
 	if !pair.effect.Verdict.Shown() {
 		return ""

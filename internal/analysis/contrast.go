@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // This file is what experiments use of the analysis beyond a run's tables: the
@@ -138,9 +139,8 @@ func (in Input) Nearer(tables []Table, of, a, b Place) *Contrast {
 // contrast adds the rules of the tables of its places.
 func (in Input) contrast(c *compared, tables []Table, of ...Place) *Contrast {
 	rule, noise := rules{alpha: in.Alpha, margin: in.Margin}, 0.0
-	first := in.Data.cells[of[0].Cell]
 	for _, p := range of {
-		rule.refused = firstOf(rule.refused, otherWays(first, in.Data.cells[p.Cell], of[0].Cell, p.Cell))
+		rule.refused = firstOf(rule.refused, in.mismatch(of[0], p))
 		for _, t := range tables {
 			if t.Group == p.Group && t.Metric.Name == p.Metric {
 				noise, rule.metric = max(noise, t.Noise), t.Metric
@@ -149,6 +149,37 @@ func (in Input) contrast(c *compared, tables []Table, of ...Place) *Contrast {
 		}
 	}
 	return &Contrast{c, rule, noise}
+}
+
+// mismatch is why two places cannot be compared: they were measured in different ways, one of
+// them did not do its control's work, or one workload was not the same work on both.
+func (in Input) mismatch(a, b Place) string {
+	x, y := in.Data.cells[a.Cell], in.Data.cells[b.Cell]
+	of, to := in.cell(a.Cell), in.cell(b.Cell)
+	why := firstOf(otherWays(x, y, a.Cell, b.Cell), in.otherWorkThanControl(of), in.otherWorkThanControl(to))
+	if why == "" && of.Workload == to.Workload {
+		why = in.otherWork(x, y, a.Cell, b.Cell, of.Workload)
+	}
+	return why
+}
+
+// otherWorkThanControl is why a cell's work is not proven to be its control's, or without a
+// control why it is not proven at all.
+func (in Input) otherWorkThanControl(c study.Cell) string {
+	base := c
+	if i := slices.IndexFunc(in.Cells, func(o study.Cell) bool { return o.Control && !o.AA && o.Group == c.Group }); i >= 0 {
+		base = in.Cells[i]
+	}
+	return in.otherWork(in.Data.cells[c.ID], in.Data.cells[base.ID], c.ID, base.ID, c.Workload)
+}
+
+// cell is the cell of that name; an empty one for none.
+func (in Input) cell(id string) study.Cell {
+	i := slices.IndexFunc(in.Cells, func(c study.Cell) bool { return c.ID == id })
+	if i < 0 {
+		return study.Cell{}
+	}
+	return in.Cells[i]
 }
 
 // Worded gives the verdict the words of another metric: of the rate, where what was
@@ -168,6 +199,17 @@ func JudgeTogether(all []*Contrast) {
 		c.rule.cells = len(all)
 		c.rule.judge(c.compared)
 	}
+}
+
+// Described gives a contrast a 95 % interval and no verdict, but NotComparable where nothing
+// may be claimed. It is nil for a nil one.
+func (c *Contrast) Described() *Effect {
+	if c == nil {
+		return nil
+	}
+	c.rule.described = true
+	c.rule.judge(c.compared)
+	return c.Effect()
 }
 
 // Effect is what the contrast shows, nil for none.

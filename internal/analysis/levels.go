@@ -50,6 +50,27 @@ func (in Input) Levels(tables []Table, base func(study.Cell) (environment string
 	return out
 }
 
+// Refused is why nothing is claimed of a place against its control, by its own table or the
+// one that its group is judged by; "" where something may be.
+func Refused(tables []Table, p Place) string {
+	for _, t := range tables {
+		if t.Group != p.Group || !t.Primary && t.Metric.Name != p.Metric {
+			continue
+		}
+		i := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Cell == p.Cell })
+		switch {
+		case t.Refused != "":
+			return t.Refused
+		case i < 0 || t.Rows[i].Control:
+		case t.Rows[i].Effect == nil:
+			return "It is not compared with its control."
+		case t.Rows[i].Effect.Verdict == NotComparable:
+			return t.Rows[i].Effect.Why
+		}
+	}
+	return ""
+}
+
 // primaryOf is the metric that a group's price list shows.
 func primaryOf(tables []Table, group string) (sample.Metric, bool) {
 	i := slices.IndexFunc(tables, func(t Table) bool { return t.Group == group && t.Primary })

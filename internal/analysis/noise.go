@@ -33,7 +33,7 @@ func (in Input) controlFailed(g group) string {
 	if g.control < 0 {
 		return ""
 	}
-	cell := g.cells[g.control]
+	cell := g.base()
 	c := in.Data.cells[cell.ID]
 	if c == nil || float64(c.failed) <= controlFailures*float64(c.trials) {
 		return ""

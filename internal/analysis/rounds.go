@@ -131,9 +131,12 @@ const (
 // different ways, or its slices do not prove that it did the same work. It is "" where they
 // do, or where the cell was not measured in rounds.
 func (in Input) unproven(cell, control *column, cellName, controlName, workload string) string {
-	if why := otherWays(cell, control, cellName, controlName); why != "" {
-		return why
-	}
+	return firstOf(otherWays(cell, control, cellName, controlName), in.otherWork(cell, control, cellName, controlName, workload))
+}
+
+// otherWork is why the slices of two cells do not prove the same work; "" where they do, or
+// where a cell was not measured in rounds.
+func (in Input) otherWork(cell, control *column, cellName, controlName, workload string) string {
 	if cell == nil || control == nil || cell.work.blocks == 0 || control.work.blocks == 0 {
 		return ""
 	}

@@ -187,3 +187,137 @@ func TestLadderOfRounds(t *testing.T) {
 		t.Errorf("the base's own interval %v does not show how the blocks differ", l.BaseInterval)
 	}
 }
+
+// slicedRun is a run in rounds: its slices stand to the host's as the factors say, while the
+// blocks' medians say something else. said are the words of a cell's slices.
+func slicedRun(seed uint64, evidence sample.Evidence, factors map[string]float64, said map[string]string) Input {
+	random := rand.New(rand.NewPCG(seed, 11))
+	var records []*sample.Record
+	for b := range 9 {
+		for _, c := range slicedCells {
+			factor, ok := factors[c.ID]
+			if !ok {
+				factor = 1
+			}
+			r := sliced(c.ID, b, 25, func(int) float64 { return factor * math.Exp(0.002*random.NormFloat64()) })
+			r.Values[sample.SliceRate][0] *= math.Exp(0.1 * random.NormFloat64())
+			r.Slices.Bytes, r.Slices.Device = 1e6, ptr(1e6)
+			if word := said[c.ID]; word != "" {
+				r.Slices.Said = []string{word}
+			}
+			records = append(records, r)
+		}
+	}
+	return slicedInput(evidence, records...)
+}
+
+// Two runs are compared by the ratios that each run alone claims: within rounds. A run that is
+// refused alone, because its twin differs there, is refused here.
+func TestCompareWithinRounds(t *testing.T) {
+	before, after := map[string]float64{"runc/x": 0.95}, map[string]float64{"runc/x": 0.76}
+	row := Compare(slicedRun(1, sample.EvidenceChecked, before, nil), slicedRun(2, sample.EvidenceChecked, after, nil)).Comparisons[0].Rows[2]
+	if e := row.Effect; math.Abs(e.Ratio/0.8-1) > 0.01 || e.Verdict != Slower {
+		t.Errorf("a slowdown of 20 %%: %+v", e)
+	}
+	after["host~aa/x"] = 0.9
+	a, b := slicedRun(1, sample.EvidenceChecked, before, nil), slicedRun(2, sample.EvidenceChecked, after, nil)
+	if Analyze(b).Tables[0].Refused == "" {
+		t.Fatal("the run alone is not refused")
+	}
+	for _, pair := range [][2]Input{{a, b}, {b, a}} {
+		if e := Compare(pair[0], pair[1]).Comparisons[0].Rows[2].Effect; e.Verdict != NotComparable || !strings.Contains(e.Why, "differs from its own twin") {
+			t.Errorf("%s %q, want a refusal by the twin", e.Verdict, e.Why)
+		}
+	}
+}
+
+// Work that is not proven the same has no verdict between two runs either, nor between two
+// levels of one.
+func TestOtherWorkIsNotComparable(t *testing.T) {
+	words := func(host, runc string) map[string]string {
+		return map[string]string{"host/x": host, "host~aa/x": host, "runc/x": runc}
+	}
+	for name, c := range map[string]struct {
+		evidence      sample.Evidence
+		before, after map[string]string
+		want          string // "" for no refusal
+	}{
+		"not direct before": {sample.EvidenceDevice, words("", "direct=no"), nil, "In the run before: Not the same work: on runc the file system refused direct I/O"},
+		"not direct after":  {sample.EvidenceDevice, nil, words("", "direct=no"), "In the run after: Not the same work: on runc the file system refused direct I/O"},
+		"other sum after":   {sample.EvidenceSum, words("check=a1", "check=a1"), words("check=a1", "check=b2"), "In the run after: Not the same work: the checksum is b2 on runc"},
+		"other sum of both": {sample.EvidenceSum, words("check=a1", "check=a1"), words("check=b2", "check=b2"), "Not the same work: the checksum is a1 on the run before and b2 on the run after"},
+		"other sum always":  {sample.EvidenceSum, words("check=a1", "check=b2"), words("check=a1", "check=b2"), "In the run before: Not the same work: the checksum is b2 on runc"},
+		"proven":            {sample.EvidenceSum, words("check=a1", "check=a1"), words("check=a1", "check=a1"), ""},
+	} {
+		a, b := slicedRun(1, c.evidence, nil, c.before), slicedRun(2, c.evidence, nil, c.after)
+		e := Compare(a, b).Comparisons[0].Rows[2].Effect
+		if (e.Verdict == NotComparable) != (c.want != "") || !strings.HasPrefix(e.Why, c.want) {
+			t.Errorf("%s: %s %q, want %q", name, e.Verdict, e.Why, c.want)
+		}
+		level := levelOf(t, c.evidence, c.before, c.after)
+		if (level.Verdict == NotComparable) != (c.want != "") || strings.HasPrefix(level.Why, "Not the same work") != (c.want != "") {
+			t.Errorf("%s, as levels: %s %q, want %q", name, level.Verdict, level.Why, c.want)
+		}
+	}
+}
+
+// levelOf is runc in one environment against another, in which its slices said other words.
+func levelOf(t *testing.T, evidence sample.Evidence, before, after map[string]string) *Effect {
+	t.Helper()
+	in := slicedRun(1, evidence, nil, before)
+	full := slicedRun(2, evidence, nil, after)
+	for _, c := range slicedCells {
+		id := c.ID + "+full"
+		in.Data.cells[id] = full.Data.cells[c.ID]
+		c.ID, c.Group, c.Environment = id, "x+full", "full"
+		in.Cells = append(in.Cells[:len(in.Cells):len(in.Cells)], c)
+	}
+	for _, l := range in.Levels(Analyze(in).Tables, func(c study.Cell) (string, bool) { return "", c.Target == "runc" }) {
+		return l.Contrast.Effect()
+	}
+	t.Fatal("no level of runc")
+	return nil
+}
+
+// A contrast that is only described has no verdict but where its tables refuse it.
+func TestDescribedContrast(t *testing.T) {
+	in := slicedRun(1, sample.EvidenceChecked, map[string]float64{"runc/x": 0.8}, nil)
+	tables := Analyze(in).Tables
+	of, to := Place{"runc/x", "x", sample.SliceRate}, Place{"host/x", "x", sample.SliceRate}
+	if e := in.Contrast(tables, of, to).Described(); e.Verdict != "" || math.Abs(e.Ratio/0.8-1) > 0.01 || e.Interval.Level != describedLevel {
+		t.Errorf("%+v", e)
+	}
+	tables[0].Refused = "The control drifted."
+	if e := in.Contrast(tables, of, to).Described(); e.Verdict != NotComparable || e.Why != tables[0].Refused {
+		t.Errorf("%+v", e)
+	}
+	if (*Contrast)(nil).Described() != nil {
+		t.Error("a contrast of nothing is described")
+	}
+}
+
+func TestRefusedPlaces(t *testing.T) {
+	refusing := &Effect{Verdict: NotComparable, Why: "Not the same work."}
+	table := func(metric string, primary bool, refused string, e *Effect) Table {
+		return Table{Group: "x", Metric: sample.Metric{Name: metric}, Primary: primary, Refused: refused,
+			Rows: []Row{{Cell: "host/x", Control: true}, {Cell: "runc/x", Effect: e}}}
+	}
+	fine := &Effect{Verdict: Same}
+	for name, c := range map[string]struct {
+		tables []Table
+		want   string
+	}{
+		"judged":             {[]Table{table("rate", true, "", fine), table("other", false, "", refusing)}, ""},
+		"the table":          {[]Table{table("rate", true, "Drifted.", fine)}, "Drifted."},
+		"the row":            {[]Table{table("rate", true, "", refusing)}, "Not the same work."},
+		"the metric's table": {[]Table{table("rate", true, "", fine), table("rtt", false, "Drifted.", fine)}, "Drifted."},
+		"not compared":       {[]Table{table("rate", true, "", nil)}, "It is not compared with its control."},
+	} {
+		if got := Refused(c.tables, Place{"runc/x", "x", "rtt"}); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	if got := Refused([]Table{table("rate", true, "", refusing)}, Place{"host/x", "x", "rate"}); got != "" {
+		t.Errorf("the control: %q", got)
+	}
+}

@@ -16,7 +16,7 @@ func (in Input) table(j job) result {
 	var control, twin Series
 	var base *column
 	if j.group.control >= 0 {
-		base = in.Data.cells[j.group.cells[j.group.control].ID]
+		base = in.Data.cells[j.group.base().ID]
 		control = base.series(j.metric.Name)
 	}
 	if second := in.twin(j.group); second != nil && base != nil {
@@ -32,7 +32,7 @@ func (in Input) table(j job) result {
 		}
 		series := column.series(j.metric.Name)
 		var effect *compared
-		if !cell.Control && len(series.values) > 0 && j.group.control >= 0 && !in.unlike(cell.Target, j.group.cells[j.group.control].Target) {
+		if !cell.Control && len(series.values) > 0 && j.group.control >= 0 && !in.unlike(cell.Target, j.group.base().Target) {
 			second := twin
 			if cell.AA {
 				second = Series{}
@@ -129,7 +129,7 @@ func (in Input) verdicts(r *result, j job, control Series, effects []*compared, 
 	for i, c := range effects {
 		if c != nil && i != aa {
 			own := rule
-			own.refused = firstOf(unproven[i], rule.refused, in.emulatedAgainst(r.table.Rows[i].Target, j.group.cells[j.group.control].Target, j.metric))
+			own.refused = firstOf(unproven[i], rule.refused, in.emulatedAgainst(r.table.Rows[i].Target, j.group.base().Target, j.metric))
 			own.judge(c)
 		}
 	}

@@ -22,7 +22,7 @@ func Widest(in Input) Width {
 		if !j.primary || j.group.control < 0 || j.group.cells[0].Probe != "" {
 			continue
 		}
-		base := j.group.cells[j.group.control]
+		base := j.group.base()
 		control := in.Data.cells[base.ID]
 		for _, r := range in.table(j).table.Rows {
 			if r.Effect == nil || r.AA || r.Effect.Difference != nil || in.unproven(in.Data.cells[r.Cell], control, r.Target, base.Target, j.group.cells[0].Workload) != "" {

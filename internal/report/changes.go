@@ -135,7 +135,7 @@ func (c change) median(s analysis.Summary) string {
 }
 
 func (c change) ratio() quantity.Shown {
-	if c.row.Effect.Ratio == 0 || c.row.Effect.Verdict == analysis.NotComparable {
+	if c.row.Effect.Verdict == analysis.NotComparable {
 		return quantity.Shown{Value: quantity.Missing}
 	}
 	return c.shown.showEffect(c.row.Effect)
@@ -169,28 +169,19 @@ func changeSentences(all []change) []string {
 
 // unjudged are the reasons of what is not comparable, each once.
 func unjudged(all []change) []Lack {
-	var out []Lack
-	names := map[string][]string{}
+	var out lackList
 	for _, c := range all {
 		if c.row.Effect.Verdict != analysis.NotComparable {
 			continue
 		}
 		why := c.row.Effect.Why
-		if names[why] == nil {
-			out = append(out, Lack{Why: why})
-		}
 		what := c.row.Label + " in " + c.comparison.Group
 		if !slices.ContainsFunc(all, func(d change) bool { return d.comparison == c.comparison && d.row.Effect.Why != why }) {
 			what = c.comparison.Group // all of it
 		}
-		if !slices.Contains(names[why], what) {
-			names[why] = append(names[why], what)
-		}
+		out.add(what, why, why)
 	}
-	for i := range out {
-		out[i].What = several(names[out[i].Why])
-	}
-	return out
+	return out.named()
 }
 
 var digests = regexp.MustCompile(`(sha256:[0-9a-f]{12})[0-9a-f]{52}`)

@@ -86,7 +86,7 @@ func fraction(s string) int {
 
 // briefCell is a secondary metric in one cell: the median and the ratio.
 func briefCell(r shownRow) string {
-	if r.claim.Summary.N == 0 || r.claim.Control || r.claim.Effect == nil || r.claim.Effect.Blocks == 0 {
+	if r.claim.Summary.N == 0 || r.claim.Control || r.claim.Effect == nil || r.Ratio.Value == quantity.Missing {
 		return r.Median.Value
 	}
 	return r.Median.Value + " " + r.times()

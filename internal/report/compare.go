@@ -51,12 +51,8 @@ func (t shownTable) change(r analysis.Change) []string {
 	case r.Effect == nil:
 		return append(line, quantity.Missing, "", "no verdict")
 	}
-	verdict := string(r.Effect.Verdict)
-	if r.Effect.Ratio == 0 { // of values without logarithms
-		return append(line, quantity.Missing, "", verdict)
-	}
 	n := t.showEffect(r.Effect)
-	return append(line, n.Value, n.Interval(), verdict)
+	return append(line, n.Value, n.Interval(), string(r.Effect.Verdict))
 }
 
 // comparisonGrid is the table of a comparison, its cells passed through cell.

@@ -232,7 +232,7 @@ func (t shownTable) cost(r *shownRow) (low, at, high float64) {
 	nan := math.NaN()
 	e, c := r.claim.Effect, t.control()
 	switch {
-	case e == nil || c == nil || e.Blocks == 0:
+	case e == nil || c == nil || !e.HasRatio() && e.Difference == nil:
 		return nan, nan, nan
 	case e.Difference != nil:
 		low, at, high = e.Difference.Interval.Low, e.Difference.Median, e.Difference.Interval.High
@@ -266,7 +266,11 @@ func (t shownTable) costCell(r *shownRow, scale quantity.Scale) SummaryCell {
 		return SummaryCell{Text: twoDigits(r.claim.Summary.Median / scale.Factor), Verdict: "control"}
 	}
 	cell := SummaryCell{Verdict: string(r.verdict()), Effect: r.Effect}
-	if r.verdict() == analysis.NotComparable {
+	switch {
+	case r.verdict() == analysis.NotComparable:
+		return cell
+	case r.Ratio.Value == quantity.Missing:
+		cell.Text = quantity.Missing
 		return cell
 	}
 	if isSpeed(t) && r.claim.Effect.Difference == nil {

@@ -166,9 +166,12 @@ func csvEffect(e *analysis.Effect) []string {
 	if e == nil {
 		return make([]string, 8)
 	}
-	ratio, level, need := csvNumber(e.Ratio), "", ""
-	if e.Difference != nil {
-		ratio = "" // there is none: the control is zero
+	ratio, p, level, need := "", "", "", ""
+	if e.HasRatio() {
+		ratio = csvNumber(e.Ratio)
+	}
+	if e.HasRatio() || e.Difference != nil {
+		p = csvNumber(e.P) // without either nothing was tested
 	}
 	if quantity.Known(e.Interval) {
 		level = csvNumber(e.Interval.Level)
@@ -177,7 +180,7 @@ func csvEffect(e *analysis.Effect) []string {
 		need = strconv.Itoa(e.Need)
 	}
 	out := append([]string{ratio}, csvBounds(e.Interval)...)
-	return append(out, level, csvNumber(e.P), strconv.Itoa(e.Blocks), strconv.FormatBool(e.BelowMargin), need)
+	return append(out, level, p, strconv.Itoa(e.Blocks), strconv.FormatBool(e.BelowMargin), need)
 }
 
 func csvDifference(e *analysis.Effect) []string {

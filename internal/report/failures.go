@@ -29,13 +29,17 @@ type failed struct {
 // failures lists the cells of which trials failed, each once.
 func failures(tables []analysis.Table, cells []study.Cell) []failed {
 	var all []failed
-	seen := map[string]bool{}
+	seen := map[string]int{} // by cell, where it is in all
 	for _, t := range tables {
 		for _, r := range t.Rows {
-			if r.Summary.Failed == 0 || seen[r.Cell] {
+			if r.Summary.Failed == 0 {
 				continue
 			}
-			seen[r.Cell] = true
+			if at, ok := seen[r.Cell]; ok { // a table may lack samples that another has
+				all[at].Of = max(all[at].Of, r.Summary.Failed+r.Summary.N)
+				continue
+			}
+			seen[r.Cell] = len(all)
 			all = append(all, failed{r.Cell, r.Label, t.Group, r.Summary.Failed, r.Summary.Failed + r.Summary.N, r.Failure, killHint(r, cells)})
 		}
 	}

@@ -51,7 +51,7 @@ func (f *Families) addRow(r analysis.Row, value, ratio []string) {
 			f.Gauge("tare_median_high", "upper limit of the median's interval", r.Summary.Interval.High, value...)
 		}
 	}
-	if e := r.Effect; e != nil && e.Difference == nil {
+	if e := r.Effect; e != nil && e.HasRatio() {
 		f.Gauge("tare_ratio", "ratio to the run's control", e.Ratio, ratio...)
 		if quantity.Known(e.Interval) {
 			f.Gauge("tare_ratio_low", "lower limit of the ratio's interval", e.Interval.Low, ratio...)

@@ -170,40 +170,77 @@ func experimentTables(s finding.Section) []SummaryTable {
 	return []SummaryTable{out}
 }
 
-// digits are what the same reason may differ in from cell to cell.
+// lackList are things of which nothing is claimed, or cells with failures, each reason once.
+type lackList struct {
+	all   []Lack
+	names [][]string // of all
+	keys  []string   // that tell one reason from another
+}
+
+func (l *lackList) add(what, why, key string) {
+	at := slices.Index(l.keys, key)
+	if at < 0 {
+		at = len(l.keys)
+		l.all, l.names, l.keys = append(l.all, Lack{Why: why}), append(l.names, nil), append(l.keys, key)
+	}
+	if !slices.Contains(l.names[at], what) {
+		l.names[at] = append(l.names[at], what)
+	}
+}
+
+// named are the reasons with their things.
+func (l *lackList) named() []Lack {
+	for i := range l.all {
+		l.all[i].What = several(l.names[i])
+	}
+	return l.all
+}
+
+// digits are what the same failure's message may differ in from cell to cell: ids.
 var digits = regexp.MustCompile(`[0-9.]+`)
 
-// lacks are the targets and cells of which nothing is claimed, the same reason once.
-func (v view) lacks() []Lack {
-	var out []Lack
-	add := func(what, why string) {
-		if at := slices.IndexFunc(out, func(l Lack) bool { return digits.ReplaceAllString(l.Why, "") == digits.ReplaceAllString(why, "") }); at >= 0 {
-			out[at].What += ", " + what
-			return
-		}
-		out = append(out, Lack{what, why})
+// addFailure adds a cell of which trials failed, with those of which as many failed alike.
+func (l *lackList) addFailure(f failed) {
+	count, message := fmt.Sprintf("%d of %d trials failed", f.Failed, f.Of), ""
+	if f.Failure != nil {
+		message = ": " + firstOf(lastLine(f.Failure.Stderr), f.Failure.Message)
 	}
+	l.add(f.Cell, count+message, count+digits.ReplaceAllString(message, ""))
+}
+
+// all reports whether no trial gave a sample.
+func (f failed) all() bool { return f.Failed == f.Of }
+
+// someFailed are the cells that have samples and failed trials, in words.
+func (v view) someFailed() []string {
+	var found lackList
 	for _, f := range v.failures {
-		why := fmt.Sprintf("%d of %d trials failed", f.Failed, f.Of)
-		if f.Failure != nil {
-			why += ": " + firstOf(lastLine(f.Failure.Stderr), f.Failure.Message)
+		if !f.all() {
+			found.addFailure(f)
 		}
-		add(f.Cell, why)
+	}
+	return lines(found.named(), func(l Lack) string { return ended(l.What + ": " + l.Why) })
+}
+
+// lacks are the targets and cells of which nothing is claimed.
+func (v view) lacks() []Lack {
+	var out lackList
+	for _, f := range v.failures {
+		if f.all() {
+			out.addFailure(f)
+		}
 	}
 	for _, g := range v.groups {
 		for _, t := range g.primary {
 			for _, r := range refusedRows(t) {
-				add(r.what, r.why)
+				out.add(r.what, r.why, r.why)
 			}
 		}
 	}
 	for _, f := range v.leftOut {
-		add(f.Name, f.Value)
+		out.add(f.Name, f.Value, f.Value)
 	}
-	for i := range out {
-		out[i].What = several(strings.Split(out[i].What, ", "))
-	}
-	return out
+	return out.named()
 }
 
 // severalNames is how many things a list names before it counts the others.
@@ -252,6 +289,7 @@ func (v view) certainty() []string {
 	if text := v.settle().text; text != "" {
 		out = append(out, text)
 	}
+	out = append(out, v.someFailed()...)
 	for _, w := range v.in.Claims.Warnings {
 		if !told(w) {
 			out = append(out, ended(w))

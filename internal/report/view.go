@@ -158,10 +158,13 @@ func (t shownTable) showRow(r *analysis.Row) shownRow {
 }
 
 // showEffect is the ratio to the control, or where there is none (a control of
-// zero) the difference in the table's unit, marked by a delta.
+// zero) the difference in the table's unit, marked by a delta; without either it is missing.
 func (t shownTable) showEffect(e *analysis.Effect) quantity.Shown {
-	if e.Difference == nil {
+	switch {
+	case e.HasRatio():
 		return quantity.Ratio(e.Ratio, e.Interval)
+	case e.Difference == nil:
+		return quantity.Shown{Value: quantity.Missing}
 	}
 	n := quantity.Signed(t.Show(e.Difference.Median, e.Difference.Interval))
 	n.Value = "Δ" + n.Value

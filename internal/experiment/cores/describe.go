@@ -30,6 +30,25 @@ type description struct {
 	Curves []curve `json:"curves"`
 	Causes []cause `json:"causes,omitempty"` // of what system calls lose at the largest level
 	Nodes  []step  `json:"nodes,omitempty"`  // memory of another NUMA node against that of the own
+	// Refused are the comparisons of which nothing is claimed, with the reason.
+	Refused []refusal `json:"refused,omitempty"`
+}
+
+// refusal is why nothing is claimed of something.
+type refusal struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// refuses reports whether nothing may be claimed of an effect, and notes why.
+func (d *description) refuses(what string, e *analysis.Effect) bool {
+	if e.Verdict != analysis.NotComparable {
+		return false
+	}
+	if r := (refusal{what, e.Why}); !slices.Contains(d.Refused, r) {
+		d.Refused = append(d.Refused, r)
+	}
+	return true
 }
 
 // curve is one workload on one target over the CPUs.
@@ -52,6 +71,9 @@ type point struct {
 	Interval stats.Interval   `json:"interval"`
 	Verdict  analysis.Verdict `json:"verdict,omitempty"`
 }
+
+// refused reports whether nothing is claimed of a point against the smallest level.
+func (p point) refused() bool { return p.Verdict == analysis.NotComparable }
 
 // step is one workload on one target, one way against another.
 type step struct {
@@ -102,37 +124,42 @@ func describe(in analysis.Input, tables []analysis.Table, environments []study.E
 			d.Curves = append(d.Curves, curve{Target: c.Target, Workload: c.Workload, Metric: level.Metric, Points: []point{one}})
 		}
 		e := level.Contrast.Effect()
+		d.refuses(c.Workload+" in "+c.Target, e)
 		d.Curves[i].Points = append(d.Curves[i].Points, point{CPUs: cpus[c.Environment].Threads, Level: c.Environment,
 			Rate: in.Summary(c.ID, level.Metric.Name).Median, Speed: e.Ratio, Interval: e.Interval, Verdict: e.Verdict})
 	}
 	for i := range d.Curves {
 		d.Curves[i].USL = fit(in, d.Curves[i], first.Name)
 	}
-	d.Causes = causes(in, d, first.Name, last.Name)
+	d.causes(in, tables, first.Name, last.Name)
 	for _, level := range in.Levels(tables, func(c study.Cell) (string, bool) { return near, c.Environment == far }) {
-		e := level.Contrast.Effect()
-		d.Nodes = append(d.Nodes, step{level.Cell.Target, level.Cell.Workload, e.Ratio, e.Interval})
+		if e := level.Contrast.Effect(); !d.refuses(level.Cell.Workload+" in "+level.Cell.Target+" on another NUMA node", e) {
+			d.Nodes = append(d.Nodes, step{level.Cell.Target, level.Cell.Workload, e.Ratio, e.Interval})
+		}
 	}
 	return d
 }
 
-// cellOf is the cell of a workload on a target at a level, "" for none.
-func cellOf(in analysis.Input, target, workload, level string) string {
+// cellOf is the cell of a workload on a target at a level; an empty one for none.
+func cellOf(in analysis.Input, target, workload, level string) study.Cell {
 	i := slices.IndexFunc(in.Cells, func(c study.Cell) bool {
 		return c.Target == target && c.Workload == workload && c.Environment == level && !c.AA && c.Probe == ""
 	})
 	if i < 0 {
-		return ""
+		return study.Cell{}
 	}
-	return in.Cells[i].ID
+	return in.Cells[i]
 }
 
-// fit is the law over a curve's levels; nil where they are too few.
+// fit is the law over a curve's levels; nil where they are too few, or one is refused.
 func fit(in analysis.Input, c curve, first string) *stats.USL {
-	base := cellOf(in, c.Target, c.Workload, first)
+	base := cellOf(in, c.Target, c.Workload, first).ID
 	var levels []stats.Level
 	for _, p := range c.Points {
-		s := in.Relative(cellOf(in, c.Target, c.Workload, p.Level), base, c.Metric.Name)
+		if p.refused() {
+			return nil
+		}
+		s := in.Relative(cellOf(in, c.Target, c.Workload, p.Level).ID, base, c.Metric.Name)
 		levels = append(levels, stats.Level{N: float64(p.CPUs), Values: s.Values(), Blocks: s.Blocks()})
 	}
 	law, err := stats.FitUSL(levels, in.Seed)
@@ -142,23 +169,28 @@ func fit(in analysis.Input, c curve, first string) *stats.USL {
 	return &law
 }
 
-// causes are those that the arms of the system calls show on each target.
-func causes(in analysis.Input, d description, first, last string) []cause {
-	var out []cause
+// causes adds those that the arms of the system calls show on each target, where no table
+// refuses one of the arms.
+func (d *description) causes(in analysis.Input, tables []analysis.Table, first, last string) {
 	for _, c := range d.Curves {
 		if c.Workload != oneFile {
 			continue
 		}
+		place := func(workload, level string) analysis.Place {
+			cell := cellOf(in, c.Target, workload, level)
+			return analysis.Place{Cell: cell.ID, Group: cell.Group, Metric: c.Metric.Name}
+		}
 		against := func(workload, level, to, at string, factor float64) step {
-			x, y := cellOf(in, c.Target, workload, level), cellOf(in, c.Target, to, at)
-			e := analysis.Against(in.Relative(x, y, c.Metric.Name), in.Series(y, c.Metric.Name))
+			e := in.Contrast(tables, place(workload, level), place(to, at)).Described()
+			if e == nil || d.refuses("the causes in "+c.Target, e) {
+				return step{}
+			}
 			return step{c.Target, workload, e.Ratio * factor, stats.Scaled(e.Interval, factor)}
 		}
 		one := cause{Target: c.Target, Alone: against(onlyOne, last, onlyOne, first, 1),
 			Each: against(ownFile, last, onlyOne, last, 1/float64(d.Most)), File: against(oneFile, last, ownFile, last, 1)}
 		if one.Alone.Ratio > 0 && one.Each.Ratio > 0 && one.File.Ratio > 0 {
-			out = append(out, one)
+			d.Causes = append(d.Causes, one)
 		}
 	}
-	return out
 }

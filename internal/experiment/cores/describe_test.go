@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/hostinfo"
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -76,6 +78,41 @@ func TestFewLevels(t *testing.T) {
 	for _, c := range describe(in, tables, levels[:2], cpus).Curves {
 		if c.USL != nil || len(c.Points) != 2 {
 			t.Errorf("%s: %d points, law %v", c.Workload, len(c.Points), c.USL)
+		}
+	}
+}
+
+// What a table refuses has no numbers in the sentences, the causes, the laws and the figures.
+func TestRefusedCurves(t *testing.T) {
+	in, levels, cpus := madeUp(12)
+	tables := analysis.Analyze(in).Tables
+	refuse := func(group string) {
+		i := slices.IndexFunc(tables, func(t analysis.Table) bool { return t.Group == group })
+		tables[i].Refused = "The control drifted."
+	}
+	refuse(ownFile + "+16-cpus")
+	d := describe(in, tables, levels, cpus)
+	s := section(d)
+	said := strings.Join(s.Findings, " ")
+	if len(d.Causes) != 0 || !strings.Contains(said, "Nothing is claimed of "+ownFile+" in host, the causes in host. The control drifted.") || !strings.Contains(said, oneFile+" is ") || strings.Contains(said, ownFile+" is ") {
+		t.Errorf("%d causes, %q", len(d.Causes), said)
+	}
+	for _, c := range d.Curves {
+		if (c.USL == nil) != (c.Workload == ownFile) {
+			t.Errorf("%s: law %v", c.Workload, c.USL)
+		}
+	}
+	if len(s.Figures) != 1 || slices.ContainsFunc(s.Figures[0].Lines, func(l finding.Line) bool { return strings.HasPrefix(l.Name, ownFile) }) {
+		t.Errorf("figures %+v", s.Figures)
+	}
+	in.Emulated = "QEMU TCG"
+	s = section(describe(in, analysis.Analyze(in).Tables, levels, cpus))
+	if len(s.Headline) != 0 || len(s.Figures) != 0 || len(s.Findings) != 1 {
+		t.Errorf("on an emulated CPU: %q, %q, %d figures", s.Headline, s.Findings, len(s.Figures))
+	}
+	for _, row := range s.Tables[0].Rows {
+		if row[4] != "1" && row[4] != quantity.Missing {
+			t.Errorf("on an emulated CPU: %q", row)
 		}
 	}
 }

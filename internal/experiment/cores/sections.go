@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/quantity"
@@ -33,6 +34,7 @@ func section(d description) finding.Section {
 	}
 	s.Findings = append(s.Findings, growthSentence(d)...)
 	s.Headline = s.Findings[:min(len(s.Findings), 3)]
+	s.Findings = append(s.Findings, refusedSentences(d)...)
 	return s
 }
 
@@ -62,13 +64,30 @@ func causeSentences(d description, c cause) []string {
 	}
 }
 
+// refusedSentences say of what nothing is claimed, each reason once.
+func refusedSentences(d description) []string {
+	var order []string
+	names := map[string][]string{}
+	for _, r := range d.Refused {
+		if names[r.Why] == nil {
+			order = append(order, r.Why)
+		}
+		names[r.Why] = append(names[r.Why], r.What)
+	}
+	var out []string
+	for _, why := range order {
+		out = append(out, fmt.Sprintf("Nothing is claimed of %s. %s", strings.Join(names[why], ", "), why))
+	}
+	return out
+}
+
 // growthSentence names what grows best and worst with the CPUs on each target.
 func growthSentence(d description) []string {
 	var out []string
 	for _, target := range targetsOf(d) {
 		var best, worst *curve
 		for i, c := range d.Curves {
-			if c.Target != target || c.Workload == onlyOne {
+			if c.Target != target || c.Workload == onlyOne || c.last().refused() {
 				continue
 			}
 			if best == nil || c.last().Speed > best.last().Speed {
@@ -105,7 +124,10 @@ func growthTable(d description) finding.Table {
 		scale := quantity.ScaleFor(c.Metric.Unit, []float64{c.Points[0].Rate})
 		for _, p := range c.Points {
 			row := []string{c.Workload, c.Target, strconv.Itoa(p.CPUs), quantity.WithUnit(scale.Show(p.Rate, stats.None(p.Rate)).Value, scale.Unit), "1", "", ""}
-			if p.Level != c.Points[0].Level {
+			switch {
+			case p.refused():
+				row[4], row[6] = quantity.Missing, string(p.Verdict)
+			case p.Level != c.Points[0].Level:
 				row[4], row[6] = ratio(p.Speed, p.Interval), string(p.Verdict)
 				if c.Workload != onlyOne {
 					row[5] = quantity.Percent(p.Speed * float64(c.Points[0].CPUs) / float64(p.CPUs))
@@ -164,7 +186,7 @@ func figures(d description) []finding.Figure {
 		f := finding.Figure{Title: "Speed over CPUs in " + target, Beside: len(out)%2 == 1,
 			X: finding.Axis{Label: "CPUs"}, Y: finding.Axis{Label: "speed against " + quantity.Count(d.Least, "CPU"), Zero: true}}
 		for _, c := range d.Curves {
-			if c.Target != target {
+			if c.Target != target || c.last().refused() {
 				continue
 			}
 			f.Lines = append(f.Lines, line(c))
@@ -172,7 +194,9 @@ func figures(d description) []finding.Figure {
 				f.Lines = append(f.Lines, law(c))
 			}
 		}
-		out = append(out, f)
+		if len(f.Lines) > 0 {
+			out = append(out, f)
+		}
 	}
 	return out
 }
@@ -180,6 +204,9 @@ func figures(d description) []finding.Figure {
 func line(c curve) finding.Line {
 	l := finding.Line{Name: c.Workload, Look: finding.Measured}
 	for _, p := range c.Points {
+		if p.refused() {
+			continue
+		}
 		at := finding.Exactly(float64(p.CPUs), p.Speed)
 		if quantity.Known(p.Interval) {
 			at.Low, at.High = p.Interval.Low, p.Interval.High

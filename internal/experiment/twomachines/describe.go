@@ -27,9 +27,12 @@ type split struct {
 // share is what a split may cost of a service's time.
 const share = 0.1
 
-// describe compares each placement's calls with those of its control, block by block.
-func describe(in analysis.Input) []split {
-	var out []split
+// refusal is a placement of which nothing is claimed.
+type refusal struct{ target, workload, why string }
+
+// describe compares each placement's calls with those of its control, block by block. What
+// the run's tables refuse is refused here.
+func describe(in analysis.Input, tables []analysis.Table) (out []split, refused []refusal) {
 	for _, c := range in.Cells {
 		if c.Control || c.AA || c.Probe != "" {
 			continue
@@ -40,6 +43,10 @@ func describe(in analysis.Input) []split {
 		}
 		values := analysis.Complete([]analysis.Series{in.Series(in.Cells[i].ID, sample.RTT), in.Series(c.ID, sample.RTT)})
 		if len(values) < 2 || len(values[0]) < stats.MinimumBlocks {
+			continue
+		}
+		if why := analysis.Refused(tables, analysis.Place{Cell: c.ID, Group: c.Group, Metric: sample.RTT}); why != "" {
+			refused = append(refused, refusal{c.Target, c.Workload, why})
 			continue
 		}
 		added := make([]float64, len(values[0]))
@@ -54,5 +61,5 @@ func describe(in analysis.Input) []split {
 		}
 		out = append(out, s)
 	}
-	return out
+	return out, refused
 }

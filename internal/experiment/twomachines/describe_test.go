@@ -27,8 +27,8 @@ func recorded(calls map[string]float64) analysis.Input {
 }
 
 func TestSplits(t *testing.T) {
-	splits := describe(recorded(map[string]float64{"host@loopback": 20e-6, "native@bridge": 50e-6, "native@remote": 320e-6}))
-	if len(splits) != 2 {
+	splits, refused := describe(recorded(map[string]float64{"host@loopback": 20e-6, "native@bridge": 50e-6, "native@remote": 320e-6}), nil)
+	if len(splits) != 2 || len(refused) != 0 {
 		t.Fatalf("%+v", splits)
 	}
 	for i, want := range []struct {
@@ -40,7 +40,7 @@ func TestSplits(t *testing.T) {
 			t.Errorf("%+v, want %+v", s, want)
 		}
 	}
-	got := section(splits)
+	got := section(splits, nil)
 	if len(got.Headline) != 1 || !strings.HasPrefix(got.Headline[0], "native@remote, rtt: a call takes 300") || !strings.Contains(got.Headline[0], "less than 3.00 ms") || len(got.Tables[0].Rows) != 2 {
 		t.Errorf("%q, %+v", got.Headline, got.Tables)
 	}
@@ -48,14 +48,33 @@ func TestSplits(t *testing.T) {
 
 // A call whose extra cost is not shown gives no advice.
 func TestNothingShown(t *testing.T) {
-	splits := describe(recorded(map[string]float64{"host@loopback": 20e-6, "native@remote": 20e-6}))
+	splits, _ := describe(recorded(map[string]float64{"host@loopback": 20e-6, "native@remote": 20e-6}), nil)
 	if len(splits) != 1 || splits[0].Work != 0 {
 		t.Fatalf("%+v", splits)
 	}
-	if got := section(splits); len(got.Headline) != 0 || !strings.Contains(got.Findings[0], "not shown") {
+	if got := section(splits, nil); len(got.Headline) != 0 || !strings.Contains(got.Findings[0], "not shown") {
 		t.Errorf("%+v", got)
 	}
-	if splits := describe(recorded(map[string]float64{"native@remote": 20e-6})); len(splits) != 0 {
+	if splits, _ := describe(recorded(map[string]float64{"native@remote": 20e-6}), nil); len(splits) != 0 {
 		t.Errorf("without a control: %+v", splits)
+	}
+}
+
+// What the run's tables refuse has no numbers in the section: all of it, or the emulated guest.
+func TestRefusedPlacements(t *testing.T) {
+	in := recorded(map[string]float64{"host@loopback": 20e-6, "native@bridge": 50e-6, "native@remote": 320e-6})
+	in.Metrics = map[string][]sample.Metric{"rtt": sample.Describe(sample.RTT)}
+	in.Emulated = "QEMU TCG"
+	if splits, refused := describe(in, analysis.Analyze(in).Tables); len(splits) != 0 || len(refused) != 2 {
+		t.Errorf("an emulated CPU: %+v, %+v", splits, refused)
+	}
+	in.Emulated, in.Accels = "", map[string]string{"native@remote": "tcg"}
+	splits, refused := describe(in, analysis.Analyze(in).Tables)
+	if len(splits) != 1 || splits[0].Target != "native@bridge" || len(refused) != 1 {
+		t.Fatalf("an emulated guest: %+v, %+v", splits, refused)
+	}
+	got := section(splits, refused)
+	if said := strings.Join(got.Findings, " "); len(got.Headline) != 0 || len(got.Tables[0].Rows) != 1 || !strings.Contains(said, "native@remote, rtt: nothing is claimed. The CPU of native@remote is emulated") {
+		t.Errorf("%q, %q", got.Headline, got.Findings)
 	}
 }

@@ -21,9 +21,9 @@ func Experiment() experiment.Experiment {
 }
 
 func sections(run experiment.Run) ([]finding.Section, error) {
-	splits := describe(run.Input)
+	splits, refused := describe(run.Input, run.Claims.Tables)
 	if len(splits) == 0 {
 		return nil, nil
 	}
-	return []finding.Section{section(splits)}, nil
+	return []finding.Section{section(splits, refused)}, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // section says what to place together.
-func section(splits []split) finding.Section {
+func section(splits []split, refused []refusal) finding.Section {
 	s := finding.Section{
 		ID: name, Title: "What to place together", TableFirst: true, Data: splits,
 		Note: fmt.Sprintf("A call is one request with its answer. Its added time is the median of the blocks' differences to client and server in one place on the host, "+
@@ -23,6 +23,9 @@ func section(splits []split) finding.Section {
 	for _, one := range splits {
 		table.Rows = append(table.Rows, []string{one.Target, one.Workload, time(one.Call, stats.None(one.Call)), time(one.Added, one.Interval), from(one)})
 		s.Findings = append(s.Findings, one.sentence())
+	}
+	for _, r := range refused {
+		s.Findings = append(s.Findings, fmt.Sprintf("%s, %s: nothing is claimed. %s", r.target, r.workload, r.why))
 	}
 	s.Tables = []finding.Table{table}
 	if dearest := longest(splits); dearest != nil {
