@@ -85,6 +85,15 @@ static int listens(const char *port) {
 	return 0;
 }
 
+/* vacant ends all where somebody else listens at the server's port: the client would
+ * measure that one. A local socket is replaced. */
+static void vacant(const char *port) {
+	if (strncmp(port, "unix:", 5) == 0 || !listens(port))
+		return;
+	errno = EADDRINUSE;
+	die("the server's port");
+}
+
 static pid_t start(const char *role, const char *how, char **argv) {
 	pid_t pid = fork();
 
@@ -102,17 +111,18 @@ static pid_t start(const char *role, const char *how, char **argv) {
 
 enum { WAIT_MS = 60000 }; /* a database is made first; the laboratory's own limit is shorter, or longer */
 
+/* await waits until the server listens. It looks for the server's end first: who listens
+ * after that is another one. */
 static void await(pid_t server, const char *port) {
 	struct timespec ms = { 0, 1000000 };
 
 	for (int i = 0; i < WAIT_MS; i++) {
-		int status;
-		if (listens(port))
-			return;
-		if (waitpid(server, &status, WNOHANG) == server) {
+		if (waitpid(server, NULL, WNOHANG) == server) {
 			errno = 0;
 			die("the server ended before it listened");
 		}
+		if (listens(port))
+			return;
 		nanosleep(&ms, NULL);
 	}
 	errno = ETIMEDOUT;
@@ -137,6 +147,7 @@ static int ended(pid_t pid, const char *who) {
 int ready(char **a) {
 	if (!a[0] || !a[1] || !a[2] || strcmp(a[2], "--") != 0 || !a[3])
 		return -1;
+	vacant(a[1]);
 	pid_t server = start("server", a[0], a + 3);
 	await(server, a[1]);
 	if (puts("net: listening") == EOF || fflush(stdout))
@@ -177,6 +188,7 @@ int both(char **a) {
 	int out = fcntl(1, F_DUPFD_CLOEXEC, 3), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (out < 0 || null < 0 || dup2(null, 1) < 0)
 		die("/dev/null");
+	vacant(a[1]);
 	pid_t server = start("server", a[0], a + 3);
 	if (dup2(out, 1) < 0 || close(out))
 		die("standard output");

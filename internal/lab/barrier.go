@@ -39,13 +39,19 @@ func abortBarrier(file string) (err error) {
 	return errors.Join(abortPage(page), unix.Munmap(page))
 }
 
+// faultError is how the runtime tells of an access that the kernel refused (debug.SetPanicOnFault).
+type faultError interface {
+	error
+	Addr() uintptr
+}
+
 // abortPage survives that a payload cuts the file, which is shared with it, while the page
 // is mapped: the kernel answers with SIGBUS, which would end the laboratory.
 func abortPage(page []byte) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		reason := recover()
-		if _, fault := reason.(interface{ Addr() uintptr }); fault {
+		if _, fault := reason.(faultError); fault {
 			err = errors.New("start barrier: a payload has cut the file of its page")
 		} else if reason != nil {
 			panic(reason)

@@ -175,6 +175,10 @@ func (p pipes) Close() error { return errors.Join(p.WriteCloser.Close(), p.out.C
 // sshWithin is how long ssh may take to end when its input has ended.
 const sshWithin = 30 * time.Second
 
+// silentWithin is how long ssh's standard error may stay open after ssh has ended: a
+// helper of it (ProxyJump) may still have it.
+const silentWithin = time.Second
+
 func dialSSH(ctx context.Context, where string) (*connection, error) {
 	argv, err := sshCommand(where)
 	if err != nil {
@@ -182,7 +186,7 @@ func dialSSH(ctx context.Context, where string) (*connection, error) {
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	said := &tail{}
-	cmd.Stderr = said
+	cmd.Stderr, cmd.WaitDelay = said, silentWithin
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -201,7 +205,7 @@ func dialSSH(ctx context.Context, where string) (*connection, error) {
 		l.lose(errors.New("this side has left"))
 		late := time.AfterFunc(sshWithin, func() { _ = cmd.Process.Kill() })
 		defer late.Stop()
-		if err := cmd.Wait(); err != nil {
+		if err := cmd.Wait(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 			return fmt.Errorf("%s: %w%s", strings.Join(argv, " "), err, said.text())
 		}
 		return nil

@@ -10,10 +10,14 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
@@ -433,6 +437,11 @@ func TestKeys(t *testing.T) {
 	_, _ = io.Copy(io.Discard, plain)
 	plain.Close()
 	refusals++
+	for under := 1; under > 0; time.Sleep(time.Millisecond) { // a client may know of its refusal first
+		l.mu.Lock()
+		under = refusals - l.refused
+		l.mu.Unlock()
+	}
 	first, err := dialTLS(t.Context(), l.Addr().String()+"#"+key.String())
 	if err != nil {
 		t.Fatal(err)
@@ -534,6 +543,40 @@ func TestPlaces(t *testing.T) {
 	if where := "192.0.2.1:7450#" + key.String(); WithoutKey("--peer="+where, where) != "--peer=192.0.2.1:7450" {
 		t.Error(WithoutKey("--peer="+where, where))
 	}
+}
+
+// A helper of ssh that keeps ssh's standard error, as that of ProxyJump may, does not keep
+// this side from leaving.
+func TestSilentHelperOfSSH(t *testing.T) {
+	dir := t.TempDir()
+	end := filepath.Join(dir, "end") // the helper ends when somebody has opened it for writing
+	if err := unix.Mkfifo(end, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\ncat " + end + " >/dev/null </dev/null &\ncat >/dev/null\n"
+	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	c, err := dialSSH(t.Context(), "ssh://127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := make(chan error, 1)
+	go func() { left <- c.stop() }()
+	select {
+	case err := <-left:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute): // it is for ever
+		t.Error("it waits for a process that ssh left")
+	}
+	f, err := os.OpenFile(end, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
 }
 
 // FuzzMessage: no bytes of the other side make the reader panic, take more than it may, or

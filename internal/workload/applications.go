@@ -7,7 +7,8 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 )
 
-// Scripts that make a server's files below /tmp and become it. $1 is the port.
+// Scripts that make a server's files below /tmp and become it. $1 is the
+// port, $2 the address to listen at.
 var (
 	//go:embed nginx.sh
 	nginxScript string
@@ -22,7 +23,7 @@ func redis() openLoop {
 		help:  "redis: GET or SET of a thousand keys, at a given rate",
 		bytes: payloadBytes("64", "bytes of a value"),
 		server: func(Values) []string {
-			return []string{"/usr/bin/redis-server", "--port", driver.PeerPort, "--bind", "0.0.0.0", "--protected-mode", "no",
+			return []string{"/usr/bin/redis-server", "--port", driver.PeerPort, "--bind", everyAddress, "--protected-mode", "no",
 				"--save", "", "--appendonly", "no", "--dir", "/tmp", "--loglevel", "warning"}
 		},
 	}
@@ -36,7 +37,7 @@ func nginx() openLoop {
 		bytes:  payloadBytes("1KiB", "bytes of the file"),
 		params: []Param{{Name: "workers", Type: Integer, Default: "1", Help: "worker processes", Min: 1, Max: 1024}},
 		server: func(v Values) []string {
-			return []string{shellPath, "-c", nginxScript, "nginx", driver.PeerPort,
+			return []string{shellPath, "-c", nginxScript, "nginx", driver.PeerPort, everyAddress,
 				strconv.FormatInt(v.Bytes("bytes"), 10), strconv.FormatInt(v.Int("workers"), 10)}
 		},
 	}
@@ -50,7 +51,7 @@ func postgres() openLoop {
 		help:  "PostgreSQL: one row of a thousand read or updated by its key, each a transaction, at a given rate",
 		bytes: payloadBytes("64", "bytes of a row's text"),
 		server: func(v Values) []string {
-			return []string{shellPath, "-c", postgresScript, "postgres", driver.PeerPort, strconv.FormatInt(v.Int("connections")+20, 10)}
+			return []string{shellPath, "-c", postgresScript, "postgres", driver.PeerPort, everyAddress, strconv.FormatInt(v.Int("connections")+20, 10)}
 		},
 	}
 }

@@ -14,9 +14,13 @@ import (
 // netPath is the guest program of two ends that talk.
 const netPath = "/.tare/net"
 
+// everyAddress is a server's address to listen at. It is an argument, or the start of one
+// before a colon, because package netpath narrows it on networks that others share.
+const everyAddress = "0.0.0.0"
+
 // anyAddress is where a server listens, peerAddress where its client finds it.
 const (
-	anyAddress  = "0.0.0.0:" + driver.PeerPort
+	anyAddress  = everyAddress + ":" + driver.PeerPort
 	peerAddress = driver.PeerAddress + ":" + driver.PeerPort
 	localSocket = "unix:/tmp/tare-net"
 )

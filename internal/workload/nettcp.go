@@ -27,7 +27,7 @@ func (netTCP) Command(v Values, _ []string) (Command, error) {
 			"-t", strconv.FormatInt(int64(v.Duration("time").Seconds()), 10),
 			"-P", strconv.FormatInt(v.Int("streams"), 10),
 			"-l", strconv.FormatInt(v.Bytes("length"), 10)},
-		Peer:   []string{iperf3Path, "-s", "-1", "-p", driver.PeerPort},
+		Peer:   []string{iperf3Path, "-s", "-1", "-B", everyAddress, "-p", driver.PeerPort},
 		Needs:  []string{"iperf3"},
 		Length: v.Duration("time"),
 	}, nil

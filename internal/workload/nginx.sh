@@ -1,10 +1,10 @@
 dir=/tmp/tare-nginx-$1
 mkdir "$dir" "$dir/html" || exit 1
-awk -v n="$2" 'BEGIN { for (i = 0; i < n; i++) printf "%c", 97 + i % 23 }' >"$dir/html/tare" || exit 1
+awk -v n="$3" 'BEGIN { for (i = 0; i < n; i++) printf "%c", 97 + i % 23 }' >"$dir/html/tare" || exit 1
 cat >"$dir/conf" <<END || exit 1
 daemon off;
 user root;
-worker_processes $3;
+worker_processes $4;
 pid $dir/pid;
 error_log stderr warn;
 events { worker_connections 16384; }
@@ -19,7 +19,7 @@ http {
 	uwsgi_temp_path $dir/uwsgi;
 	scgi_temp_path $dir/scgi;
 	server {
-		listen 0.0.0.0:$1 backlog=4096;
+		listen $2:$1 backlog=4096;
 		root $dir/html;
 		location = /tare-status { stub_status; }
 	}

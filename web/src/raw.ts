@@ -35,7 +35,7 @@ const columns: Column[] = [
   { name: "max", number: true, value: (l) => (l.row.summary.n ? l.row.summary.max : null), show: (l) => scaled(l, l.row.summary.max) },
   { name: "outliers", number: true, value: (l) => l.row.summary.outliers, show: (l) => String(l.row.summary.outliers || "") },
   { name: "cold", number: true, value: (l) => l.row.cold ?? null, show: (l) => l.shown.cold },
-  { name: "ratio", number: true, value: (l) => l.row.effect?.ratio ?? null, show: (l) => (l.row.effect ? l.shown.ratio.value : "") },
+  { name: "ratio", number: true, value: (l) => l.row.effect?.ratio || null, show: (l) => (l.row.effect ? l.shown.ratio.value : "") },
   { name: "ratio’s interval", number: true, value: (l) => (l.shown.ratio.low ? l.row.effect!.interval.low : null), show: (l) => (l.shown.ratio.low ? `${l.shown.ratio.low} – ${l.shown.ratio.high}` : "") },
   { name: "p", number: true, value: (l) => l.row.effect?.p ?? null, show: (l) => probability(l.row.effect?.p) },
   { name: "level", number: true, value: (l) => (l.shown.ratio.low ? l.row.effect!.interval.level : null), show: (l) => (l.shown.ratio.low ? share(l.row.effect!.interval.level) : "") },

@@ -126,6 +126,9 @@ func join(j driver.Join, o *client.ContainerCreateOptions) error {
 	if j.Publish == "" {
 		return nil
 	}
+	if !j.Gateway.IsValid() {
+		return driver.Labf("port %s to publish: the network has no address on the engine's host", j.Publish)
+	}
 	o.Config.ExposedPorts, o.HostConfig.PortBindings = network.PortSet{}, network.PortMap{}
 	for _, protocol := range []string{"/tcp", "/udp"} { // the server listens by both
 		port, err := network.ParsePort(j.Publish + protocol)
@@ -133,19 +136,19 @@ func join(j driver.Join, o *client.ContainerCreateOptions) error {
 			return driver.Labf("port to publish: %w", err)
 		}
 		o.Config.ExposedPorts[port] = struct{}{}
-		o.HostConfig.PortBindings[port] = []network.PortBinding{{HostPort: j.Publish}}
+		o.HostConfig.PortBindings[port] = []network.PortBinding{{HostIP: j.Gateway, HostPort: j.Publish}} // where clients dial, and nowhere else
 	}
 	return nil
 }
 
-// tidyNetworks removes the networks of an owner.
+// tidyNetworks removes the networks of an owner, whose containers are removed.
 func tidyNetworks(ctx context.Context, c *client.Client, owner string) error {
+	ctx, cancel := context.WithTimeout(ctx, queueTime)
+	defer cancel()
 	list, err := c.NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("label", labelKey+"="+owner)})
 	errs := []error{err}
 	for _, one := range list.Items {
-		if _, err := c.NetworkRemove(ctx, one.ID, client.NetworkRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, removeNetwork(ctx, c, one.ID))
 	}
 	return errors.Join(errs...)
 }

@@ -147,7 +147,8 @@ func duplicateOf(f *os.File) (*os.File, error) {
 	return own, nil
 }
 
-// upgrade asks the daemon's streaming server for a connection of many streams.
+// upgrade asks the daemon's streaming server for a connection of many streams. The end of
+// ctx breaks it off; a connection that was returned does not depend on ctx.
 func upgrade(ctx context.Context, url, netns string) (httpstream.Connection, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
 	if err != nil {
@@ -160,15 +161,20 @@ func upgrade(ctx context.Context, url, netns string) (httpstream.Connection, err
 	if err != nil {
 		return nil, err
 	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) }) // fails on a closed one alone
+	defer stop()
 	if err := request.Write(conn); err != nil {
-		return nil, errors.Join(err, conn.Close())
+		return nil, errors.Join(ctx.Err(), err, conn.Close())
 	}
 	answer, err := http.ReadResponse(bufio.NewReaderSize(conn, 1), request) // no byte beyond: what follows is no HTTP
 	if err != nil {
-		return nil, errors.Join(err, conn.Close())
+		return nil, errors.Join(ctx.Err(), err, conn.Close())
 	}
 	if answer.StatusCode != http.StatusSwitchingProtocols {
 		return nil, errors.Join(fmt.Errorf("the streaming server at %s answered %s", request.URL.Host, answer.Status), conn.Close())
+	}
+	if !stop() {
+		return nil, errors.Join(ctx.Err(), conn.Close())
 	}
 	return spdy.NewClientConnection(conn)
 }

@@ -150,7 +150,7 @@ func joinFlags(j driver.Join) []string {
 		args = append(args, "--ip", j.Address.Addr().String())
 	}
 	if j.Publish != "" {
-		both := j.Publish + ":" + j.Publish
+		both := j.Gateway.String() + ":" + j.Publish + ":" + j.Publish // join refuses one without a gateway
 		args = append(args, "--publish", both, "--publish", both+"/udp")
 	}
 	return args

@@ -69,7 +69,7 @@ func (i *instance) crowdJobs() (servers, rest []job) {
 		pair := place / 2
 		switch {
 		case len(i.spec.Peer) > 0 && pair < n.Pairs-1 && place%2 == 0:
-			one.args = again(fill(port, "0.0.0.0")(i.spec.Peer))
+			one.args = again(fill(port, everyAddress)(i.spec.Peer))
 			servers = append(servers, one)
 			continue
 		case len(i.spec.Peer) > 0 && pair < n.Pairs-1:

@@ -152,7 +152,7 @@ func joinOf(e *net.End) driver.Join {
 // buildByEngine lets the engine make the network. A client on the engine's host is a
 // process there.
 func (d *Driver) buildByEngine(ctx context.Context, networks *driver.Networks, spec driver.Spec) (*endpoints, error) {
-	number, err := net.FreePort()
+	number, err := freePort()
 	if err != nil {
 		return nil, err
 	}
@@ -164,12 +164,12 @@ func (d *Driver) buildByEngine(ctx context.Context, networks *driver.Networks, s
 	g := &endpoints{port: number, describe: func() string { return "on a network of " + d.inner.Name() }, close: func() error { return nil }}
 	switch d.path {
 	case IdleEngine:
-		g.client, g.server, g.dial = onHost, onHost, netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		g.client, g.server, g.dial = onHost, onHost, loopback
 		g.close = d.Rest
 		return g, nil
 	case net.HostNetwork:
 		both := end{d.inner, driver.Join{Network: driver.HostNetwork}}
-		g.client, g.server, g.dial = both, both, netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		g.client, g.server, g.dial = both, both, loopback
 		return g, nil
 	}
 	of, err := net.Subnet(spec.Network.Range)
@@ -228,7 +228,7 @@ func (d *Driver) publish(others []driver.Join, taken string) error {
 	used := map[string]bool{taken: true}
 	for n := range others {
 		for others[n].Publish == "" {
-			port, err := net.FreePort()
+			port, err := freePort()
 			if err != nil {
 				return err
 			}

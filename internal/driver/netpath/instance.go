@@ -106,7 +106,7 @@ func (i *instance) startServer(ctx context.Context) error {
 	if spec.Cgroup != "" {
 		spec.Cgroup = path.Join(spec.Cgroup, "peer")
 	}
-	spec.Args = listening(end.pin(&spec, "server"), i.ends.port, fill(i.ends.port, "0.0.0.0")(i.spec.Peer))
+	spec.Args = listening(end.pin(&spec, "server"), i.ends.port, i.serving())
 	if s.output, err = listen(); err != nil {
 		return err
 	}
@@ -130,6 +130,16 @@ func (i *instance) startServer(ctx context.Context) error {
 		s.ended <- err
 	}()
 	return i.await(ctx, s.output, s.ended)
+}
+
+// serving is the server's command. Where both ends meet on a loopback, the network may be
+// the machine's own, and the server listens on the loopback alone.
+func (i *instance) serving() []string {
+	args := fill(i.ends.port, everyAddress)(i.spec.Peer)
+	if i.ends.dial.IsLoopback() {
+		return at(i.ends.dial, args)
+	}
+	return args
 }
 
 // listening is the command line of a server that says when it listens.

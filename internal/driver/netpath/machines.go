@@ -245,8 +245,8 @@ func (i *instance) prepareFar(ctx context.Context, wanted driver.FarEnd) (err er
 		return err
 	}
 	if d.path == net.Remote {
-		if i.ends.port, err = net.FreePort(); err != nil {
-			return driver.Labf("%w", err)
+		if i.ends.port, err = freePort(); err != nil {
+			return err
 		}
 		i.spec.Peer = at(wanted.Here, i.spec.Peer)
 	}

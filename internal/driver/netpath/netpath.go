@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -305,19 +306,24 @@ func (d *Driver) Prepare(ctx context.Context, spec driver.Spec, dir string) (dri
 // program is the path of the helper of both ends in every root file system.
 const program = "/.tare/net"
 
-// prepareLoopback makes one payload from server and client.
+// loopback is the address of a network's own loopback.
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// prepareLoopback makes one payload from server and client. It takes a free port and the
+// loopback alone everywhere, because some targets are in the machine's own network: others
+// may have taken the usual port there, or may reach the server.
 func (d *Driver) prepareLoopback(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
 	if len(spec.Peer) == 0 {
 		return d.inner.Prepare(ctx, spec, dir)
 	}
-	port, err := d.freePort()
+	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	place := fill(port, "127.0.0.1")
+	place := fill(port, loopback.String())
 	// For a local socket, the helper waits for its path, which is the same in all arguments.
 	waited := cmp.Or(localSocket(spec.Peer), port)
-	args := append([]string{program, "both", pinOf(spec), waited, "--"}, place(spec.Peer)...)
+	args := append([]string{program, "both", pinOf(spec), waited, "--"}, at(loopback, place(spec.Peer))...)
 	spec.Args = append(append(args, "--"), place(spec.Args)...)
 	spec.Peer = nil
 	return d.inner.Prepare(ctx, spec, dir)
@@ -336,15 +342,6 @@ func localSocket(peer []string) string {
 
 // port is where servers listen in a namespace of their own.
 const port = "5201"
-
-// freePort is a port for the server. Only in the host's network another process may use
-// the usual one.
-func (d *Driver) freePort() (string, error) {
-	if d.inner.Properties().Isolated {
-		return port, nil
-	}
-	return net.FreePort()
-}
 
 func pinOf(spec driver.Spec) string {
 	if spec.Network.Pin == "" {
@@ -387,7 +384,7 @@ func blame(err error) error {
 // prove sends a byte there and back.
 func (d *Driver) prove(ctx context.Context) error {
 	exit, said, err := launch.Try(ctx, d, d.lab, driver.Spec{
-		Peer:    []string{program, "serve", "0.0.0.0:" + driver.PeerPort},
+		Peer:    []string{program, "serve", everyAddress + ":" + driver.PeerPort},
 		Args:    []string{driver.Mark, "--", program, "rtt", "tcp", driver.PeerAddress + ":" + driver.PeerPort, "1", "1"},
 		Network: driver.Network{Range: d.of},
 	})

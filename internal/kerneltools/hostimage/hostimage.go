@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -284,13 +283,4 @@ func fed(ctx context.Context, input, program string, args ...string) error {
 		return ctx.Err()
 	}
 	return driver.Labf("%s: %w: %s", program, err, bytes.TrimSpace(said[max(0, len(said)-500):]))
-}
-
-// exists reports whether a path is taken, by whatever.
-func exists(path string) (bool, error) {
-	_, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }

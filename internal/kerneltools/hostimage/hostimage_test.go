@@ -179,6 +179,27 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+// A directory in the place of any of the files is refused before the build: to replace it
+// fails, after the disk before it was replaced.
+func TestOutputIsADirectory(t *testing.T) {
+	for n := range len(beside) + 1 {
+		disk := filepath.Join(t.TempDir(), "host.qcow2")
+		o, err := newOutput(disk, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := o.names()[n]
+		if err := os.Mkdir(name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, force := range []bool{false, true} {
+			if _, err := newOutput(disk, force); err == nil || !strings.Contains(err.Error(), filepath.Base(name)+" is a directory") {
+				t.Errorf("%s, force %v: %v", name, force, err)
+			}
+		}
+	}
+}
+
 // A working directory that somebody else has made is not used.
 func TestForeignWorkplace(t *testing.T) {
 	dir := t.TempDir()

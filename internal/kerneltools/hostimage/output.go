@@ -47,11 +47,14 @@ func newOutput(disk string, force bool) (output, error) {
 		return o, &lab.InputError{Err: fmt.Errorf("--output: %s is not a directory", filepath.Dir(disk))}
 	}
 	for _, name := range o.names() {
-		taken, err := exists(name)
-		if err != nil {
+		info, err := os.Lstat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
 			return o, &lab.InputError{Err: fmt.Errorf("--output: %w", err)}
-		}
-		if taken && !force {
+		case info.IsDir():
+			return o, &lab.InputError{Err: fmt.Errorf("--output: %s is a directory, which no file replaces: remove it or choose another name", name)}
+		case !force:
 			return o, &lab.InputError{Err: fmt.Errorf("%s exists; say --force to replace it", name)}
 		}
 	}

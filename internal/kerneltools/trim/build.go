@@ -93,6 +93,7 @@ func compile(ctx context.Context, o *Options, target string, tell func(Progress)
 	if err != nil {
 		return 0, fmt.Errorf("build the kernel: %w", err)
 	}
+	kept := &keeper{to: log}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	cmd := exec.CommandContext(ctx, "make", fmt.Sprintf("-j%d", o.Jobs), "O="+o.Build, target)
 	cmd.Dir = o.Source
@@ -110,7 +111,7 @@ func compile(ctx context.Context, o *Options, target string, tell func(Progress)
 	cmd.Stdout, cmd.Stderr = write, write
 	first := make(chan string, 1)
 	go func() {
-		n, quoted := follow(io.TeeReader(read, log), tell)
+		n, quoted := follow(io.TeeReader(read, kept), tell)
 		objects = n
 		first <- quoted
 	}()
@@ -121,9 +122,36 @@ func compile(ctx context.Context, o *Options, target string, tell func(Progress)
 	case ctx.Err() != nil:
 		return objects, ctx.Err()
 	case err != nil:
-		return objects, &BuildError{First: quoted, Log: log.Name(), Err: err}
+		return objects, kept.failed(&BuildError{First: quoted, Log: log.Name(), Err: err})
 	}
-	return objects, nil
+	return objects, kept.failed(nil)
+}
+
+// keeper writes a log for as long as the log takes it. It takes everything itself: make
+// would wait for ever for a reader that has given up.
+type keeper struct {
+	to  io.Writer
+	err error // the first one
+}
+
+func (k *keeper) Write(p []byte) (int, error) {
+	if k.err == nil {
+		_, k.err = k.to.Write(p)
+	}
+	return len(p), nil
+}
+
+// failed is a build's error, or that of its log where there is one: make writes to the
+// same disk, so its failure is no *BuildError, which would be the kernel's fault.
+func (k *keeper) failed(build error) error {
+	if k.err == nil {
+		return build
+	}
+	text := "make succeeded"
+	if build != nil {
+		text = build.Error()
+	}
+	return fmt.Errorf("build the kernel: the log of make: %w (%s)", k.err, text)
 }
 
 // endGroup ends make with all that it has started: make removes what it was making. The

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -148,6 +149,25 @@ func TestFailedBuild(t *testing.T) {
 	}
 	if log, err := os.ReadFile(failed.Log); err != nil || !strings.Contains(string(log), "and more") {
 		t.Errorf("the log holds %q, %v", log, err)
+	}
+}
+
+// A log that cannot be written is read on, so that make ends, and the error names the full
+// disk: it is not the kernel's fault.
+func TestFullLog(t *testing.T) {
+	for _, ending := range []string{"true", "false"} {
+		o := faulty(t, "\t@yes '  CC      init/main.o' | head -n 20000\n\t@"+ending+"\n") // more than a pipe holds
+		if err := os.Symlink("/dev/full", filepath.Join(o.Build, "tare-build.log")); err != nil {
+			t.Fatal(err)
+		}
+		made := 0
+		_, err := Build(t.Context(), o, func(Progress) { made++ })
+		if !errors.Is(err, syscall.ENOSPC) || errors.As(refused(t.Context(), err), new(*RefusedError)) {
+			t.Errorf("%s: %v", ending, err)
+		}
+		if made != 20000 {
+			t.Errorf("%s: %d of 20000 objects were read", ending, made)
+		}
 	}
 }
 
