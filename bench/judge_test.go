@@ -92,8 +92,8 @@ func TestRepeatedNumbers(t *testing.T) {
 	}
 }
 
-// A ratio whose interval contains its bound has no answer: 4.84 [4.64, 5.08] does not
-// meet "at least 5".
+// A ratio whose interval contains its bound has no answer: 2.94 [2.84, 3.08] does not
+// meet "at least 3".
 func TestLimitsOfAStudy(t *testing.T) {
 	text, err := os.ReadFile("native-crun.yaml")
 	if err != nil {
@@ -104,7 +104,7 @@ func TestLimitsOfAStudy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ratio, want := range map[[3]float64]analysis.Met{
-		{4.64, 4.84, 5.08}: analysis.LimitOpen, {5.01, 5.2, 5.4}: analysis.LimitMet, {4.5, 4.6, 4.7}: analysis.LimitBroken,
+		{2.84, 2.94, 3.08}: analysis.LimitOpen, {3.01, 3.2, 3.4}: analysis.LimitMet, {2.5, 2.6, 2.7}: analysis.LimitBroken,
 	} {
 		e := &analysis.Effect{Ratio: ratio[1], Interval: stats.Interval{Low: ratio[0], High: ratio[2], Level: 0.95, Method: stats.MethodRank}, Blocks: 60}
 		answers, err := gate.Judge(st.Limits, gate.Run{Tables: []analysis.Table{{Group: "start", Workload: "start", Metric: sample.Metric{Name: sample.Ready}, Rows: []analysis.Row{
