@@ -11,6 +11,9 @@ import (
 // Taken is its name. The error of an unknown name has the nearest one.
 func (s Study) Vary(name string) (Study, error) {
 	v, ok := s.Variants[name]
+	if !ok && len(s.Variants) == 0 {
+		return Study{}, fmt.Errorf("study %s has no variants: run it without %q", s.ID, name)
+	}
 	if !ok {
 		return Study{}, fmt.Errorf("study %s: %s", s.ID, unknown("variant", name, slices.Sorted(maps.Keys(s.Variants))))
 	}

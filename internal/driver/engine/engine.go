@@ -322,16 +322,30 @@ func (e *engine) image(ctx context.Context, spec driver.Spec, load func(context.
 	if err != nil {
 		return "", errors.Join(err, s.remove())
 	}
-	id := ""
-	err = e.bounded(ctx, loadTime, func(ctx context.Context) (err error) {
-		id, err = load(ctx, s)
-		return err
-	})
+	id, err := e.loadBounded(ctx, s, load)
 	if err = errors.Join(err, s.remove()); err != nil {
 		return "", err
 	}
 	e.images[spec.Rootfs] = id
 	return id, nil
+}
+
+// loadBounded has the engine load an image. One that takes nothing of it for a minute
+// counts as hanging: containerd 1.6 asks itself again for ever where it could not write.
+func (e *engine) loadBounded(ctx context.Context, s source, load func(context.Context, source) (string, error)) (id string, err error) {
+	taken, stalled := context.WithCancel(ctx)
+	defer stalled()
+	s.late = time.AfterFunc(queueTime, stalled)
+	s.late.Stop() // until something is written
+	err = e.bounded(taken, loadTime, func(ctx context.Context) (err error) {
+		id, err = load(ctx, s)
+		return err
+	})
+	if err == nil || taken.Err() == nil || ctx.Err() != nil {
+		return id, err
+	}
+	e.watchdog.hang(fmt.Errorf("it has taken nothing of an image for %v", queueTime))
+	return "", e.dead()
 }
 
 // sweep removes from the user's own engine what killed runs of tare have left there.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -29,6 +30,7 @@ type source struct {
 	config v1.Hash   // digest of the image's configuration: what engines call the image's id
 	diffs  []v1.Hash // digests of the unpacked layers
 	remove func() error
+	late   *time.Timer // runs while an engine does not take what is written to it
 }
 
 // openSource finds the image that a Spec's root file system was unpacked from,
@@ -75,7 +77,19 @@ func onlyImage(dir string) (v1.Image, error) {
 
 // archive writes the image as docker save does. Every engine reads that, old
 // ones nothing else; layers and configuration are the same bytes in it.
-func (s source) archive(w io.Writer) error { return tarball.Write(s.tag, s.image, w) }
+func (s source) archive(w io.Writer) error { return tarball.Write(s.tag, s.image, taking{w, s.late}) }
+
+// taking is an engine that an image is written to.
+type taking struct {
+	to   io.Writer
+	late *time.Timer
+}
+
+func (t taking) Write(p []byte) (int, error) {
+	t.late.Reset(queueTime)
+	defer t.late.Stop()
+	return t.to.Write(p)
+}
 
 // packed is an image of one layer, the directory as it is.
 func packed(ctx context.Context, rootfs, dir string) (v1.Image, error) {

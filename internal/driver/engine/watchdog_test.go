@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -94,14 +96,28 @@ func hangs(t *testing.T, d driver.Driver) {
 	}
 }
 
-// An engine that takes an image and never says so counts as hanging, too.
+// An engine that takes an image and never says so counts as hanging, and one that stops
+// taking it.
 func TestAnImageThatIsNeverLoaded(t *testing.T) {
-	e := engineOf(t, named(t, laboratory(t), "docker"))
-	synctest.Test(t, func(t *testing.T) {
-		_, err := e.image(t.Context(), driver.Spec{Rootfs: e.lab.TestRootfs, Image: e.lab.TestImage}, func(ctx context.Context, _ source) (string, error) {
+	for want, load := range map[string]func(context.Context, source) (string, error){
+		"it has not answered a request for " + loadTime.String(): func(ctx context.Context, s source) (string, error) {
+			err := s.archive(io.Discard)
 			<-ctx.Done()
-			return "", ctx.Err()
+			return "", errors.Join(err, ctx.Err())
+		},
+		"it has taken nothing of an image for " + queueTime.String(): func(ctx context.Context, s source) (string, error) {
+			r, w := io.Pipe()
+			go func() { w.CloseWithError(s.archive(w)) }()
+			defer r.Close()
+			_, err := io.CopyN(io.Discard, r, 1<<10)
+			<-ctx.Done()
+			return "", errors.Join(err, ctx.Err())
+		},
+	} {
+		e := engineOf(t, named(t, laboratory(t), "docker"))
+		synctest.Test(t, func(t *testing.T) {
+			_, err := e.image(t.Context(), driver.Spec{Rootfs: e.lab.TestRootfs, Image: e.lab.TestImage}, load)
+			blamed(t, err, "dockerd hangs: "+want)
 		})
-		blamed(t, err, "dockerd hangs: it has not answered a request for "+loadTime.String())
-	})
+	}
 }

@@ -47,6 +47,9 @@ func TestStudiesAreValid(t *testing.T) {
 			t.Errorf("%v", err)
 			continue
 		}
+		if _, quick := s.Variants["quick"]; !quick {
+			t.Errorf("study %s has no quick variant: tare run %s --quick fails", name, name)
+		}
 		if s.ID != name || s.Question == "" {
 			t.Errorf("study %s has id %q and question %q", name, s.ID, s.Question)
 		}
