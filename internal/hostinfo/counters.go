@@ -149,5 +149,5 @@ func kvm(context.Context) (string, error) {
 	if err := unix.Close(int(vm)); err != nil {
 		return "/dev/kvm is there", err
 	}
-	return fmt.Sprintf("/dev/kvm is there (API %d, a VM was made)", version), errors.New("acceleration is unproven until a guest boots, and no VMM is installed to try it with")
+	return fmt.Sprintf("/dev/kvm is there (API %d, a VM was made)", version), errors.New("acceleration is unproven until a guest boots, and no virtual machine was checked here")
 }
