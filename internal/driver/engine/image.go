@@ -30,7 +30,7 @@ type source struct {
 	config v1.Hash   // digest of the image's configuration: what engines call the image's id
 	diffs  []v1.Hash // digests of the unpacked layers
 	remove func() error
-	late   *time.Timer // runs while an engine does not take what is written to it
+	late   *time.Timer // runs while an engine does not take what is written to it; nil for none
 }
 
 // openSource finds the image that a Spec's root file system was unpacked from,
@@ -77,7 +77,12 @@ func onlyImage(dir string) (v1.Image, error) {
 
 // archive writes the image as docker save does. Every engine reads that, old
 // ones nothing else; layers and configuration are the same bytes in it.
-func (s source) archive(w io.Writer) error { return tarball.Write(s.tag, s.image, taking{w, s.late}) }
+func (s source) archive(w io.Writer) error {
+	if s.late != nil {
+		w = taking{w, s.late}
+	}
+	return tarball.Write(s.tag, s.image, w)
+}
 
 // taking is an engine that an image is written to.
 type taking struct {
