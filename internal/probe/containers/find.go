@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -67,7 +68,7 @@ func (f *files) find(trees sys.Hierarchies, known map[string]*Container) ([]*Con
 	err = below(tree.Path, func(dir string) (into bool) {
 		path := strings.TrimPrefix(dir, tree.Path)
 		c, ok := known[path]
-		if ok = ok && f.firstProcess(dir) == c.Leader; !ok {
+		if ok = ok && f.holds(dir, c.Leader); !ok {
 			var is unix.Stat_t
 			if ok = unix.Stat(dir, &is) == nil; !ok {
 				return false // it ended meanwhile
@@ -189,18 +190,53 @@ func option(arguments []string, name ...string) string {
 	return ""
 }
 
-// firstProcess is the first process of a group itself, 0 where it has none.
-func (f *files) firstProcess(dir string) int {
+// processes are those of a group itself.
+func (f *files) processes(dir string) iter.Seq[int] {
 	procs, err := f.once(filepath.Join(dir, "cgroup.procs"))
-	if err != nil {
-		return 0
-	}
-	for line := range bytes.FieldsSeq(procs) {
-		if pid := integer(line); pid > 0 { // 0: of a namespace that we do not see
-			return int(pid)
+	procs = bytes.Clone(procs) // the next file that is read takes its place
+	return func(yield func(int) bool) {
+		for line := range bytes.FieldsSeq(procs) {
+			// 0: of a namespace that we do not see
+			if pid := int(integer(line)); err == nil && pid > 0 && !yield(pid) {
+				return
+			}
 		}
 	}
-	return 0
+}
+
+// holds reports whether a process is in a group itself.
+func (f *files) holds(dir string, process int) bool {
+	for pid := range f.processes(dir) {
+		if pid == process {
+			return true
+		}
+	}
+	return false
+}
+
+// firstProcess is the process of a group itself that has run longest, 0 where it has none.
+// Numbers wrap around: the lowest may be a child's that ends at once.
+func (f *files) firstProcess(dir string) (first int) {
+	var since int64
+	for pid := range f.processes(dir) {
+		if at, ok := f.begun(pid); ok && (first == 0 || at < since) {
+			first, since = pid, at
+		}
+	}
+	return first
+}
+
+// begun is when a process began, in ticks since the machine's boot (proc(5), starttime).
+func (f *files) begun(pid int) (at int64, ok bool) {
+	stat, err := f.once(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, false // it has ended
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 {
+		return 0, false
+	}
+	return integer(fields[19]), true
 }
 
 // firstBelow is the first process in a group's groups.
