@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,6 +59,9 @@ func newSession(state string) (*session, error) {
 	if err := os.MkdirAll(state, 0o755); err != nil {
 		return nil, fmt.Errorf("state directory: %w (choose another with --state)", err)
 	}
+	if err := closeVolume(state); err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
 	if err := os.Mkdir(sessionsDir(state), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("state directory: %w (choose another with --state)", err)
 	}
@@ -89,6 +93,30 @@ func newSession(state string) (*session, error) {
 		}
 	}
 	return nil, fmt.Errorf("no session could be locked below %s", sessionsDir(state))
+}
+
+// closeVolume takes others' rights to write away from an empty volume of root's that is
+// mounted at the state directory: Kubernetes makes an emptyDir with mode 0777. Whatever
+// else others can write to is left for stateIsOurs to refuse.
+func closeVolume(state string) error {
+	d, err := os.OpenFile(state, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil || os.Geteuid() != 0 {
+		return nil //nolint:nilerr // stateIsOurs judges it
+	}
+	defer d.Close()
+	var own, above unix.Stat_t
+	if unix.Fstat(int(d.Fd()), &own) != nil || unix.Stat(filepath.Dir(state), &above) != nil ||
+		own.Uid != 0 || own.Mode&0o022 == 0 || own.Mode&unix.S_ISVTX != 0 || own.Dev == above.Dev {
+		return nil
+	}
+	mode := os.FileMode(own.Mode & 0o777)
+	if err := d.Chmod(mode &^ 0o022); err != nil { // first, so that nothing is added after the look
+		return err
+	}
+	if _, err := d.Readdirnames(1); !errors.Is(err, io.EOF) {
+		return d.Chmod(mode) // somebody's things are in it
+	}
+	return nil
 }
 
 // stateIsOurs refuses to root a state directory that others can replace by one of theirs:

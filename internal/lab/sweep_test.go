@@ -221,3 +221,23 @@ func TestStateOfAnotherUser(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Kubernetes mounts an empty volume of mode 0777 at the state directory.
+func TestStateOnAnEmptyVolume(t *testing.T) {
+	state := t.TempDir()
+	if err := syscall.Mount("tare-test", state, "tmpfs", 0, "mode=777,size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := syscall.Unmount(state, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	s, err := newSession(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.remove(); err != nil {
+		t.Error(err)
+	}
+}
