@@ -330,12 +330,12 @@ func (e *engine) image(ctx context.Context, spec driver.Spec, load func(context.
 	return id, nil
 }
 
-// loadBounded has the engine load an image. One that takes nothing of it for a minute
+// loadBounded has the engine load an image. One that takes nothing of it for stallTime
 // counts as hanging: containerd 1.6 asks itself again for ever where it could not write.
 func (e *engine) loadBounded(ctx context.Context, s source, load func(context.Context, source) (string, error)) (id string, err error) {
 	taken, stalled := context.WithCancel(ctx)
 	defer stalled()
-	s.late = time.AfterFunc(queueTime, stalled)
+	s.late = time.AfterFunc(stallTime, stalled)
 	s.late.Stop() // until something is written
 	err = e.bounded(taken, loadTime, func(ctx context.Context) (err error) {
 		id, err = load(ctx, s)
@@ -344,7 +344,7 @@ func (e *engine) loadBounded(ctx context.Context, s source, load func(context.Co
 	if err == nil || taken.Err() == nil || ctx.Err() != nil {
 		return id, err
 	}
-	e.watchdog.hang(fmt.Errorf("it has taken nothing of an image for %v", queueTime))
+	e.watchdog.hang(fmt.Errorf("it has taken nothing of an image for %v", stallTime))
 	return "", e.dead()
 }
 
@@ -371,6 +371,10 @@ const closeTime = 20 * time.Second
 // queueTime bounds the requests at the end of one container. They wait for the other
 // containers of the trial, which engines remove one by one.
 const queueTime = time.Minute
+
+// stallTime bounds how long an engine may take nothing of an image: containerd has each
+// layer on disk before it reads on.
+const stallTime = 100 * time.Second
 
 // loadTime bounds how long an engine may take for an image: several GiB on a slow disk.
 const loadTime = 10 * time.Minute

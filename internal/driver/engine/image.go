@@ -91,7 +91,7 @@ type taking struct {
 }
 
 func (t taking) Write(p []byte) (int, error) {
-	t.late.Reset(queueTime)
+	t.late.Reset(stallTime)
 	defer t.late.Stop()
 	return t.to.Write(p)
 }

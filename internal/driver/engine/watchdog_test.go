@@ -105,7 +105,7 @@ func TestAnImageThatIsNeverLoaded(t *testing.T) {
 			<-ctx.Done()
 			return "", errors.Join(err, ctx.Err())
 		},
-		"it has taken nothing of an image for " + queueTime.String(): func(ctx context.Context, s source) (string, error) {
+		"it has taken nothing of an image for " + stallTime.String(): func(ctx context.Context, s source) (string, error) {
 			r, w := io.Pipe()
 			go func() { w.CloseWithError(s.archive(w)) }()
 			defer r.Close()
