@@ -99,9 +99,12 @@ func newSession(state string) (*session, error) {
 // mounted at the state directory: Kubernetes makes an emptyDir with mode 0777. Whatever
 // else others can write to is left for stateIsOurs to refuse.
 func closeVolume(state string) error {
-	d, err := os.OpenFile(state, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	if err != nil || os.Geteuid() != 0 {
-		return nil //nolint:nilerr // stateIsOurs judges it
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	d, err := os.OpenFile(state, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
 	}
 	defer d.Close()
 	var own, above unix.Stat_t
