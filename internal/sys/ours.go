@@ -3,7 +3,9 @@ package sys
 import (
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"syscall"
 )
 
@@ -11,7 +13,7 @@ import (
 // alone decide what lies at dir: each directory on the way, as it is with its links
 // resolved, belongs to one of them, and nobody else may write to it, but for a sticky one
 // (/tmp), in which others cannot rename what is ours. A group counts as its user's own
-// where it has the user's number. What does not exist yet does not count.
+// where it has the user's number or name. What does not exist yet does not count.
 func OnlyOurs(dir string, trusted ...int) error {
 	for ; ; dir = filepath.Dir(dir) {
 		real, err := filepath.EvalSymlinks(dir)
@@ -40,7 +42,7 @@ func OnlyOurs(dir string, trusted ...int) error {
 		if !owners[stat.Uid] {
 			return fmt.Errorf("%s belongs to user %d", dir, stat.Uid)
 		}
-		others := info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && stat.Gid != stat.Uid
+		others := info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && !ownGroup(stat)
 		if others && info.Mode()&os.ModeSticky == 0 {
 			return fmt.Errorf("others may write to %s (%v, group %d)", dir, info.Mode(), stat.Gid)
 		}
@@ -49,4 +51,18 @@ func OnlyOurs(dir string, trusted ...int) error {
 		}
 		dir = filepath.Dir(dir)
 	}
+}
+
+// ownGroup reports that a file's group is that which useradd makes for a user alone: it
+// has the user's number, or, where that was taken, the user's name.
+func ownGroup(stat *syscall.Stat_t) bool {
+	if stat.Gid == stat.Uid {
+		return true
+	}
+	group, err := user.LookupGroupId(strconv.FormatUint(uint64(stat.Gid), 10))
+	if err != nil {
+		return false
+	}
+	owner, err := user.LookupId(strconv.FormatUint(uint64(stat.Uid), 10))
+	return err == nil && group.Name == owner.Username
 }

@@ -43,8 +43,11 @@ func TestOnlyOurs(t *testing.T) {
 		"sticky":          {make("sticky", 0, 0, 0o777|os.ModeSticky), nil, true},
 		"theirs":          {make("theirs", 12345, 0, 0o755), nil, false},
 		"the caller's":    {make("caller", 12345, 12345, 0o775), []int{12345}, true},
-		"by a link":       {filepath.Join(linked, "state"), nil, false},
-		"dangling":        {filepath.Join(linked, "missing"), nil, false},
+		// Debian's games is user 5 and has group 60 of its name; sync, user 4, is in nogroup.
+		"a group of the caller's name": {make("games", 5, 60, 0o775), []int{5}, true},
+		"a group of another name":      {make("sync", 4, 65534, 0o775), []int{4}, false},
+		"by a link":                    {filepath.Join(linked, "state"), nil, false},
+		"dangling":                     {filepath.Join(linked, "missing"), nil, false},
 	} {
 		if err := OnlyOurs(c.at, c.trusted...); (err == nil) != c.ours {
 			t.Errorf("%s: %v; want ours: %v", name, err, c.ours)

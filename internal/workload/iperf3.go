@@ -33,12 +33,14 @@ func (iperf3) Metrics() []sample.Metric {
 // server listens: a refused connection is tried again for 5 s. It goes by the
 // report, because with -J the client of iperf 3.12 ends with code 0 even where
 // it could not connect. Then the server is ended, not waited for: one that takes
-// its test for a failed one would wait for the next. The port is random, so that
-// copies that share a network namespace do not meet: where each has a PID namespace
-// of its own, their PIDs are the same. A kernel that has no such file has a network
-// of its own.
-const iperf3Script = `read -r id 2>/dev/null </proc/sys/kernel/random/uuid
-port=$((10240 + (0x0${id%%-*} + $$) % 20000))
+// its test for a failed one would wait for the next. Copies that share a network
+// take different ports: the PIDs of those that share a PID namespace differ, and the
+// kernel numbers the namespaces that live at once one after another. A kernel that
+// tells no number of its namespace has a network of its own.
+const iperf3Script = `space=$(readlink /proc/self/ns/pid)
+space=${space#*[}
+space=${space%]}
+port=$((10240 + (${space:-0} + $$) % 20000))
 iperf3 -s -1 -B 127.0.0.1 -p "$port" >/dev/null 2>&1 &
 server=$!
 tries=0
