@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/tarelab/tare/internal/analysis"
@@ -11,18 +12,33 @@ import (
 
 // longBars take hours, and are measured where they are named (make test-long).
 func longBars() []bar {
+	// A table's verdicts are false in at most 5 % of runs, so a run has one table.
+	same := []string{"cpu", "syscalls", "pipes", "page-faults"}
 	return []bar{
-		{"aa-rounds",
-			verdicts("bench/same.yaml", "native/spawn", 200, func(found int) bool { return found <= 16 })},
-		{"planted",
-			verdicts("bench/planted.yaml", "native", 100, func(found int) bool { return found >= 90 })},
+		{"aa-rounds", verdicts(200, func(n int) []string {
+			return []string{"bench/same.yaml", "--workloads=" + same[n%len(same)]}
+		}, func(s seen) verdict { return s.verdict("native/spawn", analysis.Slower, analysis.Faster) },
+			func(found int) bool { return found <= 16 })},
+		{"planted", verdicts(100, func(int) []string { return []string{"bench/planted.yaml"} },
+			func(s seen) verdict { return s.verdict("native", analysis.Slower) },
+			func(found int) bool { return found >= 90 })},
 	}
 }
 
-// verdicts counts the runs of a study in which some row of a target shows a
-// difference, with one CPU kept busy by something else. The bar is a share of all
-// runs; RUNS makes fewer, whose share answers nothing.
-func verdicts(studyFile, target string, runs int, met func(found int) bool) func(context.Context) (result, error) {
+// verdict is what a run says of a target: nothing, that there is a difference, or that
+// nothing can be compared.
+type verdict int
+
+const (
+	none verdict = iota
+	shown
+	refused
+)
+
+// verdicts counts the runs of a study, started with the arguments of each, in which a
+// difference is shown, with one CPU kept busy by something else. The bar is a share of
+// all runs; RUNS makes fewer, whose share answers nothing.
+func verdicts(runs int, arguments func(n int) []string, of func(seen) verdict, met func(found int) bool) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
 		made := runs
 		if text := os.Getenv("RUNS"); text != "" {
@@ -34,20 +50,18 @@ func verdicts(studyFile, target string, runs int, met func(found int) bool) func
 		}
 		stop := keepBusy()
 		defer stop()
-		found := 0
-		for range made {
-			s, err := report(ctx, "run", studyFile)
+		found := map[verdict]int{}
+		for n := range made {
+			s, err := report(ctx, "run", arguments(n)...)
 			if err != nil {
 				return result{}, err
 			}
-			if s.differs(target) {
-				found++
-			}
+			found[of(s)]++
 		}
-		r := result{fmt.Sprintf("%d of %d", found, made), analysis.LimitOpen}
+		r := result{fmt.Sprintf("%d of %d, %d not comparable", found[shown], made, found[refused]), analysis.LimitOpen}
 		switch {
 		case made < runs:
-		case met(found):
+		case met(found[shown]):
 			r.met = analysis.LimitMet
 		default:
 			r.met = analysis.LimitBroken
@@ -56,16 +70,22 @@ func verdicts(studyFile, target string, runs int, met func(found int) bool) func
 	}
 }
 
-// differs says whether any primary row of a target is slower or faster.
-func (s seen) differs(target string) bool {
+// verdict says whether any primary row of a target has one of the verdicts, or whether
+// none could be compared.
+func (s seen) verdict(target string, asked ...analysis.Verdict) verdict {
+	said := refused
 	for _, t := range s.Claims.Tables {
 		for _, r := range t.Rows {
-			if t.Primary && r.Target == target && !r.AA && r.Effect != nil && r.Effect.Verdict.Shown() {
-				return true
+			switch {
+			case !t.Primary || r.Target != target || r.AA || r.Effect == nil || r.Effect.Verdict == analysis.NotComparable:
+			case slices.Contains(asked, r.Effect.Verdict):
+				return shown
+			default:
+				said = none
 			}
 		}
 	}
-	return false
+	return said
 }
 
 // keepBusy keeps one CPU busy until it is stopped.

@@ -209,7 +209,8 @@ type disturbed struct {
 // drift looks for a trend of the control over the run: Spearman's rank
 // correlation with time for its existence, the last third's median over the
 // first third's for its size. Ratios inside a block cancel a drift that all
-// cells share, so a small one is only told.
+// cells share, so a small one is only told, and so is any in rounds, whose slices
+// are milliseconds apart.
 func (in Input) drift(j job, control Series) disturbed {
 	n := len(control.values)
 	if n < stats.BootstrapFrom {
@@ -225,7 +226,7 @@ func (in Input) drift(j job, control Series) disturbed {
 		return disturbed{}
 	}
 	what := fmt.Sprintf("the control's %s drifted by %s from the first third of the run to the last", j.metric.Name, effectSize(ratio))
-	if size >= driftRefused {
+	if size >= driftRefused && !in.Data.cells[j.group.base().ID].inRounds(j.metric.Name) {
 		return disturbed{refusal: capital(what) + fmt.Sprintf(", more than %s. Measure again when the machine is steady.", percent(driftRefused))}
 	}
 	return disturbed{warning: j.group.name + ": " + what + "; ratios inside a block cancel what all cells share, medians and differences do not"}

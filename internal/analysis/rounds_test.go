@@ -3,10 +3,12 @@ package analysis
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -71,6 +73,26 @@ func TestRatiosWithinRoundsCancelDrift(t *testing.T) {
 		if e == nil || math.Abs(e.Ratio/want-1) > 0.01 || e.Interval.High/e.Interval.Low > 1.03 {
 			t.Errorf("%s: %+v, want a ratio of %v", table.Rows[i].Label, e, want)
 		}
+	}
+}
+
+// A machine that gets faster by half from the first third of a run to the last is told of,
+// and refuses nothing that was compared in rounds. What a block has one value of is refused.
+func TestDriftIsToldInRounds(t *testing.T) {
+	random := rand.New(rand.NewPCG(8, 8))
+	var records []*sample.Record
+	for b := range stats.BootstrapFrom {
+		at := func(factor float64) func(int) float64 {
+			return func(int) float64 { return factor * (1 + float64(b)/10) * math.Exp(0.02*random.NormFloat64()) }
+		}
+		records = append(records, sliced("host/x", b, 25, at(1)), sliced("host~aa/x", b, 25, at(1)), sliced("runc/x", b, 25, at(0.9)))
+	}
+	claims := Analyze(slicedInput(sample.EvidenceChecked, records...))
+	if v := claims.Tables[0].Rows[2].Effect.Verdict; v != Slower {
+		t.Errorf("a rate that is 10 %% lower in every round is %s", v)
+	}
+	if !slices.ContainsFunc(claims.Warnings, func(s string) bool { return strings.Contains(s, "drifted") }) {
+		t.Errorf("nothing is said of a control that drifts: %q", claims.Warnings)
 	}
 }
 
