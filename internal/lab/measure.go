@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -252,6 +253,7 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 	runner := l.runner(discard{})
 	p.Manifest.Pilot = map[string]store.Pilot{}
 	told := trial.Now()
+	scatters := map[int][]float64{} // by cell
 	for i, c := range p.Manifest.Cells {
 		trials := p.pilotsOf(c)
 		if !c.Control || c.Probe != "" || trials == 0 {
@@ -279,16 +281,32 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 				logs = append(logs, math.Log(v[0]))
 			}
 		}
-		p.Manifest.Pilot[c.Group] = store.Pilot{Trial: trial.Now().Sub(began) / time.Duration(made), MinimumDetectable: p.foresee(c, logs)}
+		scatters[i] = logs
+		p.Manifest.Pilot[c.Group] = store.Pilot{Trial: trial.Now().Sub(began) / time.Duration(made)}
 	}
-	p.Estimate = newEnding(p.Manifest.Study).left(newPace(p, nil).left())
+	whole := newPace(p, nil).left()
+	p.Estimate = newEnding(p.Manifest.Study).left(whole)
+	for _, i := range slices.Sorted(maps.Keys(scatters)) {
+		c := p.Manifest.Cells[i]
+		pilot := p.Manifest.Pilot[c.Group]
+		pilot.MinimumDetectable = p.foresee(c, scatters[i], blocksWithin(p.blocksOf(c), p.Estimate, whole))
+		p.Manifest.Pilot[c.Group] = pilot
+	}
 	return nil
 }
 
-// foresee says how small an effect a control's group can show, by the logarithms
-// of what its pilot measured; 0 where that cannot be told.
-func (p *Plan) foresee(c study.Cell, logs []float64) float64 {
-	st, blocks := p.Manifest.Study, p.blocksOf(c)
+// blocksWithin is how many of the planned blocks, which take whole, are made in a time.
+func blocksWithin(blocks int, spent, whole time.Duration) int {
+	if spent >= whole {
+		return blocks
+	}
+	return max(1, int(float64(blocks)*float64(spent)/float64(whole)))
+}
+
+// foresee says how small an effect a control's group can show in so many blocks, by the
+// logarithms of what its pilot measured; 0 where that cannot be told.
+func (p *Plan) foresee(c study.Cell, logs []float64, blocks int) float64 {
+	st := p.Manifest.Study
 	if len(logs) < 2 {
 		return 0
 	}

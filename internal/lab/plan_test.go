@@ -69,6 +69,23 @@ func TestPilotsGoByTheCellsBlocks(t *testing.T) {
 	}
 }
 
+// A plan foresees what the blocks can show that its budget leaves.
+func TestBlocksWithinABudget(t *testing.T) {
+	for _, c := range []struct {
+		blocks      int
+		time, whole time.Duration
+		want        int
+	}{
+		{12, time.Minute, time.Minute, 12},
+		{100, time.Minute, 10 * time.Minute, 10},
+		{100, time.Second, time.Hour, 1},
+	} {
+		if got := blocksWithin(c.blocks, c.time, c.whole); got != c.want {
+			t.Errorf("%d blocks of %v in %v: %d, want %d", c.blocks, c.whole, c.time, got, c.want)
+		}
+	}
+}
+
 // Short trials are made more often in a pilot, long ones no oftener than it takes.
 func TestPilotsOfShortTrials(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -102,7 +119,7 @@ func TestPlansForesee(t *testing.T) {
 		for range others {
 			p.Manifest.Cells = append(p.Manifest.Cells, study.Cell{Workload: "w", Group: "w"})
 		}
-		return p.foresee(control, logs), p.Notes
+		return p.foresee(control, logs, blocks), p.Notes
 	}
 	one, said := foreseen(12, 1)
 	many, _ := foreseen(12, 30)

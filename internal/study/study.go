@@ -59,7 +59,7 @@ type Study struct {
 	Timeout       time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty" as:"duration"` // of one trial; default 60 s
 	// Rounds measures the workloads that can take turns in so many rounds a block;
 	// default 0, a window of its own for each trial. Slice is the length of a turn;
-	// default 10 ms.
+	// default 1 ms.
 	Rounds int           `yaml:"rounds,omitempty" json:"rounds,omitempty"`
 	Slice  time.Duration `yaml:"slice,omitempty" json:"slice,omitempty" as:"duration"`
 	// Precision ends the run at the first look at which the interval of every primary
