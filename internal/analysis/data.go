@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/tarelab/tare/internal/sample"
@@ -243,6 +244,14 @@ func (c *column) series(metric string) Series {
 		b = b.tidy()
 	}
 	return b
+}
+
+// each is a metric's value of every trial that has one, in order of arrival.
+func (c *column) each(metric string) []float64 {
+	if c == nil || c.metrics[metric] == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(c.metrics[metric].values), math.IsNaN)
 }
 
 func (b Series) regular() bool {

@@ -23,6 +23,8 @@ type work struct {
 	device  float64 // moved by devices
 	counted bool    // devices' bytes are known of every block
 	blocks  int
+	slices  int
+	stalled int // of them
 	said    []string
 }
 
@@ -49,6 +51,7 @@ func (c *column) addSlices(block int, s *sample.Slices) {
 	w := &c.work
 	w.counted = s.Device != nil && (w.blocks == 0 || w.counted)
 	w.blocks++
+	w.slices, w.stalled = w.slices+n, w.stalled+min(n, len(s.Stalled))
 	w.bytes += s.Bytes
 	if s.Device != nil {
 		w.device += *s.Device

@@ -96,6 +96,47 @@ func TestDriftIsToldInRounds(t *testing.T) {
 	}
 }
 
+// A cell of which more than a tenth of the slices stalled is named, once.
+func TestManyStalledSlicesAreTold(t *testing.T) {
+	var records []*sample.Record
+	for b := range 9 {
+		for _, cell := range slicedCells {
+			r := sliced(cell.ID, b, 20, func(round int) float64 { return 1 + float64(round+b)/1000 })
+			r.Slices.Stalled = []int{3}
+			if cell.Target == "runc" {
+				r.Slices.Stalled = []int{3, 7, 11}
+			}
+			records = append(records, r)
+		}
+	}
+	said := slices.DeleteFunc(Analyze(slicedInput(sample.EvidenceChecked, records...)).Warnings,
+		func(s string) bool { return !strings.Contains(s, "as long as") })
+	if len(said) != 1 || said[0] != "x: runc: 27 of 180 slices took more than three times as long as they were to take" {
+		t.Errorf("%q", said)
+	}
+}
+
+// A start that took long is named, though its block has others, whose median hides it.
+func TestOneFarStartOfABlock(t *testing.T) {
+	d := NewData(slicedCells, 0)
+	for b := range 9 {
+		for n := range 5 {
+			for _, cell := range slicedCells {
+				wall := 1 + float64(b+n)/100
+				if cell.Target == "runc" && b == 4 && n == 2 {
+					wall = 40
+				}
+				d.Add(&sample.Record{Block: b, Cell: cell.ID, Values: map[string][]float64{sample.Wall: {wall}}})
+			}
+		}
+	}
+	in := Input{Cells: slicedCells, Data: d, Blocks: 9, Seed: 1, Metrics: map[string][]sample.Metric{"x": sample.Describe(sample.Wall)}}
+	far := "x: runc: 1 of 45 trials lies far from the cell's own median (40 s where the median is 1.06)"
+	if said := Analyze(in).Warnings; !slices.Contains(said, far) {
+		t.Errorf("%q", said)
+	}
+}
+
 // Values that a block's rounds share in part are paired by their round, and a block that
 // one side lacks is left out.
 func TestPairsAreOfTheSameRound(t *testing.T) {

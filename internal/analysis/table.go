@@ -51,7 +51,7 @@ func (in Input) table(j job) result {
 	r := result{table: t}
 	in.verdicts(&r, j, control, effects, aa, unproven)
 	if j.primary {
-		r.warnings = append(r.warnings, r.table.stalls()...)
+		r.warnings = append(r.warnings, in.stalls(r.table)...)
 	}
 	if in.View == study.ViewLadder && j.primary && j.group.cells[0].Probe == "" { // what a probe watches is slower for it
 		var warnings []string
@@ -153,12 +153,20 @@ const (
 	stallScore  = 10
 )
 
-// stalls names the trials that are far from their own cell. They stay in the
-// statistics; a stall is a finding of its own.
-func (t Table) stalls() []string {
+// manySlices is the part of a cell's slices that have stalled from which it is told.
+const manySlices = 0.1
+
+// stalls names the trials that are far from their own cell, and the cells of which many
+// slices stalled. They stay in the statistics; a stall is a finding of its own.
+func (in Input) stalls(t Table) []string {
 	var out []string
 	for _, r := range t.Rows {
-		logs := logs(r.Samples)
+		c := in.Data.cells[r.Cell]
+		if w := c.work; c.inRounds(t.Metric.Name) && float64(w.stalled) > manySlices*float64(w.slices) {
+			out = append(out, fmt.Sprintf("%s: %s: %d of %d slices took more than three times as long as they were to take", t.Group, r.Label, w.stalled, w.slices))
+		}
+		trials := c.each(t.Metric.Name) // a block may hold several, whose median hides one
+		logs := logs(trials)
 		if len(logs) < stats.MinimumBlocks {
 			continue
 		}
@@ -175,7 +183,7 @@ func (t Table) stalls() []string {
 		}
 		if far > 0 {
 			out = append(out, fmt.Sprintf("%s: %s: %d of %d trials %s far from the cell's own median (%.3g %s where the median is %.3g)",
-				t.Group, r.Label, far, len(logs), map[bool]string{true: "lies", false: "lie"}[far == 1], r.Samples[worst], t.Metric.Unit, math.Exp(centre)))
+				t.Group, r.Label, far, len(logs), map[bool]string{true: "lies", false: "lie"}[far == 1], trials[worst], t.Metric.Unit, math.Exp(centre)))
 		}
 	}
 	return out
