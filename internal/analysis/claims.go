@@ -67,8 +67,11 @@ type Effect struct {
 	Size  string `json:"size,omitempty"`
 	Bound string `json:"bound,omitempty"`
 	// Need is about how many blocks would settle an open verdict; 0 = not known.
-	Need int    `json:"need,omitempty"`
-	Why  string `json:"why"` // one sentence: which rule gave the verdict
+	Need int `json:"need,omitempty"`
+	// Detectable is the smallest effect, as a ratio-1, that 80 % of runs with the blocks
+	// of an open one show; 0 = not known.
+	Detectable float64 `json:"detectable,omitempty"`
+	Why        string  `json:"why"` // which rule gave the verdict
 	// Reached is the level of Interval where the blocks are too few for the level
 	// that the verdict needs; 0 where they suffice.
 	Reached float64 `json:"reachedLevel,omitempty"`

@@ -93,7 +93,22 @@ func (r rules) verdict(c *compared) (Verdict, string) {
 		return Open, "The interval of the difference contains 0."
 	}
 	e.Need = r.settles(e)
-	return Open, fmt.Sprintf("Between %s: the interval contains 1 and reaches out of the margin of ±%s; about %d blocks would settle it.", r.bounds(span), percent(r.margin), e.Need)
+	return Open, fmt.Sprintf("Between %s: the interval contains 1 and reaches out of the margin of ±%s; about %d blocks would settle it.%s",
+		r.bounds(span), percent(r.margin), e.Need, r.detectable(c))
+}
+
+// detectable says how large an effect runs like this one show, where both sides are of
+// one run.
+func (r rules) detectable(c *compared) string {
+	if c.change != nil || c.scale != asRatio {
+		return ""
+	}
+	least := c.blocks.Detectable(math.Log(c.effect.Ratio), r.level())
+	if !finite(least) || least <= 0 {
+		return ""
+	}
+	c.effect.Detectable = stats.FromLog(least)
+	return fmt.Sprintf(" Of runs with as many blocks as this one 80 %% show an effect of %s.", changed(1+c.effect.Detectable))
 }
 
 // word is the verdict of an effect whose interval does not contain 1.

@@ -44,16 +44,45 @@ func Detectable(noise func(*rand.Rand) float64, n int, level float64, twin bool,
 		}
 		return x
 	}
-	reach := make([]float64, detectableRuns)
-	for i := range reach {
+	return reach(level, func() Contrast {
 		c := Contrast{Target: draw(), Control: draw()}
 		if twin {
 			c.Twin = draw()
 		}
-		reach[i] = -c.Estimate(level).Interval.Low
+		return c
+	})
+}
+
+// Detectable is the same of runs like this one, whose shift is known: their blocks are
+// drawn from its own, with replacement, and the shift is taken away. NaN where it has no
+// interval.
+func (c Contrast) Detectable(shift, level float64) float64 {
+	n := len(c.Target)
+	rng := Source(uint64(n), "detectable")
+	return reach(level, func() Contrast {
+		var run Contrast
+		for range n {
+			i := rng.IntN(n)
+			run.Target = append(run.Target, c.Target[i]-shift)
+			if c.Control != nil {
+				run.Control = append(run.Control, c.Control[i])
+			}
+			if c.Twin != nil {
+				run.Twin = append(run.Twin, c.Twin[i])
+			}
+		}
+		return run
+	})
+}
+
+// reach is the 80th percentile of how far the intervals of simulated runs reach below zero.
+func reach(level float64, run func() Contrast) float64 {
+	all := make([]float64, detectableRuns)
+	for i := range all {
+		all[i] = -run().lowest(level)
 	}
-	slices.Sort(reach)
-	return max(0, Quantile(reach, detectablePower))
+	slices.Sort(all)
+	return max(0, Quantile(all, detectablePower))
 }
 
 // Scatter estimates the standard deviation of ascending numbers from their MAD,

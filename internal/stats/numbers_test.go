@@ -336,6 +336,39 @@ func TestPilotScatterIsRarelyTooSmall(t *testing.T) {
 	}
 }
 
+// What a run's own blocks show is what runs with its noise show: an effect of that size is
+// found in about 80 % of them, in few of a third of it.
+func TestDetectableOfARunsOwnBlocks(t *testing.T) {
+	r := rand.New(rand.NewPCG(14, 14))
+	run := func(shift float64) Contrast {
+		var c Contrast
+		for range 15 {
+			block := r.NormFloat64() // shared by all of a block
+			c.Target = append(c.Target, block+shift+0.03*r.NormFloat64())
+			c.Control = append(c.Control, block+0.03*r.NormFloat64())
+			c.Twin = append(c.Twin, block+0.03*r.NormFloat64())
+		}
+		return c
+	}
+	const runs = 40
+	least := 0.0
+	for range runs {
+		own := run(0.5)
+		least += own.Detectable(own.Estimate(0.95).Value, 0.95) / runs
+	}
+	found := func(shift float64) (n int) {
+		for range 200 {
+			if run(shift).Estimate(0.95).Interval.Low > 0 {
+				n++
+			}
+		}
+		return n
+	}
+	if whole, third := found(least), found(least/3); whole < 130 || whole > 190 || third > 80 {
+		t.Errorf("an effect of %.3f is found in %d of 200 runs, a third of it in %d", least, whole, third)
+	}
+}
+
 func TestSortingAndSelection(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 12))
 	for _, n := range []int{1, 2, 3, 100, radixFrom, 3 * radixFrom} {
