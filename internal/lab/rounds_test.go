@@ -1,11 +1,16 @@
 package lab_test
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -54,6 +59,49 @@ func TestRoundsOnRealTargets(t *testing.T) {
 		}
 		if reads := strings.Contains(r.Cell, "/reads"); reads != (s.Bytes > 0) || reads && s.Device == nil {
 			t.Errorf("%s: %v bytes, of devices %v", r.Cell, s.Bytes, s.Device)
+		}
+	}
+}
+
+// The program of docs/slices.md in C, built as its reader would, takes turns in an
+// engine's container and in a machine.
+func TestSliceInC(t *testing.T) {
+	page, err := os.ReadFile("../../docs/slices.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := regexp.MustCompile("(?s)```c\n(.*?)```").FindSubmatch(page)
+	if source == nil {
+		t.Fatal("docs/slices.md has no program in C")
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "sort")
+	if err := os.WriteFile(program+".c", source[1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "cc", "-O2", "-Wall", "-Werror", "-o", program, program+".c").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	no := false
+	st := study.Study{
+		ID: "own", Targets: []string{"docker", "qemu/microvm"}, Blocks: 1, Rounds: 3, Slice: time.Millisecond, Cold: &no, Timeout: 3 * time.Minute,
+		Workloads: []study.Workload{{Name: "sort", Kind: "turns", Args: []string{program}, Params: map[string]string{"turn": "sort"}}},
+	}
+	cache, err := os.UserCacheDir() // its kernel, which takes a download
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := lab.Config{StateDir: t.TempDir(), CacheDir: filepath.Join(cache, "tare"), Version: "test", Drivers: all.Drivers}
+	records := measureWith(t, config, st, func(string, lab.Event) {})
+	if len(records) != 4 { // with the host and its twin
+		t.Errorf("%d records, want 4", len(records))
+	}
+	for _, r := range records {
+		switch s := r.Slices; {
+		case r.Failure != nil:
+			t.Errorf("%s: %s %s", r.Cell, r.Failure.Message, r.Failure.Stderr)
+		case len(s.Round) != 3 || slices.Min(s.Count) < 1 || slices.Min(s.CPU) < 1:
+			t.Errorf("%s: %+v", r.Cell, s)
 		}
 	}
 }
