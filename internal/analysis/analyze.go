@@ -35,6 +35,7 @@ type Input struct {
 	// Emulated says why the CPU of the whole run is an emulated one: then it has no
 	// verdict at all. "" for a real one.
 	Emulated string
+	Live     bool // another process is measuring the run: more trials will come
 }
 
 // EmulatedRun is why nothing is claimed of a run on an emulated CPU, "" where it

@@ -235,7 +235,11 @@ func (in Input) drift(j job, control Series) disturbed {
 // runWarnings are those that concern the run as a whole.
 func (in Input) runWarnings(claims Claims, groups []group) []string {
 	var out []string
-	if in.Planned > claims.Trials {
+	switch {
+	case in.Planned <= claims.Trials:
+	case in.Live:
+		out = append(out, fmt.Sprintf("being measured: %d of %d planned trials so far", claims.Trials, in.Planned))
+	default:
 		out = append(out, fmt.Sprintf("the run is incomplete: %d of %d planned trials; finish it with `tare resume`", claims.Trials, in.Planned))
 	}
 	most := 0

@@ -55,7 +55,7 @@ or with --baseline to the same cell of that run. docs/gates.md has the rules.`,
 	c.Flags().StringArrayVar(&f.most, "max", nil, "limit WORKLOAD/TARGET[:METRIC]:BOUND: at most this ratio (1.10, +10%) or value (20ms); repeatable")
 	c.Flags().StringArrayVar(&f.least, "min", nil, "the same: at least")
 	c.Flags().StringVar(&f.baseline, "baseline", "", "earlier run that ratios are to, instead of the control; weaker than one interleaved run of both")
-	c.Flags().StringVarP(&f.output, "output", "o", "", "write to this file; - is standard output, as without it")
+	outputFlag(c, &f.output)
 	c.Flags().StringVar(&f.open, "open", "fail", "what an open limit does: fail or pass")
 	formatFlag(c, &f.format, "text, md, junit, github, json, benchstat (the samples of the runs) or openmetrics", "text", "md", "junit", "github", "json", "benchstat", "openmetrics")
 	complete(c, "open", cobra.FixedCompletions([]string{"fail", "pass"}, cobra.ShellCompDirectiveNoFileComp))
@@ -70,9 +70,6 @@ func (env *Env) gate(c *cobra.Command, f *gateFlags, names []string) error {
 	}
 	if f.open != "fail" && f.open != "pass" {
 		return usageError{fmt.Errorf("--open %s: it is fail or pass", f.open)}
-	}
-	if f.output == "-" {
-		f.output = ""
 	}
 	if err := checkOutput("--output", f.output); err != nil {
 		return err
@@ -101,11 +98,7 @@ func (env *Env) gate(c *cobra.Command, f *gateFlags, names []string) error {
 		}
 		in.Answers, in.Runs = append(in.Answers, answers...), append(in.Runs, of)
 	}
-	if f.output != "" {
-		err = lab.WriteReport(f.output, func(w io.Writer) error { return report.WriteGate(w, format, in) })
-	} else {
-		err = report.WriteGate(env.Stdout, format, in)
-	}
+	err = env.writeTo(f.output, func(w io.Writer, _ report.Options) error { return report.WriteGate(w, format, in) })
 	return errors.Join(err, gateOf(in))
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/report"
+	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
 )
 
@@ -28,6 +29,7 @@ type historyFlags struct {
 	file   string
 	notes  []string
 	format string
+	output string
 	since  string
 }
 
@@ -45,19 +47,28 @@ func historyCommand(env *Env) *cobra.Command {
 }
 
 func (env *Env) historyAdd(f *historyFlags) *cobra.Command {
+	var asJSON bool
 	c := &cobra.Command{
 		Use:               "add RUN...",
 		Short:             "Add the primary ratios of runs, once each",
 		Example:           "  tare history add last --note commit=1a2b3c",
 		ValidArgsFunction: env.completeRuns,
 		Args:              someRuns,
-		RunE:              func(c *cobra.Command, args []string) error { return env.addToHistory(c, f, args) },
+		RunE:              func(c *cobra.Command, args []string) error { return env.addToHistory(c, f, args, asJSON) },
 	}
+	jsonFlag(c, &asJSON)
 	c.Flags().StringArrayVar(&f.notes, "note", nil, "what to remember with the runs, NAME=VALUE (repeatable)")
 	return c
 }
 
-func (env *Env) addToHistory(c *cobra.Command, f *historyFlags, names []string) error {
+// addedToHistory is what tare history add --json prints.
+type addedToHistory struct {
+	File  string `json:"file"`
+	Added int    `json:"added"` // ratios that the history did not have
+	Of    int    `json:"of"`    // ratios of the runs
+}
+
+func (env *Env) addToHistory(c *cobra.Command, f *historyFlags, names []string, asJSON bool) error {
 	notes := map[string]string{}
 	for _, n := range f.notes {
 		name, value, ok := strings.Cut(n, "=")
@@ -89,11 +100,15 @@ func (env *Env) addToHistory(c *cobra.Command, f *historyFlags, names []string) 
 		return fmt.Errorf("history %s: %w", file, err)
 	}
 	env.noteTorn(file, torn, "is removed")
-	fmt.Fprintf(visible{env.Stdout}, "%s: %d of %d ratios added\n", file, added, len(found))
+	if asJSON {
+		err = env.printJSON(addedToHistory{file, added, len(found)})
+	} else {
+		fmt.Fprintf(visible{env.Stdout}, "%s: %d of %d ratios added\n", file, added, len(found))
+	}
 	if len(found) == 0 {
 		return usageError{errors.New("the runs hold no ratio with an interval: a history needs runs of six blocks or more")}
 	}
-	return nil
+	return err
 }
 
 // noteTorn reports a last line that a kill cut short.
@@ -175,13 +190,17 @@ func (env *Env) readHistory(c *cobra.Command, f *historyFlags, names []string) (
 	if len(names) == 0 {
 		return all, nil
 	}
+	var known []string
+	for _, s := range all {
+		known = append(known, s[0].Cell, s[0].Study+"/"+s[0].Cell)
+	}
 	chosen := slices.DeleteFunc(all, func(s history.Series) bool {
 		return !slices.ContainsFunc(names, func(n string) bool {
 			return strings.HasPrefix(s[0].Cell, n) || strings.HasPrefix(s[0].Study+"/"+s[0].Cell, n)
 		})
 	})
 	if len(chosen) == 0 {
-		return nil, usageError{fmt.Errorf("%s has no series that begins with %s; tare history show lists them", name, strings.Join(names, " or "))}
+		return nil, usageError{fmt.Errorf("%s has no series that begins with %s; tare history show lists them%s", name, strings.Join(names, " or "), study.Meant(names[0], known))}
 	}
 	return chosen, nil
 }
@@ -194,14 +213,18 @@ func (env *Env) historyShow(f *historyFlags) *cobra.Command {
   tare history show start/runc`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
+			format, err := f.shown()
+			if err != nil {
+				return err
+			}
 			all, err := env.readHistory(c, f, args)
 			if err != nil {
 				return err
 			}
-			return env.document(f.format, historyDocument(all, len(args) > 0))
+			return laboratory{env}.Document(format, historyDocument(all, len(args) > 0), f.output)
 		},
 	}
-	formatFlag(c, &f.format, "text, md or json", "text", "md", "json")
+	f.showing(c)
 	return c
 }
 
@@ -221,12 +244,16 @@ became worse. docs/gates.md has the rules.`,
 			if err != nil {
 				return usageError{err}
 			}
+			format, err := f.shown()
+			if err != nil {
+				return err
+			}
 			all, err := env.readHistory(c, f, args)
 			if err != nil {
 				return err
 			}
 			changes := slices.DeleteFunc(history.Changes(all), func(c history.Change) bool { return c.After.At.Before(since) })
-			if err := env.document(f.format, changesDocument(all, changes)); err != nil {
+			if err := (laboratory{env}).Document(format, changesDocument(all, changes), f.output); err != nil {
 				return err
 			}
 			for _, c := range changes {
@@ -238,8 +265,23 @@ became worse. docs/gates.md has the rules.`,
 		},
 	}
 	c.Flags().StringVar(&f.since, "since", "", "only changes from this day on, as 2026-11-01")
-	formatFlag(c, &f.format, "text, md or json", "text", "md", "json")
+	f.showing(c)
 	return c
+}
+
+// showing defines how a document is shown.
+func (f *historyFlags) showing(c *cobra.Command) {
+	formatFlag(c, &f.format, "text, md, json or html", "text", "md", "json", "html")
+	outputFlag(c, &f.output)
+}
+
+// shown is the format of a document. What cannot be written is refused.
+func (f *historyFlags) shown() (report.Format, error) {
+	format, err := report.ParseDocumentFormat(f.format)
+	if err != nil {
+		return "", usageError{err}
+	}
+	return format, checkOutput("--output", f.output)
 }
 
 func parseSince(text string) (time.Time, error) {
@@ -251,14 +293,6 @@ func parseSince(text string) (time.Time, error) {
 		return at, fmt.Errorf("--since %s: it is a day, as 2026-11-01", text)
 	}
 	return at, nil
-}
-
-// document prints a document in a format of the user's.
-func (env *Env) document(format string, d finding.Document) error {
-	if !slices.Contains(report.DocumentFormats(), report.Format(format)) {
-		return usageError{fmt.Errorf("--format %s: it is text, md or json", format)}
-	}
-	return report.WriteDocument(env.Stdout, report.Format(format), d, env.textOptions())
 }
 
 // historyDocument lists series, or with runs all of their runs.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
 )
 
 func reportCommand(env *Env) *cobra.Command {
@@ -44,39 +47,52 @@ are listed, never averaged away.`,
 			if err != nil {
 				return usageError{err}
 			}
-			if output == "-" {
-				output = ""
-			}
 			if err := checkOutput("--output", output); err != nil {
 				return err
 			}
-			if len(args) > 1 && (kind == report.FormatBenchstat || kind == report.FormatOpenMetrics) {
-				return usageError{fmt.Errorf("--format %s is of one run, and these are %d: write a file for each, which its readers compare", kind, len(args))}
-			}
-			in, err := env.reportInput(c, args, salvage, share)
+			runs, err := env.reportRuns(c, args, salvage, share)
 			if err != nil {
 				return err
 			}
-			if output != "" {
-				return lab.WriteReport(output, func(w io.Writer) error { return report.Write(w, kind, in, report.Options{All: all}) })
+			if kind == report.FormatBenchstat {
+				return env.benchstat(runs, output)
 			}
-			options := env.textOptions()
-			options.All = all
-			return report.Write(env.Stdout, kind, in, options)
+			in, err := env.reportInput(c, args, runs, share)
+			if err != nil {
+				return err
+			}
+			return env.writeTo(output, func(w io.Writer, o report.Options) error {
+				o.All = all
+				return report.Write(w, kind, in, o)
+			})
 		},
 	}
 	formatFlag(c, &format, "text, md, csv, json, html, benchstat or openmetrics", "text", "md", "csv", "json", "html", "benchstat", "openmetrics")
 	c.Flags().BoolVar(&all, "all", false, "in text, every table in place of the summary")
 	c.Flags().BoolVar(&salvage, "salvage", false, "leave damaged records out, with a warning, instead of refusing the run")
-	c.Flags().BoolVar(&share, "share", false, "leave out what identifies the machine: host name, boot id, directories of runs")
-	c.Flags().StringVarP(&output, "output", "o", "", "write to this file; - is standard output, as without it")
+	c.Flags().BoolVar(&share, "share", false, "leave out what identifies machines: host names, addresses, boot ids, directories")
+	outputFlag(c, &output)
 	return c
 }
 
-func (env *Env) reportInput(c *cobra.Command, names []string, salvage, share bool) (report.Input, error) {
+// outputFlag defines --output of a verb that otherwise prints.
+func outputFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVarP(file, "output", "o", "", "write to this file; - is standard output, as without it")
+}
+
+// writeTo writes to a file, or to standard output for none and for -.
+func (env *Env) writeTo(file string, write func(io.Writer, report.Options) error) error {
+	if file == "" || file == standardOutput {
+		return write(env.Stdout, env.textOptions())
+	}
+	return lab.WriteReport(file, func(w io.Writer) error { return write(w, report.Options{}) })
+}
+
+// reportRuns opens the runs of a report.
+func (env *Env) reportRuns(c *cobra.Command, names []string, salvage, share bool) ([]*store.Run, error) {
 	runs, err := env.openRuns(c, names)
 	if err != nil {
-		return report.Input{}, err
+		return nil, err
 	}
 	for _, r := range runs {
 		if salvage {
@@ -84,9 +100,24 @@ func (env *Env) reportInput(c *cobra.Command, names []string, salvage, share boo
 		}
 	}
 	if share {
-		hideMachines(runs)
+		err = store.Share(runs...)
 	}
-	var in report.Input
+	return runs, err
+}
+
+// benchstat writes the samples of runs, which benchstat compares by itself.
+func (env *Env) benchstat(runs []*store.Run, output string) error {
+	all := make([]report.Input, len(runs))
+	for i, run := range runs {
+		var err error
+		if _, all[i], err = lab.Report(run); err != nil {
+			return err
+		}
+	}
+	return env.writeTo(output, func(w io.Writer, _ report.Options) error { return report.Benchstat(w, all...) })
+}
+
+func (env *Env) reportInput(c *cobra.Command, names []string, runs []*store.Run, share bool) (in report.Input, err error) {
 	if len(runs) == 1 {
 		in, err = env.Experiments.Report(runs[0])
 		in.Page = pageOf(runs[0])
@@ -101,18 +132,6 @@ func (env *Env) reportInput(c *cobra.Command, names []string, salvage, share boo
 		in.Names = append(in.Names, env.callRun(c, names[i], r))
 	}
 	return in, err
-}
-
-// hideMachines gives the machines of runs numbers in place of what identifies them.
-func hideMachines(runs []*store.Run) {
-	numbers := map[string]string{}
-	for _, r := range runs {
-		host := r.Manifest().Host.Hostname
-		if numbers[host] == "" {
-			numbers[host] = fmt.Sprintf("machine %d", len(numbers)+1)
-		}
-		r.Share(numbers[host])
-	}
 }
 
 // callRun is how a later command can name a run: by its id, which is shorter than its
@@ -160,6 +179,27 @@ func (env *Env) textOptions() report.Options {
 // formatFlag defines --format and --json, which is short for one of its values.
 func formatFlag(c *cobra.Command, format *string, usage string, formats ...string) {
 	c.Flags().StringVarP(format, "format", "f", "text", usage)
-	c.Flags().BoolFunc("json", "the same as --format json", func(string) error { *format = "json"; return nil })
+	c.Flags().BoolFunc("json", "the same as --format json", func(text string) error {
+		on, err := strconv.ParseBool(text)
+		if on {
+			*format = "json"
+		}
+		return err
+	})
 	complete(c, "format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// jsonFlag defines them for a verb that prints text or JSON. Another format is refused
+// before the verb does anything.
+func jsonFlag(c *cobra.Command, asJSON *bool) {
+	var format string
+	formats := []string{"text", "json"}
+	formatFlag(c, &format, "text or json", formats...)
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if !slices.Contains(formats, format) {
+			return usageError{fmt.Errorf("no format %q here: take text or json%s", format, study.Meant(format, formats))}
+		}
+		*asJSON = format == "json"
+		return nil
+	}
 }

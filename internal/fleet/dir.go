@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // A fleet is a directory of runs, as a store has them: DIR/runs/ID. All of them were
@@ -134,7 +135,7 @@ func Read(dir string, by []string) (Report, error) {
 	known := FactNames(machines)
 	for _, name := range by {
 		if !slices.Contains(known, name) {
-			return Report{}, fmt.Errorf("machines have no fact %q to group by: take some of %v", name, known)
+			return Report{}, fmt.Errorf("machines have no fact %q to group by: take some of %v%s", name, known, study.Meant(name, known))
 		}
 	}
 	s := first.study.Study

@@ -133,6 +133,9 @@ func TestGroups(t *testing.T) {
 	if _, err := fleet.Read(dir, []string{"colour"}); err == nil || !strings.Contains(err.Error(), `no fact "colour"`) {
 		t.Errorf("%v", err)
 	}
+	if _, err := fleet.Read(dir, []string{"kernl"}); err == nil || !strings.Contains(err.Error(), `did you mean "kernel"?`) {
+		t.Errorf("%v", err)
+	}
 }
 
 // Of several runs of one machine the last whole one is used, and other bits are not pooled.

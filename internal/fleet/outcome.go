@@ -87,11 +87,11 @@ func (e Event) Over() bool {
 // Status is how far the fleet is with one of its machines.
 type Status struct {
 	Event
-	Records int // that came so far
+	Records int `json:"records"` // that came so far
 	// Earlier are attempts that came to an end and were followed by another.
-	Earlier []Event
+	Earlier []Event `json:"earlier,omitempty"`
 	// Kept are jobs of this slot that may still be in the engine.
-	Kept []string
+	Kept []string `json:"kept,omitempty"`
 }
 
 // unfinished reports whether a job has come to an end that another attempt follows.

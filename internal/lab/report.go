@@ -30,7 +30,7 @@ func Report(run *store.Run) (analysis.Input, report.Input, error) {
 	if shared := run.Manifest().Host.Shared(); shared != "" {
 		claims.Warnings = append(claims.Warnings, shared)
 	}
-	out := report.Input{Manifest: run.Manifest(), Claims: claims}
+	out := report.Input{Manifest: run.Manifest(), Claims: claims, Live: in.Live}
 	end, over, err := run.End()
 	if over {
 		out.End = &end
@@ -60,12 +60,12 @@ func salvaged(run *store.Run) []string {
 // Compare says what changed from run a to each of the others, one by one, and in
 // what their surroundings differ.
 func Compare(a *store.Run, others ...*store.Run) (report.Input, error) {
+	out := report.Input{Manifest: a.Manifest(), Live: a.Live() || slices.ContainsFunc(others, (*store.Run).Live)}
 	before, err := input(a)
 	if err != nil {
 		return report.Input{}, err
 	}
 	var each []analysis.Claims
-	out := report.Input{Manifest: a.Manifest()}
 	for _, b := range others {
 		out.Others = append(out.Others, b.Manifest())
 		claims, err := compare(a, before, b)
@@ -115,6 +115,7 @@ func without(cells []study.Cell, targets map[string]string) []study.Cell {
 }
 
 func input(run *store.Run) (analysis.Input, error) {
+	live := run.Live() // before the records are read: those of a run that ends now are all there
 	data, err := run.Load()
 	if err != nil {
 		return analysis.Input{}, err
@@ -132,7 +133,7 @@ func input(run *store.Run) (analysis.Input, error) {
 		Cells: m.Cells, Metrics: m.Metrics, Data: data,
 		Alpha: m.Study.LookAlpha(), Margin: m.Study.Margin, Blocks: blocks, Planned: planned,
 		View: m.Study.View, Beside: m.Study.Beside, Seed: m.Seed, Accels: Provenance(m).Accels,
-		Emulated: m.Host.Emulated, Evidence: m.Evidence,
+		Emulated: m.Host.Emulated, Evidence: m.Evidence, Live: live,
 	}, nil
 }
 

@@ -31,7 +31,19 @@ func WriteDocument(w io.Writer, format Format, d finding.Document, o Options) er
 	case FormatHTML:
 		return documentPaper(d).html(w)
 	}
-	return fmt.Errorf("a document has no format %q: take text, md, json or html", format)
+	return noDocumentFormat(string(format))
+}
+
+// ParseDocumentFormat reads the name of one of DocumentFormats as ParseFormat does.
+func ParseDocumentFormat(name string) (Format, error) {
+	if f, err := ParseFormat(name); err == nil && slices.Contains(DocumentFormats(), f) {
+		return f, nil
+	}
+	return "", noDocumentFormat(name)
+}
+
+func noDocumentFormat(name string) error {
+	return fmt.Errorf("no format %q here: take one of %s", name, formatList(name, DocumentFormats()))
 }
 
 // documentPaper is a document as a page: a section for each table.

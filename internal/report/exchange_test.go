@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/gate"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/report/reporttest"
@@ -98,6 +99,89 @@ func TestOpenMetricsAreRead(t *testing.T) {
 		}
 		if found != (row.Effect != nil && row.Effect.Difference == nil) {
 			t.Errorf("%s: a ratio %t", row.Cell, found)
+		}
+	}
+}
+
+// Of runs that are compared each judged cell has its verdict, and a ratio unless it is
+// not comparable; metrics without a verdict have the ratio alone.
+func TestChangesInOpenMetrics(t *testing.T) {
+	in := reporttest.Compared()
+	var out bytes.Buffer
+	if err := report.OpenMetrics(&out, in); err != nil {
+		t.Fatal(err)
+	}
+	families := parsed(t, out.String())
+	if runs := families["tare_run_info"].GetMetric(); len(runs) != 2 {
+		t.Errorf("%d runs", len(runs))
+	}
+	of := func(family string) map[string]string { // what is in place of a number's labels
+		found := map[string]string{}
+		for _, m := range families[family].GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["run"] != in.Manifest.ID || labels["with"] != in.Others[0].ID || labels["workload"] == "" || labels["target"] == "" {
+				t.Errorf("%s: %v", family, labels)
+			}
+			found[labels["cell"]+" "+labels["metric"]] = labels["verdict"]
+		}
+		return found
+	}
+	verdicts, ratios, lows, highs := of("tare_change_verdict"), of("tare_change_ratio"), of("tare_change_ratio_low"), of("tare_change_ratio_high")
+	refused := 0
+	for _, c := range in.Claims.Comparisons {
+		for _, r := range c.Rows {
+			name := r.Cell + " " + c.Metric.Name
+			want := ""
+			if r.Effect != nil {
+				want = string(r.Effect.Verdict)
+			}
+			_, ratio := ratios[name]
+			_, low := lows[name]
+			_, high := highs[name]
+			comparable := r.Effect != nil && r.Effect.Verdict != analysis.NotComparable
+			if verdicts[name] != want || ratio != comparable || low != ratio || high != ratio {
+				t.Errorf("%s: verdict %q, want %q; ratio %t, want %t", name, verdicts[name], want, ratio, comparable)
+			}
+			if r.Effect != nil && !comparable {
+				refused++
+			}
+		}
+	}
+	if refused == 0 || len(ratios) == 0 {
+		t.Errorf("%d ratios, %d cells that are not comparable: the test looks at nothing", len(ratios), refused)
+	}
+}
+
+// Samples of several runs stand under the run that each is of, and a unit is explained once.
+func TestBenchstatOfSeveralRuns(t *testing.T) {
+	first, second := reporttest.Survey(), reporttest.Survey()
+	second.Manifest.ID, second.Manifest.Image = "20261122-090000-survey", ""
+	var out bytes.Buffer
+	if err := report.Benchstat(&out, first, second); err != nil {
+		t.Fatal(err)
+	}
+	samples, units := map[string]int{}, map[string]int{}
+	reader := benchfmt.NewReader(&out, "runs.txt")
+	for reader.Scan() {
+		switch r := reader.Result().(type) {
+		case *benchfmt.Result:
+			samples[r.GetConfig("run")+" "+r.GetConfig("image")]++
+		case *benchfmt.UnitMetadata:
+			units[r.Unit]++
+		case *benchfmt.SyntaxError:
+			t.Fatal(r)
+		}
+	}
+	one := samples[first.Manifest.ID+" "+first.Manifest.Image]
+	if len(samples) != 2 || one == 0 || samples[second.Manifest.ID+" "] != one {
+		t.Errorf("samples by run and image: %v", samples)
+	}
+	for unit, n := range units {
+		if n != 1 {
+			t.Errorf("%s is explained %d times", unit, n)
 		}
 	}
 }

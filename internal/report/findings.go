@@ -207,13 +207,21 @@ func twinOf(t shownTable) *analysis.Row {
 
 // trialFinding says what is missing from the plan.
 func trialFinding(v view) []string {
-	var out []string
-	c := v.in.Claims
-	if c.Trials < c.Planned {
-		out = append(out, fmt.Sprintf("The run is incomplete: %d of %d trials.", c.Trials, c.Planned))
-	}
+	out, c := incomplete(v.in), v.in.Claims
 	if c.Failures > 0 {
 		out = append(out, fmt.Sprintf("%s failed; failures are listed and never counted as samples.", quantity.Count(c.Failures, "trial")))
 	}
 	return out
+}
+
+// incomplete says how far a run is whose plan has more trials.
+func incomplete(in Input) []string {
+	c := in.Claims
+	switch {
+	case !in.unfinished():
+		return nil
+	case in.Live:
+		return []string{fmt.Sprintf("Being measured: %d of %d trials so far.", c.Trials, c.Planned)}
+	}
+	return []string{fmt.Sprintf("The run is incomplete: %d of %d trials.", c.Trials, c.Planned)}
 }

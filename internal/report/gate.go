@@ -49,12 +49,7 @@ func WriteGate(w io.Writer, format Format, in GateInput) error {
 	case FormatJSON:
 		return gateJSON(w, in)
 	case FormatBenchstat:
-		for _, run := range in.Runs {
-			if err := Benchstat(w, run); err != nil {
-				return err
-			}
-		}
-		return nil
+		return Benchstat(w, in.Runs...)
 	case FormatOpenMetrics:
 		return gateOpenMetrics(w, in)
 	}
@@ -70,7 +65,7 @@ func ParseGateFormat(name string) (Format, error) {
 }
 
 func noGateFormat(name string) error {
-	return fmt.Errorf("no gate format %q: take one of %s", name, formatList(GateFormats()))
+	return fmt.Errorf("no gate format %q: take one of %s", name, formatList(name, GateFormats()))
 }
 
 // subject names what a limit is on: "start/runc ready".

@@ -13,14 +13,14 @@ import (
 
 // next are the commands that lead on, each as it can be typed.
 func (v view) next() []Action {
-	m, c := v.in.Manifest, v.in.Claims
+	m := v.in.Manifest
 	runs := []string{name(v.in.Names, 0, m.ID)}
 	for i, o := range v.in.Others {
 		runs = append(runs, name(v.in.Names, i+1, o.ID))
 	}
 	report := "tare report " + strings.Join(lines(runs, shellWord), " ")
 	var out []Action
-	if c.Trials < c.Planned && len(v.in.Others) == 0 {
+	if v.in.unfinished() && !v.in.Live && len(v.in.Others) == 0 {
 		out = append(out, Action{"go on", "tare resume " + shellWord(runs[0])})
 	}
 	out = append(out, Action{"all tables", report + " --all"})

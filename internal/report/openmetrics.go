@@ -13,23 +13,31 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/gate"
 	"github.com/tarelab/tare/internal/quantity"
+	"github.com/tarelab/tare/internal/store"
 )
 
 // OpenMetrics writes a run as gauges, for node_exporter's textfile collector and
 // whatever reads OpenMetrics: medians and ratios of every cell and metric with their
-// intervals, in base units. FORMATS.md lists the families.
+// intervals, in base units; of runs that are compared the changes. FORMATS.md lists the
+// families.
 func OpenMetrics(w io.Writer, in Input) error {
 	var f Families
-	m := in.Manifest
-	f.Gauge("tare_run_info", "the run that the other metrics are of", 1, "run", m.ID, "study", m.Study.ID, "tare", m.Tool, "cpu", m.Host.CPU, "kernel", m.Host.Kernel)
-	f.Gauge("tare_run_created_timestamp_seconds", "when the run began", float64(m.Created.Unix()), "run", m.ID)
-	cells := cellsByID(m.Cells)
+	for _, m := range append([]store.Manifest{in.Manifest}, in.Others...) {
+		f.Gauge("tare_run_info", "the run that the other metrics are of", 1, "run", m.ID, "study", m.Study.ID, "tare", m.Tool, "cpu", m.Host.CPU, "kernel", m.Host.Kernel)
+		f.Gauge("tare_run_created_timestamp_seconds", "when the run began", float64(m.Created.Unix()), "run", m.ID)
+	}
+	cells := cellsByID(in.Manifest.Cells)
 	for _, t := range in.Claims.Tables {
 		for _, r := range t.Rows {
 			c := cells[r.Cell]
 			labels := []string{"cell", r.Cell, "workload", t.Workload, "target", r.Target, "metric", t.Metric.Name,
 				"environment", c.Environment, "instances", strconv.Itoa(c.Copies)}
 			f.addRow(r, append(labels, "unit", string(t.Metric.Unit)), labels)
+		}
+	}
+	for _, c := range in.Claims.Comparisons {
+		for _, r := range c.Rows {
+			f.addChange(r.Effect, "cell", r.Cell, "workload", c.Workload, "target", r.Target, "metric", c.Metric.Name, "run", in.Manifest.ID, "with", c.With)
 		}
 	}
 	return f.Write(w)
@@ -57,6 +65,25 @@ func (f *Families) addRow(r analysis.Row, value, ratio []string) {
 			f.Gauge("tare_ratio_low", "lower limit of the ratio's interval", e.Interval.Low, ratio...)
 			f.Gauge("tare_ratio_high", "upper limit of the ratio's interval", e.Interval.High, ratio...)
 		}
+	}
+}
+
+// addChange adds what became of a cell between two runs. Without a verdict there is
+// nothing to add, as for the control.
+func (f *Families) addChange(e *analysis.Effect, labels ...string) {
+	if e == nil {
+		return
+	}
+	if e.Verdict != "" {
+		f.Gauge("tare_change_verdict", "1 for the verdict on the change", 1, append(labels, "verdict", string(e.Verdict))...)
+	}
+	if !e.HasRatio() || e.Verdict == analysis.NotComparable {
+		return
+	}
+	f.Gauge("tare_change_ratio", "ratio of the later run to the first, each to its own control", e.Ratio, labels...)
+	if quantity.Known(e.Interval) {
+		f.Gauge("tare_change_ratio_low", "lower limit of the ratio's interval", e.Interval.Low, labels...)
+		f.Gauge("tare_change_ratio_high", "upper limit of the ratio's interval", e.Interval.High, labels...)
 	}
 }
 

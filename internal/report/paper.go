@@ -49,7 +49,7 @@ func WritePaper(w io.Writer, format Format, in Paper, o Options) error {
 	case FormatHTML:
 		return in.html(w)
 	}
-	return fmt.Errorf("report: no format %q: take one of %s", format, formatList(PaperFormats()))
+	return fmt.Errorf("report: no format %q: take one of %s", format, formatList(string(format), PaperFormats()))
 }
 
 func (in Paper) text(w io.Writer, o Options) error {

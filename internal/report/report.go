@@ -13,6 +13,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // Input is what a report is made of: the run's manifest, what the analysis claims
@@ -25,7 +26,11 @@ type Input struct {
 	Others   []store.Manifest // of the runs that are compared with the first
 	Names    []string         // how commands name the runs, as an id or a directory; "" or none: by their ids
 	Page     string           // file of the run's HTML page; "" for none
+	Live     bool             // another process is measuring one of the runs
 }
+
+// unfinished reports whether trials of the plan have no record.
+func (in Input) unfinished() bool { return in.Claims.Trials < in.Claims.Planned }
 
 // Format names a way to write a report.
 type Format string
@@ -74,15 +79,20 @@ func Write(w io.Writer, format Format, in Input, o Options) error {
 	case FormatOpenMetrics:
 		return OpenMetrics(w, in)
 	}
-	return fmt.Errorf("report: no format %q: take one of %s", format, formatList(Formats()))
+	return noFormat(string(format))
 }
 
-func formatList(all []Format) string {
+func noFormat(name string) error {
+	return fmt.Errorf("no report format %q: take one of %s", name, formatList(name, Formats()))
+}
+
+// formatList lists the formats to choose from, and asks for the one nearest to name.
+func formatList(name string, all []Format) string {
 	names := make([]string, 0, len(all))
 	for _, f := range all {
 		names = append(names, string(f))
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, ", ") + study.Meant(name, names)
 }
 
 // ParseFormat reads a format's name; "markdown" and "txt" are understood too.
@@ -94,5 +104,5 @@ func ParseFormat(name string) (Format, error) {
 	if f := Format(name); slices.Contains(Formats(), f) {
 		return f, nil
 	}
-	return "", fmt.Errorf("no report format %q: take one of %s", name, formatList(Formats()))
+	return "", noFormat(name)
 }

@@ -115,13 +115,11 @@ func (v view) shortMachine() string {
 // alerts are the warnings that concern every number.
 func (v view) alerts() []string {
 	var out []string
-	m, c := v.in.Manifest, v.in.Claims
+	m := v.in.Manifest
 	if why := analysis.EmulatedRun(m.Host.Emulated); why != "" {
 		out = append(out, "No verdict on anything. "+why)
 	}
-	if c.Trials < c.Planned {
-		out = append(out, fmt.Sprintf("The run is incomplete: %d of %d trials.", c.Trials, c.Planned))
-	}
+	out = append(out, incomplete(v.in)...)
 	for _, o := range v.in.Others {
 		if o.Host.Root != m.Host.Root {
 			by := map[bool]string{true: "as root", false: "as a user"}
@@ -301,7 +299,7 @@ func (v view) certainty() []string {
 // told reports whether the summary says elsewhere what a warning does: with what has no
 // verdict, the alerts, or the noise.
 func told(warning string) bool {
-	return strings.Contains(warning, "no verdict") || strings.HasPrefix(warning, "the run is incomplete") || strings.Contains(warning, "A/A twin")
+	return strings.Contains(warning, "no verdict") || strings.HasPrefix(warning, "the run is incomplete") || strings.HasPrefix(warning, "being measured") || strings.Contains(warning, "A/A twin")
 }
 
 // ended is a warning with its full stop.

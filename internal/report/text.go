@@ -103,8 +103,12 @@ func (p *printer) header(v view) {
 	p.w.line(p.bold(clean(s.Title)))
 	p.wrapped("", "", s.Question)
 	p.w.line("")
+	width := 9
 	for _, f := range v.facts {
-		p.wrapped(fmt.Sprintf("%-9s", f.Name), strings.Repeat(" ", 9), f.Value)
+		width = max(width, len(f.Name)+2)
+	}
+	for _, f := range v.facts {
+		p.wrapped(fmt.Sprintf("%-*s", width, f.Name), strings.Repeat(" ", width), f.Value)
 	}
 }
 

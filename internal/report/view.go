@@ -240,14 +240,32 @@ func leftOut(in Input) []fact {
 	return out
 }
 
-// facts are the header of every report.
+// facts are the header of every report. Those of runs that are compared name the run.
 func facts(in Input) []fact {
-	m, c := in.Manifest, in.Claims
+	all, trials := slices.Insert(runFacts(in.Manifest), 2, fact{"plan", plan(in)}), fact{"trials", trials(in)}
+	if len(in.Others) == 0 {
+		return slices.Insert(all, 2, trials)
+	}
+	all = append([]fact{trials}, labelled("A", all)...)
+	for i, o := range in.Others {
+		label := "B"
+		if len(in.Others) > 1 {
+			label += strconv.Itoa(i + 1)
+		}
+		all = append(all, labelled(label, runFacts(o))...)
+	}
+	return all
+}
+
+func labelled(label string, all []fact) []fact {
+	return lines(all, func(f fact) fact { return fact{label + ": " + f.Name, f.Value} })
+}
+
+// runFacts are what one run is and where it was measured; the run and its command come first.
+func runFacts(m store.Manifest) []fact {
 	all := []fact{
 		{"run", fmt.Sprintf("%s, tare %s, %s", m.ID, m.Tool, m.Created.UTC().Format("2006-01-02 15:04 UTC"))},
 		{"command", strings.Join(m.Command, " ")},
-		{"trials", trials(c)},
-		{"plan", plan(in)},
 		{"machine", machine(m.Host)},
 		{"system", system(m.Host)},
 		{"image", orMissing(m.Image)},
@@ -259,17 +277,37 @@ func facts(in Input) []fact {
 	return all
 }
 
-func trials(c analysis.Claims) string {
+func trials(in Input) string {
+	c := in.Claims
 	s := fmt.Sprintf("%d of %d", c.Trials, c.Planned)
+	if in.unfinished() && in.Live {
+		s += " so far"
+	}
 	if c.Failures > 0 {
 		s += fmt.Sprintf(", %d failed", c.Failures)
 	}
 	return s
 }
 
+// judgedTables counts the tables that give a verdict, each of which may be false.
+func judgedTables(c analysis.Claims) (n int) {
+	for _, t := range c.Tables {
+		judged := func(r analysis.Row) bool {
+			return !r.AA && r.Effect != nil && r.Effect.Verdict != "" && r.Effect.Verdict != analysis.NotComparable
+		}
+		if t.Primary && slices.ContainsFunc(t.Rows, judged) {
+			n++
+		}
+	}
+	return n
+}
+
 func plan(in Input) string {
 	text := fmt.Sprintf("%s, seed %d, margin %s, alpha %s",
 		blocks(in), in.Manifest.Seed, quantity.Percent(in.Claims.Margin), quantity.Percent(in.Claims.Alpha))
+	if n := judgedTables(in.Claims); n > 1 {
+		text += fmt.Sprintf("; chance alone gives a false verdict in at most %.2g of %d tables", in.Claims.Alpha*float64(n), n)
+	}
 	for _, l := range in.Manifest.Study.Environments {
 		if len(l.Same) > 0 {
 			text += fmt.Sprintf("; %s stands for %s, too, which come to the same here", l.Name, strings.Join(l.Same, ", "))

@@ -269,3 +269,32 @@ func TestLargeRunStaysSmall(t *testing.T) {
 	t.Logf("%d bytes, heap grew by %d MiB", c.bytes, (int64(c.heap)-int64(before.HeapAlloc))>>20)
 	runtime.KeepAlive(in)
 }
+
+// Each run of a comparison has its own facts: two machines' are not taken for one's.
+func TestFactsOfComparedRuns(t *testing.T) {
+	in := reporttest.Compared()
+	in.Others[0].Host.CPU = "Another CPU"
+	for _, c := range []struct {
+		in         report.Input
+		have, lack []string
+	}{
+		{reporttest.Survey(), []string{"machine: AMD EPYC"}, []string{"A: machine", "B: machine"}},
+		{in, []string{"A: machine: AMD EPYC", "A: system: Debian", "B: machine: Another CPU", "B: run: " + in.Others[0].ID, "B: command: tare run survey"}, []string{"\n- machine", "B1: "}},
+		{report.Input{Manifest: in.Manifest, Others: append(in.Others, in.Manifest)}, []string{"A: machine: AMD EPYC", "B1: machine: Another CPU", "B2: machine: AMD EPYC"}, []string{"- B: "}},
+	} {
+		var out bytes.Buffer
+		if err := report.Markdown(&out, c.in); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.have {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("no %q in:\n%s", want, out.String())
+			}
+		}
+		for _, other := range c.lack {
+			if strings.Contains(out.String(), other) {
+				t.Errorf("%q in:\n%s", other, out.String())
+			}
+		}
+	}
+}

@@ -57,5 +57,6 @@ func (r *Run) End() (e End, ok bool, err error) {
 	if err != nil {
 		return End{}, false, fmt.Errorf("run %s: %s: %w", r.manifest.ID, endFile, err)
 	}
+	e.Cell = r.hiding.cell(e.Cell)
 	return e, true, nil
 }

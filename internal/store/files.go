@@ -172,7 +172,12 @@ func makeDirs(dir string) error {
 }
 
 // path is a file's path, for messages.
-func (r *Run) path(name string) string { return filepath.Join(r.dir, name) }
+func (r *Run) path(name string) string {
+	if r.hiding != nil {
+		return filepath.Join(r.manifest.ID, name)
+	}
+	return filepath.Join(r.dir, name)
+}
 
 // Ours is ErrForeign of a run that somebody else made or can change: the directory and
 // the files that are written must be this user's, and those files have no other name.

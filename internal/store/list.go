@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tarelab/tare/internal/study"
 )
 
 // Summary is one run in a list.
@@ -164,9 +166,21 @@ func Resolve(root, name string) (string, error) {
 		if _, err := os.Stat(filepath.Join(name, manifestFile)); name != "" && err == nil {
 			return name, nil
 		}
-		return "", fmt.Errorf("%w: %q is none of those in %s, which tare runs lists", ErrNotRun, name, root)
+		return "", fmt.Errorf("%w: %q is none of those in %s, which tare runs lists%s", ErrNotRun, name, root, study.Meant(name, names(runs)))
 	}
 	return "", fmt.Errorf("%q begins the ids of %d runs: %s: give more of it", name, len(found), strings.Join(found, ", "))
+}
+
+// names are what runs can be called by.
+func names(runs []Summary) []string {
+	all := []string{"last"}
+	for _, r := range runs {
+		all = append(all, r.ID)
+		if r.Name != "" {
+			all = append(all, r.Name)
+		}
+	}
+	return all
 }
 
 func last(root string, runs []Summary) (string, error) {

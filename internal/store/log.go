@@ -80,12 +80,14 @@ func (r *Run) keepLog(name string, log []byte) error {
 func (r *Run) Log(seq int) (log []byte, ok bool, err error) { return r.log(strconv.Itoa(seq)) }
 
 // BootLog reads what was kept of a target's boot. ok is false where nothing was.
-func (r *Run) BootLog(target string) (log []byte, ok bool, err error) { return r.log(target) }
+func (r *Run) BootLog(target string) (log []byte, ok bool, err error) {
+	return r.log(r.hiding.target(target))
+}
 
 // BootSymbols reads where the code of the initcalls of a target's boot is. ok is false
 // where that was not kept.
 func (r *Run) BootSymbols(target string) (symbols []byte, ok bool, err error) {
-	return r.log(target + symbolsSuffix)
+	return r.log(r.hiding.target(target) + symbolsSuffix)
 }
 
 const symbolsSuffix = "-symbols"

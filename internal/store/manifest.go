@@ -30,9 +30,12 @@ type Manifest struct {
 	Tool     string    `json:"tool"`               // tare's version
 	Compiler string    `json:"compiler,omitempty"` // of the C programs that run inside targets
 	// CompilerFlags are those of the Unix tests' programs, CLibrary the library that the
-	// dynamic ones ran with, as it calls itself; "" where none ran, and in older runs.
+	// dynamic ones ran with, as it calls itself, and LoaderDigests the SHA-256 of their
+	// interpreter and C library, by the name of the file; "" and nil where none ran, and in
+	// older runs.
 	CompilerFlags string                     `json:"compilerFlags,omitempty"`
 	CLibrary      string                     `json:"cLibrary,omitempty"`
+	LoaderDigests map[string]string          `json:"loaderDigests,omitempty"`
 	Study         study.Study                `json:"study"` // as expanded and defaulted
 	Seed          uint64                     `json:"seed"`  // of the schedule's order
 	Cells         []study.Cell               `json:"cells"`

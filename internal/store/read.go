@@ -100,6 +100,7 @@ func (r *Run) each(f func(*trialLine) error) (whole int64, damaged damages, err 
 			number++
 			t := &b.lines[i]
 			err := t.err
+			r.hiding.record(t)
 			if err == nil {
 				err = check.place(t.seq, t.block, t.cell)
 			}

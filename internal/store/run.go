@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -29,6 +28,7 @@ type Run struct {
 	notes    []string
 	salvage  bool    // see Salvage
 	damaged  []error // see Damaged
+	hiding   *hiding // see Share; nil hides nothing
 
 	mu      sync.Mutex
 	records *os.File // nil when open for reading
@@ -315,6 +315,13 @@ func datasync(f *os.File) error {
 	}
 }
 
+// Live reports whether another process is measuring the run.
+func (r *Run) Live() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lock == nil && live(r.root)
+}
+
 // Dir is the run's directory.
 func (r *Run) Dir() string { return r.dir }
 
@@ -344,24 +351,6 @@ func (r *Run) Measured() (Manifest, error) {
 
 // Salvage leaves damaged records out when the run is read, in place of an error.
 func (r *Run) Salvage() { r.salvage = true }
-
-// Share takes what identifies the machine out of the manifest, as it is read from here
-// on: its id, the boot id, the kernel's command line, which may have addresses, and the
-// directory where tare was called. name stands for the host's.
-func (r *Run) Share(name string) {
-	h := &r.manifest.Host
-	h.Hostname, h.Machine, h.BootID, h.CommandLine, r.manifest.Dir = name, "", "", "", ""
-	if p := r.manifest.Peer; p != nil {
-		other := *p // the manifest is shared with its copies
-		r.manifest.Command = slices.Clone(r.manifest.Command)
-		for i, arg := range r.manifest.Command {
-			r.manifest.Command[i] = strings.ReplaceAll(arg, p.There, "the other machine")
-		}
-		other.Here, other.There = "", ""
-		other.Host.Hostname, other.Host.Machine, other.Host.BootID, other.Host.CommandLine = "the other machine of "+name, "", "", ""
-		r.manifest.Peer = &other
-	}
-}
 
 // Damaged are the records that Load left out, each with its place.
 func (r *Run) Damaged() []error { return r.damaged }

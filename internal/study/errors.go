@@ -103,6 +103,14 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
+// Meant asks for the nearest known name at the end of a refusal; "" where none is near.
+func Meant(name string, known []string) string {
+	if near := Nearest(name, known); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
+}
+
 // source remembers where each value of a study was written.
 type source struct {
 	name  string
