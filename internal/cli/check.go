@@ -90,7 +90,7 @@ With --on the exit code is 4 where one of the targets cannot run here.`,
 			return untidy
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	jsonFlag(c, &asJSON)
 	c.Flags().StringSliceVar(&on, "on", nil, "targets, by name (default: all but container hosts)")
 	complete(c, "on", env.completeTargets)
 	c.Flags().BoolVar(&fresh, "fresh", false, "prove everything anew")

@@ -19,6 +19,7 @@ var advice = map[string]string{
 	"float64":  "give a number, such as 2.5",
 	"duration": "give a length of time with its unit, such as 500ms, 10s or 1m30s",
 	"bool":     "give true or false, or nothing",
+	"boolfunc": "give true or false, or nothing",
 }
 
 func init() {
@@ -69,7 +70,11 @@ func wantsJSON(args []string) bool {
 		switch name, value, given := strings.Cut(arg, "="); {
 		case arg == "--":
 			return false // what follows is the payload's
-		case arg == "--json", arg == "--json=true", arg == "-fjson", (name == "--format" || name == "-f") && value == "json":
+		case name == "--json":
+			if on, err := strconv.ParseBool(value); !given || err == nil && on {
+				return true
+			}
+		case arg == "-fjson", (name == "--format" || name == "-f") && value == "json":
 			return true
 		case (arg == "--format" || arg == "-f") && !given && i+1 < len(args) && args[i+1] == "json":
 			return true

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tarelab/tare/internal/fleet"
-	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/store"
@@ -145,9 +144,6 @@ unit, and a mean needs three. docs/fleet.md has the rules and the verdicts.`,
 			if !slices.Contains(report.PaperFormats(), kind) {
 				return usageError{fmt.Errorf("--format %s is of one run: take text, md, csv, json or html", kind)}
 			}
-			if output == "-" {
-				output = ""
-			}
 			if err := checkOutput("--output", output); err != nil {
 				return err
 			}
@@ -163,14 +159,11 @@ unit, and a mean needs three. docs/fleet.md has the rules and the verdicts.`,
 			if err != nil {
 				return usageError{err}
 			}
-			if output != "" {
-				return lab.WriteReport(output, func(w io.Writer) error { return report.WritePaper(w, kind, paper, report.Options{}) })
-			}
-			return report.WritePaper(env.Stdout, kind, paper, env.textOptions())
+			return env.writeTo(output, func(w io.Writer, o report.Options) error { return report.WritePaper(w, kind, paper, o) })
 		},
 	}
 	formatFlag(c, &format, "text, md, csv, json or html", "text", "md", "csv", "json", "html")
-	c.Flags().StringVarP(&output, "output", "o", "", "write to this file instead of standard output")
+	outputFlag(c, &output)
 	c.Flags().StringVar(&by, "by", "", "facts to group machines by (default "+strings.Join(fleet.GroupFacts(), ",")+")")
 	return c
 }

@@ -146,8 +146,18 @@ SIGTERM first, and what it has measured by then is kept.`,
 	}
 }
 
+// shownStatus is what tare fleet status --json prints.
+type shownStatus struct {
+	Engine     string         `json:"engine"`
+	Wanted     int            `json:"wanted"`     // machines
+	Collecting bool           `json:"collecting"` // a process collects the fleet
+	Collected  bool           `json:"collected"`  // nothing is left to do for it
+	Machines   []fleet.Status `json:"machines"`
+}
+
 func (env *Env) fleetStatus() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:   "status FLEET",
 		Short: "Show how far each machine of a fleet is",
 		Long: `status shows what is known of each machine's job. Where no process collects the fleet,
@@ -168,6 +178,9 @@ it asks the engine for what changed since, unless somebody else made the fleet.`
 					return err
 				}
 			}
+			if asJSON {
+				return env.printJSON(shownStatus{p.Engine, p.Wanted, collecting, p.Collected(all), all})
+			}
 			t := env.table("machine", "attempt", "state", "since", "records", "why")
 			for _, s := range all {
 				t.AppendRow([]any{s.Machine, s.Attempt, or(string(s.What), "not submitted"), s.At.Local().Format(time.DateTime), s.Records, oneLine(s.Words)})
@@ -177,6 +190,8 @@ it asks the engine for what changed since, unless somebody else made the fleet.`
 			return nil
 		},
 	}
+	jsonFlag(c, &asJSON)
+	return c
 }
 
 // collector says who collects a fleet, if anybody need.

@@ -312,7 +312,7 @@ func (f *fleetFlags) check(sets map[string]*pflag.FlagSet) ([]string, error) {
 	case f.engine == "":
 		return nil, fmt.Errorf("which engine? Give --engine: %s", strings.Join(engineNames(), " or "))
 	case sets[f.engine] == nil:
-		return nil, fmt.Errorf("--engine %s: there is no such engine; take %s", f.engine, strings.Join(engineNames(), " or "))
+		return nil, fmt.Errorf("--engine %s: there is no such engine; take %s%s", f.engine, strings.Join(engineNames(), " or "), study.Meant(f.engine, engineNames()))
 	case f.nodes == "":
 		return nil, errors.New("how many machines? Give --nodes N, all, or names")
 	case f.atOnce < 1 || f.attempts < 1:

@@ -3,11 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/report"
 )
 
 func imageCommand(env *Env) *cobra.Command {
@@ -22,9 +24,11 @@ func imageCommand(env *Env) *cobra.Command {
 		Short: "Write the workbench, with commands of this machine, to a file",
 		Long: `save writes the image that this machine's targets run: its busybox, sysbench, fio and
 iperf3 with their libraries, tare's helper programs, and each COMMAND with its
-libraries. FILE is a tar of an OCI image layout. It prints FILE@sha256:DIGEST, which
---workbench of run, weigh and resume takes on other machines of this architecture.`,
+libraries. FILE is a tar of an OCI image layout, - for standard output. It prints
+FILE@sha256:DIGEST (with - on standard error), which --workbench of run, weigh and
+resume takes on other machines of this architecture.`,
 		Example: `  tare image save workbench.tar
+  tare image save - | ssh node1 'cat >workbench.tar'
   tare weigh --workbench workbench.tar@sha256:DIGEST --on host,runc -- true`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -36,11 +40,17 @@ libraries. FILE is a tar of an OCI image layout. It prints FILE@sha256:DIGEST, w
 			if err := checkOutput("FILE", args[0]); err != nil {
 				return err
 			}
-			digest, err := lab.SaveWorkbench(c.Context(), env.config(c), args[0], args[1:])
-			if err != nil {
+			digest, err := lab.SaveWorkbench(c.Context(), env.config(c), args[1:], func(save func(io.Writer) error) error {
+				return env.writeTo(args[0], func(w io.Writer, _ report.Options) error { return save(w) })
+			})
+			switch {
+			case err != nil:
 				return err
+			case args[0] == standardOutput:
+				fmt.Fprintln(env.Stderr, "FILE@"+digest)
+			default:
+				fmt.Fprintln(visible{env.Stdout}, args[0]+"@"+digest)
 			}
-			fmt.Fprintln(visible{env.Stdout}, args[0]+"@"+digest)
 			return nil
 		},
 	})
@@ -72,6 +82,9 @@ take. FILE.cdx.json is the bill of materials. build prints FILE@sha256:DIGEST, w
 			if output == "" || o.Arch == "" {
 				return usageError{fmt.Errorf("--arch and -o are needed\nusage: %s", c.UseLine())}
 			}
+			if output == standardOutput {
+				return usageError{errors.New("--output -: the images and their bill of materials are two files, which standard output cannot take: name the first one")}
+			}
 			if err := checkOutput("--output", output); err != nil {
 				return err
 			}
@@ -91,7 +104,7 @@ take. FILE.cdx.json is the bill of materials. build prints FILE@sha256:DIGEST, w
 	flags.StringVar(&o.Arch, "arch", "", "architecture: amd64, arm64, loong64, mips64le or riscv64")
 	flags.StringVarP(&output, "output", "o", "", "file for the images")
 	flags.StringVar(&o.Suite, "suite", "", "suite of Debian (default: trixie; bookworm for mips64le, sid for loong64, which no newer or other release has)")
-	flags.StringVar(&o.Mirror, "mirror", "", "URL of a mirror of Debian (default: http://deb.debian.org/debian)")
+	flags.StringVar(&o.Mirror, "mirror", "", "URL of a mirror of Debian (default: $DEBIAN_MIRROR, else http://deb.debian.org/debian)")
 	return c
 }
 

@@ -31,17 +31,18 @@ func removeRunsCommand(env *Env) *cobra.Command {
 				}
 				dirs = append(dirs, dir)
 			}
-			return env.removeRuns(dirs)
+			return removeRuns(dirs, func(i int) { fmt.Fprintln(visible{env.Stdout}, "removed", dirs[i]) })
 		},
 	}
 }
 
-func (env *Env) removeRuns(dirs []string) error {
+// removeRuns removes runs, and tells of each that is gone.
+func removeRuns(dirs []string, gone func(i int)) error {
 	var errs []error
-	for _, dir := range dirs {
+	for i, dir := range dirs {
 		err := store.Remove(dir)
 		if err == nil {
-			fmt.Fprintln(visible{env.Stdout}, "removed", dir)
+			gone(i)
 		}
 		errs = append(errs, err)
 	}
@@ -159,7 +160,7 @@ func importRun(state, name string) (dir string, err error) {
 
 func pruneRunsCommand(env *Env) *cobra.Command {
 	var keep, days int
-	var yes bool
+	var yes, asJSON bool
 	c := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove old runs that have no name",
@@ -178,8 +179,15 @@ would remove.`,
 				return err
 			}
 			old := oldRuns(runs, keep, time.Now().AddDate(0, 0, -days))
-			if yes {
-				return env.removeRuns(directories(old))
+			switch {
+			case yes && asJSON:
+				gone := []store.Summary{}
+				err := removeRuns(directories(old), func(i int) { gone = append(gone, old[i]) })
+				return errors.Join(err, env.printJSON(gone))
+			case yes:
+				return removeRuns(directories(old), func(i int) { fmt.Fprintln(visible{env.Stdout}, "removed", old[i].Dir) })
+			case asJSON:
+				return env.printJSON(old)
 			}
 			env.listRuns(old)
 			fmt.Fprintf(env.Stdout, "%d of %d runs; --yes removes them\n", len(old), len(runs))
@@ -189,12 +197,13 @@ would remove.`,
 	c.Flags().IntVar(&keep, "keep", 0, "keep so many of the newest runs")
 	c.Flags().IntVar(&days, "days", 0, "keep what is no older than so many days")
 	c.Flags().BoolVar(&yes, "yes", false, "remove them")
+	jsonFlag(c, &asJSON)
 	return c
 }
 
 // oldRuns are the runs that prune removes, of runs in their order of age.
 func oldRuns(runs []store.Summary, keep int, before time.Time) []store.Summary {
-	var old []store.Summary
+	old := []store.Summary{} // [] in JSON for none
 	for _, r := range runs[:max(0, len(runs)-keep)] {
 		if r.Created.Before(before) && r.Name == "" && !r.Live {
 			old = append(old, r)

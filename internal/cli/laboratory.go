@@ -55,10 +55,10 @@ func (l laboratory) Sections(all []finding.Section) error {
 // Document implements experiment.Laboratory.
 func (l laboratory) Document(format report.Format, d finding.Document, file string) error {
 	d.Tool = l.env.Version
-	if file != "" {
-		return lab.WriteReport(file, func(w io.Writer) error { return report.WriteDocument(w, format, d, report.Options{}) })
+	if err := checkOutput("--output", file); err != nil {
+		return err
 	}
-	return report.WriteDocument(l.env.Stdout, format, d, l.env.textOptions())
+	return l.env.writeTo(file, func(w io.Writer, o report.Options) error { return report.WriteDocument(w, format, d, o) })
 }
 
 // Run implements experiment.Laboratory.

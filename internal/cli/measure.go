@@ -180,10 +180,21 @@ func (env *Env) show(c *cobra.Command, run *store.Run, f *measureFlags) (verdict
 	return limits, nil
 }
 
+// standardOutput is how a flag or an argument names it in place of a file.
+const standardOutput = "-"
+
+// checkPage is checkOutput for --html of what measures: standard output has its report.
+func checkPage(file string) error {
+	if file == standardOutput {
+		return usageError{errors.New("--html -: standard output has the report: name a file, or take tare report --format html later")}
+	}
+	return checkOutput("--html", file)
+}
+
 // checkOutput refuses a file that cannot be made, before anything is measured
 // for it. "" is none.
 func checkOutput(flag, file string) error {
-	if file == "" {
+	if file == "" || file == standardOutput {
 		return nil
 	}
 	if info, err := os.Stat(file); err == nil && info.IsDir() {

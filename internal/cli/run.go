@@ -22,11 +22,17 @@ import (
 type runFlags struct {
 	measureFlags
 	choose chooseFlags
+	own    []func(study.Study) (study.Study, error) // by the experiments' own flags
 }
 
 func (f *runFlags) define(env *Env, c *cobra.Command) {
 	f.measureFlags.define(c.Flags())
 	f.choose.define(c.Flags())
+	for _, e := range env.Experiments {
+		if e.Flags != nil {
+			f.own = append(f.own, e.Flags(c.Flags()))
+		}
+	}
 	guestFlags(c.Flags())
 	c.Flags().StringVar(&f.image, "image", "", "start the own command of this image (OCI layout, or a tar of one or of docker save) in place of tare's; nothing is pulled")
 	sysctlFlag(c.Flags())
@@ -45,6 +51,11 @@ func (f *runFlags) study(env *Env, c *cobra.Command, args []string) (study.Study
 	}
 	if st, err = f.choose.apply(c.Flags(), st); err != nil {
 		return st, err
+	}
+	for _, complete := range f.own {
+		if st, err = complete(st); err != nil {
+			return st, err
+		}
 	}
 	if len(f.choose.apart) > 0 {
 		fmt.Fprintf(env.Stderr, "left out: %s (own numbers of instances): name it with --workloads to measure it too\n", strings.Join(f.choose.apart, ", "))
@@ -106,7 +117,7 @@ resume shows them and needs --prepare.`,
 		ValidArgsFunction: env.completeRuns,
 		Args:              exactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkOutput("--html", f.html); err != nil {
+			if err := checkPage(f.html); err != nil {
 				return err
 			}
 			runs, err := env.openRuns(c, args)
@@ -186,8 +197,16 @@ func readStudy(name string) ([]byte, error) {
 	return limit.Study.ReadAll(f)
 }
 
+// listedStudy is a built-in study as tare studies --json lists it.
+type listedStudy struct {
+	Name     string `json:"name"`
+	Title    string `json:"title"`
+	Question string `json:"question"`
+}
+
 func studiesCommand(env *Env) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:   "studies [NAME]",
 		Short: "List the built-in studies, or print one to copy and edit",
 		Args: func(c *cobra.Command, args []string) error {
@@ -198,6 +217,9 @@ func studiesCommand(env *Env) *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
+				if asJSON {
+					return usageError{fmt.Errorf("a study is YAML: tare studies %s prints it, and tare studies --json lists all", args[0])}
+				}
 				data, err := env.Experiments.StudyText(args[0])
 				if err != nil {
 					return usageError{err}
@@ -205,16 +227,25 @@ func studiesCommand(env *Env) *cobra.Command {
 				_, err = env.Stdout.Write(data)
 				return err
 			}
-			t := env.table("study", "what it answers")
+			var all []listedStudy
 			for _, name := range env.Experiments.StudyNames() {
 				st, err := env.loadStudy(name)
 				if err != nil {
 					return err
 				}
-				t.AppendRow([]any{name, st.Question})
+				all = append(all, listedStudy{name, st.Title, st.Question})
+			}
+			if asJSON {
+				return env.printJSON(all)
+			}
+			t := env.table("study", "what it answers")
+			for _, st := range all {
+				t.AppendRow([]any{st.Name, st.Question})
 			}
 			t.Render()
 			return nil
 		},
 	}
+	jsonFlag(c, &asJSON)
+	return c
 }

@@ -24,7 +24,7 @@ func runsCommand(env *Env) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return env.printJSON(runs)
+				return env.printJSON(append([]store.Summary{}, runs...)) // [] for none
 			}
 			if len(runs) == 0 {
 				fmt.Fprintln(env.Stdout, "no runs yet; make one with: tare run survey")
@@ -34,7 +34,7 @@ func runsCommand(env *Env) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	jsonFlag(c, &asJSON)
 	c.AddCommand(removeRunsCommand(env), nameRunCommand(env), exportRunCommand(env), importRunsCommand(env), pruneRunsCommand(env))
 	return c
 }

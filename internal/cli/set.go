@@ -22,6 +22,9 @@ const messageFactor = "message"
 // oldFlags are flags of earlier versions, each for one factor, which are still read.
 var oldFlags = map[string]string{"copies-inside": "copies", "threads": "threads", "each": "each", "sizes": messageFactor, "range": "range"}
 
+// flagFactors are factors that have a flag of their name.
+var flagFactors = []string{"instances", "containers", "concurrency", "workloads", "environments"}
+
 // setFlags gives the factors that have a flag to that flag.
 func (f *chooseFlags) setFlags(flags *pflag.FlagSet) error {
 	var rest []string
@@ -30,13 +33,12 @@ func (f *chooseFlags) setFlags(flags *pflag.FlagSet) error {
 		if !ok || factor == "" || levels == "" {
 			return fmt.Errorf("--set %s: write --set FACTOR=LEVELS, as threads=1,8", one)
 		}
-		switch factor {
-		case "instances", "containers", "concurrency", "workloads", "environments":
-			if err := flags.Set(factor, levels); err != nil {
-				return fmt.Errorf("--set %s: %w", one, err)
-			}
-		default:
+		if !slices.Contains(flagFactors, factor) {
 			rest = append(rest, one)
+			continue
+		}
+		if err := flags.Set(factor, levels); err != nil {
+			return fmt.Errorf("--set %s: %w", one, err)
 		}
 	}
 	f.sets = rest
@@ -56,7 +58,7 @@ func set(st study.Study, one string) (study.Study, error) {
 	case slices.Contains(study.EnvironmentKeys(), factor):
 		st.Environments, err = withKey(st.Environments, factor, levels)
 	case len(has) == 0:
-		return st, fmt.Errorf("--set %s: no workload of study %s has a parameter %s; environments have the keys %s", one, st.ID, factor, strings.Join(study.EnvironmentKeys(), ", "))
+		return st, fmt.Errorf("--set %s: no workload of study %s has a parameter %s; environments have the keys %s%s", one, st.ID, factor, strings.Join(study.EnvironmentKeys(), ", "), study.Meant(factor, factorsOf(st)))
 	default:
 		st, err = withParam(st, has, factor, levels)
 	}
@@ -64,6 +66,19 @@ func set(st study.Study, one string) (study.Study, error) {
 		return st, fmt.Errorf("--set %s: %w", one, err)
 	}
 	return st, nil
+}
+
+// factorsOf are the factors that --set can give levels for a study.
+func factorsOf(st study.Study) []string {
+	all := slices.Concat(flagFactors, []string{messageFactor, "kernels"}, study.EnvironmentKeys())
+	for _, w := range st.Workloads {
+		if kind, err := workload.ByKind(w.Kind); err == nil {
+			for _, p := range kind.Params() {
+				all = append(all, p.Name)
+			}
+		}
+	}
+	return all
 }
 
 // workloadsWith are the indices of the workloads that have a parameter.

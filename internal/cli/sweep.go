@@ -10,7 +10,8 @@ import (
 )
 
 func sweepCommand(env *Env) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:   "sweep",
 		Short: "Remove what a killed tare left: processes, cgroups, mounts, files, containers",
 		Long: `sweep ends and removes everything that sessions of this state directory which no
@@ -24,6 +25,9 @@ A session of another state directory is swept with --state.`,
 			swept, err := lab.Sweep(c.Context(), state, env.Drivers)
 			pruned, unpruned := lab.PruneImages(c.Context(), state)
 			swept, err = append(swept, pruned...), errors.Join(err, unpruned)
+			if asJSON {
+				return errors.Join(err, env.printJSON(append([]string{}, swept...))) // [] for none
+			}
 			for _, s := range swept {
 				fmt.Fprintln(env.Stdout, s)
 			}
@@ -33,4 +37,6 @@ A session of another state directory is swept with --state.`,
 			return err
 		},
 	}
+	jsonFlag(c, &asJSON)
+	return c
 }

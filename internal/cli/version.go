@@ -50,7 +50,7 @@ func versionCommand(env *Env) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	jsonFlag(c, &asJSON)
 	return c
 }
 

@@ -290,7 +290,7 @@ func (f *measureFlags) apply(c *cobra.Command, st *study.Study) error {
 		}
 		st.Timeout = f.timeout
 	}
-	if err := checkOutput("--html", f.html); err != nil {
+	if err := checkPage(f.html); err != nil {
 		return err
 	}
 	if f.noAA {

@@ -48,7 +48,7 @@ type Laboratory interface {
 	// Sections prints sections of something that is no run to standard output.
 	Sections([]finding.Section) error
 	// Document writes a document in one of report.DocumentFormats into a file, or to
-	// standard output where file is "".
+	// standard output where file is "" or "-".
 	Document(format report.Format, d finding.Document, file string) error
 	// Run opens the run that the user names: by its id, the start of one, a directory,
 	// or "last".

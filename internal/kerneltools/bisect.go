@@ -86,6 +86,9 @@ it ended. The exit code is 7 where no place was found.`,
 }
 
 func (v verbs) bisect(c *cobra.Command, name string, f *bisectFlags) (err error) {
+	if err := notStandardOutput(f.output, "the log has a directory"); err != nil {
+		return err
+	}
 	st, err := v.bisectStudy(name, f)
 	if err != nil {
 		return err

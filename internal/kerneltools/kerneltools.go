@@ -29,3 +29,14 @@ func noSubcommand(c *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+// standardOutput is how --output names it in place of a file.
+const standardOutput = "-"
+
+// notStandardOutput refuses it for an output that it cannot take.
+func notStandardOutput(output, why string) error {
+	if output == standardOutput {
+		return &lab.InputError{Err: fmt.Errorf("--output -: %s: standard output cannot take it", why)}
+	}
+	return nil
+}

@@ -191,22 +191,40 @@ func findingRow(f kconfig.Finding) table.Row {
 	return table.Row{state, f.Symbol, f.Need, f.Why, f.Source}
 }
 
+// listedNeed is a built-in need as tare trim needs --json lists it.
+type listedNeed struct {
+	ID       string   `json:"id"`
+	Title    string   `json:"title"`
+	Symbols  int      `json:"symbols"` // without those of the needs that it includes
+	Includes []string `json:"includes,omitempty"`
+}
+
 func (v verbs) trimNeedsCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:   "needs",
 		Short: "List the needs that are built in",
 		Args:  cobra.ExactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
-			t := v.Table("need", "what", "symbols", "includes")
+			var all []listedNeed
 			for _, id := range needs.IDs() {
 				n, err := needs.Load(id)
 				if err != nil {
 					return err
 				}
-				t.AppendRow(table.Row{id, n.Title, len(n.Wants), strings.Join(n.Includes, ", ")})
+				all = append(all, listedNeed{id, n.Title, len(n.Wants), n.Includes})
+			}
+			if asJSON {
+				return v.JSON(all)
+			}
+			t := v.Table("need", "what", "symbols", "includes")
+			for _, n := range all {
+				t.AppendRow(table.Row{n.ID, n.Title, n.Symbols, strings.Join(n.Includes, ", ")})
 			}
 			t.Render()
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return c
 }

@@ -85,6 +85,9 @@ As root; the needs must hold docker, nftables, ext4, systemd and crun.`,
 }
 
 func (v verbs) trimBuild(c *cobra.Command, f *trimBuildFlags) error {
+	if err := notStandardOutput(f.output, "a kernel has a directory"); err != nil {
+		return err
+	}
 	o, err := f.options()
 	if err != nil {
 		return &lab.InputError{Err: err}

@@ -82,7 +82,10 @@ replaced only with --force; a build that ends early leaves nothing.`,
 }
 
 func (v verbs) trimImage(c *cobra.Command, f *trimImageFlags) error {
-	var err error
+	err := notStandardOutput(f.options.Output, "a disk is not written from its beginning to its end, and has files beside it")
+	if err != nil {
+		return err
+	}
 	if f.options.Keys, err = keyFiles(f.keys); err == nil {
 		f.options.Size = f.size.Bytes
 		err = f.options.Settle()

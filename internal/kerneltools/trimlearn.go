@@ -36,6 +36,9 @@ type trimLearnFlags struct {
 	json                             bool
 }
 
+// learnedFile is the default of --output.
+const learnedFile = "learned.yaml"
+
 // learnHost is the container host in which commands are observed.
 const learnHost = "vm/stock"
 
@@ -70,7 +73,7 @@ x86-64 only, with an emulated CPU.`,
 		RunE: func(c *cobra.Command, args []string) error { return v.trimLearn(c, args, &f) },
 	}
 	flags := c.Flags()
-	flags.StringVarP(&f.output, "output", "o", "learned.yaml", "file for the need")
+	flags.StringVarP(&f.output, "output", "o", learnedFile, "file for the need; - prints it in place of what was found")
 	flags.StringVar(&f.id, "id", "", "of the need (default by the file's name)")
 	flags.StringArrayVar(&f.images, "image", nil, "archive that the engine loads first, as tare image build and docker save write it; may be repeated")
 	flags.StringArrayVar(&f.files, "file", nil, "file that COMMAND finds in its directory; may be repeated")
@@ -141,10 +144,12 @@ func (v verbs) trimLearn(c *cobra.Command, args []string, f *trimLearnFlags) (er
 			return notBuilt(err)
 		}
 	}
-	if f.json {
+	switch {
+	case f.json:
 		return v.JSON(shown)
+	case f.output != standardOutput:
+		l.print(shown)
 	}
-	l.print(shown)
 	return nil
 }
 
@@ -154,7 +159,11 @@ func (l *learning) settle() (err error) {
 	if len(l.run.Command) == 1 && strings.TrimSpace(l.run.Command[0]) == "" {
 		return errors.New("COMMAND is empty")
 	}
-	id := cmp.Or(f.id, strings.TrimSuffix(filepath.Base(f.output), filepath.Ext(f.output)))
+	file := f.output
+	if file == standardOutput {
+		file = learnedFile
+	}
+	id := cmp.Or(f.id, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
 	l.header = learn.Header{ID: id, Command: strings.Join(l.run.Command, " "), Includes: f.needs}
 	if err := l.header.Check(); err != nil {
 		return fmt.Errorf("--id: %w", err)
@@ -181,6 +190,8 @@ func (l *learning) settle() (err error) {
 	}
 	slices.Sort(l.run.Images)
 	switch {
+	case f.output == standardOutput && (f.json || f.build != ""):
+		return errors.New("--output -: standard output has the need alone: leave out --json and --build, or name a file")
 	case f.jobs < 1:
 		return fmt.Errorf("-j %d: at least 1", f.jobs)
 	case f.minimize && f.build == "":
@@ -240,6 +251,10 @@ func (l *learning) observe(ctx context.Context, tree *kbuild.Tree) (shown shownL
 	}
 	shown = shownLearned{Need: l.flags.output, Observed: o, Proposal: learn.Propose(o, l.source, l.base)}
 	l.header.Release = o.Release
+	if l.flags.output == standardOutput {
+		_, err := l.Stdout().Write(shown.YAML(l.header))
+		return shown, err
+	}
 	if err := os.WriteFile(l.flags.output, shown.YAML(l.header), 0o644); err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			err = &lab.InputError{Err: fmt.Errorf("--output: %w", err)}

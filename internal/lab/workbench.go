@@ -10,9 +10,9 @@ import (
 	"github.com/tarelab/tare/internal/image"
 )
 
-// SaveWorkbench writes the workbench of this machine's programs, with further commands of
-// it, to a file for other machines, and gives its digest.
-func SaveWorkbench(ctx context.Context, config Config, file string, commands []string) (digest string, err error) {
+// SaveWorkbench has write save the workbench of this machine's programs, with further
+// commands of it, for other machines. It gives the workbench's digest.
+func SaveWorkbench(ctx context.Context, config Config, commands []string, write func(save func(io.Writer) error) error) (digest string, err error) {
 	binaries, err := inRootfs(runtime.GOARCH)
 	if err != nil {
 		return "", fmt.Errorf("helpers: %w", err)
@@ -28,5 +28,5 @@ func SaveWorkbench(ctx context.Context, config Config, file string, commands []s
 		return "", rootError(err)
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	return root.Digest, WriteReport(file, func(w io.Writer) error { return root.Save(w) })
+	return root.Digest, write(root.Save)
 }

@@ -1,6 +1,7 @@
 package unixbench
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -52,14 +53,14 @@ tare report A B.`,
 			if err != nil {
 				return &lab.InputError{Err: err}
 			}
-			base := args[len(args)-1]
+			machines, err := sides(c, l, args, f.target)
+			if err != nil {
+				return err
+			}
+			last := len(machines) - 1
 			var all []comparison
-			for _, name := range args[:len(args)-1] {
-				a, b, err := sides(c, l, [2]string{name, base}, f.target)
-				if err != nil {
-					return err
-				}
-				m, err := compareSides(a, b)
+			for _, a := range machines[:last] {
+				m, err := compareSides(a, machines[last])
 				if err != nil {
 					return &lab.InputError{Err: err}
 				}
@@ -69,69 +70,52 @@ tare report A B.`,
 		},
 	}
 	c.Flags().StringVarP(&f.format, "format", "f", "text", "text, md, json or html")
-	c.Flags().StringVarP(&f.output, "output", "o", "", "write to a file instead of standard output")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "write to this file; - is standard output, as without it")
 	c.Flags().BoolVar(&f.json, "json", false, "the same as --format json")
-	c.Flags().StringVar(&f.target, "target", "", "of a run: the target to compare by (default: a container target that both runs have)")
+	c.Flags().StringVar(&f.target, "target", "", "of a run: the target to compare by (default: a container target that all runs have)")
 	return c
 }
 
 func (f compareFlags) parse(sides []string) (report.Format, error) {
 	switch {
 	case f.target != "" && !slices.ContainsFunc(sides, func(s string) bool { return !isPublished(s) }):
-		return "", fmt.Errorf("--target %s: both machines are published ones, whose scores are of one container", f.target)
+		return "", fmt.Errorf("--target %s: all machines are published ones, whose scores are of one container", f.target)
 	case f.json && f.format != "text" && f.format != "json":
 		return "", fmt.Errorf("--json and --format %s exclude each other", f.format)
 	case f.json:
 		return report.FormatJSON, nil
 	}
-	format, err := report.ParseFormat(f.format)
-	if err != nil || !slices.Contains(report.DocumentFormats(), format) {
-		return "", fmt.Errorf("no format %q: compare writes text, md, json or html", f.format)
-	}
-	return format, nil
+	return report.ParseDocumentFormat(f.format)
 }
 
-// sides finds what the two names mean. Both are checked before any is read.
-func sides(c *cobra.Command, l experiment.Laboratory, names [2]string, target string) (a, b side, err error) {
-	var found [2]side
-	var runs [2]*measured
+// sides finds what the names mean. All are checked before any is read.
+func sides(c *cobra.Command, l experiment.Laboratory, names []string, target string) ([]side, error) {
+	found, runs := make([]side, len(names)), make([]*measured, len(names))
 	for i, named := range names {
+		var err error
 		if isPublished(named) {
 			if found[i], err = publishedMachine(named); err != nil {
-				return a, b, err
+				return nil, err
 			}
 			continue
 		}
 		run, err := l.Run(c, named)
 		if err != nil {
-			return a, b, err
+			return nil, err
 		}
 		if runs[i], err = newMeasured(run, named); err != nil {
-			return a, b, err
+			return nil, err
 		}
 	}
-	targets := chooseTargets(runs, target)
+	common := commonTarget(runs)
 	for i, m := range runs {
 		if m == nil {
 			continue
 		}
-		if found[i], err = m.side(targets[i]); err != nil {
-			return a, b, err
+		var err error
+		if found[i], err = m.side(cmp.Or(target, common, m.targets()[0])); err != nil {
+			return nil, err
 		}
 	}
-	return found[0], found[1], nil
-}
-
-// chooseTargets are the targets of each run: the user's, or what suits both.
-func chooseTargets(runs [2]*measured, target string) (out [2]string) {
-	if target == "" && runs[0] != nil && runs[1] != nil {
-		out[0], out[1] = commonTarget(runs[0], runs[1])
-		return out
-	}
-	for i, m := range runs {
-		if out[i] = target; target == "" && m != nil {
-			out[i] = m.targets()[0]
-		}
-	}
-	return out
+	return found, nil
 }
