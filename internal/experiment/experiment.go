@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
@@ -37,6 +38,9 @@ type Experiment struct {
 	Sections func(Run) ([]finding.Section, error)
 	// Commands are the experiment's own verbs, nil for none.
 	Commands func(Laboratory) []*cobra.Command
+	// Flags defines the experiment's own flags of tare run. The function that it returns
+	// completes whatever study is to be run by them; its errors are bad input. Nil for none.
+	Flags func(*pflag.FlagSet) func(study.Study) (study.Study, error)
 }
 
 // Run is a recorded run as an experiment reads it: the manifest, the records and the

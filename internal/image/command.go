@@ -185,6 +185,7 @@ type OwnFile struct {
 	Dir  string // the directory, as it was named
 	Name string // of the file below it, with slashes
 	Path string // where it is to stand in the root
+	Hint string // what to look at where it does not exist, "" for nothing
 }
 
 // file puts a file of the user's into the tree, opened by descriptor and bounded. What
@@ -228,7 +229,7 @@ func readOwn(f OwnFile) (data []byte, executable bool, err error) {
 		info, err := root.Lstat(at)
 		switch {
 		case notExist(err):
-			return nil, false, errors.New("it does not exist")
+			return nil, false, errors.New(strings.TrimSuffix("it does not exist: "+f.Hint, ": "))
 		case err != nil:
 			return nil, false, err
 		case info.Mode()&fs.ModeSymlink != 0:

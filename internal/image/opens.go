@@ -83,6 +83,9 @@ func (r Root) Misses(command string) (string, error) {
 	return "", nil
 }
 
+// cLibraryFile is the file of glibc, as programs name it.
+const cLibraryFile = "libc.so.6"
+
 // cLibraryName begins the line by which glibc identifies itself.
 var cLibraryName = []byte("GNU C Library ")
 
@@ -94,7 +97,7 @@ func (r Root) CLibrary() string {
 		return ""
 	}
 	defer root.Close()
-	at, err := inRoot(root, inDirs(root, newLinker(nil).system, "libc.so.6"), nil)
+	at, err := inRoot(root, inDirs(root, newLinker(nil).system, cLibraryFile), nil)
 	if err != nil {
 		return ""
 	}
@@ -108,6 +111,30 @@ func (r Root) CLibrary() string {
 		return ""
 	}
 	return strings.TrimRight(string(cLibraryName)+string(line), ".")
+}
+
+// LoaderDigests are the SHA-256 of what runs a dynamic program of the root, its interpreter
+// and the C library, by the name of the file. What the root has not is not among them.
+func (r Root) LoaderDigests(program string) (map[string]string, error) {
+	root, err := os.OpenRoot(r.Rootfs)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	files, libraries := starts(root, program)
+	if slices.Contains(libraries, cLibraryFile) {
+		files = append(files, inDirs(root, newLinker(nil).system, cLibraryFile))
+	}
+	digests := map[string]string{}
+	for _, file := range files {
+		if _, err := inRoot(root, file, nil); file == "" || err != nil {
+			continue
+		}
+		if digests[path.Base(file)], err = r.ProgramDigest(file); err != nil {
+			return nil, err
+		}
+	}
+	return digests, nil
 }
 
 func appendNew(files []string, name string) []string {

@@ -26,7 +26,7 @@ func TestOwnFiles(t *testing.T) {
 	write(t, filepath.Join(dir, "text"), "some text\n", 0o600)
 	var files []OwnFile
 	for _, name := range []string{"pgms/program", "pgms/script.sh", "text"} {
-		files = append(files, OwnFile{dir, name, "/.tare/user/" + name})
+		files = append(files, OwnFile{dir, name, "/.tare/user/" + name, ""})
 	}
 	s := NewStore(t.TempDir())
 	r, err := s.ForCommands(t.Context(), small(), []string{"/bin/sh"}, files...)
@@ -50,6 +50,14 @@ func TestOwnFiles(t *testing.T) {
 	}
 	if c := r.CLibrary(); !strings.HasPrefix(c, "GNU C Library (") || !strings.Contains(c, "version 2.") {
 		t.Errorf("the C library calls itself %q", c)
+	}
+
+	digests, err := r.LoaderDigests("/.tare/user/pgms/program")
+	if err != nil || len(digests) != 2 || !strings.HasPrefix(digests["libc.so.6"], "sha256:") {
+		t.Errorf("loader and C library: %v, %v", digests, err)
+	}
+	if digests, err := r.LoaderDigests("/.tare/user/text"); err != nil || len(digests) != 0 {
+		t.Errorf("no program: %v, %v", digests, err)
 	}
 
 	// Other bytes give another image.
@@ -93,16 +101,16 @@ func TestOwnFilesThatAreRefused(t *testing.T) {
 	must(os.WriteFile(at("foreign"), foreign, 0o755))
 	must(os.WriteFile(at("cut"), foreign[:20], 0o755))
 	for name, want := range map[string]string{
-		"missing": "does not exist", "link": "link is a symbolic link", "links/secret": "links is a symbolic link", "pipe": "not a regular file",
+		"missing": "does not exist: was it built?", "link": "link is a symbolic link", "links/secret": "links is a symbolic link", "pipe": "not a regular file",
 		"device": "not a regular file", "directory": "not a regular file", "long": "more than", "foreign": "is a program for", "cut": "cut short",
 		"../secret": "",
 	} {
-		r, err := NewStore(t.TempDir()).ForCommands(t.Context(), small(), nil, OwnFile{dir, name, "/own"})
+		r, err := NewStore(t.TempDir()).ForCommands(t.Context(), small(), nil, OwnFile{dir, name, "/own", "was it built?"})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), filepath.Join(dir, name)) {
 			t.Errorf("%s: %q, %v", name, r.Digest, err)
 		}
 	}
-	if _, err := NewStore(t.TempDir()).ForCommands(t.Context(), small(), nil, OwnFile{at("none"), "x", "/own"}); err == nil || !strings.Contains(err.Error(), at("none")) {
+	if _, err := NewStore(t.TempDir()).ForCommands(t.Context(), small(), nil, OwnFile{at("none"), "x", "/own", ""}); err == nil || !strings.Contains(err.Error(), at("none")) {
 		t.Errorf("no directory: %v", err)
 	}
 }

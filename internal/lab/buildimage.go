@@ -17,7 +17,7 @@ import (
 // ImageOrder is what BuildImage is asked for.
 type ImageOrder struct {
 	Arch          string   // as Go calls it
-	Suite, Mirror string   // of Debian; "" for the port's suite and Debian's own mirror
+	Suite, Mirror string   // of Debian; "" for the port's suite, and for $DEBIAN_MIRROR or Debian's own
 	Packages      []string // of Debian, for the workbench, besides those that it always has
 	Cache         string   // directory that keeps what was fetched
 }
@@ -70,7 +70,7 @@ func (o ImageOrder) archive() (debian.Archive, error) {
 	if !ok {
 		return debian.Archive{}, &InputError{Err: fmt.Errorf("architecture %q: choose one of %s", o.Arch, strings.Join(debian.Architectures(), ", "))}
 	}
-	a := debian.Archive{Port: port, Mirror: cmp.Or(o.Mirror, debian.DefaultMirror), Dir: filepath.Join(o.Cache, "debian")}
+	a := debian.Archive{Port: port, Mirror: cmp.Or(o.Mirror, debian.Mirror()), Dir: filepath.Join(o.Cache, "debian")}
 	a.Suite = cmp.Or(o.Suite, port.Suite)
 	if err := a.Check(o.Packages); err != nil {
 		return a, &InputError{Err: err}

@@ -63,8 +63,8 @@ func TestStaticTestsWhereDynamicOnesDoNotStart(t *testing.T) {
 		if noted := strings.Contains(strings.Join(p.Notes, "\n"), "measured with build=static instead"); noted != c.noted {
 			t.Errorf("%s: notes %q", name, p.Notes)
 		}
-		if (m.CLibrary == "") != c.noted || m.CompilerFlags == "" {
-			t.Errorf("%s: C library %q, flags %q", name, m.CLibrary, m.CompilerFlags)
+		if (m.CLibrary == "") != c.noted || (m.LoaderDigests["libc.so.6"] == "") != c.noted || m.CompilerFlags == "" {
+			t.Errorf("%s: C library %q %v, flags %q", name, m.CLibrary, m.LoaderDigests, m.CompilerFlags)
 		}
 		if err := p.Run.Close(); err != nil {
 			t.Error(err)

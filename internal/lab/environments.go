@@ -25,10 +25,15 @@ func (p *Plan) settleJobs() error {
 	if err != nil {
 		return err
 	}
-	return p.settleLevels(allowed)
+	mems, err := sys.AllowedMems()
+	if err != nil {
+		return err
+	}
+	return p.settleLevels(allowed, mems)
 }
 
-func (p *Plan) settleLevels(allowed []int) error {
+// settleLevels is given the CPUs, and the NUMA nodes of memory, that may be used.
+func (p *Plan) settleLevels(allowed, mems []int) error {
 	st := p.Manifest.Study
 	p.jobs, p.cpusets, p.loads = map[jobKey]workload.Job{}, map[string]string{}, map[string]loadJob{}
 	p.Manifest.Evidence = map[string]sample.Evidence{}
@@ -72,7 +77,7 @@ func (p *Plan) settleLevels(allowed []int) error {
 		}
 	}
 	if st.DistinctEnvironments {
-		p.Manifest.Study.Environments = p.distinctLevels(allowed)
+		p.Manifest.Study.Environments = p.distinctLevels(allowed, mems)
 	}
 	return nil
 }
@@ -80,10 +85,10 @@ func (p *Plan) settleLevels(allowed []int) error {
 // distinctLevels are the study's levels without those that come to the same, on
 // this machine, as one before them, which names them instead; notes say so. The
 // jobs must be settled.
-func (p *Plan) distinctLevels(allowed []int) []study.Environment {
+func (p *Plan) distinctLevels(allowed, mems []int) []study.Environment {
 	var levels []study.Environment
 	for _, l := range p.Manifest.Study.Environments {
-		i := slices.IndexFunc(levels, func(before study.Environment) bool { return p.sameLevel(before, l, allowed) })
+		i := slices.IndexFunc(levels, func(before study.Environment) bool { return p.sameLevel(before, l, allowed, mems) })
 		if i < 0 {
 			levels = append(levels, l)
 			continue
@@ -101,8 +106,11 @@ func (p *Plan) distinctLevels(allowed []int) []study.Environment {
 
 // sameLevel says whether an instance gets the same at two levels, and each
 // workload runs the same there.
-func (p *Plan) sameLevel(a, b study.Environment, allowed []int) bool {
+func (p *Plan) sameLevel(a, b study.Environment, allowed, mems []int) bool {
 	plain := func(l study.Environment) study.Environment {
+		if nodes, err := sys.ParseCPUs(l.Mems); err == nil && slices.Equal(nodes, mems) {
+			l.Mems = "" // all that there are
+		}
 		l.CPUSet = cmp.Or(p.cpusets[l.CPUSet], preflight.FormatCPUs(allowed))
 		l.Name, l.Params, l.Same = "", nil, nil
 		return l

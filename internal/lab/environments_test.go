@@ -26,24 +26,28 @@ func TestLevelsThatComeToTheSame(t *testing.T) {
 			{Name: "allcpu-1copy", Params: map[string]string{"copies": "1"}},
 		},
 	}
+	one, near := []int{0}, []study.Environment{{Name: "all"}, {Name: "node-near", Mems: "0"}}
 	names := []string{"allcpu-ncopies", "1cpu-1copy", "allcpu-1copy"}
 	for _, c := range []struct {
 		allowed  []int
+		mems     []int
 		levels   []study.Environment
 		distinct bool
 		want     string
 	}{
-		{[]int{3}, st.Environments, true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy]"},
-		{[]int{3}, st.Environments, false, "allcpu-ncopies=[] 1cpu-1copy=[] allcpu-1copy=[]"},
-		{[]int{0, 3}, st.Environments, true, "allcpu-ncopies=[] 1cpu-1copy=[] allcpu-1copy=[]"},
-		{[]int{0, 3}, boundToOne(st.Environments), true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy]"},
-		{[]int{3}, append(slices.Clone(st.Environments), study.Environment{Name: "less", Memory: 1 << 30}), true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy] less=[]"},
-		{[]int{3}, st.Environments[2:], true, "allcpu-1copy=[]"},
+		{[]int{3}, one, st.Environments, true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy]"},
+		{[]int{3}, one, st.Environments, false, "allcpu-ncopies=[] 1cpu-1copy=[] allcpu-1copy=[]"},
+		{[]int{0, 3}, one, st.Environments, true, "allcpu-ncopies=[] 1cpu-1copy=[] allcpu-1copy=[]"},
+		{[]int{0, 3}, one, boundToOne(st.Environments), true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy]"},
+		{[]int{3}, one, append(slices.Clone(st.Environments), study.Environment{Name: "less", Memory: 1 << 30}), true, "allcpu-ncopies=[1cpu-1copy allcpu-1copy] less=[]"},
+		{[]int{3}, one, st.Environments[2:], true, "allcpu-1copy=[]"},
+		{[]int{0, 3}, one, near, true, "all=[node-near]"},
+		{[]int{0, 3}, []int{0, 1}, near, true, "all=[] node-near=[]"},
 	} {
 		p := &Plan{}
 		p.Manifest.Study = st
 		p.Manifest.Study.Environments, p.Manifest.Study.DistinctEnvironments = c.levels, c.distinct
-		if err := p.settleLevels(c.allowed); err != nil {
+		if err := p.settleLevels(c.allowed, c.mems); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -53,7 +57,7 @@ func TestLevelsThatComeToTheSame(t *testing.T) {
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("CPUs %v: %v, want %s", c.allowed, got, c.want)
 		}
-		if noted := strings.Contains(strings.Join(p.Notes, "\n"), "come to the same"); noted != strings.Contains(c.want, "[1") {
+		if noted := strings.Contains(strings.Join(p.Notes, "\n"), "come to the same"); noted != (strings.Contains(c.want, "[1") || strings.Contains(c.want, "[node")) {
 			t.Errorf("CPUs %v: notes %q", c.allowed, p.Notes)
 		}
 		for _, name := range names {

@@ -36,9 +36,16 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 	if err := l.withoutDynamic(ctx, p, root); err != nil {
 		return err
 	}
-	p.Manifest.CLibrary = ""
-	if slices.ContainsFunc(slices.Collect(maps.Values(p.jobs)), func(j workload.Job) bool { return j.Dynamic != "" }) {
+	p.Manifest.CLibrary, p.Manifest.LoaderDigests = "", nil
+	for _, job := range p.jobs {
+		if job.Dynamic == "" {
+			continue
+		}
 		p.Manifest.CLibrary = root.CLibrary()
+		if p.Manifest.LoaderDigests, err = root.LoaderDigests(job.Dynamic); err != nil {
+			return fmt.Errorf("root file system: %w", err)
+		}
+		break // all have the same
 	}
 	p.root, p.Notes = root, append(p.Notes, root.Notes...)
 	p.opens, p.users = map[jobKey][]string{}, map[jobKey]driver.User{}

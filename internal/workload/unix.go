@@ -211,11 +211,12 @@ func (t unixTest) besides(c *Command, v Values, home string) {
 		args = append(args, "--after") // ours begin together with those of other instances
 	}
 	c.Args = slices.Concat(args, []string{t.name, "--"}, c.Args)
+	hint := fmt.Sprintf("is %s the directory with UnixBench's Run, and was make run there?", home)
 	for _, program := range t.theirs {
-		c.Files = append(c.Files, File{home, "pgms/" + program, unixBenchHome + "/pgms/" + program})
+		c.Files = append(c.Files, File{home, "pgms/" + program, unixBenchHome + "/pgms/" + program, hint})
 	}
 	if t.programs {
-		c.Files = append(c.Files, File{home, "testdir/sort.src", unixBenchHome + "/testdir/sort.src"})
+		c.Files = append(c.Files, File{home, "testdir/sort.src", unixBenchHome + "/testdir/sort.src", hint})
 	}
 	c.Length += max(time.Second, v.Duration("time")).Truncate(time.Second) + t.around
 	c.Gives = sample.Describe(sample.UnixBenchScore, sample.UnixBenchRatio)

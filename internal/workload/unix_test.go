@@ -184,9 +184,10 @@ func TestUnixCommandNeeds(t *testing.T) {
 		t.Errorf("dynamic: %+v", job.Command)
 	}
 	job = resolve("unix-shell-8", map[string]string{"unixbench": "/u"})
+	const hint = "is /u the directory with UnixBench's Run, and was make run there?"
 	want := []File{
-		{"/u", "pgms/looper", "/.tare/user/unixbench/pgms/looper"}, {"/u", "pgms/multi.sh", "/.tare/user/unixbench/pgms/multi.sh"},
-		{"/u", "pgms/tst.sh", "/.tare/user/unixbench/pgms/tst.sh"}, {"/u", "testdir/sort.src", "/.tare/user/unixbench/testdir/sort.src"},
+		{"/u", "pgms/looper", "/.tare/user/unixbench/pgms/looper", hint}, {"/u", "pgms/multi.sh", "/.tare/user/unixbench/pgms/multi.sh", hint},
+		{"/u", "pgms/tst.sh", "/.tare/user/unixbench/pgms/tst.sh", hint}, {"/u", "testdir/sort.src", "/.tare/user/unixbench/testdir/sort.src", hint},
 	}
 	if diff := cmp.Diff(want, job.Files); diff != "" || job.Turns != nil || job.Length != 2*time.Minute {
 		t.Errorf("beside a UnixBench: %+v\n%s", job.Command, diff)

@@ -107,6 +107,7 @@ type File struct {
 	Dir  string // of the user's, absolute
 	Name string // of the file below it
 	Path string // absolute, in the root
+	Hint string // what to look at where it does not exist, "" for nothing
 }
 
 // All is every workload, in the order of help.

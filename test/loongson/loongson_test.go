@@ -206,7 +206,7 @@ func (m machine) disks(t *testing.T, root string) []string {
 	}
 	cache := filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(os.Getenv("HOME"), ".cache")), "tare")
 	lack := (*lab.LackError)(nil)
-	d, err := lab.BuildImage(t.Context(), lab.ImageOrder{Arch: m.arch, Mirror: os.Getenv("DEBIAN_MIRROR"), Cache: cache}, oci, oci+".cdx.json")
+	d, err := lab.BuildImage(t.Context(), lab.ImageOrder{Arch: m.arch, Cache: cache}, oci, oci+".cdx.json")
 	if errors.As(err, &lack) && *skip {
 		t.Skip(err)
 	}
@@ -248,13 +248,14 @@ func kernelImage(t *testing.T, root string) string {
 	return ""
 }
 
-// imageRuns demands that dockerd has run both images that were built on this machine.
+// imageRuns demands that dockerd has run both images that were built on this machine, and
+// podman and containerd the base.
 func imageRuns(t *testing.T, dir string) {
 	said, err := os.ReadFile(filepath.Join(dir, "image.out"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"base: Debian GNU/Linux", "\nIndex Score "} {
+	for _, want := range []string{"base: Debian GNU/Linux", "\nIndex Score ", "podman: Debian GNU/Linux", "ctr: Debian GNU/Linux"} {
 		if !strings.Contains(string(said), want) {
 			t.Errorf("the image's containers did not say %q:\n%s", want, said)
 		}

@@ -64,7 +64,8 @@ type curve struct {
 
 // point is one number of CPUs. Speed is against the smallest level.
 type point struct {
-	CPUs     int              `json:"cpus"`
+	CPUs     int              `json:"cpus"`            // hardware threads
+	Cores    int              `json:"cores,omitempty"` // that these belong to; 0 where that is not known
 	Level    string           `json:"level"`
 	Rate     float64          `json:"rate"` // median over blocks, in the metric's unit
 	Speed    float64          `json:"speed"`
@@ -120,12 +121,12 @@ func describe(in analysis.Input, tables []analysis.Table, environments []study.E
 		i := slices.IndexFunc(d.Curves, func(o curve) bool { return o.Target == c.Target && o.Workload == c.Workload })
 		if i < 0 {
 			i = len(d.Curves)
-			one := point{CPUs: d.Least, Level: first.Name, Rate: in.Summary(level.Base.ID, level.Metric.Name).Median, Speed: 1, Interval: stats.None(1)}
+			one := point{CPUs: d.Least, Cores: cpus[first.Name].Cores, Level: first.Name, Rate: in.Summary(level.Base.ID, level.Metric.Name).Median, Speed: 1, Interval: stats.None(1)}
 			d.Curves = append(d.Curves, curve{Target: c.Target, Workload: c.Workload, Metric: level.Metric, Points: []point{one}})
 		}
 		e := level.Contrast.Effect()
 		d.refuses(c.Workload+" in "+c.Target, e)
-		d.Curves[i].Points = append(d.Curves[i].Points, point{CPUs: cpus[c.Environment].Threads, Level: c.Environment,
+		d.Curves[i].Points = append(d.Curves[i].Points, point{CPUs: cpus[c.Environment].Threads, Cores: cpus[c.Environment].Cores, Level: c.Environment,
 			Rate: in.Summary(c.ID, level.Metric.Name).Median, Speed: e.Ratio, Interval: e.Interval, Verdict: e.Verdict})
 	}
 	for i := range d.Curves {

@@ -26,7 +26,7 @@ func madeUp(blocks int) (analysis.Input, []study.Environment, map[string]hostinf
 	var levels []study.Environment
 	for _, n := range []int{1, 2, 4, 8, 16} {
 		name := fmt.Sprintf("%d-cpus", n)
-		levels, cpus[name] = append(levels, study.Environment{Name: name, CPUSet: fmt.Sprintf("first-%d", n)}), hostinfo.CPUs{Threads: n}
+		levels, cpus[name] = append(levels, study.Environment{Name: name, CPUSet: fmt.Sprintf("first-%d", n)}), hostinfo.CPUs{Threads: n, Cores: (n + 1) / 2}
 		for _, w := range []string{onlyOne, ownFile, oneFile} {
 			in.Metrics[w] = []sample.Metric{rate}
 			group := w + "+" + name
@@ -62,6 +62,12 @@ func TestLawsAndCauses(t *testing.T) {
 	}
 	if certain(c.File) != "less" {
 		t.Errorf("one open file: %+v", c.File)
+	}
+	if s := section(d); len(s.Findings) == 0 || !strings.Contains(s.Findings[0], "439 on machines") || !strings.Contains(s.Findings[0], "in host on 16 CPUs, the largest cause is all processes on one open file: ") {
+		t.Errorf("the published row: %q", s.Findings)
+	}
+	if rows := section(d).Tables[0].Rows; rows[4][2] != "16" || rows[4][3] != "8" {
+		t.Errorf("CPUs and cores of the largest level: %q", rows[4])
 	}
 	if s := section(d); len(s.Figures) != 1 || !strings.Contains(strings.Join(s.Findings, " "), "all processes on one open file") {
 		t.Errorf("%q", s.Findings)
@@ -111,7 +117,7 @@ func TestRefusedCurves(t *testing.T) {
 		t.Errorf("on an emulated CPU: %q, %q, %d figures", s.Headline, s.Findings, len(s.Figures))
 	}
 	for _, row := range s.Tables[0].Rows {
-		if row[4] != "1" && row[4] != quantity.Missing {
+		if row[5] != "1" && row[5] != quantity.Missing {
 			t.Errorf("on an emulated CPU: %q", row)
 		}
 	}

@@ -18,7 +18,7 @@ func section(d description) finding.Section {
 		Tables: []finding.Table{growthTable(d)}, Figures: figures(d),
 		Note: fmt.Sprintf("Speed is against %s, within rounds; its part of the CPUs is the speed by how many times as many they are. Intervals of one workload on one target hold together. "+
 			"Contention is the part of the work that waits its turn, coherency the cost of keeping pairs coherent (Gunther's law); they take three numbers of CPUs. "+
-			"A published study found the system calls of all its processes together at scores of 1221, 703 and 439 on machines of 4, 8 and 16 cores (docker-on-loongson).", quantity.Count(d.Least, "CPU")),
+			"A CPU is a hardware thread; two may share a core. The clock is not measured: if CPUs run slower when more of them work, the speeds have that loss in them.", quantity.Count(d.Least, "CPU")),
 	}
 	if laws := lawTable(d); len(laws.Rows) > 0 {
 		s.Tables = append(s.Tables, laws)
@@ -28,6 +28,9 @@ func section(d description) finding.Section {
 	}
 	if len(d.Nodes) > 0 {
 		s.Tables = append(s.Tables, nodeTable(d))
+	}
+	if len(d.Causes) > 0 {
+		s.Findings = append(s.Findings, publishedSentence(d, d.Causes[0]))
 	}
 	for _, c := range d.Causes {
 		s.Findings = append(s.Findings, causeSentences(d, c)...)
@@ -62,6 +65,25 @@ func causeSentences(d description, c cause) []string {
 		say("System calls in "+c.Target+", each of "+strconv.Itoa(d.Most)+" processes with its own file:", c.Each, "one process alone on "+many),
 		say("System calls in "+c.Target+", one process on "+many+":", c.Alone, "the same on "+one),
 	}
+}
+
+// publishedSentence is the row that the arms explain, next to the largest cause here.
+func publishedSentence(d description, c cause) string {
+	text := "A published study found the system calls of all processes together at scores of 1221, 703 and 439 on machines of 4, 8 and 16 cores (docker-on-loongson). "
+	var largest step
+	why := ""
+	for _, one := range []struct {
+		step
+		words string
+	}{{c.File, "all processes on one open file"}, {c.Each, "many processes at once"}, {c.Alone, "more CPUs by themselves"}} {
+		if certain(one.step) == "less" && (why == "" || one.Ratio < largest.Ratio) {
+			largest, why = one.step, one.words
+		}
+	}
+	if why == "" {
+		return text + "Here, in " + c.Target + ", none of the causes is shown to cost."
+	}
+	return text + fmt.Sprintf("Here, in %s on %s, the largest cause is %s: they leave %s of the speed.", c.Target, quantity.Count(d.Most, "CPU"), why, ratio(largest.Ratio, largest.Interval))
 }
 
 // refusedSentences say of what nothing is claimed, each reason once.
@@ -119,18 +141,21 @@ func targetsOf(d description) []string {
 }
 
 func growthTable(d description) finding.Table {
-	t := finding.Table{Title: "Speed by number of CPUs", Head: []string{"workload", "target", "CPUs", "rate", "speed", "part of the CPUs", "verdict"}}
+	t := finding.Table{Title: "Speed by number of CPUs", Head: []string{"workload", "target", "CPUs", "cores", "rate", "speed", "part of the CPUs", "verdict"}}
 	for _, c := range d.Curves {
 		scale := quantity.ScaleFor(c.Metric.Unit, []float64{c.Points[0].Rate})
 		for _, p := range c.Points {
-			row := []string{c.Workload, c.Target, strconv.Itoa(p.CPUs), quantity.WithUnit(scale.Show(p.Rate, stats.None(p.Rate)).Value, scale.Unit), "1", "", ""}
+			row := []string{c.Workload, c.Target, strconv.Itoa(p.CPUs), "", quantity.WithUnit(scale.Show(p.Rate, stats.None(p.Rate)).Value, scale.Unit), "1", "", ""}
+			if p.Cores > 0 {
+				row[3] = strconv.Itoa(p.Cores)
+			}
 			switch {
 			case p.refused():
-				row[4], row[6] = quantity.Missing, string(p.Verdict)
+				row[5], row[7] = quantity.Missing, string(p.Verdict)
 			case p.Level != c.Points[0].Level:
-				row[4], row[6] = ratio(p.Speed, p.Interval), string(p.Verdict)
+				row[5], row[7] = ratio(p.Speed, p.Interval), string(p.Verdict)
 				if c.Workload != onlyOne {
-					row[5] = quantity.Percent(p.Speed * float64(c.Points[0].CPUs) / float64(p.CPUs))
+					row[6] = quantity.Percent(p.Speed * float64(c.Points[0].CPUs) / float64(p.CPUs))
 				}
 			}
 			t.Rows = append(t.Rows, row)

@@ -39,6 +39,9 @@ type loss struct {
 	NeighboursRange stats.Interval   `json:"neighboursInterval,omitzero"`
 }
 
+// refused reports whether nothing is claimed of a loss.
+func (l loss) refused() bool { return l.Verdict == analysis.NotComparable }
+
 // knobless is a level without anything but its neighbours; those may be any number.
 func knobless(l study.Environment) bool {
 	load := study.Load{}
@@ -93,7 +96,9 @@ func describe(in analysis.Input, tables []analysis.Table, levels []study.Environ
 		}
 		r := relief[i].Contrast.Effect()
 		one.Given, one.GivenInterval, one.GivenVerdict = speed(r.Ratio, level.Metric), speeds(r.Interval, level.Metric), r.Verdict
-		if n := analysis.Against(in.Series(c.ID, sample.BesideRate), in.Series(relief[i].Base.ID, sample.BesideRate)); n.Blocks > 0 {
+		to := relief[i].Base
+		n := in.Contrast(tables, analysis.Place{Cell: c.ID, Group: c.Group, Metric: sample.BesideRate}, analysis.Place{Cell: to.ID, Group: to.Group, Metric: sample.BesideRate}).Described()
+		if n != nil && n.Verdict != analysis.NotComparable && r.Verdict != analysis.NotComparable {
 			one.Neighbours, one.NeighboursRange = n.Ratio, n.Interval
 		}
 		d.Relief = append(d.Relief, one)
@@ -120,11 +125,28 @@ func speeds(i stats.Interval, m sample.Metric) stats.Interval {
 // certainly gives most back to that workload on that target; ok is false for none.
 func (d description) best(of loss) (best loss, ok bool) {
 	for _, r := range d.Relief {
-		if r.Target == of.Target && r.Workload == of.Workload && r.Noise == of.Level && r.GivenVerdict == analysis.Faster && (!ok || r.Kept > best.Kept) {
+		if r.Target == of.Target && r.Workload == of.Workload && r.Noise == of.Level && r.GivenVerdict == analysis.Faster && !r.refused() && (!ok || r.Kept > best.Kept) {
 			best, ok = r, true
 		}
 	}
 	return best, ok
+}
+
+// undecided are how many comparisons at a level there are, and how many of them are open
+// and refused.
+func (d description) undecided(level string) (all, open, refused int) {
+	for _, l := range d.Losses {
+		switch {
+		case l.Level != level:
+			continue
+		case l.refused():
+			refused++
+		case l.Verdict == analysis.Open || l.Verdict == "": // with too few blocks there is none
+			open++
+		}
+		all++
+	}
+	return all, open, refused
 }
 
 func (d description) worst(level string) (worst loss, ok bool) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/stats"
@@ -38,7 +39,16 @@ func scheduler(d description) string {
 func sentence(d description, level string) string {
 	worst, ok := d.worst(level)
 	if !ok {
-		return fmt.Sprintf("Next to the neighbours of %s no loss is shown.", level)
+		all, open, refused := d.undecided(level)
+		what := "shown"
+		if open+refused == all {
+			what = "decided"
+		}
+		text := fmt.Sprintf("Next to the neighbours of %s no loss is %s", level, what)
+		if open+refused == 0 {
+			return text + "."
+		}
+		return text + fmt.Sprintf(": %d open and %d refused of %s.", open, refused, quantity.Count(all, "comparison"))
 	}
 	text := fmt.Sprintf("Next to the neighbours of %s, %s in %s keeps %s of its speed.", level, worst.Workload, worst.Target, percent(worst.Kept, worst.Interval))
 	best, ok := d.best(worst)
@@ -53,6 +63,14 @@ func sentence(d description, level string) string {
 		text += fmt.Sprintf("; the neighbours then do %s of their work", percent(best.Neighbours, best.NeighboursRange))
 	}
 	return text + "."
+}
+
+// kept is the part of its speed that a workload has, no number where it is refused.
+func kept(l loss) string {
+	if l.refused() {
+		return quantity.Missing
+	}
+	return percent(l.Kept, l.Interval)
 }
 
 // percent is a part with its interval, in percent.
@@ -79,7 +97,7 @@ func lossTable(d description) finding.Table {
 			row = len(t.Rows)
 			t.Rows = append(t.Rows, append([]string{l.Level, l.Kind, l.Workload}, make([]string, len(targets))...))
 		}
-		t.Rows[row][3+slices.Index(targets, l.Target)] = percent(l.Kept, l.Interval) + " " + string(l.Verdict)
+		t.Rows[row][3+slices.Index(targets, l.Target)] = kept(l) + " " + string(l.Verdict)
 	}
 	return t
 }
@@ -87,11 +105,14 @@ func lossTable(d description) finding.Table {
 func reliefTable(d description) finding.Table {
 	t := finding.Table{Title: "What gives it back", Head: []string{"level", "workload", "target", "% of alone", "by that without the knob", "verdict", "neighbours' work"}, Words: true}
 	for _, r := range d.Relief {
-		work := ""
+		work, given := "", quantity.Missing
 		if r.Neighbours > 0 {
 			work = percent(r.Neighbours, r.NeighboursRange)
 		}
-		t.Rows = append(t.Rows, []string{r.Level, r.Workload, r.Target, percent(r.Kept, r.Interval), quantity.Ratio(r.Given, r.GivenInterval).String(), string(r.GivenVerdict), work})
+		if r.GivenVerdict != analysis.NotComparable {
+			given = quantity.Ratio(r.Given, r.GivenInterval).String()
+		}
+		t.Rows = append(t.Rows, []string{r.Level, r.Workload, r.Target, kept(r), given, string(r.GivenVerdict), work})
 	}
 	return t
 }
@@ -119,7 +140,7 @@ func figures(d description) []finding.Figure {
 		for _, target := range targetsOf(all) {
 			dots := finding.Dots{Name: target, Look: finding.Measured}
 			for _, o := range all {
-				if o.Target == target && o.Workload == l.Workload {
+				if o.Target == target && o.Workload == l.Workload && !o.refused() {
 					dots.At = append(dots.At, dot(o))
 				}
 			}
@@ -127,7 +148,9 @@ func figures(d description) []finding.Figure {
 				f.Dots = append(f.Dots, dots)
 			}
 		}
-		out = append(out, f)
+		if len(f.Dots) > 0 {
+			out = append(out, f)
+		}
 	}
 	return out
 }

@@ -111,4 +111,10 @@ func TestIndexRefuses(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s", args, code, stderr)
 		}
 	}
+	for _, verb := range [][]string{{"index"}, {"run", name}} { // --unixbench "$UNSET"
+		code, _, stderr := runTare(t, t.TempDir(), append(verb, "--unixbench", "")...)
+		if code != 2 || !strings.Contains(stderr, "--unixbench names no directory") {
+			t.Errorf("%q: exit code %d, %s", verb, code, stderr)
+		}
+	}
 }

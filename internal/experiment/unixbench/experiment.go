@@ -28,7 +28,7 @@ var (
 
 // Experiment is the experiment, for the list of all.
 func Experiment() experiment.Experiment {
-	return experiment.Experiment{Name: name, Study: studyFile, Published: publishedFile, Applies: applies, Sections: sections, Commands: commands}
+	return experiment.Experiment{Name: name, Study: studyFile, Published: publishedFile, Applies: applies, Sections: sections, Commands: commands, Flags: studyFlags}
 }
 
 // applies: to every run of a study that stands next to the publication, also a

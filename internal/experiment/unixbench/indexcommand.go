@@ -79,6 +79,8 @@ func (f *indexFlags) options(c *cobra.Command) (indexOptions, error) {
 		return o, fmt.Errorf("--copies %d: must be at least 1", f.Copies)
 	case f.Passes < 1:
 		return o, fmt.Errorf("--passes %d: must be at least 1", f.Passes)
+	case c.Flags().Changed("unixbench") && f.UnixBench == "":
+		return o, errNoDirectory
 	case !(f.seconds >= 0.01 && f.seconds <= 3600):
 		return o, fmt.Errorf("--seconds %g: must be between 0.01 and 3600", f.seconds)
 	}

@@ -1,14 +1,12 @@
 package unixbench
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
@@ -47,16 +45,6 @@ const indexID = "index"
 // unixBenchTime is what programs of a UnixBench may take besides their windows.
 const unixBenchTime = 3 * time.Minute
 
-// filesAs is what a UnixBench's copies do with their files, for ours to do the same: in
-// 6.0.0 each has its own, and multi.sh counts without the program expr.
-func filesAs(unixBench string) string {
-	text, err := sys.ReadForeign(filepath.Join(unixBench, "pgms", "multi.sh"), limit.OwnProgram)
-	if err == nil && !bytes.Contains(text, []byte("expr")) {
-		return "own"
-	}
-	return "shared" // also where it cannot be read: the plan refuses it where a test needs it
-}
-
 // indexStudy is the study behind the Unix index of one target: every test with
 // one copy and, where there are more, with all copies.
 func indexStudy(o indexOptions) (study.Study, error) {
@@ -88,7 +76,6 @@ func indexStudy(o indexOptions) (study.Study, error) {
 		if st.Params[workload.ParamUnixBench], err = filepath.Abs(o.UnixBench); err != nil {
 			return study.Study{}, err
 		}
-		st.Params["files"] = filesAs(st.Params[workload.ParamUnixBench])
 		st.Timeout += unixBenchTime
 	}
 	for _, copies := range slices.Compact([]int{1, o.Copies}) {
@@ -105,6 +92,7 @@ func indexStudy(o indexOptions) (study.Study, error) {
 		}
 		st.Workloads = append(st.Workloads, w)
 	}
+	st = withFiles(st)
 	if o.Tests == nil {
 		return st, nil
 	}

@@ -37,6 +37,8 @@ type side struct {
 	// RefusedTests are those that carry none in a run that is not refused.
 	RefusedTests []refusedTest       `json:"refusedTests,omitempty"`
 	Provenance   analysis.Provenance `json:"-"`
+	Library      string              `json:"library,omitempty"` // that dynamic programs ran with, as programs has it; Digests likewise
+	Digests      map[string]string   `json:"digests,omitempty"`
 	// Scores are the repetitions of each test, by environment and name, and by
 	// block; a test with a score by CPU time too stands there twice.
 	Scores map[string]scoring `json:"-"`
@@ -526,6 +528,9 @@ func conditionWarnings(a, b side) []string {
 	if a.Build != "" && b.Build != "" && a.Build != b.Build {
 		out = append(out, fmt.Sprintf("%s ran %s programs and %s %s ones: execl and process-creation score higher with static ones, so measure both alike (tare index has --static, studies --set build=static)", a.Name, a.Build, b.Name, b.Build))
 	}
+	if a.Library != "" && b.Library != "" && (a.Library != b.Library || otherBits(a.Digests, b.Digests)) {
+		out = append(out, fmt.Sprintf("%s ran with %s and %s with %s: execl, process-creation and the scripts tell of the C library, too", a.Name, a.ran(), b.Name, b.ran()))
+	}
 	if a.Window != "" && b.Window != "" && a.Window != b.Window {
 		out = append(out, fmt.Sprintf("%s has windows of %s and %s of %s: compare windows of one length", a.Name, a.Window, b.Name, b.Window))
 	}
@@ -533,4 +538,13 @@ func conditionWarnings(a, b side) []string {
 		out = append(out, fmt.Sprintf("whetstone is of the variant %s in %s and %s in %s: their ratio is the variant's, too", a.Whetstone, a.Name, b.Whetstone, b.Name))
 	}
 	return out
+}
+
+func (s side) ran() string { return s.Library + programs{Digests: s.Digests}.files() }
+
+// otherBits reports whether files of the same names have other digests. Interpreters of
+// other names are another architecture's, whose bits differ anyway.
+func otherBits(a, b map[string]string) bool {
+	sameNames := maps.EqualFunc(a, b, func(_, _ string) bool { return true })
+	return sameNames && !maps.Equal(a, b)
 }

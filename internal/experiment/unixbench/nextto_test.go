@@ -112,7 +112,7 @@ func TestUnixBenchThatIsRefused(t *testing.T) {
 		spoil func(home string) error
 		want  string
 	}{
-		"missing":     {func(home string) error { return os.Remove(filepath.Join(home, "pgms", "syscall")) }, "pgms/syscall: it does not exist"},
+		"missing":     {func(home string) error { return os.Remove(filepath.Join(home, "pgms", "syscall")) }, "pgms/syscall: it does not exist: is "},
 		"no tests":    {os.RemoveAll, "no such file or directory"},
 		"a link":      {func(home string) error { return relink(filepath.Join(home, "pgms", "syscall")) }, "pgms/syscall is a symbolic link"},
 		"a linked in": {func(home string) error { return relink(filepath.Join(home, "pgms")) }, "pgms is a symbolic link"},
@@ -137,23 +137,6 @@ func relink(file string) error {
 		return err
 	}
 	return os.Symlink(file+"-moved", file)
-}
-
-// Our copies share their files as those of the user's UnixBench do.
-func TestFilesAsInUnixBench(t *testing.T) {
-	for text, want := range map[string]string{"instance=`expr $instance + 1`": "shared", "instance=$(($instance + 1))": "own"} {
-		home := standIn(t)
-		if err := os.WriteFile(filepath.Join(home, "pgms", "multi.sh"), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		st, err := indexStudy(indexOptions{Copies: 1, Passes: 1, UnixBench: home})
-		if err != nil || st.Params["files"] != want {
-			t.Errorf("%s: files %q, %v", text, st.Params["files"], err)
-		}
-	}
-	if got := filesAs(t.TempDir()); got != "shared" {
-		t.Errorf("no multi.sh: %q", got)
-	}
 }
 
 func TestNextToVerdicts(t *testing.T) {
@@ -211,6 +194,27 @@ func TestProgramsOfARun(t *testing.T) {
 	}
 	a, b := side{Name: "a", Build: "static"}, side{Name: "b", Build: "dynamic"}
 	if got := strings.Join(conditionWarnings(a, b), "\n"); !strings.Contains(got, "a ran static programs and b dynamic ones") {
+		t.Errorf("%q", got)
+	}
+	libc := func(name, interpreter, digest string) side {
+		return side{Name: name, Library: "GNU C Library 2.36", Digests: map[string]string{interpreter: "sha256:0", "libc.so.6": digest}}
+	}
+	one, other := libc("a", "ld-linux-x86-64.so.2", "sha256:1"), libc("b", "ld-linux-x86-64.so.2", "sha256:2")
+	if got := strings.Join(conditionWarnings(one, other), "\n"); !strings.Contains(got, "a ran with GNU C Library 2.36 (ld-linux-x86-64.so.2 sha256:0, libc.so.6 sha256:1) and b with") {
+		t.Errorf("other bits: %q", got)
+	}
+	newer := side{Name: "b", Library: "GNU C Library 2.41"}
+	if got := strings.Join(conditionWarnings(one, newer), "\n"); !strings.Contains(got, "and b with GNU C Library 2.41: execl") {
+		t.Errorf("another release: %q", got)
+	}
+	for what, b := range map[string]side{"the same": one, "another architecture": libc("b", "ld.so.1", "sha256:3"), "an older run": {Name: "b", Library: one.Library}, "static": {Name: "b"}} {
+		if got := conditionWarnings(one, b); len(got) > 0 {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+	ran := programsOf(store.Manifest{CLibrary: "GNU C Library 2.36", LoaderDigests: map[string]string{"libc.so.6": "sha256:0123456789abcdef"},
+		Study: study.Study{Workloads: []study.Workload{unix}, Params: map[string]string{"build": "dynamic"}}})
+	if got := ran.Note(); !strings.Contains(got, "They ran with GNU C Library 2.36 (libc.so.6 sha256:0123456789ab); the scripts") {
 		t.Errorf("%q", got)
 	}
 	if got := strings.Join(conditionWarnings(a, side{Name: "p", Published: true}), "\n"); !strings.Contains(got, "a ran static programs, the published scores are of dynamic ones") {

@@ -3,6 +3,7 @@ package unixbench
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -69,6 +70,8 @@ type programs struct {
 	Build    string `json:"build"`              // static or dynamic; both, where levels differ
 	Compiler string `json:"compiler,omitempty"` // that built them, with its flags
 	Library  string `json:"library,omitempty"`  // the C library that dynamic ones ran with
+	// Digests are the SHA-256 of their interpreter and C library, by the name of the file.
+	Digests map[string]string `json:"digests,omitempty"`
 }
 
 // programsOf are the programs of a run.
@@ -85,7 +88,7 @@ func programsOf(m store.Manifest) programs {
 		}
 	}
 	slices.Sort(builds)
-	p := programs{Build: strings.Join(slices.Compact(builds), " and "), Library: m.CLibrary}
+	p := programs{Build: strings.Join(slices.Compact(builds), " and "), Library: m.CLibrary, Digests: m.LoaderDigests}
 	for flags := range strings.Lines(m.CompilerFlags) {
 		program, text, _ := strings.Cut(strings.TrimSpace(flags), ": ")
 		if (program == "unix") == (p.Build == workload.UnixStatic) {
@@ -103,11 +106,23 @@ func (p programs) Note() string {
 	}
 	switch p.Build {
 	case workload.UnixDynamic:
-		return "The tests are dynamic programs, as a user's build of UnixBench has them" + built + ". They ran with " + cmp.Or(p.Library, "the C library of the root") + "; the scripts of shell-1 and shell-8 called the machine's own shell and programs."
+		return "The tests are dynamic programs, as a user's build of UnixBench has them" + built + ". They ran with " + cmp.Or(p.Library, "the C library of the root") + p.files() + "; the scripts of shell-1 and shell-8 called the machine's own shell and programs."
 	case workload.UnixStatic:
 		return "The tests are static programs, the same bits on every machine" + built + ". On this scale execl and process-creation score higher than a UnixBench as its users build it (docs/unix-index.md)."
 	}
 	return ""
+}
+
+// files are the interpreter and the C library with their digests, shortened.
+func (p programs) files() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(p.Digests)) {
+		all = append(all, fmt.Sprintf("%s %.19s", name, p.Digests[name]))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(all, ", ") + ")"
 }
 
 // whetstoneOf is the variant of Whetstone that a study runs, "" for none.

@@ -18,6 +18,7 @@ func document(all []comparison) finding.Document {
 	if len(all) > 1 {
 		d.Title, d.Facts, d.Warnings, d.Data = fmt.Sprintf("%d machines by %s", len(all), first.B.Name), nil, nil, all
 		d.Facts = append(d.Facts, finding.Fact{Name: "B", Value: machineFacts(first)[1].Value})
+		d.Warnings = severalTargets(all)
 	}
 	for i, m := range all {
 		if len(all) > 1 {
@@ -41,6 +42,24 @@ func document(all []comparison) finding.Document {
 	return d
 }
 
+// severalTargets warns where one figure has bars of several targets.
+func severalTargets(all []comparison) []string {
+	var said, targets []string
+	for i, m := range all {
+		if m.A.Published {
+			continue
+		}
+		said = append(said, fmt.Sprintf("A%d ran in %s", i+1, m.A.Target))
+		if !slices.Contains(targets, m.A.Target) {
+			targets = append(targets, m.A.Target)
+		}
+	}
+	if len(targets) < 2 {
+		return nil
+	}
+	return []string{"the runs have no target in common: " + strings.Join(said, ", ") + "; measure one target on all of them"}
+}
+
 // inOne reports whether one of the comparisons has the environment.
 func inOne(all []comparison, environment string) bool {
 	return slices.ContainsFunc(all, func(m comparison) bool {
@@ -48,9 +67,24 @@ func inOne(all []comparison, environment string) bool {
 	})
 }
 
+// sameIndex reports whether the index is over the same tests on all machines that have the
+// environment: else its bars are of different things.
+func sameIndex(all []comparison, environment string) bool {
+	var tests [][]string
+	for _, m := range all {
+		for _, t := range m.Tables {
+			if t.Environment == environment {
+				tests = append(tests, t.Tests)
+			}
+		}
+	}
+	return !slices.ContainsFunc(tests, func(other []string) bool { return !slices.Equal(other, tests[0]) })
+}
+
 // comparisonFigures are bars by test of one environment: as measured, per core and per GHz.
 func comparisonFigures(all []comparison, environment string) []finding.Figure {
 	var out []finding.Figure
+	alike := sameIndex(all, environment)
 	for _, of := range []struct {
 		title string
 		value func(machineRow) (float64, stats.Interval)
@@ -67,7 +101,7 @@ func comparisonFigures(all []comparison, environment string) []finding.Figure {
 				}
 				for _, r := range t.Rows {
 					value, interval := of.value(r)
-					if value > 0 && r.Refused == "" {
+					if value > 0 && r.Refused == "" && (alike || r.Test != indexName) {
 						f.Bars = append(f.Bars, machineBar(r.Test, len(all), i, value, interval, m.A.Published))
 					}
 				}

@@ -52,3 +52,26 @@ func TestMachinesScaledIntervals(t *testing.T) {
 		}
 	}
 }
+
+// An index is a bar only where it holds the same tests on all machines.
+func TestIndexBarsAreAlike(t *testing.T) {
+	over := func(tests ...string) comparison {
+		return comparison{Tables: []machineTable{{Environment: envAllN, Tests: tests, Rows: []machineRow{
+			{machineRatio: machineRatio{Test: "execl", Ratio: 1}}, {machineRatio: machineRatio{Test: indexName, Ratio: 1}},
+		}}}}
+	}
+	for _, c := range []struct {
+		all  []comparison
+		bars int
+	}{
+		{[]comparison{over("execl")}, 2},
+		{[]comparison{over("execl"), over("execl")}, 4},
+		{[]comparison{over("execl"), over("execl", "syscall")}, 2},
+		{[]comparison{over("execl"), {}}, 2},
+	} {
+		figures := comparisonFigures(c.all, envAllN)
+		if len(figures) != 1 || len(figures[0].Bars) != c.bars {
+			t.Errorf("%d machines: %+v, want %d bars", len(c.all), figures, c.bars)
+		}
+	}
+}

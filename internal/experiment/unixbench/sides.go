@@ -89,8 +89,9 @@ func (m *measured) side(target string) (side, error) {
 	refused := refusals(m.in)
 	window, own := windowOf(m.manifest.Study)
 	usable := m.manifest.CPUs[levelOf(m.manifest.Study, envAllN)] // scores of one copy are divided by nothing
+	ran := programsOf(m.manifest)
 	s := side{
-		Name: m.name, Target: target, Bare: target == study.DefaultControl, Window: window, OwnWindows: own, Whetstone: whetstoneOf(m.manifest.Study), Build: programsOf(m.manifest).Build,
+		Name: m.name, Target: target, Bare: target == study.DefaultControl, Window: window, OwnWindows: own, Whetstone: whetstoneOf(m.manifest.Study), Build: ran.Build, Library: ran.Library, Digests: ran.Digests,
 		Emulated: emulatedIn(m.manifest, target), Refused: refused.Run, RefusedTests: refused.Tests, Provenance: p,
 		Machine: cpus{Cores: usable.Cores, Threads: usable.Threads, GHz: h.ClockGHz}, ClockSource: h.ClockSource,
 		Scores: scoresOfTarget(m.in, target),
@@ -110,14 +111,18 @@ func levelOf(s study.Study, environment string) string {
 	return environment
 }
 
-// commonTarget is the target that two machines are compared by where the user
-// names none: the first container target that both have, else a control that
-// both have, else each its own first.
-func commonTarget(a, b *measured) (inA, inB string) {
-	for _, target := range a.targets() {
-		if slices.Contains(b.targets(), target) {
-			return target, target
+// commonTarget is the target that machines are compared by where the user names none: the
+// first container target that all runs have, else a control; "" where they have none in
+// common. A nil run is a published machine.
+func commonTarget(runs []*measured) string {
+	runs = slices.DeleteFunc(slices.Clone(runs), func(m *measured) bool { return m == nil })
+	if len(runs) == 0 {
+		return ""
+	}
+	for _, target := range runs[0].targets() {
+		if !slices.ContainsFunc(runs, func(m *measured) bool { return !slices.Contains(m.targets(), target) }) {
+			return target
 		}
 	}
-	return a.targets()[0], b.targets()[0]
+	return ""
 }
