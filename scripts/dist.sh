@@ -35,9 +35,11 @@ archive() { # ARCHITECTURE: dist/tare_VERSION_linux_ARCHITECTURE.tar.gz and its 
 	GOOS=linux GOARCH=$1 CGO_ENABLED=0 go build -trimpath -buildvcs=false \
 		-ldflags "-s -w -buildid= -X main.version=$version -X github.com/tarelab/tare/internal/cli.commit=$commit" \
 		-o "$into/tare" ./cmd/tare
+	mkdir "$into/completions"
 	cp LICENSE README.md "$into/"
-	chmod 0755 "$into" "$into/tare"
-	chmod 0644 "$into/LICENSE" "$into/README.md"
+	cp -r "$work/files/man" "$into/"
+	cp "$work/files/"{tare.bash,_tare,tare.fish} "$into/completions/"
+	chmod -R u=rwX,go=rX "$into"
 	tar -C "$work" --sort=name --format=gnu --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "$name" | gzip -9 -n >"dist/$name.tar.gz"
 	"$work/sbom" -binary "$into/tare" -version "$version" -zig "$("$zig" version)" -musl "$musl" -lock web/package-lock.json >"dist/$name.cdx.json"
 }

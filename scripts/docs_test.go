@@ -32,12 +32,16 @@ var commented = regexp.MustCompile(`\s+#\s.*$`)
 // TestDocumentedCommands: each command line of tare in the documents names a verb that
 // is there, with flags that it has.
 func TestDocumentedCommands(t *testing.T) {
-	files, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	files := []string{"../README.md"}
+	for _, pattern := range []string{"../docs/*.md", "../docs/targets/*.md", "../internal/experiment/*/README.md"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, more...)
 	}
 	found := 0
-	for _, name := range append(files, "../README.md") {
+	for _, name := range files {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -62,7 +62,14 @@ test_package trixie
 root=$work/bare
 mkdir -p "$root"/{bin,tmp,proc,sys,dev}
 tar -xzf dist/*.tar.gz -C "$root/bin" --strip-components=1 --wildcards '*/tare'
+tar -tzf dist/*.tar.gz >"$work/said"
+for file in man/tare-weigh.1.gz completions/_tare LICENSE; do grep -q "^tare_[^/]*/$file$" "$work/said"; done
 weighs /bin/tare weigh --on host,native --blocks 2 -- /bin/tare version
+# Nothing can install there what set-up finds missing.
+code=0
+inside /bin/tare setup --yes >"$work/said" 2>&1 || code=$?
+[ $code = 4 ]
+grep -q 'none of apt-get' "$work/said"
 echo "test-package: the static program weighs where there is nothing else"
 
 command -v podman >/dev/null || lacks "podman is not installed, which runs the OCI image"

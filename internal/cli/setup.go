@@ -73,8 +73,12 @@ func (env *Env) setup(c *cobra.Command, f setupFlags) error {
 	env.listParts(machine, by, parts)
 	names := lacking(machine, by, parts)
 	switch {
-	case by == nil:
-		fmt.Fprintln(env.Stdout, "\nThis machine has none of apt-get, dnf, zypper, pacman and apk: get the programs that are missing in another way.")
+	case by == nil && slices.ContainsFunc(parts, func(p setup.Part) bool { return !machine.Has(p) }):
+		const none = "this machine has none of apt-get, dnf, zypper, pacman and apk: get the programs that are missing in another way"
+		if !f.dryRun {
+			return &lab.LackError{What: none}
+		}
+		fmt.Fprintln(env.Stdout, "\n"+none)
 		return nil
 	case len(names) == 0:
 		fmt.Fprintln(env.Stdout, "\nNo package is missing.")

@@ -74,3 +74,10 @@ func TestOpenCosts(t *testing.T) {
 		}
 	}
 }
+
+// The page is at most 400 kB, and then its data.
+func TestPageIsSmall(t *testing.T) {
+	if len(built) > 400_000 {
+		t.Errorf("the page without data has %d bytes", len(built))
+	}
+}
