@@ -13,7 +13,7 @@ import (
 // longBars take hours, and are measured where they are named (make test-long).
 func longBars() []bar {
 	// A table's verdicts are false in at most 5 % of runs, so a run has one table.
-	same := []string{"cpu", "syscalls", "pipes", "page-faults"}
+	same := []string{"cpu", "syscalls", "pipes", "faults"}
 	return []bar{
 		{"aa-rounds", verdicts(200, func(n int) []string {
 			return []string{"bench/same.yaml", "--workloads=" + same[n%len(same)]}

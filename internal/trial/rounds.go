@@ -345,12 +345,15 @@ func (c *turner) answer(ctx context.Context, from Stamp) (answer, error) {
 	case <-ctx.Done():
 		return answer{}, phased{"wait", ctx.Err()}
 	}
+	bracket := l.at.Sub(from)
+	if bracket < 0 { // it came between the look at what is left over and the turn
+		return answer{}, phased{"parse", unasked(l.text)}
+	}
 	a, err := readAnswer(l.text)
 	if err != nil {
 		return a, phased{"parse", err}
 	}
 	a.at = l.at
-	bracket := l.at.Sub(from)
 	switch {
 	case !a.timed:
 		a.own = max(bracket, 1)
