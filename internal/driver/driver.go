@@ -41,7 +41,8 @@ type Instance interface {
 	Watch() []Watch
 	// Start begins the timed part: it requests the payload's start and returns as
 	// soon as the request is made. mark reports phases that only the driver can
-	// see (a VMM's readiness, a kernel's first line), and the caller stamps them.
+	// see (a VMM's readiness, a kernel's first line), and the caller stamps them;
+	// it is called from several goroutines at once.
 	// Cancelling ctx ends the payload and all its processes.
 	Start(ctx context.Context, mark func(Phase)) error
 	// Wait blocks until the payload has ended and returns how it ended. It returns

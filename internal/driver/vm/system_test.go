@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,18 +80,36 @@ func bootSystem(t *testing.T, d *Driver) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	must(t, err)
-	var lines []string
-	var phases []driver.Phase
-	exit, err := booted(t, d, driver.Spec{ID: "tare-system", Rootfs: d.lab.TestRootfs, Env: []string{"PATH=/bin"}, Console: func(line string) { lines = append(lines, line) },
+	var lines collected[string]
+	var phases collected[driver.Phase]
+	exit, err := booted(t, d, driver.Spec{ID: "tare-system", Rootfs: d.lab.TestRootfs, Env: []string{"PATH=/bin"}, Console: lines.add,
 		Args:  []string{"/bin/sh", "-c", "wc -c </data/pattern; ls -d /written* 2>/dev/null; grep -c ' / ext4' /proc/1/mounts; echo $(cat /proc/1/comm)"},
-		Stdio: driver.Stdio{Stdout: out, Stderr: out}}, func(_ driver.Instance, p driver.Phase) { phases = append(phases, p) })
+		Stdio: driver.Stdio{Stdout: out, Stderr: out}}, func(_ driver.Instance, p driver.Phase) { phases.add(p) })
 	must(t, err)
 	said, err := os.ReadFile(out.Name())
 	must(t, err)
 	if want := "1048569\n1\ninit\n"; string(said) != want {
 		t.Errorf("the payload said %q, want %q", said, want)
 	}
-	systemBooted(t, exit, phases, lines)
+	systemBooted(t, exit, phases.all(), lines.all())
+}
+
+// collected keeps what came from several goroutines.
+type collected[T any] struct {
+	mu   sync.Mutex // guards what follows
+	came []T
+}
+
+func (c *collected[T]) add(one T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.came = append(c.came, one)
+}
+
+func (c *collected[T]) all() []T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.came)
 }
 
 // systemBooted checks what is kept of a boot.
@@ -150,11 +169,11 @@ func TestSystemOnStandIn(t *testing.T) {
 			k, err := vmm.Inspect(lab.Guest.Kernel)
 			must(t, err)
 			d.home.proven[proofName(v.Name, path, k.Digest)] = proof{Accel: vmm.KVM}
-			var lines []string
-			var phases []driver.Phase
+			var lines collected[string]
+			var phases collected[driver.Phase]
 			dir := t.TempDir()
 			inst, err := d.Prepare(t.Context(), driver.Spec{ID: "tare-system", Rootfs: lab.TestRootfs, Args: []string{"/bin/echo", "hello"}, Limits: driver.Limits{Memory: 256 << 20},
-				Console: func(line string) { lines = append(lines, line) }}, dir)
+				Console: lines.add}, dir)
 			if err != nil && strings.Contains(err.Error(), "it boots by UEFI") {
 				t.Skip(err)
 			}
@@ -162,10 +181,10 @@ func TestSystemOnStandIn(t *testing.T) {
 			if info, err := os.Stat(filepath.Join(dir, "system.raw")); err != nil || info.Size() < systemRoom {
 				t.Errorf("the boot has no copy of its own: %v", err)
 			}
-			must(t, inst.Start(t.Context(), func(p driver.Phase) { phases = append(phases, p) }))
+			must(t, inst.Start(t.Context(), phases.add))
 			exit, err := inst.Wait(t.Context())
 			must(t, errors.Join(err, inst.Close()))
-			systemBooted(t, exit, phases, lines)
+			systemBooted(t, exit, phases.all(), lines.all())
 		})
 	}
 }
