@@ -238,12 +238,15 @@ func forMachines(flags *pflag.FlagSet) error {
 			return fmt.Errorf("--%s is of one run: leave it out, tare fleet report shows the fleet", name)
 		}
 	}
-	for _, name := range []string{"rootfs", "guest-rootfs", "image", "workbench", "kernel"} {
-		if file := flags.Lookup(name); file != nil && file.Changed && !filepath.IsAbs(file.Value.String()) {
-			return fmt.Errorf("--%s %s: give an absolute path, which means the same on all machines", name, file.Value)
+	var err error
+	flags.Visit(func(f *pflag.Flag) {
+		_, path := f.Annotations[cobra.BashCompSubdirsInDir] // an experiment's own flag for a directory
+		path = path || slices.Contains([]string{"rootfs", "guest-rootfs", "image", "workbench", "kernel"}, f.Name)
+		if path && err == nil && !filepath.IsAbs(f.Value.String()) {
+			err = fmt.Errorf("--%s %s: give an absolute path, which means the same on all machines", f.Name, f.Value)
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 // beginFleet plans a fleet and carries the plan out.

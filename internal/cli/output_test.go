@@ -199,3 +199,13 @@ func TestMistypedNames(t *testing.T) {
 		}
 	}
 }
+
+// A fleet takes files by absolute paths: a relative one is another file on each machine.
+func TestFleetWantsAbsolutePaths(t *testing.T) {
+	for _, flag := range []string{"--workbench", "--guest-rootfs", "--unixbench"} {
+		want := "tare: " + flag + " ./here: give an absolute path"
+		if code, _, diagnostics := called(t, t.TempDir(), "fleet", "run", "docker-on-loongson", "--engine", "slurm", "--nodes", "1", flag, "./here"); code != exitUsage || !strings.HasPrefix(diagnostics, want) {
+			t.Errorf("exit code %d, want %s: %s", code, want, diagnostics)
+		}
+	}
+}

@@ -39,7 +39,8 @@ type Experiment struct {
 	// Commands are the experiment's own verbs, nil for none.
 	Commands func(Laboratory) []*cobra.Command
 	// Flags defines the experiment's own flags of tare run. The function that it returns
-	// completes whatever study is to be run by them; its errors are bad input. Nil for none.
+	// completes whatever study is to be run by them; its errors are bad input. A flag for a
+	// directory is marked so (cobra.MarkFlagDirname): a fleet wants it absolute. Nil for none.
 	Flags func(*pflag.FlagSet) func(study.Study) (study.Study, error)
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tarelab/tare/internal/limit"
@@ -28,6 +29,9 @@ const paramFiles = "files"
 // DIR may have a comma.
 func studyFlags(flags *pflag.FlagSet) func(study.Study) (study.Study, error) {
 	dir := flags.String("unixbench", "", "directory of your own UnixBench, built by make: run its programs next to each Unix test")
+	if err := cobra.MarkFlagDirname(flags, "unixbench"); err != nil {
+		panic(err) // the flag is defined above
+	}
 	return func(st study.Study) (study.Study, error) {
 		if flags.Changed("unixbench") {
 			var err error
