@@ -42,7 +42,7 @@ type Instance interface {
 	// Start begins the timed part: it requests the payload's start and returns as
 	// soon as the request is made. mark reports phases that only the driver can
 	// see (a VMM's readiness, a kernel's first line), and the caller stamps them;
-	// it is called from several goroutines at once.
+	// it may be called from several goroutines at once.
 	// Cancelling ctx ends the payload and all its processes.
 	Start(ctx context.Context, mark func(Phase)) error
 	// Wait blocks until the payload has ended and returns how it ended. It returns

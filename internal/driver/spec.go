@@ -21,7 +21,7 @@ type Spec struct {
 	Opens  []string
 	Mounts []Mount // host files or directories that the payload shares
 	Stdio  Stdio   // the payload's standard streams; known before the clock starts, so that handing them over costs nothing inside it
-	// Console receives each line of the machine's console as it comes, from several
+	// Console receives each line of the machine's console as it comes, maybe from several
 	// goroutines at once; nil for none. Only machines that boot a system call it:
 	// container hosts, and those with Guest.Rootfs.
 	Console func(line string)
