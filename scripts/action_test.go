@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,6 +70,17 @@ func TestActionScripts(t *testing.T) {
 			if from == nil || from[1] == "inputs" && !known(a, from[2]) || from[1] == "steps" && !ids[from[2]] {
 				t.Errorf("step %s: %s is %q, which names nothing", s.ID, name, value)
 			}
+		}
+	}
+}
+
+// Each output is one of a step.
+func TestActionOutputs(t *testing.T) {
+	a := readAction(t)
+	for name, o := range a.Outputs {
+		from := expression.FindStringSubmatch(o.Value)
+		if from == nil || from[1] != "steps" || !slices.ContainsFunc(a.Runs.Steps, func(s step) bool { return s.ID == from[2] && strings.Contains(s.Run, from[3]+"=") }) {
+			t.Errorf("output %s is %q, which names nothing", name, o.Value)
 		}
 	}
 }
@@ -169,15 +181,18 @@ func TestAction(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		inputs map[string]string
-		code   int
-		says   string
-		report bool
+		inputs  map[string]string
+		code    int
+		says    string
+		report  bool
+		verdict string
 	}{
-		"met":     {map[string]string{"command": "run " + study, "max": "nap/host:wall:20s\n\nnap/host:wall:30s"}, 0, "::notice", true},
-		"broken":  {map[string]string{"command": "run " + study, "max": "nap/host:wall:1us"}, 6, "::error", true},
-		"nothing": {map[string]string{"command": "run " + study}, 0, "", true},
-		"usage":   {map[string]string{"command": "run --nonsense"}, 2, "unknown flag", false},
+		"met":     {map[string]string{"command": "run " + study, "max": "nap/host:wall:20s\n\nnap/host:wall:30s"}, 0, "::notice", true, "met"},
+		"broken":  {map[string]string{"command": "run " + study, "max": "nap/host:wall:1us"}, 6, "::error", true, "broken"},
+		"nothing": {map[string]string{"command": "run " + study}, 0, "", true, "met"},
+		"open":    {map[string]string{"command": "run " + study + " --blocks 2", "max": "nap/host:wall:20s"}, 7, "::error", true, "open"},
+		"passes":  {map[string]string{"command": "run " + study + " --blocks 2", "max": "nap/host:wall:20s", "open": "pass"}, 0, "", true, "open"},
+		"usage":   {map[string]string{"command": "run --nonsense"}, 2, "unknown flag", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.inputs["binary"] = tare
@@ -192,6 +207,9 @@ func TestAction(t *testing.T) {
 			}
 			if c.report && r.outputs["report.report"] != "tare-report.html" {
 				t.Errorf("outputs %v", r.outputs)
+			}
+			if verdict := r.outputs["gate.verdict"]; verdict != c.verdict {
+				t.Errorf("the verdict is %q, want %q", verdict, c.verdict)
 			}
 		})
 	}
@@ -215,16 +233,20 @@ func fetched(t *testing.T, release, tare string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for sum, want := range map[string]int{fmt.Sprintf("%x", sha256.Sum256(data)): 0, strings.Repeat("0", 64): 1} {
-		if err := os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(sum+"  "+name+".tar.gz\n"), 0o644); err != nil {
+	right, wrong := fmt.Sprintf("%x", sha256.Sum256(data)), strings.Repeat("0", 64)
+	for _, c := range []struct {
+		sum, pinned string
+		want        int
+	}{{right, "", 0}, {wrong, "", 1}, {right, right, 0}, {right, "sha256:" + right, 0}, {right, wrong, 1}} {
+		if err := os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(c.sum+"  "+name+".tar.gz\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		r := newRunner(t, "TARE_RELEASES=file://"+release)
-		if code := r.run(map[string]string{"version": "v1.0.0", "command": "version"}); code != want {
-			t.Errorf("with the digest %s: exit code %d, want %d; it said\n%s", sum, code, want, r.said.String())
+		if code := r.run(map[string]string{"version": "v1.0.0", "sha256": c.pinned, "command": "version"}); code != c.want {
+			t.Errorf("%+v: exit code %d; it said\n%s", c, code, r.said.String())
 		}
-		if fetched := r.outputs["get.tare"]; (fetched != "") != (want == 0) {
-			t.Errorf("with the digest %s: tare is %q", sum, fetched)
+		if fetched := r.outputs["get.tare"]; (fetched != "") != (c.want == 0) {
+			t.Errorf("%+v: tare is %q", c, fetched)
 		}
 	}
 }
