@@ -53,7 +53,7 @@ type Copies struct {
 
 // Effect is one cell against its group's control, for one metric.
 type Effect struct {
-	Ratio float64 `json:"ratio"` // of the target's value to its control's; the Hodges-Lehmann estimate over blocks
+	Ratio float64 `json:"ratio,omitempty"` // of the target's value to its control's; the Hodges-Lehmann estimate over blocks
 	// Interval of Ratio. In a primary table all intervals hold together with 1 -
 	// alpha, so the level of each is higher; in other tables it is 95 %.
 	Interval stats.Interval `json:"interval"`
@@ -155,7 +155,7 @@ type Change struct {
 	AA      bool    `json:"aa"`
 	A       Summary `json:"a"`
 	B       Summary `json:"b"`
-	Raw     float64 `json:"raw"` // median(B)/median(A), the machine's own change included; 0 = there is no ratio
+	Raw     float64 `json:"raw,omitempty"` // median(B)/median(A), the machine's own change included; 0 = there is no ratio
 	// Effect is the change of the cell's ratio to its own run's control: what is
 	// left when the machine's change is divided out. nil for the control and
 	// where a run lacks the cell.

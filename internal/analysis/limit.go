@@ -48,8 +48,8 @@ func (l Limit) String() string {
 type Bar struct {
 	Met      Met            `json:"met"`
 	Bar      float64        `json:"bar"`
-	Ratio    float64        `json:"ratio"`    // median of the pairs' ratios
-	Interval stats.Interval `json:"interval"` // of Ratio; 95 % over all looks together
+	Ratio    float64        `json:"ratio,omitempty"` // median of the pairs' ratios
+	Interval stats.Interval `json:"interval"`        // of Ratio; 95 % over all looks together
 	Pairs    int            `json:"pairs"`
 	Why      string         `json:"why"`
 }

@@ -52,7 +52,7 @@ type Answer struct {
 	Cell    string  `json:"cell"`   // WORKLOAD/TARGET, with the group's name for the workload's
 	Metric  string  `json:"metric"` // "" where no table was found
 	// Value and Interval are a ratio to Against, or where Against is "" a value in
-	// Unit. They are 0 where there is no number.
+	// Unit. Without a number Value is NaN, null in JSON.
 	Value    float64        `json:"value"`
 	Interval stats.Interval `json:"interval"`
 	Unit     sample.Unit    `json:"unit,omitempty"`
@@ -183,7 +183,7 @@ func meant(name string, known []string) string {
 }
 
 func (j judge) blank(group, target string) Answer {
-	return Answer{Run: j.run.ID, Cell: group + "/" + target, Limit: j.words(), Interval: stats.None(0)}
+	return Answer{Run: j.run.ID, Cell: group + "/" + target, Limit: j.words(), Value: math.NaN(), Interval: stats.None(0)}
 }
 
 // is gives an answer its verdict and its sentence.
@@ -349,7 +349,7 @@ func (j judge) words() string {
 
 // Measured writes the answer's number with its interval; "" where there is none.
 func (a Answer) Measured() string {
-	if a.Value == 0 && !a.Interval.Decides() {
+	if math.IsNaN(a.Value) {
 		return ""
 	}
 	return a.shown(a.Interval.Decides())

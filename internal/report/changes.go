@@ -22,12 +22,12 @@ type change struct {
 // certain slowdown first.
 func (v view) summarizeChanges(s *Summary) {
 	changes := v.changes()
-	s.Tables = append(s.Tables, changeTable(changes, len(v.in.Others) > 1))
-	if t := surroundings(v.in.Claims.Surroundings); len(t.Rows) > 0 {
+	s.Tables = append(s.Tables, v.changeTable(changes))
+	if t := v.surroundings(); len(t.Rows) > 0 {
 		s.Tables = append(s.Tables, t)
 	}
 	s.Says = changeSentences(changes)
-	s.NoVerdict = unjudged(changes)
+	s.NoVerdict = append(unjudged(changes), v.in.unshared()...)
 	noise := 0.0
 	for _, c := range changes {
 		noise = max(noise, c.comparison.Noise)
@@ -89,16 +89,19 @@ func (c change) size() float64 {
 }
 
 // changeTable has a row for each cell.
-func changeTable(all []change, many bool) SummaryTable {
+func (v view) changeTable(all []change) SummaryTable {
 	t := SummaryTable{Title: "What changed, A to B, each run scaled to its own control", First: "target"}
 	words := func(head string, weight float64, text func(change) string) {
 		t.Columns = append(t.Columns, SummaryColumn{Head: head, Words: true, weight: weight, Cells: lines(all, func(c change) SummaryCell { return SummaryCell{Text: text(c)} })})
 	}
 	t.Rows = lines(all, func(c change) string { return c.row.Label })
 	words("in", 10, func(c change) string { return c.comparison.Group + ": " + c.comparison.Metric.Name })
-	if many {
-		words("B is", 9, func(c change) string { return c.comparison.With })
+	if len(v.in.Others) > 1 {
+		words("run", 9, func(c change) string { return v.in.label(c.comparison.With) })
 	}
+	t.Columns = append(t.Columns, SummaryColumn{Head: "verdict", Words: true, weight: 20, Cells: lines(all, func(c change) SummaryCell {
+		return SummaryCell{Text: changeVerdict(c.row.Effect), Verdict: string(c.row.Effect.Verdict), Effect: direction(c.comparison.Metric.Better, c.row.Effect)}
+	})})
 	number := func(head string, weight float64, text func(change) string) {
 		words(head, weight, text)
 		t.Columns[len(t.Columns)-1].Words = false
@@ -107,9 +110,6 @@ func changeTable(all []change, many bool) SummaryTable {
 	number("B", 3, func(c change) string { return c.median(c.row.B) })
 	number("B/A over control", 8, func(c change) string { return c.ratio().Value })
 	number("interval", 5, func(c change) string { return c.ratio().Interval() })
-	t.Columns = append(t.Columns, SummaryColumn{Head: "verdict", Words: true, weight: 20, Cells: lines(all, func(c change) SummaryCell {
-		return SummaryCell{Text: changeVerdict(c.row.Effect), Verdict: string(c.row.Effect.Verdict), Effect: direction(c.comparison.Metric.Better, c.row.Effect)}
-	})})
 	if len(all) == 0 {
 		return SummaryTable{Title: t.Title, First: t.First, Note: "No cell of both runs has a control to be scaled to: their medians stand in the tables."}
 	}
@@ -191,8 +191,14 @@ var digests = regexp.MustCompile(`(sha256:[0-9a-f]{12})[0-9a-f]{52}`)
 func shortDigests(s string) string { return digests.ReplaceAllString(s, "$1…") }
 
 // surroundings are the facts in which the runs differ.
-func surroundings(all []analysis.Surrounding) SummaryTable {
-	t := SummaryTable{Title: "What else differs, and may be the cause", First: "fact", Rows: lines(all, func(s analysis.Surrounding) string { return s.What })}
+func (v view) surroundings() SummaryTable {
+	all := v.in.Claims.Surroundings
+	t := SummaryTable{Title: "What else differs, and may be the cause", First: "fact", Rows: lines(all, func(s analysis.Surrounding) string {
+		if len(v.in.Others) > 1 {
+			return v.in.label(s.RunB) + ": " + s.What
+		}
+		return s.What
+	})}
 	for _, column := range []struct {
 		head string
 		text func(analysis.Surrounding) string

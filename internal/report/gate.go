@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -117,9 +116,7 @@ func gateJSON(w io.Writer, in GateInput) error {
 	if in.Baseline != "" {
 		d.Note = weaker
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(d)
+	return writeJSON(w, d)
 }
 
 // The elements of JUnit's XML that CI systems read.

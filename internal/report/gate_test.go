@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"testing"
@@ -68,6 +69,10 @@ func TestGateJSON(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(written(t, report.FormatJSON, gateFound())), &d); err != nil {
 		t.Fatal(err)
+	}
+	none := report.GateInput{Answers: []gate.Answer{{Verdict: gate.NotComparable, Value: math.NaN(), Interval: stats.None(0)}}}
+	if text := written(t, report.FormatJSON, none); !strings.Contains(text, `"value": null`) {
+		t.Errorf("an answer without a number:\n%s", text)
 	}
 	if d.Verdict != gate.Failed || len(d.Answers) != 5 || d.Answers[1].Interval.High != 1.11 || !strings.HasPrefix(d.Answers[1].Cell, "start/a|b") || d.Note == "" {
 		t.Errorf("%+v", d)

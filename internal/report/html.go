@@ -4,6 +4,8 @@ import (
 	_ "embed" // of the page
 	"fmt"
 	"io"
+	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +14,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/finding"
+	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // built is the page that web/ builds.
@@ -28,18 +33,26 @@ const placeholder = "@@TARE_REPORT_DATA@@"
 // each table how it is shown.
 type page struct {
 	document
-	SummaryFigures []finding.Figure `json:"summaryFigures"`
-	Facts          []fact           `json:"facts"`
-	Shown          []shownTable     `json:"shown"`      // parallel to claims.tables
-	Resolution     []string         `json:"resolution"` // parallel to claims.tables
-	Shapes         [][]shape        `json:"shapes"`     // parallel to claims.tables and their rows
-	Ladders        []shownLadder    `json:"ladders"`    // parallel to claims.ladders
-	Compared       []finding.Table  `json:"compared"`   // parallel to claims.comparisons
-	Failures       []failed         `json:"failures"`
-	LeftOut        []fact           `json:"leftOut"`
-	Sections       []shownSection   `json:"sections"`   // what experiments say beyond the price lists
-	Points         int              `json:"points"`     // samples drawn as dots
-	PointsMost     int              `json:"pointsMost"` // the limit of that
+	SummaryFigures []finding.Figure  `json:"summaryFigures"`
+	Facts          []fact            `json:"facts"`
+	Shown          []shownTable      `json:"shown"`      // parallel to claims.tables
+	Resolution     []string          `json:"resolution"` // parallel to claims.tables
+	Shapes         [][]shape         `json:"shapes"`     // parallel to claims.tables and their rows
+	Ladders        []shownLadder     `json:"ladders"`    // parallel to claims.ladders
+	Compared       []shownComparison `json:"compared"`   // parallel to claims.comparisons
+	Failures       []failed          `json:"failures"`
+	LeftOut        []fact            `json:"leftOut"`
+	Targets        []shownTarget     `json:"targets"`
+	Mitigations    []fact            `json:"mitigations"`
+	Sections       []shownSection    `json:"sections"`   // what experiments say beyond the price lists
+	Points         int               `json:"points"`     // samples drawn as dots
+	PointsMost     int               `json:"pointsMost"` // the limit of that
+}
+
+// shownComparison is a comparison as a table.
+type shownComparison struct {
+	finding.Table
+	Primary bool `json:"primary"`
 }
 
 // shownSection is a section in the page: its claims are a table, and its data stays
@@ -83,7 +96,7 @@ func newPage(in Input) page {
 	v := newView(in)
 	p := page{
 		document: newDocument(v), SummaryFigures: v.costFigures(), Facts: v.facts, Ladders: v.ladders, Failures: v.failures, LeftOut: v.leftOut,
-		PointsMost: pointsMost,
+		Targets: in.targets(), Mitigations: in.ofRuns(mitigations), PointsMost: pointsMost,
 	}
 	for _, s := range v.in.Sections {
 		p.Sections = append(p.Sections, showSection(s))
@@ -91,8 +104,8 @@ func newPage(in Input) page {
 	p.Shapes, p.Points = shapes(in.Claims.Tables)
 	p.Claims.Tables = withoutSamples(in.Claims.Tables)
 	for _, c := range in.Claims.Comparisons {
-		title, head, rows := comparison(c)
-		p.Compared = append(p.Compared, finding.Table{Title: title, Head: head, Rows: rows})
+		title, head, rows := in.comparison(c)
+		p.Compared = append(p.Compared, shownComparison{finding.Table{Title: title, Head: head, Rows: rows}, c.Primary})
 	}
 	if s := v.alone(); s != nil {
 		p.Findings = append(slices.Clone(s.Headline), trialFinding(v)...)
@@ -103,6 +116,50 @@ func newPage(in Input) page {
 		p.Resolution = append(p.Resolution, resolution(t))
 	}
 	return p
+}
+
+// shownTarget is what a target was, in one run or, without Run, in all.
+type shownTarget struct {
+	Run  string `json:"run,omitempty"`
+	Name string `json:"name"`
+	driver.Facts
+}
+
+// targets are those of all runs, in the order of the cells, then those that were only
+// checked. Targets in which runs that are compared differ come first.
+func (in Input) targets() []shownTarget {
+	runs, labels := in.runs(), in.labels()
+	var names []string
+	for _, m := range runs {
+		cells := lines(m.Cells, func(c study.Cell) string { return c.Target })
+		for _, name := range slices.Concat(cells, slices.Sorted(maps.Keys(m.Targets))) {
+			if _, has := m.Targets[name]; has && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	var differ, shared []shownTarget
+	for _, name := range names {
+		var each []shownTarget
+		same := true
+		for i, m := range runs {
+			facts, has := m.Targets[name]
+			if has {
+				each = append(each, shownTarget{labels[i], name, facts})
+			}
+			same = same && has && reflect.DeepEqual(facts, runs[0].Targets[name])
+		}
+		if same {
+			shared = append(shared, shownTarget{"", name, each[0].Facts})
+		} else {
+			differ = append(differ, each...)
+		}
+	}
+	return append(differ, shared...)
+}
+
+func mitigations(m store.Manifest) []fact {
+	return lines(slices.Sorted(maps.Keys(m.Host.Mitigations)), func(name string) fact { return fact{name, m.Host.Mitigations[name]} })
 }
 
 // withoutSamples copies tables: the page holds samples in its shapes.

@@ -19,7 +19,7 @@ func markdown(w sink, v view) {
 	markdownList(w, "Warnings", v.in.Claims.Warnings)
 	markdownList(w, "Findings", v.findings)
 	for _, c := range v.in.Claims.Comparisons {
-		title, head, rows := comparison(c)
+		title, head, rows := v.in.comparison(c)
 		w.printf("## %s\n\n%s\n\n", escapeMarkdown(title), comparisonGrid(head, rows, escapeMarkdown).writer().RenderMarkdown())
 	}
 	for _, s := range v.in.Sections {

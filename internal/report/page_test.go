@@ -641,6 +641,17 @@ func TestPageComparesRuns(t *testing.T) {
 	if got := b.count("#compared tbody tr"); got != 1 {
 		t.Errorf("%d rows compare the runs, want 1", got)
 	}
+	b = open(t, reporttest.Compared(), desktop)
+	b.clean()
+	text := eval[string](b, `[...document.querySelectorAll("#left-out, #machine")].map((e) => e.innerText.replace(/\s+/g, " ")).join(" ")`)
+	for _, want := range []string{"B: sysbox sysbox-runc is not installed", "runc A 1.1.5", "runc B 1.3.0", "crun all 1.8.1"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q:\n%s", want, text)
+		}
+	}
+	if got := eval[string](b, `document.querySelector("#machine details").textContent.replace(/\s+/g, " ")`); !strings.Contains(got, "A: meltdownNot affectedB: meltdownMitigation: PTIspectre_v2") {
+		t.Errorf("mitigations: %q", got)
+	}
 }
 
 func TestPageKeyboard(t *testing.T) {

@@ -87,8 +87,9 @@ func (v view) about() []string {
 	failed := fmt.Sprintf(", %d failed", c.Failures)
 	all := []string{"tare " + m.Study.ID}
 	if len(v.in.Others) > 0 {
-		for i, o := range v.in.Others {
-			all = append(all, fmt.Sprintf("%s against %s", name(v.in.Names, i+1, o.ID), name(v.in.Names, 0, m.ID)))
+		labels := v.in.labels()
+		for i, m := range v.in.runs() {
+			all = append(all, labels[i]+" is "+m.ID)
 		}
 		return append(all, quantity.Count(c.Trials, "trial")+failed)
 	}

@@ -74,6 +74,13 @@ func TestNoRatioIsNotZero(t *testing.T) {
 		if strings.Contains(out.String(), "tare_ratio") || !strings.Contains(out.String(), "tare_median") {
 			t.Errorf("OpenMetrics:\n%s", out.String())
 		}
+		out.Reset()
+		if err := JSON(&out, in); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out.String(), `"ratio"`) {
+			t.Errorf("JSON:\n%s", out.String())
+		}
 		v := newView(in)
 		if got := v.groups[0].primary[0].Rows[1].Ratio.Value; got != "–" {
 			t.Errorf("%s: the ratio is %q", m.Name, got)

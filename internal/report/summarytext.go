@@ -268,7 +268,7 @@ func (p *printer) tableParts(t SummaryTable, blocks int) []part {
 	rest := t.Columns
 	var out []part
 	for range blocks {
-		if len(rest) == 0 || len(out) > 0 && !t.judged() {
+		if len(rest) == 0 || len(out) > 0 && (!t.judged() || len(unique(t.Rows)) < len(t.Rows)) { // rows with one name need the first block's columns
 			break
 		}
 		var taken []SummaryColumn

@@ -36,7 +36,7 @@ func (p *printer) report(v view) {
 	p.list("Warnings", "! ", v.in.Claims.Warnings)
 	p.list("Findings", "", v.findings)
 	for _, c := range v.in.Claims.Comparisons {
-		title, head, rows := comparison(c)
+		title, head, rows := v.in.comparison(c)
 		p.heading(title)
 		p.w.line(comparisonGrid(head, rows, clean).render())
 	}

@@ -81,7 +81,7 @@ type shownStep struct {
 }
 
 func newView(in Input) view {
-	v := view{in: in, facts: facts(in), leftOut: leftOut(in)}
+	v := view{in: in, facts: facts(in), leftOut: in.ofRuns(leftOut)}
 	for _, s := range v.in.Sections {
 		v.in.Claims.Warnings = slices.Concat(v.in.Claims.Warnings, s.Warnings)
 	}
@@ -220,12 +220,12 @@ func rises(e *analysis.Effect) bool {
 	return e.Ratio > 1
 }
 
-// leftOut tells what was not measured and why, each reason once.
-func leftOut(in Input) []fact {
+// leftOut tells what a run did not measure and why, each reason once.
+func leftOut(m store.Manifest) []fact {
 	var out []fact
 	more := map[string]int{} // by reason, beside the one that is named
-	for _, name := range slices.Sorted(maps.Keys(in.Manifest.LeftOut)) {
-		why := in.Manifest.LeftOut[name]
+	for _, name := range slices.Sorted(maps.Keys(m.LeftOut)) {
+		why := m.LeftOut[name]
 		if slices.ContainsFunc(out, func(f fact) bool { return f.Value == why }) {
 			more[why]++
 			continue
@@ -240,25 +240,18 @@ func leftOut(in Input) []fact {
 	return out
 }
 
-// facts are the header of every report. Those of runs that are compared name the run.
+// facts are the header of every report.
 func facts(in Input) []fact {
-	all, trials := slices.Insert(runFacts(in.Manifest), 2, fact{"plan", plan(in)}), fact{"trials", trials(in)}
-	if len(in.Others) == 0 {
-		return slices.Insert(all, 2, trials)
+	trials := fact{"trials", trials(in)}
+	all := in.ofRuns(func(m store.Manifest) []fact {
+		one := in
+		one.Manifest = m
+		return slices.Insert(runFacts(m), 2, fact{"plan", plan(one)})
+	})
+	if len(in.Others) > 0 {
+		return append([]fact{trials}, all...)
 	}
-	all = append([]fact{trials}, labelled("A", all)...)
-	for i, o := range in.Others {
-		label := "B"
-		if len(in.Others) > 1 {
-			label += strconv.Itoa(i + 1)
-		}
-		all = append(all, labelled(label, runFacts(o))...)
-	}
-	return all
-}
-
-func labelled(label string, all []fact) []fact {
-	return lines(all, func(f fact) fact { return fact{label + ": " + f.Name, f.Value} })
+	return slices.Insert(all, 2, trials)
 }
 
 // runFacts are what one run is and where it was measured; the run and its command come first.
@@ -322,6 +315,9 @@ func blocks(in Input) string {
 	st := in.Manifest.Study
 	if in.End == nil {
 		text := quantity.Count(st.Blocks, "block")
+		if len(in.Others) > 0 && st.Precision+st.Budget.Seconds() > 0 {
+			return "at most " + text // a comparison does not know where its runs ended
+		}
 		if st.Precision > 0 {
 			text += fmt.Sprintf(", looked at after %s, without reaching the precision of %s", numbers(st.Looks()), quantity.Percent(st.Precision))
 		}

@@ -200,10 +200,10 @@ func compared() report.Input {
 
 func TestComparisonsAndDifferences(t *testing.T) {
 	for f, want := range map[report.Format][]string{
-		report.FormatText:     {"A against B (20261121-0815-survey)", "1.07", "[1.041, 1.062]", "Δ+11.2", "native Δ+11.2"},
-		report.FormatMarkdown: {"A against B", "1.07", "Δ+11.2"},
+		report.FormatText:     {"start: ready, ms, lower is better", "1.07", "[1.041, 1.062]", "Δ+11.2", "native Δ+11.2"},
+		report.FormatMarkdown: {"B/A over control", "1.07", "Δ+11.2"},
 		report.FormatCSV:      {",start,,ready,s,lower,", ",1.0731,1.052,1.041,1.062,", ",slower,"},
-		report.FormatHTML:     {"A against B", "Δ+11.2"},
+		report.FormatHTML:     {"B/A over control", "Δ+11.2"},
 	} {
 		var out bytes.Buffer
 		if err := report.Write(&out, f, compared(), report.Options{All: true}); err != nil {
@@ -270,7 +270,8 @@ func TestLargeRunStaysSmall(t *testing.T) {
 	runtime.KeepAlive(in)
 }
 
-// Each run of a comparison has its own facts: two machines' are not taken for one's.
+// Each run of a comparison has its own facts: two machines' are not taken for one's. What
+// runs share is there once.
 func TestFactsOfComparedRuns(t *testing.T) {
 	in := reporttest.Compared()
 	in.Others[0].Host.CPU = "Another CPU"
@@ -279,7 +280,10 @@ func TestFactsOfComparedRuns(t *testing.T) {
 		have, lack []string
 	}{
 		{reporttest.Survey(), []string{"machine: AMD EPYC"}, []string{"A: machine", "B: machine"}},
-		{in, []string{"A: machine: AMD EPYC", "A: system: Debian", "B: machine: Another CPU", "B: run: " + in.Others[0].ID, "B: command: tare run survey"}, []string{"\n- machine", "B1: "}},
+		{in, []string{
+			"A: machine: AMD EPYC", "A: system: Debian", "B: machine: Another CPU", "B: run: " + in.Others[0].ID, "\n- command: tare run survey",
+			"- B: sysbox: sysbox-runc is not installed\n- kata/firecracker: ", "- sysbox: A measured it, B did not: sysbox-runc is not installed\n",
+		}, []string{"\n- machine", "B1: ", "A: command", "A: kata", "A: sysbox"}},
 		{report.Input{Manifest: in.Manifest, Others: append(in.Others, in.Manifest)}, []string{"A: machine: AMD EPYC", "B1: machine: Another CPU", "B2: machine: AMD EPYC"}, []string{"- B: "}},
 	} {
 		var out bytes.Buffer

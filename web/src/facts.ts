@@ -1,24 +1,21 @@
 import { h, visible } from "./dom";
-import type { Fact, Failed, Page } from "./types";
+import type { Comparison, Fact, Failed, Page, Target } from "./types";
 import { allLooks } from "./verdict";
 
 export function definitions(facts: Fact[]): HTMLElement {
   return h("dl", { class: "facts" }, ...facts.flatMap((f) => [h("dt", {}, f.name), h("dd", {}, f.value)]));
 }
 
-// targets lists what ran, with versions and digests.
+// targets lists what ran, with versions and digests, and in which run where runs differ.
 export function targets(page: Page): HTMLElement {
-  // In the order of the tables, then what was checked and not measured.
-  const order = page.claims.tables.flatMap((t) => t.rows.map((r) => r.target));
-  const place = (name: string) => (order.includes(visible(name)) ? order.indexOf(visible(name)) : order.length);
-  const names = Object.keys(page.manifest.targets).sort((a, b) => place(a) - place(b));
-  const line = (name: string) => {
-    const f = page.manifest.targets[name];
+  const several = page.others?.length;
+  const line = (f: Target) => {
     const notes = Object.entries(f.notes ?? {}).map(([k, v]) => `${visible(k)}: ${v}`).join(", ");
     return h(
       "tr",
       {},
-      h("th", { scope: "row", class: "name", title: visible(name) }, visible(name)),
+      h("th", { scope: "row", class: "name", title: f.name }, f.name),
+      several ? h("td", {}, f.run ?? "all") : null,
       h("td", { class: "version" }, f.version || "–"),
       h("td", { class: "path" }, f.path || "–"),
       h("td", { class: "path", title: f.digest }, f.digest ? f.digest.replace(/^sha256:/, "").slice(0, 12) : "–"),
@@ -28,19 +25,25 @@ export function targets(page: Page): HTMLElement {
   return h(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": "Targets" },
-    h("table", { class: "targets" }, h("thead", {}, h("tr", {}, ...["target", "version", "path", "sha256", "notes"].map((s) => h("th", { scope: "col" }, s)))), h("tbody", {}, ...names.map(line))),
+    h("table", { class: "targets" }, h("thead", {}, h("tr", {}, ...["target", ...(several ? ["run"] : []), "version", "path", "sha256", "notes"].map((s) => h("th", { scope: "col" }, s)))), h("tbody", {}, ...page.targets.map(line))),
   );
 }
 
 export function mitigations(page: Page): HTMLElement | null {
-  const all = Object.entries(page.manifest.host.mitigations ?? {});
+  const all = page.mitigations ?? [];
   if (all.length === 0) return null;
-  return h("details", {}, h("summary", {}, `CPU vulnerabilities and mitigations (${all.length})`), definitions(all.map(([name, value]) => ({ name: visible(name), value }))));
+  return h("details", {}, h("summary", {}, `CPU vulnerabilities and mitigations (${all.length})`), definitions(all));
 }
 
-// compared shows two runs beside each other.
+// compared shows two runs beside each other: what is judged, then folded what is described.
 export function compared(page: Page): HTMLElement[] {
-  return page.compared.flatMap((c) => [
+  const more = page.compared.filter((c) => !c.primary);
+  const judged = page.compared.filter((c) => c.primary).flatMap(pair);
+  return more.length === 0 ? judged : [...judged, h("details", {}, h("summary", {}, `Other metrics (${more.length}), described and not judged`), ...more.flatMap(pair))];
+}
+
+function pair(c: Comparison): HTMLElement[] {
+  return [
     h("h3", {}, c.title),
     h(
       "div",
@@ -52,7 +55,7 @@ export function compared(page: Page): HTMLElement[] {
         h("tbody", {}, ...c.rows.map((r) => h("tr", {}, ...r.map((s, i) => h(i ? "td" : "th", { class: side(i, r.length), scope: i ? undefined : "row" }, s))))),
       ),
     ),
-  ]);
+  ];
 }
 
 function side(i: number, n: number): string {

@@ -16,6 +16,7 @@ import { study } from "./study";
 import type { Entry, Group, Page, Paper } from "./types";
 
 const page: Page & { paper?: Paper } = JSON.parse(document.getElementById("tare-data")!.textContent!, (_, v: unknown) => (typeof v === "string" ? visible(v) : v));
+const runs = page.paper ? [] : [page.manifest, ...(page.others ?? [])].map((m) => m.id);
 const entries: Entry[] = (page.claims?.tables ?? []).map((claim, i) => ({ claim, shown: page.shown[i], resolution: page.resolution[i], shapes: page.shapes[i] }));
 
 function groups(): Group[] {
@@ -30,11 +31,11 @@ function groups(): Group[] {
 }
 
 function header(): HTMLElement {
-  const { study, id } = page.manifest;
+  const { study } = page.manifest;
   return h(
     "header",
     {},
-    h("div", { class: "eyebrow" }, h("span", {}, "tare report ", h("code", {}, id)), themeButton()),
+    h("div", { class: "eyebrow" }, h("span", {}, "tare report ", h("code", {}, runs.join(" "))), themeButton()),
     h("h1", {}, study.title),
     h("p", { class: "question" }, study.question),
     h("p", { class: "about" }, page.summary.about.join(" · ")),
@@ -119,7 +120,7 @@ function printing(on: boolean): void {
   redrawAll(true);
 }
 
-const shown = page.paper ? paper(page.paper) : { header: header(), parts: sections(), footer: `Made by tare ${page.manifest.tool} from run ${page.manifest.id}.` };
+const shown = page.paper ? paper(page.paper) : { header: header(), parts: sections(), footer: `Made by tare ${page.manifest.tool} from run${runs.length > 1 ? "s" : ""} ${runs.join(", ")}.` };
 document.title = `${page.paper?.title ?? page.manifest.study.title} – tare`;
 document.getElementById("report")!.append(shown.header, contents(shown.parts), ...shown.parts, h("footer", {}, shown.footer));
 tools(document.getElementById("report")!, page.manifest.id);

@@ -1,4 +1,4 @@
-import { h, section } from "./dom";
+import { h, section, unbroken } from "./dom";
 import { figure } from "./figure";
 import type { Page, SummaryTable } from "./types";
 import { look } from "./verdict";
@@ -16,7 +16,7 @@ export function summary(page: Page): HTMLElement {
     ...list("What it says", s.says),
     ...pairs("No verdict", (s.noVerdict ?? []).map((l) => [l.what, l.why])),
     ...list("How sure", sure),
-    ...pairs("Next", s.next.map((n) => [n.label, h("code", {}, n.command)])),
+    ...pairs("Next", s.next.map((n) => [n.label, h("code", {}, ...unbroken(n.command))])),
   );
   title.classList.add("summary");
   return title;
@@ -91,7 +91,7 @@ function cell(column: Column, c: Cell): HTMLElement {
   const verdict = c.verdict === "control" || c.verdict === "no verdict" ? "" : c.verdict ?? "";
   const l = lookOf(verdict, c);
   const glyph = l.glyph ? h("span", { class: "glyph", role: "img", "aria-label": verdict }, l.glyph) : null;
-  if (column.words) return h("td", { class: verdict ? l.name : undefined }, glyph, glyph ? " " : "", c.text);
+  if (column.words) return h("td", { class: `words ${verdict ? l.name : ""}` }, glyph, glyph ? " " : "", c.text);
   return h("td", { class: `number ${verdict ? l.name : ""}`, title: verdict }, c.text, glyph ? " " : "", glyph ?? (marked(column) ? blank() : null));
 }
 

@@ -161,6 +161,17 @@ export interface Facts {
   notes?: Record<string, string>;
 }
 
+// Comparison is one metric of two runs.
+export interface Comparison extends Grid {
+  primary: boolean;
+}
+
+// Target is what a target was in a run; in all of them without one.
+export interface Target extends Facts {
+  run?: string;
+  name: string;
+}
+
 export interface Estimate {
   value: number;
   interval: Interval;
@@ -328,9 +339,8 @@ export interface Page {
     image: string;
     command: string[];
     study: { id: string; title: string; question: string; view?: string; blocks?: number; control?: string };
-    host: { mitigations?: Record<string, string> };
-    targets: Record<string, Facts>;
   };
+  others?: { id: string }[];
   claims: {
     tables: Table[];
     ladders?: Ladder[];
@@ -346,9 +356,11 @@ export interface Page {
   resolution: string[];
   shapes: Shape[][];
   ladders: ShownLadder[];
-  compared: Grid[];
+  compared: Comparison[];
   failures: Failed[];
   leftOut: Fact[];
+  targets: Target[];
+  mitigations: Fact[] | null;
   sections: Section[];
   points: number;
   pointsMost: number;

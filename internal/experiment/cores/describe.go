@@ -80,7 +80,7 @@ func (p point) refused() bool { return p.Verdict == analysis.NotComparable }
 type step struct {
 	Target   string         `json:"target"`
 	Workload string         `json:"workload"`
-	Ratio    float64        `json:"ratio"` // of speeds
+	Ratio    float64        `json:"ratio,omitempty"` // of speeds
 	Interval stats.Interval `json:"interval"`
 }
 

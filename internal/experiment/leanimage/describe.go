@@ -24,7 +24,7 @@ type effect struct {
 	Level    string           `json:"level"`
 	Base     string           `json:"base"`
 	Metric   string           `json:"metric"`
-	Ratio    float64          `json:"ratio"` // of the metric
+	Ratio    float64          `json:"ratio,omitempty"` // of the metric
 	Interval stats.Interval   `json:"interval"`
 	Verdict  analysis.Verdict `json:"verdict"`
 	Words    string           `json:"words"` // the size, or the bound of what is open

@@ -108,9 +108,9 @@ type cpus struct {
 type machineRatio struct {
 	Test      string  `json:"test"`
 	Ratio     float64 `json:"ratio"`
-	PerCore   float64 `json:"perCore"`   // of scores by cores; 0 where one is not known
-	PerThread float64 `json:"perThread"` // of scores by hardware threads
-	PerGHz    float64 `json:"perGHz"`    // of scores by clock
+	PerCore   float64 `json:"perCore,omitempty"`   // of scores by cores; 0 where one is not known
+	PerThread float64 `json:"perThread,omitempty"` // of scores by hardware threads
+	PerGHz    float64 `json:"perGHz,omitempty"`    // of scores by clock
 }
 
 // machineRatios sets a's scores against b's, over the tests that both have,

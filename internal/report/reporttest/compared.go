@@ -7,13 +7,19 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/stats"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // Compared is the survey twice, the second time with another kernel, as a user, and with
-// one target slower: every verdict occurs.
+// one target slower, and with one target less: every verdict occurs.
 func Compared() report.Input {
 	a, b := Survey(), Survey()
 	b.Manifest.ID, b.Manifest.Host.Root = "20261122-090000-survey", false
+	a.Manifest.Cells = append(a.Manifest.Cells, study.Cell{ID: "sysbox/start", Target: "sysbox", Workload: "start", Group: "start"})
+	b.Manifest.LeftOut["sysbox"], b.Manifest.Host.Mitigations["meltdown"] = "sysbox-runc is not installed", "Mitigation: PTI"
+	runc := b.Manifest.Targets["runc"]
+	runc.Version = "1.3.0"
+	b.Manifest.Targets["runc"] = runc
 	in := report.Input{Manifest: a.Manifest, Others: append(a.Others, b.Manifest)}
 	in.Claims = analysis.Claims{Alpha: a.Claims.Alpha, Margin: a.Claims.Margin, Trials: 2 * a.Claims.Trials, Planned: 2 * a.Claims.Planned, Failures: 2 * a.Claims.Failures}
 	for _, t := range a.Claims.Tables {
