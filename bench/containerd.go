@@ -79,7 +79,7 @@ func besideContainerd(ctx context.Context, other func(ctx context.Context, e dae
 	defer func() { err = errors.Join(err, restore()) }()
 	return paired(analysis.AtLeast, 1, func() (float64, error) {
 		s, err := report(ctx, "run", "concurrent-start", "--on", "containerd", "--workloads", "start", "--probes=", "--no-counters", "--blocks", "1",
-			"--containers", strconv.Itoa(containerdEach), "--concurrency", strconv.Itoa(containerdWidth), "--image", file)
+			"--instances", strconv.Itoa(containerdEach), "--concurrency", strconv.Itoa(containerdWidth), "--image", file)
 		if err != nil {
 			return 0, err
 		}

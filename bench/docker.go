@@ -47,7 +47,7 @@ func dockerStarts(ctx context.Context) (r result, err error) {
 	defer func() { err = errors.Join(err, restore()) }()
 	return paired(analysis.AtLeast, 1, func() (float64, error) {
 		s, err := report(ctx, "run", "concurrent-start", "--on", "docker/cli", "--workloads", "start", "--probes=", "--no-counters", "--blocks", "1",
-			"--containers", strconv.Itoa(dockerEach), "--concurrency", strconv.Itoa(dockerWidth), "--image", file)
+			"--instances", strconv.Itoa(dockerEach), "--concurrency", strconv.Itoa(dockerWidth), "--image", file)
 		if err != nil {
 			return 0, err
 		}

@@ -48,7 +48,7 @@ func runcStarts(concurrency int) func(context.Context) (result, error) {
 // without perf's counters, which the loop has not either.
 func runcStudy(ctx context.Context, n, concurrency int) (seen, error) {
 	return report(ctx, "run", "concurrent-start", "--on", "runc", "--workloads", "start", "--probes=", "--no-counters", "--blocks", "1",
-		"--containers", strconv.Itoa(n), "--concurrency", strconv.Itoa(concurrency))
+		"--instances", strconv.Itoa(n), "--concurrency", strconv.Itoa(concurrency))
 }
 
 // bareRunc starts n containers by runc in a loop, width at once, and deletes them
@@ -169,7 +169,7 @@ func swarm(target string) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
 		u, err := leavingNothing(func() (usage, error) {
 			return watch(ctx, tare, "run", "concurrent-start", "--on", target,
-				"--workloads", "start", "--probes=", "--containers", strconv.Itoa(swarmSize), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
+				"--workloads", "start", "--probes=", "--instances", strconv.Itoa(swarmSize), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
 		})
 		if err != nil {
 			return result{}, err
@@ -184,7 +184,7 @@ func held(target string, n int) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
 		u, err := leavingNothing(func() (usage, error) {
 			return watch(ctx, tare, "run", "concurrent-start", "--on", target,
-				"--workloads", "hold", "--probes=", "--containers", strconv.Itoa(n), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
+				"--workloads", "hold", "--probes=", "--instances", strconv.Itoa(n), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
 		})
 		if err != nil {
 			return result{}, err

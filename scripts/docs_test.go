@@ -2,7 +2,9 @@ package scripts
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,20 +66,45 @@ func TestDocumentedCommands(t *testing.T) {
 	if found < 60 {
 		t.Errorf("%d command lines were found: the test reads the wrong blocks", found)
 	}
-	if understood([]string{"report", "last", "--nonsense"}) == nil || understood([]string{"reprot"}) == nil || understood([]string{"run", "survey", "--variant", "nonsense"}) == nil {
+	if understood([]string{"report", "last", "--nonsense"}) == nil || understood([]string{"reprot"}) == nil || understood([]string{"run", "survey", "--containers", "2"}) == nil || understood([]string{"run", "survey", "--variant", "nonsense"}) == nil {
 		t.Error("a command line that is wrong was understood")
 	}
 }
 
 var verb = regexp.MustCompile(`^[a-z]+$`)
 
-// understood parses a command line as tare would, and runs nothing.
-func understood(words []string) error {
-	root := cli.Command(&cli.Env{
-		Getenv: func(string) string { return "/" }, Stdout: new(bytes.Buffer), Stderr: new(bytes.Buffer),
+// commandLine is tare's, with all verbs. What it has to note goes to notes.
+func commandLine(notes io.Writer) *cobra.Command {
+	return cli.Command(&cli.Env{
+		Getenv: func(string) string { return "/" }, Stdout: new(bytes.Buffer), Stderr: notes,
 		Experiments: experiments.Experiments(),
 		Commands:    []func(experiment.Laboratory) []*cobra.Command{kerneltools.Commands},
 	})
+}
+
+// TestResultsAsJSON: each verb that prints a result prints it as JSON, too.
+func TestResultsAsJSON(t *testing.T) {
+	without := map[string]string{
+		"tare completion bash": "a script", "tare completion fish": "a script", "tare completion powershell": "a script", "tare completion zsh": "a script",
+		"tare fleet cancel": "no result", "tare runs name": "no result",
+		"tare serve": "a server", "tare trim image run": "a machine's console",
+	}
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		for _, verb := range c.Commands() {
+			check(verb)
+		}
+		if !c.HasSubCommands() && (c.Flags().Lookup("json") == nil) != (without[c.CommandPath()] != "") {
+			t.Errorf("%s: --json is there: %t; it has %q", c.CommandPath(), c.Flags().Lookup("json") != nil, without[c.CommandPath()])
+		}
+	}
+	check(commandLine(io.Discard))
+}
+
+// understood parses a command line as tare would, and runs nothing.
+func understood(words []string) error {
+	var notes bytes.Buffer // of flags that are called otherwise now
+	root := commandLine(&notes)
 	if i := slices.Index(words, "|"); i >= 0 {
 		words = words[:i]
 	}
@@ -87,6 +114,9 @@ func understood(words []string) error {
 	}
 	if err := c.ParseFlags(rest); err != nil {
 		return err
+	}
+	if notes.Len() > 0 {
+		return errors.New(notes.String())
 	}
 	if c == root || c.HasSubCommands() {
 		return c.ValidateArgs(c.Flags().Args()) // a verb below that is not there

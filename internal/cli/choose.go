@@ -23,7 +23,7 @@ type chooseFlags struct {
 	environments []string
 	instances    []string
 	concurrency  []string
-	cpus         int
+	cpuset       string
 	probes       []string
 	noCounters   bool
 	sets         []string // FACTOR=LEVELS
@@ -40,7 +40,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.environments, "environments", nil, "environments of the study, by name")
 	flags.StringSliceVar(&f.instances, "instances", nil, "instances (containers) at once, as 0..4 or 1,2,8; 0 is the control, which is always measured")
 	flags.StringSliceVar(&f.concurrency, "concurrency", nil, "instances that are under way at one moment at most, as 100 or 1,10,100")
-	flags.IntVar(&f.cpus, "cpus", 0, "CPUs that an instance may use, where the study lets it use all")
+	flags.StringVar(&f.cpuset, "cpuset", "", "CPUs to run on, as 0-1,4 or first-2, in the environments that let an instance use all")
 	flags.StringSliceVar(&f.probes, "probes", nil, "measure each cell once more, watched by a probe: locks (tare locks), stacks; --probes= for none")
 	flags.BoolVar(&f.noCounters, "no-counters", false, "leave perf's counters out where many are started at once, which make starts some percent slower")
 	flags.StringArrayVar(&f.sets, "set", nil, "levels of a factor, as threads=1,8 or mtu=1500,9000: a parameter of the study's workloads, a key of its environments, or message (bytes of one message)")
@@ -51,18 +51,12 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 		})
 		flags.MarkDeprecated(old, fmt.Sprintf("write --set %s=LEVELS", factor)) //nolint:errcheck // fails for a flag that is not defined
 	}
-	// The words of studies of containers, for the same flags.
-	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		switch name {
-		case "tests", "protocol": // workloads of the network are named by theirs
-			name = "workloads"
-		case "containers":
-			name = "instances"
-		case "rootfs": // of a study's virtual machines; commands of its own it has none
-			name = "guest-rootfs"
-		}
-		return pflag.NormalizedName(name)
-	})
+	for old, name := range oldNames {
+		flags.Func(old, "", func(value string) error { return flags.Set(name, value) })
+		flags.MarkDeprecated(old, "it is now called --"+name) //nolint:errcheck // as above
+	}
+	flags.Func("cpus", "", func(n string) error { return flags.Set("cpuset", "first-"+n) })
+	flags.MarkDeprecated("cpus", "write --cpuset first-N; --set cpus=LEVELS limits CPU time") //nolint:errcheck // as above
 }
 
 // apply changes a study as the flags say. Every error is bad input.
@@ -71,7 +65,7 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 		return st, err
 	}
 	st, err := f.vary(st, flags)
-	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "cpus", "on", "probes"} {
+	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "cpuset", "on", "probes"} {
 		if flags.Changed(flag) {
 			st = st.Detached()
 		}
@@ -106,8 +100,8 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 			st = st.WithoutOwn(func(w *study.Workload) { w.Concurrency = nil })
 		}
 	}
-	if err == nil && flags.Changed("cpus") {
-		st.Environments, err = withCPUs(st.Environments, f.cpus)
+	if err == nil && flags.Changed("cpuset") {
+		st.Environments, err = withCPUSet(st.Environments, f.cpuset)
 	}
 	if err == nil && flags.Changed("probes") {
 		st = st.Watch(f.probes)
@@ -238,19 +232,16 @@ func withContainers(levels []study.Environment, numbers []string, each bool) ([]
 	return all, nil
 }
 
-// withCPUs binds the levels that may use all CPUs to so many of them.
-func withCPUs(levels []study.Environment, n int) ([]study.Environment, error) {
-	if n < 1 {
-		return nil, fmt.Errorf("--cpus %d: must be at least 1", n)
-	}
+// withCPUSet binds the levels that may use all CPUs to some of them.
+func withCPUSet(levels []study.Environment, cpus string) ([]study.Environment, error) {
 	if len(levels) == 0 {
 		levels = []study.Environment{{}}
 	}
-	return changed(levels, "--cpus", "lets an instance use all CPUs", func(l *study.Environment) bool {
+	return changed(levels, "--cpuset", "lets an instance use all CPUs", func(l *study.Environment) bool {
 		if l.CPUSet != "" || l.CPUs != 0 {
 			return false
 		}
-		l.CPUSet = "first-" + strconv.Itoa(n)
+		l.CPUSet = cpus
 		return true
 	})
 }

@@ -28,8 +28,8 @@ func choose(t *testing.T, args ...string) (study.Study, error) {
 }
 
 func TestChoose(t *testing.T) {
-	st, err := choose(t, "--quick", "--tests", "execl,memory", "--containers", "0..2,8", "--on", "runc,crun",
-		"--set", "copies=3", "--cpus", "2", "--environments", "allcpu-ncopies,1cpu-1copy")
+	st, err := choose(t, "--quick", "--workloads", "execl,memory", "--instances", "0..2,8", "--on", "runc,crun",
+		"--set", "copies=3", "--cpuset", "first-2", "--environments", "allcpu-ncopies,1cpu-1copy")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,25 +64,24 @@ func TestChoose(t *testing.T) {
 
 func TestChooseRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"--quick --published":                 "variants published and quick exclude each other",
-		"--variant quik":                      `did you mean "quick"?`,
-		"--tests dhristone2":                  `did you mean "dhrystone2"?`,
-		"--tests execl,dhristone2,zzzzz":      `unknown workload "dhristone2"`,
-		"--environments 1cpu-2copy":           `did you mean "1cpu-1copy"?`,
-		"--containers 4..1":                   "no range that goes up",
-		"--containers -1":                     "no range that goes up",
-		"--containers one":                    `"one" is not a number or a range`,
-		"--containers 1..":                    "is not a number or a range",
-		"--containers 0..1000000":             "more than 1000 numbers",
-		"--copies-inside 0":                   `--set copies=0: workload dhrystone2: parameter "copies": 0 is outside 1 to`,
-		"--set copies":                        "write --set FACTOR=LEVELS",
-		"--set =3":                            "write --set FACTOR=LEVELS",
-		"--set spoons=3":                      "no workload of study choose has a parameter spoons; environments have the keys cpus, ",
-		"--set memory=1M":                     "--set memory=1M: memory: ",
-		"--set instances=x":                   `"x" is not a number or a range`,
-		"--set message=1X --workloads memory": "--set message=1X: 1X: no workload that is measured has messages",
-		"--cpus -1":                           "must be at least 1",
-		"--cpus 1 --environments 1cpu-1copy":  "no environment of the study lets an instance use all CPUs",
+		"--quick --published":                        "variants published and quick exclude each other",
+		"--variant quik":                             `did you mean "quick"?`,
+		"--tests dhristone2":                         `did you mean "dhrystone2"?`,
+		"--tests execl,dhristone2,zzzzz":             `unknown workload "dhristone2"`,
+		"--environments 1cpu-2copy":                  `did you mean "1cpu-1copy"?`,
+		"--containers 4..1":                          "no range that goes up",
+		"--containers -1":                            "no range that goes up",
+		"--containers one":                           `"one" is not a number or a range`,
+		"--containers 1..":                           "is not a number or a range",
+		"--containers 0..1000000":                    "more than 1000 numbers",
+		"--copies-inside 0":                          `--set copies=0: workload dhrystone2: parameter "copies": 0 is outside 1 to`,
+		"--set copies":                               "write --set FACTOR=LEVELS",
+		"--set =3":                                   "write --set FACTOR=LEVELS",
+		"--set spoons=3":                             "no workload of study choose has a parameter spoons; environments have the keys cpus, ",
+		"--set memory=1M":                            "--set memory=1M: memory: ",
+		"--set instances=x":                          `"x" is not a number or a range`,
+		"--set message=1X --workloads memory":        "--set message=1X: 1X: no workload that is measured has messages",
+		"--cpuset first-1 --environments 1cpu-1copy": "no environment of the study lets an instance use all CPUs",
 	} {
 		if _, err := choose(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)

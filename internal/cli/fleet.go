@@ -31,7 +31,8 @@ func fleetCommand(env *Env) *cobra.Command {
 }
 
 func (env *Env) fleetAdd() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:   "add FLEET FILE|RUN...",
 		Short: "Add runs of one study, from files or the store",
 		Long: `add takes runs into a fleet, and makes the fleet if it is new. FLEET is a name, or a
@@ -52,20 +53,21 @@ is added. Runs of another study than the fleet's are refused.`,
 			if err != nil {
 				return err
 			}
-			for _, name := range args[1:] {
+			return env.printEach(asJSON, args[1:], func(name string) (string, error) {
 				run, err := env.addToFleet(c, dir, name)
-				switch {
-				case errors.Is(err, store.ErrThere):
+				if errors.Is(err, store.ErrThere) {
 					fmt.Fprintf(env.Stderr, "%s: is in the fleet already\n", name)
-				case err != nil:
-					return usageError{fmt.Errorf("%s: %w", name, err)}
-				default:
-					fmt.Fprintln(visible{env.Stdout}, run)
+					return "", nil
 				}
-			}
-			return nil
+				if err != nil {
+					return "", usageError{fmt.Errorf("%s: %w", name, err)}
+				}
+				return run, nil
+			})
 		},
 	}
+	jsonFlag(c, &asJSON)
+	return c
 }
 
 // fleetName is a fleet's name in the state directory.

@@ -43,8 +43,8 @@ func statusLine(s fleet.Status) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// collect collects a fleet and shows its report.
-func (env *Env) collect(c *cobra.Command, collector *fleet.Collector, dir, name string) error {
+// collect collects a fleet and shows its report, as text or JSON.
+func (env *Env) collect(c *cobra.Command, collector *fleet.Collector, dir, name string, asJSON bool) error {
 	err := collector.Collect(c.Context())
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintf(env.Stderr, "detached: the jobs go on. Collect them with: tare fleet resume %s; end them with: tare fleet cancel %s\n", name, name)
@@ -53,11 +53,11 @@ func (env *Env) collect(c *cobra.Command, collector *fleet.Collector, dir, name 
 	if _, finished := fleet.AsResult(err); err != nil && !finished {
 		return errors.Join(err, fmt.Errorf("go on with: tare fleet resume %s", name))
 	}
-	return errors.Join(env.showFleet(dir, name), err)
+	return errors.Join(env.showFleet(dir, name, asJSON), err)
 }
 
 // showFleet prints the report of a fleet, where it has a run, and writes its page.
-func (env *Env) showFleet(dir, name string) error {
+func (env *Env) showFleet(dir, name string, asJSON bool) error {
 	if runs, err := os.ReadDir(filepath.Join(dir, "runs")); err != nil || len(runs) == 0 {
 		fmt.Fprintf(env.Stderr, "no machine has a run; tare fleet status %s says why\n", name)
 		return nil
@@ -66,7 +66,11 @@ func (env *Env) showFleet(dir, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := report.WritePaper(env.Stdout, report.FormatText, paper, env.textOptions()); err != nil {
+	format := report.FormatText
+	if asJSON {
+		format = report.FormatJSON
+	}
+	if err := report.WritePaper(env.Stdout, format, paper, env.textOptions()); err != nil {
 		return err
 	}
 	page := filepath.Join(dir, "report.html")
@@ -111,7 +115,8 @@ func (env *Env) wholeFleetDir(c *cobra.Command, name string) (string, error) {
 }
 
 func (env *Env) fleetResume() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:   "resume FLEET",
 		Short: "Go on with a fleet: collect its jobs, submit what was not",
 		Long: `resume goes on after Ctrl-C, a kill or --no-wait, from any shell of this machine. It finds
@@ -123,9 +128,11 @@ the fleet's jobs by their names, so that none is submitted twice.`,
 			if err != nil {
 				return err
 			}
-			return env.collect(c, env.collector(dir, e), dir, args[0])
+			return env.collect(c, env.collector(dir, e), dir, args[0], asJSON)
 		},
 	}
+	jsonFlag(c, &asJSON)
+	return c
 }
 
 func (env *Env) fleetCancel() *cobra.Command {

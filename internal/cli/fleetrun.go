@@ -36,6 +36,7 @@ type fleetFlags struct {
 	state      string
 	noWait     bool
 	show       bool
+	json       bool
 }
 
 // makeEngine makes an engine from its own options, once they are parsed.
@@ -104,6 +105,7 @@ N1,N2 names them. Ctrl-C detaches: the jobs go on, and tare fleet resume collect
 	flags.StringVar(&f.state, "machine-state", "", "state directory of tare on the machines, on a disk of their own (default: that of who the job runs as)")
 	flags.BoolVar(&f.noWait, "no-wait", false, "submit the jobs and leave; tare fleet resume collects them")
 	flags.BoolVar(&f.show, "show", false, "print what the engine would get, and submit nothing")
+	flags.BoolVar(&f.json, "json", false, "print the fleet's report as JSON")
 	for _, name := range slices.Sorted(maps.Keys(sets)) {
 		flags.AddFlagSet(sets[name])
 	}
@@ -122,7 +124,6 @@ func (env *Env) parseFleet(c *cobra.Command, args []string) ([]string, error) {
 	}
 	measuring, check := env.measuring(word)
 	both := pflag.NewFlagSet("", pflag.ContinueOnError)
-	both.SetNormalizeFunc(measuring.Flags().GetNormalizeFunc())
 	both.AddFlagSet(own)
 	both.AddFlagSet(measuring.Flags())
 	var passed []string
@@ -172,7 +173,6 @@ func parsedBadly(c *cobra.Command, err error) error {
 func (env *Env) verbOf(own *pflag.FlagSet, args []string) (word string, before, after []string, err error) {
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)
 	run := runCommand(env).Flags()
-	known.SetNormalizeFunc(run.GetNormalizeFunc())
 	known.AddFlagSet(own)
 	known.AddFlagSet(run)
 	known.AddFlagSet(weighCommand(env).Flags())
@@ -233,7 +233,7 @@ func (env *Env) measuring(word string) (c *cobra.Command, check func(args []stri
 
 // forMachines refuses flags that mean nothing on another machine.
 func forMachines(flags *pflag.FlagSet) error {
-	for _, name := range []string{"stream", "json", "html", "all"} {
+	for _, name := range []string{"stream", "html", "all"} {
 		if flags.Changed(name) {
 			return fmt.Errorf("--%s is of one run: leave it out, tare fleet report shows the fleet", name)
 		}
@@ -306,7 +306,7 @@ func (env *Env) beginFleet(c *cobra.Command, f *fleetFlags, sets map[string]*pfl
 		}
 		return err
 	}
-	return env.collect(c, collector, dir, f.name)
+	return env.collect(c, collector, dir, f.name, f.json)
 }
 
 // check refuses flags that make no sense; its result are the engine's flags that were given.

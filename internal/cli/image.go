@@ -19,7 +19,19 @@ func imageCommand(env *Env) *cobra.Command {
 		Args:  noCommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(&cobra.Command{
+	c.AddCommand(imageSaveCommand(env), imageBuildCommand(env))
+	return c
+}
+
+// written is what --json prints of a file that was written.
+type written struct {
+	File   string `json:"file"`
+	Digest string `json:"digest,omitempty"`
+}
+
+func imageSaveCommand(env *Env) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
 		Use:   "save FILE [COMMAND...]",
 		Short: "Write the workbench, with commands of this machine, to a file",
 		Long: `save writes the image that this machine's targets run: its busybox, sysbench, fio and
@@ -40,12 +52,17 @@ resume takes on other machines of this architecture.`,
 			if err := checkOutput("FILE", args[0]); err != nil {
 				return err
 			}
+			if args[0] == standardOutput && asJSON {
+				return usageError{errors.New("--json: standard output has the image: name a file")}
+			}
 			digest, err := lab.SaveWorkbench(c.Context(), env.config(c), args[1:], func(save func(io.Writer) error) error {
 				return env.writeTo(args[0], func(w io.Writer, _ report.Options) error { return save(w) })
 			})
 			switch {
 			case err != nil:
 				return err
+			case asJSON:
+				return env.printJSON(written{args[0], digest})
 			case args[0] == standardOutput:
 				fmt.Fprintln(env.Stderr, "FILE@"+digest)
 			default:
@@ -53,14 +70,23 @@ resume takes on other machines of this architecture.`,
 			}
 			return nil
 		},
-	})
-	c.AddCommand(imageBuildCommand(env))
+	}
+	jsonFlag(c, &asJSON)
 	return c
+}
+
+// builtImages is what tare image build --json prints.
+type builtImages struct {
+	File      string `json:"file"`
+	Bill      string `json:"bill"`      // of materials
+	Workbench string `json:"workbench"` // digest
+	Base      string `json:"base"`      // digest
 }
 
 func imageBuildCommand(env *Env) *cobra.Command {
 	var o lab.ImageOrder
 	var output string
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "build --arch ARCH -o FILE [PACKAGE...]",
 		Short: "Make a workbench and a slim Debian for any architecture, of Debian's packages",
@@ -92,14 +118,19 @@ take. FILE.cdx.json is the bill of materials. build prints FILE@sha256:DIGEST, w
 			if o.Cache == "" {
 				return &lab.InputError{Err: errors.New("there is no place for packages: set XDG_CACHE_HOME to a directory that only you can write")}
 			}
-			d, err := lab.BuildImage(c.Context(), o, output, output+".cdx.json")
+			bill := output + ".cdx.json"
+			d, err := lab.BuildImage(c.Context(), o, output, bill)
 			if err != nil {
 				return err
+			}
+			if asJSON {
+				return env.printJSON(builtImages{output, bill, d.Workbench, d.Base})
 			}
 			fmt.Fprintf(visible{env.Stdout}, "%s@%s\n%s:base %s\n", output, d.Workbench, output, d.Base)
 			return nil
 		},
 	}
+	jsonFlag(c, &asJSON)
 	flags := c.Flags()
 	flags.StringVar(&o.Arch, "arch", "", "architecture: amd64, arm64, loong64, mips64le or riscv64")
 	flags.StringVarP(&output, "output", "o", "", "file for the images")

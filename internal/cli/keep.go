@@ -16,7 +16,8 @@ import (
 )
 
 func removeRunsCommand(env *Env) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:               "rm RUN...",
 		Short:             "Remove runs with all their files",
 		Example:           "  tare runs rm 20261121-081500-survey",
@@ -31,9 +32,21 @@ func removeRunsCommand(env *Env) *cobra.Command {
 				}
 				dirs = append(dirs, dir)
 			}
-			return removeRuns(dirs, func(i int) { fmt.Fprintln(visible{env.Stdout}, "removed", dirs[i]) })
+			gone := []string{} // [] in JSON for none
+			err := removeRuns(dirs, func(i int) {
+				gone = append(gone, dirs[i])
+				if !asJSON {
+					fmt.Fprintln(visible{env.Stdout}, "removed", dirs[i])
+				}
+			})
+			if asJSON {
+				err = errors.Join(err, env.printJSON(gone))
+			}
+			return err
 		},
 	}
+	jsonFlag(c, &asJSON)
+	return c
 }
 
 // removeRuns removes runs, and tells of each that is gone.
@@ -84,6 +97,7 @@ func nameRunCommand(env *Env) *cobra.Command {
 
 func exportRunCommand(env *Env) *cobra.Command {
 	var output string
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "export RUN",
 		Short: "Write a run as one file, for another machine",
@@ -98,7 +112,10 @@ environment of workloads stay behind.`,
 			if err != nil {
 				return err
 			}
-			if output == "-" {
+			switch {
+			case output == standardOutput && asJSON:
+				return usageError{errors.New("--json: standard output has the run: name a file with --output")}
+			case output == standardOutput:
 				return runs[0].Export(env.Stdout)
 			}
 			file := output
@@ -111,16 +128,21 @@ environment of workloads stay behind.`,
 			if err := lab.WriteReport(file, runs[0].Export); err != nil {
 				return err
 			}
+			if asJSON {
+				return env.printJSON(written{File: file})
+			}
 			fmt.Fprintln(visible{env.Stdout}, file)
 			return nil
 		},
 	}
+	jsonFlag(c, &asJSON)
 	c.Flags().StringVarP(&output, "output", "o", "", "the file, - for standard output (default ID.tar.gz, here)")
 	return c
 }
 
 func importRunsCommand(env *Env) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Add runs that export or --stream wrote, - for standard input",
 		Long: `import adds runs from files that tare runs export or tare run --stream wrote, after it
@@ -134,16 +156,41 @@ in them are somebody else's.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			for _, name := range args {
+			return env.printEach(asJSON, args, func(name string) (string, error) {
 				dir, err := importRun(env.config(c).StateDir, name)
 				if err != nil {
-					return usageError{fmt.Errorf("%s: %w", name, err)}
+					return "", usageError{fmt.Errorf("%s: %w", name, err)}
 				}
-				fmt.Fprintln(visible{env.Stdout}, dir)
-			}
-			return nil
+				return dir, nil
+			})
 		},
 	}
+	jsonFlag(c, &asJSON)
+	return c
+}
+
+// printEach prints what do makes of each name, if anything: a line as soon as it is done,
+// or a list as JSON of what was done until an error.
+func (env *Env) printEach(asJSON bool, names []string, do func(name string) (string, error)) error {
+	done := []string{} // [] for none
+	var err error
+	for _, name := range names {
+		var made string
+		if made, err = do(name); err != nil {
+			break
+		}
+		if made == "" {
+			continue
+		}
+		done = append(done, made)
+		if !asJSON {
+			fmt.Fprintln(visible{env.Stdout}, made)
+		}
+	}
+	if asJSON {
+		err = errors.Join(err, env.printJSON(done))
+	}
+	return err
 }
 
 func importRun(state, name string) (dir string, err error) {

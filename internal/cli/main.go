@@ -189,7 +189,17 @@ Measuring needs root for most targets; check, report, studies and help do not.`,
 	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
 		c.Args, c.RunE = noCommand, root.RunE // a shell that is none is bad usage
 	}
+	notesTo(env.Stderr, root)
 	return root
+}
+
+// notesTo prints what flags of earlier versions are called now to w: cobra would print it
+// to standard output, which has the report.
+func notesTo(w io.Writer, c *cobra.Command) {
+	c.Flags().SetOutput(w)
+	for _, verb := range c.Commands() {
+		notesTo(w, verb)
+	}
 }
 
 // addGroup adds a group of verbs to the help, with its own verbs.

@@ -209,3 +209,46 @@ func TestFleetWantsAbsolutePaths(t *testing.T) {
 		}
 	}
 }
+
+// Verbs that keep, move and remove runs, and those of images and set-up, print what they
+// did as JSON, and nothing else on standard output.
+func TestDoneAsJSON(t *testing.T) {
+	state, id := keptRun(t)
+	file := filepath.Join(t.TempDir(), "run.tar.gz")
+	if w := asJSON[written](t, exitOK, state, "runs", "export", id, "-o", file, "--json"); w.File != file {
+		t.Errorf("%+v", w)
+	}
+	if code, out, _ := called(t, state, "runs", "export", id, "-o", "-", "--json"); code != exitUsage || out != "" {
+		t.Errorf("export to standard output as JSON: exit code %d, %d bytes", code, len(out))
+	}
+	for _, want := range []int{1, 0} {
+		if added := asJSON[[]string](t, exitOK, state, "fleet", "add", "lab", file, "--json"); len(added) != want {
+			t.Errorf("added %q, want %d", added, want)
+		}
+	}
+	if gone := asJSON[[]string](t, exitOK, state, "runs", "rm", id, "--json"); len(gone) != 1 {
+		t.Errorf("removed %q", gone)
+	}
+	if there := asJSON[[]string](t, exitUsage, state, "runs", "import", file, "none", "--json"); len(there) != 1 {
+		t.Errorf("imported %q, want the first of two", there)
+	}
+	found := asJSON[setUp](t, exitOK, state, "setup", "--dry-run", "--on", "runc", "--json")
+	if len(found.Parts) != 1 || found.Parts[0].Name != "runc" || found.Commands == nil || found.Installed {
+		t.Errorf("%+v", found)
+	}
+}
+
+// A flag of an earlier version is read as what it is called now. The note on that is not
+// on standard output, which has the report.
+func TestOldNames(t *testing.T) {
+	for note, args := range map[string][]string{
+		"--instances":      {"weigh", "--copies", "0", "--json", "--", "true"},
+		"--workloads":      {"run", "survey", "--tests", "none"},
+		"--cpuset first-N": {"run", "survey", "--cpus", "0"},
+	} {
+		code, out, diagnostics := called(t, t.TempDir(), args...)
+		if code != exitUsage || out != "" || !strings.Contains(diagnostics, "has been deprecated") || !strings.Contains(diagnostics, note) {
+			t.Errorf("%q: exit code %d, %q: %s", args, code, out, diagnostics)
+		}
+	}
+}

@@ -83,7 +83,7 @@ itself; in a study of the network they are those attached to it. --set FACTOR=LE
   docker save hello-world -o hello.tar; tare run ./mine.yaml --image hello.tar
   tare run density --instances 0..4 --on crun
   tare run ./churn.yaml --set threads=1,8 --set each=40
-  tare run ./mine.yaml --on qemu/microvm,qemu/q35 --rootfs ./debian
+  tare run ./mine.yaml --on qemu/microvm,qemu/q35 --guest-rootfs ./debian
   tare run ./mine.yaml --html mine.html`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return env.Experiments.StudyNames(), cobra.ShellCompDirectiveDefault // or a file

@@ -22,6 +22,9 @@ const messageFactor = "message"
 // oldFlags are flags of earlier versions, each for one factor, which are still read.
 var oldFlags = map[string]string{"copies-inside": "copies", "threads": "threads", "each": "each", "sizes": messageFactor, "range": "range"}
 
+// oldNames are flags of earlier versions, and what they are called now. They are still read.
+var oldNames = map[string]string{"tests": "workloads", "protocol": "workloads", "containers": "instances", "rootfs": "guest-rootfs"}
+
 // flagFactors are factors that have a flag of their name.
 var flagFactors = []string{"instances", "containers", "concurrency", "workloads", "environments"}
 

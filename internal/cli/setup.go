@@ -26,6 +26,23 @@ type setupFlags struct {
 	study  string
 	yes    bool
 	dryRun bool
+	json   bool
+}
+
+// setUp is what tare setup --json prints.
+type setUp struct {
+	Manager   string      `json:"manager"`  // of packages; "" where this machine has none that tare knows
+	Parts     []setUpPart `json:"parts"`    // as they are at the end
+	Commands  [][]string  `json:"commands"` // that install what was missing; [] for none
+	Installed bool        `json:"installed"`
+}
+
+type setUpPart struct {
+	Name     string   `json:"name"`
+	For      []string `json:"for"`
+	Here     bool     `json:"here"`
+	Packages []string `json:"packages,omitempty"` // of the manager
+	Else     string   `json:"else,omitempty"`     // what to do where there is no package
 }
 
 func setupCommand(env *Env) *cobra.Command {
@@ -50,6 +67,7 @@ What the distribution has no package for, is listed with what to do.`,
 	c.Flags().StringVar(&f.study, "study", "", "only what this study's targets and workloads need, by name or file")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "install without asking")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the commands, run none")
+	jsonFlag(c, &f.json)
 	return c
 }
 
@@ -70,36 +88,63 @@ func (env *Env) setup(c *cobra.Command, f setupFlags) error {
 	machine := setup.Here(runtime.GOARCH, env.Getenv("PATH"), env.config(c).ToolDirs...)
 	by := machine.Manager(table)
 	parts := machine.Of(table, targets, programs...)
-	env.listParts(machine, by, parts)
+	if !f.json {
+		env.listParts(machine, by, parts)
+		_, err := env.installLacking(c, f, machine, by, parts)
+		return err
+	}
+	found := setUp{Commands: [][]string{}}
+	if by != nil {
+		found.Manager = by.Name
+		if names := lacking(machine, by, parts); len(names) > 0 {
+			found.Commands = by.Commands(names)
+		}
+	}
+	steps := *env
+	steps.Stdout = env.Stderr // standard output has the JSON
+	found.Installed, err = steps.installLacking(c, f, machine, by, parts)
+	for _, p := range parts {
+		one := setUpPart{Name: p.Name, For: p.For, Here: machine.Has(p), Else: p.Else}
+		if by != nil {
+			one.Packages = p.Packages[by.Name]
+		}
+		found.Parts = append(found.Parts, one)
+	}
+	return errors.Join(err, env.printJSON(found))
+}
+
+// installLacking installs the packages of the parts that are missing, and reports
+// whether it came to that.
+func (env *Env) installLacking(c *cobra.Command, f setupFlags, machine setup.Machine, by *setup.Manager, parts []setup.Part) (installed bool, err error) {
 	names := lacking(machine, by, parts)
 	switch {
 	case by == nil && slices.ContainsFunc(parts, func(p setup.Part) bool { return !machine.Has(p) }):
 		const none = "this machine has none of apt-get, dnf, zypper, pacman and apk: get the programs that are missing in another way"
 		if !f.dryRun {
-			return &lab.LackError{What: none}
+			return false, &lab.LackError{What: none}
 		}
 		fmt.Fprintln(env.Stdout, "\n"+none)
-		return nil
+		return false, nil
 	case len(names) == 0:
 		fmt.Fprintln(env.Stdout, "\nNo package is missing.")
-		return nil
+		return false, nil
 	}
 	fmt.Fprintln(env.Stdout)
 	for _, argv := range by.Commands(names) {
 		fmt.Fprintln(env.Stdout, strings.Join(argv, " "))
 	}
 	if f.dryRun {
-		return nil
+		return false, nil
 	}
 	if os.Geteuid() != 0 {
-		return &lab.LackError{What: "packages are installed by root: run tare setup as root"}
+		return false, &lab.LackError{What: "packages are installed by root: run tare setup as root"}
 	}
 	if !f.yes {
 		if err := env.agreed(c.Context()); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return env.install(c, machine, *by, names, parts)
+	return true, env.install(c, machine, *by, names, parts)
 }
 
 // wanted are the targets that the flags ask for, and the programs that their study's

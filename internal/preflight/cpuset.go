@@ -129,7 +129,7 @@ func chooseCPUs(set string, allowed []int) ([]int, error) {
 			}
 		}
 		if n > len(allowed) {
-			return nil, fmt.Errorf("--cpus or the study asks for %d CPUs, and only %d may be used here (%s)", n, len(allowed), FormatCPUs(allowed))
+			return nil, fmt.Errorf("--cpuset or the study asks for %d CPUs, and only %d may be used here (%s)", n, len(allowed), FormatCPUs(allowed))
 		}
 		return allowed[:n], nil
 	}

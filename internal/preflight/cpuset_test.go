@@ -24,7 +24,7 @@ func TestCPUsOf(t *testing.T) {
 		{level: study.Environment{CPUSet: "node-99"}, says: "this machine has no NUMA node 99"},
 		{level: study.Environment{Mems: "99"}, says: "mems 99: memory of the NUMA node 99 may not be used here"},
 		{level: study.Environment{Mems: "0"}, cpus: 3},
-		{level: study.Environment{CPUSet: "first-4"}, says: "--cpus or the study asks for 4 CPUs, and only 3 may be used here (2-3,5)"},
+		{level: study.Environment{CPUSet: "first-4"}, says: "--cpuset or the study asks for 4 CPUs, and only 3 may be used here (2-3,5)"},
 		{level: study.Environment{CPUSet: "0-2"}, says: "CPU 0-1 may not be used here, only 2-3,5"},
 		{level: study.Environment{CPUSet: "3-2"}, says: "not a list of CPUs"},
 		{level: study.Environment{CPUs: 3.5}, says: "the study asks for 3.5, and only 3 may be used"},

@@ -172,7 +172,7 @@ func TestRequirements(t *testing.T) {
 		"of a level":       {change: func(s *scene) { s.level(study.Environment{Params: map[string]string{"zzzzzz": "1"}}) }, by: "parameters", words: "environments[0].params: no workload has a parameter"},
 		"known parameters": {change: func(s *scene) { s.Study.Params = map[string]string{"time": "1s"} }},
 
-		"CPUs":      {change: func(s *scene) { s.level(study.Environment{Name: "five", CPUSet: "first-5"}) }, by: "CPUs", words: "study s: environments[0] (five): cpuset first-5: --cpus or the study asks for 5 CPUs"},
+		"CPUs":      {change: func(s *scene) { s.level(study.Environment{Name: "five", CPUSet: "first-5"}) }, by: "CPUs", words: "study s: environments[0] (five): cpuset first-5: --cpuset or the study asks for 5 CPUs"},
 		"four CPUs": {change: func(s *scene) { s.level(study.Environment{CPUSet: "0-3"}) }},
 
 		"a guest that cannot": {change: func(s *scene) {

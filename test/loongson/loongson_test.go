@@ -173,7 +173,7 @@ func (m machine) started(t *testing.T, emulator, root, initrd, dir string) error
 // measured is the command that the guest measures by.
 func (m machine) measured() string {
 	if *docker {
-		return "tare run docker-on-loongson --quick --cpus 1 --on runc,docker --containers 0..3"
+		return "tare run docker-on-loongson --quick --cpuset first-1 --on runc,docker --instances 0..3"
 	}
 	return m.measure
 }

@@ -74,7 +74,7 @@ var machines = []machine{
 		append:    "console=ttyS0 panic=-1 initcall_blacklist=i8042_init tare.emulated=qemu-system-loongarch64",
 		cpu:       "Loongson-3A5000",
 		truth:     truths(map[string]bool{"namespaces": true}), // whether it has BTF changes with its version
-		measure:   "tare run docker-on-loongson --quick --cpus 1",
+		measure:   "tare run docker-on-loongson --quick --cpuset first-1",
 	},
 }
 

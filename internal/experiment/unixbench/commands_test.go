@@ -34,7 +34,7 @@ func runTare(t *testing.T, state string, args ...string) (code int, stdout, stde
 
 func TestIndex(t *testing.T) {
 	state := t.TempDir()
-	code, stdout, stderr := runTare(t, state, "index", "--tests", "whetstone,syscall", "--seconds", "0.1", "--copies", "2", "--passes", "3")
+	code, stdout, stderr := runTare(t, state, "index", "--workloads", "whetstone,syscall", "--seconds", "0.1", "--copies", "2", "--passes", "3")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -48,7 +48,7 @@ func TestIndex(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
 	}
-	code, stdout, stderr = runTare(t, t.TempDir(), "index", "--tests", "whetstone", "--seconds", "0.1", "--copies", "1", "--passes", "1", "--static")
+	code, stdout, stderr = runTare(t, t.TempDir(), "index", "--workloads", "whetstone", "--seconds", "0.1", "--copies", "1", "--passes", "1", "--static")
 	if code != 0 || !strings.Contains(stdout, "whetstone is of the variant kept") || !strings.Contains(stdout, "The tests are static programs") || !strings.Contains(stdout, "-static -O2") {
 		t.Errorf("--static: exit code %d: %s%s", code, stdout, stderr)
 	}
@@ -78,7 +78,7 @@ func TestIndex(t *testing.T) {
 }
 
 func TestIndexJSON(t *testing.T) {
-	code, stdout, stderr := runTare(t, t.TempDir(), "index", "--tests", "syscall", "--seconds", "0.1", "--copies", "1", "--passes", "2", "--on", "native", "--json")
+	code, stdout, stderr := runTare(t, t.TempDir(), "index", "--workloads", "syscall", "--seconds", "0.1", "--copies", "1", "--passes", "2", "--on", "native", "--json")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -97,14 +97,14 @@ func TestIndexJSON(t *testing.T) {
 
 func TestIndexRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"--tests execll":   `did you mean "execl"?`,
-		"--copies 0":       "--copies 0: must be at least 1",
-		"--copies 100000":  "outside 1 to 4096",
-		"--passes 0":       "--passes 0",
-		"--seconds NaN":    "between 0.01 and 3600",
-		"--seconds 0":      "between 0.01 and 3600",
-		"--on nativ":       `did you mean "native"?`,
-		"--seconds 1 more": "usage: tare index",
+		"--workloads execll": `did you mean "execl"?`,
+		"--copies 0":         "--copies 0: must be at least 1",
+		"--copies 100000":    "outside 1 to 4096",
+		"--passes 0":         "--passes 0",
+		"--seconds NaN":      "between 0.01 and 3600",
+		"--seconds 0":        "between 0.01 and 3600",
+		"--on nativ":         `did you mean "native"?`,
+		"--seconds 1 more":   "usage: tare index",
 	} {
 		code, _, stderr := runTare(t, t.TempDir(), append([]string{"index"}, strings.Fields(args)...)...)
 		if code != 2 || !strings.Contains(stderr, want) {

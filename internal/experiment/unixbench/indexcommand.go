@@ -54,13 +54,15 @@ passes 10 and 3: shorter ones scatter more, and whetstone is lower by up to a te
 		Example: `  tare index
   tare index --on runc --copies 4
   tare index --unixbench ~/byte-unixbench/UnixBench --passes 8
-  tare index --tests dhrystone2,whetstone --seconds 10 --passes 10`,
+  tare index --workloads dhrystone2,whetstone --seconds 10 --passes 10`,
 		Args: cobra.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error { return measureIndex(c, l, &f) },
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.Target, "on", "host", "the target")
-	flags.StringSliceVar(&f.Tests, "tests", nil, "tests, by name (default: all)")
+	flags.StringSliceVar(&f.Tests, "workloads", nil, "workloads (tests), by name (default: all)")
+	flags.StringSliceVar(&f.Tests, "tests", nil, "")
+	flags.MarkDeprecated("tests", "it is now called --workloads") //nolint:errcheck // fails for a flag that is not defined
 	flags.IntVar(&f.Copies, "copies", 0, "copies at once in the second table; 1 leaves it out (default: one per CPU)")
 	flags.IntVar(&f.Passes, "passes", 3, "passes of each test")
 	flags.Float64Var(&f.seconds, "seconds", 2, "window of a pass, in seconds")

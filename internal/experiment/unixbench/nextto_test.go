@@ -43,7 +43,7 @@ func standIn(t *testing.T) string {
 // in the JSON and in the report.
 func TestIndexNextToUnixBench(t *testing.T) {
 	home, state := standIn(t), t.TempDir()
-	code, stdout, stderr := runTare(t, state, "index", "--tests", "syscall,file-copy-256,shell-1", "--seconds", "0.2", "--copies", "2", "--passes", "2", "--on", "native", "--unixbench", home)
+	code, stdout, stderr := runTare(t, state, "index", "--workloads", "syscall,file-copy-256,shell-1", "--seconds", "0.2", "--copies", "2", "--passes", "2", "--on", "native", "--unixbench", home)
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -94,7 +94,7 @@ func TestStudyNextToUnixBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, stderr := runTare(t, state, "run", name, "--quick", "--tests", "syscall", "--on", "native", "--environments", "allcpu-1copy", "--containers", "1,2", "--set", "unixbench="+relative, "--all")
+	code, stdout, stderr := runTare(t, state, "run", name, "--quick", "--workloads", "syscall", "--on", "native", "--environments", "allcpu-1copy", "--instances", "1,2", "--set", "unixbench="+relative, "--all")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -124,7 +124,7 @@ func TestUnixBenchThatIsRefused(t *testing.T) {
 		if err := c.spoil(home); err != nil {
 			t.Fatal(err)
 		}
-		code, _, stderr := runTare(t, t.TempDir(), "index", "--tests", "syscall", "--seconds", "0.1", "--passes", "1", "--copies", "1", "--unixbench", home)
+		code, _, stderr := runTare(t, t.TempDir(), "index", "--workloads", "syscall", "--seconds", "0.1", "--passes", "1", "--copies", "1", "--unixbench", home)
 		if code != 2 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: exit code %d, %s", what, code, stderr)
 		}

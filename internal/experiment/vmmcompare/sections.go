@@ -271,7 +271,7 @@ func memoryTable(c *comparison) finding.Table {
 
 func note(c *comparison) string {
 	parts := []string{"± is half the 95 % interval; a ratio has its verdict, and is of two things measured in one block. Reads of 20 MB come out of the page cache: they show memory, not a disk; the rows past it have their own table. A guest's pass two page caches, its own and the host's: where the VMM or the host's file system cannot, the target's facts say so (direct-io)."}
-	parts = append(parts, "A boot's phases are differences of neighbouring marks on the host's clock; a guest's own clock starts with its kernel, and its kernel's time is what systemd-analyze calls so, as published. A guest with systemd (--rootfs) has a row of what systemd reports, the published numbers' like: kernel, initrd, userspace until nothing is left to be started. Published totals are no cost of a monitor: kernel, initrd and userspace stand apart.")
+	parts = append(parts, "A boot's phases are differences of neighbouring marks on the host's clock; a guest's own clock starts with its kernel, and its kernel's time is what systemd-analyze calls so, as published. A guest with systemd (--guest-rootfs) has a row of what systemd reports, the published numbers' like: kernel, initrd, userspace until nothing is left to be started. Published totals are no cost of a monitor: kernel, initrd and userspace stand apart.")
 	if len(c.Held) > 0 {
 		parts = append(parts, "Memory is that of the VMM's process: its guest's memory, told by its mapping, and its own; what an emulating VMM keeps of translated code is its own, and at most as much as the target's facts say.")
 	}
