@@ -3,6 +3,7 @@ package net
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -39,12 +40,33 @@ func (l *Lab) Close() error {
 	for _, b := range l.bridges {
 		hosts = append(hosts, b.host)
 	}
-	err := errors.Join(chatter, removeEnds(l.all, hosts))
+	err := chatter
+	for _, n := range l.outside {
+		err = errors.Join(err, n.empty())
+	}
+	err = errors.Join(err, removeEnds(l.all, hosts))
 	for _, h := range hosts {
 		h.close()
 	}
-	l.all, l.bridges = nil, nil
+	l.all, l.bridges, l.outside = nil, nil, nil
 	return err
+}
+
+// empty takes the links of a namespace away at once. The kernel would do so some time after
+// the namespace was given up: until then one on the machine's own network goes on to answer
+// for its address, which is the next laboratory's.
+func (n *Namespace) empty() error {
+	links, err := n.nl.LinkList()
+	if err != nil {
+		return fmt.Errorf("list links outside: %w", err)
+	}
+	left := map[int]bool{}
+	for _, l := range links {
+		if l.Attrs().Flags&net.FlagLoopback == 0 {
+			left[l.Attrs().Index] = true
+		}
+	}
+	return n.remove(left)
 }
 
 // removeEnds closes all namespaces but the hosts, and waits until the hosts have

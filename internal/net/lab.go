@@ -92,6 +92,7 @@ type Lab struct {
 	maker   *maker
 	all     []*Namespace
 	bridges []*bridge
+	outside []*Namespace // with a link on a device of the machine's own
 	chatter *chatter
 }
 
@@ -252,13 +253,16 @@ func (e *FullError) Error() string {
 		e.Containers, MaxPorts, Bridges)
 }
 
-// UnsupportedError is a kind of link that this kernel lacks.
+// UnsupportedError is a kind of link that cannot be made here.
 type UnsupportedError struct {
 	Kind string
 	Err  error
 }
 
 func (e *UnsupportedError) Error() string {
+	if errors.Is(e.Err, unix.EBUSY) {
+		return fmt.Sprintf("no %s link can be made: %v", e.Kind, e.Err)
+	}
 	return fmt.Sprintf("this kernel has no %s links: %v", e.Kind, e.Err)
 }
 

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // The paths between two machines. Of each, a laboratory builds the half that is on this
@@ -143,9 +145,14 @@ func (l *Lab) onDevice(kind string, make func(netlink.LinkAttrs) netlink.Link) e
 	if l.options.MTU > 0 {
 		attrs.MTU = min(l.options.MTU, device.Attrs().MTU)
 	}
-	if err := netlink.LinkAdd(make(attrs)); err != nil {
+	err = addOnDevice(make(attrs))
+	if errors.Is(err, unix.EBUSY) {
+		return &UnsupportedError{kind, fmt.Errorf("%s has links of another kind, or is in a bridge: %w", device.Attrs().Name, err)}
+	}
+	if err != nil {
 		return lacks(kind, err)
 	}
+	l.outside = append(l.outside, own.Namespace)
 	link, err := own.Namespace.nl.LinkByName(attrs.Name)
 	if err == nil {
 		err = own.Namespace.nl.LinkSetName(link, linkName)
@@ -155,4 +162,22 @@ func (l *Lab) onDevice(kind string, make func(netlink.LinkAttrs) netlink.Link) e
 	}
 	l.Dial = Nth(l.subnet(0), onServer+1)
 	return own.settle(link.Attrs().HardwareAddr, netip.PrefixFrom(Nth(l.subnet(0), m.first()+1), l.subnet(0).Bits()))
+}
+
+// addOnDevice adds a link on a device, which takes macvlan or ipvlan links and not both.
+// Those of a process that was killed may still be there: the kernel takes them away some
+// time after it.
+func addOnDevice(link netlink.Link) error {
+	deadline := time.After(heldFor)
+	for {
+		err := netlink.LinkAdd(link)
+		if !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+		select {
+		case <-deadline:
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
