@@ -44,7 +44,7 @@ test: ## everything that CI runs
 	scripts/stage.sh test-trim 60m $(MAKE) --no-print-directory test-trim LACKING=skip
 	scripts/stage.sh test-loongson 45m $(MAKE) --no-print-directory test-loongson DOCKER=0 LACKING=skip
 
-test-long: build ## what takes hours, or changes by the day: known vulnerabilities; Docker on emulated Loongson machines; 1,000 kills over host, native and runc, 50 of each other target; false and missed verdicts; coverage of intervals
+test-long: build ## what takes hours, or changes by the day: known vulnerabilities; two machines that are guests; Docker on emulated Loongson machines; 1,000 kills over host, native and runc, 50 of each other target; false and missed verdicts; coverage of intervals
 	$(MAKE) --no-print-directory vulnerabilities
 	$(MAKE) --no-print-directory test-fleet KUBERNETES=build
 	$(MAKE) --no-print-directory test-loongson
@@ -52,6 +52,7 @@ test-long: build ## what takes hours, or changes by the day: known vulnerabiliti
 	$(MAKE) --no-print-directory torture ON=crun,youki,runsc,containerd,cri/runc,docker,podman,qemu/microvm STUDIES=start KILLS=50 FAULTS=24
 	$(MAKE) --no-print-directory torture ON=host,native,runc,docker,cri/runc STUDIES=load KILLS=24 FAULTS=12
 	$(MAKE) --no-print-directory torture ON=runc,crun,youki,containerd,docker,podman STUDIES=verbs KILLS=24 FAULTS=12
+	go test ./internal/cli -count=1 -run TwoGuests -v -timeout 1h -args -long
 	scripts/setup.sh otava
 	go test ./internal/history -count=1 -run Otava -v
 	go run ./bench aa-rounds planted

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,7 +95,7 @@ func carry(from io.Reader, to io.Writer) {
 		data := make([]byte, 64<<10)
 		length, err := from.Read(data)
 		if err != nil {
-			if errors.Is(err, os.ErrClosed) || errors.Is(err, unix.EBADFD) {
+			if errors.Is(err, os.ErrClosed) || errors.Is(err, net.ErrClosed) || errors.Is(err, unix.EBADFD) {
 				return
 			}
 			time.Sleep(delay) // it is not up yet

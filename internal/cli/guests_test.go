@@ -1,0 +1,287 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/vmm"
+)
+
+var long = flag.Bool("long", false, "measure two-machines --quick between two guests, without iperf3")
+
+// guestInit is the first process of a guest. It makes what a machine with systemd has,
+// and then does what it reads from the serial console.
+const guestInit = `#!/bin/busybox sh
+if [ "$1" != moved ]; then # pivot_root cannot leave the initramfs
+	busybox mkdir /moved
+	busybox mount -t tmpfs -o mode=0755 root /moved
+	busybox cp -a /bin /init /modules /study.yaml /long.yaml /moved
+	cd /moved
+	busybox mkdir -p dev proc sys tmp run root var/tmp etc
+	exec busybox switch_root /moved /init moved
+fi
+export PATH=/bin HOME=/root TARE_STATE=/state
+/bin/busybox --install -s /bin
+mount -t devtmpfs dev /dev
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t cgroup2 cgroup /sys/fs/cgroup
+for module in /modules/*; do insmod "$module"; done
+eval "$(tr ' ' '\n' </proc/cmdline | grep ^address=)"
+ip link set lo up
+ip addr add "$address/24" dev eth0
+ip link set eth0 up
+exec </dev/ttyS0 >/dev/ttyS0 2>&1
+stty -echo
+echo "guest: code 0"
+while read -r line; do
+	eval "$line"
+	echo "guest: code $?"
+done
+`
+
+// guestModules are those of Debian's kernel that paths between two machines take.
+var guestModules = []string{"virtio_pci", "virtio_net", "virtio_blk", "overlay", "veth", "bridge", "vxlan", "macvlan", "ipvlan"}
+
+// everyRemotePath is the study of all paths between two machines.
+const everyRemotePath = "remote, remote-vxlan, remote-macvlan, remote-ipvlan"
+
+// guests are two virtual machines, 198.51.100.1 and .2, with Debian's kernel, this
+// machine's busybox and tare, and a link between them that has delay and loss.
+func guests(t *testing.T) (here, there *guest) {
+	t.Helper()
+	dir := t.TempDir()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernel, err := vmm.StockKernel(t.Context(), filepath.Join(cache, "tare", "guests", "kernels"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeGuest(t, filepath.Join(dir, "initrd"), kernel.Modules)
+	var both [2]*guest
+	for i := range both {
+		both[i] = boot(t, dir, kernel.Kernel.Path, i+1)
+	}
+	var ends [2]*net.UnixConn
+	for i, g := range both {
+		g.run(t, "") // it is up, and so is its end of the link
+		at := filepath.Join(dir, fmt.Sprintf("guest%d", i+1))
+		ends[i], err = net.DialUnix("unixgram", &net.UnixAddr{Name: at + ".host", Net: "unixgram"}, &net.UnixAddr{Name: at, Net: "unixgram"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ends[i].Close() })
+	}
+	go carry(ends[0], ends[1])
+	go carry(ends[1], ends[0])
+	return both[0], both[1]
+}
+
+// writeGuest makes the guests' initial file system.
+func writeGuest(t *testing.T, file, modules string) {
+	t.Helper()
+	files := []image.File{
+		{Path: "/init", Mode: 0o755, Data: []byte(guestInit)},
+		{Path: "/study.yaml", Mode: 0o644, Data: fmt.Appendf(nil, machinesStudy, everyRemotePath, "remote", "300ms")},
+		{Path: "/long.yaml", Mode: 0o644, Data: fmt.Appendf(nil, machinesStudy, "remote", "remote", "60s")},
+	}
+	tare := filepath.Join(t.TempDir(), "tare")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=test", "-o", tare, "../../cmd/tare")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build of cmd/tare: %v: %s", err, out)
+	}
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, from := range map[string]string{"/bin/tare": tare, "/bin/busybox": busybox} {
+		data, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, image.File{Path: name, Mode: 0o755, Data: data})
+	}
+	ordered, missing, err := vmm.Modules(t.Context(), modules, guestModules)
+	if err != nil || len(missing) > 0 {
+		t.Fatalf("the kernel has no modules %q: %v", missing, err)
+	}
+	for i, m := range ordered {
+		files = append(files, image.File{Path: fmt.Sprintf("/modules/%02d-%s.ko", i, m.Name), Mode: 0o644, Data: m.Data})
+	}
+	f, err := os.Create(file)
+	if err == nil {
+		err = errors.Join(image.Initramfs(t.Context(), f, "", files), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// guest is a virtual machine that does what it is told by its serial console.
+type guest struct {
+	*exec.Cmd
+	console io.Writer
+	lines   *bufio.Scanner
+	disk    string // where it leaves files, as a tar archive
+}
+
+// patience is how long guests may run: many times what they take on an idle machine.
+const patience = 30 * time.Minute
+
+// boot starts the nth guest.
+func boot(t *testing.T, dir, kernel string, n int) *guest {
+	t.Helper()
+	at := filepath.Join(dir, fmt.Sprintf("guest%d", n))
+	g := &guest{disk: at + ".disk"}
+	if err := errors.Join(os.WriteFile(g.disk, nil, 0o600), os.Truncate(g.disk, 256<<20)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	g.Cmd = exec.CommandContext(ctx, "qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-m", "1536", "-nodefaults", "-display", "none", "-no-reboot",
+		"-serial", "stdio", "-kernel", kernel, "-initrd", filepath.Join(dir, "initrd"), "-append", fmt.Sprintf("console=ttyS0 loglevel=1 panic=-1 address=198.51.100.%d", n),
+		"-netdev", fmt.Sprintf("dgram,id=link,local.type=unix,local.path=%[1]s,remote.type=unix,remote.path=%[1]s.host", at),
+		"-device", fmt.Sprintf("virtio-net-pci,netdev=link,romfile=,mac=02:00:00:00:00:%02d", n),
+		"-drive", "if=none,id=disk,format=raw,file="+g.disk, "-device", "virtio-blk-pci,drive=disk")
+	g.Stderr = os.Stderr
+	out, err := g.StdoutPipe()
+	if err == nil {
+		g.console, err = g.StdinPipe()
+	}
+	if err == nil {
+		err = g.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel() // it may have been killed
+		_ = g.Wait()
+	})
+	g.lines = bufio.NewScanner(out)
+	return g
+}
+
+var guestCode = regexp.MustCompile(`^(.*)guest: code (\d+)$`)
+
+// run runs a command in the guest, and gives what it printed and its exit code. The empty
+// command waits for the guest's start.
+func (g *guest) run(t *testing.T, command string) (said string, code int) {
+	t.Helper()
+	g.begin(t, command)
+	for g.lines.Scan() {
+		if m := guestCode.FindStringSubmatch(g.lines.Text()); m != nil {
+			code, _ = strconv.Atoi(m[2]) // digits of an exit code
+			return said + m[1], code
+		}
+		said += g.lines.Text() + "\n"
+	}
+	t.Fatalf("the guest ended in %q: %v; it said: %s", command, g.lines.Err(), said)
+	return "", 0
+}
+
+// begin has the guest begin with a command.
+func (g *guest) begin(t *testing.T, command string) {
+	t.Helper()
+	if command == "" {
+		return
+	}
+	if _, err := io.WriteString(g.console, command+"\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must runs a command that has to end with success.
+func (g *guest) must(t *testing.T, command string) string {
+	t.Helper()
+	said, code := g.run(t, command)
+	if code != 0 {
+		t.Fatalf("%s ended with code %d: %s", command, code, said)
+	}
+	return said
+}
+
+// runs brings the guest's runs into a state directory here.
+func (g *guest) runs(t *testing.T) (state string) {
+	t.Helper()
+	state = t.TempDir()
+	g.must(t, "tar -C /state -cf /dev/vda runs && sync")
+	if out, err := exec.Command("tar", "-C", state, "-xf", g.disk).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return state
+}
+
+// TestTwoGuests measures between two virtual machines, then loses one of them in a trial.
+// Nothing is left on the other one.
+func TestTwoGuests(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the guests are PCs")
+	}
+	here, there := guests(t)
+	there.begin(t, "tare serve --listen 198.51.100.2:7450 2>/dev/null")
+	s := &serving{Cmd: there.Cmd, lines: there.lines}
+	s.next(t)
+	what, paths := "/study.yaml", everyRemotePath
+	if *long {
+		what, paths = "two-machines --quick --workloads rtt,rtt-4k,connections,load", "remote, remote-vxlan"
+	}
+	began := time.Now()
+	said, code := here.run(t, "TARE_PEER="+s.peer+" tare run "+what)
+	if code != 0 {
+		t.Fatalf("tare run %s ended with code %d: %s", what, code, said)
+	}
+	t.Logf("tare run %s: %s (emulated: no figure of performance)", what, time.Since(began).Round(time.Second))
+	measured := map[string]bool{}
+	for _, one := range trials(t, here.runs(t)) {
+		_, path, _ := strings.Cut(one.Cell, "@")
+		path, _, _ = strings.Cut(path, "/")
+		measured[path] = true
+		if one.Failure != nil {
+			t.Errorf("%s: %+v", one.Cell, one.Failure)
+		}
+	}
+	for _, path := range strings.Split(paths, ", ") {
+		if !measured[path] {
+			t.Errorf("nothing was measured on %s", path)
+		}
+	}
+
+	// One machine ends as if its power had failed, when client and server are connected.
+	s.next(t)
+	here.begin(t, "TARE_PEER="+s.peer+` tare run /long.yaml >/said 2>&1 & until [ "$(ls /state/runs | wc -l)" = 2 ] && netstat -tn | grep ' 198.51.100.2:' | grep -qv ':7450 '; do sleep 1; done`)
+	here.run(t, "")
+	_ = there.Process.Kill()
+	if said, code = here.run(t, "wait $!; code=$?; cat /said; (exit $code)"); code == 0 {
+		t.Errorf("a run that lost the other machine ended with code 0: %s", said)
+	}
+	lost := trials(t, here.runs(t))
+	for _, one := range lost {
+		if one.Failure == nil || one.Failure.Fault != "laboratory" {
+			t.Errorf("%s: %+v", one.Cell, one.Failure)
+		}
+	}
+	if len(lost) == 0 {
+		t.Errorf("no trial is recorded: %s", said)
+	}
+	if said := here.must(t, "tare sweep --json"); said != "[]\n" {
+		t.Errorf("left is %s", said)
+	}
+}
