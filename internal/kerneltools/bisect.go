@@ -32,6 +32,7 @@ import (
 // bisectFlags are the options of tare bisect.
 type bisectFlags struct {
 	good, bad, on, workload, metric, output string
+	source                                  string
 	between                                 []string
 	quick, json                             bool
 	blocks                                  int
@@ -43,7 +44,7 @@ func (v verbs) bisectCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "bisect STUDY --good KERNEL --bad KERNEL",
 		GroupID: experiment.GroupKernels,
-		Short:   "Find the kernel from which on a number is another",
+		Short:   "Find the kernel, or the option of one, from which on a number is another",
 		Long: `bisect narrows a difference between two kernels to two neighbours in a list that leads
 from one to the other. A kernel is a release of Debian, as debian/6.1, or a file. The list
 is --between: kernels in their order, or directories of images, which are taken by their
@@ -58,19 +59,27 @@ another one near it is then taken. The level of all intervals is corrected for t
 of steps. Nothing is concluded of kernels that were not measured: where a change comes and
 goes along the list, bisect finds one place where it comes.
 
+Two configurations (.config files) of one kernel's source are ends as well. The options in
+which they differ make the list: each configuration is the good one with the first of these
+options set as in the bad one, settled by the source's own Kconfig. Options that depend on
+each other make one step. A kernel is built only when its step comes. One that does not
+build is skipped. The kernel's build runs on this machine.
+
 Each step is a run, for tare report. bisect.log in the output directory has the steps with
 their reasons: after Ctrl-C, a kill or the end of the budget the same command goes on where
 it ended. The exit code is 7 where no place was found.`,
 		Example: `  tare bisect kernel-history --workload syscalls --good debian/5.10 --bad debian/6.12
   tare bisect kernel-history --workload cgroups --metric mkdir-p50 --good debian/5.10 --bad debian/6.12 --between debian/6.1
-  tare bisect ./mine.yaml --good old/bzImage --bad new/bzImage --between ./images --budget 2h -o regression`,
+  tare bisect ./mine.yaml --good old/bzImage --bad new/bzImage --between ./images --budget 2h -o regression
+  tare bisect kernel-history --workload syscalls --good fast.config --bad slow.config --source linux-source-6.1`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return v.bisect(c, args[0], &f) },
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.good, "good", "", "the kernel from which the list begins")
-	flags.StringVar(&f.bad, "bad", "", "the kernel at which it ends")
+	flags.StringVar(&f.good, "good", "", "the kernel, or the configuration, from which the list begins")
+	flags.StringVar(&f.bad, "bad", "", "the kernel, or the configuration, at which it ends")
 	flags.StringSliceVar(&f.between, "between", nil, "kernels between them, in their order, and directories of images")
+	flags.StringVar(&f.source, "source", "", "of two configurations: the kernel's source, a directory or a package (default linux-source-VERSION, of their version)")
 	flags.StringVar(&f.on, "on", vmm.QEMUMicroVM, "the virtual machine")
 	flags.StringVar(&f.workload, "workload", "", "of the study, where it has several")
 	flags.StringVar(&f.metric, "metric", "", "what is compared (default what the workload is judged by)")
@@ -93,24 +102,20 @@ func (v verbs) bisect(c *cobra.Command, name string, f *bisectFlags) (err error)
 	if err != nil {
 		return err
 	}
-	kernels, err := bisect.Kernels(c.Context(), f.good, f.bad, f.between, func(ctx context.Context) ([]string, error) {
-		fmt.Fprintln(v.Stderr(), "asking Debian's suites for their kernels")
-		return vmm.Releases(ctx, filepath.Join(v.Config(c).CacheDir, "debian"))
-	})
+	chain, of, err := v.bisectChain(c, f)
 	if err != nil {
-		return wrongKernels(err)
+		return err
 	}
-	b := bisect.Bisection{Question: bisect.Question{Machine: f.on, Workload: st.Workloads[0].Name, Metric: f.metric, Looks: bisect.Looks(len(kernels))},
-		Chain: bisect.Chain{Names: kernels}, Budget: f.budget, Now: time.Now}
+	b := bisect.Bisection{Question: bisect.Question{Machine: f.on, Workload: st.Workloads[0].Name, Metric: f.metric, Looks: bisect.Looks(len(chain.Names))},
+		Chain: chain, Budget: f.budget, Now: time.Now}
 	if st.Blocks, err = f.blocksOf(st, b.Looks); err != nil {
 		return &lab.InputError{Err: err}
 	}
 	bench := &bisectBench{v, c, st, &b.Question}
 	b.Bench = bench
-	if b.Log, err = openBisection(f.output, bench, kernels); err != nil {
+	if b.Log, err = openBisection(f.output, bench, chain.Names, of); err != nil {
 		return err
 	}
-	fmt.Fprintf(v.Stderr(), "%d kernels: %s\n", len(kernels), strings.Join(shownAll(kernels), ", "))
 	found, err := b.Run(c.Context())
 	if err := errors.Join(err, b.Log.Close()); err != nil {
 		if errors.Is(err, context.Canceled) {
@@ -127,6 +132,51 @@ func (v verbs) bisect(c *cobra.Command, name string, f *bisectFlags) (err error)
 		return &lab.OpenError{What: "bisect: no place was found from which on " + st.Workloads[0].Name + " certainly differs"}
 	}
 	return err
+}
+
+// bisectChain is the list of kernels or of configurations, with what stands in the log's key
+// for what their names mean.
+func (v verbs) bisectChain(c *cobra.Command, f *bisectFlags) (bisect.Chain, any, error) {
+	good, bad, err := f.configs()
+	if err != nil {
+		return bisect.Chain{}, nil, &lab.InputError{Err: err}
+	}
+	if good != nil {
+		return v.configChain(c, f, good, bad)
+	}
+	if f.source != "" {
+		return bisect.Chain{}, nil, &lab.InputError{Err: errors.New("--source goes with two configurations, and --good and --bad are kernels")}
+	}
+	kernels, err := bisect.Kernels(c.Context(), f.good, f.bad, f.between, func(ctx context.Context) ([]string, error) {
+		fmt.Fprintln(v.Stderr(), "asking Debian's suites for their kernels")
+		return vmm.Releases(ctx, filepath.Join(v.Config(c).CacheDir, "debian"))
+	})
+	if err != nil {
+		return bisect.Chain{}, nil, wrongKernels(err)
+	}
+	digests, err := digestsOf(kernels)
+	if err != nil {
+		return bisect.Chain{}, nil, &lab.InputError{Err: err}
+	}
+	fmt.Fprintf(v.Stderr(), "%d kernels: %s\n", len(kernels), strings.Join(shownAll(kernels), ", "))
+	return bisect.Chain{Names: kernels}, digests, nil
+}
+
+// digestsOf are the digests of kernels that are files, which may be built anew between two
+// calls.
+func digestsOf(kernels []string) (map[string]string, error) {
+	digests := map[string]string{}
+	for _, name := range kernels {
+		if driver.IsRelease(name) {
+			continue
+		}
+		k, err := vmm.Inspect(name)
+		if err != nil {
+			return nil, err
+		}
+		digests[name] = k.Digest
+	}
+	return digests, nil
 }
 
 // wrongKernels gives errors of the list their exit code.
@@ -185,23 +235,13 @@ func (f *bisectFlags) blocksOf(st study.Study, looks int) (int, error) {
 	return f.blocks, nil
 }
 
-// openBisection opens the log in a directory, which it makes.
-func openBisection(dir string, b *bisectBench, kernels []string) (*steplog.Log[bisect.Step], error) {
+// openBisection opens the log in a directory, which it makes. of stands for what the names
+// of the kernels mean.
+func openBisection(dir string, b *bisectBench, kernels []string, of any) (*steplog.Log[bisect.Step], error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, &lab.InputError{Err: fmt.Errorf("--output: %w", err)}
 	}
-	digests := map[string]string{} // of files, which may be built anew between two calls
-	for _, name := range kernels {
-		if driver.IsRelease(name) {
-			continue
-		}
-		k, err := vmm.Inspect(name)
-		if err != nil {
-			return nil, &lab.InputError{Err: err}
-		}
-		digests[name] = k.Digest
-	}
-	text, err := json.Marshal([]any{b.study, b.question, kernels, digests})
+	text, err := json.Marshal([]any{b.study, b.question, kernels, of})
 	if err != nil {
 		return nil, fmt.Errorf("log of the search: %w", err)
 	}
@@ -361,6 +401,9 @@ func (v verbs) printBisection(f bisect.Found, log string) {
 		fmt.Fprintf(v.Stdout(), "%s: %s since %s (%s %s against %s).\n", what, f.Change.Size, bad, f.Metric, ratioOf(f.Change), good)
 	default:
 		fmt.Fprintf(v.Stdout(), "%s: the change comes between %s and %s, but these two do not certainly differ: %s\n", what, good, bad, f.Change.Why)
+	}
+	if len(f.With) > 0 && f.Change != nil {
+		fmt.Fprintf(v.Stdout(), "With it came: %s.\n", strings.Join(f.With, ", "))
 	}
 	if len(f.Between) > 0 {
 		fmt.Fprintf(v.Stdout(), "It may have come earlier, with one of these, which could not be told: %s.\n", strings.Join(shownAll(f.Between), ", "))

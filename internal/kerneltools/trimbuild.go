@@ -223,10 +223,11 @@ func notBuilt(err error) error {
 	var source *trim.SourceError
 	var lost *trim.LostError
 	var busy *trim.BusyError
+	var config *trim.ConfigError
 	switch {
 	case errors.As(err, &tools), errors.As(err, &fetch), errors.As(err, &busy):
 		return &lab.LackError{What: err.Error()}
-	case errors.As(err, &source), errors.As(err, &lost):
+	case errors.As(err, &source), errors.As(err, &lost), errors.As(err, &config):
 		return &lab.InputError{Err: err}
 	}
 	return err

@@ -53,6 +53,8 @@ type Chain struct {
 	// Kernel gives a kernel as a target names it, a release or a file, made where it has to
 	// be. A *SkipError is the kernel's fault. nil where the names are the kernels.
 	Kernel func(ctx context.Context, at int) (string, error)
+	// With are further options that change along with each; nil where the names say all.
+	With [][]string
 }
 
 // A SkipError says why a kernel cannot be had or measured.
@@ -70,8 +72,9 @@ func (c Chain) kernel(ctx context.Context, at int) (string, error) {
 // Found is what a bisection ends with.
 type Found struct {
 	Question
-	Good  string           `json:"good"` // the last that resembles the good end
-	Bad   string           `json:"bad"`  // the first that resembles the bad end
+	Good  string           `json:"good"`           // the last that resembles the good end
+	Bad   string           `json:"bad"`            // the first that resembles the bad end
+	With  []string         `json:"with,omitempty"` // options that change along with Bad
 	Whole *analysis.Effect `json:"whole,omitempty"`
 	// Change is Bad against Good; nil before they are known.
 	Change *analysis.Effect `json:"change,omitempty"`
@@ -122,6 +125,9 @@ func (b *Bisection) Run(ctx context.Context) (Found, error) {
 		return s.Answer, err
 	})
 	b.found.Good, b.found.Bad, b.found.Between = b.Chain.Names[known.good], b.Chain.Names[known.bad], b.Chain.Names[known.good+1:known.bad]
+	if b.Chain.With != nil {
+		b.found.With = b.Chain.With[known.bad]
+	}
 	if err != nil {
 		return b.ended(err)
 	}

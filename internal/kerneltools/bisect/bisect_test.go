@@ -247,8 +247,19 @@ func TestChain(t *testing.T) {
 		}
 		return names[at], nil
 	}
+	b.Chain.With = [][]string{nil, {"CONFIG_A=y"}, {"CONFIG_B=y", "CONFIG_C=n"}, {"CONFIG_D=y"}}
 	found, err := b.Run(t.Context())
-	if err != nil || found.Steps[1].Why != "its build failed" || found.Bad != names[2] || len(found.Between) != 1 {
+	if err != nil || found.Steps[1].Why != "its build failed" || found.Bad != names[2] || len(found.Between) != 1 || !slices.Equal(found.With, b.Chain.With[2]) {
+		t.Errorf("%+v, %v", found, err)
+	}
+	b = bisection(t, w, names...) // an end that cannot be made ends the search, with the reason
+	b.Chain.Kernel = func(_ context.Context, at int) (string, error) {
+		if at == 3 {
+			return "", &SkipError{"its build failed"}
+		}
+		return names[at], nil
+	}
+	if found, err := b.Run(t.Context()); err != nil || found.Ended != "its build failed" || len(found.Steps) != 1 {
 		t.Errorf("%+v, %v", found, err)
 	}
 	b = bisection(t, w, names...)

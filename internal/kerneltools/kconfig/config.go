@@ -30,6 +30,7 @@ var ErrNotAConfig = errors.New("this is no kernel configuration: it has no line 
 type Config struct {
 	Arch     string            // as its first lines say, such as x86; else empty
 	Version  string            // of the kernel, as its first lines say; else empty
+	Order    []string          // the symbols of Values, in the file's order
 	Values   map[string]string // by symbol without CONFIG_: y, m, n, or a text as it stands there
 	Warnings []string          // what makes it doubtful, for people
 }
@@ -105,10 +106,43 @@ func (c *Config) line(line string) bool {
 }
 
 func (c *Config) value(symbol, value string) {
-	if before, twice := c.Values[symbol]; twice && before != value {
+	before, twice := c.Values[symbol]
+	if twice && before != value {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("CONFIG_%s is there twice, as %s and %s: the last counts", symbol, before, value))
 	}
+	if !twice {
+		c.Order = append(c.Order, symbol)
+	}
 	c.Values[symbol] = value
+}
+
+// Release is the version's first two numbers, as 6.1; "" where the version is not known.
+func (c *Config) Release() string {
+	return leading.FindString(c.Version)
+}
+
+// Value is what a symbol comes to: one that is absent is off, as one that is not set.
+func (c *Config) Value(symbol string) string {
+	if v, ok := c.Values[symbol]; ok {
+		return v
+	}
+	return "n"
+}
+
+// Differ are the symbols of which another configuration has another value, in the order of
+// its file; those that it lacks are last.
+func (c *Config) Differ(other *Config) (symbols []string) {
+	for _, s := range other.Order {
+		if c.Value(s) != other.Value(s) {
+			symbols = append(symbols, s)
+		}
+	}
+	for _, s := range c.Order {
+		if _, there := other.Values[s]; !there && c.Value(s) != "n" {
+			symbols = append(symbols, s)
+		}
+	}
+	return symbols
 }
 
 // On says whether a symbol is built in or a module.

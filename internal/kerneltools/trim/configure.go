@@ -118,6 +118,11 @@ func askKconfig(ctx context.Context, o *Options) (*kconfig.Config, error) {
 			return nil, fmt.Errorf("configure the kernel: %w", err)
 		}
 	}
+	return o.makeConfig(ctx, extra, target)
+}
+
+// makeConfig runs one of make's targets that end in a configuration in o.Build.
+func (o *Options) makeConfig(ctx context.Context, extra, target string) (*kconfig.Config, error) {
 	if _, err := run(ctx, o.Source, "make", "-s", "O="+o.Build, extra, target); err != nil {
 		return nil, fmt.Errorf("configure the kernel: %w", err)
 	}

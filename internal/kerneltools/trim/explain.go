@@ -45,7 +45,7 @@ func explain(ctx context.Context, o *Options, lost []Lost) ([]Lost, error) {
 // ask has the source's Kconfig say of symbols what decides on them in the
 // configuration in o.Build.
 func ask(ctx context.Context, o *Options, symbols []string) (map[string]relation, error) {
-	program, err := buildExplain(ctx, o)
+	program, err := linkKconfig(ctx, o, "tare-explain", explainSource)
 	if err != nil {
 		return nil, fmt.Errorf("ask Kconfig for dependencies: %w", err)
 	}
@@ -62,19 +62,19 @@ func ask(ctx context.Context, o *Options, symbols []string) (map[string]relation
 	return relations(string(out)), nil
 }
 
-// buildExplain links explain.c with the objects of scripts/kconfig.
-func buildExplain(ctx context.Context, o *Options) (string, error) {
+// linkKconfig makes a program of a C source and the objects of scripts/kconfig, in o.Build.
+func linkKconfig(ctx context.Context, o *Options, name string, text []byte) (string, error) {
 	objects, err := filepath.Glob(filepath.Join(o.Build, "scripts", "kconfig", "*.o"))
 	if err != nil {
 		return "", err
 	}
 	front := []string{"conf.o", "mconf.o", "nconf.o", "nconf.gui.o", "gconf.o", "qconf.o", "images.o", "mnconf-common.o"}
 	objects = slices.DeleteFunc(objects, func(p string) bool { return slices.Contains(front, filepath.Base(p)) })
-	source := filepath.Join(o.Build, "tare-explain.c")
-	if err := os.WriteFile(source, explainSource, 0o644); err != nil {
+	source := filepath.Join(o.Build, name+".c")
+	if err := os.WriteFile(source, text, 0o644); err != nil {
 		return "", err
 	}
-	program := filepath.Join(o.Build, "tare-explain")
+	program := filepath.Join(o.Build, name)
 	args := []string{"-O1", "-D_GNU_SOURCE", "-I" + filepath.Join(o.Source, "scripts", "kconfig"), "-I" + filepath.Join(o.Source, "scripts", "include"), "-o", program, source}
 	_, err = run(ctx, o.Build, "gcc", append(args, objects...)...)
 	return program, err

@@ -14,7 +14,7 @@ import (
 type BusyError struct{ Dir string }
 
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("another process builds in %s: wait for it, or name another directory with --build and -o", e.Dir)
+	return fmt.Sprintf("another process builds in %s: wait for it; tare trim build takes another directory with --build and -o", e.Dir)
 }
 
 // lock makes this process the only one that builds in o.Build and o.Output, which

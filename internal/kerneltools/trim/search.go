@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A RefusedError says why a smaller kernel is none: a need lost, a build that
-// failed, a check that did not pass. It is the candidate's fault, and the search
-// goes on.
+// A RefusedError says why a candidate of a search is no kernel to go on with: a need
+// lost, a build that failed, a check that did not pass. It is the candidate's fault, and
+// the search goes on.
 type RefusedError struct {
 	Why   string
 	Keeps map[string]string // symbols that Kconfig leaves on, and why; nothing was built
