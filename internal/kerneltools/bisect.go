@@ -69,9 +69,9 @@ Each step is a run, for tare report. bisect.log in the output directory has the 
 their reasons: after Ctrl-C, a kill or the end of the budget the same command goes on where
 it ended. The exit code is 7 where no place was found.`,
 		Example: `  tare bisect kernel-history --workload syscalls --good debian/5.10 --bad debian/6.12
-  tare bisect kernel-history --workload cgroups --metric mkdir-p50 --good debian/5.10 --bad debian/6.12 --between debian/6.1
+  tare bisect kernel-history --workload cgroup-cycles --metric mkdir-p50 --good debian/5.10 --bad debian/6.12 --between debian/6.1
   tare bisect ./mine.yaml --good old/bzImage --bad new/bzImage --between ./images --budget 2h -o regression
-  tare bisect kernel-history --workload syscalls --good fast.config --bad slow.config --source linux-source-6.1`,
+  tare bisect kernel-history --workload mount-tmpfs --good fast.config --bad slow.config --source linux-source-6.1`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return v.bisect(c, args[0], &f) },
 	}
