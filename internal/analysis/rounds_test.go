@@ -215,7 +215,12 @@ func TestWorkMustBeProven(t *testing.T) {
 					t.Errorf("%s: %q, want %q", id, why, want)
 				}
 			}
-			e := Analyze(in).Tables[0].Rows[2].Effect
+			claims := Analyze(in)
+			told := slices.ContainsFunc(claims.Warnings, func(s string) bool { return strings.Contains(s, "nothing proves") })
+			if none := c.kind == sample.EvidenceNone; told != none {
+				t.Errorf("it is told that nothing proves the work: %v, want %v", told, none)
+			}
+			e := claims.Tables[0].Rows[2].Effect
 			if (e.Verdict == NotComparable) != (c.refused != "") || !strings.Contains(e.Why, c.refused) {
 				t.Errorf("verdict %s, %q, want %q", e.Verdict, e.Why, c.refused)
 			}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -52,6 +53,9 @@ func (in Input) table(j job) result {
 	in.verdicts(&r, j, control, effects, aa, unproven)
 	if j.primary {
 		r.warnings = append(r.warnings, in.stalls(r.table)...)
+		if base.inRounds(j.metric.Name) && in.Evidence[t.Workload] == sample.EvidenceNone {
+			r.warnings = append(r.warnings, t.Group+": nothing proves that the targets did the same work (evidence: none): what is compared is what the program counts")
+		}
 	}
 	if in.View == study.ViewLadder && j.primary && j.group.cells[0].Probe == "" { // what a probe watches is slower for it
 		var warnings []string
