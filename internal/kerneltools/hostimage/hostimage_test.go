@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/limit"
@@ -196,6 +199,52 @@ func TestOutputIsADirectory(t *testing.T) {
 			if _, err := newOutput(disk, force); err == nil || !strings.Contains(err.Error(), filepath.Base(name)+" is a directory") {
 				t.Errorf("%s, force %v: %v", name, force, err)
 			}
+		}
+	}
+}
+
+// What --force replaces is there again where a later file cannot be in its place.
+func TestReplacedFilesComeBack(t *testing.T) {
+	disk := filepath.Join(t.TempDir(), "host.qcow2")
+	o, err := newOutput(disk, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := t.TempDir()
+	at := func(name string) string { return filepath.Join(made, filepath.Base(name)) }
+	names := o.names()
+	last := names[len(names)-1]
+	for _, name := range names {
+		if err := errors.Join(os.WriteFile(at(name), []byte("new"), 0o600), os.WriteFile(name, []byte("old"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Remove(names[1]), os.Remove(last), os.Mkdir(last, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.publish(at); !errors.Is(err, unix.EISDIR) {
+		t.Errorf("a directory in a file's place: %v", err)
+	}
+	for i, name := range names[:len(names)-1] {
+		text, err := os.ReadFile(name)
+		if i == 1 && !errors.Is(err, fs.ErrNotExist) || i != 1 && string(text) != "old" {
+			t.Errorf("%s: %q, %v", filepath.Base(name), text, err)
+		}
+	}
+	if err := os.Remove(last); err != nil {
+		t.Errorf("the directory is gone: %v", err)
+	}
+	for _, name := range names { // what was taken back is not made any more where nothing stood
+		if err := os.WriteFile(at(name), []byte("new"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.publish(at); err != nil {
+		t.Error(err)
+	}
+	for _, name := range names {
+		if text, err := os.ReadFile(name); string(text) != "new" {
+			t.Errorf("%s: %q, %v", filepath.Base(name), text, err)
 		}
 	}
 }

@@ -158,24 +158,40 @@ func ours(f *os.File) error {
 	return nil
 }
 
-// publish moves the files to their places; where one cannot be, none stays.
+// publish moves the files to their places. Where one cannot be there, none is, and what
+// stood in the places before stands there again.
 func (o output) publish(at func(string) string) error {
-	var flags uint = unix.RENAME_NOREPLACE
-	if o.force {
-		flags = 0
-	}
-	for i, name := range o.names() {
-		err := unix.Renameat2(unix.AT_FDCWD, at(name), unix.AT_FDCWD, name, flags)
+	var moved []func() error // takes one back
+	for _, name := range o.names() {
+		back, err := o.move(at(name), name)
 		if err == nil {
+			moved = append(moved, back)
 			continue
 		}
 		errs := []error{&lab.InputError{Err: fmt.Errorf("%s: %w", name, err)}}
-		for _, moved := range slices.Backward(o.names()[:i]) {
-			errs = append(errs, os.Remove(moved))
+		for _, back := range slices.Backward(moved) {
+			errs = append(errs, back())
 		}
 		return errors.Join(errs...)
 	}
 	return nil
+}
+
+// move puts a file into its place. What stood there is kept where the file was made.
+func (o output) move(made, name string) (back func() error, err error) {
+	rename := func(flags uint) error { return unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, name, flags) }
+	err = rename(unix.RENAME_NOREPLACE)
+	if !o.force || !errors.Is(err, unix.EEXIST) {
+		return func() error { return os.Remove(name) }, err
+	}
+	back = func() error { return rename(unix.RENAME_EXCHANGE) }
+	if err := back(); err != nil {
+		return nil, err
+	}
+	if info, err := os.Lstat(made); err != nil || info.IsDir() { // it came after newOutput looked
+		return nil, errors.Join(unix.EISDIR, err, back())
+	}
+	return back, nil
 }
 
 // converted makes the disk in its format; qcow2 is packed.
