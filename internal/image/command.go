@@ -30,9 +30,9 @@ const scriptLine = 256
 // name is looked up along PATH as a shell would, a path with a slash from the
 // current directory, and comes with its libraries, or as a script with its
 // interpreter. The commands stand at the same paths as on the machine: LookPath
-// with the same name tells them. A tool that stands apart is had by its name. Commands that the workbench has already change
-// nothing, and without any the result is the workbench itself. A saved workbench must
-// have them.
+// with the same name tells them. A tool that stands apart is had by its name. Commands that
+// the workbench has already change nothing, and without any the result is the workbench
+// itself. A saved workbench must have them.
 //
 // files are files of this machine by the paths at which they are to stand in the root:
 // programs come with their libraries, and scripts as they are. None of them may be a

@@ -59,8 +59,8 @@ func TestWorkbench(t *testing.T) {
 			t.Fatalf("%s is not installed: apt-get install %s", tool.Name, tool.Package)
 		}
 	}
-	out, err := in(t, r, "/bin/sh", "-c", "sysbench --version && fio --version && iperf3 --version && /.tare/mark true && id -un && ls /tmp")
-	if err != nil || !strings.Contains(out, "sysbench 1.") || !strings.Contains(out, "fio-") || !strings.HasSuffix(out, "root\n") {
+	out, err := in(t, r, "/bin/sh", "-c", "iperf3 --version && /.tare/mark true && id -un && ls /tmp")
+	if err != nil || !strings.HasPrefix(out, "iperf 3.") || !strings.HasSuffix(out, "root\n") {
 		t.Errorf("%v: %s", err, out)
 	}
 	img, err := readBack(r)

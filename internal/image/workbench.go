@@ -19,8 +19,10 @@ type Tool struct {
 	Name    string // as it is called
 	Path    string // on this machine; "" when it is not installed
 	Package string // of Debian and its kin, which brings it
-	// Apart: it comes into a root only where ForCommands is asked for it, because it is
-	// large and few studies run it.
+	Setup   string // command that installs it
+	// Apart: it comes into a root only where ForCommands is asked for it. With its
+	// libraries it is many times as large as the rest, and a guest that boots from the
+	// root unpacks all of it.
 	Apart bool
 	dirs  string // pattern of directories in which it is looked for first
 }
@@ -29,16 +31,23 @@ type Tool struct {
 // nothing of it, but payloads of several processes need its shell.
 func tools() []Tool {
 	return []Tool{
-		{Name: "busybox", Package: "busybox-static"},
-		{Name: "sysbench", Package: "sysbench"},
-		{Name: "fio", Package: "fio"},
-		{Name: "iperf3", Package: "iperf3"},
-		{Name: "redis-server", Package: "redis-server", Apart: true},
-		{Name: "nginx", Package: "nginx", Apart: true},
-		{Name: "postgres", Package: "postgresql", Apart: true, dirs: postgresDirs},
-		{Name: "initdb", Package: "postgresql", Apart: true, dirs: postgresDirs},
+		{Name: "busybox", Package: "busybox-static", Setup: setup},
+		{Name: "iperf3", Package: "iperf3", Setup: setup}, // also far ends run it (lab.startFar)
+		{Name: "sysbench", Package: "sysbench", Setup: setup, Apart: true},
+		{Name: "fio", Package: "fio", Setup: setup, Apart: true},
+		{Name: "redis-server", Package: "redis-server", Setup: setupApplications, Apart: true},
+		{Name: "nginx", Package: "nginx", Setup: setupApplications, Apart: true},
+		{Name: "postgres", Package: "postgresql", Setup: setupApplications, Apart: true, dirs: postgresDirs},
+		{Name: "initdb", Package: "postgresql", Setup: setupApplications, Apart: true, dirs: postgresDirs},
 	}
 }
+
+// The commands that install tools: the second is for those that few want
+// (internal/setup/packages.yaml).
+const (
+	setup             = "tare setup"
+	setupApplications = "tare setup --study applications"
+)
 
 // postgresDirs are where Debian has PostgreSQL's programs, by version.
 const postgresDirs = "/usr/lib/postgresql/*/bin"

@@ -30,7 +30,8 @@ func TestWorkloadsRun(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test mounts and chroots: run it as root")
 	}
-	bench, err := image.NewStore(t.TempDir()).Workbench(t.Context(), nil)
+	images := image.NewStore(t.TempDir())
+	bench, err := images.Workbench(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,9 +64,19 @@ func TestWorkloadsRun(t *testing.T) {
 			if lacks := bench.Lacks(job.Needs); len(lacks) > 0 {
 				t.Fatalf("not installed: %v", lacks)
 			}
+			root, err := images.ForCommands(t.Context(), bench, bench.Apart(job.Needs))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if left, err := filepath.Glob(filepath.Join(root.Rootfs, "tmp/*")); err != nil || len(left) > 0 {
+					t.Errorf("the shared root was written to: %v %v", left, err)
+				}
+				root.Close()
+			}()
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			c := exec.CommandContext(ctx, "/bin/sh", append([]string{"-ec", enter, "sh", t.TempDir(), bench.Rootfs}, job.Args...)...)
+			c := exec.CommandContext(ctx, "/bin/sh", append([]string{"-ec", enter, "sh", t.TempDir(), root.Rootfs}, job.Args...)...)
 			c.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, job.Env...)
 			c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS}
 			var out, errs bytes.Buffer
@@ -81,8 +92,5 @@ func TestWorkloadsRun(t *testing.T) {
 				t.Errorf("values %v", values)
 			}
 		})
-	}
-	if left, err := filepath.Glob(filepath.Join(bench.Rootfs, "tmp/*")); err != nil || len(left) > 0 {
-		t.Errorf("the shared root was written to: %v %v", left, err)
 	}
 }

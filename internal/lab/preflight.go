@@ -83,11 +83,7 @@ func notInstalled(root image.Root, needs []string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	command := "tare setup"
-	if missing[0].Apart {
-		command = "tare setup --study applications"
-	}
-	return fmt.Errorf("%s is not installed: %s installs it", missing[0].Name, command)
+	return fmt.Errorf("%s is not installed: %s installs it", missing[0].Name, missing[0].Setup)
 }
 
 // checkCells looks at what the plan's cells need of this machine and of the targets

@@ -99,8 +99,9 @@ func (m *hostParts) diskKey(oci string) (string, error) {
 
 func (m *hostParts) diskFile(key string) string { return filepath.Join(m.dir, "disk-"+key+".ext4") }
 
-// disk is the container host's, with an image loaded into its Docker.
-func (m *hostParts) disk(ctx context.Context, h *Host, oci string, tell func(string)) (string, error) {
+// disk is the container host's, with an image loaded into its Docker, and with the image's
+// files for its runtimes.
+func (m *hostParts) disk(ctx context.Context, h *Host, rootfs, oci string, tell func(string)) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key, ok := m.keys[oci]
@@ -126,7 +127,7 @@ func (m *hostParts) disk(ctx context.Context, h *Host, oci string, tell func(str
 	tmp := file + ".tmp"
 	defer os.Remove(tmp)
 	tell("making the container host's disk")
-	if err := m.fill(ctx, base, oci, tmp); err != nil {
+	if err := m.fill(ctx, base, rootfs, oci, tmp); err != nil {
 		return "", err
 	}
 	tell("booting it once with the distribution's kernel, to load the workbench into its Docker (a minute or two)")
@@ -178,7 +179,7 @@ ExecStart=` + hostAgent + ` service
 `
 
 // fill makes a disk of the distribution's files and tare's own.
-func (m *hostParts) fill(ctx context.Context, base, oci, file string) (err error) {
+func (m *hostParts) fill(ctx context.Context, base, rootfs, oci, file string) (err error) {
 	tree, err := os.MkdirTemp(m.dir, "tree-")
 	if err != nil {
 		return driver.Labf("container host: %w", err)
@@ -190,7 +191,7 @@ func (m *hostParts) fill(ctx context.Context, base, oci, file string) (err error
 	if err := m.ours(tree, oci); err != nil {
 		return driver.Labf("container host: %w", err)
 	}
-	if err := m.command(ctx, "copy.log", "cp", "-a", m.lab.TestRootfs+"/.", filepath.Join(tree, hostRootfs)); err != nil {
+	if err := m.command(ctx, "copy.log", "cp", "-a", rootfs+"/.", filepath.Join(tree, hostRootfs)); err != nil {
 		return err
 	}
 	if err := image.Ext4Of(ctx, file, tree, hostDisk); err != nil {

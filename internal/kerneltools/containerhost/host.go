@@ -164,7 +164,7 @@ func (h *Host) Prepare(ctx context.Context, spec driver.Spec, dir string) (drive
 	if spec.Image == "" {
 		return nil, h.Cannot("", "a container host takes images, and %s is a directory", spec.Rootfs)
 	}
-	disk, err := h.parts.disk(ctx, h, spec.Image, func(string) {})
+	disk, err := h.parts.disk(ctx, h, spec.Rootfs, spec.Image, func(string) {})
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func (m *hostParts) command(ctx context.Context, log, program string, args ...st
 
 // forVariant makes what an arm boots, and gives its disk.
 func (m *hostParts) forVariant(ctx context.Context, h *Host, a arm, tell func(string)) (string, error) {
-	disk, err := m.disk(ctx, h, h.lab.TestImage, tell)
+	disk, err := m.disk(ctx, h, h.lab.TestRootfs, h.lab.TestImage, tell)
 	if err == nil && a.packed != "" {
 		_, err = m.trimmed(ctx, a, tell)
 	}

@@ -160,7 +160,7 @@ const leanEngine = `systemd.setenv="DOCKER_OPTS=--containerd= --storage-driver=o
 // Where things lie in the disk of the container host.
 const (
 	hostAgent   = "/usr/lib/tare/agent"
-	hostRootfs  = "/var/lib/tare/rootfs"    // the workbench, for runtimes
+	hostRootfs  = "/var/lib/tare/rootfs"    // the files of hostImage, for runtimes
 	hostArchive = "/var/lib/tare/image.tar" // and for Docker; only until it is loaded
 	hostImage   = "tare/workbench:latest"
 )
