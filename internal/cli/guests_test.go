@@ -19,10 +19,11 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/image"
+	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/vmm"
 )
 
-var long = flag.Bool("long", false, "measure two-machines --quick between two guests, without iperf3")
+var long = flag.Bool("long", false, "measure two-machines --quick between two guests")
 
 // guestInit is the first process of a guest. It makes what a machine with systemd has,
 // and then does what it reads from the serial console.
@@ -30,13 +31,12 @@ const guestInit = `#!/bin/busybox sh
 if [ "$1" != moved ]; then # pivot_root cannot leave the initramfs
 	busybox mkdir /moved
 	busybox mount -t tmpfs -o mode=0755 root /moved
-	busybox cp -a /bin /init /modules /study.yaml /long.yaml /moved
+	busybox cp -a /bin /sbin /lib* /usr /etc /init /modules /study.yaml /long.yaml /moved
 	cd /moved
 	busybox mkdir -p dev proc sys tmp run root var/tmp etc
 	exec busybox switch_root /moved /init moved
 fi
-export PATH=/bin HOME=/root TARE_STATE=/state
-/bin/busybox --install -s /bin
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TARE_STATE=/state
 mount -t devtmpfs dev /dev
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -46,6 +46,10 @@ eval "$(tr ' ' '\n' </proc/cmdline | grep ^address=)"
 ip link set lo up
 ip addr add "$address/24" dev eth0
 ip link set eth0 up
+mkdir -p /etc/cni/net.d
+from=203.0.113.${address##*.} # each machine gives addresses of its own
+echo '{"cniVersion": "0.4.0", "name": "lab", "plugins": [{"type": "macvlan", "master": "eth0",
+	"ipam": {"type": "host-local", "ranges": [[{"subnet": "203.0.113.0/24", "rangeStart": "'${from}0'", "rangeEnd": "'${from}9'"}]]}}]}' >/etc/cni/net.d/10-lab.conflist
 exec </dev/ttyS0 >/dev/ttyS0 2>&1
 stty -echo
 echo "guest: code 0"
@@ -56,13 +60,16 @@ done
 `
 
 // guestModules are those of Debian's kernel that paths between two machines take.
-var guestModules = []string{"virtio_pci", "virtio_net", "virtio_blk", "overlay", "veth", "bridge", "vxlan", "macvlan", "ipvlan"}
+var guestModules = []string{"virtio_pci", "virtio_net", "virtio_blk", "overlay", "veth", "bridge", "vxlan", "wireguard", "macvlan", "ipvlan"}
 
 // everyRemotePath is the study of all paths between two machines.
-const everyRemotePath = "remote, remote-vxlan, remote-macvlan, remote-ipvlan"
+const everyRemotePath = "remote, remote-vxlan, remote-wireguard, remote-macvlan, remote-ipvlan, remote-cni"
 
-// guests are two virtual machines, 198.51.100.1 and .2, with Debian's kernel, this
-// machine's busybox and tare, and a link between them that has delay and loss.
+// guestPlugins are those of the guests' CNI network.
+var guestPlugins = []string{"/usr/lib/cni/macvlan", "/usr/lib/cni/host-local"}
+
+// guests are two virtual machines, 198.51.100.1 and .2, with Debian's kernel, the files of
+// this machine's workbench, tare, and a link between them that has delay and loss.
 func guests(t *testing.T) (here, there *guest) {
 	t.Helper()
 	dir := t.TempDir()
@@ -108,17 +115,22 @@ func writeGuest(t *testing.T, file, modules string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build of cmd/tare: %v: %s", err, out)
 	}
-	busybox, err := exec.LookPath("busybox")
+	data, err := os.ReadFile(tare)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, from := range map[string]string{"/bin/tare": tare, "/bin/busybox": busybox} {
-		data, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, image.File{Path: name, Mode: 0o755, Data: data})
+	files = append(files, image.File{Path: "/usr/bin/tare", Mode: 0o755, Data: data})
+	images := image.NewStore(t.TempDir())
+	bench, err := images.Workbench(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer bench.Close()
+	root, err := images.ForCommands(t.Context(), bench, guestPlugins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
 	ordered, missing, err := vmm.Modules(t.Context(), modules, guestModules)
 	if err != nil || len(missing) > 0 {
 		t.Fatalf("the kernel has no modules %q: %v", missing, err)
@@ -128,7 +140,7 @@ func writeGuest(t *testing.T, file, modules string) {
 	}
 	f, err := os.Create(file)
 	if err == nil {
-		err = errors.Join(image.Initramfs(t.Context(), f, "", files), f.Close())
+		err = errors.Join(image.Initramfs(t.Context(), f, root.Rootfs, files), f.Close())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -229,6 +241,24 @@ func (g *guest) runs(t *testing.T) (state string) {
 	return state
 }
 
+// knowsBoth looks for the facts of both machines in the only run of a state directory.
+func knowsBoth(t *testing.T, state string) {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(state, "runs", "*"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatalf("runs %v, %v", dirs, err)
+	}
+	run, err := store.Open(dirs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	m := run.Manifest()
+	if m.Host.Emulated == "" || m.Peer == nil || m.Peer.There != "198.51.100.2" || m.Peer.Host.Kernel == "" || m.Peer.Host.Emulated == "" {
+		t.Errorf("the run knows %+v of the other machine; this one is emulated: %q", m.Peer, m.Host.Emulated)
+	}
+}
+
 // TestTwoGuests measures between two virtual machines, then loses one of them in a trial.
 // Nothing is left on the other one.
 func TestTwoGuests(t *testing.T) {
@@ -241,7 +271,7 @@ func TestTwoGuests(t *testing.T) {
 	s.next(t)
 	what, paths := "/study.yaml", everyRemotePath
 	if *long {
-		what, paths = "two-machines --quick --workloads rtt,rtt-4k,connections,load", "remote, remote-vxlan"
+		what, paths = "two-machines --quick", "remote, remote-vxlan"
 	}
 	began := time.Now()
 	said, code := here.run(t, "TARE_PEER="+s.peer+" tare run "+what)
@@ -249,8 +279,10 @@ func TestTwoGuests(t *testing.T) {
 		t.Fatalf("tare run %s ended with code %d: %s", what, code, said)
 	}
 	t.Logf("tare run %s: %s (emulated: no figure of performance)", what, time.Since(began).Round(time.Second))
+	state := here.runs(t)
+	knowsBoth(t, state)
 	measured := map[string]bool{}
-	for _, one := range trials(t, here.runs(t)) {
+	for _, one := range trials(t, state) {
 		_, path, _ := strings.Cut(one.Cell, "@")
 		path, _, _ = strings.Cut(path, "/")
 		measured[path] = true
@@ -283,5 +315,8 @@ func TestTwoGuests(t *testing.T) {
 	}
 	if said := here.must(t, "tare sweep --json"); said != "[]\n" {
 		t.Errorf("left is %s", said)
+	}
+	if said, _ := here.run(t, "ls /var/lib/cni/networks/lab | grep ^203"); said != "" {
+		t.Errorf("the CNI network still keeps %s", said)
 	}
 }

@@ -30,6 +30,7 @@ type FarEnd struct {
 	MTU    int      `json:"mtu,omitempty"`
 	Range  string   `json:"range,omitempty"`  // as Network.Range
 	Number uint32   `json:"number,omitempty"` // of the network that both machines share: 24 bits
+	Tunnel *Tunnel  `json:"tunnel,omitempty"` // the nearer end, without a port: it begins
 	// Here and There are the machines' addresses, as the peer sees them: it fills them in.
 	Here  netip.Addr `json:"-"`
 	There netip.Addr `json:"-"`
@@ -37,9 +38,17 @@ type FarEnd struct {
 
 // Far is a far end that listens. What it runs on may be gone at any time: see Peer.Lost.
 type Far struct {
-	Port  string       // at which it listens
-	Ended <-chan error // why it has ended; nothing while it runs
-	Close func() error // ends it, and removes all that was made for it; idempotent
+	Address netip.Addr   // at which it listens, where the peer alone can know that
+	Port    string       // at which it listens
+	Tunnel  *Tunnel      // the farther end; nil on paths without one
+	Ended   <-chan error // why it has ended; nothing while it runs
+	Close   func() error // ends it, and removes all that was made for it; idempotent
+}
+
+// Tunnel is one end of an encrypted tunnel, as the other end has to know it.
+type Tunnel struct {
+	Key  string `json:"key"`            // public, in WireGuard's Base64
+	Port int    `json:"port,omitempty"` // UDP
 }
 
 // LostError means that the peer does not answer any more. It is the laboratory's fault:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tarelab/tare/internal/cni"
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/store"
@@ -78,6 +79,13 @@ func (s *session) sweep(ctx context.Context, drivers []driver.Driver) ([]string,
 		if err != nil {
 			return did, errors.Join(fmt.Errorf("session %s: %w", s.name, err), s.lock.Close())
 		}
+	}
+	taken, err := cni.Sweep(ctx, s.runDir())
+	for _, r := range taken {
+		did = append(did, fmt.Sprintf("session %s: %s", s.name, r))
+	}
+	if err != nil {
+		return did, errors.Join(fmt.Errorf("session %s: %w", s.name, err), s.lock.Close())
 	}
 	restored, err := sys.RestoreSettings(s.settings())
 	if err != nil {

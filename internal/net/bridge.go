@@ -133,7 +133,8 @@ func (n *Namespace) veth(name string, other *Namespace, peer string, mac []byte,
 }
 
 func (n *Namespace) address(l netlink.Link, p netip.Prefix) error {
-	err := n.nl.AddrAdd(l, &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}})
+	network := subnetOf(p)
+	err := n.nl.AddrAdd(l, &netlink.Addr{IPNet: &network})
 	if err != nil {
 		return fmt.Errorf("address %s on %s: %w", p, l.Attrs().Name, err)
 	}

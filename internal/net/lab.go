@@ -86,6 +86,7 @@ type Lab struct {
 	Others         []*End     // where they are places for processes, in the order of the bridges they were dealt to
 	Dial           netip.Addr // where the client finds the server
 	Relay          *Namespace // where a proxy must run that listens at Dial; nil for none
+	TunnelPort     int        // UDP port of this machine's end of a WireGuard tunnel; 0 for none
 
 	options Options
 	prefix  netip.Prefix
@@ -144,9 +145,11 @@ var builders = map[Path]func(*Lab) error{
 	MACVLAN:     (*Lab).buildMACVLAN,
 	IPVLAN:      (*Lab).buildIPVLAN,
 
-	RemoteVXLAN:   (*Lab).buildRemoteVXLAN,
-	RemoteMACVLAN: (*Lab).buildRemoteMACVLAN,
-	RemoteIPVLAN:  (*Lab).buildRemoteIPVLAN,
+	RemoteVXLAN:     (*Lab).buildRemoteVXLAN,
+	RemoteWireGuard: (*Lab).buildRemoteWireGuard,
+	RemoteMACVLAN:   (*Lab).buildRemoteMACVLAN,
+	RemoteIPVLAN:    (*Lab).buildRemoteIPVLAN,
+	RemoteCNI:       (*Lab).buildRemoteCNI,
 }
 
 // namespace makes a namespace that Close removes.

@@ -13,20 +13,25 @@ import (
 // The paths between two machines. Of each, a laboratory builds the half that is on this
 // one.
 const (
-	Remote        Path = "remote"         // both in their machines' own networks
-	RemoteVXLAN   Path = "remote-vxlan"   // a bridge on each machine, joined by a VXLAN
-	RemoteMACVLAN Path = "remote-macvlan" // a macvlan link each on the machines' network devices
-	RemoteIPVLAN  Path = "remote-ipvlan"  // an ipvlan link each, in L2 mode
+	Remote          Path = "remote"           // both in their machines' own networks
+	RemoteVXLAN     Path = "remote-vxlan"     // a bridge on each machine, joined by a VXLAN
+	RemoteWireGuard Path = "remote-wireguard" // a bridge on each machine, routed through WireGuard
+	RemoteMACVLAN   Path = "remote-macvlan"   // a macvlan link each on the machines' network devices
+	RemoteIPVLAN    Path = "remote-ipvlan"    // an ipvlan link each, in L2 mode
+	RemoteCNI       Path = "remote-cni"       // a namespace each, which the caller puts on the machines' own networks
 )
 
 // RemotePaths are those between two machines.
-func RemotePaths() []Path { return []Path{Remote, RemoteVXLAN, RemoteMACVLAN, RemoteIPVLAN} }
+func RemotePaths() []Path {
+	return []Path{Remote, RemoteVXLAN, RemoteWireGuard, RemoteMACVLAN, RemoteIPVLAN, RemoteCNI}
+}
 
 // Machines are the two that a path is between.
 type Machines struct {
 	Here, There netip.Addr // by which they reach each other
 	Number      uint32     // of the network that both share: 24 bits, above 0
 	Server      bool       // this machine has the server, the other one the client
+	Tunnel      *Tunnel    // of RemoteWireGuard; nil on other paths
 }
 
 // link is a name that no device of the machine has: older kernels (5.10 is one) refuse a
@@ -60,51 +65,72 @@ func (m *Machines) device() (netlink.Link, error) {
 // travel, and lives in the bridge's namespace: it goes with that, also after a kill.
 func (l *Lab) buildRemoteVXLAN() error {
 	m := l.options.Machines
-	device, err := m.device()
+	b, err := l.behindTunnel(vxlanHeader, 0, m.first())
 	if err != nil {
 		return err
+	}
+	attrs := netlink.LinkAttrs{Name: m.link(), MTU: b.mtu, Namespace: netlink.NsFd(b.host.fd)}
+	err = netlink.LinkAdd(&netlink.Vxlan{LinkAttrs: attrs, VxlanId: int(m.Number), SrcAddr: m.Here.AsSlice(), Group: m.There.AsSlice(), Port: 4789, Learning: true})
+	if err != nil {
+		return lacks("vxlan", err)
+	}
+	link, err := b.host.nl.LinkByName(attrs.Name)
+	if err == nil {
+		err = b.host.nl.LinkSetMasterByIndex(link, b.link.Index)
+	}
+	if err == nil {
+		err = b.host.nl.LinkSetUp(link)
+	}
+	if err != nil {
+		return fmt.Errorf("the tunnel into the bridge: %w", err)
+	}
+	l.Dial = Nth(l.subnet(0), onServer+1)
+	return nil
+}
+
+// behindTunnel makes the nth bridge with this machine's end, whose address is the one
+// after first. Packets of the bridge are so small that a tunnel to the other machine can
+// add its header.
+func (l *Lab) behindTunnel(header, n, first int) (*bridge, error) {
+	device, err := l.options.Machines.device()
+	if err != nil {
+		return nil, err
 	}
 	outer := device.Attrs().MTU
 	if l.options.MTU > 0 {
 		outer = min(outer, l.options.MTU)
 	}
-	l.options.MTU = outer - vxlanHeader
+	l.options.MTU = outer - header
 	host, err := l.host()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b, err := l.newBridge(host, 0, m.first())
+	b, err := l.newBridge(host, n, first)
 	if err != nil {
-		return err
-	}
-	name := m.link()
-	attrs := netlink.LinkAttrs{Name: name, MTU: l.options.MTU, Namespace: netlink.NsFd(host.fd)}
-	err = netlink.LinkAdd(&netlink.Vxlan{LinkAttrs: attrs, VxlanId: int(m.Number), SrcAddr: m.Here.AsSlice(), Group: m.There.AsSlice(), Port: 4789, Learning: true})
-	if err != nil {
-		return lacks("vxlan", err)
-	}
-	link, err := host.nl.LinkByName(name)
-	if err == nil {
-		err = host.nl.LinkSetMasterByIndex(link, b.link.Index)
-	}
-	if err == nil {
-		err = host.nl.LinkSetUp(link)
-	}
-	if err != nil {
-		return fmt.Errorf("the tunnel into the bridge: %w", err)
+		return nil, err
 	}
 	own := &End{}
 	if !l.options.Taps {
 		if own, err = l.container(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	l.own(own)
-	if err := b.attach(own); err != nil {
-		return err
+	return b, b.attach(own)
+}
+
+func (l *Lab) buildRemoteCNI() error {
+	own, err := l.container()
+	l.own(own)
+	return err
+}
+
+// Own is the end that this machine has of a path between two.
+func (l *Lab) Own() *End {
+	if l.options.Machines.Server {
+		return l.Server
 	}
-	l.Dial = Nth(l.subnet(0), onServer+1)
-	return nil
+	return l.Client
 }
 
 // own makes an end the one that this machine has.

@@ -175,7 +175,7 @@ func (c *Client) Start(ctx context.Context, end driver.FarEnd) (*driver.Far, err
 	if err != nil {
 		return nil, errors.Join(err, stop())
 	}
-	return &driver.Far{Port: m.Port, Ended: ended, Close: stop}, nil
+	return &driver.Far{Address: m.Address, Port: m.Port, Tunnel: m.Tunnel, Ended: ended, Close: stop}, nil
 }
 
 // stopEnd has the peer end a far end. Of one that is lost, nothing is asked: it removes

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/hostinfo"
@@ -18,7 +19,7 @@ import (
 
 // Protocol is the version of the messages. Two sides of different versions refuse each
 // other.
-const Protocol = 1
+const Protocol = 2
 
 // kind says what a message is.
 type kind string
@@ -36,15 +37,17 @@ const (
 
 // message is what travels, as a JSON text behind its length.
 type message struct {
-	Kind   kind           `json:"kind"`
-	Number uint64         `json:"number,omitempty"`
-	Hello  *Facts         `json:"hello,omitempty"`
-	Target string         `json:"target,omitempty"` // to prove
-	Facts  *driver.Facts  `json:"facts,omitempty"`  // of that target
-	End    *driver.FarEnd `json:"end,omitempty"`    // to start
-	ID     string         `json:"id,omitempty"`     // of the far end that is stopped, or has ended
-	Port   string         `json:"port,omitempty"`   // of the far end that was started
-	Error  *failure       `json:"error,omitempty"`
+	Kind    kind           `json:"kind"`
+	Number  uint64         `json:"number,omitempty"`
+	Hello   *Facts         `json:"hello,omitempty"`
+	Target  string         `json:"target,omitempty"` // to prove
+	Facts   *driver.Facts  `json:"facts,omitempty"`  // of that target
+	End     *driver.FarEnd `json:"end,omitempty"`    // to start
+	ID      string         `json:"id,omitempty"`     // of the far end that is stopped, or has ended
+	Address netip.Addr     `json:"address,omitzero"` // of the far end that was started
+	Port    string         `json:"port,omitempty"`   // at which it listens
+	Tunnel  *driver.Tunnel `json:"tunnel,omitempty"` // to it
+	Error   *failure       `json:"error,omitempty"`
 }
 
 // Facts are what a side tells of itself before anything else.

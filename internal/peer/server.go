@@ -172,7 +172,7 @@ func (s *server) start(ctx context.Context, m message) {
 			return message{}, err
 		}
 		s.work.Go(func() { s.watch(one.ctx, wanted.ID, far) })
-		return message{Port: far.Port}, nil
+		return message{Address: far.Address, Port: far.Port, Tunnel: far.Tunnel}, nil
 	})
 }
 

@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/tarelab/tare/internal/cni"
 	"github.com/tarelab/tare/internal/driver"
 )
 
@@ -83,12 +84,9 @@ const podNetwork = `{"cniVersion": "0.4.0", "name": "tare", "plugins": [{"type":
  "ipam": {"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": "10.213.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 `
 
-// cniDirs are where distributions and Kubernetes put network plugins.
-var cniDirs = []string{"/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"}
-
 // cniDir is the one that has the plugins of a private engine's pods; "" for none.
 func cniDir() string {
-	for _, dir := range cniDirs {
+	for _, dir := range cni.PluginDirs {
 		lacks := func(plugin string) bool { return !executable(filepath.Join(dir, plugin)) }
 		if !slices.ContainsFunc([]string{"loopback", "ptp", "host-local"}, lacks) {
 			return dir
@@ -102,7 +100,7 @@ func (criDaemon) command(e *engine, program, socket string) (daemonCommand, erro
 	dir := filepath.Dir(socket)
 	plugins := cniDir()
 	if plugins == "" {
-		return daemonCommand{}, e.cannot("tare setup installs them", "the network plugins loopback, ptp and host-local are not installed in %s", strings.Join(cniDirs, " or "))
+		return daemonCommand{}, e.cannot("tare setup installs them", "the network plugins loopback, ptp and host-local are not installed in %s", strings.Join(cni.PluginDirs, " or "))
 	}
 	var text strings.Builder
 	networks, classes := filepath.Join(dir, "cni"), slices.Sorted(maps.Keys(e.more))

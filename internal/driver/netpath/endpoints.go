@@ -15,9 +15,10 @@ import (
 // endpoints are the two ends of one instance and the network between them.
 type endpoints struct {
 	client, server end
-	dial           netip.Addr // the server's address for the client
-	port           string     // of the server
-	relay          string     // path of the network namespace that a proxy must run in; "" for none
+	dial           netip.Addr     // the server's address for the client
+	port           string         // of the server
+	tunnel         *driver.Tunnel // this machine's end of the path between two; nil for none
+	relay          string         // path of the network namespace that a proxy must run in; "" for none
 	// others are the places of the containers besides the two ends; none where these are
 	// bare namespaces.
 	others []driver.Join

@@ -13,6 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/tarelab/tare/internal/cni"
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/net"
 )
@@ -33,8 +36,8 @@ func (d *Driver) remoteTakes(n driver.Network) error {
 		return fmt.Errorf("the path %s has its ends on two machines, which have no CPU in common: leave pin out", d.path)
 	case n.Offload != "" || n.Qdisc != "" || n.RPS:
 		return fmt.Errorf("the path %s uses the machines' own network devices, whose settings tare leaves alone", d.path)
-	case d.path == net.Remote && n.MTU > 0:
-		return fmt.Errorf("the path %s uses the machines' own network devices, whose MTU tare leaves alone", d.path)
+	case (d.path == net.Remote || d.path == net.RemoteCNI) && n.MTU > 0:
+		return fmt.Errorf("the path %s uses the machines' own networks, whose MTU tare leaves alone", d.path)
 	}
 	return net.Takes(d.path, n.Containers)
 }
@@ -110,6 +113,61 @@ func networkNumber() (uint32, error) {
 	return max(1, binary.BigEndian.Uint32(b[:])), nil
 }
 
+// tunnel makes a key for this machine's end of the path's tunnel; nil for paths without
+// one.
+func (d *Driver) tunnel() (*net.Tunnel, error) {
+	if d.path != net.RemoteWireGuard {
+		return nil, nil
+	}
+	key, err := wgtypes.GeneratePrivateKey()
+	if err != nil {
+		return nil, driver.Labf("key of a tunnel: %w", err)
+	}
+	return &net.Tunnel{Private: key}, nil
+}
+
+// publicEnd is what the other machine has to know of this one's end; nil for none.
+func publicEnd(t *net.Tunnel, port int) *driver.Tunnel {
+	if t == nil {
+		return nil
+	}
+	return &driver.Tunnel{Key: t.Private.PublicKey().String(), Port: port}
+}
+
+// introduce tells this machine's end of a tunnel, where there is one, of the other end, whose
+// port is at least a number.
+func introduce(t *net.Tunnel, other *driver.Tunnel, port int) error {
+	if t == nil {
+		return nil
+	}
+	if other == nil || other.Port < port || other.Port > 65535 {
+		return driver.Labf("the other machine did not say where its end of the tunnel is: %+v", other)
+	}
+	key, err := wgtypes.ParseKey(other.Key)
+	if err != nil {
+		return driver.Labf("public key of the other end of the tunnel: %w", err)
+	}
+	t.Public, t.Port = key, other.Port
+	return nil
+}
+
+// attachCNI puts this machine's end on the machine's own network.
+func (d *Driver) attachCNI(ctx context.Context, id string, own *net.End, server bool) (detach func() error, err error) {
+	network, err := cni.Default()
+	if err != nil {
+		return nil, err
+	}
+	if server { // both ends may be on one machine
+		id += "-peer"
+	}
+	attached, err := network.Attach(ctx, d.lab.RunDir, id, own.Namespace.Path())
+	if err != nil {
+		return nil, err
+	}
+	own.Address = attached.Address
+	return func() error { return attached.Detach(ctx) }, nil
+}
+
 // buildRemote makes this machine's half of a path between two.
 func (d *Driver) buildRemote(ctx context.Context, spec driver.Spec, m net.Machines) (*endpoints, error) {
 	g := &endpoints{port: port, dial: m.There, close: func() error { return nil },
@@ -122,18 +180,21 @@ func (d *Driver) buildRemote(ctx context.Context, spec driver.Spec, m net.Machin
 		if err != nil {
 			return nil, blame(err)
 		}
-		g.dial, g.describe = lab.Dial, lab.Describe
+		g.dial, g.describe, g.tunnel = lab.Dial, lab.Describe, publicEnd(m.Tunnel, lab.TunnelPort)
+		detach := func() error { return nil }
+		if d.path == net.RemoteCNI {
+			if detach, err = d.attachCNI(ctx, spec.ID, lab.Own(), m.Server); err != nil {
+				return nil, errors.Join(blame(err), lab.Close())
+			}
+			g.dial = lab.Own().Address.Addr() // of the client's end until the server's is known
+		}
 		g.close = func() error {
-			if err := lab.Close(); err != nil {
+			if err := errors.Join(detach(), lab.Close()); err != nil {
 				return driver.Labf("%w", err)
 			}
 			return nil
 		}
-		if m.Server {
-			own.join = joinOf(lab.Server)
-		} else {
-			own.join = joinOf(lab.Client)
-		}
+		own.join = joinOf(lab.Own())
 	}
 	if m.Server {
 		g.server = own
@@ -159,20 +220,32 @@ func (i *instance) prepareRemote(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	here, there := d.lab.Peer.Addresses()
+	m := net.Machines{Number: number}
+	m.Here, m.There = d.lab.Peer.Addresses()
+	if m.Tunnel, err = d.tunnel(); err != nil {
+		return err
+	}
 	limits := driver.Limits{CPUs: i.spec.Limits.CPUs, Memory: i.spec.Limits.Memory, Pids: i.spec.Limits.Pids}
 	started, err := d.lab.Peer.Start(ctx, driver.FarEnd{
 		ID: i.spec.ID, Target: d.inner.Name(), Path: string(d.path), Server: i.spec.Peer, Limits: limits,
-		MTU: i.spec.Network.MTU, Range: i.spec.Network.Range, Number: number,
+		MTU: i.spec.Network.MTU, Range: i.spec.Network.Range, Number: number, Tunnel: publicEnd(m.Tunnel, 0),
 	})
 	if err != nil {
 		return fmt.Errorf("the other end: %w", err)
 	}
 	i.far = &far{started, d.lab.Peer}
-	if i.ends, err = d.buildRemote(ctx, i.spec, net.Machines{Here: here, There: there, Number: number}); err != nil {
+	if err := introduce(m.Tunnel, started.Tunnel, 1); err != nil {
+		return err
+	}
+	if i.ends, err = d.buildRemote(ctx, i.spec, m); err != nil {
 		return err
 	}
 	i.ends.port = started.Port
+	if d.path == net.RemoteCNI {
+		if i.ends.dial = started.Address; !i.ends.dial.Is4() {
+			return driver.Labf("the other machine did not say at which IPv4 address its server is")
+		}
+	}
 	return nil
 }
 
@@ -217,8 +290,10 @@ const everyAddress = "0.0.0.0"
 func (d *Driver) StartFar(ctx context.Context, spec driver.Spec, wanted driver.FarEnd, dir string) (*driver.Far, error) {
 	i := &instance{driver: d, spec: spec, dir: dir}
 	if err := i.prepareFar(ctx, wanted); err != nil {
-		if lacks := new(net.UnsupportedError); errors.As(err, &lacks) {
+		if lacks, none := new(net.UnsupportedError), new(cni.NoneError); errors.As(err, &lacks) {
 			err = &driver.CannotError{Target: d.Name(), Lacks: "on the other machine: " + lacks.Error()}
+		} else if errors.As(err, &none) {
+			err = &driver.CannotError{Target: d.Name(), Lacks: "on the other machine: " + none.Error()}
 		}
 		return nil, errors.Join(err, i.Close())
 	}
@@ -228,7 +303,11 @@ func (d *Driver) StartFar(ctx context.Context, spec driver.Spec, wanted driver.F
 		i.server.ended <- err // Close waits for it, too
 		ended <- err
 	}()
-	return &driver.Far{Port: i.ends.port, Ended: ended, Close: i.Close}, nil
+	started := &driver.Far{Port: i.ends.port, Tunnel: i.ends.tunnel, Ended: ended, Close: i.Close}
+	if d.path == net.RemoteCNI {
+		started.Address = i.ends.dial
+	}
+	return started, nil
 }
 
 // prepareFar makes all of the far end. What it made before an error is Close's to remove.
@@ -240,8 +319,14 @@ func (i *instance) prepareFar(ctx context.Context, wanted driver.FarEnd) (err er
 	if !wanted.Here.Is4() || !wanted.There.Is4() || wanted.Number == 0 || wanted.Number >= 1<<24 {
 		return driver.Labf("the machines %s and %s cannot share the network number %d", wanted.Here, wanted.There, wanted.Number)
 	}
-	machines := net.Machines{Here: wanted.Here, There: wanted.There, Number: wanted.Number, Server: true}
-	if i.ends, err = d.buildRemote(ctx, i.spec, machines); err != nil {
+	m := net.Machines{Here: wanted.Here, There: wanted.There, Number: wanted.Number, Server: true}
+	if m.Tunnel, err = d.tunnel(); err != nil {
+		return err
+	}
+	if err := introduce(m.Tunnel, wanted.Tunnel, 0); err != nil {
+		return err
+	}
+	if i.ends, err = d.buildRemote(ctx, i.spec, m); err != nil {
 		return err
 	}
 	if d.path == net.Remote {

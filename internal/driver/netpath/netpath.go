@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tarelab/tare/internal/cni"
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/launch"
 	"github.com/tarelab/tare/internal/net"
@@ -47,7 +48,7 @@ func Paths() []net.Path {
 // Addressed reports whether the path has a network with addresses of a range.
 func (d *Driver) Addressed() bool {
 	byEngine := d.inner.Properties().Joins == driver.JoinsOwn
-	return d.path != Loopback && d.path != IdleEngine && d.path != net.Remote && (d.path != net.HostNetwork || !byEngine)
+	return d.path != Loopback && d.path != IdleEngine && d.path != net.Remote && d.path != net.RemoteCNI && (d.path != net.HostNetwork || !byEngine)
 }
 
 // Takes returns why the path cannot have such a network; nil where it can.
@@ -139,7 +140,7 @@ func (d *Driver) netPath() net.Path {
 var joins = map[driver.Joining]func(net.Path) bool{
 	driver.JoinsNamespace: func(p net.Path) bool { return p != IdleEngine },
 	driver.JoinsTap: func(p net.Path) bool {
-		return p == FromHost || p == net.Bridge || p == net.Netfilter || p == net.Bridges || p == net.VXLAN || p == net.NAT || p == net.Proxy || p == net.RemoteVXLAN
+		return p == FromHost || p == net.Bridge || p == net.Netfilter || p == net.Bridges || p == net.VXLAN || p == net.NAT || p == net.Proxy || p == net.RemoteVXLAN || p == net.RemoteWireGuard
 	},
 	driver.JoinsOwn: func(p net.Path) bool {
 		return p == IdleEngine || p == FromHost || p == Attach || p == net.HostNetwork || p == net.Bridge || p == net.NAT || p == net.Proxy || p == net.Remote
@@ -250,6 +251,13 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 	if d.Remote() {
 		if err := d.remoteFits(ctx); err != nil {
 			return facts, err
+		}
+		if d.path == net.RemoteCNI {
+			network, err := cni.Default()
+			if err != nil {
+				return facts, &driver.CannotError{Target: d.Name(), Lacks: err.Error(), Remedy: "configure one, as engines and clusters do"}
+			}
+			facts.Notes["cni"] = network.String()
 		}
 		if err := d.farFacts(ctx, facts); err != nil {
 			return facts, err

@@ -40,7 +40,9 @@ var ways = map[string][]finding.Box{
 	attach:             {place("client"), link("veth"), link("bridge")},
 	"remote":           {place("client: this machine's network"), link("NIC"), link("network"), link("NIC"), place("server: the other machine's network")},
 	"remote-vxlan":     {place("client"), link("veth"), link("bridge"), link("VXLAN"), link("network"), link("VXLAN"), link("bridge"), link("veth"), place("server")},
+	"remote-wireguard": {place("client"), link("veth"), link("bridge"), link("routing"), link("WireGuard"), link("network"), link("WireGuard"), link("routing"), link("bridge"), link("veth"), place("server")},
 	"remote-macvlan":   {place("client"), link("macvlan"), link("network"), link("macvlan"), place("server")},
+	"remote-cni":       {place("client"), link("this machine's CNI network"), link("network"), link("the other one's"), place("server")},
 	"remote-ipvlan":    {place("client"), link("ipvlan"), link("network"), link("ipvlan"), place("server")},
 }
 

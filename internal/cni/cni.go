@@ -1,0 +1,173 @@
+// Package cni attaches network namespaces to the machine's own CNI network, as container
+// engines and clusters do, and takes them away again. What a killed process has left,
+// another one takes away: the network keeps addresses for it on disk.
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containernetworking/cni/libcni"
+	types "github.com/containernetworking/cni/pkg/types/100"
+)
+
+// PluginDirs are where distributions and Kubernetes put the plugins.
+var PluginDirs = []string{"/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"}
+
+// configDir is where a machine's networks are configured.
+var configDir = "/etc/cni/net.d"
+
+// Network is one that is configured on this machine.
+type Network struct{ list *libcni.NetworkConfigList }
+
+// NoneError is that this machine has no network that can be read.
+type NoneError struct{ Err error }
+
+func (e *NoneError) Error() string { return "this machine has no CNI network: " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *NoneError) Unwrap() error { return e.Err }
+
+// Default is the network that engines take: the first one by the names of the files
+// (*.conflist in /etc/cni/net.d). The error is a *NoneError.
+func Default() (*Network, error) {
+	files, err := libcni.ConfFiles(configDir, []string{".conflist"}) // in the order of their names
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("no *.conflist is in %s", configDir)
+	}
+	if err != nil {
+		return nil, &NoneError{err}
+	}
+	list, err := libcni.NetworkConfFromFile(files[0])
+	if err != nil {
+		return nil, &NoneError{fmt.Errorf("%s: %w", files[0], err)}
+	}
+	return &Network{list}, nil
+}
+
+// String is the network's name, with its plugins in the order of their work.
+func (n *Network) String() string {
+	var plugins []string
+	for _, p := range n.list.Plugins {
+		plugins = append(plugins, p.Network.Type)
+	}
+	return fmt.Sprintf("%s (%s)", n.list.Name, strings.Join(plugins, ", "))
+}
+
+// Attachment is a namespace on a network.
+type Attachment struct {
+	Address netip.Prefix // IPv4, of the namespace's link
+	network *Network
+	dir     string // has the network's configuration, for Sweep, and what its plugins answered
+	runtime libcni.RuntimeConf
+}
+
+// linkName is the link's in every namespace, as engines have it.
+const linkName = "eth0"
+
+// note is the file of an attachment's directory with the network's configuration.
+const note = "network.conflist"
+
+// notes is the directory of all attachments.
+func notes(runDir string) string { return filepath.Join(runDir, "cni") }
+
+// Attach joins a namespace, which a path leads to, to the network. runDir is a directory
+// of this process's own that Sweep is told of when it was killed; id is a name that no
+// other attachment to the network has on this machine. Detach must follow.
+func (n *Network) Attach(ctx context.Context, runDir, id, namespace string) (*Attachment, error) {
+	a := &Attachment{network: n, dir: filepath.Join(notes(runDir), id), runtime: runtimeOf(id, namespace)}
+	err := os.MkdirAll(a.dir, 0o700)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(a.dir, note), n.list.Bytes, 0o600)
+	}
+	if err == nil {
+		a.Address, err = a.add(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("attach to the CNI network %s: %w", n, err), a.Detach(ctx))
+	}
+	return a, nil
+}
+
+func runtimeOf(id, namespace string) libcni.RuntimeConf {
+	// Plugins refuse arguments that they do not know, unless told otherwise.
+	return libcni.RuntimeConf{ContainerID: id, NetNS: namespace, IfName: linkName, Args: [][2]string{{"IgnoreUnknown", "1"}}}
+}
+
+// pluginsWithin bounds the plugins' work. Those of clusters ask an API server.
+const pluginsWithin = time.Minute
+
+func (a *Attachment) plugins() *libcni.CNIConfig {
+	return libcni.NewCNIConfigWithCacheDir(PluginDirs, a.dir, nil)
+}
+
+func (a *Attachment) add(ctx context.Context) (netip.Prefix, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, pluginsWithin, fmt.Errorf("its plugins were not ready after %v", pluginsWithin))
+	defer cancel()
+	said, err := a.plugins().AddNetworkList(ctx, a.network.list, &a.runtime)
+	if err != nil {
+		return netip.Prefix{}, errors.Join(err, context.Cause(ctx))
+	}
+	result, err := types.GetResult(said)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	for _, ip := range result.IPs {
+		address, ok := netip.AddrFromSlice(ip.Address.IP)
+		if address = address.Unmap(); ok && address.Is4() {
+			bits, _ := ip.Address.Mask.Size()
+			return netip.PrefixFrom(address, bits), nil
+		}
+	}
+	return netip.Prefix{}, fmt.Errorf("it gave no IPv4 address: %v", result.IPs)
+}
+
+// Detach takes the namespace off the network, also when ctx is cancelled. It is
+// idempotent.
+func (a *Attachment) Detach(ctx context.Context) error {
+	if _, err := os.Stat(a.dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), pluginsWithin, fmt.Errorf("its plugins were not done after %v", pluginsWithin))
+	defer cancel()
+	if err := a.plugins().DelNetworkList(ctx, a.network.list, &a.runtime); err != nil {
+		return fmt.Errorf("detach %s from the CNI network %s: %w", a.runtime.ContainerID, a.network, errors.Join(err, context.Cause(ctx)))
+	}
+	return os.RemoveAll(a.dir)
+}
+
+// Sweep takes away what a process that was killed has left on networks. It says what it
+// did.
+func Sweep(ctx context.Context, runDir string) (did []string, err error) {
+	dir := notes(runDir)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, e := range entries {
+		list, err := libcni.NetworkConfFromFile(filepath.Join(dir, e.Name(), note))
+		if errors.Is(err, os.ErrNotExist) { // it was killed before it asked a plugin
+			continue
+		}
+		if err == nil {
+			a := &Attachment{network: &Network{list}, dir: filepath.Join(dir, e.Name()), runtime: runtimeOf(e.Name(), "")}
+			err = a.Detach(ctx)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		did = append(did, fmt.Sprintf("took %s off the CNI network %s", e.Name(), list.Name))
+	}
+	return did, errors.Join(errs...)
+}
