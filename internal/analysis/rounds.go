@@ -90,16 +90,44 @@ func (c *column) against(control *column, metric string) Series {
 	if c == control || !c.inRounds(metric) || !control.inRounds(metric) {
 		return c.series(metric)
 	}
+	out, _ := c.withinRounds(control, nil, metric)
+	return out
+}
+
+// beside is against for a cell and for the control's twin, nil for none. The twin's series
+// is the cell's own: what a block's three values stand to is common to them.
+func (c *column) beside(control, twin *column, metric string) (cell, second Series) {
+	switch {
+	case twin == nil:
+		return c.against(control, metric), Series{}
+	case !c.inRounds(metric) || !control.inRounds(metric) || !twin.inRounds(metric):
+		return c.against(control, metric), twin.against(control, metric)
+	}
+	return c.withinRounds(control, twin, metric)
+}
+
+// withinRounds are the series of a cell and of the control's twin, on the scale of the
+// control's blocks. The twin may be nil, or lack blocks.
+func (c *column) withinRounds(control, twin *column, metric string) (cell, second Series) {
 	base := control.series(metric)
-	var out Series
 	for i, block := range base.blocks {
-		effect, ok := withinRounds(c.slicesOf(block, metric), control.slicesOf(block, metric))
-		if ok && base.values[i] > 0 {
-			out.blocks = append(out.blocks, block)
-			out.values = append(out.values, base.values[i]*math.Exp(effect))
+		if base.values[i] <= 0 {
+			continue
+		}
+		scale := func(x float64) float64 { return base.values[i] * math.Exp(x) }
+		both := [][]float64{c.slicesOf(block, metric), control.slicesOf(block, metric)}
+		if twin != nil {
+			if x := stands(append(both, twin.slicesOf(block, metric))...); x != nil {
+				cell.blocks, cell.values = append(cell.blocks, block), append(cell.values, scale(x[0]-x[1]))
+				second.blocks, second.values = append(second.blocks, block), append(second.values, scale(x[2]-x[1]))
+				continue
+			}
+		}
+		if x := stands(both...); x != nil {
+			cell.blocks, cell.values = append(cell.blocks, block), append(cell.values, scale(x[0]-x[1]))
 		}
 	}
-	return out
+	return cell, second
 }
 
 func (c *column) slicesOf(block int32, metric string) []float64 {
@@ -110,18 +138,36 @@ func (c *column) slicesOf(block int32, metric string) []float64 {
 	return c.rounds[i].values[metric]
 }
 
-// withinRounds is the median over the rounds that both have of the log-ratio.
-func withinRounds(cell, control []float64) (effect float64, ok bool) {
-	var logs []float64
-	for i := range min(len(cell), len(control)) {
-		if cell[i] > 0 && control[i] > 0 {
-			logs = append(logs, math.Log(cell[i]/control[i]))
+// stands is how some cells stood in a block: of each, the median over the rounds that all
+// have of the logarithm of its value over their geometric mean; nil where they have no
+// round in common. Of two cells the difference is the median of their log-ratio. Without
+// an effect the numbers can change places, however many the cells are, as the test of
+// their blocks supposes. Medians of ratios to one of three cells cannot: the ratio of the
+// other two has another median (TestRoundsCover has what that costs).
+func stands(cells ...[]float64) []float64 {
+	logs := make([][]float64, len(cells))
+	for round := range len(cells[0]) {
+		middle, all := 0.0, true
+		for _, c := range cells {
+			if all = all && round < len(c) && c[round] > 0; all {
+				middle += math.Log(c[round]) / float64(len(cells))
+			}
+		}
+		if !all {
+			continue
+		}
+		for i, c := range cells {
+			logs[i] = append(logs[i], math.Log(c[round])-middle)
 		}
 	}
-	if len(logs) == 0 {
-		return 0, false
+	if len(logs[0]) == 0 {
+		return nil
 	}
-	return stats.Median(stats.Sorted(logs)), true
+	out := make([]float64, len(cells))
+	for i := range logs {
+		out[i] = stats.Median(stats.Sorted(logs[i]))
+	}
+	return out
 }
 
 // Where devices' bytes prove the work: at least, or at most, this share of the payload's.

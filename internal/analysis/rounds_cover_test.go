@@ -40,8 +40,8 @@ const recordedBlocks = "testdata/same.csv.gz"
 const keptBlocks = 60
 
 // TestRoundsCover is stats.TestContrastCovers for cells that are compared within rounds.
-// There the values of a block are medians over rounds of ratios, which are not exactly
-// exchangeable: the median ratio of target and twin is not the ratio of their medians.
+// Until 2026-11-26 the values of a block were medians of ratios to the control. Then a
+// level of 95 % covered 94.3 to 95.2 % here, and the intervals were a tenth wider.
 func TestRoundsCover(t *testing.T) {
 	tries, blocks := 200, []int{6, 9, 21}
 	if *long {
@@ -82,7 +82,8 @@ func withinBlocks(blocks []trio) *compared {
 		}
 	}
 	host, twin, target := d.cells[slicedCells[0].ID], d.cells[slicedCells[1].ID], d.cells[slicedCells[2].ID]
-	return compare(target.against(host, sample.SliceRate), host.series(sample.SliceRate), twin.against(host, sample.SliceRate))
+	left, second := target.beside(host, twin, sample.SliceRate)
+	return compare(left, host.series(sample.SliceRate), second)
 }
 
 // modelledRounds are blocks of a machine whose speed wanders from slice to slice, with

@@ -153,8 +153,9 @@ func TestPairsAreOfTheSameRound(t *testing.T) {
 		"no round":    {[]float64{nan, 1}, []float64{1}, 0, false},
 		"one outlier": {[]float64{1, 1, 100}, []float64{1, 1, 1}, 0, true},
 	} {
-		if got, ok := withinRounds(c.cell, c.control); ok != c.ok || math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("%s: %v, %v, want %v, %v", name, got, ok, c.want, c.ok)
+		got := stands(c.cell, c.control)
+		if (got != nil) != c.ok || c.ok && math.Abs(got[0]-got[1]-c.want) > 1e-12 {
+			t.Errorf("%s: %v, want a difference of %v, %v", name, got, c.want, c.ok)
 		}
 	}
 	control.addSlices(0, sliced("", 0, 3, func(int) float64 { return 1 }).Slices)

@@ -14,14 +14,11 @@ import (
 // level of an interval depends on how many cells the table compares.
 func (in Input) table(j job) result {
 	t := Table{Group: j.group.name, Workload: j.group.cells[0].Workload, Metric: j.metric, Primary: j.primary}
-	var control, twin Series
+	var control Series
 	var base *column
 	if j.group.control >= 0 {
 		base = in.Data.cells[j.group.base().ID]
 		control = base.series(j.metric.Name)
-	}
-	if second := in.twin(j.group); second != nil && base != nil {
-		twin = second.against(base, j.metric.Name)
 	}
 	unproven := map[int]string{} // by row
 	var effects []*compared      // of the rows, nil where there is none
@@ -34,11 +31,12 @@ func (in Input) table(j job) result {
 		series := column.series(j.metric.Name)
 		var effect *compared
 		if !cell.Control && len(series.values) > 0 && j.group.control >= 0 && !in.unlike(cell.Target, j.group.base().Target) {
-			second := twin
+			twin := in.twin(j.group)
 			if cell.AA {
-				second = Series{}
+				twin = nil
 			}
-			effect = compare(column.against(base, j.metric.Name), control, second)
+			left, second := column.beside(base, twin, j.metric.Name)
+			effect = compare(left, control, second)
 		}
 		if cell.AA {
 			aa = len(t.Rows)
