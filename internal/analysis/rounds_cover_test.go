@@ -223,7 +223,7 @@ func readKept(t *testing.T) map[string][]trio {
 	lines := csv.NewReader(plain)
 	for {
 		fields, err := lines.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return recorded
 		}
 		if err != nil {
