@@ -138,34 +138,35 @@ func (c *column) slicesOf(block int32, metric string) []float64 {
 	return c.rounds[i].values[metric]
 }
 
-// stands is how some cells stood in a block: of each, the median over the rounds that all
-// have of the logarithm of its value over their geometric mean; nil where they have no
-// round in common. Of two cells the difference is the median of their log-ratio. Without
-// an effect the numbers can change places, however many the cells are, as the test of
-// their blocks supposes. Medians of ratios to one of three cells cannot: the ratio of the
-// other two has another median (TestRoundsCover has what that costs).
+// stands is how some cells stood in a block: of each the mean, over all of them, of the
+// median log-ratio to it over the rounds that all have; nil where they have no round in
+// common. Of two cells the difference is the median of their log-ratio. Without an effect
+// the numbers can change places, however many the cells are, as the test of their blocks
+// supposes. Medians of ratios to one of three cells cannot: the ratio of the other two has
+// another median (TestRoundsCover has what that costs).
 func stands(cells ...[]float64) []float64 {
 	logs := make([][]float64, len(cells))
 	for round := range len(cells[0]) {
-		middle, all := 0.0, true
-		for _, c := range cells {
-			if all = all && round < len(c) && c[round] > 0; all {
-				middle += math.Log(c[round]) / float64(len(cells))
-			}
-		}
-		if !all {
+		if slices.ContainsFunc(cells, func(c []float64) bool { return round >= len(c) || !(c[round] > 0) }) {
 			continue
 		}
 		for i, c := range cells {
-			logs[i] = append(logs[i], math.Log(c[round])-middle)
+			logs[i] = append(logs[i], math.Log(c[round]))
 		}
 	}
 	if len(logs[0]) == 0 {
 		return nil
 	}
 	out := make([]float64, len(cells))
-	for i := range logs {
-		out[i] = stats.Median(stats.Sorted(logs[i]))
+	ratios := make([]float64, len(logs[0]))
+	for i := range cells {
+		for j := range i {
+			for round := range ratios {
+				ratios[round] = logs[i][round] - logs[j][round]
+			}
+			median := stats.Median(stats.Sorted(ratios)) / float64(len(cells))
+			out[i], out[j] = out[i]+median, out[j]-median
+		}
 	}
 	return out
 }
