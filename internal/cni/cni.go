@@ -71,20 +71,27 @@ type Attachment struct {
 // linkName is the link's in every namespace, as engines have it.
 const linkName = "eth0"
 
-// note is the file of an attachment's directory with the network's configuration.
+// note is the file of an attachment's directory with the network's configuration. It is
+// there whole or not at all: Sweep could not read a part of it.
 const note = "network.conflist"
+
+// unfinished is a note that is being written.
+const unfinished = "unfinished"
 
 // notes is the directory of all attachments.
 func notes(runDir string) string { return filepath.Join(runDir, "cni") }
 
 // Attach joins a namespace, which a path leads to, to the network. runDir is a directory
-// of this process's own that Sweep is told of when it was killed; id is a name that no
-// other attachment to the network has on this machine. Detach must follow.
+// of this process alone, which Sweep takes after a kill; id is a name that no other
+// attachment to the network has on this machine. Detach must follow.
 func (n *Network) Attach(ctx context.Context, runDir, id, namespace string) (*Attachment, error) {
 	a := &Attachment{network: n, dir: filepath.Join(notes(runDir), id), runtime: runtimeOf(id, namespace)}
 	err := os.MkdirAll(a.dir, 0o700)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(a.dir, note), n.list.Bytes, 0o600)
+		err = os.WriteFile(filepath.Join(a.dir, unfinished), n.list.Bytes, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(filepath.Join(a.dir, unfinished), filepath.Join(a.dir, note))
 	}
 	if err == nil {
 		a.Address, err = a.add(ctx)

@@ -132,7 +132,8 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	place.Close()
-	if err := os.Mkdir(filepath.Join(notes(runDir), "tare-three"), 0o700); err != nil { // killed in between
+	early := filepath.Join(notes(runDir), "tare-three") // killed while it wrote its note
+	if err := errors.Join(os.Mkdir(early, 0o700), os.WriteFile(filepath.Join(early, unfinished), []byte(`{"cni`), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	did, err := Sweep(t.Context(), runDir)
