@@ -219,7 +219,7 @@ func TestWorkMustBeProven(t *testing.T) {
 			claims := Analyze(in)
 			told := slices.ContainsFunc(claims.Warnings, func(s string) bool { return strings.Contains(s, "nothing proves") })
 			if none := c.kind == sample.EvidenceNone; told != none {
-				t.Errorf("it is told that nothing proves the work: %v, want %v", told, none)
+				t.Errorf("the report warns that nothing proves the work: %v, want %v", told, none)
 			}
 			e := claims.Tables[0].Rows[2].Effect
 			if (e.Verdict == NotComparable) != (c.refused != "") || !strings.Contains(e.Why, c.refused) {
