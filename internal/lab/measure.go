@@ -204,7 +204,7 @@ func sumLoads(all []load) (sum load) {
 
 // pilotTrials of each group's control tell how much the machine scatters, up to
 // mostPilotTrials where they take no longer than pilotTime in all: of few trials
-// the scatter is not well known, and its limit lies high.
+// the scatter is not well known.
 const (
 	pilotTrials     = 4
 	mostPilotTrials = 9
@@ -310,23 +310,28 @@ func (p *Plan) foresee(c study.Cell, logs []float64, blocks int) float64 {
 	if len(logs) < 2 {
 		return 0
 	}
-	scatter := stats.PilotScatter(logs)
+	low, scatter, high := stats.PilotScatter(logs)
+	low, high = low/scatter, high/scatter
 	if c.Runs > 1 { // a block counts with their median, whose error for normal noise is this
 		scatter *= math.Sqrt(math.Pi / 2 / float64(c.Runs))
 	}
 	noise := func(r *rand.Rand) float64 { return scatter * r.NormFloat64() }
 	twin := slices.ContainsFunc(p.Manifest.Cells, func(o study.Cell) bool { return o.AA && o.Group == c.Group })
 	level := 1 - st.LookAlpha()/float64(max(1, p.compared()[c.Group]))
-	least := stats.FromLog(stats.Detectable(noise, blocks, level, twin, p.Manifest.Seed))
-	size := fmt.Sprintf("%.1f %%", 100*least)
-	if least >= 1 {
-		size = fmt.Sprintf("×%.2g", 1+least)
+	least := stats.Detectable(noise, blocks, level, twin, p.Manifest.Seed) // grows with the scatter
+	if least == 0 {
+		return 0
 	}
-	if least > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: %d blocks can show an effect of %s in %s (from a pilot of %d)",
-			c.Group, blocks, size, p.Primary(c).Name, len(logs)))
+	size := func(log float64) string {
+		effect := stats.FromLog(log)
+		if effect >= 1 {
+			return fmt.Sprintf("×%.2g", 1+effect)
+		}
+		return fmt.Sprintf("%.1f %%", 100*effect)
 	}
-	return least
+	p.Notes = append(p.Notes, fmt.Sprintf("%s: %d blocks can show an effect of about %s in %s (%s to %s, from a pilot of %d trials)",
+		c.Group, blocks, size(least), p.Primary(c).Name, size(least*low), size(least*high), len(logs)))
+	return stats.FromLog(least)
 }
 
 // Rough times of an instance outside of its payload, for what a plan tells

@@ -123,11 +123,11 @@ func TestPlansForesee(t *testing.T) {
 	}
 	one, said := foreseen(12, 1)
 	many, _ := foreseen(12, 30)
-	if one <= 0.02 || many <= one || len(said) != 1 || !strings.Contains(said[0], "12 blocks can show an effect of") {
+	if one <= 0.02 || many <= one || len(said) != 1 || !strings.Contains(said[0], "12 blocks can show an effect of about") {
 		t.Errorf("%g for one cell, %g for 30; %q", one, many, said)
 	}
 	logs[0] = 3
-	if least, said := foreseen(12, 1); least < 1 || len(said) != 1 || !strings.Contains(said[0], "an effect of ×") {
+	if least, said := foreseen(12, 1); least < 1 || len(said) != 1 || !strings.Contains(said[0], "an effect of about ×") {
 		t.Errorf("a storm: %g: %q", least, said)
 	}
 	if least, said := foreseen(6, 5); least != 0 || len(said) != 0 {

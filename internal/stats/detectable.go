@@ -9,18 +9,15 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// pilotLimit is the level at which a pilot's scatter is taken.
-const pilotLimit = 0.8
-
 // PilotScatter is the standard deviation of the logarithm of a trial, from the
-// logarithms of two or more trials of a cell. So few values estimate it badly, and
-// as often too small as too large. The result is the upper 80 % limit, with which
-// plans keep their promise (Browne, On the Use of a Pilot Sample for Sample Size
-// Determination, Statistics in Medicine 14, 1995).
-func PilotScatter(logs []float64) float64 {
+// logarithms of two or more trials of a cell, with the limits of its 80 % interval:
+// (n-1)s²/σ² has the χ² distribution with n-1 degrees of freedom. The estimate is as often
+// too small as too large.
+func PilotScatter(logs []float64) (low, estimate, high float64) {
 	freedom := float64(len(logs) - 1)
-	least := distuv.ChiSquared{K: freedom}.Quantile(1 - pilotLimit)
-	return stat.StdDev(logs, nil) * math.Sqrt(freedom/least)
+	s := stat.StdDev(logs, nil)
+	at := func(p float64) float64 { return s * math.Sqrt(freedom/distuv.ChiSquared{K: freedom}.Quantile(1-p)) }
+	return at(0.1), at(0.5), at(0.9)
 }
 
 const (

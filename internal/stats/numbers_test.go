@@ -311,27 +311,38 @@ func TestRankSumLimit(t *testing.T) {
 	}
 }
 
-// A pilot's scatter is rarely below the true one, of however few trials it is, and
-// comes down to it.
-func TestPilotScatterIsRarelyTooSmall(t *testing.T) {
+// A pilot's estimate of the scatter is as often too small as too large, its limits hold the
+// true one in 80 of 100 pilots, and of eight trials it is right within a factor of 1.5 in
+// more than 80.
+func TestPilotScatter(t *testing.T) {
+	const pilots, scatter = 2000, 0.03
 	r := rand.New(rand.NewPCG(10, 10))
-	for _, n := range []int{3, 8, 2000} {
-		small, sum := 0, 0.0
-		for range 1000 {
+	for _, n := range []int{3, 8, 500} {
+		small, held, right := 0, 0, 0
+		for range pilots {
 			logs := make([]float64, n)
 			for i := range logs {
-				logs[i] = 5 + 0.03*r.NormFloat64()
+				logs[i] = 5 + scatter*r.NormFloat64()
 			}
-			s := PilotScatter(logs) / 0.03
-			if sum += s; s < 1 {
+			low, estimate, high := PilotScatter(logs)
+			if estimate < scatter {
 				small++
 			}
+			if low <= scatter && scatter <= high {
+				held++
+			}
+			if estimate*1.5 >= scatter && estimate <= scatter*1.5 {
+				right++
+			}
 		}
-		if small > 250 {
-			t.Errorf("%d trials: %d of 1000 scatters are too small", n, small)
+		if share := float64(small) / pilots; math.Abs(share-0.5) > 0.05 {
+			t.Errorf("%d trials: %.3f of the estimates are too small, want half", n, share)
 		}
-		if n == 2000 && math.Abs(sum/1000-1) > 0.05 {
-			t.Errorf("%d trials scatter %.3f times as much as they do", n, sum/1000)
+		if share := float64(held) / pilots; math.Abs(share-0.8) > 0.04 {
+			t.Errorf("%d trials: the limits hold the scatter in %.3f of the pilots, want 0.8", n, share)
+		}
+		if n >= 8 && right < pilots*8/10 {
+			t.Errorf("%d trials: right within a factor of 1.5 in %d of %d pilots", n, right, pilots)
 		}
 	}
 }
