@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/image"
@@ -275,14 +276,18 @@ func (p *Plan) files() (all []image.OwnFile) {
 	return all
 }
 
-// commands are the programs that the study's own commands name, and those that its
-// workloads need besides the workbench's.
+// commands are the programs that the study's own commands name, also in a shell's script,
+// and those that its workloads need besides the workbench's.
 func (p *Plan) commands(bench image.Root) []string {
 	var names []string
+	between := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(";&|()`'\"<>{}", r) }
 	for _, job := range p.jobs {
 		names = append(names, job.Commands...)
 		if job.Kind == workload.KindCommand || job.Kind == workload.KindTurns {
 			names = append(names, job.Args[0])
+			for _, arg := range job.Args[1:] {
+				names = append(names, bench.Apart(strings.FieldsFunc(arg, between))...)
+			}
 		}
 		names = append(names, bench.Apart(job.Needs)...)
 	}

@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/workload"
@@ -78,6 +80,27 @@ func TestRootWithoutRoom(t *testing.T) {
 		got := rootError(err)
 		if bad := errors.As(got, new(*InputError)); bad != input || !errors.Is(got, err) {
 			t.Errorf("%v became %v", err, got)
+		}
+	}
+}
+
+// A tool that comes only where it is asked for comes with a command that names it, also in
+// a script, but not with a path or a word that holds its name.
+func TestCommandsNameTheirTools(t *testing.T) {
+	bench := image.Root{Tools: []image.Tool{{Name: "fio", Path: "/usr/bin/fio", Apart: true}, {Name: "sysbench", Apart: true}}}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"sh", "-c", "cd /tmp;fio --version|grep -q fio && sysbench"}, "fio sh"},
+		{[]string{"timeout", "5", "fio", "job"}, "fio timeout"},
+		{[]string{"ls", "/usr/share/fio", "fio-3.33"}, "ls"},
+	} {
+		job := workload.Job{Kind: workload.KindCommand}
+		job.Args = c.args
+		p := &Plan{jobs: map[jobKey]workload.Job{{}: job}}
+		if got := strings.Join(p.commands(bench), " "); got != c.want {
+			t.Errorf("%q: %s, want %s", c.args, got, c.want)
 		}
 	}
 }
