@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/tarelab/tare/internal/analysis"
 )
@@ -50,13 +51,19 @@ func verdicts(runs int, arguments func(n int) []string, of func(seen) verdict, m
 		}
 		stop := keepBusy()
 		defer stop()
-		found := map[verdict]int{}
+		found, began := map[verdict]int{}, time.Now()
 		for n := range made {
 			s, err := report(ctx, "run", arguments(n)...)
+			if err != nil && ctx.Err() != nil && n > 0 {
+				made = n // Ctrl-C: what was measured is told
+				break
+			}
 			if err != nil {
 				return result{}, err
 			}
 			found[of(s)]++
+			left := time.Since(began) / time.Duration(n+1) * time.Duration(made-n-1)
+			fmt.Fprintf(os.Stderr, "bench: run %d of %d: a difference in %d, %d not comparable, about %s left\n", n+1, made, found[shown], found[refused], left.Round(time.Minute))
 		}
 		r := result{fmt.Sprintf("%d of %d, %d not comparable", found[shown], made, found[refused]), analysis.LimitOpen}
 		switch {
