@@ -13,6 +13,7 @@ import (
 
 // Input is one run, as Analyze and Compare take it.
 type Input struct {
+	Run     string // its id
 	Cells   []study.Cell
 	Metrics map[string][]sample.Metric // by workload name, in the order of display
 	Data    *Data
@@ -96,6 +97,7 @@ func Analyze(in Input) Claims {
 		Failures: in.Data.failures,
 		Trials:   in.Data.trials,
 		Planned:  in.Planned,
+		Failed:   in.failed(),
 	}
 	for _, r := range results {
 		claims.Tables = append(claims.Tables, r.table)

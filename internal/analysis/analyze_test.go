@@ -223,6 +223,48 @@ func TestCompareTellsNothingOfWhatTheControlLacks(t *testing.T) {
 	t.Error("no comparison of what runc alone has")
 }
 
+// A target that worked before and fails now keeps its row, without a change, and each
+// cell with failed trials is told with its run, once.
+func TestCompareTellsWhatFailsNow(t *testing.T) {
+	run := func(id string, broken ...string) Input {
+		in := simulated(1, 20, noiseShapes[0], map[string]float64{"native": 1, "runc": 1})
+		in.Run = id
+		for _, cell := range broken {
+			failing := NewData(nil, 0)
+			for block := range 20 {
+				failing.Add(&sample.Record{Block: block, Cell: cell, Failure: &sample.Failure{Fault: sample.FaultTarget, Message: "it is broken"}})
+			}
+			in.Data.cells[cell] = failing.cells[cell]
+		}
+		return in
+	}
+	before := run("a", "native/w")
+	after := Compare(before, run("b", "runc/w"))
+	var runc, native Change
+	for _, row := range after.Comparisons[0].Rows {
+		switch row.Target {
+		case "runc":
+			runc = row
+		case "native":
+			native = row
+		}
+	}
+	if !runc.Failed() || runc.Effect != nil || runc.A.N != 20 || runc.B.Failed != 20 || !native.Failed() || native.A.Failed != 20 {
+		t.Errorf("runc %+v, native %+v", runc, native)
+	}
+	all := Together(before, []Claims{after, Compare(before, run("c", "host/w", "host~aa/w", "native/w", "runc/w"))})
+	var told []string
+	for _, f := range all.Failed {
+		if f.Failed != 20 || f.Of != 20 || f.Failure.Message != "it is broken" {
+			t.Errorf("%+v", f)
+		}
+		told = append(told, f.Run+" "+f.Cell)
+	}
+	if want := []string{"a native/w", "b runc/w", "c host/w", "c host~aa/w", "c native/w", "c runc/w"}; !slices.Equal(told, want) {
+		t.Errorf("told of %q, want %q", told, want)
+	}
+}
+
 // A run that fell together between A and B is refused, not explained away.
 func TestCompareRefusesAnotherMachine(t *testing.T) {
 	slower := noiseShapes[0]

@@ -158,9 +158,12 @@ type Change struct {
 	Raw     float64 `json:"raw,omitempty"` // median(B)/median(A), the machine's own change included; 0 = there is no ratio
 	// Effect is the change of the cell's ratio to its own run's control: what is
 	// left when the machine's change is divided out. nil for the control and
-	// where a run lacks the cell.
+	// where all trials failed in one of the runs.
 	Effect *Effect `json:"effect,omitempty"`
 }
+
+// Failed reports whether one of the runs has no sample of the cell, because its trials failed.
+func (c Change) Failed() bool { return c.A.N == 0 || c.B.N == 0 }
 
 // Comparison is one group and metric in two runs, A (before) and B (after).
 type Comparison struct {
@@ -173,10 +176,22 @@ type Comparison struct {
 	Rows     []Change      `json:"rows"`
 }
 
+// FailedCell is a cell of which trials failed.
+type FailedCell struct {
+	Run     string          `json:"run,omitempty"` // Input.Run
+	Cell    string          `json:"cell"`
+	Label   string          `json:"label"`
+	Group   string          `json:"group"`
+	Failed  int             `json:"failed"`
+	Of      int             `json:"of"`                // trials that failed or gave samples; a cold one gives none
+	Failure *sample.Failure `json:"failure,omitempty"` // the first
+}
+
 // Claims is all that can be said of one run, or of several compared.
 type Claims struct {
-	Tables  []Table  `json:"tables"`
-	Ladders []Ladder `json:"ladders,omitempty"`
+	Tables  []Table      `json:"tables"`
+	Ladders []Ladder     `json:"ladders,omitempty"`
+	Failed  []FailedCell `json:"failed,omitempty"` // in the order of the runs and of their cells
 	// Comparisons is filled by Compare only.
 	Comparisons []Comparison `json:"comparisons,omitempty"`
 	// Surroundings are what else differs between runs that are compared.

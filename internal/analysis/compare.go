@@ -41,6 +41,7 @@ func Compare(a, b Input) Claims {
 		Failures: a.Data.failures + b.Data.failures,
 		Trials:   a.Data.trials + b.Data.trials,
 		Planned:  a.Planned + b.Planned,
+		Failed:   slices.Concat(a.failed(), b.failed()),
 	}
 	var groups []groupVerdicts
 	for _, r := range results {
@@ -68,6 +69,11 @@ func Together(a Input, each []Claims) Claims {
 		all.Failures += c.Failures - a.Data.failures
 		all.Trials += c.Trials - a.Data.trials
 		all.Planned += c.Planned - a.Planned
+		for _, f := range c.Failed {
+			if !slices.Contains(all.Failed, f) {
+				all.Failed = append(all.Failed, f)
+			}
+		}
 		for _, w := range c.Warnings {
 			if !slices.Contains(all.Warnings, w) {
 				all.Warnings = append(all.Warnings, w)
@@ -101,7 +107,7 @@ type comparison struct {
 }
 
 func (c *comparison) make() {
-	c.out = Comparison{Group: c.job.group.name, Workload: c.job.group.cells[0].Workload, Metric: c.job.metric, Primary: c.job.primary}
+	c.out = Comparison{With: c.b.Run, Group: c.job.group.name, Workload: c.job.group.cells[0].Workload, Metric: c.job.metric, Primary: c.job.primary}
 	var effects []*compared
 	aa := -1
 	for _, cell := range c.job.group.cells {
@@ -109,8 +115,8 @@ func (c *comparison) make() {
 			continue
 		}
 		row, effect := c.change(cell)
-		if row.A.N == 0 || row.B.N == 0 {
-			continue
+		if row.Failed() && !c.lost(row) {
+			continue // one of the runs never had the metric
 		}
 		if cell.AA {
 			aa = len(effects)
@@ -121,17 +127,25 @@ func (c *comparison) make() {
 	c.verdicts(effects, aa)
 }
 
+// lost reports whether one of two runs has samples of a cell and the other has failed trials
+// alone.
+func (c *comparison) lost(row Change) bool {
+	return row.A.N > 0 && c.b.Data.cells[row.Cell].lost() || row.B.N > 0 && c.a.Data.cells[row.Cell].lost()
+}
+
 // change is one row: the medians as they are, and the effect relative to the
 // controls.
 func (c *comparison) change(cell study.Cell) (Change, *compared) {
 	name := c.job.metric.Name
-	a, b := c.a.Data.cells[cell.ID].series(name), c.b.Data.cells[cell.ID].series(name)
+	x, y := c.a.Data.cells[cell.ID], c.b.Data.cells[cell.ID]
+	a, b := x.series(name), y.series(name)
 	rng := stats.Source(c.a.Seed, "change", cell.ID, name)
 	row := Change{
 		Cell: cell.ID, Target: cell.Target, Label: label(cell), Control: cell.Control, AA: cell.AA,
 		A: summarize(a.values, rng), B: summarize(b.values, rng),
 	}
-	if row.A.N == 0 || row.B.N == 0 {
+	row.A.Failed, row.B.Failed = x.failures(), y.failures()
+	if row.Failed() {
 		return row, nil
 	}
 	if row.A.Median > 0 && row.B.Median > 0 {

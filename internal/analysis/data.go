@@ -94,6 +94,27 @@ func (d *Data) Trial(cell []byte, block int) Trial {
 	return Trial{data: d, column: c, block: int32(block)}
 }
 
+// failures is how many trials failed; none of a cell that was not measured.
+func (c *column) failures() int {
+	if c == nil {
+		return 0
+	}
+	return c.failed
+}
+
+// lost reports whether trials failed and no other gave a sample.
+func (c *column) lost() bool { return c.failures() > 0 && len(c.blocks) == 0 }
+
+// failed lists the cells of which trials failed.
+func (in Input) failed() (out []FailedCell) {
+	for _, cell := range in.Cells {
+		if c := in.Data.cells[cell.ID]; c.failures() > 0 {
+			out = append(out, FailedCell{in.Run, cell.ID, label(cell), cell.Group, c.failed, c.failed + len(c.blocks), c.failure})
+		}
+	}
+	return out
+}
+
 // Value stores the numbers of one metric, one per copy. In the analysis the
 // trial counts with their mean (the block is the unit of inference, its copies
 // are not independent); the single copies are described apart. A number that is

@@ -234,6 +234,9 @@ func (j judge) change(a Answer, t analysis.Table, r analysis.Row) Answer {
 			if row.Cell == r.Cell && row.Control {
 				return a.is(NotComparable, "It is the control, by which the change of the machine between the two runs is divided out.")
 			}
+			if row.Cell == r.Cell && row.Failed() {
+				return a.is(NotComparable, "All its trials failed in the baseline.")
+			}
 			if row.Cell == r.Cell {
 				return j.ratio(a, row.Effect)
 			}

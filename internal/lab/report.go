@@ -72,9 +72,6 @@ func Compare(a *store.Run, others ...*store.Run) (report.Input, error) {
 		if err != nil {
 			return report.Input{}, err
 		}
-		for i := range claims.Comparisons {
-			claims.Comparisons[i].With = b.Manifest().ID
-		}
 		for i, w := range claims.Warnings {
 			if len(others) > 1 {
 				claims.Warnings[i] = b.Manifest().ID + ": " + w
@@ -97,16 +94,24 @@ func compare(a *store.Run, before analysis.Input, b *store.Run) (analysis.Claims
 	before.Cells, after.Cells = without(before.Cells, unlike), without(after.Cells, unlike)
 	claims := analysis.Compare(before, after)
 	why := slices.Sorted(maps.Values(unlike))
-	if len(claims.Comparisons) == 0 && len(unlike) > 0 {
+	switch {
+	case len(claims.Comparisons) > 0, len(claims.Failed) > 0 && common(before.Cells, after.Cells):
+	case len(unlike) > 0:
 		return claims, &InputError{errors.New(strings.Join(why, "; "))}
-	}
-	if len(claims.Comparisons) == 0 {
-		return claims, &InputError{fmt.Errorf("runs %s (study %s) and %s (study %s) have no cell in common: compare runs of one study",
+	default:
+		return claims, &InputError{fmt.Errorf("runs %s (study %s) and %s (study %s) have no measured cell in common: compare runs of one study",
 			a.Manifest().ID, a.Manifest().Study.ID, b.Manifest().ID, b.Manifest().Study.ID)}
 	}
 	claims.Surroundings = analysis.Surroundings(pa, pb)
 	claims.Warnings = slices.Concat(why, claims.Warnings)
 	return claims, nil
+}
+
+// common reports whether two runs have a cell in common.
+func common(a, b []study.Cell) bool {
+	return slices.ContainsFunc(a, func(c study.Cell) bool {
+		return slices.ContainsFunc(b, func(d study.Cell) bool { return c.ID == d.ID })
+	})
 }
 
 // without are the cells of other targets than those that are named.
@@ -130,7 +135,7 @@ func input(run *store.Run) (analysis.Input, error) {
 		blocks, planned = end.Blocks, len(upTo(TrialsOf(m), end.Blocks))
 	}
 	return analysis.Input{
-		Cells: m.Cells, Metrics: m.Metrics, Data: data,
+		Run: m.ID, Cells: m.Cells, Metrics: m.Metrics, Data: data,
 		Alpha: m.Study.LookAlpha(), Margin: m.Study.Margin, Blocks: blocks, Planned: planned,
 		View: m.Study.View, Beside: m.Study.Beside, Seed: m.Seed, Accels: Provenance(m).Accels,
 		Emulated: m.Host.Emulated, Evidence: m.Evidence, Live: live,

@@ -23,6 +23,12 @@ func stored(t *testing.T, accels map[string]string) *store.Run {
 // storedWith is the same with what was asked of guests.
 func storedWith(t *testing.T, accels map[string]string, guest *driver.Guest) *store.Run {
 	t.Helper()
+	return recorded(t, accels, guest, sample.Record{Values: map[string][]float64{"wall": {1}}})
+}
+
+// recorded is a run in which each target has the same record.
+func recorded(t *testing.T, accels map[string]string, guest *driver.Guest, r sample.Record) *store.Run {
+	t.Helper()
 	m := store.Manifest{
 		Guest: guest,
 		Study: study.Study{ID: "demo", Control: "host"}, Seed: 1, Targets: map[string]driver.Facts{},
@@ -39,7 +45,8 @@ func storedWith(t *testing.T, accels map[string]string, guest *driver.Guest) *st
 	}
 	t.Cleanup(func() { _ = run.Close() }) // nothing more is written
 	for i, c := range m.Cells {
-		if err := run.Append(sample.Record{Seq: i, Cell: c.ID, Values: map[string][]float64{"wall": {1}}}); err != nil {
+		r.Seq, r.Cell = i, c.ID
+		if err := run.Append(r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,7 +122,20 @@ func TestCompareSeveralRuns(t *testing.T) {
 		t.Errorf("%d of %d trials, want 6 of 6", got.Trials, got.Planned)
 	}
 	var wrong *lab.InputError
-	if _, err := lab.Compare(a, b, stored(t, map[string]string{"podman": ""})); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "no cell in common") {
+	if _, err := lab.Compare(a, b, stored(t, map[string]string{"podman": ""})); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "no measured cell in common") {
 		t.Errorf("a run that has nothing in common with the first: %v", err)
+	}
+}
+
+// A run in which nothing works any more is a report of what fails, not an error.
+func TestCompareWithARunThatFailed(t *testing.T) {
+	targets := map[string]string{"host": "", "runc": ""}
+	broken := recorded(t, targets, nil, sample.Record{Failure: &sample.Failure{Fault: sample.FaultTarget, Phase: "start", Message: "it is broken"}})
+	in, err := lab.Compare(stored(t, targets), broken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := in.Claims.Failed; len(f) != 2 || f[0].Run != broken.Manifest().ID || f[0].Failed != 1 {
+		t.Errorf("%+v", f)
 	}
 }

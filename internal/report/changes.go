@@ -27,7 +27,8 @@ func (v view) summarizeChanges(s *Summary) {
 		s.Tables = append(s.Tables, t)
 	}
 	s.Says = changeSentences(changes)
-	s.NoVerdict = append(unjudged(changes), v.in.unshared()...)
+	s.NoVerdict = slices.Concat(v.lost(), unjudged(changes), v.in.unshared())
+	s.Certainty = v.someFailed()
 	noise := 0.0
 	for _, c := range changes {
 		noise = max(noise, c.comparison.Noise)
@@ -111,7 +112,7 @@ func (v view) changeTable(all []change) SummaryTable {
 	number("B/A over control", 8, func(c change) string { return c.ratio().Value })
 	number("interval", 5, func(c change) string { return c.ratio().Interval() })
 	if len(all) == 0 {
-		return SummaryTable{Title: t.Title, First: t.First, Note: "No cell of both runs has a control to be scaled to: their medians stand in the tables."}
+		return SummaryTable{Title: t.Title, First: t.First, Note: "No cell has samples in each run and a control to be scaled to; medians, where there are some, stand in the tables."}
 	}
 	return t
 }

@@ -134,6 +134,8 @@ func (t shownTable) change(r analysis.Change) []string {
 	switch {
 	case r.Control:
 		return append(line, "", "", "control")
+	case r.Failed():
+		return append(line, quantity.Missing, "", "failed")
 	case r.Effect == nil:
 		return append(line, quantity.Missing, "", "no verdict")
 	}

@@ -85,6 +85,8 @@ func csvChanges(in Input) [][]string {
 			switch {
 			case r.Control:
 				verdict = "control"
+			case r.Failed():
+				verdict = "failed"
 			case r.Effect != nil:
 				verdict, why = string(r.Effect.Verdict), r.Effect.Why
 			}

@@ -11,54 +11,53 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/quantity"
-	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 )
 
-// failed is a cell of which trials failed.
+// failed is a cell of which trials failed, as it is shown. Run is the label of its run
+// where several are compared, else "".
 type failed struct {
-	Cell    string          `json:"cell"`
-	Label   string          `json:"label"`
-	Group   string          `json:"group"`
-	Failed  int             `json:"failed"`
-	Of      int             `json:"of"`
-	Failure *sample.Failure `json:"failure,omitempty"` // the first
-	Hint    string          `json:"hint,omitempty"`    // what may have been the cause
+	analysis.FailedCell
+	Hint string `json:"hint,omitempty"` // what may have been the cause
 }
 
-// failures lists the cells of which trials failed, each once.
-func failures(tables []analysis.Table, cells []study.Cell) []failed {
-	var all []failed
-	seen := map[string]int{} // by cell, where it is in all
-	for _, t := range tables {
-		for _, r := range t.Rows {
-			if r.Summary.Failed == 0 {
-				continue
-			}
-			if at, ok := seen[r.Cell]; ok { // a table may lack samples that another has
-				all[at].Of = max(all[at].Of, r.Summary.Failed+r.Summary.N)
-				continue
-			}
-			seen[r.Cell] = len(all)
-			all = append(all, failed{r.Cell, r.Label, t.Group, r.Summary.Failed, r.Summary.Failed + r.Summary.N, r.Failure, killHint(r, cells)})
+// failures are the cells of which trials failed.
+func (in Input) failures() []failed {
+	runs, labels := in.runs(), in.labels()
+	return lines(in.Claims.Failed, func(f analysis.FailedCell) failed {
+		of := max(0, slices.IndexFunc(runs, func(m store.Manifest) bool { return m.ID == f.Run }))
+		if f.Run = ""; len(runs) > 1 {
+			f.Run = labels[of]
 		}
-	}
-	return all
+		return failed{f, killHint(f, runs[of].Cells)}
+	})
 }
+
+// name is the cell, and of several runs the one in which its trials failed.
+func (f failed) name() string {
+	if f.Run == "" {
+		return f.Cell
+	}
+	return f.Run + ": " + f.Cell
+}
+
+// all reports whether no trial gave a sample.
+func (f failed) all() bool { return f.Failed == f.Of }
 
 // sigkill is Linux's number of the signal that the kernel's memory killer sends;
 // where a target passes signals on as exit codes, it is 128 more.
 const sigkill = 9
 
-// killHint says that a memory limit may have ended a row's first failed trial:
+// killHint says that a memory limit may have ended a cell's first failed trial:
 // a payload that was killed in a cell that has one. Nothing else in a record
 // tells the memory killer from another's signal.
-func killHint(r analysis.Row, cells []study.Cell) string {
-	f := r.Failure
+func killHint(of analysis.FailedCell, cells []study.Cell) string {
+	f := of.Failure
 	if f == nil || f.Signal != sigkill && (f.ExitCode == nil || *f.ExitCode != 128+sigkill) {
 		return ""
 	}
-	at := slices.IndexFunc(cells, func(c study.Cell) bool { return c.ID == r.Cell })
+	at := slices.IndexFunc(cells, func(c study.Cell) bool { return c.ID == of.Cell })
 	if at < 0 || cells[at].Limits.Memory <= 0 {
 		return ""
 	}
@@ -79,7 +78,7 @@ func lastLine(s string) string {
 // failureLine says what failed, whose fault it is, why, what the payload said
 // last, and what may have been the cause.
 func failureLine(f failed) string {
-	s := f.Cell + ": " + strconv.Itoa(f.Failed) + " of " + strconv.Itoa(f.Of) + " trials failed"
+	s := f.name() + ": " + strconv.Itoa(f.Failed) + " of " + strconv.Itoa(f.Of) + " trials failed"
 	if f.Failure == nil {
 		return s
 	}

@@ -31,12 +31,10 @@ func TestFailureLineTellsTheLastWordsAndTheLimit(t *testing.T) {
 		{"another signal", sample.Failure{Signal: 11, Message: "killed"}, 64 << 20, nil, []string{"memory limit"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rows := []analysis.Row{{Cell: "runc/start", Summary: analysis.Summary{N: 1, Failed: 2}, Failure: &c.failure}}
-			all := failures([]analysis.Table{{Rows: rows}, {Rows: rows}}, []study.Cell{{ID: "host/start"}, {ID: "runc/start", Limits: study.Environment{Memory: c.memory}}})
-			if len(all) != 1 {
-				t.Fatalf("got %+v, want the cell once", all)
-			}
-			line := failureLine(all[0])
+			var in Input
+			in.Manifest.Cells = []study.Cell{{ID: "host/start"}, {ID: "runc/start", Limits: study.Environment{Memory: c.memory}}}
+			in.Claims.Failed = []analysis.FailedCell{{Cell: "runc/start", Failed: 2, Of: 3, Failure: &c.failure}}
+			line := failureLine(in.failures()[0])
 			for _, s := range c.has {
 				if !strings.Contains(line, s) {
 					t.Errorf("%q lacks %q", line, s)

@@ -207,12 +207,9 @@ func twinOf(t shownTable) *analysis.Row {
 
 // trialFinding says what is missing from the plan.
 func trialFinding(v view) []string {
-	out, c := incomplete(v.in), v.in.Claims
-	switch {
-	case c.Failures > 0 && len(v.in.Others) > 0:
-		out = append(out, fmt.Sprintf("%s failed, and are not samples; each run's own report lists its failures.", quantity.Count(c.Failures, "trial")))
-	case c.Failures > 0:
-		out = append(out, fmt.Sprintf("%s failed; failures are listed and never counted as samples.", quantity.Count(c.Failures, "trial")))
+	out := incomplete(v.in)
+	if n := v.in.Claims.Failures; n > 0 {
+		out = append(out, fmt.Sprintf("%s failed; failures are listed and never counted as samples.", quantity.Count(n, "trial")))
 	}
 	return out
 }

@@ -102,7 +102,7 @@ func newPage(in Input) page {
 		p.Sections = append(p.Sections, showSection(s))
 	}
 	p.Shapes, p.Points = shapes(in.Claims.Tables)
-	p.Claims.Tables = withoutSamples(in.Claims.Tables)
+	p.Claims.Tables, p.Claims.Failed = withoutSamples(in.Claims.Tables), nil // Failures tells more of those
 	for _, c := range in.Claims.Comparisons {
 		title, head, rows := in.comparison(c)
 		p.Compared = append(p.Compared, shownComparison{finding.Table{Title: title, Head: head, Rows: rows}, c.Primary})

@@ -67,7 +67,7 @@ type Action struct {
 
 func (v view) summary() Summary {
 	s := Summary{Title: v.in.Manifest.Study.Title, About: v.about(), Alerts: v.alerts()}
-	if len(v.in.Claims.Comparisons) > 0 {
+	if len(v.in.Others) > 0 {
 		v.summarizeChanges(&s)
 	} else {
 		s.Tables, s.NoVerdict, s.Says = v.summaryTables(), v.lacks(), v.says()
@@ -204,11 +204,8 @@ func (l *lackList) addFailure(f failed) {
 	if f.Failure != nil {
 		message = ": " + firstOf(lastLine(f.Failure.Stderr), f.Failure.Message)
 	}
-	l.add(f.Cell, count+message, count+digits.ReplaceAllString(message, ""))
+	l.add(f.name(), count+message, count+digits.ReplaceAllString(message, ""))
 }
-
-// all reports whether no trial gave a sample.
-func (f failed) all() bool { return f.Failed == f.Of }
 
 // someFailed are the cells that have samples and failed trials, in words.
 func (v view) someFailed() []string {
@@ -221,14 +218,20 @@ func (v view) someFailed() []string {
 	return lines(found.named(), func(l Lack) string { return ended(l.What + ": " + l.Why) })
 }
 
-// lacks are the targets and cells of which nothing is claimed.
-func (v view) lacks() []Lack {
+// lost are the cells that have failed trials alone.
+func (v view) lost() []Lack {
 	var out lackList
 	for _, f := range v.failures {
 		if f.all() {
 			out.addFailure(f)
 		}
 	}
+	return out.named()
+}
+
+// lacks are the targets and cells of which nothing is claimed.
+func (v view) lacks() []Lack {
+	var out lackList
 	for _, g := range v.groups {
 		for _, t := range g.primary {
 			for _, r := range refusedRows(t) {
@@ -239,7 +242,7 @@ func (v view) lacks() []Lack {
 	for _, f := range v.leftOut {
 		out.add(f.Name, f.Value, f.Value)
 	}
-	return out.named()
+	return append(v.lost(), out.named()...)
 }
 
 // severalNames is how many things a list names before it counts the others.

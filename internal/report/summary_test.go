@@ -10,8 +10,8 @@ import (
 )
 
 // failing is a row of which so many of 22 trials failed with that message.
-func failing(cell string, failed int, message string) analysis.Row {
-	return analysis.Row{Cell: cell, Label: cell, Summary: analysis.Summary{N: 22 - failed, Failed: failed, Median: 1}, Failure: &sample.Failure{Message: message}}
+func failing(cell string, failed int, message string) analysis.FailedCell {
+	return analysis.FailedCell{Cell: cell, Label: cell, Failed: failed, Of: 22, Failure: &sample.Failure{Message: message}}
 }
 
 func briefOf(tables ...analysis.Table) Summary {
@@ -21,11 +21,10 @@ func briefOf(tables ...analysis.Table) Summary {
 // A cell that has samples has a verdict: its failures are told under how sure. Cells share a
 // reason where as many trials failed; ids in the messages may differ.
 func TestFailuresOfCellsWithSamples(t *testing.T) {
-	host := analysis.Row{Cell: "host", Label: "host", Control: true, Summary: analysis.Summary{N: 22, Median: 1}}
-	s := briefOf(analysis.Table{Group: "start", Primary: true, Rows: []analysis.Row{
-		host, failing("runc", 1, "container 17 died"), failing("crun", 1, "container 4 died"), failing("runsc", 3, "container 5 died"),
+	s := newView(Input{Claims: analysis.Claims{Failed: []analysis.FailedCell{
+		failing("runc", 1, "container 17 died"), failing("crun", 1, "container 4 died"), failing("runsc", 3, "container 5 died"),
 		failing("youki", 22, "container 9 died"), failing("kata", 22, "container 8 died"),
-	}})
+	}}}).brief
 	want := []Lack{{"youki and kata", "22 of 22 trials failed: container 9 died"}}
 	if !slices.Equal(s.NoVerdict, want) {
 		t.Errorf("no verdict: %+v, want %+v", s.NoVerdict, want)
@@ -34,16 +33,6 @@ func TestFailuresOfCellsWithSamples(t *testing.T) {
 		if !slices.Contains(s.Certainty, text) {
 			t.Errorf("how sure: %q lacks %q", s.Certainty, text)
 		}
-	}
-}
-
-// A cell that lacks one metric has samples if another metric has some.
-func TestFailuresOfALackingMetric(t *testing.T) {
-	none, some := failing("runc", 2, "died"), failing("runc", 2, "died")
-	none.Summary.N = 0
-	all := failures([]analysis.Table{{Rows: []analysis.Row{none}}, {Rows: []analysis.Row{some}}}, nil)
-	if len(all) != 1 || all[0].Of != 22 || all[0].all() {
-		t.Errorf("%+v", all)
 	}
 }
 

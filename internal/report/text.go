@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"github.com/tarelab/tare/internal/analysis"
 	"io"
 	"slices"
 	"strings"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/tarelab/tare/internal/analysis"
 )
 
 // Text writes the report for a terminal or a pipe: its summary, or with o.All every

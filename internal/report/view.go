@@ -91,7 +91,7 @@ func newView(in Input) view {
 	for i := range in.Claims.Ladders {
 		v.ladders = append(v.ladders, showLadder(&in.Claims.Ladders[i]))
 	}
-	v.failures = failures(in.Claims.Tables, in.Manifest.Cells)
+	v.failures = in.failures()
 	v.findings = findings(v)
 	v.brief = v.summary()
 	// The summary has a table of what differs between runs; here it is told in sentences.

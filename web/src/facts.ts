@@ -76,7 +76,7 @@ function failure(f: Failed): HTMLElement {
   return h(
     "li",
     {},
-    h("strong", {}, f.cell),
+    h("strong", {}, f.run ? `${f.run}: ${f.cell}` : f.cell),
     ` – ${parts.join(", ")}`,
     f.failure ? h("p", {}, f.failure.message) : null,
     f.hint ? h("p", {}, f.hint) : null,

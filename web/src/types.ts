@@ -145,6 +145,7 @@ export interface Failure {
 }
 
 export interface Failed {
+  run?: string; // its label, where several are compared
   cell: string;
   label: string;
   group: string;

@@ -56,13 +56,17 @@ func (b *builder) add(workload string, targets []string, metrics []metric, block
 	}
 	m.Cells = append(m.Cells, study.Cell{ID: targets[0] + "~aa" + "/" + workload, Target: targets[0], Workload: workload, Group: workload, Copies: 1, AA: true})
 	lost := map[string]int{} // a trial that failed gave no metric at all
+	first := len(b.Claims.Tables)
 	for _, x := range metrics {
 		m.Metrics[workload] = append(m.Metrics[workload], x.Metric)
 		b.Claims.Tables = append(b.Claims.Tables, table(workload, targets, x, blocks, lost))
 	}
 	b.Claims.Planned += (len(targets) + 1) * (blocks + 1)
-	for _, n := range lost {
-		b.Claims.Failures += n
+	for _, r := range b.Claims.Tables[first].Rows {
+		if n := r.Summary.Failed; n > 0 {
+			b.Claims.Failures += n
+			b.Claims.Failed = append(b.Claims.Failed, analysis.FailedCell{Run: m.ID, Cell: r.Cell, Label: r.Label, Group: workload, Failed: n, Of: blocks, Failure: r.Failure})
+		}
 	}
 }
 

@@ -2,16 +2,19 @@ package reporttest
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/report"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 )
 
-// Compared is the survey twice, the second time with another kernel, as a user, and with
-// one target slower, and with one target less: every verdict occurs.
+// Compared is the survey twice, the second time with another kernel, as a user, with
+// one target slower, one that cannot start a workload any more, and one less: every verdict
+// occurs.
 func Compared() report.Input {
 	a, b := Survey(), Survey()
 	b.Manifest.ID, b.Manifest.Host.Root = "20261122-090000-survey", false
@@ -22,10 +25,22 @@ func Compared() report.Input {
 	b.Manifest.Targets["runc"] = runc
 	in := report.Input{Manifest: a.Manifest, Others: append(a.Others, b.Manifest)}
 	in.Claims = analysis.Claims{Alpha: a.Claims.Alpha, Margin: a.Claims.Margin, Trials: 2 * a.Claims.Trials, Planned: 2 * a.Claims.Planned, Failures: 2 * a.Claims.Failures}
+	lost := analysis.FailedCell{Run: b.Manifest.ID, Cell: "crun/memory", Label: "crun", Group: "memory", Failed: 20, Of: 20,
+		Failure: &sample.Failure{Fault: sample.FaultTarget, Phase: "start", Message: "the payload never acted: the runtime ended first; see its messages", Stderr: "crun: cannot find libseccomp.so.2\n"}}
+	in.Claims.Failures += lost.Failed
+	in.Claims.Failed = slices.Clone(a.Claims.Failed)
+	for _, f := range b.Claims.Failed {
+		f.Run = b.Manifest.ID
+		in.Claims.Failed = append(in.Claims.Failed, f)
+	}
+	in.Claims.Failed = append(in.Claims.Failed, lost)
 	for _, t := range a.Claims.Tables {
 		c := analysis.Comparison{With: b.Manifest.ID, Group: t.Group, Workload: t.Workload, Metric: t.Metric, Primary: t.Primary, Noise: 0.01}
 		for _, r := range t.Rows {
-			if r.Summary.N > 0 {
+			switch {
+			case r.Summary.N > 0 && r.Cell == lost.Cell:
+				c.Rows = append(c.Rows, analysis.Change{Cell: r.Cell, Target: r.Target, Label: r.Label, A: r.Summary, B: analysis.Summary{Failed: lost.Failed, Interval: stats.None(0)}})
+			case r.Summary.N > 0:
 				c.Rows = append(c.Rows, changed(t, r))
 			}
 		}
