@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // When the machine was too noisy for a claim. The limits are conventions,
@@ -84,7 +85,9 @@ func (in Input) steal(g group) steal {
 
 // stolen judges the CPU time that the hypervisor took during a group's trials.
 // Where these are too short to tell, the trials of the whole run do, which lie
-// between them.
+// between them. In rounds it is only told: slices that are compared lie milliseconds
+// apart, what is stolen from one is as likely stolen from its neighbour, and the
+// intervals and the twin show what is left.
 func (in Input) stolen(g group, run steal) disturbed {
 	s, where, of := in.steal(g), g.name+": ", "trials"
 	if s.wall < stealWall {
@@ -95,10 +98,18 @@ func (in Input) stolen(g group, run steal) disturbed {
 	switch {
 	case s.wall < stealWall || share < stealWarned:
 		return disturbed{}
-	case share < stealRefused:
+	case share < stealRefused || in.inRounds(g):
 		return disturbed{warning: where + what + "; intervals are wider for it", size: share}
 	}
 	return disturbed{refusal: capital(what) + fmt.Sprintf(", more than %s. Measure again when its other guests are quiet.", percent(stealRefused))}
+}
+
+// inRounds says whether a group was measured in rounds.
+func (in Input) inRounds(g group) bool {
+	return slices.ContainsFunc(g.cells, func(cell study.Cell) bool {
+		c := in.Data.cells[cell.ID]
+		return c != nil && len(c.rounds) > 0
+	})
 }
 
 // pressed judges the time in which tasks waited for a CPU or for I/O. What the
