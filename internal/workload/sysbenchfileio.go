@@ -23,7 +23,7 @@ func (sysbenchFileIO) Params() []Param {
 		threads(),
 		{Name: "mode", Type: Choice, Default: "rndrw", Help: "pattern of the accesses", Choices: []string{"seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"}},
 		{Name: "size", Type: Size, Default: "64MiB", Help: "bytes of all files together", Min: 1 << 20, Max: 1 << 40, Step: 1 << 20},
-		{Name: "files", Type: Integer, Default: "4", Help: "number of files", Min: 1, Max: 1024},
+		{Name: "file-num", Type: Integer, Default: "4", Help: "number of files", Min: 1, Max: 1024},
 		{Name: "block", Type: Size, Default: "16KiB", Help: "bytes of one access", Min: 512, Max: 1 << 30, Step: 512},
 		{Name: "fsync", Type: Integer, Default: "100", Help: "fsync after this many requests, 0 for never", Min: 0, Max: 1 << 30},
 		{Name: "io", Type: Choice, Default: "cached", Help: "whether accesses go through the page cache of the target's kernel, or past it (O_DIRECT, which not every file system has)", Choices: []string{"cached", "direct"}},
@@ -49,7 +49,7 @@ func (sysbenchFileIO) Command(v Values, _ []string) (Command, error) {
 	args = append(args,
 		"--file-test-mode="+v.Text("mode"),
 		"--file-total-size="+strconv.FormatInt(v.Bytes("size"), 10),
-		"--file-num="+strconv.FormatInt(v.Int("files"), 10),
+		"--file-num="+strconv.FormatInt(v.Int("file-num"), 10),
 		"--file-block-size="+strconv.FormatInt(v.Bytes("block"), 10),
 		"--file-fsync-freq="+strconv.FormatInt(v.Int("fsync"), 10))
 	direct := v.Text("io") == "direct"
