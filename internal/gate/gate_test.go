@@ -126,8 +126,10 @@ func TestCellsOfALimit(t *testing.T) {
 // With a baseline, ratios are to it unless the limit says otherwise; values are not.
 func TestBaseline(t *testing.T) {
 	run := scene()
+	n := analysis.Summary{N: 12}
 	run.Baseline, run.Comparisons = "before", []analysis.Comparison{{Group: "start", Metric: sample.Metric{Name: "ready"}, Rows: []analysis.Change{
-		{Cell: "host/start", Control: true}, {Cell: "slow/start", Effect: effect(0.99, 1, 1.01, 12)}, {Cell: "same/start", Effect: effect(1.2, 1.3, 1.4, 12)},
+		{Cell: "host/start", Control: true, A: n, B: n}, {Cell: "slow/start", A: n, B: n, Effect: effect(0.99, 1, 1.01, 12)},
+		{Cell: "same/start", A: n, B: n, Effect: effect(1.2, 1.3, 1.4, 12)}, {Cell: "near/start", A: analysis.Summary{Failed: 12}, B: n},
 	}}}
 	for _, c := range []struct {
 		cell    string
@@ -141,6 +143,7 @@ func TestBaseline(t *testing.T) {
 		{"start/same", "", "1.05", Broken, "1.30"},
 		{"start/host", "", "1.05", NotComparable, "It is the control"},
 		{"start/wide", "", "1.05", NotComparable, "The baseline has no such cell"},
+		{"start/near", "", "1.05", NotComparable, "All its trials failed in the baseline"},
 		{"start/host", "", "11 ms", Met, "10.2"},
 	} {
 		got := judgeOne(t, study.Limit{Cell: c.cell, AtMost: c.most, Against: c.against}, run)[0]

@@ -123,7 +123,7 @@ func TestPlansForesee(t *testing.T) {
 	}
 	one, said := foreseen(12, 1)
 	many, _ := foreseen(12, 30)
-	if one <= 0.02 || many <= one || len(said) != 1 || !strings.Contains(said[0], "12 blocks can show an effect of about") {
+	if one <= 0.01 || many <= one || len(said) != 1 || !strings.Contains(said[0], "12 blocks can show an effect of about") {
 		t.Errorf("%g for one cell, %g for 30; %q", one, many, said)
 	}
 	logs[0] = 3

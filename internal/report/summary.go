@@ -218,12 +218,20 @@ func (v view) someFailed() []string {
 	return lines(found.named(), func(l Lack) string { return ended(l.What + ": " + l.Why) })
 }
 
-// lost are the cells that have failed trials alone.
+// lost are the cells that have failed trials alone, those first that work in another run.
 func (v view) lost() []Lack {
 	var out lackList
+	lostIn := map[string]int{} // by cell, of how many runs
 	for _, f := range v.failures {
 		if f.all() {
-			out.addFailure(f)
+			lostIn[f.Cell]++
+		}
+	}
+	for _, everywhere := range []bool{false, true} {
+		for _, f := range v.failures {
+			if f.all() && (lostIn[f.Cell] == len(v.in.runs())) == everywhere {
+				out.addFailure(f)
+			}
 		}
 	}
 	return out.named()

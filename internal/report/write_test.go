@@ -161,7 +161,8 @@ func TestEmptyClaims(t *testing.T) {
 
 func TestControlWithoutSamples(t *testing.T) {
 	in := report.Input{Claims: analysis.Claims{Tables: []analysis.Table{{Group: "g", Metric: sample.Metric{Name: "wall", Unit: sample.Seconds}, Primary: true,
-		Rows: []analysis.Row{{Cell: "host/g", Label: "host", Control: true, Summary: analysis.Summary{Failed: 3}}}}}}}
+		Rows: []analysis.Row{{Cell: "host/g", Label: "host", Control: true, Summary: analysis.Summary{Failed: 3}}}}},
+		Failed: []analysis.FailedCell{{Cell: "host/g", Label: "host", Group: "g", Failed: 3, Of: 3}}}}
 	var out bytes.Buffer
 	if err := report.Text(&out, in, report.Options{All: true}); err != nil {
 		t.Fatal(err)
