@@ -26,9 +26,9 @@ func newEnding(st study.Study) *ending {
 	return &ending{study: st, began: now, last: now}
 }
 
-// after is called when a block is complete. look makes the widest interval of the run
-// so far. A run that goes on, or that has no more blocks, has no end.
-func (e *ending) after(block int, look func() (analysis.Width, error)) (end store.End, over bool, err error) {
+// after is called when a block is complete. look makes the widest interval of the run's
+// first blocks. A run that goes on, or that has no more blocks, has no end.
+func (e *ending) after(block int, look func(blocks int) (analysis.Width, error)) (end store.End, over bool, err error) {
 	now := trial.Now()
 	e.longer, e.last = max(e.longer, now.Sub(e.last)), now
 	end = store.End{Blocks: block + 1, Took: now.Sub(e.began)}
@@ -37,7 +37,7 @@ func (e *ending) after(block int, look func() (analysis.Width, error)) (end stor
 	if end.Blocks >= e.study.Blocks || !looked && !spent {
 		return end, false, nil
 	}
-	width, err := look()
+	width, err := look(end.Blocks)
 	if err != nil {
 		return end, false, fmt.Errorf("look after %d blocks: %w", end.Blocks, err)
 	}
@@ -63,12 +63,13 @@ func (e *ending) left(trials time.Duration) time.Duration {
 	return max(0, min(trials, e.study.Budget-trial.Now().Sub(e.began)))
 }
 
-// look is the widest interval of the run so far.
-func (p *Plan) look() (analysis.Width, error) {
+// look is the widest interval of the run so far, after so many blocks.
+func (p *Plan) look(blocks int) (analysis.Width, error) {
 	in, err := input(p.Run)
 	if err != nil {
 		return analysis.Width{}, err
 	}
+	in.Alpha = p.Manifest.Study.LookAlpha(blocks)
 	return analysis.Widest(in), nil
 }
 

@@ -37,7 +37,7 @@ func TestRunsEndByPrecisionOrBudget(t *testing.T) {
 				e.study.Budget = time.Hour
 			}
 			for block := range st.Blocks {
-				end, over, err := e.after(block, func() (analysis.Width, error) {
+				end, over, err := e.after(block, func(int) (analysis.Width, error) {
 					return analysis.Width{Half: c.half(block + 1), Cell: "runc/x"}, nil
 				})
 				if err != nil {

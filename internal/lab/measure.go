@@ -317,7 +317,7 @@ func (p *Plan) foresee(c study.Cell, logs []float64, blocks int) float64 {
 	}
 	noise := func(r *rand.Rand) float64 { return scatter * r.NormFloat64() }
 	twin := slices.ContainsFunc(p.Manifest.Cells, func(o study.Cell) bool { return o.AA && o.Group == c.Group })
-	level := 1 - st.LookAlpha()/float64(max(1, p.compared()[c.Group]))
+	level := 1 - st.LookAlpha(blocks)/float64(max(1, p.compared()[c.Group]))
 	least := stats.Detectable(noise, blocks, level, twin, p.Manifest.Seed) // grows with the scatter
 	if least == 0 {
 		return 0

@@ -136,7 +136,7 @@ func input(run *store.Run) (analysis.Input, error) {
 	}
 	return analysis.Input{
 		Run: m.ID, Cells: m.Cells, Metrics: m.Metrics, Data: data,
-		Alpha: m.Study.LookAlpha(), Margin: m.Study.Margin, Blocks: blocks, Planned: planned,
+		Alpha: m.Study.LookAlpha(blocks), Margin: m.Study.Margin, Blocks: blocks, Planned: planned,
 		View: m.Study.View, Beside: m.Study.Beside, Seed: m.Seed, Accels: Provenance(m).Accels,
 		Emulated: m.Host.Emulated, Evidence: m.Evidence, Live: live,
 	}, nil

@@ -1,12 +1,14 @@
 package study
 
+import "slices"
+
 // looks are after how many blocks a study with a precision is looked at. They grow by
 // half, so that few are needed and a run is at most half longer than it had to be.
 var looks = []int{6, 9, 14, 20, 30, 45, 70, 100, 150, 225, 340, 510, 765, 1000}
 
 // Looks are after how many blocks the run is looked at, ascending, the last after its
 // last block; one for a study without a precision. Each look may end the run by what it
-// sees, so intervals are made at a level that is corrected for their number.
+// sees, so intervals are made at a level that is corrected for the looks (LookAlpha).
 func (s Study) Looks() []int {
 	var all []int
 	for _, n := range looks {
@@ -17,5 +19,16 @@ func (s Study) Looks() []int {
 	return append(all, s.Blocks)
 }
 
-// LookAlpha is the error that the study allows each of its looks (Bonferroni).
-func (s Study) LookAlpha() float64 { return s.Alpha / float64(len(s.Looks())) }
+// LookAlpha is the error that the study allows the look after so many blocks; the end by
+// the budget is the next look. The k-th of K looks has 1/(k(k+1)) of the study's, the last
+// what the others leave, 1/K: together they have all of it, whatever they see (Bonferroni).
+// So a run that ends early, by its budget or because it is precise, has not paid for the
+// looks that it never came to.
+func (s Study) LookAlpha(blocks int) float64 {
+	looks := s.Looks()
+	before, _ := slices.BinarySearch(looks, blocks)
+	if k := before + 1; k < len(looks) {
+		return s.Alpha / float64(k*(k+1))
+	}
+	return s.Alpha / float64(len(looks))
+}

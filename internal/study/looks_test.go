@@ -22,8 +22,18 @@ func TestLooks(t *testing.T) {
 		if got := s.Looks(); !slices.Equal(got, c.want) {
 			t.Errorf("%d blocks: looks %v, want %v", c.blocks, got, c.want)
 		}
-		if got := s.LookAlpha() * float64(len(c.want)); math.Abs(got-0.05) > 1e-12 {
-			t.Errorf("%d blocks: the looks' errors sum to %v", c.blocks, got)
+		sum := 0.0
+		for _, n := range c.want {
+			sum += s.LookAlpha(n)
+		}
+		if math.Abs(sum-0.05) > 1e-12 {
+			t.Errorf("%d blocks: the looks' errors sum to %v", c.blocks, sum)
+		}
+	}
+	s := Study{Blocks: 100, Precision: 0.02, Alpha: 0.05}
+	for blocks, part := range map[int]float64{2: 2, 6: 2, 7: 6, 9: 6, 10: 12, 70: 56, 71: 8, 100: 8} {
+		if got := s.LookAlpha(blocks); math.Abs(got*part-0.05) > 1e-12 {
+			t.Errorf("ended after %d blocks: %v, want 0.05/%g", blocks, got, part)
 		}
 	}
 	if got := (Study{ID: "x", Precision: 0.02}).WithDefaults().Blocks; got != DefaultMost {
