@@ -18,8 +18,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // unixProgram is the program under test, built by `make -C helpers`.
@@ -130,27 +128,20 @@ func TestUnixProgramEveryTest(t *testing.T) {
 	}
 }
 
-// Reading clocks takes at most a thousandth of a window. The program counts its
-// readings, and what one costs is measured here: the least of some rounds, for the
-// machine is shared. Whetstone and process-creation read by system call.
+// Reading clocks takes at most a thousandth of a window: of a reading that takes 100 ns
+// (of kernels that answer without a system call) 10,000 a second, and 4,000 of one of the
+// 250 ns that a system call takes; Whetstone and process-creation read so. They are
+// counted, not timed, for the machine may be busy. execl reads in each image, as
+// UnixBench's does.
 func TestUnixProgramClocksAreCheap(t *testing.T) {
-	plain := least(func() { _ = time.Now() })
-	byCall := least(func() {
-		var at unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &at); err != nil {
-			t.Fatal(err)
-		}
-	})
-	t.Logf("a reading costs %v, by system call %v", plain, byCall)
 	for _, test := range unixTests() {
-		price := plain
+		most := 10_000.0
 		if test.name == "whetstone" || test.name == "process-creation" {
-			price = byCall
+			most = 4000
 		}
 		for _, l := range mustLines(t, test, "--seconds", "0.4") {
-			spent := time.Duration(l.Readings) * price
-			if share := spent.Seconds() / l.Seconds; test.name != "execl" && share > 0.001 { // an image of execl reads its clock, as UnixBench's does
-				t.Errorf("%s: %d readings of clocks, %v, are %.2f %% of the window", test.name, l.Readings, spent, 100*share)
+			if rate := float64(l.Readings) / l.Seconds; test.name != "execl" && rate > most {
+				t.Errorf("%s: %.0f readings of clocks a second, at most %.0f are cheap", test.name, rate, most)
 			}
 			atLeast := l.CPU / 0.001 // a batch takes at most 1 ms
 			if test.cpu || test.programs {
@@ -161,20 +152,6 @@ func TestUnixProgramClocksAreCheap(t *testing.T) {
 			}
 		}
 	}
-}
-
-// least is what a call takes at least.
-func least(call func()) time.Duration {
-	const calls = 2000
-	best := time.Duration(math.MaxInt64)
-	for range 20 {
-		start := time.Now()
-		for range calls {
-			call()
-		}
-		best = min(best, time.Since(start)/calls)
-	}
-	return best
 }
 
 func rateOf(test unixTest, l unixLine) float64 {
