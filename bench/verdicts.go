@@ -55,7 +55,7 @@ func verdicts(runs int, arguments func(n int) []string, of func(seen) verdict, m
 		for n := range made {
 			s, err := report(ctx, "run", arguments(n)...)
 			if err != nil && ctx.Err() != nil && n > 0 {
-				made = n // Ctrl-C: what was measured is told
+				made = n // Ctrl-C: the runs before it count
 				break
 			}
 			if err != nil {

@@ -223,8 +223,8 @@ func TestCompareTellsNothingOfWhatTheControlLacks(t *testing.T) {
 	t.Error("no comparison of what runc alone has")
 }
 
-// A target that worked before and fails now keeps its row, without a change, and each
-// cell with failed trials is told with its run, once.
+// A target that worked before and fails now keeps its row, without a change. Each cell
+// with failed trials is listed once, with its run.
 func TestCompareTellsWhatFailsNow(t *testing.T) {
 	run := func(id string, broken ...string) Input {
 		in := simulated(1, 20, noiseShapes[0], map[string]float64{"native": 1, "runc": 1})

@@ -85,9 +85,9 @@ func (in Input) steal(g group) steal {
 
 // stolen judges the CPU time that the hypervisor took during a group's trials.
 // Where these are too short to tell, the trials of the whole run do, which lie
-// between them. In rounds it is only told: slices that are compared lie milliseconds
-// apart, what is stolen from one is as likely stolen from its neighbour, and the
-// intervals and the twin show what is left.
+// between them. In rounds stolen time is a warning alone: slices that are compared lie
+// milliseconds apart, so each is as likely to lose time as the other, and the intervals
+// and the twin show the noise that is left.
 func (in Input) stolen(g group, run steal) disturbed {
 	s, where, of := in.steal(g), g.name+": ", "trials"
 	if s.wall < stealWall {

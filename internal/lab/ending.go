@@ -26,8 +26,8 @@ func newEnding(st study.Study) *ending {
 	return &ending{study: st, began: now, last: now}
 }
 
-// after is called when a block is complete. look makes the widest interval of the run's
-// first blocks. A run that goes on, or that has no more blocks, has no end.
+// after is called when a block is complete. look gives the widest interval after
+// so many blocks. A run that goes on, or that has no more blocks, has no end.
 func (e *ending) after(block int, look func(blocks int) (analysis.Width, error)) (end store.End, over bool, err error) {
 	now := trial.Now()
 	e.longer, e.last = max(e.longer, now.Sub(e.last)), now
@@ -63,7 +63,7 @@ func (e *ending) left(trials time.Duration) time.Duration {
 	return max(0, min(trials, e.study.Budget-trial.Now().Sub(e.began)))
 }
 
-// look is the widest interval of the run so far, after so many blocks.
+// look gives the widest interval of a run that has so many blocks.
 func (p *Plan) look(blocks int) (analysis.Width, error) {
 	in, err := input(p.Run)
 	if err != nil {

@@ -19,11 +19,11 @@ func (s Study) Looks() []int {
 	return append(all, s.Blocks)
 }
 
-// LookAlpha is the error that the study allows the look after so many blocks; the end by
-// the budget is the next look. The k-th of K looks has 1/(k(k+1)) of the study's, the last
-// what the others leave, 1/K: together they have all of it, whatever they see (Bonferroni).
-// So a run that ends early, by its budget or because it is precise, has not paid for the
-// looks that it never came to.
+// LookAlpha is the error that a report after so many blocks may make. Where the budget ends
+// the run between two looks, that is the error of the later one. Of K looks the k-th has
+// 1/(k(k+1)) of the study's alpha, and the last has the rest, 1/K. Their sum is alpha, so a
+// study that is looked at K times is wrong no more often (Bonferroni). Early looks have
+// most of it, because a run that ends early has no later ones.
 func (s Study) LookAlpha(blocks int) float64 {
 	looks := s.Looks()
 	before, _ := slices.BinarySearch(looks, blocks)
