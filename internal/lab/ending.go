@@ -13,46 +13,103 @@ import (
 	"github.com/tarelab/tare/internal/trial"
 )
 
-// ending says after each block whether a run has what it was asked for.
+// ending says after each block whether a run has what it was asked for, and which share of
+// its rounds the next one has.
 type ending struct {
-	study  study.Study
-	began  trial.Stamp
-	last   trial.Stamp
-	longer time.Duration // the longest of them
+	study study.Study
+	began trial.Stamp
+	last  trial.Stamp // when the last block ended
+	share float64     // of the rounds, from 0 to 1, that the block under way has
+	took  [2]parts    // by the last two blocks
 }
 
-func newEnding(st study.Study) *ending {
-	now := trial.Now()
-	return &ending{study: st, began: now, last: now}
+// parts are what a block takes with all of its rounds: in them, and besides.
+type parts struct{ rounds, besides time.Duration }
+
+// next is how long the next block takes, if it is as long as the longer of the last two.
+func (e *ending) next() time.Duration {
+	a, b := e.took[0], e.took[1]
+	return max(a.besides, b.besides) + time.Duration(e.share*float64(max(a.rounds, b.rounds)))
 }
 
-// after is called when a block is complete. look gives the widest interval after
-// so many blocks. A run that goes on, or that has no more blocks, has no end.
-func (e *ending) after(block int, look func(blocks int) (analysis.Width, error)) (end store.End, over bool, err error) {
+// newEnding takes what a block of the plan is expected to take.
+func newEnding(st study.Study, block time.Duration) *ending {
 	now := trial.Now()
-	e.longer, e.last = max(e.longer, now.Sub(e.last)), now
+	e := &ending{study: st, began: now, last: now, share: 1}
+	if fits := e.room(0, st.Budget); block > fits {
+		e.share = max(leastShare, float64(fits)/float64(block))
+	}
+	return e
+}
+
+// leastShare of its rounds a block has, however little time there is.
+const leastShare = 0.1
+
+// budgetBlocks is how many blocks a run with a budget makes room for. Each has fewer rounds
+// then, and as many blocks say more than fewer longer ones: of 6 blocks an interval is nearly
+// as wide as they scatter. What a block takes besides its rounds is paid in each, so yet more
+// blocks would leave few rounds.
+const budgetBlocks = study.DefaultBlocks
+
+// room is how long each of the blocks may be that a run still makes room for, when so many
+// are made and so much time is left. Half a block is kept for those that take longer.
+func (e *ending) room(made int, left time.Duration) time.Duration {
+	if e.study.Budget == 0 {
+		return math.MaxInt64
+	}
+	return time.Duration(float64(left) / (float64(max(1, min(e.study.Blocks, budgetBlocks)-made)) + 0.5))
+}
+
+// begin is called when the first block begins, after trials that belong to none.
+func (e *ending) begin() { e.last = trial.Now() }
+
+// after is called when a block is complete, of whose time so much went to the rounds. look
+// gives the widest interval of what there is, at an alpha. A run that goes on, or that has
+// no more blocks, has no end.
+func (e *ending) after(block int, rounds time.Duration, look func(alpha float64) (analysis.Width, error)) (end store.End, over bool, err error) {
+	now := trial.Now()
+	took := now.Sub(e.last)
+	e.last = now
 	end = store.End{Blocks: block + 1, Took: now.Sub(e.began)}
-	looked := e.study.Precision > 0 && slices.Contains(e.study.Looks(), end.Blocks)
-	spent := e.study.Budget > 0 && end.Took+e.longer > e.study.Budget
-	if end.Blocks >= e.study.Blocks || !looked && !spent {
+	if end.Blocks >= e.study.Blocks {
 		return end, false, nil
 	}
-	width, err := look(end.Blocks)
-	if err != nil {
-		return end, false, fmt.Errorf("look after %d blocks: %w", end.Blocks, err)
-	}
-	if width.Cell != "" && !math.IsInf(width.Half, 0) {
+	seen := func(alpha float64) (half float64, err error) {
+		width, err := look(alpha)
+		if err != nil {
+			return 0, fmt.Errorf("look after %d blocks: %w", end.Blocks, err)
+		}
+		if width.Cell == "" || math.IsInf(width.Half, 0) {
+			return math.Inf(1), nil
+		}
 		end.Widest, end.Cell = width.Half, width.Cell
+		return width.Half, nil
 	}
-	switch {
-	case looked && end.Cell != "" && width.Half <= e.study.Precision:
-		end.Reason = store.EndPrecision
-	case spent:
+	if e.study.Precision > 0 && slices.Contains(e.study.Looks(), end.Blocks) {
+		half, err := seen(e.study.LookAlpha(end.Blocks))
+		if err != nil || half <= e.study.Precision {
+			end.Reason = store.EndPrecision
+			return end, err == nil, err
+		}
+	}
+	e.fit(end.Blocks, e.study.Budget-end.Took, took, rounds)
+	if e.study.Budget > 0 && end.Took+e.next() > e.study.Budget {
 		end.Reason = store.EndBudget
-	default:
-		return end, false, nil
+		_, err := seen(e.study.LastAlpha(end.Blocks))
+		return end, err == nil, err
 	}
-	return end, true, nil
+	return end, false, nil
+}
+
+// fit settles the share of the next block. The last of so many that are made took so long, of
+// which so much was in its rounds.
+func (e *ending) fit(made int, left, took, rounds time.Duration) {
+	whole := parts{time.Duration(float64(rounds) / e.share), took - rounds}
+	e.took = [2]parts{whole, e.took[0]}
+	if e.study.Budget > 0 && made < budgetBlocks && whole.rounds > 0 {
+		room := e.room(made, left) - whole.besides
+		e.share = max(leastShare, min(1, float64(room)/float64(whole.rounds)))
+	}
 }
 
 // left is how long the run may still take, of what its trials would take.
@@ -63,19 +120,19 @@ func (e *ending) left(trials time.Duration) time.Duration {
 	return max(0, min(trials, e.study.Budget-trial.Now().Sub(e.began)))
 }
 
-// look gives the widest interval of a run that has so many blocks.
-func (p *Plan) look(blocks int) (analysis.Width, error) {
+// look gives the widest interval of what a run has so far.
+func (p *Plan) look(alpha float64) (analysis.Width, error) {
 	in, err := input(p.Run)
 	if err != nil {
 		return analysis.Width{}, err
 	}
-	in.Alpha = p.Manifest.Study.LookAlpha(blocks)
+	in.Alpha = alpha
 	return analysis.Widest(in), nil
 }
 
 // blockEnds says that the trial at i is the last of its block.
 func (p *Plan) blockEnds(i int) bool {
-	return p.trials[i].Block != schedule.Cold && (i+1 == len(p.trials) || p.trials[i+1].Block != p.trials[i].Block)
+	return i+1 == len(p.trials) || p.trials[i+1].Block != p.trials[i].Block
 }
 
 // upTo are a plan's trials of its first blocks.

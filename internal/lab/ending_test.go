@@ -32,12 +32,12 @@ func TestRunsEndByPrecisionOrBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := study.Study{Blocks: 40, Precision: c.precision, Budget: c.budget}
-			e := newEnding(st)
+			e := newEnding(st, 0)
 			if c.budget == never {
 				e.study.Budget = time.Hour
 			}
 			for block := range st.Blocks {
-				end, over, err := e.after(block, func(int) (analysis.Width, error) {
+				end, over, err := e.after(block, 0, func(float64) (analysis.Width, error) {
 					return analysis.Width{Half: c.half(block + 1), Cell: "runc/x"}, nil
 				})
 				if err != nil {
@@ -52,6 +52,46 @@ func TestRunsEndByPrecisionOrBudget(t *testing.T) {
 			}
 			if c.ends != 0 {
 				t.Errorf("did not end; want %d blocks", c.ends)
+			}
+		})
+	}
+}
+
+// A run with a budget has as many blocks as a verdict takes, whatever a block with all of
+// its rounds takes here, as long as what it takes besides leaves room for them.
+func TestBudgetsShortenBlocks(t *testing.T) {
+	for name, c := range map[string]struct {
+		expected, besides, rounds time.Duration // of a block with all rounds
+		blocks                    int
+	}{
+		"as expected":         {20 * time.Second, 5 * time.Second, 15 * time.Second, budgetBlocks},
+		"slower":              {20 * time.Second, 10 * time.Second, 30 * time.Second, budgetBlocks},
+		"much slower":         {20 * time.Second, 6 * time.Second, 60 * time.Second, budgetBlocks},
+		"short enough":        {5 * time.Second, 2 * time.Second, 3 * time.Second, 48},
+		"expected too slow":   {60 * time.Second, 2 * time.Second, 3 * time.Second, 42},
+		"no room for so many": {20 * time.Second, 40 * time.Second, 20 * time.Second, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := study.Study{Blocks: 100, Budget: 4 * time.Minute}
+			e := newEnding(st, c.expected)
+			made, spent := 0, time.Duration(0)
+			for {
+				rounds := time.Duration(e.share * float64(c.rounds))
+				took := c.besides + rounds
+				if spent += took; made > 0 && spent > st.Budget {
+					t.Fatalf("%d blocks took %v", made+1, spent)
+				}
+				made++
+				e.fit(made, st.Budget-spent, took, rounds)
+				if spent+e.next() > st.Budget {
+					break
+				}
+			}
+			if made < c.blocks {
+				t.Errorf("%d blocks in %v, want at least %d", made, spent, c.blocks)
+			}
+			if e.share < leastShare || e.share > 1 {
+				t.Errorf("a share of %v", e.share)
 			}
 		})
 	}

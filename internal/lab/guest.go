@@ -59,7 +59,7 @@ func (p *Plan) settings(unit []schedule.Trial) (map[string]string, error) {
 
 // make makes a trial, or those of a set in one block, with the machine's settings that
 // their guests need.
-func (l *Lab) make(ctx context.Context, runner *trial.Runner, p *Plan, unit []schedule.Trial) (records []sample.Record, err error) {
+func (l *Lab) make(ctx context.Context, runner *trial.Runner, p *Plan, unit []schedule.Trial, share float64) (records []sample.Record, err error) {
 	first := p.Manifest.Cells[unit[0].Cell]
 	settings, err := p.settings(unit)
 	if err != nil {
@@ -73,7 +73,7 @@ func (l *Lab) make(ctx context.Context, runner *trial.Runner, p *Plan, unit []sc
 		defer func() { err = errors.Join(err, restore()) }()
 	}
 	if first.Set != "" {
-		return runner.RunRounds(ctx, l.rounds(p, unit))
+		return runner.RunRounds(ctx, l.rounds(p, unit, share))
 	}
 	record, err := runner.Run(ctx, l.job(p, unit[0]))
 	return []sample.Record{record}, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
@@ -69,19 +70,51 @@ func TestPilotsGoByTheCellsBlocks(t *testing.T) {
 	}
 }
 
-// A plan foresees what the blocks can show that its budget leaves.
+// A plan foresees what the blocks can show that its budget leaves. Rounds give way to it.
 func TestBlocksWithinABudget(t *testing.T) {
 	for _, c := range []struct {
 		blocks      int
+		set         string
 		time, whole time.Duration
 		want        int
 	}{
-		{12, time.Minute, time.Minute, 12},
-		{100, time.Minute, 10 * time.Minute, 10},
-		{100, time.Second, time.Hour, 1},
+		{12, "", time.Minute, time.Minute, 12},
+		{100, "", time.Minute, 10 * time.Minute, 10},
+		{100, "", time.Second, time.Hour, 1},
+		{100, "rounds-1", time.Second, time.Hour, budgetBlocks},
+		{100, "rounds-1", time.Minute, 4 * time.Minute, 25},
+		{7, "rounds-1", time.Second, time.Hour, 7},
 	} {
-		if got := blocksWithin(c.blocks, c.time, c.whole); got != c.want {
+		p := &Plan{Manifest: store.Manifest{Study: study.Study{Blocks: c.blocks}, Cells: []study.Cell{{Set: c.set}}}}
+		if got := p.blocksWithin(study.Cell{}, c.time, c.whole); got != c.want {
 			t.Errorf("%d blocks of %v in %v: %d, want %d", c.blocks, c.whole, c.time, got, c.want)
+		}
+	}
+}
+
+// A cell has as many runs a block as a budget has room for, and one at least.
+func TestBudgetsLeaveRuns(t *testing.T) {
+	for _, c := range []struct {
+		budget time.Duration
+		set    string
+		want   int
+	}{
+		{0, "rounds-1", 5},
+		{time.Hour, "rounds-1", 5},
+		{3 * time.Minute, "rounds-1", 3}, // of 14.4 s a block the starts have a quarter
+		{3 * time.Minute, "", 5},         // they have all of it
+		{10 * time.Second, "rounds-1", 1},
+	} {
+		p := &Plan{
+			Manifest: store.Manifest{Study: study.Study{Blocks: 100, Budget: c.budget}, Cells: []study.Cell{
+				{Workload: "start", Group: "start", Target: "x", Copies: 1, Runs: 5}, {Workload: "rate", Target: "x", Copies: 1, Set: c.set},
+			}},
+			drivers: map[string]driver.Driver{"x": &fake.Driver{Props: driver.Properties{StartTime: time.Second - aroundTrial - aroundInstance}}},
+			jobs:    map[jobKey]workload.Job{{"start", ""}: {}, {"rate", ""}: {}},
+		}
+		p.fitRuns()
+		if got := p.Manifest.Cells[0].Runs; got != c.want || (got < 5) != (len(p.Notes) == 1) {
+			t.Errorf("a budget of %v with %q: %d runs, want %d; %q", c.budget, c.set, got, c.want, p.Notes)
 		}
 	}
 }

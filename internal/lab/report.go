@@ -126,17 +126,20 @@ func input(run *store.Run) (analysis.Input, error) {
 		return analysis.Input{}, err
 	}
 	m := run.Manifest()
-	blocks, planned := m.Study.Blocks, m.Trials
+	blocks, planned, alpha := m.Study.Blocks, m.Trials, m.Study.LastAlpha(m.Study.Blocks)
 	end, over, err := run.End()
 	if err != nil {
 		return analysis.Input{}, err
 	}
 	if over {
-		blocks, planned = end.Blocks, len(upTo(TrialsOf(m), end.Blocks))
+		blocks, planned, alpha = end.Blocks, len(upTo(TrialsOf(m), end.Blocks)), m.Study.LookAlpha(end.Blocks)
+		if end.Reason == store.EndBudget {
+			alpha = m.Study.LastAlpha(end.Blocks)
+		}
 	}
 	return analysis.Input{
 		Run: m.ID, Cells: m.Cells, Metrics: m.Metrics, Data: data,
-		Alpha: m.Study.LookAlpha(blocks), Margin: m.Study.Margin, Blocks: blocks, Planned: planned,
+		Alpha: alpha, Margin: m.Study.Margin, Blocks: blocks, Planned: planned,
 		View: m.Study.View, Beside: m.Study.Beside, Seed: m.Seed, Accels: Provenance(m).Accels,
 		Emulated: m.Host.Emulated, Evidence: m.Evidence, Live: live,
 	}, nil

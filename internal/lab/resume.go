@@ -55,7 +55,7 @@ func (l *Lab) Resume(ctx context.Context, ref *store.Run, prepare bool) (*Plan, 
 		p.trials = upTo(p.trials, end.Blocks)
 	}
 	p.Notes = append(p.Notes, p.Run.Notes()...)
-	p.Estimate = newEnding(m.Study).left(newPace(p, p.Run.Done()).left())
+	p.Estimate = newEnding(m.Study, 0).left(newPace(p, p.Run.Done()).left())
 	return p, nil
 }
 

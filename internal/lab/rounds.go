@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -114,8 +115,8 @@ func (p *Plan) unit(i int) []schedule.Trial {
 	return p.trials[i : i+n]
 }
 
-// rounds makes the job of a set's trials of one block.
-func (l *Lab) rounds(p *Plan, unit []schedule.Trial) trial.Rounds {
+// rounds makes the job of a set's trials of one block, with a share of its rounds.
+func (l *Lab) rounds(p *Plan, unit []schedule.Trial, share float64) trial.Rounds {
 	first := p.Manifest.Cells[unit[0].Cell]
 	block := trial.Rounds{
 		Block: unit[0].Block, Slice: cmp.Or(p.Manifest.Study.Slice, study.DefaultSlice),
@@ -149,7 +150,7 @@ func (l *Lab) rounds(p *Plan, unit []schedule.Trial) trial.Rounds {
 		}
 		if visits[c.Workload] == nil {
 			groups = append(groups, c.Workload)
-			workloads = append(workloads, schedule.Slices{Rounds: p.roundsOf(c)})
+			workloads = append(workloads, schedule.Slices{Rounds: int(math.Ceil(share * float64(p.roundsOf(c))))})
 		}
 		turns := p.jobOf(c).Turns
 		visits[c.Workload] = append(visits[c.Workload], trial.Visit{Held: at, Turn: len(block.Held[at].Turns)})
@@ -201,6 +202,18 @@ func (p *Plan) prepareAll(unit []schedule.Trial) func(context.Context) error {
 		}
 		return errors.Join(errs...)
 	}
+}
+
+// roundsTime is how long the rounds of a set took that gave these records; 0 where they are
+// not of rounds.
+func roundsTime(records []sample.Record) time.Duration {
+	var last int64
+	for _, r := range records {
+		if r.Slices != nil && len(r.Slices.To) > 0 {
+			last = max(last, r.Slices.To[len(r.Slices.To)-1])
+		}
+	}
+	return time.Duration(last)
 }
 
 // turnTime is roughly what a turn takes besides its slice: the way there and back.

@@ -265,7 +265,7 @@ func blocks(_ context.Context, q *Question) ([]Outcome, error) {
 		return nil, nil
 	}
 	most := slices.Max(slices.Collect(maps.Values(groups)))
-	if err := analysis.CheckPlan(q.Study.Blocks, q.Study.LookAlpha(q.Study.Blocks), most, slices.ContainsFunc(q.Cells, func(c study.Cell) bool { return c.AA })); err != nil {
+	if err := analysis.CheckPlan(q.Study.Blocks, q.Study.LastAlpha(q.Study.Blocks), most, slices.ContainsFunc(q.Cells, func(c study.Cell) bool { return c.AA })); err != nil {
 		return []Outcome{{Verdict: Note, Reason: err}}, nil
 	}
 	return nil, nil

@@ -19,16 +19,26 @@ func (s Study) Looks() []int {
 	return append(all, s.Blocks)
 }
 
-// LookAlpha is the error that a report after so many blocks may make. Where the budget ends
-// the run between two looks, that is the error of the later one. Of K looks the k-th has
-// 1/(k(k+1)) of the study's alpha, and the last has the rest, 1/K. Their sum is alpha, so a
-// study that is looked at K times is wrong no more often (Bonferroni). Early looks have
-// most of it, because a run that ends early has no later ones.
+// LookAlpha is the error that a look after so many blocks may make where the run may go on
+// after it. Of K looks the k-th has 1/(k(k+1)) of the study's alpha, and the last has what
+// those before it have left, 1/K. Their sum is alpha, so a study that is looked at K times is
+// wrong no more often (Bonferroni). Early looks have most of it, because a run that ends
+// early has no later ones.
 func (s Study) LookAlpha(blocks int) float64 {
-	looks := s.Looks()
-	before, _ := slices.BinarySearch(looks, blocks)
-	if k := before + 1; k < len(looks) {
+	if k := s.lookAfter(blocks); k < len(s.Looks()) {
 		return s.Alpha / float64(k*(k+1))
 	}
-	return s.Alpha / float64(len(looks))
+	return s.LastAlpha(blocks)
+}
+
+// LastAlpha is the error that a report of so many blocks may make where no block follows,
+// whatever the blocks have shown: all that the looks before it have left. That is so after
+// the last block, and where the budget ends the run: time knows nothing of the effects.
+func (s Study) LastAlpha(blocks int) float64 { return s.Alpha / float64(s.lookAfter(blocks)) }
+
+// lookAfter is the number, from 1, of the first look that comes after at least so many blocks.
+func (s Study) lookAfter(blocks int) int {
+	looks := s.Looks()
+	before, _ := slices.BinarySearch(looks, blocks)
+	return min(before+1, len(looks))
 }

@@ -33,7 +33,12 @@ func TestLooks(t *testing.T) {
 	s := Study{Blocks: 100, Precision: 0.02, Alpha: 0.05}
 	for blocks, part := range map[int]float64{2: 2, 6: 2, 7: 6, 9: 6, 10: 12, 70: 56, 71: 8, 100: 8} {
 		if got := s.LookAlpha(blocks); math.Abs(got*part-0.05) > 1e-12 {
-			t.Errorf("ended after %d blocks: %v, want 0.05/%g", blocks, got, part)
+			t.Errorf("looked at after %d blocks: %v, want 0.05/%g", blocks, got, part)
+		}
+	}
+	for blocks, part := range map[int]float64{2: 1, 6: 1, 7: 2, 12: 3, 100: 8} {
+		if got := s.LastAlpha(blocks); math.Abs(got*part-0.05) > 1e-12 {
+			t.Errorf("ended by its budget after %d blocks: %v, want 0.05/%g", blocks, got, part)
 		}
 	}
 	if got := (Study{ID: "x", Precision: 0.02}).WithDefaults().Blocks; got != DefaultMost {
