@@ -26,7 +26,17 @@ func TestLeavingNothing(t *testing.T) {
 	}
 	stays := exec.Command("sleep", "60")
 	stays.Args[0] = filepath.Join(dir, "engine")
-	_, err := leavingNothing(func() (usage, error) { return usage{}, stays.Start() })
+	_, err := leavingNothing(func() (usage, error) {
+		if err := stays.Start(); err != nil {
+			return usage{}, err
+		}
+		for { // Start returns in the midst of execve, before /proc has the new command line
+			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", stays.Process.Pid))
+			if err != nil || strings.HasPrefix(string(line), stays.Args[0]) {
+				return usage{}, err
+			}
+		}
+	})
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d ", stays.Process.Pid)) {
 		t.Errorf("a process: %v", err)
 	}
