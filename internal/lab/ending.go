@@ -51,8 +51,8 @@ const leastShare = 0.1
 // blocks would leave few rounds.
 const budgetBlocks = study.DefaultBlocks
 
-// room is how long each of the blocks may be that a run still makes room for, when so many
-// are made and so much time is left. Half a block is kept for those that take longer.
+// room is how long a block may be for budgetBlocks to fit: made of them exist, and left is
+// the time that remains of the budget. Half a block is kept back, because some take longer.
 func (e *ending) room(made int, left time.Duration) time.Duration {
 	if e.study.Budget == 0 {
 		return math.MaxInt64
@@ -101,8 +101,8 @@ func (e *ending) after(block int, rounds time.Duration, look func(alpha float64)
 	return end, false, nil
 }
 
-// fit settles the share of the next block. The last of so many that are made took so long, of
-// which so much was in its rounds.
+// fit settles the share of the next block. made blocks exist, and left is the time that
+// remains of the budget. The last block took took, of which rounds were its rounds.
 func (e *ending) fit(made int, left, took, rounds time.Duration) {
 	whole := parts{time.Duration(float64(rounds) / e.share), took - rounds}
 	e.took = [2]parts{whole, e.took[0]}

@@ -117,8 +117,8 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// blocksWithin is how many of a cell's planned blocks are made in a time, where all take
-// whole.
+// blocksWithin is how many of a cell's planned blocks a run makes that ends after spent, where
+// all of them take whole. Rounds give way, so of these there are budgetBlocks at least.
 func (p *Plan) blocksWithin(c study.Cell, spent, whole time.Duration) int {
 	blocks := p.blocksOf(c)
 	if spent >= whole {

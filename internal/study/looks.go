@@ -19,8 +19,7 @@ func (s Study) Looks() []int {
 	return append(all, s.Blocks)
 }
 
-// LookAlpha is the error that a look after so many blocks may make where the run may go on
-// after it. Of K looks the k-th has 1/(k(k+1)) of the study's alpha, and the last has what
+// LookAlpha is the error of a look after so many blocks, when the run may go on. Of K looks the k-th has 1/(k(k+1)) of the study's alpha, and the last has what
 // those before it have left, 1/K. Their sum is alpha, so a study that is looked at K times is
 // wrong no more often (Bonferroni). Early looks have most of it, because a run that ends
 // early has no later ones.
@@ -31,12 +30,12 @@ func (s Study) LookAlpha(blocks int) float64 {
 	return s.LastAlpha(blocks)
 }
 
-// LastAlpha is the error that a report of so many blocks may make where no block follows,
-// whatever the blocks have shown: all that the looks before it have left. That is so after
-// the last block, and where the budget ends the run: time knows nothing of the effects.
+// LastAlpha is the error of a report of so many blocks, when no block follows: all that the
+// looks before it have left. No block follows the last one, nor the one at which the budget
+// ends the run, for time knows nothing of the effects.
 func (s Study) LastAlpha(blocks int) float64 { return s.Alpha / float64(s.lookAfter(blocks)) }
 
-// lookAfter is the number, from 1, of the first look that comes after at least so many blocks.
+// lookAfter is the number, from 1, of the first look at so many blocks or more.
 func (s Study) lookAfter(blocks int) int {
 	looks := s.Looks()
 	before, _ := slices.BinarySearch(looks, blocks)
