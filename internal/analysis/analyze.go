@@ -130,13 +130,12 @@ func each(n int, f func(i int)) {
 
 // group is the cells that differ only in their target.
 type group struct {
-	name    string
-	cells   []study.Cell
-	control int // index into cells, -1 = none
-	aa      int
-	// What the machine's noise means for the whole group.
-	refusal  string
-	warnings []disturbance
+	name         string
+	cells        []study.Cell
+	control      int // index into cells, -1 = none
+	aa           int
+	refusal      string // why nothing is claimed of the group; "" where something may be
+	disturbances []disturbance
 }
 
 // base is the control's cell of a group that has one.
@@ -164,8 +163,8 @@ func (in Input) groups() []group {
 	}
 	run := in.steal(group{cells: in.Cells})
 	for i := range out {
-		out[i].refusal, out[i].warnings = in.noisy(out[i], run)
-		out[i].refusal = firstOf(EmulatedRun(in.Emulated), in.controlFailed(out[i]), out[i].refusal)
+		out[i].refusal = firstOf(EmulatedRun(in.Emulated), in.controlFailed(out[i]))
+		out[i].disturbances = in.disturbances(out[i], run)
 	}
 	return out
 }

@@ -393,20 +393,21 @@ func TestRefusals(t *testing.T) {
 	scale := func(r *sample.Record, f float64) { r.Values["wall"][0] *= f }
 	for _, c := range []struct {
 		name, reason string
+		twinSpeaks   bool // a twin that agrees with the control leaves the effects their verdicts
 		change       func(r *sample.Record)
 	}{
-		{"control failed", "The control host failed in 5 of its 20 trials", func(r *sample.Record) {
+		{"control failed", "The control host failed in 5 of its 20 trials", false, func(r *sample.Record) {
 			if r.Cell == "host/w" && r.Block%4 == 0 {
 				r.Values, r.Failure = nil, &sample.Failure{Fault: sample.FaultLaboratory, Message: "no space."}
 			}
 		}},
-		{"twin differs", "The control differs from its own twin by +10 %", func(r *sample.Record) {
+		{"twin differs", "The control differs from its own twin by +10 %", false, func(r *sample.Record) {
 			if r.Cell == "host~aa/w" {
 				scale(r, 1.1)
 			}
 		}},
-		{"drift", "The control's wall drifted by +", func(r *sample.Record) { scale(r, 1+float64(r.Block)/20) }},
-		{"steal", "20 of 60 trials were disturbed", func(r *sample.Record) {
+		{"drift", "The control's wall drifted by +", true, func(r *sample.Record) { scale(r, 1+float64(r.Block)/20) }},
+		{"steal", "21 of 60 trials were disturbed", true, func(r *sample.Record) {
 			if r.Block%3 == 0 || r.Block == 19 && r.Cell == "x" {
 				r.Warnings = []sample.Warning{{Kind: sample.Busy, Text: "the hypervisor took 12 % of the CPU time"}}
 			}
@@ -414,11 +415,11 @@ func TestRefusals(t *testing.T) {
 				r.Warnings = []sample.Warning{{Kind: sample.Note, Text: "something else"}}
 			}
 		}},
-		{"steal as a metric", "The hypervisor stole 120 s of CPU time in 600 s of trials, more than 10 %", func(r *sample.Record) {
+		{"steal as a metric", "The hypervisor stole 120 s of CPU time in 600 s of trials, more than 10 %", true, func(r *sample.Record) {
 			r.Values["wall"][0] = 10
 			r.Values["steal"] = []float64{2}
 		}},
-		{"pressure as a metric", "Cpu pressure was present in 75 % of the trials' time, but only in 0 % of it in the quietest quarter", func(r *sample.Record) {
+		{"pressure as a metric", "Cpu pressure was present in 75 % of the trials' time, but only in 0 % of it in the quietest quarter", true, func(r *sample.Record) {
 			r.Values["wall"][0] = 10
 			r.Values["cpu-pressure"] = []float64{0}
 			if r.Block >= 5 {
@@ -427,11 +428,22 @@ func TestRefusals(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			claims := Analyze(edit(20, c.change))
-			e := rowOf(t, claims, "runc").Effect
-			if c.name == "steal" { // 7 of 20 blocks
-				c.reason = "21 of 60 trials were disturbed"
+			in := edit(20, c.change)
+			if claims := Analyze(in); c.twinSpeaks {
+				if e := rowOf(t, claims, "runc").Effect; e.Verdict == NotComparable {
+					t.Errorf("although the twin agrees with the control, runc is %s: %s", e.Verdict, e.Why)
+				}
+				told := strings.ToLower(strings.Join(claims.Warnings, "\n"))
+				if !strings.Contains(told, strings.ToLower(c.reason)) || !strings.Contains(claims.Tables[0].Refused, c.reason) {
+					t.Errorf("%q is not told: %s; the table's values: %s", c.reason, told, claims.Tables[0].Refused)
+				}
+				in.Cells = slices.Clone(in.Cells)
+				for i := range in.Cells {
+					in.Cells[i].AA = false
+				}
 			}
+			claims := Analyze(in)
+			e := rowOf(t, claims, "runc").Effect
 			if e.Verdict != NotComparable || !strings.Contains(e.Why, c.reason) {
 				t.Errorf("%s: %s; want not comparable because %q", e.Verdict, e.Why, c.reason)
 			}
@@ -498,12 +510,14 @@ func TestEmulatedCPUsHaveNoVerdict(t *testing.T) {
 
 func TestDisturbances(t *testing.T) {
 	groups := []group{
-		{warnings: []disturbance{{metric: sample.Steal, text: "a: little", size: 0.02}}},
+		{disturbances: []disturbance{{kind: sample.Steal, text: "a: little", size: 0.02}}},
 		{},
-		{warnings: []disturbance{{metric: sample.Steal, text: "b: more", size: 0.05}, {metric: pressureMetrics[0], text: "b: pressed", size: 0.1}}},
+		{disturbances: []disturbance{{kind: sample.Steal, text: "b: more", size: 0.05}, {kind: pressureMetrics[0], text: "b: pressed", size: 0.1}}},
+		{name: "refused", disturbances: []disturbance{refusing("much noise", "Wait.", 0.5)}},
+		{name: "twin", disturbances: []disturbance{refusing("some noise", "Wait.", 0.3)}},
 	}
-	want := []string{"b: more (the worst of 2 groups that were disturbed so)", "b: pressed"}
-	if got := disturbances(groups); !slices.Equal(got, want) {
+	want := []string{"twin: some noise" + steadyTwin, "b: more (the worst of 2 groups that were disturbed so)", "b: pressed"}
+	if got := disturbances(groups, func(group string) bool { return group == "twin" }); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -114,9 +114,12 @@ type Table struct {
 	Primary  bool          `json:"primary"` // the metric that the price list shows for this group
 	// Noise is how far the control may differ from itself: the farther limit of the
 	// A/A pair's 95 % interval, as a ratio-1; 0 when unknown.
-	Noise   float64 `json:"noise"`
-	Rows    []Row   `json:"rows"`
-	Refused string  `json:"refused,omitempty"` // why nothing is claimed of any row; "" where something may be
+	Noise float64 `json:"noise"`
+	Rows  []Row   `json:"rows"`
+	// Refused is why nothing is claimed of the cells' values by themselves or against those
+	// of another group; "" where something may be. It refuses the effects as well, unless
+	// it is a disturbance of the machine and the control has a twin that agrees with it.
+	Refused string `json:"refused,omitempty"`
 }
 
 // Step is one rung of a ladder.

@@ -89,9 +89,10 @@ type run struct {
 	groups []group
 }
 
-// surroundings is what must be known of one run of two.
+// surroundings is what must be known of one run of two. What disturbs a run so that it may
+// refuse does refuse here: no twin tells of the machine between two runs.
 func (r run) surroundings(name string) []string {
-	texts := append(r.noteWarnings(), disturbances(r.groups)...)
+	texts := append(r.noteWarnings(), disturbances(r.groups, func(string) bool { return false })...)
 	for i := range texts {
 		texts[i] = name + ": " + texts[i]
 	}
@@ -271,7 +272,7 @@ func (c *comparison) controlShift() float64 {
 func (c *comparison) refusal(moved float64) string {
 	name := c.job.metric.Name
 	after := job{group: c.other, metric: c.job.metric}
-	why := firstOf(c.job.group.refusal, c.other.refusal, c.a.drifted(c.job), c.b.drifted(after),
+	why := firstOf(c.job.group.refusal, c.other.refusal, c.job.group.disturbed(), c.other.disturbed(), c.a.drifted(c.job), c.b.drifted(after),
 		c.a.twinsDiffer(c.job.group, name, c.job.twins), c.b.twinsDiffer(c.other, name, c.job.twins))
 	if why != "" {
 		return why

@@ -45,9 +45,9 @@ func (in Input) controlFailed(g group) string {
 
 func sentence(text string) string { return strings.TrimRight(text, ". \n") + "." }
 
-// disturbed refuses a group when records warn of noise in too many trials.
+// warned judges the records' own warnings of noise.
 // A storm of copies presses the machine by itself, so only single copies count.
-func (in Input) disturbed(g group) string {
+func (in Input) warned(g group) disturbance {
 	trials, noisy, example := 0, 0, ""
 	for _, cell := range g.cells {
 		c := in.Data.cells[cell.ID]
@@ -63,11 +63,12 @@ func (in Input) disturbed(g group) string {
 		}
 		noisy += most
 	}
-	if float64(noisy) <= DisturbedShare*float64(trials) {
-		return ""
+	share := float64(noisy) / float64(trials)
+	if !(share > DisturbedShare) {
+		return disturbance{}
 	}
-	return fmt.Sprintf("%d of %d trials were disturbed, more than %s (first: %s). Measure again when the machine is quiet.",
-		noisy, trials, percent(DisturbedShare), strings.TrimRight(example, "."))
+	return refusing(fmt.Sprintf("%d of %d trials were disturbed, more than %s (first: %s)", noisy, trials, percent(DisturbedShare), strings.TrimRight(example, ".")),
+		"Measure again when the machine is quiet.", share)
 }
 
 // isNoiseMetric says that a metric is the machine's, not the cell's: that it
@@ -85,10 +86,8 @@ func (in Input) steal(g group) steal {
 
 // stolen judges the CPU time that the hypervisor took during a group's trials.
 // Where these are too short to tell, the trials of the whole run do, which lie
-// between them. In rounds stolen time is a warning alone: slices that are compared lie
-// milliseconds apart, so each is as likely to lose time as the other, and the intervals
-// and the twin show the noise that is left.
-func (in Input) stolen(g group, run steal) disturbed {
+// between them.
+func (in Input) stolen(g group, run steal) disturbance {
 	s, where, of := in.steal(g), g.name+": ", "trials"
 	if s.wall < stealWall {
 		s, where, of = run, "", "all trials of the run"
@@ -97,11 +96,11 @@ func (in Input) stolen(g group, run steal) disturbed {
 	what := fmt.Sprintf("the hypervisor stole %.3g s of CPU time in %.3g s of %s", s.stolen, s.wall, of)
 	switch {
 	case s.wall < stealWall || share < stealWarned:
-		return disturbed{}
+		return disturbance{}
 	case share < stealRefused || in.inRounds(g):
-		return disturbed{warning: where + what + "; intervals are wider for it", size: share}
+		return disturbance{text: where + what + "; intervals are wider for it", size: share}
 	}
-	return disturbed{refusal: capital(what) + fmt.Sprintf(", more than %s. Measure again when its other guests are quiet.", percent(stealRefused))}
+	return refusing(what+", more than "+percent(stealRefused), "Measure again when its other guests are quiet.", share)
 }
 
 // inRounds says whether a group was measured in rounds.
@@ -116,12 +115,12 @@ func (in Input) inRounds(g group) bool {
 // payload waits for by itself it does in every quarter of the run, so only the
 // excess over the quietest one is noise; noise that is always there cancels in
 // the ratios.
-func (in Input) pressed(g group, metric string) disturbed {
+func (in Input) pressed(g group, metric string) disturbance {
 	least, wall, pressure := math.Inf(1), 0.0, 0.0
 	for quarter := range 4 {
 		w, p := in.sums(g, metric, quarter*in.Blocks/4, (quarter+1)*in.Blocks/4)
 		if w < pressureWall {
-			return disturbed{}
+			return disturbance{}
 		}
 		least, wall, pressure = min(least, p/w), wall+w, pressure+p
 	}
@@ -130,11 +129,11 @@ func (in Input) pressed(g group, metric string) disturbed {
 		strings.ReplaceAll(metric, "-", " "), percent(pressure/wall), percent(least))
 	switch {
 	case excess < pressureWarned:
-		return disturbed{}
+		return disturbance{}
 	case excess < pressureRefused:
-		return disturbed{warning: g.name + ": " + what + "; something else was running", size: excess}
+		return disturbance{text: g.name + ": " + what + "; something else was running", size: excess}
 	}
-	return disturbed{refusal: capital(what) + ". Measure again when nothing else runs."}
+	return refusing(what, "Measure again when nothing else runs.", excess)
 }
 
 // sums adds up the wall time of a group's single-copy trials in some blocks,
@@ -154,55 +153,74 @@ func (in Input) sums(g group, metric string, from, to int) (wall, sum float64) {
 	return wall, sum
 }
 
-// noisy gathers what the machine's noise means for a group.
-func (in Input) noisy(g group, run steal) (refusal string, warnings []disturbance) {
-	refusal = in.disturbed(g)
+// disturbances are what was seen of the machine during a group's trials.
+func (in Input) disturbances(g group, run steal) []disturbance {
+	all := []disturbance{in.warned(g)}
 	for _, m := range noiseMetrics() {
-		var d disturbed
-		if m == sample.Steal {
-			d = in.stolen(g, run)
-		} else {
+		d := in.stolen(g, run)
+		if m != sample.Steal {
 			d = in.pressed(g, m)
 		}
-		refusal = firstOf(refusal, d.refusal)
-		if d.warning != "" {
-			warnings = append(warnings, disturbance{metric: m, text: d.warning, size: d.size})
-		}
+		d.kind = m
+		all = append(all, d)
 	}
-	return refusal, warnings
+	return slices.DeleteFunc(all, func(d disturbance) bool { return d.text == "" })
 }
 
 // noiseMetrics are those that tell of the machine, not of the cell.
 func noiseMetrics() []string { return append([]string{sample.Steal}, pressureMetrics...) }
 
-// disturbance is a warning that a group's trials were disturbed, too little for a
-// refusal: by what, and by which part of the trials' time.
+// disturbance is what was seen of the machine during a group's trials, its kind (a metric,
+// or "" for the records' own warnings), and the part of the trials' time that it took. With a
+// refusal it is so large that the twin alone can tell whether the control is still itself.
 type disturbance struct {
-	metric, text string
-	size         float64
+	kind, text, refusal string
+	size                float64
 }
 
-// disturbances are the groups' warnings, one of each kind: the worst.
-func disturbances(groups []group) []string {
+// refusing is a disturbance that refuses where no twin speaks for the control.
+func refusing(what, remedy string, size float64) disturbance {
+	return disturbance{text: what, refusal: capital(what) + ". " + remedy, size: size}
+}
+
+// steadyTwin ends the warning of a disturbance in spite of which a table has verdicts.
+const steadyTwin = "; the control agrees with its twin, so costs against it stand, and what is set against another group does not"
+
+// disturbed is the first of a group's disturbances that refuses, "" for none.
+func (g group) disturbed() string {
+	for _, d := range g.disturbances {
+		if d.refusal != "" {
+			return d.refusal
+		}
+	}
+	return ""
+}
+
+// disturbances are the groups' warnings, one of each kind: the worst. What may refuse is a
+// warning for groups that have verdicts in spite of it; the others say why they have none.
+func disturbances(groups []group, compared func(group string) bool) []string {
 	var out []string
-	for _, m := range noiseMetrics() {
-		var worst disturbance
-		n := 0
+	for _, kind := range append([]string{""}, noiseMetrics()...) {
+		var worst string
+		n, size := 0, 0.0
 		for _, g := range groups {
-			for _, d := range g.warnings {
-				if d.metric != m {
+			for _, d := range g.disturbances {
+				if d.kind != kind || d.refusal != "" && !compared(g.name) {
 					continue
 				}
-				if n++; n == 1 || d.size > worst.size {
-					worst = d
+				if n++; n == 1 || d.size > size {
+					worst, size = d.text, d.size
+					if d.refusal != "" {
+						worst = g.name + ": " + d.text + steadyTwin
+					}
 				}
 			}
 		}
 		switch {
 		case n > 1:
-			out = append(out, fmt.Sprintf("%s (the worst of %d groups that were disturbed so)", worst.text, n))
+			out = append(out, fmt.Sprintf("%s (the worst of %d groups that were disturbed so)", worst, n))
 		case n == 1:
-			out = append(out, worst.text)
+			out = append(out, worst)
 		}
 	}
 	return out
@@ -210,37 +228,31 @@ func disturbances(groups []group) []string {
 
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// disturbed is what was seen of the machine: neither text, or one of them; the part
-// of the time that a warning is about.
-type disturbed struct {
-	refusal, warning string
-	size             float64
-}
-
 // drift looks for a trend of the control over the run: Spearman's rank
 // correlation with time for its existence, the last third's median over the
 // first third's for its size. Ratios inside a block cancel a drift that all
 // cells share, so a small one is only told, and so is any in rounds, whose slices
 // are milliseconds apart.
-func (in Input) drift(j job, control Series) disturbed {
+func (in Input) drift(j job, control Series) disturbance {
 	n := len(control.values)
 	if n < stats.BootstrapFrom {
-		return disturbed{}
+		return disturbance{}
 	}
 	first, last := stats.Median(stats.Sorted(control.values[:n/3])), stats.Median(stats.Sorted(control.values[n-n/3:]))
 	if first <= 0 || last <= 0 {
-		return disturbed{}
+		return disturbance{}
 	}
 	ratio := last / first
 	size := math.Expm1(math.Abs(math.Log(ratio)))
 	if size < max(driftWarned, in.Margin) || stats.Trend(control.values) > driftP {
-		return disturbed{}
+		return disturbance{}
 	}
 	what := fmt.Sprintf("the control's %s drifted by %s from the first third of the run to the last", j.metric.Name, effectSize(ratio))
+	out := disturbance{text: j.group.name + ": " + what + "; ratios inside a block cancel what all cells share, medians and differences do not", size: size}
 	if size >= driftRefused && !in.Data.cells[j.group.base().ID].inRounds(j.metric.Name) {
-		return disturbed{refusal: capital(what) + fmt.Sprintf(", more than %s. Measure again when the machine is steady.", percent(driftRefused))}
+		out.refusal = capital(what) + fmt.Sprintf(", more than %s. Measure again when the machine is steady.", percent(driftRefused))
 	}
-	return disturbed{warning: j.group.name + ": " + what + "; ratios inside a block cancel what all cells share, medians and differences do not"}
+	return out
 }
 
 // runWarnings are those that concern the run as a whole.
@@ -267,7 +279,11 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 	if need := PlanBlocks(in.Alpha, most, twin); most > 0 && in.Blocks > 0 && in.Blocks < need {
 		out = append(out, (&TooFewBlocks{Blocks: in.Blocks, Need: need, Cells: most, Alpha: in.Alpha}).Error())
 	}
-	return slices.Concat(out, in.mixed(), refusals(verdictsOf(claims.Tables), in.Emulated), disturbances(groups), twinless(groups), in.noteWarnings())
+	verdicts := verdictsOf(claims.Tables)
+	compared := func(group string) bool {
+		return slices.ContainsFunc(verdicts, func(v groupVerdicts) bool { return v.group == group && len(v.effects) > 0 && v.refused() == "" })
+	}
+	return slices.Concat(out, in.mixed(), refusals(verdicts, in.Emulated), disturbances(groups, compared), twinless(groups), in.noteWarnings())
 }
 
 // mixed warns of a run that has guests on the CPU and emulated ones.

@@ -48,7 +48,7 @@ func (in Input) table(j job) result {
 		effects = append(effects, effect)
 	}
 	r := result{table: t}
-	in.verdicts(&r, j, control, effects, aa, unproven)
+	refused := in.verdicts(&r, j, control, effects, aa, unproven)
 	if j.primary {
 		r.warnings = append(r.warnings, in.stalls(r.table)...)
 		if base.inRounds(j.metric.Name) && in.Evidence[t.Workload] == sample.EvidenceNone {
@@ -58,7 +58,7 @@ func (in Input) table(j job) result {
 	if in.View == study.ViewLadder && j.primary && j.group.cells[0].Probe == "" { // what a probe watches is slower for it
 		var warnings []string
 		if r.ladder, warnings = in.ladder(j); r.ladder != nil {
-			r.ladder.Refused = r.table.Refused
+			r.ladder.Refused = refused
 		}
 		r.warnings = append(r.warnings, warnings...)
 	}
@@ -105,24 +105,33 @@ func label(cell study.Cell) string {
 
 // verdicts judges every effect of a table: first the twin, which may refuse the
 // others. The twins of a report are judged together, so that one of many is rarely
-// refused by chance.
-func (in Input) verdicts(r *result, j job, control Series, effects []*compared, aa int, unproven map[int]string) {
-	rule := rules{alpha: in.Alpha, margin: in.Margin, metric: j.metric, described: !j.primary}
+// refused by chance. Where a twin has an interval, a disturbed machine is no reason
+// against the effects: order within a block is random, so what disturbs the control
+// disturbs its twin as well. It returns why nothing is claimed of any effect, "" where
+// something may be.
+func (in Input) verdicts(r *result, j job, control Series, effects []*compared, aa int, unproven map[int]string) string {
+	rule := rules{alpha: in.Alpha, margin: in.Margin, metric: j.metric, described: !j.primary, refused: j.group.refusal}
 	drift := in.drift(j, control)
-	rule.refused = firstOf(j.group.refusal, drift.refusal)
-	if !isNoiseMetric(j.metric.Name) {
-		r.warnings = append(r.warnings, drift.warning)
-	}
+	disturbed := firstOf(j.group.disturbed(), drift.refusal)
+	steady := false
 	if aa >= 0 && effects[aa] != nil {
 		r.table.Noise = noiseOf(effects[aa])
 		own := rule
 		own.cells = j.twins
 		own.judge(effects[aa])
-		if e := effects[aa].effect; rule.refused == "" && e.Verdict.Shown() {
+		e := effects[aa].effect
+		if rule.refused == "" && e.Verdict.Shown() {
 			rule.refused = capital(twinsRefusal(e))
 		}
+		steady = e.Reached == 0 && (e.Interval.Decides() || e.Difference != nil)
 	}
-	r.table.Refused = rule.refused
+	r.table.Refused = firstOf(rule.refused, disturbed)
+	if !steady {
+		rule.refused = r.table.Refused
+	}
+	if (drift.refusal == "" || rule.refused != drift.refusal) && !isNoiseMetric(j.metric.Name) {
+		r.warnings = append(r.warnings, drift.text)
+	}
 	for i, c := range effects {
 		if c != nil && i != aa {
 			rule.cells++
@@ -136,6 +145,7 @@ func (in Input) verdicts(r *result, j job, control Series, effects []*compared, 
 		}
 	}
 	r.warnings = slices.DeleteFunc(r.warnings, func(s string) bool { return s == "" })
+	return rule.refused
 }
 
 // noiseOf is how far a twin may be from its control, by its 95 % interval, as a

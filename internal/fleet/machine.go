@@ -90,8 +90,6 @@ func valueOf(t analysis.Table, r analysis.Row) (value, bool) {
 	v := value{cell: cellName{short(t.Group), short(r.Target), short(t.Metric.Name)}, metric: t.Metric, log: math.Log(e.Ratio), verdict: e.Verdict}
 	v.low, v.high = v.log, v.log
 	switch {
-	case t.Refused != "":
-		v.refused = t.Refused
 	case e.Verdict == analysis.NotComparable:
 		v.refused = e.Why
 	case !e.Interval.Decides() || !(e.Interval.Low > 0) || math.IsInf(e.Interval.High, 0):

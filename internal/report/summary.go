@@ -268,7 +268,11 @@ type refusal struct{ what, why string }
 // refusedRows are why rows of a table are not comparable: the table as a whole, or
 // single rows.
 func refusedRows(t shownTable) []refusal {
-	if t.claim.Refused != "" {
+	compared := func(r shownRow) bool {
+		e := r.claim.Effect
+		return e != nil && !r.claim.AA && e.Verdict != analysis.NotComparable
+	}
+	if t.claim.Refused != "" && !slices.ContainsFunc(t.Rows, compared) {
 		return []refusal{{t.claim.Group, t.claim.Refused}}
 	}
 	var out []refusal

@@ -55,14 +55,14 @@ func (r reader) places() []claim.Target {
 			if row.Effect == nil || row.AA || path != loopback && path != onBridge {
 				continue
 			}
-			quotient, e := oneByHost, row.Effect
+			quotient, e, refused := oneByHost, row.Effect, row.Effect.Verdict == analysis.NotComparable
 			if path == onBridge {
-				quotient, e = bridgeByOne, r.against(t, row.Cell, base+study.PathSign+loopback)
+				quotient, e, refused = bridgeByOne, r.against(t, row.Cell, base+study.PathSign+loopback), refused || t.Refused != ""
 			}
 			if e == nil {
 				continue
 			}
-			v := claim.Value{Estimate: stats.Estimate{Value: e.Ratio, Interval: e.Interval}, Refused: row.Effect.Verdict == analysis.NotComparable}
+			v := claim.Value{Estimate: stats.Estimate{Value: e.Ratio, Interval: e.Interval}, Refused: refused}
 			out = append(out, claim.Target{Name: row.Target + ", " + t.Group, Cells: claim.Of(map[string]claim.Value{quotient: v})})
 		}
 		if len(out) > 0 {

@@ -62,10 +62,11 @@ func (r reader) primary(c study.Cell) (t analysis.Table, ok bool) {
 	return r.tables[i], true
 }
 
-// refused reports whether nothing may be claimed of some row of a cell's primary table.
+// refused reports whether nothing may be claimed of a cell against one of another group, or
+// of some row of its primary table.
 func (r reader) refused(c study.Cell) bool {
 	t, _ := r.primary(c)
-	return slices.ContainsFunc(t.Rows, func(row analysis.Row) bool {
+	return t.Refused != "" || slices.ContainsFunc(t.Rows, func(row analysis.Row) bool {
 		return row.Effect != nil && row.Effect.Verdict == analysis.NotComparable
 	})
 }
