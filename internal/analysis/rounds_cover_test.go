@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
+	"github.com/tarelab/tare/internal/study"
 )
 
 var (
@@ -43,16 +45,19 @@ const keptBlocks = 60
 // Until 2026-11-26 the values of a block were medians of ratios to the control. Then a
 // level of 95 % covered 93.9 to 95.2 % here, and the intervals were 6 to 9 % wider.
 func TestRoundsCover(t *testing.T) {
-	tries, blocks := 200, []int{6, 9, 21}
+	tries, blocks, levels := 200, []int{6, 9, 21}, []float64{0.95, 1 - 0.05/8}
 	if *long {
-		tries, blocks = 2000, []int{6, 9, 12, 21, 30}
+		tries, blocks, levels = 2000, []int{6, 9, 12, 21, 30}, append(levels, 0.998)
 	}
 	random := rand.New(rand.NewPCG(21, 21))
 	draws := modelledRounds(random)
 	maps.Copy(draws, recordedRounds(t, random))
 	for _, name := range slices.Sorted(maps.Keys(draws)) {
 		for _, n := range blocks {
-			for _, level := range []float64{0.95, 1 - 0.05/8} {
+			for _, level := range levels {
+				if n < stats.BlocksFor(level, true) {
+					continue
+				}
 				covered, width := 0, 0.0
 				for range tries {
 					i := withinBlocks(draws[name](n)).at(level).effect.Interval
@@ -69,6 +74,42 @@ func TestRoundsCover(t *testing.T) {
 					fmt.Printf("%-28s n=%-2d level=%.4f covers %.4f, half-width %.2f %%\n", name, n, level, share, 100*width)
 				}
 			}
+		}
+	}
+}
+
+// TestLooksKeepError: whoever looks at a run as often as its precision has it, and ends it
+// when he likes what he sees, is wrong no more often than the study's alpha. The budget ends
+// each run after a number of blocks that knows nothing of the effect.
+func TestLooksKeepError(t *testing.T) {
+	tries := 50
+	if *long {
+		tries = 2000
+	}
+	random := rand.New(rand.NewPCG(23, 23))
+	draws := modelledRounds(random)
+	maps.Copy(draws, recordedRounds(t, random))
+	plan := study.Study{Alpha: 0.05, Precision: 0.02, Blocks: keptBlocks / 2}
+	for _, name := range slices.Sorted(maps.Keys(draws)) {
+		wrong := 0
+		for range tries {
+			end := stats.MinimumBlocks + random.IntN(plan.Blocks-stats.MinimumBlocks+1)
+			blocks := draws[name](end)
+			differs := func(n int, alpha float64) bool {
+				i := withinBlocks(blocks[:n]).at(1 - alpha).effect.Interval
+				return i.Low > 1 || i.High < 1
+			}
+			early := slices.ContainsFunc(plan.Looks(), func(n int) bool { return n < end && differs(n, plan.LookAlpha(n)) })
+			if early || differs(end, plan.LastAlpha(end)) {
+				wrong++
+			}
+		}
+		share := float64(wrong) / float64(tries)
+		if most := plan.Alpha + 0.01 + 3*math.Sqrt(plan.Alpha*(1-plan.Alpha)/float64(tries)); share > most {
+			t.Errorf("%s: %.4f of the runs differ at some look", name, share)
+		}
+		if *long {
+			fmt.Printf("%-28s %.4f of the runs differ at some look\n", name, share)
 		}
 	}
 }

@@ -19,8 +19,9 @@ func (s Study) Looks() []int {
 	return append(all, s.Blocks)
 }
 
-// LookAlpha is the error of a look after so many blocks, when the run may go on. Of K looks the k-th has 1/(k(k+1)) of the study's alpha, and the last has what
-// those before it have left, 1/K. Their sum is alpha, so a study that is looked at K times is
+// LookAlpha is the error of a look after so many blocks, when the run may go on. Of K looks
+// the k-th has 1/(k(k+1)) of the study's alpha, and the last has what those before it have
+// left, 1/K. Their sum is alpha, so a study that is looked at K times is
 // wrong no more often (Bonferroni). Early looks have most of it, because a run that ends
 // early has no later ones.
 func (s Study) LookAlpha(blocks int) float64 {
