@@ -281,7 +281,7 @@ func (f *measureFlags) apply(c *cobra.Command, st *study.Study) error {
 			return fmt.Errorf("--runs-per-block %d: must be 1 to %d", f.runs, study.MaxRuns)
 		}
 		for i := range st.Workloads {
-			st.Workloads[i].Runs = f.runs
+			st.Workloads[i].Runs, st.Workloads[i].Within = f.runs, 0
 		}
 	}
 	if c.Flags().Changed("timeout") {

@@ -178,7 +178,7 @@ func studyDigest(m store.Manifest) string {
 	}{s.ID, s.Control, s.Params, slices.Clone(s.Workloads), s.Environments, s.Margin}
 	for i := range what.Workloads {
 		w := &what.Workloads[i]
-		w.Blocks, w.Rounds, w.Runs, w.Targets, w.Except = 0, nil, 0, nil, nil
+		w.Blocks, w.Rounds, w.Runs, w.Within, w.Targets, w.Except = 0, nil, 0, 0, nil, nil
 	}
 	text, err := json.Marshal(what)
 	if err != nil {

@@ -97,7 +97,7 @@ func seriesOf(m store.Manifest, t analysis.Table, r analysis.Row) string {
 			what.Workload = w
 		}
 	}
-	what.Workload.Blocks, what.Workload.Rounds, what.Workload.Runs = 0, nil, 0
+	what.Workload.Blocks, what.Workload.Rounds, what.Workload.Runs, what.Workload.Within = 0, nil, 0, 0
 	text, err := json.Marshal(what)
 	if err != nil {
 		panic(err) // strings and numbers that were read from JSON

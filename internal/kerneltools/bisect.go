@@ -215,7 +215,7 @@ func (v verbs) bisectStudy(name string, f *bisectFlags) (study.Study, error) {
 		return st, &lab.InputError{Err: fmt.Errorf("study %s has %d workloads: name one with --workload (%s)", st.ID, len(names), strings.Join(names, ", "))}
 	}
 	w, no := &st.Workloads[0], false
-	w.Targets, w.Except, w.Once, w.Blocks = nil, nil, nil, 0
+	w.Targets, w.Except, w.Blocks = nil, nil, 0
 	st.Optional, st.Beside, st.Kernels, st.Paths, st.OptionalPaths = nil, nil, nil, nil, nil
 	st.Probes, st.OptionalProbes, st.Interventions, st.Limits, st.Variants = nil, nil, nil, nil, nil
 	st.AA, st.Cold, st.Precision, st.Budget, st.Published = &no, &no, 0, 0, ""

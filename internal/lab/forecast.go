@@ -170,9 +170,19 @@ func (p *Plan) inRounds() bool {
 // runsShare of a block's time goes to trials outside of its rounds, where a budget is short.
 const runsShare = 0.25
 
-// fitRuns gives cells of several runs a block as many as the budget has room for.
+// fitRuns gives cells of several runs a block as many as their workload's time and the
+// budget have room for.
 func (p *Plan) fitRuns() {
 	m := &p.Manifest
+	defer func() {
+		p.trials = TrialsOf(*m)
+		m.Trials = len(p.trials)
+	}()
+	for i, c := range m.Cells {
+		if within := p.within(c); within > 0 && c.Runs > 1 {
+			m.Cells[i].Runs = max(1, min(c.Runs, int(within/max(1, p.expected(c)))))
+		}
+	}
 	if m.Study.Budget == 0 {
 		return
 	}
@@ -198,9 +208,17 @@ func (p *Plan) fitRuns() {
 			asked, left = max(asked, c.Runs), max(left, m.Cells[i].Runs)
 		}
 	}
-	p.trials = TrialsOf(*m)
-	m.Trials = len(p.trials)
 	p.Notes = append(p.Notes, fmt.Sprintf("the budget of %v leaves each block %s of a cell in place of %d", m.Study.Budget, quantity.Count(left, "run"), asked))
+}
+
+// within is how long the runs of a cell may take in a block, 0 for any time.
+func (p *Plan) within(c study.Cell) time.Duration {
+	for _, w := range p.Manifest.Study.Workloads {
+		if w.Name == c.Workload {
+			return w.Within
+		}
+	}
+	return 0
 }
 
 // expectedBlock is a rough length of a block with all cells.

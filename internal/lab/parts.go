@@ -20,7 +20,8 @@ const (
 	ByProbe     Factor = "probe"
 )
 
-// Part is how long all trials take that have one value of a factor.
+// Part is how long all trials take that have one value of a factor; of a run that ends by
+// its budget, their share of that.
 type Part struct {
 	Factor Factor
 	Name   string // of the workload, target, probe, or the number of instances
@@ -61,7 +62,12 @@ func valueOf(c study.Cell, factor Factor) string {
 
 func (p *Plan) partsBy(factor Factor) []Part {
 	var parts []Part
-	for i, c := range newPace(p, p.Run.Done()).cells {
+	pace := newPace(p, p.Run.Done())
+	share := 1.0
+	if whole := pace.left(); p.Estimate > 0 && p.Estimate < whole {
+		share = float64(p.Estimate) / float64(whole)
+	}
+	for i, c := range pace.cells {
 		cell := p.Manifest.Cells[i]
 		name := valueOf(cell, factor)
 		if name == "" || factor == ByTarget && (cell.Control || cell.AA) {
@@ -71,7 +77,7 @@ func (p *Plan) partsBy(factor Factor) []Part {
 		if at < 0 {
 			at, parts = len(parts), append(parts, Part{Factor: factor, Name: name})
 		}
-		parts[at].Time += time.Duration(c.left) * c.expected
+		parts[at].Time += time.Duration(share * float64(c.left) * float64(c.expected))
 	}
 	return parts
 }

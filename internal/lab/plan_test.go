@@ -92,6 +92,27 @@ func TestBlocksWithinABudget(t *testing.T) {
 	}
 }
 
+// A cell has as many runs a block as its workload's time has room for, and one at least.
+func TestRunsWithin(t *testing.T) {
+	for _, c := range []struct {
+		within time.Duration
+		want   int
+	}{{0, 5}, {time.Hour, 5}, {3500 * time.Millisecond, 3}, {time.Millisecond, 1}} {
+		p := &Plan{
+			Manifest: store.Manifest{
+				Study: study.Study{Blocks: 2, Workloads: []study.Workload{{Name: "start", Runs: 5, Within: c.within}}},
+				Cells: []study.Cell{{Workload: "start", Group: "start", Target: "x", Copies: 1, Runs: 5}},
+			},
+			drivers: map[string]driver.Driver{"x": &fake.Driver{Props: driver.Properties{StartTime: time.Second - aroundTrial - aroundInstance}}},
+			jobs:    map[jobKey]workload.Job{{"start", ""}: {}},
+		}
+		p.fitRuns()
+		if got := p.Manifest.Cells[0].Runs; got != c.want || p.Manifest.Trials != 1+2*c.want {
+			t.Errorf("within %v: %d runs of %d trials, want %d", c.within, got, p.Manifest.Trials, c.want)
+		}
+	}
+}
+
 // A cell has as many runs a block as a budget has room for, and one at least.
 func TestBudgetsLeaveRuns(t *testing.T) {
 	for _, c := range []struct {
@@ -185,5 +206,23 @@ func TestPlansCanGoOn(t *testing.T) {
 		if err := m.CanGoOn(); err != nil {
 			t.Errorf("cold %v: %v", cold == nil, err)
 		}
+	}
+}
+
+// The parts of a run that its budget ends are those of the budget.
+func TestPartsOfABudget(t *testing.T) {
+	p := &Plan{
+		Manifest: store.Manifest{Study: study.Study{Blocks: 100, Budget: time.Minute}, Cells: []study.Cell{
+			{Workload: "start", Group: "start", Target: "x", Copies: 1}, {Workload: "rate", Group: "rate", Target: "x", Copies: 1},
+		}},
+		Run:      &store.Run{},
+		drivers:  map[string]driver.Driver{"x": &fake.Driver{Props: driver.Properties{StartTime: time.Second}}},
+		jobs:     map[jobKey]workload.Job{{"start", ""}: {}, {"rate", ""}: {}},
+		Estimate: time.Minute,
+	}
+	p.trials = TrialsOf(p.Manifest)
+	parts := p.partsBy(ByWorkload)
+	if len(parts) != 2 || parts[0].Time+parts[1].Time > time.Minute || parts[0].Time < 29*time.Second {
+		t.Errorf("%+v of a minute", parts)
 	}
 }

@@ -23,7 +23,7 @@ type Trial struct {
 // Plan orders the trials: first a cold trial of every cell, then the blocks.
 // Each block holds every cell once (one that has fewer blocks than the others is
 // in the first ones; one of several runs has a trial in each of as many passes
-// through the block), in an order of its own, drawn uniformly:
+// through the block, evenly spread), in an order of its own, drawn uniformly:
 // whatever drifts on the machine then meets all cells alike (a randomized
 // complete block design). Cells of different groups interleave. Cells of one set,
 // which are measured together in rounds, stand together, and have no cold trial:
@@ -39,10 +39,11 @@ func PlanFrom(first int, cells []study.Cell, blocks int, seed uint64) []Trial {
 	units := unitsOf(cells)
 	plan := make([]Trial, 0, len(cells)*(blocks+1))
 	for block := first; block < blocks; block++ {
-		for pass := range passes(cells, block) {
+		passes := passes(cells, block)
+		for pass := range passes {
 			for _, unit := range order(random, len(units)) {
 				for _, cell := range units[unit] {
-					if held(cells[cell], block, pass) {
+					if held(cells[cell], block, pass, passes) {
 						plan = append(plan, Trial{Seq: len(plan), Block: block, Cell: cell})
 					}
 				}
@@ -63,15 +64,17 @@ func passes(cells []study.Cell, block int) int {
 	return most
 }
 
-// held says whether a pass through a block has a trial of the cell.
-func held(c study.Cell, block, pass int) bool {
+// held says whether a pass through a block has a trial of the cell. The trials of a cell
+// are spread evenly over the passes.
+func held(c study.Cell, block, pass, passes int) bool {
 	switch {
 	case c.Blocks > 0 && block >= c.Blocks: // it is only in the first blocks
 		return false
 	case block == Cold:
 		return c.Set == ""
 	}
-	return pass < max(1, c.Runs)
+	until := func(pass int) int { return (pass*max(1, c.Runs) + passes/2) / passes }
+	return until(pass+1) > until(pass)
 }
 
 // unitsOf are what a block orders: a set of cells, or a cell by itself.

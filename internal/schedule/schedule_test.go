@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -142,32 +143,34 @@ func TestSetsStandTogether(t *testing.T) {
 	}
 }
 
-// A cell of several runs has a trial in each of as many passes through a block, and
-// all cells without a trial in between have had theirs: no run follows its own pass.
+// The trials of cells of several runs are spread evenly over a block: each cell has its
+// share of any part of it, up to a trial.
 func TestRunsAreSpreadOverABlock(t *testing.T) {
-	cells := []study.Cell{{Runs: 3}, {}, {Runs: 3}, {Set: "a"}, {Set: "a"}}
+	cells := []study.Cell{{Runs: 12}, {}, {Runs: 12}, {Set: "a"}, {Set: "a"}, {Runs: 5}}
+	const cold, ofBlock, passes = 4, 12 + 1 + 12 + 1 + 1 + 5, 12
 	plan := Plan(cells, 20, 9)
-	if want := 3 + 20*9; len(plan) != want {
+	if want := cold + 20*ofBlock; len(plan) != want {
 		t.Fatalf("%d trials, want %d", len(plan), want)
 	}
-	for i, trial := range plan[:3] {
+	for i, trial := range plan[:cold] {
 		if trial.Block != Cold || cells[trial.Cell].Set != "" {
 			t.Errorf("trial %d is %+v, want a cold one of each cell alone", i, trial)
 		}
 	}
-	for block := range slices.Chunk(plan[3:], 9) {
+	for block := range slices.Chunk(plan[cold:], ofBlock) {
 		count := map[int]int{}
 		for _, trial := range block {
+			for i, c := range cells { // by how many of the passes have begun with the first cell
+				share := float64(count[0]) / passes * float64(max(1, c.Runs))
+				if off := math.Abs(float64(count[i]) - share); off > 2 {
+					t.Errorf("block %d: after %d of %d trials of the first cell there are %d of cell %d", block[0].Block, count[0], passes, count[i], i)
+				}
+			}
 			count[trial.Cell]++
 		}
 		for i, c := range cells {
 			if want := max(1, c.Runs); count[i] != want {
 				t.Errorf("block %d has %d trials of cell %d, want %d", block[0].Block, count[i], i, want)
-			}
-		}
-		for pass := range slices.Chunk(block[5:], 2) { // after the first pass, only those of several runs
-			if pass[0].Cell == pass[1].Cell {
-				t.Errorf("block %d: a pass with cell %d twice", block[0].Block, pass[0].Cell)
 			}
 		}
 	}

@@ -133,7 +133,6 @@ func (s Study) names(known Known) []Problem {
 			c.known(fmt.Sprintf("workloads[%d].kind", i), "workload", w.Kind, known.Kinds)
 		}
 		c.target(fmt.Sprintf("workloads[%d].except", i), w.Except, known)
-		c.target(fmt.Sprintf("workloads[%d].once", i), w.Once, known)
 	}
 	c.loads("environments", s.Environments, known)
 	c.loads("optional-environments", s.OptionalEnvironments, known)
@@ -321,7 +320,9 @@ func (c *checker) workloads(workloads []Workload) {
 		if w.Runs < 0 || w.Runs > MaxRuns {
 			c.fail(at+".runs", "%d runs: a block has 1 to %d of each target", w.Runs, MaxRuns)
 		}
-		c.distinct(at+".once", w.Once)
+		if w.Within < 0 || w.Within > 0 && w.Runs < 2 {
+			c.fail(at+".within", "%v: it bounds the time of a target's runs in a block, so runs must be 2 or more", w.Within)
+		}
 		if w.Rounds != nil {
 			c.roundsOf(at+".rounds", *w.Rounds)
 		}

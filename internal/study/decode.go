@@ -109,6 +109,10 @@ func (d *decoder) structure(key string, node ast.Node, v reflect.Value) {
 			return
 		}
 		field, ok := fieldOf(v.Type(), name)
+		if now := gone[name]; !ok && v.Type() == reflect.TypeFor[Workload]() && now != "" {
+			d.note("%s", now)
+			return
+		}
 		if !ok {
 			d.fail(path, "%s", unknown("key", name, keysOf(v.Type())))
 			return
@@ -116,6 +120,11 @@ func (d *decoder) structure(key string, node ast.Node, v reflect.Value) {
 		d.mark(path, yamldoc.Start(value))
 		d.value(path, value, v.FieldByIndex(field.Index), field.Tag.Get("as"))
 	})
+}
+
+// gone are keys that workloads had until 2026-11, and what stands in their place.
+var gone = map[string]string{
+	"once": "the key once is left out: `within: 500ms` gives targets whose trials take long fewer of them in a block",
 }
 
 // renamed is the name that a key has by now, with a note where it had another one.

@@ -149,7 +149,7 @@ func (s Study) group(targets []string, w Workload, cell Cell) []Cell {
 		c := cell
 		c.Target, c.ID = t, t+"/"+c.Group
 		c.Control = t == s.Control
-		if w.Runs > 1 && !slices.Contains(w.Once, t) {
+		if w.Runs > 1 {
 			c.Runs = w.Runs
 		}
 		cells = append(cells, c)

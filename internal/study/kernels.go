@@ -23,7 +23,7 @@ func (s Study) OnKernels() Study {
 	s.Workloads = slices.Clone(s.Workloads)
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
-		for _, names := range []*[]string{&w.Targets, &w.Except, &w.Once} {
+		for _, names := range []*[]string{&w.Targets, &w.Except} {
 			*names = withKernels(*names, s.Kernels)
 		}
 	}

@@ -13,7 +13,7 @@ func TestKernels(t *testing.T) {
 targets: [a/vm, b/vm@bridge]
 kernels: [debian/5.10, /k]
 optional: [c/vm=/own]
-workloads: [{kind: start, except: [b/vm@bridge], once: [a/vm]}]
+workloads: [{kind: start, except: [b/vm@bridge]}]
 `
 	s, err := study.Parse("kernels.yaml", []byte(text))
 	if err != nil {
@@ -26,7 +26,6 @@ workloads: [{kind: start, except: [b/vm@bridge], once: [a/vm]}]
 			"targets":  {s.Targets, []string{"a/vm=debian/5.10", "a/vm=/k", "b/vm=debian/5.10@bridge", "b/vm=/k@bridge"}},
 			"optional": {s.Optional, []string{"c/vm=/own"}},
 			"except":   {s.Workloads[0].Except, []string{"b/vm=debian/5.10@bridge", "b/vm=/k@bridge"}},
-			"once":     {s.Workloads[0].Once, []string{"a/vm=debian/5.10", "a/vm=/k"}},
 		} {
 			if !reflect.DeepEqual(c.got, c.want) {
 				t.Errorf("%s: got %v, want %v", what, c.got, c.want)

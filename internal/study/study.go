@@ -131,9 +131,9 @@ type Workload struct {
 	// Runs is how many trials of each target a block holds, 1 to 100; default 1. The
 	// block then counts with their median.
 	Runs int `yaml:"runs,omitempty" json:"runs,omitempty"`
-	// Once are targets that have one trial a block, whatever Runs says: those whose
-	// trials take long.
-	Once []string `yaml:"once,omitempty" json:"once,omitempty"`
+	// Within is about how long a target's trials in a block may take together: of one whose
+	// trials are longer a block holds fewer than Runs, but one at least. 0 is any time.
+	Within time.Duration `yaml:"within,omitempty" json:"within,omitempty" as:"duration"`
 	// Optional: its programs may be missing on the machine. It is then skipped, and the
 	// run says so.
 	Optional bool `yaml:"optional,omitempty" json:"optional,omitempty"`
@@ -321,7 +321,8 @@ type Cell struct {
 	Concurrency int `json:"concurrency,omitempty"`
 	// Blocks is how many blocks hold the cell, the first ones; 0 is all.
 	Blocks int `json:"blocks,omitempty"`
-	// Runs is how many trials of the cell a block holds; 0 is 1.
+	// Runs is how many trials of the cell a block holds; 0 is 1. A run's plan has fewer than
+	// the study asks for where they take longer than Workload.Within.
 	Runs int `json:"runs,omitempty"`
 	// Group names the comparison that the cell belongs to: all cells of a group
 	// differ only in their target, so a group holds exactly one control, or none

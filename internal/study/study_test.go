@@ -107,6 +107,7 @@ func TestRefusals(t *testing.T) {
 		"targets: [host]\nworkloads: [{name: x}]":                         "a workload needs its kind",
 		"targets: [host]\nworkloads: [{kind: start, name: a/b}]":          "is not a name for a workload",
 		"targets: [host]\nworkloads: [{kind: start, parms: {}}]":          `did you mean "params"?`,
+		"targets: [host]\nworkloads: [{kind: start, within: 1s}]":         "runs must be 2 or more",
 		"targets: [host]\nworkloads: [{kind: command, args: sh -c exit}]": "expected a list, found a single value",
 		"targets: [host]\nworkloads: [{kind: start, env: {A=B: x}}]":      "is not a name for an environment variable",
 		"targets: &t [host]\nworkloads: *t":                               "anchors, aliases and merge keys are not used",
@@ -286,6 +287,17 @@ func TestOldWords(t *testing.T) {
 	_, err = Parse("both.yaml", []byte(minimal+"copies: [1]\ninstances: [2]"))
 	if err == nil || !strings.Contains(err.Error(), "instances: stands twice, once by its old name") {
 		t.Error(err)
+	}
+}
+
+// A key that is gone is left out of old studies, with what stands in its place.
+func TestKeysThatAreGone(t *testing.T) {
+	s, err := Parse("old.yaml", []byte("targets: [host]\nworkloads: [{kind: start, runs: 5, once: [host]}]"))
+	if err != nil || len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "the key once is left out: `within: 500ms`") || s.Workloads[0].Runs != 5 {
+		t.Errorf("%v, notes %q, %+v", err, s.Notes, s.Workloads)
+	}
+	if _, err := Parse("old.yaml", []byte("targets: [host]\nonce: [host]\nworkloads: [{kind: start}]")); err == nil {
+		t.Error("a study has no key once, and never had one")
 	}
 }
 

@@ -158,7 +158,7 @@ func (s Study) Renamed(rename func(string) (string, error)) (Study, error) {
 	s.Control, s.Targets, s.Optional, s.Beside = one(s.Control), all(s.Targets), all(s.Optional), all(s.Beside)
 	s.Workloads, s.Interventions, s.Limits = slices.Clone(s.Workloads), slices.Clone(s.Interventions), slices.Clone(s.Limits)
 	for i, w := range s.Workloads {
-		s.Workloads[i].Targets, s.Workloads[i].Except, s.Workloads[i].Once = all(w.Targets), all(w.Except), all(w.Once)
+		s.Workloads[i].Targets, s.Workloads[i].Except = all(w.Targets), all(w.Except)
 	}
 	for i, v := range s.Interventions {
 		s.Interventions[i].Target = one(v.Target)
