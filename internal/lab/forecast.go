@@ -21,6 +21,7 @@ import (
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/trial"
+	"github.com/tarelab/tare/internal/vmm"
 )
 
 // pilotTrials of each group's control tell how much the machine scatters, up to
@@ -167,7 +168,8 @@ func (p *Plan) inRounds() bool {
 	return slices.ContainsFunc(p.Manifest.Cells, func(c study.Cell) bool { return c.Set != "" })
 }
 
-// runsShare of a block's time goes to trials outside of its rounds, where a budget is short.
+// runsShare of what a block's time has left after one trial of each cell goes to more
+// trials outside of its rounds, where a budget is short.
 const runsShare = 0.25
 
 // fitRuns gives cells of several runs a block as many as their workload's time and the
@@ -186,16 +188,17 @@ func (p *Plan) fitRuns() {
 	if m.Study.Budget == 0 {
 		return
 	}
+	p.fitEmulated()
 	room := float64(newEnding(m.Study, 0).room(0, m.Study.Budget))
-	if p.inRounds() {
-		room *= runsShare
-	}
 	first, more := 0.0, 0.0 // the first runs of a block, and the others
 	for _, c := range m.Cells {
 		if c.Set == "" {
-			first += float64(p.expected(c))
+			first += float64(p.expected(c)) * min(1, float64(p.blocksOf(c))/budgetBlocks)
 			more += float64(p.expected(c)) * float64(max(1, c.Runs)-1)
 		}
+	}
+	if p.inRounds() {
+		room = first + runsShare*(room-first)
 	}
 	if more == 0 || first+more <= room {
 		return
@@ -209,6 +212,19 @@ func (p *Plan) fitRuns() {
 		}
 	}
 	p.Notes = append(p.Notes, fmt.Sprintf("the budget of %v leaves each block %s of a cell in place of %d", m.Study.Budget, quantity.Count(left, "run"), asked))
+}
+
+// fitEmulated keeps cells that get no verdict, because their CPU is emulated and their
+// control's is not, to as many blocks as an interval takes: a budget is better spent on others.
+func (p *Plan) fitEmulated() {
+	m := &p.Manifest
+	emulated := func(target string) bool { return m.Targets[target].Notes[driver.NoteAccel] == string(vmm.TCG) }
+	for i, c := range m.Cells {
+		if c.Set == "" && !c.Control && emulated(c.Target) && !emulated(m.Study.Control) && p.blocksOf(c) > stats.MinimumBlocks {
+			m.Cells[i].Blocks = stats.MinimumBlocks
+			p.Notes = append(p.Notes, fmt.Sprintf("the budget of %v measures %s in the first %d blocks alone: its CPU is emulated, so it gets no verdict", m.Study.Budget, c.ID, stats.MinimumBlocks))
+		}
+	}
 }
 
 // within is how long the runs of a cell may take in a block, 0 for any time.

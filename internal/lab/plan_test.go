@@ -8,8 +8,10 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/fake"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/vmm"
 	"github.com/tarelab/tare/internal/workload"
 )
 
@@ -122,7 +124,7 @@ func TestBudgetsLeaveRuns(t *testing.T) {
 	}{
 		{0, "rounds-1", 5},
 		{time.Hour, "rounds-1", 5},
-		{3 * time.Minute, "rounds-1", 3}, // of 14.4 s a block the starts have a quarter
+		{3 * time.Minute, "rounds-1", 4}, // of 14.4 s a block the starts have 1 s and a quarter
 		{3 * time.Minute, "", 5},         // they have all of it
 		{10 * time.Second, "rounds-1", 1},
 	} {
@@ -205,6 +207,32 @@ func TestPlansCanGoOn(t *testing.T) {
 		m.Trials = len(TrialsOf(m))
 		if err := m.CanGoOn(); err != nil {
 			t.Errorf("cold %v: %v", cold == nil, err)
+		}
+	}
+}
+
+// A budget measures what gets no verdict in as few blocks as have an interval.
+func TestBudgetsKeepEmulatedGuestsShort(t *testing.T) {
+	for _, c := range []struct {
+		budget  time.Duration
+		control string
+		want    int
+	}{{0, "host", 0}, {time.Hour, "host", stats.MinimumBlocks}, {time.Hour, "other", 0}} {
+		tcg := driver.Facts{Notes: map[string]string{driver.NoteAccel: string(vmm.TCG)}}
+		p := &Plan{
+			Manifest: store.Manifest{
+				Study:   study.Study{Blocks: 100, Budget: c.budget, Control: c.control},
+				Targets: map[string]driver.Facts{"host": {}, "other": tcg, "guest": tcg},
+				Cells: []study.Cell{
+					{Workload: "start", Group: "start", Target: c.control, Control: true, Copies: 1}, {Workload: "start", Group: "start", Target: "guest", Copies: 1},
+				},
+			},
+			drivers: map[string]driver.Driver{c.control: &fake.Driver{}, "guest": &fake.Driver{}},
+			jobs:    map[jobKey]workload.Job{{"start", ""}: {}},
+		}
+		p.fitRuns()
+		if got := p.Manifest.Cells[1].Blocks; got != c.want || (got > 0) != (len(p.Notes) == 1) || p.Manifest.Cells[0].Blocks != 0 {
+			t.Errorf("a budget of %v against %s: %d blocks, want %d; %q", c.budget, c.control, got, c.want, p.Notes)
 		}
 	}
 }
