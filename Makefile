@@ -57,6 +57,7 @@ test-long: build ## what takes hours, or changes by the day: known vulnerabiliti
 	go test ./internal/history -count=1 -run Otava -v
 	go run ./bench aa-rounds planted
 	go test ./internal/stats -count=1 -run Covers -v -timeout 12h -args -long
+	go test ./internal/analysis -count=1 -run 'RoundsCover|LooksKeep' -v -timeout 12h -args -long
 
 # KILLS and FAULTS are for each target of ON and each of STUDIES: weigh, start, load or
 # verbs (test/torture). What a fault does to the machine is judged by comparing all of it,
