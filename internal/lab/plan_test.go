@@ -254,3 +254,30 @@ func TestPartsOfABudget(t *testing.T) {
 		t.Errorf("%+v of a minute", parts)
 	}
 }
+
+// A run whose trials stand in another order, as other versions made it, does not go on.
+func TestRunsOfAnotherOrderDoNotGoOn(t *testing.T) {
+	cells := []study.Cell{{ID: "host/w", Target: "host", Workload: "w", Group: "w", Control: true, Copies: 1}, {ID: "runc/w", Target: "runc", Workload: "w", Group: "w", Copies: 1, Runs: 3}}
+	m := store.Manifest{Study: study.Study{Targets: []string{"host", "runc"}, Workloads: []study.Workload{{Kind: "start", Name: "w"}}, Blocks: 2}.WithDefaults(), Cells: cells, Seed: 4}
+	trials := TrialsOf(m)
+	m.Trials = len(trials)
+	for _, shift := range []int{0, 1} {
+		run, err := store.Create(t.TempDir(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seq := range 6 {
+			of := trials[seq+shift]
+			if err := run.Append(sample.Record{Seq: seq, Block: of.Block, Cell: cells[of.Cell].ID, Values: map[string][]float64{"wall": {1}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = sameOrder(&Plan{Manifest: run.Manifest(), Run: run, trials: trials})
+		if told := err != nil && strings.Contains(err.Error(), "ordered its trials otherwise"); told != (shift > 0) {
+			t.Errorf("shifted by %d: %v", shift, err)
+		}
+		if err := run.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

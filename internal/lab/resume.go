@@ -47,6 +47,9 @@ func (l *Lab) Resume(ctx context.Context, ref *store.Run, prepare bool) (*Plan, 
 	if p.Run, err = store.Resume(ref.Dir()); err != nil {
 		return nil, err
 	}
+	if err := sameOrder(p); err != nil {
+		return nil, errors.Join(err, p.Run.Close())
+	}
 	end, over, err := p.Run.End()
 	if err != nil {
 		return nil, errors.Join(err, p.Run.Close())
@@ -57,6 +60,25 @@ func (l *Lab) Resume(ctx context.Context, ref *store.Run, prepare bool) (*Plan, 
 	p.Notes = append(p.Notes, p.Run.Notes()...)
 	p.Estimate = newEnding(m.Study, 0).left(newPace(p, p.Run.Done()).left())
 	return p, nil
+}
+
+// sameOrder says that the records that a run has are of the trials that its plan has in their
+// places. Versions before 2026-11-27 put several runs of a cell at the front of a block.
+func sameOrder(p *Plan) error {
+	for record, err := range p.Run.Records() {
+		if err != nil {
+			return err
+		}
+		if record.Seq >= len(p.trials) {
+			continue // reading has told what it makes of it
+		}
+		t := p.trials[record.Seq]
+		if cell := p.Manifest.Cells[t.Cell].ID; cell != record.Cell || t.Block != record.Block {
+			return fmt.Errorf("the run %s was begun by a version that ordered its trials otherwise: trial %d is %s in block %d, and here %s in block %d. It can be read; measure it anew, or go on with tare %s",
+				p.Manifest.ID, record.Seq, record.Cell, record.Block, cell, t.Block, p.Manifest.Tool)
+		}
+	}
+	return nil
 }
 
 // Resumable is the manifest of a run that this user may go on with, as it is to be
