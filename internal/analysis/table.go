@@ -48,7 +48,7 @@ func (in Input) table(j job) result {
 		effects = append(effects, effect)
 	}
 	r := result{table: t}
-	refused := in.verdicts(&r, j, control, effects, aa, unproven)
+	in.verdicts(&r, j, control, effects, aa, unproven)
 	if j.primary {
 		r.warnings = append(r.warnings, in.stalls(r.table)...)
 		if base.inRounds(j.metric.Name) && in.Evidence[t.Workload] == sample.EvidenceNone {
@@ -58,7 +58,7 @@ func (in Input) table(j job) result {
 	if in.View == study.ViewLadder && j.primary && j.group.cells[0].Probe == "" { // what a probe watches is slower for it
 		var warnings []string
 		if r.ladder, warnings = in.ladder(j); r.ladder != nil {
-			r.ladder.Refused = refused
+			r.ladder.Refused = r.table.Refused // its levels are medians by themselves
 		}
 		r.warnings = append(r.warnings, warnings...)
 	}
@@ -107,9 +107,8 @@ func label(cell study.Cell) string {
 // others. The twins of a report are judged together, so that one of many is rarely
 // refused by chance. Where a twin has an interval, a disturbed machine is no reason
 // against the effects: order within a block is random, so what disturbs the control
-// disturbs its twin as well. It returns why nothing is claimed of any effect, "" where
-// something may be.
-func (in Input) verdicts(r *result, j job, control Series, effects []*compared, aa int, unproven map[int]string) string {
+// disturbs its twin as well.
+func (in Input) verdicts(r *result, j job, control Series, effects []*compared, aa int, unproven map[int]string) {
 	rule := rules{alpha: in.Alpha, margin: in.Margin, metric: j.metric, described: !j.primary, refused: j.group.refusal}
 	drift := in.drift(j, control)
 	disturbed := firstOf(j.group.disturbed(), drift.refusal)
@@ -145,7 +144,6 @@ func (in Input) verdicts(r *result, j job, control Series, effects []*compared, 
 		}
 	}
 	r.warnings = slices.DeleteFunc(r.warnings, func(s string) bool { return s == "" })
-	return rule.refused
 }
 
 // noiseOf is how far a twin may be from its control, by its 95 % interval, as a

@@ -14,7 +14,8 @@ type Width struct {
 
 // Widest is the widest interval among the effects that a run is made for: of every
 // target that is compared, in its primary metric. An effect without a ratio, and one
-// whose work is not proven the same, has no width that more blocks would change.
+// whose work is not proven the same or whose CPU alone is emulated, has no width that
+// more blocks would change.
 func Widest(in Input) Width {
 	in = in.defaults()
 	var widest Width
@@ -25,7 +26,7 @@ func Widest(in Input) Width {
 		base := j.group.base()
 		control := in.Data.cells[base.ID]
 		for _, r := range in.table(j).table.Rows {
-			if r.Effect == nil || r.AA || r.Effect.Difference != nil || in.unproven(in.Data.cells[r.Cell], control, r.Target, base.Target, j.group.cells[0].Workload) != "" {
+			if r.Effect == nil || r.AA || r.Effect.Difference != nil || in.emulatedAgainst(r.Target, base.Target, j.metric) != "" || in.unproven(in.Data.cells[r.Cell], control, r.Target, base.Target, j.group.cells[0].Workload) != "" {
 				continue
 			}
 			half := math.Inf(1)

@@ -56,7 +56,7 @@ func Of(m store.Manifest, tables []analysis.Table, note map[string]string) []Ent
 	for _, t := range tables {
 		for _, r := range t.Rows {
 			e := r.Effect
-			if !t.Primary || r.AA || e == nil || e.Difference != nil || e.Ratio <= 0 || e.Verdict == analysis.NotComparable || !e.Interval.Decides() {
+			if !t.Primary || t.Refused != "" || r.AA || e == nil || e.Difference != nil || e.Ratio <= 0 || e.Verdict == analysis.NotComparable || !e.Interval.Decides() {
 				continue
 			}
 			facts := m.Targets[r.Target]

@@ -193,7 +193,7 @@ func (p *Plan) fitRuns() {
 	first, more := 0.0, 0.0 // the first runs of a block, and the others
 	for _, c := range m.Cells {
 		if c.Set == "" {
-			first += float64(p.expected(c)) * min(1, float64(p.blocksOf(c))/budgetBlocks)
+			first += float64(p.expected(c)) * min(1, float64(p.blocksOf(c))/float64(min(m.Study.Blocks, budgetBlocks)))
 			more += float64(p.expected(c)) * float64(max(1, c.Runs)-1)
 		}
 	}
