@@ -509,15 +509,29 @@ func TestEmulatedCPUsHaveNoVerdict(t *testing.T) {
 }
 
 func TestDisturbances(t *testing.T) {
-	groups := []group{
-		{disturbances: []disturbance{{kind: sample.Steal, text: "a: little", size: 0.02}}},
-		{},
-		{disturbances: []disturbance{{kind: sample.Steal, text: "b: more", size: 0.05}, {kind: pressureMetrics[0], text: "b: pressed", size: 0.1}}},
-		{name: "refused", disturbances: []disturbance{refusing("much noise", "Wait.", 0.5)}},
-		{name: "twin", disturbances: []disturbance{refusing("some noise", "Wait.", 0.3)}},
+	noisy := refusing("much noise", "Wait.", 0.5)
+	effects := func(verdict Verdict, why string) []*Effect { return []*Effect{{Verdict: verdict, Why: why}} }
+	for name, c := range map[string]struct {
+		verdicts groupVerdicts
+		want     []string
+	}{
+		"compared":                {groupVerdicts{effects: effects(Same, "")}, []string{"g: much noise" + steadyTwin}},
+		"told as the refusal":     {groupVerdicts{effects: effects(NotComparable, noisy.refusal)}, nil},
+		"refused for another":     {groupVerdicts{effects: effects(NotComparable, "The twin differs.")}, []string{"g: much noise"}},
+		"control and twin alone":  {groupVerdicts{twin: &Effect{Verdict: Same}}, []string{"g: much noise"}},
+		"nothing to be compared":  {groupVerdicts{}, nil},
+		"a twin that differs too": {groupVerdicts{twin: &Effect{Verdict: Slower}}, []string{"g: much noise"}},
+	} {
+		if got := worst(group{name: "g", disturbances: []disturbance{noisy}}.told(c.verdicts)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
-	want := []string{"twin: some noise" + steadyTwin, "b: more (the worst of 2 groups that were disturbed so)", "b: pressed"}
-	if got := disturbances(groups, func(group string) bool { return group == "twin" }); !slices.Equal(got, want) {
+	all := []disturbance{
+		{kind: sample.Steal, text: "a: little", size: 0.02},
+		{kind: sample.Steal, text: "b: more", size: 0.05}, {kind: pressureMetrics[0], text: "b: pressed", size: 0.1},
+	}
+	want := []string{"b: more (the worst of 2 groups that were disturbed so)", "b: pressed"}
+	if got := worst(all); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

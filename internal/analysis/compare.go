@@ -89,10 +89,18 @@ type run struct {
 	groups []group
 }
 
-// surroundings is what must be known of one run of two. What disturbs a run so that it may
-// refuse does refuse here: no twin tells of the machine between two runs.
+// surroundings is what must be known of one run of two. A disturbance that is too large for
+// a comparison is told with its refusal.
 func (r run) surroundings(name string) []string {
-	texts := append(r.noteWarnings(), disturbances(r.groups, func(string) bool { return false })...)
+	var small []disturbance
+	for _, g := range r.groups {
+		for _, d := range g.disturbances {
+			if d.refusal == "" {
+				small = append(small, d)
+			}
+		}
+	}
+	texts := append(r.noteWarnings(), worst(small)...)
 	for i := range texts {
 		texts[i] = name + ": " + texts[i]
 	}

@@ -144,11 +144,34 @@ func (in Input) contrast(c *compared, tables []Table, of ...Place) *Contrast {
 		for _, t := range tables {
 			if t.Group == p.Group && t.Metric.Name == p.Metric {
 				noise, rule.metric = max(noise, t.Noise), t.Metric
-				rule.refused = firstOf(rule.refused, t.Refused)
+				rule.refused = firstOf(rule.refused, refusedIn(t, of))
 			}
 		}
 	}
 	return &Contrast{c, rule, noise}
+}
+
+// refusedIn is why a table refuses a contrast of places: what it refuses of one of its cells
+// against its own control, or of the values by themselves.
+func refusedIn(t Table, of []Place) string {
+	against := false
+	var cell *Row
+	for _, p := range of {
+		i := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Cell == p.Cell && p.Metric == t.Metric.Name })
+		switch {
+		case i >= 0 && t.Rows[i].Control:
+			against = true
+		case i >= 0 && cell == nil && t.Rows[i].Effect != nil:
+			cell = &t.Rows[i]
+		}
+	}
+	switch {
+	case len(of) != 2 || !against || cell == nil:
+		return t.Refused
+	case cell.Effect.Verdict == NotComparable:
+		return cell.Effect.Why
+	}
+	return ""
 }
 
 // mismatch is why two places cannot be compared: they were measured in different ways, one of

@@ -51,7 +51,8 @@ func (in Input) Levels(tables []Table, base func(study.Cell) (environment string
 }
 
 // Refused is why nothing is claimed of a place against its control, by its own table or the
-// one that its group is judged by; "" where something may be.
+// one that its group is judged by; "" where something may be. Of the control itself it is why
+// nothing is claimed of its values.
 func Refused(tables []Table, p Place) string {
 	for _, t := range tables {
 		if t.Group != p.Group || !t.Primary && t.Metric.Name != p.Metric {
@@ -59,13 +60,14 @@ func Refused(tables []Table, p Place) string {
 		}
 		i := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Cell == p.Cell })
 		switch {
+		case i >= 0 && t.Rows[i].Effect != nil:
+			if e := t.Rows[i].Effect; e.Verdict == NotComparable {
+				return e.Why
+			}
 		case t.Refused != "":
 			return t.Refused
-		case i < 0 || t.Rows[i].Control:
-		case t.Rows[i].Effect == nil:
+		case i >= 0 && !t.Rows[i].Control:
 			return "It is not compared with its control."
-		case t.Rows[i].Effect.Verdict == NotComparable:
-			return t.Rows[i].Effect.Why
 		}
 	}
 	return ""

@@ -184,7 +184,7 @@ func refusing(what, remedy string, size float64) disturbance {
 }
 
 // steadyTwin ends the warning of a disturbance in spite of which a table has verdicts.
-const steadyTwin = "; the control agrees with its twin, so costs against it stand, and what is set against another group does not"
+const steadyTwin = "; the control agrees with its twin, so costs against it stand, and nothing else does"
 
 // disturbed is the first of a group's disturbances that refuses, "" for none.
 func (g group) disturbed() string {
@@ -196,31 +196,46 @@ func (g group) disturbed() string {
 	return ""
 }
 
-// disturbances are the groups' warnings, one of each kind: the worst. What may refuse is a
-// warning for groups that have verdicts in spite of it; the others say why they have none.
-func disturbances(groups []group, compared func(group string) bool) []string {
+// told are a group's disturbances with what they mean for its verdicts. The one that refuses
+// all of them is told with the refusal, and a group that compares nothing has none to refuse.
+func (g group) told(v groupVerdicts) []disturbance {
+	var out []disturbance
+	for _, d := range g.disturbances {
+		refused := v.refused()
+		switch {
+		case d.refusal == "":
+		case d.refusal == refused || len(v.effects) == 0 && v.twin == nil:
+			continue
+		default:
+			d.text = g.name + ": " + d.text
+			if refused == "" && len(v.effects) > 0 {
+				d.text += steadyTwin
+			}
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// worst are the warnings of groups, one of each kind: the worst.
+func worst(all []disturbance) []string {
 	var out []string
 	for _, kind := range append([]string{""}, noiseMetrics()...) {
-		var worst string
-		n, size := 0, 0.0
-		for _, g := range groups {
-			for _, d := range g.disturbances {
-				if d.kind != kind || d.refusal != "" && !compared(g.name) {
-					continue
-				}
-				if n++; n == 1 || d.size > size {
-					worst, size = d.text, d.size
-					if d.refusal != "" {
-						worst = g.name + ": " + d.text + steadyTwin
-					}
-				}
+		var worst disturbance
+		n := 0
+		for _, d := range all {
+			if d.kind != kind {
+				continue
+			}
+			if n++; n == 1 || d.size > worst.size {
+				worst = d
 			}
 		}
 		switch {
 		case n > 1:
-			out = append(out, fmt.Sprintf("%s (the worst of %d groups that were disturbed so)", worst, n))
+			out = append(out, fmt.Sprintf("%s (the worst of %d groups that were disturbed so)", worst.text, n))
 		case n == 1:
-			out = append(out, worst)
+			out = append(out, worst.text)
 		}
 	}
 	return out
@@ -280,10 +295,13 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 		out = append(out, (&TooFewBlocks{Blocks: in.Blocks, Need: need, Cells: most, Alpha: in.Alpha}).Error())
 	}
 	verdicts := verdictsOf(claims.Tables)
-	compared := func(group string) bool {
-		return slices.ContainsFunc(verdicts, func(v groupVerdicts) bool { return v.group == group && len(v.effects) > 0 && v.refused() == "" })
+	var told []disturbance
+	for _, g := range groups {
+		if i := slices.IndexFunc(verdicts, func(v groupVerdicts) bool { return v.group == g.name }); i >= 0 {
+			told = append(told, g.told(verdicts[i])...)
+		}
 	}
-	return slices.Concat(out, in.mixed(), refusals(verdicts, in.Emulated), disturbances(groups, compared), twinless(groups), in.noteWarnings())
+	return slices.Concat(out, in.mixed(), refusals(verdicts, in.Emulated), worst(told), twinless(groups), in.noteWarnings())
 }
 
 // mixed warns of a run that has guests on the CPU and emulated ones.

@@ -363,7 +363,15 @@ func TestDescribedContrast(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	tables[0].Refused = "The control drifted."
-	if e := in.Contrast(tables, of, to).Described(); e.Verdict != NotComparable || e.Why != tables[0].Refused {
+	if e := in.Contrast(tables, of, to).Described(); e.Verdict != "" {
+		t.Errorf("the table has a verdict on the cell against its control, and the contrast has none: %+v", e)
+	}
+	if e := in.Contrast(tables, of, Place{slicedCells[1].ID, "x", sample.SliceRate}).Described(); e.Verdict != NotComparable || e.Why != tables[0].Refused {
+		t.Errorf("%+v", e)
+	}
+	i := slices.IndexFunc(tables[0].Rows, func(r Row) bool { return r.Cell == of.Cell })
+	tables[0].Rows[i].Effect = &Effect{Verdict: NotComparable, Why: "Not the same work."}
+	if e := in.Contrast(tables, of, to).Described(); e.Verdict != NotComparable || e.Why != "Not the same work." {
 		t.Errorf("%+v", e)
 	}
 	if (*Contrast)(nil).Described() != nil {
@@ -383,9 +391,10 @@ func TestRefusedPlaces(t *testing.T) {
 		want   string
 	}{
 		"judged":             {[]Table{table("rate", true, "", fine), table("other", false, "", refusing)}, ""},
-		"the table":          {[]Table{table("rate", true, "Drifted.", fine)}, "Drifted."},
+		"in spite of noise":  {[]Table{table("rate", true, "Drifted.", fine)}, ""},
+		"the table":          {[]Table{table("rate", true, "Drifted.", nil)}, "Drifted."},
 		"the row":            {[]Table{table("rate", true, "", refusing)}, "Not the same work."},
-		"the metric's table": {[]Table{table("rate", true, "", fine), table("rtt", false, "Drifted.", fine)}, "Drifted."},
+		"the metric's table": {[]Table{table("rate", true, "", fine), table("rtt", false, "Drifted.", &Effect{Verdict: NotComparable, Why: "Drifted."})}, "Drifted."},
 		"not compared":       {[]Table{table("rate", true, "", nil)}, "It is not compared with its control."},
 	} {
 		if got := Refused(c.tables, Place{"runc/x", "x", "rtt"}); got != c.want {
@@ -394,5 +403,8 @@ func TestRefusedPlaces(t *testing.T) {
 	}
 	if got := Refused([]Table{table("rate", true, "", refusing)}, Place{"host/x", "x", "rate"}); got != "" {
 		t.Errorf("the control: %q", got)
+	}
+	if got := Refused([]Table{table("rate", true, "Drifted.", fine)}, Place{"host/x", "x", "rate"}); got != "Drifted." {
+		t.Errorf("the control's own values: %q", got)
 	}
 }

@@ -103,11 +103,11 @@ func label(cell study.Cell) string {
 	return cell.Target
 }
 
-// verdicts judges every effect of a table: first the twin, which may refuse the
-// others. The twins of a report are judged together, so that one of many is rarely
-// refused by chance. Where a twin has an interval, a disturbed machine is no reason
-// against the effects: order within a block is random, so what disturbs the control
-// disturbs its twin as well.
+// verdicts judges every effect of a table: first the twin, which may refuse the others.
+// The twins of a report are judged together, so that chance alone rarely refuses one.
+// The order within a block is random, so what disturbs the control disturbs its twin as
+// well. A twin that has an interval is therefore all that tells of a disturbed machine;
+// without one, the disturbance itself refuses the effects.
 func (in Input) verdicts(r *result, j job, control Series, effects []*compared, aa int, unproven map[int]string) {
 	rule := rules{alpha: in.Alpha, margin: in.Margin, metric: j.metric, described: !j.primary, refused: j.group.refusal}
 	drift := in.drift(j, control)
@@ -128,13 +128,14 @@ func (in Input) verdicts(r *result, j job, control Series, effects []*compared, 
 	if !steady {
 		rule.refused = r.table.Refused
 	}
-	if (drift.refusal == "" || rule.refused != drift.refusal) && !isNoiseMetric(j.metric.Name) {
-		r.warnings = append(r.warnings, drift.text)
-	}
 	for i, c := range effects {
 		if c != nil && i != aa {
 			rule.cells++
 		}
+	}
+	told := drift.refusal != "" && rule.refused == drift.refusal && rule.cells > 0 // by what it refuses
+	if !told && !isNoiseMetric(j.metric.Name) {
+		r.warnings = append(r.warnings, drift.text)
 	}
 	for i, c := range effects {
 		if c != nil && i != aa {

@@ -214,16 +214,25 @@ func (p *Plan) fitRuns() {
 	p.Notes = append(p.Notes, fmt.Sprintf("the budget of %v leaves each block %s of a cell in place of %d", m.Study.Budget, quantity.Count(left, "run"), asked))
 }
 
-// fitEmulated keeps cells that get no verdict, because their CPU is emulated and their
-// control's is not, to as many blocks as an interval takes: a budget is better spent on others.
+// fitEmulated keeps a target's cells that get no verdict, because its CPU is emulated and the
+// control's is not, to as many blocks as an interval takes: a budget is better spent on
+// others. Several such targets are compared with each other, and memory with the control.
 func (p *Plan) fitEmulated() {
 	m := &p.Manifest
 	emulated := func(target string) bool { return m.Targets[target].Notes[driver.NoteAccel] == string(vmm.TCG) }
-	for i, c := range m.Cells {
-		if c.Set == "" && !c.Control && emulated(c.Target) && !emulated(m.Study.Control) && p.blocksOf(c) > stats.MinimumBlocks {
-			m.Cells[i].Blocks = stats.MinimumBlocks
-			p.Notes = append(p.Notes, fmt.Sprintf("the budget of %v measures %s in the first %d blocks alone: its CPU is emulated, so it gets no verdict", m.Study.Budget, c.ID, stats.MinimumBlocks))
+	several := map[string]int{} // emulated cells, by group
+	for _, c := range m.Cells {
+		if emulated(c.Target) {
+			several[c.Group]++
 		}
+	}
+	for i, c := range m.Cells {
+		if c.Set != "" || several[c.Group] != 1 || !emulated(c.Target) || emulated(m.Study.Control) ||
+			p.Primary(c).Unit == sample.Bytes || p.blocksOf(c) <= stats.MinimumBlocks {
+			continue
+		}
+		m.Cells[i].Blocks = stats.MinimumBlocks
+		p.Notes = append(p.Notes, fmt.Sprintf("the budget of %v measures %s in the first %d blocks alone: its CPU is emulated, so its speed gets no verdict", m.Study.Budget, c.ID, stats.MinimumBlocks))
 	}
 }
 

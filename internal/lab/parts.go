@@ -20,8 +20,8 @@ const (
 	ByProbe     Factor = "probe"
 )
 
-// Part is how long all trials take that have one value of a factor; of a run that ends by
-// its budget, their share of that.
+// Part is how long all trials take that have one value of a factor; of a run with a
+// budget, those that this has room for.
 type Part struct {
 	Factor Factor
 	Name   string // of the workload, target, probe, or the number of instances
@@ -62,13 +62,19 @@ func valueOf(c study.Cell, factor Factor) string {
 
 func (p *Plan) partsBy(factor Factor) []Part {
 	var parts []Part
-	pace := newPace(p, p.Run.Done())
-	share := 1.0
-	if whole := pace.left(); p.Estimate > 0 && p.Estimate < whole {
-		share = float64(p.Estimate) / float64(whole)
+	done, spent := p.Run.Done(), time.Duration(0)
+	expected := make([]time.Duration, len(p.Manifest.Cells))
+	for i, c := range p.Manifest.Cells {
+		expected[i] = p.expected(c)
 	}
-	for i, c := range pace.cells {
-		cell := p.Manifest.Cells[i]
+	for _, t := range p.trials {
+		if done[t.Seq] {
+			continue
+		}
+		if spent += expected[t.Cell]; p.Manifest.Study.Budget > 0 && spent > p.Estimate {
+			break // the budget ends the run
+		}
+		cell := p.Manifest.Cells[t.Cell]
 		name := valueOf(cell, factor)
 		if name == "" || factor == ByTarget && (cell.Control || cell.AA) {
 			continue
@@ -77,7 +83,7 @@ func (p *Plan) partsBy(factor Factor) []Part {
 		if at < 0 {
 			at, parts = len(parts), append(parts, Part{Factor: factor, Name: name})
 		}
-		parts[at].Time += time.Duration(share * float64(c.left) * float64(c.expected))
+		parts[at].Time += expected[t.Cell]
 	}
 	return parts
 }

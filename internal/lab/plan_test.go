@@ -213,45 +213,59 @@ func TestPlansCanGoOn(t *testing.T) {
 
 // A budget measures what gets no verdict in as few blocks as have an interval.
 func TestBudgetsKeepEmulatedGuestsShort(t *testing.T) {
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		budget  time.Duration
 		control string
+		unit    sample.Unit
+		more    string // a further target
 		want    int
-	}{{0, "host", 0}, {time.Hour, "host", stats.MinimumBlocks}, {time.Hour, "other", 0}} {
+	}{
+		"no budget":        {0, "host", sample.Seconds, "native", 0},
+		"one guest":        {time.Hour, "host", sample.Seconds, "native", stats.MinimumBlocks},
+		"emulated control": {time.Hour, "other", sample.Seconds, "native", 0},
+		"of each other":    {time.Hour, "host", sample.Seconds, "other", 0},
+		"judged by memory": {time.Hour, "host", sample.Bytes, "native", 0},
+	} {
 		tcg := driver.Facts{Notes: map[string]string{driver.NoteAccel: string(vmm.TCG)}}
+		cell := func(target string) study.Cell {
+			return study.Cell{Workload: "start", Group: "start", Target: target, Control: target == c.control, Copies: 1}
+		}
 		p := &Plan{
 			Manifest: store.Manifest{
 				Study:   study.Study{Blocks: 100, Budget: c.budget, Control: c.control},
-				Targets: map[string]driver.Facts{"host": {}, "other": tcg, "guest": tcg},
-				Cells: []study.Cell{
-					{Workload: "start", Group: "start", Target: c.control, Control: true, Copies: 1}, {Workload: "start", Group: "start", Target: "guest", Copies: 1},
-				},
+				Metrics: map[string][]sample.Metric{"start": {{Name: "x", Unit: c.unit}}},
+				Targets: map[string]driver.Facts{"host": {}, "native": {}, "other": tcg, "guest": tcg},
+				Cells:   []study.Cell{cell(c.control), cell("guest"), cell(c.more)},
 			},
-			drivers: map[string]driver.Driver{c.control: &fake.Driver{}, "guest": &fake.Driver{}},
+			drivers: map[string]driver.Driver{c.control: &fake.Driver{}, "guest": &fake.Driver{}, c.more: &fake.Driver{}},
 			jobs:    map[jobKey]workload.Job{{"start", ""}: {}},
 		}
 		p.fitRuns()
-		if got := p.Manifest.Cells[1].Blocks; got != c.want || (got > 0) != (len(p.Notes) == 1) || p.Manifest.Cells[0].Blocks != 0 {
-			t.Errorf("a budget of %v against %s: %d blocks, want %d; %q", c.budget, c.control, got, c.want, p.Notes)
+		if got := p.Manifest.Cells[1].Blocks; got != c.want || (got > 0) != (len(p.Notes) == 1) || p.Manifest.Cells[0].Blocks != 0 || p.Manifest.Cells[2].Blocks != 0 {
+			t.Errorf("%s: %d blocks, want %d; %q", name, got, c.want, p.Notes)
 		}
 	}
 }
 
-// The parts of a run that its budget ends are those of the budget.
+// The parts of a run that its budget ends are those of the trials that it has room for: of
+// what is in the first blocks alone that is all.
 func TestPartsOfABudget(t *testing.T) {
+	second := &fake.Driver{Props: driver.Properties{StartTime: time.Second - aroundTrial - aroundInstance}}
+	no := false
 	p := &Plan{
-		Manifest: store.Manifest{Study: study.Study{Blocks: 100, Budget: time.Minute}, Cells: []study.Cell{
-			{Workload: "start", Group: "start", Target: "x", Copies: 1}, {Workload: "rate", Group: "rate", Target: "x", Copies: 1},
+		Manifest: store.Manifest{Study: study.Study{Blocks: 100, Budget: time.Minute, Cold: &no}, Cells: []study.Cell{
+			{Workload: "start", Group: "start", Target: "x", Copies: 1, Blocks: 6}, {Workload: "rate", Group: "rate", Target: "x", Copies: 1},
 		}},
 		Run:      &store.Run{},
-		drivers:  map[string]driver.Driver{"x": &fake.Driver{Props: driver.Properties{StartTime: time.Second}}},
+		drivers:  map[string]driver.Driver{"x": second},
 		jobs:     map[jobKey]workload.Job{{"start", ""}: {}, {"rate", ""}: {}},
 		Estimate: time.Minute,
 	}
 	p.trials = TrialsOf(p.Manifest)
-	parts := p.partsBy(ByWorkload)
-	if len(parts) != 2 || parts[0].Time+parts[1].Time > time.Minute || parts[0].Time < 29*time.Second {
-		t.Errorf("%+v of a minute", parts)
+	for _, part := range p.partsBy(ByWorkload) {
+		if want := map[string]time.Duration{"start": 6 * time.Second, "rate": 54 * time.Second}[part.Name]; part.Time != want {
+			t.Errorf("%s takes %v, want %v", part.Name, part.Time, want)
+		}
 	}
 }
 

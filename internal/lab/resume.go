@@ -47,10 +47,10 @@ func (l *Lab) Resume(ctx context.Context, ref *store.Run, prepare bool) (*Plan, 
 	if p.Run, err = store.Resume(ref.Dir()); err != nil {
 		return nil, err
 	}
-	if err := sameOrder(p); err != nil {
-		return nil, errors.Join(err, p.Run.Close())
-	}
 	end, over, err := p.Run.End()
+	if err == nil && !over && len(p.Run.Done()) < len(p.trials) {
+		err = sameOrder(p)
+	}
 	if err != nil {
 		return nil, errors.Join(err, p.Run.Close())
 	}
@@ -74,8 +74,8 @@ func sameOrder(p *Plan) error {
 		}
 		t := p.trials[record.Seq]
 		if cell := p.Manifest.Cells[t.Cell].ID; cell != record.Cell || t.Block != record.Block {
-			return fmt.Errorf("the run %s was begun by a version that ordered its trials otherwise: trial %d is %s in block %d, and here %s in block %d. It can be read; measure it anew, or go on with tare %s",
-				p.Manifest.ID, record.Seq, record.Cell, record.Block, cell, t.Block, p.Manifest.Tool)
+			return &InputError{fmt.Errorf("the run %s was begun by a version that ordered its trials otherwise: trial %d is %s in block %d, and here %s in block %d. It can be read; measure it anew, or go on with tare %s",
+				p.Manifest.ID, record.Seq, record.Cell, record.Block, cell, t.Block, p.Manifest.Tool)}
 		}
 	}
 	return nil

@@ -268,11 +268,11 @@ type refusal struct{ what, why string }
 // refusedRows are why rows of a table are not comparable: the table as a whole, or
 // single rows.
 func refusedRows(t shownTable) []refusal {
-	compared := func(r shownRow) bool {
+	otherwise := func(r shownRow) bool { // it has a verdict, or another reason for none
 		e := r.claim.Effect
-		return e != nil && !r.claim.AA && e.Verdict != analysis.NotComparable
+		return e != nil && !r.claim.AA && e.Why != t.claim.Refused
 	}
-	if t.claim.Refused != "" && !slices.ContainsFunc(t.Rows, compared) {
+	if t.claim.Refused != "" && !slices.ContainsFunc(t.Rows, otherwise) {
 		return []refusal{{t.claim.Group, t.claim.Refused}}
 	}
 	var out []refusal

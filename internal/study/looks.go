@@ -19,11 +19,11 @@ func (s Study) Looks() []int {
 	return append(all, s.Blocks)
 }
 
-// LookAlpha is the error of a look after so many blocks, when the run may go on. Of K looks
-// the k-th has 1/(k(k+1)) of the study's alpha, and the last has what those before it have
-// left, 1/K. Their sum is alpha, so a study that is looked at K times is
-// wrong no more often (Bonferroni). Early looks have most of it, because a run that ends
-// early has no later ones.
+// LookAlpha is the error that a look after so many blocks may make, where the run may go
+// on. The first look has half of the study's alpha, the k-th 1/(k(k+1)) of it, and the last
+// of K looks what is left, 1/K. The sum is alpha, so a study is wrong no more often for
+// being looked at (Bonferroni). Early looks have most, because a run that ends early has no
+// later ones.
 func (s Study) LookAlpha(blocks int) float64 {
 	if k := s.lookAfter(blocks); k < len(s.Looks()) {
 		return s.Alpha / float64(k*(k+1))
