@@ -86,7 +86,8 @@ func (in Input) steal(g group) steal {
 
 // stolen judges the CPU time that the hypervisor took during a group's trials.
 // Where these are too short to tell, the trials of the whole run do, which lie
-// between them.
+// between them. In rounds stolen time is a warning alone: slices that are compared lie
+// milliseconds apart, so each is as likely to lose time as the other.
 func (in Input) stolen(g group, run steal) disturbance {
 	s, where, of := in.steal(g), g.name+": ", "trials"
 	if s.wall < stealWall {
@@ -221,21 +222,21 @@ func (g group) told(v groupVerdicts) []disturbance {
 func worst(all []disturbance) []string {
 	var out []string
 	for _, kind := range append([]string{""}, noiseMetrics()...) {
-		var worst disturbance
+		var most disturbance
 		n := 0
 		for _, d := range all {
 			if d.kind != kind {
 				continue
 			}
-			if n++; n == 1 || d.size > worst.size {
-				worst = d
+			if n++; n == 1 || d.size > most.size {
+				most = d
 			}
 		}
 		switch {
 		case n > 1:
-			out = append(out, fmt.Sprintf("%s (the worst of %d groups that were disturbed so)", worst.text, n))
+			out = append(out, fmt.Sprintf("%s (the worst of %d groups that were disturbed so)", most.text, n))
 		case n == 1:
-			out = append(out, worst.text)
+			out = append(out, most.text)
 		}
 	}
 	return out

@@ -173,22 +173,30 @@ func (p *Plan) inRounds() bool {
 const runsShare = 0.25
 
 // fitRuns gives cells of several runs a block as many as their workload's time and the
-// budget have room for.
+// budget have room for, and plans the trials again.
 func (p *Plan) fitRuns() {
-	m := &p.Manifest
-	defer func() {
-		p.trials = TrialsOf(*m)
-		m.Trials = len(p.trials)
-	}()
-	for i, c := range m.Cells {
+	p.fitWithin()
+	if p.Manifest.Study.Budget > 0 {
+		p.fitEmulated()
+		p.fitBudget()
+	}
+	p.trials = TrialsOf(p.Manifest)
+	p.Manifest.Trials = len(p.trials)
+}
+
+// fitWithin gives cells as many runs as their workload's time has room for, one at least.
+func (p *Plan) fitWithin() {
+	cells := p.Manifest.Cells
+	for i, c := range cells {
 		if within := p.within(c); within > 0 && c.Runs > 1 {
-			m.Cells[i].Runs = max(1, min(c.Runs, int(within/max(1, p.expected(c)))))
+			cells[i].Runs = max(1, min(c.Runs, int(within/max(1, p.expected(c)))))
 		}
 	}
-	if m.Study.Budget == 0 {
-		return
-	}
-	p.fitEmulated()
+}
+
+// fitBudget takes runs away where a block of the budget has no room for all of them.
+func (p *Plan) fitBudget() {
+	m := &p.Manifest
 	room := float64(newEnding(m.Study, 0).room(0, m.Study.Budget))
 	first, more := 0.0, 0.0 // the first runs of a block, and the others
 	for _, c := range m.Cells {

@@ -39,11 +39,11 @@ func PlanFrom(first int, cells []study.Cell, blocks int, seed uint64) []Trial {
 	units := unitsOf(cells)
 	plan := make([]Trial, 0, len(cells)*(blocks+1))
 	for block := first; block < blocks; block++ {
-		passes := passes(cells, block)
-		for pass := range passes {
+		all := passes(cells, block)
+		for pass := range all {
 			for _, unit := range order(random, len(units)) {
 				for _, cell := range units[unit] {
-					if held(cells[cell], block, pass, passes) {
+					if held(cells[cell], block, pass, all) {
 						plan = append(plan, Trial{Seq: len(plan), Block: block, Cell: cell})
 					}
 				}
