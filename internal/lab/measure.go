@@ -45,6 +45,7 @@ func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 	if err := p.raise(ctx, done); err != nil {
 		return err
 	}
+	p.turns = map[string]time.Duration{}
 	pace := newPace(p, done)
 	ending := newEnding(p.Manifest.Study, p.expectedBlock())
 	var rounds time.Duration // of the block under way
@@ -76,6 +77,7 @@ func (l *Lab) measure(ctx context.Context, p *Plan, observe func(Event)) error {
 			return store.NoSpace(err)
 		}
 		rounds += roundsTime(records)
+		p.learnTurns(records)
 		took := trial.Now().Sub(began) / time.Duration(len(unit))
 		for i, t := range unit {
 			pace.learn(t.Cell, took)

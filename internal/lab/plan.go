@@ -39,7 +39,8 @@ type Plan struct {
 	Notes    []string      // what the user should know before it starts
 	Estimate time.Duration // of what is still to be done
 
-	trials  []schedule.Trial // of the whole run; those that are done are skipped
+	trials  []schedule.Trial         // of the whole run; those that are done are skipped
+	turns   map[string]time.Duration // what one took in the last block, by cell
 	drivers map[string]driver.Driver
 	jobs    map[jobKey]workload.Job
 	opens   map[jobKey][]string    // files that a job's command looks up when it starts

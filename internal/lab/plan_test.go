@@ -247,6 +247,35 @@ func TestBudgetsKeepEmulatedGuestsShort(t *testing.T) {
 	}
 }
 
+// With a budget, a target whose turns are slow has the control's time, and its twin all rounds.
+func TestBudgetsVisitSlowTargetsLess(t *testing.T) {
+	cells := []study.Cell{
+		{ID: "host/w", Group: "w", Control: true}, {ID: "twin/w", Group: "w", AA: true},
+		{ID: "near/w", Group: "w"}, {ID: "far/w", Group: "w"}, {ID: "unseen/w", Group: "w"},
+		{ID: "far/x", Group: "x"},                                          // a group without a control
+		{ID: "host/y", Group: "y", Control: true}, {ID: "far/y", Group: "y"}, // and one whose control failed
+	}
+	turns := func(cell string, each int64) sample.Record {
+		return sample.Record{Cell: cell, Slices: &sample.Slices{From: []int64{0, 100, 200}, To: []int64{each, 100 + each, 900}}}
+	}
+	records := []sample.Record{
+		turns("host/w", 10), turns("twin/w", 50), turns("near/w", 20), turns("far/w", 40), turns("far/x", 40), turns("far/y", 40),
+		{Cell: "unseen/w", Failure: &sample.Failure{}},
+	}
+	for budget, want := range map[time.Duration][]float64{
+		0:         {1, 1, 1, 1, 1, 1, 1, 1},
+		time.Hour: {1, 1, 1, 0.25, 1, 1, 1, 1},
+	} {
+		p := &Plan{Manifest: store.Manifest{Study: study.Study{Budget: budget}, Cells: cells}, turns: map[string]time.Duration{}}
+		p.learnTurns(records)
+		for i, c := range cells {
+			if got := p.slowShare(c); got != want[i] {
+				t.Errorf("budget %v: %s takes part in %v of its rounds, want %v", budget, c.ID, got, want[i])
+			}
+		}
+	}
+}
+
 // The parts of a run that its budget ends are those of the trials that it has room for: of
 // what is in the first blocks alone that is all.
 func TestPartsOfABudget(t *testing.T) {

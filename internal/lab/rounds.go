@@ -14,6 +14,7 @@ import (
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/schedule"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/trial"
 )
@@ -125,7 +126,7 @@ func (l *Lab) rounds(p *Plan, unit []schedule.Trial, share float64) trial.Rounds
 	loads := map[string]int{} // by environment: the place of its load
 	held := map[string]int{}
 	var groups []string
-	var workloads []schedule.Slices      // as groups
+	var workloads []schedule.Slices      // as groups, of the targets in visits
 	visits := map[string][]trial.Visit{} // by workload: where its targets are
 	// Who is started first gets other memory than the last: no target is always it.
 	for _, i := range schedule.Order(len(unit), p.seedOf(first.Set+" start", block.Block)) {
@@ -150,17 +151,16 @@ func (l *Lab) rounds(p *Plan, unit []schedule.Trial, share float64) trial.Rounds
 		}
 		if visits[c.Workload] == nil {
 			groups = append(groups, c.Workload)
-			workloads = append(workloads, schedule.Slices{Rounds: int(math.Ceil(share * float64(p.roundsOf(c))))})
+			workloads = append(workloads, nil)
 		}
+		w := slices.Index(groups, c.Workload)
+		workloads[w] = append(workloads[w], int(math.Ceil(share*p.slowShare(c)*float64(p.roundsOf(c)))))
 		turns := p.jobOf(c).Turns
 		visits[c.Workload] = append(visits[c.Workload], trial.Visit{Held: at, Turn: len(block.Held[at].Turns)})
 		block.Held[at].Turns = append(block.Held[at].Turns, trial.Turn{
 			Seq: t.Seq, Cell: c.ID, Name: turns.Name, Bytes: turns.Bytes,
 			Device: turns.Evidence == sample.EvidenceCached || turns.Evidence == sample.EvidenceDevice,
 		})
-	}
-	for i, g := range groups {
-		workloads[i].Targets = len(visits[g])
 	}
 	for _, round := range schedule.Rounds(workloads, p.seedOf(first.Set, block.Block)) {
 		order := make([]trial.Visit, len(round))
@@ -214,6 +214,42 @@ func roundsTime(records []sample.Record) time.Duration {
 		}
 	}
 	return time.Duration(last)
+}
+
+// slow is how many times the control's time a slow target's turn takes.
+const slow = 2
+
+// slowShare of its rounds a cell takes part in: one with slow turns, of a run with a budget,
+// has as much time as the control. What slows its turns, such as a way through gVisor's
+// kernel or into a machine, slows most of its work by far more than an interval is wide,
+// and the time is better spent on others. The twin does what the control does.
+func (p *Plan) slowShare(c study.Cell) float64 {
+	if p.Manifest.Study.Budget == 0 || c.Control || c.AA {
+		return 1
+	}
+	control := slices.IndexFunc(p.Manifest.Cells, func(o study.Cell) bool { return o.Control && o.Group == c.Group })
+	if control < 0 {
+		return 1
+	}
+	own, base := p.turns[c.ID], p.turns[p.Manifest.Cells[control].ID]
+	if base == 0 || own <= slow*base {
+		return 1
+	}
+	return float64(base) / float64(own)
+}
+
+// learnTurns notes how long the turns of each cell took, by the records of a block.
+func (p *Plan) learnTurns(records []sample.Record) {
+	for _, r := range records {
+		if r.Slices == nil || len(r.Slices.To) == 0 {
+			continue
+		}
+		took := make([]float64, len(r.Slices.To))
+		for i, to := range r.Slices.To {
+			took[i] = float64(to - r.Slices.From[i])
+		}
+		p.turns[r.Cell] = time.Duration(stats.Median(stats.Sorted(took)))
+	}
 }
 
 // turnTime is roughly what a turn takes besides its slice: the way there and back.

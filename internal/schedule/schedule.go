@@ -96,36 +96,51 @@ func unitsOf(cells []study.Cell) [][]int {
 // Visit is one slice: of a workload, on one of the targets that have it.
 type Visit struct{ Workload, Target int }
 
-// Slices is a workload of a block: so many targets have it, and each takes one slice in
-// so many rounds.
-type Slices struct{ Targets, Rounds int }
+// Slices is a workload of a block: in how many rounds each of its targets takes a slice.
+type Slices []int
 
 // Rounds is the order of slices in a block, which has as many rounds as the workload with
-// the most; the others take part in as many of them as they have, evenly spread and in the
-// first. A round visits its workloads in random order, and one after another all targets
-// of each in random order, so that the slices that are compared are neighbours.
+// the most. A workload takes part in as many of them as the target with the most has, evenly
+// spread and in the first; a target in as many of its workload's, in the same way. A round
+// visits its workloads in random order, and one after another all targets of each in random
+// order, so that the slices that are compared are neighbours.
 func Rounds(workloads []Slices, seed uint64) [][]Visit {
 	most := 0
 	for _, w := range workloads {
-		most = max(most, w.Rounds)
+		most = max(most, w.rounds())
 	}
 	random := source(seed)
+	visited := make([]int, len(workloads)) // in how many rounds
 	plan := make([][]Visit, most)
 	for i := range plan {
 		var here []int
 		for at, w := range workloads {
-			if i*w.Rounds%most < w.Rounds {
+			if spread(i, w.rounds(), most) {
 				here = append(here, at)
 			}
 		}
-		for _, w := range order(random, len(here)) {
-			for _, t := range order(random, workloads[here[w]].Targets) {
-				plan[i] = append(plan[i], Visit{here[w], t})
+		for _, at := range order(random, len(here)) {
+			w := here[at]
+			for _, t := range order(random, len(workloads[w])) {
+				if spread(visited[w], workloads[w][t], workloads[w].rounds()) {
+					plan[i] = append(plan[i], Visit{w, t})
+				}
 			}
+			visited[w]++
 		}
 	}
 	return plan
 }
+
+func (s Slices) rounds() (most int) {
+	for _, n := range s {
+		most = max(most, n)
+	}
+	return most
+}
+
+// spread says whether the i-th of all places is one of n that are evenly spread over them.
+func spread(i, n, all int) bool { return i*n%all < n }
 
 // Order is a random order of 0..n-1, of a seed.
 func Order(n int, seed uint64) []int { return order(source(seed), n) }

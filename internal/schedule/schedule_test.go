@@ -180,7 +180,7 @@ func TestRunsAreSpreadOverABlock(t *testing.T) {
 // another, each as often first as any other.
 func TestRoundsVisitNeighbours(t *testing.T) {
 	const rounds = 5000
-	workloads := []Slices{{3, rounds}, {1, rounds}, {5, rounds}}
+	workloads := []Slices{{rounds, rounds, rounds}, {rounds}, {rounds, rounds, rounds, rounds, rounds}}
 	first := make([]int, 5)
 	for _, round := range Rounds(workloads, 3) {
 		if len(round) != 9 {
@@ -216,7 +216,7 @@ func TestRoundsOfUnequalWorkloads(t *testing.T) {
 	for _, most := range []int{1, 7, 60, 100} {
 		for few := 1; few <= most; few++ {
 			var taken []int
-			for i, round := range Rounds([]Slices{{2, most}, {3, few}}, 1) {
+			for i, round := range Rounds([]Slices{{most, most}, {few, few, few}}, 1) {
 				of := map[int]int{}
 				for _, v := range round {
 					of[v.Workload]++
@@ -236,6 +236,30 @@ func TestRoundsOfUnequalWorkloads(t *testing.T) {
 					t.Errorf("%d of %d rounds: %d rounds between %v", few, most, gap, taken[i-1:i+1])
 				}
 			}
+		}
+	}
+}
+
+// A target with fewer rounds than the others of its workload is visited in some of theirs.
+func TestRoundsOfUnequalTargets(t *testing.T) {
+	for few := 1; few <= 20; few++ {
+		visited := []int{0, 0}
+		for _, round := range Rounds([]Slices{{60}, {20, few}}, 1) {
+			here := map[Visit]bool{}
+			for _, v := range round {
+				here[v] = true
+			}
+			if here[Visit{1, 1}] && !here[Visit{1, 0}] {
+				t.Fatalf("%d of 20 rounds: %v has no other to be compared with", few, round)
+			}
+			for target := range visited {
+				if here[Visit{1, target}] {
+					visited[target]++
+				}
+			}
+		}
+		if !slices.Equal(visited, []int{20, few}) {
+			t.Errorf("%d of 20 rounds: %v visits", few, visited)
 		}
 	}
 }
