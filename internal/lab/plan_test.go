@@ -252,7 +252,7 @@ func TestBudgetsVisitSlowTargetsLess(t *testing.T) {
 	cells := []study.Cell{
 		{ID: "host/w", Group: "w", Control: true}, {ID: "twin/w", Group: "w", AA: true},
 		{ID: "near/w", Group: "w"}, {ID: "far/w", Group: "w"}, {ID: "unseen/w", Group: "w"},
-		{ID: "far/x", Group: "x"},                                          // a group without a control
+		{ID: "far/x", Group: "x"},                                            // a group without a control
 		{ID: "host/y", Group: "y", Control: true}, {ID: "far/y", Group: "y"}, // and one whose control failed
 	}
 	turns := func(cell string, each int64) sample.Record {
