@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -20,16 +21,22 @@ type ending struct {
 	began trial.Stamp
 	last  trial.Stamp // when the last block ended
 	share float64     // of the rounds, from 0 to 1, that the block under way has
-	took  [2]parts    // by the last two blocks
+	took  []parts     // by the last blocks, at most three
 }
 
 // parts are what a block takes with all of its rounds: in them, and besides.
 type parts struct{ rounds, besides time.Duration }
 
-// next is how long the next block takes, if it is as long as the longer of the last two.
-func (e *ending) next() time.Duration {
-	a, b := e.took[0], e.took[1]
-	return max(a.besides, b.besides) + time.Duration(e.share*float64(max(a.rounds, b.rounds)))
+// usual is what a block takes: as long as the middle one of the last three, so that one that
+// something held up says nothing of the next; of fewer the longest.
+func (e *ending) usual() parts {
+	sorted := slices.SortedFunc(slices.Values(e.took), func(a, b parts) int { return cmp.Compare(e.length(a), e.length(b)) })
+	return sorted[min(1, len(sorted)-1)]
+}
+
+// length is how long a block is that has its share of the rounds.
+func (e *ending) length(p parts) time.Duration {
+	return p.besides + time.Duration(e.share*float64(p.rounds))
 }
 
 // newEnding takes what a block of the plan is expected to take.
@@ -93,7 +100,7 @@ func (e *ending) after(block int, rounds time.Duration, look func(alpha float64)
 		}
 	}
 	e.fit(end.Blocks, e.study.Budget-end.Took, took, rounds)
-	if e.study.Budget > 0 && end.Took+e.next() > e.study.Budget {
+	if e.study.Budget > 0 && end.Took+e.length(e.usual()) > e.study.Budget {
 		end.Reason = store.EndBudget
 		_, err := seen(e.study.LastAlpha(end.Blocks))
 		return end, err == nil, err
@@ -104,8 +111,11 @@ func (e *ending) after(block int, rounds time.Duration, look func(alpha float64)
 // fit settles the share of the next block. made blocks exist, and left is the time that
 // remains of the budget. The last block took took, of which rounds were its rounds.
 func (e *ending) fit(made int, left, took, rounds time.Duration) {
-	whole := parts{time.Duration(float64(rounds) / e.share), took - rounds}
-	e.took = [2]parts{whole, e.took[0]}
+	e.took = append(e.took, parts{time.Duration(float64(rounds) / e.share), took - rounds})
+	if len(e.took) > 3 {
+		e.took = e.took[1:]
+	}
+	whole := e.usual()
 	if e.study.Budget > 0 && made < budgetBlocks && whole.rounds > 0 {
 		room := e.room(made, left) - whole.besides
 		e.share = max(leastShare, min(1, float64(room)/float64(whole.rounds)))

@@ -83,7 +83,7 @@ func TestBudgetsShortenBlocks(t *testing.T) {
 				}
 				made++
 				e.fit(made, st.Budget-spent, took, rounds)
-				if spent+e.next() > st.Budget {
+				if spent+e.length(e.usual()) > st.Budget {
 					break
 				}
 			}
@@ -94,5 +94,25 @@ func TestBudgetsShortenBlocks(t *testing.T) {
 				t.Errorf("a share of %v", e.share)
 			}
 		})
+	}
+}
+
+// A block that something held up is not what the next ones are taken for.
+func TestBudgetsOutliveAStall(t *testing.T) {
+	e := newEnding(study.Study{Blocks: 100, Budget: 5 * time.Minute}, 20*time.Second)
+	whole := parts{rounds: 10 * time.Second, besides: 5 * time.Second}
+	made, spent := 0, time.Duration(0)
+	for made == 0 || spent+e.length(e.usual()) <= e.study.Budget {
+		took := e.length(whole)
+		if made == 6 {
+			took += time.Minute
+		}
+		rounds := time.Duration(e.share * float64(whole.rounds))
+		spent += took
+		made++
+		e.fit(made, e.study.Budget-spent, took, rounds)
+	}
+	if made != 16 {
+		t.Errorf("%d blocks in %v with a stall of a minute, want 16 of 15 s", made, spent)
 	}
 }
