@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/tarelab/tare/internal/sample"
-	"github.com/tarelab/tare/internal/stats"
 )
 
 // blockSlices are what a cell did in the rounds of one block: by metric one value for
@@ -81,94 +80,12 @@ func (c *column) inRounds(metric string) bool {
 	return c != nil && slices.ContainsFunc(c.rounds, func(b blockSlices) bool { return len(b.values[metric]) > 0 })
 }
 
-// against is a cell's series as it is compared with its control: one value a block.
-// Of cells that were measured in rounds the value is what stands to the control's value
-// of the block as the cell's slices stand to the control's of the same rounds: the
-// median over the rounds of the logarithm of their ratio. The noise of a machine lasts
-// longer than a slice, so it is in both and cancels. Others' series stay as they are.
-func (c *column) against(control *column, metric string) Series {
-	if c == control || !c.inRounds(metric) || !control.inRounds(metric) {
-		return c.series(metric)
-	}
-	out, _ := c.withinRounds(control, nil, metric)
-	return out
-}
-
-// beside is against for a cell and for the control's twin, nil for none. The twin's series
-// is the cell's own: what a block's three values stand to is common to them.
-func (c *column) beside(control, twin *column, metric string) (cell, second Series) {
-	switch {
-	case twin == nil:
-		return c.against(control, metric), Series{}
-	case !c.inRounds(metric) || !control.inRounds(metric) || !twin.inRounds(metric):
-		return c.against(control, metric), twin.against(control, metric)
-	}
-	return c.withinRounds(control, twin, metric)
-}
-
-// withinRounds are the series of a cell and of the control's twin, on the scale of the
-// control's blocks. The twin may be nil, or lack blocks.
-func (c *column) withinRounds(control, twin *column, metric string) (cell, second Series) {
-	base := control.series(metric)
-	for i, block := range base.blocks {
-		if base.values[i] <= 0 {
-			continue
-		}
-		scale := func(x float64) float64 { return base.values[i] * math.Exp(x) }
-		both := [][]float64{c.slicesOf(block, metric), control.slicesOf(block, metric)}
-		if twin != nil {
-			if x := stands(append(both, twin.slicesOf(block, metric))...); x != nil {
-				cell.blocks, cell.values = append(cell.blocks, block), append(cell.values, scale(x[0]-x[1]))
-				second.blocks, second.values = append(second.blocks, block), append(second.values, scale(x[2]-x[1]))
-				continue
-			}
-		}
-		if x := stands(both...); x != nil {
-			cell.blocks, cell.values = append(cell.blocks, block), append(cell.values, scale(x[0]-x[1]))
-		}
-	}
-	return cell, second
-}
-
 func (c *column) slicesOf(block int32, metric string) []float64 {
 	i := slices.IndexFunc(c.rounds, func(b blockSlices) bool { return b.block == block })
 	if i < 0 {
 		return nil
 	}
 	return c.rounds[i].values[metric]
-}
-
-// stands is how some cells stood in a block: of each the mean, over all of them, of the
-// median log-ratio to it over the rounds that all have; nil where they have no round in
-// common. Of two cells the difference is the median of their log-ratio. Without an effect
-// the numbers can change places, however many the cells are, as the test of their blocks
-// supposes. Medians of ratios to one of three cells cannot: the ratio of the other two has
-// another median (TestRoundsCover has what that costs).
-func stands(cells ...[]float64) []float64 {
-	logs := make([][]float64, len(cells))
-	for round := range len(cells[0]) {
-		if slices.ContainsFunc(cells, func(c []float64) bool { return round >= len(c) || !(c[round] > 0) }) {
-			continue
-		}
-		for i, c := range cells {
-			logs[i] = append(logs[i], math.Log(c[round]))
-		}
-	}
-	if len(logs[0]) == 0 {
-		return nil
-	}
-	out := make([]float64, len(cells))
-	ratios := make([]float64, len(logs[0]))
-	for i := range cells {
-		for j := range i {
-			for round := range ratios {
-				ratios[round] = logs[i][round] - logs[j][round]
-			}
-			median := stats.Median(stats.Sorted(ratios)) / float64(len(cells))
-			out[i], out[j] = out[i]+median, out[j]-median
-		}
-	}
-	return out
 }
 
 // Where devices' bytes prove the work: at least, or at most, this share of the payload's.

@@ -159,7 +159,7 @@ func TestPairsAreOfTheSameRound(t *testing.T) {
 		"no round":    {[]float64{nan, 1}, []float64{1}, 0, false},
 		"one outlier": {[]float64{1, 1, 100}, []float64{1, 1, 1}, 0, true},
 	} {
-		got := stands(c.cell, c.control)
+		got := stands(paired{inCommon([][]float64{c.cell, c.control}), false})
 		if (got != nil) != c.ok || c.ok && math.Abs(got[0]-got[1]-c.want) > 1e-12 {
 			t.Errorf("%s: %v, want a difference of %v, %v", name, got, c.want, c.ok)
 		}

@@ -141,8 +141,8 @@ func (p *Plan) foresee(c study.Cell, logs []float64, blocks int) float64 {
 	}
 	low, scatter, high := stats.PilotScatter(logs)
 	low, high = low/scatter, high/scatter
-	if c.Runs > 1 { // a block counts with their median, whose error for normal noise is this
-		scatter *= math.Sqrt(math.Pi / 2 / float64(c.Runs))
+	if c.Runs > 1 { // a block counts with the median of all pairs, whose error for normal noise is this
+		scatter *= math.Sqrt(math.Pi / 3 / float64(c.Runs))
 	}
 	noise := func(r *rand.Rand) float64 { return scatter * r.NormFloat64() }
 	twin := slices.ContainsFunc(p.Manifest.Cells, func(o study.Cell) bool { return o.AA && o.Group == c.Group })

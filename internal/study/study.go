@@ -129,7 +129,7 @@ type Workload struct {
 	// default all.
 	Blocks int `yaml:"blocks,omitempty" json:"blocks,omitempty"`
 	// Runs is how many trials of each target a block holds, 1 to 100; default 1. The
-	// block then counts with their median.
+	// block then counts with the ratios of all pairs with the control's.
 	Runs int `yaml:"runs,omitempty" json:"runs,omitempty"`
 	// Within is about how long a target's trials in a block may take together: of one whose
 	// trials are longer a block holds fewer than Runs, but one at least. 0 is any time.
