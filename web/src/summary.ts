@@ -35,25 +35,28 @@ function pairs(head: string, items: [string, Node | string][]): HTMLElement[] {
 type Column = SummaryTable["columns"][number];
 type Cell = Column["cells"][number];
 
+// shown is how many rows a table has before the rest is folded away.
+const shown = 12;
+
 function table(t: SummaryTable): HTMLElement {
   if (t.rows.length === 0) return h("div", {}, h("h3", {}, t.title), h("p", { class: "note" }, t.note));
+  const more = t.rows.length - shown;
+  const parts = more > shown / 2 ? [rows(t, 0, shown), h("details", {}, h("summary", {}, `${more} more`), rows(t, shown))] : [rows(t, 0)];
+  return h("div", {}, h("h3", {}, t.title), ...parts, key(t), t.note ? h("p", { class: "note" }, `${t.note}.`) : null);
+}
+
+// rows is a table of some of a summary table's rows.
+function rows(t: SummaryTable, from: number, to?: number): HTMLElement {
   return h(
     "div",
-    {},
-    h("h3", {}, t.title),
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": t.title },
     h(
-      "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": t.title },
-      h(
-        "table",
-        { class: "costs" },
-        h("caption", { class: "sr-only" }, t.title),
-        h("thead", {}, over(t.columns), h("tr", {}, h("th", { scope: "col", class: "name" }, t.first), ...t.columns.map((c) => h("th", { scope: "col", class: c.words ? "text" : "number" }, c.head, marked(c) && !c.words ? blank() : null)))),
-        h("tbody", {}, ...t.rows.map((r, i) => h("tr", {}, h("th", { scope: "row", class: "name", title: r }, r), ...t.columns.map((c) => cell(c, c.cells[i]))))),
-      ),
+      "table",
+      { class: "costs" },
+      h("caption", { class: "sr-only" }, t.title),
+      h("thead", {}, over(t.columns), h("tr", {}, h("th", { scope: "col", class: "name" }, t.first), ...t.columns.map((c) => h("th", { scope: "col", class: c.words ? "text" : "number" }, c.head, marked(c) && !c.words ? blank() : null)))),
+      h("tbody", {}, ...t.rows.slice(from, to).map((r, i) => h("tr", {}, h("th", { scope: "row", class: "name", title: r }, r), ...t.columns.map((c) => cell(c, c.cells[from + i]))))),
     ),
-    key(t),
-    t.note ? h("p", { class: "note" }, `${t.note}.`) : null,
   );
 }
 
