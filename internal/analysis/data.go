@@ -256,25 +256,28 @@ type Series struct {
 // where a block holds the cell more than once), without the missing ones. It
 // shares the column's memory when nothing had to be moved.
 func (c *column) series(metric string) Series {
-	if c == nil || c.metrics[metric] == nil {
-		return Series{}
-	}
-	values := c.metrics[metric].values
-	b := Series{c.blocks[:len(values)], values}
+	b := c.arrived(metric)
 	if !b.regular() {
 		b = b.tidy()
 	}
 	return b
 }
 
-// each is a metric's value of every trial that has one, in order of arrival.
-func (c *column) each(metric string) []float64 {
+// arrived is a metric of a cell as it came: one value for each trial, NaN for none.
+func (c *column) arrived(metric string) Series {
 	if c == nil || c.metrics[metric] == nil {
-		return nil
+		return Series{}
 	}
-	return slices.DeleteFunc(slices.Clone(c.metrics[metric].values), math.IsNaN)
+	values := c.metrics[metric].values
+	return Series{c.blocks[:len(values)], values}
 }
 
+// each is a metric's value of every trial that has one, in order of arrival.
+func (c *column) each(metric string) []float64 {
+	return slices.DeleteFunc(slices.Clone(c.arrived(metric).values), math.IsNaN)
+}
+
+// regular reports whether a series has one value for each of its blocks, ascending.
 func (b Series) regular() bool {
 	for i, v := range b.values {
 		if math.IsNaN(v) || i > 0 && b.blocks[i] <= b.blocks[i-1] {

@@ -29,10 +29,13 @@ func (c *column) against(control *column, metric string) Series {
 // places with the others': the twin's trials are the control's there.
 func (c *column) beside(control, twin *column, metric string) (cell, second Series) {
 	all := pairing(metric, c, control, twin)
+	fewer := !c.inRounds(metric) && c.trialsPerBlock(metric) < fewerShare*control.trialsPerBlock(metric)
 	switch {
+	case all == nil && fewer:
+		return c.against(control, metric), Series{}
 	case all == nil:
 		return c.against(control, metric), twin.against(control, metric)
-	case !c.inRounds(metric) && c.trialsPerBlock(metric) < fewerShare*control.trialsPerBlock(metric):
+	case fewer:
 		cell, _ = within(control.series(metric), nil, func(block int32) paired {
 			p := all(block)
 			return paired{[][]float64{p.cells[0], slices.Concat(p.cells[1], p.cells[2])}, p.whole}
@@ -47,6 +50,9 @@ func (c *column) beside(control, twin *column, metric string) (cell, second Seri
 const fewerShare = 2.0 / 3
 
 func (c *column) trialsPerBlock(metric string) float64 {
+	if c.arrived(metric).regular() {
+		return 1
+	}
 	return float64(len(c.each(metric))) / float64(max(1, len(c.series(metric).blocks)))
 }
 
@@ -96,16 +102,14 @@ func pairing(metric string, cells ...*column) func(block int32) paired {
 			return paired{inCommon(rounds), false}
 		}
 	}
-	trials, several := make([]map[int32][]float64, len(cells)), false
+	if !slices.ContainsFunc(cells, func(c *column) bool { return !c.arrived(metric).regular() }) {
+		return nil // one trial a block
+	}
+	trials := make([]map[int32][]float64, len(cells))
 	for i, c := range cells {
-		all, most := c.logsOf(metric)
-		if all == nil {
+		if trials[i] = c.logsOf(metric); trials[i] == nil {
 			return nil
 		}
-		trials[i], several = all, several || most > 1
-	}
-	if !several {
-		return nil
 	}
 	return func(block int32) paired {
 		of := make([][]float64, len(cells))
@@ -116,23 +120,20 @@ func pairing(metric string, cells ...*column) func(block int32) paired {
 	}
 }
 
-// logsOf are the logarithms of a metric, by block, and how many the block with the most has,
-// of which study.MaxRuns are kept; nil where a value has none.
-func (c *column) logsOf(metric string) (all map[int32][]float64, most int) {
-	if c.metrics[metric] == nil {
-		return nil, 0
-	}
-	all = map[int32][]float64{}
-	for i, v := range c.metrics[metric].values {
-		switch block := c.blocks[i]; {
+// logsOf are the logarithms of a metric, by block, of which study.MaxRuns of each are kept;
+// nil where a value has none.
+func (c *column) logsOf(metric string) map[int32][]float64 {
+	all := map[int32][]float64{}
+	trials := c.arrived(metric)
+	for i, v := range trials.values {
+		switch block := trials.blocks[i]; {
 		case v <= 0:
-			return nil, 0
+			return nil
 		case v > 0 && len(all[block]) < study.MaxRuns: // not NaN
 			all[block] = append(all[block], math.Log(v))
-			most = max(most, len(all[block]))
 		}
 	}
-	return all, most
+	return all
 }
 
 // inCommon are the logarithms of the rounds that all cells have.
