@@ -41,7 +41,7 @@ const shown = 12;
 function table(t: SummaryTable): HTMLElement {
   if (t.rows.length === 0) return h("div", {}, h("h3", {}, t.title), h("p", { class: "note" }, t.note));
   const more = t.rows.length - shown;
-  const parts = more > shown / 2 ? [rows(t, 0, shown), h("details", {}, h("summary", {}, `${more} more`), rows(t, shown))] : [rows(t, 0)];
+  const parts = more > shown / 2 ? [rows(t, 0, shown), h("details", { class: "rest" }, h("summary", {}, `${more} more`), rows(t, shown))] : [rows(t, 0)];
   return h("div", {}, h("h3", {}, t.title), ...parts, key(t), t.note ? h("p", { class: "note" }, `${t.note}.`) : null);
 }
 
