@@ -24,9 +24,11 @@ func (c *column) against(control *column, metric string) Series {
 }
 
 // beside is against for a cell and for the control's twin, nil for none. The twin's series
-// is the cell's own: what a block's three values stand to is common to them. Of a cell with
-// fewer trials a block than the control there is none, because its values could not change
-// places with the others': the twin's trials are the control's there.
+// is the cell's own: what a block's three values stand to is common to them.
+//
+// A cell with far fewer trials a block than the control has no twin's series: its values
+// scatter more than the other two, and could not change places with them. It is compared
+// with the trials of the control and the twin together.
 func (c *column) beside(control, twin *column, metric string) (cell, second Series) {
 	all := pairing(metric, c, control, twin)
 	fewer := !c.inRounds(metric) && c.trialsPerBlock(metric) < fewerShare*control.trialsPerBlock(metric)

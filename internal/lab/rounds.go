@@ -216,8 +216,8 @@ func roundsTime(records []sample.Record) time.Duration {
 	return time.Duration(last)
 }
 
-// slow is how many times the control's time a slow target's turn takes.
-const slow = 2
+// slowTurn is from how many times the control's time on a turn is slow.
+const slowTurn = 2
 
 // slowShare of its rounds a cell takes part in: one with slow turns, of a run with a budget,
 // has as much time as the control. What slows its turns, such as a way through gVisor's
@@ -232,7 +232,7 @@ func (p *Plan) slowShare(c study.Cell) float64 {
 		return 1
 	}
 	own, base := p.turns[c.ID], p.turns[p.Manifest.Cells[control].ID]
-	if base == 0 || own <= slow*base {
+	if base == 0 || own <= slowTurn*base {
 		return 1
 	}
 	return float64(base) / float64(own)
