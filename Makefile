@@ -15,7 +15,7 @@ help: ## this list
 weigh: ## the main job: the price list of this machine, and its HTML report
 	$(MAKE) --no-print-directory build
 	scripts/setup.sh weigh
-	bin/tare run survey --budget 4m45s
+	bin/tare run survey --budget 4m50s
 
 build: generated ## bin/tare alone
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(version)' -o bin/tare ./cmd/tare

@@ -35,8 +35,8 @@ void bandwidth_setup(const struct work *w)
 {
 	(void)w;
 	buffer = map_huge(BUFFER);
-	for (size_t i = 0; i < BUFFER; i++)
-		buffer[i] = (unsigned char)(i >> 20);
+	for (size_t i = 0; i < BUFFER / PIECE; i++)
+		memset(buffer + i * PIECE, (int)i, PIECE);
 }
 
 void bandwidth_loop(uint64_t n)

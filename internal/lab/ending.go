@@ -43,7 +43,7 @@ func (e *ending) length(p parts) time.Duration {
 func newEnding(st study.Study, block time.Duration) *ending {
 	now := trial.Now()
 	e := &ending{study: st, began: now, last: now, share: 1}
-	if fits := e.room(0, st.Budget); block > fits {
+	if fits := e.room(0, st.Budget, block); block > fits {
 		e.share = max(leastShare, float64(fits)/float64(block))
 	}
 	return e
@@ -52,19 +52,33 @@ func newEnding(st study.Study, block time.Duration) *ending {
 // leastShare of its rounds a block has, however little time there is.
 const leastShare = 0.1
 
-// budgetBlocks is how many blocks a run with a budget makes room for. Each has fewer rounds
-// then, and as many blocks say more than fewer longer ones: of 6 blocks an interval is nearly
-// as wide as they scatter. What a block takes besides its rounds is paid in each, so yet more
-// blocks would leave few rounds.
+// budgetBlocks is how many blocks a run with a budget makes room for at least. Each has fewer
+// rounds then, and as many blocks say more than fewer longer ones: of 6 blocks an interval is
+// nearly as wide as they scatter. What a block takes besides its rounds is paid in each, so yet
+// more blocks would leave few rounds.
 const budgetBlocks = study.DefaultBlocks
 
-// room is how long a block may be for budgetBlocks to fit: made of them exist, and left is
-// the time that remains of the budget. Half a block is kept back, because some take longer.
-func (e *ending) room(made int, left time.Duration) time.Duration {
+const (
+	// givenUp is how much of a block's time the last ones give up together for one more of
+	// them: else the budget's end would go unused.
+	givenUp = 1.0 / 3
+	// keptBack of a block's time is spare, because some blocks take longer than others.
+	keptBack = 0.1
+)
+
+// room is how long the next block may be: made of them exist, left is the time that remains
+// of the budget, and a block with all of its rounds takes whole, or 0 where that is unknown.
+// The budget's rest is shared by as many blocks as fit.
+func (e *ending) room(made int, left, whole time.Duration) time.Duration {
 	if e.study.Budget == 0 {
 		return math.MaxInt64
 	}
-	return time.Duration(float64(left) / (float64(max(1, min(e.study.Blocks, budgetBlocks)-made)) + 0.5))
+	blocks := budgetBlocks - made
+	if whole > 0 {
+		blocks = max(blocks, int(float64(left)/float64(whole)+givenUp))
+	}
+	blocks = max(1, min(blocks, e.study.Blocks-made))
+	return time.Duration(float64(left) / (float64(blocks) + keptBack))
 }
 
 // begin is called when the first block begins, after trials that belong to none.
@@ -116,8 +130,8 @@ func (e *ending) fit(made int, left, took, rounds time.Duration) {
 		e.took = e.took[1:]
 	}
 	whole := e.usual()
-	if e.study.Budget > 0 && made < budgetBlocks && whole.rounds > 0 {
-		room := e.room(made, left) - whole.besides
+	if e.study.Budget > 0 && whole.rounds > 0 {
+		room := e.room(made, left, whole.besides+whole.rounds) - whole.besides
 		e.share = max(leastShare, min(1, float64(room)/float64(whole.rounds)))
 	}
 }

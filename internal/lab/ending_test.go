@@ -67,6 +67,7 @@ func TestBudgetsShortenBlocks(t *testing.T) {
 		"as expected":         {20 * time.Second, 5 * time.Second, 15 * time.Second, budgetBlocks},
 		"slower":              {20 * time.Second, 10 * time.Second, 30 * time.Second, budgetBlocks},
 		"much slower":         {20 * time.Second, 6 * time.Second, 60 * time.Second, budgetBlocks},
+		"a part too few":      {20 * time.Second, 6 * time.Second, 11500 * time.Millisecond, 14},
 		"short enough":        {5 * time.Second, 2 * time.Second, 3 * time.Second, 48},
 		"expected too slow":   {60 * time.Second, 2 * time.Second, 3 * time.Second, 42},
 		"no room for so many": {20 * time.Second, 40 * time.Second, 20 * time.Second, 5},
@@ -89,6 +90,9 @@ func TestBudgetsShortenBlocks(t *testing.T) {
 			}
 			if made < c.blocks {
 				t.Errorf("%d blocks in %v, want at least %d", made, spent, c.blocks)
+			}
+			if unused, whole := st.Budget-spent, c.besides+c.rounds; float64(unused) > (1-givenUp+keptBack)*float64(whole) {
+				t.Errorf("%v of the budget were not used, and a block takes %v", unused, whole)
 			}
 			if e.share < leastShare || e.share > 1 {
 				t.Errorf("a share of %v", e.share)

@@ -170,7 +170,7 @@ func (p *Plan) inRounds() bool {
 
 // runsShare of what a block's time has left after one trial of each cell goes to more
 // trials outside of its rounds, where a budget is short.
-const runsShare = 0.15
+const runsShare = 0.2
 
 // fitRuns gives cells of several runs a block as many as their workload's time and the
 // budget have room for, and plans the trials again.
@@ -197,7 +197,7 @@ func (p *Plan) fitWithin() {
 // fitBudget takes runs away where a block of the budget has no room for all of them.
 func (p *Plan) fitBudget() {
 	m := &p.Manifest
-	room := float64(newEnding(m.Study, 0).room(0, m.Study.Budget))
+	room := float64(newEnding(m.Study, 0).room(0, m.Study.Budget, 0))
 	first, more := 0.0, 0.0 // the first runs of a block, and the others
 	for _, c := range m.Cells {
 		if c.Set == "" {
@@ -215,7 +215,7 @@ func (p *Plan) fitBudget() {
 	asked, left := 0, 0
 	for i, c := range m.Cells {
 		if c.Runs > 1 {
-			m.Cells[i].Runs = 1 + int(share*float64(c.Runs-1))
+			m.Cells[i].Runs = 1 + int(math.Round(share*float64(c.Runs-1)))
 			asked, left = max(asked, c.Runs), max(left, m.Cells[i].Runs)
 		}
 	}

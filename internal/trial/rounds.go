@@ -125,11 +125,13 @@ func (b *block) measure(ctx context.Context) error {
 	for _, h := range b.rounds.Held {
 		b.held = append(b.held, &held{Held: h, cells: make([]served, len(h.Turns))})
 	}
+	var all sync.WaitGroup
 	for i, h := range b.held {
-		h.err = b.start(ctx, i, h)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+		all.Go(func() { h.err = b.start(ctx, i, h) })
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	for i, load := range b.rounds.Loads {
 		l, err := b.runner.begin(ctx, load, fmt.Sprintf("%d-load-%d", b.rounds.Held[0].Turns[0].Seq, i))
