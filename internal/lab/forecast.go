@@ -170,7 +170,7 @@ func (p *Plan) inRounds() bool {
 
 // runsShare of what a block's time has left after one trial of each cell goes to more
 // trials outside of its rounds, where a budget is short.
-const runsShare = 0.2
+const runsShare = 0.25
 
 // fitRuns gives cells of several runs a block as many as their workload's time and the
 // budget have room for, and plans the trials again.

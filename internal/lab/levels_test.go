@@ -24,12 +24,15 @@ func TestNeighboursOnRealTargets(t *testing.T) {
 			{Name: "busy", Shares: 4096, Load: &study.Load{Kind: "unix-dhrystone2", Instances: study.PerCPU, Idle: true}},
 		},
 		OptionalEnvironments: []study.Environment{{Name: "many", CPUSet: "first-4096"}},
-		Workloads:            []study.Workload{{Name: "calls", Kind: "unix-syscall"}, {Name: "start", Kind: "start"}},
+		Workloads: []study.Workload{
+			{Name: "calls", Kind: "unix-syscall"}, {Name: "start", Kind: "start"},
+			{Name: "elsewhere", Kind: "unix-syscall", Environments: []string{"many"}},
+		},
 	}
 	sets := map[string]bool{}
 	records := measure(t, st, func(_ string, e lab.Event) { sets[e.Cell.Set] = true })
-	if len(records) != 8 {
-		t.Errorf("%d records, want 8: the level of 4096 CPUs is skipped", len(records))
+	if len(records) != 12 {
+		t.Errorf("%d records, want 12: the level of 4096 CPUs is skipped, and its workload measured in the others", len(records))
 	}
 	if len(sets) != 2 { // "" of the starts, and one of both levels
 		t.Errorf("sets %v: the load rests while others are measured", sets)

@@ -124,7 +124,7 @@ func TestBudgetsLeaveRuns(t *testing.T) {
 	}{
 		{0, "rounds-1", 5},
 		{time.Hour, "rounds-1", 5},
-		{3 * time.Minute, "rounds-1", 3}, // of 14.4 s a block the starts have 1 s, and 15 % of the rest
+		{3 * time.Minute, "rounds-1", 4}, // of 14.4 s a block the starts have 1 s, and a quarter of the rest
 		{3 * time.Minute, "", 5},         // they have all of it
 		{10 * time.Second, "rounds-1", 1},
 	} {

@@ -34,6 +34,7 @@ func (l *Lab) checkStudy(ctx context.Context, st study.Study, own bool) (study.S
 		return st, nil, nil, refusal(err)
 	}
 	notes, skipped := a.Notes, map[string]string{}
+	asked := st.Environments
 	st.Environments = slices.Clone(st.Environments)
 	for _, level := range st.OptionalEnvironments {
 		if why, lacks := a.Skipped[level.Name]; lacks {
@@ -43,6 +44,12 @@ func (l *Lab) checkStudy(ctx context.Context, st study.Study, own bool) (study.S
 		st.Environments = append(st.Environments, level)
 	}
 	st.OptionalEnvironments = nil
+	st.Workloads = slices.Clone(st.Workloads)
+	for i, w := range st.Workloads {
+		if len(w.Environments) > 0 && !slices.ContainsFunc(w.Environments, func(name string) bool { return skipped[name] == "" }) {
+			st.Workloads[i].Environments = namesOf(asked)
+		}
+	}
 	for _, p := range st.OptionalProbes {
 		if why, skipped := a.Skipped[p]; skipped {
 			notes = append(notes, why)
@@ -119,4 +126,12 @@ func refusal(err error) error {
 // compared is among how many cells each group's verdicts are judged.
 func (p *Plan) compared() map[string]int {
 	return preflight.Compared(p.Manifest.Study, p.Manifest.Cells)
+}
+
+// namesOf are the names of environments.
+func namesOf(levels []study.Environment) (names []string) {
+	for _, l := range levels {
+		names = append(names, l.Name)
+	}
+	return names
 }
