@@ -49,7 +49,28 @@ func (v view) costs() SummaryTable {
 		first := isStart(t) && (i == 0 || !isStart(tables[i-1]))
 		out.Columns = append(out.Columns, v.costColumns(t, out.Rows, control, first)...)
 	}
-	return ownHeads(out)
+	return ownHeads(environmentsOver(out))
+}
+
+// environmentsOver says once what environment, or how many instances, speeds are of, where
+// no workload was measured in two.
+func environmentsOver(t SummaryTable) SummaryTable {
+	var names, order []string
+	for _, c := range t.Columns {
+		name, _, _ := strings.Cut(c.Head, "+")
+		if c.Over != "" && slices.Contains(names, name) {
+			return t
+		}
+		names = append(names, name)
+	}
+	for i, c := range t.Columns {
+		if _, environment, is := strings.Cut(c.Head, "+"); is && c.Over != "" {
+			t.Columns[i].Over, t.Columns[i].Head = c.Over+", "+environment, names[i]
+		}
+		order = append(order, t.Columns[i].Over)
+	}
+	slices.SortStableFunc(t.Columns, func(a, b SummaryColumn) int { return slices.Index(order, a.Over) - slices.Index(order, b.Over) })
+	return t
 }
 
 // ownHeads gives a column the heading that it shares with no other.

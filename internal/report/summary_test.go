@@ -86,3 +86,27 @@ func TestNoRatioIsNotZero(t *testing.T) {
 		t.Errorf("a difference in CSV: %q", got)
 	}
 }
+
+// Speeds of one environment share a heading that names it, and stand side by side; where a
+// workload was measured in two, each column names its own.
+func TestEnvironmentsOfSpeeds(t *testing.T) {
+	heads := func(columns ...string) (out []string) {
+		table := SummaryTable{Columns: []SummaryColumn{{Over: "start", Head: "time, ms"}}}
+		for _, head := range columns {
+			table.Columns = append(table.Columns, SummaryColumn{Over: "speed, % of host", Head: head})
+		}
+		for _, c := range ownHeads(environmentsOver(table)).Columns[1:] {
+			out = append(out, c.Over+": "+c.Head)
+		}
+		return out
+	}
+	for _, c := range []struct{ columns, want []string }{
+		{[]string{"cpu+1cpu", "forks", "files+1cpu"}, []string{"speed, % of host, 1cpu: cpu", "speed, % of host, 1cpu: files", ": forks, % of host"}},
+		{[]string{"cpu+1cpu", "cpu+2cpu"}, []string{"speed, % of host: cpu+1cpu", "speed, % of host: cpu+2cpu"}},
+		{[]string{"cpu", "files"}, []string{"speed, % of host: cpu", "speed, % of host: files"}},
+	} {
+		if got := heads(c.columns...); !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q, want %q", c.columns, got, c.want)
+		}
+	}
+}
