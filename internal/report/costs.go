@@ -55,21 +55,31 @@ func (v view) costs() SummaryTable {
 // environmentsOver says once what environment, or how many instances, speeds are of, where
 // no workload was measured in two.
 func environmentsOver(t SummaryTable) SummaryTable {
-	var names, order []string
-	for _, c := range t.Columns {
+	is := func(c SummaryColumn) bool { return strings.HasPrefix(c.Over, "speed") }
+	first := slices.IndexFunc(t.Columns, is)
+	if first < 0 {
+		return t
+	}
+	speeds := t.Columns[first:]
+	if end := slices.IndexFunc(speeds, func(c SummaryColumn) bool { return !is(c) }); end > 0 {
+		speeds = speeds[:end]
+	}
+	var names []string
+	for _, c := range speeds {
 		name, _, _ := strings.Cut(c.Head, "+")
-		if c.Over != "" && slices.Contains(names, name) {
+		if slices.Contains(names, name) {
 			return t
 		}
 		names = append(names, name)
 	}
-	for i, c := range t.Columns {
-		if _, environment, is := strings.Cut(c.Head, "+"); is && c.Over != "" {
-			t.Columns[i].Over, t.Columns[i].Head = c.Over+", "+environment, names[i]
+	var order []string
+	for i, c := range speeds {
+		if _, environment, named := strings.Cut(c.Head, "+"); named {
+			speeds[i].Over, speeds[i].Head = c.Over+", "+environment, names[i]
 		}
-		order = append(order, t.Columns[i].Over)
+		order = append(order, speeds[i].Over)
 	}
-	slices.SortStableFunc(t.Columns, func(a, b SummaryColumn) int { return slices.Index(order, a.Over) - slices.Index(order, b.Over) })
+	slices.SortStableFunc(speeds, func(a, b SummaryColumn) int { return slices.Index(order, a.Over) - slices.Index(order, b.Over) })
 	return t
 }
 
