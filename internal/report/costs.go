@@ -52,10 +52,13 @@ func (v view) costs() SummaryTable {
 	return ownHeads(environmentsOver(out))
 }
 
+// overSpeed begins the heading above speeds.
+const overSpeed = "speed"
+
 // environmentsOver says once what environment, or how many instances, speeds are of, where
 // no workload was measured in two.
 func environmentsOver(t SummaryTable) SummaryTable {
-	is := func(c SummaryColumn) bool { return strings.HasPrefix(c.Over, "speed") }
+	is := func(c SummaryColumn) bool { return strings.HasPrefix(c.Over, overSpeed) }
 	first := slices.IndexFunc(t.Columns, is)
 	if first < 0 {
 		return t
@@ -75,7 +78,7 @@ func environmentsOver(t SummaryTable) SummaryTable {
 	var order []string
 	for i, c := range speeds {
 		if _, environment, named := strings.Cut(c.Head, "+"); named {
-			speeds[i].Over, speeds[i].Head = c.Over+", "+environment, names[i]
+			speeds[i].Over, speeds[i].Head = environment+" "+c.Over, names[i] // what does not fit is cut at its end
 		}
 		order = append(order, speeds[i].Over)
 	}
@@ -89,7 +92,8 @@ func ownHeads(t SummaryTable) SummaryTable {
 		over := c.Over
 		shares := func(c SummaryColumn) bool { return c.Over == over }
 		if rest := slices.Concat(t.Columns[:i], t.Columns[i+1:]); over != "" && !slices.ContainsFunc(rest, shares) {
-			t.Columns[i].Over, t.Columns[i].Head = "", c.Head+strings.TrimPrefix(over, "speed")
+			environment, unit, _ := strings.Cut(over, overSpeed)
+			t.Columns[i].Over, t.Columns[i].Head = "", strings.TrimSuffix(c.Head+unit+", "+strings.TrimSpace(environment), ", ")
 		}
 	}
 	return t
@@ -206,7 +210,7 @@ func (t shownTable) costColumn(rows []string, control string) SummaryColumn {
 	case t.control() == nil:
 		c.Head = withUnit(t.named(), t.Unit)
 	case isSpeed(t):
-		c.Over = "speed, % of " + control
+		c.Over = overSpeed + ", % of " + control
 	case isStart(t):
 		c.Head = withUnit(t.claim.Group, scale.Unit)
 	default:

@@ -101,8 +101,9 @@ func TestEnvironmentsOfSpeeds(t *testing.T) {
 		return out
 	}
 	for _, c := range []struct{ columns, want []string }{
-		{[]string{"cpu+1cpu", "forks", "files+1cpu"}, []string{"speed, % of host, 1cpu: cpu", "speed, % of host, 1cpu: files", ": forks, % of host"}},
+		{[]string{"cpu+1cpu", "forks", "files+1cpu"}, []string{"1cpu speed, % of host: cpu", "1cpu speed, % of host: files", ": forks, % of host"}},
 		{[]string{"cpu+1cpu", "cpu+2cpu"}, []string{"speed, % of host: cpu+1cpu", "speed, % of host: cpu+2cpu"}},
+		{[]string{"cpu+1cpu", "files"}, []string{": cpu, % of host, 1cpu", ": files, % of host"}},
 		{[]string{"cpu", "files"}, []string{"speed, % of host: cpu", "speed, % of host: files"}},
 	} {
 		if got := heads(c.columns...); !slices.Equal(got, c.want) {
