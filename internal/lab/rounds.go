@@ -128,7 +128,7 @@ func (l *Lab) rounds(p *Plan, unit []schedule.Trial, share float64) trial.Rounds
 	var groups []string
 	var workloads []schedule.Slices      // as groups, of the targets in visits
 	visits := map[string][]trial.Visit{} // by workload: where its targets are
-	// They start at once, and yet who is first gets other memory than the last: no target is always it.
+	// Who is started first gets other memory than the last: no target is always it.
 	for _, i := range schedule.Order(len(unit), p.seedOf(first.Set+" start", block.Block)) {
 		t := unit[i]
 		c := p.Manifest.Cells[t.Cell]

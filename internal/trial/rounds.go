@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -125,11 +126,11 @@ func (b *block) measure(ctx context.Context) error {
 	for _, h := range b.rounds.Held {
 		b.held = append(b.held, &held{Held: h, cells: make([]served, len(h.Turns))})
 	}
-	var all sync.WaitGroup
-	for i, h := range b.held {
-		all.Go(func() { h.err = b.start(ctx, i, h) })
-	}
-	all.Wait()
+	// As many start at once as there are CPUs: a start is bounded by the timeout.
+	inTurn(len(b.held), runtime.NumCPU(), func(i int) bool {
+		b.held[i].err = b.start(ctx, i, b.held[i])
+		return ctx.Err() == nil
+	})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
