@@ -14,8 +14,8 @@
  * CLOCK_MONOTONIC and CPU is the CPU time of the work, all in nanoseconds. Where a
  * work is taken back between its batches, as groups are removed that mkdir has made,
  * BEGIN is later by the time that this took.
- * A first batch of iterations before BEGIN fills the caches and is not counted.
- * bytes is the payload that was read or written, with that batch's; direct=no
+ * Iterations before BEGIN, for 0.2 ms and of one batch at least, are not counted.
+ * bytes is the payload that was read or written, with theirs; direct=no
  * says that the file system refused O_DIRECT. A turn that cannot be worked answers
  * "error: REASON". The end of the input ends the program with 0.
  *

@@ -27,6 +27,9 @@ static uint64_t cpu_ns(void)
  * short: a batch takes a fiftieth of the turn. */
 enum { BATCHES = 50 };
 
+/* An engine's processes hand over the turn and stop within this time (docs/slices.md). */
+enum { LEAD_NS = 200 * 1000 };
+
 static uint64_t next_batch(uint64_t n, uint64_t took, uint64_t length)
 {
 	uint64_t least = length / BATCHES;
@@ -41,12 +44,18 @@ static uint64_t next_batch(uint64_t n, uint64_t took, uint64_t length)
 
 static void one_turn(const struct work *w, uint64_t *batch, uint64_t length, int to)
 {
-	/* Who wakes up finds the caches full of what ran before: the laboratory, an
-	 * engine, another target. The first batch fills them, and does not count. */
-	w->loop(*batch);
-	if (w->undo)
-		w->undo(*batch);
-	uint64_t count = 0, uncounted = *batch, cpu = cpu_ns(), begin = now(), last = begin, t = begin;
+	/* Who wakes up finds the caches full of what ran before, and the CPU busy with what
+	 * handed over the turn: the laboratory, an engine, another target. The first batches
+	 * outlast that, and do not count. */
+	uint64_t uncounted = 0, count = 0, begin = now();
+	do {
+		w->loop(*batch);
+		if (w->undo)
+			w->undo(*batch);
+		uncounted += *batch;
+	} while (now() - begin < LEAD_NS);
+	uint64_t cpu = cpu_ns(), last, t;
+	begin = last = t = now();
 	do {
 		uint64_t n = *batch;
 		w->loop(n);
