@@ -425,7 +425,7 @@ var sections = []section{
 	{"Slices of workloads that are measured in rounds.", []entry{
 		{Metric{SliceRate, PerSecond, Higher, "iterations per second of the payload's own time: the median of the block's slices"}, Primary, []Metric{{SliceRate, BytesPerSecond, Higher, "bytes per second of the payload's own time: the median of the block's slices"}}},
 		{Metric{CPUEach, Seconds, Lower, "CPU time of one iteration, as the payload's kernel counts it"}, Descriptive, nil},
-		{Metric{Turnaround, Seconds, Lower, "from the turn to its answer, without the payload's own time: the way into the target and back"}, Descriptive, nil},
+		{Metric{Turnaround, Seconds, Lower, "from the turn to its answer, without the time of the counted work: the way into the target and back, and what is worked before that time begins"}, Descriptive, nil},
 		{Metric{Stalled, Count, Lower, "slices of a block during which the payload did not run for long; they are kept"}, Descriptive, nil},
 	}},
 	{"What runs next to the instances of a level with a load.", []entry{
