@@ -22,7 +22,8 @@ func (d *apiDriver) networkHost(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if p := d.engine.private; p != nil {
-		return fmt.Sprintf("/proc/%d/ns/net", p.pid), nil
+		// The launcher's: Podman 5 leaves its own main thread in the namespace of a container.
+		return fmt.Sprintf("/proc/%d/ns/net", p.process.LauncherPID()), nil
 	}
 	return "/proc/self/ns/net", nil
 }

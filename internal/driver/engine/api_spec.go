@@ -22,7 +22,8 @@ func (i *instance) options() (client.ContainerCreateOptions, error) {
 		// environment is complete.
 		Env:         append([]string{"HOSTNAME"}, s.Env...),
 		AttachStdin: stdin, OpenStdin: stdin, StdinOnce: stdin, AttachStdout: true, AttachStderr: true,
-		Labels: map[string]string{labelKey: owner()},
+		Labels:      map[string]string{labelKey: owner()},
+		StopTimeout: new(int), // Podman 5 waits for so long before it removes one that runs
 	}
 	if s.Cwd != "" {
 		config.WorkingDir = s.Cwd

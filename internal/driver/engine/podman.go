@@ -31,9 +31,11 @@ func podmans(lab driver.Lab, f flavor) []driver.Driver {
 		takes: driver.Footprint{Tasks: 1, DaemonFiles: 7}}} // conmon
 }
 
-// execConfig has the monitor of an exec stay for a second after it, not for five minutes:
-// it is in the container's group, and with it there Podman cannot remove the container.
-const execConfig = "[engine]\nexit_command_delay = 1\n"
+// podmanConfig has the monitor of an exec stay for a second after it, not for five minutes:
+// it is in the container's group, and with it there Podman cannot remove the container. It
+// does not have published ports bound by the engine as well: Podman 5 does so before the
+// first container of a network has brought up its address.
+const podmanConfig = "[engine]\nexit_command_delay = 1\nenable_port_reservation = false\n"
 
 // podmanState is where Podman keeps what lasts until a boot.
 const podmanState = "/run/containers"
@@ -53,7 +55,7 @@ func startPodman(_ *engine, program, socket string) (daemonCommand, error) {
 	root, temporary := filepath.Join(dir, "root"), filepath.Join(dir, "tmp")
 	env := []string{"TMPDIR=" + temporary}
 	for _, file := range []struct{ variable, name, text string }{
-		{"CONTAINERS_CONF", "containers.conf", execConfig},
+		{"CONTAINERS_CONF", "containers.conf", podmanConfig},
 		{"CONTAINERS_STORAGE_CONF", "storage.conf", fmt.Sprintf("[storage]\ngraphroot = %q\nrunroot = %q\n", root, podmanState)},
 	} {
 		path := filepath.Join(dir, file.name)
