@@ -7,9 +7,11 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 )
 
-// Scripts that make a server's files below /tmp and become it. $1 is the
+// Scripts that make a server's files, if it has any, below /tmp and become it. $1 is the
 // port, $2 the address to listen at.
 var (
+	//go:embed redis.sh
+	redisScript string
 	//go:embed nginx.sh
 	nginxScript string
 	//go:embed postgres.sh
@@ -19,12 +21,11 @@ var (
 // redis answers from memory, in one process.
 func redis() openLoop {
 	return openLoop{
-		kind: "redis", protocol: "redis", rate: "1000", needs: []string{"redis-server"}, writes: true,
+		kind: "redis", protocol: "redis", rate: "1000", needs: []string{"busybox", "redis-server"}, writes: true,
 		help:  "redis: GET or SET of a thousand keys, at a given rate",
 		bytes: payloadBytes("64", "bytes of a value"),
 		server: func(Values) []string {
-			return []string{"/usr/bin/redis-server", "--port", driver.PeerPort, "--bind", everyAddress, "--protected-mode", "no",
-				"--save", "", "--appendonly", "no", "--dir", "/tmp", "--loglevel", "warning"}
+			return []string{shellPath, "-c", redisScript, "redis", driver.PeerPort, everyAddress}
 		},
 	}
 }
