@@ -16,14 +16,17 @@ import (
 func (i *instance) options() (client.ContainerCreateOptions, error) {
 	s := i.spec
 	stdin := s.Stdio.Stdin != nil
+	second := 1
 	config := &container.Config{
 		Image: i.image, Entrypoint: s.Args[:1], Cmd: s.Args[1:], WorkingDir: "/",
 		// Without a value: the engine's own HOSTNAME is taken away. The Spec's
 		// environment is complete.
 		Env:         append([]string{"HOSTNAME"}, s.Env...),
 		AttachStdin: stdin, OpenStdin: stdin, StdinOnce: stdin, AttachStdout: true, AttachStderr: true,
-		Labels:      map[string]string{labelKey: owner()},
-		StopTimeout: new(int), // Podman 5 waits for so long before it removes one that runs
+		Labels: map[string]string{labelKey: owner()},
+		// Podman waits for so long before it removes one that runs; it once did not come back
+		// from a removal with 0.
+		StopTimeout: &second,
 	}
 	if s.Cwd != "" {
 		config.WorkingDir = s.Cwd
