@@ -54,13 +54,13 @@ static void one_turn(const struct work *w, uint64_t *batch, uint64_t length, int
 			w->undo(*batch);
 		uncounted += *batch;
 	} while (now() - begin < LEAD_NS);
-	uint64_t cpu = cpu_ns(), last, t;
-	begin = last = t = now();
+	uint64_t cpu = cpu_ns(), last;
+	begin = last = now();
 	do {
 		uint64_t n = *batch;
 		w->loop(n);
 		count += n;
-		t = now();
+		uint64_t t = now();
 		*batch = next_batch(n, t - last, length);
 		last = t;
 		if (w->undo) { /* its time is none of the work's */
@@ -71,13 +71,12 @@ static void one_turn(const struct work *w, uint64_t *batch, uint64_t length, int
 			begin += last - t;
 		}
 	} while (last - begin < length);
-	t = last;
 	cpu = cpu_ns() - cpu;
 	char line[200], bytes[40] = "";
 	if (w->bytes)
 		snprintf(bytes, sizeof bytes, " bytes=%llu", (unsigned long long)((uncounted + count) * w->bytes));
 	int n = snprintf(line, sizeof line, "%llu %llu %llu %llu%s%s\n", (unsigned long long)count,
-		(unsigned long long)begin, (unsigned long long)t, (unsigned long long)cpu, bytes, remark);
+		(unsigned long long)begin, (unsigned long long)last, (unsigned long long)cpu, bytes, remark);
 	if (write(to, line, (size_t)n) != n)
 		die_errno("%s: the answer cannot be handed over", w->name);
 }
