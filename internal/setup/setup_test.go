@@ -223,9 +223,9 @@ func TestOf(t *testing.T) {
 		"crun":             "crun",
 		"docker@nat":       "runc containerd docker",
 		"docker/crun":      "runc crun containerd docker",
-		"qemu/microvm":     "mke2fs QEMU",
+		"qemu/microvm":     "mke2fs xz QEMU",
 		"native/spawn":     "",
-		"cloud-hypervisor": "mke2fs Cloud Hypervisor",
+		"cloud-hypervisor": "mke2fs xz Cloud Hypervisor",
 	} {
 		var names []string
 		for _, p := range m.Of(table(t), []string{target}) {
