@@ -367,7 +367,7 @@ func unpackWith(ctx context.Context, packed []byte, name string, args ...string)
 		err = c.Start()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("unpack with %s (tare setup installs it): %w", name, err)
+		return nil, fmt.Errorf("unpack with %s: %w", name, err)
 	}
 	plain, err := readAll(out)
 	if err != nil {

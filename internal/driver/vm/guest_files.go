@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,6 +52,19 @@ type guestKernel struct {
 	modules string // directory; "" where the kernel has all that it needs built in
 	wanted  []string
 	source  string // the package that it came from
+}
+
+// read reads wanted modules with all that they need, and names those that the kernel has
+// not. A machine may lack the program that unpacks them.
+func (g guestKernel) read(ctx context.Context, wanted []string) (modules []vmm.Module, missing []string, err error) {
+	modules, missing, err = vmm.Modules(ctx, g.modules, wanted)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, nil, &driver.CannotError{Target: "vm", Lacks: err.Error(), Remedy: "tare setup installs it"}
+	case err != nil:
+		return nil, nil, driver.Labf("%w", err)
+	}
+	return modules, missing, nil
 }
 
 // kernelFor gives the target's kernel, the user's for all guests, or the distribution's,
@@ -240,9 +254,9 @@ func (h *home) moduleSet(ctx context.Context, g guestKernel) (set moduleSet, err
 	if set, ok := h.packed[as]; ok {
 		return set, nil
 	}
-	modules, _, err := vmm.Modules(ctx, g.modules, g.wanted)
+	modules, _, err := g.read(ctx, g.wanted)
 	if err != nil {
-		return set, driver.Labf("%w", err)
+		return set, err
 	}
 	if len(modules) > 0 {
 		if set, err = pack(ctx, modules); err != nil {

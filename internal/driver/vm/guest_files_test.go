@@ -79,6 +79,12 @@ func TestInitramfsFollowsModules(t *testing.T) {
 	if _, err := newHome(lab).moduleSet(t.Context(), guestKernel{modules: dir, wanted: []string{"virtio_blk"}}); err == nil || !driver.IsLab(err) {
 		t.Errorf("a module that is none: %v", err)
 	}
+	must(t, os.Rename(file, file+".xz"))
+	t.Setenv("PATH", t.TempDir())
+	var cannot *driver.CannotError
+	if _, err := newHome(lab).moduleSet(t.Context(), guestKernel{modules: dir, wanted: []string{"virtio_blk"}}); !errors.As(err, &cannot) || !strings.Contains(err.Error(), `"xz": executable file not found`) {
+		t.Errorf("a packed module, and no program that unpacks it: %v", err)
+	}
 }
 
 // TestKilledDownloads: what killed processes left of kernels goes, and nothing else does,

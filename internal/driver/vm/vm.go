@@ -367,9 +367,9 @@ func (d *Driver) takes(ctx context.Context, l driver.Limits, devices driver.Devi
 	if g.modules == "" { // without modules, all is taken to be built in
 		return nil
 	}
-	_, missing, err := vmm.Modules(ctx, g.modules, m.Modules())
+	_, missing, err := g.read(ctx, m.Modules())
 	if err != nil {
-		return driver.Labf("%w", err)
+		return err
 	}
 	if len(missing) > 0 {
 		return d.Cannot("give another kernel", "the guest's kernel %s has no %s", g.kernel.Version, strings.Join(missing, " and no "))
