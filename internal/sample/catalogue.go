@@ -333,7 +333,7 @@ var sections = []section{
 		{Metric{CPU, Seconds, Lower, "CPU time of the payload and of the runtime that belongs to it"}, Descriptive, nil},
 		{Metric{CPUUser, Seconds, Lower, "the part of cpu in user mode, counted in kernel ticks: coarse below 0.1 s"}, Descriptive, nil},
 		{Metric{CPUSystem, Seconds, Lower, "the part of cpu in the kernel, counted in kernel ticks: coarse below 0.1 s"}, Descriptive, nil},
-		{Metric{PeakMemory, Bytes, Lower, "the instance's largest memory use at one moment, as its cgroup counts it"}, Descriptive, nil},
+		{Metric{PeakMemory, Bytes, Lower, "the instance's largest memory use at one moment, as its cgroup counts it; without one the payload's largest resident set, where the kernel has added it up"}, Descriptive, nil},
 		{Metric{VoluntarySwitches, Count, Lower, "times that the payload gave up the CPU to wait"}, Descriptive, nil},
 		{Metric{InvoluntarySwitches, Count, Lower, "times that the kernel took the CPU from the payload"}, Descriptive, nil},
 		{Metric{MinorFaults, Count, Lower, "page faults of the payload that needed no I/O"}, Descriptive, nil},

@@ -284,15 +284,18 @@ func (c *replica) used() []sample.Value {
 	if u == nil {
 		return nil
 	}
-	return []sample.Value{
+	values := []sample.Value{
 		{Metric: sample.CPUUser, Value: u.User.Seconds()},
 		{Metric: sample.CPUSystem, Value: u.System.Seconds()},
-		{Metric: sample.PeakMemory, Value: float64(u.MaxRSS)},
 		{Metric: sample.MinorFaults, Value: float64(u.MinorFaults)},
 		{Metric: sample.MajorFaults, Value: float64(u.MajorFaults)},
 		{Metric: sample.VoluntarySwitches, Value: float64(u.VoluntarySwitches)},
 		{Metric: sample.InvoluntarySwitches, Value: float64(u.InvoluntarySwitches)},
 	}
+	if u.MaxRSS > 0 { // Linux adds up the pages of a process now and then, those of a small one never
+		values = append(values, sample.Value{Metric: sample.PeakMemory, Value: float64(u.MaxRSS)})
+	}
+	return values
 }
 
 // close removes the instance, its group and its directory.
