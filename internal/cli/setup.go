@@ -90,8 +90,10 @@ func (env *Env) setup(c *cobra.Command, f setupFlags) error {
 	parts := machine.Of(table, targets, programs...)
 	if !f.json {
 		env.listParts(machine, by, parts)
-		_, err := env.installLacking(c, f, machine, by, parts)
-		return err
+		if _, err := env.installLacking(c, f, machine, by, parts); err != nil {
+			return err
+		}
+		return f.unmet(machine, table)
 	}
 	found := setUp{Commands: [][]string{}}
 	if by != nil {
@@ -102,7 +104,9 @@ func (env *Env) setup(c *cobra.Command, f setupFlags) error {
 	}
 	steps := *env
 	steps.Stdout = env.Stderr // standard output has the JSON
-	found.Installed, err = steps.installLacking(c, f, machine, by, parts)
+	if found.Installed, err = steps.installLacking(c, f, machine, by, parts); err == nil {
+		err = f.unmet(machine, table)
+	}
 	for _, p := range parts {
 		one := setUpPart{Name: p.Name, For: p.For, Here: machine.Has(p), Else: p.Else}
 		if by != nil {
@@ -111,6 +115,24 @@ func (env *Env) setup(c *cobra.Command, f setupFlags) error {
 		found.Parts = append(found.Parts, one)
 	}
 	return errors.Join(err, env.printJSON(found))
+}
+
+// unmet is the error of targets that were named and still lack something. A dry run and
+// the optional targets of a study have none.
+func (f setupFlags) unmet(machine setup.Machine, table setup.Table) error {
+	var missing []string
+	if f.dryRun || len(f.on) == 0 {
+		return nil
+	}
+	for _, p := range machine.Of(table, f.on) {
+		if !machine.Has(p) {
+			missing = append(missing, p.Name)
+		}
+	}
+	if len(missing) > 0 {
+		return &lab.LackError{What: "still missing: " + strings.Join(missing, ", ")}
+	}
+	return nil
 }
 
 // installLacking installs the packages of the parts that are missing, and reports
