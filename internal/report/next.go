@@ -25,7 +25,7 @@ func (v view) next() []Action {
 	}
 	out = append(out, Action{"all tables", report + " --all"})
 	if v.in.Page != "" {
-		out = append(out, Action{"charts, samples", v.in.Page})
+		out = append(out, Action{"charts, samples", shellWord(v.in.Page)})
 	} else {
 		out = append(out, Action{"charts, samples", report + " -f html -o report.html"})
 	}
@@ -57,9 +57,10 @@ const openMost = 1000
 type settling struct{ text, command string }
 
 // settle says how many blocks would settle the open cell that needs fewest. Runs that are
-// compared, and those of experiments with tables of their own, have none.
+// compared, those of experiments with tables of their own, and one whose blocks are being
+// measured have none.
 func (v view) settle() settling {
-	if v.alone() != nil || len(v.in.Others) > 0 {
+	if v.alone() != nil || len(v.in.Others) > 0 || v.in.Live {
 		return settling{}
 	}
 	open, least, where, group := 0, 0, "", ""
