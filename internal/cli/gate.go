@@ -39,7 +39,7 @@ func gateCommand(env *Env) *cobra.Command {
 run's own study. A limit is met when the whole interval is within it, broken when
 the whole interval is beyond it, and else open. Ratios are to the run's control,
 or with --baseline to the same cell of that run. docs/gates.md has the rules.`,
-		Example: `  tare gate last --max start/runc:ready:+10%
+		Example: `  tare gate last --min cpu+1cpu/runc:98%
   tare gate last --limits limits.yaml --format junit -o limits.xml
   tare gate last --max 'start/*:1.10' --baseline 20261121-0815 --format github`,
 		ValidArgsFunction: env.completeRuns,

@@ -171,7 +171,17 @@ func (j judge) missing() string {
 	if len(metrics) > 0 {
 		return fmt.Sprintf("The cell has no metric %s; %sit has %s.", j.name.Metric, meant(j.name.Metric, metrics), strings.Join(metrics, ", "))
 	}
-	return fmt.Sprintf("The run has no such cell; %sit has %s.", meant(j.limit.Cell, cells), strings.Join(cells, ", "))
+	return fmt.Sprintf("The run has no such cell; %sit has %s.", meant(j.limit.Cell, cells), listed(cells))
+}
+
+// listMost is the number of names that a sentence lists.
+const listMost = 12
+
+func listed(names []string) string {
+	if more := len(names) - listMost; more > 0 {
+		names = append(names[:listMost:listMost], fmt.Sprintf("and %d more (tare report --format csv lists them)", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // meant asks for the nearest name, where one is near.
