@@ -3,6 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/fleet"
@@ -42,6 +45,15 @@ const exitHelp = `Exit codes:
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
+
+// badInput is the error of input that is refused, unless what failed is the place that it
+// was to be written to.
+func badInput(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) {
+		return err
+	}
+	return usageError{err}
+}
 
 // gateError is the worst verdict on limits, which becomes an exit code.
 type gateError struct{ verdict gate.Verdict }

@@ -88,7 +88,7 @@ func nameRunCommand(env *Env) *cobra.Command {
 				err = store.SetName(dir, append(args, "")[1])
 			}
 			if err != nil {
-				return usageError{err}
+				return badInput(err)
 			}
 			return nil
 		},
@@ -159,7 +159,7 @@ in them are somebody else's.`,
 			return env.printEach(asJSON, args, func(name string) (string, error) {
 				dir, err := importRun(env.config(c).StateDir, name)
 				if err != nil {
-					return "", usageError{fmt.Errorf("%s: %w", name, err)}
+					return "", badInput(fmt.Errorf("%s: %w", name, err))
 				}
 				return dir, nil
 			})

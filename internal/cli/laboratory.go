@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -134,6 +135,9 @@ func checkArgs(c *cobra.Command) {
 		err := args(c, given)
 		if err == nil || errors.As(err, new(*lab.InputError)) {
 			return err
+		}
+		if words := err.Error(); strings.HasPrefix(words, "accepts ") || strings.HasPrefix(words, "requires ") { // cobra's own
+			return notTaken(c, given)
 		}
 		return usageError{fmt.Errorf("%w\nusage: %s", err, c.UseLine())}
 	}

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/peer"
+	"github.com/tarelab/tare/internal/quantity"
 )
 
 // Env is the outside world, as main hands it in.
@@ -168,7 +170,7 @@ Measuring needs root for most targets; check, report, studies and help do not.`,
 		SilenceErrors: true,
 
 		SuggestionsMinimumDistance: 2,
-		Args:                       noCommand,
+		Args:                       env.noVerb,
 		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE:          func(c *cobra.Command, _ []string) error { return env.checkPlaces(c) },
 	}
@@ -186,11 +188,38 @@ Measuring needs root for most targets; check, report, studies and help do not.`,
 	root.SetCompletionCommandGroupID(experiment.GroupKeep)
 	root.AddCommand(env.contributed()...)
 	root.InitDefaultCompletionCmd()
-	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
-		c.Args, c.RunE = noCommand, root.RunE // a shell that is none is bad usage
+	root.InitDefaultHelpCmd()
+	if c, _, err := root.Find([]string{"help"}); err == nil && c != root {
+		c.Args = helpTopic
+	}
+	for _, c := range root.Commands() {
+		refuseOthers(c)
 	}
 	notesTo(env.Stderr, root)
 	return root
+}
+
+// refuseOthers makes what is none of a verb's own verbs bad usage, at every depth. Cobra
+// shows the help and is content.
+func refuseOthers(c *cobra.Command) {
+	if c.HasSubCommands() && (c.Args == nil || !c.Runnable()) {
+		c.Args = noCommand
+	}
+	if c.HasSubCommands() && !c.Runnable() {
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
+	for _, verb := range c.Commands() {
+		refuseOthers(verb)
+	}
+}
+
+// helpTopic refuses help on a verb that is none.
+func helpTopic(c *cobra.Command, args []string) error {
+	verb, rest, err := c.Root().Find(args)
+	if err != nil || !verb.HasSubCommands() {
+		return err // what follows a verb without verbs is its own argument
+	}
+	return noCommand(verb, rest)
 }
 
 // notesTo prints what flags of earlier versions are called now to w: cobra would print it
@@ -211,12 +240,21 @@ func addGroup(root *cobra.Command, group string, verbs ...*cobra.Command) {
 	root.AddCommand(verbs...)
 }
 
+// noVerb is noCommand of tare itself, where a study's name is a word that people try.
+func (env *Env) noVerb(c *cobra.Command, args []string) error {
+	if len(args) > 0 && slices.Contains(env.Experiments.StudyNames(), args[0]) {
+		return usageError{fmt.Errorf("%s is a study; did you mean \"tare run %s\"?", args[0], args[0])}
+	}
+	return noCommand(c, args)
+}
+
 // noCommand refuses a verb that is none, and names the nearest.
 func noCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	err := fmt.Errorf("unknown command %q", args[0])
+	c.SuggestionsMinimumDistance = c.Root().SuggestionsMinimumDistance
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		err = fmt.Errorf("%w; did you mean %q?", err, near[0])
 	}
@@ -317,12 +355,17 @@ func (env *Env) width() int {
 	return w
 }
 
-// exactArgs is cobra.ExactArgs with our exit code and the usage line.
+// exactArgs is cobra.ExactArgs with our words, exit code and the usage line.
 func exactArgs(n int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if err := cobra.ExactArgs(n)(c, args); err != nil {
-			return usageError{fmt.Errorf("%w\nusage: %s", err, c.UseLine())}
+		if len(args) == n {
+			return nil
 		}
-		return nil
+		return notTaken(c, args)
 	}
+}
+
+// notTaken is the error of a verb that takes other arguments than it was given.
+func notTaken(c *cobra.Command, args []string) error {
+	return usageError{fmt.Errorf("%s does not take %s\nusage: %s", c.Name(), quantity.Count(len(args), "argument"), c.UseLine())}
 }

@@ -100,7 +100,15 @@ func (env *Env) announce(plan *lab.Plan) {
 	for _, reason := range slices.Compact(why) { // of several cells it is often one
 		fmt.Fprintln(env.Stderr, "left out:", reason)
 	}
-	for _, note := range plan.Notes {
+	notes := plan.Notes
+	beside, err := plan.Run.Beside()
+	if err != nil {
+		notes = append(notes, fmt.Sprintf("whether other runs are being measured cannot be told: %v", err))
+	}
+	if len(beside) > 0 {
+		notes = append(notes, fmt.Sprintf("%s is measured at the same time: each disturbs the other", strings.Join(beside, ", ")))
+	}
+	for _, note := range notes {
 		fmt.Fprintln(env.Stderr, "note:", note)
 	}
 }

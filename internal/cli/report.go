@@ -94,7 +94,10 @@ func (env *Env) reportRuns(c *cobra.Command, names []string, salvage, share bool
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range runs {
+	for i, r := range runs {
+		if i > 0 && r.Manifest().ID == runs[0].Manifest().ID {
+			return nil, usageError{fmt.Errorf("%s and %s are the same run", names[0], names[i])}
+		}
 		if salvage {
 			r.Salvage()
 		}

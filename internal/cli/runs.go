@@ -92,6 +92,9 @@ func (env *Env) completeRuns(c *cobra.Command, _ []string, _ string) ([]string, 
 	}
 	for _, r := range runs {
 		names = append(names, r.ID)
+		if r.Name != "" {
+			names = append(names, r.Name)
+		}
 	}
 	return names, cobra.ShellCompDirectiveDefault
 }

@@ -24,8 +24,8 @@ func verifyCommand(env *Env) *cobra.Command {
 		Use:   "verify RUN",
 		Short: "Check that all records and files of a run are whole",
 		Long: `verify reads all of a run: its manifest, each record with its checksum, and each log
-and profile. It lists what is damaged and exits with 1 where anything is; report
---salvage shows a run without its damaged records.`,
+and profile. It lists what is damaged and exits with 1 where anything is, or with 2 where
+the manifest is; report --salvage shows a run without its damaged records.`,
 		Example:           "  tare verify last",
 		ValidArgsFunction: env.completeRuns,
 		Args:              exactArgs(1),

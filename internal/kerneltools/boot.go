@@ -21,8 +21,6 @@ func (v verbs) bootCommand() *cobra.Command {
 		Use:     "boot",
 		GroupID: experiment.GroupKernels,
 		Short:   "Say where a boot's time goes",
-		Args:    noSubcommand,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(v.bootRunCommand(), v.bootProfileCommand())
 	return c

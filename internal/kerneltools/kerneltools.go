@@ -22,14 +22,6 @@ func Commands(l experiment.Laboratory) []*cobra.Command {
 // verbs are the verbs on a laboratory.
 type verbs struct{ experiment.Laboratory }
 
-// noSubcommand refuses a word that is no subcommand.
-func noSubcommand(c *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return &lab.InputError{Err: fmt.Errorf("unknown command %q of %s\nsee: %s --help", args[0], c.CommandPath(), c.CommandPath())}
-	}
-	return nil
-}
-
 // standardOutput is how --output names it in place of a file.
 const standardOutput = "-"
 

@@ -24,8 +24,6 @@ func (v verbs) trimCommand() *cobra.Command {
 		Use:     "trim",
 		GroupID: experiment.GroupKernels,
 		Short:   "Check and make kernels for container hosts",
-		Args:    noSubcommand,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(v.trimCheckCommand(), v.trimBuildCommand(), v.trimLearnCommand(), v.trimProveCommand(), v.trimImageCommand(), v.trimNeedsCommand())
 	return c

@@ -61,7 +61,6 @@ replaced only with --force; a build that ends early leaves nothing.`,
   tare trim image -o golden.qcow2 --seed
   tare trim image -o host.qcow2 --ssh-key me.pub --weigh 6
   tare trim image run host.qcow2 --port 2222`,
-		Args: noSubcommand,
 		RunE: func(c *cobra.Command, _ []string) error { return v.trimImage(c, &f) },
 	}
 	flags := c.Flags()

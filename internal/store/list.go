@@ -68,6 +68,18 @@ func find(root string) ([]Summary, error) {
 	return runs, nil
 }
 
+// Beside gives the ids of the store's other runs that processes are writing.
+func (r *Run) Beside() ([]string, error) {
+	runs, err := find(filepath.Dir(filepath.Dir(r.dir)))
+	var ids []string
+	for _, s := range runs {
+		if s.Live && s.ID != r.manifest.ID {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids, err
+}
+
 func summary(dir string) Summary {
 	s := Summary{ID: filepath.Base(dir), Dir: dir}
 	root, err := openRoot(dir)

@@ -269,6 +269,25 @@ func TestOneWriterARun(t *testing.T) {
 	again.Close()
 }
 
+// Who measures learns which other runs of the store are being measured.
+func TestBeside(t *testing.T) {
+	root := t.TempDir()
+	first, second, ended := create(t, root, 2), create(t, root, 2), create(t, root, 2)
+	if err := ended.Close(); err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if ids, err := first.Beside(); err != nil || len(ids) != 1 || ids[0] != second.manifest.ID {
+		t.Errorf("beside %s are %v, %v; want %s", first.manifest.ID, ids, err, second.manifest.ID)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if ids, err := first.Beside(); err != nil || len(ids) > 0 {
+		t.Errorf("alone, but beside %v: %v", ids, err)
+	}
+}
+
 func TestManyAtOnceGetRunsOfTheirOwn(t *testing.T) {
 	root := t.TempDir()
 	var wait sync.WaitGroup
