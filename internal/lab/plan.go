@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path"
 	"slices"
@@ -93,7 +92,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	}
 	p := &Plan{Notes: slices.Concat(l.notes, notes), Manifest: store.Manifest{
 		Tool: l.config.Version, Compiler: compiler, CompilerFlags: flags, Command: l.command(), Created: time.Now().UTC(),
-		Study: st, Seed: rand.Uint64(), Host: hostinfo.Gather(), Guest: &l.config.Guest, Dir: dir, LeftOut: skipped,
+		Study: st, Seed: store.NewSeed(), Host: hostinfo.Gather(), Guest: &l.config.Guest, Dir: dir, LeftOut: skipped,
 	}}
 	if o.Seed != nil {
 		p.Manifest.Seed = *o.Seed

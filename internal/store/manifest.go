@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"time"
 
@@ -21,6 +22,10 @@ import (
 
 // SchemaVersion of the run directory. A reader refuses a newer one.
 const SchemaVersion = 1
+
+// NewSeed is a random seed below 2^53: readers of JSON whose numbers are all doubles keep it
+// whole (RFC 8259, section 6).
+func NewSeed() uint64 { return rand.Uint64N(1 << 53) }
 
 // Manifest is all that is known before the first trial.
 type Manifest struct {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -119,7 +118,7 @@ func plan(ctx context.Context, l Bench, o Options) ([]vmm.Config, store.Manifest
 	off := false
 	st := study.Study{ID: lab.BootStudy, Title: "Boots of your own machines", Question: "When does each machine reach its milestones?",
 		AA: &off, Cold: &off, Blocks: o.Boots, Timeout: o.Timeout, Workloads: []study.Workload{{Kind: bootWorkload}}}
-	m := store.Manifest{Tool: l.Config().Version, Command: l.Config().Command, Created: time.Now().UTC(), Seed: rand.Uint64(), Host: hostinfo.Gather(),
+	m := store.Manifest{Tool: l.Config().Version, Command: l.Config().Command, Created: time.Now().UTC(), Seed: store.NewSeed(), Host: hostinfo.Gather(),
 		Rootfs: o.Rootfs, Metrics: map[string][]sample.Metric{bootWorkload: bootMetrics()}, Targets: map[string]driver.Facts{}}
 	arms, err := arms(ctx, l, o)
 	if err != nil {
