@@ -23,7 +23,7 @@ func TestRunsDoNotGoOnWithAnotherEngine(t *testing.T) {
 	if err := sameGround(of("20.10.24"), of("20.10.24")); err != nil {
 		t.Error(err)
 	}
-	if err := sameGround(of("20.10.24"), of("28.0.1")); err == nil || !strings.Contains(err.Error(), "target docker is not what it was when the run began (20.10.24)") {
+	if err := sameGround(of("20.10.24"), of("28.0.1")); err == nil || !strings.Contains(err.Error(), "target docker is not what it was when the run began: it was 20.10.24, and is 28.0.1;") {
 		t.Error(err)
 	}
 }

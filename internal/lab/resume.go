@@ -161,10 +161,15 @@ func sameGround(before, now store.Manifest) error {
 	}
 	for name, facts := range before.Targets {
 		if got, ok := now.Targets[name]; !ok || got.Version != facts.Version || got.Digest != facts.Digest || got.Notes[driver.NoteAccel] != facts.Notes[driver.NoteAccel] || got.Notes[driver.NoteGuestKernel] != facts.Notes[driver.NoteGuestKernel] {
-			return &InputError{fmt.Errorf("target %s is not what it was when the run began (%s): start it anew", name, facts.Version)}
+			return &InputError{fmt.Errorf("target %s is not what it was when the run began: it was %s, and is %s; start it anew", name, identity(facts), identity(got))}
 		}
 	}
 	return nil
+}
+
+// identity tells a target's program from another one, for messages.
+func identity(f driver.Facts) string {
+	return strings.Join(slices.DeleteFunc([]string{f.Version, fmt.Sprintf("%.19s", f.Digest), f.Notes[driver.NoteAccel], f.Notes[driver.NoteGuestKernel]}, func(s string) bool { return s == "" }), " ")
 }
 
 // samePeer refuses to go on with another machine at the far ends than a run began with.
