@@ -1,9 +1,11 @@
 package trial
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sample"
 )
 
 // A mark that is read after the payload's end was written before it.
@@ -20,6 +22,16 @@ func TestActedIsNotAfterTheEnd(t *testing.T) {
 		r.takeActed()
 		if got := r.at(driver.PhaseActed); got != c.want {
 			t.Errorf("%s: acted at %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A process that has run had memory: a peak of 0 is no number.
+func TestPeakOfASmallProcess(t *testing.T) {
+	for rss, want := range map[int64]bool{0: false, 4096: true} {
+		r := &replica{exit: driver.Exit{Usage: &driver.Usage{MaxRSS: rss}}}
+		if got := slices.ContainsFunc(r.used(), func(v sample.Value) bool { return v.Metric == sample.PeakMemory }); got != want {
+			t.Errorf("a peak of %d bytes is recorded: %v", rss, got)
 		}
 	}
 }
