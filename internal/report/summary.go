@@ -346,11 +346,11 @@ func (v view) noise() string {
 		word  string
 	}{{times, "times"}, {rates, "speeds"}} {
 		if len(p.noise) > 0 {
-			parts = append(parts, span(p.noise)+" ("+p.word+")")
+			parts = append(parts, span(p.noise)+" in "+p.word)
 		}
 	}
 	most := slices.Max(append(slices.Clone(times), rates...))
-	return fmt.Sprintf("%s: the control differs from itself by up to %s.", machineWord(most), strings.Join(parts, ", "))
+	return fmt.Sprintf("%s: the control differs from itself by up to %s.", machineWord(most), strings.Join(parts, " and "))
 }
 
 // The noise from which a machine is called noisy, and below which quiet: conventions.
