@@ -138,13 +138,13 @@ func (env *Env) reportInput(c *cobra.Command, names []string, runs []*store.Run,
 }
 
 // callRun is how a later command can name a run: by its id, which is shorter than its
-// directory and means the same run later, which "last" does not; without --state only
-// by its directory.
+// directory and means the same run later, which "last" does not; in another store than
+// that of a command without --state by its directory.
 func (env *Env) callRun(c *cobra.Command, name string, run *store.Run) string {
 	switch {
 	case strings.ContainsRune(name, filepath.Separator):
 		return name
-	case c.Flags().Changed("state"):
+	case c.Flags().Changed("state"), filepath.Dir(filepath.Dir(run.Dir())) != env.config(c).StateDir:
 		return run.Dir()
 	}
 	return run.Manifest().ID
