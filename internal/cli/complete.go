@@ -16,6 +16,11 @@ func complete(c *cobra.Command, flag string, with cobra.CompletionFunc) {
 	}
 }
 
+// completeStudies offers the built-in studies, or a file.
+func (env *Env) completeStudies(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return env.Experiments.StudyNames(), cobra.ShellCompDirectiveDefault
+}
+
 // completeTargets offers the targets' names for the last one of a list.
 func (env *Env) completeTargets(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndex(typed, ",")+1]

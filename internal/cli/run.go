@@ -85,10 +85,8 @@ itself; in a study of the network they are those attached to it. --set FACTOR=LE
   tare run ./churn.yaml --set threads=1,8 --set each=40
   tare run ./mine.yaml --on qemu/microvm,qemu/q35 --guest-rootfs ./debian
   tare run ./mine.yaml --html mine.html`,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return env.Experiments.StudyNames(), cobra.ShellCompDirectiveDefault // or a file
-		},
-		Args: exactArgs(1),
+		ValidArgsFunction: env.completeStudies,
+		Args:              exactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			st, err := f.study(env, c, args)
 			if err != nil {
@@ -209,6 +207,8 @@ func studiesCommand(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "studies [NAME]",
 		Short: "List the built-in studies, or print one to copy and edit",
+
+		ValidArgsFunction: env.completeStudies,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usageError{fmt.Errorf("studies takes one name at most\nusage: %s", c.UseLine())}

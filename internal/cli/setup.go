@@ -65,6 +65,7 @@ What the distribution has no package for, is listed with what to do.`,
 	c.Flags().StringSliceVar(&f.on, "on", nil, "only what these targets need, by name")
 	complete(c, "on", env.completeTargets)
 	c.Flags().StringVar(&f.study, "study", "", "only what this study's targets and workloads need, by name or file")
+	complete(c, "study", env.completeStudies)
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "install without asking")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the commands, run none")
 	jsonFlag(c, &f.json)
