@@ -286,8 +286,8 @@ func (c *comparison) refusal(moved float64) string {
 		return why
 	}
 	if math.Expm1(math.Abs(moved)) >= driftRefused {
-		return fmt.Sprintf("The control itself changed by a factor of %.2f between the runs, and from %.2f on the machine was not the same. Measure both in one interleaved run.",
-			math.Exp(math.Abs(moved)), 1+driftRefused)
+		return fmt.Sprintf("The control itself changed by %s between the runs, a factor of %.2f; from %.2f on the machine was not the same. Measure both in one interleaved run.",
+			effectSize(math.Exp(moved)), math.Exp(math.Abs(moved)), 1+driftRefused)
 	}
 	return ""
 }

@@ -266,7 +266,7 @@ func (in Input) drift(j job, control Series) disturbance {
 	what := fmt.Sprintf("the control's %s drifted by %s from the first third of the run to the last", j.metric.Name, effectSize(ratio))
 	out := disturbance{text: j.group.name + ": " + what + "; ratios inside a block cancel what all cells share, medians and differences do not", size: size}
 	if size >= driftRefused && !in.Data.cells[j.group.base().ID].inRounds(j.metric.Name) {
-		out.refusal = capital(what) + fmt.Sprintf(", more than %s. Measure again when the machine is steady.", percent(driftRefused))
+		out.refusal = capital(what) + fmt.Sprintf(", a factor of %.2f; from %.2f on nothing is compared. Measure again when the machine is steady.", 1+size, 1+driftRefused)
 	}
 	return out
 }

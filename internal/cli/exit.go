@@ -12,6 +12,7 @@ import (
 	"github.com/tarelab/tare/internal/fleet/engine"
 	"github.com/tarelab/tare/internal/gate"
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/store"
 )
 
 // The exit codes, as the help shows them. This is the only table.
@@ -46,10 +47,10 @@ type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
 
-// badInput is the error of input that is refused, unless what failed is the place that it
-// was to be written to.
-func badInput(err error) error {
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) {
+// refusedBy is the error of a store that took no input: bad input, unless it is the store
+// that cannot be written.
+func refusedBy(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, store.ErrNoSpace) {
 		return err
 	}
 	return usageError{err}

@@ -23,8 +23,6 @@ func fleetCommand(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fleet",
 		Short: "Run a study on many machines, and report them together",
-		Args:  noCommand,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(env.fleetRun(), env.fleetStatus(), env.fleetResume(), env.fleetCancel(), env.fleetAdd(), env.fleetReport())
 	return c
@@ -60,7 +58,7 @@ is added. Runs of another study than the fleet's are refused.`,
 					return "", nil
 				}
 				if err != nil {
-					return "", usageError{fmt.Errorf("%s: %w", name, err)}
+					return "", refusedBy(fmt.Errorf("%s: %w", name, err))
 				}
 				return run, nil
 			})

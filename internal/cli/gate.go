@@ -35,7 +35,7 @@ func gateCommand(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "gate RUN...",
 		Short: "Judge limits on runs, with an exit code for CI",
-		Long: `gate judges limits on stored runs: those of --limits and --max, else those of the
+		Long: `gate judges limits on stored runs: those of --limits, --max and --min, else those of the
 run's own study. A limit is met when the whole interval is within it, broken when
 the whole interval is beyond it, and else open. Ratios are to the run's control,
 or with --baseline to the same cell of that run. docs/gates.md has the rules.`,

@@ -38,8 +38,6 @@ func historyCommand(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history",
 		Short: "Keep what runs found, and find where it changed",
-		Args:  noCommand,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&f.file, "file", "", "the history, JSON lines (default history.jsonl in the state directory)")
 	c.AddCommand(env.historyAdd(&f), env.historyShow(&f), env.historyCheck(&f))

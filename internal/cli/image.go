@@ -16,8 +16,6 @@ func imageCommand(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "image",
 		Short: "Save or build the workbench image, for runs of the same bits on other machines",
-		Args:  noCommand,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(imageSaveCommand(env), imageBuildCommand(env))
 	return c

@@ -75,7 +75,12 @@ func nameRunCommand(env *Env) *cobra.Command {
 		Short: "Give a run a name to call it by, or take its name away",
 		Example: `  tare runs name last before-the-upgrade
   tare report before-the-upgrade last`,
-		ValidArgsFunction: env.completeRuns,
+		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 { // a name that is new
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return env.completeRuns(c, args, typed)
+		},
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
 				return usageError{fmt.Errorf("name takes a run and its name\nusage: %s", c.UseLine())}
@@ -88,7 +93,7 @@ func nameRunCommand(env *Env) *cobra.Command {
 				err = store.SetName(dir, append(args, "")[1])
 			}
 			if err != nil {
-				return badInput(err)
+				return refusedBy(err)
 			}
 			return nil
 		},
@@ -159,7 +164,7 @@ in them are somebody else's.`,
 			return env.printEach(asJSON, args, func(name string) (string, error) {
 				dir, err := importRun(env.config(c).StateDir, name)
 				if err != nil {
-					return "", badInput(fmt.Errorf("%s: %w", name, err))
+					return "", refusedBy(fmt.Errorf("%s: %w", name, err))
 				}
 				return dir, nil
 			})
@@ -199,7 +204,7 @@ func importRun(state, name string) (dir string, err error) {
 	}
 	f, err := sys.OpenGiven(name, limit.RunArchive)
 	if err != nil {
-		return "", err
+		return "", usageError{err}
 	}
 	defer func() { _ = f.Close() }() // only read
 	return store.Import(state, io.Reader(f))

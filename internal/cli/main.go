@@ -27,6 +27,7 @@ import (
 	"github.com/tarelab/tare/internal/lab"
 	"github.com/tarelab/tare/internal/peer"
 	"github.com/tarelab/tare/internal/quantity"
+	"github.com/tarelab/tare/internal/study"
 )
 
 // Env is the outside world, as main hands it in.
@@ -169,10 +170,9 @@ Measuring needs root for most targets; check, report, studies and help do not.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 
-		SuggestionsMinimumDistance: 2,
-		Args:                       env.noVerb,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
-		PersistentPreRunE:          func(c *cobra.Command, _ []string) error { return env.checkPlaces(c) },
+		Args:              env.noVerb,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return env.checkPlaces(c) },
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(root.UsageTemplate() + "{{if not .HasParent}}\n" + exitHelp + "{{end}}")
@@ -189,8 +189,8 @@ Measuring needs root for most targets; check, report, studies and help do not.`,
 	root.AddCommand(env.contributed()...)
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
-	if c, _, err := root.Find([]string{"help"}); err == nil && c != root {
-		c.Args = helpTopic
+	if c, _, err := root.Find([]string{"help"}); err == nil {
+		c.Args = env.helpTopic
 	}
 	for _, c := range root.Commands() {
 		refuseOthers(c)
@@ -214,10 +214,13 @@ func refuseOthers(c *cobra.Command) {
 }
 
 // helpTopic refuses help on a verb that is none.
-func helpTopic(c *cobra.Command, args []string) error {
+func (env *Env) helpTopic(c *cobra.Command, args []string) error {
 	verb, rest, err := c.Root().Find(args)
-	if err != nil || !verb.HasSubCommands() {
+	switch {
+	case err != nil || !verb.HasSubCommands():
 		return err // what follows a verb without verbs is its own argument
+	case !verb.HasParent():
+		return env.noVerb(verb, rest)
 	}
 	return noCommand(verb, rest)
 }
@@ -254,11 +257,26 @@ func noCommand(c *cobra.Command, args []string) error {
 		return nil
 	}
 	err := fmt.Errorf("unknown command %q", args[0])
-	c.SuggestionsMinimumDistance = c.Root().SuggestionsMinimumDistance
-	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		err = fmt.Errorf("%w; did you mean %q?", err, near[0])
+	if near := nearVerb(c, args[0]); near != "" {
+		err = fmt.Errorf("%w; did you mean %q?", err, near)
 	}
 	return usageError{fmt.Errorf("%w\nsee: %s --help", err, c.CommandPath())}
+}
+
+// nearVerb is the verb of c that a word was meant to be: the only one that it begins, else
+// the nearest; "" for none.
+func nearVerb(c *cobra.Command, word string) string {
+	var names, begun []string
+	for _, verb := range c.Commands() {
+		names = append(names, verb.Name())
+		if strings.HasPrefix(verb.Name(), word) {
+			begun = append(begun, verb.Name())
+		}
+	}
+	if len(begun) == 1 {
+		return begun[0]
+	}
+	return study.Nearest(word, names)
 }
 
 // checkPlaces refuses places that would depend on the current directory (a

@@ -66,7 +66,7 @@ func (env *Env) stream(c *cobra.Command, laboratory *lab.Lab, plan *lab.Plan) er
 // what there is, interrupted or not. show's first result is the error that
 // stands for what was found.
 func (env *Env) carryOut(c *cobra.Command, laboratory *lab.Lab, plan *lab.Plan, show func(*store.Run) (verdict, err error)) error {
-	env.announce(plan)
+	env.announce(c, plan)
 	view := env.newProgress(plan)
 	measured := laboratory.Measure(c.Context(), plan, view.update)
 	view.stop()
@@ -78,14 +78,14 @@ func (env *Env) carryOut(c *cobra.Command, laboratory *lab.Lab, plan *lab.Plan, 
 		fmt.Fprintln(env.Stderr, "tare: clean-up:", untidy)
 	}
 	if measured != nil {
-		fmt.Fprintf(env.Stderr, "interrupted; go on with: tare resume %s\n", plan.Manifest.ID)
+		fmt.Fprintf(env.Stderr, "interrupted; go on with: tare resume %s\n", env.callRun(c, "", plan.Run))
 	}
 	verdict, err := show(plan.Run)
 	return errors.Join(measured, untidy, err, verdict)
 }
 
 // announce says what will be measured and how long that takes.
-func (env *Env) announce(plan *lab.Plan) {
+func (env *Env) announce(c *cobra.Command, plan *lab.Plan) {
 	m := plan.Manifest
 	most := ""
 	if m.Study.Precision > 0 || m.Study.Budget > 0 {
@@ -100,16 +100,17 @@ func (env *Env) announce(plan *lab.Plan) {
 	for _, reason := range slices.Compact(why) { // of several cells it is often one
 		fmt.Fprintln(env.Stderr, "left out:", reason)
 	}
-	notes := plan.Notes
-	beside, err := plan.Run.Beside()
-	if err != nil {
-		notes = append(notes, fmt.Sprintf("whether other runs are being measured cannot be told: %v", err))
-	}
-	if len(beside) > 0 {
-		notes = append(notes, fmt.Sprintf("%s is measured at the same time: each disturbs the other", strings.Join(beside, ", ")))
-	}
-	for _, note := range notes {
+	for _, note := range plan.Notes {
 		fmt.Fprintln(env.Stderr, "note:", note)
+	}
+	beside, err := plan.Run.Beside(env.config(c).StateDir)
+	if err != nil {
+		fmt.Fprintln(env.Stderr, "note: whether other runs are being measured cannot be told:", err)
+	}
+	for _, other := range beside {
+		if other.Study != lab.WatchStudy {
+			fmt.Fprintf(env.Stderr, "note: run %s is being measured, too: each disturbs the other\n", other.ID)
+		}
 	}
 }
 

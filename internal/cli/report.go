@@ -94,10 +94,12 @@ func (env *Env) reportRuns(c *cobra.Command, names []string, salvage, share bool
 	if err != nil {
 		return nil, err
 	}
+	called := map[string]string{}
 	for i, r := range runs {
-		if i > 0 && r.Manifest().ID == runs[0].Manifest().ID {
-			return nil, usageError{fmt.Errorf("%s and %s are the same run", names[0], names[i])}
+		if other := called[r.Manifest().ID]; other != "" {
+			return nil, usageError{fmt.Errorf("%s and %s are the same run", other, names[i])}
 		}
+		called[r.Manifest().ID] = names[i]
 		if salvage {
 			r.Salvage()
 		}
@@ -138,8 +140,8 @@ func (env *Env) reportInput(c *cobra.Command, names []string, runs []*store.Run,
 }
 
 // callRun is how a later command can name a run: by its id, which is shorter than its
-// directory and means the same run later, which "last" does not; in another store than
-// that of a command without --state by its directory.
+// directory and means the same run later, which "last" does not. A run outside the store
+// that is used without --state is named by its directory.
 func (env *Env) callRun(c *cobra.Command, name string, run *store.Run) string {
 	switch {
 	case strings.ContainsRune(name, filepath.Separator):

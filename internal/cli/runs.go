@@ -17,7 +17,6 @@ func runsCommand(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "runs",
 		Short: "List, name, copy and remove the runs that are kept",
-		Args:  noCommand,
 		RunE: func(c *cobra.Command, _ []string) error {
 			runs, err := store.List(env.config(c).StateDir)
 			if err != nil {

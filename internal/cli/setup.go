@@ -91,10 +91,8 @@ func (env *Env) setup(c *cobra.Command, f setupFlags) error {
 	parts := machine.Of(table, targets, programs...)
 	if !f.json {
 		env.listParts(machine, by, parts)
-		if _, err := env.installLacking(c, f, machine, by, parts); err != nil {
-			return err
-		}
-		return f.unmet(machine, table)
+		_, err := env.installLacking(c, f, machine, by, parts)
+		return err
 	}
 	found := setUp{Commands: [][]string{}}
 	if by != nil {
@@ -105,9 +103,7 @@ func (env *Env) setup(c *cobra.Command, f setupFlags) error {
 	}
 	steps := *env
 	steps.Stdout = env.Stderr // standard output has the JSON
-	if found.Installed, err = steps.installLacking(c, f, machine, by, parts); err == nil {
-		err = f.unmet(machine, table)
-	}
+	found.Installed, err = steps.installLacking(c, f, machine, by, parts)
 	for _, p := range parts {
 		one := setUpPart{Name: p.Name, For: p.For, Here: machine.Has(p), Else: p.Else}
 		if by != nil {
@@ -116,24 +112,6 @@ func (env *Env) setup(c *cobra.Command, f setupFlags) error {
 		found.Parts = append(found.Parts, one)
 	}
 	return errors.Join(err, env.printJSON(found))
-}
-
-// unmet is the error of targets that were named and still lack something. A dry run and
-// the optional targets of a study have none.
-func (f setupFlags) unmet(machine setup.Machine, table setup.Table) error {
-	var missing []string
-	if f.dryRun || len(f.on) == 0 {
-		return nil
-	}
-	for _, p := range machine.Of(table, f.on) {
-		if !machine.Has(p) {
-			missing = append(missing, p.Name)
-		}
-	}
-	if len(missing) > 0 {
-		return &lab.LackError{What: "still missing: " + strings.Join(missing, ", ")}
-	}
-	return nil
 }
 
 // installLacking installs the packages of the parts that are missing, and reports
@@ -149,7 +127,11 @@ func (env *Env) installLacking(c *cobra.Command, f setupFlags, machine setup.Mac
 		fmt.Fprintln(env.Stdout, "\n"+none)
 		return false, nil
 	case len(names) == 0:
-		fmt.Fprintln(env.Stdout, "\nNo package is missing.")
+		said := "No package is missing."
+		if slices.ContainsFunc(parts, func(p setup.Part) bool { return !machine.Has(p) }) {
+			said = "No package has what is missing; the list says what to do."
+		}
+		fmt.Fprintln(env.Stdout, "\n"+said)
 		return false, nil
 	}
 	fmt.Fprintln(env.Stdout)

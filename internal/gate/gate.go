@@ -179,7 +179,7 @@ const listMost = 12
 
 func listed(names []string) string {
 	if more := len(names) - listMost; more > 0 {
-		names = append(names[:listMost:listMost], fmt.Sprintf("and %d more (tare report --format csv lists them)", more))
+		names = append(names[:listMost:listMost], fmt.Sprintf("and %d more (group and target of tare report RUN --format csv)", more))
 	}
 	return strings.Join(names, ", ")
 }

@@ -160,7 +160,11 @@ func sameGround(before, now store.Manifest) error {
 		return err
 	}
 	for name, facts := range before.Targets {
-		if got, ok := now.Targets[name]; !ok || got.Version != facts.Version || got.Digest != facts.Digest || got.Notes[driver.NoteAccel] != facts.Notes[driver.NoteAccel] || got.Notes[driver.NoteGuestKernel] != facts.Notes[driver.NoteGuestKernel] {
+		got, ok := now.Targets[name]
+		if !ok {
+			return &InputError{fmt.Errorf("target %s cannot be measured now: %s; the run goes on when it can", name, now.LeftOut[name])}
+		}
+		if got.Version != facts.Version || got.Digest != facts.Digest || got.Notes[driver.NoteAccel] != facts.Notes[driver.NoteAccel] || got.Notes[driver.NoteGuestKernel] != facts.Notes[driver.NoteGuestKernel] {
 			return &InputError{fmt.Errorf("target %s is not what it was when the run began: it was %s, and is %s; start it anew", name, identity(facts), identity(got))}
 		}
 	}

@@ -68,16 +68,17 @@ func find(root string) ([]Summary, error) {
 	return runs, nil
 }
 
-// Beside gives the ids of the store's other runs that processes are writing.
-func (r *Run) Beside() ([]string, error) {
-	runs, err := find(filepath.Dir(filepath.Dir(r.dir)))
-	var ids []string
-	for _, s := range runs {
-		if s.Live && s.ID != r.manifest.ID {
-			ids = append(ids, s.ID)
-		}
+// Beside gives the other runs below root that processes are writing, without Done and Bytes.
+func (r *Run) Beside(root string) ([]Summary, error) {
+	own, err := os.Stat(r.dir)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
 	}
-	return ids, err
+	runs, err := find(root)
+	return slices.DeleteFunc(runs, func(s Summary) bool {
+		there, err := os.Stat(s.Dir)
+		return !s.Live || err == nil && os.SameFile(own, there)
+	}), err
 }
 
 func summary(dir string) Summary {

@@ -277,14 +277,14 @@ func TestBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	if ids, err := first.Beside(); err != nil || len(ids) != 1 || ids[0] != second.manifest.ID {
-		t.Errorf("beside %s are %v, %v; want %s", first.manifest.ID, ids, err, second.manifest.ID)
+	if runs, err := first.Beside(root); err != nil || len(runs) != 1 || runs[0].ID != second.manifest.ID {
+		t.Errorf("beside %s are %v, %v; want %s", first.manifest.ID, runs, err, second.manifest.ID)
 	}
 	if err := second.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if ids, err := first.Beside(); err != nil || len(ids) > 0 {
-		t.Errorf("alone, but beside %v: %v", ids, err)
+	if runs, err := first.Beside(root); err != nil || len(runs) > 0 {
+		t.Errorf("alone, but beside %v: %v", runs, err)
 	}
 }
 

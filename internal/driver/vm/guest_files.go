@@ -54,13 +54,16 @@ type guestKernel struct {
 	source  string // the package that it came from
 }
 
+// unpackRemedy is for a machine without the program that unpacks kernels and modules.
+const unpackRemedy = "tare setup installs xz"
+
 // read reads wanted modules with all that they need, and names those that the kernel has
 // not. A machine may lack the program that unpacks them.
 func (g guestKernel) read(ctx context.Context, wanted []string) (modules []vmm.Module, missing []string, err error) {
 	modules, missing, err = vmm.Modules(ctx, g.modules, wanted)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, nil, &driver.CannotError{Target: "vm", Lacks: err.Error(), Remedy: "tare setup installs it"}
+		return nil, nil, &driver.CannotError{Target: "vm", Lacks: err.Error(), Remedy: unpackRemedy}
 	case err != nil:
 		return nil, nil, driver.Labf("%w", err)
 	}
@@ -103,6 +106,9 @@ func (h *home) kernelFor(ctx context.Context, d *Driver) (guestKernel, error) {
 		}
 	}
 	k, err := d.vmm.Kernel(ctx, original, kernels)
+	if errors.Is(err, exec.ErrNotFound) {
+		return g, d.Cannot(unpackRemedy, "%v", err)
+	}
 	if err != nil {
 		return g, d.Cannot("give another kernel", "%v", err)
 	}
