@@ -248,9 +248,22 @@ func (v view) lacks() []Lack {
 		}
 	}
 	for _, f := range v.leftOut {
-		out.add(f.Name, f.Value, f.Value)
+		out.add(f.Name, withoutCommands(f.Value), f.Value)
 	}
 	return append(v.lost(), out.named()...)
+}
+
+// wholeReason is the length up to which a summary has the whole reason for a target's absence.
+const wholeReason = 160
+
+// withoutCommands leaves the commands out that would bring what a target lacks: a summary would cut
+// them off. tare check has them, and so have the other reports.
+func withoutCommands(why string) string {
+	what, _, remedy := strings.Cut(why, " (")
+	if !remedy || len(why) <= wholeReason {
+		return why
+	}
+	return what + " (tare check says how)"
 }
 
 // severalNames is how many things a list names before it counts the others.
