@@ -41,7 +41,7 @@ func watchHundred(ctx context.Context) (out result, err error) {
 	if _, err := inLoop(ctx, watched, 4, 1, bareRun(dir, dir)); err != nil {
 		return result{}, err
 	}
-	u, err := watch(ctx, tare, "watch", "--interval", "1s", "--duration", "30s")
+	u, err := watch(ctx, tare, "watch", "--interval", "1s", "--for", "30s")
 	if err != nil {
 		return result{}, err
 	}

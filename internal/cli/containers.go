@@ -37,7 +37,7 @@ func containersCommand(env *Env) *cobra.Command {
 		Long: `watch finds the containers of this machine, whoever made them (Docker, Podman,
 containerd, a bare OCI runtime), and shows their CPU, memory, block and network
 rates: on a terminal as a live table, else as one table an interval. It ends after
---duration, or with Ctrl-C, and then sums up. With --record the readings are a run,
+--for, or with Ctrl-C, and then sums up. With --record the readings are a run,
 which tare report shows and plots. It also reports when a container starts, dies or
 is out of memory. With --listen it serves OpenMetrics at /metrics, and a page that
 updates itself at /, to this machine alone unless another address is given; both
@@ -45,15 +45,17 @@ can only be read. It reads cgroup files of version 1,
 hybrid or 2 and the counters of each network namespace; it talks to no engine and
 changes nothing. Containers inside containers count for the outer one.`,
 		Example: `  tare watch
-  tare watch --interval 5s --duration 10m --record; tare report last -f html -o series.html
-  tare watch --json --duration 30s | jq .cpu
+  tare watch --interval 5s --for 10m --record; tare report last -f html -o series.html
+  tare watch --json --for 30s | jq .cpu
   tare watch --listen 9815 --interval 5s   # http://127.0.0.1:9815/ and /metrics`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error { return env.series(c, &f) },
 	}
 	flags := c.Flags()
 	flags.DurationVar(&f.interval, "interval", time.Second, "between two readings, at least 100ms")
-	flags.DurationVar(&f.duration, "duration", 0, "how long (default: until Ctrl-C)")
+	flags.DurationVar(&f.duration, "for", 0, "how long (default: until Ctrl-C)")
+	flags.DurationVar(&f.duration, "duration", 0, "")
+	_ = flags.MarkDeprecated("duration", "it is now called --for") // it was defined a line above
 	flags.BoolVar(&f.record, "record", false, "keep the readings as a run, for tare report")
 	flags.BoolVar(&f.json, "json", false, "print readings and events as JSON, one object a line")
 	flags.StringVar(&f.listen, "listen", "", "serve OpenMetrics and a page at this `address`: a port of this machine, or ADDRESS:PORT")
@@ -65,7 +67,7 @@ func (env *Env) series(c *cobra.Command, f *seriesFlags) (err error) {
 	case f.interval < 100*time.Millisecond:
 		return usageError{fmt.Errorf("--interval %s: must be at least 100ms", f.interval)}
 	case f.duration < 0:
-		return usageError{fmt.Errorf("--duration %s: must not be negative", f.duration)}
+		return usageError{fmt.Errorf("--for %s: must not be negative", f.duration)}
 	}
 	began, cpu := time.Now(), ownCPU()
 	sums := newSeriesSums()

@@ -194,6 +194,7 @@ Measuring needs root for most targets; check, report, studies and help do not.`,
 	}
 	for _, c := range root.Commands() {
 		refuseOthers(c)
+		alsoFormat(c)
 	}
 	notesTo(env.Stderr, root)
 	return root

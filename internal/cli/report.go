@@ -198,13 +198,37 @@ func formatFlag(c *cobra.Command, format *string, usage string, formats ...strin
 // before the verb does anything.
 func jsonFlag(c *cobra.Command, asJSON *bool) {
 	var format string
-	formats := []string{"text", "json"}
-	formatFlag(c, &format, "text or json", formats...)
+	formatFlag(c, &format, "text or json", textOrJSON...)
 	c.PreRunE = func(*cobra.Command, []string) error {
-		if !slices.Contains(formats, format) {
-			return usageError{fmt.Errorf("no format %q here: take text or json%s", format, study.Meant(format, formats))}
+		if !slices.Contains(textOrJSON, format) {
+			return usageError{fmt.Errorf("no format %q here: take text or json%s", format, study.Meant(format, textOrJSON))}
 		}
 		*asJSON = format == "json"
 		return nil
 	}
+}
+
+var textOrJSON = []string{"text", "json"}
+
+// alsoFormat gives --format to each verb that has a --json of its own, so that no verb has
+// one without the other.
+func alsoFormat(c *cobra.Command) {
+	for _, verb := range c.Commands() {
+		alsoFormat(verb)
+	}
+	asJSON := c.Flags().Lookup("json")
+	if asJSON == nil || c.Flags().Lookup("format") != nil {
+		return
+	}
+	letter := "f"
+	if c.Flags().ShorthandLookup(letter) != nil {
+		letter = ""
+	}
+	c.Flags().FuncP("format", letter, "`text` or json", func(format string) error {
+		if !slices.Contains(textOrJSON, format) {
+			return fmt.Errorf("take text or json%s", study.Meant(format, textOrJSON))
+		}
+		return asJSON.Value.Set(strconv.FormatBool(format == "json"))
+	})
+	complete(c, "format", cobra.FixedCompletions(textOrJSON, cobra.ShellCompDirectiveNoFileComp))
 }

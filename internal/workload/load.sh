@@ -61,7 +61,7 @@ run package "$package"
 worker=$id
 peer=$(docker inspect -f '{{.NetworkSettings.Networks.bridge.IPAddress}}' "$worker")
 run agent "$agent"
-"$TARE_TOOL" watch --json --interval 1s --duration "${seconds}s" >"$work/series" &
+"$TARE_TOOL" watch --json --interval 1s --for "${seconds}s" >"$work/series" &
 watch=$!
 sleep $((seconds / 3))
 run late "$late"
