@@ -256,11 +256,11 @@ func (v view) lacks() []Lack {
 // wholeReason is the length up to which a summary has the whole reason for a target's absence.
 const wholeReason = 160
 
-// withoutCommands leaves the commands out that would bring what a target lacks: a summary would cut
-// them off. tare check has them, and so have the other reports.
+// withoutCommands leaves the commands out that would bring what a target lacks: a summary
+// would cut them off. tare check has them, and so have the other reports.
 func withoutCommands(why string) string {
-	what, _, remedy := strings.Cut(why, " (")
-	if !remedy || len(why) <= wholeReason {
+	what, _, more := strings.Cut(why, " (")
+	if !more || !strings.HasSuffix(why, ")") || len(why) <= wholeReason {
 		return why
 	}
 	return what + " (tare check says how)"
