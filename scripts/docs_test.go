@@ -86,7 +86,7 @@ func commandLine(notes io.Writer) *cobra.Command {
 func TestResultsAsJSON(t *testing.T) {
 	without := map[string]string{
 		"tare completion bash": "a script", "tare completion fish": "a script", "tare completion powershell": "a script", "tare completion zsh": "a script",
-		"tare fleet cancel": "no result", "tare runs name": "no result",
+		"tare help": "a text", "tare fleet cancel": "no result", "tare runs name": "no result",
 		"tare serve": "a server", "tare trim image run": "a machine's console",
 	}
 	var check func(c *cobra.Command)
@@ -96,6 +96,9 @@ func TestResultsAsJSON(t *testing.T) {
 		}
 		if !c.HasSubCommands() && (c.Flags().Lookup("json") == nil) != (without[c.CommandPath()] != "") {
 			t.Errorf("%s: --json is there: %t; it has %q", c.CommandPath(), c.Flags().Lookup("json") != nil, without[c.CommandPath()])
+		}
+		if c.Flags().Lookup("json") != nil && c.Flags().Lookup("format") == nil {
+			t.Errorf("%s has --json and no --format", c.CommandPath())
 		}
 	}
 	check(commandLine(io.Discard))
