@@ -292,7 +292,7 @@ func (c *replica) used() []sample.Value {
 		{Metric: sample.VoluntarySwitches, Value: float64(u.VoluntarySwitches)},
 		{Metric: sample.InvoluntarySwitches, Value: float64(u.InvoluntarySwitches)},
 	}
-	if u.MaxRSS > 0 { // Linux adds up the pages of a process now and then, those of a small one never
+	if u.MaxRSS > 0 { // Linux counts pages in batches: a small process may have none
 		values = append(values, sample.Value{Metric: sample.PeakMemory, Value: float64(u.MaxRSS)})
 	}
 	return values

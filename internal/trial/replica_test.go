@@ -26,7 +26,7 @@ func TestActedIsNotAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A process that has run had memory: a peak of 0 is no number.
+// A process uses memory, so a peak of 0 bytes is not recorded.
 func TestPeakOfASmallProcess(t *testing.T) {
 	for rss, want := range map[int64]bool{0: false, 4096: true} {
 		r := &replica{exit: driver.Exit{Usage: &driver.Usage{MaxRSS: rss}}}
