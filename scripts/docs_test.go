@@ -180,7 +180,10 @@ func TestGettingStarted(t *testing.T) {
 			c := exec.CommandContext(t.Context(), "bash", "-c", line)
 			c.Dir = dir
 			c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "TARE_STATE="+filepath.Join(dir, "state"))
-			if out, err := c.CombinedOutput(); err != nil {
+			out, err := c.CombinedOutput()
+			// A busy machine may leave a limit open, which is 7 in the line's own words.
+			open := strings.Contains(line, "7: open") && c.ProcessState.ExitCode() == 7
+			if err != nil && !open {
 				t.Fatalf("%s: %v\n%s", line, err, out)
 			}
 			ran++
