@@ -1,7 +1,9 @@
 package sys
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -52,15 +54,38 @@ func (h Hierarchies) CPUTime(rel string) (t CPUTime, ok bool, err error) {
 }
 
 // cpuV1 reads cpuacct's files, in nanoseconds (kernel,
-// Documentation/admin-guide/cgroup-v1/cpuacct.rst).
+// Documentation/admin-guide/cgroup-v1/cpuacct.rst). Before Linux 4.7 the parts are in
+// cpuacct.stat alone, in ticks.
 func cpuV1(dir string) (t CPUTime, err error) {
 	for file, to := range map[string]*float64{"cpuacct.usage": &t.Total, "cpuacct.usage_user": &t.UserTicks, "cpuacct.usage_sys": &t.SystemTicks} {
 		n, err := ReadNumber(filepath.Join(dir, file))
+		if errors.Is(err, fs.ErrNotExist) && file != "cpuacct.usage" {
+			return cpuTicks(dir)
+		}
 		if err != nil {
 			return t, err
 		}
 		*to = n * 1e-9
 	}
+	return t, nil
+}
+
+// cpuTicks reads the total in nanoseconds and its parts in ticks (USER_HZ: 100 a second
+// in all that Linux tells programs).
+func cpuTicks(dir string) (t CPUTime, err error) {
+	if t.Total, err = ReadNumber(filepath.Join(dir, "cpuacct.usage")); err != nil {
+		return t, err
+	}
+	t.Total *= 1e-9
+	file := filepath.Join(dir, "cpuacct.stat")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return t, err
+	}
+	if _, err := fmt.Sscanf(string(text), "user %f\nsystem %f\n", &t.UserTicks, &t.SystemTicks); err != nil {
+		return t, fmt.Errorf("%s: %q: %w", file, text, err)
+	}
+	t.UserTicks, t.SystemTicks = t.UserTicks/100, t.SystemTicks/100
 	return t, nil
 }
 

@@ -1,6 +1,8 @@
 package sys
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -35,5 +37,32 @@ func TestCPUV2(t *testing.T) {
 		if _, err := cpuV2(dir); err == nil {
 			t.Errorf("%q was taken", broken)
 		}
+	}
+}
+
+// Before Linux 4.7 a group of version 1 has its parts in ticks.
+func TestCPUV1(t *testing.T) {
+	dir := t.TempDir()
+	write := func(file, text string) {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := cpuV1(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no group: %v", err)
+	}
+	write("cpuacct.usage", "3000000000\n")
+	write("cpuacct.stat", "user 200\nsystem 100\n")
+	if got, err := cpuV1(dir); err != nil || got != (CPUTime{3, 2, 1}) {
+		t.Errorf("in ticks: %+v, %v", got, err)
+	}
+	write("cpuacct.stat", "user x\n")
+	if got, err := cpuV1(dir); err == nil {
+		t.Errorf("broken ticks: %+v", got)
+	}
+	write("cpuacct.usage_user", "2500000000\n")
+	write("cpuacct.usage_sys", "500000000\n")
+	if got, err := cpuV1(dir); err != nil || got != (CPUTime{3, 2.5, 0.5}) {
+		t.Errorf("in nanoseconds: %+v, %v", got, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,6 +22,9 @@ func Children(pid int) ([]int, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("children of process %d: %w", pid, err)
+	}
+	if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())); errors.Is(err, fs.ErrNotExist) {
+		return childrenByParent(pid) // a kernel without CONFIG_PROC_CHILDREN
 	}
 	var all []int
 	for _, t := range threads {
@@ -37,6 +41,28 @@ func Children(pid int) ([]int, error) {
 				return nil, fmt.Errorf("children of process %d: %w", pid, err)
 			}
 			all = append(all, child)
+		}
+	}
+	return all, nil
+}
+
+// childrenByParent is Children by what every process of the machine says of its parent.
+func childrenByParent(pid int) ([]int, error) {
+	processes, err := procfs.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("children of process %d: %w", pid, err)
+	}
+	var all []int
+	for _, p := range processes {
+		stat, err := p.Stat()
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("children of process %d: %w", pid, err)
+		}
+		if stat.PPID == pid {
+			all = append(all, p.PID)
 		}
 	}
 	return all, nil

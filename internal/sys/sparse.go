@@ -40,7 +40,7 @@ func copyWritten(ctx context.Context, out, in *os.File) error {
 	if err := unix.Fstat(int(in.Fd()), &stat); err != nil {
 		return err
 	}
-	if err := fits(out, stat.Blocks*512); err != nil {
+	if err := Fits(out.Name(), stat.Blocks*512); err != nil {
 		return err
 	}
 	if err := out.Truncate(stat.Size); err != nil {
@@ -83,14 +83,14 @@ func copyRange(ctx context.Context, out, in *os.File, at, end int64) error {
 	return nil
 }
 
-// fits refuses what is more than the file system of a file has room for.
-func fits(f *os.File, bytes int64) error {
+// Fits refuses what is more than the file system of a file or directory has room for.
+func Fits(name string, bytes int64) error {
 	var room unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &room); err != nil {
-		return err
+	if err := unix.Statfs(name, &room); err != nil {
+		return fmt.Errorf("room of the file system of %s: %w", name, err)
 	}
 	if free := int64(room.Bavail) * room.Bsize; bytes > free {
-		return fmt.Errorf("it takes %d MiB, and the file system of %s has room for %d MiB", bytes>>20, f.Name(), free>>20)
+		return fmt.Errorf("it takes %d MiB, and the file system of %s has room for %d MiB", bytes>>20, name, free>>20)
 	}
 	return nil
 }

@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
+
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // IsQcow2 reports whether a file is a disk in QEMU's format qcow2. One that would have
@@ -55,6 +59,20 @@ func Unqcow2(ctx context.Context, to, file string) error {
 	program, err := exec.LookPath("qemu-img")
 	if err != nil {
 		return fmt.Errorf("qemu-img, which reads qcow2 disks, is not installed (apt-get install qemu-utils): %w", err)
+	}
+	// A packed image of some kilobytes may hold more than the disk that it is unpacked to.
+	text, err := exec.CommandContext(ctx, program, "measure", "--output=json", "-f", "qcow2", "-O", "raw", file).Output()
+	if err != nil {
+		return fmt.Errorf("qemu-img measure: %w", err)
+	}
+	var takes struct {
+		Required int64 `json:"required"` // bytes that are written to
+	}
+	if err := json.Unmarshal(text, &takes); err != nil {
+		return fmt.Errorf("qemu-img measure: %w", err)
+	}
+	if err := sys.Fits(filepath.Dir(to), takes.Required); err != nil {
+		return err
 	}
 	out, err := exec.CommandContext(ctx, program, "convert", "-f", "qcow2", "-O", "raw", file, to).CombinedOutput()
 	if err != nil {
