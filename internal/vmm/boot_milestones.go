@@ -14,7 +14,7 @@ var milestones = []struct {
 }{
 	{sample.InitrdFreed, regexp.MustCompile(`Freeing initrd memory`)},
 	{sample.KernelUp, regexp.MustCompile(`Freeing unused kernel (image|memory)`)},
-	{sample.RootUp, regexp.MustCompile(`systemd\[1\]: systemd \d|Welcome to .*Linux`)},
+	{sample.RootUp, regexp.MustCompile(`systemd\[1\]: systemd v?\d|Welcome to .+!`)},
 	{sample.ModulesUp, regexp.MustCompile(`Reached target .*(sysinit\.target|System Initialization)`)}, // Docker loads no loop module any more
 	{sample.BridgeCreated, regexp.MustCompile(`tare: docker0 created`)},
 	{sample.BridgeUp, regexp.MustCompile(`tare: docker0 up|ADDRCONF\(NETDEV_UP\): docker0`)},

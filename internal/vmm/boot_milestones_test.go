@@ -24,3 +24,17 @@ func TestMilestonesAreToldOnceAndThroughColours(t *testing.T) {
 		t.Errorf("told of %q, want %q", got, want)
 	}
 }
+
+// Systemd names itself with a v in some distributions, and each distribution by its name.
+func TestRootOfEveryDistribution(t *testing.T) {
+	for _, l := range []string{
+		"[    2.1] systemd[1]: systemd v255-34.oe2403sp1 running in system mode (+PAM)", "Welcome to \x1b[1;31mopenEuler 24.03 (LTS-SP1)\x1b[0m!",
+		"Welcome to \x1b[0;34mFedora Linux 42 (Cloud Edition)\x1b[0m!", "Welcome to \x1b[1mDebian GNU/Linux 12 (bookworm)\x1b[0m!",
+	} {
+		var got []string
+		Milestones(func(name string) { got = append(got, name) })(l)
+		if !slices.Equal(got, []string{"root"}) {
+			t.Errorf("%q told of %q", l, got)
+		}
+	}
+}

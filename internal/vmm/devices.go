@@ -81,11 +81,8 @@ func (v *VM) Adjust(ctx context.Context) error {
 	if d.Balloon == 0 && d.Hotplug == 0 {
 		return nil
 	}
-	v.mu.Lock()
-	ctl := v.watched
-	v.mu.Unlock()
-	if ctl == nil || v.plan.adjust == nil {
-		return fmt.Errorf("%s: its control channel does not answer yet", v.config.VMM.Name)
+	if v.plan.adjust == nil {
+		return fmt.Errorf("%s: its guest's memory cannot be changed", v.config.VMM.Name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, adjustPatience)
 	defer cancel()
@@ -96,10 +93,31 @@ func (v *VM) Adjust(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	if err := v.plan.adjust(ctx, ctl, v.config.Machine, v.mark); err != nil {
+	ctl, err := v.answering(ctx)
+	if err == nil {
+		err = v.plan.adjust(ctx, ctl, v.config.Machine, v.mark)
+	}
+	if err != nil {
 		return fmt.Errorf("change the guest's memory: %w", err)
 	}
 	return nil
+}
+
+// answering is the control channel, once it answers: an agent may be ready before it.
+func (v *VM) answering(ctx context.Context) (control, error) {
+	for {
+		v.mu.Lock()
+		ctl := v.watched
+		v.mu.Unlock()
+		if ctl != nil {
+			return ctl, nil
+		}
+		select {
+		case <-time.After(adjustPause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the VMM's control channel does not answer: %w", ctx.Err())
+		}
+	}
 }
 
 // adjustQMP is Adjust by QMP.

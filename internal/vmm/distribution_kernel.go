@@ -158,8 +158,9 @@ func (a apt) kernelParts(ctx context.Context, lead string) ([]string, error) {
 func (a apt) run(ctx context.Context, dir, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
+	c.Env = append(os.Environ(), "LC_ALL=C") // what it says is read
 	if a != "" {
-		c.Env = append(os.Environ(), "APT_CONFIG="+string(a))
+		c.Env = append(c.Env, "APT_CONFIG="+string(a))
 	}
 	out, err := c.Output()
 	var ended *exec.ExitError

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,11 +26,13 @@ type qmp struct {
 
 	asking atomic.Bool  // somebody asks while watch reads
 	heard  chan message // what watch reads meanwhile, for whoever asks
+	sent   atomic.Int64 // commands so far; the last one's id
 }
 
 // message is any line that a VMM sends.
 type message struct {
 	Greeting *struct{} `json:"QMP"`
+	ID       string    `json:"id"` // of the command that it answers; "" where it answers none
 	Event    string    `json:"event"`
 	Data     struct {
 		Info struct {
@@ -92,7 +95,8 @@ func (q *qmp) read() (message, error) {
 // execute runs a command, whose arguments may be nil, and gives the status in its answer
 // where it has one. Of events that come before the answer, STOP alone is kept.
 func (q *qmp) execute(command string, arguments any) (string, error) {
-	if err := q.send(command, arguments); err != nil {
+	id, err := q.send(command, arguments)
+	if err != nil {
 		return "", err
 	}
 	for {
@@ -100,6 +104,8 @@ func (q *qmp) execute(command string, arguments any) (string, error) {
 		switch {
 		case err != nil:
 			return "", fmt.Errorf("%s: %w", command, err)
+		case m.answersOther(id):
+			q.pass(m)
 		case m.Error != nil:
 			return "", fmt.Errorf("%s: %s: %s", command, m.Error.Class, m.Error.Desc)
 		case m.Return != nil && m.Return.Status == "failed":
@@ -111,28 +117,38 @@ func (q *qmp) execute(command string, arguments any) (string, error) {
 	}
 }
 
-// send writes a command.
-func (q *qmp) send(command string, arguments any) error {
+// answersOther reports whether a message is the answer to another command than that.
+func (m message) answersOther(id string) bool { return m.ID != "" && m.ID != id }
+
+// send writes a command, and gives the id that its answer will have: a string, as
+// StratoVirt takes no number.
+func (q *qmp) send(command string, arguments any) (id string, err error) {
+	id = strconv.FormatInt(q.sent.Add(1), 10)
 	text, err := json.Marshal(struct {
 		Execute   string `json:"execute"`
 		Arguments any    `json:"arguments,omitempty"`
-	}{command, arguments})
+		ID        string `json:"id"`
+	}{command, arguments, id})
 	if err != nil {
-		return err
+		return id, err
 	}
 	_, err = q.conn.Write(append(text, "\r\n"...))
-	return err
+	return id, err
 }
 
 // ask is execute while watch reads, with all that the answer holds. Events that come
 // before the answer are passed over. The caller has set asking.
 func (q *qmp) ask(ctx context.Context, command string, arguments any) (message, error) {
-	if err := q.send(command, arguments); err != nil {
+	id, err := q.send(command, arguments)
+	if err != nil {
 		return message{}, err
 	}
 	for {
 		select {
 		case m := <-q.heard:
+			if m.answersOther(id) {
+				continue
+			}
 			if m.Error != nil {
 				return m, fmt.Errorf("%s: %s: %s", command, m.Error.Class, m.Error.Desc)
 			}

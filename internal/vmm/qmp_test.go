@@ -1,6 +1,10 @@
 package vmm
 
 import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"strings"
@@ -81,4 +85,38 @@ func TestREST(t *testing.T) {
 			expect(t, "request", err, c.want)
 		})
 	}
+}
+
+// The answer to a command that another waits for is not taken for one's own: a guest may
+// stop while its memory is changed.
+func TestAnswersKeepApart(t *testing.T) {
+	serve := func(conn io.ReadWriter, tell func(string)) {
+		lines, asked := bufio.NewScanner(conn), map[string]string{}
+		for lines.Scan() {
+			var c struct {
+				Execute string `json:"execute"`
+				ID      string `json:"id"`
+			}
+			if json.Unmarshal(lines.Bytes(), &c) != nil {
+				return
+			}
+			tell(c.Execute)
+			if asked[c.Execute] = c.ID; c.Execute == "balloon" {
+				fmt.Fprint(conn, "{\"event\": \"STOP\"}\r\n")
+				continue
+			}
+			fmt.Fprintf(conn, "{\"return\": {\"actual\": 7}, \"id\": %q}\r\n", asked["balloon"])
+			fmt.Fprintf(conn, "{\"return\": {\"status\": \"running\"}, \"id\": %q}\r\n", c.ID)
+		}
+	}
+	dialogue(t, serve, func(c net.Conn) error {
+		q := &qmp{conn: c, lines: bufio.NewReader(c), heard: make(chan message)}
+		q.asking.Store(true)
+		go func() { _ = q.watch() }() // ends with the connection
+		m, err := q.ask(t.Context(), "balloon", nil)
+		if err == nil && m.Return.Actual != 7 {
+			err = fmt.Errorf("balloon was answered by %+v", m.Return)
+		}
+		return err
+	})
 }
