@@ -49,16 +49,16 @@ func TestResidue(t *testing.T) {
 	a := Provenance{Run: "A", Kernel: "6.1", CPU: "x", Governor: "performance", Image: "sha256:1", Tool: "1", Compiler: "clang version 22",
 		Mitigations: map[string]string{"meltdown": "PTI"}, Targets: map[string]string{"runc": "1.1.5", "crun": "1.8", "youki": "0.5"},
 		Programs: map[string]string{"runc": "sha256:6", "youki": "sha256:7"},
-		Counters: "counted", Asked: "memory 1GiB", Accels: map[string]string{"qemu/microvm": "kvm", "qemu/q35": "tcg"}, Guests: map[string]string{"qemu/microvm": "sha256:3", "qemu/q35": "sha256:4"}}
+		Counters: "counted", Asked: "memory 1GiB", Accels: map[string]string{"qemu/microvm": "kvm", "qemu/q35": "tcg"}, Guests: map[string]string{"qemu/microvm": "sha256:3", "qemu/q35": "sha256:4"}, Systems: map[string]string{"qemu/q35": "1 2"}}
 	if got := Residue(a, a); len(got) != 0 {
 		t.Errorf("a run against itself: %q", got)
 	}
 	b := Provenance{Run: "B", Kernel: "6.18", CPU: "x", Image: "sha256:2", Tool: "1", Compiler: "clang version 23",
 		Mitigations: map[string]string{"meltdown": "off", "spectre": "IBRS"}, Targets: map[string]string{"runc": "1.5.2", "youki": "0.5"},
 		Programs: map[string]string{"runc": "sha256:8", "youki": "sha256:9"},
-		Counters: "left out", Asked: "nothing", Accels: map[string]string{"qemu/microvm": "tcg", "qemu/q35": "tcg", "runc": ""}, Guests: map[string]string{"qemu/microvm": "sha256:5"}}
+		Counters: "left out", Asked: "nothing", Accels: map[string]string{"qemu/microvm": "tcg", "qemu/q35": "tcg", "runc": ""}, Guests: map[string]string{"qemu/microvm": "sha256:5"}, Systems: map[string]string{"qemu/q35": "1 3"}}
 	got := Residue(a, b)
-	want := []string{"kernel", "workbench image", "C compiler", "perf's counters", "mitigation meltdown", "mitigation spectre", "version of runc", "program of youki", "guest kernel of qemu/microvm", "what virtual machines were asked to be"}
+	want := []string{"kernel", "workbench image", "C compiler", "perf's counters", "mitigation meltdown", "mitigation spectre", "version of runc", "program of youki", "guest kernel of qemu/microvm", "root file system of qemu/q35", "what virtual machines were asked to be"}
 	if len(got) != len(want) {
 		t.Fatalf("%q, want %q", got, want)
 	}

@@ -30,6 +30,7 @@ type Provenance struct {
 	Programs    map[string]string // digest of a target's program
 	Accels      map[string]string // what ran a virtual machine's CPU, by target: "kvm" or "tcg"
 	Guests      map[string]string // digest of a virtual machine's kernel, by target
+	Systems     map[string]string // what tells a virtual machine's own root file system from another, by target
 	Counters    string            // perf's where many are started at once: "counted" or "left out"
 	Asked       string            // of virtual machines, beside a kernel, in words; "" without any, and where it is not known
 }
@@ -100,6 +101,7 @@ func Surroundings(a, b Provenance) []Surrounding {
 	differMaps("version of", both(a.Targets, b.Targets), both(b.Targets, a.Targets), "a difference may be the version's, which is fine if that is the question", differ)
 	differMaps("program of", sameVersion(a, b), sameVersion(b, a), "a difference may be the program's, which calls itself the same version: say which one a run uses by its path, as in runc=./new/runc", differ)
 	differMaps("guest kernel of", both(a.Guests, b.Guests), both(b.Guests, a.Guests), "a difference may be that kernel's: give both the same --kernel", differ)
+	differMaps("root file system of", both(a.Systems, b.Systems), both(b.Systems, a.Systems), "a difference may be the system's: give both the same --guest-rootfs, unchanged", differ)
 	differ("what virtual machines were asked to be", a.Asked, b.Asked, "a difference may be theirs: give both the same --guest-memory, --guest-append and --guest-disk")
 	return out
 }

@@ -16,6 +16,11 @@ const (
 	// payload runs after it. Trials record the boot as far as it goes.
 	NoteBootsTo     = "boots-to"
 	NoteGuestKernel = "kernel-digest" // of the guest's kernel
+	// NoteKernelFile is the digest of the file that the guest's kernel was made of: machine
+	// types take other formats of one kernel, and share it.
+	NoteKernelFile = "kernel-file"
+	// NoteSystem tells the content of Guest.Rootfs from another one, also of the same path.
+	NoteSystem = "system"
 )
 
 // NoteDirect is the key of Facts.Notes that says which page caches a target's disk

@@ -151,14 +151,14 @@ func Provenance(m store.Manifest) analysis.Provenance {
 		Run: m.ID, Kernel: m.Host.Kernel + " " + m.Host.KernelBuild, CPU: m.Host.CPU, CPUs: strconv.Itoa(m.Host.CPUs), Usable: usableCPUs(m.Host),
 		Memory: units.BytesSize(float64(m.Host.Memory)), Governor: m.Host.Governor, Clocksource: m.Host.Clocksource, TCP: m.Host.TCPCongestion,
 		Host: m.Host.Hostname, User: map[bool]string{true: "root", false: "not root"}[m.Host.Root], Image: m.Image, Tool: m.Tool, Compiler: m.Compiler, Mitigations: m.Host.Mitigations, Targets: map[string]string{},
-		Programs: map[string]string{}, Accels: map[string]string{}, Guests: map[string]string{},
+		Programs: map[string]string{}, Accels: map[string]string{}, Guests: map[string]string{}, Systems: map[string]string{},
 	}
 	if c := m.Study.Counters; c != nil {
 		p.Counters = map[bool]string{true: "counted", false: "left out"}[*c]
 	}
 	for name, facts := range m.Targets {
 		p.Targets[name], p.Programs[name] = facts.Version, facts.Digest
-		p.Accels[name], p.Guests[name] = facts.Notes[driver.NoteAccel], facts.Notes[driver.NoteGuestKernel]
+		p.Accels[name], p.Guests[name], p.Systems[name] = facts.Notes[driver.NoteAccel], facts.Notes[driver.NoteGuestKernel], facts.Notes[driver.NoteSystem]
 		if m.Guest != nil && p.Accels[name] != "" {
 			asked := *m.Guest
 			asked.Kernel = "" // that is told by its digest

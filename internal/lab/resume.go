@@ -164,7 +164,7 @@ func sameGround(before, now store.Manifest) error {
 		if !ok {
 			return &InputError{fmt.Errorf("target %s cannot be measured now: %s; the run goes on when it can", name, now.LeftOut[name])}
 		}
-		if got.Version != facts.Version || got.Digest != facts.Digest || got.Notes[driver.NoteAccel] != facts.Notes[driver.NoteAccel] || got.Notes[driver.NoteGuestKernel] != facts.Notes[driver.NoteGuestKernel] {
+		if got.Version != facts.Version || got.Digest != facts.Digest || got.Notes[driver.NoteAccel] != facts.Notes[driver.NoteAccel] || got.Notes[driver.NoteGuestKernel] != facts.Notes[driver.NoteGuestKernel] || got.Notes[driver.NoteSystem] != facts.Notes[driver.NoteSystem] {
 			return &InputError{fmt.Errorf("target %s is not what it was when the run began: it was %s, and is %s; start it anew", name, identity(facts), identity(got))}
 		}
 	}
@@ -173,7 +173,7 @@ func sameGround(before, now store.Manifest) error {
 
 // identity tells a target's program from another one, for messages.
 func identity(f driver.Facts) string {
-	return strings.Join(slices.DeleteFunc([]string{f.Version, fmt.Sprintf("%.19s", f.Digest), f.Notes[driver.NoteAccel], f.Notes[driver.NoteGuestKernel]}, func(s string) bool { return s == "" }), " ")
+	return strings.Join(slices.DeleteFunc([]string{f.Version, fmt.Sprintf("%.19s", f.Digest), f.Notes[driver.NoteAccel], f.Notes[driver.NoteGuestKernel], f.Notes[driver.NoteSystem]}, func(s string) bool { return s == "" }), " ")
 }
 
 // samePeer refuses to go on with another machine at the far ends than a run began with.

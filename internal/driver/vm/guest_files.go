@@ -49,7 +49,8 @@ func newHome(lab driver.Lab) *home {
 // guestKernel is a kernel, and where its modules are.
 type guestKernel struct {
 	kernel  vmm.Kernel
-	modules string // directory; "" where the kernel has all that it needs built in
+	of      vmm.Kernel // what kernel was made of, in its own format; its configuration lies beside it
+	modules string     // directory; "" where the kernel has all that it needs built in
 	wanted  []string
 	source  string // the package that it came from
 }
@@ -112,7 +113,7 @@ func (h *home) kernelFor(ctx context.Context, d *Driver) (guestKernel, error) {
 	if err != nil {
 		return g, d.Cannot("give another kernel", "%v", err)
 	}
-	g.kernel = k
+	g.kernel, g.of = k, original
 	return g, nil
 }
 

@@ -24,6 +24,7 @@ type System struct {
 	Disk      string // path of the raw image; nobody writes to it
 	Partition string // that holds the root, as "1"; "" where the disk has no partitions
 	Type      string // of the root's file system: one of systemTypes
+	ID        string // changes with what it was made of: a directory's fingerprint, or a disk's size and time
 }
 
 // Device is the root as the guest names it, on the machine's disk of that index.
@@ -100,6 +101,7 @@ func (h *home) systemOf(ctx context.Context, rootfs string) (System, error) {
 	if err != nil {
 		return s, cannot(err)
 	}
+	s.ID = versionOf(info)
 	return s, nil
 }
 
@@ -118,12 +120,15 @@ func (h *home) systemOfDirectory(ctx context.Context, dir string) (System, error
 	if err != nil {
 		return System{}, driver.Labf("root file system: %w", err)
 	}
-	return System{Disk: disk, Type: "ext4"}, nil
+	return System{Disk: disk, Type: "ext4", ID: name}, nil
 }
+
+// versionOf is a disk's size and time, by which one that was written to is told.
+func versionOf(info os.FileInfo) string { return fmt.Sprint(info.Size(), info.ModTime().UnixNano()) }
 
 // unpackedDisk is a qcow2 image as a raw one, by the image's name, size and time.
 func (h *home) unpackedDisk(ctx context.Context, file string, info os.FileInfo) (string, error) {
-	return h.kept(Digest("qcow2", file, fmt.Sprint(info.Size(), info.ModTime().UnixNano()))+".system.raw", func(to string) error {
+	return h.kept(Digest("qcow2", file, versionOf(info))+".system.raw", func(to string) error {
 		return vmm.Unqcow2(ctx, to, file)
 	})
 }
@@ -217,11 +222,22 @@ func (d *Driver) BootSystem(ctx context.Context, s System, m *vmm.Machine) error
 	if err != nil {
 		return err
 	}
+	if err := d.mounts(g, s); err != nil {
+		return err
+	}
 	g.wanted = append(slices.Clone(g.wanted), s.Type)
 	m.Kernel = g.kernel
 	m.Append = slices.Concat(parameters(s.parameters(0)), m.Append)
 	m.Initrd, err = d.home.initramfs(ctx, g, "", "")
 	return err
+}
+
+// mounts refuses a kernel without the root's file system, as far as its configuration tells.
+func (d *Driver) mounts(g guestKernel, s System) error {
+	if lacks := g.of.Lacks([]string{strings.ToUpper(s.Type) + "_FS"}); len(lacks) > 0 {
+		return d.Cannot("give a --kernel with "+lacks[0]+", as of tare trim build --needs tare-guest,systemd,"+s.Type, "kernel %s lacks %s, and the root file system is %s", g.kernel.Version, lacks[0], s.Type)
+	}
+	return nil
 }
 
 // parameters are those of a kernel that is to boot the system from the disk of that index.

@@ -193,9 +193,19 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 		return facts, err
 	}
 	facts.Notes["kernel"] = fmt.Sprintf("%s (%s)", g.kernel.Version, g.kernel.Format)
-	facts.Notes[driver.NoteGuestKernel] = g.kernel.Digest
+	facts.Notes[driver.NoteGuestKernel], facts.Notes[driver.NoteKernelFile] = g.kernel.Digest, g.of.Digest
 	if g.source != "" {
 		facts.Notes["kernel-package"] = g.source
+	}
+	if d.lab.Guest.Rootfs != "" {
+		s, err := d.home.system(ctx)
+		if err != nil {
+			return facts, err
+		}
+		facts.Notes[driver.NoteSystem] = s.ID
+		if err := d.mounts(g, s); err != nil {
+			return facts, err
+		}
 	}
 	modules, err := d.home.moduleSet(ctx, g)
 	if err != nil {

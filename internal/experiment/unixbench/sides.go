@@ -83,7 +83,7 @@ func (m *measured) side(target string) (side, error) {
 	h := m.manifest.Host
 	p := lab.Provenance(m.manifest)
 	p.OS = h.OS
-	for _, facts := range []*map[string]string{&p.Targets, &p.Accels, &p.Guests} {
+	for _, facts := range []*map[string]string{&p.Targets, &p.Accels, &p.Guests, &p.Systems} {
 		*facts = map[string]string{target: (*facts)[target]}
 	}
 	refused := refusals(m.in)

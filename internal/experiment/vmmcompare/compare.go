@@ -140,8 +140,9 @@ const emulatedCPU = string(vmm.TCG)
 // bootWorkload is the workload whose trials are boots.
 const bootWorkload = "boot"
 
-// describe puts a run beside the publication. tables are the run's own (Analyze).
-func describe(in analysis.Input, tables []analysis.Table, control string, d *source) (*comparison, error) {
+// describe puts a run beside the publication. tables are the run's own (Analyze), kernels
+// the files that guests' kernels were made of, by target, as far as the run says.
+func describe(in analysis.Input, tables []analysis.Table, control string, kernels map[string]string, d *source) (*comparison, error) {
 	in = in.WithDefaults()
 	c := &comparison{Citation: d.Citation, Host: control, Accels: in.Accels}
 	s := reader{in: in, tables: tables, cells: map[[2]string]study.Cell{}}
@@ -156,7 +157,7 @@ func describe(in analysis.Input, tables []analysis.Table, control string, d *sou
 			c.Targets = append(c.Targets, cell.Target)
 		}
 	}
-	c.Pairs = pairsOf(c.Targets, in.Accels)
+	c.Pairs = pairsOf(c.Targets, in.Accels, kernels)
 	for _, r := range publishedRows(d) {
 		c.Rows = append(c.Rows, s.row(c, r))
 	}
@@ -173,8 +174,9 @@ func describe(in analysis.Input, tables []analysis.Table, control string, d *sou
 }
 
 // pairsOf are StratoVirt and QEMU by machine type. Where one was emulated and the
-// other was not, or that is not known, a ratio would be of CPU and emulator.
-func pairsOf(targets []string, accels map[string]string) []pair {
+// other was not, or that is not known, a ratio would be of CPU and emulator; of two
+// kernels, it would be of those.
+func pairsOf(targets []string, accels, kernels map[string]string) []pair {
 	var out []pair
 	for _, machine := range []string{"microvm", "q35", "virt"} {
 		p := pair{Machine: machine, StratoVirt: "stratovirt/" + machine, QEMU: "qemu/" + machine}
@@ -184,6 +186,9 @@ func pairsOf(targets []string, accels map[string]string) []pair {
 		if s, q := accels[p.StratoVirt], accels[p.QEMU]; s == "" || s != q {
 			p.Refused = fmt.Sprintf("%s ran under %s and %s under %s, which are never compared as if they were one",
 				p.StratoVirt, cmp.Or(strings.ToUpper(s), "an acceleration not known"), p.QEMU, cmp.Or(strings.ToUpper(q), "one not known"))
+		}
+		if s, q := kernels[p.StratoVirt], kernels[p.QEMU]; p.Refused == "" && s != "" && q != "" && s != q {
+			p.Refused = fmt.Sprintf("%s booted another kernel than %s, so that a ratio would be of the two kernels: give all machines one with --kernel", p.StratoVirt, p.QEMU)
 		}
 		out = append(out, p)
 	}

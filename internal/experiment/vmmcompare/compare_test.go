@@ -44,7 +44,7 @@ func monitors(t *testing.T, blocks int, accels map[string]string, targets ...str
 	metric := func(name string) []sample.Metric { return []sample.Metric{{Name: name}} }
 	in := analysis.Input{Cells: cells, Data: data, Seed: 1, Blocks: blocks, Accels: accels,
 		Metrics: map[string][]sample.Metric{"boot": metric("ready"), "cpu-1": metric("events"), "footprint": metric("payload-rss")}}
-	c, err := describe(in, analysis.Analyze(in).Tables, "host", d)
+	c, err := describe(in, analysis.Analyze(in).Tables, "host", nil, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,5 +168,22 @@ func TestPublishedClaims(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("not among the claims: %v", want)
+	}
+}
+
+// A ratio of monitors whose guests have two kernels would be one of the kernels.
+func TestPairsOfTwoKernels(t *testing.T) {
+	targets := []string{"qemu/microvm", "stratovirt/microvm"}
+	for _, c := range []struct {
+		kernels map[string]string
+		refused bool
+	}{
+		{nil, false}, // a run of an earlier version
+		{map[string]string{"qemu/microvm": "sha256:1", "stratovirt/microvm": "sha256:1"}, false},
+		{map[string]string{"qemu/microvm": "sha256:1", "stratovirt/microvm": "sha256:2"}, true},
+	} {
+		if got := pairsOf(targets, kvm, c.kernels); len(got) != 1 || strings.Contains(got[0].Refused, "--kernel") != c.refused {
+			t.Errorf("%v: %+v", c.kernels, got)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/store"
@@ -46,7 +47,7 @@ func sections(run experiment.Run) ([]finding.Section, error) {
 		return nil, err
 	}
 	m := run.Manifest()
-	c, err := describe(run.Input, run.Claims.Tables, m.Study.Control, d)
+	c, err := describe(run.Input, run.Claims.Tables, m.Study.Control, kernelFiles(m), d)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +55,15 @@ func sections(run experiment.Run) ([]finding.Section, error) {
 		c.CannotHere = withoutStratoVirt(m)
 	}
 	return []finding.Section{section(c)}, nil
+}
+
+// kernelFiles are the files that guests' kernels were made of, by target.
+func kernelFiles(m store.Manifest) map[string]string {
+	files := map[string]string{}
+	for name, facts := range m.Targets {
+		files[name] = facts.Notes[driver.NoteKernelFile]
+	}
+	return files
 }
 
 // withoutStratoVirt says why a run that asked for StratoVirt has no numbers of it; ""

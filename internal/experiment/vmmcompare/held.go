@@ -113,11 +113,16 @@ func isBase(base, c study.Cell) bool {
 // given names what guests get.
 func given(g *study.Guest) string {
 	var parts []string
-	if g.PageReporting {
-		parts = append(parts, "free page reporting")
-	}
-	if g.KSM {
-		parts = append(parts, "KSM")
+	for _, part := range []struct {
+		has  bool
+		name string
+	}{
+		{g.PageReporting, "free page reporting"}, {g.KSM, "KSM"}, {g.HugePages, "huge pages"}, {g.IOThread, "a thread for the disks"},
+		{g.Vhost, "vhost-net"}, {g.VirtioFS, "virtio-fs"}, {g.Balloon > 0, "a balloon"}, {g.Hotplug > 0, "memory hotplug"},
+	} {
+		if part.has {
+			parts = append(parts, part.name)
+		}
 	}
 	return strings.Join(parts, " and ")
 }

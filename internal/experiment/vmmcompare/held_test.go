@@ -3,6 +3,7 @@ package vmmcompare
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func heldRun(t *testing.T, blocks, disturbed int, without ...string) *comparison
 	metrics := sample.Describe(sample.PayloadPSS, sample.PayloadRSS, sample.GuestResident, sample.VMMOverhead)
 	in := analysis.Input{Cells: cells, Data: data, Seed: 1, Blocks: blocks, Margin: 0.02,
 		Metrics: map[string][]sample.Metric{"footprint": metrics, "footprint-load": metrics}}
-	c, err := describe(in, analysis.Analyze(in).Tables, "host", d)
+	c, err := describe(in, analysis.Analyze(in).Tables, "host", nil, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +107,22 @@ func TestFactorsKnowRefusal(t *testing.T) {
 			if f.Effect.Verdict != c.want {
 				t.Errorf("%s: %s", name, fmt.Sprintf("%+v, want %s", f, c.want))
 			}
+		}
+	}
+}
+
+func TestGivenNamesEveryDevice(t *testing.T) {
+	all := reflect.ValueOf(&study.Guest{}).Elem()
+	for i := range all.NumField() {
+		all.SetZero()
+		switch f := all.Field(i); f.Kind() {
+		case reflect.Bool:
+			f.SetBool(true)
+		default:
+			f.SetInt(1)
+		}
+		if g := all.Interface().(study.Guest); given(&g) == "" {
+			t.Errorf("%s has no name", all.Type().Field(i).Name)
 		}
 	}
 }
