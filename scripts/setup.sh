@@ -6,6 +6,7 @@
 #   scripts/setup.sh test     both, and what the tests use
 #   scripts/setup.sh trim     what container-vm-trim and tare trim image make disks and kernels with
 #   scripts/setup.sh loongson what make test-loongson fetches and unpacks packages with
+#   scripts/setup.sh arm64    what make test-arm64 builds an arm64 kernel with, and boots it
 #   scripts/setup.sh package  what make test-package installs tare's package with
 #   scripts/setup.sh fleet    what make test-fleet makes clusters of; KUBERNETES=build builds Kubernetes, too
 #   scripts/setup.sh bench    what tare weighs, the C compiler and containerd-stress, which make bench compares with
@@ -243,10 +244,15 @@ trim)
 	# are for other disks: this package changes nothing of how this machine starts.
 	packages qemu-utils fdisk grub-pc-bin openssh-client busybox-static
 	;;
-# The emulators and the guests' packages come from test/loongson/packages.sh,
+# The emulators and the guests' packages come from test/emulated/packages.sh,
 # which installs nothing on this machine.
 loongson)
 	packages apt dpkg tar xz-utils coreutils debian-archive-keyring e2fsprogs
+	;;
+arm64)
+	"$0" trim
+	"$0" loongson
+	packages gcc-aarch64-linux-gnu
 	;;
 fleet)
 	slurm

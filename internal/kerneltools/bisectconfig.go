@@ -48,7 +48,7 @@ func (v verbs) configChain(c *cobra.Command, f *bisectFlags, good, bad *kconfig.
 		f.source = "linux-source-" + good.Release()
 	}
 	build := trimBuildFlags{source: f.source, way: "bisect", vm: f.on}
-	o := trim.Options{Jobs: runtime.NumCPU()}
+	o := trim.Options{Arch: trim.X86, Jobs: runtime.NumCPU()}
 	if err := v.trimSource(c, &build, &o); err != nil {
 		return chain, nil, err
 	}

@@ -43,7 +43,9 @@ wanted symbol that Kconfig drops is an error that names the dependency that is
 off; optional ones that are not in it are listed, and so are the needs that a base
 meets and the kernel does not: a disk on SCSI or NVMe, LVM, VFAT, ... An interrupted build goes on
 where it was. Beside the kernel lie its configuration, its sizes (kernel.json)
-and a script that makes it again. x86-64 only.
+and a script that makes it again. The machine says the architecture: qemu/virt and
+stratovirt/virt are of arm64, firecracker and cloud-hypervisor of this machine's, all others
+of x86-64. A kernel of another architecture takes its cross compiler (gcc-aarch64-linux-gnu).
 
 With --initrd busybox there is also initrd.cpio: this machine's static busybox and a
 script that mounts root=/dev/NAME, UUID= or LABEL= with rootfstype=, rootflags=, ro
@@ -62,6 +64,7 @@ As root; the needs must hold docker, nftables, ext4, systemd and crun.`,
 		Example: `  tare trim build --source linux-source-6.1 --needs docker,ext4,systemd --vm qemu/microvm -o trimmed
   tare trim build --source ~/linux --needs podman,ext4 --way top-down --base running
   tare trim build --needs docker,ext4,quiet --compression none
+  tare trim build --needs docker,ext4,systemd --vm qemu/virt -o trimmed-arm64
   tare trim build --needs docker,ext4,virtio-scsi --initrd busybox
   tare trim build --needs docker,nftables,ext4,systemd --minimize --budget 8h -o smallest`,
 		Args: cobra.ExactArgs(0),
@@ -73,7 +76,7 @@ As root; the needs must hold docker, nftables, ext4, systemd and crun.`,
 	flags.StringVar(&f.vm, "vm", "qemu/q35", "the machine that it must start on")
 	flags.StringVar(&f.way, "way", string(trim.BottomUp), "bottom-up or top-down")
 	flags.StringVar(&f.base, "base", "", "top-down: a configuration's file, or running")
-	flags.StringVar(&f.compression, "compression", "", "none (an ELF image), lz4, zstd, gzip or xz (default lz4, or none where the machine loads nothing else)")
+	flags.StringVar(&f.compression, "compression", "", "none (an ELF image; of arm64 a flat one), lz4, zstd, gzip or xz (default lz4, or none where the machine loads nothing else; of arm64 none or gzip)")
 	flags.StringVar(&f.initrd, "initrd", "none", "busybox (a minimal initramfs beside the kernel) or none")
 	flags.StringVarP(&f.output, "output", "o", "trimmed", "directory for the kernel")
 	flags.StringVar(&f.build, "build", "", "directory for objects (default below the cache directory, by source, way and machine)")
@@ -185,6 +188,7 @@ func (f *trimBuildFlags) options() (trim.Options, error) {
 	if err != nil {
 		return o, err
 	}
+	o.Arch = machine.Arch
 	if o.Compression, err = machine.Pack(trim.Compression(f.compression)); err != nil {
 		return o, fmt.Errorf("--compression: %w", err)
 	}

@@ -203,7 +203,7 @@ func (l *learning) settle() (err error) {
 	if err != nil {
 		return err
 	}
-	l.options = trim.Options{Way: trim.BottomUp, Jobs: f.jobs}
+	l.options = trim.Options{Arch: machine.Arch, Way: trim.BottomUp, Jobs: f.jobs}
 	if l.options.Compression, err = machine.Pack(""); err != nil {
 		return err
 	}

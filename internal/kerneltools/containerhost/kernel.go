@@ -156,7 +156,7 @@ func (m *hostParts) build(ctx context.Context, a arm, dir string, wants []kconfi
 	if err != nil {
 		return withoutPackages(err)
 	}
-	o := trim.Options{Source: source, Wants: wants, Way: trim.BottomUp, Compression: a.packed, Jobs: runtime.NumCPU(),
+	o := trim.Options{Source: source, Arch: trim.X86, Wants: wants, Way: trim.BottomUp, Compression: a.packed, Jobs: runtime.NumCPU(),
 		Build: kept.Objects(source, a.objects...), Output: dir}
 	if a.way == trim.TopDown {
 		o.Way, o.Build = a.way, kept.Objects(source, string(a.way))

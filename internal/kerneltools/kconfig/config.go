@@ -28,7 +28,7 @@ var ErrNotAConfig = errors.New("this is no kernel configuration: it has no line 
 
 // A Config is a kernel's configuration.
 type Config struct {
-	Arch     string            // as its first lines say, such as x86; else empty
+	Arch     string            // as its first lines say, such as x86, else by its symbols; empty where neither tells
 	Version  string            // of the kernel, as its first lines say; else empty
 	Order    []string          // the symbols of Values, in the file's order
 	Values   map[string]string // by symbol without CONFIG_: y, m, n, or a text as it stands there
@@ -66,6 +66,11 @@ func Parse(r io.Reader) (*Config, error) {
 	}
 	if len(c.Values) == 0 {
 		return nil, ErrNotAConfig
+	}
+	for symbol, arch := range map[string]string{"X86": "x86", "X86_64": "x86", "ARM64": "arm64"} {
+		if c.Arch == "" && c.On(symbol) { // a fragment has no heading
+			c.Arch = arch
+		}
 	}
 	if cut {
 		c.Warnings = append(c.Warnings, textfile.CutShort+", and symbols that it had count as absent")

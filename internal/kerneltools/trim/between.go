@@ -236,11 +236,11 @@ func (b *Between) Build(ctx context.Context, at int, output string, tell func(Pr
 	if kept := o.kept(settled); kept != nil {
 		return kept, nil
 	}
-	objects, err := compile(ctx, &o, o.Compression.image(), tell)
+	objects, err := compile(ctx, &o, o.image(), tell)
 	if err != nil {
 		return nil, refused(ctx, err)
 	}
-	return o.collect(ctx, &Configured{Config: settled}, o.Compression.image(), objects)
+	return o.collect(ctx, &Configured{Config: settled}, o.image(), objects)
 }
 
 // kept is a kernel in o.Output that has been built of a configuration, nil for none.
@@ -257,7 +257,7 @@ func (o *Options) kept(settled *kconfig.Config) *Result {
 	if err != nil || len(config.Differ(settled)) > 0 {
 		return nil
 	}
-	r.Image = filepath.Join(o.Output, o.Compression.image()) // the directory may have been moved
+	r.Image = filepath.Join(o.Output, o.image()) // the directory may have been moved
 	if _, err := os.Stat(r.Image); err != nil {
 		return nil
 	}

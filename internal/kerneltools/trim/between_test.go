@@ -34,7 +34,7 @@ func container(t *testing.T, lines ...string) *kconfig.Config {
 // TestBetween lists real configurations: each has one option more than the one before, or
 // several that depend on each other.
 func TestBetween(t *testing.T) {
-	o := Options{Source: source(t), Build: t.TempDir(), Jobs: 1}
+	o := Options{Arch: X86, Source: source(t), Build: t.TempDir(), Jobs: 1}
 	for name, c := range map[string]struct {
 		good, bad []string
 		want      []string

@@ -79,7 +79,7 @@ func (o Options) build(ctx context.Context, tell func(Progress)) (*Result, error
 	if err != nil {
 		return nil, err
 	}
-	target := o.Compression.image()
+	target := o.image()
 	objects, err := compile(ctx, &o, target, tell)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func compile(ctx context.Context, o *Options, target string, tell func(Progress)
 	}
 	kept := &keeper{to: log}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	cmd := exec.CommandContext(ctx, "make", fmt.Sprintf("-j%d", o.Jobs), "O="+o.Build, target)
+	cmd := exec.CommandContext(ctx, "make", append(o.Arch.variables(), fmt.Sprintf("-j%d", o.Jobs), "O="+o.Build, target)...)
 	cmd.Dir = o.Source
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "KBUILD_BUILD_TIMESTAMP=@0", "KBUILD_BUILD_USER=tare", "KBUILD_BUILD_HOST=tare")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -228,9 +228,9 @@ func (o *Options) collect(ctx context.Context, configured *Configured, target st
 	r.Image, r.Config, r.Script = filepath.Join(o.Output, target), filepath.Join(o.Output, "config"), filepath.Join(o.Output, "rebuild.sh")
 	r.Map = filepath.Join(o.Output, "System.map")
 	if target == "vmlinux" { // without symbols: they are a third of it, and nobody reads them at boot
-		_, err = run(ctx, o.Build, "objcopy", "-S", "vmlinux", r.Image)
+		_, err = run(ctx, o.Build, o.Arch.tool("objcopy"), "-S", "vmlinux", r.Image)
 	} else {
-		err = copyFile(filepath.Join(o.Build, "arch", "x86", "boot", target), r.Image)
+		err = copyFile(filepath.Join(o.Build, "arch", string(o.Arch), "boot", target), r.Image)
 	}
 	if err := errors.Join(err, copyFile(filepath.Join(o.Build, ".config"), r.Config), copyFile(filepath.Join(o.Build, "System.map"), r.Map)); err != nil {
 		return nil, fmt.Errorf("collect the kernel: %w", err)
@@ -267,13 +267,14 @@ func ReadResult(dir string) (*Result, error) {
 
 // commands make the same kernel from the configuration.
 func (o *Options) commands(target string) []string {
+	of := strings.Join(o.Arch.variables(), " ")
 	return []string{
 		"mkdir -p \"$here/build\"",
 		"cp \"$here/config\" \"$here/build/.config\"",
 		fmt.Sprintf("cd '%s'", strings.ReplaceAll(o.Source, "'", `'\''`)),
 		"export KBUILD_BUILD_TIMESTAMP=@0 KBUILD_BUILD_USER=tare KBUILD_BUILD_HOST=tare",
-		"make O=\"$here/build\" olddefconfig",
-		fmt.Sprintf("make -j\"$(nproc)\" O=\"$here/build\" %s", target),
+		fmt.Sprintf("make %s O=\"$here/build\" olddefconfig", of),
+		fmt.Sprintf("make %s -j\"$(nproc)\" O=\"$here/build\" %s", of, target),
 	}
 }
 
@@ -284,7 +285,7 @@ func (o *Options) measure(ctx context.Context, r *Result) error {
 		return err
 	}
 	r.Sizes["image"] = info.Size()
-	out, err := run(ctx, o.Build, "size", "vmlinux")
+	out, err := run(ctx, o.Build, o.Arch.tool("size"), "vmlinux")
 	if err != nil {
 		return err
 	}

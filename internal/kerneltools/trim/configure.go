@@ -74,7 +74,7 @@ func configure(ctx context.Context, o *Options) (*Configured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the kernel: %w", err)
 	}
-	o.Wants = kconfig.For("x86", version, o.Wants)
+	o.Wants = kconfig.For(string(o.Arch), version, o.Wants)
 	left := o.leaveOut()
 	config, err := askKconfig(ctx, o)
 	if err != nil {
@@ -107,14 +107,18 @@ func askKconfig(ctx context.Context, o *Options) (*kconfig.Config, error) {
 	if err := os.MkdirAll(o.Build, 0o755); err != nil {
 		return nil, fmt.Errorf("configure the kernel: %w", err)
 	}
+	lines, err := o.fragment()
+	if err != nil {
+		return nil, fmt.Errorf("configure the kernel: %w", err)
+	}
 	fragment := filepath.Join(o.Build, "tare.fragment")
-	if err := os.WriteFile(fragment, []byte(o.fragment()), 0o644); err != nil {
+	if err := os.WriteFile(fragment, []byte(lines), 0o644); err != nil {
 		return nil, fmt.Errorf("configure the kernel: %w", err)
 	}
 	target, extra := "allnoconfig", "KCONFIG_ALLCONFIG="+fragment
 	if o.Way == TopDown {
 		target, extra = "olddefconfig", "KCONFIG_ALLCONFIG="
-		if err := os.WriteFile(filepath.Join(o.Build, ".config"), []byte(o.fromBase()), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(o.Build, ".config"), []byte(o.fromBase()+lines), 0o644); err != nil {
 			return nil, fmt.Errorf("configure the kernel: %w", err)
 		}
 	}
@@ -123,7 +127,7 @@ func askKconfig(ctx context.Context, o *Options) (*kconfig.Config, error) {
 
 // makeConfig runs one of make's targets that end in a configuration in o.Build.
 func (o *Options) makeConfig(ctx context.Context, extra, target string) (*kconfig.Config, error) {
-	if _, err := run(ctx, o.Source, "make", "-s", "O="+o.Build, extra, target); err != nil {
+	if _, err := run(ctx, o.Source, "make", append(o.Arch.variables(), "-s", "O="+o.Build, extra, target)...); err != nil {
 		return nil, fmt.Errorf("configure the kernel: %w", err)
 	}
 	text, err := os.ReadFile(filepath.Join(o.Build, ".config"))
@@ -151,16 +155,25 @@ func (o *Options) leaveOut() (left []Lost) {
 }
 
 // fragment is what Kconfig is asked for.
-func (o *Options) fragment() string {
+func (o *Options) fragment() (string, error) {
 	lines := slices.Clone(always)
-	lines = append(lines, "CONFIG_"+o.Compression.symbol()+"=y")
+	if o.Arch == X86 {
+		lines = append(lines, "CONFIG_"+o.Compression.symbol()+"=y")
+	}
+	errata, err := o.errata()
+	if err != nil {
+		return "", err
+	}
+	for _, symbol := range errata {
+		lines = append(lines, assignment(symbol, ""))
+	}
 	if !slices.ContainsFunc(o.Wants, func(w kconfig.Want) bool { return w.Symbol == "MODULES" && w.Value != "n" }) {
 		lines = append(lines, "# CONFIG_MODULES is not set")
 	}
 	for _, w := range slices.SortedStableFunc(slices.Values(o.Wants), func(a, b kconfig.Want) int { return weight(a) - weight(b) }) {
 		lines = append(lines, assignment(w.Symbol, w.Value))
 	}
-	return strings.Join(lines, "\n") + "\n"
+	return strings.Join(lines, "\n") + "\n", nil
 }
 
 // weight orders what several wants ask of one symbol: the last counts. That it is
@@ -200,7 +213,7 @@ var costly = []string{
 }
 
 // fromBase is the base's configuration without its modules and without what
-// costs, and with what is wanted at the end, where it counts.
+// costs. What is wanted comes behind it, where it counts.
 func (o *Options) fromBase() string {
 	var b strings.Builder
 	wanted := map[string]bool{}
@@ -223,7 +236,7 @@ func (o *Options) fromBase() string {
 	}
 	// Debugging information is one of several: off has a name of its own, since 5.18.
 	fmt.Fprintln(&b, "CONFIG_DEBUG_INFO_NONE=y")
-	return b.String() + o.fragment()
+	return b.String()
 }
 
 // survivors compares what was asked for with what Kconfig made of it. An optional

@@ -83,10 +83,10 @@ func linkKconfig(ctx context.Context, o *Options, name string, text []byte) (str
 // kconfigEnv is what the kernel's Makefile hands to Kconfig.
 func kconfigEnv(ctx context.Context, o *Options) []string {
 	version, _ := run(ctx, o.Source, "make", "-s", "kernelversion") // only shown, in the configuration's first line
-	compiler, _ := run(ctx, "", "gcc", "--version")                 // the same
+	compiler, _ := run(ctx, "", o.Arch.tool("gcc"), "--version")    // the same
 	first, _, _ := strings.Cut(compiler, "\n")
-	return append(os.Environ(), "LC_ALL=C", "srctree="+o.Source, "objtree=.", "ARCH=x86", "SRCARCH=x86", "CC=gcc", "HOSTCC=gcc", "HOSTCXX=g++",
-		"LD=ld", "AR=ar", "NM=nm", "OBJCOPY=objcopy", "STRIP=strip", "RUSTC=rustc", "BINDGEN=bindgen", "PAHOLE=pahole",
+	return append(os.Environ(), "LC_ALL=C", "srctree="+o.Source, "objtree=.", "ARCH="+string(o.Arch), "SRCARCH="+string(o.Arch), "CC="+o.Arch.tool("gcc"), "HOSTCC=gcc", "HOSTCXX=g++",
+		"LD="+o.Arch.tool("ld"), "AR="+o.Arch.tool("ar"), "NM="+o.Arch.tool("nm"), "OBJCOPY="+o.Arch.tool("objcopy"), "STRIP="+o.Arch.tool("strip"), "RUSTC=rustc", "BINDGEN=bindgen", "PAHOLE=pahole",
 		"CC_VERSION_TEXT="+first, "KERNELVERSION="+strings.TrimSpace(version), "KCONFIG_CONFIG=.config")
 }
 

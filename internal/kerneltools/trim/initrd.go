@@ -38,7 +38,7 @@ var applets = []string{"sh", "mkdir", "mount", "umount", "findfs", "cat", "sleep
 
 // findBusybox is this machine's busybox, if an initramfs can hold it: alone, without
 // libraries, and with all applets.
-func findBusybox(ctx context.Context) ([]byte, error) {
+func findBusybox(ctx context.Context, a Arch) ([]byte, error) {
 	path, err := exec.LookPath("busybox")
 	if err != nil {
 		return nil, err
@@ -51,8 +51,8 @@ func findBusybox(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if file.Machine != elf.EM_X86_64 || slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		return nil, fmt.Errorf("%s is not static, or not for x86-64", path)
+	if file.Machine != ports[a].machine || slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return nil, fmt.Errorf("%s is not static, or not for %s", path, a)
 	}
 	list, err := run(ctx, "", path, "--list")
 	if err != nil {
@@ -66,7 +66,7 @@ func findBusybox(ctx context.Context) ([]byte, error) {
 
 // writeInitrd puts the initramfs into o.Output, and gives its file and size in bytes.
 func (o *Options) writeInitrd(ctx context.Context) (string, int64, error) {
-	busybox, err := findBusybox(ctx)
+	busybox, err := findBusybox(ctx, o.Arch)
 	if err != nil {
 		return "", 0, fmt.Errorf("initramfs: %w", err)
 	}

@@ -29,7 +29,7 @@ func TestBusyboxLacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("PATH", dir)
-		err := (&Options{Compression: "lz4", Initrd: true}).checkTools(t.Context())
+		err := (&Options{Arch: X86, Compression: "lz4", Initrd: true}).checkTools(t.Context())
 		var tools *ToolsError
 		if !errors.As(err, &tools) || !slices.Contains(tools.Packages, "busybox-static") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -41,7 +41,7 @@ func TestBusyboxLacks(t *testing.T) {
 // it is told to, and becomes its init with the kernel's arguments and /dev; what it
 // does not find or know, it names.
 func TestInitramfs(t *testing.T) {
-	busybox, err := findBusybox(t.Context())
+	busybox, err := findBusybox(t.Context(), X86)
 	if err != nil {
 		t.Fatal(err)
 	}

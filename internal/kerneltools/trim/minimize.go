@@ -187,7 +187,7 @@ func (o *Options) known(steps []Step) ([]Step, error) {
 	if last < 0 {
 		return steps, nil
 	}
-	digest, err := sys.FileDigest(filepath.Join(o.Output, o.Compression.image()))
+	digest, err := sys.FileDigest(filepath.Join(o.Output, o.image()))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("search for a smaller kernel: %w", err)
 	}

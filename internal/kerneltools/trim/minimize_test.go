@@ -13,7 +13,7 @@ import (
 // what is asked to go alone and is selected stays, with the reason; and what needs
 // it to be there is named.
 func TestCandidates(t *testing.T) {
-	o := Options{Source: source(t), Build: t.TempDir(), Output: t.TempDir(), Way: BottomUp, Compression: "lz4", Jobs: 1,
+	o := Options{Arch: X86, Source: source(t), Build: t.TempDir(), Output: t.TempDir(), Way: BottomUp, Compression: "lz4", Jobs: 1,
 		Wants: wants(t, "ext4", "ipv4", "virtio-pci")}
 	base, candidates, err := o.candidates(t.Context())
 	if err != nil {

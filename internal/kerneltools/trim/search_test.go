@@ -207,7 +207,7 @@ func cutShort(t *testing.T, name string) {
 // The last accepted step of an earlier search is tried again where its kernel does
 // not lie in the output directory any more, and no other is.
 func TestKnown(t *testing.T) {
-	o := Options{Output: t.TempDir(), Compression: "lz4"}
+	o := Options{Arch: X86, Output: t.TempDir(), Compression: "lz4"}
 	image := filepath.Join(o.Output, "bzImage")
 	if err := os.WriteFile(image, []byte("kernel"), 0o644); err != nil {
 		t.Fatal(err)

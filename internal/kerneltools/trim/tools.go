@@ -47,12 +47,20 @@ func (o *Options) checkTools(ctx context.Context) error {
 			lack(t.header, t.debian)
 		}
 	}
+	if o.Arch.foreign() {
+		triple := ports[o.Arch].triple
+		for program, of := range map[string]string{"gcc": "gcc", "ld": "binutils"} {
+			if _, err := exec.LookPath(triple + "-" + program); err != nil {
+				lack(triple+"-"+program, of+"-"+strings.ReplaceAll(triple, "_", "-"))
+			}
+		}
+	}
 	packer := compressors[o.Compression]
 	if _, err := exec.LookPath(packer.program); err != nil {
 		lack(packer.program, packer.debian)
 	}
 	if o.Initrd {
-		if _, err := findBusybox(ctx); err != nil {
+		if _, err := findBusybox(ctx, o.Arch); err != nil {
 			lack(fmt.Sprintf("a static busybox for the initramfs (%v)", err), "busybox-static")
 		}
 	}

@@ -4,6 +4,7 @@
 package trim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +24,8 @@ const (
 // A Compression is how the kernel's image is packed.
 type Compression string
 
-// Compressions are all of them. None is an ELF image that a VMM starts by PVH.
+// Compressions are all of them. None is an image as it lies in memory: of x86 an ELF
+// file that a VMM starts by PVH, of arm64 the flat one. That of arm64 is packed by gzip alone.
 var Compressions = []Compression{"none", "lz4", "zstd", "gzip", "xz"}
 
 // symbol is the Kconfig symbol of a compression. The image without one is built
@@ -35,27 +37,25 @@ func (c Compression) symbol() string {
 	return "KERNEL_" + strings.ToUpper(string(c))
 }
 
-// image is the name of the file that is put into the output directory.
-func (c Compression) image() string {
-	if c == "none" {
-		return "vmlinux"
-	}
-	return "bzImage"
-}
-
 // A Machine is a virtual machine that kernels are made for.
 type Machine struct {
 	Name   string // of the target, as qemu/microvm
 	Need   string // what a kernel needs to start on it
-	packed bool   // it loads a bzImage
-	elf    bool   // it loads an ELF image
+	Arch   Arch   // "" of those that are of several; MachineOf gives this machine's own
+	packed bool   // of x86: it loads a bzImage
+	elf    bool   // of x86: it loads an ELF image
 }
 
 // Machines are all of them.
 var Machines = []Machine{
-	{Name: "qemu/q35", Need: "virtio-pci", packed: true, elf: true}, {Name: "qemu/pc", Need: "virtio-pci", packed: true, elf: true},
-	{Name: "qemu/microvm", Need: "virtio-mmio", packed: true, elf: true}, {Name: "stratovirt/microvm", Need: "virtio-mmio", packed: true},
-	{Name: "stratovirt/q35", Need: "virtio-pci", packed: true}, {Name: "firecracker", Need: "virtio-mmio", elf: true},
+	{Name: "qemu/q35", Need: "virtio-pci", Arch: X86, packed: true, elf: true},
+	{Name: "qemu/pc", Need: "virtio-pci", Arch: X86, packed: true, elf: true},
+	{Name: "qemu/microvm", Need: "virtio-mmio", Arch: X86, packed: true, elf: true},
+	{Name: "qemu/virt", Need: "virtio-pci", Arch: ARM64},
+	{Name: "stratovirt/microvm", Need: "virtio-mmio", packed: true},
+	{Name: "stratovirt/q35", Need: "virtio-pci", Arch: X86, packed: true},
+	{Name: "stratovirt/virt", Need: "virtio-pci", Arch: ARM64},
+	{Name: "firecracker", Need: "virtio-mmio", elf: true},
 	{Name: "cloud-hypervisor", Need: "virtio-pci", packed: true, elf: true},
 }
 
@@ -64,6 +64,7 @@ func MachineOf(name string) (Machine, error) {
 	var known []string
 	for _, m := range Machines {
 		if m.Name == name {
+			m.Arch = cmp.Or(m.Arch, own())
 			return m, nil
 		}
 		known = append(known, m.Name)
@@ -76,6 +77,12 @@ func MachineOf(name string) (Machine, error) {
 // an error.
 func (m Machine) Pack(asked Compression) (Compression, error) {
 	switch {
+	case m.Arch == ARM64 && (asked == "" || asked == "none"):
+		return "none", nil
+	case m.Arch == ARM64 && asked != "gzip":
+		return "", fmt.Errorf("a kernel of arm64 is packed with gzip or not at all, and not with %s: leave --compression out", asked)
+	case m.Arch == ARM64:
+		return asked, nil
 	case asked == "" && m.packed:
 		return "lz4", nil
 	case asked == "":
@@ -91,6 +98,7 @@ func (m Machine) Pack(asked Compression) (Compression, error) {
 // Options say which kernel is made.
 type Options struct {
 	Source      string          // the kernel's source tree
+	Arch        Arch            //
 	Wants       []kconfig.Want  // all that must be in it
 	Way         Way             //
 	Base        *kconfig.Config // top-down: from where
@@ -105,6 +113,10 @@ type Options struct {
 // will be a base.
 func (o *Options) Check(based bool) error {
 	switch {
+	case ports[o.Arch].goarch == "":
+		return fmt.Errorf("no architecture %q: there are %s and %s", o.Arch, X86, ARM64)
+	case o.Initrd && o.Arch.foreign():
+		return fmt.Errorf("the initramfs has this machine's busybox, which is not for %s: leave it out", o.Arch)
 	case o.Way != BottomUp && o.Way != TopDown:
 		return fmt.Errorf("no way %q: there are %s and %s", o.Way, BottomUp, TopDown)
 	case o.Way == TopDown && !based:

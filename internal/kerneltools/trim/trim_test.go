@@ -59,7 +59,7 @@ func TestConfigure(t *testing.T) {
 	}
 	build := t.TempDir()
 	for _, way := range []Way{BottomUp, TopDown} {
-		o := Options{Source: tree, Build: build, Way: way, Compression: "lz4", Jobs: 2,
+		o := Options{Arch: X86, Source: tree, Build: build, Way: way, Compression: "lz4", Jobs: 2,
 			Wants: wants(t, "docker", "podman", "ext4", "systemd", "virtio-pci", "virtio-mmio", "virtio-scsi", "sata", "nvme", "lvm", "vfat", "iso9660", "initrd")}
 		if way == TopDown {
 			o.Base = debian
@@ -91,7 +91,7 @@ func TestConfigure(t *testing.T) {
 // is off, and no alternative that is not needed; so is one that the source does not
 // have, where no version excuses it.
 func TestUnmetDependency(t *testing.T) {
-	o := Options{Source: source(t), Build: t.TempDir(), Way: BottomUp, Compression: "lz4", Jobs: 1, Wants: []kconfig.Want{
+	o := Options{Arch: X86, Source: source(t), Build: t.TempDir(), Way: BottomUp, Compression: "lz4", Jobs: 1, Wants: []kconfig.Want{
 		{Symbol: "NFT_MASQ", Why: "w", Need: "n"}, {Symbol: "SYSVIPC", Why: "w", Need: "n"}, {Symbol: "HYPERVISOR_GUEST", Why: "w", Need: "n"},
 		{Symbol: "X86_X2APIC", Why: "w", Need: "n"}, {Symbol: "NF_TABELS", Why: "w", Need: "n"},
 		{Symbol: "NO_SUCH_OPTION", Why: "w", Need: "n", Optional: true}, {Symbol: "NO_LONGER", Why: "w", Need: "n", Before: "5.0"},
@@ -133,7 +133,7 @@ func faulty(t *testing.T, recipe string) Options {
 			t.Fatal(err)
 		}
 	}
-	return Options{Source: dir, Build: t.TempDir(), Output: t.TempDir(), Way: BottomUp, Compression: "lz4", Jobs: 1}
+	return Options{Arch: X86, Source: dir, Build: t.TempDir(), Output: t.TempDir(), Way: BottomUp, Compression: "lz4", Jobs: 1}
 }
 
 func TestFailedBuild(t *testing.T) {
@@ -208,7 +208,7 @@ func TestInterrupted(t *testing.T) {
 func TestBusy(t *testing.T) {
 	o := faulty(t, "")
 	for name, second := range map[string]Options{"objects": {Build: o.Build, Output: t.TempDir()}, "output": {Build: t.TempDir(), Output: o.Output}} {
-		second.Source, second.Way, second.Compression, second.Jobs = o.Source, o.Way, o.Compression, o.Jobs
+		second.Source, second.Arch, second.Way, second.Compression, second.Jobs = o.Source, o.Arch, o.Way, o.Compression, o.Jobs
 		unlock, err := o.lock()
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package loongson
+package emulated
 
 import (
 	"bytes"
@@ -40,9 +40,9 @@ type archive struct {
 }
 
 // writeInitramfs puts the guest together: the packages' files below root, our
-// tare, the script /init, the command that it runs, and the modules of engines where
-// it has them.
-func writeInitramfs(to io.Writer, root, tare, arch, command string, engines bool) error {
+// tare, the script /init, the command that it runs, and modules: those that it needs, and
+// those that it may have.
+func writeInitramfs(to io.Writer, root, tare, arch, command string, need, may []string) error {
 	a := archive{w: cpio.NewWriter(to), have: map[string]bool{}}
 	for _, pattern := range guestFiles {
 		if err := a.addMatches(root, pattern); err != nil {
@@ -88,7 +88,7 @@ func writeInitramfs(to io.Writer, root, tare, arch, command string, engines bool
 			return err
 		}
 	}
-	if err := a.addModules(root, engines); err != nil {
+	if err := a.addModules(root, need, may); err != nil {
 		return err
 	}
 	return a.w.Close()
@@ -186,7 +186,10 @@ func (a archive) entry(name string, mode cpio.FileMode, data []byte) error {
 
 // addModules adds the kernel modules and, before each, what it depends on,
 // numbered in the order of their loading.
-func (a archive) addModules(root string, engines bool) error {
+func (a archive) addModules(root string, need, may []string) error {
+	if len(need)+len(may) == 0 {
+		return nil
+	}
 	files := map[string]string{}
 	err := filepath.WalkDir(filepath.Join(root, "usr/lib/modules"), func(path string, _ fs.DirEntry, err error) error {
 		if name, _, ok := strings.Cut(filepath.Base(path), ".ko"); ok {
@@ -198,13 +201,13 @@ func (a archive) addModules(root string, engines bool) error {
 		return err
 	}
 	var order []string
-	for _, name := range guestModules {
+	for _, name := range need {
 		if order, err = loadOrder(order, files, name); err != nil {
 			return err
 		}
 	}
-	for _, name := range engineModules {
-		if !engines || files[name] == "" {
+	for _, name := range may {
+		if files[name] == "" {
 			continue
 		}
 		if order, err = loadOrder(order, files, name); err != nil {

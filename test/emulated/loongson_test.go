@@ -1,8 +1,9 @@
-// Package loongson proves tare on Loongson CPUs, emulated: Debian's kernels,
-// busybox, runc and crun for mips64el and loong64 under QEMU, and inside them
-// tare check and a measurement over host, native, runc and crun. `make
-// test-loongson` runs it; docs/loongson.md describes it.
-package loongson
+// Package emulated proves tare in machines with other CPUs, emulated by QEMU. TestLoongson:
+// Debian's kernels, busybox, runc and crun for mips64el and loong64, and inside them
+// tare check and a measurement over host, native, runc and crun; `make
+// test-loongson` runs it, and docs/loongson.md describes it. TestTrimmedARM64: containers
+// in a kernel that tare trim build made for arm64.
+package emulated
 
 import (
 	"cmp"
@@ -40,7 +41,7 @@ var (
 
 func TestLoongson(t *testing.T) {
 	if !*enabled {
-		t.Skip("the emulated machines run by `make test-loongson` (go test ./test/loongson -loongson)")
+		t.Skip("the emulated machines run by `make test-loongson` (go test ./test/emulated -loongson)")
 	}
 	emulator := packages(t, "emulator")
 	for _, m := range machines {
@@ -163,16 +164,32 @@ func (m machine) started(t *testing.T, emulator, root, initrd, dir string) error
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
 	start := time.Now()
-	if err := m.run(ctx, emulator, kernelImage(t, root), initrd, disks, dir, console); err != nil {
+	kernel := m.kernel
+	if kernel == "" {
+		kernel = kernelImage(t, root)
+	}
+	if err := m.run(ctx, emulator, kernel, initrd, disks, dir, console); err != nil {
 		return err
 	}
 	t.Logf("%s: %s from start to power-off (emulated: no figure of performance)", m.arch, time.Since(start).Round(100*time.Millisecond))
 	return nil
 }
 
+// modules are those that the guest loads, in two lists: of the second it takes what its
+// kernel's package has. A kernel of our own has what it needs built in.
+func (m machine) modules() (need, may []string) {
+	switch {
+	case m.kernel != "":
+		return nil, nil
+	case *docker:
+		return guestModules, engineModules
+	}
+	return guestModules, nil
+}
+
 // measured is the command that the guest measures by.
 func (m machine) measured() string {
-	if *docker {
+	if *docker && m.kernel == "" {
 		return "tare run docker-on-loongson --quick --cpuset first-1 --on runc,docker --instances 0..3"
 	}
 	return m.measure
@@ -223,7 +240,8 @@ func (m machine) writeGuest(t *testing.T, initrd, root, tare string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writeInitramfs(f, root, tare, m.arch, cmp.Or(*inGuest, m.measured()), *docker); err != nil {
+	need, may := m.modules()
+	if err := writeInitramfs(f, root, tare, m.arch, cmp.Or(*inGuest, m.measured()), need, may); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -344,7 +362,7 @@ func (m machine) hostIsRight(t *testing.T, h hostinfo.Host) {
 	if !strings.Contains(h.Emulated, m.emulator) {
 		t.Errorf("emulated: %q; the numbers of this machine must be labelled with %s", h.Emulated, m.emulator)
 	}
-	if want := map[string]int{"mips64le": 1, "loong64": 2}[m.arch]; h.CPUs != want {
+	if want := map[string]int{"mips64le": 1, "loong64": 2, "arm64": 2}[m.arch]; h.CPUs != want {
 		t.Errorf("%d CPUs, want %d", h.CPUs, want)
 	}
 	if most := int64(memory()) << 20; h.Memory < most/2 || h.Memory > most {

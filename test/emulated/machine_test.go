@@ -1,4 +1,4 @@
-package loongson
+package emulated
 
 import (
 	"archive/tar"
@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// A machine is one emulated Loongson.
+// A machine is one with an emulated CPU.
 type machine struct {
 	arch      string          // GOARCH
 	emulator  string          // QEMU's program
@@ -32,6 +32,7 @@ type machine struct {
 	cpu       string          // what tare must call its CPU
 	truth     map[string]bool // what tare check must say, by fact
 	measure   string          // the command that the guest measures by, unless -command says another
+	kernel    string          // its file; "" for that of the machine's packages
 	broken    string          // words on the console of a machine whose emulator has failed it
 }
 

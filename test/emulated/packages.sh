@@ -5,9 +5,12 @@
 #
 #   packages.sh emulator    QEMU's emulators of both CPUs, with their libraries
 #   packages.sh mips64le    a kernel, runc, crun and busybox for Loongson-3
+#   packages.sh emulator-arm64
 #   packages.sh loong64     the same for LoongArch
+#   packages.sh arm64       the same for arm64, without a kernel
 #   packages.sh mips64le engines    dockerd, containerd and podman besides
 #   packages.sh loong64 engines
+#   packages.sh arm64 engines
 #
 # The last line printed is the directory that holds them: root/ (the packages,
 # unpacked) and packages (names and versions). Directories are kept below
@@ -50,6 +53,14 @@ emulator)
 	architecture=$(dpkg --print-architecture) suite=trixie kernel=
 	wanted=(qemu-system-mips qemu-system-misc qemu-efi-loongarch64)
 	;;
+emulator-arm64)
+	architecture=$(dpkg --print-architecture) suite=trixie kernel=
+	wanted=(qemu-system-arm)
+	;;
+arm64)
+	architecture=arm64 suite=bookworm kernel=
+	wanted=(runc crun busybox-static "${engines[@]}")
+	;;
 mips64le)
 	architecture=mips64el suite=bookworm kernel=linux-image-loongson-3
 	wanted=(runc crun busybox-static "${engines[@]}")
@@ -59,7 +70,7 @@ loong64)
 	wanted=(runc crun busybox-static "${engines[@]}")
 	;;
 *)
-	sed -n '2,17s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,20s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

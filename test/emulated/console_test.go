@@ -1,4 +1,4 @@
-package loongson
+package emulated
 
 import (
 	"archive/tar"
