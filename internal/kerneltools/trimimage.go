@@ -1,6 +1,7 @@
 package kerneltools
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ names, reacts to the power button, and is put beside the disk as well.
 Somebody must be able to log in: by public keys (--ssh-key, for root), on the serial
 console without a password (--console), or by a key that each start passes in
 (--seed), as systemd's credential ssh.authorized_keys.root: from SMBIOS (QEMU,
-libvirt), or by systemd.set_credential_binary= on the kernel's command line.
+libvirt), or by systemd.set_credential= on the kernel's command line.
 
 With --weigh N the same packages are made into a stock system as well, with Debian's
 own kernel, initramfs and units. Both are booted N times in turns; sizes, the time to
@@ -68,7 +69,7 @@ replaced only with --force; a build that ends early leaves nothing.`,
 	flags.StringVar(&f.options.Format, "format", "", "of the disk: "+strings.Join(hostimage.Formats, ", ")+" (default by the file's ending)")
 	flags.StringVar(&f.options.Engine, "engine", "docker", strings.Join(hostimage.Engines(), ", "))
 	flags.StringArrayVar(&f.keys, "ssh-key", nil, "file with public keys that may log in as root; may be repeated")
-	flags.BoolVar(&f.options.Console, "console", false, "whoever has the serial console is root, without a password")
+	flags.BoolVar(&f.options.Console, "console", false, "whoever has the serial console, or the screen of a vmdk or vdi, is root, without a password")
 	flags.BoolVar(&f.options.Seed, "seed", false, "no login is built in: each start passes a key in")
 	flags.StringVar(&f.options.Hostname, "hostname", "tare", "of the machine")
 	flags.StringSliceVar(&f.options.Needs, "needs", nil, "more needs of the kernel, by id or by a path with a slash")
@@ -295,5 +296,10 @@ func emulator(ctx context.Context, laboratory *lab.Lab) (string, vmm.Accel, erro
 		return "", "", err
 	}
 	found := laboratory.Check(ctx, all, false)[0]
-	return found.Facts.Path, vmm.Accel(found.Facts.Notes[driver.NoteAccel]), found.Err
+	if found.Facts.Path == "" {
+		return "", "", found.Err
+	}
+	// The disk brings its own kernel: what the check lacks besides QEMU is not missed here,
+	// only KVM is then not proven.
+	return found.Facts.Path, cmp.Or(vmm.Accel(found.Facts.Notes[driver.NoteAccel]), vmm.TCG), nil
 }

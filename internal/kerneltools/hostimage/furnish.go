@@ -61,11 +61,20 @@ ExecStart=
 ExecStart=-/sbin/agetty --autologin root --noclear --keep-baud 115200,57600,38400,9600 - $TERM
 `
 
+// screenAutologin is autologin for a screen, which has no speed.
+const screenAutologin = `[Service]
+ExecStart=
+ExecStart=-/sbin/agetty --autologin root --noclear - $TERM
+`
+
+// screenGetty is the unit that logs in on a screen.
+const screenGetty = "getty@tty1.service"
+
 // idle are units that a container host does without: what looks for updates of
 // packages, checks of LVM, and modules of a kernel that has none.
 var idle = []string{
 	"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service",
-	"systemd-modules-load.service", "modprobe@.service", "getty@tty1.service", "systemd-pstore.service",
+	"systemd-modules-load.service", "modprobe@.service", screenGetty, "systemd-pstore.service",
 }
 
 // wanted are units that are on, by the target that wants them.
@@ -97,6 +106,9 @@ func items(o Options) ([]item, error) {
 		if o.stock {
 			break
 		}
+		if unit == screenGetty && o.Console && hasScreen(o) {
+			continue
+		}
 		all = append(all, item{path: units + unit, text: "/dev/null", link: true})
 	}
 	for unit, by := range wanted {
@@ -115,6 +127,9 @@ func items(o Options) ([]item, error) {
 	}
 	if o.Console {
 		all = append(all, item{path: units + "serial-getty@.service.d/tare.conf", mode: 0o644, text: autologin})
+		if hasScreen(o) {
+			all = append(all, item{path: units + screenGetty + ".d/tare.conf", mode: 0o644, text: screenAutologin})
+		}
 	} else {
 		all = append(all, item{path: units + "serial-getty@.service", text: "/dev/null", link: true})
 	}
@@ -159,8 +174,11 @@ func furnish(tree string, o Options, kernel string) error {
 func stockBoot(tree string) error {
 	for from, to := range map[string]string{"vmlinuz-*": "vmlinuz", "initrd.img-*": "initrd"} {
 		found, err := filepath.Glob(filepath.Join(tree, "boot", from))
-		if err != nil || len(found) != 1 {
-			return fmt.Errorf("boot/%s: %d files, want one: %w", from, len(found), err)
+		if err != nil {
+			return err
+		}
+		if len(found) != 1 {
+			return fmt.Errorf("boot/%s: %d files, want one", from, len(found))
 		}
 		if err := os.Rename(found[0], filepath.Join(tree, "boot", to)); err != nil {
 			return err
@@ -200,10 +218,13 @@ func grubMenu(o Options) string {
 	return fmt.Sprintf("set timeout=0\nset default=0\nmenuentry tare {\n\tlinux /boot/vmlinuz %s %s\n%s}\n", consoles(o), rootParameters, initrd)
 }
 
-// consoles are the kernel's: the last one is /dev/console. Monitors with their own
-// disks show a screen; their serial port is switched off until somebody adds it.
+// hasScreen says whether the monitors of a disk's format show a screen; their serial
+// port is switched off until somebody adds it.
+func hasScreen(o Options) bool { return foreign[o.Format] != nil }
+
+// consoles are the kernel's: the last one is /dev/console.
 func consoles(o Options) string {
-	if foreign[o.Format] != nil {
+	if hasScreen(o) {
 		return "console=ttyS0 console=tty0"
 	}
 	return "console=ttyS0"

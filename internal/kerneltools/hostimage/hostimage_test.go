@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -345,4 +346,90 @@ func TestKeysAlloc(t *testing.T) {
 	if err := limit.SSHKeys.CheckAlloc(func() { _, _ = authorized([]string{text}) }); err != nil {
 		t.Error(err)
 	}
+}
+
+// Who takes a disk to a monitor with a screen and asks for a console gets it there.
+func TestConsoleOfScreens(t *testing.T) {
+	for format, want := range map[string]bool{"qcow2": false, "vmdk": true, "vdi": true} {
+		o := good()
+		o.Format, o.Console = format, true
+		all, err := items(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := map[string]string{}
+		for _, i := range all {
+			has[strings.TrimPrefix(i.path, "/etc/systemd/system/")] = i.text
+		}
+		if masked := has["getty@tty1.service"] == "/dev/null"; masked == want || strings.Contains(has["getty@tty1.service.d/tare.conf"], "--autologin root") != want {
+			t.Errorf("%s: the screen's login is masked: %v, its settings are %q", format, masked, has["getty@tty1.service.d/tare.conf"])
+		}
+	}
+}
+
+// A raw disk that is older than the disk it was made of is not started: somebody has made
+// a new one.
+func TestStaleRawDisk(t *testing.T) {
+	dir := t.TempDir()
+	all, err := starts("host.qcow2", dir, good())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"start.sh": all["cloud-hypervisor.sh"], "host.raw": "", "host.qcow2": "",
+		"cloud-hypervisor": "#!/bin/sh\n[ \"$1\" = --help ] && echo 'image_type=<raw|qcow2>' || echo \"$@\"\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := func() (string, error) {
+		c := exec.Command("sh", filepath.Join(dir, "start.sh"))
+		c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	now := time.Now()
+	if err := os.Chtimes(filepath.Join(dir, "host.qcow2"), now, now.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := start(); err == nil || !strings.Contains(said, "host.qcow2 is newer than host.raw") {
+		t.Errorf("%v: %s", err, said)
+	}
+	if err := os.Chtimes(filepath.Join(dir, "host.qcow2"), now, now.Add(-time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := start(); err != nil || !strings.Contains(said, "path=host.raw,image_type=raw") {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
+// Where a file system renames without flags alone, files are put into place by links.
+func TestOutputByLinks(t *testing.T) {
+	dir := t.TempDir()
+	made, name := filepath.Join(dir, "made"), filepath.Join(dir, "host.qcow2")
+	write := func(file, text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds := func(want string) {
+		t.Helper()
+		if got, err := os.ReadFile(name); err != nil || string(got) != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+	write(made, "new")
+	write(name, "old")
+	if _, err := (output{}).link(made, name); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a taken place: %v", err)
+	}
+	holds("old")
+	back, err := output{force: true}.link(made, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds("new")
+	if err := back(); err != nil {
+		t.Error(err)
+	}
+	holds("old")
 }

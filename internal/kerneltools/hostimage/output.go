@@ -181,6 +181,9 @@ func (o output) publish(at func(string) string) error {
 func (o output) move(made, name string) (back func() error, err error) {
 	rename := func(flags uint) error { return unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, name, flags) }
 	err = rename(unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) { // a file system such as NFS, which renames without flags alone
+		return o.link(made, name)
+	}
 	if !o.force || !errors.Is(err, unix.EEXIST) {
 		return func() error { return os.Remove(name) }, err
 	}
@@ -192,6 +195,26 @@ func (o output) move(made, name string) (back func() error, err error) {
 		return nil, errors.Join(unix.EISDIR, err, back())
 	}
 	return back, nil
+}
+
+// link is move on file systems whose rename has no flags.
+func (o output) link(made, name string) (back func() error, err error) {
+	before := made + ".before"
+	if o.force {
+		if err := os.Rename(name, before); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	restore := func() error {
+		if err := os.Rename(before, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err := os.Link(made, name); err != nil { // which replaces nothing
+		return nil, errors.Join(err, restore())
+	}
+	return func() error { return errors.Join(os.Remove(name), restore()) }, nil
 }
 
 // converted makes the disk in its format; qcow2 is packed.

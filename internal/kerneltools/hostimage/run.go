@@ -67,9 +67,11 @@ func Run(ctx context.Context, place driver.Lab, s Start) (err error) {
 		return driver.Labf("directory of the machine: %w", err)
 	}
 	defer func() { err = errors.Join(err, sys.RemoveTree(dir)) }()
+	show, flush := s.print()
+	defer flush()
 	vm, err := vmm.New(ctx, vmm.Config{
 		VMM: q35, Path: s.Program, Machine: m, Dir: dir, Launcher: place.LaunchPath,
-		Mark: func(vmm.Mark) {}, Line: s.print(), Patience: map[vmm.Mark]time.Duration{vmm.MarkFirstByte: endless, vmm.MarkKernel: endless, vmm.MarkInit: endless},
+		Mark: func(vmm.Mark) {}, Line: show, Patience: map[vmm.Mark]time.Duration{vmm.MarkFirstByte: endless, vmm.MarkKernel: endless, vmm.MarkInit: endless},
 	})
 	if err != nil {
 		return err
@@ -113,20 +115,40 @@ func (s Start) machine() (m vmm.Machine, err error) {
 	return m, nil
 }
 
-// print shows the console's lines, until whoever reads them has stopped; nil for nobody.
-func (s Start) print() func(string) {
-	to := s.Console
-	if to == nil {
-		return nil
+// Lines of the console that may wait for their reader, and how long the end waits for them.
+// What a reader is too slow for is left out: the machine must not stand still for a pager.
+const (
+	waitingLines = 10_000
+	lastLines    = time.Second
+)
+
+// print shows the console's lines, until whoever reads them has stopped; show is nil for
+// nobody. flush ends it.
+func (s Start) print() (show func(string), flush func()) {
+	if s.Console == nil {
+		return nil, func() {}
 	}
+	lines, done := make(chan string, waitingLines), make(chan struct{})
+	go func() {
+		defer close(done)
+		for line := range lines {
+			if _, err := io.WriteString(s.Console, line+"\n"); err != nil {
+				return
+			}
+		}
+	}()
 	return func(line string) {
-		if to == nil {
-			return
+			select {
+			case lines <- line:
+			default:
+			}
+		}, func() {
+			close(lines)
+			select {
+			case <-done:
+			case <-time.After(lastLines):
+			}
 		}
-		if _, err := io.WriteString(to, line+"\n"); err != nil {
-			to = nil
-		}
-	}
 }
 
 // port is that of the host: the one that is asked for, where it is free, or a free one.

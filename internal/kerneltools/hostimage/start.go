@@ -43,6 +43,16 @@ exec qemu-system-x86_64 -nodefaults -no-user-config -display none -serial mon:st
 	-device virtio-rng-pci "$@"
 `
 
+// rawDisk makes the raw disk that a monitor takes, once. What a start has written to it is
+// not thrown away for a packed disk that was made anew.
+const rawDisk = `{{define "raw"}}{{if not .Bare}}if [ ! -e {{.Raw}} ]; then
+	(umask 077 && qemu-img convert -f {{.Format}} -O raw {{.Disk}} {{.Raw}}) || exit 1
+elif [ {{.Disk}} -nt {{.Raw}} ]; then
+	echo "{{.Disk}} is newer than {{.Raw}}, which earlier starts have written to: remove {{.Raw}} to start from {{.Disk}}, or touch it to keep it" >&2
+	exit 1
+fi
+{{end}}{{end}}`
+
 const stratovirtStart = `#!/bin/sh
 # Starts {{.Raw}} on StratoVirt's microvm, with the serial console on this terminal. It
 # needs KVM, and a tap device with DHCP behind it:
@@ -51,8 +61,7 @@ const stratovirtStart = `#!/bin/sh
 #
 # TAP, MEMORY (MiB) and CPUS may be set; more arguments go to StratoVirt.
 cd "$(dirname "$0")" || exit 1
-{{if not .Bare}}[ -e {{.Raw}} ] || (umask 077 && qemu-img convert -f {{.Format}} -O raw {{.Disk}} {{.Raw}}) || exit 1
-{{end}}exec stratovirt -machine microvm -smp "${CPUS:-2}" -m "${MEMORY:-{{.Memory}}}" -kernel {{.Stem}}.vmlinuz \
+{{template "raw" .}}exec stratovirt -machine microvm -smp "${CPUS:-2}" -m "${MEMORY:-{{.Memory}}}" -kernel {{.Stem}}.vmlinuz \
 	-append "pci=off reboot=t {{.Parameters}}" \
 	-drive id=root,file={{.Raw}},readonly=off,direct=off -device virtio-blk-device,id=blk0,drive=root \
 	-netdev "tap,id=net0,ifname=${TAP:-tap0}" -device virtio-net-device,id=nic0,netdev=net0,mac={{.Hardware}} \
@@ -67,9 +76,12 @@ const cloudHypervisorStart = `#!/bin/sh
 #
 # TAP, MEMORY (MiB) and CPUS may be set; more arguments go to Cloud Hypervisor.
 cd "$(dirname "$0")" || exit 1
-{{if not .Bare}}[ -e {{.Raw}} ] || (umask 077 && qemu-img convert -f {{.Format}} -O raw {{.Disk}} {{.Raw}}) || exit 1
-{{end}}exec cloud-hypervisor --kernel {{.Stem}}.vmlinux --cmdline "{{.Parameters}}" \
-	--cpus "boot=${CPUS:-2}" --memory "size=${MEMORY:-{{.Memory}}}M" --disk path={{.Raw}} \
+{{template "raw" .}}# From 50.1 on it must be told, else the guest may not write to the first sector; before,
+# it does not know the word.
+raw=
+cloud-hypervisor --help 2>/dev/null | grep -q image_type= && raw=,image_type=raw
+exec cloud-hypervisor --kernel {{.Stem}}.vmlinux --cmdline "{{.Parameters}}" \
+	--cpus "boot=${CPUS:-2}" --memory "size=${MEMORY:-{{.Memory}}}M" --disk "path={{.Raw}}$raw" \
 	--net "tap=${TAP:-tap0},mac={{.Hardware}}" --serial tty --console off "$@"
 `
 
@@ -119,7 +131,7 @@ func starts(disk, dir string, o Options) (map[string]string, error) {
 	}
 	all := map[string]string{}
 	for ending, text := range map[string]string{"qemu.sh": qemuStart, "libvirt.xml": libvirtStart, "stratovirt.sh": stratovirtStart, "cloud-hypervisor.sh": cloudHypervisorStart} {
-		t, err := template.New(ending).Funcs(template.FuncMap{"xml": escaped, "path": filepath.Join}).Parse(text)
+		t, err := template.New(ending).Funcs(template.FuncMap{"xml": escaped, "path": filepath.Join}).Parse(rawDisk + text)
 		if err != nil {
 			return nil, err
 		}
