@@ -15,6 +15,14 @@ fail() {
 }
 # on FILE TEXT: has a file of tracefs take a text; a kernel that does not is told of.
 on() { { echo "$2" >>"$t/$1"; } 2>/dev/null || lacks="$lacks $1"; }
+# counting [:pause] begins to count system calls, or ends that: a count heeds no tracing_on.
+counting() {
+	counted raw_syscalls/sys_enter id,common_pid.execname "32768$1"
+	counted raw_syscalls/sys_exit id "1024$1" 'ret == -38'
+	counted syscalls/sys_enter_socket family,protocol,common_pid.execname "4096$1"
+	counted syscalls/sys_enter_clone clone_flags.hex,common_pid.execname "4096$1"
+	counted syscalls/sys_enter_unshare unshare_flags.hex,common_pid.execname "4096$1"
+}
 counted() { on "events/$1/trigger" "hist:keys=$2:size=$3${4:+ if $4}"; }
 
 for image in $images; do
@@ -38,14 +46,10 @@ if [ -n "$traced" ]; then
 	on dynamic_events 'e:tare/clone3 syscalls.sys_enter_clone3 flags=+0($uargs):x64'
 	on events/tare/open/filter 'file ~ "/dev/*" || file ~ "/proc/*" || file ~ "/sys/*"'
 	for event in open mount fsopen clone3; do on events/tare/$event/enable 1; done
-	counted raw_syscalls/sys_enter id,common_pid.execname 32768
-	counted raw_syscalls/sys_exit id 1024 'ret == -38'
-	counted syscalls/sys_enter_socket family,protocol,common_pid.execname 4096
-	counted syscalls/sys_enter_clone clone_flags.hex,common_pid.execname 4096
-	counted syscalls/sys_enter_unshare unshare_flags.hex,common_pid.execname 4096
 	cut -d ' ' -f 1 /proc/modules >"$work/before"
 	dmesg >"$work/dmesg" 2>/dev/null
 	seen=$(wc -l <"$work/dmesg")
+	counting
 	echo 1 >$t/tracing_on
 	echo 'tare: the command begins' >$t/trace_marker # the first code of this mark is looked for, too
 fi
@@ -55,6 +59,7 @@ code=$?
 read -r ended _ </proc/uptime
 if [ -n "$traced" ]; then
 	printf 'tare' >$t/trace_marker_raw 2>/dev/null
+	counting :pause
 	echo 0 >$t/tracing_on
 fi
 section times
