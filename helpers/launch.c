@@ -774,9 +774,9 @@ static int start(void) {
 		args.cgroup = into;
 	}
 	long pid = clone3_run(&args, child, NULL);
-	/* Kernels before 5.3 and sandboxes older than clone3 refuse it with ENOSYS. Who
-	 * asks for a cgroup knows that it is there. */
-	if (pid == -ENOSYS && into < 0)
+	/* Kernels before 5.3 and sandboxes older than clone3 refuse it with ENOSYS, some
+	 * sandboxes with EPERM. Who asks for a cgroup knows that it is there. */
+	if ((pid == -ENOSYS || pid == -EPERM) && into < 0)
 		pid = clone(child, stack + sizeof stack, args.flags | SIGCHLD, NULL);
 	else if (pid < 0)
 		errno = -pid;

@@ -18,7 +18,7 @@
  *
  * The last three print "net: listening" once they run. PIN is apart, same or free: client and server on different CPUs of those that
  * they may use, on the same one, or wherever the scheduler puts them. PLACE is
- * ADDRESS:PORT, where PORT may also be unix:PATH. Results are lines "KEY NUMBER"
+ * ADDRESS:PORT, of IPv4 or IPv6 (without brackets), or unix:PATH. Results are lines "KEY NUMBER"
  * on standard output, times in nanoseconds of CLOCK_MONOTONIC. PROTOCOL is echo
  * (that of "net serve"), redis, http or postgres; OPERATION is read or write, RATE is
  * requests a second, ARRIVALS fixed or poisson (by SEED), and KEEP is keep for
@@ -38,6 +38,7 @@ struct place {
 	union {
 		struct sockaddr any;
 		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
 		struct sockaddr_un un;
 	};
 	socklen_t len;

@@ -162,12 +162,20 @@ static void disconnect(struct conn *c) {
 	c->fd = -1;
 }
 
+/* What gets no right answer has waited until the end of the run, at least: how many were
+ * due in each millisecond of it. */
+static uint32_t *lost;
+static uint64_t began;
+
+static void lose(uint64_t due) { lost[(due - began) / 1000000u]++; }
+
 static void fail(struct conn *c) {
 	last_errno = errno;
 	disconnect(c);
 	if (!c->busy)
 		return;
 	broken++;
+	lose(c->due);
 	free_conn(c, now());
 }
 
@@ -179,8 +187,10 @@ static void finish(struct conn *c, size_t len) {
 		payload += len;
 		last_answer = t;
 		add(&latency, t - c->due);
-	} else
+	} else {
 		refused++;
+		lose(c->due);
+	}
 	if (!keep)
 		disconnect(c);
 	free_conn(c, t);
@@ -289,7 +299,7 @@ static void arm(int timer, uint64_t at) {
 }
 
 /* run sends all requests and returns how many were due. */
-static uint64_t run(double mean, int poisson, uint64_t duration, uint64_t *began) {
+static uint64_t run(double mean, int poisson, uint64_t duration) {
 	struct epoll_event events[64], e = { EPOLLIN, { .ptr = NULL } };
 	int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	uint64_t start = now() + 1000000, end = start + duration, deadline = end + GRACE_MS * 1000000u, number = 0, t;
@@ -297,7 +307,7 @@ static uint64_t run(double mean, int poisson, uint64_t duration, uint64_t *began
 
 	if (timer < 0 || epoll_ctl(poller, EPOLL_CTL_ADD, timer, &e))
 		die("timer");
-	*began = last_answer = start;
+	began = last_answer = start;
 	for (;;) {
 		uint64_t due = start + offset;
 		for (t = now(); due < end && nidle && due <= t; due = start + offset, t = now()) {
@@ -320,8 +330,11 @@ static uint64_t run(double mean, int poisson, uint64_t duration, uint64_t *began
 				progress(c);
 		}
 	}
-	for (; start + offset < end; number++) /* due, and never sent */
-		offset += gap(mean, poisson);
+	for (; start + offset < end; number++, offset += gap(mean, poisson)) /* due, and never sent */
+		lose(start + offset);
+	for (size_t i = 0; i < nconns; i++)
+		if (conns[i].busy)
+			lose(conns[i].due);
 	return number;
 }
 
@@ -346,7 +359,7 @@ int open_loop(char **a) {
 	size_t bytes = number(a[3], 1, MOST_BYTES);
 	double mean = 1e9 / number(a[4], 1, 10000000);
 	int poisson = strcmp(a[5], "poisson") == 0;
-	uint64_t began, duration = (uint64_t)number(a[9], 1, 3600000) * 1000000u;
+	uint64_t ms = number(a[9], 1, 3600000), duration = ms * 1000000u;
 
 	parse_place(a[1], &asked);
 	protocol = protocol_of(a[0], a[2], bytes);
@@ -361,8 +374,9 @@ int open_loop(char **a) {
 	cap = bytes + MOST_IN;
 	conns = calloc(nconns, sizeof *conns);
 	idle = calloc(nconns, sizeof *idle);
+	lost = calloc(ms, sizeof *lost);
 	poller = epoll_create1(EPOLL_CLOEXEC);
-	if (!conns || !idle || poller < 0)
+	if (!conns || !idle || !lost || poller < 0)
 		die("memory");
 	if (protocol->prepare)
 		protocol->prepare();
@@ -378,7 +392,7 @@ int open_loop(char **a) {
 			disconnect(c);
 		free_conn(c, 0);
 	}
-	uint64_t asked_for = run(mean, poisson, duration, &began), over = now();
+	uint64_t asked_for = run(mean, poisson, duration), over = now();
 	if (over < began + duration)
 		over = began + duration;
 	for (size_t i = 0; i < nconns; i++)
@@ -387,9 +401,9 @@ int open_loop(char **a) {
 	uint64_t counted = served(before);
 	if (last_errno)
 		fprintf(stderr, "net: %" PRIu64 " requests were lost with their connections; the last: %s\n", broken, strerror(last_errno));
-	/* What got no right answer has waited until the end, at least. */
-	while (latency.n < asked_for)
-		add(&latency, over - began);
+	for (uint64_t i = 0; i < ms; i++)
+		for (; lost[i] > 0; lost[i]--)
+			add(&latency, over - began - i * 1000000u);
 	printf("due %" PRIu64 "\nsent %" PRIu64 "\nanswered %" PRIu64 "\nrefused %" PRIu64 "\nbroken %" PRIu64 "\nserved %" PRIu64
 	       "\nbytes %" PRIu64 "\nduration_ns %" PRIu64 "\nelapsed_ns %" PRIu64 "\nmean_ns %.1f\n",
 	       asked_for, sent_all, answered, refused, broken, counted, payload, duration, last_answer - began,

@@ -48,7 +48,7 @@ out:
 }
 
 static void *connection(void *arg) {
-	int client = (int)(intptr_t)arg, to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int client = (int)(intptr_t)arg, to = socket(server.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct flow there = { client, to }, back = { to, client };
 	pthread_t other;
 
@@ -69,7 +69,8 @@ static void *connection(void *arg) {
 /* datagrams copies those of one client, the last one heard, both ways. */
 static void *datagrams(void *arg) {
 	static char buf[65536];
-	struct sockaddr_in client = { 0 };
+	struct sockaddr_storage client = { 0 };
+	socklen_t len = 0;
 	int here = (int)(intptr_t)arg, there = connect_to(&server, SOCK_DGRAM);
 	struct pollfd p[2] = { { here, POLLIN, 0 }, { there, POLLIN, 0 } };
 
@@ -78,13 +79,13 @@ static void *datagrams(void *arg) {
 		if (poll(p, 2, -1) < 0)
 			die("poll");
 		if (p[0].revents) {
-			socklen_t len = sizeof client;
+			len = sizeof client;
 			n = recvfrom(here, buf, sizeof buf, 0, (struct sockaddr *)&client, &len);
 			if (n >= 0)
 				send(there, buf, n, 0); /* lost, as a datagram may be */
 		}
 		if (p[1].revents && (n = recv(there, buf, sizeof buf, 0)) >= 0)
-			sendto(here, buf, n, 0, (struct sockaddr *)&client, sizeof client);
+			sendto(here, buf, n, 0, (struct sockaddr *)&client, len);
 	}
 	return NULL;
 }
@@ -100,10 +101,10 @@ int relay(char **a) {
 	char text[128];
 	struct place at;
 
-	snprintf(text, sizeof text, "0.0.0.0:%s", a[0]);
-	parse_place(text, &at);
 	snprintf(text, sizeof text, "%s:%s", a[1], a[2]);
 	parse_place(text, &server);
+	snprintf(text, sizeof text, "%s:%s", server.any.sa_family == AF_INET6 ? "::" : "0.0.0.0", a[0]);
+	parse_place(text, &at);
 	detach(datagrams, datagrams_at(&at));
 	int fd = listen_at(&at);
 	for (;;) {

@@ -24,7 +24,7 @@ static void echo_datagrams(int control, int fd) {
 
 	write_all(control, "g", 1);
 	for (;;) {
-		struct sockaddr_in from;
+		struct sockaddr_storage from;
 		socklen_t len = sizeof from;
 		if (poll(p, 2, -1) < 0)
 			die("poll");
@@ -150,7 +150,7 @@ int serve(char **a) {
 	struct place at;
 
 	parse_place(a[0], &at);
-	int datagrams = at.any.sa_family == AF_INET ? datagrams_at(&at) : -1;
+	int datagrams = at.any.sa_family != AF_UNIX ? datagrams_at(&at) : -1;
 	int fd = listen_at(&at);
 	for (;;) {
 		int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC);

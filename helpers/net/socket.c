@@ -34,13 +34,15 @@ void parse_place(const char *text, struct place *p) {
 		die(text);
 	memcpy(address, text, colon - text);
 	address[colon - text] = 0;
-	p->in.sin_family = AF_INET;
-	p->in.sin_port = htons(number(colon + 1, 1, 65535));
-	if (inet_pton(AF_INET, address, &p->in.sin_addr) != 1) {
+	int six = strchr(address, ':') != NULL;
+	in_port_t port = htons(number(colon + 1, 1, 65535));
+	p->any.sa_family = six ? AF_INET6 : AF_INET;
+	*(six ? &p->in6.sin6_port : &p->in.sin_port) = port;
+	p->len = six ? sizeof p->in6 : sizeof p->in;
+	if (inet_pton(p->any.sa_family, address, six ? (void *)&p->in6.sin6_addr : &p->in.sin_addr) != 1) {
 		errno = EINVAL;
 		die(text);
 	}
-	p->len = sizeof p->in;
 }
 
 int read_all(int fd, void *buf, size_t len) {
@@ -108,7 +110,7 @@ int listen_at(const struct place *p) {
 }
 
 int datagrams_at(const struct place *p) {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = socket(p->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0 || bind(fd, &p->any, p->len))
 		die("listen for datagrams");

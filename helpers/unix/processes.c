@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "unix.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,9 +77,10 @@ static void numbers(char **argv, int i, uint64_t *number, int wanted)
 	char *at = argv[i], *end;
 	int k = 0;
 	for (; k < wanted; k++, at = end) {
-		number[k] = strtoull(at, &end, 10);
-		if (end == at)
+		int length = 0;
+		if (sscanf(at, "%" SCNu64 "%n", &number[k], &length) != 1) /* as UnixBench's program reads its start */
 			break;
+		end = at + length;
 	}
 	if (k < wanted || *at)
 		die(EXIT_BROKEN, "execl: argument %d arrived as \"%s\"", i, argv[i]);

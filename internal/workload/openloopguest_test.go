@@ -201,3 +201,20 @@ func TestOpenLoopAnswers(t *testing.T) {
 		})
 	}
 }
+
+// What is lost near the end has waited since it was due, not since the run began.
+func TestLostRequestsWaitFromWhenTheyWereDue(t *testing.T) {
+	w := &web{answer: func(n int64, out http.ResponseWriter) {
+		if n >= 950 {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = out.Write(body())
+	}}
+	got, said, err := askWeb(t, w, map[string]string{"rate": "200", "time": "5s"})
+	if err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	if got[sample.RequestsFailed] == 0 || got[sample.ResponseMax] > 4 { // all that were lost were due in the last quarter of a second
+		t.Errorf("%v", got)
+	}
+}
