@@ -5,6 +5,7 @@ package cni
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/invoke"
 	types "github.com/containernetworking/cni/pkg/types/100"
 )
 
@@ -102,6 +104,52 @@ func (n *Network) Attach(ctx context.Context, runDir, id, namespace string) (*At
 	return a, nil
 }
 
+// Plugins are those that Plug runs.
+var Plugins = []string{"bridge", "static"}
+
+// Plug attaches a namespace, which a path leads to, to a bridge of the calling thread's
+// network namespace, by Plugins. The address is the caller's choice; without a gateway
+// there is no default route, and an MTU of 0 leaves the kernel's. dir is for what the
+// plugins answered; nothing else outlives the namespaces. id is a name that no other one in
+// dir has.
+func Plug(ctx context.Context, dir, id, bridge, namespace string, address netip.Prefix, gateway netip.Addr, mtu int) error {
+	type object = map[string]any
+	from := object{"address": address.String()}
+	ipam := object{"type": Plugins[1], "addresses": []object{from}}
+	if gateway.IsValid() {
+		from["gateway"] = gateway.String()
+		ipam["routes"] = []object{{"dst": netip.PrefixFrom(netip.IPv4Unspecified(), 0).String()}}
+		if gateway.Is6() {
+			ipam["routes"] = []object{{"dst": netip.PrefixFrom(netip.IPv6Unspecified(), 0).String()}}
+		}
+	}
+	text, err := json.Marshal(object{"cniVersion": "0.4.0", "name": bridge,
+		"plugins": []object{{"type": Plugins[0], "bridge": bridge, "mtu": mtu, "ipam": ipam}}})
+	if err != nil {
+		return err
+	}
+	list, err := libcni.NetworkConfFromBytes(text)
+	if err != nil {
+		return fmt.Errorf("configuration of the CNI plugins %v: %w", Plugins, err)
+	}
+	network := &Network{list}
+	a := Attachment{network: network, dir: dir, runtime: runtimeOf(id, namespace)}
+	if _, err := a.add(ctx); err != nil {
+		return fmt.Errorf("attach to %s by CNI: %w", network, err)
+	}
+	return nil
+}
+
+// Lacks are those of some plugins that this machine does not have.
+func Lacks(plugins []string) (lacks []string) {
+	for _, name := range plugins {
+		if _, err := invoke.FindInPath(name, PluginDirs); err != nil {
+			lacks = append(lacks, name)
+		}
+	}
+	return lacks
+}
+
 func runtimeOf(id, namespace string) libcni.RuntimeConf {
 	// Plugins refuse arguments that they do not know, unless told otherwise.
 	return libcni.RuntimeConf{ContainerID: id, NetNS: namespace, IfName: linkName, Args: [][2]string{{"IgnoreUnknown", "1"}}}
@@ -127,7 +175,7 @@ func (a *Attachment) add(ctx context.Context) (netip.Prefix, error) {
 	}
 	for _, ip := range result.IPs {
 		address, ok := netip.AddrFromSlice(ip.Address.IP)
-		if address = address.Unmap(); ok && address.Is4() {
+		if address = address.Unmap(); ok && (address.Is4() || len(result.IPs) == 1) {
 			bits, _ := ip.Address.Mask.Size()
 			return netip.PrefixFrom(address, bits), nil
 		}

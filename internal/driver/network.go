@@ -66,7 +66,7 @@ type Network struct {
 	Qdisc      string // queueing discipline of every link: "" for the kernel's choice
 	RPS        bool   // receive packet steering over all CPUs
 	Limit      int    // of learned neighbours, for the whole machine (gc_thresh3); 0 changes nothing
-	Range      string // of addresses, as "10.213.0.0/16"
+	Range      string // of addresses, as "10.213.0.0/16"; one of IPv6 makes a network of IPv6
 	Pin        string // of the two ends to CPUs: "" or "free", "apart", "same"
 }
 

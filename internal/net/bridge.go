@@ -22,6 +22,7 @@ type bridge struct {
 	first   int // number of the first container's address
 	ends    []*End
 	mtu     int
+	plug    func(bridge, namespace string, address netip.Prefix, gateway netip.Addr, mtu int) error // Options.Plug
 }
 
 // linkName is the container's side of every link; portPrefix begins the names of
@@ -34,7 +35,7 @@ const (
 // newBridge makes the nth bridge of the laboratory; hosts that share a network
 // give their bridges numbers that differ in first.
 func (l *Lab) newBridge(host *Namespace, n, first int) (*bridge, error) {
-	b := &bridge{host: host, number: n, network: l.subnet(n), first: first, mtu: l.options.MTU,
+	b := &bridge{host: host, number: n, network: l.subnet(n), first: first, mtu: l.options.MTU, plug: l.options.Plug,
 		link: &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("tare%d", n)}}}
 	b.link.HardwareAddr = hardware(Nth(b.network, first)) // else it is the least of its ports', and changes with them
 	if err := host.nl.LinkAdd(b.link); err != nil {
@@ -83,6 +84,9 @@ func (b *bridge) tap(e *End, n int) error {
 
 // join gives an end its link, with the nth address.
 func (b *bridge) join(e *End, n int) error {
+	if b.plug != nil {
+		return b.plugged(e, netip.PrefixFrom(Nth(b.network, n), b.network.Bits()))
+	}
 	mac := hardware(Nth(b.network, n))
 	err := b.host.veth(b.port(n), e.Namespace, linkName, mac, b.mtu, b.link.Index)
 	if errors.Is(err, unix.EXFULL) {
@@ -92,6 +96,24 @@ func (b *bridge) join(e *End, n int) error {
 		return err
 	}
 	return e.settle(mac, netip.PrefixFrom(Nth(b.network, n), b.network.Bits()))
+}
+
+// plugged has plugins join an end.
+func (b *bridge) plugged(e *End, address netip.Prefix) error {
+	gateway := e.Gateway
+	if e.bystander {
+		gateway = netip.Addr{}
+	}
+	err := b.host.Do(func() error { return b.plug(b.link.Name, e.Namespace.Path(), address, gateway, b.mtu) })
+	if err != nil {
+		return err
+	}
+	link, err := e.Namespace.nl.LinkByName(linkName)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", linkName, err)
+	}
+	e.Link, e.Address, e.Hardware = linkName, address, link.Attrs().HardwareAddr
+	return nil
 }
 
 // port names the host's side of the link to the nth address.
@@ -134,7 +156,11 @@ func (n *Namespace) veth(name string, other *Namespace, peer string, mac []byte,
 
 func (n *Namespace) address(l netlink.Link, p netip.Prefix) error {
 	network := subnetOf(p)
-	err := n.nl.AddrAdd(l, &netlink.Addr{IPNet: &network})
+	address := netlink.Addr{IPNet: &network}
+	if p.Addr().Is6() {
+		address.Flags = unix.IFA_F_NODAD // it would be of no use for a second or two
+	}
+	err := n.nl.AddrAdd(l, &address)
 	if err != nil {
 		return fmt.Errorf("address %s on %s: %w", p, l.Attrs().Name, err)
 	}
@@ -143,8 +169,8 @@ func (n *Namespace) address(l netlink.Link, p netip.Prefix) error {
 
 // hardware is a locally administered MAC that tells its address.
 func hardware(a netip.Addr) net.HardwareAddr {
-	b := a.As4()
-	return net.HardwareAddr{0x02, 0x74, b[0], b[1], b[2], b[3]}
+	b := a.As16()
+	return append(net.HardwareAddr{0x02, 0x74}, b[12:]...)
 }
 
 // lacks says that a kind of link could not be made, and whether that is because

@@ -37,7 +37,7 @@ func (l *Lab) startChatter() error {
 			}
 			err := b.know(e)
 			if errors.Is(err, unix.ENOBUFS) { // before Linux 5.0 permanent entries count, too
-				return overflow(2*len(c.sockets), 2*(l.options.Containers-2))
+				return l.overflow(2*len(c.sockets), 2*(l.options.Containers-2))
 			}
 			fd := -1
 			if err == nil {
@@ -75,11 +75,18 @@ const discard = 9
 // talk opens a socket of the end's that sends to its gateway.
 func (e *End) talk() (fd int, err error) {
 	err = e.Namespace.Do(func() error {
-		fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		var to unix.Sockaddr
+		of := unix.AF_INET
+		if e.Gateway.Is6() {
+			to, of = &unix.SockaddrInet6{Port: discard, Addr: e.Gateway.As16()}, unix.AF_INET6
+		} else {
+			to = &unix.SockaddrInet4{Port: discard, Addr: e.Gateway.As4()}
+		}
+		fd, err = unix.Socket(of, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 		if err != nil {
 			return err
 		}
-		err = unix.Connect(fd, &unix.SockaddrInet4{Port: discard, Addr: e.Gateway.As4()})
+		err = unix.Connect(fd, to)
 		if err != nil {
 			err = errors.Join(err, unix.Close(fd))
 		}

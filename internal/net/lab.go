@@ -2,6 +2,7 @@ package net
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -22,7 +23,8 @@ const (
 	HostNetwork Path = "host-network"     // both in one namespace that stands for the host's, over its loopback
 	Veth        Path = "veth"             // one veth pair between the two
 	Bridge      Path = "bridge"           // two veth pairs and a bridge
-	Netfilter   Path = "bridge-netfilter" // the same, and bridged packets pass an engine's forward rules
+	CNI         Path = "cni"              // a bridge that CNI's plugins attach the two to
+	Netfilter   Path = "bridge-netfilter" // the same as bridge, and bridged packets pass an engine's forward rules
 	Bridges     Path = "bridges"          // two bridges on one host, which routes between them
 	VXLAN       Path = "vxlan"            // a bridge each on two hosts, joined by a VXLAN over a link
 	NAT         Path = "nat"              // the server's port, published on the host: DNAT and masquerade
@@ -33,7 +35,7 @@ const (
 
 // Paths are all of them.
 func Paths() []Path {
-	return []Path{HostNetwork, Veth, Bridge, Netfilter, Bridges, VXLAN, NAT, Proxy, MACVLAN, IPVLAN}
+	return []Path{HostNetwork, Veth, Bridge, CNI, Netfilter, Bridges, VXLAN, NAT, Proxy, MACVLAN, IPVLAN}
 }
 
 // MaxPorts is how many links one Linux bridge takes (BR_MAX_PORTS less the
@@ -52,12 +54,16 @@ type Options struct {
 	Rules      int     // of a policy on the bridges' hosts
 	Qdisc      string  // queueing discipline of every link; "" leaves the kernel's
 	RPS        bool    // every link hands what it receives to all CPUs (receive packet steering)
-	Range      string  // addresses; "" for DefaultRange
+	Range      string  // addresses; "" for DefaultRange. Those of IPv6 make a laboratory without IPv4
 	// Taps: the two ends are tap devices on the bridges, for machines that run in
 	// their host's namespace.
 	Taps bool
 	// ClientOnHost: the client is the first bridge's host itself.
 	ClientOnHost bool
+	// Plug attaches a namespace, which a path leads to, to a bridge of the namespace that
+	// it is called in, with an address and a default route by the gateway (none where it
+	// is invalid). Of the path CNI alone.
+	Plug func(bridge, namespace string, address netip.Prefix, gateway netip.Addr, mtu int) error
 	// Machines are those that a path between two is between, of which this one's half is
 	// built; nil for other paths.
 	Machines *Machines
@@ -113,6 +119,7 @@ func Build(ctx context.Context, o Options) (*Lab, error) {
 		return nil, err
 	}
 	l := &Lab{options: o, prefix: prefix, maker: newMaker()}
+	l.maker.six = l.six()
 	err = build(l)
 	if err == nil {
 		err = l.tune() // before there are others: what it sees lies between the ends
@@ -132,11 +139,15 @@ func Build(ctx context.Context, o Options) (*Lab, error) {
 	return l, nil
 }
 
+// six reports whether the laboratory is of IPv6.
+func (l *Lab) six() bool { return l.prefix.Addr().Is6() }
+
 // builders make the two ends of each path and what lies between.
 var builders = map[Path]func(*Lab) error{
 	HostNetwork: (*Lab).buildHostNetwork,
 	Veth:        (*Lab).buildVeth,
 	Bridge:      (*Lab).buildBridge,
+	CNI:         (*Lab).buildBridge,
 	Netfilter:   (*Lab).buildNetfilter,
 	Bridges:     (*Lab).buildBridges,
 	VXLAN:       (*Lab).buildVXLAN,
@@ -286,6 +297,12 @@ func Subnet(of string) (netip.Prefix, error) {
 	return part(prefix, int(subnets.Add(1)-1)%(1<<(partBits-prefix.Bits()))), nil
 }
 
+// IsIPv6 reports whether a range is of IPv6. DefaultRange, which "" stands for, is not.
+func IsIPv6(text string) bool {
+	prefix, err := netip.ParsePrefix(text)
+	return err == nil && prefix.Addr().Is6()
+}
+
 // Unused is a range ("" for DefaultRange) of which the machine itself neither has
 // nor routes an address.
 func Unused(text string) (netip.Prefix, error) {
@@ -293,10 +310,10 @@ func Unused(text string) (netip.Prefix, error) {
 		text = DefaultRange
 	}
 	prefix, err := netip.ParsePrefix(text)
-	if err != nil || !prefix.Addr().Is4() || prefix.Bits() > 18 || prefix != prefix.Masked() {
-		return prefix, fmt.Errorf("%q is no range for a laboratory: write an IPv4 network of at least 16384 addresses, as %s", text, DefaultRange)
+	if err != nil || prefix.Addr().BitLen()-prefix.Bits() < 14 || prefix != prefix.Masked() {
+		return prefix, fmt.Errorf("%q is no range for a laboratory: write a network of at least 16384 addresses, as %s or fd74:6172:6500::/112", text, DefaultRange)
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE) // of all tables
+	routes, err := netlink.RouteListFiltered(family(prefix.Addr()), &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE) // of all tables
 	if err != nil {
 		return prefix, fmt.Errorf("read the machine's routes: %w", err)
 	}
@@ -304,7 +321,8 @@ func Unused(text string) (netip.Prefix, error) {
 		if r.Dst == nil {
 			continue
 		}
-		addr, _ := netip.AddrFromSlice(r.Dst.IP.To4())
+		addr, _ := netip.AddrFromSlice(r.Dst.IP)
+		addr = addr.Unmap()
 		ones, _ := r.Dst.Mask.Size()
 		if used := netip.PrefixFrom(addr, ones); ones > 0 && used.Overlaps(prefix) {
 			return prefix, fmt.Errorf("the address range %s is in use: this machine has a route to %s; choose another", prefix, used)
@@ -316,22 +334,30 @@ func Unused(text string) (netip.Prefix, error) {
 // subnet is the nth part of the range.
 func (l *Lab) subnet(n int) netip.Prefix { return part(l.prefix, n) }
 
-// partBits is the length of a part's prefix: room for 4094 ends.
+// partBits is the length of a part's prefix in IPv4: room for 4094 ends.
 const partBits = 20
 
 func part(of netip.Prefix, n int) netip.Prefix {
-	base := of.Addr().As4()
-	v := uint32(base[1])<<16 + uint32(base[2])<<8 + uint32(n)<<(32-partBits)
-	base[1], base[2] = byte(v>>16), byte(v>>8)
-	return netip.PrefixFrom(netip.AddrFrom4(base), partBits)
+	return netip.PrefixFrom(Nth(of, n<<(32-partBits)), of.Addr().BitLen()-32+partBits)
 }
 
-// Nth is the nth address of an IPv4 network.
+// Nth is the nth address of a network, of which the last 32 bits are counted.
 func Nth(p netip.Prefix, n int) netip.Addr {
-	a := p.Addr().As4()
-	v := uint32(a[2])<<8 + uint32(a[3]) + uint32(n)
-	a[2], a[3] = byte(v>>8), byte(v)
-	return netip.AddrFrom4(a)
+	a := p.Addr().As16() // an IPv4 address stands at the end
+	last := a[len(a)-4:]
+	binary.BigEndian.PutUint32(last, binary.BigEndian.Uint32(last)+uint32(n))
+	if p.Addr().Is4() {
+		return netip.AddrFrom16(a).Unmap()
+	}
+	return netip.AddrFrom16(a)
+}
+
+// family is an address's, as netlink numbers it.
+func family(a netip.Addr) int {
+	if a.Is6() {
+		return netlink.FAMILY_V6
+	}
+	return netlink.FAMILY_V4
 }
 
 // Describe is the state of both ends, for who wonders why they do not meet.

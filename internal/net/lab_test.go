@@ -56,7 +56,7 @@ func talk(t *testing.T, l *Lab) {
 	t.Helper()
 	var listener net.Listener
 	err := l.Server.Namespace.Do(func() (err error) {
-		listener, err = net.Listen("tcp4", "0.0.0.0:4000")
+		listener, err = net.Listen("tcp", ":4000")
 		return err
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func talk(t *testing.T, l *Lab) {
 	}()
 	var conn net.Conn
 	err = l.Client.Namespace.Do(func() (err error) {
-		conn, err = net.DialTimeout("tcp4", l.Dial.String()+":4000", 5*time.Second)
+		conn, err = net.DialTimeout("tcp", net.JoinHostPort(l.Dial.String(), "4000"), 5*time.Second)
 		return err
 	})
 	if err != nil {
@@ -89,15 +89,22 @@ func talk(t *testing.T, l *Lab) {
 	}
 }
 
+const six = "fd74:6172:6500::/112"
+
 func TestEveryPathCarries(t *testing.T) {
 	for _, p := range Paths() {
-		t.Run(string(p), func(t *testing.T) {
-			l := build(t, Options{Path: p})
-			if p == Proxy {
-				l.Dial = l.Server.Address.Addr() // nobody copies here
-			}
-			talk(t, l)
-		})
+		for _, of := range []string{DefaultRange, six} {
+			t.Run(string(p)+" in "+of, func(t *testing.T) {
+				l := build(t, Options{Path: p, Range: of})
+				if l.Dial.Is6() != IsIPv6(of) {
+					t.Errorf("the client dials %s", l.Dial)
+				}
+				if p == Proxy {
+					l.Dial = l.Server.Address.Addr() // nobody copies here
+				}
+				talk(t, l)
+			})
+		}
 	}
 }
 
@@ -108,7 +115,8 @@ func TestFactorsCarry(t *testing.T) {
 		"mtu 9000": {Path: Bridge, MTU: 9000}, "mtu 65535": {Path: Bridge, MTU: 65535}, "no offload": {Path: Bridge, Offload: OffloadOff}, "all offloads": {Path: Bridge, Offload: OffloadOn},
 		"no checksums": {Path: Bridge, Offload: OffloadNoChecksums}, "no TSO": {Path: Bridge, Offload: OffloadNoTSO}, "no GSO": {Path: Bridge, Offload: OffloadNoGSO},
 		"steered": {Path: Bridge, RPS: true}, "chatter": {Path: Bridge, Containers: 12, Chatter: true}, "vxlan": {Path: VXLAN, MTU: 9000},
-		"learned": {Path: Bridge, Containers: 20, Neighbours: Learned},
+		"learned": {Path: Bridge, Containers: 20, Neighbours: Learned}, "learned by IPv6": {Path: Bridge, Containers: 20, Neighbours: Learned, Range: six},
+		"chatter by IPv6": {Path: Bridge, Containers: 12, Chatter: true, Range: six}, "rules of IPv6": {Path: Bridges, Rules: 10, Range: six},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := build(t, o)
@@ -169,7 +177,7 @@ func TestLimits(t *testing.T) {
 	if _, err := Build(t.Context(), Options{Path: Bridge, Containers: MaxPorts + 1}); !errors.As(err, &full) || !strings.Contains(err.Error(), "1023") {
 		t.Errorf("too many: %v", err)
 	}
-	for _, bad := range []string{"10.0.0.0/24", "10.0.0.1/16", "fd00::/16", "x"} {
+	for _, bad := range []string{"10.0.0.0/24", "10.0.0.1/16", "fd00::/120", "x"} {
 		if _, err := Build(t.Context(), Options{Path: Veth, Range: bad}); err == nil {
 			t.Errorf("range %q was taken", bad)
 		}

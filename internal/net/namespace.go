@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Namespace is a network namespace of the laboratory, with its loopback up and
-// without IPv6, whose address detection would send packets of its own.
+// Namespace is a network namespace of the laboratory, with its loopback up. It has no
+// IPv6 where the laboratory is of IPv4: that sends packets of its own.
 type Namespace struct {
 	fd netns.NsHandle
 	nl *netlink.Handle // talks to the kernel from inside
@@ -24,7 +24,10 @@ type Namespace struct {
 
 // maker is a thread that goes from one new namespace to the next. It ends with
 // its goroutine: a thread that has changed its namespace is of no other use.
-type maker struct{ work chan func() }
+type maker struct {
+	work chan func()
+	six  bool // the namespaces have IPv6
+}
 
 func newMaker() *maker {
 	m := &maker{work: make(chan func())}
@@ -66,7 +69,7 @@ func (m *maker) do(f func() error) error {
 // next; then does what else is asked for there.
 func (m *maker) namespace(then ...func(*Namespace) error) (n *Namespace, err error) {
 	err = m.do(func() error {
-		n, err = newNamespace()
+		n, err = newNamespace(m.six)
 		for _, f := range then {
 			if err == nil {
 				err = f(n)
@@ -84,7 +87,7 @@ func (m *maker) namespace(then ...func(*Namespace) error) (n *Namespace, err err
 // loopback is lo's index in every namespace (LOOPBACK_IFINDEX, net/core/dev.h).
 const loopback = 1
 
-func newNamespace() (*Namespace, error) {
+func newNamespace(six bool) (*Namespace, error) {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return nil, fmt.Errorf("new network namespace: %w", err)
 	}
@@ -94,7 +97,7 @@ func newNamespace() (*Namespace, error) {
 		return nil, fmt.Errorf("new network namespace: %w", err)
 	}
 	if n.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); err == nil {
-		err = quietIPv6()
+		err = quietIPv6(six)
 	}
 	if err == nil {
 		err = n.nl.LinkSetUp(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: loopback}})
@@ -102,12 +105,22 @@ func newNamespace() (*Namespace, error) {
 	return n, err
 }
 
-// quietIPv6 turns IPv6 off in the thread's namespace for all links that will be
-// there. A kernel without it has nothing to turn off.
-func quietIPv6() error {
-	err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("turn IPv6 off in a namespace of our own: %w", err)
+// quietIPv6 turns IPv6 off in the thread's namespace for all links that will be there, or
+// what it sends by itself where it is wanted: for addresses of its own and for routers. A
+// kernel without it has nothing to turn off.
+func quietIPv6(wanted bool) error {
+	settings := map[string]string{"disable_ipv6": "1"}
+	if wanted {
+		settings = map[string]string{"accept_dad": "0", "dad_transmits": "0", "accept_ra": "0", "router_solicitations": "0"}
+	}
+	for name, value := range settings {
+		err := os.WriteFile("/proc/sys/net/ipv6/conf/default/"+name, []byte(value), 0)
+		switch {
+		case errors.Is(err, os.ErrNotExist) && wanted:
+			return &UnsupportedError{"IPv6", err}
+		case err != nil && !errors.Is(err, os.ErrNotExist):
+			return fmt.Errorf("quiet IPv6 in a namespace of our own: %w", err)
+		}
 	}
 	return nil
 }

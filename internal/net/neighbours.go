@@ -28,13 +28,14 @@ const (
 type OverflowError struct {
 	Entries int // that could be made
 	Of      int
+	IP      string // whose table it is: ipv4 or ipv6
 	Kernel  string // what its log says of it; "" where nothing was found
 }
 
 func (e *OverflowError) Error() string {
-	text := fmt.Sprintf("neighbour table overflow after %d of %d entries: the IPv4 table is one for all namespaces of the machine, "+
-		"and entries that were learned fill it up to net.ipv4.neigh.default.gc_thresh3; take fewer containers, permanent entries, or a higher limit (a level's neighbour-limit)",
-		e.Entries, e.Of)
+	text := fmt.Sprintf("neighbour table overflow after %d of %d entries: the table is one for all namespaces of the machine, "+
+		"and entries that were learned fill it up to net.%s.neigh.default.gc_thresh3; take fewer containers, permanent entries, or a higher limit (a level's neighbour-limit, for IPv4)",
+		e.Entries, e.Of, e.IP)
 	if e.Kernel != "" {
 		text += "; the kernel's log says: " + e.Kernel
 	}
@@ -43,8 +44,11 @@ func (e *OverflowError) Error() string {
 
 // overflow is the error of a table that is full, with the kernel's own word: its
 // message of the last minute (net/core/neighbour.c; it bounds how often it says so).
-func overflow(made, of int) error {
-	e := &OverflowError{Entries: made, Of: of}
+func (l *Lab) overflow(made, of int) error {
+	e := &OverflowError{Entries: made, Of: of, IP: "ipv4"}
+	if l.six() {
+		e.IP = "ipv6"
+	}
 	log, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return e // who may not read the log does without
@@ -104,10 +108,10 @@ func (l *Lab) fill(peer *End, state int) error {
 	}
 	others := l.neighboursOf(peer)
 	for made, other := range others {
-		err := peer.Namespace.nl.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: netlink.FAMILY_V4, State: state,
+		err := peer.Namespace.nl.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: family(other.Address.Addr()), State: state,
 			IP: other.Address.Addr().AsSlice(), HardwareAddr: other.Hardware})
 		if errors.Is(err, unix.ENOBUFS) {
-			return overflow(made, len(others))
+			return l.overflow(made, len(others))
 		}
 		if err != nil {
 			return fmt.Errorf("neighbour entry %d of %d: %w", made+1, len(others), err)
@@ -115,14 +119,14 @@ func (l *Lab) fill(peer *End, state int) error {
 	}
 	held, err := peer.Namespace.CountNeighbours()
 	if err == nil && held < len(others) {
-		return overflow(held, len(others))
+		return l.overflow(held, len(others))
 	}
 	return err
 }
 
 // permanent makes an entry that nothing changes or collects.
 func (n *Namespace) permanent(link netlink.Link, address netip.Addr, mac net.HardwareAddr) error {
-	return n.nl.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: netlink.FAMILY_V4, State: netlink.NUD_PERMANENT,
+	return n.nl.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: family(address), State: netlink.NUD_PERMANENT,
 		IP: address.AsSlice(), HardwareAddr: mac})
 }
 
@@ -158,17 +162,17 @@ func Neighbours(path string) (int, error) {
 	return n.CountNeighbours()
 }
 
-// CountNeighbours reads back how many other machines the namespace's IPv4
-// neighbour table knows the hardware address of.
+// CountNeighbours reads back how many other machines the namespace's neighbour tables
+// know the hardware address of, apart from addresses that links give themselves.
 func (n *Namespace) CountNeighbours() (int, error) {
-	entries, err := n.nl.NeighList(0, netlink.FAMILY_V4)
+	entries, err := n.nl.NeighList(0, netlink.FAMILY_ALL)
 	if err != nil {
-		return 0, fmt.Errorf("read the neighbour table: %w", err)
+		return 0, fmt.Errorf("read the neighbour tables: %w", err)
 	}
 	count := 0
 	for _, e := range entries {
 		known := e.State&(netlink.NUD_PERMANENT|netlink.NUD_REACHABLE|netlink.NUD_STALE|netlink.NUD_DELAY|netlink.NUD_PROBE) != 0
-		if known && len(bytes.Trim(e.HardwareAddr, "\x00")) > 0 {
+		if known && !e.IP.IsLinkLocalUnicast() && len(bytes.Trim(e.HardwareAddr, "\x00")) > 0 {
 			count++
 		}
 	}

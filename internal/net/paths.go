@@ -16,6 +16,9 @@ func (l *Lab) buildHostNetwork() error {
 		return err
 	}
 	e.Link, e.Address = "lo", netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 8)
+	if l.six() {
+		e.Address = netip.PrefixFrom(netip.IPv6Loopback(), 128)
+	}
 	l.Client, l.Server, l.Dial = e, e, e.Address.Addr()
 	return nil
 }
@@ -59,10 +62,14 @@ func (l *Lab) host() (*Namespace, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.Sysctl("ipv4/ip_forward", "1"); err != nil {
+	forwarding := "ipv4/ip_forward"
+	if l.six() {
+		forwarding = "ipv6/conf/all/forwarding"
+	}
+	if err := n.Sysctl(forwarding, "1"); err != nil {
 		return nil, err
 	}
-	return n, n.bridgeNetfilter("0")
+	return n, l.bridgeNetfilter(n, "0")
 }
 
 // twoOn attaches the two ends to bridges.
@@ -100,10 +107,10 @@ func (l *Lab) buildNetfilter() error {
 		return err
 	}
 	host := l.bridges[0].host
-	if err := host.bridgeNetfilter("1"); err != nil {
+	if err := l.bridgeNetfilter(host, "1"); err != nil {
 		return err
 	}
-	return host.forwardRules()
+	return host.forwardRules(l.tableFamily())
 }
 
 func (l *Lab) buildBridges() error {
@@ -125,8 +132,12 @@ func (l *Lab) buildBridges() error {
 // onServer is the number that the second of two hosts of one network begins at.
 const onServer = 2049
 
-// vxlanHeader is what VXLAN over IPv4 adds to a frame (RFC 7348: 14 + 20 + 8 + 8).
-const vxlanHeader = 50
+// vxlanHeader is what VXLAN over IPv4 adds to a frame (RFC 7348: 14 + 20 + 8 + 8);
+// IPv6's own header has longerHeader bytes more.
+const (
+	vxlanHeader  = 50
+	longerHeader = 20
+)
 
 func (l *Lab) buildVXLAN() error {
 	var hosts [2]*Namespace
@@ -143,7 +154,9 @@ func (l *Lab) buildVXLAN() error {
 	if outer == 0 {
 		outer = 1500
 	}
-	l.options.MTU = outer - vxlanHeader
+	if l.options.MTU = outer - vxlanHeader; l.six() {
+		l.options.MTU -= longerHeader
+	}
 	var bridges [2]*bridge
 	for i, first := range []int{1, onServer} {
 		var err error
@@ -190,7 +203,7 @@ func (l *Lab) buildNAT() error {
 		return err
 	}
 	l.Dial = l.Server.Gateway
-	return l.bridges[0].host.publish(l.Dial, l.Server.Address.Addr())
+	return l.bridges[0].host.publish(l.tableFamily(), l.Dial, l.Server.Address.Addr())
 }
 
 func (l *Lab) buildProxy() error {

@@ -32,23 +32,31 @@ func (l *Lab) policy() error {
 			continue
 		}
 		hosts = append(hosts, b.host)
-		if err := b.host.policy(policyFamily(l.options.Path), l.options.Rules); err != nil {
+		if err := b.host.policy(l.policyFamily(), l.nobody(), l.options.Rules); err != nil {
 			return fmt.Errorf("network policy: %w", err)
 		}
 	}
 	return nil
 }
 
-// policyFamily is where a path's packets pass rules: bridged ones those of the bridge,
-// routed ones, and bridged ones on bridge-netfilter, those of IPv4.
-func policyFamily(p Path) nftables.TableFamily {
-	if p == Bridge || p == VXLAN {
+// policyFamily is where the path's packets pass rules: bridged ones those of the bridge,
+// routed ones, and bridged ones on bridge-netfilter, those of IPv4 or IPv6.
+func (l *Lab) policyFamily() nftables.TableFamily {
+	if p := l.options.Path; p == Bridge || p == CNI || p == VXLAN {
 		return nftables.TableFamilyBridge
 	}
-	return nftables.TableFamilyIPv4
+	return l.tableFamily()
 }
 
-func (n *Namespace) policy(family nftables.TableFamily, rules int) error {
+// nobody has the addresses of a range for documentation (RFC 5737, RFC 3849).
+func (l *Lab) nobody() netip.Prefix {
+	if l.six() {
+		return netip.MustParsePrefix("2001:db8::/32")
+	}
+	return netip.MustParsePrefix("198.51.100.0/24")
+}
+
+func (n *Namespace) policy(family nftables.TableFamily, nobody netip.Prefix, rules int) error {
 	c, err := nftables.New(nftables.WithNetNSFd(int(n.fd)))
 	if err != nil {
 		return err
@@ -57,8 +65,6 @@ func (n *Namespace) policy(family nftables.TableFamily, rules int) error {
 	accept := nftables.ChainPolicyAccept
 	chain := c.AddChain(&nftables.Chain{Name: "forward", Table: table, Type: nftables.ChainTypeFilter,
 		Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityMangle, Policy: &accept})
-	// Addresses of a range for documentation (RFC 5737): nobody has them.
-	nobody := netip.MustParsePrefix("198.51.100.0/24")
 	for i := range rules {
 		c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: append(destination(Nth(nobody, 1+i%250)), &expr.Verdict{Kind: expr.VerdictDrop})})
 		if i%policyBatch == policyBatch-1 {
@@ -116,8 +122,8 @@ func (n *Namespace) countNFT() (int, error) {
 		return 0, err
 	}
 	chains, err := c.ListChains()
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) {
-		return 0, nil // a kernel without nftables
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EINVAL) {
+		return 0, nil // a kernel without netfilter's netlink, without nftables, or without both
 	}
 	count := 0
 	for _, chain := range chains {
@@ -130,9 +136,15 @@ func (n *Namespace) countNFT() (int, error) {
 	return count, err
 }
 
-// legacyNames list the old tables that a namespace has: to ask for another one would
-// make it.
-var legacyNames = []string{"/proc/thread-self/net/ip_tables_names", "/proc/thread-self/net/ip6_tables_names"}
+// legacyNames list the old tables that a namespace has, below the thread's /proc/.../net:
+// to ask for another one would make it.
+var legacyNames = []string{"ip_tables_names", "ip6_tables_names"}
+
+// ofThread is a file of the network namespace that the thread is in. /proc/thread-self
+// came with Linux 3.17.
+func ofThread(file string) string {
+	return fmt.Sprintf("/proc/self/task/%d/net/%s", unix.Gettid(), file)
+}
 
 // getInfo is IPT_SO_GET_INFO and IP6T_SO_GET_INFO (linux/netfilter_ipv4/ip_tables.h).
 const getInfo = 64
@@ -145,7 +157,7 @@ const (
 
 // countLegacy counts the entries of all tables of a family in the thread's namespace.
 func countLegacy(names string, family, level int) (int, error) {
-	text, err := os.ReadFile(names)
+	text, err := os.ReadFile(ofThread(names))
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
@@ -183,7 +195,7 @@ func ListenersAt(path string, address netip.Addr, port uint16) (int, error) {
 	defer n.close()
 	count := 0
 	err = n.Do(func() error {
-		text, err := os.ReadFile("/proc/thread-self/net/udp")
+		text, err := os.ReadFile(ofThread("udp"))
 		if err == nil {
 			count, err = listeners(string(text), address, port)
 		}

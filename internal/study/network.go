@@ -50,11 +50,12 @@ var (
 	qdiscs     = []string{"noqueue", "pfifo_fast", "pfifo", "fq", "fq_codel", "sfq"}
 )
 
-// Bounds of a link's MTU: the least that IPv4 asks for, and the most that its
-// length field can say.
+// Bounds of a link's MTU: the least that IPv4 and IPv6 ask for (RFC 791, RFC 8200), and
+// the most that their length fields can say.
 const (
-	minMTU = 68
-	maxMTU = 65535
+	minMTU  = 68
+	minMTU6 = 1280
+	maxMTU  = 65535
 )
 
 // maxRules bounds a policy's rules: a packet passes them one after another.
@@ -94,7 +95,14 @@ func (c *checker) network(at string, n *Network) {
 			c.fail(at+"."+word.key, "%s", unknown("value", word.value, word.known))
 		}
 	}
-	if p, err := netip.ParsePrefix(n.Range); n.Range != "" && (err != nil || !p.Addr().Is4() || p.Bits() > 18 || p != p.Masked()) {
-		c.fail(at+".range", "%q is no range: write an IPv4 network of at least 16384 addresses, as 10.213.0.0/16", n.Range)
+	p, err := netip.ParsePrefix(n.Range)
+	if n.Range != "" && (err != nil || p.Addr().BitLen()-p.Bits() < 14 || p != p.Masked()) {
+		c.fail(at+".range", "%q is no range: write a network of at least 16384 addresses, as 10.213.0.0/16 or fd74:6172:6500::/112", n.Range)
+	}
+	if p.Addr().Is6() && n.MTU != 0 && n.MTU < minMTU6 {
+		c.fail(at+".mtu", "an MTU of %d: IPv6 takes at least %d bytes", n.MTU, minMTU6)
+	}
+	if p.Addr().Is6() && n.Limit != 0 {
+		c.fail(at+".neighbour-limit", "the limit is that of IPv4's table, and the range %s is of IPv6", n.Range)
 	}
 }

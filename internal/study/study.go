@@ -239,7 +239,7 @@ type Network struct {
 	Qdisc      string `yaml:"qdisc,omitempty" json:"qdisc,omitempty"`                     // queueing discipline of every link
 	RPS        bool   `yaml:"rps,omitempty" json:"rps,omitempty"`                         // receive packet steering over all CPUs
 	Pin        string `yaml:"pin,omitempty" json:"pin,omitempty"`                         // the ends to CPUs: free, apart, same
-	Range      string `yaml:"range,omitempty" json:"range,omitempty"`                     // of addresses, as 10.213.0.0/16
+	Range      string `yaml:"range,omitempty" json:"range,omitempty"`                     // of addresses, as 10.213.0.0/16; one of IPv6 makes a network of IPv6
 }
 
 // The images of a level that are not files of the user's.

@@ -1,4 +1,8 @@
 dir=/tmp/tare-nginx-$1
+listen=$2:$1
+case $2 in
+*:*) listen=[$2]:$1 ;; # IPv6
+esac
 mkdir "$dir" "$dir/html" || exit 1
 awk -v n="$3" 'BEGIN { for (i = 0; i < n; i++) printf "%c", 97 + i % 23 }' >"$dir/html/tare" || exit 1
 cat >"$dir/conf" <<END || exit 1
@@ -19,7 +23,7 @@ http {
 	uwsgi_temp_path $dir/uwsgi;
 	scgi_temp_path $dir/scgi;
 	server {
-		listen $2:$1 backlog=4096;
+		listen $listen backlog=4096;
 		root $dir/html;
 		location = /tare-status { stub_status; }
 	}

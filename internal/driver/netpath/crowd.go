@@ -69,14 +69,14 @@ func (i *instance) crowdJobs() (servers, rest []job) {
 		pair := place / 2
 		switch {
 		case len(i.spec.Peer) > 0 && pair < n.Pairs-1 && place%2 == 0:
-			one.args = again(fill(port, everyAddress)(i.spec.Peer))
+			one.args = again(i.everywhere(port))
 			servers = append(servers, one)
 			continue
 		case len(i.spec.Peer) > 0 && pair < n.Pairs-1:
 			server := i.ends.others[place-1].Address.Addr().String()
 			one.args = again(fill(port, server)(i.spec.Args))
 		case n.Chatter && join.Gateway.IsValid():
-			one.args = []string{program, "chatter", netip.AddrPortFrom(join.Gateway, discard).String()}
+			one.args = []string{program, "chatter", join.Gateway.String() + ":" + discard}
 		}
 		rest = append(rest, one)
 	}
@@ -84,7 +84,7 @@ func (i *instance) crowdJobs() (servers, rest []job) {
 }
 
 // discard is the port of a service that nobody runs.
-const discard = 9
+const discard = "9"
 
 // again is a command that is run until its container ends.
 func again(args []string) []string { return append([]string{program, "again", "--"}, args...) }

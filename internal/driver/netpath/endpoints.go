@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 
+	"github.com/tarelab/tare/internal/cni"
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/net"
 	"github.com/tarelab/tare/internal/sys"
@@ -88,16 +91,20 @@ func (d *Driver) build(ctx context.Context, spec driver.Spec) (*endpoints, error
 		return d.buildByEngine(ctx, p.Networks, spec)
 	}
 	options := d.options(spec)
+	unplug := func() error { return nil }
+	if d.path == net.CNI {
+		options.Plug, unplug = d.plug(ctx, spec.ID)
+	}
 	restore, err := d.limit(spec.Network.Limit)
 	if err != nil {
 		return nil, err
 	}
 	lab, err := net.Build(ctx, options)
 	if err != nil {
-		return nil, errors.Join(blame(err), restore())
+		return nil, errors.Join(blame(err), restore(), unplug())
 	}
 	g := &endpoints{dial: lab.Dial, port: port, describe: lab.Describe, close: func() error {
-		if err := errors.Join(lab.Close(), restore()); err != nil {
+		if err := errors.Join(lab.Close(), restore(), unplug()); err != nil {
 			return driver.Labf("%w", err)
 		}
 		return nil
@@ -123,6 +130,15 @@ func (d *Driver) build(ctx context.Context, spec driver.Spec) (*endpoints, error
 		}
 	}
 	return g, nil
+}
+
+// plug attaches namespaces by CNI's plugins. What these answered is kept until unplug.
+func (d *Driver) plug(ctx context.Context, id string) (plug func(bridge, namespace string, address netip.Prefix, gateway netip.Addr, mtu int) error, unplug func() error) {
+	dir := filepath.Join(d.lab.RunDir, "cni-"+id)
+	plug = func(bridge, namespace string, address netip.Prefix, gateway netip.Addr, mtu int) error {
+		return cni.Plug(ctx, dir, id+"-"+filepath.Base(namespace), bridge, namespace, address, gateway, mtu)
+	}
+	return plug, func() error { return os.RemoveAll(dir) }
 }
 
 // limit sets how many neighbours the machine learns, with the kernel's ratios between

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
@@ -135,9 +136,17 @@ func (i *instance) startServer(ctx context.Context) error {
 // serving is the server's command. Where both ends meet on a loopback, the network may be
 // the machine's own, and the server listens on the loopback alone.
 func (i *instance) serving() []string {
-	args := fill(i.ends.port, everyAddress)(i.spec.Peer)
 	if i.ends.dial.IsLoopback() {
-		return at(i.ends.dial, args)
+		return at(i.ends.dial, fill(i.ends.port, everyAddress)(i.spec.Peer))
+	}
+	return i.everywhere(i.ends.port)
+}
+
+// everywhere is the server's command that listens at all addresses.
+func (i *instance) everywhere(port string) []string {
+	args := fill(port, everyAddress)(i.spec.Peer)
+	if i.ends.dial.Is6() {
+		return at(netip.IPv6Unspecified(), args)
 	}
 	return args
 }

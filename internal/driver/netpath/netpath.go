@@ -56,6 +56,8 @@ func (d *Driver) Takes(n driver.Network) error {
 	switch {
 	case d.path == Loopback:
 		return nil
+	case net.IsIPv6(n.Range) && (d.Remote() || d.inner.Properties().Joins != driver.JoinsNamespace):
+		return fmt.Errorf("the range %s is of IPv6, and networks between machines, of engines and of virtual machines are of IPv4", n.Range)
 	case d.Remote():
 		return d.remoteTakes(n)
 	case d.inner.Properties().Joins == driver.JoinsOwn:
@@ -74,7 +76,7 @@ func (d *Driver) Takes(n driver.Network) error {
 }
 
 // policed are the paths whose packets pass the rules of a bridge's host.
-var policed = []net.Path{net.Bridge, net.Netfilter, net.Bridges, net.VXLAN, net.NAT}
+var policed = []net.Path{net.Bridge, net.CNI, net.Netfilter, net.Bridges, net.VXLAN, net.NAT}
 
 // engineTakes is Takes for an engine that makes its networks itself.
 func (d *Driver) engineTakes(n driver.Network) error {
@@ -247,6 +249,9 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 	}
 	if d.path == IdleEngine {
 		return facts, nil // two processes on a host beside an engine that was just proven
+	}
+	if lacks := cni.Lacks(cni.Plugins); d.path == net.CNI && len(lacks) > 0 {
+		return facts, &driver.CannotError{Target: d.Name(), Lacks: fmt.Sprintf("the CNI plugins %s are not installed in %s", strings.Join(lacks, ", "), strings.Join(cni.PluginDirs, " or ")), Remedy: "tare setup installs them"}
 	}
 	if d.Remote() {
 		if err := d.remoteFits(ctx); err != nil {

@@ -1,6 +1,7 @@
 package netpath
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -104,17 +105,19 @@ func TestPaths(t *testing.T) {
 			if d.Remote() {
 				continue // TestMachines
 			}
-			t.Run(d.Name(), func(t *testing.T) {
-				spec := driver.Spec{Args: ask, Peer: serve, Network: driver.Network{Pin: "same"}}
-				said, exit, err := talk(t, t.Context(), d, spec)
-				var lacks *net.UnsupportedError
-				if errors.As(err, &lacks) {
-					t.Skip(err)
-				}
-				if err != nil || exit.Code != 0 || !strings.Contains(said, "p999_ns") {
-					t.Errorf("%v, %+v: %s", err, exit, said)
-				}
-			})
+			for name, of := range map[string]string{"": "", " by IPv6": "fd74:6172:6500::/112"} {
+				t.Run(d.Name()+name, func(t *testing.T) {
+					spec := driver.Spec{Args: ask, Peer: serve, Network: driver.Network{Pin: "same", Range: of}}
+					said, exit, err := talk(t, t.Context(), d, spec)
+					var lacks *net.UnsupportedError
+					if errors.As(err, &lacks) {
+						t.Skip(err)
+					}
+					if err != nil || exit.Code != 0 || !strings.Contains(said, "p999_ns") {
+						t.Errorf("%v, %+v: %s", err, exit, said)
+					}
+				})
+			}
 		}
 	}
 }
@@ -265,5 +268,19 @@ func TestAttachTakesStarts(t *testing.T) {
 	}
 	if err := d.Carries(nil); err != nil {
 		t.Errorf("a start: %v", err)
+	}
+}
+
+// Who prints a line without end must not come to wait for its reader.
+func TestLongLineOfAServer(t *testing.T) {
+	s, err := listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.in.Write(append(bytes.Repeat([]byte("x"), 1<<20), "\nmore\n"...)); err != nil {
+		t.Error(err)
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -52,6 +53,7 @@ func (s *serverOutput) read() {
 		s.lines = append(s.lines[max(0, len(s.lines)-outputLines+1):], text)
 		s.mu.Unlock()
 	}
+	_, _ = io.Copy(io.Discard, s.out) // behind a line that is too long: who writes must not wait
 }
 
 // hear notes that one more listens.

@@ -28,6 +28,7 @@ var ways = map[string][]finding.Box{
 	"host-network":     {place("client, server: the host's"), link("lo")},
 	"veth":             {place("client"), link("veth"), place("server")},
 	onBridge:           {place("client"), link("veth"), link("bridge"), link("veth"), place("server")},
+	"cni":              {place("client"), link("veth, by CNI"), link("bridge"), link("veth, by CNI"), place("server")},
 	"bridge-netfilter": {place("client"), link("veth"), link("bridge"), link("netfilter"), link("veth"), place("server")},
 	"bridges":          {place("client"), link("veth"), link("bridge"), link("routing"), link("bridge"), link("veth"), place("server")},
 	twoHosts:           {place("client"), link("veth"), link("bridge"), link("VXLAN"), link("link"), link("VXLAN"), link("bridge"), link("veth"), place("server")},
