@@ -79,7 +79,22 @@ func (c Contrast) Estimate(level float64) Shift {
 	low := r.lowest(out.Value, tail)
 	high := r.search(r.high, out.Value, func(shift float64) bool { _, down := r.tails(shift); return down > tail*(1+1e-9) })
 	out.Interval = Interval{Low: low, High: max(high, out.Value), Level: level, Method: methodAt(level)}
-	return out
+	return r.settled(out)
+}
+
+// settled is a shift without what the searches add to one that is exact: equal values in
+// every block are no shift of 1e-12.
+func (r *ranking) settled(s Shift) Shift {
+	resolution := math.Ldexp(r.high-r.low, 2-r.steps)
+	onto := func(v, exact float64) float64 {
+		if math.Abs(v-exact) <= resolution {
+			return exact
+		}
+		return v
+	}
+	s.Value = onto(s.Value, 0)
+	s.Interval.Low, s.Interval.High = onto(onto(s.Interval.Low, 0), s.Value), onto(onto(s.Interval.High, 0), s.Value)
+	return s
 }
 
 // lowest is the low end of Estimate's interval to a thousandth of the values' range, for
