@@ -57,6 +57,10 @@ func runState(r store.Summary) string {
 		return "unreadable: " + r.Problem
 	case r.Live:
 		return "being measured"
+	case r.Ended == store.EndBudget:
+		return "complete: its budget was used"
+	case r.Ended != "":
+		return "complete: it is as precise as was asked for"
 	case r.Done < r.Trials:
 		return "go on with: tare resume " + r.ID
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
 	"github.com/tarelab/tare/internal/limit"
@@ -44,19 +45,28 @@ func (r *Run) SetEnd(e End) error {
 // End is why the run ended before the last block of its plan; ok is false where it did
 // not.
 func (r *Run) End() (e End, ok bool, err error) {
-	data, err := sys.ReadForeignIn(r.root, endFile, limit.RunEnd)
+	e, ok, err = readEnd(r.root)
+	if ok && (e.Blocks < 1 || e.Blocks > r.manifest.Study.Blocks) {
+		err = fmt.Errorf("%s: %w: %d of %d blocks", endFile, ErrCorrupt, e.Blocks, r.manifest.Study.Blocks)
+	}
+	if err != nil {
+		return End{}, false, fmt.Errorf("run %s: %w", r.manifest.ID, err)
+	}
+	e.Cell = r.hiding.cell(e.Cell)
+	return e, ok, nil
+}
+
+// readEnd reads what SetEnd wrote into a run's directory.
+func readEnd(root *os.Root) (e End, ok bool, err error) {
+	data, err := sys.ReadForeignIn(root, endFile, limit.RunEnd)
 	if errors.Is(err, fs.ErrNotExist) {
 		return End{}, false, nil
 	}
 	if err == nil {
 		err = json.Unmarshal(data, &e)
 	}
-	if err == nil && (e.Blocks < 1 || e.Blocks > r.manifest.Study.Blocks) {
-		err = fmt.Errorf("%w: %d of %d blocks", ErrCorrupt, e.Blocks, r.manifest.Study.Blocks)
-	}
 	if err != nil {
-		return End{}, false, fmt.Errorf("run %s: %s: %w", r.manifest.ID, endFile, err)
+		return End{}, false, fmt.Errorf("%s: %w", endFile, err)
 	}
-	e.Cell = r.hiding.cell(e.Cell)
 	return e, true, nil
 }

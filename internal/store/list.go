@@ -25,6 +25,7 @@ type Summary struct {
 	Created time.Time `json:"created"`
 	Done    int       `json:"done"`              // records on disk
 	Trials  int       `json:"trials"`            // of the plan
+	Ended   Reason    `json:"ended,omitempty"`   // why it ended before the last of them, "" where it did not
 	Bytes   int64     `json:"bytes"`             // of all files
 	Live    bool      `json:"live,omitempty"`    // a process is writing it
 	Problem string    `json:"problem,omitempty"` // why it cannot be read, "" when it can
@@ -110,7 +111,12 @@ func (s *Summary) measure() {
 	if s.Problem != "" {
 		return
 	}
-	if s.Done, err = countLines(root); err != nil {
+	if s.Done, err = countLines(root); err == nil {
+		var end End
+		end, _, err = readEnd(root)
+		s.Ended = end.Reason
+	}
+	if err != nil {
 		s.Problem = err.Error()
 	}
 }
