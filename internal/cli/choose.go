@@ -16,6 +16,7 @@ import (
 // chooseFlags take a part of a study, or another setting of it.
 type chooseFlags struct {
 	on           []string
+	control      string
 	quick        bool
 	published    bool
 	variant      string
@@ -33,6 +34,7 @@ type chooseFlags struct {
 
 func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.on, "on", nil, "targets instead of the study's own; the control is measured besides")
+	flags.StringVar(&f.control, "control", "", "target that ratios refer to, instead of the study's own")
 	flags.StringVar(&f.variant, "variant", "", "the study's variant of this name")
 	flags.BoolVar(&f.quick, "quick", false, "the study's variant quick: the shapes, in minutes")
 	flags.BoolVar(&f.published, "published", false, "the study's variant published: as it was done in the publication")
@@ -65,7 +67,7 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 		return st, err
 	}
 	st, err := f.vary(st, flags)
-	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "cpuset", "on", "probes"} {
+	for _, flag := range []string{"workloads", "environments", "instances", "concurrency", "cpuset", "on", "control", "probes"} {
 		if flags.Changed(flag) {
 			st = st.Detached()
 		}
@@ -123,6 +125,9 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 		for i := range st.Workloads {
 			st.Workloads[i].Except = nil
 		}
+	}
+	if err == nil && flags.Changed("control") {
+		st.Control = f.control
 	}
 	return st.WithArms(), err
 }

@@ -38,6 +38,7 @@ func (f *runFlags) define(env *Env, c *cobra.Command) {
 	sysctlFlag(c.Flags())
 	peerFlag(c.Flags())
 	complete(c, "on", env.completeTargets)
+	complete(c, "control", env.completeTargets)
 }
 
 // study is what the flags ask for.

@@ -162,8 +162,11 @@ func absolute(w study.Workload, name string, levels []string) ([]string, error) 
 // takes checks a parameter's value.
 func takes(w study.Workload, name, value string) error {
 	kind, err := workload.ByKind(w.Kind)
-	if err != nil || value == study.PerCPU {
+	if err != nil {
 		return err
+	}
+	if _, ok := study.PerCPUTimes(value); ok {
+		return nil
 	}
 	i := slices.IndexFunc(kind.Params(), func(p workload.Param) bool { return p.Name == name })
 	if _, err := workload.Check(kind.Params()[i:i+1], map[string]string{name: value}); err != nil {

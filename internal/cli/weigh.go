@@ -76,7 +76,7 @@ sample.`,
 func (f *weighFlags) define(env *Env, c *cobra.Command) {
 	flags := c.Flags()
 	flags.SetInterspersed(false)
-	flags.StringSliceVar(&f.on, "on", nil, "targets, by name (default: every one that works here; see tare check)")
+	flags.StringSliceVar(&f.on, "on", nil, "targets, by name (default: every one that works here and has no slash in its name; see tare check)")
 	flags.StringVar(&f.prepare, "prepare", "", "shell command run on the host before each trial, outside the clock")
 	flags.StringArrayVar(&f.env, "env", nil, "environment of CMD, KEY=VALUE (repeatable)")
 	flags.Float64Var(&f.cpus, "cpus", 0, "CPU time per wall time (2.5 is two and a half CPUs)")

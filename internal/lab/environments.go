@@ -136,8 +136,8 @@ func levelJob(st study.Study, w study.Workload, l study.Environment, cpus int) (
 	}
 	params := st.ParamsOf(w, l, func(name string) bool { return types[name] != "" })
 	for name, value := range params {
-		if value == study.PerCPU && types[name] == workload.Integer {
-			params[name] = strconv.Itoa(cpus)
+		if times, ok := study.PerCPUTimes(value); ok && types[name] == workload.Integer {
+			params[name] = strconv.Itoa(times * cpus)
 		}
 	}
 	job, err := workload.Resolve(w.Kind, params, w.Args)

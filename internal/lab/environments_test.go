@@ -94,7 +94,7 @@ func TestAllowedCPUs(t *testing.T) {
 func TestLevelJob(t *testing.T) {
 	st := study.Study{Params: map[string]string{"time": "2s", "barrier": "shared"}}
 	w := study.Workload{Name: "x", Kind: "unix-execl"}
-	job, err := levelJob(st, w, study.Environment{Name: "n", Params: map[string]string{"copies": "cpus", "threads": "cpus"}}, 7)
+	job, err := levelJob(st, w, study.Environment{Name: "n", Params: map[string]string{"copies": "1xcpus", "threads": "cpus"}}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,6 +60,12 @@ func valueOf(c study.Cell, factor Factor) string {
 	return c.Probe
 }
 
+// ownInstances reports whether a workload has numbers of instances of its own, which are
+// not those that the factor's flag chooses among.
+func (p *Plan) ownInstances(workload string) bool {
+	return slices.ContainsFunc(p.Manifest.Study.Workloads, func(w study.Workload) bool { return w.Name == workload && len(w.Copies) > 0 })
+}
+
 func (p *Plan) partsBy(factor Factor) []Part {
 	var parts []Part
 	done, spent := p.Run.Done(), time.Duration(0)
@@ -76,7 +82,7 @@ func (p *Plan) partsBy(factor Factor) []Part {
 		}
 		cell := p.Manifest.Cells[t.Cell]
 		name := valueOf(cell, factor)
-		if name == "" || factor == ByTarget && (cell.Control || cell.AA) {
+		if name == "" || factor == ByTarget && (cell.Control || cell.AA) || factor == ByInstances && p.ownInstances(cell.Workload) {
 			continue
 		}
 		at := slices.IndexFunc(parts, func(part Part) bool { return part.Name == name })

@@ -44,7 +44,11 @@ func Connect(ctx context.Context, where string, own Facts) (*Client, error) {
 	if own.Address = ""; c.here.IsValid() {
 		own.Address = c.here.String()
 	}
+	stop := context.AfterFunc(ctx, func() { c.lose(context.Cause(ctx)) })
 	client, err := begin(c, own, Lease)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		c.lose(errors.New("refused"))
 		return nil, errors.Join(fmt.Errorf("the other machine, %s: %w", place(where), err), c.stop())
@@ -93,7 +97,9 @@ func (c *Client) follow() {
 		}
 		c.mu.Lock()
 		answer, end := c.waiting[m.Number], c.ended[m.ID]
-		delete(c.waiting, m.Number)
+		if m.Kind == kindDone {
+			delete(c.waiting, m.Number)
+		}
 		c.mu.Unlock()
 		switch {
 		case m.Kind == kindDone && answer != nil:

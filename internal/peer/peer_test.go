@@ -579,6 +579,28 @@ func TestSilentHelperOfSSH(t *testing.T) {
 	f.Close()
 }
 
+// Who interrupts this side does not wait for a server that says nothing.
+func TestSilentServerOfSSH(t *testing.T) {
+	dir := t.TempDir()
+	asked := filepath.Join(dir, "asked")
+	script := "#!/bin/sh\nhead -c 1 >" + asked + "\ncat >/dev/null\n"
+	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	interrupted := errors.New("interrupted")
+	go func() {
+		for info, err := os.Stat(asked); err != nil || info.Size() == 0; info, err = os.Stat(asked) {
+			time.Sleep(time.Millisecond)
+		}
+		cancel(interrupted)
+	}()
+	if _, err := Connect(ctx, "ssh://127.0.0.1", facts); !errors.Is(err, interrupted) {
+		t.Errorf("%v", err)
+	}
+}
+
 // FuzzMessage: no bytes of the other side make the reader panic, take more than it may, or
 // read a message that it would not write.
 func FuzzMessage(f *testing.F) {

@@ -26,6 +26,19 @@ const (
 // the number of CPUs that may be used.
 const PerCPU = "cpus"
 
+// PerCPUTimes reads a whole-number parameter that follows the CPUs: PerCPU is 1 time their
+// number, "4xcpus" 4 times. ok is false for a value that does not.
+func PerCPUTimes(value string) (times int, ok bool) {
+	if value == PerCPU {
+		return 1, true
+	}
+	number, ok := strings.CutSuffix(value, "x"+PerCPU)
+	if times, err := strconv.Atoi(number); ok && err == nil && times > 0 {
+		return times, true
+	}
+	return 0, false
+}
+
 // AllTargets stands in Targets for every driver that works on the machine.
 const AllTargets = "all"
 

@@ -75,3 +75,11 @@ func TestLevelsWithLoadsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestPerCPUTimes(t *testing.T) {
+	for value, want := range map[string]int{"cpus": 1, "1xcpus": 1, "16xcpus": 16, "": 0, "4": 0, "0xcpus": 0, "-1xcpus": 0, "xcpus": 0, "2xcpu": 0, "2cpus": 0} {
+		if got, ok := PerCPUTimes(value); got != want || ok != (want > 0) {
+			t.Errorf("%q: %d, %v", value, got, ok)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package all_test
 import (
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -120,8 +121,8 @@ func valid(t *testing.T, s study.Study, known study.Known) {
 				return slices.ContainsFunc(kind.Params(), func(p workload.Param) bool { return p.Name == name })
 			})
 			for name, value := range params {
-				if value == "cpus" {
-					params[name] = "2"
+				if times, ok := study.PerCPUTimes(value); ok {
+					params[name] = strconv.Itoa(2 * times)
 				}
 			}
 			if _, err := workload.Resolve(w.Kind, params, w.Args); err != nil {

@@ -142,7 +142,9 @@ func churnCells(m store.Manifest) []churnCell {
 		}
 		params := m.Study.ParamsOf(w, c.Limits, func(string) bool { return true })
 		threads, err := strconv.Atoi(params["threads"])
-		if err != nil {
+		if times, ok := study.PerCPUTimes(params["threads"]); ok {
+			threads = times * m.CPUs[c.Environment].Threads
+		} else if err != nil {
 			threads = 1 // the workload's own default
 		}
 		cells = append(cells, churnCell{Cell: c, Kind: w.Kind, Threads: threads})
