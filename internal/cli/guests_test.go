@@ -73,15 +73,11 @@ var guestPlugins = []string{"/usr/lib/cni/macvlan", "/usr/lib/cni/host-local"}
 func guests(t *testing.T) (here, there *guest) {
 	t.Helper()
 	dir := t.TempDir()
-	cache, err := os.UserCacheDir()
+	kernel, err := vmm.StockKernel(t.Context(), filepath.Join(cacheDir(t), "guests", "kernels"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	kernel, err := vmm.StockKernel(t.Context(), filepath.Join(cache, "tare", "guests", "kernels"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeGuest(t, filepath.Join(dir, "initrd"), kernel.Modules)
+	writeGuest(t, filepath.Join(dir, "initrd"), kernel.Modules, guestModules)
 	var both [2]*guest
 	for i := range both {
 		both[i] = boot(t, dir, kernel.Kernel.Path, i+1)
@@ -101,8 +97,18 @@ func guests(t *testing.T) (here, there *guest) {
 	return both[0], both[1]
 }
 
-// writeGuest makes the guests' initial file system.
-func writeGuest(t *testing.T, file, modules string) {
+// cacheDir is where tare keeps what it has fetched.
+func cacheDir(t *testing.T) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(cache, "tare")
+}
+
+// writeGuest makes the guests' initial file system, with those of a kernel's modules.
+func writeGuest(t *testing.T, file, modules string, names []string) {
 	t.Helper()
 	files := []image.File{
 		{Path: "/init", Mode: 0o755, Data: []byte(guestInit)},
@@ -131,7 +137,7 @@ func writeGuest(t *testing.T, file, modules string) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	ordered, missing, err := vmm.Modules(t.Context(), modules, guestModules)
+	ordered, missing, err := vmm.Modules(t.Context(), modules, names)
 	if err != nil || len(missing) > 0 {
 		t.Fatalf("the kernel has no modules %q: %v", missing, err)
 	}
@@ -256,6 +262,43 @@ func knowsBoth(t *testing.T, state string) {
 	m := run.Manifest()
 	if m.Host.Emulated == "" || m.Peer == nil || m.Peer.There != "198.51.100.2" || m.Peer.Host.Kernel == "" || m.Peer.Host.Emulated == "" {
 		t.Errorf("the run knows %+v of the other machine; this one is emulated: %q", m.Peer, m.Host.Emulated)
+	}
+}
+
+// TestReleases weighs, and looks who waits for locks, on Debian's kernels of several
+// releases: what they lack is measured in another way, and nothing is left behind.
+func TestReleases(t *testing.T) {
+	if !*long {
+		t.Skip("it boots a guest of each release: go test -run Releases -args -long")
+	}
+	for _, release := range []string{"debian/5.10", "debian/6.1", "debian/6.12"} {
+		t.Run(release, func(t *testing.T) {
+			dir := t.TempDir()
+			kernel, err := vmm.ReleaseKernel(t.Context(), filepath.Join(cacheDir(t), "guests", "kernels"), filepath.Join(cacheDir(t), "debian"), release)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeGuest(t, filepath.Join(dir, "initrd"), kernel.Modules, []string{"virtio_pci", "virtio_net", "virtio_blk", "overlay"})
+			g := boot(t, dir, kernel.Kernel.Path, 1)
+			g.run(t, "") // it is up
+			if said := g.must(t, "uname -r"); !strings.HasPrefix(said, strings.TrimPrefix(release, "debian/")) {
+				t.Errorf("the guest runs %s", said)
+			}
+			g.must(t, "tare check --on host,native")
+			g.must(t, "tare weigh --on host,native --blocks 2 -- true")
+			said := g.must(t, "tare locks --on native --blocks 1 -- sh -c 'for i in 1 2 3 4; do true & done; wait'")
+			if estimated := strings.Contains(said, "estimated"); estimated != (release == "debian/5.10") { // which has no tracepoints of locks
+				t.Errorf("waits are estimated: %v; it said: %s", estimated, said)
+			}
+			for _, one := range trials(t, g.runs(t)) {
+				if one.Failure != nil {
+					t.Errorf("%s: %+v", one.Cell, one.Failure)
+				}
+			}
+			if said := g.must(t, "tare sweep --json"); said != "[]\n" {
+				t.Errorf("left is %s", said)
+			}
+		})
 	}
 }
 
