@@ -96,7 +96,6 @@ func cloudHypervisorPlan(m Machine, serial []string) (plan, error) {
 	parameters := slices.Clone(serial)
 	if n := m.NIC; n != nil {
 		args = append(args, "--net", fmt.Sprintf("tap=%s,mac=%s", n.Tap, n.Hardware))
-		parameters = append(parameters, n.parameter())
 	}
 	if m.Agent {
 		p.channels = []plug{vsockPlug("vsock")}

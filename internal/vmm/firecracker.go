@@ -84,7 +84,6 @@ func firecrackerPlan(m Machine, early []string) (plan, error) {
 	}
 	if n := m.NIC; n != nil {
 		config["network-interfaces"] = []object{{"iface_id": "net0", "host_dev_name": n.Tap, "guest_mac": n.Hardware.String()}}
-		parameters = append(parameters, n.parameter())
 	}
 	boot := object{"kernel_image_path": m.Kernel.Path, "boot_args": strings.Join(append(parameters, m.Append...), " ")}
 	if m.Initrd != "" {

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,7 +26,7 @@ func TestPlans(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				m := Machine{Kernel: Kernel{Path: "/kernel"}, Initrd: "/initrd", Append: []string{"loglevel=6", "panic=-1"}, CPUs: 1, Memory: 512<<20 - 1,
 					Disks: []Disk{{Path: "/disk,one", ReadOnly: true}}, Agent: true, Accel: KVM, Firmware: "/firmware",
-					NIC: &NIC{Tap: "tap0", Hardware: net.HardwareAddr{2, 0, 0, 0, 0, 1}, Address: netip.MustParsePrefix("10.213.0.2/20"), Gateway: netip.MustParseAddr("10.213.0.1")}}
+					NIC: &NIC{Tap: "tap0", Hardware: net.HardwareAddr{2, 0, 0, 0, 0, 1}}}
 				if v.Can(Emulating) {
 					m.Accel = TCG
 				}

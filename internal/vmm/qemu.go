@@ -221,9 +221,6 @@ func (q qemuMachine) parameters(m Machine, channels []plug) []string {
 	if m.Agent {
 		all = append(all, ways(channels))
 	}
-	if m.NIC != nil {
-		all = append(all, m.NIC.parameter())
-	}
 	if m.Devices.Hotplug > 0 {
 		all = append(all, "memhp_default_state=online")
 	}

@@ -150,7 +150,6 @@ func (s stratovirt) plan(m Machine) (plan, error) {
 	parameters := append([]string{"console=" + s.serial, "earlycon=" + s.early}, s.append...)
 	if n := m.NIC; n != nil {
 		args = append(args, "-netdev", "tap,id=net0,ifname="+n.Tap+vhost(m), "-device", fmt.Sprintf("virtio-net-%s,id=nic0,netdev=net0,mac=%s%s", s.bus, n.Hardware, on()))
-		parameters = append(parameters, n.parameter())
 	}
 	if d := m.Devices; d.PageReporting || d.Balloon > 0 {
 		balloon := "virtio-balloon-" + s.bus + ",id=balloon0"

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -72,6 +71,9 @@ func (m Machine) Modules() []string {
 	if m.Share != "" || m.Devices.VirtioFS {
 		all = append(all, "virtiofs")
 	}
+	if m.NIC != nil {
+		all = append(all, "virtio_net")
+	}
 	return all
 }
 
@@ -110,21 +112,10 @@ func (v VMM) planned(m Machine) (plan, error) {
 }
 
 // NIC is a link behind virtio-net, whose other end is a tap device of the network
-// namespace that the VMM runs in. The guest's agent gives it its address.
+// namespace that the VMM runs in.
 type NIC struct {
 	Tap      string
 	Hardware net.HardwareAddr
-	Address  netip.Prefix
-	Gateway  netip.Addr // of the default route; invalid for none
-}
-
-// parameter tells the agent what to set up.
-func (n *NIC) parameter() string {
-	text := "tare_net=" + n.Address.String()
-	if n.Gateway.IsValid() {
-		text += "," + n.Gateway.String()
-	}
-	return text
 }
 
 // Disk is an image behind virtio-blk: /dev/vda and so on.

@@ -225,7 +225,7 @@ func (d *Driver) BootSystem(ctx context.Context, s System, m *vmm.Machine) error
 	if err := d.mounts(g, s); err != nil {
 		return err
 	}
-	g.wanted = append(slices.Clone(g.wanted), s.Type)
+	g.wanted = append(slices.Concat(g.wanted, m.Modules()), s.Type)
 	m.Kernel = g.kernel
 	m.Append = slices.Concat(parameters(s.parameters(0)), m.Append)
 	m.Initrd, err = d.home.initramfs(ctx, g, "", "")

@@ -325,11 +325,11 @@ func (d *Driver) machine(ctx context.Context, path string, spec driver.Spec, dir
 	if err := d.disk(ctx, spec, dir, &g, &m); err != nil {
 		return m, err
 	}
-	g.wanted = slices.Concat(g.wanted, spec.Modules, m.Modules())
 	if j := spec.Join; j.Tap != "" {
-		g.wanted = append(slices.Clone(g.wanted), "virtio_net")
-		m.NIC = &vmm.NIC{Tap: j.Tap, Hardware: j.Hardware, Address: j.Address, Gateway: j.Gateway}
+		m.NIC = &vmm.NIC{Tap: j.Tap, Hardware: j.Hardware}
+		m.Append = append(m.Append, addressOf(j))
 	}
+	g.wanted = slices.Concat(g.wanted, spec.Modules, m.Modules())
 	if d.lab.Guest.Rootfs != "" {
 		if err := d.withSystem(ctx, dir, &g, &m); err != nil {
 			return m, err
@@ -345,6 +345,15 @@ func (d *Driver) machine(ctx context.Context, path string, spec driver.Spec, dir
 		m.Append = append(m.Append, initShown, "panic=0")
 	}
 	return m, nil
+}
+
+// addressOf tells the agent what to give the guest's link.
+func addressOf(j driver.Join) string {
+	text := "tare_net=" + j.Address.String()
+	if j.Gateway.IsValid() {
+		text += "," + j.Gateway.String()
+	}
+	return text
 }
 
 // takes is Machine.Takes.
