@@ -55,7 +55,7 @@ func (l *Lab) newBridge(host *Namespace, n, first int) (*bridge, error) {
 // attach joins an end to the bridge with the next address: by a veth pair, or,
 // where it has no namespace of its own, by a tap device.
 func (b *bridge) attach(e *End) error {
-	e.host, e.Gateway = b.host, Nth(b.network, b.first)
+	e.bridge, e.Gateway = b, Nth(b.network, b.first)
 	b.ends = append(b.ends, e)
 	n := b.first + len(b.ends)
 	if e.Namespace == nil {
@@ -185,7 +185,7 @@ func lacks(kind string, err error) error {
 // Detach takes the client away from its bridge; Attach puts it back. The two are
 // for measuring what attaching one more container costs.
 func (l *Lab) Detach() error {
-	if len(l.bridges) == 0 || l.Client.host == nil {
+	if len(l.bridges) == 0 || l.Client.bridge == nil {
 		return errors.New("the client is on no bridge")
 	}
 	b := l.bridges[0]

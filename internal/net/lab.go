@@ -81,7 +81,7 @@ type End struct {
 	Tap       string           // the guest's link on its host, Namespace; "" for none
 	Hardware  net.HardwareAddr // of the end's link
 	Gateway   netip.Addr       // of the default route; invalid where there is none
-	host      *Namespace       // of the bridge that it is attached to
+	bridge    *bridge          // that it is attached to; nil for none
 	bystander bool             // it sends nothing beyond its bridge
 }
 

@@ -3,9 +3,12 @@ package net
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -105,6 +108,38 @@ func TestEveryPathCarries(t *testing.T) {
 				talk(t, l)
 			})
 		}
+	}
+}
+
+// A usual client gets its end's address and default route; a stranger gets none.
+func TestLease(t *testing.T) {
+	l := build(t, Options{Path: Bridge})
+	server, err := l.Client.Lease()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho $1 $ip/$mask by $router\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(e *End) string {
+		var text []byte
+		err := e.Namespace.Do(func() error {
+			c := exec.CommandContext(t.Context(), "busybox", "udhcpc", "-f", "-q", "-n", "-t", "2", "-T", "1", "-i", e.Link, "-s", script)
+			text, _ = c.Output() // it ends with 1 where nobody answers
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if got, want := ask(l.Client), fmt.Sprintf("bound %s by %s\n", l.Client.Address, l.Client.Gateway); !strings.HasSuffix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := ask(l.Server); !strings.Contains(got, "leasefail") {
+		t.Errorf("a stranger got %q", got)
 	}
 }
 
