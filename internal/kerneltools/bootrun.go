@@ -33,7 +33,7 @@ type bootRunFlags struct {
 	memory               vmm.MemoryFlag
 	boots, cpus          int
 	timeout              time.Duration
-	json                 bool
+	network, json        bool
 }
 
 func (v verbs) bootRunCommand() *cobra.Command {
@@ -55,7 +55,8 @@ ROOT is a directory, an OCI image (a layout, or a tar of one), or a raw or qcow2
 of a disk's partitions the largest with ext4, xfs or btrfs is the root. It is /dev/vda, or
 that partition of it. What a boot writes to it is lost: QEMU keeps it apart, and where one
 of the machines has no such copies (StratoVirt, Firecracker, Cloud Hypervisor) each boot of
-each machine has a copy of the disk, removed with it.
+each machine has a copy of the disk, removed with it. With --network each machine has a
+link to a bridge of its own, where DHCP gives it an address; without, none.
 
 The boots are kept as a run, also where one fails or Ctrl-C comes: its page draws
 them, and each one's console is in its directory, for tare boot profile.`,
@@ -84,6 +85,7 @@ them, and each one's console is in its directory, for tare boot profile.`,
 	flags.IntVar(&f.cpus, "cpus", min(2, runtime.NumCPU()), "of the machine")
 	flags.IntVar(&f.boots, "boots", 6, "of each kernel; an interval takes 6")
 	flags.DurationVar(&f.timeout, "timeout", 3*time.Minute, "of one boot")
+	flags.BoolVar(&f.network, "network", false, "give each machine a link to a bridge of its own, with an address by DHCP and no way out; as root")
 	flags.BoolVar(&f.json, "json", false, "print as JSON")
 	return c
 }
@@ -153,7 +155,7 @@ const (
 
 // options checks what the flags say.
 func (f *bootRunFlags) options() (boots.Options, error) {
-	o := boots.Options{On: f.on, Rootfs: f.rootfs, Append: f.more, Memory: f.memory.Bytes, CPUs: f.cpus, Boots: f.boots, Timeout: f.timeout}
+	o := boots.Options{On: f.on, Rootfs: f.rootfs, Append: f.more, Memory: f.memory.Bytes, CPUs: f.cpus, Boots: f.boots, Timeout: f.timeout, Network: f.network}
 	var err error
 	switch {
 	case len(f.kernels) == 0 && f.rootfs == "":
@@ -168,6 +170,8 @@ func (f *bootRunFlags) options() (boots.Options, error) {
 		return o, fmt.Errorf("--cpus %d: at least 1", f.cpus)
 	case f.boots < 1:
 		return o, fmt.Errorf("--boots %d: at least 1", f.boots)
+	case f.network && os.Geteuid() != 0:
+		return o, errors.New("--network takes root: a tap device and a bridge are made for each boot")
 	case f.timeout <= 0:
 		return o, fmt.Errorf("--timeout %v: must be positive", f.timeout)
 	}

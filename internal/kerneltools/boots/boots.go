@@ -22,6 +22,7 @@ import (
 	"github.com/tarelab/tare/internal/driver/vm"
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/net"
 	"github.com/tarelab/tare/internal/probe"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
@@ -51,6 +52,7 @@ type Options struct {
 	Boots   int            // of each kernel
 	Until   *regexp.Regexp // the console's line that ends a boot; the machine's own end does so too
 	Timeout time.Duration  // of one boot
+	Network bool           // each machine has a link to a bridge of its own, where it gets an address by DHCP; as root
 }
 
 // Kernel is a kernel with its initramfs.
@@ -232,7 +234,7 @@ func (a *arm) boots(ctx context.Context, l Bench, o Options, k Kernel, kernel vm
 		m.Append = append([]string{"root=" + root.Device(0), "rw"}, m.Append...) // what is said twice counts the last time
 	}
 	var err error
-	a.facts, err = bootFacts(a.facts, k, kernel)
+	a.facts, err = bootFacts(a.facts, k, *m)
 	return errors.Join(err, a.takes())
 }
 
@@ -246,9 +248,9 @@ func (a *arm) bootsSystem(ctx context.Context, d driver.Driver, o Options, root 
 	if err := machine.BootSystem(ctx, *root, &a.config.Machine); err != nil {
 		return err
 	}
-	k := a.config.Machine.Kernel
+	m := a.config.Machine
 	var err error
-	a.facts, err = bootFacts(a.facts, Kernel{Kernel: k.Path, Initrd: a.config.Machine.Initrd}, k)
+	a.facts, err = bootFacts(a.facts, Kernel{Kernel: m.Kernel.Path, Initrd: m.Initrd}, m)
 	return errors.Join(err, a.takes())
 }
 
@@ -293,10 +295,13 @@ func bootMetrics() []sample.Metric {
 }
 
 // bootFacts are the monitor's and what a kernel is made of, as a container host's are.
-func bootFacts(monitor driver.Facts, k Kernel, kernel vmm.Kernel) (driver.Facts, error) {
+func bootFacts(monitor driver.Facts, k Kernel, m vmm.Machine) (driver.Facts, error) {
 	notes := map[string]string{}
 	maps.Copy(notes, monitor.Notes)
-	notes["arm"], notes["kernel"], notes[driver.NoteGuestKernel] = k.Kernel, fmt.Sprintf("%s (%s)", kernel.Version, kernel.Format), kernel.Digest
+	notes["arm"], notes["kernel"], notes[driver.NoteGuestKernel] = k.Kernel, fmt.Sprintf("%s (%s)", m.Kernel.Version, m.Kernel.Format), m.Kernel.Digest
+	if m.NIC != nil {
+		notes["network"] = "bridge, DHCP"
+	}
 	if k.Initrd != "" {
 		notes["arm"] += " with " + k.Initrd
 	}
@@ -345,6 +350,9 @@ func machine(ctx context.Context, l Bench, o Options, on string, root *vm.System
 	}
 	if root != nil {
 		m.Disks = []vmm.Disk{{Path: root.Disk}}
+	}
+	if o.Network {
+		m.NIC = &vmm.NIC{} // each boot's own
 	}
 	return vmm.Config{VMM: v, Path: f.Facts.Path, Machine: m, Launcher: l.Place().LaunchPath}, all[i], f.Facts, nil
 }
@@ -441,6 +449,13 @@ func bootOnce(ctx context.Context, l Bench, o Options, config vmm.Config) (b *ow
 	if err := ownDisks(ctx, &config); err != nil {
 		return b, err
 	}
+	if o.Network {
+		leave, err := join(ctx, &config)
+		if err != nil {
+			return b, driver.Labf("network of the machine: %w", err)
+		}
+		defer func() { err = errors.Join(err, leave()) }()
+	}
 	b.listen(&config)
 	config.Patience = map[vmm.Mark]time.Duration{vmm.MarkFirstByte: o.Timeout, vmm.MarkKernel: o.Timeout, vmm.MarkInit: o.Timeout}
 	vm, err := vmm.New(ctx, config)
@@ -484,6 +499,22 @@ func ownDisks(ctx context.Context, config *vmm.Config) error {
 		d.Path = own
 	}
 	return nil
+}
+
+// join gives a machine a link to a bridge of its own, in a network namespace without a way
+// out, whose host answers DHCP. leave takes it away, after the machine's end.
+func join(ctx context.Context, config *vmm.Config) (leave func() error, err error) {
+	network, err := net.Build(ctx, net.Options{Path: net.Bridge, Taps: true, ClientOnHost: true})
+	if err != nil {
+		return nil, err
+	}
+	guest := network.Server
+	lease, err := guest.Lease()
+	if err != nil {
+		return nil, errors.Join(err, network.Close())
+	}
+	config.Network, config.Machine.NIC = guest.Namespace.Path(), &vmm.NIC{Tap: guest.Tap, Hardware: guest.Hardware}
+	return func() error { return errors.Join(lease.Close(), network.Close()) }, nil
 }
 
 // wait returns at the boot's end, or says why none came.

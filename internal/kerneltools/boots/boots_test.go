@@ -19,9 +19,13 @@ import (
 
 	"github.com/tarelab/tare/helpers"
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/drivertest"
+	"github.com/tarelab/tare/internal/driver/vm"
 	"github.com/tarelab/tare/internal/image"
 	"github.com/tarelab/tare/internal/kerneltools/bootstudy"
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/net/nettest"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/vmm"
 )
 
@@ -263,5 +267,65 @@ func TestBootsRefuse(t *testing.T) {
 		if run != nil || !errors.As(err, new(*lab.InputError)) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want %q", err, what)
 		}
+	}
+}
+
+// asksInit is the first process of a system that asks its network for an address.
+const asksInit = `#!/bin/sh
+mount -t proc proc /proc
+ip link set eth0 up
+udhcpc -q -n -i eth0 -s /asked >/dev/console 2>&1
+echo "login: " >/dev/console
+sleep 60
+`
+
+// asked is what it does with the answer.
+const asked = `#!/bin/sh
+[ "$1" != bound ] || echo "has $ip/$mask by $router" >/dev/console
+`
+
+// A system of the user's finds a network where it asks for its address, and nothing of it
+// is left.
+func TestBootsOnANetwork(t *testing.T) {
+	place := drivertest.New(t)
+	if !place.Root {
+		t.Skip("not root: network namespaces cannot be made")
+	}
+	machine := "qemu/virt"
+	if runtime.GOARCH == "amd64" {
+		machine = "qemu/microvm"
+	}
+	v, ok := vmm.ByName(machine)
+	if !ok {
+		t.Skip("no such machine: " + machine)
+	}
+	d := vm.New(place, v)
+	if _, err := d.Locate(); err != nil {
+		t.Skip(err)
+	}
+	root := t.TempDir()
+	err := errors.Join(sys.CopyTree(root, place.TestRootfs), os.MkdirAll(filepath.Join(root, "sbin"), 0o755),
+		os.WriteFile(filepath.Join(root, "sbin/init"), []byte(asksInit), 0o755), os.WriteFile(filepath.Join(root, "asked"), []byte(asked), 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := nettest.State(t)
+	l := bench{config: lab.Config{StateDir: t.TempDir()}, place: place, drivers: []driver.Driver{d}}
+	o := Options{On: []string{v.Name}, Rootfs: root, CPUs: 1, Memory: 512 << 20, Boots: 1, Until: regexp.MustCompile("login:"), Timeout: 3 * time.Minute, Network: true}
+	run, err := Run(t.Context(), l, o, func(lab.Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, err := range run.Records() {
+		if err != nil || r.Failure != nil {
+			t.Fatalf("%+v, %v", r.Failure, err)
+		}
+		console, _, err := run.Log(r.Seq)
+		if err != nil || !bytes.Contains(console, []byte("has 10.213.0.2/20 by 10.213.0.1")) {
+			t.Errorf("the guest has no address (%v):\n%s", err, console)
+		}
+	}
+	if after := nettest.State(t); after != before {
+		t.Errorf("the machine's own network was changed:\n%s\nbefore:\n%s", after, before)
 	}
 }
