@@ -22,7 +22,8 @@
  *     tare_net=ADDRESS/LENGTH[,GATEWAY]  of the guest's link eth0
  *     tare_off=reset             the machine has no switch: a reset ends the VMM
  *     tare_host=1                the root is a container host's disk, writable: it
- *                                also gets /run and /tmp
+ *                                also gets /run and /tmp; with tare_system, the payload's
+ *                                root is the system's own
  *     tare_system=TYPE:DEVICE    the machine is given to /sbin/init of that disk's root,
  *                                of that file system; the agent is a service of its
  *                                systemd, and the payload's root what it is without
@@ -1075,7 +1076,7 @@ int main(int argc, char **argv) {
 		from_command_line();
 	else
 		as_first();
-	if (system)
+	if (system && !getenv("tare_host"))
 		enter_workbench();
 	else if (serving)
 		open_chart("/run/tare-processes");

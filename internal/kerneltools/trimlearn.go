@@ -17,18 +17,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/vm"
+	"github.com/tarelab/tare/internal/kerneltools/containerhost"
 	"github.com/tarelab/tare/internal/kerneltools/kbuild"
 	"github.com/tarelab/tare/internal/kerneltools/kconfig"
 	"github.com/tarelab/tare/internal/kerneltools/learn"
 	"github.com/tarelab/tare/internal/kerneltools/proof"
 	"github.com/tarelab/tare/internal/kerneltools/trim"
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/vmm"
 	"github.com/tarelab/tare/needs"
 )
 
 // trimLearnFlags are the options of tare trim learn.
 type trimLearnFlags struct {
 	output, id, source, build, trace string
+	rootfs, kernel                   string
 	images, files, needs             []string
 	jobs                             int
 	minimize, functions              bool
@@ -39,8 +43,12 @@ type trimLearnFlags struct {
 // learnedFile is the default of --output.
 const learnedFile = "learned.yaml"
 
-// learnHost is the container host in which commands are observed.
-const learnHost = "vm/stock"
+// learnHost is the container host in which commands are observed, and learnMachine the
+// virtual machine that it and systems of the user's boot on.
+const (
+	learnHost    = "vm/stock"
+	learnMachine = vmm.QEMUQ35
+)
 
 func (v verbs) trimLearnCommand() *cobra.Command {
 	var f trimLearnFlags
@@ -68,6 +76,7 @@ up. --minimize goes on as tare trim build does, with COMMAND as the proof. As ro
 x86-64 only, with an emulated CPU.`,
 		Example: `  tare trim learn -o vxlan.yaml --image tools.oci -- docker run --rm --privileged tare-workbench:amd64 ip link add v0 type vxlan id 1 dstport 4789 dev lo
   tare trim learn --image tools.oci --file test.sh --build learned -- sh test.sh
+  tare trim learn --rootfs app.qcow2 --needs ext4,systemd,ipv4 --build learned --minimize -- /opt/app/selftest
   tare trim build --needs docker,ext4,systemd,./learned.yaml`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return v.trimLearn(c, args, &f) },
@@ -75,6 +84,8 @@ x86-64 only, with an emulated CPU.`,
 	flags := c.Flags()
 	flags.StringVarP(&f.output, "output", "o", learnedFile, "file for the need; - prints it in place of what was found")
 	flags.StringVar(&f.id, "id", "", "of the need (default by the file's name)")
+	flags.StringVar(&f.rootfs, "rootfs", "", "root file system in which COMMAND runs: a directory, an OCI image, a raw or qcow2 disk (default tare's container host)")
+	flags.StringVar(&f.kernel, "kernel", "", "with --rootfs: the kernel that is observed, its modules in ../lib/modules (default the kernel of tare's guests)")
 	flags.StringArrayVar(&f.images, "image", nil, "archive that the engine loads first, as tare image build and docker save write it; may be repeated")
 	flags.StringArrayVar(&f.files, "file", nil, "file that COMMAND finds in its directory; may be repeated")
 	flags.StringSliceVar(&f.needs, "needs", []string{"docker", "nftables", "ext4", "systemd"}, "what the kernel is given besides, by id or by a path with a slash")
@@ -97,11 +108,18 @@ type learning struct {
 	run     learn.Run
 	files   []string
 	header  learn.Header
+	machine trim.Machine
 	base    []kconfig.Want
 	lab     *lab.Lab
-	host    *driver.ContainerHost
+	host    learnedOn
 	options trim.Options // of the kernel that is built, without its wants
 	source  learn.Source
+}
+
+// learnedOn is where commands run.
+type learnedOn struct {
+	run   func(ctx context.Context, e driver.Errand, tell func(string)) (driver.Ran, error)
+	sizes func(ctx context.Context) (kernel, initrd int64, err error) // of its own kernel, in bytes
 }
 
 // shownLearned is what --json prints.
@@ -120,14 +138,20 @@ func (v verbs) trimLearn(c *cobra.Command, args []string, f *trimLearnFlags) (er
 		return &lab.InputError{Err: err}
 	}
 	config := v.Config(c)
+	config.Guest.Rootfs, config.Guest.Kernel = f.rootfs, f.kernel
 	if l.lab, err = lab.Open(c.Context(), config); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.lab.Close()) }()
-	if l.host, err = proof.Host(c.Context(), l.lab, learnHost); err != nil {
+	if f.rootfs == "" {
+		err = l.onHost(c.Context())
+	} else {
+		err = l.onSystem(c.Context())
+	}
+	if err != nil {
 		return err
 	}
-	build := trimBuildFlags{source: f.source, way: string(trim.BottomUp), vm: l.host.ProvesOn}
+	build := trimBuildFlags{source: f.source, way: string(trim.BottomUp), vm: learnMachine}
 	if err := v.trimSource(c, &build, &l.options); err != nil {
 		return err
 	}
@@ -153,6 +177,65 @@ func (v verbs) trimLearn(c *cobra.Command, args []string, f *trimLearnFlags) (er
 	return nil
 }
 
+// onHost has commands run in the stock container host.
+func (l *learning) onHost(ctx context.Context) error {
+	host, err := proof.Host(ctx, l.lab, learnHost)
+	if err != nil {
+		return err
+	}
+	l.host = learnedOn{run: host.Run, sizes: func(ctx context.Context) (kernel, initrd int64, err error) {
+		all, err := l.lab.Drivers(ctx, learnHost)
+		if err != nil {
+			return 0, 0, err
+		}
+		notes := l.lab.Check(ctx, all, false)[0].Facts.Notes
+		return noted(notes, "kernel-bytes"), noted(notes, "initrd-bytes"), nil
+	}}
+	return nil
+}
+
+// onSystem has commands run in the user's root file system.
+func (l *learning) onSystem(ctx context.Context) error {
+	all, err := l.lab.Drivers(ctx, learnMachine)
+	if err != nil {
+		return err
+	}
+	machine, ok := driver.As[*vm.Driver](all[0])
+	if !ok {
+		return fmt.Errorf("%s is no virtual machine of tare's", learnMachine)
+	}
+	system, err := containerhost.OpenSystem(ctx, l.lab.Place(), machine)
+	if errors.As(err, new(*driver.CannotError)) {
+		return &lab.InputError{Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	if of := system.FileSystem(); !slices.Contains(l.flags.needs, of) {
+		l.flags.needs = append(l.flags.needs, of)
+		l.header.Includes = l.flags.needs
+		if l.base, err = kconfig.Collect(append(slices.Clone(l.flags.needs), l.machine.Need), needs.Load); err != nil {
+			return &lab.InputError{Err: err}
+		}
+	}
+	l.host = learnedOn{run: system.Run, sizes: func(context.Context) (kernel, initrd int64, err error) {
+		kernel, err = bytesOf(system.Kernel.Kernel.Path)
+		if err == nil {
+			initrd, err = bytesOf(system.Initrd)
+		}
+		return kernel, initrd, err
+	}}
+	return nil
+}
+
+func bytesOf(file string) (int64, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
 // settle checks what the flags say.
 func (l *learning) settle() (err error) {
 	f := l.flags
@@ -167,6 +250,16 @@ func (l *learning) settle() (err error) {
 	l.header = learn.Header{ID: id, Command: strings.Join(l.run.Command, " "), Includes: f.needs}
 	if err := l.header.Check(); err != nil {
 		return fmt.Errorf("--id: %w", err)
+	}
+	if f.kernel != "" {
+		if f.kernel, err = fileOf("--kernel", f.kernel); err != nil {
+			return err
+		}
+	}
+	if f.rootfs != "" {
+		if f.rootfs, err = filepath.Abs(f.rootfs); err != nil {
+			return fmt.Errorf("--rootfs: %w", err)
+		}
 	}
 	names := map[string]bool{}
 	for flag, all := range map[string][]string{"--image": f.images, "--file": f.files} {
@@ -192,6 +285,8 @@ func (l *learning) settle() (err error) {
 	switch {
 	case f.output == standardOutput && (f.json || f.build != ""):
 		return errors.New("--output -: standard output has the need alone: leave out --json and --build, or name a file")
+	case f.kernel != "" && f.rootfs == "":
+		return errors.New("--kernel goes with --rootfs: the container host has its own kernel")
 	case f.jobs < 1:
 		return fmt.Errorf("-j %d: at least 1", f.jobs)
 	case f.minimize && f.build == "":
@@ -199,12 +294,11 @@ func (l *learning) settle() (err error) {
 	case f.minimize && f.budget <= 0:
 		return fmt.Errorf("--budget %v: must be positive", f.budget)
 	}
-	machine, err := trim.MachineOf("qemu/q35")
-	if err != nil {
+	if l.machine, err = trim.MachineOf(learnMachine); err != nil {
 		return err
 	}
-	l.options = trim.Options{Arch: machine.Arch, Way: trim.BottomUp, Jobs: f.jobs}
-	if l.options.Compression, err = machine.Pack(""); err != nil {
+	l.options = trim.Options{Arch: l.machine.Arch, Way: trim.BottomUp, Jobs: f.jobs}
+	if l.options.Compression, err = l.machine.Pack(""); err != nil {
 		return err
 	}
 	if f.build != "" {
@@ -212,7 +306,7 @@ func (l *learning) settle() (err error) {
 			return err
 		}
 	}
-	l.base, err = kconfig.Collect(append(slices.Clone(f.needs), machine.Need), needs.Load)
+	l.base, err = kconfig.Collect(append(slices.Clone(f.needs), l.machine.Need), needs.Load)
 	return err
 }
 
@@ -229,7 +323,7 @@ func (l *learning) say(what string) { fmt.Fprintln(l.Stderr(), what) }
 func (l *learning) observe(ctx context.Context, tree *kbuild.Tree) (shown shownLearned, err error) {
 	e := l.errand(true)
 	e.Append, e.Code = learn.Parameters, l.flags.functions
-	ran, err := l.host.Run(ctx, e, l.say)
+	ran, err := l.host.run(ctx, e, l.say)
 	if err != nil {
 		return shown, err
 	}
@@ -268,7 +362,7 @@ func (l *learning) observe(ctx context.Context, tree *kbuild.Tree) (shown shownL
 // an error that says how it ended.
 func ranWell(ran driver.Ran) (*learn.Observed, error) {
 	if ran.Failed != "" {
-		return nil, &lab.FailedError{What: "the container host failed: " + ran.Failed}
+		return nil, &lab.FailedError{What: "the machine failed: " + ran.Failed}
 	}
 	o, err := learn.Parse(ran.Text)
 	var failed *learn.FailedError

@@ -41,7 +41,7 @@ func (l *learning) weigh(ctx context.Context, shown *shownLearned) error {
 		return err
 	}
 	o := l.options
-	if o.Wants, err = kconfig.Collect([]string{learned, "virtio-pci"}, needs.Load); err != nil {
+	if o.Wants, err = kconfig.Collect([]string{learned, l.machine.Need}, needs.Load); err != nil {
 		return err
 	}
 	began := time.Now() // for people
@@ -95,7 +95,7 @@ func (l *learning) minimize(began time.Time) (trim.Minimize, error) {
 		Prove: func(ctx context.Context, image string) (string, error) {
 			e := l.errand(false)
 			e.Kernel = image
-			ran, err := l.host.Run(ctx, e, func(string) {})
+			ran, err := l.host.run(ctx, e, func(string) {})
 			if err != nil {
 				return "", err
 			}
@@ -117,7 +117,7 @@ func failure(ran driver.Ran) string {
 // stockSide runs the command on the stock kernel once more, without a trace.
 func (l *learning) stockSide(ctx context.Context, traced *learn.Observed) (k kernelSide, err error) {
 	l.say("running the command on the stock kernel, without a trace")
-	ran, err := l.host.Run(ctx, l.errand(false), l.say)
+	ran, err := l.host.run(ctx, l.errand(false), l.say)
 	if err != nil {
 		return k, err
 	}
@@ -129,13 +129,8 @@ func (l *learning) stockSide(ctx context.Context, traced *learn.Observed) (k ker
 	if err := k.configured(traced.Config); err != nil {
 		return k, err
 	}
-	all, err := l.lab.Drivers(ctx, learnHost)
-	if err != nil {
-		return k, err
-	}
-	notes := l.lab.Check(ctx, all, false)[0].Facts.Notes
-	k.Bytes, k.Initrd = noted(notes, "kernel-bytes"), noted(notes, "initrd-bytes")
-	return k, nil
+	k.Bytes, k.Initrd, err = l.host.sizes(ctx)
+	return k, err
 }
 
 // noted is a number of a target's facts; 0 where it has none.
@@ -149,7 +144,7 @@ func (l *learning) madeSide(ctx context.Context, made *trim.Result) (k kernelSid
 	l.say("running the command on the new kernel")
 	e := l.errand(false)
 	e.Kernel = made.Image
-	ran, err := l.host.Run(ctx, e, l.say)
+	ran, err := l.host.run(ctx, e, l.say)
 	if err != nil {
 		return k, err
 	}

@@ -76,19 +76,27 @@ func Inspect(path string) (Kernel, error) {
 	return k, nil
 }
 
-// Lacks are those of some symbols that a kernel's configuration has not, as it lies beside
-// the kernel: config-VERSION, as distributions name it, or config. It is none where there
-// is no configuration.
-func (k Kernel) Lacks(symbols []string) []string {
-	var config []byte
+// Config is the path of a kernel's configuration beside it: config-VERSION, as
+// distributions name it, or config; "" where there is none.
+func (k Kernel) Config() string {
 	for _, name := range []string{strings.Replace(filepath.Base(k.Path), "vmlinuz-", "config-", 1), "config"} {
-		data, err := sys.ReadForeign(filepath.Join(filepath.Dir(k.Path), name), limit.Kconfig)
-		if err == nil && filepath.Base(k.Path) != name {
-			config = data
-			break
+		file := filepath.Join(filepath.Dir(k.Path), name)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && file != k.Path {
+			return file
 		}
 	}
-	if config == nil {
+	return ""
+}
+
+// Lacks are those of some symbols that a kernel's configuration has not. It is none where
+// there is no configuration.
+func (k Kernel) Lacks(symbols []string) []string {
+	file := k.Config()
+	if file == "" {
+		return nil
+	}
+	config, err := sys.ReadForeign(file, limit.Kconfig)
+	if err != nil {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(symbols), func(symbol string) bool {

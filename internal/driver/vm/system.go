@@ -232,6 +232,58 @@ func (d *Driver) BootSystem(ctx context.Context, s System, m *vmm.Machine) error
 	return err
 }
 
+// BootSystemBy is BootSystem with a kernel that has all it needs built in and gets no
+// initramfs, as tare trim build makes them: it mounts a small disk with the agent, which
+// becomes the machine's last one. A kernel that the VMM does not load is an error.
+func (d *Driver) BootSystemBy(ctx context.Context, s System, k vmm.Kernel, m *vmm.Machine) (err error) {
+	if m.Kernel, err = d.vmm.Kernel(ctx, k, filepath.Join(d.home.dir, "kernels")); err != nil {
+		return err
+	}
+	agent, err := d.home.agentDisk(ctx)
+	if err != nil {
+		return err
+	}
+	own := []string{fmt.Sprintf("root=/dev/vd%c", 'a'+len(m.Disks)), "ro", "rootfstype=ext4", "init=/.tare/init"}
+	m.Append = slices.Concat(parameters(own), s.parameters(0), m.Append)
+	m.Disks = append(m.Disks, vmm.Disk{Path: agent, ReadOnly: true})
+	return nil
+}
+
+// InItself has the payload of a machine that boots a system see the system's own root.
+const InItself = "tare_host=1"
+
+// agentDisk is a file system with the agent and the directories that it mounts upon.
+func (h *home) agentDisk(ctx context.Context) (string, error) {
+	agent, err := os.ReadFile(h.lab.InitPath)
+	if err != nil {
+		return "", driver.Labf("the guest's agent: %w", err)
+	}
+	return h.kept(Digest("agent", string(agent))+".ext4", func(file string) error {
+		tree, err := os.MkdirTemp(h.lab.RunDir, driver.Label+"-agent-")
+		if err != nil {
+			return driver.Labf("disk with the agent: %w", err)
+		}
+		defer os.RemoveAll(tree)
+		for _, dir := range []string{".tare", "dev", "proc", "sys", "system"} {
+			err = errors.Join(err, os.Mkdir(filepath.Join(tree, dir), 0o755))
+		}
+		err = errors.Join(err, os.WriteFile(filepath.Join(tree, ".tare/init"), agent, 0o755))
+		if err == nil {
+			err = image.Ext4(ctx, file, tree)
+		}
+		if err != nil {
+			return driver.Labf("disk with the agent: %w", err)
+		}
+		return nil
+	})
+}
+
+// GuestKernel is the kernel that this VMM's guests have, with its modules.
+func (d *Driver) GuestKernel(ctx context.Context) (vmm.Stock, error) {
+	g, err := d.home.kernelFor(ctx, d)
+	return vmm.Stock{Package: g.source, Kernel: g.of, Modules: g.modules}, err
+}
+
 // mounts refuses a kernel without the root's file system, as far as its configuration tells.
 func (d *Driver) mounts(g guestKernel, s System) error {
 	if lacks := g.of.Lacks([]string{strings.ToUpper(s.Type) + "_FS"}); len(lacks) > 0 {

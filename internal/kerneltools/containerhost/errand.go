@@ -31,18 +31,35 @@ func (h *Host) run(ctx context.Context, e driver.Errand, tell func(string)) (ran
 	// that the script may ask for itself.
 	a.systemd, a.append = true, append(masks(), e.Append...)
 	a.memory = max(proofMemory, a.memory, h.lab.Guest.Memory)
-	var disks []vmm.Disk
-	err = h.parts.locked(ctx, tell, func() error {
-		disk, err := h.parts.forVariant(ctx, h, a, tell)
-		disks = []vmm.Disk{{Path: disk}}
+	var disk string
+	err = h.parts.locked(ctx, tell, func() (err error) {
+		disk, err = h.parts.forVariant(ctx, h, a, tell)
 		return err
 	})
 	if err != nil {
 		return ran, err
 	}
-	script := e.Script
+	return runErrand(ctx, h.lab.RunDir, e, tell, func(files []vmm.Disk, code string) (outcome, error) {
+		a.code = code
+		return h.parts.once(ctx, h, a, append([]vmm.Disk{{Path: disk}}, files...), scriptOf(e), tell)
+	})
+}
+
+// scriptOf is what runs of an errand.
+func scriptOf(e driver.Errand) string {
+	if len(e.Files) == 0 {
+		return e.Script
+	}
+	return filesScript + e.Script
+}
+
+// runErrand gives an errand its files and the pipe for its kernel's code. boot has it run
+// in a machine, whose second disk is that of files, where there is one; code is
+// vmm.Machine.Code.
+func runErrand(ctx context.Context, runDir string, e driver.Errand, tell func(string), boot func(files []vmm.Disk, code string) (outcome, error)) (ran driver.Ran, err error) {
+	var files []vmm.Disk
 	if len(e.Files) > 0 {
-		dir, err := os.MkdirTemp(h.lab.RunDir, driver.Label+"-files-")
+		dir, err := os.MkdirTemp(runDir, driver.Label+"-files-")
 		if err != nil {
 			return ran, driver.Labf("files of the errand: %w", err)
 		}
@@ -51,18 +68,19 @@ func (h *Host) run(ctx context.Context, e driver.Errand, tell func(string)) (ran
 		if err != nil {
 			return ran, err
 		}
-		disks, script = append(disks, disk), filesScript+script
+		files = append(files, disk)
 	}
+	var pipe string
 	var code *codePipe
 	if e.Code {
-		if code, err = openCode(h.lab.RunDir); err != nil {
+		if code, err = openCode(runDir); err != nil {
 			return ran, err
 		}
 		defer func() { err = errors.Join(err, code.close()) }()
-		a.code = code.path
+		pipe = code.path
 	}
-	tell("booting the container host (half a minute where the CPU is emulated, more where something else runs)")
-	out, err := h.parts.once(ctx, h, a, disks, script, tell)
+	tell("booting the machine (half a minute where the CPU is emulated, more where something else runs)")
+	out, err := boot(files, pipe)
 	ran = driver.Ran{Text: out.text, Exit: out.exit, Off: out.off}
 	if code != nil {
 		ran.Code = code.end()

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/driver/vm"
 	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/vmm"
 )
 
-// outcome is how a script went in a container host.
+// outcome is how a script went in a machine.
 type outcome struct {
 	text []byte // what it printed
 	exit driver.Exit
@@ -24,39 +25,49 @@ type outcome struct {
 // mostOnce bounds a boot outside of any trial, against a script that hangs.
 const mostOnce = 40 * time.Minute
 
+// booter prepares a machine whose agent runs spec; dir is an empty directory.
+type booter func(ctx context.Context, spec driver.Spec, dir string) (vm.Instance, error)
+
 // once boots an arm and runs a script in it, outside of any trial.
-func (m *hostParts) once(ctx context.Context, h *Host, a arm, disks []vmm.Disk, script string, tell func(string)) (out outcome, err error) {
+func (m *hostParts) once(ctx context.Context, h *Host, a arm, disks []vmm.Disk, script string, tell func(string)) (outcome, error) {
+	return once(ctx, h.lab.RunDir, func(ctx context.Context, spec driver.Spec, dir string) (i vm.Instance, err error) {
+		path, err := h.Locate()
+		if err != nil {
+			return i, err
+		}
+		machine, err := h.machineOf(ctx, path, a)
+		if err != nil {
+			return i, err
+		}
+		machine.Disks = disks
+		return h.boot(ctx, path, machine, spec, dir)
+	}, script, tell)
+}
+
+// once runs a script in a machine of its own.
+func once(ctx context.Context, runDir string, boot booter, script string, tell func(string)) (out outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, mostOnce)
 	defer cancel()
 	err = vmm.Again(tell, func() (err error) {
-		out, err = m.oneBoot(ctx, h, a, disks, script)
+		out, err = oneBoot(ctx, runDir, boot, script)
 		return err
 	})
 	return out, err
 }
 
-func (m *hostParts) oneBoot(ctx context.Context, h *Host, a arm, disks []vmm.Disk, script string) (out outcome, err error) {
-	path, err := h.Locate()
-	if err != nil {
-		return out, err
-	}
-	dir, err := os.MkdirTemp(h.lab.RunDir, driver.Label+"-host-")
+func oneBoot(ctx context.Context, runDir string, boot booter, script string) (out outcome, err error) {
+	dir, err := os.MkdirTemp(runDir, driver.Label+"-host-")
 	if err != nil {
 		return out, driver.Labf("%w", err)
 	}
 	defer func() { err = errors.Join(err, sys.RemoveTree(dir)) }()
-	machine, err := h.machineOf(ctx, path, a)
-	if err != nil {
-		return out, err
-	}
-	machine.Disks = disks
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	words, err := listen(end)
 	if err != nil {
 		return out, err
 	}
-	i, err := h.boot(ctx, path, machine, driver.Spec{ID: filepath.Base(dir), Args: []string{"/bin/sh", "-c", script}, Env: hostEnv,
+	i, err := boot(ctx, driver.Spec{ID: filepath.Base(dir), Args: []string{"/bin/sh", "-c", script}, Env: hostEnv,
 		Stdio: driver.Stdio{Stdout: words.to, Stderr: words.to}}, dir)
 	if err != nil {
 		words.end()
@@ -70,7 +81,7 @@ func (m *hostParts) oneBoot(ctx context.Context, h *Host, a arm, disks []vmm.Dis
 	out.text = words.end() // also of a machine that ended early
 	var long *limit.Error
 	if cause := context.Cause(ctx); errors.As(cause, &long) {
-		err = driver.Labf("what the container host printed: %w", cause)
+		err = driver.Labf("what the machine printed: %w", cause)
 	}
 	if err != nil {
 		return out, err

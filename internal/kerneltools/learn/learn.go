@@ -1,5 +1,5 @@
 // Package learn says what a command uses of a kernel, by a trace of its run in a
-// container host, and proposes needs of it. It is pure: the trace is text, and where the
+// machine, and proposes needs of it. It is pure: the trace is text, and where the
 // kernel's code stands is asked of a Source.
 package learn
 
@@ -16,14 +16,14 @@ import (
 //go:embed trace.sh
 var script string
 
-// A Run is a command to be run in a container host.
+// A Run is a command to be run in a machine.
 type Run struct {
 	Command []string // its words, or one line for /bin/sh
 	Images  []string // names of archives among the errand's files, which the engine loads first
 	Traced  bool
 }
 
-// Script is what the container host runs.
+// Script is what the machine runs.
 func (r Run) Script() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "images=%s\n", quoted(strings.Join(r.Images, " ")))

@@ -36,17 +36,17 @@ func Parse(text []byte) (*Observed, error) {
 	}
 	parts := sections(text)
 	if why, failed := parts["failed"]; failed {
-		return nil, &FailedError{"the container host: " + printable(strings.Join(why, " "))}
+		return nil, &FailedError{"the machine: " + printable(strings.Join(why, " "))}
 	}
 	if _, whole := parts["end"]; !whole {
-		return nil, &FailedError{"the container host did not say how the command went"}
+		return nil, &FailedError{"the machine did not say how the command went; its last words: " + lastWords(text)}
 	}
 	said := parts["said"]
 	said = said[max(0, len(said)-mostSaid):]
 	o := &Observed{Release: printable(strings.Join(parts["release"], " ")), Said: strings.TrimRight(strings.Join(mapped(said, printable), "\n"), "\n")}
 	var err error
 	if o.Exit, err = strconv.Atoi(strings.Join(parts["exit"], " ")); err != nil {
-		return nil, &FailedError{fmt.Sprintf("the container host says that the command ended with %.20q", strings.Join(parts["exit"], " "))}
+		return nil, &FailedError{fmt.Sprintf("the machine says that the command ended with %.20q", strings.Join(parts["exit"], " "))}
 	}
 	o.times(parts["times"])
 	for _, lack := range parts["lacks"] {
@@ -65,12 +65,17 @@ func Parse(text []byte) (*Observed, error) {
 		}
 	}
 	if o.Config, err = kconfig.Parse(strings.NewReader(strings.Join(parts["config"], "\n"))); err != nil {
-		o.warn("the kernel's configuration is not in /boot and not in /proc: %v", err)
+		o.warn("the kernel's configuration is not in /boot, /proc or /lib/modules: %v", err)
 	}
 	o.symbols = parseSymbols(parts["functions"])
 	o.Syscalls = o.symbols.syscalls()
 	o.bound()
 	return o, nil
+}
+
+// lastWords is the end of a text, for an error.
+func lastWords(text []byte) string {
+	return cmp.Or(printable(strings.TrimSpace(string(text[max(0, len(text)-mostText):]))), "none")
 }
 
 // sections are the lines after each "@@ NAME". One that comes twice is the first.

@@ -1,5 +1,5 @@
 # trace: what of the kernel does a command use? Runs in a container host as root, once
-# its engine is up. Prints sections, each after a line "@@ NAME".
+# its engine is up, or in a machine of the user's. Prints sections, each after a line "@@ NAME".
 # Set before it: images, archives below $files that the engine loads first; traced, empty
 # for a run without a trace; workload, a function.
 files=/run/tare-files
@@ -33,8 +33,9 @@ uname -r
 read -r up _ </proc/uptime
 if [ -n "$traced" ]; then
 	[ -d $t/events ] || mount -t tracefs tracefs $t || fail "the kernel has no tracefs"
+	command -v modprobe modinfo >"$work/kmod" || fail "the root file system has no modprobe and modinfo (Debian's package kmod): the kernel could load no module"
 	# What the engine does for any container is no news of this one.
-	[ ! -S /run/docker.sock ] || docker run --rm tare/workbench:latest /bin/busybox true >"$work/plain" 2>&1 || fail "a plain container: $(tail -n 3 "$work/plain")"
+	! docker image inspect tare/workbench:latest >"$work/plain" 2>&1 || docker run --rm tare/workbench:latest /bin/busybox true >"$work/plain" 2>&1 || fail "a plain container: $(tail -n 3 "$work/plain")"
 	echo 0 >$t/tracing_on
 	echo >$t/trace
 	on buffer_size_kb 8192
@@ -97,7 +98,7 @@ if [ -n "$traced" ]; then
 	grep -h '^overrun: *[1-9]' $t/per_cpu/cpu*/stats
 	[ "$(wc -c <"$work/trace")" -le 16777216 ] || echo "its end is cut off"
 	section config
-	cat "/boot/config-$(uname -r)" 2>/dev/null || zcat /proc/config.gz 2>/dev/null
+	cat "/boot/config-$(uname -r)" 2>/dev/null || zcat /proc/config.gz 2>/dev/null || cat "/lib/modules/$(uname -r)/config"
 	section initcalls
 	dmesg | tail -n +$((seen + 1)) | grep 'initcall .* returned'
 	section functions
