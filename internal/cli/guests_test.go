@@ -274,7 +274,7 @@ func TestReleases(t *testing.T) {
 	for _, release := range []string{"debian/5.10", "debian/6.1", "debian/6.12"} {
 		t.Run(release, func(t *testing.T) {
 			dir := t.TempDir()
-			kernel, err := vmm.ReleaseKernel(t.Context(), filepath.Join(cacheDir(t), "guests", "kernels"), filepath.Join(cacheDir(t), "debian"), release)
+			kernel, err := vmm.ReleaseKernel(t.Context(), runtime.GOARCH, filepath.Join(cacheDir(t), "guests", "kernels"), filepath.Join(cacheDir(t), "debian"), release)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -32,7 +32,7 @@ import (
 // trimLearnFlags are the options of tare trim learn.
 type trimLearnFlags struct {
 	output, id, source, build, trace string
-	rootfs, kernel                   string
+	rootfs, kernel, vm               string
 	images, files, needs             []string
 	jobs                             int
 	minimize, functions              bool
@@ -73,10 +73,18 @@ With --build the kernel is built into that directory, and put to the proof: COMM
 once on the stock kernel and once on the new one, without a trace, and both are shown
 next to each other: bytes, symbols, system calls that can be reached, mitigations given
 up. --minimize goes on as tare trim build does, with COMMAND as the proof. As root,
-x86-64 only, with an emulated CPU.`,
+on x86-64.
+
+With --rootfs the machine boots your root file system in place of that host: a directory,
+an OCI image, or a raw or qcow2 disk, with systemd and kmod. What is written to it is lost.
+COMMAND runs in it once its multi-user.target was reached, on the kernel of tare's guests
+or on that of --kernel, whose modules it is given where it has none. --build and --minimize
+prove their kernels with it, too. --vm qemu/virt is a machine of arm64, and so is its root
+file system then; on x86-64 it is emulated.`,
 		Example: `  tare trim learn -o vxlan.yaml --image tools.oci -- docker run --rm --privileged tare-workbench:amd64 ip link add v0 type vxlan id 1 dstport 4789 dev lo
   tare trim learn --image tools.oci --file test.sh --build learned -- sh test.sh
   tare trim learn --rootfs app.qcow2 --needs ext4,systemd,ipv4 --build learned --minimize -- /opt/app/selftest
+  tare trim learn --rootfs arm64.img --vm qemu/virt --needs ext4,systemd,ipv4 -- /opt/app/selftest
   tare trim build --needs docker,ext4,systemd,./learned.yaml`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return v.trimLearn(c, args, &f) },
@@ -85,7 +93,8 @@ x86-64 only, with an emulated CPU.`,
 	flags.StringVarP(&f.output, "output", "o", learnedFile, "file for the need; - prints it in place of what was found")
 	flags.StringVar(&f.id, "id", "", "of the need (default by the file's name)")
 	flags.StringVar(&f.rootfs, "rootfs", "", "root file system in which COMMAND runs: a directory, an OCI image, a raw or qcow2 disk (default tare's container host)")
-	flags.StringVar(&f.kernel, "kernel", "", "with --rootfs: the kernel that is observed, its modules in ../lib/modules (default the kernel of tare's guests)")
+	flags.StringVar(&f.kernel, "kernel", "", "with --rootfs: the kernel that is observed, a file with its modules in ../lib/modules, or a release of Debian's, as debian/6.1 (default the kernel of tare's guests)")
+	flags.StringVar(&f.vm, "vm", learnMachine, "with --rootfs: the machine, which says the architecture: qemu/q35, qemu/microvm, qemu/virt")
 	flags.StringArrayVar(&f.images, "image", nil, "archive that the engine loads first, as tare image build and docker save write it; may be repeated")
 	flags.StringArrayVar(&f.files, "file", nil, "file that COMMAND finds in its directory; may be repeated")
 	flags.StringSliceVar(&f.needs, "needs", []string{"docker", "nftables", "ext4", "systemd"}, "what the kernel is given besides, by id or by a path with a slash")
@@ -138,7 +147,7 @@ func (v verbs) trimLearn(c *cobra.Command, args []string, f *trimLearnFlags) (er
 		return &lab.InputError{Err: err}
 	}
 	config := v.Config(c)
-	config.Guest.Rootfs, config.Guest.Kernel = f.rootfs, f.kernel
+	config.Guest.Rootfs = f.rootfs
 	if l.lab, err = lab.Open(c.Context(), config); err != nil {
 		return err
 	}
@@ -151,11 +160,11 @@ func (v verbs) trimLearn(c *cobra.Command, args []string, f *trimLearnFlags) (er
 	if err != nil {
 		return err
 	}
-	build := trimBuildFlags{source: f.source, way: string(trim.BottomUp), vm: learnMachine}
+	build := trimBuildFlags{source: f.source, way: string(trim.BottomUp), vm: f.vm}
 	if err := v.trimSource(c, &build, &l.options); err != nil {
 		return err
 	}
-	tree, err := kbuild.Open(l.options.Source, "x86")
+	tree, err := kbuild.Open(l.options.Source, string(l.machine.Arch))
 	if err != nil {
 		return &lab.InputError{Err: fmt.Errorf("--source: %w", err)}
 	}
@@ -194,15 +203,19 @@ func (l *learning) onHost(ctx context.Context) error {
 	return nil
 }
 
+// foreignKernel is that of guests of another architecture than this machine's: the release
+// of the default of --source.
+const foreignKernel = "debian/6.1"
+
 // onSystem has commands run in the user's root file system.
 func (l *learning) onSystem(ctx context.Context) error {
-	all, err := l.lab.Drivers(ctx, learnMachine)
+	arch, kernel := l.machine.Arch.GOARCH(), l.flags.kernel
+	if kernel == "" && arch != runtime.GOARCH {
+		kernel = foreignKernel
+	}
+	machine, err := vm.Of(l.lab.Place(), arch, l.machine.Name, kernel)
 	if err != nil {
 		return err
-	}
-	machine, ok := driver.As[*vm.Driver](all[0])
-	if !ok {
-		return fmt.Errorf("%s is no virtual machine of tare's", learnMachine)
 	}
 	system, err := containerhost.OpenSystem(ctx, l.lab.Place(), machine)
 	if errors.As(err, new(*driver.CannotError)) {
@@ -251,7 +264,7 @@ func (l *learning) settle() (err error) {
 	if err := l.header.Check(); err != nil {
 		return fmt.Errorf("--id: %w", err)
 	}
-	if f.kernel != "" {
+	if f.kernel != "" && !driver.IsRelease(f.kernel) {
 		if f.kernel, err = fileOf("--kernel", f.kernel); err != nil {
 			return err
 		}
@@ -287,6 +300,8 @@ func (l *learning) settle() (err error) {
 		return errors.New("--output -: standard output has the need alone: leave out --json and --build, or name a file")
 	case f.kernel != "" && f.rootfs == "":
 		return errors.New("--kernel goes with --rootfs: the container host has its own kernel")
+	case f.vm != learnMachine && f.rootfs == "":
+		return fmt.Errorf("--vm %s goes with --rootfs: the container host is on %s", f.vm, learnMachine)
 	case f.jobs < 1:
 		return fmt.Errorf("-j %d: at least 1", f.jobs)
 	case f.minimize && f.build == "":
@@ -294,7 +309,7 @@ func (l *learning) settle() (err error) {
 	case f.minimize && f.budget <= 0:
 		return fmt.Errorf("--budget %v: must be positive", f.budget)
 	}
-	if l.machine, err = trim.MachineOf(learnMachine); err != nil {
+	if l.machine, err = trim.MachineOf(f.vm); err != nil {
 		return err
 	}
 	l.options = trim.Options{Arch: l.machine.Arch, Way: trim.BottomUp, Jobs: f.jobs}

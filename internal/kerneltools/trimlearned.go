@@ -215,7 +215,7 @@ func (l *learning) printWeighedKernels(s shownLearned) {
 		{"symbols as modules", stock.Modules, made.Modules},
 		{"system calls that can be reached", stock.Syscalls, made.Syscalls},
 		{"guards not in it (need hardening)", len(stock.Mitigations), len(made.Mitigations)},
-		{"until the engine is up, s", fmt.Sprintf("%.1f", stock.Up), fmt.Sprintf("%.1f", made.Up)},
+		{"until the command could begin, s", fmt.Sprintf("%.1f", stock.Up), fmt.Sprintf("%.1f", made.Up)},
 		{"the command, s", fmt.Sprintf("%.1f", stock.Seconds), fmt.Sprintf("%.1f", made.Seconds)},
 	})
 	fmt.Fprintln(l.Stdout())

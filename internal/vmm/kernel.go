@@ -248,8 +248,12 @@ func peArch(data []byte) (string, error) {
 
 // Fits says what is wrong with a kernel for this machine.
 func (k Kernel) Fits() error {
-	if k.Arch != runtime.GOARCH {
-		return fmt.Errorf("kernel %s is for %s (%s), and this machine is %s", k.Path, k.Arch, k.Format, runtime.GOARCH)
+	return k.fits(runtime.GOARCH)
+}
+
+func (k Kernel) fits(arch string) error {
+	if k.Arch != arch {
+		return fmt.Errorf("kernel %s is for %s (%s), and the machine is %s", k.Path, k.Arch, k.Format, arch)
 	}
 	return nil
 }

@@ -20,6 +20,13 @@ const (
 	QEMUQ35     = "qemu/q35"
 )
 
+// Where CPUs have the code of kernels and modules: on arm64 in the upper half of the
+// addresses, which depends on the kernel's configuration.
+const (
+	textX86 = "0xffffffff80000000+0x7f000000"
+	textARM = "0xffff000000000000+0xffffffffffff"
+)
+
 // qemuMachine is what differs between QEMU's machine types.
 type qemuMachine struct {
 	name, binary string
@@ -29,6 +36,7 @@ type qemuMachine struct {
 	bus          string // suffix of virtio devices: "device" is virtio-mmio
 	serial       string // the first serial port, as the kernel calls it
 	earlycon     string
+	text         string // where its CPU has the kernel's code and that of modules, as -dfilter takes it; "": all code
 	second       string // the second serial port; "" where the machine has none
 	secondArgs   []string
 	formats      []Format
@@ -46,14 +54,14 @@ func qemuMachines(arch string) []qemuMachine {
 			// A timer that the kernel has given no vector (microvm's ACPI says that there
 			// is none) interrupts with 0, and is taken for a divide error: QEMU 10, Linux 6.12.
 			{name: "microvm", binary: "qemu-system-x86_64", machine: "microvm,acpi=on,rtc=on,pit=off", cpu: "max", bus: "device",
-				serial: "ttyS0", earlycon: earlyX86, second: "ttyS1", secondArgs: []string{"-device", "isa-serial,chardev=second,iobase=0x2f8,irq=3"},
+				serial: "ttyS0", earlycon: earlyX86, text: textX86, second: "ttyS1", secondArgs: []string{"-device", "isa-serial,chardev=second,iobase=0x2f8,irq=3"},
 				formats: []Format{PVH, BzImage}, tsc: true, lastPage: true, order: 600},
 			{name: "q35", binary: "qemu-system-x86_64", machine: "q35", cpu: "max", bus: "pci",
-				serial: "ttyS0", earlycon: earlyX86, second: "ttyS1", secondArgs: []string{"-serial", "chardev:second"},
+				serial: "ttyS0", earlycon: earlyX86, text: textX86, second: "ttyS1", secondArgs: []string{"-serial", "chardev:second"},
 				formats: []Format{PVH, BzImage}, tsc: true, order: 610},
 		},
 		"arm64": {{name: "virt", binary: "qemu-system-aarch64", machine: "virt,gic-version=max", cpu: "max", bus: "pci",
-			serial: "ttyAMA0", earlycon: earlyARM, formats: pci, order: 600}},
+			serial: "ttyAMA0", earlycon: earlyARM, text: textARM, formats: pci, order: 600}},
 		"riscv64": {{name: "virt", binary: "qemu-system-riscv64", machine: "virt", cpu: "max", bus: "pci",
 			serial: "ttyS0", earlycon: "uart8250,mmio,0x10000000", formats: pci, order: 600}},
 		// The keyboard controller that LoongArch's kernel waits for is not there.
@@ -120,7 +128,11 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 		if m.Accel != TCG {
 			return p, errors.New("it sees the code of emulated guests alone")
 		}
-		args = append(args, "-d", "in_asm", "-dfilter", kernelText, "-D", m.Code)
+		args = append(args, "-d", "in_asm")
+		if q.text != "" {
+			args = append(args, "-dfilter", q.text)
+		}
+		args = append(args, "-D", m.Code)
 	}
 	if m.Initrd != "" {
 		name := m.Initrd
@@ -176,10 +188,6 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 	p.args = args
 	return p, nil
 }
-
-// kernelText is where x86-64 has its kernel's code and that of modules, as QEMU's
-// -dfilter takes it.
-const kernelText = "0xffffffff80000000+0x7f000000"
 
 func access(d Disk) string {
 	switch {

@@ -27,25 +27,28 @@ var (
 	}
 )
 
-// ReleaseKernel gives Debian's kernel of a release, as debian/6.1, below dir, which
-// keeps it: the newest one of the first suite that has the release. It is downloaded
+// ReleaseKernel gives Debian's kernel of a release, as debian/6.1, for an architecture as
+// GOARCH has it, below dir, which keeps it: the newest one of the first suite that has the release. It is downloaded
 // through an index of its own below archive, and unpacked: nothing is installed, and the
 // machine's lists of packages stay as they are. $DEBIAN_MIRROR replaces Debian's mirror. A
 // kernel that cannot be had is a *NoKernelError.
-func ReleaseKernel(ctx context.Context, dir, archive, name string) (Stock, error) {
+func ReleaseKernel(ctx context.Context, arch, dir, archive, name string) (Stock, error) {
 	version, ok := strings.CutPrefix(name, "debian/")
-	port, known := debian.PortOf(runtime.GOARCH)
+	port, known := debian.PortOf(arch)
 	if !ok || !known {
 		return Stock{}, &NoKernelError{fmt.Errorf("%s: only Debian's kernels are known by their release, on %s", name, strings.Join(debian.Architectures(), ", "))}
 	}
 	at := filepath.Join(dir, strings.ReplaceAll(name, "/", "-"))
+	if arch != runtime.GOARCH {
+		at += "-" + arch
+	}
 	if s, err := readStock(at); err == nil {
 		return s, nil
 	}
 	var errs []error
 	for _, suite := range suites {
 		port.Suite = suite
-		found, err := fetchRelease(ctx, debian.Archive{Port: port, Mirror: debian.Mirror(), Dir: archive}, version, at)
+		found, err := fetchRelease(ctx, arch, debian.Archive{Port: port, Mirror: debian.Mirror(), Dir: archive}, version, at)
 		if ctx.Err() != nil {
 			return Stock{}, ctx.Err()
 		}
@@ -59,7 +62,7 @@ func ReleaseKernel(ctx context.Context, dir, archive, name string) (Stock, error
 
 // fetchRelease downloads and unpacks the newest kernel of a release, as 6.1, where a
 // suite has one.
-func fetchRelease(ctx context.Context, from debian.Archive, version, at string) (found bool, err error) {
+func fetchRelease(ctx context.Context, arch string, from debian.Archive, version, at string) (found bool, err error) {
 	r, err := from.Open(ctx)
 	if err != nil {
 		return false, err
@@ -70,7 +73,7 @@ func fetchRelease(ctx context.Context, from debian.Archive, version, at string) 
 	if err != nil {
 		return false, err
 	}
-	for _, flavour := range flavours[runtime.GOARCH] {
+	for _, flavour := range flavours[arch] {
 		if newest := newestImage(strings.Fields(names), version, flavour); newest != "" {
 			return true, fetchStock(ctx, a, newest, at)
 		}

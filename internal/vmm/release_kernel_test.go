@@ -2,6 +2,7 @@ package vmm
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -28,7 +29,7 @@ func TestNewestImage(t *testing.T) {
 
 func TestNoReleaseKernel(t *testing.T) {
 	var none *NoKernelError
-	if _, err := ReleaseKernel(t.Context(), t.TempDir(), t.TempDir(), "ubuntu/6.8"); !errors.As(err, &none) {
+	if _, err := ReleaseKernel(t.Context(), runtime.GOARCH, t.TempDir(), t.TempDir(), "ubuntu/6.8"); !errors.As(err, &none) {
 		t.Errorf("another distribution's kernel: %v", err)
 	}
 }
@@ -37,7 +38,7 @@ func TestNoReleaseKernel(t *testing.T) {
 func TestNoMirror(t *testing.T) {
 	t.Setenv("DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
 	var none *NoKernelError
-	_, err := ReleaseKernel(t.Context(), t.TempDir(), t.TempDir(), "debian/6.1")
+	_, err := ReleaseKernel(t.Context(), runtime.GOARCH, t.TempDir(), t.TempDir(), "debian/6.1")
 	if !errors.As(err, &none) || !strings.Contains(err.Error(), "127.0.0.1:9") {
 		t.Errorf("%v", err)
 	}

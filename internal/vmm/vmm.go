@@ -156,6 +156,7 @@ func onOff(on bool) string {
 // VMM is one machine type of one virtual machine monitor.
 type VMM struct {
 	Name      string   // "qemu/microvm"
+	Arch      string   // of its guests, as GOARCH has it
 	Binary    string   // looked for in PATH
 	Remedy    string   // how it is installed
 	Version   []string // arguments that make it print its version
@@ -221,7 +222,11 @@ func VMMs() []VMM { return For(runtime.GOARCH) }
 
 // For are those that it knows for an architecture.
 func For(arch string) []VMM {
-	return slices.Concat(qemus(arch), stratovirts(arch), firecrackers(arch), cloudHypervisors(arch))
+	all := slices.Concat(qemus(arch), stratovirts(arch), firecrackers(arch), cloudHypervisors(arch))
+	for i := range all {
+		all[i].Arch = arch
+	}
+	return all
 }
 
 // Foreign are the names of those that it knows for other architectures than this
@@ -250,7 +255,7 @@ func ByName(name string) (VMM, bool) {
 // Kernel gives k in a format that the VMM loads, unpacked below dir where that
 // takes it there.
 func (v VMM) Kernel(ctx context.Context, k Kernel, dir string) (Kernel, error) {
-	if err := k.Fits(); err != nil {
+	if err := k.fits(v.Arch); err != nil {
 		return k, err
 	}
 	if k.Format == Gzip {

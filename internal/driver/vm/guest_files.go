@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ import (
 // kernels, initial file systems by digest, and what was proven of KVM.
 type home struct {
 	lab    driver.Lab
+	arch   string // of the guests
 	dir    string
 	device string // /dev/kvm
 
@@ -43,7 +45,7 @@ type home struct {
 }
 
 func newHome(lab driver.Lab) *home {
-	return &home{lab: lab, dir: GuestsDir(lab), device: "/dev/kvm", stock: map[string]vmm.Stock{}, prints: map[string]string{}, packed: map[string]moduleSet{}, proofs: make(chan struct{}, 1), proven: map[string]proof{}}
+	return &home{lab: lab, arch: runtime.GOARCH, dir: GuestsDir(lab), device: "/dev/kvm", stock: map[string]vmm.Stock{}, prints: map[string]string{}, packed: map[string]moduleSet{}, proofs: make(chan struct{}, 1), proven: map[string]proof{}}
 }
 
 // guestKernel is a kernel, and where its modules are.
@@ -143,7 +145,7 @@ func (h *home) stockKernel(ctx context.Context, release, dir string) (vmm.Stock,
 	get := vmm.StockKernel
 	if release != "" {
 		get = func(ctx context.Context, dir string) (vmm.Stock, error) {
-			return vmm.ReleaseKernel(ctx, dir, filepath.Join(h.lab.CacheDir, "debian"), release)
+			return vmm.ReleaseKernel(ctx, h.arch, dir, filepath.Join(h.lab.CacheDir, "debian"), release)
 		}
 	}
 	s, err := get(ctx, dir)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -45,6 +46,9 @@ func (p proof) holds() bool {
 // for failureHolds. A guest that runs under KVM and finds no channel is a CannotError, too:
 // it would find none under TCG.
 func (h *home) acceleration(ctx context.Context, d *Driver, path string, g guestKernel) (proof, error) {
+	if h.arch != runtime.GOARCH {
+		return proof{Accel: vmm.TCG, Why: "the guest's CPU is " + h.arch}, nil
+	}
 	p, err := h.proof(ctx, d, path, g)
 	switch {
 	case err != nil:

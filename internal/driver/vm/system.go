@@ -293,8 +293,9 @@ func (d *Driver) mounts(g guestKernel, s System) error {
 }
 
 // parameters are those of a kernel that is to boot the system from the disk of that index.
+// Nobody is there to answer what systemd asks at the first boot of an image.
 func (s System) parameters(index int) []string {
-	return append([]string{"loglevel=7", "net.ifnames=0", "systemd.mask=serial-getty@hvc0.service", "tare_system=" + s.Type + ":" + s.Device(index)}, UnitsReported...)
+	return append([]string{"loglevel=7", "net.ifnames=0", "systemd.mask=serial-getty@hvc0.service", "systemd.firstboot=no", "tare_system=" + s.Type + ":" + s.Device(index)}, UnitsReported...)
 }
 
 // withSystem has a machine boot the user's system from a copy of its own: its agent is

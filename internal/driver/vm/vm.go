@@ -13,12 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarelab/tare/helpers"
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/launch"
 	"github.com/tarelab/tare/internal/image"
@@ -55,6 +57,30 @@ func Foreign(arch string) map[string][]string {
 
 // New is the driver of one VMM.
 func New(lab driver.Lab, v vmm.VMM) *Driver { return &Driver{lab: lab, vmm: v, home: newHome(lab)} }
+
+// Of is the driver of a virtual machine of any architecture, by its name there; kernel is
+// that of its guests: a path, a release, or "" for the distribution's. The agent of another
+// architecture than this machine's is put into lab.RunDir.
+func Of(lab driver.Lab, arch, name, kernel string) (*Driver, error) {
+	i := slices.IndexFunc(vmm.For(arch), func(v vmm.VMM) bool { return v.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("%s has no virtual machine %q", arch, name)
+	}
+	v := vmm.For(arch)[i]
+	home := newHome(lab)
+	if home.arch = arch; arch != runtime.GOARCH {
+		agent, err := helpers.ReadFor(arch, helpers.Init)
+		if err != nil {
+			return nil, err
+		}
+		home.lab.InitPath = filepath.Join(lab.RunDir, helpers.Init+"-"+arch)
+		if err := os.WriteFile(home.lab.InitPath, agent, 0o755); err != nil {
+			return nil, driver.Labf("the guest's agent: %w", err)
+		}
+		v.Remedy = fmt.Sprintf("install what emulates %s (Debian's qemu-system-arm, qemu-system-mips, qemu-system-misc)", arch)
+	}
+	return &Driver{lab: home.lab, vmm: v, home: home, kernel: kernel}, nil
+}
 
 // Driver runs payloads in guests of one VMM.
 type Driver struct {

@@ -82,9 +82,10 @@ func (s *System) modulesDisk(ctx context.Context) (string, error) {
 // named before it, and the device nodes whose opening loads one, as at its boot. A root
 // without kmod can load none.
 const modulesScript = `own=/lib/modules/$(uname -r)
-if command -v depmod >/dev/null && [ ! -d "$own/kernel" ]; then
-	mkdir -p "$own" && mount "$modules" "$own" && depmod &&
-		kmod static-nodes --format=tmpfiles --output=/run/tmpfiles.d/tare-nodes.conf && systemd-tmpfiles --create --boot --prefix=/dev || exit 125
+if command -v kmod >/dev/null && [ ! -d "$own/kernel" ]; then
+	mkdir -p "$own" && mount "$modules" "$own" && depmod || exit 125
+	kmod static-nodes --format=tmpfiles --output=/run/tmpfiles.d/tare-nodes.conf &&
+		systemd-tmpfiles --create --boot --prefix=/dev # which complains of groups that a small root lacks
 fi
 `
 

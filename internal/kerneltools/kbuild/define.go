@@ -3,7 +3,10 @@ package kbuild
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -196,16 +199,46 @@ func (t *Tree) Origin(object string) Origin {
 	return o
 }
 
-// SystemCalls are the entries of the system calls of x86-64, without sys_, by number.
+// callTables are where kernels have their table of system calls, by architecture, the
+// newest kernels' first: arm64's was C until 6.11.
+var callTables = map[string][]string{
+	"x86":   {"arch/x86/entry/syscalls/syscall_64.tbl"},
+	"arm64": {"arch/arm64/tools/syscall_64.tbl", "scripts/syscall.tbl", "include/uapi/asm-generic/unistd.h"},
+}
+
+// narrow are the ABIs in such a table that a kernel of 64 bits serves for others alone.
+var narrow = map[string]bool{"x32": true, "32": true, "time32": true, "stat64": true}
+
+// SystemCalls are the entries of the system calls of 64 bits, without sys_, by number.
 func (t *Tree) SystemCalls() (map[int]string, error) {
-	text, err := os.ReadFile(filepath.Join(t.dir, "arch/x86/entry/syscalls/syscall_64.tbl"))
-	if err != nil {
-		return nil, fmt.Errorf("the kernel's table of system calls: %w", err)
+	files := callTables[t.arch]
+	if files == nil {
+		return nil, fmt.Errorf("the system calls of %s are not known: those of %s are", t.arch, strings.Join(slices.Sorted(maps.Keys(callTables)), " and "))
 	}
+	var errs []error
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(t.dir, file))
+		if errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the kernel's table of system calls: %w", err)
+		}
+		if strings.HasSuffix(file, ".h") {
+			return headerCalls(string(text)), nil
+		}
+		return tableCalls(string(text)), nil
+	}
+	return nil, fmt.Errorf("the kernel's table of system calls: %w", errors.Join(errs...))
+}
+
+// tableCalls reads lines of NUMBER ABI NAME ENTRY.
+func tableCalls(text string) map[int]string {
 	all := map[int]string{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
-		if len(f) < 4 || f[1] == "x32" {
+		if len(f) < 4 || narrow[f[1]] {
 			continue
 		}
 		entry, ok := strings.CutPrefix(f[3], "sys_")
@@ -213,5 +246,34 @@ func (t *Tree) SystemCalls() (map[int]string, error) {
 			all[number] = entry
 		}
 	}
-	return all, nil
+	return all
+}
+
+var (
+	callNumber = regexp.MustCompile(`(?m)^#define (__NR\w*) (\d+)$`)
+	callEntry  = regexp.MustCompile(`(?m)^(__SYSCALL|__SC_COMP|__SC_3264|__SC_COMP_3264)\((__NR\w*),([^)]*)\)`)
+)
+
+// headerCalls reads include/uapi/asm-generic/unistd.h. What it has for 32 bits alone is
+// by names of numbers that nothing of 64 bits has (__NR3264_ is of both).
+func headerCalls(text string) map[int]string {
+	text = strings.ReplaceAll(text, "\\\n", " ")
+	numbers := map[string]int{}
+	for _, m := range callNumber.FindAllStringSubmatch(text, -1) {
+		numbers[m[1]], _ = strconv.Atoi(m[2]) // digits, few of them
+	}
+	all := map[int]string{}
+	for _, m := range callEntry.FindAllStringSubmatch(text, -1) {
+		entries := strings.Split(m[3], ",")
+		entry := entries[0]
+		if strings.HasSuffix(m[1], "_3264") && len(entries) > 1 {
+			entry = entries[1] // the first is for 32 bits
+		}
+		number, known := numbers[m[2]]
+		entry, ok := strings.CutPrefix(strings.TrimSpace(entry), "sys_")
+		if known && ok && !strings.Contains(m[2], "time64") {
+			all[number] = entry
+		}
+	}
+	return all
 }

@@ -108,3 +108,29 @@ func TestSystemCalls(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+// TestARMSystemCalls: until Linux 6.11 they are in C, for 32 and 64 bits; then in a table.
+func TestARMSystemCalls(t *testing.T) {
+	for file, text := range map[string]string{
+		"include/uapi/asm-generic/unistd.h": `#define __NR3264_fcntl 25
+__SC_COMP_3264(__NR3264_fcntl, sys_fcntl64, sys_fcntl, compat_sys_fcntl64)
+#define __NR_openat 56
+__SC_COMP(__NR_openat, sys_openat, compat_sys_openat)
+#define __NR_pselect6 72
+__SC_COMP_3264(__NR_pselect6, \
+	sys_pselect6_time32, sys_pselect6, compat_sys_pselect6_time32)
+#define __NR3264_fstatat 79
+__SC_3264(__NR3264_fstatat, sys_fstatat64, sys_newfstatat)
+#define __NR_clock_gettime64 403
+__SYSCALL(__NR_clock_gettime64, sys_clock_gettime)
+#define __NR_syscalls 451
+#define __NR_fcntl __NR3264_fcntl
+`,
+		"scripts/syscall.tbl": "25\t32\tfcntl64\tsys_fcntl64\n25\t64\tfcntl\tsys_fcntl\n56 common openat sys_openat\n72 64 pselect6 sys_pselect6\n72 time32 pselect6 sys_pselect6_time32\n79 64 newfstatat sys_newfstatat\n403 32 clock_gettime64 sys_clock_gettime\n",
+	} {
+		got, err := treeFor(t, "arm64", map[string]string{file: text, "arch/arm64/Makefile": ""}).SystemCalls()
+		if want := (map[int]string{25: "fcntl", 56: "openat", 72: "pselect6", 79: "newfstatat"}); err != nil || !maps.Equal(got, want) {
+			t.Errorf("%s: %v, %v", file, got, err)
+		}
+	}
+}

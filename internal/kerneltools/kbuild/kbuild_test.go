@@ -12,6 +12,11 @@ import (
 // tree writes a small kernel tree.
 func tree(t *testing.T, files map[string]string) *kbuild.Tree {
 	t.Helper()
+	return treeFor(t, "x86", files)
+}
+
+func treeFor(t *testing.T, arch string, files map[string]string) *kbuild.Tree {
+	t.Helper()
 	dir := t.TempDir()
 	base := map[string]string{
 		"Kconfig": "", "init/Makefile": "obj-y := main.o\n", "init/main.c": "", "arch/x86/Makefile": "core-$(CONFIG_XEN) += arch/x86/xen/\n",
@@ -32,7 +37,7 @@ func tree(t *testing.T, files map[string]string) *kbuild.Tree {
 			t.Fatal(err)
 		}
 	}
-	found, err := kbuild.Open(dir, "x86")
+	found, err := kbuild.Open(dir, arch)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,14 +68,14 @@ func (t symbolTable) find(at uint64) (Function, bool) {
 	return t[i].Function, true
 }
 
-// callEntry begins the name of x86-64's entry of each system call.
-const callEntry = "__x64_sys_"
+// callEntry begins the name of the entry of each system call of x86-64 and arm64.
+var callEntry = regexp.MustCompile(`^__(?:x64|arm64)_sys_`)
 
 // syscalls are the entries of the system calls that the kernel has, sorted: of those
 // that it has not the name is weak.
 func (t symbolTable) syscalls() (names []string) {
 	for _, s := range t {
-		if n, ok := strings.CutPrefix(s.Name, callEntry); ok && !s.weak && s.Module == "" && n != "ni_syscall" {
+		if n := callEntry.ReplaceAllString(s.Name, ""); n != s.Name && !s.weak && s.Module == "" && n != "ni_syscall" {
 			names = append(names, n)
 		}
 	}

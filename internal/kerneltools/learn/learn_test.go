@@ -138,6 +138,14 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestNoPaths: a kernel whose probes cannot read texts is told of.
+func TestNoPaths(t *testing.T) {
+	o, err := Parse([]byte(strings.ReplaceAll(strings.ReplaceAll(told, `file="`, `file=(fault) "`), "/dev/", "")))
+	if err != nil || !strings.Contains(strings.Join(o.Warnings, " "), "no path that was opened") {
+		t.Errorf("%v, %q", err, o.Warnings)
+	}
+}
+
 // TestCode: what ran before the command is no news, nor is what runs after it.
 func TestCode(t *testing.T) {
 	o := parsed(t)

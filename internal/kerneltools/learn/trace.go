@@ -58,6 +58,9 @@ func Parse(text []byte) (*Observed, error) {
 	o.trace(parts["trace"])
 	o.Modules, o.Present = o.modules(parts["modules"]), o.modules(parts["present"])
 	o.histograms(parts)
+	if len(o.Opened) == 0 && len(o.Calls) > 0 { // the command's own standard input is /dev/null
+		o.warn("the kernel showed no path that was opened, as some of 6.1 do not: file systems and devices may be missing")
+	}
 	o.initcalls(parts["initcalls"])
 	for _, line := range parts["devnames"] {
 		if f := strings.Fields(line); len(f) >= 2 && isName(f[0]) {

@@ -27,6 +27,9 @@ var ports = map[Arch]struct {
 	machine elf.Machine
 }{X86: {"amd64", "x86_64-linux-gnu", elf.EM_X86_64}, ARM64: {"arm64", "aarch64-linux-gnu", elf.EM_AARCH64}}
 
+// GOARCH is its name in Go.
+func (a Arch) GOARCH() string { return ports[a].goarch }
+
 // own is this machine's architecture; x86 where kernels are not made for it.
 func own() Arch {
 	if runtime.GOARCH == ports[ARM64].goarch {
