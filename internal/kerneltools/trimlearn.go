@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tarelab/tare/internal/driver"
-	"github.com/tarelab/tare/internal/driver/vm"
 	"github.com/tarelab/tare/internal/kerneltools/containerhost"
 	"github.com/tarelab/tare/internal/kerneltools/kbuild"
 	"github.com/tarelab/tare/internal/kerneltools/kconfig"
@@ -213,11 +212,7 @@ func (l *learning) onSystem(ctx context.Context) error {
 	if kernel == "" && arch != runtime.GOARCH {
 		kernel = foreignKernel
 	}
-	machine, err := vm.Of(l.lab.Place(), arch, l.machine.Name, kernel)
-	if err != nil {
-		return err
-	}
-	system, err := containerhost.OpenSystem(ctx, l.lab.Place(), machine)
+	system, err := containerhost.OpenSystem(ctx, l.lab.Place(), arch, l.machine.Name, kernel)
 	if errors.As(err, new(*driver.CannotError)) {
 		return &lab.InputError{Err: err}
 	}

@@ -27,18 +27,22 @@ type System struct {
 	modules string // disk with the kernel's modules and its configuration; "" where it has none
 }
 
-// OpenSystem is the root file system of lab.Guest.Rootfs on a virtual machine, whose disks
-// must have private copies.
-func OpenSystem(ctx context.Context, lab driver.Lab, machine *vm.Driver) (s *System, err error) {
-	s = &System{machine: machine, lab: lab}
-	if s.Kernel, err = machine.GuestKernel(ctx); err != nil {
+// OpenSystem is the root file system of lab.Guest.Rootfs on a virtual machine of an
+// architecture, as GOARCH has it, whose disks must have private copies. kernel is that of
+// its guests: a path, a release, or "" for the distribution's.
+func OpenSystem(ctx context.Context, lab driver.Lab, arch, machine, kernel string) (s *System, err error) {
+	s = &System{lab: lab}
+	if s.machine, err = vm.Of(lab, arch, machine, kernel); err != nil {
+		return nil, err
+	}
+	if s.Kernel, err = s.machine.GuestKernel(ctx); err != nil {
 		return nil, err
 	}
 	if s.root, err = vm.SystemDisk(ctx, lab); err != nil {
 		return nil, err
 	}
 	var m vmm.Machine
-	if err := machine.BootSystem(ctx, s.root, &m); err != nil {
+	if err := s.machine.BootSystem(ctx, s.root, &m); err != nil {
 		return nil, err
 	}
 	s.Initrd = m.Initrd

@@ -37,14 +37,11 @@ func TestErrandInSystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := vm.Of(lab, runtime.GOARCH, vmm.For(runtime.GOARCH)[0].Name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Locate(); err != nil {
+	machine := vmm.VMMs()[0]
+	if _, err := vm.New(lab, machine).Locate(); err != nil {
 		t.Skip(err)
 	}
-	s, err := containerhost.OpenSystem(t.Context(), lab, d)
+	s, err := containerhost.OpenSystem(t.Context(), lab, runtime.GOARCH, machine.Name, "")
 	if err != nil {
 		t.Fatal(err)
 	}
