@@ -43,7 +43,7 @@ type trimLearnFlags struct {
 const learnedFile = "learned.yaml"
 
 // learnHost is the container host in which commands are observed, and learnMachine the
-// virtual machine that it and systems of the user's boot on.
+// virtual machine that it is on.
 const (
 	learnHost    = "vm/stock"
 	learnMachine = vmm.QEMUQ35
@@ -92,7 +92,7 @@ file system then; on x86-64 it is emulated.`,
 	flags.StringVarP(&f.output, "output", "o", learnedFile, "file for the need; - prints it in place of what was found")
 	flags.StringVar(&f.id, "id", "", "of the need (default by the file's name)")
 	flags.StringVar(&f.rootfs, "rootfs", "", "root file system in which COMMAND runs: a directory, an OCI image, a raw or qcow2 disk (default tare's container host)")
-	flags.StringVar(&f.kernel, "kernel", "", "with --rootfs: the kernel that is observed, a file with its modules in ../lib/modules, or a release of Debian's, as debian/6.1 (default the kernel of tare's guests)")
+	flags.StringVar(&f.kernel, "kernel", "", "with --rootfs: the kernel that is observed, a file with its modules in ../lib/modules, or a release of Debian's, as debian/6.1 (default the kernel of tare's guests; of another architecture Debian's of the release of --source)")
 	flags.StringVar(&f.vm, "vm", learnMachine, "with --rootfs: the machine, which says the architecture: qemu/q35, qemu/microvm, qemu/virt")
 	flags.StringArrayVar(&f.images, "image", nil, "archive that the engine loads first, as tare image build and docker save write it; may be repeated")
 	flags.StringArrayVar(&f.files, "file", nil, "file that COMMAND finds in its directory; may be repeated")
@@ -202,19 +202,19 @@ func (l *learning) onHost(ctx context.Context) error {
 	return nil
 }
 
-// foreignKernel is that of guests of another architecture than this machine's: the release
-// of the default of --source.
-const foreignKernel = "debian/6.1"
-
 // onSystem has commands run in the user's root file system.
 func (l *learning) onSystem(ctx context.Context) error {
 	arch, kernel := l.machine.Arch.GOARCH(), l.flags.kernel
 	if kernel == "" && arch != runtime.GOARCH {
-		kernel = foreignKernel
+		release, ok := strings.CutPrefix(l.flags.source, "linux-source-")
+		if !ok {
+			return &lab.InputError{Err: fmt.Errorf("--kernel: name the kernel of %s that is observed, whose source %s is", arch, l.flags.source)}
+		}
+		kernel = "debian/" + release
 	}
 	system, err := containerhost.OpenSystem(ctx, l.lab.Place(), arch, l.machine.Name, kernel)
-	if errors.As(err, new(*driver.CannotError)) {
-		return &lab.InputError{Err: err}
+	if errors.As(err, new(*containerhost.RootError)) {
+		return &lab.InputError{Err: fmt.Errorf("--rootfs: %w", err)}
 	}
 	if err != nil {
 		return err

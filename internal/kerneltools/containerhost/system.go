@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/vm"
@@ -29,7 +27,8 @@ type System struct {
 
 // OpenSystem is the root file system of lab.Guest.Rootfs on a virtual machine of an
 // architecture, as GOARCH has it, whose disks must have private copies. kernel is that of
-// its guests: a path, a release, or "" for the distribution's.
+// its guests: a path, a release, or "" for the distribution's. A root file system that none
+// can boot is a *RootError.
 func OpenSystem(ctx context.Context, lab driver.Lab, arch, machine, kernel string) (s *System, err error) {
 	s = &System{lab: lab}
 	if s.machine, err = vm.Of(lab, arch, machine, kernel); err != nil {
@@ -39,6 +38,9 @@ func OpenSystem(ctx context.Context, lab driver.Lab, arch, machine, kernel strin
 		return nil, err
 	}
 	if s.root, err = vm.SystemDisk(ctx, lab); err != nil {
+		if errors.As(err, new(*driver.CannotError)) {
+			err = &RootError{err}
+		}
 		return nil, err
 	}
 	var m vmm.Machine
@@ -52,6 +54,14 @@ func OpenSystem(ctx context.Context, lab driver.Lab, arch, machine, kernel strin
 	s.modules, err = s.modulesDisk(ctx)
 	return s, err
 }
+
+// RootError says why something is no root file system.
+type RootError struct{ Err error }
+
+func (e *RootError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *RootError) Unwrap() error { return e.Err }
 
 // FileSystem is the type of the root: ext4, xfs or btrfs.
 func (s *System) FileSystem() string { return s.root.Type }
@@ -120,7 +130,7 @@ func device(disk int) string { return fmt.Sprintf("/dev/vd%c", 'a'+disk) }
 // machineOf is the machine that an errand runs in. Its first disk is the root, its second
 // that of files.
 func (s *System) machineOf(ctx context.Context, path string, e driver.Errand, files []vmm.Disk, code string) (vmm.Machine, error) {
-	m := vmm.Machine{Agent: true, Code: code, Translations: Translations, CPUs: s.machine.CPUs(driver.Limits{}), Memory: max(proofMemory, s.lab.Guest.Memory),
+	m := vmm.Machine{Agent: true, Code: code, Translations: Translations, CPUs: s.machine.CPUs(driver.Limits{}), Memory: proofMemory,
 		Disks: append([]vmm.Disk{{Path: s.root.Disk}}, files...), Append: append([]string{vm.InItself}, e.Append...), Accel: vmm.TCG}
 	if err := s.machine.Affordable(m.Memory); err != nil {
 		return m, err
@@ -130,9 +140,6 @@ func (s *System) machineOf(ctx context.Context, path string, e driver.Errand, fi
 		if m.Accel, err = s.machine.Acceleration(ctx, path); err != nil {
 			return m, err
 		}
-	}
-	if s.lab.Guest.Append != "" {
-		m.Append = slices.Concat(m.Append, strings.Fields(s.lab.Guest.Append))
 	}
 	if e.Kernel != "" {
 		k, err := vmm.Inspect(e.Kernel)
