@@ -76,8 +76,8 @@ func Inspect(path string) (Kernel, error) {
 	return k, nil
 }
 
-// Config is the path of a kernel's configuration beside it: config-VERSION, as
-// distributions name it, or config; "" where there is none.
+// Config is the path of the kernel's configuration in the same directory; "" for none. The
+// file is config-VERSION, as distributions call it, or config.
 func (k Kernel) Config() string {
 	for _, name := range []string{strings.Replace(filepath.Base(k.Path), "vmlinuz-", "config-", 1), "config"} {
 		file := filepath.Join(filepath.Dir(k.Path), name)
@@ -88,8 +88,8 @@ func (k Kernel) Config() string {
 	return ""
 }
 
-// Lacks are those of some symbols that a kernel's configuration has not. It is none where
-// there is no configuration.
+// Lacks are the symbols, of those given, that the kernel's configuration does not have. It
+// is empty for a kernel without Config.
 func (k Kernel) Lacks(symbols []string) []string {
 	file := k.Config()
 	if file == "" {

@@ -55,7 +55,7 @@ func OpenSystem(ctx context.Context, lab driver.Lab, arch, machine, kernel strin
 	return s, err
 }
 
-// RootError says why something is no root file system.
+// RootError is the reason why a root file system cannot be booted.
 type RootError struct{ Err error }
 
 func (e *RootError) Error() string { return e.Err.Error() }

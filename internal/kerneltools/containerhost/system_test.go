@@ -26,8 +26,8 @@ $(sed -n 's/^ExecStart=//p' /run/systemd/system/multi-user.target.wants/tare-age
 while :; do wait; sleep 1; done
 `
 
-// An errand runs in the root file system itself, with its files, and the exit code comes
-// back; a machine that ends early is told.
+// An errand runs in the root file system itself, with its files, and its exit code comes
+// back. That a machine ended early is said.
 func TestErrandInSystem(t *testing.T) {
 	lab := drivertest.New(t)
 	lab.Guest.Rootfs = t.TempDir()

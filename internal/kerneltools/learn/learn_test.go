@@ -138,7 +138,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestNoPaths: a kernel whose probes cannot read texts is told of.
+// TestNoPaths: where a kernel shows no opened path, a warning says so.
 func TestNoPaths(t *testing.T) {
 	o, err := Parse([]byte(strings.ReplaceAll(strings.ReplaceAll(told, `file="`, `file=(fault) "`), "/dev/", "")))
 	if err != nil || !strings.Contains(strings.Join(o.Warnings, " "), "no path that was opened") {
