@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
@@ -77,7 +78,7 @@ func qemus(arch string) []VMM {
 	var all []VMM
 	for _, q := range qemuMachines(arch) {
 		v := VMM{
-			Name: "qemu/" + q.name, Binary: q.binary, Remedy: "tare setup installs it", Version: []string{"--version"}, Banner: "QEMU emulator version ",
+			Name: "qemu/" + q.name, Binary: q.binary, Remedy: qemuRemedy(arch), Version: []string{"--version"}, Banner: "QEMU emulator version ",
 			Formats: q.formats, MaxCPUs: q.maxCPUs, StartTime: 3 * time.Second, Order: q.order, plan: q.plan,
 			Modules: []string{"virtio_pci", "virtio_console", "virtio_blk"}, Symbols: []string{"VIRTIO_PCI", "VIRTIO_CONSOLE"},
 		}
@@ -88,6 +89,19 @@ func qemus(arch string) []VMM {
 		all = append(all, v)
 	}
 	return all
+}
+
+// qemuRemedy is how the QEMU of an architecture comes to this machine: set-up knows its
+// own, and Debian's packages have the others.
+func qemuRemedy(arch string) string {
+	pack, ok := map[string]string{"amd64": "qemu-system-x86", "arm64": "qemu-system-arm", "mips64le": "qemu-system-mips"}[arch]
+	switch {
+	case arch == runtime.GOARCH:
+		return "tare setup installs it"
+	case !ok:
+		pack = "qemu-system-misc"
+	}
+	return "apt-get install " + pack
 }
 
 // abilities are those of a machine type.

@@ -77,7 +77,6 @@ func Of(lab driver.Lab, arch, name, kernel string) (*Driver, error) {
 		if err := os.WriteFile(home.lab.InitPath, agent, 0o755); err != nil {
 			return nil, driver.Labf("the guest's agent: %w", err)
 		}
-		v.Remedy = fmt.Sprintf("install what emulates %s (Debian's qemu-system-arm, qemu-system-mips, qemu-system-misc)", arch)
 	}
 	return &Driver{lab: home.lab, vmm: v, home: home, kernel: kernel}, nil
 }
