@@ -38,6 +38,21 @@ ExecStart=/usr/bin/ssh-keygen -q -t ed25519 -N "" -C "" -f /etc/ssh/ssh_host_ed2
 WantedBy=multi-user.target
 `
 
+// The kernel mounts the root, writable, by the name of its partition (rootParameters). A
+// line of fstab would have systemd mount it again with the same options, and look for that
+// name before udev knows it: one boot in twelve did not find it.
+const growUnit = `[Unit]
+Description=Grow the root file system to its partition
+DefaultDependencies=no
+Conflicts=shutdown.target
+After=systemd-repart.service
+Before=local-fs.target shutdown.target
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/lib/systemd/systemd-growfs /
+`
+
 const sshSettings = `HostKey /etc/ssh/ssh_host_ed25519_key
 PasswordAuthentication no
 KbdInteractiveAuthentication no
@@ -67,6 +82,9 @@ ExecStart=
 ExecStart=-/sbin/agetty --autologin root --noclear - $TERM
 `
 
+// growing is the unit that grows the root file system.
+const growing = "grow-root.service"
+
 // screenGetty is the unit that logs in on a screen.
 const screenGetty = "getty@tty1.service"
 
@@ -79,6 +97,7 @@ var idle = []string{
 
 // wanted are units that are on, by the target that wants them.
 var wanted = map[string]string{
+	growing:                                "local-fs.target.wants",
 	"ssh-host-key.service":                 "multi-user.target.wants",
 	"systemd-networkd.service":             "multi-user.target.wants",
 	"systemd-networkd.socket":              "sockets.target.wants",
@@ -94,7 +113,8 @@ func items(o Options) ([]item, error) {
 		{path: "/etc/hostname", mode: 0o644, text: o.Hostname + "\n"},
 		{path: "/etc/hosts", mode: 0o644, text: "127.0.0.1\tlocalhost\n127.0.1.1\t" + o.Hostname + "\n::1\tlocalhost ip6-localhost\n"},
 		{path: "/etc/resolv.conf", text: "../run/systemd/resolve/stub-resolv.conf", link: true},
-		{path: "/etc/fstab", mode: 0o644, text: "PARTLABEL=" + rootLabel + " / ext4 defaults,x-systemd.growfs 0 1\n"},
+		{path: "/etc/fstab", mode: 0o644, text: "# The kernel mounts the root (root=), and " + growing + " grows it.\n"},
+		{path: units + growing, mode: 0o644, text: growUnit},
 		{path: "/etc/repart.d/50-root.conf", mode: 0o644, text: "[Partition]\nType=root\n"},
 		{path: "/etc/systemd/network/80-dhcp.network", mode: 0o644, text: network},
 		{path: units + "systemd-networkd-wait-online.service.d/tare.conf", mode: 0o644, text: online},
