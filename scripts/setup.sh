@@ -280,7 +280,7 @@ tools)
 test)
 	weighed
 	weighed --study applications
-	packages chromium curl strace gcc make flex bison bc perl libelf-dev lz4
+	packages chromium curl strace gcc make flex bison bc perl libelf-dev lz4 openssh-client dropbear-bin
 	# The BPF programs are built anew and compared: with the compiler that built
 	# them, which Debian 13 has no more (scripts/test.sh lets that test skip there).
 	# shellcheck disable=SC2046 # names have no blanks

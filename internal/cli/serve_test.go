@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -247,15 +248,140 @@ func trials(t *testing.T, state string) (all []trialRecord) {
 	return all
 }
 
+// farSide is how the tests reach the other machine.
+type farSide struct {
+	state string
+	peer  func() string // the flag's value for the next run
+	kill  func()        // ends the tare of that side as kill -9 does
+}
+
 // TestTwoMachines measures over a link with delay and loss, then loses the other machine
 // in a trial, and is killed in one itself. Nothing is left on either side.
 func TestTwoMachines(t *testing.T) {
 	here, there := twoMachines(t)
-	stateHere, stateThere := t.TempDir(), t.TempDir()
-	s := serve(t, there, stateThere)
+	far := farSide{state: t.TempDir()}
+	s := serve(t, there, far.state)
+	used := false
+	far.peer = func() string {
+		if used {
+			s.next(t)
+		}
+		used = true
+		return s.peer
+	}
+	far.kill = func() {
+		_ = s.Process.Kill()
+		_ = s.Wait()
+	}
+	measureWith(t, here, there, far)
 
+	// An honest end: nothing is left for a sweep.
+	s = serve(t, there, far.state)
+	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Wait(); err != nil {
+		t.Errorf("ended by SIGTERM: %v", err)
+	}
+	if left := leavings(t, nil, far.state, t.TempDir()); len(left) > 0 {
+		t.Errorf("left is %s", left)
+	}
+}
+
+// TestTwoMachinesBySSH is TestTwoMachines without an open port of tare's: OpenSSH's client
+// and a real server, with keys of their own.
+func TestTwoMachinesBySSH(t *testing.T) {
+	server, err := exec.LookPath("dropbear")
+	if err != nil {
+		t.Fatalf("%v: make test installs dropbear-bin", err)
+	}
+	client, err := exec.LookPath("ssh")
+	if err != nil {
+		t.Fatalf("%v: make test installs openssh-client", err)
+	}
+	here, there := twoMachines(t)
+	dir, far := t.TempDir(), farSide{state: t.TempDir()}
+	write := func(name string, mode os.FileMode, text string) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	command := func(name string, args ...string) string {
+		t.Helper()
+		out, err := exec.Command(name, args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %q: %v: %s", name, args, err, out)
+		}
+		return string(out)
+	}
+	own, hostKey := filepath.Join(dir, "own"), filepath.Join(dir, "host")
+	command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", own)
+	command("dropbearkey", "-t", "ed25519", "-f", hostKey)
+	public, err := os.ReadFile(own + ".pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// The server finds its user's keys by the account, whose home is another one here.
+	write("home/.ssh/authorized_keys", 0o600, string(public))
+	passwd := write("passwd", 0o644, fmt.Sprintf("root:x:0:0:root:%s:/bin/sh\n", filepath.Join(dir, "home")))
+	tare := write("tare", 0o700, fmt.Sprintf("#!/bin/sh\nTARE_STATE=%s PATH=%s exec tare \"$@\"\n", far.state, os.Getenv("PATH")))
+	sshd := exec.Command("nsenter", "--net="+there, "unshare", "--mount", "sh", "-ec",
+		`mount --bind "$1" /etc/passwd; exec "$2" -F -E -s -r "$3" -p 198.51.100.2:7422 -P ""`, "sh", passwd, server, hostKey)
+	sshd.Stderr = os.Stderr
+	if err := sshd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = sshd.Process.Kill() // it may have ended
+		_ = sshd.Wait()
+	})
+	config := write("config", 0o600, fmt.Sprintf("Host *\nIdentityFile %s\nIdentitiesOnly yes\nBatchMode yes\nStrictHostKeyChecking accept-new\nUserKnownHostsFile %s\nConnectionAttempts 60\n", own, filepath.Join(dir, "known")))
+	write("bin/ssh", 0o700, fmt.Sprintf("#!/bin/sh\nexec %s -F %s \"$@\"\n", client, config))
+	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+
+	far.peer = func() string { return "ssh://root@198.51.100.2:7422" + tare }
+	far.kill = func() {
+		for _, pid := range servesStdio(t, far.state) {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	measureWith(t, here, there, far)
+}
+
+// servesStdio are the processes of tare serve --stdio that have this state directory.
+func servesStdio(t *testing.T, state string) (pids []int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // a process that has ended is none
+		environ, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
+		if strings.HasPrefix(string(text), "tare\x00serve\x00--stdio") && strings.Contains("\x00"+string(environ), "\x00TARE_STATE="+state+"\x00") {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func measureWith(t *testing.T, here, there string, far farSide) {
+	t.Helper()
+	stateHere := t.TempDir()
+	peer := far.peer()
 	run := tareIn(t, here, stateHere, "run", machinesFile(t, "remote, remote-vxlan", "remote", "500ms"))
-	run.Env = append(run.Env, "TARE_PEER="+s.peer)
+	run.Env = append(run.Env, "TARE_PEER="+peer)
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -268,38 +394,34 @@ func TestTwoMachines(t *testing.T) {
 			t.Errorf("%s over a link of %v each way: %v, %+v", one.Cell, delay, rtt, one.Failure)
 		}
 	}
+	_, key, keyed := strings.Cut(peer, "#")
 	text, err := tareIn(t, here, stateHere, "report", "last", "--format", "md").Output()
-	if err != nil || !strings.Contains(string(text), "198.51.100.1, 198.51.100.2") || strings.Contains(string(text), s.peer) {
+	if err != nil || !strings.Contains(string(text), "198.51.100.1, 198.51.100.2") || keyed && strings.Contains(string(text), key) {
 		t.Errorf("the report does not name the other machine, or has its key: %v: %s", err, text)
 	}
-	if left := farEnds(t, stateThere); len(left) > 0 {
+	if left := farEnds(t, far.state); len(left) > 0 {
 		t.Errorf("left after the run: %v", left)
 	}
 
 	// The run is killed: the other machine removes all by itself.
-	s.next(t)
-	long := machinesFile(t, "remote", "remote", "60s")
-	run = tareIn(t, here, stateHere, "run", long)
-	run.Env = append(run.Env, "TARE_PEER="+s.peer)
-	if err := run.Start(); err != nil {
-		t.Fatal(err)
+	begin := func() *exec.Cmd {
+		run := tareIn(t, here, stateHere, "run", machinesFile(t, "remote", "remote", "60s"))
+		run.Env = append(run.Env, "TARE_PEER="+far.peer())
+		if err := run.Start(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "no trial has begun", func() bool { return len(farEnds(t, far.state)) > 0 && listens(t) })
+		return run
 	}
-	await(t, "no trial has begun", func() bool { return len(farEnds(t, stateThere)) > 0 && listens(t) })
+	run = begin()
 	_ = run.Process.Kill()
 	_ = run.Wait()
-	await(t, "the far end of a run that was killed is still there", func() bool { return len(farEnds(t, stateThere)) == 0 && !listens(t) })
+	await(t, "the far end of a run that was killed is still there", func() bool { return len(farEnds(t, far.state)) == 0 && !listens(t) })
 	sweep(t, here, stateHere)
 
 	// The other machine's tare is killed: the trial fails, and so do those after it, at once.
-	s.next(t)
-	run = tareIn(t, here, stateHere, "run", long)
-	run.Env = append(run.Env, "TARE_PEER="+s.peer)
-	if err := run.Start(); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "no trial has begun", func() bool { return len(farEnds(t, stateThere)) > 0 && listens(t) })
-	_ = s.Process.Kill()
-	_ = s.Wait()
+	run = begin()
+	far.kill()
 	failed := new(exec.ExitError)
 	if err := run.Wait(); !errors.As(err, &failed) {
 		t.Errorf("a run that lost the other machine ended with %v", err)
@@ -313,23 +435,11 @@ func TestTwoMachines(t *testing.T) {
 	if len(lost) < 2 {
 		t.Errorf("%d trials are recorded", len(lost))
 	}
-	sweep(t, there, stateThere)
-	for _, state := range []string{stateHere, stateThere} {
+	sweep(t, there, far.state)
+	for _, state := range []string{stateHere, far.state} {
 		for _, left := range leavings(t, nil, state, t.TempDir()) {
 			t.Errorf("left is %s", left)
 		}
-	}
-
-	// An honest end: nothing is left for a sweep.
-	s = serve(t, there, stateThere)
-	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Wait(); err != nil {
-		t.Errorf("ended by SIGTERM: %v", err)
-	}
-	if left := leavings(t, nil, stateThere, t.TempDir()); len(left) > 0 {
-		t.Errorf("left is %s", left)
 	}
 }
 
