@@ -40,7 +40,7 @@ WantedBy=multi-user.target
 
 // The kernel mounts the root, writable, by the name of its partition (rootParameters). A
 // line of fstab would have systemd mount it again with the same options, and look for that
-// name before udev knows it: one boot in twelve did not find it.
+// name before udev knows it: that failed in one boot of twelve.
 const growUnit = `[Unit]
 Description=Grow the root file system to its partition
 DefaultDependencies=no
