@@ -80,28 +80,57 @@ func (w waited) each() float64 { return w.waits / w.elapsed }
 
 // locksDuring is what a run of churn and what it starts wait for locks.
 func locksDuring(ctx context.Context, argv []string) (w waited, err error) {
-	own, err := ebpf.SelectProcess(os.Getpid())
-	if err != nil {
-		return w, err
-	}
-	stop, err := ebpf.RecordLocks(own)
-	if err != nil {
-		return w, err
-	}
-	out, err := output(ctx, argv)
-	p, stopped := stop()
-	if err := errors.Join(err, stopped); err != nil {
-		return w, err
-	}
+	p, elapsed, err := recordedBy(ctx, ebpf.RecordLocks, argv)
+	w.elapsed = elapsed
 	for _, one := range p.Waits {
 		if !one.Kernel && one.Kind != profile.Sleep {
 			w.waits += one.Total.Seconds()
 		}
 	}
-	if _, err := fmt.Sscanf(string(out), "elapsed %f", &w.elapsed); err != nil {
-		return w, fmt.Errorf("%q does not begin with churn's elapsed time: %w", out, err)
+	return w, err
+}
+
+// recordedBy gives what a recorder saw of a run of churn and of what started it, and
+// how many seconds churn took.
+func recordedBy(ctx context.Context, record ebpf.Recorder, argv []string) (p profile.Profile, elapsed float64, err error) {
+	own, err := ebpf.SelectProcess(os.Getpid())
+	if err != nil {
+		return p, 0, err
 	}
-	return w, nil
+	stop, err := record(own)
+	if err != nil {
+		return p, 0, err
+	}
+	elapsed, err = elapsedOf(ctx, argv)
+	p, stopped := stop()
+	return p, elapsed, errors.Join(err, stopped)
+}
+
+// elapsedOf is how many seconds churn says that it took.
+func elapsedOf(ctx context.Context, argv []string) (elapsed float64, err error) {
+	out, err := output(ctx, argv)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := fmt.Sscanf(string(out), "elapsed %f", &elapsed); err != nil {
+		return 0, fmt.Errorf("%q does not begin with churn's elapsed time: %w", out, err)
+	}
+	return elapsed, nil
+}
+
+// stacksCost pairs churn while tare records its stacks with churn while perf
+// records the stack of each of its switches and sums up nothing.
+func stacksCost(ctx context.Context) (result, error) {
+	dir, err := os.MkdirTemp("", "tare-bench-")
+	if err != nil {
+		return result{}, err
+	}
+	defer os.RemoveAll(dir)
+	perf := []string{"perf", "record", "--quiet", "--event", "sched:sched_switch", "--call-graph", "fp", "--output", filepath.Join(dir, "perf.data"), "--"}
+	return paired(analysis.AtMost, 1, func() (float64, error) {
+		_, elapsed, err := recordedBy(ctx, ebpf.RecordStacks, churn())
+		return elapsed, err
+	}, func() (float64, error) { return elapsedOf(ctx, append(perf, churn()...)) })
 }
 
 // locksOfPerf sums up perf's table of a record, which holds nothing but the
@@ -131,25 +160,23 @@ func locksOfPerf(ctx context.Context, file string) (total time.Duration, err err
 	return total, nil
 }
 
-// watchingCosts is how much longer the published churn takes with a probe.
-func watchingCosts(verb string) func(context.Context) (result, error) {
-	return func(ctx context.Context) (result, error) {
-		args := append([]string{"--on", "native/rootfs", "--blocks", strconv.Itoa(pairs), "--"}, churn()...)
-		s, err := report(ctx, verb, args...)
-		if err != nil {
-			return result{}, err
-		}
-		cells, err := s.watchedCells()
-		if err != nil {
-			return result{}, err
-		}
-		for _, w := range cells {
-			if e := w.Overhead; e != nil {
-				return result{fmt.Sprintf("%.3f [%.3f, %.3f] over %d pairs", e.Ratio, e.Interval.Low, e.Interval.High, e.Blocks), analysis.Limit{Least: 0, Most: 1.05}.Judge(e.Interval)}, nil
-			}
-		}
-		return result{}, errors.New("the report does not say what watching cost")
+// locksCost is how much longer the published churn takes while its locks are recorded.
+func locksCost(ctx context.Context) (result, error) {
+	args := append([]string{"--on", "native/rootfs", "--blocks", strconv.Itoa(pairs), "--"}, churn()...)
+	s, err := report(ctx, "locks", args...)
+	if err != nil {
+		return result{}, err
 	}
+	cells, err := s.watchedCells()
+	if err != nil {
+		return result{}, err
+	}
+	for _, w := range cells {
+		if e := w.Overhead; e != nil {
+			return result{fmt.Sprintf("%.3f [%.3f, %.3f] over %d pairs", e.Ratio, e.Interval.Low, e.Interval.High, e.Blocks), analysis.Limit{Least: 0, Most: 1.05}.Judge(e.Interval)}, nil
+		}
+	}
+	return result{}, errors.New("the report does not say what watching cost")
 }
 
 // watchedCell is what the bars read of a cell that a probe watched.
@@ -160,7 +187,7 @@ type watchedCell struct {
 // watchedCells are those that a probe watched.
 func (s seen) watchedCells() (all []watchedCell, err error) {
 	for _, section := range s.Sections {
-		if section.ID == "waits" || section.ID == "stacks" {
+		if section.ID == "waits" {
 			var cells []watchedCell
 			if err := json.Unmarshal(section.Data, &cells); err != nil {
 				return nil, fmt.Errorf("the report's section %s: %w", section.ID, err)
