@@ -1,7 +1,6 @@
 package sys
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -118,13 +118,10 @@ func (h Hierarchies) Join(rel string, pid int) error {
 func (h Hierarchies) PIDs(rel string) ([]int, error) {
 	var pids []int
 	for _, top := range h.Dirs(rel) {
-		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				var more []int
-				more, err = pidsIn(path)
-				pids = append(pids, more...)
-			}
-			return ignoreGone(err)
+		err := walkGroups(top, func(dir string) error {
+			more, err := pidsIn(dir)
+			pids = append(pids, more...)
+			return err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("list the processes of cgroup %s: %w", rel, err)
@@ -134,15 +131,34 @@ func (h Hierarchies) PIDs(rel string) ([]int, error) {
 	return slices.Compact(pids), nil
 }
 
+// walkGroups visits the group of a directory and all below it, each before what is
+// in it. What goes away meanwhile is no error.
+func walkGroups(top string, visit func(dir string) error) error {
+	return filepath.WalkDir(top, func(dir string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return ignoreGone(err)
+		}
+		if err := visit(dir); err != nil {
+			return ignoreGone(err)
+		}
+		// A directory has two links and one more for each in it, in every version of
+		// cgroups: the fifty files of a group without others need not be listed.
+		var st unix.Stat_t
+		if unix.Lstat(dir, &st) == nil && st.Nlink == 2 {
+			return fs.SkipDir
+		}
+		return nil
+	})
+}
+
 func pidsIn(dir string) ([]int, error) {
-	f, err := os.Open(filepath.Join(dir, "cgroup.procs"))
+	list, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	var pids []int
-	for s := bufio.NewScanner(f); s.Scan(); {
-		pid, err := strconv.Atoi(s.Text())
+	for line := range strings.Lines(string(list)) {
+		pid, err := strconv.Atoi(strings.TrimSuffix(line, "\n"))
 		if err != nil {
 			return nil, fmt.Errorf("%s/cgroup.procs: %w", dir, err)
 		}
@@ -234,10 +250,8 @@ func (h Hierarchies) thaw(rel string) {
 	if !ok || tree.Version != 1 {
 		return
 	}
-	_ = filepath.WalkDir(tree.Dir(rel), func(dir string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			_ = os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("THAWED"), 0) // Kill reports what does not die
-		}
+	_ = walkGroups(tree.Dir(rel), func(dir string) error {
+		_ = os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("THAWED"), 0) // Kill reports what does not die
 		return nil
 	})
 }
@@ -259,11 +273,9 @@ func removeTree(top string) error {
 		return nil
 	}
 	var dirs []string
-	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			dirs = append(dirs, path)
-		}
-		return ignoreGone(err)
+	err := walkGroups(top, func(dir string) error {
+		dirs = append(dirs, dir)
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("look through cgroup %s: %w", top, err)
